@@ -1,0 +1,60 @@
+# Functions that give our own targets their flags. Every flag here is PRIVATE to a target: nothing is global, nothing
+# reaches a project that links us.
+
+# linchpin_sources(<out> <glob>...): the sources matching the globs, noticed by the next build when one is added or removed.
+function(linchpin_sources out)
+  file(GLOB found CONFIGURE_DEPENDS LIST_DIRECTORIES false ${ARGN})
+  list(SORT found)
+  set(${out} ${found} PARENT_SCOPE)
+endfunction()
+
+# linchpin_own(<target>): language level, warnings and floating-point rules of everything we compile.
+function(linchpin_own target)
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+    return()
+  endif()
+
+  # Where the machine has fused multiply-add, GCC may contract a*b+c by default, differently from one inlining to the
+  # next. The same source would then give different bits per target and per build; we promise the same bits.
+  target_compile_options(${target} PRIVATE -ffp-contract=off)
+
+  target_compile_options(${target} PRIVATE
+    -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-align -Wextra-semi -Wunused
+    -Wformat=2)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -Wsuggest-override -Wduplicated-cond -Wlogical-op)
+  endif()
+  if(LINCHPIN_WARNINGS_AS_ERRORS)
+    target_compile_options(${target} PRIVATE -Werror)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      # These three come from the optimiser and blame inlined Eigen kernels for paths that cannot be taken. Under the
+      # sanitizers the first is noise altogether, as GCC's manual says, so the asan preset switches it off.
+      target_compile_options(${target} PRIVATE
+        -Wno-error=maybe-uninitialized -Wno-error=array-bounds -Wno-error=stringop-overflow)
+    endif()
+  endif()
+endfunction()
+
+# linchpin_library(<target> <name>): what all installed libraries share. <name> is the name after linchpin::, the file is
+# liblinchpin-<name>, the install component and the export set are <name>, so that find_package components match.
+function(linchpin_library target name)
+  linchpin_own(${target})
+  # Public headers are C++20, whatever the consumer's default is.
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  add_library(linchpin::${name} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES
+    EXPORT_NAME ${name}
+    OUTPUT_NAME linchpin-${name}
+    VERSION ${PROJECT_VERSION}
+    # Before 1.0 a minor version may break the ABI, so it is part of the soname.
+    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+    INSTALL_RPATH $ORIGIN)
+  install(TARGETS ${target} EXPORT linchpin-${name}
+    RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${name}
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${name}
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${name}
+    INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  set_property(GLOBAL APPEND PROPERTY LINCHPIN_COMPONENTS ${name})
+endfunction()
