@@ -1,0 +1,311 @@
+// Reads every include line of the project and fails on an arrow that the design does not have.
+//
+//   std, Eigen <- plugin <- tools/scene <- tools, demos, benchmarks          nothing but tests -> tests
+//   host SDK   <- adapters/<host> (sees the core, no other adapter, no scenes)
+//   inside the core:  report, stepper -> dynamics -> constraint, forces -> system;  joints -> constraint;  all -> detail
+//
+// An arrow includes what lies below its head (joints may name system.h), because files include what they use.
+// A new module of the core is a line in `core_modules`, a new area a line in `areas`: both are meant to be noticed.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <random>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+using Strings = std::set<std::string>;
+
+// Module of the core -> the modules it may include. A header is its own module; see `core_module` for the sources.
+const std::map<std::string, Strings> core_modules = {
+    {"detail", {}},
+    {"system", {"detail"}},
+    {"forces", {"system", "detail"}},
+    {"constraint", {"system", "detail"}},
+    {"joints", {"constraint", "system", "detail"}},
+    {"dynamics", {"constraint", "forces", "system", "detail"}},
+    {"stepper", {"dynamics", "constraint", "forces", "system", "detail"}},
+    {"report", {"dynamics", "constraint", "forces", "system", "detail"}},
+};
+
+// Sources whose name is not that of their header.
+const std::map<std::string, std::string> core_sources = {
+    {"assemble", "dynamics"},     {"solve", "dynamics"}, {"solve_dense", "dynamics"},
+    {"solve_sparse", "dynamics"}, {"drift", "stepper"},  {"instant_io", "dynamics"},
+};
+
+// Longest prefix wins. What may be included from outside the area itself, by the kinds that `classify` knows.
+struct Area {
+  std::string prefix;
+  Strings may;
+};
+const std::vector<Area> areas = {
+    {"plugin/", {"std", "Eigen", "core"}},
+    {"plugin/src/instant_io.cpp", {"std", "Eigen", "core", "nlohmann"}},
+    {"adapters/bullet/", {"std", "Eigen", "core", "Bullet"}},
+    {"tools/scene/", {"std", "Eigen", "core", "nlohmann", "toml++"}},
+    {"tools/linchpin/", {"std", "system", "Eigen", "core", "scene", "nlohmann", "CLI11"}},
+    {"tools/linchpin/worker/", {"std", "system", "Eigen", "core", "scene", "nlohmann", "adapter/bullet", "Bullet"}},
+    {"demos/papers/", {"std", "Eigen", "core", "scene"}},
+    {"demos/", {"std", "Eigen", "core", "scene", "adapter/bullet", "Bullet"}},
+    {"benchmarks/", {"std", "Eigen", "core", "scene", "adapter/bullet", "Bullet", "benchmark"}},
+    // Tests may include anything; their lines are still read, so that a stray file is noticed.
+    {"tests/", {"*"}},
+};
+
+bool starts_with(const std::string& text, const std::string& prefix) { return text.rfind(prefix, 0) == 0; }
+
+const Area* area_of(const std::string& file) {
+  const Area* best = nullptr;
+  for (const Area& area : areas)
+    if (starts_with(file, area.prefix) && (!best || area.prefix.size() > best->prefix.size())) best = &area;
+  return best;
+}
+
+// The folder whose private files a file may include by name.
+std::string home_of(const std::string& file) {
+  for (const char* home : {"plugin/", "adapters/bullet/", "tools/scene/", "tools/linchpin/", "demos/", "benchmarks/", "tests/"})
+    if (starts_with(file, home)) return home;
+  return "";
+}
+
+// Where an included name leads: a kind, or a path in the repository, or nothing that is known.
+struct Target {
+  std::string kind;
+  std::string path;
+};
+
+Target classify(const std::string& root, const std::string& file, const std::string& name) {
+  // Beside the including file, or in a folder that the build gives to it.
+  std::vector<fs::path> places = {fs::path(file).parent_path()};
+  const std::string home = home_of(file);
+  if (!home.empty()) {
+    places.push_back(home);
+    places.push_back(home + "src");
+  }
+  for (const fs::path& place : places) {
+    const fs::path candidate = (place / name).lexically_normal();
+    if (fs::is_regular_file(fs::path(root) / candidate)) return {"file", candidate.generic_string()};
+  }
+
+  if (starts_with(name, "linchpin/")) {
+    if (name == "linchpin/bullet.h") return {"adapter/bullet", ""};
+    if (name == "linchpin/scene.h" || starts_with(name, "linchpin/scene/")) return {"scene", ""};
+    return {"core", name.substr(std::string("linchpin/").size())};
+  }
+  static const std::vector<std::pair<std::regex, std::string>> kinds = {
+      {std::regex("Eigen/.*"), "Eigen"},
+      {std::regex("nlohmann/.*"), "nlohmann"},
+      {std::regex("CLI/.*"), "CLI11"},
+      {std::regex("toml\\+\\+/.*"), "toml++"},
+      {std::regex("gtest/.*|gmock/.*"), "GoogleTest"},
+      {std::regex("benchmark/.*"), "benchmark"},
+      {std::regex("(LinearMath|Bullet[A-Za-z0-9]*)/.*|bt[A-Z].*\\.h"), "Bullet"},
+      {std::regex("[a-z_]+"), "std"},
+      {std::regex("(unistd|fcntl|poll|signal|spawn|dirent|sys/[a-z]+)\\.h"), "system"},
+  };
+  for (const auto& [pattern, kind] : kinds)
+    if (std::regex_match(name, pattern)) return {kind, ""};
+  return {"", ""};
+}
+
+// Module of a file of the core ("dynamics"), or "" if none is declared for it.
+std::string core_module(const std::string& file) {
+  if (file.find("/detail/") != std::string::npos || starts_with(file, "detail/")) return "detail";
+  const std::string stem = fs::path(file).stem().string();
+  if (core_modules.count(stem)) return stem;
+  const auto source = core_sources.find(stem);
+  return source == core_sources.end() ? "" : source->second;
+}
+
+std::optional<std::string> check_core_arrow(const std::string& file, const std::string& included) {
+  const std::string from = core_module(file), to = core_module(included);
+  if (from.empty()) return "belongs to no module of the core; declare it in tests/architecture/arrows.cpp";
+  if (to.empty()) return "includes " + included + ", which belongs to no module of the core";
+  if (from == to || core_modules.at(from).count(to)) return std::nullopt;
+  return from + " must not include " + to;
+}
+
+// What is wrong with `line` standing in `file` (a path from the root), if anything.
+std::optional<std::string> check_line(const std::string& root, const std::string& file, const std::string& line) {
+  const Area* area = area_of(file);
+  if (!area) return "lies in no area; declare it in tests/architecture/arrows.cpp";
+
+  static const std::regex host_name("\\bbt[A-Z][A-Za-z0-9]+");
+  std::smatch match;
+  if (starts_with(file, "plugin/") && std::regex_search(line, match, host_name))
+    return "the core names a host: " + match.str();
+
+  static const std::regex directive("^\\s*#\\s*include\\b(.*)");
+  if (!std::regex_match(line, match, directive)) return std::nullopt;
+  const std::string rest = match[1];
+  static const std::regex named("\\s*[<\"]([^>\"]+)[>\"].*");
+  if (!std::regex_match(rest, match, named)) return "an include that cannot be read";
+  const std::string name = match[1];
+  if (area->may.count("*")) return std::nullopt;
+
+  const Target target = classify(root, file, name);
+  if (target.kind.empty()) return "includes <" + name + ">, which is neither ours nor a library we know";
+  if (target.kind == "file") {
+    if (starts_with(target.path, "tests/")) return "includes the test file " + target.path;
+    if (home_of(target.path) != home_of(file)) return "reaches into " + target.path;
+    // Within a home, what the smaller area may not include it may not borrow either.
+    for (const std::string& kind : area_of(target.path)->may)
+      if (!area->may.count(kind) && area_of(target.path)->prefix.size() > area->prefix.size())
+        return "includes " + target.path + ", which may see more than it";
+    if (starts_with(file, "plugin/")) return check_core_arrow(file, target.path);
+    return std::nullopt;
+  }
+  // An area's own public header, by its installed name.
+  if (target.kind == "adapter/bullet" && starts_with(file, "adapters/bullet/")) return std::nullopt;
+  if (target.kind == "scene" && starts_with(file, "tools/scene/")) return std::nullopt;
+  if (!area->may.count(target.kind)) return "must not include <" + name + "> (" + target.kind + ")";
+  if (target.kind == "core") {
+    if (!core_modules.count(core_module(target.path))) return "includes <" + name + ">, which is no header of the core";
+    if (starts_with(file, "plugin/")) return check_core_arrow(file, target.path);
+  }
+  return std::nullopt;
+}
+
+struct Finding {
+  std::size_t files = 0;
+  std::size_t includes = 0;
+  std::vector<std::string> problems;
+};
+
+Finding check_tree(const std::string& root) {
+  static const Strings extensions = {".h", ".hpp", ".cpp", ".cc", ".inl", ".ipp"};
+  Finding finding;
+  std::vector<std::string> files;
+  for (const char* top : {"plugin", "adapters", "tools", "demos", "benchmarks", "tests"}) {
+    if (!fs::is_directory(fs::path(root) / top)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(root) / top))
+      if (entry.is_regular_file() && extensions.count(entry.path().extension().string()))
+        files.push_back(entry.path().lexically_relative(root).generic_string());
+  }
+  std::sort(files.begin(), files.end());
+  for (const std::string& file : files) {
+    ++finding.files;
+    std::ifstream in(fs::path(root) / file);
+    std::string line;
+    for (int number = 1; std::getline(in, line); ++number) {
+      if (line.find("#include") != std::string::npos) ++finding.includes;
+      if (const auto problem = check_line(root, file, line))
+        finding.problems.push_back(file + ":" + std::to_string(number) + ": " + *problem);
+    }
+  }
+  return finding;
+}
+
+TEST(Arrows, WholeTree) {
+  const Finding finding = check_tree(LINCHPIN_SOURCE_DIR);
+  for (const std::string& problem : finding.problems) ADD_FAILURE() << problem;
+  // An empty walk would be a silent yes.
+  EXPECT_GT(finding.files, 1u);
+  EXPECT_GT(finding.includes, 5u);
+}
+
+TEST(Arrows, SayNo) {
+  const std::vector<std::pair<std::string, std::string>> offending = {
+      {"plugin/src/system.cpp", "#include <btBulletDynamicsCommon.h>"},
+      {"plugin/src/system.cpp", "#include <BulletDynamics/Dynamics/btRigidBody.h>"},
+      {"plugin/src/system.cpp", "#include <linchpin/bullet.h>"},
+      {"plugin/src/system.cpp", "// as btRigidBody does"},
+      {"plugin/src/solve.cpp", "#include <nlohmann/json.hpp>"},
+      {"plugin/include/linchpin/dynamics.h", "#include <nlohmann/json.hpp>"},
+      {"plugin/src/solve.cpp", "#include <unistd.h>"},
+      {"plugin/src/solve.cpp", "#include <boost/any.hpp>"},
+      {"plugin/src/solve.cpp", "  #  include <linchpin/stepper.h>"},
+      {"plugin/include/linchpin/system.h", "#include <linchpin/constraint.h>"},
+      {"plugin/include/linchpin/forces.h", "#include <linchpin/constraint.h>"},
+      {"plugin/include/linchpin/constraint.h", "#include <linchpin/joints.h>"},
+      {"plugin/include/linchpin/joints.h", "#include <linchpin/dynamics.h>"},
+      {"plugin/include/linchpin/joints.h", "#include <linchpin/forces.h>"},
+      {"plugin/include/linchpin/dynamics.h", "#include <linchpin/report.h>"},
+      {"plugin/include/linchpin/dynamics.h", "#include <linchpin/joints.h>"},
+      {"plugin/include/linchpin/report.h", "#include <linchpin/stepper.h>"},
+      {"plugin/include/linchpin/detail/jet.h", "#include <linchpin/system.h>"},
+      {"plugin/include/linchpin/extra.h", "#include <linchpin/system.h>"},
+      {"plugin/src/system.cpp", "#include SYSTEM_HEADER"},
+      {"plugin/src/system.cpp", "#include \"../../tests/architecture/preludes/none.h\""},
+      {"adapters/bullet/src/solver.cpp", "#include <linchpin/scene.h>"},
+      {"adapters/bullet/src/solver.cpp", "#include <nlohmann/json.hpp>"},
+      {"adapters/bullet/src/solver.cpp", "#include <linchpin/unheard_of.h>"},
+      {"adapters/other/src/solver.cpp", "#include <vector>"},
+      {"tools/linchpin/main.cpp", "#include <linchpin/bullet.h>"},
+      {"tools/linchpin/main.cpp", "#include <btBulletDynamicsCommon.h>"},
+      {"tools/scene/load.cpp", "#include <CLI/CLI.hpp>"},
+      {"tools/scene/load.cpp", "#include <linchpin/bullet.h>"},
+      {"demos/papers/wire.cpp", "#include <linchpin/bullet.h>"},
+      {"demos/papers/wire.cpp", "#include \"../../tests/architecture/preludes/none.h\""},
+      {"demos/quickstart/drop_in.cpp", "#include <nlohmann/json.hpp>"},
+  };
+  for (const auto& [file, line] : offending)
+    EXPECT_TRUE(check_line(LINCHPIN_SOURCE_DIR, file, line)) << "nothing said about " << line << " in " << file;
+}
+
+TEST(Arrows, SayYes) {
+  const std::vector<std::pair<std::string, std::string>> rightful = {
+      {"plugin/src/system.cpp", "#include <linchpin/system.h>  // own header"},
+      {"plugin/src/system.cpp", "#include \"linchpin/system.h\""},
+      {"plugin/src/instant_io.cpp", "#include <nlohmann/json.hpp>"},
+      {"plugin/src/solve_sparse.cpp", "#include <Eigen/SparseCholesky>"},
+      {"plugin/src/solve.cpp", "#include <linchpin/dynamics.h>"},
+      {"plugin/src/drift.cpp", "#include <linchpin/stepper.h>"},
+      {"plugin/include/linchpin/dynamics.h", "#include <linchpin/system.h>"},
+      {"plugin/include/linchpin/joints.h", "#include <linchpin/constraint.h>"},
+      {"plugin/include/linchpin/constraint.h", "#include <linchpin/detail/jet.h>"},
+      {"plugin/include/linchpin/constraint.h", "/// A line that only talks about #include <linchpin/report.h>"},
+      {"adapters/bullet/src/solver.cpp", "#include <linchpin/bullet.h>"},
+      {"adapters/bullet/src/solver.cpp", "#include <linchpin/dynamics.h>"},
+      {"adapters/bullet/src/solver.cpp", "#include <BulletDynamics/Dynamics/btRigidBody.h>"},
+      {"tools/linchpin/main.cpp", "#include <sys/wait.h>"},
+      {"tools/linchpin/main.cpp", "#include <CLI/CLI.hpp>"},
+      {"tools/linchpin/worker/main.cpp", "#include <BulletWorldImporter/btBulletWorldImporter.h>"},
+      {"tools/linchpin/worker/main.cpp", "#include <linchpin/bullet.h>"},
+      {"demos/quickstart/drop_in.cpp", "#include <linchpin/bullet.h>"},
+      {"demos/papers/wire.cpp", "#include <linchpin/dynamics.h>"},
+      {"tests/unit/system.cpp", "#include \"anything/at_all.h\""},
+  };
+  for (const auto& [file, line] : rightful) {
+    const auto problem = check_line(LINCHPIN_SOURCE_DIR, file, line);
+    EXPECT_FALSE(problem) << line << " in " << file << ": " << problem.value_or("");
+  }
+}
+
+// The walk itself, over a tree with one good and one bad file, and private files on both sides of a fence.
+TEST(Arrows, WalkFindsTheBadFile) {
+  const fs::path root = fs::temp_directory_path() / ("linchpin-arrows-" + std::to_string(std::random_device{}()));
+  const auto write = [&](const std::string& file, const std::string& text) {
+    fs::create_directories((root / file).parent_path());
+    std::ofstream(root / file) << text;
+  };
+  write("plugin/src/system.cpp", "#include <linchpin/system.h>\n#include <vector>\n");
+  write("plugin/src/solve.cpp", "#include <vector>\n#include <btBulletDynamicsCommon.h>\n");
+  write("plugin/src/solve_dense.h", "#include <linchpin/dynamics.h>\n");
+  write("plugin/src/solve_dense.cpp", "#include \"solve_dense.h\"\n");
+  write("adapters/bullet/src/solver.cpp", "#include \"../../../plugin/src/solve_dense.h\"\n");
+  write("tools/linchpin/protocol.h", "#include <string>\n");
+  write("tools/linchpin/worker/host.h", "#include <linchpin/bullet.h>\n");
+  write("tools/linchpin/worker/main.cpp", "#include \"protocol.h\"\n#include \"host.h\"\n");
+  write("tools/linchpin/main.cpp", "#include \"protocol.h\"\n#include \"worker/host.h\"\n");
+  const Finding finding = check_tree(root.string());
+  fs::remove_all(root);
+
+  EXPECT_EQ(finding.files, 9u);
+  ASSERT_EQ(finding.problems.size(), 3u) << testing::PrintToString(finding.problems);
+  EXPECT_TRUE(starts_with(finding.problems[0], "adapters/bullet/src/solver.cpp:1: ")) << finding.problems[0];
+  EXPECT_TRUE(starts_with(finding.problems[1], "plugin/src/solve.cpp:2: ")) << finding.problems[1];
+  EXPECT_TRUE(starts_with(finding.problems[2], "tools/linchpin/main.cpp:2: ")) << finding.problems[2];
+}
+
+}  // namespace

@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# Compiles the C++ blocks of a Markdown file, so that the documents cannot promise what the code does not keep.
+#
+#   doc_blocks.sh <compiler> <dir with core.rsp, bullet.rsp, bullet-float64.rsp> <file.md>
+#   doc_blocks.sh <compiler> <dir> --self-test
+#
+# Every block opened by ```cpp must be preceded, on the line before, by one of
+#
+#   <!-- compile: core -->                      a whole program (or header) against linchpin::core
+#   <!-- compile: bullet -->                    a whole program against both precisions of linchpin::bullet
+#   <!-- compile: snippet-core NAME -->         statements, wrapped in a function, after preludes/NAME.h
+#   <!-- compile: snippet-bullet NAME -->       the same, against both precisions
+#
+# A block without a marker fails, and so does an unknown marker: nothing goes unread. Text that is not meant to compile is
+# opened by another word (```text, ```console, or none).
+#
+# A prelude is a header that declares what the snippet takes for granted (`extern btDiscreteDynamicsWorld world;`):
+# declarations are enough, nothing is linked. Include lines of a snippet move in front of the function. A snippet may leave
+# variables unused. Compiler messages carry the document's file name and line.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+compiler=$1
+flags=$2
+subject=$3
+
+# compile <library> <kind> <file with the block> <document> <line of the block's first line> [prelude]
+compile() {
+  local library=$1 kind=$2 block=$3 document=$4 line=$5 prelude=${6:-}
+  local response=$flags/$library.rsp
+  if [[ ! -f $response ]]; then
+    echo "$document:$line: linchpin::$library was not built, so the block cannot be checked"
+    return 1
+  fi
+  if [[ $kind == program ]]; then
+    { printf '#line %d "%s"\n' "$line" "$document"; cat "$block"; } | "$compiler" "@$response" -x c++ -
+  else
+    {
+      printf '#include "%s"\n' "$here/preludes/$prelude.h"
+      grep -E '^[[:space:]]*#[[:space:]]*include' "$block" || true
+      printf 'void snippet();\nvoid snippet() {\n#line %d "%s"\n' "$line" "$document"
+      # Blanked, not removed, so that line numbers stay right.
+      sed -E 's/^[[:space:]]*#[[:space:]]*include.*//' "$block"
+      printf '\n}\n'
+    } | "$compiler" "@$response" -Wno-unused -Wno-shadow -x c++ -
+  fi
+}
+
+check_document() {
+  local document=$1 failed=0 blocks=0 number=0 previous="" inside=0 marker="" start=0 line
+  local name=${document##*/}
+  local scratch
+  scratch=$(mktemp)
+  while IFS= read -r line || [[ -n $line ]]; do
+    number=$((number + 1))
+    if ((inside == 0)) && [[ $line =~ ^[[:space:]]*\`\`\`+[[:space:]]*(cpp|c\+\+|cxx|cc)([^[:alnum:]]|$) ]]; then
+      inside=1 marker=$previous start=$((number + 1))
+      : >"$scratch"
+    elif ((inside == 0)) && [[ $line =~ ^[[:space:]]*\`\`\` ]]; then
+      inside=2
+    elif ((inside > 0)) && [[ $line =~ ^[[:space:]]*\`\`\`+[[:space:]]*$ ]]; then
+      if ((inside == 1)); then
+        blocks=$((blocks + 1))
+        check_block "$marker" "$scratch" "$name" "$start" || failed=$((failed + 1))
+      fi
+      inside=0
+    elif ((inside == 1)); then
+      printf '%s\n' "$line" >>"$scratch"
+    fi
+    previous=$line
+  done <"$document"
+  rm -f "$scratch"
+  if ((inside != 0)); then
+    echo "$name: the last code block is not closed"
+    failed=$((failed + 1))
+  fi
+  echo "$name: $blocks C++ blocks, $failed failed"
+  ((failed == 0))
+}
+
+check_block() {
+  local marker=$1 block=$2 document=$3 start=$4 library kind prelude=""
+  if [[ ! $marker =~ ^[[:space:]]*\<!--[[:space:]]*compile:[[:space:]]*([a-z-]+)[[:space:]]*([A-Za-z0-9_-]*)[[:space:]]*--\>[[:space:]]*$ ]]; then
+    echo "$document:$((start - 1)): C++ block without a <!-- compile: ... --> line right before it"
+    return 1
+  fi
+  prelude=${BASH_REMATCH[2]}
+  case ${BASH_REMATCH[1]} in
+    core) kind=program library="core" ;;
+    bullet) kind=program library="bullet bullet-float64" ;;
+    snippet-core) kind=snippet library="core" ;;
+    snippet-bullet) kind=snippet library="bullet bullet-float64" ;;
+    *)
+      echo "$document:$((start - 2)): unknown marker '${BASH_REMATCH[1]}' (known: core, bullet, snippet-core, snippet-bullet)"
+      return 1
+      ;;
+  esac
+  if [[ $kind == snippet && ! -f $here/preludes/$prelude.h ]]; then
+    echo "$document:$((start - 2)): no prelude tests/architecture/preludes/$prelude.h"
+    return 1
+  fi
+  if [[ $kind == program && -n $prelude ]]; then
+    echo "$document:$((start - 2)): a whole program takes no prelude"
+    return 1
+  fi
+  local each
+  for each in $library; do
+    compile "$each" "$kind" "$block" "$document" "$start" "$prelude" || return 1
+  done
+}
+
+# The checker must be able to say no.
+self_test() {
+  local folder bad=0
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' RETURN
+  expect() { # expect <pass|fail> <what the output must contain> <text>
+    local answer=pass output
+    printf '%b' "$3" >"$folder/case.md"
+    output=$(check_document "$folder/case.md" 2>&1) || answer=fail
+    if [[ $answer != "$1" || $output != *"$2"* ]]; then
+      printf 'expected %s with "%s", got %s:\n%s\n--- from:\n%b\n' "$1" "$2" "$answer" "$output" "$3"
+      bad=1
+    fi
+  }
+  expect pass '1 C++ blocks' '<!-- compile: core -->\n```cpp\n#include <vector>\nint main() { return 0; }\n```\n'
+  expect pass '1 C++ blocks' '<!-- compile: snippet-core none -->\n```cpp\n#include <vector>\nstd::vector<int> v;\nint unused;\n```\n'
+  expect pass '0 C++ blocks' 'text\n```console\n$ no c++ here\n```\n'
+  expect fail 'case.md:4' '<!-- compile: core -->\n```cpp\nint main() {\n  return undeclared;\n}\n```\n'
+  expect fail 'case.md:3' '<!-- compile: snippet-core none -->\n```cpp\nundeclared();\n```\n'
+  expect fail 'without a' 'text\n```cpp\nint x;\n```\n'
+  expect fail 'without a' '<!-- compile: core -->\n\n```cpp\nint x;\n```\n'
+  expect fail 'unknown marker' '<!-- compile: cure -->\n```cpp\nint x;\n```\n'
+  expect fail 'no prelude' '<!-- compile: snippet-core nowhere -->\n```cpp\nint x;\n```\n'
+  expect fail 'not closed' '<!-- compile: core -->\n```cpp\nint x;\n'
+  ((bad == 0)) && echo "self-test: all expectations met"
+  return $bad
+}
+
+if [[ $subject == --self-test ]]; then
+  self_test
+else
+  check_document "$subject"
+fi

@@ -1,0 +1,1 @@
+// The prelude of a snippet that takes nothing for granted.

@@ -1,0 +1,21 @@
+# Installs the build tree into STAGE and looks for what must not travel.
+file(REMOVE_RECURSE ${STAGE})
+execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${STAGE} OUTPUT_QUIET RESULT_VARIABLE result)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "cmake --install failed")
+endif()
+
+file(GLOB_RECURSE package_files ${STAGE}/*/linchpin*.cmake)
+if(NOT package_files)
+  message(FATAL_ERROR "no package files were installed")
+endif()
+foreach(file IN LISTS package_files)
+  file(READ ${file} text)
+  # A path of this machine, our own warning flags, or a dependency we said was ours alone.
+  foreach(stray "${SOURCE}" "${BUILD}" "-Wall" "-Werror" "nlohmann_json" "CLI11")
+    string(FIND "${text}" "${stray}" position)
+    if(NOT position EQUAL -1)
+      message(SEND_ERROR "${file} mentions ${stray}")
+    endif()
+  endforeach()
+endforeach()
