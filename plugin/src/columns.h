@@ -1,0 +1,73 @@
+// Between columns and bodies: the few loops that dynamics, drift and stepper share. Private to the core.
+#pragma once
+
+#include <linchpin/dynamics.h>
+#include <linchpin/report.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+namespace linchpin {
+
+using Vector6d = Eigen::Matrix<double, 6, 1>;
+
+inline std::size_t z(int i) { return static_cast<std::size_t>(i); }
+
+inline bool finite(std::span<const double> x) {
+  return std::all_of(x.begin(), x.end(), [](double xi) { return std::isfinite(xi); });
+}
+
+inline double largest(std::span<const double> x) {
+  double most = 0;
+  for (const double xi : x) most = std::max(most, std::fabs(xi));
+  return most;
+}
+
+/// y = A x
+inline void multiply(const Instant& instant, std::span<const double> x, std::span<double> y) {
+  for (int r = 0; r < instant.m(); ++r) {
+    double sum = 0;
+    for (int i = instant.row_start[z(r)]; i < instant.row_start[z(r + 1)]; ++i)
+      sum += instant.entries[z(i)].value * x[z(instant.entries[z(i)].column)];
+    y[z(r)] = sum;
+  }
+}
+
+/// xᵀ M x
+inline double mass_norm(const Instant& instant, std::span<const double> x) {
+  double sum = 0;
+  const double* block = instant.mass.data();
+  int column = 0;
+  for (const int size : instant.block_sizes) {
+    for (int i = 0; i < size; ++i)
+      for (int j = 0; j < size; ++j) sum += x[z(column + i)] * block[i * size + j] * x[z(column + j)];
+    block += size * size;
+    column += size;
+  }
+  return sum;
+}
+
+/// The part of x that belongs to the s-th body of a block; zeros below the linear part of a particle.
+inline Vector6d twist_of(const Block& block, std::size_t s, std::span<const double> x) {
+  Vector6d u = Vector6d::Zero();
+  for (int j = block.column[s]; j < block.column[s + 1]; ++j) u[j - block.column[s]] = x[z(j)];
+  return u;
+}
+
+/// What constraint i of a block does to its body k, about the centre of mass: A_ikᵀλ [force; moment].
+inline Vector6d wrench_at_centre(const Assembly& assembly, int i, int k, std::span<const double> lambda) {
+  const auto J = assembly.jacobian(i, k);
+  const int first = assembly.block.row[z(i)], rows = assembly.block.row[z(i + 1)] - first;
+  Vector6d w = Vector6d::Zero();
+  for (int r = 0; r < rows; ++r)
+    for (int j = 0; j < 6; ++j) w[j] += lambda[z(first + r)] * J[z(6 * r + j)];
+  return w;
+}
+
+/// A wrench about the centre of mass p_WB, moved to p_WQ.
+inline Wrench moved_to(const Vector6d& at_centre, const Vector3d& p_WB, const Vector3d& p_WQ) {
+  return Wrench{at_centre.head<3>(), at_centre.tail<3>(), p_WB}.about(p_WQ);
+}
+
+}  // namespace linchpin

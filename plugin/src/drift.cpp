@@ -1,0 +1,373 @@
+// Staying on the constraints at finite steps. Hides the chord Newton of a step's end, of poses and of velocities, its
+// stopping rule at round-off, and the estimate that says when a step is too long.
+#include "columns.h"
+
+#include <linchpin/constraint.h>
+#include <linchpin/stepper.h>
+
+#include <Eigen/Cholesky>
+#include <Eigen/Eigenvalues>
+
+#include <limits>
+
+namespace linchpin {
+
+namespace {
+
+constexpr double epsilon = std::numeric_limits<double>::epsilon();
+
+/// Memory of the functions below, which are called every step and have nowhere of their own to keep it. Contents never
+/// survive a call.
+struct Workspace {
+  std::vector<double> error, minus, lambda, force, dv, lambda_sum, force_sum, start;
+  std::vector<BodyState> X;
+  std::vector<ConstraintId> chosen;
+  State poses;
+  Assembly assembly;
+  Solver solver;
+};
+Workspace& workspace() {
+  thread_local Workspace memory;
+  return memory;
+}
+
+bool has_level(const System& system, const Block& block, Level level) {
+  return std::any_of(block.constraints.begin(), block.constraints.end(),
+                     [&](ConstraintId id) { return system.constraint(id).function().level() == level; });
+}
+
+/// Residual of row r that the rounding of poses and velocities alone explains: a Newton that is there has arrived.
+double round_off(const System& system, const Assembly& assembly, const State& state, int i, int r) {
+  const Constraint& constraint = system.constraint(assembly.block.constraints[z(i)]);
+  double sum = 0;
+  for (int k = 0; k < static_cast<int>(constraint.bodies().size()); ++k) {
+    const BodyState& body = state[constraint.bodies()[z(k)]];
+    const auto J = assembly.jacobian(i, k).subspan(z(6 * r), 6);
+    if (constraint.function().level() == Level::position)
+      for (int j = 0; j < 3; ++j) sum += std::fabs(J[z(j)]) * body.p.cwiseAbs().maxCoeff() + std::fabs(J[z(3 + j)]);
+    else
+      for (int j = 0; j < 3; ++j) sum += std::fabs(J[z(j)] * body.v[j]) + std::fabs(J[z(3 + j)] * body.w[j]);
+  }
+  return 32 * epsilon * sum;
+}
+
+/// φ of all position rows at `state`; zero for the other rows. @return the largest |φ|.
+double position_residuals(const System& system, const Block& block, const State& state, std::vector<BodyState>& X,
+                          std::span<double> phi) {
+  double worst = 0;
+  for (std::size_t i = 0; i < block.constraints.size(); ++i) {
+    const Constraint& constraint = system.constraint(block.constraints[i]);
+    const auto out = phi.subspan(z(block.row[i]), z(block.row[i + 1] - block.row[i]));
+    std::fill(out.begin(), out.end(), 0.0);
+    if (constraint.function().level() != Level::position) continue;
+    X.clear();
+    for (const BodyId id : constraint.bodies()) X.push_back(state[id]);
+    constraint.function().residual(X, state.t, out);
+    for (const double x : out)
+      worst = std::isfinite(x) ? std::max(worst, std::fabs(x)) : std::numeric_limits<double>::infinity();
+  }
+  return worst;
+}
+
+/// Where a body that moves as told is in the middle of a step, with the velocity that carries it across.
+BodyState halfway(const BodyState& from, const BodyState& to, double dt) {
+  const Eigen::AngleAxisd turn(to.q * from.q.conjugate());
+  const double angle = turn.angle() > EIGEN_PI ? turn.angle() - 2 * EIGEN_PI : turn.angle();
+  BodyState mid = from;
+  mid.v = (to.p - from.p) / dt;
+  mid.w = turn.axis() * (angle / dt);
+  advance(mid, mid.v, mid.w, 0.5 * dt);
+  return mid;
+}
+
+void place(const Block& block, const State& base, State& end, double dt, std::span<const double> v) {
+  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
+    const Vector6d u = twist_of(block, s, v);
+    BodyState& body = end[block.bodies[s]];
+    const BodyState& from = base[block.bodies[s]];
+    body.p = from.p;
+    body.q = from.q;
+    body.v = u.head<3>();
+    body.w = u.tail<3>();
+    advance(body, body.v, body.w, dt);
+  }
+  end.t = base.t + dt;
+}
+
+/// The three kinds of end-of-step residual (T12), all as velocities. @return the largest.
+double step_residuals(const System& system, const Assembly& assembly, const State& base, const State& end, double dt,
+                      std::span<const double> v, Workspace& work) {
+  const Block& block = assembly.block;
+  double worst = position_residuals(system, block, end, work.X, work.error) / dt;
+  for (double& e : work.error) e /= dt;
+  for (std::size_t i = 0; i < block.constraints.size(); ++i) {
+    const Constraint& constraint = system.constraint(block.constraints[i]);
+    const Level level = constraint.function().level();
+    if (level == Level::position) continue;
+    const auto out = std::span(work.error).subspan(z(block.row[i]), z(block.row[i + 1] - block.row[i]));
+    if (level == Level::velocity) {
+      work.X.clear();
+      for (const BodyId id : constraint.bodies()) {
+        const int slot = block.body_slot[z(id.index)];
+        if (slot < 0) {
+          work.X.push_back(halfway(base[id], end[id], dt));
+          continue;
+        }
+        const Vector6d u = twist_of(block, z(slot), v);
+        BodyState& mid = work.X.emplace_back(base[id]);
+        mid.v = u.head<3>();
+        mid.w = u.tail<3>();
+        advance(mid, mid.v, mid.w, 0.5 * dt);
+      }
+      constraint.function().residual(work.X, base.t + 0.5 * dt, out);
+    } else {
+      for (int r = block.row[i]; r < block.row[i + 1]; ++r) {
+        double sum = -dt * assembly.instant.b[z(r)];
+        for (int e = assembly.instant.row_start[z(r)]; e < assembly.instant.row_start[z(r + 1)]; ++e) {
+          const Instant::Entry& entry = assembly.instant.entries[z(e)];
+          sum += entry.value * (v[z(entry.column)] - assembly.v[z(entry.column)]);
+        }
+        out[z(r - block.row[i])] = sum;
+      }
+    }
+    for (const double x : out)
+      worst = std::isfinite(x) ? std::max(worst, std::fabs(x)) : std::numeric_limits<double>::infinity();
+  }
+  return worst;
+}
+
+bool at_round_off(const System& system, const Assembly& assembly, const State& end, double dt,
+                  std::span<const double> error) {
+  for (std::size_t i = 0; i < assembly.block.constraints.size(); ++i) {
+    const bool position = system.constraint(assembly.block.constraints[i]).function().level() == Level::position;
+    for (int r = assembly.block.row[i]; r < assembly.block.row[i + 1]; ++r)
+      if (std::fabs(error[z(r)]) * (position ? dt : 1.0) >
+          round_off(system, assembly, end, static_cast<int>(i), r - assembly.block.row[i]))
+        return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, const State& base, State& end,
+                                double dt, std::span<double> v, std::span<double> lambda, std::span<double> force,
+                                double tolerance, int max_solves) {
+  const Assembly& assembly = dynamics.assembly();
+  const std::size_t n = z(assembly.block.n()), m = z(assembly.block.m());
+  Workspace& work = workspace();
+  work.start.assign(v.begin(), v.end());
+  for (auto* x : {&work.error, &work.lambda, &work.lambda_sum}) x->assign(m, 0.0);
+  for (auto* x : {&work.force, &work.dv, &work.force_sum}) x->assign(n, 0.0);
+
+  NewtonReport report;
+  double first = 0, previous = 0;
+  for (int stalled = 0;; ++report.solves) {
+    place(assembly.block, base, end, dt, v);
+    report.residual = step_residuals(system, assembly, base, end, dt, v, work);
+    if (report.solves == 0) first = report.residual;
+    report.converged = report.residual * dt <= tolerance;
+    if (report.converged || !std::isfinite(report.residual)) break;
+    if (report.solves > 0 && report.residual > 0.5 * previous) {
+      // It no longer shrinks: because it cannot, or because it never will.
+      report.converged = at_round_off(system, assembly, end, dt, work.error);
+      if (report.converged || report.residual > 100 * first) break;
+      stalled = report.residual > 0.9 * previous ? stalled + 1 : 0;
+      if (stalled == 3) break;
+    }
+    if (report.solves == max_solves) break;
+    previous = report.residual;
+
+    for (double& e : work.error) e = -e;
+    dynamics.solver().apply(work.error, work.lambda, work.force, work.dv);  // the factor at the base: a chord (T12)
+    for (std::size_t j = 0; j < n; ++j) {
+      v[j] += work.dv[j];
+      work.force_sum[j] += work.force[j];
+    }
+    for (std::size_t r = 0; r < m; ++r) work.lambda_sum[r] += work.lambda[r];
+  }
+
+  if (!report.converged && !(report.residual <= first)) {
+    // It made things worse: the caller gets back what it gave.
+    std::copy(work.start.begin(), work.start.end(), v.begin());
+    place(assembly.block, base, end, dt, v);
+    return report;
+  }
+  for (std::size_t r = 0; r < std::min(m, lambda.size()); ++r) lambda[r] += work.lambda_sum[r];
+  for (std::size_t j = 0; j < std::min(n, force.size()); ++j) force[j] += work.force_sum[j];
+  return report;
+}
+
+namespace {
+
+/// Displaces the block's bodies by M⁻¹Aᵀ of a solve: a twist over unit time.
+void displace(const Block& block, std::span<const double> d, double scale, State& state) {
+  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
+    const Vector6d u = scale * twist_of(block, s, d);
+    advance(state[block.bodies[s]], u.head<3>(), u.tail<3>(), 1.0);
+  }
+}
+
+/// The factor of the constraints of the block that have one of two levels, at `state`, in the workspace: where the
+/// factor at hand is too far away or holds rows that have no say.
+bool own_factor(const System& system, const Dynamics& dynamics, const State& state, Level level, Level or_level,
+                double gap, Workspace& work) {
+  work.chosen.clear();
+  for (const ConstraintId id : dynamics.assembly().block.constraints) {
+    const Level l = system.constraint(id).function().level();
+    if (l == level || l == or_level) work.chosen.push_back(id);
+  }
+  make_block(system, work.chosen, work.assembly.block);
+  assemble_constraints(system, state, work.assembly);
+  if (!work.assembly.failure.empty()) return false;
+  work.assembly.instant.Q.assign(z(work.assembly.block.n()), 0.0);
+  work.assembly.instant.c.assign(z(work.assembly.block.n()), 0.0);
+  // Redundant rows with a gap between them look independent at a singular value of the gap over the lever (T6).
+  SolveOptions options = dynamics.solver().options();
+  options.rank_tolerance = std::max(options.rank_tolerance, std::min(gap, 1e-2));
+  work.solver.set_options(options);
+  return work.solver.factor(work.assembly.instant);
+}
+
+void resize(Workspace& work, const Block& block) {
+  for (auto* x : {&work.error, &work.minus}) x->assign(z(block.m()), 0.0);
+  work.dv.assign(z(block.n()), 0.0);
+}
+
+double close_by_chord(const System& system, const Assembly& assembly, const Solver& solver, State& state,
+                      double tolerance, int& solves_left, Workspace& work) {
+  resize(work, assembly.block);
+  double gap = position_residuals(system, assembly.block, state, work.X, work.error);
+  while (gap > tolerance && solves_left > 0) {
+    for (std::size_t r = 0; r < work.error.size(); ++r) work.minus[r] = -work.error[r];
+    solver.apply(work.minus, {}, {}, work.dv);
+    --solves_left;
+    // A full step that does not help is halved a few times: far from the constraints the chord overshoots.
+    double scale = 1, next = 0;
+    displace(assembly.block, work.dv, scale, state);
+    while (next = position_residuals(system, assembly.block, state, work.X, work.error), !(next < gap) && scale > 0.1) {
+      displace(assembly.block, work.dv, -0.5 * scale, state);
+      scale *= 0.5;
+    }
+    if (!(next < gap)) {
+      displace(assembly.block, work.dv, -scale, state);
+      return gap;
+    }
+    const bool slow = next > 0.5 * gap;
+    gap = next;
+    if (slow) break;
+  }
+  return gap;
+}
+
+}  // namespace
+
+double close_gaps(const System& system, const Dynamics& dynamics, State& state, double tolerance, int max_solves,
+                  double* moved) {
+  const Block& block = dynamics.assembly().block;
+  Workspace& work = workspace();
+  if (moved != nullptr) *moved = 0;
+  if (!has_level(system, block, Level::position)) return 0;
+  resize(work, block);
+  double gap = position_residuals(system, block, state, work.X, work.error);
+  if (gap <= tolerance || !std::isfinite(gap)) return gap;
+  work.poses = state;
+
+  int left = max_solves;
+  const bool positions_only =
+      !has_level(system, block, Level::velocity) && !has_level(system, block, Level::acceleration);
+  if (positions_only && gap < 1e-3)
+    gap = close_by_chord(system, dynamics.assembly(), dynamics.solver(), state, tolerance, left, work);
+  while (gap > tolerance && left > 0) {
+    const double before = gap;
+    if (!own_factor(system, dynamics, state, Level::position, Level::position, gap, work)) break;
+    gap = close_by_chord(system, work.assembly, work.solver, state, tolerance, left, work);
+    if (!(gap < 0.9 * before)) break;  // at round-off, or the constraints cannot all be met
+  }
+  for (const ConstraintId id : block.constraints) {
+    if (moved == nullptr) break;
+    const Constraint& constraint = system.constraint(id);
+    for (int k = 0; k < static_cast<int>(constraint.bodies().size()); ++k) {
+      const BodyState &was = work.poses[constraint.bodies()[z(k)]], &is = state[constraint.bodies()[z(k)]];
+      *moved = std::max(
+          {*moved, (is.p - was.p).norm(), (is.point(constraint.point(k)) - was.point(constraint.point(k))).norm()});
+    }
+  }
+  return gap;
+}
+
+double project_velocities(const System& system, const Dynamics& dynamics, State& state) {
+  const Block& block = dynamics.assembly().block;
+  Workspace& work = workspace();
+  const bool mixed = has_level(system, block, Level::acceleration);
+  if (mixed) {
+    if (!own_factor(system, dynamics, state, Level::position, Level::velocity, 0, work)) return 0;
+  } else {
+    work.assembly.block = block;
+    assemble_constraints(system, state, work.assembly);
+    if (!work.assembly.failure.empty()) return 0;
+    work.assembly.instant.Q.assign(z(block.n()), 0.0);
+    work.assembly.instant.c.assign(z(block.n()), 0.0);
+    work.solver.set_options(dynamics.solver().options());
+  }
+  const Block& own = work.assembly.block;
+  resize(work, own);
+  work.start = work.assembly.v;
+  const Solver* solver = mixed ? &work.solver : &dynamics.solver();
+
+  // One solve is the answer for the factor at this very state; a chord from a neighbouring one, or rows that are not
+  // linear in the velocity, take a few.
+  double worst = largest(work.assembly.velocity);
+  for (int solves = 0; solves < 20 && worst > 0 && std::isfinite(worst); ++solves) {
+    for (std::size_t r = 0; r < work.minus.size(); ++r) work.minus[r] = -work.assembly.velocity[r];
+    solver->apply(work.minus, {}, {}, work.dv);  // (T14)
+    for (std::size_t s = 0; s < own.bodies.size(); ++s) {
+      const Vector6d u = twist_of(own, s, work.dv);
+      state[own.bodies[s]].v += u.head<3>();
+      state[own.bodies[s]].w += u.tail<3>();
+    }
+    assemble_constraints(system, state, work.assembly);
+    const double next = largest(work.assembly.velocity);
+    if (!(next < 0.5 * worst)) {
+      if (solver == &work.solver || next < 1e-12) break;
+      if (!work.solver.factor(work.assembly.instant)) break;
+      solver = &work.solver;
+    }
+    worst = next;
+  }
+  for (std::size_t j = 0; j < work.start.size(); ++j) work.start[j] = work.assembly.v[j] - work.start[j];
+  return 0.5 * mass_norm(work.assembly.instant, work.start);
+}
+
+double fastest_swing(const System& system, const Assembly& assembly, const State& state,
+                     std::span<const double> lambda) {
+  const Block& block = assembly.block;
+  thread_local std::vector<Matrix3d> stiffness;
+  stiffness.assign(block.bodies.size(), Matrix3d::Zero());
+  for (std::size_t i = 0; i < block.constraints.size(); ++i) {
+    const Constraint& constraint = system.constraint(block.constraints[i]);
+    for (int k = 0; k < static_cast<int>(constraint.bodies().size()); ++k) {
+      const BodyId id = constraint.bodies()[z(k)];
+      const int slot = block.body_slot[z(id.index)];
+      if (slot < 0 || system.kind(id) != BodyKind::rigid) continue;
+      const Vector3d f = wrench_at_centre(assembly, static_cast<int>(i), k, lambda).head<3>();
+      const Vector3d r = state[id].q * constraint.point(k);
+      stiffness[z(slot)] += r.dot(f) * Matrix3d::Identity() - 0.5 * (r * f.transpose() + f * r.transpose());  // (T15)
+    }
+  }
+  double most = 0;
+  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
+    const BodyId id = block.bodies[s];
+    if (stiffness[s].isZero(0) || system.kind(id) != BodyKind::rigid) continue;
+    const Eigen::LLT<Matrix3d> root(system.world_inertia(id, state[id].q));
+    Matrix3d K = root.matrixL().solve(stiffness[s]);
+    K = root.matrixL().solve(Matrix3d(K.transpose()));
+    if (!K.allFinite()) return std::numeric_limits<double>::infinity();
+    most = std::max(most, Eigen::SelfAdjointEigenSolver<Matrix3d>(0.5 * (K + K.transpose()), Eigen::EigenvaluesOnly)
+                              .eigenvalues()
+                              .maxCoeff());
+  }
+  return std::sqrt(most);
+}
+
+}  // namespace linchpin

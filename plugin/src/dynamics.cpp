@@ -1,0 +1,315 @@
+// The equation at one state with forces and laws. Hides in which order assembly, factor, laws and the second solve
+// come, where on the bodies a law's force acts, and how contradictory rows are told from rows that are merely a step
+// off.
+#include "columns.h"
+
+#include <linchpin/constraint.h>
+#include <linchpin/forces.h>
+#include <linchpin/stepper.h>
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+
+namespace linchpin {
+
+struct Dynamics::Impl {
+  /// What a law, or the sum of several on one constraint, returned.
+  struct Prescribed {
+    int constraint = 0;  // of the block
+    Vector3d force = Vector3d::Zero();
+    Vector3d p_WQ = Vector3d::Zero();
+  };
+
+  const System* system;
+  bool everything;
+  std::vector<ConstraintId> only;  // the block's constraints, when not everything
+  Solver solver;
+  Assembly assembly;
+  Status status = Status::invalid;
+  std::string reason = "not evaluated yet";
+  std::vector<double> a, error, vdot, ideal, nonideal, lambda, induced, dv, row;
+  std::vector<Prescribed> prescribed;
+
+  // The same constraints once more with projected velocities: made when rows first look contradictory.
+  Assembly projected;
+  State projected_state;
+  std::vector<double> judged;  // b − A a as it was judged
+
+  mutable RankReport ranks;  // of the last evaluation, found when first asked for
+  mutable bool ranks_known = false;
+
+  Impl(const System& s, bool all, std::span<const ConstraintId> constraints, SolveOptions options)
+      : system(&s), everything(all), only(constraints.begin(), constraints.end()), solver(options) {
+    restructure();
+  }
+
+  void restructure() {
+    if (everything) {
+      assembly.block = whole(*system);
+    } else {
+      std::vector<ConstraintId> on;
+      for (const ConstraintId id : only)
+        if (!system->removed(id) && system->enabled(id)) on.push_back(id);
+      make_block(*system, on, assembly.block);
+    }
+    const std::size_t n = z(assembly.block.n()), m = z(assembly.block.m());
+    for (auto* x : {&a, &vdot, &ideal, &nonideal, &dv}) x->assign(n, 0.0);
+    for (auto* x : {&error, &lambda, &induced, &row, &judged}) x->assign(m, 0.0);
+    prescribed.clear();
+    prescribed.reserve(assembly.block.constraints.size());
+    projected.block = {};
+    status = Status::invalid;
+    reason = "not evaluated yet";
+    ranks_known = false;
+  }
+
+  Status fail(std::string why) {
+    reason = std::move(why);
+    for (auto* x : {&vdot, &ideal, &nonideal, &lambda, &induced}) std::fill(x->begin(), x->end(), 0.0);
+    prescribed.clear();
+    return status = Status::invalid;
+  }
+
+  Status solve(const State& state) {
+    ranks_known = false;
+    reason.clear();
+    prescribed.clear();
+    std::fill(nonideal.begin(), nonideal.end(), 0.0);
+    std::fill(induced.begin(), induced.end(), 0.0);
+    if (!assembly.failure.empty()) return fail(assembly.failure);
+    Instant& instant = assembly.instant;
+    if (!finite(instant.Q)) return fail("the applied force is not finite");
+    if (!solver.factor(instant))
+      return fail(instant.invalid().empty() ? "the mass matrix could not be factored" : instant.invalid());
+
+    solver.inverse_mass(instant.Q, a);  // (T2)
+    multiply(instant, a, error);
+    for (std::size_t r = 0; r < error.size(); ++r) error[r] = instant.b[r] - error[r];
+    const double outside = solver.apply(error, lambda, ideal, dv);  // (T5)
+    for (std::size_t j = 0; j < vdot.size(); ++j) vdot[j] = a[j] + dv[j];
+
+    std::copy(error.begin(), error.end(), judged.begin());
+    status = solver.full_row_rank() ? Status::ok : Status::redundant;
+    if (outside > consistency_tolerance() && contradictory(state)) status = Status::inconsistent;
+
+    if (const std::string why = apply_laws(state); !why.empty()) return fail(why);
+    if (!finite(vdot) || !finite(lambda)) return fail("the acceleration is not finite");
+    return status;
+  }
+
+  /// A gap of g turns rows by about g over the lever (taken as 1 m), and redundant rows then disagree by as much
+  /// without contradicting each other.
+  double consistency_tolerance() const {
+    return std::max(solver.options().consistency_tolerance, largest(assembly.position));
+  }
+
+  /// Velocities that obey the constraints only to O(dt), as any host's do, put a part of that size outside range(A)
+  /// into b. Only what stays there once the velocity is projected is a contradiction (T11).
+  bool contradictory(const State& state) {
+    const Block& block = assembly.block;
+    if (projected.block.constraints != block.constraints || projected.block.row != block.row) projected.block = block;
+    projected_state = state;
+    for (std::size_t r = 0; r < row.size(); ++r) row[r] = -assembly.velocity[r];
+    solver.apply(row, {}, {}, dv);  // (T14)
+    for (std::size_t s = 0; s < block.bodies.size(); ++s) {
+      BodyState& body = projected_state[block.bodies[s]];
+      const double* d = &dv[z(block.column[s])];
+      body.v += Vector3d(d[0], d[1], d[2]);
+      if (block.column[s + 1] - block.column[s] == 6) body.w += Vector3d(d[3], d[4], d[5]);
+    }
+    assemble_constraints(*system, projected_state, projected);
+    if (!projected.failure.empty()) return true;
+    multiply(assembly.instant, a, judged);
+    for (std::size_t r = 0; r < judged.size(); ++r) judged[r] = projected.instant.b[r] - judged[r];
+    return solver.apply(judged, {}, {}, {}) > consistency_tolerance();
+  }
+
+  /// The world point at which the first two bodies of constraint i touch. Declared points of a guide and of what slides
+  /// on it drift apart; friction acts where the sliding point is: at the particle, on the body that moves, or else
+  /// where the reaction itself passes through. One point for both bodies, so that a law never makes angular momentum.
+  Vector3d contact_point(int i, const State& state) const {
+    const ConstraintId id = assembly.block.constraints[z(i)];
+    const Constraint& constraint = system->constraint(id);
+    const auto bodies = constraint.bodies();
+    if (system->kind(bodies[0]) == BodyKind::particle) return state[bodies[0]].p;
+    const Vector3d p0 = state[bodies[0]].point(constraint.point(0));
+    if (bodies.size() < 2) return p0;
+    if (system->kind(bodies[1]) == BodyKind::particle) return state[bodies[1]].p;
+    const Vector3d p1 = state[bodies[1]].point(constraint.point(1));
+    if (system->dof(bodies[0]) == 0) return p1;
+    if (system->dof(bodies[1]) == 0) return p0;
+    const Vector6d w = wrench_at_centre(assembly, i, 0, lambda);
+    const double arm = (p1 - p0).norm() * w.head<3>().norm();
+    const double about0 = moved_to(w, state[bodies[0]].p, p0).moment.norm();
+    const double about1 = moved_to(w, state[bodies[0]].p, p1).moment.norm();
+    return about1 > 1e-9 * arm && about0 < 1e-3 * about1 ? p0 : p1;
+  }
+
+  void add_to_columns(BodyId id, const Vector3d& force, const Vector3d& p_WQ, const State& state,
+                      std::span<double> out) const {
+    const int slot = assembly.block.body_slot[z(id.index)];
+    if (slot < 0) return;
+    const int column = assembly.block.column[z(slot)], dof = assembly.block.column[z(slot + 1)] - column;
+    const Vector3d moment = (p_WQ - state[id].p).cross(force);
+    for (int j = 0; j < 3; ++j) out[z(column + j)] += force[j];
+    if (dof == 6)
+      for (int j = 0; j < 3; ++j) out[z(column + 3 + j)] += moment[j];
+  }
+
+  /// @return why a law failed; empty when all went well.
+  std::string apply_laws(const State& state) {
+    Instant& instant = assembly.instant;
+    std::fill(instant.c.begin(), instant.c.end(), 0.0);
+    const int count = static_cast<int>(assembly.block.constraints.size());
+    for (int i = 0; i < count; ++i) {
+      const ConstraintId id = assembly.block.constraints[z(i)];
+      const auto on_this = laws(*system, id);
+      if (on_this.empty()) continue;
+      const auto bodies = system->constraint(id).bodies();
+      const BodyState& first = state[bodies[0]];
+      const Wrench ideal_on_first =
+          moved_to(wrench_at_centre(assembly, i, 0, lambda), first.p, contact_point(i, state));
+
+      Thrust thrust;
+      thrust.t = state.t;
+      thrust.point = ideal_on_first.point;
+      thrust.normal = ideal_on_first.force;
+      thrust.moment = ideal_on_first.moment;
+      thrust.first = &first;
+      thrust.slip = first.v + first.w.cross(thrust.point - first.p);
+      if (bodies.size() > 1) {
+        const BodyState& second = state[bodies[1]];
+        thrust.second = &second;
+        thrust.slip -= second.v + second.w.cross(thrust.point - second.p);
+      }
+      if (const double N2 = thrust.normal.squaredNorm(); N2 > 0)
+        thrust.slip -= thrust.normal * (thrust.normal.dot(thrust.slip) / N2);
+
+      Prescribed p{i, Vector3d::Zero(), thrust.point};
+      try {
+        for (const Law& law : on_this) p.force += law(thrust);
+      } catch (const std::exception& e) {
+        return "law on " + system->name(id) + " threw: " + e.what();
+      } catch (...) {
+        return "law on " + system->name(id) + " threw";
+      }
+      if (!p.force.allFinite()) return "law on " + system->name(id) + " returned a force that is not finite";
+      prescribed.push_back(p);
+      add_to_columns(bodies[0], p.force, p.p_WQ, state, instant.c);
+      if (bodies.size() > 1) add_to_columns(bodies[1], -p.force, p.p_WQ, state, instant.c);
+    }
+    if (prescribed.empty()) return {};
+
+    solver.inverse_mass(instant.c, dv);
+    for (std::size_t j = 0; j < vdot.size(); ++j) vdot[j] += dv[j];
+    multiply(instant, dv, row);
+    for (double& r : row) r = -r;
+    solver.apply(row, induced, nonideal, dv);  // −AᵀG⁺A M⁻¹c (T5)
+    for (std::size_t j = 0; j < vdot.size(); ++j) {
+      vdot[j] += dv[j];
+      nonideal[j] += instant.c[j];
+    }
+    return {};
+  }
+
+  const RankReport& known_ranks() const {
+    if (!ranks_known) ranks = status == Status::invalid ? RankReport{} : solver.report(judged);
+    ranks_known = true;
+    return ranks;
+  }
+};
+
+Dynamics::Dynamics(const System& system, SolveOptions options)
+    : impl_(std::make_unique<Impl>(system, true, std::span<const ConstraintId>{}, options)) {}
+Dynamics::Dynamics(const System& system, std::span<const ConstraintId> constraints, SolveOptions options)
+    : impl_(std::make_unique<Impl>(system, false, constraints, options)) {}
+Dynamics::~Dynamics() = default;
+Dynamics::Dynamics(Dynamics&&) noexcept = default;
+
+void Dynamics::restructure() { impl_->restructure(); }
+
+Status Dynamics::evaluate(const State& state) noexcept {
+  assemble_constraints(*impl_->system, state, impl_->assembly);
+  assemble_forces(*impl_->system, state, impl_->assembly);
+  return impl_->solve(state);
+}
+
+Status Dynamics::evaluate(const State& state, std::span<const double> Q) noexcept {
+  assemble_constraints(*impl_->system, state, impl_->assembly);
+  Instant& instant = impl_->assembly.instant;
+  if (Q.size() != z(impl_->assembly.block.n())) return impl_->fail("the applied force has the wrong length");
+  instant.Q.assign(Q.begin(), Q.end());
+  instant.c.assign(Q.size(), 0.0);
+  return impl_->solve(state);
+}
+
+const std::string& Dynamics::reason() const { return impl_->reason; }
+const Assembly& Dynamics::assembly() const { return impl_->assembly; }
+const Solver& Dynamics::solver() const { return impl_->solver; }
+std::span<const double> Dynamics::vdot() const { return impl_->vdot; }
+std::span<const double> Dynamics::ideal() const { return impl_->ideal; }
+std::span<const double> Dynamics::nonideal() const { return impl_->nonideal; }
+std::span<const double> Dynamics::lambda() const { return impl_->lambda; }
+std::span<const double> Dynamics::induced() const { return impl_->induced; }
+RankReport Dynamics::rank_report() const { return impl_->known_ranks(); }
+
+void Dynamics::reactions(const State& state, std::vector<Reaction>& out) const {
+  const Impl& d = *impl_;
+  const Block& block = d.assembly.block;
+  const int count = static_cast<int>(block.constraints.size());
+  out.resize(z(count));
+
+  for (int i = 0; i < count; ++i) {
+    Reaction& reaction = out[z(i)];
+    const Constraint& constraint = d.system->constraint(block.constraints[z(i)]);
+    const auto bodies = constraint.bodies();
+    const int K = static_cast<int>(bodies.size()), first = block.row[z(i)], end = block.row[z(i + 1)];
+    reaction.name = constraint.name();
+    reaction.t = state.t;
+    reaction.lambda.assign(d.lambda.begin() + first, d.lambda.begin() + end);
+    for (Wrenches* part : {static_cast<Wrenches*>(&reaction), &reaction.ideal, &reaction.prescribed, &reaction.induced,
+                           &reaction.stabilisation})
+      part->others.resize(z(std::max(0, K - 2)));
+
+    const Impl::Prescribed* law = nullptr;
+    for (const Impl::Prescribed& p : d.prescribed)
+      if (p.constraint == i) law = &p;
+
+    reaction.power = 0;
+    for (int k = 0; k < K; ++k) {
+      const BodyState& body = state[bodies[z(k)]];
+      const Vector3d p_WQ = body.point(constraint.point(k));
+      Wrench& ideal = reaction.ideal.on(k) = moved_to(wrench_at_centre(d.assembly, i, k, d.lambda), body.p, p_WQ);
+      Wrench& induced = reaction.induced.on(k) = moved_to(wrench_at_centre(d.assembly, i, k, d.induced), body.p, p_WQ);
+      Wrench& prescribed = reaction.prescribed.on(k) = Wrench{Vector3d::Zero(), Vector3d::Zero(), p_WQ};
+      if (law != nullptr && k < 2)
+        prescribed = Wrench{k == 0 ? law->force : -law->force, Vector3d::Zero(), law->p_WQ}.about(p_WQ);
+      Wrench& sum = reaction.on(k);
+      sum = Wrench{ideal.force + induced.force + prescribed.force, ideal.moment + induced.moment + prescribed.moment,
+                   p_WQ};
+      const int dof = d.system->dof(bodies[z(k)]);
+      if (dof == 0) continue;
+      reaction.power += sum.force.dot(dof == 6 ? body.velocity_of(constraint.point(k)) : body.v);
+      if (dof == 6) reaction.power += sum.moment.dot(body.w);
+    }
+
+    reaction.gap = reaction.gap_angle = reaction.residual = reaction.velocity_residual = 0;
+    for (int r = first; r < end; ++r) {
+      const RowUnit unit = constraint.function().unit(r - first);
+      double& worst = unit == RowUnit::metre    ? reaction.gap
+                      : unit == RowUnit::radian ? reaction.gap_angle
+                                                : reaction.residual;
+      worst = std::max(worst, std::fabs(d.assembly.position[z(r)]));
+      reaction.velocity_residual = std::max(reaction.velocity_residual, std::fabs(d.assembly.velocity[z(r)]));
+    }
+    reaction.determined = true;
+    reaction.redundant = false;
+  }
+
+  if (d.status == Status::invalid || d.solver.full_row_rank()) return;
+  for (const int i : d.known_ranks().undetermined) out[z(i)].determined = false;
+  for (const int i : d.known_ranks().redundant) out[z(i)].redundant = true;
+}
+
+}  // namespace linchpin
