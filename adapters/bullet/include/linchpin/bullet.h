@@ -1,0 +1,238 @@
+// linchpin in Bullet Physics 3.24, single or double precision. One line makes an existing program exact:
+//
+//     linchpin::bullet::Solver exact(world);
+//
+// Equality constraints (the world's own joints and the user's) are then solved by the explicit Udwadia–Kalaba equation and
+// end every step satisfied; contacts, limits, motors and springs stay with Bullet's solver and are coupled to them. The
+// destructor puts the native solver back. Compiles with -fno-exceptions: use the `try_` calls there.
+//
+// Bullet's vectors and bodies go in; what comes out (Reaction, Wrench) is in double, SI, world axes. Points and axes of a
+// residual are in the body's own axes from its centre of mass, which is Bullet's body frame.
+#pragma once
+
+#include <linchpin/constraint.h>
+#include <linchpin/forces.h>
+#include <linchpin/joints.h>
+#include <linchpin/report.h>
+#include <linchpin/stepper.h>
+
+#include <btBulletDynamicsCommon.h>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// Two builds of Bullet share most symbol names: the precision is part of ours, so that a mix fails to link.
+#ifdef BT_USE_DOUBLE_PRECISION
+#define LINCHPIN_BULLET_PRECISION f64
+#else
+#define LINCHPIN_BULLET_PRECISION f32
+#endif
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+class Solver;
+class Engine;  // src/engine.h
+
+/// Who solves the equality constraints.
+enum class Mode {
+  exact,   ///< linchpin does
+  observe  ///< Bullet does, as without linchpin; linchpin measures gaps and the forces that would have been exact
+};
+
+/// Few, public, reported by summary().
+struct Options {
+  Mode mode = Mode::exact;
+  double rank_tolerance = 1e-6;      ///< T6
+  double newton_tolerance = 0;       ///< end-of-step |φ| [m or the row's unit]; 0: 1e-13 in double, 1e-8 in single
+  int max_newton = 30;
+  double swing_limit = 1.5;          ///< ω·dt above which a step is redone in halves inside Bullet's step (T15)
+  int max_substeps = 64;             ///< then the block is left to native rows for this step
+  double gap_tolerance = 0;          ///< start-of-step |φ| above which poses are corrected; 0: 1e-9 in double, 1e-5 in single
+  bool drift_correction = true;      ///< end-of-step satisfaction (T12); off: the bare acceleration, which drifts
+  bool shadow = false;               ///< run the native solver on the same state every step and keep its answer beside ours
+  bool restore_base = true;          ///< false keeps this solver's contacts solver type SI even if another was installed
+};
+
+/// One constraint of a Solver, by name. Cheap to copy; valid while the solver is and the constraint has not been removed.
+/// Calls on a stale handle do nothing; `valid()` tells.
+class Handle {
+ public:
+  Handle() = default;
+  bool valid() const;
+  const std::string& name() const;
+  /// Adds a law for the nonideal force; see linchpin::Law. Laws add up. @throws std::invalid_argument as add_law does.
+  Handle& law(Law law);
+  [[nodiscard]] std::string try_law(Law law) noexcept;  ///< empty when it went well
+  Handle& clear_laws();
+  /// Where a constraint made from a residual acts, per body [m], body axes; needed before law() unless all are particles.
+  Handle& acting_at(std::vector<Vector3d> p_BQ);
+  Handle& enable(bool on);
+  /// Whether Bullet lets the linked bodies collide (it does to begin with). The user's own constraints only.
+  Handle& collisions_between_bodies(bool on);
+  /// Takes the user's constraint out of the world; an adopted joint goes back to the native solver.
+  void remove();
+  /// Of the last step.
+  const Reaction& reaction() const;
+
+ private:
+  friend class Solver;
+  Handle(Engine* engine, int record) : engine_(engine), record_(record) {}
+  Engine* engine_ = nullptr;
+  int record_ = -1;
+};
+
+/// What the native solver would have done from the same state (shadow mode), one per constraint, as reactions() orders them.
+struct Shadow {
+  std::string name;
+  Vector3d force = Vector3d::Zero();       ///< native force on the first body, mean over the step [N]
+  Vector3d moment = Vector3d::Zero();      ///< about the reaction's point on the first body [N·m]
+  double force_difference = 0;             ///< |native − exact force on the first body| [N]
+  double velocity_difference = 0;          ///< largest |Δv| of its bodies, native against exact end-of-step velocity [m/s]
+};
+
+/// What a step callback sees, after Bullet has integrated.
+struct Step {
+  double t = 0;   ///< [s] at the end of the step
+  double dt = 0;  ///< [s]
+  const Solver& solver;
+  /// By name; an empty reaction named "" where there is none.
+  const Reaction& operator[](std::string_view name) const;
+};
+
+/// Counts since the start or the last reset().
+struct Counts {
+  long steps = 0;
+  long solves = 0;            ///< block solves
+  long newton = 0;            ///< back-solves of end-of-step satisfaction
+  long substepped = 0;        ///< block steps redone in halves (T15)
+  long substeps = 0;          ///< substeps those took
+  long fallbacks = 0;         ///< block steps left to native rows
+  long non_finite = 0;        ///< times a non-finite number was kept from the host
+  long gap_corrections = 0;   ///< positional corrections
+  double corrected = 0;       ///< largest displacement of one of them [m]
+  double activation_energy = 0;  ///< largest ½ΔvᵀMΔv by which a step began off its velocity constraints [J]
+};
+
+/// Replaces the equality part of a world's constraint solver for as long as it lives.
+class Solver {
+ public:
+  /// Installs itself: the solver found must be a btSequentialImpulseConstraintSolver or a btNNCGConstraintSolver exactly
+  /// (in Mode::observe also a btMLCPSolver); it keeps solving contacts, limits and motors.
+  /// @throws std::invalid_argument for another solver, a world with multibodies or soft bodies, or a second linchpin.
+  explicit Solver(btDiscreteDynamicsWorld& world, Options options = {});
+  /// Construction-time injection: give `constraint_solver()` to the world's constructor, then attach(world).
+  explicit Solver(Options options = {});
+  /// The same as the first constructor without throwing: null, and the reason in `why`.
+  [[nodiscard]] static std::unique_ptr<Solver> try_install(btDiscreteDynamicsWorld& world, std::string& why, Options options = {}) noexcept;
+  /// Puts the native solver back and takes the user's constraints out of the world; nothing else of the world is touched.
+  /// The world must still exist.
+  ~Solver();
+  Solver(const Solver&) = delete;
+  Solver& operator=(const Solver&) = delete;
+
+  btConstraintSolver* constraint_solver();
+  void attach(btDiscreteDynamicsWorld& world);
+
+  /// A constraint of the user's own on one, two or more bodies: residual(s) = 0 with s[0], s[1]… the bodies in this order,
+  /// s.t the time (see linchpin::holonomic). Known to Bullet's islands, sleeping and collision filters.
+  /// @throws std::invalid_argument for a name in use, a body not in the world, or bodies none of which can move.
+  template <class Phi>
+  Handle constrain(std::string name, btRigidBody& a, Phi phi) { return constrain(std::move(name), std::vector<btRigidBody*>{&a}, std::move(phi)); }
+  template <class Phi>
+  Handle constrain(std::string name, btRigidBody& a, btRigidBody& b, Phi phi) { return constrain(std::move(name), std::vector<btRigidBody*>{&a, &b}, std::move(phi)); }
+  template <class Phi>
+  Handle constrain(std::string name, std::vector<btRigidBody*> bodies, Phi phi) {
+    auto ids = ids_of(name, bodies);
+    return add(holonomic(std::move(name), std::move(ids), std::move(phi)), std::move(bodies));
+  }
+  /// On velocities, linear or not (see linchpin::nonholonomic).
+  template <class Psi>
+  Handle constrain_velocity(std::string name, btRigidBody& a, Psi psi) { return constrain_velocity(std::move(name), std::vector<btRigidBody*>{&a}, std::move(psi)); }
+  template <class Psi>
+  Handle constrain_velocity(std::string name, btRigidBody& a, btRigidBody& b, Psi psi) { return constrain_velocity(std::move(name), std::vector<btRigidBody*>{&a, &b}, std::move(psi)); }
+  template <class Psi>
+  Handle constrain_velocity(std::string name, std::vector<btRigidBody*> bodies, Psi psi) {
+    auto ids = ids_of(name, bodies);
+    return add(nonholonomic(std::move(name), std::move(ids), std::move(psi)), std::move(bodies));
+  }
+  /// On accelerations (see linchpin::on_acceleration).
+  template <class Alpha>
+  Handle constrain_acceleration(std::string name, std::vector<btRigidBody*> bodies, Alpha alpha) {
+    auto ids = ids_of(name, bodies);
+    return add(on_acceleration(std::move(name), std::move(ids), std::move(alpha)), std::move(bodies));
+  }
+  /// A constraint built with linchpin's own joints (joints.h) on bodies of this world: pass id(body) for its bodies.
+  Handle add(Constraint constraint);
+  /// The core's id of a body of this world (registers it). @throws std::invalid_argument if it is not in the world.
+  BodyId id(btRigidBody& body);
+  /// `constrain` and its kin without throwing: an invalid handle, and the reason in `why`.
+  template <class Phi>
+  [[nodiscard]] Handle try_constrain(std::string& why, std::string name, std::vector<btRigidBody*> bodies, Phi phi) noexcept {
+    return try_add(why, name, bodies, [&](std::vector<BodyId> ids) { return holonomic(name, std::move(ids), std::move(phi)); });
+  }
+  template <class Psi>
+  [[nodiscard]] Handle try_constrain_velocity(std::string& why, std::string name, std::vector<btRigidBody*> bodies, Psi psi) noexcept {
+    return try_add(why, name, bodies, [&](std::vector<BodyId> ids) { return nonholonomic(name, std::move(ids), std::move(psi)); });
+  }
+
+  /// Names one of the world's joints and returns its handle. Joints not named so are called `hinge#3` by kind and place in
+  /// the world. @throws std::invalid_argument for a joint not in the world or a name in use.
+  Handle adopt(btTypedConstraint& joint, std::string name);
+  [[nodiscard]] Handle try_adopt(std::string& why, btTypedConstraint& joint, std::string name) noexcept;
+  /// By name; invalid where there is none.
+  Handle find(std::string_view name);
+
+  /// Derivative self-test, start residuals, rank of everything at the present state; empty findings when all is well.
+  struct Finding {
+    std::string constraint, message;
+  };
+  std::vector<Finding> check();
+
+  /// Of the last step, in world order, then the user's. Names, wrenches on every body, parts, power, work, gap.
+  std::span<const Reaction> reactions() const;
+  /// Books of the last step, one per movable body of the exact blocks (T11).
+  std::span<const BodyBooks> books() const;
+  std::span<const Shadow> shadow() const;
+  const Counts& counts() const;
+  /// Gap, energy, rank, redundancy by name, substeps, fallbacks, what stayed native and why. Several lines of text.
+  std::string summary() const;
+  /// What stayed with the native solver and why, by constraint name; empty when nothing did.
+  struct Native {
+    std::string name, why;
+  };
+  std::vector<Native> native() const;
+  RankReport rank_report() const;  ///< of all exact constraints at the last step; indices as reactions()
+  /// Problem of one constraint's block at the last step, to save and replay with `linchpin solve`.
+  Instant instant(std::string_view constraint) const;
+  /// Kinetic energy plus gravity potential of the world's dynamic bodies, in double [J].
+  double energy() const;
+
+  void on_step(std::function<void(const Step&)> callback);
+
+  double t() const;  ///< [s]; advances with the host's steps
+  void set_t(double t);
+  /// Call before deleting a body: takes the user's constraints on it out of the world.
+  void forget(btRigidBody& body);
+  /// After teleports: forgets what was remembered from step to step, clears counts and work.
+  void reset();
+  const Options& options() const;
+
+ private:
+  friend class Handle;
+  std::vector<BodyId> ids_of(const std::string& name, const std::vector<btRigidBody*>& bodies);
+  Handle add(Constraint constraint, std::vector<btRigidBody*> bodies);
+  Handle try_add(std::string& why, const std::string& name, const std::vector<btRigidBody*>& bodies,
+                 const std::function<Constraint(std::vector<BodyId>)>& make) noexcept;
+  std::unique_ptr<Engine> engine_;
+};
+
+inline btVector3 to_bullet(const Vector3d& u) { return {btScalar(u.x()), btScalar(u.y()), btScalar(u.z())}; }
+inline Vector3d from_bullet(const btVector3& u) { return {double(u.x()), double(u.y()), double(u.z())}; }
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet

@@ -1,0 +1,318 @@
+// A constraint is written once, as a residual; its rows of A and b follow (T3). Hides automatic differentiation, the
+// chain rule through rotations and explicit time. Whether rows agree with one another is solve's business (dynamics.h).
+#pragma once
+
+#include <linchpin/detail/jet.h>
+#include <linchpin/system.h>
+
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace linchpin {
+
+/// On what a residual is a condition (T3).
+enum class Level {
+  position,     ///< holonomic: φ(X, t) = 0
+  velocity,     ///< nonholonomic: ψ(X, V, t) = 0, linear in V or not
+  acceleration  ///< α(X, V, V̇, t) = 0, linear in V̇
+};
+
+/// What one row of a position residual is measured in; decides the column of a report it appears in.
+enum class RowUnit { metre, radian, own };
+
+/// What `ConstraintFunction::linearize` fills, row-major, for all K bodies of the constraint, fixed ones included.
+struct Linearization {
+  std::span<double> A;         ///< [rows × 6K]: body k at columns 6k, [linear; angular] in W (a particle uses the first 3)
+  std::span<double> b;         ///< [rows]: A v̇ = b
+  std::span<double> position;  ///< [rows]: φ; zero for the other levels
+  std::span<double> velocity;  ///< [rows]: φ̇ = A v + φ_t, or ψ; zero for acceleration rows
+};
+
+/// What a constraint computes. Stock joints implement it by hand (joints.h); `holonomic`, `nonholonomic` and
+/// `on_acceleration` below make one from a lambda. Functions may keep scratch memory and angles, so one function is
+/// evaluated by one thread at a time.
+class ConstraintFunction {
+ public:
+  virtual ~ConstraintFunction() = default;
+  virtual int rows() const = 0;
+  virtual int bodies() const = 0;
+  virtual Level level() const = 0;
+  virtual RowUnit unit(int row) const = 0;
+  /// φ(X, t), ψ(X, V, t) or α(X, V, V̇, t) by level, V̇ being the `a`, `alpha` in X. @param X the K bodies. @param out [rows].
+  virtual void residual(std::span<const BodyState> X, double t, std::span<double> out) const = 0;
+  /// A, b and the residuals at both levels. Driven bodies carry their velocity and acceleration in X: b includes
+  /// −A_k [a; alpha] of every body's `a`, `alpha`, so the caller zeroes them for bodies that the equations move.
+  virtual void linearize(std::span<const BodyState> X, double t, Linearization out) const = 0;
+  /// Called once after each accepted step: functions with a memory (unwrapped angles) update it here.
+  virtual void accept(std::span<const BodyState> /*X*/, double /*t*/) {}
+};
+
+/// A named constraint between K bodies, ready to be added to a System. Copies share the function and its memory: make
+/// one for each system.
+class Constraint {
+ public:
+  /// @throws std::invalid_argument  unless there is a name and a function of that many bodies, each named once.
+  Constraint(std::string name, std::vector<BodyId> bodies, std::shared_ptr<ConstraintFunction> function);
+
+  /// Declares where on each body (body axes, from the centre of mass [m]) the constraint acts: the point at which its
+  /// wrench is reported, its thrust is measured and a law's force is applied. Joints set it themselves; a residual of
+  /// the user's own needs it before it takes a law, particles excepted.
+  Constraint& acting_at(std::vector<Vector3d> p_BQ);
+  /// The constraint acts on all its bodies where body k's point is at the time: for a point of k that slides along the
+  /// others. Else it acts on each body at that body's own point.
+  Constraint& sliding_on(int k);
+
+  const std::string& name() const { return name_; }
+  std::span<const BodyId> bodies() const { return bodies_; }
+  const ConstraintFunction& function() const { return *function_; }
+  ConstraintFunction& function() { return *function_; }
+  bool has_points() const { return !points_.empty(); }
+  /// [m], body axes; zero (the centre of mass) where nothing was declared.
+  Vector3d point(int k) const { return points_.empty() ? Vector3d::Zero() : points_[static_cast<std::size_t>(k)]; }
+  /// Where it acts on body k when its bodies are at X [m] (W).
+  Vector3d acting_point(int k, std::span<const BodyState> X) const {
+    const int holder = slider_ < 0 ? k : slider_;
+    return X[static_cast<std::size_t>(holder)].point(point(holder));
+  }
+
+ private:
+  std::string name_;
+  std::vector<BodyId> bodies_;
+  std::shared_ptr<ConstraintFunction> function_;
+  std::vector<Vector3d> points_;
+  int slider_ = -1;
+};
+
+// ---- what a residual sees --------------------------------------------------------------------------------------------
+
+namespace detail {
+template <class...>
+inline constexpr bool never = false;
+/// @throws std::invalid_argument (here, because headers compile without exceptions).
+[[noreturn]] void no_such_body(std::size_t k, std::size_t count);
+}  // namespace detail
+
+/// Where one body is: all a holonomic residual may read. T is a number type of detail/jet.h.
+template <class T>
+class Placed {
+ public:
+  using number = T;
+
+  /// World position of a body-fixed point [m], given in body axes from the centre of mass.
+  Vec3<T> point(const Eigen::Vector3d& p_BQ) const { return p_ + turned(p_BQ); }
+  Vec3<T> point(double x, double y, double z) const { return point({x, y, z}); }
+  /// World components of a body-fixed direction (not normalised).
+  Vec3<T> axis(const Eigen::Vector3d& u_B) const { return turned(u_B); }
+  Vec3<T> axis(double x, double y, double z) const { return turned({x, y, z}); }
+  /// Centre of mass [m] (W).
+  const Vec3<T>& position() const { return p_; }
+  /// A world point seen from the body [m], in body axes: the inverse of point().
+  Vec3<T> to_body(const Vec3<T>& p_WQ) const {
+    const Vec3<T> d = p_WQ - p_;
+    return {dot(columns_[0], d), dot(columns_[1], d), dot(columns_[2], d)};
+  }
+
+  template <class... Point>
+  void velocity(const Point&...) const {
+    static_assert(detail::never<T, Point...>, "linchpin: a holonomic residual reads positions only; use nonholonomic()");
+  }
+  template <class... None>
+  void omega(const None&...) const {
+    static_assert(detail::never<T, None...>, "linchpin: a holonomic residual reads positions only; use nonholonomic()");
+  }
+
+ protected:
+  Vec3<T> turned(const Eigen::Vector3d& u) const {
+    return {columns_[0].x * u.x() + columns_[1].x * u.y() + columns_[2].x * u.z(),
+            columns_[0].y * u.x() + columns_[1].y * u.y() + columns_[2].y * u.z(),
+            columns_[0].z * u.x() + columns_[1].z * u.y() + columns_[2].z * u.z()};
+  }
+  friend struct Seed;
+  Vec3<T> p_;
+  std::array<Vec3<T>, 3> columns_;  // of R_WB
+};
+
+/// Where one body is and how it moves: what a nonholonomic residual reads.
+template <class T>
+class Moving : public Placed<T> {
+ public:
+  /// Velocity of the centre of mass [m/s] (W).
+  const Vec3<T>& velocity() const { return v_; }
+  /// Velocity of a body-fixed point [m/s] (W).
+  Vec3<T> velocity(const Eigen::Vector3d& p_BQ) const { return v_ + cross(w_, this->turned(p_BQ)); }
+  Vec3<T> velocity(double x, double y, double z) const { return velocity(Eigen::Vector3d(x, y, z)); }
+  /// Angular velocity [rad/s] (W).
+  const Vec3<T>& omega() const { return w_; }
+
+ protected:
+  friend struct Seed;
+  Vec3<T> v_, w_;
+};
+
+/// Where it is, how it moves and how that changes: what an acceleration residual reads.
+template <class T>
+class Accelerating : public Moving<T> {
+ public:
+  const Vec3<T>& acceleration() const { return a_; }  ///< of the centre of mass [m/s²] (W)
+  const Vec3<T>& alpha() const { return alpha_; }     ///< angular [rad/s²] (W)
+  Vec3<T> acceleration(const Eigen::Vector3d& p_BQ) const {
+    const Vec3<T> r = this->turned(p_BQ);
+    return a_ + cross(alpha_, r) + cross(this->w_, cross(this->w_, r));
+  }
+  Vec3<T> acceleration(double x, double y, double z) const { return acceleration(Eigen::Vector3d(x, y, z)); }
+
+ protected:
+  friend struct Seed;
+  Vec3<T> a_, alpha_;
+};
+
+/// The argument `s` of a residual: s[k] is its k-th body, s.t the time.
+template <template <class> class View, class T>
+struct Scene {
+  std::span<const View<T>> bodies;
+  T t;  ///< [s]
+  const View<T>& operator[](std::size_t k) const {
+    if (k >= bodies.size()) detail::no_such_body(k, bodies.size());
+    return bodies[k];
+  }
+};
+
+/// Joins scalars and vectors to the rows of one residual: return rows(dot(u, v), a - b).
+template <class... Parts>
+auto rows(const Parts&... parts);
+
+// ---- making constraints ----------------------------------------------------------------------------------------------
+
+/// A constraint on positions: φ(X, t) = 0. A is ∂φ̇/∂v, b is −φ̈ along the motion with v̇ = 0 (T3).
+///
+///     auto rod = holonomic("rod", {a, b}, [](const auto& s) {
+///       auto d = s[0].point(0, -0.1, 0) - s[1].position();
+///       return dot(d, d) - square(1.5 + 0.1 * sin(3.0 * s.t));
+///     });
+///
+/// @param bodies  The K bodies φ reads as s[0] … s[K−1], each once; `world` and fixed bodies may be among them.
+/// @param phi     Called on number types: write sin(x), not std::sin(x); returns a number, a Vec3, a std::array of
+///                numbers or rows(…). Smooth near the motion. Reading a velocity does not compile.
+/// @param unit    What all rows are measured in, if in metres or radians; decides where a report shows the gap.
+/// @throws std::invalid_argument  if bodies is empty or names one twice.
+/// Cost: one evaluation with 6 directions per body and one Taylor evaluation; no allocation.
+template <class Phi>
+Constraint holonomic(std::string name, std::vector<BodyId> bodies, Phi phi, RowUnit unit = RowUnit::own);
+
+/// A constraint on velocities: ψ(X, V, t) = 0, linear in V or not. A is ∂ψ/∂v, b is −ψ̇ along the motion with v̇ = 0 (T3).
+/// As `holonomic`, with s[k].velocity() and s[k].omega().
+template <class Psi>
+Constraint nonholonomic(std::string name, std::vector<BodyId> bodies, Psi psi);
+
+/// A constraint on accelerations: α(X, V, V̇, t) = 0, linear in V̇: A is ∂α/∂v̇, b is −α at v̇ = 0 (T3).
+/// As `holonomic`, with s[k].acceleration() and s[k].alpha().
+template <class Alpha>
+Constraint on_acceleration(std::string name, std::vector<BodyId> bodies, Alpha alpha);
+
+// ---- checking --------------------------------------------------------------------------------------------------------
+
+/// What `check_constraint` found. All errors relative to the largest entry of what they are an error of (or 1).
+struct ConstraintCheck {
+  double error_A = 0;         ///< largest |A − central difference|
+  double error_b = 0;         ///< largest |b − central difference|
+  double error_velocity = 0;  ///< largest |φ̇ − central difference|, position level only
+  int row = -1, body = -1;    ///< where the largest of them is; body −1: in b or in φ̇
+  bool finite = true;         ///< no residual, A or b is NaN or infinite
+  double residual = 0;        ///< largest |φ|, |ψ| at the state
+  double velocity = 0;        ///< largest |φ̇| or |ψ| at the state
+  std::string message;        ///< empty when all is well; else names the constraint, the row and what is wrong
+
+  bool ok() const { return message.empty(); }
+};
+
+/// Compares A and b of a constraint with central differences of its residual, at `state`: the derivative test for
+/// residuals and for hand-derived functions alike. b and φ̇ are also compared at made-up velocities, so that a state at
+/// rest hides nothing. Errors above 1e-5 (b: 1e-4) are findings, as are non-finite values and a constraint none of whose
+/// bodies can move. Costs some 30 evaluations per body; allocates. Never throws.
+[[nodiscard]] ConstraintCheck check_constraint(const System& system, const Constraint& constraint, const State& state) noexcept;
+
+// ---- how it is done --------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+template <class R>
+struct row_traits {  // number of rows of what a residual returns, and how to read them
+  static constexpr int count = 0;
+};
+template <Number T>
+struct row_traits<T> {
+  static constexpr int count = 1;
+  using number = T;
+  template <class F> static void each(const T& r, F f) { f(0, r); }
+};
+template <Number T>
+struct row_traits<Vec3<T>> {
+  static constexpr int count = 3;
+  using number = T;
+  template <class F> static void each(const Vec3<T>& r, F f) { f(0, r.x); f(1, r.y); f(2, r.z); }
+};
+template <Number T, std::size_t m>
+struct row_traits<std::array<T, m>> {
+  static constexpr int count = static_cast<int>(m);
+  using number = T;
+  template <class F> static void each(const std::array<T, m>& r, F f) {
+    for (std::size_t i = 0; i < m; ++i) f(static_cast<int>(i), r[i]);
+  }
+};
+
+}  // namespace detail
+
+template <class... Parts>
+auto rows(const Parts&... parts) {
+  static_assert(((detail::row_traits<Parts>::count > 0) && ...),
+                "linchpin: rows() joins numbers, Vec3 and std::array of numbers, each made from s[k] or s.t");
+  using T = typename detail::row_traits<std::tuple_element_t<0, std::tuple<Parts...>>>::number;
+  std::array<T, static_cast<std::size_t>((detail::row_traits<Parts>::count + ...))> all;
+  int at = 0;
+  (
+      [&] {
+        detail::row_traits<Parts>::each(parts, [&](int i, const T& x) { all[static_cast<std::size_t>(at + i)] = x; });
+        at += detail::row_traits<Parts>::count;
+      }(),
+      ...);
+  return all;
+}
+
+/// Builds the views of one body for one pass. Public only because the templates below need it.
+struct Seed {
+  /// No derivatives: residuals in Newton passes.
+  template <class View> static View constant(const BodyState& s, const Matrix3d& R);
+  /// Directions 0…5: displacement and rotation [δp; δθ] (A of position rows), velocity, or acceleration.
+  static Placed<Dual<6>> displaced(const BodyState& s, const Matrix3d& R, bool seeded);
+  static Moving<Dual<6>> velocity(const BodyState& s, const Matrix3d& R, bool seeded);
+  static Accelerating<Dual<6>> acceleration(const BodyState& s, const Matrix3d& R, bool seeded);
+  /// Along the motion with v̇ as the state says: p + s v + ½s² a, exp of the rotation to second order.
+  static Placed<Taylor> moved(const BodyState& s, const Matrix3d& R);
+  static Moving<Taylor> moving(const BodyState& s, const Matrix3d& R);
+};
+
+namespace detail {
+
+template <template <class> class View, class F, Level level_>
+class FromResidual;
+
+template <class F>
+using HolonomicFunction = FromResidual<Placed, F, Level::position>;
+template <class F>
+using NonholonomicFunction = FromResidual<Moving, F, Level::velocity>;
+template <class F>
+using AccelerationFunction = FromResidual<Accelerating, F, Level::acceleration>;
+
+}  // namespace detail
+}  // namespace linchpin
+
+#include <linchpin/detail/residual.h>

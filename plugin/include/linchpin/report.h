@@ -1,0 +1,84 @@
+// What the forces were: wrenches on bodies, parts, power, work, residuals, and whether the books balance.
+#pragma once
+
+#include <linchpin/dynamics.h>
+#include <linchpin/system.h>
+
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace linchpin {
+
+/// A force and a moment on one body, *on* the body *by* what is named, in world axes.
+struct Wrench {
+  Vector3d force = Vector3d::Zero();   ///< [N]
+  Vector3d moment = Vector3d::Zero();  ///< about `point` [N·m]
+  Vector3d point = Vector3d::Zero();   ///< [m] (W)
+
+  /// The same wrench with its moment about another point.
+  Wrench about(const Vector3d& q) const { return {force, moment + (point - q).cross(force), q}; }
+};
+
+/// One wrench for each body of a constraint.
+struct Wrenches {
+  Wrench on_a, on_b;           ///< first and second body
+  std::vector<Wrench> others;  ///< third and later
+  Wrench& on(int k) { return k == 0 ? on_a : k == 1 ? on_b : others[static_cast<std::size_t>(k - 2)]; }
+  const Wrench& on(int k) const { return const_cast<Wrenches*>(this)->on(k); }
+};
+
+/// One constraint at one time (design: two forces, T11). The wrenches of the base are the instantaneous reaction:
+/// ideal + induced + prescribed.
+struct Reaction : Wrenches {
+  std::string name;
+  double t = 0;           ///< [s] of the state the forces belong to
+  Wrenches ideal;         ///< A_iᵀλ, does no virtual work (T9)
+  Wrenches prescribed;    ///< what the laws returned: friction (T9)
+  Wrenches induced;       ///< normal forces that all prescribed forces call up, −A_iᵀ(G⁺A M⁻¹Σc)_i (T9)
+  Wrenches stabilisation; ///< mean over the last step of what was applied beyond the reaction, to end the step on the constraint
+  std::vector<double> lambda;  ///< per row, of the ideal part (least norm) [N or N·m or as the row's unit implies]
+  double power = 0;       ///< of the reaction on its bodies at t [W]
+  double work = 0;        ///< accumulated over steps since the start: impulse · ½(v₀ + v₁) [J]
+  double gap = 0;         ///< largest |φ| of rows in metres [m]
+  double gap_angle = 0;   ///< likewise in radians [rad]
+  double residual = 0;    ///< likewise in the user's own unit
+  double velocity_residual = 0;  ///< largest |φ̇| or |ψ| at t
+  bool determined = true;        ///< T6: false where redundancy leaves this reaction open (λ is the least-norm choice)
+  bool redundant = false;
+  bool native = false;    ///< left to the host in the last step: no exact reaction
+};
+
+/// The books of one body over one step, in impulses [N·s, N·m·s]: momentum = applied + host + own + (imbalance). Each term
+/// comes from its own record, none by subtraction (T11).
+struct BodyBooks {
+  BodyId body;
+  Eigen::Matrix<double, 6, 1> momentum = Eigen::Matrix<double, 6, 1>::Zero();   ///< M (v₁ − v₀)
+  Eigen::Matrix<double, 6, 1> applied = Eigen::Matrix<double, 6, 1>::Zero();    ///< dt·Q as the step applied it
+  Eigen::Matrix<double, 6, 1> host = Eigen::Matrix<double, 6, 1>::Zero();       ///< contacts, limits, motors, springs of the host
+  Eigen::Matrix<double, 6, 1> own = Eigen::Matrix<double, 6, 1>::Zero();        ///< all constraints: sum over `Reaction`s of their impulses
+  Eigen::Matrix<double, 6, 1> rounding = Eigen::Matrix<double, 6, 1>::Zero();   ///< M·(velocity as written to the host − v₁)
+  /// |momentum − applied − host − own| relative to the largest term. Forces and moments are judged separately.
+  double imbalance() const;
+};
+
+/// Kinetic energy ½ vᵀM v [J].
+double kinetic_energy(const System& system, const State& state);
+/// Gravity and all forces that declare a potential [J].
+double potential_energy(const System& system, const State& state);
+/// Whether every force of the system has a potential and no law is active, so that energy means something.
+bool conservative(const System& system);
+double energy(const System& system, const State& state);
+/// [kg·m/s]
+Vector3d linear_momentum(const System& system, const State& state);
+/// About a world point [kg·m²/s].
+Vector3d angular_momentum(const System& system, const State& state, const Vector3d& about = Vector3d::Zero());
+/// E − ω·L for a frame turning uniformly with `omega` [rad/s] about a line through the origin: constant where forces and
+/// constraints do not change in that frame (T-WIRE, T-HOOP).
+double energy_in_rotating_frame(const System& system, const State& state, const Vector3d& omega);
+
+/// "hinge  F = (…) N at (…) m …", one line per reaction.
+std::ostream& operator<<(std::ostream& out, const Reaction& r);
+
+}  // namespace linchpin

@@ -1,0 +1,167 @@
+// What there is: bodies with their mass, where they are and how they move. Hides index maps, rotated inertia and the
+// gyroscopic term. Knows nothing of constraints' equations; it keeps them, the forces and the laws by name.
+#pragma once
+
+#include <Eigen/Core>
+#include <Eigen/Geometry>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace linchpin {
+
+using Eigen::Matrix3d;
+/// Unaligned, so that a program built for a wider vector unit than ours sees the same layout.
+using Quaterniond = Eigen::Quaternion<double, Eigen::DontAlign>;
+using Eigen::Vector3d;
+
+/// Indices with a type each, so that a body cannot be passed where a constraint is meant.
+struct BodyId {
+  int index = -1;
+  friend bool operator==(BodyId, BodyId) = default;
+};
+struct ConstraintId {
+  int index = -1;
+  friend bool operator==(ConstraintId, ConstraintId) = default;
+};
+
+/// The world itself: body 0 of every system, fixed, at the origin, not rotated.
+inline constexpr BodyId world{0};
+
+/// Where a body's centre of mass is and how its frame is turned: p_WQ = p + q * p_BQ.
+struct Pose {
+  Vector3d p = Vector3d::Zero();              ///< centre of mass [m] (W)
+  Quaterniond q = Quaterniond::Identity();    ///< body to world, unit
+};
+
+/// One body at one time, all in world axes W. `a` and `alpha` are read for driven bodies only (their known acceleration);
+/// for bodies that the equations move they are ignored on input.
+struct BodyState {
+  Vector3d p = Vector3d::Zero();            ///< centre of mass [m]
+  Quaterniond q = Quaterniond::Identity();  ///< body to world, unit
+  Vector3d v = Vector3d::Zero();            ///< velocity of the centre of mass [m/s]
+  Vector3d w = Vector3d::Zero();            ///< angular velocity [rad/s]
+  Vector3d a = Vector3d::Zero();            ///< acceleration of the centre of mass of a driven body [m/s²]
+  Vector3d alpha = Vector3d::Zero();        ///< angular acceleration of a driven body [rad/s²]
+
+  Matrix3d R() const { return q.toRotationMatrix(); }
+  /// World position of a body-fixed point [m].
+  Vector3d point(const Vector3d& p_BQ) const { return p + q * p_BQ; }
+  /// World velocity of a body-fixed point [m/s].
+  Vector3d velocity_of(const Vector3d& p_BQ) const { return v + w.cross(q * p_BQ); }
+};
+
+/// All bodies of a system at one time, indexed by BodyId.
+struct State {
+  double t = 0;  ///< [s]
+  std::vector<BodyState> bodies;
+
+  BodyState& operator[](BodyId id) { return bodies[static_cast<std::size_t>(id.index)]; }
+  const BodyState& operator[](BodyId id) const { return bodies[static_cast<std::size_t>(id.index)]; }
+};
+
+/// Moves one pose along a constant twist for dt, by the exponential map (T1): p + dt v, exp(dt [w]×) q.
+void advance(BodyState& body, const Vector3d& v, const Vector3d& w, double dt);
+
+enum class BodyKind {
+  fixed,     ///< does not move; no columns
+  driven,    ///< moves as the user or the host says; no columns, its velocity and acceleration enter b
+  particle,  ///< 3 columns: velocity
+  rigid      ///< 6 columns: [velocity of the centre of mass; angular velocity], world axes
+};
+
+class Constraint;  // constraint.h
+class Force;       // forces.h
+
+/// The bodies, constraints, forces and laws of one model. Building throws std::invalid_argument with the name and the
+/// value; `add…` and `set_mass` have noexcept `try_` twins that return the message instead (empty when it went well).
+/// Names are not empty and unique among bodies, among constraints and among forces; a removed thing gives its name back.
+class System {
+ public:
+  System();
+  ~System();
+  System(System&&) noexcept;
+  System& operator=(System&&) noexcept;
+
+  /// A point mass. @param mass [kg] > 0.
+  BodyId add_particle(std::string name, double mass, const Vector3d& p, const Vector3d& v = Vector3d::Zero());
+  /// A rigid body. @param inertia about the centre of mass, body axes [kg·m²], symmetric positive definite, and such
+  /// that no principal moment exceeds the sum of the other two (by more than round-off).
+  BodyId add_body(std::string name, double mass, const Matrix3d& inertia, const Pose& pose,
+                  const Vector3d& v = Vector3d::Zero(), const Vector3d& w = Vector3d::Zero());
+  /// The same with the principal moments along the body axes.
+  BodyId add_body(std::string name, double mass, const Vector3d& principal_inertia, const Pose& pose,
+                  const Vector3d& v = Vector3d::Zero(), const Vector3d& w = Vector3d::Zero());
+  BodyId add_fixed(std::string name, const Pose& pose);
+  /// A body that moves as told. @param motion  t [s] → its whole state at t (also v, w, a, alpha), and then `pose` is not
+  /// used; may be empty where a host sets the state itself.
+  BodyId add_driven(std::string name, const Pose& pose, std::function<BodyState(double)> motion = {});
+
+  /// @throws also if none of the constraint's bodies can move.
+  ConstraintId add(Constraint constraint);
+  void add(Force force);
+  void set_gravity(const Vector3d& g);  ///< [m/s²] (W); zero to begin with
+
+  [[nodiscard]] std::string try_add_particle(BodyId& id, std::string name, double mass, const Vector3d& p,
+                                             const Vector3d& v = Vector3d::Zero()) noexcept;
+  [[nodiscard]] std::string try_add_body(BodyId& id, std::string name, double mass, const Matrix3d& inertia,
+                                         const Pose& pose, const Vector3d& v = Vector3d::Zero(),
+                                         const Vector3d& w = Vector3d::Zero()) noexcept;
+  [[nodiscard]] std::string try_add_fixed(BodyId& id, std::string name, const Pose& pose) noexcept;
+  [[nodiscard]] std::string try_add_driven(BodyId& id, std::string name, const Pose& pose,
+                                           std::function<BodyState(double)> motion = {}) noexcept;
+  [[nodiscard]] std::string try_add(Constraint constraint, ConstraintId* id = nullptr) noexcept;
+  [[nodiscard]] std::string try_add(Force force) noexcept;
+  [[nodiscard]] std::string try_set_mass(BodyId id, double mass, const Matrix3d& inertia) noexcept;
+
+  void enable(ConstraintId id, bool on);
+  bool enabled(ConstraintId id) const;
+  /// Takes a constraint, or a body with the constraints and forces on it, out for good; ids of the others stay valid.
+  void remove(ConstraintId id);
+  void remove(BodyId id);
+
+  /// Changes mass and inertia of a dynamic body (a host's bodies change under us). Same checks as add_body; a particle
+  /// takes the mass and ignores the inertia.
+  void set_mass(BodyId id, double mass, const Matrix3d& inertia);
+
+  int body_count() const;        ///< with the world, and with removed bodies (kind fixed)
+  int constraint_count() const;  ///< with removed ones (not enabled)
+  BodyKind kind(BodyId id) const;
+  int dof(BodyId id) const;  ///< 0, 3 or 6
+  double mass(BodyId id) const;              ///< [kg]; 0 for fixed and driven bodies
+  const Matrix3d& inertia(BodyId id) const;  ///< body axes [kg·m²]; zero unless rigid
+  const std::string& name(BodyId id) const;
+  const std::string& name(ConstraintId id) const;
+  const Constraint& constraint(ConstraintId id) const;
+  Constraint& constraint(ConstraintId id);
+  bool removed(BodyId id) const;
+  bool removed(ConstraintId id) const;
+  const Vector3d& gravity() const;
+  std::span<const Force> forces() const;
+
+  /// Finds by name; index −1 when there is none.
+  BodyId find_body(std::string_view name) const;
+  ConstraintId find_constraint(std::string_view name) const;
+
+  /// The state the bodies were added with, at t = 0; driven bodies at their motion(0).
+  State initial_state() const;
+  /// Sets fixed and driven bodies of `state` to where they are at state.t (driven ones without a motion stay as they
+  /// are). Bodies that were added since `state` was made are appended as they were added.
+  void update_driven(State& state) const;
+
+  /// World inertia R I Rᵀ [kg·m²] of a rigid body.
+  Matrix3d world_inertia(BodyId id, const Quaterniond& q) const;
+  /// Gyroscopic torque −ω × (R I Rᵀ ω) [N·m] (W) (T2).
+  Vector3d gyroscopic_torque(BodyId id, const BodyState& s) const;
+
+ private:
+  struct Impl;
+  friend struct SystemParts;  // the library's own way in: laws are kept here and offered by forces.h
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace linchpin
