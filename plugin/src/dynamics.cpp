@@ -14,18 +14,13 @@
 namespace linchpin {
 
 struct Dynamics::Impl {
-  /// What a law, or the sum of several on one constraint, returned.
-  struct Prescribed {
-    int constraint = 0;  // of the block
-    Vector3d force = Vector3d::Zero();
-    Vector3d p_WQ = Vector3d::Zero();
-  };
-
   const System* system;
   bool everything;
   std::vector<ConstraintId> only;  // the block's constraints, when not everything
   Solver solver;
   Assembly assembly;
+  State at;  // of the last evaluation
+  bool factored = false;
   Status status = Status::invalid;
   std::string reason = "not evaluated yet";
   std::vector<double> a, error, vdot, ideal, nonideal, lambda, induced, dv, row;
@@ -59,6 +54,7 @@ struct Dynamics::Impl {
     prescribed.clear();
     prescribed.reserve(assembly.block.constraints.size());
     projected.block = {};
+    factored = false;
     status = Status::invalid;
     reason = "not evaluated yet";
     ranks_known = false;
@@ -72,16 +68,26 @@ struct Dynamics::Impl {
   }
 
   Status solve(const State& state) {
+    factored = false;
+    if (!assembly.failure.empty()) return fail(assembly.failure);
+    if (!solver.factor(assembly.instant))
+      return fail(assembly.instant.invalid().empty() ? "the mass matrix could not be factored"
+                                                     : assembly.instant.invalid());
+    factored = true;
+    at = state;
+    return respond();
+  }
+
+  /// Everything that depends on the applied force, with the rows and the factor that are there.
+  Status respond() {
+    const State& state = at;
+    Instant& instant = assembly.instant;
     ranks_known = false;
     reason.clear();
     prescribed.clear();
     std::fill(nonideal.begin(), nonideal.end(), 0.0);
     std::fill(induced.begin(), induced.end(), 0.0);
-    if (!assembly.failure.empty()) return fail(assembly.failure);
-    Instant& instant = assembly.instant;
     if (!finite(instant.Q)) return fail("the applied force is not finite");
-    if (!solver.factor(instant))
-      return fail(instant.invalid().empty() ? "the mass matrix could not be factored" : instant.invalid());
 
     solver.inverse_mass(instant.Q, a);  // (T2)
     multiply(instant, a, error);
@@ -237,11 +243,17 @@ Status Dynamics::evaluate(const State& state) noexcept {
 
 Status Dynamics::evaluate(const State& state, std::span<const double> Q) noexcept {
   assemble_constraints(*impl_->system, state, impl_->assembly);
-  Instant& instant = impl_->assembly.instant;
   if (Q.size() != z(impl_->assembly.block.n())) return impl_->fail("the applied force has the wrong length");
-  instant.Q.assign(Q.begin(), Q.end());
-  instant.c.assign(Q.size(), 0.0);
+  impl_->assembly.instant.Q.assign(Q.begin(), Q.end());
+  impl_->assembly.instant.c.assign(Q.size(), 0.0);
   return impl_->solve(state);
+}
+
+Status Dynamics::resolve(std::span<const double> Q) noexcept {
+  if (!impl_->factored) return Status::invalid;  // and `reason` still says why
+  if (Q.size() != z(impl_->assembly.block.n())) return impl_->fail("the applied force has the wrong length");
+  impl_->assembly.instant.Q.assign(Q.begin(), Q.end());
+  return impl_->respond();
 }
 
 const std::string& Dynamics::reason() const { return impl_->reason; }
@@ -252,6 +264,7 @@ std::span<const double> Dynamics::ideal() const { return impl_->ideal; }
 std::span<const double> Dynamics::nonideal() const { return impl_->nonideal; }
 std::span<const double> Dynamics::lambda() const { return impl_->lambda; }
 std::span<const double> Dynamics::induced() const { return impl_->induced; }
+std::span<const Dynamics::Prescribed> Dynamics::prescribed() const { return impl_->prescribed; }
 RankReport Dynamics::rank_report() const { return impl_->known_ranks(); }
 
 void Dynamics::reactions(const State& state, std::vector<Reaction>& out) const {
@@ -272,8 +285,8 @@ void Dynamics::reactions(const State& state, std::vector<Reaction>& out) const {
                            &reaction.stabilisation})
       part->others.resize(z(std::max(0, K - 2)));
 
-    const Impl::Prescribed* law = nullptr;
-    for (const Impl::Prescribed& p : d.prescribed)
+    const Prescribed* law = nullptr;
+    for (const Prescribed& p : d.prescribed)
       if (p.constraint == i) law = &p;
 
     reaction.power = 0;

@@ -203,6 +203,13 @@ class Dynamics {
   std::span<const double> nonideal() const;  ///< [n] Q^W
   std::span<const double> lambda() const;    ///< [m] of Q^N
   std::span<const double> induced() const;   ///< [m] multipliers of −AᵀG⁺A M⁻¹c
+  /// What the laws of one constraint returned, in row order of the constraints that have one.
+  struct Prescribed {
+    int constraint = 0;                 ///< index into the block's constraints
+    Vector3d force = Vector3d::Zero();  ///< on the first body; its opposite acts on the second [N]
+    Vector3d p_WQ = Vector3d::Zero();   ///< where both act [m]: one point, so that a law makes no angular momentum
+  };
+  std::span<const Prescribed> prescribed() const;
   RankReport rank_report() const;            ///< allocates
 
   /// Fills name, t, parts, λ, power, residuals of every constraint of the block, in row order. Reuses memory.

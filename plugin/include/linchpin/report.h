@@ -39,7 +39,7 @@ struct Reaction : Wrenches {
   Wrenches induced;       ///< normal forces that all prescribed forces call up, −A_iᵀ(G⁺A M⁻¹Σc)_i (T9)
   Wrenches stabilisation; ///< mean over the last step of what was applied beyond the reaction, to end the step on the constraint
   std::vector<double> lambda;  ///< per row, of the ideal part (least norm) [N or N·m or as the row's unit implies]
-  double power = 0;       ///< of the reaction on its bodies at t [W]
+  double power = 0;       ///< of the reaction at t, on those of its bodies that the equations move [W]
   double work = 0;        ///< accumulated over steps since the start: impulse · ½(v₀ + v₁) [J]
   double gap = 0;         ///< largest |φ| of rows in metres [m]
   double gap_angle = 0;   ///< likewise in radians [rad]
@@ -59,7 +59,9 @@ struct BodyBooks {
   Eigen::Matrix<double, 6, 1> host = Eigen::Matrix<double, 6, 1>::Zero();       ///< contacts, limits, motors, springs of the host
   Eigen::Matrix<double, 6, 1> own = Eigen::Matrix<double, 6, 1>::Zero();        ///< all constraints: sum over `Reaction`s of their impulses
   Eigen::Matrix<double, 6, 1> rounding = Eigen::Matrix<double, 6, 1>::Zero();   ///< M·(velocity as written to the host − v₁)
-  /// |momentum − applied − host − own| relative to the largest term. Forces and moments are judged separately.
+  double gross_force = 0, gross_moment = 0;  ///< largest single impulse summed in `own`: what its round-off is measured by
+  /// |momentum − applied − host − own| relative to the largest term or single impulse. Forces and moments are judged
+  /// separately, but moments by no less than the forces on an arm of 1 mm, and forces by no less than the moments over 1 km.
   double imbalance() const;
 };
 

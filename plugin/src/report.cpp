@@ -1,0 +1,109 @@
+// Energy and momenta of a whole system, and how reactions and books read. Hides nothing but sums.
+#include <linchpin/constraint.h>
+#include <linchpin/forces.h>
+#include <linchpin/report.h>
+
+#include <algorithm>
+#include <ostream>
+
+namespace linchpin {
+
+double BodyBooks::imbalance() const {
+  const Eigen::Matrix<double, 6, 1> left = momentum - applied - host - own;
+  double force = gross_force, moment = gross_moment;
+  for (const auto* term : {&momentum, &applied, &host, &own}) {
+    force = std::max(force, term->head<3>().norm());
+    moment = std::max(moment, term->tail<3>().norm());
+  }
+  // Where one of the two is nothing but round-off it is no measure of itself.
+  const double force_scale = std::max(force, 1e-3 * moment), moment_scale = std::max(moment, 1e-3 * force);
+  if (!(force_scale > 0) && !(moment_scale > 0)) return left.allFinite() ? 0 : left.norm();
+  return std::max(left.head<3>().norm() / force_scale, left.tail<3>().norm() / moment_scale);
+}
+
+namespace {
+
+template <class Visit>
+void for_movable(const System& system, const State& state, Visit visit) {
+  for (int i = 0; i < system.body_count(); ++i)
+    if (const BodyId id{i}; system.dof(id) > 0) visit(id, state[id], system.dof(id) == 6);
+}
+
+}  // namespace
+
+double kinetic_energy(const System& system, const State& state) {
+  double sum = 0;
+  for_movable(system, state, [&](BodyId id, const BodyState& s, bool rigid) {
+    sum += 0.5 * system.mass(id) * s.v.squaredNorm();
+    if (rigid) sum += 0.5 * s.w.dot(system.world_inertia(id, s.q) * s.w);
+  });
+  return sum;
+}
+
+double potential_energy(const System& system, const State& state) {
+  double sum = 0;
+  for_movable(system, state,
+              [&](BodyId id, const BodyState& s, bool) { sum -= system.mass(id) * system.gravity().dot(s.p); });
+  std::vector<BodyState> of_force;
+  for (const Force& force : system.forces()) {
+    if (!force.has_energy()) continue;
+    of_force.clear();
+    for (const BodyId id : force.bodies()) of_force.push_back(state[id]);
+    sum += force.energy(of_force, state.t);
+  }
+  return sum;
+}
+
+bool conservative(const System& system) {
+  for (const Force& force : system.forces())
+    if (!force.has_energy()) return false;
+  for (int i = 0; i < system.constraint_count(); ++i)
+    if (const ConstraintId id{i}; !system.removed(id) && system.enabled(id) && !laws(system, id).empty()) return false;
+  return true;
+}
+
+double energy(const System& system, const State& state) {
+  return kinetic_energy(system, state) + potential_energy(system, state);
+}
+
+Vector3d linear_momentum(const System& system, const State& state) {
+  Vector3d sum = Vector3d::Zero();
+  for_movable(system, state, [&](BodyId id, const BodyState& s, bool) { sum += system.mass(id) * s.v; });
+  return sum;
+}
+
+Vector3d angular_momentum(const System& system, const State& state, const Vector3d& about) {
+  Vector3d sum = Vector3d::Zero();
+  for_movable(system, state, [&](BodyId id, const BodyState& s, bool rigid) {
+    sum += system.mass(id) * (s.p - about).cross(s.v);
+    if (rigid) sum += system.world_inertia(id, s.q) * s.w;
+  });
+  return sum;
+}
+
+double energy_in_rotating_frame(const System& system, const State& state, const Vector3d& omega) {
+  return energy(system, state) - omega.dot(angular_momentum(system, state));
+}
+
+std::ostream& operator<<(std::ostream& out, const Reaction& r) {
+  const auto print = [&out](const Vector3d& u) { out << '(' << u.x() << ", " << u.y() << ", " << u.z() << ')'; };
+  out << r.name;
+  if (r.native) return out << "  left to the host\n";
+  out << "  F = ";
+  print(r.on_a.force);
+  out << " N  M = ";
+  print(r.on_a.moment);
+  out << " N·m at ";
+  print(r.on_a.point);
+  out << " m";
+  if (!r.prescribed.on_a.force.isZero(0)) {
+    out << "  of it prescribed ";
+    print(r.prescribed.on_a.force);
+    out << " N";
+  }
+  out << "  power " << r.power << " W  gap " << std::max({r.gap, r.gap_angle, r.residual});
+  if (!r.determined) out << "  (undetermined: one of many)";
+  return out << '\n';
+}
+
+}  // namespace linchpin
