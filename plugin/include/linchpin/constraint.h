@@ -31,8 +31,8 @@ enum class RowUnit { metre, radian, own };
 
 /// What `ConstraintFunction::linearize` fills, row-major, for all K bodies of the constraint, fixed ones included.
 struct Linearization {
-  std::span<double> A;         ///< [rows × 6K]: body k at columns 6k, [linear; angular] in W (a particle uses the first 3)
-  std::span<double> b;         ///< [rows]: A v̇ = b
+  std::span<double> A;  ///< [rows × 6K]: body k at columns 6k, [linear; angular] in W (a particle uses the first 3)
+  std::span<double> b;  ///< [rows]: A v̇ = b
   std::span<double> position;  ///< [rows]: φ; zero for the other levels
   std::span<double> velocity;  ///< [rows]: φ̇ = A v + φ_t, or ψ; zero for acceleration rows
 };
@@ -47,7 +47,8 @@ class ConstraintFunction {
   virtual int bodies() const = 0;
   virtual Level level() const = 0;
   virtual RowUnit unit(int row) const = 0;
-  /// φ(X, t), ψ(X, V, t) or α(X, V, V̇, t) by level, V̇ being the `a`, `alpha` in X. @param X the K bodies. @param out [rows].
+  /// φ(X, t), ψ(X, V, t) or α(X, V, V̇, t) by level, V̇ being the `a`, `alpha` in X.
+  /// @param X the K bodies. @param out [rows].
   virtual void residual(std::span<const BodyState> X, double t, std::span<double> out) const = 0;
   /// A, b and the residuals at both levels. Driven bodies carry their velocity and acceleration in X: b includes
   /// −A_k [a; alpha] of every body's `a`, `alpha`, so the caller zeroes them for bodies that the equations move.
@@ -92,7 +93,7 @@ class Constraint {
   int slider_ = -1;
 };
 
-// ---- what a residual sees --------------------------------------------------------------------------------------------
+// ---- what a residual sees ----
 
 namespace detail {
 template <class...>
@@ -123,7 +124,8 @@ class Placed {
 
   template <class... Point>
   void velocity(const Point&...) const {
-    static_assert(detail::never<T, Point...>, "linchpin: a holonomic residual reads positions only; use nonholonomic()");
+    static_assert(detail::never<T, Point...>,
+                  "linchpin: a holonomic residual reads positions only; use nonholonomic()");
   }
   template <class... None>
   void omega(const None&...) const {
@@ -190,7 +192,7 @@ struct Scene {
 template <class... Parts>
 auto rows(const Parts&... parts);
 
-// ---- making constraints ----------------------------------------------------------------------------------------------
+// ---- making constraints ----
 
 /// A constraint on positions: φ(X, t) = 0. A is ∂φ̇/∂v, b is −φ̈ along the motion with v̇ = 0 (T3).
 ///
@@ -208,8 +210,8 @@ auto rows(const Parts&... parts);
 template <class Phi>
 Constraint holonomic(std::string name, std::vector<BodyId> bodies, Phi phi, RowUnit unit = RowUnit::own);
 
-/// A constraint on velocities: ψ(X, V, t) = 0, linear in V or not. A is ∂ψ/∂v, b is −ψ̇ along the motion with v̇ = 0 (T3).
-/// As `holonomic`, with s[k].velocity() and s[k].omega().
+/// A constraint on velocities: ψ(X, V, t) = 0, linear in V or not. A is ∂ψ/∂v, b is −ψ̇ along the motion with v̇ = 0
+/// (T3). As `holonomic`, with s[k].velocity() and s[k].omega().
 template <class Psi>
 Constraint nonholonomic(std::string name, std::vector<BodyId> bodies, Psi psi);
 
@@ -218,7 +220,7 @@ Constraint nonholonomic(std::string name, std::vector<BodyId> bodies, Psi psi);
 template <class Alpha>
 Constraint on_acceleration(std::string name, std::vector<BodyId> bodies, Alpha alpha);
 
-// ---- checking --------------------------------------------------------------------------------------------------------
+// ---- checking ----
 
 /// What `check_constraint` found. All errors relative to the largest entry of what they are an error of (or 1).
 struct ConstraintCheck {
@@ -236,11 +238,12 @@ struct ConstraintCheck {
 
 /// Compares A and b of a constraint with central differences of its residual, at `state`: the derivative test for
 /// residuals and for hand-derived functions alike. b and φ̇ are also compared at made-up velocities, so that a state at
-/// rest hides nothing. Errors above 1e-5 (b: 1e-4) are findings, as are non-finite values and a constraint none of whose
-/// bodies can move. Costs some 30 evaluations per body; allocates. Never throws.
-[[nodiscard]] ConstraintCheck check_constraint(const System& system, const Constraint& constraint, const State& state) noexcept;
+/// rest hides nothing. Errors above 1e-5 (b: 1e-4) are findings, as are non-finite values and a constraint none of
+/// whose bodies can move. Costs some 30 evaluations per body; allocates. Never throws.
+[[nodiscard]] ConstraintCheck check_constraint(const System& system, const Constraint& constraint,
+                                               const State& state) noexcept;
 
-// ---- how it is done --------------------------------------------------------------------------------------------------
+// ---- how it is done ----
 
 namespace detail {
 
@@ -252,19 +255,28 @@ template <Number T>
 struct row_traits<T> {
   static constexpr int count = 1;
   using number = T;
-  template <class F> static void each(const T& r, F f) { f(0, r); }
+  template <class F>
+  static void each(const T& r, F f) {
+    f(0, r);
+  }
 };
 template <Number T>
 struct row_traits<Vec3<T>> {
   static constexpr int count = 3;
   using number = T;
-  template <class F> static void each(const Vec3<T>& r, F f) { f(0, r.x); f(1, r.y); f(2, r.z); }
+  template <class F>
+  static void each(const Vec3<T>& r, F f) {
+    f(0, r.x);
+    f(1, r.y);
+    f(2, r.z);
+  }
 };
 template <Number T, std::size_t m>
 struct row_traits<std::array<T, m>> {
   static constexpr int count = static_cast<int>(m);
   using number = T;
-  template <class F> static void each(const std::array<T, m>& r, F f) {
+  template <class F>
+  static void each(const std::array<T, m>& r, F f) {
     for (std::size_t i = 0; i < m; ++i) f(static_cast<int>(i), r[i]);
   }
 };
@@ -290,7 +302,8 @@ auto rows(const Parts&... parts) {
 /// Builds the views of one body for one pass. Public only because the templates below need it.
 struct Seed {
   /// No derivatives: residuals in Newton passes.
-  template <class View> static View constant(const BodyState& s, const Matrix3d& R);
+  template <class View>
+  static View constant(const BodyState& s, const Matrix3d& R);
   /// Directions 0…5: displacement and rotation [δp; δθ] (A of position rows), velocity, or acceleration.
   static Placed<Dual<6>> displaced(const BodyState& s, const Matrix3d& R, bool seeded);
   static Moving<Dual<6>> velocity(const BodyState& s, const Matrix3d& R, bool seeded);

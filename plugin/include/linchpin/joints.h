@@ -1,14 +1,14 @@
-// Stock joints, each through the same public door as a user's constraint. Derived by hand from three primitives (rows with
-// their A and b), checked against automatic differentiation in the tests:
+// Stock joints, each through the same public door as a user's constraint. Derived by hand from three primitives (rows
+// with their A and b), checked against automatic differentiation in the tests:
 //
 //   P  point      p_AQ − p_BQ = 0                    3 rows [m]
 //   D  dot        u_A · w_B − c = 0                  1 row  [rad]
 //   L  axis       u_A · (p_BQ − p_AQ) − d0 = 0       1 row  [m]
 //
-// Points p_AQ, p_BQ [m] and axes u_A, u_B in the axes of the body named, points from its centre of mass. Axes need not be
-// unit; zero ones throw std::invalid_argument, as do numbers that are not finite. Angles follow the right hand about the
-// axis. `world` is a body like others. Reactions on a and b are `on_a` and `on_b`. A joint acts at its points; one whose
-// point of b slides along a acts on both at that point of b. Rows come in the order P, L, D.
+// Points p_AQ, p_BQ [m] and axes u_A, u_B in the axes of the body named, points from its centre of mass. Axes need not
+// be unit; zero ones throw std::invalid_argument, as do numbers that are not finite. Angles follow the right hand about
+// the axis. `world` is a body like others. Reactions on a and b are `on_a` and `on_b`. A joint acts at its points; one
+// whose point of b slides along a acts on both at that point of b. Rows come in the order P, L, D.
 #pragma once
 
 #include <linchpin/constraint.h>
@@ -29,51 +29,73 @@ struct JointFrame {
 /// 3P: two points stay together.
 Constraint ball(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ);
 /// 3P + 2D: turns about one axis.
-Constraint hinge(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b, const Vector3d& p_BQ, const Vector3d& u_B);
+Constraint hinge(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b, const Vector3d& p_BQ,
+                 const Vector3d& u_B);
 /// 2L + 3D: slides along x of the frames, does not turn. Frames must agree in orientation when at rest position.
 Constraint slider(std::string name, BodyId a, const JointFrame& frame_A, BodyId b, const JointFrame& frame_B);
 /// 3P + 3D.
 Constraint weld(std::string name, BodyId a, const JointFrame& frame_A, BodyId b, const JointFrame& frame_B);
 /// 3P + 1D: u_A stays perpendicular to u_B. (A cross with one axis in each body.)
-Constraint universal(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b, const Vector3d& p_BQ, const Vector3d& u_B);
+Constraint universal(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
+                     const Vector3d& p_BQ, const Vector3d& u_B);
 /// 2L + 2D: slides along and turns about one axis.
-Constraint cylindrical(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b, const Vector3d& p_BQ, const Vector3d& u_B);
+Constraint cylindrical(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
+                       const Vector3d& p_BQ, const Vector3d& u_B);
 /// 1L + 2D: a point of b stays in the plane of a through p_AQ with normal u_A, and u_B stays along u_A.
-Constraint planar(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b, const Vector3d& p_BQ, const Vector3d& u_B);
+Constraint planar(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b, const Vector3d& p_BQ,
+                  const Vector3d& u_B);
 /// 2L: a point of b stays on a line of a.
-Constraint point_on_line(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b, const Vector3d& p_BQ);
+Constraint point_on_line(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
+                         const Vector3d& p_BQ);
 /// 1L: a point of b stays in a plane of a.
-Constraint point_on_plane(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b, const Vector3d& p_BQ);
+Constraint point_on_plane(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
+                          const Vector3d& p_BQ);
 /// |p_AQ − p_BQ| = length, one row [m] (φ = (d² − l²)/2l). @param length [m] > 0.
 Constraint rod(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ, double length);
 /// A point of b stays at `radius` [m] > 0 from a point of a: a rod by another name.
-Constraint point_on_sphere(std::string name, BodyId a, const Vector3d& p_AQ, double radius, BodyId b, const Vector3d& p_BQ);
-/// Turning about u_A of a and about u_B of b, both relative to `carrier`, stay in θ_a + ratio·θ_b = constant. Angles are
-/// measured about the axes as they lie in the carrier at the first evaluation and are unwrapped from step to step, so that
-/// the residual is positional and does not drift [rad]. Other joints hold the axes where they are in the carrier; a body
-/// must turn by less than half a turn in a step. @param ratio  not 0; > 0 for wheels that turn against each other.
-Constraint gear(std::string name, BodyId a, const Vector3d& u_A, BodyId b, const Vector3d& u_B, double ratio, BodyId carrier = world);
+Constraint point_on_sphere(std::string name, BodyId a, const Vector3d& p_AQ, double radius, BodyId b,
+                           const Vector3d& p_BQ);
+/// Turning about u_A of a and about u_B of b, both relative to `carrier`, stay in θ_a + ratio·θ_b = constant. Angles
+/// are measured about the axes as they lie in the carrier at the first evaluation and are unwrapped from step to step,
+/// so that the residual is positional and does not drift [rad]. Other joints hold the axes where they are in the
+/// carrier; a body must turn by less than half a turn in a step. @param ratio  not 0; > 0 for wheels that turn against
+/// each other.
+Constraint gear(std::string name, BodyId a, const Vector3d& u_A, BodyId b, const Vector3d& u_B, double ratio,
+                BodyId carrier = world);
 
 /// One row of the primitives by itself, for hosts and for joints not listed here.
 Constraint dot_row(std::string name, BodyId a, const Vector3d& u_A, BodyId b, const Vector3d& w_B, double c = 0);
-Constraint axis_row(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b, const Vector3d& p_BQ, double d0 = 0);
+Constraint axis_row(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
+                    const Vector3d& p_BQ, double d0 = 0);
 
 /// The general joint: any of the primitives between two bodies, in the order of the members. What adapters build theirs
 /// from.
 struct JointRows {
-  struct Point { Vector3d p_AQ, p_BQ; };
-  struct Dot { Vector3d u_A, w_B; double c = 0; };
-  struct Axis { Vector3d u_A, p_AQ, p_BQ; double d0 = 0; };
+  struct Point {
+    Vector3d p_AQ, p_BQ;
+  };
+  struct Dot {
+    Vector3d u_A, w_B;
+    double c = 0;
+  };
+  struct Axis {
+    Vector3d u_A, p_AQ, p_BQ;
+    double d0 = 0;
+  };
   std::vector<Point> points;
   std::vector<Axis> axes;
   std::vector<Dot> dots;
 };
 /// @param acting_A, acting_B where its wrench is reported [m], body axes.
-Constraint joint(std::string name, BodyId a, BodyId b, JointRows rows, const Vector3d& acting_A, const Vector3d& acting_B);
+Constraint joint(std::string name, BodyId a, BodyId b, JointRows rows, const Vector3d& acting_A,
+                 const Vector3d& acting_B);
 
-/// A rod of length l(t). `length` is a generic callable of time on number types: [](auto t) { return 1.5 + 0.1 * sin(t); }
-template <class Length>
-  requires(!std::is_arithmetic_v<Length>)
+/// A generic callable of time on number types: [](auto t) { return 1.5 + 0.1 * sin(t); }
+template <class F>
+concept MotionOfTime = !std::is_arithmetic_v<F>;
+
+/// A rod of length l(t) [m].
+template <MotionOfTime Length>
 Constraint rod(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ, Length length);
 /// A point of b stays on a surface f(x, y, z) = 0 given in the axes of a, from its centre of mass. `f` is a generic
 /// callable of a Vec3 [m]; its gradient must not vanish on the surface. The row has f's own unit.
@@ -83,22 +105,24 @@ Constraint point_on_surface(std::string name, BodyId a, Surface f, BodyId b, con
 template <class Curve>
 Constraint point_on_curve(std::string name, BodyId a, Curve f, BodyId b, const Vector3d& p_BQ);
 /// The distance of a point of b along u_A from a point of a is f(t) [m].
-template <class Motion>
-Constraint prescribed_distance(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b, const Vector3d& p_BQ, Motion f);
-/// The angle by which x_B leads x_A about the axis u_A is f(t) [rad]; both x are perpendicular to the axis when satisfied.
-template <class Motion>
-Constraint prescribed_angle(std::string name, BodyId a, const Vector3d& u_A, const Vector3d& x_A, BodyId b, const Vector3d& x_B, Motion f);
+template <MotionOfTime Motion>
+Constraint prescribed_distance(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
+                               const Vector3d& p_BQ, Motion f);
+/// The angle by which x_B leads x_A about the axis u_A is f(t) [rad]; both x are perpendicular to the axis when
+/// satisfied.
+template <MotionOfTime Motion>
+Constraint prescribed_angle(std::string name, BodyId a, const Vector3d& u_A, const Vector3d& x_A, BodyId b,
+                            const Vector3d& x_B, Motion f);
 
-// ---- templates -------------------------------------------------------------------------------------------------------
+// ---- templates ----
 
 namespace detail {
-/// The arguments of joints, checked where exceptions are compiled. @throws std::invalid_argument naming joint and value.
+/// The arguments of joints, checked where exceptions are compiled. @throws std::invalid_argument.
 Vector3d unit_axis(const std::string& joint, const char* what, const Vector3d& u);
 void require_finite(const std::string& joint, const char* what, const Vector3d& p);
 }  // namespace detail
 
-template <class Length>
-  requires(!std::is_arithmetic_v<Length>)
+template <MotionOfTime Length>
 Constraint rod(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ, Length length) {
   detail::require_finite(name, "p_AQ", p_AQ);
   detail::require_finite(name, "p_BQ", p_BQ);
@@ -122,8 +146,9 @@ Constraint point_on_curve(std::string name, BodyId a, Curve f, BodyId b, const V
   return point_on_surface(std::move(name), a, f, b, p_BQ);
 }
 
-template <class Motion>
-Constraint prescribed_distance(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b, const Vector3d& p_BQ, Motion f) {
+template <MotionOfTime Motion>
+Constraint prescribed_distance(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
+                               const Vector3d& p_BQ, Motion f) {
   detail::require_finite(name, "p_AQ", p_AQ);
   detail::require_finite(name, "p_BQ", p_BQ);
   const Vector3d u = detail::unit_axis(name, "u_A", u_A);
@@ -131,10 +156,12 @@ Constraint prescribed_distance(std::string name, BodyId a, const Vector3d& p_AQ,
   return holonomic(std::move(name), {a, b}, phi, RowUnit::metre).acting_at({p_AQ, p_BQ}).sliding_on(1);
 }
 
-template <class Motion>
-Constraint prescribed_angle(std::string name, BodyId a, const Vector3d& u_A, const Vector3d& x_A, BodyId b, const Vector3d& x_B, Motion f) {
+template <MotionOfTime Motion>
+Constraint prescribed_angle(std::string name, BodyId a, const Vector3d& u_A, const Vector3d& x_A, BodyId b,
+                            const Vector3d& x_B, Motion f) {
   const Vector3d u = detail::unit_axis(name, "u_A", u_A);
-  const Vector3d x = detail::unit_axis(name, "the part of x_A perpendicular to u_A", x_A - u * u.dot(x_A)), y = u.cross(x);
+  const Vector3d x = detail::unit_axis(name, "the part of x_A perpendicular to u_A", x_A - u * u.dot(x_A)),
+                 y = u.cross(x);
   const Vector3d xb = detail::unit_axis(name, "x_B", x_B);
   const auto phi = [=](const auto& s) {  // sin(angle − f): zero and monotone around the motion
     using T = std::remove_cvref_t<decltype(s.t)>;

@@ -34,12 +34,12 @@ inline constexpr BodyId world{0};
 
 /// Where a body's centre of mass is and how its frame is turned: p_WQ = p + q * p_BQ.
 struct Pose {
-  Vector3d p = Vector3d::Zero();              ///< centre of mass [m] (W)
-  Quaterniond q = Quaterniond::Identity();    ///< body to world, unit
+  Vector3d p = Vector3d::Zero();            ///< centre of mass [m] (W)
+  Quaterniond q = Quaterniond::Identity();  ///< body to world, unit
 };
 
-/// One body at one time, all in world axes W. `a` and `alpha` are read for driven bodies only (their known acceleration);
-/// for bodies that the equations move they are ignored on input.
+/// One body at one time, all in world axes W. `a` and `alpha` are read for driven bodies only (their known
+/// acceleration); for bodies that the equations move they are ignored on input.
 struct BodyState {
   Vector3d p = Vector3d::Zero();            ///< centre of mass [m]
   Quaterniond q = Quaterniond::Identity();  ///< body to world, unit
@@ -79,7 +79,8 @@ class Force;       // forces.h
 
 /// The bodies, constraints, forces and laws of one model. Building throws std::invalid_argument with the name and the
 /// value; `add…` and `set_mass` have noexcept `try_` twins that return the message instead (empty when it went well).
-/// Names are not empty and unique among bodies, among constraints and among forces; a removed thing gives its name back.
+/// Names are not empty and unique among bodies, among constraints and among forces; a removed thing gives its name
+/// back.
 class System {
  public:
   System();
@@ -97,8 +98,8 @@ class System {
   BodyId add_body(std::string name, double mass, const Vector3d& principal_inertia, const Pose& pose,
                   const Vector3d& v = Vector3d::Zero(), const Vector3d& w = Vector3d::Zero());
   BodyId add_fixed(std::string name, const Pose& pose);
-  /// A body that moves as told. @param motion  t [s] → its whole state at t (also v, w, a, alpha), and then `pose` is not
-  /// used; may be empty where a host sets the state itself.
+  /// A body that moves as told. @param motion  t [s] → its whole state at t (also v, w, a, alpha), and then `pose` is
+  /// not used; may be empty where a host sets the state itself.
   BodyId add_driven(std::string name, const Pose& pose, std::function<BodyState(double)> motion = {});
 
   /// @throws also if none of the constraint's bodies can move.
@@ -131,7 +132,7 @@ class System {
   int body_count() const;        ///< with the world, and with removed bodies (kind fixed)
   int constraint_count() const;  ///< with removed ones (not enabled)
   BodyKind kind(BodyId id) const;
-  int dof(BodyId id) const;  ///< 0, 3 or 6
+  int dof(BodyId id) const;                  ///< 0, 3 or 6
   double mass(BodyId id) const;              ///< [kg]; 0 for fixed and driven bodies
   const Matrix3d& inertia(BodyId id) const;  ///< body axes [kg·m²]; zero unless rigid
   const std::string& name(BodyId id) const;

@@ -1,5 +1,5 @@
-// The two number types that derivatives are made of (T3), and vectors of them. Users write ordinary expressions on them:
-// sin(x), not std::sin(x). Included by constraint.h; not for direct use.
+// The two number types that derivatives are made of (T3), and vectors of them. Users write ordinary expressions on
+// them: sin(x), not std::sin(x). Included by constraint.h; not for direct use.
 //
 //   Dual<N>   value + gradient in N directions:   f(x + ε d) = value + ε grad·d
 //   Taylor    c0 + c1 s + c2 s² along the motion: c1 is the first time derivative, 2 c2 the second
@@ -31,10 +31,19 @@ struct Dual {
   friend constexpr Dual operator+(const Dual& x) { return x; }
   friend constexpr Dual operator-(const Dual& x) { return x.chain(-x.value, -1.0); }
   friend constexpr Dual operator+(Dual x, const Dual& y) { return x += y; }
-  friend constexpr Dual operator+(Dual x, double y) { x.value += y; return x; }
-  friend constexpr Dual operator+(double x, Dual y) { y.value += x; return y; }
+  friend constexpr Dual operator+(Dual x, double y) {
+    x.value += y;
+    return x;
+  }
+  friend constexpr Dual operator+(double x, Dual y) {
+    y.value += x;
+    return y;
+  }
   friend constexpr Dual operator-(Dual x, const Dual& y) { return x -= y; }
-  friend constexpr Dual operator-(Dual x, double y) { x.value -= y; return x; }
+  friend constexpr Dual operator-(Dual x, double y) {
+    x.value -= y;
+    return x;
+  }
   friend constexpr Dual operator-(double x, const Dual& y) { return y.chain(x - y.value, -1.0); }
   friend constexpr Dual operator*(const Dual& x, const Dual& y) {
     Dual r(x.value * y.value);
@@ -81,13 +90,15 @@ struct Taylor {
   constexpr Taylor(double x0, double x1, double x2) : c0(x0), c1(x1), c2(x2) {}
 
   /// f(x) with f' and f'' at c0.
-  constexpr Taylor chain(double f, double f1, double f2) const {
-    return {f, f1 * c1, f1 * c2 + 0.5 * f2 * c1 * c1};
-  }
+  constexpr Taylor chain(double f, double f1, double f2) const { return {f, f1 * c1, f1 * c2 + 0.5 * f2 * c1 * c1}; }
   friend constexpr Taylor operator+(const Taylor& x) { return x; }
   friend constexpr Taylor operator-(const Taylor& x) { return {-x.c0, -x.c1, -x.c2}; }
-  friend constexpr Taylor operator+(const Taylor& x, const Taylor& y) { return {x.c0 + y.c0, x.c1 + y.c1, x.c2 + y.c2}; }
-  friend constexpr Taylor operator-(const Taylor& x, const Taylor& y) { return {x.c0 - y.c0, x.c1 - y.c1, x.c2 - y.c2}; }
+  friend constexpr Taylor operator+(const Taylor& x, const Taylor& y) {
+    return {x.c0 + y.c0, x.c1 + y.c1, x.c2 + y.c2};
+  }
+  friend constexpr Taylor operator-(const Taylor& x, const Taylor& y) {
+    return {x.c0 - y.c0, x.c1 - y.c1, x.c2 - y.c2};
+  }
   friend constexpr Taylor operator+(const Taylor& x, double y) { return {x.c0 + y, x.c1, x.c2}; }
   friend constexpr Taylor operator+(double x, const Taylor& y) { return y + x; }
   friend constexpr Taylor operator-(const Taylor& x, double y) { return {x.c0 - y, x.c1, x.c2}; }
@@ -119,10 +130,14 @@ namespace detail {
 
 // One place for f, f', f'': both number types take what they need.
 template <int N>
-constexpr Dual<N> lift(const Dual<N>& x, double f, double f1, double) { return x.chain(f, f1); }
+constexpr Dual<N> lift(const Dual<N>& x, double f, double f1, double) {
+  return x.chain(f, f1);
+}
 constexpr Taylor lift(const Taylor& x, double f, double f1, double f2) { return x.chain(f, f1, f2); }
 template <int N>
-constexpr double value_of(const Dual<N>& x) { return x.value; }
+constexpr double value_of(const Dual<N>& x) {
+  return x.value;
+}
 constexpr double value_of(const Taylor& x) { return x.c0; }
 
 template <class T>
@@ -138,35 +153,99 @@ struct is_number<Taylor> : std::true_type {};
 template <class T>
 concept Number = detail::is_number<T>::value;
 
-template <Number T> T sin(const T& x) { const double a = detail::value_of(x), s = std::sin(a); return detail::lift(x, s, std::cos(a), -s); }
-template <Number T> T cos(const T& x) { const double a = detail::value_of(x), c = std::cos(a); return detail::lift(x, c, -std::sin(a), -c); }
-template <Number T> T tan(const T& x) { const double f = std::tan(detail::value_of(x)), d = 1 + f * f; return detail::lift(x, f, d, 2 * f * d); }
-template <Number T> T asin(const T& x) { const double a = detail::value_of(x), d = 1 / std::sqrt(1 - a * a); return detail::lift(x, std::asin(a), d, a * d * d * d); }
-template <Number T> T acos(const T& x) { const double a = detail::value_of(x), d = 1 / std::sqrt(1 - a * a); return detail::lift(x, std::acos(a), -d, -a * d * d * d); }
-template <Number T> T atan(const T& x) { const double a = detail::value_of(x), d = 1 / (1 + a * a); return detail::lift(x, std::atan(a), d, -2 * a * d * d); }
-template <Number T> T sinh(const T& x) { const double a = detail::value_of(x), s = std::sinh(a); return detail::lift(x, s, std::cosh(a), s); }
-template <Number T> T cosh(const T& x) { const double a = detail::value_of(x), c = std::cosh(a); return detail::lift(x, c, std::sinh(a), c); }
-template <Number T> T tanh(const T& x) { const double f = std::tanh(detail::value_of(x)), d = 1 - f * f; return detail::lift(x, f, d, -2 * f * d); }
-template <Number T> T asinh(const T& x) { const double a = detail::value_of(x), d = 1 / std::sqrt(1 + a * a); return detail::lift(x, std::asinh(a), d, -a * d * d * d); }
-template <Number T> T exp(const T& x) { const double e = std::exp(detail::value_of(x)); return detail::lift(x, e, e, e); }
-template <Number T> T log(const T& x) { const double a = detail::value_of(x), d = 1 / a; return detail::lift(x, std::log(a), d, -d * d); }
-/// No derivative at 0: write a distance as dot(d, d) = l² instead.
-template <Number T> T sqrt(const T& x) { const double r = std::sqrt(detail::value_of(x)); return detail::lift(x, r, 0.5 / r, -0.25 / (r * r * r)); }
-template <Number T> T abs(const T& x) { return detail::value_of(x) < 0 ? -x : x; }
-template <Number T> T square(const T& x) { return x * x; }
-inline double square(double x) { return x * x; }
-template <Number T> T pow(const T& x, double p) {
-  const double a = detail::value_of(x);
-  return detail::lift(x, std::pow(a, p), p == 0 ? 0 : p * std::pow(a, p - 1), (p == 0 || p == 1) ? 0 : p * (p - 1) * std::pow(a, p - 2));
+template <Number T>
+T sin(const T& x) {
+  const double a = detail::value_of(x), s = std::sin(a);
+  return detail::lift(x, s, std::cos(a), -s);
 }
-template <Number T> T atan2(const T& y, const T& x) {
+template <Number T>
+T cos(const T& x) {
+  const double a = detail::value_of(x), c = std::cos(a);
+  return detail::lift(x, c, -std::sin(a), -c);
+}
+template <Number T>
+T tan(const T& x) {
+  const double f = std::tan(detail::value_of(x)), d = 1 + f * f;
+  return detail::lift(x, f, d, 2 * f * d);
+}
+template <Number T>
+T asin(const T& x) {
+  const double a = detail::value_of(x), d = 1 / std::sqrt(1 - a * a);
+  return detail::lift(x, std::asin(a), d, a * d * d * d);
+}
+template <Number T>
+T acos(const T& x) {
+  const double a = detail::value_of(x), d = 1 / std::sqrt(1 - a * a);
+  return detail::lift(x, std::acos(a), -d, -a * d * d * d);
+}
+template <Number T>
+T atan(const T& x) {
+  const double a = detail::value_of(x), d = 1 / (1 + a * a);
+  return detail::lift(x, std::atan(a), d, -2 * a * d * d);
+}
+template <Number T>
+T sinh(const T& x) {
+  const double a = detail::value_of(x), s = std::sinh(a);
+  return detail::lift(x, s, std::cosh(a), s);
+}
+template <Number T>
+T cosh(const T& x) {
+  const double a = detail::value_of(x), c = std::cosh(a);
+  return detail::lift(x, c, std::sinh(a), c);
+}
+template <Number T>
+T tanh(const T& x) {
+  const double f = std::tanh(detail::value_of(x)), d = 1 - f * f;
+  return detail::lift(x, f, d, -2 * f * d);
+}
+template <Number T>
+T asinh(const T& x) {
+  const double a = detail::value_of(x), d = 1 / std::sqrt(1 + a * a);
+  return detail::lift(x, std::asinh(a), d, -a * d * d * d);
+}
+template <Number T>
+T exp(const T& x) {
+  const double e = std::exp(detail::value_of(x));
+  return detail::lift(x, e, e, e);
+}
+template <Number T>
+T log(const T& x) {
+  const double a = detail::value_of(x), d = 1 / a;
+  return detail::lift(x, std::log(a), d, -d * d);
+}
+/// No derivative at 0: write a distance as dot(d, d) = l² instead.
+template <Number T>
+T sqrt(const T& x) {
+  const double r = std::sqrt(detail::value_of(x));
+  return detail::lift(x, r, 0.5 / r, -0.25 / (r * r * r));
+}
+template <Number T>
+T abs(const T& x) {
+  return detail::value_of(x) < 0 ? -x : x;
+}
+template <Number T>
+T square(const T& x) {
+  return x * x;
+}
+inline double square(double x) { return x * x; }
+template <Number T>
+T pow(const T& x, double p) {
+  const double a = detail::value_of(x);
+  return detail::lift(x, std::pow(a, p), p == 0 ? 0 : p * std::pow(a, p - 1),
+                      (p == 0 || p == 1) ? 0 : p * (p - 1) * std::pow(a, p - 2));
+}
+template <Number T>
+T atan2(const T& y, const T& x) {
   // The derivative is that of atan(y/x) away from the cut; the value keeps the quadrant.
   const double y0 = detail::value_of(y), x0 = detail::value_of(x);
   T r = std::fabs(x0) >= std::fabs(y0) ? atan(y / x) : -atan(x / y);
   r += std::atan2(y0, x0) - detail::value_of(r);
   return r;
 }
-template <Number T> T hypot(const T& x, const T& y) { return sqrt(x * x + y * y); }
+template <Number T>
+T hypot(const T& x, const T& y) {
+  return sqrt(x * x + y * y);
+}
 
 /// Three numbers in world axes (or, where said, in body axes).
 template <class T>

@@ -94,8 +94,9 @@ template <template <class> class View, class F, Level level_>
 class FromResidual final : public ConstraintFunction {
   using Returned = std::remove_cvref_t<decltype(std::declval<const F&>()(std::declval<const Scene<View, Dual<0>>&>()))>;
   static constexpr int rows_ = row_traits<Returned>::count;
-  static_assert(rows_ > 0,
-                "linchpin: a residual returns a number, a Vec3, a std::array of numbers or rows(...), made from s[k] or s.t");
+  static_assert(
+      rows_ > 0,
+      "linchpin: a residual returns a number, a Vec3, a std::array of numbers or rows(...), made from s[k] or s.t");
 
  public:
   FromResidual(F f, std::size_t bodies, RowUnit unit)
@@ -183,7 +184,8 @@ Constraint from_residual(std::string name, std::vector<BodyId> bodies, F f, RowU
 
 template <class Phi>
 Constraint holonomic(std::string name, std::vector<BodyId> bodies, Phi phi, RowUnit unit) {
-  return detail::from_residual<detail::HolonomicFunction<Phi>>(std::move(name), std::move(bodies), std::move(phi), unit);
+  return detail::from_residual<detail::HolonomicFunction<Phi>>(std::move(name), std::move(bodies), std::move(phi),
+                                                               unit);
 }
 
 template <class Psi>

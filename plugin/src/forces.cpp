@@ -1,0 +1,99 @@
+// Impressed forces and the laws of constraints.
+#include <linchpin/forces.h>
+
+#include "system_impl.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+namespace linchpin {
+namespace {
+
+void require_nonnegative(const std::string& what, double x) {
+  if (!(x >= 0) || !std::isfinite(x))
+    throw std::invalid_argument(what + " must be finite and not negative, got " + std::to_string(x));
+}
+
+void require_finite(const std::string& name, const char* what, const Vector3d& p) {
+  if (!p.allFinite()) throw std::invalid_argument("force '" + name + "': " + what + " must be finite");
+}
+
+}  // namespace
+
+Force::Force(std::string name, std::vector<BodyId> bodies, std::function<void(ForceFrame&)> act,
+             std::function<double(std::span<const BodyState>, double t)> energy)
+    : name_(std::move(name)), bodies_(std::move(bodies)), act_(std::move(act)), energy_(std::move(energy)) {
+  if (name_.empty()) throw std::invalid_argument("a force needs a name");
+  if (bodies_.empty()) throw std::invalid_argument("force '" + name_ + "': it names no body");
+  if (!act_) throw std::invalid_argument("force '" + name_ + "': it has no function");
+  for (std::size_t k = 0; k < bodies_.size(); ++k)
+    if (std::find(bodies_.begin(), bodies_.begin() + static_cast<std::ptrdiff_t>(k), bodies_[k]) !=
+        bodies_.begin() + static_cast<std::ptrdiff_t>(k))
+      throw std::invalid_argument("force '" + name_ + "': body " + std::to_string(bodies_[k].index) +
+                                  " is named twice");
+}
+
+Force spring(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ, double stiffness,
+             double rest, double damping) {
+  const std::string thing = "force '" + name + "': ";
+  require_finite(name, "p_AQ", p_AQ);
+  require_finite(name, "p_BQ", p_BQ);
+  require_nonnegative(thing + "stiffness", stiffness);
+  require_nonnegative(thing + "rest length", rest);
+  require_nonnegative(thing + "damping", damping);
+  const auto act = [=](ForceFrame& frame) {
+    const BodyState &A = frame[0], &B = frame[1];
+    const Vector3d p_A = A.point(p_AQ), p_B = B.point(p_BQ), d = p_B - p_A;
+    const double length = d.norm();
+    Vector3d pull = stiffness * d;  // on a; without a rest length smooth also where the points coincide
+    if (length > 0) {
+      const Vector3d u = d / length;
+      pull += (damping * u.dot(B.velocity_of(p_BQ) - A.velocity_of(p_AQ)) - stiffness * rest) * u;
+    }
+    frame.push(0, pull, p_A);
+    frame.push(1, -pull, p_B);
+  };
+  std::function<double(std::span<const BodyState>, double)> energy;
+  if (damping == 0)
+    energy = [=](std::span<const BodyState> X, double) {
+      const double stretch = (X[1].point(p_BQ) - X[0].point(p_AQ)).norm() - rest;
+      return 0.5 * stiffness * stretch * stretch;
+    };
+  return {std::move(name), {a, b}, act, std::move(energy)};
+}
+
+Law coulomb(double mu, double speed) {
+  require_nonnegative("coulomb: mu", mu);
+  require_nonnegative("coulomb: speed", speed);
+  return [=](const Thrust& n) -> Vector3d { return -mu * n.magnitude() * n.slip_direction(speed); };
+}
+
+Law viscous(double coefficient) {
+  require_nonnegative("viscous: coefficient", coefficient);
+  return [=](const Thrust& n) -> Vector3d { return -coefficient * n.slip; };
+}
+
+Law operator+(Law a, Law b) {
+  return [a = std::move(a), b = std::move(b)](const Thrust& n) -> Vector3d { return a(n) + b(n); };
+}
+
+void add_law(System& system, ConstraintId on, Law law) {
+  auto& entry = SystemParts::of(system).at(on);
+  const std::string thing = "constraint '" + entry.constraint.name() + "': ";
+  if (entry.removed) throw std::invalid_argument(thing + "has been removed and takes no law");
+  if (!law) throw std::invalid_argument(thing + "an empty law");
+  const auto ids = entry.constraint.bodies();
+  const bool particles =
+      std::all_of(ids.begin(), ids.end(), [&](BodyId id) { return system.kind(id) == BodyKind::particle; });
+  if (!entry.constraint.has_points() && !particles)
+    throw std::invalid_argument(thing + "a law needs to know where it acts; declare it with acting_at");
+  entry.laws.push_back(std::move(law));
+}
+
+void clear_laws(System& system, ConstraintId on) { SystemParts::of(system).at(on).laws.clear(); }
+
+std::span<const Law> laws(const System& system, ConstraintId on) { return SystemParts::of(system).at(on).laws; }
+
+}  // namespace linchpin

@@ -1,0 +1,357 @@
+// Keeps bodies, constraints and forces by name, and refuses what cannot be right.
+#include <linchpin/system.h>
+
+#include "system_impl.h"
+
+#include <Eigen/Eigenvalues>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <stdexcept>
+#include <utility>
+
+namespace linchpin {
+namespace {
+
+// Data of single-precision hosts must pass: their rounding, relative.
+constexpr double host_round_off = 1e-6;
+
+std::string text(double x) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%g", x);
+  return buffer;
+}
+
+std::string text(const Vector3d& u) { return "(" + text(u.x()) + ", " + text(u.y()) + ", " + text(u.z()) + ")"; }
+
+[[noreturn]] void refuse(const char* kind, const std::string& name, const std::string& what) {
+  throw std::invalid_argument(std::string(kind) + " '" + name + "': " + what);
+}
+
+void require_name(const char* kind, const std::string& name, const NameIndex& taken) {
+  if (name.empty()) throw std::invalid_argument(std::string("a ") + kind + " needs a name");
+  if (taken.contains(name)) refuse(kind, name, "there is already one of this name");
+}
+
+void require_mass(const std::string& name, double mass) {
+  if (!(mass > 0) || !std::isfinite(mass)) refuse("body", name, "mass must be positive and finite, got " + text(mass));
+}
+
+void require_finite(const std::string& name, const char* what, const Vector3d& u) {
+  if (!u.allFinite()) refuse("body", name, std::string(what) + " must be finite, got " + text(u));
+}
+
+// Symmetric, positive definite, and the inertia of some distribution of mass.
+Matrix3d checked_inertia(const std::string& name, const Matrix3d& inertia) {
+  if (!inertia.allFinite()) refuse("body", name, "inertia must be finite");
+  const double scale = inertia.cwiseAbs().maxCoeff();
+  if ((inertia - inertia.transpose()).cwiseAbs().maxCoeff() > host_round_off * scale)
+    refuse("body", name, "inertia must be symmetric");
+  const Matrix3d symmetric = 0.5 * (inertia + inertia.transpose());
+  const Vector3d principal = Eigen::SelfAdjointEigenSolver<Matrix3d>(symmetric, Eigen::EigenvaluesOnly).eigenvalues();
+  if (!(principal[0] > 0))
+    refuse("body", name, "inertia must be positive definite, got the principal moments " + text(principal));
+  if (principal[2] > principal[0] + principal[1] + host_round_off * scale)
+    refuse("body", name, "no principal moment may exceed the sum of the other two, got " + text(principal));
+  return symmetric;
+}
+
+Quaterniond checked_rotation(const std::string& name, const Quaterniond& q) {
+  const double norm = q.norm();
+  if (!(std::abs(norm - 1) <= host_round_off))
+    refuse("body", name, "orientation must be a unit quaternion, its norm is " + text(norm));
+  return q.normalized();
+}
+
+BodyState checked_state(const std::string& name, const BodyState& given) {
+  BodyState s = given;
+  require_finite(name, "position", s.p);
+  s.q = checked_rotation(name, s.q);
+  require_finite(name, "velocity", s.v);
+  require_finite(name, "angular velocity", s.w);
+  require_finite(name, "acceleration", s.a);
+  require_finite(name, "angular acceleration", s.alpha);
+  return s;
+}
+
+bool movable(BodyKind kind) { return kind == BodyKind::particle || kind == BodyKind::rigid; }
+
+template <class Call>
+std::string message_of(Call call) noexcept {
+  try {
+    call();
+    return {};
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
+template <class Items>
+auto& item(Items& items, int index, const char* kind) {
+  if (index < 0 || static_cast<std::size_t>(index) >= items.size())
+    throw std::invalid_argument("no " + std::string(kind) + " has the index " + std::to_string(index) +
+                                " (this system has " + std::to_string(items.size()) + ")");
+  return items[static_cast<std::size_t>(index)];
+}
+
+}  // namespace
+
+System::Impl::Body& System::Impl::at(BodyId id) { return item(bodies, id.index, "body"); }
+System::Impl::Entry& System::Impl::at(ConstraintId id) { return item(constraints, id.index, "constraint"); }
+const System::Impl::Entry& System::Impl::at(ConstraintId id) const { return item(constraints, id.index, "constraint"); }
+
+BodyId System::Impl::append(Body body) {
+  const int index = static_cast<int>(bodies.size());
+  body_names.emplace(body.name, index);
+  bodies.push_back(std::move(body));
+  return {index};
+}
+
+std::string System::Impl::names_of(std::span<const BodyId> ids) const {
+  std::string names;
+  for (BodyId id : ids) names += (names.empty() ? "'" : ", '") + bodies[static_cast<std::size_t>(id.index)].name + "'";
+  return names;
+}
+
+void System::Impl::require_bodies(const char* kind, const std::string& name, std::span<const BodyId> ids) const {
+  for (std::size_t k = 0; k < ids.size(); ++k) {
+    const int index = ids[k].index;
+    if (index < 0 || static_cast<std::size_t>(index) >= bodies.size())
+      refuse(kind, name,
+             "its body " + std::to_string(k) + " is not in this system (index " + std::to_string(index) + ")");
+    const Body& body = bodies[static_cast<std::size_t>(index)];
+    if (body.removed) refuse(kind, name, "its body '" + body.name + "' has been removed");
+  }
+}
+
+void advance(BodyState& body, const Vector3d& v, const Vector3d& w, double dt) {
+  body.p += dt * v;
+  const Vector3d half = 0.5 * dt * w;
+  const double h2 = half.squaredNorm(), h = std::sqrt(h2);
+  // sin(h)/h; below the bound the next term of the series is under 1e-17.
+  const double sinc = h2 < 1e-5 ? 1 - h2 / 6 * (1 - h2 / 20 * (1 - h2 / 42)) : std::sin(h) / h;
+  const Quaterniond turn(std::cos(h), sinc * half.x(), sinc * half.y(), sinc * half.z());
+  body.q = (turn * body.q).normalized();
+}
+
+System::System() : impl_(std::make_unique<Impl>()) {
+  impl_->bodies.push_back({.name = "world"});
+  impl_->body_names["world"] = 0;
+}
+System::~System() = default;
+System::System(System&&) noexcept = default;
+System& System::operator=(System&&) noexcept = default;
+
+// ---- building ----
+
+BodyId System::add_particle(std::string name, double mass, const Vector3d& p, const Vector3d& v) {
+  require_name("body", name, impl_->body_names);
+  require_mass(name, mass);
+  const BodyState start = checked_state(name, {.p = p, .v = v});
+  return impl_->append({.name = std::move(name), .kind = BodyKind::particle, .mass = mass, .start = start});
+}
+
+BodyId System::add_body(std::string name, double mass, const Matrix3d& inertia, const Pose& pose, const Vector3d& v,
+                        const Vector3d& w) {
+  require_name("body", name, impl_->body_names);
+  require_mass(name, mass);
+  const Matrix3d checked = checked_inertia(name, inertia);
+  const BodyState start = checked_state(name, {.p = pose.p, .q = pose.q, .v = v, .w = w});
+  return impl_->append(
+      {.name = std::move(name), .kind = BodyKind::rigid, .mass = mass, .inertia = checked, .start = start});
+}
+
+BodyId System::add_body(std::string name, double mass, const Vector3d& principal_inertia, const Pose& pose,
+                        const Vector3d& v, const Vector3d& w) {
+  return add_body(std::move(name), mass, Matrix3d(principal_inertia.asDiagonal()), pose, v, w);
+}
+
+BodyId System::add_fixed(std::string name, const Pose& pose) {
+  require_name("body", name, impl_->body_names);
+  const BodyState start = checked_state(name, {.p = pose.p, .q = pose.q});
+  return impl_->append({.name = std::move(name), .kind = BodyKind::fixed, .start = start});
+}
+
+BodyId System::add_driven(std::string name, const Pose& pose, std::function<BodyState(double)> motion) {
+  require_name("body", name, impl_->body_names);
+  const BodyState start = checked_state(name, motion ? motion(0.0) : BodyState{.p = pose.p, .q = pose.q});
+  return impl_->append(
+      {.name = std::move(name), .kind = BodyKind::driven, .start = start, .motion = std::move(motion)});
+}
+
+ConstraintId System::add(Constraint constraint) {
+  const std::string& name = constraint.name();
+  const std::span<const BodyId> ids = constraint.bodies();
+  require_name("constraint", name, impl_->constraint_names);
+  impl_->require_bodies("constraint", name, ids);
+
+  int moving = -1, moving_count = 0;
+  for (std::size_t k = 0; k < ids.size(); ++k)
+    if (movable(impl_->at(ids[k]).kind)) moving = static_cast<int>(k), ++moving_count;
+  if (moving_count == 0) refuse("constraint", name, "none of its bodies (" + impl_->names_of(ids) + ") can move");
+
+  // A point mass has but one point, and what holds it acts there.
+  if (!constraint.has_points() && moving_count == 1 &&
+      impl_->at(ids[static_cast<std::size_t>(moving)]).kind == BodyKind::particle)
+    constraint.acting_at(std::vector<Vector3d>(ids.size(), Vector3d::Zero())).sliding_on(moving);
+
+  const int index = constraint_count();
+  impl_->constraint_names.emplace(name, index);
+  impl_->constraints.push_back({.constraint = std::move(constraint)});
+  return {index};
+}
+
+void System::add(Force force) {
+  const auto same = [&](const Force& f) { return f.name() == force.name(); };
+  if (std::any_of(impl_->forces.begin(), impl_->forces.end(), same))
+    refuse("force", force.name(), "there is already one of this name");
+  impl_->require_bodies("force", force.name(), force.bodies());
+  impl_->forces.push_back(std::move(force));
+}
+
+void System::set_gravity(const Vector3d& g) {
+  if (!g.allFinite()) throw std::invalid_argument("gravity must be finite, got " + text(g));
+  impl_->gravity = g;
+}
+
+std::string System::try_add_particle(BodyId& id, std::string name, double mass, const Vector3d& p,
+                                     const Vector3d& v) noexcept {
+  return message_of([&] { id = add_particle(std::move(name), mass, p, v); });
+}
+std::string System::try_add_body(BodyId& id, std::string name, double mass, const Matrix3d& inertia, const Pose& pose,
+                                 const Vector3d& v, const Vector3d& w) noexcept {
+  return message_of([&] { id = add_body(std::move(name), mass, inertia, pose, v, w); });
+}
+std::string System::try_add_fixed(BodyId& id, std::string name, const Pose& pose) noexcept {
+  return message_of([&] { id = add_fixed(std::move(name), pose); });
+}
+std::string System::try_add_driven(BodyId& id, std::string name, const Pose& pose,
+                                   std::function<BodyState(double)> motion) noexcept {
+  return message_of([&] { id = add_driven(std::move(name), pose, std::move(motion)); });
+}
+std::string System::try_add(Constraint constraint, ConstraintId* id) noexcept {
+  return message_of([&] {
+    const ConstraintId added = add(std::move(constraint));
+    if (id) *id = added;
+  });
+}
+std::string System::try_add(Force force) noexcept {
+  return message_of([&] { add(std::move(force)); });
+}
+std::string System::try_set_mass(BodyId id, double mass, const Matrix3d& inertia) noexcept {
+  return message_of([&] { set_mass(id, mass, inertia); });
+}
+
+// ---- changing ----
+
+void System::enable(ConstraintId id, bool on) {
+  Impl::Entry& entry = impl_->at(id);
+  if (entry.removed && on) refuse("constraint", entry.constraint.name(), "has been removed and cannot be enabled");
+  entry.enabled = on;
+}
+
+bool System::enabled(ConstraintId id) const {
+  const Impl::Entry& entry = impl_->at(id);
+  return entry.enabled && !entry.removed;
+}
+
+void System::remove(ConstraintId id) {
+  Impl::Entry& entry = impl_->at(id);
+  if (entry.removed) return;
+  entry.removed = true;
+  entry.enabled = false;
+  entry.laws.clear();
+  impl_->constraint_names.erase(entry.constraint.name());
+}
+
+void System::remove(BodyId id) {
+  Impl::Body& body = impl_->at(id);
+  if (id == world) throw std::invalid_argument("body 'world': cannot be removed");
+  if (body.removed) return;
+  const auto names = [&](std::span<const BodyId> ids) { return std::find(ids.begin(), ids.end(), id) != ids.end(); };
+  for (int i = 0; i < constraint_count(); ++i)
+    if (names(constraint(ConstraintId{i}).bodies())) remove(ConstraintId{i});
+  std::erase_if(impl_->forces, [&](const Force& f) { return names(f.bodies()); });
+  impl_->body_names.erase(body.name);
+  body.removed = true;
+  body.kind = BodyKind::fixed;
+  body.mass = 0;
+  body.inertia.setZero();
+  body.motion = {};
+}
+
+void System::set_mass(BodyId id, double mass, const Matrix3d& inertia) {
+  Impl::Body& body = impl_->at(id);
+  if (!movable(body.kind)) refuse("body", body.name, "only particles and rigid bodies have a mass");
+  require_mass(body.name, mass);
+  if (body.kind == BodyKind::rigid) body.inertia = checked_inertia(body.name, inertia);
+  body.mass = mass;
+}
+
+// ---- asking ----
+
+int System::body_count() const { return static_cast<int>(impl_->bodies.size()); }
+int System::constraint_count() const { return static_cast<int>(impl_->constraints.size()); }
+BodyKind System::kind(BodyId id) const { return impl_->at(id).kind; }
+
+int System::dof(BodyId id) const {
+  const BodyKind k = kind(id);
+  return k == BodyKind::rigid ? 6 : k == BodyKind::particle ? 3 : 0;
+}
+
+double System::mass(BodyId id) const { return impl_->at(id).mass; }
+const Matrix3d& System::inertia(BodyId id) const { return impl_->at(id).inertia; }
+const std::string& System::name(BodyId id) const { return impl_->at(id).name; }
+const std::string& System::name(ConstraintId id) const { return impl_->at(id).constraint.name(); }
+const Constraint& System::constraint(ConstraintId id) const { return impl_->at(id).constraint; }
+Constraint& System::constraint(ConstraintId id) { return impl_->at(id).constraint; }
+bool System::removed(BodyId id) const { return impl_->at(id).removed; }
+bool System::removed(ConstraintId id) const { return impl_->at(id).removed; }
+const Vector3d& System::gravity() const { return impl_->gravity; }
+std::span<const Force> System::forces() const { return impl_->forces; }
+
+BodyId System::find_body(std::string_view name) const {
+  const auto found = impl_->body_names.find(name);
+  return found == impl_->body_names.end() ? BodyId{} : BodyId{found->second};
+}
+
+ConstraintId System::find_constraint(std::string_view name) const {
+  const auto found = impl_->constraint_names.find(name);
+  return found == impl_->constraint_names.end() ? ConstraintId{} : ConstraintId{found->second};
+}
+
+State System::initial_state() const {
+  State state;
+  state.bodies.reserve(impl_->bodies.size());
+  for (const Impl::Body& body : impl_->bodies) state.bodies.push_back(body.start);
+  return state;
+}
+
+void System::update_driven(State& state) const {
+  for (std::size_t i = state.bodies.size(); i < impl_->bodies.size(); ++i)
+    state.bodies.push_back(impl_->bodies[i].start);
+  for (std::size_t i = 0; i < impl_->bodies.size(); ++i) {
+    const Impl::Body& body = impl_->bodies[i];
+    if (body.kind == BodyKind::fixed) {
+      state.bodies[i] = {.p = body.start.p, .q = body.start.q};
+    } else if (body.kind == BodyKind::driven && body.motion) {
+      state.bodies[i] = body.motion(state.t);
+      state.bodies[i].q.normalize();
+    }
+  }
+}
+
+Matrix3d System::world_inertia(BodyId id, const Quaterniond& q) const {
+  const Matrix3d R = q.toRotationMatrix();
+  const Matrix3d turned = R * inertia(id) * R.transpose();
+  return 0.5 * (turned + turned.transpose());  // symmetric to the last bit
+}
+
+Vector3d System::gyroscopic_torque(BodyId id, const BodyState& s) const {
+  const Matrix3d R = s.R();
+  const Vector3d momentum = R * (inertia(id) * (R.transpose() * s.w));
+  return -s.w.cross(momentum);  // (T2)
+}
+
+}  // namespace linchpin
