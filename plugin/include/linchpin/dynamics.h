@@ -113,14 +113,18 @@ class Solver {
   /// @param lambda  [m] out: least norm in the rows as given; may be empty
   /// @param force   [n] out: Aᵀλ; may be empty
   /// @param dv      [n] out: M⁻¹Aᵀλ; may be empty
-  /// @return  part of e outside range(A), as a fraction of ‖e‖∞ in unit rows (0 with full row rank): above
-  ///          consistency_tolerance the rows contradict each other and Δv is the least-squares one.
-  double apply(std::span<const double> e, std::span<double> lambda, std::span<double> force, std::span<double> dv) const noexcept;
+  /// @param scale   [m] size of the terms that e is a difference of, |b| + |A||a| for e = b − A a; may be empty. Without
+  ///                it an e that is all cancellation, as in a structure at rest, has rounding for a scale.
+  /// @return  part of e outside range(A), as a fraction of ‖e‖∞ (or of ‖scale‖∞ if larger) in unit rows, 0 with full
+  ///          row rank: above consistency_tolerance the rows contradict each other and Δv is the least-squares one.
+  /// One solver serves one thread at a time.
+  double apply(std::span<const double> e, std::span<double> lambda, std::span<double> force, std::span<double> dv,
+               std::span<const double> scale = {}) const noexcept;
   /// M⁻¹ f, [n] → [n]; may be done in place.
   void inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept;
 
-  /// Names redundancy for the factored A; `contradictory` for the right side e. Allocates; O(m r²).
-  RankReport report(std::span<const double> e) const;
+  /// Names redundancy for the factored A; `contradictory` for the right side e, judged as by `apply`. Allocates; O(m r²).
+  RankReport report(std::span<const double> e, std::span<const double> scale = {}) const;
 
  private:
   struct Impl;
@@ -160,9 +164,11 @@ struct Assembly {
   /// beyond dof(k) and those of fixed bodies are not in A but are kept here.
   std::span<const double> jacobian(int i, int k) const;
 
-  std::vector<double> jacobians;     ///< as linearize gave them: per constraint [rows × 6K]
+  std::vector<double> jacobians;     ///< per constraint K blocks of [rows × 6]
   std::vector<int> jacobian_start;   ///< per constraint
   std::vector<BodyState> scratch;
+  std::vector<double> scratch_rows;
+  std::vector<Eigen::Matrix<double, 6, 1>> scratch_wrenches;
 };
 
 /// Fills everything of `out` but Q and c, for out.block, at `state`: M, A, b, residuals, v. No allocation once warm.

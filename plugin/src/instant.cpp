@@ -1,0 +1,162 @@
+// What makes an Instant a problem that can be solved, and the words for what does not.
+#include "solve_dense.h"
+
+#include <linchpin/dynamics.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace linchpin {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+std::string place(const Instant& instant, int row) {
+  return "row " + std::to_string(row) + " (constraint \"" + instant.constraints[at(instant.row_constraint[at(row)])] +
+         "\")";
+}
+
+std::string number(const char* name, std::size_t index, double value) {
+  return std::string(name) + "[" + std::to_string(index) + "] is " + (std::isnan(value) ? "not a number" : "infinite");
+}
+
+// Why block k of M, [size × size] row by row, is no mass matrix; empty when it is one.
+std::string mass_fault(const double* M, int size, std::size_t k) {
+  const std::string name = "mass_blocks[" + std::to_string(k) + "]";
+  for (int i = 0; i < size * size; ++i) {
+    if (!std::isfinite(M[i])) {
+      return name + " holds a number that is not finite (row " + std::to_string(i / size) + ", column " +
+             std::to_string(i % size) + ")";
+    }
+  }
+  for (int i = 0; i < size; ++i) {
+    for (int j = 0; j < i; ++j) {
+      const double scale = std::sqrt(std::abs(M[i * size + i] * M[j * size + j]));
+      if (std::abs(M[i * size + j] - M[j * size + i]) > 1e-10 * scale) {
+        return name + " is not symmetric (rows " + std::to_string(j) + " and " + std::to_string(i) + ")";
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+namespace detail {
+
+bool well_formed(const Instant& x, std::string* reason) noexcept {
+  const auto no = [&](const char* why) {
+    if (reason) *reason = why;
+    return false;
+  };
+  std::size_t n = 0, values = 0;
+  for (const int size : x.block_sizes) {
+    if (size < 1) return no("a mass block has no rows");
+    n += at(size);
+    values += at(size) * at(size);
+  }
+  if (n != x.Q.size()) return no("the mass blocks and Q differ in size");
+  if (values != x.mass.size()) return no("the mass blocks do not have as many numbers as their sizes say");
+  if (x.c.size() != n) return no("c and Q differ in size");
+  const std::size_t m = x.b.size();
+  if (x.row_constraint.size() != m) return no("row_constraint and b differ in size");
+  if (x.row_start.size() != m + 1) return no("row_start has not one number more than b");
+  if (x.row_start.front() != 0 || at(x.row_start.back()) != x.entries.size())
+    return no("row_start does not span the entries");
+  for (std::size_t r = 0; r < m; ++r) {
+    if (x.row_start[r + 1] < x.row_start[r] || at(x.row_start[r + 1]) > x.entries.size())
+      return no("row_start decreases");
+    if (x.row_constraint[r] < 0 || at(x.row_constraint[r]) >= x.constraints.size()) {
+      return no("row_constraint names a constraint that is not there");
+    }
+    int before = -1;
+    for (int i = x.row_start[r]; i < x.row_start[r + 1]; ++i) {
+      const int column = x.entries[at(i)].column;
+      if (column <= before) return no("the columns of a row are not ascending");
+      if (at(column) >= n) return no("an entry lies outside the columns");
+      before = column;
+    }
+  }
+  return true;
+}
+
+int cholesky(const Instant& instant, double* L) noexcept {
+  const double* M = instant.mass.data();
+  for (std::size_t k = 0; k < instant.block_sizes.size(); ++k) {
+    const int size = instant.block_sizes[k];
+    for (int i = 0; i < size * size; ++i) {
+      if (!std::isfinite(M[i])) return static_cast<int>(k);
+    }
+    for (int i = 0; i < size; ++i) {
+      for (int j = 0; j <= i; ++j) {
+        double sum = M[i * size + j];
+        for (int l = 0; l < j; ++l) sum -= L[i * size + l] * L[j * size + l];
+        if (j < i) {
+          L[i * size + j] = sum / L[j * size + j];
+        } else {
+          // A pivot of the size of its own rounding error says nothing about the sign.
+          if (!(sum > 4 * std::numeric_limits<double>::epsilon() * size * M[i * size + i])) return static_cast<int>(k);
+          L[i * size + i] = std::sqrt(sum);
+        }
+      }
+    }
+    M += size * size;
+    L += size * size;
+  }
+  return -1;
+}
+
+}  // namespace detail
+
+void Instant::clear() {
+  t = 0;
+  block_sizes.clear();
+  mass.clear();
+  Q.clear();
+  c.clear();
+  entries.clear();
+  row_start.clear();
+  b.clear();
+  row_constraint.clear();
+  constraints.clear();
+}
+
+std::string Instant::invalid() const {
+  std::string reason;
+  if (!detail::well_formed(*this, &reason)) return reason;
+
+  std::vector<std::string> names = constraints;
+  std::sort(names.begin(), names.end());
+  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end()) {
+    return "two constraints are called \"" + *twice + "\"";
+  }
+
+  std::size_t first = 0;
+  for (std::size_t k = 0; k < block_sizes.size(); ++k) {
+    const int size = block_sizes[k];
+    if (std::string fault = mass_fault(mass.data() + first, size, k); !fault.empty()) return fault;
+    first += at(size) * at(size);
+  }
+  for (std::size_t i = 0; i < Q.size(); ++i) {
+    if (!std::isfinite(Q[i])) return number("Q", i, Q[i]);
+    if (!std::isfinite(c[i])) return number("c", i, c[i]);
+  }
+  for (int r = 0; r < m(); ++r) {
+    if (!std::isfinite(b[at(r)])) return "b of " + place(*this, r) + " is not finite";
+    for (int i = row_start[at(r)]; i < row_start[at(r) + 1]; ++i) {
+      if (!std::isfinite(entries[at(i)].value)) return "an entry of " + place(*this, r) + " is not finite";
+    }
+  }
+  if (!std::isfinite(t)) return "t is not finite";
+
+  std::vector<double> factor(mass.size());
+  if (const int k = detail::cholesky(*this, factor.data()); k >= 0) {
+    return "mass_blocks[" + std::to_string(k) + "] is not positive definite";
+  }
+  return {};
+}
+
+}  // namespace linchpin

@@ -1,0 +1,171 @@
+// Chooses the solver, judges its answer by the data as given, and says what was found. Leaves the factorisations to
+// solve_dense.
+#include "solve_dense.h"
+
+#include <linchpin/dynamics.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace linchpin {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+bool usable(const SolveOptions& o) {
+  return o.rank_tolerance >= 0 && o.rank_tolerance < 1 && o.consistency_tolerance >= 0;  // false for NaN too
+}
+
+// e = b − A x and the size |b| + |A||x| of what it is a difference of.
+void error_of(const Instant& instant, const Eigen::VectorXd& x, bool with_b, std::vector<double>& e,
+              std::vector<double>& scale) {
+  for (int r = 0; r < instant.m(); ++r) {
+    double sum = with_b ? instant.b[at(r)] : 0.0, size = std::abs(sum);
+    for (int i = instant.row_start[at(r)]; i < instant.row_start[at(r) + 1]; ++i) {
+      const double term = instant.entries[at(i)].value * x[instant.entries[at(i)].column];
+      sum -= term;
+      size += std::abs(term);
+    }
+    e[at(r)] = sum;
+    scale[at(r)] = size;
+  }
+}
+
+std::span<double> span_of(Eigen::VectorXd& x) { return {x.data(), static_cast<std::size_t>(x.size())}; }
+
+std::vector<std::string> names(const Instant& instant, const std::vector<int>& which) {
+  std::vector<std::string> out;
+  out.reserve(which.size());
+  for (const int i : which) out.push_back(instant.constraints[at(i)]);
+  return out;
+}
+
+Acceleration invalid(std::string reason) {
+  Acceleration out;
+  out.status = Status::invalid;
+  out.reason = std::move(reason);
+  return out;
+}
+
+}  // namespace
+
+const char* to_string(Status status) {
+  switch (status) {
+    case Status::ok:
+      return "ok";
+    case Status::redundant:
+      return "redundant";
+    case Status::inconsistent:
+      return "inconsistent";
+    case Status::invalid:
+      break;
+  }
+  return "invalid";
+}
+
+const char* to_string(Path path) {
+  switch (path) {
+    case Path::automatic:
+      return "auto";
+    case Path::dense:
+      return "dense";
+    case Path::sparse:
+      break;
+  }
+  return "sparse";
+}
+
+Acceleration solve(const Instant& instant, const SolveOptions& options) noexcept {
+  if (!usable(options))
+    return invalid("rank_tolerance must lie in [0, 1) and consistency_tolerance must not be negative");
+  if (std::string why = instant.invalid(); !why.empty()) return invalid(std::move(why));
+  detail::SolveDense solver;
+  if (!solver.factor(instant, options.rank_tolerance))
+    return invalid("the numbers are too far apart for double precision");
+
+  const int n = instant.n(), m = instant.m();
+  Acceleration out;
+  out.vdot.setZero(n);
+  out.ideal.setZero(n);
+  out.nonideal.setZero(n);
+  out.lambda.setZero(m);
+  std::vector<double> e(at(m)), scale(at(m));
+  Eigen::VectorXd dv(n);
+
+  solver.inverse_mass(instant.Q, span_of(out.vdot));  // (T2)
+  error_of(instant, out.vdot, true, e, scale);
+  solver.apply(e, scale, span_of(out.lambda), span_of(out.ideal), span_of(dv));
+  out.vdot += dv;  // (T5)
+  const RankReport ranks = solver.report(e, scale, options.consistency_tolerance, false);
+
+  if (std::any_of(instant.c.begin(), instant.c.end(), [](double c) { return c != 0; })) {
+    Eigen::VectorXd free(n);
+    solver.inverse_mass(instant.c, span_of(free));
+    error_of(instant, free, false, e, scale);
+    solver.apply(e, scale, {}, span_of(out.nonideal), span_of(dv));
+    out.nonideal += Eigen::Map<const Eigen::VectorXd>(instant.c.data(), n);  // Q^W = c − AᵀG⁺A M⁻¹c (T5)
+    out.vdot += free + dv;
+  }
+
+  error_of(instant, out.vdot, true, e, scale);
+  for (const double r : e) {
+    if (!(std::abs(r) <= out.residual)) out.residual = std::abs(r);
+  }
+  if (!out.vdot.allFinite() || !out.ideal.allFinite() || !out.nonideal.allFinite() || !out.lambda.allFinite() ||
+      !std::isfinite(out.residual)) {
+    return invalid("the answer is not finite: the data overflow double precision");
+  }
+  out.rank = ranks.rank;
+  out.redundant = names(instant, ranks.redundant);
+  out.undetermined = names(instant, ranks.undetermined);
+  out.contradictory = names(instant, ranks.contradictory);
+  out.status = !ranks.contradictory.empty() ? Status::inconsistent : ranks.rank < m ? Status::redundant : Status::ok;
+  return out;
+}
+
+// ---- the keeper
+// ------------------------------------------------------------------------------------------------------
+
+struct Solver::Impl {
+  SolveOptions options;
+  detail::SolveDense dense;
+  bool factored = false;
+};
+
+Solver::Solver(SolveOptions options) : impl_(std::make_unique<Impl>()) { impl_->options = options; }
+Solver::~Solver() = default;
+Solver::Solver(Solver&&) noexcept = default;
+Solver& Solver::operator=(Solver&&) noexcept = default;
+
+const SolveOptions& Solver::options() const { return impl_->options; }
+void Solver::set_options(const SolveOptions& options) { impl_->options = options; }
+
+bool Solver::factor(const Instant& instant) noexcept {
+  impl_->factored = usable(impl_->options) && detail::well_formed(instant, nullptr) &&
+                    impl_->dense.factor(instant, impl_->options.rank_tolerance);
+  return impl_->factored;
+}
+
+int Solver::rank() const { return impl_->dense.rank(); }
+int Solver::rows() const { return impl_->dense.rows(); }
+int Solver::columns() const { return impl_->dense.columns(); }
+bool Solver::full_row_rank() const { return rank() == rows(); }
+
+double Solver::apply(std::span<const double> e, std::span<double> lambda, std::span<double> force, std::span<double> dv,
+                     std::span<const double> scale) const noexcept {
+  return impl_->dense.apply(e, scale, lambda, force, dv);
+}
+
+void Solver::inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept {
+  impl_->dense.inverse_mass(f, dv);
+}
+
+RankReport Solver::report(std::span<const double> e, std::span<const double> scale) const {
+  return impl_->dense.report(e, scale, impl_->options.consistency_tolerance, true);
+}
+
+}  // namespace linchpin
