@@ -79,11 +79,13 @@ class Constraint {
   bool has_points() const { return !points_.empty(); }
   /// [m], body axes; zero (the centre of mass) where nothing was declared.
   Vector3d point(int k) const { return points_.empty() ? Vector3d::Zero() : points_[static_cast<std::size_t>(k)]; }
-  /// Where it acts on body k when its bodies are at X [m] (W).
-  Vector3d acting_point(int k, std::span<const BodyState> X) const {
+  /// Where it acts on body k at a state [m] (W): the point of its wrench, of its thrust and of a law's force.
+  Vector3d acting_point(int k, const State& state) const {
     const int holder = slider_ < 0 ? k : slider_;
-    return X[static_cast<std::size_t>(holder)].point(point(holder));
+    return state[bodies_[static_cast<std::size_t>(holder)]].point(point(holder));
   }
+  /// The body whose point slides along the others (`sliding_on`), −1 for none.
+  int sliding() const { return slider_; }
 
  private:
   std::string name_;
