@@ -1,0 +1,101 @@
+// Sums impulses and their work from the records of the equation.
+#include "ledger.h"
+
+#include <linchpin/constraint.h>
+
+#include <numeric>
+
+namespace linchpin {
+
+void Ledger::restructure(const System& system, const Block& block, bool forget) {
+  if (forget) work_.clear();
+  work_.resize(z(system.constraint_count()), 0.0);
+  start_.assign(1, 0);
+  constraint_.clear();
+  for (const ConstraintId id : block.constraints) {
+    start_.push_back(start_.back() + static_cast<int>(system.constraint(id).bodies().size()));
+    constraint_.push_back(id.index);
+  }
+  impulses_.assign(z(start_.back()), {});
+  work_of_step_.assign(block.constraints.size(), 0.0);
+  books_.assign(block.bodies.size(), {});
+  for (std::size_t s = 0; s < books_.size(); ++s) books_[s].body = block.bodies[s];
+}
+
+void Ledger::begin() {
+  std::fill(impulses_.begin(), impulses_.end(), Impulse{});
+  std::fill(work_of_step_.begin(), work_of_step_.end(), 0.0);
+  for (BodyBooks& book : books_) book = BodyBooks{.body = book.body};
+}
+
+void Ledger::record(const System& system, const Dynamics& dynamics, const State& state, double dt,
+                    std::span<const double> stabilisation, std::span<const double> v0, std::span<const double> v1) {
+  const Assembly& assembly = dynamics.assembly();
+  const Block& block = assembly.block;
+  std::size_t law = 0;
+  const auto prescribed = dynamics.prescribed();
+  for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
+    const auto bodies = system.constraint(block.constraints[z(i)]).bodies();
+    while (law < prescribed.size() && prescribed[law].constraint < i) ++law;
+    const bool has_law = law < prescribed.size() && prescribed[law].constraint == i;
+    for (int k = 0; k < static_cast<int>(bodies.size()); ++k) {
+      const BodyId id = bodies[z(k)];
+      const int slot = block.body_slot[z(id.index)];
+      if (slot < 0) continue;
+      Vector6d own = dt * (wrench_at_centre(assembly, i, k, dynamics.lambda()) +
+                           wrench_at_centre(assembly, i, k, dynamics.induced()));
+      if (has_law && k < 2) {
+        const Vector3d f = k == 0 ? prescribed[law].force : -prescribed[law].force;
+        own.head<3>() += dt * f;
+        own.tail<3>() += dt * (prescribed[law].p_WQ - state[id].p).cross(f);
+      }
+      Vector6d beyond = Vector6d::Zero();
+      if (!stabilisation.empty()) beyond = wrench_at_centre(assembly, i, k, stabilisation);
+      if (system.dof(id) == 3) own.tail<3>().setZero(), beyond.tail<3>().setZero();
+
+      Impulse& impulse = impulses_[z(start_[z(i)] + k)];
+      impulse.own += own;
+      impulse.stabilisation += beyond;
+      const Vector6d both = own + beyond;
+      work_of_step_[z(i)] += 0.5 * both.dot(twist_of(block, z(slot), v0) + twist_of(block, z(slot), v1));
+      BodyBooks& book = books_[z(slot)];
+      book.own += both;
+      book.gross_force = std::max(book.gross_force, both.head<3>().norm());
+      book.gross_moment = std::max(book.gross_moment, both.tail<3>().norm());
+    }
+  }
+  for (std::size_t s = 0; s < books_.size(); ++s) books_[s].applied += dt * twist_of(block, s, assembly.instant.Q);
+}
+
+void Ledger::record_momentum(const Block& block, std::span<const double> mass, std::span<const double> v0,
+                             std::span<const double> v1) {
+  const double* M = mass.data();
+  for (std::size_t s = 0; s < books_.size(); ++s) {
+    const int column = block.column[s], size = block.column[s + 1] - column;
+    for (int i = 0; i < size; ++i)
+      for (int j = 0; j < size; ++j) books_[s].momentum[i] += M[i * size + j] * (v1[z(column + j)] - v0[z(column + j)]);
+    M += size * size;
+  }
+}
+
+void Ledger::close() {
+  for (std::size_t i = 0; i < work_of_step_.size(); ++i) work_[z(constraint_[i])] += work_of_step_[i];
+}
+
+void Ledger::complete(const System& system, const Block& block, const State& state, double dt,
+                      std::vector<Reaction>& reactions) const {
+  for (std::size_t i = 0; i < reactions.size(); ++i) {
+    const Constraint& constraint = system.constraint(block.constraints[i]);
+    reactions[i].work = work_[z(constraint_[i])];
+    for (int k = 0; k < static_cast<int>(constraint.bodies().size()); ++k) {
+      const BodyState& body = state[constraint.bodies()[z(k)]];
+      Vector6d mean = Vector6d::Zero();
+      if (dt > 0) mean = impulses_[z(start_[i] + k)].stabilisation / dt;
+      reactions[i].stabilisation.on(k) = moved_to(mean, body.p, body.point(constraint.point(k)));
+    }
+  }
+}
+
+double Ledger::work() const { return std::accumulate(work_.begin(), work_.end(), 0.0); }
+
+}  // namespace linchpin

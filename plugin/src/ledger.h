@@ -1,0 +1,46 @@
+// What was applied in a step, to which body, by which constraint, in which part; and what work it did (T11). Every
+// number has a record of its own: nothing here is found by subtracting the others. Private to the core.
+#pragma once
+
+#include "columns.h"
+
+#include <linchpin/report.h>
+#include <linchpin/system.h>
+
+namespace linchpin {
+
+class Ledger {
+ public:
+  /// Follows a new block. @param forget  also the work done so far.
+  void restructure(const System& system, const Block& block, bool forget);
+  /// Opens the books of a step.
+  void begin();
+  /// What `dynamics` found at `state`, acting for `dt`, and impulses λ of stabilisation [m] on top.
+  /// Work is impulse · ½(v₀ + v₁).
+  void record(const System& system, const Dynamics& dynamics, const State& state, double dt,
+              std::span<const double> stabilisation, std::span<const double> v0, std::span<const double> v1);
+  /// M(v₁ − v₀), with the blocks of M one after the other as in an Instant.
+  void record_momentum(const Block& block, std::span<const double> mass, std::span<const double> v0,
+                       std::span<const double> v1);
+  /// Closes them: the work counts from now on. A step that is not closed has not happened.
+  void close();
+
+  /// Work and stabilisation of reactions of this block, as they are at `state` after a step of `dt`.
+  void complete(const System& system, const Block& block, const State& state, double dt,
+                std::vector<Reaction>& reactions) const;
+  std::span<const BodyBooks> books() const { return books_; }
+  double work() const;
+
+ private:
+  struct Impulse {  // on one body of a constraint, about its centre of mass [force; moment] · dt
+    Vector6d own = Vector6d::Zero(), stabilisation = Vector6d::Zero();
+  };
+  std::vector<Impulse> impulses_;
+  std::vector<int> start_;            // of each constraint in impulses_
+  std::vector<int> constraint_;       // index of its id
+  std::vector<double> work_of_step_;  // per constraint of the block
+  std::vector<double> work_;          // by constraint id, since the start
+  std::vector<BodyBooks> books_;
+};
+
+}  // namespace linchpin
