@@ -34,6 +34,21 @@ inline void multiply(const Instant& instant, std::span<const double> x, std::spa
   }
 }
 
+/// e = b − A x, and the size |b| + |A||x| of what it is a difference of.
+inline void difference(const Instant& instant, std::span<const double> b, std::span<const double> x,
+                       std::span<double> e, std::span<double> scale) {
+  for (int r = 0; r < instant.m(); ++r) {
+    double sum = b[z(r)], size = std::fabs(b[z(r)]);
+    for (int i = instant.row_start[z(r)]; i < instant.row_start[z(r + 1)]; ++i) {
+      const double term = instant.entries[z(i)].value * x[z(instant.entries[z(i)].column)];
+      sum -= term;
+      size += std::fabs(term);
+    }
+    e[z(r)] = sum;
+    scale[z(r)] = size;
+  }
+}
+
 /// xᵀ M x
 inline double mass_norm(const Instant& instant, std::span<const double> x) {
   double sum = 0;

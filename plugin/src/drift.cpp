@@ -351,7 +351,7 @@ double fastest_swing(const System& system, const Assembly& assembly, const State
       const int slot = block.body_slot[z(id.index)];
       if (slot < 0 || system.kind(id) != BodyKind::rigid) continue;
       const Vector3d f = wrench_at_centre(assembly, static_cast<int>(i), k, lambda).head<3>();
-      const Vector3d r = state[id].q * constraint.point(k);
+      const Vector3d r = constraint.acting_point(k, state) - state[id].p;
       stiffness[z(slot)] += r.dot(f) * Matrix3d::Identity() - 0.5 * (r * f.transpose() + f * r.transpose());  // (T15)
     }
   }

@@ -23,13 +23,13 @@ struct Dynamics::Impl {
   bool factored = false;
   Status status = Status::invalid;
   std::string reason = "not evaluated yet";
-  std::vector<double> a, error, vdot, ideal, nonideal, lambda, induced, dv, row;
+  std::vector<double> a, error, scale, vdot, ideal, nonideal, lambda, induced, dv, row;
   std::vector<Prescribed> prescribed;
 
   // The same constraints once more with projected velocities: made when rows first look contradictory.
   Assembly projected;
   State projected_state;
-  std::vector<double> judged;  // b − A a as it was judged
+  std::vector<double> judged;  // b − A a as it was judged, by `scale`
 
   mutable RankReport ranks;  // of the last evaluation, found when first asked for
   mutable bool ranks_known = false;
@@ -50,7 +50,7 @@ struct Dynamics::Impl {
     }
     const std::size_t n = z(assembly.block.n()), m = z(assembly.block.m());
     for (auto* x : {&a, &vdot, &ideal, &nonideal, &dv}) x->assign(n, 0.0);
-    for (auto* x : {&error, &lambda, &induced, &row, &judged}) x->assign(m, 0.0);
+    for (auto* x : {&error, &scale, &lambda, &induced, &row, &judged}) x->assign(m, 0.0);
     prescribed.clear();
     prescribed.reserve(assembly.block.constraints.size());
     projected.block = {};
@@ -90,9 +90,8 @@ struct Dynamics::Impl {
     if (!finite(instant.Q)) return fail("the applied force is not finite");
 
     solver.inverse_mass(instant.Q, a);  // (T2)
-    multiply(instant, a, error);
-    for (std::size_t r = 0; r < error.size(); ++r) error[r] = instant.b[r] - error[r];
-    const double outside = solver.apply(error, lambda, ideal, dv);  // (T5)
+    difference(instant, instant.b, a, error, scale);
+    const double outside = solver.apply(error, lambda, ideal, dv, scale);  // (T5)
     for (std::size_t j = 0; j < vdot.size(); ++j) vdot[j] = a[j] + dv[j];
 
     std::copy(error.begin(), error.end(), judged.begin());
@@ -126,30 +125,8 @@ struct Dynamics::Impl {
     }
     assemble_constraints(*system, projected_state, projected);
     if (!projected.failure.empty()) return true;
-    multiply(assembly.instant, a, judged);
-    for (std::size_t r = 0; r < judged.size(); ++r) judged[r] = projected.instant.b[r] - judged[r];
-    return solver.apply(judged, {}, {}, {}) > consistency_tolerance();
-  }
-
-  /// The world point at which the first two bodies of constraint i touch. Declared points of a guide and of what slides
-  /// on it drift apart; friction acts where the sliding point is: at the particle, on the body that moves, or else
-  /// where the reaction itself passes through. One point for both bodies, so that a law never makes angular momentum.
-  Vector3d contact_point(int i, const State& state) const {
-    const ConstraintId id = assembly.block.constraints[z(i)];
-    const Constraint& constraint = system->constraint(id);
-    const auto bodies = constraint.bodies();
-    if (system->kind(bodies[0]) == BodyKind::particle) return state[bodies[0]].p;
-    const Vector3d p0 = state[bodies[0]].point(constraint.point(0));
-    if (bodies.size() < 2) return p0;
-    if (system->kind(bodies[1]) == BodyKind::particle) return state[bodies[1]].p;
-    const Vector3d p1 = state[bodies[1]].point(constraint.point(1));
-    if (system->dof(bodies[0]) == 0) return p1;
-    if (system->dof(bodies[1]) == 0) return p0;
-    const Vector6d w = wrench_at_centre(assembly, i, 0, lambda);
-    const double arm = (p1 - p0).norm() * w.head<3>().norm();
-    const double about0 = moved_to(w, state[bodies[0]].p, p0).moment.norm();
-    const double about1 = moved_to(w, state[bodies[0]].p, p1).moment.norm();
-    return about1 > 1e-9 * arm && about0 < 1e-3 * about1 ? p0 : p1;
+    difference(assembly.instant, projected.instant.b, a, judged, scale);
+    return solver.apply(judged, {}, {}, {}, scale) > consistency_tolerance();
   }
 
   void add_to_columns(BodyId id, const Vector3d& force, const Vector3d& p_WQ, const State& state,
@@ -220,7 +197,7 @@ struct Dynamics::Impl {
   }
 
   const RankReport& known_ranks() const {
-    if (!ranks_known) ranks = status == Status::invalid ? RankReport{} : solver.report(judged);
+    if (!ranks_known) ranks = status == Status::invalid ? RankReport{} : solver.report(judged, scale);
     ranks_known = true;
     return ranks;
   }
@@ -292,7 +269,7 @@ void Dynamics::reactions(const State& state, std::vector<Reaction>& out) const {
     reaction.power = 0;
     for (int k = 0; k < K; ++k) {
       const BodyState& body = state[bodies[z(k)]];
-      const Vector3d p_WQ = body.point(constraint.point(k));
+      const Vector3d p_WQ = constraint.acting_point(k, state);
       Wrench& ideal = reaction.ideal.on(k) = moved_to(wrench_at_centre(d.assembly, i, k, d.lambda), body.p, p_WQ);
       Wrench& induced = reaction.induced.on(k) = moved_to(wrench_at_centre(d.assembly, i, k, d.induced), body.p, p_WQ);
       Wrench& prescribed = reaction.prescribed.on(k) = Wrench{Vector3d::Zero(), Vector3d::Zero(), p_WQ};
@@ -303,8 +280,8 @@ void Dynamics::reactions(const State& state, std::vector<Reaction>& out) const {
                    p_WQ};
       const int dof = d.system->dof(bodies[z(k)]);
       if (dof == 0) continue;
-      reaction.power += sum.force.dot(dof == 6 ? body.velocity_of(constraint.point(k)) : body.v);
-      if (dof == 6) reaction.power += sum.moment.dot(body.w);
+      reaction.power += sum.force.dot(body.v);
+      if (dof == 6) reaction.power += sum.about(body.p).moment.dot(body.w);
     }
 
     reaction.gap = reaction.gap_angle = reaction.residual = reaction.velocity_residual = 0;

@@ -428,7 +428,7 @@ Constraint rod(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const
 Constraint point_on_sphere(std::string name, BodyId a, const Vector3d& p_AQ, double radius, BodyId b,
                            const Vector3d& p_BQ) {
   positive(name, "radius", radius);
-  return rod(std::move(name), a, p_AQ, b, p_BQ, radius);
+  return sliding(rod(std::move(name), a, p_AQ, b, p_BQ, radius));
 }
 
 Constraint gear(std::string name, BodyId a, const Vector3d& u_A, BodyId b, const Vector3d& u_B, double ratio,

@@ -91,7 +91,7 @@ void Ledger::complete(const System& system, const Block& block, const State& sta
       const BodyState& body = state[constraint.bodies()[z(k)]];
       Vector6d mean = Vector6d::Zero();
       if (dt > 0) mean = impulses_[z(start_[i] + k)].stabilisation / dt;
-      reactions[i].stabilisation.on(k) = moved_to(mean, body.p, body.point(constraint.point(k)));
+      reactions[i].stabilisation.on(k) = moved_to(mean, body.p, constraint.acting_point(k, state));
     }
   }
 }
