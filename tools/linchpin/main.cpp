@@ -1,0 +1,87 @@
+// The command `linchpin`: finds the verb, turns mistakes on the command line into exit code 2 with the nearest known
+// word.
+#include "commands.h"
+#include "messages.h"
+
+#include <CLI/CLI.hpp>
+
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+namespace {
+
+using linchpin::cli::nearest;
+
+std::vector<std::string> verbs(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(verb->get_name());
+  return names;
+}
+
+std::vector<std::string> options(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+int misused(const std::string& what, const std::string& suggestion, const std::string& help) {
+  std::cerr << "linchpin: " << what;
+  if (!suggestion.empty()) std::cerr << "; did you mean \"" << suggestion << "\"?";
+  std::cerr << "\nTry \"" << help << "\".\n";
+  return linchpin::cli::exit_usage;
+}
+
+// What CLI11 could not place: a misspelt option, most often.
+std::string first_stray(const CLI::App& app, const CLI::App& verb) {
+  auto strays = verb.remaining();
+  if (strays.empty()) strays = app.remaining(true);
+  return strays.empty() ? std::string() : strays.front();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("linchpin: exact constraint forces, by the Udwadia-Kalaba equation", "linchpin");
+  app.set_version_flag("--version", "linchpin " LINCHPIN_VERSION);
+  app.require_subcommand(1);
+  app.footer("Exit codes: 0 ok, 2 usage, 3 bad input, 4 physics failure. \"linchpin VERB --help\" says more.");
+
+  int exit_code = linchpin::cli::exit_ok;
+  linchpin::cli::add_solve(app, exit_code);
+
+  if (argc < 2) {
+    std::cerr << app.help();
+    return linchpin::cli::exit_usage;
+  }
+  const std::string word = argv[1];
+  const auto known = verbs(app);
+  if (!word.starts_with("-") && std::find(known.begin(), known.end(), word) == known.end()) {
+    return misused("there is no verb \"" + word + "\"", nearest(word, known), "linchpin --help");
+  }
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    return app.exit(asked);
+  } catch (const CLI::ParseError& error) {
+    const auto chosen = app.get_subcommands();
+    const CLI::App& verb = chosen.empty() ? app : *chosen.front();
+    const std::string help = (chosen.empty() ? "linchpin" : "linchpin " + verb.get_name()) + " --help";
+    if (dynamic_cast<const CLI::ExtrasError*>(&error)) {
+      const std::string stray = first_stray(app, verb);
+      const bool option = stray.starts_with("-");
+      return misused((option ? "there is no option \"" : "one argument too many: \"") + stray + "\"",
+                     option ? nearest(stray, options(verb)) : "", help);
+    }
+    return misused(error.what(), "", help);
+  } catch (const std::exception& error) {
+    std::cerr << "linchpin: " << error.what() << "\n";
+    return linchpin::cli::exit_physics;
+  }
+  return exit_code;
+}

@@ -1,0 +1,26 @@
+// What the command says when something is wrong: places, source lines, nearest known names.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace linchpin::cli {
+
+/// Exit codes of every verb.
+inline constexpr int exit_ok = 0;
+inline constexpr int exit_usage = 2;
+inline constexpr int exit_bad_input = 3;
+inline constexpr int exit_physics = 4;
+
+/// The known name with the fewest edits from `word`, when that is near enough to be a slip; else empty.
+std::string nearest(std::string_view word, const std::vector<std::string>& known);
+
+/// Reads a whole file, "-" being standard input. @return false after saying on stderr why it could not be read.
+bool read_file(const std::string& path, std::string& text);
+
+/// Prints `path:line:column: error: …` with the source line and a caret where `what` begins with "line L, column C: ",
+/// `path: error: …` otherwise. To stderr.
+void complain(const std::string& path, std::string_view text, const std::string& what);
+
+}  // namespace linchpin::cli

@@ -1,0 +1,125 @@
+// `linchpin solve`: one problem from a file, so that a failure can be mailed and any language can use the solver.
+#include "commands.h"
+#include "messages.h"
+
+#include <linchpin/dynamics.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace linchpin::cli {
+namespace {
+
+struct SolveArguments {
+  std::string file;
+  bool json = false;
+  std::string path = "auto";
+  double rank_tolerance = SolveOptions{}.rank_tolerance;
+};
+
+std::vector<double> list(const Eigen::VectorXd& x) { return {x.data(), x.data() + x.size()}; }
+
+void print_json(const Acceleration& x) {
+  nlohmann::ordered_json out;
+  out["status"] = to_string(x.status);
+  if (!x.reason.empty()) out["reason"] = x.reason;
+  out["vdot"] = list(x.vdot);
+  out["ideal"] = list(x.ideal);
+  out["nonideal"] = list(x.nonideal);
+  out["lambda"] = list(x.lambda);
+  out["rank"] = x.rank;
+  if (x.status == Status::invalid) {
+    out["residual"] = nullptr;
+  } else {
+    out["residual"] = x.residual;
+  }
+  out["path"] = to_string(x.path);
+  out["redundant"] = x.redundant;
+  out["contradictory"] = x.contradictory;
+  out["undetermined"] = x.undetermined;
+  std::cout << out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+}
+
+void print_names(const char* what, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  std::printf("%-14s", what);
+  for (std::size_t i = 0; i < names.size(); ++i) std::printf("%s%s", i > 0 ? ", " : "", names[i].c_str());
+  std::printf("\n");
+}
+
+void print_text(const Instant& instant, const Acceleration& x) {
+  std::printf("%-14s%s\n", "status", to_string(x.status));
+  if (x.status == Status::invalid) return;
+  std::printf("%-14s%d of %d rows, %d columns\n", "rank", x.rank, instant.m(), instant.n());
+  std::printf("%-14s%.3g\n", "residual", x.residual);
+  std::printf("%-14s%s\n", "path", to_string(x.path));
+  print_names("redundant", x.redundant);
+  print_names("undetermined", x.undetermined);
+  print_names("contradictory", x.contradictory);
+  if (instant.n() > 0) std::printf("\n%6s  %20s  %20s  %20s\n", "column", "vdot", "ideal", "nonideal");
+  for (int j = 0; j < instant.n(); ++j)
+    std::printf("%6d  %20.12g  %20.12g  %20.12g\n", j, x.vdot[j], x.ideal[j], x.nonideal[j]);
+  if (instant.m() > 0) std::printf("\n%6s  %20s  %s\n", "row", "lambda", "constraint");
+  for (int r = 0; r < instant.m(); ++r) {
+    const auto constraint = static_cast<std::size_t>(instant.row_constraint[static_cast<std::size_t>(r)]);
+    std::printf("%6d  %20.12g  %s\n", r, x.lambda[r], instant.constraints[constraint].c_str());
+  }
+}
+
+int run_solve(const SolveArguments& arguments) {
+  std::string text;
+  if (!read_file(arguments.file, text)) return exit_bad_input;
+  Instant instant;
+  try {
+    instant = read_json(text);
+  } catch (const std::invalid_argument& error) {
+    complain(arguments.file, text, error.what());
+    return exit_bad_input;
+  }
+  SolveOptions options;
+  options.path = arguments.path == "dense" ? Path::dense : Path::automatic;
+  options.rank_tolerance = arguments.rank_tolerance;
+  const Acceleration answer = solve(instant, options);
+  if (arguments.json) {
+    print_json(answer);
+  } else {
+    print_text(instant, answer);
+  }
+  if (answer.status != Status::invalid) return exit_ok;
+  std::cerr << arguments.file << ": error: " << answer.reason << "\n";
+  return exit_physics;
+}
+
+}  // namespace
+
+void add_solve(CLI::App& app, int& exit_code) {
+  const auto arguments = std::make_shared<SolveArguments>();
+  CLI::App* verb = app.add_subcommand("solve", "Accelerations and constraint forces of one saved problem");
+  verb->add_option("INSTANT", arguments->file, "The problem as JSON, schema 1; - reads standard input")->required();
+  verb->add_flag("--json", arguments->json, "One JSON object on standard output, and nothing else there");
+  verb->add_option("--path", arguments->path, "Which solver: auto, dense, sparse")
+      ->check(CLI::IsMember({"auto", "dense", "sparse"}))
+      ->check([](const std::string& path) {
+        return path == "sparse" ? std::string("there is no sparse solver yet; use auto or dense") : std::string();
+      });
+  verb->add_option("--rank-tolerance", arguments->rank_tolerance,
+                   "Singular values of the scaled constraint matrix below this fraction of the largest count as zero")
+      ->check(CLI::Validator(
+          [](std::string& value) {
+            double x = 0;
+            if (!CLI::detail::lexical_cast(value, x)) return "\"" + value + "\" is not a number";
+            return x >= 0 && x < 1 ? std::string() : value + " is not in [0, 1)";
+          },
+          "in [0, 1)"))
+      ->capture_default_str();
+  verb->callback([arguments, &exit_code] { exit_code = run_solve(*arguments); });
+}
+
+}  // namespace linchpin::cli
