@@ -129,6 +129,21 @@ struct Dynamics::Impl {
     return solver.apply(judged, {}, {}, {}, scale) > consistency_tolerance();
   }
 
+  /// Of what of the body is at p_WQ just now; a point mass has but one velocity.
+  Vector3d velocity_at(BodyId id, const Vector3d& p_WQ, const State& state) const {
+    const BodyState& body = state[id];
+    if (system->kind(id) == BodyKind::particle) return body.v;
+    return body.v + body.w.cross(p_WQ - body.p);
+  }
+
+  /// A_ikᵀλ about the centre of mass; on a point mass a force and nothing else.
+  Vector6d wrench_on(int i, int k, std::span<const double> multipliers) const {
+    Vector6d w = wrench_at_centre(assembly, i, k, multipliers);
+    if (system->kind(system->constraint(assembly.block.constraints[z(i)]).bodies()[z(k)]) == BodyKind::particle)
+      w.tail<3>().setZero();
+    return w;
+  }
+
   void add_to_columns(BodyId id, const Vector3d& force, const Vector3d& p_WQ, const State& state,
                       std::span<double> out) const {
     const int slot = assembly.block.body_slot[z(id.index)];
@@ -151,8 +166,8 @@ struct Dynamics::Impl {
       if (on_this.empty()) continue;
       const auto bodies = system->constraint(id).bodies();
       const BodyState& first = state[bodies[0]];
-      const Wrench ideal_on_first =
-          moved_to(wrench_at_centre(assembly, i, 0, lambda), first.p, contact_point(i, state));
+      const Vector3d acting = system->constraint(id).acting_point(0, state);
+      const Wrench ideal_on_first = moved_to(wrench_on(i, 0, lambda), first.p, acting);
 
       Thrust thrust;
       thrust.t = state.t;
@@ -160,11 +175,10 @@ struct Dynamics::Impl {
       thrust.normal = ideal_on_first.force;
       thrust.moment = ideal_on_first.moment;
       thrust.first = &first;
-      thrust.slip = first.v + first.w.cross(thrust.point - first.p);
+      thrust.slip = velocity_at(bodies[0], thrust.point, state);
       if (bodies.size() > 1) {
-        const BodyState& second = state[bodies[1]];
-        thrust.second = &second;
-        thrust.slip -= second.v + second.w.cross(thrust.point - second.p);
+        thrust.second = &state[bodies[1]];
+        thrust.slip -= velocity_at(bodies[1], thrust.point, state);
       }
       if (const double N2 = thrust.normal.squaredNorm(); N2 > 0)
         thrust.slip -= thrust.normal * (thrust.normal.dot(thrust.slip) / N2);
@@ -250,6 +264,7 @@ void Dynamics::reactions(const State& state, std::vector<Reaction>& out) const {
   const int count = static_cast<int>(block.constraints.size());
   out.resize(z(count));
 
+  auto law = d.prescribed.begin();
   for (int i = 0; i < count; ++i) {
     Reaction& reaction = out[z(i)];
     const Constraint& constraint = d.system->constraint(block.constraints[z(i)]);
@@ -262,19 +277,19 @@ void Dynamics::reactions(const State& state, std::vector<Reaction>& out) const {
                            &reaction.stabilisation})
       part->others.resize(z(std::max(0, K - 2)));
 
-    const Prescribed* law = nullptr;
-    for (const Prescribed& p : d.prescribed)
-      if (p.constraint == i) law = &p;
+    while (law != d.prescribed.end() && law->constraint < i) ++law;
+    const bool has_law = law != d.prescribed.end() && law->constraint == i;
 
     reaction.power = 0;
     for (int k = 0; k < K; ++k) {
       const BodyState& body = state[bodies[z(k)]];
       const Vector3d p_WQ = constraint.acting_point(k, state);
-      Wrench& ideal = reaction.ideal.on(k) = moved_to(wrench_at_centre(d.assembly, i, k, d.lambda), body.p, p_WQ);
-      Wrench& induced = reaction.induced.on(k) = moved_to(wrench_at_centre(d.assembly, i, k, d.induced), body.p, p_WQ);
+      Wrench& ideal = reaction.ideal.on(k) = moved_to(d.wrench_on(i, k, d.lambda), body.p, p_WQ);
+      Wrench& induced = reaction.induced.on(k) = moved_to(d.wrench_on(i, k, d.induced), body.p, p_WQ);
       Wrench& prescribed = reaction.prescribed.on(k) = Wrench{Vector3d::Zero(), Vector3d::Zero(), p_WQ};
-      if (law != nullptr && k < 2)
+      if (has_law && k < 2)
         prescribed = Wrench{k == 0 ? law->force : -law->force, Vector3d::Zero(), law->p_WQ}.about(p_WQ);
+      if (d.system->kind(bodies[z(k)]) == BodyKind::particle) prescribed.moment.setZero();
       Wrench& sum = reaction.on(k);
       sum = Wrench{ideal.force + induced.force + prescribed.force, ideal.moment + induced.moment + prescribed.moment,
                    p_WQ};
