@@ -8,7 +8,8 @@
 // Points p_AQ, p_BQ [m] and axes u_A, u_B in the axes of the body named, points from its centre of mass. Axes need not
 // be unit; zero ones throw std::invalid_argument, as do numbers that are not finite. Angles follow the right hand about
 // the axis. `world` is a body like others. Reactions on a and b are `on_a` and `on_b`. A joint acts at its points; one
-// whose point of b slides along a acts on both at that point of b. Rows come in the order P, L, D.
+// whose point of b slides along a acts on both at that point of b. Rows come in the order P, L, D;
+// two rows across an axis u take the perpendiculars e = u.unitOrthogonal() and u × e of the unit u, in that order.
 #pragma once
 
 #include <linchpin/constraint.h>

@@ -10,6 +10,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace linchpin {
@@ -97,6 +99,13 @@ class System {
   /// The same with the principal moments along the body axes.
   BodyId add_body(std::string name, double mass, const Vector3d& principal_inertia, const Pose& pose,
                   const Vector3d& v = Vector3d::Zero(), const Vector3d& w = Vector3d::Zero());
+  /// Either of them from an Eigen expression: 0.1 * Vector3d(1, 2, 3), Matrix3d::Identity().
+  template <class Expression>
+  BodyId add_body(std::string name, double mass, const Eigen::MatrixBase<Expression>& inertia, const Pose& pose,
+                  const Vector3d& v = Vector3d::Zero(), const Vector3d& w = Vector3d::Zero()) {
+    using Plain = std::conditional_t<Expression::ColsAtCompileTime == 1, Vector3d, Matrix3d>;
+    return add_body(std::move(name), mass, Plain(inertia), pose, v, w);
+  }
   BodyId add_fixed(std::string name, const Pose& pose);
   /// A body that moves as told. @param motion  t [s] → its whole state at t (also v, w, a, alpha), and then `pose` is
   /// not used; may be empty where a host sets the state itself.

@@ -254,7 +254,11 @@ struct Vec3 {
 
   constexpr Vec3() = default;
   constexpr Vec3(T x_, T y_, T z_) : x(x_), y(y_), z(z_) {}
-  Vec3(const Eigen::Vector3d& u) : x(u.x()), y(u.y()), z(u.z()) {}  // NOLINT: constants mix freely
+  template <class Derived>
+  Vec3(const Eigen::MatrixBase<Derived>& expression) {  // NOLINT: constants mix freely
+    const Eigen::Vector3d u = expression;
+    x = u.x(), y = u.y(), z = u.z();
+  }
 
   friend Vec3 operator+(const Vec3& u, const Vec3& v) { return {u.x + v.x, u.y + v.y, u.z + v.z}; }
   friend Vec3 operator-(const Vec3& u, const Vec3& v) { return {u.x - v.x, u.y - v.y, u.z - v.z}; }
@@ -269,5 +273,15 @@ struct Vec3 {
   friend T squared_norm(const Vec3& u) { return dot(u, u); }
   friend T norm(const Vec3& u) { return sqrt(dot(u, u)); }
 };
+
+/// A number times a constant vector: cos(s.t) * Vector3d(1, 0, 0).
+template <Number T, class Derived>
+Vec3<T> operator*(const T& c, const Eigen::MatrixBase<Derived>& u) {
+  return c * Vec3<T>(u);
+}
+template <Number T, class Derived>
+Vec3<T> operator*(const Eigen::MatrixBase<Derived>& u, const T& c) {
+  return c * Vec3<T>(u);
+}
 
 }  // namespace linchpin
