@@ -1,0 +1,197 @@
+// Impressed forces against their potentials, and laws against what they say they are.
+#include "support/random.h"
+#include "support/tolerances.h"
+
+#include <linchpin/constraint.h>
+#include <linchpin/forces.h>
+#include <linchpin/joints.h>
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <stdexcept>
+
+namespace linchpin::test {
+namespace {
+
+using Vector6d = Eigen::Matrix<double, 6, 1>;
+constexpr BodyId a{1}, b{2};
+const Vector3d zero = Vector3d::Zero();
+
+void expect_refused(const std::function<void()>& call, const std::string& part) {
+  try {
+    call();
+    ADD_FAILURE() << "nothing thrown; expected: " << part;
+  } catch (const std::invalid_argument& e) {
+    EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what() << "\nexpected: " << part;
+  }
+}
+
+std::vector<Vector6d> wrenches(const Force& force, std::span<const BodyState> X, double t = 0) {
+  std::vector<Vector6d> out(X.size(), Vector6d::Zero());
+  ForceFrame frame(t, X, out);
+  force.act(frame);
+  return out;
+}
+
+std::vector<BodyState> bodies(Random& random, int count) {
+  std::vector<BodyState> X;
+  for (int k = 0; k < count; ++k) X.push_back(random.body_state(2));
+  return X;
+}
+
+// ---- forces ----
+
+TEST(ForceFrame, TurnsForcesAtPointsIntoWrenchesAtTheCentre) {
+  Random random(1);
+  const auto X = bodies(random, 2);
+  std::vector<Vector6d> out(2, Vector6d::Zero());
+  ForceFrame frame(0.5, X, out);
+  const Vector3d f = random.vector(), p = random.vector(), m = random.vector();
+  frame.push(0, f, p);
+  frame.push(0, f);
+  frame.twist(1, m);
+  EXPECT_LE((out[0].head<3>() - 2 * f).norm(), tol_rounding());
+  EXPECT_LE((out[0].tail<3>() - (p - X[0].p).cross(f)).norm(), tol_rounding());
+  EXPECT_LE((out[1].tail<3>() - m).norm(), 0);
+  EXPECT_EQ(frame.t, 0.5);
+}
+
+TEST(Spring, IsMinusTheGradientOfItsEnergy) {
+  for (const std::uint64_t seed : seeds(50)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Random random(seed);
+    const Force force = spring("s", a, random.vector(), b, random.vector(), 30, random.uniform(0, 2));
+    ASSERT_TRUE(force.has_energy());
+    const auto X = bodies(random, 2);
+    const auto out = wrenches(force, X);
+    for (std::size_t k = 0; k < 2; ++k)
+      for (int j = 0; j < 6; ++j) {
+        const auto energy = [&](double h) {
+          auto Y = X;
+          const Vector3d u = h * Vector3d::Unit(j % 3);
+          advance(Y[k], j < 3 ? u : zero, j < 3 ? zero : u, 1);
+          return force.energy(Y, 0);
+        };
+        const double slope = (energy(difference_step) - energy(-difference_step)) / (2 * difference_step);
+        EXPECT_NEAR(out[k][j], -slope, tol_difference(1000));  // stiffness 30, lengths to 7
+      }
+  }
+}
+
+TEST(Spring, KeepsMomentumAndTakesEnergyOutWhenDamped) {
+  for (const std::uint64_t seed : seeds(50)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Random random(seed);
+    const Vector3d p = random.vector(), q = random.vector();
+    const Force damper = spring("d", a, p, b, q, 0, 1, 5);
+    EXPECT_FALSE(damper.has_energy());
+    const auto X = bodies(random, 2);
+    const auto out = wrenches(damper, X);
+    EXPECT_LE((out[0] + out[1]).head<3>().norm(), tol_rounding(50));
+    const Vector3d about_origin =
+        out[0].tail<3>() + X[0].p.cross(out[0].head<3>()) + out[1].tail<3>() + X[1].p.cross(out[1].head<3>());
+    EXPECT_LE(about_origin.norm(), tol_rounding(500));
+    // Power is −c (rate of length)².
+    const Vector3d u = (X[1].point(q) - X[0].point(p)).normalized();
+    const double rate = u.dot(X[1].velocity_of(q) - X[0].velocity_of(p));
+    double power = 0;
+    for (std::size_t k = 0; k < 2; ++k) power += out[k].head<3>().dot(X[k].v) + out[k].tail<3>().dot(X[k].w);
+    EXPECT_NEAR(power, -5 * rate * rate, tol_rounding(500));
+  }
+}
+
+TEST(Spring, PullsWhenStretchedAndIsSmoothWithoutARestLength) {
+  std::vector<BodyState> X(2);
+  X[1].p.x() = 3;
+  EXPECT_NEAR(wrenches(spring("s", a, zero, b, zero, 10, 1), X)[0][0], 20, tol_rounding());
+  X[1].p.x() = 0;
+  EXPECT_EQ(wrenches(spring("s", a, zero, b, zero, 10, 1), X)[0].norm(), 0) << "no direction where the points meet";
+  X[1].p.x() = 1e-300;
+  EXPECT_TRUE(wrenches(spring("s", a, zero, b, zero, 10, 0, 1), X)[0].allFinite());
+}
+
+TEST(Force, RefusesWhatCannotBeRightByName) {
+  const auto act = [](ForceFrame&) {};
+  expect_refused([&] { Force("", {a}, act); }, "a force needs a name");
+  expect_refused([&] { Force("wind", {}, act); }, "force 'wind': it names no body");
+  expect_refused([&] { Force("wind", {a, b, a}, act); }, "force 'wind': body 1 is named twice");
+  expect_refused([&] { Force("wind", {a}, {}); }, "force 'wind': it has no function");
+  expect_refused([&] { spring("s", a, zero, b, zero, -1, 0); },
+                 "force 's': stiffness must be finite and not negative, got -1");
+  expect_refused([&] { spring("s", a, zero, b, zero, 1, -1); }, "force 's': rest length");
+  expect_refused([&] { spring("s", a, zero, b, zero, 1, 1, INFINITY); }, "force 's': damping");
+  expect_refused([&] { spring("s", a, {NAN, 0, 0}, b, zero, 1, 1); }, "force 's': p_AQ must be finite");
+}
+
+// ---- laws ----
+
+TEST(Laws, CoulombOpposesSlipByMuTimesTheThrust) {
+  Thrust n;
+  n.normal = {0, 3, 4};
+  n.slip = {2, 0, 0};
+  EXPECT_LE((coulomb(0.3)(n) - Vector3d(-1.5, 0, 0)).norm(), tol_rounding());
+  n.slip = {1e-300, 0, 0};
+  EXPECT_LE((coulomb(0.3)(n) - Vector3d(-1.5, 0, 0)).norm(), 1.5) << "finite, however slow";
+  n.slip.setZero();
+  EXPECT_EQ(coulomb(0.3)(n), zero);
+  // Regularised: smooth through zero, and Coulomb's far from it.
+  n.slip = {1e-3, 0, 0};
+  EXPECT_NEAR(coulomb(0.3, 1e-3)(n).x(), -1.5 / std::sqrt(2.0), tol_rounding());
+  n.slip = {1e5, 0, 0};
+  EXPECT_NEAR(coulomb(0.3, 1e-3)(n).x(), -1.5, tol_rounding());
+}
+
+TEST(Laws, ViscousFrictionIsProportionalToSlipAndLawsAdd) {
+  Thrust n;
+  n.normal = {0, 0, 10};
+  n.slip = {0, 2, 0};
+  EXPECT_EQ(viscous(0.5)(n), Vector3d(0, -1, 0));
+  EXPECT_LE(((coulomb(0.1) + viscous(0.5))(n)-Vector3d(0, -2, 0)).norm(), tol_rounding());
+  expect_refused([] { coulomb(-0.1); }, "coulomb: mu must be finite and not negative, got -0.1");
+  expect_refused([] { coulomb(0.1, NAN); }, "coulomb: speed");
+  expect_refused([] { viscous(-1); }, "viscous: coefficient");
+}
+
+class LawBook : public ::testing::Test {
+ protected:
+  System system;
+  BodyId block = system.add_body("block", 1, Vector3d::Ones(), {}), bead = system.add_particle("bead", 1, zero),
+         pearl = system.add_particle("pearl", 1, {1, 0, 0});
+};
+
+TEST_F(LawBook, KeepsLawsInOrderAndForgetsThem) {
+  const ConstraintId rail = system.add(point_on_line("rail", world, zero, Vector3d::UnitX(), block, zero));
+  EXPECT_TRUE(laws(system, rail).empty());
+  add_law(system, rail, coulomb(0.1));
+  add_law(system, rail, viscous(2));
+  ASSERT_EQ(laws(system, rail).size(), 2u);
+  Thrust n;
+  n.slip = {1, 0, 0};
+  EXPECT_EQ(laws(system, rail)[1](n), Vector3d(-2, 0, 0));
+  clear_laws(system, rail);
+  EXPECT_TRUE(laws(system, rail).empty());
+  add_law(system, rail, coulomb(0.1));
+  system.remove(rail);
+  EXPECT_TRUE(laws(system, rail).empty());
+  expect_refused([&] { add_law(system, rail, coulomb(0.1)); }, "constraint 'rail': has been removed and takes no law");
+}
+
+TEST_F(LawBook, NeedsToKnowWhereTheConstraintActs) {
+  const auto phi = [](const auto& s) { return s[0].position() - s[1].position(); };
+  const ConstraintId vague = system.add(holonomic("vague", {block, bead}, phi));
+  expect_refused([&] { add_law(system, vague, coulomb(0.1)); },
+                 "constraint 'vague': a law needs to know where it acts; declare it with acting_at");
+  system.constraint(vague).acting_at({zero, zero});
+  EXPECT_NO_THROW(add_law(system, vague, coulomb(0.1)));
+  const ConstraintId particles = system.add(holonomic("particles", {bead, pearl}, phi)),
+                     wire = system.add(holonomic("wire", {world, bead}, phi));
+  EXPECT_NO_THROW(add_law(system, particles, coulomb(0.1)));
+  EXPECT_NO_THROW(add_law(system, wire, coulomb(0.1)));
+  expect_refused([&] { add_law(system, wire, {}); }, "constraint 'wire': an empty law");
+  expect_refused([&] { add_law(system, ConstraintId{9}, coulomb(0.1)); }, "no constraint has the index 9");
+}
+
+}  // namespace
+}  // namespace linchpin::test
