@@ -1,0 +1,37 @@
+// Bullet's bodies as the core sees them: mass, pose and velocity, converted to double at this boundary and nowhere
+// else.
+#pragma once
+
+#include <linchpin/bullet.h>
+
+#include <string>
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+/// How a body takes part.
+enum class BodyPart {
+  fixed,
+  driven,  ///< kinematic: moves as the program says
+  rigid,
+  point,       ///< infinite inertia or no rotation allowed: 3 columns
+  unsupported  ///< dynamic in a way the core has no mass matrix for; why() says what
+};
+BodyPart part_of(const btRigidBody& body);
+/// Why a body is unsupported.
+const char* why_unsupported(const btRigidBody& body);
+
+/// Pose and velocity of a body as it stands [W]. Rotations are made orthonormal in double.
+BodyState read_state(const btRigidBody& body);
+Pose read_pose(const btTransform& transform);
+/// Central inertia, body axes, from Bullet's inverse diagonal [kg·m²].
+Matrix3d read_inertia(const btRigidBody& body);
+void write_pose(btTransform& transform, const Vector3d& p, const Quaterniond& q);
+
+/// The rotation by which Bullet's own integrator turns a body over dt, its clamp at π/4 included.
+Quaterniond host_rotation(const Vector3d& w, double dt);
+/// Where Bullet must start from to end at `end` when it integrates v, w over dt.
+void back_off(Vector3d& p, Quaterniond& q, const Vector3d& v, const Vector3d& w, double dt);
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet

@@ -1,0 +1,478 @@
+// What the engine knows of the world: installing and leaving, bodies, joints and the user's constraints.
+#include "engine.h"
+
+#include "bodies.h"
+#include "exact_solver.h"
+
+#include <BulletDynamics/ConstraintSolver/btNNCGConstraintSolver.h>
+#include <BulletDynamics/Featherstone/btMultiBodyConstraintSolver.h>
+#include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
+#include <BulletDynamics/MLCPSolvers/btMLCPSolver.h>
+
+#include <algorithm>
+#include <typeinfo>
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+namespace {
+
+std::size_t z(int i) { return static_cast<std::size_t>(i); }
+
+// Both are protected, with no accessor: a pointer to member named through a derived class is how C++ lets one read
+// them.
+struct WorldPeek : btDiscreteDynamicsWorld {
+  static bool& owns_solver(btDiscreteDynamicsWorld& w) { return w.*(&WorldPeek::m_ownsConstraintSolver); }
+};
+struct MlcpPeek : btMLCPSolver {
+  static btMLCPSolverInterface* inner(btMLCPSolver& s) { return s.*(&MlcpPeek::m_solver); }
+};
+
+const char* const known_solvers =
+    "btSequentialImpulseConstraintSolver, btNNCGConstraintSolver (Mode::observe also btMLCPSolver)";
+
+}  // namespace
+
+Engine::Engine(Solver& owner, Options options) : owner_(owner), options_(options) {
+  const bool single = sizeof(btScalar) == 4;
+  if (options_.newton_tolerance <= 0) options_.newton_tolerance = single ? 1e-10 : 1e-15;
+  if (options_.gap_tolerance <= 0) options_.gap_tolerance = single ? 1e-5 : 1e-9;
+  body_of_.push_back(nullptr);
+  state_ = base_ = end_ = system_.initial_state();
+  last_v_.resize(1);
+  last_w_.resize(1);
+  last_known_.resize(1);
+}
+
+Engine::~Engine() { uninstall(); }
+
+void Engine::make_solver() { host_solver_ = std::make_unique<ExactSolver<btSequentialImpulseConstraintSolver>>(*this); }
+
+std::string Engine::install(btDiscreteDynamicsWorld& world) {
+  if (world.getWorldType() == BT_SOFT_RIGID_DYNAMICS_WORLD)
+    return "linchpin: the world is a soft body world (btSoftRigidDynamicsWorld), which is not supported yet";
+  if (dynamic_cast<btMultiBodyDynamicsWorld*>(&world))
+    return "linchpin: the world is a btMultiBodyDynamicsWorld; multibodies are not supported yet";
+  if (world.getWorldType() != BT_DISCRETE_DYNAMICS_WORLD)
+    return "linchpin: the world is of a kind that is not supported";
+  btConstraintSolver* found = world.getConstraintSolver();
+  if (!found) return "linchpin: the world has no constraint solver";
+  const std::type_info& type = typeid(*found);
+  if (type == typeid(btSequentialImpulseConstraintSolver)) {
+    host_solver_ = std::make_unique<ExactSolver<btSequentialImpulseConstraintSolver>>(*this);
+  } else if (type == typeid(btNNCGConstraintSolver)) {
+    host_solver_ = std::make_unique<ExactSolver<btNNCGConstraintSolver>>(*this);
+    base_name_ = "NNCG";
+  } else if (type == typeid(btMLCPSolver) && options_.mode == Mode::observe) {
+    host_solver_ =
+        std::make_unique<ExactSolver<btMLCPSolver>>(*this, MlcpPeek::inner(static_cast<btMLCPSolver&>(*found)));
+    base_name_ = "MLCP";
+  } else {
+    const std::string name = type.name();
+    if (name.find("ExactSolver") != std::string::npos) return "linchpin: this world already has a linchpin solver";
+    return "linchpin: the world's constraint solver is of type " + name + "; known are " + known_solvers;
+  }
+  native_ = found;
+  world_ = &world;
+  // A world that owns its solver would free it when it is replaced; it gets it back, owned, in uninstall().
+  world_owned_native_ = WorldPeek::owns_solver(world);
+  WorldPeek::owns_solver(world) = false;
+  world.setConstraintSolver(host_solver_.get());
+  world.addAction(this);
+  scan_world();
+  return {};
+}
+
+std::string Engine::attach(btDiscreteDynamicsWorld& world) {
+  if (world_) return world_ == &world ? "" : "linchpin: this solver is attached to another world";
+  if (world.getConstraintSolver() != host_solver_.get())
+    return "linchpin: attach: the world was not built with this solver's constraint_solver()";
+  if (dynamic_cast<btMultiBodyDynamicsWorld*>(&world) || world.getWorldType() != BT_DISCRETE_DYNAMICS_WORLD)
+    return "linchpin: worlds with multibodies or soft bodies are not supported yet";
+  world_ = &world;
+  native_ = nullptr;  // the world never had another: it gets a fresh sequential impulse solver when we leave
+  world.addAction(this);
+  scan_world();
+  return {};
+}
+
+void Engine::uninstall() {
+  if (!world_) return;
+  for (Record& r : records_) {
+    for (auto& p : r.proxies) world_->removeConstraint(p.get());
+    r.proxies.clear();
+  }
+  world_->removeAction(this);
+  if (world_->getConstraintSolver() == host_solver_.get()) {
+    if (native_) {
+      world_->setConstraintSolver(native_);
+      WorldPeek::owns_solver(*world_) = world_owned_native_;
+    } else {
+      void* memory = btAlignedAlloc(sizeof(btSequentialImpulseConstraintSolver), 16);
+      world_->setConstraintSolver(new (memory) btSequentialImpulseConstraintSolver);
+      WorldPeek::owns_solver(*world_) = true;
+    }
+  }
+  world_ = nullptr;
+}
+
+// ---- bodies
+// ----------------------------------------------------------------------------------------------------------
+
+bool Engine::in_world(const btRigidBody& body) const {
+  if (&body == &btTypedConstraint::getFixedBody()) return true;
+  const btCollisionObjectArray& all = world_->getCollisionObjectArray();
+  const int index = body.getWorldArrayIndex();
+  return index >= 0 && index < all.size() && all[index] == &body;
+}
+
+BodyId Engine::body_id(btRigidBody& body) {
+  if (&body == &btTypedConstraint::getFixedBody()) return world;
+  const BodyPart part = part_of(body);
+  const auto wanted = part == BodyPart::fixed || part == BodyPart::unsupported ? BodyKind::fixed
+                      : part == BodyPart::driven                               ? BodyKind::driven
+                      : part == BodyPart::point                                ? BodyKind::particle
+                                                                               : BodyKind::rigid;
+  if (const auto known = id_of_.find(&body); known != id_of_.end()) {
+    const BodyId id{known->second};
+    if (system_.kind(id) == wanted) return id;
+    // It changed kind (made kinematic, static, …): a new body of the core takes its place.
+    id_of_.erase(known);
+    body_of_[z(id.index)] = nullptr;
+    for (Record& r : records_)
+      if (r.alive && r.joint && (&r.joint->getRigidBodyA() == &body || &r.joint->getRigidBodyB() == &body))
+        r.numbers.fill(-1);
+  }
+  const std::string name = "body#" + std::to_string(system_.body_count());
+  const Pose pose = read_pose(body.getWorldTransform());
+  BodyId id;
+  switch (wanted) {
+    case BodyKind::fixed:
+      id = system_.add_fixed(name, pose);
+      break;
+    case BodyKind::driven:
+      id = system_.add_driven(name, pose);
+      break;
+    case BodyKind::particle:
+      id = system_.add_particle(name, 1 / double(body.getInvMass()), pose.p);
+      break;
+    case BodyKind::rigid:
+      id = system_.add_body(name, 1 / double(body.getInvMass()), read_inertia(body), pose);
+      break;
+  }
+  id_of_[&body] = id.index;
+  body_of_.push_back(&body);
+  const std::size_t n = body_of_.size();
+  state_.bodies.resize(n);
+  base_.bodies.resize(n);
+  end_.bodies.resize(n);
+  last_v_.resize(n, Vector3d::Zero());
+  last_w_.resize(n, Vector3d::Zero());
+  last_known_.resize(n, 0);
+  shadow_v_.resize(n, Vector3d::Zero());
+  shadow_w_.resize(n, Vector3d::Zero());
+  return id;
+}
+
+void Engine::sync_mass(btRigidBody& body, BodyId id) {
+  const BodyKind kind = system_.kind(id);
+  if (kind == BodyKind::particle) {
+    const double mass = 1 / double(body.getInvMass());
+    if (mass != system_.mass(id)) system_.set_mass(id, mass, Matrix3d::Zero());
+  } else if (kind == BodyKind::rigid) {
+    const double mass = 1 / double(body.getInvMass());
+    const btVector3& inv = body.getInvInertiaDiagLocal();
+    const Matrix3d& I = system_.inertia(id);
+    if (mass != system_.mass(id) || I(0, 0) != 1 / double(inv.x()) || I(1, 1) != 1 / double(inv.y()) ||
+        I(2, 2) != 1 / double(inv.z()))
+      system_.set_mass(id, mass, read_inertia(body));
+  }
+}
+
+// ---- records
+// ---------------------------------------------------------------------------------------------------------
+
+std::string Engine::free_name(std::string base) const {
+  std::string name = base;
+  for (int i = 2; find(name) >= 0; ++i) name = base + "." + std::to_string(i);
+  return name;
+}
+
+int Engine::find(std::string_view name) const {
+  for (std::size_t i = 0; i < records_.size(); ++i)
+    if (records_[i].alive && records_[i].name == name) return static_cast<int>(i);
+  return -1;
+}
+
+int Engine::make_record(btTypedConstraint* joint, std::string name, bool named) {
+  Record r;
+  r.name = std::move(name);
+  r.joint = joint;
+  r.named = named;
+  records_.push_back(std::move(r));
+  const int index = static_cast<int>(records_.size()) - 1;
+  if (joint) {
+    record_of_[joint] = index;
+    records_.back().numbers.fill(-1);  // not classified yet
+    classify_record(index);
+  }
+  return index;
+}
+
+void Engine::classify_record(int index) {
+  Record& r = records_[z(index)];
+  JointSignature now;
+  signature(*r.joint, now);
+  const BodyId a = body_id(r.joint->getRigidBodyA()), b = body_id(r.joint->getRigidBodyB());
+  if (now == r.numbers &&
+      (r.id.index < 0 || (system_.constraint(r.id).bodies()[0] == a && system_.constraint(r.id).bodies()[1] == b)))
+    return;
+  r.numbers = now;
+  if (r.id.index >= 0) system_.remove(r.id);
+  r.id = {};
+  if (r.native_part) record_of_.erase(r.native_part.get());
+  r.native_part.reset();
+  r.bodies = {&r.joint->getRigidBodyA(), &r.joint->getRigidBodyB()};
+  r.shape = classify(*r.joint);
+  for (const btRigidBody* body : r.bodies)
+    if (part_of(*body) == BodyPart::unsupported) {
+      r.shape = JointShape{};
+      r.shape.native = std::string("all (") + why_unsupported(*body) + ")";
+    }
+  if (r.released) {
+    r.shape = JointShape{};
+    r.shape.native = "all (given back)";
+  }
+  if (!r.shape.any_exact()) return;
+  if (system_.dof(a) + system_.dof(b) == 0 || a == b) {
+    r.shape.native = "all (neither body can move)";
+    r.shape.rows = {};
+    return;
+  }
+  std::string core_name = r.name;
+  if (system_.find_constraint(core_name).index >= 0) core_name = r.name + "~" + std::to_string(index);
+  const std::string why =
+      system_.try_add(linchpin::joint(core_name, a, b, r.shape.rows, r.shape.acting_A, r.shape.acting_B), &r.id);
+  if (!why.empty()) {
+    r.shape.native = "all (" + why + ")";
+    r.shape.rows = {};
+    r.id = {};
+    return;
+  }
+  for (const Law& law : r.laws) linchpin::add_law(system_, r.id, law);
+  if (r.shape.may_emit_native) {
+    r.native_part = std::make_unique<NativePart>(*r.joint, r.shape);
+    record_of_[r.native_part.get()] = index;
+  }
+}
+
+void Engine::scan_world() {
+  const int n = world_->getNumConstraints();
+  bool same = n == static_cast<int>(world_order_.size());
+  for (int i = 0; same && i < n; ++i) same = world_order_[z(i)] == world_->getConstraint(i);
+  if (same) return;
+  world_order_.clear();
+  std::vector<char> seen(records_.size(), 0);
+  for (int i = 0; i < n; ++i) {
+    btTypedConstraint* joint = world_->getConstraint(i);
+    world_order_.push_back(joint);
+    const auto known = record_of_.find(joint);
+    if (known != record_of_.end() && records_[z(known->second)].alive) {
+      if (z(known->second) < seen.size()) seen[z(known->second)] = 1;
+      continue;
+    }
+    make_record(joint, free_name(std::string(kind_of(*joint)) + "#" + std::to_string(i)), false);
+  }
+  for (std::size_t i = 0; i < seen.size(); ++i)  // joints removed without telling us
+    if (records_[i].alive && records_[i].joint && !seen[i]) remove(static_cast<int>(i));
+  order_reactions();
+}
+
+void Engine::order_reactions() {
+  std::vector<int> order;
+  for (const btTypedConstraint* joint : world_order_) {
+    const auto known = record_of_.find(joint);
+    if (known != record_of_.end() && records_[z(known->second)].alive && records_[z(known->second)].joint == joint)
+      order.push_back(known->second);
+  }
+  for (std::size_t i = 0; i < records_.size(); ++i)
+    if (records_[i].alive && !records_[i].joint) order.push_back(static_cast<int>(i));
+  std::vector<Reaction> fresh(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    Record& r = records_[z(order[i])];
+    if (r.reaction >= 0 && z(r.reaction) < reactions_.size() && reactions_[z(r.reaction)].name == r.name)
+      fresh[i] = std::move(reactions_[z(r.reaction)]);
+    fresh[i].name = r.name;
+    fresh[i].native = r.id.index < 0;
+    r.reaction = static_cast<int>(i);
+    if (r.bodies.size() > 2) fresh[i].others.resize(r.bodies.size() - 2);
+  }
+  reactions_ = std::move(fresh);
+  shadow_.resize(reactions_.size());
+  for (std::size_t i = 0; i < reactions_.size(); ++i) shadow_[i].name = reactions_[i].name;
+}
+
+std::string Engine::add_user(Constraint constraint, std::vector<btRigidBody*> bodies, int& record) {
+  if (!world_) return "linchpin: constraint '" + constraint.name() + "': attach the solver to a world first";
+  if (find(constraint.name()) >= 0) return "linchpin: the name '" + constraint.name() + "' is in use";
+  for (std::size_t k = 0; k < bodies.size(); ++k)
+    if (!bodies[k] || !in_world(*bodies[k]))
+      return "linchpin: constraint '" + constraint.name() + "': body " + std::to_string(k) + " is not in the world";
+  for (const btRigidBody* body : bodies)
+    if (part_of(*body) == BodyPart::unsupported)
+      return "linchpin: constraint '" + constraint.name() + "' is on " + why_unsupported(*body) +
+             ", which has no mass matrix";
+  State now = state_;
+  for (std::size_t k = 0; k < bodies.size(); ++k) now[constraint.bodies()[k]] = read_state(*bodies[k]);
+  now.t = t_;
+  if (const ConstraintCheck found = check_constraint(system_, constraint, now); !found.ok())
+    return "linchpin: " + found.message;
+  ConstraintId id;
+  std::string name = constraint.name();
+  if (std::string why = system_.try_add(std::move(constraint), &id); !why.empty()) return "linchpin: " + why;
+  record = make_record(nullptr, name, true);
+  Record& r = records_[z(record)];
+  r.id = id;
+  r.bodies = std::move(bodies);
+  const int K = static_cast<int>(r.bodies.size());
+  for (int k = 1; k < K || k == 1; ++k) {
+    btRigidBody& second = K > 1 ? *r.bodies[z(k)] : btTypedConstraint::getFixedBody();
+    r.proxies.push_back(std::make_unique<Proxy>(*this, record, *r.bodies[0], second, 0, K > 1 ? k : -1));
+    record_of_[r.proxies.back().get()] = record;
+    world_->addConstraint(r.proxies.back().get(), false);
+    world_order_.push_back(r.proxies.back().get());
+  }
+  for (btRigidBody* body : r.bodies) body->activate();
+  order_reactions();
+  return {};
+}
+
+std::string Engine::name_joint(btTypedConstraint& joint, std::string name, int& record) {
+  if (!world_) return "linchpin: adopt '" + name + "': attach the solver to a world first";
+  scan_world();
+  const auto known = record_of_.find(&joint);
+  if (known == record_of_.end() || !records_[z(known->second)].alive)
+    return "linchpin: adopt '" + name + "': the joint is not in the world";
+  if (const int other = find(name); other >= 0 && other != known->second)
+    return "linchpin: the name '" + name + "' is in use";
+  Record& r = records_[z(known->second)];
+  r.name = std::move(name);
+  r.named = true;
+  r.numbers.fill(-1);  // the core's constraint is made again under the new name
+  classify_record(known->second);
+  record = known->second;
+  order_reactions();
+  return {};
+}
+
+void Engine::remove(int index) {
+  Record& r = records_[z(index)];
+  if (!r.alive) return;
+  r.alive = false;
+  if (r.id.index >= 0) system_.remove(r.id);
+  if (r.joint) record_of_.erase(r.joint);
+  if (r.native_part) record_of_.erase(r.native_part.get());
+  for (auto& p : r.proxies) {
+    record_of_.erase(p.get());
+    if (world_) world_->removeConstraint(p.get());
+    std::erase(world_order_, p.get());
+  }
+  r.proxies.clear();
+  r.native_part.reset();
+  r.laws.clear();
+  order_reactions();
+}
+
+void Engine::remove_by_user(int index) {
+  Record& r = records_[z(index)];
+  if (!r.joint) return remove(index);
+  r.released = true;
+  r.numbers.fill(-1);
+  classify_record(index);
+  order_reactions();
+}
+
+void Engine::forget(btRigidBody& body) {
+  for (std::size_t i = 0; i < records_.size(); ++i)
+    if (records_[i].alive && !records_[i].joint &&
+        std::find(records_[i].bodies.begin(), records_[i].bodies.end(), &body) != records_[i].bodies.end())
+      remove(static_cast<int>(i));
+  const auto known = id_of_.find(&body);
+  if (known == id_of_.end()) return;
+  body_of_[z(known->second)] = nullptr;
+  id_of_.erase(known);
+  blocks_.clear();
+  block_of_first_.clear();
+}
+
+void Engine::reset() {
+  counts_ = {};
+  max_gap_ = max_angle_ = last_gap_ = 0;
+  energy_known_ = false;
+  std::fill(last_known_.begin(), last_known_.end(), 0);
+  for (Reaction& r : reactions_) r.work = 0;
+  trouble_.clear();
+}
+
+std::string Engine::add_law(int index, Law law) {
+  Record& r = records_[z(index)];
+  if (!r.alive) return "linchpin: the constraint has been removed";
+  if (r.id.index < 0)
+    return "linchpin: '" + r.name + "' takes no law: it is left to the native solver: " + r.shape.native;
+  try {
+    linchpin::add_law(system_, r.id, law);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  r.laws.push_back(std::move(law));
+  return {};
+}
+
+void Engine::clear_laws(int index) {
+  Record& r = records_[z(index)];
+  if (!r.alive) return;
+  r.laws.clear();
+  if (r.id.index >= 0) linchpin::clear_laws(system_, r.id);
+}
+
+void Engine::set_points(int index, std::vector<Vector3d> points) {
+  Record& r = records_[z(index)];
+  if (r.alive && r.id.index >= 0) system_.constraint(r.id).acting_at(std::move(points));
+}
+
+void Engine::enable(int index, bool on) {
+  Record& r = records_[z(index)];
+  if (!r.alive) return;
+  r.enabled = on;
+  if (r.joint) r.joint->setEnabled(on);
+  for (auto& p : r.proxies) p->setEnabled(on);
+  for (btRigidBody* body : r.bodies)
+    if (body && !body->isStaticOrKinematicObject()) body->activate();
+}
+
+void Engine::link_collisions(int index, bool on) {
+  Record& r = records_[z(index)];
+  if (!r.alive || r.joint || r.linked_collide == on || !world_) return;
+  r.linked_collide = on;
+  for (auto& p : r.proxies) {
+    world_->removeConstraint(p.get());
+    world_->addConstraint(p.get(), !on);
+  }
+}
+
+void Engine::linearize(int index, std::vector<double>& A, std::vector<double>& b, std::vector<double>& position,
+                       std::vector<double>& velocity) {
+  const Record& r = records_[z(index)];
+  const Constraint& c = system_.constraint(r.id);
+  const std::size_t m = z(c.function().rows()), K = c.bodies().size();
+  A.assign(m * 6 * K, 0);
+  b.assign(m, 0);
+  position.assign(m, 0);
+  velocity.assign(m, 0);
+  std::vector<BodyState> X;
+  for (btRigidBody* body : r.bodies) X.push_back(read_state(*body));
+  c.function().linearize(X, t_, {A, b, position, velocity});
+}
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet

@@ -1,0 +1,98 @@
+// The hook: a mixin over one of Bullet's stock solvers that overrides the protected steps of a group solve and lends
+// its arrays to the engine. Everything native stays the base's.
+#pragma once
+
+#include "engine.h"
+
+#include <utility>
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+template <class Base>
+class ExactSolver final : public Base {
+ public:
+  template <class... Args>
+  explicit ExactSolver(Engine& engine, Args... args) : Base(args...), engine_(engine), shadow_(args...) {}
+
+  void prepareSolve(int body_count, int manifold_count) override {
+    Base::prepareSolve(body_count, manifold_count);
+    engine_.begin_step();
+  }
+
+ protected:
+  btScalar solveGroupCacheFriendlySetup(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
+                                        btTypedConstraint** constraints, int nc, const btContactSolverInfo& info,
+                                        btIDebugDraw* draw) override {
+    if (engine_.wants_shadow()) {
+      engine_.save_world(bodies, nb, manifolds, nm, constraints, nc);
+      shadow_.solveGroup(bodies, nb, manifolds, nm, constraints, nc, info, draw, nullptr);
+      engine_.take_shadow(bodies, nb, manifolds, nm, constraints, nc);
+    }
+    engine_.begin_group(bodies, nb, constraints, nc, info);
+    btScalar r =
+        Base::solveGroupCacheFriendlySetup(bodies, nb, manifolds, nm, engine_.rest(), engine_.rest_count(), info, draw);
+    while (!engine_.after_setup(pools())) r = again(bodies, nb, manifolds, nm, info, draw);
+    return r;
+  }
+
+  void solveGroupCacheFriendlySplitImpulseIterations(btCollisionObject** bodies, int nb,
+                                                     btPersistentManifold** manifolds, int nm,
+                                                     btTypedConstraint** constraints, int nc,
+                                                     const btContactSolverInfo& info, btIDebugDraw* draw) override {
+    Base::solveGroupCacheFriendlySplitImpulseIterations(bodies, nb, manifolds, nm, constraints, nc, info, draw);
+    engine_.after_push(pools());
+  }
+
+  btScalar solveSingleIteration(int iteration, btCollisionObject** bodies, int nb, btPersistentManifold** manifolds,
+                                int nm, btTypedConstraint** constraints, int nc, const btContactSolverInfo& info,
+                                btIDebugDraw* draw) override {
+    const btScalar residual =
+        Base::solveSingleIteration(iteration, bodies, nb, manifolds, nm, constraints, nc, info, draw);
+    engine_.after_iteration(pools());
+    return residual;
+  }
+
+  btScalar solveGroupCacheFriendlyIterations(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds,
+                                             int nm, btTypedConstraint**, int, const btContactSolverInfo& info,
+                                             btIDebugDraw* draw) override {
+    btScalar r = Base::solveGroupCacheFriendlyIterations(bodies, nb, manifolds, nm, engine_.rest(),
+                                                         engine_.rest_count(), info, draw);
+    while (!engine_.after_iterations(pools())) {  // a block gave up: its joints go to native rows, from the start
+      do again(bodies, nb, manifolds, nm, info, draw);
+      while (!engine_.after_setup(pools()));
+      r = Base::solveGroupCacheFriendlyIterations(bodies, nb, manifolds, nm, engine_.rest(), engine_.rest_count(), info,
+                                                  draw);
+    }
+    return r;
+  }
+
+  btScalar solveGroupCacheFriendlyFinish(btCollisionObject** bodies, int nb, const btContactSolverInfo& info) override {
+    const btScalar r = Base::solveGroupCacheFriendlyFinish(bodies, nb, info);
+    engine_.after_finish();
+    return r;
+  }
+
+ private:
+  btScalar again(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
+                 const btContactSolverInfo& info, btIDebugDraw* draw) {
+    engine_.drop_pool(pools());
+    this->m_tmpSolverContactConstraintPool.resizeNoInitialize(0);
+    this->m_tmpSolverNonContactConstraintPool.resizeNoInitialize(0);
+    this->m_tmpSolverContactFrictionConstraintPool.resizeNoInitialize(0);
+    this->m_tmpSolverContactRollingFrictionConstraintPool.resizeNoInitialize(0);
+    return Base::solveGroupCacheFriendlySetup(bodies, nb, manifolds, nm, engine_.rest(), engine_.rest_count(), info,
+                                              draw);
+  }
+  Pools pools() {
+    return {this->m_tmpSolverBodyPool, this->m_tmpSolverContactConstraintPool,
+            this->m_tmpSolverNonContactConstraintPool, this->m_tmpSolverContactFrictionConstraintPool,
+            this->m_tmpSolverContactRollingFrictionConstraintPool};
+  }
+
+  Engine& engine_;
+  Base shadow_;
+};
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet

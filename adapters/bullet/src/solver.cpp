@@ -1,0 +1,176 @@
+// The public door: turns the engine's answers into exceptions or reasons.
+#include "engine.h"
+
+#include "bodies.h"
+
+#include <stdexcept>
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+namespace {
+std::size_t z(int i) { return static_cast<std::size_t>(i); }
+void demand(const std::string& why) {
+  if (!why.empty()) throw std::invalid_argument(why);
+}
+const Reaction no_reaction{};
+const std::string no_name;
+}  // namespace
+
+// ---- Handle ----
+
+bool Handle::valid() const { return engine_ && engine_->records_[z(record_)].alive; }
+const std::string& Handle::name() const { return engine_ ? engine_->records_[z(record_)].name : no_name; }
+Handle& Handle::law(Law law) {
+  if (engine_) demand(engine_->add_law(record_, std::move(law)));
+  return *this;
+}
+std::string Handle::try_law(Law law) noexcept {
+  return engine_ ? engine_->add_law(record_, std::move(law)) : "linchpin: an empty handle";
+}
+Handle& Handle::clear_laws() {
+  if (engine_) engine_->clear_laws(record_);
+  return *this;
+}
+Handle& Handle::acting_at(std::vector<Vector3d> points) {
+  if (engine_) engine_->set_points(record_, std::move(points));
+  return *this;
+}
+Handle& Handle::enable(bool on) {
+  if (engine_) engine_->enable(record_, on);
+  return *this;
+}
+Handle& Handle::collisions_between_bodies(bool on) {
+  if (engine_) engine_->link_collisions(record_, on);
+  return *this;
+}
+void Handle::remove() {
+  if (engine_) engine_->remove_by_user(record_);
+}
+const Reaction& Handle::reaction() const {
+  if (!valid() || engine_->records_[z(record_)].reaction < 0) return no_reaction;
+  engine_->refresh_flags();
+  return engine_->reactions_[z(engine_->records_[z(record_)].reaction)];
+}
+
+const Reaction& Step::operator[](std::string_view name) const {
+  for (const Reaction& r : solver.reactions())
+    if (r.name == name) return r;
+  return no_reaction;
+}
+
+// ---- Solver ----
+
+Solver::Solver(btDiscreteDynamicsWorld& world, Options options) : engine_(std::make_unique<Engine>(*this, options)) {
+  demand(engine_->install(world));
+}
+Solver::Solver(Options options) : engine_(std::make_unique<Engine>(*this, options)) { engine_->make_solver(); }
+std::unique_ptr<Solver> Solver::try_install(btDiscreteDynamicsWorld& world, std::string& why,
+                                            Options options) noexcept {
+  try {
+    why.clear();
+    return std::make_unique<Solver>(world, options);
+  } catch (const std::exception& e) {
+    why = e.what();
+  }
+  return nullptr;
+}
+Solver::~Solver() = default;
+
+btConstraintSolver* Solver::constraint_solver() { return engine_->host_solver(); }
+void Solver::attach(btDiscreteDynamicsWorld& world) { demand(engine_->attach(world)); }
+
+std::vector<BodyId> Solver::ids_of(const std::string& name, const std::vector<btRigidBody*>& bodies) {
+  if (!engine_->world_)
+    throw std::invalid_argument("linchpin: constraint '" + name + "': attach the solver to a world first");
+  if (bodies.empty()) throw std::invalid_argument("linchpin: constraint '" + name + "' names no body");
+  std::vector<BodyId> ids;
+  for (std::size_t k = 0; k < bodies.size(); ++k) {
+    if (!bodies[k])
+      throw std::invalid_argument("linchpin: constraint '" + name + "': body " + std::to_string(k) + " is null");
+    if (!engine_->in_world(*bodies[k]))
+      throw std::invalid_argument("linchpin: constraint '" + name + "': body " + std::to_string(k) +
+                                  " is not in the world");
+    ids.push_back(engine_->body_id(*bodies[k]));
+  }
+  return ids;
+}
+
+Handle Solver::add(Constraint constraint, std::vector<btRigidBody*> bodies) {
+  int record = -1;
+  demand(engine_->add_user(std::move(constraint), std::move(bodies), record));
+  return {engine_.get(), record};
+}
+
+Handle Solver::add(Constraint constraint) {
+  std::vector<btRigidBody*> bodies;
+  for (const BodyId id : constraint.bodies()) {
+    btRigidBody* body = id == linchpin::world                                    ? &btTypedConstraint::getFixedBody()
+                        : id.index > 0 && z(id.index) < engine_->body_of_.size() ? engine_->body_of_[z(id.index)]
+                                                                                 : nullptr;
+    if (!body)
+      throw std::invalid_argument("linchpin: constraint '" + constraint.name() +
+                                  "' names a body that this solver does not know: use id(body)");
+    bodies.push_back(body);
+  }
+  return add(std::move(constraint), std::move(bodies));
+}
+
+Handle Solver::try_add(std::string& why, const std::string& name, const std::vector<btRigidBody*>& bodies,
+                       const std::function<Constraint(std::vector<BodyId>)>& make) noexcept {
+  try {
+    why.clear();
+    return add(make(ids_of(name, bodies)), bodies);
+  } catch (const std::exception& e) {
+    why = e.what();
+  }
+  return {};
+}
+
+BodyId Solver::id(btRigidBody& body) {
+  if (!engine_->world_ || !engine_->in_world(body))
+    throw std::invalid_argument("linchpin: id: the body is not in the world");
+  return engine_->body_id(body);
+}
+
+Handle Solver::adopt(btTypedConstraint& joint, std::string name) {
+  int record = -1;
+  demand(engine_->name_joint(joint, std::move(name), record));
+  return {engine_.get(), record};
+}
+Handle Solver::try_adopt(std::string& why, btTypedConstraint& joint, std::string name) noexcept {
+  int record = -1;
+  try {
+    why = engine_->name_joint(joint, std::move(name), record);
+  } catch (const std::exception& e) {
+    why = e.what();
+  }
+  return why.empty() ? Handle{engine_.get(), record} : Handle{};
+}
+Handle Solver::find(std::string_view name) {
+  const int record = engine_->find(name);
+  return record < 0 ? Handle{} : Handle{engine_.get(), record};
+}
+
+std::vector<Solver::Finding> Solver::check() { return engine_->check(); }
+std::span<const Reaction> Solver::reactions() const {
+  engine_->refresh_flags();
+  return engine_->reactions_;
+}
+std::span<const BodyBooks> Solver::books() const { return engine_->books_; }
+std::span<const Shadow> Solver::shadow() const { return engine_->shadow_; }
+const Counts& Solver::counts() const { return engine_->counts_; }
+std::string Solver::summary() const { return engine_->summary(); }
+std::vector<Solver::Native> Solver::native() const { return engine_->native(); }
+RankReport Solver::rank_report() const { return engine_->rank_report(); }
+Instant Solver::instant(std::string_view constraint) const { return engine_->instant(constraint); }
+double Solver::energy() const { return engine_->energy(); }
+void Solver::on_step(std::function<void(const Step&)> callback) { engine_->callback_ = std::move(callback); }
+double Solver::t() const { return engine_->t_; }
+void Solver::set_t(double t) { engine_->t_ = t; }
+void Solver::forget(btRigidBody& body) { engine_->forget(body); }
+void Solver::reset() { engine_->reset(); }
+const Options& Solver::options() const { return engine_->options_; }
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet

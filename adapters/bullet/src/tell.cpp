@@ -1,0 +1,217 @@
+// What the engine tells: summary, what stayed native, rank, checks, energy.
+#include "engine.h"
+
+#include "bodies.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <map>
+#include <sstream>
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+namespace {
+std::size_t z(int i) { return static_cast<std::size_t>(i); }
+
+// "a, b, c and 4 more"
+std::string list(const std::vector<std::string>& names, std::size_t most = 6) {
+  std::string out;
+  for (std::size_t i = 0; i < names.size() && i < most; ++i) out += (i ? ", " : "") + names[i];
+  if (names.size() > most) out += " and " + std::to_string(names.size() - most) + " more";
+  return out;
+}
+}  // namespace
+
+void Engine::refresh_flags() {
+  for (auto& b : blocks_) {
+    if (!b->dynamics || b->last_step != step_ || b->failed) continue;
+    const linchpin::Solver& solver = b->dynamics->solver();
+    if (b->flags_rank == solver.rank()) continue;
+    b->flags_rank = solver.rank();
+    for (const int index : b->records) {
+      Reaction& r = reactions_[z(records_[z(index)].reaction)];
+      r.determined = true;
+      r.redundant = false;
+    }
+    if (solver.full_row_rank()) continue;
+    const RankReport ranks = b->dynamics->rank_report();
+    for (const int i : ranks.redundant) reactions_[z(records_[z(b->records[z(i)])].reaction)].redundant = true;
+    for (const int i : ranks.undetermined) reactions_[z(records_[z(b->records[z(i)])].reaction)].determined = false;
+  }
+}
+
+RankReport Engine::rank_report() const {
+  RankReport all;
+  bool first = true;
+  for (const auto& b : blocks_) {
+    if (!b->dynamics || b->last_step != step_ || b->failed) continue;
+    const RankReport ranks = b->dynamics->rank_report();
+    all.rank += ranks.rank;
+    if (ranks.rank > 0)
+      all.smallest_kept = first ? ranks.smallest_kept : std::min(all.smallest_kept, ranks.smallest_kept);
+    if (ranks.rank > 0) first = false;
+    all.largest_dropped = std::max(all.largest_dropped, ranks.largest_dropped);
+    const auto take = [&](const std::vector<int>& from, std::vector<int>& to) {
+      for (const int i : from) to.push_back(records_[z(b->records[z(i)])].reaction);
+    };
+    take(ranks.redundant, all.redundant);
+    take(ranks.undetermined, all.undetermined);
+    take(ranks.contradictory, all.contradictory);
+  }
+  for (auto* x : {&all.redundant, &all.undetermined, &all.contradictory}) std::sort(x->begin(), x->end());
+  return all;
+}
+
+Instant Engine::instant(std::string_view name) const {
+  const int index = find(name);
+  for (const auto& b : blocks_) {
+    if (!b->dynamics || b->failed || std::find(b->records.begin(), b->records.end(), index) == b->records.end())
+      continue;
+    return b->kept ? *b->kept : b->dynamics->assembly().instant;
+  }
+  return {};
+}
+
+double Engine::energy() const {
+  if (!world_) return 0;
+  double sum = 0;
+  const btCollisionObjectArray& all = world_->getCollisionObjectArray();
+  for (int i = 0; i < all.size(); ++i) {
+    const btRigidBody* body = btRigidBody::upcast(all[i]);
+    if (!body || body->isStaticOrKinematicObject() || body->getInvMass() == 0) continue;
+    const BodyState s = read_state(*body);
+    const double mass = 1 / double(body->getInvMass());
+    sum += 0.5 * mass * s.v.squaredNorm() - mass * from_bullet(body->getGravity()).dot(s.p);
+    const Vector3d w = s.q.conjugate() * s.w;
+    for (int k = 0; k < 3; ++k) {
+      const double inv = double(body->getInvInertiaDiagLocal()[k]);
+      if (inv > 0) sum += 0.5 * w[k] * w[k] / inv;
+    }
+  }
+  return sum;
+}
+
+std::vector<Solver::Native> Engine::native() const {
+  std::vector<Solver::Native> out;
+  std::vector<const Record*> order(reactions_.size(), nullptr);
+  for (const Record& r : records_)
+    if (r.alive && r.reaction >= 0) order[z(r.reaction)] = &r;
+  for (const Record* r : order) {
+    if (!r) continue;
+    if (!r->why_native.empty())
+      out.push_back({r->name, "all, this step (" + r->why_native + ")"});
+    else if (!r->shape.native.empty())
+      out.push_back({r->name, r->shape.native});
+  }
+  return out;
+}
+
+std::vector<Solver::Finding> Engine::check() {
+  std::vector<Solver::Finding> out;
+  if (!world_) return {{"", "the solver is not attached to a world"}};
+  scan_world();
+  for (std::size_t i = 0; i < records_.size(); ++i)
+    if (records_[i].alive && records_[i].joint) classify_record(static_cast<int>(i));
+  State now = state_;
+  now.t = t_;
+  for (std::size_t i = 1; i < body_of_.size(); ++i)
+    if (body_of_[i]) now.bodies[i] = read_state(*body_of_[i]);
+  std::vector<ConstraintId> ids;
+  std::vector<const Record*> of;
+  for (const Record& r : records_) {
+    if (!r.alive || r.id.index < 0) continue;
+    if (r.joint ? !r.joint->isEnabled() : !r.enabled) continue;
+    ids.push_back(r.id);
+    of.push_back(&r);
+    const ConstraintCheck found = check_constraint(system_, system_.constraint(r.id), now);
+    if (!found.ok()) out.push_back({r.name, found.message});
+    const double large = r.joint ? 1e-3 : 1e-6;
+    if (found.residual > large) {
+      std::ostringstream text;
+      text << "starts " << found.residual << " off ("
+           << (system_.constraint(r.id).function().level() == Level::position ? "position" : "velocity")
+           << " residual)";
+      out.push_back({r.name, text.str()});
+    }
+  }
+  if (ids.empty()) return out;
+  Dynamics all(system_, ids);
+  if (all.evaluate(now) == Status::invalid) {
+    out.push_back({"", all.reason()});
+    return out;
+  }
+  const RankReport ranks = all.rank_report();
+  const auto& block = all.assembly().block.constraints;
+  const auto named = [&](int i) {
+    for (std::size_t k = 0; k < ids.size(); ++k)
+      if (ids[k] == block[z(i)]) return of[k]->name;
+    return std::string();
+  };
+  for (const int i : ranks.contradictory) out.push_back({named(i), "contradicts other constraints"});
+  for (const int i : ranks.redundant) {
+    const bool open = std::find(ranks.undetermined.begin(), ranks.undetermined.end(), i) != ranks.undetermined.end();
+    out.push_back({named(i), open ? "is redundant: its reaction is not determined by the equations" : "is redundant"});
+  }
+  return out;
+}
+
+std::string Engine::summary() const {
+  std::ostringstream s;
+  if (!world_) return "linchpin: not attached to a world\n";
+  s << std::setprecision(3);
+  int exact = 0, user = 0, broken = 0;
+  for (const Record& r : records_) {
+    if (!r.alive) continue;
+    if (r.id.index >= 0) ++exact;
+    if (!r.joint) ++user;
+    if (r.broken) ++broken;
+  }
+  s << "linchpin in Bullet (" << (sizeof(btScalar) == 4 ? "single" : "double")
+    << " precision, native part: " << base_name_ << ")";
+  if (options_.mode == Mode::observe) s << ", observing";
+  s << "\n  t = " << t_ << " s, " << counts_.steps << " steps, " << exact << " exact constraints";
+  if (user) s << " (" << user << " of the user's own)";
+  s << "\n  largest gap " << max_gap_ << " m, " << max_angle_ << " rad";
+  for (const Record& r : records_)
+    if (r.alive && !r.joint && r.reaction >= 0 && reactions_[z(r.reaction)].residual > 0)
+      s << "; " << r.name << " " << reactions_[z(r.reaction)].residual;
+  s << "\n  energy " << std::setprecision(6) << energy() << " J" << std::setprecision(3);
+  int rows = 0, rank = 0;
+  for (const auto& b : blocks_)
+    if (b->dynamics && b->last_step == step_ && !b->failed) {
+      rows += b->dynamics->solver().rows();
+      rank += b->dynamics->solver().rank();
+    }
+  s << "\n  rank " << rank << " of " << rows << " rows";
+  if (rank < rows) {
+    std::vector<std::string> redundant, undetermined, contradictory;
+    const RankReport ranks = rank_report();
+    for (const int i : ranks.redundant) redundant.push_back(reactions_[z(i)].name);
+    for (const int i : ranks.undetermined) undetermined.push_back(reactions_[z(i)].name);
+    for (const int i : ranks.contradictory) contradictory.push_back(reactions_[z(i)].name);
+    if (!redundant.empty()) s << "\n  redundant: " << list(redundant);
+    if (!undetermined.empty())
+      s << "\n  undetermined loads (the equations leave them open; reported is the least-norm choice): "
+        << list(undetermined);
+    if (!contradictory.empty()) s << "\n  contradictory: " << list(contradictory);
+  }
+  s << "\n  solves " << counts_.solves << ", Newton " << counts_.newton << ", steps in halves " << counts_.substepped
+    << " (" << counts_.substeps << " substeps), fallbacks " << counts_.fallbacks;
+  if (counts_.gap_corrections)
+    s << "\n  start gaps closed by moving bodies, without velocity: " << counts_.gap_corrections << " times, at most "
+      << counts_.corrected << " m";
+  if (counts_.non_finite) s << "\n  non-finite numbers kept from the world: " << counts_.non_finite;
+  if (broken) s << "\n  broken joints: " << broken;
+  if (!trouble_.empty()) s << "\n  last trouble: " << trouble_;
+  std::map<std::string, std::vector<std::string>> why;
+  for (const Solver::Native& n : native()) why[n.why].push_back(n.name);
+  for (const auto& [reason, names] : why)
+    s << "\n  native: " << names.size() << " constraint" << (names.size() == 1 ? "" : "s") << " (" << list(names, 3)
+      << "): " << reason;
+  s << "\n";
+  return s.str();
+}
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet

@@ -1,0 +1,165 @@
+// Small problems by hand and random ones by seed, their matrices, and a second way to solve them that shares nothing
+// with ours: null-space elimination with full pivoting.
+#pragma once
+
+#include "random.h"
+
+#include <linchpin/dynamics.h>
+
+#include <Eigen/Dense>
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace linchpin::test {
+
+inline Eigen::VectorXd vector(const std::vector<double>& x) {
+  return Eigen::Map<const Eigen::VectorXd>(x.data(), static_cast<Eigen::Index>(x.size()));
+}
+inline Eigen::VectorXd vector(std::initializer_list<double> x) { return vector(std::vector<double>(x)); }
+
+inline double norm_inf(const Eigen::VectorXd& x) { return x.size() ? x.cwiseAbs().maxCoeff() : 0; }
+
+/// |x − y|∞ relative to |y|∞; absolute where y vanishes.
+inline double error(const Eigen::VectorXd& x, const Eigen::VectorXd& y) {
+  if (x.size() != y.size()) return 1e300;
+  const double size = norm_inf(y);
+  return norm_inf(x - y) / (size > 0 ? size : 1);
+}
+
+inline void add_block(Instant& x, const Eigen::MatrixXd& M) {
+  if (x.row_start.empty()) x.row_start.push_back(0);
+  x.block_sizes.push_back(static_cast<int>(M.rows()));
+  for (Eigen::Index i = 0; i < M.rows(); ++i)
+    for (Eigen::Index j = 0; j < M.cols(); ++j) x.mass.push_back(M(i, j));
+  x.Q.insert(x.Q.end(), static_cast<std::size_t>(M.rows()), 0.0);
+  x.c.insert(x.c.end(), static_cast<std::size_t>(M.rows()), 0.0);
+}
+
+/// A row of constraint `name`, given densely; zeros are left out.
+inline void add_row(Instant& x, const std::string& name, const Eigen::VectorXd& row, double b) {
+  for (Eigen::Index j = 0; j < row.size(); ++j)
+    if (row[j] != 0) x.entries.push_back({static_cast<int>(j), row[j]});
+  x.row_start.push_back(static_cast<int>(x.entries.size()));
+  const auto found = std::find(x.constraints.begin(), x.constraints.end(), name);
+  x.row_constraint.push_back(static_cast<int>(found - x.constraints.begin()));
+  if (found == x.constraints.end()) x.constraints.push_back(name);
+  x.b.push_back(b);
+}
+
+/// M diagonal, Q given, no rows yet.
+inline Instant diagonal(std::initializer_list<double> masses, std::initializer_list<double> Q) {
+  Instant x;
+  for (const double m : masses) add_block(x, Eigen::MatrixXd::Constant(1, 1, m));
+  x.Q = Q;
+  return x;
+}
+
+inline Eigen::MatrixXd mass_matrix(const Instant& x) {
+  Eigen::MatrixXd M = Eigen::MatrixXd::Zero(x.n(), x.n());
+  Eigen::Index first = 0;
+  std::size_t value = 0;
+  for (const int size : x.block_sizes) {
+    for (int i = 0; i < size; ++i)
+      for (int j = 0; j < size; ++j) M(first + i, first + j) = x.mass[value++];
+    first += size;
+  }
+  return M;
+}
+
+inline Eigen::MatrixXd constraint_matrix(const Instant& x) {
+  Eigen::MatrixXd A = Eigen::MatrixXd::Zero(x.m(), x.n());
+  for (int r = 0; r < x.m(); ++r)
+    for (int i = x.row_start[static_cast<std::size_t>(r)]; i < x.row_start[static_cast<std::size_t>(r) + 1]; ++i)
+      A(r, x.entries[static_cast<std::size_t>(i)].column) = x.entries[static_cast<std::size_t>(i)].value;
+  return A;
+}
+
+/// The same problem with other rows, given densely; one constraint per row unless `names` says otherwise.
+inline Instant with_rows(const Instant& x, const Eigen::MatrixXd& A, const Eigen::VectorXd& b,
+                         std::vector<std::string> names = {}) {
+  Instant y = x;
+  y.entries.clear();
+  y.row_start = {0};
+  y.b.clear();
+  y.row_constraint.clear();
+  y.constraints.clear();
+  for (Eigen::Index r = 0; r < A.rows(); ++r) {
+    const auto i = static_cast<std::size_t>(r);
+    add_row(y, i < names.size() ? names[i] : "row " + std::to_string(r), A.row(r), b[r]);
+  }
+  return y;
+}
+
+/// Columns that span {w : A w = 0}.
+inline Eigen::MatrixXd virtual_displacements(const Eigen::MatrixXd& A) {
+  if (A.rows() == 0) return Eigen::MatrixXd::Identity(A.cols(), A.cols());
+  Eigen::FullPivLU<Eigen::MatrixXd> lu(A);
+  lu.setThreshold(1e-8);
+  if (lu.dimensionOfKernel() == 0) return Eigen::MatrixXd(A.cols(), 0);
+  const Eigen::MatrixXd W = lu.kernel();
+  return Eigen::HouseholderQR<Eigen::MatrixXd>(W).householderQ() * Eigen::MatrixXd::Identity(W.rows(), W.cols());
+}
+
+/// v̇ of consistent rows by elimination: Wᵀ M v̇ = Wᵀ(Q + c) for A W = 0 (Kane), A v̇ = b.
+inline Eigen::VectorXd acceleration_by_elimination(const Instant& x) {
+  const Eigen::MatrixXd M = mass_matrix(x), A = constraint_matrix(x), W = virtual_displacements(A);
+  const Eigen::VectorXd F = vector(x.Q) + vector(x.c);
+  Eigen::VectorXd particular = Eigen::VectorXd::Zero(x.n());
+  if (x.m() > 0) {
+    Eigen::FullPivLU<Eigen::MatrixXd> lu(A);
+    lu.setThreshold(1e-8);
+    particular = lu.solve(vector(x.b));
+  }
+  if (W.cols() == 0) return particular;
+  const Eigen::MatrixXd reduced = W.transpose() * M * W;
+  return particular + W * reduced.ldlt().solve(W.transpose() * (F - M * particular));
+}
+
+inline Eigen::MatrixXd random_spd(Random& random, int size, double condition) {
+  Eigen::MatrixXd X(size, size);
+  for (auto& entry : X.reshaped()) entry = random.uniform();
+  const Eigen::MatrixXd U = Eigen::HouseholderQR<Eigen::MatrixXd>(X).householderQ();
+  Eigen::VectorXd d(size);
+  for (int i = 0; i < size; ++i) d[i] = std::pow(condition, random.uniform(0, 1));
+  const Eigen::MatrixXd M = U * d.asDiagonal() * U.transpose();
+  return 0.5 * (M + M.transpose());
+}
+
+/// A consistent problem of full row rank: blocks of 1, 3 and 6, masses over three decades, rows that touch some blocks.
+/// Singular values of A stay within a few hundred of each other, so that errors are rounding and not conditioning.
+inline Instant random_instant(Random& random) {
+  Instant x;
+  const int blocks = random.integer(1, 6);
+  for (int k = 0; k < blocks; ++k) {
+    const int size = random.coin() ? 6 : random.coin() ? 3 : 1;
+    add_block(x, std::pow(10.0, random.uniform(-1, 1)) * random_spd(random, size, 10));
+  }
+  const int n = x.n();
+  for (double& q : x.Q) q = random.uniform(-10, 10);
+  for (double& c : x.c) c = random.uniform(-5, 5);
+  const int rows = random.integer(0, n);
+  Eigen::MatrixXd A(0, n);
+  for (int r = 0; r < rows; ++r) {
+    Eigen::RowVectorXd row = Eigen::RowVectorXd::Zero(n);
+    for (int turn = 0; turn < 2; ++turn) {
+      const int k = random.integer(0, blocks - 1);
+      int first = 0;
+      for (int l = 0; l < k; ++l) first += x.block_sizes[static_cast<std::size_t>(l)];
+      for (int j = 0; j < x.block_sizes[static_cast<std::size_t>(k)]; ++j) row[first + j] = random.uniform();
+    }
+    Eigen::MatrixXd longer(A.rows() + 1, n);
+    longer << A, row;
+    const Eigen::VectorXd sigma = Eigen::JacobiSVD<Eigen::MatrixXd>(longer).singularValues();
+    if (longer.rows() <= n && sigma.minCoeff() > 1e-2 * sigma.maxCoeff()) A = longer;
+  }
+  Eigen::VectorXd b(A.rows());
+  for (double& bi : b) bi = random.uniform(-10, 10);
+  return with_rows(x, A, b);
+}
+
+}  // namespace linchpin::test
