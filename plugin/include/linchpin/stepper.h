@@ -65,7 +65,7 @@ struct StepOptions {
   int max_newton = 30;
   double swing_limit = 1.5;           ///< ω·dt above which a semi-implicit step is redone in halves (T15)
   int max_substeps = 64;
-  SolveOptions solve;
+  SolveOptions solve{};
 };
 
 /// What one step did.
