@@ -4,12 +4,14 @@
 #include <linchpin/report.h>
 
 #include <algorithm>
+#include <limits>
 #include <ostream>
 
 namespace linchpin {
 
 double BodyBooks::imbalance() const {
   const Eigen::Matrix<double, 6, 1> left = momentum - applied - host - own;
+  if (!left.allFinite()) return std::numeric_limits<double>::infinity();
   double force = gross_force, moment = gross_moment;
   for (const auto* term : {&momentum, &applied, &host, &own}) {
     force = std::max(force, term->head<3>().norm());
@@ -17,7 +19,7 @@ double BodyBooks::imbalance() const {
   }
   // Where one of the two is nothing but round-off it is no measure of itself.
   const double force_scale = std::max(force, 1e-3 * moment), moment_scale = std::max(moment, 1e-3 * force);
-  if (!(force_scale > 0) && !(moment_scale > 0)) return left.allFinite() ? 0 : left.norm();
+  if (!(force_scale > 0) && !(moment_scale > 0)) return 0;
   return std::max(left.head<3>().norm() / force_scale, left.tail<3>().norm() / moment_scale);
 }
 
