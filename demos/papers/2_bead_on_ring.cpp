@@ -2,8 +2,9 @@
 //
 //     x₁, x₂ (x₂ up)   x₁² + x₂² = 1   friction of size μ |Q^N| against the velocity
 //
-// Q^N = m x (g x₂ − |v|²) / |x|². The misprint in their (38), x₂ for ẋ₂ under the root, shows in the acceleration
-// below. With φ the angle from the bottom, u = φ̇² and φ̇ > 0 the motion has the closed form
+// Q^N = m x (g x₂ − |v|²) / |x|². The misprint in their (38), x₂ for ẋ₂ under the root,
+// would make the acceleration below (−10.28795, −2.71596). With φ the angle from the bottom, u = φ̇² and φ̇ > 0 the
+// motion has the closed form
 //
 //     u(φ) = (u₀ − p(φ₀)) e^{−2μ(φ−φ₀)} + p(φ),   p = g [2(1 − 2μ²) cos φ − 6μ sin φ] / (1 + 4μ²)
 //

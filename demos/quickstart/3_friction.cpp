@@ -1,0 +1,28 @@
+// Friction from the normal thrust is a law on a joint: a sledge on a level rail, mu = 0.3, begins at 5 m/s and is 3 m/s
+// slower after one second.
+#include <linchpin/bullet.h>
+
+#include <iostream>
+
+int main() {
+  btBoxShape box({0.2, 0.1, 0.1});
+  btRigidBody sledge(2, nullptr, &box, {0.02, 0.03, 0.03});
+  btSliderConstraint slider(sledge, btTransform::getIdentity(), true);  // slides along x, does not turn
+  btDefaultCollisionConfiguration config;
+  btCollisionDispatcher dispatcher(&config);
+  btDbvtBroadphase broadphase;
+  btSequentialImpulseConstraintSolver native;
+  btDiscreteDynamicsWorld world(&dispatcher, &broadphase, &native, &config);
+  world.addRigidBody(&sledge);
+  world.addConstraint(&slider);
+  sledge.setLinearVelocity({5, 0, 0});
+  linchpin::bullet::Solver exact(world);
+  auto rail = exact.adopt(slider, "rail").law(linchpin::coulomb(0.3));
+  for (int i = 0; i < 240; ++i) world.stepSimulation(1. / 240, 0);
+  // A joint of Bullet's with one body is between the world and that body, which is therefore the second.
+  std::cout << "friction " << rail.reaction().prescribed.on_b.force.x() << " N of thrust "
+            << rail.reaction().ideal.on_b.force.y() << " N; speed " << sledge.getLinearVelocity().x()
+            << " m/s, known 2\n";
+  world.removeConstraint(&slider);
+  return std::abs(sledge.getLinearVelocity().x() - 2) < 1e-9 ? 0 : 1;
+}

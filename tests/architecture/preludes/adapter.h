@@ -1,0 +1,14 @@
+// What the snippets of docs/writing-an-adapter.md take for granted: one block of a host's step.
+#include <linchpin/stepper.h>
+
+#include <string>
+#include <vector>
+
+extern linchpin::System model;
+extern linchpin::Dynamics dynamics;
+extern linchpin::State start, base, end;
+extern std::vector<double> Q, Q_with_host, e, lambda, force, dv, v, lambda_sum, force_sum, lambda_of_step;
+extern std::vector<linchpin::Reaction> reactions;
+extern double dt, tolerance;
+void leave_to_host(const std::string& why);
+void take_the_step_in_halves();
