@@ -7,6 +7,7 @@
 #include "joints.h"
 #include "proxy.h"
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -155,7 +156,7 @@ class Engine final : public btActionInterface {
   std::unordered_map<const btRigidBody*, int> id_of_;
   std::vector<Vector3d> last_v_, last_w_;  ///< of driven bodies, by BodyId
   std::vector<char> last_known_;
-  std::vector<Record> records_;
+  std::deque<Record> records_;                                   ///< a deque: native parts refer to the shapes in it
   std::unordered_map<const btTypedConstraint*, int> record_of_;  ///< joints, native parts and proxies
   std::vector<const btTypedConstraint*> world_order_;            ///< as last scanned
 

@@ -22,7 +22,7 @@ void Engine::save_world(btCollisionObject** bodies, int nb, btPersistentManifold
       saved_bodies_.push_back(
           {body->getLinearVelocity(), body->getAngularVelocity(), body->getWorldTransform(), body->getCompanionId()});
     else
-      saved_bodies_.push_back({});
+      saved_bodies_.push_back({btVector3(0, 0, 0), btVector3(0, 0, 0), btTransform::getIdentity(), -1});
   }
   saved_points_.clear();
   for (int i = 0; i < nm; ++i)
