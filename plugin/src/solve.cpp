@@ -84,8 +84,7 @@ Acceleration solve(const Instant& instant, const SolveOptions& options) noexcept
     return invalid("rank_tolerance must lie in [0, 1) and consistency_tolerance must not be negative");
   if (std::string why = instant.invalid(); !why.empty()) return invalid(std::move(why));
   detail::SolveDense solver;
-  if (!solver.factor(instant, options.rank_tolerance))
-    return invalid("the numbers are too far apart for double precision");
+  if (!solver.factor(instant, options)) return invalid("the numbers are too far apart for double precision");
 
   const int n = instant.n(), m = instant.m();
   Acceleration out;
@@ -100,7 +99,7 @@ Acceleration solve(const Instant& instant, const SolveOptions& options) noexcept
   error_of(instant, out.vdot, true, e, scale);
   solver.apply(e, scale, span_of(out.lambda), span_of(out.ideal), span_of(dv));
   out.vdot += dv;  // (T5)
-  const RankReport ranks = solver.report(e, scale, options.consistency_tolerance, false);
+  const RankReport ranks = solver.report(e, scale, false);
 
   if (std::any_of(instant.c.begin(), instant.c.end(), [](double c) { return c != 0; })) {
     Eigen::VectorXd free(n);
@@ -145,8 +144,8 @@ const SolveOptions& Solver::options() const { return impl_->options; }
 void Solver::set_options(const SolveOptions& options) { impl_->options = options; }
 
 bool Solver::factor(const Instant& instant) noexcept {
-  impl_->factored = usable(impl_->options) && detail::well_formed(instant, nullptr) &&
-                    impl_->dense.factor(instant, impl_->options.rank_tolerance);
+  impl_->factored =
+      usable(impl_->options) && detail::well_formed(instant, nullptr) && impl_->dense.factor(instant, impl_->options);
   return impl_->factored;
 }
 
@@ -165,7 +164,7 @@ void Solver::inverse_mass(std::span<const double> f, std::span<double> dv) const
 }
 
 RankReport Solver::report(std::span<const double> e, std::span<const double> scale) const {
-  return impl_->dense.report(e, scale, impl_->options.consistency_tolerance, true);
+  return impl_->dense.report(e, scale, true);
 }
 
 }  // namespace linchpin

@@ -30,18 +30,19 @@ void grow(std::vector<T>& v, std::size_t size) {
 
 }  // namespace
 
-bool SolveDense::factor(const Instant& instant, double rank_tolerance) noexcept {
+bool SolveDense::factor(const Instant& instant, const SolveOptions& options) noexcept {
   n_ = instant.n();
   m_ = instant.m();
   rank_ = 0;
   tall_ = m_ >= 2 * n_ && n_ >= 100;
-  folded_ = false;
+  folded_ = uneven_ = false;
+  consistency_ = options.consistency_tolerance;
   const auto most = at(std::max(m_, n_));
   for (auto* v : {&e_, &rho_, &work_, &z_, &dz_, &x_, &dv_}) grow(*v, most);
   if (!factor_mass(instant) || !scale_rows(instant)) return false;
-  tolerance_ = std::max(rank_tolerance, static_cast<double>(most) * eps);
+  tolerance_ = std::max(options.rank_tolerance, static_cast<double>(most) * eps);
   factor_row_space(tolerance_);
-  return factor_given_rows();
+  return factor_images();
 }
 
 bool SolveDense::factor_mass(const Instant& instant) {
@@ -131,7 +132,7 @@ void SolveDense::sort_by_lead() {
   // By counting, so that equal rows keep their order and nothing is allocated.
   grow(lead_, at(m_));
   grow(reach_, at(n_) + 1);
-  grow(order_, at(m_));
+  grow(by_lead_, at(m_));
   std::fill_n(reach_.begin(), n_ + 1, 0);
   for (int r = 0; r < m_; ++r) {
     const int start = b_start_[at(r)];
@@ -139,14 +140,14 @@ void SolveDense::sort_by_lead() {
     ++reach_[at(lead_[at(r)]) + 1];
   }
   for (int j = 0; j < n_; ++j) reach_[at(j) + 1] += reach_[at(j)];
-  for (int r = 0; r < m_; ++r) order_[at(reach_[at(lead_[at(r)])]++)] = r;
+  for (int r = 0; r < m_; ++r) by_lead_[at(reach_[at(lead_[at(r)])]++)] = r;
   // Each reach_[j] has moved on to the number of rows that lead at or before j.
 }
 
 void SolveDense::sort_by_length() {
-  grow(order_, at(m_));
-  for (int r = 0; r < m_; ++r) order_[at(r)] = r;
-  std::sort(order_.begin(), order_.begin() + m_, [this](int a, int b) {
+  grow(by_length_, at(m_));
+  for (int r = 0; r < m_; ++r) by_length_[at(r)] = r;
+  std::sort(by_length_.begin(), by_length_.begin() + m_, [this](int a, int b) {
     return length_[at(a)] != length_[at(b)] ? length_[at(a)] > length_[at(b)] : a < b;
   });
 }
@@ -162,7 +163,7 @@ void SolveDense::factor_row_space(double rank_tolerance) {
     sort_by_lead();
     unit_rows_.resize(m_, n_);
     for (int s = 0; s < m_; ++s) {
-      const auto r = at(order_[at(s)]);
+      const auto r = at(by_lead_[at(s)]);
       for (int i = b_start_[r]; i < b_start_[r + 1]; ++i) unit_rows_.column(b_column_[at(i)])[s] = b_value_[at(i)];
     }
     unit_rows_.factor_staircase(reach_);
@@ -236,50 +237,67 @@ double SolveDense::smallest_singular_value(int k) const {
 // ---- the rows as given
 // -----------------------------------------------------------------------------------------------
 
-bool SolveDense::factor_given_rows() {
+// image ← B V or B̂ V, row by row of the order given.
+void SolveDense::map_basis(const std::vector<int>* order, bool as_given, Reflectors& image) const {
+  image.resize(m_, rank_);
+  for (int j = 0; j < rank_; ++j) {
+    const double* v = basis_.data() + at(j) * at(n_);
+    double* c = image.column(j);
+    for (int s = 0; s < m_; ++s) {
+      const auto r = order ? at((*order)[at(s)]) : at(s);
+      double sum = 0;
+      for (int i = b_start_[r]; i < b_start_[r + 1]; ++i) sum += b_value_[at(i)] * v[b_column_[at(i)]];
+      c[s] = as_given ? length_[r] / longest_ * sum : sum;
+    }
+  }
+}
+
+bool SolveDense::factor_images() {
   if (rank_ == 0 || rank_ == m_) return true;
+  const ConstMatrix V(basis_.data(), n_, rank_);
   double least = longest_;
   for (int r = 0; r < m_; ++r) {
     if (length_[at(r)] > 0) least = std::min(least, length_[at(r)]);
   }
-  folded_ = tall_ && longest_ <= even_scales * least;
+  uneven_ = longest_ > even_scales * least;
+  folded_ = tall_ && !uneven_;
   if (folded_) {
     given_rows_.resize(m_, n_);
     for (int s = 0; s < m_; ++s) {
-      const auto r = at(order_[at(s)]);
+      const auto r = at(by_lead_[at(s)]);
       for (int i = b_start_[r]; i < b_start_[r + 1]; ++i) {
         given_rows_.column(b_column_[at(i)])[s] = length_[r] / longest_ * b_value_[at(i)];
       }
     }
     given_rows_.factor_staircase(reach_);
-    image_.resize(n_, rank_);
+    given_image_.resize(n_, rank_);
     const ConstStrided R(given_rows_.a.data(), n_, n_, Eigen::OuterStride<>(m_));
-    Matrix(image_.a.data(), n_, rank_).noalias() =
-        R.triangularView<Eigen::Upper>() * ConstMatrix(basis_.data(), n_, rank_);
+    Matrix(given_image_.a.data(), n_, rank_).noalias() = R.triangularView<Eigen::Upper>() * V;
   } else {
-    // Long rows first, with pivoted columns: then every row keeps its own digits, whatever the scales (Cox and Higham
-    // 1998), and the answer to consistent equations does not feel them.
+    // Long rows first, with pivoted columns: then every row keeps its own digits, whatever the lengths (Cox and
+    // Higham).
     sort_by_length();
-    image_.resize(m_, rank_);
-    for (int j = 0; j < rank_; ++j) {
-      const double* v = basis_.data() + at(j) * at(n_);
-      double* c = image_.column(j);
-      for (int s = 0; s < m_; ++s) {
-        const auto r = at(order_[at(s)]);
-        double sum = 0;
-        for (int i = b_start_[r]; i < b_start_[r + 1]; ++i) sum += b_value_[at(i)] * v[b_column_[at(i)]];
-        c[s] = length_[r] / longest_ * sum;
-      }
-    }
+    map_basis(&by_length_, true, given_image_);
   }
-  image_.factor_pivoted(-1);
+  given_image_.factor_pivoted(-1);
   for (int j = 0; j < rank_; ++j) {
-    if (image_.column(j)[j] == 0) return false;  // scales farther apart than doubles reach
+    if (given_image_.column(j)[j] == 0) return false;  // scales farther apart than doubles reach
   }
+  if (!uneven_) return true;
+  // Least squares trusts long rows first, and if those are nearly dependent, their rounding is all it sees. Where the
+  // equations agree there is no need to choose: unit rows have the same solution, and every row has its say.
+  if (tall_) {
+    unit_image_.resize(n_, rank_);
+    const ConstStrided R(unit_rows_.a.data(), n_, n_, Eigen::OuterStride<>(m_));
+    Matrix(unit_image_.a.data(), n_, rank_).noalias() = R.triangularView<Eigen::Upper>() * V;
+  } else {
+    map_basis(nullptr, false, unit_image_);
+  }
+  unit_image_.factor_pivoted(-1);
   return true;
 }
 
-void SolveDense::pseudo_inverse(const double* e, double* z) const {
+void SolveDense::pseudo_inverse(const double* e, bool as_given, double* z) const {
   double* w = work_.data();
   if (rank_ == m_) {  // Pᵀ B̂ V = Rᵀ
     for (int i = 0; i < m_; ++i) {
@@ -289,11 +307,21 @@ void SolveDense::pseudo_inverse(const double* e, double* z) const {
     space_.solve_transposed(m_, z);
     return;
   }
-  for (int s = 0; s < m_; ++s) w[s] = e[order_[at(s)]] / longest_;
-  if (folded_) given_rows_.apply_transposed(w);
-  image_.apply_transposed(w);
-  image_.solve(rank_, w);
-  for (int j = 0; j < rank_; ++j) z[image_.pivot[at(j)]] = w[j];
+  const Reflectors& image = as_given ? given_image_ : unit_image_;
+  if (as_given) {
+    const auto& order = folded_ ? by_lead_ : by_length_;
+    for (int s = 0; s < m_; ++s) w[s] = e[order[at(s)]] / longest_;
+    if (folded_) given_rows_.apply_transposed(w);
+  } else {
+    for (int s = 0; s < m_; ++s) {
+      const auto r = tall_ ? at(by_lead_[at(s)]) : at(s);
+      w[s] = length_[r] > 0 ? e[r] / length_[r] : 0.0;
+    }
+    if (tall_) unit_rows_.apply_transposed(w);
+  }
+  image.apply_transposed(w);
+  image.solve(rank_, w);
+  for (int j = 0; j < rank_; ++j) z[image.pivot[at(j)]] = w[j];
 }
 
 void SolveDense::multipliers(const double* z, std::span<double> lambda) const {
@@ -307,12 +335,13 @@ void SolveDense::multipliers(const double* z, std::span<double> lambda) const {
     }
     return;
   }
-  for (int j = 0; j < rank_; ++j) w[j] = z[image_.pivot[at(j)]];
-  image_.solve_transposed(rank_, w);
+  for (int j = 0; j < rank_; ++j) w[j] = z[given_image_.pivot[at(j)]];
+  given_image_.solve_transposed(rank_, w);
   std::fill(w + rank_, w + std::max(m_, n_), 0.0);
-  image_.apply(w);
+  given_image_.apply(w);
   if (folded_) given_rows_.apply(w);
-  for (int s = 0; s < m_; ++s) lambda[at(order_[at(s)])] = w[s] / longest_;
+  const auto& order = folded_ ? by_lead_ : by_length_;
+  for (int s = 0; s < m_; ++s) lambda[at(order[at(s)])] = w[s] / longest_;
 }
 
 // ---- answers
@@ -323,21 +352,23 @@ double SolveDense::apply(std::span<const double> e, std::span<const double> scal
   std::copy_n(e.data(), m_, e_.data());  // e and lambda may be one array
   const double size = std::max(largest_unit({e_.data(), at(m_)}), scale.empty() ? 0.0 : largest_unit(scale));
   double outside = 0;
-  if (rank_ > 0) {
-    pseudo_inverse(e_.data(), z_.data());
-  }
-  for (int turn = 0;; ++turn) {
-    expand(z_.data(), x_.data());
-    std::copy_n(x_.data(), n_, dv_.data());
-    lower_transposed(dv_.data());
-    residual(e_.data(), dv_.data(), rho_.data());
-    outside = size > 0 ? largest_unit({rho_.data(), at(m_)}) / size : 0;
-    if (!std::isfinite(outside)) outside = std::numeric_limits<double>::infinity();
-    // Once more on what is left, where that is neither rounding nor contradiction.
-    if (turn > 0 || rank_ == 0 || outside < 16 * eps || (rank_ < m_ && outside > 1e-6) || std::isinf(outside)) break;
-    pseudo_inverse(rho_.data(), dz_.data());
-    Vector(z_.data(), rank_) += ConstVector(dz_.data(), rank_);
-  }
+  const auto answer = [&](bool as_given) {
+    if (rank_ > 0) pseudo_inverse(e_.data(), as_given, z_.data());
+    for (int turn = 0;; ++turn) {
+      expand(z_.data(), x_.data());
+      std::copy_n(x_.data(), n_, dv_.data());
+      lower_transposed(dv_.data());
+      residual(e_.data(), dv_.data(), rho_.data());
+      outside = size > 0 ? largest_unit({rho_.data(), at(m_)}) / size : 0;
+      if (!std::isfinite(outside)) outside = std::numeric_limits<double>::infinity();
+      // Once more on what is left, where that is neither rounding nor contradiction.
+      if (turn > 0 || rank_ == 0 || outside < 16 * eps || (rank_ < m_ && outside > 1e-6) || std::isinf(outside)) return;
+      pseudo_inverse(rho_.data(), as_given, dz_.data());
+      Vector(z_.data(), rank_) += ConstVector(dz_.data(), rank_);
+    }
+  };
+  answer(!uneven_);
+  if (uneven_ && outside > consistency_) answer(true);  // contradictory: least squares in the rows as given (T6)
   if (!dv.empty()) std::copy_n(dv_.data(), n_, dv.data());
   if (!force.empty()) times_lower(x_.data(), force.data());
   if (!lambda.empty()) {

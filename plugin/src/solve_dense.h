@@ -22,7 +22,7 @@ int cholesky(const Instant& instant, double* L) noexcept;
 class SolveDense {
  public:
   /// The instant must be well formed. @return false when M is not positive definite or a number is not finite.
-  bool factor(const Instant& instant, double rank_tolerance) noexcept;
+  bool factor(const Instant& instant, const SolveOptions& options) noexcept;
 
   int rank() const { return rank_; }
   int rows() const { return m_; }
@@ -32,8 +32,7 @@ class SolveDense {
   double apply(std::span<const double> e, std::span<const double> scale, std::span<double> lambda,
                std::span<double> force, std::span<double> dv) const noexcept;
   void inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept;
-  RankReport report(std::span<const double> e, std::span<const double> scale, double consistency_tolerance,
-                    bool singular_values) const;
+  RankReport report(std::span<const double> e, std::span<const double> scale, bool singular_values) const;
 
  private:
   bool factor_mass(const Instant& instant);
@@ -41,15 +40,16 @@ class SolveDense {
   void factor_row_space(double rank_tolerance);
   void decide_rank(double rank_tolerance);
   void rank_by_singular_values(double rank_tolerance);
-  bool factor_given_rows();
+  bool factor_images();
+  void map_basis(const std::vector<int>* order, bool as_given, Reflectors& image) const;
   void sort_by_lead();
   void sort_by_length();
 
   double largest_singular_value() const;
   double smallest_singular_value(int k) const;
-  void pseudo_inverse(const double* e, double* z) const;              // z = (B V)⁺ e
-  void multipliers(const double* z, std::span<double> lambda) const;  // least norm with (B V)ᵀ λ = z
-  void expand(const double* z, double* x) const;                      // x = V z
+  void pseudo_inverse(const double* e, bool as_given, double* z) const;  // z = (B V)⁺ e, or (B̂ V)⁺ ê
+  void multipliers(const double* z, std::span<double> lambda) const;     // least norm with (B V)ᵀ λ = z
+  void expand(const double* z, double* x) const;                         // x = V z
   void residual(const double* e, const double* dv, double* rho) const;
   double unit(int row, double value) const;  // of an error in a row, per unit row of B
   double largest_unit(std::span<const double> e) const;
@@ -58,9 +58,10 @@ class SolveDense {
   void times_lower(const double* x, double* y) const;
 
   int n_ = 0, m_ = 0, rank_ = 0;
-  bool tall_ = false;     // B̂ was reduced to its triangle first
-  bool folded_ = false;   // so was B, rows as given
-  double tolerance_ = 0;  // floor included, relative
+  bool tall_ = false;    // B̂ was reduced to its triangle first
+  bool folded_ = false;  // so was B, rows as given
+  bool uneven_ = false;  // rows differ so much in length that consistent equations are better solved in unit rows
+  double tolerance_ = 0, consistency_ = 0;
 
   std::vector<int> block_start_, block_of_;  // [blocks + 1]; [n]
   std::vector<std::size_t> block_value_;     // [blocks] where its factor starts
@@ -75,12 +76,13 @@ class SolveDense {
   std::vector<int> constraint_;  // [m]
   int constraints_ = 0;
 
-  Reflectors space_;           // pivoted QR of B̂ᵀ, or of R₀ᵀ with B̂ = Q₀ R₀ when tall
-  Reflectors unit_rows_;       // B̂ = Q₀ R₀ when tall
-  Reflectors given_rows_;      // B = Q_b R_b when folded
-  Reflectors image_;           // pivoted QR of C = B V, or of R_b V when folded
-  std::vector<double> basis_;  // V [n × rank]: orthonormal, spans the row space
-  std::vector<int> order_;     // [m] rows as they entered: by first column, or by length
+  Reflectors space_;                      // pivoted QR of B̂ᵀ, or of R₀ᵀ with B̂ = Q₀ R₀ when tall
+  Reflectors unit_rows_;                  // B̂ = Q₀ R₀ when tall
+  Reflectors unit_image_;                 // QR of B̂ V, or of R₀ V when tall, where uneven
+  Reflectors given_rows_;                 // B = Q_b R_b when folded
+  Reflectors given_image_;                // pivoted QR of C = B V, or of R_b V when folded
+  std::vector<double> basis_;             // V [n × rank]: orthonormal, spans the row space
+  std::vector<int> by_lead_, by_length_;  // [m] rows in the order they enter
   std::vector<int> lead_, reach_;
   double kept_ = 0, dropped_ = 0;  // estimates of the smallest singular value kept and of all that was dropped
 

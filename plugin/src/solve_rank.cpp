@@ -56,8 +56,7 @@ void SolveDense::rank_by_singular_values(double rank_tolerance) {
   std::copy_n(V.data(), V.size(), basis_.data());
 }
 
-RankReport SolveDense::report(std::span<const double> e, std::span<const double> scale, double consistency_tolerance,
-                              bool singular_values) const {
+RankReport SolveDense::report(std::span<const double> e, std::span<const double> scale, bool singular_values) const {
   RankReport report;
   report.rank = rank_;
   if (singular_values && rank_ > 0) {
@@ -119,7 +118,7 @@ RankReport SolveDense::report(std::span<const double> e, std::span<const double>
   const double size = std::max(largest_unit(e), scale.empty() ? 0.0 : largest_unit(scale));
   for (int c = 0; c < constraints_; ++c) {
     for (const int r : rows_of[at(c)]) {
-      if (unit(r, rho_[at(r)]) > consistency_tolerance * size) {
+      if (unit(r, rho_[at(r)]) > consistency_ * size) {
         report.contradictory.push_back(c);
         break;
       }
