@@ -165,11 +165,7 @@ class RodFunction final : public ConstraintFunction {
   }
 
  private:
-  // As a product: the difference of squares of a long rod would lose half the digits of its gap.
-  double phi(const Vector3d& d) const {
-    const double n = d.norm();
-    return (n - length_) * (n + length_) / (2 * length_);
-  }
+  double phi(const Vector3d& d) const { return (d.squaredNorm() - length_ * length_) / (2 * length_); }
   Vector3d p_AQ_, p_BQ_;
   double length_;
 };

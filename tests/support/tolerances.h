@@ -26,8 +26,8 @@ inline double tol_machine(int n, double condition = 1, double scale = 1) {
 /// What the library promises of a constraint that it has met, in the unit of its row at size 1.
 inline double tol_constraint() { return scaled(1e-12); }
 
-/// First central differences, values and curvature of size `scale`: in a direction, h²/6 and ε/h with h = 1e-5; in time,
-/// of fourth order with h = 1e-4.
+/// First central differences, values and curvature of size `scale`: in a direction, h²/6 and ε/h with h = 1e-5; in
+/// time, of fourth order with h = 1e-4.
 inline constexpr double difference_step = 1e-5, first_difference_step = 1e-4;
 inline double tol_difference(double scale = 1) { return scaled(1e-9 * std::fmax(1.0, scale)); }
 
