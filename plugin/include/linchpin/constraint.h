@@ -125,13 +125,15 @@ class Placed {
   }
 
   template <class... Point>
-  void velocity(const Point&...) const {
+  Vec3<T> velocity(const Point&...) const {
     static_assert(detail::never<T, Point...>,
                   "linchpin: a holonomic residual reads positions only; use nonholonomic()");
+    return {};
   }
   template <class... None>
-  void omega(const None&...) const {
+  Vec3<T> omega(const None&...) const {
     static_assert(detail::never<T, None...>, "linchpin: a holonomic residual reads positions only; use nonholonomic()");
+    return {};
   }
 
  protected:
