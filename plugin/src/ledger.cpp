@@ -67,6 +67,10 @@ void Ledger::record(const System& system, const Dynamics& dynamics, const State&
   for (std::size_t s = 0; s < books_.size(); ++s) books_[s].applied += dt * twist_of(block, s, assembly.instant.Q);
 }
 
+void Ledger::record_applied(const Block& block, std::span<const double> impulse) {
+  for (std::size_t s = 0; s < books_.size(); ++s) books_[s].applied += twist_of(block, s, impulse);
+}
+
 void Ledger::record_momentum(const Block& block, std::span<const double> mass, std::span<const double> v0,
                              std::span<const double> v1) {
   const double* M = mass.data();

@@ -19,6 +19,8 @@ class Ledger {
   /// Work is impulse · ½(v₀ + v₁).
   void record(const System& system, const Dynamics& dynamics, const State& state, double dt,
               std::span<const double> stabilisation, std::span<const double> v0, std::span<const double> v1);
+  /// An applied impulse [n] beyond dt·Q.
+  void record_applied(const Block& block, std::span<const double> impulse);
   /// M(v₁ − v₀), with the blocks of M one after the other as in an Instant.
   void record_momentum(const Block& block, std::span<const double> mass, std::span<const double> v0,
                        std::span<const double> v1);

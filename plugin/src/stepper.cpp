@@ -40,7 +40,7 @@ struct Stepper::Impl {
 
   // Memory of a step.
   State before, next, stage;
-  std::vector<double> v0, v1, beyond, beyond_rate, force, error, all, mass;
+  std::vector<double> v0, v1, beyond, beyond_rate, force, gyroscopic, error, all, mass;
   std::array<std::vector<double>, 4> vdot, pose_rate;
   std::vector<BodyState> scene;
 
@@ -72,7 +72,7 @@ struct Stepper::Impl {
     if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
     start.impulse_energy = project_velocities(*system, dynamics, state);
     const std::size_t n = z(block().n()), m = z(block().m());
-    for (auto* x : {&v0, &v1, &force}) x->assign(n, 0.0);
+    for (auto* x : {&v0, &v1, &force, &gyroscopic}) x->assign(n, 0.0);
     for (auto* x : {&beyond, &beyond_rate, &error, &all}) x->assign(m, 0.0);
     for (auto* four : {&vdot, &pose_rate})
       for (auto& x : *four) x.assign(n, 0.0);
@@ -126,8 +126,35 @@ struct Stepper::Impl {
     return fastest_swing(*system, dynamics.assembly(), at, all);
   }
 
-  // ---- semi-implicit (T12)
-  // -------------------------------------------------------------------------------------------
+  // ---- semi-implicit (T12) ----
+
+  /// The gyroscopic torque at v₀ alone feeds energy into everything that tumbles, at first order and without end. The
+  /// mean of before and after the step makes the step symmetric in time, and energy only oscillates (a double pendulum
+  /// of 20 J in space: 1.4 J gained in a minute, against 1 mJ). Brings v₁ nearer to that; false when it is there.
+  bool centre_gyroscopic(double h) {
+    double most = 0, size = 0;
+    std::fill(force.begin(), force.end(), 0.0);
+    for (std::size_t s = 0; s < block().bodies.size(); ++s) {
+      const BodyId id = block().bodies[s];
+      if (system->kind(id) != BodyKind::rigid) continue;
+      BodyState body = state[id];
+      const Vector3d at_start = system->gyroscopic_torque(id, body);
+      body.w = twist_of(block(), s, v1).tail<3>();
+      const Vector3d change = 0.5 * h * (system->gyroscopic_torque(id, body) - at_start);
+      for (int j = 0; j < 3; ++j) {
+        double& impulse = gyroscopic[z(block().column[s] + 3 + j)];
+        double& left = force[z(block().column[s] + 3 + j)];
+        left = change[j] - impulse;
+        impulse = change[j];
+        most = std::max(most, std::fabs(left));
+        size = std::max(size, h * std::fabs(at_start[j]));
+      }
+    }
+    if (!(most > 1e-13 * size)) return false;
+    dynamics.solver().inverse_mass(force, force);
+    for (std::size_t j = 0; j < v1.size(); ++j) v1[j] += force[j];
+    return true;
+  }
 
   enum class Outcome { done, too_long, invalid };
 
@@ -148,14 +175,17 @@ struct Stepper::Impl {
     next = state;
     next.t = state.t + h;
     system->update_driven(next);
+    std::fill(gyroscopic.begin(), gyroscopic.end(), 0.0);
     if (options.drift == Drift::exact) {
-      const NewtonReport newton = end_on_constraints(*system, dynamics, state, next, h, v1, beyond, {},
-                                                     options.newton_tolerance, options.max_newton);
-      report.newton_solves += newton.solves;
-      // Rows that contradict each other have no end to meet; the step then is the least-squares one.
-      if (!newton.converged && status != Status::inconsistent) {
-        trouble = "the end of the step did not come to lie on the constraints";
-        return Outcome::too_long;
+      for (int round = 0; round == 0 || (round < 4 && centre_gyroscopic(h)); ++round) {
+        const NewtonReport newton = end_on_constraints(*system, dynamics, state, next, h, v1, beyond, {},
+                                                       options.newton_tolerance, options.max_newton);
+        report.newton_solves += newton.solves;
+        // Rows that contradict each other have no end to meet; the step then is the least-squares one.
+        if (!newton.converged && status != Status::inconsistent) {
+          trouble = "the end of the step did not come to lie on the constraints";
+          return Outcome::too_long;
+        }
       }
     } else {
       move(state, next, h, v1);
@@ -167,6 +197,7 @@ struct Stepper::Impl {
     if (options.drift == Drift::exact && !(swing * h <= options.swing_limit)) return Outcome::too_long;  // (T15)
 
     ledger.record(*system, dynamics, state, h, beyond, v0, v1);
+    ledger.record_applied(block(), gyroscopic);
     ledger.record_momentum(block(), dynamics.assembly().instant.mass, v0, v1);
     std::swap(state, next);
     return Outcome::done;
@@ -200,8 +231,7 @@ struct Stepper::Impl {
     last_swing = fastest;
   }
 
-  // ---- Runge–Kutta–Munthe-Kaas of order 4 (T13)
-  // ------------------------------------------------------------------------
+  // ---- Runge–Kutta–Munthe-Kaas of order 4 (T13) ----
 
   void rk4(double dt) {
     constexpr std::array<double, 4> at{0, 0.5, 0.5, 1}, weight{1.0 / 6, 1.0 / 3, 1.0 / 3, 1.0 / 6};
@@ -277,8 +307,7 @@ struct Stepper::Impl {
     std::swap(state, next);
   }
 
-  // ---- both
-  // ------------------------------------------------------------------------------------------------------------
+  // ---- both ----
 
   void accept() {
     for (const ConstraintId id : block().constraints) {
