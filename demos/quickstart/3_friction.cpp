@@ -19,7 +19,7 @@ int main() {
   linchpin::bullet::Solver exact(world);
   auto rail = exact.adopt(slider, "rail").law(linchpin::coulomb(0.3));
   for (int i = 0; i < 240; ++i) world.stepSimulation(1. / 240, 0);
-  // A joint of Bullet's with one body is between the world and that body, which is therefore the second.
+  // on_b: Bullet makes the world the first body of a slider that is built with one.
   std::cout << "friction " << rail.reaction().prescribed.on_b.force.x() << " N of thrust "
             << rail.reaction().ideal.on_b.force.y() << " N; speed " << sledge.getLinearVelocity().x()
             << " m/s, known 2\n";

@@ -1,0 +1,13 @@
+// What the snippets of docs/tutorial.md take for granted, sections 1 to 5.
+#include <linchpin/forces.h>
+#include <linchpin/joints.h>
+#include <linchpin/stepper.h>
+
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+extern linchpin::System model;
+extern linchpin::BodyId blade;
+extern linchpin::ConstraintId wire;
+extern std::unique_ptr<linchpin::Stepper> stepper;
