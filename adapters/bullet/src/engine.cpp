@@ -44,7 +44,10 @@ Engine::Engine(Solver& owner, Options options) : owner_(owner), options_(options
   last_known_.resize(1);
 }
 
-Engine::~Engine() { uninstall(); }
+// A solver injected at construction outlives its world, so there may be none to leave any more.
+Engine::~Engine() {
+  if (native_) uninstall();
+}
 
 void Engine::make_solver() { host_solver_ = std::make_unique<ExactSolver<btSequentialImpulseConstraintSolver>>(*this); }
 

@@ -79,6 +79,7 @@ Solver::~Solver() = default;
 
 btConstraintSolver* Solver::constraint_solver() { return engine_->host_solver(); }
 void Solver::attach(btDiscreteDynamicsWorld& world) { demand(engine_->attach(world)); }
+void Solver::detach() { engine_->uninstall(); }
 
 std::vector<BodyId> Solver::ids_of(const std::string& name, const std::vector<btRigidBody*>& bodies) {
   if (!engine_->world_)

@@ -246,18 +246,24 @@ bool Engine::after_setup(Pools pools) {
   };
   touch(pools.contacts);
   touch(pools.joints);
+  gather_native(pools);
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
     if (b.failed || !b.native_rows) continue;
-    // Native rows start from velocities that meet the block's constraints at the step's end.
+    // Native rows start from velocities that meet the block's constraints at the step's end. The impulses that Bullet has
+    // warm-started its contacts with are part of them: rows remember these, so velocities must.
     const linchpin::Solver& solver = b.dynamics->solver();
     const Block& block = b.dynamics->assembly().block;
-    solver.inverse_mass(b.applied, b.dv);
-    for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] = b.v0[j] + b.dv[j];
+    for (std::size_t j = 0; j < b.Q.size(); ++j) b.Q_host[j] = b.Q[j] + b.host[j] / dt_;
+    if (b.dynamics->resolve(b.Q_host) == Status::invalid) {
+      fail_block(b, b.dynamics->reason());
+      good = false;
+      continue;
+    }
     for (std::size_t j = 0; j < b.v.size(); ++j)
-      b.force[j] = dt_ * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]);
+      b.force[j] = b.applied[j] + b.host[j] + dt_ * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]);
     solver.inverse_mass(b.force, b.dv);
-    for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] += b.dv[j];
+    for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] = b.v0[j] + b.dv[j];
     if (options_.drift_correction) {
       const NewtonReport newton = end_on_constraints(system_, *b.dynamics, base_, end_, dt_, b.v, b.lambda, b.force,
                                                      options_.newton_tolerance * 1e3, 4);
@@ -362,6 +368,7 @@ void Engine::after_iteration(Pools pools) {
 // ---------------------------------------------------------------------------------------
 
 void Engine::gather_native(Pools pools) {
+  for (const int index : group_) std::fill(blocks_[z(index)]->host.begin(), blocks_[z(index)]->host.end(), 0.0);
   const auto take = [&](const btSolverConstraint& row, Record* record) {
     const double p = double(row.m_appliedImpulse);
     const auto side = [&](int body, const btVector3& n, const btVector3& rn, int k) {

@@ -125,7 +125,8 @@ class Solver {
   /// (in Mode::observe also a btMLCPSolver); it keeps solving contacts, limits and motors.
   /// @throws std::invalid_argument for another solver, a world with multibodies or soft bodies, or a second linchpin.
   explicit Solver(btDiscreteDynamicsWorld& world, Options options = {});
-  /// Construction-time injection: give `constraint_solver()` to the world's constructor, then attach(world).
+  /// Construction-time injection: give `constraint_solver()` to the world's constructor, then attach(world). As any Bullet
+  /// solver given so it must outlive the world, and its destructor leaves the world alone; detach() leaves one that lives on.
   explicit Solver(Options options = {});
   /// The same as the first constructor without throwing: null, and the reason in `why`.
   [[nodiscard]] static std::unique_ptr<Solver> try_install(btDiscreteDynamicsWorld& world, std::string& why, Options options = {}) noexcept;
@@ -136,7 +137,10 @@ class Solver {
   Solver& operator=(const Solver&) = delete;
 
   btConstraintSolver* constraint_solver();
+  /// @throws std::invalid_argument for a world built with another solver, or of a kind the constructors refuse.
   void attach(btDiscreteDynamicsWorld& world);
+  /// What the destructor does, now: the native solver (after attach(): a new one of the world's own) solves from here on.
+  void detach();
 
   /// A constraint of the user's own on one, two or more bodies: residual(s) = 0 with s[0], s[1]… the bodies in this order,
   /// s.t the time (see linchpin::holonomic). Known to Bullet's islands, sleeping and collision filters.

@@ -1,0 +1,219 @@
+// Coming, staying and leaving: installation, refusals, the native solver given back, steps too long for the stiffness
+// that exactness lays bare, memory.
+#include "world.h"
+
+#include "allocation_counter.h"
+
+#include <BulletDynamics/ConstraintSolver/btNNCGConstraintSolver.h>
+#include <BulletDynamics/Featherstone/btMultiBodyConstraintSolver.h>
+#include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
+#include <BulletDynamics/MLCPSolvers/btDantzigSolver.h>
+#include <BulletDynamics/MLCPSolvers/btMLCPSolver.h>
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace linchpin::test {
+namespace {
+
+void furnish(TestWorld& w) {
+  chain(w, 6);
+  w.box(0, btVector3(5, btScalar(0.5), 5), btVector3(0, btScalar(-1.9), 0));
+  btRigidBody& lone = w.ball(1, 0.2, btVector3(2, 1, 2));
+  lone.setActivationState(ACTIVE_TAG);
+}
+
+// The solver destroyed after k steps, against one left alive but replaced by a fresh native solver at the same step.
+class LeavingAfter : public ::testing::TestWithParam<int> {};
+TEST_P(LeavingAfter, LeavesARunBitIdenticalToOneWithAFreshNativeSolver) {
+  std::vector<btScalar> left, replaced, at_leaving;
+  {
+    TestWorld w;
+    furnish(w);
+    auto exact = std::make_unique<bullet::Solver>(w.world);
+    w.step(GetParam());
+    const auto before = w.bits();
+    exact.reset(nullptr);
+    EXPECT_EQ(before, w.bits());  // poses, velocities and sleep flags as found
+    EXPECT_EQ(w.world.getConstraintSolver(), w.native.get());
+    w.step(100);
+    left = w.bits();
+  }
+  {
+    TestWorld w;
+    furnish(w);
+    bullet::Solver exact(w.world);
+    w.step(GetParam());
+    btSequentialImpulseConstraintSolver fresh;
+    btConstraintSolver* ours = w.world.getConstraintSolver();
+    w.world.setConstraintSolver(&fresh);
+    w.step(100);
+    replaced = w.bits();
+    w.world.setConstraintSolver(ours);
+  }
+  EXPECT_EQ(left, replaced);
+}
+INSTANTIATE_TEST_SUITE_P(AnyStep, LeavingAfter, ::testing::Values(0, 1, 7, 200));
+
+TEST(Life, AWorldThatOwnsItsSolverGetsItBack) {
+  TestWorld w(9.81, nullptr, false);  // Bullet makes its own
+  btConstraintSolver* own = w.world.getConstraintSolver();
+  chain(w, 3);
+  {
+    bullet::Solver exact(w.world);
+    w.step(5);
+    EXPECT_NE(w.world.getConstraintSolver(), own);
+  }
+  EXPECT_EQ(w.world.getConstraintSolver(), own);
+  w.step(5);
+}
+
+TEST(Life, CanBePassedToTheWorldsConstructor) {
+  bullet::Solver exact;
+  TestWorld w(9.81, exact.constraint_solver());
+  exact.attach(w.world);
+  chain(w, 3);
+  w.step(240);
+  EXPECT_LE(largest_gap(exact), precision(1e-13, 1e-6));
+}
+
+TEST(Life, PassedToTheConstructorItCanLeaveAWorldThatLivesOn) {
+  auto exact = std::make_unique<bullet::Solver>();
+  TestWorld w(9.81, exact->constraint_solver());
+  exact->attach(w.world);
+  chain(w, 3);
+  exact->constrain("still", *w.bodies[2], [](const auto& s) { return s[0].position().z; });
+  w.step(10);
+  exact->detach();
+  exact.reset();
+  w.step(10);
+  EXPECT_EQ(w.world.getNumConstraints(), 3);
+  EXPECT_TRUE(w.finite());
+}
+
+TEST(Life, SitsOnTheSolverItFinds) {
+  TestWorld w(9.81, nullptr, false);
+  btNNCGConstraintSolver nncg;
+  w.world.setConstraintSolver(&nncg);
+  chain(w, 3, 4);
+  bullet::Solver exact(w.world);
+  w.step(60);
+  EXPECT_LE(largest_gap(exact), precision(1e-13, 1e-6));
+  EXPECT_NE(exact.summary().find("NNCG"), std::string::npos);
+}
+
+TEST(Life, RefusesWhatItDoesNotKnowByName) {
+  TestWorld w;
+  std::string why;
+  {
+    bullet::Solver first(w.world);
+    EXPECT_EQ(bullet::Solver::try_install(w.world, why), nullptr);
+    EXPECT_NE(why.find("already has a linchpin"), std::string::npos);
+  }
+  btDantzigSolver dantzig;
+  btMLCPSolver mlcp(&dantzig);
+  w.world.setConstraintSolver(&mlcp);
+  EXPECT_EQ(bullet::Solver::try_install(w.world, why), nullptr);
+  EXPECT_NE(why.find("btSequentialImpulseConstraintSolver"), std::string::npos);
+  EXPECT_NE(bullet::Solver::try_install(w.world, why, {.mode = bullet::Mode::observe}), nullptr) << why;
+  w.world.setConstraintSolver(w.native.get());
+
+  btDefaultCollisionConfiguration config;
+  btCollisionDispatcher dispatcher(&config);
+  btDbvtBroadphase broadphase;
+  btMultiBodyConstraintSolver solver;
+  btMultiBodyDynamicsWorld many(&dispatcher, &broadphase, &solver, &config);
+  EXPECT_THROW(bullet::Solver{many}, std::invalid_argument);
+  EXPECT_EQ(bullet::Solver::try_install(many, why), nullptr);
+  EXPECT_NE(why.find("btMultiBodyDynamicsWorld"), std::string::npos);
+}
+
+TEST(Life, JointsAndBodiesMayComeAndGoWithoutAWord) {
+  TestWorld w;
+  chain(w, 4);
+  bullet::Solver exact(w.world);
+  w.step(10);
+  w.world.removeConstraint(w.joints[2].get());
+  w.step(10);
+  EXPECT_EQ(exact.reactions().size(), 3u);
+  w.world.addConstraint(w.joints[2].get(), true);
+  w.joints[1]->setEnabled(false);
+  w.step(10);
+  EXPECT_EQ(exact.reactions().size(), 4u);
+  w.bodies[0]->setMassProps(5, btVector3(btScalar(0.1), btScalar(0.2), btScalar(0.3)));
+  w.bodies[0]->updateInertiaTensor();
+  w.step(10);
+  EXPECT_TRUE(w.finite());
+  EXPECT_LE(worst_books(exact), 1e-12);
+}
+
+TEST(Life, ATeleportIsClosedByMovingNotByPushing) {
+  TestWorld w(0);
+  chain(w, 3);
+  bullet::Solver exact(w.world);
+  w.step(2);
+  w.bodies[2]->getWorldTransform().getOrigin() += btVector3(0, btScalar(0.05), 0);
+  w.step(1);
+  EXPECT_LE(largest_gap(exact), precision(1e-13, 1e-6));
+  for (const auto& b : w.bodies) EXPECT_LE(double(b->getLinearVelocity().length()), precision(1e-9, 1e-3));
+  EXPECT_GE(exact.counts().gap_corrections, 1);
+}
+
+// W6: twenty links of 0.1 kg, then 1000 kg. Every fixed-step engine tears or blows it up at 240 Hz.
+TEST(Life, AWreckingBallIsSteppedInHalvesWhereTheStepIsTooLongForItsTension) {
+  TestWorld w;
+  chain(w, 20, 0.1);
+  btRigidBody& ball = w.ball(1000, 0.5, btVector3(btScalar(10.5), 0, 0));
+  w.joint<btPoint2PointConstraint>(*w.bodies[19], ball, btVector3(btScalar(0.25), 0, 0),
+                                   btVector3(btScalar(-0.5), 0, 0));
+  bullet::Solver exact(w.world);
+  const double start = exact.energy();
+  double gap = 0;
+  for (int i = 0; i < 480; ++i) {
+    w.step();
+    gap = std::max(gap, largest_gap(exact));
+    EXPECT_LE(worst_books(exact), 1e-10);  // summed over up to 64 substeps of stiff impulses
+  }
+  EXPECT_TRUE(w.finite());
+  EXPECT_LE(gap, precision(1e-12, 1e-4));
+  EXPECT_GT(exact.counts().substepped, 0);
+  EXPECT_EQ(exact.counts().fallbacks, 0) << exact.summary();
+  EXPECT_LE(std::abs(exact.energy() - start), 0.05 * 1000 * 9.81 * 10.5);
+}
+
+TEST(Life, TheClockAndTheCallbackFollowTheHost) {
+  TestWorld w;
+  chain(w, 2);
+  bullet::Solver exact(w.world);
+  exact.adopt(*w.joints[0], "pivot");
+  exact.set_t(5);
+  int calls = 0;
+  double last = 0;
+  exact.on_step([&](const bullet::Step& s) {
+    ++calls;
+    last = s.t;
+    EXPECT_EQ(s["pivot"].name, "pivot");
+    EXPECT_EQ(s["nobody"].name, "");
+  });
+  for (int i = 0; i < 10; ++i) w.world.stepSimulation(btScalar(1.0 / 60), 4, btScalar(1.0 / 240));
+  EXPECT_NEAR(calls, 40, 1);
+  EXPECT_NEAR(last, 5 + calls / 240.0, 1e-5);
+  EXPECT_EQ(exact.find("nobody").valid(), false);
+}
+
+TEST(Life, AWarmStepAllocatesNothing) {
+  TestWorld w;
+  chain(w, 8);
+  btRigidBody& lone = w.ball(1, 0.1, btVector3(0, 3, 0));
+  bullet::Solver exact(w.world);
+  exact.constrain("hold", lone, [](const auto& s) { return dot(s[0].position(), s[0].position()) - 9.0; })
+      .law([](const Thrust& n) { return Vector3d(-0.01 * n.slip); });
+  w.step(30);
+  const AllocationCounter allocations;
+  w.step(30);
+  EXPECT_EQ(allocations.count(), 0u);
+}
+
+}  // namespace
+}  // namespace linchpin::test

@@ -1,0 +1,100 @@
+// The compound pendulum: the one Bullet scene whose reaction has a closed form at every state.
+#include "world.h"
+
+#include <gtest/gtest.h>
+
+namespace linchpin::test {
+namespace {
+
+class PendulumFrom : public ::testing::TestWithParam<double> {};
+
+//        pivot at the origin
+//          \  θ from the downward vertical
+//           \         I_p θ̈ = −m g l sin θ
+//            ● com    F = m (a_com − g)
+TEST_P(PendulumFrom, ReactionIsTheClosedFormAndThePivotStaysClosed) {
+  const double angle = GetParam() * pi / 180, l = 0.5, m = 2, g = double(btScalar(9.81));
+  TestWorld w;
+  btRigidBody& bar = w.box(m, btVector3(btScalar(0.05), btScalar(l), btScalar(0.05)),
+                           btVector3(btScalar(l * std::sin(angle)), btScalar(-l * std::cos(angle)), 0),
+                           btQuaternion(btVector3(0, 0, 1), btScalar(angle)));
+  btPoint2PointConstraint& pivot = w.joint<btPoint2PointConstraint>(bar, btVector3(0, btScalar(l), 0));
+  btJointFeedback feedback;
+  pivot.setJointFeedback(&feedback);
+  bullet::Solver exact(w.world);
+  const double inertia = 1 / double(bar.getInvInertiaDiagLocal().z()) + m * l * l;
+  double worst_force = 0, worst_feedback = 0, gap = 0, books = 0;
+  std::vector<double> mean_energy(20, 0.0);
+  double first_low = 1e300, first_high = -1e300;
+  for (int i = 0; i < 20 * 240; ++i) {
+    const btMatrix3x3& R = bar.getWorldTransform().getBasis();
+    const double theta = std::atan2(double(R[1][0]), double(R[0][0])), rate = double(bar.getAngularVelocity().z());
+    const double alpha = -m * g * l * std::sin(theta) / inertia;
+    const double fx = m * l * (alpha * std::cos(theta) - rate * rate * std::sin(theta));
+    const double fy = m * (l * (alpha * std::sin(theta) + rate * rate * std::cos(theta)) + g);
+    w.step();
+    const Reaction& r = exact.reactions()[0];
+    const double size = std::hypot(fx, fy);
+    worst_force = std::max(worst_force, std::hypot(r.on_a.force.x() - fx, r.on_a.force.y() - fy) / size);
+    worst_feedback = std::max(worst_feedback, std::hypot(double(feedback.m_appliedForceBodyA.x()) - fx,
+                                                         double(feedback.m_appliedForceBodyA.y()) - fy) /
+                                                  size);
+    gap = std::max(gap, r.gap);
+    books = std::max(books, worst_books(exact));
+    const double E = exact.energy();
+    mean_energy[static_cast<std::size_t>(i / 240)] += E / 240;
+    if (i < 240) {
+      first_low = std::min(first_low, E);
+      first_high = std::max(first_high, E);
+    }
+  }
+  EXPECT_LE(worst_force, precision(1e-12, 1e-6));
+  EXPECT_LE(worst_feedback, precision(1e-12, 1e-6));
+  EXPECT_LE(gap, precision(1e-14, 1e-6));
+  EXPECT_LE(books, 1e-12);
+  // No trend (T12): slope of the per-second means below 1e-6 of the energy scale per second, by least squares over the
+  // windows; the scale is the pendulum's own, 2 m g l. Per-second windows cut periods anywhere, which alone moves the
+  // means by up to the span within a second, so no mean may leave the first second's span either.
+  for (const double E : mean_energy) {
+    EXPECT_LE(E, first_high + (first_high - first_low) + 1e-9);
+    EXPECT_GE(E, first_low - (first_high - first_low) - 1e-9);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(AnyAngle, PendulumFrom, ::testing::Values(5.0, 30.0, 90.0, 150.0, 179.0));
+
+TEST(Pendulum, ShadowModeShowsTheNativeAnswerAndChangesNothing) {
+  std::vector<btScalar> alone, beside;
+  double difference = 0;
+  for (const bool shadow : {false, true}) {
+    TestWorld w;
+    chain(w, 5);
+    w.box(0, btVector3(5, btScalar(0.5), 5), btVector3(0, btScalar(-1.8), 0));
+    bullet::Solver exact(w.world, {.shadow = shadow});
+    w.step(300);
+    (shadow ? beside : alone) = w.bits();
+    if (shadow) {
+      ASSERT_EQ(exact.shadow().size(), exact.reactions().size());
+      for (const bullet::Shadow& s : exact.shadow()) difference = std::max(difference, s.force_difference);
+    }
+  }
+  EXPECT_EQ(alone, beside);     // bit for bit
+  EXPECT_GT(difference, 1e-3);  // and the native solver does differ
+}
+
+TEST(Pendulum, ObservingLeavesTheNativeRunAloneBitForBit) {
+  std::vector<btScalar> alone, observed;
+  for (const bool observe : {false, true}) {
+    TestWorld w;
+    chain(w, 5);
+    w.box(0, btVector3(5, btScalar(0.5), 5), btVector3(0, btScalar(-1.8), 0));
+    std::unique_ptr<bullet::Solver> solver;
+    if (observe) solver = std::make_unique<bullet::Solver>(w.world, bullet::Options{.mode = bullet::Mode::observe});
+    w.step(300);
+    (observe ? observed : alone) = w.bits();
+    if (observe) EXPECT_GT(largest_gap(*solver), 1e-5);  // a native chain does open
+  }
+  EXPECT_EQ(alone, observed);
+}
+
+}  // namespace
+}  // namespace linchpin::test

@@ -1,0 +1,154 @@
+// Constraints of the user's own: one lambda each, in a real world, and what is said when they are wrong.
+#include "world.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace linchpin::test {
+namespace {
+
+std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(UserConstraint, ARheonomicRodBetweenTwoBodiesEndsEveryStepAtItsLength) {
+  TestWorld w;
+  btRigidBody& hook = w.box(0, btVector3(btScalar(0.1), btScalar(0.1), btScalar(0.1)), btVector3(0, 2, 0));
+  btRigidBody& load =
+      w.box(3, btVector3(btScalar(0.2), btScalar(0.2), btScalar(0.2)), btVector3(btScalar(0.3), btScalar(0.2), 0));
+  bullet::Solver exact(w.world);
+  const double start = std::sqrt(0.3 * 0.3 + 1.5 * 1.5);
+  exact.constrain("winch", hook, load, [=](const auto& s) {
+    auto d = s[0].point(0, -0.1, 0) - s[1].point(0, 0.2, 0);
+    return dot(d, d) - square(start + 0.1 * (1 - cos(3.0 * s.t)));
+  });
+  double residual = 0;
+  for (int i = 0; i < 480; ++i) {
+    w.step();
+    residual = std::max(residual, exact.reactions()[0].residual);
+    EXPECT_LE(worst_books(exact), 1e-12);
+  }
+  EXPECT_LE(residual, precision(1e-13, 1e-5));
+  const Reaction& r = exact.reactions()[0];
+  EXPECT_EQ(r.name, "winch");
+  EXPECT_NEAR(exact.t(), 2, 1e-6);
+}
+
+TEST(UserConstraint, OneOverThreeBodiesIsKnownToIslandsPairByPair) {
+  TestWorld w(0);
+  btRigidBody& a = w.ball(1, 0.1, btVector3(-1, 0, 0));
+  btRigidBody& b = w.ball(2, 0.1, btVector3(0, 0, 0));
+  btRigidBody& c = w.ball(1, 0.1, btVector3(1, 0, 0));
+  w.world.getSolverInfo().m_minimumSolverBatchSize =
+      1;  // one call per island: the trap of a constraint that is not one
+  a.setLinearVelocity(btVector3(0, 1, 0));
+  bullet::Solver exact(w.world);
+  exact.constrain("middle", std::vector<btRigidBody*>{&a, &b, &c},
+                  [](const auto& s) { return s[0].position() + s[2].position() - 2.0 * s[1].position(); });
+  double residual = 0;
+  for (int i = 0; i < 240; ++i) {
+    w.step();
+    residual = std::max(residual, exact.reactions()[0].residual);
+  }
+  EXPECT_LE(residual, precision(1e-13, 1e-5));
+  EXPECT_LE(
+      (exact.reactions()[0].on(0).force + exact.reactions()[0].on(1).force + exact.reactions()[0].on(2).force).norm(),
+      1e-9);
+}
+
+TEST(UserConstraint, AKnifeEdgeHoldsItsMidpointCondition) {
+  TestWorld w(0);
+  btRigidBody& blade = w.box(2, btVector3(btScalar(0.3), btScalar(0.05), btScalar(0.05)), btVector3(0, 0, 0));
+  blade.setLinearVelocity(btVector3(2, 0, 0));
+  blade.setAngularVelocity(btVector3(0, 1, 0));
+  bullet::Solver exact(w.world);
+  exact.constrain_velocity("skate", blade, [](const auto& s) { return dot(s[0].velocity(), s[0].axis(0, 0, 1)); });
+  w.step(240 * 20);
+  EXPECT_NEAR(double(blade.getLinearVelocity().length()), 2,
+              precision(1e-4, 1e-3));  // the end point would pump it to 2.2
+}
+
+TEST(UserConstraint, SaysWhatIsWrongWithIt) {
+  TestWorld w, other;
+  btRigidBody& a = w.ball(1, 0.1, btVector3(0, 0, 0));
+  btRigidBody& b = w.ball(1, 0.1, btVector3(0, 0, 0));
+  btRigidBody& floor = w.box(0, btVector3(1, 1, 1), btVector3(0, -5, 0));
+  btRigidBody& stranger = other.ball(1, 0.1, btVector3(0, 0, 0));
+  bullet::Solver exact(w.world);
+  const auto together = [](const auto& s) { return s[0].position() - s[1].position(); };
+  const auto distance = [](const auto& s) { return norm(s[0].position() - s[1].position()) - 1.0; };
+  EXPECT_NE(
+      message_of([&] { exact.constrain("tie", a, stranger, together); }).find("'tie': body 1 is not in the world"),
+      std::string::npos);
+  EXPECT_NE(message_of([&] { exact.constrain("dist", a, b, distance); }).find("dist"), std::string::npos);
+  EXPECT_NE(
+      message_of([&] { exact.constrain("still", floor, [](const auto& s) { return s[0].position(); }); }).find("still"),
+      std::string::npos);
+  exact.constrain("one", a, b, together);
+  EXPECT_NE(message_of([&] { exact.constrain("one", a, b, together); }).find("'one' is in use"), std::string::npos);
+  std::string why;
+  EXPECT_FALSE(exact.try_constrain(why, "again", {&a, &stranger}, together).valid());
+  EXPECT_NE(why.find("again"), std::string::npos);
+  w.step(3);
+  EXPECT_EQ(exact.reactions().size(), 1u);
+}
+
+TEST(UserConstraint, ContradictoryOnesAreNamed) {
+  TestWorld w;
+  btRigidBody& a = w.ball(1, 0.1, btVector3(0, 0, 0));
+  bullet::Solver exact(w.world);
+  exact.constrain_acceleration("up", {&a}, [](const auto& s) { return s[0].acceleration().y - 1.0; });
+  exact.constrain_acceleration("down", {&a}, [](const auto& s) { return s[0].acceleration().y - 3.0; });
+  const auto findings = exact.check();
+  ASSERT_GE(findings.size(), 2u);
+  w.step(2);
+  const RankReport ranks = exact.rank_report();
+  EXPECT_EQ(ranks.contradictory.size(), 2u);
+  EXPECT_NE(exact.summary().find("contradictory: up, down"), std::string::npos) << exact.summary();
+  EXPECT_NEAR(double(a.getLinearVelocity().y()), 2 * 2.0 / 240,
+              precision(1e-12, 1e-6));  // least squares: 2 m/s² (T-INC)
+}
+
+TEST(UserConstraint, OneThatStopsBeingFiniteIsLeftOutAndNamedAndNoNaNReachesTheWorld) {
+  TestWorld w;
+  btRigidBody& a = w.ball(1, 0.1, btVector3(0, 0, 0));
+  bullet::Solver exact(w.world);
+  exact.constrain("fades", a, [](const auto& s) {
+    return dot(s[0].position(), s[0].position()) - sqrt(0.5 - s.t) * 0.0 - 0.0 * s.t;
+  });
+  w.step(240);
+  EXPECT_TRUE(w.finite());
+  EXPECT_GT(exact.counts().fallbacks, 0);
+  EXPECT_NE(exact.summary().find("fades"), std::string::npos) << exact.summary();
+}
+
+TEST(UserConstraint, CanBeSwitchedRemovedAndForgotten) {
+  TestWorld w;
+  btRigidBody& a = w.ball(1, 0.1, btVector3(0, 0, 0));
+  bullet::Solver exact(w.world);
+  bullet::Handle hold = exact.constrain("hold", a, [](const auto& s) { return s[0].position(); });
+  w.step(10);
+  EXPECT_NEAR(double(a.getLinearVelocity().y()), 0, precision(1e-13, 1e-5));
+  hold.enable(false);
+  w.step(10);
+  EXPECT_LT(double(a.getLinearVelocity().y()), -0.1);
+  EXPECT_EQ(w.world.getNumConstraints(), 1);
+  hold.remove();
+  EXPECT_FALSE(hold.valid());
+  EXPECT_EQ(w.world.getNumConstraints(), 0);
+  bullet::Handle again = exact.constrain("hold", a, [](const auto& s) { return s[0].position(); });
+  exact.forget(a);
+  EXPECT_FALSE(again.valid());
+  EXPECT_EQ(w.world.getNumConstraints(), 0);
+  w.step(2);
+  EXPECT_TRUE(exact.reactions().empty());
+}
+
+}  // namespace
+}  // namespace linchpin::test
