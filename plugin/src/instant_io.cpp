@@ -77,14 +77,17 @@ std::string without_non_finite(std::string_view text) {
   return out;
 }
 
+// Edits from a to b, in halves: wrong case is half a mistake.
 std::size_t distance(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
   std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = 2 * j;
   for (std::size_t i = 0; i < a.size(); ++i) {
     std::size_t diagonal = row[0];
-    row[0] = i + 1;
+    row[0] = 2 * (i + 1);
     for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t next = std::min({row[j] + 1, row[j + 1] + 1, diagonal + (a[i] == b[j] ? 0 : 1)});
+      const std::size_t change = a[i] == b[j] ? 0 : lower(a[i]) == lower(b[j]) ? 1 : 2;
+      const std::size_t next = std::min({row[j] + 2, row[j + 1] + 2, diagonal + change});
       diagonal = row[j + 1];
       row[j + 1] = next;
     }

@@ -20,18 +20,14 @@ bool usable(const SolveOptions& o) {
   return o.rank_tolerance >= 0 && o.rank_tolerance < 1 && o.consistency_tolerance >= 0;  // false for NaN too
 }
 
-// e = b − A x and the size |b| + |A||x| of what it is a difference of.
-void error_of(const Instant& instant, const Eigen::VectorXd& x, bool with_b, std::vector<double>& e,
-              std::vector<double>& scale) {
+// e = b − A x, or −A x.
+void error_of(const Instant& instant, const Eigen::VectorXd& x, bool with_b, std::vector<double>& e) {
   for (int r = 0; r < instant.m(); ++r) {
-    double sum = with_b ? instant.b[at(r)] : 0.0, size = std::abs(sum);
+    double sum = with_b ? instant.b[at(r)] : 0.0;
     for (int i = instant.row_start[at(r)]; i < instant.row_start[at(r) + 1]; ++i) {
-      const double term = instant.entries[at(i)].value * x[instant.entries[at(i)].column];
-      sum -= term;
-      size += std::abs(term);
+      sum -= instant.entries[at(i)].value * x[instant.entries[at(i)].column];
     }
     e[at(r)] = sum;
-    scale[at(r)] = size;
   }
 }
 
@@ -96,7 +92,8 @@ Acceleration solve(const Instant& instant, const SolveOptions& options) noexcept
   Eigen::VectorXd dv(n);
 
   solver.inverse_mass(instant.Q, span_of(out.vdot));  // (T2)
-  error_of(instant, out.vdot, true, e, scale);
+  error_of(instant, out.vdot, true, e);
+  solver.size_of_terms(instant.b, span_of(out.vdot), scale);
   solver.apply(e, scale, span_of(out.lambda), span_of(out.ideal), span_of(dv));
   out.vdot += dv;  // (T5)
   const RankReport ranks = solver.report(e, scale, false);
@@ -104,13 +101,14 @@ Acceleration solve(const Instant& instant, const SolveOptions& options) noexcept
   if (std::any_of(instant.c.begin(), instant.c.end(), [](double c) { return c != 0; })) {
     Eigen::VectorXd free(n);
     solver.inverse_mass(instant.c, span_of(free));
-    error_of(instant, free, false, e, scale);
+    error_of(instant, free, false, e);
+    solver.size_of_terms({}, span_of(free), scale);
     solver.apply(e, scale, {}, span_of(out.nonideal), span_of(dv));
     out.nonideal += Eigen::Map<const Eigen::VectorXd>(instant.c.data(), n);  // Q^W = c − AᵀG⁺A M⁻¹c (T5)
     out.vdot += free + dv;
   }
 
-  error_of(instant, out.vdot, true, e, scale);
+  error_of(instant, out.vdot, true, e);
   for (const double r : e) {
     if (!(std::abs(r) <= out.residual)) out.residual = std::abs(r);
   }

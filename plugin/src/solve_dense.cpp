@@ -384,6 +384,34 @@ void SolveDense::inverse_mass(std::span<const double> f, std::span<double> dv) c
   lower_transposed(dv.data());
 }
 
+void SolveDense::size_of_terms(std::span<const double> b, std::span<const double> a, std::span<double> scale) const {
+  int size = 0;
+  for (int first = 0; first < n_; first += size) {  // x ← ‖Lᵀa‖ of its block, in every column
+    const int block = block_of_[at(first)];
+    size = block_start_[at(block) + 1] - first;
+    const double* L = cholesky_.data() + block_value_[at(block)];
+    double sum = 0;
+    for (int j = 0; j < size; ++j) {
+      double y = 0;
+      for (int i = j; i < size; ++i) y += L[i * size + j] * a[at(first + i)];
+      sum += y * y;
+    }
+    std::fill_n(x_.begin() + first, size, std::sqrt(sum));
+  }
+  for (int r = 0; r < m_; ++r) {
+    double terms = 0, sum = 0;
+    for (int i = b_start_[at(r)]; i < b_start_[at(r) + 1]; ++i) {
+      sum += b_value_[at(i)] * b_value_[at(i)];
+      const bool last =
+          i + 1 == b_start_[at(r) + 1] || block_of_[at(b_column_[at(i + 1)])] != block_of_[at(b_column_[at(i)])];
+      if (!last) continue;
+      terms += std::sqrt(sum) * x_[at(b_column_[at(i)])];
+      sum = 0;
+    }
+    scale[at(r)] = terms * length_[at(r)] + (b.empty() ? 0.0 : std::abs(b[at(r)]));
+  }
+}
+
 void SolveDense::expand(const double* z, double* x) const {
   Vector y(x, n_);
   y.setZero();

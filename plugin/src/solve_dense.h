@@ -32,6 +32,9 @@ class SolveDense {
   double apply(std::span<const double> e, std::span<const double> scale, std::span<double> lambda,
                std::span<double> force, std::span<double> dv) const noexcept;
   void inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept;
+  /// Size of the terms of b − A a, row by row: |b| + Σ ‖B_k‖‖L_kᵀ a_k‖ over the blocks of M, so that turning the axes
+  /// of a body changes nothing. b may be empty.
+  void size_of_terms(std::span<const double> b, std::span<const double> a, std::span<double> scale) const;
   RankReport report(std::span<const double> e, std::span<const double> scale, bool singular_values) const;
 
  private:

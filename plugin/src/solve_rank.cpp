@@ -116,9 +116,11 @@ RankReport SolveDense::report(std::span<const double> e, std::span<const double>
   if (e.empty()) return report;
   apply(e, scale, {}, {}, {});  // leaves the residual in rho_
   const double size = std::max(largest_unit(e), scale.empty() ? 0.0 : largest_unit(scale));
+  // Rows whose directions are uncertain by what was dropped cannot be held to more than that.
+  const double allowed = std::max(consistency_, 4 * dropped_) * size;
   for (int c = 0; c < constraints_; ++c) {
     for (const int r : rows_of[at(c)]) {
-      if (unit(r, rho_[at(r)]) > consistency_ * size) {
+      if (unit(r, rho_[at(r)]) > allowed) {
         report.contradictory.push_back(c);
         break;
       }
