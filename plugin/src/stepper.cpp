@@ -150,7 +150,7 @@ struct Stepper::Impl {
         size = std::max(size, h * std::fabs(at_start[j]));
       }
     }
-    if (!(most > 1e-13 * size)) return false;
+    if (!(most > 1e-9 * size)) return false;
     dynamics.solver().inverse_mass(force, force);
     for (std::size_t j = 0; j < v1.size(); ++j) v1[j] += force[j];
     return true;
