@@ -1,0 +1,55 @@
+// What the command asks of a worker, as one JSON object in argv[1], and how the worker tells how far it is. The answer
+// is one JSON object on stdout: {"row": {…}} or {"error": {"kind": "scene" | "solver" | "csv", "message": …}}.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+namespace linchpin::worker {
+
+using Json = nlohmann::ordered_json;
+
+/// One scene under one solver.
+struct Job {
+  std::string scene;
+  std::string solver;     ///< as the user named it, for the answer
+  std::string kind;       ///< exact, si, nncg, mlcp, lemke
+  int iterations = 10;    ///< of the native solver
+  double dt = 1.0 / 240;  ///< [s]
+  long steps = 480;
+  long settle = 0;                               ///< first steps left out of the statistics
+  std::optional<std::array<double, 3>> gravity;  ///< [m/s²]; else the file's, else 9.81 down y
+  bool time_apart = true;  ///< measure the time in a run of its own, without what measures the rest
+  std::string csv;         ///< file to write, empty for none
+};
+
+/// @throws nlohmann::json::exception when a key is missing or of the wrong type.
+Job read_job(const std::string& text);
+
+/// Why a job could not be done; `kind` tells the command which exit code that is.
+struct Refused : std::runtime_error {
+  Refused(std::string kind_, const std::string& message) : std::runtime_error(message), kind(std::move(kind_)) {}
+  std::string kind;
+};
+
+/// Writes lines "<phase> <step> <steps>" to descriptor 3, where the command listens: for its progress display, and to
+/// know after a crash where it happened. Silent when nobody opened descriptor 3.
+class Progress {
+ public:
+  Progress();
+  void phase(const char* name);
+  /// At most ten lines a second.
+  void step(long step, long steps);
+
+ private:
+  void say(long step, long steps);
+  int fd_ = -1;
+  const char* phase_ = "start";
+  long long last_ns_ = 0;
+};
+
+}  // namespace linchpin::worker

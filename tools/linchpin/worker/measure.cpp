@@ -1,0 +1,190 @@
+#include "measure.h"
+
+#include "reference.h"
+#include "scene.h"
+#include "table_file.h"
+#include "watch.h"
+
+#include <linchpin/bullet.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace linchpin::worker {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+#ifdef BT_USE_DOUBLE_PRECISION
+constexpr const char* precision = "double";
+#else
+constexpr const char* precision = "single";
+#endif
+
+// linchpin on a world: solving, or looking on while Bullet solves.
+std::unique_ptr<bullet::Solver> install(const Job& job, Scene& scene, std::string& why) {
+  bullet::Options options;
+  options.mode = job.kind == "exact" ? bullet::Mode::exact : bullet::Mode::observe;
+  auto solver = bullet::Solver::try_install(scene.world(), why, options);
+  if (!solver) return nullptr;
+  for (std::size_t i = 0; i < scene.joints().size(); ++i)
+    if (!scene.joint_names()[i].empty()) {
+      std::string in_use;  // the joint then keeps the name it got by its place
+      (void)solver->try_adopt(in_use, *scene.joints()[i], scene.joint_names()[i]);
+    }
+  return solver;
+}
+
+std::vector<std::string> names_of_joints(const Scene& scene, const bullet::Solver* solver) {
+  std::vector<std::string> names = scene.joint_names();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (solver && i < solver->reactions().size())
+      names[i] = solver->reactions()[i].name;
+    else if (names[i].empty())
+      names[i] = "joint#" + std::to_string(i);
+  }
+  return names;
+}
+
+long long median(std::vector<long long>& ns) {
+  if (ns.empty()) return 0;
+  const auto middle = ns.begin() + static_cast<std::ptrdiff_t>(ns.size() / 2);
+  std::nth_element(ns.begin(), middle, ns.end());
+  return *middle;
+}
+
+struct Timing {
+  std::vector<long long> ns;
+  long mlcp_fallbacks = 0;
+};
+
+long long timed_step(Scene& scene, double dt) {
+  const auto start = Clock::now();
+  scene.world().stepSimulation(btScalar(dt), 0);
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
+// What a program would wait for: the same steps with nobody looking.
+Timing time_steps(const Job& job, Progress& progress) {
+  Timing timing;
+  Scene scene(job);
+  std::string why;
+  std::unique_ptr<bullet::Solver> solver;
+  if (job.kind == "exact") solver = install(job, scene, why);
+  progress.phase("time");
+  for (long step = 0; step < job.steps; ++step) {
+    const long long ns = timed_step(scene, job.dt);
+    if (scene.ruin()) break;
+    if (step >= job.settle) timing.ns.push_back(ns);
+    progress.step(step, job.steps);
+  }
+  timing.mlcp_fallbacks = scene.mlcp_fallbacks();
+  return timing;
+}
+
+Json names_at(const std::vector<int>& indices, const std::vector<std::string>& names) {
+  Json out = Json::array();
+  for (const int i : indices)
+    if (i >= 0 && static_cast<std::size_t>(i) < names.size()) out.push_back(names[static_cast<std::size_t>(i)]);
+  return out;
+}
+
+// Null unless rows are redundant.
+Json rank_of(const bullet::Solver& solver, const std::vector<std::string>& names) {
+  long rows = 0;
+  for (const Reaction& r : solver.reactions()) rows += static_cast<long>(r.lambda.size());
+  const RankReport report = solver.rank_report();
+  if (report.rank >= rows) return {};
+  return {{"rank", report.rank},
+          {"rows", rows},
+          {"redundant", names_at(report.redundant, names)},
+          {"undetermined", names_at(report.undetermined, names)},
+          {"contradictory", names_at(report.contradictory, names)}};
+}
+
+}  // namespace
+
+Json measure(const Job& job, Progress& progress) {
+  Timing timing;
+  progress.phase("load");
+  if (job.time_apart) timing = time_steps(job, progress);
+
+  progress.phase("load");
+  Scene scene(job);
+  std::string why;
+  const auto solver = install(job, scene, why);
+  if (!solver && job.kind == "exact") throw Refused("solver", why);
+  const std::vector<std::string> names = names_of_joints(scene, solver.get());
+  Watch watch(scene);
+  std::unique_ptr<Reference> reference;
+  if (solver) reference = std::make_unique<Reference>(scene, *solver, job.kind == "exact", job.dt, job.steps);
+  std::unique_ptr<TableFile> table;
+  if (!job.csv.empty()) table = std::make_unique<TableFile>(job.csv, scene, names, job.kind == "exact");
+
+  Json rank;
+  std::string status = "ok";
+  long taken = 0;
+  progress.phase("run");
+  for (long step = 0; step < job.steps; ++step) {
+    if (step == job.settle) watch.begin();
+    if (reference) reference->before();
+    if (table) table->state(double(step) * job.dt);
+    const long long ns = timed_step(scene, job.dt);
+    ++taken;
+    if (const char* ruin = scene.ruin()) {
+      status = std::string(ruin) + " at step " + std::to_string(step);
+      break;
+    }
+    if (table) table->forces(solver.get());
+    watch.events(step);
+    if (step >= job.settle) {
+      watch.look();
+      if (!job.time_apart) timing.ns.push_back(ns);
+      if (reference) reference->after(step);
+      if (step == job.settle && solver) rank = rank_of(*solver, names);
+    }
+    progress.step(step, job.steps);
+  }
+  if (table) {
+    if (status == "ok") table->state(double(job.steps) * job.dt);
+    table->close();
+  }
+
+  Json row;
+  row["name"] = job.solver;
+  row["precision"] = precision;
+  row["steps"] = taken;
+  row["ns_per_step"] = timing.ns.empty() ? Json() : Json(median(timing.ns));
+  watch.report(row, names);
+  if (reference) {
+    reference->report(row);
+  } else {
+    for (const char* key : {"force_rms_error_rel", "moment_rms_error_rel", "impulse_rms_error_rel"}) row[key] = nullptr;
+    row["force_samples"] = 0;
+    row["force_basis"] = nullptr;
+    row["force_note"] = why;
+  }
+  const bullet::Counts counts = solver ? solver->counts() : bullet::Counts();
+  const bool exact = job.kind == "exact";
+  row["fallbacks"] = exact ? counts.fallbacks : timing.mlcp_fallbacks;
+  row["substepped"] = exact ? counts.substepped : 0;
+  row["gap_corrected_m"] = exact ? counts.corrected : 0.0;
+  row["native"] = Json::array();
+  if (exact)
+    for (const auto& native : solver->native()) row["native"].push_back({{"name", native.name}, {"why", native.why}});
+  if (!rank.is_null()) row["rank"] = rank;
+  row["gravity"] = {double(scene.world().getGravity().x()), double(scene.world().getGravity().y()),
+                    double(scene.world().getGravity().z())};
+  row["gravity_from"] = job.gravity ? "option" : scene.gravity_from_file() ? "file" : "default";
+  row["bodies"] = scene.bodies().size();
+  row["joints"] = scene.joints().size();
+  row["status"] = status;
+  if (solver) row["summary"] = solver->summary();
+  return row;
+}
+
+}  // namespace linchpin::worker

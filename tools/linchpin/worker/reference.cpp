@@ -1,0 +1,295 @@
+#include "reference.h"
+
+#include "gaps.h"
+
+#include <Eigen/Cholesky>
+#include <Eigen/QR>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+
+namespace linchpin::worker {
+
+using Eigen::MatrixXd;
+using Eigen::Vector3d;
+using Eigen::VectorXd;
+
+namespace {
+
+Vector6 about_centre(const Wrench& wrench, const Vector3d& centre) {
+  const Wrench w = wrench.about(centre);
+  Vector6 out;
+  out << w.force, w.moment;
+  return out;
+}
+
+Vector6 six(const btVector3& force, const btVector3& moment) {
+  Vector6 out;
+  out << bullet::from_bullet(force), bullet::from_bullet(moment);
+  return out;
+}
+
+// λ and the free acceleration's rows of a problem, by decompositions of Eigen: B = A M^-½, B y = b − A M⁻¹ Q for the
+// least y, F = M^½ y = Aᵀλ. Rank is judged on rows of unit length (T6), the pseudo-inverse taken in the rows as given.
+bool solve_densely(const Instant& in, double rank_tolerance, VectorXd& lambda, std::vector<MatrixXd>& roots) {
+  const int n = in.n(), m = in.m();
+  MatrixXd A = MatrixXd::Zero(m, n);
+  for (int row = 0; row < m; ++row)
+    for (int k = in.row_start[static_cast<std::size_t>(row)]; k < in.row_start[static_cast<std::size_t>(row) + 1]; ++k)
+      A(row, in.entries[static_cast<std::size_t>(k)].column) = in.entries[static_cast<std::size_t>(k)].value;
+  VectorXd r = VectorXd::Map(in.b.data(), m), force = VectorXd::Map(in.Q.data(), n);
+  if (!in.c.empty()) force += VectorXd::Map(in.c.data(), n);
+  MatrixXd B = A;
+  roots.clear();
+  int column = 0;
+  std::size_t at = 0;
+  for (const int size : in.block_sizes) {
+    using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+    const MatrixXd M = RowMajor::Map(in.mass.data() + at, size, size);
+    const Eigen::LLT<MatrixXd> cholesky(M);
+    if (cholesky.info() != Eigen::Success) return false;
+    r -= A.middleCols(column, size) * cholesky.solve(force.segment(column, size));
+    // B L^T = A, block by block
+    B.middleCols(column, size) = cholesky.matrixL().solve(A.middleCols(column, size).transpose()).transpose();
+    roots.push_back(M);
+    column += size;
+    at += static_cast<std::size_t>(size) * static_cast<std::size_t>(size);
+  }
+  VectorXd length = B.rowwise().norm();
+  for (int i = 0; i < m; ++i) length[i] = length[i] > 0 ? length[i] : 1;
+  Eigen::CompleteOrthogonalDecomposition<MatrixXd> unit;
+  unit.setThreshold(rank_tolerance);
+  unit.compute((length.cwiseInverse().asDiagonal() * B).transpose());
+  const auto rank = unit.rank();
+  const MatrixXd V = unit.householderQ() * MatrixXd::Identity(n, rank);  // of B's row space
+  const Eigen::HouseholderQR<MatrixXd> qr(B * V);
+  const MatrixXd thin = qr.householderQ() * MatrixXd::Identity(m, rank);
+  const auto R = qr.matrixQR().topLeftCorner(rank, rank).triangularView<Eigen::Upper>();
+  const VectorXd z = R.solve(thin.transpose() * r);
+  lambda = thin * R.transpose().solve(z);
+  return lambda.allFinite();
+}
+
+}  // namespace
+
+void Reference::Sum::add(const Vector3d& is, const Vector3d& should) {
+  difference += (is - should).squaredNorm();
+  size += should.squaredNorm();
+}
+
+Json Reference::Sum::relative() const {
+  const double value = size > 0 ? std::sqrt(difference / size) : difference == 0 ? 0 : HUGE_VAL;
+  return std::isfinite(value) ? Json(value) : Json();
+}
+
+Reference::Reference(Scene& scene, bullet::Solver& solver, bool exact, double dt, long steps)
+    : scene_(scene),
+      solver_(solver),
+      exact_(exact),
+      dt_(dt),
+      steps_(steps),
+      feedback_(scene.joints().size()),
+      before_(scene.bodies().size()) {
+  for (std::size_t i = 0; i < scene.bodies().size(); ++i) index_[scene.bodies()[i]] = i;
+  for (std::size_t i = 0; i < scene.joints().size(); ++i) {
+    btTypedConstraint& joint = *scene.joints()[i];
+    joint.setJointFeedback(&feedback_[i]);
+    // Bullet's feedback adds limits and motors to what holds the joint together; only sums over bodies can be told
+    // apart.
+    by_body_ = by_body_ || has_native_rows(joint);
+  }
+}
+
+Reference::~Reference() {
+  for (btTypedConstraint* joint : scene_.joints()) joint->setJointFeedback(nullptr);
+}
+
+void Reference::before() {
+  t_ = solver_.t();
+  substepped_ = solver_.counts().substepped;
+  for (std::size_t i = 0; i < before_.size(); ++i) {
+    const btRigidBody& body = *scene_.bodies()[i];
+    before_[i] = {bullet::from_bullet(body.getCenterOfMassPosition()), bullet::from_bullet(body.getLinearVelocity()),
+                  bullet::from_bullet(body.getAngularVelocity())};
+  }
+}
+
+void Reference::after(long step) {
+  // A step redone in halves has the problem of its last part only; the sample waits for a whole one.
+  if (step < next_ || solver_.counts().substepped != substepped_) return;
+  const auto start = std::chrono::steady_clock::now();
+  if (sample()) ++samples_;
+  const double cost = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const long left = std::max(steps_ - step, 1L);
+  if (stride_ == 0) stride_ = static_cast<long>(std::ceil(double(left) / std::clamp(1 / cost, 1.0, double(left))));
+  next_ = step + stride_;
+}
+
+bool Reference::sample() {
+  const auto reactions = solver_.reactions();  // in world order, as the scene's joints
+  const std::size_t joints = scene_.joints().size(), bodies = scene_.bodies().size();
+  if (reactions.size() != joints) {
+    note_ = "the reactions are not those of the scene's joints";
+    return false;
+  }
+  joint_of_.clear();
+  for (std::size_t i = 0; i < joints; ++i) {
+    joint_of_[reactions[i].name] = i;
+    by_body_ = by_body_ || !reactions[i].determined;
+  }
+  should_.assign(joints, Pair());
+  has_.assign(joints, 0);
+  for (auto* of_body : {&body_should_, &Q_, &momentum_}) of_body->assign(bodies, Vector6::Zero());
+  body_has_.assign(bodies, 0);
+  bool any = false;
+  std::vector<char> covered(joints, 0);
+  for (std::size_t i = 0; i < joints; ++i) {
+    // What sleeps, is broken or was left to the host has no reaction of this step.
+    const bool now = std::abs(reactions[i].t - t_) < 0.5 * dt_ && scene_.joints()[i]->isEnabled();
+    if (covered[i] || !now || (exact_ && reactions[i].native)) continue;
+    const Instant instant = solver_.instant(reactions[i].name);
+    if (instant.m() == 0) continue;
+    for (const std::string& name : instant.constraints)
+      if (const auto found = joint_of_.find(name); found != joint_of_.end()) covered[found->second] = 1;
+    any = solve_block(instant) || any;
+  }
+  if (any) by_body_ ? compare_bodies() : compare_joints();
+  return any;
+}
+
+bool Reference::solve_block(const Instant& instant) {
+  VectorXd lambda;
+  std::vector<MatrixXd> masses;
+  if (!solve_densely(instant, solver_.options().rank_tolerance, lambda, masses)) {
+    note_ = "a block's mass matrix is not positive definite";
+    return false;
+  }
+  // The columns of an Instant are its movable bodies in the order of their ids; which bodies those are follows from the
+  // joints it names.
+  std::map<int, btRigidBody*> movable;
+  for (const std::string& name : instant.constraints) {
+    if (!joint_of_.count(name)) {
+      note_ = "'" + name + "' is not one of the scene's joints";
+      return false;
+    }
+    btTypedConstraint& joint = *scene_.joints()[joint_of_[name]];
+    for (btRigidBody* body : {&joint.getRigidBodyA(), &joint.getRigidBodyB()})
+      if (index_.count(body) && !body->isStaticOrKinematicObject()) movable[solver_.id(*body).index] = body;
+  }
+  if (movable.size() != instant.block_sizes.size()) {
+    note_ = "a block's bodies could not be told apart";
+    return false;
+  }
+  std::unordered_map<const btRigidBody*, int> column, size_of;
+  int at = 0;
+  std::size_t k = 0;
+  for (const auto& [id, body] : movable) {
+    const std::size_t b = index_.at(body);
+    const int size = instant.block_sizes[k];
+    column[body] = at;
+    size_of[body] = size;
+    body_has_[b] = 1;
+    Q_[b].head(size) = VectorXd::Map(instant.Q.data() + at, size);
+    Vector6 change;
+    change << bullet::from_bullet(body->getLinearVelocity()) - before_[b].v,
+        bullet::from_bullet(body->getAngularVelocity()) - before_[b].w;
+    momentum_[b].head(size) = masses[k] * change.head(size) / dt_;
+    at += size;
+    ++k;
+  }
+  for (int row = 0; row < instant.m(); ++row) {
+    const std::size_t r = static_cast<std::size_t>(row);
+    const std::size_t i = joint_of_.at(instant.constraints[static_cast<std::size_t>(instant.row_constraint[r])]);
+    btTypedConstraint& joint = *scene_.joints()[i];
+    has_[i] = 1;
+    for (const bool second : {false, true}) {
+      const btRigidBody& body = second ? joint.getRigidBodyB() : joint.getRigidBodyA();
+      const auto found = column.find(&body);
+      if (found == column.end()) continue;
+      Vector6 force = Vector6::Zero();
+      for (int e = instant.row_start[r]; e < instant.row_start[r + 1]; ++e) {
+        const Instant::Entry& entry = instant.entries[static_cast<std::size_t>(e)];
+        const int place = entry.column - found->second;
+        if (place >= 0 && place < size_of.at(&body)) force[place] += entry.value * lambda[row];
+      }
+      (second ? should_[i].on_b : should_[i].on_a) += force;
+      body_should_[index_.at(&body)] += force;
+    }
+  }
+  return true;
+}
+
+// Forces on the body of each joint that can move.
+void Reference::compare_joints() {
+  const auto reactions = solver_.reactions();
+  for (std::size_t i = 0; i < has_.size(); ++i) {
+    if (!has_[i]) continue;
+    const btTypedConstraint& joint = *scene_.joints()[i];
+    const bool second = joint.getRigidBodyA().isStaticOrKinematicObject() || !index_.count(&joint.getRigidBodyA());
+    const auto found = index_.find(second ? &joint.getRigidBodyB() : &joint.getRigidBodyA());
+    if (found == index_.end()) continue;
+    const Vector3d& centre = before_[found->second].p;
+    const Vector6& should = second ? should_[i].on_b : should_[i].on_a;
+    Vector6 reported, applied;
+    if (exact_) {
+      const Reaction& r = reactions[i];
+      reported = about_centre(second ? r.on_b : r.on_a, centre);
+      applied = reported + about_centre(second ? r.stabilisation.on_b : r.stabilisation.on_a, centre);
+    } else {
+      const btJointFeedback& f = feedback_[i];
+      reported = second ? six(f.m_appliedForceBodyB, f.m_appliedTorqueBodyB)
+                        : six(f.m_appliedForceBodyA, f.m_appliedTorqueBodyA);
+      applied = reported;
+    }
+    force_.add(reported.head<3>(), should.head<3>());
+    moment_.add(reported.tail<3>(), should.tail<3>());
+    impulse_.add(applied.head<3>(), should.head<3>());
+  }
+}
+
+// Sum of all joints' forces on each body: unique even where joints share a load in a way the equations leave open.
+void Reference::compare_bodies() {
+  const auto reactions = solver_.reactions();
+  const std::size_t bodies = body_has_.size();
+  std::vector<Vector6> reported(bodies, Vector6::Zero()), applied(bodies, Vector6::Zero());
+  if (exact_) {
+    for (std::size_t i = 0; i < has_.size(); ++i) {
+      if (!has_[i]) continue;
+      const Reaction& r = reactions[i];
+      btTypedConstraint& joint = *scene_.joints()[i];
+      const auto add = [&](const btRigidBody& body, const Wrench& reaction, const Wrench& extra) {
+        const auto found = index_.find(&body);
+        if (found == index_.end()) return;
+        const std::size_t b = found->second;
+        const Vector6 w = about_centre(reaction, before_[b].p);
+        reported[b] += w;
+        applied[b] += w + about_centre(extra, before_[b].p);
+      };
+      add(joint.getRigidBodyA(), r.on_a, r.stabilisation.on_a);
+      add(joint.getRigidBodyB(), r.on_b, r.stabilisation.on_b);
+    }
+  } else {
+    // What Bullet's equality rows did is what is left of the change of momentum.
+    for (std::size_t b = 0; b < bodies; ++b) applied[b] = reported[b] = momentum_[b] - Q_[b];
+  }
+  for (std::size_t b = 0; b < bodies; ++b) {
+    if (!body_has_[b]) continue;
+    force_.add(reported[b].head<3>(), body_should_[b].head<3>());
+    moment_.add(reported[b].tail<3>(), body_should_[b].tail<3>());
+    impulse_.add(applied[b].head<3>(), body_should_[b].head<3>());
+  }
+}
+
+void Reference::report(Json& row) const {
+  const bool any = samples_ > 0;
+  row["force_rms_error_rel"] = any ? force_.relative() : Json();
+  row["moment_rms_error_rel"] = any ? moment_.relative() : Json();
+  row["impulse_rms_error_rel"] = any ? impulse_.relative() : Json();
+  row["force_samples"] = samples_;
+  row["force_basis"] = by_body_ ? "bodies" : "joints";
+  row["force_note"] = note_.empty() ? Json() : Json(note_);
+}
+
+}  // namespace linchpin::worker

@@ -1,0 +1,78 @@
+// The forces that would have been exact, found a second time: the problem a block really had (M, Q with the host's own
+// impulses, A, b) is solved densely here, with Eigen's decompositions and nothing of linchpin's solver, and what a
+// solver reports is held against it.
+#pragma once
+
+#include "job.h"
+#include "scene.h"
+
+#include <linchpin/bullet.h>
+
+#include <Eigen/Core>
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace linchpin::worker {
+
+using Vector6 = Eigen::Matrix<double, 6, 1>;  // force [N]; moment about the centre of mass [N·m]
+
+class Reference {
+ public:
+  Reference(Scene& scene, bullet::Solver& solver, bool exact, double dt, long steps);
+  ~Reference();
+
+  /// Call before a step: remembers velocities and centres of mass.
+  void before();
+  /// Call after a step of the statistics. Looks at a sample of them: about a second of dense solves spread over the
+  /// run.
+  void after(long step);
+
+  /// force_rms_error_rel, moment_rms_error_rel, impulse_rms_error_rel, force_samples, force_basis, force_note.
+  void report(Json& row) const;
+
+ private:
+  struct Sum {  // of squares
+    double difference = 0, size = 0;
+    void add(const Eigen::Vector3d& is, const Eigen::Vector3d& should);
+    Json relative() const;
+  };
+  // Joint wrenches as [on its first body, on its second], by place in the scene.
+  struct Pair {
+    Vector6 on_a = Vector6::Zero(), on_b = Vector6::Zero();
+  };
+
+  bool sample();
+  bool solve_block(const Instant& instant);
+  void compare_joints();
+  void compare_bodies();
+
+  Scene& scene_;
+  bullet::Solver& solver_;
+  const bool exact_;
+  const double dt_;
+  const long steps_;
+  long next_ = 0, stride_ = 0;
+  bool by_body_ = false;
+  std::string note_;
+  long samples_ = 0;
+  Sum force_, moment_, impulse_;
+
+  std::unordered_map<const btRigidBody*, std::size_t> index_;  // into scene_.bodies()
+  std::vector<btJointFeedback> feedback_;
+  double t_ = 0;         // [s] before the step
+  long substepped_ = 0;  // count before the step
+  struct Before {
+    Eigen::Vector3d p, v, w;
+  };
+  std::vector<Before> before_;
+  // of the sample at hand
+  std::unordered_map<std::string, std::size_t> joint_of_;  // by name in reactions()
+  std::vector<Pair> should_;
+  std::vector<char> has_;  // joints of a block that could be solved
+  std::vector<Vector6> body_should_, Q_, momentum_;
+  std::vector<char> body_has_;
+};
+
+}  // namespace linchpin::worker

@@ -1,0 +1,146 @@
+#include "scene.h"
+
+#include <BulletDynamics/ConstraintSolver/btNNCGConstraintSolver.h>
+#include <BulletDynamics/MLCPSolvers/btDantzigSolver.h>
+#include <BulletDynamics/MLCPSolvers/btLemkeSolver.h>
+#include <BulletDynamics/MLCPSolvers/btMLCPSolver.h>
+#include <BulletWorldImporter/btBulletWorldImporter.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+namespace linchpin::worker {
+
+namespace {
+
+std::unique_ptr<btConstraintSolver> native_solver(const Job& job, std::unique_ptr<btMLCPSolverInterface>& mlcp) {
+  if (job.kind == "nncg") return std::make_unique<btNNCGConstraintSolver>();
+  if (job.kind == "mlcp") mlcp = std::make_unique<btDantzigSolver>();
+  if (job.kind == "lemke") mlcp = std::make_unique<btLemkeSolver>();
+  if (mlcp) return std::make_unique<btMLCPSolver>(mlcp.get());
+  if (job.kind == "si" || job.kind == "exact") return std::make_unique<btSequentialImpulseConstraintSolver>();
+  throw Refused("solver", "no solver of kind '" + job.kind + "'");
+}
+
+// A scene of metres that has come this far out is lost, though its numbers are finite still: their squares soon are
+// not.
+constexpr double lost = 1e15;
+
+bool is_finite(const btVector3& v) { return std::isfinite(v.x()) && std::isfinite(v.y()) && std::isfinite(v.z()); }
+bool is_finite(const btRigidBody& body) {
+  const btTransform& x = body.getWorldTransform();
+  for (int i = 0; i < 3; ++i)
+    if (!is_finite(x.getBasis()[i])) return false;
+  return is_finite(x.getOrigin()) && is_finite(body.getLinearVelocity()) && is_finite(body.getAngularVelocity());
+}
+
+// The first free one of name, name#2, name#3, …: files may repeat names, columns and reports may not.
+std::string distinct(std::string name, std::set<std::string>& taken) {
+  std::string free = name;
+  for (int i = 2; !taken.insert(free).second; ++i) free = name + "#" + std::to_string(i);
+  return free;
+}
+
+}  // namespace
+
+// The importer keeps to itself which joints and bodies it made, and whether the file stored a gravity; its virtuals
+// tell.
+class Scene::Importer : public btBulletWorldImporter {
+ public:
+  using btBulletWorldImporter::btBulletWorldImporter;
+  void setDynamicsWorldInfo(const btVector3& gravity, const btContactSolverInfo& info) override {
+    has_gravity = true;
+    btBulletWorldImporter::setDynamicsWorldInfo(gravity, info);
+  }
+  bool has_gravity = false;
+};
+
+Scene::Scene(const Job& job)
+    : configuration_(std::make_unique<btDefaultCollisionConfiguration>()),
+      dispatcher_(std::make_unique<btCollisionDispatcher>(configuration_.get())),
+      broadphase_(std::make_unique<btDbvtBroadphase>()),
+      solver_(native_solver(job, mlcp_)),
+      world_(std::make_unique<btDiscreteDynamicsWorld>(dispatcher_.get(), broadphase_.get(), solver_.get(),
+                                                       configuration_.get())) {
+  world_->setGravity(btVector3(0, btScalar(-9.81), 0));
+  load(job.scene);
+  // Iterations are what the solvers of a comparison differ in; everything else the file says about solving stays.
+  world_->getSolverInfo().m_numIterations = job.iterations;
+  if (job.gravity) {
+    const auto& g = *job.gravity;
+    world_->setGravity(btVector3(btScalar(g[0]), btScalar(g[1]), btScalar(g[2])));
+  }
+  name_things();
+  check();
+}
+
+Scene::~Scene() {
+  if (importer_) importer_->deleteAllData();
+}
+
+void Scene::load(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::vector<char> bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  if (!in || bytes.empty()) throw Refused("scene", "cannot be read");
+  const std::size_t size = bytes.size();
+  // The reader looks for the next chunk beyond the last one; zeros there stop it.
+  bytes.resize(size + 256, '\0');
+  importer_ = std::make_unique<Importer>(world_.get());
+  ::alarm(60);  // a damaged file can send the reader round in circles; the signal ends us and says so to the command
+  if (!importer_->loadFileFromMemory(bytes.data(), static_cast<int>(size)))
+    throw Refused("scene", "Bullet's reader of .bullet files refused it");
+  ::alarm(0);
+  gravity_from_file_ = importer_->has_gravity;
+}
+
+void Scene::name_things() {
+  std::set<std::string> taken;
+  for (int pass = 0; pass < 2; ++pass)
+    for (int i = 0; i < world_->getNumCollisionObjects(); ++i) {
+      btRigidBody* body = btRigidBody::upcast(world_->getCollisionObjectArray()[i]);
+      if (!body || body->isStaticOrKinematicObject() != (pass == 1)) continue;
+      const char* name = importer_->getNameForPointer(body);
+      bodies_.push_back(body);
+      body_names_.push_back(
+          distinct(name && *name ? std::string(name) : "body#" + std::to_string(bodies_.size()), taken));
+    }
+  std::set<std::string> taken_by_joints;
+  for (int i = 0; i < world_->getNumConstraints(); ++i) {
+    btTypedConstraint* joint = world_->getConstraint(i);
+    const char* name = importer_->getNameForPointer(joint);
+    joints_.push_back(joint);
+    joint_names_.push_back(name && *name ? distinct(name, taken_by_joints) : std::string());
+  }
+}
+
+void Scene::check() const {
+  if (bodies_.empty()) throw Refused("scene", "holds no rigid body");
+  for (std::size_t i = 0; i < bodies_.size(); ++i) {
+    const btRigidBody& body = *bodies_[i];
+    if (!is_finite(body)) throw Refused("scene", "body '" + body_names_[i] + "' has a pose that is not finite");
+    if (!std::isfinite(body.getInvMass()) || !is_finite(body.getInvInertiaDiagLocal()))
+      throw Refused("scene", "body '" + body_names_[i] + "' has a mass or an inertia that is not finite");
+  }
+}
+
+long Scene::mlcp_fallbacks() const {
+  const auto* mlcp = dynamic_cast<const btMLCPSolver*>(solver_.get());
+  return mlcp ? mlcp->getNumFallbacks() : 0;
+}
+
+const char* Scene::ruin() const {
+  const auto lost_body = [](const btRigidBody* body) {
+    return !(body->getCenterOfMassPosition().length2() < lost * lost &&
+             body->getLinearVelocity().length2() < lost * lost);
+  };
+  for (const btRigidBody* body : bodies_)
+    if (!is_finite(*body)) return "non-finite";
+  return std::any_of(bodies_.begin(), bodies_.end(), lost_body) ? "diverged" : nullptr;
+}
+
+}  // namespace linchpin::worker

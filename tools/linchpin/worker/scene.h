@@ -1,0 +1,59 @@
+// A world from a .bullet file, with the names the file gives to its bodies and joints.
+#pragma once
+
+#include "job.h"
+
+#include <BulletDynamics/MLCPSolvers/btMLCPSolverInterface.h>
+#include <btBulletDynamicsCommon.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace linchpin::worker {
+
+/// A freshly loaded world; every run gets its own, so that no solver starts from what another left behind.
+class Scene {
+ public:
+  /// @throws Refused("scene", …) for what is not a scene of rigid bodies.
+  explicit Scene(const Job& job);
+  ~Scene();
+  Scene(const Scene&) = delete;
+  Scene& operator=(const Scene&) = delete;
+
+  btDiscreteDynamicsWorld& world() { return *world_; }
+  /// Dynamic bodies first to last as in the world, then the others; names are distinct.
+  const std::vector<btRigidBody*>& bodies() const { return bodies_; }
+  const std::vector<std::string>& body_names() const { return body_names_; }
+  /// In world order; the name is empty where the file has none.
+  const std::vector<btTypedConstraint*>& joints() const { return joints_; }
+  const std::vector<std::string>& joint_names() const { return joint_names_; }
+  bool gravity_from_file() const { return gravity_from_file_; }
+
+  /// How often the MLCP solver gave up and left a group to sequential impulses; 0 for the others.
+  long mlcp_fallbacks() const;
+
+  /// "non-finite" when a pose or velocity is, "diverged" when a body is beyond all bounds; null while all is well.
+  const char* ruin() const;
+
+ private:
+  class Importer;
+  void load(const std::string& file);
+  void name_things();
+  void check() const;
+
+  std::unique_ptr<btDefaultCollisionConfiguration> configuration_;
+  std::unique_ptr<btCollisionDispatcher> dispatcher_;
+  std::unique_ptr<btDbvtBroadphase> broadphase_;
+  std::unique_ptr<btMLCPSolverInterface> mlcp_;
+  std::unique_ptr<btConstraintSolver> solver_;
+  std::unique_ptr<btDiscreteDynamicsWorld> world_;
+  std::unique_ptr<Importer> importer_;
+  std::vector<btRigidBody*> bodies_;
+  std::vector<std::string> body_names_;
+  std::vector<btTypedConstraint*> joints_;
+  std::vector<std::string> joint_names_;
+  bool gravity_from_file_ = false;
+};
+
+}  // namespace linchpin::worker

@@ -1,0 +1,88 @@
+#include "watch.h"
+
+#include "gaps.h"
+
+#include <cmath>
+
+namespace linchpin::worker {
+
+Watch::Watch(Scene& scene) : scene_(scene) {
+  for (const btTypedConstraint* joint : scene.joints()) enabled_at_start_.push_back(joint->isEnabled());
+  for (const btRigidBody* body : scene.bodies())
+    if (!body->isStaticOrKinematicObject() && (body->getLinearDamping() != 0 || body->getAngularDamping() != 0))
+      energy_note_ = "damping";
+  begin();
+}
+
+void Watch::begin() { energy0_ = energy(); }
+
+void Watch::look() {
+  looked_ = true;
+  for (std::size_t i = 0; i < scene_.joints().size(); ++i) {
+    const Gap gap = measure_gap(*scene_.joints()[i]);
+    if (!gap.any) continue;
+    any_gap_ = true;
+    squares_ += gap.metres * gap.metres;
+    ++count_;
+    if (gap.metres > max_gap_) {
+      max_gap_ = gap.metres;
+      worst_ = i;
+    }
+    max_angle_ = std::max(max_angle_, gap.radians);
+  }
+  energy_error_ = std::max(energy_error_, std::abs(energy() - energy0_));
+}
+
+void Watch::events(long step) {
+  if (!energy_note_.empty()) return;
+  if (const char* why = why_not_conserved()) energy_note_ = std::string(why) + " from step " + std::to_string(step);
+}
+
+const char* Watch::why_not_conserved() const {
+  const btDispatcher* dispatcher = scene_.world().getDispatcher();
+  for (int i = 0; i < dispatcher->getNumManifolds(); ++i) {
+    const btPersistentManifold* manifold = const_cast<btDispatcher*>(dispatcher)->getManifoldByIndexInternal(i);
+    for (int k = 0; k < manifold->getNumContacts(); ++k)
+      if (manifold->getContactPoint(k).getAppliedImpulse() != 0) return "contacts";
+  }
+  for (btTypedConstraint* joint : scene_.joints())
+    if (const char* what = works(*joint)) return what;
+  for (const btRigidBody* body : scene_.bodies())
+    if (!body->isStaticOrKinematicObject() && !body->isActive()) return "sleeping bodies";
+  return nullptr;
+}
+
+double Watch::energy() const {
+  double sum = 0;
+  for (const btRigidBody* body : scene_.bodies()) {
+    if (body->isStaticOrKinematicObject() || body->getInvMass() == 0) continue;
+    const double mass = 1 / double(body->getInvMass());
+    const btVector3 &v = body->getLinearVelocity(), &w = body->getAngularVelocity(), &g = body->getGravity(),
+                    &x = body->getCenterOfMassPosition(), &inverse = body->getInvInertiaDiagLocal();
+    const btMatrix3x3& R = body->getWorldTransform().getBasis();
+    for (int i = 0; i < 3; ++i) {
+      sum += mass * (0.5 * double(v[i]) * double(v[i]) - double(g[i]) * double(x[i]));
+      double along = 0;  // angular velocity about the body's axis i
+      for (int k = 0; k < 3; ++k) along += double(R[k][i]) * double(w[k]);
+      if (inverse[i] != 0) sum += 0.5 * along * along / double(inverse[i]);
+    }
+  }
+  return sum;
+}
+
+void Watch::report(Json& row, const std::vector<std::string>& joint_names) const {
+  const bool gaps = looked_ && any_gap_;
+  row["max_gap_m"] = gaps ? Json(max_gap_) : Json();
+  row["rms_gap_m"] = gaps ? Json(std::sqrt(squares_ / double(count_))) : Json();
+  row["max_gap_rad"] = gaps ? Json(max_angle_) : Json();
+  row["max_gap_joint"] = gaps && max_gap_ > 0 ? Json(joint_names[worst_]) : Json();
+  row["user_gaps"] = Json::object();
+  row["max_energy_error_J"] = looked_ && energy_note_.empty() ? Json(energy_error_) : Json();
+  row["energy_note"] = energy_note_.empty() ? Json() : Json(energy_note_);
+  long broken = 0;
+  for (std::size_t i = 0; i < scene_.joints().size(); ++i)
+    broken += enabled_at_start_[i] && !scene_.joints()[i]->isEnabled();
+  row["broken"] = broken;
+}
+
+}  // namespace linchpin::worker

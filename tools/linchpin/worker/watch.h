@@ -1,0 +1,39 @@
+// What is looked at after every step, from Bullet's own objects: gaps, energy, and why energy need not be conserved.
+#pragma once
+
+#include "job.h"
+#include "scene.h"
+
+#include <string>
+
+namespace linchpin::worker {
+
+class Watch {
+ public:
+  explicit Watch(Scene& scene);
+
+  /// Energy now is what later energies are compared with.
+  void begin();
+  /// After each step of the statistics.
+  void look();
+  /// After each step, those left out of the statistics included: events count from the start.
+  void events(long step);
+
+  /// max_gap_m, rms_gap_m, max_gap_rad, max_gap_joint, max_energy_error_J, energy_note, broken.
+  void report(Json& row, const std::vector<std::string>& joint_names) const;
+
+ private:
+  double energy() const;
+  const char* why_not_conserved() const;
+
+  Scene& scene_;
+  std::vector<char> enabled_at_start_;
+  bool any_gap_ = false, looked_ = false;
+  double max_gap_ = 0, max_angle_ = 0, squares_ = 0;
+  long count_ = 0;
+  std::size_t worst_ = 0;
+  double energy0_ = 0, energy_error_ = 0;
+  std::string energy_note_;
+};
+
+}  // namespace linchpin::worker
