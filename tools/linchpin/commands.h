@@ -10,5 +10,9 @@ namespace linchpin::cli {
 
 /// linchpin solve INSTANT.json
 void add_solve(CLI::App& app, int& exit_code);
+/// linchpin compare SCENE
+void add_compare(CLI::App& app, int& exit_code);
+/// linchpin run SCENE
+void add_run(CLI::App& app, int& exit_code);
 
 }  // namespace linchpin::cli

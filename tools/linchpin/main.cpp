@@ -53,6 +53,8 @@ int main(int argc, char** argv) {
 
   int exit_code = linchpin::cli::exit_ok;
   linchpin::cli::add_solve(app, exit_code);
+  linchpin::cli::add_compare(app, exit_code);
+  linchpin::cli::add_run(app, exit_code);
 
   if (argc < 2) {
     std::cerr << app.help();

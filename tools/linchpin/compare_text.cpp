@@ -1,0 +1,257 @@
+#include "compare_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace linchpin::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Shortest with so many significant digits.
+std::string brief(double x, int digits = 6) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%.*g", digits, x);
+  return text;
+}
+
+std::string number(const Json& x) {
+  if (!x.is_number()) return "-";
+  char text[48];
+  std::snprintf(text, sizeof text, "%.1e", x.get<double>());
+  return x.get<double>() == 0 ? "0" : text;
+}
+
+std::string microseconds(const Json& ns) {
+  if (!ns.is_number()) return "-";
+  char text[48];
+  std::snprintf(text, sizeof text, "%.1f", ns.get<double>() / 1000);
+  return text;
+}
+
+std::string label(const Json& row) {
+  return row.value("name", std::string()) + ", " + row.value("precision", std::string());
+}
+
+bool ran(const Json& row) { return row.value("status", std::string()) == "ok"; }
+
+// Letters, not bytes: names and units are UTF-8.
+std::size_t width(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::string table(const std::vector<std::vector<std::string>>& lines, std::size_t words) {
+  std::vector<std::size_t> widest;
+  for (const auto& line : lines) {
+    widest.resize(std::max(widest.size(), line.size()));
+    for (std::size_t i = 0; i < line.size(); ++i) widest[i] = std::max(widest[i], width(line[i]));
+  }
+  std::string out;
+  for (const auto& line : lines) {
+    std::string text;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      const std::string pad(widest[i] - width(line[i]), ' ');
+      const bool left = i < words || i + 1 == line.size();
+      text += (i > 0 ? "  " : "") + (left ? line[i] + pad : pad + line[i]);
+    }
+    out += text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
+  }
+  return out;
+}
+
+// "a, b, c and 7 more"
+std::string some(const Json& names, std::size_t at_most = 5) {
+  std::string out;
+  for (std::size_t i = 0; i < std::min(names.size(), at_most); ++i)
+    out += (i > 0 ? ", " : "") + names[i].get<std::string>();
+  if (names.size() > at_most) out += " and " + std::to_string(names.size() - at_most) + " more";
+  return out;
+}
+
+// The row with the smallest gap among those that ran to the end; null when there is none.
+const Json* tightest(const Json& rows, bool exact, const std::string& precision) {
+  const Json* best = nullptr;
+  for (const Json& row : rows) {
+    if ((row["name"] == "exact") != exact || row["precision"] != precision || !ran(row)) continue;
+    if (!row["max_gap_m"].is_number()) continue;
+    if (!best || row["max_gap_m"].get<double>() < (*best)["max_gap_m"].get<double>()) best = &row;
+  }
+  return best;
+}
+
+std::string against(const Json& exact, const Json& native) {
+  const double ours = exact["max_gap_m"], theirs = native["max_gap_m"];
+  std::string out = "exact keeps every joint closed to " + number(exact["max_gap_m"]) +
+                    " m; the best of the native ones, " + native.value("name", std::string()) + ", leaves " +
+                    number(native["max_gap_m"]) + " m";
+  if (ours == theirs)
+    out = "exact and " + native.value("name", std::string()) + " both leave " + number(exact["max_gap_m"]) + " m";
+  else if (ours > theirs)
+    out = native.value("name", std::string()) + " leaves the smallest gap, " + number(native["max_gap_m"]) +
+          " m; exact leaves " + number(exact["max_gap_m"]) + " m";
+  const Json &t = exact["ns_per_step"], &u = native["ns_per_step"];
+  if (t.is_number() && u.is_number() && t.get<double>() > 0) {
+    const double ratio = u.get<double>() / t.get<double>();
+    out += "; " + native.value("name", std::string()) + " takes " + brief(ratio, 2) +
+           (ratio >= 1 ? " times as long as exact" : " of the time of exact");
+  }
+  return out;
+}
+
+std::string verdict(const Json& rows) {
+  std::vector<std::string> parts;
+  for (const char* precision : {"double", "single"}) {
+    const Json *exact = tightest(rows, true, precision), *native = tightest(rows, false, precision);
+    std::string part;
+    if (exact && native)
+      part = against(*exact, *native);
+    else if (exact)
+      part = "exact keeps every joint closed to " + number((*exact)["max_gap_m"]) + " m";
+    else if (native)
+      part =
+          (*native).value("name", std::string()) + " leaves the smallest gap, " + number((*native)["max_gap_m"]) + " m";
+    if (!part.empty()) parts.push_back(std::string("In ") + precision + " precision " + part + ".");
+  }
+  for (const Json& row : rows)
+    if (row["name"] == "exact" && !ran(row))
+      parts.insert(parts.begin(), "exact failed in " + row.value("precision", std::string()) +
+                                      " precision: " + row.value("status", std::string()) + ".");
+  if (parts.empty()) return "There was no joint to hold, or no solver ran to the end.\n";
+  std::string out;
+  for (const std::string& part : parts) out += part + "\n";
+  return out;
+}
+
+// Rows that say the same share a footnote.
+class Footnotes {
+ public:
+  void add(const Json& row, const std::string& text) {
+    const auto at = std::find_if(notes_.begin(), notes_.end(), [&](const auto& note) { return note.first == text; });
+    if (at == notes_.end())
+      notes_.push_back({text, {label(row)}});
+    else
+      at->second.push_back(label(row));
+    ++rows_;
+  }
+  std::string text(std::size_t all) const {
+    std::string out;
+    for (const auto& [text, labels] : notes_) {
+      std::string who;
+      for (const std::string& each : labels) who += (who.empty() ? "" : "; ") + each;
+      out += "  " + (labels.size() == all && all > 1 ? std::string("all") : who) + ": " + text + "\n";
+    }
+    return out;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::vector<std::string>>> notes_;
+  std::size_t rows_ = 0;
+};
+
+std::string count(const Json& n, const char* one, const char* many) {
+  return std::to_string(n.get<long>()) + " " + (n.get<long>() == 1 ? one : many);
+}
+
+void add_notes(const Json& row, Footnotes& notes) {
+  if (!row["native"].empty()) notes.add(row, "left to Bullet: " + grouped_natives(row["native"]));
+  if (row.contains("rank")) {
+    const Json& rank = row["rank"];
+    std::string text = "the joints state " + std::to_string(rank["rows"].get<long>()) + " equations of which " +
+                       std::to_string(rank["rank"].get<long>()) +
+                       " are independent; redundant: " + some(rank["redundant"]);
+    if (!rank["undetermined"].empty())
+      text += "; how these share their load is left open, only its sum on each body is determined: " +
+              some(rank["undetermined"]);
+    if (!rank["contradictory"].empty()) text += "; contradictory: " + some(rank["contradictory"]);
+    notes.add(row, text);
+  }
+  if (row["energy_note"].is_string())
+    notes.add(row, "energy is not expected to be conserved: " + row["energy_note"].get<std::string>());
+  if (row.value("fallbacks", 0L) > 0)
+    notes.add(row, row["name"] == "exact"
+                       ? count(row["fallbacks"], "block step was", "block steps were") + " left to Bullet's rows"
+                       : count(row["fallbacks"], "time", "times") + " it gave up and fell back to sequential impulses");
+  if (row.value("substepped", 0L) > 0)
+    notes.add(row, count(row["substepped"], "block step was", "block steps were") + " redone in smaller ones");
+  if (row["gap_corrected_m"].is_number() && row["gap_corrected_m"].get<double>() > 0)
+    notes.add(row, "gaps found at the start of a step were closed by moving bodies, by " +
+                       number(row["gap_corrected_m"]) + " m at most");
+  if (row.value("broken", 0L) > 0) notes.add(row, count(row["broken"], "joint", "joints") + " broke");
+  if (row["force_basis"] == "bodies" && row.value("force_samples", 0L) > 0)
+    notes.add(row, "forces are compared as their sum on each body");
+  if (row.contains("force_note") && row["force_note"].is_string() && !row["force_note"].get<std::string>().empty())
+    notes.add(row, "forces: " + row["force_note"].get<std::string>());
+}
+
+}  // namespace
+
+std::string grouped_natives(const Json& natives) {
+  struct Group {
+    std::string why, kind, name;
+    bool one_kind = true;
+    long n = 0;
+  };
+  std::vector<Group> groups;
+  for (const Json& native : natives) {
+    const std::string name = native.value("name", std::string()), why = native.value("why", std::string());
+    // A joint without a name of its own is called by its kind and place: hinge#3.
+    const std::size_t hash = name.find('#');
+    const std::string kind = hash == std::string::npos ? std::string() : name.substr(0, hash);
+    auto at = std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return g.why == why; });
+    if (at == groups.end()) {
+      groups.push_back({why, kind, name, true, 0});
+      at = groups.end() - 1;
+    }
+    ++at->n;
+    at->one_kind = at->one_kind && at->kind == kind;
+  }
+  std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) { return a.n > b.n; });
+  std::string out;
+  constexpr std::size_t most = 6;
+  for (std::size_t i = 0; i < std::min(groups.size(), most); ++i) {
+    const Group& g = groups[i];
+    const std::string kind = g.one_kind && !g.kind.empty() ? g.kind : "joint";
+    out += (i > 0 ? "; " : "") + (g.n == 1 ? g.name : std::to_string(g.n) + " " + kind + "s") + ": " + g.why;
+  }
+  if (groups.size() > most) out += "; and " + std::to_string(groups.size() - most) + " more kinds";
+  return out;
+}
+
+std::string comparison_text(const Json& comparison) {
+  const Json& rows = comparison["solvers"];
+  std::vector<std::vector<std::string>> lines = {{"solver", "precision", "time/step [µs]", "max gap [m]", "rms gap [m]",
+                                                  "max gap [rad]", "energy error [J]", "force error", "impulse error",
+                                                  "status"}};
+  Footnotes notes;
+  for (const Json& row : rows) {
+    lines.push_back({row["name"], row["precision"], microseconds(row["ns_per_step"]), number(row["max_gap_m"]),
+                     number(row["rms_gap_m"]), number(row["max_gap_rad"]), number(row["max_energy_error_J"]),
+                     number(row["force_rms_error_rel"]), number(row["impulse_rms_error_rel"]), row["status"]});
+    add_notes(row, notes);
+  }
+  std::string out = verdict(rows) + "\n";
+  out += comparison.value("scene", std::string()) + ": " + std::to_string(comparison.value("bodies", 0L)) +
+         " bodies, " + std::to_string(comparison.value("joints", 0L)) + " joints; " + brief(comparison["duration"]) +
+         " s in steps of " + brief(comparison["dt"]) + " s";
+  if (comparison.value("settle", 0L) > 0)
+    out += ", the first " + std::to_string(comparison.value("settle", 0L)) + " left out";
+  if (comparison["gravity"].is_array())
+    out += "; gravity (" + brief(comparison["gravity"][0]) + ", " + brief(comparison["gravity"][1]) + ", " +
+           brief(comparison["gravity"][2]) + ") m/s², " + comparison.value("gravity_from", std::string());
+  out += "\n\n" + table(lines, 2);
+  out +=
+      "\nForce error: what the solver reports for the joints against an independent dense solution at the same state "
+      "and "
+      "with the\nsame contacts, relative, rms. Impulse error: likewise what it applied. Times are medians.\n";
+  const std::string footnotes = notes.text(rows.size());
+  if (!footnotes.empty()) out += "\n" + footnotes;
+  return out;
+}
+
+}  // namespace linchpin::cli

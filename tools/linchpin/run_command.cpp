@@ -1,0 +1,156 @@
+// `linchpin run`: one scene under one solver, for what it says of the motion and, on request, every number of it.
+#include "commands.h"
+#include "compare_text.h"
+#include "messages.h"
+#include "scene_file.h"
+#include "simulation_options.h"
+#include "solver_spec.h"
+#include "worker_process.h"
+
+#include <CLI/CLI.hpp>
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+namespace linchpin::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct RunArguments {
+  SimulationOptions simulation;
+  std::string solver = "exact", precision = "double", csv;
+  bool json = false;
+};
+
+// The file to be: written beside its place under another name and renamed at the end, so that nobody reads half of it
+// and a failed run does not cost the last good one.
+class Output {
+ public:
+  /// @throws std::invalid_argument when it cannot be written there.
+  Output(const std::string& path, const std::string& scene) : path_(path) {
+    if (path.empty()) return;
+    std::error_code ignored;
+    const fs::file_status status = fs::status(path, ignored);
+    if (fs::is_directory(status)) refuse("is a directory");
+    if (fs::exists(status) && !fs::is_regular_file(status)) refuse("is no regular file");
+    if (fs::exists(status) && fs::equivalent(path, scene, ignored)) refuse("is the scene itself");
+    if (fs::exists(status) && ::access(path.c_str(), W_OK) != 0) refuse(std::strerror(errno));
+    temporary_ = path + ".part-" + std::to_string(::getpid());
+    std::FILE* file = std::fopen(temporary_.c_str(), "wx");
+    if (!file) {
+      const int why = errno;
+      temporary_.clear();
+      refuse(std::strerror(why));
+    }
+    std::fclose(file);
+  }
+  ~Output() {
+    if (!temporary_.empty()) std::remove(temporary_.c_str());
+  }
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  const std::string& temporary() const { return temporary_; }
+  void keep() {
+    if (temporary_.empty()) return;
+    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) refuse(std::strerror(errno));
+    temporary_.clear();
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw std::invalid_argument("--csv: \"" + path_ + "\" cannot be written: " + why);
+  }
+  std::string path_, temporary_;
+};
+
+int misused(const std::string& what) {
+  std::cerr << "linchpin run: " << what << "\n";
+  return exit_usage;
+}
+
+void print(const RunArguments& arguments, const Simulation& simulation, Json row) {
+  if (!arguments.json) {
+    std::cout << row.value("summary", std::string());
+    if (row["status"] != "ok") std::cout << "status: " << row["status"].get<std::string>() << "\n";
+    if (!arguments.csv.empty()) std::cout << "wrote " << arguments.csv << "\n";
+    return;
+  }
+  Json result;
+  result["schema"] = 1;
+  result["scene"] = simulation.scene;
+  result["dt"] = simulation.dt;
+  result["duration"] = simulation.dt * static_cast<double>(simulation.steps);
+  for (const char* key : {"gravity", "gravity_from", "bodies", "joints"}) {
+    result[key] = row[key];
+    row.erase(key);
+  }
+  result["csv"] = arguments.csv.empty() ? Json() : Json(arguments.csv);
+  result["solver"] = std::move(row);
+  std::cout << result.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
+int run_run(const RunArguments& arguments) try {
+  const SolverSpec solver = parse_solver(arguments.solver);
+  if (arguments.precision != "single" && arguments.precision != "double")
+    return misused("--precision is \"" + arguments.precision + "\", expected single or double");
+  const Simulation simulation = arguments.simulation.check();
+  if (!check_scene(simulation.scene)) return exit_bad_input;
+  Output output(arguments.csv, simulation.scene);
+
+  Json job = job_for(simulation, solver);
+  job["time_apart"] = false;
+  job["csv"] = output.temporary();
+  const WorkerAnswer answer = run_worker(arguments.precision, job, solver.name + ", " + arguments.precision);
+  switch (answer.kind) {
+    case WorkerAnswer::Kind::row:
+      break;
+    case WorkerAnswer::Kind::scene:
+      complain(simulation.scene, {}, answer.message);
+      return exit_bad_input;
+    case WorkerAnswer::Kind::csv:
+      return misused("--csv: \"" + arguments.csv + "\" " + answer.message);
+    case WorkerAnswer::Kind::missing:
+      return misused(answer.message);
+    case WorkerAnswer::Kind::refused:
+    case WorkerAnswer::Kind::died:
+      std::cerr << "linchpin run: " << solver.name << ": " << answer.message << "\n";
+      return exit_physics;
+  }
+  output.keep();  // rows up to a failure are worth having
+  print(arguments, simulation, answer.row);
+  if (answer.row["status"] == "ok") return exit_ok;
+  std::cerr << "linchpin run: " << solver.name << ": " << answer.row["status"].get<std::string>() << "\n";
+  return exit_physics;
+} catch (const std::invalid_argument& e) {
+  return misused(e.what());
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, int& exit_code) {
+  const auto arguments = std::make_shared<RunArguments>();
+  CLI::App* verb = app.add_subcommand("run", "Run a scene under one solver; motion and forces to a file on request");
+  arguments->simulation.add_to(*verb, false);
+  verb->add_option("--solver", arguments->solver, "exact, bullet:si[:N], bullet:nncg[:N], bullet:mlcp or bullet:lemke")
+      ->capture_default_str();
+  verb->add_option("--precision", arguments->precision, "Of Bullet: single or double")->capture_default_str();
+  verb->add_option(
+      "--csv", arguments->csv,
+      "Write a row per step: the state before it, the gaps and the forces at that state; then the last state");
+  verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
+  verb->footer("Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the solver failed.");
+  verb->callback([arguments, &exit_code] { exit_code = run_run(*arguments); });
+}
+
+}  // namespace linchpin::cli

@@ -1,0 +1,31 @@
+// The options `compare` and `run` share: which scene, which precision, how long, in what steps.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace linchpin::cli {
+
+/// What was asked for, checked.
+struct Simulation {
+  std::string scene;
+  double dt = 0;  ///< [s]
+  long steps = 0;
+  long settle = 0;                               ///< first steps left out of the statistics
+  std::optional<std::array<double, 3>> gravity;  ///< [m/s²]
+};
+
+/// The words of the command line; numbers are read by check(), which can say what was expected.
+struct SimulationOptions {
+  std::string scene, dt = "1/240", duration = "2", settle = "0", gravity;
+  void add_to(CLI::App& verb, bool with_settle);
+  /// @throws std::invalid_argument naming the option, the value and the allowed range.
+  Simulation check() const;
+};
+
+}  // namespace linchpin::cli

@@ -1,0 +1,201 @@
+#include "worker_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+extern char** environ;
+
+namespace linchpin::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Next to the command as in a build tree, or where an installation keeps programs that nobody calls by hand.
+std::string find_worker(const std::string& name, std::string& looked) {
+  std::error_code error;
+  const fs::path own = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const fs::path& folder : {own, (own / ".." / "libexec" / "linchpin").lexically_normal()}) {
+    const fs::path path = folder / name;
+    if (::access(path.c_str(), X_OK) == 0) return path;
+    looked += (looked.empty() ? "" : " and ") + path.string();
+  }
+  return {};
+}
+
+struct Pipe {
+  int read = -1, write = -1;
+  Pipe() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+    read = ends[0];
+    write = ends[1];
+  }
+  ~Pipe() {
+    close(read);
+    close(write);
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  static void close(int& fd) {
+    if (fd >= 0) ::close(fd);
+    fd = -1;
+  }
+};
+
+// "run 480 960": the last line a worker wrote about where it is.
+struct Place {
+  std::string phase = "start";
+  long step = 0, steps = 0;
+
+  void take(std::string& lines) {
+    const std::size_t end = lines.rfind('\n');
+    if (end == std::string::npos) return;
+    const std::size_t before = end == 0 ? std::string::npos : lines.rfind('\n', end - 1);
+    char name[32] = "";
+    const std::string line = lines.substr(before == std::string::npos ? 0 : before + 1, end);
+    if (std::sscanf(line.c_str(), "%31s %ld %ld", name, &step, &steps) >= 1) phase = name;
+    lines.erase(0, end + 1);
+  }
+  bool loading() const { return phase == "start" || phase == "load"; }
+};
+
+void show(const std::string& title, const Place& place) {
+  const char* doing = place.loading() ? "loading" : place.phase == "time" ? "timing" : "measuring";
+  const long percent = place.steps > 0 ? 100 * place.step / place.steps : 0;
+  std::fprintf(stderr, "\r\033[K%s: %s", title.c_str(), doing);
+  if (place.steps > 0) std::fprintf(stderr, " %ld %%", percent);
+}
+
+std::string ending(int status) {
+  if (WIFSIGNALED(status)) {
+    const int signal = WTERMSIG(status);
+    return "ended by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
+  }
+  return "ended with code " + std::to_string(WEXITSTATUS(status)) + " and no answer";
+}
+
+WorkerAnswer read_answer(const std::string& text) {
+  WorkerAnswer answer;
+  Json j = Json::parse(text, nullptr, false);
+  answer.kind = WorkerAnswer::Kind::died;
+  if (j.is_object() && j.contains("row")) {
+    answer.kind = WorkerAnswer::Kind::row;
+    answer.row = std::move(j["row"]);
+  } else if (j.is_object() && j.contains("error")) {
+    const std::string kind = j["error"].value("kind", std::string());
+    answer.message = j["error"].value("message", std::string());
+    answer.kind = kind == "scene"    ? WorkerAnswer::Kind::scene
+                  : kind == "solver" ? WorkerAnswer::Kind::refused
+                  : kind == "csv"    ? WorkerAnswer::Kind::csv
+                                     : WorkerAnswer::Kind::died;
+  }
+  return answer;
+}
+
+}  // namespace
+
+Json job_for(const Simulation& simulation, const SolverSpec& solver) {
+  Json job;
+  job["scene"] = simulation.scene;
+  job["solver"] = solver.name;
+  job["kind"] = solver.kind;
+  job["iterations"] = solver.iterations;
+  job["dt"] = simulation.dt;
+  job["steps"] = simulation.steps;
+  job["settle"] = simulation.settle;
+  job["gravity"] = simulation.gravity ? Json(*simulation.gravity) : Json();
+  return job;
+}
+
+WorkerAnswer run_worker(const std::string& precision, const Json& job, const std::string& title) {
+  WorkerAnswer answer;
+  const std::string name = precision == "single" ? "linchpin-worker-bullet" : "linchpin-worker-bullet-float64";
+  std::string looked;
+  std::string worker = find_worker(name, looked);
+  if (worker.empty()) {
+    answer.message = "there is no worker for Bullet in " + precision + " precision (looked for " + looked +
+                     "); was linchpin built with it?";
+    return answer;
+  }
+
+  std::string text = job.dump(-1, ' ', false, Json::error_handler_t::replace);
+  Pipe out, err, progress;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, out.write, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, err.write, STDERR_FILENO);
+  // Last: 3 may be the number of one of the other ends. (dup2 onto itself clears close-on-exec, as wanted.)
+  posix_spawn_file_actions_adddup2(&actions, progress.write, 3);
+  std::array<char*, 3> arguments = {worker.data(), text.data(), nullptr};
+  pid_t child = 0;
+  const int failed = ::posix_spawn(&child, worker.c_str(), &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) {
+    answer.message = worker + " cannot be started: " + std::strerror(failed);
+    return answer;
+  }
+  for (Pipe* pipe : {&out, &err, &progress}) Pipe::close(pipe->write);
+
+  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  std::string answers, complaints, lines;
+  Place place;
+  std::array<std::pair<Pipe*, std::string*>, 3> streams = {
+      {{&out, &answers}, {&err, &complaints}, {&progress, &lines}}};
+  for (;;) {
+    std::array<pollfd, 3> wait;
+    bool open = false;
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+      wait[i] = {streams[i].first->read, POLLIN, 0};
+      open = open || wait[i].fd >= 0;
+    }
+    if (!open) break;
+    if (::poll(wait.data(), wait.size(), -1) < 0 && errno != EINTR) break;
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+      if (wait[i].fd < 0 || wait[i].revents == 0) continue;
+      char buffer[65536];
+      const ssize_t n = ::read(wait[i].fd, buffer, sizeof buffer);
+      if (n > 0)
+        streams[i].second->append(buffer, static_cast<std::size_t>(n));
+      else if (n == 0 || errno != EINTR)
+        Pipe::close(streams[i].first->read);
+    }
+    place.take(lines);
+    if (terminal) show(title, place);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (terminal) std::fputs("\r\033[K", stderr);
+
+  answer = read_answer(answers);
+  if (answer.kind != WorkerAnswer::Kind::died) return answer;
+  if (answer.message.empty()) answer.message = ending(status);
+  if (place.loading()) {
+    // Nothing but the file has been touched yet.
+    answer.kind = WorkerAnswer::Kind::scene;
+    answer.message =
+        WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM
+            ? "Bullet's reader of .bullet files did not come to an end on it: damaged?"
+            : "Bullet's reader of .bullet files failed on it: truncated or damaged? (" + answer.message + ")";
+  } else {
+    answer.message = "worker " + answer.message + " near step " + std::to_string(place.step);
+  }
+  if (!complaints.empty()) std::fputs(complaints.c_str(), stderr);
+  return answer;
+}
+
+}  // namespace linchpin::cli

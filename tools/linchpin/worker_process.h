@@ -1,0 +1,37 @@
+// One worker process per run: `linchpin` links no physics engine, and what a file or a diverging solver does to a
+// process stays in that process.
+#pragma once
+
+#include "simulation_options.h"
+#include "solver_spec.h"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+namespace linchpin::cli {
+
+using Json = nlohmann::ordered_json;
+
+struct WorkerAnswer {
+  enum class Kind {
+    row,      ///< `row` holds the answer
+    scene,    ///< the scene cannot be loaded
+    refused,  ///< this solver cannot run this scene
+    csv,      ///< the file to write cannot be written
+    died,     ///< the process ended without an answer, after loading
+    missing   ///< there is no worker to start
+  };
+  Kind kind = Kind::missing;
+  Json row;
+  std::string message;
+};
+
+/// The job (worker/job.h) that runs a simulation under a solver.
+Json job_for(const Simulation& simulation, const SolverSpec& solver);
+
+/// Runs one job in the given precision, "single" or "double". Shows how far it is on stderr when that is a
+/// terminal, under `title`.
+WorkerAnswer run_worker(const std::string& precision, const Json& job, const std::string& title);
+
+}  // namespace linchpin::cli
