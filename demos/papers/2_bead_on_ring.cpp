@@ -53,7 +53,7 @@ int main() {
 
   std::printf("from rest at the height of the centre, mu = 0.2\n");
   auto system = ring(1, 0.2, {-1, 0, 0}, {0, 0, 0});
-  linchpin::Stepper stepper(system, system.initial_state(), {.method = linchpin::Method::rk4, .solve = {}});
+  linchpin::Stepper stepper(system, system.initial_state(), {.method = linchpin::Method::rk4});
   const linchpin::BodyId bead = system.find_body("bead");
   const auto run_until = [&](double t, int steps) {
     const double dt = (t - stepper.t()) / steps;

@@ -25,7 +25,7 @@ int main() {
     const auto& p = s[0].position();
     return linchpin::rows(p.z - b * (p.x * p.x + p.y * p.y), p.x * sin(omega * s.t) - p.y * cos(omega * s.t));
   }));
-  linchpin::Stepper stepper(system, system.initial_state(), {.method = linchpin::Method::rk4, .solve = {}});
+  linchpin::Stepper stepper(system, system.initial_state(), {.method = linchpin::Method::rk4});
   const auto run_until = [&](double t) {
     const double dt = (t - stepper.t()) / 1000;
     for (int i = 0; i < 1000; ++i) stepper.step(dt);

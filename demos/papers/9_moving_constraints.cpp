@@ -38,7 +38,7 @@ void rod() {
   const auto a = system.add_particle("a", 1.0, {0, 0, 0});
   const auto b = system.add_particle("b", 2.5, {l0, 0, 0}, {ldot, w0 * l0, 0});
   system.add(linchpin::rod("rod", a, {0, 0, 0}, b, {0, 0, 0}, length));
-  linchpin::Stepper stepper(system, system.initial_state(), {.method = linchpin::Method::rk4, .solve = {}});
+  linchpin::Stepper stepper(system, system.initial_state(), {.method = linchpin::Method::rk4});
   const auto d = [&] { return Vector3d(stepper.state()[b].p - stepper.state()[a].p); };
   const auto tension = [&] { return stepper.reactions()[0].on_a.force.dot(d().normalized()); };
   expect("tension at t = 0 [N]", tension(), 9.1428571429);
@@ -54,7 +54,7 @@ void sphere() {
   linchpin::System system;
   const auto p = system.add_particle("p", 1.0, {l0, 0, 0}, {ldot, w0 * l0, 0});
   system.add(linchpin::holonomic("sphere", {p}, [](const auto& s) { return norm(s[0].position()) - length(s.t); }));
-  linchpin::Stepper stepper(system, system.initial_state(), {.method = linchpin::Method::rk4, .solve = {}});
+  linchpin::Stepper stepper(system, system.initial_state(), {.method = linchpin::Method::rk4});
   run(stepper, 2);
   expect("longitude at t = 2 s [rad]", angle(stepper.state()[p].p), 4.5714285714);
   expect("force outwards at t = 2 s [N]", stepper.reactions()[0].on_a.force.dot(stepper.state()[p].p.normalized()),
@@ -69,7 +69,7 @@ void edge() {
   system.add(linchpin::nonholonomic("edge", {p}, [](const auto& s) {
     return s[0].velocity().x * sin(Omega * s.t) - s[0].velocity().y * cos(Omega * s.t);
   }));
-  linchpin::Stepper stepper(system, system.initial_state(), {.method = linchpin::Method::rk4, .solve = {}});
+  linchpin::Stepper stepper(system, system.initial_state(), {.method = linchpin::Method::rk4});
   expect("sideways force [N]", stepper.reactions()[0].on_a.force.norm(), m * V * Omega);
   run(stepper, std::acos(-1.0) / Omega);  // half a turn: one diameter away
   expect("diameter of its circle [m]", stepper.state()[p].p.norm(), 2 * V / Omega);
