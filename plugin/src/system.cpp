@@ -42,8 +42,8 @@ void require_finite(const std::string& name, const char* what, const Vector3d& u
   if (!u.allFinite()) refuse("body", name, std::string(what) + " must be finite, got " + text(u));
 }
 
-// Symmetric, positive definite, and the inertia of some distribution of mass.
-Matrix3d checked_inertia(const std::string& name, const Matrix3d& inertia) {
+// Symmetric, positive definite, and (`physical`) the inertia of some distribution of mass.
+Matrix3d checked_inertia(const std::string& name, const Matrix3d& inertia, bool physical) {
   if (!inertia.allFinite()) refuse("body", name, "inertia must be finite");
   const double scale = inertia.cwiseAbs().maxCoeff();
   if ((inertia - inertia.transpose()).cwiseAbs().maxCoeff() > host_round_off * scale)
@@ -52,7 +52,7 @@ Matrix3d checked_inertia(const std::string& name, const Matrix3d& inertia) {
   const Vector3d principal = Eigen::SelfAdjointEigenSolver<Matrix3d>(symmetric, Eigen::EigenvaluesOnly).eigenvalues();
   if (!(principal[0] > 0))
     refuse("body", name, "inertia must be positive definite, got the principal moments " + text(principal));
-  if (principal[2] > principal[0] + principal[1] + host_round_off * scale)
+  if (physical && principal[2] > principal[0] + principal[1] + host_round_off * scale)
     refuse("body", name, "no principal moment may exceed the sum of the other two, got " + text(principal));
   return symmetric;
 }
@@ -156,7 +156,7 @@ BodyId System::add_body(std::string name, double mass, const Matrix3d& inertia, 
                         const Vector3d& w) {
   require_name("body", name, impl_->body_names);
   require_mass(name, mass);
-  const Matrix3d checked = checked_inertia(name, inertia);
+  const Matrix3d checked = checked_inertia(name, inertia, true);
   const BodyState start = checked_state(name, {.p = pose.p, .q = pose.q, .v = v, .w = w});
   return impl_->append(
       {.name = std::move(name), .kind = BodyKind::rigid, .mass = mass, .inertia = checked, .start = start});
@@ -285,7 +285,7 @@ void System::set_mass(BodyId id, double mass, const Matrix3d& inertia) {
   Impl::Body& body = impl_->at(id);
   if (!movable(body.kind)) refuse("body", body.name, "only particles and rigid bodies have a mass");
   require_mass(body.name, mass);
-  if (body.kind == BodyKind::rigid) body.inertia = checked_inertia(body.name, inertia);
+  if (body.kind == BodyKind::rigid) body.inertia = checked_inertia(body.name, inertia, false);
   body.mass = mass;
 }
 

@@ -159,6 +159,8 @@ TEST(System, ChangesMassUnderTheSameChecks) {
   EXPECT_EQ(system.mass(bead), 5);
   system.set_mass(block, 4, 2 * Matrix3d::Identity());
   EXPECT_EQ(system.inertia(block)(1, 1), 2);
+  system.set_mass(block, 4, Vector3d(1, 1, 9).asDiagonal());  // no mass has this, hosts do
+  EXPECT_EQ(system.inertia(block)(2, 2), 9);
   expect_refused([&] { system.set_mass(block, -4, Matrix3d::Identity()); }, "mass must be positive");
   expect_refused([&] { system.set_mass(block, 9, Matrix3d::Zero()); }, "positive definite");
   EXPECT_EQ(system.mass(block), 4) << "a refused change changes nothing";

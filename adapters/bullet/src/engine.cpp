@@ -28,6 +28,7 @@ struct MlcpPeek : btMLCPSolver {
   static btMLCPSolverInterface* inner(btMLCPSolver& s) { return s.*(&MlcpPeek::m_solver); }
 };
 
+const char* const not_a_body = " (not a body)";
 const char* const known_solvers =
     "btSequentialImpulseConstraintSolver, btNNCGConstraintSolver (Mode::observe also btMLCPSolver)";
 
@@ -138,7 +139,7 @@ BodyId Engine::body_id(btRigidBody& body) {
                                                                                : BodyKind::rigid;
   if (const auto known = id_of_.find(&body); known != id_of_.end()) {
     const BodyId id{known->second};
-    if (system_.kind(id) == wanted) return id;
+    if (system_.kind(id) == wanted || system_.name(id).ends_with(not_a_body)) return id;
     // It changed kind (made kinematic, static, …): a new body of the core takes its place.
     id_of_.erase(known);
     body_of_[z(id.index)] = nullptr;
@@ -147,24 +148,23 @@ BodyId Engine::body_id(btRigidBody& body) {
         r.numbers.fill(-1);
   }
   const std::string name = "body#" + std::to_string(system_.body_count());
-  const Pose pose = read_pose(body.getWorldTransform());
+  // Poses are read anew every step. A body whose numbers are no mass (NaN in the world already) counts as fixed.
   BodyId id;
-  switch (wanted) {
-    case BodyKind::fixed:
-      id = system_.add_fixed(name, pose);
-      break;
-    case BodyKind::driven:
-      id = system_.add_driven(name, pose);
-      break;
-    case BodyKind::particle:
-      id = system_.add_particle(name, 1 / double(body.getInvMass()), pose.p);
-      break;
-    case BodyKind::rigid:
-      id = system_.add_body(name, 1 / double(body.getInvMass()), read_inertia(body), pose);
-      break;
+  std::string why;
+  if (wanted == BodyKind::particle) {
+    why = system_.try_add_particle(id, name, 1 / double(body.getInvMass()), Vector3d::Zero());
+  } else if (wanted == BodyKind::rigid) {
+    why = system_.try_add_body(id, name, 1, Matrix3d::Identity(), Pose{});
+    if (why.empty()) why = system_.try_set_mass(id, 1 / double(body.getInvMass()), read_inertia(body));
+    if (!why.empty() && id.index >= 0) system_.remove(id);
+  } else if (wanted == BodyKind::driven) {
+    id = system_.add_driven(name, Pose{});
   }
+  if (wanted == BodyKind::fixed || !why.empty())
+    id = system_.add_fixed(why.empty() ? name : name + not_a_body, Pose{});
   id_of_[&body] = id.index;
-  body_of_.push_back(&body);
+  body_of_.resize(static_cast<std::size_t>(system_.body_count()), nullptr);
+  body_of_.back() = &body;
   const std::size_t n = body_of_.size();
   state_.bodies.resize(n);
   base_.bodies.resize(n);
@@ -181,14 +181,14 @@ void Engine::sync_mass(btRigidBody& body, BodyId id) {
   const BodyKind kind = system_.kind(id);
   if (kind == BodyKind::particle) {
     const double mass = 1 / double(body.getInvMass());
-    if (mass != system_.mass(id)) system_.set_mass(id, mass, Matrix3d::Zero());
+    if (mass != system_.mass(id)) (void)system_.try_set_mass(id, mass, Matrix3d::Zero());
   } else if (kind == BodyKind::rigid) {
     const double mass = 1 / double(body.getInvMass());
     const btVector3& inv = body.getInvInertiaDiagLocal();
     const Matrix3d& I = system_.inertia(id);
     if (mass != system_.mass(id) || I(0, 0) != 1 / double(inv.x()) || I(1, 1) != 1 / double(inv.y()) ||
         I(2, 2) != 1 / double(inv.z()))
-      system_.set_mass(id, mass, read_inertia(body));
+      (void)system_.try_set_mass(id, mass, read_inertia(body));
   }
 }
 

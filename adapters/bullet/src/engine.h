@@ -222,6 +222,7 @@ class Engine final : public btActionInterface {
   void keep_reactions(BlockSolve& b);
   void keep_books(BlockSolve& b);
   void give_back(BlockSolve& b);
+  void refuse_non_finite(BlockSolve& b);
   void break_joints(BlockSolve& b);
   void fail_block(BlockSolve& b, const std::string& why);
   void velocity_of_rows(const BlockSolve& b, std::span<const double> v, std::span<double> out) const;

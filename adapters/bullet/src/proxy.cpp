@@ -3,6 +3,7 @@
 #include "engine.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
@@ -49,9 +50,16 @@ void Proxy::getInfo2(btConstraintInfo2* info) {
     double target = -(velocity[s] - rate);
     if (at_position) target -= double(info->fps) * double(info->erp) * position[s];
     if (c.function().level() == Level::acceleration) target = rate + b[s] / double(info->fps);
-    info->m_constraintError[at] = btScalar(target);
-    info->m_lowerLimit[at] = -SIMD_INFINITY;
-    info->m_upperLimit[at] = SIMD_INFINITY;
+    // A row that is not finite here is there but holds nothing: no NaN reaches the native solver through us.
+    const bool finite =
+        std::isfinite(target) && std::all_of(row, row + 6 * K, [](double x) { return std::isfinite(x); });
+    if (!finite)
+      for (int j = 0; j < 3; ++j)
+        info->m_J1linearAxis[at + j] = info->m_J1angularAxis[at + j] = info->m_J2linearAxis[at + j] =
+            info->m_J2angularAxis[at + j] = 0;
+    info->m_constraintError[at] = finite ? btScalar(target) : 0;
+    info->m_lowerLimit[at] = finite ? -SIMD_INFINITY : 0;
+    info->m_upperLimit[at] = finite ? SIMD_INFINITY : 0;
   }
   info->m_damping = 1;
 }

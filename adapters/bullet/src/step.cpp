@@ -250,8 +250,8 @@ bool Engine::after_setup(Pools pools) {
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
     if (b.failed || !b.native_rows) continue;
-    // Native rows start from velocities that meet the block's constraints at the step's end. The impulses that Bullet has
-    // warm-started its contacts with are part of them: rows remember these, so velocities must.
+    // Native rows start from velocities that meet the block's constraints at the step's end. The impulses that Bullet
+    // has warm-started its contacts with are part of them: rows remember these, so velocities must.
     const linchpin::Solver& solver = b.dynamics->solver();
     const Block& block = b.dynamics->assembly().block;
     for (std::size_t j = 0; j < b.Q.size(); ++j) b.Q_host[j] = b.Q[j] + b.host[j] / dt_;
@@ -713,7 +713,11 @@ void Engine::drop_pool(Pools pools) {
 void Engine::after_finish() {
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
-    if (b.failed || options_.mode == Mode::observe) continue;
+    if (options_.mode == Mode::observe) continue;
+    if (b.failed) {
+      refuse_non_finite(b);
+      continue;
+    }
     keep_books(b);
     give_back(b);
     break_joints(b);
@@ -727,6 +731,21 @@ void Engine::after_finish() {
     }
   }
   group_.clear();
+}
+
+// The native solver has no such check: a body that it made non-finite stays where and as fast as it was.
+void Engine::refuse_non_finite(BlockSolve& b) {
+  for (const ConstraintId c : b.ids)
+    for (const BodyId id : system_.constraint(c).bodies()) {
+      btRigidBody* body = body_of_[z(id.index)];
+      if (!body || system_.dof(id) == 0) continue;
+      const BodyState now = read_state(*body);
+      if (now.v.allFinite() && now.w.allFinite() && now.p.allFinite() && now.q.coeffs().allFinite()) continue;
+      ++counts_.non_finite;
+      body->setLinearVelocity(to_bullet(state_[id].v));
+      body->setAngularVelocity(to_bullet(state_[id].w));
+      write_pose(body->getWorldTransform(), state_[id].p, state_[id].q);
+    }
 }
 
 void Engine::give_back(BlockSolve& b) {
@@ -886,6 +905,8 @@ void Engine::keep_books(BlockSolve& b) {
         if (block.column[z(slot + 1)] - c == 6) w = 0.5 * (w + head(b.v, c + 3));
         BodyBooks& books = books_[z(book_of_[z(id.index)])];
         books.own.head<3>() += impulse.head<3>();
+        books.gross_force = std::max(books.gross_force, impulse.head<3>().norm());
+        books.gross_moment = std::max(books.gross_moment, impulse.tail<3>().norm());
         if (block.column[z(slot + 1)] - c == 6) books.own.tail<3>() += impulse.tail<3>();
       }
       r.work += impulse.head<3>().dot(v) + impulse.tail<3>().dot(w);

@@ -134,7 +134,8 @@ class System {
   void remove(ConstraintId id);
   void remove(BodyId id);
 
-  /// Changes mass and inertia of a dynamic body (a host's bodies change under us). Same checks as add_body; a particle
+  /// Changes mass and inertia of a dynamic body (a host's bodies change under us). Same checks as add_body, but any
+  /// symmetric positive definite inertia is taken: game bodies often have one that no distribution of mass has. A particle
   /// takes the mass and ignores the inertia.
   void set_mass(BodyId id, double mass, const Matrix3d& inertia);
 
