@@ -161,7 +161,7 @@ NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, 
   for (auto* x : {&work.force, &work.dv, &work.force_sum}) x->assign(n, 0.0);
 
   NewtonReport report;
-  double first = 0, previous = 0;
+  double first = 0, previous = 0, moved = std::numeric_limits<double>::max();
   for (int stalled = 0;; ++report.solves) {
     place(assembly.block, base, end, dt, v);
     report.residual = step_residuals(system, assembly, base, end, dt, v, work);
@@ -171,16 +171,17 @@ NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, 
     if (report.solves > 0 && report.residual > 0.5 * previous) {
       // It no longer shrinks: because it cannot, or because it never will.
       report.converged = at_round_off(system, assembly, end, dt, work.error);
-      // Contradictory rows keep a residual that no velocity can take away; there the least squares have been reached when a
-      // solve moves nothing any more (T6).
-      double size = 0, moved = 0;
+      // Rows that contradict each other, by a little (a float host's frames) or by much, keep a residual that no velocity
+      // can take away; there the least squares have been reached when a solve moves nothing any more (T6).
+      double size = 0, moves = 0;
       for (std::size_t j = 0; j < n; ++j) {
         size = std::max(size, std::fabs(v[j]));
-        moved = std::max(moved, std::fabs(work.dv[j]));
+        moves = std::max(moves, std::fabs(work.dv[j]));
       }
-      report.converged = report.converged || moved <= 64 * epsilon * size;
+      report.converged = report.converged || moves * dt <= tolerance || moves <= 64 * epsilon * size;
       if (report.converged || report.residual > 100 * first) break;
-      stalled = report.residual > 0.9 * previous ? stalled + 1 : 0;
+      stalled = report.residual > 0.9 * previous && moves > 0.5 * moved ? stalled + 1 : 0;
+      moved = moves;
       if (stalled == 3) break;
     }
     if (report.solves == max_solves) break;

@@ -173,7 +173,7 @@ TEST(Life, AWreckingBallIsSteppedInHalvesWhereTheStepIsTooLongForItsTension) {
   for (int i = 0; i < 480; ++i) {
     w.step();
     gap = std::max(gap, largest_gap(exact));
-    EXPECT_LE(worst_books(exact), 1e-12);
+    EXPECT_LE(worst_books(exact), 1e-11);  // one digit lost to 64 substeps with a mass ratio of 10⁴
   }
   EXPECT_TRUE(w.finite());
   EXPECT_LE(gap, precision(1e-12, 1e-4));

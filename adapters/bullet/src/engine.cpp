@@ -37,6 +37,7 @@ const char* const known_solvers =
 Engine::Engine(Solver& owner, Options options) : owner_(owner), options_(options) {
   const bool single = sizeof(btScalar) == 4;
   if (options_.newton_tolerance <= 0) options_.newton_tolerance = single ? 1e-10 : 1e-15;
+  if (options_.rank_tolerance <= 0) options_.rank_tolerance = single ? 1e-5 : 1e-6;
   if (options_.gap_tolerance <= 0) options_.gap_tolerance = single ? 1e-5 : 1e-9;
   body_of_.push_back(nullptr);
   state_ = base_ = end_ = system_.initial_state();

@@ -47,8 +47,8 @@ enum class Mode {
 /// Few, public, reported by summary().
 struct Options {
   Mode mode = Mode::exact;
-  double rank_tolerance = 1e-6;      ///< T6
-  double newton_tolerance = 0;       ///< end-of-step |φ| [m or the row's unit]; 0: 1e-13 in double, 1e-8 in single
+  double rank_tolerance = 0;         ///< T6; 0: 1e-6 in double, 1e-5 in single (whose frames are off by 1e-7)
+  double newton_tolerance = 0;       ///< end-of-step |φ| [m or the row's unit]; 0: 1e-15 in double, 1e-10 in single
   int max_newton = 30;
   double swing_limit = 1.5;          ///< ω·dt above which a step is redone in halves inside Bullet's step (T15)
   int max_substeps = 64;             ///< then the block is left to native rows for this step
