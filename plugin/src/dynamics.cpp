@@ -258,7 +258,7 @@ std::span<const double> Dynamics::induced() const { return impl_->induced; }
 std::span<const Dynamics::Prescribed> Dynamics::prescribed() const { return impl_->prescribed; }
 RankReport Dynamics::rank_report() const { return impl_->known_ranks(); }
 
-void Dynamics::reactions(const State& state, std::vector<Reaction>& out) const {
+void Dynamics::reactions(const State& state, std::vector<Reaction>& out, bool ask_rank) const {
   const Impl& d = *impl_;
   const Block& block = d.assembly.block;
   const int count = static_cast<int>(block.constraints.size());
@@ -312,7 +312,7 @@ void Dynamics::reactions(const State& state, std::vector<Reaction>& out) const {
     reaction.redundant = false;
   }
 
-  if (d.status == Status::invalid || d.solver.full_row_rank()) return;
+  if (!ask_rank || d.status == Status::invalid || d.solver.full_row_rank()) return;
   for (const int i : d.known_ranks().undetermined) out[z(i)].determined = false;
   for (const int i : d.known_ranks().redundant) out[z(i)].redundant = true;
 }

@@ -88,19 +88,24 @@ double energy_in_rotating_frame(const System& system, const State& state, const 
 }
 
 std::ostream& operator<<(std::ostream& out, const Reaction& r) {
-  const auto print = [&out](const Vector3d& u) { out << '(' << u.x() << ", " << u.y() << ", " << u.z() << ')'; };
+  // A component that is round-off of the others reads as zero.
+  const auto print = [&out](const Vector3d& u, double size) {
+    const auto clean = [&](double x) { return std::fabs(x) > 1e-13 * size ? x : 0.0; };
+    out << '(' << clean(u.x()) << ", " << clean(u.y()) << ", " << clean(u.z()) << ')';
+  };
+  const double force = r.on_a.force.norm();
   out << r.name;
-  if (r.native) return out << "  left to the host\n";
+  if (r.native) out << "  (solved by the host)";
   out << "  F = ";
-  print(r.on_a.force);
+  print(r.on_a.force, force);
   out << " N  M = ";
-  print(r.on_a.moment);
+  print(r.on_a.moment, r.on_a.moment.norm());
   out << " N·m at ";
-  print(r.on_a.point);
+  print(r.on_a.point, std::max(1.0, r.on_a.point.norm()));
   out << " m";
   if (!r.prescribed.on_a.force.isZero(0)) {
     out << "  of it prescribed ";
-    print(r.prescribed.on_a.force);
+    print(r.prescribed.on_a.force, force);
     out << " N";
   }
   out << "  power " << r.power << " W  gap " << std::max({r.gap, r.gap_angle, r.residual});

@@ -40,6 +40,25 @@ TEST(UserConstraint, ARheonomicRodBetweenTwoBodiesEndsEveryStepAtItsLength) {
   EXPECT_NEAR(exact.t(), 2, 1e-6);
 }
 
+TEST(UserConstraint, OneThatMovesWithTimeKeepsItsBodiesAwakeAndWakesThem) {
+  TestWorld w(0);
+  btRigidBody& load = w.ball(1, 0.1, btVector3(0, 0, 0));
+  load.setActivationState(ACTIVE_TAG);
+  bullet::Solver exact(w.world);
+  // Slow enough to count as rest in Bullet; stands still from 4 s to 12 s.
+  exact.constrain("lift", load, [](const auto& s) {
+    const auto rise = s.t < 4.0 ? 0.1 * s.t : s.t < 12.0 ? 0.4 + 0.0 * s.t : 0.4 + 0.1 * (s.t - 12.0);
+    return rows(s[0].position().x, s[0].position().y - rise, s[0].position().z);
+  });
+  w.step(4 * 240);
+  EXPECT_TRUE(load.isActive());
+  EXPECT_NEAR(double(load.getWorldTransform().getOrigin().y()), 0.4, precision(1e-12, 1e-5));
+  w.step(7 * 240);
+  EXPECT_FALSE(load.isActive());  // true rest still sleeps
+  w.step(3 * 240);
+  EXPECT_NEAR(double(load.getWorldTransform().getOrigin().y()), 0.6, precision(1e-9, 1e-4));
+}
+
 TEST(UserConstraint, OneOverThreeBodiesIsKnownToIslandsPairByPair) {
   TestWorld w(0);
   btRigidBody& a = w.ball(1, 0.1, btVector3(-1, 0, 0));

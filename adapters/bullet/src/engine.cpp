@@ -161,8 +161,7 @@ BodyId Engine::body_id(btRigidBody& body) {
   } else if (wanted == BodyKind::driven) {
     id = system_.add_driven(name, Pose{});
   }
-  if (wanted == BodyKind::fixed || !why.empty())
-    id = system_.add_fixed(why.empty() ? name : name + not_a_body, Pose{});
+  if (wanted == BodyKind::fixed || !why.empty()) id = system_.add_fixed(why.empty() ? name : name + not_a_body, Pose{});
   id_of_[&body] = id.index;
   body_of_.resize(static_cast<std::size_t>(system_.body_count()), nullptr);
   body_of_.back() = &body;
@@ -464,9 +463,8 @@ void Engine::link_collisions(int index, bool on) {
   }
 }
 
-void Engine::linearize(int index, std::vector<double>& A, std::vector<double>& b, std::vector<double>& position,
+void Engine::linearize(const Record& r, std::vector<double>& A, std::vector<double>& b, std::vector<double>& position,
                        std::vector<double>& velocity) {
-  const Record& r = records_[z(index)];
   const Constraint& c = system_.constraint(r.id);
   const std::size_t m = z(c.function().rows()), K = c.bodies().size();
   A.assign(m * 6 * K, 0);

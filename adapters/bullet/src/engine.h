@@ -45,7 +45,9 @@ struct Record {
   bool enabled = true;               ///< the user's own
   bool linked_collide = true;
   bool broken = false;
-  bool released = false;  ///< an adopted joint given back to the native solver
+  bool time_dependent = false;   ///< φ_t was not zero at some time
+  bool moves_by_itself = false;  ///< φ_t is not zero now
+  bool released = false;         ///< an adopted joint given back to the native solver
   int fallbacks = 0;
   // of the last step
   Wrenches native;  ///< what Bullet's own rows of it did, mean force [N, N·m] about the centres of mass
@@ -139,7 +141,7 @@ class Engine final : public btActionInterface {
   double energy() const;
 
   // linearised rows for proxies
-  void linearize(int record, std::vector<double>& A, std::vector<double>& b, std::vector<double>& position,
+  void linearize(const Record& record, std::vector<double>& A, std::vector<double>& b, std::vector<double>& position,
                  std::vector<double>& velocity);
 
   Solver& owner_;
@@ -221,6 +223,8 @@ class Engine final : public btActionInterface {
   bool substep_block(BlockSolve& b);
   void keep_reactions(BlockSolve& b);
   void keep_books(BlockSolve& b);
+  void note_time_dependence(BlockSolve& b);
+  void keep_awake();
   void give_back(BlockSolve& b);
   void refuse_non_finite(BlockSolve& b);
   void break_joints(BlockSolve& b);

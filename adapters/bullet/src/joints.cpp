@@ -31,7 +31,7 @@ Frame frame_of(const btTransform& f) {
   return out;
 }
 
-// Bullet's hinge constructors may leave the first two columns skewed: only the axis is to be trusted (bullet.md §3).
+// Bullet's hinge constructors may leave the first two columns skewed: only the axis is to be trusted.
 void square_up(Frame& f) {
   const Vector3d z = f.axis[2];
   Vector3d x = f.axis[0] - z * z.dot(f.axis[0]);

@@ -28,7 +28,7 @@ void Proxy::getInfo2(btConstraintInfo2* info) {
   const Constraint& c = engine_.system_.constraint(r.id);
   const int m = c.function().rows(), K = static_cast<int>(c.bodies().size());
   std::vector<double> A, b, position, velocity;
-  engine_.linearize(record_, A, b, position, velocity);
+  engine_.linearize(r, A, b, position, velocity);
   const bool at_position = c.function().level() == Level::position;
   for (int i = 0; i < m; ++i) {
     const int at = i * info->rowskip;

@@ -149,7 +149,7 @@ void Engine::sync_body(BodyId id) {
   }
   BodyState s = read_state(*body);
   if (system_.kind(id) == BodyKind::driven) {
-    // Bullet shows an animated body where it will be at the end of the step, with its mean velocity (bullet.md §1).
+    // Bullet shows an animated body where it will be at the end of the step, with its mean velocity.
     end_[id] = s;
     if (last_known_[z(id.index)]) {
       s.a = (s.v - last_v_[z(id.index)]) / dt_;
@@ -468,6 +468,7 @@ bool Engine::finish_block(BlockSolve& b) {
     return false;
   }
   keep_reactions(b);
+  note_time_dependence(b);
   if (options_.mode == Mode::observe) return true;
 
   // An initial gap, or one that the program made, is closed by moving, not by pushing (T12).
@@ -831,7 +832,7 @@ void Engine::break_joints(BlockSolve& b) {
 // -------------------------------------------------------------------------------------------------------------
 
 void Engine::keep_reactions(BlockSolve& b) {
-  b.dynamics->reactions(state_, b.reactions);
+  b.dynamics->reactions(state_, b.reactions, false);  // rank is asked for when somebody reads it
   for (std::size_t i = 0; i < b.records.size(); ++i) {
     Record& r = records_[z(b.records[i])];
     Reaction& to = reactions_[z(r.reaction)];
@@ -857,6 +858,42 @@ void Engine::keep_reactions(BlockSolve& b) {
     to.gap_angle = angle;
     to.residual = residual;
     to.native = options_.mode == Mode::observe;
+  }
+}
+
+void Engine::note_time_dependence(BlockSolve& b) {
+  const Assembly& a = b.dynamics->assembly();
+  velocity_of_rows(b, a.v, b.e);
+  for (std::size_t i = 0; i < b.records.size(); ++i) {
+    Record& r = records_[z(b.records[i])];
+    if (r.joint) continue;
+    double own = 0, size = 0;  // φ_t, and what the bodies contribute
+    for (int row = a.block.row[i]; row < a.block.row[i + 1]; ++row) {
+      own = std::max(own, std::abs(a.velocity[z(row)] - b.e[z(row)]));
+      size = std::max({size, std::abs(a.velocity[z(row)]), std::abs(b.e[z(row)])});
+    }
+    r.moves_by_itself = own > 1e-9 * size && own > 0;
+    r.time_dependent = r.time_dependent || r.moves_by_itself;
+  }
+}
+
+// A constraint that moves with time moves its bodies: they must not fall asleep, and must wake when it starts again.
+void Engine::keep_awake() {
+  for (Record& r : records_) {
+    if (!r.alive || !r.time_dependent || !r.enabled || r.id.index < 0) continue;
+    bool wake = r.moves_by_itself;
+    if (!wake) {
+      for (const btRigidBody* body : r.bodies) wake = wake || (!body->isStaticOrKinematicObject() && !body->isActive());
+      if (!wake) continue;
+      std::vector<double> A, b, position, velocity;  // only while its bodies sleep
+      linearize(r, A, b, position, velocity);
+      wake = false;
+      for (const auto* residual : {&position, &velocity})
+        for (const double x : *residual) wake = wake || std::abs(x) > options_.gap_tolerance;
+    }
+    if (!wake) continue;
+    for (btRigidBody* body : r.bodies)
+      if (!body->isStaticOrKinematicObject()) body->activate();
   }
 }
 
@@ -979,6 +1016,7 @@ void Engine::updateAction(btCollisionWorld*, btScalar dt) {
       last_w_[i] = from_bullet(body_of_[i]->getAngularVelocity());
       last_known_[i] = 1;
     }
+  keep_awake();
   if (options_.shadow || options_.mode == Mode::observe) compare_with_native();
   if (callback_) callback_(Step{t_, double(dt), owner_});
 }

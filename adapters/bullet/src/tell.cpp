@@ -170,7 +170,8 @@ std::string Engine::summary() const {
   s << "linchpin in Bullet (" << (sizeof(btScalar) == 4 ? "single" : "double")
     << " precision, native part: " << base_name_ << ")";
   if (options_.mode == Mode::observe) s << ", observing";
-  s << "\n  t = " << t_ << " s, " << counts_.steps << " steps, " << exact << " exact constraints";
+  s << "\n  t = " << t_ << " s, " << counts_.steps << " steps, " << exact << " exact constraint"
+    << (exact == 1 ? "" : "s");
   if (user) s << " (" << user << " of the user's own)";
   s << "\n  largest gap " << max_gap_ << " m, " << max_angle_ << " rad";
   for (const Record& r : records_)

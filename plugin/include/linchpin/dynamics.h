@@ -219,7 +219,8 @@ class Dynamics {
   RankReport rank_report() const;            ///< allocates
 
   /// Fills name, t, parts, λ, power, residuals of every constraint of the block, in row order. Reuses memory.
-  void reactions(const State& state, std::vector<Reaction>& out) const;
+  /// @param ask_rank  also fill `determined` and `redundant`: with redundant rows O(m r²) more, and allocates.
+  void reactions(const State& state, std::vector<Reaction>& out, bool ask_rank = true) const;
 
  private:
   struct Impl;

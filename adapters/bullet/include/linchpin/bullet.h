@@ -201,6 +201,7 @@ class Solver {
   std::span<const Reaction> reactions() const;
   /// Books of the last step, one per movable body of the exact blocks (T11).
   std::span<const BodyBooks> books() const;
+  /// In shadow mode and in Mode::observe, one per reaction; empty otherwise.
   std::span<const Shadow> shadow() const;
   const Counts& counts() const;
   /// Gap, energy, rank, redundancy by name, substeps, fallbacks, what stayed native and why. Several lines of text.
