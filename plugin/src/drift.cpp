@@ -178,7 +178,8 @@ NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, 
         size = std::max(size, std::fabs(v[j]));
         moves = std::max(moves, std::fabs(work.dv[j]));
       }
-      report.converged = report.converged || moves * dt <= tolerance || moves <= 64 * epsilon * size;
+      report.least_squares = !report.converged && (moves * dt <= tolerance || moves <= 64 * epsilon * size);
+      report.converged = report.converged || report.least_squares;
       if (report.converged || report.residual > 100 * first) break;
       stalled = report.residual > 0.9 * previous && moves > 0.5 * moved ? stalled + 1 : 0;
       moved = moves;

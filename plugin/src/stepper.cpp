@@ -14,6 +14,8 @@ namespace linchpin {
 
 namespace {
 
+constexpr const char* astray = "the end of the step did not come to lie on the constraints";
+
 /// θ̇ for R = exp(θ)R₀ turning with ω: the inverse of the exponential's differential (T13).
 Vector3d rate_of_rotation(const Vector3d& theta, const Vector3d& omega) {
   const double square = theta.squaredNorm();
@@ -181,9 +183,10 @@ struct Stepper::Impl {
         const NewtonReport newton = end_on_constraints(*system, dynamics, state, next, h, v1, beyond, {},
                                                        options.newton_tolerance, options.max_newton);
         report.newton_solves += newton.solves;
-        // Rows that contradict each other have no end to meet; the step then is the least-squares one.
+        // Rows that contradict each other have no end to meet; the step then is the least-squares one, and says so.
+        if (newton.least_squares) report.status = Status::inconsistent;
         if (!newton.converged && status != Status::inconsistent) {
-          trouble = "the end of the step did not come to lie on the constraints";
+          trouble = astray;
           return Outcome::too_long;
         }
       }
@@ -292,8 +295,14 @@ struct Stepper::Impl {
     }
     if (options.drift == Drift::exact) {
       const double gap = close_gaps(*system, dynamics, next, options.newton_tolerance, options.max_newton);
-      if (!(gap <= std::max(options.newton_tolerance, 1e-6)) && report.status != Status::inconsistent)
-        return refuse(report.status, "the end of the step did not come to lie on the constraints");
+      if (!(gap <= std::max(options.newton_tolerance, 1e-6))) {
+        // Either the step went too far, or the rows contradict each other and this is their least squares: then a
+        // further correction moves nothing.
+        if (!std::isfinite(gap) || dynamics.evaluate(next) == Status::invalid) return refuse(Status::ok, astray);
+        dynamics.solver().apply(dynamics.assembly().position, {}, {}, force);
+        if (!(largest(force) <= 1e-6 * gap)) return refuse(report.status, astray);
+        report.status = Status::inconsistent;
+      }
       project_velocities(*system, dynamics, next);
     }
     for (std::size_t s = 0; s < b.bodies.size(); ++s) {

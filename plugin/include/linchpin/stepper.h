@@ -19,6 +19,7 @@ namespace linchpin {
 /// What end-of-step satisfaction did.
 struct NewtonReport {
   bool converged = false;
+  bool least_squares = false;  ///< converged, but rows contradict each other: no velocity meets them all, this comes nearest
   int solves = 0;
   double residual = 0;  ///< largest |φ|/dt or |ψ| left [m/s or as the row's unit implies]
 };
