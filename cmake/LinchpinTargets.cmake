@@ -29,10 +29,10 @@ function(linchpin_own target)
   if(LINCHPIN_WARNINGS_AS_ERRORS)
     target_compile_options(${target} PRIVATE -Werror)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      # These three come from the optimiser and blame inlined Eigen kernels for paths that cannot be taken. Under the
+      # These four come from the optimiser and blame inlined Eigen kernels for paths that cannot be taken. Under the
       # sanitizers the first is noise altogether, as GCC's manual says, so the asan preset switches it off.
       target_compile_options(${target} PRIVATE
-        -Wno-error=maybe-uninitialized -Wno-error=array-bounds -Wno-error=stringop-overflow)
+        -Wno-error=maybe-uninitialized -Wno-error=array-bounds -Wno-error=stringop-overflow -Wno-error=restrict)
     endif()
   endif()
 endfunction()
