@@ -144,15 +144,14 @@ struct Stepper::Impl {
       body.w = twist_of(block(), s, v1).tail<3>();
       const Vector3d change = 0.5 * h * (system->gyroscopic_torque(id, body) - at_start);
       for (int j = 0; j < 3; ++j) {
-        double& impulse = gyroscopic[z(block().column[s] + 3 + j)];
-        double& left = force[z(block().column[s] + 3 + j)];
-        left = change[j] - impulse;
-        impulse = change[j];
-        most = std::max(most, std::fabs(left));
+        const std::size_t column = z(block().column[s] + 3 + j);
+        force[column] = change[j] - gyroscopic[column];
+        most = std::max(most, std::fabs(force[column]));
         size = std::max(size, h * std::fabs(at_start[j]));
       }
     }
     if (!(most > 1e-9 * size)) return false;
+    for (std::size_t j = 0; j < force.size(); ++j) gyroscopic[j] += force[j];
     dynamics.solver().inverse_mass(force, force);
     for (std::size_t j = 0; j < v1.size(); ++j) v1[j] += force[j];
     return true;
