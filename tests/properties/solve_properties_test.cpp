@@ -131,10 +131,12 @@ TEST_F(SolveLaw, RedundantRecombinedAndScaledRowsChangeNothing) {
     EXPECT_LE(error(other.vdot, y.vdot), tol_rows());
     EXPECT_LE(norm_inf(other.ideal - y.ideal), tol_rows() * std::max(10.0, norm_inf(y.ideal)));
     EXPECT_LE(norm_inf(other.nonideal - y.nonideal), tol_rows() * std::max(10.0, norm_inf(y.nonideal)));
-    // The shortest multipliers may pull long, nearly dependent rows against each other: rounding of the sum's terms counts.
+    // The shortest multipliers may pull long, nearly dependent rows against each other: rounding of the sum's terms
+    // counts.
     const Eigen::MatrixXd At = constraint_matrix(z).transpose();
     const double terms = norm_inf(At.cwiseAbs() * other.lambda.cwiseAbs());
-    EXPECT_LE(norm_inf(At * other.lambda - y.ideal), tol_rows() * std::max(10.0, norm_inf(y.ideal)) + tol_rounding(terms));
+    EXPECT_LE(norm_inf(At * other.lambda - y.ideal),
+              tol_rows() * std::max(10.0, norm_inf(y.ideal)) + tol_rounding(terms));
     check(z, seed);
   }
 }
