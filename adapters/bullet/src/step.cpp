@@ -471,6 +471,18 @@ bool Engine::finish_block(BlockSolve& b) {
   note_time_dependence(b);
   if (options_.mode == Mode::observe) return true;
 
+  // A step that begins off its velocity constraints (a constraint just switched on, a body just thrown) gets them by an
+  // impulse; how violent it was is reported (T14).
+  double off = 0;
+  for (const double x : b.dynamics->assembly().velocity) off = std::max(off, std::abs(x));
+  if (off > 0 && options_.mode == Mode::exact) {
+    for (int i = 0; i < block.m(); ++i) b.e[z(i)] = -b.dynamics->assembly().velocity[z(i)];
+    solver.apply(b.e, {}, b.force, b.dv);
+    double energy = 0;
+    for (std::size_t j = 0; j < b.dv.size(); ++j) energy += 0.5 * b.force[j] * b.dv[j];
+    counts_.activation_energy = std::max(counts_.activation_energy, energy);
+  }
+
   // An initial gap, or one that the program made, is closed by moving, not by pushing (T12).
   double gap = 0;
   for (const double phi : b.dynamics->assembly().position) gap = std::max(gap, std::abs(phi));
@@ -949,6 +961,8 @@ void Engine::keep_books(BlockSolve& b) {
       r.work += impulse.head<3>().dot(v) + impulse.tail<3>().dot(w);
     }
   }
+  for (const BodyId id : block.bodies)
+    counts_.imbalance = std::max(counts_.imbalance, books_[z(book_of_[z(id.index)])].imbalance());
 }
 
 // ---- after the host has integrated

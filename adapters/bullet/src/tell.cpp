@@ -199,6 +199,8 @@ std::string Engine::summary() const {
   }
   s << "\n  solves " << counts_.solves << ", Newton " << counts_.newton << ", steps in halves " << counts_.substepped
     << " (" << counts_.substeps << " substeps), fallbacks " << counts_.fallbacks;
+  if (options_.mode == Mode::exact && counts_.steps > 0)
+    s << "\n  books of every body at every step balance to " << counts_.imbalance << " of their largest entry";
   if (counts_.gap_corrections)
     s << "\n  start gaps closed by moving bodies, without velocity: " << counts_.gap_corrections << " times, at most "
       << counts_.corrected << " m";

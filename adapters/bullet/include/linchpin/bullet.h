@@ -115,6 +115,7 @@ struct Counts {
   long non_finite = 0;        ///< times a non-finite number was kept from the host
   long gap_corrections = 0;   ///< positional corrections
   double corrected = 0;       ///< largest displacement of one of them [m]
+  double imbalance = 0;       ///< largest BodyBooks::imbalance() of any body at any step
   double activation_energy = 0;  ///< largest ½ΔvᵀMΔv by which a step began off its velocity constraints [J]
 };
 
