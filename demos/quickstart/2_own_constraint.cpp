@@ -14,7 +14,6 @@ int main() {
   btSequentialImpulseConstraintSolver native;
   btDiscreteDynamicsWorld world(&dispatcher, &broadphase, &native, &config);
   world.addRigidBody(&load);
-  load.setActivationState(DISABLE_DEACTIVATION);  // Bullet puts to sleep what moves below 0.8 m/s for two seconds
   linchpin::bullet::Solver exact(world);
   auto winch = exact.constrain("winch", load, [](const auto& s) {
     auto rope = linchpin::Vector3d(0, 1.6, 0) - s[0].point(0, 0.1, 0);

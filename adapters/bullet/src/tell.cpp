@@ -201,6 +201,9 @@ std::string Engine::summary() const {
     << " (" << counts_.substeps << " substeps), fallbacks " << counts_.fallbacks;
   if (options_.mode == Mode::exact && counts_.steps > 0)
     s << "\n  books of every body at every step balance to " << counts_.imbalance << " of their largest entry";
+  if (counts_.activation_energy > 1e-3)
+    s << "\n  largest jump in velocity that the constraints asked for at the start of a step: "
+      << counts_.activation_energy << " J";
   if (counts_.gap_corrections)
     s << "\n  start gaps closed by moving bodies, without velocity: " << counts_.gap_corrections << " times, at most "
       << counts_.corrected << " m";

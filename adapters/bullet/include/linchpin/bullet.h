@@ -55,7 +55,6 @@ struct Options {
   double gap_tolerance = 0;          ///< start-of-step |φ| above which poses are corrected; 0: 1e-9 in double, 1e-5 in single
   bool drift_correction = true;      ///< end-of-step satisfaction (T12); off: the bare acceleration, which drifts
   bool shadow = false;               ///< run the native solver on the same state every step and keep its answer beside ours
-  bool restore_base = true;          ///< false keeps this solver's contacts solver type SI even if another was installed
 };
 
 /// One constraint of a Solver, by name. Cheap to copy; valid while the solver is and the constraint has not been removed.
