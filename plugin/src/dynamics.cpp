@@ -4,8 +4,9 @@
 #include "columns.h"
 
 #include <linchpin/constraint.h>
+#include <linchpin/dynamics.h>
 #include <linchpin/forces.h>
-#include <linchpin/stepper.h>
+#include <linchpin/report.h>
 
 #include <algorithm>
 #include <cmath>

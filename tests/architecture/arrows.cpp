@@ -48,6 +48,9 @@ const std::map<std::string, std::string> core_sources = {
     {"solve_dense", "dynamics"},
     {"solve_sparse", "dynamics"},
     {"drift", "stepper"},
+    {"ledger", "stepper"},
+    // Columns of a block as wrenches: what reports are made of.
+    {"columns", "report"},
     {"solve_rank", "dynamics"},
     {"instant", "dynamics"},
     {"instant_io", "dynamics"},
