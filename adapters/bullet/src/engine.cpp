@@ -2,6 +2,7 @@
 #include "engine.h"
 
 #include "bodies.h"
+#include "columns.h"
 #include "exact_solver.h"
 
 #include <BulletDynamics/ConstraintSolver/btNNCGConstraintSolver.h>
@@ -16,8 +17,6 @@ namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
 namespace {
-
-std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
 // Both are protected, with no accessor: a pointer to member named through a derived class is how C++ lets one read
 // them.

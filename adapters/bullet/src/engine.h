@@ -1,5 +1,6 @@
-// The engine behind linchpin::bullet::Solver: what is known of the world (records), one step of it (groups and blocks),
-// and what is told about it. engine.cpp keeps the records, step.cpp takes the step, tell.cpp reports.
+// The engine behind linchpin::bullet::Solver: what is known of the world (records), one step of it (groups and blocks), and
+// what is told about it. engine.cpp keeps the records; group.cpp, step.cpp, give_back.cpp and books.cpp take the step, in
+// this order; shadow.cpp runs the native solver beside it; tell.cpp reports.
 #pragma once
 
 #include <linchpin/bullet.h>
@@ -106,7 +107,7 @@ class Engine final : public btActionInterface {
   void link_collisions(int record, bool on);
   bool in_world(const btRigidBody& body) const;
 
-  // ---- one step (step.cpp): called by the mixin ----
+  // ---- one step, called by the mixin (group.cpp, step.cpp, give_back.cpp) ----
   void begin_step();
   void begin_group(btCollisionObject** bodies, int body_count, btTypedConstraint** constraints, int constraint_count,
                    const btContactSolverInfo& info);
@@ -225,6 +226,11 @@ class Engine final : public btActionInterface {
   void keep_books(BlockSolve& b);
   void note_time_dependence(BlockSolve& b);
   void keep_awake();
+  void measure_gap(Record& record);
+  std::span<const BodyState> states_now(
+      const Constraint& constraint);  ///< as Bullet has them; valid until the next call
+  std::vector<BodyState> states_;
+  std::vector<double> residual_;
   void give_back(BlockSolve& b);
   void refuse_non_finite(BlockSolve& b);
   void break_joints(BlockSolve& b);

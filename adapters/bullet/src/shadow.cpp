@@ -3,15 +3,12 @@
 #include "engine.h"
 
 #include "bodies.h"
+#include "columns.h"
 
 #include <algorithm>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
-
-namespace {
-std::size_t z(int i) { return static_cast<std::size_t>(i); }
-}  // namespace
 
 void Engine::save_world(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
                         btTypedConstraint** constraints, int nc) {

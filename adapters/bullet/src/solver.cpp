@@ -2,6 +2,7 @@
 #include "engine.h"
 
 #include "bodies.h"
+#include "columns.h"
 
 #include <stdexcept>
 
@@ -9,7 +10,6 @@ namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
 namespace {
-std::size_t z(int i) { return static_cast<std::size_t>(i); }
 void demand(const std::string& why) {
   if (!why.empty()) throw std::invalid_argument(why);
 }

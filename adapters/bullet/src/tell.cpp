@@ -2,6 +2,7 @@
 #include "engine.h"
 
 #include "bodies.h"
+#include "columns.h"
 
 #include <algorithm>
 #include <iomanip>
@@ -12,7 +13,6 @@ namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
 namespace {
-std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
 // "a, b, c and 4 more"
 std::string list(const std::vector<std::string>& names, std::size_t most = 6) {

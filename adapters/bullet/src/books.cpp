@@ -1,0 +1,121 @@
+// What a step's forces were: reactions, and the books of every body from records of their own (T11).
+#include "engine.h"
+
+#include "columns.h"
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+Vector6 generalized_force(const Assembly& assembly, int i, int k, std::span<const double> lambda) {
+  Vector6 f = Vector6::Zero();
+  const auto J = assembly.jacobian(i, k);
+  const int first = assembly.block.row[z(i)], count = assembly.block.row[z(i + 1)] - first;
+  for (int r = 0; r < count; ++r)
+    for (int c = 0; c < 6; ++c) f[c] += J[z(6 * r + c)] * lambda[z(first + r)];
+  return f;
+}
+
+void Engine::keep_reactions(BlockSolve& b) {
+  b.dynamics->reactions(state_, b.reactions, false);  // rank is asked for when somebody reads it
+  for (std::size_t i = 0; i < b.records.size(); ++i) {
+    Record& r = records_[z(b.records[i])];
+    Reaction& to = reactions_[z(r.reaction)];
+    Reaction& from = b.reactions[i];
+    const double work = to.work;
+    const bool determined = to.determined, redundant = to.redundant;
+    const double gap = to.gap, angle = to.gap_angle, residual = to.residual;
+    to.t = from.t;
+    to.on_a = from.on_a;
+    to.on_b = from.on_b;
+    to.others = from.others;
+    to.ideal = from.ideal;
+    to.prescribed = from.prescribed;
+    to.induced = from.induced;
+    to.stabilisation = from.stabilisation;
+    to.lambda = from.lambda;
+    to.power = from.power;
+    to.velocity_residual = from.velocity_residual;
+    to.work = work;
+    to.determined = determined;
+    to.redundant = redundant;
+    to.gap = gap;
+    to.gap_angle = angle;
+    to.residual = residual;
+    to.native = options_.mode == Mode::observe;
+  }
+}
+
+void Engine::note_time_dependence(BlockSolve& b) {
+  const Assembly& a = b.dynamics->assembly();
+  velocity_of_rows(b, a.v, b.e);
+  for (std::size_t i = 0; i < b.records.size(); ++i) {
+    Record& r = records_[z(b.records[i])];
+    if (r.joint) continue;
+    double own = 0, size = 0;  // φ_t, and what the bodies contribute
+    for (int row = a.block.row[i]; row < a.block.row[i + 1]; ++row) {
+      own = std::max(own, std::abs(a.velocity[z(row)] - b.e[z(row)]));
+      size = std::max({size, std::abs(a.velocity[z(row)]), std::abs(b.e[z(row)])});
+    }
+    r.moves_by_itself = own > 1e-9 * size && own > 0;
+    r.time_dependent = r.time_dependent || r.moves_by_itself;
+  }
+}
+
+void Engine::keep_books(BlockSolve& b) {
+  const Block& block = b.dynamics->assembly().block;
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
+    const BodyId id = block.bodies[slot];
+    book_of_[z(id.index)] = static_cast<int>(books_.size());
+    BodyBooks* at = &books_.emplace_back();
+    const int c = block.column[slot], dof = block.column[slot + 1] - c;
+    at->body = id;
+    at->applied.head<3>() = head(b.applied, c);
+    at->host.head<3>() = head(b.host, c);
+    if (b.substeps > 1)
+      at->momentum.head<3>() = head(b.Q_host, c);
+    else
+      at->momentum.head<3>() = system_.mass(id) * (head(b.v, c) - head(b.v0, c));
+    if (dof == 6) {
+      at->applied.tail<3>() = head(b.applied, c + 3);
+      at->host.tail<3>() = head(b.host, c + 3);
+      if (b.substeps > 1)
+        at->momentum.tail<3>() = head(b.Q_host, c + 3);
+      else
+        at->momentum.tail<3>() = system_.world_inertia(id, state_[id].q) * (head(b.v, c + 3) - head(b.v0, c + 3));
+    }
+  }
+  // Own impulses, from what the reactions say, moved to the centres of mass; and their work with the mean velocity
+  // (T11).
+  for (std::size_t i = 0; i < b.records.size(); ++i) {
+    Reaction& r = reactions_[z(records_[z(b.records[i])].reaction)];
+    const auto bodies = system_.constraint(b.ids[i]).bodies();
+    for (int k = 0; k < static_cast<int>(bodies.size()); ++k) {
+      const BodyId id = bodies[z(k)];
+      const Vector3d com = state_[id].p;
+      Vector6 impulse = Vector6::Zero();
+      for (const Wrenches* part : {&r.ideal, &r.prescribed, &r.induced, &r.stabilisation}) {
+        const Wrench w = part->on(k).about(com);
+        impulse.head<3>() += dt_ * w.force;
+        impulse.tail<3>() += dt_ * w.moment;
+      }
+      const int slot = block.body_slot[z(id.index)];
+      Vector3d v = state_[id].v, w = state_[id].w;
+      if (slot >= 0) {
+        const int c = block.column[z(slot)];
+        v = 0.5 * (v + head(b.v, c));
+        if (block.column[z(slot + 1)] - c == 6) w = 0.5 * (w + head(b.v, c + 3));
+        BodyBooks& books = books_[z(book_of_[z(id.index)])];
+        books.own.head<3>() += impulse.head<3>();
+        books.gross_force = std::max(books.gross_force, impulse.head<3>().norm());
+        books.gross_moment = std::max(books.gross_moment, impulse.tail<3>().norm());
+        if (block.column[z(slot + 1)] - c == 6) books.own.tail<3>() += impulse.tail<3>();
+      }
+      r.work += impulse.head<3>().dot(v) + impulse.tail<3>().dot(w);
+    }
+  }
+  for (const BodyId id : block.bodies)
+    counts_.imbalance = std::max(counts_.imbalance, books_[z(book_of_[z(id.index)])].imbalance());
+}
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet
