@@ -83,7 +83,7 @@ int run_compare(const CompareArguments& arguments) {
         case WorkerAnswer::Kind::row:
           row = answer.row;
           for (const char* key : {"gravity", "gravity_from", "bodies", "joints"}) {
-            result[key] = row[key];
+            if (result[key].is_null()) result[key] = row[key];  // in double precision, where that was asked for
             row.erase(key);
           }
           row.erase("summary");

@@ -84,12 +84,13 @@ Json Reference::Sum::relative() const {
   return std::isfinite(value) ? Json(value) : Json();
 }
 
-Reference::Reference(Scene& scene, bullet::Solver& solver, bool exact, double dt, long steps)
+Reference::Reference(Scene& scene, bullet::Solver& solver, const Job& job, bool by_body)
     : scene_(scene),
       solver_(solver),
-      exact_(exact),
-      dt_(dt),
-      steps_(steps),
+      exact_(job.kind == "exact"),
+      dt_(job.dt),
+      steps_(job.steps),
+      by_body_(by_body),
       feedback_(scene.joints().size()),
       before_(scene.bodies().size()) {
   for (std::size_t i = 0; i < scene.bodies().size(); ++i) index_[scene.bodies()[i]] = i;
@@ -135,10 +136,7 @@ bool Reference::sample() {
     return false;
   }
   joint_of_.clear();
-  for (std::size_t i = 0; i < joints; ++i) {
-    joint_of_[reactions[i].name] = i;
-    by_body_ = by_body_ || !reactions[i].determined;
-  }
+  for (std::size_t i = 0; i < joints; ++i) joint_of_[reactions[i].name] = i;
   should_.assign(joints, Pair());
   has_.assign(joints, 0);
   for (auto* of_body : {&body_should_, &Q_, &momentum_}) of_body->assign(bodies, Vector6::Zero());

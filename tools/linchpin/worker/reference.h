@@ -20,7 +20,8 @@ using Vector6 = Eigen::Matrix<double, 6, 1>;  // force [N]; moment about the cen
 
 class Reference {
  public:
-  Reference(Scene& scene, bullet::Solver& solver, bool exact, double dt, long steps);
+  /// @param by_body  joints share load in a way the equations leave open: compare sums on bodies
+  Reference(Scene& scene, bullet::Solver& solver, const Job& job, bool by_body);
   ~Reference();
 
   /// Call before a step: remembers velocities and centres of mass.
@@ -54,7 +55,7 @@ class Reference {
   const double dt_;
   const long steps_;
   long next_ = 0, stride_ = 0;
-  bool by_body_ = false;
+  bool by_body_;
   std::string note_;
   long samples_ = 0;
   Sum force_, moment_, impulse_;

@@ -1,0 +1,86 @@
+# Whatever is wrong: the exit code design states, a message that names it, and never a crash.
+source "$(dirname "$0")/common.bash" "$@"
+scene=$source/demos/scenes/pendulum.bullet
+
+# 2: usage
+expect 2 compare
+expect 2 compare "$scene" --with exact,bullet:sii
+says 'bullet:sii.*did you mean "bullet:si"'
+expect 2 compare "$scene" --with nonsense
+says 'nonsense.*known: exact, bullet:si'
+expect 2 compare "$scene" --with bullet:si,exact,bullet:si:10
+says 'one solver twice.*bullet:si.*bullet:si:10'
+for n in 0 -1 x 1.5 100001 99999999999999999999 ''; do
+  expect 2 compare "$scene" --with "bullet:si:$n"
+  says 'whole number from 1 to 100000'
+done
+expect 2 compare "$scene" --with bullet:mlcp:3
+says 'takes no number of iterations'
+expect 2 compare "$scene" --with exact,
+says 'empty name'
+for dt in 0 -0.01 2 abc nan inf 1e-9 1/0 '' 0.01s; do
+  expect 2 compare "$scene" --dt="$dt"
+  says '--dt.*(from 1e-06 to 1|requires|required|ArgumentMismatch)'
+done
+expect 2 compare "$scene" --duration 0.001
+says '--duration.*at least one step'
+expect 2 compare "$scene" --duration 86400 --dt 1e-6
+says '--duration.*at most 1e8 steps'
+for n in -1 480 x 1.5; do
+  expect 2 compare "$scene" --settle="$n"
+  says '--settle.*from 0 to 479'
+done
+for g in 1,2 1,2,3,4 a,b,c ,, 1,2,nan; do
+  expect 2 compare "$scene" --gravity="$g"
+  says '--gravity.*three numbers'
+done
+expect 2 compare "$scene" --precision half
+says '--precision.*half'
+expect 2 compare "$scene" --solvers exact
+says 'no option "--solvers"'
+expect 2 run "$scene" --precision both
+says '--precision.*single or double'
+expect 2 run "$scene" --solver exakt
+says 'did you mean "exact"'
+expect 2 run "$scene" --csv "$scratch"
+says 'cannot be written: is a directory'
+expect 2 run "$scene" --csv "$scratch/no/such/folder/x.csv"
+says 'cannot be written: No such file'
+expect 2 run "$scene" --csv /dev/null
+says 'no regular file'
+cp "$scene" "$scratch/copy.bullet"
+expect 2 run "$scratch/copy.bullet" --csv "$scratch/copy.bullet"
+says 'is the scene itself'
+cmp -s "$scene" "$scratch/copy.bullet" || fail "the scene was overwritten"
+
+# 3: bad scene, each with the file's name
+bad() {
+  expect 3 compare "$1" --with bullet:si --json
+  says "^$1: error: $2"
+  [ -s "$scratch/out" ] && fail "printed something for $1"
+}
+cd "$scratch" || exit 1
+bad missing.bullet 'no such file'
+mkdir folder.bullet && bad folder.bullet 'is a directory'
+: >empty.bullet && bad empty.bullet 'is empty'
+echo 'gravity = [0, 0, -9.81]' >scene.toml && bad scene.toml 'is not a .bullet scene.*\.toml are not read yet'
+head -c 5 "$scene" >five.bullet && bad five.bullet 'is not a .bullet scene'
+head -c 10 "$scene" >header.bullet && bad header.bullet 'ends after 10 bytes'
+head -c 12 "$scene" >nothing.bullet && bad nothing.bullet 'is truncated'
+size=$(stat -c %s "$scene")
+for part in 2 3 4 5 6 7 8 9; do
+  head -c $((size * part / 10)) "$scene" >cut.bullet
+  bad cut.bullet '(is truncated|Bullet.s reader)'
+done
+{ printf 'BULLETd-v288'; head -c 100000 /dev/zero; } >zeros.bullet && bad zeros.bullet 'is truncated'
+{ printf 'BULLETd-v288'; yes 'RBDY' | head -c 100000; } >foreign.bullet && bad foreign.bullet 'is (truncated|damaged)'
+# A damaged description of its data takes Bullet's reader down, not the command.
+{ head -c $((size - 9000)) "$scene"; head -c 9000 /dev/zero | tr '\0' '\377'; } >dna.bullet
+bad dna.bullet 'Bullet.s reader of .bullet files'
+if chmod 000 copy.bullet && ! [ -r copy.bullet ]; then bad copy.bullet 'cannot be read'; fi
+
+# 4: the one solver of a run failed
+expect 4 run "$source/demos/scenes/bridge.bullet" --solver bullet:mlcp --duration 1 --csv lost.csv
+says 'bullet:mlcp: (diverged|non-finite) at step'
+[ -s lost.csv ] || fail "the steps before the failure were not kept"
+done_testing
