@@ -181,6 +181,17 @@ void Engine::updateAction(btCollisionWorld*, btScalar dt) {
         system_.constraint(r.id).function().level() == Level::position)
       measure_gap(r);
   max_gap_ = std::max(max_gap_, last_gap_);
+  for (const Record& r : records_)  // wholly native joints show what Bullet's rows did
+    if (r.alive && r.joint && r.id.index < 0 && r.reaction >= 0 && r.native_seen && options_.mode == Mode::exact) {
+      Reaction& reaction = reactions_[z(r.reaction)];
+      const auto on = [&](const Wrench& w, const btRigidBody& body) {
+        return Wrench{w.force, w.moment,
+                      from_bullet(body.getCenterOfMassPosition()) - double(dt) * from_bullet(body.getLinearVelocity())};
+      };
+      reaction.t = t_ - double(dt);
+      reaction.on_a = on(r.native.on_a, r.joint->getRigidBodyA());
+      reaction.on_b = on(r.native.on_b, r.joint->getRigidBodyB());
+    }
   for (const auto& b : blocks_)  // functions with a memory remember where the step ended
     if (b->last_step == step_ && !b->failed)
       for (const ConstraintId id : b->ids)

@@ -22,6 +22,7 @@ void Engine::begin_step() {
     r.native_seen = false;
     if (r.joint) classify_record(static_cast<int>(i));
     r.why_native.clear();
+    if (r.reaction >= 0 && r.id.index < 0) reactions_[z(r.reaction)].native = true;
   }
   group_.clear();
   books_.clear();
