@@ -162,12 +162,15 @@ void add_notes(const Json& row, Footnotes& notes) {
   if (!row["native"].empty()) notes.add(row, "left to Bullet: " + grouped_natives(row["native"]));
   if (row.contains("rank")) {
     const Json& rank = row["rank"];
+    const bool same = rank["redundant"] == rank["undetermined"];
     std::string text = "the joints state " + std::to_string(rank["rows"].get<long>()) + " equations of which " +
                        std::to_string(rank["rank"].get<long>()) +
                        " are independent; redundant: " + some(rank["redundant"]);
     if (!rank["undetermined"].empty())
-      text += "; how these share their load is left open, only its sum on each body is determined: " +
-              some(rank["undetermined"]);
+      text +=
+          "; how " + (same ? std::string("these share their load is left open, only its sum on each body is determined")
+                           : "the load is shared is left open, only its sum on each body is determined, among: " +
+                                 some(rank["undetermined"]));
     if (!rank["contradictory"].empty()) text += "; contradictory: " + some(rank["contradictory"]);
     notes.add(row, text);
   }

@@ -79,9 +79,10 @@ void Reference::Sum::add(const Vector3d& is, const Vector3d& should) {
   size += should.squaredNorm();
 }
 
-Json Reference::Sum::relative() const {
-  const double value = size > 0 ? std::sqrt(difference / size) : difference == 0 ? 0 : HUGE_VAL;
-  return std::isfinite(value) ? Json(value) : Json();
+Json Reference::Sum::relative(double load) const {
+  if (difference == 0) return 0.0;
+  const double value = std::sqrt(difference / size);
+  return size > 1e-18 * load && std::isfinite(value) ? Json(value) : Json();
 }
 
 Reference::Reference(Scene& scene, bullet::Solver& solver, const Job& job, bool by_body)
@@ -190,6 +191,7 @@ bool Reference::solve_block(const Instant& instant) {
     size_of[body] = size;
     body_has_[b] = 1;
     Q_[b].head(size) = VectorXd::Map(instant.Q.data() + at, size);
+    load_ += Q_[b].head<3>().squaredNorm();
     Vector6 change;
     change << bullet::from_bullet(body->getLinearVelocity()) - before_[b].v,
         bullet::from_bullet(body->getAngularVelocity()) - before_[b].w;
@@ -282,12 +284,13 @@ void Reference::compare_bodies() {
 
 void Reference::report(Json& row) const {
   const bool any = samples_ > 0;
-  row["force_rms_error_rel"] = any ? force_.relative() : Json();
-  row["moment_rms_error_rel"] = any ? moment_.relative() : Json();
-  row["impulse_rms_error_rel"] = any ? impulse_.relative() : Json();
+  row["force_rms_error_rel"] = any ? force_.relative(load_) : Json();
+  row["moment_rms_error_rel"] = any ? moment_.relative(load_) : Json();
+  row["impulse_rms_error_rel"] = any ? impulse_.relative(load_) : Json();
   row["force_samples"] = samples_;
   row["force_basis"] = by_body_ ? "bodies" : "joints";
-  row["force_note"] = note_.empty() ? Json() : Json(note_);
+  const bool idle = any && row["force_rms_error_rel"].is_null();
+  row["force_note"] = !note_.empty() ? Json(note_) : idle ? Json("the joints carry nothing to compare with") : Json();
 }
 
 }  // namespace linchpin::worker

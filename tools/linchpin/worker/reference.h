@@ -37,7 +37,8 @@ class Reference {
   struct Sum {  // of squares
     double difference = 0, size = 0;
     void add(const Eigen::Vector3d& is, const Eigen::Vector3d& should);
-    Json relative() const;
+    /// Null where what should be is nothing beside the loads: bodies that fall together press on no joint.
+    Json relative(double load) const;
   };
   // Joint wrenches as [on its first body, on its second], by place in the scene.
   struct Pair {
@@ -59,6 +60,7 @@ class Reference {
   std::string note_;
   long samples_ = 0;
   Sum force_, moment_, impulse_;
+  double load_ = 0;  // applied forces, sum of squares
 
   std::unordered_map<const btRigidBody*, std::size_t> index_;  // into scene_.bodies()
   std::vector<btJointFeedback> feedback_;
