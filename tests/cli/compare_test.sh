@@ -37,6 +37,13 @@ holds '(.solvers | length) == 4 and .solvers[3].status == "ok"'
 holds '[.solvers[] | .status == "ok" or (.status | test("^(diverged|non-finite) at step [0-9]+$"))] | all'
 jq -e . "$scratch/out" >/dev/null || fail "not JSON"
 
+# Everything but the time is the same the next time.
+for n in 1 2; do
+  expect 0 compare "$scenes/bridge.bullet" --with exact,bullet:nncg --duration 0.2 --json
+  jq 'del(.solvers[].ns_per_step)' "$scratch/out" >"$scratch/again$n"
+done
+cmp -s "$scratch/again1" "$scratch/again2" || fail "two runs differ: $(diff "$scratch/again1" "$scratch/again2" | head -n 5)"
+
 # For people: verdict first, units in the header, a line per solver and precision, notes.
 expect 0 compare "$scenes/bridge.bullet" --with exact,bullet:si --duration 0.1
 head -n 1 "$scratch/out" | grep -q '^In double precision exact keeps every joint closed to ' || fail "no verdict first"

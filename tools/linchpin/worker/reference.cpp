@@ -6,7 +6,6 @@
 #include <Eigen/QR>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <map>
 
@@ -121,11 +120,13 @@ void Reference::before() {
 void Reference::after(long step) {
   // A step redone in halves has the problem of its last part only; the sample waits for a whole one.
   if (step < next_ || solver_.counts().substepped != substepped_) return;
-  const auto start = std::chrono::steady_clock::now();
+  work_ = 0;
   if (sample()) ++samples_;
-  const double cost = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const long left = std::max(steps_ - step, 1L);
-  if (stride_ == 0) stride_ = static_cast<long>(std::ceil(double(left) / std::clamp(1 / cost, 1.0, double(left))));
+  // Multiplications, not seconds: the same samples on every machine, so the same numbers.
+  constexpr double about_a_second = 1e9;
+  const double left = double(std::max(steps_ - step, 1L));
+  if (stride_ == 0)
+    stride_ = static_cast<long>(std::ceil(left / std::clamp(about_a_second / std::max(work_, 1.0), 1.0, left)));
   next_ = step + stride_;
 }
 
@@ -165,6 +166,7 @@ bool Reference::solve_block(const Instant& instant) {
     note_ = "a block's mass matrix is not positive definite";
     return false;
   }
+  work_ += double(instant.m()) * instant.n() * std::min(instant.m(), instant.n());
   // The columns of an Instant are its movable bodies in the order of their ids; which bodies those are follows from the
   // joints it names.
   std::map<int, btRigidBody*> movable;

@@ -56,6 +56,7 @@ class Reference {
   const double dt_;
   const long steps_;
   long next_ = 0, stride_ = 0;
+  double work_ = 0;  // of the last sample, multiplications
   bool by_body_;
   std::string note_;
   long samples_ = 0;
