@@ -21,7 +21,7 @@ void furnish(TestWorld& w) {
   chain(w, 6);
   w.box(0, btVector3(5, btScalar(0.5), 5), btVector3(0, btScalar(-1.9), 0));
   btRigidBody& lone = w.ball(1, 0.2, btVector3(2, 1, 2));
-  lone.setActivationState(ACTIVE_TAG);
+  lone.forceActivationState(ACTIVE_TAG);
 }
 
 // The solver destroyed after k steps, against one left alive but replaced by a fresh native solver at the same step.

@@ -43,7 +43,7 @@ TEST(UserConstraint, ARheonomicRodBetweenTwoBodiesEndsEveryStepAtItsLength) {
 TEST(UserConstraint, OneThatMovesWithTimeKeepsItsBodiesAwakeAndWakesThem) {
   TestWorld w(0);
   btRigidBody& load = w.ball(1, 0.1, btVector3(0, 0, 0));
-  load.setActivationState(ACTIVE_TAG);
+  load.forceActivationState(ACTIVE_TAG);
   bullet::Solver exact(w.world);
   // Slow enough to count as rest in Bullet; stands still from 4 s to 12 s.
   exact.constrain("lift", load, [](const auto& s) {
