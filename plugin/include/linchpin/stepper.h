@@ -45,7 +45,7 @@ double close_gaps(const System& system, const Dynamics& dynamics, State& state, 
 double project_velocities(const System& system, const Dynamics& dynamics, State& state);
 
 /// ω of T15: the fastest swing of any body of the block about its centre under this block's own forces [rad/s].
-/// @param reactions  multipliers of the force per constraint (as λ), [m]
+/// @param lambda  multipliers of all that the constraints apply, [m]: this step's own, mean over the step
 double fastest_swing(const System& system, const Assembly& assembly, const State& state, std::span<const double> lambda);
 
 enum class Method {
