@@ -134,6 +134,23 @@ TEST(UserConstraint, ContradictoryOnesAreNamed) {
               precision(1e-12, 1e-6));  // least squares: 2 m/s² (T-INC)
 }
 
+TEST(UserConstraint, PosesAndVelocitiesThatContradictAreNamedToo) {
+  TestWorld w(0);
+  btRigidBody& a = w.ball(1, 0.1, btVector3(0, 0, 0));
+  btRigidBody& b = w.ball(1, 0.1, btVector3(5, 0, 0));
+  bullet::Solver exact(w.world);
+  exact.constrain("here", a, [](const auto& s) { return s[0].position().x; });
+  exact.constrain("there", a, [](const auto& s) { return s[0].position().x - 1.0; });
+  exact.constrain_velocity("slow", b, [](const auto& s) { return s[0].velocity().x - 1.0; });
+  exact.constrain_velocity("fast", b, [](const auto& s) { return s[0].velocity().x - 2.0; });
+  w.step(20);
+  EXPECT_NE(exact.summary().find("contradictory: here, there, slow, fast"), std::string::npos) << exact.summary();
+  EXPECT_EQ(exact.rank_report().contradictory.size(), 4u);
+  EXPECT_NEAR(double(a.getWorldTransform().getOrigin().x()), 0.5, precision(1e-9, 1e-5));
+  EXPECT_NEAR(double(b.getLinearVelocity().x()), 1.5, precision(1e-12, 1e-5));
+  EXPECT_EQ(exact.counts().gap_corrections, 0);  // nothing was closed
+}
+
 TEST(UserConstraint, OneThatStopsBeingFiniteIsLeftOutAndNamedAndNoNaNReachesTheWorld) {
   TestWorld w;
   btRigidBody& a = w.ball(1, 0.1, btVector3(0, 0, 0));

@@ -113,8 +113,13 @@ void Engine::keep_books(BlockSolve& b) {
       r.work += impulse.head<3>().dot(v) + impulse.tail<3>().dot(w);
     }
   }
-  for (const BodyId id : block.bodies)
-    counts_.imbalance = std::max(counts_.imbalance, books_[z(book_of_[z(id.index)])].imbalance());
+  for (const BodyId id : block.bodies) {
+    const BodyBooks& books = books_[z(book_of_[z(id.index)])];
+    // Entries that are themselves the round-off of a velocity balance to nothing.
+    const double size = system_.mass(id) * (state_[id].v.norm() + state_[id].w.norm());
+    if (std::max({books.gross_force, books.momentum.norm(), books.applied.norm(), books.host.norm()}) > 1e-13 * size)
+      counts_.imbalance = std::max(counts_.imbalance, books.imbalance());
+  }
 }
 
 }  // namespace LINCHPIN_BULLET_PRECISION

@@ -1,6 +1,6 @@
-// The engine behind linchpin::bullet::Solver: what is known of the world (records), one step of it (groups and blocks), and
-// what is told about it. engine.cpp keeps the records; group.cpp, step.cpp, give_back.cpp and books.cpp take the step, in
-// this order; shadow.cpp runs the native solver beside it; tell.cpp reports.
+// The engine behind linchpin::bullet::Solver: what is known of the world (records), one step of it (groups and blocks),
+// and what is told about it. engine.cpp keeps the records; group.cpp, step.cpp, give_back.cpp and books.cpp take the
+// step, in this order; shadow.cpp runs the native solver beside it; tell.cpp reports.
 #pragma once
 
 #include <linchpin/bullet.h>
@@ -46,6 +46,7 @@ struct Record {
   bool enabled = true;               ///< the user's own
   bool linked_collide = true;
   bool broken = false;
+  bool unmet = false;            ///< contradicts others: held in the least squares only
   bool time_dependent = false;   ///< φ_t was not zero at some time
   bool moves_by_itself = false;  ///< φ_t is not zero now
   bool released = false;         ///< an adopted joint given back to the native solver
@@ -74,6 +75,10 @@ struct BlockSolve {
   bool failed = false;
   bool done = false;
   int substeps = 1;
+  double last_length = 0;  ///< of the last (sub)step [s]; 0 at the start
+  double moved = 0;        ///< by which a gap was closed in this step [m]
+  double gap_left = 0;     ///< and what was left of it
+  bool unmet = false;      ///< rows contradict each other: least squares
   double swing = 0;
   int newton = 0;
   unsigned last_step = 0;
@@ -178,7 +183,8 @@ class Engine final : public btActionInterface {
   std::vector<int> book_of_;  ///< by BodyId: index in books_, −1
   std::vector<Shadow> shadow_;
   std::vector<Vector3d> shadow_v_, shadow_w_;  ///< native end-of-step velocity by BodyId
-  std::function<void(const Step&)> callback_;
+  std::shared_ptr<const std::function<void(const Step&)>>
+      callback_;  ///< shared: it may replace or destroy us while it runs
   Counts counts_;
   double t_ = 0, dt_ = 1.0 / 60;
   unsigned step_ = 0;
@@ -221,7 +227,8 @@ class Engine final : public btActionInterface {
   bool begin_block(BlockSolve& b, Pools pools);
   void gather_native(Pools pools);
   bool finish_block(BlockSolve& b);
-  bool substep_block(BlockSolve& b);
+  bool substep_block(BlockSolve& b, double before);
+  bool can_do_work(const BlockSolve& b) const;
   void keep_reactions(BlockSolve& b);
   void keep_books(BlockSolve& b);
   void note_time_dependence(BlockSolve& b);

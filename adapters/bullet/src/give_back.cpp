@@ -16,6 +16,12 @@ void Engine::after_finish() {
       refuse_non_finite(b);
       continue;
     }
+    if (b.substeps == 1) b.last_length = dt_;
+    if (b.moved > 0 && b.gap_left <= options_.gap_tolerance) {
+      ++counts_.gap_corrections;
+      counts_.corrected = std::max(counts_.corrected, b.moved);
+    }
+    for (const int i : b.records) records_[z(i)].unmet = b.unmet || b.gap_left > options_.gap_tolerance;
     keep_books(b);
     give_back(b);
     break_joints(b);
@@ -176,6 +182,18 @@ void Engine::updateAction(btCollisionWorld*, btScalar dt) {
   t_ += double(dt);
   ++counts_.steps;
   last_gap_ = 0;
+  for (Record& r : records_)  // what is switched off or broken carries nothing
+    if (r.alive && r.reaction >= 0 && !(r.joint ? r.joint->isEnabled() : r.enabled)) {
+      Reaction& reaction = reactions_[z(r.reaction)];
+      for (Wrenches* part : {static_cast<Wrenches*>(&reaction), &reaction.ideal, &reaction.prescribed,
+                             &reaction.induced, &reaction.stabilisation})
+        for (int k = 0; k < static_cast<int>(r.bodies.size()); ++k)
+          part->on(k).force = part->on(k).moment = Vector3d::Zero();
+      std::fill(reaction.lambda.begin(), reaction.lambda.end(), 0.0);
+      reaction.power = reaction.gap = reaction.gap_angle = reaction.residual = reaction.velocity_residual = 0;
+      reaction.t = t_;
+      r.unmet = r.moves_by_itself = false;
+    }
   for (Record& r : records_)
     if (r.alive && r.id.index >= 0 && r.reaction >= 0 && (r.joint ? r.joint->isEnabled() : r.enabled) &&
         system_.constraint(r.id).function().level() == Level::position)
@@ -204,7 +222,7 @@ void Engine::updateAction(btCollisionWorld*, btScalar dt) {
     }
   keep_awake();
   if (options_.shadow || options_.mode == Mode::observe) compare_with_native();
-  if (callback_) callback_(Step{t_, double(dt), owner_});
+  if (const auto callback = callback_) (*callback)(Step{t_, double(dt), owner_});
 }
 
 }  // namespace LINCHPIN_BULLET_PRECISION

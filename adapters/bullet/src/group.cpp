@@ -105,6 +105,7 @@ void Engine::begin_group(btCollisionObject**, int, btTypedConstraint** constrain
       solve.rank_tolerance = options_.rank_tolerance;
       b.dynamics.emplace(system_, b.ids, solve);
       b.flags_rank = -1;
+      b.last_length = 0;
       b.reactions.clear();
     }
     b.last_step = step_;
@@ -156,6 +157,8 @@ bool Engine::begin_block(BlockSolve& b, Pools pools) {
   b.native_rows = b.pushed = b.write_pose = false;
   b.substeps = 1;
   b.kept.reset();
+  b.moved = b.gap_left = 0;
+  b.unmet = false;
   b.newton = 0;
   b.swing = 0;
   for (int slot = 0; slot < static_cast<int>(block.bodies.size()); ++slot) {

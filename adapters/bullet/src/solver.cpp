@@ -169,7 +169,10 @@ std::vector<Solver::Native> Solver::native() const { return engine_->native(); }
 RankReport Solver::rank_report() const { return engine_->rank_report(); }
 Instant Solver::instant(std::string_view constraint) const { return engine_->instant(constraint); }
 double Solver::energy() const { return engine_->energy(); }
-void Solver::on_step(std::function<void(const Step&)> callback) { engine_->callback_ = std::move(callback); }
+void Solver::on_step(std::function<void(const Step&)> callback) {
+  engine_->callback_ =
+      callback ? std::make_shared<const std::function<void(const Step&)>>(std::move(callback)) : nullptr;
+}
 double Solver::t() const { return engine_->t_; }
 void Solver::set_t(double t) { engine_->t_ = t; }
 void Solver::forget(btRigidBody& body) { engine_->forget(body); }

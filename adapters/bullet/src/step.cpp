@@ -9,6 +9,52 @@
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
+namespace {
+
+/// ½ vᵀM v of a block at the poses of `at` [J].
+double kinetic(const System& system, const Block& block, const State& at, std::span<const double> v) {
+  double sum = 0;
+  for (std::size_t slot = 0; slot < block.bodies.size(); ++slot) {
+    const BodyId id = block.bodies[slot];
+    const int c = block.column[slot];
+    sum += 0.5 * system.mass(id) * head(v, c).squaredNorm();
+    if (block.column[slot + 1] - c == 6) {
+      const Vector3d w = head(v, c + 3);
+      sum += 0.5 * w.dot(system.world_inertia(id, at[id].q) * w);
+    }
+  }
+  return sum;
+}
+
+/// Work that ideal constraint impulses did where they can do none: impulse · ½(v₀ + v₁), prescribed forces left out
+/// [J].
+double work_of_constraints(const Dynamics& dynamics, double h, std::span<const double> stabilisation,
+                           std::span<const double> v0, std::span<const double> v1) {
+  double sum = 0;
+  for (std::size_t j = 0; j < v0.size(); ++j) {
+    const double impulse =
+        h * (dynamics.ideal()[j] + dynamics.nonideal()[j] - dynamics.assembly().instant.c[j]) + stabilisation[j];
+    sum += impulse * 0.5 * (v0[j] + v1[j]);
+  }
+  return sum;
+}
+
+// Constraints that do not move cannot give a mechanism energy. Where a step ends with more than this fraction of its
+// kinetic energy from them (a chain that snaps taut within the step), the step was too long, whatever ω·dt says.
+constexpr double allowed_gain = 0.02;
+
+}  // namespace
+
+// Whether the block's constraints can do work by themselves: explicit time, or a body that the program moves.
+bool Engine::can_do_work(const BlockSolve& b) const {
+  for (std::size_t i = 0; i < b.ids.size(); ++i) {
+    if (records_[z(b.records[i])].time_dependent) return true;
+    for (const BodyId id : system_.constraint(b.ids[i]).bodies())
+      if (system_.kind(id) == BodyKind::driven) return true;
+  }
+  return false;
+}
+
 void Engine::gather_native(Pools pools) {
   for (const int index : group_) std::fill(blocks_[z(index)]->host.begin(), blocks_[z(index)]->host.end(), 0.0);
   const auto take = [&](const btSolverConstraint& row, Record* record) {
@@ -129,12 +175,15 @@ bool Engine::finish_block(BlockSolve& b) {
   double gap = 0;
   for (const double phi : b.dynamics->assembly().position) gap = std::max(gap, std::abs(phi));
   if (gap > options_.gap_tolerance && options_.drift_correction) {
-    double moved = 0;
-    close_gaps(system_, *b.dynamics, base_, options_.newton_tolerance, options_.max_newton, &moved);
-    ++counts_.gap_corrections;
-    counts_.corrected = std::max(counts_.corrected, moved);
+    b.gap_left = close_gaps(system_, *b.dynamics, base_, options_.newton_tolerance, options_.max_newton, &b.moved);
     b.pushed = b.write_pose = true;
   }
+
+  // A velocity belongs to the middle of a step: after a step of another length the applied forces act from the middle
+  // of that one to the middle of this, or mechanisms that are often stepped in halves lose energy. Not where the host's
+  // own rows have answered the full step's forces already.
+  const double before = b.last_length > 0 && !b.native_rows ? b.last_length : dt_;
+  for (std::size_t j = 0; j < b.applied.size(); ++j) b.applied[j] += 0.5 * (before - dt_) * b.Q[j];
 
   // v₁ from the records: start, applied, host, ideal + nonideal, then what Newton adds.
   for (std::size_t j = 0; j < b.v.size(); ++j)
@@ -150,6 +199,7 @@ bool Engine::finish_block(BlockSolve& b) {
     b.newton += newton.solves;
     counts_.newton += newton.solves;
     good = newton.converged && finite(b.v);
+    b.unmet = newton.least_squares && newton.residual * dt_ > options_.gap_tolerance;
   }
   for (int i = 0; i < block.m(); ++i)
     b.own_lambda[z(i)] = dt_ * (b.dynamics->lambda()[z(i)] + b.dynamics->induced()[z(i)]) + b.lambda[z(i)];
@@ -159,12 +209,17 @@ bool Engine::finish_block(BlockSolve& b) {
     b.swing = fastest_swing(system_, b.dynamics->assembly(), state_, b.e) * dt_;
     good = !(b.swing > options_.swing_limit);
   }
+  if (good && options_.drift_correction && b.moved == 0 && !can_do_work(b)) {
+    const double gain = work_of_constraints(*b.dynamics, dt_, b.force, b.v0, b.v);
+    good =
+        !(gain > allowed_gain * std::max(kinetic(system_, block, state_, b.v0), kinetic(system_, block, state_, b.v)));
+  }
   bool turning_fast = false;  // beyond π/4 per step Bullet's own integrator does not turn as it says
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot)
     if (block.column[slot + 1] - block.column[slot] == 6 && head(b.v, block.column[slot] + 3).norm() * dt_ > 0.78)
       turning_fast = true;
   if (!good && options_.drift_correction) {
-    if (!substep_block(b)) {
+    if (!substep_block(b, before)) {
       fail_block(b, "no substep as short as dt/" + std::to_string(options_.max_substeps) + " could be solved");
       return false;
     }
@@ -195,7 +250,7 @@ bool Engine::finish_block(BlockSolve& b) {
 
 // The step in halves, quarters, … inside Bullet's own step: forces and host impulses spread evenly; Bullet is then made
 // to start from where its integrator will end at our end pose (T15).
-bool Engine::substep_block(BlockSolve& b) {
+bool Engine::substep_block(BlockSolve& b, double before) {
   const Block& block = b.dynamics->assembly().block;
   const std::size_t n = b.v.size();
   std::vector<double>& lambda = b.lambda;
@@ -221,7 +276,10 @@ bool Engine::substep_block(BlockSolve& b) {
       for (int k = 0; k < static_cast<int>(system_.constraint(b.ids[i]).bodies().size()); ++k)
         r.stabilisation.on(k) = Wrench{};
     }
-    double swing = 0;
+    double swing = 0, gain = 0;
+    const double limit = allowed_gain * kinetic(system_, block, state_, b.v0);
+    const bool watch =
+        b.moved == 0 && !can_do_work(b) && 2 * parts <= options_.max_substeps;  // the finest is taken as it is
     bool good = true;
     for (int part = 0; part < parts && good; ++part) {
       now.t = t_ + part * h;
@@ -249,8 +307,10 @@ bool Engine::substep_block(BlockSolve& b) {
       }
       const linchpin::Solver& solver = b.dynamics->solver();
       const Assembly& assembly = b.dynamics->assembly();
+      const double w =
+          part == 0 && !b.native_rows ? 0.5 * (before + h) : h;  // from middle to middle, as in finish_block
       for (std::size_t j = 0; j < n; ++j)
-        b.force[j] = h * (b.Q_host[j] + b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]);
+        b.force[j] = w * b.Q_host[j] + h * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]);
       solver.inverse_mass(b.force, b.dv);
       for (std::size_t j = 0; j < n; ++j) v[j] = assembly.v[j] + b.dv[j];
       std::fill(lambda.begin(), lambda.end(), 0.0);
@@ -269,23 +329,26 @@ bool Engine::substep_block(BlockSolve& b) {
         b.e[i] = b.dynamics->lambda()[i] + b.dynamics->induced()[i] + lambda[i] / h;
       const double omega = fastest_swing(system_, assembly, now, b.e) * h;
       swing = std::max(swing, omega);
-      good = !(omega > options_.swing_limit);
+      gain += work_of_constraints(*b.dynamics, h, b.force, assembly.v, v);
+      good = !(omega > options_.swing_limit) &&
+             !(watch && gain > std::max(limit, allowed_gain * kinetic(system_, block, now, v)));
       if (!good) break;
+      b.unmet = newton.least_squares && newton.residual * dt_ > options_.gap_tolerance;
       // Records of this substep.
       for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
         const BodyId id = block.bodies[slot];
         const int c = block.column[slot];
         const Vector3d dv = head(v, c) - head(assembly.v, c);
         add(momentum, c, system_.mass(id) * dv);
-        add(host, c, head(b.host, c) / parts);
-        add(applied, c, h * head(b.Q, c));
+        add(host, c, (w / dt_) * head(b.host, c));
+        add(applied, c, w * head(b.Q, c));
         BodyState& s = next[id];
         s.v = head(v, c);
         if (block.column[slot + 1] - c == 6) {
           add(momentum, c + 3, system_.world_inertia(id, now[id].q) * (head(v, c + 3) - head(assembly.v, c + 3)));
-          add(host, c + 3, head(b.host, c + 3) / parts);
+          add(host, c + 3, (w / dt_) * head(b.host, c + 3));
           add(applied, c + 3,
-              h * (head(b.Q, c + 3) - system_.gyroscopic_torque(id, state_[id]) +
+              w * (head(b.Q, c + 3) - system_.gyroscopic_torque(id, state_[id]) +
                    system_.gyroscopic_torque(id, now[id])));
           s.w = head(v, c + 3);
         }
@@ -308,6 +371,7 @@ bool Engine::substep_block(BlockSolve& b) {
     if (!good) continue;
     // Accepted: end pose and velocity; Bullet starts where its own map leads there.
     b.substeps = parts;
+    b.last_length = h;
     b.swing = swing;
     ++counts_.substepped;
     counts_.substeps += parts;

@@ -59,7 +59,12 @@ RankReport Engine::rank_report() const {
     take(ranks.undetermined, all.undetermined);
     take(ranks.contradictory, all.contradictory);
   }
-  for (auto* x : {&all.redundant, &all.undetermined, &all.contradictory}) std::sort(x->begin(), x->end());
+  for (const Record& r : records_)  // and those that only poses or velocities give away
+    if (r.alive && r.unmet && r.reaction >= 0) all.contradictory.push_back(r.reaction);
+  for (auto* x : {&all.redundant, &all.undetermined, &all.contradictory}) {
+    std::sort(x->begin(), x->end());
+    x->erase(std::unique(x->begin(), x->end()), x->end());
+  }
   return all;
 }
 
@@ -160,10 +165,12 @@ std::string Engine::summary() const {
   std::ostringstream s;
   if (!world_) return "linchpin: not attached to a world\n";
   s << std::setprecision(3);
-  int exact = 0, user = 0, broken = 0;
+  int exact = 0, user = 0, broken = 0, off = 0;
   for (const Record& r : records_) {
     if (!r.alive) continue;
-    if (r.id.index >= 0) ++exact;
+    const bool on = r.joint ? r.joint->isEnabled() : r.enabled;
+    if (r.id.index >= 0 && on) ++exact;
+    if (r.alive && !on && !r.broken) ++off;
     if (!r.joint) ++user;
     if (r.broken) ++broken;
   }
@@ -173,6 +180,7 @@ std::string Engine::summary() const {
   s << "\n  t = " << t_ << " s, " << counts_.steps << " steps, " << exact << " exact constraint"
     << (exact == 1 ? "" : "s");
   if (user) s << " (" << user << " of the user's own)";
+  if (off) s << ", " << off << " switched off";
   s << "\n  largest gap " << max_gap_ << " m, " << max_angle_ << " rad";
   for (const Record& r : records_)
     if (r.alive && !r.joint && r.reaction >= 0 && reactions_[z(r.reaction)].residual > 0)
@@ -184,7 +192,15 @@ std::string Engine::summary() const {
       rows += b->dynamics->solver().rows();
       rank += b->dynamics->solver().rank();
     }
-  s << "\n  rank " << rank << " of " << rows << " rows";
+  if (rows > 0)
+    s << "\n  rank " << rank << " of " << rows << " rows";
+  else if (exact > 0)
+    s << "\n  no exact block was solved in the last step (asleep, or left to native rows)";
+  std::vector<std::string> unmet;
+  for (const Record& r : records_)
+    if (r.alive && r.unmet) unmet.push_back(r.name);
+  if (!unmet.empty())
+    s << "\n  contradictory: " << list(unmet) << " (no motion meets them all: held in the least squares)";
   if (rank < rows) {
     std::vector<std::string> redundant, undetermined, contradictory;
     const RankReport ranks = rank_report();
@@ -195,7 +211,7 @@ std::string Engine::summary() const {
     if (!undetermined.empty())
       s << "\n  undetermined loads (the equations leave them open; reported is the least-norm choice): "
         << list(undetermined);
-    if (!contradictory.empty()) s << "\n  contradictory: " << list(contradictory);
+    if (!contradictory.empty() && unmet.empty()) s << "\n  contradictory: " << list(contradictory);
   }
   s << "\n  solves " << counts_.solves << ", Newton " << counts_.newton << ", steps in halves " << counts_.substepped
     << " (" << counts_.substeps << " substeps), fallbacks " << counts_.fallbacks;

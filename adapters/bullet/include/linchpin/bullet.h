@@ -2,12 +2,12 @@
 //
 //     linchpin::bullet::Solver exact(world);
 //
-// Equality constraints (the world's own joints and the user's) are then solved by the explicit Udwadia–Kalaba equation and
-// end every step satisfied; contacts, limits, motors and springs stay with Bullet's solver and are coupled to them. The
-// destructor puts the native solver back. Compiles with -fno-exceptions: use the `try_` calls there.
+// Equality constraints (the world's own joints and the user's) are then solved by the explicit Udwadia–Kalaba equation
+// and end every step satisfied; contacts, limits, motors and springs stay with Bullet's solver and are coupled to them.
+// The destructor puts the native solver back. Compiles with -fno-exceptions: use the `try_` calls there.
 //
-// Bullet's vectors and bodies go in; what comes out (Reaction, Wrench) is in double, SI, world axes. Points and axes of a
-// residual are in the body's own axes from its centre of mass, which is Bullet's body frame.
+// Bullet's vectors and bodies go in; what comes out (Reaction, Wrench) is in double, SI, world axes. Points and axes of
+// a residual are in the body's own axes from its centre of mass, which is Bullet's body frame.
 #pragma once
 
 #include <linchpin/constraint.h>
@@ -47,18 +47,18 @@ enum class Mode {
 /// Few, public, reported by summary().
 struct Options {
   Mode mode = Mode::exact;
-  double rank_tolerance = 0;         ///< T6; 0: 1e-6 in double, 1e-5 in single (whose frames are off by 1e-7)
-  double newton_tolerance = 0;       ///< end-of-step |φ| [m or the row's unit]; 0: 1e-15 in double, 1e-10 in single
+  double rank_tolerance = 0;    ///< T6; 0: 1e-6 in double, 1e-5 in single (whose frames are off by 1e-7)
+  double newton_tolerance = 0;  ///< end-of-step |φ| [m or the row's unit]; 0: 1e-15 in double, 1e-10 in single
   int max_newton = 30;
-  double swing_limit = 1.5;          ///< ω·dt above which a step is redone in halves inside Bullet's step (T15)
-  int max_substeps = 64;             ///< then the block is left to native rows for this step
-  double gap_tolerance = 0;          ///< start-of-step |φ| above which poses are corrected; 0: 1e-9 in double, 1e-5 in single
-  bool drift_correction = true;      ///< end-of-step satisfaction (T12); off: the bare acceleration, which drifts
-  bool shadow = false;               ///< run the native solver on the same state every step and keep its answer beside ours
+  double swing_limit = 1.0;  ///< ω·dt above which a step is redone in halves inside Bullet's step (T15)
+  int max_substeps = 64;     ///< then the block is left to native rows for this step
+  double gap_tolerance = 0;  ///< start-of-step |φ| above which poses are corrected; 0: 1e-9 in double, 1e-5 in single
+  bool drift_correction = true;  ///< end-of-step satisfaction (T12); off: the bare acceleration, which drifts
+  bool shadow = false;           ///< run the native solver on the same state every step and keep its answer beside ours
 };
 
-/// One constraint of a Solver, by name. Cheap to copy; valid while the solver is and the constraint has not been removed.
-/// Calls on a stale handle do nothing; `valid()` tells.
+/// One constraint of a Solver, by name. Cheap to copy; valid while the solver is and the constraint has not been
+/// removed. Calls on a stale handle do nothing; `valid()` tells.
 class Handle {
  public:
   Handle() = default;
@@ -68,7 +68,8 @@ class Handle {
   Handle& law(Law law);
   [[nodiscard]] std::string try_law(Law law) noexcept;  ///< empty when it went well
   Handle& clear_laws();
-  /// Where a constraint made from a residual acts, per body [m], body axes; needed before law() unless all are particles.
+  /// Where a constraint made from a residual acts, per body [m], body axes; needed before law() unless all are
+  /// particles.
   Handle& acting_at(std::vector<Vector3d> p_BQ);
   Handle& enable(bool on);
   /// Whether Bullet lets the linked bodies collide (it does to begin with). The user's own constraints only.
@@ -85,13 +86,14 @@ class Handle {
   int record_ = -1;
 };
 
-/// What the native solver would have done from the same state (shadow mode), one per constraint, as reactions() orders them.
+/// What the native solver would have done from the same state (shadow mode), one per constraint, as reactions() orders
+/// them.
 struct Shadow {
   std::string name;
-  Vector3d force = Vector3d::Zero();       ///< native force on the first body, mean over the step [N]
-  Vector3d moment = Vector3d::Zero();      ///< about the reaction's point on the first body [N·m]
-  double force_difference = 0;             ///< |native − exact force on the first body| [N]
-  double velocity_difference = 0;          ///< largest |Δv| of its bodies, native against exact end-of-step velocity [m/s]
+  Vector3d force = Vector3d::Zero();   ///< native force on the first body, mean over the step [N]
+  Vector3d moment = Vector3d::Zero();  ///< about the reaction's point on the first body [N·m]
+  double force_difference = 0;         ///< |native − exact force on the first body| [N]
+  double velocity_difference = 0;      ///< largest |Δv| of its bodies, native against exact end-of-step velocity [m/s]
 };
 
 /// What a step callback sees, after Bullet has integrated.
@@ -106,32 +108,34 @@ struct Step {
 /// Counts since the start or the last reset().
 struct Counts {
   long steps = 0;
-  long solves = 0;            ///< block solves
-  long newton = 0;            ///< back-solves of end-of-step satisfaction
-  long substepped = 0;        ///< block steps redone in halves (T15)
-  long substeps = 0;          ///< substeps those took
-  long fallbacks = 0;         ///< block steps left to native rows
-  long non_finite = 0;        ///< times a non-finite number was kept from the host
-  long gap_corrections = 0;   ///< positional corrections
-  double corrected = 0;       ///< largest displacement of one of them [m]
-  double imbalance = 0;       ///< largest BodyBooks::imbalance() of any body at any step
+  long solves = 0;               ///< block solves
+  long newton = 0;               ///< back-solves of end-of-step satisfaction
+  long substepped = 0;           ///< block steps redone in halves (T15)
+  long substeps = 0;             ///< substeps those took
+  long fallbacks = 0;            ///< block steps left to native rows
+  long non_finite = 0;           ///< times a non-finite number was kept from the host
+  long gap_corrections = 0;      ///< positional corrections
+  double corrected = 0;          ///< largest displacement of one of them [m]
+  double imbalance = 0;          ///< largest BodyBooks::imbalance() of any body at any step
   double activation_energy = 0;  ///< largest ½ΔvᵀMΔv by which a step began off its velocity constraints [J]
 };
 
 /// Replaces the equality part of a world's constraint solver for as long as it lives.
 class Solver {
  public:
-  /// Installs itself: the solver found must be a btSequentialImpulseConstraintSolver or a btNNCGConstraintSolver exactly
-  /// (in Mode::observe also a btMLCPSolver); it keeps solving contacts, limits and motors.
+  /// Installs itself: the solver found must be a btSequentialImpulseConstraintSolver or a btNNCGConstraintSolver
+  /// exactly (in Mode::observe also a btMLCPSolver); it keeps solving contacts, limits and motors.
   /// @throws std::invalid_argument for another solver, a world with multibodies or soft bodies, or a second linchpin.
   explicit Solver(btDiscreteDynamicsWorld& world, Options options = {});
-  /// Construction-time injection: give `constraint_solver()` to the world's constructor, then attach(world). As any Bullet
-  /// solver given so it must outlive the world, and its destructor leaves the world alone; detach() leaves one that lives on.
+  /// Construction-time injection: give `constraint_solver()` to the world's constructor, then attach(world). As any
+  /// Bullet solver given so it must outlive the world, and its destructor leaves the world alone; detach() leaves one
+  /// that lives on.
   explicit Solver(Options options = {});
   /// The same as the first constructor without throwing: null, and the reason in `why`.
-  [[nodiscard]] static std::unique_ptr<Solver> try_install(btDiscreteDynamicsWorld& world, std::string& why, Options options = {}) noexcept;
-  /// Puts the native solver back and takes the user's constraints out of the world; nothing else of the world is touched.
-  /// The world must still exist.
+  [[nodiscard]] static std::unique_ptr<Solver> try_install(btDiscreteDynamicsWorld& world, std::string& why,
+                                                           Options options = {}) noexcept;
+  /// Puts the native solver back and takes the user's constraints out of the world; nothing else of the world is
+  /// touched. The world must still exist.
   ~Solver();
   Solver(const Solver&) = delete;
   Solver& operator=(const Solver&) = delete;
@@ -139,16 +143,21 @@ class Solver {
   btConstraintSolver* constraint_solver();
   /// @throws std::invalid_argument for a world built with another solver, or of a kind the constructors refuse.
   void attach(btDiscreteDynamicsWorld& world);
-  /// What the destructor does, now: the native solver (after attach(): a new one of the world's own) solves from here on.
+  /// What the destructor does, now: the native solver (after attach(): a new one of the world's own) solves from here
+  /// on.
   void detach();
 
-  /// A constraint of the user's own on one, two or more bodies: residual(s) = 0 with s[0], s[1]… the bodies in this order,
-  /// s.t the time (see linchpin::holonomic). Known to Bullet's islands, sleeping and collision filters.
+  /// A constraint of the user's own on one, two or more bodies: residual(s) = 0 with s[0], s[1]… the bodies in this
+  /// order, s.t the time (see linchpin::holonomic). Known to Bullet's islands, sleeping and collision filters.
   /// @throws std::invalid_argument for a name in use, a body not in the world, or bodies none of which can move.
   template <class Phi>
-  Handle constrain(std::string name, btRigidBody& a, Phi phi) { return constrain(std::move(name), std::vector<btRigidBody*>{&a}, std::move(phi)); }
+  Handle constrain(std::string name, btRigidBody& a, Phi phi) {
+    return constrain(std::move(name), std::vector<btRigidBody*>{&a}, std::move(phi));
+  }
   template <class Phi>
-  Handle constrain(std::string name, btRigidBody& a, btRigidBody& b, Phi phi) { return constrain(std::move(name), std::vector<btRigidBody*>{&a, &b}, std::move(phi)); }
+  Handle constrain(std::string name, btRigidBody& a, btRigidBody& b, Phi phi) {
+    return constrain(std::move(name), std::vector<btRigidBody*>{&a, &b}, std::move(phi));
+  }
   template <class Phi>
   Handle constrain(std::string name, std::vector<btRigidBody*> bodies, Phi phi) {
     auto ids = ids_of(name, bodies);
@@ -156,9 +165,13 @@ class Solver {
   }
   /// On velocities, linear or not (see linchpin::nonholonomic).
   template <class Psi>
-  Handle constrain_velocity(std::string name, btRigidBody& a, Psi psi) { return constrain_velocity(std::move(name), std::vector<btRigidBody*>{&a}, std::move(psi)); }
+  Handle constrain_velocity(std::string name, btRigidBody& a, Psi psi) {
+    return constrain_velocity(std::move(name), std::vector<btRigidBody*>{&a}, std::move(psi));
+  }
   template <class Psi>
-  Handle constrain_velocity(std::string name, btRigidBody& a, btRigidBody& b, Psi psi) { return constrain_velocity(std::move(name), std::vector<btRigidBody*>{&a, &b}, std::move(psi)); }
+  Handle constrain_velocity(std::string name, btRigidBody& a, btRigidBody& b, Psi psi) {
+    return constrain_velocity(std::move(name), std::vector<btRigidBody*>{&a, &b}, std::move(psi));
+  }
   template <class Psi>
   Handle constrain_velocity(std::string name, std::vector<btRigidBody*> bodies, Psi psi) {
     auto ids = ids_of(name, bodies);
@@ -176,16 +189,20 @@ class Solver {
   BodyId id(btRigidBody& body);
   /// `constrain` and its kin without throwing: an invalid handle, and the reason in `why`.
   template <class Phi>
-  [[nodiscard]] Handle try_constrain(std::string& why, std::string name, std::vector<btRigidBody*> bodies, Phi phi) noexcept {
-    return try_add(why, name, bodies, [&](std::vector<BodyId> ids) { return holonomic(name, std::move(ids), std::move(phi)); });
+  [[nodiscard]] Handle try_constrain(std::string& why, std::string name, std::vector<btRigidBody*> bodies,
+                                     Phi phi) noexcept {
+    return try_add(why, name, bodies,
+                   [&](std::vector<BodyId> ids) { return holonomic(name, std::move(ids), std::move(phi)); });
   }
   template <class Psi>
-  [[nodiscard]] Handle try_constrain_velocity(std::string& why, std::string name, std::vector<btRigidBody*> bodies, Psi psi) noexcept {
-    return try_add(why, name, bodies, [&](std::vector<BodyId> ids) { return nonholonomic(name, std::move(ids), std::move(psi)); });
+  [[nodiscard]] Handle try_constrain_velocity(std::string& why, std::string name, std::vector<btRigidBody*> bodies,
+                                              Psi psi) noexcept {
+    return try_add(why, name, bodies,
+                   [&](std::vector<BodyId> ids) { return nonholonomic(name, std::move(ids), std::move(psi)); });
   }
 
-  /// Names one of the world's joints and returns its handle. Joints not named so are called `hinge#3` by kind and place in
-  /// the world. @throws std::invalid_argument for a joint not in the world or a name in use.
+  /// Names one of the world's joints and returns its handle. Joints not named so are called `hinge#3` by kind and place
+  /// in the world. @throws std::invalid_argument for a joint not in the world or a name in use.
   Handle adopt(btTypedConstraint& joint, std::string name);
   [[nodiscard]] Handle try_adopt(std::string& why, btTypedConstraint& joint, std::string name) noexcept;
   /// By name; invalid where there is none.
