@@ -102,7 +102,7 @@ int run_compare(const CompareArguments& arguments) {
           std::cerr << "linchpin compare: " << answer.message << "\n";
           return exit_usage;
       }
-      exact_failed = exact_failed || (solver.kind == "exact" && row["status"] != "ok");
+      exact_failed = exact_failed || (solver.kind == "exact" && !row["status"].get<std::string>().starts_with("ok"));
       result["solvers"].push_back(std::move(row));
     }
   }

@@ -129,7 +129,7 @@ int run_run(const RunArguments& arguments) try {
   }
   output.keep();  // rows up to a failure are worth having
   print(arguments, simulation, answer.row);
-  if (answer.row["status"] == "ok") return exit_ok;
+  if (answer.row["status"].get<std::string>().starts_with("ok")) return exit_ok;
   std::cerr << "linchpin run: " << solver.name << ": " << answer.row["status"].get<std::string>() << "\n";
   return exit_physics;
 } catch (const std::invalid_argument& e) {

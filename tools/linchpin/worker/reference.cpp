@@ -81,7 +81,8 @@ void Reference::Sum::add(const Vector3d& is, const Vector3d& should) {
 Json Reference::Sum::relative(double load) const {
   if (difference == 0) return 0.0;
   const double value = std::sqrt(difference / size);
-  return size > 1e-18 * load && std::isfinite(value) ? Json(value) : Json();
+  // Joints that carry less than a millionth of the load (a structure in free fall) have nothing to be relative to.
+  return size > 1e-12 * load && std::isfinite(value) ? Json(value) : Json();
 }
 
 Reference::Reference(Scene& scene, bullet::Solver& solver, const Job& job, bool by_body)
