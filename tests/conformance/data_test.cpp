@@ -19,12 +19,19 @@ std::string scene(const char* name) {
   return std::filesystem::exists(file) ? file.string() : "";
 }
 
+// Declared after the world and before the solver: what was loaded goes in between.
+struct Loaded {
+  explicit Loaded(btDiscreteDynamicsWorld& world) : importer(&world) {}
+  ~Loaded() { importer.deleteAllData(); }
+  btBulletWorldImporter importer;
+};
+
 TEST(Data, TheSpiderStaysTogetherKeepsItsLimitsAndComesToRest) {
   const std::string file = scene("spider.bullet");
   if (file.empty()) GTEST_SKIP() << "spider.bullet is not here (set LINCHPIN_SHARED_DATA)";
   TestWorld w;
-  btBulletWorldImporter importer(&w.world);
-  ASSERT_TRUE(importer.loadFile(file.c_str()));
+  Loaded loaded(w.world);
+  ASSERT_TRUE(loaded.importer.loadFile(file.c_str()));
   w.world.setGravity(btVector3(0, btScalar(-9.81), 0));
   bullet::Solver exact(w.world);
   double gap = 0, limit = 0, books = 0;
@@ -55,8 +62,8 @@ TEST(SlowData, TheFracturingWallBreaksAndSaysWhatIsUndetermined) {
   const std::string file = scene("testFileFracture.bullet");
   if (file.empty()) GTEST_SKIP() << "testFileFracture.bullet is not here (set LINCHPIN_SHARED_DATA)";
   TestWorld w;
-  btBulletWorldImporter importer(&w.world);
-  ASSERT_TRUE(importer.loadFile(file.c_str()));
+  Loaded loaded(w.world);
+  ASSERT_TRUE(loaded.importer.loadFile(file.c_str()));
   w.world.setGravity(btVector3(0, btScalar(-9.81), 0));
   bullet::Solver exact(w.world);
   w.step(1);

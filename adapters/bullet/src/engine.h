@@ -78,6 +78,7 @@ struct BlockSolve {
   double last_length = 0;  ///< of the last (sub)step [s]; 0 at the start
   double moved = 0;        ///< by which a gap was closed in this step [m]
   double gap_left = 0;     ///< and what was left of it
+  double gain_floor = 0;   ///< energy that is no sign of a step too long [J]
   bool unmet = false;      ///< rows contradict each other: least squares
   double swing = 0;
   int newton = 0;

@@ -209,6 +209,10 @@ bool Engine::finish_block(BlockSolve& b) {
     b.swing = fastest_swing(system_, b.dynamics->assembly(), state_, b.e) * dt_;
     good = !(b.swing > options_.swing_limit);
   }
+  // What the applied forces could give from rest in one step: below it a gain is rounding, or a start.
+  solver.inverse_mass(b.Q, b.dv);
+  b.gain_floor = 0;
+  for (std::size_t j = 0; j < b.Q.size(); ++j) b.gain_floor += 0.5 * dt_ * dt_ * b.Q[j] * b.dv[j];
   if (good && options_.drift_correction && b.moved == 0 && !can_do_work(b)) {
     const double gain = work_of_constraints(*b.dynamics, dt_, b.force, b.v0, b.v);
     good =
@@ -277,7 +281,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
         r.stabilisation.on(k) = Wrench{};
     }
     double swing = 0, gain = 0;
-    const double limit = allowed_gain * kinetic(system_, block, state_, b.v0);
+    const double limit = b.gain_floor + allowed_gain * kinetic(system_, block, state_, b.v0);
     const bool watch =
         b.moved == 0 && !can_do_work(b) && 2 * parts <= options_.max_substeps;  // the finest is taken as it is
     bool good = true;
