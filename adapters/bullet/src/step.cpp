@@ -215,8 +215,8 @@ bool Engine::finish_block(BlockSolve& b) {
   for (std::size_t j = 0; j < b.Q.size(); ++j) b.gain_floor += 0.5 * dt_ * dt_ * b.Q[j] * b.dv[j];
   if (good && options_.drift_correction && b.moved == 0 && !can_do_work(b)) {
     const double gain = work_of_constraints(*b.dynamics, dt_, b.force, b.v0, b.v);
-    good =
-        !(gain > allowed_gain * std::max(kinetic(system_, block, state_, b.v0), kinetic(system_, block, state_, b.v)));
+    good = !(gain > b.gain_floor + allowed_gain * std::max(kinetic(system_, block, state_, b.v0),
+                                                           kinetic(system_, block, state_, b.v)));
   }
   bool turning_fast = false;  // beyond π/4 per step Bullet's own integrator does not turn as it says
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot)
