@@ -171,8 +171,8 @@ NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, 
     if (report.solves > 0 && report.residual > 0.5 * previous) {
       // It no longer shrinks: because it cannot, or because it never will.
       report.converged = at_round_off(system, assembly, end, dt, work.error);
-      // Rows that contradict each other, by a little (a float host's frames) or by much, keep a residual that no velocity
-      // can take away; there the least squares have been reached when a solve moves nothing any more (T6).
+      // Rows that contradict each other, by a little (a float host's frames) or by much, keep a residual that no
+      // velocity can take away; there the least squares have been reached when a solve moves nothing any more (T6).
       double size = 0, moves = 0;
       for (std::size_t j = 0; j < n; ++j) {
         size = std::max(size, std::fabs(v[j]));

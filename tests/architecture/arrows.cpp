@@ -158,7 +158,8 @@ std::optional<std::string> check_core_arrow(const std::string& file, const std::
   if (from.empty()) return "belongs to no module of the core; declare it in tests/architecture/arrows.cpp";
   if (to.empty()) return "includes " + included + ", which belongs to no module of the core";
   if (from == to || core_modules.at(from).count(to)) return std::nullopt;
-  if (const auto extras = source_extras.find(from); fs::path(file).extension() == ".cpp" && extras != source_extras.end() && extras->second.count(to))
+  if (const auto extras = source_extras.find(from);
+      fs::path(file).extension() == ".cpp" && extras != source_extras.end() && extras->second.count(to))
     return std::nullopt;
   return from + " must not include " + to + (from == "detail" ? " (if it is no leaf, list it in core_sources)" : "");
 }

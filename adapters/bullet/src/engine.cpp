@@ -410,7 +410,6 @@ void Engine::forget(btRigidBody& body) {
 void Engine::reset() {
   counts_ = {};
   max_gap_ = max_angle_ = last_gap_ = 0;
-  energy_known_ = false;
   std::fill(last_known_.begin(), last_known_.end(), 0);
   for (Reaction& r : reactions_) r.work = 0;
   trouble_.clear();

@@ -191,8 +191,7 @@ class Engine final : public btActionInterface {
   unsigned step_ = 0;
   bool stepping_ = false;
   std::string trouble_;  ///< last reason of a fallback
-  double max_gap_ = 0, max_angle_ = 0, last_gap_ = 0, start_energy_ = 0;
-  bool energy_known_ = false;
+  double max_gap_ = 0, max_angle_ = 0, last_gap_ = 0;
 
  private:
   // What the native solver changes while it runs in the shadow.

@@ -1,6 +1,6 @@
-// The explicit equation. `assemble` turns a system at a state into an Instant (plain data), `solve` turns an Instant into
-// accelerations and forces; `Solver` and `Dynamics` are the same two, kept for the thousandth call without allocation.
-// Hides factorisation, scaling, the rank decision and memory. Leaves time to stepper.h.
+// The explicit equation. `assemble` turns a system at a state into an Instant (plain data), `solve` turns an Instant
+// into accelerations and forces; `Solver` and `Dynamics` are the same two, kept for the thousandth call without
+// allocation. Hides factorisation, scaling, the rank decision and memory. Leaves time to stepper.h.
 #pragma once
 
 #include <linchpin/system.h>
@@ -21,15 +21,15 @@ struct Instant {
     int column = 0;
     double value = 0;
   };
-  double t = 0;                          ///< [s]
-  std::vector<int> block_sizes;          ///< sizes n_k of the diagonal blocks of M; their sum is n
-  std::vector<double> mass;              ///< the blocks one after the other, each row by row; symmetric positive definite
-  std::vector<double> Q;                 ///< [n] applied force, gravity and gyroscopic terms included
-  std::vector<double> c;                 ///< [n] prescribed nonideal force; zeros where there is none
-  std::vector<Entry> entries;            ///< A, row after row; columns of a row ascending, each at most once
-  std::vector<int> row_start;            ///< [m + 1] where each row's entries start
-  std::vector<double> b;                 ///< [m]
-  std::vector<int> row_constraint;       ///< [m] index into `constraints`; rows of one constraint are consecutive
+  double t = 0;                     ///< [s]
+  std::vector<int> block_sizes;     ///< sizes n_k of the diagonal blocks of M; their sum is n
+  std::vector<double> mass;         ///< the blocks one after the other, each row by row; symmetric positive definite
+  std::vector<double> Q;            ///< [n] applied force, gravity and gyroscopic terms included
+  std::vector<double> c;            ///< [n] prescribed nonideal force; zeros where there is none
+  std::vector<Entry> entries;       ///< A, row after row; columns of a row ascending, each at most once
+  std::vector<int> row_start;       ///< [m + 1] where each row's entries start
+  std::vector<double> b;            ///< [m]
+  std::vector<int> row_constraint;  ///< [m] index into `constraints`; rows of one constraint are consecutive
   std::vector<std::string> constraints;  ///< names, distinct
 
   int n() const { return static_cast<int>(Q.size()); }
@@ -52,7 +52,7 @@ enum class Path { automatic, dense, sparse };
 const char* to_string(Path path);
 
 struct SolveOptions {
-  Path path = Path::automatic;   ///< dense is the reference (T8)
+  Path path = Path::automatic;  ///< dense is the reference (T8)
   /// Singular values of B = A M^-½ with rows of unit length below this fraction of the largest count as zero (T6).
   double rank_tolerance = 1e-6;
   /// Part of b − A a outside range(B), relative to its scale, above which rows are contradictory (T6).
@@ -70,25 +70,25 @@ struct RankReport {
 /// The answer of `solve` (T5): M v̇ = Q + ideal + nonideal.
 struct Acceleration {
   Status status = Status::ok;
-  std::string reason;                 ///< for invalid: what and where; else empty
-  Eigen::VectorXd vdot;               ///< [n] v̇
-  Eigen::VectorXd ideal;              ///< [n] Q^N = Aᵀλ: does no work in any virtual displacement
-  Eigen::VectorXd nonideal;           ///< [n] Q^W = c − AᵀG⁺A M⁻¹c
-  Eigen::VectorXd lambda;             ///< [m] of Q^N, least norm in the rows as given
+  std::string reason;        ///< for invalid: what and where; else empty
+  Eigen::VectorXd vdot;      ///< [n] v̇
+  Eigen::VectorXd ideal;     ///< [n] Q^N = Aᵀλ: does no work in any virtual displacement
+  Eigen::VectorXd nonideal;  ///< [n] Q^W = c − AᵀG⁺A M⁻¹c
+  Eigen::VectorXd lambda;    ///< [m] of Q^N, least norm in the rows as given
   int rank = 0;
-  double residual = 0;                ///< ‖A v̇ − b‖∞, recomputed from A
-  Path path = Path::dense;            ///< the one taken
+  double residual = 0;                                              ///< ‖A v̇ − b‖∞, recomputed from A
+  Path path = Path::dense;                                          ///< the one taken
   std::vector<std::string> redundant, contradictory, undetermined;  ///< names (T6)
 };
 
 /// The acceleration nearest to the free one, in the kinetic-energy metric, that meets the constraints (T5).
-/// Redundant rows change nothing but λ. Contradictory rows give Status::inconsistent and the least-squares v̇ in the rows
-/// as given. Never throws; malformed or non-finite data give Status::invalid with the reason, and no numbers.
+/// Redundant rows change nothing but λ. Contradictory rows give Status::inconsistent and the least-squares v̇ in the
+/// rows as given. Never throws; malformed or non-finite data give Status::invalid with the reason, and no numbers.
 /// Cost: O(n m min(n, m)). Allocates; a `Solver` does not, once warm.
 [[nodiscard]] Acceleration solve(const Instant& instant, const SolveOptions& options = {}) noexcept;
 
-/// One factorisation, many right sides (T8): column-pivoted QR of Bᵀ with unit rows decides rank and row space, a second
-/// QR gives the pseudo-inverse in the rows as given. Memory is kept and only grows.
+/// One factorisation, many right sides (T8): column-pivoted QR of Bᵀ with unit rows decides rank and row space, a
+/// second QR gives the pseudo-inverse in the rows as given. Memory is kept and only grows.
 class Solver {
  public:
   explicit Solver(SolveOptions options = {});
@@ -99,8 +99,8 @@ class Solver {
   const SolveOptions& options() const;
   void set_options(const SolveOptions& options);
 
-  /// Factors A and M of the instant (Q, b, c are not read). @return false when M is not positive definite or a number is
-  /// not finite; then nothing may be applied.
+  /// Factors A and M of the instant (Q, b, c are not read). @return false when M is not positive definite or a number
+  /// is not finite; then nothing may be applied.
   bool factor(const Instant& instant) noexcept;
 
   int rank() const;
@@ -113,7 +113,8 @@ class Solver {
   /// @param lambda  [m] out: least norm in the rows as given; may be empty
   /// @param force   [n] out: Aᵀλ; may be empty
   /// @param dv      [n] out: M⁻¹Aᵀλ; may be empty
-  /// @param scale   [m] size of the terms that e is a difference of, |b| + |A||a| for e = b − A a; may be empty. Without
+  /// @param scale   [m] size of the terms that e is a difference of, |b| + |A||a| for e = b − A a; may be empty.
+  /// Without
   ///                it an e that is all cancellation, as in a structure at rest, has rounding for a scale.
   /// @return  part of e outside range(A), as a fraction of ‖e‖∞ (or of ‖scale‖∞ if larger) in unit rows, 0 with full
   ///          row rank: above consistency_tolerance the rows contradict each other and Δv is the least-squares one.
@@ -123,7 +124,8 @@ class Solver {
   /// M⁻¹ f, [n] → [n]; may be done in place.
   void inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept;
 
-  /// Names redundancy for the factored A; `contradictory` for the right side e, judged as by `apply`. Allocates; O(m r²).
+  /// Names redundancy for the factored A; `contradictory` for the right side e, judged as by `apply`. Allocates; O(m
+  /// r²).
   RankReport report(std::span<const double> e, std::span<const double> scale = {}) const;
 
  private:
@@ -131,7 +133,8 @@ class Solver {
   std::unique_ptr<Impl> impl_;
 };
 
-// ---- systems ---------------------------------------------------------------------------------------------------------
+// ---- systems
+// ---------------------------------------------------------------------------------------------------------
 
 /// The bodies and constraints of one block and where their columns and rows are. A system may be cut into blocks that
 /// share no constraint; each is assembled and solved on its own.
@@ -158,14 +161,14 @@ struct Assembly {
   std::vector<double> position;  ///< [m] φ (0 for rows of the other levels)
   std::vector<double> velocity;  ///< [m] φ̇ = A v + φ_t, or ψ
   std::vector<double> v;         ///< [n] the block's velocities, as in the state
-  std::string failure;           ///< names the constraint whose residual was not finite or threw; empty when all went well
+  std::string failure;  ///< names the constraint whose residual was not finite or threw; empty when all went well
 
   /// The jacobian of constraint i of the block with respect to its body k as assembled: [rows × 6], row-major; columns
   /// beyond dof(k) and those of fixed bodies are not in A but are kept here.
   std::span<const double> jacobian(int i, int k) const;
 
-  std::vector<double> jacobians;     ///< per constraint K blocks of [rows × 6]
-  std::vector<int> jacobian_start;   ///< per constraint
+  std::vector<double> jacobians;    ///< per constraint K blocks of [rows × 6]
+  std::vector<int> jacobian_start;  ///< per constraint
   std::vector<BodyState> scratch;
   std::vector<double> scratch_rows;
   std::vector<Eigen::Matrix<double, 6, 1>> scratch_wrenches;
@@ -197,13 +200,13 @@ class Dynamics {
   Status evaluate(const State& state) noexcept;
   /// The same with the applied force given instead of assembled [n], block order: what hosts use.
   Status evaluate(const State& state, std::span<const double> Q) noexcept;
-  /// Another applied force [n] at the state of the last evaluate(), with its rows and its factor: ideal forces, laws and
-  /// acceleration anew. What a host's own impulses ask for (T11).
+  /// Another applied force [n] at the state of the last evaluate(), with its rows and its factor: ideal forces, laws
+  /// and acceleration anew. What a host's own impulses ask for (T11).
   Status resolve(std::span<const double> Q) noexcept;
 
   const std::string& reason() const;
-  const Assembly& assembly() const;  ///< A, b, Q, c, residuals of the last evaluation
-  const Solver& solver() const;      ///< its factorisation
+  const Assembly& assembly() const;          ///< A, b, Q, c, residuals of the last evaluation
+  const Solver& solver() const;              ///< its factorisation
   std::span<const double> vdot() const;      ///< [n]
   std::span<const double> ideal() const;     ///< [n] Q^N
   std::span<const double> nonideal() const;  ///< [n] Q^W
@@ -216,7 +219,7 @@ class Dynamics {
     Vector3d p_WQ = Vector3d::Zero();   ///< where both act [m]: one point, so that a law makes no angular momentum
   };
   std::span<const Prescribed> prescribed() const;
-  RankReport rank_report() const;            ///< allocates
+  RankReport rank_report() const;  ///< allocates
 
   /// Fills name, t, parts, λ, power, residuals of every constraint of the block, in row order. Reuses memory.
   /// @param ask_rank  also fill `determined` and `redundant`: with redundant rows O(m r²) more, and allocates.

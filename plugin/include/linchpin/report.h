@@ -33,35 +33,41 @@ struct Wrenches {
 /// ideal + induced + prescribed.
 struct Reaction : Wrenches {
   std::string name;
-  double t = 0;           ///< [s] of the state the forces belong to
-  Wrenches ideal;         ///< A_iᵀλ, does no virtual work (T9)
-  Wrenches prescribed;    ///< what the laws returned: friction (T9)
-  Wrenches induced;       ///< normal forces that all prescribed forces call up, −A_iᵀ(G⁺A M⁻¹Σc)_i (T9)
-  Wrenches stabilisation; ///< mean over the last step of what was applied beyond the reaction, to end the step on the constraint
-  std::vector<double> lambda;  ///< per row, of the ideal part (least norm) [N or N·m or as the row's unit implies]
-  double power = 0;       ///< of the reaction at t, on those of its bodies that the equations move [W]
-  double work = 0;        ///< accumulated over steps since the start: impulse · ½(v₀ + v₁) [J]
-  double gap = 0;         ///< largest |φ| of rows in metres [m]
-  double gap_angle = 0;   ///< likewise in radians [rad]
-  double residual = 0;    ///< likewise in the user's own unit
+  double t = 0;            ///< [s] of the state the forces belong to
+  Wrenches ideal;          ///< A_iᵀλ, does no virtual work (T9)
+  Wrenches prescribed;     ///< what the laws returned: friction (T9)
+  Wrenches induced;        ///< normal forces that all prescribed forces call up, −A_iᵀ(G⁺A M⁻¹Σc)_i (T9)
+  Wrenches stabilisation;  ///< mean over the last step of what was applied beyond the reaction, to end the step on the
+                           ///< constraint
+  std::vector<double> lambda;    ///< per row, of the ideal part (least norm) [N or N·m or as the row's unit implies]
+  double power = 0;              ///< of the reaction at t, on those of its bodies that the equations move [W]
+  double work = 0;               ///< accumulated over steps since the start: impulse · ½(v₀ + v₁) [J]
+  double gap = 0;                ///< largest |φ| of rows in metres [m]
+  double gap_angle = 0;          ///< likewise in radians [rad]
+  double residual = 0;           ///< likewise in the user's own unit
   double velocity_residual = 0;  ///< largest |φ̇| or |ψ| at t
   bool determined = true;        ///< T6: false where redundancy leaves this reaction open (λ is the least-norm choice)
   bool redundant = false;
-  bool native = false;    ///< left to the host in the last step: no exact reaction
+  bool native = false;  ///< left to the host in the last step: no exact reaction
 };
 
-/// The books of one body over one step, in impulses [N·s, N·m·s]: momentum = applied + host + own + (imbalance). Each term
-/// comes from its own record, none by subtraction (T11).
+/// The books of one body over one step, in impulses [N·s, N·m·s]: momentum = applied + host + own + (imbalance). Each
+/// term comes from its own record, none by subtraction (T11).
 struct BodyBooks {
   BodyId body;
-  Eigen::Matrix<double, 6, 1> momentum = Eigen::Matrix<double, 6, 1>::Zero();   ///< M (v₁ − v₀)
-  Eigen::Matrix<double, 6, 1> applied = Eigen::Matrix<double, 6, 1>::Zero();    ///< dt·Q as the step applied it
-  Eigen::Matrix<double, 6, 1> host = Eigen::Matrix<double, 6, 1>::Zero();       ///< contacts, limits, motors, springs of the host
-  Eigen::Matrix<double, 6, 1> own = Eigen::Matrix<double, 6, 1>::Zero();        ///< all constraints: sum over `Reaction`s of their impulses
-  Eigen::Matrix<double, 6, 1> rounding = Eigen::Matrix<double, 6, 1>::Zero();   ///< M·(velocity as written to the host − v₁)
-  double gross_force = 0, gross_moment = 0;  ///< largest single impulse summed in `own`: what its round-off is measured by
+  Eigen::Matrix<double, 6, 1> momentum = Eigen::Matrix<double, 6, 1>::Zero();  ///< M (v₁ − v₀)
+  Eigen::Matrix<double, 6, 1> applied = Eigen::Matrix<double, 6, 1>::Zero();   ///< dt·Q as the step applied it
+  Eigen::Matrix<double, 6, 1> host =
+      Eigen::Matrix<double, 6, 1>::Zero();  ///< contacts, limits, motors, springs of the host
+  Eigen::Matrix<double, 6, 1> own =
+      Eigen::Matrix<double, 6, 1>::Zero();  ///< all constraints: sum over `Reaction`s of their impulses
+  Eigen::Matrix<double, 6, 1> rounding =
+      Eigen::Matrix<double, 6, 1>::Zero();  ///< M·(velocity as written to the host − v₁)
+  double gross_force = 0,
+         gross_moment = 0;  ///< largest single impulse summed in `own`: what its round-off is measured by
   /// |momentum − applied − host − own| relative to the largest term or single impulse. Forces and moments are judged
-  /// separately, but moments by no less than the forces on an arm of 1 mm, and forces by no less than the moments over 1 km.
+  /// separately, but moments by no less than the forces on an arm of 1 mm, and forces by no less than the moments over
+  /// 1 km.
   double imbalance() const;
 };
 
@@ -76,8 +82,8 @@ double energy(const System& system, const State& state);
 Vector3d linear_momentum(const System& system, const State& state);
 /// About a world point [kg·m²/s].
 Vector3d angular_momentum(const System& system, const State& state, const Vector3d& about = Vector3d::Zero());
-/// E − ω·L for a frame turning uniformly with `omega` [rad/s] about a line through the origin: constant where forces and
-/// constraints do not change in that frame (T-WIRE, T-HOOP).
+/// E − ω·L for a frame turning uniformly with `omega` [rad/s] about a line through the origin: constant where forces
+/// and constraints do not change in that frame (T-WIRE, T-HOOP).
 double energy_in_rotating_frame(const System& system, const State& state, const Vector3d& omega);
 
 /// "hinge  F = (…) N at (…) m …", one line per reaction.

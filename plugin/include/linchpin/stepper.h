@@ -1,6 +1,6 @@
-// The way through time: one step on a host's terms (`end_on_constraints` and its kin, T12), and `Stepper`, the whole motion
-// without a host (T12, T13). Hides stages, Newton, projection and the ledger's
-// records. Leaves how accelerations are found to dynamics.h.
+// The way through time: one step on a host's terms (`end_on_constraints` and its kin, T12), and `Stepper`, the whole
+// motion without a host (T12, T13). Hides stages, Newton, projection and the ledger's records. Leaves how accelerations
+// are found to dynamics.h.
 #pragma once
 
 #include <linchpin/dynamics.h>
@@ -19,14 +19,15 @@ namespace linchpin {
 /// What end-of-step satisfaction did.
 struct NewtonReport {
   bool converged = false;
-  bool least_squares = false;  ///< converged, but rows contradict each other: no velocity meets them all, this comes nearest
+  bool least_squares =
+      false;  ///< converged, but rows contradict each other: no velocity meets them all, this comes nearest
   int solves = 0;
   double residual = 0;  ///< largest |φ|/dt or |ψ| left [m/s or as the row's unit implies]
 };
 
-/// Newton for v₁ such that the host's own map ends on the constraints (T12): φ(base ⊕ dt·v₁, t₁) = 0 for holonomic rows,
-/// ψ(base ⊕ ½dt·v₁, v₁, t₀ + ½dt) = 0 for nonholonomic ones, A(v₁ − v₀) = dt·b for acceleration rows.
-/// Uses the factor of `dynamics` (its last evaluation, whose velocities are the v₀ of acceleration rows).
+/// Newton for v₁ such that the host's own map ends on the constraints (T12): φ(base ⊕ dt·v₁, t₁) = 0 for holonomic
+/// rows, ψ(base ⊕ ½dt·v₁, v₁, t₀ + ½dt) = 0 for nonholonomic ones, A(v₁ − v₀) = dt·b for acceleration rows. Uses the
+/// factor of `dynamics` (its last evaluation, whose velocities are the v₀ of acceleration rows).
 /// @param base     the poses the step really starts from, by BodyId; fixed and driven bodies where they are at t₀
 /// @param end      in: fixed and driven bodies where they are at t₁; out: also the block's bodies there
 /// @param v        [n] in: v before this correction; out: v₁
@@ -34,40 +35,45 @@ struct NewtonReport {
 /// @param force    [n] added: their Aᵀλ
 /// @param tolerance  on |φ| [m or the row's unit], and on |ψ|·dt; a residual at round-off counts as converged
 /// Not converged: v, lambda and force hold what was reached; if nothing was gained they are as they came.
-NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, const State& base, State& end, double dt,
-                                std::span<double> v, std::span<double> lambda, std::span<double> force, double tolerance, int max_solves);
+NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, const State& base, State& end,
+                                double dt, std::span<double> v, std::span<double> lambda, std::span<double> force,
+                                double tolerance, int max_solves);
 
-/// Moves poses in the mass metric until φ = 0 at state.t, velocities untouched (an initial gap is not a velocity, T12, T14).
+/// Moves poses in the mass metric until φ = 0 at state.t, velocities untouched (an initial gap is not a velocity, T12,
+/// T14).
 /// @return largest |φ| left. `moved` receives the largest displacement [m] when given.
-double close_gaps(const System& system, const Dynamics& dynamics, State& state, double tolerance, int max_solves, double* moved = nullptr);
+double close_gaps(const System& system, const Dynamics& dynamics, State& state, double tolerance, int max_solves,
+                  double* moved = nullptr);
 
 /// v⁺ = v − M⁻¹AᵀG⁺(A v + φ_t): the impulse at activation (T14). @return its kinetic-energy norm ½ΔvᵀMΔv [J].
 double project_velocities(const System& system, const Dynamics& dynamics, State& state);
 
 /// ω of T15: the fastest swing of any body of the block about its centre under this block's own forces [rad/s].
 /// @param lambda  multipliers of all that the constraints apply, [m]: this step's own, mean over the step
-double fastest_swing(const System& system, const Assembly& assembly, const State& state, std::span<const double> lambda);
+double fastest_swing(const System& system, const Assembly& assembly, const State& state,
+                     std::span<const double> lambda);
 
 enum class Method {
-  semi_implicit,  ///< v₁ = v₀ + dt·a, X₁ = X₀ ⊕ dt·v₁ with end-of-step satisfaction (T12): what a game engine does, exactly
-  rk4             ///< Runge–Kutta–Munthe-Kaas of order 4 with projection of poses, then velocities (T13)
+  semi_implicit,  ///< v₁ = v₀ + dt·a, X₁ = X₀ ⊕ dt·v₁ with end-of-step satisfaction (T12): what a game engine does,
+                  ///< exactly
+  rk4  ///< Runge–Kutta–Munthe-Kaas of order 4 with projection of poses, then velocities (T13)
 };
 enum class Drift {
-  exact,      ///< end-of-step satisfaction, or projection with rk4: the default
-  none,       ///< the bare acceleration (T5): drifts without bound, shown because people ask
-  baumgarte   ///< feedback on φ and φ̇ with `baumgarte_rate`: gains energy, likewise
+  exact,     ///< end-of-step satisfaction, or projection with rk4: the default
+  none,      ///< the bare acceleration (T5): drifts without bound, shown because people ask
+  baumgarte  ///< feedback on φ and φ̇ with `baumgarte_rate`: gains energy, likewise
 };
 
 struct StepOptions {
   Method method = Method::semi_implicit;
   Drift drift = Drift::exact;
-  double baumgarte_rate = 10;         ///< α [1/s] of φ̈ + 2αφ̇ + α²φ = 0
-  double newton_tolerance = 1e-13;    ///< on |φ|, relative to 1 m (or the row's unit)
+  double baumgarte_rate = 10;       ///< α [1/s] of φ̈ + 2αφ̇ + α²φ = 0
+  double newton_tolerance = 1e-13;  ///< on |φ|, relative to 1 m (or the row's unit)
   int max_newton = 30;
   /// ω·dt above which a semi-implicit step is redone in halves (T15). At 1.5 everything stays alive, but chains gain
   /// energy each time they snap taut; at 1 they lose some instead.
   double swing_limit = 1.0;
-  int max_substeps = 64;              ///< at the finest of them the limit of stability, 2, takes the place of swing_limit
+  int max_substeps = 64;  ///< at the finest of them the limit of stability, 2, takes the place of swing_limit
   SolveOptions solve{};
 };
 
@@ -76,9 +82,10 @@ struct StepReport {
   Status status = Status::ok;
   int substeps = 1;
   int newton_solves = 0;
-  double swing = 0;      ///< largest ω·dt of the accepted substeps
-  bool rejected = false; ///< nothing finite, stable and on the constraints at the finest substep: the state was left as it was
-  std::string reason;    ///< why, when rejected or invalid
+  double swing = 0;  ///< largest ω·dt of the accepted substeps
+  bool rejected =
+      false;  ///< nothing finite, stable and on the constraints at the finest substep: the state was left as it was
+  std::string reason;  ///< why, when rejected or invalid
 };
 
 /// The whole motion without a host. Keeps the state, the ledger and its memory; no allocation in a step once warm.
@@ -94,8 +101,8 @@ class Stepper {
   double t() const { return state().t; }
 
   struct Start {
-    double gap = 0;      ///< largest |φ| before
-    double moved = 0;    ///< largest displacement that closed it [m]
+    double gap = 0;             ///< largest |φ| before
+    double moved = 0;           ///< largest displacement that closed it [m]
     double impulse_energy = 0;  ///< kinetic energy of the velocity jump [J]
   };
   const Start& start() const;

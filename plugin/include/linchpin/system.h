@@ -135,8 +135,8 @@ class System {
   void remove(BodyId id);
 
   /// Changes mass and inertia of a dynamic body (a host's bodies change under us). Same checks as add_body, but any
-  /// symmetric positive definite inertia is taken: game bodies often have one that no distribution of mass has. A particle
-  /// takes the mass and ignores the inertia.
+  /// symmetric positive definite inertia is taken: game bodies often have one that no distribution of mass has. A
+  /// particle takes the mass and ignores the inertia.
   void set_mass(BodyId id, double mass, const Matrix3d& inertia);
 
   int body_count() const;        ///< with the world, and with removed bodies (kind fixed)
