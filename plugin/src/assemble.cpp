@@ -15,23 +15,16 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-void reset(Block& block, const System& system) {
-  block.bodies.clear();
-  block.column.clear();
-  block.constraints.clear();
-  block.row.clear();
-  block.body_slot.assign(at(system.body_count()), -1);
-}
-
-// Columns for the marked bodies in BodyId order, rows for the constraints already listed.
+// Columns for the listed bodies in BodyId order, each once, rows for the constraints already listed.
 void number(Block& block, const System& system) {
+  std::sort(block.bodies.begin(), block.bodies.end(), [](BodyId x, BodyId y) { return x.index < y.index; });
+  block.bodies.erase(std::unique(block.bodies.begin(), block.bodies.end()), block.bodies.end());
+  block.column.clear();
+  block.row.clear();
   int column = 0;
-  for (int i = 0; i < system.body_count(); ++i) {
-    if (block.body_slot[at(i)] < 0) continue;
-    block.body_slot[at(i)] = static_cast<int>(block.bodies.size());
-    block.bodies.push_back(BodyId{i});
+  for (const BodyId id : block.bodies) {
     block.column.push_back(column);
-    column += system.dof(BodyId{i});
+    column += system.dof(id);
   }
   block.column.push_back(column);
   int row = 0;
@@ -56,48 +49,45 @@ void gather(const System& system, const State& state, std::span<const BodyId> bo
 
 void fill_masses(const System& system, const State& state, Assembly& out) {
   Instant& x = out.instant;
-  x.block_sizes.clear();
-  x.mass.clear();
-  out.v.clear();
-  const auto push3 = [](std::vector<double>& to, const Vector3d& u) { to.insert(to.end(), {u.x(), u.y(), u.z()}); };
-  for (const BodyId id : out.block.bodies) {
+  out.v.resize(at(out.block.n()));
+  double* v = out.v.data();
+  double* M = x.mass.data();
+  for (std::size_t s = 0; s < out.block.bodies.size(); ++s) {
+    const BodyId id = out.block.bodies[s];
     const BodyState& body = state[id];
     const double mass = system.mass(id);
-    push3(out.v, body.v);
-    const int dof = system.dof(id);
-    x.block_sizes.push_back(dof);
-    const auto start = x.mass.size();
-    x.mass.resize(start + at(dof) * at(dof), 0.0);
-    double* M = x.mass.data() + start;
-    for (int i = 0; i < 3; ++i) M[i * dof + i] = mass;
-    if (dof == 3) continue;
-    push3(out.v, body.w);
-    const Matrix3d I = system.world_inertia(id, body.q);
+    const int dof = x.block_sizes[s];
+    std::fill_n(M, dof * dof, 0.0);
     for (int i = 0; i < 3; ++i) {
-      for (int j = 0; j < 3; ++j) M[(3 + i) * dof + 3 + j] = 0.5 * (I(i, j) + I(j, i));
+      v[i] = body.v[i];
+      M[i * dof + i] = mass;
     }
+    if (dof == 6) {
+      const Matrix3d I = system.world_inertia(id, body.q);
+      for (int i = 0; i < 3; ++i) {
+        v[3 + i] = body.w[i];
+        for (int j = 0; j < 3; ++j) M[(3 + i) * dof + 3 + j] = 0.5 * (I(i, j) + I(j, i));
+      }
+    }
+    v += dof;
+    M += dof * dof;
   }
 }
 
-void fill_names(const System& system, const Block& block, std::vector<std::string>& names) {
-  names.resize(block.constraints.size());
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (const std::string& name = system.name(block.constraints[i]); names[i] != name) names[i] = name;
-  }
-}
-
+// By their sum, and only if that is not finite one by one.
 bool finite(std::span<const double> x) {
-  return std::all_of(x.begin(), x.end(), [](double xi) { return std::isfinite(xi); });
+  return std::isfinite(Eigen::Map<const Eigen::VectorXd>(x.data(), static_cast<Eigen::Index>(x.size())).sum()) ||
+         std::all_of(x.begin(), x.end(), [](double xi) { return std::isfinite(xi); });
 }
 
 // Row r of constraint i: the columns of its movable bodies, ascending, whatever order it names the bodies in.
-void push_row(const Assembly& from, std::span<const BodyId> bodies, int i, int r,
-              std::vector<Instant::Entry>& entries) {
+void lay_out_row(Assembly& out, std::span<const BodyId> bodies, int i, int r) {
+  const int rows = out.block.row[at(i) + 1] - out.block.row[at(i)];
   int before = -1;
   for (std::size_t done = 0; done < bodies.size(); ++done) {
     int slot = std::numeric_limits<int>::max(), k = -1;
     for (std::size_t l = 0; l < bodies.size(); ++l) {
-      const int s = from.block.body_slot[at(bodies[l].index)];
+      const int s = out.slot(i, static_cast<int>(l));
       if (s > before && s < slot) {
         slot = s;
         k = static_cast<int>(l);
@@ -105,35 +95,93 @@ void push_row(const Assembly& from, std::span<const BodyId> bodies, int i, int r
     }
     if (k < 0) return;
     before = slot;
-    const int first = from.block.column[at(slot)], dof = from.block.column[at(slot) + 1] - first;
-    const auto J = from.jacobian(i, k);
-    for (int j = 0; j < dof; ++j) entries.push_back({first + j, J[at(6 * r + j)]});
+    const int first = out.block.column[at(slot)], dof = out.block.column[at(slot) + 1] - first;
+    for (int j = 0; j < dof; ++j) out.instant.entries.push_back({first + j, 0.0});
+    out.entry_runs.push_back({out.jacobian_start[at(i)] + 6 * (rows * k + r), dof});
   }
+}
+
+// Whether `instant` has the pattern of the block.
+bool laid_out(const System& system, const Assembly& out) {
+  const Block &a = out.laid_out, &b = out.block;
+  return out.laid_out_for == system.structure() && a.constraints == b.constraints && a.bodies == b.bodies &&
+         a.column == b.column && a.row == b.row && out.instant.row_start.size() == at(b.m()) + 1;
+}
+
+// All of the instant that only the block decides.
+void lay_out(const System& system, Assembly& out) {
+  Instant& x = out.instant;
+  const Block& block = out.block;
+  x.clear();
+  const auto n = at(block.n()), m = at(block.m());
+  x.Q.assign(n, 0.0);
+  x.c.assign(n, 0.0);
+  x.b.assign(m, 0.0);
+  std::size_t mass = 0;
+  for (const BodyId id : block.bodies) {
+    x.block_sizes.push_back(system.dof(id));
+    mass += at(system.dof(id)) * at(system.dof(id));
+  }
+  x.mass.assign(mass, 0.0);
+  out.jacobian_start.clear();
+  out.entry_runs.clear();
+  out.slot_start.clear();
+  out.slots.clear();
+  x.row_start.push_back(0);
+  std::size_t entries = 0, runs = 0;
+  for (std::size_t i = 0; i < block.constraints.size(); ++i) {
+    for (const BodyId id : system.constraint(block.constraints[i]).bodies()) {
+      const int dof = system.dof(id);
+      entries += at(dof * (block.row[i + 1] - block.row[i]));
+      if (dof > 0) runs += at(block.row[i + 1] - block.row[i]);
+    }
+  }
+  x.entries.reserve(entries);
+  out.entry_runs.reserve(runs);
+  int jacobian = 0;
+  for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
+    const Constraint& constraint = system.constraint(block.constraints[at(i)]);
+    const int rows = block.row[at(i) + 1] - block.row[at(i)];
+    x.constraints.push_back(constraint.name());
+    out.slot_start.push_back(static_cast<int>(out.slots.size()));
+    for (const BodyId id : constraint.bodies()) out.slots.push_back(block.slot(id));
+    out.jacobian_start.push_back(jacobian);
+    jacobian += 6 * rows * static_cast<int>(constraint.bodies().size());
+    for (int r = 0; r < rows; ++r) {
+      lay_out_row(out, constraint.bodies(), i, r);
+      x.row_start.push_back(static_cast<int>(x.entries.size()));
+      x.row_constraint.push_back(i);
+    }
+  }
+  out.jacobians.assign(at(jacobian), 0.0);
+  out.laid_out = block;
+  out.laid_out_for = system.structure();
 }
 
 }  // namespace
 
+int Block::slot(BodyId id) const {
+  const auto found =
+      std::lower_bound(bodies.begin(), bodies.end(), id, [](BodyId x, BodyId y) { return x.index < y.index; });
+  return found != bodies.end() && *found == id ? static_cast<int>(found - bodies.begin()) : -1;
+}
+
 Block whole(const System& system) {
   Block block;
-  reset(block, system);
-  for (int i = 0; i < system.body_count(); ++i) {
-    if (system.dof(BodyId{i}) > 0) block.body_slot[at(i)] = 0;
-  }
-  for (int i = 0; i < system.constraint_count(); ++i) {
+  for (int i = 0; i < system.body_count(); ++i)
+    if (system.dof(BodyId{i}) > 0) block.bodies.push_back(BodyId{i});
+  for (int i = 0; i < system.constraint_count(); ++i)
     if (system.enabled(ConstraintId{i})) block.constraints.push_back(ConstraintId{i});
-  }
   number(block, system);
   return block;
 }
 
 void make_block(const System& system, std::span<const ConstraintId> constraints, Block& out) {
-  reset(out, system);
+  out.bodies.clear();
   out.constraints.assign(constraints.begin(), constraints.end());
-  for (const ConstraintId id : constraints) {
-    for (const BodyId body : system.constraint(id).bodies()) {
-      if (system.dof(body) > 0) out.body_slot[at(body.index)] = 0;
-    }
-  }
+  for (const ConstraintId id : constraints)
+    for (const BodyId body : system.constraint(id).bodies())
+      if (system.dof(body) > 0) out.bodies.push_back(body);
   number(out, system);
 }
 
@@ -152,30 +200,19 @@ void assemble_constraints(const System& system, const State& state, Assembly& ou
                   std::to_string(system.body_count());
     return;
   }
-  const auto n = at(block.n()), m = at(block.m());
+  const auto m = at(block.m());
+  if (!laid_out(system, out)) lay_out(system, out);
   x.t = state.t;
   fill_masses(system, state, out);
-  fill_names(system, block, x.constraints);
-  if (x.Q.size() != n) x.Q.assign(n, 0.0);
-  if (x.c.size() != n) x.c.assign(n, 0.0);
   x.b.assign(m, 0.0);
   out.position.assign(m, 0.0);
   out.velocity.assign(m, 0.0);
-  x.row_constraint.clear();
-  x.entries.clear();
-  x.row_start.clear();
-  x.row_start.push_back(0);
-  out.jacobians.clear();
-  out.jacobian_start.clear();
 
   for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
     const Constraint& constraint = system.constraint(block.constraints[at(i)]);
     const auto bodies = constraint.bodies();
     const int first = block.row[at(i)], rows = block.row[at(i) + 1] - first;
     const auto width = 6 * bodies.size();
-    const auto start = out.jacobians.size();
-    out.jacobian_start.push_back(static_cast<int>(start));
-    out.jacobians.resize(start + at(rows) * width, 0.0);
     out.scratch_rows.assign(at(rows) * width, 0.0);
     gather(system, state, bodies, out.scratch);
 
@@ -205,15 +242,19 @@ void assemble_constraints(const System& system, const State& state, Assembly& ou
       std::fill_n(x.b.begin() + first, rows, std::numeric_limits<double>::quiet_NaN());
     }
 
-    for (std::size_t k = 0; k < bodies.size(); ++k) {
-      double* J = out.jacobians.data() + start + 6 * at(rows) * k;
-      for (int r = 0; r < rows; ++r) std::copy_n(out.scratch_rows.data() + at(r) * width + 6 * k, 6, J + 6 * r);
-    }
+    const double* from = out.scratch_rows.data();
+    double* const J = out.jacobians.data() + out.jacobian_start[at(i)];
     for (int r = 0; r < rows; ++r) {
-      push_row(out, bodies, i, r, x.entries);
-      x.row_start.push_back(static_cast<int>(x.entries.size()));
-      x.row_constraint.push_back(i);
+      for (std::size_t k = 0; k < bodies.size(); ++k, from += 6) {
+        double* const to = J + 6 * (rows * static_cast<int>(k) + r);
+        for (int j = 0; j < 6; ++j) to[j] = from[j];
+      }
     }
+  }
+  Instant::Entry* entry = x.entries.data();
+  for (const auto& run : out.entry_runs) {
+    const double* const from = out.jacobians.data() + run.source;
+    for (int j = 0; j < run.length; ++j, ++entry) entry->value = from[j];
   }
 }
 
@@ -224,16 +265,18 @@ void assemble_forces(const System& system, const State& state, Assembly& out) no
   x.Q.assign(at(block.n()), 0.0);
   x.c.assign(at(block.n()), 0.0);
   const auto add = [&](BodyId id, int from, const Vector3d& u) {
-    double* Q = x.Q.data() + block.column[at(block.body_slot[at(id.index)])] + from;
+    double* Q = x.Q.data() + block.column[at(block.slot(id))] + from;
     for (int j = 0; j < 3; ++j) Q[j] += u[j];
   };
-  for (const BodyId id : block.bodies) {  // (T2)
-    add(id, 0, system.mass(id) * system.gravity());
-    if (system.dof(id) == 6) add(id, 3, system.gyroscopic_torque(id, state[id]));
+  for (std::size_t s = 0; s < block.bodies.size(); ++s) {  // (T2)
+    const BodyId id = block.bodies[s];
+    Eigen::Map<Vector3d>(&x.Q[at(block.column[s])]) = system.mass(id) * system.gravity();
+    if (system.dof(id) == 6)
+      Eigen::Map<Vector3d>(&x.Q[at(block.column[s] + 3)]) = system.gyroscopic_torque(id, state[id]);
   }
   for (const Force& force : system.forces()) {
     const auto bodies = force.bodies();
-    const auto ours = [&](BodyId id) { return block.body_slot[at(id.index)] >= 0; };
+    const auto ours = [&](BodyId id) { return block.slot(id) >= 0; };
     if (std::none_of(bodies.begin(), bodies.end(), ours)) continue;
     gather(system, state, bodies, out.scratch);
     out.scratch_wrenches.assign(bodies.size(), Eigen::Matrix<double, 6, 1>::Zero());

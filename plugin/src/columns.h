@@ -34,18 +34,29 @@ inline void multiply(const Instant& instant, std::span<const double> x, std::spa
   }
 }
 
-/// e = b − A x, and the size |b| + |A||x| of what it is a difference of.
+/// e = b − A x, and the size |b| + |A||x| of what it is a difference of. Two sums at a time, so that one need not wait
+/// for the other.
 inline void difference(const Instant& instant, std::span<const double> b, std::span<const double> x,
                        std::span<double> e, std::span<double> scale) {
+  const Instant::Entry* entry = instant.entries.data();
   for (int r = 0; r < instant.m(); ++r) {
-    double sum = b[z(r)], size = std::fabs(b[z(r)]);
-    for (int i = instant.row_start[z(r)]; i < instant.row_start[z(r + 1)]; ++i) {
-      const double term = instant.entries[z(i)].value * x[z(instant.entries[z(i)].column)];
+    double sum = b[z(r)], size = std::fabs(sum), other_sum = 0, other_size = 0;
+    const Instant::Entry* const end = instant.entries.data() + instant.row_start[z(r + 1)];
+    for (; end - entry > 1; entry += 2) {
+      const double term = entry[0].value * x[z(entry[0].column)], other = entry[1].value * x[z(entry[1].column)];
       sum -= term;
       size += std::fabs(term);
+      other_sum -= other;
+      other_size += std::fabs(other);
     }
-    e[z(r)] = sum;
-    scale[z(r)] = size;
+    if (entry != end) {
+      const double term = entry->value * x[z(entry->column)];
+      sum -= term;
+      size += std::fabs(term);
+      ++entry;
+    }
+    e[z(r)] = sum + other_sum;
+    scale[z(r)] = size + other_size;
   }
 }
 

@@ -41,6 +41,12 @@ Constraint& Constraint::acting_at(std::vector<Vector3d> p_BQ) {
   return *this;
 }
 
+Constraint& Constraint::acting_where(std::function<Vector3d(const State&)> p_WQ) {
+  if (!p_WQ) throw std::invalid_argument("constraint '" + name_ + "': acting_where needs a function");
+  where_ = std::move(p_WQ);
+  return *this;
+}
+
 Constraint& Constraint::sliding_on(int k) {
   const std::string thing = "constraint '" + name_ + "': sliding_on ";
   if (k < 0 || static_cast<std::size_t>(k) >= bodies_.size())

@@ -1,11 +1,11 @@
 // Staying on the constraints at finite steps. Hides the chord Newton of a step's end, of poses and of velocities, its
 // stopping rule at round-off, and the estimate that says when a step is too long.
 #include "columns.h"
+#include "system_impl.h"
 
 #include <linchpin/constraint.h>
 #include <linchpin/stepper.h>
 
-#include <Eigen/Cholesky>
 #include <Eigen/Eigenvalues>
 
 #include <limits>
@@ -36,9 +36,14 @@ bool has_level(const System& system, const Block& block, Level level) {
                      [&](ConstraintId id) { return system.constraint(id).function().level() == level; });
 }
 
+/// Without the check of the index: these loops see every constraint several times in a step.
+const Constraint& at(const System& system, ConstraintId id) {
+  return SystemParts::of(system).constraints[z(id.index)].constraint;
+}
+
 /// Residual of row r that the rounding of poses and velocities alone explains: a Newton that is there has arrived.
 double round_off(const System& system, const Assembly& assembly, const State& state, int i, int r) {
-  const Constraint& constraint = system.constraint(assembly.block.constraints[z(i)]);
+  const Constraint& constraint = at(system, assembly.block.constraints[z(i)]);
   double sum = 0;
   for (int k = 0; k < static_cast<int>(constraint.bodies().size()); ++k) {
     const BodyState& body = state[constraint.bodies()[z(k)]];
@@ -51,18 +56,28 @@ double round_off(const System& system, const Assembly& assembly, const State& st
   return 32 * epsilon * sum;
 }
 
+/// A user's residual may throw, but not out of a step: what it could not say is not a number.
+void ask(const Constraint& constraint, std::span<const BodyState> X, double t, std::span<double> out) noexcept {
+  try {
+    constraint.function().residual(X, t, out);
+  } catch (...) {
+    std::fill(out.begin(), out.end(), std::numeric_limits<double>::quiet_NaN());
+  }
+}
+
 /// φ of all position rows at `state`; zero for the other rows. @return the largest |φ|.
 double position_residuals(const System& system, const Block& block, const State& state, std::vector<BodyState>& X,
                           std::span<double> phi) {
   double worst = 0;
   for (std::size_t i = 0; i < block.constraints.size(); ++i) {
-    const Constraint& constraint = system.constraint(block.constraints[i]);
+    const Constraint& constraint = at(system, block.constraints[i]);
     const auto out = phi.subspan(z(block.row[i]), z(block.row[i + 1] - block.row[i]));
     std::fill(out.begin(), out.end(), 0.0);
     if (constraint.function().level() != Level::position) continue;
-    X.clear();
-    for (const BodyId id : constraint.bodies()) X.push_back(state[id]);
-    constraint.function().residual(X, state.t, out);
+    const auto bodies = constraint.bodies();
+    X.resize(bodies.size());
+    for (std::size_t k = 0; k < bodies.size(); ++k) X[k] = state[bodies[k]];
+    ask(constraint, X, state.t, out);
     for (const double x : out)
       worst = std::isfinite(x) ? std::max(worst, std::fabs(x)) : std::numeric_limits<double>::infinity();
   }
@@ -71,11 +86,9 @@ double position_residuals(const System& system, const Block& block, const State&
 
 /// Where a body that moves as told is in the middle of a step, with the velocity that carries it across.
 BodyState halfway(const BodyState& from, const BodyState& to, double dt) {
-  const Eigen::AngleAxisd turn(to.q * from.q.conjugate());
-  const double angle = turn.angle() > EIGEN_PI ? turn.angle() - 2 * EIGEN_PI : turn.angle();
   BodyState mid = from;
   mid.v = (to.p - from.p) / dt;
-  mid.w = turn.axis() * (angle / dt);
+  mid.w = turn_between(from.q, to.q) / dt;
   advance(mid, mid.v, mid.w, 0.5 * dt);
   return mid;
 }
@@ -101,14 +114,14 @@ double step_residuals(const System& system, const Assembly& assembly, const Stat
   double worst = position_residuals(system, block, end, work.X, work.error) / dt;
   for (double& e : work.error) e /= dt;
   for (std::size_t i = 0; i < block.constraints.size(); ++i) {
-    const Constraint& constraint = system.constraint(block.constraints[i]);
+    const Constraint& constraint = at(system, block.constraints[i]);
     const Level level = constraint.function().level();
     if (level == Level::position) continue;
     const auto out = std::span(work.error).subspan(z(block.row[i]), z(block.row[i + 1] - block.row[i]));
     if (level == Level::velocity) {
       work.X.clear();
       for (const BodyId id : constraint.bodies()) {
-        const int slot = block.body_slot[z(id.index)];
+        const int slot = block.slot(id);
         if (slot < 0) {
           work.X.push_back(halfway(base[id], end[id], dt));
           continue;
@@ -119,7 +132,7 @@ double step_residuals(const System& system, const Assembly& assembly, const Stat
         mid.w = u.tail<3>();
         advance(mid, mid.v, mid.w, 0.5 * dt);
       }
-      constraint.function().residual(work.X, base.t + 0.5 * dt, out);
+      ask(constraint, work.X, base.t + 0.5 * dt, out);
     } else {
       for (int r = block.row[i]; r < block.row[i + 1]; ++r) {
         double sum = -dt * assembly.instant.b[z(r)];
@@ -139,7 +152,7 @@ double step_residuals(const System& system, const Assembly& assembly, const Stat
 bool at_round_off(const System& system, const Assembly& assembly, const State& end, double dt,
                   std::span<const double> error) {
   for (std::size_t i = 0; i < assembly.block.constraints.size(); ++i) {
-    const bool position = system.constraint(assembly.block.constraints[i]).function().level() == Level::position;
+    const bool position = at(system, assembly.block.constraints[i]).function().level() == Level::position;
     for (int r = assembly.block.row[i]; r < assembly.block.row[i + 1]; ++r)
       if (std::fabs(error[z(r)]) * (position ? dt : 1.0) >
           round_off(system, assembly, end, static_cast<int>(i), r - assembly.block.row[i]))
@@ -154,6 +167,7 @@ NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, 
                                 double dt, std::span<double> v, std::span<double> lambda, std::span<double> force,
                                 double tolerance, int max_solves) {
   const Assembly& assembly = dynamics.assembly();
+  const Solver& solver = dynamics.solver();
   const std::size_t n = z(assembly.block.n()), m = z(assembly.block.m());
   Workspace& work = workspace();
   work.start.assign(v.begin(), v.end());
@@ -189,7 +203,7 @@ NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, 
     previous = report.residual;
 
     for (double& e : work.error) e = -e;
-    dynamics.solver().apply(work.error, work.lambda, work.force, work.dv);  // the factor at the base: a chord (T12)
+    solver.approach(work.error, work.lambda, work.force, work.dv);  // the factor at the base: a chord (T12)
     for (std::size_t j = 0; j < n; ++j) {
       v[j] += work.dv[j];
       work.force_sum[j] += work.force[j];
@@ -203,6 +217,7 @@ NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, 
     place(assembly.block, base, end, dt, v);
     return report;
   }
+  if (!lambda.empty() && !solver.full_row_rank()) solver.shortest(work.force_sum, work.lambda_sum);
   for (std::size_t r = 0; r < std::min(m, lambda.size()); ++r) lambda[r] += work.lambda_sum[r];
   for (std::size_t j = 0; j < std::min(n, force.size()); ++j) force[j] += work.force_sum[j];
   return report;
@@ -353,30 +368,57 @@ double fastest_swing(const System& system, const Assembly& assembly, const State
                      std::span<const double> lambda) {
   const Block& block = assembly.block;
   thread_local std::vector<Matrix3d> stiffness;
+  thread_local std::vector<double> bound;
   stiffness.assign(block.bodies.size(), Matrix3d::Zero());
+  bound.assign(block.bodies.size(), 0.0);
   for (std::size_t i = 0; i < block.constraints.size(); ++i) {
-    const Constraint& constraint = system.constraint(block.constraints[i]);
+    const Constraint& constraint = at(system, block.constraints[i]);
     for (int k = 0; k < static_cast<int>(constraint.bodies().size()); ++k) {
       const BodyId id = constraint.bodies()[z(k)];
-      const int slot = block.body_slot[z(id.index)];
-      if (slot < 0 || system.kind(id) != BodyKind::rigid) continue;
+      const int slot = assembly.slot(static_cast<int>(i), k);
+      if (slot < 0 || block.column[z(slot + 1)] - block.column[z(slot)] != 6) continue;
       const Vector3d f = wrench_at_centre(assembly, static_cast<int>(i), k, lambda).head<3>();
       const Vector3d r = constraint.acting_point(k, state) - state[id].p;
-      stiffness[z(slot)] += r.dot(f) * Matrix3d::Identity() - 0.5 * (r * f.transpose() + f * r.transpose());  // (T15)
+      const double along = r.dot(f);
+      Matrix3d& K = stiffness[z(slot)];
+      for (int a = 0; a < 3; ++a) {
+        for (int b = 0; b < a; ++b) K(a, b) -= 0.5 * (r[a] * f[b] + f[a] * r[b]);
+        K(a, a) += along - r[a] * f[a];  // (T15)
+      }
     }
   }
-  double most = 0;
+  // Whitened with the inertia; its Frobenius norm bounds what an eigenvalue can be, so that few have to be found.
+  const double* M = assembly.instant.mass.data();
+  std::size_t widest = 0;
   for (std::size_t s = 0; s < block.bodies.size(); ++s) {
-    const BodyId id = block.bodies[s];
-    if (stiffness[s].isZero(0) || system.kind(id) != BodyKind::rigid) continue;
-    const Eigen::LLT<Matrix3d> root(system.world_inertia(id, state[id].q));
-    Matrix3d K = root.matrixL().solve(stiffness[s]);
-    K = root.matrixL().solve(Matrix3d(K.transpose()));
-    if (!K.allFinite()) return std::numeric_limits<double>::infinity();
-    most = std::max(most, Eigen::SelfAdjointEigenSolver<Matrix3d>(0.5 * (K + K.transpose()), Eigen::EigenvaluesOnly)
-                              .eigenvalues()
-                              .maxCoeff());
+    const int dof = block.column[s + 1] - block.column[s];
+    if (Matrix3d& K = stiffness[s]; dof == 6 && !K.isZero(0)) {
+      const double l00 = std::sqrt(M[21]), l10 = M[27] / l00, l20 = M[33] / l00;
+      const double l11 = std::sqrt(M[28] - l10 * l10), l21 = (M[34] - l20 * l10) / l11;
+      const double l22 = std::sqrt(M[35] - l20 * l20 - l21 * l21);
+      K(0, 1) = K(1, 0), K(0, 2) = K(2, 0), K(1, 2) = K(2, 1);
+      const auto solve = [&](auto row) {  // row ← L⁻¹ row
+        row(0) /= l00;
+        row(1) = (row(1) - l10 * row(0)) / l11;
+        row(2) = (row(2) - l20 * row(0) - l21 * row(1)) / l22;
+      };
+      for (int j = 0; j < 3; ++j) solve(K.col(j));
+      for (int j = 0; j < 3; ++j) solve(K.row(j));
+      bound[s] = K.norm();
+      if (!std::isfinite(bound[s])) return std::numeric_limits<double>::infinity();
+      if (bound[s] > bound[widest]) widest = s;
+    }
+    M += dof * dof;
   }
+  double most = 0;
+  const auto look = [&](std::size_t s) {
+    if (!(bound[s] > most)) return;
+    most = std::max(
+        most, Eigen::SelfAdjointEigenSolver<Matrix3d>(stiffness[s], Eigen::EigenvaluesOnly).eigenvalues().maxCoeff());
+  };
+  if (!block.bodies.empty()) look(widest);
+  for (std::size_t s = 0; s < block.bodies.size(); ++s)
+    if (s != widest) look(s);
   return std::sqrt(most);
 }
 

@@ -1,7 +1,7 @@
-// The equation at one state with forces and laws. Hides in which order assembly, factor, laws and the second solve
-// come, where on the bodies a law's force acts, and how contradictory rows are told from rows that are merely a step
-// off.
+// The equation at one state with forces and laws. Hides in which order assembly, factor and laws come, and how
+// contradictory rows are told from rows that are merely a step off.
 #include "columns.h"
+#include "nonideal.h"
 
 #include <linchpin/constraint.h>
 #include <linchpin/dynamics.h>
@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 
 namespace linchpin {
 
@@ -20,12 +19,12 @@ struct Dynamics::Impl {
   std::vector<ConstraintId> only;  // the block's constraints, when not everything
   Solver solver;
   Assembly assembly;
-  State at;  // of the last evaluation
+  State at;  // of the last evaluation, where there are laws to be held
   bool factored = false;
   Status status = Status::invalid;
   std::string reason = "not evaluated yet";
   std::vector<double> a, error, scale, vdot, ideal, nonideal, lambda, induced, dv, row;
-  std::vector<Prescribed> prescribed;
+  Nonideal laws_;
 
   // The same constraints once more with projected velocities: made when rows first look contradictory.
   Assembly projected;
@@ -52,8 +51,7 @@ struct Dynamics::Impl {
     const std::size_t n = z(assembly.block.n()), m = z(assembly.block.m());
     for (auto* x : {&a, &vdot, &ideal, &nonideal, &dv}) x->assign(n, 0.0);
     for (auto* x : {&error, &scale, &lambda, &induced, &row, &judged}) x->assign(m, 0.0);
-    prescribed.clear();
-    prescribed.reserve(assembly.block.constraints.size());
+    laws_.restructure(assembly.block);
     projected.block = {};
     factored = false;
     status = Status::invalid;
@@ -64,7 +62,9 @@ struct Dynamics::Impl {
   Status fail(std::string why) {
     reason = std::move(why);
     for (auto* x : {&vdot, &ideal, &nonideal, &lambda, &induced}) std::fill(x->begin(), x->end(), 0.0);
-    prescribed.clear();
+    laws_.prescribed.clear();
+    laws_.efforts.clear();
+    laws_.contacts.clear();
     return status = Status::invalid;
   }
 
@@ -75,17 +75,14 @@ struct Dynamics::Impl {
       return fail(assembly.instant.invalid().empty() ? "the mass matrix could not be factored"
                                                      : assembly.instant.invalid());
     factored = true;
-    at = state;
-    return respond();
+    return respond(state);
   }
 
   /// Everything that depends on the applied force, with the rows and the factor that are there.
-  Status respond() {
-    const State& state = at;
+  Status respond(const State& state) {
     Instant& instant = assembly.instant;
     ranks_known = false;
     reason.clear();
-    prescribed.clear();
     std::fill(nonideal.begin(), nonideal.end(), 0.0);
     std::fill(induced.begin(), induced.end(), 0.0);
     if (!finite(instant.Q)) return fail("the applied force is not finite");
@@ -99,7 +96,9 @@ struct Dynamics::Impl {
     status = solver.full_row_rank() ? Status::ok : Status::redundant;
     if (outside > consistency_tolerance() && contradictory(state)) status = Status::inconsistent;
 
-    if (const std::string why = apply_laws(state); !why.empty()) return fail(why);
+    std::fill(instant.c.begin(), instant.c.end(), 0.0);
+    if (const std::string why = laws_.apply(scene(state), vdot, nonideal, induced); !why.empty()) return fail(why);
+    if (!laws_.efforts.empty()) at = state;
     if (!finite(vdot) || !finite(lambda)) return fail("the acceleration is not finite");
     return status;
   }
@@ -130,12 +129,7 @@ struct Dynamics::Impl {
     return solver.apply(judged, {}, {}, {}, scale) > consistency_tolerance();
   }
 
-  /// Of what of the body is at p_WQ just now; a point mass has but one velocity.
-  Vector3d velocity_at(BodyId id, const Vector3d& p_WQ, const State& state) const {
-    const BodyState& body = state[id];
-    if (system->kind(id) == BodyKind::particle) return body.v;
-    return body.v + body.w.cross(p_WQ - body.p);
-  }
+  Nonideal::Scene scene(const State& state) { return {*system, assembly, solver, state, lambda}; }
 
   /// A_ikᵀλ about the centre of mass; on a point mass a force and nothing else.
   Vector6d wrench_on(int i, int k, std::span<const double> multipliers) const {
@@ -143,72 +137,6 @@ struct Dynamics::Impl {
     if (system->kind(system->constraint(assembly.block.constraints[z(i)]).bodies()[z(k)]) == BodyKind::particle)
       w.tail<3>().setZero();
     return w;
-  }
-
-  void add_to_columns(BodyId id, const Vector3d& force, const Vector3d& p_WQ, const State& state,
-                      std::span<double> out) const {
-    const int slot = assembly.block.body_slot[z(id.index)];
-    if (slot < 0) return;
-    const int column = assembly.block.column[z(slot)], dof = assembly.block.column[z(slot + 1)] - column;
-    const Vector3d moment = (p_WQ - state[id].p).cross(force);
-    for (int j = 0; j < 3; ++j) out[z(column + j)] += force[j];
-    if (dof == 6)
-      for (int j = 0; j < 3; ++j) out[z(column + 3 + j)] += moment[j];
-  }
-
-  /// @return why a law failed; empty when all went well.
-  std::string apply_laws(const State& state) {
-    Instant& instant = assembly.instant;
-    std::fill(instant.c.begin(), instant.c.end(), 0.0);
-    const int count = static_cast<int>(assembly.block.constraints.size());
-    for (int i = 0; i < count; ++i) {
-      const ConstraintId id = assembly.block.constraints[z(i)];
-      const auto on_this = laws(*system, id);
-      if (on_this.empty()) continue;
-      const auto bodies = system->constraint(id).bodies();
-      const BodyState& first = state[bodies[0]];
-      const Vector3d acting = system->constraint(id).acting_point(0, state);
-      const Wrench ideal_on_first = moved_to(wrench_on(i, 0, lambda), first.p, acting);
-
-      Thrust thrust;
-      thrust.t = state.t;
-      thrust.point = ideal_on_first.point;
-      thrust.normal = ideal_on_first.force;
-      thrust.moment = ideal_on_first.moment;
-      thrust.first = &first;
-      thrust.slip = velocity_at(bodies[0], thrust.point, state);
-      if (bodies.size() > 1) {
-        thrust.second = &state[bodies[1]];
-        thrust.slip -= velocity_at(bodies[1], thrust.point, state);
-      }
-      if (const double N2 = thrust.normal.squaredNorm(); N2 > 0)
-        thrust.slip -= thrust.normal * (thrust.normal.dot(thrust.slip) / N2);
-
-      Prescribed p{i, Vector3d::Zero(), thrust.point};
-      try {
-        for (const Law& law : on_this) p.force += law(thrust);
-      } catch (const std::exception& e) {
-        return "law on " + system->name(id) + " threw: " + e.what();
-      } catch (...) {
-        return "law on " + system->name(id) + " threw";
-      }
-      if (!p.force.allFinite()) return "law on " + system->name(id) + " returned a force that is not finite";
-      prescribed.push_back(p);
-      add_to_columns(bodies[0], p.force, p.p_WQ, state, instant.c);
-      if (bodies.size() > 1) add_to_columns(bodies[1], -p.force, p.p_WQ, state, instant.c);
-    }
-    if (prescribed.empty()) return {};
-
-    solver.inverse_mass(instant.c, dv);
-    for (std::size_t j = 0; j < vdot.size(); ++j) vdot[j] += dv[j];
-    multiply(instant, dv, row);
-    for (double& r : row) r = -r;
-    solver.apply(row, induced, nonideal, dv);  // −AᵀG⁺A M⁻¹c (T5)
-    for (std::size_t j = 0; j < vdot.size(); ++j) {
-      vdot[j] += dv[j];
-      nonideal[j] += instant.c[j];
-    }
-    return {};
   }
 
   const RankReport& known_ranks() const {
@@ -241,11 +169,11 @@ Status Dynamics::evaluate(const State& state, std::span<const double> Q) noexcep
   return impl_->solve(state);
 }
 
-Status Dynamics::resolve(std::span<const double> Q) noexcept {
+Status Dynamics::resolve(const State& state, std::span<const double> Q) noexcept {
   if (!impl_->factored) return Status::invalid;  // and `reason` still says why
   if (Q.size() != z(impl_->assembly.block.n())) return impl_->fail("the applied force has the wrong length");
   impl_->assembly.instant.Q.assign(Q.begin(), Q.end());
-  return impl_->respond();
+  return impl_->respond(state);
 }
 
 const std::string& Dynamics::reason() const { return impl_->reason; }
@@ -256,7 +184,47 @@ std::span<const double> Dynamics::ideal() const { return impl_->ideal; }
 std::span<const double> Dynamics::nonideal() const { return impl_->nonideal; }
 std::span<const double> Dynamics::lambda() const { return impl_->lambda; }
 std::span<const double> Dynamics::induced() const { return impl_->induced; }
-std::span<const Dynamics::Prescribed> Dynamics::prescribed() const { return impl_->prescribed; }
+std::span<const Dynamics::Prescribed> Dynamics::prescribed() const { return impl_->laws_.prescribed; }
+std::span<const LawEffort> Dynamics::law_efforts() const { return impl_->laws_.efforts; }
+void Dynamics::set_step(double dt) { impl_->laws_.step = dt > 0 && std::isfinite(dt) ? dt : 0; }
+double Dynamics::step() const { return impl_->laws_.step; }
+std::span<const Contact> Dynamics::contacts() const { return impl_->laws_.contacts; }
+void Dynamics::grip(int contact, Grip how, const Eigen::Matrix<double, 6, 1>& sense) {
+  impl_->laws_.grip(contact, how, sense);
+}
+void Dynamics::release_grips() { impl_->laws_.release_grips(); }
+double Dynamics::hold(std::span<double> v) {
+  Impl& d = *impl_;
+  if (d.status == Status::invalid || v.size() != d.vdot.size()) return 0;
+  return d.laws_.hold(d.scene(d.at), v, d.vdot, d.nonideal, d.induced);
+}
+void Dynamics::accept(double dt) { impl_->laws_.accept(dt); }
+const LawReport& Dynamics::law_report() const { return impl_->laws_.report; }
+
+std::vector<std::string> Dynamics::warnings() const {
+  const Impl& d = *impl_;
+  std::vector<std::string> out;
+  if (!d.laws_.report.trouble.empty()) out.push_back(d.laws_.report.trouble);
+  if (d.status == Status::invalid) return out;
+  for (const Contact& contact : d.laws_.contacts) {
+    const ConstraintId id = d.assembly.block.constraints[z(contact.constraint)];
+    const Law::Term& term = laws(*d.system, id)[z(contact.law)].terms()[z(contact.term)];
+    if (contact.dim == 0 && term.rubs != Rubs::roll)  // rolling needs a thrust to roll across, which may come
+      out.push_back("law '" + term.name + "' on " + d.system->name(id) + ": the constraint leaves no direction to " +
+                    (term.rubs == Rubs::spin ? "turn about" : "slide in") + ", so it does nothing");
+  }
+  if (d.solver.full_row_rank()) return out;
+  for (const int i : d.known_ranks().undetermined) {
+    const ConstraintId id = d.assembly.block.constraints[z(i)];
+    for (const Law& law : laws(*d.system, id))
+      for (const Law::Term& term : law.terms())
+        out.push_back("law '" + term.name + "' on " + d.system->name(id) +
+                      ": redundant constraints leave the thrust it may read undetermined; remove what is redundant, "
+                      "put the law on a determined constraint, or give it a preload instead of the thrust");
+  }
+  return out;
+}
+
 RankReport Dynamics::rank_report() const { return impl_->known_ranks(); }
 
 void Dynamics::reactions(const State& state, std::vector<Reaction>& out, bool ask_rank) const {
@@ -265,7 +233,8 @@ void Dynamics::reactions(const State& state, std::vector<Reaction>& out, bool as
   const int count = static_cast<int>(block.constraints.size());
   out.resize(z(count));
 
-  auto law = d.prescribed.begin();
+  const auto& prescribed_list = d.laws_.prescribed;
+  auto law = prescribed_list.begin();
   for (int i = 0; i < count; ++i) {
     Reaction& reaction = out[z(i)];
     const Constraint& constraint = d.system->constraint(block.constraints[z(i)]);
@@ -278,8 +247,8 @@ void Dynamics::reactions(const State& state, std::vector<Reaction>& out, bool as
                            &reaction.stabilisation})
       part->others.resize(z(std::max(0, K - 2)));
 
-    while (law != d.prescribed.end() && law->constraint < i) ++law;
-    const bool has_law = law != d.prescribed.end() && law->constraint == i;
+    while (law != prescribed_list.end() && law->constraint < i) ++law;
+    const bool has_law = law != prescribed_list.end() && law->constraint == i;
 
     reaction.power = 0;
     for (int k = 0; k < K; ++k) {
@@ -289,7 +258,8 @@ void Dynamics::reactions(const State& state, std::vector<Reaction>& out, bool as
       Wrench& induced = reaction.induced.on(k) = moved_to(d.wrench_on(i, k, d.induced), body.p, p_WQ);
       Wrench& prescribed = reaction.prescribed.on(k) = Wrench{Vector3d::Zero(), Vector3d::Zero(), p_WQ};
       if (has_law && k < 2)
-        prescribed = Wrench{k == 0 ? law->force : -law->force, Vector3d::Zero(), law->p_WQ}.about(p_WQ);
+        prescribed = k == 0 ? Wrench{law->force, law->moment, law->p_WQ}.about(p_WQ)
+                            : Wrench{-law->force, -law->moment, law->p_WQ}.about(p_WQ);
       if (d.system->kind(bodies[z(k)]) == BodyKind::particle) prescribed.moment.setZero();
       Wrench& sum = reaction.on(k);
       sum = Wrench{ideal.force + induced.force + prescribed.force, ideal.moment + induced.moment + prescribed.moment,

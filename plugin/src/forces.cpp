@@ -1,7 +1,5 @@
-// Impressed forces and the laws of constraints.
+// Impressed forces.
 #include <linchpin/forces.h>
-
-#include "system_impl.h"
 
 #include <algorithm>
 #include <cmath>
@@ -63,37 +61,5 @@ Force spring(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const V
     };
   return {std::move(name), {a, b}, act, std::move(energy)};
 }
-
-Law coulomb(double mu, double speed) {
-  require_nonnegative("coulomb: mu", mu);
-  require_nonnegative("coulomb: speed", speed);
-  return [=](const Thrust& n) -> Vector3d { return -mu * n.magnitude() * n.slip_direction(speed); };
-}
-
-Law viscous(double coefficient) {
-  require_nonnegative("viscous: coefficient", coefficient);
-  return [=](const Thrust& n) -> Vector3d { return -coefficient * n.slip; };
-}
-
-Law operator+(Law a, Law b) {
-  return [a = std::move(a), b = std::move(b)](const Thrust& n) -> Vector3d { return a(n) + b(n); };
-}
-
-void add_law(System& system, ConstraintId on, Law law) {
-  auto& entry = SystemParts::of(system).at(on);
-  const std::string thing = "constraint '" + entry.constraint.name() + "': ";
-  if (entry.removed) throw std::invalid_argument(thing + "has been removed and takes no law");
-  if (!law) throw std::invalid_argument(thing + "an empty law");
-  const auto ids = entry.constraint.bodies();
-  const bool particles =
-      std::all_of(ids.begin(), ids.end(), [&](BodyId id) { return system.kind(id) == BodyKind::particle; });
-  if (!entry.constraint.has_points() && !particles)
-    throw std::invalid_argument(thing + "a law needs to know where it acts; declare it with acting_at");
-  entry.laws.push_back(std::move(law));
-}
-
-void clear_laws(System& system, ConstraintId on) { SystemParts::of(system).at(on).laws.clear(); }
-
-std::span<const Law> laws(const System& system, ConstraintId on) { return SystemParts::of(system).at(on).laws; }
 
 }  // namespace linchpin

@@ -1,4 +1,5 @@
 // The file form of an Instant, schema 1. Hides the JSON library, and numbers that JSON has no words for.
+#include <linchpin/detail/edits.h>
 #include <linchpin/dynamics.h>
 
 #include <nlohmann/json.hpp>
@@ -77,24 +78,6 @@ std::string without_non_finite(std::string_view text) {
   return out;
 }
 
-// Edits from a to b, in halves: wrong case is half a mistake.
-std::size_t distance(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = 2 * j;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = 2 * (i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t change = a[i] == b[j] ? 0 : lower(a[i]) == lower(b[j]) ? 1 : 2;
-      const std::size_t next = std::min({row[j] + 2, row[j + 1] + 2, diagonal + change});
-      diagonal = row[j + 1];
-      row[j + 1] = next;
-    }
-  }
-  return row.back();
-}
-
 std::string key_path(const std::string& path, const std::string& key) { return path.empty() ? key : path + "." + key; }
 std::string index_path(const std::string& path, std::size_t i) { return path + "[" + std::to_string(i) + "]"; }
 
@@ -109,8 +92,9 @@ void check_keys(const Json& object, const std::string& path, std::initializer_li
   for (const auto& item : object.items()) {
     const std::string& key = item.key();
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    const char* nearest = *std::min_element(
-        known.begin(), known.end(), [&](const char* a, const char* b) { return distance(key, a) < distance(key, b); });
+    const char* nearest = *std::min_element(known.begin(), known.end(), [&](const char* a, const char* b) {
+      return detail::edits(key, a) < detail::edits(key, b);
+    });
     refuse(key_path(path, key), std::string("unknown key; did you mean \"") + nearest + "\"?");
   }
 }

@@ -1,20 +1,15 @@
 // Stock joints, by hand: every row is one of the primitives P, D, L, a rod, or a gear, with its A and b (T3).
 #include <linchpin/joints.h>
 
+#include "text.h"
+
 #include <cmath>
-#include <cstdio>
 #include <numbers>
 #include <stdexcept>
 #include <utility>
 
 namespace linchpin {
 namespace {
-
-std::string text(double x) {
-  char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%g", x);
-  return buffer;
-}
 
 [[noreturn]] void refuse(const std::string& name, const std::string& what) {
   throw std::invalid_argument("constraint '" + name + "': " + what);

@@ -8,7 +8,12 @@
 namespace linchpin {
 
 void Ledger::restructure(const System& system, const Block& block, bool forget) {
-  if (forget) work_.clear();
+  if (forget) {
+    work_.clear();
+    laws_.clear();
+    law_of_step_.clear();
+    energy_ = {};
+  }
   work_.resize(z(system.constraint_count()), 0.0);
   start_.assign(1, 0);
   constraint_.clear();
@@ -25,7 +30,34 @@ void Ledger::restructure(const System& system, const Block& block, bool forget) 
 void Ledger::begin() {
   std::fill(impulses_.begin(), impulses_.end(), Impulse{});
   std::fill(work_of_step_.begin(), work_of_step_.end(), 0.0);
+  std::fill(law_of_step_.begin(), law_of_step_.end(), 0.0);
+  energy_of_step_ = {};
   for (BodyBooks& book : books_) book = BodyBooks{.body = book.body};
+}
+
+void Ledger::keep() {
+  kept_.impulses = impulses_;
+  kept_.work = work_of_step_;
+  kept_.law = law_of_step_;
+  kept_.books = books_;
+  kept_.energy = energy_of_step_;
+}
+
+void Ledger::undo() {
+  impulses_ = kept_.impulses;
+  work_of_step_ = kept_.work;
+  std::fill(law_of_step_.begin(), law_of_step_.end(), 0.0);
+  std::copy(kept_.law.begin(), kept_.law.end(), law_of_step_.begin());
+  books_ = kept_.books;
+  energy_of_step_ = kept_.energy;
+}
+
+std::size_t Ledger::law_index(ConstraintId on, int law, int term) {
+  for (std::size_t i = 0; i < laws_.size(); ++i)
+    if (laws_[i].on == on && laws_[i].law == law && laws_[i].term == term) return i;
+  laws_.push_back({on, law, term, 0, 0});
+  law_of_step_.push_back(0);
+  return laws_.size() - 1;
 }
 
 void Ledger::record(const System& system, const Dynamics& dynamics, const State& state, double dt,
@@ -40,14 +72,15 @@ void Ledger::record(const System& system, const Dynamics& dynamics, const State&
     const bool has_law = law < prescribed.size() && prescribed[law].constraint == i;
     for (int k = 0; k < static_cast<int>(bodies.size()); ++k) {
       const BodyId id = bodies[z(k)];
-      const int slot = block.body_slot[z(id.index)];
+      const int slot = block.slot(id);
       if (slot < 0) continue;
       Vector6d own = dt * (wrench_at_centre(assembly, i, k, dynamics.lambda()) +
                            wrench_at_centre(assembly, i, k, dynamics.induced()));
       if (has_law && k < 2) {
         const Vector3d f = k == 0 ? prescribed[law].force : -prescribed[law].force;
         own.head<3>() += dt * f;
-        own.tail<3>() += dt * (prescribed[law].p_WQ - state[id].p).cross(f);
+        own.tail<3>() += dt * ((prescribed[law].p_WQ - state[id].p).cross(f) +
+                               (k == 0 ? prescribed[law].moment : -prescribed[law].moment));
       }
       Vector6d beyond = Vector6d::Zero();
       if (!stabilisation.empty()) beyond = wrench_at_centre(assembly, i, k, stabilisation);
@@ -64,11 +97,50 @@ void Ledger::record(const System& system, const Dynamics& dynamics, const State&
       book.gross_moment = std::max(book.gross_moment, both.tail<3>().norm());
     }
   }
-  for (std::size_t s = 0; s < books_.size(); ++s) books_[s].applied += dt * twist_of(block, s, assembly.instant.Q);
+  for (std::size_t s = 0; s < books_.size(); ++s) {
+    const Vector6d impulse = dt * twist_of(block, s, assembly.instant.Q);
+    books_[s].applied += impulse;
+    energy_of_step_.applied += 0.5 * impulse.dot(twist_of(block, s, v0) + twist_of(block, s, v1));
+  }
+
+  // Laws one by one. A driven or fixed body takes part with the velocity it has.
+  double lawful = 0;
+  std::size_t place = 0;
+  for (const LawEffort& e : dynamics.law_efforts()) {
+    while (prescribed[place].constraint != e.constraint) ++place;
+    const ConstraintId id = block.constraints[z(e.constraint)];
+    const auto bodies = system.constraint(id).bodies();
+    double work = 0, on_moving = 0;
+    for (int k = 0; k < std::min(2, static_cast<int>(bodies.size())); ++k) {
+      const BodyState& body = state[bodies[z(k)]];
+      const int slot = block.slot(bodies[z(k)]);
+      Vector6d twice;
+      if (slot >= 0)
+        twice = twist_of(block, z(slot), v0) + twist_of(block, z(slot), v1);
+      else
+        twice << 2 * body.v, 2 * body.w;
+      if (system.kind(bodies[z(k)]) == BodyKind::particle) twice.tail<3>().setZero();
+      const Vector3d moment = e.moment + (prescribed[place].p_WQ - body.p).cross(e.force);
+      const double w = (k == 0 ? 0.5 : -0.5) * dt * (e.force.dot(twice.head<3>()) + moment.dot(twice.tail<3>()));
+      work += w;
+      if (slot >= 0) on_moving += w;
+    }
+    law_of_step_[law_index(id, e.law, e.term)] += work;
+    lawful += on_moving;
+  }
+  double all = 0;
+  for (const double w : work_of_step_) all += w;
+  energy_of_step_.laws += lawful;
+  energy_of_step_.constraints = all - energy_of_step_.laws;
 }
 
-void Ledger::record_applied(const Block& block, std::span<const double> impulse) {
-  for (std::size_t s = 0; s < books_.size(); ++s) books_[s].applied += twist_of(block, s, impulse);
+void Ledger::record_applied(const Block& block, std::span<const double> impulse, std::span<const double> v0,
+                            std::span<const double> v1) {
+  for (std::size_t s = 0; s < books_.size(); ++s) {
+    const Vector6d p = twist_of(block, s, impulse);
+    books_[s].applied += p;
+    energy_of_step_.applied += 0.5 * p.dot(twist_of(block, s, v0) + twist_of(block, s, v1));
+  }
 }
 
 void Ledger::record_momentum(const Block& block, std::span<const double> mass, std::span<const double> v0,
@@ -77,13 +149,25 @@ void Ledger::record_momentum(const Block& block, std::span<const double> mass, s
   for (std::size_t s = 0; s < books_.size(); ++s) {
     const int column = block.column[s], size = block.column[s + 1] - column;
     for (int i = 0; i < size; ++i)
-      for (int j = 0; j < size; ++j) books_[s].momentum[i] += M[i * size + j] * (v1[z(column + j)] - v0[z(column + j)]);
+      for (int j = 0; j < size; ++j) {
+        const double p = M[i * size + j] * (v1[z(column + j)] - v0[z(column + j)]);
+        books_[s].momentum[i] += p;
+        energy_of_step_.kinetic += 0.5 * p * (v0[z(column + i)] + v1[z(column + i)]);
+      }
     M += size * size;
   }
 }
 
 void Ledger::close() {
   for (std::size_t i = 0; i < work_of_step_.size(); ++i) work_[z(constraint_[i])] += work_of_step_[i];
+  for (std::size_t i = 0; i < laws_.size(); ++i) {
+    laws_[i].work += law_of_step_[i];
+    laws_[i].last = law_of_step_[i];
+  }
+  energy_.kinetic += energy_of_step_.kinetic;
+  energy_.applied += energy_of_step_.applied;
+  energy_.laws += energy_of_step_.laws;
+  energy_.constraints += energy_of_step_.constraints;
 }
 
 void Ledger::complete(const System& system, const Block& block, const State& state, double dt,

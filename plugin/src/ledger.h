@@ -13,6 +13,9 @@ class Ledger {
  public:
   /// Follows a new block. @param forget  also the work done so far.
   void restructure(const System& system, const Block& block, bool forget);
+  /// Remembers what has been recorded since begin(), and goes back to it: for parts of a step that are taken again.
+  void keep();
+  void undo();
   /// Opens the books of a step.
   void begin();
   /// What `dynamics` found at `state`, acting for `dt`, and impulses λ of stabilisation [m] on top.
@@ -20,7 +23,8 @@ class Ledger {
   void record(const System& system, const Dynamics& dynamics, const State& state, double dt,
               std::span<const double> stabilisation, std::span<const double> v0, std::span<const double> v1);
   /// An applied impulse [n] beyond dt·Q.
-  void record_applied(const Block& block, std::span<const double> impulse);
+  void record_applied(const Block& block, std::span<const double> impulse, std::span<const double> v0,
+                      std::span<const double> v1);
   /// M(v₁ − v₀), with the blocks of M one after the other as in an Instant.
   void record_momentum(const Block& block, std::span<const double> mass, std::span<const double> v0,
                        std::span<const double> v1);
@@ -31,7 +35,9 @@ class Ledger {
   void complete(const System& system, const Block& block, const State& state, double dt,
                 std::vector<Reaction>& reactions) const;
   std::span<const BodyBooks> books() const { return books_; }
-  double work() const;
+  double work() const;  ///< of constraints and laws together
+  const EnergyBooks& energy() const { return energy_; }
+  std::span<const LawWork> laws() const { return laws_; }
 
  private:
   struct Impulse {  // on one body of a constraint, about its centre of mass [force; moment] · dt
@@ -43,6 +49,17 @@ class Ledger {
   std::vector<double> work_of_step_;  // per constraint of the block
   std::vector<double> work_;          // by constraint id, since the start
   std::vector<BodyBooks> books_;
+  std::vector<LawWork> laws_;
+  std::vector<double> law_of_step_;  // by index of laws_
+  EnergyBooks energy_, energy_of_step_;
+
+  struct {
+    std::vector<Impulse> impulses;
+    std::vector<double> work, law;
+    std::vector<BodyBooks> books;
+    EnergyBooks energy;
+  } kept_;
+  std::size_t law_index(ConstraintId on, int law, int term);
 };
 
 }  // namespace linchpin

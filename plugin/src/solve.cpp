@@ -1,6 +1,7 @@
 // Chooses the solver, judges its answer by the data as given, and says what was found. Leaves the factorisations to
-// solve_dense.
+// solve_dense and solve_sparse.
 #include "solve_dense.h"
+#include "solve_sparse.h"
 
 #include <linchpin/dynamics.h>
 
@@ -47,41 +48,9 @@ Acceleration invalid(std::string reason) {
   return out;
 }
 
-}  // namespace
-
-const char* to_string(Status status) {
-  switch (status) {
-    case Status::ok:
-      return "ok";
-    case Status::redundant:
-      return "redundant";
-    case Status::inconsistent:
-      return "inconsistent";
-    case Status::invalid:
-      break;
-  }
-  return "invalid";
-}
-
-const char* to_string(Path path) {
-  switch (path) {
-    case Path::automatic:
-      return "auto";
-    case Path::dense:
-      return "dense";
-    case Path::sparse:
-      break;
-  }
-  return "sparse";
-}
-
-Acceleration solve(const Instant& instant, const SolveOptions& options) noexcept {
-  if (!usable(options))
-    return invalid("rank_tolerance must lie in [0, 1) and consistency_tolerance must not be negative");
-  if (std::string why = instant.invalid(); !why.empty()) return invalid(std::move(why));
-  detail::SolveDense solver;
-  if (!solver.factor(instant, options)) return invalid("the numbers are too far apart for double precision");
-
+// The whole equation by either solver.
+template <class AnySolver>
+Acceleration answer(const Instant& instant, const AnySolver& solver) {
   const int n = instant.n(), m = instant.m();
   Acceleration out;
   out.vdot.setZero(n);
@@ -124,13 +93,54 @@ Acceleration solve(const Instant& instant, const SolveOptions& options) noexcept
   return out;
 }
 
+}  // namespace
+
+const char* to_string(Status status) {
+  switch (status) {
+    case Status::ok:
+      return "ok";
+    case Status::redundant:
+      return "redundant";
+    case Status::inconsistent:
+      return "inconsistent";
+    case Status::invalid:
+      break;
+  }
+  return "invalid";
+}
+
+const char* to_string(Path path) {
+  switch (path) {
+    case Path::automatic:
+      return "auto";
+    case Path::dense:
+      return "dense";
+    case Path::sparse:
+      break;
+  }
+  return "sparse";
+}
+
 // ---- the keeper
 // ------------------------------------------------------------------------------------------------------
 
 struct Solver::Impl {
   SolveOptions options;
   detail::SolveDense dense;
-  bool factored = false;
+  detail::SolveSparse sparse;
+  bool by_reference = false;
+
+  bool factor(const Instant& instant) {
+    if (!usable(options)) return false;
+    by_reference = options.path == Path::dense;
+    return by_reference ? detail::well_formed(instant, nullptr) && dense.factor(instant, options)
+                        : sparse.factor(instant, options);
+  }
+  /// What both solvers can be asked, asked of the one that factored.
+  template <class Ask>
+  decltype(auto) ask(Ask question) const {
+    return by_reference ? question(dense) : question(sparse);
+  }
 };
 
 Solver::Solver(SolveOptions options) : impl_(std::make_unique<Impl>()) { impl_->options = options; }
@@ -140,29 +150,59 @@ Solver& Solver::operator=(Solver&&) noexcept = default;
 
 const SolveOptions& Solver::options() const { return impl_->options; }
 void Solver::set_options(const SolveOptions& options) { impl_->options = options; }
+bool Solver::factor(const Instant& instant) noexcept { return impl_->factor(instant); }
 
-bool Solver::factor(const Instant& instant) noexcept {
-  impl_->factored =
-      usable(impl_->options) && detail::well_formed(instant, nullptr) && impl_->dense.factor(instant, impl_->options);
-  return impl_->factored;
+int Solver::rank() const {
+  return impl_->ask([](const auto& s) { return s.rank(); });
 }
-
-int Solver::rank() const { return impl_->dense.rank(); }
-int Solver::rows() const { return impl_->dense.rows(); }
-int Solver::columns() const { return impl_->dense.columns(); }
+int Solver::rows() const {
+  return impl_->ask([](const auto& s) { return s.rows(); });
+}
+int Solver::columns() const {
+  return impl_->ask([](const auto& s) { return s.columns(); });
+}
 bool Solver::full_row_rank() const { return rank() == rows(); }
+SolveInfo Solver::info() const { return impl_->by_reference ? SolveInfo{} : impl_->sparse.info(); }
 
 double Solver::apply(std::span<const double> e, std::span<double> lambda, std::span<double> force, std::span<double> dv,
                      std::span<const double> scale) const noexcept {
-  return impl_->dense.apply(e, scale, lambda, force, dv);
+  return impl_->ask([&](const auto& s) { return s.apply(e, scale, lambda, force, dv); });
+}
+
+void Solver::approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
+                      std::span<double> dv) const noexcept {
+  if (impl_->by_reference)
+    impl_->dense.apply(e, {}, lambda, force, dv);
+  else
+    impl_->sparse.approach(e, lambda, force, dv);
+}
+
+void Solver::shortest(std::span<const double> force, std::span<double> lambda) const noexcept {
+  if (!impl_->by_reference) impl_->sparse.shortest(force, lambda);  // the reference knows no other
 }
 
 void Solver::inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept {
-  impl_->dense.inverse_mass(f, dv);
+  impl_->ask([&](const auto& s) { s.inverse_mass(f, dv); });
 }
 
 RankReport Solver::report(std::span<const double> e, std::span<const double> scale) const {
-  return impl_->dense.report(e, scale, true);
+  return impl_->ask([&](const auto& s) { return s.report(e, scale, true); });
+}
+
+// ---- the one-liner
+// ---------------------------------------------------------------------------------------------------
+
+Acceleration solve(const Instant& instant, const SolveOptions& options) noexcept {
+  if (!usable(options))
+    return invalid("rank_tolerance must lie in [0, 1) and consistency_tolerance must not be negative");
+  if (std::string why = instant.invalid(); !why.empty()) return invalid(std::move(why));
+  Solver solver(options);
+  if (!solver.factor(instant)) return invalid("the numbers are too far apart for double precision");
+  Acceleration out = solver.impl_->ask([&](const auto& s) { return answer(instant, s); });
+  const SolveInfo info = solver.info();
+  out.path = info.path;
+  out.fallback = info.reason;
+  return out;
 }
 
 }  // namespace linchpin

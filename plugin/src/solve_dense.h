@@ -36,6 +36,7 @@ class SolveDense {
   /// of a body changes nothing. b may be empty.
   void size_of_terms(std::span<const double> b, std::span<const double> a, std::span<double> scale) const;
   RankReport report(std::span<const double> e, std::span<const double> scale, bool singular_values) const;
+  double largest_singular_value() const;  ///< of B̂, to its order of magnitude
 
  private:
   bool factor_mass(const Instant& instant);
@@ -48,7 +49,6 @@ class SolveDense {
   void sort_by_lead();
   void sort_by_length();
 
-  double largest_singular_value() const;
   double smallest_singular_value(int k) const;
   void pseudo_inverse(const double* e, bool as_given, double* z) const;  // z = (B V)⁺ e, or (B̂ V)⁺ ê
   void multipliers(const double* z, std::span<double> lambda) const;     // least norm with (B V)ᵀ λ = z

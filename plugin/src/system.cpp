@@ -2,12 +2,13 @@
 #include <linchpin/system.h>
 
 #include "system_impl.h"
+#include "text.h"
 
 #include <Eigen/Eigenvalues>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
-#include <cstdio>
 #include <stdexcept>
 #include <utility>
 
@@ -17,13 +18,12 @@ namespace {
 // Data of single-precision hosts must pass: their rounding, relative.
 constexpr double host_round_off = 1e-6;
 
-std::string text(double x) {
-  char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%g", x);
-  return buffer;
+using linchpin::text;
+std::string text(const Vector3d& u) {
+  std::string tuple = text(u.x());
+  for (const double x : {u.y(), u.z()}) tuple.append(", ").append(text(x));
+  return '(' + tuple + ')';
 }
-
-std::string text(const Vector3d& u) { return "(" + text(u.x()) + ", " + text(u.y()) + ", " + text(u.z()) + ")"; }
 
 [[noreturn]] void refuse(const char* kind, const std::string& name, const std::string& what) {
   throw std::invalid_argument(std::string(kind) + " '" + name + "': " + what);
@@ -101,7 +101,13 @@ System::Impl::Body& System::Impl::at(BodyId id) { return item(bodies, id.index, 
 System::Impl::Entry& System::Impl::at(ConstraintId id) { return item(constraints, id.index, "constraint"); }
 const System::Impl::Entry& System::Impl::at(ConstraintId id) const { return item(constraints, id.index, "constraint"); }
 
+void System::Impl::restructured() {
+  static std::atomic<unsigned long> last{0};
+  structure = ++last;
+}
+
 BodyId System::Impl::append(Body body) {
+  restructured();
   const int index = static_cast<int>(bodies.size());
   body_names.emplace(body.name, index);
   bodies.push_back(std::move(body));
@@ -133,6 +139,11 @@ void advance(BodyState& body, const Vector3d& v, const Vector3d& w, double dt) {
   const double sinc = h2 < 1e-5 ? 1 - h2 / 6 * (1 - h2 / 20 * (1 - h2 / 42)) : std::sin(h) / h;
   const Quaterniond turn(std::cos(h), sinc * half.x(), sinc * half.y(), sinc * half.z());
   body.q = (turn * body.q).normalized();
+}
+
+Vector3d turn_between(const Quaterniond& from, const Quaterniond& to) {
+  const Eigen::AngleAxisd turn(to * from.conjugate());
+  return turn.angle() * turn.axis();
 }
 
 System::System() : impl_(std::make_unique<Impl>()) {
@@ -198,6 +209,7 @@ ConstraintId System::add(Constraint constraint) {
 
   const int index = constraint_count();
   impl_->constraint_names.emplace(name, index);
+  impl_->restructured();
   impl_->constraints.push_back({.constraint = std::move(constraint)});
   return {index};
 }
@@ -249,6 +261,7 @@ void System::enable(ConstraintId id, bool on) {
   Impl::Entry& entry = impl_->at(id);
   if (entry.removed && on) refuse("constraint", entry.constraint.name(), "has been removed and cannot be enabled");
   entry.enabled = on;
+  impl_->restructured();
 }
 
 bool System::enabled(ConstraintId id) const {
@@ -260,6 +273,7 @@ void System::remove(ConstraintId id) {
   Impl::Entry& entry = impl_->at(id);
   if (entry.removed) return;
   entry.removed = true;
+  impl_->restructured();
   entry.enabled = false;
   entry.laws.clear();
   impl_->constraint_names.erase(entry.constraint.name());
@@ -269,6 +283,7 @@ void System::remove(BodyId id) {
   Impl::Body& body = impl_->at(id);
   if (id == world) throw std::invalid_argument("body 'world': cannot be removed");
   if (body.removed) return;
+  impl_->restructured();
   const auto names = [&](std::span<const BodyId> ids) { return std::find(ids.begin(), ids.end(), id) != ids.end(); };
   for (int i = 0; i < constraint_count(); ++i)
     if (names(constraint(ConstraintId{i}).bodies())) remove(ConstraintId{i});
@@ -291,6 +306,7 @@ void System::set_mass(BodyId id, double mass, const Matrix3d& inertia) {
 
 // ---- asking ----
 
+unsigned long System::structure() const { return impl_->structure; }
 int System::body_count() const { return static_cast<int>(impl_->bodies.size()); }
 int System::constraint_count() const { return static_cast<int>(impl_->constraints.size()); }
 BodyKind System::kind(BodyId id) const { return impl_->at(id).kind; }

@@ -1,4 +1,4 @@
-// What a System is made of. Private to the core: laws are kept with the constraints but offered by forces.h.
+// What a System is made of. Private to the core: laws are kept with the constraints but offered by laws.h.
 #pragma once
 
 #include <linchpin/constraint.h>
@@ -34,6 +34,7 @@ struct System::Impl {
     bool enabled = true;
     bool removed = false;
     std::vector<Law> laws{};
+    OneSided one_sided{.on = false};
   };
 
   std::vector<Body> bodies;
@@ -41,6 +42,8 @@ struct System::Impl {
   std::vector<Force> forces;
   NameIndex body_names, constraint_names;
   Vector3d gravity = Vector3d::Zero();
+  unsigned long structure = 0;
+  void restructured();  ///< draws a new stamp
 
   /// @throws std::invalid_argument for an index that was never given out.
   Body& at(BodyId id);

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -68,24 +69,37 @@ class Constraint {
   /// wrench is reported, its thrust is measured and a law's force is applied. Joints set it themselves; a residual of
   /// the user's own needs it before it takes a law, particles excepted.
   Constraint& acting_at(std::vector<Vector3d> p_BQ);
+  /// The same where the point is on none of them for long, as where a ball touches its lane. @param p_WQ  the point [m]
+  /// (W), one for all bodies, from their states at any time.
+  Constraint& acting_where(std::function<Vector3d(const State&)> p_WQ);
   /// The constraint acts on all its bodies where body k's point is at the time: for a point of k that slides along the
   /// others. Else it acts on each body at that body's own point.
   Constraint& sliding_on(int k);
+
+  /// The same constraint between other bodies, as many; the function and its memory are shared.
+  Constraint between(std::vector<BodyId> bodies) const {
+    Constraint copy = *this;
+    copy.bodies_ = std::move(bodies);
+    return copy;
+  }
 
   const std::string& name() const { return name_; }
   std::span<const BodyId> bodies() const { return bodies_; }
   const ConstraintFunction& function() const { return *function_; }
   ConstraintFunction& function() { return *function_; }
-  bool has_points() const { return !points_.empty(); }
+  bool has_points() const { return !points_.empty() || where_; }
   /// [m], body axes; zero (the centre of mass) where nothing was declared.
   Vector3d point(int k) const { return points_.empty() ? Vector3d::Zero() : points_[static_cast<std::size_t>(k)]; }
   /// Where it acts on body k at a state [m] (W): the point of its wrench, of its thrust and of a law's force.
   Vector3d acting_point(int k, const State& state) const {
+    if (where_) return where_(state);
     const int holder = slider_ < 0 ? k : slider_;
     return state[bodies_[static_cast<std::size_t>(holder)]].point(point(holder));
   }
   /// The body whose point slides along the others (`sliding_on`), −1 for none.
   int sliding() const { return slider_; }
+  /// Whether it was declared by `acting_where`.
+  bool wanders() const { return static_cast<bool>(where_); }
 
  private:
   std::string name_;
@@ -93,6 +107,7 @@ class Constraint {
   std::shared_ptr<ConstraintFunction> function_;
   std::vector<Vector3d> points_;
   int slider_ = -1;
+  std::function<Vector3d(const State&)> where_;
 };
 
 // ---- what a residual sees ----

@@ -3,6 +3,7 @@
 // allocation. Hides factorisation, scaling, the rank decision and memory. Leaves time to stepper.h.
 #pragma once
 
+#include <linchpin/laws.h>
 #include <linchpin/system.h>
 
 #include <Eigen/Core>
@@ -52,18 +53,30 @@ enum class Path { automatic, dense, sparse };
 const char* to_string(Path path);
 
 struct SolveOptions {
-  Path path = Path::automatic;  ///< dense is the reference (T8)
+  /// Dense is the reference (T8); sparse and automatic factor over the graph of bodies and constraints (T7) and leave
+  /// to the reference only what they cannot answer for.
+  Path path = Path::automatic;
   /// Singular values of B = A M^-½ with rows of unit length below this fraction of the largest count as zero (T6).
   double rank_tolerance = 1e-6;
   /// Part of b − A a outside range(B), relative to its scale, above which rows are contradictory (T6).
   double consistency_tolerance = 1e-9;
 };
 
+/// How the last factorisation was done.
+struct SolveInfo {
+  Path path = Path::dense;  ///< dense also when every island was left to the reference
+  int islands = 0;    ///< groups of constraints that share movable bodies, solved one by one; 0 when dense was asked
+  int fallbacks = 0;  ///< islands left to the reference, some perhaps by `apply` only
+  const char* reason = "";  ///< why the last of them was
+};
+
 /// Which constraints are redundant, undetermined, contradictory (T6), by index into Instant::constraints, ascending.
 struct RankReport {
   int rank = 0;
-  double smallest_kept = 0;    ///< relative to the largest; 0 when rank is 0
-  double largest_dropped = 0;  ///< likewise; 0 when none was dropped
+  /// Smallest singular value kept, relative to the largest; 0 when rank is 0. Exact from the reference, else an
+  /// estimate by iteration.
+  double smallest_kept = 0;
+  double largest_dropped = 0;  ///< likewise of those dropped; 0 when none was
   std::vector<int> redundant, undetermined, contradictory;
 };
 
@@ -76,19 +89,21 @@ struct Acceleration {
   Eigen::VectorXd nonideal;  ///< [n] Q^W = c − AᵀG⁺A M⁻¹c
   Eigen::VectorXd lambda;    ///< [m] of Q^N, least norm in the rows as given
   int rank = 0;
-  double residual = 0;                                              ///< ‖A v̇ − b‖∞, recomputed from A
-  Path path = Path::dense;                                          ///< the one taken
+  double residual = 0;      ///< ‖A v̇ − b‖∞, recomputed from A
+  Path path = Path::dense;  ///< the one taken
+  std::string fallback;     ///< why islands were left to the reference; empty when none was
   std::vector<std::string> redundant, contradictory, undetermined;  ///< names (T6)
 };
 
 /// The acceleration nearest to the free one, in the kinetic-energy metric, that meets the constraints (T5).
 /// Redundant rows change nothing but λ. Contradictory rows give Status::inconsistent and the least-squares v̇ in the
 /// rows as given. Never throws; malformed or non-finite data give Status::invalid with the reason, and no numbers.
-/// Cost: O(n m min(n, m)). Allocates; a `Solver` does not, once warm.
+/// Cost: in proportion to bodies and rows where constraints form trees, O(n m min(n, m)) on the dense path. Allocates;
+/// a `Solver` does not, once warm.
 [[nodiscard]] Acceleration solve(const Instant& instant, const SolveOptions& options = {}) noexcept;
 
-/// One factorisation, many right sides (T8): column-pivoted QR of Bᵀ with unit rows decides rank and row space, a
-/// second QR gives the pseudo-inverse in the rows as given. Memory is kept and only grows.
+/// One factorisation, many right sides (T7, T8). What depends only on which bodies which rows touch is kept while that
+/// stays the same, and so is memory, which only grows.
 class Solver {
  public:
   explicit Solver(SolveOptions options = {});
@@ -107,6 +122,7 @@ class Solver {
   int rows() const;
   int columns() const;
   bool full_row_rank() const;
+  SolveInfo info() const;
 
   /// λ = G⁺ e for G = A M⁻¹ Aᵀ: the exact answer to "A Δv = e with the least M-norm of Δv".
   /// @param e       [m]
@@ -121,14 +137,22 @@ class Solver {
   /// One solver serves one thread at a time.
   double apply(std::span<const double> e, std::span<double> lambda, std::span<double> force, std::span<double> dv,
                std::span<const double> scale = {}) const noexcept;
+  /// `apply` without refinement and without a verdict, at half its cost: for iterations that look at their own
+  /// residual. With redundant rows λ is some solution, see `shortest`.
+  void approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
+                std::span<double> dv) const noexcept;
+  /// @param force   [n] = Aᵀλ
+  /// @param lambda  [m] in: multipliers that make it; out: those of least norm in the rows as given
+  void shortest(std::span<const double> force, std::span<double> lambda) const noexcept;
   /// M⁻¹ f, [n] → [n]; may be done in place.
   void inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept;
 
-  /// Names redundancy for the factored A; `contradictory` for the right side e, judged as by `apply`. Allocates; O(m
-  /// r²).
+  /// Names redundancy for the factored A; `contradictory` for the right side e, judged as by `apply`. Allocates. Costs
+  /// a back-solve per redundant row, O(m r²) on the dense path.
   RankReport report(std::span<const double> e, std::span<const double> scale = {}) const;
 
  private:
+  friend Acceleration solve(const Instant&, const SolveOptions&) noexcept;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
@@ -139,12 +163,13 @@ class Solver {
 /// The bodies and constraints of one block and where their columns and rows are. A system may be cut into blocks that
 /// share no constraint; each is assembled and solved on its own.
 struct Block {
-  std::vector<BodyId> bodies;             ///< the movable ones, in column order
+  std::vector<BodyId> bodies;             ///< the movable ones, in column order, which is that of BodyId
   std::vector<int> column;                ///< first column of each, and n at the end
-  std::vector<int> body_slot;             ///< by BodyId: index into `bodies`, −1 outside the block
   std::vector<ConstraintId> constraints;  ///< enabled ones, in row order
   std::vector<int> row;                   ///< first row of each, and m at the end
 
+  /// Index of a body in `bodies`, −1 outside the block. O(log).
+  int slot(BodyId id) const;
   int n() const { return column.empty() ? 0 : column.back(); }
   int m() const { return row.empty() ? 0 : row.back(); }
 };
@@ -166,9 +191,19 @@ struct Assembly {
   /// The jacobian of constraint i of the block with respect to its body k as assembled: [rows × 6], row-major; columns
   /// beyond dof(k) and those of fixed bodies are not in A but are kept here.
   std::span<const double> jacobian(int i, int k) const;
+  /// Index of body k of constraint i in block.bodies, −1 outside.
+  int slot(int i, int k) const { return slots[static_cast<std::size_t>(slot_start[static_cast<std::size_t>(i)] + k)]; }
 
   std::vector<double> jacobians;    ///< per constraint K blocks of [rows × 6]
   std::vector<int> jacobian_start;  ///< per constraint
+  std::vector<int> slot_start;      ///< per constraint, in `slots`
+  std::vector<int> slots;           ///< of each of its bodies: index into block.bodies, −1 outside
+  Block laid_out;                   ///< the block whose pattern `instant` has,
+  unsigned long laid_out_for = 0;   ///< and the System::structure() it was laid out for
+  struct EntryRun {
+    int source = 0, length = 0;  // in `jacobians`
+  };
+  std::vector<EntryRun> entry_runs;  ///< the entries of `instant` in order, one row of one body after the other
   std::vector<BodyState> scratch;
   std::vector<double> scratch_rows;
   std::vector<Eigen::Matrix<double, 6, 1>> scratch_wrenches;
@@ -181,6 +216,51 @@ void assemble_forces(const System& system, const State& state, Assembly& out) no
 
 /// One instant of a whole system, ideal constraints only (laws need the ideal forces first: see Dynamics).
 [[nodiscard]] Instant assemble(const System& system, const State& state);
+
+// ---- laws at a state ----
+
+/// How a dry contact is to be held (T10).
+enum class Grip {
+  automatic,  ///< as its slip and its bound say
+  slips,      ///< it slides, in the sense given
+  sticks      ///< it holds, whatever its bound says: `Contact::friction` against `Contact::bound` tells when to let go
+};
+
+/// One dry friction term of a law on a constraint, at the last evaluation. Rubbing velocities are [slip m/s; spin
+/// rad/s] in world axes, spin times the arm where both share one bound (Rubs::both).
+struct Contact {
+  int constraint = 0;     ///< index into the block's constraints
+  int law = 0, term = 0;  ///< of laws(system, id)[law].terms()[term]
+  int dim = 0;            ///< free directions it rubs in; 0: it has none and does nothing
+  bool sticks = false;
+  Eigen::Matrix<double, 6, 1> rubbing = Eigen::Matrix<double, 6, 1>::Zero();  ///< at the state, belts included
+  Eigen::Matrix<double, 6, 1> gaining = Eigen::Matrix<double, 6, 1>::Zero();  ///< its rate of change; 0 while it sticks
+  Eigen::Matrix<double, 6, 1> effort = Eigen::Matrix<double, 6, 1>::Zero();   ///< on the first body [N; N·m]
+  double friction = 0;  ///< the same as a norm, moments divided by the arm where both share one bound [N or N·m]
+  double bound = 0;     ///< what rest could hold at this thrust [N or N·m]
+  double kinetic = 0;   ///< what sliding takes at this thrust, at its speed or that of the step's end [N or N·m]
+};
+
+/// What one term of one law prescribed at the last evaluation: on the first body at Prescribed::p_WQ, and its opposite
+/// on the second.
+struct LawEffort {
+  int constraint = 0;                  ///< index into the block's constraints
+  int law = 0, term = 0;               ///< of laws(system, id)[law].terms()[term]
+  Vector3d force = Vector3d::Zero();   ///< [N] (W)
+  Vector3d moment = Vector3d::Zero();  ///< [N·m] (W)
+  double power = 0;  ///< on the two bodies together, at the state [W]; a belt's motor is not one of them
+};
+
+/// How the laws were answered at the last evaluation.
+struct LawReport {
+  int contacts = 0, sticking = 0;  ///< dry ones
+  int back_solves = 0;  ///< with the factor: 1 where all laws read the ideal thrust and nothing is at rest (T5)
+  double residual = 0;  ///< of laws on the actual thrust, relative to the largest effort
+  double gain = 0;      ///< how strongly such laws call themselves up; below 1 there is one answer (T9)
+  int solutions = 0;  ///< found of the actual thrust: 0 none, several where the gain allows it; 0 also if none reads it
+  bool fell_back = false;  ///< none was found: those laws were given the ideal thrust instead
+  std::string trouble;     ///< names laws and constraint when one of these is worth a warning; else empty
+};
 
 struct Reaction;  // report.h
 
@@ -200,9 +280,9 @@ class Dynamics {
   Status evaluate(const State& state) noexcept;
   /// The same with the applied force given instead of assembled [n], block order: what hosts use.
   Status evaluate(const State& state, std::span<const double> Q) noexcept;
-  /// Another applied force [n] at the state of the last evaluate(), with its rows and its factor: ideal forces, laws
-  /// and acceleration anew. What a host's own impulses ask for (T11).
-  Status resolve(std::span<const double> Q) noexcept;
+  /// Another applied force [n] with the rows and the factor of the last evaluate(): ideal forces, laws and acceleration
+  /// anew. What a host's own impulses ask for (T11). @param state  that of the last evaluate().
+  Status resolve(const State& state, std::span<const double> Q) noexcept;
 
   const std::string& reason() const;
   const Assembly& assembly() const;          ///< A, b, Q, c, residuals of the last evaluation
@@ -214,11 +294,46 @@ class Dynamics {
   std::span<const double> induced() const;   ///< [m] multipliers of −AᵀG⁺A M⁻¹c
   /// What the laws of one constraint returned, in row order of the constraints that have one.
   struct Prescribed {
-    int constraint = 0;                 ///< index into the block's constraints
-    Vector3d force = Vector3d::Zero();  ///< on the first body; its opposite acts on the second [N]
-    Vector3d p_WQ = Vector3d::Zero();   ///< where both act [m]: one point, so that a law makes no angular momentum
+    int constraint = 0;                  ///< index into the block's constraints
+    Vector3d force = Vector3d::Zero();   ///< on the first body; its opposite acts on the second [N]
+    Vector3d p_WQ = Vector3d::Zero();    ///< where both act [m]: one point, so that a law makes no angular momentum
+    Vector3d moment = Vector3d::Zero();  ///< on the first body about p_WQ, and its opposite on the second [N·m]
   };
   std::span<const Prescribed> prescribed() const;
+  /// The same term by term, in row order.
+  std::span<const LawEffort> law_efforts() const;
+
+  // Dry friction (T10). Rows of stick are not put into A: the factor of A answers for them too, one back-solve for each
+  // free direction of a contact that may stick, and a small problem over all of them decides who sticks. The reaction
+  // of stick is a prescribed force like that of slip, and is reported as one.
+  //
+  // A host that takes steps without events calls set_step(dt) once and evaluates or resolves as ever: what it then gets
+  // makes the slip at the *end* of the step obey the law (at rest if the bound allows it, else friction against that
+  // slip), so contacts stop and stay stopped, and no step gains energy by friction. After its own end-of-step Newton it
+  // may call hold(v₁). A stepper that locates events leaves the step at 0, where laws are those of the instant, and
+  // holds each contact by grip() between two events.
+
+  /// @param dt  of the steps that evaluations are for [s]; 0: instantaneous laws (the default)
+  void set_step(double dt);
+  double step() const;
+  /// Every dry term of every law of the block, in row order; same order while laws and constraints stay.
+  std::span<const Contact> contacts() const;
+  /// From the next evaluation on, until changed or the number of contacts changes. @param sense  rubbing velocity whose
+  /// direction counts, for Grip::slips: of one free direction only the sign; of several where the slip itself is zero
+  /// or turned back. Zero: the slip's own.
+  void grip(int contact, Grip how, const Eigen::Matrix<double, 6, 1>& sense = Eigen::Matrix<double, 6, 1>::Zero());
+  void release_grips();  ///< all automatic again
+  /// With a step: every contact answers once more to the slips that the block has when it moves with the velocities `v`
+  /// [n] (in the middle of the step, T12), by correcting `v` and the forces of the last evaluation; bounds are kept.
+  /// Without: takes away, by an impulse, the slip that sticking contacts have at the state.
+  /// @return the largest change of `v`, or the largest slip before.
+  double hold(std::span<double> v);
+  /// Lets laws with an internal state (LuGre) live through dt, with the thrusts of the last evaluation.
+  void accept(double dt);
+  const LawReport& law_report() const;
+  /// Laws whose thrust redundancy leaves undetermined (T6), by name and with what to do, laws with nothing to rub on,
+  /// and law_report().trouble. With redundant rows O(m r²); allocates.
+  std::vector<std::string> warnings() const;
   RankReport rank_report() const;  ///< allocates
 
   /// Fills name, t, parts, λ, power, residuals of every constraint of the block, in row order. Reuses memory.

@@ -1,10 +1,9 @@
-// Impressed forces, and the nonideal laws of constraints. A law is a callable of what the constraint does to its
-// bodies; its projection into the motion is the third term of the equation and is done in dynamics (T5).
+// All that acts beside ideal constraints: impressed forces, here, and the nonideal laws of constraints, in laws.h.
 #pragma once
 
+#include <linchpin/laws.h>
 #include <linchpin/system.h>
 
-#include <cmath>
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -65,44 +64,5 @@ class Force {
 /// With rest > 0 the direction is undefined where the points coincide; the force is zero there.
 Force spring(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ, double stiffness,
              double rest, double damping = 0);
-
-/// What a law sees of its constraint: the *ideal* reaction (T9), independent of all laws. World axes.
-struct Thrust {
-  double t = 0;                        ///< [s]
-  Vector3d point = Vector3d::Zero();   ///< where the constraint acts on the first body [m]
-  Vector3d normal = Vector3d::Zero();  ///< ideal force on the first body [N]
-  Vector3d moment = Vector3d::Zero();  ///< ideal moment on the first body about `point` [N·m]
-  /// Velocity of the first body at `point` relative to the second's, normal to the thrust [m/s].
-  Vector3d slip = Vector3d::Zero();
-  const BodyState* first = nullptr;  ///< the two bodies; second is null for a constraint on one body
-  const BodyState* second = nullptr;
-
-  /// ‖normal‖ [N]: the thrust of one contact as a vector norm; never mixed with moments.
-  double magnitude() const { return normal.norm(); }
-  /// Unit vector along the slip, zero without slip. With `speed` > 0 [m/s]: slip / √(slip² + speed²), smooth through
-  /// zero (a regularisation: it creeps where real friction sticks).
-  Vector3d slip_direction(double speed = 0) const {
-    const double s = std::sqrt(slip.squaredNorm() + speed * speed);
-    return s > 0 ? Vector3d(slip / s) : Vector3d::Zero();
-  }
-};
-
-/// The prescribed nonideal force [N] (W) on the first body at Thrust::point; its opposite acts on the second.
-using Law = std::function<Vector3d(const Thrust&)>;
-
-/// Kinetic Coulomb friction, −mu·N·slip/|slip|; zero without slip. `speed` as in Thrust::slip_direction.
-/// @throws std::invalid_argument unless mu ≥ 0 and speed ≥ 0.
-Law coulomb(double mu, double speed = 0);
-/// Viscous friction, −coefficient·slip. @param coefficient [N·s/m] ≥ 0.
-Law viscous(double coefficient);
-/// Both laws at once.
-Law operator+(Law a, Law b);
-
-/// Puts a law on a constraint (several add up). @throws std::invalid_argument if it is not known where the constraint
-/// acts (made from a residual without `acting_at`, and between bodies other than particles and, with one particle,
-/// fixed and driven ones).
-void add_law(System& system, ConstraintId on, Law law);
-void clear_laws(System& system, ConstraintId on);
-std::span<const Law> laws(const System& system, ConstraintId on);
 
 }  // namespace linchpin

@@ -71,6 +71,25 @@ struct BodyBooks {
   double imbalance() const;
 };
 
+/// Where kinetic energy went since the start [J], in the works of impulses ½(v₀ + v₁)·p (T11): kinetic = applied + laws
+/// + constraints + (imbalance), each from its own record. Without a host there is no fifth term.
+struct EnergyBooks {
+  double kinetic = 0;      ///< Σ ½(v₀ + v₁)·M(v₁ − v₀)
+  double applied = 0;      ///< of Q: gravity, springs and all impressed forces, those with a potential included
+  double laws = 0;         ///< of what laws prescribe, on bodies that the equations move
+  double constraints = 0;  ///< of all else that constraints do: rheonomic ones, and what ends a step on them
+  double imbalance() const { return kinetic - applied - laws - constraints; }
+};
+
+/// Work of one term of one law [J] on its two bodies together, driven and fixed ones included: ≤ 0 for dissipative
+/// laws, belts apart.
+struct LawWork {
+  ConstraintId on;
+  int law = 0, term = 0;  ///< of laws(system, on)[law].terms()[term]
+  double work = 0;        ///< since the start
+  double last = 0;        ///< in the last step
+};
+
 /// Kinetic energy ½ vᵀM v [J].
 double kinetic_energy(const System& system, const State& state);
 /// Gravity and all forces that declare a potential [J].

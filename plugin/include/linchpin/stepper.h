@@ -73,7 +73,9 @@ struct StepOptions {
   /// ω·dt above which a semi-implicit step is redone in halves (T15). At 1.5 everything stays alive, but chains gain
   /// energy each time they snap taut; at 1 they lose some instead.
   double swing_limit = 1.0;
-  int max_substeps = 64;  ///< at the finest of them the limit of stability, 2, takes the place of swing_limit
+  int max_substeps = 64;           ///< at the finest of them the limit of stability, 2, takes the place of swing_limit
+  double event_tolerance = 1e-13;  ///< to which rk4 locates stick, slip and release [s] (T10)
+  int max_switches = 100;          ///< of modes in one step of rk4, beyond which it is rejected
   SolveOptions solve{};
 };
 
@@ -82,10 +84,28 @@ struct StepReport {
   Status status = Status::ok;
   int substeps = 1;
   int newton_solves = 0;
-  double swing = 0;  ///< largest ω·dt of the accepted substeps
+  double swing = 0;       ///< largest ω·dt of the accepted substeps
+  int mode_switches = 0;  ///< contacts that stopped, turned or let go, one-sided constraints that released or engaged
+  int sticking = 0;       ///< contacts that stick at the end
   bool rejected =
       false;  ///< nothing finite, stable and on the constraints at the finest substep: the state was left as it was
   std::string reason;  ///< why, when rejected or invalid
+};
+
+/// A contact of dry friction or a one-sided constraint that changed its mode (T10). rk4 knows when to event_tolerance;
+/// the semi-implicit method at the end of its step.
+struct ModeSwitch {
+  enum class What {
+    sticks,    ///< came to rest and stays
+    turns,     ///< came to rest and slides on in another direction
+    slides,    ///< its bound was passed
+    releases,  ///< a one-sided constraint's thrust came to zero
+    engages    ///< and its gap
+  };
+  double t = 0;  ///< [s]
+  ConstraintId on;
+  int law = -1, term = -1;  ///< of laws(system, on)[law].terms()[term]; −1 for one-sided constraints
+  What what = What::sticks;
 };
 
 /// The whole motion without a host. Keeps the state, the ledger and its memory; no allocation in a step once warm.
@@ -113,6 +133,14 @@ class Stepper {
   std::span<const BodyBooks> books() const;
   /// Work of all constraints and laws since the start [J].
   double constraint_work() const;
+  /// Where kinetic energy went since the start; closes to round-off for the semi-implicit method, to its order for rk4.
+  const EnergyBooks& energy_books() const;
+  /// Work of every law since the start.
+  std::span<const LawWork> law_works() const;
+  /// What changed its mode in the last step, in order of time.
+  std::span<const ModeSwitch> switches() const;
+  /// Dry contacts and laws as the last evaluation found them (dynamics.h).
+  const Dynamics& dynamics() const;
   /// Energy minus the work of constraints that move with time: constant for ideal constraints and conservative forces.
   double energy_minus_work() const;
 

@@ -68,6 +68,8 @@ struct State {
 
 /// Moves one pose along a constant twist for dt, by the exponential map (T1): p + dt v, exp(dt [w]×) q.
 void advance(BodyState& body, const Vector3d& v, const Vector3d& w, double dt);
+/// The other way round: the rotation vector [rad] (W) that takes one orientation to another, at most half a turn long.
+Vector3d turn_between(const Quaterniond& from, const Quaterniond& to);
 
 enum class BodyKind {
   fixed,     ///< does not move; no columns
@@ -139,6 +141,9 @@ class System {
   /// particle takes the mass and ignores the inertia.
   void set_mass(BodyId id, double mass, const Matrix3d& inertia);
 
+  /// A number that no two structures share, of one system or of several: it changes with every body and constraint
+  /// added, removed, enabled or disabled. For those who keep what they have worked out of it.
+  unsigned long structure() const;
   int body_count() const;        ///< with the world, and with removed bodies (kind fixed)
   int constraint_count() const;  ///< with removed ones (not enabled)
   BodyKind kind(BodyId id) const;
@@ -171,7 +176,7 @@ class System {
 
  private:
   struct Impl;
-  friend struct SystemParts;  // the library's own way in: laws are kept here and offered by forces.h
+  friend struct SystemParts;  // the library's own way in: laws are kept here and offered by laws.h
   std::unique_ptr<Impl> impl_;
 };
 

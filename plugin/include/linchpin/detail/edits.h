@@ -1,0 +1,29 @@
+// How far a misspelt word is from a known one: for the messages of everything that reads what people write.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+namespace linchpin::detail {
+
+/// Edits from a to b, in halves: wrong case is half a mistake. O(|a| |b|); allocates.
+inline std::size_t edits(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = 2 * j;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = 2 * (i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t change = a[i] == b[j] ? 0 : lower(a[i]) == lower(b[j]) ? 1 : 2;
+      const std::size_t next = std::min({row[j] + 2, row[j + 1] + 2, diagonal + change});
+      diagonal = row[j + 1];
+      row[j + 1] = next;
+    }
+  }
+  return row.back();
+}
+
+}  // namespace linchpin::detail

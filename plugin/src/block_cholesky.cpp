@@ -1,0 +1,499 @@
+#include "block_cholesky.h"
+
+#include <Eigen/Core>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <queue>
+#include <utility>
+
+namespace linchpin::detail {
+namespace {
+
+constexpr int widest = 64;      // rows eliminated together
+constexpr int wide = 8;         // from here on dense products pay
+constexpr double shaky = 1e-5;  // a pivot below this with a negative node to come is not divided by
+constexpr int last = 1 << 28;   // degree of negative nodes: after everything that need not wait for them
+
+using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+// Σ a_l b_l for l < count; of a compiled width W count is known to be small.
+template <int W>
+double inner(const double* a, const double* b, int count) {
+  if constexpr (W == 0) {
+    if (count >= 4) return Eigen::Map<const Eigen::VectorXd>(a, count).dot(Eigen::Map<const Eigen::VectorXd>(b, count));
+  }
+  double sum = 0;
+  for (int l = 0; l < count; ++l) sum += a[l] * b[l];
+  return sum;
+}
+
+template <int W>
+double dot(const double* a, const double* b) {
+  double sum = a[0] * b[0];
+  for (int l = 1; l < W; ++l) sum += a[l] * b[l];
+  return sum;
+}
+
+}  // namespace
+
+void BlockCholesky::Pattern::clear() {
+  sizes.clear();
+  clique_start.assign(1, 0);
+  clique.clear();
+  negative.clear();
+  late.clear();
+}
+
+// ---- ordering
+// ----------------------------------------------------------------------------------------------------------
+
+void BlockCholesky::analyse(const Pattern& pattern) {
+  std::vector<int> order;
+  std::vector<std::vector<int>> structure(z(pattern.nodes()));
+  eliminate(pattern, order, structure);
+  lay_out(pattern, order, structure);
+  late_.clear();
+  late_.reserve(z(pattern.nodes()));
+}
+
+// Minimum degree on the quotient graph: what is left of the matrix is a set of cliques ("elements") at any time, and
+// eliminating a node joins its cliques to one. Ties go to the lower index, so that equal patterns get equal orders.
+void BlockCholesky::eliminate(const Pattern& p, std::vector<int>& order, std::vector<std::vector<int>>& structure) {
+  const int n = p.nodes(), cliques = p.cliques();
+  std::vector<std::vector<int>> member(z(cliques)), of(z(n));
+  for (int e = 0; e < cliques; ++e) {
+    member[z(e)].assign(p.clique.begin() + p.clique_start[z(e)], p.clique.begin() + p.clique_start[z(e) + 1]);
+    for (const int v : member[z(e)]) of[z(v)].push_back(e);
+  }
+  std::vector<int> stamp(z(n), -1);
+  std::vector<char> gone(z(n), 0);
+  int now = 0;
+  const auto each_neighbour = [&](int v, const auto& visit) {
+    stamp[z(v)] = ++now;
+    for (const int e : of[z(v)])
+      for (const int u : member[z(e)])
+        if (stamp[z(u)] != now) {
+          stamp[z(u)] = now;
+          visit(u);
+        }
+  };
+
+  std::vector<int> degree(z(n), last);
+  std::priority_queue<std::pair<int, int>, std::vector<std::pair<int, int>>, std::greater<>> queue;
+  const auto enqueue = [&](int v) {
+    if (!p.negative[z(v)]) {
+      int d = 0;
+      bool waits = false;
+      each_neighbour(v, [&](int u) {
+        d += p.sizes[z(u)];
+        waits = waits || p.negative[z(u)];
+      });
+      degree[z(v)] = waits && p.late[z(v)] ? last + 1 : d;
+      if (degree[z(v)] > last) return;  // comes back when the last of those is eliminated
+    }
+    queue.emplace(degree[z(v)], v);
+  };
+  for (int v = 0; v < n; ++v) enqueue(v);
+
+  order.reserve(z(n));
+  while (!queue.empty()) {
+    const auto [d, v] = queue.top();
+    queue.pop();
+    if (gone[z(v)] || d != degree[z(v)]) continue;
+    gone[z(v)] = 1;
+    order.push_back(v);
+    auto& below = structure[z(v)];
+    each_neighbour(v, [&](int u) { below.push_back(u); });
+    for (const int e : of[z(v)]) std::vector<int>().swap(member[z(e)]);
+    std::vector<int>().swap(of[z(v)]);
+    const int joined = static_cast<int>(member.size());
+    member.push_back(below);
+    for (const int u : below) {
+      auto& mine = of[z(u)];
+      // A hub has as many cliques as joints: looking through them each time would cost their square.
+      if (!p.negative[z(u)]) std::erase_if(mine, [&](int e) { return member[z(e)].empty(); });
+      mine.push_back(joined);
+      if (!p.negative[z(u)]) enqueue(u);
+    }
+  }
+}
+
+void BlockCholesky::lay_out(const Pattern& p, const std::vector<int>& order, std::vector<std::vector<int>>& structure) {
+  const int n = p.nodes();
+  std::vector<int> when(z(n)), parent(z(n), -1), rows_below(z(n), 0);
+  for (int k = 0; k < n; ++k) when[z(order[z(k)])] = k;
+  std::vector<std::vector<int>> children(z(n));
+  for (const int v : order) {
+    for (const int u : structure[z(v)]) {
+      rows_below[z(v)] += p.sizes[z(u)];
+      if (parent[z(v)] < 0 || when[z(u)] < when[z(parent[z(v)])]) parent[z(v)] = u;
+    }
+    if (parent[z(v)] >= 0) children[z(parent[z(v)])].push_back(v);
+  }
+
+  // Depth first, the child that reaches farthest last: it can be eliminated together with its parent.
+  std::vector<int> sequence, stack;
+  sequence.reserve(z(n));
+  tree_.assign(z(n), 0);
+  std::vector<int> tree_begin;
+  std::vector<char> opened(z(n), 0);
+  for (const int root : order) {
+    if (parent[z(root)] >= 0) continue;
+    tree_begin.push_back(static_cast<int>(sequence.size()));
+    stack.push_back(root);
+    while (!stack.empty()) {
+      const int v = stack.back();
+      if (!opened[z(v)]) {
+        opened[z(v)] = 1;
+        auto& own = children[z(v)];
+        std::stable_sort(own.begin(), own.end(), [&](int a, int b) { return rows_below[z(a)] > rows_below[z(b)]; });
+        stack.insert(stack.end(), own.begin(), own.end());
+        continue;
+      }
+      stack.pop_back();
+      tree_[z(v)] = static_cast<int>(tree_begin.size()) - 1;
+      sequence.push_back(v);
+    }
+  }
+  tree_begin.push_back(n);
+
+  position_.assign(z(n), 0);
+  super_of_.assign(z(n), 0);
+  supers_.clear();
+  node_at_.clear();
+  tree_start_.clear();
+  int position = 0, tree = 0;
+  std::vector<int> last_node;  // of each super: its structure is the super's
+  for (int k = 0; k < n; ++k) {
+    const int v = sequence[z(k)];
+    const bool new_tree = k == tree_begin[z(tree)];
+    const int before = k > 0 ? sequence[z(k) - 1] : -1;
+    const bool joins = !new_tree && parent[z(before)] == v &&
+                       rows_below[z(before)] == p.sizes[z(v)] + rows_below[z(v)] &&
+                       p.negative[z(before)] == p.negative[z(v)] && supers_.back().width + p.sizes[z(v)] <= widest;
+    if (new_tree) {
+      tree_start_.push_back(static_cast<int>(supers_.size()));
+      ++tree;
+    }
+    if (!joins) {
+      supers_.push_back({.first = position, .negative = p.negative[z(v)] != 0});
+      last_node.push_back(v);
+    }
+    supers_.back().width += p.sizes[z(v)];
+    last_node.back() = v;
+    super_of_[z(v)] = static_cast<int>(supers_.size()) - 1;
+    position_[z(v)] = position;
+    position += p.sizes[z(v)];
+    node_at_.insert(node_at_.end(), z(p.sizes[z(v)]), v);
+  }
+  tree_start_.push_back(static_cast<int>(supers_.size()));
+
+  below_.clear();
+  std::size_t panel = 0;
+  int tallest = 0;
+  for (std::size_t s = 0; s < supers_.size(); ++s) {
+    Super& super = supers_[s];
+    auto& under = structure[z(last_node[s])];
+    std::sort(under.begin(), under.end(), [&](int a, int b) { return position_[z(a)] < position_[z(b)]; });
+    super.below_begin = static_cast<int>(below_.size());
+    for (const int u : under) {
+      const int t = super_of_[z(u)];
+      below_.push_back({.position = position_[z(u)],
+                        .rows = p.sizes[z(u)],
+                        .offset = super.height,
+                        .super = t,
+                        .column = position_[z(u)] - supers_[z(t)].first});
+      super.height += p.sizes[z(u)];
+      super.waits = super.waits || (p.negative[z(u)] && !super.negative);
+    }
+    super.below_end = static_cast<int>(below_.size());
+    super.panel = panel;
+    panel += z(super.width + super.height) * z(super.width);
+    if (super.width >= wide) tallest = std::max(tallest, super.height);
+  }
+  supers_.shrink_to_fit();
+  below_.shrink_to_fit();
+  node_at_.shrink_to_fit();
+  panels_.assign(panel, 0.0);
+  inverse_.assign(z(position), 0.0);
+  diagonal_.assign(z(position), 0.0);
+  work_.assign(z(tallest) * z(tallest), 0.0);
+}
+
+int BlockCholesky::end(int tree) const {
+  const Super& s = supers_[z(tree_start_[z(tree) + 1]) - 1];
+  return s.first + s.width;
+}
+
+BlockCholesky::Slot BlockCholesky::slot(int i, int k) const {
+  const Super& s = supers_[z(super_of_[z(k)])];
+  const int column = position_[z(k)] - s.first;
+  int row = position_[z(i)] - s.first;
+  if (super_of_[z(i)] != super_of_[z(k)]) {
+    const auto found = std::lower_bound(below_.begin() + s.below_begin, below_.begin() + s.below_end, position_[z(i)],
+                                        [](const Below& b, int position) { return b.position < position; });
+    row = s.width + found->offset;
+  }
+  return {s.panel + z(row) * z(s.width) + z(column), s.width};
+}
+
+void BlockCholesky::clear(int tree) {
+  const Super &first = supers_[z(tree_start_[z(tree)])], &final = supers_[z(tree_start_[z(tree) + 1]) - 1];
+  std::fill(panels_.begin() + static_cast<std::ptrdiff_t>(first.panel),
+            panels_.begin() + static_cast<std::ptrdiff_t>(final.panel + z(final.width + final.height) * z(final.width)),
+            0.0);
+}
+
+std::size_t BlockCholesky::bytes() const {
+  return panels_.capacity() * sizeof(double) + (inverse_.capacity() + diagonal_.capacity()) * sizeof(double) +
+         supers_.capacity() * sizeof(Super) + below_.capacity() * sizeof(Below) +
+         (tree_.capacity() + position_.capacity() + super_of_.capacity() + node_at_.capacity()) * sizeof(int);
+}
+
+// ---- numbers
+// -----------------------------------------------------------------------------------------------------------
+
+// Widths up to 6, one joint's rows, are compiled; W = 0 reads the width.
+template <int W>
+void BlockCholesky::factor_panel(const Super& s, double drop, Outcome& out) {
+  const int w = W > 0 ? W : s.width;
+  double* const A = panels_.data() + s.panel;
+  double* const inverse = inverse_.data() + s.first;
+  if (s.negative)
+    for (std::size_t i = 0; i < z(s.width + s.height) * z(s.width); ++i) A[i] = -A[i];
+  for (int c = 0; c < w; ++c) {
+    double* const row = A + c * w;
+    double pivot = row[c];
+    for (int l = 0; l < c; ++l) {
+      const double* const other = A + l * w;
+      row[l] = (row[l] - inner<W>(row, other, l)) * inverse[l];
+      pivot -= row[l] * row[l];
+    }
+    const double whole = diagonal_[z(s.first + c)];
+    if (pivot > drop * whole) {
+      const double root = std::sqrt(pivot);
+      row[c] = root;
+      inverse[c] = 1 / root;
+      ++out.kept;
+      if (pivot < out.least_kept * whole) out.least_kept = pivot / whole;
+      if (!std::isfinite(root)) out.finite = false;
+      if (!s.waits || pivot > shaky * whole) continue;
+    } else {
+      if (!std::isfinite(pivot)) out.finite = false;
+      row[c] = inverse[c] = 0;
+      if (whole > 0) out.largest_dropped = std::max(out.largest_dropped, std::fabs(pivot) / whole);
+      if (!s.waits) continue;
+    }
+    const int node = node_at_[z(s.first + c)];
+    if (late_.empty() || late_.back() != node) late_.push_back(node);
+    out.late_needed = true;
+  }
+  double* row = A + w * w;
+  if (W == 0 && w >= wide && s.height >= wide) {
+    // Dropped columns of L are zero; with a 1 on the diagonal they pass through the triangle and touch no other.
+    for (int c = 0; c < w; ++c)
+      if (inverse[c] == 0) A[c * w + c] = 1;
+    Eigen::Map<Rows> below(row, s.height, w);
+    auto columns = below.transpose();
+    Eigen::Map<const Rows>(A, w, w).triangularView<Eigen::Lower>().solveInPlace(columns);
+    for (int c = 0; c < w; ++c) {
+      if (inverse[c] != 0) continue;
+      A[c * w + c] = 0;
+      below.col(c).setZero();
+    }
+    return;
+  }
+  for (int r = 0; r < s.height; ++r, row += w)
+    for (int c = 0; c < w; ++c) row[c] = (row[c] - inner<W>(row, A + c * w, c)) * inverse[c];
+}
+
+// Visits every block (i, k) that a super changes, with i and k among its rows below.
+template <class Add>
+void BlockCholesky::each_target(const Super& s, Add add) {
+  for (int b = s.below_begin; b < s.below_end; ++b) {
+    const Below& k = below_[z(b)];
+    const Super& t = supers_[z(k.super)];
+    double* const base = panels_.data() + t.panel + k.column;
+    const Below* next = below_.data() + t.below_begin;
+    for (int a = b; a < s.below_end; ++a) {
+      const Below& i = below_[z(a)];
+      int row = 0;
+      if (i.super == k.super) {
+        row = i.position - t.first;
+      } else {
+        while (next->position != i.position) ++next;
+        row = t.width + next->offset;
+      }
+      add(base + static_cast<std::ptrdiff_t>(row) * t.width, t.width, i, k, a == b);
+    }
+  }
+}
+
+template <int W>
+void BlockCholesky::update(const Super& s) {
+  const double* const P = panels_.data() + s.panel + s.width * s.width;
+  const double sign = s.negative ? -1 : 1;
+  each_target(s, [&](double* to, int stride, const Below& i, const Below& k, bool diagonal) {
+    const double* const Pi = P + i.offset * W;
+    const double* const Pk = P + k.offset * W;
+    for (int r = 0; r < i.rows; ++r, to += stride) {
+      const int columns = diagonal ? r + 1 : k.rows;
+      for (int q = 0; q < columns; ++q) to[q] -= sign * dot<W>(Pi + r * W, Pk + q * W);
+    }
+  });
+}
+
+void BlockCholesky::update_wide(const Super& s) {
+  const int h = s.height;
+  if (h == 0) return;
+  const Eigen::Map<const Rows> P(panels_.data() + s.panel + s.width * s.width, h, s.width);
+  if (work_.size() < z(h) * z(h)) work_.resize(z(h) * z(h));
+  Eigen::Map<Rows> U(work_.data(), h, h);
+  if (s.width >= wide && h >= wide) {
+    U.triangularView<Eigen::Lower>().setZero();
+    U.selfadjointView<Eigen::Lower>().rankUpdate(P, s.negative ? -1.0 : 1.0);
+  } else {
+    U.noalias() = (s.negative ? -1.0 : 1.0) * P.lazyProduct(P.transpose());
+  }
+  each_target(s, [&](double* to, int stride, const Below& i, const Below& k, bool diagonal) {
+    for (int r = 0; r < i.rows; ++r, to += stride) {
+      const double* const from = work_.data() + static_cast<std::ptrdiff_t>(i.offset + r) * h + k.offset;
+      const int columns = diagonal ? r + 1 : k.rows;
+      for (int q = 0; q < columns; ++q) to[q] -= from[q];
+    }
+  });
+}
+
+void BlockCholesky::read_diagonal(int tree) {
+  for (int t = tree_start_[z(tree)]; t < tree_start_[z(tree) + 1]; ++t) {
+    const Super& s = supers_[z(t)];
+    const double* A = panels_.data() + s.panel;
+    for (int c = 0; c < s.width; ++c, A += s.width + 1) diagonal_[z(s.first + c)] = std::fabs(*A);
+  }
+}
+
+BlockCholesky::Outcome BlockCholesky::factor(int tree, double drop) {
+  Outcome out;
+  for (int t = tree_start_[z(tree)]; t < tree_start_[z(tree) + 1]; ++t) {
+    const Super& s = supers_[z(t)];
+    switch (s.width) {
+      case 1:
+        factor_panel<1>(s, drop, out), update<1>(s);
+        break;
+      case 2:
+        factor_panel<2>(s, drop, out), update<2>(s);
+        break;
+      case 3:
+        factor_panel<3>(s, drop, out), update<3>(s);
+        break;
+      case 4:
+        factor_panel<4>(s, drop, out), update<4>(s);
+        break;
+      case 5:
+        factor_panel<5>(s, drop, out), update<5>(s);
+        break;
+      case 6:
+        factor_panel<6>(s, drop, out), update<6>(s);
+        break;
+      default:
+        factor_panel<0>(s, drop, out), update_wide(s);
+    }
+  }
+  return out;
+}
+
+template <int W>
+void BlockCholesky::forward_super(const Super& s, double* x) const {
+  const int w = W > 0 ? W : s.width;
+  const double* row = panels_.data() + s.panel;
+  double* const own = x + s.first;
+  for (int c = 0; c < w; ++c, row += w) {
+    own[c] = (own[c] - inner<W>(row, own, c)) * inverse_[z(s.first + c)];
+  }
+  for (int b = s.below_begin; b < s.below_end; ++b) {
+    double* const to = x + below_[z(b)].position;
+    for (int r = 0; r < below_[z(b)].rows; ++r, row += w) to[r] -= inner<W>(row, own, w);
+  }
+}
+
+template <int W>
+void BlockCholesky::backward_super(const Super& s, int column, double* x) const {
+  const int w = W > 0 ? W : s.width;
+  const double* const A = panels_.data() + s.panel;
+  const double* row = A + w * w;
+  double* const own = x + s.first;
+  for (int b = s.below_begin; b < s.below_end; ++b) {
+    const double* const from = x + below_[z(b)].position;
+    for (int r = 0; r < below_[z(b)].rows; ++r, row += w)
+      for (int l = 0; l < w; ++l) own[l] -= row[l] * from[r];
+  }
+  for (int c = w - 1; c >= 0; --c) {
+    if (c < column) own[c] *= inverse_[z(s.first + c)];
+    for (int l = 0; l < c; ++l) own[l] -= A[c * w + l] * own[c];
+  }
+}
+
+void BlockCholesky::forward(int tree, double* x) const {
+  for (int t = tree_start_[z(tree)]; t < tree_start_[z(tree) + 1]; ++t) {
+    const Super& s = supers_[z(t)];
+    switch (s.width) {
+      case 3:
+        forward_super<3>(s, x);
+        break;
+      case 5:
+        forward_super<5>(s, x);
+        break;
+      case 6:
+        forward_super<6>(s, x);
+        break;
+      default:
+        forward_super<0>(s, x);
+    }
+  }
+}
+
+// From the given super down to the first of its tree; in the given one only the columns before `column`.
+void BlockCholesky::backward_from(int super, int column, int tree, double* x) const {
+  for (int t = super; t >= tree_start_[z(tree)]; --t, column = widest + last) {
+    const Super& s = supers_[z(t)];
+    switch (s.width) {
+      case 3:
+        backward_super<3>(s, column, x);
+        break;
+      case 5:
+        backward_super<5>(s, column, x);
+        break;
+      case 6:
+        backward_super<6>(s, column, x);
+        break;
+      default:
+        backward_super<0>(s, column, x);
+    }
+  }
+}
+
+void BlockCholesky::backward(int tree, double* x) const {
+  backward_from(tree_start_[z(tree) + 1] - 1, widest + last, tree, x);
+}
+
+void BlockCholesky::solve(int tree, double* x) const {
+  forward(tree, x);
+  for (int t = tree_start_[z(tree)]; t < tree_start_[z(tree) + 1]; ++t) {
+    const Super& s = supers_[z(t)];
+    if (!s.negative) continue;
+    for (int c = 0; c < s.width; ++c) x[s.first + c] = -x[s.first + c];
+  }
+  backward(tree, x);
+}
+
+void BlockCholesky::null_vector(int tree, int dropped, double* x) const {
+  std::fill(x + begin(tree), x + end(tree), 0.0);
+  x[dropped] = 1;
+  const int super = super_of_[z(node_at_[z(dropped)])];
+  backward_from(super, dropped - supers_[z(super)].first, tree, x);
+}
+
+}  // namespace linchpin::detail

@@ -1,0 +1,507 @@
+// Block Gauss–Seidel finds who sticks and who slides: for thrusts that friction does not change it descends a convex
+// function, so it always ends, redundant contacts included. Newton on the modes so found goes to round-off, and is the
+// only one used where thrusts answer so strongly that sweeps would diverge.
+#include "friction.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace linchpin::detail {
+namespace {
+
+constexpr double epsilon = std::numeric_limits<double>::epsilon();
+
+std::size_t z_(int i) { return static_cast<std::size_t>(i); }
+
+/// Eigenvalues (diagonal of W) and eigenvectors (columns of U) of a symmetric n × n matrix, n ≤ 6, by Jacobi's
+/// rotations.
+using Square = std::array<Six, 6>;
+void diagonalize(Square& W, Square& U, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < n; ++j) U[i][j] = i == j;
+  for (int round = 0; round < 40; ++round) {
+    double off = 0, size = 0;
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t j = 0; j < n; ++j) (i == j ? size : off) += W[i][j] * W[i][j];
+    if (!(off > 1e-34 * size)) return;
+    for (std::size_t p = 0; p < n; ++p)
+      for (std::size_t q = p + 1; q < n; ++q) {
+        if (W[p][q] == 0) continue;
+        const double theta = (W[q][q] - W[p][p]) / (2 * W[p][q]);
+        const double t = (theta < 0 ? -1 : 1) / (std::fabs(theta) + std::sqrt(theta * theta + 1));
+        const double c = 1 / std::sqrt(t * t + 1), s = t * c;
+        for (std::size_t k = 0; k < n; ++k) {
+          const double x = W[k][p], y = W[k][q];
+          W[k][p] = c * x - s * y;
+          W[k][q] = s * x + c * y;
+        }
+        for (std::size_t k = 0; k < n; ++k) {
+          const double x = W[p][k], y = W[q][k], u = U[k][p], v = U[k][q];
+          W[p][k] = c * x - s * y;
+          W[q][k] = s * x + c * y;
+          U[k][p] = c * u - s * v;
+          U[k][q] = s * u + c * v;
+        }
+      }
+  }
+}
+
+double norm(const Six& x) {
+  double sum = 0;
+  for (const double xi : x) sum += xi * xi;
+  return std::sqrt(sum);
+}
+
+/// Directions in which a contact cannot be moved at all (other constraints hold it) have a response below this part of
+/// that of free bodies; near the cut for rank, squared (T6).
+constexpr double immovable = 1e-10;
+
+double largest(std::span<const double> x) {
+  double most = 0;
+  for (const double xi : x) {
+    if (std::isnan(xi)) return xi;  // which std::max would pass over
+    most = std::max(most, std::fabs(xi));
+  }
+  return most;
+}
+
+}  // namespace
+
+void FrictionProblem::reset(int unknowns, int sites) {
+  size_ = unknowns;
+  sites_ = sites;
+  blocks.clear();
+  const std::size_t n = z_(unknowns), s = z_(sites);
+  W_.assign(n * n, 0.0);
+  K_.assign(6 * s * n, 0.0);
+  slip0_.assign(n, 0.0);
+  N0_.assign(s, Six{});
+  ideal_.assign(s, Six{});
+  thrusts_.assign(s, Six{});
+  J_.resize(n * n);
+  for (auto* x : {&F_, &x_, &try_, &best_, &start_, &first_}) x->resize(n);
+  row_.resize(n);
+  column_.resize(n);
+  found_.reserve(8 * n);
+}
+
+double FrictionProblem::slip(int i, std::span<const double> z) const {
+  double sum = slip0_[z_(i)];
+  for (int j = 0; j < size_; ++j) sum += W_[at(i, j)] * z[z_(j)];
+  return sum;
+}
+
+Six FrictionProblem::thrust(int site, std::span<const double> z) const {
+  Six N = N0_[z_(site)];
+  for (int k = 0; k < 6; ++k)
+    for (int j = 0; j < size_; ++j) N[z_(k)] += K_[at(6 * site + k, j)] * z[z_(j)];
+  return N;
+}
+
+Six FrictionProblem::read(const Block& b, std::span<const double> z) const {
+  return b.implicit ? thrust(b.site, z) : ideal_[z_(b.site)];
+}
+
+// One block answers to all others as they stand.
+void FrictionProblem::respond(Laws& laws, std::size_t index, std::span<double> z) {
+  Block& b = blocks[index];
+  const int id = static_cast<int>(index);
+  const Six N = read(b, z);
+  if (b.smooth) {
+    laws.effort(id, N, &z[z_(b.start)]);
+    return;
+  }
+  if (b.given) {
+    const double r = laws.sliding(id, N, b.speed);
+    for (int i = 0; i < b.dim; ++i) z[z_(b.start + i)] = -r * b.sense[z_(i)];
+    return;
+  }
+  Six q{}, now{}, along{}, x{};
+  const std::size_t dim = z_(b.dim);
+  for (std::size_t i = 0; i < dim; ++i) {
+    now[i] = q[i] = slip(b.start + static_cast<int>(i), z);
+    for (std::size_t j = 0; j < dim; ++j)
+      q[i] -= W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))] * z[z_(b.start) + j];
+  }
+  if (!b.resolved) {
+    Square W{};
+    for (std::size_t i = 0; i < dim; ++i)
+      for (std::size_t j = 0; j < dim; ++j) {
+        const double w = W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))];
+        W[i][j] += 0.5 * w;
+        W[j][i] += 0.5 * w;
+      }
+    diagonalize(W, b.axes, dim);
+    for (std::size_t i = 0; i < dim; ++i) b.size[i] = std::max(W[i][i], 0.0);
+    b.resolved = true;
+  }
+  const Square& U = b.axes;
+  const Six& size = b.size;
+  double most = 0;
+  for (std::size_t i = 0; i < dim; ++i) {
+    most = std::max(most, size[i]);
+    for (std::size_t k = 0; k < dim; ++k) along[i] += U[k][i] * q[k];
+  }
+  for (std::size_t i = 0; i < dim; ++i)
+    if (size[i] > immovable * b.mobility) x[i] = -along[i] / size[i];
+
+  double turn = 0;
+  for (std::size_t i = 0; i < dim; ++i) turn += q[i] * b.start_slip[i];
+  const double slides = b.forced ? 0 : laws.sliding(id, N, std::max(norm(now), 1e-300));
+  const double holds = b.forced ? 0 : b.at_rest || turn < 0 ? laws.holding(id, N) : slides;
+  if (b.forced || norm(x) <= holds) {
+    b.mode = Mode::sticks;
+  } else {
+    b.mode = Mode::slips;
+    // |x| = r along −slip: (W + α) x = −q with α ≥ 0, from below, where Newton on 1/|x| cannot overshoot.
+    const double r = slides;
+    if (!(r > 0)) {
+      x = Six{};
+    } else {
+      double alpha = std::max(0.0, norm(q) / r - most);
+      for (int step = 0; step < 60; ++step) {
+        double length = 0, slope = 0;
+        for (std::size_t i = 0; i < dim; ++i) {
+          const double d = size[i] + alpha, xi = d > 0 ? along[i] / d : 0;
+          x[i] = -xi;
+          length += xi * xi;
+          if (d > 0) slope += xi * xi / d;
+        }
+        length = std::sqrt(length);
+        if (!(slope > 0) || std::fabs(length - r) <= 4 * epsilon * r) break;
+        alpha = std::max(0.0, alpha + (length - r) / r * length * length / slope);
+      }
+      if (const double length = norm(x); length > 0)
+        for (double& xi : x) xi *= r / length;
+    }
+  }
+  for (std::size_t k = 0; k < dim; ++k) {
+    double sum = 0;
+    for (std::size_t i = 0; i < dim; ++i) sum += U[k][i] * x[i];
+    z[z_(b.start) + k] = sum;
+  }
+}
+
+bool FrictionProblem::sweep(Laws& laws, std::span<double> z, int most, double tolerance) {
+  for (int round = 0; round < most; ++round) {
+    std::copy(z.begin(), z.end(), try_.begin());
+    for (std::size_t b = 0; b < blocks.size(); ++b) respond(laws, b, z);
+    for (std::size_t i = 0; i < z.size(); ++i) try_[i] = z[i] - try_[i];
+    const double change = largest(try_);
+    if (!std::isfinite(change)) return false;
+    if (change <= tolerance * largest(z)) return true;
+  }
+  return false;
+}
+
+// d(law)/d(thrust) of one block, by central differences: laws are callables.
+void FrictionProblem::derivatives(Laws& laws, int b, const Six& N, double speed, double size, Six& by_thrust,
+                                  double& by_speed) {
+  const double h = 1e-6 * std::max(size, 1e-6);
+  for (std::size_t k = 0; k < 6; ++k) {
+    Six up = N, down = N;
+    up[k] += h;
+    down[k] -= h;
+    by_thrust[k] = (laws.sliding(b, up, speed) - laws.sliding(b, down, speed)) / (2 * h);
+  }
+  const double ds = 1e-5 * speed;
+  by_speed = ds > 0 ? (laws.sliding(b, N, speed + ds) - laws.sliding(b, N, speed - ds)) / (2 * ds) : 0;
+}
+
+/// F and J at z for the modes as they are; without `turning`, for slips that stay as they are. @return the largest |F|
+/// of laws, relative to the largest effort.
+double FrictionProblem::linearize(Laws& laws, std::span<const double> z, bool turning) {
+  std::fill(J_.begin(), J_.end(), 0.0);
+  double worst = 0;
+  const double size = std::max(largest(z), 1e-300);
+  for (std::size_t index = 0; index < blocks.size(); ++index) {
+    const Block& b = blocks[index];
+    const int id = static_cast<int>(index);
+    if (!b.smooth && b.mode == Mode::sticks && !b.given) {
+      for (int i = b.start; i < b.start + b.dim; ++i) {
+        F_[z_(i)] = slip(i, z) / b.mobility;
+        for (int j = 0; j < size_; ++j) J_[at(i, j)] = W_[at(i, j)] / b.mobility;
+      }
+      continue;
+    }
+    const Six N = read(b, z);
+    double thrust_size = 0;
+    for (const double x : N) thrust_size = std::max(thrust_size, std::fabs(x));
+    for (int i = 0; i < b.dim; ++i) J_[at(b.start + i, b.start + i)] = 1;
+    if (b.smooth) {
+      Six f{};
+      laws.effort(id, N, f.data());
+      for (int i = 0; i < b.dim; ++i) F_[z_(b.start + i)] = z[z_(b.start + i)] - f[z_(i)];
+      const double h = 1e-6 * std::max(thrust_size, 1e-6);
+      for (int k = 0; k < 6; ++k) {
+        Six up = N, down = N, f_up{}, f_down{};
+        up[z_(k)] += h;
+        down[z_(k)] -= h;
+        laws.effort(id, up, f_up.data());
+        laws.effort(id, down, f_down.data());
+        for (int i = 0; i < b.dim; ++i) {
+          const double slope = (f_up[z_(i)] - f_down[z_(i)]) / (2 * h);
+          if (slope == 0) continue;
+          for (int j = 0; j < size_; ++j) J_[at(b.start + i, j)] -= slope * K_[at(6 * b.site + k, j)];
+        }
+      }
+    } else {
+      Six along = b.sense;
+      double speed = b.speed;
+      if (!b.given) {
+        speed = 0;
+        for (int i = 0; i < b.dim; ++i) {
+          along[z_(i)] = slip(b.start + i, z);
+          speed += along[z_(i)] * along[z_(i)];
+        }
+        speed = std::sqrt(speed);
+        double x = 0;
+        for (int i = 0; i < b.dim; ++i) x += z[z_(b.start + i)] * z[z_(b.start + i)];
+        for (int i = 0; i < b.dim; ++i)
+          along[z_(i)] = speed > 0 ? along[z_(i)] / speed : x > 0 ? -z[z_(b.start + i)] / std::sqrt(x) : 0;
+      }
+      const double r = laws.sliding(id, N, std::max(speed, 1e-300));
+      Six by_thrust{};
+      double by_speed = 0;
+      if (b.implicit || !b.given) derivatives(laws, id, N, std::max(speed, 1e-300), thrust_size, by_thrust, by_speed);
+      for (int i = 0; i < b.dim; ++i) F_[z_(b.start + i)] = z[z_(b.start + i)] + r * along[z_(i)];
+      for (int j = 0; j < size_; ++j) {
+        double dr = 0, turned = 0;
+        if (b.implicit)
+          for (int k = 0; k < 6; ++k) dr += by_thrust[z_(k)] * K_[at(6 * b.site + k, j)];
+        if (turning && !b.given && speed > 0) {
+          for (int i = 0; i < b.dim; ++i) turned += along[z_(i)] * W_[at(b.start + i, j)];
+          dr += by_speed * turned;
+        }
+        for (int i = 0; i < b.dim; ++i) {
+          double d = dr * along[z_(i)];
+          if (turning && !b.given && speed > 0) d += r / speed * (W_[at(b.start + i, j)] - turned * along[z_(i)]);
+          J_[at(b.start + i, j)] += d;
+        }
+      }
+    }
+    for (int i = b.start; i < b.start + b.dim; ++i) worst = std::max(worst, std::fabs(F_[z_(i)]) / size);
+  }
+  return worst;
+}
+
+// x ← −J⁻¹ F by elimination with complete pivoting; what the rank does not reach stays zero. (Redundant sticking
+// contacts share what the sweeps have given them.)
+void FrictionProblem::eliminate() {
+  const int n = size_;
+  for (int i = 0; i < n; ++i) {
+    F_[z_(i)] = -F_[z_(i)];
+    row_[z_(i)] = column_[z_(i)] = i;
+  }
+  int rank = 0;
+  for (; rank < n; ++rank) {
+    int r = rank, c = rank;
+    double pivot = 0;
+    for (int i = rank; i < n; ++i)
+      for (int j = rank; j < n; ++j)
+        if (const double x = std::fabs(J_[at(row_[z_(i)], column_[z_(j)])]); x > pivot) pivot = x, r = i, c = j;
+    if (!(pivot > immovable)) break;
+    std::swap(row_[z_(rank)], row_[z_(r)]);
+    std::swap(column_[z_(rank)], column_[z_(c)]);
+    const int pr = row_[z_(rank)], pc = column_[z_(rank)];
+    for (int i = rank + 1; i < n; ++i) {
+      const int ri = row_[z_(i)];
+      const double factor = J_[at(ri, pc)] / J_[at(pr, pc)];
+      if (factor == 0) continue;
+      for (int j = rank; j < n; ++j) J_[at(ri, column_[z_(j)])] -= factor * J_[at(pr, column_[z_(j)])];
+      F_[z_(ri)] -= factor * F_[z_(pr)];
+    }
+  }
+  std::fill(x_.begin(), x_.end(), 0.0);
+  for (int i = rank - 1; i >= 0; --i) {
+    const int ri = row_[z_(i)];
+    double sum = F_[z_(ri)];
+    for (int j = i + 1; j < rank; ++j) sum -= J_[at(ri, column_[z_(j)])] * x_[z_(column_[z_(j)])];
+    x_[z_(column_[z_(i)])] = sum / J_[at(ri, column_[z_(i)])];
+  }
+}
+
+bool FrictionProblem::newton(Laws& laws, std::span<double> z, Answer& answer) {
+  double last = std::numeric_limits<double>::infinity();
+  for (int step = 0; step < 40; ++step) {
+    ++answer.iterations;
+    linearize(laws, z);
+    eliminate();
+    const double moves = largest(x_), size = largest(z);
+    if (!std::isfinite(moves)) return false;
+    for (std::size_t i = 0; i < z.size(); ++i) z[i] += x_[i];
+    if (moves <= 4 * epsilon * std::max(size, largest(z))) return true;
+    if (moves >= 0.5 * last && moves <= 1e-11 * std::max(size, largest(z))) return true;  // rounding
+    last = moves;
+  }
+  return false;
+}
+
+// Modes and their Newton until they agree.
+bool FrictionProblem::settle(Laws& laws, std::span<double> z, Answer& answer) {
+  for (int round = 0; round < 20; ++round) {
+    if (!newton(laws, z, answer)) return false;
+    bool changed = false;
+    for (std::size_t index = 0; index < blocks.size(); ++index) {
+      Block& b = blocks[index];
+      if (b.smooth || b.given || b.forced) continue;
+      const int id = static_cast<int>(index);
+      const Six N = read(b, z);
+      double x = 0, against = 0, turn = 0, speed = 0;
+      for (int i = 0; i < b.dim; ++i) {
+        const double xi = z[z_(b.start + i)], s = slip(b.start + i, z);
+        x += xi * xi;
+        against += xi * s;
+        speed += s * s;
+        double q = s;
+        for (int j = 0; j < b.dim; ++j) q -= W_[at(b.start + i, b.start + j)] * z[z_(b.start + j)];
+        turn += q * b.start_slip[z_(i)];
+      }
+      x = std::sqrt(x);
+      if (b.mode == Mode::sticks) {
+        const double r = b.at_rest || turn < 0 ? laws.holding(id, N) : laws.sliding(id, N, 1e-300);
+        if (x > r * (1 + 1e-9) + 1e-300) b.mode = Mode::slips, changed = true;
+      } else if (against > 0 && speed > 0) {
+        b.mode = Mode::sticks, changed = true;
+      }
+    }
+    if (!changed) return true;
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      // A block that has just been let go needs a direction to slide in: the one in which its bound was passed.
+      const Mode mode = blocks[b].mode;
+      if (mode == Mode::slips && !blocks[b].smooth && !blocks[b].given) respond(laws, b, z);
+    }
+  }
+  return false;
+}
+
+double FrictionProblem::gain_of(Laws& laws, std::span<const double> z) {
+  bool implicit = false;
+  for (const Block& b : blocks) implicit = implicit || b.implicit;
+  if (!implicit) return 0;
+  // I − J of the implicit blocks, sticking ones left out: how efforts call up efforts.
+  linearize(laws, z, false);
+  for (const Block& b : blocks)
+    for (int i = b.start; i < b.start + b.dim; ++i)
+      for (int j = 0; j < size_; ++j) {
+        double& m = J_[at(i, j)];
+        m = b.implicit && (b.smooth || b.given || b.mode == Mode::slips) ? (i == j) - m : 0;
+      }
+  for (std::size_t i = 0; i < x_.size(); ++i) x_[i] = 1 + 0.37 * static_cast<double>(i % 5);
+  double gain = 0;
+  for (int k = 0; k < 40; ++k) {
+    for (int i = 0; i < size_; ++i) {
+      F_[z_(i)] = 0;
+      for (int j = 0; j < size_; ++j) F_[z_(i)] += J_[at(i, j)] * x_[z_(j)];
+    }
+    const double before = largest(x_), after = largest(F_);
+    if (!(after > 1e-200)) return 0;
+    gain = after / before;
+    for (std::size_t i = 0; i < x_.size(); ++i) x_[i] = F_[i] / after;
+  }
+  return gain;
+}
+
+FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, bool known, Choice choice) {
+  Answer answer;
+  bool implicit = false, free = false;
+  for (Block& b : blocks) {
+    implicit = implicit || b.implicit;
+    free = free || !(b.smooth || b.given);
+    if (b.forced) b.mode = Mode::sticks;
+  }
+  if (!known) std::fill(z.begin(), z.end(), 0.0);
+  std::copy(z.begin(), z.end(), start_.begin());
+
+  // The first answer of every law to what is there without it: with thrusts that do not answer, sweeps end here.
+  const bool swept = sweep(laws, z, implicit ? 1 : free ? 400 : 1, 1e-15);
+  std::copy(z.begin(), z.end(), first_.begin());
+  answer.gain = gain_of(laws, z);
+  if (implicit && answer.gain < 0.9) sweep(laws, z, 400, 1e-13);
+  std::copy(z.begin(), z.end(), best_.begin());
+
+  const auto allowed = [&](std::span<const double> at) {
+    for (int s = 0; s < sites_; ++s) thrusts_[z_(s)] = thrust(s, at);
+    return laws.allowed(thrusts_);
+  };
+  answer.found = settle(laws, z, answer);
+  if (answer.found) answer.solutions = 1;
+  if (!answer.found && !implicit) {  // modes that would not agree: the sweeps' answer is good to their tolerance
+    std::copy(best_.begin(), best_.end(), z.begin());
+    answer.found = swept || sweep(laws, z, 4000, 1e-12);
+    answer.solutions = 1;
+  }
+
+  if (implicit) {
+    if (answer.found) answer.gain = std::max(answer.gain, gain_of(laws, z));
+    if (!answer.found || answer.gain >= 0.9) {
+      // There may be none or several: Newton from the ideal answer many times over, in both senses of the thrust.
+      found_.clear();
+      found_modes_.clear();
+      const auto keep = [&](std::span<const double> at) {
+        if (!allowed(at)) return;
+        for (std::size_t k = 0; k < found_.size(); k += z.size()) {
+          double apart = 0, size = 0;
+          for (std::size_t i = 0; i < z.size(); ++i) {
+            apart = std::max(apart, std::fabs(found_[k + i] - at[i]));
+            size = std::max(size, std::fabs(at[i]));
+          }
+          if (apart <= 1e-7 * size) return;
+        }
+        if (found_.size() >= 8 * z.size()) return;
+        found_.insert(found_.end(), at.begin(), at.end());
+        for (const Block& b : blocks) found_modes_.push_back(b.mode);
+      };
+      if (answer.found) keep(z);
+      for (const double factor : {1.0, 0.0, 0.1, 10.0, 1e2, 1e3, 1e5, -1.0, -10.0}) {
+        for (std::size_t i = 0; i < z.size(); ++i) z[i] = factor * first_[i];
+        if (settle(laws, z, answer)) keep(z);
+      }
+      // All at rest: where a step can end so, no sliding thrust need exist (an impact without collision).
+      for (Block& b : blocks)
+        if (!(b.smooth || b.given)) b.mode = Mode::sticks;
+      if (free && settle(laws, z, answer)) keep(z);
+      answer.solutions = z.empty() ? 0 : static_cast<int>(found_.size() / z.size());
+      answer.found = answer.solutions > 0;
+      const std::vector<double>& near = known ? start_ : first_;
+      double best = std::numeric_limits<double>::infinity();
+      for (std::size_t k = 0; k < found_.size(); k += z.size()) {
+        double measure = 0;
+        for (std::size_t i = 0; i < z.size(); ++i) {
+          const double x = found_[k + i], d = choice == Choice::continuous ? x - near[i] : x;
+          measure += d * d;
+        }
+        if (choice == Choice::largest) measure = -measure;
+        if (measure < best) {
+          best = measure;
+          std::copy_n(found_.begin() + static_cast<std::ptrdiff_t>(k), z.size(), z.begin());
+          for (std::size_t b = 0; b < blocks.size(); ++b)
+            blocks[b].mode = found_modes_[k / z.size() * blocks.size() + b];
+        }
+      }
+    } else if (!allowed(z)) {
+      answer.found = false;
+      answer.solutions = 0;
+    }
+    if (!answer.found) std::copy(first_.begin(), first_.end(), z.begin());
+  }
+
+  answer.residual = linearize(laws, z);
+  return answer;
+}
+
+void FrictionProblem::correction(std::span<const double> slips, std::span<double> dz) {
+  std::fill(J_.begin(), J_.end(), 0.0);
+  for (const Block& b : blocks) {
+    const bool sticks = !b.smooth && !b.given && b.mode == Mode::sticks;
+    for (int i = b.start; i < b.start + b.dim; ++i) {
+      F_[z_(i)] = sticks ? slips[z_(i)] / b.mobility : 0;
+      for (int j = 0; j < size_; ++j) J_[at(i, j)] = sticks ? W_[at(i, j)] / b.mobility : i == j;
+    }
+  }
+  eliminate();
+  std::copy(x_.begin(), x_.end(), dz.begin());
+}
+
+}  // namespace linchpin::detail

@@ -1,0 +1,96 @@
+// The small problem that friction poses once its rows have been solved for: unknown efforts z, each of which moves the
+// slips (W) and the thrusts (K), under laws that are set-valued in slip and may be implicit in thrust (T9, T10). Hides
+// sweeps, Newton, the choice of stick or slip, and the search for second solutions. Knows no mechanics. Private to the
+// core.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace linchpin::detail {
+
+using Six = std::array<double, 6>;
+
+class FrictionProblem {
+ public:
+  enum class Mode { slips, sticks };
+  struct Block {
+    int start = 0, dim = 0;  // in z, at most 6
+    int site = 0;            // whose thrust it reads
+    bool smooth = false;     // z = effort(thrust), no dry friction
+    bool implicit = false;   // reads the actual thrust N + K z, else the ideal one
+    bool given = false;      // dry: slides along `sense` at `speed`, whatever the slips say
+    bool forced = false;     // dry: sticks, whatever its bound says
+    bool at_rest = false;    // dry: at rest to begin with: held up to the static bound
+    Six sense{};             // unit
+    Six start_slip{};        // a slip that turns against this one has passed through rest
+    double speed = 0;
+    double mobility = 1;        // dry: size of W's own entries if nothing but this contact held its bodies
+    Mode mode = Mode::slips;    // out, and guess
+    bool resolved = false;      // whether these two are known: W of the block is the same in every sweep
+    Six size{};                 // eigenvalues of the symmetric part of W of the block
+    std::array<Six, 6> axes{};  // and its eigenvectors, columns
+  };
+  /// The laws themselves, by block; thrust as [force; moment].
+  class Laws {
+   public:
+    virtual ~Laws() = default;
+    virtual double holding(int block, const Six& thrust) = 0;
+    virtual double sliding(int block, const Six& thrust, double speed) = 0;
+    virtual void effort(int block, const Six& thrust, double* out) = 0;
+    /// Whether the thrusts of an answer are allowed (one-sided constraints).
+    virtual bool allowed(std::span<const Six> thrusts) = 0;
+  };
+  enum class Choice { continuous, smallest, largest };
+  struct Answer {
+    bool found = false;   // a solution of all laws, to round-off
+    int solutions = 0;    // distinct ones met with; the search is made only where the gain allows several
+    double residual = 0;  // of the laws, relative to the largest effort
+    double gain = 0;      // spectral radius of how efforts call up efforts by way of the thrusts; below 1: one solution
+    int iterations = 0;
+  };
+
+  /// Forgets the content, keeps the memory.
+  void reset(int unknowns, int sites);
+  std::vector<Block> blocks;
+  int unknowns() const { return size_; }
+  double& W(int i, int j) { return W_[at(i, j)]; }                      // slip i from effort j
+  double& slip0(int i) { return slip0_[static_cast<std::size_t>(i)]; }  // without any
+  double& K(int site, int component, int j) { return K_[at(6 * site + component, j)]; }
+  Six& thrust0(int site) { return N0_[static_cast<std::size_t>(site)]; }
+  Six& ideal(int site) { return ideal_[static_cast<std::size_t>(site)]; }  // what explicit blocks read
+
+  /// @param z  in: where to begin, and the solution to stay near to; out. @param known  whether z holds such a one.
+  Answer solve(Laws& laws, std::span<double> z, bool known, Choice choice);
+
+  double slip(int i, std::span<const double> z) const;
+  Six thrust(int site, std::span<const double> z) const;
+  /// Δz that takes `slips` (of the sticking blocks' directions, [unknowns]) away, zero elsewhere.
+  void correction(std::span<const double> slips, std::span<double> dz);
+
+ private:
+  std::size_t at(int i, int j) const {
+    return static_cast<std::size_t>(i) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(j);
+  }
+  Six read(const Block& b, std::span<const double> z) const;
+  void respond(Laws& laws, std::size_t b, std::span<double> z);
+  bool sweep(Laws& laws, std::span<double> z, int most, double tolerance);
+  bool newton(Laws& laws, std::span<double> z, Answer& answer);
+  bool settle(Laws& laws, std::span<double> z, Answer& answer);
+  double linearize(Laws& laws, std::span<const double> z, bool turning = true);
+  double gain_of(Laws& laws, std::span<const double> z);
+  void eliminate();
+  void derivatives(Laws& laws, int b, const Six& N, double speed, double size, Six& by_thrust, double& by_speed);
+
+  int size_ = 0, sites_ = 0;
+  std::vector<double> W_, K_, slip0_;
+  std::vector<Six> N0_, ideal_, thrusts_;
+  std::vector<double> J_, F_, x_, try_, best_, start_, first_;
+  std::vector<int> row_, column_;
+  std::vector<double> found_;      // solutions one after the other
+  std::vector<Mode> found_modes_;  // of every block in each of them
+};
+
+}  // namespace linchpin::detail

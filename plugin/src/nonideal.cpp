@@ -1,0 +1,803 @@
+// Laws at one state. The order of things: laws that only add up; then, if anything is at rest, is to be judged at the
+// end of a step or reads the actual thrust, unit responses of all unknown efforts and the friction problem; last, what
+// came out goes through the factor once more as one force, so that no round-off of the small problem is left in v̇.
+#include "nonideal.h"
+
+#include "columns.h"
+
+#include <linchpin/constraint.h>
+
+#include <Eigen/Eigenvalues>
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <stdexcept>
+
+namespace linchpin {
+namespace {
+
+/// Slower than this is at rest for laws of the instant [m/s or rad/s].
+constexpr double rest_speed = 1e-9;
+
+/// Orthonormal directions that rows (3 numbers each, in `gram` = Σ row rowᵀ) leave free. Rows below 1e-5 of the longest
+/// are noise of frames in single precision. @return how many
+int left_free(const Eigen::Matrix3d& gram, double longest, Eigen::Matrix3d& out) {
+  const Eigen::SelfAdjointEigenSolver<Eigen::Matrix3d> modes(gram);
+  int count = 0;
+  for (int i = 0; i < 3; ++i)
+    if (!(modes.eigenvalues()[i] > 1e-10 * longest * longest)) out.col(count++) = modes.eigenvectors().col(i);
+  return count;
+}
+
+bool turns(const Law::Term& term) { return term.rubs == Rubs::spin || term.rubs == Rubs::roll; }
+
+}  // namespace
+
+/// The laws as the friction problem calls them.
+class Nonideal::Answers final : public detail::FrictionProblem::Laws {
+ public:
+  Answers(Nonideal& own, const Scene& scene) : own_(own), scene_(scene) {}
+  double holding(int block, const detail::Six& N) override {
+    const Piece& p = own_.pieces_[z(block)];
+    return own(p).holding(thrust(p, N));
+  }
+  double sliding(int block, const detail::Six& N, double speed) override {
+    const Piece& p = own_.pieces_[z(block)];
+    return own(p).sliding(thrust(p, N), speed);
+  }
+  void effort(int block, const detail::Six& N, double* out) override {
+    const Piece& p = own_.pieces_[z(block)];
+    const Effort e = own(p).effort(thrust(p, N));
+    for (int k = 0; k < p.dim; ++k) out[k] = k < 3 ? e.force[k] : e.moment[k - 3];
+  }
+  bool allowed(std::span<const detail::Six> thrusts) override {
+    for (std::size_t s = 0; s < own_.sites_.size(); ++s) {
+      const Site& site = own_.sites_[s];
+      if (site.one_sided == 0) continue;
+      const Vector3d N(thrusts[s][0], thrusts[s][1], thrusts[s][2]);
+      if (site.one_sided * N.dot(site.push) < 0) return false;
+    }
+    return true;
+  }
+
+ private:
+  const Law::Term& own(const Piece& p) const {
+    own_.blame(own_.sites_[z(p.site)], *p.what);
+    return *p.what;
+  }
+  Thrust thrust(const Piece& p, const detail::Six& N) const {
+    Thrust n = own_.thrust_of(scene_, own_.sites_[z(p.site)], *p.what, Eigen::Map<const Vector6d>(N.data()));
+    if (p.memory >= 0) n.memory = own_.memories_[z(p.memory)].next;
+    return n;
+  }
+  Nonideal& own_;
+  const Scene& scene_;
+};
+
+void Nonideal::restructure(const Block& block) {
+  const std::size_t n = z(block.n()), m = z(block.m());
+  for (auto* x : {&given_, &dv_, &force_, &kept_}) x->assign(n, 0.0);
+  for (auto* x : {&row_, &lambda_}) x->assign(m, 0.0);
+  sites_.clear();
+  sites_.reserve(block.constraints.size());
+  prescribed.clear();
+  prescribed.reserve(block.constraints.size());
+  pieces_.clear();
+  contacts.clear();
+  memories_.clear();
+  holds_.clear();
+  z_known_.clear();
+  memory_begun_ = false;
+  report = {};
+}
+
+void Nonideal::free_directions(const Scene& scene, Site& site) const {
+  const auto J = scene.assembly.jacobian(site.constraint, 0);
+  const Vector3d arm = scene.state[site.first].p - site.point;
+  Eigen::Matrix3d linear = Eigen::Matrix3d::Zero(), angular = Eigen::Matrix3d::Zero();
+  const int first = scene.assembly.block.row[z(site.constraint)];
+  const int rows = scene.assembly.block.row[z(site.constraint) + 1] - first;
+  for (int r = 0; r < rows; ++r) {
+    const double* row = &J[z(6 * r)];
+    Vector3d f(row[0], row[1], row[2]), m = Vector3d(row[3], row[4], row[5]) + arm.cross(f);
+    if (r == 0) site.push = f;
+    const double length = std::sqrt(f.squaredNorm() + m.squaredNorm());  // a metre of arm for a newton
+    if (!(length > 0)) continue;
+    f /= length;
+    m /= length;
+    linear += f * f.transpose();
+    angular += m * m.transpose();
+  }
+  site.slips = left_free(linear, 1, site.free_slip);
+  const auto rotates = [&](BodyId id) { return id.index >= 0 && scene.system.kind(id) == BodyKind::rigid; };
+  site.spins = rotates(site.first) || rotates(site.second) ? left_free(angular, 1, site.free_spin) : 0;
+}
+
+void Nonideal::motion_at(const Scene& scene, Site& site) const {
+  const Constraint& constraint = scene.system.constraint(scene.assembly.block.constraints[z(site.constraint)]);
+  const auto velocity = [&](BodyId id) -> Vector3d {
+    const BodyState& body = scene.state[id];
+    if (scene.system.kind(id) == BodyKind::particle) return body.v;
+    return body.v + body.w.cross(site.point - body.p);
+  };
+  // How the point itself moves: with its body, or as the declaration says.
+  Vector3d moves;
+  if (!constraint.wanders()) {
+    moves = velocity(constraint.sliding() < 0 ? site.first : constraint.bodies()[z(constraint.sliding())]);
+  } else {
+    thread_local State at;
+    const auto point = [&](double s) {
+      at = scene.state;
+      at.t += s;
+      for (const BodyId id : constraint.bodies()) advance(at[id], at[id].v, at[id].w, s);
+      return constraint.acting_point(0, at);
+    };
+    const double h = 1e-4;
+    moves = (8 * (point(h) - point(-h)) - (point(2 * h) - point(-2 * h))) / (12 * h);
+  }
+  const auto gains = [&](BodyId id) -> Vector3d {  // of velocity(), at v̇ = 0
+    const BodyState& body = scene.state[id];
+    const BodyKind kind = scene.system.kind(id);
+    if (kind == BodyKind::particle) return Vector3d::Zero();
+    Vector3d sum = body.w.cross(moves - body.v);
+    if (kind == BodyKind::driven) sum += body.a + body.alpha.cross(site.point - body.p);
+    return sum;
+  };
+  site.relative = velocity(site.first);
+  site.relative_spin = scene.state[site.first].w;
+  site.bias = gains(site.first);
+  site.bias_spin.setZero();
+  if (scene.system.kind(site.first) == BodyKind::driven) site.bias_spin += scene.state[site.first].alpha;
+  if (site.second.index < 0) return;
+  site.relative -= velocity(site.second);
+  site.relative_spin -= scene.state[site.second].w;
+  site.bias -= gains(site.second);
+  if (scene.system.kind(site.second) == BodyKind::driven) site.bias_spin -= scene.state[site.second].alpha;
+}
+
+Vector6d Nonideal::reaction(const Scene& scene, const Site& site, std::span<const double> lambda) const {
+  Vector6d w = wrench_at_centre(scene.assembly, site.constraint, 0, lambda);
+  if (scene.system.kind(site.first) == BodyKind::particle) w.tail<3>().setZero();
+  const Wrench at = moved_to(w, scene.state[site.first].p, site.point);
+  w << at.force, at.moment;
+  if (scene.system.kind(site.first) == BodyKind::particle) w.tail<3>().setZero();
+  return w;
+}
+
+Thrust Nonideal::thrust_of(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& N) const {
+  Thrust n;
+  n.t = scene.state.t;
+  n.point = site.point;
+  n.normal = N.head<3>();
+  n.moment = N.tail<3>();
+  n.first = &scene.state[site.first];
+  n.second = site.second.index < 0 ? nullptr : &scene.state[site.second];
+  n.relative = site.relative;
+  if (site.spins == 1) n.axis = site.free_spin.col(0);
+  Vector3d rubs = site.relative;
+  if (term.belt) rubs += (term.belt_on == Side::first ? 1 : -1) * term.belt(n);
+  const auto T = site.free_slip.leftCols(site.slips), S = site.free_spin.leftCols(site.spins);
+  n.slip = T * (T.transpose() * rubs);
+  n.spin = S * (S.transpose() * site.relative_spin);
+  return n;
+}
+
+void Nonideal::add(const Scene& scene, const Site& site, const Vector6d& effort, std::span<double> out) const {
+  const Block& block = scene.assembly.block;
+  const auto on = [&](BodyId id, double sign) {
+    if (id.index < 0) return;
+    const int slot = block.slot(id);
+    if (slot < 0) return;
+    const int column = block.column[z(slot)], dof = block.column[z(slot + 1)] - column;
+    const Vector3d f = sign * effort.head<3>();
+    for (int j = 0; j < 3; ++j) out[z(column + j)] += f[j];
+    if (dof < 6) return;
+    const Vector3d m = (site.point - scene.state[id].p).cross(f) + sign * effort.tail<3>();
+    for (int j = 0; j < 3; ++j) out[z(column + 3 + j)] += m[j];
+  };
+  on(site.first, 1);
+  on(site.second, -1);
+}
+
+Vector6d Nonideal::twist(const Scene& scene, const Site& site, std::span<const double> v) const {
+  const Block& block = scene.assembly.block;
+  const auto of = [&](BodyId id) -> Vector6d {
+    Vector6d u = Vector6d::Zero();
+    if (id.index < 0) return u;
+    const int slot = block.slot(id);
+    if (slot < 0) return u;
+    u = twist_of(block, z(slot), v);
+    u.head<3>() += Vector3d(u.tail<3>()).cross(site.point - scene.state[id].p);
+    return u;
+  };
+  return of(site.first) - of(site.second);
+}
+
+std::string Nonideal::name_of(const Scene& scene, const Site& site, const Law::Term& term) const {
+  return (term.name == "law" ? term.name : "law '" + term.name + "'") + " on " +
+         scene.system.name(scene.assembly.block.constraints[z(site.constraint)]);
+}
+
+void Nonideal::add_piece(const Scene& scene, int site_index, int law, int index, const Law::Term& what, int memory) {
+  const Site& site = sites_[z(site_index)];
+  Piece p;
+  p.site = site_index;
+  p.what = &what;
+  p.effort = static_cast<int>(efforts.size()) - 1;
+  p.memory = memory;
+  p.basis.setZero();
+  p.slip.setZero();
+  if (!what.holding) {
+    p.dim = what.turns ? 6 : 3;
+    p.basis.setIdentity();
+  } else {
+    if (!turns(what))
+      for (int k = 0; k < site.slips; ++k) p.basis.col(p.dim++).head<3>() = site.free_slip.col(k);
+    if (what.rubs == Rubs::spin || what.rubs == Rubs::both)
+      for (int k = 0; k < site.spins; ++k)
+        p.basis.col(p.dim++).tail<3>() = (what.rubs == Rubs::both ? what.arm : 1) * site.free_spin.col(k);
+    if (what.rubs == Rubs::roll) {
+      // Free axes across the thrust; all of them where nothing presses.
+      const Vector3d n = site.ideal.head<3>();
+      const auto S = site.free_spin.leftCols(site.spins);
+      Eigen::Matrix3d taken = n.squaredNorm() > 0 ? Eigen::Matrix3d(n * n.transpose() / n.squaredNorm())
+                                                  : Eigen::Matrix3d(Eigen::Matrix3d::Zero());
+      taken += Eigen::Matrix3d::Identity() - S * S.transpose();
+      Eigen::Matrix3d across;
+      const int count = left_free(taken, 1, across);
+      for (int k = 0; k < count; ++k) p.basis.col(p.dim++).tail<3>() = across.col(k);
+    }
+  }
+  p.axes = p.basis;
+  if (what.rubs == Rubs::both && what.holding) p.axes.bottomRows<3>() /= what.arm;
+  if (what.holding) {
+    p.contact = static_cast<int>(contacts.size());
+    Contact contact;
+    contact.constraint = site.constraint;
+    contact.law = law;
+    contact.term = index;
+    contact.dim = p.dim;
+    Vector6d rubs;
+    rubs << site.relative, site.relative_spin;
+    if (what.belt)
+      rubs.head<3>() += (what.belt_on == Side::first ? 1 : -1) * what.belt(thrust_of(scene, site, what, site.ideal));
+    p.slip.head(p.dim) = p.basis.leftCols(p.dim).transpose() * rubs;
+    contact.rubbing = p.axes.leftCols(p.dim) * p.slip.head(p.dim);
+    contacts.push_back(contact);
+    if (p.dim == 0) return;
+  }
+  p.start = unknowns_;
+  unknowns_ += p.dim;
+  implicit_ = implicit_ || what.reads == Reads::actual;
+  pieces_.push_back(p);
+}
+
+// Sites, pieces and contacts as they are at this state; laws that only add up are asked at once.
+void Nonideal::gather(const Scene& scene) {
+  const Block& block = scene.assembly.block;
+  sites_.clear();
+  pieces_.clear();
+  efforts.clear();
+  contacts.clear();
+  unknowns_ = 0;
+  implicit_ = false;
+  std::size_t memory = 0;
+  if (!memory_begun_) memory_t_ = scene.state.t, memory_begun_ = true;
+  const double elapsed = std::max(0.0, scene.state.t - memory_t_);
+  for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
+    const ConstraintId id = block.constraints[z(i)];
+    const auto on_this = laws(scene.system, id);
+    if (on_this.empty()) continue;
+    const Constraint& constraint = scene.system.constraint(id);
+    Site& site = sites_.emplace_back();
+    site.constraint = i;
+    site.first = constraint.bodies()[0];
+    site.second = constraint.bodies().size() > 1 ? constraint.bodies()[1] : BodyId{};
+    site.point = constraint.acting_point(0, scene.state);
+    site.push.setZero();
+    const OneSided& sided = one_sided(scene.system, id);
+    site.one_sided = !sided.on ? 0 : sided.negative ? -1 : 1;
+    free_directions(scene, site);
+    motion_at(scene, site);
+    site.ideal = reaction(scene, site, scene.lambda);
+    site.effort.setZero();
+    for (std::size_t l = 0; l < on_this.size(); ++l)
+      for (std::size_t k = 0; k < on_this[l].terms().size(); ++k) {
+        const Law::Term& term = on_this[l].terms()[k];
+        blame(site, term);
+        int remembers = -1;
+        Thrust n = thrust_of(scene, site, term, site.ideal);
+        if (term.advance) {
+          if (memory == memories_.size()) memories_.emplace_back();
+          Memory& m = memories_[memory];
+          if (m.what != &term) {
+            m = Memory{};
+            m.what = &term;
+          }
+          remembers = static_cast<int>(memory++);
+          n.memory = m.value;
+          m.thrust = n;
+          m.next = elapsed > 0 ? term.advance(n, elapsed) : m.value;
+          n.memory = m.next;
+        }
+        LawEffort& own = efforts.emplace_back();
+        own.constraint = i;
+        own.law = static_cast<int>(l);
+        own.term = static_cast<int>(k);
+        if (term.holding || term.reads == Reads::actual) {
+          add_piece(scene, static_cast<int>(sites_.size()) - 1, static_cast<int>(l), static_cast<int>(k), term,
+                    remembers);
+        } else {
+          const Effort e = term.effort(n);
+          check(scene, site, term, e, n);
+          own.force = e.force;
+          own.moment = e.moment;
+          site.effort.head<3>() += e.force;
+          site.effort.tail<3>() += e.moment;
+        }
+      }
+  }
+  memories_.resize(memory);  // those of laws that are gone point nowhere
+  if (holds_.size() != contacts.size()) holds_.assign(contacts.size(), Hold{});
+}
+
+void Nonideal::check(const Scene& scene, const Site& site, const Law::Term& term, const Effort& e, const Thrust& n) {
+  if (!e.force.allFinite() || !e.moment.allFinite())
+    throw std::runtime_error(name_of(scene, site, term) + " returned a force that is not finite");
+  if (!term.dissipative) return;
+  const double power = e.force.dot(n.slip) + e.moment.dot(n.spin);
+  // Slip and spin are parts of these, and rounded as these are; a picowatt is rounding in any case.
+  const Vector3d turning = n.first->w - (n.second ? n.second->w : Vector3d::Zero());
+  if (power > 1e-12 + 1e-9 * (e.force.norm() * (n.slip.norm() + n.relative.norm()) +
+                              e.moment.norm() * (n.spin.norm() + turning.norm())))
+    throw std::runtime_error(name_of(scene, site, term) + " is declared dissipative but gives " +
+                             std::to_string(power) + " W");
+}
+
+/// Adds what the force `c` [n] does to everything: one back-solve (T5).
+void Nonideal::respond(const Scene& scene, std::span<const double> c, std::span<double> vdot,
+                       std::span<double> nonideal, std::span<double> induced) {
+  scene.solver.inverse_mass(c, dv_);
+  for (std::size_t j = 0; j < vdot.size(); ++j) {
+    vdot[j] += dv_[j];
+    nonideal[j] += c[j];
+    scene.assembly.instant.c[j] += c[j];
+  }
+  multiply(scene.assembly.instant, dv_, row_);
+  for (double& r : row_) r = -r;
+  scene.solver.apply(row_, lambda_, force_, dv_);  // −AᵀG⁺A M⁻¹c
+  ++report.back_solves;
+  for (std::size_t j = 0; j < vdot.size(); ++j) {
+    vdot[j] += dv_[j];
+    nonideal[j] += force_[j];
+  }
+  for (std::size_t r = 0; r < induced.size(); ++r) induced[r] += lambda_[r];
+}
+
+/// Rubbing velocity of a piece after h with the accelerations vdot; its rate for h = 0.
+double Nonideal::end_slip(const Scene& scene, const Piece& p, int k, std::span<const double> vdot, double h) const {
+  const Site& site = sites_[z(p.site)];
+  Vector6d rate = twist(scene, site, vdot);
+  rate.head<3>() += site.bias;
+  rate.tail<3>() += site.bias_spin;
+  const double gain = p.basis.col(k).dot(rate);
+  return h > 0 ? p.slip[k] + h * gain : gain;
+}
+
+/// The sense in which a contact that slides does so, in the basis of its piece.
+Vector6d Nonideal::sense_of(const Piece& p) const {
+  const Hold& hold = holds_[z(p.contact)];
+  Vector6d given = Vector6d::Zero(), own = p.slip;
+  for (int k = 0; k < p.dim; ++k) given[k] = p.axes.col(k).dot(hold.sense);
+  if (hold.how == Grip::slips && given.squaredNorm() > 0 &&
+      (p.dim == 1 || !(own.dot(given) > 0) || own.norm() <= rest_speed))
+    own = given;
+  const double length = own.norm();
+  return length > 0 ? Vector6d(own / length) : own;
+}
+
+/// Efforts of pieces all of which slide and read the ideal thrust, in the directions of the slip now. Within a step
+/// that is only right where no contact comes near rest or turns: then the forces are as they were and it is false.
+bool Nonideal::slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                     std::span<double> induced) {
+  if (implicit_) return false;
+  for (const Piece& p : pieces_) {
+    const Grip how = holds_[z(p.contact)].how;
+    if (how == Grip::sticks || (p.slip.norm() <= rest_speed && (how == Grip::automatic || step > 0))) return false;
+  }
+  std::fill(given_.begin(), given_.end(), 0.0);
+  for (const Site& site : sites_) add(scene, site, site.effort, given_);
+  efforts_.assign(pieces_.size(), Vector6d::Zero());
+  Answers answers(*this, scene);
+  detail::Six N{};
+  if (step > 0) {
+    // Friction that turns with the slip damps across it by r/|slip|, and an explicit step is unstable where that is
+    // much for the mass (four feet of a table that slides slowly begin to yaw). The sum bounds how contacts share
+    // bodies.
+    double sum = 0, slowest = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      const Piece& p = pieces_[i];
+      if (p.dim == 1) continue;
+      std::copy_n(sites_[z(p.site)].ideal.data(), 6, N.begin());
+      double mobility = 0;
+      for (int k = 0; k < p.dim; ++k) {
+        std::fill(kept_.begin(), kept_.end(), 0.0);
+        add(scene, sites_[z(p.site)], p.basis.col(k), kept_);
+        scene.solver.inverse_mass(kept_, kept_);
+        mobility = std::max(mobility, step * p.basis.col(k).dot(twist(scene, sites_[z(p.site)], kept_)));
+      }
+      sum += answers.sliding(static_cast<int>(i), N, p.slip.norm()) * std::sqrt(mobility);
+      if (mobility > 0) slowest = std::min(slowest, p.slip.norm() / std::sqrt(mobility));
+    }
+    if (sum > 0.5 * slowest) return false;
+  }
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const Piece& p = pieces_[i];
+    const Site& site = sites_[z(p.site)];
+    std::copy_n(site.ideal.data(), 6, N.begin());
+    efforts_[i] = -answers.sliding(static_cast<int>(i), N, p.slip.norm()) * sense_of(p);
+    add(scene, site, p.basis * efforts_[i], given_);
+  }
+  kept_.assign(vdot.begin(), vdot.end());
+  kept_nonideal_.assign(nonideal.begin(), nonideal.end());
+  kept_induced_.assign(induced.begin(), induced.end());
+  respond(scene, given_, vdot, nonideal, induced);
+  if (step > 0)
+    for (const Piece& p : pieces_) {
+      double along = 0, end = 0;
+      for (int k = 0; k < p.dim; ++k) {
+        const double s = end_slip(scene, p, k, vdot, step);
+        along += s * p.slip[k];
+        end += s * s;
+      }
+      const double begin = p.slip.norm();
+      if (along > 0.5 * begin * std::max(begin, std::sqrt(end))) continue;
+      std::copy(kept_.begin(), kept_.end(), vdot.begin());
+      std::copy(kept_nonideal_.begin(), kept_nonideal_.end(), nonideal.begin());
+      std::copy(kept_induced_.begin(), kept_induced_.end(), induced.begin());
+      std::fill(scene.assembly.instant.c.begin(), scene.assembly.instant.c.end(), 0.0);
+      return false;
+    }
+  for (std::size_t i = 0; i < pieces_.size(); ++i) sites_[z(pieces_[i].site)].effort += pieces_[i].basis * efforts_[i];
+  return true;
+}
+
+/// Poses the friction problem: how every slip and thrust answers to every unknown effort, one back-solve for each.
+void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<const double> induced) {
+  const std::size_t n = vdot.size(), m = induced.size();
+  problem_.reset(unknowns_, static_cast<int>(sites_.size()));
+  columns_.resize(z(unknowns_) * n);
+  forces_.resize(z(unknowns_) * n);
+  multipliers_.resize(z(unknowns_) * m);
+  for (std::size_t s = 0; s < sites_.size(); ++s) {
+    sites_[s].actual = sites_[s].ideal + reaction(scene, sites_[s], induced);
+    std::copy_n(sites_[s].ideal.data(), 6, problem_.ideal(static_cast<int>(s)).begin());
+    std::copy_n(sites_[s].actual.data(), 6, problem_.thrust0(static_cast<int>(s)).begin());
+  }
+  mobility_.assign(z(unknowns_), 0.0);
+  const double h = step > 0 ? step : 1;
+  for (const Piece& p : pieces_)
+    for (int k = 0; k < p.dim; ++k) {
+      const int j = p.start + k;
+      const std::span<double> column = std::span(columns_).subspan(z(j) * n, n),
+                              force = std::span(forces_).subspan(z(j) * n, n),
+                              lambda = std::span(multipliers_).subspan(z(j) * m, m);
+      std::fill(given_.begin(), given_.end(), 0.0);
+      add(scene, sites_[z(p.site)], p.basis.col(k), given_);
+      scene.solver.inverse_mass(given_, column);
+      mobility_[z(j)] = h * p.basis.col(k).dot(twist(scene, sites_[z(p.site)], column));
+      multiply(scene.assembly.instant, column, row_);
+      for (double& r : row_) r = -r;
+      scene.solver.apply(row_, lambda, force, dv_);
+      ++report.back_solves;
+      for (std::size_t i = 0; i < n; ++i) {
+        column[i] += dv_[i];
+        force[i] += given_[i];
+      }
+      for (const Piece& other : pieces_) {
+        if (other.contact < 0) continue;
+        const Vector6d u = twist(scene, sites_[z(other.site)], column);
+        for (int i = 0; i < other.dim; ++i) problem_.W(other.start + i, j) = h * other.basis.col(i).dot(u);
+      }
+      if (implicit_)
+        for (std::size_t s = 0; s < sites_.size(); ++s) {
+          const Vector6d N = reaction(scene, sites_[s], lambda);
+          for (int i = 0; i < 6; ++i) problem_.K(static_cast<int>(s), i, j) = N[i];
+        }
+    }
+  for (const Piece& p : pieces_) {
+    auto& block = problem_.blocks.emplace_back();
+    block.start = p.start;
+    block.dim = p.dim;
+    block.site = p.site;
+    block.implicit = p.what->reads == Reads::actual;
+    block.smooth = p.contact < 0;
+    if (block.smooth) continue;
+    const Grip how = holds_[z(p.contact)].how;
+    const double speed = p.slip.norm();
+    block.speed = speed;
+    block.mobility = 1e-300;
+    for (int k = 0; k < p.dim; ++k) block.mobility = std::max(block.mobility, mobility_[z(p.start + k)]);
+    block.forced = how == Grip::sticks;
+    block.at_rest = step > 0 ? speed <= rest_speed : true;
+    block.given = how == Grip::slips || (how == Grip::automatic && step == 0 && speed > rest_speed);
+    if (block.given) std::copy_n(sense_of(p).data(), 6, block.sense.begin());
+    if (step > 0) std::copy_n(p.slip.data(), 6, block.start_slip.begin());
+    double gain = 0;
+    for (int k = 0; k < p.dim; ++k) {
+      problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
+      gain += std::pow(problem_.slip0(p.start + k) - p.slip[k], 2);
+    }
+    // A host in single precision leaves some rounding in what rests: little beside what one step would make.
+    if (step > 0 && speed <= 1e-3 * std::sqrt(gain)) block.at_rest = true;
+  }
+}
+
+void Nonideal::solve(const Scene& scene) {
+  Answers answers(*this, scene);
+  z_.assign(z(unknowns_), 0.0);
+  // What was found last is where to begin: the branch of the actual thrust, and how redundant contacts share.
+  const bool known = z_known_.size() == z_.size();
+  if (known) std::copy(z_known_.begin(), z_known_.end(), z_.begin());
+  auto choice = detail::FrictionProblem::Choice::continuous;
+  for (const Piece& p : pieces_)
+    if (p.what->reads == Reads::actual && p.what->branch != Branch::continuous)
+      choice = p.what->branch == Branch::smallest ? detail::FrictionProblem::Choice::smallest
+                                                  : detail::FrictionProblem::Choice::largest;
+  auto answer = problem_.solve(answers, z_, known, choice);
+  report.gain = answer.gain;
+  report.residual = answer.residual;
+  report.solutions = implicit_ ? answer.solutions : 0;
+  if (!answer.found && implicit_) {
+    report.fell_back = true;
+    const Law::Term* reader = nullptr;
+    const Site* where = nullptr;
+    for (const Piece& p : pieces_)
+      if (p.what->reads == Reads::actual && reader == nullptr) reader = p.what, where = &sites_[z(p.site)];
+    report.trouble = name_of(scene, *where, *reader) + ": no actual thrust satisfies it (coupling gain " +
+                     std::to_string(answer.gain) +
+                     (answer.gain < 0.9 ? "; the law may be discontinuous)" : "; the Painlevé case)") +
+                     "; the ideal thrust was used";
+    for (auto& block : problem_.blocks) block.implicit = false;
+    z_known_.clear();
+    std::fill(z_.begin(), z_.end(), 0.0);
+    problem_.solve(answers, z_, false, choice);
+  } else {
+    z_known_.assign(z_.begin(), z_.end());
+    if (answer.solutions > 1)
+      report.trouble = "several actual thrusts satisfy the laws (coupling gain " + std::to_string(answer.gain) +
+                       "); Branch says which is taken";
+  }
+}
+
+// What was found, contact by contact, and whether laws were what they say they are.
+void Nonideal::conclude(const Scene& scene, std::span<const double> vdot) {
+  Answers answers(*this, scene);
+  const bool posed = !problem_.blocks.empty();
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const Piece& p = pieces_[i];
+    const Site& site = sites_[z(p.site)];
+    const int index = static_cast<int>(i);
+    detail::Six N{};
+    std::copy_n(site.ideal.data(), 6, N.begin());
+    if (posed && problem_.blocks[i].implicit) N = problem_.thrust(p.site, z_);
+    const Vector6d e = effort_of(i);
+    if (p.contact < 0) {
+      const Thrust n = thrust_of(scene, site, *p.what, Eigen::Map<const Vector6d>(N.data()));
+      check(scene, site, *p.what, {e.head<3>(), e.tail<3>()}, n);
+      continue;
+    }
+    Contact& contact = contacts[z(p.contact)];
+    contact.sticks =
+        posed && !problem_.blocks[i].given && problem_.blocks[i].mode == detail::FrictionProblem::Mode::sticks;
+    contact.bound = answers.holding(index, N);
+    double speed = p.slip.norm();
+    if (posed && !problem_.blocks[i].given) {  // friction then is that of the slip at the end
+      speed = 0;
+      for (int k = 0; k < p.dim; ++k) speed += std::pow(problem_.slip(p.start + k, z_), 2);
+      speed = std::sqrt(speed);
+    }
+    contact.kinetic = answers.sliding(index, N, std::max(speed, 1e-300));
+    if (!std::isfinite(contact.bound) || !std::isfinite(contact.kinetic) || !e.allFinite())
+      throw std::runtime_error(name_of(scene, site, *p.what) + " returned a bound that is not finite");
+    if (contact.bound < 0 || contact.kinetic < 0)
+      throw std::runtime_error(name_of(scene, site, *p.what) + " is dry friction but gives power: its bound is " +
+                               std::to_string(std::min(contact.bound, contact.kinetic)));
+    contact.gaining.setZero();
+    if (contact.sticks) {
+      ++report.sticking;
+    } else {
+      for (int k = 0; k < p.dim; ++k) contact.gaining += end_slip(scene, p, k, vdot, 0) * p.axes.col(k);
+    }
+  }
+  report.contacts = static_cast<int>(contacts.size());
+}
+
+Vector6d Nonideal::effort_of(std::size_t piece) const {
+  const Piece& p = pieces_[piece];
+  Vector6d e = Vector6d::Zero();
+  for (int k = 0; k < p.dim; ++k)
+    e += (problem_.blocks.empty() ? efforts_[piece][k] : z_[z(p.start + k)]) * p.basis.col(k);
+  return e;
+}
+
+void Nonideal::book() {
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const Piece& p = pieces_[i];
+    const Vector6d e = effort_of(i);
+    efforts[z(p.effort)].force = e.head<3>();
+    efforts[z(p.effort)].moment = e.tail<3>();
+    if (p.contact < 0) continue;
+    Contact& contact = contacts[z(p.contact)];
+    contact.effort = e;
+    if (p.what->rubs == Rubs::both)
+      contact.friction = std::hypot(e.head<3>().norm(), e.tail<3>().norm() / p.what->arm);
+    else
+      contact.friction = e.norm();
+  }
+  auto at = sites_.begin();
+  for (LawEffort& e : efforts) {
+    while (at->constraint != e.constraint) ++at;
+    e.power = e.force.dot(at->relative) + e.moment.dot(at->relative_spin);
+  }
+  prescribed.clear();
+  for (const Site& site : sites_)
+    prescribed.push_back({site.constraint, site.effort.head<3>(), site.point, site.effort.tail<3>()});
+}
+
+std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                            std::span<double> induced) {
+  report.contacts = report.sticking = report.back_solves = report.solutions = 0;
+  report.residual = report.gain = 0;
+  report.fell_back = false;
+  report.trouble.clear();
+  problem_.blocks.clear();
+  prescribed.clear();
+  at_fault_ = nullptr;
+  try {
+    gather(scene);
+    if (sites_.empty()) return {};
+    const bool slid = !pieces_.empty() && slide(scene, vdot, nonideal, induced);
+    if (!slid) {
+      std::fill(given_.begin(), given_.end(), 0.0);
+      for (const Site& site : sites_) add(scene, site, site.effort, given_);
+      if (largest(given_) > 0) respond(scene, given_, vdot, nonideal, induced);
+    }
+    if (!slid && !pieces_.empty()) {
+      pose(scene, vdot, induced);
+      solve(scene);
+      std::fill(given_.begin(), given_.end(), 0.0);
+      for (std::size_t i = 0; i < pieces_.size(); ++i) {
+        const Site& site = sites_[z(pieces_[i].site)];
+        const Vector6d e = effort_of(i);
+        sites_[z(pieces_[i].site)].effort += e;
+        add(scene, site, e, given_);
+      }
+      respond(scene, given_, vdot, nonideal, induced);
+    }
+    conclude(scene, vdot);
+    for (const Site& site : sites_)
+      if (!site.effort.allFinite())
+        return "laws on " + scene.system.name(scene.assembly.block.constraints[z(site.constraint)]) +
+               " gave a force that is not finite";
+    book();
+  } catch (const std::exception& e) {
+    // What we throw names the law; what a law throws does not.
+    const std::string what = e.what();
+    const std::string name = at_fault_ == nullptr ? "a law" : name_of(scene, *at_fault_site_, *at_fault_);
+    return what.rfind(name, 0) == 0 ? what : name + " threw: " + what;
+  } catch (...) {
+    return (at_fault_ == nullptr ? std::string("a law") : name_of(scene, *at_fault_site_, *at_fault_)) + " threw";
+  }
+  return {};
+}
+
+double Nonideal::hold(const Scene& scene, std::span<double> v, std::span<double> vdot, std::span<double> nonideal,
+                      std::span<double> induced) {
+  if (problem_.blocks.empty() || (step == 0 && report.sticking == 0)) return 0;
+  // Rubbing in the middle of the step, where a velocity constraint of a step is met (T12).
+  middle_ = scene.state;
+  middle_.t += 0.5 * step;
+  const Block& block = scene.assembly.block;
+  for (int i = 0; i < scene.system.body_count(); ++i) {
+    const BodyId id{i};
+    BodyState& body = middle_[id];
+    if (const int slot = block.slot(id); slot >= 0) {
+      const Vector6d u = twist_of(block, z(slot), v);
+      body.v = u.head<3>();
+      body.w = u.tail<3>();
+    } else if (scene.system.kind(id) != BodyKind::driven) {
+      continue;
+    }
+    advance(body, body.v, body.w, 0.5 * step);
+  }
+  const auto velocity = [&](BodyId id, const Vector3d& at) -> Vector3d {
+    if (id.index < 0) return Vector3d::Zero();
+    const BodyState& body = middle_[id];
+    return scene.system.kind(id) == BodyKind::particle ? body.v : Vector3d(body.v + body.w.cross(at - body.p));
+  };
+  work_.assign(z(unknowns_), 0.0);
+  double most = 0;
+  for (const Piece& p : pieces_) {
+    if (p.contact < 0) continue;
+    const Site& site = sites_[z(p.site)];
+    const Vector3d at = scene.system.constraint(block.constraints[z(site.constraint)]).acting_point(0, middle_);
+    Vector6d rubs;
+    rubs << velocity(site.first, at) - velocity(site.second, at),
+        middle_[site.first].w - (site.second.index < 0 ? Vector3d(Vector3d::Zero()) : middle_[site.second].w);
+    if (p.what->belt)
+      rubs.head<3>() +=
+          (p.what->belt_on == Side::first ? 1 : -1) * p.what->belt(thrust_of(scene, site, *p.what, site.ideal));
+    const bool sticks = contacts[z(p.contact)].sticks;
+    for (int k = 0; k < p.dim; ++k) {
+      work_[z(p.start + k)] = p.basis.col(k).dot(rubs);
+      if (sticks) most = std::max(most, std::fabs(work_[z(p.start + k)]));
+    }
+  }
+  change_.assign(z(unknowns_), 0.0);
+  const std::size_t n = v.size(), m = induced.size();
+  if (step == 0) {  // an impulse, no part of the instant's force
+    if (!(most > 0)) return 0;
+    problem_.correction(work_, change_);
+    for (std::size_t k = 0; k < change_.size(); ++k)
+      for (std::size_t j = 0; j < n; ++j) v[j] += change_[k] * columns_[k * n + j];
+    return most;
+  }
+
+  // What ends the step on the constraints has moved the slips: every contact answers again, within its bound.
+  for (const Piece& p : pieces_)
+    for (int k = 0; k < p.dim && p.contact >= 0; ++k) {
+      const int i = p.start + k;
+      problem_.slip0(i) += work_[z(i)] - problem_.slip(i, z_);
+    }
+  change_ = z_;
+  Answers answers(*this, scene);
+  try {
+    if (!problem_.solve(answers, z_, true, detail::FrictionProblem::Choice::continuous).found) z_ = change_;
+    for (std::size_t k = 0; k < change_.size(); ++k) change_[k] = z_[k] - change_[k];
+    z_known_.assign(z_.begin(), z_.end());
+    most = 0;
+    for (std::size_t k = 0; k < change_.size(); ++k) {
+      const double d = change_[k];
+      if (d == 0) continue;
+      for (std::size_t j = 0; j < n; ++j) {
+        v[j] += step * d * columns_[k * n + j];
+        most = std::max(most, std::fabs(step * d * columns_[k * n + j]));
+        vdot[j] += d * columns_[k * n + j];
+        nonideal[j] += d * forces_[k * n + j];
+      }
+      for (std::size_t r = 0; r < m; ++r) induced[r] += d * multipliers_[k * m + r];
+    }
+    std::fill(given_.begin(), given_.end(), 0.0);
+    for (const Piece& p : pieces_) {
+      Vector6d e = Vector6d::Zero();
+      for (int k = 0; k < p.dim; ++k) e += change_[z(p.start + k)] * p.basis.col(k);
+      sites_[z(p.site)].effort += e;
+      add(scene, sites_[z(p.site)], e, given_);
+    }
+    for (std::size_t j = 0; j < n; ++j) scene.assembly.instant.c[j] += given_[j];
+    report.sticking = 0;
+    conclude(scene, vdot);
+    book();
+  } catch (...) {
+    return 0;  // a law that has just answered and now does not: the answer it gave stays
+  }
+  return most;
+}
+
+void Nonideal::accept(double dt) {
+  for (Memory& m : memories_)
+    if (m.what != nullptr) m.value = m.what->advance(m.thrust, dt);
+  memory_t_ += dt;
+}
+
+void Nonideal::grip(int contact, Grip how, const Vector6d& sense) {
+  if (contact < 0 || z(contact) >= holds_.size()) return;
+  holds_[z(contact)] = {how, sense};
+}
+
+void Nonideal::release_grips() { std::fill(holds_.begin(), holds_.end(), Hold{}); }
+
+}  // namespace linchpin

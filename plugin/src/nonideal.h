@@ -1,0 +1,129 @@
+// The third term of the equation at one state: collects what laws read, asks them, poses and solves the friction
+// problem where anything sticks or reads the actual thrust, and keeps the answer apart for the books (T5, T9, T10).
+// Private to the core.
+#pragma once
+
+#include "friction.h"
+
+#include <linchpin/dynamics.h>
+#include <linchpin/laws.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace linchpin {
+
+using Vector6d = Eigen::Matrix<double, 6, 1>;
+
+class Nonideal {
+ public:
+  /// What stays the same during one evaluation.
+  struct Scene {
+    const System& system;
+    Assembly& assembly;  ///< c is filled
+    const Solver& solver;
+    const State& state;
+    std::span<const double> lambda;  ///< ideal
+  };
+
+  void restructure(const Block& block);
+  /// @param vdot      [n] in: ideal; out: with laws. @param induced [m], nonideal [n]  out.
+  /// @return why a law failed; empty when all went well.
+  std::string apply(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
+  /// As Dynamics::hold.
+  double hold(const Scene& scene, std::span<double> v, std::span<double> vdot, std::span<double> nonideal,
+              std::span<double> induced);
+  void accept(double dt);
+
+  void grip(int contact, Grip how, const Vector6d& sense);
+  void release_grips();
+
+  double step = 0;  // 0: of the instant
+  LawReport report;
+  std::vector<Dynamics::Prescribed> prescribed;
+  std::vector<LawEffort> efforts;
+  std::vector<Contact> contacts;
+
+ private:
+  /// A constraint with laws.
+  struct Site {
+    int constraint = 0;
+    BodyId first, second;  // second −1: none
+    Vector3d point;
+    Eigen::Matrix3d free_slip, free_spin;  // orthonormal columns, the first `slips` and `spins` of them
+    int slips = 0, spins = 0;
+    Vector3d relative, relative_spin, bias, bias_spin;  // velocity at the point, and its rate at v̇ = 0
+    Vector6d ideal, actual;                             // thrust on the first body about the point
+    int one_sided = 0;                                  // the sign its multiplier must have, 0: any
+    Vector3d push;                                      // force of a unit multiplier
+    Vector6d effort;                                    // all laws together
+  };
+  /// A term that is not simply added: dry, or on the actual thrust.
+  struct Piece {
+    int site = 0;
+    const Law::Term* what = nullptr;
+    int effort = 0;                     // index into efforts
+    int contact = -1;                   // of a dry one
+    Eigen::Matrix<double, 6, 6> basis;  // efforts, the first dim columns
+    Eigen::Matrix<double, 6, 6> axes;   // the same of unit length
+    int start = 0, dim = 0;
+    Vector6d slip;  // in basis coordinates
+    int memory = -1;
+  };
+  /// Internal state of one term.
+  struct Memory {
+    Vector3d value = Vector3d::Zero();  // as accepted
+    Vector3d next = Vector3d::Zero();   // at the time of this evaluation
+    const Law::Term* what = nullptr;
+    Thrust thrust;
+  };
+  /// How the caller wants a contact held.
+  struct Hold {
+    Grip how = Grip::automatic;
+    Vector6d sense = Vector6d::Zero();
+  };
+  class Answers;
+
+  void gather(const Scene& scene);
+  void free_directions(const Scene& scene, Site& site) const;
+  void motion_at(const Scene& scene, Site& site) const;
+  Thrust thrust_of(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& reaction) const;
+  void add(const Scene& scene, const Site& site, const Vector6d& effort, std::span<double> out) const;
+  Vector6d twist(const Scene& scene, const Site& site, std::span<const double> v) const;
+  Vector6d reaction(const Scene& scene, const Site& site, std::span<const double> lambda) const;
+  void add_piece(const Scene& scene, int site, int law, int term, const Law::Term& what, int memory);
+  bool slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
+  void pose(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
+  void solve(const Scene& scene);
+  void respond(const Scene& scene, std::span<const double> c, std::span<double> vdot, std::span<double> nonideal,
+               std::span<double> induced);
+  void conclude(const Scene& scene, std::span<const double> vdot);
+  void book();
+  double end_slip(const Scene& scene, const Piece& p, int k, std::span<const double> vdot, double h) const;
+  Vector6d sense_of(const Piece& p) const;
+  Vector6d effort_of(std::size_t piece) const;
+  void blame(const Site& site, const Law::Term& term) { at_fault_site_ = &site, at_fault_ = &term; }
+  void check(const Scene& scene, const Site& site, const Law::Term& term, const Effort& effort, const Thrust& thrust);
+  std::string name_of(const Scene& scene, const Site& site, const Law::Term& term) const;
+
+  std::vector<Site> sites_;
+  std::vector<Piece> pieces_;
+  std::vector<Memory> memories_;
+  std::vector<Hold> holds_;
+  int unknowns_ = 0;
+  bool implicit_ = false;
+  detail::FrictionProblem problem_;
+  std::vector<double> z_known_, z_;                     // efforts; of the last evaluation with the same pieces
+  std::vector<double> columns_, forces_, multipliers_;  // responses to unit efforts: v̇ [n], force [n], λ [m] each
+  std::vector<Vector6d> efforts_;                       // of pieces that simply slide
+  std::vector<double> given_, dv_, row_, lambda_, force_, kept_, kept_nonideal_, kept_induced_, work_, change_,
+      mobility_;
+  State middle_;
+  double memory_t_ = 0;
+  bool memory_begun_ = false;
+  const Site* at_fault_site_ = nullptr;
+  const Law::Term* at_fault_ = nullptr;
+};
+
+}  // namespace linchpin

@@ -1,0 +1,167 @@
+// The fast solver (T7): G = A M⁻¹Aᵀ factored over the graph of bodies and constraints, island by island. Hides the
+// ordering, hubs, dependent rows, refinement on the true residual, and which island had to be left to the reference.
+#pragma once
+
+#include "block_cholesky.h"
+#include "solve_dense.h"
+
+#include <linchpin/dynamics.h>
+
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace linchpin::detail {
+
+class SolveSparse {
+ public:
+  /// @return false when the instant is malformed, M is not positive definite or a number is not finite. What depends on
+  /// the pattern of A alone is kept while that stays the same.
+  bool factor(const Instant& instant, const SolveOptions& options) noexcept;
+
+  int rank() const;
+  int rows() const { return m_; }
+  int columns() const { return n_; }
+  SolveInfo info() const;
+
+  /// As Solver::apply and Solver::approach.
+  double apply(std::span<const double> e, std::span<const double> scale, std::span<double> lambda,
+               std::span<double> force, std::span<double> dv) const noexcept;
+  void approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
+                std::span<double> dv) const noexcept;
+  /// As Solver::shortest.
+  void shortest(std::span<const double> force, std::span<double> lambda) const noexcept;
+  void inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept;
+  /// As SolveDense::size_of_terms.
+  void size_of_terms(std::span<const double> b, std::span<const double> a, std::span<double> scale) const;
+  RankReport report(std::span<const double> e, std::span<const double> scale, bool singular_values) const;
+
+ private:
+  struct Body {
+    int column = 0, size = 0;
+    std::size_t mass = 0;  // where its block starts in Instant::mass and in roots_
+    bool plain = false;    // M = diag(m I₃, I): roots_ has the short form, see factor_body
+    bool hub = false;
+    int pull_begin = 0, pull_end = 0;
+  };
+  struct Touch {  // a constraint's block for one of its bodies: [rows × size] in jacobians_ and in whitened_
+    int body = 0;
+    std::size_t value = 0;
+  };
+  struct Node {  // consecutive rows of one constraint
+    int row = 0, rows = 0, position = 0;
+    int touch_begin = 0, touch_end = 0;
+  };
+  struct Pull {  // the same, by body: what its constraints do to it
+    std::size_t value = 0;
+    int rows = 0, position = 0;
+  };
+  struct Run {  // entries of one row in neighbouring columns of one body, and where they go in jacobians_
+    std::size_t value = 0;
+    int length = 0, column = 0;
+    int touch = 0, row = 0;  // row within the constraint
+  };
+  struct Product {  // panel block (a, b) += B_a B_bᵀ
+    std::size_t a = 0, b = 0, to = 0;
+    int rows_a = 0, rows_b = 0, size = 0, stride = 0;
+  };
+  struct Spoke {  // block of a constraint and a hub ← B, or Bᵀ where the hub comes later
+    std::size_t from = 0, to = 0;
+    int rows = 0, size = 0, stride = 0;
+    bool transposed = false;
+  };
+  struct Hub {  // its diagonal block, −I
+    std::size_t to = 0;
+    int position = 0, size = 0, stride = 0;
+  };
+  enum class Kind { full, deficient, dense };
+  struct Island {
+    int node_begin = 0, node_end = 0, body_begin = 0, body_end = 0;
+    int product_begin = 0, product_end = 0, spoke_begin = 0, spoke_end = 0, hub_begin = 0, hub_end = 0;
+    int row_count = 0;
+    Kind kind = Kind::full;
+    int rank = 0;
+    double largest_dropped = 0;
+    int reference = -1;  // into references_, where kind is dense
+    bool primal_factored = false;
+  };
+  struct Reference {  // an island as a problem of its own
+    Instant instant;
+    SolveDense solver;
+    std::vector<int> constraint;  // its constraints' indices in the whole
+    std::vector<int> bodies, nodes, touches;
+    std::vector<double> e, scale, lambda, force, dv;
+  };
+
+  bool read(const Instant& instant);
+  void analyse(const Instant& instant);
+  void order();
+  bool factor_body(Body& body, const double* M);
+  void whiten(const Touch& touch, int rows);
+  void fill(const Island& island);
+  bool factor_island(int i);
+  void measure_rows(const Island& island);
+  double smallest_singular_value(int i) const;
+  bool leave_to_reference(int i, const char* why) const;
+  void prepare_primal();
+
+  void apply_island(int i, double size, int turns, bool with_lambda) const;
+  void deliver(std::span<double> lambda, std::span<double> force, std::span<double> dv) const;
+  void apply_reference(const Island& island) const;
+  void clear() const;
+  void clear_hubs(const Island& island) const;
+  void correct(int i) const;
+  struct Error {  // largest of a residual in unit rows
+    double kept = 0, all = 0;
+  };
+  Error residual(const Island& island, const double* e) const;
+  double size_of(const Island& island, std::span<const double> e) const;
+  void fill_primal(const Island& island, int tree) const;
+  bool factor_primal(int i) const;
+  double add_image(const Island& island, double* rows) const;
+  void clear_part(const Island& island) const;
+  bool project(int i, int turns) const;
+  void shortest_island(int i) const;
+  void add_transposed(const Island& island, const double* lambda, double* f) const;
+  void times_inverse_mass(const Body& body, const double* f, double* dv) const;
+  double largest_singular_value(const Island& island) const;
+  double name_island(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const;
+  double unit(int row, double value) const;
+
+  int n_ = 0, m_ = 0, constraints_ = 0;
+  SolveOptions options_;
+  bool known_ = false;   // the pattern below is that of the last instant
+  bool finite_ = false;  // so are its entries
+
+  // The pattern as it was given.
+  std::vector<int> block_sizes_, row_start_, row_constraint_;
+  std::vector<Run> runs_;
+
+  std::vector<Body> bodies_;  // in column order
+  std::vector<int> bodies_by_island_;
+  std::vector<Node> nodes_;  // in order of position
+  std::vector<Touch> touches_;
+  std::vector<Pull> pulls_;
+  std::vector<Product> products_;
+  std::vector<Spoke> spokes_;
+  std::vector<Hub> hubs_;
+  std::vector<char> late_;  // [nodes in the order of rows] see BlockCholesky
+  mutable std::vector<Island> islands_;
+  mutable BlockCholesky dual_;    // of G, rows and hubs
+  mutable BlockCholesky primal_;  // of AᵀA, columns: made when an island first is deficient
+  bool primal_known_ = false;
+
+  std::vector<double> roots_;                 // factors of the blocks of M
+  std::vector<double> jacobians_, whitened_;  // A and B by touch
+  std::vector<double> length_;                // [m] of the rows of B
+  std::vector<double> inverse_length_;        // [m] a zero row's is the longest row's
+  double longest_ = 0;
+
+  mutable std::vector<std::unique_ptr<Reference>> references_;
+  mutable int references_used_ = 0;
+  mutable int fallbacks_ = 0;
+  mutable const char* reason_ = "";
+  mutable std::vector<double> e_, rho_, lambda_, force_, dv_, part_, inside_, x_, y_;
+};
+
+}  // namespace linchpin::detail

@@ -1,0 +1,295 @@
+// Redundant rows on the sparse path (T6): multipliers of least norm and least squares by a second factor, of AᵀA over
+// the bodies, and names by the null vectors of the first.
+#include "solve_sparse.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace linchpin::detail {
+namespace {
+
+constexpr double eps = std::numeric_limits<double>::epsilon();
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+void SolveSparse::prepare_primal() {
+  BlockCholesky::Pattern pattern;
+  pattern.clear();
+  for (const Body& body : bodies_) pattern.sizes.push_back(body.size);
+  for (const Node& node : nodes_) {
+    for (int t = node.touch_begin; t < node.touch_end; ++t) pattern.clique.push_back(touches_[at(t)].body);
+    pattern.clique_start.push_back(static_cast<int>(pattern.clique.size()));
+  }
+  pattern.negative.assign(bodies_.size(), 0);
+  pattern.late.assign(bodies_.size(), 0);
+  primal_.analyse(pattern);
+  y_.assign(at(n_), 0.0);
+  primal_known_ = true;
+}
+
+void SolveSparse::fill_primal(const Island& island, int tree) const {
+  primal_.clear(tree);
+  double* const panels = primal_.values();
+  for (int k = island.node_begin; k < island.node_end; ++k) {
+    const Node& node = nodes_[at(k)];
+    for (int s = node.touch_begin; s < node.touch_end; ++s) {
+      for (int t = node.touch_begin; t < node.touch_end; ++t) {
+        const Touch &a = touches_[at(s)], &b = touches_[at(t)];
+        if (primal_.position(a.body) < primal_.position(b.body)) continue;
+        const int rows = bodies_[at(a.body)].size, columns = bodies_[at(b.body)].size;
+        const auto slot = primal_.slot(a.body, b.body);
+        for (int r = 0; r < node.rows; ++r) {
+          const double* const Ja = jacobians_.data() + a.value + r * rows;
+          const double* const Jb = jacobians_.data() + b.value + r * columns;
+          for (int p = 0; p < rows; ++p) {
+            double* const to = panels + slot.offset + at(p) * at(slot.stride);
+            for (int q = 0; q < (s == t ? p + 1 : columns); ++q) to[q] += Ja[p] * Jb[q];
+          }
+        }
+      }
+    }
+  }
+}
+
+// Two counts of the rank, from the rows and from the columns, have to agree. Where columns are graded their pivots
+// need another cut than those of the rows; which one is right shows in the count.
+bool SolveSparse::factor_primal(int i) const {
+  Island& island = islands_[at(i)];
+  if (island.body_begin == island.body_end) return false;
+  if (island.primal_factored) return true;
+  const int tree = primal_.tree_of(bodies_by_island_[at(island.body_begin)]);
+  BlockCholesky::Outcome out;
+  for (const double drop : {1e-10, 1e-8, 1e-12, 1e-13}) {
+    fill_primal(island, tree);
+    primal_.read_diagonal(tree);
+    out = primal_.factor(tree, drop);
+    if (out.kept == island.rank && out.finite) return island.primal_factored = true;
+  }
+  if (leave_to_reference(i, "rank not clear from the pivots")) return false;
+  return island.primal_factored = out.finite;
+}
+
+// rows += A (AᵀA)⁺ part_
+double SolveSparse::add_image(const Island& island, double* rows) const {
+  const int tree = primal_.tree_of(bodies_by_island_[at(island.body_begin)]);
+  for (int j = island.body_begin; j < island.body_end; ++j) {
+    const int b = bodies_by_island_[at(j)];
+    std::copy_n(part_.begin() + bodies_[at(b)].column, bodies_[at(b)].size, y_.begin() + primal_.position(b));
+  }
+  primal_.solve(tree, y_.data());
+  double change = 0, size = 0;
+  for (int k = island.node_begin; k < island.node_end; ++k) {
+    const Node& node = nodes_[at(k)];
+    for (int r = 0; r < node.rows; ++r) {
+      double sum = 0;
+      for (int t = node.touch_begin; t < node.touch_end; ++t) {
+        const int b = touches_[at(t)].body, columns = bodies_[at(b)].size;
+        const double* const J = jacobians_.data() + touches_[at(t)].value + r * columns;
+        for (int c = 0; c < columns; ++c) sum += J[c] * y_[at(primal_.position(b) + c)];
+      }
+      double& x = rows[node.row + r];
+      x += sum;
+      change = std::max(change, std::fabs(sum));
+      size = std::max(size, std::fabs(x));
+    }
+  }
+  return size > 0 ? change / size : 0;
+}
+
+// inside_ ← the part of e in range(A), in the rows as given: what least squares can meet.
+bool SolveSparse::project(int i, int turns) const {
+  const Island& island = islands_[at(i)];
+  const bool columns = factor_primal(i);
+  if (island.kind == Kind::dense) return false;
+  for (int k = island.node_begin; k < island.node_end; ++k)
+    std::fill_n(inside_.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
+  for (int turn = 0; columns && turn < turns; ++turn) {
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+        rho_[at(r)] = e_[at(r)] - inside_[at(r)];
+    clear_part(island);
+    add_transposed(island, rho_.data(), part_.data());
+    if (add_image(island, inside_.data()) < 4 * eps) break;
+  }
+  return true;
+}
+
+// lambda_ ← the least-norm multipliers that make force_: those in range(A).
+void SolveSparse::shortest_island(int i) const {
+  const Island& island = islands_[at(i)];
+  const bool columns = factor_primal(i);
+  if (island.kind == Kind::dense) return;
+  for (int k = island.node_begin; k < island.node_end; ++k)
+    std::fill_n(lambda_.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
+  for (int turn = 0; columns && turn < 4; ++turn) {
+    clear_part(island);
+    add_transposed(island, lambda_.data(), part_.data());
+    for (int j = island.body_begin; j < island.body_end; ++j) {
+      const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+      for (int c = body.column; c < body.column + body.size; ++c) part_[at(c)] = force_[at(c)] - part_[at(c)];
+    }
+    if (add_image(island, lambda_.data()) < 4 * eps) break;
+  }
+}
+
+void SolveSparse::shortest(std::span<const double> force, std::span<double> lambda) const noexcept {
+  std::copy_n(force.begin(), n_, force_.begin());
+  std::copy_n(lambda.begin(), m_, lambda_.begin());
+  for (int i = 0; i < static_cast<int>(islands_.size()); ++i)
+    if (islands_[at(i)].kind == Kind::deficient) shortest_island(i);
+  std::copy_n(lambda_.begin(), m_, lambda.begin());
+}
+
+// ---- names
+// -------------------------------------------------------------------------------------------------------------
+
+// Power iteration on B̂ᵀB̂, which only gives an order of magnitude that rank and names do not depend on.
+double SolveSparse::largest_singular_value(const Island& island) const {
+  const auto each_column = [&](const auto& visit) {
+    for (int j = island.body_begin; j < island.body_end; ++j) {
+      const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+      for (int c = body.column; c < body.column + body.size; ++c) visit(c);
+    }
+  };
+  each_column([&](int c) { dv_[at(c)] = 1 + static_cast<double>(c * 37 % 101) / 101; });
+  double sigma = 0;
+  for (int turn = 0; turn < 12; ++turn) {
+    double norm = 0, sum = 0;
+    each_column([&](int c) { norm += dv_[at(c)] * dv_[at(c)]; });
+    if (!(norm > 0)) break;
+    norm = std::sqrt(norm);
+    each_column([&](int c) {
+      dv_[at(c)] /= norm;
+      part_[at(c)] = 0;
+    });
+    for (int k = island.node_begin; k < island.node_end; ++k) {
+      const Node& node = nodes_[at(k)];
+      for (int r = 0; r < node.rows; ++r) {
+        const double length = length_[at(node.row + r)];
+        if (!(length > 0)) continue;
+        const auto each = [&](const auto& visit) {
+          for (int t = node.touch_begin; t < node.touch_end; ++t) {
+            const Body& body = bodies_[at(touches_[at(t)].body)];
+            const double* const B = whitened_.data() + touches_[at(t)].value + r * body.size;
+            for (int c = 0; c < body.size; ++c) visit(B[c] / length, at(body.column + c));
+          }
+        };
+        double y = 0;
+        each([&](double b, std::size_t j) { y += b * dv_[j]; });
+        each([&](double b, std::size_t j) { part_[j] += b * y; });
+        sum += y * y;
+      }
+    }
+    sigma = std::sqrt(sum);
+    each_column([&](int c) { dv_[at(c)] = part_[at(c)]; });
+  }
+  return island.rank > 0 ? std::max(sigma, 1.0) : 0.0;  // a unit row is a lower bound
+}
+
+// Every dropped row has a null vector of Aᵀ with a 1 in its place, and these span all of them: a constraint is
+// redundant when one of them touches it, undetermined when its part of one makes a force (T6).
+double SolveSparse::name_island(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const {
+  const Island& island = islands_[at(i)];
+  // Rows that drift has turned against each other leave noise of about the root of their pivots in the vectors.
+  const double amplitude = std::max(1e-6, 30 * std::sqrt(island.largest_dropped));
+  double dropped = 0;
+  for (int d = dual_.begin(i); d < dual_.end(i); ++d) {
+    if (dual_.kept(d)) continue;
+    dual_.null_vector(i, d, x_.data());
+    double largest = 0, norm = 0;
+    for (int k = island.node_begin; k < island.node_end; ++k) {
+      const Node& node = nodes_[at(k)];
+      for (int r = 0; r < node.rows; ++r) {
+        const double length = length_[at(node.row + r)];
+        const double u = std::fabs(x_[at(node.position + r)]) * (length > 0 ? length : longest_ > 0 ? longest_ : 1.0);
+        largest = std::max(largest, u);
+        norm += u * u;
+      }
+    }
+    clear_part(island);
+    for (int k = island.node_begin; k < island.node_end; ++k) {
+      const Node& node = nodes_[at(k)];
+      double share = 0, open = 0;
+      for (int r = 0; r < node.rows; ++r) {
+        const double length = length_[at(node.row + r)];
+        share = std::max(share, std::fabs(x_[at(node.position + r)]) * (length > 0     ? length
+                                                                        : longest_ > 0 ? longest_
+                                                                                       : 1.0));
+      }
+      if (share == 0) continue;
+      for (int t = node.touch_begin; t < node.touch_end; ++t) {
+        const Body& body = bodies_[at(touches_[at(t)].body)];
+        const double* const B = whitened_.data() + touches_[at(t)].value;
+        for (int c = 0; c < body.size; ++c) {
+          double sum = 0;
+          for (int r = 0; r < node.rows; ++r) sum += B[r * body.size + c] * x_[at(node.position + r)];
+          part_[at(body.column + c)] += sum;
+          open = std::max(open, std::fabs(sum));
+        }
+      }
+      const auto c = at(row_constraint_[at(node.row)]);
+      if (share > amplitude * largest) redundant[c] = 1;
+      if (open > amplitude * largest) undetermined[c] = 1;
+    }
+    double left = 0;
+    for (int j = island.body_begin; j < island.body_end; ++j) {
+      const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+      for (int c = body.column; c < body.column + body.size; ++c) left += part_[at(c)] * part_[at(c)];
+    }
+    dropped = std::max(dropped, std::sqrt(left / norm));
+  }
+  return dropped;
+}
+
+RankReport SolveSparse::report(std::span<const double> e, std::span<const double> scale, bool singular_values) const {
+  RankReport report;
+  std::vector<char> redundant(at(constraints_), 0), undetermined(at(constraints_), 0),
+      contradictory(at(constraints_), 0);
+  if (!e.empty()) apply(e, scale, {}, {}, {});  // may leave an island to the reference; leaves residuals in rho_
+  report.rank = rank();
+  double size = 0, largest = 0;
+  for (const Island& island : islands_)
+    if (!e.empty()) size = std::max({size, size_of(island, e), scale.empty() ? 0.0 : size_of(island, scale)});
+  for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
+    const Island& island = islands_[at(i)];
+    double own_largest = 0, kept = 0, dropped = 0;
+    if (island.kind == Kind::dense) {
+      const Reference& own = *references_[at(island.reference)];
+      const RankReport part = own.solver.report({}, {}, singular_values);
+      for (const int c : part.redundant) redundant[at(own.constraint[at(c)])] = 1;
+      for (const int c : part.undetermined) undetermined[at(own.constraint[at(c)])] = 1;
+      own_largest = own.solver.largest_singular_value();
+      kept = part.smallest_kept * own_largest;
+      dropped = part.largest_dropped * own_largest;
+    } else {
+      if (singular_values) own_largest = largest_singular_value(island);
+      if (singular_values && island.rank > 0) kept = smallest_singular_value(i);
+      if (island.kind == Kind::deficient) dropped = name_island(i, redundant, undetermined);
+    }
+    if (singular_values) {
+      largest = std::max(largest, own_largest);
+      if (island.rank > 0 && (report.smallest_kept == 0 || kept < report.smallest_kept)) report.smallest_kept = kept;
+      report.largest_dropped = std::max(report.largest_dropped, dropped);
+    }
+    if (e.empty() || island.rank == island.row_count) continue;
+    // Rows whose directions are uncertain by what was dropped cannot be held to more than that.
+    const double allowed = std::max(options_.consistency_tolerance, 4 * dropped) * size;
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+        if (unit(r, rho_[at(r)]) > allowed) contradictory[at(row_constraint_[at(r)])] = 1;
+  }
+  if (largest > 0) {
+    report.smallest_kept /= largest;
+    report.largest_dropped /= largest;
+  }
+  for (int c = 0; c < constraints_; ++c) {
+    if (redundant[at(c)]) report.redundant.push_back(c);
+    if (undetermined[at(c)]) report.undetermined.push_back(c);
+    if (contradictory[at(c)]) report.contradictory.push_back(c);
+  }
+  return report;
+}
+
+}  // namespace linchpin::detail
