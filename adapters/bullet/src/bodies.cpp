@@ -1,5 +1,7 @@
 #include "bodies.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace linchpin::bullet {
@@ -8,25 +10,66 @@ inline namespace LINCHPIN_BULLET_PRECISION {
 namespace {
 
 bool is(const btVector3& u, btScalar x) { return u.x() == x && u.y() == x && u.z() == x; }
+bool zeros_and_ones(const btVector3& u) {
+  for (int i = 0; i < 3; ++i)
+    if (u[i] != 0 && u[i] != 1) return false;
+  return true;
+}
+
+class HeldAxes final : public ConstraintFunction {
+ public:
+  explicit HeldAxes(unsigned locked) {
+    for (int i = 0; i < 6; ++i)
+      if (locked >> i & 1u) axis_[static_cast<std::size_t>(count_++)] = i;
+  }
+  int rows() const override { return count_; }
+  int bodies() const override { return 1; }
+  Level level() const override { return Level::acceleration; }
+  RowUnit unit(int) const override { return RowUnit::own; }
+  void residual(std::span<const BodyState> X, double, std::span<double> out) const override {
+    for (std::size_t r = 0; r < out.size(); ++r) out[r] = axis_[r] < 3 ? X[0].a[axis_[r]] : X[0].alpha[axis_[r] - 3];
+  }
+  void linearize(std::span<const BodyState>, double, Linearization out) const override {
+    for (auto* x : {&out.A, &out.b, &out.position, &out.velocity}) std::fill(x->begin(), x->end(), 0.0);
+    for (std::size_t r = 0; r < out.b.size(); ++r) out.A[6 * r + static_cast<std::size_t>(axis_[r])] = 1;
+  }
+
+ private:
+  int count_ = 0;
+  std::array<int, 6> axis_{};
+};
 
 }  // namespace
 
 BodyPart part_of(const btRigidBody& body) {
   if (body.isKinematicObject()) return BodyPart::driven;
   if (body.isStaticObject() || body.getInvMass() == 0) return BodyPart::fixed;
-  if (!is(body.getLinearFactor(), 1)) return BodyPart::unsupported;
+  if (!zeros_and_ones(body.getLinearFactor())) return BodyPart::unsupported;
   const btVector3& inv = body.getInvInertiaDiagLocal();
   if (is(inv, 0) || is(body.getAngularFactor(), 0)) return BodyPart::point;
-  if (!is(body.getAngularFactor(), 1)) return BodyPart::unsupported;
+  if (!zeros_and_ones(body.getAngularFactor())) return BodyPart::unsupported;
   if (inv.x() > 0 && inv.y() > 0 && inv.z() > 0) return BodyPart::rigid;
   return BodyPart::unsupported;
 }
 
 const char* why_unsupported(const btRigidBody& body) {
-  if (!is(body.getLinearFactor(), 1)) return "a body with a linear factor";
-  if (!is(body.getAngularFactor(), 1)) return "a body with an angular factor";
+  if (!zeros_and_ones(body.getLinearFactor())) return "a body with a linear factor other than 0 and 1";
+  if (!zeros_and_ones(body.getAngularFactor())) return "a body with an angular factor other than 0 and 1";
   return "a body with infinite inertia about one axis";
 }
+
+unsigned locked_axes(const btRigidBody& body) {
+  const BodyPart part = part_of(body);
+  unsigned locked = 0;
+  if (part != BodyPart::rigid && part != BodyPart::point) return locked;
+  for (int i = 0; i < 3; ++i) {
+    if (body.getLinearFactor()[i] == 0) locked |= 1u << i;
+    if (part == BodyPart::rigid && body.getAngularFactor()[i] == 0) locked |= 8u << i;
+  }
+  return locked;
+}
+
+std::shared_ptr<ConstraintFunction> hold_axes(unsigned locked) { return std::make_shared<HeldAxes>(locked); }
 
 Pose read_pose(const btTransform& x) {
   Pose out;

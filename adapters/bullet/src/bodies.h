@@ -4,6 +4,7 @@
 
 #include <linchpin/bullet.h>
 
+#include <memory>
 #include <string>
 
 namespace linchpin::bullet {
@@ -20,6 +21,13 @@ enum class BodyPart {
 BodyPart part_of(const btRigidBody& body);
 /// Why a body is unsupported.
 const char* why_unsupported(const btRigidBody& body);
+
+/// World axes in which a dynamic body's factors forbid it to change its motion: bit i for linear x y z, bit 3 + i for
+/// angular, where it has columns for them.
+unsigned locked_axes(const btRigidBody& body);
+/// v̇ = 0 along those axes, as rows on that one body. Bullet scales impulses by the factors row by row, which is no
+/// mass matrix; rows are.
+std::shared_ptr<ConstraintFunction> hold_axes(unsigned locked);
 
 /// Pose and velocity of a body as it stands [W]. Rotations are made orthonormal in double.
 BodyState read_state(const btRigidBody& body);

@@ -21,9 +21,6 @@ void Engine::keep_reactions(BlockSolve& b) {
     Record& r = records_[z(b.records[i])];
     Reaction& to = reactions_[z(r.reaction)];
     Reaction& from = b.reactions[i];
-    const double work = to.work;
-    const bool determined = to.determined, redundant = to.redundant;
-    const double gap = to.gap, angle = to.gap_angle, residual = to.residual;
     to.t = from.t;
     to.on_a = from.on_a;
     to.on_b = from.on_b;
@@ -35,13 +32,40 @@ void Engine::keep_reactions(BlockSolve& b) {
     to.lambda = from.lambda;
     to.power = from.power;
     to.velocity_residual = from.velocity_residual;
-    to.work = work;
-    to.determined = determined;
-    to.redundant = redundant;
-    to.gap = gap;
-    to.gap_angle = angle;
-    to.residual = residual;
     to.native = options_.mode == Mode::observe;
+  }
+}
+
+// Reactions and books of a step are put together when somebody reads them, from what the step left behind.
+void Engine::tell(BlockSolve& b) {
+  if (b.told) return;
+  b.told = true;
+  if (b.substeps == 1) {  // else both are there, from the substeps
+    keep_reactions(b);
+    for (std::size_t i = 0; i < b.ids.size(); ++i) {  // the stabilisation part is Newton's own record
+      Reaction& r = reactions_[z(records_[z(b.records[i])].reaction)];
+      const auto bodies = system_.constraint(b.ids[i]).bodies();
+      for (int k = 0; k < static_cast<int>(bodies.size()); ++k) {
+        const Vector6 f = generalized_force(b.dynamics->assembly(), static_cast<int>(i), k, b.lambda) / dt_;
+        r.stabilisation.on(k) = Wrench{f.head<3>(), f.tail<3>(), state_[bodies[z(k)]].p}.about(r.ideal.on(k).point);
+      }
+    }
+  }
+  if (options_.mode == Mode::exact) keep_books(b);
+  flush_work(b);
+}
+
+void Engine::flush_work(BlockSolve& b) {
+  if (!b.dynamics) return;
+  const Block& block = b.dynamics->assembly().block;
+  for (std::size_t i = 0; i < b.records.size(); ++i) {
+    const Record& r = records_[z(b.records[i])];
+    if (!r.alive || r.reaction < 0) continue;
+    double& work = reactions_[z(r.reaction)].work;
+    for (int row = block.row[i]; row < block.row[i + 1]; ++row) {
+      work += b.work[z(row)];
+      b.work[z(row)] = 0;
+    }
   }
 }
 
@@ -50,7 +74,7 @@ void Engine::note_time_dependence(BlockSolve& b) {
   velocity_of_rows(b, a.v, b.e);
   for (std::size_t i = 0; i < b.records.size(); ++i) {
     Record& r = records_[z(b.records[i])];
-    if (r.joint) continue;
+    if (r.joint || r.held) continue;
     double own = 0, size = 0;  // φ_t, and what the bodies contribute
     for (int row = a.block.row[i]; row < a.block.row[i + 1]; ++row) {
       own = std::max(own, std::abs(a.velocity[z(row)] - b.e[z(row)]));
@@ -63,12 +87,17 @@ void Engine::note_time_dependence(BlockSolve& b) {
 
 void Engine::keep_books(BlockSolve& b) {
   const Block& block = b.dynamics->assembly().block;
+  book_of_.resize(body_of_.size(), -1);
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const BodyId id = block.bodies[slot];
     book_of_[z(id.index)] = static_cast<int>(books_.size());
     BodyBooks* at = &books_.emplace_back();
     const int c = block.column[slot], dof = block.column[slot + 1] - c;
     at->body = id;
+    at->rounding.head<3>() = system_.mass(id) * (from_bullet(to_bullet(head(b.v, c))) - head(b.v, c));
+    if (dof == 6)
+      at->rounding.tail<3>() =
+          system_.world_inertia(id, state_[id].q) * (from_bullet(to_bullet(head(b.v, c + 3))) - head(b.v, c + 3));
     at->applied.head<3>() = head(b.applied, c);
     at->host.head<3>() = head(b.host, c);
     if (b.substeps > 1)
@@ -98,7 +127,7 @@ void Engine::keep_books(BlockSolve& b) {
         impulse.head<3>() += dt_ * w.force;
         impulse.tail<3>() += dt_ * w.moment;
       }
-      const int slot = block.body_slot[z(id.index)];
+      const int slot = block.slot(id);
       Vector3d v = state_[id].v, w = state_[id].w;
       if (slot >= 0) {
         const int c = block.column[z(slot)];
@@ -107,10 +136,12 @@ void Engine::keep_books(BlockSolve& b) {
         BodyBooks& books = books_[z(book_of_[z(id.index)])];
         books.own.head<3>() += impulse.head<3>();
         books.gross_force = std::max(books.gross_force, impulse.head<3>().norm());
-        books.gross_moment = std::max(books.gross_moment, impulse.tail<3>().norm());
+        // A moment about the centre is rounded as what it is made of, the force times its lever.
+        const double lever = (r.ideal.on(k).point - com).norm();
+        books.gross_moment = std::max({books.gross_moment, impulse.tail<3>().norm(), lever * impulse.head<3>().norm()});
         if (block.column[z(slot + 1)] - c == 6) books.own.tail<3>() += impulse.tail<3>();
       }
-      r.work += impulse.head<3>().dot(v) + impulse.tail<3>().dot(w);
+      if (b.work_in_books) r.work += impulse.head<3>().dot(v) + impulse.tail<3>().dot(w);
     }
   }
   for (const BodyId id : block.bodies) {

@@ -11,6 +11,7 @@
 #include <BulletDynamics/MLCPSolvers/btMLCPSolver.h>
 
 #include <algorithm>
+#include <limits>
 #include <typeinfo>
 
 namespace linchpin::bullet {
@@ -42,6 +43,8 @@ Engine::Engine(Solver& owner, Options options) : owner_(owner), options_(options
   state_ = base_ = end_ = system_.initial_state();
   last_v_.resize(1);
   last_w_.resize(1);
+  last_q_.resize(1);
+  place_.resize(1);
   last_known_.resize(1);
 }
 
@@ -103,7 +106,7 @@ std::string Engine::attach(btDiscreteDynamicsWorld& world) {
 void Engine::uninstall() {
   if (!world_) return;
   for (Record& r : records_) {
-    for (auto& p : r.proxies) world_->removeConstraint(p.get());
+    for (auto& p : r.proxies) take_out(*p);
     r.proxies.clear();
   }
   world_->removeAction(this);
@@ -144,7 +147,7 @@ BodyId Engine::body_id(btRigidBody& body) {
     id_of_.erase(known);
     body_of_[z(id.index)] = nullptr;
     for (Record& r : records_)
-      if (r.alive && r.joint && (&r.joint->getRigidBodyA() == &body || &r.joint->getRigidBodyB() == &body))
+      if (r.alive && r.joint && std::find(r.bodies.begin(), r.bodies.end(), &body) != r.bodies.end())
         r.numbers.fill(-1);
   }
   const std::string name = "body#" + std::to_string(system_.body_count());
@@ -165,11 +168,14 @@ BodyId Engine::body_id(btRigidBody& body) {
   body_of_.resize(static_cast<std::size_t>(system_.body_count()), nullptr);
   body_of_.back() = &body;
   const std::size_t n = body_of_.size();
+  place_.resize(n, 0);
+  place_.back() = std::max(body.getWorldArrayIndex(), 0);
   state_.bodies.resize(n);
   base_.bodies.resize(n);
   end_.bodies.resize(n);
   last_v_.resize(n, Vector3d::Zero());
   last_w_.resize(n, Vector3d::Zero());
+  last_q_.resize(n, Quaterniond::Identity());
   last_known_.resize(n, 0);
   shadow_v_.resize(n, Vector3d::Zero());
   shadow_w_.resize(n, Vector3d::Zero());
@@ -210,11 +216,14 @@ int Engine::make_record(btTypedConstraint* joint, std::string name, bool named) 
   Record r;
   r.name = std::move(name);
   r.joint = joint;
+  if (joint) r.type = &typeid(*joint);
   r.named = named;
   records_.push_back(std::move(r));
+  ++structure_;
   const int index = static_cast<int>(records_.size()) - 1;
   if (joint) {
     record_of_[joint] = index;
+    records_.back().kind = joint_kind(*joint);
     records_.back().numbers.fill(-1);  // not classified yet
     classify_record(index);
   }
@@ -223,14 +232,17 @@ int Engine::make_record(btTypedConstraint* joint, std::string name, bool named) 
 
 void Engine::classify_record(int index) {
   Record& r = records_[z(index)];
-  JointSignature now;
-  signature(*r.joint, now);
   const BodyId a = body_id(r.joint->getRigidBodyA()), b = body_id(r.joint->getRigidBodyB());
-  if (now == r.numbers &&
+  if (unchanged(*r.joint, r.kind, r.numbers) &&
       (r.id.index < 0 || (system_.constraint(r.id).bodies()[0] == a && system_.constraint(r.id).bodies()[1] == b)))
     return;
-  r.numbers = now;
-  if (r.id.index >= 0) system_.remove(r.id);
+  signature(*r.joint, r.kind, r.numbers);
+  ++structure_;
+  if (r.reaction >= 0) reactions_[z(r.reaction)].native = true;  // until it is solved exactly
+  if (r.id.index >= 0) {
+    refresh();
+    system_.remove(r.id);
+  }
   r.id = {};
   if (r.native_part) record_of_.erase(r.native_part.get());
   r.native_part.reset();
@@ -249,15 +261,24 @@ void Engine::classify_record(int index) {
   if (system_.dof(a) + system_.dof(b) == 0 || a == b) {
     r.shape.native = "all (neither body can move)";
     r.shape.rows = {};
+    r.shape.function.reset();
     return;
   }
   std::string core_name = r.name;
   if (system_.find_constraint(core_name).index >= 0) core_name = r.name + "~" + std::to_string(index);
-  const std::string why =
-      system_.try_add(linchpin::joint(core_name, a, b, r.shape.rows, r.shape.acting_A, r.shape.acting_B), &r.id);
+  std::string why;
+  try {
+    why = system_.try_add(r.shape.function
+                              ? Constraint(core_name, {a, b}, r.shape.function)
+                              : linchpin::joint(core_name, a, b, r.shape.rows, r.shape.acting_A, r.shape.acting_B),
+                          &r.id);
+  } catch (const std::exception& e) {  // frames that are no numbers: we are inside a step
+    why = e.what();
+  }
   if (!why.empty()) {
     r.shape.native = "all (" + why + ")";
     r.shape.rows = {};
+    r.shape.function.reset();
     r.id = {};
     return;
   }
@@ -268,37 +289,106 @@ void Engine::classify_record(int index) {
   }
 }
 
+// A body whose factors forbid it some axes carries a record of its own, which takes part wherever the body does.
+void Engine::hold_locked_axes() {
+  bool changed = false;
+  held_.resize(body_of_.size());
+  for (std::size_t i = 1; i < body_of_.size(); ++i) {
+    Held& h = held_[i];
+    const unsigned locked = body_of_[i] ? locked_axes(*body_of_[i]) : 0;
+    const bool there = h.record >= 0 && records_[z(h.record)].alive;
+    if (locked == h.locked && there == (locked != 0)) continue;
+    if (there) remove(h.record);
+    h = {locked, -1, 0};
+    changed = true;
+    if (locked == 0) continue;
+    const BodyId id{static_cast<int>(i)};
+    ConstraintId made;
+    const std::string name = free_name(system_.name(id) + " held axes");
+    if (!system_.try_add(Constraint(name, {id}, hold_axes(locked)), &made).empty()) continue;
+    h.record = make_record(nullptr, name, false);
+    Record& r = records_[z(h.record)];
+    r.id = made;
+    r.bodies = {body_of_[i]};
+    r.held = true;
+  }
+  if (changed) order_reactions();
+}
+
 void Engine::scan_world() {
   const int n = world_->getNumConstraints();
   bool same = n == static_cast<int>(world_order_.size());
-  for (int i = 0; same && i < n; ++i) same = world_order_[z(i)] == world_->getConstraint(i);
+  for (int i = 0; same && i < n; ++i)
+    same = world_order_[z(i)].joint == world_->getConstraint(i) && world_order_[z(i)] == Seen(world_->getConstraint(i));
   if (same) return;
   world_order_.clear();
-  std::vector<char> seen(records_.size(), 0);
+  std::vector<std::size_t> seen(records_.size(), 0);
+  std::vector<int> fresh;  // places of joints not known yet
   for (int i = 0; i < n; ++i) {
-    btTypedConstraint* joint = world_->getConstraint(i);
-    world_order_.push_back(joint);
-    const auto known = record_of_.find(joint);
-    if (known != record_of_.end() && records_[z(known->second)].alive) {
-      if (z(known->second) < seen.size()) seen[z(known->second)] = 1;
+    world_order_.emplace_back(world_->getConstraint(i));
+    const Seen& here = world_order_.back();
+    const auto known = record_of_.find(here.joint);
+    if (known == record_of_.end()) {
+      fresh.push_back(i);
       continue;
     }
-    make_record(joint, free_name(std::string(kind_of(*joint)) + "#" + std::to_string(i)), false);
+    const Record& r = records_[z(known->second)];
+    if (r.joint && !(r.type == here.type && r.bodies[0] == here.a && r.bodies[1] == here.b))
+      fresh.push_back(i);
+    else
+      ++seen[z(known->second)];
   }
-  for (std::size_t i = 0; i < seen.size(); ++i)  // joints removed without telling us
-    if (records_[i].alive && records_[i].joint && !seen[i]) remove(static_cast<int>(i));
+  for (std::size_t i = 0; i < seen.size(); ++i)  // removed without telling us; of the user's own, one of its proxies
+    if (records_[i].alive && seen[i] < (records_[i].joint ? 1 : records_[i].proxies.size()))
+      remove(static_cast<int>(i));
+  for (const int i : fresh) {
+    btTypedConstraint* joint = world_order_[z(i)].joint;
+    if (!record_of_.contains(joint))  // somebody added it twice
+      make_record(joint, free_name(std::string(kind_of(*joint)) + "#" + std::to_string(i)), false);
+  }
   order_reactions();
 }
 
+// Bodies leave the world and are deleted without a word. One that a constraint of the world names must still exist.
+void Engine::drop_bodies_gone() {
+  const btCollisionObjectArray& all = world_->getCollisionObjectArray();
+  for (std::size_t i = 1; i < body_of_.size(); ++i) {
+    btRigidBody* body = body_of_[i];
+    if (!body) continue;
+    const auto there = [&] {
+      return place_[i] >= 0 && place_[i] < all.size() && btRigidBody::upcast(all[place_[i]]) == body;
+    };
+    if (there()) continue;
+    place_[i] = all.findLinearSearch(body);
+    if (there()) continue;
+    place_[i] = -1;
+    if (std::any_of(records_.begin(), records_.end(), [&](const Record& r) {
+          return r.alive && !r.held && std::find(r.bodies.begin(), r.bodies.end(), body) != r.bodies.end();
+        }))
+      continue;
+    id_of_.erase(body);
+    body_of_[i] = nullptr;
+  }
+}
+
 void Engine::order_reactions() {
+  for (const auto& b : blocks_) flush_work(*b);
+  ++structure_;
   std::vector<int> order;
-  for (const btTypedConstraint* joint : world_order_) {
-    const auto known = record_of_.find(joint);
-    if (known != record_of_.end() && records_[z(known->second)].alive && records_[z(known->second)].joint == joint)
+  std::vector<char> taken(records_.size(), 0);
+  for (const Seen& here : world_order_) {
+    const auto known = record_of_.find(here.joint);
+    if (known == record_of_.end() || taken[z(known->second)]) continue;
+    taken[z(known->second)] = 1;
+    if (records_[z(known->second)].alive && records_[z(known->second)].joint == here.joint)
       order.push_back(known->second);
   }
-  for (std::size_t i = 0; i < records_.size(); ++i)
-    if (records_[i].alive && !records_[i].joint) order.push_back(static_cast<int>(i));
+  for (std::size_t i = 0; i < records_.size(); ++i) {
+    if (records_[i].alive && !records_[i].joint)
+      order.push_back(static_cast<int>(i));
+    else if (!taken[i])
+      records_[i].reaction = -1;  // no longer in the world
+  }
   std::vector<Reaction> fresh(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
     Record& r = records_[z(order[i])];
@@ -337,12 +427,15 @@ std::string Engine::add_user(Constraint constraint, std::vector<btRigidBody*> bo
   r.id = id;
   r.bodies = std::move(bodies);
   const int K = static_cast<int>(r.bodies.size());
-  for (int k = 1; k < K || k == 1; ++k) {
+  int first = 0;  // one that moves, for Bullet's islands do not reach across one that stands
+  while (first < K - 1 && r.bodies[z(first)]->isStaticOrKinematicObject()) ++first;
+  for (int k = 0; k < K; ++k) {
+    if (k == first && K > 1) continue;
     btRigidBody& second = K > 1 ? *r.bodies[z(k)] : btTypedConstraint::getFixedBody();
-    r.proxies.push_back(std::make_unique<Proxy>(*this, record, *r.bodies[0], second, 0, K > 1 ? k : -1));
+    r.proxies.push_back(std::make_unique<Proxy>(*this, record, *r.bodies[z(first)], second, first, K > 1 ? k : -1));
     record_of_[r.proxies.back().get()] = record;
     world_->addConstraint(r.proxies.back().get(), false);
-    world_order_.push_back(r.proxies.back().get());
+    world_order_.emplace_back(r.proxies.back().get());
   }
   for (btRigidBody* body : r.bodies) body->activate();
   order_reactions();
@@ -357,6 +450,7 @@ std::string Engine::name_joint(btTypedConstraint& joint, std::string name, int& 
     return "linchpin: adopt '" + name + "': the joint is not in the world";
   if (const int other = find(name); other >= 0 && other != known->second)
     return "linchpin: the name '" + name + "' is in use";
+  refresh();
   Record& r = records_[z(known->second)];
   r.name = std::move(name);
   r.named = true;
@@ -367,27 +461,39 @@ std::string Engine::name_joint(btTypedConstraint& joint, std::string name, int& 
   return {};
 }
 
+// One that the program has taken out already may name bodies that are no more.
+void Engine::take_out(Proxy& p) {
+  for (int i = 0; world_ && i < world_->getNumConstraints(); ++i)
+    if (world_->getConstraint(i) == &p) return world_->removeConstraint(&p);
+}
+
 void Engine::remove(int index) {
   Record& r = records_[z(index)];
   if (!r.alive) return;
+  refresh();
+  for (const auto& b : blocks_) flush_work(*b);
   r.alive = false;
   if (r.id.index >= 0) system_.remove(r.id);
   if (r.joint) record_of_.erase(r.joint);
   if (r.native_part) record_of_.erase(r.native_part.get());
   for (auto& p : r.proxies) {
     record_of_.erase(p.get());
-    if (world_) world_->removeConstraint(p.get());
-    std::erase(world_order_, p.get());
+    take_out(*p);
+    std::erase_if(world_order_, [&](const Seen& here) { return here.joint == p.get(); });
+    p->setEnabled(false);  // Bullet may hold it in its list for this step
+    past_proxies_.push_back(std::move(p));
   }
   r.proxies.clear();
   r.native_part.reset();
   r.laws.clear();
+  r.reaction = -1;
   order_reactions();
 }
 
 void Engine::remove_by_user(int index) {
   Record& r = records_[z(index)];
   if (!r.joint) return remove(index);
+  refresh();
   r.released = true;
   r.numbers.fill(-1);
   classify_record(index);
@@ -395,6 +501,7 @@ void Engine::remove_by_user(int index) {
 }
 
 void Engine::forget(btRigidBody& body) {
+  refresh();
   for (std::size_t i = 0; i < records_.size(); ++i)
     if (records_[i].alive && !records_[i].joint &&
         std::find(records_[i].bodies.begin(), records_[i].bodies.end(), &body) != records_[i].bodies.end())
@@ -403,15 +510,26 @@ void Engine::forget(btRigidBody& body) {
   if (known == id_of_.end()) return;
   body_of_[z(known->second)] = nullptr;
   id_of_.erase(known);
+  for (const auto& b : blocks_) flush_work(*b);
   blocks_.clear();
   block_of_first_.clear();
+  last_group_.clear();
+  ++structure_;
 }
 
 void Engine::reset() {
+  refresh();
   counts_ = {};
-  max_gap_ = max_angle_ = last_gap_ = 0;
+  max_gap_ = max_angle_ = 0;
   std::fill(last_known_.begin(), last_known_.end(), 0);
+  for (const auto& b : blocks_) {
+    flush_work(*b);
+    b->last_length = b->usual_off = 0;
+  }
   for (Reaction& r : reactions_) r.work = 0;
+  for (Record& r : records_)
+    if (r.alive && r.shape.function) r.numbers.fill(-1);  // gears mesh anew where they are
+  std::fill(rest_poses_.begin(), rest_poses_.end(), RestPose{});
   trouble_.clear();
 }
 
@@ -421,17 +539,21 @@ std::string Engine::add_law(int index, Law law) {
   if (r.id.index < 0)
     return "linchpin: '" + r.name + "' takes no law: it is left to the native solver: " + r.shape.native;
   try {
+    refresh();
     linchpin::add_law(system_, r.id, law);
   } catch (const std::exception& e) {
     return e.what();
   }
   r.laws.push_back(std::move(law));
+  ++structure_;
   return {};
 }
 
 void Engine::clear_laws(int index) {
   Record& r = records_[z(index)];
   if (!r.alive) return;
+  refresh();
+  ++structure_;
   r.laws.clear();
   if (r.id.index >= 0) linchpin::clear_laws(system_, r.id);
 }
@@ -442,9 +564,11 @@ void Engine::set_points(int index, std::vector<Vector3d> points) {
 }
 
 void Engine::enable(int index, bool on) {
+  if (world_) scan_world();  // the joint may be gone
   Record& r = records_[z(index)];
   if (!r.alive) return;
   r.enabled = on;
+  ++structure_;
   if (r.joint) r.joint->setEnabled(on);
   for (auto& p : r.proxies) p->setEnabled(on);
   for (btRigidBody* body : r.bodies)
@@ -461,9 +585,11 @@ void Engine::link_collisions(int index, bool on) {
   }
 }
 
+const Constraint& Engine::own(const Record& r) const { return r.waiting ? *r.waiting : system_.constraint(r.id); }
+
 void Engine::linearize(const Record& r, std::vector<double>& A, std::vector<double>& b, std::vector<double>& position,
                        std::vector<double>& velocity) {
-  const Constraint& c = system_.constraint(r.id);
+  const Constraint& c = own(r);
   const std::size_t m = z(c.function().rows()), K = c.bodies().size();
   A.assign(m * 6 * K, 0);
   b.assign(m, 0);
@@ -471,7 +597,11 @@ void Engine::linearize(const Record& r, std::vector<double>& A, std::vector<doub
   velocity.assign(m, 0);
   std::vector<BodyState> X;
   for (btRigidBody* body : r.bodies) X.push_back(read_state(*body));
-  c.function().linearize(X, t_, {A, b, position, velocity});
+  try {
+    c.function().linearize(X, t_, {A, b, position, velocity});
+  } catch (...) {  // a user's residual: nothing throws out of a step
+    std::fill(A.begin(), A.end(), std::numeric_limits<double>::quiet_NaN());
+  }
 }
 
 }  // namespace LINCHPIN_BULLET_PRECISION

@@ -1,6 +1,7 @@
 // The engine behind linchpin::bullet::Solver: what is known of the world (records), one step of it (groups and blocks),
-// and what is told about it. engine.cpp keeps the records; group.cpp, step.cpp, give_back.cpp and books.cpp take the
-// step, in this order; shadow.cpp runs the native solver beside it; tell.cpp reports.
+// and what is told about it. engine.cpp keeps the records; islands.cpp, group.cpp, step.cpp, substeps.cpp,
+// give_back.cpp and books.cpp take the step, in this order; shadow.cpp runs the native solver beside it; tell.cpp
+// reports.
 #pragma once
 
 #include <linchpin/bullet.h>
@@ -12,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <typeinfo>
 #include <unordered_map>
 #include <vector>
 
@@ -27,30 +29,40 @@ struct Pools {
   btConstraintArray& rolling;
 };
 
+/// What of the world takes part in a step.
+struct WorldGroup {
+  std::vector<btCollisionObject*> bodies;
+  std::vector<btPersistentManifold*> manifolds;
+  std::vector<btTypedConstraint*> constraints;
+};
+
 using Vector6 = Eigen::Matrix<double, 6, 1>;
 
 /// One constraint of the world: a stock joint or one of the user's.
 struct Record {
   std::string name;
   bool alive = true;
-  bool named = false;                  ///< by the user: keeps its name
-  btTypedConstraint* joint = nullptr;  ///< null for the user's own
+  bool named = false;                    ///< by the user: keeps its name
+  btTypedConstraint* joint = nullptr;    ///< null for the user's own
+  const std::type_info* type = nullptr;  ///< of the joint: another may come to lie where it was
+  JointKind kind = JointKind::other;
   JointShape shape;
   JointSignature numbers{};
   std::unique_ptr<NativePart> native_part;
   std::vector<std::unique_ptr<Proxy>> proxies;
-  std::vector<btRigidBody*> bodies;  ///< of the user's own; two for a joint
-  ConstraintId id;                   ///< in the core; −1 when all of it is native
-  std::vector<Law> laws;             ///< kept for when the joint is classified again
-  std::string why_native;            ///< of the last step, beyond its shape: fallback, unsupported body
-  bool enabled = true;               ///< the user's own
+  std::vector<btRigidBody*> bodies;   ///< of the user's own; two for a joint
+  ConstraintId id;                    ///< in the core; −1 when all of it is native
+  std::optional<Constraint> waiting;  ///< of the user's own, while the core cannot take it: no body of it can move
+  std::vector<Law> laws;              ///< kept for when the joint is classified again
+  std::string why_native;             ///< of the last step, beyond its shape: fallback, unsupported body
+  bool enabled = true;                ///< the user's own
   bool linked_collide = true;
   bool broken = false;
   bool unmet = false;            ///< contradicts others: held in the least squares only
   bool time_dependent = false;   ///< φ_t was not zero at some time
   bool moves_by_itself = false;  ///< φ_t is not zero now
   bool released = false;         ///< an adopted joint given back to the native solver
-  int fallbacks = 0;
+  bool held = false;             ///< stands for a body's zero factors, not for a joint
   // of the last step
   Wrenches native;  ///< what Bullet's own rows of it did, mean force [N, N·m] about the centres of mass
   bool native_seen = false;
@@ -62,23 +74,45 @@ struct BlockSolve {
   std::vector<int> records;
   std::vector<ConstraintId> ids;  ///< ascending
   std::optional<Dynamics> dynamics;
+  std::vector<BodyId> touched;       ///< every body that its constraints name, fixed and driven ones too
   std::vector<btRigidBody*> bodies;  ///< by slot
   std::vector<int> pool;             ///< solver body by slot
-  std::vector<double> v0, v, applied, host, own, Q, Q_host, lambda, force, e, dv, target;
+  std::vector<double> v0, v, applied, host, Q, Q_host, lambda, force, e, dv, target;
   std::vector<Vector6> push;
   std::vector<Reaction> reactions;
-  std::vector<double> own_lambda;  ///< multipliers of all impulses of the step [m]
-  std::optional<Instant> kept;     ///< the problem at the step's start, when substeps have overwritten it
-  bool native_rows = false;        ///< some native row touches a body of the block
-  bool pushed = false;             ///< split impulse or gap correction changed the start poses
+  std::vector<double> own_lambda;                                  ///< multipliers of all impulses of the step [m]
+  std::vector<double> sub_v, sub_applied, sub_host, sub_momentum;  ///< of a step redone in smaller ones
+  Instant kept;  ///< the problem at the step's start, when substeps have overwritten it
+  bool has_kept = false;
+  bool native_rows = false;  ///< some native row touches a body of the block
+  bool in_contact = false;   ///< one of them is a contact
+  bool pushed = false;       ///< split impulse or gap correction changed the start poses
   bool write_pose = false;
+  bool stray = false;  ///< one of its bodies is not in the world
   bool failed = false;
   bool done = false;
+  /// Of a joint, the rows that are forces: along orthonormal axes, so that their norm is the force's.
+  struct JointRow {
+    btTypedConstraint* joint;
+    int row, count;
+  };
+  std::vector<JointRow> joints;
+  bool remembers = false;    ///< some function of it has a memory
+  bool of_users = false;     ///< some constraint of it is the user's own
+  bool with_driven = false;  ///< or touches a body that the program moves
+  bool with_laws = false;
+  std::vector<char> stuck;     ///< which dry contacts of its laws stuck at the end of the last step
+  bool wants_all = false;      ///< or has laws, feedback or breaking: its reactions are needed in every step
+  bool work_in_books = false;  ///< the last step's work is counted when its books are put together
+  bool told = true;            ///< reactions and books say what its last step did
+  std::vector<double> work;    ///< done by each row and not yet in the reactions [m] [J]
+  std::vector<double> added, added_before;  ///< multipliers that Newton ended the last two steps with [m]
+  int added_steps = 0;                      ///< steps in a row that they go back
+  double usual_off = 0;                     ///< by which its last step began off the velocity constraints, O(dt)
   int substeps = 1;
   double last_length = 0;  ///< of the last (sub)step [s]; 0 at the start
   double moved = 0;        ///< by which a gap was closed in this step [m]
   double gap_left = 0;     ///< and what was left of it
-  double gain_floor = 0;   ///< energy that is no sign of a step too long [J]
   bool unmet = false;      ///< rows contradict each other: least squares
   double swing = 0;
   int newton = 0;
@@ -113,10 +147,17 @@ class Engine final : public btActionInterface {
   void link_collisions(int record, bool on);
   bool in_world(const btRigidBody& body) const;
 
-  // ---- one step, called by the mixin (group.cpp, step.cpp, give_back.cpp) ----
+  // ---- one step, called by the mixin (islands.cpp, group.cpp, step.cpp, give_back.cpp) ----
   void begin_step();
-  void begin_group(btCollisionObject** bodies, int body_count, btTypedConstraint** constraints, int constraint_count,
-                   const btContactSolverInfo& info);
+  void take_islands();
+  void give_islands_back();
+  bool takes_islands() const { return whole_world_; }
+  WorldGroup& gather_awake(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
+                           btTypedConstraint** constraints, int nc, btDispatcher* dispatcher);
+  void begin_group(btTypedConstraint** constraints, int constraint_count, const btContactSolverInfo& info);
+  void set_apart(WorldGroup& g);
+  void solve_apart(WorldGroup& g);
+  void conclude_apart();
   btTypedConstraint** rest() { return rest_.empty() ? nullptr : rest_.data(); }
   int rest_count() const { return static_cast<int>(rest_.size()); }
   /// @return false when a block must go to native rows: the native setup is then to be done again with the new rest().
@@ -139,14 +180,18 @@ class Engine final : public btActionInterface {
   void debugDraw(btIDebugDraw*) override {}
 
   // ---- telling (tell.cpp) ----
-  void refresh_flags();
-  std::string summary() const;
+  void refresh();        ///< reactions and books of the last step, where nobody has asked yet
+  void refresh_flags();  ///< and which of them are redundant or undetermined
+  void tell(BlockSolve& b);
+  void flush_work(BlockSolve& b);
+  std::string summary();
   std::vector<Solver::Native> native() const;
   std::vector<Solver::Finding> check();
   RankReport rank_report() const;
   Instant instant(std::string_view name) const;
   double energy() const;
 
+  const Constraint& own(const Record& record) const;  ///< of the user's, in the core or waiting
   // linearised rows for proxies
   void linearize(const Record& record, std::vector<double>& A, std::vector<double>& b, std::vector<double>& position,
                  std::vector<double>& velocity);
@@ -161,19 +206,68 @@ class Engine final : public btActionInterface {
 
   System system_;
   State state_, base_, end_;
-  std::vector<btRigidBody*> body_of_;  ///< by BodyId; null for the world
+  State start_, now_, next_, end_given_;  ///< of a step redone in smaller ones; only the block's bodies are current
+  std::vector<btRigidBody*> body_of_;     ///< by BodyId; null for the world
   std::unordered_map<const btRigidBody*, int> id_of_;
+  std::vector<int> place_;                 ///< in the world's array of objects, by BodyId; −1: not in the world
   std::vector<Vector3d> last_v_, last_w_;  ///< of driven bodies, by BodyId
+  std::vector<Quaterniond> last_q_;        ///< where they were at the end of the last step
   std::vector<char> last_known_;
-  std::deque<Record> records_;                                   ///< a deque: native parts refer to the shapes in it
+  /// What of a body's settings the core's system depends on.
+  struct BodyWatch {
+    const btRigidBody* body = nullptr;
+    int flags = 0;
+    btScalar inverse_mass = -1;
+    btVector3 inverse_inertia{0, 0, 0}, linear_factor{0, 0, 0}, angular_factor{0, 0, 0};
+  };
+  std::vector<BodyWatch> body_watch_;  ///< by BodyId
+  std::vector<const btRigidBody*> changed_bodies_;
+  /// What of a joint is looked at in every step; the rest only when it changed.
+  struct JointWatch {
+    btTypedConstraint* joint;
+    int record;
+    bool enabled, asks;
+  };
+  std::vector<JointWatch> joint_watch_;
+  std::vector<int> with_native_part_, failed_records_, timed_records_, off_records_;
+  std::vector<const btTypedConstraint*> last_constraints_;  ///< of the last group, as long as the structure is the same
+  unsigned structure_ = 1, watched_structure_ = 0, grouped_structure_ = 0;  ///< counts changes of what there is
+  struct Held {
+    unsigned locked = 0;
+    int record = -1;
+    unsigned in_group = 0;  ///< the last group it was taken into
+  };
+  unsigned group_count_ = 0;
+  std::vector<Held> held_;  ///< by BodyId
+  struct RestPose {
+    bool known = false;
+    Vector3d p = Vector3d::Zero();
+    Quaterniond q = Quaterniond::Identity();
+  };
+  std::vector<RestPose> rest_poses_;  ///< where a body was when Bullet's sleep timer began, by BodyId
+  std::deque<Record> records_;        ///< a deque: native parts refer to the shapes in it
   std::unordered_map<const btTypedConstraint*, int> record_of_;  ///< joints, native parts and proxies
-  std::vector<const btTypedConstraint*> world_order_;            ///< as last scanned
+  /// A constraint of the world. The program may delete one and make another at its address: a pointer is not enough.
+  struct Seen {
+    btTypedConstraint* joint;
+    const std::type_info* type;
+    const btRigidBody *a, *b;
+    explicit Seen(btTypedConstraint* c) : joint(c), type(&typeid(*c)), a(&c->getRigidBodyA()), b(&c->getRigidBodyB()) {}
+    bool operator==(const Seen&) const = default;
+  };
+  std::vector<Seen> world_order_;                     ///< as last scanned
+  std::vector<std::unique_ptr<Proxy>> past_proxies_;  ///< removed since the last step began
 
   std::vector<std::unique_ptr<BlockSolve>> blocks_;  ///< reused from step to step
   std::unordered_map<int, int> block_of_first_;      ///< first constraint id → index in blocks_
-  std::vector<int> group_;                           ///< blocks of the present group
+  std::vector<int> group_;                           ///< blocks of the present group that native rows may touch
+  std::vector<int> apart_;                           ///< and those that none does
+  WorldGroup world_group_;
+  std::vector<char> touched_by_native_;  ///< by BodyId
+  bool whole_world_ = false, islands_were_split_ = true;
   std::vector<btTypedConstraint*> rest_;
-  std::vector<int> exact_records_, parent_, first_in_;
+  std::vector<int> exact_records_, parent_, first_in_, next_in_, last_in_, last_group_;
+  std::vector<std::pair<btTypedConstraint*, int>> stays_native_;  ///< and the record whose native part it is, or −1
   struct Slot {
     int block = -1, slot = -1;
   };
@@ -187,11 +281,11 @@ class Engine final : public btActionInterface {
   std::shared_ptr<const std::function<void(const Step&)>>
       callback_;  ///< shared: it may replace or destroy us while it runs
   Counts counts_;
-  double t_ = 0, dt_ = 1.0 / 60;
+  double t_ = 0, dt_ = 1.0 / 60, max_gyroscopic_force_ = 100;
   unsigned step_ = 0;
-  bool stepping_ = false;
-  std::string trouble_;  ///< last reason of a fallback
-  double max_gap_ = 0, max_angle_ = 0, last_gap_ = 0;
+  bool stepped_ = false;  ///< this step's solve came to us, directly or through a solver that wraps ours
+  std::string trouble_;   ///< last reason of a fallback
+  double max_gap_ = 0, max_angle_ = 0;
 
  private:
   // What the native solver changes while it runs in the shadow.
@@ -216,24 +310,66 @@ class Engine final : public btActionInterface {
   std::vector<btJointFeedback> shadow_feedback_;
 
   void scan_world();
+  void drop_bodies_gone();
+  void take_out(Proxy& p);
+  void watch_bodies();
+  void watch_joints();
+  void join_anew(Record& r);
+  void make_blocks();
+  void hold_locked_axes();
   void classify_record(int record);
   void sync_mass(btRigidBody& body, BodyId id);
   void sync_body(BodyId id);
+  Vector3d driven_spin(BodyId id, const BodyState& now) const;
   void order_reactions();
   int make_record(btTypedConstraint* joint, std::string name, bool named);
   std::string free_name(std::string base) const;
 
   BlockSolve& block_for(const std::vector<int>& records);
-  bool begin_block(BlockSolve& b, Pools pools);
+  bool begin_block(BlockSolve& b, const Pools* pools);
+  void conclude(BlockSolve& b);
+  Vector3d gyroscopic_change(const btRigidBody& body, double most) const;
+  void end_group();
   void gather_native(Pools pools);
   bool finish_block(BlockSolve& b);
+  struct Substep {
+    double done = 0, length = 0, before = 0;  ///< time behind it in this step; its own; the last one's [s]
+    double weight = 0;                        ///< time over which applied forces act in it [s]
+    double swing = 0;                         ///< ω·length (T15)
+    double gain = 0, allowed = 0;             ///< energy from constraints that can do no work, so far [J]
+    bool watched = false;
+  };
   bool substep_block(BlockSolve& b, double before);
+  bool try_substep(BlockSolve& b, Substep& s);
+  void record_substep(BlockSolve& b, const Substep& s);
+  void spread_forces(BlockSolve& b, const State& at);
+  void copy_block(const BlockSolve& b, const State& from, State& to) const;
   bool can_do_work(const BlockSolve& b) const;
+  void note_activation(BlockSolve& b);
+  NewtonReport end_step(BlockSolve& b, const State& base, State& end, double h, std::span<double> v);
+  void note_grips(BlockSolve& b);
+  double gain_floor(BlockSolve& b);
+  void start_newton(BlockSolve& b);
+  bool start_from_true_turn(BlockSolve& b);
   void keep_reactions(BlockSolve& b);
   void keep_books(BlockSolve& b);
   void note_time_dependence(BlockSolve& b);
   void keep_awake();
-  void measure_gap(Record& record);
+  void keep_slow_ones_awake();
+  struct Gap {
+    double length = 0, angle = 0, own = 0;  ///< [m], [rad], a user's own unit
+  };
+  struct GapWatch {
+    int reaction;
+    ConstraintId id;
+    const JointRows* rows;  ///< null: ask the constraint's function
+    const btRigidBody *a, *b;
+    Gap gap{};
+  };
+  std::vector<GapWatch> gap_watch_;
+  static Gap gap_of(const JointRows& rows, const btTransform& a, const btTransform& b);
+  Gap gap_of(Constraint& constraint);
+  void measure_gaps();
   std::span<const BodyState> states_now(
       const Constraint& constraint);  ///< as Bullet has them; valid until the next call
   std::vector<BodyState> states_;

@@ -19,17 +19,38 @@ class ExactSolver final : public Base {
     Base::prepareSolve(body_count, manifold_count);
     engine_.begin_step();
   }
+  void allSolved(const btContactSolverInfo& info, btIDebugDraw* draw) override {
+    Base::allSolved(info, draw);
+    engine_.give_islands_back();
+  }
+
+  btScalar solveGroup(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
+                      btTypedConstraint** constraints, int nc, const btContactSolverInfo& info, btIDebugDraw* draw,
+                      btDispatcher* dispatcher) override {
+    if (!engine_.takes_islands())
+      return Base::solveGroup(bodies, nb, manifolds, nm, constraints, nc, info, draw, dispatcher);
+    if (nb == 0) return 0;
+    WorldGroup& g = engine_.gather_awake(bodies, nb, manifolds, nm, constraints, nc, dispatcher);
+    shadow(g.bodies.data(), size(g.bodies), g.manifolds.data(), size(g.manifolds), g.constraints.data(),
+           size(g.constraints), info, draw);
+    engine_.begin_group(g.constraints.data(), size(g.constraints), info);
+    engine_.set_apart(g);
+    engine_.solve_apart(g);
+    if (!g.bodies.empty() || engine_.rest_count() > 0)
+      Base::solveGroup(g.bodies.data(), size(g.bodies), g.manifolds.data(), size(g.manifolds), engine_.rest(),
+                       engine_.rest_count(), info, draw, dispatcher);
+    engine_.conclude_apart();
+    return 0;
+  }
 
  protected:
   btScalar solveGroupCacheFriendlySetup(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
                                         btTypedConstraint** constraints, int nc, const btContactSolverInfo& info,
                                         btIDebugDraw* draw) override {
-    if (engine_.wants_shadow()) {
-      engine_.save_world(bodies, nb, manifolds, nm, constraints, nc);
-      shadow_.solveGroup(bodies, nb, manifolds, nm, constraints, nc, info, draw, nullptr);
-      engine_.take_shadow(bodies, nb, manifolds, nm, constraints, nc);
+    if (!engine_.takes_islands()) {
+      shadow(bodies, nb, manifolds, nm, constraints, nc, info, draw);
+      engine_.begin_group(constraints, nc, info);
     }
-    engine_.begin_group(bodies, nb, constraints, nc, info);
     btScalar r =
         Base::solveGroupCacheFriendlySetup(bodies, nb, manifolds, nm, engine_.rest(), engine_.rest_count(), info, draw);
     while (!engine_.after_setup(pools())) r = again(bodies, nb, manifolds, nm, info, draw);
@@ -74,6 +95,17 @@ class ExactSolver final : public Base {
   }
 
  private:
+  template <class T>
+  static int size(const std::vector<T>& x) {
+    return static_cast<int>(x.size());
+  }
+  void shadow(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
+              btTypedConstraint** constraints, int nc, const btContactSolverInfo& info, btIDebugDraw* draw) {
+    if (!engine_.wants_shadow()) return;
+    engine_.save_world(bodies, nb, manifolds, nm, constraints, nc);
+    shadow_.solveGroup(bodies, nb, manifolds, nm, constraints, nc, info, draw, nullptr);
+    engine_.take_shadow(bodies, nb, manifolds, nm, constraints, nc);
+  }
   btScalar again(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
                  const btContactSolverInfo& info, btIDebugDraw* draw) {
     engine_.drop_pool(pools());

@@ -5,35 +5,54 @@
 #include "bodies.h"
 #include "columns.h"
 
+#include <utility>
+
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
 void Engine::after_finish() {
-  for (const int index : group_) {
-    BlockSolve& b = *blocks_[z(index)];
-    if (options_.mode == Mode::observe) continue;
-    if (b.failed) {
-      refuse_non_finite(b);
-      continue;
+  for (const int index : group_) conclude(*blocks_[z(index)]);
+  if (!whole_world_) end_group();
+}
+
+void Engine::conclude(BlockSolve& b) {
+  if (options_.mode == Mode::observe) return;
+  if (b.failed) return refuse_non_finite(b);
+  if (b.substeps == 1) b.last_length = dt_;
+  if (b.moved > 0 && b.gap_left <= options_.gap_tolerance) {
+    ++counts_.gap_corrections;
+    counts_.corrected = std::max(counts_.corrected, b.moved);
+  }
+  for (const int i : b.records) records_[z(i)].unmet = b.unmet || b.gap_left > options_.gap_tolerance;
+  give_back(b);
+  if (b.with_laws) {
+    if (b.substeps == 1) b.dynamics->accept(dt_);
+    note_grips(b);
+  }
+  // Work of the impulses with the mean velocity (T11): row by row where rows are all there is, else with the books.
+  b.work_in_books = b.wants_all || b.with_driven || b.substeps > 1;
+  if (!b.work_in_books) {
+    for (std::size_t j = 0; j < b.v.size(); ++j) b.dv[j] = 0.5 * (b.v0[j] + b.v[j]);
+    velocity_of_rows(b, b.dv, b.e);
+    for (std::size_t i = 0; i < b.e.size(); ++i) b.work[i] += b.own_lambda[i] * b.e[i];
+    const auto lambda = b.dynamics->lambda();
+    for (const BlockSolve::JointRow& j : b.joints) {  // Bullet's own number for the force: the norm of its impulse
+      double sum = 0;
+      for (int row = j.row; row < j.row + j.count; ++row) sum += lambda[z(row)] * lambda[z(row)];
+      j.joint->internalSetAppliedImpulse(btScalar(std::sqrt(sum) * dt_));
     }
-    if (b.substeps == 1) b.last_length = dt_;
-    if (b.moved > 0 && b.gap_left <= options_.gap_tolerance) {
-      ++counts_.gap_corrections;
-      counts_.corrected = std::max(counts_.corrected, b.moved);
-    }
-    for (const int i : b.records) records_[z(i)].unmet = b.unmet || b.gap_left > options_.gap_tolerance;
-    keep_books(b);
-    give_back(b);
+  } else {
+    tell(b);
     break_joints(b);
   }
-  for (const auto& [pointer, index] : record_of_) {  // a limit row that broke breaks its joint
-    Record& r = records_[z(index)];
-    if (r.native_part && r.joint && pointer == r.native_part.get() && !r.native_part->isEnabled() &&
-        r.joint->isEnabled()) {
+}
+
+void Engine::end_group() {
+  for (const int i : with_native_part_)  // a limit row that broke breaks its joint
+    if (Record& r = records_[z(i)]; r.native_part && r.joint && !r.native_part->isEnabled() && r.joint->isEnabled()) {
       r.joint->setEnabled(false);
       r.broken = true;
     }
-  }
   group_.clear();
 }
 
@@ -66,10 +85,6 @@ void Engine::give_back(BlockSolve& b) {
     body.setLinearVelocity(to_bullet(v));
     if (dof == 6) body.setAngularVelocity(to_bullet(w));
     if (b.write_pose) write_pose(body.getWorldTransform(), base_[id].p, base_[id].q);
-    BodyBooks& books = books_[z(book_of_[z(id.index)])];
-    books.rounding.head<3>() = system_.mass(id) * (from_bullet(body.getLinearVelocity()) - v);
-    if (dof == 6)
-      books.rounding.tail<3>() = system_.world_inertia(id, state_[id].q) * (from_bullet(body.getAngularVelocity()) - w);
   }
 }
 
@@ -133,7 +148,8 @@ void Engine::break_joints(BlockSolve& b) {
 
 // A constraint that moves with time moves its bodies: they must not fall asleep, and must wake when it starts again.
 void Engine::keep_awake() {
-  for (Record& r : records_) {
+  for (const int i : timed_records_) {
+    Record& r = records_[z(i)];
     if (!r.alive || !r.time_dependent || !r.enabled || r.id.index < 0) continue;
     bool wake = r.moves_by_itself;
     if (!wake) {
@@ -151,6 +167,32 @@ void Engine::keep_awake() {
   }
 }
 
+// Bullet sends to sleep what is slow for two seconds, a pendulum in mid-air too. What has moved since its timer began
+// is not at rest: the timer begins again. Not in contact, where things creep and Bullet's rule is what lets them rest.
+void Engine::keep_slow_ones_awake() {
+  constexpr double rest_motion = 1e-3;  // [m] and [rad]
+  rest_poses_.resize(body_of_.size());
+  for (const auto& b : blocks_) {
+    if (b->last_step != step_ || b->failed || b->in_contact || options_.mode == Mode::observe) continue;
+    const std::vector<BodyId>& ids = b->dynamics->assembly().block.bodies;
+    for (std::size_t slot = 0; slot < ids.size(); ++slot) {
+      btRigidBody* body = body_of_[z(ids[slot].index)];
+      if (!body) continue;
+      RestPose& rest = rest_poses_[z(ids[slot].index)];
+      const bool running = body->getDeactivationTime() > 0;
+      const Pose now = running || rest.known ? read_pose(body->getWorldTransform()) : Pose{};
+      if (!running) {
+        rest.known = false;
+        continue;
+      }
+      if (rest.known && (now.p - rest.p).norm() <= rest_motion && rest.q.angularDistance(now.q) <= rest_motion)
+        continue;
+      if (rest.known) body->setDeactivationTime(0);
+      rest = {true, now.p, now.q};
+    }
+  }
+}
+
 std::span<const BodyState> Engine::states_now(const Constraint& c) {
   states_.resize(c.bodies().size());
   for (std::size_t k = 0; k < states_.size(); ++k) {
@@ -160,67 +202,102 @@ std::span<const BodyState> Engine::states_now(const Constraint& c) {
   return states_;
 }
 
-void Engine::measure_gap(Record& r) {
-  Constraint& c = system_.constraint(r.id);
-  Reaction& reaction = reactions_[z(r.reaction)];
+// Straight from Bullet's transforms, in double: the residuals of the primitives P, L and D.
+Engine::Gap Engine::gap_of(const JointRows& rows, const btTransform& a, const btTransform& b) {
+  const Vector3d p_a = from_bullet(a.getOrigin()), p_b = from_bullet(b.getOrigin());
+  const auto turned = [](const btTransform& x, const Vector3d& u) {
+    const btMatrix3x3& R = x.getBasis();
+    Vector3d out;
+    for (int i = 0; i < 3; ++i) out[i] = double(R[i][0]) * u.x() + double(R[i][1]) * u.y() + double(R[i][2]) * u.z();
+    return out;
+  };
+  Gap gap;
+  for (const JointRows::Point& p : rows.points)
+    gap.length = std::max(gap.length, (p_a + turned(a, p.p_AQ) - p_b - turned(b, p.p_BQ)).norm());
+  for (const JointRows::Axis& x : rows.axes)
+    gap.length =
+        std::max(gap.length, std::abs(turned(a, x.u_A).dot(p_b + turned(b, x.p_BQ) - p_a - turned(a, x.p_AQ)) - x.d0));
+  for (const JointRows::Dot& d : rows.dots)
+    gap.angle = std::max(gap.angle, std::abs(turned(a, d.u_A).dot(turned(b, d.w_B)) - d.c));
+  return gap;
+}
+
+Engine::Gap Engine::gap_of(Constraint& c) {
   residual_.resize(z(c.function().rows()));
-  c.function().residual(states_now(c), t_, residual_);
-  reaction.gap = reaction.gap_angle = reaction.residual = 0;
+  try {
+    c.function().residual(states_now(c), t_, residual_);
+  } catch (...) {  // a user's: the next step's solve names it
+    return {};
+  }
+  Gap gap;
   for (std::size_t i = 0; i < residual_.size(); ++i) {
     const RowUnit unit = c.function().unit(static_cast<int>(i));
-    double& to = unit == RowUnit::metre    ? reaction.gap
-                 : unit == RowUnit::radian ? reaction.gap_angle
-                                           : reaction.residual;
+    double& to = unit == RowUnit::metre ? gap.length : unit == RowUnit::radian ? gap.angle : gap.own;
     to = std::max(to, std::abs(residual_[i]));
   }
-  if (r.joint && r.shape.rows.points.size() == 1) reaction.gap = std::hypot(residual_[0], residual_[1], residual_[2]);
-  last_gap_ = std::max(last_gap_, reaction.gap);
-  max_angle_ = std::max(max_angle_, reaction.gap_angle);
+  return gap;
+}
+
+void Engine::measure_gaps() {
+  for (GapWatch& w : gap_watch_) {
+    w.gap =
+        w.rows ? gap_of(*w.rows, w.a->getWorldTransform(), w.b->getWorldTransform()) : gap_of(system_.constraint(w.id));
+    max_gap_ = std::max(max_gap_, w.gap.length);
+    max_angle_ = std::max(max_angle_, w.gap.angle);
+  }
 }
 
 void Engine::updateAction(btCollisionWorld*, btScalar dt) {
   t_ += double(dt);
+  if (!std::exchange(stepped_, false)) {  // the program has put another solver in our place
+    std::fill(last_known_.begin(), last_known_.end(), 0);
+    return;
+  }
   ++counts_.steps;
-  last_gap_ = 0;
-  for (Record& r : records_)  // what is switched off or broken carries nothing
-    if (r.alive && r.reaction >= 0 && !(r.joint ? r.joint->isEnabled() : r.enabled)) {
-      Reaction& reaction = reactions_[z(r.reaction)];
-      for (Wrenches* part : {static_cast<Wrenches*>(&reaction), &reaction.ideal, &reaction.prescribed,
-                             &reaction.induced, &reaction.stabilisation})
-        for (int k = 0; k < static_cast<int>(r.bodies.size()); ++k)
-          part->on(k).force = part->on(k).moment = Vector3d::Zero();
-      std::fill(reaction.lambda.begin(), reaction.lambda.end(), 0.0);
-      reaction.power = reaction.gap = reaction.gap_angle = reaction.residual = reaction.velocity_residual = 0;
-      reaction.t = t_;
-      r.unmet = r.moves_by_itself = false;
-    }
-  for (Record& r : records_)
-    if (r.alive && r.id.index >= 0 && r.reaction >= 0 && (r.joint ? r.joint->isEnabled() : r.enabled) &&
-        system_.constraint(r.id).function().level() == Level::position)
-      measure_gap(r);
-  max_gap_ = std::max(max_gap_, last_gap_);
-  for (const Record& r : records_)  // wholly native joints show what Bullet's rows did
-    if (r.alive && r.joint && r.id.index < 0 && r.reaction >= 0 && r.native_seen && options_.mode == Mode::exact) {
-      Reaction& reaction = reactions_[z(r.reaction)];
-      const auto on = [&](const Wrench& w, const btRigidBody& body) {
-        return Wrench{w.force, w.moment,
-                      from_bullet(body.getCenterOfMassPosition()) - double(dt) * from_bullet(body.getLinearVelocity())};
-      };
-      reaction.t = t_ - double(dt);
-      reaction.on_a = on(r.native.on_a, r.joint->getRigidBodyA());
-      reaction.on_b = on(r.native.on_b, r.joint->getRigidBodyB());
-    }
+  // Actions before ours may have taken joints and bodies away since the solve.
+  scan_world();
+  drop_bodies_gone();
+  if (watched_structure_ != structure_) watch_joints();
+  for (const int i : off_records_) {  // what is switched off or broken carries nothing
+    Record& r = records_[z(i)];
+    Reaction& reaction = reactions_[z(r.reaction)];
+    for (Wrenches* part : {static_cast<Wrenches*>(&reaction), &reaction.ideal, &reaction.prescribed, &reaction.induced,
+                           &reaction.stabilisation})
+      for (int k = 0; k < static_cast<int>(r.bodies.size()); ++k)
+        part->on(k).force = part->on(k).moment = Vector3d::Zero();
+    std::fill(reaction.lambda.begin(), reaction.lambda.end(), 0.0);
+    reaction.power = reaction.gap = reaction.gap_angle = reaction.residual = reaction.velocity_residual = 0;
+    reaction.t = t_;
+    r.unmet = r.moves_by_itself = false;
+  }
+  measure_gaps();
+  for (const int i : with_native_part_) {  // wholly native joints show what Bullet's rows did
+    const Record& r = records_[z(i)];
+    if (!r.joint || r.id.index >= 0 || r.reaction < 0 || !r.native_seen || options_.mode != Mode::exact) continue;
+    Reaction& reaction = reactions_[z(r.reaction)];
+    const auto on = [&](const Wrench& w, const btRigidBody& body) {
+      return Wrench{w.force, w.moment,
+                    from_bullet(body.getCenterOfMassPosition()) - double(dt) * from_bullet(body.getLinearVelocity())};
+    };
+    reaction.t = t_ - double(dt);
+    reaction.on_a = on(r.native.on_a, r.joint->getRigidBodyA());
+    reaction.on_b = on(r.native.on_b, r.joint->getRigidBodyB());
+  }
   for (const auto& b : blocks_)  // functions with a memory remember where the step ended
-    if (b->last_step == step_ && !b->failed)
-      for (const ConstraintId id : b->ids)
-        system_.constraint(id).function().accept(states_now(system_.constraint(id)), t_);
+    if (b->last_step == step_ && !b->failed && b->remembers)
+      for (std::size_t i = 0; i < b->ids.size(); ++i)
+        if (const Record& r = records_[z(b->records[i])]; r.alive && r.id == b->ids[i])
+          system_.constraint(r.id).function().accept(states_now(system_.constraint(r.id)), t_);
   for (std::size_t i = 1; i < body_of_.size(); ++i)
     if (body_of_[i] && body_of_[i]->isKinematicObject()) {
-      last_v_[i] = from_bullet(body_of_[i]->getLinearVelocity());
-      last_w_[i] = from_bullet(body_of_[i]->getAngularVelocity());
+      const BodyState now = read_state(*body_of_[i]);
+      last_v_[i] = now.v;
+      last_w_[i] = driven_spin(BodyId{static_cast<int>(i)}, now);
+      last_q_[i] = now.q;
       last_known_[i] = 1;
     }
   keep_awake();
+  keep_slow_ones_awake();
   if (options_.shadow || options_.mode == Mode::observe) compare_with_native();
   if (const auto callback = callback_) (*callback)(Step{t_, double(dt), owner_});
 }

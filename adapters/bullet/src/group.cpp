@@ -12,64 +12,221 @@
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
+namespace {
+/// Programs that read forces off the joint itself get them in every step.
+bool asks_for_forces(const btTypedConstraint& joint) {
+  return joint.getJointFeedback() || joint.getBreakingImpulseThreshold() < SIMD_INFINITY;
+}
+
+constexpr int gyroscopic_flags = BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT | BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD |
+                                 BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY;
+}  // namespace
+
 void Engine::begin_step() {
   ++step_;
+  for (const auto& b : blocks_) b->told = true;  // what nobody asked about is past
   if (!world_) return;
+  stepped_ = true;
+  take_islands();
+  past_proxies_.clear();
   scan_world();
-  for (std::size_t i = 0; i < records_.size(); ++i) {
-    Record& r = records_[i];
-    if (!r.alive) continue;
-    r.native_seen = false;
-    if (r.joint) classify_record(static_cast<int>(i));
-    r.why_native.clear();
-    if (r.reaction >= 0 && r.id.index < 0) reactions_[z(r.reaction)].native = true;
-  }
+  drop_bodies_gone();
+  do {
+    watch_bodies();
+    watch_joints();
+  } while (body_watch_.size() < body_of_.size());  // a joint classified again may name a body not known before
+  for (const int i : failed_records_) records_[z(i)].why_native.clear();
+  failed_records_.clear();
+  for (const int i : with_native_part_) records_[z(i)].native_seen = false;
   group_.clear();
   books_.clear();
-  book_of_.assign(body_of_.size(), -1);
+}
+
+// Mass, factors and kind of a body are the program's to change at any time.
+void Engine::watch_bodies() {
+  bool changed = false;
+  body_watch_.resize(body_of_.size());
+  for (std::size_t i = 1; i < body_of_.size(); ++i) {  // one that changes kind comes again at the end
+    body_watch_.resize(body_of_.size());
+    btRigidBody* body = body_of_[i];
+    BodyWatch& w = body_watch_[i];
+    if (!body) {
+      changed = changed || w.body;
+      w = {};
+      continue;
+    }
+    if (w.body == body && w.flags == body->getCollisionFlags() && w.inverse_mass == body->getInvMass() &&
+        w.inverse_inertia == body->getInvInertiaDiagLocal() && w.linear_factor == body->getLinearFactor() &&
+        w.angular_factor == body->getAngularFactor())
+      continue;
+    changed = true;
+    w = {body,
+         body->getCollisionFlags(),
+         body->getInvMass(),
+         body->getInvInertiaDiagLocal(),
+         body->getLinearFactor(),
+         body->getAngularFactor()};
+    const BodyId id = body_id(*body);
+    if (id.index == static_cast<int>(i)) sync_mass(*body, id);
+    changed_bodies_.push_back(body);
+  }
+  std::sort(changed_bodies_.begin(), changed_bodies_.end(), std::less<>());
+  for (std::size_t k = 0; k < records_.size() && !changed_bodies_.empty(); ++k) {
+    Record& r = records_[k];
+    if (!r.alive || r.held || std::none_of(r.bodies.begin(), r.bodies.end(), [&](const btRigidBody* body) {
+          return std::binary_search(changed_bodies_.begin(), changed_bodies_.end(), body, std::less<>());
+        }))
+      continue;
+    if (r.joint) {
+      r.numbers.fill(-1);
+    } else {
+      const std::vector<BodyId> ids(own(r).bodies().begin(), own(r).bodies().end());
+      bool other = r.id.index < 0;  // it waits for one of them to move again
+      for (std::size_t j = 0; j < ids.size(); ++j) other = other || ids[j] != body_id(*r.bodies[j]);
+      if (other) join_anew(r);
+    }
+  }
+  changed_bodies_.clear();
+  if (!changed) return;
+  ++structure_;
+  hold_locked_axes();
+}
+
+// A body that became kinematic, or dynamic again, is another one to the core.
+void Engine::join_anew(Record& r) {
+  std::vector<BodyId> ids;
+  std::string why;
+  for (btRigidBody* body : r.bodies) {
+    ids.push_back(body_id(*body));
+    if (part_of(*body) == BodyPart::unsupported) why = why_unsupported(*body);
+  }
+  Constraint same = own(r).between(std::move(ids));
+  if (r.id.index >= 0) system_.remove(r.id);
+  r.id = {};
+  if (why.empty()) why = system_.try_add(same, &r.id);
+  if (!why.empty()) {  // until a body of it can move again
+    r.id = {};
+    r.waiting = std::move(same);
+    r.shape.native = "all (" + why + ")";
+    return;
+  }
+  r.waiting.reset();
+  r.shape.native.clear();
+  for (const Law& law : r.laws) linchpin::add_law(system_, r.id, law);
+}
+
+// Joints are classified again when their own numbers change; switching one on or off changes who is in which block.
+void Engine::watch_joints() {
+  if (watched_structure_ != structure_) {
+    for (std::size_t i = 0; i < records_.size(); ++i)
+      if (records_[i].alive && records_[i].joint) classify_record(static_cast<int>(i));
+    joint_watch_.clear();
+    with_native_part_.clear();
+    timed_records_.clear();
+    off_records_.clear();
+    gap_watch_.clear();
+    for (std::size_t i = 0; i < records_.size(); ++i) {
+      const Record& r = records_[i];
+      if (!r.alive) continue;
+      if (r.joint)
+        joint_watch_.push_back({r.joint, static_cast<int>(i), r.joint->isEnabled(), asks_for_forces(*r.joint)});
+      if (r.native_part || r.id.index < 0 || options_.mode == Mode::observe)
+        with_native_part_.push_back(static_cast<int>(i));
+      if (!r.joint && !r.held) timed_records_.push_back(static_cast<int>(i));
+      if (r.reaction < 0) continue;
+      if (r.joint ? !r.joint->isEnabled() : !r.enabled)
+        off_records_.push_back(static_cast<int>(i));
+      else if (r.id.index >= 0 && system_.constraint(r.id).function().level() == Level::position)
+        gap_watch_.push_back({r.reaction, r.id, r.joint && !r.shape.function ? &r.shape.rows : nullptr, r.bodies[0],
+                              r.bodies.size() > 1 ? r.bodies[1] : nullptr});
+    }
+    watched_structure_ = structure_;
+    return;
+  }
+  for (JointWatch& w : joint_watch_) {
+    const Record& r = records_[z(w.record)];
+    if (w.enabled != w.joint->isEnabled() || w.asks != asks_for_forces(*w.joint)) {
+      ++structure_;
+    } else if (!unchanged(*w.joint, r.kind, r.numbers)) {
+      ++structure_;
+    }
+  }
+  if (watched_structure_ != structure_) watch_joints();
 }
 
 // ---- a group: who is exact, who is native, which blocks
 // ----------------------------------------------------------------
 
-void Engine::begin_group(btCollisionObject**, int, btTypedConstraint** constraints, int count,
-                         const btContactSolverInfo& info) {
+void Engine::begin_group(btTypedConstraint** constraints, int count, const btContactSolverInfo& info) {
   dt_ = double(info.m_timeStep);
+  max_gyroscopic_force_ = double(info.m_maxGyroscopicForce);
   rest_.clear();
   group_.clear();
-  exact_records_.clear();
-  for (int i = 0; i < count; ++i) {
-    btTypedConstraint* c = constraints[i];
-    const auto known = world_ ? record_of_.find(c) : record_of_.end();
-    if (known == record_of_.end()) {
-      rest_.push_back(c);
-      continue;
+  const bool same = whole_world_ && grouped_structure_ == structure_ && last_constraints_.size() == z(count) &&
+                    std::equal(last_constraints_.begin(), last_constraints_.end(), constraints);
+  if (!same) {
+    exact_records_.clear();
+    stays_native_.clear();
+    for (int i = 0; i < count; ++i) {
+      btTypedConstraint* c = constraints[i];
+      const auto known = world_ ? record_of_.find(c) : record_of_.end();
+      if (known == record_of_.end()) {
+        stays_native_.push_back({c, -1});
+        continue;
+      }
+      Record& r = records_[z(known->second)];
+      const bool exact = r.alive && r.id.index >= 0 && c->isEnabled();
+      if (exact) exact_records_.push_back(known->second);  // the user's own, by whichever of its proxies is awake
+      if (!exact || options_.mode == Mode::observe)
+        stays_native_.push_back({c, -1});
+      else if (r.native_part)
+        stays_native_.push_back({r.native_part.get(), known->second});
     }
-    Record& r = records_[z(known->second)];
-    const bool exact = r.alive && r.id.index >= 0 && c->isEnabled() && r.why_native.empty();
-    const bool first_proxy = r.joint || (!r.proxies.empty() && r.proxies.front().get() == c);
-    if (exact && first_proxy) exact_records_.push_back(known->second);
-    if (!exact || options_.mode == Mode::observe) {
-      rest_.push_back(c);
-    } else if (r.native_part) {
-      r.native_part->setBreakingImpulseThreshold(c->getBreakingImpulseThreshold());
-      r.native_part->setOverrideNumSolverIterations(c->getOverrideNumSolverIterations());
-      r.native_part->setEnabled(true);
-      rest_.push_back(r.native_part.get());
-    }
+    make_blocks();
+    last_constraints_.assign(constraints, constraints + count);
+    grouped_structure_ = structure_;
   }
+  for (const auto& [constraint, record] : stays_native_) {
+    if (record >= 0) {
+      const btTypedConstraint& joint = *records_[z(record)].joint;
+      constraint->setBreakingImpulseThreshold(joint.getBreakingImpulseThreshold());
+      constraint->setOverrideNumSolverIterations(joint.getOverrideNumSolverIterations());
+      constraint->setEnabled(true);
+    }
+    rest_.push_back(constraint);
+  }
+  group_ = last_group_;
+  for (const int index : group_) {
+    BlockSolve& b = *blocks_[z(index)];
+    b.last_step = step_;
+    b.failed = b.done = b.stray = false;
+  }
+}
+
+// Blocks: union–find over the movable bodies that exact constraints share.
+void Engine::make_blocks() {
+  last_group_.clear();
   if (exact_records_.empty()) return;
-  // Blocks: union–find over the movable bodies that exact constraints share.
+  ++group_count_;
+  for (std::size_t i = 0, joints = exact_records_.size(); i < joints; ++i)
+    for (const BodyId id : system_.constraint(records_[z(exact_records_[i])].id).bodies())
+      if (Held& h = held_[z(id.index)]; h.record >= 0 && h.in_group != group_count_) {
+        h.in_group = group_count_;
+        exact_records_.push_back(h.record);
+      }
   std::sort(exact_records_.begin(), exact_records_.end(),
             [&](int a, int b) { return records_[z(a)].id.index < records_[z(b)].id.index; });
-  parent_.resize(exact_records_.size());
+  exact_records_.erase(std::unique(exact_records_.begin(), exact_records_.end()),
+                       exact_records_.end());  // by several proxies, or added twice
+  const int count = static_cast<int>(exact_records_.size());
+  parent_.resize(z(count));
   std::iota(parent_.begin(), parent_.end(), 0);
   const auto root = [&](int i) {
     while (parent_[z(i)] != i) i = parent_[z(i)] = parent_[z(parent_[z(i)])];
     return i;
   };
   first_in_.assign(body_of_.size(), -1);
-  for (int i = 0; i < static_cast<int>(exact_records_.size()); ++i)
+  for (int i = 0; i < count; ++i)
     for (const BodyId id : system_.constraint(records_[z(exact_records_[z(i)])].id).bodies()) {
       if (system_.dof(id) == 0) continue;
       int& first = first_in_[z(id.index)];
@@ -77,41 +234,77 @@ void Engine::begin_group(btCollisionObject**, int, btTypedConstraint** constrain
       const int a = root(first), b = root(i);
       parent_[z(std::max(a, b))] = std::min(a, b);
     }
-  for (int i = 0; i < static_cast<int>(exact_records_.size()); ++i) {
+  // Members of each root in order: a chain of links through the list.
+  next_in_.assign(z(count), -1);
+  last_in_.resize(z(count));
+  for (int i = 0; i < count; ++i) {
+    const int first = root(i);
+    if (first != i) next_in_[z(last_in_[z(first)])] = i;
+    last_in_[z(first)] = i;
+  }
+  for (int i = 0; i < count; ++i) {
     if (root(i) != i) continue;
     const ConstraintId key = records_[z(exact_records_[z(i)])].id;
     auto [at, fresh] = block_of_first_.try_emplace(key.index, static_cast<int>(blocks_.size()));
     if (fresh) blocks_.push_back(std::make_unique<BlockSolve>());
     BlockSolve& b = *blocks_[z(at->second)];
+    last_group_.push_back(at->second);
     // Same constraints as last time: keep the factor's memory and the structure.
     std::size_t n = 0;
     bool same = b.dynamics.has_value();
-    for (int j = i; j < static_cast<int>(exact_records_.size()); ++j) {
-      if (root(j) != i) continue;
-      if (same && (n >= b.records.size() || b.records[n] != exact_records_[z(j)] ||
-                   b.ids[n] != records_[z(exact_records_[z(j)])].id))
-        same = false;
-      ++n;
+    for (int j = i; j >= 0; j = next_in_[z(j)], ++n)
+      same = same && n < b.records.size() && b.records[n] == exact_records_[z(j)] &&
+             b.ids[n] == records_[z(exact_records_[z(j)])].id;
+    b.of_users = b.with_laws = b.wants_all = b.remembers = false;
+    for (int j = i; j >= 0; j = next_in_[z(j)]) {
+      const Record& r = records_[z(exact_records_[z(j)])];
+      b.of_users = b.of_users || (!r.joint && !r.held);
+      b.with_laws = b.with_laws || !r.laws.empty();
+      b.wants_all = b.wants_all || b.with_laws || r.native_part || (r.joint && asks_for_forces(*r.joint));
+      b.remembers = b.remembers || r.shape.function || (!r.joint && !r.held);
     }
-    if (!same || n != b.records.size()) {
-      b.records.clear();
-      b.ids.clear();
-      for (int j = i; j < static_cast<int>(exact_records_.size()); ++j)
-        if (root(j) == i) {
-          b.records.push_back(exact_records_[z(j)]);
-          b.ids.push_back(records_[z(exact_records_[z(j)])].id);
-        }
-      SolveOptions solve;
-      solve.rank_tolerance = options_.rank_tolerance;
-      b.dynamics.emplace(system_, b.ids, solve);
-      b.flags_rank = -1;
-      b.last_length = 0;
-      b.reactions.clear();
+    if (same && n == b.records.size()) continue;
+    flush_work(b);
+    b.records.clear();
+    b.ids.clear();
+    b.touched.clear();
+    b.with_driven = false;
+    for (int j = i; j >= 0; j = next_in_[z(j)]) {
+      const Record& r = records_[z(exact_records_[z(j)])];
+      b.records.push_back(exact_records_[z(j)]);
+      b.ids.push_back(r.id);
+      for (const BodyId body : system_.constraint(r.id).bodies()) {
+        b.touched.push_back(body);
+        b.with_driven = b.with_driven || system_.kind(body) == BodyKind::driven;
+      }
     }
-    b.last_step = step_;
-    b.failed = b.done = false;
-    group_.push_back(at->second);
+    std::sort(b.touched.begin(), b.touched.end(), [](BodyId x, BodyId y) { return x.index < y.index; });
+    b.touched.erase(std::unique(b.touched.begin(), b.touched.end()), b.touched.end());
+    SolveOptions solve;
+    solve.rank_tolerance = options_.rank_tolerance;
+    b.dynamics.emplace(system_, b.ids, solve);
+    b.flags_rank = -1;
+    b.last_length = b.usual_off = 0;
+    b.added_steps = 0;
+    b.added.assign(z(b.dynamics->assembly().block.m()), 0.0);
+    b.added_before = b.added;
+    b.told = true;
+    b.work.assign(z(b.dynamics->assembly().block.m()), 0.0);
+    b.joints.clear();
+    for (std::size_t k = 0; k < b.records.size(); ++k)
+      if (const Record& r = records_[z(b.records[k])]; r.joint)
+        b.joints.push_back({r.joint, b.dynamics->assembly().block.row[k],
+                            static_cast<int>(3 * r.shape.rows.points.size() + r.shape.rows.axes.size())});
+    b.reactions.clear();
   }
+}
+
+// Bullet takes the rate of an animated body from an arc cosine, which in single precision is off by percents for small
+// turns. Where its pose is a step away from the last one, the turn itself says better.
+Vector3d Engine::driven_spin(BodyId id, const BodyState& now) const {
+  if (!last_known_[z(id.index)]) return now.w;
+  const Vector3d w = turn_between(last_q_[z(id.index)], now.q) / dt_;
+  return (w - now.w).norm() <= 0.25 * std::max(w.norm(), now.w.norm()) ? w : now.w;
 }
 
 void Engine::sync_body(BodyId id) {
@@ -124,6 +317,7 @@ void Engine::sync_body(BodyId id) {
   if (system_.kind(id) == BodyKind::driven) {
     // Bullet shows an animated body where it will be at the end of the step, with its mean velocity.
     end_[id] = s;
+    s.w = driven_spin(id, s);
     if (last_known_[z(id.index)]) {
       s.a = (s.v - last_v_[z(id.index)]) / dt_;
       s.alpha = (s.w - last_w_[z(id.index)]) / dt_;
@@ -142,21 +336,20 @@ void Engine::sync_body(BodyId id) {
 // ---- before the native iterations
 // --------------------------------------------------------------------------------------
 
-bool Engine::begin_block(BlockSolve& b, Pools pools) {
+bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
   state_.t = base_.t = t_;
   end_.t = t_ + dt_;
   const Block& block = b.dynamics->assembly().block;
-  for (std::size_t i = 0; i < b.ids.size(); ++i)
-    for (const BodyId id : system_.constraint(b.ids[i]).bodies()) sync_body(id);
+  for (const BodyId id : b.touched) sync_body(id);
   const std::size_t n = z(block.n()), m = z(block.m());
-  for (auto* x : {&b.v0, &b.v, &b.applied, &b.host, &b.own, &b.Q, &b.Q_host, &b.force, &b.dv}) x->assign(n, 0);
+  for (auto* x : {&b.v0, &b.v, &b.applied, &b.host, &b.Q, &b.Q_host, &b.force, &b.dv}) x->assign(n, 0);
   for (auto* x : {&b.lambda, &b.e, &b.target, &b.own_lambda}) x->assign(m, 0);
   b.push.assign(block.bodies.size(), Vector6::Zero());
   b.bodies.resize(block.bodies.size());
   b.pool.assign(block.bodies.size(), -1);
-  b.native_rows = b.pushed = b.write_pose = false;
+  b.native_rows = b.in_contact = b.pushed = b.write_pose = false;
   b.substeps = 1;
-  b.kept.reset();
+  b.has_kept = false;
   b.moved = b.gap_left = 0;
   b.unmet = false;
   b.newton = 0;
@@ -164,32 +357,40 @@ bool Engine::begin_block(BlockSolve& b, Pools pools) {
   for (int slot = 0; slot < static_cast<int>(block.bodies.size()); ++slot) {
     const BodyId id = block.bodies[z(slot)];
     btRigidBody& body = *body_of_[z(id.index)];
-    sync_mass(body, id);
     const int index = body.getCompanionId();
-    if (index < 0 || index >= pools.bodies.size() || pools.bodies[index].m_originalBody != &body) {
+    const bool here =
+        pools ? index >= 0 && index < pools->bodies.size() && pools->bodies[index].m_originalBody == &body : !b.stray;
+    if (!here || place_[z(id.index)] < 0) {  // a native row may have brought in a body that nobody will move
       fail_block(b, "body '" + system_.name(id) + "' is constrained but not part of the island (not in the world?)");
       return false;
     }
     b.bodies[z(slot)] = &body;
     b.pool[z(slot)] = index;
-    const btSolverBody& sb = pools.bodies[index];
     const int c = block.column[z(slot)], dof = block.column[z(slot + 1)] - c;
-    state_[id].v = base_[id].v = from_bullet(sb.m_linearVelocity);
-    state_[id].w = base_[id].w = from_bullet(sb.m_angularVelocity);
-    put(b.v0, c, state_[id].v);
     const double mass = system_.mass(id);
-    put(b.applied, c, mass * from_bullet(sb.m_externalForceImpulse));
+    put(b.v0, c, state_[id].v);
     put(b.Q, c, from_bullet(body.getTotalForce()));
-    if (dof == 6) {
-      put(b.v0, c + 3, state_[id].w);
-      put(b.applied, c + 3, system_.world_inertia(id, state_[id].q) * from_bullet(sb.m_externalTorqueImpulse));
-      Vector3d torque = from_bullet(body.getTotalTorque());
-      constexpr int gyro = BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT | BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD |
-                           BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY;
-      if (body.getFlags() & gyro) torque += system_.gyroscopic_torque(id, state_[id]);
-      put(b.Q, c + 3, torque);
+    const int gyroscopic = body.getFlags() & gyroscopic_flags;
+    if (pools) {
+      const btSolverBody& sb = pools->bodies[index];
+      put(b.applied, c, mass * from_bullet(sb.m_externalForceImpulse));
+      if (dof == 6)
+        put(b.applied, c + 3, system_.world_inertia(id, state_[id].q) * from_bullet(sb.m_externalTorqueImpulse));
+    } else {  // as btSequentialImpulseConstraintSolver::initSolverBody and convertBodies have it
+      put(b.applied, c, dt_ * head(b.Q, c));
+      if (dof == 6) {
+        put(b.applied, c + 3, dt_ * from_bullet(body.getTotalTorque()));
+        if (gyroscopic)
+          add(b.applied, c + 3,
+              system_.world_inertia(id, state_[id].q) * gyroscopic_change(body, max_gyroscopic_force_));
+      }
     }
+    if (dof != 6) continue;
+    put(b.v0, c + 3, state_[id].w);
+    put(b.Q, c + 3, from_bullet(body.getTotalTorque()));
+    if (gyroscopic) add(b.Q, c + 3, system_.gyroscopic_torque(id, state_[id]));
   }
+  if (b.with_laws) b.dynamics->set_step(dt_);  // friction obeys its law at the end of the step (T10)
   if (b.dynamics->evaluate(state_, b.Q) == Status::invalid) {
     fail_block(b, b.dynamics->reason());
     return false;
@@ -198,13 +399,26 @@ bool Engine::begin_block(BlockSolve& b, Pools pools) {
   return true;
 }
 
+// How Bullet's gyroscopic term changes a body's angular velocity in a step [rad/s].
+Vector3d Engine::gyroscopic_change(const btRigidBody& body, double most) const {
+  const btScalar h = btScalar(dt_);
+  btVector3 change(0, 0, 0);
+  if (body.getFlags() & BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT)
+    change -= body.computeGyroscopicForceExplicit(btScalar(most)) * body.getInvInertiaTensorWorld() * h;
+  if (body.getFlags() & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD)
+    change += body.computeGyroscopicImpulseImplicit_World(h);
+  if (body.getFlags() & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY)
+    change += body.computeGyroscopicImpulseImplicit_Body(h);
+  return from_bullet(change);
+}
+
 bool Engine::after_setup(Pools pools) {
   slot_of_pool_.assign(z(pools.bodies.size()), Slot{});
   bool good = true;
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
     if (b.failed) continue;
-    if (!begin_block(b, pools)) {
+    if (!begin_block(b, &pools)) {
       good = false;
       continue;
     }
@@ -213,14 +427,17 @@ bool Engine::after_setup(Pools pools) {
   }
   if (!good) return false;
   if (options_.mode == Mode::observe) return true;
-  const auto touch = [&](const btConstraintArray& rows) {
+  const auto touch = [&](const btConstraintArray& rows, bool contact) {
     for (int i = 0; i < rows.size(); ++i)
       for (const int body : {rows[i].m_solverBodyIdA, rows[i].m_solverBodyIdB})
-        if (body >= 0 && z(body) < slot_of_pool_.size() && slot_of_pool_[z(body)].block >= 0)
-          blocks_[z(slot_of_pool_[z(body)].block)]->native_rows = true;
+        if (body >= 0 && z(body) < slot_of_pool_.size() && slot_of_pool_[z(body)].block >= 0) {
+          BlockSolve& b = *blocks_[z(slot_of_pool_[z(body)].block)];
+          b.native_rows = true;
+          b.in_contact = b.in_contact || contact;
+        }
   };
-  touch(pools.contacts);
-  touch(pools.joints);
+  touch(pools.contacts, true);
+  touch(pools.joints, false);
   gather_native(pools);
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
@@ -230,7 +447,7 @@ bool Engine::after_setup(Pools pools) {
     const linchpin::Solver& solver = b.dynamics->solver();
     const Block& block = b.dynamics->assembly().block;
     for (std::size_t j = 0; j < b.Q.size(); ++j) b.Q_host[j] = b.Q[j] + b.host[j] / dt_;
-    if (b.dynamics->resolve(b.Q_host) == Status::invalid) {
+    if (b.dynamics->resolve(state_, b.Q_host) == Status::invalid) {
       fail_block(b, b.dynamics->reason());
       good = false;
       continue;

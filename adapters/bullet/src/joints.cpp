@@ -3,6 +3,7 @@
 
 #include "bodies.h"
 
+#include <BulletDynamics/ConstraintSolver/btConeTwistConstraint.h>
 #include <BulletDynamics/ConstraintSolver/btFixedConstraint.h>
 #include <BulletDynamics/ConstraintSolver/btGearConstraint.h>
 #include <BulletDynamics/ConstraintSolver/btGeneric6DofSpring2Constraint.h>
@@ -10,6 +11,7 @@
 #include <BulletDynamics/ConstraintSolver/btHinge2Constraint.h>
 #include <BulletDynamics/ConstraintSolver/btUniversalConstraint.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -236,19 +238,188 @@ std::array<Axis6, 6> axes_of(btGeneric6DofSpring2Constraint& joint) {
   return out;
 }
 
-void put(JointSignature& s, std::size_t& at, double x) {
-  if (at < s.size()) s[at++] = x;
+JointShape cone_twist_shape(btConeTwistConstraint& joint) {
+  JointShape s;
+  if (joint.getFlags() & BT_CONETWIST_FLAGS_LIN_CFM) {
+    s.native = "all (soft: CFM set)";
+    return s;
+  }
+  const Frame a = frame_of(joint.getAFrame()), b = frame_of(joint.getBFrame());
+  s.acting_A = a.origin;
+  s.acting_B = b.origin;
+  s.rows.points.push_back({a.origin, b.origin});
+  // Both spans below Bullet's threshold: it holds the twist axes together by two equality rows, and with no twist span
+  // the twist by a third. Everything else is one-sided.
+  s.swing_locked = !joint.isMotorEnabled() && joint.getSwingSpan1() < joint.getFixThresh() &&
+                   joint.getSwingSpan2() < joint.getFixThresh();
+  s.twist_locked = s.swing_locked && joint.getTwistSpan() == 0 && !(joint.getFlags() & BT_CONETWIST_FLAGS_ANG_CFM);
+  if (s.swing_locked) {
+    s.rows.dots.push_back({a.axis[1], b.axis[0], 0});
+    s.rows.dots.push_back({a.axis[2], b.axis[0], 0});
+  }
+  if (s.twist_locked) s.rows.dots.push_back({a.axis[2], b.axis[1], 0});
+  if (joint.isMotorEnabled())
+    add(s.native, "motor");
+  else if (!s.swing_locked)
+    add(s.native, "swing limits");
+  if (!s.twist_locked && !joint.isMotorEnabled() && joint.getTwistSpan() >= 0) add(s.native, "twist limits");
+  s.may_emit_native = !s.native.empty();
+  return s;
 }
-void put(JointSignature& s, std::size_t& at, const btTransform& f) {
-  for (int i = 0; i < 3; ++i) put(s, at, double(f.getOrigin()[i]));
+
+/// Bullet's gear row a_A·ω_A + ratio a_B·ω_B = 0 with the axes carried by the bodies, as a condition on positions: the
+/// angles turned since the gear was first seen. Bullet itself has no such memory and drifts.
+class Gear final : public ConstraintFunction {
+ public:
+  Gear(const Vector3d& u_A, const Vector3d& u_B, double ratio) : axis_{u_A, u_B}, factor_{1, ratio} {}
+  int rows() const override { return 1; }
+  int bodies() const override { return 2; }
+  Level level() const override { return Level::position; }
+  RowUnit unit(int) const override { return RowUnit::radian; }
+  void residual(std::span<const BodyState> X, double, std::span<double> out) const override { out[0] = turned(X); }
+  void linearize(std::span<const BodyState> X, double, Linearization out) const override {
+    std::fill(out.A.begin(), out.A.end(), 0.0);
+    out.position[0] = turned(X);
+    out.velocity[0] = out.b[0] = 0;
+    for (std::size_t k = 0; k < 2; ++k) {
+      const Vector3d u = factor_[k] * (X[k].q * axis_[k]);
+      for (int j = 0; j < 3; ++j) out.A[6 * k + 3 + static_cast<std::size_t>(j)] = u[j];
+      out.velocity[0] += u.dot(X[k].w);
+      out.b[0] -= u.dot(X[k].alpha);  // d/dt (u·ω) = u·α, for (ω × u)·ω = 0
+    }
+  }
+  void accept(std::span<const BodyState> X, double) override {
+    sum_ = turned(X);
+    last_ = {X[0].q, X[1].q};
+  }
+
+ private:
+  // A body that turns by exp([θ]ₓ) at constant rate has turned by u·θ about its own axis u, for u·ω stays constant.
+  double turned(std::span<const BodyState> X) const {
+    if (!seen_) {
+      last_ = {X[0].q, X[1].q};
+      seen_ = true;
+    }
+    double sum = sum_;
+    for (std::size_t k = 0; k < 2; ++k) sum += factor_[k] * (last_[k] * axis_[k]).dot(turn_between(last_[k], X[k].q));
+    return sum;
+  }
+  std::array<Vector3d, 2> axis_;
+  std::array<double, 2> factor_;
+  mutable std::array<Quaterniond, 2> last_{Quaterniond::Identity(), Quaterniond::Identity()};
+  mutable bool seen_ = false;
+  double sum_ = 0;  // at `last_`
+};
+
+JointShape gear_shape(btGearConstraint& joint) {
+  JointShape s;
+  const Vector3d a = from_bullet(joint.getAxisA()), b = from_bullet(joint.getAxisB());
+  if (!(a.norm() > 0) || !(b.norm() > 0)) {
+    s.native = "all (an axis is zero)";
+    return s;
+  }
+  s.function = std::make_shared<Gear>(a, b, double(joint.getRatio()));
+  return s;
+}
+
+/// Numbers in a row, kept or compared with those kept before.
+struct Keep {
+  JointSignature& kept;
+  std::size_t at = 0;
+  void operator()(double x) {
+    if (at < kept.size()) kept[at++] = x;
+  }
+};
+struct Compare {
+  const JointSignature& kept;
+  std::size_t at = 0;
+  bool same = true;
+  void operator()(double x) { same = same && (at >= kept.size() || kept[at++] == x); }
+};
+
+template <class Visit>
+void put(Visit& visit, const btVector3& u) {
+  for (int i = 0; i < 3; ++i) visit(double(u[i]));
+}
+template <class Visit>
+void put(Visit& visit, const btTransform& f) {
+  put(visit, f.getOrigin());
   for (int i = 0; i < 2; ++i)
-    for (int k = 0; k < 3; ++k) put(s, at, double(f.getBasis()[k][i + 1]));
+    for (int k = 0; k < 3; ++k) visit(double(f.getBasis()[k][i + 1]));
 }
-void put(JointSignature& s, std::size_t& at, const std::array<Axis6, 6>& axes) {
+template <class Visit>
+void put(Visit& visit, const std::array<Axis6, 6>& axes) {
   for (const Axis6& x : axes) {
-    put(s, at, x.lo);
-    put(s, at, x.hi);
-    put(s, at, x.motor + 2 * x.spring + 4 * x.soft);
+    visit(x.lo);
+    visit(x.hi);
+    visit(x.motor + 2 * x.spring + 4 * x.soft);
+  }
+}
+
+template <class Visit>
+void numbers_of(btTypedConstraint& joint, JointKind kind, Visit& visit) {
+  visit(double(kind));
+  switch (kind) {
+    case JointKind::point_to_point: {
+      auto& p = static_cast<btPoint2PointConstraint&>(joint);
+      put(visit, p.getPivotInA());
+      put(visit, p.getPivotInB());
+      visit(double(p.m_setting.m_impulseClamp));
+      visit(p.getFlags());
+      return;
+    }
+    case JointKind::hinge: {
+      auto& h = static_cast<btHingeConstraint&>(joint);
+      put(visit, h.getAFrame());
+      put(visit, h.getBFrame());
+      for (const double x : {double(h.getLowerLimit()), double(h.getUpperLimit()), double(h.getAngularOnly()),
+                             double(h.getEnableAngularMotor()), double(h.getFlags())})
+        visit(x);
+      return;
+    }
+    case JointKind::slider: {
+      auto& l = static_cast<btSliderConstraint&>(joint);
+      put(visit, l.getFrameOffsetA());
+      put(visit, l.getFrameOffsetB());
+      for (const double x : {double(l.getLowerLinLimit()), double(l.getUpperLinLimit()), double(l.getLowerAngLimit()),
+                             double(l.getUpperAngLimit()), double(l.getPoweredLinMotor()),
+                             double(l.getPoweredAngMotor()), double(l.getFlags())})
+        visit(x);
+      return;
+    }
+    case JointKind::spring2: {
+      auto& g = static_cast<btGeneric6DofSpring2Constraint&>(joint);
+      put(visit, g.getFrameOffsetA());
+      put(visit, g.getFrameOffsetB());
+      put(visit, axes_of(g));
+      visit(g.getRotationOrder());
+      return;
+    }
+    case JointKind::six_dof: {
+      auto& d = static_cast<btGeneric6DofConstraint&>(joint);
+      put(visit, d.getFrameOffsetA());
+      put(visit, d.getFrameOffsetB());
+      put(visit, axes_of(d));
+      return;
+    }
+    case JointKind::cone_twist: {
+      auto& c = static_cast<btConeTwistConstraint&>(joint);
+      put(visit, c.getAFrame());
+      put(visit, c.getBFrame());
+      for (const double x : {double(c.getSwingSpan1()), double(c.getSwingSpan2()), double(c.getTwistSpan()),
+                             double(c.getFixThresh()), double(c.isMotorEnabled()), double(c.getFlags())})
+        visit(x);
+      return;
+    }
+    case JointKind::gear: {
+      auto& g = static_cast<btGearConstraint&>(joint);
+      put(visit, g.getAxisA());
+      put(visit, g.getAxisB());
+      visit(double(g.getRatio()));
+      return;
+    }
+    case JointKind::other:
+      return;
   }
 }
 
@@ -271,51 +442,55 @@ const char* kind_of(const btTypedConstraint& joint) {
 }
 
 JointShape classify(btTypedConstraint& joint) {
-  if (auto* p = dynamic_cast<btPoint2PointConstraint*>(&joint)) return point_to_point(*p);
-  if (auto* p = dynamic_cast<btHingeConstraint*>(&joint)) return hinge_shape(*p);
-  if (auto* p = dynamic_cast<btSliderConstraint*>(&joint)) return slider_shape(*p);
-  if (auto* p = dynamic_cast<btGeneric6DofSpring2Constraint*>(&joint))
-    return six_axes(p->getFrameOffsetA(), p->getFrameOffsetB(), axes_of(*p), euler_order(p->getRotationOrder()));
-  if (auto* p = dynamic_cast<btGeneric6DofConstraint*>(&joint))
-    return six_axes(p->getFrameOffsetA(), p->getFrameOffsetB(), axes_of(*p), euler_order(RO_XYZ));
+  switch (joint_kind(joint)) {
+    case JointKind::point_to_point:
+      return point_to_point(static_cast<btPoint2PointConstraint&>(joint));
+    case JointKind::hinge:
+      return hinge_shape(static_cast<btHingeConstraint&>(joint));
+    case JointKind::slider:
+      return slider_shape(static_cast<btSliderConstraint&>(joint));
+    case JointKind::spring2: {
+      auto& j = static_cast<btGeneric6DofSpring2Constraint&>(joint);
+      return six_axes(j.getFrameOffsetA(), j.getFrameOffsetB(), axes_of(j), euler_order(j.getRotationOrder()));
+    }
+    case JointKind::six_dof: {
+      auto& j = static_cast<btGeneric6DofConstraint&>(joint);
+      return six_axes(j.getFrameOffsetA(), j.getFrameOffsetB(), axes_of(j), euler_order(RO_XYZ));
+    }
+    case JointKind::cone_twist:
+      return cone_twist_shape(static_cast<btConeTwistConstraint&>(joint));
+    case JointKind::gear:
+      return gear_shape(static_cast<btGearConstraint&>(joint));
+    case JointKind::other:
+      break;
+  }
   JointShape s;
   s.native = std::string("all (") + kind_of(joint) + " not adopted)";
   return s;
 }
 
-void signature(btTypedConstraint& joint, JointSignature& s) {
-  std::size_t at = 0;
-  if (auto* p = dynamic_cast<btPoint2PointConstraint*>(&joint)) {
-    for (int i = 0; i < 3; ++i) {
-      put(s, at, double(p->getPivotInA()[i]));
-      put(s, at, double(p->getPivotInB()[i]));
-    }
-    put(s, at, double(p->m_setting.m_impulseClamp));
-    put(s, at, p->getFlags());
-  } else if (auto* h = dynamic_cast<btHingeConstraint*>(&joint)) {
-    put(s, at, h->getAFrame());
-    put(s, at, h->getBFrame());
-    for (double x : {double(h->getLowerLimit()), double(h->getUpperLimit()), double(h->getAngularOnly()),
-                     double(h->getEnableAngularMotor()), double(h->getFlags())})
-      put(s, at, x);
-  } else if (auto* l = dynamic_cast<btSliderConstraint*>(&joint)) {
-    put(s, at, l->getFrameOffsetA());
-    put(s, at, l->getFrameOffsetB());
-    for (double x : {double(l->getLowerLinLimit()), double(l->getUpperLinLimit()), double(l->getLowerAngLimit()),
-                     double(l->getUpperAngLimit()), double(l->getPoweredLinMotor()), double(l->getPoweredAngMotor()),
-                     double(l->getFlags())})
-      put(s, at, x);
-  } else if (auto* g = dynamic_cast<btGeneric6DofSpring2Constraint*>(&joint)) {
-    put(s, at, g->getFrameOffsetA());
-    put(s, at, g->getFrameOffsetB());
-    put(s, at, axes_of(*g));
-    put(s, at, g->getRotationOrder());
-  } else if (auto* d = dynamic_cast<btGeneric6DofConstraint*>(&joint)) {
-    put(s, at, d->getFrameOffsetA());
-    put(s, at, d->getFrameOffsetB());
-    put(s, at, axes_of(*d));
-  }
-  while (at < s.size()) s[at++] = 0;
+JointKind joint_kind(const btTypedConstraint& joint) {
+  const btTypedConstraint* p = &joint;
+  if (dynamic_cast<const btPoint2PointConstraint*>(p)) return JointKind::point_to_point;
+  if (dynamic_cast<const btHingeConstraint*>(p)) return JointKind::hinge;
+  if (dynamic_cast<const btSliderConstraint*>(p)) return JointKind::slider;
+  if (dynamic_cast<const btGeneric6DofSpring2Constraint*>(p)) return JointKind::spring2;
+  if (dynamic_cast<const btGeneric6DofConstraint*>(p)) return JointKind::six_dof;
+  if (dynamic_cast<const btConeTwistConstraint*>(p)) return JointKind::cone_twist;
+  if (dynamic_cast<const btGearConstraint*>(p)) return JointKind::gear;
+  return JointKind::other;
+}
+
+void signature(btTypedConstraint& joint, JointKind kind, JointSignature& s) {
+  Keep keep{s};
+  numbers_of(joint, kind, keep);
+  std::fill(s.begin() + static_cast<std::ptrdiff_t>(keep.at), s.end(), 0.0);
+}
+
+bool unchanged(btTypedConstraint& joint, JointKind kind, const JointSignature& s) {
+  Compare compare{s};
+  numbers_of(joint, kind, compare);
+  return compare.same;
 }
 
 // ---- the native part
@@ -378,6 +553,14 @@ int NativePart::native_rows(btTypedConstraint& joint, const JointShape& shape, i
       linear();
       angular();
     }
+  } else if (auto* c = dynamic_cast<btConeTwistConstraint*>(&joint)) {
+    int row = 3;
+    if (c->getSolveSwingLimit()) {
+      const int swing = c->getSwingSpan1() < c->getFixThresh() && c->getSwingSpan2() < c->getFixThresh() ? 2 : 1;
+      for (int i = 0; i < swing; ++i, ++row)
+        if (!shape.swing_locked) keep(row);
+    }
+    if (c->getSolveTwistLimit() && !shape.twist_locked) keep(row);
   } else {
     for (int i = 0; i < emitted; ++i) keep(i);
   }

@@ -5,6 +5,7 @@
 #include <linchpin/bullet.h>
 
 #include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,11 @@ struct JointShape {
   bool may_emit_native = false;      ///< limits, motors or springs that Bullet keeps
   std::array<bool, 6> exact_axis{};  ///< 6dof: linear x y z, angular x y z
   bool limit_locked = false;         ///< hinge: its limit row is an equality; slider: see exact_axis 0 and 3
-  std::string native;                ///< what stays native and why; empty when nothing does
+  bool swing_locked = false, twist_locked = false;  ///< cone-twist
+  std::shared_ptr<ConstraintFunction> function;     ///< in place of rows: a gear
+  std::string native;                               ///< what stays native and why; empty when nothing does
 
-  bool any_exact() const { return !rows.points.empty() || !rows.axes.empty() || !rows.dots.empty(); }
+  bool any_exact() const { return function || !rows.points.empty() || !rows.axes.empty() || !rows.dots.empty(); }
 };
 
 /// "hinge", "slider", "6dof-spring2", … for names and reports.
@@ -32,9 +35,14 @@ const char* kind_of(const btTypedConstraint& joint);
 /// @return the shape of a joint as it is configured now.
 JointShape classify(btTypedConstraint& joint);
 
+/// Bullet's classes of joints, derived ones with their base.
+enum class JointKind { point_to_point, hinge, slider, spring2, six_dof, cone_twist, gear, other };
+JointKind joint_kind(const btTypedConstraint& joint);
+
 /// Numbers that classify() depends on; when they change, the joint is classified again. Cheap, no allocation.
 using JointSignature = std::array<double, 48>;
-void signature(btTypedConstraint& joint, JointSignature& out);
+void signature(btTypedConstraint& joint, JointKind kind, JointSignature& out);
+bool unchanged(btTypedConstraint& joint, JointKind kind, const JointSignature& as);
 
 /// The native part of a joint that is otherwise exact: emits only the rows of Bullet's own that linchpin does not hold.
 /// Stands in for the joint in the list handed to the native solver.

@@ -18,14 +18,13 @@ Proxy::Proxy(Engine& engine, int record, btRigidBody& a, btRigidBody& b, int fir
 
 void Proxy::getInfo1(btConstraintInfo1* info) {
   const Record& r = engine_.records_[static_cast<std::size_t>(record_)];
-  info->m_numConstraintRows =
-      engine_.system_.constraint(r.id).function().rows();  // never zero: some solvers index by it
+  info->m_numConstraintRows = engine_.own(r).function().rows();  // never zero: some solvers index by it
   info->nub = 0;
 }
 
 void Proxy::getInfo2(btConstraintInfo2* info) {
   const Record& r = engine_.records_[static_cast<std::size_t>(record_)];
-  const Constraint& c = engine_.system_.constraint(r.id);
+  const Constraint& c = engine_.own(r);
   const int m = c.function().rows(), K = static_cast<int>(c.bodies().size());
   std::vector<double> A, b, position, velocity;
   engine_.linearize(r, A, b, position, velocity);

@@ -158,12 +158,18 @@ std::span<const Reaction> Solver::reactions() const {
   engine_->refresh_flags();
   return engine_->reactions_;
 }
-std::span<const BodyBooks> Solver::books() const { return engine_->books_; }
+std::span<const BodyBooks> Solver::books() const {
+  engine_->refresh();
+  return engine_->books_;
+}
 std::span<const Shadow> Solver::shadow() const {
   if (!engine_->options_.shadow && engine_->options_.mode == Mode::exact) return {};
   return engine_->shadow_;
 }
-const Counts& Solver::counts() const { return engine_->counts_; }
+const Counts& Solver::counts() const {
+  engine_->refresh();
+  return engine_->counts_;
+}
 std::string Solver::summary() const { return engine_->summary(); }
 std::vector<Solver::Native> Solver::native() const { return engine_->native(); }
 RankReport Solver::rank_report() const { return engine_->rank_report(); }

@@ -1,58 +1,22 @@
 // The end of a group's step: the host's impulses are read from its own rows, the reactions follow from them (T11), and
-// Newton on the host's own map ends the step on the constraints (T12), in halves where the step is too long (T15). What
-// cannot be solved is handed to native rows.
+// Newton on the host's own map ends the step on the constraints (T12), in shorter ones where it is too long (T15,
+// substeps.cpp). What cannot be solved is handed to native rows.
 #include "engine.h"
 
 #include "bodies.h"
 #include "columns.h"
+#include "energy_watch.h"
+
+#include <limits>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
-namespace {
-
-/// ½ vᵀM v of a block at the poses of `at` [J].
-double kinetic(const System& system, const Block& block, const State& at, std::span<const double> v) {
-  double sum = 0;
-  for (std::size_t slot = 0; slot < block.bodies.size(); ++slot) {
-    const BodyId id = block.bodies[slot];
-    const int c = block.column[slot];
-    sum += 0.5 * system.mass(id) * head(v, c).squaredNorm();
-    if (block.column[slot + 1] - c == 6) {
-      const Vector3d w = head(v, c + 3);
-      sum += 0.5 * w.dot(system.world_inertia(id, at[id].q) * w);
-    }
-  }
-  return sum;
-}
-
-/// Work that ideal constraint impulses did where they can do none: impulse · ½(v₀ + v₁), prescribed forces left out
-/// [J].
-double work_of_constraints(const Dynamics& dynamics, double h, std::span<const double> stabilisation,
-                           std::span<const double> v0, std::span<const double> v1) {
-  double sum = 0;
-  for (std::size_t j = 0; j < v0.size(); ++j) {
-    const double impulse =
-        h * (dynamics.ideal()[j] + dynamics.nonideal()[j] - dynamics.assembly().instant.c[j]) + stabilisation[j];
-    sum += impulse * 0.5 * (v0[j] + v1[j]);
-  }
-  return sum;
-}
-
-// Constraints that do not move cannot give a mechanism energy. Where a step ends with more than this fraction of its
-// kinetic energy from them (a chain that snaps taut within the step), the step was too long, whatever ω·dt says.
-constexpr double allowed_gain = 0.02;
-
-}  // namespace
-
 // Whether the block's constraints can do work by themselves: explicit time, or a body that the program moves.
 bool Engine::can_do_work(const BlockSolve& b) const {
-  for (std::size_t i = 0; i < b.ids.size(); ++i) {
-    if (records_[z(b.records[i])].time_dependent) return true;
-    for (const BodyId id : system_.constraint(b.ids[i]).bodies())
-      if (system_.kind(id) == BodyKind::driven) return true;
-  }
-  return false;
+  if (b.with_driven) return true;
+  return b.of_users &&
+         std::any_of(b.records.begin(), b.records.end(), [&](int i) { return records_[z(i)].time_dependent; });
 }
 
 void Engine::gather_native(Pools pools) {
@@ -150,30 +114,25 @@ bool Engine::finish_block(BlockSolve& b) {
     trouble_ = "the native solver returned impulses that are not finite; they were left out";
   }
   // What the host did in this step belongs to the force that the reaction answers (T11).
-  for (std::size_t j = 0; j < b.Q.size(); ++j) b.Q_host[j] = b.Q[j] + b.host[j] / dt_;
-  if (b.dynamics->resolve(b.Q_host) == Status::invalid) {
-    fail_block(b, b.dynamics->reason());
-    return false;
+  if (b.native_rows || b.pool[0] >= 0) {
+    for (std::size_t j = 0; j < b.Q.size(); ++j) b.Q_host[j] = b.Q[j] + b.host[j] / dt_;
+    if (b.dynamics->resolve(state_, b.Q_host) == Status::invalid) {
+      fail_block(b, b.dynamics->reason());
+      return false;
+    }
   }
-  keep_reactions(b);
-  note_time_dependence(b);
-  if (options_.mode == Mode::observe) return true;
-
-  // A step that begins off its velocity constraints (a constraint just switched on, a body just thrown) gets them by an
-  // impulse; how violent it was is reported (T14).
-  double off = 0;
-  for (const double x : b.dynamics->assembly().velocity) off = std::max(off, std::abs(x));
-  if (off > 0 && options_.mode == Mode::exact) {
-    for (int i = 0; i < block.m(); ++i) b.e[z(i)] = -b.dynamics->assembly().velocity[z(i)];
-    solver.apply(b.e, {}, b.force, b.dv);
-    double energy = 0;
-    for (std::size_t j = 0; j < b.dv.size(); ++j) energy += 0.5 * b.force[j] * b.dv[j];
-    counts_.activation_energy = std::max(counts_.activation_energy, energy);
+  b.told = false;
+  if (b.of_users) note_time_dependence(b);
+  if (options_.mode == Mode::observe) {
+    tell(b);
+    return true;
   }
+  const Assembly& assembly = b.dynamics->assembly();
+  note_activation(b);
 
   // An initial gap, or one that the program made, is closed by moving, not by pushing (T12).
   double gap = 0;
-  for (const double phi : b.dynamics->assembly().position) gap = std::max(gap, std::abs(phi));
+  for (const double phi : assembly.position) gap = std::max(gap, std::abs(phi));
   if (gap > options_.gap_tolerance && options_.drift_correction) {
     b.gap_left = close_gaps(system_, *b.dynamics, base_, options_.newton_tolerance, options_.max_newton, &b.moved);
     b.pushed = b.write_pose = true;
@@ -183,240 +142,152 @@ bool Engine::finish_block(BlockSolve& b) {
   // of that one to the middle of this, or mechanisms that are often stepped in halves lose energy. Not where the host's
   // own rows have answered the full step's forces already.
   const double before = b.last_length > 0 && !b.native_rows ? b.last_length : dt_;
-  for (std::size_t j = 0; j < b.applied.size(); ++j) b.applied[j] += 0.5 * (before - dt_) * b.Q[j];
+  if (before != dt_)
+    for (std::size_t j = 0; j < b.applied.size(); ++j) b.applied[j] += 0.5 * (before - dt_) * b.Q[j];
 
   // v₁ from the records: start, applied, host, ideal + nonideal, then what Newton adds.
-  for (std::size_t j = 0; j < b.v.size(); ++j)
-    b.force[j] = b.applied[j] + b.host[j] + dt_ * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]);
+  const auto ideal = b.dynamics->ideal(), nonideal = b.dynamics->nonideal();
+  for (std::size_t j = 0; j < b.v.size(); ++j) b.force[j] = b.applied[j] + b.host[j] + dt_ * (ideal[j] + nonideal[j]);
   solver.inverse_mass(b.force, b.dv);
   for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] = b.v0[j] + b.dv[j];
   std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
   std::fill(b.force.begin(), b.force.end(), 0.0);
   bool good = finite(b.v);
   if (good && options_.drift_correction) {
-    const NewtonReport newton = end_on_constraints(system_, *b.dynamics, base_, end_, dt_, b.v, b.lambda, b.force,
-                                                   options_.newton_tolerance, options_.max_newton);
-    b.newton += newton.solves;
-    counts_.newton += newton.solves;
+    start_newton(b);
+    const NewtonReport newton = end_step(b, base_, end_, dt_, b.v);
     good = newton.converged && finite(b.v);
     b.unmet = newton.least_squares && newton.residual * dt_ > options_.gap_tolerance;
   }
-  for (int i = 0; i < block.m(); ++i)
-    b.own_lambda[z(i)] = dt_ * (b.dynamics->lambda()[z(i)] + b.dynamics->induced()[z(i)]) + b.lambda[z(i)];
+  if (good) {
+    b.added_before.swap(b.added);
+    b.added.assign(b.lambda.begin(), b.lambda.end());
+    ++b.added_steps;
+  }
+  const auto reaction = b.dynamics->lambda(), induced = b.dynamics->induced();
+  for (std::size_t i = 0; i < b.own_lambda.size(); ++i)
+    b.own_lambda[i] = dt_ * (reaction[i] + induced[i]) + b.lambda[i];
   if (good) {
     // ω of T15 from the force this step really applies, least-norm multipliers.
     for (std::size_t i = 0; i < b.e.size(); ++i) b.e[i] = b.own_lambda[i] / dt_;
-    b.swing = fastest_swing(system_, b.dynamics->assembly(), state_, b.e) * dt_;
+    b.swing = fastest_swing(system_, assembly, state_, b.e) * dt_;
     good = !(b.swing > options_.swing_limit);
   }
-  // What the applied forces could give from rest in one step: below it a gain is rounding, or a start.
-  solver.inverse_mass(b.Q, b.dv);
-  b.gain_floor = 0;
-  for (std::size_t j = 0; j < b.Q.size(); ++j) b.gain_floor += 0.5 * dt_ * dt_ * b.Q[j] * b.dv[j];
   if (good && options_.drift_correction && b.moved == 0 && !can_do_work(b)) {
     const double gain = work_of_constraints(*b.dynamics, dt_, b.force, b.v0, b.v);
-    good = !(gain > b.gain_floor + allowed_gain * std::max(kinetic(system_, block, state_, b.v0),
-                                                           kinetic(system_, block, state_, b.v)));
+    if (gain > allowed_gain * std::max(kinetic(assembly, b.v0), kinetic(assembly, b.v)))
+      good = !(gain > gain_floor(b) + allowed_gain * std::max(kinetic(assembly, b.v0), kinetic(assembly, b.v)));
   }
-  bool turning_fast = false;  // beyond π/4 per step Bullet's own integrator does not turn as it says
-  for (std::size_t slot = 0; slot < b.pool.size(); ++slot)
-    if (block.column[slot + 1] - block.column[slot] == 6 && head(b.v, block.column[slot] + 3).norm() * dt_ > 0.78)
-      turning_fast = true;
   if (!good && options_.drift_correction) {
-    if (!substep_block(b, before)) {
-      fail_block(b, "no substep as short as dt/" + std::to_string(options_.max_substeps) + " could be solved");
-      return false;
-    }
-  } else {
-    // The stabilisation part of each reaction is Newton's own record.
-    for (std::size_t i = 0; i < b.ids.size(); ++i) {
-      Reaction& r = reactions_[z(records_[z(b.records[i])].reaction)];
-      const auto bodies = system_.constraint(b.ids[i]).bodies();
-      for (int k = 0; k < static_cast<int>(bodies.size()); ++k) {
-        const Vector6 f = generalized_force(b.dynamics->assembly(), static_cast<int>(i), k, b.lambda) / dt_;
-        const Vector3d at = r.ideal.on(k).point;
-        r.stabilisation.on(k) = Wrench{f.head<3>(), f.tail<3>(), state_[bodies[z(k)]].p}.about(at);
-      }
-    }
-    if (turning_fast) {
-      b.write_pose = true;
-      for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
-        const int c = block.column[slot];
-        BodyState& s = base_[block.bodies[slot]];
-        const Vector3d v = head(b.v, c), w = block.column[slot + 1] - c == 6 ? head(b.v, c + 3) : Vector3d::Zero();
-        advance(s, v, w, dt_);
-        back_off(s.p, s.q, v, w, dt_);
-      }
-    }
+    b.added_steps = 0;
+    keep_reactions(b);  // substeps overwrite the problem that they answer
+    if (substep_block(b, before)) return true;
+    fail_block(b, "no substep as short as dt/" + std::to_string(options_.max_substeps) + " could be solved");
+    return false;
+  }
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot)  // beyond π/4 per step Bullet does not turn as it says
+    if (block.column[slot + 1] - block.column[slot] == 6 && head(b.v, block.column[slot] + 3).norm() * dt_ > 0.78)
+      return start_from_true_turn(b);
+  return true;
+}
+
+// What Newton will have to add is of third order in the step and changes slowly: carried on from the last two steps it
+// starts two contractions nearer. It only ever changes how many solves there are, not where they end.
+void Engine::start_newton(BlockSolve& b) {
+  const std::size_t m = b.lambda.size();
+  if (b.native_rows || b.moved > 0 || b.last_length != dt_) b.added_steps = 0;
+  if (b.added_steps >= 2) {
+    for (std::size_t i = 0; i < m; ++i) b.lambda[i] = 2 * b.added[i] - b.added_before[i];
+    const Instant& x = b.dynamics->assembly().instant;
+    for (int r = 0; r < x.m(); ++r)
+      for (int k = x.row_start[z(r)]; k < x.row_start[z(r + 1)]; ++k)
+        b.force[z(x.entries[z(k)].column)] += x.entries[z(k)].value * b.lambda[z(r)];
+    b.dynamics->solver().inverse_mass(b.force, b.dv);
+    for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] += b.dv[j];
+  }
+}
+
+// Newton to the end of the step (T12); what sticks is brought to rest again after each, which moves it a little.
+NewtonReport Engine::end_step(BlockSolve& b, const State& base, State& end, double h, std::span<double> v) {
+  double extent = 0;  // poses far out are no better than their own rounding
+  for (const BodyId id : b.dynamics->assembly().block.bodies)
+    extent = std::max(extent, base[id].p.cwiseAbs().maxCoeff());
+  const double tolerance = std::max(options_.newton_tolerance, 4 * std::numeric_limits<double>::epsilon() * extent);
+  NewtonReport report;
+  for (int round = 0; round < 4; ++round) {
+    const NewtonReport newton =
+        end_on_constraints(system_, *b.dynamics, base, end, h, v, b.lambda, b.force, tolerance, options_.max_newton);
+    const int solves = report.solves + newton.solves;
+    report = newton;
+    report.solves = solves;
+    if (!newton.converged || !b.with_laws || round == 3) break;  // the last word is the constraints'
+    double size = 1;
+    for (const double x : v) size = std::max(size, std::abs(x));
+    if (!(b.dynamics->hold(v) > 1e-15 * size)) break;
+  }
+  b.newton += report.solves;
+  counts_.newton += report.solves;
+  return report;
+}
+
+// Which contacts of its laws stick or slide other than after the last step, counted: chatter shows there.
+void Engine::note_grips(BlockSolve& b) {
+  const auto contacts = b.dynamics->contacts();
+  const bool known = b.stuck.size() == contacts.size();
+  b.stuck.resize(contacts.size());
+  for (std::size_t i = 0; i < contacts.size(); ++i) {
+    if (known && contacts[i].sticks != static_cast<bool>(b.stuck[i])) ++counts_.mode_switches;
+    b.stuck[i] = contacts[i].sticks;
+  }
+}
+
+// A step that begins off its velocity constraints (a constraint just switched on, a body just thrown) gets them by an
+// impulse; how violent it was is reported (T14). Steps of Bullet's kind are always off by O(dt): only what is far off
+// the last step's is looked at.
+void Engine::note_activation(BlockSolve& b) {
+  const Assembly& assembly = b.dynamics->assembly();
+  double off = 0;
+  for (const double x : assembly.velocity) off = std::max(off, std::abs(x));
+  if (off > 2 * b.usual_off) {
+    for (std::size_t i = 0; i < b.e.size(); ++i) b.e[i] = -assembly.velocity[i];
+    b.dynamics->solver().apply(b.e, {}, b.force, b.dv);
+    double energy = 0;
+    for (std::size_t j = 0; j < b.dv.size(); ++j) energy += 0.5 * b.force[j] * b.dv[j];
+    counts_.activation_energy = std::max(counts_.activation_energy, energy);
+  }
+  b.usual_off = off;
+}
+
+// What the applied forces could give from rest in one step [J]: below it a gain is rounding, or a start.
+double Engine::gain_floor(BlockSolve& b) {
+  b.dynamics->solver().inverse_mass(b.Q, b.dv);
+  double sum = 0;
+  for (std::size_t j = 0; j < b.Q.size(); ++j) sum += 0.5 * dt_ * dt_ * b.Q[j] * b.dv[j];
+  return sum;
+}
+
+bool Engine::start_from_true_turn(BlockSolve& b) {
+  const Block& block = b.dynamics->assembly().block;
+  b.write_pose = true;
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
+    const int c = block.column[slot];
+    BodyState& s = base_[block.bodies[slot]];
+    const Vector3d v = head(b.v, c), w = block.column[slot + 1] - c == 6 ? head(b.v, c + 3) : Vector3d::Zero();
+    advance(s, v, w, dt_);
+    back_off(s.p, s.q, v, w, dt_);
   }
   return true;
 }
 
-// The step in halves, quarters, … inside Bullet's own step: forces and host impulses spread evenly; Bullet is then made
-// to start from where its integrator will end at our end pose (T15).
-bool Engine::substep_block(BlockSolve& b, double before) {
-  const Block& block = b.dynamics->assembly().block;
-  const std::size_t n = b.v.size();
-  std::vector<double>& lambda = b.lambda;
-  State start = base_, now = base_, next = base_;  // a rejected step is rare enough to allocate
-  const State end_given = end_;
-  std::vector<Vector6> own(block.bodies.size());
-  std::vector<double> applied(n), host(n), v(n), momentum(n);
-  b.kept = b.dynamics->assembly().instant;
-  for (int parts = 2; parts <= options_.max_substeps; parts *= 2) {
-    const double h = dt_ / parts;
-    now = start;
-    for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
-      now[block.bodies[slot]].v = head(b.v0, block.column[slot]);
-      if (block.column[slot + 1] - block.column[slot] == 6)
-        now[block.bodies[slot]].w = head(b.v0, block.column[slot] + 3);
-    }
-    std::fill(applied.begin(), applied.end(), 0.0);
-    std::fill(momentum.begin(), momentum.end(), 0.0);
-    std::fill(host.begin(), host.end(), 0.0);
-    std::fill(b.own.begin(), b.own.end(), 0.0);
-    for (std::size_t i = 0; i < b.ids.size(); ++i) {
-      Reaction& r = reactions_[z(records_[z(b.records[i])].reaction)];
-      for (int k = 0; k < static_cast<int>(system_.constraint(b.ids[i]).bodies().size()); ++k)
-        r.stabilisation.on(k) = Wrench{};
-    }
-    double swing = 0, gain = 0;
-    const double limit = b.gain_floor + allowed_gain * kinetic(system_, block, state_, b.v0);
-    const bool watch =
-        b.moved == 0 && !can_do_work(b) && 2 * parts <= options_.max_substeps;  // the finest is taken as it is
-    bool good = true;
-    for (int part = 0; part < parts && good; ++part) {
-      now.t = t_ + part * h;
-      next = now;
-      next.t = now.t + h;
-      const double at = double(part + 1) / parts;
-      for (std::size_t i = 0; i < b.ids.size(); ++i)
-        for (const BodyId id : system_.constraint(b.ids[i]).bodies())
-          if (system_.kind(id) == BodyKind::driven) {
-            next[id] = start[id];
-            advance(next[id], start[id].v, start[id].w, at * dt_);
-          }
-      for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {  // gyroscopic torque at the pose it belongs to
-        const BodyId id = block.bodies[slot];
-        const int c = block.column[slot];
-        put(b.Q_host, c, head(b.Q, c) + head(b.host, c) / dt_);
-        if (block.column[slot + 1] - c == 6)
-          put(b.Q_host, c + 3,
-              head(b.Q, c + 3) + head(b.host, c + 3) / dt_ - system_.gyroscopic_torque(id, state_[id]) +
-                  system_.gyroscopic_torque(id, now[id]));
-      }
-      if (b.dynamics->evaluate(now, b.Q_host) == Status::invalid) {
-        good = false;
-        break;
-      }
-      const linchpin::Solver& solver = b.dynamics->solver();
-      const Assembly& assembly = b.dynamics->assembly();
-      const double w =
-          part == 0 && !b.native_rows ? 0.5 * (before + h) : h;  // from middle to middle, as in finish_block
-      for (std::size_t j = 0; j < n; ++j)
-        b.force[j] = w * b.Q_host[j] + h * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]);
-      solver.inverse_mass(b.force, b.dv);
-      for (std::size_t j = 0; j < n; ++j) v[j] = assembly.v[j] + b.dv[j];
-      std::fill(lambda.begin(), lambda.end(), 0.0);
-      std::fill(b.force.begin(), b.force.end(), 0.0);
-      if (!finite(v)) {
-        good = false;
-        break;
-      }
-      const NewtonReport newton = end_on_constraints(system_, *b.dynamics, now, next, h, v, lambda, b.force,
-                                                     options_.newton_tolerance, options_.max_newton);
-      b.newton += newton.solves;
-      counts_.newton += newton.solves;
-      good = newton.converged && finite(v);
-      if (!good) break;
-      for (std::size_t i = 0; i < b.e.size(); ++i)
-        b.e[i] = b.dynamics->lambda()[i] + b.dynamics->induced()[i] + lambda[i] / h;
-      const double omega = fastest_swing(system_, assembly, now, b.e) * h;
-      swing = std::max(swing, omega);
-      gain += work_of_constraints(*b.dynamics, h, b.force, assembly.v, v);
-      good = !(omega > options_.swing_limit) &&
-             !(watch && gain > std::max(limit, allowed_gain * kinetic(system_, block, now, v)));
-      if (!good) break;
-      b.unmet = newton.least_squares && newton.residual * dt_ > options_.gap_tolerance;
-      // Records of this substep.
-      for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
-        const BodyId id = block.bodies[slot];
-        const int c = block.column[slot];
-        const Vector3d dv = head(v, c) - head(assembly.v, c);
-        add(momentum, c, system_.mass(id) * dv);
-        add(host, c, (w / dt_) * head(b.host, c));
-        add(applied, c, w * head(b.Q, c));
-        BodyState& s = next[id];
-        s.v = head(v, c);
-        if (block.column[slot + 1] - c == 6) {
-          add(momentum, c + 3, system_.world_inertia(id, now[id].q) * (head(v, c + 3) - head(assembly.v, c + 3)));
-          add(host, c + 3, (w / dt_) * head(b.host, c + 3));
-          add(applied, c + 3,
-              w * (head(b.Q, c + 3) - system_.gyroscopic_torque(id, state_[id]) +
-                   system_.gyroscopic_torque(id, now[id])));
-          s.w = head(v, c + 3);
-        }
-      }
-      for (std::size_t i = 0; i < b.ids.size(); ++i) {
-        Reaction& r = reactions_[z(records_[z(b.records[i])].reaction)];
-        const auto bodies = system_.constraint(b.ids[i]).bodies();
-        for (std::size_t row = 0; row < b.e.size(); ++row)
-          b.e[row] = h * (b.dynamics->lambda()[row] + b.dynamics->induced()[row]) + lambda[row];
-        for (int k = 0; k < static_cast<int>(bodies.size()); ++k) {
-          const Vector6 f = generalized_force(assembly, static_cast<int>(i), k, b.e);
-          r.stabilisation.on(k).force += f.head<3>() / dt_;  // the sum so far; the reaction is taken off below
-          r.stabilisation.on(k).moment += f.tail<3>() / dt_;
-        }
-      }
-      for (std::size_t j = 0; j < n; ++j)
-        b.own[j] += h * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]) + b.force[j];
-      now = next;
-    }
-    if (!good) continue;
-    // Accepted: end pose and velocity; Bullet starts where its own map leads there.
-    b.substeps = parts;
-    b.last_length = h;
-    b.swing = swing;
-    ++counts_.substepped;
-    counts_.substeps += parts;
-    b.v = v;
-    b.applied = applied;
-    b.host = host;
-    b.Q_host = momentum;  // kept for the books
-    b.write_pose = true;
-    for (std::size_t i = 0; i < b.ids.size(); ++i) {
-      Reaction& r = reactions_[z(records_[z(b.records[i])].reaction)];
-      const auto bodies = system_.constraint(b.ids[i]).bodies();
-      for (int k = 0; k < static_cast<int>(bodies.size()); ++k) {
-        const Vector3d p = r.ideal.on(k).point, com = state_[bodies[z(k)]].p;
-        Wrench total{r.stabilisation.on(k).force, r.stabilisation.on(k).moment, com};
-        total = total.about(p);
-        r.stabilisation.on(k) = Wrench{total.force - r.ideal.on(k).force - r.induced.on(k).force,
-                                       total.moment - r.ideal.on(k).moment - r.induced.on(k).moment, p};
-      }
-    }
-    for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
-      const BodyId id = block.bodies[slot];
-      end_[id] = now[id];
-      BodyState& s = base_[id];
-      s = now[id];
-      back_off(s.p, s.q, s.v, s.w, dt_);
-    }
-    return true;
-  }
-  base_ = start;
-  end_ = end_given;
-  return false;
-}
-
 void Engine::fail_block(BlockSolve& b, const std::string& why) {
   b.failed = true;
+  b.added_steps = 0;
   ++counts_.fallbacks;
   trouble_ = why;
   for (const int index : b.records) {
     Record& r = records_[z(index)];
     r.why_native = why;
-    ++r.fallbacks;
+    failed_records_.push_back(index);
     if (r.reaction >= 0) reactions_[z(r.reaction)].native = true;
     if (r.native_part) std::erase(rest_, static_cast<btTypedConstraint*>(r.native_part.get()));
     if (r.joint) rest_.push_back(r.joint);

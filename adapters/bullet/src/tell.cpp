@@ -23,21 +23,40 @@ std::string list(const std::vector<std::string>& names, std::size_t most = 6) {
 }
 }  // namespace
 
+void Engine::refresh() {
+  for (auto& b : blocks_)
+    if (b->dynamics && b->last_step == step_ && !b->failed) tell(*b);
+  if (watched_structure_ != structure_) return;  // and the reactions have theirs already
+  for (const GapWatch& w : gap_watch_) {
+    Reaction& r = reactions_[z(w.reaction)];
+    r.gap = w.gap.length;
+    r.gap_angle = w.gap.angle;
+    r.residual = w.gap.own;
+  }
+}
+
 void Engine::refresh_flags() {
+  refresh();
   for (auto& b : blocks_) {
     if (!b->dynamics || b->last_step != step_ || b->failed) continue;
     const linchpin::Solver& solver = b->dynamics->solver();
     if (b->flags_rank == solver.rank()) continue;
     b->flags_rank = solver.rank();
-    for (const int index : b->records) {
-      Reaction& r = reactions_[z(records_[z(index)].reaction)];
-      r.determined = true;
-      r.redundant = false;
-    }
+    const auto reaction = [&](int index) -> Reaction* {  // null: removed since
+      const int at = records_[z(index)].reaction;
+      return at < 0 ? nullptr : &reactions_[z(at)];
+    };
+    for (const int index : b->records)
+      if (Reaction* r = reaction(index)) {
+        r->determined = true;
+        r->redundant = false;
+      }
     if (solver.full_row_rank()) continue;
     const RankReport ranks = b->dynamics->rank_report();
-    for (const int i : ranks.redundant) reactions_[z(records_[z(b->records[z(i)])].reaction)].redundant = true;
-    for (const int i : ranks.undetermined) reactions_[z(records_[z(b->records[z(i)])].reaction)].determined = false;
+    for (const int i : ranks.redundant)
+      if (Reaction* r = reaction(b->records[z(i)])) r->redundant = true;
+    for (const int i : ranks.undetermined)
+      if (Reaction* r = reaction(b->records[z(i)])) r->determined = false;
   }
 }
 
@@ -53,7 +72,8 @@ RankReport Engine::rank_report() const {
     if (ranks.rank > 0) first = false;
     all.largest_dropped = std::max(all.largest_dropped, ranks.largest_dropped);
     const auto take = [&](const std::vector<int>& from, std::vector<int>& to) {
-      for (const int i : from) to.push_back(records_[z(b->records[z(i)])].reaction);
+      for (const int i : from)
+        if (const int at = records_[z(b->records[z(i)])].reaction; at >= 0) to.push_back(at);
     };
     take(ranks.redundant, all.redundant);
     take(ranks.undetermined, all.undetermined);
@@ -73,7 +93,7 @@ Instant Engine::instant(std::string_view name) const {
   for (const auto& b : blocks_) {
     if (!b->dynamics || b->failed || std::find(b->records.begin(), b->records.end(), index) == b->records.end())
       continue;
-    return b->kept ? *b->kept : b->dynamics->assembly().instant;
+    return b->has_kept ? b->kept : b->dynamics->assembly().instant;
   }
   return {};
 }
@@ -116,6 +136,7 @@ std::vector<Solver::Finding> Engine::check() {
   std::vector<Solver::Finding> out;
   if (!world_) return {{"", "the solver is not attached to a world"}};
   scan_world();
+  drop_bodies_gone();
   for (std::size_t i = 0; i < records_.size(); ++i)
     if (records_[i].alive && records_[i].joint) classify_record(static_cast<int>(i));
   State now = state_;
@@ -161,9 +182,11 @@ std::vector<Solver::Finding> Engine::check() {
   return out;
 }
 
-std::string Engine::summary() const {
+std::string Engine::summary() {
   std::ostringstream s;
   if (!world_) return "linchpin: not attached to a world\n";
+  scan_world();
+  refresh();
   s << std::setprecision(3);
   int exact = 0, user = 0, broken = 0, off = 0;
   for (const Record& r : records_) {
@@ -171,7 +194,7 @@ std::string Engine::summary() const {
     const bool on = r.joint ? r.joint->isEnabled() : r.enabled;
     if (r.id.index >= 0 && on) ++exact;
     if (r.alive && !on && !r.broken) ++off;
-    if (!r.joint) ++user;
+    if (!r.joint && !r.held) ++user;
     if (r.broken) ++broken;
   }
   s << "linchpin in Bullet (" << (sizeof(btScalar) == 4 ? "single" : "double")
@@ -215,8 +238,12 @@ std::string Engine::summary() const {
   }
   s << "\n  solves " << counts_.solves << ", Newton " << counts_.newton << ", steps in halves " << counts_.substepped
     << " (" << counts_.substeps << " substeps), fallbacks " << counts_.fallbacks;
+  if (counts_.mode_switches) s << "\n  contacts of laws that began to stick or to slide: " << counts_.mode_switches;
+  for (const auto& b : blocks_)
+    if (b->dynamics && b->with_laws && b->last_step == step_ && !b->failed)
+      for (const std::string& warning : b->dynamics->warnings()) s << "\n  warning: " << warning;
   if (options_.mode == Mode::exact && counts_.steps > 0)
-    s << "\n  books of every body at every step balance to " << counts_.imbalance << " of their largest entry";
+    s << "\n  books, of the bodies and steps looked at, balance to " << counts_.imbalance << " of their largest entry";
   if (counts_.activation_energy > 1e-3)
     s << "\n  largest jump in velocity that the constraints asked for at the start of a step: "
       << counts_.activation_energy << " J";

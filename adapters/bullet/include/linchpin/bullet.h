@@ -50,7 +50,7 @@ struct Options {
   double rank_tolerance = 0;    ///< T6; 0: 1e-6 in double, 1e-5 in single (whose frames are off by 1e-7)
   double newton_tolerance = 0;  ///< end-of-step |φ| [m or the row's unit]; 0: 1e-15 in double, 1e-10 in single
   int max_newton = 30;
-  double swing_limit = 1.0;  ///< ω·dt above which a step is redone in halves inside Bullet's step (T15)
+  double swing_limit = 1.0;  ///< ω·dt above which a step is redone in shorter ones inside Bullet's (T15)
   int max_substeps = 64;     ///< then the block is left to native rows for this step
   double gap_tolerance = 0;  ///< start-of-step |φ| above which poses are corrected; 0: 1e-9 in double, 1e-5 in single
   bool drift_correction = true;  ///< end-of-step satisfaction (T12); off: the bare acceleration, which drifts
@@ -110,13 +110,14 @@ struct Counts {
   long steps = 0;
   long solves = 0;               ///< block solves
   long newton = 0;               ///< back-solves of end-of-step satisfaction
-  long substepped = 0;           ///< block steps redone in halves (T15)
+  long substepped = 0;           ///< block steps redone in shorter ones (T15)
   long substeps = 0;             ///< substeps those took
+  long mode_switches = 0;        ///< times a contact of a law began to stick or to slide (T10)
   long fallbacks = 0;            ///< block steps left to native rows
   long non_finite = 0;           ///< times a non-finite number was kept from the host
   long gap_corrections = 0;      ///< positional corrections
   double corrected = 0;          ///< largest displacement of one of them [m]
-  double imbalance = 0;          ///< largest BodyBooks::imbalance() of any body at any step
+  double imbalance = 0;          ///< largest BodyBooks::imbalance() of any body at any step whose books were read
   double activation_energy = 0;  ///< largest ½ΔvᵀMΔv by which a step began off its velocity constraints [J]
 };
 

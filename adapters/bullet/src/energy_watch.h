@@ -1,0 +1,44 @@
+// Constraints that do not move cannot give a mechanism energy: where a step would end with more of it from them, as in
+// a chain that snaps taut within the step, the step was too long, whatever ω·dt says.
+#pragma once
+
+#include "columns.h"
+
+#include <linchpin/dynamics.h>
+
+namespace linchpin::bullet {
+
+/// The fraction of its kinetic energy that a step may gain from constraints that can do no work.
+inline constexpr double allowed_gain = 0.02;
+
+/// ½ vᵀM v at the poses of an assembly [J].
+inline double kinetic(const Assembly& assembly, std::span<const double> v) {
+  double sum = 0;
+  const double* M = assembly.instant.mass.data();
+  std::size_t c = 0;
+  for (const int size : assembly.instant.block_sizes) {  // masses on the diagonal, a body's inertia below
+    const std::size_t n = z(size);
+    sum += M[0] * (v[c] * v[c] + v[c + 1] * v[c + 1] + v[c + 2] * v[c + 2]);
+    for (std::size_t i = 3; i < n; ++i)
+      for (std::size_t k = 3; k < n; ++k) sum += v[c + i] * M[i * n + k] * v[c + k];
+    M += n * n;
+    c += n;
+  }
+  return 0.5 * sum;
+}
+
+/// Work that ideal constraint impulses did where they can do none: impulse · ½(v₀ + v₁), prescribed forces left out
+/// [J].
+inline double work_of_constraints(const Dynamics& dynamics, double h, std::span<const double> stabilisation,
+                                  std::span<const double> v0, std::span<const double> v1) {
+  const auto ideal = dynamics.ideal(), nonideal = dynamics.nonideal();
+  const std::vector<double>& c = dynamics.assembly().instant.c;
+  double sum = 0;
+  for (std::size_t j = 0; j < v0.size(); ++j) {
+    const double impulse = h * (ideal[j] + nonideal[j] - c[j]) + stabilisation[j];
+    sum += impulse * 0.5 * (v0[j] + v1[j]);
+  }
+  return sum;
+}
+
+}  // namespace linchpin::bullet

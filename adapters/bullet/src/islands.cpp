@@ -1,0 +1,125 @@
+// In place of Bullet's island pass, whose cost is islands × constraints: the world hands over everything at once, what
+// sleeps is left out here, and blocks that nothing native touches are solved straight from their bodies. The rest goes
+// to the native solver as one group.
+#include "engine.h"
+
+#include "columns.h"
+
+#include <BulletCollision/CollisionDispatch/btSimulationIslandManager.h>
+
+#include <algorithm>
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+namespace {
+
+bool sleeps(const btCollisionObject& body) { return body.getActivationState() == ISLAND_SLEEPING; }
+bool awake(const btRigidBody& body) { return !body.isStaticOrKinematicObject() && !sleeps(body); }
+
+/// Marks a body whose block is solved apart while lists are made; Bullet's own use of the field begins later.
+constexpr int apart = -2;
+
+}  // namespace
+
+// Only while we solve: the setting is the program's, and the next solver's.
+void Engine::take_islands() {
+  btSimulationIslandManager& islands = *world_->getSimulationIslandManager();
+  whole_world_ = options_.mode == Mode::exact && base_name_ == "sequential impulse";
+  islands_were_split_ = islands.getSplitIslands();
+  if (whole_world_) islands.setSplitIslands(false);
+}
+
+void Engine::give_islands_back() {
+  if (whole_world_) world_->getSimulationIslandManager()->setSplitIslands(islands_were_split_);
+  whole_world_ = false;
+}
+
+WorldGroup& Engine::gather_awake(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
+                                 btTypedConstraint** constraints, int nc, btDispatcher* dispatcher) {
+  WorldGroup& g = world_group_;
+  g.bodies.clear();
+  g.manifolds.clear();
+  g.constraints.clear();
+  for (int i = 0; i < nb; ++i)
+    if (const btRigidBody* body = btRigidBody::upcast(bodies[i]); body && awake(*body)) g.bodies.push_back(bodies[i]);
+  const bool sorted = world_->getDispatchInfo().m_deterministicOverlappingPairs;
+  for (int i = 0; i < nm; ++i) {  // as btSimulationIslandManager::buildIslands chooses them
+    const btCollisionObject &a = *manifolds[i]->getBody0(), &b = *manifolds[i]->getBody1();
+    if ((sorted && manifolds[i]->getNumContacts() == 0) || (sleeps(a) && sleeps(b))) continue;
+    if (dispatcher->needsResponse(&a, &b)) g.manifolds.push_back(manifolds[i]);
+  }
+  if (sorted) {
+    const auto key = [](const btPersistentManifold* m) {
+      return std::pair(m->getBody0()->getBroadphaseHandle()->m_uniqueId,
+                       m->getBody1()->getBroadphaseHandle()->m_uniqueId);
+    };
+    std::sort(g.manifolds.begin(), g.manifolds.end(), [&](const auto* x, const auto* y) { return key(x) < key(y); });
+  }
+  for (int i = 0; i < nc; ++i)
+    if (awake(constraints[i]->getRigidBodyA()) || awake(constraints[i]->getRigidBodyB()))
+      g.constraints.push_back(constraints[i]);
+  return g;
+}
+
+// Blocks of the group that no contact and no native row touches leave it.
+void Engine::set_apart(WorldGroup& g) {
+  apart_.clear();
+  if (group_.empty()) return;
+  touched_by_native_.assign(body_of_.size(), 0);
+  const auto touch = [&](const btCollisionObject* object) {
+    const btRigidBody* body = btRigidBody::upcast(object);
+    if (!body || body->isStaticOrKinematicObject()) return;
+    if (const auto known = id_of_.find(body); known != id_of_.end()) touched_by_native_[z(known->second)] = 1;
+  };
+  for (const btPersistentManifold* m : g.manifolds) {
+    if (m->getNumContacts() == 0) continue;
+    touch(m->getBody0());
+    touch(m->getBody1());
+  }
+  for (const btTypedConstraint* c : rest_) {
+    touch(&c->getRigidBodyA());
+    touch(&c->getRigidBodyB());
+  }
+  const auto kept = std::remove_if(group_.begin(), group_.end(), [&](int index) {
+    const std::vector<BodyId>& ids = blocks_[z(index)]->dynamics->assembly().block.bodies;
+    if (std::any_of(ids.begin(), ids.end(), [&](BodyId id) { return touched_by_native_[z(id.index)] != 0; }))
+      return false;
+    apart_.push_back(index);
+    return true;
+  });
+  group_.erase(kept, group_.end());
+  if (apart_.empty()) return;
+  for (const int index : apart_)
+    for (const BodyId id : blocks_[z(index)]->dynamics->assembly().block.bodies)
+      body_of_[z(id.index)]->setCompanionId(apart);
+  std::erase_if(g.bodies, [](btCollisionObject* body) {
+    if (body->getCompanionId() != apart) return false;
+    body->setCompanionId(-1);
+    return true;
+  });
+  for (const int index : apart_)  // constrained, but not in the world
+    for (const BodyId id : blocks_[z(index)]->dynamics->assembly().block.bodies)
+      if (body_of_[z(id.index)]->getCompanionId() == apart) {
+        body_of_[z(id.index)]->setCompanionId(-1);
+        blocks_[z(index)]->stray = true;
+      }
+}
+
+// What cannot be solved goes to the native solver with the rest.
+void Engine::solve_apart(WorldGroup& g) {
+  for (const int index : apart_) {
+    BlockSolve& b = *blocks_[z(index)];
+    if (begin_block(b, nullptr) && finish_block(b)) continue;
+    for (const BodyId id : b.dynamics->assembly().block.bodies) g.bodies.push_back(body_of_[z(id.index)]);
+  }
+}
+
+void Engine::conclude_apart() {
+  for (const int index : apart_) conclude(*blocks_[z(index)]);
+  apart_.clear();
+  end_group();
+}
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet

@@ -1,0 +1,211 @@
+// A step of Bullet's that is too long for a block is taken in shorter ones inside it (T15): forces and host impulses
+// spread evenly, each substep ending on the constraints and judged by its own swing and energy, as long as those allow.
+// Bullet is then made to start from where its integrator will end at our end pose.
+#include "engine.h"
+
+#include "bodies.h"
+#include "columns.h"
+#include "energy_watch.h"
+
+#include <algorithm>
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+void Engine::copy_block(const BlockSolve& b, const State& from, State& to) const {
+  to.bodies.resize(from.bodies.size());
+  to.t = from.t;
+  for (const BodyId id : b.touched) to[id] = from[id];
+}
+
+/// Applied force, host impulses as a mean force, and the gyroscopic torque of the pose it belongs to.
+void Engine::spread_forces(BlockSolve& b, const State& at) {
+  const Block& block = b.dynamics->assembly().block;
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
+    const BodyId id = block.bodies[slot];
+    const int c = block.column[slot];
+    put(b.Q_host, c, head(b.Q, c) + head(b.host, c) / dt_);
+    if (block.column[slot + 1] - c == 6)
+      put(b.Q_host, c + 3,
+          head(b.Q, c + 3) + head(b.host, c + 3) / dt_ - system_.gyroscopic_torque(id, state_[id]) +
+              system_.gyroscopic_torque(id, at[id]));
+  }
+}
+
+// One substep from now_ to next_ with the factor that is there. @return whether it may stand.
+bool Engine::try_substep(BlockSolve& b, Substep& s) {
+  const linchpin::Solver& solver = b.dynamics->solver();
+  const Assembly& assembly = b.dynamics->assembly();
+  copy_block(b, now_, next_);
+  next_.t = now_.t + s.length;
+  for (const BodyId id : b.touched)
+    if (system_.kind(id) == BodyKind::driven) {
+      next_[id] = start_[id];
+      advance(next_[id], start_[id].v, start_[id].w, s.done + s.length);
+    }
+  // From the middle of the last (sub)step to the middle of this, as in finish_block.
+  s.weight = b.native_rows ? s.length : 0.5 * (s.before + s.length);
+  for (std::size_t j = 0; j < b.force.size(); ++j)
+    b.force[j] = s.weight * b.Q_host[j] + s.length * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]);
+  solver.inverse_mass(b.force, b.dv);
+  for (std::size_t j = 0; j < b.sub_v.size(); ++j) b.sub_v[j] = assembly.v[j] + b.dv[j];
+  std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
+  std::fill(b.force.begin(), b.force.end(), 0.0);
+  if (!finite(b.sub_v)) return false;
+  const NewtonReport newton = end_step(b, now_, next_, s.length, b.sub_v);
+  if (!newton.converged || !finite(b.sub_v)) return false;
+  for (std::size_t i = 0; i < b.e.size(); ++i)
+    b.e[i] = b.dynamics->lambda()[i] + b.dynamics->induced()[i] + b.lambda[i] / s.length;
+  s.swing = fastest_swing(system_, assembly, now_, b.e) * s.length;
+  if (s.swing > options_.swing_limit) return false;
+  const double gain = work_of_constraints(*b.dynamics, s.length, b.force, assembly.v, b.sub_v);
+  if (s.watched && s.gain + gain > std::max(s.allowed, allowed_gain * kinetic(assembly, b.sub_v))) return false;
+  s.gain += gain;
+  b.unmet = newton.least_squares && newton.residual * dt_ > options_.gap_tolerance;
+  return true;
+}
+
+// Each record takes its share of an accepted substep from its own source.
+void Engine::record_substep(BlockSolve& b, const Substep& s) {
+  const Assembly& assembly = b.dynamics->assembly();
+  const Block& block = assembly.block;
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
+    const BodyId id = block.bodies[slot];
+    const int c = block.column[slot];
+    add(b.sub_momentum, c, system_.mass(id) * (head(b.sub_v, c) - head(assembly.v, c)));
+    add(b.sub_host, c, (s.weight / dt_) * head(b.host, c));
+    add(b.sub_applied, c, s.weight * head(b.Q, c));
+    next_[id].v = head(b.sub_v, c);
+    if (block.column[slot + 1] - c != 6) continue;
+    add(b.sub_momentum, c + 3,
+        system_.world_inertia(id, now_[id].q) * (head(b.sub_v, c + 3) - head(assembly.v, c + 3)));
+    add(b.sub_host, c + 3, (s.weight / dt_) * head(b.host, c + 3));
+    add(b.sub_applied, c + 3,
+        s.weight *
+            (head(b.Q, c + 3) - system_.gyroscopic_torque(id, state_[id]) + system_.gyroscopic_torque(id, now_[id])));
+    next_[id].w = head(b.sub_v, c + 3);
+  }
+  for (std::size_t row = 0; row < b.e.size(); ++row)
+    b.e[row] = s.length * (b.dynamics->lambda()[row] + b.dynamics->induced()[row]) + b.lambda[row];
+  for (std::size_t i = 0; i < b.ids.size(); ++i) {
+    Reaction& r = reactions_[z(records_[z(b.records[i])].reaction)];
+    for (int k = 0; k < static_cast<int>(system_.constraint(b.ids[i]).bodies().size()); ++k) {
+      const Vector6 f = generalized_force(assembly, static_cast<int>(i), k, b.e);
+      r.stabilisation.on(k).force += f.head<3>() / dt_;  // the sum so far; the reaction is taken off at the end
+      r.stabilisation.on(k).moment += f.tail<3>() / dt_;
+    }
+  }
+  for (const Dynamics::Prescribed& law : b.dynamics->prescribed()) {  // what laws did, at this substep's state
+    const auto bodies = system_.constraint(b.ids[z(law.constraint)]).bodies();
+    Reaction& r = reactions_[z(records_[z(b.records[z(law.constraint)])].reaction)];
+    for (int k = 0; k < std::min(2, static_cast<int>(bodies.size())); ++k) {
+      const double share = (k == 0 ? s.length : -s.length) / dt_;
+      const Wrench w = Wrench{law.force, law.moment, law.p_WQ}.about(now_[bodies[z(k)]].p);
+      r.stabilisation.on(k).force += share * w.force;
+      if (system_.kind(bodies[z(k)]) != BodyKind::particle) r.stabilisation.on(k).moment += share * w.moment;
+    }
+  }
+}
+
+bool Engine::substep_block(BlockSolve& b, double before) {
+  const Block& block = b.dynamics->assembly().block;
+  for (auto* x : {&b.sub_v, &b.sub_applied, &b.sub_host, &b.sub_momentum}) x->assign(b.v.size(), 0);
+  copy_block(b, base_, start_);
+  copy_block(b, end_, end_given_);
+  b.kept = b.dynamics->assembly().instant;
+  b.has_kept = true;
+  copy_block(b, start_, now_);
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
+    now_[block.bodies[slot]].v = head(b.v0, block.column[slot]);
+    if (block.column[slot + 1] - block.column[slot] == 6)
+      now_[block.bodies[slot]].w = head(b.v0, block.column[slot] + 3);
+  }
+  for (std::size_t i = 0; i < b.ids.size(); ++i) {
+    Reaction& r = reactions_[z(records_[z(b.records[i])].reaction)];
+    for (int k = 0; k < static_cast<int>(system_.constraint(b.ids[i]).bodies().size()); ++k)
+      r.stabilisation.on(k) = Wrench{};
+  }
+
+  const double finest = dt_ / options_.max_substeps;
+  const bool cannot_work = b.moved == 0 && !can_do_work(b);
+  Substep s;
+  s.before = before;
+  s.allowed = gain_floor(b) + allowed_gain * kinetic(b.dynamics->assembly(), b.v0);
+  // The whole step's own swing says about how short; no shorter than an eighth, for it may be as wrong as the step was.
+  const auto longest = [&](double swing, double length) { return 0.9 * options_.swing_limit / swing * length; };
+  s.length = 0.5 * dt_;
+  if (b.swing > 0 && std::isfinite(b.swing)) s.length = std::clamp(longest(b.swing, dt_), 0.125 * dt_, 0.5 * dt_);
+  int taken = 0;
+  double fastest = 0;
+  bool factored = false;
+  while (s.done < dt_ * (1 - 1e-12)) {
+    const double left = dt_ - s.done;
+    s.length = left / std::ceil(left / s.length * (1 - 1e-9));  // no short one at the end
+    if (!factored) {
+      now_.t = t_ + s.done;
+      spread_forces(b, now_);
+      if (b.with_laws) b.dynamics->set_step(s.length);
+      if (b.dynamics->evaluate(now_, b.Q_host) == Status::invalid) break;
+      factored = true;
+    } else if (b.with_laws) {  // what friction does to the end of a step depends on its length
+      b.dynamics->set_step(s.length);
+      if (b.dynamics->resolve(now_, b.Q_host) == Status::invalid) break;
+    }
+    s.watched = cannot_work && s.length > 1.5 * finest;  // the finest is taken as it is
+    if (!try_substep(b, s)) {
+      if (s.length <= finest * (1 + 1e-9)) break;
+      s.length = std::max(0.5 * s.length, finest);
+      continue;
+    }
+    record_substep(b, s);
+    if (b.with_laws) b.dynamics->accept(s.length);
+    ++taken;
+    fastest = std::max(fastest, s.swing);
+    s.done += s.length;
+    s.before = s.length;
+    copy_block(b, next_, now_);
+    factored = false;
+    s.length *= s.swing > 0 ? std::clamp(longest(s.swing, 1), 0.5, 2.0) : 2.0;
+  }
+  if (s.done < dt_ * (1 - 1e-12)) {
+    copy_block(b, start_, base_);
+    copy_block(b, end_given_, end_);
+    return false;
+  }
+
+  b.substeps = taken;
+  b.last_length = s.before;
+  b.swing = fastest;
+  ++counts_.substepped;
+  counts_.substeps += taken;
+  b.v.swap(b.sub_v);
+  b.applied.swap(b.sub_applied);
+  b.host.swap(b.sub_host);
+  b.Q_host.swap(b.sub_momentum);  // kept for the books
+  b.write_pose = true;
+  for (std::size_t i = 0; i < b.ids.size(); ++i) {
+    Reaction& r = reactions_[z(records_[z(b.records[i])].reaction)];
+    const auto bodies = system_.constraint(b.ids[i]).bodies();
+    for (int k = 0; k < static_cast<int>(bodies.size()); ++k) {
+      const Vector3d p = r.ideal.on(k).point, com = state_[bodies[z(k)]].p;
+      const Wrench total = Wrench{r.stabilisation.on(k).force, r.stabilisation.on(k).moment, com}.about(p);
+      r.stabilisation.on(k) = total;
+      for (const Wrenches* part : {&r.ideal, &r.induced, &r.prescribed}) {
+        const Wrench reported = part->on(k).about(p);
+        r.stabilisation.on(k).force -= reported.force;
+        r.stabilisation.on(k).moment -= reported.moment;
+      }
+    }
+  }
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
+    const BodyId id = block.bodies[slot];
+    end_[id] = now_[id];
+    BodyState& start = base_[id];
+    start = now_[id];
+    back_off(start.p, start.q, start.v, start.w, dt_);
+  }
+  return true;
+}
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet
