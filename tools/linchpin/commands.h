@@ -14,5 +14,18 @@ void add_solve(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app, int& exit_code);
 /// linchpin run SCENE
 void add_run(CLI::App& app, int& exit_code);
+/// linchpin new [TEMPLATE]
+void add_new(CLI::App& app, int& exit_code);
+/// linchpin check SCENE
+void add_check(CLI::App& app, int& exit_code);
+/// linchpin explain SCENE [CONSTRAINT]
+void add_explain(CLI::App& app, int& exit_code);
+/// linchpin equilibrium SCENE
+void add_equilibrium(CLI::App& app, int& exit_code);
+
+/// linchpin bench [SCENE]
+void add_bench(CLI::App& app, int& exit_code);
+/// linchpin completion, linchpin man: of all verbs added before
+void add_describe(CLI::App& app, int& exit_code);
 
 }  // namespace linchpin::cli

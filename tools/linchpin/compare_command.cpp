@@ -59,13 +59,13 @@ int run_compare(const CompareArguments& arguments) {
   try {
     solvers = parse_solvers(arguments.with);
     in = precisions(arguments.precision);
-    simulation = arguments.simulation.check();
+    const auto opened = open_scene(arguments.simulation.scene);
+    if (!opened) return exit_bad_input;
+    simulation = arguments.simulation.check(*opened);
   } catch (const std::invalid_argument& e) {
     std::cerr << "linchpin compare: " << e.what() << "\n";
     return exit_usage;
   }
-  if (!check_scene(simulation.scene)) return exit_bad_input;
-
   Json result;
   result["schema"] = 1;
   result["scene"] = simulation.scene;
@@ -90,6 +90,9 @@ int run_compare(const CompareArguments& arguments) {
           break;
         case WorkerAnswer::Kind::scene:
           complain(simulation.scene, {}, answer.message);
+          return exit_bad_input;
+        case WorkerAnswer::Kind::toml:
+          std::cerr << answer.message << "\n";
           return exit_bad_input;
         case WorkerAnswer::Kind::refused:
           row = empty_row(solver, precision, "refused: " + answer.message);

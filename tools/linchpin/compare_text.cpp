@@ -74,27 +74,43 @@ std::string some(const Json& names, std::size_t at_most = 5) {
   return out;
 }
 
-// The row with the smallest gap among those that ran to the end; null when there is none.
+// What a row is judged by: its largest gap in metres or, where no joint has one, its largest residual.
+Json hold(const Json& row) {
+  if (row["max_gap_m"].is_number()) return row["max_gap_m"];
+  Json most;
+  for (const auto& [name, gap] : row["user_gaps"].items())
+    if (gap.is_number() && (most.is_null() || gap.get<double>() > most.get<double>())) most = gap;
+  return most;
+}
+
+// "joint closed to 1e-9 m", "constraint to 1e-9".
+std::string closed(const Json& row) {
+  const bool metres = row["max_gap_m"].is_number();
+  return std::string(metres ? "joint closed to " : "constraint to ") + number(hold(row)) + (metres ? " m" : "");
+}
+std::string left(const Json& row) { return number(hold(row)) + (row["max_gap_m"].is_number() ? " m" : ""); }
+
+// The row that holds tightest among those that ran to the end; null when there is none.
 const Json* tightest(const Json& rows, bool exact, const std::string& precision) {
   const Json* best = nullptr;
   for (const Json& row : rows) {
     if ((row["name"] == "exact") != exact || row["precision"] != precision || !ran(row)) continue;
-    if (!row["max_gap_m"].is_number()) continue;
-    if (!best || row["max_gap_m"].get<double>() < (*best)["max_gap_m"].get<double>()) best = &row;
+    const Json gap = hold(row);
+    if (!gap.is_number()) continue;
+    if (!best || gap.get<double>() < hold(*best).get<double>()) best = &row;
   }
   return best;
 }
 
 std::string against(const Json& exact, const Json& native) {
-  const double ours = exact["max_gap_m"], theirs = native["max_gap_m"];
-  std::string out = "exact keeps every joint closed to " + number(exact["max_gap_m"]) +
-                    " m; the best of the native ones, " + native.value("name", std::string()) + ", leaves " +
-                    number(native["max_gap_m"]) + " m";
+  const double ours = hold(exact), theirs = hold(native);
+  std::string out = "exact keeps every " + closed(exact) + "; the best of the native ones, " +
+                    native.value("name", std::string()) + ", leaves " + left(native);
   if (ours == theirs)
-    out = "exact and " + native.value("name", std::string()) + " both leave " + number(exact["max_gap_m"]) + " m";
+    out = "exact and " + native.value("name", std::string()) + " both leave " + left(exact);
   else if (ours > theirs)
-    out = native.value("name", std::string()) + " leaves the smallest gap, " + number(native["max_gap_m"]) +
-          " m; exact leaves " + number(exact["max_gap_m"]) + " m";
+    out = native.value("name", std::string()) + " leaves the smallest gap, " + left(native) + "; exact leaves " +
+          left(exact);
   const Json &t = exact["ns_per_step"], &u = native["ns_per_step"];
   if (t.is_number() && u.is_number() && t.get<double>() > 0) {
     const double ratio = u.get<double>() / t.get<double>();
@@ -112,10 +128,9 @@ std::string verdict(const Json& rows) {
     if (exact && native)
       part = against(*exact, *native);
     else if (exact)
-      part = "exact keeps every joint closed to " + number((*exact)["max_gap_m"]) + " m";
+      part = "exact keeps every " + closed(*exact);
     else if (native)
-      part =
-          (*native).value("name", std::string()) + " leaves the smallest gap, " + number((*native)["max_gap_m"]) + " m";
+      part = (*native).value("name", std::string()) + " leaves the smallest gap, " + left(*native);
     if (!part.empty()) parts.push_back(std::string("In ") + precision + " precision " + part + ".");
   }
   for (const Json& row : rows)
@@ -174,6 +189,10 @@ void add_notes(const Json& row, Footnotes& notes) {
     if (!rank["contradictory"].empty()) text += "; contradictory: " + some(rank["contradictory"]);
     notes.add(row, text);
   }
+  std::string residuals;
+  for (const auto& [name, gap] : row["user_gaps"].items())
+    residuals += (residuals.empty() ? "" : ", ") + name + " " + number(gap);
+  if (row["user_gaps"].size() <= 8 && !residuals.empty()) notes.add(row, "largest residuals: " + residuals);
   if (row["energy_note"].is_string())
     notes.add(row, "energy is not expected to be conserved: " + row["energy_note"].get<std::string>());
   if (row.value("fallbacks", 0L) > 0)

@@ -52,9 +52,15 @@ int main(int argc, char** argv) {
   app.footer("Exit codes: 0 ok, 2 usage, 3 bad input, 4 physics failure. \"linchpin VERB --help\" says more.");
 
   int exit_code = linchpin::cli::exit_ok;
-  linchpin::cli::add_solve(app, exit_code);
-  linchpin::cli::add_compare(app, exit_code);
+  linchpin::cli::add_new(app, exit_code);
+  linchpin::cli::add_check(app, exit_code);
   linchpin::cli::add_run(app, exit_code);
+  linchpin::cli::add_compare(app, exit_code);
+  linchpin::cli::add_explain(app, exit_code);
+  linchpin::cli::add_equilibrium(app, exit_code);
+  linchpin::cli::add_solve(app, exit_code);
+  linchpin::cli::add_bench(app, exit_code);
+  linchpin::cli::add_describe(app, exit_code);
 
   if (argc < 2) {
     std::cerr << app.help();

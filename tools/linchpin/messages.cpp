@@ -1,6 +1,5 @@
 #include "messages.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -9,39 +8,6 @@
 #include <sstream>
 
 namespace linchpin::cli {
-namespace {
-
-// Edits from a to b, in halves: wrong case is half a mistake.
-std::size_t edits(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = 2 * j;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = 2 * (i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t change = a[i] == b[j] ? 0 : lower(a[i]) == lower(b[j]) ? 1 : 2;
-      const std::size_t next = std::min({row[j] + 2, row[j + 1] + 2, diagonal + change});
-      diagonal = row[j + 1];
-      row[j + 1] = next;
-    }
-  }
-  return row.back();
-}
-
-}  // namespace
-
-std::string nearest(std::string_view word, const std::vector<std::string>& known) {
-  std::string best;
-  std::size_t least = 2 * std::max<std::size_t>(2, word.size() / 2) + 1;
-  for (const std::string& name : known) {
-    if (const std::size_t d = edits(word, name); d < least) {
-      least = d;
-      best = name;
-    }
-  }
-  return best;
-}
 
 bool read_file(const std::string& path, std::string& text) {
   const auto refuse = [&](const char* why) {

@@ -1,6 +1,8 @@
 // What the command says when something is wrong: places, source lines, nearest known names.
 #pragma once
 
+#include <linchpin/scene/names.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,8 +15,7 @@ inline constexpr int exit_usage = 2;
 inline constexpr int exit_bad_input = 3;
 inline constexpr int exit_physics = 4;
 
-/// The known name with the fewest edits from `word`, when that is near enough to be a slip; else empty.
-std::string nearest(std::string_view word, const std::vector<std::string>& known);
+using scene::nearest;
 
 /// Reads a whole file, "-" being standard input. @return false after saying on stderr why it could not be read.
 bool read_file(const std::string& path, std::string& text);

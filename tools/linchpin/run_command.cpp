@@ -1,16 +1,19 @@
 // `linchpin run`: one scene under one solver, for what it says of the motion and, on request, every number of it.
+#include "bare_run.h"
 #include "commands.h"
 #include "compare_text.h"
 #include "messages.h"
 #include "scene_file.h"
 #include "simulation_options.h"
 #include "solver_spec.h"
+#include "verdicts.h"
 #include "worker_process.h"
 
 #include <CLI/CLI.hpp>
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -19,6 +22,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace linchpin::cli {
 
@@ -28,7 +32,7 @@ namespace fs = std::filesystem;
 
 struct RunArguments {
   SimulationOptions simulation;
-  std::string solver = "exact", precision = "double", csv;
+  std::string solver = "exact", host, csv;
   bool json = false;
 };
 
@@ -79,10 +83,11 @@ int misused(const std::string& what) {
   return exit_usage;
 }
 
-void print(const RunArguments& arguments, const Simulation& simulation, Json row) {
+void print(const RunArguments& arguments, const Simulation& simulation, Host host, Json row) {
   if (!arguments.json) {
     std::cout << row.value("summary", std::string());
     if (row["status"] != "ok") std::cout << "status: " << row["status"].get<std::string>() << "\n";
+    if (row.contains("expect")) std::cout << "expected\n" << verdicts_text(row["expect"]);
     if (!arguments.csv.empty()) std::cout << "wrote " << arguments.csv << "\n";
     return;
   }
@@ -91,6 +96,7 @@ void print(const RunArguments& arguments, const Simulation& simulation, Json row
   result["scene"] = simulation.scene;
   result["dt"] = simulation.dt;
   result["duration"] = simulation.dt * static_cast<double>(simulation.steps);
+  result["host"] = to_string(host);
   for (const char* key : {"gravity", "gravity_from", "bodies", "joints"}) {
     result[key] = row[key];
     row.erase(key);
@@ -100,21 +106,61 @@ void print(const RunArguments& arguments, const Simulation& simulation, Json row
   std::cout << result.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
 }
 
+Host host_of(const RunArguments& arguments, const Opened& opened, const SolverSpec& solver) {
+  if (arguments.host.empty())
+    return opened.host == Host::bare && solver.kind != "exact" ? Host::bullet_float64 : opened.host;
+  const std::vector<std::string> names = {"bare", "bullet", "bullet-float64"};
+  const auto found = std::find(names.begin(), names.end(), arguments.host);
+  if (found == names.end()) {
+    const std::string near = nearest(arguments.host, names);
+    throw std::invalid_argument("--host is \"" + arguments.host + "\", expected bare, bullet or bullet-float64" +
+                                (near.empty() ? "" : "; did you mean \"" + near + "\"?"));
+  }
+  const Host host = static_cast<Host>(found - names.begin());
+  if (host == Host::bare && solver.kind != "exact")
+    throw std::invalid_argument("--host bare has one solver, exact; " + solver.name + " needs a bullet host");
+  if (host == Host::bare && !opened.model)
+    throw std::invalid_argument("--host bare runs scenes of ours; a .bullet file needs a bullet host");
+  return host;
+}
+
+WorkerAnswer run_on(Host host, const Opened& opened, const Simulation& simulation, const SolverSpec& solver,
+                    const std::string& csv) {
+  if (host != Host::bare) {
+    Json job = job_for(simulation, solver);
+    job["time_apart"] = false;
+    job["csv"] = csv;
+    return run_worker(host == Host::bullet ? "single" : "double", job, solver.name + ", " + to_string(host));
+  }
+  WorkerAnswer answer;
+  try {
+    answer.row = run_bare(*opened.model, simulation, csv);
+    answer.kind = WorkerAnswer::Kind::row;
+  } catch (const std::invalid_argument& e) {
+    answer.kind = WorkerAnswer::Kind::refused;
+    answer.message = e.what();
+  } catch (const std::runtime_error& e) {
+    answer.kind = WorkerAnswer::Kind::csv;
+    answer.message = e.what();
+  }
+  return answer;
+}
+
 int run_run(const RunArguments& arguments) try {
   const SolverSpec solver = parse_solver(arguments.solver);
-  if (arguments.precision != "single" && arguments.precision != "double")
-    return misused("--precision is \"" + arguments.precision + "\", expected single or double");
-  const Simulation simulation = arguments.simulation.check();
-  if (!check_scene(simulation.scene)) return exit_bad_input;
+  const auto opened = open_scene(arguments.simulation.scene);
+  if (!opened) return exit_bad_input;
+  const Simulation simulation = arguments.simulation.check(*opened);
+  const Host host = host_of(arguments, *opened, solver);
   Output output(arguments.csv, simulation.scene);
 
-  Json job = job_for(simulation, solver);
-  job["time_apart"] = false;
-  job["csv"] = output.temporary();
-  const WorkerAnswer answer = run_worker(arguments.precision, job, solver.name + ", " + arguments.precision);
+  const WorkerAnswer answer = run_on(host, *opened, simulation, solver, output.temporary());
   switch (answer.kind) {
     case WorkerAnswer::Kind::row:
       break;
+    case WorkerAnswer::Kind::toml:
+      std::cerr << answer.message << "\n";
+      return exit_bad_input;
     case WorkerAnswer::Kind::scene:
       complain(simulation.scene, {}, answer.message);
       return exit_bad_input;
@@ -128,8 +174,13 @@ int run_run(const RunArguments& arguments) try {
       return exit_physics;
   }
   output.keep();  // rows up to a failure are worth having
-  print(arguments, simulation, answer.row);
-  if (answer.row["status"].get<std::string>().starts_with("ok")) return exit_ok;
+  print(arguments, simulation, host, answer.row);
+  if (answer.row["status"].get<std::string>().starts_with("ok")) {
+    const int wrong = answer.row.contains("expect") ? unmet(answer.row["expect"]) : 0;
+    if (wrong == 0) return exit_ok;
+    std::cerr << "linchpin run: " << wrong << (wrong == 1 ? " expectation was" : " expectations were") << " not met\n";
+    return exit_physics;
+  }
   std::cerr << "linchpin run: " << solver.name << ": " << answer.row["status"].get<std::string>() << "\n";
   return exit_physics;
 } catch (const std::invalid_argument& e) {
@@ -144,12 +195,15 @@ void add_run(CLI::App& app, int& exit_code) {
   arguments->simulation.add_to(*verb, false);
   verb->add_option("--solver", arguments->solver, "exact, bullet:si[:N], bullet:nncg[:N], bullet:mlcp or bullet:lemke")
       ->capture_default_str();
-  verb->add_option("--precision", arguments->precision, "Of Bullet: single or double")->capture_default_str();
+  verb->add_option(
+      "--host", arguments->host,
+      "bare (no engine), bullet or bullet-float64. Default: the scene's, bullet-float64 for a .bullet file");
   verb->add_option(
       "--csv", arguments->csv,
       "Write a row per step: the state before it, the gaps and the forces at that state; then the last state");
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
-  verb->footer("Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the solver failed.");
+  verb->footer(
+      "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the solver failed or an expectation of the scene was not met.");
   verb->callback([arguments, &exit_code] { exit_code = run_run(*arguments); });
 }
 

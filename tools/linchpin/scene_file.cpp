@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <iostream>
 #include <string>
 
 namespace linchpin::cli {
@@ -70,17 +71,41 @@ std::string scene_fault(std::string_view bytes) {
   return {};
 }
 
-bool check_scene(const std::string& path) {
+std::optional<Opened> open_scene(const std::string& path) {
+  Opened out;
+  out.path = path;
+  const std::string extension = std::filesystem::path(path).extension().string();
+  if (extension == ".toml") {
+    try {
+      out.model = load(path);
+      out.dt = out.model->dt, out.duration = out.model->duration, out.host = out.model->host;
+    } catch (const NeedsHost& e) {  // the worker has the .bullet file read, and checks the rest
+      out.dt = e.dt, out.duration = e.duration;
+      out.host = e.host == Host::bare ? Host::bullet_float64 : e.host;
+    } catch (const SceneError& e) {
+      std::cerr << e.what() << "\n";
+      return {};
+    }
+    return out;
+  }
   std::string bytes;
   // A scene is loaded again for every solver: standard input will not do.
-  if (!read_file(path == "-" ? "./-" : path, bytes)) return false;
+  if (!read_file(path == "-" ? "./-" : path, bytes)) return {};
   const std::string fault = scene_fault(bytes);
-  if (fault.empty()) return true;
-  std::string hint;
-  const std::string extension = std::filesystem::path(path).extension().string();
-  if (extension == ".toml" || extension == ".urdf") hint = " (scenes in " + extension + " are not read yet)";
-  complain(path, bytes, fault + hint);
-  return false;
+  if (fault.empty()) return out;
+  complain(path, bytes, fault + (extension == ".urdf" ? " (scenes in .urdf are not read yet)" : ""));
+  return {};
+}
+
+std::optional<Model> open_model(const std::string& path, const char* verb, int& exit_code) {
+  exit_code = exit_bad_input;
+  auto opened = open_scene(path);
+  if (!opened) return {};
+  if (opened->model) return std::move(opened->model);
+  exit_code = exit_usage;
+  std::cerr << "linchpin " << verb << ": " << path
+            << " has bodies from a .bullet file; this verb reads scenes of ours alone\n";
+  return {};
 }
 
 }  // namespace linchpin::cli

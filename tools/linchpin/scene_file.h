@@ -1,7 +1,10 @@
-// A look at a scene file before any worker loads it: Bullet's own reader believes every length a file states, and dies
-// on a wrong one.
+// A look at a scene file before anything runs: of ours all is read and checked; Bullet's own reader of .bullet files
+// believes every length a file states, and dies on a wrong one.
 #pragma once
 
+#include <linchpin/scene.h>
+
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,7 +13,19 @@ namespace linchpin::cli {
 /// Why these bytes are no .bullet scene of rigid bodies; empty when they may be one.
 std::string scene_fault(std::string_view bytes);
 
-/// Reads and checks. @return false after saying on stderr what is wrong.
-bool check_scene(const std::string& path);
+/// A scene that can be run, and what it says of that itself.
+struct Opened {
+  std::string path;
+  std::optional<Model> model;  ///< of a .toml without a .bullet file in it: only a worker can read those
+  double dt = 1.0 / 240;       ///< [s]
+  double duration = 2;         ///< [s]
+  Host host = Host::bullet_float64;
+};
+
+/// Reads and checks. Nothing after saying on stderr what is wrong.
+std::optional<Opened> open_scene(const std::string& path);
+
+/// For the verbs that work without an engine: a model, or nothing after saying why and setting the exit code.
+std::optional<Model> open_model(const std::string& path, const char* verb, int& exit_code);
 
 }  // namespace linchpin::cli

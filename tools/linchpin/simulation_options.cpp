@@ -58,22 +58,24 @@ std::array<double, 3> vector(const std::string& option, const std::string& text)
 }  // namespace
 
 void SimulationOptions::add_to(CLI::App& verb, bool with_settle) {
-  verb.add_option("SCENE", scene, "A .bullet file")->required();
-  verb.add_option("--dt", dt, "Step [s]; also as a fraction")->capture_default_str();
-  verb.add_option("--duration", duration, "Time to simulate [s]")->capture_default_str();
+  verb.add_option("SCENE", scene, "A .toml scene or a .bullet file")->required();
+  verb.add_option("--dt", dt, "Step [s]; also as a fraction. Default: the scene's, 1/240 for a .bullet file");
+  verb.add_option("--duration", duration, "Time to simulate [s]. Default: the scene's, 2 for a .bullet file");
   if (with_settle)
     verb.add_option("--settle", settle, "First steps to leave out of the statistics")->capture_default_str();
   verb.add_option("--gravity", gravity, "x,y,z [m/s^2]; default: the file's, or 0,-9.81,0 if it has none");
 }
 
-Simulation SimulationOptions::check() const {
+Simulation SimulationOptions::check(const Opened& opened) const {
   Simulation out;
   out.scene = scene;
-  out.dt = number("--dt", dt, 1e-6, 1, "seconds");
-  const double time = number("--duration", duration, 1e-6, 86400, "seconds");
+  out.dt = dt.empty() ? opened.dt : number("--dt", dt, 1e-6, 1, "seconds");
+  const double time = duration.empty() ? opened.duration : number("--duration", duration, 1e-6, 86400, "seconds");
   const double steps = std::round(time / out.dt);
-  if (steps < 1) refuse("--duration", duration, "at least one step of " + shown(out.dt) + " s");
-  if (steps > 1e8) refuse("--duration", duration, "at most 1e8 steps of " + shown(out.dt) + " s");
+  if (steps < 1)
+    refuse("--duration", duration.empty() ? shown(time) : duration, "at least one step of " + shown(out.dt) + " s");
+  if (steps > 1e8)
+    refuse("--duration", duration.empty() ? shown(time) : duration, "at most 1e8 steps of " + shown(out.dt) + " s");
   out.steps = static_cast<long>(steps);
   const auto [end, error] = std::from_chars(settle.data(), settle.data() + settle.size(), out.settle);
   if (error != std::errc() || end != settle.data() + settle.size() || out.settle < 0 || out.settle >= out.steps)

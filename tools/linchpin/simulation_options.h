@@ -1,6 +1,8 @@
 // The options `compare` and `run` share: which scene, which precision, how long, in what steps.
 #pragma once
 
+#include "scene_file.h"
+
 #include <array>
 #include <optional>
 #include <string>
@@ -22,10 +24,10 @@ struct Simulation {
 
 /// The words of the command line; numbers are read by check(), which can say what was expected.
 struct SimulationOptions {
-  std::string scene, dt = "1/240", duration = "2", settle = "0", gravity;
+  std::string scene, dt, duration, settle = "0", gravity;
   void add_to(CLI::App& verb, bool with_settle);
   /// @throws std::invalid_argument naming the option, the value and the allowed range.
-  Simulation check() const;
+  Simulation check(const Opened& opened) const;
 };
 
 }  // namespace linchpin::cli

@@ -23,18 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Next to the command as in a build tree, or where an installation keeps programs that nobody calls by hand.
-std::string find_worker(const std::string& name, std::string& looked) {
-  std::error_code error;
-  const fs::path own = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const fs::path& folder : {own, (own / ".." / "libexec" / "linchpin").lexically_normal()}) {
-    const fs::path path = folder / name;
-    if (::access(path.c_str(), X_OK) == 0) return path;
-    looked += (looked.empty() ? "" : " and ") + path.string();
-  }
-  return {};
-}
-
 struct Pipe {
   int read = -1, write = -1;
   Pipe() {
@@ -98,6 +86,7 @@ WorkerAnswer read_answer(const std::string& text) {
     const std::string kind = j["error"].value("kind", std::string());
     answer.message = j["error"].value("message", std::string());
     answer.kind = kind == "scene"    ? WorkerAnswer::Kind::scene
+                  : kind == "toml"   ? WorkerAnswer::Kind::toml
                   : kind == "solver" ? WorkerAnswer::Kind::refused
                   : kind == "csv"    ? WorkerAnswer::Kind::csv
                                      : WorkerAnswer::Kind::died;
@@ -106,6 +95,18 @@ WorkerAnswer read_answer(const std::string& text) {
 }
 
 }  // namespace
+
+// Next to the command as in a build tree, or where an installation keeps programs that nobody calls by hand.
+std::string find_worker(const std::string& name, std::string& looked) {
+  std::error_code error;
+  const fs::path own = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const fs::path& folder : {own, (own / ".." / "libexec" / "linchpin").lexically_normal()}) {
+    const fs::path path = folder / name;
+    if (::access(path.c_str(), X_OK) == 0) return path;
+    looked += (looked.empty() ? "" : " and ") + path.string();
+  }
+  return {};
+}
 
 Json job_for(const Simulation& simulation, const SolverSpec& solver) {
   Json job;

@@ -17,6 +17,7 @@ struct WorkerAnswer {
   enum class Kind {
     row,      ///< `row` holds the answer
     scene,    ///< the scene cannot be loaded
+    toml,     ///< likewise; the message says itself where
     refused,  ///< this solver cannot run this scene
     csv,      ///< the file to write cannot be written
     died,     ///< the process ended without an answer, after loading
@@ -26,6 +27,9 @@ struct WorkerAnswer {
   Json row;
   std::string message;
 };
+
+/// Where a program that the command starts is; empty where it is not, and `looked` names the places.
+std::string find_worker(const std::string& name, std::string& looked);
 
 /// The job (worker/job.h) that runs a simulation under a solver.
 Json job_for(const Simulation& simulation, const SolverSpec& solver);

@@ -4,6 +4,8 @@
 #include "job.h"
 #include "measure.h"
 
+#include <linchpin/scene.h>
+
 #include <unistd.h>
 
 #include <cstdio>
@@ -19,6 +21,8 @@ Json answer(const char* job_text, linchpin::worker::Progress& progress) {
     return {{"row", linchpin::worker::measure(linchpin::worker::read_job(job_text), progress)}};
   } catch (const linchpin::worker::Refused& e) {
     return {{"error", {{"kind", e.kind}, {"message", e.what()}}}};
+  } catch (const linchpin::SceneError& e) {  // says itself where
+    return {{"error", {{"kind", "toml"}, {"message", e.what()}}}};
   } catch (const std::exception& e) {
     return {{"error", {{"kind", "worker"}, {"message", e.what()}}}};
   }

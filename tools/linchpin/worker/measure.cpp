@@ -3,6 +3,7 @@
 #include "reference.h"
 #include "scene.h"
 #include "table_file.h"
+#include "verdicts.h"
 #include "watch.h"
 
 #include <linchpin/bullet.h>
@@ -21,14 +22,25 @@ using Clock = std::chrono::steady_clock;
 
 #ifdef BT_USE_DOUBLE_PRECISION
 constexpr const char* precision = "double";
+constexpr Host host = Host::bullet_float64;
 #else
 constexpr const char* precision = "single";
+constexpr Host host = Host::bullet;
 #endif
 
 // linchpin on a world: solving, or looking on while Bullet solves.
 std::unique_ptr<bullet::Solver> install(const Job& job, Scene& scene, std::string& why) {
   bullet::Options options;
   options.mode = job.kind == "exact" ? bullet::Mode::exact : bullet::Mode::observe;
+  if (scene.built()) {
+    const StepOptions &asked = scene.built()->model().options, usual;
+    options.drift_correction = asked.drift == Drift::exact;
+    options.max_newton = asked.max_newton;
+    options.swing_limit = asked.swing_limit;
+    options.max_substeps = asked.max_substeps;
+    if (asked.newton_tolerance != usual.newton_tolerance) options.newton_tolerance = asked.newton_tolerance;
+    if (asked.solve.rank_tolerance != usual.solve.rank_tolerance) options.rank_tolerance = asked.solve.rank_tolerance;
+  }
   auto solver = bullet::Solver::try_install(scene.world(), why, options);
   if (!solver) return nullptr;
   for (std::size_t i = 0; i < scene.joints().size(); ++i)
@@ -36,11 +48,15 @@ std::unique_ptr<bullet::Solver> install(const Job& job, Scene& scene, std::strin
       std::string in_use;  // the joint then keeps the name it got by its place
       (void)solver->try_adopt(in_use, *scene.joints()[i], scene.joint_names()[i]);
     }
+  if (scene.built()) scene.built()->constrain(*solver, job.kind == "exact");
   return solver;
 }
 
-std::vector<std::string> names_of_joints(const Scene& scene, const bullet::Solver* solver) {
+// The world's joints, then what a scene of ours adds: as reactions() has them.
+std::vector<std::string> names_of_joints(Scene& scene, const bullet::Solver* solver) {
   std::vector<std::string> names = scene.joint_names();
+  if (scene.built())
+    for (const Built::Constrained& each : scene.built()->constrained()) names.push_back(each.name);
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (solver && i < solver->reactions().size())
       names[i] = solver->reactions()[i].name;
@@ -62,7 +78,8 @@ struct Timing {
   long mlcp_fallbacks = 0;
 };
 
-long long timed_step(Scene& scene, double dt) {
+long long timed_step(Scene& scene, double t, double dt) {
+  if (scene.built()) scene.built()->before_step(t, dt);
   const auto start = Clock::now();
   scene.world().stepSimulation(btScalar(dt), 0);
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
@@ -75,9 +92,12 @@ Timing time_steps(const Job& job, Progress& progress) {
   std::string why;
   std::unique_ptr<bullet::Solver> solver;
   if (job.kind == "exact") solver = install(job, scene, why);
+  // Without linchpin the native solver knows nothing of these; with it, looking on is not what a program would wait
+  // for.
+  if (job.kind != "exact" && scene.built() && !scene.built()->constrained().empty()) return timing;
   progress.phase("time");
   for (long step = 0; step < job.steps; ++step) {
-    const long long ns = timed_step(scene, job.dt);
+    const long long ns = timed_step(scene, double(step) * job.dt, job.dt);
     if (scene.ruin()) break;
     if (step >= job.settle) timing.ns.push_back(ns);
     progress.step(step, job.steps);
@@ -109,7 +129,7 @@ Structure look_at_structure(Job job, Progress& progress) {
   const auto solver = install(job, scene, why);
   if (!solver) return out;
   const std::vector<std::string> names = names_of_joints(scene, solver.get());
-  scene.world().stepSimulation(btScalar(job.dt), 0);
+  scene.step(0, job.dt);
   long rows = 0;
   for (const Reaction& r : solver->reactions()) rows += static_cast<long>(r.lambda.size());
   const RankReport report = solver->rank_report();
@@ -133,7 +153,8 @@ Json measure(const Job& job, Progress& progress) {
   Scene scene(job);
   std::string why;
   const auto solver = install(job, scene, why);
-  if (!solver && job.kind == "exact") throw Refused("solver", why);
+  const bool needs_us = job.kind == "exact" || (scene.built() && !scene.built()->constrained().empty());
+  if (!solver && needs_us) throw Refused("solver", why);
   const std::vector<std::string> names = names_of_joints(scene, solver.get());
   Watch watch(scene);
   std::unique_ptr<Reference> reference;
@@ -141,30 +162,39 @@ Json measure(const Job& job, Progress& progress) {
   std::unique_ptr<TableFile> table;
   if (!job.csv.empty()) table = std::make_unique<TableFile>(job.csv, scene, names, job.kind == "exact");
 
+  std::unique_ptr<Judge> judge;
+  if (scene.built() && job.kind == "exact" && !scene.built()->model().expectations.empty())
+    judge = std::make_unique<Judge>(scene.built()->model(), host, job.dt);
+  State before;
+
   std::string status = "ok";
   long taken = 0;
   progress.phase("run");
   for (long step = 0; step < job.steps; ++step) {
     if (step == job.settle) watch.begin();
     if (reference) reference->before();
-    if (table) table->state(double(step) * job.dt);
-    const long long ns = timed_step(scene, job.dt);
+    const double t = double(step) * job.dt;
+    if (table) table->state(t, job.dt);
+    if (judge) before = scene.built()->state(t);
+    const long long ns = timed_step(scene, t, job.dt);
     ++taken;
     if (const char* ruin = scene.ruin()) {
       status = std::string(ruin) + " at step " + std::to_string(step);
       break;
     }
     if (table) table->forces(solver.get());
+    if (judge) judge->see({scene.built()->mirror(), before, solver->reactions()});
     watch.events(step);
     if (step >= job.settle) {
-      watch.look();
+      watch.look(double(step + 1) * job.dt, job.dt);
       if (!job.time_apart) timing.ns.push_back(ns);
       if (reference) reference->after(step);
     }
     progress.step(step, job.steps);
   }
+  const double end = double(taken) * job.dt;
   if (table) {
-    if (status == "ok") table->state(double(job.steps) * job.dt);
+    if (status == "ok") table->state(end, job.dt);
     table->close();
   }
 
@@ -201,6 +231,14 @@ Json measure(const Job& job, Progress& progress) {
     status = "ok but for " + std::to_string(counts.fallbacks) + " fallbacks";
   row["status"] = status;
   if (solver) row["summary"] = solver->summary();
+  if (!judge) return row;
+  if (status.starts_with("ok")) {  // the forces at the last state are those of the step that starts there
+    before = scene.built()->state(end);
+    const bool forces = judge->wants_forces(end);
+    if (forces) scene.step(end, job.dt);
+    judge->see({scene.built()->mirror(), before, forces ? solver->reactions() : std::span<const Reaction>()});
+  }
+  row["expect"] = cli::verdicts_json(*judge);
   return row;
 }
 

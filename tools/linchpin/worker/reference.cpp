@@ -101,7 +101,12 @@ Reference::Reference(Scene& scene, bullet::Solver& solver, const Job& job, bool 
     // Bullet's feedback adds limits and motors to what holds the joint together; only sums over bodies can be told
     // apart.
     by_body_ = by_body_ || has_native_rows(joint);
+    links_.push_back({&joint, {&joint.getRigidBodyA(), &joint.getRigidBodyB()}});
   }
+  if (!scene.built()) return;
+  for (const Built::Constrained& each : scene.built()->constrained()) links_.push_back({nullptr, each.bodies});
+  // Bullet has no feedback for rows that are not its own.
+  by_body_ = by_body_ || (!exact_ && !scene.built()->constrained().empty());
 }
 
 Reference::~Reference() {
@@ -133,14 +138,15 @@ void Reference::after(long step) {
 
 bool Reference::sample() {
   const auto reactions = solver_.reactions();  // in world order, as the scene's joints
-  const std::size_t joints = scene_.joints().size(), bodies = scene_.bodies().size();
+  const std::size_t joints = links_.size(), bodies = scene_.bodies().size();
   if (reactions.size() != joints) {
     note_ = "the reactions are not those of the scene's joints";
     return false;
   }
-  joint_of_.clear();
-  for (std::size_t i = 0; i < joints; ++i) joint_of_[reactions[i].name] = i;
-  should_.assign(joints, Pair());
+  link_of_.clear();
+  for (std::size_t i = 0; i < joints; ++i) link_of_[reactions[i].name] = i;
+  should_.resize(joints);
+  for (std::size_t i = 0; i < joints; ++i) should_[i].assign(links_[i].bodies.size(), Vector6::Zero());
   has_.assign(joints, 0);
   for (auto* of_body : {&body_should_, &Q_, &momentum_}) of_body->assign(bodies, Vector6::Zero());
   body_has_.assign(bodies, 0);
@@ -148,12 +154,12 @@ bool Reference::sample() {
   std::vector<char> covered(joints, 0);
   for (std::size_t i = 0; i < joints; ++i) {
     // What sleeps, is broken or was left to the host has no reaction of this step.
-    const bool now = std::abs(reactions[i].t - t_) < 0.5 * dt_ && scene_.joints()[i]->isEnabled();
+    const bool now = std::abs(reactions[i].t - t_) < 0.5 * dt_ && (!links_[i].joint || links_[i].joint->isEnabled());
     if (covered[i] || !now || (exact_ && reactions[i].native)) continue;
     const Instant instant = solver_.instant(reactions[i].name);
     if (instant.m() == 0) continue;
     for (const std::string& name : instant.constraints)
-      if (const auto found = joint_of_.find(name); found != joint_of_.end()) covered[found->second] = 1;
+      if (const auto found = link_of_.find(name); found != link_of_.end()) covered[found->second] = 1;
     any = solve_block(instant) || any;
   }
   if (any) by_body_ ? compare_bodies() : compare_joints();
@@ -172,12 +178,11 @@ bool Reference::solve_block(const Instant& instant) {
   // joints it names.
   std::map<int, btRigidBody*> movable;
   for (const std::string& name : instant.constraints) {
-    if (!joint_of_.count(name)) {
+    if (!link_of_.count(name)) {
       note_ = "'" + name + "' is not one of the scene's joints";
       return false;
     }
-    btTypedConstraint& joint = *scene_.joints()[joint_of_[name]];
-    for (btRigidBody* body : {&joint.getRigidBodyA(), &joint.getRigidBodyB()})
+    for (btRigidBody* body : links_[link_of_[name]].bodies)
       if (index_.count(body) && !body->isStaticOrKinematicObject()) movable[solver_.id(*body).index] = body;
   }
   if (movable.size() != instant.block_sizes.size()) {
@@ -204,11 +209,10 @@ bool Reference::solve_block(const Instant& instant) {
   }
   for (int row = 0; row < instant.m(); ++row) {
     const std::size_t r = static_cast<std::size_t>(row);
-    const std::size_t i = joint_of_.at(instant.constraints[static_cast<std::size_t>(instant.row_constraint[r])]);
-    btTypedConstraint& joint = *scene_.joints()[i];
+    const std::size_t i = link_of_.at(instant.constraints[static_cast<std::size_t>(instant.row_constraint[r])]);
     has_[i] = 1;
-    for (const bool second : {false, true}) {
-      const btRigidBody& body = second ? joint.getRigidBodyB() : joint.getRigidBodyA();
+    for (std::size_t side = 0; side < links_[i].bodies.size(); ++side) {
+      const btRigidBody& body = *links_[i].bodies[side];
       const auto found = column.find(&body);
       if (found == column.end()) continue;
       Vector6 force = Vector6::Zero();
@@ -217,32 +221,47 @@ bool Reference::solve_block(const Instant& instant) {
         const int place = entry.column - found->second;
         if (place >= 0 && place < size_of.at(&body)) force[place] += entry.value * lambda[row];
       }
-      (second ? should_[i].on_b : should_[i].on_a) += force;
+      should_[i][side] += force;
       body_should_[index_.at(&body)] += force;
     }
   }
   return true;
 }
 
-// Forces on the body of each joint that can move.
+namespace {
+
+// What the rows of a constraint do to a body: its reaction without the forces of its laws.
+Wrench of_rows(const Reaction& r, int k) {
+  Wrench w = r.on(k);
+  const Wrench laws = r.prescribed.on(k).about(w.point);
+  w.force -= laws.force;
+  w.moment -= laws.moment;
+  return w;
+}
+
+}  // namespace
+
+// Forces on the first body of each joint that can move.
 void Reference::compare_joints() {
   const auto reactions = solver_.reactions();
   for (std::size_t i = 0; i < has_.size(); ++i) {
     if (!has_[i]) continue;
-    const btTypedConstraint& joint = *scene_.joints()[i];
-    const bool second = joint.getRigidBodyA().isStaticOrKinematicObject() || !index_.count(&joint.getRigidBodyA());
-    const auto found = index_.find(second ? &joint.getRigidBodyB() : &joint.getRigidBodyA());
-    if (found == index_.end()) continue;
-    const Vector3d& centre = before_[found->second].p;
-    const Vector6& should = second ? should_[i].on_b : should_[i].on_a;
+    const auto& bodies = links_[i].bodies;
+    const auto moves = std::find_if(bodies.begin(), bodies.end(), [&](const btRigidBody* body) {
+      return !body->isStaticOrKinematicObject() && index_.count(body);
+    });
+    if (moves == bodies.end()) continue;
+    const int k = static_cast<int>(moves - bodies.begin());
+    const Vector3d& centre = before_[index_.at(*moves)].p;
+    const Vector6& should = should_[i][static_cast<std::size_t>(k)];
     Vector6 reported, applied;
     if (exact_) {
       const Reaction& r = reactions[i];
-      reported = about_centre(second ? r.on_b : r.on_a, centre);
-      applied = reported + about_centre(second ? r.stabilisation.on_b : r.stabilisation.on_a, centre);
+      reported = about_centre(of_rows(r, k), centre);
+      applied = reported + about_centre(r.stabilisation.on(k), centre);
     } else {
       const btJointFeedback& f = feedback_[i];
-      reported = second ? six(f.m_appliedForceBodyB, f.m_appliedTorqueBodyB)
+      reported = k == 1 ? six(f.m_appliedForceBodyB, f.m_appliedTorqueBodyB)
                         : six(f.m_appliedForceBodyA, f.m_appliedTorqueBodyA);
       applied = reported;
     }
@@ -261,17 +280,14 @@ void Reference::compare_bodies() {
     for (std::size_t i = 0; i < has_.size(); ++i) {
       if (!has_[i]) continue;
       const Reaction& r = reactions[i];
-      btTypedConstraint& joint = *scene_.joints()[i];
-      const auto add = [&](const btRigidBody& body, const Wrench& reaction, const Wrench& extra) {
-        const auto found = index_.find(&body);
-        if (found == index_.end()) return;
+      for (std::size_t k = 0; k < links_[i].bodies.size(); ++k) {
+        const auto found = index_.find(links_[i].bodies[k]);
+        if (found == index_.end()) continue;
         const std::size_t b = found->second;
-        const Vector6 w = about_centre(reaction, before_[b].p);
+        const Vector6 w = about_centre(of_rows(r, static_cast<int>(k)), before_[b].p);
         reported[b] += w;
-        applied[b] += w + about_centre(extra, before_[b].p);
-      };
-      add(joint.getRigidBodyA(), r.on_a, r.stabilisation.on_a);
-      add(joint.getRigidBodyB(), r.on_b, r.stabilisation.on_b);
+        applied[b] += w + about_centre(r.stabilisation.on(static_cast<int>(k)), before_[b].p);
+      }
     }
   } else {
     // What Bullet's equality rows did is what is left of the change of momentum.

@@ -40,9 +40,10 @@ class Reference {
     /// Null where what should be is nothing beside the loads: bodies that fall together press on no joint.
     Json relative(double load) const;
   };
-  // Joint wrenches as [on its first body, on its second], by place in the scene.
-  struct Pair {
-    Vector6 on_a = Vector6::Zero(), on_b = Vector6::Zero();
+  // A joint of the world, or a constraint that a scene of ours adds.
+  struct Link {
+    btTypedConstraint* joint;
+    std::vector<btRigidBody*> bodies;
   };
 
   bool sample();
@@ -71,10 +72,11 @@ class Reference {
     Eigen::Vector3d p, v, w;
   };
   std::vector<Before> before_;
+  std::vector<Link> links_;  // as reactions() has them
   // of the sample at hand
-  std::unordered_map<std::string, std::size_t> joint_of_;  // by name in reactions()
-  std::vector<Pair> should_;
-  std::vector<char> has_;  // joints of a block that could be solved
+  std::unordered_map<std::string, std::size_t> link_of_;  // by name in reactions()
+  std::vector<std::vector<Vector6>> should_;              // by link and body
+  std::vector<char> has_;                                 // links of a block that could be solved
   std::vector<Vector6> body_should_, Q_, momentum_;
   std::vector<char> body_has_;
 };

@@ -68,18 +68,22 @@ Scene::Scene(const Job& job)
       world_(std::make_unique<btDiscreteDynamicsWorld>(dispatcher_.get(), broadphase_.get(), solver_.get(),
                                                        configuration_.get())) {
   world_->setGravity(btVector3(0, btScalar(-9.81), 0));
-  load(job.scene);
+  if (job.scene.ends_with(".toml"))
+    load_ours(job.scene);
+  else
+    load(job.scene);
   // Iterations are what the solvers of a comparison differ in; everything else the file says about solving stays.
   world_->getSolverInfo().m_numIterations = job.iterations;
   if (job.gravity) {
     const auto& g = *job.gravity;
     world_->setGravity(btVector3(btScalar(g[0]), btScalar(g[1]), btScalar(g[2])));
   }
-  name_things();
+  if (!built_) name_things();
   check();
 }
 
 Scene::~Scene() {
+  built_.reset();
   if (importer_) importer_->deleteAllData();
 }
 
@@ -96,6 +100,60 @@ void Scene::load(const std::string& file) {
     throw Refused("scene", "Bullet's reader of .bullet files refused it");
   ::alarm(0);
   gravity_from_file_ = importer_->has_gravity;
+}
+
+// The bodies of an included .bullet file are in the world before the rest of the scene is read.
+void Scene::load_ours(const std::string& file) {
+  Model model = linchpin::load(file, [&](const std::string& path) {
+    load(path);
+    name_things();
+    return describe();
+  });
+  const std::size_t imported = bodies_.size();
+  gravity_from_file_ = gravity_from_file_ || model.gravity_given;
+  std::set<std::string> taken(joint_names_.begin(), joint_names_.end());
+  for (const SceneConstraint& c : model.constraints)
+    if (!c.name.empty() && taken.count(c.name))
+      throw Refused("scene", "the constraint '" + c.name + "' has the name of a joint of the included file");
+  built_ = std::make_unique<Built>(std::move(model), *world_, bodies_);
+  for (std::size_t i = imported; i < built_->bodies().size(); ++i) {
+    bodies_.push_back(built_->bodies()[i]);
+    body_names_.push_back(built_->model().bodies[i].name);
+  }
+  for (const Built::Joint& joint : built_->joints()) {
+    joints_.push_back(joint.joint);
+    joint_names_.push_back(joint.name);
+  }
+}
+
+std::vector<SceneBody> Scene::describe() const {
+  std::vector<SceneBody> out;
+  for (std::size_t i = 0; i < bodies_.size(); ++i) {
+    const btRigidBody& body = *bodies_[i];
+    SceneBody each;
+    each.name = body_names_[i];
+    each.kind = body.isStaticOrKinematicObject() || body.getInvMass() == 0 ? BodyKind::fixed : BodyKind::rigid;
+    const btQuaternion q = body.getWorldTransform().getRotation();
+    each.start.p = bullet::from_bullet(body.getWorldTransform().getOrigin());
+    each.start.q = Quaterniond(double(q.w()), double(q.x()), double(q.y()), double(q.z())).normalized();
+    if (each.kind == BodyKind::rigid) {
+      const btVector3& inverse = body.getInvInertiaDiagLocal();
+      each.start.v = bullet::from_bullet(body.getLinearVelocity());
+      each.start.w = bullet::from_bullet(body.getAngularVelocity());
+      each.mass = 1 / double(body.getInvMass());
+      if (inverse.x() > 0 && inverse.y() > 0 && inverse.z() > 0)
+        each.inertia = bullet::from_bullet(inverse).cwiseInverse().asDiagonal();
+      else
+        each.kind = BodyKind::particle;
+    }
+    out.push_back(std::move(each));
+  }
+  return out;
+}
+
+void Scene::step(double t, double dt) {
+  if (built_) built_->before_step(t, dt);
+  world_->stepSimulation(btScalar(dt), 0);
 }
 
 void Scene::name_things() {

@@ -1,6 +1,7 @@
-// A world from a .bullet file, with the names the file gives to its bodies and joints.
+// A world from a .bullet file or a scene of ours, with the names the file gives to its bodies and joints.
 #pragma once
 
+#include "built.h"
 #include "job.h"
 
 #include <BulletDynamics/MLCPSolvers/btMLCPSolverInterface.h>
@@ -15,7 +16,7 @@ namespace linchpin::worker {
 /// A freshly loaded world; every run gets its own, so that no solver starts from what another left behind.
 class Scene {
  public:
-  /// @throws Refused("scene", …) for what is not a scene of rigid bodies.
+  /// @throws Refused("scene", …) for what is not a scene of rigid bodies, SceneError for what is wrong in one of ours.
   explicit Scene(const Job& job);
   ~Scene();
   Scene(const Scene&) = delete;
@@ -28,6 +29,10 @@ class Scene {
   /// In world order; the name is empty where the file has none.
   const std::vector<btTypedConstraint*>& joints() const { return joints_; }
   const std::vector<std::string>& joint_names() const { return joint_names_; }
+  /// What a scene of ours adds to a world; null for a .bullet file by itself.
+  Built* built() { return built_.get(); }
+  /// A step, with what a scene of ours does before one.
+  void step(double t, double dt);
   bool gravity_from_file() const { return gravity_from_file_; }
 
   /// How often the MLCP solver gave up and left a group to sequential impulses; 0 for the others.
@@ -39,6 +44,8 @@ class Scene {
  private:
   class Importer;
   void load(const std::string& file);
+  void load_ours(const std::string& file);
+  std::vector<SceneBody> describe() const;
   void name_things();
   void check() const;
 
@@ -49,6 +56,7 @@ class Scene {
   std::unique_ptr<btConstraintSolver> solver_;
   std::unique_ptr<btDiscreteDynamicsWorld> world_;
   std::unique_ptr<Importer> importer_;
+  std::unique_ptr<Built> built_;
   std::vector<btRigidBody*> bodies_;
   std::vector<std::string> body_names_;
   std::vector<btTypedConstraint*> joints_;

@@ -2,111 +2,126 @@
 
 #include "gaps.h"
 
-#include <cerrno>
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace linchpin::worker {
 
 namespace {
 
-// A field of RFC 4180: names may hold commas and quotes.
-std::string quoted(const std::string& field) {
-  if (field.find_first_of(",\"\n\r") == std::string::npos) return field;
-  std::string out = "\"";
-  for (const char c : field) {
-    if (c == '"') out += '"';
-    out += c;
+template <class Act>
+void or_refuse(Act act) {
+  try {
+    act();
+  } catch (const std::runtime_error& e) {
+    throw Refused("csv", e.what());
   }
-  return out + "\"";
+}
+
+std::unique_ptr<cli::Csv> open(const std::string& file) {
+  std::unique_ptr<cli::Csv> csv;
+  or_refuse([&] { csv = std::make_unique<cli::Csv>(file); });
+  return csv;
 }
 
 }  // namespace
 
 TableFile::TableFile(const std::string& file, Scene& scene, const std::vector<std::string>& joint_names, bool exact)
-    : scene_(scene), exact_(exact), file_(file), feedback_(scene.joints().size()), centre_(scene.joints().size()) {
-  out_ = std::fopen(file.c_str(), "w");
-  if (!out_) throw Refused("csv", std::string("cannot be written: ") + std::strerror(errno));
+    : scene_(scene),
+      exact_(exact),
+      out_(open(file)),
+      feedback_(scene.joints().size()),
+      centre_(scene.joints().size()),
+      point_(joint_names.size()) {
   // Whoever asked for feedback before keeps it: only joints nobody listens to get ours.
   for (std::size_t i = 0; i < feedback_.size(); ++i)
     if (!scene.joints()[i]->getJointFeedback()) scene.joints()[i]->setJointFeedback(&feedback_[i]);
-  std::string header = "t [s]";
-  const auto column = [&](const std::string& name, const char* what) {
-    header += ',';
-    header += quoted(name + what);
-  };
-  for (const std::string& name : scene.body_names()) {
-    for (const char* what : {".x [m]", ".y [m]", ".z [m]", ".qw", ".qx", ".qy", ".qz", ".vx [m/s]", ".vy [m/s]",
-                             ".vz [m/s]", ".wx [rad/s]", ".wy [rad/s]", ".wz [rad/s]"})
-      column(name, what);
+  out_->column("t [s]");
+  for (const std::string& name : scene.body_names()) out_->columns(name, cli::body_columns);
+  for (std::size_t i = 0; i < joint_names.size(); ++i) {
+    const bool own = i >= feedback_.size() && scene.built()->constrained()[i - feedback_.size()].unit == RowUnit::own;
+    out_->column(joint_names[i] + (own ? ".gap" : ".gap [m]"));
   }
-  for (const std::string& name : joint_names) column(name, ".gap [m]");
-  for (const std::string& name : joint_names)
-    for (const char* what : {".Fx [N]", ".Fy [N]", ".Fz [N]", ".Mx [N m]", ".My [N m]", ".Mz [N m]"})
-      column(name, what);
-  std::fprintf(out_, "%s\n", header.c_str());
+  for (const std::string& name : joint_names) out_->columns(name, cli::force_columns);
+  if (scene.built())
+    for (const Channel& log : scene.built()->model().logs) {
+      const std::string unit = log.unit().empty() ? "" : " [" + log.unit() + "]";
+      if (log.size() == 1)
+        out_->column(log.text() + unit);
+      else
+        for (const char* part : {".x", ".y", ".z"}) out_->column(log.text() + part + unit);
+    }
+  out_->end_row();
 }
 
 TableFile::~TableFile() {
-  if (out_) std::fclose(out_);
   for (std::size_t i = 0; i < feedback_.size(); ++i)
     if (scene_.joints()[i]->getJointFeedback() == &feedback_[i]) scene_.joints()[i]->setJointFeedback(nullptr);
 }
 
-void TableFile::put(double x) {
-  if (!first_) std::fputc(',', out_);
-  first_ = false;
-  if (std::isfinite(x)) std::fprintf(out_, "%.17g", x);  // an empty field is what readers take for "no number"
-}
-
-void TableFile::end_row() {
-  std::fputc('\n', out_);
-  first_ = true;
-}
-
-void TableFile::state(double t) {
-  put(t);
+void TableFile::state(double t, double dt) {
+  out_->put(t);
   for (const btRigidBody* body : scene_.bodies()) {
     const btTransform& x = body->getWorldTransform();
     const btQuaternion q = x.getRotation();
-    for (int i = 0; i < 3; ++i) put(double(x.getOrigin()[i]));
-    for (const btScalar e : {q.w(), q.x(), q.y(), q.z()}) put(double(e));
+    for (int i = 0; i < 3; ++i) out_->put(double(x.getOrigin()[i]));
+    for (const btScalar e : {q.w(), q.x(), q.y(), q.z()}) out_->put(double(e));
     for (const btVector3& v : {body->getLinearVelocity(), body->getAngularVelocity()})
-      for (int i = 0; i < 3; ++i) put(double(v[i]));
+      for (int i = 0; i < 3; ++i) out_->put(double(v[i]));
   }
   for (std::size_t i = 0; i < scene_.joints().size(); ++i) {
     const Gap gap = measure_gap(*scene_.joints()[i]);
-    put(gap.any ? gap.metres : std::nan(""));
+    out_->put(gap.any ? gap.metres : std::nan(""));
     centre_[i] = scene_.joints()[i]->getRigidBodyA().getCenterOfMassPosition();
   }
+  if (!scene_.built()) return;
+  scene_.built()->residuals(t, dt, residuals_);
+  for (const double each : residuals_) out_->put(each);
+  before_ = scene_.built()->state(t);
+}
+
+Wrench TableFile::on_joint(std::size_t i, const Reaction* r) {
+  if (!scene_.joints()[i]->isEnabled()) return {};
+  if (exact_ && r && !r->native) return r->on_a;
+  const btJointFeedback* f = scene_.joints()[i]->getJointFeedback();
+  if (!f) return {};
+  const Wrench on{bullet::from_bullet(f->m_appliedForceBodyA), bullet::from_bullet(f->m_appliedTorqueBodyA),
+                  bullet::from_bullet(centre_[i])};
+  return r ? on.about(r->on_a.point) : on;
 }
 
 void TableFile::forces(const bullet::Solver* solver) {
   const auto reactions = solver ? solver->reactions() : std::span<const Reaction>();
-  for (std::size_t i = 0; i < scene_.joints().size(); ++i) {
+  for (std::size_t i = 0; i < point_.size(); ++i) {
     const Reaction* r = i < reactions.size() ? &reactions[i] : nullptr;
     Wrench on;
-    if (exact_ && r && !r->native) {
+    if (i < feedback_.size()) {
+      on = on_joint(i, r);
+    } else if (exact_ && r && !r->native) {
       on = r->on_a;
-    } else if (const btJointFeedback* f = scene_.joints()[i]->getJointFeedback()) {
-      on = Wrench{bullet::from_bullet(f->m_appliedForceBodyA), bullet::from_bullet(f->m_appliedTorqueBodyA),
-                  bullet::from_bullet(centre_[i])};
-      if (r) on = on.about(r->on_a.point);
+    } else if (solver && i < solver->shadow().size()) {
+      on.force = solver->shadow()[i].force;
+      on.moment = solver->shadow()[i].moment;
     }
-    if (!scene_.joints()[i]->isEnabled()) on = Wrench();
     for (const Vector3d& v : {on.force, on.moment})
-      for (int k = 0; k < 3; ++k) put(v[k]);
+      for (int k = 0; k < 3; ++k) out_->put(v[k]);
   }
-  end_row();
+  logs(reactions);
+  out_->end_row();
+}
+
+void TableFile::logs(std::span<const Reaction> reactions) {
+  if (!scene_.built()) return;
+  const Observation at{scene_.built()->mirror(), before_, reactions};
+  for (const Channel& log : scene_.built()->model().logs)
+    for (const double x : log(at)) out_->put(x);
 }
 
 void TableFile::close() {
-  for (std::size_t i = 0; i < 6 * scene_.joints().size(); ++i) put(std::nan(""));
-  end_row();
-  const bool bad = std::ferror(out_) != 0;
-  const bool unflushed = std::fclose(out_) != 0;
-  out_ = nullptr;
-  if (bad || unflushed) throw Refused("csv", std::string("was not written in full: ") + std::strerror(errno));
+  for (std::size_t i = 0; i < 6 * point_.size(); ++i) out_->put(std::nan(""));
+  logs({});
+  out_->end_row();
+  or_refuse([&] { out_->close(); });
 }
 
 }  // namespace linchpin::worker

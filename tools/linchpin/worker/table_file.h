@@ -1,13 +1,15 @@
 // What `linchpin run --csv` writes: one row per step with the state before the step and the forces at that state, so
-// that a force and the pose it belongs to stand in one row; a last row has the final state and no forces. SI units in
-// the header, 17 digits, so that reading it back gives the same doubles.
+// that a force and the pose it belongs to stand in one row; a last row has the final state and no forces. Channels that
+// a scene logs stand last.
 #pragma once
 
+#include "csv.h"
 #include "scene.h"
 
 #include <linchpin/bullet.h>
 
-#include <cstdio>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,7 +17,7 @@ namespace linchpin::worker {
 
 class TableFile {
  public:
-  /// @param solver  may be null: then forces are the joint feedback and no point on the joint is known
+  /// @param joint_names  of the joints of the world, then of a scene's other constraints
   /// @throws Refused("csv", …) when the file cannot be written.
   TableFile(const std::string& file, Scene& scene, const std::vector<std::string>& joint_names, bool exact);
   ~TableFile();
@@ -23,23 +25,25 @@ class TableFile {
   TableFile& operator=(const TableFile&) = delete;
 
   /// Call before the step, with the time [s] the step starts from.
-  void state(double t);
+  void state(double t, double dt);
   /// Call after it: ends the row with the forces of the step.
+  /// @param solver  may be null: then forces are the joint feedback and no point on the joint is known
   void forces(const bullet::Solver* solver);
   /// Ends the last row without forces and closes. @throws Refused when the disk did not take it all.
   void close();
 
  private:
-  void put(double x);
-  void end_row();
+  Wrench on_joint(std::size_t i, const Reaction* r);
+  void logs(std::span<const Reaction> reactions);
 
   Scene& scene_;
   const bool exact_;
-  std::string file_;
-  std::FILE* out_ = nullptr;
+  std::unique_ptr<cli::Csv> out_;
   std::vector<btJointFeedback> feedback_;
   std::vector<btVector3> centre_;  // of the joints' first bodies, before the step
-  bool first_ = true;
+  std::vector<char> point_;        // one per joint and constraint
+  std::vector<double> residuals_;
+  State before_;
 };
 
 }  // namespace linchpin::worker

@@ -11,13 +11,19 @@ Watch::Watch(Scene& scene) : scene_(scene) {
   for (const btRigidBody* body : scene.bodies())
     if (!body->isStaticOrKinematicObject() && (body->getLinearDamping() != 0 || body->getAngularDamping() != 0))
       energy_note_ = "damping";
+  if (scene.built()) {
+    user_gaps_.assign(scene.built()->constrained().size(), 0.0);
+    if (const char* why = scene.built()->why_not_conserved()) energy_note_ = why;
+  }
   begin();
 }
 
 void Watch::begin() { energy0_ = energy(); }
 
-void Watch::look() {
+void Watch::look(double t, double dt) {
   looked_ = true;
+  t_ = t;
+  if (scene_.built()) look_at_constraints(dt);
   for (std::size_t i = 0; i < scene_.joints().size(); ++i) {
     const Gap gap = measure_gap(*scene_.joints()[i]);
     if (!gap.any) continue;
@@ -31,6 +37,23 @@ void Watch::look() {
     max_angle_ = std::max(max_angle_, gap.radians);
   }
   energy_error_ = std::max(energy_error_, std::abs(energy() - energy0_));
+}
+
+void Watch::look_at_constraints(double dt) {
+  Built& built = *scene_.built();
+  built.residuals(t_, dt, residuals_);
+  for (std::size_t i = 0; i < residuals_.size(); ++i) {
+    user_gaps_[i] = std::max(user_gaps_[i], residuals_[i]);
+    const RowUnit unit = built.constrained()[i].unit;
+    if (unit == RowUnit::radian) max_angle_ = std::max(max_angle_, residuals_[i]);
+    if (unit != RowUnit::metre) continue;
+    any_gap_ = true;
+    squares_ += residuals_[i] * residuals_[i];
+    ++count_;
+    if (residuals_[i] <= max_gap_) continue;
+    max_gap_ = residuals_[i];
+    worst_ = scene_.joints().size() + i;
+  }
 }
 
 void Watch::events(long step) {
@@ -53,6 +76,8 @@ const char* Watch::why_not_conserved() const {
 }
 
 double Watch::energy() const {
+  // With its springs and other potentials.
+  if (scene_.built()) return linchpin::energy(scene_.built()->mirror(), scene_.built()->state(t_));
   double sum = 0;
   for (const btRigidBody* body : scene_.bodies()) {
     if (body->isStaticOrKinematicObject() || body->getInvMass() == 0) continue;
@@ -77,6 +102,8 @@ void Watch::report(Json& row, const std::vector<std::string>& joint_names) const
   row["max_gap_rad"] = gaps ? Json(max_angle_) : Json();
   row["max_gap_joint"] = gaps && max_gap_ > 0 ? Json(joint_names[worst_]) : Json();
   row["user_gaps"] = Json::object();
+  for (std::size_t i = 0; looked_ && i < user_gaps_.size(); ++i)
+    row["user_gaps"][scene_.built()->constrained()[i].name] = user_gaps_[i];
   row["max_energy_error_J"] = looked_ && energy_note_.empty() ? Json(energy_error_) : Json();
   row["energy_note"] = energy_note_.empty() ? Json() : Json(energy_note_);
   long broken = 0;

@@ -15,7 +15,7 @@ class Watch {
   /// Energy now is what later energies are compared with.
   void begin();
   /// After each step of the statistics.
-  void look();
+  void look(double t, double dt);
   /// After each step, those left out of the statistics included: events count from the start.
   void events(long step);
 
@@ -24,10 +24,13 @@ class Watch {
 
  private:
   double energy() const;
+  void look_at_constraints(double dt);
   const char* why_not_conserved() const;
 
   Scene& scene_;
   std::vector<char> enabled_at_start_;
+  std::vector<double> user_gaps_, residuals_;
+  double t_ = 0;
   bool any_gap_ = false, looked_ = false;
   double max_gap_ = 0, max_angle_ = 0, squares_ = 0;
   long count_ = 0;

@@ -1,0 +1,224 @@
+#include "bare_run.h"
+
+#include "csv.h"
+#include "verdicts.h"
+
+#include <linchpin/report.h>
+#include <linchpin/stepper.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <sstream>
+#include <vector>
+
+namespace linchpin::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+// The columns of a worker's file (worker/table_file.h), from the core's own records.
+class Table {
+ public:
+  Table(const std::string& file, const Model& model, const System& system) : csv_(file), model_(model) {
+    csv_.column("t [s]");
+    for (const SceneBody& body : model.bodies) csv_.columns(body.name, body_columns);
+    for (const SceneConstraint& c : model.constraints) {
+      const ConstraintFunction& f = system.constraint(system.find_constraint(c.name)).function();
+      const bool metres = f.level() == Level::position && f.unit(0) == RowUnit::metre;
+      csv_.column(c.name + (metres ? ".gap [m]" : ".gap"));
+    }
+    for (const SceneConstraint& c : model.constraints) csv_.columns(c.name, force_columns);
+    for (const Channel& log : model.logs) {
+      const std::string unit = log.unit().empty() ? "" : " [" + log.unit() + "]";
+      if (log.size() == 1)
+        csv_.column(log.text() + unit);
+      else
+        for (const char* part : {".x", ".y", ".z"}) csv_.column(log.text() + part + unit);
+    }
+    csv_.end_row();
+  }
+
+  void row(const Observation& at) {
+    csv_.put(at.state.t);
+    for (std::size_t i = 1; i < at.state.bodies.size(); ++i) {
+      const BodyState& s = at.state.bodies[i];
+      for (int k = 0; k < 3; ++k) csv_.put(s.p[k]);
+      for (const double e : {s.q.w(), s.q.x(), s.q.y(), s.q.z()}) csv_.put(e);
+      for (const Vector3d& v : {s.v, s.w})
+        for (int k = 0; k < 3; ++k) csv_.put(v[k]);
+    }
+    for (const Reaction& r : at.reactions) csv_.put(std::max({r.gap, r.gap_angle, r.residual}));
+    for (const Reaction& r : at.reactions)
+      for (const Vector3d& v : {r.on_a.force, r.on_a.moment})
+        for (int k = 0; k < 3; ++k) csv_.put(v[k]);
+    for (const Channel& log : model_.logs)
+      for (const double x : log(at)) csv_.put(x);
+    csv_.end_row();
+  }
+  void close() { csv_.close(); }
+
+ private:
+  Csv csv_;
+  const Model& model_;
+};
+
+struct Progress {
+  void step(long step, long steps) {
+    if (!terminal) return;
+    const auto now = Clock::now();
+    if (now - last < std::chrono::milliseconds(100)) return;
+    last = now;
+    std::fprintf(stderr, "\r\033[Kbare: %ld %%", 100 * step / steps);
+  }
+  ~Progress() {
+    if (terminal) std::fputs("\r\033[K", stderr);
+  }
+  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  Clock::time_point last = Clock::now();
+};
+
+// What is looked at after every step.
+struct Watch {
+  double gap = 0, squares = 0, angle = 0, energy = 0, energy_error = 0;
+  long count = 0;
+  bool any = false;
+  std::string worst;
+  Json user = Json::object();
+
+  void look(std::span<const Reaction> reactions) {
+    for (const Reaction& r : reactions) {
+      any = true;
+      squares += r.gap * r.gap;
+      ++count;
+      if (r.gap > gap) gap = r.gap, worst = r.name;
+      angle = std::max(angle, r.gap_angle);
+      if (user.contains(r.name)) user[r.name] = std::max(user[r.name].get<double>(), r.residual + velocity_of(r));
+    }
+  }
+  std::vector<std::string> on_velocities;
+  double velocity_of(const Reaction& r) const {
+    const bool velocity = std::find(on_velocities.begin(), on_velocities.end(), r.name) != on_velocities.end();
+    return velocity ? r.velocity_residual : 0;
+  }
+};
+
+std::string summary(const Json& row, const Model& model) {
+  std::ostringstream out;
+  out.precision(3);
+  out << model.bodies.size() << " bodies, " << model.constraints.size() << " constraints, " << row["steps"]
+      << " steps of the bare host (" << (model.options.method == Method::rk4 ? "rk4" : "semi-implicit") << ")\n";
+  if (row["max_gap_m"].is_number()) out << "  largest gap " << row["max_gap_m"].get<double>() << " m\n";
+  for (const auto& [name, gap] : row["user_gaps"].items())
+    out << "  " << name << ": residual at most " << gap.get<double>() << "\n";
+  if (row["max_energy_error_J"].is_number())
+    out << "  largest energy error " << row["max_energy_error_J"].get<double>() << " J\n";
+  if (row.contains("rank"))
+    out << "  " << row["rank"]["rows"] << " equations, " << row["rank"]["rank"] << " independent\n";
+  return out.str();
+}
+
+Json names_at(const std::vector<int>& indices, const Model& model) {
+  Json out = Json::array();
+  for (const int i : indices) out.push_back(model.constraints[static_cast<std::size_t>(i)].name);
+  return out;
+}
+
+}  // namespace
+
+Json run_bare(const Model& model, const Simulation& simulation, const std::string& csv) {
+  System system = model.system();
+  if (simulation.gravity) {
+    const auto& g = *simulation.gravity;
+    system.set_gravity({g[0], g[1], g[2]});
+  }
+  Json rank;
+  {
+    Dynamics dynamics(system, model.options.solve);
+    if (dynamics.evaluate(system.initial_state()) != Status::invalid) {
+      const RankReport report = dynamics.rank_report();
+      if (report.rank < dynamics.solver().rows())
+        rank = {{"rank", report.rank},
+                {"rows", dynamics.solver().rows()},
+                {"redundant", names_at(report.redundant, model)},
+                {"undetermined", names_at(report.undetermined, model)},
+                {"contradictory", names_at(report.contradictory, model)}};
+    }
+  }
+  Stepper stepper(system, system.initial_state(), model.options);
+  std::unique_ptr<Table> table;
+  if (!csv.empty()) table = std::make_unique<Table>(csv, model, system);
+  Judge judge(model, Host::bare, simulation.dt);
+  Watch watch;
+  for (const SceneConstraint& c : model.constraints) {
+    const ConstraintFunction& f = system.constraint(system.find_constraint(c.name)).function();
+    if (f.level() != Level::position) watch.on_velocities.push_back(c.name);
+    if (f.level() != Level::position || f.unit(0) == RowUnit::own) watch.user[c.name] = 0.0;
+  }
+  const bool energy_means = conservative(system);
+  const double energy0 = energy_means ? stepper.energy_minus_work() : 0;
+  std::vector<long long> ns;
+  std::string status = "ok";
+  long taken = 0, substepped = 0;
+  Progress progress;
+  const auto observe = [&](bool every) {
+    const bool forces = every || judge.wants_forces(stepper.t());
+    const Observation at{system, stepper.state(), forces ? stepper.reactions() : std::span<const Reaction>()};
+    judge.see(at);
+    if (table) table->row(at);
+    if (forces) watch.look(at.reactions);
+  };
+  observe(true);
+  for (long step = 0; step < simulation.steps; ++step) {
+    const auto start = Clock::now();
+    const StepReport& report = stepper.step(simulation.dt);
+    ns.push_back(std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
+    if (report.rejected) {
+      status = "stopped at step " + std::to_string(step) + ": " + report.reason;
+      break;
+    }
+    ++taken;
+    substepped += report.substeps > 1;
+    if (report.status == Status::inconsistent && status == "ok") status = "ok, but constraints contradict each other";
+    observe(true);
+    if (energy_means)
+      watch.energy_error = std::max(watch.energy_error, std::abs(stepper.energy_minus_work() - energy0));
+    progress.step(step, simulation.steps);
+  }
+  if (table) table->close();
+
+  Json row;
+  row["name"] = "exact";
+  row["host"] = "bare";
+  row["precision"] = "double";
+  row["steps"] = taken;
+  std::sort(ns.begin(), ns.end());
+  row["ns_per_step"] = ns.empty() ? Json() : Json(ns[ns.size() / 2]);
+  row["max_gap_m"] = watch.any ? Json(watch.gap) : Json();
+  row["rms_gap_m"] = watch.count > 0 ? Json(std::sqrt(watch.squares / double(watch.count))) : Json();
+  row["max_gap_rad"] = watch.any ? Json(watch.angle) : Json();
+  row["max_gap_joint"] = watch.worst.empty() ? Json() : Json(watch.worst);
+  row["user_gaps"] = watch.user;
+  row["max_energy_error_J"] = energy_means ? Json(watch.energy_error) : Json();
+  row["energy_note"] = energy_means ? Json() : Json("force laws, or forces without a potential");
+  row["substepped"] = substepped;
+  row["start"] = {{"gap", stepper.start().gap},
+                  {"moved_m", stepper.start().moved},
+                  {"impulse_energy_J", stepper.start().impulse_energy}};
+  if (!rank.is_null()) row["rank"] = rank;
+  row["gravity"] = {system.gravity().x(), system.gravity().y(), system.gravity().z()};
+  row["gravity_from"] = simulation.gravity ? "option" : model.gravity_given ? "file" : "default";
+  row["bodies"] = model.bodies.size();
+  row["joints"] = model.constraints.size();
+  row["status"] = status;
+  row["summary"] = summary(row, model);
+  if (!model.expectations.empty()) row["expect"] = verdicts_json(judge);
+  return row;
+}
+
+}  // namespace linchpin::cli

@@ -1,0 +1,172 @@
+// `linchpin check`: all that can be said of a scene without a step.
+#include "commands.h"
+#include "messages.h"
+#include "scene_file.h"
+
+#include <linchpin/constraint.h>
+#include <linchpin/dynamics.h>
+#include <linchpin/scene/analysis.h>
+#include <linchpin/stepper.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace linchpin::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string brief(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2g", x);
+  return text;
+}
+
+bool has(const std::vector<int>& list, int i) { return std::find(list.begin(), list.end(), i) != list.end(); }
+
+Json strings(const std::vector<int>& indices, const Model& model) {
+  Json out = Json::array();
+  for (const int i : indices) out.push_back(model.constraints[static_cast<std::size_t>(i)].name);
+  return out;
+}
+
+// "holonomic, rheonomic", as the books have it.
+std::string words(const Classification& c) {
+  std::string out = to_string(c.kind);
+  if (!c.linear) out += ", not linear in the velocities";
+  out += c.rheonomic ? ", rheonomic" : ", scleronomic";
+  if (c.kind != Integrability::holonomic || !c.catastatic) out += c.catastatic ? ", catastatic" : ", acatastatic";
+  if (!c.integral.empty()) out += "; the rate of " + c.integral;
+  return out;
+}
+
+struct CheckArguments {
+  std::string scene;
+  bool json = false;
+};
+
+int run_check(const CheckArguments& arguments) {
+  int exit_code = exit_ok;
+  const auto model = open_model(arguments.scene, "check", exit_code);
+  if (!model) return exit_code;
+  const System system = model->system();
+  const State start = system.initial_state();
+  Dynamics dynamics(system, model->options.solve);
+  if (dynamics.evaluate(start) == Status::invalid) {
+    complain(arguments.scene, {}, dynamics.reason());
+    return exit_physics;
+  }
+  const RankReport rank = dynamics.rank_report();
+  const Assembly& assembly = dynamics.assembly();
+
+  Json result;
+  result["schema"] = 1;
+  result["scene"] = arguments.scene;
+  result["bodies"] = model->bodies.size();
+  result["columns"] = assembly.block.n();
+  result["rows"] = assembly.block.m();
+  result["rank"] = rank.rank;
+  result["freedoms"] = assembly.block.n() - rank.rank;
+  result["constraints"] = Json::array();
+  std::vector<std::string> wrong;
+  // What cannot be closed contradicts something, however well its accelerations agree.
+  State closed = start;
+  const double left = close_gaps(system, dynamics, closed, 1e-12, 300);
+  std::vector<double> open;
+  if (left > 1e-8) {
+    Dynamics there(system, model->options.solve);
+    if (there.evaluate(closed) != Status::invalid)
+      open.assign(there.assembly().position.begin(), there.assembly().position.end());
+  }
+  std::vector<int> contradictory = rank.contradictory;
+  for (int i = 0; i < static_cast<int>(model->constraints.size()); ++i) {
+    const SceneConstraint& c = model->constraints[static_cast<std::size_t>(i)];
+    const ConstraintId id = system.find_constraint(c.name);
+    const ConstraintCheck check = check_constraint(system, system.constraint(id), start);
+    const Classification kind = classify(system, id, start);
+    double residual = 0, still_open = 0;
+    for (int r = assembly.block.row[static_cast<std::size_t>(i)];
+         r < assembly.block.row[static_cast<std::size_t>(i) + 1]; ++r) {
+      residual = std::max(residual, std::abs(assembly.position[static_cast<std::size_t>(r)]));
+      if (!open.empty()) still_open = std::max(still_open, std::abs(open[static_cast<std::size_t>(r)]));
+    }
+    if (still_open > 1e-9 && !has(contradictory, i)) contradictory.push_back(i);
+    if (!check.ok()) wrong.push_back(check.message);
+    result["constraints"].push_back(
+        {{"name", c.name},
+         {"type", c.type},
+         {"rows", system.constraint(id).function().rows()},
+         {"residual", residual},
+         {"velocity_residual", check.velocity},
+         {"derivative_error", std::max({check.error_A, check.error_b, check.error_velocity})},
+         {"derivatives_ok", check.ok()},
+         {"redundant", has(rank.redundant, i)},
+         {"determined", !has(rank.undetermined, i)},
+         {"contradictory", has(contradictory, i)},
+         {"class", to_string(kind.kind)},
+         {"linear", kind.linear},
+         {"rheonomic", kind.rheonomic},
+         {"catastatic", kind.catastatic},
+         {"integral", kind.integral.empty() ? Json() : Json(kind.integral)},
+         {"says", words(kind)}});
+  }
+  result["redundant"] = strings(rank.redundant, *model);
+  result["undetermined"] = strings(rank.undetermined, *model);
+  result["contradictory"] = strings(contradictory, *model);
+  result["status"] = !contradictory.empty() ? "contradictory" : !wrong.empty() ? "wrong" : "ok";
+
+  if (arguments.json) {
+    std::cout << result.dump(2) << "\n";
+  } else {
+    std::size_t widest = 4;
+    for (const Json& c : result["constraints"]) widest = std::max(widest, c["name"].get<std::string>().size());
+    for (const Json& c : result["constraints"]) {
+      const std::string name = c["name"];
+      std::cout << name << std::string(widest - name.size() + 2, ' ') << c["rows"].get<int>()
+                << (c["rows"] == 1 ? " row   " : " rows  ") << "residual " << brief(c["residual"]) << "  dA check "
+                << brief(c["derivative_error"]) << "  " << c["says"].get<std::string>()
+                << (c["contradictory"].get<bool>() ? "  CONTRADICTORY"
+                    : !c["determined"].get<bool>() ? "  redundant, force not determined"
+                    : c["redundant"].get<bool>()   ? "  redundant, force determined"
+                                                   : "")
+                << "\n";
+    }
+    std::cout << model->bodies.size() << " bodies with " << assembly.block.n() << " velocities, " << assembly.block.m()
+              << " equations of rank " << rank.rank << ": " << assembly.block.n() - rank.rank
+              << " degrees of freedom\n";
+  }
+  for (const std::string& each : wrong) std::cerr << arguments.scene << ": " << each << "\n";
+  if (!contradictory.empty()) {
+    std::cerr << arguments.scene << ": these constraints contradict each other:";
+    for (const int i : contradictory) std::cerr << " " << model->constraints[static_cast<std::size_t>(i)].name;
+    std::cerr << "\n";
+  }
+  return contradictory.empty() && wrong.empty() ? exit_ok : exit_physics;
+}
+
+}  // namespace
+
+void add_check(CLI::App& app, int& exit_code) {
+  const auto arguments = std::make_shared<CheckArguments>();
+  CLI::App* verb = app.add_subcommand(
+      "check", "Read a scene and say what it is: rank, start, derivatives, kind of every constraint; no step is taken");
+  verb->add_option("SCENE", arguments->scene, "A .toml scene")->required();
+  verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
+  verb->footer(
+      "holonomic: on positions. exact, integrable with a factor: on velocities, but a condition on positions in\n"
+      "disguise. nonholonomic: on velocities only. rheonomic: changes with time; scleronomic: does not.\n"
+      "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 constraints contradict each other or a derivative is wrong.");
+  verb->callback([arguments, &exit_code] { exit_code = run_check(*arguments); });
+}
+
+}  // namespace linchpin::cli

@@ -1,0 +1,188 @@
+// `linchpin equilibrium`: where a scene can rest, by the principle of virtual work, and whether it stays there.
+#include "commands.h"
+#include "messages.h"
+#include "scene_file.h"
+
+#include <linchpin/dynamics.h>
+#include <linchpin/report.h>
+#include <linchpin/scene/analysis.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace linchpin::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct EquilibriumArguments {
+  std::string scene;
+  int starts = 24;
+  bool json = false;
+};
+
+const char* word(Equilibrium::Stability s) {
+  switch (s) {
+    case Equilibrium::Stability::stable:
+      return "stable";
+    case Equilibrium::Stability::unstable:
+      return "unstable";
+    default:
+      return "marginal";
+  }
+}
+
+Json three(const Vector3d& v) { return {v.x(), v.y(), v.z()}; }
+
+Json equilibrium_json(const Model& model, const System& system, Dynamics& dynamics, const Equilibrium& e) {
+  Json out;
+  out["stability"] = word(e.stability);
+  out["frequencies_squared"] = e.frequencies_squared;
+  out["potential_J"] = potential_energy(system, e.state);
+  out["residual"] = e.residual;
+  out["bodies"] = Json::object();
+  for (std::size_t i = 0; i < model.bodies.size(); ++i) {
+    const BodyId id{static_cast<int>(i) + 1};
+    if (system.dof(id) == 0) continue;
+    const BodyState& s = e.state[id];
+    Json body = {{"position", three(s.p)}};
+    if (system.kind(id) == BodyKind::rigid) body["rotation"] = {s.q.w(), s.q.x(), s.q.y(), s.q.z()};
+    out["bodies"][model.bodies[i].name] = body;
+  }
+  // Forces of the rows on each body, with the multipliers that hold the place.
+  out["forces"] = Json::object();
+  if (dynamics.evaluate(e.state) == Status::invalid) return out;
+  const Assembly& a = dynamics.assembly();
+  for (std::size_t i = 0; i < a.block.constraints.size(); ++i) {
+    const Constraint& c = system.constraint(a.block.constraints[i]);
+    Json on = Json::object();
+    for (std::size_t k = 0; k < c.bodies().size(); ++k) {
+      if (system.dof(c.bodies()[k]) == 0) continue;
+      Vector3d force = Vector3d::Zero();
+      const auto J = a.jacobian(static_cast<int>(i), static_cast<int>(k));
+      for (int row = a.block.row[i]; row < a.block.row[i + 1]; ++row)
+        for (int j = 0; j < 3; ++j)
+          force[j] += J[static_cast<std::size_t>(row - a.block.row[i]) * 6 + static_cast<std::size_t>(j)] *
+                      e.lambda[static_cast<std::size_t>(row)];
+      on[system.name(c.bodies()[k])] = three(force);
+    }
+    out["forces"][c.name()] = on;
+  }
+  return out;
+}
+
+std::string shown(const Json& v) {
+  std::string out = "(";
+  for (const Json& x : v) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.6g", std::abs(x.get<double>()) < 1e-12 ? 0.0 : x.get<double>());
+    out += (out.size() > 1 ? ", " : "") + std::string(text);
+  }
+  return out + ")";
+}
+
+void print(const Json& e, std::size_t number) {
+  std::cout << number << ". " << e["stability"].get<std::string>();
+  const Json& w2 = e["frequencies_squared"];
+  for (std::size_t i = 0; i < std::min<std::size_t>(w2.size(), 6); ++i) {
+    const double x = w2[i];
+    char text[64];
+    if (x < 0)
+      std::snprintf(text, sizeof text, "leaves at %.6g 1/s", std::sqrt(-x));
+    else
+      std::snprintf(text, sizeof text, "%.6g rad/s", std::sqrt(x));
+    std::cout << (i == 0 ? ": " : ", ") << text;
+  }
+  std::cout << "; potential " << e["potential_J"].get<double>() << " J\n";
+  std::size_t count = 0;
+  for (const auto& [name, body] : e["bodies"].items()) {
+    if (++count > 12) {
+      std::cout << "   and " << e["bodies"].size() - 12 << " more bodies\n";
+      break;
+    }
+    std::cout << "   " << name << " at " << shown(body["position"]);
+    if (body.contains("rotation")) std::cout << ", turned " << shown(body["rotation"]);
+    std::cout << "\n";
+  }
+  count = 0;
+  for (const auto& [name, on] : e["forces"].items()) {
+    if (++count > 12) break;
+    for (const auto& [body, force] : on.items())
+      std::cout << "   " << name << " pushes " << body << " with " << shown(force) << " N\n";
+  }
+}
+
+int run_equilibrium(const EquilibriumArguments& arguments) {
+  if (arguments.starts < 1 || arguments.starts > 10000) {
+    std::cerr << "linchpin equilibrium: --starts is from 1 to 10000\n";
+    return exit_usage;
+  }
+  int exit_code = exit_ok;
+  const auto model = open_model(arguments.scene, "equilibrium", exit_code);
+  if (!model) return exit_code;
+  const System system = model->system();
+  const State start = system.initial_state();
+  Dynamics dynamics(system, model->options.solve);
+  if (dynamics.evaluate(start) == Status::invalid) {
+    complain(arguments.scene, {}, dynamics.reason());
+    return exit_physics;
+  }
+  if (dynamics.assembly().block.n() > 600) {
+    std::cerr << "linchpin equilibrium: " << dynamics.assembly().block.n()
+              << " velocities; this dense search takes 600 at most\n";
+    return exit_usage;
+  }
+  EquilibriumSearch search;
+  search.starts = arguments.starts;
+  double length = 0;  // how far around the start is looked
+  for (const BodyState& body : start.bodies) length = std::max(length, (body.p - start.bodies.back().p).norm());
+  search.spread = std::max(1.0, length);
+  const auto turning = turning_of_driven(system);
+  if (turning) search.omega = turning->first, search.centre = turning->second;
+  const auto found = find_equilibria(system, start, search);
+  Json result;
+  result["schema"] = 1;
+  result["scene"] = arguments.scene;
+  result["frame_turns_with"] = turning ? three(turning->first) : Json();
+  result["equilibria"] = Json::array();
+  for (const Equilibrium& e : found) result["equilibria"].push_back(equilibrium_json(*model, system, dynamics, e));
+  if (arguments.json) {
+    std::cout << result.dump(2) << "\n";
+  } else {
+    if (turning)
+      std::cout << "in the frame of the driven bodies, turning with " << shown(three(turning->first)) << " rad/s\n";
+    std::size_t number = 0;
+    for (const Json& e : result["equilibria"]) print(e, ++number);
+  }
+  if (!found.empty()) return exit_ok;
+  std::cerr << "linchpin equilibrium: no place of rest was found from " << arguments.starts << " starts\n";
+  return exit_physics;
+}
+
+}  // namespace
+
+void add_equilibrium(CLI::App& app, int& exit_code) {
+  const auto arguments = std::make_shared<EquilibriumArguments>();
+  CLI::App* verb = app.add_subcommand(
+      "equilibrium", "Where a scene can rest (principle of virtual work), how it oscillates there, and if it stays");
+  verb->add_option("SCENE", arguments->scene, "A .toml scene")->required();
+  verb->add_option("--starts", arguments->starts, "Places to search from, the scene's start first")
+      ->capture_default_str();
+  verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
+  verb->footer(
+      "Time is held at 0. Where all driven bodies turn about one axis at a constant rate, rest means rest in their\n"
+      "frame, and centrifugal forces count. Stability is that of the stiffness in the virtual displacements; "
+      "friction,\n"
+      "damping and Coriolis forces are left out. Exit codes: 0 ok, 2 usage, 3 bad scene, 4 nothing found.");
+  verb->callback([arguments, &exit_code] { exit_code = run_equilibrium(*arguments); });
+}
+
+}  // namespace linchpin::cli

@@ -1,0 +1,182 @@
+// `linchpin explain`: the equation at one time, row by row, and who pushes whom.
+#include "commands.h"
+#include "messages.h"
+#include "scene_file.h"
+
+#include <linchpin/dynamics.h>
+#include <linchpin/report.h>
+#include <linchpin/stepper.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace linchpin::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ExplainArguments {
+  std::string scene, constraint;
+  double at = 0;
+  bool json = false;
+};
+
+Json vector_json(const Vector3d& v) { return {v.x(), v.y(), v.z()}; }
+
+std::string vector_text(const Json& v) {
+  char text[128];
+  std::snprintf(text, sizeof text, "(%.6g, %.6g, %.6g)", v[0].get<double>(), v[1].get<double>(), v[2].get<double>());
+  return text;
+}
+
+Json wrench_json(const std::string& body, const Wrench& w) {
+  return {{"body", body},
+          {"force", vector_json(w.force)},
+          {"moment", vector_json(w.moment)},
+          {"point", vector_json(w.point)}};
+}
+
+// One constraint of an evaluated system: its rows and what it does.
+Json explained(const System& system, const Dynamics& dynamics, const Reaction& r, std::size_t i) {
+  static const char* const parts[] = {"vx", "vy", "vz", "wx", "wy", "wz"};
+  const Assembly& a = dynamics.assembly();
+  const ConstraintId id = a.block.constraints[i];
+  const Constraint& c = system.constraint(id);
+  Json out;
+  out["name"] = c.name();
+  out["rows"] = Json::array();
+  const std::size_t K = c.bodies().size();
+  for (int row = a.block.row[i]; row < a.block.row[i + 1]; ++row) {
+    const std::size_t local = static_cast<std::size_t>(row - a.block.row[i]);
+    Json A = Json::object();
+    for (std::size_t k = 0; k < K; ++k) {
+      const auto J = a.jacobian(static_cast<int>(i), static_cast<int>(k));
+      for (int j = 0; j < system.dof(c.bodies()[k]); ++j)
+        if (const double x = J[local * 6 + static_cast<std::size_t>(j)]; x != 0)
+          A[system.name(c.bodies()[k]) + "." + parts[j]] = x;
+    }
+    out["rows"].push_back({{"A", A},
+                           {"b", a.instant.b[static_cast<std::size_t>(row)]},
+                           {"lambda", r.lambda[local]},
+                           {"position_residual", a.position[static_cast<std::size_t>(row)]},
+                           {"velocity_residual", a.velocity[static_cast<std::size_t>(row)]}});
+  }
+  out["determined"] = r.determined;
+  out["redundant"] = r.redundant;
+  out["power_W"] = r.power;
+  out["on"] = Json::array();
+  for (std::size_t k = 0; k < K; ++k) {
+    const int body = static_cast<int>(k);
+    Json on = wrench_json(system.name(c.bodies()[k]), r.on(body));
+    on["of_laws"] = vector_json(r.prescribed.on(body).force);
+    out["on"].push_back(on);
+  }
+  return out;
+}
+
+void print(const Json& c) {
+  std::cout << c["name"].get<std::string>() << "\n";
+  for (const Json& row : c["rows"]) {
+    std::cout << "  ";
+    bool first = true;
+    for (const auto& [column, x] : row["A"].items()) {
+      char term[64];
+      const double value = x.get<double>();
+      std::snprintf(term, sizeof term, "%s%.6g ", first ? (value < 0 ? "-" : "") : (value < 0 ? "- " : "+ "),
+                    std::abs(value));
+      std::cout << term << column << "' ";
+      first = false;
+    }
+    char rest[96];
+    std::snprintf(rest, sizeof rest, "%s= %.6g    lambda = %.6g", first ? "0 " : "", row["b"].get<double>(),
+                  row["lambda"].get<double>());
+    std::cout << rest << "\n";
+  }
+  for (const Json& on : c["on"]) {
+    std::cout << "  pushes " << on["body"].get<std::string>() << " with F = " << vector_text(on["force"])
+              << " N, M = " << vector_text(on["moment"]) << " N m about " << vector_text(on["point"]) << " m";
+    if (on["of_laws"] != Json({0.0, 0.0, 0.0}))
+      std::cout << ", of which " << vector_text(on["of_laws"]) << " N by its laws";
+    std::cout << "\n";
+  }
+  std::cout << "  "
+            << (c["determined"].get<bool>()
+                    ? "determined"
+                    : "NOT determined: redundant constraints share a load; this is the least-norm choice")
+            << ", power " << c["power_W"].get<double>() << " W\n";
+}
+
+int run_explain(const ExplainArguments& arguments) {
+  int exit_code = exit_ok;
+  const auto model = open_model(arguments.scene, "explain", exit_code);
+  if (!model) return exit_code;
+  if (!(arguments.at >= 0 && arguments.at <= 86400)) {
+    std::cerr << "linchpin explain: --at is a time from 0 to 86400 seconds\n";
+    return exit_usage;
+  }
+  System system = model->system();
+  if (!arguments.constraint.empty() && system.find_constraint(arguments.constraint).index < 0) {
+    std::vector<std::string> names;
+    for (const SceneConstraint& c : model->constraints) names.push_back(c.name);
+    const std::string near = nearest(arguments.constraint, names);
+    std::cerr << "linchpin explain: there is no constraint \"" << arguments.constraint << "\""
+              << (near.empty() ? "" : "; did you mean \"" + near + "\"?") << "\n";
+    return exit_usage;
+  }
+  Stepper stepper(system, system.initial_state(), model->options);
+  const long steps = std::lround(arguments.at / model->dt);
+  for (long i = 0; i < steps; ++i) {
+    const StepReport& report = stepper.step(model->dt);
+    if (!report.rejected) continue;
+    std::cerr << "linchpin explain: stopped at " << stepper.t() << " s: " << report.reason << "\n";
+    return exit_physics;
+  }
+  Dynamics dynamics(system, model->options.solve);
+  if (dynamics.evaluate(stepper.state()) == Status::invalid) {
+    std::cerr << "linchpin explain: " << dynamics.reason() << "\n";
+    return exit_physics;
+  }
+  std::vector<Reaction> reactions;
+  dynamics.reactions(stepper.state(), reactions);
+  Json result;
+  result["schema"] = 1;
+  result["scene"] = arguments.scene;
+  result["t"] = stepper.t();
+  result["constraints"] = Json::array();
+  for (std::size_t i = 0; i < reactions.size(); ++i)
+    if (arguments.constraint.empty() || reactions[i].name == arguments.constraint)
+      result["constraints"].push_back(explained(system, dynamics, reactions[i], i));
+  if (arguments.json) {
+    std::cout << result.dump(2) << "\n";
+    return exit_ok;
+  }
+  std::cout << "at " << stepper.t()
+            << " s; ' is the rate of a velocity, w turns about world axes; forces act on the body named\n";
+  for (const Json& c : result["constraints"]) print(c);
+  return exit_ok;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, int& exit_code) {
+  const auto arguments = std::make_shared<ExplainArguments>();
+  CLI::App* verb =
+      app.add_subcommand("explain", "The equation at one time: rows of A and b, multipliers, who pushes whom");
+  verb->add_option("SCENE", arguments->scene, "A .toml scene")->required();
+  verb->add_option("CONSTRAINT", arguments->constraint, "One of its joints or constraints; all without it");
+  verb->add_option("--at", arguments->at, "Time [s]; the scene runs there on the bare host")->capture_default_str();
+  verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
+  verb->footer("Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the scene cannot get there.");
+  verb->callback([arguments, &exit_code] { exit_code = run_explain(*arguments); });
+}
+
+}  // namespace linchpin::cli

@@ -1,0 +1,60 @@
+// What a run's expectations came to, as JSON and as text.
+#pragma once
+
+#include <linchpin/scene.h>
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace linchpin::cli {
+
+inline nlohmann::ordered_json verdicts_json(const Judge& judge) {
+  using Json = nlohmann::ordered_json;
+  const auto value = [](const std::vector<double>& x) {
+    return x.empty() ? Json() : x.size() == 1 ? Json(x.front()) : Json(x);
+  };
+  Json out = Json::array();
+  for (const Judge::Verdict& v : judge.verdicts()) {
+    const Expectation& e = *v.expectation;
+    out.push_back({{"value", e.value.text()},
+                   {"at", e.throughout ? Json() : Json(e.at)},
+                   {"is", value(e.is)},
+                   {"got", value(v.got)},
+                   {"error", v.judged ? Json(v.error) : Json()},
+                   {"tolerance", v.tolerance},
+                   {"met", v.judged ? Json(v.met) : Json()}});
+  }
+  return out;
+}
+
+/// One line each; empty without expectations.
+inline std::string verdicts_text(const nlohmann::ordered_json& verdicts) {
+  std::string out;
+  for (const auto& v : verdicts) {
+    const bool judged = v["met"].is_boolean();
+    char numbers[96] = "";
+    if (judged && v["error"].is_number())
+      std::snprintf(numbers, sizeof numbers, "  off by %.2g, at most %.2g", v["error"].get<double>(),
+                    v["tolerance"].get<double>());
+    char at[48] = "at all times";
+    if (v["at"].is_number()) std::snprintf(at, sizeof at, "at %g s", v["at"].get<double>());
+    out += std::string(!judged                ? "  not judged  "
+                       : v["met"].get<bool>() ? "  met         "
+                                              : "  NOT MET     ") +
+           v["value"].get<std::string>() + " " + at +
+           (v["is"].is_null() ? std::string(" stays") : " = " + v["is"].dump()) + numbers + "\n";
+  }
+  return out;
+}
+
+/// How many are judged and not met.
+inline int unmet(const nlohmann::ordered_json& verdicts) {
+  int n = 0;
+  for (const auto& v : verdicts) n += v["met"].is_boolean() && !v["met"].get<bool>();
+  return n;
+}
+
+}  // namespace linchpin::cli

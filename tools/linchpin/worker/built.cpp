@@ -1,0 +1,219 @@
+#include "built.h"
+
+#include "job.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace linchpin::worker {
+
+namespace {
+
+btTransform transform_of(const Vector3d& p, const Quaterniond& q) {
+  return btTransform(btQuaternion(btScalar(q.x()), btScalar(q.y()), btScalar(q.z()), btScalar(q.w())),
+                     bullet::to_bullet(p));
+}
+
+// Columns of the frame in an order: Bullet's hinge turns about z, ours (and its slider) about x.
+btTransform frame_of(const JointFrame& frame, bool axis_to_z) {
+  Matrix3d R = frame.axes;
+  if (axis_to_z) R << frame.axes.col(1), frame.axes.col(2), frame.axes.col(0);
+  btMatrix3x3 basis;
+  for (int i = 0; i < 3; ++i) basis[i].setValue(btScalar(R(i, 0)), btScalar(R(i, 1)), btScalar(R(i, 2)));
+  return btTransform(basis, bullet::to_bullet(frame.origin));
+}
+
+std::unique_ptr<btCollisionShape> shape_of(const Shape& shape) {
+  const btScalar x = btScalar(shape.size.x()), y = btScalar(shape.size.y());
+  switch (shape.kind) {
+    case Shape::Kind::box:
+      return std::make_unique<btBoxShape>(bullet::to_bullet(0.5 * shape.size));
+    case Shape::Kind::sphere:
+      return std::make_unique<btSphereShape>(x);
+    case Shape::Kind::capsule:
+      return std::make_unique<btCapsuleShape>(x, y);
+    case Shape::Kind::cylinder:
+      return std::make_unique<btCylinderShape>(btVector3(x, y / 2, x));
+    default:
+      return std::make_unique<btEmptyShape>();
+  }
+}
+
+bool is_diagonal(const Matrix3d& I) { return (I - Matrix3d(I.diagonal().asDiagonal())).norm() <= 1e-12 * I.norm(); }
+
+}  // namespace
+
+Built::Built(Model model, btDiscreteDynamicsWorld& world, std::vector<btRigidBody*> imported)
+    : model_(std::move(model)), world_(world), bodies_(std::move(imported)), mirror_(model_.system()) {
+  if (model_.gravity_given || bodies_.empty()) world.setGravity(bullet::to_bullet(model_.gravity));
+  for (std::size_t i = bodies_.size(); i < model_.bodies.size(); ++i) add_body(world, model_.bodies[i]);
+  for (std::size_t i = 0; i < model_.constraints.size(); ++i) {
+    const SceneConstraint& c = model_.constraints[i];
+    btTypedConstraint* joint = native_joint(c);
+    if (joint) {
+      world.addConstraint(joint, true);
+      joints_.push_back({joint, c.name});
+      continue;
+    }
+    not_native_.push_back(i);
+  }
+  std::vector<ConstraintId> rest;
+  for (const std::size_t i : not_native_) {
+    const ConstraintId id = mirror_.find_constraint(model_.constraints[i].name);
+    rest.push_back(id);
+    const ConstraintFunction& f = mirror_.constraint(id).function();
+    Constrained each{model_.constraints[i].name, f.level() == Level::position ? f.unit(0) : RowUnit::own, {}};
+    for (const BodyId on : model_.constraints[i].bodies) each.bodies.push_back(&body(on));
+    constrained_.push_back(std::move(each));
+  }
+  make_block(mirror_, rest, assembly_.block);
+  for (const SceneForce& force : model_.forces) forces_.push_back(force.make(force.bodies));
+}
+
+Built::~Built() {
+  for (const auto& joint : owned_joints_) world_.removeConstraint(joint.get());
+  for (const auto& body : owned_) world_.removeRigidBody(body.get());
+}
+
+void Built::add_body(btDiscreteDynamicsWorld& world, const SceneBody& body) {
+  if (body.kind == BodyKind::rigid && !is_diagonal(body.inertia))
+    throw Refused("scene", "body '" + body.name +
+                               "' has products of inertia, which Bullet does not: turn its frame into its principal "
+                               "axes, or use the bare host");
+  const bool moves = body.kind == BodyKind::rigid || body.kind == BodyKind::particle;
+  shapes_.push_back(shape_of(body.shape));
+  btVector3 inertia(0, 0, 0);
+  if (body.kind == BodyKind::rigid) inertia = bullet::to_bullet(body.inertia.diagonal());
+  auto made = std::make_unique<btRigidBody>(moves ? btScalar(body.mass) : 0, nullptr, shapes_.back().get(), inertia);
+  const BodyState start = body.motion ? body.motion(0) : body.start;
+  made->setWorldTransform(transform_of(start.p, start.q));
+  made->setInterpolationWorldTransform(made->getWorldTransform());
+  if (moves) {
+    made->setLinearVelocity(bullet::to_bullet(start.v));
+    made->setAngularVelocity(bullet::to_bullet(start.w));
+  }
+  if (body.kind == BodyKind::driven) made->setCollisionFlags(btCollisionObject::CF_KINEMATIC_OBJECT);
+  made->setActivationState(DISABLE_DEACTIVATION);  // both solvers compute every step
+  made->updateInertiaTensor();
+  if (model_.contacts && body.shape.kind != Shape::Kind::none)
+    world.addRigidBody(made.get());
+  else
+    world.addRigidBody(made.get(), 0, 0);
+  bodies_.push_back(made.get());
+  owned_.push_back(std::move(made));
+}
+
+btRigidBody& Built::body(BodyId id) {
+  if (id == linchpin::world) return btTypedConstraint::getFixedBody();
+  return *bodies_[static_cast<std::size_t>(id.index) - 1];
+}
+
+btTypedConstraint* Built::native_joint(const SceneConstraint& c) {
+  std::unique_ptr<btTypedConstraint> joint;
+  btRigidBody &a = body(c.bodies[0]), &b = body(c.bodies.size() > 1 ? c.bodies[1] : linchpin::world);
+  if (c.type == "ball") {
+    joint = std::make_unique<btPoint2PointConstraint>(a, b, bullet::to_bullet(c.frame_a.origin),
+                                                      bullet::to_bullet(c.frame_b.origin));
+  } else if (c.type == "hinge") {
+    joint = std::make_unique<btHingeConstraint>(a, b, frame_of(c.frame_a, true), frame_of(c.frame_b, true));
+  } else if (c.type == "slider") {
+    joint = std::make_unique<btSliderConstraint>(a, b, frame_of(c.frame_a, false), frame_of(c.frame_b, false), true);
+  } else if (c.type == "weld") {
+    joint = std::make_unique<btFixedConstraint>(a, b, frame_of(c.frame_a, false), frame_of(c.frame_b, false));
+  } else {
+    return nullptr;
+  }
+  owned_joints_.push_back(std::move(joint));
+  return owned_joints_.back().get();
+}
+
+void Built::constrain(bullet::Solver& solver, bool exact) {
+  const auto refuse = [](const std::string& what) { throw Refused("solver", what); };
+  try {
+    for (const std::size_t i : not_native_) {
+      const SceneConstraint& c = model_.constraints[i];
+      std::vector<BodyId> ids;
+      for (const BodyId id : c.bodies) ids.push_back(solver.id(body(id)));
+      bullet::Handle handle = solver.add(c.make(std::move(ids)));
+      handle.collisions_between_bodies(false);
+    }
+    for (const SceneConstraint& c : model_.constraints) {
+      if (!c.laws.empty() && !exact)
+        refuse("the native solver has no force laws on joints, and '" + c.name + "' has one");
+      for (const Law& law : c.laws) solver.find(c.name).law(law);
+    }
+  } catch (const std::invalid_argument& e) {
+    refuse(e.what());
+  }
+}
+
+void Built::before_step(double t, double dt) {
+  for (std::size_t i = 0; i < bodies_.size(); ++i) {
+    const SceneBody& body = model_.bodies[i];
+    if (!body.motion) continue;
+    const BodyState end = body.motion(t + dt);
+    bodies_[i]->setWorldTransform(transform_of(end.p, end.q));
+  }
+  if (forces_.empty()) return;
+  const State now = state(t);
+  for (const Force& force : forces_) {
+    std::vector<BodyState> X;
+    for (const BodyId id : force.bodies()) X.push_back(now[id]);
+    std::vector<Eigen::Matrix<double, 6, 1>> wrenches(X.size(), Eigen::Matrix<double, 6, 1>::Zero());
+    ForceFrame frame(t, X, wrenches);
+    force.act(frame);
+    for (std::size_t k = 0; k < X.size(); ++k) {
+      btRigidBody& on = body(force.bodies()[k]);
+      if (on.isStaticOrKinematicObject() || !wrenches[k].allFinite()) continue;
+      on.applyCentralForce(bullet::to_bullet(wrenches[k].head<3>()));
+      on.applyTorque(bullet::to_bullet(wrenches[k].tail<3>()));
+    }
+  }
+}
+
+State Built::state(double t) const {
+  State out = mirror_.initial_state();
+  out.t = t;
+  for (std::size_t i = 0; i < bodies_.size(); ++i) {
+    const btRigidBody& from = *bodies_[i];
+    BodyState& to = out.bodies[i + 1];
+    const btQuaternion q = from.getWorldTransform().getRotation();
+    to.p = bullet::from_bullet(from.getWorldTransform().getOrigin());
+    to.q = Quaterniond(double(q.w()), double(q.x()), double(q.y()), double(q.z())).normalized();
+    if (from.isStaticOrKinematicObject()) continue;
+    to.v = bullet::from_bullet(from.getLinearVelocity());
+    to.w = bullet::from_bullet(from.getAngularVelocity());
+    if (model_.bodies[i].kind == BodyKind::particle) to.q.setIdentity(), to.w.setZero();
+  }
+  mirror_.update_driven(out);
+  return out;
+}
+
+void Built::residuals(double t, double dt, std::vector<double>& out) {
+  out.assign(constrained_.size(), 0.0);
+  if (constrained_.empty()) return;
+  State end = state(t), middle = end;
+  middle.t = t - 0.5 * dt;
+  for (BodyState& s : middle.bodies) advance(s, s.v, s.w, -0.5 * dt);
+  mirror_.update_driven(middle);
+  for (const bool at_end : {true, false}) {
+    assemble_constraints(mirror_, at_end ? end : middle, assembly_);
+    for (std::size_t i = 0; i < constrained_.size(); ++i) {
+      const Level level = mirror_.constraint(assembly_.block.constraints[i]).function().level();
+      if ((level == Level::position) != at_end) continue;
+      const auto& rows = at_end ? assembly_.position : assembly_.velocity;
+      for (int r = assembly_.block.row[i]; r < assembly_.block.row[i + 1]; ++r)
+        out[i] = std::max(out[i], std::abs(rows[static_cast<std::size_t>(r)]));
+    }
+  }
+}
+
+const char* Built::why_not_conserved() const {
+  for (const SceneBody& body : model_.bodies)
+    if (body.kind == BodyKind::driven) return "driven bodies";
+  for (const SceneConstraint& c : model_.constraints)
+    if (c.rheonomic) return "constraints that move with time";
+  return conservative(mirror_) ? nullptr : "force laws, or forces without a potential";
+}
+
+}  // namespace linchpin::worker

@@ -1,0 +1,75 @@
+// A scene of ours (linchpin/scene.h) made in a Bullet world: bodies, the joints Bullet has too, forces and driven
+// bodies step by step; what Bullet has no joint for is given to linchpin, whose rows a native solver then solves as
+// well.
+#pragma once
+
+#include <linchpin/bullet.h>
+#include <linchpin/scene.h>
+
+#include <btBulletDynamicsCommon.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace linchpin::worker {
+
+class Built {
+ public:
+  /// @param imported  the bodies of the world so far, in the order in which the model's importer gave them
+  /// @throws Refused("scene", …) for what Bullet cannot hold.
+  Built(Model model, btDiscreteDynamicsWorld& world, std::vector<btRigidBody*> imported);
+  ~Built();
+  Built(const Built&) = delete;
+  Built& operator=(const Built&) = delete;
+
+  const Model& model() const { return model_; }
+  /// As the model's bodies.
+  const std::vector<btRigidBody*>& bodies() const { return bodies_; }
+  struct Joint {
+    btTypedConstraint* joint;
+    std::string name;
+  };
+  const std::vector<Joint>& joints() const { return joints_; }
+
+  /// Gives the solver what Bullet has no joint for, and the laws. @throws Refused("solver", …) when it cannot.
+  void constrain(bullet::Solver& solver, bool exact);
+  /// Moves driven bodies to where they are at the end of the step and applies the forces of its start.
+  void before_step(double t, double dt);
+
+  /// The bodies as the core sees them, driven ones exactly.
+  State state(double t) const;
+  /// A System of the whole model, for energies and residuals; the motion is Bullet's.
+  const System& mirror() const { return mirror_; }
+  /// Residuals of all that Bullet has no joint for: positions at the end of a step, velocities in its middle, where a
+  /// step meets them. By the order of `constrained()`, largest row.
+  void residuals(double t, double dt, std::vector<double>& out);
+  struct Constrained {
+    std::string name;
+    RowUnit unit;
+    std::vector<btRigidBody*> bodies;
+  };
+  const std::vector<Constrained>& constrained() const { return constrained_; }
+  /// Why energy is not expected to be conserved, or null.
+  const char* why_not_conserved() const;
+
+ private:
+  void add_body(btDiscreteDynamicsWorld& world, const SceneBody& body);
+  btTypedConstraint* native_joint(const SceneConstraint& c);
+  btRigidBody& body(BodyId id);
+
+  Model model_;
+  btDiscreteDynamicsWorld& world_;
+  std::vector<std::unique_ptr<btCollisionShape>> shapes_;
+  std::vector<std::unique_ptr<btRigidBody>> owned_;
+  std::vector<btRigidBody*> bodies_;
+  std::vector<std::unique_ptr<btTypedConstraint>> owned_joints_;
+  std::vector<Joint> joints_;
+  std::vector<std::size_t> not_native_;  // into model_.constraints
+  System mirror_;
+  std::vector<Constrained> constrained_;
+  Assembly assembly_;
+  std::vector<Force> forces_;
+};
+
+}  // namespace linchpin::worker

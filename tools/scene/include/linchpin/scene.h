@@ -1,0 +1,182 @@
+// A scene file read: bodies, joints, typed constraints, forces and laws as plain data, from which a System is made, and
+// from which a host makes its world. Hides TOML, the equation language, generators and includes. Needs exceptions:
+// files come from outside. The format is docs/scenes.md.
+//
+//     linchpin::Model model = linchpin::load("winch.toml");
+//     linchpin::System system = model.system();
+//     linchpin::Stepper stepper(system, system.initial_state(), model.options);
+#pragma once
+
+#include <linchpin/constraint.h>
+#include <linchpin/forces.h>
+#include <linchpin/joints.h>
+#include <linchpin/stepper.h>
+#include <linchpin/system.h>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace linchpin {
+
+/// What is wrong with a scene file. what() is the whole message: "file:line:column: error: …", the source line and a
+/// caret under the place.
+class SceneError : public std::invalid_argument {
+ public:
+  SceneError(const std::string& whole, std::string file_, std::size_t line_, std::size_t column_, std::string message_)
+      : std::invalid_argument(whole),
+        file(std::move(file_)),
+        line(line_),
+        column(column_),
+        message(std::move(message_)) {}
+  std::string file;
+  std::size_t line = 0, column = 0;  ///< from 1; 0 where the file as a whole is meant
+  std::string message;               ///< without the place
+};
+
+struct Shape {
+  enum class Kind { none, box, sphere, capsule, cylinder };
+  Kind kind = Kind::none;
+  Vector3d size = Vector3d::Zero();  ///< box: edges; sphere: radius; capsule, cylinder: radius, length along y [m]
+};
+
+/// A body as the file has it. Body i of a model is BodyId{i + 1} of its System.
+struct SceneBody {
+  std::string name;
+  BodyKind kind = BodyKind::rigid;
+  double mass = 0;                      ///< [kg]
+  Matrix3d inertia = Matrix3d::Zero();  ///< about the centre of mass, body axes [kg·m²]
+  Shape shape;
+  BodyState start;                          ///< at t = 0
+  std::function<BodyState(double)> motion;  ///< of a driven body
+  bool imported = false;                    ///< from an included .bullet file: the host has it already
+};
+
+/// A stock joint or a typed constraint.
+struct SceneConstraint {
+  std::string name;
+  std::string type;               ///< equation, velocity, or a joint's: ball, hinge, slider, …
+  std::vector<std::string> text;  ///< the equations as typed; empty for joints
+  std::vector<BodyId> bodies;
+  /// A new function each time: constraints of two systems must not share one.
+  std::function<Constraint(std::vector<BodyId>)> make;
+  std::vector<Law> laws;
+  bool rheonomic = false;       ///< time occurs in it
+  JointFrame frame_a, frame_b;  ///< of ball, hinge, slider and weld: x along the axis; for hosts that have these
+};
+
+struct SceneForce {
+  std::string name;
+  std::vector<BodyId> bodies;
+  std::function<Force(std::vector<BodyId>)> make;
+};
+
+/// What a channel is evaluated on: the state and, where it reads them, the forces at that state.
+struct Observation {
+  const System& system;  ///< for masses and potentials
+  const State& state;
+  std::span<const Reaction> reactions;  ///< in any order; found by name
+};
+
+/// A quantity to log or to expect, as an expression: "reaction(winch)", "energy()", "dist2(a.position, b.position)".
+class Channel {
+ public:
+  const std::string& text() const { return text_; }
+  const std::string& unit() const { return unit_; }  ///< as the file says, or of the plain ones; may be empty
+  int size() const;                                  ///< 1, or 3 for a vector
+  bool reads_forces() const;
+  /// size() values; NaN where a force is asked for that is not among the reactions. For one thread at a time.
+  std::span<const double> operator()(const Observation& at) const;
+
+ private:
+  friend class SceneReader;
+  struct Impl;
+  std::string text_, unit_;
+  std::shared_ptr<Impl> impl_;
+};
+
+/// A known answer of the scene: |value − is| ≤ tolerance at a time, or at all times.
+struct Expectation {
+  Channel value;
+  bool throughout = false;      ///< at every step instead of at `at`
+  double at = 0;                ///< [s]
+  std::vector<double> is;       ///< channel size; empty: what it was at t = 0
+  double tolerance = 0;         ///< of the host `bare`
+  double tolerance_bullet = 0;  ///< of `bullet-float64`; 0: not judged there
+  double tolerance_single = 0;  ///< of `bullet`; likewise
+};
+
+enum class Host { bare, bullet, bullet_float64 };
+const char* to_string(Host host);
+
+struct Model {
+  std::string file;
+  Vector3d gravity = {0, -9.81, 0};  ///< [m/s²]
+  bool gravity_given = false;        ///< by the file
+  double duration = 2;               ///< [s]
+  double dt = 1.0 / 240;             ///< [s]
+  Host host = Host::bare;
+  bool contacts = false;    ///< bodies of a Bullet host collide
+  std::string bullet_file;  ///< included .bullet file, or empty
+  StepOptions options;      ///< for a Stepper
+  std::vector<SceneBody> bodies;
+  std::vector<SceneConstraint> constraints;
+  std::vector<SceneForce> forces;
+  std::vector<Channel> logs;
+  std::vector<Expectation> expectations;
+
+  /// A System with everything in it, laws too. @throws std::invalid_argument only if the model was edited into
+  /// nonsense.
+  System system() const;
+};
+
+/// Holds a run against what its scene expects.
+class Judge {
+ public:
+  /// @param dt  of the run, which may not be the scene's
+  Judge(const Model& model, Host host, double dt);
+  struct Verdict {
+    const Expectation* expectation = nullptr;
+    bool judged = false;  ///< its time was reached, and a force it reads was there
+    bool met = false;
+    double error = 0;  ///< largest |value − is|
+    double tolerance = 0;
+    std::vector<double> got;  ///< at the time, or where the error was largest
+  };
+  /// At every state of the run, from t = 0.
+  void see(const Observation& at);
+  /// Whether a state at time t is worth its forces.
+  bool wants_forces(double t) const;
+  const std::vector<Verdict>& verdicts() const { return verdicts_; }
+
+ private:
+  bool due(const Expectation& e, double t) const;
+  double dt_;
+  std::vector<Verdict> verdicts_;
+  std::vector<std::vector<double>> first_;
+};
+
+/// A .bullet file is included, and no importer was given to load(); how long the scene runs is known all the same.
+class NeedsHost : public SceneError {
+ public:
+  NeedsHost(const SceneError& e, double dt_, double duration_, Host host_)
+      : SceneError(e), dt(dt_), duration(duration_), host(host_) {}
+  double dt, duration;  ///< [s]
+  Host host;
+};
+
+/// The bodies of a .bullet file, in the host's order; called with the path of the file.
+using BulletImporter = std::function<std::vector<SceneBody>(const std::string& path)>;
+
+/// Reads a scene and everything it includes, and checks what can be checked without a step: names, shapes, masses, the
+/// types in expressions, that every residual and its derivatives are finite at the start.
+/// @throws SceneError for whatever is wrong; NeedsHost.
+[[nodiscard]] Model load(const std::string& path, const BulletImporter& import = {});
+/// The same for a text; `path` stands for it in messages and is where includes are looked for.
+[[nodiscard]] Model load_text(std::string_view text, const std::string& path, const BulletImporter& import = {});
+
+}  // namespace linchpin

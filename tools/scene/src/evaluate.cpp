@@ -1,0 +1,361 @@
+// Running a tape: on plain numbers, on duals for A and on Taylor numbers for b (T3), by the same passes as a lambda's
+// residual. A pass for one body repeats only what that body reaches.
+#include "expression.h"
+
+#include <cassert>
+#include <cmath>
+
+namespace linchpin::scene {
+
+namespace {
+
+template <class T>
+T integer_power(const T& x, int n) {
+  T r(1.0), base = x;
+  for (unsigned e = static_cast<unsigned>(n < 0 ? -n : n); e > 0; e >>= 1) {
+    if (e & 1u) r = r * base;
+    if (e > 1) base = base * base;
+  }
+  return n < 0 ? 1.0 / r : r;
+}
+
+bool finite(const Dual<6>& x) {
+  bool ok = std::isfinite(x.value);
+  for (const double g : x.grad) ok = ok && std::isfinite(g);
+  return ok;
+}
+bool finite(const Taylor& x) { return std::isfinite(x.c0) && std::isfinite(x.c1) && std::isfinite(x.c2); }
+template <class T>
+bool finite(const Vec3<T>& v) {
+  return finite(v.x) && finite(v.y) && finite(v.z);
+}
+
+// Positions at the position level, velocities at the velocity level: what A multiplies.
+Moving<Dual<6>> seeded(const BodyState& s, const Matrix3d& R, Level level, bool on) {
+  if (level == Level::velocity) return Seed::velocity(s, R, on);
+  Moving<Dual<6>> x;
+  static_cast<Placed<Dual<6>>&>(x) = Seed::displaced(s, R, on);
+  return x;
+}
+
+}  // namespace
+
+template <class T>
+void Tape::run(Memory<T>& m, std::span<const Moving<T>> views, const T& t, std::uint64_t which,
+               std::span<const Vector3d> given) const {
+  T* const s = m.scalars.data();
+  Vec3<T>* const v = m.vectors.data();
+  for (const Operation& op : operations) {
+    if (which != everything && !(op.bodies & which)) continue;
+    const auto view = [&]() -> const Moving<T>& { return views[static_cast<std::size_t>(op.b)]; };
+    switch (op.code) {
+      case Code::time:
+        s[op.out] = t;
+        break;
+      case Code::input:
+        s[op.out] = T(given[static_cast<std::size_t>(op.a)].x());
+        break;
+      case Code::input_vector:
+        v[op.out] = Vec3<T>(given[static_cast<std::size_t>(op.a)]);
+        break;
+      case Code::add:
+        s[op.out] = s[op.a] + s[op.b];
+        break;
+      case Code::subtract:
+        s[op.out] = s[op.a] - s[op.b];
+        break;
+      case Code::multiply:
+        s[op.out] = s[op.a] * s[op.b];
+        break;
+      case Code::divide:
+        s[op.out] = s[op.a] / s[op.b];
+        break;
+      case Code::negate:
+        s[op.out] = -s[op.a];
+        break;
+      case Code::add_constant:
+        s[op.out] = s[op.a] + op.number;
+        break;
+      case Code::multiply_constant:
+        s[op.out] = s[op.a] * op.number;
+        break;
+      case Code::power:
+        s[op.out] = integer_power(s[op.a], op.n);
+        break;
+      case Code::power_constant:
+        s[op.out] = pow(s[op.a], op.number);
+        break;
+      case Code::sin:
+        s[op.out] = sin(s[op.a]);
+        break;
+      case Code::cos:
+        s[op.out] = cos(s[op.a]);
+        break;
+      case Code::tan:
+        s[op.out] = tan(s[op.a]);
+        break;
+      case Code::asin:
+        s[op.out] = asin(s[op.a]);
+        break;
+      case Code::acos:
+        s[op.out] = acos(s[op.a]);
+        break;
+      case Code::atan:
+        s[op.out] = atan(s[op.a]);
+        break;
+      case Code::sinh:
+        s[op.out] = sinh(s[op.a]);
+        break;
+      case Code::cosh:
+        s[op.out] = cosh(s[op.a]);
+        break;
+      case Code::tanh:
+        s[op.out] = tanh(s[op.a]);
+        break;
+      case Code::asinh:
+        s[op.out] = asinh(s[op.a]);
+        break;
+      case Code::exp:
+        s[op.out] = exp(s[op.a]);
+        break;
+      case Code::log:
+        s[op.out] = log(s[op.a]);
+        break;
+      case Code::sqrt:
+        s[op.out] = sqrt(s[op.a]);
+        break;
+      case Code::abs:
+        s[op.out] = abs(s[op.a]);
+        break;
+      case Code::square:
+        s[op.out] = square(s[op.a]);
+        break;
+      case Code::atan2:
+        s[op.out] = atan2(s[op.a], s[op.b]);
+        break;
+      case Code::hypot:
+        s[op.out] = hypot(s[op.a], s[op.b]);
+        break;
+      case Code::dot:
+        s[op.out] = dot(v[op.a], v[op.b]);
+        break;
+      case Code::norm:
+        s[op.out] = norm(v[op.a]);
+        break;
+      case Code::norm2:
+        s[op.out] = squared_norm(v[op.a]);
+        break;
+      case Code::dist2:
+        s[op.out] = squared_norm(v[op.a] - v[op.b]);
+        break;
+      case Code::dist:
+        s[op.out] = norm(v[op.a] - v[op.b]);
+        break;
+      case Code::x:
+        s[op.out] = v[op.a].x;
+        break;
+      case Code::y:
+        s[op.out] = v[op.a].y;
+        break;
+      case Code::z:
+        s[op.out] = v[op.a].z;
+        break;
+      case Code::make:
+        v[op.out] = {s[op.a], s[op.b], s[op.c]};
+        break;
+      case Code::add_vector:
+        v[op.out] = v[op.a] + v[op.b];
+        break;
+      case Code::subtract_vector:
+        v[op.out] = v[op.a] - v[op.b];
+        break;
+      case Code::negate_vector:
+        v[op.out] = -v[op.a];
+        break;
+      case Code::scale:
+        v[op.out] = s[op.a] * v[op.b];
+        break;
+      case Code::shrink:
+        v[op.out] = v[op.a] / s[op.b];
+        break;
+      case Code::cross:
+        v[op.out] = cross(v[op.a], v[op.b]);
+        break;
+      case Code::position:
+        v[op.out] = view().position();
+        break;
+      case Code::point:
+        v[op.out] = view().point(op.at);
+        break;
+      case Code::axis:
+        v[op.out] = view().axis(op.at);
+        break;
+      case Code::velocity:
+        v[op.out] = view().velocity();
+        break;
+      case Code::velocity_of:
+        v[op.out] = view().velocity(op.at);
+        break;
+      case Code::omega:
+        v[op.out] = view().omega();
+        break;
+      case Code::to_body:
+        v[op.out] = view().to_body(v[op.a]);
+        break;
+    }
+  }
+}
+
+template void Tape::run(Memory<Dual<0>>&, std::span<const Moving<Dual<0>>>, const Dual<0>&, std::uint64_t,
+                        std::span<const Vector3d>) const;
+template void Tape::run(Memory<Dual<6>>&, std::span<const Moving<Dual<6>>>, const Dual<6>&, std::uint64_t,
+                        std::span<const Vector3d>) const;
+template void Tape::run(Memory<Taylor>&, std::span<const Moving<Taylor>>, const Taylor&, std::uint64_t,
+                        std::span<const Vector3d>) const;
+
+namespace {
+
+class TextFunction final : public ConstraintFunction {
+ public:
+  TextFunction(std::shared_ptr<const Tape> tape, Level level, RowUnit unit)
+      : tape_(std::move(tape)),
+        level_(level),
+        unit_(unit),
+        R_(tape_->bodies.size()),
+        plain_(R_.size()),
+        dual_(R_.size()),
+        taylor_(R_.size()),
+        plain_memory_(tape_->memory<Dual<0>>()),
+        dual_memory_(tape_->memory<Dual<6>>()),
+        taylor_memory_(tape_->memory<Taylor>()) {}
+
+  int rows() const override { return tape_->rows(); }
+  int bodies() const override { return static_cast<int>(R_.size()); }
+  Level level() const override { return level_; }
+  RowUnit unit(int) const override { return unit_; }
+
+  void residual(std::span<const BodyState> X, double t, std::span<double> out) const override {
+    assert(X.size() == R_.size() && out.size() == static_cast<std::size_t>(rows()));
+    for (std::size_t k = 0; k < R_.size(); ++k) plain_[k] = Seed::constant<Moving<Dual<0>>>(X[k], X[k].R());
+    tape_->run<Dual<0>>(plain_memory_, plain_, Dual<0>(t), Tape::everything);
+    tape_->each_row(plain_memory_, [&](std::size_t i, const Dual<0>& x) { out[i] = x.value; });
+  }
+
+  void linearize(std::span<const BodyState> X, double t, Linearization out) const override {
+    assert(X.size() == R_.size());
+    const std::size_t K = R_.size();
+    for (std::size_t k = 0; k < K; ++k) {
+      R_[k] = X[k].R();
+      dual_[k] = seeded(X[k], R_[k], level_, k == 0);
+    }
+    for (std::size_t k = 0; k < K; ++k) {  // A, six columns at a time (T3)
+      std::uint64_t which = Tape::everything;
+      if (k > 0) {  // what the last body reached loses its directions, what this one reaches gets them
+        dual_[k - 1] = seeded(X[k - 1], R_[k - 1], level_, false);
+        dual_[k] = seeded(X[k], R_[k], level_, true);
+        which = (std::uint64_t{1} << k) | (std::uint64_t{1} << (k - 1));
+      }
+      tape_->run<Dual<6>>(dual_memory_, dual_, Dual<6>(t), which);
+      tape_->each_row(dual_memory_, [&](std::size_t i, const Dual<6>& x) {
+        for (std::size_t j = 0; j < 6; ++j) out.A[(i * K + k) * 6 + j] = x.grad[j];
+      });
+    }
+    for (std::size_t k = 0; k < K; ++k) taylor_[k] = Seed::moving(X[k], R_[k]);
+    tape_->run<Taylor>(taylor_memory_, taylor_, Taylor(t, 1, 0), Tape::everything);
+    tape_->each_row(taylor_memory_, [&](std::size_t i, const Taylor& x) {
+      out.position[i] = level_ == Level::position ? x.c0 : 0;
+      out.velocity[i] = level_ == Level::position ? x.c1 : x.c0;
+      out.b[i] = level_ == Level::position ? -2 * x.c2 : -x.c1;  // (T3)
+    });
+  }
+
+ private:
+  std::shared_ptr<const Tape> tape_;
+  Level level_;
+  RowUnit unit_;
+  // Sized once: evaluation does not allocate, and is for one thread at a time.
+  mutable std::vector<Matrix3d> R_;
+  mutable std::vector<Moving<Dual<0>>> plain_;
+  mutable std::vector<Moving<Dual<6>>> dual_;
+  mutable std::vector<Moving<Taylor>> taylor_;
+  mutable Memory<Dual<0>> plain_memory_;
+  mutable Memory<Dual<6>> dual_memory_;
+  mutable Memory<Taylor> taylor_memory_;
+};
+
+std::string why_not_finite(Code code) {
+  switch (code) {
+    case Code::divide:
+    case Code::shrink:
+      return "division by zero at the start";
+    case Code::sqrt:
+    case Code::norm:
+    case Code::dist:
+    case Code::hypot:
+      return "a square root has no derivative at 0, where it starts: write a distance as dist2(…) = L^2";
+    case Code::log:
+      return "the logarithm of 0 or less at the start";
+    case Code::asin:
+    case Code::acos:
+      return "an arc sine or cosine at or beyond ±1 at the start: it has no derivative there";
+    case Code::power:
+    case Code::power_constant:
+      return "this power is not smooth where it starts";
+    case Code::atan2:
+      return "atan2(0, 0) at the start has no direction";
+    default:
+      return "this is not finite at the start";
+  }
+}
+
+// The first operation of a run whose result is not finite.
+template <class T>
+const Operation* first_not_finite(const Tape& tape, const Memory<T>& m) {
+  for (const Operation& op : tape.operations) {
+    const bool vector = (op.code >= Code::make) || op.code == Code::input_vector;
+    const auto at = static_cast<std::size_t>(op.out);
+    if (!(vector ? finite(m.vectors[at]) : finite(m.scalars[at]))) return &op;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::shared_ptr<ConstraintFunction> make_function(std::shared_ptr<const Tape> tape, Level level, RowUnit unit) {
+  return std::make_shared<TextFunction>(std::move(tape), level, unit);
+}
+
+std::optional<Fault> trouble(const Tape& tape, Level level, std::span<const BodyState> X, double t) {
+  std::vector<Moving<Dual<6>>> dual(X.size());
+  std::vector<Moving<Taylor>> taylor(X.size());
+  Memory<Dual<6>> dual_memory = tape.memory<Dual<6>>();
+  Memory<Taylor> taylor_memory = tape.memory<Taylor>();
+  const Operation* bad = nullptr;
+  for (std::size_t seed = 0; seed < X.size() && !bad; ++seed) {
+    for (std::size_t k = 0; k < X.size(); ++k) dual[k] = seeded(X[k], X[k].R(), level, k == seed);
+    tape.run<Dual<6>>(dual_memory, dual, Dual<6>(t), Tape::everything);
+    bad = first_not_finite(tape, dual_memory);
+  }
+  if (!bad) {
+    for (std::size_t k = 0; k < X.size(); ++k) taylor[k] = Seed::moving(X[k], X[k].R());
+    tape.run<Taylor>(taylor_memory, taylor, Taylor(t, 1, 0), Tape::everything);
+    bad = first_not_finite(tape, taylor_memory);
+  }
+  if (!bad) return {};
+  return Fault(bad->place, why_not_finite(bad->code));
+}
+
+Evaluator::Evaluator(std::shared_ptr<const Tape> tape)
+    : tape_(std::move(tape)),
+      memory_(tape_->memory<Dual<0>>()),
+      views_(tape_->bodies.size()),
+      out_(static_cast<std::size_t>(tape_->rows())) {}
+
+std::span<const double> Evaluator::operator()(std::span<const BodyState> X, double t, std::span<const Vector3d> given) {
+  for (std::size_t k = 0; k < views_.size(); ++k) views_[k] = Seed::constant<Moving<Dual<0>>>(X[k], X[k].R());
+  tape_->run<Dual<0>>(memory_, views_, Dual<0>(t), Tape::everything, given);
+  tape_->each_row(memory_, [&](std::size_t i, const Dual<0>& x) { out_[i] = x.value; });
+  return out_;
+}
+
+}  // namespace linchpin::scene

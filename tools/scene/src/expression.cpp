@@ -1,0 +1,701 @@
+// The grammar and the compiler: one pass over the text, straight to the tape, so that nothing recurses but brackets.
+#include "expression.h"
+
+#include <linchpin/detail/edits.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+namespace linchpin::scene {
+
+namespace {
+
+constexpr std::size_t longest_text = 20000, longest_tape = 20000;
+constexpr int deepest = 60;
+constexpr std::size_t most_bodies = 64;
+
+struct Function {
+  std::string_view name;
+  Code code;
+  std::array<std::optional<Type>, 2> takes;
+  Type gives;
+};
+constexpr auto S = Type::scalar, V = Type::vector;
+constexpr std::array functions = {
+    Function{"sin", Code::sin, {S}, S},        Function{"cos", Code::cos, {S}, S},
+    Function{"tan", Code::tan, {S}, S},        Function{"asin", Code::asin, {S}, S},
+    Function{"acos", Code::acos, {S}, S},      Function{"atan", Code::atan, {S}, S},
+    Function{"sinh", Code::sinh, {S}, S},      Function{"cosh", Code::cosh, {S}, S},
+    Function{"tanh", Code::tanh, {S}, S},      Function{"asinh", Code::asinh, {S}, S},
+    Function{"exp", Code::exp, {S}, S},        Function{"log", Code::log, {S}, S},
+    Function{"sqrt", Code::sqrt, {S}, S},      Function{"abs", Code::abs, {S}, S},
+    Function{"square", Code::square, {S}, S},  Function{"atan2", Code::atan2, {S, S}, S},
+    Function{"hypot", Code::hypot, {S, S}, S}, Function{"pow", Code::power, {S, S}, S},
+    Function{"dot", Code::dot, {V, V}, S},     Function{"cross", Code::cross, {V, V}, V},
+    Function{"norm", Code::norm, {V}, S},      Function{"norm2", Code::norm2, {V}, S},
+    Function{"dist", Code::dist, {V, V}, S},   Function{"dist2", Code::dist2, {V, V}, S},
+};
+
+const Function* find_function(std::string_view name) {
+  for (const Function& f : functions)
+    if (f.name == name) return &f;
+  return nullptr;
+}
+
+const char* to_string(Type type) { return type == Type::scalar ? "a scalar" : "a vector"; }
+
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || static_cast<unsigned char>(c) >= 0x80;
+}
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+struct Operand {
+  Type type = Type::scalar;
+  int at = 0;
+  bool constant = true;
+  std::uint64_t bodies = 0;
+  std::size_t place = 0;
+};
+
+}  // namespace
+
+std::string nearest(std::string_view word, const std::vector<std::string>& known) {
+  std::string best;
+  if (word.size() > 200) return best;
+  std::size_t least = 2 * std::max<std::size_t>(2, word.size() / 2) + 1;
+  for (const std::string& name : known) {
+    if (name.size() > word.size() + 100) continue;
+    if (const std::size_t d = detail::edits(word, name); d < least) {
+      least = d;
+      best = name;
+    }
+  }
+  return best;
+}
+
+std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
+  const std::string near = nearest(word, known);
+  return near.empty() ? std::string() : "; did you mean \"" + near + "\"?";
+}
+
+int Tape::rows() const {
+  int n = 0;
+  for (const Result& r : results) n += r.type == Type::scalar ? 1 : 3;
+  return n;
+}
+
+struct Compiler::Impl {
+  const Names& names;
+  Tape tape;
+  std::string_view text;
+  std::size_t at = 0;
+  int depth = 0;
+
+  explicit Impl(const Names& n) : names(n) {}
+
+  // ---- the tape ----
+
+  double& scalar(const Operand& x) { return tape.scalars[static_cast<std::size_t>(x.at)]; }
+  Vector3d& vector(const Operand& x) { return tape.vectors[static_cast<std::size_t>(x.at)]; }
+
+  Operand fresh(Type type, std::size_t place) {
+    Operand x;
+    x.type = type;
+    x.place = place;
+    if (type == Type::scalar) {
+      x.at = static_cast<int>(tape.scalars.size());
+      tape.scalars.push_back(0);
+    } else {
+      x.at = static_cast<int>(tape.vectors.size());
+      tape.vectors.push_back(Vector3d::Zero());
+    }
+    if (tape.scalars.size() + tape.vectors.size() > longest_tape) throw Fault(place, "the expression is too long");
+    return x;
+  }
+  Operand number(double value, std::size_t place) {
+    Operand x = fresh(Type::scalar, place);
+    scalar(x) = value;
+    return x;
+  }
+  Operand literal(const Constant& value, std::size_t place) {
+    if (const double* s = std::get_if<double>(&value)) return number(*s, place);
+    Operand x = fresh(Type::vector, place);
+    vector(x) = std::get<Vector3d>(value);
+    return x;
+  }
+
+  // Constants are computed here and now, by the code that computes everything else.
+  void fold(const Operation& op, const Operand& out) {
+    Tape one;
+    one.scalars.assign(4, 0.0);
+    one.vectors.assign(4, Vector3d::Zero());
+    Operation local = op;
+    local.out = 3;
+    int next_operand = 0;
+    for (int* from : {&local.a, &local.b, &local.c}) {
+      const auto at_operand = static_cast<std::size_t>(*from), to = static_cast<std::size_t>(next_operand);
+      if (at_operand < tape.scalars.size()) one.scalars[to] = tape.scalars[at_operand];
+      if (at_operand < tape.vectors.size()) one.vectors[to] = tape.vectors[at_operand];
+      *from = next_operand++;
+    }
+    one.operations = {local};
+    Memory<Dual<0>> m = one.memory<Dual<0>>();
+    one.run<Dual<0>>(m, {}, Dual<0>(0.0), Tape::everything);
+    if (out.type == Type::scalar)
+      scalar(out) = m.scalars[3].value;
+    else
+      vector(out) = {m.vectors[3].x.value, m.vectors[3].y.value, m.vectors[3].z.value};
+  }
+
+  Operand emit(Operation op, Type type, std::initializer_list<Operand> from, std::size_t place) {
+    bool constant = from.size() > 0;
+    for (const Operand& x : from) {
+      op.bodies |= x.bodies;
+      constant = constant && x.constant;
+    }
+    op.place = place;
+    if (!constant && tape.operations.size() < 200) {  // the same again: a compiler would not compute it twice either
+      for (const Operation& old : tape.operations)
+        if (old.code == op.code && old.a == op.a && old.b == op.b && old.c == op.c && old.n == op.n &&
+            old.number == op.number && old.at == op.at) {
+          Operand same;
+          same.type = type, same.at = old.out, same.constant = false, same.bodies = old.bodies, same.place = place;
+          return same;
+        }
+    }
+    Operand out = fresh(type, place);
+    out.bodies = op.bodies;
+    op.out = out.at;
+    if (constant) {
+      fold(op, out);
+      return out;
+    }
+    out.constant = false;
+    tape.operations.push_back(op);
+    return out;
+  }
+  Operand unary(Code code, Type type, const Operand& a, std::size_t place) {
+    Operation op{code};
+    op.a = a.at;
+    return emit(op, type, {a}, place);
+  }
+  Operand binary(Code code, Type type, const Operand& a, const Operand& b, std::size_t place) {
+    Operation op{code};
+    op.a = a.at, op.b = b.at;
+    return emit(op, type, {a, b}, place);
+  }
+  Operand with_number(Code code, const Operand& a, double number, std::size_t place) {
+    Operation op{code};
+    op.a = a.at, op.number = number;
+    return emit(op, Type::scalar, {a}, place);
+  }
+
+  // ---- what may be combined ----
+
+  void want(const Operand& x, Type type, std::string_view who) {
+    if (x.type != type)
+      throw Fault(x.place, std::string(who) + " takes " + to_string(type) + ", this is " + to_string(x.type));
+  }
+  Operand sum(const Operand& a, const Operand& b, bool minus, std::size_t place) {
+    if (a.type != b.type)
+      throw Fault(place, std::string(minus ? "'-'" : "'+'") + " joins " + to_string(a.type) + " and " +
+                             to_string(b.type) + "; both must be of one kind");
+    if (a.type == Type::vector)
+      return binary(minus ? Code::subtract_vector : Code::add_vector, Type::vector, a, b, place);
+    if (!a.constant && b.constant) return with_number(Code::add_constant, a, minus ? -scalar(b) : scalar(b), place);
+    return binary(minus ? Code::subtract : Code::add, Type::scalar, a, b, place);
+  }
+  Operand times(const Operand& a, const Operand& b, std::size_t place) {
+    if (a.type == Type::vector && b.type == Type::vector)
+      throw Fault(place, "a vector times a vector: write dot(u, v) or cross(u, v)");
+    if (a.type == Type::vector) return binary(Code::scale, Type::vector, b, a, place);
+    if (b.type == Type::vector) return binary(Code::scale, Type::vector, a, b, place);
+    if (!a.constant && b.constant) return with_number(Code::multiply_constant, a, scalar(b), place);
+    if (!b.constant && a.constant) return with_number(Code::multiply_constant, b, scalar(a), place);
+    return binary(Code::multiply, Type::scalar, a, b, place);
+  }
+  Operand quotient(const Operand& a, const Operand& b, std::size_t place) {
+    if (b.type == Type::vector) throw Fault(place, "nothing can be divided by a vector");
+    if (b.constant && scalar(b) == 0) throw Fault(b.place, "division by zero");
+    if (a.type == Type::vector) return binary(Code::shrink, Type::vector, a, b, place);
+    return binary(Code::divide, Type::scalar, a, b, place);
+  }
+  Operand raised(const Operand& a, const Operand& b, std::size_t place) {
+    if (a.type == Type::vector) throw Fault(place, "a vector has no power; norm2(v) is its length squared");
+    if (b.type == Type::vector) throw Fault(b.place, "an exponent is a scalar, this is a vector");
+    if (!b.constant) {
+      if (a.constant && !(scalar(a) > 0)) throw Fault(a.place, "a power with a changing exponent needs a base above 0");
+      return unary(Code::exp, Type::scalar, times(b, unary(Code::log, Type::scalar, a, place), place), place);
+    }
+    const double e = scalar(b);
+    if (e == 2) return unary(Code::square, Type::scalar, a, place);
+    if (e == std::floor(e) && std::abs(e) <= 64) {
+      Operation op{Code::power};
+      op.a = a.at, op.n = static_cast<int>(e);
+      return emit(op, Type::scalar, {a}, place);
+    }
+    if (!std::isfinite(e)) throw Fault(b.place, "this exponent is not finite");
+    return with_number(Code::power_constant, a, e, place);
+  }
+
+  // ---- the text ----
+
+  void skip() {
+    while (at < text.size() && is_space(text[at])) ++at;
+  }
+  bool next(char c) {
+    skip();
+    if (at >= text.size() || text[at] != c) return false;
+    ++at;
+    return true;
+  }
+  std::string shown() const {
+    if (at >= text.size()) return "the end";
+    const unsigned char c = static_cast<unsigned char>(text[at]);
+    if (c < 0x20 || c == 0x7f) return "a control character";
+    std::size_t n = 1;
+    while (at + n < text.size() && (static_cast<unsigned char>(text[at + n]) & 0xC0) == 0x80) ++n;
+    return "'" + std::string(text.substr(at, n)) + "'";
+  }
+  void need(char c, std::string_view where) {
+    if (!next(c)) throw Fault(at, std::string("expected '") + c + "' " + std::string(where) + ", found " + shown());
+  }
+  std::string_view identifier() {
+    const std::size_t from = at;
+    while (at < text.size() && (is_letter(text[at]) || is_digit(text[at]))) ++at;
+    return text.substr(from, at - from);
+  }
+  std::string quoted() {
+    const std::size_t from = at++;
+    const std::size_t end = text.find('\'', at);
+    if (end == std::string_view::npos) throw Fault(from, "this quote is not closed");
+    std::string name(text.substr(at, end - at));
+    at = end + 1;
+    return name;
+  }
+
+  struct Deeper {
+    explicit Deeper(Impl& i) : impl(i) {
+      if (++impl.depth > deepest)
+        throw Fault(impl.at, "more than " + std::to_string(deepest) + " brackets or signs within one another");
+    }
+    ~Deeper() { --impl.depth; }
+    Deeper(const Deeper&) = delete;
+    Deeper& operator=(const Deeper&) = delete;
+    Impl& impl;
+  };
+
+  Operand parse_sum() {
+    const Deeper guard(*this);
+    Operand a = parse_product();
+    for (;;) {
+      skip();
+      const std::size_t place = at;
+      if (next('+'))
+        a = sum(a, parse_product(), false, place);
+      else if (next('-'))
+        a = sum(a, parse_product(), true, place);
+      else
+        return a;
+    }
+  }
+  Operand parse_product() {
+    Operand a = parse_sign();
+    for (;;) {
+      skip();
+      const std::size_t place = at;
+      if (next('*')) {
+        if (at < text.size() && text[at] == '*') throw Fault(place, "write a power as x^2");
+        a = times(a, parse_sign(), place);
+      } else if (next('/')) {
+        a = quotient(a, parse_sign(), place);
+      } else {
+        return a;
+      }
+    }
+  }
+  Operand parse_sign() {
+    skip();
+    const std::size_t place = at;
+    bool minus = false;
+    while (at < text.size() && (text[at] == '+' || text[at] == '-')) {
+      minus = minus != (text[at] == '-');
+      ++at;
+      skip();
+    }
+    const Operand x = parse_power();
+    if (!minus) return x;
+    return unary(x.type == Type::vector ? Code::negate_vector : Code::negate, x.type, x, place);
+  }
+  Operand parse_power() {
+    const Operand base = parse_postfix();
+    skip();
+    const std::size_t place = at;
+    if (!next('^')) return base;
+    const Deeper guard(*this);
+    return raised(base, parse_sign(), place);
+  }
+  Operand parse_postfix() {
+    Operand x = parse_primary();
+    for (;;) {
+      skip();
+      const std::size_t place = at;
+      if (!next('.')) return x;
+      skip();
+      const std::string_view part = identifier();
+      if (x.type != Type::vector) throw Fault(place, "a scalar has no parts; vectors have .x, .y and .z");
+      const Code code =
+          part == "x"   ? Code::x
+          : part == "y" ? Code::y
+          : part == "z"
+              ? Code::z
+              : throw Fault(place + 1, "a vector has the parts x, y and z, not \"" + std::string(part) + "\"");
+      x = unary(code, Type::scalar, x, place);
+    }
+  }
+  Operand parse_number() {
+    const std::size_t place = at;
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), value);
+    if (error == std::errc::result_out_of_range) throw Fault(place, "this number is beyond all bounds");
+    if (error != std::errc()) throw Fault(place, "this is no number");
+    at = static_cast<std::size_t>(end - text.data());
+    if (at < text.size() && is_letter(text[at])) {
+      const std::size_t unit = at;
+      const std::string word(identifier());
+      throw Fault(unit,
+                  "\"" + word + "\" after a value: write a product with *, and no units (all is SI: m, kg, s, rad)");
+    }
+    return number(value, place);
+  }
+  Operand parse_primary() {
+    skip();
+    const std::size_t place = at;
+    if (at >= text.size()) throw Fault(at, "something is missing at the end");
+    const char c = text[at];
+    if (is_digit(c) || (c == '.' && at + 1 < text.size() && is_digit(text[at + 1]))) return parse_number();
+    if (next('(')) {
+      const Operand x = parse_sum();
+      need(')', "to close the bracket at column " + std::to_string(place + 1));
+      return x;
+    }
+    if (next('[')) {
+      std::array<Operand, 3> e;
+      for (std::size_t i = 0; i < 3; ++i) {
+        e[i] = parse_sum();
+        want(e[i], Type::scalar, "a component of a vector");
+        if (i < 2) need(',', "between the three components of a vector");
+      }
+      need(']', "after the three components of a vector");
+      Operation op{Code::make};
+      op.a = e[0].at, op.b = e[1].at, op.c = e[2].at;
+      return emit(op, Type::vector, {e[0], e[1], e[2]}, place);
+    }
+    if (c == '\'') {
+      const std::string name = quoted();
+      const int body = find_body(name);
+      if (body < 0) throw Fault(place, "there is no body '" + name + "'" + suggestion(name, names.bodies));
+      return parse_quantity(body, name, place);
+    }
+    if (!is_letter(c)) {
+      if (c == '=') throw Fault(place, "an equation has one '=', between its two sides");
+      throw Fault(place, "expected a number, a name or a bracket, found " + shown());
+    }
+    return parse_name(identifier(), place);
+  }
+
+  Operand parse_name(std::string_view name, std::size_t place) {
+    skip();
+    const bool call = at < text.size() && text[at] == '(';
+    if (call) {
+      if (const Function* f = find_function(name)) return parse_call(*f, place);
+      for (const Input& o : names.observables)
+        if (o.name == name) return parse_observable(o, place);
+      std::vector<std::string> known;
+      for (const Function& f : functions) known.emplace_back(f.name);
+      for (const Input& o : names.observables) known.push_back(o.name);
+      if (find_body(name) >= 0)
+        throw Fault(place,
+                    "'" + std::string(name) + "' is a body, not a function: " + std::string(name) + ".point(x, y, z)");
+      throw Fault(place, "unknown function \"" + std::string(name) + "\"" + suggestion(name, known));
+    }
+    if (const int body = find_body(name); body >= 0) return parse_quantity(body, name, place);
+    for (const Input& input : names.inputs)
+      if (input.name == name) return emit_input(input, place);
+    if (const auto found = names.constants.find(name); found != names.constants.end())
+      return literal(found->second, place);
+    if (name == "t") {
+      if (!names.time) throw Fault(place, "the time t has no meaning here");
+      tape.uses_time = true;
+      Operand x = emit(Operation{Code::time}, Type::scalar, {}, place);
+      return x;
+    }
+    if (name == "pi") return number(3.14159265358979323846, place);
+    if (find_function(name))
+      throw Fault(place, "\"" + std::string(name) + "\" is a function: " + std::string(name) + "(…)");
+    std::vector<std::string> known = names.bodies;
+    for (const auto& [key, value] : names.constants) known.push_back(key);
+    for (const Input& input : names.inputs) known.push_back(input.name);
+    if (names.time) known.emplace_back("t");
+    known.emplace_back("pi");
+    throw Fault(place, "unknown name '" + std::string(name) + "'" + suggestion(name, known));
+  }
+
+  Operand emit_input(const Input& input, std::size_t place) {
+    int slot = 0;
+    for (const Input& used : tape.inputs) {
+      if (used.name == input.name && used.of == input.of && used.on == input.on) break;
+      ++slot;
+    }
+    if (slot == static_cast<int>(tape.inputs.size())) tape.inputs.push_back(input);
+    Operation op{input.type == Type::scalar ? Code::input : Code::input_vector};
+    op.a = slot;
+    return emit(op, input.type, {}, place);
+  }
+
+  std::string a_name() {
+    skip();
+    return at < text.size() && text[at] == '\'' ? quoted() : std::string(identifier());
+  }
+  Operand parse_observable(Input input, std::size_t place) {
+    need('(', "");
+    if (input.of == "-") {
+      need(')', "to close " + input.name + "()");
+      return emit_input(input, place);
+    }
+    skip();
+    const std::size_t inside = at;
+    input.of = a_name();
+    const auto found = std::find(names.constraints.begin(), names.constraints.end(), input.of);
+    if (found == names.constraints.end())
+      throw Fault(inside, "there is no constraint \"" + input.of + "\"" + suggestion(input.of, names.constraints));
+    if (input.type == Type::vector && next(',')) {
+      skip();
+      const std::size_t body_at = at;
+      const std::string body = a_name();
+      const auto& of = names.constraint_bodies[static_cast<std::size_t>(found - names.constraints.begin())];
+      for (std::size_t k = 0; k < of.size(); ++k)
+        if (names.bodies[static_cast<std::size_t>(of[k])] == body) input.on = static_cast<int>(k);
+      if (input.on < 0) throw Fault(body_at, "\"" + body + "\" is no body of the constraint \"" + input.of + "\"");
+    }
+    need(')', "to close " + input.name + "()");
+    return emit_input(input, place);
+  }
+
+  Operand parse_call(const Function& f, std::size_t place) {
+    need('(', "");
+    std::array<Operand, 2> x;
+    const std::size_t count = f.takes[1] ? 2 : 1;
+    const std::string name = std::string(f.name) + "()";
+    for (std::size_t i = 0; i < count; ++i) {
+      x[i] = parse_sum();
+      want(x[i], *f.takes[i], name);
+      if (i + 1 < count) need(',', "between the two arguments of " + name);
+    }
+    skip();
+    if (at < text.size() && text[at] == ',')
+      throw Fault(at, name + " takes " + (count == 1 ? "one argument" : "two arguments"));
+    need(')', "to close " + name);
+    if (f.code == Code::power) return raised(x[0], x[1], place);
+    return count == 1 ? unary(f.code, f.gives, x[0], place) : binary(f.code, f.gives, x[0], x[1], place);
+  }
+
+  int find_body(std::string_view name) const {
+    const auto found = std::find(names.bodies.begin(), names.bodies.end(), name);
+    return found == names.bodies.end() ? -1 : static_cast<int>(found - names.bodies.begin());
+  }
+
+  // The body's place among those of this tape.
+  int use(int body, std::size_t place) {
+    const auto found = std::find(tape.bodies.begin(), tape.bodies.end(), body);
+    if (found != tape.bodies.end()) return static_cast<int>(found - tape.bodies.begin());
+    if (tape.bodies.size() == most_bodies)
+      throw Fault(place, "one constraint can speak of " + std::to_string(most_bodies) + " bodies at most");
+    tape.bodies.push_back(body);
+    return static_cast<int>(tape.bodies.size()) - 1;
+  }
+
+  // A constant vector in brackets, as three numbers or as one vector.
+  Vector3d parse_place(std::string_view what) {
+    need('(', "");
+    const std::size_t place = at;
+    const auto fixed = [&](const Operand& x) {
+      if (!x.constant)
+        throw Fault(x.place, "a " + std::string(what) + " is fixed in its body: numbers and parameters only");
+    };
+    Operand first = parse_sum();
+    fixed(first);
+    Vector3d out;
+    if (first.type == Type::vector) {
+      out = vector(first);
+    } else {
+      out[0] = scalar(first);
+      for (int i = 1; i < 3; ++i) {
+        need(',', "between the three coordinates of a " + std::string(what));
+        const Operand x = parse_sum();
+        want(x, Type::scalar, std::string("a coordinate of a ") + std::string(what));
+        fixed(x);
+        out[i] = scalar(x);
+      }
+    }
+    need(')', "after the coordinates of a " + std::string(what));
+    if (!out.allFinite()) throw Fault(place, "the coordinates of this " + std::string(what) + " are not finite");
+    return out;
+  }
+
+  Operand parse_quantity(int body, std::string_view name, std::size_t place) {
+    static const std::vector<std::string> known = {"position", "x",        "y",   "z",     "point",
+                                                   "axis",     "velocity", "vel", "omega", "to_body"};
+    if (!next('.'))
+      throw Fault(place, "'" + std::string(name) + "' is a body; say what of it: " + std::string(name) +
+                             ".position, .point(x, y, z), .axis(x, y, z), .velocity, .omega, .to_body(p)");
+    skip();
+    const std::size_t word_at = at;
+    const std::string_view word = identifier();
+    skip();
+    const bool call = at < text.size() && text[at] == '(';
+    const auto moving = [&] {
+      tape.uses_motion = true;
+      if (!names.motion)
+        throw Fault(word_at, "an equation on positions reads no velocity; write it as velocity = \"…\"");
+    };
+    const auto turning = [&] {
+      if (static_cast<std::size_t>(body) < names.particle.size() && names.particle[static_cast<std::size_t>(body)])
+        throw Fault(word_at,
+                    "'" + std::string(name) + "' is a particle: it has a position and a velocity, but no axes");
+    };
+    Operation op{Code::position};
+    Type type = Type::vector;
+    std::initializer_list<Operand> none = {};
+    op.b = use(body, place);
+    op.bodies = std::uint64_t{1} << op.b;
+    if (word == "position") return emit(op, type, none, place);
+    if (word == "x" || word == "y" || word == "z")
+      return unary(word == "x"   ? Code::x
+                   : word == "y" ? Code::y
+                                 : Code::z,
+                   Type::scalar, emit(op, type, none, place), word_at);
+    if (word == "point" || word == "axis") {
+      if (!call)
+        throw Fault(
+            at, "." + std::string(word) + " needs its coordinates in the body: ." + std::string(word) + "(x, y, z)");
+      op.code = word == "point" ? Code::point : Code::axis;
+      op.at = parse_place(word);
+      if (op.code == Code::axis || !op.at.isZero()) turning();
+      if (op.code == Code::axis && op.at.isZero()) throw Fault(word_at, "an axis of length zero has no direction");
+      if (op.code == Code::point && op.at.isZero()) op.code = Code::position;
+      return emit(op, type, none, place);
+    }
+    if (word == "velocity" || word == "vel") {
+      moving();
+      op.code = Code::velocity;
+      if (call) {
+        op.at = parse_place("point");
+        if (!op.at.isZero()) turning(), op.code = Code::velocity_of;
+      }
+      return emit(op, type, none, place);
+    }
+    if (word == "omega") {
+      moving();
+      turning();
+      op.code = Code::omega;
+      return emit(op, type, none, place);
+    }
+    if (word == "to_body") {
+      turning();
+      need('(', "after to_body: the world point to look at");
+      const Operand x = parse_sum();
+      want(x, Type::vector, "to_body()");
+      need(')', "to close to_body()");
+      op.code = Code::to_body;
+      op.a = x.at;
+      op.bodies |= x.bodies;
+      return emit(op, type, none, place);
+    }
+    throw Fault(word_at, word.empty() ? "expected what of '" + std::string(name) + "' after the dot"
+                                      : "a body has no \"" + std::string(word) + "\"" + suggestion(word, known));
+  }
+
+  void begin(std::string_view all) {
+    if (all.size() > longest_text)
+      throw Fault(0, "a text of " + std::to_string(all.size()) + " characters; " + std::to_string(longest_text) +
+                         " are the most");
+    text = all;
+    at = 0;
+    depth = 0;
+    skip();
+    if (at >= text.size()) throw Fault(0, "nothing is written here");
+  }
+  void end() {
+    skip();
+    if (at >= text.size()) return;
+    if (text[at] == '=') throw Fault(at, "an equation has one '=', between its two sides");
+    if (text[at] == ')' || text[at] == ']') throw Fault(at, "this bracket was never opened");
+    if (text[at] == '<' || text[at] == '>')
+      throw Fault(at, "linchpin solves equalities; inequalities (contacts, limits) stay with the host");
+    if (is_letter(text[at]))
+      throw Fault(at, "\"" + std::string(identifier()) +
+                          "\" after a value: write a product with *, and no units (all is SI: m, kg, s, rad)");
+    throw Fault(at, "expected an operator (+ - * / ^) or the end, found " + shown());
+  }
+  void keep(const Operand& x) { tape.results.push_back({x.type, x.at}); }
+};
+
+Compiler::Compiler(const Names& names) : impl_(std::make_unique<Impl>(names)) {}
+Compiler::~Compiler() = default;
+
+void Compiler::equation(std::string_view text) {
+  Impl& i = *impl_;
+  i.begin(text);
+  const Operand left = i.parse_sum();
+  i.skip();
+  const std::size_t place = i.at;
+  if (!i.next('=')) {
+    i.end();
+    throw Fault(i.at, "an equation has two sides: … = 0, for instance");
+  }
+  if (i.at < text.size() && text[i.at] == '=') throw Fault(i.at, "one '=' is enough");
+  const Operand right = i.parse_sum();
+  i.end();
+  if (left.type != right.type) {
+    const bool zero = right.type == Type::scalar && right.constant && i.scalar(right) == 0;
+    throw Fault(place, std::string("the left side is ") + to_string(left.type) + ", the right side " +
+                           to_string(right.type) + (zero ? "; the zero vector is [0, 0, 0]" : ""));
+  }
+  if (left.constant && right.constant) throw Fault(0, "no body and no time occurs in this equation");
+  const bool zero = right.constant && (right.type == Type::scalar ? i.scalar(right) == 0 : i.vector(right).isZero(0));
+  i.keep(zero ? left : i.sum(left, right, true, place));
+}
+
+Type Compiler::expression(std::string_view text, std::optional<Type> wanted) {
+  Impl& i = *impl_;
+  i.begin(text);
+  const Operand x = i.parse_sum();
+  i.end();
+  if (wanted && x.type != *wanted)
+    throw Fault(0, std::string("expected ") + to_string(*wanted) + ", this is " + to_string(x.type));
+  i.keep(x);
+  return x.type;
+}
+
+Tape Compiler::finish() { return std::move(impl_->tape); }
+
+Constant constant(std::string_view text, const Names& names) {
+  Names only = names;
+  only.bodies.clear();
+  only.inputs.clear();
+  only.observables.clear();
+  only.time = false;
+  Compiler compiler(only);
+  const Type type = compiler.expression(text);
+  const Tape tape = compiler.finish();
+  const auto at = static_cast<std::size_t>(tape.results.front().at);
+  if (type == Type::vector) return tape.vectors[at];
+  return tape.scalars[at];
+}
+
+}  // namespace linchpin::scene

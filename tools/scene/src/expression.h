@@ -1,0 +1,231 @@
+// Typed expressions: text to a tape of operations that runs on the core's number types, so that a typed equation has
+// the derivatives of the same lambda, to the bit (T3). Hides the grammar, the types (scalar or vector), constant
+// folding and which operations a body's derivatives reach. Knows no file and no System.
+//
+//   sum      := product { (+|-) product }            vector  := [ sum , sum , sum ]
+//   product  := sign { (*|/) sign }                  primary := number | name | name(…) | body.quantity | vector |
+//   (sum) sign     := (+|-) sign | power                   name    := letter { letter | digit | _ }, or 'any text' for
+//   a body power    := postfix [ ^ sign ]                   postfix := primary { .x | .y | .z }
+#pragma once
+
+#include <linchpin/constraint.h>
+#include <linchpin/scene/names.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace linchpin::scene {
+
+/// What is wrong with a text and where: `at` is a byte offset in it.
+struct Fault : std::runtime_error {
+  Fault(std::size_t at_, const std::string& what) : std::runtime_error(what), at(at_) {}
+  std::size_t at;
+};
+
+/// `; did you mean "…"?` or nothing.
+std::string suggestion(std::string_view word, const std::vector<std::string>& known);
+
+enum class Type { scalar, vector };
+using Constant = std::variant<double, Vector3d>;
+
+/// A quantity that whoever evaluates the expression provides: N of a law, or reaction(winch) of a log.
+struct Input {
+  std::string name;
+  Type type = Type::scalar;
+  std::string of;  ///< the constraint in name(of) or name(of, on); empty for a name by itself
+  int on = -1;     ///< which of its bodies; −1 for the first
+};
+
+/// What an expression may speak of.
+struct Names {
+  std::map<std::string, Constant, std::less<>> constants;
+  std::vector<std::string> bodies;       ///< all of the scene; an expression keeps the ones it uses
+  std::vector<char> particle;            ///< by body: has no axes
+  bool time = true;                      ///< may read t
+  bool motion = true;                    ///< may read velocities
+  std::vector<Input> inputs;             ///< names by themselves
+  std::vector<Input> observables;        ///< functions of a constraint; of = "-" for those of nothing: energy()
+  std::vector<std::string> constraints;  ///< what those may be asked of
+  std::vector<std::vector<int>> constraint_bodies;
+};
+
+enum class Code : std::uint8_t {
+  time,
+  input,
+  input_vector,
+  add,
+  subtract,
+  multiply,
+  divide,
+  negate,
+  add_constant,
+  multiply_constant,
+  power,
+  power_constant,
+  sin,
+  cos,
+  tan,
+  asin,
+  acos,
+  atan,
+  sinh,
+  cosh,
+  tanh,
+  asinh,
+  exp,
+  log,
+  sqrt,
+  abs,
+  square,
+  atan2,
+  hypot,
+  dot,
+  norm,
+  norm2,
+  dist2,
+  dist,
+  x,
+  y,
+  z,
+  make,
+  add_vector,
+  subtract_vector,
+  negate_vector,
+  scale,
+  shrink,
+  cross,
+  position,
+  point,
+  axis,
+  velocity,
+  velocity_of,
+  omega,
+  to_body
+};
+
+struct Operation {
+  Code code;
+  int out = 0;                     ///< where the result goes, among the scalars or the vectors
+  int a = 0, b = 0, c = 0;         ///< operands, likewise; of `input…`: which; of body quantities: `b` is the body
+  int n = 0;                       ///< of an integer power
+  double number = 0;               ///< of …_constant
+  Vector3d at = Vector3d::Zero();  ///< of point, axis, velocity_of: body axes
+  std::uint64_t bodies = 0;        ///< those it depends on, as bits
+  std::size_t place = 0;           ///< in the text
+};
+
+template <class T>
+struct Memory {
+  std::vector<T> scalars;
+  std::vector<Vec3<T>> vectors;
+};
+
+/// One or more expressions on one tape. Plain data once made; the memory it runs in belongs to the caller.
+class Tape {
+ public:
+  struct Result {
+    Type type = Type::scalar;
+    int at = 0;
+  };
+  std::vector<Operation> operations;
+  std::vector<double> scalars;  ///< initial content: constants where they belong, zero elsewhere
+  std::vector<Vector3d> vectors;
+  std::vector<Result> results;
+  std::vector<int> bodies;    ///< index into Names::bodies, in order of first use
+  std::vector<Input> inputs;  ///< used ones, of both types, in order of first use
+  bool uses_time = false, uses_motion = false;
+
+  int rows() const;  ///< scalars in all results
+  template <class T>
+  Memory<T> memory() const {
+    Memory<T> m;
+    m.scalars.assign(scalars.begin(), scalars.end());
+    m.vectors.assign(vectors.begin(), vectors.end());
+    return m;
+  }
+  /// Runs the operations that depend on a body of `which` (all, and those on none, with `everything`).
+  /// @param views one per entry of `bodies`. @param given, given_vectors by place in `inputs`.
+  template <class T>
+  void run(Memory<T>& m, std::span<const Moving<T>> views, const T& t, std::uint64_t which,
+           std::span<const Vector3d> given = {}) const;
+  static constexpr std::uint64_t everything = ~std::uint64_t{0};
+  /// Row by row: sink(row, value).
+  template <class T, class Sink>
+  void each_row(const Memory<T>& m, Sink sink) const {
+    std::size_t row = 0;
+    for (const Result& r : results) {
+      if (r.type == Type::scalar) {
+        sink(row++, m.scalars[static_cast<std::size_t>(r.at)]);
+      } else {
+        const Vec3<T>& v = m.vectors[static_cast<std::size_t>(r.at)];
+        sink(row++, v.x), sink(row++, v.y), sink(row++, v.z);
+      }
+    }
+  }
+};
+
+/// Adds the texts of one constraint (each `lhs = rhs`) or one expression to a tape.
+class Compiler {
+ public:
+  explicit Compiler(const Names& names);
+  ~Compiler();
+  /// lhs − rhs becomes a result. @throws Fault.
+  void equation(std::string_view text);
+  /// The value becomes a result. @throws Fault, also when it is not of the `wanted` type.
+  Type expression(std::string_view text, std::optional<Type> wanted = {});
+  Tape finish();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The value of a text that may use constants only. @throws Fault.
+Constant constant(std::string_view text, const Names& names);
+
+/// A ConstraintFunction from a tape at the position or velocity level.
+std::shared_ptr<ConstraintFunction> make_function(std::shared_ptr<const Tape> tape, Level level, RowUnit unit);
+
+/// The first operation whose value or derivative is not finite at a state, and why; nothing when all are.
+std::optional<Fault> trouble(const Tape& tape, Level level, std::span<const BodyState> X, double t);
+
+/// The values of a tape's results at a state, vectors as three rows. Keeps memory: for one thread at a time.
+class Evaluator {
+ public:
+  explicit Evaluator(std::shared_ptr<const Tape> tape);
+  /// @param X one per entry of tape().bodies. @param given by place in tape().inputs, a scalar in x.
+  std::span<const double> operator()(std::span<const BodyState> X, double t, std::span<const Vector3d> given = {});
+  const Tape& tape() const { return *tape_; }
+
+ private:
+  std::shared_ptr<const Tape> tape_;
+  Memory<Dual<0>> memory_;
+  std::vector<Moving<Dual<0>>> views_;
+  std::vector<double> out_;
+};
+
+/// A scalar expression of t as a callable on number types, for joints that move.
+class MotionText {
+ public:
+  explicit MotionText(std::shared_ptr<const Tape> tape) : tape_(std::move(tape)) {}
+  template <Number T>
+  T operator()(const T& t) const {
+    Memory<T> m = tape_->memory<T>();
+    tape_->run<T>(m, {}, t, Tape::everything);
+    return m.scalars[static_cast<std::size_t>(tape_->results.front().at)];
+  }
+
+ private:
+  std::shared_ptr<const Tape> tape_;
+};
+
+}  // namespace linchpin::scene

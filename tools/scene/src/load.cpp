@@ -1,0 +1,578 @@
+// Reading a scene: one pass for what there is (bodies), one for what relates it (joints, constraints, forces), one for
+// what is asked of it (logs, expectations). Includes and generators put their parts into the same lists.
+#include "channel.h"
+#include "parts.h"
+#include "source.h"
+
+#include <linchpin/scene.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <list>
+#include <set>
+
+namespace linchpin {
+
+namespace fs = std::filesystem;
+using scene::Context;
+using scene::Fault;
+using scene::Place;
+using scene::Table;
+using scene::Text;
+
+namespace {
+
+constexpr std::size_t largest_file = 8u << 20, most_bodies = 200000, most_includes = 16;
+
+// `linchpin::Host` by the names files use.
+const std::vector<std::string> host_names = {"bare", "bullet", "bullet-float64"};
+
+std::string read_text(const std::string& path, const Place& from) {
+  const std::string who = from.line > 0 ? "\"" + path + "\": " : "";
+  std::error_code error;
+  const auto status = fs::status(path, error);
+  if (!fs::exists(status)) scene::fail(from, who + "no such file");
+  if (fs::is_directory(status)) scene::fail(from, who + "is a directory");
+  std::ifstream in(path, std::ios::binary);
+  std::string text;
+  text.resize(largest_file + 1);
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad() || !in.is_open()) scene::fail(from, who + "cannot be read");
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.size() > largest_file) scene::fail(from, who + "is larger than 8 MB: no scene of ours");
+  return text;
+}
+
+// The first byte beyond ASCII that stands in no string and no comment, where TOML has no place for one; the text's size
+// when there is none. Looked for here because toml++ 3.3 takes for impossible what such letters do to it.
+std::size_t stray_letter(std::string_view text) {
+  std::size_t at = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
+  while (at < text.size()) {
+    const char c = text[at];
+    if (static_cast<unsigned char>(c) >= 0x80) return at;
+    if (c == '#') {
+      at = std::min(text.find('\n', at), text.size());
+    } else if (c == '"' || c == '\'') {
+      const std::string three(3, c);
+      const bool lines = text.substr(at, 3) == three;
+      at += lines ? 3 : 1;
+      for (; at < text.size(); ++at) {
+        if (c == '"' && text[at] == '\\') {
+          ++at;
+        } else if (!lines && (text[at] == c || text[at] == '\n')) {
+          ++at;
+          break;
+        } else if (lines && text.substr(at, 3) == three) {
+          at += 3;
+          while (at < text.size() && text[at] == c) ++at;  // a string may end in quotes
+          break;
+        }
+      }
+    } else {
+      ++at;
+    }
+  }
+  return text.size();
+}
+
+}  // namespace
+
+class SceneReader {
+ public:
+  SceneReader(Model& model, const BulletImporter& import) : model_(model), import_(import) {}
+
+  void read(std::string_view text, const std::string& path) {
+    model_.file = path;
+    read_file(text, path, true);
+    if (needs_host_) {
+      try {
+        scene::fail(needs_host_->place, "\"" + needs_host_->value + "\" is read by Bullet; this needs a bullet host");
+      } catch (const SceneError& e) {
+        throw NeedsHost(e, model_.dt, model_.duration, model_.host);
+      }
+    }
+    related();
+    asked();
+  }
+
+ private:
+  struct File {
+    Context context;
+    toml::table root;
+  };
+  // A table for the second pass, with the constants and indices it stood among.
+  struct Later {
+    enum class What { joint, constraint, force } what;
+    const toml::table* table;
+    Context context;
+  };
+
+  // ---- first pass ----
+
+  void read_file(std::string_view text, const std::string& path, bool outermost) {
+    files_.emplace_back();
+    File& file = files_.back();
+    file.context.source = std::make_shared<const scene::Source>(path, std::string(text));
+    const Place whole{file.context.source, 0, 0};
+    if (text.size() > largest_file) scene::fail(whole, "is larger than 8 MB: no scene of ours");
+    if (text.find('\0') != std::string_view::npos) scene::fail(whole, "is no text: it holds bytes of value 0");
+    if (const std::size_t stray = stray_letter(text); stray < text.size()) {
+      const std::string_view before = text.substr(0, stray);
+      const auto line = static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n')) + 1;
+      const std::size_t start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+      scene::fail({file.context.source, line, stray - start + 1},
+                  "a letter beyond ASCII has its place in quotes and in comments only");
+    }
+    try {
+      file.root = toml::parse(file.context.source->text, std::string_view(path));
+    } catch (const toml::parse_error& e) {
+      const auto at = e.source().begin;
+      std::string what(e.description());
+      scene::fail({file.context.source, std::max<std::size_t>(at.line, 1), std::max<std::size_t>(at.column, 1)}, what);
+    }
+    Table root(file.context, file.root, "scene");
+    const int schema = root.whole("schema", 0, 1000000);
+    if (schema != 1) root.refuse("schema", "schema " + std::to_string(schema) + " is unknown; this is schema 1");
+    root.constants("params", file.context.names.constants);
+    if (root.has("include"))
+      for (const Text& include : root.texts("include")) read_include(include, path);
+    if (const toml::table* table = root.table("world")) read_world(Table(file.context, *table, "world"));
+    if (const toml::table* solver = root.table("solver")) read_solver(Table(file.context, *solver, "solver"));
+    read_parts(root, file.context);
+    for (const toml::table* table : root.tables("chain"))
+      read_chain(Table(file.context, *table, "chain"), file.context);
+    for (const toml::table* table : root.tables("grid")) read_grid(Table(file.context, *table, "grid"), file.context);
+    for (const toml::table* table : root.tables("repeat")) read_repeat(*table, file.context, 0);
+    const auto logs = root.tables("log"), expectations = root.tables("expect");
+    if (outermost) {  // of an included scene they are not true any more
+      outermost_ = &file.context;
+      logs_ = logs;
+      expectations_ = expectations;
+    }
+    (void)root.text_if("title");
+    root.done();
+  }
+
+  void read_include(const Text& include, const std::string& from) {
+    const fs::path path = (fs::path(from).parent_path() / include.value).lexically_normal();
+    std::error_code error;
+    const std::string real = fs::weakly_canonical(path, error).string();
+    const std::string own = fs::weakly_canonical(from, error).string();
+    if (including_.empty()) including_.push_back(own);
+    if (std::find(including_.begin(), including_.end(), real) != including_.end())
+      scene::fail(include.place, "\"" + include.value + "\" includes itself, by way of " + from);
+    if (++includes_ > most_includes)
+      scene::fail(include.place, "more than " + std::to_string(most_includes) + " includes");
+    if (path.extension() == ".bullet") {
+      read_bullet(include, path.string());
+      return;
+    }
+    const std::string text = read_text(path.string(), include.place);
+    including_.push_back(real);
+    read_file(text, path.string(), false);
+    including_.pop_back();
+  }
+
+  void read_bullet(const Text& include, const std::string& path) {
+    if (!model_.bullet_file.empty()) scene::fail(include.place, "one .bullet file is the most a scene includes");
+    if (!model_.bodies.empty()) scene::fail(include.place, "a .bullet file is included before other bodies are made");
+    model_.bullet_file = path;
+    if (!import_) {
+      needs_host_ = include;
+      return;
+    }
+    try {
+      for (SceneBody& body : import_(path)) {
+        body.imported = true;
+        add_body(std::move(body), include.place);
+      }
+    } catch (const SceneError&) {
+      throw;
+    } catch (const std::exception& e) {
+      scene::fail(include.place, "\"" + include.value + "\" " + e.what());
+    }
+  }
+
+  void read_world(Table table) {
+    if (table.has("gravity")) {
+      model_.gravity = table.vector("gravity");
+      model_.gravity_given = true;
+    }
+    model_.duration = table.positive("duration", model_.duration);
+    model_.dt = table.positive("dt", model_.dt);
+    if (model_.dt > 1) table.refuse("dt", "a step of more than 1 s");
+    if (model_.duration / model_.dt > 1e8) table.refuse("duration", "more than 1e8 steps");
+    model_.host = static_cast<Host>(table.word("host", host_names, static_cast<std::size_t>(model_.host)));
+    model_.contacts = table.flag("contacts", model_.contacts);
+    table.done();
+  }
+
+  void read_solver(Table solver) {
+    StepOptions& o = model_.options;
+    o.method = static_cast<Method>(solver.word("method", {"semi-implicit", "rk4"}, static_cast<std::size_t>(o.method)));
+    o.drift =
+        static_cast<Drift>(solver.word("drift", {"exact", "none", "baumgarte"}, static_cast<std::size_t>(o.drift)));
+    if (solver.has("projection")) {
+      const int n = solver.whole("projection", 0, 1000);
+      if (n == 0 && o.drift == Drift::exact) o.drift = Drift::none;
+      if (n > 0) o.max_newton = std::max(n, least_newton);
+    }
+    o.baumgarte_rate = solver.positive("baumgarte_rate", o.baumgarte_rate);
+    o.newton_tolerance = solver.positive("newton_tolerance", o.newton_tolerance);
+    o.swing_limit = solver.positive("swing_limit", o.swing_limit);
+    o.max_substeps = solver.whole("max_substeps", 1, 65536, o.max_substeps);
+    o.solve.rank_tolerance = solver.positive("rank_tolerance", o.solve.rank_tolerance);
+    if (o.solve.rank_tolerance >= 1) solver.refuse("rank_tolerance", "rank_tolerance is below 1");
+    o.solve.path =
+        static_cast<Path>(solver.word("path", {"auto", "dense", "sparse"}, static_cast<std::size_t>(o.solve.path)));
+    solver.done();
+  }
+
+  // Fewer Newton corrections than this cannot be asked for: they leave steps off the constraints, which are then redone
+  // in halves at more cost than the correction.
+  static constexpr int least_newton = 10;
+
+  void read_parts(Table& from, Context& context) {
+    for (const toml::table* table : from.tables("body")) read_body(Table(context, *table, "body"), context);
+    for (const auto& [key, what] : {std::pair{"joint", Later::What::joint},
+                                    {"constraint", Later::What::constraint},
+                                    {"force", Later::What::force}})
+      for (const toml::table* table : from.tables(key)) later_.push_back({what, table, context});
+  }
+
+  void read_repeat(const toml::table& table, Context context, int depth) {
+    Table repeat(context, table, "repeat");
+    if (depth == 3) repeat.refuse("repeats more than three deep");
+    const std::string index = repeat.has("index") ? repeat.text("index").value : "i";
+    if (index.empty() || index.size() > 20 ||
+        !std::all_of(index.begin(), index.end(),
+                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }) ||
+        index == "t" || index == "pi")
+      repeat.refuse("index", "an index is a word of letters, not t or pi");
+    if (context.indices.count(index)) repeat.refuse("index \"" + index + "\" is taken by the repeat around this one");
+    const int count = repeat.whole("count", 0, 100000), from = repeat.whole("from", -1000000, 1000000, 1);
+    for (int k = 0; k < count; ++k) {
+      if (++rounds_ > 2 * most_bodies) repeat.refuse("more than " + std::to_string(2 * most_bodies) + " rounds in all");
+      context.indices[index] = from + k;
+      context.names.constants[index] = static_cast<double>(from + k);
+      read_parts(repeat, context);
+      for (const toml::table* inner : repeat.tables("repeat")) read_repeat(*inner, context, depth + 1);
+      limit(repeat);
+    }
+    if (count == 0)
+      (void)repeat.tables("body"), (void)repeat.tables("joint"), (void)repeat.tables("constraint"),
+          (void)repeat.tables("force"), (void)repeat.tables("repeat");
+    repeat.done();
+  }
+
+  void limit(const Table& where) const {
+    if (model_.bodies.size() > most_bodies || later_.size() > 4 * most_bodies)
+      where.refuse("more than " + std::to_string(most_bodies) + " bodies");
+  }
+
+  void read_body(Table table, Context& context) {
+    const Text name = table.text("name");
+    table.rename("body \"" + name.value + "\"");
+    SceneBody body = scene::read_body(table, context);
+    body.name = name.value;
+    table.done();
+    add_body(std::move(body), name.place);
+  }
+
+  void add_body(SceneBody body, const Place& place) {
+    if (body.name.empty()) scene::fail(place, "a body needs a name");
+    if (body.name == "world") scene::fail(place, "\"world\" is the name of the world itself");
+    if (!body_at_.emplace(body.name, static_cast<int>(model_.bodies.size()) + 1).second)
+      scene::fail(place, "there are two bodies \"" + body.name + "\"");
+    model_.bodies.push_back(std::move(body));
+    if (model_.bodies.size() > most_bodies) scene::fail(place, "more than " + std::to_string(most_bodies) + " bodies");
+  }
+
+  // ---- generators ----
+
+  // name1 … nameN in a row, each joined to the one before and the first to `anchor`.
+  void read_chain(Table chain, Context& context) {
+    const Text name = chain.text("name");
+    chain.rename("chain \"" + name.value + "\"");
+    const int count = chain.whole("count", 1, static_cast<int>(most_bodies));
+    const Vector3d from = chain.vector("from", Vector3d::Zero()), step = chain.vector("step");
+    if (step.isZero()) chain.refuse("step", "a step of length zero");
+    const std::size_t joint = chain.word("joint", {"ball", "hinge", "rod", "universal"}, 0);
+    const Vector3d axis = joint == 1 ? chain.vector("axis", Vector3d::UnitZ()) : Vector3d::UnitZ();
+    const std::string anchor = chain.has("anchor") ? chain.text("anchor").value : "world";
+    const bool open = chain.flag("free", false);
+    const SceneBody pattern = scene::read_body(chain, context, false);
+    chain.done();
+    const Place place = chain.place();
+    for (int i = 1; i <= count; ++i) {
+      SceneBody body = pattern;
+      body.name = name.value + std::to_string(i);
+      // A rod joins centres; other joints sit between them, half a step away.
+      body.start.p = from + (joint == 2 ? i : i - 0.5) * step;
+      if (body.kind == BodyKind::rigid)
+        body.start.q = Quaterniond(Eigen::Quaterniond::FromTwoVectors(Vector3d::UnitY(), step)) * body.start.q;
+      add_body(std::move(body), place);
+    }
+    for (int i = open ? 2 : 1; i <= count; ++i) {
+      scene::JointPlan plan;
+      plan.type = joint == 0 ? "ball" : joint == 1 ? "hinge" : joint == 2 ? "rod" : "universal";
+      plan.name = name.value + ".joint" + std::to_string(i);
+      plan.a = i == 1 ? anchor : name.value + std::to_string(i - 1);
+      plan.b = name.value + std::to_string(i);
+      if (joint != 2) plan.at = from + (i - 1.0) * step;
+      plan.axis = axis;
+      plan.place = place;
+      plans_.push_back(std::move(plan));
+    }
+  }
+
+  // Particles or bodies name_i_j(_k) on a lattice, joined to their neighbours.
+  void read_grid(Table grid, Context& context) {
+    const Text name = grid.text("name");
+    grid.rename("grid \"" + name.value + "\"");
+    const Vector3d counts = grid.vector("count");
+    std::array<int, 3> n{};
+    double all = 1;
+    for (std::size_t k = 0; k < 3; ++k) {
+      const double c = counts[static_cast<Eigen::Index>(k)];
+      if (!(c >= 1 && c <= 1000) || c != std::floor(c)) grid.refuse("count", "three whole numbers from 1 to 1000");
+      n[k] = static_cast<int>(c);
+      all *= c;
+    }
+    if (all > static_cast<double>(most_bodies))
+      grid.refuse("count", "more than " + std::to_string(most_bodies) + " bodies");
+    const Vector3d from = grid.vector("from", Vector3d::Zero()), step = grid.vector("step");
+    const std::size_t joint = grid.word("joint", {"rod", "ball", "none"}, 0);
+    const SceneBody pattern = scene::read_body(grid, context, false);
+    grid.done();
+    const Place place = grid.place();
+    const auto label = [&](int i, int j, int k) {
+      std::string out = name.value + std::to_string(i) + "_" + std::to_string(j);
+      if (n[2] > 1) out += "_" + std::to_string(k);
+      return out;
+    };
+    const auto where = [&](int i, int j, int k) -> Vector3d {
+      return from + Vector3d((i - 1) * step.x(), (j - 1) * step.y(), (k - 1) * step.z());
+    };
+    for (int i = 1; i <= n[0]; ++i)
+      for (int j = 1; j <= n[1]; ++j)
+        for (int k = 1; k <= n[2]; ++k) {
+          SceneBody body = pattern;
+          body.name = label(i, j, k);
+          body.start.p = where(i, j, k);
+          add_body(std::move(body), place);
+        }
+    if (joint == 2) return;
+    for (int i = 1; i <= n[0]; ++i)
+      for (int j = 1; j <= n[1]; ++j)
+        for (int k = 1; k <= n[2]; ++k)
+          for (int d = 0; d < 3; ++d) {
+            const int i2 = i + (d == 0), j2 = j + (d == 1), k2 = k + (d == 2);
+            if (i2 > n[0] || j2 > n[1] || k2 > n[2]) continue;
+            scene::JointPlan plan;
+            plan.type = joint == 0 ? "rod" : "ball";
+            plan.a = label(i, j, k);
+            plan.b = label(i2, j2, k2);
+            plan.name = plan.a + "-" + plan.b;
+            if (joint != 0) plan.at = 0.5 * (where(i, j, k) + where(i2, j2, k2));
+            plan.place = place;
+            plans_.push_back(std::move(plan));
+          }
+  }
+
+  // ---- second pass ----
+
+  struct Lend {
+    Lend(scene::Names& to, scene::Names& from) : to_(to), from_(from) { swap(); }
+    ~Lend() { swap(); }
+    Lend(const Lend&) = delete;
+    Lend& operator=(const Lend&) = delete;
+    void swap() {
+      to_.bodies.swap(from_.bodies);
+      to_.particle.swap(from_.particle);
+    }
+    scene::Names &to_, &from_;
+  };
+
+  void related() {
+    names_.bodies = {"world"};
+    names_.particle = {0};
+    for (const SceneBody& body : model_.bodies) {
+      names_.bodies.push_back(body.name);
+      names_.particle.push_back(body.kind == BodyKind::particle);
+    }
+    state_.bodies.emplace_back();
+    for (const SceneBody& body : model_.bodies) state_.bodies.push_back(body.motion ? body.motion(0) : body.start);
+    const auto body = [&](const std::string& name) {
+      if (name == "world") return 0;
+      const auto found = body_at_.find(name);
+      return found == body_at_.end() ? -1 : found->second;
+    };
+    for (const scene::JointPlan& plan : plans_)
+      add(scene::make_joint(plan, names_.bodies, body, state_, names_.particle), plan.place);
+    for (Later& each : later_) {
+      // What stood around it: constants; and all bodies, which only now are known. Lent, not copied: there may be many.
+      Context& context = each.context;
+      const Lend lend(context.names, names_);
+      for (const auto& [name, value] : context.names.constants)
+        if (body_at_.count(name))
+          scene::fail({context.source, 0, 0}, "\"" + name + "\" is both a body and a parameter; rename one");
+      static const char* const kinds[] = {"joint", "constraint", "force"};
+      Table table(context, *each.table, kinds[static_cast<int>(each.what)]);
+      const Text name = table.text("name");
+      table.rename(table.what() + " \"" + name.value + "\"");
+      if (name.value.empty()) scene::fail(name.place, table.what() + ": a name is not empty");
+      table.constants("params", context.names.constants);
+      if (each.what == Later::What::force) {
+        SceneForce force = scene::read_force(table, context, body, state_);
+        force.name = name.value;
+        table.done();
+        if (!forces_.insert(name.value).second) scene::fail(name.place, "there are two forces \"" + name.value + "\"");
+        model_.forces.push_back(std::move(force));
+        continue;
+      }
+      SceneConstraint constraint;
+      if (each.what == Later::What::joint) {
+        scene::JointPlan plan = scene::read_joint(table, context);
+        plan.name = name.value;
+        plan.place = name.place;
+        constraint = scene::make_joint(plan, context.names.bodies, body, state_, context.names.particle);
+      } else {
+        constraint = scene::read_constraint(table, context, state_);
+        constraint.name = name.value;
+      }
+      constraint.laws = scene::read_laws(table, context);
+      table.done();
+      add(std::move(constraint), name.place);
+    }
+    later_.clear();
+    plans_.clear();
+    if (model_.bodies.empty()) scene::fail({outermost_->source, 0, 0}, "holds no body: write [[body]]");
+    check_whole();
+  }
+
+  void add(SceneConstraint constraint, const Place& place) {
+    if (!constraints_.emplace(constraint.name, place).second)
+      scene::fail(place, "there are two joints or constraints \"" + constraint.name + "\"");
+    const bool movable = std::any_of(constraint.bodies.begin(), constraint.bodies.end(), [&](BodyId id) {
+      if (id == world) return false;
+      const BodyKind kind = model_.bodies[static_cast<std::size_t>(id.index) - 1].kind;
+      return kind == BodyKind::rigid || kind == BodyKind::particle;
+    });
+    if (!movable) scene::fail(place, "\"" + constraint.name + "\": none of its bodies can move");
+    model_.constraints.push_back(std::move(constraint));
+  }
+
+  // What only the whole can say: that the core takes it.
+  void check_whole() {
+    try {
+      (void)model_.system();
+    } catch (const std::invalid_argument& e) {
+      Place place{outermost_->source, 0, 0};
+      for (const auto& [name, at] : constraints_)
+        if (std::string(e.what()).find("'" + name + "'") != std::string::npos) place = at;
+      scene::fail(place, e.what());
+    }
+  }
+
+  // ---- third pass ----
+
+  void asked() {
+    Context& context = *outermost_;
+    context.names.bodies = names_.bodies;
+    context.names.particle = names_.particle;
+    for (const SceneConstraint& c : model_.constraints) {
+      context.names.constraints.push_back(c.name);
+      context.names.constraint_bodies.emplace_back();
+      for (const BodyId id : c.bodies) context.names.constraint_bodies.back().push_back(id.index);
+    }
+    scene::offer_observables(context.names);
+    for (const toml::table* each : logs_) {
+      Table table(context, *each, "log");
+      Channel channel = make_channel(table.text("channel"), table.what());
+      if (const auto unit = table.text_if("unit")) channel.unit_ = unit->value;
+      table.done();
+      model_.logs.push_back(std::move(channel));
+    }
+    for (const toml::table* each : expectations_) {
+      Table table(context, *each, "expect");
+      read_expectation(table);
+    }
+  }
+
+  Channel make_channel(const Text& text, const std::string& what) {
+    scene::Compiler compiler(outermost_->names);
+    try {
+      compiler.expression(text.value);
+    } catch (const Fault& fault) {
+      text.fail(fault, what);
+    }
+    Channel channel;
+    channel.text_ = text.value;
+    channel.impl_ = std::make_shared<Channel::Impl>(std::make_shared<const scene::Tape>(compiler.finish()));
+    channel.unit_ = scene::unit_of(text.value, channel.impl_->evaluate.tape());
+    return channel;
+  }
+
+  void read_expectation(Table& table) {
+    Expectation e;
+    const Text value = table.text("value");
+    e.value = make_channel(value, table.what());
+    e.throughout = table.flag("throughout", false);
+    if (!e.throughout) e.at = table.not_negative("at");
+    if (e.at > model_.duration * (1 + 1e-9)) table.refuse("at", "at is after the end of the scene");
+    if (table.has("is")) {
+      if (e.value.size() == 3) {
+        const Vector3d is = table.vector("is");
+        e.is = {is.x(), is.y(), is.z()};
+      } else {
+        e.is = {table.number("is")};
+      }
+    } else if (!e.throughout) {
+      table.refuse("\"is\" is missing (without it a value is expected to stay what it was, with throughout = true)");
+    }
+    e.tolerance = table.positive("tolerance", 1e-9);
+    const auto on = [&](std::string_view host, double otherwise) {
+      const toml::node* node = table.find(host);
+      if (!node || !node->is_boolean()) return table.positive(host, otherwise);
+      if (node->as_boolean()->get()) table.refuse(host, std::string(host) + " is a tolerance, or false: not judged");
+      return 0.0;
+    };
+    e.tolerance_bullet = on("bullet", e.tolerance);
+    e.tolerance_single = on("single", std::max(e.tolerance_bullet, 1e-4));
+    table.done();
+    model_.expectations.push_back(std::move(e));
+  }
+
+  Model& model_;
+  const BulletImporter& import_;
+  std::list<File> files_;  // tables and contexts stay where they are
+  std::vector<std::string> including_;
+  std::size_t includes_ = 0, rounds_ = 0;
+  std::optional<Text> needs_host_;
+  Context* outermost_ = nullptr;
+  std::vector<const toml::table*> logs_, expectations_;
+  std::vector<Later> later_;
+  std::vector<scene::JointPlan> plans_;
+  std::map<std::string, int, std::less<>> body_at_;
+  std::map<std::string, Place> constraints_;
+  std::set<std::string> forces_;
+  scene::Names names_;
+  State state_;
+};
+
+Model load_text(std::string_view text, const std::string& path, const BulletImporter& import) {
+  Model model;
+  SceneReader(model, import).read(text, path);
+  return model;
+}
+
+Model load(const std::string& path, const BulletImporter& import) {
+  const Place whole{std::make_shared<const scene::Source>(path, std::string()), 0, 0};
+  return load_text(read_text(path, whole), path, import);
+}
+
+}  // namespace linchpin

@@ -1,0 +1,190 @@
+// A System from a model, and channels evaluated on it.
+#include "channel.h"
+
+#include <linchpin/report.h>
+#include <linchpin/scene.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace linchpin {
+
+const char* to_string(Host host) {
+  switch (host) {
+    case Host::bare:
+      return "bare";
+    case Host::bullet:
+      return "bullet";
+    default:
+      return "bullet-float64";
+  }
+}
+
+System Model::system() const {
+  System system;
+  system.set_gravity(gravity);
+  for (const SceneBody& body : bodies) {
+    const Pose pose{body.start.p, body.start.q};
+    switch (body.kind) {
+      case BodyKind::particle:
+        system.add_particle(body.name, body.mass, body.start.p, body.start.v);
+        break;
+      case BodyKind::rigid: {
+        const BodyId id = system.add_body(body.name, body.mass, Matrix3d::Identity(), pose, body.start.v, body.start.w);
+        system.set_mass(id, body.mass, body.inertia);  // game bodies have inertias that no distribution of mass has
+        break;
+      }
+      case BodyKind::fixed:
+        system.add_fixed(body.name, pose);
+        break;
+      case BodyKind::driven:
+        system.add_driven(body.name, pose, body.motion);
+        break;
+    }
+  }
+  for (const SceneConstraint& c : constraints) {
+    const ConstraintId id = system.add(c.make(c.bodies));
+    for (const Law& law : c.laws) add_law(system, id, law);
+  }
+  for (const SceneForce& force : forces) system.add(force.make(force.bodies));
+  return system;
+}
+
+Channel::Impl::Impl(std::shared_ptr<const scene::Tape> tape)
+    : evaluate(std::move(tape)), X(evaluate.tape().bodies.size()), given(evaluate.tape().inputs.size()) {}
+
+int Channel::size() const { return impl_->evaluate.tape().rows(); }
+
+bool Channel::reads_forces() const {
+  const auto& inputs = impl_->evaluate.tape().inputs;
+  return std::any_of(inputs.begin(), inputs.end(), [](const scene::Input& i) { return i.of != "-"; });
+}
+
+namespace {
+
+double gap_of(const Reaction& r) { return std::max({r.gap, r.gap_angle, r.residual}); }
+
+Vector3d quantity(const scene::Input& input, const Observation& at) {
+  const auto scalar = [](double x) { return Vector3d(x, 0, 0); };
+  if (input.name == "energy") return scalar(energy(at.system, at.state));
+  if (input.name == "kinetic") return scalar(kinetic_energy(at.system, at.state));
+  if (input.name == "potential") return scalar(potential_energy(at.system, at.state));
+  if (input.name == "momentum") return linear_momentum(at.system, at.state);
+  if (input.name == "angular_momentum") return angular_momentum(at.system, at.state);
+  const auto found =
+      std::find_if(at.reactions.begin(), at.reactions.end(), [&](const Reaction& r) { return r.name == input.of; });
+  if (found == at.reactions.end()) return Vector3d::Constant(std::numeric_limits<double>::quiet_NaN());
+  const Reaction& r = *found;
+  const int k = std::max(input.on, 0);
+  if (input.name == "reaction") return r.on(k).force;
+  if (input.name == "moment") return r.on(k).moment;
+  if (input.name == "friction") return r.prescribed.on(k).force;
+  if (input.name == "thrust") return r.ideal.on(k).force;
+  if (input.name == "power") return scalar(r.power);
+  if (input.name == "work") return scalar(r.work);
+  if (input.name == "lambda") return scalar(r.lambda.empty() ? 0 : r.lambda.front());
+  return scalar(gap_of(r));
+}
+
+}  // namespace
+
+std::span<const double> Channel::operator()(const Observation& at) const {
+  const scene::Tape& tape = impl_->evaluate.tape();
+  for (std::size_t k = 0; k < impl_->X.size(); ++k) impl_->X[k] = at.state[BodyId{tape.bodies[k]}];
+  for (std::size_t i = 0; i < impl_->given.size(); ++i) impl_->given[i] = quantity(tape.inputs[i], at);
+  return impl_->evaluate(impl_->X, at.state.t, impl_->given);
+}
+
+Judge::Judge(const Model& model, Host host, double dt) : dt_(dt) {
+  for (const Expectation& e : model.expectations) {
+    Verdict verdict;
+    verdict.expectation = &e;
+    verdict.tolerance = host == Host::bare     ? e.tolerance
+                        : host == Host::bullet ? e.tolerance_single
+                                               : e.tolerance_bullet;
+    verdicts_.push_back(verdict);
+    first_.push_back(e.is);
+  }
+}
+
+bool Judge::due(const Expectation& e, double t) const { return e.throughout || std::abs(t - e.at) < 1e-6 * dt_; }
+
+bool Judge::wants_forces(double t) const {
+  return std::any_of(verdicts_.begin(), verdicts_.end(),
+                     [&](const Verdict& v) { return v.expectation->value.reads_forces() && due(*v.expectation, t); });
+}
+
+void Judge::see(const Observation& at) {
+  for (std::size_t i = 0; i < verdicts_.size(); ++i) {
+    Verdict& verdict = verdicts_[i];
+    if (verdict.tolerance == 0 || !due(*verdict.expectation, at.state.t)) continue;
+    const auto value = verdict.expectation->value(at);
+    const bool there = std::none_of(value.begin(), value.end(), [](double x) { return std::isnan(x); });
+    if (!there && verdict.expectation->value.reads_forces() && at.reactions.empty()) continue;
+    if (first_[i].empty()) first_[i].assign(value.begin(), value.end());
+    double error = 0;
+    for (std::size_t k = 0; k < value.size(); ++k) {
+      const double off = std::abs(value[k] - first_[i][k]);
+      error = std::isnan(off) ? std::numeric_limits<double>::infinity() : std::max(error, off);
+    }
+    if (verdict.judged && error <= verdict.error) continue;
+    verdict.judged = true;
+    verdict.error = error;
+    verdict.met = error <= verdict.tolerance;
+    verdict.got.assign(value.begin(), value.end());
+  }
+}
+
+namespace scene {
+
+namespace {
+struct Observable {
+  const char *name, *unit;
+  Type type;
+  bool of_constraint;
+};
+constexpr Observable observables[] = {
+    {"reaction", "N", Type::vector, true},
+    {"moment", "N m", Type::vector, true},
+    {"thrust", "N", Type::vector, true},
+    {"friction", "N", Type::vector, true},
+    {"gap", "", Type::scalar, true},
+    {"power", "W", Type::scalar, true},
+    {"work", "J", Type::scalar, true},
+    {"lambda", "", Type::scalar, true},
+    {"energy", "J", Type::scalar, false},
+    {"kinetic", "J", Type::scalar, false},
+    {"potential", "J", Type::scalar, false},
+    {"momentum", "kg m/s", Type::vector, false},
+    {"angular_momentum", "kg m^2/s", Type::vector, false},
+};
+}  // namespace
+
+void offer_observables(Names& names) {
+  for (const Observable& o : observables)
+    names.observables.push_back({o.name, o.type, o.of_constraint ? std::string() : "-"});
+}
+
+std::string unit_of(const std::string& text, const Tape& tape) {
+  if (tape.operations.size() > 2) return {};
+  for (const Observable& o : observables)
+    if (text.starts_with(std::string(o.name) + "(")) return o.unit;
+  if (tape.operations.empty()) return {};
+  switch (tape.operations.front().code) {
+    case Code::position:
+    case Code::point:
+      return "m";
+    case Code::velocity:
+    case Code::velocity_of:
+      return "m/s";
+    case Code::omega:
+      return "rad/s";
+    default:
+      return {};
+  }
+}
+
+}  // namespace scene
+
+}  // namespace linchpin

@@ -1,0 +1,765 @@
+#include "parts.h"
+
+#include <Eigen/Cholesky>
+#include <Eigen/Geometry>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+
+namespace linchpin::scene {
+
+namespace {
+
+// A body named in a table. @throws SceneError with the nearest name.
+BodyId body_id(const Text& name, const FindBody& find, const std::vector<std::string>& bodies, const std::string& who) {
+  const int index = find(name.value);
+  if (index < 0) fail(name.place, who + ": there is no body \"" + name.value + "\"" + suggestion(name.value, bodies));
+  return BodyId{index};
+}
+
+std::shared_ptr<const Tape> compiled(const Text& text, const Names& names, Type type, const std::string& who) {
+  Compiler compiler(names);
+  try {
+    compiler.expression(text.value, type);
+  } catch (const Fault& fault) {
+    text.fail(fault, who);
+  }
+  return std::make_shared<const Tape>(compiler.finish());
+}
+
+// Names for a function of time alone.
+Names of_time(const Context& context) {
+  Names names;
+  names.constants = context.names.constants;
+  return names;
+}
+
+struct OfTime {  // a scalar or vector of t with its two derivatives
+  std::shared_ptr<const Tape> tape;
+  std::array<Vector3d, 3> operator()(double t) const {
+    Memory<Taylor> m = tape->memory<Taylor>();
+    tape->run<Taylor>(m, {}, Taylor(t, 1, 0), Tape::everything);
+    std::array<Vector3d, 3> out;
+    for (Vector3d& each : out) each.setZero();
+    tape->each_row(m, [&](std::size_t i, const Taylor& x) {
+      const auto k = static_cast<Eigen::Index>(i);
+      out[0][k] = x.c0, out[1][k] = x.c1, out[2][k] = 2 * x.c2;
+    });
+    return out;
+  }
+};
+
+// ---- bodies ----
+
+constexpr double pi = std::numbers::pi;
+
+struct Solid {
+  double volume = 0;
+  Vector3d per_mass = Vector3d::Zero();  // principal moments of unit mass
+};
+
+Solid solid_of(const Shape& shape) {
+  const Vector3d& s = shape.size;
+  const double r = s.x(), l = s.y();
+  switch (shape.kind) {
+    case Shape::Kind::box: {
+      const Vector3d q = s.cwiseProduct(s) / 12;
+      return {s.prod(), {q.y() + q.z(), q.z() + q.x(), q.x() + q.y()}};
+    }
+    case Shape::Kind::sphere:
+      return {4 * pi / 3 * r * r * r, Vector3d::Constant(0.4 * r * r)};
+    case Shape::Kind::cylinder: {
+      const double across = (3 * r * r + l * l) / 12;
+      return {pi * r * r * l, {across, 0.5 * r * r, across}};
+    }
+    case Shape::Kind::capsule: {
+      const double tube = pi * r * r * l, caps = 4 * pi / 3 * r * r * r, volume = tube + caps;
+      const double across = tube * (3 * r * r + l * l) / 12 + caps * (0.4 * r * r + 0.375 * r * l + 0.25 * l * l);
+      const double along = tube * 0.5 * r * r + caps * 0.4 * r * r;
+      return {volume, Vector3d(across, along, across) / volume};
+    }
+    default:
+      return {};
+  }
+}
+
+Shape read_shape(const toml::table& node, Context& context, const std::string& who) {
+  Table table(context, node, who + ", shape");
+  Shape shape;
+  const auto lengths = [&](std::string_view key, std::size_t count) {
+    const toml::node& value = table.need(key);
+    const auto* array = value.as_array();
+    if (count == 1) {
+      shape.size.x() = table.positive(key);
+      return;
+    }
+    if (!array || array->size() != count)
+      table.refuse(key, std::string(key) + (count == 2 ? " is [radius, length]" : " is [x, y, z], its edges"));
+    for (std::size_t i = 0; i < count; ++i) {
+      const double x = number_of(context, *array->get(i), table.what() + ", " + std::string(key));
+      if (!(x > 0)) table.refuse(key, std::string(key) + ": every length must be above 0");
+      shape.size[static_cast<Eigen::Index>(i)] = x;
+    }
+  };
+  int count = 0;
+  const auto is = [&](std::string_view key, Shape::Kind kind, std::size_t numbers) {
+    if (!table.has(key)) return;
+    ++count;
+    shape.kind = kind;
+    lengths(key, numbers);
+  };
+  is("box", Shape::Kind::box, 3);
+  is("sphere", Shape::Kind::sphere, 1);
+  is("capsule", Shape::Kind::capsule, 2);
+  is("cylinder", Shape::Kind::cylinder, 2);
+  table.done();
+  if (count != 1) table.refuse("a shape is one of box, sphere, capsule, cylinder");
+  return shape;
+}
+
+// { axis = […], angle = … }, or [w, x, y, z].
+Quaterniond read_rotation(Table& table, Context& context) {
+  const toml::node* node = table.find("rotation");
+  if (!node) return Quaterniond::Identity();
+  if (const auto* array = node->as_array()) {
+    if (array->size() != 4)
+      table.refuse("rotation", "a rotation is { axis = [x, y, z], angle = rad } or a quaternion [w, x, y, z]");
+    std::array<double, 4> e{};
+    for (std::size_t i = 0; i < 4; ++i) e[i] = number_of(context, *array->get(i), table.what() + ", rotation");
+    const Quaterniond q(e[0], e[1], e[2], e[3]);
+    if (!(std::abs(q.norm() - 1) < 1e-3)) table.refuse("rotation", "this quaternion is not of length 1");
+    return q.normalized();
+  }
+  const toml::table* inner = table.table("rotation");
+  Table rotation(context, *inner, table.what() + ", rotation");
+  const Vector3d axis = rotation.vector("axis");
+  if (!(axis.norm() > 0)) rotation.refuse("axis", "an axis of length zero has no direction");
+  const double angle = rotation.number("angle");
+  rotation.done();
+  return Quaterniond(Eigen::Quaterniond(Eigen::AngleAxisd(angle, axis.normalized())));
+}
+
+Matrix3d read_inertia(Table& table, Context& context) {
+  const toml::node& node = table.need("inertia");
+  const auto* array = node.as_array();
+  Matrix3d I = Matrix3d::Zero();
+  if (array && array->size() == 3 && array->get(0)->is_array()) {
+    for (std::size_t i = 0; i < 3; ++i)
+      I.row(static_cast<Eigen::Index>(i)) = vector_of(context, *array->get(i), table.what() + ", inertia").transpose();
+    if (!I.isApprox(I.transpose(), 1e-12)) table.refuse("inertia", "the inertia matrix is not symmetric");
+  } else {
+    I = table.vector("inertia").asDiagonal();
+  }
+  const Eigen::LLT<Matrix3d> cholesky(I);
+  if (cholesky.info() != Eigen::Success) table.refuse("inertia", "the inertia is not positive definite");
+  return I;
+}
+
+void read_motion(Table& table, Context& context, SceneBody& body) {
+  const toml::table* node = table.table("motion");
+  if (!node) table.refuse("a driven body needs motion = { position = \"[…]\", axis = […], angle = \"…\" }");
+  Table motion(context, *node, table.what() + ", motion");
+  const Names names = of_time(context);
+  std::optional<OfTime> position, angle;
+  Vector3d axis = Vector3d::UnitZ();
+  if (const auto text = motion.text_if("position"))
+    position = OfTime{compiled(*text, names, Type::vector, motion.what())};
+  if (const auto text = motion.text_if("angle")) {
+    angle = OfTime{compiled(*text, names, Type::scalar, motion.what())};
+    axis = motion.vector("axis");
+    if (!(axis.norm() > 0)) motion.refuse("axis", "an axis of length zero has no direction");
+    axis.normalize();
+  }
+  motion.done();
+  if (!position && !angle) motion.refuse("says nothing; give a position or an angle, as texts with t");
+  const BodyState start = body.start;
+  body.motion = [=](double t) {
+    BodyState s = start;
+    if (position) {
+      const auto [p, v, a] = (*position)(t);
+      s.p = p, s.v = v, s.a = a;
+    }
+    if (angle) {
+      const auto [x, w, alpha] = (*angle)(t);
+      s.q = Quaterniond(Eigen::Quaterniond(Eigen::AngleAxisd(x.x(), axis))) * start.q;
+      s.w = w.x() * axis, s.alpha = alpha.x() * axis;
+    }
+    return s;
+  };
+  const BodyState first = body.motion(0);
+  for (const Vector3d* v : {&first.p, &first.v, &first.a, &first.w, &first.alpha})
+    if (!v->allFinite()) motion.refuse("is not finite at t = 0, or has no second derivative there");
+}
+
+}  // namespace
+
+SceneBody read_body(Table& table, Context& context, bool placed) {
+  SceneBody body;
+  const std::vector<std::string> kinds = {"fixed", "driven", "particle", "rigid"};
+  body.kind = static_cast<BodyKind>(table.word("kind", kinds, static_cast<std::size_t>(BodyKind::rigid)));
+  const bool moves = body.kind == BodyKind::rigid || body.kind == BodyKind::particle;
+  if (const toml::table* shape = table.table("shape")) body.shape = read_shape(*shape, context, table.what());
+  const Solid solid = solid_of(body.shape);
+  if (moves) {
+    if (table.has("mass") == table.has("density")) table.refuse("give its mass or its density, one of the two");
+    if (table.has("mass")) {
+      body.mass = table.positive("mass");
+    } else {
+      if (solid.volume <= 0) table.refuse("density", "a density needs a shape");
+      body.mass = table.positive("density") * solid.volume;
+    }
+  }
+  if (body.kind == BodyKind::rigid) {
+    if (table.has("inertia"))
+      body.inertia = read_inertia(table, context);
+    else if (solid.volume > 0)
+      body.inertia = (body.mass * solid.per_mass).asDiagonal();
+    else
+      table.refuse("needs a shape or an inertia = [Ixx, Iyy, Izz]; or kind = \"particle\" for a point mass");
+  }
+  if (placed) body.start.p = table.vector("position", Vector3d::Zero());
+  if (body.kind != BodyKind::particle) body.start.q = read_rotation(table, context);
+  if (moves) body.start.v = table.vector("velocity", Vector3d::Zero());
+  if (body.kind == BodyKind::rigid) body.start.w = table.vector("omega", Vector3d::Zero());
+  if (body.kind == BodyKind::driven) read_motion(table, context, body);
+  return body;
+}
+
+// ---- stock joints ----
+
+namespace {
+
+// What each needs beside two bodies: a point, an axis, the axis in both bodies, turning bodies.
+struct Stock {
+  const char* name;
+  bool axis, second_axis, turns;
+  const char* motion;  // the key whose text may depend on t
+};
+constexpr Stock stock[] = {
+    {"ball", false, false, false, nullptr},
+    {"hinge", true, true, true, nullptr},
+    {"slider", true, true, true, nullptr},
+    {"weld", false, false, true, nullptr},
+    {"universal", true, true, true, nullptr},
+    {"cylindrical", true, true, true, nullptr},
+    {"planar", true, true, true, nullptr},
+    {"point_on_line", true, false, false, nullptr},
+    {"point_on_plane", true, false, false, nullptr},
+    {"point_on_sphere", false, false, false, nullptr},
+    {"rod", false, false, false, "length"},
+    {"gear", true, true, true, nullptr},
+    {"prescribed_distance", true, false, false, "distance"},
+    {"prescribed_angle", true, true, true, "angle"},
+};
+
+const Stock* find_stock(const std::string& type) {
+  for (const Stock& s : stock)
+    if (type == s.name) return &s;
+  return nullptr;
+}
+
+struct JointData {
+  Vector3d p_A, p_B, u_A, u_B, x_A, x_B;
+  JointFrame A, B;
+  double length = 0, ratio = 1;
+  BodyId carrier = world;
+  std::shared_ptr<const Tape> motion;
+};
+
+Constraint build(const std::string& type, const std::string& name, const JointData& d, const std::vector<BodyId>& id) {
+  const BodyId a = id[0], b = id[1];
+  if (type == "ball") return ball(name, a, d.p_A, b, d.p_B);
+  if (type == "hinge") return hinge(name, a, d.p_A, d.u_A, b, d.p_B, d.u_B);
+  if (type == "slider") return slider(name, a, d.A, b, d.B);
+  if (type == "weld") return weld(name, a, d.A, b, d.B);
+  if (type == "universal") return universal(name, a, d.p_A, d.u_A, b, d.p_B, d.u_B);
+  if (type == "cylindrical") return cylindrical(name, a, d.p_A, d.u_A, b, d.p_B, d.u_B);
+  if (type == "planar") return planar(name, a, d.p_A, d.u_A, b, d.p_B, d.u_B);
+  if (type == "point_on_line") return point_on_line(name, a, d.p_A, d.u_A, b, d.p_B);
+  if (type == "point_on_plane") return point_on_plane(name, a, d.p_A, d.u_A, b, d.p_B);
+  if (type == "point_on_sphere") return point_on_sphere(name, a, d.p_A, d.length, b, d.p_B);
+  if (type == "gear") return gear(name, a, d.u_A, b, d.u_B, d.ratio, id.size() > 2 ? id[2] : world);
+  if (type == "prescribed_distance") return prescribed_distance(name, a, d.p_A, d.u_A, b, d.p_B, MotionText(d.motion));
+  if (type == "prescribed_angle") return prescribed_angle(name, a, d.u_A, d.x_A, b, d.x_B, MotionText(d.motion));
+  if (d.motion) return rod(name, a, d.p_A, b, d.p_B, MotionText(d.motion));
+  return rod(name, a, d.p_A, b, d.p_B, d.length);
+}
+
+}  // namespace
+
+JointPlan read_joint(Table& table, Context& context) {
+  JointPlan plan;
+  std::vector<std::string> types;
+  for (const Stock& s : stock) types.emplace_back(s.name);
+  (void)table.need("type");
+  const Stock& kind = stock[table.word("type", types, 0)];
+  plan.type = kind.name;
+  const auto body = [&](std::string_view key, std::string& to, bool needed) {
+    if (!needed && !table.has(key)) return;
+    const Text text = table.text(key);
+    if (std::find(context.names.bodies.begin(), context.names.bodies.end(), text.value) == context.names.bodies.end())
+      fail(text.place,
+           table.what() + ": there is no body \"" + text.value + "\"" + suggestion(text.value, context.names.bodies));
+    to = text.value;
+  };
+  body("a", plan.a, false);
+  body("b", plan.b, true);
+  if (plan.a == plan.b) table.refuse("b", "a and b are one body");
+  const auto point = [&](std::string_view key, std::optional<Vector3d>& to) {
+    if (table.has(key)) to = table.vector(key);
+  };
+  point("at", plan.at);
+  point("at_a", plan.at_a);
+  point("at_b", plan.at_b);
+  if (plan.at && (plan.at_a || plan.at_b))
+    table.refuse("at", "give at (in the world) or at_a and at_b (in the bodies)");
+  const auto direction = [&](std::string_view key, std::optional<Vector3d>& to) {
+    if (!table.has(key)) return;
+    to = table.vector(key);
+    if (!(to->norm() > 1e-12)) table.refuse(key, "an axis of length zero has no direction");
+  };
+  if (kind.axis) {
+    direction("axis", plan.axis);
+    direction("axis_a", plan.axis_a);
+    if (kind.second_axis) direction("axis_b", plan.axis_b);
+    if (!plan.axis && !plan.axis_a) table.refuse("a " + plan.type + " needs its axis = [x, y, z]");
+    if (plan.axis && (plan.axis_a || plan.axis_b))
+      table.refuse("axis", "give axis (in the world) or axis_a and axis_b (in the bodies)");
+    if (kind.second_axis && plan.axis_a.has_value() != plan.axis_b.has_value())
+      table.refuse("axis_a and axis_b go together");
+  }
+  if (plan.type == "point_on_sphere") plan.radius = table.positive("radius");
+  if (plan.type == "gear") {
+    plan.ratio = table.number("ratio");
+    if (*plan.ratio == 0) table.refuse("ratio", "a ratio of 0 couples nothing");
+    body("carrier", plan.carrier, false);
+  }
+  if (!kind.motion) return plan;
+  const bool is_rod = plan.type == "rod";
+  const toml::node* node = is_rod ? table.find(kind.motion) : &table.need(kind.motion);
+  if (!node) return plan;
+  if (node->is_string()) {
+    const Text text = table.text(kind.motion);
+    plan.motion = compiled(text, of_time(context), Type::scalar, table.what() + ", " + kind.motion);
+    const OfTime value{plan.motion};
+    const auto first = value(0);
+    for (const Vector3d& each : first)
+      if (!each.allFinite())
+        table.refuse(kind.motion,
+                     std::string(kind.motion) + " is not finite at t = 0, or has no second derivative there");
+    if (is_rod && !(first[0].x() > 0)) table.refuse(kind.motion, "the length must be above 0 at t = 0");
+  } else if (is_rod) {
+    plan.length = table.positive(kind.motion);
+  } else {
+    table.refuse(kind.motion,
+                 std::string(kind.motion) + " is a text with t; for what does not move there are other joints");
+  }
+  return plan;
+}
+
+SceneConstraint make_joint(const JointPlan& plan, const std::vector<std::string>& bodies, const FindBody& find,
+                           const State& start, const std::vector<char>& particle) {
+  const Stock& kind = *find_stock(plan.type);
+  const std::string who = "joint \"" + plan.name + "\"";
+  const auto id = [&](const std::string& name) { return body_id({name, plan.place}, find, bodies, who); };
+  SceneConstraint out;
+  out.name = plan.name;
+  out.type = plan.type;
+  out.bodies = {id(plan.a), id(plan.b)};
+  const BodyState &A = start[out.bodies[0]], &B = start[out.bodies[1]];
+  const auto to_body = [](const BodyState& s, const Vector3d& p) -> Vector3d { return s.q.conjugate() * (p - s.p); };
+  const auto turned_back = [](const BodyState& s, const Vector3d& u) -> Vector3d { return s.q.conjugate() * u; };
+
+  JointData d;
+  const bool between_centres = plan.type == "rod" || plan.type == "point_on_sphere";
+  const bool slides = plan.type.starts_with("point_on_") || plan.type == "prescribed_distance" || plan.type == "planar";
+  const bool no_point = plan.type == "gear" || plan.type == "prescribed_angle";
+  d.p_A = d.p_B = Vector3d::Zero();
+  if (plan.at) {
+    d.p_A = to_body(A, *plan.at);
+    d.p_B = to_body(B, *plan.at);
+    if (between_centres && plan.type == "rod")
+      fail(plan.place, who + ": a rod has two ends: at_a and at_b, in the bodies (the centres without them)");
+  } else if (between_centres || no_point) {
+    d.p_A = plan.at_a.value_or(Vector3d::Zero());
+    d.p_B = plan.at_b.value_or(Vector3d::Zero());
+  } else if (slides) {
+    d.p_B = plan.at_b.value_or(Vector3d::Zero());
+    d.p_A = plan.at_a ? *plan.at_a : to_body(A, B.point(d.p_B));
+  } else {
+    if (!plan.at_a && !plan.at_b)
+      fail(plan.place, who + ": where is it? Give at = [x, y, z] (in the world at the start), or at_a and at_b");
+    // One point given: the other is where it lies at the start.
+    const Vector3d p_WQ = plan.at_a ? A.point(*plan.at_a) : B.point(*plan.at_b);
+    d.p_A = plan.at_a ? *plan.at_a : to_body(A, p_WQ);
+    d.p_B = plan.at_b ? *plan.at_b : to_body(B, p_WQ);
+  }
+  // Where a world point was turned into body axes, what is round-off is no offset.
+  for (Vector3d* p : {&d.p_A, &d.p_B})
+    for (int i = 0; i < 3; ++i)
+      if (std::abs((*p)[i]) < 1e-15) (*p)[i] = 0;
+  for (const auto& [name, p] : {std::pair{out.bodies[0], &d.p_A}, {out.bodies[1], &d.p_B}}) {
+    if (!particle[static_cast<std::size_t>(name.index)]) continue;
+    const std::string& body = bodies[static_cast<std::size_t>(name.index)];
+    if (kind.turns)
+      fail(plan.place,
+           who + ": \"" + body + "\" is a particle and has no axes; a " + plan.type + " needs a rigid body");
+    if (!p->isZero())
+      fail(plan.place, who + ": \"" + body + "\" is a particle; a joint acts where it is, not beside it");
+  }
+  if (kind.axis) {
+    d.u_A = plan.axis ? turned_back(A, *plan.axis) : *plan.axis_a;
+    d.u_B = plan.axis_b ? *plan.axis_b : turned_back(B, A.q * d.u_A);
+    d.u_A.normalize(), d.u_B.normalize();
+    if (plan.type == "universal" && plan.axis) {  // a cross: the second arm is perpendicular to the first
+      const Vector3d u = A.q * d.u_A;
+      d.u_B = turned_back(B, u.unitOrthogonal());
+    }
+    const Vector3d x = d.u_A.unitOrthogonal();
+    d.x_A = x;
+    d.x_B = turned_back(B, A.q * x);
+  }
+  const Vector3d u = kind.axis ? Vector3d(A.q * d.u_A) : Vector3d::UnitX();
+  Matrix3d W;
+  const Vector3d e = u.unitOrthogonal();
+  W << u, e, u.cross(e);
+  d.A = {d.p_A, A.R().transpose() * W};
+  d.B = {d.p_B, B.R().transpose() * W};
+  if (plan.type == "hinge" && plan.axis_b) d.B.axes.col(0) = d.u_B;
+  out.rheonomic = plan.motion && plan.motion->uses_time;
+  out.frame_a = d.A;
+  out.frame_b = d.B;
+  d.length = plan.length ? *plan.length : plan.radius ? *plan.radius : (A.point(d.p_A) - B.point(d.p_B)).norm();
+  if (plan.type == "rod" && !plan.motion && !(d.length > 0))
+    fail(plan.place,
+         who + ": its ends coincide at the start; a rod needs a length above 0 (a ball joint holds points together)");
+  if (plan.type == "rod" && !((A.point(d.p_A) - B.point(d.p_B)).norm() > 0))
+    fail(plan.place, who + ": its ends coincide at the start, where the direction of a rod has no meaning");
+  if (plan.ratio) d.ratio = *plan.ratio;
+  if (plan.type == "gear" && plan.carrier != "world") out.bodies.push_back(id(plan.carrier));
+  d.motion = plan.motion;
+  out.make = [type = plan.type, name = plan.name, d](const std::vector<BodyId>& ids) {
+    return build(type, name, d, ids);
+  };
+  try {
+    (void)out.make(out.bodies);
+  } catch (const std::invalid_argument& error) {
+    fail(plan.place, who + ": " + error.what());
+  }
+  return out;
+}
+
+// ---- typed constraints ----
+
+namespace {
+
+// A row all of whose derivatives are zero.
+bool has_dead_row(const std::shared_ptr<const Tape>& tape, std::span<const BodyState> X, double t) {
+  const auto f = make_function(tape, Level::position, RowUnit::own);
+  const std::size_t m = static_cast<std::size_t>(f->rows()), width = 6 * X.size();
+  std::vector<double> A(m * width), b(m), position(m), velocity(m);
+  f->linearize(X, t, {A, b, position, velocity});
+  for (std::size_t row = 0; row < m; ++row) {
+    const auto first = A.begin() + static_cast<std::ptrdiff_t>(row * width);
+    if (std::all_of(first, first + static_cast<std::ptrdiff_t>(width), [](double x) { return x == 0; })) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+SceneConstraint read_constraint(Table& table, Context& context, const State& start) {
+  SceneConstraint out;
+  const bool position = table.has("equation"), velocity = table.has("velocity");
+  if (position == velocity)
+    table.refuse("needs either equation = \"lhs = rhs\" (on positions) or velocity = \"lhs = rhs\"");
+  out.type = position ? "equation" : "velocity";
+  Names& names = context.names;
+  names.motion = velocity;
+  Compiler compiler(names);
+  std::vector<Text> texts = table.texts(out.type);
+  for (const Text& text : texts) {
+    try {
+      compiler.equation(text.value);
+    } catch (const Fault& fault) {
+      text.fail(fault, table.what());
+    }
+    out.text.push_back(text.value);
+  }
+  names.motion = true;
+  const auto tape = std::make_shared<const Tape>(compiler.finish());
+  if (tape->bodies.empty()) table.refuse(out.type, "no body occurs in it");
+  if (velocity && !tape->uses_motion) table.refuse("velocity", "reads no velocity; write it as equation = \"…\"");
+  out.rheonomic = tape->uses_time;
+  const RowUnit unit = static_cast<RowUnit>(table.word("unit", {"m", "rad", "own"}, 2));
+  const Level level = position ? Level::position : Level::velocity;
+  std::vector<BodyState> X;
+  for (const int body : tape->bodies) {
+    out.bodies.push_back(BodyId{body});
+    X.push_back(start[BodyId{body}]);
+  }
+  if (const auto fault = trouble(*tape, level, X, start.t)) {
+    // Which of several texts it stands in is told by what the others do alone.
+    const Text* guilty = &texts.front();
+    for (const Text& text : texts) {
+      Compiler alone(names);
+      alone.equation(text.value);
+      const Tape one = alone.finish();
+      std::vector<BodyState> some;
+      for (const int body : one.bodies) some.push_back(start[BodyId{body}]);
+      if (trouble(one, level, some, start.t)) {
+        guilty = &text;
+        break;
+      }
+    }
+    guilty->fail(*fault, table.what());
+  }
+  if (position && has_dead_row(tape, X, start.t))
+    texts.front().fail(Fault(0,
+                             "no derivative of this equation is different from zero at the start, so that nothing "
+                             "could hold it: write distances as dist2(…) = L^2 with L above 0, points that stay "
+                             "together as p = q"),
+                       table.what());
+  std::optional<std::vector<Vector3d>> points;
+  int sliding = -1;
+  if (const toml::table* at = table.table("acting_at")) {
+    Table acting(context, *at, table.what() + ", acting_at");
+    points.emplace(out.bodies.size(), Vector3d::Zero());
+    for (std::size_t k = 0; k < out.bodies.size(); ++k) {
+      const std::string& body = names.bodies[static_cast<std::size_t>(out.bodies[k].index)];
+      (*points)[k] = acting.vector(body, Vector3d::Zero());
+    }
+    acting.done();
+  }
+  if (const auto slider = table.text_if("sliding_on")) {
+    for (std::size_t k = 0; k < out.bodies.size(); ++k)
+      if (names.bodies[static_cast<std::size_t>(out.bodies[k].index)] == slider->value) sliding = static_cast<int>(k);
+    if (sliding < 0) fail(slider->place, table.what() + ": \"" + slider->value + "\" is no body of this equation");
+  }
+  const std::string name = table.text("name").value;
+  out.make = [=](const std::vector<BodyId>& ids) {
+    Constraint c(name, ids, make_function(tape, level, unit));
+    if (points) c.acting_at(*points);
+    if (sliding >= 0) c.sliding_on(sliding);
+    return c;
+  };
+  return out;
+}
+
+// ---- forces ----
+
+namespace {
+
+// The states a tape reads, by where its bodies stand among a force's.
+class OnForce {
+ public:
+  OnForce(std::shared_ptr<const Tape> tape, std::vector<BodyId>& bodies)
+      : evaluate_(std::make_shared<Evaluator>(std::move(tape))) {
+    for (const int body : evaluate_->tape().bodies) {
+      const auto found = std::find(bodies.begin(), bodies.end(), BodyId{body});
+      slots_.push_back(static_cast<std::size_t>(found - bodies.begin()));
+      if (found == bodies.end()) bodies.push_back(BodyId{body});
+    }
+  }
+  template <class States>
+  std::span<const double> operator()(const States& states, double t) const {
+    std::vector<BodyState> X;
+    for (const std::size_t slot : slots_) X.push_back(states[slot]);
+    return (*evaluate_)(X, t);
+  }
+
+ private:
+  std::shared_ptr<Evaluator> evaluate_;
+  std::vector<std::size_t> slots_;
+};
+
+SceneForce read_spring(Table& table, Context& context, const FindBody& find, const State& start) {
+  SceneForce out;
+  const auto& bodies = context.names.bodies;
+  const BodyId a = table.has("a") ? body_id(table.text("a"), find, bodies, table.what()) : world;
+  const BodyId b = body_id(table.text("b"), find, bodies, table.what());
+  if (a == b) table.refuse("b", "a and b are one body");
+  const Vector3d p_A = table.vector("at_a", Vector3d::Zero()), p_B = table.vector("at_b", Vector3d::Zero());
+  const double stiffness = table.not_negative("stiffness"), damping = table.not_negative("damping", 0);
+  const double rest = table.not_negative("rest", (start[a].point(p_A) - start[b].point(p_B)).norm());
+  const std::string name = table.text("name").value;
+  out.bodies = {a, b};
+  out.make = [=](const std::vector<BodyId>& id) {
+    return spring(name, id[0], p_A, id[1], p_B, stiffness, rest, damping);
+  };
+  return out;
+}
+
+}  // namespace
+
+SceneForce read_force(Table& table, Context& context, const FindBody& find, const State& start) {
+  if (table.word("type", {"typed", "spring"}, 0) == 1) return read_spring(table, context, find, start);
+  SceneForce out;
+  const Names& names = context.names;
+  const Text name = table.text("name");
+  out.bodies = {body_id(table.text("body"), find, names.bodies, table.what())};
+  const bool pair = table.has("against");
+  if (pair) {
+    out.bodies.push_back(body_id(table.text("against"), find, names.bodies, table.what()));
+    if (out.bodies[0] == out.bodies[1]) table.refuse("against", "a force acts between two bodies");
+  }
+  const Vector3d at = table.vector("at", Vector3d::Zero());
+  if (!table.has("force") && !table.has("moment")) table.refuse("needs force = \"[x, y, z]\" in newtons, or moment");
+  const auto part = [&](std::string_view key, Type type) -> std::optional<OnForce> {
+    const toml::node* node = table.find(key);
+    if (!node) return {};
+    if (node->is_array()) {  // a constant vector
+      Tape constant_tape;
+      constant_tape.vectors = {table.vector(key)};
+      constant_tape.results = {{Type::vector, 0}};
+      return OnForce(std::make_shared<const Tape>(std::move(constant_tape)), out.bodies);
+    }
+    return OnForce(compiled(table.text(key), names, type, table.what() + ", " + std::string(key)), out.bodies);
+  };
+  const auto force = part("force", Type::vector), moment = part("moment", Type::vector),
+             energy = part("energy", Type::scalar);
+  const auto vector = [](std::span<const double> e) { return Vector3d(e[0], e[1], e[2]); };
+  auto act = [=](ForceFrame& frame) {
+    if (force) {
+      const Vector3d f = vector((*force)(frame, frame.t)), p_WQ = frame[0].point(at);
+      frame.push(0, f, p_WQ);
+      if (pair) frame.push(1, -f, p_WQ);
+    }
+    if (moment) {
+      const Vector3d m = vector((*moment)(frame, frame.t));
+      frame.twist(0, m);
+      if (pair) frame.twist(1, -m);
+    }
+  };
+  std::function<double(std::span<const BodyState>, double)> potential;
+  if (energy) potential = [=](std::span<const BodyState> X, double t) { return (*energy)(X, t)[0]; };
+  out.make = [=, name = name.value](const std::vector<BodyId>& ids) { return Force(name, ids, act, potential); };
+  // Tried once where it starts: a force that is no number there never will be believed.
+  std::vector<BodyState> X;
+  for (const BodyId id : out.bodies) X.push_back(start[id]);
+  std::vector<Eigen::Matrix<double, 6, 1>> wrenches(X.size(), Eigen::Matrix<double, 6, 1>::Zero());
+  ForceFrame frame(start.t, X, wrenches);
+  act(frame);
+  for (const auto& wrench : wrenches)
+    if (!wrench.allFinite()) table.refuse(force ? "force" : "moment", "is not finite at the start");
+  return out;
+}
+
+// ---- laws ----
+
+namespace {
+
+JointFriction joint_friction(Table& t) {
+  JointFriction p;
+  p.mu_static = t.not_negative("mu");
+  p.mu_kinetic = t.not_negative("mu_kinetic", p.mu_static);
+  p.pin_radius = t.not_negative("pin_radius", 0);
+  p.friction_radius = t.not_negative("friction_radius", 0);
+  p.bending_arm = t.not_negative("bending_arm", 0);
+  p.preload = t.not_negative("preload", 0);
+  return p;
+}
+
+// More laws of the core are more lines here. Where a law has a static and a kinetic coefficient, mu is the static one.
+struct LawKind {
+  const char* name;
+  Law (*read)(Table&);
+};
+constexpr LawKind law_kinds[] = {
+    {"coulomb",
+     [](Table& t) -> Law {
+       const double mu = t.not_negative("mu"), speed = t.not_negative("speed", 0);
+       return speed > 0 ? regularized_coulomb(mu, speed) : coulomb(mu, t.not_negative("mu_kinetic", mu));
+     }},
+    {"stribeck",
+     [](Table& t) -> Law {
+       Stribeck p;
+       p.mu_static = t.not_negative("mu");
+       p.mu_kinetic = t.not_negative("mu_kinetic");
+       p.speed = t.not_negative("speed");
+       p.shape = t.not_negative("shape", p.shape);
+       p.viscous = t.not_negative("viscous", 0);
+       return stribeck(p);
+     }},
+    {"viscous", [](Table& t) -> Law { return viscous(t.not_negative("coefficient")); }},
+    {"viscous_torque", [](Table& t) -> Law { return viscous_torque(t.not_negative("coefficient")); }},
+    {"drag", [](Table& t) -> Law { return drag(t.not_negative("coefficient")); }},
+    {"rolling_resistance", [](Table& t) -> Law { return rolling_resistance(t.not_negative("arm")); }},
+    {"hinge_friction", [](Table& t) -> Law { return hinge_friction(joint_friction(t)); }},
+    {"ball_friction", [](Table& t) -> Law { return ball_friction(joint_friction(t)); }},
+    {"slider_friction", [](Table& t) -> Law { return slider_friction(joint_friction(t)); }},
+    {"cylinder_friction", [](Table& t) -> Law { return cylinder_friction(joint_friction(t)); }},
+};
+
+// A law of thrust and slip as typed.
+Law typed_law(const Text& text, const Context& context, const std::string& who) {
+  Names names = of_time(context);
+  names.inputs = {{"N", Type::scalar, {}},    {"normal", Type::vector, {}}, {"moment", Type::vector, {}},
+                  {"slip", Type::vector, {}}, {"point", Type::vector, {}},  {"slip_direction", Type::vector, {}},
+                  {"speed", Type::scalar, {}}};
+  const auto evaluate = std::make_shared<Evaluator>(compiled(text, names, Type::vector, who));
+  return [evaluate](const Thrust& n) -> Vector3d {
+    std::array<Vector3d, 8> given;
+    const auto& inputs = evaluate->tape().inputs;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const std::string& name = inputs[i].name;
+      given[i] = name == "N"        ? Vector3d(n.magnitude(), 0, 0)
+                 : name == "normal" ? n.normal
+                 : name == "moment" ? n.moment
+                 : name == "slip"   ? n.slip
+                 : name == "point"  ? n.point
+                 : name == "speed"  ? Vector3d(n.slip.norm(), 0, 0)
+                                    : n.slip_direction();
+    }
+    const auto f = (*evaluate)({}, n.t, std::span(given).first(inputs.size()));
+    return {f[0], f[1], f[2]};
+  };
+}
+
+Law read_law(const toml::table& node, Context& context, const std::string& who) {
+  Table table(context, node, who + ", law");
+  Law law;
+  if (table.has("force")) {
+    const auto kept = context.names.constants;
+    table.constants("params", context.names.constants);
+    law = typed_law(table.text("force"), context, table.what());
+    context.names.constants = kept;
+  } else {
+    std::vector<std::string> names;
+    for (const LawKind& kind : law_kinds) names.emplace_back(kind.name);
+    if (!table.has("type"))
+      table.refuse("needs a type (coulomb, viscous, hinge_friction, …), or force = \"[…]\" of N, slip, normal, …");
+    const auto& kind = law_kinds[table.word("type", names, 0)];
+    try {
+      law = kind.read(table);
+    } catch (const std::invalid_argument& why) {  // the core's own rules between parameters
+      table.refuse("type", why.what());
+    }
+  }
+  if (table.has("thrust") && table.word("thrust", {"ideal", "actual"}, 0) == 1) law.reading(Reads::actual);
+  table.done();
+  return law;
+}
+
+}  // namespace
+
+std::vector<Law> read_laws(Table& table, Context& context) {
+  std::vector<Law> laws;
+  const toml::node* node = table.find("law");
+  if (!node) return laws;
+  if (const auto* one = node->as_table()) {
+    laws.push_back(read_law(*one, context, table.what()));
+  } else if (const auto* many = node->as_array()) {
+    for (const toml::node& each : *many) {
+      if (!each.is_table()) table.refuse("law", "each law is a table: { type = \"coulomb\", mu = 0.3 }");
+      laws.push_back(read_law(*each.as_table(), context, table.what()));
+    }
+  } else {
+    table.refuse("law", "a law is a table: { type = \"coulomb\", mu = 0.3 }");
+  }
+  return laws;
+}
+
+}  // namespace linchpin::scene

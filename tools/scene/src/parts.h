@@ -1,0 +1,43 @@
+// The parts of a scene, one reader each: bodies, stock joints, typed constraints, forces, laws. The names of joints and
+// laws stand in one table each, in parts.cpp.
+#pragma once
+
+#include "source.h"
+
+#include <linchpin/scene.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace linchpin::scene {
+
+/// BodyId::index by name, −1 where there is none.
+using FindBody = std::function<int(const std::string&)>;
+
+/// Mass, shape and start of a body; its name is read by the caller.
+/// @param placed  false in generators, which say themselves where their bodies are
+SceneBody read_body(Table& table, Context& context, bool placed = true);
+
+/// A stock joint as written: points and axes in the world at the start, or in the bodies.
+struct JointPlan {
+  std::string type, name, a = "world", b;
+  std::optional<Vector3d> at, at_a, at_b, axis, axis_a, axis_b;
+  std::optional<double> length, radius, ratio;
+  std::string carrier = "world";
+  std::shared_ptr<const Tape> motion;  ///< of t: length, distance or angle
+  Place place;
+};
+JointPlan read_joint(Table& table, Context& context);
+/// @throws SceneError at the plan's place.
+SceneConstraint make_joint(const JointPlan& plan, const std::vector<std::string>& bodies, const FindBody& find,
+                           const State& start, const std::vector<char>& particle);
+
+SceneConstraint read_constraint(Table& table, Context& context, const State& start);
+SceneForce read_force(Table& table, Context& context, const FindBody& find, const State& start);
+/// `law = {…}` or an array of them.
+std::vector<Law> read_laws(Table& table, Context& context);
+
+}  // namespace linchpin::scene
