@@ -1,0 +1,94 @@
+// A block slides down a rough wedge (α = 35°) that stands on a smooth floor (T-WEDGE). The wedge gives way, so friction
+// changes the thrust that makes it: the law on the *actual* thrust is implicit, that on the *ideal* thrust is not.
+//
+//     N = m g cos α / (1 + (m/M) sin α (sin α − μ cos α)),   A = N (sin α − μ cos α)/M
+//
+// The ideal thrust is that of μ = 0, whatever μ. A law that reads it drags with less than μ times what really presses.
+#include "bench.h"
+
+namespace {
+
+constexpr double m = 2, M = 5, alpha = 35 * pi / 180;
+const Vector3d down(std::cos(alpha), 0, -std::sin(alpha)), normal(std::sin(alpha), 0, std::cos(alpha));
+
+template <class Bench>
+std::pair<BodyId, BodyId> build(Bench& bench, double mu, Reads reads) {
+  const BodyId wedge = bench.body("wedge", M, Vector3d(1, 1, 1), {});
+  const BodyId block = bench.body("block", m, Vector3d(0.1, 0.1, 0.1), {.p = 0.3 * normal, .v = 0.2 * down});
+  // The wedge does not turn, so its slope may be written in world axes.
+  bench.add(linchpin::holonomic("slope", {block, wedge},
+                                [](const auto& s) {
+                                  const auto d = s[0].position() - s[1].position();
+                                  return d.x * normal.x() + d.z * normal.z() - 0.3;
+                                })
+                .acting_at({Vector3d::Zero(), Vector3d::Zero()}),
+            linchpin::coulomb(mu).reading(reads));
+  bench.add(linchpin::holonomic("floor", {wedge}, [](const auto& s) {
+    const auto x = s[0].axis(1, 0, 0), y = s[0].axis(0, 1, 0);
+    return linchpin::rows(s[0].position().z, s[0].position().y, x.y, x.z, y.z);
+  }));
+  return {block, wedge};
+}
+
+double exact_N(double mu) {
+  return m * g * std::cos(alpha) / (1 + m / M * std::sin(alpha) * (std::sin(alpha) - mu * std::cos(alpha)));
+}
+double exact_A(double mu) { return exact_N(mu) * (std::sin(alpha) - mu * std::cos(alpha)) / M; }
+double exact_A_ideal(double mu) {  // drag μ N(0) down the slope on the wedge, the normal force answers
+  const double N0 = exact_N(0), drag = mu * N0;
+  const double N = (m * g * std::cos(alpha) + m / M * drag * std::sin(alpha) * std::cos(alpha)) /
+                   (1 + m / M * std::sin(alpha) * std::sin(alpha));
+  return (N * std::sin(alpha) - drag * std::cos(alpha)) / M;
+}
+
+struct Found {
+  double thrust, drag, wedge;  // what presses [N], what drags [N], acceleration of the wedge [m/s²]
+};
+template <class Bench>
+Found after_a_step(double mu, Reads reads) {
+  Bench bench;
+  const BodyId wedge = build(bench, mu, reads).second;
+  bench.step(host_step);
+  const Reaction& r = bench.reaction("slope");
+  return {(r.ideal.on_a.force + r.induced.on_a.force).norm(), r.prescribed.on_a.force.norm(),
+          -bench[wedge].v.x() / host_step};
+}
+
+template <class Bench>
+void table(const char* where) {
+  std::printf("block on a wedge, %s\n", where);
+  for (const double mu : {0.0, 0.2, 0.4}) {
+    char label[64];
+    const auto show = [&](const char* what, double computed, double known) {
+      std::snprintf(label, sizeof label, "mu = %.1f, %s", mu, what);
+      expect(label, computed, known, 1e-8);
+    };
+    const Found actual = after_a_step<Bench>(mu, Reads::actual), ideal = after_a_step<Bench>(mu, Reads::ideal);
+    show("actual: thrust [N]", actual.thrust, exact_N(mu));
+    show("actual: friction [N]", actual.drag, mu * exact_N(mu));
+    show("actual: wedge [m/s²]", actual.wedge, exact_A(mu));
+    show("ideal: friction [N]", ideal.drag, mu * exact_N(0));
+    show("ideal: wedge [m/s²]", ideal.wedge, exact_A_ideal(mu));
+  }
+}
+
+}  // namespace
+
+int main() {
+  table<Free>("in the stepper");
+  table<Hosted>("in Bullet");
+
+  Curve closed, actual, ideal;
+  for (int i = 0; i <= 28; ++i) {
+    const double mu = 0.025 * i;
+    actual.push_back({mu, after_a_step<Free>(mu, Reads::actual).drag});
+    ideal.push_back({mu, after_a_step<Hosted>(mu, Reads::ideal).drag});
+    closed.push_back({mu, mu * exact_N(mu)});
+  }
+  Plot("Friction on a wedge that gives way", "coefficient of friction", "friction [N]")
+      .line("μN, closed form", closed)
+      .dots("law on the actual thrust", actual)
+      .dots("law on the ideal thrust", ideal)
+      .save("friction-3-wedge.svg");
+  return known_answers_missed;
+}

@@ -1,0 +1,81 @@
+// A block on a running belt, held by a spring: the stick-slip oscillator. It rides with the belt (speed V) until the
+// spring pulls μ_s N, lets go, swings about where the spring holds μ_k N, and is caught when it is as fast as the belt
+// again. With ω = √(k/m), off = (μ_s − μ_k) g/ω² one period is
+//
+//     2 off/V (riding) + 2 (π − atan(off ω/V))/ω (sliding),   furthest at μ_k g/ω² + √(off² + (V/ω)²)
+#include "bench.h"
+
+namespace {
+
+constexpr double m = 1, k = 50, V = 0.2, mu_s = 0.5, mu_k = 0.3;
+
+template <class Bench>
+BodyId build(Bench& bench) {
+  const BodyId block = bench.body("block", m, Vector3d(0.01, 0.01, 0.01), {.v = {V, 0, 0}});
+  bench.add(linchpin::slider("belt", linchpin::world, {}, block, {}), linchpin::coulomb(mu_s, mu_k).on_belt({V, 0, 0}));
+  bench.add(linchpin::spring("spring", linchpin::world, Vector3d(-1, 0, 0), block, Vector3d::Zero(), k, 1));
+  return block;
+}
+
+}  // namespace
+
+int main() {
+  const double omega = std::sqrt(k / m), off = (mu_s - mu_k) * g / (omega * omega);
+  const double rides = 2 * off / V, slides = 2 * (pi - std::atan(off * omega / V)) / omega, period = rides + slides;
+  const double furthest = mu_k * g / (omega * omega) + std::hypot(off, V / omega);
+  const double start = mu_s * g / (omega * omega);  // of a slide [m]
+  const auto exact = [&](double t) {
+    const double since = t - start / V, tau = std::fmod(since, period);
+    if (since < 0) return V * t;
+    if (tau > slides) return start - V * (period - tau);
+    return start - off + off * std::cos(omega * tau) + V / omega * std::sin(omega * tau);
+  };
+
+  std::printf("stick-slip oscillator, in the stepper\n");
+  Free bench;
+  const BodyId block = build(bench);  // riding, the spring at its length
+  Curve phase;
+  double far = 0;
+  run(bench, 6 * period, 1e-3, [&] {
+    const BodyState& s = bench[block];
+    far = std::max(far, s.p.x());
+    phase.push_back({s.p.x(), s.v.x()});
+  });
+  std::vector<double> caught, let_go;
+  for (const auto& s : bench.switches) (s.what == linchpin::ModeSwitch::What::sticks ? caught : let_go).push_back(s.t);
+  expect("first lets go [s]", let_go.at(0), start / V);
+  expect("slides for [s]", caught.at(0) - let_go.at(0), slides);
+  expect("rides for [s]", let_go.at(1) - caught.at(0), rides);
+  expect("one period [s]", let_go.at(3) - let_go.at(2), period);
+  expect("furthest [m]", far, furthest, 1e-6);  // between two steps
+
+  std::printf("in Bullet\n");
+  Curve hosted;
+  double error[2];
+  for (const int fine :
+       {0, 1}) {  // at 240 and 3840 steps a second: slides begin and end on steps, so errors are jagged
+    Hosted host;
+    const BodyId same = build(host);
+    double worst = 0;
+    int count = 0;
+    run(host, 6 * period, fine ? host_step / 16 : host_step, [&] {
+      const BodyState s = host[same];
+      worst = std::max(worst, std::fabs(s.p.x() - exact(host.t())));
+      if (!fine && count++ % 3 == 0) hosted.push_back({s.p.x(), s.v.x()});
+    });
+    expect("where it is after 6 periods [m]", host[same].p.x(), exact(6 * period), 5e-3);
+    error[fine] = worst;
+  }
+  expect_first_order("worst error of the position [m]", error[0], error[1], 16);
+
+  Curve circle;
+  const double radius = furthest - mu_k * g / (omega * omega), centre = mu_k * g / (omega * omega);
+  for (double angle = 0; angle <= 2 * pi + 0.01; angle += 0.02)
+    circle.push_back({centre + radius * std::cos(angle), radius * omega * std::sin(angle)});
+  Plot("Stick-slip: a block on a belt, held by a spring", "position [m]", "velocity [m/s]")
+      .line("stepper", phase)
+      .dots("Bullet, every 3rd step", hosted)
+      .dashed("where a slide must lie", circle)
+      .save("friction-6-stick-slip.svg");
+  return known_answers_missed;
+}

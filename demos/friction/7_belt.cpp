@@ -1,0 +1,71 @@
+// A parcel is laid on a running belt that climbs by α. Friction drives it, a = g (μ cos α − sin α), until it rides:
+//
+//     after V/a, having come V²/2a; the belt has run twice as far
+//
+// Here friction gives energy to the parcel: the motor of the belt pays, and heat is what it pays beyond.
+// With μ < tan α the parcel never gets up; that is the same law.
+#include "bench.h"
+
+namespace {
+
+constexpr double m = 4, V = 1.5, mu = 0.5, alpha = 12 * pi / 180;
+const Vector3d up(std::cos(alpha), 0, std::sin(alpha)), normal(-std::sin(alpha), 0, std::cos(alpha));
+
+template <class Bench>
+BodyId build(Bench& bench, double friction) {
+  const BodyId parcel = bench.body("parcel", m, Vector3d(0.05, 0.05, 0.05), {});
+  bench.add(linchpin::planar("belt", linchpin::world, Vector3d::Zero(), normal, parcel, Vector3d::Zero(), normal),
+            linchpin::coulomb(friction).on_belt(V * up));
+  return parcel;
+}
+
+}  // namespace
+
+int main() {
+  const double a = g * (mu * std::cos(alpha) - std::sin(alpha)), rides = V / a;
+  std::printf("a parcel on a climbing belt, in the stepper\n");
+  Free bench;
+  const BodyId parcel = build(bench, mu);
+  run(bench, 1, 0.01);
+  expect("rides after [s]", bench.switches.at(0).t, rides);
+  expect("way [m]", bench[parcel].p.dot(up), V * V / (2 * a) + V * (1 - rides));
+  const double friction = mu * m * g * std::cos(alpha), holds = m * g * std::sin(alpha);
+  const double given = friction * V * V / (2 * a) + holds * V * (1 - rides);
+  expect("friction that carries it [N]", bench.reaction("belt").prescribed.on_b.force.norm(), holds);
+  expect("work of friction on the parcel [J]", bench.stepper().law_works()[0].work, given);
+  expect("its kinetic and potential energy [J]", given, 0.5 * m * V * V + holds * bench[parcel].p.dot(up));
+  expect("times it changed its mode", static_cast<double>(bench.switches.size()), 1);
+
+  std::printf("with less friction than tan(12°) = 0.2126\n");
+  Free slips;
+  const BodyId back = build(slips, 0.2);
+  run(slips, 1, 0.01);
+  expect("slides back at [m/s]", slips[back].v.dot(up), g * (0.2 * std::cos(alpha) - std::sin(alpha)));
+
+  std::printf("in Bullet\n");
+  double error[2];
+  Curve hosted;
+  for (const int k : {0, 1}) {
+    Hosted host;
+    const BodyId same = build(host, mu);
+    int count = 0;
+    run(host, 1, host_step / (1 << k), [&] {
+      if (k == 0 && count++ % 6 == 0) hosted.push_back({host.t(), host[same].v.dot(up)});
+    });
+    expect("at the end [m/s]", host[same].v.dot(up), V, 1e-12);
+    error[k] = std::fabs(host[same].p.dot(up) - V * V / (2 * a) - V * (1 - rides));
+  }
+  expect_first_order("error of the way [m]", error[0], error[1]);
+
+  Curve exact, poor;
+  for (double t = 0; t <= 1; t += 0.005) {
+    exact.push_back({t, std::min(V, a * t)});
+    poor.push_back({t, g * (0.2 * std::cos(alpha) - std::sin(alpha)) * t});
+  }
+  Plot("A parcel laid on a belt that climbs by 12°", "time [s]", "speed up the belt [m/s]")
+      .line("μ = 0.5, closed form", exact)
+      .dots("μ = 0.5, Bullet", hosted)
+      .dashed("μ = 0.2, closed form", poor)
+      .save("friction-7-belt.svg");
+  return known_answers_missed;
+}
