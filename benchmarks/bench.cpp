@@ -1,0 +1,372 @@
+// Runs the scenes under linchpin and under Bullet's own solvers in one process and prints one line of JSON per run:
+// time beside error, and ratios to sequential impulse with ten iterations from the same process. `linchpin bench` and
+// scripts/bench start it; by hand: linchpin-bench-bullet-float64 --scenes W1:100,W2 --solvers exact,si:10
+#include "scenes.h"
+
+#include <linchpin/bullet.h>
+
+#include <BulletDynamics/ConstraintSolver/btNNCGConstraintSolver.h>
+#include <BulletDynamics/MLCPSolvers/btDantzigSolver.h>
+#include <BulletDynamics/MLCPSolvers/btMLCPSolver.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+namespace linchpin::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
+
+double microseconds(Clock::duration d) { return std::chrono::duration<double, std::micro>(d).count(); }
+
+/// Between the world and its solver: the time from the bodies being handed over to their velocities being back.
+class Timed final : public btConstraintSolver {
+ public:
+  explicit Timed(btConstraintSolver& inner) : inner_(inner) {}
+  double spent = 0;  ///< since it was last set to 0 [µs]
+
+  void prepareSolve(int bodies, int manifolds) override {
+    const auto start = Clock::now();
+    inner_.prepareSolve(bodies, manifolds);
+    spent += microseconds(Clock::now() - start);
+  }
+  btScalar solveGroup(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
+                      btTypedConstraint** constraints, int nc, const btContactSolverInfo& info, btIDebugDraw* draw,
+                      btDispatcher* dispatcher) override {
+    const auto start = Clock::now();
+    const btScalar result = inner_.solveGroup(bodies, nb, manifolds, nm, constraints, nc, info, draw, dispatcher);
+    spent += microseconds(Clock::now() - start);
+    return result;
+  }
+  void allSolved(const btContactSolverInfo& info, btIDebugDraw* draw) override {
+    const auto start = Clock::now();
+    inner_.allSolved(info, draw);
+    spent += microseconds(Clock::now() - start);
+  }
+  void reset() override { inner_.reset(); }
+  btConstraintSolverType getSolverType() const override { return inner_.getSolverType(); }
+
+ private:
+  btConstraintSolver& inner_;
+};
+
+struct SolverName {
+  std::string text, kind;
+  int iterations = 10;
+};
+
+SolverName parse(const std::string& text) {
+  SolverName s{text, text, 10};
+  if (const auto colon = text.find(':'); colon != std::string::npos) {
+    s.kind = text.substr(0, colon);
+    const char *first = text.data() + colon + 1, *last = text.data() + text.size();
+    if (std::from_chars(first, last, s.iterations).ptr != last || s.iterations < 1)
+      throw std::invalid_argument("solver \"" + text + "\": iterations are a whole number from 1 on");
+  }
+  if (s.kind != "exact" && s.kind != "si" && s.kind != "nncg" && s.kind != "mlcp")
+    throw std::invalid_argument("there is no solver \"" + text + "\"; known: exact, si, si:N, nncg, nncg:N, mlcp");
+  return s;
+}
+
+/// Forces of all joints on each body about its centre, [force; moment] by body.
+using Forces = std::vector<Eigen::Matrix<double, 6, 1>>;
+
+/// ‖x‖ in the metric of M⁻¹.
+double norm(Scene& s, const Forces& x) {
+  double sum = 0;
+  for (int i = 0; i < s.bodies(); ++i) {
+    const btRigidBody& body = s.body(i);
+    const auto& f = x[static_cast<std::size_t>(i)];
+    sum += f.head<3>().squaredNorm() * double(body.getInvMass());
+    const Vector3d m = f.tail<3>();
+    sum += m.dot(bullet::from_bullet(body.getInvInertiaTensorWorld() * bullet::to_bullet(m)));
+  }
+  return std::sqrt(sum);
+}
+
+/// The forces of a dense rank-revealing solution at the start (T8): the same scene, asked once.
+Forces dense_forces(const SceneKind& kind, int size) {
+  Scene s;
+  kind.build(s, size);
+  bullet::Solver exact(*s.world);
+  s.world->stepSimulation(btScalar(1. / 240), 0);
+  Forces out(static_cast<std::size_t>(s.bodies()), Eigen::Matrix<double, 6, 1>::Zero());
+  SolveOptions reference;
+  reference.path = Path::dense;
+  const Instant instant = exact.instant(exact.reactions()[0].name);
+  const Acceleration a = solve(instant, reference);
+  // One block: its columns are the bodies in the order of their ids.
+  std::vector<std::pair<int, int>> order;
+  for (int i = 0; i < s.bodies(); ++i) order.emplace_back(exact.id(s.body(i)).index, i);
+  std::sort(order.begin(), order.end());
+  for (std::size_t k = 0; k < order.size(); ++k)
+    out[static_cast<std::size_t>(order[k].second)] = a.ideal.segment<6>(static_cast<Eigen::Index>(6 * k));
+  return out;
+}
+
+struct Run {
+  Scene scene;
+  SolverName name;
+  std::unique_ptr<btConstraintSolver> native;
+  std::unique_ptr<btMLCPSolverInterface> lcp;
+  std::unique_ptr<bullet::Solver> exact;
+  std::unique_ptr<Timed> timed;
+  btConstraintSolver* inner = nullptr;
+  std::vector<std::unique_ptr<btJointFeedback>> feedback;
+  std::vector<double> step, solve;  // [µs]
+  double gap = 0, start_energy = 0, force_error = -1;
+  long substeps = 0;
+  bool finite = true;
+
+  Run(const SceneKind& kind, int size, const SolverName& solver, const Forces& reference) : name(solver) {
+    kind.build(scene, size);
+    if (name.kind == "nncg") native = std::make_unique<btNNCGConstraintSolver>();
+    if (name.kind == "mlcp") {
+      lcp = std::make_unique<btDantzigSolver>();
+      native = std::make_unique<btMLCPSolver>(lcp.get());
+    }
+    if (native) scene.world->setConstraintSolver(native.get());
+    scene.world->getSolverInfo().m_numIterations = name.iterations;
+    if (name.kind == "exact") exact = std::make_unique<bullet::Solver>(*scene.world);
+    inner = scene.world->getConstraintSolver();
+    timed = std::make_unique<Timed>(*inner);
+    scene.world->setConstraintSolver(timed.get());
+    start_energy = scene.energy();
+    if (kind.forces) {
+      for (int i = 0; i < scene.joints(); ++i) {
+        feedback.push_back(std::make_unique<btJointFeedback>());
+        scene.joint(i).setJointFeedback(feedback.back().get());
+      }
+      one_step();
+      Forces found(reference.size(), Eigen::Matrix<double, 6, 1>::Zero());
+      for (int i = 0; i < scene.joints(); ++i) {
+        const auto add = [&](const btRigidBody& body, const Vector3d& f, const Vector3d& m) {
+          const int k = scene.index_of(body);
+          if (k < 0) return;
+          found[static_cast<std::size_t>(k)].head<3>() += f;
+          found[static_cast<std::size_t>(k)].tail<3>() += m;
+        };
+        const btJointFeedback& fb = *feedback[static_cast<std::size_t>(i)];
+        if (exact) {
+          const Reaction& r = exact->reactions()[static_cast<std::size_t>(i)];
+          // About the centres at the start, where the reaction belongs.
+          const auto about = [&](const Wrench& w, const btRigidBody& body) {
+            return w.about(bullet::from_bullet(body.getCenterOfMassPosition()) -
+                           bullet::from_bullet(body.getLinearVelocity()) * double(btScalar(1. / 240)));
+          };
+          const Wrench a = about(r.on_a, scene.joint(i).getRigidBodyA()),
+                       b = about(r.on_b, scene.joint(i).getRigidBodyB());
+          add(scene.joint(i).getRigidBodyA(), a.force, a.moment);
+          add(scene.joint(i).getRigidBodyB(), b.force, b.moment);
+        } else {
+          add(scene.joint(i).getRigidBodyA(), bullet::from_bullet(fb.m_appliedForceBodyA),
+              bullet::from_bullet(fb.m_appliedTorqueBodyA));
+          add(scene.joint(i).getRigidBodyB(), bullet::from_bullet(fb.m_appliedForceBodyB),
+              bullet::from_bullet(fb.m_appliedTorqueBodyB));
+        }
+      }
+      Forces difference = found;
+      for (std::size_t i = 0; i < difference.size(); ++i) difference[i] -= reference[i];
+      force_error = norm(scene, difference) / norm(scene, reference);
+      for (int i = 0; i < scene.joints(); ++i) scene.joint(i).setJointFeedback(nullptr);
+    }
+  }
+  ~Run() {
+    scene.world->setConstraintSolver(inner);  // before linchpin leaves, which looks for its own
+    exact.reset();
+    scene.world->setConstraintSolver(scene.solver.get());
+  }
+
+  void one_step() {
+    timed->spent = 0;
+    const auto start = Clock::now();
+    scene.world->stepSimulation(btScalar(1. / 240), 0);
+    step.push_back(microseconds(Clock::now() - start));
+    solve.push_back(timed->spent);
+  }
+  void steps(int count) {
+    for (int i = 0; i < count && finite; ++i) {
+      one_step();
+      if (step.size() % 10 == 0 || scene.joints() < 2000) gap = std::max(gap, scene.gap());
+      finite = scene.finite();
+    }
+  }
+  double wall() const {
+    double sum = 0;
+    for (const double x : step) sum += x;
+    return 1e-6 * sum;
+  }
+  /// Bullet steps, counting each that was redone in parts as so many.
+  double substeps_per_step() const {
+    if (!exact) return 1;
+    const bullet::Counts& c = exact->counts();
+    return c.steps > 0 && c.solves > 0 ? double(c.solves - c.substepped + c.substeps) / double(c.solves) : 1;
+  }
+};
+
+double median(std::vector<double> x) {
+  if (x.empty()) return 0;
+  const auto middle = x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2);
+  std::nth_element(x.begin(), middle, x.end());
+  return *middle;
+}
+
+double peak_megabytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind("VmHWM:", 0) == 0) return std::stod(line.substr(6)) / 1024;
+  return 0;
+}
+
+Json number(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
+
+Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10_step) {
+  const double sub = r.substeps_per_step(), solve = median(r.solve) / sub, step = median(r.step);
+  Json out;
+  out["scene"] = kind.name;
+  out["size"] = size;
+  out["bodies"] = r.scene.bodies();
+  out["rows"] = r.scene.rows();
+  out["precision"] = sizeof(btScalar) == 4 ? "single" : "double";
+  out["solver"] = r.name.text;
+  out["steps"] = r.step.size();
+  out["substeps_per_step"] = sub;
+  out["ns_per_row_solver"] = number(1e3 * solve / r.scene.rows());
+  out["us_per_step"] = number(step);
+  out["ratio_to_si10_solver"] = number(si10_solve > 0 ? solve / si10_solve : NAN);
+  out["ratio_to_si10_step"] = number(si10_step > 0 ? step / si10_step : NAN);
+  out["max_gap_m"] = number(r.finite ? r.gap : NAN);
+  out["energy_change_J"] = number(r.finite ? r.scene.energy() - r.start_energy : NAN);
+  out["force_error_rel"] = r.force_error >= 0 ? number(r.force_error) : Json(nullptr);
+  out["peak_mb"] = peak_megabytes();
+  out["fallbacks"] = r.exact ? r.exact->counts().fallbacks : 0;
+  out["status"] = r.finite ? "ok" : "diverged";
+  return out;
+}
+
+struct Options {
+  std::vector<std::pair<const SceneKind*, int>> cases;
+  std::vector<SolverName> solvers;
+  double duration = 2, budget = 20;
+};
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    out.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+Options parse_options(int argc, char** argv) {
+  Options o;
+  std::string cases = "all", solvers = "exact,si:10,si:50,si:200,nncg:10,mlcp";
+  for (int i = 1; i < argc; ++i) {
+    const std::string key = argv[i];
+    if (i + 1 >= argc) throw std::invalid_argument(key + " needs a value");
+    const std::string value = argv[++i];
+    if (key == "--scenes")
+      cases = value;
+    else if (key == "--solvers")
+      solvers = value;
+    else if (key == "--duration")
+      o.duration = std::stod(value);
+    else if (key == "--budget")
+      o.budget = std::stod(value);
+    else
+      throw std::invalid_argument("there is no option " + key +
+                                  "; known: --scenes W1:100,W2 --solvers exact,si:10 --duration s --budget s");
+  }
+  for (const std::string& each : split(cases)) {
+    const std::string name = each.substr(0, each.find(':'));
+    if (name == "all") {
+      for (const SceneKind& kind : scenes())
+        for (const int size : kind.sizes) o.cases.emplace_back(&kind, size);
+      continue;
+    }
+    const SceneKind* kind = find_scene(name);
+    if (!kind) {
+      std::string known;
+      for (const SceneKind& k : scenes()) known += (known.empty() ? "" : ", ") + std::string(k.name);
+      throw std::invalid_argument("there is no scene \"" + name + "\"; known: " + known + ", all");
+    }
+    if (name.size() == each.size()) {
+      for (const int size : kind->sizes) o.cases.emplace_back(kind, size);
+      continue;
+    }
+    int size = 0;
+    const char *first = each.data() + name.size() + 1, *last = each.data() + each.size();
+    if (std::from_chars(first, last, size).ptr != last || size < 1)
+      throw std::invalid_argument("scene \"" + each + "\": the size is a whole number from 1 on");
+    o.cases.emplace_back(kind, size);
+  }
+  for (const std::string& each : split(solvers)) o.solvers.push_back(parse(each));
+  if (!(o.duration > 0) || !(o.budget > 0)) throw std::invalid_argument("--duration and --budget are seconds above 0");
+  return o;
+}
+
+void run_case(const Options& o, const SceneKind& kind, int size) {
+  const int steps = std::max(1, static_cast<int>(std::lround(240 * o.duration)));
+  const Forces reference = kind.forces ? dense_forces(kind, size) : Forces{};
+  double si10_solve = 0, si10_step = 0;
+
+  // Exact and ten iterations take turns, so that whatever else the machine does falls on both.
+  std::vector<std::unique_ptr<Run>> pair;
+  std::vector<const SolverName*> others;
+  for (const SolverName& s : o.solvers) {
+    if (s.kind == "exact" || (s.kind == "si" && s.iterations == 10))
+      pair.push_back(std::make_unique<Run>(kind, size, s, reference));
+    else
+      others.push_back(&s);
+  }
+  for (bool more = true; more;) {
+    more = false;
+    for (auto& r : pair) {
+      const int left = steps - static_cast<int>(r->step.size());
+      if (left <= 0 || !r->finite || r->wall() > o.budget) continue;
+      r->steps(std::min(left, size > 2000 ? 10 : 60));
+      more = true;
+    }
+  }
+  for (auto& r : pair)
+    if (r->name.kind == "si") {
+      si10_solve = median(r->solve);
+      si10_step = median(r->step);
+    }
+  for (auto& r : pair) std::cout << row(kind, size, *r, si10_solve, si10_step).dump() << std::endl;
+  pair.clear();
+  for (const SolverName* s : others) {
+    Run r(kind, size, *s, reference);
+    if (s->kind == "mlcp" && r.scene.rows() > 700) continue;  // cubic in the rows: hours
+    while (static_cast<int>(r.step.size()) < steps && r.finite && r.wall() < o.budget)
+      r.steps(std::min(10, steps - static_cast<int>(r.step.size())));
+    std::cout << row(kind, size, r, si10_solve, si10_step).dump() << std::endl;
+  }
+}
+
+}  // namespace
+}  // namespace linchpin::bench
+
+int main(int argc, char** argv) {
+  try {
+    const auto options = linchpin::bench::parse_options(argc, argv);
+    for (const auto& [kind, size] : options.cases) linchpin::bench::run_case(options, *kind, size);
+  } catch (const std::exception& e) {
+    std::cerr << "linchpin-bench: " << e.what() << "\n";
+    return 2;
+  }
+  return 0;
+}

@@ -1,0 +1,287 @@
+#include "scenes.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <random>
+
+namespace linchpin::bench {
+
+using bullet::from_bullet;
+using bullet::to_bullet;
+
+Scene::Scene()
+    : dispatcher(&config),
+      solver(std::make_unique<btSequentialImpulseConstraintSolver>()),
+      world(std::make_unique<btDiscreteDynamicsWorld>(&dispatcher, &broadphase, solver.get(), &config)) {
+  world->setGravity(btVector3(0, btScalar(-9.81), 0));
+}
+
+Scene::~Scene() {
+  while (world->getNumConstraints() > 0) world->removeConstraint(world->getConstraint(world->getNumConstraints() - 1));
+  while (world->getNumCollisionObjects() > 0)
+    world->removeCollisionObject(world->getCollisionObjectArray()[world->getNumCollisionObjects() - 1]);
+}
+
+btRigidBody& Scene::add(double mass, btCollisionShape& shape, const Vector3d& p, const Quaterniond& q) {
+  btVector3 inertia(0, 0, 0);
+  shape.calculateLocalInertia(btScalar(mass), inertia);
+  bodies_.push_back(std::make_unique<btRigidBody>(btScalar(mass), nullptr, &shape, inertia));
+  btRigidBody& body = *bodies_.back();
+  body.setWorldTransform(
+      btTransform(btQuaternion(btScalar(q.x()), btScalar(q.y()), btScalar(q.z()), btScalar(q.w())), to_bullet(p)));
+  body.setActivationState(DISABLE_DEACTIVATION);
+  body.setUserIndex(static_cast<int>(bodies_.size()) - 1);
+  world->addRigidBody(&body, 1, 0);  // collides with nothing
+  return body;
+}
+
+btRigidBody& Scene::box(double mass, const Vector3d& half, const Vector3d& p, const Quaterniond& q) {
+  shapes_.push_back(std::make_unique<btBoxShape>(to_bullet(half)));
+  return add(mass, *shapes_.back(), p, q);
+}
+btRigidBody& Scene::ball(double mass, double radius, const Vector3d& p) {
+  shapes_.push_back(std::make_unique<btSphereShape>(btScalar(radius)));
+  return add(mass, *shapes_.back(), p, Quaterniond::Identity());
+}
+
+void Scene::pin(btRigidBody& a, btRigidBody* b, const Vector3d& p_WQ) {
+  const auto in = [&](const btRigidBody& body) { return body.getCenterOfMassTransform().invXform(to_bullet(p_WQ)); };
+  if (b)
+    joints_.push_back(std::make_unique<btPoint2PointConstraint>(a, *b, in(a), in(*b)));
+  else
+    joints_.push_back(std::make_unique<btPoint2PointConstraint>(a, in(a)));
+  world->addConstraint(joints_.back().get());
+  rows_ += 3;
+}
+
+void Scene::hinge(btRigidBody& a, btRigidBody* b, const Vector3d& p_WQ, const Vector3d& u_W) {
+  btTransform frame;  // z along the axis
+  const Quaterniond q = Quaterniond::FromTwoVectors(Vector3d::UnitZ(), u_W);
+  frame.setOrigin(to_bullet(p_WQ));
+  frame.setRotation(btQuaternion(btScalar(q.x()), btScalar(q.y()), btScalar(q.z()), btScalar(q.w())));
+  const btTransform in_a = a.getCenterOfMassTransform().inverse() * frame;
+  if (b)
+    joints_.push_back(
+        std::make_unique<btHingeConstraint>(a, *b, in_a, b->getCenterOfMassTransform().inverse() * frame));
+  else
+    joints_.push_back(std::make_unique<btHingeConstraint>(btTypedConstraint::getFixedBody(), a, frame, in_a));
+  world->addConstraint(joints_.back().get());
+  rows_ += 5;
+}
+
+int Scene::index_of(const btRigidBody& body) const {
+  const int i = body.getUserIndex();
+  return i >= 0 && i < bodies() && bodies_[static_cast<std::size_t>(i)].get() == &body ? i : -1;
+}
+
+double Scene::gap() const {
+  double worst = 0;
+  for (const auto& joint : joints_) {
+    btVector3 a, b;
+    const btTransform &A = joint->getRigidBodyA().getCenterOfMassTransform(),
+                      &B = joint->getRigidBodyB().getCenterOfMassTransform();
+    if (auto* p = dynamic_cast<btPoint2PointConstraint*>(joint.get())) {
+      a = A * p->getPivotInA();
+      b = B * p->getPivotInB();
+    } else {
+      auto* h = static_cast<btHingeConstraint*>(joint.get());
+      a = A * h->getAFrame().getOrigin();
+      b = B * h->getBFrame().getOrigin();
+    }
+    worst = std::max(worst, double((a - b).length()));
+  }
+  return worst;
+}
+
+double Scene::energy() const {
+  double sum = 0;
+  for (const auto& body : bodies_) {
+    const double mass = 1 / double(body->getInvMass());
+    const Vector3d v = from_bullet(body->getLinearVelocity());
+    sum += 0.5 * mass * v.squaredNorm() + 9.81 * mass * double(body->getCenterOfMassPosition().y());
+    const btVector3 w = body->getCenterOfMassTransform().getBasis().transpose() * body->getAngularVelocity();
+    for (int k = 0; k < 3; ++k) sum += 0.5 * double(w[k] * w[k]) / double(body->getInvInertiaDiagLocal()[k]);
+  }
+  return sum;
+}
+
+bool Scene::finite() const {
+  return std::all_of(bodies_.begin(), bodies_.end(), [](const auto& body) {
+    return from_bullet(body->getCenterOfMassPosition()).allFinite() &&
+           from_bullet(body->getLinearVelocity()).allFinite();
+  });
+}
+
+namespace {
+
+const Vector3d along_x(0.25, 0.05, 0.05), along_y(0.05, 0.25, 0.05);
+
+void chain(Scene& s, int links) {
+  btRigidBody* last = nullptr;
+  for (int i = 0; i < links; ++i) {
+    btRigidBody& link = s.box(1, along_x, Vector3d(0.5 * i + 0.25, 0, 0));
+    s.pin(link, last, Vector3d(0.5 * i, 0, 0));
+    last = &link;
+  }
+}
+
+void hanging_chain(Scene& s, int links) {
+  btRigidBody* last = nullptr;
+  for (int i = 0; i < links; ++i) {
+    btRigidBody& link = s.box(1, along_y, Vector3d(0, -0.5 * i - 0.25, 0));
+    s.pin(link, last, Vector3d(0, -0.5 * i, 0));
+    last = &link;
+  }
+}
+
+void ladder(Scene& s, int rungs) {
+  std::array<btRigidBody*, 2> last{};
+  for (int i = 0; i < rungs; ++i) {
+    std::array<btRigidBody*, 2> side{};
+    for (int k = 0; k < 2; ++k) {
+      const double y = 0.5 * k;
+      side[static_cast<std::size_t>(k)] = &s.box(1, along_x, Vector3d(0.5 * i + 0.25, y, 0));
+      s.pin(*side[static_cast<std::size_t>(k)], last[static_cast<std::size_t>(k)], Vector3d(0.5 * i, y, 0));
+    }
+    btRigidBody& rung = s.box(1, along_y, Vector3d(0.5 * (i + 1), 0.25, 0));
+    s.pin(rung, side[0], Vector3d(0.5 * (i + 1), 0, 0));
+    s.pin(rung, side[1], Vector3d(0.5 * (i + 1), 0.5, 0));
+    last = side;
+  }
+}
+
+void chainmail(Scene& s, int k) {
+  const auto at = [](int i, int j) { return Vector3d(0.25 * i, 0, 0.25 * j); };
+  std::vector<btRigidBody*> plate;
+  for (int i = 0; i < k; ++i)
+    for (int j = 0; j < k; ++j) plate.push_back(&s.box(1, Vector3d(0.125, 0.025, 0.125), at(i, j)));
+  const auto of = [&](int i, int j) -> btRigidBody& { return *plate[static_cast<std::size_t>(i * k + j)]; };
+  for (int i = 0; i < k; ++i)
+    for (int j = 0; j < k; ++j) {
+      if (i + 1 < k) s.pin(of(i, j), &of(i + 1, j), at(i, j) + Vector3d(0.125, 0, 0));
+      if (j + 1 < k) s.pin(of(i, j), &of(i, j + 1), at(i, j) + Vector3d(0, 0, 0.125));
+    }
+  s.pin(of(0, 0), nullptr, at(0, 0) - Vector3d(0.125, 0, 0.125));
+  s.pin(of(0, k - 1), nullptr, at(0, k - 1) + Vector3d(-0.125, 0, 0.125));
+}
+
+// Pelvis, torso and head on two ball joints; arms and legs on a ball joint each, elbows and knees on hinges. Each falls
+// freely, turning as one and folding at its elbows and knees, so that no joint starts with its ends apart.
+void ragdolls(Scene& s, int count) {
+  std::mt19937_64 random(7);
+  const auto draw = [&] { return double(random() >> 11) * 0x1p-53 * 2 - 1; };
+  const int side = static_cast<int>(std::ceil(std::sqrt(count)));
+  for (int n = 0; n < count; ++n) {
+    const Vector3d p(2.5 * (n % side), 0, 2.5 * (n / side));
+    const Vector3d w(3 * draw(), 3 * draw(), 3 * draw());
+    const auto turning = [&](btRigidBody& b) {
+      b.setLinearVelocity(to_bullet(w.cross(from_bullet(b.getCenterOfMassPosition()) - p)));
+      b.setAngularVelocity(to_bullet(w));
+    };
+    btRigidBody& pelvis = s.box(12, {0.15, 0.1, 0.1}, p);
+    btRigidBody& torso = s.box(25, {0.18, 0.25, 0.12}, p + Vector3d(0, 0.35, 0));
+    btRigidBody& head = s.box(5, {0.1, 0.12, 0.1}, p + Vector3d(0, 0.72, 0));
+    s.pin(torso, &pelvis, p + Vector3d(0, 0.1, 0));
+    s.pin(head, &torso, p + Vector3d(0, 0.6, 0));
+    for (btRigidBody* b : {&pelvis, &torso, &head}) turning(*b);
+    for (const double x : {-1.0, 1.0}) {
+      const auto limb = [&](btRigidBody& from, double upper_mass, double lower_mass, double half, const Vector3d& root,
+                            const Vector3d& along) {
+        const auto extent = [&](double h) {
+          Vector3d e(0.05, 0.05, 0.05);
+          for (int k = 0; k < 3; ++k)
+            if (along[k] != 0) e[k] = h;
+          return e;
+        };
+        btRigidBody& upper = s.box(upper_mass, extent(half), root + half * along);
+        btRigidBody& lower = s.box(lower_mass, extent(half), root + 3 * half * along);
+        s.pin(upper, &from, root);
+        const Vector3d knee = root + 2 * half * along;
+        s.hinge(lower, &upper, knee, Vector3d::UnitZ());
+        turning(upper);
+        turning(lower);
+        const Vector3d fold = Vector3d::UnitZ() * (3 * draw());
+        lower.setAngularVelocity(lower.getAngularVelocity() + to_bullet(fold));
+        lower.setLinearVelocity(lower.getLinearVelocity() +
+                                to_bullet(fold.cross(from_bullet(lower.getCenterOfMassPosition()) - knee)));
+      };
+      limb(torso, 2.2, 1.5, 0.14, p + Vector3d(0.18 * x, 0.55, 0), Vector3d(x, 0, 0));
+      limb(pelvis, 8, 4, 0.2, p + Vector3d(0.1 * x, -0.1, 0), Vector3d(0, -1, 0));
+    }
+  }
+}
+
+// A bar that hangs at 45 degrees in the plane of z, from its hinge to its lower end.
+const Vector3d z = Vector3d::UnitZ(), bar(0.5 * std::sqrt(0.5), -0.5 * std::sqrt(0.5), 0);
+const Quaterniond tilt(Eigen::AngleAxisd(-0.25 * EIGEN_PI, z));
+
+// A coupler on n parallel bars at 45 degrees: n − 2 of its 2n plane hinges are too many, and so are the out-of-plane
+// rows.
+void parallel_bars(Scene& s, int bars) {
+  btRigidBody& coupler = s.box(1, {0.25 * bars, 0.05, 0.05}, Vector3d(0.25 * (bars - 1), 0, 0) + bar);
+  for (int i = 0; i < bars; ++i) {
+    const Vector3d top(0.5 * i, 0, 0);
+    btRigidBody& b = s.box(1, along_x, top + 0.5 * bar, tilt);
+    s.hinge(b, nullptr, top, z);
+    s.hinge(coupler, &b, top + bar, z);
+  }
+}
+
+// n four-bar windows side by side: n + 1 bars at 45 degrees, a coupler between each two.
+void four_bars(Scene& s, int windows) {
+  btRigidBody* last = nullptr;
+  for (int i = 0; i <= windows; ++i) {
+    const Vector3d top(0.5 * i, 0, 0);
+    btRigidBody& b = s.box(1, along_x, top + 0.5 * bar, tilt);
+    s.hinge(b, nullptr, top, z);
+    if (i > 0) {
+      btRigidBody& coupler = s.box(1, along_x, top + bar - Vector3d(0.25, 0, 0));
+      s.hinge(coupler, last, top + bar - Vector3d(0.5, 0, 0), z);
+      s.hinge(coupler, &b, top + bar, z);
+    }
+    last = &b;
+  }
+}
+
+void wrecking_ball(Scene& s, int links) {
+  btRigidBody* last = nullptr;
+  for (int i = 0; i < links; ++i) {
+    btRigidBody& link = s.box(0.1, along_x, Vector3d(0.5 * i + 0.25, 0, 0));
+    s.pin(link, last, Vector3d(0.5 * i, 0, 0));
+    last = &link;
+  }
+  btRigidBody& ball = s.ball(1000, 0.5, Vector3d(0.5 * links + 0.5, 0, 0));
+  s.pin(ball, last, Vector3d(0.5 * links, 0, 0));
+}
+
+constexpr int chain_sizes[] = {10, 100, 1000, 10000};
+constexpr int hanging_sizes[] = {10, 100, 1000};
+constexpr int ladder_sizes[] = {10, 100, 1000};
+constexpr int mail_sizes[] = {8, 16, 32};
+constexpr int doll_sizes[] = {1, 100, 1000};
+constexpr int bar_sizes[] = {5};
+constexpr int window_sizes[] = {1, 10, 40};
+constexpr int ball_sizes[] = {20};
+
+constexpr std::array<SceneKind, 8> all{{
+    {"W1", "chain of ball joints, released horizontally", chain_sizes, "links", chain, false},
+    {"W1s", "the same chain hanging at rest", hanging_sizes, "links", hanging_chain, true},
+    {"W2", "ladder of two chains and rungs", ladder_sizes, "rungs", ladder, false},
+    {"W3", "chainmail of plates, flat start", mail_sizes, "plates a side", chainmail, false},
+    {"W4", "ragdolls in free fall", doll_sizes, "ragdolls", ragdolls, false},
+    {"W5a", "coupler on parallel bars", bar_sizes, "bars", parallel_bars, true},
+    {"W5b", "four-bar windows", window_sizes, "windows", four_bars, true},
+    {"W6", "a ton on a light chain, released horizontally", ball_sizes, "links", wrecking_ball, false},
+}};
+
+}  // namespace
+
+std::span<const SceneKind> scenes() { return all; }
+
+const SceneKind* find_scene(std::string_view name) {
+  const auto at = std::find_if(all.begin(), all.end(), [&](const SceneKind& s) { return s.name == name; });
+  return at == all.end() ? nullptr : &*at;
+}
+
+}  // namespace linchpin::bench
