@@ -7,6 +7,7 @@
 # Every block opened by ```cpp must be preceded, on the line before, by one of
 #
 #   <!-- compile: core -->                      a whole program (or header) against linchpin::core
+#   <!-- compile: scene -->                     likewise against linchpin::scene
 #   <!-- compile: bullet -->                    a whole program against both precisions of linchpin::bullet
 #   <!-- compile: snippet-core NAME -->         statements, wrapped in a function, after preludes/NAME.h
 #   <!-- compile: snippet-bullet NAME -->       the same, against both precisions
@@ -87,11 +88,12 @@ check_block() {
   prelude=${BASH_REMATCH[2]}
   case ${BASH_REMATCH[1]} in
     core) kind=program library="core" ;;
+    scene) kind=program library="scene" ;;
     bullet) kind=program library="bullet bullet-float64" ;;
     snippet-core) kind=snippet library="core" ;;
     snippet-bullet) kind=snippet library="bullet bullet-float64" ;;
     *)
-      echo "$document:$((start - 2)): unknown marker '${BASH_REMATCH[1]}' (known: core, bullet, snippet-core, snippet-bullet)"
+      echo "$document:$((start - 2)): unknown marker '${BASH_REMATCH[1]}' (known: core, scene, bullet, snippet-core, snippet-bullet)"
       return 1
       ;;
   esac

@@ -38,8 +38,10 @@ expect 2 compare "$scene" --precision half
 says '--precision.*half'
 expect 2 compare "$scene" --solvers exact
 says 'no option "--solvers"'
-expect 2 run "$scene" --precision both
-says '--precision.*single or double'
+expect 2 run "$scene" --host bulet
+says '--host.*did you mean "bullet"'
+expect 2 run "$scene" --host bare
+says 'a .bullet file needs a bullet host'
 expect 2 run "$scene" --solver exakt
 says 'did you mean "exact"'
 expect 2 run "$scene" --csv "$scratch"
@@ -63,7 +65,7 @@ cd "$scratch" || exit 1
 bad missing.bullet 'no such file'
 mkdir folder.bullet && bad folder.bullet 'is a directory'
 : >empty.bullet && bad empty.bullet 'is empty'
-echo 'gravity = [0, 0, -9.81]' >scene.toml && bad scene.toml 'is not a .bullet scene.*\.toml are not read yet'
+echo '<robot name="x"/>' >scene.urdf && bad scene.urdf 'is not a .bullet scene.*\.urdf are not read yet'
 head -c 5 "$scene" >five.bullet && bad five.bullet 'is not a .bullet scene'
 head -c 10 "$scene" >header.bullet && bad header.bullet 'ends after 10 bytes'
 head -c 12 "$scene" >nothing.bullet && bad nothing.bullet 'is truncated'

@@ -39,13 +39,16 @@ for key in status vdot ideal nonideal lambda rank residual path redundant contra
   out_has "\"$key\":"
 done
 out_has '"status": "ok"'
-out_has '"path": "dense"'
+out_has '"path": "sparse"'
 out_has '"rank": 1'
 
 expect 0 solve good.json
 err_is_empty
 out_has "rod"
+expect 0 solve good.json --json --path sparse
+out_has '"path": "sparse"'
 expect 0 solve good.json --json --path dense --rank-tolerance 1e-8
+out_has '"path": "dense"'
 "$linchpin" solve - --json <good.json >out 2>err || fail "reads standard input"
 out_has '"status": "ok"'
 

@@ -111,6 +111,108 @@ TEST_P(SixDofOrder, HoldsTheEulerAnglesItWasLockedAt) {
 }
 INSTANTIATE_TEST_SUITE_P(AllOrders, SixDofOrder, ::testing::Range(0, 6));
 
+TEST(Joints, ConeTwistIsThreeRowsAndItsLimitsStayNative) {
+  Two t;
+  btConeTwistConstraint& cone = t.w.joint<btConeTwistConstraint>(t.a, t.b, frame_at(0.3), frame_at(-0.3));
+  cone.setLimit(btScalar(0.4), btScalar(0.3), btScalar(0.2));
+  bullet::Solver exact(t.w.world);
+  EXPECT_EQ(t.rows(exact), 3);
+  ASSERT_EQ(exact.native().size(), 1u);
+  EXPECT_EQ(exact.native()[0].why, "swing limits, twist limits");
+  t.b.setAngularVelocity(btVector3(3, 4, 5));  // against the limits
+  double gap = 0, swing = 0;
+  for (int i = 0; i < 480; ++i) {
+    t.w.step();
+    gap = std::max(gap, largest_gap(exact));
+    const btVector3 x_a = t.a.getWorldTransform().getBasis().getColumn(0),
+                    x_b = t.b.getWorldTransform().getBasis().getColumn(0);
+    swing = std::max(swing, double(x_a.angle(x_b)));
+  }
+  EXPECT_LE(gap, precision(2e-14, 2e-6));
+  EXPECT_GT(swing, 0.25);  // it was reached,
+  EXPECT_LT(swing, 0.6);   // and Bullet's own rows held it
+}
+TEST(Joints, ConeTwistWithNoSpansIsSixRows) {
+  Two t;
+  t.w.joint<btConeTwistConstraint>(t.a, t.b, frame_at(0.3), frame_at(-0.3)).setLimit(0, 0, 0);
+  stays_closed(t, 6);
+}
+TEST(Joints, ConeTwistWithATwistSpanIsFiveRows) {
+  Two t;
+  t.w.joint<btConeTwistConstraint>(t.a, t.b, frame_at(0.3), frame_at(-0.3)).setLimit(0, 0, btScalar(0.5));
+  stays_closed(t, 5);
+}
+
+// Two wheels on the world, meshed. With torque τ on the first: α = τ / (I₁ + I₂/ratio²), and the gear carries
+// −I₂α/ratio².
+TEST(Joints, AGearCarriesItsTorqueAndDoesNotDrift) {
+  for (const bool with_us : {true, false}) {
+    TestWorld w(0);
+    btRigidBody& a = w.box(2, half, btVector3(0, 0, 0));
+    btRigidBody& b = w.box(1, half, btVector3(1, 0, 0));
+    const btVector3 z(0, 0, 1);
+    w.joint<btHingeConstraint>(a, btVector3(0, 0, 0), z);
+    w.joint<btHingeConstraint>(b, btVector3(0, 0, 0), z);
+    const double ratio = 2.5;
+    w.joint<btGearConstraint>(a, b, z, z, btScalar(ratio));
+    std::unique_ptr<bullet::Solver> exact;
+    if (with_us) exact = std::make_unique<bullet::Solver>(w.world);
+    const double Ia = 1 / double(a.getInvInertiaDiagLocal().z()), Ib = 1 / double(b.getInvInertiaDiagLocal().z());
+    double turned_a = 0, turned_b = 0, worst = 0;
+    for (int i = 0; i < 600; ++i) {
+      const double torque = 0.02 + 0.01 * std::cos(0.01 * i);
+      a.applyTorque(btVector3(0, 0, btScalar(torque)));
+      w.step();
+      turned_a += double(a.getAngularVelocity().z()) / 240;
+      turned_b += double(b.getAngularVelocity().z()) / 240;
+      worst = std::max(worst, std::abs(turned_a + ratio * turned_b));
+      if (!with_us) continue;
+      const double alpha = double(btScalar(torque)) / (Ia + Ib / (ratio * ratio));
+      EXPECT_NEAR(exact->reactions()[2].on_a.moment.z(), -Ib * alpha / (ratio * ratio), precision(1e-13, 1e-7));
+      EXPECT_LE(worst_books(*exact), 1e-12);
+    }
+    EXPECT_LT(worst, precision(1e-12, 1e-4)) << with_us;
+    if (!with_us) continue;
+    EXPECT_GT(std::abs(turned_a), 1.0);
+    EXPECT_LE(exact->find("gear#2").reaction().gap_angle, precision(1e-13, 1e-5));
+  }
+}
+
+// A plane mechanism as games make it: factors hold a body in the plane. They become rows, so that the others pull on it
+// exactly.
+TEST(Joints, ZeroFactorsBecomeRows) {
+  TestWorld w;
+  chain(w, 4);
+  btRigidBody& held = *w.bodies[1];
+  held.setLinearFactor(btVector3(1, 1, 0));
+  held.setAngularFactor(btVector3(0, 0, 1));
+  bullet::Solver exact(w.world);
+  w.bodies[3]->setLinearVelocity(btVector3(0, 0, 2));
+  w.bodies[3]->setAngularVelocity(btVector3(3, 1, 0));
+  double out_of_plane = 0, gap = 0, pulled = 0;
+  for (int i = 0; i < 480; ++i) {
+    w.step();
+    out_of_plane =
+        std::max({out_of_plane, std::abs(double(held.getLinearVelocity().z())),
+                  std::abs(double(held.getAngularVelocity().x())), std::abs(double(held.getAngularVelocity().y()))});
+    gap = std::max(gap, largest_gap(exact));
+    EXPECT_LE(worst_books(exact), 1e-12);
+    pulled = std::max(pulled, std::abs(exact.reactions().back().on_a.force.z()));
+  }
+  EXPECT_TRUE(exact.native().empty());
+  EXPECT_LE(out_of_plane, precision(1e-12, 1e-5));
+  EXPECT_LE(gap, precision(2e-14, 2e-6));
+  EXPECT_GT(pulled, 0.1);  // the free links pull it sideways, and its own rows answer
+  EXPECT_EQ(exact.counts().fallbacks, 0);
+
+  held.setLinearFactor(btVector3(1, 1, 1));  // and back, at run time
+  held.setAngularFactor(btVector3(1, 1, 1));
+  const std::size_t before = exact.reactions().size();
+  w.step(60);
+  EXPECT_EQ(exact.reactions().size(), before - 1);
+  EXPECT_GT(std::abs(double(held.getLinearVelocity().z())), 1e-4);
+}
+
 TEST(Joints, SoftOrClampedOnesStayNativeAndSaySo) {
   Two t;
   btPoint2PointConstraint& p =

@@ -233,6 +233,31 @@ TEST(Life, TheClockAndTheCallbackFollowTheHost) {
   EXPECT_EQ(exact.find("nobody").valid(), false);
 }
 
+// Bullet puts a pendulum of 1 m and 0.2 rad to sleep in mid-air after two seconds: it is slower than 0.8 m/s.
+TEST(Life, ASlowMechanismDoesNotFreezeAndOneAtRestSleeps) {
+  for (const bool moving : {true, false}) {
+    TestWorld w;
+    const double angle = moving ? 0.2 : 0;
+    btRigidBody& bob = w.ball(1, 0.1, btVector3(btScalar(std::sin(angle)), btScalar(-std::cos(angle)), 0));
+    bob.forceActivationState(ACTIVE_TAG);
+    w.joint<btPoint2PointConstraint>(bob, btVector3(btScalar(-std::sin(angle)), btScalar(std::cos(angle)), 0));
+    bullet::Solver exact(w.world);
+    double least = 1, most = -1;
+    for (int i = 0; i < 10 * 240; ++i) {
+      w.step();
+      if (i > 8 * 240) {
+        least = std::min(least, double(bob.getWorldTransform().getOrigin().x()));
+        most = std::max(most, double(bob.getWorldTransform().getOrigin().x()));
+      }
+    }
+    EXPECT_EQ(bob.isActive(), moving);
+    if (moving) {
+      EXPECT_NEAR(most, std::sin(0.2), 2e-3);
+      EXPECT_NEAR(least, -std::sin(0.2), 2e-3);
+    }
+  }
+}
+
 TEST(Life, AWarmStepAllocatesNothing) {
   TestWorld w;
   chain(w, 8);
@@ -245,6 +270,32 @@ TEST(Life, AWarmStepAllocatesNothing) {
   const AllocationCounter allocations;
   w.step(30);
   EXPECT_EQ(allocations.count(), 0u);
+}
+
+TEST(Life, AWarmStepInContactAllocatesNothing) {
+  TestWorld w;
+  chain(w, 8);
+  w.box(0, btVector3(8, btScalar(0.5), 8), btVector3(0, btScalar(-1.2), 0));
+  bullet::Solver exact(w.world);
+  w.step(480);  // it swings down, drags over the floor and comes to rest there
+  const AllocationCounter allocations;
+  w.step(60);
+  EXPECT_EQ(allocations.count(), 0u);
+  EXPECT_GT(w.dispatcher.getNumManifolds(), 3);
+  EXPECT_EQ(exact.counts().fallbacks, 0);
+}
+
+TEST(Life, AWarmStepDoneInHalvesAllocatesNothing) {
+  TestWorld w;
+  chain(w, 8);
+  for (const auto& link : w.bodies) link->getBroadphaseHandle()->m_collisionFilterMask = 0;  // Bullet's own memory
+  bullet::Solver exact(w.world);
+  w.step(60, 1.0 / 40);  // far too long for a whipping chain
+  const auto before = exact.counts().substepped;
+  const AllocationCounter allocations;
+  w.step(60, 1.0 / 40);
+  EXPECT_EQ(allocations.count(), 0u);
+  EXPECT_GT(exact.counts().substepped, before + 5);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ double inner(std::span<const double> x, std::span<const double> y) {
 /// The part of a system's column vector that belongs to a body.
 Vector6d of_body(const Block& block, BodyId id, std::span<const double> x) {
   Vector6d u = Vector6d::Zero();
-  const int slot = block.body_slot[static_cast<std::size_t>(id.index)];
+  const int slot = block.slot(id);
   for (int j = block.column[static_cast<std::size_t>(slot)]; j < block.column[static_cast<std::size_t>(slot) + 1]; ++j)
     u[j - block.column[static_cast<std::size_t>(slot)]] = x[static_cast<std::size_t>(j)];
   return u;

@@ -1,4 +1,4 @@
-// A bead on a vertical ring with friction: the example of the nonideal equation, up to its first stop. Everything has a
+// A bead on a vertical ring with friction: the example of the nonideal equation, to its last stop. Everything has a
 // closed form in φ, the angle from the bottom: u = φ̇² is exponential plus harmonic.
 #include "motion.h"
 
@@ -46,13 +46,6 @@ struct Ring {
     return -s.bodies[1].p.y() * s.bodies[1].v.x() + s.bodies[1].p.x() * s.bodies[1].v.y();
   }
 };
-
-// Coulomb's law for a bead known to move towards greater φ: analytic through the moment at which it stops.
-Law always_forward(double mu) {
-  return [mu](const Thrust& n) -> Vector3d {
-    return mu * n.magnitude() * Vector3d(n.point.y(), -n.point.x(), 0).normalized();
-  };
-}
 
 TEST(Bead, ForcesAtAnInstant) {
   for (const double mass : {1.0, 3.0}) {
@@ -112,24 +105,76 @@ TEST(Bead, SpeedFollowsTheClosedFormAllTheWay) {
   EXPECT_LT(stepper.constraint_work(), -1);
 }
 
-TEST(Bead, StopsFirstWhereTheClosedFormSays) {
-  Ring r(1, {-1, 0, 0}, {0, 0, 0}, always_forward(0.2));
-  const State stop = crossing(r.system, r.system.initial_state(), 1e-3, 3, rk4(),
-                              [](const State& s) { return s.t < 0.5 ? 1 : Ring::speed(s); });
-  EXPECT_NEAR(Ring::phi(stop), 0.7777241756245302, scaled(1e-8));
-  EXPECT_NEAR(stop.t, 1.1011737001724367, scaled(1e-8));
-  EXPECT_GT(std::tan(Ring::phi(stop)), 0.2);  // too steep to stay
+/// Steps from rest at the side until it sticks or `end`; every stop on the way.
+struct Stop {
+  double t, phi;
+  bool stays;
+};
+std::vector<Stop> stops(Ring& r, double end, double dt) {
+  std::vector<Stop> all;
+  State before = r.system.initial_state();
+  Stepper stepper(r.system, before, rk4());
+  while (stepper.t() < end && (all.empty() || !all.back().stays)) {
+    before = stepper.state();
+    const StepReport& report = stepper.step(dt);
+    EXPECT_FALSE(report.rejected) << report.reason;
+    if (report.rejected) break;
+    for (const ModeSwitch& s : stepper.switches()) {
+      // Where it was just then: the same step again, only so far.
+      Ring again(1, {-1, 0, 0}, {0, 0, 0}, laws(r.system, r.ring)[0]);
+      Stepper there(again.system, before, rk4());
+      if (s.t > before.t) there.step(s.t - before.t);
+      all.push_back({s.t, Ring::phi(there.state()), s.what == ModeSwitch::What::sticks});
+    }
+  }
+  return all;
 }
 
-TEST(Bead, TheFrictionThatStopsItAtTheBottom) {
+TEST(Bead, TurnsWhereTheClosedFormSaysAndStays) {
+  Ring r(1, {-1, 0, 0}, {0, 0, 0}, coulomb(0.2));
+  const auto all = stops(r, 10, 1e-3);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_NEAR(all[0].phi, 0.7777241756245302, scaled(1e-8));
+  EXPECT_NEAR(all[0].t, 1.1011737001724367, scaled(1e-8));
+  EXPECT_NEAR(all[1].phi, -0.3036742852278878, scaled(1e-8));
+  EXPECT_NEAR(all[2].phi, -0.09404817815809761, scaled(1e-8));
+  EXPECT_FALSE(all[0].stays || all[1].stays);  // too steep
+  EXPECT_TRUE(all[2].stays);                   // |tan φ| ≤ μ
+}
+
+TEST(Bead, StaysWhereItStuck) {
+  Ring r(1, {-1, 0, 0}, {0, 0, 0}, coulomb(0.2));
+  Stepper stepper(r.system, r.system.initial_state(), rk4());
+  run(stepper, 5, 2500);
+  EXPECT_NEAR(Ring::phi(stepper.state()), -0.09404817815809761, scaled(1e-8));
+  EXPECT_LE(stepper.state()[r.bead].v.norm(), scaled(1e-15));
+  // At rest friction carries what gravity pulls along the ring, and no more.
+  const Reaction& ring = named(stepper.reactions(), "ring");
+  EXPECT_NEAR(ring.prescribed.on_a.force.norm(), 9.81 * std::sin(0.09404817815809761), scaled(1e-7));
+  EXPECT_NEAR(ring.power, 0, scaled(1e-14));
+  // Friction has taken the whole height it fell.
+  EXPECT_NEAR(stepper.law_works()[0].work, -9.81 * std::cos(0.09404817815809761), scaled(1e-8));
+}
+
+TEST(Bead, TheFrictionThatStopsItAtTheBottomIsFoundBySweeping) {
   const double mu = 0.60334223875704734;
   EXPECT_NEAR(3 * mu * std::exp(-pi * mu) + 2 * mu * mu, 1, scaled(1e-14));
   EXPECT_NEAR((Bead{mu, g}.u(0, -pi / 2, 0)), 0, scaled(1e-13));
-  Ring r(1, {-1, 0, 0}, {0, 0, 0}, always_forward(mu));
-  const State stop = crossing(r.system, r.system.initial_state(), 1e-3, 3, rk4(),
-                              [](const State& s) { return s.t < 0.3 ? 1 : Ring::speed(s); });
-  EXPECT_NEAR(Ring::phi(stop), 0, scaled(1e-8));
-  EXPECT_NEAR(stop.bodies[1].p.x(), 0, scaled(1e-8));
+  // φ of the first stop falls with μ; where it is 0, by the secant method.
+  const auto first_stop = [](double tried) {
+    Ring r(1, {-1, 0, 0}, {0, 0, 0}, coulomb(tried));
+    const auto all = stops(r, 3, 2e-3);
+    return all.empty() ? std::nan("") : all[0].phi;
+  };
+  double a = 0.59, b = 0.62, at_a = first_stop(a), at_b = first_stop(b);
+  EXPECT_GT(at_a, 0);
+  EXPECT_LT(at_b, 0);
+  for (int k = 0; k < 12 && std::fabs(b - a) > 1e-13 && at_a != at_b; ++k) {
+    const double c = b - at_b * (b - a) / (at_b - at_a);
+    a = b, at_a = at_b;
+    b = c, at_b = first_stop(c);
+  }
+  EXPECT_NEAR(b, mu, scaled(1e-9));
 }
 
 TEST(Bead, SemiImplicitIsOfFirstOrder) {

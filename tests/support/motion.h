@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,19 @@ inline void run(Stepper& stepper, double duration, int steps) {
     const StepReport& report = stepper.step(duration / steps);
     ASSERT_FALSE(report.rejected) << report.reason << " at t = " << stepper.t();
   }
+}
+
+/// Steps until `end`, and everything that changed its mode on the way.
+inline std::vector<ModeSwitch> switches_until(Stepper& stepper, double end, double dt) {
+  std::vector<ModeSwitch> all;
+  while (stepper.t() < end - 1e-12) {
+    const StepReport& report = stepper.step(std::min(dt, end - stepper.t()));
+    EXPECT_FALSE(report.rejected) << report.reason << " at t = " << stepper.t();
+    if (report.rejected) break;
+    EXPECT_EQ(static_cast<std::size_t>(report.mode_switches), stepper.switches().size());
+    all.insert(all.end(), stepper.switches().begin(), stepper.switches().end());
+  }
+  return all;
 }
 
 /// The state after `duration`.

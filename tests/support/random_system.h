@@ -40,12 +40,13 @@ struct BlueprintOptions {
   bool gravity = true;
   bool friction = false;
   bool particles = true;
-  int loops = 1;  // joints beyond a tree: rods, so that something can still move
+  int loops = 1;             // joints beyond a tree: rods, so that something can still move
+  int fewest = 2, most = 5;  // bodies
 };
 
 inline Blueprint random_blueprint(Random& random, const BlueprintOptions& options = {}) {
   Blueprint plan;
-  const int count = random.integer(2, 5);
+  const int count = random.integer(options.fewest, options.most);
   for (int i = 0; i < count; ++i) {
     Blueprint::Body body;
     body.particle = options.particles && random.integer(0, 3) == 0;
@@ -172,7 +173,7 @@ inline Built build(const Blueprint& plan, const Elsewhere& place = {}, const std
       };
       const ConstraintId id = out.system.add(make());
       if (copy == 0) out.constraints[k] = id;
-      if (copy == 0 && j.friction) add_law(out.system, id, coulomb(0.2, 0.1) + viscous(0.3));
+      if (copy == 0 && j.friction) add_law(out.system, id, regularized_coulomb(0.2, 0.1) + viscous(0.3));
     }
   }
   out.state = Stepper(out.system, out.system.initial_state()).state();

@@ -146,7 +146,7 @@ TEST(Assemble, BlocksHoldOnlyTheirOwn) {
   Assembly x;
   make_block(system, std::vector<ConstraintId>{last}, x.block);
   EXPECT_EQ(x.block.bodies, (std::vector<BodyId>{beads[2], beads[3]}));
-  EXPECT_EQ(x.block.body_slot[static_cast<std::size_t>(beads[0].index)], -1);
+  EXPECT_EQ(x.block.slot(beads[0]), -1);
   assemble_constraints(system, system.initial_state(), x);
   EXPECT_EQ(x.instant.constraints, std::vector<std::string>{"last"});
   EXPECT_EQ(x.instant.mass[0], 3);

@@ -126,10 +126,10 @@ TEST(Dynamics, ResolvesForAnotherForceAsIfEvaluatedWithIt) {
   Dynamics once(s.system), twice(s.system);
   std::vector<double> Q(12);
   for (std::size_t j = 0; j < 12; ++j) Q[j] = 3 - static_cast<double>(j);
-  EXPECT_EQ(twice.resolve(Q), Status::invalid);  // nothing to resolve yet
+  EXPECT_EQ(twice.resolve(s.state, Q), Status::invalid);  // nothing to resolve yet
   ASSERT_EQ(once.evaluate(s.state, Q), Status::ok);
   ASSERT_EQ(twice.evaluate(s.state), Status::ok);
-  ASSERT_EQ(twice.resolve(Q), Status::ok);
+  ASSERT_EQ(twice.resolve(s.state, Q), Status::ok);
   for (std::size_t j = 0; j < 12; ++j) {
     EXPECT_EQ(once.vdot()[j], twice.vdot()[j]);
     EXPECT_EQ(once.nonideal()[j], twice.nonideal()[j]);
@@ -214,7 +214,7 @@ TEST(Dynamics, AllocatesNothingOnceWarm) {
   hinges.evaluate(at_door);
   const AllocationCounter allocations;
   rail.evaluate(s.state);
-  rail.resolve(rail.assembly().instant.Q);
+  rail.resolve(s.state, rail.assembly().instant.Q);
   rail.reactions(s.state, all);
   hinges.evaluate(at_door);
   EXPECT_EQ(allocations.count(), 0u);

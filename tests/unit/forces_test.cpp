@@ -1,5 +1,6 @@
-// Impressed forces against their potentials, and laws against what they say they are.
+// Impressed forces against their potentials.
 #include "support/random.h"
+#include "support/refused.h"
 #include "support/tolerances.h"
 
 #include <linchpin/constraint.h>
@@ -8,9 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <limits>
-#include <stdexcept>
 
 namespace linchpin::test {
 namespace {
@@ -18,15 +17,6 @@ namespace {
 using Vector6d = Eigen::Matrix<double, 6, 1>;
 constexpr BodyId a{1}, b{2};
 const Vector3d zero = Vector3d::Zero();
-
-void expect_refused(const std::function<void()>& call, const std::string& part) {
-  try {
-    call();
-    ADD_FAILURE() << "nothing thrown; expected: " << part;
-  } catch (const std::invalid_argument& e) {
-    EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what() << "\nexpected: " << part;
-  }
-}
 
 std::vector<Vector6d> wrenches(const Force& force, std::span<const BodyState> X, double t = 0) {
   std::vector<Vector6d> out(X.size(), Vector6d::Zero());
@@ -123,74 +113,6 @@ TEST(Force, RefusesWhatCannotBeRightByName) {
   expect_refused([&] { spring("s", a, zero, b, zero, 1, -1); }, "force 's': rest length");
   expect_refused([&] { spring("s", a, zero, b, zero, 1, 1, INFINITY); }, "force 's': damping");
   expect_refused([&] { spring("s", a, {NAN, 0, 0}, b, zero, 1, 1); }, "force 's': p_AQ must be finite");
-}
-
-// ---- laws ----
-
-TEST(Laws, CoulombOpposesSlipByMuTimesTheThrust) {
-  Thrust n;
-  n.normal = {0, 3, 4};
-  n.slip = {2, 0, 0};
-  EXPECT_LE((coulomb(0.3)(n) - Vector3d(-1.5, 0, 0)).norm(), tol_rounding());
-  n.slip = {1e-300, 0, 0};
-  EXPECT_LE((coulomb(0.3)(n) - Vector3d(-1.5, 0, 0)).norm(), 1.5) << "finite, however slow";
-  n.slip.setZero();
-  EXPECT_EQ(coulomb(0.3)(n), zero);
-  // Regularised: smooth through zero, and Coulomb's far from it.
-  n.slip = {1e-3, 0, 0};
-  EXPECT_NEAR(coulomb(0.3, 1e-3)(n).x(), -1.5 / std::sqrt(2.0), tol_rounding());
-  n.slip = {1e5, 0, 0};
-  EXPECT_NEAR(coulomb(0.3, 1e-3)(n).x(), -1.5, tol_rounding());
-}
-
-TEST(Laws, ViscousFrictionIsProportionalToSlipAndLawsAdd) {
-  Thrust n;
-  n.normal = {0, 0, 10};
-  n.slip = {0, 2, 0};
-  EXPECT_EQ(viscous(0.5)(n), Vector3d(0, -1, 0));
-  EXPECT_LE(((coulomb(0.1) + viscous(0.5))(n)-Vector3d(0, -2, 0)).norm(), tol_rounding());
-  expect_refused([] { coulomb(-0.1); }, "coulomb: mu must be finite and not negative, got -0.1");
-  expect_refused([] { coulomb(0.1, NAN); }, "coulomb: speed");
-  expect_refused([] { viscous(-1); }, "viscous: coefficient");
-}
-
-class LawBook : public ::testing::Test {
- protected:
-  System system;
-  BodyId block = system.add_body("block", 1, Vector3d::Ones(), {}), bead = system.add_particle("bead", 1, zero),
-         pearl = system.add_particle("pearl", 1, {1, 0, 0});
-};
-
-TEST_F(LawBook, KeepsLawsInOrderAndForgetsThem) {
-  const ConstraintId rail = system.add(point_on_line("rail", world, zero, Vector3d::UnitX(), block, zero));
-  EXPECT_TRUE(laws(system, rail).empty());
-  add_law(system, rail, coulomb(0.1));
-  add_law(system, rail, viscous(2));
-  ASSERT_EQ(laws(system, rail).size(), 2u);
-  Thrust n;
-  n.slip = {1, 0, 0};
-  EXPECT_EQ(laws(system, rail)[1](n), Vector3d(-2, 0, 0));
-  clear_laws(system, rail);
-  EXPECT_TRUE(laws(system, rail).empty());
-  add_law(system, rail, coulomb(0.1));
-  system.remove(rail);
-  EXPECT_TRUE(laws(system, rail).empty());
-  expect_refused([&] { add_law(system, rail, coulomb(0.1)); }, "constraint 'rail': has been removed and takes no law");
-}
-
-TEST_F(LawBook, NeedsToKnowWhereTheConstraintActs) {
-  const auto phi = [](const auto& s) { return s[0].position() - s[1].position(); };
-  const ConstraintId vague = system.add(holonomic("vague", {block, bead}, phi));
-  expect_refused([&] { add_law(system, vague, coulomb(0.1)); },
-                 "constraint 'vague': a law needs to know where it acts; declare it with acting_at");
-  system.constraint(vague).acting_at({zero, zero});
-  EXPECT_NO_THROW(add_law(system, vague, coulomb(0.1)));
-  const ConstraintId particles = system.add(holonomic("particles", {bead, pearl}, phi)),
-                     wire = system.add(holonomic("wire", {world, bead}, phi));
-  EXPECT_NO_THROW(add_law(system, particles, coulomb(0.1)));
-  EXPECT_NO_THROW(add_law(system, wire, coulomb(0.1)));
-  expect_refused([&] { add_law(system, wire, {}); }, "constraint 'wire': an empty law");
-  expect_refused([&] { add_law(system, ConstraintId{9}, coulomb(0.1)); }, "no constraint has the index 9");
 }
 
 }  // namespace

@@ -299,7 +299,7 @@ TEST(Books, OfARigidLoopWithADrivenBody) {
   system.add(hinge("big end", crank, {0.3, 0, 0}, Vector3d::UnitY(), rod_, {-0.6, 0, 0}, Vector3d::UnitY()));
   system.add(hinge("small end", rod_, {0.6, 0, 0}, Vector3d::UnitY(), piston, Vector3d::Zero(), Vector3d::UnitY()));
   const auto bore = system.add(slider("bore", world, {}, piston, {}));
-  add_law(system, bore, coulomb(0.1, 1e-3));
+  add_law(system, bore, regularized_coulomb(0.1, 1e-3));
   Stepper stepper(system, system.initial_state(), semi_implicit());
   for (int i = 0; i < 1000; ++i) {
     const StepReport& report = stepper.step(1.0 / 240);
@@ -493,7 +493,7 @@ TEST(Memory, NothingIsAllocatedOnceWarm) {
       const auto edge = system.add(nonholonomic("edge", {skate}, [](const auto& s) {
                                      return dot(s[0].velocity(), s[0].axis(0, 1, 0));
                                    }).acting_at({Vector3d::Zero()}));
-      add_law(system, edge, coulomb(0.1, 1e-3));
+      add_law(system, edge, regularized_coulomb(0.1, 1e-3));
       system.add(spring("spring", chain.links.back(), Vector3d::Zero(), skate, Vector3d::Zero(), 2, 1, 0.1));
       StepOptions options{.method = method, .drift = drift};
       Stepper stepper(system, system.initial_state(), options);

@@ -1,5 +1,6 @@
 // Bodies and things by name: what is kept, what is refused, and the exponential map.
 #include "support/random.h"
+#include "support/refused.h"
 #include "support/tolerances.h"
 
 #include <linchpin/constraint.h>
@@ -9,7 +10,6 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <limits>
 #include <numbers>
 #include <stdexcept>
@@ -19,15 +19,6 @@ namespace {
 
 const Vector3d zero = Vector3d::Zero(), ones = Vector3d::Ones();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
-void expect_refused(const std::function<void()>& call, const std::string& part) {
-  try {
-    call();
-    ADD_FAILURE() << "nothing thrown; expected: " << part;
-  } catch (const std::invalid_argument& e) {
-    EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what() << "\nexpected: " << part;
-  }
-}
 
 BodyState moving(double t) {
   BodyState s;

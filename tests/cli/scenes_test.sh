@@ -1,0 +1,155 @@
+# Scene files at the command line: every scene of the gallery meets its known answers on every host it can live in, and
+# the verbs that need no step say what is so.
+source "$(dirname "$0")/common.bash" "$@"
+scenes=$source/demos/scenes
+
+count=0
+for scene in "$scenes"/*.toml; do
+  name=$(basename "$scene" .toml)
+  count=$((count + 1))
+  for host in bare bullet-float64 bullet; do
+    expect 0 run "$scene" --host "$host" --json
+    holds ".host == \"$host\" and .solver.status == \"ok\" and (.solver.expect | length) > 0"
+    holds '([.solver.expect[] | .met == true or (.met == null and .tolerance == 0)] | all) and ([.solver.expect[] | .met == true] | any)'
+  done
+  grep -q "($name.toml)\|\`$name\`" "$source/docs/gallery.md" || fail "docs/gallery.md does not list $name"
+  expect 0 check "$scene" --json
+  holds '.status == "ok" and ([.constraints[] | .derivatives_ok and .residual < 1e-9] | all)'
+done
+[ "$count" -ge 20 ] || fail "only $count scenes"
+
+# The numbers in a file are those in the report, and a log is a column with its unit.
+expect 0 run "$scenes/winch.toml" --csv "$scratch/winch.csv" --json
+head -n 1 "$scratch/winch.csv" | grep -q 'rope.gap.*,"reaction(rope, load).x \[N\]"' || fail "header: $(head -n 1 "$scratch/winch.csv")"
+[ "$(wc -l <"$scratch/winch.csv")" -eq 2002 ] || fail "a row per step, the last state and a header"
+
+# compare: one world for both sides; what a native solver cannot do is said.
+expect 0 compare "$scenes/growing-rod.toml" --json --duration 0.5
+holds '[.solvers[] | .status == "ok" and .user_gaps.rod != null] | all'
+holds '.solvers[0].user_gaps.rod < 1e-12 and .solvers[1].user_gaps.rod > 1e-9'
+# Forces against an independent dense solution: typed equations, laws, driven bodies.
+holds '.solvers[0].force_rms_error_rel < 1e-9 and .solvers[1].force_rms_error_rel > 1e-6'
+for name in bead-on-ring slider-friction rotating-wire rolling-disk robot-arm; do
+  expect 0 compare "$scenes/$name.toml" --with exact --json --duration 0.2
+  holds '.solvers[0] | .status == "ok" and .force_samples > 0 and .force_rms_error_rel < 1e-8'
+done
+expect 0 compare "$scenes/slider-friction.toml" --json --duration 0.1
+holds '.solvers[0].status == "ok" and (.solvers[1].status | test("no force laws on joints.*rail"))'
+expect 0 compare "$scenes/pendulum.toml" --duration 0.2
+prints 'largest residuals: rod'
+
+# Two bodies in space, a rope between them that changes, a keel; Newton capped, a log, the host in the file.
+cat >"$scratch/winch.toml" <<'END'
+schema = 1
+[world]
+gravity = [0.0, -9.81, 0.0]
+duration = 10.0
+dt = 0.0041666666666666666
+host = "bullet-float64"          # bullet | bullet-float64 | bare
+[solver]
+projection = 2                   # Newton corrections per step, 0 = off (drifts!)
+[[body]]
+name = "hook"                    # or [model] urdf = "arm.urdf", links become bodies
+mass = 1.0
+shape = { box = [0.1, 0.1, 0.1] }
+position = [0, 2, 0]
+[[body]]
+name = "load"
+mass = 5.0
+shape = { sphere = 0.2 }
+position = [0, 0.2, 0]
+[[constraint]]
+name = "winch"
+equation = "dist2(hook.point(0,-0.1,0), load.point(0,0.2,0)) = (L0 + 0.1*(1 - cos(w*t)))^2"
+params = { L0 = 1.5, w = 3.0 }
+[[constraint]]
+name = "keel"
+velocity = "dot(load.velocity, load.axis(0,0,1)) = 0"
+[[log]]
+channel = "reaction(winch)"
+END
+expect 0 run "$scratch/winch.toml" --csv "$scratch/winch.csv" --json
+holds '.host == "bullet-float64" and .duration == 10 and .solver.steps == 2400 and .solver.user_gaps.winch < 1e-11 and .solver.user_gaps.keel < 1e-11'
+head -n 1 "$scratch/winch.csv" | grep -q ',reaction(winch).x \[N\],' || fail "header: $(head -n 1 "$scratch/winch.csv")"
+sed -i 's/load.point/loda.point/' "$scratch/winch.toml"
+expect 3 check "$scratch/winch.toml"
+says 'winch.toml:21:41: error: constraint "winch": unknown name .loda.; did you mean "load"'
+says '^ {42}\^$'
+
+# check: kinds by name, and contradictions.
+expect 0 check "$scenes/skate.toml"
+prints 'edge +1 row .*nonholonomic, scleronomic, catastatic'
+expect 0 check "$scenes/four-bar.toml" --json
+holds '.rows == 20 and .rank == 17 and .freedoms == 1 and (.redundant | length) == 4'
+cat >"$scratch/torn.toml" <<'END'
+schema = 1
+[[body]]
+name = "p"
+kind = "particle"
+mass = 1
+[[constraint]]
+name = "here"
+equation = "p.x = 0"
+[[constraint]]
+name = "there"
+equation = "p.x = t^2"
+[world]
+duration = 0.1
+END
+expect 4 check "$scratch/torn.toml" --json
+holds '.status == "contradictory" and .contradictory == ["here", "there"]'
+says 'contradict each other: here there'
+expect 0 run "$scratch/torn.toml" --json
+holds '.solver.status | test("contradict")'
+
+# explain, equilibrium, new.
+expect 0 explain "$scenes/winch.toml" rope --at 0 --json
+holds '.t == 0 and (.constraints | length) == 1 and .constraints[0].determined and (.constraints[0].on[1].force[1] - 44.55 | fabs) < 1e-9'
+expect 2 explain "$scenes/winch.toml" ropee
+says 'did you mean "rope"'
+expect 0 equilibrium "$scenes/rods-at-45-degrees.toml" --json
+holds '.equilibria[0].stability == "stable" and (.equilibria[0].forces.rod.p | (.[0]*.[0] + .[1]*.[1] | sqrt) / (1.3*9.81) - 1.5811388 | fabs) < 1e-6'
+expect 0 equilibrium "$scenes/rotating-hoop.toml"
+prints 'turning with \(0, 7, 0\)'
+prints 'stable: 6.41436 rad/s'
+for template in pendulum winch skate four-bar slider-friction; do
+  expect 0 new "$template"
+  cmp -s "$scratch/out" "$scenes/$template.toml" || fail "new $template is not the gallery's"
+done
+expect 2 new pendlum
+says 'did you mean "pendulum"'
+
+# A .bullet file with constraints on its bodies by name.
+cp "$scenes/pendulum.bullet" "$scratch/"
+cat >"$scratch/more.toml" <<'END'
+schema = 1
+include = "pendulum.bullet"
+[world]
+duration = 0.5
+[[body]]
+name = "weight"
+kind = "particle"
+mass = 1
+position = [1, -1, 0]
+[[joint]]
+name = "string"
+type = "rod"
+a = "bar"
+b = "weight"
+END
+expect 0 run "$scratch/more.toml" --json
+holds '.host == "bullet-float64" and .bodies == 3 and .solver.user_gaps.string < 1e-10 and .solver.max_gap_m < 1e-9'
+expect 2 run "$scratch/more.toml" --host bare
+says 'needs a bullet host'
+sed -i 's/"bar"/"bra"/' "$scratch/more.toml"
+expect 3 run "$scratch/more.toml"
+says 'more.toml:13:5: error: joint "string": there is no body "bra"; did you mean "bar"'
+
+# One source for --help, completion and the manual.
+expect 0 completion
+grep -q 'equilibrium) words="--help --starts --json"' "$scratch/out" || fail "completion: $(grep equilibrium "$scratch/out")"
+bash -n "$scratch/out" || fail "completion is no bash"
+expect 0 man
+prints '^\.SS linchpin explain'
+prints 'Time \[s\]; the scene runs there on the bare host'
+done_testing

@@ -1,0 +1,187 @@
+// Laws that do work, in Bullet: friction that sticks, slides and stops against closed forms, at the order of the step.
+#include "world.h"
+
+#include <linchpin/joints.h>
+
+#include <gtest/gtest.h>
+
+namespace linchpin::test {
+namespace {
+
+const double g = double(btScalar(9.81));
+
+/// A block that can only slide along a slope of 30°: linchpin's own joint to the world.
+struct Slope {
+  static constexpr double angle = pi / 6;
+  TestWorld w;
+  btRigidBody& block;
+  bullet::Solver exact;
+  bullet::Handle rail;
+  Vector3d up{std::cos(angle), std::sin(angle), 0};
+
+  explicit Slope(Law law, double speed = 0)
+      : block(w.box(2, btVector3(btScalar(0.2), btScalar(0.1), btScalar(0.2)), btVector3(0, 0, 0),
+                    btQuaternion(btVector3(0, 0, 1), btScalar(angle)))),
+        exact(w.world) {
+    block.setLinearVelocity(bullet::to_bullet(speed * up));
+    const Eigen::Matrix3d turned = Eigen::AngleAxisd(angle, Vector3d::UnitZ()).toRotationMatrix();
+    rail = exact.add(slider("rail", exact.id(block), JointFrame{}, world, JointFrame{Vector3d::Zero(), turned}));
+    rail.law(std::move(law));
+  }
+  double along() const { return bullet::from_bullet(block.getCenterOfMassPosition()).dot(up); }
+  double speed() const { return bullet::from_bullet(block.getLinearVelocity()).dot(up); }
+};
+
+TEST(Friction, ABlockAtRestOnARoughSlopeDoesNotCreep) {
+  Slope s(coulomb(0.6));  // tan 30° = 0.577
+  s.w.step(60 * 240);
+  EXPECT_LE(std::abs(s.along()), precision(1e-12, 1e-6));
+  EXPECT_EQ(s.exact.counts().mode_switches, 0);
+  const Reaction& r = s.rail.reaction();
+  EXPECT_NEAR(r.prescribed.on_a.force.norm(), 2 * g * std::sin(Slope::angle), precision(1e-12, 1e-5));
+  EXPECT_NEAR(r.on_a.force.y(), 2 * g, precision(1e-12, 1e-5));  // rail and friction together carry its weight
+}
+
+TEST(Friction, AReleasedBlockStopsWhereItShouldAndStays) {
+  // Up the slope with v, decelerating by g (sin + mu cos): way v²/2a.
+  const double a = g * (std::sin(Slope::angle) + 0.7 * std::cos(Slope::angle));
+  double error[2];
+  for (const int k : {0, 1}) {
+    Slope s(coulomb(0.7), 4);
+    const int rate = 240 << k;
+    s.w.step(rate, 1.0 / rate);
+    const double stopped = s.along();
+    error[k] = std::abs(stopped - 16 / (2 * a));
+    s.w.step(10 * rate, 1.0 / rate);
+    EXPECT_LE(std::abs(s.along() - stopped), precision(1e-12, 1e-6));
+    EXPECT_LE(std::abs(s.speed()), precision(1e-14, 1e-6));
+    EXPECT_EQ(s.exact.counts().mode_switches, 1);
+    EXPECT_NEAR(s.rail.reaction().work, -0.5 * 2 * 16 + 2 * g * std::sin(Slope::angle) * stopped, precision(0.1, 0.1));
+  }
+  EXPECT_LE(error[0], 4.0 / 240);
+  EXPECT_LE(error[1], 0.7 * error[0]);
+}
+
+TEST(Friction, BelowTheBoundItSlidesWithTheKineticCoefficient) {
+  Slope s(coulomb(0.3));
+  s.w.step(240);
+  const double a = g * (std::sin(Slope::angle) - 0.3 * std::cos(Slope::angle));
+  EXPECT_NEAR(s.speed(), -a, precision(1e-10, 1e-4));
+}
+
+// A wheel on a level pin: μ r m g slows it evenly, and it stays.
+TEST(Friction, AHingeWithPinFrictionStops) {
+  TestWorld w;
+  btRigidBody& wheel = w.box(3, btVector3(btScalar(0.3), btScalar(0.3), btScalar(0.05)), btVector3(0, 0, 0));
+  wheel.setAngularVelocity(btVector3(0, 0, 5));
+  btHingeConstraint& pin = w.joint<btHingeConstraint>(wheel, btVector3(0, 0, 0), btVector3(0, 0, 1));
+  bullet::Solver exact(w.world);
+  const double mu = 0.3, radius = 0.02, inertia = 1 / double(wheel.getInvInertiaDiagLocal().z());
+  exact.adopt(pin, "pin").law(hinge_friction({.mu_static = mu, .mu_kinetic = mu, .pin_radius = radius}));
+  const double slowing = mu * radius * 3 * g / inertia, stop = 5 / slowing;
+  w.step(240);
+  EXPECT_NEAR(double(wheel.getAngularVelocity().z()), 5 - slowing, precision(1e-10, 1e-4));
+  EXPECT_NEAR(exact.find("pin").reaction().prescribed.on_a.moment.norm(), mu * radius * 3 * g, precision(1e-10, 1e-4));
+  EXPECT_LE(worst_books(exact), 1e-12);
+  w.step(static_cast<int>((stop - 1) * 240) - 2);
+  EXPECT_GT(double(wheel.getAngularVelocity().z()), 0);
+  w.step(4);
+  for (int i = 0; i < 240; ++i) {
+    w.step();
+    EXPECT_LE(std::abs(double(wheel.getAngularVelocity().z())), precision(1e-14, 1e-6));
+  }
+  EXPECT_EQ(exact.counts().mode_switches, 1);
+}
+
+// Slides until it rolls: v = 5/7 v₀ at t = 2 v₀/(7 μ g).
+TEST(Friction, ABowlingBallRollsAtFiveSevenths) {
+  const double radius = double(btScalar(0.108)), v0 = 8, mu = 0.12;
+  double error[2];
+  for (const int k : {0, 1}) {
+    TestWorld w;
+    btRigidBody& ball = w.ball(6, radius, btVector3(0, btScalar(radius), 0));
+    ball.setLinearVelocity(btVector3(btScalar(v0), 0, 0));
+    bullet::Solver exact(w.world);
+    const BodyId id = exact.id(ball);
+    exact
+        .add(holonomic("lane", {id}, [radius](const auto& s) { return s[0].position().y - radius; })
+                 .acting_where([id, radius](const State& s) { return Vector3d(s[id].p - Vector3d(0, radius, 0)); }))
+        .law(coulomb(mu));
+    const int rate = 240 << k;
+    w.step(3 * rate, 1.0 / rate);
+    EXPECT_NEAR(double(ball.getLinearVelocity().x()), 5 * v0 / 7, precision(1e-9, 1e-4));
+    EXPECT_NEAR(double(ball.getLinearVelocity().x() + ball.getAngularVelocity().z() * btScalar(radius)), 0,
+                precision(1e-12, 1e-5));
+    const double t = 2 * v0 / (7 * mu * g), x = v0 * t - 0.5 * mu * g * t * t + 5 * v0 / 7 * (3 - t);
+    error[k] = std::abs(double(ball.getCenterOfMassPosition().x()) - x);
+    EXPECT_EQ(exact.counts().mode_switches, 1);
+  }
+  EXPECT_LE(error[0], 0.02);
+  EXPECT_LE(error[1], precision(0.6, 1.1) * error[0]);
+}
+
+// A block on a belt, held back by a spring: sticks until the spring pulls μ_s m g, then slides; over and over.
+TEST(Friction, ABlockOnABeltSticksAndSlips) {
+  TestWorld w;
+  btRigidBody& block = w.box(1, btVector3(btScalar(0.1), btScalar(0.1), btScalar(0.1)), btVector3(0, 0, 0));
+  bullet::Solver exact(w.world);
+  const double stiffness = 50, speed = 0.2, mu_s = 0.5, mu_k = 0.3;
+  bullet::Handle belt = exact.add(slider("belt", world, JointFrame{}, exact.id(block), JointFrame{}));
+  belt.law(coulomb(mu_s, mu_k).on_belt({speed, 0, 0}));
+  double furthest = 0, stuck = 0;
+  for (int i = 0; i < 20 * 240; ++i) {
+    block.applyCentralForce(btVector3(btScalar(-stiffness) * block.getCenterOfMassPosition().x(), 0, 0));
+    w.step();
+    const double x = double(block.getCenterOfMassPosition().x());
+    furthest = std::max(furthest, x);
+    stuck += std::abs(double(block.getLinearVelocity().x()) - speed) < 1e-6;
+  }
+  // It lets go at μ_s N with the belt's speed and swings about where the spring holds μ_k N.
+  const double off = (mu_s - mu_k) * g / stiffness, swing = std::hypot(off, speed / std::sqrt(stiffness));
+  EXPECT_NEAR(furthest, mu_k * g / stiffness + swing, 1e-3);
+  EXPECT_GT(stuck, 0.3 * 20 * 240);
+  const long switches = exact.counts().mode_switches;
+  // One period: stick from the end of the slip to its start, 2 (μ_s − μ_k) N / (k v), and a slip of about π √(m/k) and
+  // a bit.
+  const double period = 2 * (mu_s - mu_k) * g / (stiffness * speed) +
+                        2 * (pi - std::atan((mu_s - mu_k) * g / (speed * std::sqrt(stiffness)))) / std::sqrt(stiffness);
+  EXPECT_NEAR(double(switches), 2 * 20 / period, 3);
+}
+
+// Friction and the end of the step move each other; constraints have the last word.
+TEST(Friction, JointsStayShutWhereManyLawsRub) {
+  TestWorld w;
+  chain(w, 6, 1, 1);
+  for (const auto& body : w.bodies) {  // easily turned, so that friction and joints answer each other strongly
+    body->setMassProps(2, btVector3(btScalar(0.015), btScalar(0.015), btScalar(0.015)));
+    body->updateInertiaTensor();
+    body->setAngularVelocity(btVector3(btScalar(0.5), btScalar(-0.7), btScalar(0.3)));
+  }
+  bullet::Solver exact(w.world);
+  for (int i = 0; i < 6; ++i)
+    exact.adopt(*w.world.getConstraint(i), "pin " + std::to_string(i))
+        .law(ball_friction({.mu_static = 0.5, .mu_kinetic = 0.1, .pin_radius = 0.1}));
+  double gap = 0;
+  for (int i = 0; i < 240; ++i) {
+    w.step();
+    gap = std::max(gap, largest_gap(exact));
+  }
+  EXPECT_LE(gap, precision(1e-13, 1e-6));
+  EXPECT_EQ(exact.counts().fallbacks, 0);
+}
+
+TEST(Friction, WarningsAndTheSummaryNameWhatALawReads) {
+  TestWorld w;
+  btRigidBody& door = w.box(5, btVector3(btScalar(0.4), 1, btScalar(0.03)), btVector3(btScalar(0.4), 0, 0));
+  btHingeConstraint& low =
+      w.joint<btHingeConstraint>(door, btVector3(btScalar(-0.4), btScalar(-0.8), 0), btVector3(0, 1, 0));
+  w.joint<btHingeConstraint>(door, btVector3(btScalar(-0.4), btScalar(0.8), 0), btVector3(0, 1, 0));
+  bullet::Solver exact(w.world);
+  exact.adopt(low, "low").law(hinge_friction({.mu_static = 0.2, .mu_kinetic = 0.2, .pin_radius = 0.01}));
+  w.step(10);
+  EXPECT_NE(exact.summary().find("warning: "), std::string::npos) << exact.summary();
+  EXPECT_NE(exact.summary().find("undetermined"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace linchpin::test

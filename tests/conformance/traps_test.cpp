@@ -1,0 +1,353 @@
+// What real programs do to a world while it runs, and what Bullet does to those who look on: one test for each.
+#include "world.h"
+
+#include <BulletCollision/CollisionDispatch/btSimulationIslandManager.h>
+
+#include <BulletDynamics/ConstraintSolver/btNNCGConstraintSolver.h>
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace linchpin::test {
+namespace {
+
+const double closed = precision(1e-12, 1e-5);
+
+void make_kinematic(btRigidBody& body, bool on) {
+  const int flag = btCollisionObject::CF_KINEMATIC_OBJECT;
+  body.setCollisionFlags(on ? body.getCollisionFlags() | flag : body.getCollisionFlags() & ~flag);
+  body.setLinearVelocity(btVector3(0, 0, 0));
+  body.setAngularVelocity(btVector3(0, 0, 0));
+}
+
+// ---- bodies that change what they are
+
+TEST(Traps, AnEmptyWorldSteps) {
+  TestWorld w;
+  bullet::Solver exact(w.world);
+  w.step(3);
+  EXPECT_EQ(exact.counts().steps, 3);
+}
+
+TEST(Traps, ABodyTurnedKinematicAndBackKeepsItsJointsExact) {
+  TestWorld w;
+  chain(w, 3);
+  bullet::Solver exact(w.world);
+  w.step(5);
+  for (int i = 0; i < 6; ++i) {
+    make_kinematic(*w.bodies[1], i % 2 == 0);
+    w.step(5);
+    EXPECT_LE(largest_gap(exact), closed);
+    EXPECT_TRUE(exact.native().empty());
+  }
+  EXPECT_TRUE(w.finite());
+  EXPECT_EQ(exact.counts().fallbacks, 0);
+}
+
+TEST(Traps, AConstraintWhoseBodiesAllStandStillForAWhileComesBack) {
+  TestWorld w;
+  btRigidBody& ball = w.ball(1, 0.1, btVector3(0, 0, 0));
+  bullet::Solver exact(w.world);
+  exact.constrain("shelf", ball, [](const auto& s) { return s[0].position().y; });
+  w.step(5);
+  make_kinematic(ball, true);
+  w.step(5);
+  ASSERT_EQ(exact.native().size(), 1u);
+  EXPECT_NE(exact.native()[0].why.find("shelf"), std::string::npos) << exact.native()[0].why;
+  make_kinematic(ball, false);
+  w.step(60);
+  EXPECT_TRUE(exact.native().empty());
+  EXPECT_NEAR(double(ball.getWorldTransform().getOrigin().y()), 0, closed);
+  EXPECT_NEAR(exact.find("shelf").reaction().on_a.force.y(), 9.81, 1e-5);
+}
+
+TEST(Traps, AUsersConstraintOnABodyWithAHalfFactorIsNativeAndSaysSo) {
+  TestWorld w;
+  btRigidBody& ball = w.ball(1, 0.1, btVector3(0, 0, 0));
+  bullet::Solver exact(w.world);
+  exact.constrain("shelf", ball, [](const auto& s) { return s[0].position().y; });
+  ball.setLinearFactor(btVector3(1, btScalar(0.5), 1));
+  w.step(10);
+  ASSERT_EQ(exact.native().size(), 1u);
+  EXPECT_NE(exact.native()[0].why.find("linear factor"), std::string::npos) << exact.native()[0].why;
+  ball.setLinearFactor(btVector3(1, 1, 1));
+  w.step(10);
+  EXPECT_TRUE(exact.native().empty());
+}
+
+// ---- things that go without a word (B9)
+
+TEST(Traps, BodiesAndJointsAreDeletedWithoutAWord) {
+  TestWorld w;
+  chain(w, 4);
+  bullet::Solver exact(w.world);
+  w.bodies[3]->setLinearFactor(btVector3(1, 1, 0));  // it carries a record of its own
+  w.step(5);
+  w.world.removeConstraint(w.joints[3].get());
+  w.joints.pop_back();
+  w.world.removeRigidBody(w.bodies[3].get());
+  w.bodies.pop_back();
+  EXPECT_FALSE(exact.summary().empty());
+  EXPECT_TRUE(exact.check().empty());
+  w.step(5);
+  EXPECT_EQ(exact.reactions().size(), 3u);
+  EXPECT_LE(largest_gap(exact), closed);
+  EXPECT_TRUE(w.finite());
+}
+
+TEST(Traps, ReactionsCanBeReadBetweenRemovals) {
+  TestWorld w;
+  chain(w, 3);
+  bullet::Solver exact(w.world);
+  std::vector<bullet::Handle> holds;
+  for (int i = 0; i < 3; ++i)
+    holds.push_back(exact.constrain("hold " + std::to_string(i), *w.bodies[std::size_t(i)],
+                                    [](const auto& s) { return s[0].position().z; }));
+  w.step(5);
+  for (std::size_t i = 0; i < 3; ++i) {
+    holds[i].remove();
+    EXPECT_EQ(exact.reactions().size(), 5 - i);
+    for (const Reaction& r : exact.reactions()) EXPECT_TRUE(r.on_a.force.allFinite());
+    EXPECT_TRUE(exact.rank_report().contradictory.empty());
+    EXPECT_FALSE(exact.summary().empty());
+  }
+}
+
+// An allocator likes to hand out the same place again: the new joint is another one all the same.
+TEST(Traps, AJointMadeWhereAnotherLayIsAnotherJoint) {
+  TestWorld w;
+  btRigidBody& a = w.box(1, btVector3(1, 1, 1) * btScalar(0.1), btVector3(0, 0, 0));
+  btRigidBody& b = w.box(1, btVector3(1, 1, 1) * btScalar(0.1), btVector3(1, 0, 0));
+  alignas(16) unsigned char place[std::max(sizeof(btHingeConstraint), sizeof(btSliderConstraint))];
+  btTransform frame;
+  frame.setIdentity();
+  btTypedConstraint* joint = new (place) btHingeConstraint(a, frame);
+  w.world.addConstraint(joint);
+  bullet::Solver exact(w.world);
+  exact.adopt(*joint, "door");
+  w.step(5);
+  EXPECT_EQ(exact.reactions()[0].lambda.size(), 5u);
+  w.world.removeConstraint(joint);
+  joint->~btTypedConstraint();
+  joint = new (place) btSliderConstraint(b, frame, true);
+  w.world.addConstraint(joint);
+  w.step(1);
+  ASSERT_EQ(exact.reactions().size(), 1u);
+  EXPECT_EQ(exact.reactions()[0].name, "slider#0");
+  w.world.removeConstraint(joint);
+  joint->~btTypedConstraint();
+}
+
+TEST(Traps, AnActionTakesAJointAndItsBodyBeforeTheStepHasEnded) {
+  struct Scissors : btActionInterface {
+    TestWorld* w = nullptr;
+    bool cut = false;
+    void updateAction(btCollisionWorld*, btScalar) override {
+      if (!std::exchange(cut, false)) return;
+      w->world.removeConstraint(w->joints.back().get());
+      w->joints.pop_back();
+      w->world.removeRigidBody(w->bodies.back().get());
+      w->bodies.pop_back();
+    }
+    void debugDraw(btIDebugDraw*) override {}
+  } scissors;
+  TestWorld w;
+  scissors.w = &w;
+  chain(w, 4);
+  w.world.addAction(&scissors);  // before ours
+  bullet::Solver exact(w.world);
+  w.step(3);
+  scissors.cut = true;
+  w.step(1);
+  EXPECT_EQ(exact.reactions().size(), 3u);
+  w.step(3);
+  EXPECT_LE(largest_gap(exact), closed);
+  w.world.removeAction(&scissors);
+}
+
+TEST(Traps, AJointAddedTwiceIsHeldOnce) {
+  TestWorld w;
+  chain(w, 2);
+  w.world.addConstraint(w.joints[0].get());
+  bullet::Solver exact(w.world);
+  w.step(20);
+  EXPECT_EQ(exact.reactions().size(), 2u);
+  EXPECT_TRUE(exact.rank_report().redundant.empty());
+  EXPECT_LE(largest_gap(exact), closed);
+}
+
+// As programs do that leave a level: constraints they never made are among them.
+TEST(Traps, ClearingTheWorldTakesTheUsersOwnConstraintsOutToo) {
+  TestWorld w;
+  chain(w, 3);
+  bullet::Solver exact(w.world);
+  bullet::Handle hold =
+      exact.constrain("hold", {w.bodies[0].get(), w.bodies[1].get(), w.bodies[2].get()},
+                      [](const auto& s) { return s[0].position().z + s[1].position().z + s[2].position().z; });
+  w.step(5);
+  while (w.world.getNumConstraints() > 0) w.world.removeConstraint(w.world.getConstraint(0));
+  w.joints.clear();
+  while (!w.bodies.empty()) {
+    w.world.removeRigidBody(w.bodies.back().get());
+    w.bodies.pop_back();
+  }
+  w.step(2);
+  EXPECT_FALSE(hold.valid());
+  EXPECT_TRUE(exact.reactions().empty());
+  w.ball(1, 0.1, btVector3(0, 0, 0));
+  w.step(2);
+  EXPECT_TRUE(w.finite());
+}
+
+TEST(Traps, AJointWhoseFrameIsNoNumberStaysNativeAndSaysSo) {
+  TestWorld w;
+  chain(w, 2);
+  bullet::Solver exact(w.world);
+  auto& bad = w.joint<btPoint2PointConstraint>(*w.bodies[1], btVector3(btScalar(NAN), 0, 0));
+  w.step(1);
+  w.world.removeConstraint(&bad);
+  const auto native = exact.native();
+  ASSERT_FALSE(native.empty());
+  EXPECT_EQ(native.back().name, "point2point#2");
+  EXPECT_NE(native.back().why.find("finite"), std::string::npos) << native.back().why;
+}
+
+// A row of Bullet's own brings a body into its solve that nobody will move (B12).
+TEST(Traps, ABodyConstrainedButNotInTheWorldLeavesItsBlockNativeAndSaysSo) {
+  for (const bool with_native_row : {false, true}) {
+    TestWorld w;
+    chain(w, 3);
+    btRigidBody& tool = w.ball(1, 0.1, btVector3(btScalar(1.5), 0, 0));
+    btHingeConstraint& grip = w.joint<btHingeConstraint>(*w.bodies[2], tool, btVector3(btScalar(0.25), 0, 0),
+                                                         btVector3(0, 0, 0), btVector3(0, 0, 1), btVector3(0, 0, 1));
+    if (with_native_row) grip.enableAngularMotor(true, 1, 1);
+    w.ball(1, 0.1,
+           btVector3(9, 0, 0));  // or the tool's stale island number is one that Bullet's own islands do not have
+    bullet::Solver exact(w.world);
+    w.step(5);
+    w.world.removeRigidBody(&tool);
+    w.step(5);
+    ASSERT_FALSE(exact.native().empty());
+    EXPECT_NE(exact.native().back().why.find("not in the world"), std::string::npos) << exact.native().back().why;
+    w.world.addRigidBody(&tool);
+    w.step(5);
+    EXPECT_LE(largest_gap(exact), closed);
+    EXPECT_TRUE(w.finite());
+  }
+}
+
+TEST(Traps, AForgottenBodyThatStaysKeepsItsJoints) {
+  TestWorld w;
+  chain(w, 3);
+  w.bodies[1]->setLinearFactor(btVector3(1, 1, 0));
+  bullet::Solver exact(w.world);
+  w.step(5);
+  exact.forget(*w.bodies[1]);
+  w.bodies[1]->setLinearVelocity(btVector3(0, 0, 0));
+  w.step(5);
+  EXPECT_EQ(exact.reactions().size(), 4u);  // the body's held axis is the fourth
+  EXPECT_LE(largest_gap(exact), closed);
+  EXPECT_EQ(exact.counts().fallbacks, 0);
+}
+
+// ---- books
+
+TEST(Traps, BooksCloseWhereLawsActInAStepDoneInHalves) {
+  TestWorld w;
+  chain(w, 8);
+  bullet::Solver exact(w.world);
+  for (std::size_t i = 0; i < 8; ++i) exact.adopt(*w.joints[i], "pin " + std::to_string(i)).law(viscous_torque(0.05));
+  for (int i = 0; i < 60; ++i) {
+    w.step(1, 1.0 / 40);
+    EXPECT_LE(worst_books(exact), 1e-11);
+  }
+  EXPECT_GT(exact.counts().substepped, 5);
+}
+
+// ---- the user's own code
+
+// Bullet's islands reach from a body to the next that moves; what hangs two bodies on a third that stands is one all
+// the same.
+TEST(Traps, AConstraintWhoseFirstBodiesStandHoldsTheOthers) {
+  for (const bool two_stand : {true, false}) {
+    TestWorld w;
+    btNNCGConstraintSolver nncg;  // this one is solved island by island
+    if (!two_stand) w.world.setConstraintSolver(&nncg);
+    btRigidBody& a = w.ball(0, 0.1, btVector3(-1, 0, 0));
+    btRigidBody& b = w.ball(two_stand ? 0 : 5, 0.1, btVector3(0, 0, 0));
+    btRigidBody& c = w.ball(5, 0.1, btVector3(1, 0, 0));
+    w.world.getSolverInfo().m_minimumSolverBatchSize = 1;
+    {
+      bullet::Solver exact(w.world);
+      exact.constrain("level", {&a, &b, &c},
+                      [](const auto& s) { return s[0].position().y + 2.0 * s[1].position().y + s[2].position().y; });
+      w.step(60);
+      EXPECT_TRUE(exact.native().empty());
+      EXPECT_EQ(exact.counts().fallbacks, 0);
+      EXPECT_LE(largest_gap(exact), closed);
+      EXPECT_GT(exact.reactions()[0].on(2).force.norm(), 1);
+    }
+    w.world.setConstraintSolver(w.native.get());
+  }
+}
+
+TEST(Traps, AResidualThatThrowsIsLeftOutAndNamed) {
+  TestWorld w;
+  btRigidBody& ball = w.ball(1, 0.1, btVector3(0, 0, 0));
+  bullet::Solver exact(w.world);
+  exact.constrain("moody", ball, [](const auto& s) {
+    if (s.t > 0.05) throw std::runtime_error("no more");
+    return s[0].position().y;
+  });
+  w.step(60);
+  ASSERT_EQ(exact.native().size(), 1u);
+  EXPECT_NE(exact.native()[0].why.find("no more"), std::string::npos) << exact.native()[0].why;
+  EXPECT_LT(double(ball.getLinearVelocity().y()), -0.1);
+  EXPECT_TRUE(w.finite());
+}
+
+// ---- other solvers
+
+TEST(Traps, AnotherSolverMayTakeOverForAWhile) {
+  TestWorld w;
+  chain(w, 4);
+  bullet::Solver exact(w.world);
+  w.step(5);
+  btSequentialImpulseConstraintSolver other;
+  w.world.setConstraintSolver(&other);
+  EXPECT_TRUE(w.world.getSimulationIslandManager()->getSplitIslands());
+  int calls = 0;
+  exact.on_step([&](const bullet::Step&) { ++calls; });
+  w.step(5);
+  w.world.removeConstraint(w.joints[3].get());
+  w.joints.pop_back();
+  w.world.removeRigidBody(w.bodies[3].get());
+  w.bodies.pop_back();
+  w.step(5);
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(exact.counts().steps, 5);
+  EXPECT_NEAR(exact.t(), 15.0 / 240, 1e-6);
+  w.world.setConstraintSolver(exact.constraint_solver());
+  w.step(5);
+  EXPECT_EQ(calls, 5);
+  EXPECT_LE(largest_gap(exact), closed);
+}
+
+TEST(Traps, IslandsAreSplitAsTheProgramSaysWheneverItLooks) {
+  TestWorld w;
+  chain(w, 2);
+  btSimulationIslandManager& islands = *w.world.getSimulationIslandManager();
+  {
+    bullet::Solver exact(w.world);
+    w.step(2);
+    EXPECT_TRUE(islands.getSplitIslands());
+    islands.setSplitIslands(false);
+    w.step(2);
+    EXPECT_LE(largest_gap(exact), closed);
+  }
+  EXPECT_FALSE(islands.getSplitIslands());
+}
+
+}  // namespace
+}  // namespace linchpin::test

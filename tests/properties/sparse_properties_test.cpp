@@ -1,0 +1,349 @@
+// The sparse path gives what the reference gives, over seeded random graphs of bodies and joints (T7).
+#include "allocation_counter.h"
+#include "instants.h"
+#include "random.h"
+#include "tolerances.h"
+
+#include <linchpin/dynamics.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace linchpin::test {
+namespace {
+
+double tol_twins() { return scaled(1e-10); }
+
+using Point = Eigen::Vector3d;
+
+Eigen::Matrix3d cross_matrix(const Point& r) {
+  Eigen::Matrix3d X;
+  X << 0, -r[2], r[1], r[2], 0, -r[0], -r[1], r[0], 0;
+  return X;
+}
+
+/// Rigid bodies and particles in space, and joints between them as rows of plain numbers.
+struct Graph {
+  std::vector<Point> place;
+  std::vector<bool> particle;
+  Instant instant;
+  int joints = 0;
+  Eigen::VectorXd twist;  // meets every row made with b = row · twist: consistent whatever is added
+
+  int add_body(Random& random, double mass, bool as_particle) {
+    place.push_back(random.vector(2));
+    particle.push_back(as_particle);
+    Eigen::MatrixXd M = mass * Eigen::MatrixXd::Identity(as_particle ? 3 : 6, as_particle ? 3 : 6);
+    if (!as_particle) M.bottomRightCorner<3, 3>() = 0.1 * mass * random_spd(random, 3, 10);
+    add_block(instant, M);
+    return static_cast<int>(place.size()) - 1;
+  }
+  void throw_all(Random& random) {
+    twist.resize(instant.n());
+    for (double& v : twist) v = random.uniform(-3, 3);
+    for (double& q : instant.Q) q = random.uniform(-10, 10);
+  }
+  Eigen::Index column(int body) const {
+    return std::accumulate(instant.block_sizes.begin(), instant.block_sizes.begin() + body, 0);
+  }
+  /// Rows of one joint at p: the point's three, and `turns` of the rotations.
+  void join(int a, int b, const Point& p, const Eigen::Matrix3d& axes, int turns) {
+    const std::string name = "joint " + std::to_string(joints++);
+    const bool both = (a < 0 || !particle[static_cast<std::size_t>(a)]) && !particle[static_cast<std::size_t>(b)];
+    for (int r = 0; r < 3 + (both ? turns : 0); ++r) {
+      Eigen::VectorXd row = Eigen::VectorXd::Zero(instant.n());
+      const Eigen::RowVector3d u = axes.row(r % 3);
+      for (const auto& [body, sign] : {std::pair{a, 1.0}, std::pair{b, -1.0}}) {
+        if (body < 0) continue;
+        const auto k = static_cast<std::size_t>(body);
+        if (r < 3) row.segment<3>(column(body)) = sign * u;
+        if (particle[k]) continue;
+        row.segment<3>(column(body) + 3) =
+            r < 3 ? Eigen::RowVector3d(-sign * u * cross_matrix(p - place[k])) : sign * u;
+      }
+      add_row(instant, name, row, row.dot(twist));
+    }
+  }
+};
+
+enum class Shape { tree, loops, hub, doubled, planar, count };
+
+Graph random_graph(Random& random, Shape shape, int bodies, double mass_decades) {
+  Graph g;
+  for (int k = 0; k < bodies; ++k)
+    g.add_body(random, std::pow(10.0, random.uniform(0, mass_decades)),
+               shape != Shape::planar && k > 0 && random.integer(0, 5) == 0);
+  g.throw_all(random);
+  const auto rigid = [&](int k) { return k < 0 || !g.particle[static_cast<std::size_t>(k)]; };
+  const auto spot = [&](int a, int b) -> Point {
+    if (!rigid(b)) return g.place[static_cast<std::size_t>(b)];
+    const Point& pb = g.place[static_cast<std::size_t>(b)];
+    return Point(0.5 * (pb + (a < 0 ? random.vector(1) : g.place[static_cast<std::size_t>(a)])) + random.vector(0.2));
+  };
+  const Eigen::Matrix3d common = random.rotation().toRotationMatrix();
+  const auto frame = [&]() -> Eigen::Matrix3d {
+    return shape == Shape::planar ? common : random.rotation().toRotationMatrix();
+  };
+  const auto turns = [&] {
+    return shape == Shape::planar ? 2 : std::array{0, 2, 3, 0}[static_cast<std::size_t>(random.integer(0, 3))];
+  };
+  for (int k = 0; k < bodies; ++k) {
+    int to = shape == Shape::hub ? 0 : random.integer(-1, k - 1);
+    while (!rigid(to)) --to;
+    if (to == k || (shape == Shape::hub && k == 0)) continue;
+    const Point p = spot(to, k);
+    const Eigen::Matrix3d axes = frame();
+    const int t = turns();
+    g.join(to, k, p, axes, t);
+    if (shape == Shape::doubled && random.coin()) g.join(to, k, p, axes, t);
+  }
+  const int more = shape == Shape::tree ? 0 : random.integer(1, 1 + bodies / 3);
+  for (int i = 0; i < more && shape != Shape::doubled; ++i) {
+    const int a = random.integer(-1, bodies - 2), b = random.integer(a + 1, bodies - 1);
+    if (rigid(a) && rigid(b)) g.join(a, b, spot(a, b), frame(), turns());
+  }
+  return g;
+}
+
+void expect_twins(const Instant& x, double tolerance) {
+  const Acceleration dense = solve(x, {.path = Path::dense}), sparse = solve(x, {.path = Path::sparse});
+  ASSERT_EQ(dense.path, Path::dense);
+  ASSERT_EQ(sparse.status, dense.status) << sparse.reason;
+  EXPECT_EQ(sparse.rank, dense.rank) << sparse.fallback;
+  EXPECT_LE(error(sparse.vdot, dense.vdot), tolerance);
+  EXPECT_LE(norm_inf(sparse.ideal - dense.ideal), tolerance * std::max(10.0, norm_inf(dense.ideal)));
+  EXPECT_LE(norm_inf(sparse.nonideal - dense.nonideal), tolerance * std::max(10.0, norm_inf(dense.nonideal)));
+  EXPECT_LE(norm_inf(sparse.lambda - dense.lambda), tolerance * std::max(10.0, norm_inf(dense.lambda)));
+  EXPECT_EQ(sparse.redundant, dense.redundant);
+  EXPECT_EQ(sparse.undetermined, dense.undetermined);
+  EXPECT_EQ(sparse.contradictory, dense.contradictory);
+}
+
+class Twins : public testing::TestWithParam<Shape> {};
+
+TEST_P(Twins, Agree) {
+  int left = 0, islands = 0;
+  for (const auto seed : seeds(250)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Random random(seed);
+    const Graph g =
+        random_graph(random, GetParam(), random.integer(2, GetParam() == Shape::hub ? 20 : 12), random.coin() ? 0 : 2);
+    expect_twins(g.instant, tol_twins());
+    Solver solver({.path = Path::sparse});
+    ASSERT_TRUE(solver.factor(g.instant));
+    left += solver.info().fallbacks;
+    islands += solver.info().islands;
+  }
+  EXPECT_LE(left, islands / 20 + 1);  // it is the sparse path that is tested
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Twins,
+                         testing::Values(Shape::tree, Shape::loops, Shape::hub, Shape::doubled, Shape::planar));
+
+// Six decades of mass along chains and trees. Rounding of the large forces over the small masses is what limits both.
+TEST(Sparse, MassesOfVeryDifferentSizeAgree) {
+  for (const auto seed : seeds(200)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Random random(seed);
+    const Graph g = random_graph(random, random.coin() ? Shape::tree : Shape::loops, random.integer(3, 10), 6);
+    expect_twins(g.instant, scaled(1e-10));
+  }
+}
+
+// Rows that cannot all hold: least squares in the rows as given, and the same culprits.
+TEST(Sparse, ContradictionsAgree) {
+  for (const auto seed : seeds(200)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Random random(seed);
+    Graph g = random_graph(random, Shape::doubled, random.integer(3, 12), 1);
+    for (double& b : g.instant.b)
+      if (random.integer(0, 3) == 0) b += random.uniform(-1, 1);
+    expect_twins(g.instant, tol_twins());
+  }
+}
+
+/// Many bodies in one island: where the reference would take over, were it small.
+Graph random_structure(Random& random, int bodies, int welds) {
+  Graph g;
+  for (int k = 0; k < bodies; ++k) g.add_body(random, random.uniform(0.5, 2), false);
+  g.throw_all(random);
+  for (int i = 0; i < welds; ++i) {
+    const int b = i < bodies - 1 ? i + 1 : random.integer(1, bodies - 1), a = random.integer(0, b - 1);
+    g.join(a, b, 0.5 * (g.place[static_cast<std::size_t>(a)] + g.place[static_cast<std::size_t>(b)]),
+           Eigen::Matrix3d::Identity(), 3);
+  }
+  return g;
+}
+
+// A broken thing glued together again: nearly every row repeats what others say.
+TEST(Sparse, AStructureOfManyWeldsHasTheRankOfItsBodies) {
+  Random random(5);
+  const Graph g = random_structure(random, 60, 200);
+  ASSERT_EQ(g.instant.m(), 1200);
+  Solver solver({.path = Path::sparse}), reference({.path = Path::dense});
+  ASSERT_TRUE(solver.factor(g.instant));
+  ASSERT_TRUE(reference.factor(g.instant));
+  EXPECT_EQ(solver.rank(), 354);
+  EXPECT_EQ(solver.info().fallbacks, 0) << solver.info().reason;
+  const RankReport a = solver.report(g.instant.b), b = reference.report(g.instant.b);
+  EXPECT_EQ(a.rank, b.rank);
+  EXPECT_EQ(a.redundant, b.redundant);
+  EXPECT_EQ(a.undetermined, b.undetermined);
+  EXPECT_TRUE(a.contradictory.empty());
+  EXPECT_LE(a.largest_dropped, 1e-9);
+  EXPECT_GT(a.smallest_kept, 1e-4);
+  std::vector<double> force(g.instant.Q.size()), other(force), lambda(g.instant.b.size()), shortest(lambda);
+  solver.apply(g.instant.b, lambda, force, {});
+  reference.apply(g.instant.b, shortest, other, {});
+  EXPECT_LE(error(vector(force), vector(other)), scaled(1e-9));
+  EXPECT_LE(error(vector(lambda), vector(shortest)), scaled(1e-9));
+}
+
+TEST(Sparse, EstimatesSingularValues) {
+  for (const auto seed : seeds(30)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Random random(seed);
+    const Graph g = random_graph(random, Shape::tree, 8, 0);
+    Solver solver({.path = Path::sparse}), reference({.path = Path::dense});
+    ASSERT_TRUE(solver.factor(g.instant));
+    ASSERT_TRUE(reference.factor(g.instant));
+    const double estimate = solver.report({}).smallest_kept, exact = reference.report({}).smallest_kept;
+    EXPECT_GE(estimate, 0.5 * exact);  // an order of magnitude is promised
+    EXPECT_LE(estimate, 3 * exact);
+  }
+}
+
+TEST(Sparse, IslandsAreFoundAndSolvedByThemselves) {
+  Random random(8);
+  Graph g;
+  for (int k = 0; k < 30; ++k) g.add_body(random, 1, false);
+  g.throw_all(random);
+  for (int k = 0; k < 30; k += 3) {
+    g.join(k, k + 1, random.vector(), Eigen::Matrix3d::Identity(), 0);
+    g.join(k + 1, k + 2, random.vector(), Eigen::Matrix3d::Identity(), 2);
+  }
+  Solver solver({.path = Path::sparse});
+  ASSERT_TRUE(solver.factor(g.instant));
+  EXPECT_EQ(solver.info().islands, 10);
+  EXPECT_EQ(solver.info().path, Path::sparse);
+  std::vector<double> e(g.instant.b.size(), 0.0), dv(g.instant.Q.size());
+  e[0] = 1;  // only the first three bodies hear of it
+  solver.apply(e, {}, {}, dv);
+  EXPECT_GT(norm_inf(vector(dv).head(18)), 0.01);
+  EXPECT_EQ(norm_inf(vector(dv).tail(dv.size() - 18)), 0);
+}
+
+// One solver through changes of everything: whatever it remembers must be that of the problem at hand.
+TEST(Sparse, NothingGoesStale) {
+  Random random(21);
+  Solver used({.path = Path::sparse});
+  for (int turn = 0; turn < 150; ++turn) {
+    SCOPED_TRACE(turn);
+    const auto shape = static_cast<Shape>(random.integer(0, static_cast<int>(Shape::count) - 1));
+    Graph g = random_graph(random, shape, random.integer(2, 20), 1);
+    for (int change = 0; change < 3; ++change) {
+      Solver fresh({.path = Path::sparse});
+      ASSERT_TRUE(used.factor(g.instant));
+      ASSERT_TRUE(fresh.factor(g.instant));
+      EXPECT_EQ(used.rank(), fresh.rank());
+      std::vector<double> a(g.instant.Q.size()), b(a), la(g.instant.b.size()), lb(la);
+      used.apply(g.instant.b, la, {}, a);
+      fresh.apply(g.instant.b, lb, {}, b);
+      EXPECT_EQ(a, b);  // to the last bit
+      EXPECT_EQ(la, lb);
+      if (change == 0) {  // the same pattern, other numbers
+        for (Instant::Entry& entry : g.instant.entries) entry.value *= 1.25;
+      } else if (g.instant.m() > 0) {  // a joint less
+        const int last = g.instant.row_constraint.back();
+        while (!g.instant.b.empty() && g.instant.row_constraint.back() == last) {
+          g.instant.b.pop_back();
+          g.instant.row_constraint.pop_back();
+          g.instant.row_start.pop_back();
+          g.instant.entries.resize(static_cast<std::size_t>(g.instant.row_start.back()));
+        }
+        g.instant.constraints.pop_back();
+      }
+    }
+  }
+}
+
+TEST(Sparse, WarmWorkStaysOffTheHeap) {
+  for (const Shape shape : {Shape::tree, Shape::loops, Shape::hub, Shape::doubled, Shape::planar}) {
+    SCOPED_TRACE(static_cast<int>(shape));
+    Random random(3);
+    Graph g = random_graph(random, shape, 20, 1);
+    Solver solver({.path = Path::sparse});
+    std::vector<double> lambda(g.instant.b.size()), force(g.instant.Q.size()), dv(g.instant.Q.size());
+    ASSERT_TRUE(solver.factor(g.instant));
+    solver.apply(g.instant.b, lambda, force, dv);
+    const AllocationCounter allocations;
+    ASSERT_TRUE(solver.factor(g.instant));
+    solver.apply(g.instant.b, lambda, force, dv, g.instant.b);
+    solver.approach(g.instant.b, lambda, force, dv);
+    solver.shortest(force, lambda);
+    EXPECT_EQ(allocations.count(), 0u);
+  }
+}
+
+// One solve is enough for an iteration, and the multipliers it leaves become the shortest.
+TEST(Sparse, ApproachComesCloseAndShortestIsLeastNorm) {
+  for (const auto seed : seeds(100)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Random random(seed);
+    const Graph g = random_graph(random, static_cast<Shape>(seed % 5), 10, 1);
+    Solver solver({.path = Path::sparse});
+    ASSERT_TRUE(solver.factor(g.instant));
+    std::vector<double> lambda(g.instant.b.size()), force(g.instant.Q.size()), dv(force), exact_lambda(lambda),
+        exact_dv(force);
+    solver.apply(g.instant.b, exact_lambda, {}, exact_dv);
+    solver.approach(g.instant.b, lambda, force, dv);
+    EXPECT_LE(error(vector(dv), vector(exact_dv)), scaled(1e-8));  // 1 / pivot, once
+    solver.shortest(force, lambda);
+    EXPECT_LE(error(vector(lambda), vector(exact_lambda)), scaled(1e-8));
+  }
+}
+
+// A chain of ten thousand: exact, in one island, without the reference.
+TEST(Sparse, LongChains) {
+  Instant x;
+  const int links = 10000;
+  for (int k = 0; k < links; ++k) {
+    Eigen::MatrixXd M = Eigen::MatrixXd::Identity(6, 6);
+    M.bottomRightCorner<3, 3>() *= 0.02;
+    add_block(x, M);
+    x.Q[static_cast<std::size_t>(6 * k + 2)] = -9.81;
+  }
+  for (int k = 0; k < links; ++k) {  // hanging straight down: every joint carries what is below it
+    x.constraints.push_back("joint " + std::to_string(k));
+    for (int r = 0; r < 3; ++r) {
+      const double arm = r == 2 ? 0 : r == 0 ? 0.25 : -0.25;  // p_Q = ±¼ e_z
+      const int turn = r == 0 ? 4 : 3;
+      if (k > 0) {
+        x.entries.push_back({6 * (k - 1) + r, -1.0});
+        x.entries.push_back({6 * (k - 1) + turn, arm});
+      }
+      x.entries.push_back({6 * k + r, 1.0});
+      x.entries.push_back({6 * k + turn, arm});
+      x.row_start.push_back(static_cast<int>(x.entries.size()));
+      x.row_constraint.push_back(k);
+      x.b.push_back(0);
+    }
+  }
+  const Acceleration y = solve(x);
+  EXPECT_EQ(y.status, Status::ok);
+  EXPECT_EQ(y.path, Path::sparse);
+  EXPECT_EQ(y.rank, 3 * links);
+  EXPECT_LE(norm_inf(y.vdot), scaled(1e-9));
+  for (int k = 0; k < links; k += 999) {
+    const double weight = 9.81 * (links - k);
+    EXPECT_NEAR(y.lambda[3 * k + 2] / weight, 1, scaled(1e-10)) << k;
+  }
+}
+
+}  // namespace
+}  // namespace linchpin::test

@@ -1,0 +1,242 @@
+// Friction that changes the thrust it reads: a block on a rough wedge, and Painlevé's rod, where the actual thrust has
+// no answer or two. All numbers have closed forms (beside each test).
+#include "motion.h"
+
+#include <linchpin/constraint.h>
+#include <linchpin/forces.h>
+#include <linchpin/report.h>
+
+namespace linchpin::test {
+namespace {
+
+constexpr double g = 9.81;
+
+// ---- a block on a rough wedge on a smooth floor ----
+
+struct Wedge {
+  System system;
+  BodyId block, wedge;
+  ConstraintId slope;
+  double alpha = 0.6108652381980153;  // 35°
+  State state;
+  explicit Wedge(Law law) {
+    system.set_gravity({0, 0, -g});
+    // The block slides down towards +x; the wedge is pushed towards −x.
+    const Vector3d down(std::cos(alpha), 0, -std::sin(alpha)), normal(std::sin(alpha), 0, std::cos(alpha));
+    wedge = system.add_body("wedge", 5, Vector3d(1, 1, 1), {});
+    block = system.add_body("block", 2, Vector3d(0.1, 0.1, 0.1), {0.3 * normal, Quaterniond::Identity()}, 0.2 * down);
+    // The wedge does not turn, so the slope may be written in world axes.
+    slope = system.add(holonomic("slope", {block, wedge}, [normal](const auto& s) {
+                         const auto d = s[0].position() - s[1].position();
+                         return d.x * normal.x() + d.z * normal.z() - 0.3;
+                       }).acting_at({Vector3d(0, 0, 0), Vector3d(0, 0, 0)}));
+    system.add(holonomic("floor", {wedge}, [](const auto& s) {
+      const auto ex = s[0].axis(1, 0, 0), ey = s[0].axis(0, 1, 0);
+      return rows(s[0].position().z, s[0].position().y, ex.y, ex.z, ey.z);
+    }));
+    add_law(system, slope, std::move(law));
+    state = system.initial_state();
+  }
+};
+
+struct WedgeRow {
+  double mu, N, A, relative, A_explicit;
+};
+constexpr WedgeRow wedge_rows[] = {
+    {0, 14.202739772916711, 1.629271373074166, 6.9614058165589965, 1.629271373074166},
+    {0.2, 14.690714504669272, 1.203892381865133, 5.1438842958456, 1.2180220008882532},
+    {0.4, 15.213413759680419, 0.7482432112537729, 3.1970270447915645, 0.8067726287023402},
+};
+
+TEST(Wedge, BothThrusts) {
+  for (const WedgeRow& row : wedge_rows) {
+    SCOPED_TRACE(row.mu);
+    Wedge w(coulomb(row.mu).reading(Reads::actual));
+    Dynamics dynamics(w.system);
+    ASSERT_EQ(dynamics.evaluate(w.state), Status::ok) << dynamics.reason();
+    std::vector<Reaction> reactions;
+    dynamics.reactions(w.state, reactions);
+    const Reaction& slope = named(reactions, "slope");
+    EXPECT_NEAR((slope.ideal.on_a.force + slope.induced.on_a.force).norm(), row.N, scaled(1e-9));
+    EXPECT_NEAR(slope.prescribed.on_a.force.norm(), row.mu * row.N, scaled(1e-9));
+    EXPECT_NEAR(dynamics.vdot()[0], -row.A, scaled(1e-9));
+    const Vector3d relative(dynamics.vdot()[6] - dynamics.vdot()[0], 0, dynamics.vdot()[8]);
+    EXPECT_NEAR(relative.norm(), row.relative, scaled(1e-9));
+    EXPECT_LE(dynamics.law_report().residual, scaled(1e-14));
+    EXPECT_EQ(dynamics.law_report().solutions, 1);
+    EXPECT_LT(dynamics.law_report().gain, 1);
+
+    Wedge ideal(coulomb(row.mu));
+    Dynamics explicitly(ideal.system);
+    ASSERT_EQ(explicitly.evaluate(ideal.state), Status::ok);
+    explicitly.reactions(ideal.state, reactions);
+    EXPECT_NEAR(named(reactions, "slope").ideal.on_a.force.norm(), wedge_rows[0].N, scaled(1e-9));
+    EXPECT_NEAR(explicitly.vdot()[0], -row.A_explicit, scaled(1e-9));
+  }
+}
+
+TEST(Wedge, ALawOnTheIdealThrustCostsOneBackSolveAndNoFactor) {
+  Wedge w(coulomb(0.2) + viscous(0.1));
+  Dynamics dynamics(w.system);
+  ASSERT_EQ(dynamics.evaluate(w.state), Status::ok);
+  EXPECT_EQ(dynamics.law_report().back_solves, 1);
+  Wedge actual(coulomb(0.2).reading(Reads::actual));  // two free directions on the slope
+  Dynamics implicitly(actual.system);
+  ASSERT_EQ(implicitly.evaluate(actual.state), Status::ok);
+  EXPECT_EQ(implicitly.law_report().back_solves, 3);
+}
+
+// ---- Painlevé's rod ----
+//
+//          o  end          half-length l = 1, mass 1, tip on the floor at angle θ; the centre is at +x of the tip.
+//         /                Tip velocity along x has the sign σ. Row (0, 1, −l cos θ), b = −l sin θ θ̇².
+//        o  centre         N p = g − l sin θ θ̇²,  p = 1 + 3 cos θ (cos θ + μ σ sin θ)
+//       /
+//      x  tip
+
+struct Rod {
+  System system;
+  BodyId body;
+  ConstraintId floor;
+  State state;
+  Rod(double theta, double omega, Law law, double sigma, bool pushes_only = false) {
+    system.set_gravity({0, 0, -g});
+    // Turning about y by −θ lifts x towards z. A thin rod, l²/3 about its centre; about itself anything.
+    const Quaterniond q(Eigen::AngleAxisd(-theta, Vector3d::UnitY()));
+    const Vector3d w(0, -omega, 0), tip_to_centre = q * Vector3d(1, 0, 0);
+    const Vector3d v_tip(sigma * 0.7, 0, 0);
+    body = system.add_body("rod", 1, Vector3d(0.02, 1.0 / 3, 1.0 / 3), {tip_to_centre, q},
+                           v_tip + w.cross(tip_to_centre), w);
+    const Vector3d tip(-1, 0, 0);
+    floor = system.add(holonomic("floor", {body}, [tip](const auto& s) { return s[0].point(tip).z; }).acting_at({tip}));
+    system.add(holonomic("plane of motion", {body}, [](const auto& s) {
+      const auto ey = s[0].axis(0, 1, 0);
+      return rows(s[0].position().y, ey.x, ey.z);
+    }));
+    if (pushes_only) set_one_sided(system, floor);
+    add_law(system, floor, std::move(law));
+    state = system.initial_state();
+  }
+};
+
+struct Thrusts {
+  Status status;
+  double ideal = 0, actual = 0;
+  LawReport report;
+};
+Thrusts thrusts(const Rod& rod) {
+  Dynamics dynamics(rod.system);
+  Thrusts out{dynamics.evaluate(rod.state), 0, 0, {}};
+  EXPECT_EQ(out.status, Status::ok) << dynamics.reason();
+  std::vector<Reaction> reactions;
+  dynamics.reactions(rod.state, reactions);
+  const Reaction& floor = named(reactions, "floor");
+  out.ideal = floor.ideal.on_a.force.z();
+  out.actual = out.ideal + floor.induced.on_a.force.z();
+  out.report = dynamics.law_report();
+  return out;
+}
+
+struct RodRow {
+  double theta, omega, mu, sigma, ideal, after_explicit;
+  std::vector<double> actual;  // all answers, the pushing one first
+};
+const RodRow rod_rows[] = {
+    {1.0471975511965976, 0, 0.5, 1, 5.605714285714285, 3.525132438091751, {4.088319277313511}},
+    {1.0471975511965976, 0, 0.5, -1, 5.605714285714285, 7.686296133336816, {8.914284272982343}},
+    {1.1071487177940904, 0, 1.3, -1, 6.13125, 12.10921875, {245.25}},
+    {1.1071487177940904, 0, 1.4, -1, 6.13125, 12.5690625, {}},
+    {1.0471975511965976, 4, 1.4, -1, -2.312232263172008, 0.09070999205632502, {58.93968148000459, -1.1338749007040698}},
+};
+
+TEST(PainleveRod, AllRowsOfBothThrusts) {
+  for (const RodRow& row : rod_rows) {
+    SCOPED_TRACE("theta " + std::to_string(row.theta) + " mu " + std::to_string(row.mu));
+    const Thrusts explicitly = thrusts(Rod(row.theta, row.omega, coulomb(row.mu), row.sigma));
+    EXPECT_NEAR(explicitly.ideal, row.ideal, scaled(1e-9));
+    EXPECT_NEAR(explicitly.actual, row.after_explicit, scaled(1e-9));
+
+    const Law law = coulomb(row.mu).reading(Reads::actual);
+    const Thrusts t = thrusts(Rod(row.theta, row.omega, law, row.sigma));
+    EXPECT_EQ(t.report.solutions, static_cast<int>(row.actual.size()));
+    // 1 − p, the closed form of the coupling.
+    const double p = 1 + 3 * std::cos(row.theta) * (std::cos(row.theta) + row.mu * row.sigma * std::sin(row.theta));
+    const double gain = std::fabs(p / (1 + 3 * std::pow(std::cos(row.theta), 2)) - 1);
+    EXPECT_NEAR(t.report.gain, gain, scaled(1e-6));
+    if (row.actual.empty()) {
+      EXPECT_TRUE(t.report.fell_back);
+      EXPECT_NE(t.report.trouble.find("law 'coulomb' on floor: no actual thrust satisfies it"), std::string::npos)
+          << t.report.trouble;
+      EXPECT_NEAR(t.actual, row.after_explicit, scaled(1e-9)) << "what was done instead";
+      continue;
+    }
+    EXPECT_FALSE(t.report.fell_back);
+    if (row.actual.size() == 1) {
+      EXPECT_NEAR(t.actual, row.actual[0], scaled(1e-9 * std::max(1.0, row.actual[0] / 10)));
+      continue;
+    }
+    // The branch next to the ideal thrust, either by name, and the one that a one-sided floor leaves.
+    EXPECT_NE(t.report.trouble.find("several actual thrusts"), std::string::npos);
+    EXPECT_NEAR(t.actual, row.actual[1], scaled(1e-9));
+    const auto of = [&](Branch branch, bool one_sided) {
+      Law chosen = law;
+      chosen.choosing(branch);
+      return thrusts(Rod(row.theta, row.omega, chosen, row.sigma, one_sided));
+    };
+    EXPECT_NEAR(of(Branch::smallest, false).actual, row.actual[1], scaled(1e-9));
+    EXPECT_NEAR(of(Branch::largest, false).actual, row.actual[0],
+                scaled(1e-8));  // 59 N of differences of 1e-15 · 59/0.07
+    EXPECT_NEAR(of(Branch::continuous, true).actual, row.actual[0], scaled(1e-8));
+    EXPECT_EQ(of(Branch::continuous, true).report.solutions, 1);
+  }
+}
+
+// A step asks for the slip at its end. Where no thrust lets the tip slide on it comes to rest within the step, as by an
+// impact without collision; so it does below the critical friction, if the step is long enough for that.
+TEST(PainleveRod, AStepEndsAtRestWhereNoThrustLetsItSlide) {
+  const double theta = std::atan(2.0), s = std::sin(theta), c = std::cos(theta), q = 1 + 3 * c * c;
+  for (const auto& [mu, h] : {std::pair{1.3, 1.0 / 240}, {1.34, 1.0 / 240}, {1.4, 1.0 / 240}, {1.4, 1.0 / 24000}}) {
+    SCOPED_TRACE(mu);
+    const Rod rod(theta, 0, coulomb(mu).reading(Reads::actual), -1);
+    Dynamics dynamics(rod.system);
+    dynamics.set_step(h);
+    ASSERT_EQ(dynamics.evaluate(rod.state), Status::ok) << dynamics.reason();
+    EXPECT_EQ(dynamics.law_report().solutions, 1);
+    EXPECT_EQ(dynamics.law_report().trouble, "");
+    const Contact& contact = dynamics.contacts()[0];
+    EXPECT_TRUE(contact.sticks);
+    const double F = (0.7 / h + 3 * s * c * g / q) / (1 + 3 * s * s - 9 * s * s * c * c / q);
+    const double N = (g + 3 * s * c * F) / q;
+    ASSERT_LT(F, mu * N);
+    EXPECT_NEAR(contact.friction / F, 1, scaled(1e-9));
+    EXPECT_NEAR(contact.bound / (mu * N), 1, scaled(1e-9));
+  }
+  // And one that is too short for it slides with the thrust of the instant.
+  const Rod rod(theta, 0, coulomb(1.3).reading(Reads::actual), -1);
+  Dynamics dynamics(rod.system);
+  dynamics.set_step(1.0 / 2400);
+  ASSERT_EQ(dynamics.evaluate(rod.state), Status::ok) << dynamics.reason();
+  EXPECT_FALSE(dynamics.contacts()[0].sticks);
+  EXPECT_NEAR(dynamics.contacts()[0].friction, 1.3 * 245.25, scaled(1e-6));
+}
+
+TEST(PainleveRod, CriticalFriction) {
+  for (const auto& [degrees, mu] : {std::pair{40.0, 1.8687046671847072},
+                                    {45.0, 5.0 / 3},
+                                    {50.0, 1.5160507057677763},
+                                    {55.0, 1.4096593865269846},
+                                    {60.0, 1.347150628109127},
+                                    {65.0, 1.3365791843765178},
+                                    {70.0, 1.4011194521731436}}) {
+    SCOPED_TRACE(degrees);
+    const double theta = degrees * EIGEN_PI / 180;
+    // The gain is proportional to μ, and 1 where the thrust grows beyond bounds.
+    const double gain = thrusts(Rod(theta, 0, coulomb(1).reading(Reads::actual), -1)).report.gain;
+    EXPECT_NEAR(1 / gain, mu, scaled(1e-6));
+    EXPECT_EQ(thrusts(Rod(theta, 0, coulomb(mu * (1 - 1e-6)).reading(Reads::actual), -1)).report.solutions, 1);
+    EXPECT_EQ(thrusts(Rod(theta, 0, coulomb(mu * (1 + 1e-6)).reading(Reads::actual), -1)).report.solutions, 0);
+  }
+}
+
+}  // namespace
+}  // namespace linchpin::test

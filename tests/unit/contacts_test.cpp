@@ -1,0 +1,389 @@
+// Contacts of dry friction as hosts and users see them: joints, belts, several at once, one-sided constraints, laws
+// that misbehave.
+#include "support/allocation_counter.h"
+#include "support/motion.h"
+
+#include <linchpin/constraint.h>
+#include <linchpin/forces.h>
+#include <linchpin/joints.h>
+#include <linchpin/report.h>
+
+#include <limits>
+#include <stdexcept>
+
+namespace linchpin::test {
+namespace {
+
+constexpr double g = 9.81;
+using What = ModeSwitch::What;
+
+// ---- joints ----
+
+/// A balanced wheel on a level pin: μ r m g slows it evenly.
+struct Wheel {
+  System system;
+  BodyId wheel;
+  ConstraintId pin;
+  static constexpr double m = 3, I = 0.4, r = 0.02, mu = 0.3, w0 = 5;
+  explicit Wheel(Law law) {
+    system.set_gravity({0, 0, -g});
+    wheel = system.add_body("wheel", m, Vector3d(0.25, I, 0.25), {}, Vector3d::Zero(), {0, w0, 0});
+    pin = system.add(
+        hinge("pin", world, Vector3d::Zero(), Vector3d::UnitY(), wheel, Vector3d::Zero(), Vector3d::UnitY()));
+    add_law(system, pin, std::move(law));
+  }
+};
+
+TEST(JointFriction, StopsAWheelOnItsPin) {
+  const double torque = Wheel::mu * Wheel::r * Wheel::m * g + 0.01, stop = Wheel::I * Wheel::w0 / torque;
+  const JointFriction p{.mu_static = Wheel::mu, .mu_kinetic = Wheel::mu, .pin_radius = Wheel::r, .preload = 0.01};
+  Wheel exact(hinge_friction(p)), stepped(hinge_friction(p));
+  Stepper a(exact.system, exact.system.initial_state(), rk4());
+  const auto all = switches_until(a, stop + 0.5, 0.05);
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].what, What::sticks);
+  EXPECT_NEAR(all[0].t, stop, scaled(1e-9));
+  EXPECT_LE(a.state()[exact.wheel].w.norm(), scaled(1e-14));
+  EXPECT_NEAR(a.law_works()[0].work, -0.5 * Wheel::I * Wheel::w0 * Wheel::w0, scaled(1e-9));
+
+  Stepper b(stepped.system, stepped.system.initial_state(), semi_implicit());
+  const auto found = switches_until(b, stop + 0.5, 1.0 / 240);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_NEAR(found[0].t, stop, 1.0 / 240);
+  EXPECT_LE(b.state()[stepped.wheel].w.norm(), scaled(1e-15));
+  const Reaction& pin = named(b.reactions(), "pin");
+  EXPECT_NEAR(pin.prescribed.on_b.moment.norm(), 0, scaled(1e-12));
+}
+
+TEST(JointFriction, OfASliderGrowsWithItsSideLoad) {
+  // Pushed across the rail by F and along it by P; the centre of pressure is the rail's, so no moment is read.
+  for (const bool holds : {true, false}) {
+    System system;
+    const BodyId car = system.add_body("car", 2, Vector3d(1, 1, 1), {});
+    const ConstraintId rail = system.add(slider("rail", world, {}, car, {}));
+    add_law(system, rail, slider_friction({.mu_static = 0.25, .mu_kinetic = 0.2, .preload = 3}));
+    const double P = 0.25 * 50 + 3 + (holds ? -0.1 : 0.1);
+    system.add(Force("push", {car}, [P](ForceFrame& f) { f.push(0, {P, 30, 40}); }));
+    Dynamics dynamics(system);
+    ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok) << dynamics.reason();
+    ASSERT_EQ(dynamics.contacts().size(), 1u);
+    const Contact& c = dynamics.contacts()[0];
+    EXPECT_EQ(c.dim, 1);
+    EXPECT_EQ(c.sticks, holds);
+    EXPECT_NEAR(c.bound, 15.5, scaled(1e-12));
+    EXPECT_NEAR(dynamics.vdot()[0], holds ? 0 : (P - 0.2 * 50 - 3) / 2, scaled(1e-12));
+    EXPECT_NEAR(c.friction, holds ? P : 13, scaled(1e-12));
+  }
+}
+
+TEST(JointFriction, OfACylinderSharesItsBoundBetweenSlidingAndTurning) {
+  System system;
+  const BodyId shaft = system.add_body("shaft", 2, Vector3d(0.5, 1, 1), {});
+  const ConstraintId bore = system.add(
+      cylindrical("bore", world, Vector3d::Zero(), Vector3d::UnitX(), shaft, Vector3d::Zero(), Vector3d::UnitX()));
+  add_law(system, bore, cylinder_friction({.mu_static = 0.5, .mu_kinetic = 0.5, .pin_radius = 0.1}));
+  double F = 3, T = 0.39;  // √(3² + 3.9²) < 5
+  system.add(Force("push", {shaft}, [&](ForceFrame& f) {
+    f.push(0, {F, 0, 10});
+    f.twist(0, {T, 0, 0});
+  }));
+  Dynamics dynamics(system);
+  ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok);
+  EXPECT_TRUE(dynamics.contacts()[0].sticks);
+  EXPECT_NEAR(dynamics.contacts()[0].friction, std::hypot(3, 3.9), scaled(1e-12));
+  T = 0.41;  // either alone would hold
+  ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok);
+  EXPECT_FALSE(dynamics.contacts()[0].sticks);
+  EXPECT_NEAR(dynamics.contacts()[0].friction, 5, scaled(1e-12));
+  EXPECT_GT(dynamics.vdot()[0], 0);
+  EXPECT_GT(dynamics.vdot()[3], 0);
+}
+
+// ---- several at once, redundant ----
+
+TEST(Contacts, FourFeetOnASlopeStickTogether) {
+  for (const double mu : {0.58, 0.57}) {  // tan 30° = 0.5774
+    System system;
+    system.set_gravity({g * 0.5, 0, -g * std::sqrt(0.75)});
+    const BodyId table = system.add_body("table", 10, Vector3d(1, 1, 1), {{0, 0, 0.01}, Quaterniond::Identity()});
+    for (int i = 0; i < 4; ++i) {
+      const Vector3d foot(i % 2 ? 0.5 : -0.5, i / 2 ? 0.4 : -0.4, -0.01);
+      const ConstraintId on = system.add(
+          point_on_plane("foot" + std::to_string(i), world, Vector3d::Zero(), Vector3d::UnitZ(), table, foot));
+      add_law(system, on, coulomb(mu));
+    }
+    Dynamics dynamics(system);
+    ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::redundant) << dynamics.reason();
+    const double a = mu > 0.5774 ? 0 : g * (0.5 - mu * std::sqrt(0.75));
+    EXPECT_NEAR(dynamics.vdot()[0], a, scaled(1e-9));
+    for (const Contact& c : dynamics.contacts()) EXPECT_LE(c.friction, c.bound * (1 + 1e-9));
+    // Which foot carries what is open, and each law says so by name.
+    const auto warnings = dynamics.warnings();
+    ASSERT_EQ(warnings.size(), 4u);
+    EXPECT_NE(warnings[0].find("law 'coulomb' on foot0"), std::string::npos) << warnings[0];
+    EXPECT_NE(warnings[0].find("preload"), std::string::npos);
+
+    Stepper stepper(system, system.initial_state(), semi_implicit());
+    for (int k = 0; k < 240; ++k) ASSERT_FALSE(stepper.step(1.0 / 240).rejected);
+    EXPECT_NEAR(stepper.state()[table].v.x(), a, scaled(1e-9));
+    EXPECT_LE(std::fabs(stepper.state()[table].w.z()), scaled(1e-9));
+  }
+}
+
+TEST(Contacts, AHostMayHoldThemItself) {
+  System system;
+  system.set_gravity({3, 0, -10});
+  const BodyId block = system.add_particle("block", 2, Vector3d::Zero());
+  const ConstraintId floor =
+      system.add(point_on_plane("floor", world, Vector3d::Zero(), Vector3d::UnitZ(), block, Vector3d::Zero()));
+  add_law(system, floor, coulomb(0.2, 0.1));
+  const State state = system.initial_state();
+  Dynamics dynamics(system);
+  ASSERT_EQ(dynamics.evaluate(state), Status::ok);
+  EXPECT_FALSE(dynamics.contacts()[0].sticks);  // 6 N pull, 4 N hold, 2 N drag
+  EXPECT_NEAR(dynamics.vdot()[0], 2, tol_rounding(10));
+  EXPECT_NEAR(dynamics.contacts()[0].gaining.head<3>().norm(), 2, tol_rounding(10));
+  dynamics.grip(0, Grip::sticks);
+  ASSERT_EQ(dynamics.evaluate(state), Status::ok);
+  EXPECT_NEAR(dynamics.vdot()[0], 0, tol_rounding(10));
+  EXPECT_NEAR(dynamics.contacts()[0].friction, 6, tol_rounding(10));  // more than its bound: time to let go
+  EXPECT_NEAR(dynamics.contacts()[0].bound, 4, tol_rounding(10));
+  EXPECT_NEAR(dynamics.prescribed()[0].force.x(), 6, tol_rounding(10)) << "on the world, which is first";
+  // Sliding up the pull, though it has not begun: the first body is the floor, so rubbing is minus the block's way.
+  Eigen::Matrix<double, 6, 1> sense = Eigen::Matrix<double, 6, 1>::Zero();
+  sense[0] = 1;
+  dynamics.grip(0, Grip::slips, sense);
+  ASSERT_EQ(dynamics.evaluate(state), Status::ok);
+  EXPECT_NEAR(dynamics.vdot()[0], 4, tol_rounding(10));
+  dynamics.release_grips();
+  // A step of 0.1 s: moving at 0.1 m/s against a pull that would turn it round, it stops if rest can hold it.
+  system.set_gravity({-1.5, 0, -10});
+  State moving = state;
+  moving[block].v.x() = 0.1;
+  dynamics.set_step(0.1);
+  ASSERT_EQ(dynamics.evaluate(moving), Status::ok);
+  EXPECT_TRUE(dynamics.contacts()[0].sticks);
+  EXPECT_NEAR(0.1 + 0.1 * dynamics.vdot()[0], 0, tol_rounding());
+  // A rounded rest is rest: 3 N pull, 4 N hold, 2 N drag.
+  moving[block].v.x() = -1e-6;
+  ASSERT_EQ(dynamics.evaluate(moving), Status::ok);
+  EXPECT_TRUE(dynamics.contacts()[0].sticks);
+  moving[block].v.x() = -1e-3;
+  ASSERT_EQ(dynamics.evaluate(moving), Status::ok);
+  EXPECT_FALSE(dynamics.contacts()[0].sticks);
+  moving[block].v.x() = 10;  // far from rest: one back-solve, kinetic friction
+  ASSERT_EQ(dynamics.evaluate(moving), Status::ok);
+  EXPECT_EQ(dynamics.law_report().back_solves, 1);
+  EXPECT_NEAR(dynamics.vdot()[0], -2.5, tol_rounding(10));
+}
+
+// ---- belts ----
+
+TEST(Belt, CarriesABlockUntilItsSpringHoldsItBack) {
+  System system;
+  system.set_gravity({0, 0, -g});
+  const double k = 50, speed = 0.2, mu = 0.3;
+  const BodyId block = system.add_particle("block", 1, Vector3d::Zero(), {speed, 0, 0});
+  const ConstraintId belt =
+      system.add(point_on_plane("belt", world, Vector3d::Zero(), Vector3d::UnitZ(), block, Vector3d::Zero()));
+  add_law(system, belt, coulomb(mu, 0.2).on_belt({speed, 0, 0}));
+  system.add(spring("spring", world, Vector3d::Zero(), block, Vector3d::Zero(), k, 0));
+  Stepper stepper(system, system.initial_state(), rk4());
+  const auto all = switches_until(stepper, 1.0, 0.01);
+  ASSERT_GE(all.size(), 1u);
+  EXPECT_EQ(all[0].what, What::slides);
+  EXPECT_NEAR(all[0].t, mu * g / (k * speed), scaled(1e-9));
+}
+
+// ---- one-sided constraints ----
+
+TEST(OneSided, ABeadLeavesADomeWhereNothingPressesAnyMore) {
+  System system;
+  system.set_gravity({0, 0, -g});
+  const double v0 = 0.5;
+  const BodyId bead = system.add_particle("bead", 0.7, {0, 0, 1}, {v0, 0, 0});
+  const ConstraintId dome = system.add(point_on_sphere("dome", world, Vector3d::Zero(), 1, bead, Vector3d::Zero()));
+  set_one_sided(system, dome);
+  Stepper stepper(system, system.initial_state(), rk4());
+  std::vector<ModeSwitch> all;
+  State before = stepper.state();
+  while (all.empty() && stepper.t() < 3) {
+    before = stepper.state();
+    ASSERT_FALSE(stepper.step(0.01).rejected);
+    all.assign(stepper.switches().begin(), stepper.switches().end());
+  }
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].what, What::releases);
+  EXPECT_EQ(all[0].on, dome);
+  EXPECT_FALSE(system.enabled(dome));
+  // cos θ = 2/3 + v₀²/3g at the event: back there on the parabola it has flown since.
+  const double since = stepper.t() - all[0].t;
+  const double z_then = stepper.state()[bead].p.z() - stepper.state()[bead].v.z() * since - 0.5 * g * since * since;
+  EXPECT_NEAR(z_then, 2.0 / 3 + v0 * v0 / (3 * g), scaled(1e-8));
+  run(stepper, 1, 100);
+  EXPECT_GT(stepper.state()[bead].p.norm(), 1);
+}
+
+TEST(OneSided, AStoneOnAShakingTableLeavesAndLandsWithoutBouncing) {
+  System system;
+  system.set_gravity({0, 0, -g});
+  const double a = 0.05, w = 20;  // a w² = 2.04 g
+  const BodyId stone = system.add_particle("stone", 1, Vector3d::Zero(), {0, 0, a * w});
+  const ConstraintId table =
+      system.add(holonomic("table", {stone}, [=](const auto& s) { return s[0].position().z - a * sin(w * s.t); }));
+  set_one_sided(system, table, {.reengage = true});
+  Stepper stepper(system, system.initial_state(), rk4());
+  const auto all = switches_until(stepper, 0.5, 0.005);
+  ASSERT_GE(all.size(), 2u);
+  EXPECT_EQ(all[0].what, What::releases);
+  const double leaves = std::asin(g / (a * w * w)) / w;
+  EXPECT_NEAR(all[0].t, leaves, scaled(1e-9));
+  EXPECT_EQ(all[1].what, What::engages);
+  const double flown = all[1].t - leaves;
+  EXPECT_NEAR(a * std::sin(w * leaves) + a * w * std::cos(w * leaves) * flown - 0.5 * g * flown * flown,
+              a * std::sin(w * all[1].t), scaled(1e-9));
+  EXPECT_LT(all.size(), 12u);
+
+  // A step that is rejected after a release leaves no constraint switched: the force is none once the stone flies.
+  system.enable(table, true);
+  system.add(Force("storm", {stone}, [=](ForceFrame& f) {
+    f.push(0, {0, 0, f[0].p.z() - a * std::sin(w * f.t) > 1e-4 ? std::nan("") : 0});
+  }));
+  Stepper refused(system, system.initial_state(), rk4());
+  const StepReport& report = refused.step(0.05);
+  EXPECT_TRUE(report.rejected);
+  EXPECT_NE(report.reason.find("not finite"), std::string::npos) << report.reason;
+  EXPECT_TRUE(system.enabled(table));
+  EXPECT_TRUE(refused.switches().empty());
+  EXPECT_EQ(refused.state().t, 0);
+  EXPECT_FALSE(refused.step(0.02).rejected) << "before it leaves, all is well";
+}
+
+// ---- laws that misbehave ----
+
+struct Sledge {
+  System system;
+  BodyId sledge;
+  ConstraintId rail;
+  State state;
+  explicit Sledge(Law law) {
+    system.set_gravity({0, 0, -g});
+    sledge = system.add_body("sledge", 2, Vector3d(1, 1, 1), {}, {3, 0, 0});
+    rail = system.add(slider("rail", world, {}, sledge, {}));
+    add_law(system, rail, std::move(law));
+    state = system.initial_state();
+  }
+  std::string fails() const {
+    Dynamics dynamics(system);
+    EXPECT_EQ(dynamics.evaluate(state), Status::invalid);
+    for (const double x : dynamics.vdot()) EXPECT_EQ(x, 0);
+    return dynamics.reason();
+  }
+};
+
+Law::Term dry_term(double holding, double sliding) {
+  Law::Term term;
+  term.name = "own";
+  term.holding = [=](const Thrust&) { return holding; };
+  term.sliding = [=](const Thrust&, double) { return sliding; };
+  return term;
+}
+
+TEST(BadLaws, AreNamed) {
+  Law gives = [](const Thrust& n) { return Vector3d(2 * n.slip); };
+  gives.named("motor").dissipative();
+  EXPECT_NE(Sledge(gives).fails().find("law 'motor' on rail is declared dissipative but gives"), std::string::npos);
+  EXPECT_NE(Sledge(Law(dry_term(1, -1))).fails().find("law 'own' on rail is dry friction but gives power"),
+            std::string::npos);
+  EXPECT_NE(Sledge(Law(dry_term(std::nan(""), 1))).fails().find("law 'own' on rail"), std::string::npos);
+  Law throws = [](const Thrust&) -> Vector3d { throw std::runtime_error("no oil"); };
+  EXPECT_EQ(Sledge(throws.reading(Reads::actual)).fails(), "law on rail threw: no oil");
+  Law nan = [](const Thrust&) { return Vector3d(std::nan(""), 0, 0); };
+  EXPECT_NE(Sledge(nan.reading(Reads::actual)).fails().find("law on rail returned a force that is not finite"),
+            std::string::npos);
+}
+
+TEST(BadLaws, ADiscontinuousOneOnTheActualThrustIsGivenTheIdealOne) {
+  // The rail is off the centre of mass, so friction presses: the law jumps down just where its own force takes it.
+  System system;
+  system.set_gravity({0, 0, -g});
+  const BodyId block =
+      system.add_body("block", 1, Vector3d(0.1, 0.1, 0.1), {{0, 0, 1}, Quaterniond::Identity()}, {1, 0, 0});
+  const ConstraintId tip =
+      system.add(point_on_plane("tip", world, Vector3d::Zero(), Vector3d::UnitZ(), block, {0.6, 0, -1}));
+  double ideal = 0, reached = 0;
+  add_law(system, tip, [](const Thrust&) { return Vector3d(0.1, 0, 0); });
+  Dynamics first(system);
+  ASSERT_EQ(first.evaluate(system.initial_state()), Status::ok);
+  ideal = std::fabs(first.lambda()[0]);
+  reached = std::fabs(first.lambda()[0] + first.induced()[0]);
+  ASSERT_GT(std::fabs(ideal - reached), 1e-3);
+  clear_laws(system, tip);
+  const double edge = 0.5 * (ideal + reached);
+  const bool grows = reached > ideal;
+  Law jumps = [=](const Thrust& n) { return Vector3d((n.magnitude() > edge) == grows ? 0 : 0.1, 0, 0); };
+  add_law(system, tip, jumps.named("jumps").reading(Reads::actual));
+  Dynamics dynamics(system);
+  ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok) << dynamics.reason();
+  EXPECT_TRUE(dynamics.law_report().fell_back);
+  EXPECT_NE(dynamics.law_report().trouble.find("law 'jumps' on tip: no actual thrust satisfies it"), std::string::npos)
+      << dynamics.law_report().trouble;
+  EXPECT_EQ(dynamics.warnings().size(), 1u);
+}
+
+// ---- internal state ----
+
+TEST(LuGreBlock, HoldsOnASlopeAndSlidesBeyondIt) {
+  for (const double slope : {0.2, 0.5}) {
+    System system;
+    system.set_gravity({g * slope, 0, -g});
+    const BodyId block = system.add_particle("block", 1, Vector3d::Zero());
+    const ConstraintId floor =
+        system.add(point_on_plane("floor", world, Vector3d::Zero(), Vector3d::UnitZ(), block, Vector3d::Zero()));
+    add_law(system, floor,
+            lugre({.stiffness = 1e4, .damping = 200, .mu_static = 0.4, .mu_kinetic = 0.3, .speed = 0.01}));
+    Stepper stepper(system, system.initial_state(), rk4());
+    run(stepper, 1, 2000);
+    // Bristles bend by z = F/stiffness while the block creeps by more, dz/dx = 1 − z stiffness/(μ_s N); a little beyond
+    // that as it swings in.
+    if (slope < 0.4)
+      EXPECT_NEAR(stepper.state()[block].p.x(), -0.4 * g / 1e4 * std::log(1 - slope / 0.4), 2e-5);
+    else
+      EXPECT_NEAR(stepper.state()[block].v.x(), g * (slope - 0.3), 0.05);
+  }
+}
+
+TEST(Contacts, ALawWithNothingToRubOnIsNamed) {
+  System system;
+  const BodyId body = system.add_body("body", 1, Vector3d(0.1, 0.1, 0.1), {}, {1, 0, 0});
+  const ConstraintId rail = system.add(slider("rail", world, {}, body, {}));
+  add_law(system, rail, coulomb(0.1) + rolling_resistance(0.1));
+  Dynamics dynamics(system);
+  ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok);
+  EXPECT_TRUE(dynamics.warnings().empty()) << dynamics.warnings()[0];
+  add_law(system, rail, hinge_friction({.mu_static = 0.1, .mu_kinetic = 0.1, .pin_radius = 0.1}));
+  ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok);
+  ASSERT_EQ(dynamics.warnings().size(), 1u);
+  EXPECT_EQ(dynamics.warnings()[0],
+            "law 'hinge_friction' on rail: the constraint leaves no direction to turn about, so it does nothing");
+}
+
+// ---- cost ----
+
+TEST(Contacts, NothingIsAllocatedOnceWarm) {
+  for (const StepOptions& options : {rk4(), semi_implicit()}) {
+    Wheel wheel(hinge_friction({.mu_static = 0.3, .mu_kinetic = 0.2, .pin_radius = 0.02}) + coulomb(0.1));
+    const BodyId rider =
+        wheel.system.add_body("rider", 1, Vector3d(0.1, 0.1, 0.1), {{0, 1, 0}, Quaterniond::Identity()});
+    const ConstraintId rail = wheel.system.add(slider("rail", world, {.origin = {0, 1, 0}}, rider, {}));
+    add_law(wheel.system, rail, coulomb(0.4, 0.3).reading(Reads::actual));  // at rest
+    Stepper stepper(wheel.system, wheel.system.initial_state(), options);
+    for (int k = 0; k < 3; ++k) ASSERT_FALSE(stepper.step(0.01).rejected);
+    const AllocationCounter allocations;
+    for (int k = 0; k < 10; ++k) stepper.step(0.01);
+    EXPECT_EQ(allocations.count(), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace linchpin::test

@@ -1,0 +1,194 @@
+// Laws against what they say they are: the catalogue, what is refused, and where laws are kept.
+#include "support/random.h"
+#include "support/refused.h"
+#include "support/tolerances.h"
+
+#include <linchpin/constraint.h>
+#include <linchpin/forces.h>
+#include <linchpin/joints.h>
+
+#include <gtest/gtest.h>
+
+namespace linchpin::test {
+namespace {
+
+const Vector3d zero = Vector3d::Zero();
+
+TEST(Laws, CoulombOpposesSlipByMuTimesTheThrust) {
+  Thrust n;
+  n.normal = {0, 3, 4};
+  n.slip = {2, 0, 0};
+  EXPECT_LE((coulomb(0.3)(n).force - Vector3d(-1.5, 0, 0)).norm(), tol_rounding());
+  n.slip = {1e-300, 0, 0};
+  EXPECT_LE((coulomb(0.3)(n).force - Vector3d(-1.5, 0, 0)).norm(), 1.5) << "finite, however slow";
+  n.slip.setZero();
+  EXPECT_EQ(coulomb(0.3)(n).force, zero);
+  // Regularised: smooth through zero, and Coulomb's far from it.
+  n.slip = {1e-3, 0, 0};
+  EXPECT_NEAR(regularized_coulomb(0.3, 1e-3)(n).force.x(), -1.5 / std::sqrt(2.0), tol_rounding());
+  n.slip = {1e5, 0, 0};
+  EXPECT_NEAR(regularized_coulomb(0.3, 1e-3)(n).force.x(), -1.5, tol_rounding());
+}
+
+TEST(Laws, ViscousFrictionIsProportionalToSlipAndLawsAdd) {
+  Thrust n;
+  n.normal = {0, 0, 10};
+  n.slip = {0, 2, 0};
+  EXPECT_EQ(viscous(0.5)(n).force, Vector3d(0, -1, 0));
+  EXPECT_LE(((coulomb(0.1) + viscous(0.5))(n).force - Vector3d(0, -2, 0)).norm(), tol_rounding());
+  expect_refused([] { coulomb(-0.1); }, "coulomb: mu must be finite and not negative, got -0.1");
+  expect_refused([] { coulomb(0.1, 0.3); }, "coulomb: mu_static must not be below mu_kinetic, got 0.1 and 0.3");
+  expect_refused([] { viscous(-1); }, "viscous: coefficient");
+}
+
+Thrust pressed(double N, const Vector3d& slip, const Vector3d& spin = zero) {
+  Thrust n;
+  n.normal = {0, 0, N};
+  n.slip = slip;
+  n.spin = spin;
+  n.relative = slip;
+  return n;
+}
+
+TEST(Laws, StribeckFallsFromStaticToKineticWithSpeed) {
+  const Law law = stribeck({.mu_static = 0.5, .mu_kinetic = 0.2, .speed = 0.1, .shape = 2, .viscous = 3});
+  const auto at = [&](double v) { return -law(pressed(10, {v, 0, 0})).force.x(); };
+  EXPECT_NEAR(at(1e-9), 5, scaled(1e-7));
+  EXPECT_NEAR(at(0.1), 2 + 3 * std::exp(-1) + 0.3, tol_rounding(10));
+  EXPECT_NEAR(at(5), 2 + 15, tol_rounding(10));
+  EXPECT_EQ(law.terms()[0].holding(pressed(10, zero)), 5);
+  const Law smooth = regularized_stribeck({.mu_static = 0.5, .mu_kinetic = 0.2, .speed = 0.1}, 1e-3);
+  EXPECT_EQ(smooth(pressed(10, zero)).force.norm(), 0);
+  EXPECT_NEAR(-smooth(pressed(10, {5, 0, 0})).force.x(), 2, scaled(1e-6));
+}
+
+TEST(Laws, LuGreSettlesAtStribecksForceAndHoldsLikeASpring) {
+  const LuGre p{.stiffness = 1e4, .damping = 10, .mu_static = 0.5, .mu_kinetic = 0.3, .speed = 0.01, .viscous = 2};
+  const Law law = lugre(p);
+  Thrust n = pressed(20, {0.05, 0, 0});
+  for (int k = 0; k < 1000; ++k) n.memory = law.terms()[0].advance(n, 1e-3);
+  const double steady = 20 * (0.3 + 0.2 * std::exp(-25)) + 2 * 0.05;
+  EXPECT_NEAR(-law(n).force.x(), steady, scaled(1e-9));
+  n = pressed(20, zero);
+  n.memory = {1e-5, 0, 0};
+  EXPECT_NEAR(-law(n).force.x(), 0.1, scaled(1e-12));
+  EXPECT_EQ(law.terms()[0].advance(n, 1), n.memory);
+}
+
+TEST(Laws, DragLorentzAndGivenForces) {
+  EXPECT_LE((drag(2)(pressed(1, {0, -3, 0})).force - Vector3d(0, 18, 0)).norm(), tol_rounding(10));
+  EXPECT_LE((lorentz(2, {1, 0, 0}, {0, 0, 3})(pressed(1, {0, 5, 0})).force - Vector3d(2 + 30, 0, 0)).norm(),
+            tol_rounding(100));
+  Thrust n = pressed(1, zero);
+  BodyState turned;
+  turned.q = Quaterniond(Eigen::AngleAxisd(EIGEN_PI / 2, Vector3d::UnitZ()));
+  n.first = &turned;
+  EXPECT_EQ(constant_force({1, 2, 3})(n).force, Vector3d(1, 2, 3));
+  EXPECT_LE((constant_force({1, 0, 0}, Axes::of_first)(n).force - Vector3d(0, 1, 0)).norm(), tol_rounding());
+  EXPECT_EQ(constant_force({1, 0, 0}, Axes::of_second)(n).force, Vector3d(1, 0, 0)) << "no second body: the world";
+}
+
+TEST(Laws, BeltsShiftTheSlip) {
+  Law law = viscous(2);
+  law.on_belt({3, 0, 0});  // the first body's surface runs ahead
+  EXPECT_LE((law(pressed(1, {1, 0, 0})).force - Vector3d(-8, 0, 0)).norm(), tol_rounding(10));
+  law = coulomb(0.5).on_belt({3, 0, 0}, Side::second);
+  EXPECT_LE((law(pressed(10, {1, 0, 0})).force - Vector3d(5, 0, 0)).norm(), tol_rounding(10));
+}
+
+TEST(Laws, JointFrictionReadsForceAndMomentWithTheirArms) {
+  const JointFriction p{.mu_static = 0.3,
+                        .mu_kinetic = 0.2,
+                        .pin_radius = 0.01,
+                        .friction_radius = 0.03,
+                        .bending_arm = 0.5,
+                        .preload = 0.07};
+  Thrust n;
+  n.axis = Vector3d::UnitX();
+  n.normal = {7, 3, 4};  // 7 along the axis, 5 across
+  n.moment = {0, 6, 8};  // 10 N·m over 0.5 m
+  n.spin = {2, 0, 0};
+  EXPECT_NEAR(hinge_friction(p)(n).moment.x(), -(0.2 * (0.01 * (5 + 20) + 0.03 * 7) + 0.07), tol_rounding());
+  EXPECT_NEAR(hinge_friction(p).terms()[0].holding(n), 0.3 * (0.01 * 25 + 0.21) + 0.07, tol_rounding());
+  n.spin = {0, 0, -2};
+  EXPECT_NEAR(ball_friction(p)(n).moment.z(), 0.2 * 0.01 * (n.normal.norm() + 20) + 0.07, tol_rounding());
+  n.slip = {0, -1, 0};
+  EXPECT_NEAR(slider_friction(p)(n).force.y(), 0.2 * (n.normal.norm() + 20) + 0.07, tol_rounding(10));
+  // A bore that turns as fast as it slides, at its surface, shares friction evenly between the two.
+  n.slip = {0.02, 0, 0};
+  n.spin = {2, 0, 0};
+  const double whole = 0.2 * (n.normal.norm() + 20) + 0.07;
+  EXPECT_NEAR(cylinder_friction(p)(n).force.x(), -whole / std::sqrt(2.0), tol_rounding(10));
+  EXPECT_NEAR(cylinder_friction(p)(n).moment.x(), -0.01 * whole / std::sqrt(2.0), tol_rounding(10));
+}
+
+TEST(Laws, RefuseWhatCannotBeRightWithNameAndValue) {
+  expect_refused([] { coulomb(0.1, -0.2); }, "coulomb: mu_kinetic must be finite and not negative, got -0.2");
+  expect_refused([] { regularized_coulomb(0.1, 0); }, "regularized_coulomb: speed must be finite and positive, got 0");
+  expect_refused([] { stribeck({.mu_static = 0.1, .mu_kinetic = 0.1}); }, "stribeck: speed");
+  expect_refused([] { lugre({.stiffness = -1}); }, "lugre: stiffness must be finite and positive, got -1");
+  expect_refused([] { drag(NAN); }, "drag: coefficient");
+  expect_refused([] { constant_force({1, INFINITY, 0}); }, "constant_force: force must be finite, got (1, inf, 0)");
+  expect_refused([] { rolling_resistance(-1); }, "rolling_resistance: arm");
+  expect_refused([] { cylinder_friction({.mu_static = 1}); }, "cylinder_friction: pin_radius");
+  expect_refused([] { hinge_friction({.bending_arm = -1}); }, "hinge_friction: bending_arm");
+  expect_refused([] { coulomb(0.1).on_belt({NAN, 0, 0}); }, "coulomb: the belt's velocity");
+  expect_refused([] { coulomb(0.1).named(""); }, "a name must not be empty");
+  expect_refused([] { Law(Law::Term{}); }, "law: a term has either an effort, or both holding and sliding");
+}
+
+TEST(Laws, ALambdaOfAForceOrOfAnEffortIsALaw) {
+  const Law force = [](const Thrust& n) { return Vector3d(-n.slip); };
+  const Law effort = [](const Thrust& n) { return Effort{zero, Vector3d(-n.spin)}; };
+  const Effort both = (force + effort)(pressed(1, {1, 0, 0}, {0, 2, 0}));
+  EXPECT_EQ(both.force, Vector3d(-1, 0, 0));
+  EXPECT_EQ(both.moment, Vector3d(0, -2, 0));
+  EXPECT_FALSE(Law());
+}
+
+class LawBook : public ::testing::Test {
+ protected:
+  System system;
+  BodyId block = system.add_body("block", 1, Vector3d::Ones(), {}), bead = system.add_particle("bead", 1, zero),
+         pearl = system.add_particle("pearl", 1, {1, 0, 0});
+};
+
+TEST_F(LawBook, KeepsLawsInOrderAndForgetsThem) {
+  const ConstraintId rail = system.add(point_on_line("rail", world, zero, Vector3d::UnitX(), block, zero));
+  EXPECT_TRUE(laws(system, rail).empty());
+  add_law(system, rail, coulomb(0.1));
+  add_law(system, rail, viscous(2));
+  ASSERT_EQ(laws(system, rail).size(), 2u);
+  Thrust n;
+  n.slip = {1, 0, 0};
+  EXPECT_EQ(laws(system, rail)[1](n).force, Vector3d(-2, 0, 0));
+  clear_laws(system, rail);
+  EXPECT_TRUE(laws(system, rail).empty());
+  add_law(system, rail, coulomb(0.1));
+  system.remove(rail);
+  EXPECT_TRUE(laws(system, rail).empty());
+  expect_refused([&] { add_law(system, rail, coulomb(0.1)); }, "constraint 'rail': has been removed and takes no law");
+}
+
+TEST_F(LawBook, NeedsToKnowWhereTheConstraintActs) {
+  const auto phi = [](const auto& s) { return s[0].position() - s[1].position(); };
+  const ConstraintId vague = system.add(holonomic("vague", {block, bead}, phi));
+  expect_refused([&] { add_law(system, vague, coulomb(0.1)); },
+                 "constraint 'vague': a law needs to know where it acts; declare it with acting_at");
+  system.constraint(vague).acting_at({zero, zero});
+  EXPECT_NO_THROW(add_law(system, vague, coulomb(0.1)));
+  const ConstraintId particles = system.add(holonomic("particles", {bead, pearl}, phi)),
+                     wire = system.add(holonomic("wire", {world, bead}, phi));
+  EXPECT_NO_THROW(add_law(system, particles, coulomb(0.1)));
+  EXPECT_NO_THROW(add_law(system, wire, coulomb(0.1)));
+  expect_refused([&] { add_law(system, wire, {}); }, "constraint 'wire': an empty law");
+  expect_refused([&] { add_law(system, ConstraintId{9}, coulomb(0.1)); }, "no constraint has the index 9");
+  EXPECT_EQ(try_add_law(system, wire, {}), "constraint 'wire': an empty law");
+  EXPECT_EQ(try_add_law(system, wire, viscous(1)), "");
+  EXPECT_EQ(laws(system, wire).size(), 2u);
+  expect_refused([&] { set_one_sided(system, wire); },
+                 "constraint 'wire': only a constraint of one position row can be one-sided");
+}
+
+}  // namespace
+}  // namespace linchpin::test

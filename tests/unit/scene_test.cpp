@@ -1,0 +1,463 @@
+// Scene files and typed equations: the same rows as lambdas, the same bodies as by hand, and errors that say where.
+#include <linchpin/joints.h>
+#include <linchpin/report.h>
+#include <linchpin/scene.h>
+#include <linchpin/scene/analysis.h>
+#include <linchpin/stepper.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+namespace linchpin {
+namespace {
+
+// Two bodies in general motion, and whatever a test adds.
+std::string two_bodies(const std::string& more) {
+  return R"(schema = 1
+[params]
+L0 = 1.5
+w = 3.0
+u = [0.2, -0.3, 0.9]
+[[body]]
+name = "a"
+mass = 1.3
+shape = { box = [0.2, 0.3, 0.5] }
+position = [0.1, 2.0, -0.3]
+rotation = { axis = [1, 2, 3], angle = 0.7 }
+velocity = [0.4, -0.2, 0.9]
+omega = [1.1, -0.7, 0.3]
+[[body]]
+name = "b"
+mass = 2.1
+shape = { capsule = [0.1, 0.6] }
+position = [-0.4, 0.6, 0.2]
+rotation = { axis = [-1, 0.5, 0.2], angle = 1.9 }
+velocity = [-0.6, 0.1, 0.2]
+omega = [0.2, 0.9, -1.4]
+)" + more;
+}
+
+struct Rows {
+  std::vector<double> A, b, position, velocity;
+};
+
+Rows rows_of(const Constraint& c, const State& state, double t) {
+  const std::size_t m = static_cast<std::size_t>(c.function().rows()), K = c.bodies().size();
+  Rows r{std::vector<double>(m * 6 * K), std::vector<double>(m), std::vector<double>(m), std::vector<double>(m)};
+  std::vector<BodyState> X;
+  for (const BodyId id : c.bodies()) X.push_back(state[id]);
+  c.function().linearize(X, t, {r.A, r.b, r.position, r.velocity});
+  return r;
+}
+
+void expect_same(const std::vector<double>& is, const std::vector<double>& should) {
+  ASSERT_EQ(is.size(), should.size());
+  double scale = 1;
+  for (const double x : should) scale = std::max(scale, std::abs(x));
+  for (std::size_t i = 0; i < is.size(); ++i) EXPECT_NEAR(is[i], should[i], 1e-15 * scale) << "entry " << i;
+}
+
+// The typed constraint named "c" against a lambda's, at the start and away from t = 0.
+void expect_same_rows(const std::string& typed, const Constraint& lambda) {
+  const Model model = load_text(two_bodies("[[constraint]]\nname = \"c\"\n" + typed), "scene.toml");
+  const System system = model.system();
+  const State state = system.initial_state();
+  const Constraint& c = system.constraint(system.find_constraint("c"));
+  ASSERT_EQ(c.bodies().size(), lambda.bodies().size());
+  for (const double t : {0.0, 0.37}) {
+    const Rows is = rows_of(c, state, t), should = rows_of(lambda, state, t);
+    expect_same(is.A, should.A);
+    expect_same(is.b, should.b);
+    expect_same(is.position, should.position);
+    expect_same(is.velocity, should.velocity);
+  }
+}
+
+constexpr BodyId a{1}, b{2};
+
+TEST(SceneEquation, HasTheRowsOfTheSameLambda) {
+  expect_same_rows(R"t(equation = "dist2(a.point(0,-0.1,0), b.point(0,0.2,0)) = (L0 + 0.1*(1 - cos(w*t)))^2")t",
+                   holonomic("l", {a, b}, [](const auto& s) {
+                     const auto d = s[0].point(0, -0.1, 0) - s[1].point(0, 0.2, 0);
+                     return dot(d, d) - square(1.5 + 0.1 * (1 - cos(3.0 * s.t)));
+                   }));
+  expect_same_rows(
+      R"t(equation = "a.point(0.1, 0, 0.2) = b.point(0, 0.3, 0)")t",
+      holonomic("l", {a, b}, [](const auto& s) { return s[0].point(0.1, 0, 0.2) - s[1].point(0, 0.3, 0); }));
+  expect_same_rows(
+      R"t(equation = ["dot(a.axis(u), b.axis(0,0,1)) = 0.1", "atan2(a.x, b.y) + exp(-a.z)/(2 + b.z^3) = t"])t",
+      holonomic("l", {a, b}, [](const auto& s) {
+        const auto z = s[1].position().z;
+        return rows(dot(s[0].axis(0.2, -0.3, 0.9), s[1].axis(0, 0, 1)) - 0.1,
+                    atan2(s[0].position().x, s[1].position().y) + exp(-s[0].position().z) / (2.0 + z * (z * z)) - s.t);
+      }));
+  expect_same_rows(
+      R"t(equation = "a.to_body(b.point(0, 0.3, 0)).x^2 = sin(t)")t",
+      holonomic("l", {a, b}, [](const auto& s) { return square(s[0].to_body(s[1].point(0, 0.3, 0)).x) - sin(s.t); }));
+}
+
+TEST(SceneEquation, OnVelocitiesHasTheRowsOfTheSameLambda) {
+  expect_same_rows(R"t(velocity = "dot(a.velocity(0.1, 0, 0.3), a.axis(0, 1, 0)) = b.omega.z*t")t",
+                   nonholonomic("l", {a, b}, [](const auto& s) {
+                     return dot(s[0].velocity(0.1, 0, 0.3), s[0].axis(0, 1, 0)) - s[1].omega().z * s.t;
+                   }));
+  expect_same_rows(
+      R"t(velocity = "cross(a.omega, a.axis(1, 0, 0)) + 2*a.velocity/(1 + norm2(b.velocity)) = [0, 0, 0]")t",
+      nonholonomic("l", {a, b}, [](const auto& s) {
+        return cross(s[0].omega(), s[0].axis(1, 0, 0)) + 2.0 * s[0].velocity() / (1.0 + squared_norm(s[1].velocity()));
+      }));
+}
+
+TEST(SceneEquation, DerivativesPassTheCheckForEveryFunction) {
+  for (const char* text :
+       {"sin(a.x) = cos(b.y)", "tan(a.x) = asin(0.3*b.y)", "acos(0.2*a.x) = atan(b.y)", "sinh(a.x) = cosh(b.y)",
+        "tanh(a.x) = asinh(b.y)", "exp(a.x) = log(2 + b.y)", "sqrt(3 + a.x) = abs(b.y)", "pow(a.y, 1.5) = a.y^-2",
+        "hypot(a.x, b.y) = square(a.z)", "a.y^(b.x) = 2^(a.x)", "norm(a.position) = dist(a.position, b.position)",
+        "dot(cross(a.position, u), b.point(0, 1, 0)) = -(-a.x)", "a.position/b.y = a.point(1, 0, 0)*t - u"}) {
+    const Model model =
+        load_text(two_bodies("[[constraint]]\nname = \"c\"\nequation = \"" + std::string(text) + "\"\n"), "scene.toml");
+    const System system = model.system();
+    const ConstraintCheck check =
+        check_constraint(system, system.constraint(system.find_constraint("c")), system.initial_state());
+    EXPECT_TRUE(check.ok()) << text << ": " << check.message;
+  }
+}
+
+std::string message_of(const std::string& text) {
+  try {
+    (void)load_text(text, "scene.toml");
+  } catch (const SceneError& e) {
+    return e.what();
+  }
+  return "(no error)";
+}
+
+TEST(SceneEquation, ErrorsNameThePlaceAndTheNearestName) {
+  const auto error = [](const std::string& equation) {
+    return message_of(two_bodies("[[constraint]]\nname = \"c\"\nequation = \"" + equation + "\"\n"));
+  };
+  EXPECT_EQ(error("dist2(a.position, bb.position) = 1"),
+            "scene.toml:24:31: error: constraint \"c\": unknown name 'bb'; did you mean \"b\"?\n"
+            "  equation = \"dist2(a.position, bb.position) = 1\"\n"
+            "                                ^");
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"a.x = ", "something is missing at the end"},
+      {"a.x = 1 = 2", "an equation has one '='"},
+      {"a.x == 2", "one '=' is enough"},
+      {"a.x ** 2 = 1", "write a power as x^2"},
+      {"sin(a.position) = 1", "sin() takes a scalar, this is a vector"},
+      {"dot(a.x, b.position) = 1", "dot() takes a vector, this is a scalar"},
+      {"a.position^2 = 1", "a vector has no power"},
+      {"1/a.position = 1", "nothing can be divided by a vector"},
+      {"a.position + 1 = b.position", "'+' joins a vector and a scalar"},
+      {"a.position.w = 1", "a vector has the parts x, y and z, not \"w\""},
+      {"a = 1", "'a' is a body; say what of it"},
+      {"a.point = 1", ".point needs its coordinates"},
+      {"a.point(1, 2) = b.position", "expected ',' between the three coordinates"},
+      {"a.x/0 = 1", "division by zero"},
+      {"sin = 1", "\"sin\" is a function"},
+      {"2 = 3", "no body and no time occurs"},
+      {"(a.x = 1", "expected ')'"},
+      {"a.x) = 1", "this bracket was never opened"},
+      {"a.x = 1e999", "beyond all bounds"},
+      {"a.x = \xc3\xa9t\xc3\xa9", "unknown name"},
+  };
+  for (const auto& [equation, says] : wrong)
+    EXPECT_NE(error(equation).find(says), std::string::npos) << equation << " says\n" << error(equation);
+}
+
+TEST(SceneFile, MakesBodiesOfTheirShapes) {
+  const Model model = load_text(R"(schema = 1
+[[body]]
+name = "box"
+density = 500
+shape = { box = [0.2, 0.4, 0.6] }
+[[body]]
+name = "ball"
+mass = 3
+shape = { sphere = 0.5 }
+[[body]]
+name = "rod"
+mass = 3
+shape = { cylinder = [0.1, 2] }
+[[body]]
+name = "pill"
+mass = 2
+shape = { capsule = [0.1, 1e-9] }
+)",
+                                "scene.toml");
+  const double m = 500 * 0.2 * 0.4 * 0.6;
+  EXPECT_NEAR(model.bodies[0].mass, m, 1e-12);
+  EXPECT_NEAR(model.bodies[0].inertia(0, 0), m / 12 * (0.16 + 0.36), 1e-12);
+  EXPECT_NEAR(model.bodies[0].inertia(1, 1), m / 12 * (0.04 + 0.36), 1e-12);
+  EXPECT_NEAR(model.bodies[1].inertia(2, 2), 0.4 * 3 * 0.25, 1e-12);
+  EXPECT_NEAR(model.bodies[2].inertia(1, 1), 0.5 * 3 * 0.01, 1e-12);
+  EXPECT_NEAR(model.bodies[2].inertia(0, 0), 3 * (3 * 0.01 + 4) / 12, 1e-12);
+  EXPECT_NEAR(model.bodies[3].inertia(0, 0), 0.4 * 2 * 0.01, 1e-8);  // of no length: a ball
+}
+
+TEST(SceneFile, GeneratorsRepeatWhatTheyHold) {
+  const Model model = load_text(R"(schema = 1
+[params]
+gap = 0.5
+[[chain]]
+name = "link"
+count = 1000
+step = [0, -0.1, 0]
+mass = 0.1
+shape = { sphere = 0.04 }
+[[repeat]]
+count = 3
+[[repeat.body]]
+name = "bead{i}"
+kind = "particle"
+mass = "i"
+position = ["gap*i", 0, 0]
+[[repeat.constraint]]
+name = "line{i}"
+equation = "bead{i}.y = {i-1}*0"
+[[repeat.repeat]]
+index = "j"
+count = 2
+[[repeat.repeat.body]]
+name = "leaf{i}_{j}"
+kind = "fixed"
+)",
+                                "scene.toml");
+  ASSERT_EQ(model.bodies.size(), 1000u + 3u + 6u);
+  ASSERT_EQ(model.constraints.size(), 1003u);
+  const System system = model.system();
+  const State start = system.initial_state();
+  EXPECT_LT((start[system.find_body("link1000")].p - Vector3d(0, -99.95, 0)).norm(), 1e-12);
+  EXPECT_EQ(system.mass(system.find_body("bead3")), 3);
+  EXPECT_EQ(start[system.find_body("bead3")].p.x(), 1.5);
+  EXPECT_GE(system.find_body("leaf3_2").index, 0);
+  for (const SceneConstraint& c : model.constraints) {
+    const Constraint& made = system.constraint(system.find_constraint(c.name));
+    for (const double x : rows_of(made, start, 0).position) ASSERT_NEAR(x, 0, 1e-12) << c.name;
+  }
+}
+
+TEST(SceneFile, JointsCloseAtTheStartWhateverTheyAreGivenIn) {
+  for (const char* type : {"ball", "hinge", "slider", "weld", "universal", "cylindrical", "planar", "point_on_line",
+                           "point_on_plane", "rod", "gear"}) {
+    const std::string name = type;
+    const bool rod = name == "rod", gear = name == "gear";
+    const Model model =
+        load_text(two_bodies("[[joint]]\nname = \"c\"\ntype = \"" + name + "\"\na = \"a\"\nb = \"b\"\n" +
+                             (rod || gear ? "" : "at = [0.3, 1, -0.2]\n") +
+                             (rod || name == "ball" || name == "weld" ? "" : "axis = [1, -2, 0.5]\n") +
+                             (gear ? "ratio = 2\n" : "")),
+                  "scene.toml");
+    const System system = model.system();
+    const Constraint& c = system.constraint(system.find_constraint("c"));
+    for (const double x : rows_of(c, system.initial_state(), 0).position) EXPECT_NEAR(x, 0, 1e-14) << type;
+  }
+}
+
+TEST(SceneFile, DrivenBodiesKnowTheirAccelerations) {
+  const Model model = load_text(R"(schema = 1
+[[body]]
+name = "d"
+kind = "driven"
+motion = { position = "[sin(2*t), t^2, 0]", axis = [0, 0, 2], angle = "3*t^2" }
+[[body]]
+name = "p"
+kind = "particle"
+mass = 1
+)",
+                                "scene.toml");
+  const BodyState s = model.bodies[0].motion(0.5);
+  EXPECT_LT((s.p - Vector3d(std::sin(1), 0.25, 0)).norm(), 1e-15);
+  EXPECT_LT((s.v - Vector3d(2 * std::cos(1), 1, 0)).norm(), 1e-15);
+  EXPECT_LT((s.a - Vector3d(-4 * std::sin(1), 2, 0)).norm(), 1e-15);
+  EXPECT_LT((s.w - Vector3d(0, 0, 3)).norm(), 1e-15);
+  EXPECT_LT((s.alpha - Vector3d(0, 0, 6)).norm(), 1e-15);
+}
+
+std::vector<std::pair<std::string, std::string>> corpus() {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const char* folder : {"/demos/scenes", "/tests/scenes/broken"})
+    for (const auto& entry : std::filesystem::directory_iterator(std::string(LINCHPIN_SOURCE_DIR) + folder)) {
+      if (entry.path().extension() != ".toml") continue;
+      std::ifstream in(entry.path());
+      out.emplace_back(entry.path().string(), std::string(std::istreambuf_iterator<char>(in), {}));
+    }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// Whatever is done to a file: it loads, or it is refused with a message.
+TEST(SceneFile, MutationsAreReadOrRefused) {
+  const auto files = corpus();
+  ASSERT_GT(files.size(), 50u);
+  const std::string words[] = {"(",    ")",   "[[", "]]", "=",  "\"", "'",  "\n",         "{i}",   "1e308", "-1",
+                               "nan",  "inf", "t",  "^",  "/0", ".",  ",",  "[repeat]",   "sqrt(", "0",     "\xff",
+                               "a.b.", "*",   "#",  "{",  "}",  "e",  "^-", "count = 99", "world", "]",     "\t"};
+  // LINCHPIN_MUTATIONS=1000000 for a long look, with other mutations.
+  const char* more = std::getenv("LINCHPIN_MUTATIONS");
+  const int rounds = more ? std::atoi(more) : 6000;
+  std::mt19937 random(20261120u + static_cast<unsigned>(more ? rounds : 0));
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  int loaded = 0, refused = 0;
+  for (int round = 0; round < rounds; ++round) {
+    const auto& [path, original] = files[below(files.size())];
+    std::string text = original.size() > 20000 ? original.substr(0, 20000) : original;
+    for (std::size_t edit = 0, edits = 1 + below(4); edit < edits && !text.empty(); ++edit) {
+      const std::size_t at = below(text.size());
+      switch (below(5)) {
+        case 0:
+          text[at] = static_cast<char>(random());
+          break;
+        case 1:
+          text.insert(at, words[below(std::size(words))]);
+          break;
+        case 2:
+          text.erase(at, 1 + below(12));
+          break;
+        case 3:
+          text.insert(at, text.substr(below(text.size()), below(40)));
+          break;
+        default:
+          text.resize(at + 1);
+          break;
+      }
+    }
+    // What is tried is the reader, not the patience: long chains and grids take their time by right.
+    if (text.find("[[chain]]") != std::string::npos || text.find("[[grid]]") != std::string::npos) continue;
+    try {
+      (void)load_text(text, path);
+      ++loaded;
+    } catch (const SceneError& e) {
+      ++refused;
+      ASSERT_NE(std::string(e.what()).find(": error: "), std::string::npos) << e.what();
+    }
+  }
+  EXPECT_GT(loaded, 100);
+  EXPECT_GT(refused, 1000);
+}
+
+TEST(SceneFile, NoiseIsRefusedAtOnce) {
+  std::mt19937 random(7);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{100}, std::size_t{1} << 16, std::size_t{10} << 20}) {
+    std::string text(size, ' ');
+    for (char& c : text) c = static_cast<char>(random());
+    EXPECT_THROW((void)load_text(text, "noise.toml"), SceneError) << size;
+  }
+  EXPECT_THROW((void)load_text("schema = 1\nx = " + std::string(100000, '['), "deep.toml"), SceneError);
+  std::string sum = "0";
+  for (int i = 0; i < 3000; ++i) sum += " + a.x";
+  EXPECT_NO_THROW(
+      (void)load_text(two_bodies("[[constraint]]\nname = \"c\"\nequation = \"" + sum + " = 1\"\n"), "long.toml"));
+}
+
+// ---- analysis ----
+
+Classification classified(const std::string& scene, const char* name) {
+  const System system = load_text(scene, "scene.toml").system();
+  return classify(system, system.find_constraint(name), system.initial_state());
+}
+
+Classification classified_file(const std::string& file, const char* name) {
+  const System system = load(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/" + file + ".toml").system();
+  return classify(system, system.find_constraint(name), system.initial_state());
+}
+
+TEST(Classify, KnowsTheClassics) {
+  EXPECT_EQ(classified_file("skate", "edge").kind, Integrability::nonholonomic);
+  EXPECT_EQ(classified_file("rolling-disk", "rolling").kind, Integrability::nonholonomic);
+  EXPECT_EQ(classified_file("ball-on-turntable", "rolling").kind, Integrability::nonholonomic);
+  EXPECT_EQ(classified_file("nonholonomic-particle", "screw").kind, Integrability::nonholonomic);
+  EXPECT_FALSE(classified_file("appell-hamel", "cone").linear);
+  EXPECT_EQ(classified_file("rolling-cylinder", "rolling").kind, Integrability::integrable_here);
+  EXPECT_EQ(classified_file("rotating-wire", "plane").kind, Integrability::holonomic);
+  EXPECT_TRUE(classified_file("rotating-wire", "plane").rheonomic);
+  EXPECT_FALSE(classified_file("rotating-wire", "parabola").rheonomic);
+  EXPECT_TRUE(classified_file("moving-sphere", "sphere").rheonomic);
+  EXPECT_FALSE(classified_file("moving-sphere", "sphere").catastatic);
+  EXPECT_TRUE(classified_file("straight-wire", "along").rheonomic);
+  const Classification edge = classified_file("turning-edge", "edge");
+  EXPECT_EQ(edge.kind, Integrability::nonholonomic);
+  EXPECT_TRUE(edge.rheonomic && edge.catastatic);
+}
+
+TEST(Classify, SeesThroughADisguise) {
+  const auto particle = [](const std::string& row) {
+    return classified(
+        "schema = 1\n[[body]]\nname = \"p\"\nkind = \"particle\"\nmass = 1\nposition = [1, 0.5, 0.3]\n"
+        "[[constraint]]\nname = \"c\"\nvelocity = \"" +
+            row + "\"\n",
+        "c");
+  };
+  const Classification exact = particle("p.x*p.velocity.x + p.y*p.velocity.y = 3*t^2");
+  EXPECT_EQ(exact.kind, Integrability::exact);
+  EXPECT_FALSE(exact.catastatic);
+  EXPECT_EQ(exact.integral, "0.5*p.x^2 + 0.5*p.y^2 - t^3");
+  // y z dx + x z dy + 2 x y dz is no differential, but times z it is that of x y z^2.
+  EXPECT_EQ(particle("p.y*p.z*p.velocity.x + p.x*p.z*p.velocity.y + 2*p.x*p.y*p.velocity.z = 0").kind,
+            Integrability::integrating_factor);
+  EXPECT_EQ(particle("p.velocity.z = p.y*p.velocity.x - p.x*p.velocity.y").kind, Integrability::nonholonomic);
+  // The rate of a function of the orientation: exact, though turns do not commute.
+  const Classification turn = classified(
+      two_bodies("[[constraint]]\nname = \"c\"\nvelocity = \"dot(cross(a.omega, a.axis(u)), [0, 0, 1]) = 0\"\n"), "c");
+  EXPECT_EQ(turn.kind, Integrability::exact);
+  EXPECT_EQ(classified(two_bodies("[[constraint]]\nname = \"c\"\nvelocity = \"a.omega.z = 0\"\n"), "c").kind,
+            Integrability::nonholonomic);
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+TEST(Equilibrium, RodsAt45Degrees) {  // T-1.11: tan = 1/3, F = sqrt(5/2) m g, w^2 = sqrt(5/2) g/(1.2 L)
+  const Model model = load(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/rods-at-45-degrees.toml");
+  const System system = model.system();
+  const auto found = find_equilibria(system, system.initial_state());
+  ASSERT_EQ(found.size(), 2u);
+  const State& s = found[0].state;
+  const Vector3d d = s[BodyId{2}].p - s[BodyId{1}].p;
+  EXPECT_NEAR(std::abs(d.y() / d.x()), 1.0 / 3, 1e-9);
+  EXPECT_EQ(found[0].stability, Equilibrium::Stability::stable);
+  ASSERT_EQ(found[0].frequencies_squared.size(), 1u);
+  EXPECT_NEAR(found[0].frequencies_squared[0], std::sqrt(2.5) * 9.81 / (1.2 * 0.9), 1e-6);
+  EXPECT_EQ(found[1].stability, Equilibrium::Stability::unstable);
+}
+
+TEST(Equilibrium, RotatingHoopOnEitherSideOfTheBifurcation) {
+  std::ifstream in(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/rotating-hoop.toml");
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  for (const double w : {4.3, 7.0}) {  // sqrt(g/R) = 4.4294
+    const System system = load_text(replaced(text, "w = 7.0", "w = " + std::to_string(w)), "hoop.toml").system();
+    const auto turning = turning_of_driven(system);
+    ASSERT_TRUE(turning);
+    EquilibriumSearch search;
+    search.omega = turning->first;
+    const auto found = find_equilibria(system, system.initial_state(), search);
+    const auto at_angle = [&](double cosine) -> const Equilibrium* {
+      for (const Equilibrium& e : found)
+        if (std::abs(-e.state[BodyId{2}].p.y() / 0.5 - cosine) < 1e-7) return &e;
+      return nullptr;
+    };
+    ASSERT_TRUE(at_angle(1));
+    EXPECT_EQ(at_angle(1)->stability, w < 4.4294 ? Equilibrium::Stability::stable : Equilibrium::Stability::unstable);
+    ASSERT_TRUE(at_angle(-1));
+    EXPECT_EQ(at_angle(-1)->stability, Equilibrium::Stability::unstable);
+    const double cosine = 9.81 / (0.5 * w * w);
+    EXPECT_EQ(at_angle(cosine) != nullptr, w > 4.4294);
+    if (w < 4.4294) continue;
+    EXPECT_EQ(at_angle(cosine)->stability, Equilibrium::Stability::stable);
+    EXPECT_NEAR(at_angle(cosine)->frequencies_squared[0], w * w * (1 - cosine * cosine), 1e-5);  // (w sin)^2
+  }
+}
+
+}  // namespace
+}  // namespace linchpin
