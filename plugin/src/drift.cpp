@@ -217,7 +217,13 @@ NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, 
     place(assembly.block, base, end, dt, v);
     return report;
   }
-  if (!lambda.empty() && !solver.full_row_rank()) solver.shortest(work.force_sum, work.lambda_sum);
+  if (!lambda.empty() && !solver.full_row_rank()) {
+    solver.shortest(work.force_sum, work.lambda_sum, v);
+    place(assembly.block, base, end, dt, v);
+    report.residual = step_residuals(system, assembly, base, end, dt, v, work);
+    report.least_squares = report.least_squares || (report.converged && report.residual * dt > tolerance &&
+                                                    !at_round_off(system, assembly, end, dt, work.error));
+  }
   for (std::size_t r = 0; r < std::min(m, lambda.size()); ++r) lambda[r] += work.lambda_sum[r];
   for (std::size_t j = 0; j < std::min(n, force.size()); ++j) force[j] += work.force_sum[j];
   return report;

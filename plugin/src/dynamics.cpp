@@ -205,7 +205,8 @@ std::vector<std::string> Dynamics::warnings() const {
   const Impl& d = *impl_;
   std::vector<std::string> out;
   if (!d.laws_.report.trouble.empty()) out.push_back(d.laws_.report.trouble);
-  if (d.status == Status::invalid) return out;
+  // What was evaluated may be gone by now.
+  if (d.status == Status::invalid || d.assembly.laid_out_for != d.system->structure()) return out;
   for (const Contact& contact : d.laws_.contacts) {
     const ConstraintId id = d.assembly.block.constraints[z(contact.constraint)];
     const Law::Term& term = laws(*d.system, id)[z(contact.law)].terms()[z(contact.term)];

@@ -177,8 +177,8 @@ void Solver::approach(std::span<const double> e, std::span<double> lambda, std::
     impl_->sparse.approach(e, lambda, force, dv);
 }
 
-void Solver::shortest(std::span<const double> force, std::span<double> lambda) const noexcept {
-  if (!impl_->by_reference) impl_->sparse.shortest(force, lambda);  // the reference knows no other
+void Solver::shortest(std::span<double> force, std::span<double> lambda, std::span<double> v) const noexcept {
+  if (!impl_->by_reference) impl_->sparse.shortest(force, lambda, v);  // the reference knows no other
 }
 
 void Solver::inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept {

@@ -30,7 +30,7 @@ class SolveSparse {
   void approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
                 std::span<double> dv) const noexcept;
   /// As Solver::shortest.
-  void shortest(std::span<const double> force, std::span<double> lambda) const noexcept;
+  void shortest(std::span<double> force, std::span<double> lambda, std::span<double> v) const noexcept;
   void inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept;
   /// As SolveDense::size_of_terms.
   void size_of_terms(std::span<const double> b, std::span<const double> a, std::span<double> scale) const;
@@ -122,6 +122,7 @@ class SolveSparse {
   void clear_part(const Island& island) const;
   bool project(int i, int turns) const;
   void shortest_island(int i) const;
+  void match_force(const Island& island) const;
   void add_transposed(const Island& island, const double* lambda, double* f) const;
   void times_inverse_mass(const Body& body, const double* f, double* dv) const;
   double largest_singular_value(const Island& island) const;

@@ -9,6 +9,8 @@ namespace linchpin::detail {
 namespace {
 
 constexpr double eps = std::numeric_limits<double>::epsilon();
+// Of the force, relative: what directions below the usual cut of the rank can leave.
+constexpr double largest_trace = 1e-4;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -116,30 +118,59 @@ bool SolveSparse::project(int i, int turns) const {
   return true;
 }
 
-// lambda_ ← the least-norm multipliers that make force_: those in range(A).
+// lambda_ ← the least-norm multipliers that make force_, those in range(A); part_ ← what of force_ they do not make.
 void SolveSparse::shortest_island(int i) const {
   const Island& island = islands_[at(i)];
   const bool columns = factor_primal(i);
   if (island.kind == Kind::dense) return;
   for (int k = island.node_begin; k < island.node_end; ++k)
     std::fill_n(lambda_.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
-  for (int turn = 0; columns && turn < 4; ++turn) {
+  const auto subtract_from_force = [&] {
     clear_part(island);
     add_transposed(island, lambda_.data(), part_.data());
     for (int j = island.body_begin; j < island.body_end; ++j) {
       const Body& body = bodies_[at(bodies_by_island_[at(j)])];
       for (int c = body.column; c < body.column + body.size; ++c) part_[at(c)] = force_[at(c)] - part_[at(c)];
     }
+  };
+  for (int turn = 0; columns && turn < 4; ++turn) {
+    subtract_from_force();
     if (add_image(island, lambda_.data()) < 4 * eps) break;
   }
+  subtract_from_force();
+  match_force(island);
 }
 
-void SolveSparse::shortest(std::span<const double> force, std::span<double> lambda) const noexcept {
+// Rows that are only nearly redundant leave in the force of the kept rows a trace of the direction that the rank drops.
+// It goes, so that reported multipliers make the reported force to rounding. More than a trace is no such thing, but
+// the conditioning of AᵀA showing in the multipliers, and stays.
+void SolveSparse::match_force(const Island& island) const {
+  double trace = 0, size = 0;
+  const auto each_body = [&](const auto& visit) {
+    for (int j = island.body_begin; j < island.body_end; ++j) visit(bodies_[at(bodies_by_island_[at(j)])]);
+  };
+  each_body([&](const Body& body) {
+    for (int c = body.column; c < body.column + body.size; ++c) {
+      trace = std::max(trace, std::fabs(part_[at(c)]));
+      size = std::max(size, std::fabs(force_[at(c)]));
+    }
+  });
+  if (!(trace <= largest_trace * size)) return;
+  each_body([&](const Body& body) {
+    double* const f = part_.data() + body.column;
+    for (int c = 0; c < body.size; ++c) force_[at(body.column + c)] -= f[c];
+    times_inverse_mass(body, f, f);
+    for (int c = 0; c < body.size; ++c) dv_[at(body.column + c)] -= f[c];
+  });
+}
+
+void SolveSparse::shortest(std::span<double> force, std::span<double> lambda, std::span<double> v) const noexcept {
   std::copy_n(force.begin(), n_, force_.begin());
+  std::copy(v.begin(), v.end(), dv_.begin());
   std::copy_n(lambda.begin(), m_, lambda_.begin());
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i)
     if (islands_[at(i)].kind == Kind::deficient) shortest_island(i);
-  std::copy_n(lambda_.begin(), m_, lambda.begin());
+  deliver(lambda, force, v);
 }
 
 // ---- names

@@ -80,7 +80,7 @@ TEST_F(SolveLaw, GaussAndDAlembert) {
     EXPECT_LE(norm_inf(W.transpose() * (with_c.nonideal - c)), tol_law() * force);
     EXPECT_LE(norm_inf(with_c.ideal - y.ideal), tol_law() * force);
     // No admissible variation lowers (v̇ − a)ᵀM(v̇ − a).
-    const Eigen::VectorXd a = M.ldlt().solve(vector(x.Q));
+    const Eigen::VectorXd a = solve_spd(M, vector(x.Q));
     const auto gauss = [&](const Eigen::VectorXd& vdot) { return (vdot - a).dot(M * (vdot - a)); };
     const double least = gauss(y.vdot);
     for (int turn = 0; turn < 5; ++turn) {

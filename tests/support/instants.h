@@ -6,10 +6,9 @@
 
 #include <linchpin/dynamics.h>
 
-#include <Eigen/Dense>
+#include <Eigen/Core>
 
 #include <algorithm>
-#include <cmath>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -95,71 +94,25 @@ inline Instant with_rows(const Instant& x, const Eigen::MatrixXd& A, const Eigen
   return y;
 }
 
-/// Columns that span {w : A w = 0}.
-inline Eigen::MatrixXd virtual_displacements(const Eigen::MatrixXd& A) {
-  if (A.rows() == 0) return Eigen::MatrixXd::Identity(A.cols(), A.cols());
-  Eigen::FullPivLU<Eigen::MatrixXd> lu(A);
-  lu.setThreshold(1e-8);
-  if (lu.dimensionOfKernel() == 0) return Eigen::MatrixXd(A.cols(), 0);
-  const Eigen::MatrixXd W = lu.kernel();
-  return Eigen::HouseholderQR<Eigen::MatrixXd>(W).householderQ() * Eigen::MatrixXd::Identity(W.rows(), W.cols());
-}
+// Decompositions, compiled once: each takes seconds to compile.
+
+/// Descending.
+Eigen::VectorXd singular_values(const Eigen::MatrixXd& A);
+/// X of S X = B, S symmetric and positive definite.
+Eigen::MatrixXd solve_spd(const Eigen::MatrixXd& S, const Eigen::MatrixXd& B);
+/// Q of X = Q R, as many columns as X.
+Eigen::MatrixXd orthonormal(const Eigen::MatrixXd& X);
+
+/// Orthonormal columns that span {w : A w = 0}.
+Eigen::MatrixXd virtual_displacements(const Eigen::MatrixXd& A);
 
 /// v̇ of consistent rows by elimination: Wᵀ M v̇ = Wᵀ(Q + c) for A W = 0 (Kane), A v̇ = b.
-inline Eigen::VectorXd acceleration_by_elimination(const Instant& x) {
-  const Eigen::MatrixXd M = mass_matrix(x), A = constraint_matrix(x), W = virtual_displacements(A);
-  const Eigen::VectorXd F = vector(x.Q) + vector(x.c);
-  Eigen::VectorXd particular = Eigen::VectorXd::Zero(x.n());
-  if (x.m() > 0) {
-    Eigen::FullPivLU<Eigen::MatrixXd> lu(A);
-    lu.setThreshold(1e-8);
-    particular = lu.solve(vector(x.b));
-  }
-  if (W.cols() == 0) return particular;
-  const Eigen::MatrixXd reduced = W.transpose() * M * W;
-  return particular + W * reduced.ldlt().solve(W.transpose() * (F - M * particular));
-}
+Eigen::VectorXd acceleration_by_elimination(const Instant& x);
 
-inline Eigen::MatrixXd random_spd(Random& random, int size, double condition) {
-  Eigen::MatrixXd X(size, size);
-  for (auto& entry : X.reshaped()) entry = random.uniform();
-  const Eigen::MatrixXd U = Eigen::HouseholderQR<Eigen::MatrixXd>(X).householderQ();
-  Eigen::VectorXd d(size);
-  for (int i = 0; i < size; ++i) d[i] = std::pow(condition, random.uniform(0, 1));
-  const Eigen::MatrixXd M = U * d.asDiagonal() * U.transpose();
-  return 0.5 * (M + M.transpose());
-}
+Eigen::MatrixXd random_spd(Random& random, int size, double condition);
 
 /// A consistent problem of full row rank: blocks of 1, 3 and 6, masses over three decades, rows that touch some blocks.
 /// Singular values of A stay within a few hundred of each other, so that errors are rounding and not conditioning.
-inline Instant random_instant(Random& random) {
-  Instant x;
-  const int blocks = random.integer(1, 6);
-  for (int k = 0; k < blocks; ++k) {
-    const int size = random.coin() ? 6 : random.coin() ? 3 : 1;
-    add_block(x, std::pow(10.0, random.uniform(-1, 1)) * random_spd(random, size, 10));
-  }
-  const int n = x.n();
-  for (double& q : x.Q) q = random.uniform(-10, 10);
-  for (double& c : x.c) c = random.uniform(-5, 5);
-  const int rows = random.integer(0, n);
-  Eigen::MatrixXd A(0, n);
-  for (int r = 0; r < rows; ++r) {
-    Eigen::RowVectorXd row = Eigen::RowVectorXd::Zero(n);
-    for (int turn = 0; turn < 2; ++turn) {
-      const int k = random.integer(0, blocks - 1);
-      int first = 0;
-      for (int l = 0; l < k; ++l) first += x.block_sizes[static_cast<std::size_t>(l)];
-      for (int j = 0; j < x.block_sizes[static_cast<std::size_t>(k)]; ++j) row[first + j] = random.uniform();
-    }
-    Eigen::MatrixXd longer(A.rows() + 1, n);
-    longer << A, row;
-    const Eigen::VectorXd sigma = Eigen::JacobiSVD<Eigen::MatrixXd>(longer).singularValues();
-    if (longer.rows() <= n && sigma.minCoeff() > 1e-2 * sigma.maxCoeff()) A = longer;
-  }
-  Eigen::VectorXd b(A.rows());
-  for (double& bi : b) bi = random.uniform(-10, 10);
-  return with_rows(x, A, b);
-}
+Instant random_instant(Random& random);
 
 }  // namespace linchpin::test

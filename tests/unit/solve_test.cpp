@@ -205,7 +205,7 @@ TEST(Solve, RankThatPivotsDoNotShow) {
   x = with_rows(x, K.transpose(), Eigen::VectorXd::Ones(n));
   Eigen::MatrixXd unit = K.transpose();
   unit.rowwise().normalize();
-  const Eigen::VectorXd sigma = Eigen::JacobiSVD<Eigen::MatrixXd>(unit).singularValues();
+  const Eigen::VectorXd sigma = singular_values(unit);
   for (const double tolerance : {1e-3, 1e-6, 1e-9}) {
     Solver solver({.rank_tolerance = tolerance});
     ASSERT_TRUE(solver.factor(x));
@@ -220,8 +220,7 @@ TEST(Solve, SingularValuesAroundTheCut) {
   Eigen::MatrixXd X(n, n), Y(n, n);
   for (double& x : X.reshaped()) x = random.uniform();
   for (double& y : Y.reshaped()) y = random.uniform();
-  const Eigen::MatrixXd U = Eigen::HouseholderQR<Eigen::MatrixXd>(X).householderQ(),
-                        W = Eigen::HouseholderQR<Eigen::MatrixXd>(Y).householderQ();
+  const Eigen::MatrixXd U = orthonormal(X), W = orthonormal(Y);
   Eigen::VectorXd sigma(n);
   for (int i = 0; i < n; ++i) sigma[i] = i < 6 ? 1.0 : std::pow(10.0, -4.4 - 0.4 * (i - 6));
   const Eigen::MatrixXd A = U * sigma.asDiagonal() * W.transpose();
@@ -230,7 +229,7 @@ TEST(Solve, SingularValuesAroundTheCut) {
   x = with_rows(x, A, A * Eigen::VectorXd::Ones(n));
   Eigen::MatrixXd unit = A;
   unit.rowwise().normalize();
-  const Eigen::VectorXd true_sigma = Eigen::JacobiSVD<Eigen::MatrixXd>(unit).singularValues();
+  const Eigen::VectorXd true_sigma = singular_values(unit);
   const auto kept = (true_sigma.array() > 1e-6 * true_sigma[0]).count();
   Solver solver;
   ASSERT_TRUE(solver.factor(x));

@@ -141,9 +141,10 @@ class Solver {
   /// residual. With redundant rows λ is some solution, see `shortest`.
   void approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
                 std::span<double> dv) const noexcept;
-  /// @param force   [n] = Aᵀλ
+  /// @param force   [n] in: Aᵀλ; out: the same, but for a trace that only rows below the rank's cut could make
   /// @param lambda  [m] in: multipliers that make it; out: those of least norm in the rows as given
-  void shortest(std::span<const double> force, std::span<double> lambda) const noexcept;
+  /// @param v       [n] in: some velocity; out: less M⁻¹ of that trace; may be empty
+  void shortest(std::span<double> force, std::span<double> lambda, std::span<double> v = {}) const noexcept;
   /// M⁻¹ f, [n] → [n]; may be done in place.
   void inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept;
 
