@@ -148,12 +148,16 @@ void Ledger::record_momentum(const Block& block, std::span<const double> mass, s
   const double* M = mass.data();
   for (std::size_t s = 0; s < books_.size(); ++s) {
     const int column = block.column[s], size = block.column[s + 1] - column;
+    Vector6d before = Vector6d::Zero();
     for (int i = 0; i < size; ++i)
       for (int j = 0; j < size; ++j) {
+        before[i] += M[i * size + j] * v0[z(column + j)];
         const double p = M[i * size + j] * (v1[z(column + j)] - v0[z(column + j)]);
         books_[s].momentum[i] += p;
         energy_of_step_.kinetic += 0.5 * p * (v0[z(column + i)] + v1[z(column + i)]);
       }
+    books_[s].linear_motion = std::max(books_[s].linear_motion, before.head<3>().norm());
+    books_[s].angular_motion = std::max(books_[s].angular_motion, before.tail<3>().norm());
     M += size * size;
   }
 }

@@ -20,7 +20,10 @@ double BodyBooks::imbalance() const {
   // Where one of the two is nothing but round-off it is no measure of itself.
   const double force_scale = std::max(force, 1e-3 * moment), moment_scale = std::max(moment, 1e-3 * force);
   if (!(force_scale > 0) && !(moment_scale > 0)) return 0;
-  return std::max(left.head<3>().norm() / force_scale, left.tail<3>().norm() / moment_scale);
+  // The velocities are known to their own rounding: what passes in a step may be less than that.
+  constexpr double slack = 16 * std::numeric_limits<double>::epsilon();
+  return std::max({0.0, (left.head<3>().norm() - slack * linear_motion) / force_scale,
+                   (left.tail<3>().norm() - slack * angular_motion) / moment_scale});
 }
 
 namespace {

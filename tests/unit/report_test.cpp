@@ -121,6 +121,14 @@ TEST(Books, DoNotTakeRoundingForAnImbalance) {
   straight.momentum[0] = straight.applied[0] = 1;
   straight.own[3] = 1e-17;
   EXPECT_LE(straight.imbalance(), tol_rounding());
+  // Next to nothing happens to a body that moves: its velocities are rounded to more than that, but not to much more.
+  BodyBooks coasting;
+  coasting.linear_motion = 10;
+  coasting.momentum[1] = coasting.applied[1] = 1e-9;
+  coasting.own[1] = 4e-15;
+  EXPECT_LE(coasting.imbalance(), tol_rounding());
+  coasting.own[1] = 1e-12;
+  EXPECT_GE(coasting.imbalance(), 9e-4);
 }
 
 TEST(Reaction, PrintsOnOneLine) {

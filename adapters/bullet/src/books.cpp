@@ -94,6 +94,8 @@ void Engine::keep_books(BlockSolve& b) {
     BodyBooks* at = &books_.emplace_back();
     const int c = block.column[slot], dof = block.column[slot + 1] - c;
     at->body = id;
+    at->linear_motion = system_.mass(id) * state_[id].v.norm();
+    if (dof == 6) at->angular_motion = (system_.world_inertia(id, state_[id].q) * state_[id].w).norm();
     at->rounding.head<3>() = system_.mass(id) * (from_bullet(to_bullet(head(b.v, c))) - head(b.v, c));
     if (dof == 6)
       at->rounding.tail<3>() =
@@ -144,13 +146,8 @@ void Engine::keep_books(BlockSolve& b) {
       if (b.work_in_books) r.work += impulse.head<3>().dot(v) + impulse.tail<3>().dot(w);
     }
   }
-  for (const BodyId id : block.bodies) {
-    const BodyBooks& books = books_[z(book_of_[z(id.index)])];
-    // Entries that are themselves the round-off of a velocity balance to nothing.
-    const double size = system_.mass(id) * (state_[id].v.norm() + state_[id].w.norm());
-    if (std::max({books.gross_force, books.momentum.norm(), books.applied.norm(), books.host.norm()}) > 1e-13 * size)
-      counts_.imbalance = std::max(counts_.imbalance, books.imbalance());
-  }
+  for (const BodyId id : block.bodies)
+    counts_.imbalance = std::max(counts_.imbalance, books_[z(book_of_[z(id.index)])].imbalance());
 }
 
 }  // namespace LINCHPIN_BULLET_PRECISION

@@ -229,7 +229,7 @@ class Engine final : public btActionInterface {
     bool enabled, asks;
   };
   std::vector<JointWatch> joint_watch_;
-  std::vector<int> with_native_part_, failed_records_, timed_records_, off_records_;
+  std::vector<int> with_native_part_, failed_records_, timed_records_, off_records_, with_driven_;
   std::vector<const btTypedConstraint*> last_constraints_;  ///< of the last group, as long as the structure is the same
   unsigned structure_ = 1, watched_structure_ = 0, grouped_structure_ = 0;  ///< counts changes of what there is
   struct Held {
@@ -313,6 +313,7 @@ class Engine final : public btActionInterface {
   void drop_bodies_gone();
   void take_out(Proxy& p);
   void watch_bodies();
+  void follow_driven();
   void watch_joints();
   void join_anew(Record& r);
   void make_blocks();

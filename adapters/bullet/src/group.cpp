@@ -35,11 +35,26 @@ void Engine::begin_step() {
     watch_bodies();
     watch_joints();
   } while (body_watch_.size() < body_of_.size());  // a joint classified again may name a body not known before
+  follow_driven();
   for (const int i : failed_records_) records_[z(i)].why_native.clear();
   failed_records_.clear();
   for (const int i : with_native_part_) records_[z(i)].native_seen = false;
   group_.clear();
   books_.clear();
+}
+
+// What sleeps does not follow an animated body: Bullet wakes nobody for it, and the joint between them would open. In
+// time for this step's islands, which wake whatever hangs on it.
+void Engine::follow_driven() {
+  if (options_.mode == Mode::observe) return;
+  for (const int i : with_driven_) {
+    const Record& r = records_[z(i)];
+    const bool moves = std::any_of(r.bodies.begin(), r.bodies.end(), [](const btRigidBody* body) {
+      return body->isKinematicObject() && !(body->getLinearVelocity().isZero() && body->getAngularVelocity().isZero());
+    });
+    for (btRigidBody* body : r.bodies)
+      if (moves && !body->isStaticOrKinematicObject() && !body->isActive()) body->activate();
+  }
 }
 
 // Mass, factors and kind of a body are the program's to change at any time.
@@ -124,6 +139,7 @@ void Engine::watch_joints() {
     with_native_part_.clear();
     timed_records_.clear();
     off_records_.clear();
+    with_driven_.clear();
     gap_watch_.clear();
     for (std::size_t i = 0; i < records_.size(); ++i) {
       const Record& r = records_[i];
@@ -133,6 +149,9 @@ void Engine::watch_joints() {
       if (r.native_part || r.id.index < 0 || options_.mode == Mode::observe)
         with_native_part_.push_back(static_cast<int>(i));
       if (!r.joint && !r.held) timed_records_.push_back(static_cast<int>(i));
+      if (r.id.index >= 0 && (r.joint ? r.joint->isEnabled() : r.enabled) &&
+          std::any_of(r.bodies.begin(), r.bodies.end(), [](const btRigidBody* b) { return b->isKinematicObject(); }))
+        with_driven_.push_back(static_cast<int>(i));
       if (r.reaction < 0) continue;
       if (r.joint ? !r.joint->isEnabled() : !r.enabled)
         off_records_.push_back(static_cast<int>(i));
@@ -491,6 +510,13 @@ void Engine::velocity_of_rows(const BlockSolve& b, std::span<const double> v, st
 
 void Engine::after_push(Pools pools) {
   if (options_.mode == Mode::observe) return;
+  // An animated body that kept its mass is pushed out of contacts by Bullet, away from where the program and the
+  // constraints have it.
+  for (int i = 0; i < pools.bodies.size(); ++i) {
+    btSolverBody& sb = pools.bodies[i];
+    if (sb.m_originalBody && sb.m_originalBody->isKinematicObject() && id_of_.contains(sb.m_originalBody))
+      sb.m_pushVelocity = sb.m_turnVelocity = btVector3(0, 0, 0);
+  }
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
     if (b.failed || !b.native_rows) continue;

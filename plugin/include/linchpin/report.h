@@ -65,6 +65,7 @@ struct BodyBooks {
       Eigen::Matrix<double, 6, 1>::Zero();  ///< M·(velocity as written to the host − v₁)
   double gross_force = 0,
          gross_moment = 0;  ///< largest single impulse summed in `own`: what its round-off is measured by
+  double linear_motion = 0, angular_motion = 0;  ///< m|v₀|, |Iω₀|: 16 roundings of them are not held against the books
   /// |momentum − applied − host − own| relative to the largest term or single impulse. Forces and moments are judged
   /// separately, but moments by no less than the forces on an arm of 1 mm, and forces by no less than the moments over
   /// 1 km.
