@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <optional>
 #include <string>
 
 namespace {
@@ -24,29 +23,12 @@ struct Run {
     const auto start = Clock::now();
     program->step();
     spent += std::chrono::duration<double>(Clock::now() - start).count();
-    if (!programs::finite(program->world)) return void(alive = false);
-    const programs::Gap g = programs::largest_gap(program->world);
-    gap.length = std::max(gap.length, g.length);
-    gap.angle = std::max(gap.angle, g.angle);
-    depth = std::max(depth, programs::deepest_penetration(program->world));
-    watch_energy(programs::energy(program->world));
-  }
-  // A gain is a mean over a second above the highest energy of the first second without motors.
-  void watch_energy(double e) {
-    const double since = program->t - program->passive_from;
-    if (since <= 0) return;
-    if (since <= 1) highest = std::max(highest, e);
-    sum += e;
-    if (++count < std::lround(1 / program->dt)) return;
-    gain = std::max(gain, sum / count - highest);
-    sum = count = 0;
+    watch.look(*program);
   }
 
   std::unique_ptr<programs::Program> program;
-  programs::Gap gap;
-  double depth = 0, spent = 0, highest = -1e300, gain = -1e300, sum = 0;
-  int count = 0;
-  bool alive = true;
+  programs::Watch watch;
+  double spent = 0;  ///< [s]
 };
 
 }  // namespace
@@ -72,18 +54,19 @@ int main(int argc, char** argv) {
     linchpin::bullet::Solver exact(held.program->world);  // the one line
     const long steps = std::lround(seconds / held.program->dt);
     for (long i = 0; i < steps; ++i) {  // in turns, so that whatever else the machine does falls on both
-      if (native.alive) native.step();
-      if (held.alive) held.step();
+      if (native.watch.alive) native.step();
+      if (held.watch.alive) held.step();
     }
     const linchpin::bullet::Counts& c = exact.counts();
     std::printf("%-18s %5.0f  %10.1e %10.1e %10.1e %10.1e %8.2f %8.2f %10.2g %5ld %9.2f %6.2f%s%s\n",
-                std::string(entry.name).c_str(), 1 / held.program->dt, held.gap.length, held.gap.angle,
-                native.gap.length, native.gap.angle, 1e3 * held.depth, 1e3 * native.depth, held.gain, c.fallbacks,
+                std::string(entry.name).c_str(), 1 / held.program->dt, held.watch.gap.length, held.watch.gap.angle,
+                native.watch.gap.length, native.watch.gap.angle, 1e3 * held.watch.depth, 1e3 * native.watch.depth,
+                held.watch.gain, c.fallbacks,
                 c.solves ? double(c.solves - c.substepped + c.substeps) / double(c.solves) : 1,
-                held.spent / native.spent, held.alive ? "" : "  NOT FINITE",
-                native.alive ? "" : "  (native not finite)");
+                held.spent / native.spent, held.watch.alive ? "" : "  NOT FINITE",
+                native.watch.alive ? "" : "  (native not finite)");
     std::fflush(stdout);
-    good = good && held.alive && held.gap.length <= (single ? 1e-4 : 1e-9);
+    good = good && held.watch.alive && held.watch.gap.length <= (single ? 1e-4 : 1e-9);
   }
   return good ? 0 : 1;
 }

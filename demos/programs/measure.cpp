@@ -156,4 +156,23 @@ bool finite(const btDiscreteDynamicsWorld& world) {
   return true;
 }
 
+void Watch::look(Program& program, bool held) {
+  alive = alive && finite(program.world);
+  if (!alive) return;
+  const Gap g = held ? largest_gap(program.world) : Gap{};
+  for (const auto& body : program.bodies) fastest = std::max(fastest, double(body->getLinearVelocity().length()));
+  gap = {std::max(gap.length, g.length), std::max(gap.angle, g.angle)};
+  depth = std::max(depth, deepest_penetration(program.world));
+  const double since = program.t - program.passive_from, e = energy(program.world);
+  if (since <= 0) return;
+  if (since <= 1) {
+    highest_ = std::max(highest_, e);
+    return;
+  }
+  sum_ += e;
+  if (++count_ < std::lround(1 / program.dt)) return;
+  gain = std::max(gain, sum_ / count_ - highest_);
+  sum_ = count_ = 0;
+}
+
 }  // namespace programs

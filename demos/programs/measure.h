@@ -1,7 +1,7 @@
 // What is measured on a program, from Bullet's own objects alone: whoever solves its joints is asked the same.
 #pragma once
 
-#include <btBulletDynamicsCommon.h>
+#include "program.h"
 
 namespace programs {
 
@@ -21,5 +21,23 @@ double deepest_penetration(btDiscreteDynamicsWorld& world);
 double energy(const btDiscreteDynamicsWorld& world);
 
 bool finite(const btDiscreteDynamicsWorld& world);
+
+/// The worst of a run, seen after each of its steps.
+struct Watch {
+  Gap gap;
+  double depth = 0;  ///< deepest penetration [m]
+  /// Energy above the highest of the first second in which no motor worked, mean over a second [J]; the integrator's
+  /// own span is in that second (T12). Lowest double until a second has been seen after it.
+  double gain = -1e300;
+  double fastest = 0;  ///< of all bodies [m/s]
+  bool alive = true;   ///< everything was finite
+
+  /// @param held false leaves the gaps of this step out: its joints were not the solver's under test.
+  void look(Program& program, bool held = true);
+
+ private:
+  double highest_ = -1e300, sum_ = 0;
+  int count_ = 0;
+};
 
 }  // namespace programs

@@ -50,7 +50,7 @@ class Bridge final : public Program {
           pin(*last, link, cable(i, z));
         if (i > 0) {
           const btVector3 low = deck(i) + vec(0, 0, z);
-          btRigidBody& hanger = bar(10, low, cable(i, z), 0.03, 0.03, false);
+          btRigidBody& hanger = bar(20, low, cable(i, z), 0.03, 0.03, false);
           pin(hanger, link, cable(i, z));
           pin(hanger, *plank[std::size_t(i)], low);
         }
