@@ -88,8 +88,37 @@ Gap gap_of(btTypedConstraint& joint) {
     six->getAngularLowerLimit(low_angle);
     six->getAngularUpperLimit(high_angle);
     gap = six_dof(*six, low, high, low_angle, high_angle);
+  } else if (auto* legacy = dynamic_cast<btGeneric6DofConstraint*>(&joint)) {
+    btVector3 low, high, low_angle, high_angle;
+    legacy->getLinearLowerLimit(low);
+    legacy->getLinearUpperLimit(high);
+    legacy->getAngularLowerLimit(low_angle);
+    legacy->getAngularUpperLimit(high_angle);
+    gap = six_dof(*legacy, low, high, low_angle, high_angle);
   }
   return gap;
+}
+
+int rows_of(btTypedConstraint& joint) {
+  if (!joint.isEnabled()) return 0;
+  const auto equal = [](const btVector3& a, const btVector3& b) {
+    return (a[0] == b[0]) + (a[1] == b[1]) + (a[2] == b[2]);
+  };
+  if (dynamic_cast<btPoint2PointConstraint*>(&joint) || dynamic_cast<btConeTwistConstraint*>(&joint)) return 3;
+  if (dynamic_cast<btHingeConstraint*>(&joint)) return 5;
+  if (auto* s = dynamic_cast<btSliderConstraint*>(&joint))
+    return 4 + (s->getLowerLinLimit() == s->getUpperLinLimit()) + (s->getLowerAngLimit() == s->getUpperAngLimit());
+  btVector3 low, high, low_angle, high_angle;
+  const auto locked = [&](auto& six) {
+    six.getLinearLowerLimit(low);
+    six.getLinearUpperLimit(high);
+    six.getAngularLowerLimit(low_angle);
+    six.getAngularUpperLimit(high_angle);
+    return equal(low, high) + equal(low_angle, high_angle);
+  };
+  if (auto* six = dynamic_cast<btGeneric6DofSpring2Constraint*>(&joint)) return locked(*six);
+  if (auto* six = dynamic_cast<btGeneric6DofConstraint*>(&joint)) return locked(*six);
+  return 0;
 }
 
 Gap largest_gap(btDiscreteDynamicsWorld& world) {

@@ -11,6 +11,8 @@ struct Gap {
   double angle = 0;   ///< between its frames, about the locked ones [rad]
 };
 Gap gap_of(btTypedConstraint& joint);
+/// How many equalities a joint asks for as it is configured; 0 when it is disabled.
+int rows_of(btTypedConstraint& joint);
 /// Largest of all joints that are enabled.
 Gap largest_gap(btDiscreteDynamicsWorld& world);
 
