@@ -185,7 +185,7 @@ class Engine final : public btActionInterface {
 
   // btActionInterface: after the host has integrated
   void updateAction(btCollisionWorld*, btScalar dt) override;
-  void debugDraw(btIDebugDraw*) override {}
+  void debugDraw(btIDebugDraw* draw) override;  ///< tell.cpp
 
   // ---- telling (tell.cpp) ----
   void refresh();        ///< reactions and books of the last step, where nobody has asked yet
