@@ -4,6 +4,7 @@
 #include "scenes.h"
 
 #include <linchpin/bullet.h>
+#include <programs/measure.h>
 
 #include <BulletDynamics/ConstraintSolver/btNNCGConstraintSolver.h>
 #include <BulletDynamics/MLCPSolvers/btDantzigSolver.h>
@@ -27,6 +28,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
+using programs::Program;
 
 double microseconds(Clock::duration d) { return std::chrono::duration<double, std::micro>(d).count(); }
 
@@ -83,11 +85,11 @@ SolverName parse(const std::string& text) {
 using Forces = std::vector<Eigen::Matrix<double, 6, 1>>;
 
 /// ‖x‖ in the metric of M⁻¹.
-double norm(Scene& s, const Forces& x) {
+double norm(const Program& s, const Forces& x) {
   double sum = 0;
-  for (int i = 0; i < s.bodies(); ++i) {
-    const btRigidBody& body = s.body(i);
-    const auto& f = x[static_cast<std::size_t>(i)];
+  for (std::size_t i = 0; i < s.bodies.size(); ++i) {
+    const btRigidBody& body = *s.bodies[i];
+    const auto& f = x[i];
     sum += f.head<3>().squaredNorm() * double(body.getInvMass());
     const Vector3d m = f.tail<3>();
     sum += m.dot(bullet::from_bullet(body.getInvInertiaTensorWorld() * bullet::to_bullet(m)));
@@ -97,26 +99,25 @@ double norm(Scene& s, const Forces& x) {
 
 /// The forces of a dense rank-revealing solution at the start (T8): the same scene, asked once.
 Forces dense_forces(const SceneKind& kind, int size) {
-  Scene s;
-  kind.build(s, size);
-  bullet::Solver exact(*s.world);
-  s.world->stepSimulation(btScalar(1. / 240), 0);
-  Forces out(static_cast<std::size_t>(s.bodies()), Eigen::Matrix<double, 6, 1>::Zero());
+  const auto s = kind.build(size);
+  bullet::Solver exact(s->world);
+  s->step();
+  Forces out(s->bodies.size(), Eigen::Matrix<double, 6, 1>::Zero());
   SolveOptions reference;
   reference.path = Path::dense;
   const Instant instant = exact.instant(exact.reactions()[0].name);
   const Acceleration a = solve(instant, reference);
   // One block: its columns are the bodies in the order of their ids.
-  std::vector<std::pair<int, int>> order;
-  for (int i = 0; i < s.bodies(); ++i) order.emplace_back(exact.id(s.body(i)).index, i);
+  std::vector<std::pair<int, std::size_t>> order;
+  for (std::size_t i = 0; i < s->bodies.size(); ++i) order.emplace_back(exact.id(*s->bodies[i]).index, i);
   std::sort(order.begin(), order.end());
   for (std::size_t k = 0; k < order.size(); ++k)
-    out[static_cast<std::size_t>(order[k].second)] = a.ideal.segment<6>(static_cast<Eigen::Index>(6 * k));
+    out[order[k].second] = a.ideal.segment<6>(static_cast<Eigen::Index>(6 * k));
   return out;
 }
 
 struct Run {
-  Scene scene;
+  std::unique_ptr<Program> scene;
   SolverName name;
   std::unique_ptr<btConstraintSolver> native;
   std::unique_ptr<btMLCPSolverInterface> lcp;
@@ -126,81 +127,88 @@ struct Run {
   std::vector<std::unique_ptr<btJointFeedback>> feedback;
   std::vector<double> step, solve;  // [µs]
   double gap = 0, start_energy = 0, force_error = -1;
-  long substeps = 0;
+  int rows_at_start = 0;  ///< equalities; joints may break
   bool finite = true;
 
-  Run(const SceneKind& kind, int size, const SolverName& solver, const Forces& reference) : name(solver) {
-    kind.build(scene, size);
+  Run(const SceneKind& kind, int size, const SolverName& solver, const Forces& reference)
+      : scene(kind.build(size)), name(solver) {
     if (name.kind == "nncg") native = std::make_unique<btNNCGConstraintSolver>();
     if (name.kind == "mlcp") {
       lcp = std::make_unique<btDantzigSolver>();
       native = std::make_unique<btMLCPSolver>(lcp.get());
     }
-    if (native) scene.world->setConstraintSolver(native.get());
-    scene.world->getSolverInfo().m_numIterations = name.iterations;
-    if (name.kind == "exact") exact = std::make_unique<bullet::Solver>(*scene.world);
-    inner = scene.world->getConstraintSolver();
+    if (native) scene->world.setConstraintSolver(native.get());
+    scene->world.getSolverInfo().m_numIterations = name.iterations;
+    if (name.kind == "exact") exact = std::make_unique<bullet::Solver>(scene->world);
+    inner = scene->world.getConstraintSolver();
     timed = std::make_unique<Timed>(*inner);
-    scene.world->setConstraintSolver(timed.get());
-    start_energy = scene.energy();
+    scene->world.setConstraintSolver(timed.get());
+    rows_at_start = rows();
+    start_energy = programs::energy(scene->world);
     if (kind.forces) {
-      for (int i = 0; i < scene.joints(); ++i) {
+      for (std::size_t i = 0; i < scene->joints.size(); ++i) {
         feedback.push_back(std::make_unique<btJointFeedback>());
-        scene.joint(i).setJointFeedback(feedback.back().get());
+        scene->joints[i]->setJointFeedback(feedback.back().get());
       }
       one_step();
       Forces found(reference.size(), Eigen::Matrix<double, 6, 1>::Zero());
-      for (int i = 0; i < scene.joints(); ++i) {
+      for (std::size_t i = 0; i < scene->joints.size(); ++i) {
         const auto add = [&](const btRigidBody& body, const Vector3d& f, const Vector3d& m) {
-          const int k = scene.index_of(body);
-          if (k < 0) return;
+          const int k = body.getUserIndex();
+          if (&body == &btTypedConstraint::getFixedBody()) return;
           found[static_cast<std::size_t>(k)].head<3>() += f;
           found[static_cast<std::size_t>(k)].tail<3>() += m;
         };
-        const btJointFeedback& fb = *feedback[static_cast<std::size_t>(i)];
+        const btJointFeedback& fb = *feedback[i];
         if (exact) {
-          const Reaction& r = exact->reactions()[static_cast<std::size_t>(i)];
+          const Reaction& r = exact->reactions()[i];
           // About the centres at the start, where the reaction belongs.
           const auto about = [&](const Wrench& w, const btRigidBody& body) {
             return w.about(bullet::from_bullet(body.getCenterOfMassPosition()) -
                            bullet::from_bullet(body.getLinearVelocity()) * double(btScalar(1. / 240)));
           };
-          const Wrench a = about(r.on_a, scene.joint(i).getRigidBodyA()),
-                       b = about(r.on_b, scene.joint(i).getRigidBodyB());
-          add(scene.joint(i).getRigidBodyA(), a.force, a.moment);
-          add(scene.joint(i).getRigidBodyB(), b.force, b.moment);
+          const Wrench a = about(r.on_a, scene->joints[i]->getRigidBodyA()),
+                       b = about(r.on_b, scene->joints[i]->getRigidBodyB());
+          add(scene->joints[i]->getRigidBodyA(), a.force, a.moment);
+          add(scene->joints[i]->getRigidBodyB(), b.force, b.moment);
         } else {
-          add(scene.joint(i).getRigidBodyA(), bullet::from_bullet(fb.m_appliedForceBodyA),
+          add(scene->joints[i]->getRigidBodyA(), bullet::from_bullet(fb.m_appliedForceBodyA),
               bullet::from_bullet(fb.m_appliedTorqueBodyA));
-          add(scene.joint(i).getRigidBodyB(), bullet::from_bullet(fb.m_appliedForceBodyB),
+          add(scene->joints[i]->getRigidBodyB(), bullet::from_bullet(fb.m_appliedForceBodyB),
               bullet::from_bullet(fb.m_appliedTorqueBodyB));
         }
       }
       Forces difference = found;
       for (std::size_t i = 0; i < difference.size(); ++i) difference[i] -= reference[i];
-      force_error = norm(scene, difference) / norm(scene, reference);
-      for (int i = 0; i < scene.joints(); ++i) scene.joint(i).setJointFeedback(nullptr);
+      force_error = norm(*scene, difference) / norm(*scene, reference);
+      for (const auto& joint : scene->joints) joint->setJointFeedback(nullptr);
     }
   }
   ~Run() {
-    scene.world->setConstraintSolver(inner);  // before linchpin leaves, which looks for its own
+    scene->world.setConstraintSolver(inner);  // before linchpin leaves, which looks for its own
     exact.reset();
-    scene.world->setConstraintSolver(scene.solver.get());
+    scene->world.setConstraintSolver(&scene->native);
   }
 
   void one_step() {
     timed->spent = 0;
     const auto start = Clock::now();
-    scene.world->stepSimulation(btScalar(1. / 240), 0);
+    scene->step();
     step.push_back(microseconds(Clock::now() - start));
     solve.push_back(timed->spent);
   }
   void steps(int count) {
     for (int i = 0; i < count && finite; ++i) {
       one_step();
-      if (step.size() % 10 == 0 || scene.joints() < 2000) gap = std::max(gap, scene.gap());
-      finite = scene.finite();
+      if (step.size() % 10 == 0 || scene->joints.size() < 2000)
+        gap = std::max(gap, programs::largest_gap(scene->world).length);
+      finite = programs::finite(scene->world);
     }
+  }
+  int rows() const {
+    int sum = 0;
+    for (const auto& joint : scene->joints) sum += programs::rows_of(*joint);
+    return sum;
   }
   double wall() const {
     double sum = 0;
@@ -236,18 +244,20 @@ Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10
   Json out;
   out["scene"] = kind.name;
   out["size"] = size;
-  out["bodies"] = r.scene.bodies();
-  out["rows"] = r.scene.rows();
+  out["bodies"] = std::count_if(r.scene->bodies.begin(), r.scene->bodies.end(),
+                                [](const auto& body) { return !body->isStaticObject(); });
+  out["rows"] = r.rows_at_start;
+  out["dt_s"] = r.scene->dt;
   out["precision"] = sizeof(btScalar) == 4 ? "single" : "double";
   out["solver"] = r.name.text;
   out["steps"] = r.step.size();
   out["substeps_per_step"] = sub;
-  out["ns_per_row_solver"] = number(1e3 * solve / r.scene.rows());
+  out["ns_per_row_solver"] = number(1e3 * solve / r.rows_at_start);
   out["us_per_step"] = number(step);
   out["ratio_to_si10_solver"] = number(si10_solve > 0 ? solve / si10_solve : NAN);
   out["ratio_to_si10_step"] = number(si10_step > 0 ? step / si10_step : NAN);
   out["max_gap_m"] = number(r.finite ? r.gap : NAN);
-  out["energy_change_J"] = number(r.finite ? r.scene.energy() - r.start_energy : NAN);
+  out["energy_change_J"] = number(r.finite ? programs::energy(r.scene->world) - r.start_energy : NAN);
   out["force_error_rel"] = r.force_error >= 0 ? number(r.force_error) : Json(nullptr);
   out["peak_mb"] = peak_megabytes();
   out["fallbacks"] = r.exact ? r.exact->counts().fallbacks : 0;
@@ -319,7 +329,7 @@ Options parse_options(int argc, char** argv) {
 }
 
 void run_case(const Options& o, const SceneKind& kind, int size) {
-  const int steps = std::max(1, static_cast<int>(std::lround(240 * o.duration)));
+  const int steps = std::max(1, static_cast<int>(std::lround(o.duration / kind.build(size)->dt)));
   const Forces reference = kind.forces ? dense_forces(kind, size) : Forces{};
   double si10_solve = 0, si10_step = 0;
 
@@ -350,7 +360,7 @@ void run_case(const Options& o, const SceneKind& kind, int size) {
   pair.clear();
   for (const SolverName* s : others) {
     Run r(kind, size, *s, reference);
-    if (s->kind == "mlcp" && r.scene.rows() > 700) continue;  // cubic in the rows: hours
+    if (s->kind == "mlcp" && r.rows_at_start > 700) continue;  // cubic in the rows: hours
     while (static_cast<int>(r.step.size()) < steps && r.finite && r.wall() < o.budget)
       r.steps(std::min(10, steps - static_cast<int>(r.step.size())));
     std::cout << row(kind, size, r, si10_solve, si10_step).dump() << std::endl;

@@ -1,5 +1,7 @@
 #include "scenes.h"
 
+#include <linchpin/bullet.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,110 +12,47 @@ namespace linchpin::bench {
 using bullet::from_bullet;
 using bullet::to_bullet;
 
-Scene::Scene()
-    : dispatcher(&config),
-      solver(std::make_unique<btSequentialImpulseConstraintSolver>()),
-      world(std::make_unique<btDiscreteDynamicsWorld>(&dispatcher, &broadphase, solver.get(), &config)) {
-  world->setGravity(btVector3(0, btScalar(-9.81), 0));
-}
-
-Scene::~Scene() {
-  while (world->getNumConstraints() > 0) world->removeConstraint(world->getConstraint(world->getNumConstraints() - 1));
-  while (world->getNumCollisionObjects() > 0)
-    world->removeCollisionObject(world->getCollisionObjectArray()[world->getNumCollisionObjects() - 1]);
-}
-
-btRigidBody& Scene::add(double mass, btCollisionShape& shape, const Vector3d& p, const Quaterniond& q) {
-  btVector3 inertia(0, 0, 0);
-  shape.calculateLocalInertia(btScalar(mass), inertia);
-  bodies_.push_back(std::make_unique<btRigidBody>(btScalar(mass), nullptr, &shape, inertia));
-  btRigidBody& body = *bodies_.back();
-  body.setWorldTransform(
-      btTransform(btQuaternion(btScalar(q.x()), btScalar(q.y()), btScalar(q.z()), btScalar(q.w())), to_bullet(p)));
-  body.setActivationState(DISABLE_DEACTIVATION);
-  body.setUserIndex(static_cast<int>(bodies_.size()) - 1);
-  world->addRigidBody(&body, 1, 0);  // collides with nothing
-  return body;
-}
-
-btRigidBody& Scene::box(double mass, const Vector3d& half, const Vector3d& p, const Quaterniond& q) {
-  shapes_.push_back(std::make_unique<btBoxShape>(to_bullet(half)));
-  return add(mass, *shapes_.back(), p, q);
-}
-btRigidBody& Scene::ball(double mass, double radius, const Vector3d& p) {
-  shapes_.push_back(std::make_unique<btSphereShape>(btScalar(radius)));
-  return add(mass, *shapes_.back(), p, Quaterniond::Identity());
-}
-
-void Scene::pin(btRigidBody& a, btRigidBody* b, const Vector3d& p_WQ) {
-  const auto in = [&](const btRigidBody& body) { return body.getCenterOfMassTransform().invXform(to_bullet(p_WQ)); };
-  if (b)
-    joints_.push_back(std::make_unique<btPoint2PointConstraint>(a, *b, in(a), in(*b)));
-  else
-    joints_.push_back(std::make_unique<btPoint2PointConstraint>(a, in(a)));
-  world->addConstraint(joints_.back().get());
-  rows_ += 3;
-}
-
-void Scene::hinge(btRigidBody& a, btRigidBody* b, const Vector3d& p_WQ, const Vector3d& u_W) {
-  btTransform frame;  // z along the axis
-  const Quaterniond q = Quaterniond::FromTwoVectors(Vector3d::UnitZ(), u_W);
-  frame.setOrigin(to_bullet(p_WQ));
-  frame.setRotation(btQuaternion(btScalar(q.x()), btScalar(q.y()), btScalar(q.z()), btScalar(q.w())));
-  const btTransform in_a = a.getCenterOfMassTransform().inverse() * frame;
-  if (b)
-    joints_.push_back(
-        std::make_unique<btHingeConstraint>(a, *b, in_a, b->getCenterOfMassTransform().inverse() * frame));
-  else
-    joints_.push_back(std::make_unique<btHingeConstraint>(btTypedConstraint::getFixedBody(), a, frame, in_a));
-  world->addConstraint(joints_.back().get());
-  rows_ += 5;
-}
-
-int Scene::index_of(const btRigidBody& body) const {
-  const int i = body.getUserIndex();
-  return i >= 0 && i < bodies() && bodies_[static_cast<std::size_t>(i)].get() == &body ? i : -1;
-}
-
-double Scene::gap() const {
-  double worst = 0;
-  for (const auto& joint : joints_) {
-    btVector3 a, b;
-    const btTransform &A = joint->getRigidBodyA().getCenterOfMassTransform(),
-                      &B = joint->getRigidBodyB().getCenterOfMassTransform();
-    if (auto* p = dynamic_cast<btPoint2PointConstraint*>(joint.get())) {
-      a = A * p->getPivotInA();
-      b = B * p->getPivotInB();
-    } else {
-      auto* h = static_cast<btHingeConstraint*>(joint.get());
-      a = A * h->getAFrame().getOrigin();
-      b = B * h->getBFrame().getOrigin();
-    }
-    worst = std::max(worst, double((a - b).length()));
-  }
-  return worst;
-}
-
-double Scene::energy() const {
-  double sum = 0;
-  for (const auto& body : bodies_) {
-    const double mass = 1 / double(body->getInvMass());
-    const Vector3d v = from_bullet(body->getLinearVelocity());
-    sum += 0.5 * mass * v.squaredNorm() + 9.81 * mass * double(body->getCenterOfMassPosition().y());
-    const btVector3 w = body->getCenterOfMassTransform().getBasis().transpose() * body->getAngularVelocity();
-    for (int k = 0; k < 3; ++k) sum += 0.5 * double(w[k] * w[k]) / double(body->getInvInertiaDiagLocal()[k]);
-  }
-  return sum;
-}
-
-bool Scene::finite() const {
-  return std::all_of(bodies_.begin(), bodies_.end(), [](const auto& body) {
-    return from_bullet(body->getCenterOfMassPosition()).allFinite() &&
-           from_bullet(body->getLinearVelocity()).allFinite();
-  });
-}
-
 namespace {
+
+/// W1 … W5: nothing collides and nothing falls asleep.
+class Scene final : public programs::Program {
+ public:
+  Scene() : Program(1.0 / 240) {}
+  btRigidBody& box(double mass, const Vector3d& half, const Vector3d& p,
+                   const Quaterniond& q = Quaterniond::Identity()) {
+    btRigidBody& body =
+        Program::box(mass, to_bullet(half), to_bullet(p),
+                     btQuaternion(btScalar(q.x()), btScalar(q.y()), btScalar(q.z()), btScalar(q.w())), false);
+    body.setActivationState(DISABLE_DEACTIVATION);
+    body.setUserIndex(static_cast<int>(bodies.size()) - 1);
+    return body;
+  }
+  /// A ball joint at a world point; without b, on the world.
+  void pin(btRigidBody& a, btRigidBody* b, const Vector3d& p_WQ) {
+    if (b)
+      Program::pin(a, *b, to_bullet(p_WQ));
+    else
+      Program::pin(a, to_bullet(p_WQ));
+  }
+  /// A hinge through a world point along a world axis.
+  void hinge(btRigidBody& a, btRigidBody* b, const Vector3d& p_WQ, const Vector3d& u_W) {
+    if (b)
+      Program::hinge(a, *b, to_bullet(p_WQ), to_bullet(u_W));
+    else
+      Program::hinge(btTypedConstraint::getFixedBody(), a, to_bullet(p_WQ), to_bullet(u_W));
+  }
+};
+template <void (*furnish)(Scene&, int)>
+std::unique_ptr<programs::Program> built(int size) {
+  auto scene = std::make_unique<Scene>();
+  furnish(*scene, size);
+  return scene;
+}
+/// A program, which has one size.
+template <std::unique_ptr<programs::Program> (*make)()>
+std::unique_ptr<programs::Program> program(int) {
+  return make();
+}
 
 const Vector3d along_x(0.25, 0.05, 0.05), along_y(0.05, 0.25, 0.05);
 
@@ -244,17 +183,6 @@ void four_bars(Scene& s, int windows) {
   }
 }
 
-void wrecking_ball(Scene& s, int links) {
-  btRigidBody* last = nullptr;
-  for (int i = 0; i < links; ++i) {
-    btRigidBody& link = s.box(0.1, along_x, Vector3d(0.5 * i + 0.25, 0, 0));
-    s.pin(link, last, Vector3d(0.5 * i, 0, 0));
-    last = &link;
-  }
-  btRigidBody& ball = s.ball(1000, 0.5, Vector3d(0.5 * links + 0.5, 0, 0));
-  s.pin(ball, last, Vector3d(0.5 * links, 0, 0));
-}
-
 constexpr int chain_sizes[] = {10, 100, 1000, 10000};
 constexpr int hanging_sizes[] = {10, 100, 1000};
 constexpr int ladder_sizes[] = {10, 100, 1000};
@@ -264,15 +192,28 @@ constexpr int bar_sizes[] = {5};
 constexpr int window_sizes[] = {1, 10, 40};
 constexpr int ball_sizes[] = {20};
 
-constexpr std::array<SceneKind, 8> all{{
-    {"W1", "chain of ball joints, released horizontally", chain_sizes, "links", chain, false},
-    {"W1s", "the same chain hanging at rest", hanging_sizes, "links", hanging_chain, true},
-    {"W2", "ladder of two chains and rungs", ladder_sizes, "rungs", ladder, false},
-    {"W3", "chainmail of plates, flat start", mail_sizes, "plates a side", chainmail, false},
-    {"W4", "ragdolls in free fall", doll_sizes, "ragdolls", ragdolls, false},
-    {"W5a", "coupler on parallel bars", bar_sizes, "bars", parallel_bars, true},
-    {"W5b", "four-bar windows", window_sizes, "windows", four_bars, true},
-    {"W6", "a ton on a light chain, released horizontally", ball_sizes, "links", wrecking_ball, false},
+constexpr int one[] = {1};
+
+constexpr std::array<SceneKind, 17> all{{
+    {"W1", "chain of ball joints, released horizontally", chain_sizes, "links", built<chain>, false},
+    {"W1s", "the same chain hanging at rest", hanging_sizes, "links", built<hanging_chain>, true},
+    {"W2", "ladder of two chains and rungs", ladder_sizes, "rungs", built<ladder>, false},
+    {"W3", "chainmail of plates, flat start", mail_sizes, "plates a side", built<chainmail>, false},
+    {"W4", "ragdolls in free fall", doll_sizes, "ragdolls", built<ragdolls>, false},
+    {"W5a", "coupler on parallel bars", bar_sizes, "bars", built<parallel_bars>, true},
+    {"W5b", "four-bar windows", window_sizes, "windows", built<four_bars>, true},
+    {"W6", "a ton on a light chain, released horizontally", ball_sizes, "links", program<programs::wrecking_ball_alone>,
+     false},
+    {"suspension-bridge", "a lorry crosses a suspension bridge", one, "program", program<programs::suspension_bridge>,
+     false},
+    {"ragdoll", "a ragdoll down stairs", one, "program", program<programs::ragdoll>, false},
+    {"wrecking-ball", "W6 hits a wall", one, "program", program<programs::wrecking_ball>, false},
+    {"newtons-cradle", "Newton's cradle", one, "program", program<programs::newtons_cradle>, false},
+    {"hinge2-car", "a car on rough ground", one, "program", program<programs::hinge2_car>, false},
+    {"forklift", "a forklift moves a pallet", one, "program", program<programs::forklift>, false},
+    {"walker", "a quadruped on closed-loop legs", one, "program", program<programs::walker>, false},
+    {"chain-over-edge", "a chain over the edge of a table", one, "program", program<programs::chain_over_edge>, false},
+    {"breakable-wall", "a wall of breakable welds", one, "program", program<programs::breakable_wall>, false},
 }};
 
 }  // namespace

@@ -84,7 +84,7 @@ const std::vector<Area> areas = {
     {"tools/linchpin/worker/", {"std", "system", "Eigen", "core", "scene", "nlohmann", "adapter/bullet", "Bullet"}},
     {"demos/papers/", {"std", "Eigen", "core", "scene"}},
     {"demos/", {"std", "Eigen", "core", "scene", "adapter/bullet", "Bullet"}},
-    {"benchmarks/", {"std", "Eigen", "core", "scene", "adapter/bullet", "Bullet", "nlohmann"}},
+    {"benchmarks/", {"std", "Eigen", "core", "scene", "adapter/bullet", "Bullet", "nlohmann", "programs"}},
     // Tests may include anything; their lines are still read, so that a stray file is noticed.
     {"tests/", {"*"}},
 };
@@ -130,6 +130,8 @@ Target classify(const std::string& root, const std::string& file, const std::str
     if (name == "linchpin/scene.h" || starts_with(name, "linchpin/scene/")) return {"scene", ""};
     return {"core", name.substr(std::string("linchpin/").size())};
   }
+  // The programs of demos/ are a library: benchmarks and tests use what demos show.
+  if (starts_with(name, "programs/")) return {"programs", ""};
   static const std::vector<std::pair<std::regex, std::string>> kinds = {
       {std::regex("Eigen/.*"), "Eigen"},
       {std::regex("nlohmann/.*"), "nlohmann"},

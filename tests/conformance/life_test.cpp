@@ -5,6 +5,7 @@
 #include "allocation_counter.h"
 
 #include <BulletDynamics/ConstraintSolver/btNNCGConstraintSolver.h>
+#include <BulletDynamics/Dynamics/btDiscreteDynamicsWorldMt.h>
 #include <BulletDynamics/Featherstone/btMultiBodyConstraintSolver.h>
 #include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
 #include <BulletDynamics/MLCPSolvers/btDantzigSolver.h>
@@ -127,6 +128,19 @@ TEST(Life, RefusesWhatItDoesNotKnowByName) {
   EXPECT_THROW(bullet::Solver{many}, std::invalid_argument);
   EXPECT_EQ(bullet::Solver::try_install(many, why), nullptr);
   EXPECT_NE(why.find("btMultiBodyDynamicsWorld"), std::string::npos);
+}
+
+TEST(Life, RefusesAWorldOfThreadsByName) {
+  btDefaultCollisionConfiguration config;
+  btCollisionDispatcher dispatcher(&config);
+  btDbvtBroadphase broadphase;
+  btConstraintSolverPoolMt pool(1);
+  btSequentialImpulseConstraintSolver solver;
+  btDiscreteDynamicsWorldMt threads(&dispatcher, &broadphase, &pool, &solver, &config);
+  std::string why;
+  EXPECT_EQ(bullet::Solver::try_install(threads, why), nullptr);
+  EXPECT_NE(why.find("btDiscreteDynamicsWorldMt"), std::string::npos) << why;
+  EXPECT_THROW(bullet::Solver{threads}, std::invalid_argument);
 }
 
 TEST(Life, JointsAndBodiesMayComeAndGoWithoutAWord) {

@@ -117,7 +117,8 @@ void add_bench(CLI::App& app, int& exit_code) {
   auto o = std::make_shared<BenchOptions>();
   CLI::App* verb = app.add_subcommand("bench", "Time and error of the benchmark scenes on this machine");
   verb->add_option("scenes", o->scenes,
-                   "W1 W1s W2 W3 W4 W5a W5b W6, with :SIZE for one size (W1:1000); \"all\" takes an hour")
+                   "W1 W1s W2 W3 W4 W5a W5b W6, with :SIZE for one size (W1:1000), or a program of demos/programs "
+                   "(walker); \"all\" takes an hour")
       ->capture_default_str();
   verb->add_option("--with", o->with, "solvers: exact, si:N, nncg:N, mlcp, separated by commas")->capture_default_str();
   verb->add_option("--precision", o->precision, "double, single or both")

@@ -6,6 +6,7 @@
 #include "exact_solver.h"
 
 #include <BulletDynamics/ConstraintSolver/btNNCGConstraintSolver.h>
+#include <BulletDynamics/Dynamics/btDiscreteDynamicsWorldMt.h>
 #include <BulletDynamics/Featherstone/btMultiBodyConstraintSolver.h>
 #include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
 #include <BulletDynamics/MLCPSolvers/btMLCPSolver.h>
@@ -56,6 +57,9 @@ Engine::~Engine() {
 void Engine::make_solver() { host_solver_ = std::make_unique<ExactSolver<btSequentialImpulseConstraintSolver>>(*this); }
 
 std::string Engine::install(btDiscreteDynamicsWorld& world) {
+  if (dynamic_cast<btDiscreteDynamicsWorldMt*>(&world))
+    return "linchpin: the world is a btDiscreteDynamicsWorldMt, whose islands are solved by a pool of solvers, one per "
+           "thread; not supported yet";
   if (world.getWorldType() == BT_SOFT_RIGID_DYNAMICS_WORLD)
     return "linchpin: the world is a soft body world (btSoftRigidDynamicsWorld), which is not supported yet";
   if (dynamic_cast<btMultiBodyDynamicsWorld*>(&world))
@@ -94,8 +98,10 @@ std::string Engine::attach(btDiscreteDynamicsWorld& world) {
   if (world_) return world_ == &world ? "" : "linchpin: this solver is attached to another world";
   if (world.getConstraintSolver() != host_solver_.get())
     return "linchpin: attach: the world was not built with this solver's constraint_solver()";
-  if (dynamic_cast<btMultiBodyDynamicsWorld*>(&world) || world.getWorldType() != BT_DISCRETE_DYNAMICS_WORLD)
-    return "linchpin: worlds with multibodies or soft bodies are not supported yet";
+  if (dynamic_cast<btMultiBodyDynamicsWorld*>(&world) || dynamic_cast<btDiscreteDynamicsWorldMt*>(&world) ||
+      world.getWorldType() != BT_DISCRETE_DYNAMICS_WORLD)
+    return "linchpin: worlds with multibodies, soft bodies or threads (btDiscreteDynamicsWorldMt) are not supported "
+           "yet";
   world_ = &world;
   native_ = nullptr;  // the world never had another: it gets a fresh sequential impulse solver when we leave
   world.addAction(this);

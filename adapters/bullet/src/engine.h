@@ -1,7 +1,7 @@
 // The engine behind linchpin::bullet::Solver: what is known of the world (records), one step of it (groups and blocks),
-// and what is told about it. engine.cpp keeps the records; islands.cpp, group.cpp, step.cpp, substeps.cpp,
-// give_back.cpp and books.cpp take the step, in this order; shadow.cpp runs the native solver beside it; tell.cpp
-// reports.
+// and what is told about it. engine.cpp keeps the records; islands.cpp, group.cpp, coupling.cpp, step.cpp,
+// substeps.cpp, give_back.cpp and books.cpp take the step, in this order; shadow.cpp runs the native solver beside it;
+// tell.cpp reports.
 #pragma once
 
 #include <linchpin/bullet.h>
@@ -86,6 +86,8 @@ struct BlockSolve {
   bool has_kept = false;
   bool native_rows = false;  ///< some native row touches a body of the block
   bool in_contact = false;   ///< one of them is a contact
+  bool by_rows = false;      ///< each of them knows what it does to the whole block (coupling.cpp)
+  int row_count = 0;         ///< how many there are
   bool pushed = false;       ///< split impulse or gap correction changed the start poses
   bool write_pose = false;
   bool stray = false;  ///< one of its bodies is not in the world
@@ -163,6 +165,12 @@ class Engine final : public btActionInterface {
   /// @return false when a block must go to native rows: the native setup is then to be done again with the new rest().
   bool after_setup(Pools pools);
   void after_push(Pools pools);
+  /// Gives native rows of small number the motion of whole blocks. @return whether there are any, to be solved by
+  /// row_generic and row_lower instead of Bullet's own between begin_rows() and the end of the iterations.
+  bool couple_rows(Pools pools);
+  void begin_rows(Pools pools);
+  static btScalar row_generic(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row);
+  static btScalar row_lower(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row);
   void after_iteration(Pools pools);
   bool after_iterations(Pools pools);  ///< false as after_setup
   void after_finish();
@@ -177,7 +185,7 @@ class Engine final : public btActionInterface {
 
   // btActionInterface: after the host has integrated
   void updateAction(btCollisionWorld*, btScalar dt) override;
-  void debugDraw(btIDebugDraw*) override {}
+  void debugDraw(btIDebugDraw* draw) override;  ///< tell.cpp
 
   // ---- telling (tell.cpp) ----
   void refresh();        ///< reactions and books of the last step, where nobody has asked yet
@@ -272,6 +280,20 @@ class Engine final : public btActionInterface {
     int block = -1, slot = -1;
   };
   std::vector<Slot> slot_of_pool_;
+  /// What an impulse of one on a native row changes, per side: of a block all its bodies, else (−1) Bullet's one.
+  struct Response {
+    int block[2] = {-1, -1};
+    std::size_t first[2] = {0, 0};  ///< in response_parts_, linear and angular by slot
+  };
+  struct RowRange {
+    const btSolverConstraint* first;
+    int size, response;
+  };
+  std::vector<Response> responses_;
+  std::vector<btVector3> response_parts_;
+  std::vector<RowRange> row_ranges_;
+  std::vector<double> response_change_;
+  btSolverBody* coupled_bodies_ = nullptr;  ///< during the iterations
 
   std::vector<Reaction> reactions_;
   std::vector<BodyBooks> books_;
@@ -331,6 +353,8 @@ class Engine final : public btActionInterface {
   void conclude(BlockSolve& b);
   Vector3d gyroscopic_change(const btRigidBody& body, double most) const;
   void end_group();
+  Response respond(btSolverConstraint& row, Pools pools);
+  btScalar resolve_row(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row, bool bounded_above);
   void gather_native(Pools pools);
   bool finish_block(BlockSolve& b);
   struct Substep {

@@ -63,6 +63,10 @@ class ExactSolver final : public Base {
                                                      const btContactSolverInfo& info, btIDebugDraw* draw) override {
     Base::solveGroupCacheFriendlySplitImpulseIterations(bodies, nb, manifolds, nm, constraints, nc, info, draw);
     engine_.after_push(pools());
+    if (!engine_.couple_rows(pools())) return;
+    engine_.begin_rows(pools());
+    this->setConstraintRowSolverGeneric(&Engine::row_generic);
+    this->setConstraintRowSolverLowerLimit(&Engine::row_lower);
   }
 
   btScalar solveSingleIteration(int iteration, btCollisionObject** bodies, int nb, btPersistentManifold** manifolds,
@@ -77,13 +81,16 @@ class ExactSolver final : public Base {
   btScalar solveGroupCacheFriendlyIterations(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds,
                                              int nm, btTypedConstraint**, int, const btContactSolverInfo& info,
                                              btIDebugDraw* draw) override {
+    const RowSolvers own(*this);
     btScalar r = Base::solveGroupCacheFriendlyIterations(bodies, nb, manifolds, nm, engine_.rest(),
                                                          engine_.rest_count(), info, draw);
+    own.put_back();
     while (!engine_.after_iterations(pools())) {  // a block gave up: its joints go to native rows, from the start
       do again(bodies, nb, manifolds, nm, info, draw);
       while (!engine_.after_setup(pools()));
       r = Base::solveGroupCacheFriendlyIterations(bodies, nb, manifolds, nm, engine_.rest(), engine_.rest_count(), info,
                                                   draw);
+      own.put_back();
     }
     return r;
   }
@@ -95,6 +102,19 @@ class ExactSolver final : public Base {
   }
 
  private:
+  /// The row solvers that the program chose, for while coupled rows have another.
+  struct RowSolvers {
+    explicit RowSolvers(ExactSolver& s)
+        : solver(s),
+          generic(s.getActiveConstraintRowSolverGeneric()),
+          lower(s.getActiveConstraintRowSolverLowerLimit()) {}
+    void put_back() const {
+      solver.setConstraintRowSolverGeneric(generic);
+      solver.setConstraintRowSolverLowerLimit(lower);
+    }
+    ExactSolver& solver;
+    btSingleConstraintRowSolver generic, lower;
+  };
   template <class T>
   static int size(const std::vector<T>& x) {
     return static_cast<int>(x.size());

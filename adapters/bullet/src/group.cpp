@@ -366,7 +366,7 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
   b.push.assign(block.bodies.size(), Vector6::Zero());
   b.bodies.resize(block.bodies.size());
   b.pool.assign(block.bodies.size(), -1);
-  b.native_rows = b.in_contact = b.pushed = b.write_pose = false;
+  b.native_rows = b.in_contact = b.by_rows = b.pushed = b.write_pose = false;
   b.substeps = 1;
   b.has_kept = false;
   b.moved = b.gap_left = 0;
@@ -557,7 +557,7 @@ void Engine::after_iteration(Pools pools) {
   if (options_.mode == Mode::observe) return;
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
-    if (b.failed || !b.native_rows) continue;
+    if (b.failed || !b.native_rows || b.by_rows) continue;
     const Block& block = b.dynamics->assembly().block;
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
       const btSolverBody& sb = pools.bodies[b.pool[slot]];

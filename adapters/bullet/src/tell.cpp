@@ -182,6 +182,47 @@ std::vector<Solver::Finding> Engine::check() {
   return out;
 }
 
+// Arrows of the reactions, and the native solver's answer of shadow mode as ghosts.
+void Engine::debugDraw(btIDebugDraw* draw) {
+  if (!draw || !world_ || counts_.steps == 0) return;
+  const btVector3 on_first(1, btScalar(0.8), 0), on_second(0, btScalar(0.8), 1), ghost(btScalar(0.6), btScalar(0.6), 1);
+  if (options_.draw_force > 0) {
+    refresh();
+    for (const Record& r : records_) {
+      if (!r.alive || r.reaction < 0 || r.id.index < 0) continue;
+      const auto bodies = system_.constraint(r.id).bodies();
+      const Reaction& reaction = reactions_[z(r.reaction)];
+      for (int k = 0; k < std::min(2, static_cast<int>(bodies.size())); ++k) {
+        const Wrench& w = reaction.on(k);
+        const Vector3d along = options_.draw_force * w.force;
+        if (system_.dof(bodies[z(k)]) == 0 || !along.allFinite() || along.isZero()) continue;
+        const btVector3 from = to_bullet(w.point), to = to_bullet(w.point + along);
+        const btVector3& color = k == 0 ? on_first : on_second;
+        const Vector3d across = along.unitOrthogonal() * along.norm();
+        draw->drawLine(from, to, color);
+        for (const double side : {-0.1, 0.1})
+          draw->drawLine(to, to_bullet(w.point + 0.8 * along + side * across), color);
+      }
+    }
+  }
+  if (!(options_.draw_ghost > 0) || !options_.shadow || options_.mode != Mode::exact) return;
+  for (const auto& b : blocks_) {
+    if (b->last_step != step_ || b->failed) continue;
+    for (const BodyId id : b->dynamics->assembly().block.bodies) {
+      btRigidBody* body = body_of_[z(id.index)];
+      if (!body || !in_world(*body) || !body->getCollisionShape()) continue;
+      BodyState s = read_state(*body);
+      const Vector3d dv = options_.draw_ghost * (shadow_v_[z(id.index)] - s.v),
+                     dw = options_.draw_ghost * (shadow_w_[z(id.index)] - s.w);
+      if (!dv.allFinite() || !dw.allFinite()) continue;
+      advance(s, dv, dw, dt_);
+      btTransform at;
+      write_pose(at, s.p, s.q);
+      world_->debugDrawObject(at, body->getCollisionShape(), ghost);
+    }
+  }
+}
+
 std::string Engine::summary() {
   std::ostringstream s;
   if (!world_) return "linchpin: not attached to a world\n";

@@ -51,10 +51,16 @@ struct Options {
   double newton_tolerance = 0;  ///< end-of-step |φ| [m or the row's unit]; 0: 1e-15 in double, 1e-10 in single
   int max_newton = 30;
   double swing_limit = 1.0;  ///< ω·dt above which a step is redone in shorter ones inside Bullet's (T15)
-  int max_substeps = 64;     ///< then the block is left to native rows for this step
+  int max_substeps = 1024;   ///< of a step, as which a snap may need; then the block is left to native rows for it
   double gap_tolerance = 0;  ///< start-of-step |φ| above which poses are corrected; 0: 1e-9 in double, 1e-5 in single
   bool drift_correction = true;  ///< end-of-step satisfaction (T12); off: the bare acceleration, which drifts
   bool shadow = false;           ///< run the native solver on the same state every step and keep its answer beside ours
+  /// world.debugDrawWorld() draws the reactions on bodies that can move as arrows of this length [m/N], through the
+  /// program's own btIDebugDraw (wireframe mode); 0: none.
+  double draw_force = 0;
+  /// and in shadow mode, where the native solver would have taken each body in this step, the difference this many
+  /// times enlarged; 0: not at all.
+  double draw_ghost = 0;
 };
 
 /// One constraint of a Solver, by name. Cheap to copy; valid while the solver is and the constraint has not been

@@ -1,0 +1,170 @@
+// Native rows on the exact constraints' own motion: where a block has few of them, each is told what its impulse does
+// to the whole block with the constraints kept, y = P Jᵀ with P = M⁻¹ − M⁻¹AᵀG⁺AM⁻¹, and moves that. A motor that
+// holds a heavy load by a light part then meets the load, not the part; Gauss–Seidel in turns with the block would need
+// as many iterations as the one is heavier than the other. Relaxed at most as far as raw rows are, so it cannot diverge
+// where those do not.
+#include "engine.h"
+
+#include "bodies.h"
+#include "columns.h"
+
+#include <functional>
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+namespace {
+
+/// Rows of a block up to which each gets a solve of its own per step.
+constexpr int most_rows = 64;
+/// A row that the constraints leave less than this of its motion is as good as held: it keeps the raw step.
+constexpr double least_freedom = 0.01;
+
+thread_local Engine* solving = nullptr;
+
+double dot(const btVector3& a, const btVector3& b) {
+  return double(a.x()) * double(b.x()) + double(a.y()) * double(b.y()) + double(a.z()) * double(b.z());
+}
+
+}  // namespace
+
+// After the pushes, whose own pass uses the rows as they were.
+bool Engine::couple_rows(Pools pools) {
+  responses_.clear();
+  response_parts_.clear();
+  row_ranges_.clear();
+  if (base_name_ != "sequential impulse" || group_.empty()) return false;
+  const std::array<btConstraintArray*, 4> all{&pools.contacts, &pools.joints, &pools.friction, &pools.rolling};
+  const auto block_of = [&](int body) {
+    return body >= 0 && z(body) < slot_of_pool_.size() ? slot_of_pool_[z(body)].block : -1;
+  };
+  for (const int index : group_) blocks_[z(index)]->row_count = 0;
+  for (const btConstraintArray* rows : all)
+    for (int i = 0; i < rows->size(); ++i) {
+      const int a = block_of((*rows)[i].m_solverBodyIdA), b = block_of((*rows)[i].m_solverBodyIdB);
+      if (a >= 0) ++blocks_[z(a)]->row_count;
+      if (b >= 0 && b != a) ++blocks_[z(b)]->row_count;
+    }
+  bool any = false;
+  for (const int index : group_) {
+    BlockSolve& b = *blocks_[z(index)];
+    b.by_rows = !b.failed && b.native_rows && b.row_count <= most_rows;
+    any = any || b.by_rows;
+  }
+  if (!any) return false;
+  for (btConstraintArray* rows : all) {
+    if (rows->size() == 0) continue;
+    row_ranges_.push_back({&(*rows)[0], rows->size(), static_cast<int>(responses_.size())});
+    for (int i = 0; i < rows->size(); ++i) responses_.push_back(respond((*rows)[i], pools));
+  }
+  return true;
+}
+
+// The response of one row, and its step made the right one for it.
+Engine::Response Engine::respond(btSolverConstraint& row, Pools pools) {
+  Response out;
+  const std::array<int, 2> body{row.m_solverBodyIdA, row.m_solverBodyIdB};
+  double raw = 0, held = 0;
+  for (int k = 0; k < 2; ++k) {
+    const Slot at = body[z(k)] >= 0 && z(body[z(k)]) < slot_of_pool_.size() ? slot_of_pool_[z(body[z(k)])] : Slot{};
+    const btSolverBody& sb = pools.bodies[body[z(k)]];
+    const btVector3 &n = k == 0 ? row.m_contactNormal1 : row.m_contactNormal2,
+                    &rn = k == 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal;
+    const double own = dot(n, n * sb.m_invMass * sb.m_linearFactor) +
+                       dot(rn, (k == 0 ? row.m_angularComponentA : row.m_angularComponentB) * sb.m_angularFactor);
+    raw += own;
+    if (at.block < 0 || !blocks_[z(at.block)]->by_rows) {
+      held += own;
+      continue;
+    }
+    if (k == 1 && at.block == out.block[0]) continue;  // both sides at once
+    BlockSolve& b = *blocks_[z(at.block)];
+    const Block& block = b.dynamics->assembly().block;
+    std::fill(b.force.begin(), b.force.end(), 0.0);
+    const auto push = [&](int slot, const btVector3& f, const btVector3& m) {
+      const int c = block.column[z(slot)];
+      add(b.force, c, from_bullet(f));
+      if (block.column[z(slot + 1)] - c == 6) add(b.force, c + 3, from_bullet(m));
+    };
+    push(at.slot, n, rn);
+    if (k == 0 && body[1] >= 0 && z(body[1]) < slot_of_pool_.size() && slot_of_pool_[z(body[1])].block == at.block)
+      push(slot_of_pool_[z(body[1])].slot, row.m_contactNormal2, row.m_relpos2CrossNormal);
+    b.dynamics->solver().inverse_mass(b.force, b.dv);
+    velocity_of_rows(b, b.dv, b.e);
+    for (double& x : b.e) x = -x;
+    response_change_.resize(b.dv.size());
+    b.dynamics->solver().apply(b.e, {}, {}, response_change_);
+    for (std::size_t j = 0; j < b.dv.size(); ++j) b.dv[j] += response_change_[j];
+    for (std::size_t j = 0; j < b.dv.size(); ++j) held += b.force[j] * b.dv[j];
+    out.block[k] = at.block;
+    out.first[k] = response_parts_.size();
+    for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
+      const int c = block.column[slot];
+      response_parts_.push_back(to_bullet(head(b.dv, c)));
+      response_parts_.push_back(block.column[slot + 1] - c == 6 ? to_bullet(head(b.dv, c + 3)) : btVector3(0, 0, 0));
+    }
+  }
+  if (held > least_freedom * raw) {
+    const btScalar longer = btScalar(raw / held);
+    row.m_jacDiagABInv *= longer;
+    row.m_rhs *= longer;
+    row.m_cfm *= longer;
+  }
+  return out;
+}
+
+// As Bullet's own scalar row solver, but for what moves.
+btScalar Engine::resolve_row(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row, bool bounded_above) {
+  const Response* response = nullptr;
+  for (const RowRange& range : row_ranges_)
+    if (!std::less<>()(&row, range.first) && std::less<>()(&row, range.first + range.size))
+      response = &responses_[z(range.response + static_cast<int>(&row - range.first))];
+  const btScalar before = btScalar(row.m_appliedImpulse);
+  btScalar change = row.m_rhs - before * row.m_cfm;
+  change -= (row.m_contactNormal1.dot(a.internalGetDeltaLinearVelocity()) +
+             row.m_relpos1CrossNormal.dot(a.internalGetDeltaAngularVelocity())) *
+            row.m_jacDiagABInv;
+  change -= (row.m_contactNormal2.dot(b.internalGetDeltaLinearVelocity()) +
+             row.m_relpos2CrossNormal.dot(b.internalGetDeltaAngularVelocity())) *
+            row.m_jacDiagABInv;
+  btScalar sum = before + change;
+  if (sum < row.m_lowerLimit) sum = row.m_lowerLimit;
+  if (bounded_above && sum > row.m_upperLimit) sum = row.m_upperLimit;
+  change = sum - before;
+  row.m_appliedImpulse = sum;
+  const std::array<int, 2> body{row.m_solverBodyIdA, row.m_solverBodyIdB};
+  for (int k = 0; k < 2; ++k) {
+    if (response && response->block[k] >= 0) {
+      const BlockSolve& block = *blocks_[z(response->block[k])];
+      const btVector3* part = &response_parts_[response->first[k]];
+      for (const int index : block.pool) {
+        btSolverBody& moved = coupled_bodies_[index];
+        moved.internalGetDeltaLinearVelocity() += part[0] * change;
+        moved.internalGetDeltaAngularVelocity() += part[1] * change;
+        part += 2;
+      }
+      continue;
+    }
+    const Slot at = z(body[z(k)]) < slot_of_pool_.size() ? slot_of_pool_[z(body[z(k)])] : Slot{};
+    if (response && k == 1 && at.block >= 0 && at.block == response->block[0]) continue;  // moved with the other side
+    if (k == 0)
+      a.internalApplyImpulse(row.m_contactNormal1 * a.internalGetInvMass(), row.m_angularComponentA, change);
+    else
+      b.internalApplyImpulse(row.m_contactNormal2 * b.internalGetInvMass(), row.m_angularComponentB, change);
+  }
+  return change * (btScalar(1) / row.m_jacDiagABInv);
+}
+
+void Engine::begin_rows(Pools pools) {
+  solving = this;
+  coupled_bodies_ = &pools.bodies[0];
+}
+btScalar Engine::row_generic(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row) {
+  return solving->resolve_row(a, b, row, true);
+}
+btScalar Engine::row_lower(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row) {
+  return solving->resolve_row(a, b, row, false);
+}
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet

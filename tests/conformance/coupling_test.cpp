@@ -1,0 +1,75 @@
+// Native rows under exact joints: motors, limits and contacts meet the load that the joints hang on them, not the part
+// that they act on.
+#include "world.h"
+
+#include <gtest/gtest.h>
+
+namespace linchpin::test {
+namespace {
+
+// A light part on a hinge, a hundred times its weight welded to it 1 m out. Held level, the motor has to give m g l.
+struct Arm {
+  TestWorld w;
+  btRigidBody& part = w.box(1, btVector3(btScalar(0.1), btScalar(0.1), btScalar(0.1)), btVector3(0, 0, 0));
+  btRigidBody& load = w.box(100, btVector3(btScalar(0.2), btScalar(0.2), btScalar(0.2)), btVector3(1, 0, 0));
+  btHingeConstraint& hinge = w.joint<btHingeConstraint>(part, btVector3(0, 0, 0), btVector3(0, 0, 1));
+  Arm() {
+    w.joint<btFixedConstraint>(part, load, btTransform(btQuaternion::getIdentity(), btVector3(1, 0, 0)),
+                               btTransform::getIdentity());
+  }
+};
+
+TEST(Coupling, AMotorHoldsAHeavyArmByALightPart) {
+  Arm a;
+  a.hinge.enableAngularMotor(true, 0, 1e6);
+  bullet::Solver exact(a.w.world);
+  a.w.step(480);
+  EXPECT_LE(std::abs(double(a.load.getWorldTransform().getOrigin().y())), precision(1e-6, 1e-3));
+  EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-6));
+}
+
+TEST(Coupling, ALimitStopsAHeavyArmByALightPart) {
+  Arm a;
+  a.hinge.setLimit(btScalar(-0.3), btScalar(0.3));
+  bullet::Solver exact(a.w.world);
+  double beyond = 0;
+  for (int i = 0; i < 480; ++i) {
+    a.w.step();
+    beyond = std::max(beyond, std::abs(double(a.hinge.getHingeAngle())) - 0.3);
+  }
+  EXPECT_LE(beyond, 0.01);
+  EXPECT_LE(std::abs(std::abs(double(a.hinge.getHingeAngle())) - 0.3), 0.005);
+}
+
+// The same with Bullet alone: what the bounds above are worth.
+TEST(Coupling, TheNativeSolverSagsThere) {
+  Arm a;
+  a.hinge.enableAngularMotor(true, 0, 1e6);
+  a.w.step(480);
+  EXPECT_GT(std::abs(double(a.load.getWorldTransform().getOrigin().y())), 0.01);
+}
+
+// A light wheel on a hinge under a hundred times its weight: it must not sink into the ground.
+TEST(Coupling, ALightFootUnderAHeavyLoadDoesNotSink) {
+  TestWorld w;
+  w.box(0, btVector3(5, btScalar(0.5), 5), btVector3(0, btScalar(-0.5), 0));
+  btRigidBody& foot = w.ball(1, 0.1, btVector3(0, btScalar(0.1), 0));
+  btRigidBody& load =
+      w.box(100, btVector3(btScalar(0.2), btScalar(0.2), btScalar(0.2)), btVector3(0, btScalar(0.6), 0));
+  w.joint<btSliderConstraint>(load, btTransform(btQuaternion(btVector3(0, 0, 1), SIMD_HALF_PI), btVector3(0, 0, 0)),
+                              true);
+  static_cast<btSliderConstraint&>(*w.joints.back()).setLowerLinLimit(-10);
+  static_cast<btSliderConstraint&>(*w.joints.back()).setUpperLinLimit(10);
+  w.joint<btFixedConstraint>(foot, load, btTransform::getIdentity(),
+                             btTransform(btQuaternion::getIdentity(), btVector3(0, btScalar(-0.5), 0)));
+  bullet::Solver exact(w.world);
+  double deepest = 0;
+  for (int i = 0; i < 480; ++i) {
+    w.step();
+    deepest = std::max(deepest, 0.1 - double(foot.getWorldTransform().getOrigin().y()));
+  }
+  EXPECT_LE(deepest, 1e-3);
+}
+
+}  // namespace
+}  // namespace linchpin::test

@@ -1,0 +1,93 @@
+// What linchpin draws through the program's own btIDebugDraw.
+#include "world.h"
+
+#include <gtest/gtest.h>
+
+namespace linchpin::test {
+namespace {
+
+struct Recorder final : btIDebugDraw {
+  struct Line {
+    Vector3d from, to, color;
+  };
+  struct Sphere {
+    Vector3d at, color;
+  };
+  std::vector<Line> lines;
+  std::vector<Sphere> spheres;
+  void drawLine(const btVector3& from, const btVector3& to, const btVector3& color) override {
+    lines.push_back({bullet::from_bullet(from), bullet::from_bullet(to), bullet::from_bullet(color)});
+  }
+  void drawSphere(btScalar, const btTransform& at, const btVector3& color) override {
+    spheres.push_back({bullet::from_bullet(at.getOrigin()), bullet::from_bullet(color)});
+  }
+  void drawContactPoint(const btVector3&, const btVector3&, btScalar, int, const btVector3&) override {}
+  void reportErrorWarning(const char*) override {}
+  void draw3dText(const btVector3&, const char*) override {}
+  void setDebugMode(int) override {}
+  int getDebugMode() const override { return DBG_DrawWireframe; }
+};
+
+// A ball of 2 kg that hangs on one of 3 kg: its pin carries 2 g up on it, and down on the other.
+struct TwoBalls {
+  TestWorld w;
+  btRigidBody& upper = w.ball(3, 0.1, btVector3(0, -1, 0));
+  btRigidBody& lower = w.ball(2, 0.1, btVector3(0, -2, 0));
+  Recorder recorder;
+  TwoBalls() {
+    w.joint<btPoint2PointConstraint>(upper, btVector3(0, 1, 0));
+    w.joint<btPoint2PointConstraint>(lower, upper, btVector3(0, btScalar(0.5), 0), btVector3(0, btScalar(-0.5), 0));
+    w.world.setDebugDrawer(&recorder);
+  }
+  bool drawn(const Vector3d& from, const Vector3d& to) const {
+    return std::any_of(recorder.lines.begin(), recorder.lines.end(), [&](const Recorder::Line& l) {
+      return (l.from - from).norm() <= precision(1e-12, 1e-5) && (l.to - to).norm() <= precision(1e-12, 1e-5);
+    });
+  }
+};
+
+TEST(Draw, ReactionsAreArrowsOfTheirForce) {
+  TwoBalls s;
+  bullet::Solver exact(s.w.world, {.draw_force = 0.01});
+  s.w.step(10);
+  s.w.world.debugDrawWorld();
+  const Vector3d top(0, 0, 0), middle(0, -1.5, 0), g(0, 9.81, 0);
+  EXPECT_TRUE(s.drawn(top, top + 0.01 * 5 * g));
+  EXPECT_TRUE(s.drawn(middle, middle + 0.01 * 2 * g));
+  EXPECT_TRUE(s.drawn(middle, middle - 0.01 * 2 * g));
+  EXPECT_EQ(s.recorder.spheres.size(), 2u);  // the bodies themselves, no ghosts
+}
+
+TEST(Draw, NothingUnlessAsked) {
+  TwoBalls s;
+  s.w.world.debugDrawWorld();
+  const std::size_t own = s.recorder.lines.size();
+  bullet::Solver exact(s.w.world);
+  s.recorder.lines.clear();
+  s.w.step(10);
+  s.w.world.debugDrawWorld();
+  EXPECT_EQ(s.recorder.lines.size(), own);
+}
+
+TEST(Draw, GhostsStandWhereTheNativeSolverWouldHaveGone) {
+  TwoBalls s;
+  bullet::Solver exact(s.w.world, {.shadow = true, .draw_ghost = 100});
+  s.w.step(1);
+  s.w.world.debugDrawWorld();
+  ASSERT_EQ(s.recorder.spheres.size(), 4u);
+  // The exact answer is no motion. The native solver's first step, by itself:
+  TwoBalls native;
+  native.w.step(1);
+  const std::array<const btRigidBody*, 2> bodies{&native.upper, &native.lower};
+  for (const btRigidBody* body : bodies) {
+    const Vector3d v = bullet::from_bullet(body->getLinearVelocity());
+    ASSERT_LT(v.y(), -1e-6);
+    const Vector3d start(0, body == &native.upper ? -1 : -2, 0), expected = start + 100.0 / 240 * v;
+    EXPECT_TRUE(std::any_of(s.recorder.spheres.begin(), s.recorder.spheres.end(), [&](const Recorder::Sphere& sphere) {
+      return (sphere.at - expected).norm() <= precision(1e-9, 1e-4);
+    }));
+  }
+}
+
+}  // namespace
+}  // namespace linchpin::test
