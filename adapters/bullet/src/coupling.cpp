@@ -17,8 +17,9 @@ namespace {
 
 /// Rows of a block up to which each gets a solve of its own per step.
 constexpr int most_rows = 64;
-/// A row that the constraints leave less than this of its motion is as good as held: it keeps the raw step.
-constexpr double least_freedom = 0.01;
+/// A row that the constraints leave less than this of its motion is held by them, but for rounding: it keeps the raw
+/// step. A tonne a metre out on a hinge pin of a few grams is above.
+constexpr double least_freedom = 1e-6;
 
 thread_local Engine* solving = nullptr;
 
