@@ -162,6 +162,37 @@ TEST(Life, JointsAndBodiesMayComeAndGoWithoutAWord) {
   EXPECT_LE(worst_books(exact), 1e-12);
 }
 
+TEST(Life, AJointMadeWhereADeletedOneLayIsAnotherOne) {
+  for (const bool stepped : {false, true}) {
+    SCOPED_TRACE(stepped);
+    TestWorld w;
+    btRigidBody& a = w.ball(1, 0.1, btVector3(0, 0, 0));
+    btRigidBody& b = w.ball(1, 0.1, btVector3(1, 0, 0));
+    bullet::Solver exact(w.world);
+    alignas(btPoint2PointConstraint) unsigned char place[sizeof(btPoint2PointConstraint)];
+    const auto make = [&] {
+      auto* joint =
+          new (place) btPoint2PointConstraint(a, b, btVector3(btScalar(0.5), 0, 0), btVector3(btScalar(-0.5), 0, 0));
+      w.world.addConstraint(joint);
+      return joint;
+    };
+    auto* joint = make();
+    auto mine = exact.adopt(*joint, "mine");
+    mine.law(viscous(1));
+    if (stepped) w.step(3);
+    w.world.removeConstraint(joint);
+    joint->~btPoint2PointConstraint();
+    joint = make();
+    w.step(3);
+    EXPECT_EQ(exact.reactions().size(), 1u);
+    EXPECT_EQ(exact.reactions()[0].name, "point2point#0");
+    EXPECT_EQ(exact.reactions()[0].prescribed.on_a.force.norm(), 0);
+    EXPECT_FALSE(mine.valid());
+    w.world.removeConstraint(joint);
+    joint->~btPoint2PointConstraint();
+  }
+}
+
 TEST(Life, ATeleportIsClosedByMovingNotByPushing) {
   TestWorld w(0);
   chain(w, 3);

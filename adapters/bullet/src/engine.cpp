@@ -12,6 +12,7 @@
 #include <BulletDynamics/MLCPSolvers/btMLCPSolver.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <typeinfo>
 
@@ -321,11 +322,25 @@ void Engine::hold_locked_axes() {
   if (changed) order_reactions();
 }
 
+// A joint may be deleted and another of its kind, between the same bodies, come to lie where it was. One that we know
+// bears a mark that a new one lacks: its applied impulse is never +0, but −0.
+bool Engine::marked(btTypedConstraint& joint) {
+  const btScalar impulse = joint.internalGetAppliedImpulse();
+  return impulse != 0 || std::signbit(impulse);
+}
+void Engine::mark(btTypedConstraint& joint) {
+  if (!marked(joint)) joint.internalSetAppliedImpulse(btScalar(-0.0));
+}
+void Engine::mark_joints() {
+  for (const Seen& here : world_order_) mark(*here.joint);
+}
+
 void Engine::scan_world() {
   const int n = world_->getNumConstraints();
   bool same = n == static_cast<int>(world_order_.size());
   for (int i = 0; same && i < n; ++i)
-    same = world_order_[z(i)].joint == world_->getConstraint(i) && world_order_[z(i)] == Seen(world_->getConstraint(i));
+    same = world_order_[z(i)].joint == world_->getConstraint(i) &&
+           world_order_[z(i)] == Seen(world_->getConstraint(i)) && marked(*world_->getConstraint(i));
   if (same) return;
   world_order_.clear();
   std::vector<std::size_t> seen(records_.size(), 0);
@@ -339,7 +354,7 @@ void Engine::scan_world() {
       continue;
     }
     const Record& r = records_[z(known->second)];
-    if (r.joint && !(r.type == here.type && r.bodies[0] == here.a && r.bodies[1] == here.b))
+    if (r.joint && !(r.type == here.type && r.bodies[0] == here.a && r.bodies[1] == here.b && marked(*here.joint)))
       fresh.push_back(i);
     else
       ++seen[z(known->second)];
@@ -352,6 +367,7 @@ void Engine::scan_world() {
     if (!record_of_.contains(joint))  // somebody added it twice
       make_record(joint, free_name(std::string(kind_of(*joint)) + "#" + std::to_string(i)), false);
   }
+  mark_joints();
   order_reactions();
 }
 

@@ -331,6 +331,9 @@ class Engine final : public btActionInterface {
   std::vector<SavedJoint> saved_joints_;
   std::vector<btJointFeedback> shadow_feedback_;
 
+  static bool marked(btTypedConstraint& joint);
+  static void mark(btTypedConstraint& joint);
+  void mark_joints();
   void scan_world();
   void drop_bodies_gone();
   void take_out(Proxy& p);

@@ -40,6 +40,7 @@ void Engine::conclude(BlockSolve& b) {
       double sum = 0;
       for (int row = j.row; row < j.row + j.count; ++row) sum += lambda[z(row)] * lambda[z(row)];
       j.joint->internalSetAppliedImpulse(btScalar(std::sqrt(sum) * dt_));
+      mark(*j.joint);
     }
   } else {
     tell(b);
@@ -48,7 +49,8 @@ void Engine::conclude(BlockSolve& b) {
 }
 
 void Engine::end_group() {
-  for (const int i : with_native_part_)  // a limit row that broke breaks its joint
+  for (btTypedConstraint* c : rest_) mark(*c);  // the native solver has written zeros
+  for (const int i : with_native_part_)         // a limit row that broke breaks its joint
     if (Record& r = records_[z(i)]; r.native_part && r.joint && !r.native_part->isEnabled() && r.joint->isEnabled()) {
       r.joint->setEnabled(false);
       r.broken = true;
@@ -115,6 +117,7 @@ void Engine::break_joints(BlockSolve& b) {
       fb->m_appliedTorqueBodyB = to_bullet(on_b.moment);
     }
     r.joint->internalSetAppliedImpulse(btScalar(on_a.force.norm() * dt_));
+    mark(*r.joint);
   }
   if (!any || b.substeps > 1) return;  // after substeps the factor is another pose's: breaking waits for the next step
   // Least-norm multipliers of the whole impulse: λ = G⁺A M⁻¹(AᵀL); Newton's raw sum carries null-space noise (T12).
@@ -251,6 +254,8 @@ void Engine::updateAction(btCollisionWorld*, btScalar dt) {
   t_ += double(dt);
   if (!std::exchange(stepped_, false)) {  // the program has put another solver in our place
     std::fill(last_known_.begin(), last_known_.end(), 0);
+    for (int i = 0; i < world_->getNumConstraints(); ++i)  // which writes zeros, too
+      if (record_of_.contains(world_->getConstraint(i))) mark(*world_->getConstraint(i));
     return;
   }
   ++counts_.steps;
