@@ -31,6 +31,8 @@ void Engine::begin_step() {
   past_proxies_.clear();
   scan_world();
   drop_bodies_gone();
+  engage_one_sided();
+  for (LawWork& law : law_works_) law.last = 0;
   do {
     watch_bodies();
     watch_joints();
@@ -40,6 +42,30 @@ void Engine::begin_step() {
   for (const int i : with_native_part_) records_[z(i)].native_seen = false;
   group_.clear();
   books_.clear();
+}
+
+// One-sided constraints that let go hold again in the step in which their gap would close: it then ends on the surface.
+void Engine::engage_one_sided() {
+  for (const int i : timed_records_) {
+    Record& r = records_[z(i)];
+    if (!r.alive || !r.let_go || !r.one_sided.reengage || r.id.index < 0) continue;
+    std::vector<double> A, b, position, velocity;
+    linearize(r, A, b, position, velocity);
+    double gap = position[0] + dt_ * velocity[0];
+    for (std::size_t k = 0; k < r.bodies.size(); ++k) {  // and what the applied forces make of it
+      const btRigidBody& body = *r.bodies[k];
+      if (body.isStaticOrKinematicObject()) continue;
+      const Vector3d a = double(body.getInvMass()) * from_bullet(body.getTotalForce()),
+                     alpha = from_bullet(body.getInvInertiaTensorWorld() * body.getTotalTorque());
+      for (std::size_t j = 0; j < 3; ++j)
+        gap += dt_ * dt_ * (A[6 * k + j] * a[static_cast<int>(j)] + A[6 * k + 3 + j] * alpha[static_cast<int>(j)]);
+    }
+    if (!((r.one_sided.negative ? -gap : gap) < 0)) continue;
+    r.let_go = false;
+    ++counts_.engaged;
+    switch_on(r, r.enabled);
+    wake(r);
+  }
 }
 
 // Mass, factors and kind of a body are the program's to change at any time.
@@ -113,6 +139,8 @@ void Engine::join_anew(Record& r) {
   r.waiting.reset();
   r.shape.native.clear();
   for (const Law& law : r.laws) linchpin::add_law(system_, r.id, law);
+  if (r.one_sided.on) linchpin::set_one_sided(system_, r.id, r.one_sided);
+  order_laws();
 }
 
 // Joints are classified again when their own numbers change; switching one on or off changes who is in which block.
@@ -134,7 +162,7 @@ void Engine::watch_joints() {
         with_native_part_.push_back(static_cast<int>(i));
       if (!r.joint && !r.held) timed_records_.push_back(static_cast<int>(i));
       if (r.reaction < 0) continue;
-      if (r.joint ? !r.joint->isEnabled() : !r.enabled)
+      if (r.joint ? !r.joint->isEnabled() : !r.enabled || r.let_go)
         off_records_.push_back(static_cast<int>(i));
       else if (r.id.index >= 0 && system_.constraint(r.id).function().level() == Level::position)
         gap_watch_.push_back({r.reaction, r.id, r.joint && !r.shape.function ? &r.shape.rows : nullptr, r.bodies[0],
