@@ -623,6 +623,7 @@ FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, 
   }
 
   answer.residual = linearize(laws, z, true, &answer.worst);
+  answer.worst_size = answer.residual * std::max(largest(z), 1e-300);
   return answer;
 }
 

@@ -53,6 +53,7 @@ class FrictionProblem {
     int solutions = 0;    // distinct ones met with; the search is made only where the gain allows several
     double residual = 0;  // of the laws, relative to the largest effort
     int worst = -1;       // the block that has it
+    double worst_size = 0;  // and the same, not relative
     double gain = 0;      // spectral radius of how efforts call up efforts by way of the thrusts; below 1: one solution
     int iterations = 0;
   };

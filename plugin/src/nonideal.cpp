@@ -65,7 +65,8 @@ class Nonideal::Answers final : public detail::FrictionProblem::Laws {
         p.answers ? own_.thrust_at_slip(scene_, p, Eigen::Map<const Vector6d>(N.data()),
                                         Eigen::Map<const Vector6d>(slip.data()))
                   : thrust(p, N));
-    for (int k = 0; k < p.dim; ++k) out[k] = k < 3 ? e.force[k] : e.moment[k - 3];
+    for (int k = 0; k < p.dim; ++k)
+      out[k] = p.basis.col(k).head<3>().dot(e.force) + p.basis.col(k).tail<3>().dot(e.moment);
   }
   bool allowed(std::span<const detail::Six> thrusts) override {
     for (std::size_t s = 0; s < own_.sites_.size(); ++s) {
@@ -213,7 +214,10 @@ Thrust Nonideal::thrust_of(const Scene& scene, const Site& site, const Law::Term
 /// step with it.
 Thrust Nonideal::thrust_at_slip(const Scene& scene, const Piece& p, const Vector6d& N, const Vector6d& slip) const {
   const Site& site = sites_[z(p.site)];
-  Thrust n = thrust_of(scene, site, *p.what, N, slip.head<3>(), p.dim == 6 ? slip.tail<3>() : site.relative_spin);
+  Vector6d u;
+  u << site.relative, site.relative_spin;
+  u += p.basis.leftCols(p.dim) * (slip - p.slip).head(p.dim);
+  Thrust n = thrust_of(scene, site, *p.what, N, u.head<3>(), u.tail<3>());
   if (p.memory >= 0) {
     n.memory = memories_[z(p.memory)].value;
     n.memory = p.what->advance(n, step);
@@ -278,7 +282,7 @@ void Nonideal::measure(const Scene& scene, Smooth& s) {
   const Eigen::Matrix<double, 6, 6> A = site.mobility * C;
   const double damping = A.trace(), turning = std::sqrt(std::fabs((A * A).trace()));
   s.rate = std::max(std::fabs(damping), turning);
-  s.turns = std::fabs(damping) <= 1e-6 * turning;
+  s.turns = turning > 0 && std::fabs(damping) <= 1e-6 * turning;
   s.answers = s.turns || damping > 0;
   Vector6d slip;
   slip << n.slip, term.turns ? n.spin : Vector3d(Vector3d::Zero());
@@ -289,6 +293,7 @@ void Nonideal::measure(const Scene& scene, Smooth& s) {
     if (along < 0) {
       s.rate = std::max(s.rate, chord / -along);
       s.answers = true;
+      s.turns = s.turns && chord <= -1e-6 * along * turning;
     } else if (along > 0 && !s.turns) {
       s.answers = false;
     }
@@ -344,9 +349,14 @@ void Nonideal::sort_smooth(const Scene& scene) {
     const bool stiff =
         step > 0 && s.answers && s.rate > 0 && (s.turns || s.memory >= 0 || rate * step > explicit_limit);
     if (stiff || s.what->reads == Reads::actual) {
-      Piece& p = add_piece(scene, s.site, s.law, s.term, *s.what, s.memory, s.effort);
+      Piece& p = add_piece(scene, s.site, s.law, s.term, *s.what, s.memory, s.effort, stiff);
       p.answers = stiff;
       p.share = s.turns ? 0.5 : 1;
+      if (stiff && p.what->reads == Reads::ideal) {
+        p.across = s.e - p.basis.leftCols(p.dim) * (p.basis.leftCols(p.dim).transpose() * s.e);
+        if (!s.what->turns) p.across.tail<3>().setZero();
+        sites_[z(s.site)].effort += p.across;
+      }
       continue;
     }
     Site& site = sites_[z(s.site)];
@@ -396,7 +406,7 @@ std::string Nonideal::name_of(const Scene& scene, const Site& site, const Law::T
 }
 
 Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law, int index, const Law::Term& what,
-                                     int memory, int effort) {
+                                     int memory, int effort, bool answers) {
   const Site& site = sites_[z(site_index)];
   Piece& p = pieces_.emplace_back();
   p.site = site_index;
@@ -405,10 +415,18 @@ Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law
   p.memory = memory;
   p.basis.setZero();
   p.slip.setZero();
+  p.across.setZero();
   if (!what.holding) {
-    p.dim = what.turns ? 6 : 3;
-    p.basis.setIdentity();
-    p.slip << site.relative, site.relative_spin;
+    if (answers && what.reads == Reads::ideal) {  // across what is free nothing moves: that part is simply added
+      for (int k = 0; k < site.slips; ++k) p.basis.col(p.dim++).head<3>() = site.free_slip.col(k);
+      for (int k = 0; k < site.spins && what.turns; ++k) p.basis.col(p.dim++).tail<3>() = site.free_spin.col(k);
+    } else {
+      p.dim = what.turns ? 6 : 3;
+      p.basis.setIdentity();
+    }
+    Vector6d twist;
+    twist << site.relative, site.relative_spin;
+    p.slip.head(p.dim) = p.basis.leftCols(p.dim).transpose() * twist;
   } else {
     if (!turns(what))
       for (int k = 0; k < site.slips; ++k) p.basis.col(p.dim++).head<3>() = site.free_slip.col(k);
@@ -779,6 +797,8 @@ void Nonideal::solve(const Scene& scene) {
   }
   if (answer.worst >= 0 && answer.residual > 1e-3 && pieces_[z(answer.worst)].answers && report.trouble.empty()) {
     const Piece& p = pieces_[z(answer.worst)];
+    // Slips at the level of their rounding make forces that are rounding too.
+    if (answer.worst_size <= 1e-9 * sites_[z(p.site)].ideal.head<3>().norm()) return;
     report.trouble = name_of(scene, sites_[z(p.site)], *p.what) +
                      ": jumps where its slip changes sign, and no slip at the end of the step satisfies it; it is held "
                      "at the jump. coulomb() knows what rest is, regularized_coulomb() is smooth";
@@ -859,8 +879,8 @@ void Nonideal::book() {
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const Piece& p = pieces_[i];
     const Vector6d e = effort_of(i);
-    efforts[z(p.effort)].force = e.head<3>();
-    efforts[z(p.effort)].moment = e.tail<3>();
+    efforts[z(p.effort)].force = e.head<3>() + p.across.head<3>();
+    efforts[z(p.effort)].moment = e.tail<3>() + p.across.tail<3>();
     if (p.contact < 0) continue;
     Contact& contact = contacts[z(p.contact)];
     contact.effort = e;
@@ -868,6 +888,14 @@ void Nonideal::book() {
       contact.friction = std::hypot(e.head<3>().norm(), e.tail<3>().norm() / p.what->arm);
     else
       contact.friction = e.norm();
+  }
+  // The stages of a method may see a law jump that looks the same at the end of every step.
+  for (std::size_t i = 0; step == 0 && i < efforts.size() && histories_.size() == efforts.size(); ++i) {
+    History& h = histories_[i];
+    Vector6d now;
+    now << efforts[i].force, efforts[i].moment;
+    h.reversed = h.reversed || (efforts[i].contact < 0 && now.dot(h.seen) < 0 && now.norm() > 0.1 * h.largest);
+    h.seen = now;
   }
   auto at = sites_.begin();
   for (LawEffort& e : efforts) {
@@ -1062,8 +1090,9 @@ void Nonideal::accept(double dt) {
     h.largest = std::max(h.largest, size);
     const bool stuck = e.contact >= 0 && contacts[z(e.contact)].sticks;
     // What rests reverses with its rounding, and dry friction that holds with what it holds.
-    const bool reverses = h.known && (stuck != h.stuck || (!stuck && !h.stuck && now.dot(h.last) < 0 && std::max(size, before) > 0.1 * h.largest));
+    const bool reverses = h.known && (h.reversed || stuck != h.stuck || (!stuck && !h.stuck && now.dot(h.last) < 0 && std::max(size, before) > 0.1 * h.largest));
     h.known = true;
+    h.reversed = false;
     h.reversals = (h.reversals << 1) | static_cast<unsigned>(reverses);
     h.switches += reverses;
     h.last = now;

@@ -69,8 +69,9 @@ class Nonideal {
     Eigen::Matrix<double, 6, 6> basis;  // efforts, the first dim columns
     Eigen::Matrix<double, 6, 6> axes;   // the same of unit length
     int start = 0, dim = 0;
-    Vector6d slip;  // in basis coordinates; of smooth ones the whole relative twist
+    Vector6d slip;  // in basis coordinates
     int memory = -1;
+    Vector6d across;       // of an answering one: its effort across what is free, as at the state
     bool answers = false;  // smooth: to its slip at `share` of the way through the step
     double share = 1;
   };
@@ -85,9 +86,10 @@ class Nonideal {
   };
   /// What a term did in the last steps: laws that jump, or are too strong for the step, reverse in each of them.
   struct History {
-    Vector6d last = Vector6d::Zero();
+    Vector6d last = Vector6d::Zero(), seen = Vector6d::Zero();  // at the last step's end, at the last evaluation
     double largest = 0;
     bool known = false, stuck = false;
+    bool reversed = false;  // from one evaluation to the next, in this step
     unsigned reversals = 0;  // one bit for each step
     long switches = 0;
   };
@@ -120,7 +122,8 @@ class Nonideal {
   void add(const Scene& scene, const Site& site, const Vector6d& effort, std::span<double> out) const;
   Vector6d twist(const Scene& scene, const Site& site, std::span<const double> v) const;
   Vector6d reaction(const Scene& scene, const Site& site, std::span<const double> lambda) const;
-  Piece& add_piece(const Scene& scene, int site, int law, int term, const Law::Term& what, int memory, int effort);
+  Piece& add_piece(const Scene& scene, int site, int law, int term, const Law::Term& what, int memory, int effort,
+                   bool answers = false);
   bool slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
   void pose(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
   void solve(const Scene& scene);

@@ -16,7 +16,7 @@ namespace linchpin {
 
 namespace {
 
-constexpr double stable = 2;  // rate · h of laws in rk4, whose own limit is 2.78
+constexpr double stable = 1;  // rate · h of laws in rk4, whose own limit is 2.78
 
 constexpr const char* astray = "the end of the step did not come to lie on the constraints";
 
@@ -567,7 +567,7 @@ struct Stepper::Impl {
     for (double done = 0; done < dt;) {
       double left = dt - done;
       ledger.keep();
-      // Smooth laws are explicit in the stages, and drive what they should damp where rate · h is beyond 2.7.
+      // Smooth laws are explicit in the stages, and drive what they should damp where rate · h is far beyond 1.
       const double finest = dt / std::max(1, options.max_substeps);
       if (dynamics.law_report().rate * left > stable)
         left = std::min(left, std::max(finest, 0.7 * stable / dynamics.law_report().rate));

@@ -113,7 +113,7 @@ TEST(BadLaws, OneThatJumpsIsHeldAtItsJumpOneThatChattersIsCountedAndBothAreNamed
   EXPECT_LE(s.rail.laws()[0].switches_per_second(), precision(1, 240));
 
   Sledge hidden(0.1);
-  hidden.rail.law(Law([](const Thrust& n) { return Vector3d(n.first->v.x() > 0 ? -8 : 8, 0, 0); }).named("hidden"));
+  hidden.rail.law(Law([](const Thrust& n) { return Vector3d(n.second->v.x() > 0 ? 8 : -8, 0, 0); }).named("hidden"));
   hidden.w.step(240);
   EXPECT_NE(hidden.exact.summary().find("law 'hidden' on rail: chatters"), std::string::npos) << hidden.exact.summary();
   EXPECT_GT(hidden.rail.laws()[0].switches_per_second(), 50);
@@ -184,7 +184,7 @@ TEST(Laws, GivenToASleepingBodyTheyWakeIt) {
   Sledge s(0);
   s.w.step();
   s.body.forceActivationState(ISLAND_SLEEPING);
-  s.rail.law(constant_force({0, 0, 0}) + Law([](const Thrust&) { return Vector3d(2, 0, 0); }));
+  s.rail.law(constant_force({0, 0, 0}) + Law([](const Thrust&) { return Vector3d(-2, 0, 0); }));  // on the rail: +2 on the body
   EXPECT_TRUE(s.body.isActive());
   s.w.step();
   EXPECT_NEAR(s.v(), 1.0 / 240, precision(1e-14, 1e-7));

@@ -58,6 +58,7 @@ struct Record {
   int first_law = -1, law_count = 0;  ///< its terms in Engine::law_works_
   OneSided one_sided{.on = false};    ///< kept as laws are
   bool let_go = false;                ///< one-sided, and not holding
+  double parting = 0;                 ///< one-sided: |φ̇| at the start of the last step
   bool enabled = true;                ///< the user's own
   bool linked_collide = true;
   bool broken = false;

@@ -45,26 +45,37 @@ void Engine::begin_step() {
 }
 
 // One-sided constraints that let go hold again in the step in which their gap would close: it then ends on the surface.
+// Those that hold let go before a step that begins with bodies thrown apart, faster than steps leave them.
 void Engine::engage_one_sided() {
   for (const int i : timed_records_) {
     Record& r = records_[z(i)];
-    if (!r.alive || !r.let_go || !r.one_sided.reengage || r.id.index < 0) continue;
+    if (!r.alive || !r.one_sided.on || r.id.index < 0 || !r.enabled || (r.let_go && !r.one_sided.reengage)) continue;
     std::vector<double> A, b, position, velocity;
     linearize(r, A, b, position, velocity);
-    double gap = position[0] + dt_ * velocity[0];
-    for (std::size_t k = 0; k < r.bodies.size(); ++k) {  // and what the applied forces make of it
+    double gain = -dt_ * b[0];  // of φ̇ by the applied forces alone
+    for (std::size_t k = 0; k < r.bodies.size(); ++k) {
       const btRigidBody& body = *r.bodies[k];
       if (body.isStaticOrKinematicObject()) continue;
       const Vector3d a = double(body.getInvMass()) * from_bullet(body.getTotalForce()),
                      alpha = from_bullet(body.getInvInertiaTensorWorld() * body.getTotalTorque());
       for (std::size_t j = 0; j < 3; ++j)
-        gap += dt_ * dt_ * (A[6 * k + j] * a[static_cast<int>(j)] + A[6 * k + 3 + j] * alpha[static_cast<int>(j)]);
+        gain += dt_ * (A[6 * k + j] * a[static_cast<int>(j)] + A[6 * k + 3 + j] * alpha[static_cast<int>(j)]);
     }
-    if (!((r.one_sided.negative ? -gap : gap) < 0)) continue;
-    r.let_go = false;
-    ++counts_.engaged;
-    switch_on(r, r.enabled);
-    wake(r);
+    const double sign = r.one_sided.negative ? -1 : 1, parts = sign * velocity[0];
+    if (!r.let_go) {
+      if (parts > 2 * r.parting + 2 * std::abs(gain)) {
+        r.let_go = true;
+        ++counts_.released;
+        switch_on(r, false);
+      }
+      r.parting = std::abs(parts);
+    } else if (sign * (position[0] + dt_ * (velocity[0] + gain)) < 0) {
+      r.let_go = false;
+      r.parting = std::abs(parts);
+      ++counts_.engaged;
+      switch_on(r, r.enabled);
+      wake(r);
+    }
   }
 }
 
