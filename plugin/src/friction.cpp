@@ -76,6 +76,7 @@ void FrictionProblem::reset(int unknowns, int sites) {
   W_.assign(n * n, 0.0);
   K_.assign(6 * s * n, 0.0);
   slip0_.assign(n, 0.0);
+  weight_.assign(n, 1.0);
   N0_.assign(s, Six{});
   ideal_.assign(s, Six{});
   thrusts_.assign(s, Six{});
@@ -131,17 +132,14 @@ void FrictionProblem::relax(Laws& laws, std::size_t index, const Six& N, std::sp
   const Block& b = blocks[index];
   const int id = static_cast<int>(index);
   const std::size_t dim = z_(b.dim), at0 = z_(b.start);
-  double most = 0;
-  for (int i = 0; i < b.dim; ++i) most = std::max(most, W_[at(b.start + i, b.start + i)]);
   Six F{};
   const auto residual = [&]() {
     Six f{};
     laws.effort(id, N, slip_read(b, z), f.data());
-    double sum = 0;  // [J·…]: efforts of both kinds on one scale
+    double sum = 0;
     for (std::size_t i = 0; i < dim; ++i) {
       F[i] = z[at0 + i] - f[i];
-      const int row = b.start + static_cast<int>(i);
-      sum += (W_[at(row, row)] + 1e-12 * most) * F[i] * F[i];
+      sum += weight_[at0 + i] * F[i] * F[i];
     }
     return sum;
   };
@@ -397,9 +395,8 @@ double FrictionProblem::linearize(Laws& laws, std::span<const double> z, bool tu
 
 /// |F|² of the last linearize(), efforts of all kinds on one scale.
 double FrictionProblem::merit() const {
-  double most = 0, sum = 0;
-  for (int i = 0; i < size_; ++i) most = std::max(most, W_[at(i, i)]);
-  for (int i = 0; i < size_; ++i) sum += (W_[at(i, i)] + 1e-12 * most) * F_[z_(i)] * F_[z_(i)];
+  double sum = 0;
+  for (int i = 0; i < size_; ++i) sum += weight_[z_(i)] * F_[z_(i)] * F_[z_(i)];
   return sum;
 }
 

@@ -23,12 +23,12 @@ class FrictionProblem {
     bool smooth = false;     // z = effort(thrust), no dry friction
     bool answers = false;    // smooth: z = effort(thrust, slip), the slip `share` of the way from the start to the end
     double share = 1;
-    bool implicit = false;   // reads the actual thrust N + K z, else the ideal one
-    bool given = false;      // dry: slides along `sense` at `speed`, whatever the slips say
-    bool forced = false;     // dry: sticks, whatever its bound says
-    bool at_rest = false;    // dry: at rest to begin with: held up to the static bound
-    Six sense{};             // unit
-    Six start_slip{};        // dry: a slip that turns against this one has passed through rest
+    bool implicit = false;  // reads the actual thrust N + K z, else the ideal one
+    bool given = false;     // dry: slides along `sense` at `speed`, whatever the slips say
+    bool forced = false;    // dry: sticks, whatever its bound says
+    bool at_rest = false;   // dry: at rest to begin with: held up to the static bound
+    Six sense{};            // unit
+    Six start_slip{};       // dry: a slip that turns against this one has passed through rest
     double speed = 0;
     double mobility = 1;        // dry: size of W's own entries if nothing but this contact held its bodies
     Mode mode = Mode::slips;    // out, and guess
@@ -49,12 +49,12 @@ class FrictionProblem {
   };
   enum class Choice { continuous, smallest, largest };
   struct Answer {
-    bool found = false;   // a solution of all laws, to round-off
-    int solutions = 0;    // distinct ones met with; the search is made only where the gain allows several
-    double residual = 0;  // of the laws, relative to the largest effort
-    int worst = -1;       // the block that has it
+    bool found = false;     // a solution of all laws, to round-off
+    int solutions = 0;      // distinct ones met with; the search is made only where the gain allows several
+    double residual = 0;    // of the laws, relative to the largest effort
+    int worst = -1;         // the block that has it
     double worst_size = 0;  // and the same, not relative
-    double gain = 0;      // spectral radius of how efforts call up efforts by way of the thrusts; below 1: one solution
+    double gain = 0;  // spectral radius of how efforts call up efforts by way of the thrusts; below 1: one solution
     int iterations = 0;
   };
 
@@ -62,8 +62,9 @@ class FrictionProblem {
   void reset(int unknowns, int sites);
   std::vector<Block> blocks;
   int unknowns() const { return size_; }
-  double& W(int i, int j) { return W_[at(i, j)]; }                      // slip i from effort j
-  double& slip0(int i) { return slip0_[static_cast<std::size_t>(i)]; }  // without any
+  double& W(int i, int j) { return W_[at(i, j)]; }                        // slip i from effort j
+  double& slip0(int i) { return slip0_[static_cast<std::size_t>(i)]; }    // without any
+  double& weight(int i) { return weight_[static_cast<std::size_t>(i)]; }  // > 0, puts efforts of all kinds on one scale
   double& K(int site, int component, int j) { return K_[at(6 * site + component, j)]; }
   Six& thrust0(int site) { return N0_[static_cast<std::size_t>(site)]; }
   Six& ideal(int site) { return ideal_[static_cast<std::size_t>(site)]; }  // what explicit blocks read
@@ -95,7 +96,7 @@ class FrictionProblem {
   void derivatives(Laws& laws, int b, const Six& N, double speed, double size, Six& by_thrust, double& by_speed);
 
   int size_ = 0, sites_ = 0;
-  std::vector<double> W_, K_, slip0_;
+  std::vector<double> W_, K_, slip0_, weight_;
   std::vector<Six> N0_, ideal_, thrusts_;
   std::vector<double> J_, F_, x_, try_, best_, start_, first_, last_;
   std::vector<int> row_, column_;

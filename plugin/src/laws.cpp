@@ -94,8 +94,7 @@ double bending(const JointFriction& p, const Thrust& n) {
 Law joint_friction(const char* name, const JointFriction& p, Rubs rubs, const char* radii, double radius,
                    std::function<double(const Thrust&)> load) {
   require(name, p);
-  if (p.preload == 0 && !(p.mu_static > 0))
-    refuse(name, "it would do nothing: mu_static and preload are both zero");
+  if (p.preload == 0 && !(p.mu_static > 0)) refuse(name, "it would do nothing: mu_static and preload are both zero");
   if (p.preload == 0 && !(radius > 0))
     refuse(name, std::string("it would do nothing: ") + radii + " and preload are all zero");
   Law::Term term = dry(
@@ -296,9 +295,10 @@ Law rolling_resistance(double arm) {
 Law hinge_friction(const JointFriction& p) {
   return joint_friction("hinge_friction", p, Rubs::spin, "pin_radius, friction_radius",
                         std::max(p.pin_radius, p.friction_radius), [=](const Thrust& n) {
-    const double axial = n.axis.dot(n.normal);
-    return p.pin_radius * ((n.normal - axial * n.axis).norm() + bending(p, n)) + p.friction_radius * std::fabs(axial);
-  });
+                          const double axial = n.axis.dot(n.normal);
+                          return p.pin_radius * ((n.normal - axial * n.axis).norm() + bending(p, n)) +
+                                 p.friction_radius * std::fabs(axial);
+                        });
 }
 
 Law ball_friction(const JointFriction& p) {

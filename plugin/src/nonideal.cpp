@@ -61,10 +61,9 @@ class Nonideal::Answers final : public detail::FrictionProblem::Laws {
   }
   void effort(int block, const detail::Six& N, const detail::Six& slip, double* out) override {
     const Piece& p = own_.pieces_[z(block)];
-    const Effort e = own(p).effort(
-        p.answers ? own_.thrust_at_slip(scene_, p, Eigen::Map<const Vector6d>(N.data()),
-                                        Eigen::Map<const Vector6d>(slip.data()))
-                  : thrust(p, N));
+    const Effort e = own(p).effort(p.answers ? own_.thrust_at_slip(scene_, p, Eigen::Map<const Vector6d>(N.data()),
+                                                                   Eigen::Map<const Vector6d>(slip.data()))
+                                             : thrust(p, N));
     for (int k = 0; k < p.dim; ++k)
       out[k] = p.basis.col(k).head<3>().dot(e.force) + p.basis.col(k).tail<3>().dot(e.moment);
   }
@@ -290,10 +289,12 @@ void Nonideal::measure(const Scene& scene, Smooth& s) {
     const Vector6d change = here - at(site.relative - 2 * slip.head<3>(), site.relative_spin - 2 * slip.tail<3>());
     const double along = 2 * change.dot(slip);
     const double chord = change.dot(site.mobility * change);
-    if (along < 0) {
+    if (std::fabs(along) <= 1e-9 * change.norm() * slip.norm()) {
+      // Across its slip: nothing to be learnt from the chord.
+    } else if (along < 0) {
       s.rate = std::max(s.rate, chord / -along);
       s.answers = true;
-      s.turns = s.turns && chord <= -1e-6 * along * turning;
+      s.turns = false;
     } else if (along > 0 && !s.turns) {
       s.answers = false;
     }
@@ -325,8 +326,12 @@ void Nonideal::sort_smooth(const Scene& scene) {
     return std::array<int, 2>{slot(site.first), slot(site.second)};
   };
   std::fill(shared_.begin(), shared_.end(), 0.0);
+  report.rate = 0;
+  report.stiffest = -1;
   for (Smooth& s : smooth_) {
-    measure(scene, s);
+    s.rate = 0;
+    s.answers = s.turns = false;
+    if (step > 0 || rates) measure(scene, s);
     if (!s.answers) continue;
     for (const int slot : slots(s))
       if (slot >= 0) shared_[z(slot)] += std::sqrt(s.rate);
@@ -699,6 +704,7 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
       add(scene, sites_[z(p.site)], p.basis.col(k), given_);
       scene.solver.inverse_mass(given_, column);
       mobility_[z(j)] = h * p.basis.col(k).dot(twist(scene, sites_[z(p.site)], column));
+      if (mobility_[z(j)] > 0) problem_.weight(j) = mobility_[z(j)];
       multiply(scene.assembly.instant, column, row_);
       for (double& r : row_) r = -r;
       scene.solver.apply(row_, lambda, force, dv_);
@@ -827,8 +833,7 @@ void Nonideal::conclude(const Scene& scene, std::span<const double> vdot) {
       Thrust n;
       if (p.answers) {
         Vector6d u = Vector6d::Zero();
-        for (int k = 0; k < p.dim; ++k)
-          u[k] = (1 - p.share) * p.slip[k] + p.share * problem_.slip(p.start + k, z_);
+        for (int k = 0; k < p.dim; ++k) u[k] = (1 - p.share) * p.slip[k] + p.share * problem_.slip(p.start + k, z_);
         n = thrust_at_slip(scene, p, thrust, u);
         if (p.memory >= 0) {  // it lives through the step with the slip that it answers to
           Memory& m = memories_[z(p.memory)];
@@ -952,8 +957,8 @@ std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::spa
           const LawEffort& e = efforts[i];
           const ConstraintId id = scene.assembly.block.constraints[z(e.constraint)];
           const Law::Term& term = laws(scene.system, id)[z(e.law)].terms()[z(e.term)];
-          const auto site = std::find_if(sites_.begin(), sites_.end(),
-                                         [&](const Site& x) { return x.constraint == e.constraint; });
+          const auto site =
+              std::find_if(sites_.begin(), sites_.end(), [&](const Site& x) { return x.constraint == e.constraint; });
           report.trouble = name_of(scene, *site, term) +
                            ": chatters, its force reverses in nearly every step; it jumps, or is too strong for the "
                            "step. coulomb() knows what rest is, regularized_coulomb() is smooth";
@@ -1090,7 +1095,9 @@ void Nonideal::accept(double dt) {
     h.largest = std::max(h.largest, size);
     const bool stuck = e.contact >= 0 && contacts[z(e.contact)].sticks;
     // What rests reverses with its rounding, and dry friction that holds with what it holds.
-    const bool reverses = h.known && (h.reversed || stuck != h.stuck || (!stuck && !h.stuck && now.dot(h.last) < 0 && std::max(size, before) > 0.1 * h.largest));
+    const bool reverses =
+        h.known && (h.reversed || stuck != h.stuck ||
+                    (!stuck && !h.stuck && now.dot(h.last) < 0 && std::max(size, before) > 0.1 * h.largest));
     h.known = true;
     h.reversed = false;
     h.reversals = (h.reversals << 1) | static_cast<unsigned>(reverses);

@@ -39,7 +39,8 @@ class Nonideal {
   void grip(int contact, Grip how, const Vector6d& sense);
   void release_grips();
 
-  double step = 0;  // 0: of the instant
+  double step = 0;     // 0: of the instant
+  bool rates = false;  // whether how stiff laws are is asked for at an instant too
   LawReport report;
   std::vector<Dynamics::Prescribed> prescribed;
   std::vector<LawEffort> efforts;
@@ -79,17 +80,18 @@ class Nonideal {
   struct Smooth {
     int site = 0, law = 0, term = 0, effort = 0, memory = -1;
     const Law::Term* what = nullptr;
-    Vector6d e;             // at the state
-    double rate = 0;        // at which it damps or turns what it acts on [1/s], other laws apart
-    bool answers = false;   // whether it makes sense to ask it for the end of a step: it damps or turns, and does not feed
-    bool turns = false;     // across its slip: neither damps nor feeds
+    Vector6d e;       // at the state
+    double rate = 0;  // at which it damps or turns what it acts on [1/s], other laws apart
+    bool answers =
+        false;           // whether it makes sense to ask it for the end of a step: it damps or turns, and does not feed
+    bool turns = false;  // across its slip: neither damps nor feeds
   };
   /// What a term did in the last steps: laws that jump, or are too strong for the step, reverse in each of them.
   struct History {
     Vector6d last = Vector6d::Zero(), seen = Vector6d::Zero();  // at the last step's end, at the last evaluation
     double largest = 0;
     bool known = false, stuck = false;
-    bool reversed = false;  // from one evaluation to the next, in this step
+    bool reversed = false;   // from one evaluation to the next, in this step
     unsigned reversals = 0;  // one bit for each step
     long switches = 0;
   };

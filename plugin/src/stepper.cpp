@@ -63,8 +63,8 @@ struct Stepper::Impl {
   std::vector<ModeSwitch> switches;
   std::vector<char> over, over_held, over_gone;  // past their event
   bool modes_known = false, turned_back = false;
-  double closed = 0;    // up to when the ledger counts [s]
-  double law_rate = 0;  // the largest of the stages of the last advance_by() [1/s]
+  double closed = 0;        // up to when the ledger counts [s]
+  double law_rate = 0;      // the largest of the stages of the last advance_by() [1/s]
   std::vector<char> stuck;  // contacts at the end of the last semi-implicit step
   std::vector<BodyState> watched;
 
@@ -92,6 +92,7 @@ struct Stepper::Impl {
     }
     dynamics.restructure();
     dynamics.set_step(0);
+    dynamics.ask_rates(options.method == Method::rk4);
     modes.clear();
     modes_known = false;
     stuck.clear();
@@ -722,7 +723,8 @@ struct Stepper::Impl {
     last_dt = dt;
     ledger.close(state.t - closed);
     accept();
-    if (report.warning.empty() && !dynamics.law_report().trouble.empty()) report.warning = dynamics.law_report().trouble;
+    if (report.warning.empty() && !dynamics.law_report().trouble.empty())
+      report.warning = dynamics.law_report().trouble;
     return report;
   }
 

@@ -106,7 +106,8 @@ TEST(BadLaws, OneThatJumpsIsHeldAtItsJumpOneThatChattersIsCountedAndBothAreNamed
     s.w.step();
     ASSERT_LE(std::abs(s.v()), last + precision(1e-14, 1e-6));
     last = std::abs(s.v());
-    named = named || s.exact.summary().find("law 'sign' on rail: jumps where its slip changes sign") != std::string::npos;
+    named =
+        named || s.exact.summary().find("law 'sign' on rail: jumps where its slip changes sign") != std::string::npos;
   }
   EXPECT_TRUE(named);
   EXPECT_LE(std::abs(s.v()), precision(1e-8, 1e-6));
@@ -171,8 +172,8 @@ TEST(Laws, TheAccountSaysHowManyActualThrustsWereFound) {
                            btQuaternion(btVector3(0, 0, 1), btScalar(angle)));
   rod.setLinearVelocity(btVector3(-1, 0, 0));
   bullet::Solver exact(w.world);
-  bullet::Handle tip = exact.add(point_on_plane("tip", world, Vector3d::Zero(), Vector3d::UnitY(), exact.id(rod),
-                                                Vector3d(-1, 0, 0)));
+  bullet::Handle tip =
+      exact.add(point_on_plane("tip", world, Vector3d::Zero(), Vector3d::UnitY(), exact.id(rod), Vector3d(-1, 0, 0)));
   tip.law(coulomb(0.5).reading(Reads::actual).choosing(Branch::smallest));
   w.step();
   ASSERT_EQ(tip.laws().size(), 1u);
@@ -184,7 +185,8 @@ TEST(Laws, GivenToASleepingBodyTheyWakeIt) {
   Sledge s(0);
   s.w.step();
   s.body.forceActivationState(ISLAND_SLEEPING);
-  s.rail.law(constant_force({0, 0, 0}) + Law([](const Thrust&) { return Vector3d(-2, 0, 0); }));  // on the rail: +2 on the body
+  s.rail.law(constant_force({0, 0, 0}) +
+             Law([](const Thrust&) { return Vector3d(-2, 0, 0); }));  // on the rail: +2 on the body
   EXPECT_TRUE(s.body.isActive());
   s.w.step();
   EXPECT_NEAR(s.v(), 1.0 / 240, precision(1e-14, 1e-7));
@@ -262,8 +264,8 @@ TEST(OneSided, IsRefusedWhereItMeansNothing) {
   bullet::Handle joint = exact.adopt(ball, "ball");
   EXPECT_NE(joint.try_one_sided().find("'ball' is a joint of the world"), std::string::npos);
   EXPECT_THROW(joint.one_sided(), std::invalid_argument);
-  bullet::Handle line = exact.add(point_on_line("line", world, Vector3d::Zero(), Vector3d::UnitX(), exact.id(body),
-                                                Vector3d::Zero()));
+  bullet::Handle line =
+      exact.add(point_on_line("line", world, Vector3d::Zero(), Vector3d::UnitX(), exact.id(body), Vector3d::Zero()));
   EXPECT_NE(line.try_one_sided().find("only a constraint of one position row can be one-sided"), std::string::npos);
   EXPECT_FALSE(joint.released());
 }

@@ -89,7 +89,8 @@ TEST(Viscous, ManyTogetherAreStifferThanOne) {
   std::vector<BodyId> bodies;
   const double dt = 0.01, each = 0.4;
   for (int i = 0; i < 10; ++i) {
-    bodies.push_back(system.add_body("b" + std::to_string(i), 1, Vector3d(0.1, 0.1, 0.1), {}, {i % 2 ? 1.0 : -1.0, 0, 0}));
+    bodies.push_back(
+        system.add_body("b" + std::to_string(i), 1, Vector3d(0.1, 0.1, 0.1), {}, {i % 2 ? 1.0 : -1.0, 0, 0}));
     const ConstraintId rail = system.add(slider("rail " + std::to_string(i), world, {}, bodies.back(), {}));
     for (int k = 0; k < 8; ++k) add_law(system, rail, viscous(each / dt));
   }
@@ -111,7 +112,8 @@ TEST(Viscous, AChainOfStiffDampersLosesEnergyOnly) {
   Vector3d at = Vector3d::Zero();
   for (int i = 0; i < 12; ++i) {
     const Vector3d centre = at + Vector3d(0.1, 0, 0);
-    const BodyId link = system.add_body("l" + std::to_string(i), 0.3, Vector3d(1e-3, 1e-3, 1e-3), {centre, Quaterniond::Identity()});
+    const BodyId link =
+        system.add_body("l" + std::to_string(i), 0.3, Vector3d(1e-3, 1e-3, 1e-3), {centre, Quaterniond::Identity()});
     const ConstraintId pin = system.add(hinge("h" + std::to_string(i), last, i ? Vector3d(0.1, 0, 0) : at,
                                               Vector3d::UnitZ(), link, {-0.1, 0, 0}, Vector3d::UnitZ()));
     add_law(system, pin, viscous_torque(i % 3 == 0 ? 50.0 : 0.05));
@@ -148,7 +150,8 @@ TEST(Regularized, CoulombStopsAndCreepsAsItSays) {
     }
     EXPECT_NEAR(stopped, 1 / (mu * g - 2.0 / Sledge::m), 2 * dt);
     const double share = 2.0 / (mu * N);  // μN v/√(v² + speed²) = pull
-    EXPECT_NEAR(stepper.state()[s.body].v.x(), speed * share / std::sqrt(1 - share * share), 1e-9 * speed + scaled(1e-13));
+    EXPECT_NEAR(stepper.state()[s.body].v.x(), speed * share / std::sqrt(1 - share * share),
+                1e-9 * speed + scaled(1e-13));
     EXPECT_EQ(stepper.step(dt).warning, "");
   }
 }
@@ -156,8 +159,9 @@ TEST(Regularized, CoulombStopsAndCreepsAsItSays) {
 // Bristles far stiffer than stiffness·dt² = mass: held, they bend by F/stiffness and swing out; pulled free they slide.
 TEST(LuGre, OfAnyStiffnessHoldsAndSlides) {
   for (const double pull : {4.0, 12.0}) {
-    Sledge s(lugre({.stiffness = 1e7, .damping = 300, .mu_static = 0.5, .mu_kinetic = 0.4, .speed = 0.01, .viscous = 1}), 0,
-             pull);
+    Sledge s(
+        lugre({.stiffness = 1e7, .damping = 300, .mu_static = 0.5, .mu_kinetic = 0.4, .speed = 0.01, .viscous = 1}), 0,
+        pull);
     Stepper stepper(s.system, s.system.initial_state(), semi_implicit());
     run(stepper, 1, 240);
     const double v = stepper.state()[s.body].v.x();

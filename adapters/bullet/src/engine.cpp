@@ -600,7 +600,8 @@ std::string Engine::set_one_sided(int index, OneSided how) {
   Record& r = records_[z(index)];
   if (!r.alive) return "linchpin: the constraint has been removed";
   if (r.joint)
-    return "linchpin: '" + r.name + "' is a joint of the world, which holds both ways: only constraints of your own can be one-sided";
+    return "linchpin: '" + r.name +
+           "' is a joint of the world, which holds both ways: only constraints of your own can be one-sided";
   const ConstraintFunction& function = own(r).function();
   if (function.level() != Level::position || function.rows() != 1)
     return "linchpin: constraint '" + r.name + "': only a constraint of one position row can be one-sided";

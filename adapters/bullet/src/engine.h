@@ -280,7 +280,7 @@ class Engine final : public btActionInterface {
 
   std::vector<Reaction> reactions_;
   std::vector<BodyBooks> books_;
-  std::vector<int> book_of_;  ///< by BodyId: index in books_, −1
+  std::vector<int> book_of_;        ///< by BodyId: index in books_, −1
   std::vector<LawWork> law_works_;  ///< of all records, in the order of reactions_
   std::vector<Shadow> shadow_;
   std::vector<Vector3d> shadow_v_, shadow_w_;  ///< native end-of-step velocity by BodyId

@@ -161,8 +161,8 @@ Law stribeck(const Stribeck& parameters);
 /// The same smoothed through zero over `width` [m/s] > 0 as regularized_coulomb is.
 Law regularized_stribeck(const Stribeck& parameters, double width);
 /// LuGre: bristles of deflection z with ż = slip − |slip| z/g, g = N (μ_k + (μ_s − μ_k) e^{−(|slip|/speed)²}) /
-/// stiffness; force −(stiffness z + damping ż + viscous slip). Regular: it creeps elastically. Not declared dissipative:
-/// bristles give back what they stored.
+/// stiffness; force −(stiffness z + damping ż + viscous slip). Regular: it creeps elastically. Not declared
+/// dissipative: bristles give back what they stored.
 struct LuGre {
   double stiffness = 0;  ///< [N/m] > 0
   double damping = 0;    ///< [N·s/m]

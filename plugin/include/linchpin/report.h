@@ -90,19 +90,20 @@ struct LawWork {
     slides
   };
   ConstraintId on;
-  int law = 0, term = 0;  ///< of laws(system, on)[law].terms()[term]
-  double work = 0;        ///< since the start [J]
-  double last = 0;        ///< in the last step [J]
+  int law = 0, term = 0;         ///< of laws(system, on)[law].terms()[term]
+  double work = 0;               ///< since the start [J]
+  double last = 0;               ///< in the last step [J]
   std::string constraint, name;  ///< of the constraint and of the term
 
   // At the last evaluation of the last step.
-  Wrench effort;              ///< on the first body; its opposite acts on the second
-  double power = 0;           ///< [W], at the state before the step
+  Wrench effort;     ///< on the first body; its opposite acts on the second
+  double power = 0;  ///< [W], at the state before the step
   Mode mode = Mode::smooth;
-  double bound = 0;           ///< of dry friction: what rest could hold [N or N·m]
-  Reads reads = Reads::ideal; ///< the thrust it was given; ideal too where it asked for the actual one and none was found
-  Wrench thrust;              ///< that thrust, on the first body
-  int solutions = 0;          ///< of the actual thrust: 0 if nothing reads it, or none was found
+  double bound = 0;  ///< of dry friction: what rest could hold [N or N·m]
+  Reads reads =
+      Reads::ideal;   ///< the thrust it was given; ideal too where it asked for the actual one and none was found
+  Wrench thrust;      ///< that thrust, on the first body
+  int solutions = 0;  ///< of the actual thrust: 0 if nothing reads it, or none was found
   Branch branch = Branch::continuous;  ///< of several: which was taken
   bool fell_back = false;              ///< it asked for the actual thrust and there was none
 

@@ -77,7 +77,7 @@ class Handle {
   /// @throws std::invalid_argument for joints of the world and for constraints of more rows or of another level.
   Handle& one_sided(OneSided how = {});
   [[nodiscard]] std::string try_one_sided(OneSided how = {}) noexcept;  ///< empty when it went well
-  bool released() const;  ///< one-sided, and not holding now
+  bool released() const;                                                ///< one-sided, and not holding now
   /// Where a constraint made from a residual acts, per body [m], body axes; needed before law() unless all are
   /// particles.
   Handle& acting_at(std::vector<Vector3d> p_BQ);
