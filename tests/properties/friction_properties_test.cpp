@@ -6,6 +6,8 @@
 #include <linchpin/report.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 
 namespace linchpin::test {
 namespace {
@@ -176,9 +178,9 @@ TEST_F(Friction, OfLargerSystems) {
 
 // Ten thousand systems of up to fifty bodies: what one minute of CI cannot see.
 TEST(SlowFriction, TenThousandRandomSystems) {
-  if (std::getenv("LINCHPIN_TEN_THOUSAND") == nullptr) GTEST_SKIP() << "LINCHPIN_TEN_THOUSAND is not set";
+  const bool all = std::getenv("LINCHPIN_TEN_THOUSAND") != nullptr;  // else the half of it
   Tally located, stepped, larger;
-  for (const auto seed : seeds(400)) {
+  for (const auto seed : seeds(all ? 400 : 100)) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed + 100000);
     const Blueprint plan = random_blueprint(random, {.loops = 0, .fewest = 7, .most = 50});
@@ -186,7 +188,7 @@ TEST(SlowFriction, TenThousandRandomSystems) {
     endure(rubbing, semi_implicit(), 1.0 / 240, 8, larger);
     if (testing::Test::HasFatalFailure()) return;
   }
-  for (const auto seed : seeds(4800)) {
+  for (const auto seed : seeds(all ? 4800 : 2400)) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
     const Blueprint plan = random_blueprint(random, {.most = 6});
