@@ -134,7 +134,12 @@ void endure(Rubbing& rubbing, StepOptions options, double dt, int steps, Tally& 
       }
       // A contact that stops within a step may have been pushed on by friction while it still moved, by T11's measure
       // of work: by no more than ½ dt μN times the speed that the step itself makes.
-      ASSERT_LE(law.last, 0.05 * size);
+      // A stiff damper that answers to the end of a step in which other forces turn its slip round takes away most of
+      // what they would have made of it, booked over the mean slip: up to σ₁|σ₀|/2W, a part of the energy itself.
+      const double most = law.mode == LawWork::Mode::smooth ? 0.25 : 0.05;
+      ASSERT_LE(law.last, most * size) << law.name << " on " << law.constraint << ", step " << k << ", residual "
+                                       << stepper.dynamics().law_report().residual << " "
+                                       << stepper.dynamics().law_report().trouble;
     }
     if (options.method == Method::semi_implicit) {
       ASSERT_NEAR(stepper.energy_books().imbalance(), 0, scaled(1e-9 * size * (k + 1)));
