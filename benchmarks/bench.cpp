@@ -76,8 +76,8 @@ SolverName parse(const std::string& text) {
     if (std::from_chars(first, last, s.iterations).ptr != last || s.iterations < 1)
       throw std::invalid_argument("solver \"" + text + "\": iterations are a whole number from 1 on");
   }
-  if (s.kind != "exact" && s.kind != "si" && s.kind != "nncg" && s.kind != "mlcp")
-    throw std::invalid_argument("there is no solver \"" + text + "\"; known: exact, si, si:N, nncg, nncg:N, mlcp");
+  if (s.kind != "exact" && s.kind != "law" && s.kind != "si" && s.kind != "nncg" && s.kind != "mlcp")
+    throw std::invalid_argument("there is no solver \"" + text + "\"; known: exact, law, si, si:N, nncg, nncg:N, mlcp");
   return s;
 }
 
@@ -139,7 +139,13 @@ struct Run {
     }
     if (native) scene->world.setConstraintSolver(native.get());
     scene->world.getSolverInfo().m_numIterations = name.iterations;
-    if (name.kind == "exact") exact = std::make_unique<bullet::Solver>(scene->world);
+    if (name.kind == "exact" || name.kind == "law") exact = std::make_unique<bullet::Solver>(scene->world);
+    if (name.kind == "law")  // on every joint: a torque by the ideal thrust, for one more back-solve in all
+      for (std::size_t i = 0; i < scene->joints.size(); ++i)
+        exact->adopt(*scene->joints[i], "joint " + std::to_string(i)).law([](const Thrust& n) {
+          const double bearing = 1e-6 * n.magnitude();
+          return Effort{Vector3d::Zero(), Vector3d(-bearing * n.spin / std::sqrt(n.spin.squaredNorm() + 1))};
+        });
     inner = scene->world.getConstraintSolver();
     timed = std::make_unique<Timed>(*inner);
     scene->world.setConstraintSolver(timed.get());
@@ -260,6 +266,12 @@ Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10
   out["energy_change_J"] = number(r.finite ? programs::energy(r.scene->world) - r.start_energy : NAN);
   out["force_error_rel"] = r.force_error >= 0 ? number(r.force_error) : Json(nullptr);
   out["peak_mb"] = peak_megabytes();
+  out["factors_per_step"] = r.exact && r.exact->counts().steps > 0
+                                ? number(double(r.exact->counts().solves) / double(r.exact->counts().steps))
+                                : Json(nullptr);
+  out["newton_per_step"] = r.exact && r.exact->counts().steps > 0
+                               ? number(double(r.exact->counts().newton) / double(r.exact->counts().steps))
+                               : Json(nullptr);
   out["fallbacks"] = r.exact ? r.exact->counts().fallbacks : 0;
   out["status"] = r.finite ? "ok" : "diverged";
   return out;
@@ -337,7 +349,7 @@ void run_case(const Options& o, const SceneKind& kind, int size) {
   std::vector<std::unique_ptr<Run>> pair;
   std::vector<const SolverName*> others;
   for (const SolverName& s : o.solvers) {
-    if (s.kind == "exact" || (s.kind == "si" && s.iterations == 10))
+    if (s.kind == "exact" || s.kind == "law" || (s.kind == "si" && s.iterations == 10))
       pair.push_back(std::make_unique<Run>(kind, size, s, reference));
     else
       others.push_back(&s);

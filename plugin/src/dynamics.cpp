@@ -187,6 +187,7 @@ std::span<const double> Dynamics::induced() const { return impl_->induced; }
 std::span<const Dynamics::Prescribed> Dynamics::prescribed() const { return impl_->laws_.prescribed; }
 std::span<const LawEffort> Dynamics::law_efforts() const { return impl_->laws_.efforts; }
 void Dynamics::set_step(double dt) { impl_->laws_.step = dt > 0 && std::isfinite(dt) ? dt : 0; }
+void Dynamics::ask_rates(bool on) { impl_->laws_.rates = on; }
 double Dynamics::step() const { return impl_->laws_.step; }
 std::span<const Contact> Dynamics::contacts() const { return impl_->laws_.contacts; }
 void Dynamics::grip(int contact, Grip how, const Eigen::Matrix<double, 6, 1>& sense) {

@@ -76,11 +76,12 @@ void FrictionProblem::reset(int unknowns, int sites) {
   W_.assign(n * n, 0.0);
   K_.assign(6 * s * n, 0.0);
   slip0_.assign(n, 0.0);
+  weight_.assign(n, 1.0);
   N0_.assign(s, Six{});
   ideal_.assign(s, Six{});
   thrusts_.assign(s, Six{});
   J_.resize(n * n);
-  for (auto* x : {&F_, &x_, &try_, &best_, &start_, &first_}) x->resize(n);
+  for (auto* x : {&F_, &x_, &try_, &best_, &start_, &first_, &last_}) x->resize(n);
   row_.resize(n);
   column_.resize(n);
   found_.reserve(8 * n);
@@ -103,13 +104,104 @@ Six FrictionProblem::read(const Block& b, std::span<const double> z) const {
   return b.implicit ? thrust(b.site, z) : ideal_[z_(b.site)];
 }
 
+Six FrictionProblem::slip_read(const Block& b, std::span<const double> z) const {
+  Six u{};
+  for (int i = 0; b.answers && i < b.dim; ++i)
+    u[z_(i)] = (1 - b.share) * b.start_slip[z_(i)] + b.share * slip(b.start + i, z);
+  return u;
+}
+
+// d(effort)/d(slip), out[i][k] of effort i by slip k, by central differences.
+void FrictionProblem::slopes(Laws& laws, int id, const Six& N, const Six& u, std::array<Six, 6>& out) {
+  const std::size_t dim = z_(blocks[z_(id)].dim);
+  for (std::size_t k = 0; k < dim; ++k) {
+    const std::size_t group = k < 3 ? 0 : 3;  // velocities, and angular velocities
+    const double h = 1e-6 * std::max({std::fabs(u[group]), std::fabs(u[group + 1]), std::fabs(u[group + 2])}) + 1e-9;
+    Six up = u, down = u, f_up{}, f_down{};
+    up[k] += h;
+    down[k] -= h;
+    laws.effort(id, N, up, f_up.data());
+    laws.effort(id, N, down, f_down.data());
+    for (std::size_t i = 0; i < dim; ++i) out[i][k] = (f_up[i] - f_down[i]) / (2 * h);
+  }
+}
+
+// A smooth block that answers to its own slip: Newton, each step as short as |residual| needs to fall. For laws that
+// damp there always is such a step; where the law jumps, it ends at the jump, which is where friction would stick.
+void FrictionProblem::relax(Laws& laws, std::size_t index, const Six& N, std::span<double> z) {
+  const Block& b = blocks[index];
+  const int id = static_cast<int>(index);
+  const std::size_t dim = z_(b.dim), at0 = z_(b.start);
+  Six F{};
+  const auto residual = [&]() {
+    Six f{};
+    laws.effort(id, N, slip_read(b, z), f.data());
+    double sum = 0;
+    for (std::size_t i = 0; i < dim; ++i) {
+      F[i] = z[at0 + i] - f[i];
+      sum += weight_[at0 + i] * F[i] * F[i];
+    }
+    return sum;
+  };
+  double size = residual();
+  for (int step = 0; step < 60 && size > 0; ++step) {
+    std::array<Six, 6> slope{}, J{};
+    slopes(laws, id, N, slip_read(b, z), slope);
+    Six x{};
+    for (std::size_t i = 0; i < dim; ++i) {
+      x[i] = -F[i];
+      for (std::size_t j = 0; j < dim; ++j) {
+        J[i][j] = i == j;
+        for (std::size_t k = 0; k < dim; ++k)
+          J[i][j] -= b.share * slope[i][k] * W_[at(b.start + static_cast<int>(k), b.start + static_cast<int>(j))];
+      }
+    }
+    for (std::size_t p = 0; p < dim; ++p) {  // elimination with row pivots
+      std::size_t best = p;
+      for (std::size_t i = p + 1; i < dim; ++i)
+        if (std::fabs(J[i][p]) > std::fabs(J[best][p])) best = i;
+      if (J[best][p] == 0) return;
+      std::swap(J[p], J[best]);
+      std::swap(x[p], x[best]);
+      for (std::size_t i = p + 1; i < dim; ++i) {
+        const double factor = J[i][p] / J[p][p];
+        for (std::size_t j = p; j < dim; ++j) J[i][j] -= factor * J[p][j];
+        x[i] -= factor * x[p];
+      }
+    }
+    double moves = 0, length = 0;
+    for (std::size_t p = dim; p-- > 0;) {
+      for (std::size_t j = p + 1; j < dim; ++j) x[p] -= J[p][j] * x[j];
+      x[p] /= J[p][p];
+      moves = std::max(moves, std::fabs(x[p]));
+      length = std::max(length, std::fabs(z[at0 + p]));
+    }
+    if (!std::isfinite(moves)) return;
+    Six from{};
+    for (std::size_t i = 0; i < dim; ++i) from[i] = z[at0 + i];
+    double part = 1, now = 0;
+    for (;; part *= 0.5) {
+      for (std::size_t i = 0; i < dim; ++i) z[at0 + i] = from[i] + part * x[i];
+      now = residual();
+      if (now < size || part < 1e-9) break;
+    }
+    if (!(now < size)) {  // rounding, or a jump
+      for (std::size_t i = 0; i < dim; ++i) z[at0 + i] = from[i];
+      return;
+    }
+    size = now;
+    if (moves <= 4 * epsilon * std::max(length, moves)) return;
+  }
+}
+
 // One block answers to all others as they stand.
 void FrictionProblem::respond(Laws& laws, std::size_t index, std::span<double> z) {
   Block& b = blocks[index];
   const int id = static_cast<int>(index);
   const Six N = read(b, z);
+  if (b.answers) return relax(laws, index, N, z);
   if (b.smooth) {
-    laws.effort(id, N, &z[z_(b.start)]);
+    laws.effort(id, N, Six{}, &z[z_(b.start)]);
     return;
   }
   if (b.given) {
@@ -210,8 +302,8 @@ void FrictionProblem::derivatives(Laws& laws, int b, const Six& N, double speed,
 }
 
 /// F and J at z for the modes as they are; without `turning`, for slips that stay as they are. @return the largest |F|
-/// of laws, relative to the largest effort.
-double FrictionProblem::linearize(Laws& laws, std::span<const double> z, bool turning) {
+/// of laws, relative to the largest effort; `at_worst` receives its block.
+double FrictionProblem::linearize(Laws& laws, std::span<const double> z, bool turning, int* at_worst) {
   std::fill(J_.begin(), J_.end(), 0.0);
   double worst = 0;
   const double size = std::max(largest(z), 1e-300);
@@ -231,15 +323,26 @@ double FrictionProblem::linearize(Laws& laws, std::span<const double> z, bool tu
     for (int i = 0; i < b.dim; ++i) J_[at(b.start + i, b.start + i)] = 1;
     if (b.smooth) {
       Six f{};
-      laws.effort(id, N, f.data());
+      const Six u = slip_read(b, z);
+      laws.effort(id, N, u, f.data());
       for (int i = 0; i < b.dim; ++i) F_[z_(b.start + i)] = z[z_(b.start + i)] - f[z_(i)];
+      if (b.answers && turning) {
+        std::array<Six, 6> slope{};
+        slopes(laws, id, N, u, slope);
+        for (int i = 0; i < b.dim; ++i)
+          for (int k = 0; k < b.dim; ++k) {
+            if (slope[z_(i)][z_(k)] == 0) continue;
+            for (int j = 0; j < size_; ++j)
+              J_[at(b.start + i, j)] -= b.share * slope[z_(i)][z_(k)] * W_[at(b.start + k, j)];
+          }
+      }
       const double h = 1e-6 * std::max(thrust_size, 1e-6);
-      for (int k = 0; k < 6; ++k) {
+      for (int k = 0; k < 6 && b.implicit; ++k) {
         Six up = N, down = N, f_up{}, f_down{};
         up[z_(k)] += h;
         down[z_(k)] -= h;
-        laws.effort(id, up, f_up.data());
-        laws.effort(id, down, f_down.data());
+        laws.effort(id, up, u, f_up.data());
+        laws.effort(id, down, u, f_down.data());
         for (int i = 0; i < b.dim; ++i) {
           const double slope = (f_up[z_(i)] - f_down[z_(i)]) / (2 * h);
           if (slope == 0) continue;
@@ -281,9 +384,20 @@ double FrictionProblem::linearize(Laws& laws, std::span<const double> z, bool tu
         }
       }
     }
-    for (int i = b.start; i < b.start + b.dim; ++i) worst = std::max(worst, std::fabs(F_[z_(i)]) / size);
+    for (int i = b.start; i < b.start + b.dim; ++i) {
+      if (!(std::fabs(F_[z_(i)]) / size > worst)) continue;
+      worst = std::fabs(F_[z_(i)]) / size;
+      if (at_worst != nullptr) *at_worst = id;
+    }
   }
   return worst;
+}
+
+/// |F|² of the last linearize(), efforts of all kinds on one scale.
+double FrictionProblem::merit() const {
+  double sum = 0;
+  for (int i = 0; i < size_; ++i) sum += weight_[z_(i)] * F_[z_(i)] * F_[z_(i)];
+  return sum;
 }
 
 // x ← −J⁻¹ F by elimination with complete pivoting; what the rank does not reach stays zero. (Redundant sticking
@@ -324,13 +438,29 @@ void FrictionProblem::eliminate() {
 
 bool FrictionProblem::newton(Laws& laws, std::span<double> z, Answer& answer) {
   double last = std::numeric_limits<double>::infinity();
+  // Laws that answer to their slip saturate, and whole steps may then leap from one side of rest to the other for ever.
+  const bool careful = std::any_of(blocks.begin(), blocks.end(), [](const Block& b) { return b.answers; });
   for (int step = 0; step < 40; ++step) {
     ++answer.iterations;
-    linearize(laws, z);
+    const double residual = linearize(laws, z), before = careful ? merit() : 0;
     eliminate();
     const double moves = largest(x_), size = largest(z);
     if (!std::isfinite(moves)) return false;
-    for (std::size_t i = 0; i < z.size(); ++i) z[i] += x_[i];
+    std::copy(z.begin(), z.end(), last_.begin());
+    std::copy(x_.begin(), x_.end(), try_.begin());
+    for (std::size_t i = 0; i < z.size(); ++i) z[i] += try_[i];
+    if (careful && residual > 1e-12 && moves > 4 * epsilon * std::max(size, largest(z))) {
+      double part = 1;
+      while (linearize(laws, z), !(merit() < before)) {
+        part *= 0.5;
+        if (part < 1e-9) return false;
+        for (std::size_t i = 0; i < z.size(); ++i) z[i] = last_[i] + part * try_[i];
+      }
+      if (part < 1) {
+        last = std::numeric_limits<double>::infinity();
+        continue;
+      }
+    }
     if (moves <= 4 * epsilon * std::max(size, largest(z))) return true;
     if (moves >= 0.5 * last && moves <= 1e-11 * std::max(size, largest(z))) return true;  // rounding
     last = moves;
@@ -405,17 +535,19 @@ double FrictionProblem::gain_of(Laws& laws, std::span<const double> z) {
 
 FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, bool known, Choice choice) {
   Answer answer;
-  bool implicit = false, free = false;
+  bool implicit = false, free = false, answering = false;
   for (Block& b : blocks) {
     implicit = implicit || b.implicit;
     free = free || !(b.smooth || b.given);
+    answering = answering || b.answers;
     if (b.forced) b.mode = Mode::sticks;
   }
   if (!known) std::fill(z.begin(), z.end(), 0.0);
   std::copy(z.begin(), z.end(), start_.begin());
 
   // The first answer of every law to what is there without it: with thrusts that do not answer, sweeps end here.
-  const bool swept = sweep(laws, z, implicit ? 1 : free ? 400 : 1, 1e-15);
+  // (Many dampers in a row make sweeps slow and Newton no slower: a few to begin with.)
+  const bool swept = sweep(laws, z, implicit ? 1 : answering ? 12 : free ? 400 : 1, 1e-15);
   std::copy(z.begin(), z.end(), first_.begin());
   answer.gain = gain_of(laws, z);
   if (implicit && answer.gain < 0.9) sweep(laws, z, 400, 1e-13);
@@ -429,7 +561,7 @@ FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, 
   if (answer.found) answer.solutions = 1;
   if (!answer.found && !implicit) {  // modes that would not agree: the sweeps' answer is good to their tolerance
     std::copy(best_.begin(), best_.end(), z.begin());
-    answer.found = swept || sweep(laws, z, 4000, 1e-12);
+    answer.found = swept || sweep(laws, z, answering ? 400 : 4000, 1e-12);
     answer.solutions = 1;
   }
 
@@ -487,7 +619,8 @@ FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, 
     if (!answer.found) std::copy(first_.begin(), first_.end(), z.begin());
   }
 
-  answer.residual = linearize(laws, z);
+  answer.residual = linearize(laws, z, true, &answer.worst);
+  answer.worst_size = answer.residual * std::max(largest(z), 1e-300);
   return answer;
 }
 

@@ -1,5 +1,6 @@
 // The small problem that friction poses once its rows have been solved for: unknown efforts z, each of which moves the
-// slips (W) and the thrusts (K), under laws that are set-valued in slip and may be implicit in thrust (T9, T10). Hides
+// slips (W) and the thrusts (K), under laws that are set-valued in slip, or smooth in it, and may be implicit in thrust
+// (T9, T10). Hides
 // sweeps, Newton, the choice of stick or slip, and the search for second solutions. Knows no mechanics. Private to the
 // core.
 #pragma once
@@ -20,12 +21,14 @@ class FrictionProblem {
     int start = 0, dim = 0;  // in z, at most 6
     int site = 0;            // whose thrust it reads
     bool smooth = false;     // z = effort(thrust), no dry friction
-    bool implicit = false;   // reads the actual thrust N + K z, else the ideal one
-    bool given = false;      // dry: slides along `sense` at `speed`, whatever the slips say
-    bool forced = false;     // dry: sticks, whatever its bound says
-    bool at_rest = false;    // dry: at rest to begin with: held up to the static bound
-    Six sense{};             // unit
-    Six start_slip{};        // a slip that turns against this one has passed through rest
+    bool answers = false;    // smooth: z = effort(thrust, slip), the slip `share` of the way from the start to the end
+    double share = 1;
+    bool implicit = false;  // reads the actual thrust N + K z, else the ideal one
+    bool given = false;     // dry: slides along `sense` at `speed`, whatever the slips say
+    bool forced = false;    // dry: sticks, whatever its bound says
+    bool at_rest = false;   // dry: at rest to begin with: held up to the static bound
+    Six sense{};            // unit
+    Six start_slip{};       // dry: a slip that turns against this one has passed through rest
     double speed = 0;
     double mobility = 1;        // dry: size of W's own entries if nothing but this contact held its bodies
     Mode mode = Mode::slips;    // out, and guess
@@ -39,16 +42,19 @@ class FrictionProblem {
     virtual ~Laws() = default;
     virtual double holding(int block, const Six& thrust) = 0;
     virtual double sliding(int block, const Six& thrust, double speed) = 0;
-    virtual void effort(int block, const Six& thrust, double* out) = 0;
+    /// @param slip  of blocks that answer to theirs; else nothing to be read
+    virtual void effort(int block, const Six& thrust, const Six& slip, double* out) = 0;
     /// Whether the thrusts of an answer are allowed (one-sided constraints).
     virtual bool allowed(std::span<const Six> thrusts) = 0;
   };
   enum class Choice { continuous, smallest, largest };
   struct Answer {
-    bool found = false;   // a solution of all laws, to round-off
-    int solutions = 0;    // distinct ones met with; the search is made only where the gain allows several
-    double residual = 0;  // of the laws, relative to the largest effort
-    double gain = 0;      // spectral radius of how efforts call up efforts by way of the thrusts; below 1: one solution
+    bool found = false;     // a solution of all laws, to round-off
+    int solutions = 0;      // distinct ones met with; the search is made only where the gain allows several
+    double residual = 0;    // of the laws, relative to the largest effort
+    int worst = -1;         // the block that has it
+    double worst_size = 0;  // and the same, not relative
+    double gain = 0;  // spectral radius of how efforts call up efforts by way of the thrusts; below 1: one solution
     int iterations = 0;
   };
 
@@ -56,8 +62,9 @@ class FrictionProblem {
   void reset(int unknowns, int sites);
   std::vector<Block> blocks;
   int unknowns() const { return size_; }
-  double& W(int i, int j) { return W_[at(i, j)]; }                      // slip i from effort j
-  double& slip0(int i) { return slip0_[static_cast<std::size_t>(i)]; }  // without any
+  double& W(int i, int j) { return W_[at(i, j)]; }                        // slip i from effort j
+  double& slip0(int i) { return slip0_[static_cast<std::size_t>(i)]; }    // without any
+  double& weight(int i) { return weight_[static_cast<std::size_t>(i)]; }  // > 0, puts efforts of all kinds on one scale
   double& K(int site, int component, int j) { return K_[at(6 * site + component, j)]; }
   Six& thrust0(int site) { return N0_[static_cast<std::size_t>(site)]; }
   Six& ideal(int site) { return ideal_[static_cast<std::size_t>(site)]; }  // what explicit blocks read
@@ -75,19 +82,23 @@ class FrictionProblem {
     return static_cast<std::size_t>(i) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(j);
   }
   Six read(const Block& b, std::span<const double> z) const;
+  Six slip_read(const Block& b, std::span<const double> z) const;
+  void relax(Laws& laws, std::size_t b, const Six& N, std::span<double> z);
   void respond(Laws& laws, std::size_t b, std::span<double> z);
   bool sweep(Laws& laws, std::span<double> z, int most, double tolerance);
   bool newton(Laws& laws, std::span<double> z, Answer& answer);
   bool settle(Laws& laws, std::span<double> z, Answer& answer);
-  double linearize(Laws& laws, std::span<const double> z, bool turning = true);
+  double linearize(Laws& laws, std::span<const double> z, bool turning = true, int* worst = nullptr);
+  double merit() const;
+  void slopes(Laws& laws, int b, const Six& N, const Six& slip, std::array<Six, 6>& out);
   double gain_of(Laws& laws, std::span<const double> z);
   void eliminate();
   void derivatives(Laws& laws, int b, const Six& N, double speed, double size, Six& by_thrust, double& by_speed);
 
   int size_ = 0, sites_ = 0;
-  std::vector<double> W_, K_, slip0_;
+  std::vector<double> W_, K_, slip0_, weight_;
   std::vector<Six> N0_, ideal_, thrusts_;
-  std::vector<double> J_, F_, x_, try_, best_, start_, first_;
+  std::vector<double> J_, F_, x_, try_, best_, start_, first_, last_;
   std::vector<int> row_, column_;
   std::vector<double> found_;      // solutions one after the other
   std::vector<Mode> found_modes_;  // of every block in each of them

@@ -90,8 +90,13 @@ double bending(const JointFriction& p, const Thrust& n) {
 }
 
 /// Friction of a joint from `load(n)` [N or N·m], times μ, plus preload.
-Law joint_friction(const char* name, const JointFriction& p, Rubs rubs, std::function<double(const Thrust&)> load) {
+/// @param radius  what turns load into friction: its parameters, and the largest of them
+Law joint_friction(const char* name, const JointFriction& p, Rubs rubs, const char* radii, double radius,
+                   std::function<double(const Thrust&)> load) {
   require(name, p);
+  if (p.preload == 0 && !(p.mu_static > 0)) refuse(name, "it would do nothing: mu_static and preload are both zero");
+  if (p.preload == 0 && !(radius > 0))
+    refuse(name, std::string("it would do nothing: ") + radii + " and preload are all zero");
   Law::Term term = dry(
       name, rubs, [=](const Thrust& n) { return p.mu_static * load(n) + p.preload; },
       [=](const Thrust& n, double) { return p.mu_kinetic * load(n) + p.preload; });
@@ -288,25 +293,27 @@ Law rolling_resistance(double arm) {
 }
 
 Law hinge_friction(const JointFriction& p) {
-  return joint_friction("hinge_friction", p, Rubs::spin, [=](const Thrust& n) {
-    const double axial = n.axis.dot(n.normal);
-    return p.pin_radius * ((n.normal - axial * n.axis).norm() + bending(p, n)) + p.friction_radius * std::fabs(axial);
-  });
+  return joint_friction("hinge_friction", p, Rubs::spin, "pin_radius, friction_radius",
+                        std::max(p.pin_radius, p.friction_radius), [=](const Thrust& n) {
+                          const double axial = n.axis.dot(n.normal);
+                          return p.pin_radius * ((n.normal - axial * n.axis).norm() + bending(p, n)) +
+                                 p.friction_radius * std::fabs(axial);
+                        });
 }
 
 Law ball_friction(const JointFriction& p) {
-  return joint_friction("ball_friction", p, Rubs::spin,
+  return joint_friction("ball_friction", p, Rubs::spin, "pin_radius", p.pin_radius,
                         [=](const Thrust& n) { return p.pin_radius * (n.magnitude() + bending(p, n)); });
 }
 
 Law slider_friction(const JointFriction& p) {
-  return joint_friction("slider_friction", p, Rubs::slip,
+  return joint_friction("slider_friction", p, Rubs::slip, "", 1,
                         [=](const Thrust& n) { return n.magnitude() + bending(p, n); });
 }
 
 Law cylinder_friction(const JointFriction& p) {
   require_positive("cylinder_friction", "pin_radius", p.pin_radius);
-  return joint_friction("cylinder_friction", p, Rubs::both,
+  return joint_friction("cylinder_friction", p, Rubs::both, "pin_radius", p.pin_radius,
                         [=](const Thrust& n) { return n.magnitude() + bending(p, n); });
 }
 

@@ -11,7 +11,6 @@ void Ledger::restructure(const System& system, const Block& block, bool forget) 
   if (forget) {
     work_.clear();
     laws_.clear();
-    law_of_step_.clear();
     energy_ = {};
   }
   work_.resize(z(system.constraint_count()), 0.0);
@@ -30,7 +29,7 @@ void Ledger::restructure(const System& system, const Block& block, bool forget) 
 void Ledger::begin() {
   std::fill(impulses_.begin(), impulses_.end(), Impulse{});
   std::fill(work_of_step_.begin(), work_of_step_.end(), 0.0);
-  std::fill(law_of_step_.begin(), law_of_step_.end(), 0.0);
+  for (LawWork& law : laws_) law.last = 0;
   energy_of_step_ = {};
   for (BodyBooks& book : books_) book = BodyBooks{.body = book.body};
 }
@@ -38,7 +37,8 @@ void Ledger::begin() {
 void Ledger::keep() {
   kept_.impulses = impulses_;
   kept_.work = work_of_step_;
-  kept_.law = law_of_step_;
+  kept_.law.clear();
+  for (const LawWork& law : laws_) kept_.law.push_back(law.last);
   kept_.books = books_;
   kept_.energy = energy_of_step_;
 }
@@ -46,17 +46,25 @@ void Ledger::keep() {
 void Ledger::undo() {
   impulses_ = kept_.impulses;
   work_of_step_ = kept_.work;
-  std::fill(law_of_step_.begin(), law_of_step_.end(), 0.0);
-  std::copy(kept_.law.begin(), kept_.law.end(), law_of_step_.begin());
+  for (std::size_t i = 0; i < laws_.size(); ++i) laws_[i].last = i < kept_.law.size() ? kept_.law[i] : 0;
   books_ = kept_.books;
   energy_of_step_ = kept_.energy;
 }
 
-std::size_t Ledger::law_index(ConstraintId on, int law, int term) {
-  for (std::size_t i = 0; i < laws_.size(); ++i)
-    if (laws_[i].on == on && laws_[i].law == law && laws_[i].term == term) return i;
-  laws_.push_back({on, law, term, 0, 0});
-  law_of_step_.push_back(0);
+std::size_t Ledger::law_index(const System& system, ConstraintId on, int law, int term) {
+  for (std::size_t k = 0; k < laws_.size(); ++k) {  // they come in the same order every time
+    const std::size_t i = (next_law_ + k) % laws_.size();
+    if (laws_[i].on != on || laws_[i].law != law || laws_[i].term != term) continue;
+    next_law_ = i + 1;
+    return i;
+  }
+  LawWork& fresh = laws_.emplace_back();
+  fresh.on = on;
+  fresh.law = law;
+  fresh.term = term;
+  fresh.constraint = system.name(on);
+  fresh.name = linchpin::laws(system, on)[z(law)].terms()[z(term)].name;
+  next_law_ = laws_.size();
   return laws_.size() - 1;
 }
 
@@ -103,31 +111,10 @@ void Ledger::record(const System& system, const Dynamics& dynamics, const State&
     energy_of_step_.applied += 0.5 * impulse.dot(twist_of(block, s, v0) + twist_of(block, s, v1));
   }
 
-  // Laws one by one. A driven or fixed body takes part with the velocity it has.
   double lawful = 0;
-  std::size_t place = 0;
-  for (const LawEffort& e : dynamics.law_efforts()) {
-    while (prescribed[place].constraint != e.constraint) ++place;
-    const ConstraintId id = block.constraints[z(e.constraint)];
-    const auto bodies = system.constraint(id).bodies();
-    double work = 0, on_moving = 0;
-    for (int k = 0; k < std::min(2, static_cast<int>(bodies.size())); ++k) {
-      const BodyState& body = state[bodies[z(k)]];
-      const int slot = block.slot(bodies[z(k)]);
-      Vector6d twice;
-      if (slot >= 0)
-        twice = twist_of(block, z(slot), v0) + twist_of(block, z(slot), v1);
-      else
-        twice << 2 * body.v, 2 * body.w;
-      if (system.kind(bodies[z(k)]) == BodyKind::particle) twice.tail<3>().setZero();
-      const Vector3d moment = e.moment + (prescribed[place].p_WQ - body.p).cross(e.force);
-      const double w = (k == 0 ? 0.5 : -0.5) * dt * (e.force.dot(twice.head<3>()) + moment.dot(twice.tail<3>()));
-      work += w;
-      if (slot >= 0) on_moving += w;
-    }
-    law_of_step_[law_index(id, e.law, e.term)] += work;
-    lawful += on_moving;
-  }
+  for (const LawEffort& e : dynamics.law_efforts())
+    lawful += book_law(system, dynamics, state, e, dt, v0, v1,
+                       laws_[law_index(system, block.constraints[z(e.constraint)], e.law, e.term)]);
   double all = 0;
   for (const double w : work_of_step_) all += w;
   energy_of_step_.laws += lawful;
@@ -162,11 +149,11 @@ void Ledger::record_momentum(const Block& block, std::span<const double> mass, s
   }
 }
 
-void Ledger::close() {
+void Ledger::close(double dt) {
   for (std::size_t i = 0; i < work_of_step_.size(); ++i) work_[z(constraint_[i])] += work_of_step_[i];
-  for (std::size_t i = 0; i < laws_.size(); ++i) {
-    laws_[i].work += law_of_step_[i];
-    laws_[i].last = law_of_step_[i];
+  for (LawWork& law : laws_) {
+    law.work += law.last;
+    law.time += dt;
   }
   energy_.kinetic += energy_of_step_.kinetic;
   energy_.applied += energy_of_step_.applied;

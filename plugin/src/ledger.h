@@ -28,8 +28,8 @@ class Ledger {
   /// M(v₁ − v₀), with the blocks of M one after the other as in an Instant.
   void record_momentum(const Block& block, std::span<const double> mass, std::span<const double> v0,
                        std::span<const double> v1);
-  /// Closes them: the work counts from now on. A step that is not closed has not happened.
-  void close();
+  /// Closes them: the work of `dt` counts from now on. A step that is not closed has not happened.
+  void close(double dt);
 
   /// Work and stabilisation of reactions of this block, as they are at `state` after a step of `dt`.
   void complete(const System& system, const Block& block, const State& state, double dt,
@@ -50,7 +50,7 @@ class Ledger {
   std::vector<double> work_;          // by constraint id, since the start
   std::vector<BodyBooks> books_;
   std::vector<LawWork> laws_;
-  std::vector<double> law_of_step_;  // by index of laws_
+  std::size_t next_law_ = 0;
   EnergyBooks energy_, energy_of_step_;
 
   struct {
@@ -59,7 +59,7 @@ class Ledger {
     std::vector<BodyBooks> books;
     EnergyBooks energy;
   } kept_;
-  std::size_t law_index(ConstraintId on, int law, int term);
+  std::size_t law_index(const System& system, ConstraintId on, int law, int term);
 };
 
 }  // namespace linchpin

@@ -4,12 +4,16 @@
 #include "nonideal.h"
 
 #include "columns.h"
+#include "text.h"
 
 #include <linchpin/constraint.h>
 
 #include <Eigen/Eigenvalues>
+#include <Eigen/LU>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <exception>
 #include <limits>
@@ -20,6 +24,14 @@ namespace {
 
 /// Slower than this is at rest for laws of the instant [m/s or rad/s].
 constexpr double rest_speed = 1e-9;
+
+/// Rate of damping times step up to which smooth laws are taken at the start of the step. At 1 a body would stop in it,
+/// at 2 it would be driven.
+constexpr double explicit_limit = 0.5;
+
+/// No law may make a body faster than this within a step [m/s, rad/s], nor within the shortest time that counts as one
+/// where laws are those of the instant [s].
+constexpr double fastest = 1e9, shortest = 1e-6;
 
 /// Orthonormal directions that rows (3 numbers each, in `gram` = Σ row rowᵀ) leave free. Rows below 1e-5 of the longest
 /// are noise of frames in single precision. @return how many
@@ -47,10 +59,13 @@ class Nonideal::Answers final : public detail::FrictionProblem::Laws {
     const Piece& p = own_.pieces_[z(block)];
     return own(p).sliding(thrust(p, N), speed);
   }
-  void effort(int block, const detail::Six& N, double* out) override {
+  void effort(int block, const detail::Six& N, const detail::Six& slip, double* out) override {
     const Piece& p = own_.pieces_[z(block)];
-    const Effort e = own(p).effort(thrust(p, N));
-    for (int k = 0; k < p.dim; ++k) out[k] = k < 3 ? e.force[k] : e.moment[k - 3];
+    const Effort e = own(p).effort(p.answers ? own_.thrust_at_slip(scene_, p, Eigen::Map<const Vector6d>(N.data()),
+                                                                   Eigen::Map<const Vector6d>(slip.data()))
+                                             : thrust(p, N));
+    for (int k = 0; k < p.dim; ++k)
+      out[k] = p.basis.col(k).head<3>().dot(e.force) + p.basis.col(k).tail<3>().dot(e.moment);
   }
   bool allowed(std::span<const detail::Six> thrusts) override {
     for (std::size_t s = 0; s < own_.sites_.size(); ++s) {
@@ -89,6 +104,15 @@ void Nonideal::restructure(const Block& block) {
   memories_.clear();
   holds_.clear();
   z_known_.clear();
+  histories_.clear();
+  masses_.clear();
+  std::size_t entries = 0;
+  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
+    masses_.push_back(entries);
+    const std::size_t dof = z(block.column[s + 1] - block.column[s]);
+    entries += dof * dof;
+  }
+  shared_.assign(block.bodies.size(), 0.0);
   memory_begun_ = false;
   report = {};
 }
@@ -166,7 +190,8 @@ Vector6d Nonideal::reaction(const Scene& scene, const Site& site, std::span<cons
   return w;
 }
 
-Thrust Nonideal::thrust_of(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& N) const {
+Thrust Nonideal::thrust_of(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& N,
+                           const Vector3d& relative, const Vector3d& spin) const {
   Thrust n;
   n.t = scene.state.t;
   n.point = site.point;
@@ -174,14 +199,179 @@ Thrust Nonideal::thrust_of(const Scene& scene, const Site& site, const Law::Term
   n.moment = N.tail<3>();
   n.first = &scene.state[site.first];
   n.second = site.second.index < 0 ? nullptr : &scene.state[site.second];
-  n.relative = site.relative;
+  n.relative = relative;
   if (site.spins == 1) n.axis = site.free_spin.col(0);
-  Vector3d rubs = site.relative;
+  Vector3d rubs = relative;
   if (term.belt) rubs += (term.belt_on == Side::first ? 1 : -1) * term.belt(n);
   const auto T = site.free_slip.leftCols(site.slips), S = site.free_spin.leftCols(site.spins);
   n.slip = T * (T.transpose() * rubs);
-  n.spin = S * (S.transpose() * site.relative_spin);
+  n.spin = S * (S.transpose() * spin);
   return n;
+}
+
+/// What a smooth piece sees when its slip is another than at the state; its internal state has then lived through the
+/// step with it.
+Thrust Nonideal::thrust_at_slip(const Scene& scene, const Piece& p, const Vector6d& N, const Vector6d& slip) const {
+  const Site& site = sites_[z(p.site)];
+  Vector6d u;
+  u << site.relative, site.relative_spin;
+  u += p.basis.leftCols(p.dim) * (slip - p.slip).head(p.dim);
+  Thrust n = thrust_of(scene, site, *p.what, N, u.head<3>(), u.tail<3>());
+  if (p.memory >= 0) {
+    n.memory = memories_[z(p.memory)].value;
+    n.memory = p.what->advance(n, step);
+  }
+  return n;
+}
+
+void Nonideal::mobility_of(const Scene& scene, Site& site) const {
+  const Block& block = scene.assembly.block;
+  site.mobility.setZero();
+  for (const BodyId id : {site.first, site.second}) {
+    const int slot = id.index < 0 ? -1 : block.slot(id);
+    if (slot < 0) continue;
+    const int dof = block.column[z(slot + 1)] - block.column[z(slot)];
+    const double* M = &scene.assembly.instant.mass[masses_[z(slot)]];
+    site.mobility.topLeftCorner<3, 3>().diagonal().array() += 1 / M[0];
+    if (dof != 6) continue;
+    Eigen::Matrix3d I, arm;
+    for (int i = 0; i < 3; ++i)
+      for (int j = 0; j < 3; ++j) I(i, j) = M[6 * (i + 3) + j + 3];
+    const Vector3d r = site.point - scene.state[id].p;
+    arm << 0, r.z(), -r.y(), -r.z(), 0, r.x(), r.y(), -r.x(), 0;  // ω × r = arm ω
+    const Eigen::Matrix3d inverse = I.inverse();
+    site.mobility.topLeftCorner<3, 3>() += arm * inverse * arm.transpose();
+    site.mobility.topRightCorner<3, 3>() += arm * inverse;
+    site.mobility.bottomLeftCorner<3, 3>() += inverse * arm.transpose();
+    site.mobility.bottomRightCorner<3, 3>() += inverse;
+  }
+}
+
+/// How fast a smooth law damps what it acts on: from its slope at the slip, and from the chord to the opposite slip,
+/// which shows a law that jumps at rest. Traces, because they do not mind that forces and moments have other units.
+void Nonideal::measure(const Scene& scene, Smooth& s) {
+  const Site& site = sites_[z(s.site)];
+  const Law::Term& term = *s.what;
+  blame(site, term);
+  const auto at = [&](const Vector3d& relative, const Vector3d& spin) {
+    Thrust n = thrust_of(scene, site, term, site.ideal, relative, spin);
+    if (s.memory >= 0) {
+      const Memory& m = memories_[z(s.memory)];
+      n.memory = m.value;
+      n.memory = step > 0 ? term.advance(n, step) : m.next;
+    }
+    const Effort e = term.effort(n);
+    Vector6d out;
+    out << e.force, e.moment;
+    return out;
+  };
+  const Thrust n = thrust_of(scene, site, term, site.ideal);
+  const Vector6d here = s.memory >= 0 ? at(site.relative, site.relative_spin) : s.e;
+  Eigen::Matrix<double, 6, 6> C = Eigen::Matrix<double, 6, 6>::Zero();
+  for (int k = 0; k < site.slips; ++k) {
+    const Vector3d u = site.free_slip.col(k);
+    const double h = 1e-6 * n.slip.norm() + 1e-9;
+    C.leftCols<3>() -= (at(site.relative + h * u, site.relative_spin) - here) / h * u.transpose();
+  }
+  for (int k = 0; k < site.spins && term.turns; ++k) {
+    const Vector3d u = site.free_spin.col(k);
+    const double h = 1e-6 * n.spin.norm() + 1e-9;
+    C.rightCols<3>() -= (at(site.relative, site.relative_spin + h * u) - here) / h * u.transpose();
+  }
+  const Eigen::Matrix<double, 6, 6> A = site.mobility * C;
+  const double damping = A.trace(), turning = std::sqrt(std::fabs((A * A).trace()));
+  s.rate = std::max(std::fabs(damping), turning);
+  s.turns = turning > 0 && std::fabs(damping) <= 1e-6 * turning;
+  s.answers = s.turns || damping > 0;
+  Vector6d slip;
+  slip << n.slip, term.turns ? n.spin : Vector3d(Vector3d::Zero());
+  if (slip.squaredNorm() > 0) {
+    const Vector6d change = here - at(site.relative - 2 * slip.head<3>(), site.relative_spin - 2 * slip.tail<3>());
+    const double along = 2 * change.dot(slip);
+    const double chord = change.dot(site.mobility * change);
+    if (std::fabs(along) <= 1e-9 * change.norm() * slip.norm()) {
+      // Across its slip: nothing to be learnt from the chord.
+    } else if (along < 0) {
+      s.rate = std::max(s.rate, chord / -along);
+      s.answers = true;
+      s.turns = false;
+    } else if (along > 0 && !s.turns) {
+      s.answers = false;
+    }
+  }
+  if (s.memory >= 0 && step == 0) {  // bristles: a spring, where steps are explicit
+    Thrust bent = n;
+    bent.memory = memories_[z(s.memory)].next;
+    const double h = 1e-6 * bent.memory.norm() + 1e-12;
+    double stiffness = 0;
+    for (int k = 0; k < 3; ++k) {
+      Thrust more = bent;
+      more.memory[k] += h;
+      stiffness -= (site.mobility.topLeftCorner<3, 3>() * (term.effort(more).force - s.e.head<3>()))[k] / h;
+    }
+    if (stiffness > 0) s.rate = std::max(s.rate, std::sqrt(stiffness));
+    s.answers = true;
+  }
+  if (!std::isfinite(s.rate)) s.rate = 0;
+}
+
+/// Smooth laws are simply added where the step is short for all of them together; else they answer, as dry friction
+/// does, to the slip at the step's end, and so never give energy however stiff they are. Laws that turn their slip
+/// (Lorentz) answer to its mean, which neither gives nor takes.
+void Nonideal::sort_smooth(const Scene& scene) {
+  const Block& block = scene.assembly.block;
+  const auto slots = [&](const Smooth& s) {
+    const Site& site = sites_[z(s.site)];
+    const auto slot = [&](BodyId id) { return id.index < 0 ? -1 : block.slot(id); };
+    return std::array<int, 2>{slot(site.first), slot(site.second)};
+  };
+  std::fill(shared_.begin(), shared_.end(), 0.0);
+  report.rate = 0;
+  report.stiffest = -1;
+  for (Smooth& s : smooth_) {
+    s.rate = 0;
+    s.answers = s.turns = false;
+    if (step > 0 || rates) measure(scene, s);
+    if (!s.answers) continue;
+    for (const int slot : slots(s))
+      if (slot >= 0) shared_[z(slot)] += std::sqrt(s.rate);
+  }
+  for (const Smooth& s : smooth_) {
+    // Gershgorin's bound for the rates of all laws that share bodies.
+    double rate = 0;
+    if (s.answers) {
+      const double own = std::sqrt(s.rate);
+      double sum = 0;
+      int bodies = 0;
+      for (const int slot : slots(s))
+        if (slot >= 0) sum += shared_[z(slot)], ++bodies;
+      rate = own * (sum - (bodies == 2 ? own : 0));
+      if (rate > report.rate) {
+        report.rate = rate;
+        report.stiffest = s.effort;
+      }
+    }
+    const bool stiff =
+        step > 0 && s.answers && s.rate > 0 && (s.turns || s.memory >= 0 || rate * step > explicit_limit);
+    if (stiff || s.what->reads == Reads::actual) {
+      Piece& p = add_piece(scene, s.site, s.law, s.term, *s.what, s.memory, s.effort, stiff);
+      p.answers = stiff;
+      p.share = s.turns ? 0.5 : 1;
+      if (stiff && p.what->reads == Reads::ideal) {
+        p.across = s.e - p.basis.leftCols(p.dim) * (p.basis.leftCols(p.dim).transpose() * s.e);
+        if (!s.what->turns) p.across.tail<3>().setZero();
+        sites_[z(s.site)].effort += p.across;
+      }
+      continue;
+    }
+    Site& site = sites_[z(s.site)];
+    const Thrust n = thrust_of(scene, site, *s.what, site.ideal);
+    blame(site, *s.what);
+    check(scene, site, *s.what, {s.e.head<3>(), s.e.tail<3>()}, n);
+    efforts[z(s.effort)].force = s.e.head<3>();
+    efforts[z(s.effort)].moment = s.e.tail<3>();
+    site.effort += s.e;
+  }
 }
 
 void Nonideal::add(const Scene& scene, const Site& site, const Vector6d& effort, std::span<double> out) const {
@@ -220,18 +410,28 @@ std::string Nonideal::name_of(const Scene& scene, const Site& site, const Law::T
          scene.system.name(scene.assembly.block.constraints[z(site.constraint)]);
 }
 
-void Nonideal::add_piece(const Scene& scene, int site_index, int law, int index, const Law::Term& what, int memory) {
+Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law, int index, const Law::Term& what,
+                                     int memory, int effort, bool answers) {
   const Site& site = sites_[z(site_index)];
-  Piece p;
+  Piece& p = pieces_.emplace_back();
   p.site = site_index;
   p.what = &what;
-  p.effort = static_cast<int>(efforts.size()) - 1;
+  p.effort = effort;
   p.memory = memory;
   p.basis.setZero();
   p.slip.setZero();
+  p.across.setZero();
   if (!what.holding) {
-    p.dim = what.turns ? 6 : 3;
-    p.basis.setIdentity();
+    if (answers && what.reads == Reads::ideal) {  // across what is free nothing moves: that part is simply added
+      for (int k = 0; k < site.slips; ++k) p.basis.col(p.dim++).head<3>() = site.free_slip.col(k);
+      for (int k = 0; k < site.spins && what.turns; ++k) p.basis.col(p.dim++).tail<3>() = site.free_spin.col(k);
+    } else {
+      p.dim = what.turns ? 6 : 3;
+      p.basis.setIdentity();
+    }
+    Vector6d twist;
+    twist << site.relative, site.relative_spin;
+    p.slip.head(p.dim) = p.basis.leftCols(p.dim).transpose() * twist;
   } else {
     if (!turns(what))
       for (int k = 0; k < site.slips; ++k) p.basis.col(p.dim++).head<3>() = site.free_slip.col(k);
@@ -266,12 +466,12 @@ void Nonideal::add_piece(const Scene& scene, int site_index, int law, int index,
     p.slip.head(p.dim) = p.basis.leftCols(p.dim).transpose() * rubs;
     contact.rubbing = p.axes.leftCols(p.dim) * p.slip.head(p.dim);
     contacts.push_back(contact);
-    if (p.dim == 0) return;
+    efforts[z(effort)].contact = p.contact;
   }
   p.start = unknowns_;
   unknowns_ += p.dim;
-  implicit_ = implicit_ || what.reads == Reads::actual;
-  pieces_.push_back(p);
+  implicit_ = implicit_ || (p.dim > 0 && what.reads == Reads::actual);
+  return p;
 }
 
 // Sites, pieces and contacts as they are at this state; laws that only add up are asked at once.
@@ -281,6 +481,7 @@ void Nonideal::gather(const Scene& scene) {
   pieces_.clear();
   efforts.clear();
   contacts.clear();
+  smooth_.clear();
   unknowns_ = 0;
   implicit_ = false;
   std::size_t memory = 0;
@@ -303,6 +504,10 @@ void Nonideal::gather(const Scene& scene) {
     motion_at(scene, site);
     site.ideal = reaction(scene, site, scene.lambda);
     site.effort.setZero();
+    if (std::any_of(on_this.begin(), on_this.end(), [](const Law& law) {
+          return std::any_of(law.terms().begin(), law.terms().end(), [](const Law::Term& t) { return !t.holding; });
+        }))
+      mobility_of(scene, site);
     for (std::size_t l = 0; l < on_this.size(); ++l)
       for (std::size_t k = 0; k < on_this[l].terms().size(); ++k) {
         const Law::Term& term = on_this[l].terms()[k];
@@ -326,20 +531,30 @@ void Nonideal::gather(const Scene& scene) {
         own.constraint = i;
         own.law = static_cast<int>(l);
         own.term = static_cast<int>(k);
-        if (term.holding || term.reads == Reads::actual) {
-          add_piece(scene, static_cast<int>(sites_.size()) - 1, static_cast<int>(l), static_cast<int>(k), term,
-                    remembers);
-        } else {
-          const Effort e = term.effort(n);
-          check(scene, site, term, e, n);
-          own.force = e.force;
-          own.moment = e.moment;
-          site.effort.head<3>() += e.force;
-          site.effort.tail<3>() += e.moment;
+        own.p_WQ = site.point;
+        own.thrust = site.ideal.head<3>();
+        own.thrust_moment = site.ideal.tail<3>();
+        if (efforts.size() <= histories_.size()) own.switches = histories_[efforts.size() - 1].switches;
+        const int here = static_cast<int>(sites_.size()) - 1, effort = static_cast<int>(efforts.size()) - 1;
+        if (term.holding) {
+          if (add_piece(scene, here, own.law, own.term, term, remembers, effort).dim == 0) pieces_.pop_back();
+          continue;
         }
+        Smooth& s = smooth_.emplace_back();
+        s.site = here;
+        s.law = own.law;
+        s.term = own.term;
+        s.effort = effort;
+        s.memory = remembers;
+        s.what = &term;
+        const Effort e = term.effort(n);
+        s.e << e.force, e.moment;
+        if (!s.e.allFinite())
+          throw std::runtime_error(name_of(scene, site, term) + " returned a force that is not finite");
       }
   }
   memories_.resize(memory);  // those of laws that are gone point nowhere
+  sort_smooth(scene);
   if (holds_.size() != contacts.size()) holds_.assign(contacts.size(), Hold{});
 }
 
@@ -404,6 +619,7 @@ bool Nonideal::slide(const Scene& scene, std::span<double> vdot, std::span<doubl
                      std::span<double> induced) {
   if (implicit_) return false;
   for (const Piece& p : pieces_) {
+    if (p.answers) return false;
     const Grip how = holds_[z(p.contact)].how;
     if (how == Grip::sticks || (p.slip.norm() <= rest_speed && (how == Grip::automatic || step > 0))) return false;
   }
@@ -488,6 +704,7 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
       add(scene, sites_[z(p.site)], p.basis.col(k), given_);
       scene.solver.inverse_mass(given_, column);
       mobility_[z(j)] = h * p.basis.col(k).dot(twist(scene, sites_[z(p.site)], column));
+      if (mobility_[z(j)] > 0) problem_.weight(j) = mobility_[z(j)];
       multiply(scene.assembly.instant, column, row_);
       for (double& r : row_) r = -r;
       scene.solver.apply(row_, lambda, force, dv_);
@@ -497,7 +714,7 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
         force[i] += given_[i];
       }
       for (const Piece& other : pieces_) {
-        if (other.contact < 0) continue;
+        if (other.contact < 0 && !other.answers) continue;
         const Vector6d u = twist(scene, sites_[z(other.site)], column);
         for (int i = 0; i < other.dim; ++i) problem_.W(other.start + i, j) = h * other.basis.col(i).dot(u);
       }
@@ -514,6 +731,12 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
     block.site = p.site;
     block.implicit = p.what->reads == Reads::actual;
     block.smooth = p.contact < 0;
+    block.answers = p.answers;
+    block.share = p.share;
+    if (p.answers) {
+      std::copy_n(p.slip.data(), 6, block.start_slip.begin());
+      for (int k = 0; k < p.dim; ++k) problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
+    }
     if (block.smooth) continue;
     const Grip how = holds_[z(p.contact)].how;
     const double speed = p.slip.norm();
@@ -563,12 +786,28 @@ void Nonideal::solve(const Scene& scene) {
     for (auto& block : problem_.blocks) block.implicit = false;
     z_known_.clear();
     std::fill(z_.begin(), z_.end(), 0.0);
-    problem_.solve(answers, z_, false, choice);
+    answer = problem_.solve(answers, z_, false, choice);
+    report.residual = answer.residual;
   } else {
     z_known_.assign(z_.begin(), z_.end());
+    report.branch = choice == detail::FrictionProblem::Choice::smallest  ? Branch::smallest
+                    : choice == detail::FrictionProblem::Choice::largest ? Branch::largest
+                                                                         : Branch::continuous;
     if (answer.solutions > 1)
       report.trouble = "several actual thrusts satisfy the laws (coupling gain " + std::to_string(answer.gain) +
-                       "); Branch says which is taken";
+                       "); taken is the one " +
+                       (report.branch == Branch::smallest  ? "of least magnitude"
+                        : report.branch == Branch::largest ? "of greatest magnitude"
+                                                           : "nearest to the last") +
+                       " (Branch)";
+  }
+  if (answer.worst >= 0 && answer.residual > 1e-3 && pieces_[z(answer.worst)].answers && report.trouble.empty()) {
+    const Piece& p = pieces_[z(answer.worst)];
+    // Slips at the level of their rounding make forces that are rounding too.
+    if (answer.worst_size <= 1e-9 * sites_[z(p.site)].ideal.head<3>().norm()) return;
+    report.trouble = name_of(scene, sites_[z(p.site)], *p.what) +
+                     ": jumps where its slip changes sign, and no slip at the end of the step satisfies it; it is held "
+                     "at the jump. coulomb() knows what rest is, regularized_coulomb() is smooth";
   }
 }
 
@@ -584,8 +823,26 @@ void Nonideal::conclude(const Scene& scene, std::span<const double> vdot) {
     std::copy_n(site.ideal.data(), 6, N.begin());
     if (posed && problem_.blocks[i].implicit) N = problem_.thrust(p.site, z_);
     const Vector6d e = effort_of(i);
+    const bool actual = posed && problem_.blocks[i].implicit;
+    LawEffort& own = efforts[z(p.effort)];
+    own.reads = actual ? Reads::actual : Reads::ideal;
+    own.thrust = Vector3d(N[0], N[1], N[2]);
+    own.thrust_moment = Vector3d(N[3], N[4], N[5]);
     if (p.contact < 0) {
-      const Thrust n = thrust_of(scene, site, *p.what, Eigen::Map<const Vector6d>(N.data()));
+      const Eigen::Map<const Vector6d> thrust(N.data());
+      Thrust n;
+      if (p.answers) {
+        Vector6d u = Vector6d::Zero();
+        for (int k = 0; k < p.dim; ++k) u[k] = (1 - p.share) * p.slip[k] + p.share * problem_.slip(p.start + k, z_);
+        n = thrust_at_slip(scene, p, thrust, u);
+        if (p.memory >= 0) {  // it lives through the step with the slip that it answers to
+          Memory& m = memories_[z(p.memory)];
+          m.thrust = n;
+          m.thrust.memory = m.value;
+        }
+      } else {
+        n = thrust_of(scene, site, *p.what, thrust);
+      }
       check(scene, site, *p.what, {e.head<3>(), e.tail<3>()}, n);
       continue;
     }
@@ -627,8 +884,8 @@ void Nonideal::book() {
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const Piece& p = pieces_[i];
     const Vector6d e = effort_of(i);
-    efforts[z(p.effort)].force = e.head<3>();
-    efforts[z(p.effort)].moment = e.tail<3>();
+    efforts[z(p.effort)].force = e.head<3>() + p.across.head<3>();
+    efforts[z(p.effort)].moment = e.tail<3>() + p.across.tail<3>();
     if (p.contact < 0) continue;
     Contact& contact = contacts[z(p.contact)];
     contact.effort = e;
@@ -636,6 +893,14 @@ void Nonideal::book() {
       contact.friction = std::hypot(e.head<3>().norm(), e.tail<3>().norm() / p.what->arm);
     else
       contact.friction = e.norm();
+  }
+  // The stages of a method may see a law jump that looks the same at the end of every step.
+  for (std::size_t i = 0; step == 0 && i < efforts.size() && histories_.size() == efforts.size(); ++i) {
+    History& h = histories_[i];
+    Vector6d now;
+    now << efforts[i].force, efforts[i].moment;
+    h.reversed = h.reversed || (efforts[i].contact < 0 && now.dot(h.seen) < 0 && now.norm() > 0.1 * h.largest);
+    h.seen = now;
   }
   auto at = sites_.begin();
   for (LawEffort& e : efforts) {
@@ -650,7 +915,9 @@ void Nonideal::book() {
 std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                             std::span<double> induced) {
   report.contacts = report.sticking = report.back_solves = report.solutions = 0;
-  report.residual = report.gain = 0;
+  report.residual = report.gain = report.rate = 0;
+  report.stiffest = -1;
+  report.branch = Branch::continuous;
   report.fell_back = false;
   report.trouble.clear();
   problem_.blocks.clear();
@@ -682,7 +949,21 @@ std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::spa
       if (!site.effort.allFinite())
         return "laws on " + scene.system.name(scene.assembly.block.constraints[z(site.constraint)]) +
                " gave a force that is not finite";
+    if (std::string why = too_large(scene, nonideal); !why.empty()) return why;
     book();
+    if (histories_.size() == efforts.size() && report.trouble.empty())
+      for (std::size_t i = 0; i < efforts.size(); ++i)
+        if (std::popcount(histories_[i].reversals & 0xffffu) >= 12) {
+          const LawEffort& e = efforts[i];
+          const ConstraintId id = scene.assembly.block.constraints[z(e.constraint)];
+          const Law::Term& term = laws(scene.system, id)[z(e.law)].terms()[z(e.term)];
+          const auto site =
+              std::find_if(sites_.begin(), sites_.end(), [&](const Site& x) { return x.constraint == e.constraint; });
+          report.trouble = name_of(scene, *site, term) +
+                           ": chatters, its force reverses in nearly every step; it jumps, or is too strong for the "
+                           "step. coulomb() knows what rest is, regularized_coulomb() is smooth";
+          break;
+        }
   } catch (const std::exception& e) {
     // What we throw names the law; what a law throws does not.
     const std::string what = e.what();
@@ -692,6 +973,19 @@ std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::spa
     return (at_fault_ == nullptr ? std::string("a law") : name_of(scene, *at_fault_site_, *at_fault_)) + " threw";
   }
   return {};
+}
+
+/// Forces that are finite and yet no forces: a host in single precision has no number for what they do.
+std::string Nonideal::too_large(const Scene& scene, std::span<const double> nonideal) {
+  scene.solver.inverse_mass(nonideal, dv_);
+  const double most = largest(dv_) * std::max(step, shortest);
+  if (most <= fastest) return {};
+  std::size_t worst = 0;
+  double size = -1;
+  for (std::size_t i = 0; i < sites_.size(); ++i)
+    if (const double x = sites_[i].effort.cwiseAbs().maxCoeff(); !(x <= size)) size = x, worst = i;
+  return "laws on " + scene.system.name(scene.assembly.block.constraints[z(sites_[worst].constraint)]) +
+         " gave a force of " + text(size) + ", which is beyond all bounds: it makes " + text(largest(dv_)) + " m/s²";
 }
 
 double Nonideal::hold(const Scene& scene, std::span<double> v, std::span<double> vdot, std::span<double> nonideal,
@@ -721,16 +1015,16 @@ double Nonideal::hold(const Scene& scene, std::span<double> v, std::span<double>
   work_.assign(z(unknowns_), 0.0);
   double most = 0;
   for (const Piece& p : pieces_) {
-    if (p.contact < 0) continue;
+    if (p.contact < 0 && !p.answers) continue;
     const Site& site = sites_[z(p.site)];
     const Vector3d at = scene.system.constraint(block.constraints[z(site.constraint)]).acting_point(0, middle_);
     Vector6d rubs;
     rubs << velocity(site.first, at) - velocity(site.second, at),
         middle_[site.first].w - (site.second.index < 0 ? Vector3d(Vector3d::Zero()) : middle_[site.second].w);
-    if (p.what->belt)
+    if (p.what->belt && p.contact >= 0)
       rubs.head<3>() +=
           (p.what->belt_on == Side::first ? 1 : -1) * p.what->belt(thrust_of(scene, site, *p.what, site.ideal));
-    const bool sticks = contacts[z(p.contact)].sticks;
+    const bool sticks = p.contact >= 0 && contacts[z(p.contact)].sticks;
     for (int k = 0; k < p.dim; ++k) {
       work_[z(p.start + k)] = p.basis.col(k).dot(rubs);
       if (sticks) most = std::max(most, std::fabs(work_[z(p.start + k)]));
@@ -748,7 +1042,7 @@ double Nonideal::hold(const Scene& scene, std::span<double> v, std::span<double>
 
   // What ends the step on the constraints has moved the slips: every contact answers again, within its bound.
   for (const Piece& p : pieces_)
-    for (int k = 0; k < p.dim && p.contact >= 0; ++k) {
+    for (int k = 0; k < p.dim && (p.contact >= 0 || p.answers); ++k) {
       const int i = p.start + k;
       problem_.slip0(i) += work_[z(i)] - problem_.slip(i, z_);
     }
@@ -791,6 +1085,26 @@ void Nonideal::accept(double dt) {
   for (Memory& m : memories_)
     if (m.what != nullptr) m.value = m.what->advance(m.thrust, dt);
   memory_t_ += dt;
+  if (histories_.size() != efforts.size()) histories_.assign(efforts.size(), History{});
+  for (std::size_t i = 0; i < efforts.size(); ++i) {
+    History& h = histories_[i];
+    const LawEffort& e = efforts[i];
+    Vector6d now;
+    now << e.force, e.moment;
+    const double size = now.norm(), before = h.last.norm();
+    h.largest = std::max(h.largest, size);
+    const bool stuck = e.contact >= 0 && contacts[z(e.contact)].sticks;
+    // What rests reverses with its rounding, and dry friction that holds with what it holds.
+    const bool reverses =
+        h.known && (h.reversed || stuck != h.stuck ||
+                    (!stuck && !h.stuck && now.dot(h.last) < 0 && std::max(size, before) > 0.1 * h.largest));
+    h.known = true;
+    h.reversed = false;
+    h.reversals = (h.reversals << 1) | static_cast<unsigned>(reverses);
+    h.switches += reverses;
+    h.last = now;
+    h.stuck = stuck;
+  }
 }
 
 void Nonideal::grip(int contact, Grip how, const Vector6d& sense) {

@@ -39,7 +39,8 @@ class Nonideal {
   void grip(int contact, Grip how, const Vector6d& sense);
   void release_grips();
 
-  double step = 0;  // 0: of the instant
+  double step = 0;     // 0: of the instant
+  bool rates = false;  // whether how stiff laws are is asked for at an instant too
   LawReport report;
   std::vector<Dynamics::Prescribed> prescribed;
   std::vector<LawEffort> efforts;
@@ -58,8 +59,9 @@ class Nonideal {
     int one_sided = 0;                                  // the sign its multiplier must have, 0: any
     Vector3d push;                                      // force of a unit multiplier
     Vector6d effort;                                    // all laws together
+    Eigen::Matrix<double, 6, 6> mobility;  // of its free bodies at the point: twist from effort; only for smooth laws
   };
-  /// A term that is not simply added: dry, or on the actual thrust.
+  /// A term that is not simply added: dry, on the actual thrust, or too stiff for the step.
   struct Piece {
     int site = 0;
     const Law::Term* what = nullptr;
@@ -70,6 +72,28 @@ class Nonideal {
     int start = 0, dim = 0;
     Vector6d slip;  // in basis coordinates
     int memory = -1;
+    Vector6d across;       // of an answering one: its effort across what is free, as at the state
+    bool answers = false;  // smooth: to its slip at `share` of the way through the step
+    double share = 1;
+  };
+  /// A smooth term before it is decided how it is taken.
+  struct Smooth {
+    int site = 0, law = 0, term = 0, effort = 0, memory = -1;
+    const Law::Term* what = nullptr;
+    Vector6d e;       // at the state
+    double rate = 0;  // at which it damps or turns what it acts on [1/s], other laws apart
+    bool answers =
+        false;           // whether it makes sense to ask it for the end of a step: it damps or turns, and does not feed
+    bool turns = false;  // across its slip: neither damps nor feeds
+  };
+  /// What a term did in the last steps: laws that jump, or are too strong for the step, reverse in each of them.
+  struct History {
+    Vector6d last = Vector6d::Zero(), seen = Vector6d::Zero();  // at the last step's end, at the last evaluation
+    double largest = 0;
+    bool known = false, stuck = false;
+    bool reversed = false;   // from one evaluation to the next, in this step
+    unsigned reversals = 0;  // one bit for each step
+    long switches = 0;
   };
   /// Internal state of one term.
   struct Memory {
@@ -88,17 +112,27 @@ class Nonideal {
   void gather(const Scene& scene);
   void free_directions(const Scene& scene, Site& site) const;
   void motion_at(const Scene& scene, Site& site) const;
-  Thrust thrust_of(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& reaction) const;
+  Thrust thrust_of(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& reaction) const {
+    return thrust_of(scene, site, term, reaction, site.relative, site.relative_spin);
+  }
+  Thrust thrust_of(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& reaction,
+                   const Vector3d& relative, const Vector3d& spin) const;
+  Thrust thrust_at_slip(const Scene& scene, const Piece& p, const Vector6d& reaction, const Vector6d& slip) const;
+  void mobility_of(const Scene& scene, Site& site) const;
+  void measure(const Scene& scene, Smooth& s);
+  void sort_smooth(const Scene& scene);
   void add(const Scene& scene, const Site& site, const Vector6d& effort, std::span<double> out) const;
   Vector6d twist(const Scene& scene, const Site& site, std::span<const double> v) const;
   Vector6d reaction(const Scene& scene, const Site& site, std::span<const double> lambda) const;
-  void add_piece(const Scene& scene, int site, int law, int term, const Law::Term& what, int memory);
+  Piece& add_piece(const Scene& scene, int site, int law, int term, const Law::Term& what, int memory, int effort,
+                   bool answers = false);
   bool slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
   void pose(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
   void solve(const Scene& scene);
   void respond(const Scene& scene, std::span<const double> c, std::span<double> vdot, std::span<double> nonideal,
                std::span<double> induced);
   void conclude(const Scene& scene, std::span<const double> vdot);
+  std::string too_large(const Scene& scene, std::span<const double> nonideal);
   void book();
   double end_slip(const Scene& scene, const Piece& p, int k, std::span<const double> vdot, double h) const;
   Vector6d sense_of(const Piece& p) const;
@@ -111,6 +145,10 @@ class Nonideal {
   std::vector<Piece> pieces_;
   std::vector<Memory> memories_;
   std::vector<Hold> holds_;
+  std::vector<Smooth> smooth_;
+  std::vector<History> histories_;   // by index of efforts
+  std::vector<std::size_t> masses_;  // by slot: where its block of M begins
+  std::vector<double> shared_;       // by slot: of all smooth laws on it, √rate
   int unknowns_ = 0;
   bool implicit_ = false;
   detail::FrictionProblem problem_;

@@ -1,4 +1,6 @@
 // Energy and momenta of a whole system, and how reactions and books read. Hides nothing but sums.
+#include "columns.h"
+
 #include <linchpin/constraint.h>
 #include <linchpin/forces.h>
 #include <linchpin/report.h>
@@ -24,6 +26,45 @@ double BodyBooks::imbalance() const {
   constexpr double slack = 16 * std::numeric_limits<double>::epsilon();
   return std::max({0.0, (left.head<3>().norm() - slack * linear_motion) / force_scale,
                    (left.tail<3>().norm() - slack * angular_motion) / moment_scale});
+}
+
+double book_law(const System& system, const Dynamics& dynamics, const State& state, const LawEffort& e, double dt,
+                std::span<const double> v0, std::span<const double> v1, LawWork& to) {
+  const Block& block = dynamics.assembly().block;
+  const ConstraintId id = block.constraints[z(e.constraint)];
+  const auto bodies = system.constraint(id).bodies();
+  double on_moving = 0;
+  for (int k = 0; k < std::min(2, static_cast<int>(bodies.size())); ++k) {
+    const BodyState& body = state[bodies[z(k)]];
+    const int slot = block.slot(bodies[z(k)]);
+    Vector6d twice;
+    if (slot >= 0)
+      twice = twist_of(block, z(slot), v0) + twist_of(block, z(slot), v1);
+    else  // a driven or fixed body takes part with the velocity it has
+      twice << 2 * body.v, 2 * body.w;
+    if (system.kind(bodies[z(k)]) == BodyKind::particle) twice.tail<3>().setZero();
+    const Vector3d moment = e.moment + (e.p_WQ - body.p).cross(e.force);
+    const double work = (k == 0 ? 0.5 : -0.5) * dt * (e.force.dot(twice.head<3>()) + moment.dot(twice.tail<3>()));
+    to.last += work;
+    if (slot >= 0) on_moving += work;
+  }
+  const LawReport& report = dynamics.law_report();
+  to.effort = Wrench{e.force, e.moment, e.p_WQ};
+  to.power = e.power;
+  to.reads = e.reads;
+  to.thrust = Wrench{e.thrust, e.thrust_moment, e.p_WQ};
+  to.solutions = e.reads == Reads::actual ? report.solutions : 0;
+  to.branch = report.branch;
+  to.fell_back = report.fell_back && laws(system, id)[z(e.law)].terms()[z(e.term)].reads == Reads::actual;
+  to.mode = LawWork::Mode::smooth;
+  if (e.contact >= 0) {
+    const Contact& contact = dynamics.contacts()[z(e.contact)];
+    to.mode = contact.sticks ? LawWork::Mode::sticks : LawWork::Mode::slides;
+    to.bound = contact.bound;
+  }
+  if (e.switches > to.counted) to.switches += e.switches - to.counted;
+  to.counted = e.switches;
+  return on_moving;
 }
 
 namespace {

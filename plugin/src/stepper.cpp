@@ -16,6 +16,8 @@ namespace linchpin {
 
 namespace {
 
+constexpr double stable = 1;  // rate · h of laws in rk4, whose own limit is 2.78
+
 constexpr const char* astray = "the end of the step did not come to lie on the constraints";
 
 /// θ̇ for R = exp(θ)R₀ turning with ω: the inverse of the exponential's differential (T13).
@@ -61,6 +63,8 @@ struct Stepper::Impl {
   std::vector<ModeSwitch> switches;
   std::vector<char> over, over_held, over_gone;  // past their event
   bool modes_known = false, turned_back = false;
+  double closed = 0;        // up to when the ledger counts [s]
+  double law_rate = 0;      // the largest of the stages of the last advance_by() [1/s]
   std::vector<char> stuck;  // contacts at the end of the last semi-implicit step
   std::vector<BodyState> watched;
 
@@ -88,6 +92,7 @@ struct Stepper::Impl {
     }
     dynamics.restructure();
     dynamics.set_step(0);
+    dynamics.ask_rates(options.method == Method::rk4);
     modes.clear();
     modes_known = false;
     stuck.clear();
@@ -321,7 +326,8 @@ struct Stepper::Impl {
       if (status == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
       report.status = std::max(report.status, status);
       const std::vector<double>& v = dynamics.assembly().v;
-      if (k == 0) v0 = v, turned_back = false;
+      if (k == 0) v0 = v, turned_back = false, law_rate = 0;
+      law_rate = std::max(law_rate, dynamics.law_report().rate);
       for (std::size_t i = 0; k > 0 && i < modes.size() && i < dynamics.contacts().size(); ++i)
         turned_back = turned_back || (!modes[i].sticks && dynamics.contacts()[i].rubbing.dot(modes[i].sense) < 0);
       if (k == 2) mass = dynamics.assembly().instant.mass;  // of the middle: M(v₁ − v₀) then is right to second order
@@ -536,7 +542,8 @@ struct Stepper::Impl {
       changed = impact = true;
     }
     if (!changed) return true;
-    ledger.close();
+    ledger.close(state.t - closed);
+    closed = state.t;
     dynamics.restructure();
     ledger.restructure(*system, block(), false);
     ledger.begin();
@@ -561,7 +568,22 @@ struct Stepper::Impl {
     for (double done = 0; done < dt;) {
       double left = dt - done;
       ledger.keep();
+      // Smooth laws are explicit in the stages, and drive what they should damp where rate · h is far beyond 1.
+      const double finest = dt / std::max(1, options.max_substeps);
+      if (dynamics.law_report().rate * left > stable)
+        left = std::min(left, std::max(finest, 0.7 * stable / dynamics.law_report().rate));
       if (!advance_by(left)) return;
+      while (law_rate * left > stable && left > finest * (1 + 1e-9)) {
+        left = std::max(finest, 0.5 * left);
+        ledger.undo();
+        if (!advance_by(left)) return;
+      }
+      if (law_rate * left > stable && report.warning.empty()) {
+        const int i = dynamics.law_report().stiffest;
+        report.warning = (i < 0 ? std::string("a smooth law") : name_of(dynamics.law_efforts()[z(i)])) +
+                         " damps faster than the step, even as short as dt/" + std::to_string(options.max_substeps) +
+                         ", can follow: energy may grow. Method::semi_implicit has no such limit";
+      }
       double e = eventful() ? event_value(next) : 1;
       // A stage that has turned back where the end has not: the motion is too fast for the step, and friction would
       // give power there.
@@ -616,6 +638,11 @@ struct Stepper::Impl {
     }
   }
 
+  std::string name_of(const LawEffort& e) const {
+    const ConstraintId on = block().constraints[z(e.constraint)];
+    return "law '" + laws(*system, on)[z(e.law)].terms()[z(e.term)].name + "' on " + system->name(on);
+  }
+
   /// The part of a step that has just been found good.
   void take(double h) {
     ++report.substeps;
@@ -647,6 +674,7 @@ struct Stepper::Impl {
     report.rejected = false;
     report.mode_switches = 0;
     report.reason.clear();
+    report.warning.clear();
     switches.clear();
     toggled.clear();
     let_go_before = let_go;
@@ -670,6 +698,7 @@ struct Stepper::Impl {
         before = state;
       }
       ledger.begin();
+      closed = state.t;
       options.method == Method::rk4 ? rk4(dt) : semi_implicit(dt);
     } catch (const std::exception& e) {
       refuse(Status::invalid, e.what());
@@ -692,8 +721,10 @@ struct Stepper::Impl {
     state.t = before.t + dt;
     if (options.method == Method::rk4) report.sticking = dynamics.law_report().sticking;
     last_dt = dt;
-    ledger.close();
+    ledger.close(state.t - closed);
     accept();
+    if (report.warning.empty() && !dynamics.law_report().trouble.empty())
+      report.warning = dynamics.law_report().trouble;
     return report;
   }
 

@@ -62,6 +62,86 @@ TEST(Friction, AReleasedBlockStopsWhereItShouldAndStays) {
   EXPECT_LE(error[1], 0.7 * error[0]);
 }
 
+// A thrown onto B, B on the floor: ways 0.9375 and 1.5625 v₀²/g, over at 5 v₀/g.
+TEST(Friction, TwoBlocksStopWhereTheyShould) {
+  const double v0 = 3;
+  double error[2][3];
+  for (const int k : {0, 1}) {
+    TestWorld w;
+    btRigidBody& A = w.box(2, btVector3(btScalar(0.1), btScalar(0.1), btScalar(0.1)), btVector3(0, 1, 0));
+    btRigidBody& B = w.box(2, btVector3(btScalar(0.1), btScalar(0.1), btScalar(0.1)), btVector3(0, 0, 0));
+    for (btRigidBody* body : {&A, &B}) {  // points: what rubs below their centres does not turn them
+      body->setMassProps(2, btVector3(0, 0, 0));
+      body->updateInertiaTensor();
+    }
+    A.setLinearVelocity(btVector3(btScalar(v0), 0, 0));
+    bullet::Solver exact(w.world);
+    bullet::Handle on_B =
+        exact.constrain("A on B", A, B, [](const auto& s) { return s[0].position().y - s[1].position().y - 1.0; });
+    bullet::Handle on_floor = exact.constrain("B on floor", B, [](const auto& s) { return s[0].position().y; });
+    on_B.law(coulomb(0.5));
+    on_floor.law(coulomb(0.1));
+    const int rate = 240 << k;
+    double together = 0, stopped = 0;
+    for (int i = 1; i <= 2 * rate; ++i) {
+      w.step(1, 1.0 / rate);
+      if (together == 0 && on_B.laws()[0].mode == LawWork::Mode::sticks) together = double(i) / rate;
+      if (stopped == 0 && on_floor.laws()[0].mode == LawWork::Mode::sticks) stopped = double(i) / rate;
+    }
+    EXPECT_NEAR(together, 1.25 * v0 / g, 2.0 / rate);
+    EXPECT_NEAR(stopped, 5 * v0 / g, 2.0 / rate);
+    EXPECT_EQ(on_B.laws()[0].switches, 1);
+    error[k][0] = std::abs(double(A.getCenterOfMassPosition().x()) - 1.5625 * v0 * v0 / g);
+    error[k][1] = std::abs(double(B.getCenterOfMassPosition().x()) - 0.9375 * v0 * v0 / g);
+    error[k][2] = std::abs(on_B.laws()[0].work + on_floor.laws()[0].work + 0.5 * 2 * v0 * v0);
+    EXPECT_LE(error[k][2], precision(1e-12, 1e-4));
+  }
+  for (const int j : {0, 1}) {
+    EXPECT_LE(error[0][j], v0 / 240);
+    EXPECT_LE(error[1][j], 0.6 * error[0][j] + precision(0, 1e-5));
+  }
+}
+
+// A block slides down a wedge that gives way: accelerations at once, ways at the order of the step.
+TEST(Friction, ABlockOnAWedgeConvergesToBothLaws) {
+  struct Row {
+    Reads reads;
+    double A;
+  };
+  // g = 9.81, α = 35°, m = 2, M = 5, μ = 0.4 (T9): on the actual and on the ideal thrust.
+  for (const Row row : {Row{Reads::actual, 0.7482432112537729}, Row{Reads::ideal, 0.8067726287023402}}) {
+    double error[2];
+    for (const int k : {0, 1}) {
+      TestWorld w;
+      const double alpha = 0.6108652381980153;
+      const Vector3d down(std::cos(alpha), -std::sin(alpha), 0), normal(std::sin(alpha), std::cos(alpha), 0);
+      btRigidBody& wedge = w.box(5, btVector3(1, btScalar(0.1), 1), btVector3(0, 0, 0));
+      btRigidBody& block =
+          w.box(2, btVector3(btScalar(0.1), btScalar(0.1), btScalar(0.1)), bullet::to_bullet(0.3 * normal));
+      for (btRigidBody* body : {&wedge, &block}) {
+        body->setMassProps(btScalar(body == &wedge ? 5 : 2), btVector3(0, 0, 0));
+        body->updateInertiaTensor();
+      }
+      block.setLinearVelocity(bullet::to_bullet(0.2 * down));
+      bullet::Solver exact(w.world);
+      exact
+          .constrain("slope", block, wedge,
+                     [normal](const auto& s) {
+                       const auto d = s[0].position() - s[1].position();
+                       return d.x * normal.x() + d.y * normal.y() - 0.3;
+                     })
+          .law(coulomb(0.4).reading(row.reads));
+      exact.constrain("floor", wedge, [](const auto& s) { return rows(s[0].position().y, s[0].position().z); });
+      const int rate = 240 << k;
+      w.step(rate, 1.0 / rate);
+      EXPECT_NEAR(double(wedge.getLinearVelocity().x()), -row.A, precision(1e-8, 1e-4));
+      error[k] = std::abs(double(wedge.getCenterOfMassPosition().x()) + 0.5 * row.A);
+    }
+    EXPECT_LE(error[0], 1.0 / 240);
+    EXPECT_LE(error[1], 0.55 * error[0] + precision(0, 1e-5));
+  }
+}
+
 TEST(Friction, BelowTheBoundItSlidesWithTheKineticCoefficient) {
   Slope s(coulomb(0.3));
   s.w.step(240);

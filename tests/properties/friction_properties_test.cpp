@@ -6,12 +6,14 @@
 #include <linchpin/report.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 
 namespace linchpin::test {
 namespace {
 
 /// A law that a joint of this kind can take, dissipative by declaration.
-Law random_law(Random& random, bool actual) {
+Law random_law(Random& random, bool actual, bool stiff) {
   const double mu = random.uniform(0, 0.8), less = mu * random.uniform(0.3, 1);
   const JointFriction pin{.mu_static = mu,
                           .mu_kinetic = less,
@@ -20,7 +22,8 @@ Law random_law(Random& random, bool actual) {
                           .bending_arm = random.uniform(0.2, 1),
                           .preload = random.uniform(0, 0.5)};
   Law law;
-  switch (random.integer(0, 8)) {
+  const auto decades = [&](double low, double high) { return std::pow(10, random.uniform(low, high)); };
+  switch (random.integer(0, stiff ? 14 : 8)) {
     case 0:
       law = coulomb(mu);
       break;
@@ -45,6 +48,27 @@ Law random_law(Random& random, bool actual) {
     case 7:
       law = regularized_coulomb(mu, 0.1) + viscous_torque(0.2);
       break;
+    case 9:
+      law = viscous(decades(-1, 6)) + viscous_torque(decades(-2, 5));
+      break;
+    case 10:
+      law = regularized_coulomb(mu, decades(-6, -1));
+      break;
+    case 11:
+      law =
+          regularized_stribeck({.mu_static = mu, .mu_kinetic = less, .speed = random.uniform(0.1, 1)}, decades(-6, -2));
+      break;
+    case 12:
+      return lugre({.stiffness = decades(2, 7),
+                    .damping = decades(0, 3),
+                    .mu_static = mu + 0.01,
+                    .mu_kinetic = less + 0.01,
+                    .speed = random.uniform(0.01, 1)});
+    case 13:
+      law = drag(decades(-1, 5));
+      break;
+    case 14:  // what a user writes first
+      return Law([=](const Thrust& n) { return Vector3d(-mu * n.magnitude() * n.slip_direction()); }).named("sign");
     default:
       law = rolling_resistance(0.05) + drag(0.1);
   }
@@ -55,10 +79,10 @@ Law random_law(Random& random, bool actual) {
 struct Rubbing {
   Built built;
   int laws = 0;
-  Rubbing(const Blueprint& plan, Random& random, bool actual) : built(build(plan)) {
+  Rubbing(const Blueprint& plan, Random& random, bool actual, bool stiff = false) : built(build(plan)) {
     for (const ConstraintId id : built.constraints)
       if (random.coin()) {
-        add_law(built.system, id, random_law(random, actual));
+        add_law(built.system, id, random_law(random, actual, stiff));
         ++laws;
       }
   }
@@ -99,6 +123,8 @@ void endure(Rubbing& rubbing, StepOptions options, double dt, int steps, Tally& 
       ASSERT_LE(c.friction, std::max(c.bound, c.kinetic) * (1 + 1e-6) + 1e-6 * size);
     }
     for (const LawWork& law : stepper.law_works()) {
+      if (law.name == "lugre") continue;  // bristles give back
+      ASSERT_LE(law.switches_per_second() * dt, 1) << law.name;
       if (options.method == Method::rk4) {
         // What sticks moves at the stages, and is at rest at the end, to the order of the method: (ω dt)⁵ of the
         // forces' work, with ω up to some ten per second. In a step in which a contact with several free directions
@@ -108,7 +134,12 @@ void endure(Rubbing& rubbing, StepOptions options, double dt, int steps, Tally& 
       }
       // A contact that stops within a step may have been pushed on by friction while it still moved, by T11's measure
       // of work: by no more than ½ dt μN times the speed that the step itself makes.
-      ASSERT_LE(law.last, 0.05 * size);
+      // A stiff damper that answers to the end of a step in which other forces turn its slip round takes away most of
+      // what they would have made of it, booked over the mean slip: up to σ₁|σ₀|/2W, a part of the energy itself.
+      const double most = law.mode == LawWork::Mode::smooth ? 0.25 : 0.05;
+      ASSERT_LE(law.last, most * size) << law.name << " on " << law.constraint << ", step " << k << ", residual "
+                                       << stepper.dynamics().law_report().residual << " "
+                                       << stepper.dynamics().law_report().trouble;
     }
     if (options.method == Method::semi_implicit) {
       ASSERT_NEAR(stepper.energy_books().imbalance(), 0, scaled(1e-9 * size * (k + 1)));
@@ -124,7 +155,7 @@ TEST_F(Friction, OfRandomSystemsIsFiniteAndTakesEnergyOnly) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
     const Blueprint plan = random_blueprint(random, {.most = 6});
-    Rubbing a(plan, random, true), b(plan, random, true);
+    Rubbing a(plan, random, true), b(plan, random, true, true);
     endure(a, rk4(), 1.0 / 240, 6, located);
     endure(b, semi_implicit(), 1.0 / 240, 12, stepped);
     if (HasFatalFailure()) return;
@@ -143,26 +174,35 @@ TEST_F(Friction, OfLargerSystems) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
     const Blueprint plan = random_blueprint(random, {.loops = 0, .fewest = 20, .most = 50});
-    Rubbing rubbing(plan, random, false);
+    Rubbing rubbing(plan, random, false, true);
     endure(rubbing, semi_implicit(), 1.0 / 240, 4, tally);
     if (HasFatalFailure()) return;
   }
   EXPECT_EQ(tally.rejected, 0);
 }
 
-// Thousands of seconds of it: what one minute of CI cannot see.
-TEST(SlowFriction, ThousandsOfRandomSystems) {
-  Tally located, stepped;
-  for (const auto seed : seeds(2500)) {
+// Ten thousand systems of up to fifty bodies: what one minute of CI cannot see.
+TEST(SlowFriction, TenThousandRandomSystems) {
+  const bool all = std::getenv("LINCHPIN_TEN_THOUSAND") != nullptr;  // else the half of it
+  Tally located, stepped, larger;
+  for (const auto seed : seeds(all ? 400 : 100)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Random random(seed + 100000);
+    const Blueprint plan = random_blueprint(random, {.loops = 0, .fewest = 7, .most = 50});
+    Rubbing rubbing(plan, random, false, true);
+    endure(rubbing, semi_implicit(), 1.0 / 240, 8, larger);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+  for (const auto seed : seeds(all ? 4800 : 2400)) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
     const Blueprint plan = random_blueprint(random, {.most = 6});
-    Rubbing a(plan, random, true), b(plan, random, true);
+    Rubbing a(plan, random, true), b(plan, random, true, true);
     endure(a, rk4(), 1.0 / 240, 8, located);
     endure(b, semi_implicit(), 1.0 / 240, 24, stepped);
     if (testing::Test::HasFatalFailure()) return;
   }
-  EXPECT_LT(located.rejected + stepped.rejected, 80);
+  EXPECT_LT(located.rejected + stepped.rejected + larger.rejected, 160);
   EXPECT_LT(located.switches, located.steps);
 }
 

@@ -132,6 +132,14 @@ TEST(Laws, RefuseWhatCannotBeRightWithNameAndValue) {
   expect_refused([] { rolling_resistance(-1); }, "rolling_resistance: arm");
   expect_refused([] { cylinder_friction({.mu_static = 1}); }, "cylinder_friction: pin_radius");
   expect_refused([] { hinge_friction({.bending_arm = -1}); }, "hinge_friction: bending_arm");
+  expect_refused([] { hinge_friction({}); },
+                 "hinge_friction: it would do nothing: mu_static and preload are both zero");
+  expect_refused([] { hinge_friction({.mu_static = 0.2, .mu_kinetic = 0.1}); },
+                 "hinge_friction: it would do nothing: pin_radius, friction_radius and preload are all zero");
+  expect_refused([] { ball_friction({.mu_static = 0.2}); },
+                 "ball_friction: it would do nothing: pin_radius and preload");
+  expect_refused([] { slider_friction({.bending_arm = 1}); }, "slider_friction: it would do nothing");
+  EXPECT_NO_THROW(hinge_friction({.preload = 0.1}));
   expect_refused([] { coulomb(0.1).on_belt({NAN, 0, 0}); }, "coulomb: the belt's velocity");
   expect_refused([] { coulomb(0.1).named(""); }, "a name must not be empty");
   expect_refused([] { Law(Law::Term{}); }, "law: a term has either an effort, or both holding and sliding");

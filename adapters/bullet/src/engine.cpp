@@ -290,6 +290,7 @@ void Engine::classify_record(int index) {
     return;
   }
   for (const Law& law : r.laws) linchpin::add_law(system_, r.id, law);
+  order_laws();
   if (r.shape.may_emit_native) {
     r.native_part = std::make_unique<NativePart>(*r.joint, r.shape);
     record_of_[r.native_part.get()] = index;
@@ -422,6 +423,7 @@ void Engine::order_reactions() {
     if (r.bodies.size() > 2) fresh[i].others.resize(r.bodies.size() - 2);
   }
   reactions_ = std::move(fresh);
+  order_laws();
   shadow_.resize(reactions_.size());
   for (std::size_t i = 0; i < reactions_.size(); ++i) shadow_[i].name = reactions_[i].name;
 }
@@ -549,6 +551,8 @@ void Engine::reset() {
     b->last_length = b->usual_off = 0;
   }
   for (Reaction& r : reactions_) r.work = 0;
+  for (Record& r : records_) r.law_count = 0;  // what they did is forgotten
+  order_laws();
   for (Record& r : records_)
     if (r.alive && r.shape.function) r.numbers.fill(-1);  // gears mesh anew where they are
   std::fill(rest_poses_.begin(), rest_poses_.end(), RestPose{});
@@ -568,6 +572,68 @@ std::string Engine::add_law(int index, Law law) {
   }
   r.laws.push_back(std::move(law));
   ++structure_;
+  order_laws();
+  wake(r);
+  return {};
+}
+
+void Engine::wake(const Record& r) {
+  for (btRigidBody* body : r.bodies)
+    if (body && !body->isStaticOrKinematicObject()) body->activate();
+}
+
+// A place for what every term of every law does; what it has done so far goes with it.
+void Engine::order_laws() {
+  std::vector<Record*> order(reactions_.size(), nullptr);
+  for (Record& r : records_) {
+    if (r.alive && r.reaction >= 0 && z(r.reaction) < order.size())
+      order[z(r.reaction)] = &r;
+    else
+      r.law_count = 0;
+  }
+  std::vector<LawWork> fresh;
+  for (Record* r : order) {
+    if (!r) continue;
+    const int first = static_cast<int>(fresh.size());
+    int k = 0;
+    for (std::size_t l = 0; l < r->laws.size(); ++l)
+      for (std::size_t t = 0; t < r->laws[l].terms().size(); ++t, ++k) {
+        LawWork& to = fresh.emplace_back();
+        if (k < r->law_count) to = std::move(law_works_[z(r->first_law + k)]);
+        to.on = r->id;
+        to.law = static_cast<int>(l);
+        to.term = static_cast<int>(t);
+        to.constraint = r->name;
+        to.name = r->laws[l].terms()[t].name;
+      }
+    r->first_law = first;
+    r->law_count = k;
+  }
+  law_works_ = std::move(fresh);
+}
+
+// The user's own only: a joint of the world is switched by its program.
+void Engine::switch_on(Record& r, bool on) {
+  for (auto& p : r.proxies) p->setEnabled(on);
+  ++structure_;
+}
+
+std::string Engine::set_one_sided(int index, OneSided how) {
+  Record& r = records_[z(index)];
+  if (!r.alive) return "linchpin: the constraint has been removed";
+  if (r.joint)
+    return "linchpin: '" + r.name +
+           "' is a joint of the world, which holds both ways: only constraints of your own can be one-sided";
+  const ConstraintFunction& function = own(r).function();
+  if (function.level() != Level::position || function.rows() != 1)
+    return "linchpin: constraint '" + r.name + "': only a constraint of one position row can be one-sided";
+  r.one_sided = how;
+  if (r.id.index >= 0) linchpin::set_one_sided(system_, r.id, how);
+  if (r.let_go && !how.on) {
+    r.let_go = false;
+    switch_on(r, r.enabled);
+  }
+  wake(r);
   return {};
 }
 
@@ -578,6 +644,9 @@ void Engine::clear_laws(int index) {
   ++structure_;
   r.laws.clear();
   if (r.id.index >= 0) linchpin::clear_laws(system_, r.id);
+  r.law_count = 0;
+  order_laws();
+  wake(r);
 }
 
 void Engine::set_points(int index, std::vector<Vector3d> points) {
@@ -590,11 +659,11 @@ void Engine::enable(int index, bool on) {
   Record& r = records_[z(index)];
   if (!r.alive) return;
   r.enabled = on;
+  r.let_go = false;
   ++structure_;
   if (r.joint) r.joint->setEnabled(on);
   for (auto& p : r.proxies) p->setEnabled(on);
-  for (btRigidBody* body : r.bodies)
-    if (body && !body->isStaticOrKinematicObject()) body->activate();
+  wake(r);
 }
 
 void Engine::link_collisions(int index, bool on) {

@@ -55,6 +55,10 @@ struct Record {
   std::optional<Constraint> waiting;  ///< of the user's own, while the core cannot take it: no body of it can move
   std::vector<Law> laws;              ///< kept for when the joint is classified again
   std::string why_native;             ///< of the last step, beyond its shape: fallback, unsupported body
+  int first_law = -1, law_count = 0;  ///< its terms in Engine::law_works_
+  OneSided one_sided{.on = false};    ///< kept as laws are
+  bool let_go = false;                ///< one-sided, and not holding
+  double parting = 0;                 ///< one-sided: |φ̇| at the start of the last step
   bool enabled = true;                ///< the user's own
   bool linked_collide = true;
   bool broken = false;
@@ -144,6 +148,7 @@ class Engine final : public btActionInterface {
   void reset();
   std::string add_law(int record, Law law);
   void clear_laws(int record);
+  std::string set_one_sided(int record, OneSided how);
   void set_points(int record, std::vector<Vector3d> points);
   void enable(int record, bool on);
   void link_collisions(int record, bool on);
@@ -297,7 +302,8 @@ class Engine final : public btActionInterface {
 
   std::vector<Reaction> reactions_;
   std::vector<BodyBooks> books_;
-  std::vector<int> book_of_;  ///< by BodyId: index in books_, −1
+  std::vector<int> book_of_;        ///< by BodyId: index in books_, −1
+  std::vector<LawWork> law_works_;  ///< of all records, in the order of reactions_
   std::vector<Shadow> shadow_;
   std::vector<Vector3d> shadow_v_, shadow_w_;  ///< native end-of-step velocity by BodyId
   std::shared_ptr<const std::function<void(const Step&)>>
@@ -343,6 +349,12 @@ class Engine final : public btActionInterface {
   void join_anew(Record& r);
   void make_blocks();
   void hold_locked_axes();
+  void order_laws();
+  void wake(const Record& r);
+  void switch_on(Record& r, bool on);
+  void engage_one_sided();
+  void release_one_sided(BlockSolve& b);
+  void book_laws(BlockSolve& b, const State& at, double dt, std::span<const double> v0, std::span<const double> v1);
   void classify_record(int record);
   void sync_mass(btRigidBody& body, BodyId id);
   void sync_body(BodyId id);

@@ -26,9 +26,19 @@ void Engine::conclude(BlockSolve& b) {
   for (const int i : b.records) records_[z(i)].unmet = b.unmet || b.gap_left > options_.gap_tolerance;
   give_back(b);
   if (b.with_laws) {
-    if (b.substeps == 1) b.dynamics->accept(dt_);
+    if (b.substeps == 1) {
+      book_laws(b, state_, dt_, b.v0, b.v);
+      b.dynamics->accept(dt_);
+    }
+    for (const int i : b.records)
+      for (int k = 0; k < records_[z(i)].law_count; ++k) {
+        LawWork& law = law_works_[z(records_[z(i)].first_law + k)];
+        law.work += law.last;
+        law.time += dt_;
+      }
     note_grips(b);
   }
+  release_one_sided(b);
   // Work of the impulses with the mean velocity (T11): row by row where rows are all there is, else with the books.
   b.work_in_books = b.wants_all || b.with_driven || b.substeps > 1;
   if (!b.work_in_books) {
@@ -45,6 +55,31 @@ void Engine::conclude(BlockSolve& b) {
   } else {
     tell(b);
     break_joints(b);
+  }
+}
+
+// Those whose multiplier had the wrong sign over the step hold no more from the next on.
+void Engine::release_one_sided(BlockSolve& b) {
+  const Block& block = b.dynamics->assembly().block;
+  for (std::size_t i = 0; i < b.records.size(); ++i) {
+    Record& r = records_[z(b.records[i])];
+    if (!r.alive || !r.one_sided.on || r.joint) continue;
+    const double push = b.own_lambda[z(block.row[i])];
+    if (!((r.one_sided.negative ? -push : push) < 0)) continue;
+    r.let_go = true;
+    ++counts_.released;
+    switch_on(r, false);
+  }
+}
+
+void Engine::book_laws(BlockSolve& b, const State& at, double dt, std::span<const double> v0,
+                       std::span<const double> v1) {
+  for (const LawEffort& e : b.dynamics->law_efforts()) {
+    const Record& r = records_[z(b.records[z(e.constraint)])];
+    for (int k = 0; k < r.law_count; ++k) {
+      LawWork& to = law_works_[z(r.first_law + k)];
+      if (to.law == e.law && to.term == e.term) book_law(system_, *b.dynamics, at, e, dt, v0, v1, to);
+    }
   }
 }
 
@@ -80,7 +115,8 @@ void Engine::give_back(BlockSolve& b) {
     const BodyId id = block.bodies[slot];
     const int c = block.column[slot], dof = block.column[slot + 1] - c;
     const Vector3d v = head(b.v, c), w = dof == 6 ? head(b.v, c + 3) : from_bullet(body.getAngularVelocity());
-    if (!v.allFinite() || !w.allFinite()) {
+    // In Bullet's own precision: what is finite in ours need not be.
+    if (!from_bullet(to_bullet(v)).allFinite() || !from_bullet(to_bullet(w)).allFinite()) {
       ++counts_.non_finite;
       continue;  // the body keeps what the native solver gave it
     }

@@ -31,6 +31,8 @@ void Engine::begin_step() {
   past_proxies_.clear();
   scan_world();
   drop_bodies_gone();
+  engage_one_sided();
+  for (LawWork& law : law_works_) law.last = 0;
   do {
     watch_bodies();
     watch_joints();
@@ -54,6 +56,41 @@ void Engine::follow_driven() {
     });
     for (btRigidBody* body : r.bodies)
       if (moves && !body->isStaticOrKinematicObject() && !body->isActive()) body->activate();
+  }
+}
+
+// One-sided constraints that let go hold again in the step in which their gap would close: it then ends on the surface.
+// Those that hold let go before a step that begins with bodies thrown apart, faster than steps leave them.
+void Engine::engage_one_sided() {
+  for (const int i : timed_records_) {
+    Record& r = records_[z(i)];
+    if (!r.alive || !r.one_sided.on || r.id.index < 0 || !r.enabled || (r.let_go && !r.one_sided.reengage)) continue;
+    std::vector<double> A, b, position, velocity;
+    linearize(r, A, b, position, velocity);
+    double gain = -dt_ * b[0];  // of φ̇ by the applied forces alone
+    for (std::size_t k = 0; k < r.bodies.size(); ++k) {
+      const btRigidBody& body = *r.bodies[k];
+      if (body.isStaticOrKinematicObject()) continue;
+      const Vector3d a = double(body.getInvMass()) * from_bullet(body.getTotalForce()),
+                     alpha = from_bullet(body.getInvInertiaTensorWorld() * body.getTotalTorque());
+      for (std::size_t j = 0; j < 3; ++j)
+        gain += dt_ * (A[6 * k + j] * a[static_cast<int>(j)] + A[6 * k + 3 + j] * alpha[static_cast<int>(j)]);
+    }
+    const double sign = r.one_sided.negative ? -1 : 1, parts = sign * velocity[0];
+    if (!r.let_go) {
+      if (parts > 2 * r.parting + 2 * std::abs(gain)) {
+        r.let_go = true;
+        ++counts_.released;
+        switch_on(r, false);
+      }
+      r.parting = std::abs(parts);
+    } else if (sign * (position[0] + dt_ * (velocity[0] + gain)) < 0) {
+      r.let_go = false;
+      r.parting = std::abs(parts);
+      ++counts_.engaged;
+      switch_on(r, r.enabled);
+      wake(r);
+    }
   }
 }
 
@@ -128,6 +165,8 @@ void Engine::join_anew(Record& r) {
   r.waiting.reset();
   r.shape.native.clear();
   for (const Law& law : r.laws) linchpin::add_law(system_, r.id, law);
+  if (r.one_sided.on) linchpin::set_one_sided(system_, r.id, r.one_sided);
+  order_laws();
 }
 
 // Joints are classified again when their own numbers change; switching one on or off changes who is in which block.
@@ -153,7 +192,7 @@ void Engine::watch_joints() {
           std::any_of(r.bodies.begin(), r.bodies.end(), [](const btRigidBody* b) { return b->isKinematicObject(); }))
         with_driven_.push_back(static_cast<int>(i));
       if (r.reaction < 0) continue;
-      if (r.joint ? !r.joint->isEnabled() : !r.enabled)
+      if (r.joint ? !r.joint->isEnabled() : !r.enabled || r.let_go)
         off_records_.push_back(static_cast<int>(i));
       else if (r.id.index >= 0 && system_.constraint(r.id).function().level() == Level::position)
         gap_watch_.push_back({r.reaction, r.id, r.joint && !r.shape.function ? &r.shape.rows : nullptr, r.bodies[0],

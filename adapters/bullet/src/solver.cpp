@@ -32,6 +32,19 @@ Handle& Handle::clear_laws() {
   if (engine_) engine_->clear_laws(record_);
   return *this;
 }
+std::span<const LawWork> Handle::laws() const {
+  if (!valid()) return {};
+  const Record& r = engine_->records_[z(record_)];
+  return std::span(engine_->law_works_).subspan(z(std::max(0, r.first_law)), z(r.law_count));
+}
+Handle& Handle::one_sided(OneSided how) {
+  if (engine_) demand(engine_->set_one_sided(record_, how));
+  return *this;
+}
+std::string Handle::try_one_sided(OneSided how) noexcept {
+  return engine_ ? engine_->set_one_sided(record_, how) : "linchpin: an empty handle";
+}
+bool Handle::released() const { return valid() && engine_->records_[z(record_)].let_go; }
 Handle& Handle::acting_at(std::vector<Vector3d> points) {
   if (engine_) engine_->set_points(record_, std::move(points));
   return *this;
@@ -158,6 +171,7 @@ std::span<const Reaction> Solver::reactions() const {
   engine_->refresh_flags();
   return engine_->reactions_;
 }
+std::span<const LawWork> Solver::laws() const { return engine_->law_works_; }
 std::span<const BodyBooks> Solver::books() const {
   engine_->refresh();
   return engine_->books_;

@@ -85,8 +85,11 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
             (head(b.Q, c + 3) - system_.gyroscopic_torque(id, state_[id]) + system_.gyroscopic_torque(id, now_[id])));
     next_[id].w = head(b.sub_v, c + 3);
   }
-  for (std::size_t row = 0; row < b.e.size(); ++row)
+  for (std::size_t row = 0; row < b.e.size(); ++row) {
     b.e[row] = s.length * (b.dynamics->lambda()[row] + b.dynamics->induced()[row]) + b.lambda[row];
+    b.own_lambda[row] += b.e[row];
+  }
+  if (b.with_laws) book_laws(b, now_, s.length, assembly.v, b.sub_v);
   for (std::size_t i = 0; i < b.ids.size(); ++i) {
     Reaction& r = reactions_[z(records_[z(b.records[i])].reaction)];
     for (int k = 0; k < static_cast<int>(system_.constraint(b.ids[i]).bodies().size()); ++k) {
@@ -110,6 +113,7 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
 bool Engine::substep_block(BlockSolve& b, double before) {
   const Block& block = b.dynamics->assembly().block;
   for (auto* x : {&b.sub_v, &b.sub_applied, &b.sub_host, &b.sub_momentum}) x->assign(b.v.size(), 0);
+  std::fill(b.own_lambda.begin(), b.own_lambda.end(), 0.0);
   copy_block(b, base_, start_);
   copy_block(b, end_, end_given_);
   b.kept = b.dynamics->assembly().instant;

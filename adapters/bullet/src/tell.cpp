@@ -147,7 +147,7 @@ std::vector<Solver::Finding> Engine::check() {
   std::vector<const Record*> of;
   for (const Record& r : records_) {
     if (!r.alive || r.id.index < 0) continue;
-    if (r.joint ? !r.joint->isEnabled() : !r.enabled) continue;
+    if (r.joint ? !r.joint->isEnabled() : !r.enabled || r.let_go) continue;
     ids.push_back(r.id);
     of.push_back(&r);
     const ConstraintCheck found = check_constraint(system_, system_.constraint(r.id), now);
@@ -232,7 +232,7 @@ std::string Engine::summary() {
   int exact = 0, user = 0, broken = 0, off = 0;
   for (const Record& r : records_) {
     if (!r.alive) continue;
-    const bool on = r.joint ? r.joint->isEnabled() : r.enabled;
+    const bool on = r.joint ? r.joint->isEnabled() : r.enabled && !r.let_go;
     if (r.id.index >= 0 && on) ++exact;
     if (r.alive && !on && !r.broken) ++off;
     if (!r.joint && !r.held) ++user;
@@ -279,6 +279,8 @@ std::string Engine::summary() {
   }
   s << "\n  solves " << counts_.solves << ", Newton " << counts_.newton << ", steps in halves " << counts_.substepped
     << " (" << counts_.substeps << " substeps), fallbacks " << counts_.fallbacks;
+  if (counts_.released)
+    s << "\n  one-sided constraints let go " << counts_.released << " times, held again " << counts_.engaged;
   if (counts_.mode_switches) s << "\n  contacts of laws that began to stick or to slide: " << counts_.mode_switches;
   for (const auto& b : blocks_)
     if (b->dynamics && b->with_laws && b->last_step == step_ && !b->failed)

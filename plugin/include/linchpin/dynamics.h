@@ -248,8 +248,16 @@ struct LawEffort {
   int constraint = 0;                  ///< index into the block's constraints
   int law = 0, term = 0;               ///< of laws(system, id)[law].terms()[term]
   Vector3d force = Vector3d::Zero();   ///< [N] (W)
-  Vector3d moment = Vector3d::Zero();  ///< [N·m] (W)
+  Vector3d moment = Vector3d::Zero();  ///< [N·m] (W), about p_WQ
+  Vector3d p_WQ = Vector3d::Zero();    ///< where both act [m] (W)
   double power = 0;  ///< on the two bodies together, at the state [W]; a belt's motor is not one of them
+  Reads reads =
+      Reads::ideal;  ///< the thrust it was given; ideal too where it asked for the actual one and none was found
+  Vector3d thrust = Vector3d::Zero();         ///< that thrust: force on the first body [N] (W)
+  Vector3d thrust_moment = Vector3d::Zero();  ///< and moment about p_WQ [N·m] (W)
+  int contact = -1;                           ///< of dry friction: index into contacts()
+  long switches =
+      0;  ///< up to the last accept(): times a dry one began to stick or slide, or a smooth one's force reversed
 };
 
 /// How the laws were answered at the last evaluation.
@@ -259,8 +267,12 @@ struct LawReport {
   double residual = 0;  ///< of laws on the actual thrust, relative to the largest effort
   double gain = 0;      ///< how strongly such laws call themselves up; below 1 there is one answer (T9)
   int solutions = 0;  ///< found of the actual thrust: 0 none, several where the gain allows it; 0 also if none reads it
-  bool fell_back = false;  ///< none was found: those laws were given the ideal thrust instead
-  std::string trouble;     ///< names laws and constraint when one of these is worth a warning; else empty
+  Branch branch = Branch::continuous;  ///< which of several solutions was taken
+  bool fell_back = false;              ///< none was found: those laws were given the ideal thrust instead
+  double rate = 0;  ///< bound on how fast smooth laws damp or turn what they act on [1/s]: an explicit step is shorter.
+                    ///< Where it is looked for: with a step, or after ask_rates()
+  int stiffest = -1;    ///< the one of them that does so fastest: index into law_efforts()
+  std::string trouble;  ///< names laws and constraint when one of these is worth a warning; else empty
 };
 
 struct Reaction;  // report.h
@@ -317,6 +329,7 @@ class Dynamics {
   /// @param dt  of the steps that evaluations are for [s]; 0: instantaneous laws (the default)
   void set_step(double dt);
   double step() const;
+  void ask_rates(bool on);  ///< LawReport::rate also for laws of the instant, for some more calls of each smooth law
   /// Every dry term of every law of the block, in row order; same order while laws and constraints stay.
   std::span<const Contact> contacts() const;
   /// From the next evaluation on, until changed or the number of contacts changes. @param sense  rubbing velocity whose

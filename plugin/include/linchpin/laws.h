@@ -70,8 +70,9 @@ enum class Side { first, second };  ///< one of the two bodies of a law
 ///     Law law = [](const Thrust& n) { return Vector3d(-0.2 * n.magnitude() * n.slip_direction(1e-3)); };
 ///
 /// that returns a force [N] or an Effort, or taken from the catalogue below; laws add with +. A lambda is called
-/// several times in one evaluation if it reads the actual thrust, so it must not count or remember. One that throws or
-/// returns what is not finite gives Status::invalid with the law and the constraint named.
+/// several times in one evaluation, with slips and thrusts that are tried, so it must not count or remember. One that
+/// throws, or returns what is not finite or beyond all bounds, gives Status::invalid with the law and the constraint
+/// named. One that jumps where its slip changes sign is held there, and named in a warning: take `coulomb`.
 class Law {
  public:
   /// One summand. Exactly one of `effort` and `holding` is set.
@@ -160,8 +161,8 @@ Law stribeck(const Stribeck& parameters);
 /// The same smoothed through zero over `width` [m/s] > 0 as regularized_coulomb is.
 Law regularized_stribeck(const Stribeck& parameters, double width);
 /// LuGre: bristles of deflection z with ż = slip − |slip| z/g, g = N (μ_k + (μ_s − μ_k) e^{−(|slip|/speed)²}) /
-/// stiffness; force −(stiffness z + damping ż + viscous slip). Regular: it creeps elastically. Explicit in a step, so
-/// stiffness·dt² must stay below the mass. Not declared dissipative: bristles give back what they stored.
+/// stiffness; force −(stiffness z + damping ż + viscous slip). Regular: it creeps elastically. Not declared
+/// dissipative: bristles give back what they stored.
 struct LuGre {
   double stiffness = 0;  ///< [N/m] > 0
   double damping = 0;    ///< [N·s/m]
@@ -180,7 +181,8 @@ Law lorentz(double charge, const Vector3d& E, const Vector3d& B);
 /// A moment of arm·N against free turning across the thrust. @param arm [m].
 Law rolling_resistance(double arm);
 
-/// Friction of a joint from its whole reaction, as commercial codes have it. F is the force, M the moment about the
+/// Friction of a joint from its whole reaction, as commercial codes have it. Refused where it would do nothing: neither
+/// preload nor coefficient, or neither preload nor a radius. F is the force, M the moment about the
 /// acting point; radial and axial are across and along the free axis (without a single one, all of F is radial).
 struct JointFriction {
   double mu_static = 0, mu_kinetic = 0;  ///< mu_static ≥ mu_kinetic

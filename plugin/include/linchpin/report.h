@@ -82,14 +82,42 @@ struct EnergyBooks {
   double imbalance() const { return kinetic - applied - laws - constraints; }
 };
 
-/// Work of one term of one law [J] on its two bodies together, driven and fixed ones included: ≤ 0 for dissipative
-/// laws, belts apart.
+/// One term of one law: what it does now, and what it did since the start. Work is on its two bodies together, driven
+/// and fixed ones included: ≤ 0 for dissipative laws, belts apart.
 struct LawWork {
+  enum class Mode {
+    smooth,  ///< not dry friction
+    sticks,
+    slides
+  };
   ConstraintId on;
-  int law = 0, term = 0;  ///< of laws(system, on)[law].terms()[term]
-  double work = 0;        ///< since the start
-  double last = 0;        ///< in the last step
+  int law = 0, term = 0;         ///< of laws(system, on)[law].terms()[term]
+  double work = 0;               ///< since the start [J]
+  double last = 0;               ///< in the last step [J]
+  std::string constraint, name;  ///< of the constraint and of the term
+
+  // At the last evaluation of the last step.
+  Wrench effort;     ///< on the first body; its opposite acts on the second
+  double power = 0;  ///< [W], at the state before the step
+  Mode mode = Mode::smooth;
+  double bound = 0;  ///< of dry friction: what rest could hold [N or N·m]
+  Reads reads =
+      Reads::ideal;   ///< the thrust it was given; ideal too where it asked for the actual one and none was found
+  Wrench thrust;      ///< that thrust, on the first body
+  int solutions = 0;  ///< of the actual thrust: 0 if nothing reads it, or none was found
+  Branch branch = Branch::continuous;  ///< of several: which was taken
+  bool fell_back = false;              ///< it asked for the actual thrust and there was none
+
+  long switches = 0;  ///< dry: times it began to stick or to slide; smooth: times its force reversed from step to step
+  double time = 0;    ///< that these are counted in [s]
+  long counted = 0;   ///< of LawEffort::switches, up to now
+  double switches_per_second() const { return time > 0 ? static_cast<double>(switches) / time : 0; }
 };
+
+/// Takes what `e`, of the last evaluation of `dynamics` at `state`, did while it acted for dt between the velocities v0
+/// and v1 [n] of the block into `to`, adding to `last`. @return the part of the work on bodies that the equations move.
+double book_law(const System& system, const Dynamics& dynamics, const State& state, const LawEffort& e, double dt,
+                std::span<const double> v0, std::span<const double> v1, LawWork& to);
 
 /// Kinetic energy ½ vᵀM v [J].
 double kinetic_energy(const System& system, const State& state);

@@ -90,6 +90,8 @@ struct StepReport {
   bool rejected =
       false;  ///< nothing finite, stable and on the constraints at the finest substep: the state was left as it was
   std::string reason;  ///< why, when rejected or invalid
+  std::string
+      warning;  ///< of laws, by name: LawReport::trouble, or one that damps faster than rk4 can follow; else empty
 };
 
 /// A contact of dry friction or a one-sided constraint that changed its mode (T10). rk4 knows when to event_tolerance;

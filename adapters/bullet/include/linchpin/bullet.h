@@ -74,6 +74,16 @@ class Handle {
   Handle& law(Law law);
   [[nodiscard]] std::string try_law(Law law) noexcept;  ///< empty when it went well
   Handle& clear_laws();
+  /// What its laws do, term by term: effort, work, power, stick or slide, the thrust they were given, the branch taken.
+  /// Of the last step; valid until laws or constraints change.
+  std::span<const LawWork> laws() const;
+  /// Makes the user's constraint of one position row push only: a step that ends with its multiplier of the other sign
+  /// is the last that holds it, and with `reengage` it holds again in the step in which its gap would close. Switches
+  /// are in Counts::released and engaged. Native contacts are not concerned.
+  /// @throws std::invalid_argument for joints of the world and for constraints of more rows or of another level.
+  Handle& one_sided(OneSided how = {});
+  [[nodiscard]] std::string try_one_sided(OneSided how = {}) noexcept;  ///< empty when it went well
+  bool released() const;                                                ///< one-sided, and not holding now
   /// Where a constraint made from a residual acts, per body [m], body axes; needed before law() unless all are
   /// particles.
   Handle& acting_at(std::vector<Vector3d> p_BQ);
@@ -119,6 +129,8 @@ struct Counts {
   long substepped = 0;           ///< block steps redone in shorter ones (T15)
   long substeps = 0;             ///< substeps those took
   long mode_switches = 0;        ///< times a contact of a law began to stick or to slide (T10)
+  long released = 0;             ///< times a one-sided constraint let go
+  long engaged = 0;              ///< and held again
   long fallbacks = 0;            ///< block steps left to native rows
   long non_finite = 0;           ///< times a non-finite number was kept from the host
   long gap_corrections = 0;      ///< positional corrections
@@ -223,6 +235,8 @@ class Solver {
 
   /// Of the last step, in world order, then the user's. Names, wrenches on every body, parts, power, work, gap.
   std::span<const Reaction> reactions() const;
+  /// What every term of every law does and has done, in the order of reactions().
+  std::span<const LawWork> laws() const;
   /// Books of the last step, one per movable body of the exact blocks (T11).
   std::span<const BodyBooks> books() const;
   /// In shadow mode and in Mode::observe, one per reaction; empty otherwise.

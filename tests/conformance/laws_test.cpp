@@ -1,0 +1,274 @@
+// What Bullet tells and does about laws beyond friction: smooth ones however stiff, bad ones, the account of each term,
+// constraints that only push, and laws put on bodies that sleep.
+#include "world.h"
+
+#include <linchpin/joints.h>
+
+#include <gtest/gtest.h>
+
+namespace linchpin::test {
+namespace {
+
+const double g = double(btScalar(9.81));
+
+/// A sledge of 2 kg on a level rail along x.
+struct Sledge {
+  TestWorld w;
+  btRigidBody& body;
+  bullet::Solver exact;
+  bullet::Handle rail;
+  explicit Sledge(double speed = 3)
+      : body(w.box(2, btVector3(btScalar(0.2), btScalar(0.1), btScalar(0.2)), btVector3(0, 0, 0))), exact(w.world) {
+    body.setLinearVelocity(btVector3(btScalar(speed), 0, 0));
+    rail = exact.add(slider("rail", world, JointFrame{}, exact.id(body), JointFrame{}));
+  }
+  double v() const { return double(body.getLinearVelocity().x()); }
+  double x() const { return double(body.getCenterOfMassPosition().x()); }
+};
+
+TEST(Laws, ViscousOnesDampAtFirstOrderHoweverStiff) {
+  for (const double stiffness : {0.1, 2.5, 100.0}) {
+    SCOPED_TRACE("c dt/m = " + std::to_string(stiffness));
+    const double c = stiffness * 2 * 240, duration = stiffness > 1 ? 4.0 / 240 : 0.5;
+    double error[2];
+    for (const int k : {0, 1}) {
+      Sledge s;
+      s.rail.law(viscous(c));
+      const int rate = 240 << k;
+      double last = s.v();
+      for (int i = 0; i < static_cast<int>(std::lround(duration * rate)); ++i) {
+        s.w.step(1, 1.0 / rate);
+        ASSERT_GE(s.v(), 0);
+        ASSERT_LE(s.v(), last);
+        ASSERT_LE(s.rail.laws()[0].last, 0);
+        last = s.v();
+      }
+      error[k] = std::abs(s.x() - 2 * 3 / c * (1 - std::exp(-c * duration / 2)));
+      EXPECT_LE(error[k], 3.0 / rate);
+      EXPECT_NEAR(s.rail.laws()[0].work, s.v() * s.v() - 9, precision(1e-12, 1e-5));
+    }
+    EXPECT_LE(error[1], 0.65 * error[0]);
+  }
+}
+
+TEST(Laws, RegularizedCoulombAndLuGreStopWhatTheyShould) {
+  for (Law law : {regularized_coulomb(0.4, 1e-4),
+                  lugre({.stiffness = 1e7, .damping = 300, .mu_static = 0.4, .mu_kinetic = 0.4, .speed = 0.01})}) {
+    Sledge s(1);
+    s.rail.law(law);
+    for (int i = 0; i < 240; ++i) {
+      s.w.step();
+      ASSERT_LE(std::abs(s.v()), 1);
+    }
+    EXPECT_LE(std::abs(s.v()), 1e-4);
+    EXPECT_NEAR(s.x(), 1 / (2 * 0.4 * g), 1.0 / 240);
+    EXPECT_EQ(s.exact.summary().find("warning"), std::string::npos) << s.exact.summary();
+  }
+}
+
+// ---- bad laws ----
+
+TEST(BadLaws, OneThatThrowsOrIsNotANumberLeavesItsConstraintNativeAndIsNamed) {
+  const auto expect_named = [](Law law, const std::string& what) {
+    Sledge s;
+    s.rail.law(std::move(law));
+    s.w.step(3);
+    EXPECT_TRUE(std::isfinite(s.v()) && std::isfinite(s.x()));
+    EXPECT_LE(std::abs(s.v()), 4);
+    EXPECT_EQ(s.exact.counts().fallbacks, 3);
+    ASSERT_EQ(s.exact.native().size(), 1u);
+    EXPECT_EQ(s.exact.native()[0].name, "rail");
+    EXPECT_NE(s.exact.native()[0].why.find(what), std::string::npos) << s.exact.native()[0].why;
+    EXPECT_NE(s.exact.summary().find(what), std::string::npos) << s.exact.summary();
+    s.rail.clear_laws();
+    s.w.step();
+    EXPECT_TRUE(s.exact.native().empty());
+    EXPECT_NE(s.exact.summary().find("last trouble: "), std::string::npos);
+  };
+  expect_named(Law([](const Thrust&) -> Vector3d { throw std::runtime_error("no oil"); }).named("dry"),
+               "law 'dry' on rail threw: no oil");
+  expect_named(Law([](const Thrust&) { return Vector3d(NAN, 0, 0); }).named("odd"),
+               "law 'odd' on rail returned a force that is not finite");
+  expect_named(Law([](const Thrust&) { return Vector3d(1e300, 0, 0); }), "laws on rail gave a force of 1e+300");
+  expect_named(Law([](const Thrust&) { return Vector3d(1e37, 0, 0); }), "laws on rail gave a force of 1e+37");
+  expect_named(Law([](const Thrust& n) { return Vector3d(5 * n.slip); }).named("push").dissipative(),
+               "law 'push' on rail is declared dissipative but gives");
+}
+
+TEST(BadLaws, OneThatJumpsIsHeldAtItsJumpOneThatChattersIsCountedAndBothAreNamed) {
+  Sledge s(1);
+  s.rail.law(Law([](const Thrust& n) {
+               return Vector3d(-0.4 * n.magnitude() * (n.slip.x() > 0 ? 1 : n.slip.x() < 0 ? -1 : 0), 0, 0);
+             }).named("sign"));
+  bool named = false;
+  double last = 1;
+  for (int i = 0; i < 240; ++i) {
+    s.w.step();
+    ASSERT_LE(std::abs(s.v()), last + precision(1e-14, 1e-6));
+    last = std::abs(s.v());
+    named =
+        named || s.exact.summary().find("law 'sign' on rail: jumps where its slip changes sign") != std::string::npos;
+  }
+  EXPECT_TRUE(named);
+  EXPECT_LE(std::abs(s.v()), precision(1e-8, 1e-6));
+  EXPECT_LE(s.rail.laws()[0].switches_per_second(), precision(1, 240));
+
+  Sledge hidden(0.1);
+  hidden.rail.law(Law([](const Thrust& n) { return Vector3d(n.second->v.x() > 0 ? 8 : -8, 0, 0); }).named("hidden"));
+  hidden.w.step(240);
+  EXPECT_NE(hidden.exact.summary().find("law 'hidden' on rail: chatters"), std::string::npos) << hidden.exact.summary();
+  EXPECT_GT(hidden.rail.laws()[0].switches_per_second(), 50);
+  EXPECT_LE(hidden.rail.laws()[0].switches_per_second(), 240);
+  EXPECT_LE(std::abs(hidden.v()), 0.1 + precision(1e-12, 1e-6));
+}
+
+// ---- what is told ----
+
+TEST(Laws, EachTermHasItsAccount) {
+  Sledge s(1);
+  s.rail.law(coulomb(0.4, 0.3).reading(Reads::actual) + viscous(0.5));
+  s.w.step();
+  const auto laws = s.rail.laws();
+  ASSERT_EQ(laws.size(), 2u);
+  EXPECT_EQ(s.exact.laws().size(), 2u);
+  EXPECT_EQ(laws[0].constraint, "rail");
+  EXPECT_EQ(laws[0].name, "coulomb");
+  EXPECT_EQ(laws[0].mode, LawWork::Mode::slides);
+  EXPECT_EQ(laws[0].reads, Reads::actual);
+  EXPECT_NEAR(laws[0].thrust.force.norm(), 2 * g, precision(1e-12, 1e-5));
+  EXPECT_NEAR(laws[0].bound, 0.4 * 2 * g, precision(1e-12, 1e-5));
+  EXPECT_NEAR(laws[0].effort.force.norm(), 0.3 * 2 * g, precision(1e-12, 1e-5));
+  EXPECT_NEAR(laws[0].power, -0.3 * 2 * g, precision(1e-12, 1e-5));
+  EXPECT_EQ(laws[0].solutions, 1);
+  EXPECT_FALSE(laws[0].fell_back);
+  EXPECT_EQ(laws[1].name, "viscous");
+  EXPECT_EQ(laws[1].mode, LawWork::Mode::smooth);
+  EXPECT_EQ(laws[1].reads, Reads::ideal);
+  s.w.step(240);
+  EXPECT_EQ(s.rail.laws()[0].mode, LawWork::Mode::sticks);
+  EXPECT_EQ(s.rail.laws()[0].switches, 1);
+  EXPECT_NEAR(s.rail.laws()[0].switches_per_second(), 1 / (241.0 / 240), 1e-6);
+  // All of its energy, and the sum is what the reaction says.
+  EXPECT_NEAR(s.rail.laws()[0].work + s.rail.laws()[1].work, -1, precision(1e-12, 1e-5));
+  EXPECT_NEAR(s.rail.reaction().work, -1, precision(1e-12, 1e-5));
+  const double before = s.rail.laws()[0].work;
+  s.rail.law(drag(0.1));  // another law, and what the first did stays
+  EXPECT_EQ(s.rail.laws().size(), 3u);
+  EXPECT_EQ(s.rail.laws()[0].work, before);
+  s.exact.reset();
+  EXPECT_EQ(s.rail.laws()[0].work, 0);
+  s.rail.clear_laws();
+  EXPECT_TRUE(s.rail.laws().empty());
+  EXPECT_TRUE(s.exact.laws().empty());
+}
+
+// Painlevé's rod: 1 m from its centre to a tip that slides, steep and rough. At an instant the actual thrust has two
+// answers or none; the step's end has one, and the account says what was found.
+TEST(Laws, TheAccountSaysHowManyActualThrustsWereFound) {
+  TestWorld w;
+  const double angle = pi / 3;
+  btRigidBody& rod = w.box(1, btVector3(1, btScalar(0.01), btScalar(0.01)),
+                           btVector3(btScalar(std::cos(angle)), btScalar(std::sin(angle)), 0),
+                           btQuaternion(btVector3(0, 0, 1), btScalar(angle)));
+  rod.setLinearVelocity(btVector3(-1, 0, 0));
+  bullet::Solver exact(w.world);
+  bullet::Handle tip =
+      exact.add(point_on_plane("tip", world, Vector3d::Zero(), Vector3d::UnitY(), exact.id(rod), Vector3d(-1, 0, 0)));
+  tip.law(coulomb(0.5).reading(Reads::actual).choosing(Branch::smallest));
+  w.step();
+  ASSERT_EQ(tip.laws().size(), 1u);
+  EXPECT_GE(tip.laws()[0].solutions, 1);
+  EXPECT_EQ(tip.laws()[0].branch, Branch::smallest);
+}
+
+TEST(Laws, GivenToASleepingBodyTheyWakeIt) {
+  Sledge s(0);
+  s.w.step();
+  s.body.forceActivationState(ISLAND_SLEEPING);
+  s.rail.law(constant_force({0, 0, 0}) +
+             Law([](const Thrust&) { return Vector3d(-2, 0, 0); }));  // on the rail: +2 on the body
+  EXPECT_TRUE(s.body.isActive());
+  s.w.step();
+  EXPECT_NEAR(s.v(), 1.0 / 240, precision(1e-14, 1e-7));
+  s.body.forceActivationState(ISLAND_SLEEPING);
+  s.rail.clear_laws();
+  EXPECT_TRUE(s.body.isActive());
+}
+
+// ---- constraints that only push ----
+
+// A bead leaves a dome at cos θ = 2/3.
+TEST(OneSided, ABeadLeavesADomeWhereNothingPresses) {
+  double error[2];
+  for (const int k : {0, 1}) {
+    TestWorld w;
+    const double start = 0.1, R = 1;
+    btRigidBody& bead = w.ball(1, 0.05, btVector3(btScalar(R * std::sin(start)), btScalar(R * std::cos(start)), 0));
+    bullet::Solver exact(w.world);
+    bullet::Handle dome = exact.constrain("dome", bead, [](const auto& s) {
+      const auto p = s[0].position();
+      return sqrt(p.x * p.x + p.y * p.y + p.z * p.z) - 1.0;
+    });
+    dome.one_sided();
+    const int rate = 240 << k;
+    double angle = 0;
+    for (int i = 0; i < 4 * rate && !dome.released(); ++i) {
+      w.step(1, 1.0 / rate);
+      const btVector3& p = bead.getCenterOfMassPosition();
+      angle = double(p.y()) / double(p.length());
+    }
+    ASSERT_TRUE(dome.released());
+    EXPECT_EQ(exact.counts().released, 1);
+    error[k] = std::abs(angle - 2.0 / 3 * std::cos(start));
+    w.step(rate / 10, 1.0 / rate);  // and flies
+    EXPECT_GT(double(bead.getCenterOfMassPosition().length()), R + 1e-4);
+    EXPECT_EQ(exact.counts().engaged, 0);
+    EXPECT_EQ(dome.reaction().on_a.force.norm(), 0);
+  }
+  EXPECT_LE(error[0], 0.02);
+  EXPECT_LE(error[1], 0.7 * error[0]);
+}
+
+// Thrown up from a floor that only pushes it comes back after 2 v/g, without bouncing, and stays.
+TEST(OneSided, ABallThrownFromAFloorComesBackAndStays) {
+  TestWorld w;
+  btRigidBody& ball = w.ball(1, 0.1, btVector3(0, 0, 0));
+  bullet::Solver exact(w.world);
+  bullet::Handle floor = exact.constrain("floor", ball, [](const auto& s) { return s[0].position().y; });
+  floor.one_sided({.reengage = true});
+  w.step(10);
+  EXPECT_FALSE(floor.released());
+  ball.applyCentralImpulse(btVector3(0, 2, 0));
+  double highest = 0;
+  int flying = 0;
+  for (int i = 0; i < 240; ++i) {
+    w.step();
+    const double y = double(ball.getCenterOfMassPosition().y());
+    ASSERT_GE(y, -precision(1e-12, 1e-6));
+    highest = std::max(highest, y);
+    flying += floor.released();
+  }
+  EXPECT_EQ(exact.counts().released, 1);
+  EXPECT_EQ(exact.counts().engaged, 1);
+  EXPECT_NEAR(highest, 4 / (2 * g), 2 * 2.0 / 240);
+  EXPECT_NEAR(flying, 2 * 2 / g * 240, 3);
+  EXPECT_LE(std::abs(double(ball.getCenterOfMassPosition().y())), precision(1e-12, 1e-6));
+  EXPECT_NEAR(floor.reaction().on_a.force.y(), g, precision(1e-12, 1e-5));
+}
+
+TEST(OneSided, IsRefusedWhereItMeansNothing) {
+  TestWorld w;
+  btRigidBody& body = w.box(1, btVector3(1, 1, 1), btVector3(0, 0, 0));
+  btPoint2PointConstraint& ball = w.joint<btPoint2PointConstraint>(body, btVector3(0, 0, 0));
+  bullet::Solver exact(w.world);
+  bullet::Handle joint = exact.adopt(ball, "ball");
+  EXPECT_NE(joint.try_one_sided().find("'ball' is a joint of the world"), std::string::npos);
+  EXPECT_THROW(joint.one_sided(), std::invalid_argument);
+  bullet::Handle line =
+      exact.add(point_on_line("line", world, Vector3d::Zero(), Vector3d::UnitX(), exact.id(body), Vector3d::Zero()));
+  EXPECT_NE(line.try_one_sided().find("only a constraint of one position row can be one-sided"), std::string::npos);
+  EXPECT_FALSE(joint.released());
+}
+
+}  // namespace
+}  // namespace linchpin::test

@@ -1,0 +1,284 @@
+// Smooth laws however stiff, in steps that do not locate anything: against closed forms, never giving energy. And laws
+// that are not what they should be: they jump, are too strong, or too large, and are named.
+#include "motion.h"
+
+#include <linchpin/constraint.h>
+#include <linchpin/forces.h>
+#include <linchpin/joints.h>
+#include <linchpin/report.h>
+
+#include <string>
+
+namespace linchpin::test {
+namespace {
+
+constexpr double g = 9.81;
+
+/// A sledge on level ice: a body of 2 kg on a rail along x.
+struct Sledge {
+  static constexpr double m = 2;
+  System system;
+  BodyId body;
+  ConstraintId rail;
+  explicit Sledge(Law law, double speed = 3, double pull = 0) {
+    system.set_gravity({pull / m, 0, -g});
+    body = system.add_body("sledge", m, Vector3d(0.1, 0.2, 0.3), {}, {speed, 0, 0});
+    rail = system.add(slider("rail", world, {}, body, {}));
+    add_law(system, rail, std::move(law));
+  }
+};
+
+struct Damped {
+  double v = 0, x = 0, least = 0, most_work = -1, imbalance = 0;
+};
+Damped slide(double c, double dt, double duration) {
+  Sledge s(viscous(c));
+  Stepper stepper(s.system, s.system.initial_state(), semi_implicit());
+  Damped out;
+  out.least = 3;
+  for (double t = 0; t < duration - 0.5 * dt; t += dt) {
+    EXPECT_FALSE(stepper.step(dt).rejected);
+    out.least = std::min(out.least, stepper.state()[s.body].v.x());
+    out.most_work = std::max(out.most_work, stepper.law_works()[0].last);
+    out.imbalance = std::max(out.imbalance, std::fabs(stepper.energy_books().imbalance()));
+  }
+  out.v = stepper.state()[s.body].v.x();
+  out.x = stepper.state()[s.body].p.x();
+  return out;
+}
+
+// m v̇ = −c v: v = v₀ e^{−ct/m}, way m v₀/c (1 − e^{−ct/m}).
+TEST(Viscous, DampsAtFirstOrderWithoutTurningRoundHoweverStiff) {
+  for (const double stiffness : {0.1, 2.5, 100.0}) {
+    SCOPED_TRACE("c dt/m = " + std::to_string(stiffness));
+    const double dt = 0.01, c = stiffness * Sledge::m / dt;
+    const double duration = stiffness > 1 ? 4 * dt : 0.5;
+    double error[3];
+    for (const int k : {0, 1, 2}) {
+      const Damped d = slide(c, dt / (1 << k), duration);
+      EXPECT_GE(d.least, 0);
+      EXPECT_LE(d.most_work, 0);
+      EXPECT_LE(d.imbalance, scaled(1e-13));
+      const double end = std::exp(-c * duration / Sledge::m);
+      error[k] = std::fabs(d.x - Sledge::m * 3 / c * (1 - end));
+      EXPECT_LE(error[k], scaled(dt / (1 << k) * 3));
+    }
+    EXPECT_LE(error[1], 0.65 * error[0]);
+    EXPECT_LE(error[2], 0.65 * error[1]);
+  }
+  // Where the step is long for the law, what it does is Euler's implicit step, exactly.
+  const Damped d = slide(100 * Sledge::m / 0.01, 0.01, 0.02);
+  EXPECT_NEAR(d.v, 3 / (101.0 * 101.0), tol_rounding());
+}
+
+// A body that comes down onto its terminal speed, far beyond what an explicit step could damp.
+TEST(Viscous, PulledThroughHoneyItMovesAtTheForceOverTheCoefficient) {
+  const double c = 1e5;
+  Sledge s(viscous(c), 0, 7);
+  Stepper stepper(s.system, s.system.initial_state(), semi_implicit());
+  run(stepper, 1, 100);
+  EXPECT_NEAR(stepper.state()[s.body].v.x(), 7 / c, scaled(1e-15));
+  EXPECT_NEAR(stepper.law_works()[0].power, -7 * 7 / c, scaled(1e-12));
+  EXPECT_EQ(stepper.law_works()[0].switches, 0);
+}
+
+// Eight dampers share a body: none of them is stiff alone.
+TEST(Viscous, ManyTogetherAreStifferThanOne) {
+  System system;
+  system.set_gravity({0, 0, -g});
+  std::vector<BodyId> bodies;
+  const double dt = 0.01, each = 0.4;
+  for (int i = 0; i < 10; ++i) {
+    bodies.push_back(
+        system.add_body("b" + std::to_string(i), 1, Vector3d(0.1, 0.1, 0.1), {}, {i % 2 ? 1.0 : -1.0, 0, 0}));
+    const ConstraintId rail = system.add(slider("rail " + std::to_string(i), world, {}, bodies.back(), {}));
+    for (int k = 0; k < 8; ++k) add_law(system, rail, viscous(each / dt));
+  }
+  Stepper stepper(system, system.initial_state(), semi_implicit());
+  double last = kinetic_energy(system, stepper.state());
+  for (int k = 0; k < 5; ++k) {
+    ASSERT_FALSE(stepper.step(dt).rejected);
+    const double now = kinetic_energy(system, stepper.state());
+    EXPECT_NEAR(now, last / std::pow(1 + 8 * each, 2), tol_rounding(20));
+    last = now;
+  }
+}
+
+// Coupled through a chain of hinges with torsional dampers.
+TEST(Viscous, AChainOfStiffDampersLosesEnergyOnly) {
+  System system;
+  system.set_gravity({0, -g, 0});
+  BodyId last = world;
+  Vector3d at = Vector3d::Zero();
+  for (int i = 0; i < 12; ++i) {
+    const Vector3d centre = at + Vector3d(0.1, 0, 0);
+    const BodyId link =
+        system.add_body("l" + std::to_string(i), 0.3, Vector3d(1e-3, 1e-3, 1e-3), {centre, Quaterniond::Identity()});
+    const ConstraintId pin = system.add(hinge("h" + std::to_string(i), last, i ? Vector3d(0.1, 0, 0) : at,
+                                              Vector3d::UnitZ(), link, {-0.1, 0, 0}, Vector3d::UnitZ()));
+    add_law(system, pin, viscous_torque(i % 3 == 0 ? 50.0 : 0.05));
+    last = link;
+    at += Vector3d(0.2, 0, 0);
+  }
+  const double before = energy(system, system.initial_state());
+  Stepper stepper(system, system.initial_state(), semi_implicit());
+  for (int k = 0; k < 240; ++k) {
+    ASSERT_FALSE(stepper.step(1.0 / 240).rejected);
+    // The weak ones, taken at the start of the step, may be booked over a spin that turns within it (T11).
+    for (const LawWork& law : stepper.law_works()) ASSERT_LE(law.last, 1e-5);
+  }
+  EXPECT_LE(energy(system, stepper.state()), before + 1e-9);
+  EXPECT_NEAR(stepper.energy_books().imbalance(), 0, scaled(1e-10));
+}
+
+// Far below its speed regularised friction is a damper μN/speed; here that times dt is five thousand masses.
+TEST(Regularized, CoulombStopsAndCreepsAsItSays) {
+  const double mu = 0.4, speed = 1e-5, N = Sledge::m * g, dt = 1.0 / 240;
+  for (const Law& law : {regularized_coulomb(mu, speed),
+                         regularized_stribeck({.mu_static = mu, .mu_kinetic = mu, .speed = 0.1}, speed)}) {
+    Sledge s(law, 1, 2.0);  // pulled with less than friction holds
+    Stepper stepper(s.system, s.system.initial_state(), semi_implicit());
+    double stopped = 0, last = 1;
+    for (int k = 0; k < 240; ++k) {
+      ASSERT_FALSE(stepper.step(dt).rejected);
+      const double v = stepper.state()[s.body].v.x();
+      ASSERT_GE(v, 0) << k;
+      ASSERT_LE(v, last + 1e-12) << k;
+      ASSERT_LE(stepper.law_works()[0].last, 0);
+      if (stopped == 0 && v < 1e-3) stopped = stepper.t();
+      last = v;
+    }
+    EXPECT_NEAR(stopped, 1 / (mu * g - 2.0 / Sledge::m), 2 * dt);
+    const double share = 2.0 / (mu * N);  // μN v/√(v² + speed²) = pull
+    EXPECT_NEAR(stepper.state()[s.body].v.x(), speed * share / std::sqrt(1 - share * share),
+                1e-9 * speed + scaled(1e-13));
+    EXPECT_EQ(stepper.step(dt).warning, "");
+  }
+}
+
+// Bristles far stiffer than stiffness·dt² = mass: held, they bend by F/stiffness and swing out; pulled free they slide.
+TEST(LuGre, OfAnyStiffnessHoldsAndSlides) {
+  for (const double pull : {4.0, 12.0}) {
+    Sledge s(
+        lugre({.stiffness = 1e7, .damping = 300, .mu_static = 0.5, .mu_kinetic = 0.4, .speed = 0.01, .viscous = 1}), 0,
+        pull);
+    Stepper stepper(s.system, s.system.initial_state(), semi_implicit());
+    run(stepper, 1, 240);
+    const double v = stepper.state()[s.body].v.x();
+    if (pull < 9) {
+      EXPECT_LE(std::fabs(v), 1e-6);
+      EXPECT_LE(stepper.state()[s.body].p.x(), 1e-5);
+      EXPECT_NEAR(stepper.law_works()[0].effort.force.x(), pull, 1e-3);
+    } else {  // m v̇ = pull − μ_k N − v from rest
+      const double rest = pull - 0.4 * Sledge::m * g;
+      EXPECT_NEAR(v, rest * (1 - std::exp(-1 / Sledge::m)), 0.02);
+    }
+    EXPECT_LT(kinetic_energy(s.system, stepper.state()), pull * stepper.state()[s.body].p.x() + 1e-9);
+  }
+}
+
+// A charge in a magnetic field goes round with qB/m and keeps its speed: to round-off, for the law neither gives nor
+// takes at the mean velocity.
+TEST(Lorentz, KeepsTheSpeedInAnyStep) {
+  System system;
+  const double q = 2, B = 6, m = 0.5;
+  const BodyId ion = system.add_particle("ion", m, Vector3d::Zero(), {1, 0, 0});
+  const ConstraintId plane =
+      system.add(point_on_plane("plane", world, Vector3d::Zero(), Vector3d::UnitZ(), ion, Vector3d::Zero()));
+  add_law(system, plane, lorentz(q, Vector3d::Zero(), {0, 0, B}));
+  double error[2];
+  for (const int k : {0, 1}) {
+    const int steps = 240 << k;
+    Stepper stepper(system, system.initial_state(), semi_implicit());
+    run(stepper, 1, steps);
+    const BodyState& s = stepper.state()[ion];
+    EXPECT_NEAR(s.v.norm(), 1, tol_rounding(100));
+    const double turned = q * B / m;
+    error[k] = (s.v - Vector3d(std::cos(turned), -std::sin(turned), 0)).norm();
+  }
+  EXPECT_LE(error[0], 0.05);
+  EXPECT_LE(error[1], 0.3 * error[0]);  // of second order even
+}
+
+TEST(Rk4, TakesStiffLawsInShorterPartsAndSaysWhereItCannot) {
+  const double c = 30 * Sledge::m / 0.01;
+  Sledge s(viscous(c));
+  Stepper stepper(s.system, s.system.initial_state(), rk4());
+  const StepReport& report = stepper.step(0.01);
+  EXPECT_FALSE(report.rejected);
+  EXPECT_GT(report.substeps, 15);
+  EXPECT_EQ(report.warning, "");
+  EXPECT_NEAR(stepper.state()[s.body].v.x(), 3 * std::exp(-30.0), 1e-3);
+  EXPECT_NEAR(stepper.law_works()[0].work, -0.5 * Sledge::m * 9, 0.5);
+  Sledge hard(viscous(100 * c).named("tar"));
+  Stepper cannot(hard.system, hard.system.initial_state(), rk4());
+  EXPECT_NE(cannot.step(0.01).warning.find("law 'tar' on rail damps faster than the step"), std::string::npos)
+      << cannot.step(0.01).warning;
+}
+
+// ---- laws that are not what they should be ----
+
+const std::string advice = "coulomb() knows what rest is, regularized_coulomb() is smooth";
+
+Law sign_of_slip(double mu) {
+  return [=](const Thrust& n) {
+    const double s = n.slip.x();
+    return Vector3d(-mu * n.magnitude() * (s > 0 ? 1 : s < 0 ? -1 : 0), 0, 0);
+  };
+}
+
+TEST(BadLaws, ASignOfTheSlipIsHeldAtItsJumpAndNamed) {
+  Sledge s(sign_of_slip(0.4).named("sign"), 1, 2.0);
+  Stepper stepper(s.system, s.system.initial_state(), semi_implicit());
+  std::string warning;
+  double energy = 1;
+  for (int k = 0; k < 240; ++k) {
+    const StepReport& report = stepper.step(1.0 / 240);
+    ASSERT_FALSE(report.rejected);
+    if (!report.warning.empty()) warning = report.warning;
+    const double now = kinetic_energy(s.system, stepper.state());
+    ASSERT_LE(now, energy + 1e-15);
+    energy = now;
+  }
+  EXPECT_NE(warning.find("law 'sign' on rail: jumps where its slip changes sign"), std::string::npos) << warning;
+  EXPECT_NE(warning.find(advice), std::string::npos);
+  EXPECT_LE(std::fabs(stepper.state()[s.body].v.x()), 1e-8);
+  EXPECT_LE(stepper.law_works()[0].switches_per_second(), 1);
+  ASSERT_EQ(stepper.dynamics().warnings().size(), 1u);
+}
+
+TEST(BadLaws, OneThatChattersBetweenStepsIsCountedAndNamed) {
+  // The same by the back door, from the body's own velocity: no slip to ask it for.
+  Law hidden = [](const Thrust& n) { return Vector3d(n.second->v.x() > 0 ? 8 : -8, 0, 0); };
+  for (const StepOptions& options : {semi_implicit(), rk4()}) {
+    Sledge s(hidden.named("hidden"), 0.1);
+    Stepper stepper(s.system, s.system.initial_state(), options);
+    std::string warning;
+    for (int k = 0; k < 240; ++k) {
+      ASSERT_FALSE(stepper.step(1.0 / 240).rejected);
+      if (warning.empty() && !stepper.dynamics().warnings().empty()) warning = stepper.dynamics().warnings()[0];
+    }
+    EXPECT_NE(warning.find("law 'hidden' on rail: chatters"), std::string::npos) << warning;
+    EXPECT_NE(warning.find(advice), std::string::npos);
+    EXPECT_GT(stepper.law_works()[0].switches_per_second(), 50);
+    EXPECT_LE(stepper.law_works()[0].switches_per_second(), 240);
+  }
+}
+
+TEST(BadLaws, AForceBeyondAllBoundsIsRefusedAndNamed) {
+  for (const double size : {1e300, -1e40, 1e20}) {
+    for (const StepOptions& options : {semi_implicit(), rk4()}) {
+      bool begun = false;  // quiet when the stepper looks first
+      Sledge s([&](const Thrust&) { return Vector3d(begun ? size : 0, 0, 0); });
+      Stepper stepper(s.system, s.system.initial_state(), options);
+      begun = true;
+      const StepReport& report = stepper.step(0.01);
+      EXPECT_TRUE(report.rejected);
+      EXPECT_NE(report.reason.find("laws on rail gave a force of"), std::string::npos) << report.reason;
+      EXPECT_EQ(stepper.state()[s.body].v.x(), 3);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace linchpin::test
