@@ -90,13 +90,18 @@ struct LawWork {
   double last = 0;        ///< in the last step
 };
 
-/// Kinetic energy ½ vᵀM v [J].
+/// Kinetic energy [J]: ½ vᵀM v of bodies, T of coordinates.
 double kinetic_energy(const System& system, const State& state);
 /// Gravity and all forces that declare a potential [J].
 double potential_energy(const System& system, const State& state);
-/// Whether every force of the system has a potential and no law is active, so that energy means something.
+/// Whether every force of the system has a potential, no law is active and no kinetic energy changes with time, so that
+/// energy means something.
 bool conservative(const System& system);
 double energy(const System& system, const State& state);
+/// Σ q̇ ∂L/∂q̇ − L [J], Jacobi's integral: the energy, except that of a kinetic energy of coordinates terms of first
+/// degree in the rates do not count and those of degree zero count negatively. Constant where T and V do not change
+/// with time.
+double energy_integral(const System& system, const State& state);
 /// [kg·m/s]
 Vector3d linear_momentum(const System& system, const State& state);
 /// About a world point [kg·m²/s].
