@@ -48,6 +48,12 @@ TableFile::TableFile(const std::string& file, Scene& scene, const std::vector<st
   if (compared)
     for (const char* name : {"largest gap [rad]", "energy [J]"}) out_->column(name);
   for (const std::string& name : joint_names) out_->columns(name, cli::force_columns);
+  // Of all joints or bodies together, as the root of the sum of squares; empty in steps that were no sample.
+  if (compared)
+    for (const char* name :
+         {"force error [N]", "force that should be [N]", "moment error [N m]", "moment that should be [N m]",
+          "impulse error / dt [N]", "impulse that should be / dt [N]"})
+      out_->column(name);
   if (scene.built())
     for (const Channel& log : scene.built()->model().logs) {
       const std::string unit = log.unit().empty() ? "" : " [" + log.unit() + "]";
@@ -56,12 +62,6 @@ TableFile::TableFile(const std::string& file, Scene& scene, const std::vector<st
       else
         for (const char* part : {".x", ".y", ".z"}) out_->column(log.text() + part + unit);
     }
-  // Of all joints or bodies together, as the root of the sum of squares; empty in steps that were no sample.
-  if (compared)
-    for (const char* name :
-         {"force error [N]", "force that should be [N]", "moment error [N m]", "moment that should be [N m]",
-          "impulse error / dt [N]", "impulse that should be / dt [N]"})
-      out_->column(name);
   out_->end_row();
 }
 
@@ -126,13 +126,13 @@ void TableFile::forces(const bullet::Solver* solver, const Reference* reference)
     for (const Vector3d& v : {on.force, on.moment})
       for (int k = 0; k < 3; ++k) out_->put(v[k]);
   }
-  logs(reactions);
   if (compared_) {
     const double none = std::nan("");
     const Reference::Added e =
         reference && reference->added() ? *reference->added() : Reference::Added{none, none, none, none, none, none};
     for (const double x : {e.force_error, e.force, e.moment_error, e.moment, e.impulse_error, e.impulse}) out_->put(x);
   }
+  logs(reactions);
   out_->end_row();
 }
 
@@ -145,8 +145,8 @@ void TableFile::logs(std::span<const Reaction> reactions) {
 
 void TableFile::close() {
   for (std::size_t i = 0; i < 6 * point_.size(); ++i) out_->put(std::nan(""));
-  logs({});
   for (int i = 0; compared_ && i < 6; ++i) out_->put(std::nan(""));
+  logs({});
   out_->end_row();
   or_refuse([&] { out_->close(); });
 }
