@@ -1,6 +1,7 @@
 // A system at a state becomes plain numbers. Hides which body has which columns, the two calls that functions and
 // forces need with their scratch memory, and what a callable of the user's may throw.
 #include <linchpin/constraint.h>
+#include <linchpin/coordinates.h>
 #include <linchpin/dynamics.h>
 #include <linchpin/forces.h>
 
@@ -17,6 +18,10 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Columns for the listed bodies in BodyId order, each once, rows for the constraints already listed.
 void number(Block& block, const System& system) {
+  // One mass matrix couples the coordinates of a group: where one is, all are.
+  for (std::size_t s = 0, bodies = block.bodies.size(); s < bodies; ++s)
+    if (const auto group = system.coordinates(block.bodies[s]); group.kinetics)
+      for (int i = 0; i < group.count; ++i) block.bodies.push_back({group.first.index + i});
   std::sort(block.bodies.begin(), block.bodies.end(), [](BodyId x, BodyId y) { return x.index < y.index; });
   block.bodies.erase(std::unique(block.bodies.begin(), block.bodies.end()), block.bodies.end());
   block.column.clear();
@@ -47,16 +52,64 @@ void gather(const System& system, const State& state, std::span<const BodyId> bo
   }
 }
 
+// By their sum, and only if that is not finite one by one.
+bool finite(std::span<const double> x) {
+  return std::isfinite(Eigen::Map<const Eigen::VectorXd>(x.data(), static_cast<Eigen::Index>(x.size())).sum()) ||
+         std::all_of(x.begin(), x.end(), [](double xi) { return std::isfinite(xi); });
+}
+
+// M and h of a group of coordinates, whose first column is `first`.
+void fill_coordinates(const System& system, const State& state, const System::CoordinateGroup& group, int first,
+                      double* M, Assembly& out) {
+  const auto n = at(group.count);
+  out.scratch_q.resize(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const BodyState& s = state[BodyId{group.first.index + static_cast<int>(i)}];
+    out.scratch_q[i] = s.p.x();
+    out.v[at(first) + i] = s.v.x();
+  }
+  const std::span<double> mass(M, n * n), bias = std::span(out.bias).subspan(at(first), n);
+  const char* fault = nullptr;
+  std::string what;
+  try {
+    group.kinetics->evaluate(out.scratch_q, std::span(out.v).subspan(at(first), n), state.t, mass, bias);
+    if (!finite(mass) || !finite(bias)) fault = "its kinetic energy or its derivatives are not finite";
+  } catch (const std::exception& e) {
+    fault = "its kinetic energy threw: ";
+    what = e.what();
+  } catch (...) {
+    fault = "its kinetic energy threw";
+  }
+  if (fault) {
+    if (out.failure.empty())
+      out.failure =
+          "coordinate \"" + system.name(group.first) + "\" at t = " + std::to_string(state.t) + ": " + fault + what;
+    std::fill(mass.begin(), mass.end(), std::numeric_limits<double>::quiet_NaN());
+    return;
+  }
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < i; ++j) mass[i * n + j] = mass[j * n + i] = 0.5 * (mass[i * n + j] + mass[j * n + i]);
+}
+
 void fill_masses(const System& system, const State& state, Assembly& out) {
   Instant& x = out.instant;
   out.v.resize(at(out.block.n()));
+  out.bias.assign(at(out.block.n()), 0.0);
   double* v = out.v.data();
   double* M = x.mass.data();
   for (std::size_t s = 0; s < out.block.bodies.size(); ++s) {
     const BodyId id = out.block.bodies[s];
+    if (system.kind(id) == BodyKind::coordinate) {
+      const System::CoordinateGroup group = system.coordinates(id);
+      fill_coordinates(system, state, group, out.block.column[s], M, out);
+      v += group.count;
+      M += group.count * group.count;
+      s += at(group.count) - 1;
+      continue;
+    }
     const BodyState& body = state[id];
     const double mass = system.mass(id);
-    const int dof = x.block_sizes[s];
+    const int dof = system.dof(id);
     std::fill_n(M, dof * dof, 0.0);
     for (int i = 0; i < 3; ++i) {
       v[i] = body.v[i];
@@ -72,12 +125,6 @@ void fill_masses(const System& system, const State& state, Assembly& out) {
     v += dof;
     M += dof * dof;
   }
-}
-
-// By their sum, and only if that is not finite one by one.
-bool finite(std::span<const double> x) {
-  return std::isfinite(Eigen::Map<const Eigen::VectorXd>(x.data(), static_cast<Eigen::Index>(x.size())).sum()) ||
-         std::all_of(x.begin(), x.end(), [](double xi) { return std::isfinite(xi); });
 }
 
 // Row r of constraint i: the columns of its movable bodies, ascending, whatever order it names the bodies in.
@@ -118,9 +165,12 @@ void lay_out(const System& system, Assembly& out) {
   x.c.assign(n, 0.0);
   x.b.assign(m, 0.0);
   std::size_t mass = 0;
-  for (const BodyId id : block.bodies) {
-    x.block_sizes.push_back(system.dof(id));
-    mass += at(system.dof(id)) * at(system.dof(id));
+  for (std::size_t s = 0; s < block.bodies.size();) {
+    const System::CoordinateGroup group = system.coordinates(block.bodies[s]);
+    const int size = group.kinetics ? group.count : system.dof(block.bodies[s]);
+    x.block_sizes.push_back(size);
+    mass += at(size) * at(size);
+    s += group.kinetics ? at(group.count) : 1;
   }
   x.mass.assign(mass, 0.0);
   out.jacobian_start.clear();
@@ -266,10 +316,14 @@ void assemble_forces(const System& system, const State& state, Assembly& out) no
   x.c.assign(at(block.n()), 0.0);
   const auto add = [&](BodyId id, int from, const Vector3d& u) {
     double* Q = x.Q.data() + block.column[at(block.slot(id))] + from;
-    for (int j = 0; j < 3; ++j) Q[j] += u[j];
+    for (int j = 0; j < std::min(3, system.dof(id)); ++j) Q[j] += u[j];
   };
   for (std::size_t s = 0; s < block.bodies.size(); ++s) {  // (T2)
     const BodyId id = block.bodies[s];
+    if (system.kind(id) == BodyKind::coordinate) {
+      x.Q[at(block.column[s])] = -out.bias[at(block.column[s])];
+      continue;
+    }
     Eigen::Map<Vector3d>(&x.Q[at(block.column[s])]) = system.mass(id) * system.gravity();
     if (system.dof(id) == 6)
       Eigen::Map<Vector3d>(&x.Q[at(block.column[s] + 3)]) = system.gyroscopic_torque(id, state[id]);

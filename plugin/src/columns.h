@@ -60,6 +60,21 @@ inline void difference(const Instant& instant, std::span<const double> b, std::s
   }
 }
 
+/// visit(first slot, M row by row, its size) for every block of the mass matrix: one body's, or that of coordinates
+/// which follow each other.
+template <class Visit>
+void for_mass_blocks(const Block& block, const Instant& instant, Visit visit) {
+  const double* M = instant.mass.data();
+  std::size_t s = 0;
+  int column = 0;
+  for (const int size : instant.block_sizes) {
+    visit(s, M, size);
+    M += size * size;
+    column += size;
+    while (s < block.bodies.size() && block.column[s] < column) ++s;
+  }
+}
+
 /// xᵀ M x
 inline double mass_norm(const Instant& instant, std::span<const double> x) {
   double sum = 0;

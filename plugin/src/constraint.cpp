@@ -109,7 +109,8 @@ class Check {
   bool moves(std::size_t k) const { return system_.kind(constraint_.bodies()[k]) != BodyKind::fixed; }
   // A particle does not turn: the last three columns are not used.
   std::size_t columns(std::size_t k) const {
-    return system_.kind(constraint_.bodies()[k]) == BodyKind::particle ? 3 : 6;
+    const BodyKind kind = system_.kind(constraint_.bodies()[k]);
+    return kind == BodyKind::particle ? 3 : kind == BodyKind::coordinate ? 1 : 6;
   }
 
   void say(const std::string& what) {

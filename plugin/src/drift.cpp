@@ -394,10 +394,9 @@ double fastest_swing(const System& system, const Assembly& assembly, const State
     }
   }
   // Whitened with the inertia; its Frobenius norm bounds what an eigenvalue can be, so that few have to be found.
-  const double* M = assembly.instant.mass.data();
   std::size_t widest = 0;
-  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
-    const int dof = block.column[s + 1] - block.column[s];
+  for_mass_blocks(block, assembly.instant, [&](std::size_t s, const double* M, int dof) {
+    if (!std::isfinite(bound[widest])) return;
     if (Matrix3d& K = stiffness[s]; dof == 6 && !K.isZero(0)) {
       const double l00 = std::sqrt(M[21]), l10 = M[27] / l00, l20 = M[33] / l00;
       const double l11 = std::sqrt(M[28] - l10 * l10), l21 = (M[34] - l20 * l10) / l11;
@@ -411,11 +410,10 @@ double fastest_swing(const System& system, const Assembly& assembly, const State
       for (int j = 0; j < 3; ++j) solve(K.col(j));
       for (int j = 0; j < 3; ++j) solve(K.row(j));
       bound[s] = K.norm();
-      if (!std::isfinite(bound[s])) return std::numeric_limits<double>::infinity();
-      if (bound[s] > bound[widest]) widest = s;
+      if (!(bound[s] <= bound[widest])) widest = s;
     }
-    M += dof * dof;
-  }
+  });
+  if (!block.bodies.empty() && !std::isfinite(bound[widest])) return std::numeric_limits<double>::infinity();
   double most = 0;
   const auto look = [&](std::size_t s) {
     if (!(bound[s] > most)) return;

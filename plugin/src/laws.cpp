@@ -325,6 +325,8 @@ void add_law(System& system, ConstraintId on, Law law) {
   if (entry.removed) throw std::invalid_argument(thing + "has been removed and takes no law");
   if (!law) throw std::invalid_argument(thing + "an empty law");
   const auto ids = entry.constraint.bodies();
+  if (std::any_of(ids.begin(), ids.end(), [&](BodyId id) { return system.kind(id) == BodyKind::coordinate; }))
+    throw std::invalid_argument(thing + "laws act on bodies; on coordinates a generalized force does");
   const bool particles =
       std::all_of(ids.begin(), ids.end(), [&](BodyId id) { return system.kind(id) == BodyKind::particle; });
   if (!entry.constraint.has_points() && !particles)

@@ -92,7 +92,7 @@ void Ledger::record(const System& system, const Dynamics& dynamics, const State&
       }
       Vector6d beyond = Vector6d::Zero();
       if (!stabilisation.empty()) beyond = wrench_at_centre(assembly, i, k, stabilisation);
-      if (system.dof(id) == 3) own.tail<3>().setZero(), beyond.tail<3>().setZero();
+      if (system.dof(id) <= 3) own.tail<3>().setZero(), beyond.tail<3>().setZero();
 
       Impulse& impulse = impulses_[z(start_[z(i)] + k)];
       impulse.own += own;
@@ -130,22 +130,27 @@ void Ledger::record_applied(const Block& block, std::span<const double> impulse,
   }
 }
 
-void Ledger::record_momentum(const Block& block, std::span<const double> mass, std::span<const double> v0,
-                             std::span<const double> v1) {
+void Ledger::record_momentum(const Block& block, const Instant& instant, std::span<const double> mass,
+                             std::span<const double> v0, std::span<const double> v1) {
   const double* M = mass.data();
-  for (std::size_t s = 0; s < books_.size(); ++s) {
-    const int column = block.column[s], size = block.column[s + 1] - column;
-    Vector6d before = Vector6d::Zero();
-    for (int i = 0; i < size; ++i)
+  std::size_t s = 0;  // the body that the column belongs to
+  int first = 0;
+  for (const int size : instant.block_sizes) {
+    for (int i = 0; i < size; ++i) {
+      while (block.column[s + 1] <= first + i) ++s;
+      const int own = first + i - block.column[s];
+      double before = 0;
       for (int j = 0; j < size; ++j) {
-        before[i] += M[i * size + j] * v0[z(column + j)];
-        const double p = M[i * size + j] * (v1[z(column + j)] - v0[z(column + j)]);
-        books_[s].momentum[i] += p;
-        energy_of_step_.kinetic += 0.5 * p * (v0[z(column + i)] + v1[z(column + i)]);
+        before += M[i * size + j] * v0[z(first + j)];
+        const double p = M[i * size + j] * (v1[z(first + j)] - v0[z(first + j)]);
+        books_[s].momentum[own] += p;
+        energy_of_step_.kinetic += 0.5 * p * (v0[z(first + i)] + v1[z(first + i)]);
       }
-    books_[s].linear_motion = std::max(books_[s].linear_motion, before.head<3>().norm());
-    books_[s].angular_motion = std::max(books_[s].angular_motion, before.tail<3>().norm());
+      double& motion = own < 3 ? books_[s].linear_motion : books_[s].angular_motion;
+      motion = std::max(motion, std::abs(before));
+    }
     M += size * size;
+    first += size;
   }
 }
 

@@ -26,8 +26,8 @@ class Ledger {
   void record_applied(const Block& block, std::span<const double> impulse, std::span<const double> v0,
                       std::span<const double> v1);
   /// M(v₁ − v₀), with the blocks of M one after the other as in an Instant.
-  void record_momentum(const Block& block, std::span<const double> mass, std::span<const double> v0,
-                       std::span<const double> v1);
+  void record_momentum(const Block& block, const Instant& instant, std::span<const double> mass,
+                       std::span<const double> v0, std::span<const double> v1);
   /// Closes them: the work of `dt` counts from now on. A step that is not closed has not happened.
   void close(double dt);
 

@@ -2,6 +2,7 @@
 #include "columns.h"
 
 #include <linchpin/constraint.h>
+#include <linchpin/coordinates.h>
 #include <linchpin/forces.h>
 #include <linchpin/report.h>
 
@@ -77,8 +78,33 @@ void for_movable(const System& system, const State& state, Visit visit) {
 
 }  // namespace
 
+namespace {
+
+// Each group of coordinates once: visit(kinetics, q, rate).
+template <class Visit>
+void for_coordinates(const System& system, const State& state, Visit visit) {
+  std::vector<double> q, rate;
+  for (int i = 0; i < system.body_count();) {
+    const auto group = system.coordinates(BodyId{i});
+    if (!group.kinetics) {
+      ++i;
+      continue;
+    }
+    q.clear(), rate.clear();
+    for (const int end = i + group.count; i < end; ++i) {
+      q.push_back(state[BodyId{i}].p.x());
+      rate.push_back(state[BodyId{i}].v.x());
+    }
+    visit(*group.kinetics, q, rate);
+  }
+}
+
+}  // namespace
+
 double kinetic_energy(const System& system, const State& state) {
   double sum = 0;
+  for_coordinates(system, state,
+                  [&](const Kinetics& T, const auto& q, const auto& rate) { sum += T.energy(q, rate, state.t); });
   for_movable(system, state, [&](BodyId id, const BodyState& s, bool rigid) {
     sum += 0.5 * system.mass(id) * s.v.squaredNorm();
     if (rigid) sum += 0.5 * s.w.dot(system.world_inertia(id, s.q) * s.w);
@@ -101,6 +127,8 @@ double potential_energy(const System& system, const State& state) {
 }
 
 bool conservative(const System& system) {
+  for (int i = 0; i < system.body_count(); ++i)
+    if (const auto group = system.coordinates(BodyId{i}); group.kinetics && group.kinetics->rheonomic()) return false;
   for (const Force& force : system.forces())
     if (!force.has_energy()) return false;
   for (int i = 0; i < system.constraint_count(); ++i)
@@ -110,6 +138,14 @@ bool conservative(const System& system) {
 
 double energy(const System& system, const State& state) {
   return kinetic_energy(system, state) + potential_energy(system, state);
+}
+
+double energy_integral(const System& system, const State& state) {
+  double sum = energy(system, state);
+  for_coordinates(system, state, [&](const Kinetics& T, const auto& q, const auto& rate) {
+    sum += T.energy_integral(q, rate, state.t) - T.energy(q, rate, state.t);
+  });
+  return sum;
 }
 
 Vector3d linear_momentum(const System& system, const State& state) {

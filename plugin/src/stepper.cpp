@@ -252,7 +252,8 @@ struct Stepper::Impl {
     ledger.record_applied(block(), gyroscopic, v0, v1);
     note_modes(state.t + h);
     dynamics.accept(h);
-    ledger.record_momentum(block(), dynamics.assembly().instant.mass, v0, v1);
+    const Instant& instant = dynamics.assembly().instant;
+    ledger.record_momentum(block(), instant, instant.mass, v0, v1);
     std::swap(state, next);
     last_h = h;
     return Outcome::done;
@@ -387,7 +388,7 @@ struct Stepper::Impl {
       if (dynamics.evaluate(next) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
       if (dynamics.hold(v1) > 0) give(v1, next);
     }
-    ledger.record_momentum(b, mass, v0, v1);
+    ledger.record_momentum(b, dynamics.assembly().instant, mass, v0, v1);
     return true;
   }
 
@@ -765,6 +766,8 @@ std::span<const LawWork> Stepper::law_works() const { return impl_->ledger.laws(
 std::span<const ModeSwitch> Stepper::switches() const { return impl_->switches; }
 const Dynamics& Stepper::dynamics() const { return impl_->dynamics; }
 double Stepper::constraint_work() const { return impl_->ledger.work(); }
-double Stepper::energy_minus_work() const { return energy(*impl_->system, impl_->state) - impl_->ledger.work(); }
+double Stepper::energy_minus_work() const {
+  return energy_integral(*impl_->system, impl_->state) - impl_->ledger.work();
+}
 
 }  // namespace linchpin

@@ -1,4 +1,5 @@
 // Keeps bodies, constraints and forces by name, and refuses what cannot be right.
+#include <linchpin/coordinates.h>
 #include <linchpin/system.h>
 
 #include "system_impl.h"
@@ -75,7 +76,8 @@ BodyState checked_state(const std::string& name, const BodyState& given) {
   return s;
 }
 
-bool movable(BodyKind kind) { return kind == BodyKind::particle || kind == BodyKind::rigid; }
+bool has_mass(BodyKind kind) { return kind == BodyKind::particle || kind == BodyKind::rigid; }
+bool movable(BodyKind kind) { return has_mass(kind) || kind == BodyKind::coordinate; }
 
 template <class Call>
 std::string message_of(Call call) noexcept {
@@ -191,6 +193,31 @@ BodyId System::add_driven(std::string name, const Pose& pose, std::function<Body
       {.name = std::move(name), .kind = BodyKind::driven, .start = start, .motion = std::move(motion)});
 }
 
+BodyId System::add_coordinates(std::vector<std::string> names, std::vector<double> q, std::vector<double> rate,
+                               std::shared_ptr<const Kinetics> kinetics) {
+  if (!kinetics) throw std::invalid_argument("coordinates need a kinetic energy");
+  const std::size_t n = names.size();
+  if (n != static_cast<std::size_t>(kinetics->size()) || q.size() != n || rate.size() != n)
+    throw std::invalid_argument("there are " + std::to_string(n) + " names of coordinates, " +
+                                std::to_string(q.size()) + " values, " + std::to_string(rate.size()) +
+                                " rates, and a kinetic energy of " + std::to_string(kinetics->size()));
+  for (std::size_t i = 0; i < n; ++i) {
+    require_name("coordinate", names[i], impl_->body_names);
+    if (std::count(names.begin(), names.end(), names[i]) > 1) refuse("coordinate", names[i], "is named twice");
+    if (!std::isfinite(q[i]) || !std::isfinite(rate[i]))
+      refuse("coordinate", names[i], "value and rate must be finite, got " + text(q[i]) + " and " + text(rate[i]));
+  }
+  const int first = body_count(), group = static_cast<int>(impl_->groups.size());
+  impl_->groups.push_back({first, static_cast<int>(n), std::move(kinetics)});
+  for (std::size_t i = 0; i < n; ++i) {
+    BodyState start;
+    start.p.x() = q[i];
+    start.v.x() = rate[i];
+    impl_->append({.name = std::move(names[i]), .kind = BodyKind::coordinate, .start = start, .group = group});
+  }
+  return {first};
+}
+
 ConstraintId System::add(Constraint constraint) {
   const std::string& name = constraint.name();
   const std::span<const BodyId> ids = constraint.bodies();
@@ -242,6 +269,11 @@ std::string System::try_add_driven(BodyId& id, std::string name, const Pose& pos
                                    std::function<BodyState(double)> motion) noexcept {
   return message_of([&] { id = add_driven(std::move(name), pose, std::move(motion)); });
 }
+std::string System::try_add_coordinates(BodyId& first, std::vector<std::string> names, std::vector<double> q,
+                                        std::vector<double> rate, std::shared_ptr<const Kinetics> kinetics) noexcept {
+  return message_of(
+      [&] { first = add_coordinates(std::move(names), std::move(q), std::move(rate), std::move(kinetics)); });
+}
 std::string System::try_add(Constraint constraint, ConstraintId* id) noexcept {
   return message_of([&] {
     const ConstraintId added = add(std::move(constraint));
@@ -283,6 +315,8 @@ void System::remove(BodyId id) {
   Impl::Body& body = impl_->at(id);
   if (id == world) throw std::invalid_argument("body 'world': cannot be removed");
   if (body.removed) return;
+  if (body.kind == BodyKind::coordinate)
+    refuse("coordinate", body.name, "cannot be removed: the mass matrix couples it to the others");
   impl_->restructured();
   const auto names = [&](std::span<const BodyId> ids) { return std::find(ids.begin(), ids.end(), id) != ids.end(); };
   for (int i = 0; i < constraint_count(); ++i)
@@ -298,7 +332,7 @@ void System::remove(BodyId id) {
 
 void System::set_mass(BodyId id, double mass, const Matrix3d& inertia) {
   Impl::Body& body = impl_->at(id);
-  if (!movable(body.kind)) refuse("body", body.name, "only particles and rigid bodies have a mass");
+  if (!has_mass(body.kind)) refuse("body", body.name, "only particles and rigid bodies have a mass");
   require_mass(body.name, mass);
   if (body.kind == BodyKind::rigid) body.inertia = checked_inertia(body.name, inertia, false);
   body.mass = mass;
@@ -313,8 +347,19 @@ BodyKind System::kind(BodyId id) const { return impl_->at(id).kind; }
 
 int System::dof(BodyId id) const {
   const BodyKind k = kind(id);
-  return k == BodyKind::rigid ? 6 : k == BodyKind::particle ? 3 : 0;
+  return k == BodyKind::rigid ? 6 : k == BodyKind::particle ? 3 : k == BodyKind::coordinate ? 1 : 0;
 }
+
+System::CoordinateGroup System::coordinates(BodyId id) const {
+  const int group = impl_->at(id).group;
+  if (group < 0) return {};
+  const Impl::Group& g = impl_->groups[static_cast<std::size_t>(group)];
+  return {BodyId{g.first}, g.count, g.kinetics.get()};
+}
+
+namespace detail {
+void no_coordinates() { throw std::invalid_argument("a kinetic energy is one of at least one coordinate"); }
+}  // namespace detail
 
 double System::mass(BodyId id) const { return impl_->at(id).mass; }
 const Matrix3d& System::inertia(BodyId id) const { return impl_->at(id).inertia; }

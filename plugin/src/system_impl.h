@@ -5,6 +5,7 @@
 #include <linchpin/forces.h>
 #include <linchpin/system.h>
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -28,6 +29,11 @@ struct System::Impl {
     BodyState start{};
     std::function<BodyState(double)> motion{};
     bool removed = false;
+    int group = -1;  // of coordinates
+  };
+  struct Group {
+    int first = 0, count = 0;
+    std::shared_ptr<const Kinetics> kinetics;
   };
   struct Entry {
     Constraint constraint;
@@ -38,6 +44,7 @@ struct System::Impl {
   };
 
   std::vector<Body> bodies;
+  std::vector<Group> groups;
   std::vector<Entry> constraints;
   std::vector<Force> forces;
   NameIndex body_names, constraint_names;

@@ -30,6 +30,7 @@ using Strings = std::set<std::string>;
 const std::map<std::string, Strings> core_modules = {
     {"detail", {}},
     {"system", {"detail"}},
+    {"coordinates", {"detail"}},
     {"laws", {"system", "detail"}},
     {"forces", {"laws", "system", "detail"}},
     {"constraint", {"system", "detail"}},
@@ -63,10 +64,11 @@ const std::map<std::string, std::string> core_sources = {
 
 // What the sources of a module may see beyond what its header may: a definition that the header only names.
 const std::map<std::string, Strings> source_extras = {
-    {"system", {"system_impl", "constraint", "forces", "laws"}},
+    {"system", {"system_impl", "constraint", "coordinates", "forces", "laws"}},
     {"constraint", {"system_impl"}},
     {"laws", {"system_impl", "constraint"}},
-    {"dynamics", {"report"}},
+    {"dynamics", {"report", "coordinates"}},
+    {"report", {"coordinates"}},
     {"stepper", {"system_impl"}},
 };
 

@@ -85,4 +85,49 @@ if chmod 000 copy.bullet && ! [ -r copy.bullet ]; then bad copy.bullet 'cannot b
 expect 4 run "$source/demos/scenes/bridge.bullet" --solver bullet:mlcp --duration 1 --csv lost.csv
 says 'bullet:mlcp: (diverged|non-finite) at step'
 [ -s lost.csv ] || fail "the steps before the failure were not kept"
+# What people do with scenes of ours: another case, another ending, line ends and a mark of another system, an empty file.
+ours=$source/demos/scenes/winch.toml
+cp "$ours" "$scratch/WINCH.TOML"
+expect 0 check "$scratch/WINCH.TOML"
+cp "$ours" "$scratch/winch.txt"
+expect 3 run "$scratch/winch.txt"
+says 'a scene of ours has a name that ends in .toml'
+{ printf '\xef\xbb\xbf'; sed 's/$/\r/' "$ours"; } >"$scratch/käfer 1.toml"
+expect 0 run "$scratch/käfer 1.toml" --json
+holds '.solver.status == "ok"'
+: >"$scratch/empty.toml"
+expect 3 check "$scratch/empty.toml"
+says '"schema" is missing'
+mkdir "$scratch/folder.toml"
+expect 3 explain "$scratch/folder.toml"
+says 'is a directory'
+mkfifo "$scratch/pipe.toml"
+printf 'schema = 1\ninclude = "pipe.toml"\n' >"$scratch/waits.toml"
+expect 3 check "$scratch/waits.toml"
+says 'is no regular file'
+
+# Every verb: --help is help, --json prints JSON or nothing, a typo is exit 3 with the nearest name, on stderr alone.
+sed 's/load.point/loda.point/' "$ours" >"$scratch/typo.toml"
+for verb in check run compare explain equilibrium; do
+  expect 0 "$verb" --help
+  prints 'Exit codes: 0 ok'
+  expect 3 "$verb" "$scratch/typo.toml" --json
+  [ -s "$scratch/out" ] && fail "$verb --json printed something beside its error"
+  says 'did you mean "load"'
+done
+for verb in check explain equilibrium; do
+  "$linchpin" "$verb" "$ours" --json 2>/dev/null | jq -e .schema >/dev/null || fail "$verb --json is no JSON"
+done
+
+# Standard output that nobody can take in full is no success; a reader that goes away is nobody's crash.
+if [ -w /dev/full ]; then
+  for words in "check $ours" "run $ours --json" "new pendulum"; do
+    # shellcheck disable=SC2086
+    "$linchpin" $words >/dev/full 2>"$scratch/err"
+    [ $? -eq 2 ] || fail "$words: a full disk was called a success"
+    says 'standard output cannot be written'
+  done
+fi
+"$linchpin" man | head -n 1 >/dev/null
+[ "${PIPESTATUS[0]}" -eq 0 ] || [ "${PIPESTATUS[0]}" -eq 141 ] || fail "man | head: ${PIPESTATUS[0]}"
 done_testing

@@ -81,6 +81,30 @@ TEST(UserConstraint, OneOverThreeBodiesIsKnownToIslandsPairByPair) {
       1e-9);
 }
 
+// Rows that the native solver runs for us: a body that stands, as a gear's carrier does, adds no second pair that would
+// hold the first back.
+TEST(UserConstraint, AStandingThirdBodyLeavesTheNativeRowsAlone) {
+  double turning[2] = {0, 0};
+  for (const bool solved : {true, false}) {
+    TestWorld w(0);
+    const btVector3 half(btScalar(0.2), btScalar(0.2), btScalar(0.2));
+    btRigidBody& a = w.box(1, half, btVector3(-1, 0, 0));
+    btRigidBody& b = w.box(4, half, btVector3(1, 0, 0));
+    bullet::Options options;
+    options.mode = solved ? bullet::Mode::exact : bullet::Mode::observe;
+    bullet::Solver solver(w.world, options);
+    solver.add(gear("mesh", solver.id(a), Vector3d::UnitZ(), solver.id(b), Vector3d::UnitZ(), 2));
+    for (int i = 0; i < 24; ++i) {
+      a.applyTorque(btVector3(0, 0, btScalar(0.1)));
+      w.step();
+    }
+    turning[solved] = double(a.getAngularVelocity().z());
+    EXPECT_NEAR(double(b.getAngularVelocity().z()), -0.5 * turning[solved], precision(1e-6, 1e-4));
+  }
+  EXPECT_GT(turning[true], 0.1);
+  EXPECT_NEAR(turning[false], turning[true], 1e-3 * turning[true]);
+}
+
 TEST(UserConstraint, AKnifeEdgeHoldsItsMidpointCondition) {
   TestWorld w(0);
   btRigidBody& blade = w.box(2, btVector3(btScalar(0.3), btScalar(0.05), btScalar(0.05)), btVector3(0, 0, 0));

@@ -358,6 +358,117 @@ TEST(SceneFile, NoiseIsRefusedAtOnce) {
       (void)load_text(two_bodies("[[constraint]]\nname = \"c\"\nequation = \"" + sum + " = 1\"\n"), "long.toml"));
 }
 
+// ---- coordinates ----
+
+const std::string two_coordinates = R"(schema = 1
+[params]
+m = 0.7
+[[coordinate]]
+name = "r"
+start = 0.4
+rate = -1.1
+[[coordinate]]
+name = "phi"
+start = 1.3
+rate = 2.0
+)";
+
+void expect_same_kinetics(const Kinetics& is, const Kinetics& should) {
+  ASSERT_EQ(is.size(), should.size());
+  const std::vector<double> q = {0.4, 1.3}, rate = {-1.1, 2.0};
+  std::vector<double> M(4), h(2), other_M(4), other_h(2);
+  is.evaluate(q, rate, 0.6, M, h);
+  should.evaluate(q, rate, 0.6, other_M, other_h);
+  expect_same(M, other_M);
+  expect_same(h, other_h);
+  EXPECT_EQ(is.energy(q, rate, 0.6), should.energy(q, rate, 0.6));
+  EXPECT_NEAR(is.energy_integral(q, rate, 0.6), should.energy_integral(q, rate, 0.6), 1e-15);
+}
+
+TEST(SceneCoordinates, HaveTheMassMatrixOfTheSameLambda) {
+  const Model model = load_text(
+      two_coordinates + "[lagrangian]\nkinetic = \"0.5*m*(r'^2 + r^2*(phi' + sin(t))^2) + 0.1*m*r'*phi'\"\n", "s.toml");
+  EXPECT_EQ(model.options.method, Method::rk4);
+  const auto lambda = [](const auto& s) {
+    const double m = 0.7;
+    return 0.5 * m * (square(s.rate[0]) + square(s.q[0]) * square(s.rate[1] + sin(s.t))) +
+           0.1 * m * s.rate[0] * s.rate[1];
+  };
+  expect_same_kinetics(*model.kinetics(), *kinetic_energy(2, lambda, true));
+  EXPECT_TRUE(model.kinetics()->rheonomic());
+  // By entries of M.
+  const auto quadratic = kinetic_energy(2, [](const auto& s) {
+    return 0.5 * 0.7 * square(s.rate[0]) + 0.5 * (0.7 * square(s.q[0])) * square(s.rate[1]);
+  });
+  for (const char* mass : {"[[\"m\", 0], [0, \"m*r^2\"]]", "[\"m\", \"m*r^2\"]"})
+    expect_same_kinetics(*load_text(two_coordinates + "[lagrangian]\nmass = " + mass + "\n", "s.toml").kinetics(),
+                         *quadratic);
+}
+
+TEST(SceneForce, OfAPotentialIsItsGradientOnBodiesAndCoordinates) {
+  const std::string text = two_bodies("") + R"([[coordinate]]
+name = "u1"
+start = 0.3
+[lagrangian]
+kinetic = "0.5*u1'^2"
+[[force]]
+name = "V"
+potential = "2*dist2(a.point(0.1, 0, 0.2), b.position) + u1^3*dot(a.axis(0, 1, 0), b.axis(1, 0, 0)) + 0.1*t*u1"
+)";
+  const Model model = load_text(text, "s.toml");
+  const System system = model.system();
+  State state = system.initial_state();
+  for (BodyState& s : state.bodies) s.v.setZero(), s.w.setZero();
+  state.t = 0.7;
+  const Instant instant = assemble(system, state);
+  ASSERT_EQ(instant.n(), 13);
+  int column = 0;
+  for (const BodyId id : {BodyId{1}, BodyId{2}, BodyId{3}}) {
+    for (int k = 0; k < system.dof(id); ++k, ++column) {
+      const auto shifted = [&](double h) {
+        State moved = state;
+        const Vector3d e = h * Vector3d::Unit(k % 3);
+        advance(moved[id], k < 3 ? e : Vector3d::Zero(), k < 3 ? Vector3d::Zero() : e, 1);
+        return potential_energy(system, moved);
+      };
+      const double gradient = (shifted(1e-6) - shifted(-1e-6)) / 2e-6;
+      EXPECT_NEAR(instant.Q[static_cast<std::size_t>(column)], -gradient, 1e-6) << column;
+    }
+  }
+}
+
+TEST(SceneFile, BulletFilesComeThroughTheSameDoor) {
+  const std::string file = std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/pendulum.bullet";
+  EXPECT_THROW((void)load(file), NeedsHost);
+  const auto import = [](const std::string&) {
+    Imported out;
+    out.bodies.resize(1);
+    out.bodies[0].name = "bar";
+    out.bodies[0].mass = 2;
+    out.bodies[0].inertia = Matrix3d::Identity();
+    SceneConstraint pin;
+    pin.name = "pin";
+    pin.type = "point2point";
+    pin.bodies = {BodyId{1}, world};
+    pin.make = [](const std::vector<BodyId>& id) {
+      return ball("pin", id[0], Vector3d(0, 1, 0), id[1], Vector3d(0, 1, 0));
+    };
+    out.joints = {pin};
+    out.gravity = Vector3d(0, 0, -5);
+    return out;
+  };
+  const Model model = load(file, import);
+  EXPECT_EQ(model.constraints.size(), 1u);
+  EXPECT_TRUE(model.constraints[0].imported);
+  EXPECT_EQ(model.gravity.z(), -5);
+  EXPECT_EQ(model.system().constraint_count(), 1);
+  // Names of what came with it are taken.
+  EXPECT_THROW((void)load_text("schema = 1\ninclude = \"x.bullet\"\n[[joint]]\nname = \"pin\"\ntype = \"ball\"\n"
+                               "b = \"bar\"\nat = [0, 0, 0]\n",
+                               "s.toml", import),
+               SceneError);
+}
+
 // ---- analysis ----
 
 Classification classified(const std::string& scene, const char* name) {
@@ -408,6 +519,19 @@ TEST(Classify, SeesThroughADisguise) {
   const Classification turn = classified(
       two_bodies("[[constraint]]\nname = \"c\"\nvelocity = \"dot(cross(a.omega, a.axis(u)), [0, 0, 1]) = 0\"\n"), "c");
   EXPECT_EQ(turn.kind, Integrability::exact);
+  EXPECT_EQ(turn.integral, "0.2*a.axis(1, 0, 0).z - 0.3*a.axis(0, 1, 0).z + 0.9*a.axis(0, 0, 1).z");
+  const Classification mixed =
+      classified(two_bodies("[[constraint]]\nname = \"c\"\nvelocity = \"dot(a.velocity(0, 0.5, 0), "
+                            "[1, 0, 0]) = b.z*b.velocity.x + b.x*b.velocity.z\"\n"),
+                 "c");
+  EXPECT_EQ(mixed.kind, Integrability::exact);
+  EXPECT_EQ(mixed.integral, "a.x + 0.5*a.axis(0, 1, 0).x - b.x*b.z");
+  const Classification angle = classified(
+      two_coordinates +
+          "[lagrangian]\nmass = [1, 1]\n[[constraint]]\nname = \"c\"\nvelocity = \"cos(phi)*phi' = 2*r' + 2*t\"\n",
+      "c");
+  EXPECT_EQ(angle.kind, Integrability::exact);
+  EXPECT_EQ(angle.integral, "-2*r + sin(phi) - t^2");
   EXPECT_EQ(classified(two_bodies("[[constraint]]\nname = \"c\"\nvelocity = \"a.omega.z = 0\"\n"), "c").kind,
             Integrability::nonholonomic);
 }
@@ -457,6 +581,41 @@ TEST(Equilibrium, RotatingHoopOnEitherSideOfTheBifurcation) {
     EXPECT_EQ(at_angle(cosine)->stability, Equilibrium::Stability::stable);
     EXPECT_NEAR(at_angle(cosine)->frequencies_squared[0], w * w * (1 - cosine * cosine), 1e-5);  // (w sin)^2
   }
+}
+
+// Where no constraint holds anything, all forces vanish at rest.
+TEST(Equilibrium, OfCoordinatesAndOfFreeBodies) {
+  const System hoop = load(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/hoop-in-its-angle.toml").system();
+  const auto found = find_equilibria(hoop, hoop.initial_state());
+  const double cosine = 9.81 / (0.5 * 49);
+  int stable = 0;
+  for (const Equilibrium& e : found) {
+    const double c = std::cos(e.state[BodyId{1}].p.x());
+    if (e.stability != Equilibrium::Stability::stable) {
+      EXPECT_NEAR(std::abs(c), 1, 1e-12);
+      continue;
+    }
+    ++stable;
+    EXPECT_NEAR(c, cosine, 1e-9);
+    EXPECT_NEAR(e.frequencies_squared[0], 49 * (1 - cosine * cosine), 1e-5);
+  }
+  EXPECT_GE(stable, 2);
+  const System hung = load_text(R"(schema = 1
+[[body]]
+name = "p"
+kind = "particle"
+mass = 2
+position = [0.3, -0.4, 0.2]
+[[force]]
+name = "k"
+potential = "0.5*100*(p.x^2 + 2*p.y^2 + 3*p.z^2)"
+)",
+                                "hung.toml")
+                          .system();
+  const auto rest = find_equilibria(hung, hung.initial_state());
+  ASSERT_EQ(rest.size(), 1u);
+  EXPECT_NEAR(rest[0].state[BodyId{1}].p.y(), -2 * 9.81 / 200, 1e-9);
+  EXPECT_NEAR(rest[0].frequencies_squared[2], 150, 1e-4);
 }
 
 }  // namespace

@@ -27,13 +27,23 @@ class Table {
  public:
   Table(const std::string& file, const Model& model, const System& system) : csv_(file), model_(model) {
     csv_.column("t [s]");
-    for (const SceneBody& body : model.bodies) csv_.columns(body.name, body_columns);
+    for (const SceneBody& body : model.bodies) {
+      if (body.kind != BodyKind::coordinate) {
+        csv_.columns(body.name, body_columns);
+        continue;
+      }
+      csv_.column(body.name + (body.unit.empty() ? "" : " [" + body.unit + "]"));
+      csv_.column(body.name + "'" + (body.unit.empty() ? "" : " [" + body.unit + "/s]"));
+    }
     for (const SceneConstraint& c : model.constraints) {
       const ConstraintFunction& f = system.constraint(system.find_constraint(c.name)).function();
-      const bool metres = f.level() == Level::position && f.unit(0) == RowUnit::metre;
-      csv_.column(c.name + (metres ? ".gap [m]" : ".gap"));
+      csv_.column(c.name + gap_column(f.level() == Level::position ? f.unit(0) : RowUnit::own));
     }
-    for (const SceneConstraint& c : model.constraints) csv_.columns(c.name, force_columns);
+    for (const SceneConstraint& c : model.constraints) {
+      if (!is_coordinate(c.bodies[0])) csv_.columns(c.name, force_columns);
+      for (const BodyId id : c.bodies)
+        if (is_coordinate(id)) csv_.column(c.name + " on " + system.name(id));
+    }
     for (const Channel& log : model.logs) {
       const std::string unit = log.unit().empty() ? "" : " [" + log.unit() + "]";
       if (log.size() == 1)
@@ -48,15 +58,26 @@ class Table {
     csv_.put(at.state.t);
     for (std::size_t i = 1; i < at.state.bodies.size(); ++i) {
       const BodyState& s = at.state.bodies[i];
+      if (is_coordinate({static_cast<int>(i)})) {
+        csv_.put(s.p.x());
+        csv_.put(s.v.x());
+        continue;
+      }
       for (int k = 0; k < 3; ++k) csv_.put(s.p[k]);
       for (const double e : {s.q.w(), s.q.x(), s.q.y(), s.q.z()}) csv_.put(e);
       for (const Vector3d& v : {s.v, s.w})
         for (int k = 0; k < 3; ++k) csv_.put(v[k]);
     }
     for (const Reaction& r : at.reactions) csv_.put(std::max({r.gap, r.gap_angle, r.residual}));
-    for (const Reaction& r : at.reactions)
-      for (const Vector3d& v : {r.on_a.force, r.on_a.moment})
-        for (int k = 0; k < 3; ++k) csv_.put(v[k]);
+    for (std::size_t i = 0; i < at.reactions.size(); ++i) {
+      const Reaction& r = at.reactions[i];
+      const std::vector<BodyId>& bodies = model_.constraints[i].bodies;
+      if (!is_coordinate(bodies[0]))
+        for (const Vector3d& v : {r.on_a.force, r.on_a.moment})
+          for (int k = 0; k < 3; ++k) csv_.put(v[k]);
+      for (std::size_t k = 0; k < bodies.size(); ++k)
+        if (is_coordinate(bodies[k])) csv_.put(r.on(static_cast<int>(k)).force.x());
+    }
     for (const Channel& log : model_.logs)
       for (const double x : log(at)) csv_.put(x);
     csv_.end_row();
@@ -64,6 +85,9 @@ class Table {
   void close() { csv_.close(); }
 
  private:
+  bool is_coordinate(BodyId id) const {
+    return id != world && model_.bodies[static_cast<std::size_t>(id.index) - 1].kind == BodyKind::coordinate;
+  }
   Csv csv_;
   const Model& model_;
 };
@@ -108,11 +132,20 @@ struct Watch {
   }
 };
 
+// "2 bodies", "2 coordinates", "1 bodies and 2 coordinates".
+std::string counted(long bodies, long coordinates) {
+  if (coordinates == 0) return std::to_string(bodies) + " bodies";
+  return (bodies > 0 ? std::to_string(bodies) + " bodies and " : "") + std::to_string(coordinates) + " coordinates";
+}
+
 std::string summary(const Json& row, const Model& model) {
   std::ostringstream out;
   out.precision(3);
-  out << model.bodies.size() << " bodies, " << model.constraints.size() << " constraints, " << row["steps"]
-      << " steps of the bare host (" << (model.options.method == Method::rk4 ? "rk4" : "semi-implicit") << ")\n";
+  const auto coordinates = std::count_if(model.bodies.begin(), model.bodies.end(),
+                                         [](const SceneBody& b) { return b.kind == BodyKind::coordinate; });
+  out << counted(static_cast<long>(model.bodies.size()) - coordinates, coordinates) << ", " << model.constraints.size()
+      << " constraints, " << row["steps"] << " steps of the bare host ("
+      << (model.options.method == Method::rk4 ? "rk4" : "semi-implicit") << ")\n";
   if (row["max_gap_m"].is_number()) out << "  largest gap " << row["max_gap_m"].get<double>() << " m\n";
   for (const auto& [name, gap] : row["user_gaps"].items())
     out << "  " << name << ": residual at most " << gap.get<double>() << "\n";

@@ -56,9 +56,8 @@ struct CheckArguments {
 };
 
 int run_check(const CheckArguments& arguments) {
-  int exit_code = exit_ok;
-  const auto model = open_model(arguments.scene, "check", exit_code);
-  if (!model) return exit_code;
+  const auto model = open_model(arguments.scene);
+  if (!model) return exit_bad_input;
   const System system = model->system();
   const State start = system.initial_state();
   Dynamics dynamics(system, model->options.solve);
@@ -120,6 +119,7 @@ int run_check(const CheckArguments& arguments) {
          {"integral", kind.integral.empty() ? Json() : Json(kind.integral)},
          {"says", words(kind)}});
   }
+  result["native"] = model->native;
   result["redundant"] = strings(rank.redundant, *model);
   result["undetermined"] = strings(rank.undetermined, *model);
   result["contradictory"] = strings(contradictory, *model);
@@ -128,6 +128,7 @@ int run_check(const CheckArguments& arguments) {
   if (arguments.json) {
     std::cout << result.dump(2) << "\n";
   } else {
+    const bool has_coordinates = static_cast<bool>(model->kinetics);
     std::size_t widest = 4;
     for (const Json& c : result["constraints"]) widest = std::max(widest, c["name"].get<std::string>().size());
     for (const Json& c : result["constraints"]) {
@@ -141,9 +142,11 @@ int run_check(const CheckArguments& arguments) {
                                                    : "")
                 << "\n";
     }
-    std::cout << model->bodies.size() << " bodies with " << assembly.block.n() << " velocities, " << assembly.block.m()
-              << " equations of rank " << rank.rank << ": " << assembly.block.n() - rank.rank
+    std::cout << (has_coordinates ? "bodies and coordinates: " : "") << model->bodies.size()
+              << (has_coordinates ? " with " : " bodies with ") << assembly.block.n() << " velocities, "
+              << assembly.block.m() << " equations of rank " << rank.rank << ": " << assembly.block.n() - rank.rank
               << " degrees of freedom\n";
+    for (const std::string& each : model->native) std::cout << "left to the host: " << each << "\n";
   }
   for (const std::string& each : wrong) std::cerr << arguments.scene << ": " << each << "\n";
   if (!contradictory.empty()) {
@@ -160,7 +163,7 @@ void add_check(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<CheckArguments>();
   CLI::App* verb = app.add_subcommand(
       "check", "Read a scene and say what it is: rank, start, derivatives, kind of every constraint; no step is taken");
-  verb->add_option("SCENE", arguments->scene, "A .toml scene")->required();
+  verb->add_option("SCENE", arguments->scene, "A .toml scene or a .bullet file")->required();
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
   verb->footer(
       "holonomic: on positions. exact, integrable with a factor: on velocities, but a condition on positions in\n"

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "compare_text.h"
 #include "messages.h"
+#include "output_file.h"
 #include "scene_file.h"
 #include "simulation_options.h"
 #include "solver_spec.h"
@@ -9,6 +10,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <stdexcept>
@@ -21,7 +23,7 @@ namespace {
 
 struct CompareArguments {
   SimulationOptions simulation;
-  std::string with = "exact,bullet:si", precision = "double";
+  std::string with = "exact,bullet:si", precision = "double", csv;
   bool json = false;
 };
 
@@ -52,20 +54,23 @@ Json empty_row(const SolverSpec& solver, const std::string& precision, const std
   return row;
 }
 
-int run_compare(const CompareArguments& arguments) {
+// PREFIX-bullet-si-50-double.csv
+std::string table_of(const std::string& prefix, const SolverSpec& solver, const std::string& precision) {
+  if (prefix.empty()) return {};
+  std::string name = solver.name;
+  std::replace(name.begin(), name.end(), ':', '-');
+  return prefix + "-" + name + "-" + precision + ".csv";
+}
+
+int run_compare(const CompareArguments& arguments) try {
   Simulation simulation;
   std::vector<SolverSpec> solvers;
   std::vector<std::string> in;
-  try {
-    solvers = parse_solvers(arguments.with);
-    in = precisions(arguments.precision);
-    const auto opened = open_scene(arguments.simulation.scene);
-    if (!opened) return exit_bad_input;
-    simulation = arguments.simulation.check(*opened);
-  } catch (const std::invalid_argument& e) {
-    std::cerr << "linchpin compare: " << e.what() << "\n";
-    return exit_usage;
-  }
+  solvers = parse_solvers(arguments.with);
+  in = precisions(arguments.precision);
+  const auto opened = open_scene(arguments.simulation.scene);
+  if (!opened) return exit_bad_input;
+  simulation = arguments.simulation.check(*opened);
   Json result;
   result["schema"] = 1;
   result["scene"] = simulation.scene;
@@ -77,11 +82,15 @@ int run_compare(const CompareArguments& arguments) {
   bool exact_failed = false;
   for (const SolverSpec& solver : solvers) {
     for (const std::string& precision : in) {
-      const WorkerAnswer answer = run_worker(precision, job_for(simulation, solver), solver.name + ", " + precision);
+      OutputFile output(table_of(arguments.csv, solver, precision), simulation.scene);
+      Json job = job_for(simulation, solver);
+      job["csv"] = output.temporary();
+      const WorkerAnswer answer = run_worker(precision, job, solver.name + ", " + precision);
       Json row;
       switch (answer.kind) {
         case WorkerAnswer::Kind::row:
           row = answer.row;
+          output.keep();
           for (const char* key : {"gravity", "gravity_from", "bodies", "joints"}) {
             if (result[key].is_null()) result[key] = row[key];  // in double precision, where that was asked for
             row.erase(key);
@@ -113,6 +122,9 @@ int run_compare(const CompareArguments& arguments) {
                                : comparison_text(result));
   std::cout.flush();
   return exact_failed ? exit_physics : exit_ok;
+} catch (const std::invalid_argument& e) {
+  std::cerr << "linchpin compare: " << e.what() << "\n";
+  return exit_usage;
 }
 
 }  // namespace
@@ -126,6 +138,10 @@ void add_compare(CLI::App& app, int& exit_code) {
                    "bullet:mlcp, bullet:lemke")
       ->capture_default_str();
   verb->add_option("--precision", arguments->precision, "Of Bullet: single, double or both")->capture_default_str();
+  verb->add_option(
+      "--csv", arguments->csv,
+      "Write a table per solver, <this>-exact-double.csv and so on: states, gaps and forces as of run, and "
+      "the energy and force errors from which all numbers but the time can be found again");
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
   verb->footer("Exit codes: 0 ok, 2 usage, 3 bad scene, 4 exact failed.");
   verb->callback([arguments, &exit_code] { exit_code = run_compare(*arguments); });

@@ -2,6 +2,8 @@
 // doubles.
 #pragma once
 
+#include <linchpin/constraint.h>
+
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -68,6 +70,10 @@ class Csv {
   bool first_ = true;
 };
 
+/// The column of a constraint's residual.
+inline const char* gap_column(RowUnit unit) {
+  return unit == RowUnit::metre ? ".gap [m]" : unit == RowUnit::radian ? ".gap [rad]" : ".gap";
+}
 inline const std::vector<const char*> body_columns = {
     ".x [m]",    ".y [m]",    ".z [m]",    ".qw",         ".qx",         ".qy",        ".qz",
     ".vx [m/s]", ".vy [m/s]", ".vz [m/s]", ".wx [rad/s]", ".wy [rad/s]", ".wz [rad/s]"};

@@ -48,11 +48,16 @@ Json equilibrium_json(const Model& model, const System& system, Dynamics& dynami
   out["frequencies_squared"] = e.frequencies_squared;
   out["potential_J"] = potential_energy(system, e.state);
   out["residual"] = e.residual;
+  out["coordinates"] = Json::object();
   out["bodies"] = Json::object();
   for (std::size_t i = 0; i < model.bodies.size(); ++i) {
     const BodyId id{static_cast<int>(i) + 1};
     if (system.dof(id) == 0) continue;
     const BodyState& s = e.state[id];
+    if (system.kind(id) == BodyKind::coordinate) {
+      out["coordinates"][model.bodies[i].name] = s.p.x();
+      continue;
+    }
     Json body = {{"position", three(s.p)}};
     if (system.kind(id) == BodyKind::rigid) body["rotation"] = {s.q.w(), s.q.x(), s.q.y(), s.q.z()};
     out["bodies"][model.bodies[i].name] = body;
@@ -72,7 +77,8 @@ Json equilibrium_json(const Model& model, const System& system, Dynamics& dynami
         for (int j = 0; j < 3; ++j)
           force[j] += J[static_cast<std::size_t>(row - a.block.row[i]) * 6 + static_cast<std::size_t>(j)] *
                       e.lambda[static_cast<std::size_t>(row)];
-      on[system.name(c.bodies()[k])] = three(force);
+      const bool coordinate = system.kind(c.bodies()[k]) == BodyKind::coordinate;
+      on[system.name(c.bodies()[k])] = coordinate ? Json(force.x()) : three(force);
     }
     out["forces"][c.name()] = on;
   }
@@ -102,6 +108,8 @@ void print(const Json& e, std::size_t number) {
     std::cout << (i == 0 ? ": " : ", ") << text;
   }
   std::cout << "; potential " << e["potential_J"].get<double>() << " J\n";
+  for (const auto& [name, value] : e["coordinates"].items())
+    std::cout << "   " << name << " = " << value.get<double>() << "\n";
   std::size_t count = 0;
   for (const auto& [name, body] : e["bodies"].items()) {
     if (++count > 12) {
@@ -116,7 +124,8 @@ void print(const Json& e, std::size_t number) {
   for (const auto& [name, on] : e["forces"].items()) {
     if (++count > 12) break;
     for (const auto& [body, force] : on.items())
-      std::cout << "   " << name << " pushes " << body << " with " << shown(force) << " N\n";
+      std::cout << "   " << name << " pushes " << body << " with "
+                << (force.is_array() ? shown(force) + " N" : "the generalized force " + force.dump()) << "\n";
   }
 }
 
@@ -125,9 +134,8 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
     std::cerr << "linchpin equilibrium: --starts is from 1 to 10000\n";
     return exit_usage;
   }
-  int exit_code = exit_ok;
-  const auto model = open_model(arguments.scene, "equilibrium", exit_code);
-  if (!model) return exit_code;
+  const auto model = open_model(arguments.scene);
+  if (!model) return exit_bad_input;
   const System system = model->system();
   const State start = system.initial_state();
   Dynamics dynamics(system, model->options.solve);
@@ -173,7 +181,7 @@ void add_equilibrium(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<EquilibriumArguments>();
   CLI::App* verb = app.add_subcommand(
       "equilibrium", "Where a scene can rest (principle of virtual work), how it oscillates there, and if it stays");
-  verb->add_option("SCENE", arguments->scene, "A .toml scene")->required();
+  verb->add_option("SCENE", arguments->scene, "A .toml scene or a .bullet file")->required();
   verb->add_option("--starts", arguments->starts, "Places to search from, the scene's start first")
       ->capture_default_str();
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");

@@ -62,7 +62,8 @@ Json explained(const System& system, const Dynamics& dynamics, const Reaction& r
       const auto J = a.jacobian(static_cast<int>(i), static_cast<int>(k));
       for (int j = 0; j < system.dof(c.bodies()[k]); ++j)
         if (const double x = J[local * 6 + static_cast<std::size_t>(j)]; x != 0)
-          A[system.name(c.bodies()[k]) + "." + parts[j]] = x;
+          A[system.name(c.bodies()[k]) +
+            (system.kind(c.bodies()[k]) == BodyKind::coordinate ? "'" : std::string(".") + parts[j])] = x;
     }
     out["rows"].push_back({{"A", A},
                            {"b", a.instant.b[static_cast<std::size_t>(row)]},
@@ -76,6 +77,10 @@ Json explained(const System& system, const Dynamics& dynamics, const Reaction& r
   out["on"] = Json::array();
   for (std::size_t k = 0; k < K; ++k) {
     const int body = static_cast<int>(k);
+    if (system.kind(c.bodies()[k]) == BodyKind::coordinate) {
+      out["on"].push_back({{"coordinate", system.name(c.bodies()[k])}, {"generalized_force", r.on(body).force.x()}});
+      continue;
+    }
     Json on = wrench_json(system.name(c.bodies()[k]), r.on(body));
     on["of_laws"] = vector_json(r.prescribed.on(body).force);
     out["on"].push_back(on);
@@ -102,6 +107,11 @@ void print(const Json& c) {
     std::cout << rest << "\n";
   }
   for (const Json& on : c["on"]) {
+    if (on.contains("coordinate")) {
+      std::cout << "  pushes " << on["coordinate"].get<std::string>() << " with the generalized force "
+                << on["generalized_force"].get<double>() << "\n";
+      continue;
+    }
     std::cout << "  pushes " << on["body"].get<std::string>() << " with F = " << vector_text(on["force"])
               << " N, M = " << vector_text(on["moment"]) << " N m about " << vector_text(on["point"]) << " m";
     if (on["of_laws"] != Json({0.0, 0.0, 0.0}))
@@ -116,9 +126,8 @@ void print(const Json& c) {
 }
 
 int run_explain(const ExplainArguments& arguments) {
-  int exit_code = exit_ok;
-  const auto model = open_model(arguments.scene, "explain", exit_code);
-  if (!model) return exit_code;
+  const auto model = open_model(arguments.scene);
+  if (!model) return exit_bad_input;
   if (!(arguments.at >= 0 && arguments.at <= 86400)) {
     std::cerr << "linchpin explain: --at is a time from 0 to 86400 seconds\n";
     return exit_usage;
@@ -151,6 +160,7 @@ int run_explain(const ExplainArguments& arguments) {
   result["schema"] = 1;
   result["scene"] = arguments.scene;
   result["t"] = stepper.t();
+  result["native"] = model->native;
   result["constraints"] = Json::array();
   for (std::size_t i = 0; i < reactions.size(); ++i)
     if (arguments.constraint.empty() || reactions[i].name == arguments.constraint)
@@ -161,6 +171,7 @@ int run_explain(const ExplainArguments& arguments) {
   }
   std::cout << "at " << stepper.t()
             << " s; ' is the rate of a velocity, w turns about world axes; forces act on the body named\n";
+  for (const std::string& each : model->native) std::cout << "without what is left to the host, " << each << "\n";
   for (const Json& c : result["constraints"]) print(c);
   return exit_ok;
 }
@@ -171,7 +182,7 @@ void add_explain(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<ExplainArguments>();
   CLI::App* verb =
       app.add_subcommand("explain", "The equation at one time: rows of A and b, multipliers, who pushes whom");
-  verb->add_option("SCENE", arguments->scene, "A .toml scene")->required();
+  verb->add_option("SCENE", arguments->scene, "A .toml scene or a .bullet file")->required();
   verb->add_option("CONSTRAINT", arguments->constraint, "One of its joints or constraints; all without it");
   verb->add_option("--at", arguments->at, "Time [s]; the scene runs there on the bare host")->capture_default_str();
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");

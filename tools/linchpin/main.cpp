@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdio>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -90,6 +91,12 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     std::cerr << "linchpin: " << error.what() << "\n";
     return linchpin::cli::exit_physics;
+  }
+  // A full disk is found out about here: a report that nobody got is no success.
+  std::cout.flush();
+  if (!std::cout || std::fflush(stdout) != 0) {
+    std::cerr << "linchpin: standard output cannot be written\n";
+    return linchpin::cli::exit_usage;
   }
   return exit_code;
 }

@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "compare_text.h"
 #include "messages.h"
+#include "output_file.h"
 #include "scene_file.h"
 #include "simulation_options.h"
 #include "solver_spec.h"
@@ -11,13 +12,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <stdexcept>
@@ -28,54 +23,10 @@ namespace linchpin::cli {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 struct RunArguments {
   SimulationOptions simulation;
   std::string solver = "exact", host, csv;
   bool json = false;
-};
-
-// The file to be: written beside its place under another name and renamed at the end, so that nobody reads half of it
-// and a failed run does not cost the last good one.
-class Output {
- public:
-  /// @throws std::invalid_argument when it cannot be written there.
-  Output(const std::string& path, const std::string& scene) : path_(path) {
-    if (path.empty()) return;
-    std::error_code ignored;
-    const fs::file_status status = fs::status(path, ignored);
-    if (fs::is_directory(status)) refuse("is a directory");
-    if (fs::exists(status) && !fs::is_regular_file(status)) refuse("is no regular file");
-    if (fs::exists(status) && fs::equivalent(path, scene, ignored)) refuse("is the scene itself");
-    if (fs::exists(status) && ::access(path.c_str(), W_OK) != 0) refuse(std::strerror(errno));
-    temporary_ = path + ".part-" + std::to_string(::getpid());
-    std::FILE* file = std::fopen(temporary_.c_str(), "wx");
-    if (!file) {
-      const int why = errno;
-      temporary_.clear();
-      refuse(std::strerror(why));
-    }
-    std::fclose(file);
-  }
-  ~Output() {
-    if (!temporary_.empty()) std::remove(temporary_.c_str());
-  }
-  Output(const Output&) = delete;
-  Output& operator=(const Output&) = delete;
-
-  const std::string& temporary() const { return temporary_; }
-  void keep() {
-    if (temporary_.empty()) return;
-    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) refuse(std::strerror(errno));
-    temporary_.clear();
-  }
-
- private:
-  [[noreturn]] void refuse(const std::string& why) const {
-    throw std::invalid_argument("--csv: \"" + path_ + "\" cannot be written: " + why);
-  }
-  std::string path_, temporary_;
 };
 
 int misused(const std::string& what) {
@@ -152,7 +103,7 @@ int run_run(const RunArguments& arguments) try {
   if (!opened) return exit_bad_input;
   const Simulation simulation = arguments.simulation.check(*opened);
   const Host host = host_of(arguments, *opened, solver);
-  Output output(arguments.csv, simulation.scene);
+  OutputFile output(arguments.csv, simulation.scene);
 
   const WorkerAnswer answer = run_on(host, *opened, simulation, solver, output.temporary());
   switch (answer.kind) {
@@ -178,7 +129,9 @@ int run_run(const RunArguments& arguments) try {
   if (answer.row["status"].get<std::string>().starts_with("ok")) {
     const int wrong = answer.row.contains("expect") ? unmet(answer.row["expect"]) : 0;
     if (wrong == 0) return exit_ok;
-    std::cerr << "linchpin run: " << wrong << (wrong == 1 ? " expectation was" : " expectations were") << " not met\n";
+    std::cerr
+        << "linchpin run: " << wrong << (wrong == 1 ? " expectation was" : " expectations were")
+        << " not met. [[expect]] in the scene says what it should come to; who changes the scene changes it too\n";
     return exit_physics;
   }
   std::cerr << "linchpin run: " << solver.name << ": " << answer.row["status"].get<std::string>() << "\n";

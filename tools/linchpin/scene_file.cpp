@@ -1,7 +1,10 @@
 #include "scene_file.h"
 
+#include "bullet_import.h"
 #include "messages.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <filesystem>
 #include <iostream>
@@ -71,10 +74,22 @@ std::string scene_fault(std::string_view bytes) {
   return {};
 }
 
+namespace {
+
+// .toml whatever its case: files come from systems that do not mind.
+std::string kind_of(const std::string& path) {
+  std::string extension = std::filesystem::path(path).extension().string();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return extension;
+}
+
+}  // namespace
+
 std::optional<Opened> open_scene(const std::string& path) {
   Opened out;
   out.path = path;
-  const std::string extension = std::filesystem::path(path).extension().string();
+  const std::string extension = kind_of(path);
   if (extension == ".toml") {
     try {
       out.model = load(path);
@@ -93,19 +108,25 @@ std::optional<Opened> open_scene(const std::string& path) {
   if (!read_file(path == "-" ? "./-" : path, bytes)) return {};
   const std::string fault = scene_fault(bytes);
   if (fault.empty()) return out;
-  complain(path, bytes, fault + (extension == ".urdf" ? " (scenes in .urdf are not read yet)" : ""));
+  complain(path, bytes,
+           fault + (extension == ".urdf"     ? " (scenes in .urdf are not read yet)"
+                    : extension != ".bullet" ? "; a scene of ours has a name that ends in .toml"
+                                             : ""));
   return {};
 }
 
-std::optional<Model> open_model(const std::string& path, const char* verb, int& exit_code) {
-  exit_code = exit_bad_input;
-  auto opened = open_scene(path);
-  if (!opened) return {};
-  if (opened->model) return std::move(opened->model);
-  exit_code = exit_usage;
-  std::cerr << "linchpin " << verb << ": " << path
-            << " has bodies from a .bullet file; this verb reads scenes of ours alone\n";
-  return {};
+std::optional<Model> open_model(const std::string& path) {
+  const std::string extension = kind_of(path);
+  if (extension != ".toml" && extension != ".bullet") {
+    (void)open_scene(path);  // says what it is not
+    return {};
+  }
+  try {
+    return load(path, import_bullet);
+  } catch (const SceneError& e) {
+    std::cerr << e.what() << "\n";
+    return {};
+  }
 }
 
 }  // namespace linchpin::cli

@@ -25,7 +25,7 @@ struct Opened {
 /// Reads and checks. Nothing after saying on stderr what is wrong.
 std::optional<Opened> open_scene(const std::string& path);
 
-/// For the verbs that work without an engine: a model, or nothing after saying why and setting the exit code.
-std::optional<Model> open_model(const std::string& path, const char* verb, int& exit_code);
+/// For the verbs that work without an engine: a model, of a .bullet file too, or nothing after saying why.
+std::optional<Model> open_model(const std::string& path);
 
 }  // namespace linchpin::cli

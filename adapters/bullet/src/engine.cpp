@@ -453,8 +453,14 @@ std::string Engine::add_user(Constraint constraint, std::vector<btRigidBody*> bo
   const int K = static_cast<int>(r.bodies.size());
   int first = 0;  // one that moves, for Bullet's islands do not reach across one that stands
   while (first < K - 1 && r.bodies[z(first)]->isStaticOrKinematicObject()) ++first;
+  // A native solver that runs these rows sees two bodies at a time and takes the others as they stand. For bodies that
+  // do stand one pair says it all; a second, with less of the row in it, would hold the first back.
+  const auto stands = [&](int k) { return r.bodies[z(k)]->isStaticOrKinematicObject(); };
+  int partners = 0;
+  for (int k = 0; k < K; ++k) partners += k != first && !stands(k);
   for (int k = 0; k < K; ++k) {
     if (k == first && K > 1) continue;
+    if (K > 1 && stands(k) && (partners > 0 || !r.proxies.empty())) continue;
     btRigidBody& second = K > 1 ? *r.bodies[z(k)] : btTypedConstraint::getFixedBody();
     r.proxies.push_back(std::make_unique<Proxy>(*this, record, *r.bodies[z(first)], second, first, K > 1 ? k : -1));
     record_of_[r.proxies.back().get()] = record;

@@ -469,6 +469,11 @@ JointShape classify(btTypedConstraint& joint) {
   return s;
 }
 
+ExactPart exact_part(btTypedConstraint& joint) {
+  JointShape s = classify(joint);
+  return {kind_of(joint), std::move(s.rows), s.acting_A, s.acting_B, std::move(s.native)};
+}
+
 JointKind joint_kind(const btTypedConstraint& joint) {
   const btTypedConstraint* p = &joint;
   if (dynamic_cast<const btPoint2PointConstraint*>(p)) return JointKind::point_to_point;

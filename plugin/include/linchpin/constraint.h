@@ -330,6 +330,14 @@ struct Seed {
   /// Along the motion with v̇ as the state says: p + s v + ½s² a, exp of the rotation to second order.
   static Placed<Taylor> moved(const BodyState& s, const Matrix3d& R);
   static Moving<Taylor> moving(const BodyState& s, const Matrix3d& R);
+  /// A coordinate and its rate, as the x of position and velocity.
+  template <class T>
+  static Moving<T> coordinate(const T& q, const T& rate) {
+    Moving<T> view;
+    view.p_.x = q;
+    view.v_.x = rate;
+    return view;
+  }
 };
 
 namespace detail {

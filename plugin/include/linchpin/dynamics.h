@@ -187,6 +187,7 @@ struct Assembly {
   std::vector<double> position;  ///< [m] φ (0 for rows of the other levels)
   std::vector<double> velocity;  ///< [m] φ̇ = A v + φ_t, or ψ
   std::vector<double> v;         ///< [n] the block's velocities, as in the state
+  std::vector<double> bias;      ///< [n] h of M q̈ + h = Q for coordinates (Kinetics); zero for bodies
   std::string failure;  ///< names the constraint whose residual was not finite or threw; empty when all went well
 
   /// The jacobian of constraint i of the block with respect to its body k as assembled: [rows × 6], row-major; columns
@@ -206,7 +207,7 @@ struct Assembly {
   };
   std::vector<EntryRun> entry_runs;  ///< the entries of `instant` in order, one row of one body after the other
   std::vector<BodyState> scratch;
-  std::vector<double> scratch_rows;
+  std::vector<double> scratch_rows, scratch_q;
   std::vector<Eigen::Matrix<double, 6, 1>> scratch_wrenches;
 };
 

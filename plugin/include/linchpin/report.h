@@ -65,7 +65,7 @@ struct BodyBooks {
       Eigen::Matrix<double, 6, 1>::Zero();  ///< M·(velocity as written to the host − v₁)
   double gross_force = 0,
          gross_moment = 0;  ///< largest single impulse summed in `own`: what its round-off is measured by
-  double linear_motion = 0, angular_motion = 0;  ///< m|v₀|, |Iω₀|: 16 roundings of them are not held against the books
+  double linear_motion = 0, angular_motion = 0;  ///< of M v₀: 16 roundings of it are not held against the books
   /// |momentum − applied − host − own| relative to the largest term or single impulse. Forces and moments are judged
   /// separately, but moments by no less than the forces on an arm of 1 mm, and forces by no less than the moments over
   /// 1 km.
@@ -119,13 +119,18 @@ struct LawWork {
 double book_law(const System& system, const Dynamics& dynamics, const State& state, const LawEffort& e, double dt,
                 std::span<const double> v0, std::span<const double> v1, LawWork& to);
 
-/// Kinetic energy ½ vᵀM v [J].
+/// Kinetic energy [J]: ½ vᵀM v of bodies, T of coordinates.
 double kinetic_energy(const System& system, const State& state);
 /// Gravity and all forces that declare a potential [J].
 double potential_energy(const System& system, const State& state);
-/// Whether every force of the system has a potential and no law is active, so that energy means something.
+/// Whether every force of the system has a potential, no law is active and no kinetic energy changes with time, so that
+/// energy means something.
 bool conservative(const System& system);
 double energy(const System& system, const State& state);
+/// Σ q̇ ∂L/∂q̇ − L [J], Jacobi's integral: the energy, except that of a kinetic energy of coordinates terms of first
+/// degree in the rates do not count and those of degree zero count negatively. Constant where T and V do not change
+/// with time.
+double energy_integral(const System& system, const State& state);
 /// [kg·m/s]
 Vector3d linear_momentum(const System& system, const State& state);
 /// About a world point [kg·m²/s].

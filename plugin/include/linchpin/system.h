@@ -72,14 +72,16 @@ void advance(BodyState& body, const Vector3d& v, const Vector3d& w, double dt);
 Vector3d turn_between(const Quaterniond& from, const Quaterniond& to);
 
 enum class BodyKind {
-  fixed,     ///< does not move; no columns
-  driven,    ///< moves as the user or the host says; no columns, its velocity and acceleration enter b
-  particle,  ///< 3 columns: velocity
-  rigid      ///< 6 columns: [velocity of the centre of mass; angular velocity], world axes
+  fixed,      ///< does not move; no columns
+  driven,     ///< moves as the user or the host says; no columns, its velocity and acceleration enter b
+  particle,   ///< 3 columns: velocity
+  rigid,      ///< 6 columns: [velocity of the centre of mass; angular velocity], world axes
+  coordinate  ///< 1 column: a generalized coordinate of the user's own; p.x is q, v.x its rate
 };
 
 class Constraint;  // constraint.h
 class Force;       // forces.h
+class Kinetics;    // coordinates.h
 
 /// The bodies, constraints, forces and laws of one model. Building throws std::invalid_argument with the name and the
 /// value; `add…` and `set_mass` have noexcept `try_` twins that return the message instead (empty when it went well).
@@ -113,6 +115,14 @@ class System {
   /// not used; may be empty where a host sets the state itself.
   BodyId add_driven(std::string name, const Pose& pose, std::function<BodyState(double)> motion = {});
 
+  /// Generalized coordinates q of the user's own, coupled by the mass matrix of one kinetic energy (coordinates.h).
+  /// Each is a body of one column: p.x is q, v.x its rate, and a force on it has its generalized force in x. Their ids
+  /// follow each other. They have no place in the world, no mass of their own, and weigh nothing: gravity is theirs by
+  /// a potential (forces.h).
+  /// @return the id of the first
+  BodyId add_coordinates(std::vector<std::string> names, std::vector<double> q, std::vector<double> rate,
+                         std::shared_ptr<const Kinetics> kinetics);
+
   /// @throws also if none of the constraint's bodies can move.
   ConstraintId add(Constraint constraint);
   void add(Force force);
@@ -126,6 +136,9 @@ class System {
   [[nodiscard]] std::string try_add_fixed(BodyId& id, std::string name, const Pose& pose) noexcept;
   [[nodiscard]] std::string try_add_driven(BodyId& id, std::string name, const Pose& pose,
                                            std::function<BodyState(double)> motion = {}) noexcept;
+  [[nodiscard]] std::string try_add_coordinates(BodyId& first, std::vector<std::string> names, std::vector<double> q,
+                                                std::vector<double> rate,
+                                                std::shared_ptr<const Kinetics> kinetics) noexcept;
   [[nodiscard]] std::string try_add(Constraint constraint, ConstraintId* id = nullptr) noexcept;
   [[nodiscard]] std::string try_add(Force force) noexcept;
   [[nodiscard]] std::string try_set_mass(BodyId id, double mass, const Matrix3d& inertia) noexcept;
@@ -147,9 +160,17 @@ class System {
   int body_count() const;        ///< with the world, and with removed bodies (kind fixed)
   int constraint_count() const;  ///< with removed ones (not enabled)
   BodyKind kind(BodyId id) const;
-  int dof(BodyId id) const;                  ///< 0, 3 or 6
-  double mass(BodyId id) const;              ///< [kg]; 0 for fixed and driven bodies
+  int dof(BodyId id) const;                  ///< 0, 1, 3 or 6
+  double mass(BodyId id) const;              ///< [kg]; 0 for fixed and driven bodies and for coordinates
   const Matrix3d& inertia(BodyId id) const;  ///< body axes [kg·m²]; zero unless rigid
+  /// The coordinates that one kinetic energy couples. `kinetics` is null, and `first` and `count` have no meaning, for
+  /// bodies of other kinds.
+  struct CoordinateGroup {
+    BodyId first;
+    int count = 0;
+    const Kinetics* kinetics = nullptr;
+  };
+  CoordinateGroup coordinates(BodyId id) const;
   const std::string& name(BodyId id) const;
   const std::string& name(ConstraintId id) const;
   const Constraint& constraint(ConstraintId id) const;

@@ -127,6 +127,32 @@ btTypedConstraint* Built::native_joint(const SceneConstraint& c) {
   return owned_joints_.back().get();
 }
 
+// How many moving bodies the constraint ties together where rows of two bodies are all there is: rows of a body each
+// can be taken one by one, whatever their number, but a row of several among more than two bodies cannot.
+int Built::most_in_a_row(const SceneConstraint& c) {
+  const ConstraintFunction& f = mirror_.constraint(mirror_.find_constraint(c.name)).function();
+  const State start = state(0);
+  std::vector<BodyState> X;
+  std::vector<char> moves;
+  for (const BodyId id : c.bodies) {
+    X.push_back(start[id]);
+    moves.push_back(id != linchpin::world && !body(id).isStaticOrKinematicObject());
+  }
+  const std::size_t m = static_cast<std::size_t>(f.rows()), K = X.size();
+  std::vector<double> A(m * 6 * K), b(m), position(m), velocity(m);
+  f.linearize(X, 0, {A, b, position, velocity});
+  const int moving = static_cast<int>(std::count(moves.begin(), moves.end(), 1));
+  for (std::size_t row = 0; row < m; ++row) {
+    int touched = 0;
+    for (std::size_t k = 0; k < K; ++k) {
+      const auto first = A.begin() + static_cast<std::ptrdiff_t>((row * K + k) * 6);
+      touched += moves[k] && std::any_of(first, first + 6, [](double x) { return x != 0; });
+    }
+    if (touched > 1) return moving;
+  }
+  return std::min(moving, 1);
+}
+
 void Built::constrain(bullet::Solver& solver, bool exact) {
   const auto refuse = [](const std::string& what) { throw Refused("solver", what); };
   try {
@@ -134,6 +160,9 @@ void Built::constrain(bullet::Solver& solver, bool exact) {
       const SceneConstraint& c = model_.constraints[i];
       std::vector<BodyId> ids;
       for (const BodyId id : c.bodies) ids.push_back(solver.id(body(id)));
+      const int together = most_in_a_row(c);
+      if (!exact && together > 2)
+        refuse("a row of the native solver joins two bodies, and '" + c.name + "' joins " + std::to_string(together));
       bullet::Handle handle = solver.add(c.make(std::move(ids)));
       handle.collisions_between_bodies(false);
     }

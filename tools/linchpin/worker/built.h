@@ -56,6 +56,7 @@ class Built {
  private:
   void add_body(btDiscreteDynamicsWorld& world, const SceneBody& body);
   btTypedConstraint* native_joint(const SceneConstraint& c);
+  int most_in_a_row(const SceneConstraint& c);
   btRigidBody& body(BodyId id);
 
   Model model_;

@@ -8,8 +8,7 @@
 
 namespace linchpin::worker {
 
-Job read_job(const std::string& text) {
-  const Json j = Json::parse(text);
+Job read_job(const Json& j) {
   Job job;
   job.scene = j.at("scene").get<std::string>();
   job.solver = j.at("solver").get<std::string>();

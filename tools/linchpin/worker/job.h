@@ -1,5 +1,6 @@
-// What the command asks of a worker, as one JSON object in argv[1], and how the worker tells how far it is. The answer
-// is one JSON object on stdout: {"row": {…}} or {"error": {"kind": "scene" | "solver" | "csv", "message": …}}.
+// What the command asks of a worker, as one JSON object in argv[1], and how the worker tells how far it is: a Job, or
+// {"describe": file}. The answer is one JSON object on stdout: {"row": {…}} or {"error": {"kind": "scene" | "solver" |
+// "csv", "message": …}}.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -23,12 +24,12 @@ struct Job {
   long steps = 480;
   long settle = 0;                               ///< first steps left out of the statistics
   std::optional<std::array<double, 3>> gravity;  ///< [m/s²]; else the file's, else 9.81 down y
-  bool time_apart = true;  ///< measure the time in a run of its own, without what measures the rest
+  bool time_apart = true;  ///< for a comparison: the time in a run of its own, and errors in the file
   std::string csv;         ///< file to write, empty for none
 };
 
 /// @throws nlohmann::json::exception when a key is missing or of the wrong type.
-Job read_job(const std::string& text);
+Job read_job(const Json& job);
 
 /// Why a job could not be done; `kind` tells the command which exit code that is.
 struct Refused : std::runtime_error {

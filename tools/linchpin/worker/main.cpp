@@ -1,6 +1,7 @@
 // linchpin-worker-<adapter>: runs one scene under one solver for `linchpin compare` and `linchpin run`, in a process of
 // its own because Bullet's two precisions cannot share one, and because a file or a diverging solver may take a process
 // down.
+#include "describe.h"
 #include "job.h"
 #include "measure.h"
 
@@ -18,7 +19,9 @@ using linchpin::worker::Json;
 
 Json answer(const char* job_text, linchpin::worker::Progress& progress) {
   try {
-    return {{"row", linchpin::worker::measure(linchpin::worker::read_job(job_text), progress)}};
+    const Json job = Json::parse(job_text);
+    if (job.contains("describe")) return {{"row", linchpin::worker::describe(job["describe"].get<std::string>())}};
+    return {{"row", linchpin::worker::measure(linchpin::worker::read_job(job), progress)}};
   } catch (const linchpin::worker::Refused& e) {
     return {{"error", {{"kind", e.kind}, {"message", e.what()}}}};
   } catch (const linchpin::SceneError& e) {  // says itself where

@@ -160,7 +160,7 @@ Json measure(const Job& job, Progress& progress) {
   std::unique_ptr<Reference> reference;
   if (solver) reference = std::make_unique<Reference>(scene, *solver, job, structure.undetermined);
   std::unique_ptr<TableFile> table;
-  if (!job.csv.empty()) table = std::make_unique<TableFile>(job.csv, scene, names, job.kind == "exact");
+  if (!job.csv.empty()) table = std::make_unique<TableFile>(job.csv, scene, names, job.kind == "exact", job.time_apart);
 
   std::unique_ptr<Judge> judge;
   if (scene.built() && job.kind == "exact" && !scene.built()->model().expectations.empty())
@@ -171,10 +171,10 @@ Json measure(const Job& job, Progress& progress) {
   long taken = 0;
   progress.phase("run");
   for (long step = 0; step < job.steps; ++step) {
-    if (step == job.settle) watch.begin();
-    if (reference) reference->before();
     const double t = double(step) * job.dt;
-    if (table) table->state(t, job.dt);
+    if (step == job.settle) watch.begin(t);
+    if (reference) reference->before();
+    if (table) table->state(t, job.dt, watch);
     if (judge) before = scene.built()->state(t);
     const long long ns = timed_step(scene, t, job.dt);
     ++taken;
@@ -182,7 +182,6 @@ Json measure(const Job& job, Progress& progress) {
       status = std::string(ruin) + " at step " + std::to_string(step);
       break;
     }
-    if (table) table->forces(solver.get());
     if (judge) judge->see({scene.built()->mirror(), before, solver->reactions()});
     watch.events(step);
     if (step >= job.settle) {
@@ -190,11 +189,12 @@ Json measure(const Job& job, Progress& progress) {
       if (!job.time_apart) timing.ns.push_back(ns);
       if (reference) reference->after(step);
     }
+    if (table) table->forces(solver.get(), reference.get());
     progress.step(step, job.steps);
   }
   const double end = double(taken) * job.dt;
   if (table) {
-    if (status == "ok") table->state(end, job.dt);
+    if (status == "ok") table->state(end, job.dt, watch);
     table->close();
   }
 

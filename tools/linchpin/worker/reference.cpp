@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 namespace linchpin::worker {
 
@@ -73,6 +74,11 @@ bool solve_densely(const Instant& in, double rank_tolerance, VectorXd& lambda, s
 
 }  // namespace
 
+void Reference::Sum::add(const Sum& other) {
+  difference += other.difference;
+  size += other.size;
+}
+
 void Reference::Sum::add(const Vector3d& is, const Vector3d& should) {
   difference += (is - should).squaredNorm();
   size += should.squaredNorm();
@@ -114,6 +120,7 @@ Reference::~Reference() {
 }
 
 void Reference::before() {
+  added_.reset();
   t_ = solver_.t();
   substepped_ = solver_.counts().substepped;
   for (std::size_t i = 0; i < before_.size(); ++i) {
@@ -127,7 +134,14 @@ void Reference::after(long step) {
   // A step redone in halves has the problem of its last part only; the sample waits for a whole one.
   if (step < next_ || solver_.counts().substepped != substepped_) return;
   work_ = 0;
-  if (sample()) ++samples_;
+  const Sum force = std::exchange(force_, {}), moment = std::exchange(moment_, {}),
+            impulse = std::exchange(impulse_, {});
+  if (sample()) {
+    ++samples_;
+    added_ = Added{std::sqrt(force_.difference), std::sqrt(force_.size),         std::sqrt(moment_.difference),
+                   std::sqrt(moment_.size),      std::sqrt(impulse_.difference), std::sqrt(impulse_.size)};
+  }
+  force_.add(force), moment_.add(moment), impulse_.add(impulse);
   // Multiplications, not seconds: the same samples on every machine, so the same numbers.
   constexpr double about_a_second = 1e9;
   const double left = double(std::max(steps_ - step, 1L));

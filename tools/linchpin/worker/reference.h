@@ -10,6 +10,7 @@
 
 #include <Eigen/Core>
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -30,12 +31,22 @@ class Reference {
   /// run.
   void after(long step);
 
+  /// What the last step added to the sums, root of: |reported − should be| and |should be|; nothing when it was no
+  /// sample.
+  struct Added {
+    double force_error = 0, force = 0;      ///< [N]
+    double moment_error = 0, moment = 0;    ///< [N·m]
+    double impulse_error = 0, impulse = 0;  ///< over the step, [N]
+  };
+  const std::optional<Added>& added() const { return added_; }
+
   /// force_rms_error_rel, moment_rms_error_rel, impulse_rms_error_rel, force_samples, force_basis, force_note.
   void report(Json& row) const;
 
  private:
   struct Sum {  // of squares
     double difference = 0, size = 0;
+    void add(const Sum& other);
     void add(const Eigen::Vector3d& is, const Eigen::Vector3d& should);
     /// Null where what should be is nothing beside the loads: bodies that fall together press on no joint.
     Json relative(double load) const;
@@ -62,6 +73,7 @@ class Reference {
   std::string note_;
   long samples_ = 0;
   Sum force_, moment_, impulse_;
+  std::optional<Added> added_;
   double load_ = 0;  // applied forces, sum of squares
 
   std::unordered_map<const btRigidBody*, std::size_t> index_;  // into scene_.bodies()

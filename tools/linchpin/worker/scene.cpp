@@ -107,8 +107,15 @@ void Scene::load_ours(const std::string& file) {
   Model model = linchpin::load(file, [&](const std::string& path) {
     load(path);
     name_things();
-    return describe();
+    Imported out;
+    out.bodies = describe();
+    return out;
   });
+  for (const SceneBody& body : model.bodies)
+    if (body.kind == BodyKind::coordinate)
+      throw Refused("scene", "'" + body.name +
+                                 "' is a coordinate of its own kinetic energy; Bullet has bodies only: "
+                                 "linchpin run --host bare");
   const std::size_t imported = bodies_.size();
   gravity_from_file_ = gravity_from_file_ || model.gravity_given;
   std::set<std::string> taken(joint_names_.begin(), joint_names_.end());

@@ -34,6 +34,8 @@ class Scene {
   /// A step, with what a scene of ours does before one.
   void step(double t, double dt);
   bool gravity_from_file() const { return gravity_from_file_; }
+  /// The bodies as scenes of ours have them, in the order of bodies().
+  std::vector<SceneBody> describe() const;
 
   /// How often the MLCP solver gave up and left a group to sequential impulses; 0 for the others.
   long mlcp_fallbacks() const;
@@ -45,7 +47,6 @@ class Scene {
   class Importer;
   void load(const std::string& file);
   void load_ours(const std::string& file);
-  std::vector<SceneBody> describe() const;
   void name_things();
   void check() const;
 

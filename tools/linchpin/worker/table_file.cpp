@@ -26,9 +26,11 @@ std::unique_ptr<cli::Csv> open(const std::string& file) {
 
 }  // namespace
 
-TableFile::TableFile(const std::string& file, Scene& scene, const std::vector<std::string>& joint_names, bool exact)
+TableFile::TableFile(const std::string& file, Scene& scene, const std::vector<std::string>& joint_names, bool exact,
+                     bool compared)
     : scene_(scene),
       exact_(exact),
+      compared_(compared),
       out_(open(file)),
       feedback_(scene.joints().size()),
       centre_(scene.joints().size()),
@@ -39,10 +41,19 @@ TableFile::TableFile(const std::string& file, Scene& scene, const std::vector<st
   out_->column("t [s]");
   for (const std::string& name : scene.body_names()) out_->columns(name, cli::body_columns);
   for (std::size_t i = 0; i < joint_names.size(); ++i) {
-    const bool own = i >= feedback_.size() && scene.built()->constrained()[i - feedback_.size()].unit == RowUnit::own;
-    out_->column(joint_names[i] + (own ? ".gap" : ".gap [m]"));
+    const RowUnit unit =
+        i < feedback_.size() ? RowUnit::metre : scene.built()->constrained()[i - feedback_.size()].unit;
+    out_->column(joint_names[i] + cli::gap_column(unit));
   }
+  if (compared)
+    for (const char* name : {"largest gap [rad]", "energy [J]"}) out_->column(name);
   for (const std::string& name : joint_names) out_->columns(name, cli::force_columns);
+  // Of all joints or bodies together, as the root of the sum of squares; empty in steps that were no sample.
+  if (compared)
+    for (const char* name :
+         {"force error [N]", "force that should be [N]", "moment error [N m]", "moment that should be [N m]",
+          "impulse error / dt [N]", "impulse that should be / dt [N]"})
+      out_->column(name);
   if (scene.built())
     for (const Channel& log : scene.built()->model().logs) {
       const std::string unit = log.unit().empty() ? "" : " [" + log.unit() + "]";
@@ -59,7 +70,7 @@ TableFile::~TableFile() {
     if (scene_.joints()[i]->getJointFeedback() == &feedback_[i]) scene_.joints()[i]->setJointFeedback(nullptr);
 }
 
-void TableFile::state(double t, double dt) {
+void TableFile::state(double t, double dt, const Watch& watch) {
   out_->put(t);
   for (const btRigidBody* body : scene_.bodies()) {
     const btTransform& x = body->getWorldTransform();
@@ -69,15 +80,24 @@ void TableFile::state(double t, double dt) {
     for (const btVector3& v : {body->getLinearVelocity(), body->getAngularVelocity()})
       for (int i = 0; i < 3; ++i) out_->put(double(v[i]));
   }
+  double angle = 0;
   for (std::size_t i = 0; i < scene_.joints().size(); ++i) {
     const Gap gap = measure_gap(*scene_.joints()[i]);
     out_->put(gap.any ? gap.metres : std::nan(""));
+    if (gap.any) angle = std::max(angle, gap.radians);
     centre_[i] = scene_.joints()[i]->getRigidBodyA().getCenterOfMassPosition();
   }
-  if (!scene_.built()) return;
-  scene_.built()->residuals(t, dt, residuals_);
-  for (const double each : residuals_) out_->put(each);
-  before_ = scene_.built()->state(t);
+  if (scene_.built()) {
+    scene_.built()->residuals(t, dt, residuals_);
+    for (std::size_t i = 0; i < residuals_.size(); ++i) {
+      out_->put(residuals_[i]);
+      if (scene_.built()->constrained()[i].unit == RowUnit::radian) angle = std::max(angle, residuals_[i]);
+    }
+    before_ = scene_.built()->state(t);
+  }
+  if (!compared_) return;
+  out_->put(angle);
+  out_->put(watch.energy(t));
 }
 
 Wrench TableFile::on_joint(std::size_t i, const Reaction* r) {
@@ -90,7 +110,7 @@ Wrench TableFile::on_joint(std::size_t i, const Reaction* r) {
   return r ? on.about(r->on_a.point) : on;
 }
 
-void TableFile::forces(const bullet::Solver* solver) {
+void TableFile::forces(const bullet::Solver* solver, const Reference* reference) {
   const auto reactions = solver ? solver->reactions() : std::span<const Reaction>();
   for (std::size_t i = 0; i < point_.size(); ++i) {
     const Reaction* r = i < reactions.size() ? &reactions[i] : nullptr;
@@ -106,6 +126,12 @@ void TableFile::forces(const bullet::Solver* solver) {
     for (const Vector3d& v : {on.force, on.moment})
       for (int k = 0; k < 3; ++k) out_->put(v[k]);
   }
+  if (compared_) {
+    const double none = std::nan("");
+    const Reference::Added e =
+        reference && reference->added() ? *reference->added() : Reference::Added{none, none, none, none, none, none};
+    for (const double x : {e.force_error, e.force, e.moment_error, e.moment, e.impulse_error, e.impulse}) out_->put(x);
+  }
   logs(reactions);
   out_->end_row();
 }
@@ -119,6 +145,7 @@ void TableFile::logs(std::span<const Reaction> reactions) {
 
 void TableFile::close() {
   for (std::size_t i = 0; i < 6 * point_.size(); ++i) out_->put(std::nan(""));
+  for (int i = 0; compared_ && i < 6; ++i) out_->put(std::nan(""));
   logs({});
   out_->end_row();
   or_refuse([&] { out_->close(); });

@@ -1,10 +1,12 @@
-// What `linchpin run --csv` writes: one row per step with the state before the step and the forces at that state, so
-// that a force and the pose it belongs to stand in one row; a last row has the final state and no forces. Channels that
-// a scene logs stand last.
+// What `run --csv` and `compare --csv` write: one row per step with the state before the step and the forces at that
+// state, so that a force and the pose it belongs to stand in one row; a last row has the final state and no forces.
+// Channels that a scene logs stand last.
 #pragma once
 
 #include "csv.h"
+#include "reference.h"
 #include "scene.h"
+#include "watch.h"
 
 #include <linchpin/bullet.h>
 
@@ -17,18 +19,21 @@ namespace linchpin::worker {
 
 class TableFile {
  public:
+  /// @param compared  also what a comparison is made of: largest turning gap, energy, errors of the forces
   /// @param joint_names  of the joints of the world, then of a scene's other constraints
   /// @throws Refused("csv", …) when the file cannot be written.
-  TableFile(const std::string& file, Scene& scene, const std::vector<std::string>& joint_names, bool exact);
+  TableFile(const std::string& file, Scene& scene, const std::vector<std::string>& joint_names, bool exact,
+            bool compared);
   ~TableFile();
   TableFile(const TableFile&) = delete;
   TableFile& operator=(const TableFile&) = delete;
 
   /// Call before the step, with the time [s] the step starts from.
-  void state(double t, double dt);
+  void state(double t, double dt, const Watch& watch);
   /// Call after it: ends the row with the forces of the step.
   /// @param solver  may be null: then forces are the joint feedback and no point on the joint is known
-  void forces(const bullet::Solver* solver);
+  /// @param reference  may be null
+  void forces(const bullet::Solver* solver, const Reference* reference);
   /// Ends the last row without forces and closes. @throws Refused when the disk did not take it all.
   void close();
 
@@ -37,7 +42,7 @@ class TableFile {
   void logs(std::span<const Reaction> reactions);
 
   Scene& scene_;
-  const bool exact_;
+  const bool exact_, compared_;
   std::unique_ptr<cli::Csv> out_;
   std::vector<btJointFeedback> feedback_;
   std::vector<btVector3> centre_;  // of the joints' first bodies, before the step

@@ -15,10 +15,10 @@ Watch::Watch(Scene& scene) : scene_(scene) {
     user_gaps_.assign(scene.built()->constrained().size(), 0.0);
     if (const char* why = scene.built()->why_not_conserved()) energy_note_ = why;
   }
-  begin();
+  begin(0);
 }
 
-void Watch::begin() { energy0_ = energy(); }
+void Watch::begin(double t) { energy0_ = energy(t); }
 
 void Watch::look(double t, double dt) {
   looked_ = true;
@@ -36,7 +36,7 @@ void Watch::look(double t, double dt) {
     }
     max_angle_ = std::max(max_angle_, gap.radians);
   }
-  energy_error_ = std::max(energy_error_, std::abs(energy() - energy0_));
+  energy_error_ = std::max(energy_error_, std::abs(energy(t) - energy0_));
 }
 
 void Watch::look_at_constraints(double dt) {
@@ -75,9 +75,9 @@ const char* Watch::why_not_conserved() const {
   return nullptr;
 }
 
-double Watch::energy() const {
+double Watch::energy(double t) const {
   // With its springs and other potentials.
-  if (scene_.built()) return linchpin::energy(scene_.built()->mirror(), scene_.built()->state(t_));
+  if (scene_.built()) return linchpin::energy(scene_.built()->mirror(), scene_.built()->state(t));
   double sum = 0;
   for (const btRigidBody* body : scene_.bodies()) {
     if (body->isStaticOrKinematicObject() || body->getInvMass() == 0) continue;

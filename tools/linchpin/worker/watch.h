@@ -12,18 +12,19 @@ class Watch {
  public:
   explicit Watch(Scene& scene);
 
-  /// Energy now is what later energies are compared with.
-  void begin();
+  /// Energy now is what later energies are compared with. @param t  [s] now
+  void begin(double t);
   /// After each step of the statistics.
   void look(double t, double dt);
   /// After each step, those left out of the statistics included: events count from the start.
   void events(long step);
 
+  /// With the potentials of springs and other forces [J]. @param t  [s] now
+  double energy(double t) const;
   /// max_gap_m, rms_gap_m, max_gap_rad, max_gap_joint, max_energy_error_J, energy_note, broken.
   void report(Json& row, const std::vector<std::string>& joint_names) const;
 
  private:
-  double energy() const;
   void look_at_constraints(double dt);
   const char* why_not_conserved() const;
 

@@ -189,41 +189,109 @@ bool involutive(const std::vector<MatrixXd>& d, const MatrixXd& W, int rows) {
   return true;
 }
 
-// The polynomial of positions and time, of degree at most three, whose gradient a row is; empty when there is none.
-class Polynomial {
+// The function whose rate a row is, where it is a polynomial of few terms: of positions, of the components of body
+// axes, of coordinates with their sines and cosines, and of time. Sought among the terms of low degree, few of them
+// first: axes are not independent of each other, so that with many terms the same function has many forms.
+class Integral {
  public:
-  Polynomial(const System& system, const Forms& forms) : system_(system), forms_(forms) {
-    for (std::size_t i = 0; i < forms.directions().size(); ++i)
-      if (forms.directions()[i].axis < 3) variables_.push_back(static_cast<int>(i));
-    variables_.push_back(forms.size() - 1);
-    std::vector<int> powers(variables_.size(), 0);
-    grow(powers, 0, 3);
+  Integral(const System& system, const Forms& forms) : system_(system), forms_(forms) {}
+
+  std::string of(const State& around, int row) {
+    for (const auto& [axes, degree] : {std::pair{true, 1}, {false, 3}, {true, 2}}) {
+      variables_.clear();
+      collect(axes);
+      monomials_.clear();
+      Powers powers(variables_.size(), 0);
+      grow(powers, 0, degree);
+      if (monomials_.size() > most) continue;
+      if (const std::string found = fit(around, row); !found.empty()) return found;
+    }
+    return {};
   }
 
-  std::string of(const State& around, int row) const {
-    if (monomials_.size() > 250) return {};
+ private:
+  using Powers = std::vector<int>;
+  static constexpr std::size_t most = 250;
+  struct Variable {
+    enum class Kind { position, axis, sine, cosine, time } kind;
+    BodyId body;
+    int i = 0, j = 0;  // component, and which axis
+  };
+
+  void collect(bool axes) {
+    BodyId last;
+    for (const Direction& d : forms_.directions()) {
+      if (d.axis < 3) variables_.push_back({Variable::Kind::position, d.body, d.axis});
+      if (!axes || d.body == last) continue;
+      last = d.body;
+      if (system_.kind(d.body) == BodyKind::coordinate)
+        for (const auto kind : {Variable::Kind::sine, Variable::Kind::cosine}) variables_.push_back({kind, d.body});
+      for (int k = 0; system_.kind(d.body) == BodyKind::rigid && k < 9; ++k)
+        variables_.push_back({Variable::Kind::axis, d.body, k % 3, k / 3});
+    }
+    variables_.push_back({Variable::Kind::time, {}});
+  }
+
+  double value(const Variable& v, const State& state) const {
+    switch (v.kind) {
+      case Variable::Kind::position:
+        return state[v.body].p[v.i];
+      case Variable::Kind::axis:
+        return state[v.body].R()(v.i, v.j);
+      case Variable::Kind::sine:
+        return std::sin(state[v.body].p.x());
+      case Variable::Kind::cosine:
+        return std::cos(state[v.body].p.x());
+      default:
+        return state.t;
+    }
+  }
+  // Along a direction of the forms; the last one is time.
+  double slope(const Variable& v, int direction, const State& state) const {
+    const bool in_time = direction + 1 == forms_.size();
+    if (v.kind == Variable::Kind::time || in_time) return v.kind == Variable::Kind::time && in_time ? 1 : 0;
+    const Direction& d = forms_.directions()[static_cast<std::size_t>(direction)];
+    if (d.body != v.body) return 0;
+    switch (v.kind) {
+      case Variable::Kind::position:
+        return d.axis == v.i ? 1 : 0;
+      case Variable::Kind::axis:
+        return d.axis < 3 ? 0 : Vector3d::Unit(d.axis - 3).cross(state[v.body].R().col(v.j))[v.i];
+      case Variable::Kind::sine:
+        return std::cos(state[v.body].p.x());
+      default:
+        return -std::sin(state[v.body].p.x());
+    }
+  }
+
+  void grow(Powers& powers, std::size_t from, int left) {
+    for (std::size_t v = from; v < powers.size() && left > 0 && monomials_.size() <= most; ++v) {
+      ++powers[v];
+      monomials_.push_back(powers);
+      grow(powers, v, left - 1);
+      --powers[v];
+    }
+  }
+
+  std::string fit(const State& around, int row) const {
     Numbers random;
-    const auto n = static_cast<Eigen::Index>(variables_.size()), N = static_cast<Eigen::Index>(monomials_.size());
+    const auto n = static_cast<Eigen::Index>(forms_.size()), N = static_cast<Eigen::Index>(monomials_.size());
     const Eigen::Index samples = N / n + 4;
     MatrixXd G(samples * n, N);
     VectorXd g(samples * n);
+    std::vector<double> x(variables_.size()), dx(variables_.size());
     for (Eigen::Index s = 0; s < samples; ++s) {
       State state = around;
-      for (std::size_t v = 0; v < variables_.size(); ++v) {
-        if (is_time(v))
-          state.t += random.next();
-        else
-          displace(state, forms_.directions()[static_cast<std::size_t>(variables_[v])], random.next());
-      }
+      VectorXd by(n - 1);
+      for (double& each : by) each = random.next();
+      displace(state, forms_.directions(), by);
+      state.t += random.next();
       const MatrixXd W = forms_.at(state);
-      for (int i = 0; i + 1 < forms_.size(); ++i)
-        if (forms_.directions()[static_cast<std::size_t>(i)].axis >= 3 &&
-            std::abs(W(row, i)) > 1e-9 * W.row(row).cwiseAbs().maxCoeff())
-          return {};  // turns count: no function of positions alone
-      for (Eigen::Index v = 0; v < n; ++v) {
-        g[s * n + v] = W(row, variables_[static_cast<std::size_t>(v)]);
-        for (Eigen::Index k = 0; k < N; ++k)
-          G(s * n + v, k) = slope(monomials_[static_cast<std::size_t>(k)], static_cast<std::size_t>(v), state);
+      for (std::size_t v = 0; v < x.size(); ++v) x[v] = value(variables_[v], state);
+      for (Eigen::Index d = 0; d < n; ++d) {
+        g[s * n + d] = W(row, d);
+        for (std::size_t v = 0; v < x.size(); ++v) dx[v] = slope(variables_[v], static_cast<int>(d), state);
+        for (Eigen::Index k = 0; k < N; ++k) G(s * n + d, k) = rate(monomials_[static_cast<std::size_t>(k)], x, dx);
       }
     }
     const VectorXd c = G.completeOrthogonalDecomposition().solve(g);
@@ -234,28 +302,33 @@ class Polynomial {
     return out;
   }
 
- private:
-  using Powers = std::vector<int>;
-  bool is_time(std::size_t v) const { return variables_[v] + 1 == forms_.size(); }
-  void grow(Powers& powers, std::size_t from, int left) {
-    if (monomials_.size() > 250) return;
-    for (std::size_t v = from; v < powers.size() && left > 0; ++v) {
-      ++powers[v];
-      monomials_.push_back(powers);
-      grow(powers, v, left - 1);
-      --powers[v];
+  static double rate(const Powers& powers, const std::vector<double>& x, const std::vector<double>& dx) {
+    double sum = 0;
+    for (std::size_t by = 0; by < powers.size(); ++by) {
+      if (powers[by] == 0 || dx[by] == 0) continue;
+      double product = powers[by] * dx[by];
+      for (std::size_t v = 0; v < powers.size(); ++v)
+        for (int e = powers[v] - (v == by); e > 0; --e) product *= x[v];
+      sum += product;
     }
+    return sum;
   }
-  double value(std::size_t v, const State& state) const {
-    if (is_time(v)) return state.t;
-    const Direction& d = forms_.directions()[static_cast<std::size_t>(variables_[v])];
-    return state[d.body].p[d.axis];
-  }
-  double slope(const Powers& powers, std::size_t by, const State& state) const {
-    if (powers[by] == 0) return 0;
-    double product = powers[by];
-    for (std::size_t v = 0; v < powers.size(); ++v) product *= std::pow(value(v, state), powers[v] - (v == by));
-    return product;
+
+  std::string shown(const Variable& v) const {
+    static const char* const axes[] = {".axis(1, 0, 0).", ".axis(0, 1, 0).", ".axis(0, 0, 1)."};
+    const std::string name = v.kind == Variable::Kind::time ? "t" : system_.name(v.body);
+    switch (v.kind) {
+      case Variable::Kind::position:
+        return system_.kind(v.body) == BodyKind::coordinate ? name : name + "." + "xyz"[v.i];
+      case Variable::Kind::axis:
+        return name + axes[v.j] + "xyz"[v.i];
+      case Variable::Kind::sine:
+        return "sin(" + name + ")";
+      case Variable::Kind::cosine:
+        return "cos(" + name + ")";
+      default:
+        return name;
+    }
   }
   std::string term(double c, const Powers& powers, bool first) const {
     char number[32];
@@ -265,14 +338,8 @@ class Polynomial {
     if (factor) out += number;
     for (std::size_t v = 0; v < powers.size(); ++v) {
       if (powers[v] == 0) continue;
-      if (factor) out += "*";
+      out += (factor ? "*" : "") + shown(variables_[v]);
       factor = true;
-      if (is_time(v)) {
-        out += "t";
-      } else {
-        const Direction& d = forms_.directions()[static_cast<std::size_t>(variables_[v])];
-        out += system_.name(d.body) + "." + "xyz"[d.axis];
-      }
       if (powers[v] > 1) out += "^" + std::to_string(powers[v]);
     }
     return out;
@@ -280,7 +347,7 @@ class Polynomial {
 
   const System& system_;
   const Forms& forms_;
-  std::vector<int> variables_;
+  std::vector<Variable> variables_;
   std::vector<Powers> monomials_;
 };
 
@@ -353,9 +420,9 @@ Classification classify(const System& system, ConstraintId id, const State& give
   }
   if (exact) {
     out.kind = Integrability::exact;
-    const Polynomial polynomial(system, forms);
+    Integral integral(system, forms);
     for (int r = 0; r < forms.rows(); ++r) {
-      const std::string each = polynomial.of(at_rest(system, given), r);
+      const std::string each = integral.of(at_rest(system, given), r);
       if (each.empty()) {
         out.integral.clear();
         break;
@@ -434,7 +501,7 @@ class Rest {
     out.Z = kernel(out.A);
     out.lambda = in.m() > 0 ? VectorXd(out.A.transpose().completeOrthogonalDecomposition().solve(-out.F)) : VectorXd();
     out.g = out.Z.transpose() * out.F;
-    out.scale = std::max(1e-12, out.F.cwiseAbs().maxCoeff());
+    out.scale = std::max({1e-12, usual_, out.F.cwiseAbs().maxCoeff()});
     return true;
   }
 
@@ -464,6 +531,9 @@ class Rest {
   // Newton on Zᵀ(F + Aᵀλ) = 0, damped as long as that helps: finds places of rest of every stability.
   bool solve(State& state, Balance& at) {
     if (!close(state) || !look(state, at)) return false;
+    // Where nothing is held all forces vanish at rest: what they are where the search began is their measure.
+    usual_ = std::max(usual_, at.scale);
+    at.scale = usual_;
     double damping = 1e-3;
     for (int step = 0; step < 200; ++step) {
       if (at.g.size() == 0 || at.g.cwiseAbs().maxCoeff() <= 1e-11 * at.scale) return true;
@@ -534,9 +604,10 @@ class Rest {
     for (std::size_t i = 0; i < directions_.size();) {
       const BodyId id = directions_[i].body;
       const auto at = static_cast<Eigen::Index>(i);
+      i += static_cast<std::size_t>(system_.dof(id));
+      if (system_.kind(id) == BodyKind::coordinate) continue;  // what turns with it is in its kinetic energy
       f.segment<3>(at) = -system_.mass(id) * w.cross(w.cross(state[id].p - search_.centre));
       if (system_.dof(id) == 6) f.segment<3>(at + 3) = -w.cross(system_.world_inertia(id, state[id].q) * w);
-      i += static_cast<std::size_t>(system_.dof(id));
     }
     return f;
   }
@@ -545,6 +616,7 @@ class Rest {
   const EquilibriumSearch& search_;
   Dynamics dynamics_;
   std::vector<Direction> directions_;
+  double usual_ = 0;  // size of the forces at the places the searches began
 };
 
 double apart(const State& a, const State& b) {

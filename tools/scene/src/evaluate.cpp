@@ -4,6 +4,7 @@
 
 #include <cassert>
 #include <cmath>
+#include <tuple>
 
 namespace linchpin::scene {
 
@@ -210,6 +211,10 @@ template void Tape::run(Memory<Dual<0>>&, std::span<const Moving<Dual<0>>>, cons
                         std::span<const Vector3d>) const;
 template void Tape::run(Memory<Dual<6>>&, std::span<const Moving<Dual<6>>>, const Dual<6>&, std::uint64_t,
                         std::span<const Vector3d>) const;
+template void Tape::run(Memory<Dual<1>>&, std::span<const Moving<Dual<1>>>, const Dual<1>&, std::uint64_t,
+                        std::span<const Vector3d>) const;
+template void Tape::run(Memory<Mixed>&, std::span<const Moving<Mixed>>, const Mixed&, std::uint64_t,
+                        std::span<const Vector3d>) const;
 template void Tape::run(Memory<Taylor>&, std::span<const Moving<Taylor>>, const Taylor&, std::uint64_t,
                         std::span<const Vector3d>) const;
 
@@ -343,6 +348,71 @@ std::optional<Fault> trouble(const Tape& tape, Level level, std::span<const Body
   }
   if (!bad) return {};
   return Fault(bad->place, why_not_finite(bad->code));
+}
+
+namespace {
+
+// T as typed, or ½ q̇ᵀ M q̇ of the entries of M as typed.
+class TypedEnergy {
+ public:
+  TypedEnergy(std::shared_ptr<const Tape> tape, int first, int n, bool matrix)
+      : tape_(std::move(tape)), n_(static_cast<std::size_t>(n)), matrix_(matrix) {
+    for (const int body : tape_->bodies) index_.push_back(static_cast<std::size_t>(body - first));
+    std::apply([&](auto&... each) { (each.fit(*tape_), ...); }, room_);
+  }
+
+  template <class T>
+  T operator()(const Coordinates<T>& s) const {
+    Room<T>& room = std::get<Room<T>>(room_);
+    for (std::size_t k = 0; k < index_.size(); ++k)
+      room.views[k] = Seed::coordinate<T>(s.q[index_[k]], s.rate[index_[k]]);
+    tape_->run<T>(room.memory, room.views, s.t, Tape::everything);
+    const auto entry = [&](std::size_t i) -> const T& {
+      return room.memory.scalars[static_cast<std::size_t>(tape_->results[i].at)];
+    };
+    if (!matrix_) return entry(0);
+    const bool diagonal = tape_->results.size() == n_;
+    T sum(0.0);
+    for (std::size_t i = 0; i < n_; ++i) {
+      if (diagonal) sum += 0.5 * entry(i) * square(s.rate[i]);
+      for (std::size_t j = 0; !diagonal && j < n_; ++j) sum += 0.5 * entry(i * n_ + j) * s.rate[i] * s.rate[j];
+    }
+    return sum;
+  }
+
+ private:
+  template <class T>
+  struct Room {
+    void fit(const Tape& tape) {
+      memory = tape.memory<T>();
+      views.resize(tape.bodies.size());
+    }
+    Memory<T> memory;
+    std::vector<Moving<T>> views;
+  };
+  std::shared_ptr<const Tape> tape_;
+  std::size_t n_;
+  bool matrix_;
+  std::vector<std::size_t> index_;  // of the tape's bodies among the coordinates
+  mutable std::tuple<Room<Mixed>, Room<Dual<1>>, Room<Dual<0>>> room_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Kinetics> make_kinetics(std::shared_ptr<const Tape> tape, int first, int n, bool matrix) {
+  const bool rheonomic = tape->uses_time;
+  return kinetic_energy(n, TypedEnergy(std::move(tape), first, n, matrix), rheonomic);
+}
+
+Gradient::Gradient(std::shared_ptr<const Tape> tape)
+    : tape_(std::move(tape)), memory_(tape_->memory<Dual<6>>()), views_(tape_->bodies.size()) {}
+
+std::array<double, 6> Gradient::operator()(std::span<const BodyState> X, double t, std::size_t k) {
+  for (std::size_t i = 0; i < views_.size(); ++i) views_[i] = seeded(X[i], X[i].R(), Level::position, i == k);
+  tape_->run<Dual<6>>(memory_, views_, Dual<6>(t), Tape::everything);
+  std::array<double, 6> out{};
+  tape_->each_row(memory_, [&](std::size_t, const Dual<6>& x) { out = x.grad; });
+  return out;
 }
 
 Evaluator::Evaluator(std::shared_ptr<const Tape> tape)

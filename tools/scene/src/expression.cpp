@@ -77,6 +77,16 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
   return best;
 }
 
+std::string shortened(const std::string& message) {
+  constexpr std::size_t most = 600, part = 280;
+  if (message.size() <= most) return message;
+  const auto inside = [&](std::size_t i) { return (static_cast<unsigned char>(message[i]) & 0xC0) == 0x80; };
+  std::size_t head = part, tail = message.size() - part;
+  while (head > 0 && inside(head)) --head;
+  while (tail < message.size() && inside(tail)) ++tail;
+  return message.substr(0, head) + " … " + message.substr(tail);
+}
+
 std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
   const std::string near = nearest(word, known);
   return near.empty() ? std::string() : "; did you mean \"" + near + "\"?";
@@ -418,6 +428,8 @@ struct Compiler::Impl {
       std::vector<std::string> known;
       for (const Function& f : functions) known.emplace_back(f.name);
       for (const Input& o : names.observables) known.push_back(o.name);
+      if (const int body = find_body(name); body >= 0 && kind_of(body) == BodyKind::coordinate)
+        return parse_coordinate(body, name, place);
       if (find_body(name) >= 0)
         throw Fault(place,
                     "'" + std::string(name) + "' is a body, not a function: " + std::string(name) + ".point(x, y, z)");
@@ -477,13 +489,19 @@ struct Compiler::Impl {
       skip();
       const std::size_t body_at = at;
       const std::string body = a_name();
-      const auto& of = names.constraint_bodies[static_cast<std::size_t>(found - names.constraints.begin())];
-      for (std::size_t k = 0; k < of.size(); ++k)
-        if (names.bodies[static_cast<std::size_t>(of[k])] == body) input.on = static_cast<int>(k);
+      const auto& all = names.constraint_bodies[static_cast<std::size_t>(found - names.constraints.begin())];
+      for (std::size_t k = 0; k < all.size(); ++k)
+        if (names.bodies[static_cast<std::size_t>(all[k])] == body) input.on = static_cast<int>(k);
       if (input.on < 0) throw Fault(body_at, "\"" + body + "\" is no body of the constraint \"" + input.of + "\"");
     }
     need(')', "to close " + input.name + "()");
-    return emit_input(input, place);
+    const auto& of = names.constraint_bodies[static_cast<std::size_t>(found - names.constraints.begin())];
+    const bool of_coordinate = input.type == Type::vector &&
+                               kind_of(of[static_cast<std::size_t>(std::max(input.on, 0))]) == BodyKind::coordinate;
+    if (!of_coordinate) return emit_input(input, place);
+    if (input.name == "moment")
+      throw Fault(place, "on a coordinate there is a generalized force, reaction(…), and no moment");
+    return unary(Code::x, Type::scalar, emit_input(input, place), place);
   }
 
   Operand parse_call(const Function& f, std::size_t place) {
@@ -507,6 +525,11 @@ struct Compiler::Impl {
   int find_body(std::string_view name) const {
     const auto found = std::find(names.bodies.begin(), names.bodies.end(), name);
     return found == names.bodies.end() ? -1 : static_cast<int>(found - names.bodies.begin());
+  }
+
+  BodyKind kind_of(int body) const {
+    const auto k = static_cast<std::size_t>(body);
+    return k < names.kinds.size() ? names.kinds[k] : BodyKind::rigid;
   }
 
   // The body's place among those of this tape.
@@ -547,7 +570,29 @@ struct Compiler::Impl {
     return out;
   }
 
+  // theta, theta': a coordinate and its rate.
+  Operand parse_coordinate(int body, std::string_view name, std::size_t place) {
+    skip();
+    if (at < text.size() && (text[at] == '.' || text[at] == '('))
+      throw Fault(at, "'" + std::string(name) + "' is a coordinate, a number: write " + std::string(name) + ", or " +
+                          std::string(name) + "' for its rate");
+    const std::size_t prime = at;
+    const bool rate = next('\'');
+    if (rate) {
+      tape.uses_motion = true;
+      if (!names.motion)
+        throw Fault(prime, "no rate has a place here: this is on positions only (velocity = \"…\" is on rates)");
+      if (at < text.size() && text[at] == '\'')
+        throw Fault(at, "there is no second rate; it is what the equations give");
+    }
+    Operation op{rate ? Code::velocity : Code::position};
+    op.b = use(body, place);
+    op.bodies = std::uint64_t{1} << op.b;
+    return unary(Code::x, Type::scalar, emit(op, Type::vector, {}, place), place);
+  }
+
   Operand parse_quantity(int body, std::string_view name, std::size_t place) {
+    if (kind_of(body) == BodyKind::coordinate) return parse_coordinate(body, name, place);
     static const std::vector<std::string> known = {"position", "x",        "y",   "z",     "point",
                                                    "axis",     "velocity", "vel", "omega", "to_body"};
     if (!next('.'))
@@ -564,7 +609,7 @@ struct Compiler::Impl {
         throw Fault(word_at, "an equation on positions reads no velocity; write it as velocity = \"…\"");
     };
     const auto turning = [&] {
-      if (static_cast<std::size_t>(body) < names.particle.size() && names.particle[static_cast<std::size_t>(body)])
+      if (kind_of(body) == BodyKind::particle)
         throw Fault(word_at,
                     "'" + std::string(name) + "' is a particle: it has a position and a velocity, but no axes");
     };

@@ -2,15 +2,17 @@
 // the derivatives of the same lambda, to the bit (T3). Hides the grammar, the types (scalar or vector), constant
 // folding and which operations a body's derivatives reach. Knows no file and no System.
 //
-//   sum      := product { (+|-) product }            vector  := [ sum , sum , sum ]
-//   product  := sign { (*|/) sign }                  primary := number | name | name(…) | body.quantity | vector |
-//   (sum) sign     := (+|-) sign | power                   name    := letter { letter | digit | _ }, or 'any text' for
-//   a body power    := postfix [ ^ sign ]                   postfix := primary { .x | .y | .z }
+//   sum     := product { (+|-) product }        vector  := [ sum , sum , sum ]
+//   product := sign { (*|/) sign }              primary := number | name | name(…) | body.quantity | vector | (sum)
+//   sign    := (+|-) sign | power               name    := letter { letter | digit | _ }, or 'any text' for a body
+//   power   := postfix [ ^ sign ]               postfix := primary { .x | .y | .z }; theta' is the rate of a coordinate
 #pragma once
 
 #include <linchpin/constraint.h>
+#include <linchpin/coordinates.h>
 #include <linchpin/scene/names.h>
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -25,9 +27,12 @@
 
 namespace linchpin::scene {
 
+/// A message without the middle of what is too long for one: names may have any length.
+std::string shortened(const std::string& message);
+
 /// What is wrong with a text and where: `at` is a byte offset in it.
 struct Fault : std::runtime_error {
-  Fault(std::size_t at_, const std::string& what) : std::runtime_error(what), at(at_) {}
+  Fault(std::size_t at_, const std::string& what) : std::runtime_error(shortened(what)), at(at_) {}
   std::size_t at;
 };
 
@@ -49,7 +54,7 @@ struct Input {
 struct Names {
   std::map<std::string, Constant, std::less<>> constants;
   std::vector<std::string> bodies;       ///< all of the scene; an expression keeps the ones it uses
-  std::vector<char> particle;            ///< by body: has no axes
+  std::vector<BodyKind> kinds;           ///< by body: particles have no axes, coordinates are numbers
   bool time = true;                      ///< may read t
   bool motion = true;                    ///< may read velocities
   std::vector<Input> inputs;             ///< names by themselves
@@ -194,6 +199,23 @@ Constant constant(std::string_view text, const Names& names);
 
 /// A ConstraintFunction from a tape at the position or velocity level.
 std::shared_ptr<ConstraintFunction> make_function(std::shared_ptr<const Tape> tape, Level level, RowUnit unit);
+
+/// The kinetic energy of n coordinates, bodies `first`, first + 1, … of the names the tape was compiled with.
+/// @param matrix  the results are the entries of M, n (diagonal) or n², instead of T itself
+std::shared_ptr<const Kinetics> make_kinetics(std::shared_ptr<const Tape> tape, int first, int n, bool matrix);
+
+/// How the only, scalar result of a tape on positions changes with body k of the tape: [∂/∂p; ∂/∂θ]. Keeps memory: for
+/// one thread at a time.
+class Gradient {
+ public:
+  explicit Gradient(std::shared_ptr<const Tape> tape);
+  std::array<double, 6> operator()(std::span<const BodyState> X, double t, std::size_t k);
+
+ private:
+  std::shared_ptr<const Tape> tape_;
+  Memory<Dual<6>> memory_;
+  std::vector<Moving<Dual<6>>> views_;
+};
 
 /// The first operation whose value or derivative is not finite at a state, and why; nothing when all are.
 std::optional<Fault> trouble(const Tape& tape, Level level, std::span<const BodyState> X, double t);

@@ -25,7 +25,7 @@ using scene::Text;
 
 namespace {
 
-constexpr std::size_t largest_file = 8u << 20, most_bodies = 200000, most_includes = 16;
+constexpr std::size_t largest_file = 8u << 20, most_bodies = 200000, most_includes = 16, most_coordinates = 60;
 
 // `linchpin::Host` by the names files use.
 const std::vector<std::string> host_names = {"bare", "bullet", "bullet-float64"};
@@ -36,6 +36,8 @@ std::string read_text(const std::string& path, const Place& from) {
   const auto status = fs::status(path, error);
   if (!fs::exists(status)) scene::fail(from, who + "no such file");
   if (fs::is_directory(status)) scene::fail(from, who + "is a directory");
+  // A pipe may be given to the command, but an include of one waits for who knows whom.
+  if (from.line > 0 && !fs::is_regular_file(status)) scene::fail(from, who + "is no regular file");
   std::ifstream in(path, std::ios::binary);
   std::string text;
   text.resize(largest_file + 1);
@@ -87,15 +89,21 @@ class SceneReader {
   void read(std::string_view text, const std::string& path) {
     model_.file = path;
     read_file(text, path, true);
-    if (needs_host_) {
-      try {
-        scene::fail(needs_host_->place, "\"" + needs_host_->value + "\" is read by Bullet; this needs a bullet host");
-      } catch (const SceneError& e) {
-        throw NeedsHost(e, model_.dt, model_.duration, model_.host);
-      }
-    }
+    if (needs_host_) refuse_without_host();
     related();
     asked();
+  }
+
+  void read_bullet_alone(const std::string& path) {
+    model_.file = path;
+    model_.host = Host::bullet_float64;
+    files_.emplace_back();
+    Context& context = files_.back().context;
+    context.source = std::make_shared<const scene::Source>(path, std::string());
+    outermost_ = &context;
+    read_bullet({fs::path(path).filename().string(), {context.source, 0, 0}, false}, path);
+    if (needs_host_) refuse_without_host();
+    related();
   }
 
  private:
@@ -109,6 +117,14 @@ class SceneReader {
     const toml::table* table;
     Context context;
   };
+
+  [[noreturn]] void refuse_without_host() const {
+    try {
+      scene::fail(needs_host_->place, "\"" + needs_host_->value + "\" is read by Bullet; this needs a bullet host");
+    } catch (const SceneError& e) {
+      throw NeedsHost(e, model_.dt, model_.duration, model_.host);
+    }
+  }
 
   // ---- first pass ----
 
@@ -141,6 +157,10 @@ class SceneReader {
       for (const Text& include : root.texts("include")) read_include(include, path);
     if (const toml::table* table = root.table("world")) read_world(Table(file.context, *table, "world"));
     if (const toml::table* solver = root.table("solver")) read_solver(Table(file.context, *solver, "solver"));
+    if (const toml::table* lagrangian = root.table("lagrangian")) {
+      if (lagrangian_) root.refuse("lagrangian", "a scene has one [lagrangian]; the other stands in an included file");
+      lagrangian_ = {lagrangian, &file.context};
+    }
     read_parts(root, file.context);
     for (const toml::table* table : root.tables("chain"))
       read_chain(Table(file.context, *table, "chain"), file.context);
@@ -185,10 +205,17 @@ class SceneReader {
       return;
     }
     try {
-      for (SceneBody& body : import_(path)) {
+      Imported file = import_(path);
+      for (SceneBody& body : file.bodies) {
         body.imported = true;
         add_body(std::move(body), include.place);
       }
+      for (SceneConstraint& joint : file.joints) {
+        joint.imported = true;
+        add(std::move(joint), include.place);
+      }
+      model_.native = std::move(file.native);
+      if (file.gravity && !model_.gravity_given) model_.gravity = *file.gravity;
     } catch (const SceneError&) {
       throw;
     } catch (const std::exception& e) {
@@ -212,6 +239,7 @@ class SceneReader {
 
   void read_solver(Table solver) {
     StepOptions& o = model_.options;
+    method_given_ = method_given_ || solver.has("method");
     o.method = static_cast<Method>(solver.word("method", {"semi-implicit", "rk4"}, static_cast<std::size_t>(o.method)));
     o.drift =
         static_cast<Drift>(solver.word("drift", {"exact", "none", "baumgarte"}, static_cast<std::size_t>(o.drift)));
@@ -237,6 +265,7 @@ class SceneReader {
 
   void read_parts(Table& from, Context& context) {
     for (const toml::table* table : from.tables("body")) read_body(Table(context, *table, "body"), context);
+    for (const toml::table* table : from.tables("coordinate")) read_coordinate(Table(context, *table, "coordinate"));
     for (const auto& [key, what] : {std::pair{"joint", Later::What::joint},
                                     {"constraint", Later::What::constraint},
                                     {"force", Later::What::force}})
@@ -263,8 +292,8 @@ class SceneReader {
       limit(repeat);
     }
     if (count == 0)
-      (void)repeat.tables("body"), (void)repeat.tables("joint"), (void)repeat.tables("constraint"),
-          (void)repeat.tables("force"), (void)repeat.tables("repeat");
+      (void)repeat.tables("body"), (void)repeat.tables("coordinate"), (void)repeat.tables("joint"),
+          (void)repeat.tables("constraint"), (void)repeat.tables("force"), (void)repeat.tables("repeat");
     repeat.done();
   }
 
@@ -282,8 +311,67 @@ class SceneReader {
     add_body(std::move(body), name.place);
   }
 
+  void read_coordinate(Table table) {
+    const Text name = table.text("name");
+    table.rename("coordinate \"" + name.value + "\"");
+    if (coordinates_.size() == most_coordinates)
+      scene::fail(name.place, "more than " + std::to_string(most_coordinates) + " coordinates");
+    if (name.value == "t" || name.value == "pi")
+      scene::fail(name.place, "\"" + name.value + "\" has a meaning already");
+    SceneBody coordinate;
+    coordinate.name = name.value;
+    coordinate.kind = BodyKind::coordinate;
+    coordinate.start.p.x() = table.number("start", 0.0);
+    coordinate.start.v.x() = table.number("rate", 0.0);
+    if (const auto unit = table.text_if("unit")) coordinate.unit = unit->value;
+    table.done();
+    if (coordinate.name.empty()) scene::fail(name.place, "a coordinate needs a name");
+    check_name(name.value, name.place);
+    if (std::any_of(coordinates_.begin(), coordinates_.end(),
+                    [&](const SceneBody& other) { return other.name == name.value; }))
+      scene::fail(name.place, "there are two coordinates \"" + name.value + "\"");
+    if (coordinates_.empty()) first_coordinate_ = name.place;
+    coordinates_.push_back(std::move(coordinate));
+  }
+
+  // The coordinates take their places behind the bodies, and get their kinetic energy and potential.
+  void read_lagrangian() {
+    const int n = static_cast<int>(coordinates_.size());
+    if (n == 0 && !lagrangian_) return;
+    if (n == 0)
+      Table(*lagrangian_->context, *lagrangian_->table, "lagrangian").refuse("of what? There is no [[coordinate]]");
+    if (!lagrangian_)
+      scene::fail(first_coordinate_, "coordinates need their kinetic energy: [lagrangian] kinetic = \"…\"");
+    const int first = static_cast<int>(model_.bodies.size()) - n + 1;
+    Context& context = *lagrangian_->context;
+    const Lend lend(context.names, names_);
+    no_parameter_of_a_body_name(context);
+    Table table(context, *lagrangian_->table, "lagrangian");
+    const auto kept = context.names.constants;
+    table.constants("params", context.names.constants);
+    bool matrix = false;
+    const auto tape = scene::read_kinetics(table, context, state_, first, n, matrix);
+    model_.kinetics = [=] { return scene::make_kinetics(tape, first, n, matrix); };
+    if (const auto potential = table.text_if("potential")) {
+      model_.forces.push_back(
+          scene::potential_force("potential", *potential, context, state_, "lagrangian, potential"));
+      forces_.insert("potential");
+    }
+    table.done();
+    context.names.constants = kept;
+    // First order with a force of the start's rates in it gains or loses energy where M changes.
+    if (!method_given_) model_.options.method = Method::rk4;
+  }
+
+  // Names are printed, and a terminal obeys some characters.
+  static void check_name(const std::string& name, const Place& place) {
+    if (std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+      scene::fail(place, "a name has no line ends, tabs or control characters in it");
+  }
+
   void add_body(SceneBody body, const Place& place) {
     if (body.name.empty()) scene::fail(place, "a body needs a name");
+    if (!body.imported) check_name(body.name, place);
     if (body.name == "world") scene::fail(place, "\"world\" is the name of the world itself");
     if (!body_at_.emplace(body.name, static_cast<int>(model_.bodies.size()) + 1).second)
       scene::fail(place, "there are two bodies \"" + body.name + "\"");
@@ -392,17 +480,22 @@ class SceneReader {
     Lend& operator=(const Lend&) = delete;
     void swap() {
       to_.bodies.swap(from_.bodies);
-      to_.particle.swap(from_.particle);
+      to_.kinds.swap(from_.kinds);
     }
     scene::Names &to_, &from_;
   };
 
   void related() {
     names_.bodies = {"world"};
-    names_.particle = {0};
+    names_.kinds = {BodyKind::fixed};
+    for (const SceneBody& coordinate : coordinates_) {
+      model_.bodies.push_back(coordinate);
+      if (!body_at_.emplace(coordinate.name, static_cast<int>(model_.bodies.size())).second)
+        scene::fail(first_coordinate_, "\"" + coordinate.name + "\" is both a body and a coordinate; rename one");
+    }
     for (const SceneBody& body : model_.bodies) {
       names_.bodies.push_back(body.name);
-      names_.particle.push_back(body.kind == BodyKind::particle);
+      names_.kinds.push_back(body.kind);
     }
     state_.bodies.emplace_back();
     for (const SceneBody& body : model_.bodies) state_.bodies.push_back(body.motion ? body.motion(0) : body.start);
@@ -411,20 +504,19 @@ class SceneReader {
       const auto found = body_at_.find(name);
       return found == body_at_.end() ? -1 : found->second;
     };
-    for (const scene::JointPlan& plan : plans_)
-      add(scene::make_joint(plan, names_.bodies, body, state_, names_.particle), plan.place);
+    read_lagrangian();
+    for (const scene::JointPlan& plan : plans_) add(scene::make_joint(plan, names_, body, state_), plan.place);
     for (Later& each : later_) {
       // What stood around it: constants; and all bodies, which only now are known. Lent, not copied: there may be many.
       Context& context = each.context;
       const Lend lend(context.names, names_);
-      for (const auto& [name, value] : context.names.constants)
-        if (body_at_.count(name))
-          scene::fail({context.source, 0, 0}, "\"" + name + "\" is both a body and a parameter; rename one");
+      no_parameter_of_a_body_name(context);
       static const char* const kinds[] = {"joint", "constraint", "force"};
       Table table(context, *each.table, kinds[static_cast<int>(each.what)]);
       const Text name = table.text("name");
       table.rename(table.what() + " \"" + name.value + "\"");
       if (name.value.empty()) scene::fail(name.place, table.what() + ": a name is not empty");
+      check_name(name.value, name.place);
       table.constants("params", context.names.constants);
       if (each.what == Later::What::force) {
         SceneForce force = scene::read_force(table, context, body, state_);
@@ -439,7 +531,7 @@ class SceneReader {
         scene::JointPlan plan = scene::read_joint(table, context);
         plan.name = name.value;
         plan.place = name.place;
-        constraint = scene::make_joint(plan, context.names.bodies, body, state_, context.names.particle);
+        constraint = scene::make_joint(plan, context.names, body, state_);
       } else {
         constraint = scene::read_constraint(table, context, state_);
         constraint.name = name.value;
@@ -450,8 +542,15 @@ class SceneReader {
     }
     later_.clear();
     plans_.clear();
-    if (model_.bodies.empty()) scene::fail({outermost_->source, 0, 0}, "holds no body: write [[body]]");
+    if (model_.bodies.empty())
+      scene::fail({outermost_->source, 0, 0}, "holds no body: write [[body]], or [[coordinate]]");
     check_whole();
+  }
+
+  void no_parameter_of_a_body_name(const Context& context) const {
+    for (const auto& [name, value] : context.names.constants)
+      if (body_at_.count(name))
+        scene::fail({context.source, 0, 0}, "\"" + name + "\" is both a body and a parameter; rename one");
   }
 
   void add(SceneConstraint constraint, const Place& place) {
@@ -460,7 +559,7 @@ class SceneReader {
     const bool movable = std::any_of(constraint.bodies.begin(), constraint.bodies.end(), [&](BodyId id) {
       if (id == world) return false;
       const BodyKind kind = model_.bodies[static_cast<std::size_t>(id.index) - 1].kind;
-      return kind == BodyKind::rigid || kind == BodyKind::particle;
+      return kind != BodyKind::fixed && kind != BodyKind::driven;
     });
     if (!movable) scene::fail(place, "\"" + constraint.name + "\": none of its bodies can move");
     model_.constraints.push_back(std::move(constraint));
@@ -483,7 +582,7 @@ class SceneReader {
   void asked() {
     Context& context = *outermost_;
     context.names.bodies = names_.bodies;
-    context.names.particle = names_.particle;
+    context.names.kinds = names_.kinds;
     for (const SceneConstraint& c : model_.constraints) {
       context.names.constraints.push_back(c.name);
       context.names.constraint_bodies.emplace_back();
@@ -560,6 +659,14 @@ class SceneReader {
   std::map<std::string, int, std::less<>> body_at_;
   std::map<std::string, Place> constraints_;
   std::set<std::string> forces_;
+  std::vector<SceneBody> coordinates_;
+  Place first_coordinate_;
+  struct Lagrangian {
+    const toml::table* table;
+    Context* context;
+  };
+  std::optional<Lagrangian> lagrangian_;
+  bool method_given_ = false;
   scene::Names names_;
   State state_;
 };
@@ -572,6 +679,11 @@ Model load_text(std::string_view text, const std::string& path, const BulletImpo
 
 Model load(const std::string& path, const BulletImporter& import) {
   const Place whole{std::make_shared<const scene::Source>(path, std::string()), 0, 0};
+  if (fs::path(path).extension() == ".bullet") {
+    Model model;
+    SceneReader(model, import).read_bullet_alone(path);
+    return model;
+  }
   return load_text(read_text(path, whole), path, import);
 }
 

@@ -24,6 +24,8 @@ const char* to_string(Host host) {
 System Model::system() const {
   System system;
   system.set_gravity(gravity);
+  std::vector<std::string> names;
+  std::vector<double> q, rate;
   for (const SceneBody& body : bodies) {
     const Pose pose{body.start.p, body.start.q};
     switch (body.kind) {
@@ -41,8 +43,14 @@ System Model::system() const {
       case BodyKind::driven:
         system.add_driven(body.name, pose, body.motion);
         break;
+      case BodyKind::coordinate:  // all at once: one mass matrix couples them
+        names.push_back(body.name);
+        q.push_back(body.start.p.x());
+        rate.push_back(body.start.v.x());
+        break;
     }
   }
+  if (!names.empty()) system.add_coordinates(std::move(names), std::move(q), std::move(rate), kinetics());
   for (const SceneConstraint& c : constraints) {
     const ConstraintId id = system.add(c.make(c.bodies));
     for (const Law& law : c.laws) add_law(system, id, law);
@@ -68,6 +76,7 @@ double gap_of(const Reaction& r) { return std::max({r.gap, r.gap_angle, r.residu
 Vector3d quantity(const scene::Input& input, const Observation& at) {
   const auto scalar = [](double x) { return Vector3d(x, 0, 0); };
   if (input.name == "energy") return scalar(energy(at.system, at.state));
+  if (input.name == "energy_integral") return scalar(energy_integral(at.system, at.state));
   if (input.name == "kinetic") return scalar(kinetic_energy(at.system, at.state));
   if (input.name == "potential") return scalar(potential_energy(at.system, at.state));
   if (input.name == "momentum") return linear_momentum(at.system, at.state);
@@ -154,6 +163,7 @@ constexpr Observable observables[] = {
     {"work", "J", Type::scalar, true},
     {"lambda", "", Type::scalar, true},
     {"energy", "J", Type::scalar, false},
+    {"energy_integral", "J", Type::scalar, false},
     {"kinetic", "J", Type::scalar, false},
     {"potential", "J", Type::scalar, false},
     {"momentum", "kg m/s", Type::vector, false},

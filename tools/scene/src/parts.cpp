@@ -6,16 +6,20 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <numbers>
 
 namespace linchpin::scene {
 
 namespace {
 
-// A body named in a table. @throws SceneError with the nearest name.
-BodyId body_id(const Text& name, const FindBody& find, const std::vector<std::string>& bodies, const std::string& who) {
+// A body named in a table, with a place in space. @throws SceneError with the nearest name.
+BodyId body_id(const Text& name, const FindBody& find, const Names& names, const std::string& who) {
   const int index = find(name.value);
-  if (index < 0) fail(name.place, who + ": there is no body \"" + name.value + "\"" + suggestion(name.value, bodies));
+  if (index < 0)
+    fail(name.place, who + ": there is no body \"" + name.value + "\"" + suggestion(name.value, names.bodies));
+  if (names.kinds[static_cast<std::size_t>(index)] == BodyKind::coordinate)
+    fail(name.place, who + ": \"" + name.value + "\" is a coordinate, not a body");
   return BodyId{index};
 }
 
@@ -359,11 +363,10 @@ JointPlan read_joint(Table& table, Context& context) {
   return plan;
 }
 
-SceneConstraint make_joint(const JointPlan& plan, const std::vector<std::string>& bodies, const FindBody& find,
-                           const State& start, const std::vector<char>& particle) {
+SceneConstraint make_joint(const JointPlan& plan, const Names& names, const FindBody& find, const State& start) {
   const Stock& kind = *find_stock(plan.type);
   const std::string who = "joint \"" + plan.name + "\"";
-  const auto id = [&](const std::string& name) { return body_id({name, plan.place}, find, bodies, who); };
+  const auto id = [&](const std::string& name) { return body_id({name, plan.place}, find, names, who); };
   SceneConstraint out;
   out.name = plan.name;
   out.type = plan.type;
@@ -401,8 +404,8 @@ SceneConstraint make_joint(const JointPlan& plan, const std::vector<std::string>
     for (int i = 0; i < 3; ++i)
       if (std::abs((*p)[i]) < 1e-15) (*p)[i] = 0;
   for (const auto& [name, p] : {std::pair{out.bodies[0], &d.p_A}, {out.bodies[1], &d.p_B}}) {
-    if (!particle[static_cast<std::size_t>(name.index)]) continue;
-    const std::string& body = bodies[static_cast<std::size_t>(name.index)];
+    if (names.kinds[static_cast<std::size_t>(name.index)] != BodyKind::particle) continue;
+    const std::string& body = names.bodies[static_cast<std::size_t>(name.index)];
     if (kind.turns)
       fail(plan.place,
            who + ": \"" + body + "\" is a particle and has no axes; a " + plan.type + " needs a rigid body");
@@ -577,9 +580,9 @@ class OnForce {
 
 SceneForce read_spring(Table& table, Context& context, const FindBody& find, const State& start) {
   SceneForce out;
-  const auto& bodies = context.names.bodies;
-  const BodyId a = table.has("a") ? body_id(table.text("a"), find, bodies, table.what()) : world;
-  const BodyId b = body_id(table.text("b"), find, bodies, table.what());
+  const Names& names = context.names;
+  const BodyId a = table.has("a") ? body_id(table.text("a"), find, names, table.what()) : world;
+  const BodyId b = body_id(table.text("b"), find, names, table.what());
   if (a == b) table.refuse("b", "a and b are one body");
   const Vector3d p_A = table.vector("at_a", Vector3d::Zero()), p_B = table.vector("at_b", Vector3d::Zero());
   const double stiffness = table.not_negative("stiffness"), damping = table.not_negative("damping", 0);
@@ -592,6 +595,193 @@ SceneForce read_spring(Table& table, Context& context, const FindBody& find, con
   return out;
 }
 
+// Whatever a scene's force does at the start: the wrenches on its bodies.
+std::vector<Eigen::Matrix<double, 6, 1>> tried(const std::function<void(ForceFrame&)>& act,
+                                               const std::vector<BodyId>& bodies, const State& start) {
+  std::vector<BodyState> X;
+  for (const BodyId id : bodies) X.push_back(start[id]);
+  std::vector<Eigen::Matrix<double, 6, 1>> wrenches(X.size(), Eigen::Matrix<double, 6, 1>::Zero());
+  ForceFrame frame(start.t, X, wrenches);
+  act(frame);
+  return wrenches;
+}
+
+// One number, on one coordinate.
+SceneForce generalized_force(const std::string& name, Table& table, Context& context, const FindBody& find,
+                             const State& start) {
+  SceneForce out;
+  const Names& names = context.names;
+  const Text on = table.text("coordinate");
+  const int index = find(on.value);
+  if (index < 0 || names.kinds[static_cast<std::size_t>(index)] != BodyKind::coordinate) {
+    std::vector<std::string> known;
+    for (std::size_t i = 0; i < names.bodies.size(); ++i)
+      if (names.kinds[i] == BodyKind::coordinate) known.push_back(names.bodies[i]);
+    fail(on.place, table.what() + ": there is no coordinate \"" + on.value + "\"" + suggestion(on.value, known));
+  }
+  out.bodies = {BodyId{index}};
+  std::function<double(ForceFrame&)> force;
+  if (const toml::node& node = table.need("force"); node.is_string()) {
+    const OnForce typed(compiled(table.text("force"), names, Type::scalar, table.what() + ", force"), out.bodies);
+    force = [typed](ForceFrame& frame) { return typed(frame, frame.t)[0]; };
+  } else {
+    force = [value = table.number("force")](ForceFrame&) { return value; };
+  }
+  const auto act = [force](ForceFrame& frame) { frame.push(0, Vector3d(force(frame), 0, 0)); };
+  if (!tried(act, out.bodies, start)[0].allFinite()) table.refuse("force", "is not finite at the start");
+  out.make = [=](const std::vector<BodyId>& ids) { return Force(name, ids, act); };
+  return out;
+}
+
+}  // namespace
+
+SceneForce potential_force(const std::string& name, const Text& text, Context& context, const State& start,
+                           const std::string& who) {
+  SceneForce out;
+  out.name = name;
+  Names& names = context.names;
+  names.motion = false;
+  const auto tape = compiled(text, names, Type::scalar, who);
+  names.motion = true;
+  if (tape->bodies.empty()) text.fail(Fault(0, "no body and no coordinate occurs in this potential"), who);
+  std::vector<BodyState> X;
+  for (const int body : tape->bodies) {
+    out.bodies.push_back(BodyId{body});
+    X.push_back(start[BodyId{body}]);
+  }
+  if (const auto fault = trouble(*tape, Level::position, X, start.t)) text.fail(*fault, who);
+  std::vector<char> turns;
+  for (const BodyId id : out.bodies)
+    turns.push_back(names.kinds[static_cast<std::size_t>(id.index)] == BodyKind::rigid);
+  out.make = [=](const std::vector<BodyId>& ids) {
+    const auto gradient = std::make_shared<Gradient>(tape);
+    const auto value = std::make_shared<Evaluator>(tape);
+    const auto states = std::make_shared<std::vector<BodyState>>(ids.size());
+    const auto act = [=](ForceFrame& frame) {
+      for (std::size_t k = 0; k < states->size(); ++k) (*states)[k] = frame[k];
+      for (std::size_t k = 0; k < states->size(); ++k) {
+        const auto g = (*gradient)(*states, frame.t, k);
+        frame.push(k, Vector3d(-g[0], -g[1], -g[2]));
+        if (turns[k]) frame.twist(k, Vector3d(-g[3], -g[4], -g[5]));
+      }
+    };
+    return Force(name, ids, act, [value](std::span<const BodyState> at, double t) { return (*value)(at, t)[0]; });
+  };
+  return out;
+}
+
+std::shared_ptr<const Tape> read_kinetics(Table& table, Context& context, const State& start, int first, int n,
+                                          bool& matrix) {
+  const Names& names = context.names;
+  matrix = table.has("mass");
+  if (matrix == table.has("kinetic"))
+    table.refuse(
+        "give kinetic = \"…\", of the coordinates and their rates, or the mass matrix: mass = [[\"…\", …], …]");
+  const std::string key = matrix ? "mass" : "kinetic", who = table.what() + ", " + key;
+  std::vector<Text> texts;
+  if (!matrix) {
+    texts = {table.text(key)};
+  } else {  // n entries of the diagonal, or n rows of n
+    const auto entry = [&](const toml::node& node) {
+      if (node.is_string()) {
+        texts.push_back(text_of(context, node, who));
+        return;
+      }
+      char digits[32];
+      std::snprintf(digits, sizeof digits, "%.17g", number_of(context, node, who));
+      texts.push_back({digits, place_of(context, node), false});
+    };
+    const auto shape = [&] {
+      table.refuse(key, "the mass matrix of " + std::to_string(n) + " coordinates is " + std::to_string(n) +
+                            " rows of as many entries, or its diagonal");
+    };
+    const auto* rows = table.need(key).as_array();
+    if (!rows || static_cast<int>(rows->size()) != n) shape();
+    for (const toml::node& row : *rows) {
+      const auto* entries = row.as_array();
+      if ((entries != nullptr) != (rows->front().is_array()) || (entries && static_cast<int>(entries->size()) != n))
+        shape();
+      if (!entries) entry(row);
+      for (int i = 0; entries && i < n; ++i) entry(*entries->get(static_cast<std::size_t>(i)));
+    }
+  }
+  Names allowed = names;
+  allowed.motion = !matrix;
+  Compiler compiler(allowed);
+  for (const Text& text : texts) {
+    Compiler alone(allowed);
+    try {
+      alone.expression(text.value, Type::scalar);
+      compiler.expression(text.value, Type::scalar);
+      const Tape one = alone.finish();
+      std::vector<BodyState> X;
+      for (const int body : one.bodies) {
+        if (names.kinds[static_cast<std::size_t>(body)] != BodyKind::coordinate)
+          throw Fault(0, "\"" + names.bodies[static_cast<std::size_t>(body)] +
+                             "\" is a body: a kinetic energy here is of coordinates alone, bodies have their own");
+        X.push_back(start[BodyId{body}]);
+      }
+      for (const Level level : {Level::position, Level::velocity})
+        if (const auto fault = trouble(one, level, X, start.t)) throw *fault;
+    } catch (const Fault& fault) {
+      text.fail(fault, who);
+    }
+  }
+  const auto tape = std::make_shared<const Tape>(compiler.finish());
+  const auto refuse = [&](const std::string& what) { texts.front().fail(Fault(0, what), who); };
+
+  // What Lagrange's equations ask of it, at the start and at other rates.
+  const auto T = make_kinetics(tape, first, n, matrix);
+  const auto N = static_cast<std::size_t>(n);
+  std::vector<double> q(N), rate(N), M(N * N), other(N * N), h(N);
+  for (std::size_t i = 0; i < N; ++i) {
+    const BodyState& s = start[BodyId{first + static_cast<int>(i)}];
+    q[i] = s.p.x(), rate[i] = s.v.x();
+  }
+  T->evaluate(q, rate, start.t, M, h);
+  for (std::size_t i = 0; i < N; ++i) rate[i] = 1.3 - 0.7 * rate[i] + 0.1 * static_cast<double>(i);
+  T->evaluate(q, rate, start.t, other, h);
+  const auto at = Eigen::Map<Eigen::MatrixXd>(M.data(), n, n),
+             elsewhere = Eigen::Map<Eigen::MatrixXd>(other.data(), n, n);
+  const double size = at.cwiseAbs().maxCoeff();
+  const auto name = [&](int i) { return "\"" + names.bodies[static_cast<std::size_t>(first + i)] + "\""; };
+  if (!at.allFinite() || !elsewhere.allFinite()) refuse("is not finite at the start, or a derivative of it is not");
+  if (!((at - elsewhere).cwiseAbs().maxCoeff() <= 1e-9 * size))
+    refuse("is not quadratic in the rates, so that there is no mass matrix");
+  for (int i = 0; i < n; ++i) {
+    if (matrix && texts.size() > N)
+      for (int j = 0; j < i; ++j) {
+        const auto typed = [&](int r, int c) {
+          return texts[static_cast<std::size_t>(r) * N + static_cast<std::size_t>(c)];
+        };
+        std::vector<double> e;
+        for (const Text& text : {typed(i, j), typed(j, i)}) {
+          Compiler alone(allowed);
+          alone.expression(text.value);
+          const auto one = std::make_shared<const Tape>(alone.finish());
+          std::vector<BodyState> X;
+          for (const int body : one->bodies) X.push_back(start[BodyId{body}]);
+          e.push_back(Evaluator(one)(X, start.t)[0]);
+        }
+        if (!(std::abs(e[0] - e[1]) <= 1e-12 * size))
+          typed(i, j).fail(Fault(0, "the mass matrix is symmetric; the entry across the diagonal is another"), who);
+      }
+    if (!(at(i, i) > 0)) refuse("coordinate " + name(i) + " has no inertia at the start: its rate must occur squared");
+  }
+  if (Eigen::LLT<Eigen::MatrixXd>(at).info() != Eigen::Success)
+    refuse("the mass matrix is not positive definite at the start: some motion of the coordinates has no inertia");
+  return tape;
+}
+
+namespace {
+
+SceneForce conservative_force(const std::string& name, Table& table, Context& context, const State& start) {
+  for (const char* key : {"body", "coordinate", "force", "moment", "energy", "against", "at"})
+    if (table.has(key))
+      table.refuse(key, "a potential gives the force on all that it speaks of: no " + std::string(key));
+  return potential_force(name, table.text("potential"), context, start, table.what() + ", potential");
+}
+
 }  // namespace
 
 SceneForce read_force(Table& table, Context& context, const FindBody& find, const State& start) {
@@ -599,10 +789,15 @@ SceneForce read_force(Table& table, Context& context, const FindBody& find, cons
   SceneForce out;
   const Names& names = context.names;
   const Text name = table.text("name");
-  out.bodies = {body_id(table.text("body"), find, names.bodies, table.what())};
+  if (table.has("potential")) return conservative_force(name.value, table, context, start);
+  if (table.has("coordinate")) return generalized_force(name.value, table, context, find, start);
+  if (!table.has("body"))
+    table.refuse(
+        "on what does it act? body = \"…\", coordinate = \"…\", or potential = \"…\" on all that it speaks of");
+  out.bodies = {body_id(table.text("body"), find, names, table.what())};
   const bool pair = table.has("against");
   if (pair) {
-    out.bodies.push_back(body_id(table.text("against"), find, names.bodies, table.what()));
+    out.bodies.push_back(body_id(table.text("against"), find, names, table.what()));
     if (out.bodies[0] == out.bodies[1]) table.refuse("against", "a force acts between two bodies");
   }
   const Vector3d at = table.vector("at", Vector3d::Zero());
@@ -636,13 +831,8 @@ SceneForce read_force(Table& table, Context& context, const FindBody& find, cons
   std::function<double(std::span<const BodyState>, double)> potential;
   if (energy) potential = [=](std::span<const BodyState> X, double t) { return (*energy)(X, t)[0]; };
   out.make = [=, name = name.value](const std::vector<BodyId>& ids) { return Force(name, ids, act, potential); };
-  // Tried once where it starts: a force that is no number there never will be believed.
-  std::vector<BodyState> X;
-  for (const BodyId id : out.bodies) X.push_back(start[id]);
-  std::vector<Eigen::Matrix<double, 6, 1>> wrenches(X.size(), Eigen::Matrix<double, 6, 1>::Zero());
-  ForceFrame frame(start.t, X, wrenches);
-  act(frame);
-  for (const auto& wrench : wrenches)
+  // A force that is no number where it starts never will be believed.
+  for (const auto& wrench : tried(act, out.bodies, start))
     if (!wrench.allFinite()) table.refuse(force ? "force" : "moment", "is not finite at the start");
   return out;
 }

@@ -32,11 +32,17 @@ struct JointPlan {
 };
 JointPlan read_joint(Table& table, Context& context);
 /// @throws SceneError at the plan's place.
-SceneConstraint make_joint(const JointPlan& plan, const std::vector<std::string>& bodies, const FindBody& find,
-                           const State& start, const std::vector<char>& particle);
+SceneConstraint make_joint(const JointPlan& plan, const Names& names, const FindBody& find, const State& start);
 
 SceneConstraint read_constraint(Table& table, Context& context, const State& start);
 SceneForce read_force(Table& table, Context& context, const FindBody& find, const State& start);
+/// The force that a potential gives on all it speaks of.
+SceneForce potential_force(const std::string& name, const Text& text, Context& context, const State& start,
+                           const std::string& who);
+/// `kinetic` or `mass` of n coordinates, bodies `first`, first + 1, …, tried at the start.
+/// @param matrix  out: for make_kinetics
+std::shared_ptr<const Tape> read_kinetics(Table& table, Context& context, const State& start, int first, int n,
+                                          bool& matrix);
 /// `law = {…}` or an array of them.
 std::vector<Law> read_laws(Table& table, Context& context);
 

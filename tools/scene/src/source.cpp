@@ -45,12 +45,12 @@ std::string excerpt(std::string_view line, std::size_t at, std::size_t& caret) {
   std::size_t caret = 0;
   std::string whole = place.source ? place.source->path : std::string("scene");
   if (place.line > 0) whole += ":" + std::to_string(place.line) + ":" + std::to_string(place.column);
-  whole += ": error: " + printable(message);
+  whole += ": error: " + printable(shortened(message));
   if (place.line > 0 && !line.empty()) {
     const std::string shown = excerpt(line, at, caret);
     whole += "\n  " + shown + "\n  " + std::string(caret, ' ') + "^";
   }
-  throw SceneError(whole, place.source ? place.source->path : "", place.line, place.column, message);
+  throw SceneError(whole, place.source ? place.source->path : "", place.line, place.column, shortened(message));
 }
 
 // {i}, {i+1}, {i-2} by the indices of the generators around.

@@ -274,6 +274,15 @@ class Solver {
   std::unique_ptr<Engine> engine_;
 };
 
+/// What linchpin holds of a stock joint as it is configured now, whoever solves it; nothing is installed or changed.
+struct ExactPart {
+  std::string kind;  ///< point2point, hinge, slider, 6dof-spring2, …
+  JointRows rows;    ///< in the bodies' own axes; none where all is native, and for gears, which have rows of their own
+  Vector3d acting_A = Vector3d::Zero(), acting_B = Vector3d::Zero();  ///< where its wrench is reported [m]
+  std::string native;  ///< limits, motors and whatever else stays with Bullet, and why; empty when nothing does
+};
+ExactPart exact_part(btTypedConstraint& joint);
+
 inline btVector3 to_bullet(const Vector3d& u) { return {btScalar(u.x()), btScalar(u.y()), btScalar(u.z())}; }
 inline Vector3d from_bullet(const btVector3& u) { return {double(u.x()), double(u.y()), double(u.z())}; }
 

@@ -1,8 +1,9 @@
-// The two number types that derivatives are made of (T3), and vectors of them. Users write ordinary expressions on
+// The number types that derivatives are made of (T3), and vectors of them. Users write ordinary expressions on
 // them: sin(x), not std::sin(x). Included by constraint.h; not for direct use.
 //
 //   Dual<N>   value + gradient in N directions:   f(x + ε d) = value + ε grad·d
 //   Taylor    c0 + c1 s + c2 s² along the motion: c1 is the first time derivative, 2 c2 the second
+//   Mixed     value and gradient in 6 directions, and the rate of both along one path: for ∂²T/∂q̇∂q̇ and d/dt ∂T/∂q̇
 #pragma once
 
 #include <Eigen/Core>
@@ -126,19 +127,85 @@ struct Taylor {
   friend constexpr bool operator>=(const Taylor& x, const Taylor& y) { return x.c0 >= y.c0; }
 };
 
+struct Mixed {
+  double value = 0, rate = 0;
+  std::array<double, 6> grad{}, grad_rate{};
+
+  constexpr Mixed() = default;
+  constexpr Mixed(double x) : value(x) {}  // NOLINT: numbers mix freely with double
+
+  /// f(x) with f' and f'' at value.
+  constexpr Mixed chain(double f, double f1, double f2) const {
+    Mixed r(f);
+    r.rate = f1 * rate;
+    for (std::size_t i = 0; i < 6; ++i) {
+      r.grad[i] = f1 * grad[i];
+      r.grad_rate[i] = f1 * grad_rate[i] + f2 * rate * grad[i];
+    }
+    return r;
+  }
+  friend constexpr Mixed operator+(const Mixed& x) { return x; }
+  friend constexpr Mixed operator-(const Mixed& x) { return x.chain(-x.value, -1, 0); }
+  friend constexpr Mixed operator+(Mixed x, const Mixed& y) { return x += y; }
+  friend constexpr Mixed operator+(Mixed x, double y) {
+    x.value += y;
+    return x;
+  }
+  friend constexpr Mixed operator+(double x, Mixed y) { return y + x; }
+  friend constexpr Mixed operator-(Mixed x, const Mixed& y) { return x += -y; }
+  friend constexpr Mixed operator-(Mixed x, double y) { return x + -y; }
+  friend constexpr Mixed operator-(double x, const Mixed& y) { return -y + x; }
+  friend constexpr Mixed operator*(const Mixed& x, const Mixed& y) {
+    Mixed r(x.value * y.value);
+    r.rate = x.value * y.rate + x.rate * y.value;
+    for (std::size_t i = 0; i < 6; ++i) {
+      r.grad[i] = x.value * y.grad[i] + x.grad[i] * y.value;
+      r.grad_rate[i] = x.value * y.grad_rate[i] + x.rate * y.grad[i] + x.grad[i] * y.rate + x.grad_rate[i] * y.value;
+    }
+    return r;
+  }
+  friend constexpr Mixed operator*(const Mixed& x, double y) { return x.chain(x.value * y, y, 0); }
+  friend constexpr Mixed operator*(double x, const Mixed& y) { return y * x; }
+  friend constexpr Mixed operator/(const Mixed& x, const Mixed& y) { return x * (1.0 / y); }
+  friend constexpr Mixed operator/(const Mixed& x, double y) { return x.chain(x.value / y, 1 / y, 0); }
+  friend constexpr Mixed operator/(double x, const Mixed& y) {
+    const double q = x / y.value, slope = -q / y.value;
+    return y.chain(q, slope, -2 * slope / y.value);
+  }
+  constexpr Mixed& operator+=(const Mixed& y) {
+    value += y.value;
+    rate += y.rate;
+    for (std::size_t i = 0; i < 6; ++i) {
+      grad[i] += y.grad[i];
+      grad_rate[i] += y.grad_rate[i];
+    }
+    return *this;
+  }
+  constexpr Mixed& operator-=(const Mixed& y) { return *this += -y; }
+  constexpr Mixed& operator*=(const Mixed& y) { return *this = *this * y; }
+  constexpr Mixed& operator/=(const Mixed& y) { return *this = *this / y; }
+
+  friend constexpr bool operator<(const Mixed& x, const Mixed& y) { return x.value < y.value; }
+  friend constexpr bool operator>(const Mixed& x, const Mixed& y) { return x.value > y.value; }
+  friend constexpr bool operator<=(const Mixed& x, const Mixed& y) { return x.value <= y.value; }
+  friend constexpr bool operator>=(const Mixed& x, const Mixed& y) { return x.value >= y.value; }
+};
+
 namespace detail {
 
-// One place for f, f', f'': both number types take what they need.
+// One place for f, f', f'': all number types take what they need.
 template <int N>
 constexpr Dual<N> lift(const Dual<N>& x, double f, double f1, double) {
   return x.chain(f, f1);
 }
 constexpr Taylor lift(const Taylor& x, double f, double f1, double f2) { return x.chain(f, f1, f2); }
+constexpr Mixed lift(const Mixed& x, double f, double f1, double f2) { return x.chain(f, f1, f2); }
 template <int N>
 constexpr double value_of(const Dual<N>& x) {
   return x.value;
 }
 constexpr double value_of(const Taylor& x) { return x.c0; }
+constexpr double value_of(const Mixed& x) { return x.value; }
 
 template <class T>
 struct is_number : std::false_type {};
@@ -146,6 +213,8 @@ template <int N>
 struct is_number<Dual<N>> : std::true_type {};
 template <>
 struct is_number<Taylor> : std::true_type {};
+template <>
+struct is_number<Mixed> : std::true_type {};
 
 }  // namespace detail
 

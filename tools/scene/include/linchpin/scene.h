@@ -8,6 +8,7 @@
 #pragma once
 
 #include <linchpin/constraint.h>
+#include <linchpin/coordinates.h>
 #include <linchpin/forces.h>
 #include <linchpin/joints.h>
 #include <linchpin/stepper.h>
@@ -15,6 +16,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -44,7 +46,8 @@ struct Shape {
   Vector3d size = Vector3d::Zero();  ///< box: edges; sphere: radius; capsule, cylinder: radius, length along y [m]
 };
 
-/// A body as the file has it. Body i of a model is BodyId{i + 1} of its System.
+/// A body as the file has it, or a coordinate: start.p.x is its value, start.v.x its rate. Body i of a model is
+/// BodyId{i + 1} of its System.
 struct SceneBody {
   std::string name;
   BodyKind kind = BodyKind::rigid;
@@ -53,6 +56,7 @@ struct SceneBody {
   Shape shape;
   BodyState start;                          ///< at t = 0
   std::function<BodyState(double)> motion;  ///< of a driven body
+  std::string unit;                         ///< of a coordinate: rad, m, … or empty
   bool imported = false;                    ///< from an included .bullet file: the host has it already
 };
 
@@ -67,6 +71,7 @@ struct SceneConstraint {
   std::vector<Law> laws;
   bool rheonomic = false;       ///< time occurs in it
   JointFrame frame_a, frame_b;  ///< of ball, hinge, slider and weld: x along the axis; for hosts that have these
+  bool imported = false;        ///< a joint of an included .bullet file
 };
 
 struct SceneForce {
@@ -120,10 +125,13 @@ struct Model {
   double duration = 2;               ///< [s]
   double dt = 1.0 / 240;             ///< [s]
   Host host = Host::bare;
-  bool contacts = false;    ///< bodies of a Bullet host collide
-  std::string bullet_file;  ///< included .bullet file, or empty
-  StepOptions options;      ///< for a Stepper
-  std::vector<SceneBody> bodies;
+  bool contacts = false;            ///< bodies of a Bullet host collide
+  std::string bullet_file;          ///< included .bullet file, or empty
+  std::vector<std::string> native;  ///< what of it is no equality, and so in no System: limits, motors, in words
+  StepOptions options;              ///< for a Stepper
+  std::vector<SceneBody> bodies;    ///< coordinates last
+  /// The kinetic energy of the coordinates, a new function each time; empty without any.
+  std::function<std::shared_ptr<const Kinetics>()> kinetics;
   std::vector<SceneConstraint> constraints;
   std::vector<SceneForce> forces;
   std::vector<Channel> logs;
@@ -169,11 +177,21 @@ class NeedsHost : public SceneError {
   Host host;
 };
 
-/// The bodies of a .bullet file, in the host's order; called with the path of the file.
-using BulletImporter = std::function<std::vector<SceneBody>(const std::string& path)>;
+/// What a .bullet file holds.
+struct Imported {
+  std::vector<SceneBody> bodies;  ///< in the host's order
+  /// Its joints between those bodies (BodyId{i + 1} is bodies[i]); left out by a host that has them in its world
+  /// already.
+  std::vector<SceneConstraint> joints;
+  std::vector<std::string> native;  ///< what the host keeps to itself, in words: "door: limits"
+  std::optional<Vector3d> gravity;  ///< [m/s²], where the file has one
+};
+/// Reads a .bullet file; called with its path.
+using BulletImporter = std::function<Imported(const std::string& path)>;
 
-/// Reads a scene and everything it includes, and checks what can be checked without a step: names, shapes, masses, the
-/// types in expressions, that every residual and its derivatives are finite at the start.
+/// Reads a scene and everything it includes, or a .bullet file by itself, and checks what can be checked without a
+/// step: names, shapes, masses, the types in expressions, that every residual and its derivatives are finite at the
+/// start.
 /// @throws SceneError for whatever is wrong; NeedsHost.
 [[nodiscard]] Model load(const std::string& path, const BulletImporter& import = {});
 /// The same for a text; `path` stands for it in messages and is where includes are looked for.

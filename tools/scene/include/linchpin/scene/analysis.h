@@ -26,7 +26,9 @@ struct Classification {
   bool linear = true;      ///< in the velocities
   bool rheonomic = false;  ///< changes with time, by itself or by a driven body
   bool catastatic = true;  ///< met by bodies at rest: no term without a velocity
-  std::string integral;    ///< of an exact row: the function, where it is a polynomial of positions and time
+  /// Of exact rows: the functions, where they are polynomials of positions, components of body axes, coordinates with
+  /// their sines and cosines, and time; else empty.
+  std::string integral;
 };
 
 /// Decides at the state and at places around it, by the exterior derivative of the rows on (poses, t); derivatives of

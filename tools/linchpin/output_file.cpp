@@ -1,0 +1,47 @@
+#include "output_file.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+
+namespace linchpin::cli {
+
+namespace fs = std::filesystem;
+
+OutputFile::OutputFile(const std::string& path, const std::string& scene) : path_(path) {
+  if (path.empty()) return;
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  if (fs::is_directory(status)) refuse("is a directory");
+  if (fs::exists(status) && !fs::is_regular_file(status)) refuse("is no regular file");
+  if (fs::exists(status) && fs::equivalent(path, scene, ignored)) refuse("is the scene itself");
+  if (fs::exists(status) && ::access(path.c_str(), W_OK) != 0) refuse(std::strerror(errno));
+  temporary_ = path + ".part-" + std::to_string(::getpid());
+  std::FILE* file = std::fopen(temporary_.c_str(), "wx");
+  if (!file) {
+    const int why = errno;
+    temporary_.clear();
+    refuse(std::strerror(why));
+  }
+  std::fclose(file);
+}
+
+OutputFile::~OutputFile() {
+  if (!temporary_.empty()) std::remove(temporary_.c_str());
+}
+
+void OutputFile::keep() {
+  if (temporary_.empty()) return;
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) refuse(std::strerror(errno));
+  temporary_.clear();
+}
+
+void OutputFile::refuse(const std::string& why) const {
+  throw std::invalid_argument("--csv: \"" + path_ + "\" cannot be written: " + why);
+}
+
+}  // namespace linchpin::cli

@@ -1,0 +1,27 @@
+// A file to be: written beside its place under another name and renamed at the end, so that nobody reads half of it and
+// a failed run does not cost the last good one.
+#pragma once
+
+#include <string>
+
+namespace linchpin::cli {
+
+class OutputFile {
+ public:
+  /// @param path  empty for no file. @throws std::invalid_argument when it cannot be written there, also from keep().
+  OutputFile(const std::string& path, const std::string& scene);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  /// Where to write; empty for no file.
+  const std::string& temporary() const { return temporary_; }
+  /// What was written takes its place.
+  void keep();
+
+ private:
+  [[noreturn]] void refuse(const std::string& why) const;
+  std::string path_, temporary_;
+};
+
+}  // namespace linchpin::cli
