@@ -48,8 +48,9 @@ std::string read_text(const std::string& path, const Place& from) {
   return text;
 }
 
-// The first byte beyond ASCII that stands in no string and no comment, where TOML has no place for one; the text's size
-// when there is none. Looked for here because toml++ 3.3 takes for impossible what such letters do to it.
+// The first byte beyond ASCII that stands in no string and no comment, where TOML has no place for one, or first after
+// a folded line; the text's size when there is none. Looked for here because toml++ 3.3 takes for impossible what such
+// letters do to it.
 std::size_t stray_letter(std::string_view text) {
   std::size_t at = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
   while (at < text.size()) {
@@ -63,6 +64,9 @@ std::size_t stray_letter(std::string_view text) {
       at += lines ? 3 : 1;
       for (; at < text.size(); ++at) {
         if (c == '"' && text[at] == '\\') {
+          const std::size_t next = text.find_first_not_of(" \t\r\n", at + 1);
+          const bool folded = lines && text.substr(at, next - at).find('\n') != std::string_view::npos;
+          if (folded && next < text.size() && static_cast<unsigned char>(text[next]) >= 0x80) return next;
           ++at;
         } else if (!lines && (text[at] == c || text[at] == '\n')) {
           ++at;
@@ -139,8 +143,10 @@ class SceneReader {
       const std::string_view before = text.substr(0, stray);
       const auto line = static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n')) + 1;
       const std::size_t start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
-      scene::fail({file.context.source, line, stray - start + 1},
-                  "a letter beyond ASCII has its place in quotes and in comments only");
+      scene::fail(
+          {file.context.source, line, stray - start + 1},
+          "a letter beyond ASCII has its place in quotes and in comments only, and there not first after a \\ at a "
+          "line's end");
     }
     try {
       file.root = toml::parse(file.context.source->text, std::string_view(path));
