@@ -134,9 +134,10 @@ void endure(Rubbing& rubbing, StepOptions options, double dt, int steps, Tally& 
       }
       // A contact that stops within a step may have been pushed on by friction while it still moved, by T11's measure
       // of work: by no more than ½ dt μN times the speed that the step itself makes.
-      // A stiff damper that answers to the end of a step in which other forces turn its slip round takes away most of
-      // what they would have made of it, booked over the mean slip: up to σ₁|σ₀|/2W, a part of the energy itself.
-      const double most = law.mode == LawWork::Mode::smooth ? 0.25 : 0.05;
+      // A damper that answers to the end of a step makes σ₁ of the σ that the other forces alone would have made, by
+      // the impulse −m(σ − σ₁). Where these turn the slip round, its work with the mean slip is ½m(|σ| − |σ₁|)(|σ₀| −
+      // |σ₁|) ≤ ½m|σ||σ₀|, at most half the kinetic energy without it and before.
+      const double most = law.mode == LawWork::Mode::smooth ? 0.5 : 0.05;
       ASSERT_LE(law.last, most * size) << law.name << " on " << law.constraint << ", step " << k << ", residual "
                                        << stepper.dynamics().law_report().residual << " "
                                        << stepper.dynamics().law_report().trouble;
