@@ -58,3 +58,8 @@ function(linchpin_library target name)
     INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   set_property(GLOBAL APPEND PROPERTY LINCHPIN_COMPONENTS ${name})
 endfunction()
+
+# For what spends its time in the libraries, which are built as users build them: it only has to compile soon.
+function(linchpin_light target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
