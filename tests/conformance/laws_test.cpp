@@ -47,7 +47,7 @@ TEST(Laws, ViscousOnesDampAtFirstOrderHoweverStiff) {
       EXPECT_LE(error[k], 3.0 / rate);
       EXPECT_NEAR(s.rail.laws()[0].work, s.v() * s.v() - 9, precision(1e-12, 1e-5));
     }
-    EXPECT_LE(error[1], 0.65 * error[0]);
+    EXPECT_LE(error[1], 0.65 * error[0] + precision(0, 1e-9));  // single precision cannot tell shorter ways
   }
 }
 

@@ -130,11 +130,12 @@ btTypedConstraint* Built::native_joint(const SceneConstraint& c) {
 // How many moving bodies the constraint ties together where rows of two bodies are all there is: rows of a body each
 // can be taken one by one, whatever their number, but a row of several among more than two bodies cannot.
 int Built::most_in_a_row(const SceneConstraint& c) {
-  const ConstraintFunction& f = mirror_.constraint(mirror_.find_constraint(c.name)).function();
+  const Constraint& whole = mirror_.constraint(mirror_.find_constraint(c.name));  // a gear's carrier included
+  const ConstraintFunction& f = whole.function();
   const State start = state(0);
   std::vector<BodyState> X;
   std::vector<char> moves;
-  for (const BodyId id : c.bodies) {
+  for (const BodyId id : whole.bodies()) {
     X.push_back(start[id]);
     moves.push_back(id != linchpin::world && !body(id).isStaticOrKinematicObject());
   }
