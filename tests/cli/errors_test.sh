@@ -129,5 +129,6 @@ if [ -w /dev/full ]; then
   done
 fi
 "$linchpin" man | head -n 1 >/dev/null
-[ "${PIPESTATUS[0]}" -eq 0 ] || [ "${PIPESTATUS[0]}" -eq 141 ] || fail "man | head: ${PIPESTATUS[0]}"
+status=${PIPESTATUS[0]}
+[ "$status" -eq 0 ] || [ "$status" -eq 141 ] || fail "man | head: $status"
 done_testing

@@ -102,6 +102,7 @@ struct Tally {
 void endure(Rubbing& rubbing, StepOptions options, double dt, int steps, Tally& tally) {
   System& system = rubbing.built.system;
   Stepper stepper(system, rubbing.built.state, options);
+  long parts = 0;
   for (int k = 0; k < steps; ++k) {
     const double before = kinetic_energy(system, stepper.state());
     const StepReport& report = stepper.step(dt);
@@ -112,6 +113,7 @@ void endure(Rubbing& rubbing, StepOptions options, double dt, int steps, Tally& 
       ++tally.rejected;
       return;
     }
+    parts += std::max(1, report.substeps);
     tally.switches += report.mode_switches;
     tally.sticking += report.sticking;
     // Near Painlevé's case forces know no bounds, and a smooth law, explicit in a step, overshoots: finite is all there
@@ -123,8 +125,8 @@ void endure(Rubbing& rubbing, StepOptions options, double dt, int steps, Tally& 
       ASSERT_LE(c.friction, std::max(c.bound, c.kinetic) * (1 + 1e-6) + 1e-6 * size);
     }
     for (const LawWork& law : stepper.law_works()) {
-      if (law.name == "lugre") continue;  // bristles give back
-      ASSERT_LE(law.switches_per_second() * dt, 1) << law.name;
+      if (law.name == "lugre") continue;           // bristles give back
+      ASSERT_LE(law.switches, parts) << law.name;  // at most once in each part of a step
       if (options.method == Method::rk4) {
         // What sticks moves at the stages, and is at rest at the end, to the order of the method: (ω dt)⁵ of the
         // forces' work, with ω up to some ten per second. In a step in which a contact with several free directions
@@ -134,13 +136,13 @@ void endure(Rubbing& rubbing, StepOptions options, double dt, int steps, Tally& 
       }
       // A contact that stops within a step may have been pushed on by friction while it still moved, by T11's measure
       // of work: by no more than ½ dt μN times the speed that the step itself makes.
-      // A damper that answers to the end of a step makes σ₁ of the σ that the other forces alone would have made, by
-      // the impulse −m(σ − σ₁). Where these turn the slip round, its work with the mean slip is ½m(|σ| − |σ₁|)(|σ₀| −
-      // |σ₁|) ≤ ½m|σ||σ₀|, at most half the kinetic energy without it and before.
-      const double most = law.mode == LawWork::Mode::smooth ? 0.5 : 0.05;
-      ASSERT_LE(law.last, most * size) << law.name << " on " << law.constraint << ", step " << k << ", residual "
-                                       << stepper.dynamics().law_report().residual << " "
-                                       << stepper.dynamics().law_report().trouble;
+      // A damper answers to the end of a step, so it takes energy at the end slip. Where other forces turn the slip
+      // round within the step, it is booked over the mean of both, and half of what it does at the start may be a gain.
+      const double turned = law.mode == LawWork::Mode::smooth ? 0.5 * dt * std::max(0.0, law.power) : 0;
+      if (turned > 0 && report.substeps > 1) continue;  // the power is of the last part only
+      ASSERT_LE(law.last, turned + 0.05 * size)
+          << law.name << " on " << law.constraint << ", step " << k << ", residual "
+          << stepper.dynamics().law_report().residual << " " << stepper.dynamics().law_report().trouble;
     }
     if (options.method == Method::semi_implicit) {
       ASSERT_NEAR(stepper.energy_books().imbalance(), 0, scaled(1e-9 * size * (k + 1)));
