@@ -349,5 +349,37 @@ TEST(Traps, IslandsAreSplitAsTheProgramSaysWheneverItLooks) {
   EXPECT_FALSE(islands.getSplitIslands());
 }
 
+// Bullet wakes nobody for an animated body, nor moves what an animated body that kept its mass was pushed out of.
+TEST(Traps, WhatSleepsUnderAnAnimatedBodyFollowsIt) {
+  for (const double mass : {0.0, 3.0}) {
+    SCOPED_TRACE(mass);
+    TestWorld w;
+    btRigidBody& hand = w.box(mass, btVector3(btScalar(0.1), btScalar(0.1), btScalar(0.1)), btVector3(0, 2, 0));
+    hand.setCollisionFlags(hand.getCollisionFlags() | btCollisionObject::CF_KINEMATIC_OBJECT);
+    hand.setActivationState(DISABLE_DEACTIVATION);
+    w.box(0, btVector3(2, btScalar(0.1), 2), btVector3(btScalar(2.15), 2, 0));  // in the hand's way
+    btRigidBody& load = w.ball(1, 0.1, btVector3(0, 1, 0));
+    btRigidBody& below = w.ball(1, 0.1, btVector3(0, 0, 0));
+    w.joint<btPoint2PointConstraint>(hand, load, btVector3(0, 0, 0), btVector3(0, 1, 0));
+    w.joint<btPoint2PointConstraint>(load, below, btVector3(0, 0, 0), btVector3(0, 1, 0));
+    bullet::Solver exact(w.world);
+    w.step(5);
+    for (btRigidBody* body : {&load, &below}) {
+      body->setLinearVelocity(btVector3(0, 0, 0));
+      body->forceActivationState(ISLAND_SLEEPING);
+    }
+    w.step(5);
+    EXPECT_FALSE(load.isActive());
+    for (int i = 0; i < 60; ++i) {
+      hand.getWorldTransform().getOrigin() += btVector3(btScalar(0.002), 0, 0);
+      w.step();
+      ASSERT_LE(largest_gap(exact), closed) << i;
+    }
+    EXPECT_TRUE(load.isActive());
+    EXPECT_TRUE(below.isActive());
+    EXPECT_NEAR(double(hand.getWorldTransform().getOrigin().x()), 0.12, precision(1e-12, 1e-6));
+  }
+}
+
 }  // namespace
 }  // namespace linchpin::test
