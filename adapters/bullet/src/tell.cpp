@@ -285,8 +285,10 @@ std::string Engine::summary() {
   for (const auto& b : blocks_)
     if (b->dynamics && b->with_laws && b->last_step == step_ && !b->failed)
       for (const std::string& warning : b->dynamics->warnings()) s << "\n  warning: " << warning;
-  if (options_.mode == Mode::exact && counts_.steps > 0)
+  if (!books_.empty() && counts_.imbalance > 0)
     s << "\n  books, of the bodies and steps looked at, balance to " << counts_.imbalance << " of their largest entry";
+  else if (!books_.empty())
+    s << "\n  books, of the bodies and steps looked at, balance to the rounding of the velocities";
   if (counts_.activation_energy > 1e-3)
     s << "\n  largest jump in velocity that the constraints asked for at the start of a step: "
       << counts_.activation_energy << " J";
