@@ -188,7 +188,7 @@ void Engine::watch_joints() {
       if (r.native_part || r.id.index < 0 || options_.mode == Mode::observe)
         with_native_part_.push_back(static_cast<int>(i));
       if (!r.joint && !r.held) timed_records_.push_back(static_cast<int>(i));
-      if (r.id.index >= 0 && (r.joint ? r.joint->isEnabled() : r.enabled) &&
+      if (!r.held && r.id.index >= 0 && (r.joint ? r.joint->isEnabled() : r.enabled) &&
           std::any_of(r.bodies.begin(), r.bodies.end(), [](const btRigidBody* b) { return b->isKinematicObject(); }))
         with_driven_.push_back(static_cast<int>(i));
       if (r.reaction < 0) continue;
