@@ -158,7 +158,7 @@ btScalar Engine::resolve_row(btSolverBody& a, btSolverBody& b, const btSolverCon
 
 void Engine::begin_rows(Pools pools) {
   solving = this;
-  coupled_bodies_ = &pools.bodies[0];
+  coupled_bodies_ = pools.bodies.size() > 0 ? &pools.bodies[0] : nullptr;
 }
 btScalar Engine::row_generic(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row) {
   return solving->resolve_row(a, b, row, true);
