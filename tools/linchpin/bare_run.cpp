@@ -169,13 +169,12 @@ struct Progress {
 struct Watch {
   double gap = 0, squares = 0, angle = 0, energy = 0, energy_error = 0;
   long count = 0;
-  bool any = false;
+  bool metres = false, radians = false;  // whether any row is in them
   std::string worst;
   Json user = Json::object();
 
   void look(std::span<const Reaction> reactions) {
     for (const Reaction& r : reactions) {
-      any = true;
       squares += r.gap * r.gap;
       ++count;
       if (r.gap > gap) gap = r.gap, worst = r.name;
@@ -251,6 +250,10 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   Watch watch;
   for (const SceneConstraint& c : model.constraints) {
     const ConstraintFunction& f = system.constraint(system.find_constraint(c.name)).function();
+    for (int row = 0; f.level() == Level::position && row < f.rows(); ++row) {
+      watch.metres = watch.metres || f.unit(row) == RowUnit::metre;
+      watch.radians = watch.radians || f.unit(row) == RowUnit::radian;
+    }
     if (f.level() != Level::position) watch.on_velocities.push_back(c.name);
     if (f.level() != Level::position || f.unit(0) == RowUnit::own) watch.user[c.name] = 0.0;
   }
@@ -294,9 +297,9 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   row["steps"] = taken;
   std::sort(ns.begin(), ns.end());
   row["ns_per_step"] = ns.empty() ? Json() : Json(ns[ns.size() / 2]);
-  row["max_gap_m"] = watch.any ? Json(watch.gap) : Json();
-  row["rms_gap_m"] = watch.count > 0 ? Json(std::sqrt(watch.squares / double(watch.count))) : Json();
-  row["max_gap_rad"] = watch.any ? Json(watch.angle) : Json();
+  row["max_gap_m"] = watch.metres ? Json(watch.gap) : Json();
+  row["rms_gap_m"] = watch.metres && watch.count > 0 ? Json(std::sqrt(watch.squares / double(watch.count))) : Json();
+  row["max_gap_rad"] = watch.radians ? Json(watch.angle) : Json();
   row["max_gap_joint"] = watch.worst.empty() ? Json() : Json(watch.worst);
   row["user_gaps"] = watch.user;
   row["max_energy_error_J"] = energy_means ? Json(watch.energy_error) : Json();

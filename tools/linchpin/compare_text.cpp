@@ -139,7 +139,8 @@ std::string verdict_text(const Json& rows) {
     if (row["name"] == "exact" && !ran(row))
       parts.insert(parts.begin(), "exact failed in " + row.value("precision", std::string()) +
                                       " precision: " + row.value("status", std::string()) + ".");
-  if (parts.empty()) return "There was no joint to hold, or no solver ran to the end.\n";
+  if (parts.empty())
+    return std::any_of(rows.begin(), rows.end(), ran) ? "There was no joint to hold.\n" : "No solver ran to the end.\n";
   std::string out;
   for (const std::string& part : parts) out += part + "\n";
   return out;

@@ -20,6 +20,8 @@ function decades(u, _, low, high) {
   for (let e = Math.ceil(a / step) * step; e <= b; e += step) out.push(10 ** e);
   return out;
 }
+// The axes are made for the runs that came to their end: a lost one leaves the picture, instead of making it all of it.
+const sound = (series) => (series.some((s) => s.sound) ? series.filter((s) => s.sound) : series);
 function extremes(series) {
   let low = Infinity, high = -Infinity;
   for (const s of series) for (const y of s.y) if (y !== null) { low = Math.min(low, y); high = Math.max(high, y); }
@@ -47,7 +49,7 @@ export function plot(host, series, { log = false, across = 's', xlabel, height =
   let range;
   const scales = { x: { time: false } };
   if (log) {
-    let [low, high] = extremes(drawn.map((s) => ({ y: s.y.filter((y) => y > 0) })));
+    let [low, high] = extremes(sound(drawn).map((s) => ({ y: s.y.filter((y) => y > 0) })));
     if (!Number.isFinite(low)) { low = 1e-17; high = 1e-15; }
     const floor = Math.max(10 ** Math.floor(Math.log10(low)), 1e-20, 10 ** (Math.floor(Math.log10(high)) - 24));
     range = [floor, 10 ** Math.ceil(Math.log10(high) + 1e-9)];
@@ -56,7 +58,7 @@ export function plot(host, series, { log = false, across = 's', xlabel, height =
     for (const s of drawn) s.y = s.y.map((y) => (y === null ? null : Math.max(y, floor)));
     scales.y = { distr: 3, log: 10, range: () => range };
   } else {
-    const [low, high] = extremes(drawn), pad = 0.06 * (high - low) || 0.1 * Math.abs(high) || 1;
+    const [low, high] = extremes(sound(drawn)), pad = 0.06 * (high - low) || 0.1 * Math.abs(high) || 1;
     range = [low - pad, high + pad];
     if (low >= 0 && low < 0.4 * high) range[0] = 0;
     scales.y = { range: () => range };
@@ -120,7 +122,7 @@ export function curves(host, series, { xlabel, ylabel, square, height = 380 }) {
   };
   const range = (get) => {
     let low = Infinity, high = -Infinity;
-    for (const s of drawn) for (const v of get(s)) if (v !== null) { low = Math.min(low, v); high = Math.max(high, v); }
+    for (const s of sound(drawn)) for (const v of get(s)) if (v !== null) { low = Math.min(low, v); high = Math.max(high, v); }
     const pad = 0.06 * (high - low) || 0.1 * Math.abs(high) || 1;
     return [low - pad, high + pad];
   };

@@ -180,7 +180,8 @@ function no3d(why) {
   $('nogl').textContent = why;
   $('canvas').hidden = true;
   $('view').classList.add('flat');
-  for (const id of ['solid', 'ghost', 'arrows', 'paths', 'home']) $(id).disabled = true;
+  for (const id of ['solid', 'ghost', 'arrows', 'paths']) $(id).parentElement.hidden = true;
+  $('home').hidden = true;
   document.body.dataset.webgl = 'no';
 }
 const spatial = moving.filter((r) => r.motion.bodies.length);
@@ -220,6 +221,8 @@ for (const id of ['arrows', 'paths']) $(id).onchange = stageRuns;
 $('home').onclick = () => view && (view.home(), view.draw());
 
 // ---- plots
+// Coordinates and what the scene logs: quantities that somebody asked for.
+const quantities = [], own = [];
 const links = moving.length ? moving[0].motion.links : [];
 $('link').append(make('option', links.length > 1 ? 'the worst of all' : 'all', { value: '-1' }));
 links.forEach((link, i) => $('link').append(make('option', link.name, { value: String(i) })));
@@ -230,36 +233,44 @@ const many = (i) => (i >= 0 ? links[i].name : links.length > 1 ? 'largest of all
 function timed() {
   const shown = moving.filter((r) => r.shown), link = Number($('link').value);
   const unit = moving[0].motion.gapUnit(link), name = many(link);
-  const line = (r, y, more) => ({ label: r.label, colour: r.colour, dash: r.dash, x: r.x || (r.x = Array.from(r.motion.t)), y, ...more });
+  const line = (r, y, more) => ({ sound: ran(r.row), label: r.label, colour: r.colour, dash: r.dash, x: r.x || (r.x = Array.from(r.motion.t)), y, ...more });
   $('gap-title').textContent = `Gap [${unit || 'the constraint’s own unit'}]${name ? ', ' + name : ''}`;
-  $('energy-title').textContent = 'Energy less that at the start [J]';
+  $('energy-title').textContent = 'Energy, change since the start [J]';
   const forces = shown.map((r) => line(r, r.motion.forces(link)));
   const one = shown.find((r) => r.ours && r.motion.stabilisation) || shown.find((r) => r.motion.nonideal);
-  let parts = '';
+  const there = [];
   if (link >= 0 && one) {
     const dashed = { ideal: ['#009e73', [6, 3], 'ideal'], nonideal: ['#cc79a7', [2, 3], 'nonideal'], stabilisation: ['#7f7f7f', [1, 4], 'stabilisation'] };
-    const there = [];
     for (const [key, [colour, dash, label]] of Object.entries(dashed)) {
       const y = one.motion.part(key, link);
       if (!y || !y.some((v) => v)) continue;
       forces.push(line(one, y, { label, colour, dash, width: 1.4 }));
-      there.push(label);
+      there.push([label, colour, dash]);
     }
-    if (there.length) parts = `; of ${one.label} also its parts: ${there.join(', ')}`;
   }
-  $('force-title').textContent = `Reaction [N]${name ? ', ' + name : ''}${parts}`;
+  $('force-title').textContent = `Reaction [N]${name ? ', ' + name : ''}`;
+  if (there.length) $('force-title').append('; parts of ' + one.label + ':');
+  for (const [label, colour] of there) {
+    const swatch = make('span', null, { className: 'swatch part' });
+    swatch.style.borderTopColor = colour;
+    $('force-title').append(swatch, label);
+  }
   return [
     ['gap', shown.map((r) => line(r, r.motion.gaps(link))), { log: true }],
     ['energy', shown.filter((r) => r.motion.energy).map((r) => line(r, r.motion.column(r.motion.energy, 1, 0))), {}],
     ['force', forces, {}],
+    ...(own.length ? [['value', shown.map((r) => line(r, own[Number($('own').value)][1](r.motion))), {}]] : []),
   ];
 }
+const shownRuns = () => moving.filter((r) => r.shown).length;
 function drawPlots() {
   if (!moving.length) return;
   for (const p of plots) p.destroy();
   plots = [];
   const height = paper.matches ? 150 : window.innerWidth < 560 ? 165 : 195;
   for (const [id, series, options] of timed()) {
+    const empty = !series.some((s) => s.y.some((y) => y !== null));
+    $(id).parentElement.hidden = empty && shownRuns() > 0;
     const p = plot($(id), series, { ...options, height, sync: 'time', seek, width: paper.matches ? 660 : 0 });
     if (p) plots.push(p);
   }
@@ -271,14 +282,13 @@ for (const run of moving) {
   const button = make('button', null, { title: 'show or hide' }), swatch = make('span', null, { className: 'swatch' });
   swatch.style.borderTopColor = run.colour;
   swatch.style.borderTopStyle = run.dash ? 'dashed' : 'solid';
-  button.append(swatch, run.label);
+  button.append(swatch, run.label + (ran(run.row) ? '' : ` (${run.row.status})`));
   button.onclick = () => { run.shown = !run.shown; button.className = run.shown ? '' : 'off'; drawPlots(); };
   $('legend').append(button);
 }
 $('link').onchange = drawPlots;
 
 // ---- any two
-const quantities = [];
 if (moving.length) {
   const m = moving[0].motion;
   quantities.push(['time [s]', (o) => Array.from(o.t)]);
@@ -287,12 +297,15 @@ if (moving.length) {
     quantities.push([b.name + unit, (o) => o.column(o.coordinate, w, 2 * i)], [`${b.name}′${rate}`, (o) => o.column(o.coordinate, w, 2 * i + 1)]);
   });
   m.signals.forEach((s, i) => quantities.push([s.name + (s.unit ? ` [${s.unit}]` : ''), (o) => o.column(o.signal, o.signals.length, i)]));
+  own.push(...quantities.slice(1));
+  own.forEach(([name], i) => $('own').append(make('option', name, { value: String(i) })));
+  $('own').onchange = drawPlots;
   m.bodies.forEach((b, i) => {
     if (b.kind === 'fixed') return;
     ['x', 'y', 'z'].forEach((axis, k) => quantities.push([`${b.name}.${axis} [m]`, (o) => o.column(o.position, 3 * o.bodies.length, 3 * i + k)]));
   });
   links.forEach((l, i) => quantities.push([`gap of ${l.name}${l.unit ? ` [${l.unit}]` : ''}`, (o) => o.gaps(i)], [`reaction of ${l.name} [N]`, (o) => o.forces(i)]));
-  if (moving.some((r) => r.motion.energy)) quantities.push(['energy less that at the start [J]', (o) => (o.energy ? o.column(o.energy, 1, 0) : new Array(o.frames).fill(null))]);
+  if (moving.some((r) => r.motion.energy)) quantities.push(['energy, change since the start [J]', (o) => (o.energy ? o.column(o.energy, 1, 0) : new Array(o.frames).fill(null))]);
   for (const id of ['across', 'up']) quantities.forEach(([name], i) => $(id).append(make('option', name, { value: String(i) })));
   // What is likely to be a picture: a coordinate and its rate, or the path of the body that moves last in the chain.
   const find = (text) => quantities.findIndex(([name]) => name === text);
@@ -302,8 +315,11 @@ if (moving.length) {
   else if (free.length) {
     const [body, index] = free[free.length - 1];
     const spread = ['x', 'y', 'z'].map((axis, k) => { const v = m.column(m.position, 3 * m.bodies.length, 3 * index + k).filter((x) => x !== null); return [Math.max(...v) - Math.min(...v), axis]; });
-    const two = spread.slice().sort((a, b) => b[0] - a[0]).slice(0, 2).map(([, axis]) => axis).sort();
-    pair = two.map((axis) => find(`${body.name}.${axis} [m]`));
+    const two = spread.slice().sort((a, b) => b[0] - a[0]).slice(0, 2);
+    const g = (c.gravity || []).map(Math.abs), vertical = 'xyz'[g.indexOf(Math.max(...g))] || 'y';
+    const name = (axis) => find(`${body.name}.${axis} [m]`);
+    if (two[1][0] < 1e-6 * two[0][0]) pair = [0, name(two[0][1])];
+    else pair = two.map(([, axis]) => axis).sort((a, b) => (a === vertical) - (b === vertical) || a.localeCompare(b)).map(name);
   }
   $('across').value = String(pair[0]);
   $('up').value = String(pair[1]);
@@ -314,7 +330,7 @@ function drawPhase() {
   if (phase) phase.destroy();
   const [xlabel, x] = quantities[Number($('across').value)], [ylabel, y] = quantities[Number($('up').value)];
   // The ghost below, the exact run on top.
-  const series = moving.filter((r) => r.shown).reverse().map((r) => ({ colour: r.colour, dash: r.dash, x: x(r.motion), y: y(r.motion) }));
+  const series = moving.filter((r) => r.shown).reverse().map((r) => ({ sound: ran(r.row), colour: r.colour, dash: r.dash, x: x(r.motion), y: y(r.motion) }));
   phase = curves($('phase'), series, { xlabel, ylabel, square: /\[m\]$/.test(xlabel) && /\[m\]$/.test(ylabel), height: window.innerWidth < 560 ? 280 : 380 });
 }
 $('across').onchange = $('up').onchange = drawPhase;
@@ -358,6 +374,7 @@ show();
 window.addEventListener('resize', layout);
 dark.addEventListener('change', repaint);
 const printing = (on) => {
+  $('scene-text').open = on;
   if (view) view.resize(on ? 700 : $('view').clientWidth, on ? 394 : $('view').clientHeight);
   repaint();
   if (view) view.draw(true);

@@ -33,11 +33,15 @@ function extent(motion) {
       if (!still || radius < 3) box.union(new Box3(p.clone().subScalar(radius), p.clone().addScalar(radius)));
     }
   });
-  const local = [0, 0, 0];  // joints with the world
+  const local = [0, 0, 0];  // where joints are, and what they hang on
   motion.links.forEach((link, i) => {
-    if (!link.bodies.includes(-1)) return;
     const a = anchor(motion, i, 0, local);
-    if (a) box.expandByPoint(a);
+    if (a && a.length() < 1e6) box.expandByPoint(a);
+    for (const body of link.bodies) {
+      if (body < 0 || !motion.bodyOf.has(body)) continue;
+      motion.pose(motion.bodyOf.get(body), 0, P, Q);
+      box.expandByPoint(p.fromArray(P));
+    }
   });
   if (box.isEmpty()) box.expandByPoint(p.set(0, 0, 0));
   return box;
@@ -182,7 +186,7 @@ export class View {
       const depth = corner.dot(from);
       distance = Math.max(distance, depth + Math.abs(corner.dot(x)) / (t * this.camera.aspect), depth + Math.abs(corner.dot(y)) / t);
     }
-    distance = Math.max(distance * 1.12, this.size * 0.6);
+    distance = Math.max(distance * 1.04, this.size * 0.6);
     this.camera.position.copy(centre).addScaledVector(from, distance);
     this.camera.near = distance / 200;
     this.camera.far = distance * 200;
