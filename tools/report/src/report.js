@@ -271,7 +271,7 @@ function drawPlots() {
   for (const [id, series, options] of timed()) {
     const empty = !series.some((s) => s.y.some((y) => y !== null));
     $(id).parentElement.hidden = empty && shownRuns() > 0;
-    const p = plot($(id), series, { ...options, height, sync: 'time', seek, width: paper.matches ? 660 : 0 });
+    const p = plot($(id), series, { ...options, height, sync: 'time', seek, width: paper.matches ? 680 : 0 });
     if (p) plots.push(p);
   }
   document.body.dataset.plots = String(plots.length);
