@@ -42,6 +42,9 @@ expect 2 report run.rec winch.rec --out no.html
 says 'two scenes'
 [[ ! -e no.html ]] || fail "wrote a page of two scenes"
 
+expect 2 report run.rec native.rec --out native.rec
+says 'is the recording itself'
+
 # The scene's text cannot end the page's script.
 sed 's|^title = .*|title = "</script><script>alert(1)</script><!--"|' "$scenes/pendulum.toml" >evil.toml
 expect 0 run evil.toml --report evil.html

@@ -65,7 +65,7 @@ int run_compare(const CompareArguments& arguments) try {
   Json motions = Json::array();
   for (const SolverSpec& solver : solvers) {
     for (const std::string& precision : in) {
-      OutputFile output("--csv", table_of(arguments.csv, solver, precision), simulation.scene);
+      OutputFile output("--csv", table_of(arguments.csv, solver, precision), {simulation.scene});
       Json job = job_for(simulation, solver);
       job["csv"] = output.temporary();
       if (report.wanted()) job["record"] = report.recording_json();

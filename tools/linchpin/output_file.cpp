@@ -12,14 +12,16 @@ namespace linchpin::cli {
 
 namespace fs = std::filesystem;
 
-OutputFile::OutputFile(const std::string& option, const std::string& path, const std::string& input)
+OutputFile::OutputFile(const std::string& option, const std::string& path, const std::vector<std::string>& input,
+                       const char* kind)
     : option_(option), path_(path) {
   if (path.empty()) return;
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
   if (fs::is_directory(status)) refuse("is a directory");
   if (fs::exists(status) && !fs::is_regular_file(status)) refuse("is no regular file");
-  if (fs::exists(status) && fs::equivalent(path, input, ignored)) refuse("is the input itself");
+  for (const std::string& each : input)
+    if (fs::exists(status) && fs::equivalent(path, each, ignored)) refuse(std::string("is the ") + kind + " itself");
   if (fs::exists(status) && ::access(path.c_str(), W_OK) != 0) refuse(std::strerror(errno));
   temporary_ = path + ".part-" + std::to_string(::getpid());
   std::FILE* file = std::fopen(temporary_.c_str(), "wx");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace linchpin::cli {
 
@@ -10,8 +11,9 @@ class OutputFile {
  public:
   /// @param option  that named it, for messages
   /// @param path  empty for no file. @throws std::invalid_argument when it cannot be written there, also from keep().
-  /// @param input  which it must not be
-  OutputFile(const std::string& option, const std::string& path, const std::string& input);
+  /// @param input  which it must not be. @param kind  of input, for messages
+  OutputFile(const std::string& option, const std::string& path, const std::vector<std::string>& input,
+             const char* kind = "scene");
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;

@@ -47,7 +47,7 @@ bool read_recording(const std::string& path, Json& recording) {
 }
 
 int run_report(const ReportArguments& arguments) try {
-  OutputFile out("--out", arguments.out, arguments.recordings.front());
+  OutputFile out("--out", arguments.out, arguments.recordings, "recording");
   std::vector<Json> recordings(arguments.recordings.size());
   for (std::size_t i = 0; i < recordings.size(); ++i)
     if (!read_recording(arguments.recordings[i], recordings[i])) return exit_bad_input;

@@ -82,8 +82,8 @@ void ReportOptions::add_to(CLI::App& verb) {
 ReportFiles::ReportFiles(const ReportOptions& options, const std::string& scene, std::size_t runs)
     : wanted_(!options.report.empty() || !options.record.empty()),
       recording_{frames_per_second(options.frames), most_bytes / double(runs)},
-      report_("--report", options.report, scene),
-      record_("--record", options.record, scene) {}
+      report_("--report", options.report, {scene}),
+      record_("--record", options.record, {scene}) {}
 
 Json ReportFiles::recording_json() const {
   return {{"frames_per_second", recording_.frames_per_second}, {"most_bytes", recording_.most_bytes}};

@@ -114,7 +114,7 @@ int run_run(const RunArguments& arguments) try {
   if (!opened) return exit_bad_input;
   const Simulation simulation = arguments.simulation.check(*opened);
   const Host host = host_of(arguments, *opened, solver);
-  OutputFile output("--csv", arguments.csv, simulation.scene);
+  OutputFile output("--csv", arguments.csv, {simulation.scene});
   ReportFiles report(arguments.report, simulation.scene, 1);
 
   WorkerAnswer answer = run_on(host, *opened, simulation, solver, output.temporary(), report);
