@@ -202,7 +202,7 @@ function stageRuns() {
   if (!view) return;
   view.set(solid, ghost, stage());
   view.options($('arrows').checked, $('paths').checked);
-  $('scale').textContent = (view.newtons > 0 && $('arrows').checked ? `an arrow of a fifth of the scene is ${plain(view.newtons, 2)} N · ` : '') + `grid ${plain(view.cell)} m`;
+  $('scale').textContent = (view.newtons > 0 && $('arrows').checked ? `an arrow of ${plain(view.arrow, 2)} m is ${plain(view.newtons, 2)} N · ` : '') + `grid ${plain(view.cell)} m`;
   view.show(time);
 }
 for (const [id, none] of [['solid', false], ['ghost', true]]) {

@@ -155,7 +155,7 @@ export class View {
     this.size = Math.max(size.x, size.y, size.z, 0.05);
     this.home();
     if (this.grid) this.scene.remove(this.grid);
-    const step = 10 ** Math.floor(Math.log10(this.size / 1.5)), cells = Math.min(60, 2 * Math.ceil(this.size / step));
+    const step = 10 ** Math.floor(Math.log10(this.size / 3)), cells = Math.min(60, 2 * Math.ceil(this.size / step));
     this.grid = new GridHelper(cells * step, cells);
     this.grid.material.transparent = true;
     this.grid.material.opacity = 0.35;
@@ -201,10 +201,11 @@ export class View {
     this.ghost = ghost ? new Run(ghost.motion, new Color(ghost.colour), true, this.size, theme) : null;
     for (const run of [this.solid, this.ghost]) if (run) this.scene.add(run.group);
     this.grid.material.color.set(theme.grid);
-    // The strongest force but for rare peaks is a fifth of the scene.
+    // The strongest force but for rare peaks is a fifth of the scene; less where there are many, which would cover it.
     const sizes = [];
     if (solid) for (let i = 0; i < solid.motion.links.length; ++i) for (const x of solid.motion.size(solid.motion.force, i)) if (x > 0) sizes.push(x);
     sizes.sort((a, b) => a - b);
+    this.arrow = this.size * 0.2 * Math.min(1, Math.sqrt(16 / Math.max(1, solid ? solid.motion.links.length : 1)));
     this.newtons = sizes.length ? sizes[Math.floor(0.98 * (sizes.length - 1))] : 0;
     this.draw();
   }
@@ -236,11 +237,11 @@ export class View {
       const frame = Math.min(motion.frameAt(this.time), Math.max(motion.frames - 2, 0));
       for (let i = 0; i < motion.links.length && n < most_arrows; ++i) {
         if (!motion.forceAt(i, frame, f, local)) continue;
-        const force = new Vector3().fromArray(f), length = Math.min(0.2 * this.size * force.length() / this.newtons, 0.6 * this.size);
-        if (length < 0.004 * this.size) continue;
+        const force = new Vector3().fromArray(f), length = Math.min(this.arrow * force.length() / this.newtons, 3 * this.arrow);
+        if (length < 0.02 * this.arrow) continue;
         const at = anchor(motion, i, this.time, local), along = force.normalize();
         turn.setFromUnitVectors(up, along);
-        const r = 0.0045 * this.size, tip = Math.min(0.4 * length, 0.04 * this.size);
+        const r = 0.022 * this.arrow, tip = Math.min(0.4 * length, 0.2 * this.arrow);
         this.shafts.setMatrixAt(n, m.compose(at, turn, scale.set(r, length - tip, r)));
         at.addScaledVector(along, length - tip);
         this.heads.setMatrixAt(n, m.compose(at, turn, scale.set(2.6 * r, tip, 2.6 * r)));
