@@ -298,7 +298,7 @@ class Engine final : public btActionInterface {
   std::vector<btVector3> response_parts_;
   std::vector<RowRange> row_ranges_;
   std::vector<double> response_change_;
-  btSolverBody* coupled_bodies_ = nullptr;  ///< during the iterations
+  btAlignedObjectArray<btSolverBody>* coupled_bodies_ = nullptr;  ///< during the iterations
 
   std::vector<Reaction> reactions_;
   std::vector<BodyBooks> books_;
