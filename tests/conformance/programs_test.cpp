@@ -10,9 +10,9 @@
 #include <cstdlib>
 #include <ostream>
 
-namespace linchpin::programs {
+namespace programs {
 void PrintTo(const Entry& entry, std::ostream* out) { *out << entry.name; }  // in the names of the tests
-}  // namespace linchpin::programs
+}  // namespace programs
 
 namespace linchpin::test {
 namespace {
