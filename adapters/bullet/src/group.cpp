@@ -7,6 +7,7 @@
 #include "bodies.h"
 #include "columns.h"
 
+#include <cmath>
 #include <numeric>
 
 namespace linchpin::bullet {
@@ -412,6 +413,10 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
   b.unmet = false;
   b.newton = 0;
   b.swing = 0;
+  if (!std::isfinite(dt_)) {
+    fail_block(b, "the step is not of finite length");
+    return false;
+  }
   for (int slot = 0; slot < static_cast<int>(block.bodies.size()); ++slot) {
     const BodyId id = block.bodies[z(slot)];
     btRigidBody& body = *body_of_[z(id.index)];
