@@ -646,13 +646,14 @@ SolveInfo SolveSparse::info() const {
 double SolveSparse::unit(int row, double value) const { return std::fabs(value) * inverse_length_[at(row)]; }
 
 double SolveSparse::size_of(const Island& island, std::span<const double> e) const {
-  double largest = 0;
+  double largest = 0, probe = 0;
   for (int k = island.node_begin; k < island.node_end; ++k)
     for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) {
       const double u = unit(r, e[at(r)]);
-      if (!(u <= largest)) largest = std::isnan(u) ? std::numeric_limits<double>::infinity() : u;
+      probe += u;
+      largest = std::max(largest, u);
     }
-  return largest;
+  return std::isnan(probe) ? std::numeric_limits<double>::infinity() : largest;
 }
 
 void SolveSparse::clear_part(const Island& island) const {
@@ -682,6 +683,23 @@ void SolveSparse::add_transposed(const Island& island, const double* lambda, dou
   }
 }
 
+// f ← Jᵀx of all that pulls at a body of six columns. Joints of three rows, the most of all, are compiled whole.
+inline SolveSparse::Six SolveSparse::pull_on(const Body& body, const double* x) const {
+  using Row = Eigen::Map<const Six>;
+  Six f = Six::Zero();
+  for (int p = body.pull_begin; p < body.pull_end; ++p) {
+    const Pull& pull = pulls_[at(p)];
+    const double* J = jacobians_.data() + pull.value;
+    const double* const l = x + pull.position;
+    if (pull.rows == 3) {
+      f += l[0] * Row(J) + l[1] * Row(J + 6) + l[2] * Row(J + 12);
+      continue;
+    }
+    for (int r = 0; r < pull.rows; ++r, J += 6) f += l[r] * Row(J);
+  }
+  return f;
+}
+
 // One solve for rho_: λ, force and Δv move by it. Δv is the sum of its corrections and not made anew from λ, which
 // keeps its digits where large multipliers nearly cancel.
 void SolveSparse::correct(int i) const {
@@ -699,19 +717,10 @@ void SolveSparse::correct(int i) const {
   for (int j = island.body_begin; j < island.body_end; ++j) {
     const Body& body = bodies_[at(bodies_by_island_[at(j)])];
     if (body.size == 6) {
-      double f[6] = {0, 0, 0, 0, 0, 0};
-      for (int p = body.pull_begin; p < body.pull_end; ++p) {
-        const Pull& pull = pulls_[at(p)];
-        const double* J = jacobians_.data() + pull.value;
-        const double* const l = x_.data() + pull.position;
-        for (int r = 0; r < pull.rows; ++r, J += 6)
-          for (int c = 0; c < 6; ++c) f[c] += l[r] * J[c];
-      }
-      double* const force = force_.data() + body.column;
-      double* const dv = dv_.data() + body.column;
-      for (int c = 0; c < 6; ++c) force[c] += f[c];
-      times_inverse_mass(body, f, f);
-      for (int c = 0; c < 6; ++c) dv[c] += f[c];
+      Six f = pull_on(body, x_.data());
+      Eigen::Map<Six>(force_.data() + body.column) += f;
+      times_inverse_mass(body, f.data(), f.data());
+      Eigen::Map<Six>(dv_.data() + body.column) += f;
       continue;
     }
     double* const f = part_.data() + body.column;
@@ -731,6 +740,8 @@ void SolveSparse::correct(int i) const {
 // rho_ ← e − A Δv
 SolveSparse::Error SolveSparse::residual(const Island& island, const double* e) const {
   Error error;
+  const bool full = island.kind == Kind::full;
+  double probe = 0;
   for (int k = island.node_begin; k < island.node_end; ++k) {
     const Node& node = nodes_[at(k)];
     double* const rho = rho_.data() + node.row;
@@ -746,12 +757,14 @@ SolveSparse::Error SolveSparse::residual(const Island& island, const double* e) 
       }
     }
     for (int r = 0; r < node.rows; ++r) {
-      double u = unit(node.row + r, rho[r]);
-      if (std::isnan(u)) u = std::numeric_limits<double>::infinity();
+      const double u = unit(node.row + r, rho[r]);
+      probe += u;
       error.all = std::max(error.all, u);
-      if (dual_.kept(node.position + r)) error.kept = std::max(error.kept, u);
+      if (!full && dual_.kept(node.position + r)) error.kept = std::max(error.kept, u);
     }
   }
+  if (std::isnan(probe)) error.all = error.kept = std::numeric_limits<double>::infinity();
+  if (full) error.kept = error.all;
   return error;
 }
 
@@ -842,17 +855,18 @@ void SolveSparse::times_inverse_mass(const Body& body, const double* f, double* 
   const double* const L = roots_.data() + body.mass;
   const int size = body.size;
   if (body.plain) {
-    // By substitution, and by division: I Δω then is the moment to rounding, whatever the condition of I, and books
-    // close.
+    // By substitution and not by an inverse: I Δω then is the moment to rounding, whatever the condition of I, and
+    // books close.
     const double m = L[whole_mass];
     const double* const C = L + L_itself;
     dv[0] = f[0] / m, dv[1] = f[1] / m, dv[2] = f[2] / m;
-    const double x = f[3] / C[0];
-    const double y = (f[4] - C[1] * x) / C[2];
-    const double w = (f[5] - C[3] * x - C[4] * y) / C[5];
-    dv[5] = w / C[5];
-    dv[4] = (y - C[4] * dv[5]) / C[2];
-    dv[3] = (x - C[1] * dv[4] - C[3] * dv[5]) / C[0];
+    const double i0 = L[L_inverse], i1 = L[L_inverse + 2], i2 = L[L_inverse + 5];  // 1 over C[0], C[2], C[5]
+    const double x = f[3] * i0;
+    const double y = (f[4] - C[1] * x) * i1;
+    const double w = (f[5] - C[3] * x - C[4] * y) * i2;
+    dv[5] = w * i2;
+    dv[4] = (y - C[4] * dv[5]) * i1;
+    dv[3] = (x - C[1] * dv[4] - C[3] * dv[5]) * i0;
     return;
   }
   if (f != dv) std::copy_n(f, size, dv);

@@ -160,8 +160,8 @@ bool Engine::finish_block(BlockSolve& b) {
     b.unmet = newton.least_squares && newton.residual * dt_ > options_.gap_tolerance;
   }
   if (good) {
-    b.added_before.swap(b.added);
-    b.added.assign(b.lambda.begin(), b.lambda.end());
+    std::rotate(b.added.begin(), b.added.end() - 1, b.added.end());
+    b.added[0].assign(b.lambda.begin(), b.lambda.end());
     ++b.added_steps;
   }
   const auto reaction = b.dynamics->lambda(), induced = b.dynamics->induced();
@@ -191,13 +191,15 @@ bool Engine::finish_block(BlockSolve& b) {
   return true;
 }
 
-// What Newton will have to add is of third order in the step and changes slowly: carried on from the last two steps it
-// starts two contractions nearer. It only ever changes how many solves there are, not where they end.
+// What Newton will have to add is of third order in the step and changes slowly: carried on from the last three steps
+// it starts three contractions nearer. It only ever changes how many solves there are, not where they end.
 void Engine::start_newton(BlockSolve& b) {
   const std::size_t m = b.lambda.size();
   if (b.native_rows || b.moved > 0 || b.last_length != dt_) b.added_steps = 0;
   if (b.added_steps >= 2) {
-    for (std::size_t i = 0; i < m; ++i) b.lambda[i] = 2 * b.added[i] - b.added_before[i];
+    const auto& [last, before, first] = b.added;
+    for (std::size_t i = 0; i < m; ++i)
+      b.lambda[i] = b.added_steps == 2 ? 2 * last[i] - before[i] : 3 * (last[i] - before[i]) + first[i];
     const Instant& x = b.dynamics->assembly().instant;
     for (int r = 0; r < x.m(); ++r)
       for (int k = x.row_start[z(r)]; k < x.row_start[z(r + 1)]; ++k)
