@@ -306,6 +306,20 @@ void BlockCholesky::factor_panel(const Super& s, double drop, Outcome& out) {
     }
     return;
   }
+  if constexpr (W > 0) {
+    double L[W][W];
+    for (int c = 0; c < W; ++c) {
+      for (int l = 0; l < c; ++l) L[c][l] = A[c * W + l];
+      L[c][c] = inverse[c];
+    }
+    for (int r = 0; r < s.height; ++r, row += W)
+      for (int c = 0; c < W; ++c) {
+        double sum = 0;
+        for (int l = 0; l < c; ++l) sum += row[l] * L[c][l];
+        row[c] = (row[c] - sum) * L[c][c];
+      }
+    return;
+  }
   for (int r = 0; r < s.height; ++r, row += w)
     for (int c = 0; c < w; ++c) row[c] = (row[c] - inner<W>(row, A + c * w, c)) * inverse[c];
 }
@@ -339,6 +353,11 @@ void BlockCholesky::update(const Super& s) {
   each_target(s, [&](double* to, int stride, const Below& i, const Below& k, bool diagonal) {
     const double* const Pi = P + i.offset * W;
     const double* const Pk = P + k.offset * W;
+    if (diagonal && i.rows == W && !s.negative) {  // joints of one kind in a chain
+      for (int r = 0; r < W; ++r, to += stride)
+        for (int q = 0; q <= r; ++q) to[q] -= dot<W>(Pi + r * W, Pi + q * W);
+      return;
+    }
     for (int r = 0; r < i.rows; ++r, to += stride) {
       const int columns = diagonal ? r + 1 : k.rows;
       for (int q = 0; q < columns; ++q) to[q] -= sign * dot<W>(Pi + r * W, Pk + q * W);
@@ -414,9 +433,9 @@ void BlockCholesky::forward_super(const Super& s, double* x) const {
   if constexpr (W > 0) {
     double y[W];
     for (int c = 0; c < W; ++c, row += W) {
-      double sum = own[c];
-      for (int l = 0; l < c; ++l) sum -= row[l] * y[l];
-      own[c] = y[c] = sum * inverse[c];
+      double sum = 0;
+      for (int l = 0; l < c; ++l) sum += row[l] * y[l];
+      own[c] = y[c] = (own[c] - sum) * inverse[c];
     }
     for (int b = s.below_begin; b < s.below_end; ++b) {
       double* const to = x + below_[z(b)].position;

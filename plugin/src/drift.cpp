@@ -79,7 +79,11 @@ double position_residuals(const System& system, const Block& block, const State&
     }
     const auto bodies = constraint.bodies();
     X.resize(bodies.size());
-    for (std::size_t k = 0; k < bodies.size(); ++k) X[k] = state[bodies[k]];
+    for (std::size_t k = 0; k < bodies.size(); ++k) {  // poses are all that it reads
+      const BodyState& body = state[bodies[k]];
+      X[k].p = body.p;
+      X[k].q = body.q;
+    }
     ask(constraint, X, state.t, out);
   }
   double worst = 0, probe = 0;  // 0 times what is not finite is not a number
@@ -399,7 +403,10 @@ double fastest_swing(const System& system, const Assembly& assembly, const State
       const BodyId id = constraint.bodies()[z(k)];
       const int slot = assembly.slot(static_cast<int>(i), k);
       if (slot < 0 || block.column[z(slot + 1)] - block.column[z(slot)] != 6) continue;
-      const Vector3d f = wrench_at_centre(assembly, static_cast<int>(i), k, lambda).head<3>();
+      const double* J = assembly.jacobian(static_cast<int>(i), k).data();
+      Vector3d f = Vector3d::Zero();
+      for (int row = block.row[i]; row < block.row[i + 1]; ++row, J += 6)
+        f += lambda[z(row)] * Vector3d(J[0], J[1], J[2]);
       const Vector3d r = constraint.acting_point(k, state) - state[id].p;
       const double along = r.dot(f);
       Matrix3d& K = stiffness[z(slot)];
@@ -414,14 +421,14 @@ double fastest_swing(const System& system, const Assembly& assembly, const State
   for_mass_blocks(block, assembly.instant, [&](std::size_t s, const double* M, int dof) {
     if (!std::isfinite(bound[widest])) return;
     if (Matrix3d& K = stiffness[s]; dof == 6 && !K.isZero(0)) {
-      const double l00 = std::sqrt(M[21]), l10 = M[27] / l00, l20 = M[33] / l00;
-      const double l11 = std::sqrt(M[28] - l10 * l10), l21 = (M[34] - l20 * l10) / l11;
-      const double l22 = std::sqrt(M[35] - l20 * l20 - l21 * l21);
+      const double i00 = 1 / std::sqrt(M[21]), l10 = M[27] * i00, l20 = M[33] * i00;
+      const double i11 = 1 / std::sqrt(M[28] - l10 * l10), l21 = (M[34] - l20 * l10) * i11;
+      const double i22 = 1 / std::sqrt(M[35] - l20 * l20 - l21 * l21);
       K(0, 1) = K(1, 0), K(0, 2) = K(2, 0), K(1, 2) = K(2, 1);
       const auto solve = [&](auto row) {  // row ← L⁻¹ row
-        row(0) /= l00;
-        row(1) = (row(1) - l10 * row(0)) / l11;
-        row(2) = (row(2) - l20 * row(0) - l21 * row(1)) / l22;
+        row(0) *= i00;
+        row(1) = (row(1) - l10 * row(0)) * i11;
+        row(2) = (row(2) - l20 * row(0) - l21 * row(1)) * i22;
       };
       for (int j = 0; j < 3; ++j) solve(K.col(j));
       for (int j = 0; j < 3; ++j) solve(K.row(j));

@@ -30,6 +30,13 @@ double dot6(const double* a, const double* b) {
   return Six(a).dot(Six(b));
 }
 
+// to += A Bᵀ of two blocks of three rows in six columns; `lower` leaves out what is above the diagonal.
+template <bool lower>
+void add_product3(const double* a, const double* b, double* to, int stride) {
+  for (int r = 0; r < 3; ++r, a += 6, to += stride)
+    for (int c = 0; c < (lower ? r + 1 : 3); ++c) to[c] += dot6(a, b + 6 * c);
+}
+
 double dot(const double* a, const double* b, int size) {
   if (size == 6) return dot6(a, b);
   double sum = 0;
@@ -427,6 +434,10 @@ void SolveSparse::fill(const Island& island) {
     double* to = panels + p.to;
     const bool diagonal = p.a == p.b;
     if (p.size == 6) {
+      if (p.rows_a == 3 && p.rows_b == 3) {
+        diagonal ? add_product3<true>(a, a, to, p.stride) : add_product3<false>(a, B + p.b, to, p.stride);
+        continue;
+      }
       for (int r = 0; r < p.rows_a; ++r, a += 6, to += p.stride) {
         const double* b = B + p.b;
         const int columns = diagonal ? r + 1 : p.rows_b;
@@ -692,7 +703,9 @@ inline SolveSparse::Six SolveSparse::pull_on(const Body& body, const double* x) 
     const double* J = jacobians_.data() + pull.value;
     const double* const l = x + pull.position;
     if (pull.rows == 3) {
-      f += l[0] * Row(J) + l[1] * Row(J + 6) + l[2] * Row(J + 12);
+      f += l[0] * Row(J);
+      f += l[1] * Row(J + 6);
+      f += l[2] * Row(J + 12);
       continue;
     }
     for (int r = 0; r < pull.rows; ++r, J += 6) f += l[r] * Row(J);
@@ -719,8 +732,9 @@ void SolveSparse::correct(int i) const {
     if (body.size == 6) {
       Six f = pull_on(body, x_.data());
       Eigen::Map<Six>(force_.data() + body.column) += f;
-      times_inverse_mass(body, f.data(), f.data());
-      Eigen::Map<Six>(dv_.data() + body.column) += f;
+      double du[6];
+      times_inverse_mass(body, f.data(), du);
+      for (int c = 0; c < 6; ++c) dv_[at(body.column + c)] += du[c];
       continue;
     }
     double* const f = part_.data() + body.column;
@@ -780,7 +794,13 @@ void SolveSparse::apply_island(int i, double size, int turns, bool with_lambda) 
     for (int turn = 0; turn < turns; ++turn) {
       correct(i);
       error = residual(island, e);
-      // Once more on what is left, until that is rounding.
+      // Once more on what is left, until that is rounding; known to be so where this turn took as much as the last has
+      // to.
+      if (island.kind == Kind::full && turns > 2 && turn == 0 && error.kept <= accepted * size &&
+          error.kept * error.kept <= rounding * size * size) {
+        if (error.kept > rounding * size) correct(i);
+        break;
+      }
       if (error.kept <= (turns > 2 ? rounding : accepted) * size || !(error.kept < 0.25 * before)) break;
       before = error.kept;
     }
@@ -855,18 +875,17 @@ void SolveSparse::times_inverse_mass(const Body& body, const double* f, double* 
   const double* const L = roots_.data() + body.mass;
   const int size = body.size;
   if (body.plain) {
-    // By substitution and not by an inverse: I Δω then is the moment to rounding, whatever the condition of I, and
-    // books close.
+    // By substitution, and by division: I Δω then is the moment to rounding, whatever the condition of I, and books
+    // close.
     const double m = L[whole_mass];
     const double* const C = L + L_itself;
     dv[0] = f[0] / m, dv[1] = f[1] / m, dv[2] = f[2] / m;
-    const double i0 = L[L_inverse], i1 = L[L_inverse + 2], i2 = L[L_inverse + 5];  // 1 over C[0], C[2], C[5]
-    const double x = f[3] * i0;
-    const double y = (f[4] - C[1] * x) * i1;
-    const double w = (f[5] - C[3] * x - C[4] * y) * i2;
-    dv[5] = w * i2;
-    dv[4] = (y - C[4] * dv[5]) * i1;
-    dv[3] = (x - C[1] * dv[4] - C[3] * dv[5]) * i0;
+    const double x = f[3] / C[0];
+    const double y = (f[4] - C[1] * x) / C[2];
+    const double w = (f[5] - C[3] * x - C[4] * y) / C[5];
+    dv[5] = w / C[5];
+    dv[4] = (y - C[4] * dv[5]) / C[2];
+    dv[3] = (x - C[1] * dv[4] - C[3] * dv[5]) / C[0];
     return;
   }
   if (f != dv) std::copy_n(f, size, dv);

@@ -413,8 +413,12 @@ void System::update_driven(State& state) const {
 
 Matrix3d System::world_inertia(BodyId id, const Quaterniond& q) const {
   const Matrix3d R = q.toRotationMatrix();
-  const Matrix3d turned = R * inertia(id) * R.transpose();
-  return 0.5 * (turned + turned.transpose());  // symmetric to the last bit
+  const Matrix3d half = R * inertia(id);
+  Matrix3d turned;
+  for (int i = 0; i < 3; ++i)  // half of it, which makes it symmetric to the last bit
+    for (int j = 0; j <= i; ++j)
+      turned(i, j) = turned(j, i) = half(i, 0) * R(j, 0) + half(i, 1) * R(j, 1) + half(i, 2) * R(j, 2);
+  return turned;
 }
 
 Vector3d System::gyroscopic_torque(BodyId id, const BodyState& s) const {

@@ -175,7 +175,7 @@ bool Engine::finish_block(BlockSolve& b) {
   }
   if (good && options_.drift_correction && b.moved == 0 && !can_do_work(b)) {
     const double gain = work_of_constraints(*b.dynamics, dt_, b.force, b.v0, b.v);
-    if (gain > allowed_gain * std::max(kinetic(assembly, b.v0), kinetic(assembly, b.v)))
+    if (gain > 0 && gain > allowed_gain * std::max(kinetic(assembly, b.v0), kinetic(assembly, b.v)))
       good = !(gain > gain_floor(b) + allowed_gain * std::max(kinetic(assembly, b.v0), kinetic(assembly, b.v)));
   }
   if (!good && options_.drift_correction) {
@@ -200,10 +200,13 @@ void Engine::start_newton(BlockSolve& b) {
     const auto& [last, before, first] = b.added;
     for (std::size_t i = 0; i < m; ++i)
       b.lambda[i] = b.added_steps == 2 ? 2 * last[i] - before[i] : 3 * (last[i] - before[i]) + first[i];
-    const Instant& x = b.dynamics->assembly().instant;
-    for (int r = 0; r < x.m(); ++r)
-      for (int k = x.row_start[z(r)]; k < x.row_start[z(r + 1)]; ++k)
-        b.force[z(x.entries[z(k)].column)] += x.entries[z(k)].value * b.lambda[z(r)];
+    for_rows_of_bodies(b.dynamics->assembly(), [&](int row, const double* J, int column, int count) {
+      if (count == 6) {
+        Eigen::Map<Vector6>(b.force.data() + column) += b.lambda[z(row)] * Eigen::Map<const Vector6>(J);
+        return;
+      }
+      for (int j = 0; j < count; ++j) b.force[z(column + j)] += J[j] * b.lambda[z(row)];
+    });
     b.dynamics->solver().inverse_mass(b.force, b.dv);
     for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] += b.dv[j];
   }
