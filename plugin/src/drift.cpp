@@ -21,6 +21,7 @@ constexpr double epsilon = std::numeric_limits<double>::epsilon();
 struct Workspace {
   std::vector<double> error, minus, lambda, force, dv, lambda_sum, force_sum, start;
   std::vector<BodyState> X;
+  bool positions_only = false;  // all rows of the step at hand
   std::vector<ConstraintId> chosen;
   State poses;
   Assembly assembly;
@@ -31,14 +32,14 @@ Workspace& workspace() {
   return memory;
 }
 
-bool has_level(const System& system, const Block& block, Level level) {
-  return std::any_of(block.constraints.begin(), block.constraints.end(),
-                     [&](ConstraintId id) { return system.constraint(id).function().level() == level; });
-}
-
 /// Without the check of the index: these loops see every constraint several times in a step.
 const Constraint& at(const System& system, ConstraintId id) {
   return SystemParts::of(system).constraints[z(id.index)].constraint;
+}
+
+bool has_level(const System& system, const Block& block, Level level) {
+  return std::any_of(block.constraints.begin(), block.constraints.end(),
+                     [&](ConstraintId id) { return at(system, id).function().level() == level; });
 }
 
 /// Residual of row r that the rounding of poses and velocities alone explains: a Newton that is there has arrived.
@@ -68,20 +69,29 @@ void ask(const Constraint& constraint, std::span<const BodyState> X, double t, s
 /// φ of all position rows at `state`; zero for the other rows. @return the largest |φ|.
 double position_residuals(const System& system, const Block& block, const State& state, std::vector<BodyState>& X,
                           std::span<double> phi) {
-  double worst = 0;
+  const auto& constraints = SystemParts::of(system).constraints;
   for (std::size_t i = 0; i < block.constraints.size(); ++i) {
-    const Constraint& constraint = at(system, block.constraints[i]);
+    const Constraint& constraint = constraints[z(block.constraints[i].index)].constraint;
     const auto out = phi.subspan(z(block.row[i]), z(block.row[i + 1] - block.row[i]));
-    std::fill(out.begin(), out.end(), 0.0);
-    if (constraint.function().level() != Level::position) continue;
+    if (constraint.function().level() != Level::position) {
+      std::fill(out.begin(), out.end(), 0.0);
+      continue;
+    }
     const auto bodies = constraint.bodies();
     X.resize(bodies.size());
-    for (std::size_t k = 0; k < bodies.size(); ++k) X[k] = state[bodies[k]];
+    for (std::size_t k = 0; k < bodies.size(); ++k) {  // poses are all that it reads
+      const BodyState& body = state[bodies[k]];
+      X[k].p = body.p;
+      X[k].q = body.q;
+    }
     ask(constraint, X, state.t, out);
-    for (const double x : out)
-      worst = std::isfinite(x) ? std::max(worst, std::fabs(x)) : std::numeric_limits<double>::infinity();
   }
-  return worst;
+  double worst = 0, probe = 0;  // 0 times what is not finite is not a number
+  for (const double x : phi) {
+    worst = std::max(worst, std::fabs(x));
+    probe += 0 * x;
+  }
+  return probe == 0 ? worst : std::numeric_limits<double>::infinity();
 }
 
 /// Where a body that moves as told is in the middle of a step, with the velocity that carries it across.
@@ -95,13 +105,20 @@ BodyState halfway(const BodyState& from, const BodyState& to, double dt) {
 
 void place(const Block& block, const State& base, State& end, double dt, std::span<const double> v) {
   for (std::size_t s = 0; s < block.bodies.size(); ++s) {
-    const Vector6d u = twist_of(block, s, v);
     BodyState& body = end[block.bodies[s]];
     const BodyState& from = base[block.bodies[s]];
+    const int column = block.column[s];
+    if (block.column[s + 1] - column == 6) {
+      const double* const u = v.data() + column;
+      body.v = {u[0], u[1], u[2]};
+      body.w = {u[3], u[4], u[5]};
+    } else {
+      const Vector6d u = twist_of(block, s, v);
+      body.v = u.head<3>();
+      body.w = u.tail<3>();
+    }
     body.p = from.p;
     body.q = from.q;
-    body.v = u.head<3>();
-    body.w = u.tail<3>();
     advance(body, body.v, body.w, dt);
   }
   end.t = base.t + dt;
@@ -113,6 +130,7 @@ double step_residuals(const System& system, const Assembly& assembly, const Stat
   const Block& block = assembly.block;
   double worst = position_residuals(system, block, end, work.X, work.error) / dt;
   for (double& e : work.error) e /= dt;
+  if (work.positions_only) return worst;
   for (std::size_t i = 0; i < block.constraints.size(); ++i) {
     const Constraint& constraint = at(system, block.constraints[i]);
     const Level level = constraint.function().level();
@@ -171,6 +189,8 @@ NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, 
   const std::size_t n = z(assembly.block.n()), m = z(assembly.block.m());
   Workspace& work = workspace();
   work.start.assign(v.begin(), v.end());
+  work.positions_only =
+      !has_level(system, assembly.block, Level::velocity) && !has_level(system, assembly.block, Level::acceleration);
   for (auto* x : {&work.error, &work.lambda, &work.lambda_sum}) x->assign(m, 0.0);
   for (auto* x : {&work.force, &work.dv, &work.force_sum}) x->assign(n, 0.0);
 
@@ -383,7 +403,10 @@ double fastest_swing(const System& system, const Assembly& assembly, const State
       const BodyId id = constraint.bodies()[z(k)];
       const int slot = assembly.slot(static_cast<int>(i), k);
       if (slot < 0 || block.column[z(slot + 1)] - block.column[z(slot)] != 6) continue;
-      const Vector3d f = wrench_at_centre(assembly, static_cast<int>(i), k, lambda).head<3>();
+      const double* J = assembly.jacobian(static_cast<int>(i), k).data();
+      Vector3d f = Vector3d::Zero();
+      for (int row = block.row[i]; row < block.row[i + 1]; ++row, J += 6)
+        f += lambda[z(row)] * Vector3d(J[0], J[1], J[2]);
       const Vector3d r = constraint.acting_point(k, state) - state[id].p;
       const double along = r.dot(f);
       Matrix3d& K = stiffness[z(slot)];
@@ -398,14 +421,14 @@ double fastest_swing(const System& system, const Assembly& assembly, const State
   for_mass_blocks(block, assembly.instant, [&](std::size_t s, const double* M, int dof) {
     if (!std::isfinite(bound[widest])) return;
     if (Matrix3d& K = stiffness[s]; dof == 6 && !K.isZero(0)) {
-      const double l00 = std::sqrt(M[21]), l10 = M[27] / l00, l20 = M[33] / l00;
-      const double l11 = std::sqrt(M[28] - l10 * l10), l21 = (M[34] - l20 * l10) / l11;
-      const double l22 = std::sqrt(M[35] - l20 * l20 - l21 * l21);
+      const double i00 = 1 / std::sqrt(M[21]), l10 = M[27] * i00, l20 = M[33] * i00;
+      const double i11 = 1 / std::sqrt(M[28] - l10 * l10), l21 = (M[34] - l20 * l10) * i11;
+      const double i22 = 1 / std::sqrt(M[35] - l20 * l20 - l21 * l21);
       K(0, 1) = K(1, 0), K(0, 2) = K(2, 0), K(1, 2) = K(2, 1);
       const auto solve = [&](auto row) {  // row ← L⁻¹ row
-        row(0) /= l00;
-        row(1) = (row(1) - l10 * row(0)) / l11;
-        row(2) = (row(2) - l20 * row(0) - l21 * row(1)) / l22;
+        row(0) *= i00;
+        row(1) = (row(1) - l10 * row(0)) * i11;
+        row(2) = (row(2) - l20 * row(0) - l21 * row(1)) * i22;
       };
       for (int j = 0; j < 3; ++j) solve(K.col(j));
       for (int j = 0; j < 3; ++j) solve(K.row(j));

@@ -110,6 +110,8 @@ class SolveSparse {
   void apply_reference(const Island& island) const;
   void clear() const;
   void clear_hubs(const Island& island) const;
+  using Six = Eigen::Matrix<double, 6, 1>;
+  Six pull_on(const Body& body, const double* x) const;
   void correct(int i) const;
   struct Error {  // largest of a residual in unit rows
     double kept = 0, all = 0;
