@@ -92,6 +92,64 @@ class Table {
   const Model& model_;
 };
 
+// The same as frames.
+class Recorder {
+ public:
+  Recorder(const RecordingOptions& options, const Simulation& simulation, const Model& model, const System& system)
+      : model_(model),
+        recording_(options, simulation.dt, simulation.steps, bodies(model), links(model, system), signals(model)) {}
+
+  void row(const Observation& at) {
+    gaps_.clear();
+    forces_.clear();
+    signals_.clear();
+    for (const Reaction& r : at.reactions) {
+      gaps_.push_back(std::max({r.gap, r.gap_angle, r.residual}));
+      Recording::Force f;
+      f.on_a = r.on_a;
+      f.parts_of(r);
+      forces_.push_back(f);
+    }
+    recording_.state(at.state.t, std::span(at.state.bodies).subspan(1), gaps_, linchpin::energy(at.system, at.state));
+    if (!recording_.is_frame()) return;
+    for (const Channel& log : model_.logs)
+      for (const double x : log(at)) signals_.push_back(x);
+    recording_.forces(forces_, signals_);
+  }
+  Json json() const { return recording_.json(); }
+
+ private:
+  static std::vector<Recording::Body> bodies(const Model& model) {
+    std::vector<Recording::Body> out;
+    for (const SceneBody& body : model.bodies) out.push_back({body.name, body.kind, body.shape, body.unit});
+    return out;
+  }
+  static std::vector<Recording::Link> links(const Model& model, const System& system) {
+    std::vector<Recording::Link> out;
+    for (const SceneConstraint& c : model.constraints) {
+      const ConstraintFunction& f = system.constraint(system.find_constraint(c.name)).function();
+      const RowUnit unit = f.level() == Level::position ? f.unit(0) : RowUnit::own;
+      Recording::Link link{c.name, unit == RowUnit::metre ? "m" : unit == RowUnit::radian ? "rad" : "", {}};
+      for (const BodyId id : c.bodies) link.bodies.push_back(id == world ? -1 : id.index - 1);
+      out.push_back(std::move(link));
+    }
+    return out;
+  }
+  static std::vector<Recording::Signal> signals(const Model& model) {
+    std::vector<Recording::Signal> out;
+    for (const Channel& log : model.logs) {
+      if (log.size() == 1) out.push_back({log.text(), log.unit()});
+      for (const char* part : {".x", ".y", ".z"})
+        if (log.size() == 3) out.push_back({log.text() + part, log.unit()});
+    }
+    return out;
+  }
+  const Model& model_;
+  Recording recording_;
+  std::vector<double> gaps_, signals_;
+  std::vector<Recording::Force> forces_;
+};
+
 struct Progress {
   void step(long step, long steps) {
     if (!terminal) return;
@@ -111,13 +169,12 @@ struct Progress {
 struct Watch {
   double gap = 0, squares = 0, angle = 0, energy = 0, energy_error = 0;
   long count = 0;
-  bool any = false;
+  bool metres = false, radians = false;  // whether any row is in them
   std::string worst;
   Json user = Json::object();
 
   void look(std::span<const Reaction> reactions) {
     for (const Reaction& r : reactions) {
-      any = true;
       squares += r.gap * r.gap;
       ++count;
       if (r.gap > gap) gap = r.gap, worst = r.name;
@@ -164,7 +221,8 @@ Json names_at(const std::vector<int>& indices, const Model& model) {
 
 }  // namespace
 
-Json run_bare(const Model& model, const Simulation& simulation, const std::string& csv) {
+Json run_bare(const Model& model, const Simulation& simulation, const std::string& csv,
+              const RecordingOptions* record) {
   System system = model.system();
   if (simulation.gravity) {
     const auto& g = *simulation.gravity;
@@ -186,10 +244,16 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   Stepper stepper(system, system.initial_state(), model.options);
   std::unique_ptr<Table> table;
   if (!csv.empty()) table = std::make_unique<Table>(csv, model, system);
+  std::unique_ptr<Recorder> recorder;
+  if (record) recorder = std::make_unique<Recorder>(*record, simulation, model, system);
   Judge judge(model, Host::bare, simulation.dt);
   Watch watch;
   for (const SceneConstraint& c : model.constraints) {
     const ConstraintFunction& f = system.constraint(system.find_constraint(c.name)).function();
+    for (int row = 0; f.level() == Level::position && row < f.rows(); ++row) {
+      watch.metres = watch.metres || f.unit(row) == RowUnit::metre;
+      watch.radians = watch.radians || f.unit(row) == RowUnit::radian;
+    }
     if (f.level() != Level::position) watch.on_velocities.push_back(c.name);
     if (f.level() != Level::position || f.unit(0) == RowUnit::own) watch.user[c.name] = 0.0;
   }
@@ -204,6 +268,7 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
     const Observation at{system, stepper.state(), forces ? stepper.reactions() : std::span<const Reaction>()};
     judge.see(at);
     if (table) table->row(at);
+    if (recorder) recorder->row(at);
     if (forces) watch.look(at.reactions);
   };
   observe(true);
@@ -232,9 +297,9 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   row["steps"] = taken;
   std::sort(ns.begin(), ns.end());
   row["ns_per_step"] = ns.empty() ? Json() : Json(ns[ns.size() / 2]);
-  row["max_gap_m"] = watch.any ? Json(watch.gap) : Json();
-  row["rms_gap_m"] = watch.count > 0 ? Json(std::sqrt(watch.squares / double(watch.count))) : Json();
-  row["max_gap_rad"] = watch.any ? Json(watch.angle) : Json();
+  row["max_gap_m"] = watch.metres ? Json(watch.gap) : Json();
+  row["rms_gap_m"] = watch.metres && watch.count > 0 ? Json(std::sqrt(watch.squares / double(watch.count))) : Json();
+  row["max_gap_rad"] = watch.radians ? Json(watch.angle) : Json();
   row["max_gap_joint"] = watch.worst.empty() ? Json() : Json(watch.worst);
   row["user_gaps"] = watch.user;
   row["max_energy_error_J"] = energy_means ? Json(watch.energy_error) : Json();
@@ -248,7 +313,14 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   row["gravity_from"] = simulation.gravity ? "option" : model.gravity_given ? "file" : "default";
   row["bodies"] = model.bodies.size();
   row["joints"] = model.constraints.size();
+  row["method"] = {
+      {"integrator", model.options.method == Method::rk4 ? "Runge-Kutta of 4th order" : "semi-implicit Euler"},
+      {"stabilisation", model.options.drift == Drift::exact
+                            ? "the step ends on the constraint: Newton's method, at most " +
+                                  std::to_string(model.options.max_newton) + " iterations"
+                            : "none: the bare acceleration"}};
   row["status"] = status;
+  if (recorder) row["motion"] = recorder->json();
   row["summary"] = summary(row, model);
   if (!model.expectations.empty()) row["expect"] = verdicts_json(judge);
   return row;

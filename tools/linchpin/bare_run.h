@@ -1,6 +1,7 @@
 // A scene without an engine: the core's own stepper, in this process.
 #pragma once
 
+#include "recording.h"
 #include "simulation_options.h"
 
 #include <linchpin/scene.h>
@@ -13,6 +14,8 @@ namespace linchpin::cli {
 
 /// Runs a model and answers as a worker does for one solver (worker/measure.h): the same keys where they have a
 /// meaning. @param csv  file to write, empty for none. @throws std::runtime_error when it cannot be written.
-nlohmann::ordered_json run_bare(const Model& model, const Simulation& simulation, const std::string& csv);
+/// @param record  null for no `motion` in the answer
+nlohmann::ordered_json run_bare(const Model& model, const Simulation& simulation, const std::string& csv,
+                                const RecordingOptions* record);
 
 }  // namespace linchpin::cli

@@ -3,6 +3,7 @@
 #include "compare_text.h"
 #include "messages.h"
 #include "output_file.h"
+#include "report_file.h"
 #include "scene_file.h"
 #include "simulation_options.h"
 #include "solver_spec.h"
@@ -24,6 +25,7 @@ namespace {
 struct CompareArguments {
   SimulationOptions simulation;
   std::string with = "exact,bullet:si", precision = "double", csv;
+  ReportOptions report;
   bool json = false;
 };
 
@@ -31,27 +33,6 @@ std::vector<std::string> precisions(const std::string& word) {
   if (word == "both") return {"double", "single"};
   if (word == "double" || word == "single") return {word};
   throw std::invalid_argument("--precision is \"" + word + "\", expected single, double or both");
-}
-
-// Of a solver that gave no numbers.
-Json empty_row(const SolverSpec& solver, const std::string& precision, const std::string& status) {
-  Json row;
-  row["name"] = solver.name;
-  row["precision"] = precision;
-  row["steps"] = 0;
-  for (const char* key : {"ns_per_step", "max_gap_m", "rms_gap_m", "max_gap_rad", "max_gap_joint"}) row[key] = nullptr;
-  row["user_gaps"] = Json::object();
-  for (const char* key : {"max_energy_error_J", "energy_note"}) row[key] = nullptr;
-  row["broken"] = 0;
-  for (const char* key : {"force_rms_error_rel", "moment_rms_error_rel", "impulse_rms_error_rel"}) row[key] = nullptr;
-  row["force_samples"] = 0;
-  for (const char* key : {"force_basis", "force_note"}) row[key] = nullptr;
-  row["fallbacks"] = 0;
-  row["substepped"] = 0;
-  row["gap_corrected_m"] = nullptr;
-  row["native"] = Json::array();
-  row["status"] = status;
-  return row;
 }
 
 // PREFIX-bullet-si-50-double.csv
@@ -80,11 +61,14 @@ int run_compare(const CompareArguments& arguments) try {
   for (const char* key : {"gravity", "gravity_from", "bodies", "joints"}) result[key] = nullptr;
   result["solvers"] = Json::array();
   bool exact_failed = false;
+  ReportFiles report(arguments.report, simulation.scene, solvers.size() * in.size());
+  Json motions = Json::array();
   for (const SolverSpec& solver : solvers) {
     for (const std::string& precision : in) {
-      OutputFile output(table_of(arguments.csv, solver, precision), simulation.scene);
+      OutputFile output("--csv", table_of(arguments.csv, solver, precision), simulation.scene);
       Json job = job_for(simulation, solver);
       job["csv"] = output.temporary();
+      if (report.wanted()) job["record"] = report.recording_json();
       const WorkerAnswer answer = run_worker(precision, job, solver.name + ", " + precision);
       Json row;
       switch (answer.kind) {
@@ -104,20 +88,23 @@ int run_compare(const CompareArguments& arguments) try {
           std::cerr << answer.message << "\n";
           return exit_bad_input;
         case WorkerAnswer::Kind::refused:
-          row = empty_row(solver, precision, "refused: " + answer.message);
+          row = empty_row(solver.name, precision, "refused: " + answer.message);
           break;
         case WorkerAnswer::Kind::csv:
         case WorkerAnswer::Kind::died:
-          row = empty_row(solver, precision, answer.message);
+          row = empty_row(solver.name, precision, answer.message);
           break;
         case WorkerAnswer::Kind::missing:
           std::cerr << "linchpin compare: " << answer.message << "\n";
           return exit_usage;
       }
+      motions.push_back(row.contains("motion") ? std::move(row["motion"]) : Json());
+      row.erase("motion");
       exact_failed = exact_failed || (solver.kind == "exact" && !row["status"].get<std::string>().starts_with("ok"));
       result["solvers"].push_back(std::move(row));
     }
   }
+  report.write("compare", simulation.scene, result, std::move(motions));
   std::cout << (arguments.json ? result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
                                : comparison_text(result));
   std::cout.flush();
@@ -142,6 +129,7 @@ void add_compare(CLI::App& app, int& exit_code) {
       "--csv", arguments->csv,
       "Write a table per solver, <this>-exact-double.csv and so on: states, gaps and forces as of run, and "
       "the energy and force errors from which all numbers but the time can be found again");
+  arguments->report.add_to(*verb);
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
   verb->footer("Exit codes: 0 ok, 2 usage, 3 bad scene, 4 exact failed.");
   verb->callback([arguments, &exit_code] { exit_code = run_compare(*arguments); });

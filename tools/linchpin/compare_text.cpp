@@ -120,7 +120,9 @@ std::string against(const Json& exact, const Json& native) {
   return out;
 }
 
-std::string verdict(const Json& rows) {
+}  // namespace
+
+std::string verdict_text(const Json& rows) {
   std::vector<std::string> parts;
   for (const char* precision : {"double", "single"}) {
     const Json *exact = tightest(rows, true, precision), *native = tightest(rows, false, precision);
@@ -137,11 +139,14 @@ std::string verdict(const Json& rows) {
     if (row["name"] == "exact" && !ran(row))
       parts.insert(parts.begin(), "exact failed in " + row.value("precision", std::string()) +
                                       " precision: " + row.value("status", std::string()) + ".");
-  if (parts.empty()) return "There was no joint to hold, or no solver ran to the end.\n";
+  if (parts.empty())
+    return std::any_of(rows.begin(), rows.end(), ran) ? "There was no joint to hold.\n" : "No solver ran to the end.\n";
   std::string out;
   for (const std::string& part : parts) out += part + "\n";
   return out;
 }
+
+namespace {
 
 // Rows that say the same share a footnote.
 class Footnotes {
@@ -245,19 +250,43 @@ std::string grouped_natives(const Json& natives) {
   return out;
 }
 
+std::string notes_text(const Json& rows) {
+  Footnotes notes;
+  for (const Json& row : rows) add_notes(row, notes);
+  return notes.text(rows.size());
+}
+
+Json empty_row(const std::string& solver, const std::string& precision, const std::string& status) {
+  Json row;
+  row["name"] = solver;
+  row["precision"] = precision;
+  row["steps"] = 0;
+  for (const char* key : {"ns_per_step", "max_gap_m", "rms_gap_m", "max_gap_rad", "max_gap_joint"}) row[key] = nullptr;
+  row["user_gaps"] = Json::object();
+  for (const char* key : {"max_energy_error_J", "energy_note"}) row[key] = nullptr;
+  row["broken"] = 0;
+  for (const char* key : {"force_rms_error_rel", "moment_rms_error_rel", "impulse_rms_error_rel"}) row[key] = nullptr;
+  row["force_samples"] = 0;
+  for (const char* key : {"force_basis", "force_note"}) row[key] = nullptr;
+  row["fallbacks"] = 0;
+  row["substepped"] = 0;
+  row["gap_corrected_m"] = nullptr;
+  row["native"] = Json::array();
+  row["status"] = status;
+  return row;
+}
+
 std::string comparison_text(const Json& comparison) {
   const Json& rows = comparison["solvers"];
   std::vector<std::vector<std::string>> lines = {{"solver", "precision", "time/step [µs]", "max gap [m]", "rms gap [m]",
                                                   "max gap [rad]", "energy error [J]", "force error", "impulse error",
                                                   "status"}};
-  Footnotes notes;
   for (const Json& row : rows) {
     lines.push_back({row["name"], row["precision"], microseconds(row["ns_per_step"]), number(row["max_gap_m"]),
                      number(row["rms_gap_m"]), number(row["max_gap_rad"]), number(row["max_energy_error_J"]),
                      number(row["force_rms_error_rel"]), number(row["impulse_rms_error_rel"]), row["status"]});
-    add_notes(row, notes);
   }
-  std::string out = verdict(rows) + "\n";
+  std::string out = verdict_text(rows) + "\n";
   out += comparison.value("scene", std::string()) + ": " + std::to_string(comparison.value("bodies", 0L)) +
          " bodies, " + std::to_string(comparison.value("joints", 0L)) + " joints; " + brief(comparison["duration"]) +
          " s in steps of " + brief(comparison["dt"]) + " s";
@@ -271,7 +300,7 @@ std::string comparison_text(const Json& comparison) {
       "\nForce error: what the solver reports for the joints against an independent dense solution at the same state "
       "and "
       "with the\nsame contacts, relative, rms. Impulse error: likewise what it applied. Times are medians.\n";
-  const std::string footnotes = notes.text(rows.size());
+  const std::string footnotes = notes_text(rows);
   if (!footnotes.empty()) out += "\n" + footnotes;
   return out;
 }

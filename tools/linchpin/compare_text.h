@@ -9,6 +9,13 @@ namespace linchpin::cli {
 
 /// @param comparison  what `compare --json` prints
 std::string comparison_text(const nlohmann::ordered_json& comparison);
+/// Its parts, of the `solvers` in it: who holds how tight, a line per precision; what the numbers alone would hide, a
+/// line each.
+std::string verdict_text(const nlohmann::ordered_json& solvers);
+std::string notes_text(const nlohmann::ordered_json& solvers);
+
+/// The answer of a solver that gave no numbers: all keys, with nothing in them.
+nlohmann::ordered_json empty_row(const std::string& solver, const std::string& precision, const std::string& status);
 
 /// "24 hinges: limits; winch: motor" from [{name, why}], most frequent first.
 std::string grouped_natives(const nlohmann::ordered_json& natives);

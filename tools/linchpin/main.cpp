@@ -2,6 +2,7 @@
 // word.
 #include "commands.h"
 #include "messages.h"
+#include "report_file.h"
 
 #include <CLI/CLI.hpp>
 
@@ -44,6 +45,19 @@ std::string first_stray(const CLI::App& app, const CLI::App& verb) {
   return strays.empty() ? std::string() : strays.front();
 }
 
+// The command as one would type it again.
+std::string as_typed(int argc, char** argv) {
+  std::string out = "linchpin";
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const bool plain = !word.empty() && word.find_first_of(" \t\n\"'\\$`*?()[]{}<>|&;#~!") == std::string::npos;
+    std::string quoted;
+    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    out += " " + (plain ? word : "'" + quoted + "'");
+  }
+  return out;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -52,6 +66,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer("Exit codes: 0 ok, 2 usage, 3 bad input, 4 physics failure. \"linchpin VERB --help\" says more.");
 
+  linchpin::cli::command_line() = as_typed(argc, argv);
   int exit_code = linchpin::cli::exit_ok;
   linchpin::cli::add_new(app, exit_code);
   linchpin::cli::add_check(app, exit_code);
@@ -59,6 +74,7 @@ int main(int argc, char** argv) {
   linchpin::cli::add_compare(app, exit_code);
   linchpin::cli::add_explain(app, exit_code);
   linchpin::cli::add_equilibrium(app, exit_code);
+  linchpin::cli::add_report(app, exit_code);
   linchpin::cli::add_solve(app, exit_code);
   linchpin::cli::add_bench(app, exit_code);
   linchpin::cli::add_describe(app, exit_code);

@@ -12,13 +12,14 @@ namespace linchpin::cli {
 
 namespace fs = std::filesystem;
 
-OutputFile::OutputFile(const std::string& path, const std::string& scene) : path_(path) {
+OutputFile::OutputFile(const std::string& option, const std::string& path, const std::string& input)
+    : option_(option), path_(path) {
   if (path.empty()) return;
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
   if (fs::is_directory(status)) refuse("is a directory");
   if (fs::exists(status) && !fs::is_regular_file(status)) refuse("is no regular file");
-  if (fs::exists(status) && fs::equivalent(path, scene, ignored)) refuse("is the scene itself");
+  if (fs::exists(status) && fs::equivalent(path, input, ignored)) refuse("is the input itself");
   if (fs::exists(status) && ::access(path.c_str(), W_OK) != 0) refuse(std::strerror(errno));
   temporary_ = path + ".part-" + std::to_string(::getpid());
   std::FILE* file = std::fopen(temporary_.c_str(), "wx");
@@ -40,8 +41,17 @@ void OutputFile::keep() {
   temporary_.clear();
 }
 
+void OutputFile::write(const std::string& text) {
+  if (temporary_.empty()) return;
+  std::FILE* file = std::fopen(temporary_.c_str(), "w");
+  if (!file) refuse(std::strerror(errno));
+  const bool whole = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (std::fclose(file) != 0 || !whole) refuse(std::strerror(errno));
+  keep();
+}
+
 void OutputFile::refuse(const std::string& why) const {
-  throw std::invalid_argument("--csv: \"" + path_ + "\" cannot be written: " + why);
+  throw std::invalid_argument(option_ + ": \"" + path_ + "\" cannot be written: " + why);
 }
 
 }  // namespace linchpin::cli

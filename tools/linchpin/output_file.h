@@ -8,8 +8,10 @@ namespace linchpin::cli {
 
 class OutputFile {
  public:
+  /// @param option  that named it, for messages
   /// @param path  empty for no file. @throws std::invalid_argument when it cannot be written there, also from keep().
-  OutputFile(const std::string& path, const std::string& scene);
+  /// @param input  which it must not be
+  OutputFile(const std::string& option, const std::string& path, const std::string& input);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -18,10 +20,12 @@ class OutputFile {
   const std::string& temporary() const { return temporary_; }
   /// What was written takes its place.
   void keep();
+  /// Writes this text and keeps it; nothing where there is no file. @throws std::invalid_argument
+  void write(const std::string& text);
 
  private:
   [[noreturn]] void refuse(const std::string& why) const;
-  std::string path_, temporary_;
+  std::string option_, path_, temporary_;
 };
 
 }  // namespace linchpin::cli

@@ -4,6 +4,7 @@
 #include "compare_text.h"
 #include "messages.h"
 #include "output_file.h"
+#include "report_file.h"
 #include "scene_file.h"
 #include "simulation_options.h"
 #include "solver_spec.h"
@@ -26,6 +27,7 @@ namespace {
 struct RunArguments {
   SimulationOptions simulation;
   std::string solver = "exact", host, csv;
+  ReportOptions report;
   bool json = false;
 };
 
@@ -34,24 +36,32 @@ int misused(const std::string& what) {
   return exit_usage;
 }
 
-void print(const RunArguments& arguments, const Simulation& simulation, Host host, Json row) {
-  if (!arguments.json) {
-    std::cout << row.value("summary", std::string());
-    if (row["status"] != "ok") std::cout << "status: " << row["status"].get<std::string>() << "\n";
-    if (row.contains("expect")) std::cout << "expected\n" << verdicts_text(row["expect"]);
-    if (!arguments.csv.empty()) std::cout << "wrote " << arguments.csv << "\n";
-    return;
-  }
+// Keys of a row that are of the scene, not of the solver.
+constexpr const char* moved_out[] = {"gravity", "gravity_from", "bodies", "joints"};
+
+// What is said of the run, whatever the solver did.
+Json frame_of(const Simulation& simulation, Host host, const Json& row) {
   Json result;
   result["schema"] = 1;
   result["scene"] = simulation.scene;
   result["dt"] = simulation.dt;
   result["duration"] = simulation.dt * static_cast<double>(simulation.steps);
   result["host"] = to_string(host);
-  for (const char* key : {"gravity", "gravity_from", "bodies", "joints"}) {
-    result[key] = row[key];
-    row.erase(key);
+  for (const char* key : moved_out) result[key] = row[key];
+  return result;
+}
+
+void print(const RunArguments& arguments, const Simulation& simulation, Host host, Json row) {
+  if (!arguments.json) {
+    std::cout << row.value("summary", std::string());
+    if (row["status"] != "ok") std::cout << "status: " << row["status"].get<std::string>() << "\n";
+    if (row.contains("expect")) std::cout << "expected\n" << verdicts_text(row["expect"]);
+    for (const std::string& file : {arguments.csv, arguments.report.report, arguments.report.record})
+      if (!file.empty()) std::cout << "wrote " << file << "\n";
+    return;
   }
+  Json result = frame_of(simulation, host, row);
+  for (const char* key : moved_out) row.erase(key);
   result["csv"] = arguments.csv.empty() ? Json() : Json(arguments.csv);
   result["solver"] = std::move(row);
   std::cout << result.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
@@ -76,16 +86,17 @@ Host host_of(const RunArguments& arguments, const Opened& opened, const SolverSp
 }
 
 WorkerAnswer run_on(Host host, const Opened& opened, const Simulation& simulation, const SolverSpec& solver,
-                    const std::string& csv) {
+                    const std::string& csv, const ReportFiles& report) {
   if (host != Host::bare) {
     Json job = job_for(simulation, solver);
     job["time_apart"] = false;
     job["csv"] = csv;
+    if (report.wanted()) job["record"] = report.recording_json();
     return run_worker(host == Host::bullet ? "single" : "double", job, solver.name + ", " + to_string(host));
   }
   WorkerAnswer answer;
   try {
-    answer.row = run_bare(*opened.model, simulation, csv);
+    answer.row = run_bare(*opened.model, simulation, csv, report.recording());
     answer.kind = WorkerAnswer::Kind::row;
   } catch (const std::invalid_argument& e) {
     answer.kind = WorkerAnswer::Kind::refused;
@@ -103,9 +114,10 @@ int run_run(const RunArguments& arguments) try {
   if (!opened) return exit_bad_input;
   const Simulation simulation = arguments.simulation.check(*opened);
   const Host host = host_of(arguments, *opened, solver);
-  OutputFile output(arguments.csv, simulation.scene);
+  OutputFile output("--csv", arguments.csv, simulation.scene);
+  ReportFiles report(arguments.report, simulation.scene, 1);
 
-  const WorkerAnswer answer = run_on(host, *opened, simulation, solver, output.temporary());
+  WorkerAnswer answer = run_on(host, *opened, simulation, solver, output.temporary(), report);
   switch (answer.kind) {
     case WorkerAnswer::Kind::row:
       break;
@@ -125,6 +137,18 @@ int run_run(const RunArguments& arguments) try {
       return exit_physics;
   }
   output.keep();  // rows up to a failure are worth having
+  Json motions = Json::array();
+  motions.push_back(answer.row.contains("motion") ? std::move(answer.row["motion"]) : Json());
+  answer.row.erase("motion");
+  if (report.wanted()) {
+    Json comparison = frame_of(simulation, host, answer.row);
+    Json row = empty_row(solver.name, answer.row["precision"], "");
+    row.update(answer.row);
+    row.erase("summary");
+    for (const char* key : moved_out) row.erase(key);
+    comparison["solvers"] = Json::array({std::move(row)});
+    report.write("run", simulation.scene, comparison, std::move(motions));
+  }
   print(arguments, simulation, host, answer.row);
   if (answer.row["status"].get<std::string>().starts_with("ok")) {
     const int wrong = answer.row.contains("expect") ? unmet(answer.row["expect"]) : 0;
@@ -154,6 +178,7 @@ void add_run(CLI::App& app, int& exit_code) {
   verb->add_option(
       "--csv", arguments->csv,
       "Write a row per step: the state before it, the gaps and the forces at that state; then the last state");
+  arguments->report.add_to(*verb);
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
   verb->footer(
       "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the solver failed or an expectation of the scene was not met.");

@@ -20,6 +20,8 @@ Job read_job(const Json& j) {
   if (j.contains("gravity") && !j["gravity"].is_null()) job.gravity = j["gravity"].get<std::array<double, 3>>();
   job.time_apart = j.value("time_apart", true);
   job.csv = j.value("csv", std::string());
+  if (j.contains("record"))
+    job.record = {j["record"].at("frames_per_second").get<double>(), j["record"].at("most_bytes").get<double>()};
   return job;
 }
 

@@ -1,5 +1,6 @@
 #include "measure.h"
 
+#include "recorder.h"
 #include "reference.h"
 #include "scene.h"
 #include "table_file.h"
@@ -143,6 +144,27 @@ Structure look_at_structure(Job job, Progress& progress) {
   return out;
 }
 
+// How the run was stepped and what held its joints together, in words: a comparison has to name both of each side.
+Json method(const Job& job, Scene& scene, bool exact) {
+  const btContactSolverInfo& info = scene.world().getSolverInfo();
+  char text[160];
+  Json out;
+  out["integrator"] = "semi-implicit Euler, Bullet's";
+  if (!exact) {
+    std::snprintf(text, sizeof text, "velocity feedback, ERP %g, CFM %g; %s", double(info.m_erp),
+                  double(info.m_globalCfm), job.kind == "mlcp" || job.kind == "lemke" ? "direct" : "warm start");
+    out["stabilisation"] = text;
+    if (job.kind == "si" || job.kind == "nncg") out["iterations"] = job.iterations;
+    return out;
+  }
+  bullet::Options usual;
+  const bool corrected = !scene.built() || scene.built()->model().options.drift == Drift::exact;
+  std::snprintf(text, sizeof text, "the step ends on the constraint: Newton's method, at most %d iterations",
+                scene.built() ? scene.built()->model().options.max_newton : usual.max_newton);
+  out["stabilisation"] = corrected ? text : "none: the bare acceleration";
+  return out;
+}
+
 }  // namespace
 
 Json measure(const Job& job, Progress& progress) {
@@ -160,7 +182,11 @@ Json measure(const Job& job, Progress& progress) {
   std::unique_ptr<Reference> reference;
   if (solver) reference = std::make_unique<Reference>(scene, *solver, job, structure.undetermined);
   std::unique_ptr<TableFile> table;
-  if (!job.csv.empty()) table = std::make_unique<TableFile>(job.csv, scene, names, job.kind == "exact", job.time_apart);
+  if (!job.csv.empty()) table = std::make_unique<TableFile>(job.csv, scene, names, job.time_apart);
+  std::unique_ptr<Recorder> recorder;
+  if (job.record) recorder = std::make_unique<Recorder>(*job.record, scene, names, job.dt, job.steps);
+  std::unique_ptr<JointForces> joint_forces;
+  if (table || recorder) joint_forces = std::make_unique<JointForces>(scene, names.size(), job.kind == "exact");
 
   std::unique_ptr<Judge> judge;
   if (scene.built() && job.kind == "exact" && !scene.built()->model().expectations.empty())
@@ -175,6 +201,8 @@ Json measure(const Job& job, Progress& progress) {
     if (step == job.settle) watch.begin(t);
     if (reference) reference->before();
     if (table) table->state(t, job.dt, watch);
+    if (recorder) recorder->state(t, watch);
+    if (joint_forces) joint_forces->before();
     if (judge) before = scene.built()->state(t);
     const long long ns = timed_step(scene, t, job.dt);
     ++taken;
@@ -189,7 +217,8 @@ Json measure(const Job& job, Progress& progress) {
       if (!job.time_apart) timing.ns.push_back(ns);
       if (reference) reference->after(step);
     }
-    if (table) table->forces(solver.get(), reference.get());
+    if (table) table->forces(*joint_forces, solver.get(), reference.get());
+    if (recorder) recorder->forces(*joint_forces, solver.get());
     progress.step(step, job.steps);
   }
   const double end = double(taken) * job.dt;
@@ -197,6 +226,7 @@ Json measure(const Job& job, Progress& progress) {
     if (status == "ok") table->state(end, job.dt, watch);
     table->close();
   }
+  if (recorder && status == "ok") recorder->state(end, watch);
 
   Json row;
   row["name"] = job.solver;
@@ -231,6 +261,8 @@ Json measure(const Job& job, Progress& progress) {
     status = "ok but for " + std::to_string(counts.fallbacks) + " fallbacks";
   row["status"] = status;
   if (solver) row["summary"] = solver->summary();
+  row["method"] = method(job, scene, exact);
+  if (recorder) row["motion"] = recorder->json();
   if (!judge) return row;
   if (status.starts_with("ok")) {  // the forces at the last state are those of the step that starts there
     before = scene.built()->state(end);

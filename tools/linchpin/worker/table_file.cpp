@@ -26,23 +26,13 @@ std::unique_ptr<cli::Csv> open(const std::string& file) {
 
 }  // namespace
 
-TableFile::TableFile(const std::string& file, Scene& scene, const std::vector<std::string>& joint_names, bool exact,
-                     bool compared)
-    : scene_(scene),
-      exact_(exact),
-      compared_(compared),
-      out_(open(file)),
-      feedback_(scene.joints().size()),
-      centre_(scene.joints().size()),
-      point_(joint_names.size()) {
-  // Whoever asked for feedback before keeps it: only joints nobody listens to get ours.
-  for (std::size_t i = 0; i < feedback_.size(); ++i)
-    if (!scene.joints()[i]->getJointFeedback()) scene.joints()[i]->setJointFeedback(&feedback_[i]);
+TableFile::TableFile(const std::string& file, Scene& scene, const std::vector<std::string>& joint_names, bool compared)
+    : scene_(scene), compared_(compared), out_(open(file)), links_(joint_names.size()) {
   out_->column("t [s]");
   for (const std::string& name : scene.body_names()) out_->columns(name, cli::body_columns);
   for (std::size_t i = 0; i < joint_names.size(); ++i) {
     const RowUnit unit =
-        i < feedback_.size() ? RowUnit::metre : scene.built()->constrained()[i - feedback_.size()].unit;
+        i < scene.joints().size() ? RowUnit::metre : scene.built()->constrained()[i - scene.joints().size()].unit;
     out_->column(joint_names[i] + cli::gap_column(unit));
   }
   if (compared)
@@ -65,11 +55,6 @@ TableFile::TableFile(const std::string& file, Scene& scene, const std::vector<st
   out_->end_row();
 }
 
-TableFile::~TableFile() {
-  for (std::size_t i = 0; i < feedback_.size(); ++i)
-    if (scene_.joints()[i]->getJointFeedback() == &feedback_[i]) scene_.joints()[i]->setJointFeedback(nullptr);
-}
-
 void TableFile::state(double t, double dt, const Watch& watch) {
   out_->put(t);
   for (const btRigidBody* body : scene_.bodies()) {
@@ -85,7 +70,6 @@ void TableFile::state(double t, double dt, const Watch& watch) {
     const Gap gap = measure_gap(*scene_.joints()[i]);
     out_->put(gap.any ? gap.metres : std::nan(""));
     if (gap.any) angle = std::max(angle, gap.radians);
-    centre_[i] = scene_.joints()[i]->getRigidBodyA().getCenterOfMassPosition();
   }
   if (scene_.built()) {
     scene_.built()->residuals(t, dt, residuals_);
@@ -100,29 +84,9 @@ void TableFile::state(double t, double dt, const Watch& watch) {
   out_->put(watch.energy(t));
 }
 
-Wrench TableFile::on_joint(std::size_t i, const Reaction* r) {
-  if (!scene_.joints()[i]->isEnabled()) return {};
-  if (exact_ && r && !r->native) return r->on_a;
-  const btJointFeedback* f = scene_.joints()[i]->getJointFeedback();
-  if (!f) return {};
-  const Wrench on{bullet::from_bullet(f->m_appliedForceBodyA), bullet::from_bullet(f->m_appliedTorqueBodyA),
-                  bullet::from_bullet(centre_[i])};
-  return r ? on.about(r->on_a.point) : on;
-}
-
-void TableFile::forces(const bullet::Solver* solver, const Reference* reference) {
-  const auto reactions = solver ? solver->reactions() : std::span<const Reaction>();
-  for (std::size_t i = 0; i < point_.size(); ++i) {
-    const Reaction* r = i < reactions.size() ? &reactions[i] : nullptr;
-    Wrench on;
-    if (i < feedback_.size()) {
-      on = on_joint(i, r);
-    } else if (exact_ && r && !r->native) {
-      on = r->on_a;
-    } else if (solver && i < solver->shadow().size()) {
-      on.force = solver->shadow()[i].force;
-      on.moment = solver->shadow()[i].moment;
-    }
+void TableFile::forces(const JointForces& forces, const bullet::Solver* solver, const Reference* reference) {
+  for (std::size_t i = 0; i < links_; ++i) {
+    const Wrench on = forces.on_a(i, solver);
     for (const Vector3d& v : {on.force, on.moment})
       for (int k = 0; k < 3; ++k) out_->put(v[k]);
   }
@@ -132,7 +96,7 @@ void TableFile::forces(const bullet::Solver* solver, const Reference* reference)
         reference && reference->added() ? *reference->added() : Reference::Added{none, none, none, none, none, none};
     for (const double x : {e.force_error, e.force, e.moment_error, e.moment, e.impulse_error, e.impulse}) out_->put(x);
   }
-  logs(reactions);
+  logs(solver ? solver->reactions() : std::span<const Reaction>());
   out_->end_row();
 }
 
@@ -144,7 +108,7 @@ void TableFile::logs(std::span<const Reaction> reactions) {
 }
 
 void TableFile::close() {
-  for (std::size_t i = 0; i < 6 * point_.size(); ++i) out_->put(std::nan(""));
+  for (std::size_t i = 0; i < 6 * links_; ++i) out_->put(std::nan(""));
   for (int i = 0; compared_ && i < 6; ++i) out_->put(std::nan(""));
   logs({});
   out_->end_row();

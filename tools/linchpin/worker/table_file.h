@@ -4,6 +4,7 @@
 #pragma once
 
 #include "csv.h"
+#include "joint_forces.h"
 #include "reference.h"
 #include "scene.h"
 #include "watch.h"
@@ -22,31 +23,23 @@ class TableFile {
   /// @param compared  also what a comparison is made of: largest turning gap, energy, errors of the forces
   /// @param joint_names  of the joints of the world, then of a scene's other constraints
   /// @throws Refused("csv", …) when the file cannot be written.
-  TableFile(const std::string& file, Scene& scene, const std::vector<std::string>& joint_names, bool exact,
-            bool compared);
-  ~TableFile();
-  TableFile(const TableFile&) = delete;
-  TableFile& operator=(const TableFile&) = delete;
+  TableFile(const std::string& file, Scene& scene, const std::vector<std::string>& joint_names, bool compared);
 
   /// Call before the step, with the time [s] the step starts from.
   void state(double t, double dt, const Watch& watch);
   /// Call after it: ends the row with the forces of the step.
-  /// @param solver  may be null: then forces are the joint feedback and no point on the joint is known
-  /// @param reference  may be null
-  void forces(const bullet::Solver* solver, const Reference* reference);
+  /// @param solver, reference  may be null
+  void forces(const JointForces& forces, const bullet::Solver* solver, const Reference* reference);
   /// Ends the last row without forces and closes. @throws Refused when the disk did not take it all.
   void close();
 
  private:
-  Wrench on_joint(std::size_t i, const Reaction* r);
   void logs(std::span<const Reaction> reactions);
 
   Scene& scene_;
-  const bool exact_, compared_;
+  const bool compared_;
   std::unique_ptr<cli::Csv> out_;
-  std::vector<btJointFeedback> feedback_;
-  std::vector<btVector3> centre_;  // of the joints' first bodies, before the step
-  std::vector<char> point_;        // one per joint and constraint
+  const std::size_t links_;  // joints of the world, then a scene's other constraints
   std::vector<double> residuals_;
   State before_;
 };

@@ -1,0 +1,76 @@
+// `linchpin report`: recordings become a page.
+#include "commands.h"
+#include "messages.h"
+#include "report_file.h"
+
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace linchpin::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ReportArguments {
+  std::vector<std::string> recordings;
+  std::string out;
+};
+
+// What report_file.cpp wrote, or nothing after saying what is wrong: the file may have come from anywhere.
+bool read_recording(const std::string& path, Json& recording) {
+  std::string text;
+  if (!read_file(path, text)) return false;
+  recording = Json::parse(text, nullptr, false);
+  const auto fault = [&]() -> std::string {
+    if (!recording.is_object() || recording.value("kind", Json()) != "linchpin recording")
+      return "is no recording of linchpin's (run or compare --record)";
+    if (recording.value("schema", Json()) != 1)
+      return "is a recording of schema " + recording.value("schema", Json()).dump() + ", expected 1";
+    for (const char* key : {"commands", "scene", "comparison", "motions"})
+      if (!recording.contains(key)) return std::string("is a recording without ") + key;
+    const Json& comparison = recording["comparison"];
+    if (!recording["commands"].is_array() || !recording["motions"].is_array() || !comparison.is_object() ||
+        !comparison.contains("solvers") || !comparison["solvers"].is_array() ||
+        comparison["solvers"].size() != recording["motions"].size())
+      return "is a recording that is damaged: solvers and motions do not go together";
+    return "";
+  }();
+  if (fault.empty()) return true;
+  complain(path, {}, fault);
+  return false;
+}
+
+int run_report(const ReportArguments& arguments) try {
+  OutputFile out("--out", arguments.out, arguments.recordings.front());
+  std::vector<Json> recordings(arguments.recordings.size());
+  for (std::size_t i = 0; i < recordings.size(); ++i)
+    if (!read_recording(arguments.recordings[i], recordings[i])) return exit_bad_input;
+  out.write(report_page(merge(std::move(recordings))));
+  std::cout << "wrote " << arguments.out << "\n";
+  return exit_ok;
+} catch (const nlohmann::json::exception& e) {
+  std::cerr << "linchpin report: a recording is damaged: " << e.what() << "\n";
+  return exit_bad_input;
+} catch (const std::invalid_argument& e) {
+  std::cerr << "linchpin report: " << e.what() << "\n";
+  return exit_usage;
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, int& exit_code) {
+  const auto arguments = std::make_shared<ReportArguments>();
+  CLI::App* verb = app.add_subcommand("report", "Make a page to look at from recordings of one scene");
+  verb->add_option("RECORDING", arguments->recordings, "Files that run or compare wrote with --record")->required();
+  verb->add_option("--out", arguments->out, "The page, an .html file")->required();
+  verb->footer("Exit codes: 0 ok, 2 usage, 3 bad recording.");
+  verb->callback([arguments, &exit_code] { exit_code = run_report(*arguments); });
+}
+
+}  // namespace linchpin::cli

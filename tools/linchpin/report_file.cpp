@@ -1,0 +1,143 @@
+#include "report_file.h"
+
+#include "compare_text.h"
+
+#include <CLI/CLI.hpp>
+
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+// The page, as tools/report/build.mjs made it; CMake says where it lies. Assembled, not compiled: a string literal of
+// this length is nothing that compilers are made for.
+asm(".section .rodata\n"
+    ".global linchpin_report_template\n"
+    ".global linchpin_report_template_end\n"
+    "linchpin_report_template:\n"
+    ".incbin \"" LINCHPIN_REPORT_TEMPLATE
+    "\"\n"
+    "linchpin_report_template_end:\n"
+    ".byte 0\n"
+    ".previous\n");
+extern "C" const char linchpin_report_template[];
+extern "C" const char linchpin_report_template_end[];
+
+namespace linchpin::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A page of this size opens in a second or two.
+constexpr double most_bytes = 8e6;
+
+double frames_per_second(const std::string& text) {
+  double x = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), x);
+  if (error != std::errc() || end != text.data() + text.size() || !(x >= 0.01 && x <= 1e6))
+    throw std::invalid_argument("--frames is \"" + text + "\", expected a number from 0.01 to 1e6");
+  return x;
+}
+
+Json scene_json(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  Json out = {{"file", path.substr(path.find_last_of('/') + 1)}, {"bytes", bytes.size()}, {"text", nullptr}};
+  constexpr std::size_t most = 300'000;
+  if (path.ends_with(".toml") && bytes.size() <= most) out["text"] = bytes;
+  return out;
+}
+
+Json lines(const std::string& text) {
+  Json out = Json::array();
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    const std::size_t first = line.find_first_not_of(' ');
+    if (first != std::string::npos) out.push_back(line.substr(first));
+    at = end + 1;
+  }
+  return out;
+}
+
+void add_words(Json& recording) {
+  const Json& solvers = recording["comparison"]["solvers"];
+  recording["verdict"] = lines(verdict_text(solvers));
+  recording["notes"] = lines(notes_text(solvers));
+}
+
+}  // namespace
+
+void ReportOptions::add_to(CLI::App& verb) {
+  verb.add_option("--report", report, "Write a page to look at: plots, 3D playback, numbers; opens in any browser");
+  verb.add_option("--record", record, "Write what `linchpin report` makes such a page from, later or together");
+  verb.add_option("--frames", frames, "Frames per second of these; fewer where a page would become large")
+      ->capture_default_str();
+}
+
+ReportFiles::ReportFiles(const ReportOptions& options, const std::string& scene, std::size_t runs)
+    : wanted_(!options.report.empty() || !options.record.empty()),
+      recording_{frames_per_second(options.frames), most_bytes / double(runs)},
+      report_("--report", options.report, scene),
+      record_("--record", options.record, scene) {}
+
+Json ReportFiles::recording_json() const {
+  return {{"frames_per_second", recording_.frames_per_second}, {"most_bytes", recording_.most_bytes}};
+}
+
+void ReportFiles::write(const std::string& verb, const std::string& scene, const Json& comparison, Json motions) {
+  if (!wanted_) return;
+  Json recording;
+  recording["schema"] = 1;
+  recording["kind"] = "linchpin recording";
+  recording["linchpin"] = LINCHPIN_VERSION;
+  recording["compiler"] = "g++ " __VERSION__;
+  recording["commands"] = {command_line()};
+  recording["verb"] = verb;
+  recording["scene"] = scene_json(scene);
+  recording["comparison"] = comparison;
+  add_words(recording);
+  recording["motions"] = std::move(motions);
+  record_.write(recording.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  report_.write(report_page(recording));
+}
+
+std::string report_page(const Json& recording) {
+  const std::string_view page(linchpin_report_template,
+                              static_cast<std::size_t>(linchpin_report_template_end - linchpin_report_template));
+  constexpr std::string_view mark = "@RECORDING@";
+  const std::size_t at = page.find(mark);
+  if (at == std::string_view::npos) throw std::logic_error("the template of reports has no place for the recording");
+  // In a script element nothing but "</script" and "<!--" has a meaning, and neither is without "<".
+  std::string text;
+  for (const char c : recording.dump(-1, ' ', false, Json::error_handler_t::replace))
+    c == '<' ? text += "\\u003c" : text += c;
+  return std::string(page.substr(0, at)) + text + std::string(page.substr(at + mark.size()));
+}
+
+Json merge(std::vector<Json> recordings) {
+  Json out = std::move(recordings.at(0));
+  for (std::size_t i = 1; i < recordings.size(); ++i) {
+    Json& more = recordings[i];
+    if (more["scene"] != out["scene"])
+      throw std::invalid_argument("recordings of two scenes: " + out["scene"]["file"].dump() + " and " +
+                                  more["scene"]["file"].dump() + ", or the scene was edited in between");
+    for (Json& command : more["commands"]) out["commands"].push_back(std::move(command));
+    for (Json& solver : more["comparison"]["solvers"]) out["comparison"]["solvers"].push_back(std::move(solver));
+    for (Json& motion : more["motions"]) out["motions"].push_back(std::move(motion));
+    out["verb"] = "compare";
+  }
+  add_words(out);
+  return out;
+}
+
+std::string& command_line() {
+  static std::string text;
+  return text;
+}
+
+}  // namespace linchpin::cli

@@ -1,0 +1,55 @@
+// What `run` and `compare` leave behind for looking at: a recording (one JSON object, docs/report.md) and the page made
+// from it, which is the template of tools/report with the recording in it.
+#pragma once
+
+#include "output_file.h"
+#include "recording.h"
+
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace linchpin::cli {
+
+/// The words of the command line.
+struct ReportOptions {
+  std::string report, record, frames = "60";
+  void add_to(CLI::App& verb);
+};
+
+class ReportFiles {
+ public:
+  /// @param runs  that share the size of one page
+  /// @throws std::invalid_argument for what cannot be written or was not understood.
+  ReportFiles(const ReportOptions& options, const std::string& scene, std::size_t runs);
+
+  bool wanted() const { return wanted_; }
+  const RecordingOptions* recording() const { return wanted_ ? &recording_ : nullptr; }
+  /// As a worker's job has it.
+  nlohmann::ordered_json recording_json() const;
+  /// Nothing when nothing was asked for.
+  /// @param comparison  what `compare --json` prints, of `run` too. @param motions  by its solvers, null for none
+  void write(const std::string& verb, const std::string& scene, const nlohmann::ordered_json& comparison,
+             nlohmann::ordered_json motions);
+
+ private:
+  bool wanted_ = false;
+  RecordingOptions recording_;
+  OutputFile report_, record_;
+};
+
+/// The page that shows a recording.
+std::string report_page(const nlohmann::ordered_json& recording);
+
+/// Recordings of one scene as one: the solvers of all. @throws std::invalid_argument where they are not of one scene.
+nlohmann::ordered_json merge(std::vector<nlohmann::ordered_json> recordings);
+
+/// The command line, for reports to say what made them. Set once, by main.
+std::string& command_line();
+
+}  // namespace linchpin::cli

@@ -1,0 +1,49 @@
+#include "joint_forces.h"
+
+namespace linchpin::worker {
+
+JointForces::JointForces(Scene& scene, std::size_t links, bool exact)
+    : scene_(scene),
+      links_(links),
+      exact_(exact),
+      feedback_(scene.joints().size()),
+      centre_(scene.joints().size(), btVector3(0, 0, 0)) {
+  // Whoever asked for feedback before keeps it: only joints nobody listens to get ours.
+  for (std::size_t i = 0; i < feedback_.size(); ++i)
+    if (!scene.joints()[i]->getJointFeedback()) scene.joints()[i]->setJointFeedback(&feedback_[i]);
+}
+
+JointForces::~JointForces() {
+  for (std::size_t i = 0; i < feedback_.size(); ++i)
+    if (scene_.joints()[i]->getJointFeedback() == &feedback_[i]) scene_.joints()[i]->setJointFeedback(nullptr);
+}
+
+void JointForces::before() {
+  for (std::size_t i = 0; i < centre_.size(); ++i)
+    centre_[i] = scene_.joints()[i]->getRigidBodyA().getCenterOfMassPosition();
+}
+
+const Reaction* JointForces::exact(std::size_t link, const bullet::Solver* solver) const {
+  if (!exact_ || !solver || link >= solver->reactions().size()) return nullptr;
+  const Reaction& r = solver->reactions()[link];
+  return r.native ? nullptr : &r;
+}
+
+Wrench JointForces::on_a(std::size_t link, const bullet::Solver* solver) const {
+  const Reaction* named = solver && link < solver->reactions().size() ? &solver->reactions()[link] : nullptr;
+  const bool joint = link < feedback_.size();
+  if (joint && !scene_.joints()[link]->isEnabled()) return {};
+  if (const Reaction* r = exact(link, solver)) return r->on_a;
+  if (!joint) {
+    if (!solver || link >= solver->shadow().size()) return {};
+    const bullet::Shadow& shadow = solver->shadow()[link];
+    return {shadow.force, shadow.moment, named ? named->on_a.point : Vector3d(Vector3d::Zero())};
+  }
+  const btJointFeedback* f = scene_.joints()[link]->getJointFeedback();
+  if (!f) return {};
+  const Wrench on{bullet::from_bullet(f->m_appliedForceBodyA), bullet::from_bullet(f->m_appliedTorqueBodyA),
+                  bullet::from_bullet(centre_[link])};
+  return named ? on.about(named->on_a.point) : on;
+}
+
+}  // namespace linchpin::worker

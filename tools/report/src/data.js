@@ -1,0 +1,101 @@
+// The recording in the page, as numbers: columns decoded, looked up by frame and index.
+
+function bytes(text) {
+  const raw = atob(text || ''), out = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; ++i) out[i] = raw.charCodeAt(i);
+  return out.buffer;
+}
+
+export class Motion {
+  constructor(json) {
+    const c = json.columns, floats = (name) => (name in c ? new Float32Array(bytes(c[name])) : null);
+    this.frames = json.frames;
+    this.step = json.every * json.dt;
+    this.every = json.every;
+    this.dt = json.dt;
+    this.links = json.constraints;
+    this.signals = json.signals;
+    this.all = json.bodies;
+    this.bodies = json.bodies.filter((b) => b.kind !== 'coordinate');
+    this.coordinates = json.bodies.filter((b) => b.kind === 'coordinate');
+    this.t = floats('t');
+    this.position = floats('position');
+    this.turn = new Int16Array(bytes(c.turn));
+    for (const name of ['coordinate', 'gap', 'energy', 'force', 'point', 'moment', 'ideal', 'nonideal', 'stabilisation',
+      'signal']) this[name] = floats(name);
+    this.moving = [];  // links whose points are a column
+    this.links.forEach((link, i) => { if (!link.at) this.moving.push(i); });
+    // Bodies by their number in the file, which counts coordinates too.
+    this.bodyOf = new Map();
+    let n = 0;
+    json.bodies.forEach((b, i) => { if (b.kind !== 'coordinate') this.bodyOf.set(i, n++); });
+    this.end = this.t.length ? this.t[this.t.length - 1] : 0;
+  }
+  column(data, width, index) {
+    const out = new Array(this.frames);
+    for (let f = 0; f < this.frames; ++f) { const x = data[f * width + index]; out[f] = Number.isFinite(x) ? x : null; }
+    return out;
+  }
+  size(data, index) {  // of a vector column of the links
+    const n = this.links.length, out = new Array(this.frames);
+    for (let f = 0; f < this.frames; ++f) {
+      const k = 3 * (f * n + index), x = Math.hypot(data[k], data[k + 1], data[k + 2]);
+      out[f] = Number.isFinite(x) ? x : null;
+    }
+    return out;
+  }
+  largest(columns) {
+    const out = new Array(this.frames).fill(null);
+    for (const c of columns) for (let f = 0; f < this.frames; ++f) if (c[f] !== null && !(out[f] >= c[f])) out[f] = c[f];
+    return out;
+  }
+  gaps(link) {
+    const n = this.links.length, of = (i) => this.column(this.gap, n, i);
+    if (link >= 0) return of(link);
+    const unit = this.gapUnit(-1);
+    return this.largest(this.links.map((l, i) => (l.unit === unit ? of(i) : [])).filter((c) => c.length));
+  }
+  gapUnit(link) {
+    if (link >= 0) return this.links[link].unit;
+    for (const unit of ['m', '', 'rad']) if (this.links.some((l) => l.unit === unit)) return unit;
+    return '';
+  }
+  forces(link) {
+    if (link >= 0) return this.size(this.force, link);
+    return this.largest(this.links.map((l, i) => this.size(this.force, i)));
+  }
+  part(name, link) { return this[name] ? this.column(this[name], this.links.length, link) : null; }
+  // The pose of a body between frames; q as x, y, z, w.
+  pose(body, time, p, q) {
+    const n = this.bodies.length, at = Math.min(Math.max(time / this.step, 0), this.frames - 1);
+    const f = Math.min(Math.floor(at), Math.max(this.frames - 2, 0)), s = this.frames > 1 ? at - f : 0;
+    const a = 3 * (f * n + body), b = this.frames > 1 ? a + 3 * n : a;
+    for (let k = 0; k < 3; ++k) p[k] = this.position[a + k] * (1 - s) + this.position[b + k] * s;
+    const c = 4 * (f * n + body), d = this.frames > 1 ? c + 4 * n : c;
+    let dot = 0, norm = 0;
+    for (let k = 0; k < 4; ++k) dot += this.turn[c + k] * this.turn[d + k];
+    for (let k = 0; k < 4; ++k) {
+      q[k] = this.turn[c + k] * (1 - s) + (dot < 0 ? -1 : 1) * this.turn[d + k] * s;
+      norm += q[k] * q[k];
+    }
+    norm = Math.sqrt(norm) || 1;
+    for (let k = 0; k < 4; ++k) q[k] /= norm;
+  }
+  frameAt(time) { return Math.min(Math.max(Math.floor(time / this.step + 1e-6), 0), this.frames - 1); }
+  // Force of a link at a frame, and where it acts on its first body; false where it is not known.
+  forceAt(link, frame, force, local) {
+    const n = this.links.length, k = 3 * (frame * n + link);
+    for (let i = 0; i < 3; ++i) force[i] = this.force[k + i];
+    return Number.isFinite(force[0]) && this.pointAt(link, frame, local);
+  }
+  pointAt(link, frame, local) {
+    const at = this.links[link].at;
+    if (at) { for (let i = 0; i < 3; ++i) local[i] = at[i]; return true; }
+    if (!this.point) return false;
+    const k = 3 * (frame * this.moving.length + this.moving.indexOf(link));
+    for (let i = 0; i < 3; ++i) local[i] = this.point[k + i];
+    return Number.isFinite(local[0]);
+  }
+}
+
+export const recording = JSON.parse(document.getElementById('recording').textContent);

@@ -1,0 +1,259 @@
+// The scene in three dimensions: one run solid, one as a ghost, forces as arrows, paths of what moves.
+import {
+  AmbientLight, Box3, BoxGeometry, BufferGeometry, CapsuleGeometry, Color, ConeGeometry, CylinderGeometry,
+  DirectionalLight, EdgesGeometry, Float32BufferAttribute, GridHelper, Group, InstancedMesh, Line, LineBasicMaterial,
+  LineSegments, Matrix4, Mesh, MeshBasicMaterial, MeshLambertMaterial, PerspectiveCamera, Quaternion, Scene,
+  SphereGeometry, Vector3, WebGLRenderer,
+} from 'three';
+import { OrbitControls } from 'three/examples/jsm/controls/OrbitControls.js';
+
+const most_arrows = 2000, most_paths = 40;
+
+function geometry(body, dot) {
+  const [x, y, z] = body.size;
+  if (body.shape === 'box') return new BoxGeometry(x, y, z);
+  if (body.shape === 'sphere') return new SphereGeometry(x, 32, 20);
+  if (body.shape === 'capsule') return new CapsuleGeometry(x, y, 8, 20);
+  if (body.shape === 'cylinder') return new CylinderGeometry(x, x, y, 32);
+  return new SphereGeometry(dot, 20, 14);
+}
+const shown = (body) => body.shape !== 'none' || body.kind === 'particle' || body.kind === 'rigid';
+
+// The extent of what moves; a run that was lost stays out of it as far as it can.
+function extent(motion) {
+  const box = new Box3(), p = new Vector3(), n = motion.bodies.length, every = Math.max(1, Math.floor(motion.frames / 200));
+  motion.bodies.forEach((body, i) => {
+    const radius = body.shape === 'sphere' || body.shape === 'none' ? body.size[0] || 0 : Math.hypot(...body.size) / 2;
+    if (!shown(body)) return;
+    const still = body.kind === 'fixed';
+    for (let f = 0; f < (still ? 1 : motion.frames); f += every) {
+      p.fromArray(motion.position, 3 * (f * n + i));
+      if (!(p.length() < 1e6)) continue;
+      box.expandByPoint(p);
+      if (!still || radius < 3) box.union(new Box3(p.clone().subScalar(radius), p.clone().addScalar(radius)));
+    }
+  });
+  const local = [0, 0, 0];  // where joints are, and what they hang on
+  motion.links.forEach((link, i) => {
+    const a = anchor(motion, i, 0, local);
+    if (a && a.length() < 1e6) box.expandByPoint(a);
+    for (const body of link.bodies) {
+      if (body < 0 || !motion.bodyOf.has(body)) continue;
+      motion.pose(motion.bodyOf.get(body), 0, P, Q);
+      box.expandByPoint(p.fromArray(P));
+    }
+  });
+  if (box.isEmpty()) box.expandByPoint(p.set(0, 0, 0));
+  return box;
+}
+const P = [0, 0, 0], Q = [0, 0, 0, 1], q_ = new Quaternion();
+function anchor(motion, link, time, local) {
+  const body = motion.links[link].bodies[0];
+  if (!motion.pointAt(link, motion.frameAt(time), local)) return null;
+  const out = new Vector3().fromArray(local);
+  if (body === undefined || body < 0 || !motion.bodyOf.has(body)) return out;
+  motion.pose(motion.bodyOf.get(body), time, P, Q);
+  return out.applyQuaternion(q_.fromArray(Q)).add(new Vector3().fromArray(P));
+}
+
+class Run {
+  constructor(motion, colour, ghost, size, theme) {
+    this.motion = motion;
+    this.group = new Group();
+    this.meshes = motion.bodies.map((body) => {
+      if (!shown(body)) return null;
+      const still = body.kind === 'fixed', shape = geometry(body, size * 0.014);
+      let mesh;
+      if (ghost) {
+        if (still) return null;
+        mesh = new LineSegments(new EdgesGeometry(shape, body.shape === 'box' ? 1 : 12), new LineBasicMaterial({ color: colour }));
+        const fill = new Mesh(shape, new MeshBasicMaterial({ color: colour, transparent: true, opacity: 0.16, depthWrite: false }));
+        mesh.add(fill);
+      } else {
+        mesh = new Mesh(shape, new MeshLambertMaterial({ color: still ? theme.still : colour, transparent: true, opacity: still ? 0.75 : 1 }));
+        if (body.shape === 'box') mesh.add(new LineSegments(new EdgesGeometry(shape), new LineBasicMaterial({ color: theme.edge, transparent: true, opacity: 0.5 })));
+      }
+      this.group.add(mesh);
+      return mesh;
+    });
+    // What holds together: from body over joint to body.
+    this.rods = new LineSegments(new BufferGeometry(), new LineBasicMaterial({ color: ghost ? colour : theme.rod, transparent: true, opacity: ghost ? 0.6 : 0.9 }));
+    this.rods.geometry.setAttribute('position', new Float32BufferAttribute(new Float32Array(motion.links.length * 12), 3));
+    this.rods.frustumCulled = false;
+    this.group.add(this.rods);
+    this.paths = new Group();
+    const moving = motion.bodies.map((b, i) => i).filter((i) => !['fixed'].includes(motion.bodies[i].kind));
+    if (moving.length <= most_paths)
+      for (const i of moving) {
+        const n = motion.bodies.length, at = [];
+        for (let f = 0; f < motion.frames; ++f) {
+          const p = motion.position.subarray(3 * (f * n + i), 3 * (f * n + i) + 3);
+          if (Math.hypot(...p) < 1e5) at.push(...p);
+        }
+        const line = new BufferGeometry();
+        line.setAttribute('position', new Float32BufferAttribute(at, 3));
+        this.paths.add(new Line(line, new LineBasicMaterial({ color: colour, transparent: true, opacity: moving.length > 8 ? 0.18 : 0.4 })));
+      }
+    this.group.add(this.paths);
+  }
+  centre(index, time) {
+    if (index === undefined || index < 0 || !this.motion.bodyOf.has(index)) return null;
+    this.motion.pose(this.motion.bodyOf.get(index), time, P, Q);
+    return new Vector3().fromArray(P);
+  }
+  show(time) {
+    const lost = time > this.motion.end + 1e-9;
+    this.group.visible = !lost;
+    if (lost) return;
+    this.meshes.forEach((mesh, i) => {
+      if (!mesh) return;
+      this.motion.pose(i, time, P, Q);
+      mesh.position.fromArray(P);
+      mesh.quaternion.fromArray(Q);
+    });
+    const out = this.rods.geometry.attributes.position;
+    this.motion.links.forEach((link, i) => {
+      const a = this.centre(link.bodies[0], time), b = this.centre(link.bodies[1], time);
+      const at = anchor(this.motion, i, time, [0, 0, 0]) || a || b || new Vector3();
+      [a || at, at, at, b || at].forEach((p, k) => out.setXYZ(4 * i + k, p.x, p.y, p.z));
+    });
+    out.needsUpdate = true;
+  }
+  dispose() { this.group.traverse((o) => { if (o.geometry) o.geometry.dispose(); if (o.material) o.material.dispose(); }); }
+}
+
+export class View {
+  // Throws where there is no WebGL.
+  constructor(canvas, gravity) {
+    // Asked for on a canvas of its own: three.js complains at length where there is none.
+    if (!document.createElement('canvas').getContext('webgl2')) throw new Error('no WebGL');
+    this.renderer = new WebGLRenderer({ canvas, antialias: true, alpha: true, preserveDrawingBuffer: true });
+    this.scene = new Scene();
+    this.camera = new PerspectiveCamera(38, 4 / 3, 0.01, 1e5);
+    const g = new Vector3().fromArray(gravity || [0, -1, 0]);
+    this.up = g.lengthSq() > 0 ? g.clone().normalize().negate() : new Vector3(0, 1, 0);
+    this.camera.up.copy(this.up);
+    this.controls = new OrbitControls(this.camera, canvas);
+    this.controls.addEventListener('change', () => this.draw());
+    this.sun = new DirectionalLight(0xffffff, 2.2);
+    this.scene.add(new AmbientLight(0xffffff, 1.5), this.sun);
+    this.arrows = new Group();
+    const paint = new MeshLambertMaterial({ color: 0xe69f00 });
+    const shaft = new CylinderGeometry(1, 1, 1, 10).translate(0, 0.5, 0), head = new ConeGeometry(1, 1, 14).translate(0, 0.5, 0);
+    this.shafts = new InstancedMesh(shaft, paint, most_arrows);
+    this.heads = new InstancedMesh(head, paint, most_arrows);
+    this.shafts.frustumCulled = this.heads.frustumCulled = false;
+    this.arrows.add(this.shafts, this.heads);
+    this.scene.add(this.arrows);
+    this.runs = [];
+    this.solid = this.ghost = null;
+    this.time = 0;
+  }
+  frame(motion) {
+    this.box = extent(motion);
+    const size = this.box.getSize(new Vector3());
+    this.size = Math.max(size.x, size.y, size.z, 0.05);
+    this.home();
+    if (this.grid) this.scene.remove(this.grid);
+    const step = 10 ** Math.floor(Math.log10(this.size / 1.5)), cells = Math.min(60, 2 * Math.ceil(this.size / step));
+    this.grid = new GridHelper(cells * step, cells);
+    this.grid.material.transparent = true;
+    this.grid.material.opacity = 0.35;
+    this.grid.quaternion.setFromUnitVectors(new Vector3(0, 1, 0), this.up);
+    const centre = this.box.getCenter(new Vector3()), low = Math.min(this.box.min.dot(this.up), this.box.max.dot(this.up));
+    this.grid.position.copy(centre).addScaledVector(this.up, low - centre.dot(this.up) - 0.02 * this.size);
+    this.scene.add(this.grid);
+    this.cell = step;
+  }
+  home() {
+    // Looked at along its flattest direction, a little from above and from the side.
+    const size = this.box.getSize(new Vector3()), centre = this.box.getCenter(new Vector3());
+    const axes = [new Vector3(0, 0, 1), new Vector3(1, 0, 0), new Vector3(0, 1, 0)].filter((a) => Math.abs(a.dot(this.up)) < 0.8);
+    const across = (a) => Math.abs(size.dot(a));
+    const look = across(axes[0]) <= across(axes[1]) * 1.02 ? axes[0] : axes[1];
+    const side = new Vector3().crossVectors(this.up, look);
+    const flat = across(look) < 0.3 * this.size;
+    const from = look.clone().addScaledVector(side, flat ? 0.28 : 0.6).addScaledVector(this.up, flat ? 0.18 : 0.42).normalize();
+    this.controls.target.copy(centre);
+    this.camera.position.copy(centre).add(from);
+    this.camera.lookAt(centre);
+    // As near as the corners of the box allow.
+    const t = Math.tan((this.camera.fov * Math.PI) / 360), corner = new Vector3();
+    const x = new Vector3().crossVectors(this.up, from).normalize(), y = new Vector3().crossVectors(from, x);
+    let distance = 0.02;
+    for (let i = 0; i < 8; ++i) {
+      corner.set(i & 1 ? this.box.max.x : this.box.min.x, i & 2 ? this.box.max.y : this.box.min.y, i & 4 ? this.box.max.z : this.box.min.z).sub(centre);
+      const depth = corner.dot(from);
+      distance = Math.max(distance, depth + Math.abs(corner.dot(x)) / (t * this.camera.aspect), depth + Math.abs(corner.dot(y)) / t);
+    }
+    distance = Math.max(distance * 1.04, this.size * 0.6);
+    this.camera.position.copy(centre).addScaledVector(from, distance);
+    this.camera.near = distance / 200;
+    this.camera.far = distance * 200;
+    this.camera.updateProjectionMatrix();
+    this.sun.position.copy(centre).addScaledVector(this.up, 4).addScaledVector(side, 1.5).addScaledVector(look, 2.5);
+    this.sun.target.position.copy(centre);
+    this.controls.update();
+  }
+  set(solid, ghost, theme) {
+    for (const run of [this.solid, this.ghost]) if (run) { this.scene.remove(run.group); run.dispose(); }
+    this.solid = solid ? new Run(solid.motion, new Color(solid.colour), false, this.size, theme) : null;
+    this.ghost = ghost ? new Run(ghost.motion, new Color(ghost.colour), true, this.size, theme) : null;
+    for (const run of [this.solid, this.ghost]) if (run) this.scene.add(run.group);
+    this.grid.material.color.set(theme.grid);
+    // The strongest force but for rare peaks is a fifth of the scene.
+    const sizes = [];
+    if (solid) for (let i = 0; i < solid.motion.links.length; ++i) for (const x of solid.motion.size(solid.motion.force, i)) if (x > 0) sizes.push(x);
+    sizes.sort((a, b) => a - b);
+    this.newtons = sizes.length ? sizes[Math.floor(0.98 * (sizes.length - 1))] : 0;
+    this.draw();
+  }
+  options(forces, paths) {
+    this.arrows.visible = forces;
+    for (const run of [this.solid, this.ghost]) if (run) run.paths.visible = paths;
+    this.draw();
+  }
+  resize(width, height) {
+    const ratio = Math.min(window.devicePixelRatio || 1, 2);
+    this.renderer.setPixelRatio(ratio);
+    this.renderer.setSize(width, height, false);
+    this.camera.aspect = width / height;
+    this.camera.updateProjectionMatrix();
+    this.draw();
+  }
+  show(time) {
+    this.time = time;
+    for (const run of [this.solid, this.ghost]) if (run) run.show(time);
+    this.point();
+    this.draw();
+  }
+  point() {
+    const motion = this.solid && this.solid.motion;
+    let n = 0;
+    if (motion && this.newtons > 0 && this.time <= motion.end + 1e-9) {
+      const f = [0, 0, 0], local = [0, 0, 0], m = new Matrix4(), turn = new Quaternion(), up = new Vector3(0, 1, 0), scale = new Vector3();
+      // The last state has no forces of its own.
+      const frame = Math.min(motion.frameAt(this.time), Math.max(motion.frames - 2, 0));
+      for (let i = 0; i < motion.links.length && n < most_arrows; ++i) {
+        if (!motion.forceAt(i, frame, f, local)) continue;
+        const force = new Vector3().fromArray(f), length = Math.min(0.2 * this.size * force.length() / this.newtons, 0.6 * this.size);
+        if (length < 0.004 * this.size) continue;
+        const at = anchor(motion, i, this.time, local), along = force.normalize();
+        turn.setFromUnitVectors(up, along);
+        const r = 0.0045 * this.size, tip = Math.min(0.4 * length, 0.04 * this.size);
+        this.shafts.setMatrixAt(n, m.compose(at, turn, scale.set(r, length - tip, r)));
+        at.addScaledVector(along, length - tip);
+        this.heads.setMatrixAt(n, m.compose(at, turn, scale.set(2.6 * r, tip, 2.6 * r)));
+        ++n;
+      }
+    }
+    this.shafts.count = this.heads.count = n;
+    this.shafts.instanceMatrix.needsUpdate = this.heads.instanceMatrix.needsUpdate = true;
+  }
+  // Once per picture of the screen, however much has changed; at once for paper, which does not wait.
+  draw(now = false) {
+    if (!this.solid && !this.ghost) return;
+    if (now) this.renderer.render(this.scene, this.camera);
+    else if (!this.waiting) this.waiting = requestAnimationFrame(() => { this.waiting = 0; this.draw(true); });
+  }
+}
