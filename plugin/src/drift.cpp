@@ -2,6 +2,7 @@
 // stopping rule at round-off, and the estimate that says when a step is too long.
 #include "columns.h"
 #include "system_impl.h"
+#include "variational.h"
 
 #include <linchpin/constraint.h>
 #include <linchpin/stepper.h>
@@ -128,7 +129,7 @@ void place(const Block& block, const State& base, State& end, double dt, std::sp
 double step_residuals(const System& system, const Assembly& assembly, const State& base, const State& end, double dt,
                       std::span<const double> v, Workspace& work) {
   const Block& block = assembly.block;
-  double worst = position_residuals(system, block, end, work.X, work.error) / dt;
+  double worst = position_residuals(system, block, end, work.X, work.error) / std::fabs(dt);
   for (double& e : work.error) e /= dt;
   if (work.positions_only) return worst;
   for (std::size_t i = 0; i < block.constraints.size(); ++i) {
@@ -172,7 +173,7 @@ bool at_round_off(const System& system, const Assembly& assembly, const State& e
   for (std::size_t i = 0; i < assembly.block.constraints.size(); ++i) {
     const bool position = at(system, assembly.block.constraints[i]).function().level() == Level::position;
     for (int r = assembly.block.row[i]; r < assembly.block.row[i + 1]; ++r)
-      if (std::fabs(error[z(r)]) * (position ? dt : 1.0) >
+      if (std::fabs(error[z(r)]) * (position ? std::fabs(dt) : 1.0) >
           round_off(system, assembly, end, static_cast<int>(i), r - assembly.block.row[i]))
         return false;
   }
@@ -181,9 +182,14 @@ bool at_round_off(const System& system, const Assembly& assembly, const State& e
 
 }  // namespace
 
-NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, const State& base, State& end,
-                                double dt, std::span<double> v, std::span<double> lambda, std::span<double> force,
-                                double tolerance, int max_solves) {
+namespace {
+
+/// The Newton of both ways to end a step (T12, T13). @param settle  makes v of what it was and a solve's Aᵀλ and
+/// M⁻¹Aᵀλ; steps backwards have dt < 0.
+template <class Settle>
+NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, const State& base, State& end, double dt,
+                               std::span<double> v, std::span<double> lambda, std::span<double> force, double tolerance,
+                               int max_solves, bool shorten, Settle settle) {
   const Assembly& assembly = dynamics.assembly();
   const Solver& solver = dynamics.solver();
   const std::size_t n = z(assembly.block.n()), m = z(assembly.block.m());
@@ -194,13 +200,14 @@ NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, 
   for (auto* x : {&work.error, &work.lambda, &work.lambda_sum}) x->assign(m, 0.0);
   for (auto* x : {&work.force, &work.dv, &work.force_sum}) x->assign(n, 0.0);
 
+  const double length = std::fabs(dt);
   NewtonReport report;
   double first = 0, previous = 0, moved = std::numeric_limits<double>::max();
   for (int stalled = 0;; ++report.solves) {
     place(assembly.block, base, end, dt, v);
     report.residual = step_residuals(system, assembly, base, end, dt, v, work);
     if (report.solves == 0) first = report.residual;
-    report.converged = report.residual * dt <= tolerance;
+    report.converged = report.residual * length <= tolerance;
     if (report.converged || !std::isfinite(report.residual)) break;
     if (report.solves > 0 && report.residual > 0.5 * previous) {
       // It no longer shrinks: because it cannot, or because it never will.
@@ -212,7 +219,7 @@ NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, 
         size = std::max(size, std::fabs(v[j]));
         moves = std::max(moves, std::fabs(work.dv[j]));
       }
-      report.least_squares = !report.converged && (moves * dt <= tolerance || moves <= 64 * epsilon * size);
+      report.least_squares = !report.converged && (moves * length <= tolerance || moves <= 64 * epsilon * size);
       report.converged = report.converged || report.least_squares;
       if (report.converged || report.residual > 100 * first) break;
       stalled = report.residual > 0.9 * previous && moves > 0.5 * moved ? stalled + 1 : 0;
@@ -224,10 +231,8 @@ NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, 
 
     for (double& e : work.error) e = -e;
     solver.approach(work.error, work.lambda, work.force, work.dv);  // the factor at the base: a chord (T12)
-    for (std::size_t j = 0; j < n; ++j) {
-      v[j] += work.dv[j];
-      work.force_sum[j] += work.force[j];
-    }
+    settle(work.force, work.dv);
+    for (std::size_t j = 0; j < n; ++j) work.force_sum[j] += work.force[j];
     for (std::size_t r = 0; r < m; ++r) work.lambda_sum[r] += work.lambda[r];
   }
 
@@ -238,15 +243,38 @@ NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, 
     return report;
   }
   if (!lambda.empty() && !solver.full_row_rank()) {
-    solver.shortest(work.force_sum, work.lambda_sum, v);
+    solver.shortest(work.force_sum, work.lambda_sum, shorten ? v : std::span<double>());
     place(assembly.block, base, end, dt, v);
     report.residual = step_residuals(system, assembly, base, end, dt, v, work);
-    report.least_squares = report.least_squares || (report.converged && report.residual * dt > tolerance &&
+    report.least_squares = report.least_squares || (report.converged && report.residual * length > tolerance &&
                                                     !at_round_off(system, assembly, end, dt, work.error));
   }
   for (std::size_t r = 0; r < std::min(m, lambda.size()); ++r) lambda[r] += work.lambda_sum[r];
   for (std::size_t j = 0; j < std::min(n, force.size()); ++j) force[j] += work.force_sum[j];
   return report;
+}
+
+}  // namespace
+
+NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, const State& base, State& end,
+                                double dt, std::span<double> v, std::span<double> lambda, std::span<double> force,
+                                double tolerance, int max_solves) {
+  return newton_to_the_end(system, dynamics, base, end, dt, v, lambda, force, tolerance, max_solves, true,
+                           [&](std::span<const double>, std::span<const double> dv) {
+                             for (std::size_t j = 0; j < v.size(); ++j) v[j] += dv[j];
+                           });
+}
+
+NewtonReport end_on_constraints_with_momenta(const System& system, const Dynamics& dynamics, const State& base,
+                                             State& end, double dt, std::span<double> momentum, std::span<double> v,
+                                             std::span<double> lambda, double tolerance, int max_solves) {
+  const Block& block = dynamics.assembly().block;
+  twists_of(system, block, base, dt, momentum, v);
+  return newton_to_the_end(system, dynamics, base, end, dt, v, lambda, {}, tolerance, max_solves, false,
+                           [&](std::span<const double> force, std::span<const double>) {
+                             for (std::size_t j = 0; j < momentum.size(); ++j) momentum[j] += force[j];
+                             twists_of(system, block, base, dt, momentum, v);
+                           });
 }
 
 namespace {
@@ -347,7 +375,7 @@ double close_gaps(const System& system, const Dynamics& dynamics, State& state, 
   return gap;
 }
 
-double project_velocities(const System& system, const Dynamics& dynamics, State& state) {
+double project_velocities(const System& system, const Dynamics& dynamics, State& state, std::span<double> lambda) {
   const Block& block = dynamics.assembly().block;
   Workspace& work = workspace();
   const bool mixed = has_level(system, block, Level::acceleration);
@@ -371,7 +399,10 @@ double project_velocities(const System& system, const Dynamics& dynamics, State&
   double worst = largest(work.assembly.velocity);
   for (int solves = 0; solves < 20 && worst > 0 && std::isfinite(worst); ++solves) {
     for (std::size_t r = 0; r < work.minus.size(); ++r) work.minus[r] = -work.assembly.velocity[r];
-    solver->apply(work.minus, {}, {}, work.dv);  // (T14)
+    const bool record = !mixed && !lambda.empty();
+    if (record) work.lambda.resize(lambda.size());
+    solver->apply(work.minus, record ? std::span(work.lambda) : std::span<double>(), {}, work.dv);  // (T14)
+    for (std::size_t r = 0; record && r < lambda.size(); ++r) lambda[r] += work.lambda[r];
     for (std::size_t s = 0; s < own.bodies.size(); ++s) {
       const Vector6d u = twist_of(own, s, work.dv);
       state[own.bodies[s]].v += u.head<3>();
