@@ -1,5 +1,5 @@
 // Redundant rows on the sparse path (T6): multipliers of least norm and least squares by a second factor, of AᵀA over
-// the bodies, and names by the null vectors of the first.
+// the bodies, or by the null vectors of the first; names by the null vectors.
 #include "solve_sparse.h"
 
 #include <algorithm>
