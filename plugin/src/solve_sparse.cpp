@@ -342,6 +342,9 @@ void SolveSparse::order() {
       for (int t = node.touch_begin; t < node.touch_end; ++t) whiten(touches_[at(t)], node.rows);
   std::sort(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) { return a.position < b.position; });
   x_.assign(at(dual_.size()), 0.0);
+  int widest = 0;
+  for (const Body& body : bodies_) widest = std::max(widest, body.size);
+  dropped_force_.assign(at(widest), 0.0);
   primal_known_ = false;
   products_.shrink_to_fit();
   pulls_.shrink_to_fit();
@@ -488,7 +491,7 @@ bool SolveSparse::factor_island(int i) {
   Island& island = islands_[at(i)];
   const double cut = options_.rank_tolerance * options_.rank_tolerance;
   // Rounding leaves up to 1e-12 of a dependent row where fill is heavy (grids), hence the distance to both sides.
-  const double drop = std::max(10 * cut, 1e-13), doubtful = std::max(1000 * cut, 1e-10);
+  const double drop = std::max(100 * cut, 1e-13), doubtful = std::max(1000 * cut, 1e-10);
   dual_.read_diagonal(i);
   measure_rows(island);
   const BlockCholesky::Outcome out = dual_.factor(i, drop);
@@ -498,16 +501,19 @@ bool SolveSparse::factor_island(int i) {
   island.rank = out.kept - hub_rows;
   island.kind = island.rank == island.row_count ? Kind::full : Kind::deficient;
   island.largest_dropped = out.largest_dropped;
-  island.primal_factored = false;
+  island.primal_factored = island.null_space_known = false;
   island.reference = -1;
   if (!out.finite) {
     leave_to_reference(i, "numbers too far apart");
-  } else if (out.least_kept < doubtful || out.largest_dropped > cut) {
+  } else if (out.least_kept < doubtful) {
     leave_to_reference(i, "rank not clear from the pivots");
-  } else if (out.least_kept < sure_pivot) {
+  } else {
+    bool sure = out.largest_dropped <= cut;
     // Rounding in a dependent row's pivot is ε over the smallest eigenvalue of those before it: either is below this.
-    const double least = smallest_singular_value(i);
-    if (!(least * least > std::max(10 * doubtful, sure_eigenvalue)))
+    const double least = sure && out.least_kept >= sure_pivot ? 1 : smallest_singular_value(i);
+    sure = sure && least * least > std::max(10 * doubtful, sure_eigenvalue);
+    // Long mechanisms have smaller ones than that; then the dropped rows themselves are looked at.
+    if (!sure && !(least > 30 * options_.rank_tolerance && find_null_space(i)))
       leave_to_reference(i, "rank not clear from the pivots");
   }
   return true;
