@@ -100,6 +100,7 @@ async function check(browser, name, size, webgl) {
     await page.send('Emulation.setDeviceMetricsOverride', { width: 720, height: 1000, deviceScaleFactor: 1, mobile: false });
     await wait(300);
     holds(`${name}: printed, nothing is wider than the paper`, await page.value('document.documentElement.scrollWidth <= 720'), await page.value('document.documentElement.scrollWidth'));
+    holds(`${name}: printed, no table is cut off`, await page.value(`[...document.querySelectorAll('.wide')].every((w) => w.scrollWidth <= 720)`), await page.value(`[...document.querySelectorAll('.wide')].map((w) => w.scrollWidth)`));
     writeFileSync(join(pictures, `${name.replace('desktop', 'print')}.png`), await page.picture());
     const { data } = await page.send('Page.printToPDF', { printBackground: true, preferCSSPageSize: true });
     holds(`${name}: prints`, Buffer.from(data, 'base64').subarray(0, 5).toString() === '%PDF-');

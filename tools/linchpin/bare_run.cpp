@@ -103,12 +103,10 @@ class Recorder {
     gaps_.clear();
     forces_.clear();
     signals_.clear();
-    for (const Reaction& r : at.reactions) {
+    for (std::size_t i = 0; i < at.reactions.size(); ++i) {
+      const Reaction& r = at.reactions[i];
       gaps_.push_back(std::max({r.gap, r.gap_angle, r.residual}));
-      Recording::Force f;
-      f.on_a = r.on_a;
-      f.parts_of(r);
-      forces_.push_back(f);
+      forces_.push_back(Recording::Force::of(r, recording_.links()[i].on));
     }
     recording_.state(at.state.t, std::span(at.state.bodies).subspan(1), gaps_, linchpin::energy(at.system, at.state));
     if (!recording_.is_frame()) return;

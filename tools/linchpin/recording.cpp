@@ -73,6 +73,15 @@ Recording::Recording(const RecordingOptions& options, double dt, long steps, std
       signals_(std::move(signals)),
       dt_(dt),
       worst_gap_(links_.size(), Force::nan) {
+  const auto moves = [this](int body) {
+    if (body < 0) return false;
+    const BodyKind kind = bodies_[static_cast<std::size_t>(body)].kind;
+    return kind == BodyKind::rigid || kind == BodyKind::particle;
+  };
+  for (Link& link : links_) {
+    const auto first = std::find_if(link.bodies.begin(), link.bodies.end(), moves);
+    link.on = first == link.bodies.end() ? 0 : static_cast<std::size_t>(first - link.bodies.begin());
+  }
   const double per_frame =
       8.0 + 20.0 * double(bodies_.size()) + 32.0 * double(links_.size()) + 4.0 * double(signals_.size());
   const double wanted = std::max(1.0, 1 / (options.frames_per_second * dt));
@@ -122,12 +131,12 @@ void Recording::forces(std::span<const Force> forces, std::span<const double> si
     const auto put = [known](std::vector<float>& column, double x) {
       column.push_back(static_cast<float>(known ? x : Force::nan));
     };
-    for (int k = 0; k < 3; ++k) put(force_, f.on_a.force[k]);
-    const int first = links_[i].bodies.empty() ? -1 : links_[i].bodies[0];
+    for (int k = 0; k < 3; ++k) put(force_, f.on.force[k]);
+    const int first = links_[i].bodies.empty() ? -1 : links_[i].bodies[links_[i].on];
     const BodyState on = first < 0 ? BodyState() : now_[static_cast<std::size_t>(first)];
-    const Vector3d p = on.q.conjugate() * (f.on_a.point - on.p);
+    const Vector3d p = on.q.conjugate() * (f.on.point - on.p);
     for (int k = 0; k < 3; ++k) put(point_, p[k]);
-    put(moment_, f.on_a.moment.norm());
+    put(moment_, f.on.moment.norm());
     put(ideal_, f.ideal);
     put(nonideal_, f.nonideal);
     put(stabilisation_, f.stabilisation);
@@ -176,7 +185,7 @@ Json Recording::json() const {
   std::vector<char> stays(r.links_.size(), 1);
   for (std::size_t i = 0; i < r.links_.size(); ++i) {
     const Link& link = r.links_[i];
-    Json each = {{"name", link.name}, {"unit", link.unit}, {"bodies", link.bodies}};
+    Json each = {{"name", link.name}, {"unit", link.unit}, {"bodies", link.bodies}, {"on", link.on}};
     Json at;
     stays[i] = r.stays(i, at);
     each["at"] = std::move(at);

@@ -33,6 +33,8 @@ class Recording {
     std::string name;
     std::string unit;         ///< of its gap: "m", "rad" or empty
     std::vector<int> bodies;  ///< into the bodies; -1 is the world
+    /// Of those, the one that forces are shown on: the first that moves.
+    std::size_t on = 0;
   };
   struct Signal {
     std::string name, unit;
@@ -41,6 +43,8 @@ class Recording {
   /// @param steps  that the run shall have, of dt [s]
   Recording(const RecordingOptions& options, double dt, long steps, std::vector<Body> bodies, std::vector<Link> links,
             std::vector<Signal> signals);
+
+  const std::vector<Link>& links() const { return links_; }
 
   /// Every state of the run, from the first to the last, in order. A frame's gaps and energy are the worst of the
   /// states since the frame before.
@@ -53,12 +57,13 @@ class Recording {
 
   struct Force {
     static constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-    Wrench on_a;                                              ///< the whole, on the first body
+    Wrench on;                                                ///< the whole, on the link's body `on`
     double ideal = nan, nonideal = nan, stabilisation = nan;  ///< sizes of its parts there [N]
-    void parts_of(const Reaction& r) {
-      ideal = (r.ideal.on_a.force + r.induced.on_a.force).norm();
-      nonideal = r.prescribed.on_a.force.norm();
-      stabilisation = r.stabilisation.on_a.force.norm();
+    /// Those of a reaction on one of its bodies.
+    static Force of(const Reaction& r, std::size_t body) {
+      const int k = static_cast<int>(body);
+      return {r.on(k), (r.ideal.on(k).force + r.induced.on(k).force).norm(), r.prescribed.on(k).force.norm(),
+              r.stabilisation.on(k).force.norm()};
     }
   };
   /// At the last state. @param forces  of the links; fewer where those at the end are not known
@@ -81,7 +86,7 @@ class Recording {
   std::vector<BodyState> now_;
   // columns, frame by frame
   std::vector<float> t_, position_, energy_, coordinates_, gap_, force_, moment_, ideal_, nonideal_, stabilisation_,
-      point_, signal_;  // points on the first body, in its axes
+      point_, signal_;  // points on the link's body `on`, in its axes
   std::vector<std::int16_t> turn_;
 };
 

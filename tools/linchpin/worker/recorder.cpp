@@ -131,10 +131,14 @@ void Recorder::state(double t, const Watch& watch) {
 void Recorder::forces(const JointForces& forces, const bullet::Solver* solver) {
   if (!recording_.is_frame()) return;
   for (std::size_t i = 0; i < forces_.size(); ++i) {
-    cli::Recording::Force& f = forces_[i];
-    f = {};
-    f.on_a = forces.on_a(i, solver);
-    if (const Reaction* r = forces.exact(i, solver)) f.parts_of(*r);
+    const std::size_t body = recording_.links()[i].on;
+    if (const Reaction* r = forces.exact(i, solver)) {
+      forces_[i] = cli::Recording::Force::of(*r, body);
+      continue;
+    }
+    const Wrench on_a = forces.on_a(i, solver);
+    forces_[i] = {};
+    forces_[i].on = body == 0 ? on_a : Wrench{-on_a.force, -on_a.moment, on_a.point};
   }
   signals_.clear();
   if (scene_.built()) {

@@ -82,7 +82,7 @@ export class Motion {
     for (let k = 0; k < 4; ++k) q[k] /= norm;
   }
   frameAt(time) { return Math.min(Math.max(Math.floor(time / this.step + 1e-6), 0), this.frames - 1); }
-  // Force of a link at a frame, and where it acts on its first body; false where it is not known.
+  // Force of a link at a frame, and where it acts, in the axes of the body it is shown on; false where it is not known.
   forceAt(link, frame, force, local) {
     const n = this.links.length, k = 3 * (frame * n + link);
     for (let i = 0; i < 3; ++i) force[i] = this.force[k + i];

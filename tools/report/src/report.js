@@ -140,7 +140,7 @@ function show() {
 function seek(t) { time = Math.min(Math.max(t, 0), end); show(); }
 function tick(now) {
   if (!playing) return;
-  time += Math.min((now - last) / 1000, 0.1) * Number($('speed').value);
+  time += Math.min(Math.max(now - last, 0) / 1000, 0.1) * Number($('speed').value);
   last = now;
   if (time >= end) { time = end; play(false); }
   show();
@@ -271,7 +271,7 @@ function drawPlots() {
   for (const [id, series, options] of timed()) {
     const empty = !series.some((s) => s.y.some((y) => y !== null));
     $(id).parentElement.hidden = empty && shownRuns() > 0;
-    const p = plot($(id), series, { ...options, height, sync: 'time', seek, width: paper.matches ? 660 : 0 });
+    const p = plot($(id), series, { ...options, height, sync: 'time', seek, width: paper.matches ? 680 : 0 });
     if (p) plots.push(p);
   }
   document.body.dataset.plots = String(plots.length);
@@ -299,6 +299,8 @@ if (moving.length) {
   m.signals.forEach((s, i) => quantities.push([s.name + (s.unit ? ` [${s.unit}]` : ''), (o) => o.column(o.signal, o.signals.length, i)]));
   own.push(...quantities.slice(1));
   own.forEach(([name], i) => $('own').append(make('option', name, { value: String(i) })));
+  const varies = own.findIndex(([, get]) => new Set(get(m)).size > 2);
+  $('own').value = String(Math.max(varies, 0));
   $('own').onchange = drawPlots;
   m.bodies.forEach((b, i) => {
     if (b.kind === 'fixed') return;

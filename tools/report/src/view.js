@@ -48,7 +48,7 @@ function extent(motion) {
 }
 const P = [0, 0, 0], Q = [0, 0, 0, 1], q_ = new Quaternion();
 function anchor(motion, link, time, local) {
-  const body = motion.links[link].bodies[0];
+  const body = motion.links[link].bodies[motion.links[link].on];
   if (!motion.pointAt(link, motion.frameAt(time), local)) return null;
   const out = new Vector3().fromArray(local);
   if (body === undefined || body < 0 || !motion.bodyOf.has(body)) return out;

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Reports and recordings: what is in them, and that they are one thing. How a report looks is tests/browser.
+source "$(dirname "$0")/common.bash" "$@"
+scenes=$(cd "$source" && pwd)/demos/scenes
+linchpin=$(cd "$bin" && pwd)/linchpin
+cd "$scratch" || exit 1
+
+# The page is the template with the recording in it, and needs nothing from anywhere.
+recording() { sed -n 's|.*<script type="application/json" id="recording">\(.*\)</script>.*|\1|p' "$1"; }
+expect 0 run "$scenes/pendulum.toml" --host bare --report page.html --record run.rec --json
+recording page.html >page.json
+jq -e . page.json >/dev/null || fail "the page holds no JSON"
+cmp <(jq -cS . page.json) <(jq -cS . run.rec) || fail "page and recording differ"
+! grep -qE '(src|href)="https?:' page.html || fail "the page asks for something"
+grep -q "default-src 'none'" page.html || fail "the page has no policy"
+has() { jq -e "$1" run.rec >/dev/null || fail "run.rec: $1"; }
+has '.schema == 1 and .kind == "linchpin recording" and .verb == "run" and (.commands | length == 1)'
+has '(.scene.text | contains("[[body]]")) and .scene.file == "pendulum.toml"'
+has '.comparison.solvers[0] | .name == "exact" and .precision == "double" and .status == "ok" and (.method.integrator | length > 0)'
+has '(.motions | length == 1) and (.motions[0] | .frames > 60 and .every >= 1 and (.bodies | length > 0) and (.columns | has("position")))'
+
+# Columns have the numbers of the table of every step: here every step is a frame.
+expect 0 run "$scenes/pendulum.toml" --host bare --frames 1e6 --record all.rec --csv all.csv
+column() { jq -r ".motions[0].columns.$1" all.rec | base64 -d | od -An -v -t f4 -w"$2"; }
+rows=$(($(wc -l <all.csv) - 1))
+[[ $(jq '.motions[0].frames' all.rec) == "$rows" && $(jq '.motions[0].every' all.rec) == 1 ]] || fail "not every step is a frame"
+# t and the first body's place: columns 1 to 4 of the table.
+paste -d' ' <(column t 4) <(column position "$((12 * $(jq '[.motions[0].bodies[] | select(.kind != "coordinate")] | length' all.rec)))") >frames.txt
+awk -F'[ ,]+' '
+  NR == FNR { sub(/^ +/, ""); for (k = 1; k <= 4; ++k) frame[NR, k] = $k; n = NR; next }
+  FNR > 1 { for (k = 1; k <= 4; ++k) { d = $k - frame[FNR - 1, k]; if (d < 0) d = -d; if (d > 1e-6) { print "row " FNR ", column " k ": " $k " and " frame[FNR - 1, k]; bad = 1 } } ++rows }
+  END { exit bad || n != rows }' frames.txt all.csv || fail "frames are not the rows of the table"
+
+# Recordings of one scene go together; of two they do not.
+expect 0 run "$scenes/pendulum.toml" --solver bullet:si --record native.rec
+expect 0 report run.rec native.rec --out both.html
+recording both.html >both.json
+jq -e '[.comparison.solvers[].name] == ["exact", "bullet:si"] and (.motions | length == 2) and (.commands | length == 2)
+  and (.verdict[0] | test("bullet:si"))' both.json >/dev/null || fail "both.html has not both"
+expect 0 compare "$scenes/winch.toml" --record winch.rec --duration 0.2
+expect 2 report run.rec winch.rec --out no.html
+says 'two scenes'
+[[ ! -e no.html ]] || fail "wrote a page of two scenes"
+
+# The scene's text cannot end the page's script.
+sed 's|^title = .*|title = "</script><script>alert(1)</script><!--"|' "$scenes/pendulum.toml" >evil.toml
+expect 0 run evil.toml --report evil.html
+[[ $(grep -o '</script>' evil.html | wc -l) == $(grep -o '</script>' page.html | wc -l) ]] || fail "the scene's text ends the script"
+recording evil.html | jq -e '.scene.text | contains("</script><script>alert(1)</script><!--")' >/dev/null || fail "the scene's text was changed"
+
+# A long run with many bodies stays below the size that opens well, and says how many frames it has.
+expect 0 run "$scenes/rope.toml" --solver bullet:si --duration 20 --frames 1e6 --report long.html
+(($(stat -c %s long.html) < 15000000)) || fail "a long report is $(stat -c %s long.html) bytes"
+recording long.html | jq -e '.motions[0] | .every > 1 and .frames > 100' >/dev/null || fail "a long run is not thinned"
+
+# What is no recording is refused with the file's name, and nothing is left behind.
+echo '{"schema": 1}' >not.rec
+expect 3 report not.rec --out no.html
+says 'not.rec'
+jq '.schema = 2' run.rec >later.rec
+expect 3 report later.rec --out no.html
+jq 'del(.motions)' run.rec >torn.rec
+expect 3 report torn.rec --out no.html
+jq '.comparison.solvers = [3]' run.rec >odd.rec
+expect 3 report odd.rec --out no.html
+expect 2 run "$scenes/pendulum.toml" --report /no/such/folder/page.html
+expect 2 run "$scenes/pendulum.toml" --report page.html --frames 0
+[[ ! -e no.html ]] || fail "wrote a page of what is no recording"
+! compgen -G '*.part-*' >/dev/null || fail "left a part of a file behind"
+
+done_testing
