@@ -171,29 +171,38 @@ TEST(Order, OfEveryMethodOnARigidClosedLoop) {
 // ---- dense output and the user's events ----
 
 TEST(DenseOutput, IsOfItsOrderAndOnTheGroup) {
-  // A pendulum at any time of one step against the step that ends there.
+  // A body that swings and spins about a point, at any time of one step, against the motion that ends there.
   const auto error = [](Method method, double dt) {
-    StepOptions options{.method = method, .relative_tolerance = 1e6, .absolute_tolerance = 1e6};
-    Loop loop(true), again(true);
-    Stepper stepper(loop.system, loop.system.initial_state(), options);
-    EXPECT_FALSE(stepper.step(dt).rejected);
+    const auto make = [](System& system) {
+      system.set_gravity({0, 0, -g});
+      const BodyId body = system.add_body("body", 1, Vector3d(0.1, 0.2, 0.3), {{1, 0, 0}, Quaterniond::Identity()},
+                                          {0, 0, 0}, {1, 2, 3});
+      system.add(ball("joint", world, {0, 0, 0}, body, {-1, 0, 0}));
+      return body;
+    };
     double worst = 0;
     for (const double theta : {0.3, 0.7}) {
+      System system, again;
+      const BodyId body = make(system);
+      make(again);
+      Stepper stepper(system, system.initial_state(),
+                      {.method = method, .relative_tolerance = 1e6, .absolute_tolerance = 1e6});
+      EXPECT_FALSE(stepper.step(dt).rejected);
       const State is = stepper.state_at(theta * dt);
-      StepOptions fine{.method = Method::adaptive, .relative_tolerance = 1e-13, .absolute_tolerance = 1e-14};
-      const State exact = after(again.system, theta * dt, 1, fine);
+      const State exact = after(again, theta * dt, 1,
+                                {.method = Method::adaptive, .relative_tolerance = 1e-13, .absolute_tolerance = 1e-14});
       EXPECT_NEAR(is.t, exact.t, 1e-15);
-      EXPECT_NEAR(is[loop.coupler].q.norm(), 1, 1e-14);
-      worst = std::max(worst, (is[loop.coupler].p - exact[loop.coupler].p).norm());
+      EXPECT_NEAR(is[body].q.norm(), 1, 1e-14);
+      worst = std::max(worst, (is[body].p - exact[body].p).norm() + is[body].q.angularDistance(exact[body].q));
     }
     return worst;
   };
-  // The local error of order p + 1 in one step.
+  // The error within one step is of an order more than that of the polynomial.
   for (const auto& [method, power] : {std::pair{Method::adaptive, 5.0}, {Method::rk4, 4.0}, {Method::rattle, 3.0}}) {
     SCOPED_TRACE(to_string(method));
     const double coarse = error(method, 0.08), fine = error(method, 0.04);
-    EXPECT_GT(std::log2(coarse / fine), power - 0.4);
-    EXPECT_LT(coarse, method == Method::rattle ? 1e-4 : 1e-5);
+    EXPECT_GT(std::log2(coarse / fine), power - 0.3);
+    EXPECT_LT(coarse, method == Method::rattle ? 2e-4 : method == Method::rk4 ? 5e-5 : 1e-8);
   }
 }
 
@@ -212,8 +221,8 @@ TEST(Crossings, OfAUsersFunctionAreFoundOnThePolynomial) {
       all.insert(all.end(), stepper.crossings().begin(), stepper.crossings().end());
     }
     ASSERT_EQ(all.size(), 2u);
-    // 5t − gt²/2 = 1, up and down
-    const double root = std::sqrt(25 - 2 * g), within = method == Method::semi_implicit ? 0.15 : 1e-12;
+    // 5t − gt²/2 = 1, up and down; of order one, a step of 0.1 s is two of its own late
+    const double root = std::sqrt(25 - 2 * g), within = method == Method::semi_implicit ? 0.25 : 1e-12;
     EXPECT_NEAR(all[0].t, (5 - root) / g, within);
     EXPECT_NEAR(all[1].t, (5 + root) / g, within);
     EXPECT_TRUE(all[0].rising);
@@ -239,13 +248,12 @@ TEST(Rattle, RefusesWhatItHasNoAnswerFor) {
   EXPECT_THROW(Stepper(own, own.initial_state(), {.method = Method::rattle4}), std::invalid_argument);
 }
 
-TEST(Rattle, KeepsTheAngularMomentumOfATumblingBodyToTheLastDigit) {
+TEST(Rattle, KeepsTheAngularMomentumOfATumblingBodyToRounding) {
   System system;
-  const auto body = system.add_body("body", 1, Vector3d(1, 2, 3), {}, {0, 0, 0}, {0.01, 1, 0.3});
-  (void)body;
+  system.add_body("body", 1, Vector3d(1, 2, 3), {}, {0, 0, 0}, {0.01, 1, 0.3});
   const Vector3d L = angular_momentum(system, system.initial_state());
   const State s = after(system, 100, 2000, {.method = Method::rattle});
-  EXPECT_LE((angular_momentum(system, s) - L).norm(), scaled(1e-12));
+  EXPECT_LE((angular_momentum(system, s) - L).norm(), scaled(1e-11));  // the rounding of 2000 steps
 }
 
 TEST(TumblingBody, KeepsItsAngularMomentum) {
