@@ -5,6 +5,7 @@
 #include "random.h"
 
 #include <linchpin/constraint.h>
+#include <linchpin/coordinates.h>
 #include <linchpin/forces.h>
 #include <linchpin/joints.h>
 
@@ -165,6 +166,94 @@ TEST(Order, OfEveryMethodOnARigidClosedLoop) {
     EXPECT_NEAR(order({.method = Method::adaptive, .relative_tolerance = 1e6, .absolute_tolerance = 1e6}, {15, 30, 60}),
                 5, scaled(0.2));
   }
+}
+
+// ---- dense output and the user's events ----
+
+TEST(DenseOutput, IsOfItsOrderAndOnTheGroup) {
+  // A body that swings and spins about a point, at any time of one step, against the motion that ends there.
+  const auto error = [](Method method, double dt) {
+    const auto make = [](System& system) {
+      system.set_gravity({0, 0, -g});
+      const BodyId body = system.add_body("body", 1, Vector3d(0.1, 0.2, 0.3), {{1, 0, 0}, Quaterniond::Identity()},
+                                          {0, 0, 0}, {1, 2, 3});
+      system.add(ball("joint", world, {0, 0, 0}, body, {-1, 0, 0}));
+      return body;
+    };
+    double worst = 0;
+    for (const double theta : {0.3, 0.7}) {
+      System system, again;
+      const BodyId body = make(system);
+      make(again);
+      Stepper stepper(system, system.initial_state(),
+                      {.method = method, .relative_tolerance = 1e6, .absolute_tolerance = 1e6});
+      EXPECT_FALSE(stepper.step(dt).rejected);
+      const State is = stepper.state_at(theta * dt);
+      const State exact = after(again, theta * dt, 1,
+                                {.method = Method::adaptive, .relative_tolerance = 1e-13, .absolute_tolerance = 1e-14});
+      EXPECT_NEAR(is.t, exact.t, 1e-15);
+      EXPECT_NEAR(is[body].q.norm(), 1, 1e-14);
+      worst = std::max(worst, (is[body].p - exact[body].p).norm() + is[body].q.angularDistance(exact[body].q));
+    }
+    return worst;
+  };
+  // The error within one step is of an order more than that of the polynomial.
+  for (const auto& [method, power] : {std::pair{Method::adaptive, 5.0}, {Method::rk4, 4.0}, {Method::rattle, 3.0}}) {
+    SCOPED_TRACE(to_string(method));
+    const double coarse = error(method, 0.08), fine = error(method, 0.04);
+    EXPECT_GT(std::log2(coarse / fine), power - 0.3);
+    EXPECT_LT(coarse, method == Method::rattle ? 2e-4 : method == Method::rk4 ? 5e-5 : 1e-8);
+  }
+}
+
+TEST(Crossings, OfAUsersFunctionAreFoundOnThePolynomial) {
+  for (const Method method : all_methods) {
+    SCOPED_TRACE(to_string(method));
+    System system;
+    system.set_gravity({0, 0, -g});
+    const BodyId ball = system.add_particle("ball", 1, {0, 0, 0}, {1, 0, 5});
+    Stepper stepper(system, system.initial_state(), {.method = method});
+    EXPECT_EQ(stepper.watch([&](const State& s) { return s[ball].p.z() - 1; }), 0);
+    EXPECT_EQ(stepper.watch([&](const State& s) { return s[ball].p.x() - 10; }), 1);
+    std::vector<Crossing> all;
+    for (int i = 0; i < 10; ++i) {
+      ASSERT_FALSE(stepper.step(0.1).rejected);
+      all.insert(all.end(), stepper.crossings().begin(), stepper.crossings().end());
+    }
+    ASSERT_EQ(all.size(), 2u);
+    // 5t − gt²/2 = 1, up and down; of order one, a step of 0.1 s is two of its own late
+    const double root = std::sqrt(25 - 2 * g), within = method == Method::semi_implicit ? 0.25 : 1e-12;
+    EXPECT_NEAR(all[0].t, (5 - root) / g, within);
+    EXPECT_NEAR(all[1].t, (5 + root) / g, within);
+    EXPECT_TRUE(all[0].rising);
+    EXPECT_FALSE(all[1].rising);
+    EXPECT_NEAR(all[1].state[ball].p.z(), 1, 1e-12);
+  }
+}
+
+TEST(Rattle, RefusesWhatItHasNoAnswerFor) {
+  System system;
+  const BodyId block = system.add_particle("block", 1, {0, 0, 0}, {1, 0, 0});
+  system.set_gravity({0, 0, -g});
+  const ConstraintId floor = system.add(point_on_plane("floor", world, {0, 0, 0}, Vector3d::UnitZ(), block, {0, 0, 0}));
+  add_law(system, floor, coulomb(0.2));
+  Stepper stepper(system, system.initial_state(), {.method = Method::rattle});
+  const StepReport& report = stepper.step(0.01);
+  EXPECT_TRUE(report.rejected);
+  EXPECT_NE(report.reason.find("adaptive"), std::string::npos) << report.reason;
+  EXPECT_EQ(stepper.t(), 0);
+
+  System own;
+  own.add_coordinates({"angle"}, {0}, {1}, kinetic_energy(1, [](const auto& s) { return 0.5 * square(s.rate[0]); }));
+  EXPECT_THROW(Stepper(own, own.initial_state(), {.method = Method::rattle4}), std::invalid_argument);
+}
+
+TEST(Rattle, KeepsTheAngularMomentumOfATumblingBodyToRounding) {
+  System system;
+  system.add_body("body", 1, Vector3d(1, 2, 3), {}, {0, 0, 0}, {0.01, 1, 0.3});
+  const Vector3d L = angular_momentum(system, system.initial_state());
+  const State s = after(system, 100, 2000, {.method = Method::rattle});
+  EXPECT_LE((angular_momentum(system, s) - L).norm(), scaled(1e-11));  // the rounding of 2000 steps
 }
 
 TEST(TumblingBody, KeepsItsAngularMomentum) {
@@ -544,7 +633,7 @@ TEST(Gears, KeepTheirMemoryOverManyTurns) {
 // ---- memory ----
 
 TEST(Memory, NothingIsAllocatedOnceWarm) {
-  for (const Method method : {Method::semi_implicit, Method::rk4}) {
+  for (const Method method : all_methods) {
     for (const Drift drift : {Drift::exact, Drift::none, Drift::baumgarte}) {
       SCOPED_TRACE(static_cast<int>(method) * 10 + static_cast<int>(drift));
       Chain chain(6, 0.4, 0.2, 1);
