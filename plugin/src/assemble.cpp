@@ -5,6 +5,8 @@
 #include <linchpin/dynamics.h>
 #include <linchpin/forces.h>
 
+#include "system_impl.h"
+
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -42,13 +44,20 @@ void number(Block& block, const System& system) {
 
 // The states a function or a force sees. What the equations move has no known acceleration: theirs is the unknown v̇.
 void gather(const System& system, const State& state, std::span<const BodyId> bodies, std::vector<BodyState>& out) {
+  const auto& all = SystemParts::of(system).bodies;
   out.resize(bodies.size());
   for (std::size_t k = 0; k < bodies.size(); ++k) {
-    out[k] = state[bodies[k]];
-    if (system.kind(bodies[k]) != BodyKind::driven) {
-      out[k].a.setZero();
-      out[k].alpha.setZero();
+    const BodyState& from = state[bodies[k]];
+    if (all[at(bodies[k].index)].kind == BodyKind::driven) {
+      out[k] = from;
+      continue;
     }
+    out[k].p = from.p;
+    out[k].q = from.q;
+    out[k].v = from.v;
+    out[k].w = from.w;
+    out[k].a.setZero();
+    out[k].alpha.setZero();
   }
 }
 
@@ -272,8 +281,13 @@ void assemble_constraints(const System& system, const State& state, Assembly& ou
     try {
       constraint.function().linearize(out.scratch, state.t,
                                       {out.scratch_rows, part(x.b), part(out.position), part(out.velocity)});
-      if (!finite(out.scratch_rows) || !finite(part(x.b)) || !finite(part(out.position)) ||
-          !finite(part(out.velocity))) {
+      double probe =
+          Eigen::Map<const Eigen::VectorXd>(
+              out.scratch_rows.data(), static_cast<Eigen::Index>(rows * 6) * static_cast<Eigen::Index>(bodies.size()))
+              .sum();
+      for (int r = first; r < first + rows; ++r) probe += x.b[at(r)] + (out.position[at(r)] + out.velocity[at(r)]);
+      if (!std::isfinite(probe) && (!finite(out.scratch_rows) || !finite(part(x.b)) || !finite(part(out.position)) ||
+                                    !finite(part(out.velocity)))) {
         fault = "the residual or its derivatives are not finite";
       }
     } catch (const std::exception& e) {
@@ -295,15 +309,19 @@ void assemble_constraints(const System& system, const State& state, Assembly& ou
     const double* from = out.scratch_rows.data();
     double* const J = out.jacobians.data() + out.jacobian_start[at(i)];
     for (int r = 0; r < rows; ++r) {
-      for (std::size_t k = 0; k < bodies.size(); ++k, from += 6) {
-        double* const to = J + 6 * (rows * static_cast<int>(k) + r);
+      double* to = J + 6 * r;
+      for (std::size_t k = 0; k < bodies.size(); ++k, from += 6, to += 6 * rows)
         for (int j = 0; j < 6; ++j) to[j] = from[j];
-      }
     }
   }
   Instant::Entry* entry = x.entries.data();
   for (const auto& run : out.entry_runs) {
     const double* const from = out.jacobians.data() + run.source;
+    if (run.length == 6) {
+      for (int j = 0; j < 6; ++j) entry[j].value = from[j];
+      entry += 6;
+      continue;
+    }
     for (int j = 0; j < run.length; ++j, ++entry) entry->value = from[j];
   }
 }

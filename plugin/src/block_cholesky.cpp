@@ -306,6 +306,20 @@ void BlockCholesky::factor_panel(const Super& s, double drop, Outcome& out) {
     }
     return;
   }
+  if constexpr (W > 0) {
+    double L[W][W];
+    for (int c = 0; c < W; ++c) {
+      for (int l = 0; l < c; ++l) L[c][l] = A[c * W + l];
+      L[c][c] = inverse[c];
+    }
+    for (int r = 0; r < s.height; ++r, row += W)
+      for (int c = 0; c < W; ++c) {
+        double sum = 0;
+        for (int l = 0; l < c; ++l) sum += row[l] * L[c][l];
+        row[c] = (row[c] - sum) * L[c][c];
+      }
+    return;
+  }
   for (int r = 0; r < s.height; ++r, row += w)
     for (int c = 0; c < w; ++c) row[c] = (row[c] - inner<W>(row, A + c * w, c)) * inverse[c];
 }
@@ -339,6 +353,11 @@ void BlockCholesky::update(const Super& s) {
   each_target(s, [&](double* to, int stride, const Below& i, const Below& k, bool diagonal) {
     const double* const Pi = P + i.offset * W;
     const double* const Pk = P + k.offset * W;
+    if (diagonal && i.rows == W && !s.negative) {  // joints of one kind in a chain
+      for (int r = 0; r < W; ++r, to += stride)
+        for (int q = 0; q <= r; ++q) to[q] -= dot<W>(Pi + r * W, Pi + q * W);
+      return;
+    }
     for (int r = 0; r < i.rows; ++r, to += stride) {
       const int columns = diagonal ? r + 1 : k.rows;
       for (int q = 0; q < columns; ++q) to[q] -= sign * dot<W>(Pi + r * W, Pk + q * W);
@@ -405,17 +424,34 @@ BlockCholesky::Outcome BlockCholesky::factor(int tree, double drop) {
   return out;
 }
 
+// Of compiled widths what is solved for stays in registers, and joints like their neighbours are compiled whole.
 template <int W>
 void BlockCholesky::forward_super(const Super& s, double* x) const {
-  const int w = W > 0 ? W : s.width;
   const double* row = panels_.data() + s.panel;
+  const double* const inverse = inverse_.data() + s.first;
   double* const own = x + s.first;
-  for (int c = 0; c < w; ++c, row += w) {
-    own[c] = (own[c] - inner<W>(row, own, c)) * inverse_[z(s.first + c)];
+  if constexpr (W > 0) {
+    double y[W];
+    for (int c = 0; c < W; ++c, row += W) {
+      double sum = 0;
+      for (int l = 0; l < c; ++l) sum += row[l] * y[l];
+      own[c] = y[c] = (own[c] - sum) * inverse[c];
+    }
+    for (int b = s.below_begin; b < s.below_end; ++b) {
+      double* const to = x + below_[z(b)].position;
+      if (below_[z(b)].rows == W) {
+        for (int r = 0; r < W; ++r, row += W) to[r] -= dot<W>(row, y);
+        continue;
+      }
+      for (int r = 0; r < below_[z(b)].rows; ++r, row += W) to[r] -= dot<W>(row, y);
+    }
+    return;
   }
+  const int w = s.width;
+  for (int c = 0; c < w; ++c, row += w) own[c] = (own[c] - inner<0>(row, own, c)) * inverse[c];
   for (int b = s.below_begin; b < s.below_end; ++b) {
     double* const to = x + below_[z(b)].position;
-    for (int r = 0; r < below_[z(b)].rows; ++r, row += w) to[r] -= inner<W>(row, own, w);
+    for (int r = 0; r < below_[z(b)].rows; ++r, row += w) to[r] -= inner<0>(row, own, w);
   }
 }
 
@@ -425,6 +461,26 @@ void BlockCholesky::backward_super(const Super& s, int column, double* x) const 
   const double* const A = panels_.data() + s.panel;
   const double* row = A + w * w;
   double* const own = x + s.first;
+  if constexpr (W > 0) {
+    double y[W];
+    for (int l = 0; l < W; ++l) y[l] = own[l];
+    for (int b = s.below_begin; b < s.below_end; ++b) {
+      const double* const from = x + below_[z(b)].position;
+      if (below_[z(b)].rows == W) {
+        for (int r = 0; r < W; ++r, row += W)
+          for (int l = 0; l < W; ++l) y[l] -= row[l] * from[r];
+        continue;
+      }
+      for (int r = 0; r < below_[z(b)].rows; ++r, row += W)
+        for (int l = 0; l < W; ++l) y[l] -= row[l] * from[r];
+    }
+    for (int c = W - 1; c >= 0; --c) {
+      if (c < column) y[c] *= inverse_[z(s.first + c)];
+      for (int l = 0; l < c; ++l) y[l] -= A[c * W + l] * y[c];
+    }
+    for (int l = 0; l < W; ++l) own[l] = y[l];
+    return;
+  }
   for (int b = s.below_begin; b < s.below_end; ++b) {
     const double* const from = x + below_[z(b)].position;
     for (int r = 0; r < below_[z(b)].rows; ++r, row += w)

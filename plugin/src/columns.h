@@ -34,14 +34,23 @@ inline void multiply(const Instant& instant, std::span<const double> x, std::spa
   }
 }
 
-/// e = b − A x, and the size |b| + |A||x| of what it is a difference of. Two sums at a time, so that one need not wait
-/// for the other.
-inline void difference(const Instant& instant, std::span<const double> b, std::span<const double> x,
+/// e = b − A x, and the size |b| + |A||x| of what it is a difference of. Rigid bodies' rows are taken whole, others two
+/// sums at a time, so that one need not wait for the other.
+inline void difference(const Assembly& assembly, std::span<const double> b, std::span<const double> x,
                        std::span<double> e, std::span<double> scale) {
+  const Instant& instant = assembly.instant;
+  const Assembly::EntryRun* run = assembly.entry_runs.data();
   const Instant::Entry* entry = instant.entries.data();
   for (int r = 0; r < instant.m(); ++r) {
     double sum = b[z(r)], size = std::fabs(sum), other_sum = 0, other_size = 0;
     const Instant::Entry* const end = instant.entries.data() + instant.row_start[z(r + 1)];
+    for (; entry != end && run->length == 6; entry += 6, ++run) {
+      const Vector6d terms = Eigen::Map<const Vector6d>(assembly.jacobians.data() + run->source)
+                                 .cwiseProduct(Eigen::Map<const Vector6d>(x.data() + entry->column));
+      sum -= terms.sum();
+      size += terms.cwiseAbs().sum();
+    }
+    for (const Instant::Entry* other = entry; other != end; ++run) other += run->length;
     for (; end - entry > 1; entry += 2) {
       const double term = entry[0].value * x[z(entry[0].column)], other = entry[1].value * x[z(entry[1].column)];
       sum -= term;

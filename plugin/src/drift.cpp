@@ -2,6 +2,7 @@
 // stopping rule at round-off, and the estimate that says when a step is too long.
 #include "columns.h"
 #include "system_impl.h"
+#include "variational.h"
 
 #include <linchpin/constraint.h>
 #include <linchpin/stepper.h>
@@ -21,6 +22,7 @@ constexpr double epsilon = std::numeric_limits<double>::epsilon();
 struct Workspace {
   std::vector<double> error, minus, lambda, force, dv, lambda_sum, force_sum, start;
   std::vector<BodyState> X;
+  bool positions_only = false;  // all rows of the step at hand
   std::vector<ConstraintId> chosen;
   State poses;
   Assembly assembly;
@@ -31,14 +33,14 @@ Workspace& workspace() {
   return memory;
 }
 
-bool has_level(const System& system, const Block& block, Level level) {
-  return std::any_of(block.constraints.begin(), block.constraints.end(),
-                     [&](ConstraintId id) { return system.constraint(id).function().level() == level; });
-}
-
 /// Without the check of the index: these loops see every constraint several times in a step.
 const Constraint& at(const System& system, ConstraintId id) {
   return SystemParts::of(system).constraints[z(id.index)].constraint;
+}
+
+bool has_level(const System& system, const Block& block, Level level) {
+  return std::any_of(block.constraints.begin(), block.constraints.end(),
+                     [&](ConstraintId id) { return at(system, id).function().level() == level; });
 }
 
 /// Residual of row r that the rounding of poses and velocities alone explains: a Newton that is there has arrived.
@@ -68,20 +70,29 @@ void ask(const Constraint& constraint, std::span<const BodyState> X, double t, s
 /// φ of all position rows at `state`; zero for the other rows. @return the largest |φ|.
 double position_residuals(const System& system, const Block& block, const State& state, std::vector<BodyState>& X,
                           std::span<double> phi) {
-  double worst = 0;
+  const auto& constraints = SystemParts::of(system).constraints;
   for (std::size_t i = 0; i < block.constraints.size(); ++i) {
-    const Constraint& constraint = at(system, block.constraints[i]);
+    const Constraint& constraint = constraints[z(block.constraints[i].index)].constraint;
     const auto out = phi.subspan(z(block.row[i]), z(block.row[i + 1] - block.row[i]));
-    std::fill(out.begin(), out.end(), 0.0);
-    if (constraint.function().level() != Level::position) continue;
+    if (constraint.function().level() != Level::position) {
+      std::fill(out.begin(), out.end(), 0.0);
+      continue;
+    }
     const auto bodies = constraint.bodies();
     X.resize(bodies.size());
-    for (std::size_t k = 0; k < bodies.size(); ++k) X[k] = state[bodies[k]];
+    for (std::size_t k = 0; k < bodies.size(); ++k) {  // poses are all that it reads
+      const BodyState& body = state[bodies[k]];
+      X[k].p = body.p;
+      X[k].q = body.q;
+    }
     ask(constraint, X, state.t, out);
-    for (const double x : out)
-      worst = std::isfinite(x) ? std::max(worst, std::fabs(x)) : std::numeric_limits<double>::infinity();
   }
-  return worst;
+  double worst = 0, probe = 0;  // 0 times what is not finite is not a number
+  for (const double x : phi) {
+    worst = std::max(worst, std::fabs(x));
+    probe += 0 * x;
+  }
+  return probe == 0 ? worst : std::numeric_limits<double>::infinity();
 }
 
 /// Where a body that moves as told is in the middle of a step, with the velocity that carries it across.
@@ -95,13 +106,20 @@ BodyState halfway(const BodyState& from, const BodyState& to, double dt) {
 
 void place(const Block& block, const State& base, State& end, double dt, std::span<const double> v) {
   for (std::size_t s = 0; s < block.bodies.size(); ++s) {
-    const Vector6d u = twist_of(block, s, v);
     BodyState& body = end[block.bodies[s]];
     const BodyState& from = base[block.bodies[s]];
+    const int column = block.column[s];
+    if (block.column[s + 1] - column == 6) {
+      const double* const u = v.data() + column;
+      body.v = {u[0], u[1], u[2]};
+      body.w = {u[3], u[4], u[5]};
+    } else {
+      const Vector6d u = twist_of(block, s, v);
+      body.v = u.head<3>();
+      body.w = u.tail<3>();
+    }
     body.p = from.p;
     body.q = from.q;
-    body.v = u.head<3>();
-    body.w = u.tail<3>();
     advance(body, body.v, body.w, dt);
   }
   end.t = base.t + dt;
@@ -111,8 +129,9 @@ void place(const Block& block, const State& base, State& end, double dt, std::sp
 double step_residuals(const System& system, const Assembly& assembly, const State& base, const State& end, double dt,
                       std::span<const double> v, Workspace& work) {
   const Block& block = assembly.block;
-  double worst = position_residuals(system, block, end, work.X, work.error) / dt;
+  double worst = position_residuals(system, block, end, work.X, work.error) / std::fabs(dt);
   for (double& e : work.error) e /= dt;
+  if (work.positions_only) return worst;
   for (std::size_t i = 0; i < block.constraints.size(); ++i) {
     const Constraint& constraint = at(system, block.constraints[i]);
     const Level level = constraint.function().level();
@@ -154,7 +173,7 @@ bool at_round_off(const System& system, const Assembly& assembly, const State& e
   for (std::size_t i = 0; i < assembly.block.constraints.size(); ++i) {
     const bool position = at(system, assembly.block.constraints[i]).function().level() == Level::position;
     for (int r = assembly.block.row[i]; r < assembly.block.row[i + 1]; ++r)
-      if (std::fabs(error[z(r)]) * (position ? dt : 1.0) >
+      if (std::fabs(error[z(r)]) * (position ? std::fabs(dt) : 1.0) >
           round_off(system, assembly, end, static_cast<int>(i), r - assembly.block.row[i]))
         return false;
   }
@@ -163,24 +182,32 @@ bool at_round_off(const System& system, const Assembly& assembly, const State& e
 
 }  // namespace
 
-NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, const State& base, State& end,
-                                double dt, std::span<double> v, std::span<double> lambda, std::span<double> force,
-                                double tolerance, int max_solves) {
+namespace {
+
+/// The Newton of both ways to end a step (T12, T13). @param settle  makes v of what it was and a solve's Aᵀλ and
+/// M⁻¹Aᵀλ; steps backwards have dt < 0.
+template <class Settle>
+NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, const State& base, State& end, double dt,
+                               std::span<double> v, std::span<double> lambda, std::span<double> force, double tolerance,
+                               int max_solves, bool shorten, Settle settle) {
   const Assembly& assembly = dynamics.assembly();
   const Solver& solver = dynamics.solver();
   const std::size_t n = z(assembly.block.n()), m = z(assembly.block.m());
   Workspace& work = workspace();
   work.start.assign(v.begin(), v.end());
+  work.positions_only =
+      !has_level(system, assembly.block, Level::velocity) && !has_level(system, assembly.block, Level::acceleration);
   for (auto* x : {&work.error, &work.lambda, &work.lambda_sum}) x->assign(m, 0.0);
   for (auto* x : {&work.force, &work.dv, &work.force_sum}) x->assign(n, 0.0);
 
+  const double length = std::fabs(dt);
   NewtonReport report;
   double first = 0, previous = 0, moved = std::numeric_limits<double>::max();
   for (int stalled = 0;; ++report.solves) {
     place(assembly.block, base, end, dt, v);
     report.residual = step_residuals(system, assembly, base, end, dt, v, work);
     if (report.solves == 0) first = report.residual;
-    report.converged = report.residual * dt <= tolerance;
+    report.converged = report.residual * length <= tolerance;
     if (report.converged || !std::isfinite(report.residual)) break;
     if (report.solves > 0 && report.residual > 0.5 * previous) {
       // It no longer shrinks: because it cannot, or because it never will.
@@ -192,7 +219,7 @@ NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, 
         size = std::max(size, std::fabs(v[j]));
         moves = std::max(moves, std::fabs(work.dv[j]));
       }
-      report.least_squares = !report.converged && (moves * dt <= tolerance || moves <= 64 * epsilon * size);
+      report.least_squares = !report.converged && (moves * length <= tolerance || moves <= 64 * epsilon * size);
       report.converged = report.converged || report.least_squares;
       if (report.converged || report.residual > 100 * first) break;
       stalled = report.residual > 0.9 * previous && moves > 0.5 * moved ? stalled + 1 : 0;
@@ -204,10 +231,8 @@ NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, 
 
     for (double& e : work.error) e = -e;
     solver.approach(work.error, work.lambda, work.force, work.dv);  // the factor at the base: a chord (T12)
-    for (std::size_t j = 0; j < n; ++j) {
-      v[j] += work.dv[j];
-      work.force_sum[j] += work.force[j];
-    }
+    settle(work.force, work.dv);
+    for (std::size_t j = 0; j < n; ++j) work.force_sum[j] += work.force[j];
     for (std::size_t r = 0; r < m; ++r) work.lambda_sum[r] += work.lambda[r];
   }
 
@@ -218,15 +243,38 @@ NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, 
     return report;
   }
   if (!lambda.empty() && !solver.full_row_rank()) {
-    solver.shortest(work.force_sum, work.lambda_sum, v);
+    solver.shortest(work.force_sum, work.lambda_sum, shorten ? v : std::span<double>());
     place(assembly.block, base, end, dt, v);
     report.residual = step_residuals(system, assembly, base, end, dt, v, work);
-    report.least_squares = report.least_squares || (report.converged && report.residual * dt > tolerance &&
+    report.least_squares = report.least_squares || (report.converged && report.residual * length > tolerance &&
                                                     !at_round_off(system, assembly, end, dt, work.error));
   }
   for (std::size_t r = 0; r < std::min(m, lambda.size()); ++r) lambda[r] += work.lambda_sum[r];
   for (std::size_t j = 0; j < std::min(n, force.size()); ++j) force[j] += work.force_sum[j];
   return report;
+}
+
+}  // namespace
+
+NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, const State& base, State& end,
+                                double dt, std::span<double> v, std::span<double> lambda, std::span<double> force,
+                                double tolerance, int max_solves) {
+  return newton_to_the_end(system, dynamics, base, end, dt, v, lambda, force, tolerance, max_solves, true,
+                           [&](std::span<const double>, std::span<const double> dv) {
+                             for (std::size_t j = 0; j < v.size(); ++j) v[j] += dv[j];
+                           });
+}
+
+NewtonReport end_on_constraints_with_momenta(const System& system, const Dynamics& dynamics, const State& base,
+                                             State& end, double dt, std::span<double> momentum, std::span<double> v,
+                                             std::span<double> lambda, double tolerance, int max_solves) {
+  const Block& block = dynamics.assembly().block;
+  twists_of(system, block, base, dt, momentum, v);
+  return newton_to_the_end(system, dynamics, base, end, dt, v, lambda, {}, tolerance, max_solves, false,
+                           [&](std::span<const double> force, std::span<const double>) {
+                             for (std::size_t j = 0; j < momentum.size(); ++j) momentum[j] += force[j];
+                             twists_of(system, block, base, dt, momentum, v);
+                           });
 }
 
 namespace {
@@ -327,7 +375,7 @@ double close_gaps(const System& system, const Dynamics& dynamics, State& state, 
   return gap;
 }
 
-double project_velocities(const System& system, const Dynamics& dynamics, State& state) {
+double project_velocities(const System& system, const Dynamics& dynamics, State& state, std::span<double> lambda) {
   const Block& block = dynamics.assembly().block;
   Workspace& work = workspace();
   const bool mixed = has_level(system, block, Level::acceleration);
@@ -351,7 +399,10 @@ double project_velocities(const System& system, const Dynamics& dynamics, State&
   double worst = largest(work.assembly.velocity);
   for (int solves = 0; solves < 20 && worst > 0 && std::isfinite(worst); ++solves) {
     for (std::size_t r = 0; r < work.minus.size(); ++r) work.minus[r] = -work.assembly.velocity[r];
-    solver->apply(work.minus, {}, {}, work.dv);  // (T14)
+    const bool record = !mixed && !lambda.empty();
+    if (record) work.lambda.resize(lambda.size());
+    solver->apply(work.minus, record ? std::span(work.lambda) : std::span<double>(), {}, work.dv);  // (T14)
+    for (std::size_t r = 0; record && r < lambda.size(); ++r) lambda[r] += work.lambda[r];
     for (std::size_t s = 0; s < own.bodies.size(); ++s) {
       const Vector6d u = twist_of(own, s, work.dv);
       state[own.bodies[s]].v += u.head<3>();
@@ -383,7 +434,10 @@ double fastest_swing(const System& system, const Assembly& assembly, const State
       const BodyId id = constraint.bodies()[z(k)];
       const int slot = assembly.slot(static_cast<int>(i), k);
       if (slot < 0 || block.column[z(slot + 1)] - block.column[z(slot)] != 6) continue;
-      const Vector3d f = wrench_at_centre(assembly, static_cast<int>(i), k, lambda).head<3>();
+      const double* J = assembly.jacobian(static_cast<int>(i), k).data();
+      Vector3d f = Vector3d::Zero();
+      for (int row = block.row[i]; row < block.row[i + 1]; ++row, J += 6)
+        f += lambda[z(row)] * Vector3d(J[0], J[1], J[2]);
       const Vector3d r = constraint.acting_point(k, state) - state[id].p;
       const double along = r.dot(f);
       Matrix3d& K = stiffness[z(slot)];
@@ -398,14 +452,14 @@ double fastest_swing(const System& system, const Assembly& assembly, const State
   for_mass_blocks(block, assembly.instant, [&](std::size_t s, const double* M, int dof) {
     if (!std::isfinite(bound[widest])) return;
     if (Matrix3d& K = stiffness[s]; dof == 6 && !K.isZero(0)) {
-      const double l00 = std::sqrt(M[21]), l10 = M[27] / l00, l20 = M[33] / l00;
-      const double l11 = std::sqrt(M[28] - l10 * l10), l21 = (M[34] - l20 * l10) / l11;
-      const double l22 = std::sqrt(M[35] - l20 * l20 - l21 * l21);
+      const double i00 = 1 / std::sqrt(M[21]), l10 = M[27] * i00, l20 = M[33] * i00;
+      const double i11 = 1 / std::sqrt(M[28] - l10 * l10), l21 = (M[34] - l20 * l10) * i11;
+      const double i22 = 1 / std::sqrt(M[35] - l20 * l20 - l21 * l21);
       K(0, 1) = K(1, 0), K(0, 2) = K(2, 0), K(1, 2) = K(2, 1);
       const auto solve = [&](auto row) {  // row ← L⁻¹ row
-        row(0) /= l00;
-        row(1) = (row(1) - l10 * row(0)) / l11;
-        row(2) = (row(2) - l20 * row(0) - l21 * row(1)) / l22;
+        row(0) *= i00;
+        row(1) = (row(1) - l10 * row(0)) * i11;
+        row(2) = (row(2) - l20 * row(0) - l21 * row(1)) * i22;
       };
       for (int j = 0; j < 3; ++j) solve(K.col(j));
       for (int j = 0; j < 3; ++j) solve(K.row(j));

@@ -88,7 +88,7 @@ struct Dynamics::Impl {
     if (!finite(instant.Q)) return fail("the applied force is not finite");
 
     solver.inverse_mass(instant.Q, a);  // (T2)
-    difference(instant, instant.b, a, error, scale);
+    difference(assembly, instant.b, a, error, scale);
     const double outside = solver.apply(error, lambda, ideal, dv, scale);  // (T5)
     for (std::size_t j = 0; j < vdot.size(); ++j) vdot[j] = a[j] + dv[j];
 
@@ -125,7 +125,7 @@ struct Dynamics::Impl {
     }
     assemble_constraints(*system, projected_state, projected);
     if (!projected.failure.empty()) return true;
-    difference(assembly.instant, projected.instant.b, a, judged, scale);
+    difference(assembly, projected.instant.b, a, judged, scale);
     return solver.apply(judged, {}, {}, {}, scale) > consistency_tolerance();
   }
 

@@ -64,13 +64,16 @@ void write_point(const JointRows::Point& p, const Body& A, const Body& B, const 
   const Vector3d phi = (A.s.p - B.s.p) + (rA - rB);
   const Vector3d phi_dot = A.s.v + A.s.w.cross(rA) - B.s.v - B.s.w.cross(rB);
   const Vector3d b = B.centripetal(rB) - A.centripetal(rA);
-  for (Eigen::Index i = 0; i < 3; ++i) {
-    const Vector3d e = Vector3d::Unit(i);
-    Row row(out, 2, first + static_cast<std::size_t>(i));
-    row.body(0, e, rA.cross(e));
-    row.body(1, -e, e.cross(rB));
-    row.values(phi[i], phi_dot[i], b[i]);
-  }
+  Row x(out, 2, first), y(out, 2, first + 1), z(out, 2, first + 2);  // angular parts: r_A × e and e × r_B
+  x.body(0, {1, 0, 0}, {0, rA.z(), -rA.y()});
+  x.body(1, {-1, 0, 0}, {0, -rB.z(), rB.y()});
+  x.values(phi.x(), phi_dot.x(), b.x());
+  y.body(0, {0, 1, 0}, {-rA.z(), 0, rA.x()});
+  y.body(1, {0, -1, 0}, {rB.z(), 0, -rB.x()});
+  y.values(phi.y(), phi_dot.y(), b.y());
+  z.body(0, {0, 0, 1}, {rA.y(), -rA.x(), 0});
+  z.body(1, {0, 0, -1}, {-rB.y(), rB.x(), 0});
+  z.values(phi.z(), phi_dot.z(), b.z());
 }
 
 // L: φ = u · d − d0 with u fixed in A and d = p_BQ − p_AQ.

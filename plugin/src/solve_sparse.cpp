@@ -30,6 +30,13 @@ double dot6(const double* a, const double* b) {
   return Six(a).dot(Six(b));
 }
 
+// to += A Bᵀ of two blocks of three rows in six columns; `lower` leaves out what is above the diagonal.
+template <bool lower>
+void add_product3(const double* a, const double* b, double* to, int stride) {
+  for (int r = 0; r < 3; ++r, a += 6, to += stride)
+    for (int c = 0; c < (lower ? r + 1 : 3); ++c) to[c] += dot6(a, b + 6 * c);
+}
+
 double dot(const double* a, const double* b, int size) {
   if (size == 6) return dot6(a, b);
   double sum = 0;
@@ -335,6 +342,9 @@ void SolveSparse::order() {
       for (int t = node.touch_begin; t < node.touch_end; ++t) whiten(touches_[at(t)], node.rows);
   std::sort(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) { return a.position < b.position; });
   x_.assign(at(dual_.size()), 0.0);
+  int widest = 0;
+  for (const Body& body : bodies_) widest = std::max(widest, body.size);
+  dropped_force_.assign(at(widest), 0.0);
   primal_known_ = false;
   products_.shrink_to_fit();
   pulls_.shrink_to_fit();
@@ -427,6 +437,10 @@ void SolveSparse::fill(const Island& island) {
     double* to = panels + p.to;
     const bool diagonal = p.a == p.b;
     if (p.size == 6) {
+      if (p.rows_a == 3 && p.rows_b == 3) {
+        diagonal ? add_product3<true>(a, a, to, p.stride) : add_product3<false>(a, B + p.b, to, p.stride);
+        continue;
+      }
       for (int r = 0; r < p.rows_a; ++r, a += 6, to += p.stride) {
         const double* b = B + p.b;
         const int columns = diagonal ? r + 1 : p.rows_b;
@@ -477,7 +491,7 @@ bool SolveSparse::factor_island(int i) {
   Island& island = islands_[at(i)];
   const double cut = options_.rank_tolerance * options_.rank_tolerance;
   // Rounding leaves up to 1e-12 of a dependent row where fill is heavy (grids), hence the distance to both sides.
-  const double drop = std::max(10 * cut, 1e-13), doubtful = std::max(1000 * cut, 1e-10);
+  const double drop = std::max(100 * cut, 1e-13), doubtful = std::max(1000 * cut, 1e-10);
   dual_.read_diagonal(i);
   measure_rows(island);
   const BlockCholesky::Outcome out = dual_.factor(i, drop);
@@ -487,16 +501,19 @@ bool SolveSparse::factor_island(int i) {
   island.rank = out.kept - hub_rows;
   island.kind = island.rank == island.row_count ? Kind::full : Kind::deficient;
   island.largest_dropped = out.largest_dropped;
-  island.primal_factored = false;
+  island.primal_factored = island.null_space_known = false;
   island.reference = -1;
   if (!out.finite) {
     leave_to_reference(i, "numbers too far apart");
-  } else if (out.least_kept < doubtful || out.largest_dropped > cut) {
+  } else if (out.least_kept < doubtful) {
     leave_to_reference(i, "rank not clear from the pivots");
-  } else if (out.least_kept < sure_pivot) {
+  } else {
+    bool sure = out.largest_dropped <= cut;
     // Rounding in a dependent row's pivot is ε over the smallest eigenvalue of those before it: either is below this.
-    const double least = smallest_singular_value(i);
-    if (!(least * least > std::max(10 * doubtful, sure_eigenvalue)))
+    const double least = sure && out.least_kept >= sure_pivot ? 1 : smallest_singular_value(i);
+    sure = sure && least * least > std::max(10 * doubtful, sure_eigenvalue);
+    // Long mechanisms have smaller ones than that; then the dropped rows themselves are looked at.
+    if (!sure && !(least > 30 * options_.rank_tolerance && find_null_space(i)))
       leave_to_reference(i, "rank not clear from the pivots");
   }
   return true;
@@ -646,13 +663,14 @@ SolveInfo SolveSparse::info() const {
 double SolveSparse::unit(int row, double value) const { return std::fabs(value) * inverse_length_[at(row)]; }
 
 double SolveSparse::size_of(const Island& island, std::span<const double> e) const {
-  double largest = 0;
+  double largest = 0, probe = 0;
   for (int k = island.node_begin; k < island.node_end; ++k)
     for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) {
       const double u = unit(r, e[at(r)]);
-      if (!(u <= largest)) largest = std::isnan(u) ? std::numeric_limits<double>::infinity() : u;
+      probe += u;
+      largest = std::max(largest, u);
     }
-  return largest;
+  return std::isnan(probe) ? std::numeric_limits<double>::infinity() : largest;
 }
 
 void SolveSparse::clear_part(const Island& island) const {
@@ -682,6 +700,25 @@ void SolveSparse::add_transposed(const Island& island, const double* lambda, dou
   }
 }
 
+// f ← Jᵀx of all that pulls at a body of six columns. Joints of three rows, the most of all, are compiled whole.
+inline SolveSparse::Six SolveSparse::pull_on(const Body& body, const double* x) const {
+  using Row = Eigen::Map<const Six>;
+  Six f = Six::Zero();
+  for (int p = body.pull_begin; p < body.pull_end; ++p) {
+    const Pull& pull = pulls_[at(p)];
+    const double* J = jacobians_.data() + pull.value;
+    const double* const l = x + pull.position;
+    if (pull.rows == 3) {
+      f += l[0] * Row(J);
+      f += l[1] * Row(J + 6);
+      f += l[2] * Row(J + 12);
+      continue;
+    }
+    for (int r = 0; r < pull.rows; ++r, J += 6) f += l[r] * Row(J);
+  }
+  return f;
+}
+
 // One solve for rho_: λ, force and Δv move by it. Δv is the sum of its corrections and not made anew from λ, which
 // keeps its digits where large multipliers nearly cancel.
 void SolveSparse::correct(int i) const {
@@ -699,19 +736,11 @@ void SolveSparse::correct(int i) const {
   for (int j = island.body_begin; j < island.body_end; ++j) {
     const Body& body = bodies_[at(bodies_by_island_[at(j)])];
     if (body.size == 6) {
-      double f[6] = {0, 0, 0, 0, 0, 0};
-      for (int p = body.pull_begin; p < body.pull_end; ++p) {
-        const Pull& pull = pulls_[at(p)];
-        const double* J = jacobians_.data() + pull.value;
-        const double* const l = x_.data() + pull.position;
-        for (int r = 0; r < pull.rows; ++r, J += 6)
-          for (int c = 0; c < 6; ++c) f[c] += l[r] * J[c];
-      }
-      double* const force = force_.data() + body.column;
-      double* const dv = dv_.data() + body.column;
-      for (int c = 0; c < 6; ++c) force[c] += f[c];
-      times_inverse_mass(body, f, f);
-      for (int c = 0; c < 6; ++c) dv[c] += f[c];
+      Six f = pull_on(body, x_.data());
+      Eigen::Map<Six>(force_.data() + body.column) += f;
+      double du[6];
+      times_inverse_mass(body, f.data(), du);
+      for (int c = 0; c < 6; ++c) dv_[at(body.column + c)] += du[c];
       continue;
     }
     double* const f = part_.data() + body.column;
@@ -731,6 +760,8 @@ void SolveSparse::correct(int i) const {
 // rho_ ← e − A Δv
 SolveSparse::Error SolveSparse::residual(const Island& island, const double* e) const {
   Error error;
+  const bool full = island.kind == Kind::full;
+  double probe = 0;
   for (int k = island.node_begin; k < island.node_end; ++k) {
     const Node& node = nodes_[at(k)];
     double* const rho = rho_.data() + node.row;
@@ -746,12 +777,14 @@ SolveSparse::Error SolveSparse::residual(const Island& island, const double* e) 
       }
     }
     for (int r = 0; r < node.rows; ++r) {
-      double u = unit(node.row + r, rho[r]);
-      if (std::isnan(u)) u = std::numeric_limits<double>::infinity();
+      const double u = unit(node.row + r, rho[r]);
+      probe += u;
       error.all = std::max(error.all, u);
-      if (dual_.kept(node.position + r)) error.kept = std::max(error.kept, u);
+      if (!full && dual_.kept(node.position + r)) error.kept = std::max(error.kept, u);
     }
   }
+  if (std::isnan(probe)) error.all = error.kept = std::numeric_limits<double>::infinity();
+  if (full) error.kept = error.all;
   return error;
 }
 
@@ -767,7 +800,13 @@ void SolveSparse::apply_island(int i, double size, int turns, bool with_lambda) 
     for (int turn = 0; turn < turns; ++turn) {
       correct(i);
       error = residual(island, e);
-      // Once more on what is left, until that is rounding.
+      // Once more on what is left, until that is rounding; known to be so where this turn took as much as the last has
+      // to.
+      if (island.kind == Kind::full && turns > 2 && turn == 0 && error.kept <= accepted * size &&
+          error.kept * error.kept <= rounding * size * size) {
+        if (error.kept > rounding * size) correct(i);
+        break;
+      }
       if (error.kept <= (turns > 2 ? rounding : accepted) * size || !(error.kept < 0.25 * before)) break;
       before = error.kept;
     }

@@ -84,6 +84,7 @@ class SolveSparse {
     double largest_dropped = 0;
     int reference = -1;  // into references_, where kind is dense
     bool primal_factored = false;
+    bool null_space_known = false;  // in null_spaces_
   };
   struct Reference {  // an island as a problem of its own
     Instant instant;
@@ -110,6 +111,8 @@ class SolveSparse {
   void apply_reference(const Island& island) const;
   void clear() const;
   void clear_hubs(const Island& island) const;
+  using Six = Eigen::Matrix<double, 6, 1>;
+  Six pull_on(const Body& body, const double* x) const;
   void correct(int i) const;
   struct Error {  // largest of a residual in unit rows
     double kept = 0, all = 0;
@@ -118,6 +121,8 @@ class SolveSparse {
   double size_of(const Island& island, std::span<const double> e) const;
   void fill_primal(const Island& island, int tree) const;
   bool factor_primal(int i) const;
+  bool find_null_space(int i) const;
+  void take_out_null_space(int i, double* rows) const;
   double add_image(const Island& island, double* rows) const;
   void clear_part(const Island& island) const;
   bool project(int i, int turns) const;
@@ -151,6 +156,8 @@ class SolveSparse {
   mutable BlockCholesky dual_;    // of G, rows and hubs
   mutable BlockCholesky primal_;  // of AᵀA, columns: made when an island first is deficient
   bool primal_known_ = false;
+  // By island, where it is known: an orthonormal basis of null(Aᵀ), vector after vector, rows in order of position.
+  mutable std::vector<std::vector<double>> null_spaces_;
 
   std::vector<double> roots_;                 // factors of the blocks of M
   std::vector<double> jacobians_, whitened_;  // A and B by touch
@@ -162,7 +169,7 @@ class SolveSparse {
   mutable int references_used_ = 0;
   mutable int fallbacks_ = 0;
   mutable const char* reason_ = "";
-  mutable std::vector<double> e_, rho_, lambda_, force_, dv_, part_, inside_, x_, y_;
+  mutable std::vector<double> e_, rho_, lambda_, force_, dv_, part_, inside_, dropped_force_, x_, y_;
 };
 
 }  // namespace linchpin::detail

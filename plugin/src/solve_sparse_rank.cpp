@@ -1,9 +1,11 @@
 // Redundant rows on the sparse path (T6): multipliers of least norm and least squares by a second factor, of AᵀA over
-// the bodies, and names by the null vectors of the first.
+// the bodies, or by the null vectors of the first; names by the null vectors.
 #include "solve_sparse.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 
 namespace linchpin::detail {
 namespace {
@@ -11,8 +13,13 @@ namespace {
 constexpr double eps = std::numeric_limits<double>::epsilon();
 // Of the force, relative: what directions below the usual cut of the rank can leave.
 constexpr double largest_trace = 1e-4;
+// Ratio of row lengths: light bodies between heavy ones keep more digits by the reference.
+constexpr double alike = 30;
+constexpr std::size_t most_null_vectors = 32;  // beyond, making them orthogonal costs more than it saves
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+double dot(const double* a, const double* b, int size) { return std::inner_product(a, a + size, b, 0.0); }
 
 }  // namespace
 
@@ -56,11 +63,13 @@ void SolveSparse::fill_primal(const Island& island, int tree) const {
 }
 
 // Two counts of the rank, from the rows and from the columns, have to agree. Where columns are graded their pivots
-// need another cut than those of the rows; which one is right shows in the count.
+// need another cut than those of the rows; which one is right shows in the count. Where no cut is, null vectors of the
+// rows say the same.
 bool SolveSparse::factor_primal(int i) const {
   Island& island = islands_[at(i)];
   if (island.body_begin == island.body_end) return false;
   if (island.primal_factored) return true;
+  if (island.null_space_known) return island.primal_factored = true;
   const int tree = primal_.tree_of(bodies_by_island_[at(island.body_begin)]);
   BlockCholesky::Outcome out;
   for (const double drop : {1e-10, 1e-8, 1e-12, 1e-13}) {
@@ -69,8 +78,111 @@ bool SolveSparse::factor_primal(int i) const {
     out = primal_.factor(tree, drop);
     if (out.kept == island.rank && out.finite) return island.primal_factored = true;
   }
+  if (find_null_space(i)) return island.primal_factored = true;
   if (leave_to_reference(i, "rank not clear from the pivots")) return false;
   return island.primal_factored = out.finite;
+}
+
+// Null vectors by the factor of the rows, each corrected on what Aᵀ leaves of it, then made orthonormal. They tell
+// dropped rows that depend on others from rows that only nearly do, which their pivots, with the rounding of squares,
+// cannot: ‖Bᵀn‖ over ‖n‖ bounds the largest singular value that is dropped. @return whether it is below the cut
+bool SolveSparse::find_null_space(int i) const {
+  Island& island = islands_[at(i)];
+  const std::size_t rows = at(island.row_count), count = rows - at(island.rank);
+  if (count == 0 || count > most_null_vectors) return false;
+  if (null_spaces_.size() < islands_.size()) null_spaces_.resize(islands_.size());
+  std::vector<double>& N = null_spaces_[at(i)];
+  N.resize(rows * count);
+  const auto each_row = [&](const auto& visit) {  // index in N, row, position
+    std::size_t own = 0;
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = 0; r < nodes_[at(k)].rows; ++r) visit(own++, at(nodes_[at(k)].row + r), nodes_[at(k)].position + r);
+  };
+  double shortest = std::numeric_limits<double>::infinity(), longest = 0;
+  each_row([&](std::size_t, std::size_t row, int) {
+    shortest = std::min(shortest, length_[row]);
+    longest = std::max(longest, length_[row]);
+  });
+  if (!(longest <= alike * shortest)) return false;
+  // part_ ← M⁻¹Aᵀn. @return ‖Bᵀn‖² over ‖n‖² in unit rows
+  const auto leaves = [&](const double* n) {
+    double square = 0, size = 0;
+    each_row([&](std::size_t own, std::size_t row, int) {
+      inside_[row] = n[own];
+      size += (n[own] * length_[row]) * (n[own] * length_[row]);
+    });
+    clear_part(island);
+    add_transposed(island, inside_.data(), part_.data());
+    for (int j = island.body_begin; j < island.body_end; ++j) {
+      const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+      double* const f = part_.data() + body.column;
+      std::copy_n(f, body.size, dropped_force_.begin());
+      times_inverse_mass(body, dropped_force_.data(), f);
+      for (int c = 0; c < body.size; ++c) square += dropped_force_[at(c)] * f[c];
+    }
+    return size > 0 ? square / size : 0.0;
+  };
+  double* n = N.data();
+  for (int position = dual_.begin(i); position < dual_.end(i); ++position) {
+    if (dual_.kept(position)) continue;
+    if (n == N.data() + N.size()) return false;
+    dual_.null_vector(i, position, x_.data());
+    each_row([&](std::size_t own, std::size_t, int p) { n[own] = x_[at(p)]; });
+    for (int turn = 0; turn < 3; ++turn) {
+      leaves(n);
+      clear_hubs(island);
+      for (int k = island.node_begin; k < island.node_end; ++k) {
+        const Node& node = nodes_[at(k)];
+        for (int r = 0; r < node.rows; ++r) {
+          double sum = 0;
+          for (int t = node.touch_begin; t < node.touch_end; ++t) {
+            const Body& body = bodies_[at(touches_[at(t)].body)];
+            const double* const J = jacobians_.data() + touches_[at(t)].value + r * body.size;
+            sum -= dot(J, part_.data() + body.column, body.size);
+          }
+          x_[at(node.position + r)] = sum;
+        }
+      }
+      dual_.solve(i, x_.data());
+      double size = 0, change = 0;
+      each_row([&](std::size_t own, std::size_t, int p) {
+        n[own] += x_[at(p)];
+        change = std::max(change, std::fabs(x_[at(p)]));
+        size = std::max(size, std::fabs(n[own]));
+      });
+      if (change <= 4 * eps * size) break;
+    }
+    const double cut = 0.1 * options_.rank_tolerance;
+    if (!(leaves(n) <= cut * cut)) return false;
+    for (int turn = 0; turn < 2; ++turn)
+      for (const double* other = N.data(); other != n; other += rows) {
+        const double along = std::inner_product(other, other + rows, n, 0.0);
+        for (std::size_t r = 0; r < rows; ++r) n[r] -= along * other[r];
+      }
+    const double square = std::inner_product(n, n + rows, n, 0.0);
+    if (!(square > 0) || !std::isfinite(square)) return false;
+    const double scale = 1 / std::sqrt(square);
+    for (std::size_t r = 0; r < rows; ++r) n[r] *= scale;
+    n += rows;
+  }
+  return island.null_space_known = n == N.data() + N.size();
+}
+
+// rows ← their part in range(A), which is all that is perpendicular to null(Aᵀ); twice, for the rounding of the first.
+void SolveSparse::take_out_null_space(int i, double* rows) const {
+  const Island& island = islands_[at(i)];
+  const std::vector<double>& N = null_spaces_[at(i)];
+  const std::size_t count = at(island.row_count);
+  for (int turn = 0; turn < 2; ++turn)
+    for (std::size_t start = 0; start < N.size(); start += count) {
+      const double* n = N.data() + start;
+      double along = 0;
+      for (int k = island.node_begin; k < island.node_end; ++k)
+        for (int r = 0; r < nodes_[at(k)].rows; ++r) along += *n++ * rows[nodes_[at(k)].row + r];
+      n = N.data() + start;
+      for (int k = island.node_begin; k < island.node_end; ++k)
+        for (int r = 0; r < nodes_[at(k)].rows; ++r) rows[nodes_[at(k)].row + r] -= along * *n++;
+    }
 }
 
 // rows += A (AᵀA)⁺ part_
@@ -105,6 +217,12 @@ bool SolveSparse::project(int i, int turns) const {
   const Island& island = islands_[at(i)];
   const bool columns = factor_primal(i);
   if (island.kind == Kind::dense) return false;
+  if (island.null_space_known) {
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      std::copy_n(e_.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, inside_.begin() + nodes_[at(k)].row);
+    take_out_null_space(i, inside_.data());
+    return true;
+  }
   for (int k = island.node_begin; k < island.node_end; ++k)
     std::fill_n(inside_.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
   for (int turn = 0; columns && turn < turns; ++turn) {
@@ -123,8 +241,10 @@ void SolveSparse::shortest_island(int i) const {
   const Island& island = islands_[at(i)];
   const bool columns = factor_primal(i);
   if (island.kind == Kind::dense) return;
-  for (int k = island.node_begin; k < island.node_end; ++k)
+  const bool projected = island.null_space_known;
+  for (int k = island.node_begin; k < island.node_end && !projected; ++k)
     std::fill_n(lambda_.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
+  if (projected) take_out_null_space(i, lambda_.data());
   const auto subtract_from_force = [&] {
     clear_part(island);
     add_transposed(island, lambda_.data(), part_.data());
@@ -133,7 +253,7 @@ void SolveSparse::shortest_island(int i) const {
       for (int c = body.column; c < body.column + body.size; ++c) part_[at(c)] = force_[at(c)] - part_[at(c)];
     }
   };
-  for (int turn = 0; columns && turn < 4; ++turn) {
+  for (int turn = 0; columns && !projected && turn < 4; ++turn) {
     subtract_from_force();
     if (add_image(island, lambda_.data()) < 4 * eps) break;
   }

@@ -1,6 +1,8 @@
-// The motion without a host. Hides both methods, redoing a step in halves, and when things are made again because the
-// system changed.
+// The motion without a host. Hides the methods, how long their steps are, where events lie, and when things are made
+// again because the system changed.
 #include "ledger.h"
+#include "runge_kutta.h"
+#include "variational.h"
 
 #include <linchpin/constraint.h>
 #include <linchpin/laws.h>
@@ -9,6 +11,7 @@
 #include <array>
 #include <bit>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <stdexcept>
 
@@ -20,16 +23,24 @@ constexpr double stable = 1;  // rate · h of laws in rk4, whose own limit is 2.
 
 constexpr const char* astray = "the end of the step did not come to lie on the constraints";
 
-/// θ̇ for R = exp(θ)R₀ turning with ω: the inverse of the exponential's differential (T13).
-Vector3d rate_of_rotation(const Vector3d& theta, const Vector3d& omega) {
-  const double square = theta.squaredNorm();
-  const double half = 0.5 * std::sqrt(square);
-  const double factor = square < 1e-6 ? 1.0 / 12 + square / 720 : (1 - half / std::tan(half)) / square;
-  const Vector3d first = theta.cross(omega);
-  return omega - 0.5 * first + factor * theta.cross(first);
-}
+bool symplectic(Method m) { return m == Method::rattle || m == Method::rattle4; }
 
 }  // namespace
+
+const char* to_string(Method method) {
+  switch (method) {
+    case Method::semi_implicit:
+      return "semi-implicit";
+    case Method::rk4:
+      return "rk4";
+    case Method::adaptive:
+      return "adaptive";
+    case Method::rattle:
+      return "rattle";
+    default:
+      return "rattle4";
+  }
+}
 
 struct Stepper::Impl {
   System* system;
@@ -68,10 +79,36 @@ struct Stepper::Impl {
   std::vector<char> stuck;  // contacts at the end of the last semi-implicit step
   std::vector<BodyState> watched;
 
+  // The pair (T13).
+  double try_h = 0;          // how long the next part may be [s]; 0: not known
+  double last_error = 1e-4;  // of the last accepted part, in units of the tolerance
+  double error_of_step = 0;
+  bool fresh = false;  // the last evaluation was at `state`, and is the first of the next part
+
+  // Dense output: of a part of a step, y(θ) = c₀θ + θ(1 − θ)(c₁ + θ(c₂ + (1 − θ)c₃)) from its beginning, θ = 0 … 1.
+  struct Segment {
+    State base;
+    double h = 0;
+    std::array<std::vector<double>, 4> pose, rate;  // chart; velocity less that of the beginning
+    void resize(std::size_t n) {
+      for (auto* four : {&pose, &rate})
+        for (auto& x : *four) x.resize(n);
+    }
+  };
+  Segment trial;
+  std::vector<Segment> segments;
+  std::size_t segment_count = 0;
+  std::vector<std::function<double(const State&)>> functions;
+  std::vector<double> values;  // of the functions at `state`; NaN: not known
+  std::vector<Crossing> crossings;
+
   // Memory of a step.
-  State before, next, stage;
-  std::vector<double> v0, v1, beyond, beyond_rate, force, gyroscopic, error, all, mass;
-  std::array<std::vector<double>, 4> vdot, pose_rate;
+  using Stages = std::array<std::vector<double>, 7>;
+  State before, next, stage, between, probe;
+  std::vector<double> v0, v1, beyond, beyond_rate, force, gyroscopic, error, all, mass, in_chart, gained, momentum,
+      momentum_before, all_forces;
+  Stages vdot, pose_rate;
+  Assembly forces_alone;
   std::vector<BodyState> scene;
 
   Impl(System& s, State at, const StepOptions& o) : system(&s), state(std::move(at)), options(o), dynamics(s, o.solve) {
@@ -93,6 +130,15 @@ struct Stepper::Impl {
     dynamics.restructure();
     dynamics.set_step(0);
     dynamics.ask_rates(options.method == Method::rk4);
+    if (symplectic(options.method))
+      for (const BodyId id : block().bodies)
+        if (system->kind(id) == BodyKind::coordinate)
+          return "rattle moves bodies by their momenta; coordinates such as '" + system->name(id) +
+                 "' need rk4 or adaptive";
+    try_h = 0;
+    fresh = false;
+    segment_count = 0;
+    std::fill(values.begin(), values.end(), std::numeric_limits<double>::quiet_NaN());
     modes.clear();
     modes_known = false;
     stuck.clear();
@@ -113,10 +159,12 @@ struct Stepper::Impl {
 
   void make_room() {
     const std::size_t n = z(block().n()), m = z(block().m());
-    for (auto* x : {&v0, &v1, &force, &gyroscopic}) x->assign(n, 0.0);
+    for (auto* x : {&v0, &v1, &force, &gyroscopic, &in_chart, &gained, &momentum, &momentum_before}) x->assign(n, 0.0);
     for (auto* x : {&beyond, &beyond_rate, &error, &all}) x->assign(m, 0.0);
-    for (auto* four : {&vdot, &pose_rate})
-      for (auto& x : *four) x.assign(n, 0.0);
+    for (Stages* stages : {&vdot, &pose_rate})
+      for (auto& x : *stages) x.assign(n, 0.0);
+    trial.resize(n);
+    forces_alone.block = block();
     switches.reserve(16);
   }
 
@@ -181,10 +229,10 @@ struct Stepper::Impl {
       BodyState body = state[id];
       const Vector3d at_start = system->gyroscopic_torque(id, body);
       body.w = twist_of(block(), s, v1).tail<3>();
-      const Vector3d change = 0.5 * h * (system->gyroscopic_torque(id, body) - at_start);
+      const Vector3d turned = 0.5 * h * (system->gyroscopic_torque(id, body) - at_start);
       for (int j = 0; j < 3; ++j) {
         const std::size_t column = z(block().column[s] + 3 + j);
-        force[column] = change[j] - gyroscopic[column];
+        force[column] = turned[j] - gyroscopic[column];
         most = std::max(most, std::fabs(force[column]));
         size = std::max(size, h * std::fabs(at_start[j]));
       }
@@ -254,7 +302,9 @@ struct Stepper::Impl {
     dynamics.accept(h);
     const Instant& instant = dynamics.assembly().instant;
     ledger.record_momentum(block(), instant, instant.mass, v0, v1);
+    interpolate_ends(h);
     std::swap(state, next);
+    keep_segment();
     last_h = h;
     return Outcome::done;
   }
@@ -302,70 +352,106 @@ struct Stepper::Impl {
     last_swing = fastest;
   }
 
-  // ---- Runge–Kutta–Munthe-Kaas of order 4 (T13) ----
+  // ---- Runge–Kutta–Munthe-Kaas (T13) ----
+
+  const Tableau& tableau() const { return options.method == Method::adaptive ? dormand_prince_5 : runge_kutta_4; }
+
+  /// y ← h Σ_k weight_k rate_k, over the first `count` stages.
+  void combine(double h, std::span<const double> weight, std::size_t count, const Stages& rate,
+               std::span<double> y) const {
+    std::fill(y.begin(), y.end(), 0.0);
+    for (std::size_t k = 0; k < count; ++k) {
+      if (weight[k] == 0) continue;
+      const double w = h * weight[k];
+      for (std::size_t j = 0; j < y.size(); ++j) y[j] += w * rate[k][j];
+    }
+  }
+
+  /// Bodies of `to` where the chart at `from` has `pose`, with the velocities of `from` and `rate` more.
+  void place(const State& from, std::span<const double> pose, std::span<const double> rate, State& to) const {
+    for (std::size_t s = 0; s < block().bodies.size(); ++s) {
+      const Vector6d u = twist_of(block(), s, pose), dv = twist_of(block(), s, rate);
+      BodyState& body = to[block().bodies[s]];
+      body = from[block().bodies[s]];
+      advance(body, u.head<3>(), u.tail<3>(), 1.0);
+      body.v += dv.head<3>();
+      body.w += dv.tail<3>();
+    }
+  }
+
+  /// The rate of the chart where it has `pose`, when bodies have velocities v.
+  void rate_of_chart(std::span<const double> pose, std::span<const double> v, std::span<double> rate) const {
+    const Block& b = block();
+    std::copy(v.begin(), v.end(), rate.begin());
+    for (std::size_t s = 0; s < b.bodies.size(); ++s) {
+      if (b.column[s + 1] - b.column[s] != 6) continue;
+      Eigen::Map<Vector3d> turning(&rate[z(b.column[s] + 3)]);
+      turning = rate_of_rotation(Eigen::Map<const Vector3d>(&pose[z(b.column[s] + 3)]), turning);
+    }
+  }
+
+  void velocities(const State& at, std::span<double> v) const {
+    for (std::size_t s = 0; s < block().bodies.size(); ++s) {
+      const BodyState& body = at[block().bodies[s]];
+      const int first = block().column[s], dof = block().column[s + 1] - first;
+      for (int j = 0; j < dof; ++j) v[z(first + j)] = j < 3 ? body.v[j] : body.w[j - 3];
+    }
+  }
+
+  /// The equation at a stage, with its part of the books.
+  bool evaluate_stage(std::size_t k, double dt) {
+    const double weight = tableau().weight[k];
+    const bool known = k == 0 && fresh;
+    fresh = false;
+    const Status status = known ? report.status : dynamics.evaluate(stage);
+    if (status == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
+    report.status = std::max(report.status, status);
+    const std::vector<double>& v = dynamics.assembly().v;
+    if (k == 0) v0 = v, turned_back = false, law_rate = 0;
+    law_rate = std::max(law_rate, dynamics.law_report().rate);
+    for (std::size_t i = 0; k > 0 && i < modes.size() && i < dynamics.contacts().size(); ++i)
+      turned_back = turned_back || (!modes[i].sticks && dynamics.contacts()[i].rubbing.dot(modes[i].sense) < 0);
+    // Of the middle, or nearly: M(v₁ − v₀) then is right to second order.
+    if (k == 2) mass = dynamics.assembly().instant.mass;
+    std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), vdot[k].begin());
+    std::fill(beyond.begin(), beyond.end(), 0.0);
+    if (options.drift == Drift::baumgarte) {
+      add_feedback(vdot[k]);
+      for (std::size_t r = 0; r < beyond.size(); ++r) beyond[r] = weight * dt * beyond_rate[r];
+    }
+    rate_of_chart(in_chart, v, pose_rate[k]);
+    // The power of each stage with the weights of the method: work is as accurate as the motion.
+    if (weight != 0) ledger.record(*system, dynamics, stage, weight * dt, beyond, v, v);
+    return true;
+  }
 
   /// One step of the method from `state` to `next`, contacts held in their modes. @return whether it went well.
-  bool advance_by(double dt) {
-    constexpr std::array<double, 4> at{0, 0.5, 0.5, 1}, weight{1.0 / 6, 1.0 / 3, 1.0 / 3, 1.0 / 6};
+  bool step_runge_kutta(double dt) {
+    const Tableau& method = tableau();
     const Block& b = block();
     stage = state;
-    for (std::size_t k = 0; k < 4; ++k) {
+    std::fill(in_chart.begin(), in_chart.end(), 0.0);
+    for (std::size_t k = 0; k < method.stages; ++k) {
       if (k > 0) {
-        for (std::size_t s = 0; s < b.bodies.size(); ++s) {
-          const Vector6d u = at[k] * dt * twist_of(b, s, pose_rate[k - 1]);
-          const Vector6d v = twist_of(b, s, v0) + at[k] * dt * twist_of(b, s, vdot[k - 1]);
-          BodyState& body = stage[b.bodies[s]];
-          body = state[b.bodies[s]];
-          advance(body, u.head<3>(), u.tail<3>(), 1.0);
-          body.v = v.head<3>();
-          body.w = v.tail<3>();
-        }
-        stage.t = state.t + at[k] * dt;
+        combine(dt, method.from[k], k, pose_rate, in_chart);
+        combine(dt, method.from[k], k, vdot, gained);
+        place(state, in_chart, gained, stage);
+        stage.t = state.t + method.at[k] * dt;
         system->update_driven(stage);
       }
-      const Status status = dynamics.evaluate(stage);
-      if (status == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
-      report.status = std::max(report.status, status);
-      const std::vector<double>& v = dynamics.assembly().v;
-      if (k == 0) v0 = v, turned_back = false, law_rate = 0;
-      law_rate = std::max(law_rate, dynamics.law_report().rate);
-      for (std::size_t i = 0; k > 0 && i < modes.size() && i < dynamics.contacts().size(); ++i)
-        turned_back = turned_back || (!modes[i].sticks && dynamics.contacts()[i].rubbing.dot(modes[i].sense) < 0);
-      if (k == 2) mass = dynamics.assembly().instant.mass;  // of the middle: M(v₁ − v₀) then is right to second order
-      std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), vdot[k].begin());
-      std::fill(beyond.begin(), beyond.end(), 0.0);
-      if (options.drift == Drift::baumgarte) {
-        add_feedback(vdot[k]);
-        for (std::size_t r = 0; r < beyond.size(); ++r) beyond[r] = weight[k] * dt * beyond_rate[r];
-      }
-      for (std::size_t s = 0; s < b.bodies.size(); ++s) {
-        Vector6d rate = twist_of(b, s, v);
-        if (k > 0)
-          rate.tail<3>() = rate_of_rotation(at[k] * dt * twist_of(b, s, pose_rate[k - 1]).tail<3>(), rate.tail<3>());
-        for (int j = b.column[s]; j < b.column[s + 1]; ++j) pose_rate[k][z(j)] = rate[j - b.column[s]];
-      }
-      // The power of each stage with the weights of the method: work is as accurate as the motion.
-      ledger.record(*system, dynamics, stage, weight[k] * dt, beyond, v, v);
+      if (!evaluate_stage(k, dt)) return false;
     }
     report.swing = std::max(report.swing, dt * swing_of(stage, dt));
 
     next = state;
     next.t = state.t + dt;
     system->update_driven(next);
-    for (std::size_t s = 0; s < b.bodies.size(); ++s) {
-      Vector6d u = Vector6d::Zero(), dv = Vector6d::Zero();
-      for (std::size_t k = 0; k < 4; ++k) {
-        u += weight[k] * dt * twist_of(b, s, pose_rate[k]);
-        dv += weight[k] * dt * twist_of(b, s, vdot[k]);
-      }
-      BodyState& body = next[b.bodies[s]];
-      advance(body, u.head<3>(), u.tail<3>(), 1.0);
-      body.v += dv.head<3>();
-      body.w += dv.tail<3>();
-      if (!body.p.allFinite() || !body.v.allFinite() || !body.w.allFinite())
-        return refuse(report.status, "the state is not finite"), false;
-    }
+    combine(dt, method.weight, method.stages, pose_rate, in_chart);
+    combine(dt, method.weight, method.stages, vdot, gained);
+    place(state, in_chart, gained, next);
+    if (!is_finite(next)) return refuse(report.status, "the state is not finite"), false;
     if (options.drift == Drift::exact) {
+      stage = next;
       const double gap = close_gaps(*system, dynamics, next, options.newton_tolerance, options.max_newton);
       if (!(gap <= std::max(options.newton_tolerance, 1e-6))) {
         // Either the step went too far, or the rows contradict each other and this is their least squares: then a
@@ -376,21 +462,293 @@ struct Stepper::Impl {
         report.status = Status::inconsistent;
       }
       project_velocities(*system, dynamics, next);
+      if (!is_finite(next)) return refuse(report.status, "the state is not finite"), false;
+      for (std::size_t s = 0; s < b.bodies.size(); ++s) {  // the chart follows the projection
+        const BodyState &was = stage[b.bodies[s]], &is = next[b.bodies[s]];
+        for (int j = 0; j < std::min(3, b.column[s + 1] - b.column[s]); ++j)
+          in_chart[z(b.column[s] + j)] += is.p[j] - was.p[j];
+        if (b.column[s + 1] - b.column[s] == 6)
+          Eigen::Map<Vector3d>(&in_chart[z(b.column[s] + 3)]) += turn_between(was.q, is.q);
+      }
     }
-    for (std::size_t s = 0; s < b.bodies.size(); ++s) {
-      const BodyState& body = next[b.bodies[s]];
-      if (!body.p.allFinite() || !body.v.allFinite() || !body.w.allFinite())
-        return refuse(report.status, "the state is not finite"), false;
-      for (int j = b.column[s]; j < b.column[s + 1]; ++j)
-        v1[z(j)] = j < b.column[s] + 3 ? body.v[j - b.column[s]] : body.w[j - b.column[s] - 3];
+    if (method.pair) {  // its last stage, on the constraints, is the first of the next step
+      stage = next;
+      if (!evaluate_stage(method.stages, dt)) return false;
+    } else if (eventful() && dynamics.evaluate(next) == Status::invalid) {
+      return refuse(Status::invalid, dynamics.reason()), false;
     }
-    if (eventful()) {  // the end itself: what sticks is at rest there, and events are judged there
-      if (dynamics.evaluate(next) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
-      if (dynamics.hold(v1) > 0) give(v1, next);
-    }
+    velocities(next, v1);
+    // The end itself: what sticks is at rest there, and events are judged there.
+    if (eventful() && dynamics.hold(v1) > 0) give(v1, next);
+    if (method.pair) error_of_step = error_norm(dt);
+    interpolate(dt, method.pair ? pose_rate[6] : pose_rate[3], method.pair ? vdot[6] : vdot[3]);
+    if (method.pair)
+      for (std::size_t j = 0; j < in_chart.size(); ++j)
+        for (std::size_t k = 0; k < method.dense.size(); ++k) {
+          trial.pose[3][j] += dt * method.dense[k] * pose_rate[k][j];
+          trial.rate[3][j] += dt * method.dense[k] * vdot[k][j];
+        }
     ledger.record_momentum(b, dynamics.assembly().instant, mass, v0, v1);
     return true;
   }
+
+  bool is_finite(const State& x) const {
+    return std::all_of(block().bodies.begin(), block().bodies.end(), [&](BodyId id) {
+      const BodyState& body = x[id];
+      return body.p.allFinite() && body.v.allFinite() && body.w.allFinite();
+    });
+  }
+
+  /// What the two methods of the pair disagree by, in units of the tolerance: rms over all coordinates and velocities.
+  /// Vectors are judged by their length, so that the axes do not matter.
+  double error_norm(double dt) {
+    const Block& b = block();
+    double sum = 0;
+    const auto add = [&](std::span<const double> e, int first, int count, double size) {
+      const double scale = options.absolute_tolerance + options.relative_tolerance * size;
+      for (int j = first; j < first + count; ++j) sum += e[z(j)] * e[z(j)] / (scale * scale);
+    };
+    const Tableau& method = tableau();
+    for (const Stages* rate : {&pose_rate, &vdot}) {
+      combine(dt, method.error, 7, *rate, gained);
+      for (std::size_t s = 0; s < b.bodies.size(); ++s) {
+        const BodyState &from = state[b.bodies[s]], &to = next[b.bodies[s]];
+        const int first = b.column[s], dof = b.column[s + 1] - first;
+        const bool poses = rate == &pose_rate;
+        add(gained, first, std::min(3, dof),
+            poses ? std::max(from.p.norm(), to.p.norm()) : std::max(from.v.norm(), to.v.norm()));
+        if (dof == 6) add(gained, first + 3, 3, poses ? 1 : std::max(from.w.norm(), to.w.norm()));
+      }
+    }
+    return std::sqrt(sum / std::max(1.0, 2.0 * b.n()));
+  }
+
+  // ---- dense output ----
+
+  /// The step from `state` to `next` as a polynomial in the chart at its beginning: the cubic with the right ends and
+  /// slopes, to which the pair adds a fourth power.
+  void interpolate(double dt, std::span<const double> end_rate, std::span<const double> end_vdot) {
+    trial.h = dt;
+    for (std::size_t j = 0; j < in_chart.size(); ++j) {
+      const auto hermite = [&](auto& c, double difference, double first, double last) {
+        c[0][j] = difference;
+        c[1][j] = dt * first - difference;
+        c[2][j] = difference - dt * last - c[1][j];
+        c[3][j] = 0;
+      };
+      hermite(trial.pose, in_chart[j], pose_rate[0][j], end_rate[j]);
+      hermite(trial.rate, v1[j] - v0[j], vdot[0][j], end_vdot[j]);
+    }
+  }
+
+  /// A step of the methods without stages: poses with the velocities of both ends as slopes, velocities on a line.
+  void interpolate_ends(double dt) {
+    const Block& b = block();
+    for (std::size_t s = 0; s < b.bodies.size(); ++s) {
+      const BodyState &from = state[b.bodies[s]], &to = next[b.bodies[s]];
+      const Vector3d turn = turn_between(from.q, to.q);
+      for (int j = b.column[s]; j < b.column[s + 1]; ++j)
+        in_chart[z(j)] =
+            j < b.column[s] + 3 ? to.p[j - b.column[s]] - from.p[j - b.column[s]] : turn[j - b.column[s] - 3];
+    }
+    velocities(state, v0);
+    velocities(next, v1);
+    std::copy(v0.begin(), v0.end(), pose_rate[0].begin());
+    rate_of_chart(in_chart, v1, pose_rate[3]);
+    for (std::size_t j = 0; j < gained.size(); ++j) vdot[0][j] = (v1[j] - v0[j]) / dt;
+    interpolate(dt, pose_rate[3], vdot[0]);
+  }
+
+  void look_inside(const State& base, const Segment& segment, double theta, State& out) {
+    out = base;
+    out.t = base.t + theta * segment.h;
+    system->update_driven(out);
+    const double rest = 1 - theta;
+    const auto at = [&](const auto& c, std::size_t j) {
+      return theta * (c[0][j] + rest * (c[1][j] + theta * (c[2][j] + rest * c[3][j])));
+    };
+    for (std::size_t j = 0; j < in_chart.size(); ++j) {
+      in_chart[j] = at(segment.pose, j);
+      gained[j] = at(segment.rate, j);
+    }
+    place(base, in_chart, gained, out);
+  }
+
+  /// The polynomial of the part of a step that has just been taken, `next` being where it began.
+  void keep_segment() {
+    if (segment_count == segments.size()) segments.emplace_back(trial);
+    Segment& segment = segments[segment_count++];
+    std::swap(segment, trial);
+    trial.resize(z(block().n()));
+    segment.base = next;
+    if (!functions.empty()) find_crossings(segment);
+  }
+
+  void find_crossings(const Segment& segment) {
+    constexpr int samples = 4;  // of each part: a function that comes and goes within it should be seen
+    for (std::size_t i = 0; i < functions.size(); ++i) {
+      double& value = values[i];
+      if (std::isnan(value)) value = functions[i](segment.base);
+      for (int k = 1; k <= samples; ++k) {
+        double a = (k - 1.0) / samples, b = double(k) / samples, at_a = value;
+        const auto look = [&](double theta) {
+          look_inside(segment.base, segment, theta, probe);
+          return functions[i](probe);
+        };
+        double at_b = k == samples ? functions[i](state) : look(b);
+        value = at_b;
+        if (!(at_a < 0 && at_b >= 0) && !(at_a > 0 && at_b <= 0)) continue;
+        const bool rising = at_a < 0;
+        const double sharp = std::max(options.event_tolerance, 4e-16 * std::fabs(state.t)) / segment.h;
+        for (int n = 0; b - a > sharp && n < 200; ++n) {  // Illinois, kept honest by halving
+          double m = n % 3 == 2 || at_a == at_b ? 0.5 * (a + b) : (a * at_b - b * at_a) / (at_b - at_a);
+          m = std::clamp(m, a + 0.25 * std::min(sharp, b - a), b - 0.25 * std::min(sharp, b - a));
+          const double e = look(m);
+          if (rising ? e < 0 : e > 0) {
+            a = m, at_a = e;
+            at_b *= 0.5;
+          } else {
+            b = m, at_b = e;
+            at_a *= 0.5;
+          }
+        }
+        look_inside(segment.base, segment, b, probe);
+        crossings.push_back({probe.t, static_cast<int>(i), rising, probe});
+      }
+    }
+  }
+
+  // ---- RATTLE with the exponential map (T13) ----
+
+  /// Forces at a state, without the gyroscopic torque: momenta in world axes have none.
+  void take_gyroscopic(const State& at, double h, std::span<double> out) {
+    std::fill(out.begin(), out.end(), 0.0);
+    for (std::size_t s = 0; s < block().bodies.size(); ++s) {
+      const BodyId id = block().bodies[s];
+      if (system->kind(id) != BodyKind::rigid) continue;
+      const Vector3d torque = system->gyroscopic_torque(id, at[id]);
+      for (int k = 0; k < 3; ++k) out[z(block().column[s] + 3 + k)] = -h * torque[k];
+    }
+  }
+
+  /// The equation at `at` gives the bodies the impulse that it has in h: added to `momentum`, whose velocities are v.
+  bool kick(const State& at, double h, std::span<const double> v) {
+    const Status status = dynamics.evaluate(at);
+    if (status == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
+    report.status = std::max(report.status, status);
+    std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), vdot[0].begin());
+    std::fill(beyond.begin(), beyond.end(), 0.0);
+    if (options.drift == Drift::baumgarte) {
+      add_feedback(vdot[0]);
+      for (std::size_t r = 0; r < beyond.size(); ++r) beyond[r] = h * beyond_rate[r];
+    }
+    take_gyroscopic(at, h, gyroscopic);
+    for (std::size_t j = 0; j < gained.size(); ++j) gained[j] = v[j] + h * vdot[0][j];
+    momenta_of(*system, block(), at, gained, momentum);
+    for (std::size_t j = 0; j < momentum.size(); ++j) momentum[j] += gyroscopic[j];
+    return true;
+  }
+
+  /// Half a kick, the free motion, half a kick: symmetric, and symplectic where forces have a potential. The
+  /// multipliers of the first make poses obey at the end, those of the second velocities.
+  bool step_rattle(double h, const State& from, State& to) {
+    const Block& b = block();
+    const double half = 0.5 * h;
+    velocities(from, v0);
+    stage = from;
+    // Forces that depend on velocities see that of the middle in both kicks, the first of which is implicit in it.
+    double moved_before = std::numeric_limits<double>::infinity();
+    for (int round = 0;; ++round) {
+      if (round > 0) {
+        velocities_of(*system, b, from, momentum, gained);
+        give(gained, stage);
+        if (!depends_on_velocity(from, stage)) break;
+        std::copy(momentum.begin(), momentum.end(), momentum_before.begin());
+      }
+      if (!kick(stage, half, v0)) return false;
+      to = from;
+      to.t = from.t + h;
+      system->update_driven(to);
+      std::copy(v0.begin(), v0.end(), v1.begin());
+      if (options.drift == Drift::exact) {
+        const NewtonReport newton = end_on_constraints_with_momenta(
+            *system, dynamics, from, to, h, momentum, v1, beyond, options.newton_tolerance, options.max_newton);
+        report.newton_solves += newton.solves;
+        if (newton.least_squares) report.status = Status::inconsistent;
+        if (!newton.converged && report.status != Status::inconsistent) return refuse(report.status, astray), false;
+      } else {
+        twists_of(*system, b, from, h, momentum, v1);
+        move(from, to, h, v1);
+      }
+      if (round == 0) continue;
+      double moved = 0, size = 0;
+      for (std::size_t j = 0; j < momentum.size(); ++j) {
+        moved = std::max(moved, std::fabs(momentum[j] - momentum_before[j]));
+        size = std::max(size, std::fabs(momentum[j]));
+      }
+      if (moved <= 1e-15 * size || (moved <= 1e-9 * size && moved > 0.5 * moved_before)) break;
+      moved_before = moved;
+      if (round == 50 || !std::isfinite(moved))
+        return refuse(report.status, "a force changes so fast with the velocity that half a step cannot be found"),
+               false;
+    }
+    velocities_of(*system, b, from, momentum, gained);
+    ledger.record(*system, dynamics, from, half, beyond, v0, gained);
+    ledger.record_applied(b, gyroscopic, v0, gained);
+    ledger.record_momentum(b, dynamics.assembly().instant, dynamics.assembly().instant.mass, v0, gained);
+
+    velocities_of(*system, b, to, momentum, v0);  // v of the middle, as M at the end has it
+    give(v0, to);
+    if (!is_finite(to)) return refuse(report.status, "the state is not finite"), false;
+    if (!kick(to, half, v0)) return false;
+    velocities_of(*system, b, to, momentum, v1);
+    give(v1, to);
+    if (options.drift == Drift::exact) project_velocities(*system, dynamics, to, beyond);
+    velocities(to, v1);
+    if (!is_finite(to)) return refuse(report.status, "the state is not finite"), false;
+    report.swing = std::max(report.swing, std::fabs(h) * swing_of(to, half));
+    ledger.record(*system, dynamics, to, half, beyond, v0, v1);
+    ledger.record_applied(b, gyroscopic, v0, v1);
+    ledger.record_momentum(b, dynamics.assembly().instant, dynamics.assembly().instant.mass, v0, v1);
+    return true;
+  }
+
+  /// Whether forces or laws differ between two states that have the same poses.
+  bool depends_on_velocity(const State& a, const State& b) {
+    if (!dynamics.law_efforts().empty() || !dynamics.contacts().empty()) return true;
+    for (const ConstraintId id : block().constraints)
+      if (!laws(*system, id).empty()) return true;
+    assemble_forces(*system, a, forces_alone);
+    all_forces = forces_alone.instant.Q;
+    take_gyroscopic(a, 1, gained);
+    for (std::size_t j = 0; j < all_forces.size(); ++j) all_forces[j] += gained[j];
+    assemble_forces(*system, b, forces_alone);
+    take_gyroscopic(b, 1, gained);
+    for (std::size_t j = 0; j < all_forces.size(); ++j) {
+      const double force_there = forces_alone.instant.Q[j] + gained[j];
+      // What is left of a gyroscopic torque taken away is no force.
+      if (std::fabs(force_there - all_forces[j]) > 1e-13 * (std::fabs(force_there) + std::fabs(gained[j]))) return true;
+    }
+    return false;
+  }
+
+  bool step_symplectic(double dt) {
+    if (options.method == Method::rattle) {
+      if (!step_rattle(dt, state, next)) return false;
+    } else {
+      between = state;
+      for (const double part : composition_4()) {
+        if (!step_rattle(part * dt, between, next)) return false;
+        std::swap(between, next);
+      }
+      std::swap(between, next);
+      next.t = state.t + dt;
+    }
+    interpolate_ends(dt);
+    return true;
+  }
+
+  bool advance_by(double dt) { return symplectic(options.method) ? step_symplectic(dt) : step_runge_kutta(dt); }
 
   void give(std::span<const double> v, State& to) const {
     for (std::size_t s = 0; s < block().bodies.size(); ++s) {
@@ -560,30 +918,89 @@ struct Stepper::Impl {
     return true;
   }
 
-  void rk4(double dt) {
+  /// A first guess of how long a part may be: a hundredth of the time in which the motion leaves its own size.
+  double first_guess(double dt) {
+    if (dynamics.evaluate(state) == Status::invalid) return dt;
+    double size = 0, rate = 0;
+    for (std::size_t s = 0; s < block().bodies.size(); ++s) {
+      const BodyState& body = state[block().bodies[s]];
+      const Vector6d a = twist_of(block(), s, dynamics.vdot());
+      const auto add = [&](double x, double x_dot) {
+        const double scale = options.absolute_tolerance + options.relative_tolerance * x;
+        size = std::max(size, x / scale);
+        rate = std::max(rate, x_dot / scale);
+      };
+      add(body.p.norm(), body.v.norm());
+      add(body.v.norm(), a.head<3>().norm());
+      if (system->dof(block().bodies[s]) < 6) continue;
+      add(1, body.w.norm());
+      add(body.w.norm(), a.tail<3>().norm());
+    }
+    return rate > 0 && size > 0 ? std::min(dt, 0.01 * size / rate) : dt;
+  }
+
+  /// A part of the pair, shortened until its error is within the tolerance, and how long the next one may be (a
+  /// proportional-integral controller, Hairer and Wanner, II, IV.2).
+  bool advance_within_tolerance(double& part, double left) {
+    const double wanted = try_h, shortest = 16 * std::numeric_limits<double>::epsilon() * (std::fabs(state.t) + left);
+    const Status status = report.status;
+    for (bool first = true;; first = false) {
+      report.status = status;
+      const bool went = advance_by(part);
+      const double e = went ? std::max(error_of_step, 1e-10) : std::numeric_limits<double>::infinity();
+      if (e <= 1) {
+        const double factor = 0.9 * std::pow(e, -0.7 / 5) * std::pow(last_error, 0.4 / 5);
+        const double next_h = part * std::clamp(factor, 0.2, first ? 5.0 : 1.0);
+        try_h = part < wanted && first ? std::max(wanted, next_h) : next_h;  // cut short by the end of the step only
+        last_error = std::max(e, 1e-4);
+        return true;
+      }
+      part *= went ? std::clamp(0.9 * std::pow(e, -0.2), 0.1, 0.9) : 0.25;
+      if (!(part > shortest)) {
+        if (went) refuse(report.status, "the error of the step stays above the tolerance however short it is");
+        return false;
+      }
+      report.rejected = false;
+      report.reason.clear();
+      ledger.undo();
+    }
+  }
+
+  void march(double dt) {
+    const bool adaptive = options.method == Method::adaptive;
     if (!modes_known || modes.size() != dry_terms()) {
       decide_modes();
       modes_known = true;
     }
+    if (symplectic(options.method) && (dry_terms() > 0 || !held.empty() || !let_go.empty()))
+      return refuse(Status::invalid, "rattle has no stick, slip and release; take rk4, adaptive or semi_implicit");
     report.substeps = 0;
+    fresh = false;
+    if (adaptive && !(try_h > 0)) try_h = first_guess(dt);
     for (double done = 0; done < dt;) {
       double left = dt - done;
       ledger.keep();
-      // Smooth laws are explicit in the stages, and drive what they should damp where rate · h is far beyond 1.
-      const double finest = dt / std::max(1, options.max_substeps);
-      if (dynamics.law_report().rate * left > stable)
-        left = std::min(left, std::max(finest, 0.7 * stable / dynamics.law_report().rate));
-      if (!advance_by(left)) return;
-      while (law_rate * left > stable && left > finest * (1 + 1e-9)) {
-        left = std::max(finest, 0.5 * left);
-        ledger.undo();
+      if (adaptive) {
+        if (1.001 * try_h < left) left = 2 * try_h < left ? try_h : 0.5 * left;  // no splinter at the end
+        if (!advance_within_tolerance(left, dt - done)) return;
+      } else {
+        // Smooth laws are explicit in the stages, and drive what they should damp where rate · h is far beyond 1.
+        const bool explicit_laws = options.method == Method::rk4;
+        const double finest = dt / std::max(1, options.max_substeps);
+        if (explicit_laws && dynamics.law_report().rate * left > stable)
+          left = std::min(left, std::max(finest, 0.7 * stable / dynamics.law_report().rate));
         if (!advance_by(left)) return;
-      }
-      if (law_rate * left > stable && report.warning.empty()) {
-        const int i = dynamics.law_report().stiffest;
-        report.warning = (i < 0 ? std::string("a smooth law") : name_of(dynamics.law_efforts()[z(i)])) +
-                         " damps faster than the step, even as short as dt/" + std::to_string(options.max_substeps) +
-                         ", can follow: energy may grow. Method::semi_implicit has no such limit";
+        while (explicit_laws && law_rate * left > stable && left > finest * (1 + 1e-9)) {
+          left = std::max(finest, 0.5 * left);
+          ledger.undo();
+          if (!advance_by(left)) return;
+        }
+        if (explicit_laws && law_rate * left > stable && report.warning.empty()) {
+          const int i = dynamics.law_report().stiffest;
+          report.warning = (i < 0 ? std::string("a smooth law") : name_of(dynamics.law_efforts()[z(i)])) +
+                           " damps faster than the step, even as short as dt/" + std::to_string(options.max_substeps) +
+                           ", can follow: energy may grow. Method::semi_implicit has no such limit";
+        }
       }
       double e = eventful() ? event_value(next) : 1;
       // A stage that has turned back where the end has not: the motion is too fast for the step, and friction would
@@ -599,26 +1016,29 @@ struct Stepper::Impl {
         take(left);
         continue;
       }
-      // Between `a`, where nothing has happened, and `b`, where something has: Illinois, kept honest by halving.
-      double a = 0, b = left, at_a = 0, at_b = e, last = left;
-      const auto value = [&](double h) {
-        ledger.undo();
-        last = h;
-        return advance_by(h) ? event_value(next) : std::numeric_limits<double>::quiet_NaN();
-      };
-      const double sharp = std::max(options.event_tolerance, 4e-16 * (std::fabs(state.t) + left));
-      for (int k = 0; at_a <= 0 && k < 40 && b > sharp; ++k) {
-        const double h = 0.5 * b;
-        e = value(h);
-        if (report.rejected) return;
-        e < 0 ? (b = h, at_b = e) : (a = h, at_a = std::max(e, 1e-300));
-      }
-      for (int k = 0; at_a > 0 && b - a > sharp && k < 200; ++k) {
+      const double at = locate(left, e);
+      if (report.rejected) return;
+      done += at;
+      take(at);
+      if (report.mode_switches >= options.max_switches)
+        return refuse(report.status, "modes of friction change more than max_switches times in one step");
+      if (!switch_modes() || !release_and_engage()) return;
+      fresh = false;
+    }
+  }
+
+  /// Where the event lies that a step of `left` has passed, its value being `e` there: dense output says where to look,
+  /// and steps of the method find it. @return the length of the step, taken last, that ends just past it.
+  double locate(double left, double e) {
+    const double sharp = std::max(options.event_tolerance, 4e-16 * (std::fabs(state.t) + left));
+    double a = 0, b = left, at_a = 0, at_b = e, last = left;
+    const auto narrow = [&](auto value) {
+      for (int k = 0; at_a > 0 && b - a > sharp && k < 200; ++k) {  // Illinois, kept honest by halving
         double h = k % 3 == 2 ? 0.5 * (a + b) : (at_a * b - at_b * a) / (at_a - at_b);
         if (!(h > a && h < b)) h = 0.5 * (a + b);
         h = std::clamp(h, a + 0.25 * std::min(sharp, b - a), b - 0.25 * std::min(sharp, b - a));
         e = value(h);
-        if (report.rejected) return;
+        if (report.rejected || std::isnan(e)) return;
         if (e < 0) {
           b = h;
           at_b = e;
@@ -629,14 +1049,60 @@ struct Stepper::Impl {
           at_b *= 0.5;
         }
       }
-      if (last != b) value(b);
-      if (report.rejected) return;
-      done += b;
-      take(b);
-      if (report.mode_switches >= options.max_switches)
-        return refuse(report.status, "modes of friction change more than max_switches times in one step");
-      if (!switch_modes() || !release_and_engage()) return;
+    };
+    const auto on_polynomial = [&](double h) {
+      look_inside(state, trial, h / left, next);
+      return dynamics.evaluate(next) == Status::invalid ? std::numeric_limits<double>::quiet_NaN() : event_value(next);
+    };
+    const auto by_a_step = [&](double h) {
+      ledger.undo();
+      last = h;
+      return advance_by(h) ? event_value(next) : std::numeric_limits<double>::quiet_NaN();
+    };
+
+    for (int k = 0; at_a <= 0 && k < 6; ++k) {
+      e = on_polynomial(0.5 * b);
+      if (std::isnan(e)) break;
+      e < 0 ? (b *= 0.5, at_b = e) : (a = 0.5 * b, at_a = std::max(e, 1e-300));
     }
+    double width = 0;
+    if (at_a > 0 && !std::isnan(e)) {
+      const double slope = (at_a - at_b) / (b - a);
+      narrow(on_polynomial);
+      const double there = b;
+      a = 0, b = left, at_a = 0, at_b = -1;
+      e = by_a_step(there);
+      if (report.rejected) return left;
+      width = std::max(sharp, 2 * std::fabs(e) / slope);
+      if (e < 0)
+        b = there, at_b = e;
+      else
+        a = there, at_a = std::max(e, 1e-300);
+      // The polynomial is off by its own error; a few widths of that bracket the event.
+      for (int k = 0; k < 8 && (at_a <= 0 || b == left); ++k, width *= 8) {
+        const double h = at_a <= 0 ? b - width : a + width;
+        if (!(h > 0.01 * b && h < left)) break;
+        e = by_a_step(h);
+        if (report.rejected) return left;
+        if (e < 0)
+          b = h, at_b = e;
+        else
+          a = h, at_a = std::max(e, 1e-300);
+      }
+    } else {
+      a = 0, b = left, at_a = 0, at_b = -1;
+    }
+    // Between `a`, where nothing has happened, and `b`, where something has.
+    for (int k = 0; at_a <= 0 && k < 40 && b > sharp; ++k) {
+      const double h = 0.5 * b;
+      e = by_a_step(h);
+      if (report.rejected) return left;
+      e < 0 ? (b = h, at_b = e) : (a = h, at_a = std::max(e, 1e-300));
+    }
+    narrow(by_a_step);
+    if (report.rejected) return left;
+    if (last != b) by_a_step(b);
+    return b;
   }
 
   std::string name_of(const LawEffort& e) const {
@@ -648,6 +1114,9 @@ struct Stepper::Impl {
   void take(double h) {
     ++report.substeps;
     std::swap(state, next);
+    // What the pair found last is what it needs first, where nothing else is to be settled there.
+    fresh = options.method == Method::adaptive && !eventful() && dynamics.law_efforts().empty();
+    keep_segment();
     dynamics.accept(h);
     for (std::size_t i = 0; i < modes.size() && i < dynamics.contacts().size(); ++i) {
       const Contact& c = dynamics.contacts()[i];
@@ -677,6 +1146,8 @@ struct Stepper::Impl {
     report.reason.clear();
     report.warning.clear();
     switches.clear();
+    crossings.clear();
+    segment_count = 0;
     toggled.clear();
     let_go_before = let_go;
     if (!(dt > 0) || !std::isfinite(dt)) {
@@ -700,7 +1171,7 @@ struct Stepper::Impl {
       }
       ledger.begin();
       closed = state.t;
-      options.method == Method::rk4 ? rk4(dt) : semi_implicit(dt);
+      options.method == Method::semi_implicit ? semi_implicit(dt) : march(dt);
     } catch (const std::exception& e) {
       refuse(Status::invalid, e.what());
     } catch (...) {
@@ -714,13 +1185,16 @@ struct Stepper::Impl {
       modes.clear();
       modes_known = false;
       switches.clear();
+      crossings.clear();
+      segment_count = 0;
+      std::fill(values.begin(), values.end(), std::numeric_limits<double>::quiet_NaN());
       report.mode_switches = 0;
       last_h = h_before;
       ledger.begin();
       return report;
     }
     state.t = before.t + dt;
-    if (options.method == Method::rk4) report.sticking = dynamics.law_report().sticking;
+    if (options.method != Method::semi_implicit) report.sticking = dynamics.law_report().sticking;
     last_dt = dt;
     ledger.close(state.t - closed);
     accept();
@@ -764,6 +1238,24 @@ std::span<const BodyBooks> Stepper::books() const { return impl_->ledger.books()
 const EnergyBooks& Stepper::energy_books() const { return impl_->ledger.energy(); }
 std::span<const LawWork> Stepper::law_works() const { return impl_->ledger.laws(); }
 std::span<const ModeSwitch> Stepper::switches() const { return impl_->switches; }
+int Stepper::watch(std::function<double(const State&)> function) {
+  impl_->functions.push_back(std::move(function));
+  impl_->values.push_back(std::numeric_limits<double>::quiet_NaN());
+  return static_cast<int>(impl_->functions.size()) - 1;
+}
+std::span<const Crossing> Stepper::crossings() const { return impl_->crossings; }
+State Stepper::state_at(double t) const {
+  Impl& d = *impl_;
+  State out = d.state;
+  for (std::size_t i = 0; i < d.segment_count; ++i) {
+    const Impl::Segment& segment = d.segments[i];
+    const double theta = (t - segment.base.t) / segment.h;
+    if (theta < 0 || (theta >= 1 && i + 1 < d.segment_count) || theta >= 1 + 1e-9) continue;
+    if (theta < 1) d.look_inside(segment.base, segment, theta, out);
+    break;
+  }
+  return out;
+}
 const Dynamics& Stepper::dynamics() const { return impl_->dynamics; }
 double Stepper::constraint_work() const { return impl_->ledger.work(); }
 double Stepper::energy_minus_work() const {

@@ -136,10 +136,18 @@ void System::Impl::require_bodies(const char* kind, const std::string& name, std
 void advance(BodyState& body, const Vector3d& v, const Vector3d& w, double dt) {
   body.p += dt * v;
   const Vector3d half = 0.5 * dt * w;
-  const double h2 = half.squaredNorm(), h = std::sqrt(h2);
-  // sin(h)/h; below the bound the next term of the series is under 1e-17.
-  const double sinc = h2 < 1e-5 ? 1 - h2 / 6 * (1 - h2 / 20 * (1 - h2 / 42)) : std::sin(h) / h;
-  const Quaterniond turn(std::cos(h), sinc * half.x(), sinc * half.y(), sinc * half.z());
+  const double h2 = half.squaredNorm();
+  // sin(h)/h and cos(h); below the bound the next terms of the series are under 1e-17.
+  double sinc, cosine;
+  if (h2 < 1e-2) {
+    sinc = 1 - h2 * (1. / 6 - h2 * (1. / 120 - h2 * (1. / 5040 - h2 * (1. / 362880 - h2 * (1. / 39916800)))));
+    cosine = 1 - h2 * (1. / 2 - h2 * (1. / 24 - h2 * (1. / 720 - h2 * (1. / 40320 - h2 * (1. / 3628800)))));
+  } else {
+    const double h = std::sqrt(h2);
+    sinc = std::sin(h) / h;
+    cosine = std::cos(h);
+  }
+  const Quaterniond turn(cosine, sinc * half.x(), sinc * half.y(), sinc * half.z());
   body.q = (turn * body.q).normalized();
 }
 
@@ -405,8 +413,12 @@ void System::update_driven(State& state) const {
 
 Matrix3d System::world_inertia(BodyId id, const Quaterniond& q) const {
   const Matrix3d R = q.toRotationMatrix();
-  const Matrix3d turned = R * inertia(id) * R.transpose();
-  return 0.5 * (turned + turned.transpose());  // symmetric to the last bit
+  const Matrix3d half = R * inertia(id);
+  Matrix3d turned;
+  for (int i = 0; i < 3; ++i)  // half of it, which makes it symmetric to the last bit
+    for (int j = 0; j <= i; ++j)
+      turned(i, j) = turned(j, i) = half(i, 0) * R(j, 0) + half(i, 1) * R(j, 1) + half(i, 2) * R(j, 2);
+  return turned;
 }
 
 Vector3d System::gyroscopic_torque(BodyId id, const BodyState& s) const {

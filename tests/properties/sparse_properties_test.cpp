@@ -4,7 +4,9 @@
 #include "random.h"
 #include "tolerances.h"
 
+#include <linchpin/constraint.h>
 #include <linchpin/dynamics.h>
+#include <linchpin/joints.h>
 
 #include <gtest/gtest.h>
 
@@ -153,6 +155,48 @@ TEST(Sparse, MassesOfVeryDifferentSizeAgree) {
     const Graph g = random_graph(random, random.coin() ? Shape::tree : Shape::loops, random.integer(3, 10), 6);
     expect_twins(g.instant, scaled(1e-10));
   }
+}
+
+// Planks in a row, hinged to each other and to both banks with parallel axes: 6n columns, n + 1 hinges of 5 rows, and a
+// planar loop of n + 1 turns has n − 2 ways to move, so that the rank is 6n − (n − 2): three rows depend on the others.
+// The longer it is, the less the pivots say so: the smallest singular value kept falls as 1/n².
+TEST(Sparse, LongHingedBridgesAreNotLeftToTheReference) {
+  for (const int n : {20, 40, 60, 110})
+    for (const double sag : {0.05, 0.3}) {
+      SCOPED_TRACE(std::to_string(n) + " planks, sag " + std::to_string(sag));
+      System system;
+      const auto end = [&](int i) {
+        const double x = i - 0.5 * n;
+        return Vector3d(x, sag * (x * x / n - 0.25 * n), 0);
+      };
+      std::vector<Pose> poses;
+      std::vector<BodyId> planks;
+      for (int i = 0; i < n; ++i) {
+        const Vector3d along = end(i + 1) - end(i);
+        const Eigen::AngleAxisd turn(std::atan2(along.y(), along.x()), Vector3d::UnitZ());
+        poses.push_back({0.5 * (end(i) + end(i + 1)), Quaterniond(turn)});
+        const double load = i == n / 3 ? 10 : 1;  // evenly loaded it would stay as it is
+        planks.push_back(
+            system.add_body("plank " + std::to_string(i), 5 * load, load * Vector3d(0.3, 0.5, 0.4), poses.back()));
+      }
+      const Vector3d axis = Vector3d::UnitZ();
+      for (int i = 0; i <= n; ++i) {
+        const auto in = [&](int k) -> Vector3d {
+          if (k < 0 || k == n) return end(i);
+          const Pose& pose = poses[static_cast<std::size_t>(k)];
+          return pose.q.conjugate() * (end(i) - pose.p);
+        };
+        const auto plank = [&](int k) { return k < 0 || k == n ? world : planks[static_cast<std::size_t>(k)]; };
+        system.add(hinge("hinge " + std::to_string(i), plank(i - 1), in(i - 1), axis, plank(i), in(i), axis));
+      }
+      system.set_gravity({0, -9.81, 0});
+      const Instant x = assemble(system, system.initial_state());
+      Solver solver({.path = Path::sparse});
+      ASSERT_TRUE(solver.factor(x));
+      EXPECT_EQ(solver.rank(), 5 * n + 2);
+      if (n < 100) expect_twins(x, tol_twins());  // the reference takes half a second for the long ones
+      EXPECT_EQ(solver.info().fallbacks, 0) << solver.info().reason;
+    }
 }
 
 // Rows that cannot all hold: least squares in the rows as given, and the same culprits.

@@ -199,8 +199,7 @@ std::string summary(const Json& row, const Model& model) {
   const auto coordinates = std::count_if(model.bodies.begin(), model.bodies.end(),
                                          [](const SceneBody& b) { return b.kind == BodyKind::coordinate; });
   out << counted(static_cast<long>(model.bodies.size()) - coordinates, coordinates) << ", " << model.constraints.size()
-      << " constraints, " << row["steps"] << " steps of the bare host ("
-      << (model.options.method == Method::rk4 ? "rk4" : "semi-implicit") << ")\n";
+      << " constraints, " << row["steps"] << " steps of the bare host (" << to_string(model.options.method) << ")\n";
   if (row["max_gap_m"].is_number()) out << "  largest gap " << row["max_gap_m"].get<double>() << " m\n";
   for (const auto& [name, gap] : row["user_gaps"].items())
     out << "  " << name << ": residual at most " << gap.get<double>() << "\n";

@@ -1,4 +1,5 @@
 // `linchpin bench`: the benchmark scenes on this machine, exact against Bullet's own solvers, time beside error.
+#include "bench_mechanisms.h"
 #include "commands.h"
 #include "messages.h"
 #include "worker_process.h"
@@ -67,6 +68,7 @@ void print(const Json& row) {
 }
 
 int bench(const BenchOptions& o) {
+  if (o.scenes == std::vector<std::string>{"mechanisms"}) return bench_mechanisms(o.json);
   std::vector<std::string> precisions;
   if (o.precision != "double") precisions.push_back("single");
   if (o.precision != "single") precisions.push_back("double");
@@ -118,7 +120,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand("bench", "Time and error of the benchmark scenes on this machine");
   verb->add_option("scenes", o->scenes,
                    "W1 W1s W2 W3 W4 W5a W5b W6, with :SIZE for one size (W1:1000), or a program of demos/programs "
-                   "(walker); \"all\" takes an hour")
+                   "(walker); \"all\" takes an hour. \"mechanisms\" alone: the published mechanisms without an engine")
       ->capture_default_str();
   verb->add_option("--with", o->with, "solvers: exact, si:N, nncg:N, mlcp, separated by commas")->capture_default_str();
   verb->add_option("--precision", o->precision, "double, single or both")

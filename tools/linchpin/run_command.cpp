@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -26,7 +27,7 @@ namespace {
 
 struct RunArguments {
   SimulationOptions simulation;
-  std::string solver = "exact", host, csv;
+  std::string solver = "exact", host, csv, method;
   ReportOptions report;
   bool json = false;
 };
@@ -86,7 +87,7 @@ Host host_of(const RunArguments& arguments, const Opened& opened, const SolverSp
 }
 
 WorkerAnswer run_on(Host host, const Opened& opened, const Simulation& simulation, const SolverSpec& solver,
-                    const std::string& csv, const ReportFiles& report) {
+                    const std::string& csv, const ReportFiles& report, const std::optional<Method>& method) {
   if (host != Host::bare) {
     Json job = job_for(simulation, solver);
     job["time_apart"] = false;
@@ -96,7 +97,9 @@ WorkerAnswer run_on(Host host, const Opened& opened, const Simulation& simulatio
   }
   WorkerAnswer answer;
   try {
-    answer.row = run_bare(*opened.model, simulation, csv, report.recording());
+    Model model = *opened.model;
+    if (method) model.options.method = *method;
+    answer.row = run_bare(model, simulation, csv, report.recording());
     answer.kind = WorkerAnswer::Kind::row;
   } catch (const std::invalid_argument& e) {
     answer.kind = WorkerAnswer::Kind::refused;
@@ -108,16 +111,33 @@ WorkerAnswer run_on(Host host, const Opened& opened, const Simulation& simulatio
   return answer;
 }
 
+std::optional<Method> method_of(const RunArguments& arguments, Host host) {
+  if (arguments.method.empty()) return {};
+  std::vector<std::string> names;
+  for (const Method method : all_methods) {
+    names.emplace_back(to_string(method));
+    if (names.back() != arguments.method) continue;
+    if (host == Host::bare) return method;
+    throw std::invalid_argument("--method is of the host bare; in " + std::string(to_string(host)) + " Bullet steps");
+  }
+  std::string known;
+  for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
+  const std::string near = nearest(arguments.method, names);
+  throw std::invalid_argument("--method is \"" + arguments.method + "\", expected one of " + known +
+                              (near.empty() ? "" : "; did you mean \"" + near + "\"?"));
+}
+
 int run_run(const RunArguments& arguments) try {
   const SolverSpec solver = parse_solver(arguments.solver);
   const auto opened = open_scene(arguments.simulation.scene);
   if (!opened) return exit_bad_input;
   const Simulation simulation = arguments.simulation.check(*opened);
   const Host host = host_of(arguments, *opened, solver);
+  const std::optional<Method> method = method_of(arguments, host);
   OutputFile output("--csv", arguments.csv, {simulation.scene});
   ReportFiles report(arguments.report, simulation.scene, 1);
 
-  WorkerAnswer answer = run_on(host, *opened, simulation, solver, output.temporary(), report);
+  WorkerAnswer answer = run_on(host, *opened, simulation, solver, output.temporary(), report, method);
   switch (answer.kind) {
     case WorkerAnswer::Kind::row:
       break;
@@ -175,6 +195,8 @@ void add_run(CLI::App& app, int& exit_code) {
   verb->add_option(
       "--host", arguments->host,
       "bare (no engine), bullet or bullet-float64. Default: the scene's, bullet-float64 for a .bullet file");
+  verb->add_option("--method", arguments->method,
+                   "How the host bare steps: semi-implicit, rk4, adaptive, rattle or rattle4. Default: the scene's");
   verb->add_option(
       "--csv", arguments->csv,
       "Write a row per step: the state before it, the gaps and the forces at that state; then the last state");

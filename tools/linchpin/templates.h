@@ -1,4 +1,4 @@
-// The scenes that `linchpin new` prints; made from demos/scenes at build time.
+// Scenes that are part of the command; made from demos/scenes at build time.
 #pragma once
 
 #include <span>
@@ -10,5 +10,7 @@ struct Template {
   std::string_view name, text;
 };
 std::span<const Template> templates();
+/// The published mechanisms that `linchpin bench mechanisms` runs.
+std::span<const Template> mechanisms();
 
 }  // namespace linchpin::cli

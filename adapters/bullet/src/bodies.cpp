@@ -55,6 +55,9 @@ BodyPart part_of(const btRigidBody& body) {
 const char* why_unsupported(const btRigidBody& body) {
   if (!zeros_and_ones(body.getLinearFactor())) return "a body with a linear factor other than 0 and 1";
   if (!zeros_and_ones(body.getAngularFactor())) return "a body with an angular factor other than 0 and 1";
+  const btVector3& inv = body.getInvInertiaDiagLocal();
+  for (int i = 0; i < 3; ++i)
+    if (!(inv[i] >= 0)) return "a body with an inertia that is negative or not a number";
   return "a body with infinite inertia about one axis";
 }
 

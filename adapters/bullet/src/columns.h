@@ -1,6 +1,7 @@
 // Block vectors by column, and sizes without casts: small change of the step's sources.
 #pragma once
 
+#include <linchpin/dynamics.h>
 #include <linchpin/system.h>
 
 #include <algorithm>
@@ -11,6 +12,16 @@
 namespace linchpin::bullet {
 
 inline std::size_t z(int i) { return static_cast<std::size_t>(i); }
+
+/// visit(row, its entries of one body, their first column, how many) for all of A, in order.
+template <class Visit>
+void for_rows_of_bodies(const Assembly& assembly, Visit visit) {
+  const Instant& x = assembly.instant;
+  const Assembly::EntryRun* run = assembly.entry_runs.data();
+  for (int r = 0; r < x.m(); ++r)
+    for (int k = x.row_start[z(r)]; k < x.row_start[z(r + 1)]; k += run->length, ++run)
+      visit(r, assembly.jacobians.data() + run->source, x.entries[z(k)].column, run->length);
+}
 
 inline bool finite(std::span<const double> x) {
   return std::all_of(x.begin(), x.end(), [](double a) { return std::isfinite(a); });

@@ -139,7 +139,7 @@ btScalar Engine::resolve_row(btSolverBody& a, btSolverBody& b, const btSolverCon
       const BlockSolve& block = *blocks_[z(response->block[k])];
       const btVector3* part = &response_parts_[response->first[k]];
       for (const int index : block.pool) {
-        btSolverBody& moved = coupled_bodies_[index];
+        btSolverBody& moved = (*coupled_bodies_)[index];
         moved.internalGetDeltaLinearVelocity() += part[0] * change;
         moved.internalGetDeltaAngularVelocity() += part[1] * change;
         part += 2;
@@ -158,7 +158,7 @@ btScalar Engine::resolve_row(btSolverBody& a, btSolverBody& b, const btSolverCon
 
 void Engine::begin_rows(Pools pools) {
   solving = this;
-  coupled_bodies_ = pools.bodies.size() > 0 ? &pools.bodies[0] : nullptr;
+  coupled_bodies_ = &pools.bodies;  // not its first element: Bullet adds bodies to it between the rows of an iteration
 }
 btScalar Engine::row_generic(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row) {
   return solving->resolve_row(a, b, row, true);

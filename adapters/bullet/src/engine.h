@@ -112,9 +112,9 @@ struct BlockSolve {
   bool work_in_books = false;  ///< the last step's work is counted when its books are put together
   bool told = true;            ///< reactions and books say what its last step did
   std::vector<double> work;    ///< done by each row and not yet in the reactions [m] [J]
-  std::vector<double> added, added_before;  ///< multipliers that Newton ended the last two steps with [m]
-  int added_steps = 0;                      ///< steps in a row that they go back
-  double usual_off = 0;                     ///< by which its last step began off the velocity constraints, O(dt)
+  std::array<std::vector<double>, 3> added;  ///< multipliers that Newton ended the last steps with, latest first [m]
+  int added_steps = 0;                       ///< steps in a row that they go back
+  double usual_off = 0;                      ///< by which its last step began off the velocity constraints, O(dt)
   int substeps = 1;
   double last_length = 0;  ///< of the last (sub)step [s]; 0 at the start
   double moved = 0;        ///< by which a gap was closed in this step [m]
@@ -298,7 +298,7 @@ class Engine final : public btActionInterface {
   std::vector<btVector3> response_parts_;
   std::vector<RowRange> row_ranges_;
   std::vector<double> response_change_;
-  btSolverBody* coupled_bodies_ = nullptr;  ///< during the iterations
+  btAlignedObjectArray<btSolverBody>* coupled_bodies_ = nullptr;  ///< during the iterations
 
   std::vector<Reaction> reactions_;
   std::vector<BodyBooks> books_;

@@ -72,7 +72,6 @@ class ExactSolver final : public Base {
   btScalar solveSingleIteration(int iteration, btCollisionObject** bodies, int nb, btPersistentManifold** manifolds,
                                 int nm, btTypedConstraint** constraints, int nc, const btContactSolverInfo& info,
                                 btIDebugDraw* draw) override {
-    engine_.begin_rows(pools());  // a setup done again may have moved the bodies' array
     const btScalar residual =
         Base::solveSingleIteration(iteration, bodies, nb, manifolds, nm, constraints, nc, info, draw);
     engine_.after_iteration(pools());

@@ -5,6 +5,7 @@
 #include "bodies.h"
 #include "columns.h"
 
+#include <cmath>
 #include <utility>
 
 namespace linchpin::bullet {
@@ -287,7 +288,7 @@ void Engine::measure_gaps() {
 }
 
 void Engine::updateAction(btCollisionWorld*, btScalar dt) {
-  t_ += double(dt);
+  if (std::isfinite(dt)) t_ += double(dt);
   if (!std::exchange(stepped_, false)) {  // the program has put another solver in our place
     std::fill(last_known_.begin(), last_known_.end(), 0);
     for (int i = 0; i < world_->getNumConstraints(); ++i)  // which writes zeros, too

@@ -7,6 +7,7 @@
 #include "bodies.h"
 #include "columns.h"
 
+#include <cmath>
 #include <numeric>
 
 namespace linchpin::bullet {
@@ -344,8 +345,7 @@ void Engine::make_blocks() {
     b.flags_rank = -1;
     b.last_length = b.usual_off = 0;
     b.added_steps = 0;
-    b.added.assign(z(b.dynamics->assembly().block.m()), 0.0);
-    b.added_before = b.added;
+    for (auto& added : b.added) added.assign(z(b.dynamics->assembly().block.m()), 0.0);
     b.told = true;
     b.work.assign(z(b.dynamics->assembly().block.m()), 0.0);
     b.joints.clear();
@@ -412,6 +412,10 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
   b.unmet = false;
   b.newton = 0;
   b.swing = 0;
+  if (!std::isfinite(dt_)) {
+    fail_block(b, "the step is not of finite length");
+    return false;
+  }
   for (int slot = 0; slot < static_cast<int>(block.bodies.size()); ++slot) {
     const BodyId id = block.bodies[z(slot)];
     btRigidBody& body = *body_of_[z(id.index)];
@@ -426,27 +430,28 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
     b.pool[z(slot)] = index;
     const int c = block.column[z(slot)], dof = block.column[z(slot + 1)] - c;
     const double mass = system_.mass(id);
+    const Matrix3d R = dof == 6 ? state_[id].R() : Matrix3d();
+    const auto momentum = [&](const Vector3d& w) -> Vector3d {  // R I Rᵀ w
+      return R * (system_.inertia(id) * (R.transpose() * w));
+    };
     put(b.v0, c, state_[id].v);
     put(b.Q, c, from_bullet(body.getTotalForce()));
     const int gyroscopic = body.getFlags() & gyroscopic_flags;
     if (pools) {
       const btSolverBody& sb = pools->bodies[index];
       put(b.applied, c, mass * from_bullet(sb.m_externalForceImpulse));
-      if (dof == 6)
-        put(b.applied, c + 3, system_.world_inertia(id, state_[id].q) * from_bullet(sb.m_externalTorqueImpulse));
+      if (dof == 6) put(b.applied, c + 3, momentum(from_bullet(sb.m_externalTorqueImpulse)));
     } else {  // as btSequentialImpulseConstraintSolver::initSolverBody and convertBodies have it
       put(b.applied, c, dt_ * head(b.Q, c));
       if (dof == 6) {
         put(b.applied, c + 3, dt_ * from_bullet(body.getTotalTorque()));
-        if (gyroscopic)
-          add(b.applied, c + 3,
-              system_.world_inertia(id, state_[id].q) * gyroscopic_change(body, max_gyroscopic_force_));
+        if (gyroscopic) add(b.applied, c + 3, momentum(gyroscopic_change(body, max_gyroscopic_force_)));
       }
     }
     if (dof != 6) continue;
     put(b.v0, c + 3, state_[id].w);
     put(b.Q, c + 3, from_bullet(body.getTotalTorque()));
-    if (gyroscopic) add(b.Q, c + 3, system_.gyroscopic_torque(id, state_[id]));
+    if (gyroscopic) add(b.Q, c + 3, -state_[id].w.cross(momentum(state_[id].w)));  // (T2)
   }
   if (b.with_laws) b.dynamics->set_step(dt_);  // friction obeys its law at the end of the step (T10)
   if (b.dynamics->evaluate(state_, b.Q) == Status::invalid) {
@@ -538,13 +543,14 @@ bool Engine::after_setup(Pools pools) {
 }
 
 void Engine::velocity_of_rows(const BlockSolve& b, std::span<const double> v, std::span<double> out) const {
-  const Instant& x = b.dynamics->assembly().instant;
-  for (int i = 0; i < x.m(); ++i) {
-    double sum = 0;
-    for (int k = x.row_start[z(i)]; k < x.row_start[z(i + 1)]; ++k)
-      sum += x.entries[z(k)].value * v[z(x.entries[z(k)].column)];
-    out[z(i)] = sum;
-  }
+  std::fill(out.begin(), out.end(), 0.0);
+  for_rows_of_bodies(b.dynamics->assembly(), [&](int row, const double* J, int column, int count) {
+    if (count == 6) {
+      out[z(row)] += Eigen::Map<const Vector6>(J).dot(Eigen::Map<const Vector6>(v.data() + column));
+      return;
+    }
+    for (int j = 0; j < count; ++j) out[z(row)] += J[j] * v[z(column + j)];
+  });
 }
 
 void Engine::after_push(Pools pools) {

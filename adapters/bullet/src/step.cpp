@@ -160,8 +160,8 @@ bool Engine::finish_block(BlockSolve& b) {
     b.unmet = newton.least_squares && newton.residual * dt_ > options_.gap_tolerance;
   }
   if (good) {
-    b.added_before.swap(b.added);
-    b.added.assign(b.lambda.begin(), b.lambda.end());
+    std::rotate(b.added.begin(), b.added.end() - 1, b.added.end());
+    b.added[0].assign(b.lambda.begin(), b.lambda.end());
     ++b.added_steps;
   }
   const auto reaction = b.dynamics->lambda(), induced = b.dynamics->induced();
@@ -175,7 +175,7 @@ bool Engine::finish_block(BlockSolve& b) {
   }
   if (good && options_.drift_correction && b.moved == 0 && !can_do_work(b)) {
     const double gain = work_of_constraints(*b.dynamics, dt_, b.force, b.v0, b.v);
-    if (gain > allowed_gain * std::max(kinetic(assembly, b.v0), kinetic(assembly, b.v)))
+    if (gain > 0 && gain > allowed_gain * std::max(kinetic(assembly, b.v0), kinetic(assembly, b.v)))
       good = !(gain > gain_floor(b) + allowed_gain * std::max(kinetic(assembly, b.v0), kinetic(assembly, b.v)));
   }
   if (!good && options_.drift_correction) {
@@ -191,17 +191,22 @@ bool Engine::finish_block(BlockSolve& b) {
   return true;
 }
 
-// What Newton will have to add is of third order in the step and changes slowly: carried on from the last two steps it
-// starts two contractions nearer. It only ever changes how many solves there are, not where they end.
+// What Newton will have to add is of third order in the step and changes slowly: carried on from the last three steps
+// it starts three contractions nearer. It only ever changes how many solves there are, not where they end.
 void Engine::start_newton(BlockSolve& b) {
   const std::size_t m = b.lambda.size();
   if (b.native_rows || b.moved > 0 || b.last_length != dt_) b.added_steps = 0;
   if (b.added_steps >= 2) {
-    for (std::size_t i = 0; i < m; ++i) b.lambda[i] = 2 * b.added[i] - b.added_before[i];
-    const Instant& x = b.dynamics->assembly().instant;
-    for (int r = 0; r < x.m(); ++r)
-      for (int k = x.row_start[z(r)]; k < x.row_start[z(r + 1)]; ++k)
-        b.force[z(x.entries[z(k)].column)] += x.entries[z(k)].value * b.lambda[z(r)];
+    const auto& [last, before, first] = b.added;
+    for (std::size_t i = 0; i < m; ++i)
+      b.lambda[i] = b.added_steps == 2 ? 2 * last[i] - before[i] : 3 * (last[i] - before[i]) + first[i];
+    for_rows_of_bodies(b.dynamics->assembly(), [&](int row, const double* J, int column, int count) {
+      if (count == 6) {
+        Eigen::Map<Vector6>(b.force.data() + column) += b.lambda[z(row)] * Eigen::Map<const Vector6>(J);
+        return;
+      }
+      for (int j = 0; j < count; ++j) b.force[z(column + j)] += J[j] * b.lambda[z(row)];
+    });
     b.dynamics->solver().inverse_mass(b.force, b.dv);
     for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] += b.dv[j];
   }

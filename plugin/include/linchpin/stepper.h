@@ -9,6 +9,8 @@
 
 #include <Eigen/Core>
 
+#include <array>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -46,20 +48,31 @@ double close_gaps(const System& system, const Dynamics& dynamics, State& state, 
                   double* moved = nullptr);
 
 /// v⁺ = v − M⁻¹AᵀG⁺(A v + φ_t): the impulse at activation (T14). @return its kinetic-energy norm ½ΔvᵀMΔv [J].
-double project_velocities(const System& system, const Dynamics& dynamics, State& state);
+/// @param lambda  [m] added: its multipliers; may be empty. Not told of blocks with acceleration rows
+double project_velocities(const System& system, const Dynamics& dynamics, State& state, std::span<double> lambda = {});
 
 /// ω of T15: the fastest swing of any body of the block about its centre under this block's own forces [rad/s].
 /// @param lambda  multipliers of all that the constraints apply, [m]: this step's own, mean over the step
 double fastest_swing(const System& system, const Assembly& assembly, const State& state,
                      std::span<const double> lambda);
 
+/// How a step is made. All but the first keep the constraints by their own means to newton_tolerance, poses and
+/// velocities both (T13); the tests show each order by its slope.
 enum class Method {
-  semi_implicit,  ///< v₁ = v₀ + dt·a, X₁ = X₀ ⊕ dt·v₁ with end-of-step satisfaction (T12): what a game engine does,
-                  ///< exactly
-  rk4  ///< Runge–Kutta–Munthe-Kaas of order 4 with projection of poses, then velocities (T13)
+  semi_implicit,  ///< order 1. v₁ = v₀ + dt·a, X₁ = X₀ ⊕ dt·v₁ with end-of-step satisfaction (T12): what a game engine
+                  ///< does, exactly
+  rk4,       ///< order 4. Runge–Kutta–Munthe-Kaas with projection of poses, then velocities, in the mass metric
+  adaptive,  ///< order 5(4). The pair of Dormand and Prince likewise, in parts as long as the tolerances allow
+  rattle,    ///< order 2. RATTLE on momenta, rotations by the exponential map: symmetric, symplectic for forces
+             ///< with a potential, so that energy has no trend. Bodies only (no coordinates), smooth laws only
+  rattle4    ///< order 4. Five of its steps composed (Suzuki), one of them backwards
 };
+inline constexpr std::array all_methods{Method::semi_implicit, Method::rk4, Method::adaptive, Method::rattle,
+                                        Method::rattle4};
+const char* to_string(Method method);  ///< as scenes and the command line name it: "semi-implicit", "rk4", …
+
 enum class Drift {
-  exact,     ///< end-of-step satisfaction, or projection with rk4: the default
+  exact,     ///< end-of-step satisfaction, projection with the Runge–Kutta methods: the default
   none,      ///< the bare acceleration (T5): drifts without bound, shown because people ask
   baumgarte  ///< feedback on φ and φ̇ with `baumgarte_rate`: gains energy, likewise
 };
@@ -74,8 +87,11 @@ struct StepOptions {
   /// energy each time they snap taut; at 1 they lose some instead.
   double swing_limit = 1.0;
   int max_substeps = 64;           ///< at the finest of them the limit of stability, 2, takes the place of swing_limit
-  double event_tolerance = 1e-13;  ///< to which rk4 locates stick, slip and release [s] (T10)
-  int max_switches = 100;          ///< of modes in one step of rk4, beyond which it is rejected
+  double event_tolerance = 1e-13;  ///< to which rk4 and adaptive locate stick, slip and release [s] (T10)
+  int max_switches = 100;          ///< of modes in one step of theirs, beyond which it is rejected
+  /// Of adaptive: a part is accepted when rms(error / (absolute + relative · size)) ≤ 1, errors and sizes those of
+  /// positions [m], velocities and coordinates; of turns [rad] the size is 1.
+  double relative_tolerance = 1e-9, absolute_tolerance = 1e-12;
   SolveOptions solve{};
 };
 
@@ -110,6 +126,14 @@ struct ModeSwitch {
   What what = What::sticks;
 };
 
+/// A function of the user's that passed through zero (Stepper::watch).
+struct Crossing {
+  double t = 0;      ///< [s]
+  int function = 0;  ///< as watch() numbered it
+  bool rising = false;
+  State state;  ///< there, just past it
+};
+
 /// The whole motion without a host. Keeps the state, the ledger and its memory; no allocation in a step once warm.
 class Stepper {
  public:
@@ -131,16 +155,28 @@ class Stepper {
 
   /// The reactions at the current state (instantaneous, T11); power, work and the parts. Computed on demand, then kept.
   std::span<const Reaction> reactions();
-  /// Books of the last step (semi-implicit; for rk4 they hold the step's mean forces and close to its order only).
+  /// Books of the last step (semi-implicit; of the others they hold the step's mean forces and close to its order
+  /// only).
   std::span<const BodyBooks> books() const;
   /// Work of all constraints and laws since the start [J].
   double constraint_work() const;
-  /// Where kinetic energy went since the start; closes to round-off for the semi-implicit method, to its order for rk4.
+  /// Where kinetic energy went since the start; closes to round-off for the semi-implicit method, to their order for
+  /// the others.
   const EnergyBooks& energy_books() const;
   /// Work of every law since the start.
   std::span<const LawWork> law_works() const;
   /// What changed its mode in the last step, in order of time.
   std::span<const ModeSwitch> switches() const;
+  /// Watches for zeros of a function of the state, of which every step looks at four points in each part.
+  /// @return its number in Crossing::function
+  int watch(std::function<double(const State&)> function);
+  /// What passed through zero in the last step, in order of time for each part; found on the polynomial of state_at()
+  /// to event_tolerance, with whose error it is right.
+  std::span<const Crossing> crossings() const;
+  /// Any time of the last step, on a polynomial in the poses' chart at the beginning of each part: of order 4 for
+  /// adaptive, 3 for rk4, 2 for rattle, 1 for semi_implicit. On the constraints to that order. Outside the step:
+  /// state().
+  State state_at(double t) const;
   /// Dry contacts and laws as the last evaluation found them (dynamics.h).
   const Dynamics& dynamics() const;
   /// Energy minus the work of constraints that move with time: constant for ideal constraints and conservative forces.

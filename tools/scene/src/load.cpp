@@ -28,6 +28,11 @@ namespace {
 constexpr std::size_t largest_file = 8u << 20, most_bodies = 200000, most_includes = 16, most_coordinates = 60;
 
 // `linchpin::Host` by the names files use.
+const std::vector<std::string> method_names = [] {
+  std::vector<std::string> names;
+  for (const Method method : all_methods) names.emplace_back(to_string(method));
+  return names;
+}();
 const std::vector<std::string> host_names = {"bare", "bullet", "bullet-float64"};
 
 std::string read_text(const std::string& path, const Place& from) {
@@ -246,7 +251,9 @@ class SceneReader {
   void read_solver(Table solver) {
     StepOptions& o = model_.options;
     method_given_ = method_given_ || solver.has("method");
-    o.method = static_cast<Method>(solver.word("method", {"semi-implicit", "rk4"}, static_cast<std::size_t>(o.method)));
+    o.method = static_cast<Method>(solver.word("method", method_names, static_cast<std::size_t>(o.method)));
+    o.relative_tolerance = solver.positive("relative_tolerance", o.relative_tolerance);
+    o.absolute_tolerance = solver.positive("absolute_tolerance", o.absolute_tolerance);
     o.drift =
         static_cast<Drift>(solver.word("drift", {"exact", "none", "baumgarte"}, static_cast<std::size_t>(o.drift)));
     if (solver.has("projection")) {

@@ -250,7 +250,8 @@ class Solver {
   };
   std::vector<Native> native() const;
   RankReport rank_report() const;  ///< of all exact constraints at the last step; indices as reactions()
-  /// Problem of one constraint's block at the last step, to save and replay with `linchpin solve`.
+  /// Problem of one constraint's block at the last step, to save and replay with `linchpin solve`. Empty (n() == 0)
+  /// for a name that is not there and before the first step.
   Instant instant(std::string_view constraint) const;
   /// Kinetic energy plus gravity potential of the world's dynamic bodies, in double [J].
   double energy() const;

@@ -1,0 +1,207 @@
+// The published mechanisms (IFToMM library of benchmark problems, Test Set for IVP Solvers), beyond what their scenes
+// in demos/scenes say of themselves: forces at an instant, other sizes, other descriptions of the same thing, the
+// balance of energy over a long time.
+#include "motion.h"
+
+#include <linchpin/constraint.h>
+#include <linchpin/coordinates.h>
+#include <linchpin/forces.h>
+#include <linchpin/joints.h>
+#include <linchpin/scene.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace linchpin::test {
+namespace {
+
+constexpr double g = 9.81;
+
+/// A scene of the gallery, with one line of it replaced.
+Model scene(const std::string& name, const std::string& line = {}, const std::string& by = {}) {
+  std::ifstream file(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/" + name + ".toml");
+  std::stringstream all;
+  all << file.rdbuf();
+  std::string text = all.str();
+  if (!line.empty()) {
+    const std::size_t at = text.find("\n" + line + "\n");
+    EXPECT_NE(at, std::string::npos) << line;
+    if (at != std::string::npos) text.replace(at + 1, line.size(), by);
+  }
+  return load_text(text, name + ".toml");
+}
+
+struct Mechanism {
+  Model model;
+  System system;
+  explicit Mechanism(Model m) : model(std::move(m)), system(model.system()) {}
+  const BodyState& body(const State& s, const char* name) { return s[system.find_body(name)]; }
+};
+
+// ---- Andrews' squeezer (T-A03) ----
+
+TEST(Andrews, AccelerationsAndForcesAtTheStart) {
+  Mechanism m(scene("andrews"));
+  Dynamics dynamics(m.system);
+  ASSERT_EQ(dynamics.evaluate(m.system.initial_state()), Status::ok);
+  EXPECT_NEAR(dynamics.vdot()[0], 14222.4439199541138705911625887, 1e-7);
+  EXPECT_NEAR(dynamics.vdot()[1], -10666.8329399655854029433719415, 1e-7);
+  for (std::size_t j = 2; j < 7; ++j) EXPECT_NEAR(dynamics.vdot()[j], 0, 1e-7);
+  // M q̈ = f − Gᵀλ with G of left side less right side, as the equations are typed.
+  EXPECT_NEAR(-dynamics.lambda()[0], 98.5668703962410896057654982170, 1e-9);
+  EXPECT_NEAR(-dynamics.lambda()[1], -6.12268834425566265503114393122, 1e-9);
+  for (std::size_t r = 2; r < 6; ++r) EXPECT_NEAR(dynamics.lambda()[r], 0, 1e-9);
+}
+
+TEST(Andrews, AccelerationsAndForcesAtTheEnd) {
+  Mechanism m(scene("andrews"));
+  Stepper stepper(m.system, m.system.initial_state(), m.model.options);
+  run(stepper, 0.03, 1);
+  ASSERT_FALSE(stepper.reactions().empty());  // evaluates there
+  const std::vector<double> vdot = {-24631.763122876497, 51850.319636467118,  324102.60070757849, 566749.42200099513,
+                                    16743.635418345410,  -566749.42200099513, 9826.5078015442078};
+  const std::vector<double> lambda = {199.17534810453858, -29.755309974971879, 23.066543611622141,
+                                      31.452725275771074, 22.642494786394370,  11.617392352611304};
+  for (std::size_t j = 0; j < 7; ++j) EXPECT_NEAR(stepper.dynamics().vdot()[j], vdot[j], 1e-9 * 566749);
+  for (std::size_t r = 0; r < 6; ++r) EXPECT_NEAR(-stepper.dynamics().lambda()[r], lambda[r], 1e-9 * 199);
+}
+
+// ---- N four-bars (T-A02) ----
+
+TEST(SlowFourBars, OfTenThroughAllSingularPositions) {
+  Mechanism m(scene("n-four-bar", "N = 2", "N = 10"));
+  Stepper stepper(m.system, m.system.initial_state(), m.model.options);
+  run(stepper, 10, 5000);
+  const Vector3d top = m.body(stepper.state(), "B0").p;
+  EXPECT_NEAR(top.x(), 0.204353560986, scaled(1e-7));
+  EXPECT_NEAR(top.y(), 0.978897145829, scaled(1e-7));
+}
+
+// ---- Bricard (T-A04) ----
+
+TEST(Bricard, AccelerationsAtTheStartAndItsRank) {
+  Mechanism m(scene("bricard"));
+  Dynamics dynamics(m.system);
+  ASSERT_EQ(dynamics.evaluate(m.system.initial_state()), Status::redundant);
+  EXPECT_EQ(dynamics.rank_report().rank, 29);
+  const double a[] = {-0.979041916168, -0.979041916168, -1.958083832335};
+  for (std::size_t j = 0; j < 3; ++j) EXPECT_NEAR(dynamics.vdot()[12 + j], a[j], scaled(1e-11));
+}
+
+TEST(Bricard, OfThinRods) {
+  Model model = scene("bricard");
+  for (SceneBody& bar : model.bodies) {  // a square section of 1e-3 m in place of 0.1 m
+    const double along = 1e-6 / 6, across = (1 + 1e-6) / 12;
+    const Vector3d old = bar.inertia.diagonal();
+    bar.inertia.setZero();
+    for (int j = 0; j < 3; ++j) bar.inertia(j, j) = old[j] < 0.01 ? along : across;
+  }
+  model.options.relative_tolerance = 1e-11;
+  Mechanism m(std::move(model));
+  Stepper stepper(m.system, m.system.initial_state(), m.model.options);
+  const auto P3 = [&] { return m.body(stepper.state(), "bar3").point({0, 0, 0.5}); };
+  run(stepper, 1, 1);
+  EXPECT_LE((P3() - Vector3d(0.508664944408, -1.649826997264, 0.139035439562)).norm(), scaled(1e-8));
+  run(stepper, 1, 1);
+  EXPECT_LE((P3() - Vector3d(-0.969891948913, -1.219455320162, 0.756464361061)).norm(), scaled(1e-8));
+}
+
+// ---- the slider-crank (T-SSC) ----
+
+TEST(SliderCrank, AccelerationAndGuideForceAtAnInstant) {
+  Mechanism m(scene("slider-crank"));
+  State s = m.system.initial_state();
+  const double th = 1, rate = 1.2, c = std::cos(th), n = std::sin(th);
+  BodyState &crank = s[m.system.find_body("crank")], &rod = s[m.system.find_body("rod")];
+  crank.q = Eigen::AngleAxisd(th, Vector3d::UnitZ());
+  rod.q = Eigen::AngleAxisd(-th, Vector3d::UnitZ());
+  crank.p = 0.5 * Vector3d(c, n, 0);
+  crank.v = 0.5 * rate * Vector3d(-n, c, 0);
+  rod.p = {1.5 * c, 0.5 * n, 0};
+  rod.v = rate * Vector3d(-1.5 * n, 0.5 * c, 0);
+  crank.w = {0, 0, rate};
+  rod.w = {0, 0, -rate};
+  Stepper stepper(m.system, s);
+  EXPECT_NEAR(named(stepper.reactions(), "rail").on_a.force.y(), 6.87324248009473, scaled(1e-10));
+  EXPECT_NEAR(stepper.dynamics().vdot()[5], -3.173473719560821, scaled(1e-10));
+}
+
+// ---- the flyball governor (T-A05) ----
+
+TEST(SlowFlyball, ThreeSeconds) {
+  Mechanism m(scene("flyball-governor"));
+  Stepper stepper(m.system, m.system.initial_state(), m.model.options);
+  run(stepper, 3, 3);
+  EXPECT_NEAR(m.body(stepper.state(), "sleeve").p.z(), 0.5132460783, scaled(1e-7));
+}
+
+// ---- the pendulum (T-A01), and long times ----
+
+TEST(PublishedPendulum, TenSecondsByEveryMethodOfHigherOrder) {
+  struct Case {
+    Method method;
+    int steps;
+    double within;
+  };
+  for (const Case& c : {Case{Method::rk4, 10000, 1e-9}, Case{Method::adaptive, 10, 1e-8},
+                        Case{Method::rattle, 10000, 1e-4}, Case{Method::rattle4, 5000, 1e-9}}) {
+    SCOPED_TRACE(to_string(c.method));
+    System system;
+    system.set_gravity({0, -g, 0});
+    const BodyId bob = system.add_particle("bob", 1, {-1, 0, 0});
+    system.add(rod("rod", world, Vector3d::Zero(), bob, Vector3d::Zero(), 1));
+    StepOptions options{.method = c.method};
+    options.relative_tolerance = 1e-11;
+    const BodyState s = after(system, 10, c.steps, options)[bob];
+    EXPECT_LE((s.p - Vector3d(-0.2750874625761169, -0.961419205099125, 0)).norm(), scaled(c.within));
+    EXPECT_LE((s.v - Vector3d(4.175598100951729, -1.1947490545604753, 0)).norm(), scaled(10 * c.within));
+  }
+}
+
+/// Largest |E − E₀| in the first and in the last tenth of a run, and the largest gap of all.
+struct LongRun {
+  double first = 0, last = 0, gap = 0;
+};
+LongRun long_run(System& system, const State& start, StepOptions options, double dt, int steps) {
+  Stepper stepper(system, start, options);
+  const double E = energy(system, stepper.state());
+  LongRun out;
+  for (int i = 0; i < steps; ++i) {
+    if (stepper.step(dt).rejected) {
+      ADD_FAILURE() << "step " << i;
+      return out;
+    }
+    const double off = std::fabs(energy(system, stepper.state()) - E);
+    if (10 * i < steps) out.first = std::max(out.first, off);
+    if (10 * i >= 9 * steps) out.last = std::max(out.last, off);
+    if (i % 1000 == 0)
+      for (const Reaction& r : stepper.reactions()) out.gap = std::max(out.gap, r.gap);
+  }
+  return out;
+}
+
+TEST(SlowSymplectic, EnergyHasNoTrendInAMillionSteps) {
+  for (const Method method : {Method::rattle, Method::rattle4}) {
+    SCOPED_TRACE(to_string(method));
+    const bool fourth = method == Method::rattle4;
+    {  // T-DP, chaotic
+      Mechanism m(scene("double-pendulum"));
+      const LongRun r = long_run(m.system, m.system.initial_state(), {.method = method}, fourth ? 2e-3 : 1e-3,
+                                 fourth ? 200000 : 1000000);
+      EXPECT_LE(r.last, 2 * r.first);
+      EXPECT_LE(r.gap, scaled(2e-13));
+      EXPECT_LE(r.first, scaled(fourth ? 1e-5 : 1e-2));
+    }
+    {  // T-TOP
+      Mechanism m(scene("heavy-top"));
+      const LongRun r = long_run(m.system, m.system.initial_state(), {.method = method}, fourth ? 2e-3 : 1e-3,
+                                 fourth ? 200000 : 1000000);
+      EXPECT_LE(r.last, 2 * r.first);
+      EXPECT_LE(r.gap, scaled(2e-13));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace linchpin::test

@@ -1,0 +1,117 @@
+#include "bench_mechanisms.h"
+
+#include "messages.h"
+#include "templates.h"
+#include "verdicts.h"
+
+#include <linchpin/report.h>
+#include <linchpin/scene.h>
+#include <linchpin/stepper.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <string>
+
+namespace linchpin::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double cpu_seconds() {
+  std::timespec now{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+}
+
+struct Run {
+  std::string status = "ok";
+  double seconds = 0, gap = 0, energy = 0;
+  long steps = 0, parts = 0;
+};
+
+// Steps alone are timed; the judge and the reactions that it asks for are not part of what others publish.
+Run run(const Model& model, Judge* judge) {
+  System system = model.system();
+  Run out;
+  Stepper stepper(system, system.initial_state(), model.options);
+  const bool conserved = conservative(system);
+  const double energy0 = stepper.energy_minus_work();
+  const auto look = [&] {
+    if (judge == nullptr) return;
+    judge->see({system, stepper.state(), stepper.reactions()});
+    for (const Reaction& r : stepper.reactions()) out.gap = std::max({out.gap, r.gap, r.gap_angle, r.residual});
+    if (conserved) out.energy = std::max(out.energy, std::abs(stepper.energy_minus_work() - energy0));
+  };
+  look();
+  const auto steps = static_cast<long>(std::round(model.duration / model.dt));
+  for (; out.steps < steps; ++out.steps) {
+    const double start = cpu_seconds();
+    const StepReport& report = stepper.step(model.dt);
+    out.seconds += cpu_seconds() - start;
+    out.parts += report.substeps;
+    if (report.rejected) {
+      out.status = report.reason;
+      break;
+    }
+    look();
+  }
+  return out;
+}
+
+}  // namespace
+
+int bench_mechanisms(bool json) {
+  Json rows = Json::array();
+  int failed = 0;
+  if (!json)
+    std::printf("%-22s %-9s %9s %9s %11s %11s %11s %11s  %s\n", "scene", "method", "simul. s", "parts", "CPU s",
+                "largest gap", "energy err.", "error", "of");
+  for (const Template& scene : mechanisms()) {
+    const Model model = load_text(scene.text, std::string(scene.name) + ".toml");
+    Judge judge(model, Host::bare, model.dt);
+    const Run judged = run(model, &judge);
+    const double seconds = std::min(judged.seconds, run(model, nullptr).seconds);  // once warm
+    const Json verdicts = verdicts_json(judge);
+    // The worst expectation, measured by what is allowed.
+    double error = 0, share = -1;
+    std::string of;
+    for (const auto& v : verdicts) {
+      if (!v["error"].is_number()) continue;
+      const double part = v["error"].get<double>() / std::max(1e-300, v["tolerance"].get<double>());
+      if (!(part > share)) continue;
+      share = part, error = v["error"].get<double>(), of = v["value"].get<std::string>();
+      if (v["at"].is_number()) of += " at " + Json(v["at"]).dump() + " s";
+    }
+    const bool good = judged.status == "ok" && unmet(verdicts) == 0;
+    failed += !good;
+    if (json) {
+      rows.push_back({{"scene", scene.name},
+                      {"method", to_string(model.options.method)},
+                      {"duration", model.duration},
+                      {"steps", judged.steps},
+                      {"parts", judged.parts},
+                      {"cpu_s", seconds},
+                      {"max_gap", judged.gap},
+                      {"max_energy_error_J", judged.energy},
+                      {"error", error},
+                      {"of", of},
+                      {"met", good},
+                      {"status", judged.status},
+                      {"expect", verdicts}});
+      continue;
+    }
+    std::printf("%-22s %-9s %9g %9ld %11.4g %11.2g %11.2g %11.2g  %s%s\n", std::string(scene.name).c_str(),
+                to_string(model.options.method), model.duration, judged.parts, seconds, judged.gap, judged.energy,
+                error, of.c_str(), good ? "" : "  NOT MET");
+    std::fflush(stdout);
+  }
+  if (json) std::printf("%s\n", Json{{"schema", 1}, {"rows", rows}}.dump(2).c_str());
+  return failed == 0 ? exit_ok : exit_physics;
+}
+
+}  // namespace linchpin::cli
