@@ -179,7 +179,7 @@ says 'more.toml:13:5: error: joint "string": there is no body "bra"; did you mea
 
 # One source for --help, completion and the manual.
 expect 0 completion
-grep -q 'equilibrium) words="--help --starts --json"' "$scratch/out" || fail "completion: $(grep equilibrium "$scratch/out")"
+grep -q 'equilibrium) words="--help --starts --seconds --json"' "$scratch/out" || fail "completion: $(grep equilibrium "$scratch/out")"
 bash -n "$scratch/out" || fail "completion is no bash"
 expect 0 man
 prints '^\.SS linchpin explain'
