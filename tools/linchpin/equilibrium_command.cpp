@@ -91,13 +91,15 @@ Json equilibrium_json(const Model& model, const System& system, Dynamics& dynami
   return out;
 }
 
+std::string shown(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", std::abs(x) < 1e-12 ? 0.0 : x);
+  return text;
+}
+
 std::string shown(const Json& v) {
   std::string out = "(";
-  for (const Json& x : v) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.6g", std::abs(x.get<double>()) < 1e-12 ? 0.0 : x.get<double>());
-    out += (out.size() > 1 ? ", " : "") + std::string(text);
-  }
+  for (const Json& x : v) out += (out.size() > 1 ? ", " : "") + shown(x.get<double>());
   return out + ")";
 }
 
@@ -119,9 +121,9 @@ void print(const Json& e, std::size_t number) {
     std::cout << (first ? ": " : ", ") << text;
     first = false;
   }
-  std::cout << "; potential " << e["potential_J"].get<double>() << " J\n";
+  std::cout << "; potential " << shown(e["potential_J"].get<double>()) << " J\n";
   for (const auto& [name, value] : e["coordinates"].items())
-    std::cout << "   " << name << " = " << value.get<double>() << "\n";
+    std::cout << "   " << name << " = " << shown(value.get<double>()) << "\n";
   std::size_t count = 0;
   for (const auto& [name, body] : e["bodies"].items()) {
     if (++count > 12) {

@@ -182,6 +182,35 @@ class Rest {
     return residual(at) <= 1e-7;
   }
 
+  // To where the forces take it: along each axis of the stiffness as far as that says, and never so far that they would
+  // have done negative work. Not to the end, which is solve's.
+  bool let_down(State& state) {
+    Balance at;
+    if (!close(state) || !look(state, at)) return false;
+    for (int step = 0; step < 200 && residual(at) > 1e-4; ++step) {
+      MatrixXd H;
+      if ((search_.go_on && !search_.go_on(start, starts)) || !tangent(state, at, H)) return false;
+      const Eigen::SelfAdjointEigenSolver<MatrixXd> eigen(0.5 * (H + H.transpose()));
+      const VectorXd size = eigen.eigenvalues().cwiseAbs().cwiseMax(1e-3 * eigen.eigenvalues().cwiseAbs().maxCoeff());
+      const VectorXd along = eigen.eigenvectors().transpose() * at.g;
+      VectorXd way = at.Z * (eigen.eigenvectors() * along.cwiseQuotient(size.cwiseMax(1e-12)));
+      if (const double length = way.norm(); length > 0.5 * search_.spread) way *= 0.5 * search_.spread / length;
+      bool better = false;
+      for (int attempt = 0; attempt < 12 && !better; ++attempt, way *= 0.5) {
+        State moved = state;
+        displace(moved, directions_, way);
+        Balance there;
+        better =
+            way.allFinite() && close(moved) && look(moved, there) && (at.Z * at.g + there.Z * there.g).dot(way) > 0;
+        if (!better) continue;
+        state = moved;
+        at = std::move(there);
+      }
+      if (!better) return false;
+    }
+    return true;
+  }
+
   static double residual(const Balance& at) { return at.g.size() > 0 ? at.g.cwiseAbs().maxCoeff() / at.scale : 0; }
 
   // Whether it goes on being a place of rest when all turns with the frame.
@@ -363,7 +392,7 @@ std::vector<Equilibrium> find_equilibria(const System& system, const State& give
       const double distance = apart(e.state, state), residual = Rest::residual(at);
       if (distance > 0.1 || (distance > 1e-5 && !rest.one_place(e.state, state, std::max(e.residual, residual))))
         continue;
-      if (distance > 1e-5 && residual < 0.1 * e.residual) e = rest.judge(state, at);
+      if (residual < 0.1 * e.residual && e.residual > 1e-15) e = rest.judge(state, at);
       return;
     }
     if (!search.omega.isZero() && !rest.turns_along(state)) return;
@@ -384,8 +413,9 @@ std::vector<Equilibrium> find_equilibria(const System& system, const State& give
   };
   const State start = at_rest(system, given);
   const std::vector<State> symmetric = symmetric_starts(system, start, search);
-  rest.starts = search.starts + static_cast<int>(symmetric.size());
+  rest.starts = search.starts + 1 + static_cast<int>(symmetric.size());
   if (go_on()) look_from(start);
+  if (State down = start; go_on() && rest.let_down(down)) look_from(down);
   for (const State& state : symmetric)
     if (go_on()) look_from(state);
   Numbers random;

@@ -59,8 +59,8 @@ struct Equilibrium {
 };
 
 struct EquilibriumSearch {
-  /// From the state given and from places around it, always the same ones. Besides, from where components of positions
-  /// are zero, and from between what was found.
+  /// From the state given and from places around it, always the same ones. Besides, from where the forces take the
+  /// given state, from where components of positions are zero, and from between what was found.
   int starts = 24;
   double spread = 1.0;
   /// Rest in a frame turning with this rate about a line through `centre` [rad/s]: centrifugal forces count, and what
