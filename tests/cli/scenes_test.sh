@@ -123,20 +123,11 @@ holds '.solver.status | test("contradict")'
 
 # Velocities: of two rows that ask for two, of a row that is the rate of another, of one that cannot be met at t = 0.
 velocities() {
-  cat >"$scratch/v.toml" <<END
-schema = 1
-[[body]]
-name = "p"
-kind = "particle"
-mass = 1
-position = [0.3, 0.4, 0.5]
-[[constraint]]
-name = "a"
-$1
-${2:+[[constraint]]
-name = "b"
-$2}
-END
+  {
+    printf 'schema = 1\n[[body]]\nname = "p"\nkind = "particle"\nmass = 1\nposition = [0.3, 0.4, 0.5]\n'
+    printf '[[constraint]]\nname = "a"\n%s\n' "$1"
+    [ $# -lt 2 ] || printf '[[constraint]]\nname = "b"\n%s\n' "$2"
+  } >"$scratch/v.toml"
 }
 velocities 'velocity = "p.velocity.y = 1"' 'velocity = "p.velocity.y = 2"'
 expect 4 check "$scratch/v.toml" --json
@@ -191,10 +182,10 @@ position = [0.5, 0.2, 0]
 [[force]]
 name = "s"
 body = "p"
-force = "[-p.x - 5*p.y, 5*p.x - p.y, -p.z]"
+force = "[-p.x - 5*p.y, 5*p.x - p.y, -0.25*p.z]"
 END
 expect 0 equilibrium "$scratch/curl.toml"
-prints 'unstable: 1 rad/s, flutter at 1.74628 rad/s, growing at 1.43161 1/s'
+prints 'unstable: 0.5 rad/s, flutter at 1.74628 rad/s, growing at 1.43161 1/s'
 expect 4 equilibrium "$scenes/rope.toml" --seconds 1e-6
 says 'stopped after 1e-06 s, at start 0 of'
 for template in pendulum winch skate four-bar slider-friction; do
