@@ -138,6 +138,38 @@ says 'contradict each other: here there'
 expect 0 run "$scratch/torn.toml" --json
 holds '.solver.status | test("contradict")'
 
+# Velocities: of two rows that ask for two, of a row that is the rate of another, of one that cannot be met at t = 0.
+velocities() {
+  {
+    printf 'schema = 1\n[[body]]\nname = "p"\nkind = "particle"\nmass = 1\nposition = [0.3, 0.4, 0.5]\n'
+    printf '[[constraint]]\nname = "a"\n%s\n' "$1"
+    [ $# -lt 2 ] || printf '[[constraint]]\nname = "b"\n%s\n' "$2"
+  } >"$scratch/v.toml"
+}
+velocities 'velocity = "p.velocity.y = 1"' 'velocity = "p.velocity.y = 2"'
+expect 4 check "$scratch/v.toml" --json
+holds '.contradictory == ["a", "b"] and .constraints[0].contradictory and .constraints[1].velocity_residual == 2'
+says 'contradict each other: a b'
+velocities 'equation = "p.y = 0.4 + 0.1*t"' 'velocity = "p.velocity.y = 0"'
+expect 4 check "$scratch/v.toml"
+says 'contradict each other: a b'
+velocities 'equation = "p.y = 0.4 + 0.1*t"' 'velocity = "2*p.velocity.y = 0.2"'
+expect 0 check "$scratch/v.toml" --json
+holds '.contradictory == [] and (.redundant | length) == 2'
+velocities 'velocity = "t*p.velocity.x + p.x = 0"'
+expect 4 check "$scratch/v.toml"
+says 'cannot be met: a$'
+velocities 'velocity = "p.velocity.y = 1"'
+expect 0 check "$scratch/v.toml"
+prints 'a +1 row +residual 1  .*the rate of p.y - t$'
+velocities 'equation = "p.y = 0.4 + t"'
+expect 0 check "$scratch/v.toml"
+prints 'a +1 row +residual 0, of its rate 1  '
+velocities 'velocity = "p.velocity.y^3 = 0"'  # no derivative wherever it is met
+expect 4 check "$scratch/v.toml"
+says 'constraint "a": no derivative by a velocity is different from zero'
+prints 'holds nothing at the start'
+
 # explain, equilibrium, new.
 expect 0 explain "$scenes/winch.toml" rope --at 0 --json
 holds '.t == 0 and (.constraints | length) == 1 and .constraints[0].determined and (.constraints[0].on[1].force[1] - 44.55 | fabs) < 1e-9'
@@ -148,6 +180,31 @@ holds '.equilibria[0].stability == "stable" and (.equilibria[0].forces.rod.p | (
 expect 0 equilibrium "$scenes/rotating-hoop.toml"
 prints 'turning with \(0, 7, 0\)'
 prints 'stable: 6.41436 rad/s'
+expect 0 equilibrium "$scenes/heavy-top.toml"
+prints 'marginal: 0 rad/s, 3.10791 rad/s'
+sed 's/angle = "w\*t"/angle = "w*t + 0.1*sin(t)"/' "$scenes/rotating-hoop.toml" >"$scratch/unsteady.toml"
+expect 0 equilibrium "$scratch/unsteady.toml" --json
+holds '.frame_turns_with == null and .held_at_start == ["hoop"] and .stopped_early == false'
+expect 0 equilibrium "$scratch/unsteady.toml"
+prints 'hoop moves, and not as part of one steady turning'
+cat >"$scratch/curl.toml" <<'END'
+schema = 1
+[world]
+gravity = [0, 0, 0]
+[[body]]
+name = "p"
+kind = "particle"
+mass = 1
+position = [0.5, 0.2, 0]
+[[force]]
+name = "s"
+body = "p"
+force = "[-p.x - 5*p.y, 5*p.x - p.y, -0.25*p.z]"
+END
+expect 0 equilibrium "$scratch/curl.toml"
+prints 'unstable: 0.5 rad/s, flutter at 1.74628 rad/s, growing at 1.43161 1/s'
+expect 4 equilibrium "$scenes/rope.toml" --seconds 1e-6
+says 'stopped after 1e-06 s, at start 0 of'
 for template in pendulum winch skate four-bar slider-friction; do
   expect 0 new "$template"
   cmp -s "$scratch/out" "$scenes/$template.toml" || fail "new $template is not the gallery's"
@@ -196,7 +253,7 @@ says 'more.toml:13:5: error: joint "string": there is no body "bra"; did you mea
 
 # One source for --help, completion and the manual.
 expect 0 completion
-grep -q 'equilibrium) words="--help --starts --json"' "$scratch/out" || fail "completion: $(grep equilibrium "$scratch/out")"
+grep -q 'equilibrium) words="--help --starts --seconds --json"' "$scratch/out" || fail "completion: $(grep equilibrium "$scratch/out")"
 bash -n "$scratch/out" || fail "completion is no bash"
 expect 0 man
 prints '^\.SS linchpin explain'

@@ -10,7 +10,11 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <unistd.h>
+
+#include <chrono>
 #include <cmath>
+#include <complex>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -26,6 +30,7 @@ using Json = nlohmann::ordered_json;
 struct EquilibriumArguments {
   std::string scene;
   int starts = 24;
+  double seconds = 20;
   bool json = false;
 };
 
@@ -46,6 +51,7 @@ Json equilibrium_json(const Model& model, const System& system, Dynamics& dynami
   Json out;
   out["stability"] = word(e.stability);
   out["frequencies_squared"] = e.frequencies_squared;
+  if (!e.imaginary_parts.empty()) out["imaginary_parts"] = e.imaginary_parts;
   out["potential_J"] = potential_energy(system, e.state);
   out["residual"] = e.residual;
   out["coordinates"] = Json::object();
@@ -85,31 +91,39 @@ Json equilibrium_json(const Model& model, const System& system, Dynamics& dynami
   return out;
 }
 
+std::string shown(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", std::abs(x) < 1e-12 ? 0.0 : x);
+  return text;
+}
+
 std::string shown(const Json& v) {
   std::string out = "(";
-  for (const Json& x : v) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.6g", std::abs(x.get<double>()) < 1e-12 ? 0.0 : x.get<double>());
-    out += (out.size() > 1 ? ", " : "") + std::string(text);
-  }
+  for (const Json& x : v) out += (out.size() > 1 ? ", " : "") + shown(x.get<double>());
   return out + ")";
 }
 
 void print(const Json& e, std::size_t number) {
   std::cout << number << ". " << e["stability"].get<std::string>();
   const Json& w2 = e["frequencies_squared"];
+  bool first = true;
   for (std::size_t i = 0; i < std::min<std::size_t>(w2.size(), 6); ++i) {
-    const double x = w2[i];
+    const double x = w2[i], y = e.contains("imaginary_parts") ? e["imaginary_parts"][i].get<double>() : 0;
     char text[64];
-    if (x < 0)
+    if (y < 0) continue;  // one of a pair
+    if (y > 0) {          // λ² = −x ± iy
+      const std::complex<double> rate = std::sqrt(std::complex(-x, y));
+      std::snprintf(text, sizeof text, "flutter at %.6g rad/s, growing at %.6g 1/s", rate.imag(), rate.real());
+    } else if (x < 0)
       std::snprintf(text, sizeof text, "leaves at %.6g 1/s", std::sqrt(-x));
     else
       std::snprintf(text, sizeof text, "%.6g rad/s", std::sqrt(x));
-    std::cout << (i == 0 ? ": " : ", ") << text;
+    std::cout << (first ? ": " : ", ") << text;
+    first = false;
   }
-  std::cout << "; potential " << e["potential_J"].get<double>() << " J\n";
+  std::cout << "; potential " << shown(e["potential_J"].get<double>()) << " J\n";
   for (const auto& [name, value] : e["coordinates"].items())
-    std::cout << "   " << name << " = " << value.get<double>() << "\n";
+    std::cout << "   " << name << " = " << shown(value.get<double>()) << "\n";
   std::size_t count = 0;
   for (const auto& [name, body] : e["bodies"].items()) {
     if (++count > 12) {
@@ -155,11 +169,33 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
   search.spread = std::max(1.0, length);
   const auto turning = turning_of_driven(system);
   if (turning) search.omega = turning->first, search.centre = turning->second;
+  std::vector<std::string> held;
+  if (!turning)
+    for (const BodyId id : driven_in_motion(system)) held.push_back(system.name(id));
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  const auto began = std::chrono::steady_clock::now();
+  double shown_at = 1;  // [s]; whoever waits longer is told
+  int tried = 0, starts = arguments.starts;
+  bool stopped = false;
+  search.go_on = [&](int done, int of) {
+    const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    tried = done, starts = of;
+    if (terminal && spent > shown_at) {
+      std::cerr << "\rstart " << done << " of " << of << ", " << static_cast<int>(spent) << " s\x1b[K" << std::flush;
+      shown_at = spent + 0.5;
+    }
+    stopped = stopped || spent > arguments.seconds;
+    return !stopped;
+  };
   const auto found = find_equilibria(system, start, search);
+  if (terminal && shown_at > 1) std::cerr << "\r\x1b[K";
   Json result;
   result["schema"] = 1;
   result["scene"] = arguments.scene;
   result["frame_turns_with"] = turning ? three(turning->first) : Json();
+  result["held_at_start"] = held;
+  result["starts_tried"] = tried;
+  result["stopped_early"] = stopped;
   result["equilibria"] = Json::array();
   for (const Equilibrium& e : found) result["equilibria"].push_back(equilibrium_json(*model, system, dynamics, e));
   if (arguments.json) {
@@ -167,11 +203,16 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
   } else {
     if (turning)
       std::cout << "in the frame of the driven bodies, turning with " << shown(three(turning->first)) << " rad/s\n";
+    for (const std::string& name : held)
+      std::cout << name << " moves, and not as part of one steady turning: held where it is at the start\n";
     std::size_t number = 0;
     for (const Json& e : result["equilibria"]) print(e, ++number);
   }
+  if (stopped)
+    std::cerr << "linchpin equilibrium: stopped after " << arguments.seconds << " s, at start " << tried << " of "
+              << starts << "; --seconds gives it longer\n";
   if (!found.empty()) return exit_ok;
-  std::cerr << "linchpin equilibrium: no place of rest was found from " << arguments.starts << " starts\n";
+  std::cerr << "linchpin equilibrium: no place of rest was found from " << tried << " starts\n";
   return exit_physics;
 }
 
@@ -184,12 +225,16 @@ void add_equilibrium(CLI::App& app, int& exit_code) {
   verb->add_option("SCENE", arguments->scene, "A .toml scene or a .bullet file")->required();
   verb->add_option("--starts", arguments->starts, "Places to search from, the scene's start first")
       ->capture_default_str();
+  verb->add_option("--seconds", arguments->seconds, "When to stop, with what was found by then [s]")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
   verb->footer(
-      "Time is held at 0. Where all driven bodies turn about one axis at a constant rate, rest means rest in their\n"
-      "frame, and centrifugal forces count. Stability is that of the stiffness in the virtual displacements; "
-      "friction,\n"
-      "damping and Coriolis forces are left out. Exit codes: 0 ok, 2 usage, 3 bad scene, 4 nothing found.");
+      "Time is held at 0. Where all driven bodies that move and matter turn about one axis at a constant rate, rest\n"
+      "means rest in their frame, and centrifugal forces count; else they are held where they are, and that is said.\n"
+      "Stability is that of the stiffness in the virtual displacements, with forces that have no potential (flutter);\n"
+      "friction, damping and Coriolis forces are left out.\n"
+      "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 nothing found.");
   verb->callback([arguments, &exit_code] { exit_code = run_equilibrium(*arguments); });
 }
 

@@ -5,8 +5,10 @@
 #include <linchpin/dynamics.h>
 #include <linchpin/system.h>
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace linchpin {
@@ -23,17 +25,22 @@ const char* to_string(Integrability kind);
 
 struct Classification {
   Integrability kind = Integrability::nonholonomic;
-  bool linear = true;      ///< in the velocities
-  bool rheonomic = false;  ///< changes with time, by itself or by a driven body
+  bool linear = true;  ///< in the velocities
+  /// Changes with time, by itself or by a driven body; a linear row also by a term without a velocity, which is one
+  /// with dt (so velocity.y = 1 is rheonomic, and is the rate of y − t).
+  bool rheonomic = false;
   bool catastatic = true;  ///< met by bodies at rest: no term without a velocity
+  /// All derivatives of some row vanish at the state, though not around it: nothing could hold it there.
+  bool holds_nothing = false;
   /// Of exact rows: the functions, where they are polynomials of positions, components of body axes, coordinates with
-  /// their sines and cosines, and time; else empty.
+  /// their sines and cosines, and time, to 1e-8 of the row at places they were not found from; else empty.
   std::string integral;
 };
 
-/// Decides at the state and at places around it, by the exterior derivative of the rows on (poses, t); derivatives of
-/// A by central differences, tolerance 1e-5 relative. Costs (6K)² linearisations for K bodies, O(n²) of them for the
-/// whole system when the constraint is not integrable by itself.
+/// Decides at the state and at places around it, by the exterior derivative of the rows on (poses, t). Derivatives of A
+/// are central differences of order 6; a difference of two of them counts above 1e-7 of their sizes, and above 1e-10 of
+/// the row. Costs some (6K)² · 6 linearisations for K bodies, O(n) of them for the whole system when the constraint is
+/// not integrable by itself.
 [[nodiscard]] Classification classify(const System& system, ConstraintId id, const State& state);
 
 /// A place of rest: applied and constraint forces balance in every virtual displacement (principle of virtual work).
@@ -42,16 +49,25 @@ struct Equilibrium {
   double residual = 0;  ///< largest generalized force left in a virtual displacement, relative to the largest force
   enum class Stability { stable, unstable, marginal } stability = Stability::marginal;
   /// Squares of the small-oscillation frequencies [1/s²], ascending: stiffness against mass in the virtual
-  /// displacements. Negative ones lead away. Velocity-dependent forces (damping, Coriolis) are not in them.
+  /// displacements. Negative ones lead away. Those below 1e-9 of the terms they are a sum of are 0, and where one is
+  /// nothing is decided: marginal. Velocity-dependent forces (damping, Coriolis) are not in them.
   std::vector<double> frequencies_squared;
+  /// Their imaginary parts where some are complex, else empty: circulatory forces, which have no potential, feed an
+  /// oscillation that grows (flutter). The motions are exp(λt) with λ² the negative of the complex square.
+  std::vector<double> imaginary_parts;
   std::vector<double> lambda;  ///< of the block's rows, least norm
 };
 
 struct EquilibriumSearch {
-  int starts = 24;  ///< from the state given and from places around it, always the same ones
+  /// From the state given and from places around it, always the same ones. Besides, from where the forces take the
+  /// given state, from where components of positions are zero, and from between what was found.
+  int starts = 24;
   double spread = 1.0;
-  /// Rest in a frame turning with this rate about a line through `centre` [rad/s]: centrifugal forces count.
+  /// Rest in a frame turning with this rate about a line through `centre` [rad/s]: centrifugal forces count, and what
+  /// is no place of rest any more when turned with the frame (for its constraints or gravity do not turn) is left out.
   Vector3d omega = Vector3d::Zero(), centre = Vector3d::Zero();
+  /// Asked often, with the starts done and known of; false ends the search with what was found so far.
+  std::function<bool(int done, int of)> go_on = {};
 };
 
 /// Places where the system rests with time held at state.t, laws left out, each once, lowest potential first. Newton on
@@ -59,7 +75,10 @@ struct EquilibriumSearch {
 [[nodiscard]] std::vector<Equilibrium> find_equilibria(const System& system, const State& state,
                                                        const EquilibriumSearch& search = {});
 
-/// The uniform turning that all driven bodies share, when they do: ω and a point of the axis.
+/// The driven bodies that move, of those that a constraint or a force mentions.
+[[nodiscard]] std::vector<BodyId> driven_in_motion(const System& system);
+
+/// The turning at a constant rate that all of them share, when they do: ω and a point of the axis.
 [[nodiscard]] std::optional<std::pair<Vector3d, Vector3d>> turning_of_driven(const System& system);
 
 }  // namespace linchpin

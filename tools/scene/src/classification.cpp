@@ -1,0 +1,528 @@
+#include "directions.h"
+
+#include <linchpin/constraint.h>
+#include <linchpin/scene/analysis.h>
+#include <linchpin/stepper.h>
+
+#include <Eigen/Dense>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace linchpin {
+
+using analysis::at_rest;
+using analysis::Direction;
+using analysis::directions_of;
+using analysis::displace;
+using analysis::Numbers;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+const char* to_string(Integrability kind) {
+  switch (kind) {
+    case Integrability::holonomic:
+      return "holonomic";
+    case Integrability::exact:
+      return "exact";
+    case Integrability::integrating_factor:
+      return "integrable with a factor";
+    case Integrability::integrable_here:
+      return "integrable with the other constraints";
+    default:
+      return "nonholonomic";
+  }
+}
+
+namespace {
+
+// Rows of constraints as one-forms on (poses, t): A in the given directions, and in the last column what is left
+// without velocities.
+class Forms {
+ public:
+  Forms(const System& system, std::vector<ConstraintId> constraints, std::vector<Direction> directions)
+      : system_(system), constraints_(std::move(constraints)), directions_(std::move(directions)) {
+    for (const ConstraintId id : constraints_) rows_ += system.constraint(id).function().rows();
+  }
+  int rows() const { return rows_; }
+  int size() const { return static_cast<int>(directions_.size()) + 1; }
+  const std::vector<Direction>& directions() const { return directions_; }
+
+  MatrixXd at(const State& state) const { return at(state, constraints_.size()); }
+  MatrixXd at(State state, std::size_t count) const {  // the rows of the first `count` constraints
+    system_.update_driven(state);
+    int row = 0;
+    for (std::size_t i = 0; i < count; ++i) row += system_.constraint(constraints_[i]).function().rows();
+    MatrixXd W = MatrixXd::Zero(row, size());
+    row = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Constraint& c = system_.constraint(constraints_[i]);
+      const ConstraintFunction& f = c.function();
+      const std::size_t m = static_cast<std::size_t>(f.rows()), K = c.bodies().size();
+      std::vector<BodyState> X;
+      for (const BodyId body : c.bodies()) X.push_back(state[body]);
+      std::vector<double> A(m * 6 * K), b(m), position(m), velocity(m);
+      f.linearize(X, state.t, {A, b, position, velocity});
+      for (std::size_t r = 0; r < m; ++r) {
+        const auto at_row = row + static_cast<Eigen::Index>(r);
+        for (std::size_t k = 0; k < K; ++k)
+          for (std::size_t d = 0; d < directions_.size(); ++d)
+            if (directions_[d].body == c.bodies()[k])
+              W(at_row, static_cast<Eigen::Index>(d)) =
+                  A[(r * K + k) * 6 + static_cast<std::size_t>(directions_[d].axis)];
+        double rest = velocity[r];
+        for (std::size_t k = 0; k < K; ++k)  // without the velocities of the bodies that can move
+          if (system_.dof(c.bodies()[k]) > 0)
+            for (std::size_t j = 0; j < 3; ++j)
+              rest -= A[(r * K + k) * 6 + j] * X[k].v[static_cast<Eigen::Index>(j)] +
+                      A[(r * K + k) * 6 + 3 + j] * X[k].w[static_cast<Eigen::Index>(j)];
+        W(at_row, size() - 1) = rest;
+      }
+      row += f.rows();
+    }
+    return W;
+  }
+
+  struct Exterior {
+    std::vector<MatrixXd> d;      // of every row, antisymmetric
+    std::vector<MatrixXd> error;  // what may be wrong in each entry
+  };
+
+  /// dω of the rows of the first `count` constraints: dω(X, Y) = X ω(Y) − Y ω(X) − ω([X, Y]); turnings about world axes
+  /// have [R_i, R_j] = −ε_ijk R_k. An entry is judged by the size of its own terms, so that a small one beside large
+  /// ones counts; what is below rounding of the row and of the positions does not.
+  Exterior derivative(const State& state, std::size_t count) const {
+    const int n = size();
+    constexpr double h = 1e-3, round_off = std::numeric_limits<double>::epsilon();
+    const MatrixXd W = at(state, count);
+    const auto m = static_cast<std::size_t>(W.rows());
+    Exterior out{std::vector<MatrixXd>(m, MatrixXd::Zero(n, n)), std::vector<MatrixXd>(m, MatrixXd::Zero(n, n))};
+    VectorXd steepest = VectorXd::Zero(W.rows());
+    for (int i = 0; i < n; ++i) {
+      MatrixXd slope = MatrixXd::Zero(W.rows(), n);
+      for (int k = 1; k <= 3; ++k) {
+        State plus = state, minus = state;
+        if (i + 1 < n) {
+          displace(plus, directions_[static_cast<std::size_t>(i)], k * h);
+          displace(minus, directions_[static_cast<std::size_t>(i)], -k * h);
+        } else {
+          plus.t += k * h, minus.t -= k * h;
+        }
+        slope += analysis::difference_weights[k - 1] / h * (at(plus, count) - at(minus, count));
+      }
+      for (std::size_t r = 0; r < m; ++r) {
+        const auto row = slope.row(static_cast<Eigen::Index>(r));
+        out.d[r].row(i) += row;
+        out.d[r].col(i) -= row.transpose();
+        out.error[r].row(i) += row.cwiseAbs();
+        out.error[r].col(i) += row.cwiseAbs().transpose();
+        double& most = steepest[static_cast<Eigen::Index>(r)];
+        most = std::max(most, row.cwiseAbs().maxCoeff());
+      }
+    }
+    for (int i = 0; i + 1 < n; ++i)
+      for (int j = 0; j + 1 < n; ++j) {
+        const Direction &a = directions_[static_cast<std::size_t>(i)], &b = directions_[static_cast<std::size_t>(j)];
+        if (a.body != b.body || a.axis < 3 || b.axis < 3 || a.axis == b.axis) continue;
+        const int p = a.axis - 3, q = b.axis - 3, s = 3 - p - q;
+        const double sign = (q - p + 3) % 3 == 1 ? 1 : -1;  // ε_pqs
+        const int k = i - p + s;
+        for (std::size_t r = 0; r < m; ++r) {
+          const double bracket = W(static_cast<Eigen::Index>(r), k);
+          out.d[r](i, j) += sign * bracket;
+          out.error[r](i, j) += std::abs(bracket);
+        }
+      }
+    double far = std::abs(state.t);
+    for (const Direction& d : directions_) far = std::max(far, state[d.body].p.cwiseAbs().maxCoeff());
+    for (std::size_t r = 0; r < m; ++r) {
+      const auto row = static_cast<Eigen::Index>(r);
+      const double floor = 1e-10 * W.row(row).cwiseAbs().maxCoeff() + 4 * round_off / h * far * steepest[row];
+      out.error[r] = (1e-7 * out.error[r]).array() + floor;
+    }
+    return out;
+  }
+
+ private:
+  const System& system_;
+  std::vector<ConstraintId> constraints_;
+  std::vector<Direction> directions_;
+  int rows_ = 0;
+};
+
+MatrixXd kernel(MatrixXd A) {
+  for (Eigen::Index r = 0; r < A.rows(); ++r)  // units of rows decide nothing
+    if (const double norm = A.row(r).norm(); norm > 0) A.row(r) /= norm;
+  const Eigen::Index n = A.cols();
+  if (A.rows() == 0 || A.isZero(0)) return MatrixXd::Identity(n, n);
+  Eigen::ColPivHouseholderQR<MatrixXd> qr;
+  qr.setThreshold(1e-9);
+  qr.compute(A.transpose());
+  return qr.householderQ() * MatrixXd::Identity(n, n).rightCols(n - qr.rank());
+}
+
+// Whether every dω vanishes on the kernel Z of all rows: Frobenius.
+bool involutive(const Forms::Exterior& exterior, const MatrixXd& Z) {
+  const MatrixXd size = Z.cwiseAbs();
+  for (std::size_t r = 0; r < exterior.d.size(); ++r) {
+    const MatrixXd on = Z.transpose() * exterior.d[r] * Z, error = size.transpose() * exterior.error[r] * size;
+    if ((on.cwiseAbs().array() > error.array()).any()) return false;
+  }
+  return true;
+}
+
+// The function whose rate a row is, where it is a polynomial of few terms: of positions, of the components of body
+// axes, of coordinates with their sines and cosines, and of time. A function whose gradient has no entry in a direction
+// does not depend on it, so that only what occurs in the row is asked for; terms of low degree come first, and those
+// that others already express (axes are not independent of each other) are left out. What fits is then looked at in
+// other places, and is named only where its gradient is the row there too.
+class Integral {
+ public:
+  Integral(const System& system, const Forms& forms) : system_(system), forms_(forms) {}
+
+  std::string of(const State& around, int row) {
+    active_.assign(static_cast<std::size_t>(forms_.size()), false);
+    Numbers random;
+    VectorXd most_seen = VectorXd::Zero(forms_.size());
+    for (int i = 0; i < 8; ++i) {
+      const MatrixXd W = forms_.at(somewhere(around, random));
+      most_seen = most_seen.cwiseMax(W.row(row).cwiseAbs().transpose());
+    }
+    for (std::size_t d = 0; d < active_.size(); ++d)
+      active_[d] = most_seen[static_cast<Eigen::Index>(d)] > 1e-12 * most_seen.maxCoeff();
+    for (const auto& [axes, degree] : {std::pair{true, 1}, {false, 2}, {false, 3}, {true, 2}}) {
+      variables_.clear();
+      const bool turns = collect(axes);
+      if (turns && !axes) continue;
+      monomials_.clear();
+      Powers powers(variables_.size(), 0);
+      grow(powers, 0, degree);
+      if (monomials_.size() > most || monomials_.empty()) continue;
+      const auto degree_of = [](const Powers& p) { return std::accumulate(p.begin(), p.end(), 0); };
+      std::stable_sort(monomials_.begin(), monomials_.end(),
+                       [&](const Powers& a, const Powers& b) { return degree_of(a) < degree_of(b); });
+      if (const std::string found = fit(around, row); !found.empty()) return found;
+    }
+    return {};
+  }
+
+ private:
+  using Powers = std::vector<int>;
+  static constexpr std::size_t most = 350;  // two bodies and time, of degree 2 in all their axes
+  struct Variable {
+    enum class Kind { position, axis, sine, cosine, time } kind;
+    BodyId body;
+    int i = 0, j = 0;  // component, and which axis
+  };
+
+  // @return whether what is asked for turns bodies
+  bool collect(bool axes) {
+    bool turns = false;
+    for (std::size_t i = 0; i < forms_.directions().size(); ++i) {
+      const Direction& d = forms_.directions()[i];
+      if (!active_[i]) continue;
+      if (d.axis < 3) variables_.push_back({Variable::Kind::position, d.body, d.axis});
+      if (axes && system_.kind(d.body) == BodyKind::coordinate)
+        for (const auto kind : {Variable::Kind::sine, Variable::Kind::cosine}) variables_.push_back({kind, d.body});
+      if (d.axis < 3 || (turns && turned_ == d.body)) continue;
+      turns = true;
+      turned_ = d.body;
+      for (int k = 0; axes && k < 9; ++k) variables_.push_back({Variable::Kind::axis, d.body, k % 3, k / 3});
+    }
+    if (active_.back()) variables_.push_back({Variable::Kind::time, {}});
+    return turns;
+  }
+
+  double value(const Variable& v, const State& state) const {
+    switch (v.kind) {
+      case Variable::Kind::position:
+        return state[v.body].p[v.i];
+      case Variable::Kind::axis:
+        return state[v.body].R()(v.i, v.j);
+      case Variable::Kind::sine:
+        return std::sin(state[v.body].p.x());
+      case Variable::Kind::cosine:
+        return std::cos(state[v.body].p.x());
+      default:
+        return state.t;
+    }
+  }
+  // Along a direction of the forms; the last one is time.
+  double slope(const Variable& v, int direction, const State& state) const {
+    const bool in_time = direction + 1 == forms_.size();
+    if (v.kind == Variable::Kind::time || in_time) return v.kind == Variable::Kind::time && in_time ? 1 : 0;
+    const Direction& d = forms_.directions()[static_cast<std::size_t>(direction)];
+    if (d.body != v.body) return 0;
+    switch (v.kind) {
+      case Variable::Kind::position:
+        return d.axis == v.i ? 1 : 0;
+      case Variable::Kind::axis:
+        return d.axis < 3 ? 0 : Vector3d::Unit(d.axis - 3).cross(state[v.body].R().col(v.j))[v.i];
+      case Variable::Kind::sine:
+        return std::cos(state[v.body].p.x());
+      default:
+        return -std::sin(state[v.body].p.x());
+    }
+  }
+
+  void grow(Powers& powers, std::size_t from, int left) {
+    for (std::size_t v = from; v < powers.size() && left > 0 && monomials_.size() <= most; ++v) {
+      ++powers[v];
+      monomials_.push_back(powers);
+      grow(powers, v, left - 1);
+      --powers[v];
+    }
+  }
+
+  State somewhere(const State& around, Numbers& random) const {
+    State state = around;
+    VectorXd by(forms_.size() - 1);
+    for (double& each : by) each = random.next();
+    displace(state, forms_.directions(), by);
+    state.t += random.next();
+    return state;
+  }
+
+  // The row and the gradients of all monomials, in the directions that occur, at places not seen before.
+  void sample(const State& around, int row, Numbers& random, Eigen::Index places, MatrixXd& G, VectorXd& g) const {
+    const auto n = static_cast<Eigen::Index>(std::count(active_.begin(), active_.end(), true));
+    const auto N = static_cast<Eigen::Index>(monomials_.size());
+    G.resize(places * n, N);
+    g.resize(places * n);
+    std::vector<double> x(variables_.size()), dx(variables_.size());
+    Eigen::Index at = 0;
+    for (Eigen::Index place = 0; place < places; ++place) {
+      const State state = somewhere(around, random);
+      const MatrixXd W = forms_.at(state);
+      for (std::size_t v = 0; v < x.size(); ++v) x[v] = value(variables_[v], state);
+      for (int d = 0; d < forms_.size(); ++d) {
+        if (!active_[static_cast<std::size_t>(d)]) continue;
+        g[at] = W(row, d);
+        for (std::size_t v = 0; v < x.size(); ++v) dx[v] = slope(variables_[v], d, state);
+        for (Eigen::Index k = 0; k < N; ++k) G(at, k) = rate(monomials_[static_cast<std::size_t>(k)], x, dx);
+        ++at;
+      }
+    }
+  }
+
+  std::string fit(const State& around, int row) const {
+    Numbers random;
+    MatrixXd G;
+    VectorXd g;
+    const auto N = static_cast<Eigen::Index>(monomials_.size());
+    sample(around, row, random, 2 * N / std::count(active_.begin(), active_.end(), true) + 6, G, g);
+    // Gram and Schmidt, twice for each column, in the order of degrees: what is left out is expressed by what came
+    // before.
+    MatrixXd Q(G.rows(), N), R = MatrixXd::Zero(N, N);
+    std::vector<Eigen::Index> kept;
+    for (Eigen::Index k = 0; k < N; ++k) {
+      VectorXd q = G.col(k);
+      const auto rank = static_cast<Eigen::Index>(kept.size());
+      for (int twice = 0; twice < 2; ++twice) {
+        const VectorXd part = Q.leftCols(rank).transpose() * q;
+        q -= Q.leftCols(rank) * part;
+        R.col(rank).head(rank) += part;
+      }
+      const double left = q.norm();
+      if (left > 1e-8 * G.col(k).norm()) {
+        R(rank, rank) = left;
+        Q.col(rank) = q / left;
+        kept.push_back(k);
+      } else {
+        R.col(rank).setZero();
+      }
+    }
+    const auto rank = static_cast<Eigen::Index>(kept.size());
+    VectorXd c = Q.leftCols(rank).transpose() * g;
+    for (Eigen::Index k = rank; k-- > 0;)
+      c[k] = (c[k] - R.row(k).segment(k + 1, rank - k - 1).dot(c.tail(rank - k - 1))) / R(k, k);
+    VectorXd all = VectorXd::Zero(N), share = VectorXd::Zero(N);
+    for (Eigen::Index k = 0; k < rank; ++k) {
+      const Eigen::Index to = kept[static_cast<std::size_t>(k)];
+      all[to] = c[k];
+      share[to] = std::abs(c[k]) * G.col(to).cwiseAbs().maxCoeff();
+    }
+    const double largest = share.maxCoeff();
+    for (Eigen::Index k = 0; k < N; ++k)
+      if (!(share[k] > 1e-9 * largest)) all[k] = 0;
+    sample(around, row, random, 6, G, g);
+    if (!((G * all - g).cwiseAbs().maxCoeff() < 1e-8 * g.cwiseAbs().maxCoeff())) return {};
+    std::string out;
+    for (Eigen::Index k = 0; k < N; ++k)
+      if (all[k] != 0) out += term(all[k], monomials_[static_cast<std::size_t>(k)], out.empty());
+    return out;
+  }
+
+  static double rate(const Powers& powers, const std::vector<double>& x, const std::vector<double>& dx) {
+    double sum = 0;
+    for (std::size_t by = 0; by < powers.size(); ++by) {
+      if (powers[by] == 0 || dx[by] == 0) continue;
+      double product = powers[by] * dx[by];
+      for (std::size_t v = 0; v < powers.size(); ++v)
+        for (int e = powers[v] - (v == by); e > 0; --e) product *= x[v];
+      sum += product;
+    }
+    return sum;
+  }
+
+  std::string shown(const Variable& v) const {
+    static const char* const axes[] = {".axis(1, 0, 0).", ".axis(0, 1, 0).", ".axis(0, 0, 1)."};
+    const std::string name = v.kind == Variable::Kind::time ? "t" : system_.name(v.body);
+    switch (v.kind) {
+      case Variable::Kind::position:
+        return system_.kind(v.body) == BodyKind::coordinate ? name : name + "." + "xyz"[v.i];
+      case Variable::Kind::axis:
+        return name + axes[v.j] + "xyz"[v.i];
+      case Variable::Kind::sine:
+        return "sin(" + name + ")";
+      case Variable::Kind::cosine:
+        return "cos(" + name + ")";
+      default:
+        return name;
+    }
+  }
+  std::string term(double c, const Powers& powers, bool first) const {
+    char number[32];
+    for (int digits = 6; digits < 13; ++digits) {  // as few as say it
+      std::snprintf(number, sizeof number, "%.*g", digits, std::abs(c));
+      if (std::abs(std::strtod(number, nullptr) - std::abs(c)) <= 1e-8 * std::abs(c)) break;
+    }
+    std::string out = first ? (c < 0 ? "-" : "") : (c < 0 ? " - " : " + ");
+    bool factor = std::string(number) != "1";
+    if (factor) out += number;
+    for (std::size_t v = 0; v < powers.size(); ++v) {
+      if (powers[v] == 0) continue;
+      out += (factor ? "*" : "") + shown(variables_[v]);
+      factor = true;
+      if (powers[v] > 1) out += "^" + std::to_string(powers[v]);
+    }
+    return out;
+  }
+
+  const System& system_;
+  const Forms& forms_;
+  std::vector<bool> active_;  // directions the row has entries in
+  BodyId turned_;
+  std::vector<Variable> variables_;
+  std::vector<Powers> monomials_;
+};
+
+std::vector<ConstraintId> all_but(const System& system, ConstraintId id) {
+  std::vector<ConstraintId> out;
+  for (int i = 0; i < system.constraint_count(); ++i)
+    if (const ConstraintId each{i}; each != id && system.enabled(each) && !system.removed(each)) out.push_back(each);
+  return out;
+}
+
+}  // namespace
+
+Classification classify(const System& system, ConstraintId id, const State& given) {
+  Classification out;
+  const Constraint& c = system.constraint(id);
+  const Level level = c.function().level();
+  std::vector<BodyId> bodies;
+  for (const BodyId body : c.bodies())
+    if (system.dof(body) > 0) bodies.push_back(body);
+  const Forms forms(system, {id}, directions_of(system, bodies));
+  Numbers random;
+  // Places around the state: what holds by chance at one of them does not at the others.
+  std::vector<State> places;
+  for (int i = 0; i < 4; ++i) {
+    State state = at_rest(system, given);
+    if (i > 0) {
+      VectorXd by(forms.size() - 1);
+      for (Eigen::Index k = 0; k < by.size(); ++k) by[k] = 0.3 * random.next();
+      displace(state, forms.directions(), by);
+      state.t += 0.3 * std::abs(random.next());
+    }
+    system.update_driven(state);
+    places.push_back(state);
+  }
+  const Eigen::Index n = forms.size() - 1;
+  VectorXd most_seen = VectorXd::Zero(forms.rows());
+  for (const State& place : places) {
+    const MatrixXd W = forms.at(place);
+    const double size = std::max(1e-12, W.cwiseAbs().maxCoeff());
+    out.catastatic = out.catastatic && W.col(n).cwiseAbs().maxCoeff() <= 1e-9 * size;
+    State moving = place;
+    for (const BodyId body : bodies)
+      for (int k = 0; k < 3; ++k) moving[body].v[k] = random.next(), moving[body].w[k] = random.next();
+    const MatrixXd V = forms.at(moving);
+    const double moving_size = std::max(size, V.cwiseAbs().maxCoeff());
+    // Linear: neither A nor what is left without velocities depends on them.
+    out.linear = out.linear && (V - W).cwiseAbs().maxCoeff() <= 1e-9 * moving_size;
+    State later = place, moving_later = moving;
+    for (State* each : {&later, &moving_later}) each->t += 0.1234567;  // no period of anything
+    out.rheonomic = out.rheonomic || (forms.at(later) - W).cwiseAbs().maxCoeff() > 1e-9 * size ||
+                    (forms.at(moving_later) - V).cwiseAbs().maxCoeff() > 1e-9 * moving_size;
+    most_seen = most_seen.cwiseMax(W.leftCols(n).cwiseAbs().rowwise().maxCoeff())
+                    .cwiseMax(V.leftCols(n).cwiseAbs().rowwise().maxCoeff());
+  }
+  const VectorXd here = forms.at(given).leftCols(n).cwiseAbs().rowwise().maxCoeff();
+  out.holds_nothing = (here.array() <= 1e-9 * most_seen.array()).any();
+  // As one-forms on positions and time, rows with a term without velocities have dt in them.
+  out.rheonomic = out.rheonomic || (out.linear && !out.catastatic);
+  if (level == Level::position) {
+    out.linear = true;
+    out.kind = Integrability::holonomic;
+    return out;
+  }
+  if (level == Level::acceleration || !out.linear) return out;
+  bool exact = true, factor = true;
+  std::vector<std::pair<Forms::Exterior, MatrixXd>> seen;
+  Eigen::Index least = forms.size();
+  for (const State& place : places) {
+    seen.emplace_back(forms.derivative(place, 1), kernel(forms.at(place)));
+    least = std::min(least, seen.back().second.cols());
+  }
+  for (const auto& [exterior, Z] : seen) {
+    for (std::size_t r = 0; r < exterior.d.size(); ++r)
+      exact = exact && !(exterior.d[r].cwiseAbs().array() > exterior.error[r].array()).any();
+    // Where rows vanish or fall together, as x dy − y dx does at 0, nothing is said of the places around.
+    if (Z.cols() == least) factor = factor && involutive(exterior, Z);
+  }
+  if (exact) {
+    out.kind = Integrability::exact;
+    Integral integral(system, forms);
+    for (int r = 0; r < forms.rows(); ++r) {
+      const std::string each = integral.of(at_rest(system, given), r);
+      if (each.empty()) {
+        out.integral.clear();
+        break;
+      }
+      out.integral += (r > 0 ? ", " : "") + each;
+    }
+    return out;
+  }
+  if (factor) {
+    out.kind = Integrability::integrating_factor;
+    return out;
+  }
+  // Together with all the others, on the places they allow.
+  std::vector<ConstraintId> all = {id};
+  for (const ConstraintId other : all_but(system, id)) all.push_back(other);
+  const Forms together(system, all, directions_of(system, analysis::movable(system)));
+  if (all.size() == 1 || together.size() > 200) return out;
+  Dynamics dynamics(system);
+  for (int i = 0; i < 3; ++i) {
+    State state = at_rest(system, given);
+    if (i > 0) {
+      const MatrixXd Z = kernel(together.at(state).leftCols(together.size() - 1));
+      VectorXd by(Z.cols());
+      for (Eigen::Index k = 0; k < by.size(); ++k) by[k] = 0.3 * random.next();
+      displace(state, together.directions(), VectorXd(Z * by));
+      if (dynamics.evaluate(state) == Status::invalid) return out;
+      close_gaps(system, dynamics, state, 1e-12, 100);
+    }
+    if (!involutive(together.derivative(state, 1), kernel(together.at(state)))) return out;
+  }
+  out.kind = Integrability::integrable_here;
+  return out;
+}
+
+}  // namespace linchpin
