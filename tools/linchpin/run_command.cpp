@@ -103,7 +103,7 @@ WorkerAnswer run_on(Host host, const Opened& opened, const Simulation& simulatio
     answer.kind = WorkerAnswer::Kind::row;
   } catch (const std::invalid_argument& e) {
     answer.kind = WorkerAnswer::Kind::refused;
-    answer.message = e.what();
+    answer.message = said(e);
   } catch (const std::runtime_error& e) {
     answer.kind = WorkerAnswer::Kind::csv;
     answer.message = e.what();
@@ -203,7 +203,8 @@ void add_run(CLI::App& app, int& exit_code) {
   arguments->report.add_to(*verb);
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
   verb->footer(
-      "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the solver failed or an expectation of the scene was not met.");
+      "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the solver failed or an expectation of the scene was not met.\n"
+      "With --json stdout stays empty on 2 and 3: what is wrong is said on stderr.");
   verb->callback([arguments, &exit_code] { exit_code = run_run(*arguments); });
 }
 

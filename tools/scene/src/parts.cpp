@@ -1,6 +1,7 @@
 #include "parts.h"
 
 #include <Eigen/Cholesky>
+#include <Eigen/Eigenvalues>
 #include <Eigen/Geometry>
 
 #include <algorithm>
@@ -36,7 +37,7 @@ std::shared_ptr<const Tape> compiled(const Text& text, const Names& names, Type 
 // Names for a function of time alone.
 Names of_time(const Context& context) {
   Names names;
-  names.constants = context.names.constants;
+  names.constants = context.names.constants.inside();
   return names;
 }
 
@@ -145,6 +146,12 @@ Quaterniond read_rotation(Table& table, Context& context) {
   return Quaterniond(Eigen::Quaterniond(Eigen::AngleAxisd(angle, axis.normalized())));
 }
 
+std::string brief(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", x);
+  return text;
+}
+
 Matrix3d read_inertia(Table& table, Context& context) {
   const toml::node& node = table.need("inertia");
   const auto* array = node.as_array();
@@ -158,6 +165,12 @@ Matrix3d read_inertia(Table& table, Context& context) {
   }
   const Eigen::LLT<Matrix3d> cholesky(I);
   if (cholesky.info() != Eigen::Success) table.refuse("inertia", "the inertia is not positive definite");
+  // Ixx + Iyy − Izz = 2 ∫ z² dm: of masses that are above 0 it cannot be negative. A thin plate has 0.
+  const Vector3d principal = Eigen::SelfAdjointEigenSolver<Matrix3d>(I, Eigen::EigenvaluesOnly).eigenvalues();
+  if (principal[0] + principal[1] < principal[2] * (1 - 1e-9))
+    table.refuse("inertia", "no body has this inertia: each principal moment is at most the sum of the other two (" +
+                                brief(principal[2]) + " is above " + brief(principal[0]) + " + " + brief(principal[1]) +
+                                ")");
   return I;
 }
 
@@ -476,7 +489,9 @@ bool has_dead_row(const std::shared_ptr<const Tape>& tape, std::span<const BodyS
 SceneConstraint read_constraint(Table& table, Context& context, const State& start) {
   SceneConstraint out;
   const bool position = table.has("equation"), velocity = table.has("velocity");
-  if (position == velocity)
+  if (position && velocity)
+    table.refuse("velocity", "has both an equation on positions and one on velocities; write two constraints");
+  if (!position && !velocity)
     table.refuse("needs either equation = \"lhs = rhs\" (on positions) or velocity = \"lhs = rhs\"");
   out.type = position ? "equation" : "velocity";
   Names& names = context.names;
@@ -924,6 +939,8 @@ Law read_law(const toml::table& node, Context& context, const std::string& who) 
     const auto& kind = law_kinds[table.word("type", names, 0)];
     try {
       law = kind.read(table);
+    } catch (const SceneError&) {  // has its place
+      throw;
     } catch (const std::invalid_argument& why) {  // the core's own rules between parameters
       table.refuse("type", why.what());
     }
@@ -934,6 +951,12 @@ Law read_law(const toml::table& node, Context& context, const std::string& who) 
 }
 
 }  // namespace
+
+bool is_typed(const toml::node& law) {
+  if (const auto* one = law.as_table()) return one->contains("force");
+  const auto* many = law.as_array();
+  return many && std::any_of(many->begin(), many->end(), [](const toml::node& each) { return is_typed(each); });
+}
 
 std::vector<Law> read_laws(Table& table, Context& context) {
   std::vector<Law> laws;
