@@ -124,7 +124,9 @@ void add_compare(CLI::App& app, int& exit_code) {
                    "Solvers, separated by commas: exact, bullet:si[:N], bullet:nncg[:N] (N iterations, 10 by default), "
                    "bullet:mlcp, bullet:lemke")
       ->capture_default_str();
-  verb->add_option("--precision", arguments->precision, "Of Bullet: single, double or both")->capture_default_str();
+  verb->add_option("--precision", arguments->precision, "Of Bullet")
+      ->type_name("{single,double,both}")
+      ->capture_default_str();
   verb->add_option(
       "--csv", arguments->csv,
       "Write a table per solver, <this>-exact-double.csv and so on: states, gaps and forces as of run, and "

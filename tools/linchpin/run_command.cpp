@@ -193,10 +193,13 @@ void add_run(CLI::App& app, int& exit_code) {
   verb->add_option("--solver", arguments->solver, "exact, bullet:si[:N], bullet:nncg[:N], bullet:mlcp or bullet:lemke")
       ->capture_default_str();
   verb->add_option(
-      "--host", arguments->host,
-      "bare (no engine), bullet or bullet-float64. Default: the scene's, bullet-float64 for a .bullet file");
-  verb->add_option("--method", arguments->method,
-                   "How the host bare steps: semi-implicit, rk4, adaptive, rattle or rattle4. Default: the scene's");
+          "--host", arguments->host,
+          "bare (no engine), bullet or bullet-float64. Default: the scene's, bullet-float64 for a .bullet file")
+      ->type_name("{bare,bullet,bullet-float64}");
+  std::string methods;
+  for (const Method method : all_methods) methods += (methods.empty() ? "" : ",") + std::string(to_string(method));
+  verb->add_option("--method", arguments->method, "How the host bare steps. Default: the scene's")
+      ->type_name("{" + methods + "}");
   verb->add_option(
       "--csv", arguments->csv,
       "Write a row per step: the state before it, the gaps and the forces at that state; then the last state");
