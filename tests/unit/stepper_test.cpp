@@ -484,8 +484,8 @@ TEST(Contradiction, OfCurvedRowsEndsInTheLeastSquaresToo) {
     SCOPED_TRACE(static_cast<int>(options.method));
     System system;
     const auto p = system.add_particle("p", 1, {0, 1.1, 0});
-    system.add(Constraint("ring", {p}, [](const auto& s) { return squared_norm(s[0].position()) - 1; }));
-    system.add(Constraint("line", {p}, [](const auto& s) { return s[0].position().y - 2; }));
+    system.add(holonomic("ring", {p}, [](const auto& s) { return squared_norm(s[0].position()) - 1; }));
+    system.add(holonomic("line", {p}, [](const auto& s) { return s[0].position().y - 2; }));
     Stepper stepper(system, system.initial_state(), options);
     for (int i = 0; i < 3; ++i) {
       const StepReport& report = stepper.step(0.01);
