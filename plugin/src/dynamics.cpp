@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 namespace linchpin {
 
@@ -71,11 +72,50 @@ struct Dynamics::Impl {
   Status solve(const State& state) {
     factored = false;
     if (!assembly.failure.empty()) return fail(assembly.failure);
-    if (!solver.factor(assembly.instant))
-      return fail(assembly.instant.invalid().empty() ? "the mass matrix could not be factored"
-                                                     : assembly.instant.invalid());
+    if (!solver.factor(assembly.instant)) return fail(why_not_factored(state.t));
     factored = true;
     return respond(state);
+  }
+
+  /// What the solver could not do, in the names of the system.
+  std::string why_not_factored(double t) const {
+    const std::string why = assembly.instant.invalid();
+    const std::size_t column = first_without_inertia();
+    if (column == z(assembly.block.n())) return why.empty() ? "the mass matrix could not be factored" : why;
+    std::size_t slot = 0;
+    while (z(assembly.block.column[slot + 1]) <= column) ++slot;
+    const BodyId id = assembly.block.bodies[slot];
+    char when[48];
+    std::snprintf(when, sizeof when, " at t = %.9g s", t);
+    return (system->kind(id) == BodyKind::coordinate
+                ? "coordinate '" + system->name(id) + "' has no inertia of its own"
+                : "the mass or inertia of body '" + system->name(id) + "' is not above 0") +
+           when + ": the mass matrix is not positive definite";
+  }
+
+  /// The first column of M whose pivot in a Cholesky factor is not above rounding; n when all are, or M is no number.
+  std::size_t first_without_inertia() const {
+    const Instant& instant = assembly.instant;
+    std::size_t start = 0, first = 0;
+    for (const int size : instant.block_sizes) {
+      const std::size_t n = z(size);
+      std::vector<double> L(instant.mass.begin() + static_cast<std::ptrdiff_t>(start),
+                            instant.mass.begin() + static_cast<std::ptrdiff_t>(start + n * n));
+      for (std::size_t j = 0; j < n; ++j) {
+        const double whole = L[j * n + j];
+        for (std::size_t k = 0; k < j; ++k) L[j * n + j] -= L[j * n + k] * L[j * n + k];
+        if (!std::isfinite(L[j * n + j])) return z(assembly.block.n());
+        if (!(L[j * n + j] > 1e-14 * whole)) return first + j;
+        L[j * n + j] = std::sqrt(L[j * n + j]);
+        for (std::size_t i = j + 1; i < n; ++i) {
+          for (std::size_t k = 0; k < j; ++k) L[i * n + j] -= L[i * n + k] * L[j * n + k];
+          L[i * n + j] /= L[j * n + j];
+        }
+      }
+      start += n * n;
+      first += n;
+    }
+    return first;
   }
 
   /// Everything that depends on the applied force, with the rows and the factor that are there.

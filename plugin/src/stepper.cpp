@@ -456,11 +456,8 @@ struct Stepper::Impl {
       stage = next;
       const double gap = close_gaps(*system, dynamics, next, options.newton_tolerance, options.max_newton);
       if (!(gap <= std::max(options.newton_tolerance, 1e-6))) {
-        // Either the step went too far, or the rows contradict each other and this is their least squares: then a
-        // further correction moves nothing.
-        if (!std::isfinite(gap) || dynamics.evaluate(next) == Status::invalid) return refuse(Status::ok, astray), false;
-        dynamics.solver().apply(dynamics.assembly().position, {}, {}, force);
-        if (!(largest(force) <= 1e-6 * gap)) return refuse(report.status, astray), false;
+        // Either the step went too far, or the rows contradict each other.
+        if (!std::isfinite(gap) || !settle_in_least_squares(next)) return refuse(report.status, astray), false;
         report.status = Status::inconsistent;
       }
       project_velocities(*system, dynamics, next);
@@ -492,6 +489,27 @@ struct Stepper::Impl {
         }
     ledger.record_momentum(b, dynamics.assembly().instant, mass, v0, v1);
     return true;
+  }
+
+  /// Rows that contradict each other have no end to meet: poses go to their least squares, where a further correction
+  /// moves nothing (Gauss–Newton: closing gaps stops where the largest of them no longer shrinks, which may be before).
+  /// @return whether they got there
+  bool settle_in_least_squares(State& end) {
+    double last = std::numeric_limits<double>::infinity();
+    for (int round = 0; round < 30; ++round) {
+      if (dynamics.evaluate(end) == Status::invalid) return false;
+      dynamics.solver().apply(dynamics.assembly().position, {}, {}, force);
+      const double moves = largest(force);
+      if (moves <= 1e-6 * largest(dynamics.assembly().position)) return true;
+      // Rows that are independent do not contradict each other here.
+      if (dynamics.solver().full_row_rank() || !(moves < 0.5 * last)) return false;
+      last = moves;
+      for (std::size_t s = 0; s < block().bodies.size(); ++s) {
+        const Vector6d u = twist_of(block(), s, force);
+        advance(end[block().bodies[s]], u.head<3>(), u.tail<3>(), -1.0);
+      }
+    }
+    return false;
   }
 
   bool is_finite(const State& x) const {

@@ -169,6 +169,86 @@ velocities 'velocity = "p.velocity.y^3 = 0"'  # no derivative wherever it is met
 expect 4 check "$scratch/v.toml"
 says 'constraint "a": no derivative by a velocity is different from zero'
 prints 'holds nothing at the start'
+expect 0 run "$scratch/torn.toml"
+prints 'status: ok, but constraints contradict each other: here, there$'
+# Rows that agree in their accelerations contradict each other all the same, and all verbs name them.
+sed -i 's/p.x = t^2/p.x = 0.1/' "$scratch/torn.toml"
+expect 0 run "$scratch/torn.toml" --json
+holds '.solver.rank.contradictory == ["here", "there"] and (.solver.status | endswith(": here, there"))'
+expect 0 explain "$scratch/torn.toml"
+prints '1 p.vx. = 0 '
+prints 'CONTRADICTORY'
+# Curved ones too, under every method: the poses of least squares, 2y(y^2 - 1) + y - 2 = 0.
+cat >"$scratch/ring.toml" <<'END'
+schema = 1
+[world]
+gravity = [0, 0, 0]
+duration = 0.1
+dt = 0.01
+[[body]]
+name = "p"
+kind = "particle"
+mass = 1
+position = [0, 1.1, 0]
+[[constraint]]
+name = "ring"
+equation = "norm2(p.position) = 1"
+[[constraint]]
+name = "line"
+equation = "p.y = 2"
+[[constraint]]
+name = "aside"
+equation = "p.z = 0"
+[[expect]]
+value = "p.y"
+at = 0.1
+is = 1.1654
+tolerance = 1e-4
+END
+for method in semi-implicit rk4; do
+  expect 0 run "$scratch/ring.toml" --method "$method" --json
+  holds '.solver.rank.contradictory == ["ring", "line"]'
+done
+
+# The bare host says how far it moved bodies at the start, and what becomes of expectations of a later time.
+cat >"$scratch/far.toml" <<'END'
+schema = 1
+[[body]]
+name = "p"
+kind = "particle"
+mass = 1
+[[constraint]]
+name = "s"
+equation = "p.x = 100"
+[[expect]]
+value = "p.x"
+at = 1
+is = 100
+END
+expect 0 run "$scratch/far.toml" --duration 0.5
+prints 'start gaps closed by moving bodies, without velocity: by at most 100 m'
+prints 'not judged  p.x at 1 s = 100.0  \(no step of this run ends then\)'
+
+# A mass matrix that becomes singular on the way: whose coordinate, and when. theta' = 1: sin(theta)^2 ends at pi.
+cat >"$scratch/pole.toml" <<'END'
+schema = 1
+[world]
+duration = 4
+dt = 0.01
+[[coordinate]]
+name = "theta"
+start = 1
+rate = -1
+[[coordinate]]
+name = "phi"
+[lagrangian]
+mass = ["1", "theta"]
+END
+expect 4 run "$scratch/pole.toml"
+says "coordinate 'phi' has no inertia of its own at t = (1|0.9|1.0).* s"
+printf 'schema = 1\n[[body]]\nname = "p"\nkind = "particle"\nmass = 1\n' >"$scratch/free.toml"
+expect 0 explain "$scratch/free.toml"
+prints 'no constraints'
 
 # explain, equilibrium, new.
 expect 0 explain "$scenes/winch.toml" rope --at 0 --json
@@ -255,6 +335,16 @@ says 'more.toml:13:5: error: joint "string": there is no body "bra"; did you mea
 expect 0 completion
 grep -q 'equilibrium) words="--help --starts --seconds --json"' "$scratch/out" || fail "completion: $(grep equilibrium "$scratch/out")"
 bash -n "$scratch/out" || fail "completion is no bash"
+completes() {  # WORDS… WANTED: what bash offers for the last of the words
+  local wanted=${*: -1} got
+  got=$(cd "$scenes" && source "$scratch/out" && COMP_WORDS=("${@:1:$#-1}") COMP_CWORD=$(($# - 2)) && _linchpin && echo "${COMPREPLY[*]}")
+  [ "$got" = "$wanted" ] || fail "completion of $*: $got"
+}
+completes linchpin new w winch
+completes linchpin run winch.toml --host bullet- bullet-float64
+completes linchpin run winch.toml --method rattle "rattle rattle4"
+completes linchpin run winch.t winch.toml
+completes linchpin equilibrium --sta --starts
 expect 0 man
 prints '^\.SS linchpin explain'
 prints 'Time \[s\]; the scene runs there on the bare host'

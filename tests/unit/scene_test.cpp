@@ -352,6 +352,9 @@ TEST(SceneFile, NoiseIsRefusedAtOnce) {
     EXPECT_THROW((void)load_text(text, "noise.toml"), SceneError) << size;
   }
   EXPECT_THROW((void)load_text("schema = 1\nx = " + std::string(100000, '['), "deep.toml"), SceneError);
+  std::string key = "a";
+  for (int i = 0; i < 50000; ++i) key += ".a";
+  EXPECT_THROW((void)load_text("schema = 1\n[" + key + "]\n", "deep.toml"), SceneError);
   std::string sum = "0";
   for (int i = 0; i < 3000; ++i) sum += " + a.x";
   EXPECT_NO_THROW(

@@ -567,6 +567,25 @@ TEST(Contradiction, EndsInTheLeastSquaresAndIsReported) {
   }
 }
 
+// Gauss–Newton to where |y² − 1|² + |y − 2|² is least: 2y (y² − 1) + y − 2 = 0.
+TEST(Contradiction, OfCurvedRowsEndsInTheLeastSquaresToo) {
+  for (const StepOptions& options : {semi_implicit(), rk4()}) {
+    SCOPED_TRACE(static_cast<int>(options.method));
+    System system;
+    const auto p = system.add_particle("p", 1, {0, 1.1, 0});
+    system.add(holonomic("ring", {p}, [](const auto& s) { return squared_norm(s[0].position()) - 1; }));
+    system.add(holonomic("line", {p}, [](const auto& s) { return s[0].position().y - 2; }));
+    Stepper stepper(system, system.initial_state(), options);
+    for (int i = 0; i < 3; ++i) {
+      const StepReport& report = stepper.step(0.01);
+      ASSERT_FALSE(report.rejected) << report.reason;
+      ASSERT_EQ(report.status, Status::inconsistent);
+      const double y = stepper.state()[p].p.y();
+      ASSERT_NEAR(2 * y * (y * y - 1) + y - 2, 0, 1e-4);
+    }
+  }
+}
+
 TEST(Refusal, OfAStateThatIsNotOne) {
   Pendulum p;
   EXPECT_THROW(Stepper(p.system, State{}), std::invalid_argument);

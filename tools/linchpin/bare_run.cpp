@@ -193,6 +193,18 @@ std::string counted(long bodies, long coordinates) {
   return (bodies > 0 ? std::to_string(bodies) + " bodies and " : "") + std::to_string(coordinates) + " coordinates";
 }
 
+// ": a, b, c and 7 more"
+std::string named(const Json& rank) {
+  if (rank.is_null()) return {};
+  const Json& names = rank["contradictory"];
+  constexpr std::size_t most = 6;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i)
+    out += (i > 0 ? ", " : ": ") + names[i].get<std::string>();
+  if (names.size() > most) out += " and " + std::to_string(names.size() - most) + " more";
+  return out;
+}
+
 std::string summary(const Json& row, const Model& model) {
   std::ostringstream out;
   out.precision(3);
@@ -205,8 +217,12 @@ std::string summary(const Json& row, const Model& model) {
     out << "  " << name << ": residual at most " << gap.get<double>() << "\n";
   if (row["max_energy_error_J"].is_number())
     out << "  largest energy error " << row["max_energy_error_J"].get<double>() << " J\n";
+  if (const double moved = row["start"]["moved_m"]; moved > 1e-9)
+    out << "  start gaps closed by moving bodies, without velocity: by at most " << moved << " m\n";
   if (row.contains("rank"))
     out << "  " << row["rank"]["rows"] << " equations, " << row["rank"]["rank"] << " independent\n";
+  if (row.contains("rank") && !row["rank"]["contradictory"].empty())
+    out << "  contradictory" << named(row["rank"]) << "\n";
   return out.str();
 }
 
@@ -216,7 +232,38 @@ Json names_at(const std::vector<int>& indices, const Model& model) {
   return out;
 }
 
+Json rank_json(const RankReport& report, int rows, const Model& model) {
+  return {{"rank", report.rank},
+          {"rows", rows},
+          {"redundant", names_at(report.redundant, model)},
+          {"undetermined", names_at(report.undetermined, model)},
+          {"contradictory", names_at(report.contradictory, model)}};
+}
+
 }  // namespace
+
+Json contradiction(const System& system, const Model& model, State at) {
+  Dynamics dynamics(system, model.options.solve);
+  system.update_driven(at);
+  if (dynamics.evaluate(at) == Status::invalid) return {};
+  RankReport report = dynamics.rank_report();
+  if (report.rank == dynamics.solver().rows()) return {};
+  close_gaps(system, dynamics, at, 1e-12, 300);
+  if (dynamics.evaluate(at) == Status::invalid) return {};
+  project_velocities(system, dynamics, at);
+  if (dynamics.evaluate(at) == Status::invalid) return {};
+  const Assembly& a = dynamics.assembly();
+  for (std::size_t i = 0; i < a.block.constraints.size(); ++i) {
+    double left = 0;
+    for (auto r = static_cast<std::size_t>(a.block.row[i]); r < static_cast<std::size_t>(a.block.row[i + 1]); ++r)
+      left = std::max({left, std::abs(a.position[r]), std::abs(a.velocity[r])});
+    if (left > 1e-8) report.contradictory.push_back(a.block.constraints[i].index);
+  }
+  auto& names = report.contradictory;
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names.empty() ? Json() : rank_json(report, dynamics.solver().rows(), model);
+}
 
 Json run_bare(const Model& model, const Simulation& simulation, const std::string& csv,
               const RecordingOptions* record) {
@@ -230,12 +277,7 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
     Dynamics dynamics(system, model.options.solve);
     if (dynamics.evaluate(system.initial_state()) != Status::invalid) {
       const RankReport report = dynamics.rank_report();
-      if (report.rank < dynamics.solver().rows())
-        rank = {{"rank", report.rank},
-                {"rows", dynamics.solver().rows()},
-                {"redundant", names_at(report.redundant, model)},
-                {"undetermined", names_at(report.undetermined, model)},
-                {"contradictory", names_at(report.contradictory, model)}};
+      if (report.rank < dynamics.solver().rows()) rank = rank_json(report, dynamics.solver().rows(), model);
     }
   }
   Stepper stepper(system, system.initial_state(), model.options);
@@ -275,11 +317,21 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
     ns.push_back(std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
     if (report.rejected) {
       status = "stopped at step " + std::to_string(step) + ": " + report.reason;
+      State end = stepper.state();
+      end.t += simulation.dt;
+      if (const Json torn = contradiction(system, model, end); !torn.is_null()) {
+        rank = torn;
+        status += "; constraints contradict each other" + named(torn);
+      }
       break;
     }
     ++taken;
     substepped += report.substeps > 1;
-    if (report.status == Status::inconsistent && status == "ok") status = "ok, but constraints contradict each other";
+    if (report.status == Status::inconsistent && status == "ok") {
+      const Json torn = contradiction(system, model, stepper.state());
+      if (!torn.is_null()) rank = torn;
+      status = "ok, but constraints contradict each other" + named(torn);
+    }
     observe(true);
     if (energy_means)
       watch.energy_error = std::max(watch.energy_error, std::abs(stepper.energy_minus_work() - energy0));

@@ -15,6 +15,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace linchpin::cli {
@@ -73,7 +74,7 @@ int bench(const BenchOptions& o) {
   if (o.precision != "double") precisions.push_back("single");
   if (o.precision != "single") precisions.push_back("double");
   Json rows = Json::array();
-  if (!o.json) print_head();
+  bool headed = o.json;  // a mistake on the command line needs no head
   for (const std::string& precision : precisions) {
     const std::string name = precision == "single" ? "linchpin-bench-bullet" : "linchpin-bench-bullet-float64";
     std::string looked;
@@ -99,6 +100,7 @@ int bench(const BenchOptions& o) {
       Json row = Json::parse(line, nullptr, false);
       line.clear();
       if (row.is_discarded()) continue;
+      if (!std::exchange(headed, true)) print_head();
       if (!o.json) print(row);
       rows.push_back(std::move(row));
     }

@@ -299,7 +299,8 @@ std::string comparison_text(const Json& comparison) {
   out +=
       "\nForce error: what the solver reports for the joints against an independent dense solution at the same state "
       "and "
-      "with the\nsame contacts, relative, rms. Impulse error: likewise what it applied. Times are medians.\n";
+      "with the\nsame contacts, relative, rms over all samples. Impulse error: likewise what it applied. Times are "
+      "medians; -: no such\nnumber, the run did not get that far or the scene has nothing of the kind.\n";
   const std::string footnotes = notes_text(rows);
   if (!footnotes.empty()) out += "\n" + footnotes;
   return out;

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -31,27 +32,50 @@ std::string joined(const std::vector<std::string>& words) {
   return out;
 }
 
-// For bash: verbs first, then the verb's options, and files.
+// What an option or an argument may be, where that is a short list: CLI11 writes it {this,that} into the type.
+std::string values_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const std::size_t from = type.find('{'), to = type.find('}');
+  if (from == std::string::npos || to == std::string::npos) return {};
+  std::string out = type.substr(from + 1, to - from - 1);
+  std::replace(out.begin(), out.end(), ',', ' ');
+  return out;
+}
+
+// For bash: verbs first; then what the option before may be, or the verb's options, and files.
 void print_completion(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* verb : verbs_of(app)) names.push_back(verb->get_name());
   std::cout << "# bash completion of linchpin: source <(linchpin completion)\n"
                "_linchpin() {\n"
-               "  local word=${COMP_WORDS[COMP_CWORD]} words=\"\"\n"
+               "  local word=${COMP_WORDS[COMP_CWORD]} words=\"\" files=yes\n"
                "  if ((COMP_CWORD == 1)); then\n"
                "    words=\""
             << joined(names) << " " << joined(flags_of(app))
             << "\"\n"
                "  else\n"
-               "    case ${COMP_WORDS[1]} in\n";
+               "    case \"${COMP_WORDS[1]} ${COMP_WORDS[COMP_CWORD - 1]}\" in\n";
   for (const CLI::App* verb : verbs_of(app))
-    std::cout << "      " << verb->get_name() << ") words=\"" << joined(flags_of(*verb)) << "\" ;;\n";
+    for (const CLI::Option* option : verb->get_options())
+      if (const std::string values = values_of(*option); !values.empty() && !option->get_lnames().empty())
+        std::cout << "      \"" << verb->get_name() << " --" << option->get_lnames().front()
+                  << "\") COMPREPLY=($(compgen -W \"" << values << "\" -- \"$word\")); return ;;\n";
   std::cout << "    esac\n"
-               "  fi\n"
-               "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
-               "  if ((COMP_CWORD > 1)) && [[ $word != -* ]]; then COMPREPLY+=($(compgen -f -- \"$word\")); fi\n"
-               "}\n"
-               "complete -o filenames -F _linchpin linchpin\n";
+               "    case ${COMP_WORDS[1]} in\n";
+  for (const CLI::App* verb : verbs_of(app)) {
+    std::string values;
+    for (const CLI::Option* option : verb->get_options())
+      if (option->get_positional()) values += values_of(*option);
+    std::cout << "      " << verb->get_name() << ") words=\"" << joined(flags_of(*verb))
+              << (values.empty() ? "" : " " + values) << "\"" << (values.empty() ? "" : " files=") << " ;;\n";
+  }
+  std::cout
+      << "    esac\n"
+         "  fi\n"
+         "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
+         "  if ((COMP_CWORD > 1)) && [[ $files && $word != -* ]]; then COMPREPLY+=($(compgen -f -- \"$word\")); fi\n"
+         "}\n"
+         "complete -o filenames -F _linchpin linchpin\n";
 }
 
 // What roff would read as a request, an escape or a hyphen.

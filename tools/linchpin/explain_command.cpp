@@ -1,4 +1,5 @@
 // `linchpin explain`: the equation at one time, row by row, and who pushes whom.
+#include "bare_run.h"
 #include "commands.h"
 #include "messages.h"
 #include "scene_file.h"
@@ -15,6 +16,8 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -30,11 +33,16 @@ struct ExplainArguments {
   bool json = false;
 };
 
+bool has(const Json& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), Json(name)) != names.end();
+}
+
 Json vector_json(const Vector3d& v) { return {v.x(), v.y(), v.z()}; }
 
 std::string vector_text(const Json& v) {
   char text[128];
-  std::snprintf(text, sizeof text, "(%.6g, %.6g, %.6g)", v[0].get<double>(), v[1].get<double>(), v[2].get<double>());
+  const auto part = [&](std::size_t i) { return v[i].get<double>() + 0.0; };  // never "-0"
+  std::snprintf(text, sizeof text, "(%.6g, %.6g, %.6g)", part(0), part(1), part(2));
   return text;
 }
 
@@ -46,7 +54,7 @@ Json wrench_json(const std::string& body, const Wrench& w) {
 }
 
 // One constraint of an evaluated system: its rows and what it does.
-Json explained(const System& system, const Dynamics& dynamics, const Reaction& r, std::size_t i) {
+Json explained(const System& system, const Dynamics& dynamics, const Reaction& r, std::size_t i, bool contradictory) {
   static const char* const parts[] = {"vx", "vy", "vz", "wx", "wy", "wz"};
   const Assembly& a = dynamics.assembly();
   const ConstraintId id = a.block.constraints[i];
@@ -73,6 +81,7 @@ Json explained(const System& system, const Dynamics& dynamics, const Reaction& r
   }
   out["determined"] = r.determined;
   out["redundant"] = r.redundant;
+  out["contradictory"] = contradictory;
   out["power_W"] = r.power;
   out["on"] = Json::array();
   for (std::size_t k = 0; k < K; ++k) {
@@ -102,8 +111,8 @@ void print(const Json& c) {
       first = false;
     }
     char rest[96];
-    std::snprintf(rest, sizeof rest, "%s= %.6g    lambda = %.6g", first ? "0 " : "", row["b"].get<double>(),
-                  row["lambda"].get<double>());
+    std::snprintf(rest, sizeof rest, "%s= %.6g    lambda = %.6g", first ? "0 " : "", row["b"].get<double>() + 0.0,
+                  row["lambda"].get<double>() + 0.0);
     std::cout << rest << "\n";
   }
   for (const Json& on : c["on"]) {
@@ -119,7 +128,9 @@ void print(const Json& c) {
     std::cout << "\n";
   }
   std::cout << "  "
-            << (c["determined"].get<bool>()
+            << (c["contradictory"].get<bool>() ? "CONTRADICTORY: no motion meets this and the others; this is the "
+                                                 "least-squares answer"
+                : c["determined"].get<bool>()
                     ? "determined"
                     : "NOT determined: redundant constraints share a load; this is the least-norm choice")
             << ", power " << c["power_W"].get<double>() << " W\n";
@@ -141,7 +152,14 @@ int run_explain(const ExplainArguments& arguments) {
               << (near.empty() ? "" : "; did you mean \"" + near + "\"?") << "\n";
     return exit_usage;
   }
-  Stepper stepper(system, system.initial_state(), model->options);
+  std::optional<Stepper> started;
+  try {
+    started.emplace(system, system.initial_state(), model->options);
+  } catch (const std::invalid_argument& e) {
+    complain(arguments.scene, {}, said(e));
+    return exit_physics;
+  }
+  Stepper& stepper = *started;
   const long steps = std::lround(arguments.at / model->dt);
   for (long i = 0; i < steps; ++i) {
     const StepReport& report = stepper.step(model->dt);
@@ -156,6 +174,8 @@ int run_explain(const ExplainArguments& arguments) {
   }
   std::vector<Reaction> reactions;
   dynamics.reactions(stepper.state(), reactions);
+  const Json rank = contradiction(system, *model, stepper.state());
+  const Json torn = rank.is_null() ? Json::array() : rank["contradictory"];
   Json result;
   result["schema"] = 1;
   result["scene"] = arguments.scene;
@@ -164,7 +184,7 @@ int run_explain(const ExplainArguments& arguments) {
   result["constraints"] = Json::array();
   for (std::size_t i = 0; i < reactions.size(); ++i)
     if (arguments.constraint.empty() || reactions[i].name == arguments.constraint)
-      result["constraints"].push_back(explained(system, dynamics, reactions[i], i));
+      result["constraints"].push_back(explained(system, dynamics, reactions[i], i, has(torn, reactions[i].name)));
   if (arguments.json) {
     std::cout << result.dump(2) << "\n";
     return exit_ok;
@@ -173,6 +193,7 @@ int run_explain(const ExplainArguments& arguments) {
             << " s; ' is the rate of a velocity, w turns about world axes; forces act on the body named\n";
   for (const std::string& each : model->native) std::cout << "without what is left to the host, " << each << "\n";
   for (const Json& c : result["constraints"]) print(c);
+  if (model->constraints.empty()) std::cout << "there are no constraints, and nothing to explain\n";
   return exit_ok;
 }
 
@@ -186,7 +207,9 @@ void add_explain(CLI::App& app, int& exit_code) {
   verb->add_option("CONSTRAINT", arguments->constraint, "One of its joints or constraints; all without it");
   verb->add_option("--at", arguments->at, "Time [s]; the scene runs there on the bare host")->capture_default_str();
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
-  verb->footer("Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the scene cannot get there.");
+  verb->footer(
+      "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the scene cannot get there.\n"
+      "With --json stdout stays empty on 2 and 3: what is wrong is said on stderr.");
   verb->callback([arguments, &exit_code] { exit_code = run_explain(*arguments); });
 }
 

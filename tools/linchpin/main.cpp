@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
     }
     return misused(error.what(), "", help);
   } catch (const std::exception& error) {
-    std::cerr << "linchpin: " << error.what() << "\n";
+    std::cerr << "linchpin: " << linchpin::cli::said(error) << "\n";
     return linchpin::cli::exit_physics;
   }
   // A full disk is found out about here: a report that nobody got is no success.

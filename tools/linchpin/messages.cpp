@@ -30,6 +30,12 @@ bool read_file(const std::string& path, std::string& text) {
   return true;
 }
 
+std::string said(const std::exception& error) {
+  const std::string_view what = error.what();
+  const std::size_t colon = what.find(": ");
+  return std::string(what.starts_with("linchpin::") && colon != std::string_view::npos ? what.substr(colon + 2) : what);
+}
+
 void complain(const std::string& path, std::string_view text, const std::string& what) {
   std::size_t line = 0, column = 0;
   int length = 0;

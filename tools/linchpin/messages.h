@@ -3,6 +3,7 @@
 
 #include <linchpin/scene/names.h>
 
+#include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,5 +24,8 @@ bool read_file(const std::string& path, std::string& text);
 /// Prints `path:line:column: error: …` with the source line and a caret where `what` begins with "line L, column C: ",
 /// `path: error: …` otherwise. To stderr.
 void complain(const std::string& path, std::string_view text, const std::string& what);
+
+/// The message of an exception of the library without the name of the function that threw it ("linchpin::Stepper: …").
+std::string said(const std::exception& error);
 
 }  // namespace linchpin::cli

@@ -103,7 +103,7 @@ WorkerAnswer run_on(Host host, const Opened& opened, const Simulation& simulatio
     answer.kind = WorkerAnswer::Kind::row;
   } catch (const std::invalid_argument& e) {
     answer.kind = WorkerAnswer::Kind::refused;
-    answer.message = e.what();
+    answer.message = said(e);
   } catch (const std::runtime_error& e) {
     answer.kind = WorkerAnswer::Kind::csv;
     answer.message = e.what();
@@ -193,17 +193,21 @@ void add_run(CLI::App& app, int& exit_code) {
   verb->add_option("--solver", arguments->solver, "exact, bullet:si[:N], bullet:nncg[:N], bullet:mlcp or bullet:lemke")
       ->capture_default_str();
   verb->add_option(
-      "--host", arguments->host,
-      "bare (no engine), bullet or bullet-float64. Default: the scene's, bullet-float64 for a .bullet file");
-  verb->add_option("--method", arguments->method,
-                   "How the host bare steps: semi-implicit, rk4, adaptive, rattle or rattle4. Default: the scene's");
+          "--host", arguments->host,
+          "bare (no engine), bullet or bullet-float64. Default: the scene's, bullet-float64 for a .bullet file")
+      ->type_name("{bare,bullet,bullet-float64}");
+  std::string methods;
+  for (const Method method : all_methods) methods += (methods.empty() ? "" : ",") + std::string(to_string(method));
+  verb->add_option("--method", arguments->method, "How the host bare steps. Default: the scene's")
+      ->type_name("{" + methods + "}");
   verb->add_option(
       "--csv", arguments->csv,
       "Write a row per step: the state before it, the gaps and the forces at that state; then the last state");
   arguments->report.add_to(*verb);
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
   verb->footer(
-      "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the solver failed or an expectation of the scene was not met.");
+      "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the solver failed or an expectation of the scene was not met.\n"
+      "With --json stdout stays empty on 2 and 3: what is wrong is said on stderr.");
   verb->callback([arguments, &exit_code] { exit_code = run_run(*arguments); });
 }
 

@@ -41,11 +41,12 @@ inline std::string verdicts_text(const nlohmann::ordered_json& verdicts) {
                     v["tolerance"].get<double>());
     char at[48] = "at all times";
     if (v["at"].is_number()) std::snprintf(at, sizeof at, "at %g s", v["at"].get<double>());
+    const char* why = judged ? "" : v["tolerance"] == 0 ? "  (not on this host)" : "  (no step of this run ends then)";
     out += std::string(!judged                ? "  not judged  "
                        : v["met"].get<bool>() ? "  met         "
                                               : "  NOT MET     ") +
            v["value"].get<std::string>() + " " + at +
-           (v["is"].is_null() ? std::string(" stays") : " = " + v["is"].dump()) + numbers + "\n";
+           (v["is"].is_null() ? std::string(" stays") : " = " + v["is"].dump()) + numbers + why + "\n";
   }
   return out;
 }

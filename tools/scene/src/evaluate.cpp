@@ -2,8 +2,10 @@
 // residual. A pass for one body repeats only what that body reaches.
 #include "expression.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <cstdio>
 #include <tuple>
 
 namespace linchpin::scene {
@@ -288,12 +290,21 @@ class TextFunction final : public ConstraintFunction {
   mutable Memory<Taylor> taylor_memory_;
 };
 
-std::string why_not_finite(Code code) {
+// Of an operation that is not finite or has no derivative, whose first operand has this value.
+std::string why_not_smooth(Code code, double operand) {
   switch (code) {
     case Code::divide:
     case Code::shrink:
       return "division by zero at the start";
+    case Code::abs:
+      return "abs has no derivative at 0, where it starts";
     case Code::sqrt:
+      if (operand < 0) {
+        char text[80];
+        std::snprintf(text, sizeof text, "the square root of a negative number (%.6g) at the start", operand);
+        return text;
+      }
+      [[fallthrough]];
     case Code::norm:
     case Code::dist:
     case Code::hypot:
@@ -313,15 +324,44 @@ std::string why_not_finite(Code code) {
   }
 }
 
-// The first operation of a run whose result is not finite.
-template <class T>
-const Operation* first_not_finite(const Tape& tape, const Memory<T>& m) {
-  for (const Operation& op : tape.operations) {
+double value(const Dual<6>& x) { return x.value; }
+double value(const Taylor& x) { return x.c0; }
+bool same_slope(const Dual<6>& x, const Dual<6>& y) { return x.grad == y.grad; }
+bool same_slope(const Taylor& x, const Taylor& y) { return x.c1 == y.c1; }
+
+// Whether the results' derivatives depend on the side from which |x| is taken at x = 0: those of x |x| do not.
+// @param run  the tape given to it, in the memory given to it
+template <class T, class Run>
+bool has_kink(const Tape& tape, std::size_t operation, Run run) {
+  std::vector<T> slopes[2];
+  for (const int side : {0, 1}) {
+    Tape one = tape;
+    one.operations[operation].code = Code::multiply_constant;
+    one.operations[operation].number = side == 0 ? 1 : -1;
+    Memory<T> m = one.memory<T>();
+    run(one, m);
+    one.each_row(m, [&](std::size_t, const T& x) { slopes[side].push_back(x); });
+  }
+  return !std::equal(slopes[0].begin(), slopes[0].end(), slopes[1].begin(),
+                     [](const T& x, const T& y) { return same_slope(x, y); });
+}
+
+// The first operation of a run whose result is not finite, or which has a kink there.
+template <class T, class Run>
+std::optional<Fault> first_trouble(const Tape& tape, Run run) {
+  Memory<T> m = tape.memory<T>();
+  run(tape, m);
+  for (std::size_t i = 0; i < tape.operations.size(); ++i) {
+    const Operation& op = tape.operations[i];
     const bool vector = (op.code >= Code::make) || op.code == Code::input_vector;
     const auto at = static_cast<std::size_t>(op.out);
-    if (!(vector ? finite(m.vectors[at]) : finite(m.scalars[at]))) return &op;
+    const bool smooth = vector ? finite(m.vectors[at]) : finite(m.scalars[at]);
+    const bool of_scalar = op.code >= Code::sin && op.code <= Code::square;
+    const double operand = of_scalar ? value(m.scalars[static_cast<std::size_t>(op.a)]) : 0;
+    if (!smooth || (op.code == Code::abs && operand == 0 && has_kink<T>(tape, i, run)))
+      return Fault(op.place, why_not_smooth(op.code, operand));
   }
-  return nullptr;
+  return {};
 }
 
 }  // namespace
@@ -332,22 +372,17 @@ std::shared_ptr<ConstraintFunction> make_function(std::shared_ptr<const Tape> ta
 
 std::optional<Fault> trouble(const Tape& tape, Level level, std::span<const BodyState> X, double t) {
   std::vector<Moving<Dual<6>>> dual(X.size());
-  std::vector<Moving<Taylor>> taylor(X.size());
-  Memory<Dual<6>> dual_memory = tape.memory<Dual<6>>();
-  Memory<Taylor> taylor_memory = tape.memory<Taylor>();
-  const Operation* bad = nullptr;
-  for (std::size_t seed = 0; seed < X.size() && !bad; ++seed) {
+  for (std::size_t seed = 0; seed < X.size(); ++seed) {
     for (std::size_t k = 0; k < X.size(); ++k) dual[k] = seeded(X[k], X[k].R(), level, k == seed);
-    tape.run<Dual<6>>(dual_memory, dual, Dual<6>(t), Tape::everything);
-    bad = first_not_finite(tape, dual_memory);
+    const auto run = [&](const Tape& one, Memory<Dual<6>>& m) {
+      one.run<Dual<6>>(m, dual, Dual<6>(t), Tape::everything);
+    };
+    if (auto fault = first_trouble<Dual<6>>(tape, run)) return fault;
   }
-  if (!bad) {
-    for (std::size_t k = 0; k < X.size(); ++k) taylor[k] = Seed::moving(X[k], X[k].R());
-    tape.run<Taylor>(taylor_memory, taylor, Taylor(t, 1, 0), Tape::everything);
-    bad = first_not_finite(tape, taylor_memory);
-  }
-  if (!bad) return {};
-  return Fault(bad->place, why_not_finite(bad->code));
+  std::vector<Moving<Taylor>> taylor(X.size());
+  for (std::size_t k = 0; k < X.size(); ++k) taylor[k] = Seed::moving(X[k], X[k].R());
+  return first_trouble<Taylor>(
+      tape, [&](const Tape& one, Memory<Taylor>& m) { one.run<Taylor>(m, taylor, Taylor(t, 1, 0), Tape::everything); });
 }
 
 namespace {

@@ -53,6 +53,17 @@ bool is_letter(char c) {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
+// Other engines shorten what is asked of a body: pos, vel, ang_vel.
+std::string quantity_hint(std::string_view word, const std::vector<std::string>& known) {
+  for (const std::string& name : known)
+    if (word.size() > 1 && name.starts_with(word)) return "; did you mean \"" + name + "\"?";
+  const std::string near = suggestion(word, known);
+  if (!near.empty()) return near;
+  std::string all;
+  for (const std::string& name : known) all += (all.empty() ? "" : ", ") + name;
+  return "; known: " + all;
+}
+
 struct Operand {
   Type type = Type::scalar;
   int at = 0;
@@ -92,6 +103,25 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& kn
   return near.empty() ? std::string() : "; did you mean \"" + near + "\"?";
 }
 
+const Constant* Constants::find(std::string_view name) const {
+  if (const auto found = own_.find(name); found != own_.end()) return &found->second;
+  if (!outer_) return nullptr;
+  const auto found = outer_->find(name);
+  return found == outer_->end() ? nullptr : &found->second;
+}
+
+Constant& Constants::operator[](std::string_view name) {
+  const auto found = own_.find(name);
+  return found != own_.end() ? found->second : own_[std::string(name)];
+}
+
+Constants Constants::inside() const {
+  Constants out;
+  out.outer_ = outer_ ? outer_ : &own_;
+  if (outer_) out.own_ = own_;
+  return out;
+}
+
 int Tape::rows() const {
   int n = 0;
   for (const Result& r : results) n += r.type == Type::scalar ? 1 : 3;
@@ -100,12 +130,13 @@ int Tape::rows() const {
 
 struct Compiler::Impl {
   const Names& names;
+  const Constants& constants;
   Tape tape;
   std::string_view text;
   std::size_t at = 0;
   int depth = 0;
 
-  explicit Impl(const Names& n) : names(n) {}
+  Impl(const Names& n, const Constants& c) : names(n), constants(c) {}
 
   // ---- the tape ----
 
@@ -338,6 +369,8 @@ struct Compiler::Impl {
       skip();
     }
     const Operand x = parse_power();
+    if (at < text.size() && text[at] == '\'')
+      throw Fault(at, "a ' makes the rate of a coordinate; of a body write .velocity, its parts .x, .y and .z");
     if (!minus) return x;
     return unary(x.type == Type::vector ? Code::negate_vector : Code::negate, x.type, x, place);
   }
@@ -438,8 +471,7 @@ struct Compiler::Impl {
     if (const int body = find_body(name); body >= 0) return parse_quantity(body, name, place);
     for (const Input& input : names.inputs)
       if (input.name == name) return emit_input(input, place);
-    if (const auto found = names.constants.find(name); found != names.constants.end())
-      return literal(found->second, place);
+    if (const Constant* found = constants.find(name)) return literal(*found, place);
     if (name == "t") {
       if (!names.time) throw Fault(place, "the time t has no meaning here");
       tape.uses_time = true;
@@ -450,7 +482,9 @@ struct Compiler::Impl {
     if (find_function(name))
       throw Fault(place, "\"" + std::string(name) + "\" is a function: " + std::string(name) + "(…)");
     std::vector<std::string> known = names.bodies;
-    for (const auto& [key, value] : names.constants) known.push_back(key);
+    for (const Constants::Map* map : {&constants.own(), constants.outer()})
+      if (map)
+        for (const auto& [key, value] : *map) known.push_back(key);
     for (const Input& input : names.inputs) known.push_back(input.name);
     if (names.time) known.emplace_back("t");
     known.emplace_back("pi");
@@ -662,7 +696,7 @@ struct Compiler::Impl {
       return emit(op, type, none, place);
     }
     throw Fault(word_at, word.empty() ? "expected what of '" + std::string(name) + "' after the dot"
-                                      : "a body has no \"" + std::string(word) + "\"" + suggestion(word, known));
+                                      : "a body has no \"" + std::string(word) + "\"" + quantity_hint(word, known));
   }
 
   void begin(std::string_view all) {
@@ -690,7 +724,7 @@ struct Compiler::Impl {
   void keep(const Operand& x) { tape.results.push_back({x.type, x.at}); }
 };
 
-Compiler::Compiler(const Names& names) : impl_(std::make_unique<Impl>(names)) {}
+Compiler::Compiler(const Names& names, const Constants& constants) : impl_(std::make_unique<Impl>(names, constants)) {}
 Compiler::~Compiler() = default;
 
 void Compiler::equation(std::string_view text) {
@@ -729,13 +763,10 @@ Type Compiler::expression(std::string_view text, std::optional<Type> wanted) {
 
 Tape Compiler::finish() { return std::move(impl_->tape); }
 
-Constant constant(std::string_view text, const Names& names) {
-  Names only = names;
-  only.bodies.clear();
-  only.inputs.clear();
-  only.observables.clear();
-  only.time = false;
-  Compiler compiler(only);
+Constant constant(std::string_view text, const Constants& constants) {
+  Names nothing;
+  nothing.time = false;
+  Compiler compiler(nothing, constants);
   const Type type = compiler.expression(text);
   const Tape tape = compiler.finish();
   const auto at = static_cast<std::size_t>(tape.results.front().at);

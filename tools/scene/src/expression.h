@@ -50,9 +50,26 @@ struct Input {
   int on = -1;     ///< which of its bodies; −1 for the first
 };
 
+/// Numbers and vectors by name, and those of a place inside others (a table with params of its own, a round of a
+/// generator): there may be many places and many constants, so that a place looks outwards instead of keeping a copy.
+class Constants {
+ public:
+  using Map = std::map<std::string, Constant, std::less<>>;
+  const Constant* find(std::string_view name) const;
+  Constant& operator[](std::string_view name);  ///< of this place
+  const Map& own() const { return own_; }
+  const Map* outer() const { return outer_; }  ///< null for what lies in nothing else
+  /// A place inside. The outermost must outlive it and stay where it is; what lies between is copied.
+  Constants inside() const;
+
+ private:
+  const Map* outer_ = nullptr;
+  Map own_;
+};
+
 /// What an expression may speak of.
 struct Names {
-  std::map<std::string, Constant, std::less<>> constants;
+  Constants constants;
   std::vector<std::string> bodies;       ///< all of the scene; an expression keeps the ones it uses
   std::vector<BodyKind> kinds;           ///< by body: particles have no axes, coordinates are numbers
   bool time = true;                      ///< may read t
@@ -181,7 +198,9 @@ class Tape {
 /// Adds the texts of one constraint (each `lhs = rhs`) or one expression to a tape.
 class Compiler {
  public:
-  explicit Compiler(const Names& names);
+  explicit Compiler(const Names& names) : Compiler(names, names.constants) {}
+  /// With other constants than those of the names. Both must outlive it.
+  Compiler(const Names& names, const Constants& constants);
   ~Compiler();
   /// lhs − rhs becomes a result. @throws Fault.
   void equation(std::string_view text);
@@ -195,7 +214,7 @@ class Compiler {
 };
 
 /// The value of a text that may use constants only. @throws Fault.
-Constant constant(std::string_view text, const Names& names);
+Constant constant(std::string_view text, const Constants& constants);
 
 /// A ConstraintFunction from a tape at the position or velocity level.
 std::shared_ptr<ConstraintFunction> make_function(std::shared_ptr<const Tape> tape, Level level, RowUnit unit);
@@ -217,7 +236,8 @@ class Gradient {
   std::vector<Moving<Dual<6>>> views_;
 };
 
-/// The first operation whose value or derivative is not finite at a state, and why; nothing when all are.
+/// The first operation whose value or derivative is not finite at a state or jumps there, and why; nothing when all are
+/// well.
 std::optional<Fault> trouble(const Tape& tape, Level level, std::span<const BodyState> X, double t);
 
 /// The values of a tape's results at a state, vectors as three rows. Keeps memory: for one thread at a time.

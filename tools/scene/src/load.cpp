@@ -4,6 +4,7 @@
 #include "parts.h"
 #include "source.h"
 
+#include <linchpin/dynamics.h>
 #include <linchpin/scene.h>
 
 #include <algorithm>
@@ -26,6 +27,9 @@ using scene::Text;
 namespace {
 
 constexpr std::size_t largest_file = 8u << 20, most_bodies = 200000, most_includes = 16, most_coordinates = 60;
+// Tables within tables of one key. toml++ limits how deep values nest (256), not how many parts a key has, and takes a
+// table apart by recursion: with both, 4000 deep is the most.
+constexpr std::size_t most_parts = 16;
 
 // `linchpin::Host` by the names files use.
 const std::vector<std::string> method_names = [] {
@@ -53,14 +57,23 @@ std::string read_text(const std::string& path, const Place& from) {
   return text;
 }
 
-// The first byte beyond ASCII that stands in no string and no comment, where TOML has no place for one, or first after
-// a folded line; the text's size when there is none. Looked for here because toml++ 3.3 takes for impossible what such
-// letters do to it.
-std::size_t stray_letter(std::string_view text) {
-  std::size_t at = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
+// What toml++ 3.3 must not be given, and where.
+struct Damage {
+  std::size_t at = 0;
+  std::string what;
+};
+
+// Looks for two things ahead of the parser. A byte beyond ASCII that stands in no string and no comment, where TOML has
+// no place for one, or first after a folded line: the parser takes for impossible what such letters do to it. And a key
+// of so many parts that its tables overflow the stack.
+std::optional<Damage> damage(std::string_view text) {
+  constexpr const char* beyond_ascii =
+      "a letter beyond ASCII has its place in quotes and in comments only, and there not first after a \\ at a line's "
+      "end";
+  std::size_t at = text.starts_with("\xEF\xBB\xBF") ? 3 : 0, dots = 0;
   while (at < text.size()) {
     const char c = text[at];
-    if (static_cast<unsigned char>(c) >= 0x80) return at;
+    if (static_cast<unsigned char>(c) >= 0x80) return Damage{at, beyond_ascii};
     if (c == '#') {
       at = std::min(text.find('\n', at), text.size());
     } else if (c == '"' || c == '\'') {
@@ -71,7 +84,8 @@ std::size_t stray_letter(std::string_view text) {
         if (c == '"' && text[at] == '\\') {
           const std::size_t next = text.find_first_not_of(" \t\r\n", at + 1);
           const bool folded = lines && text.substr(at, next - at).find('\n') != std::string_view::npos;
-          if (folded && next < text.size() && static_cast<unsigned char>(text[next]) >= 0x80) return next;
+          if (folded && next < text.size() && static_cast<unsigned char>(text[next]) >= 0x80)
+            return Damage{next, beyond_ascii};
           ++at;
         } else if (!lines && (text[at] == c || text[at] == '\n')) {
           ++at;
@@ -83,10 +97,14 @@ std::size_t stray_letter(std::string_view text) {
         }
       }
     } else {
+      // A key ends at '=', a bracket or its line; a number has one dot at most.
+      if (c == '.' && ++dots == most_parts)
+        return Damage{at, "a key of more than " + std::to_string(most_parts) + " parts"};
+      if (c == '=' || c == ',' || c == '[' || c == ']' || c == '{' || c == '}' || c == '\n') dots = 0;
       ++at;
     }
   }
-  return text.size();
+  return {};
 }
 
 }  // namespace
@@ -144,14 +162,11 @@ class SceneReader {
     const Place whole{file.context.source, 0, 0};
     if (text.size() > largest_file) scene::fail(whole, "is larger than 8 MB: no scene of ours");
     if (text.find('\0') != std::string_view::npos) scene::fail(whole, "is no text: it holds bytes of value 0");
-    if (const std::size_t stray = stray_letter(text); stray < text.size()) {
-      const std::string_view before = text.substr(0, stray);
+    if (const auto found = damage(text)) {
+      const std::string_view before = text.substr(0, found->at);
       const auto line = static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n')) + 1;
       const std::size_t start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
-      scene::fail(
-          {file.context.source, line, stray - start + 1},
-          "a letter beyond ASCII has its place in quotes and in comments only, and there not first after a \\ at a "
-          "line's end");
+      scene::fail({file.context.source, line, found->at - start + 1}, found->what);
     }
     try {
       file.root = toml::parse(file.context.source->text, std::string_view(path));
@@ -176,7 +191,7 @@ class SceneReader {
     for (const toml::table* table : root.tables("chain"))
       read_chain(Table(file.context, *table, "chain"), file.context);
     for (const toml::table* table : root.tables("grid")) read_grid(Table(file.context, *table, "grid"), file.context);
-    for (const toml::table* table : root.tables("repeat")) read_repeat(*table, file.context, 0);
+    for (const toml::table* table : root.tables("repeat")) read_repeat(*table, file.context.inside(), 0);
     const auto logs = root.tables("log"), expectations = root.tables("expect");
     if (outermost) {  // of an included scene they are not true any more
       outermost_ = &file.context;
@@ -282,7 +297,7 @@ class SceneReader {
     for (const auto& [key, what] : {std::pair{"joint", Later::What::joint},
                                     {"constraint", Later::What::constraint},
                                     {"force", Later::What::force}})
-      for (const toml::table* table : from.tables(key)) later_.push_back({what, table, context});
+      for (const toml::table* table : from.tables(key)) later_.push_back({what, table, context.inside()});
   }
 
   void read_repeat(const toml::table& table, Context context, int depth) {
@@ -301,7 +316,7 @@ class SceneReader {
       context.indices[index] = from + k;
       context.names.constants[index] = static_cast<double>(from + k);
       read_parts(repeat, context);
-      for (const toml::table* inner : repeat.tables("repeat")) read_repeat(*inner, context, depth + 1);
+      for (const toml::table* inner : repeat.tables("repeat")) read_repeat(*inner, context.inside(), depth + 1);
       limit(repeat);
     }
     if (count == 0)
@@ -358,7 +373,7 @@ class SceneReader {
     const int first = static_cast<int>(model_.bodies.size()) - n + 1;
     Context& context = *lagrangian_->context;
     const Lend lend(context.names, names_);
-    no_parameter_of_a_body_name(context);
+    no_parameter_of_a_body_name(context, context.names.constants.own());
     Table table(context, *lagrangian_->table, "lagrangian");
     const auto kept = context.names.constants;
     table.constants("params", context.names.constants);
@@ -519,11 +534,15 @@ class SceneReader {
     };
     read_lagrangian();
     for (const scene::JointPlan& plan : plans_) add(scene::make_joint(plan, names_, body, state_), plan.place);
+    const scene::Constants::Map* looked_at = nullptr;
     for (Later& each : later_) {
       // What stood around it: constants; and all bodies, which only now are known. Lent, not copied: there may be many.
       Context& context = each.context;
       const Lend lend(context.names, names_);
-      no_parameter_of_a_body_name(context);
+      const auto* around = context.names.constants.outer();
+      if (around != looked_at) no_parameter_of_a_body_name(context, *around);
+      looked_at = around;
+      no_parameter_of_a_body_name(context, context.names.constants.own());
       static const char* const kinds[] = {"joint", "constraint", "force"};
       Table table(context, *each.table, kinds[static_cast<int>(each.what)]);
       const Text name = table.text("name");
@@ -550,6 +569,8 @@ class SceneReader {
         constraint.name = name.value;
       }
       constraint.laws = scene::read_laws(table, context);
+      if (const toml::node* law = table.find("law"); law && scene::is_typed(*law))
+        typed_laws_.emplace(name.value, scene::place_of(context, *law));
       table.done();
       add(std::move(constraint), name.place);
     }
@@ -560,8 +581,8 @@ class SceneReader {
     check_whole();
   }
 
-  void no_parameter_of_a_body_name(const Context& context) const {
-    for (const auto& [name, value] : context.names.constants)
+  void no_parameter_of_a_body_name(const Context& context, const scene::Constants::Map& constants) const {
+    for (const auto& [name, value] : constants)
       if (body_at_.count(name))
         scene::fail({context.source, 0, 0}, "\"" + name + "\" is both a body and a parameter; rename one");
   }
@@ -581,7 +602,18 @@ class SceneReader {
   // What only the whole can say: that the core takes it.
   void check_whole() {
     try {
-      (void)model_.system();
+      const System system = model_.system();
+      if (typed_laws_.empty()) return;
+      // A typed law that is no number where it starts: nobody else knows its line.
+      Dynamics dynamics(system, model_.options.solve);
+      if (dynamics.evaluate(system.initial_state()) != Status::invalid) return;
+      for (const auto& [name, at] : typed_laws_)
+        if (dynamics.reason().find("law on " + name + " returned") != std::string::npos)
+          scene::fail(at, "constraint \"" + name +
+                              "\", law: the force is not finite at the start; at rest slip/norm(slip) is 0/0, and "
+                              "slip_direction is [0, 0, 0]");
+    } catch (const SceneError&) {
+      throw;
     } catch (const std::invalid_argument& e) {
       Place place{outermost_->source, 0, 0};
       for (const auto& [name, at] : constraints_)
@@ -670,7 +702,7 @@ class SceneReader {
   std::vector<Later> later_;
   std::vector<scene::JointPlan> plans_;
   std::map<std::string, int, std::less<>> body_at_;
-  std::map<std::string, Place> constraints_;
+  std::map<std::string, Place> constraints_, typed_laws_;
   std::set<std::string> forces_;
   std::vector<SceneBody> coordinates_;
   Place first_coordinate_;

@@ -36,7 +36,7 @@ std::shared_ptr<const Tape> compiled(const Text& text, const Names& names, Type 
 // Names for a function of time alone.
 Names of_time(const Context& context) {
   Names names;
-  names.constants = context.names.constants;
+  names.constants = context.names.constants.inside();
   return names;
 }
 
@@ -476,7 +476,9 @@ bool has_dead_row(const std::shared_ptr<const Tape>& tape, std::span<const BodyS
 SceneConstraint read_constraint(Table& table, Context& context, const State& start) {
   SceneConstraint out;
   const bool position = table.has("equation"), velocity = table.has("velocity");
-  if (position == velocity)
+  if (position && velocity)
+    table.refuse("velocity", "has both an equation on positions and one on velocities; write two constraints");
+  if (!position && !velocity)
     table.refuse("needs either equation = \"lhs = rhs\" (on positions) or velocity = \"lhs = rhs\"");
   out.type = position ? "equation" : "velocity";
   Names& names = context.names;
@@ -924,6 +926,8 @@ Law read_law(const toml::table& node, Context& context, const std::string& who) 
     const auto& kind = law_kinds[table.word("type", names, 0)];
     try {
       law = kind.read(table);
+    } catch (const SceneError&) {  // has its place
+      throw;
     } catch (const std::invalid_argument& why) {  // the core's own rules between parameters
       table.refuse("type", why.what());
     }
@@ -934,6 +938,12 @@ Law read_law(const toml::table& node, Context& context, const std::string& who) 
 }
 
 }  // namespace
+
+bool is_typed(const toml::node& law) {
+  if (const auto* one = law.as_table()) return one->contains("force");
+  const auto* many = law.as_array();
+  return many && std::any_of(many->begin(), many->end(), [](const toml::node& each) { return is_typed(each); });
+}
 
 std::vector<Law> read_laws(Table& table, Context& context) {
   std::vector<Law> laws;

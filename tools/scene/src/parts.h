@@ -45,5 +45,7 @@ std::shared_ptr<const Tape> read_kinetics(Table& table, Context& context, const 
                                           bool& matrix);
 /// `law = {…}` or an array of them.
 std::vector<Law> read_laws(Table& table, Context& context);
+/// Whether one of them is typed: law = { force = "…" }.
+bool is_typed(const toml::node& law);
 
 }  // namespace linchpin::scene

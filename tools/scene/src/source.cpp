@@ -64,11 +64,11 @@ std::string substituted(const Context& context, const std::string& text, const P
     }
     const std::size_t end = text.find('}', at);
     if (end == std::string::npos) fail(place, "'{' is not closed");
-    Names names;
-    for (const auto& [name, value] : context.indices) names.constants[name] = value;
+    Constants indices;
+    for (const auto& [name, value] : context.indices) indices[name] = value;
     double value = 0;
     try {
-      const Constant c = constant(std::string_view(text).substr(at + 1, end - at - 1), names);
+      const Constant c = constant(std::string_view(text).substr(at + 1, end - at - 1), indices);
       if (!std::holds_alternative<double>(c)) fail(place, "{…} is a whole number, not a vector");
       value = std::get<double>(c);
     } catch (const Fault& fault) {
@@ -160,7 +160,7 @@ double number_of(const Context& context, const toml::node& node, const std::stri
   } else if (node.is_string()) {
     const Text text = text_of(context, node, what);
     try {
-      const Constant c = constant(text.value, context.names);
+      const Constant c = constant(text.value, context.names.constants);
       if (!std::holds_alternative<double>(c)) throw Fault(0, "this is a vector, expected a number");
       value = std::get<double>(c);
     } catch (const Fault& fault) {
@@ -187,7 +187,7 @@ Vector3d vector_of(const Context& context, const toml::node& node, const std::st
     fail(place_of(context, node), what + " is a vector [x, y, z], or an expression in quotes, not " + kind_of(node));
   const Text text = text_of(context, node, what);
   try {
-    const Constant c = constant(text.value, context.names);
+    const Constant c = constant(text.value, context.names.constants);
     if (!std::holds_alternative<Vector3d>(c)) throw Fault(0, "this is a number, expected a vector [x, y, z]");
     const Vector3d v = std::get<Vector3d>(c);
     if (!v.allFinite()) throw Fault(0, "this is not finite");
@@ -297,7 +297,7 @@ std::vector<const toml::table*> Table::tables(std::string_view key) {
   return out;
 }
 
-void Table::constants(std::string_view key, std::map<std::string, Constant, std::less<>>& into) {
+void Table::constants(std::string_view key, Constants& into) {
   const toml::table* params = table(key);
   if (!params) return;
   // TOML tables forget their order; one parameter may use another that stands before it.
@@ -320,7 +320,7 @@ void Table::constants(std::string_view key, std::map<std::string, Constant, std:
     if (node->is_string()) {
       const Text text = text_of(context_, *node, what);
       try {
-        into[id] = constant(text.value, context_.names);
+        into[id] = constant(text.value, context_.names.constants);
       } catch (const Fault& fault) {
         text.fail(fault, what);
       }

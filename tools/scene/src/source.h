@@ -42,6 +42,13 @@ struct Context {
   std::shared_ptr<const Source> source;
   Names names;                            ///< constants; bodies once they are known
   std::map<std::string, double> indices;  ///< i, j of the generators around: {i} in texts, i in expressions
+
+  /// For a table or a round inside, whose constants and indices are its own.
+  Context inside() const {
+    Context out{source, {}, indices};
+    out.names.constants = names.constants.inside();
+    return out;
+  }
 };
 
 Place place_of(const Context& context, const toml::node& node);
@@ -82,7 +89,7 @@ class Table {
   /// [[key]], or nothing.
   std::vector<const toml::table*> tables(std::string_view key);
   /// Numbers by key, in the order of the file: params.
-  void constants(std::string_view key, std::map<std::string, Constant, std::less<>>& into);
+  void constants(std::string_view key, Constants& into);
 
   /// @throws SceneError for a key that nobody asked for.
   void done() const;
