@@ -90,6 +90,8 @@ struct Dynamics::Impl {
     solver.inverse_mass(instant.Q, a);  // (T2)
     difference(assembly, instant.b, a, error, scale);
     const double outside = solver.apply(error, lambda, ideal, dv, scale);  // (T5)
+    if (std::isinf(outside))
+      return fail(*solver.info().reason ? solver.info().reason : "the acceleration is not finite");
     for (std::size_t j = 0; j < vdot.size(); ++j) vdot[j] = a[j] + dv[j];
 
     std::copy(error.begin(), error.end(), judged.begin());

@@ -63,7 +63,8 @@ Acceleration answer(const Instant& instant, const AnySolver& solver) {
   solver.inverse_mass(instant.Q, span_of(out.vdot));  // (T2)
   error_of(instant, out.vdot, true, e);
   solver.size_of_terms(instant.b, span_of(out.vdot), scale);
-  solver.apply(e, scale, span_of(out.lambda), span_of(out.ideal), span_of(dv));
+  if (std::isinf(solver.apply(e, scale, span_of(out.lambda), span_of(out.ideal), span_of(dv))))
+    return invalid("the answer is not finite: the data overflow double precision");
   out.vdot += dv;  // (T5)
   const RankReport ranks = solver.report(e, scale, false);
 
@@ -201,6 +202,12 @@ Acceleration solve(const Instant& instant, const SolveOptions& options) noexcept
   Acceleration out = solver.impl_->ask([&](const auto& s) { return answer(instant, s); });
   const SolveInfo info = solver.info();
   out.path = info.path;
+  out.fallback = info.reason;
+  if (out.status != Status::invalid || options.path == Path::dense) return out;
+  // A step would not wait for the reference with so many rows; whoever asks once does.
+  SolveOptions patient = options;
+  patient.path = Path::dense;
+  out = solve(instant, patient);
   out.fallback = info.reason;
   return out;
 }

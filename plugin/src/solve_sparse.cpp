@@ -821,10 +821,25 @@ void SolveSparse::apply_island(int i, double size, int turns, bool with_lambda) 
       error = residual(island, e);
       refine();
     }
-    if (turns > 2 && !(error.kept <= accepted * size)) leave_to_reference(i, "the residual did not vanish");
+    if (turns > 2 && !(error.kept <= accepted * size) && !leave_to_reference(i, "the residual did not vanish") &&
+        !(error.kept <= size))
+      return give_up(island);
     if (island.kind == Kind::deficient && with_lambda) shortest_island(i);
   }
   if (island.kind == Kind::dense) apply_reference(island);
+}
+
+// An answer that leaves more than there was is none.
+void SolveSparse::give_up(const Island& island) const {
+  astray_ = true;
+  reason_ = "rows too nearly dependent for the sparse factor, and too many for the reference";
+  for (int k = island.node_begin; k < island.node_end; ++k)
+    std::fill_n(lambda_.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
+  for (int j = island.body_begin; j < island.body_end; ++j) {
+    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    std::fill_n(force_.begin() + body.column, body.size, 0.0);
+    std::fill_n(dv_.begin() + body.column, body.size, 0.0);
+  }
 }
 
 void SolveSparse::clear() const {
@@ -836,6 +851,7 @@ double SolveSparse::apply(std::span<const double> e, std::span<const double> sca
                           std::span<double> force, std::span<double> dv) const noexcept {
   std::copy_n(e.data(), m_, e_.data());  // e and lambda may be one array
   clear();
+  astray_ = false;
   double outside = 0, size = 0;
   bool full = true;
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
@@ -848,6 +864,7 @@ double SolveSparse::apply(std::span<const double> e, std::span<const double> sca
     outside = std::max(outside, residual(island, e_.data()).all);
   }
   deliver(lambda, force, dv);
+  if (astray_) return std::numeric_limits<double>::infinity();
   if (size == 0) return 0;
   outside /= size;
   if (!std::isfinite(outside)) return std::numeric_limits<double>::infinity();

@@ -24,7 +24,8 @@ class SolveSparse {
   int columns() const { return n_; }
   SolveInfo info() const;
 
-  /// As Solver::apply and Solver::approach.
+  /// As Solver::apply and Solver::approach; infinity, and no correction, for an island too large for the reference
+  /// whose factor is no good.
   double apply(std::span<const double> e, std::span<const double> scale, std::span<double> lambda,
                std::span<double> force, std::span<double> dv) const noexcept;
   void approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
@@ -107,6 +108,7 @@ class SolveSparse {
   void prepare_primal();
 
   void apply_island(int i, double size, int turns, bool with_lambda) const;
+  void give_up(const Island& island) const;
   void deliver(std::span<double> lambda, std::span<double> force, std::span<double> dv) const;
   void apply_reference(const Island& island) const;
   void clear() const;
@@ -168,6 +170,7 @@ class SolveSparse {
   mutable std::vector<std::unique_ptr<Reference>> references_;
   mutable int references_used_ = 0;
   mutable int fallbacks_ = 0;
+  mutable bool astray_ = false;  // some island has no answer, in the last apply
   mutable const char* reason_ = "";
   mutable std::vector<double> e_, rho_, lambda_, force_, dv_, part_, inside_, dropped_force_, x_, y_;
 };

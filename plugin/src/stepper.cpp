@@ -405,7 +405,9 @@ struct Stepper::Impl {
     fresh = false;
     const Status status = known ? report.status : dynamics.evaluate(stage);
     if (status == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
-    report.status = std::max(report.status, status);
+    // Stages between the ends are off the constraints by their error, and redundant rows then disagree by as much.
+    const bool on_the_way = k > 0 && status == Status::inconsistent;
+    report.status = std::max(report.status, on_the_way ? Status::redundant : status);
     const std::vector<double>& v = dynamics.assembly().v;
     if (k == 0) v0 = v, turned_back = false, law_rate = 0;
     law_rate = std::max(law_rate, dynamics.law_report().rate);

@@ -51,6 +51,7 @@ const std::map<std::string, std::string> core_sources = {
     {"solve_sparse", "dynamics"},
     {"solve_sparse_rank", "dynamics"},
     {"drift", "stepper"},
+    {"variational", "stepper"},
     {"ledger", "stepper"},
     // Columns of a block as wrenches: what reports are made of.
     {"columns", "report"},

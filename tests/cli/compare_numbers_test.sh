@@ -94,22 +94,28 @@ apart='
 refused=0 compared=0
 for scene in "$scenes"/*.toml; do
   grep -q '^\[\[coordinate\]\]' "$scene" && continue
-  for dt in 1/2000 1/20000; do
+  # Steps that its stiffest spring can take.
+  rate=2000
+  case $(basename "$scene" .toml) in flyball-governor) rate=10000 ;; esac
+  for dt in "1/$rate" "1/${rate}0"; do
     expect 0 compare "$scene" --dt "$dt" --duration 0.02 --json --csv "$scratch/${dt#1/}"
     if jq -e '.solvers[1].status | startswith("refused")' "$scratch/out" >/dev/null; then
       # What the native solver cannot express is said, and only of scenes where it is so.
-      holds '.solvers[1].status | test("the native solver has no force laws on joints, and .* has one")'
-      grep -q '^law' "$scene" || fail "$scene was refused: $(jq -c '.solvers[1].status' "$scratch/out")"
+      case $(jq -r '.solvers[1].status' "$scratch/out") in
+        *"the native solver has no force laws on joints, and "*" has one"*) grep -q '^law' "$scene" ;;
+        *"a row of the native solver joins two bodies, and 'length1' joins 3"*) grep -q '^name = "length' "$scene" ;;
+        *) false ;;
+      esac || fail "$scene was refused: $(jq -c '.solvers[1].status' "$scratch/out")"
       refused=$((refused + 1))
       continue 2
     fi
     holds '[.solvers[] | .status == "ok"] | all'
   done
-  coarse=$(LC_ALL=C awk -F, "$apart" "$scratch/2000-exact-double.csv" "$scratch/2000-bullet-si-double.csv")
-  fine=$(LC_ALL=C awk -F, "$apart" "$scratch/20000-exact-double.csv" "$scratch/20000-bullet-si-double.csv")
+  coarse=$(LC_ALL=C awk -F, "$apart" "$scratch/$rate-exact-double.csv" "$scratch/$rate-bullet-si-double.csv")
+  fine=$(LC_ALL=C awk -F, "$apart" "$scratch/${rate}0-exact-double.csv" "$scratch/${rate}0-bullet-si-double.csv")
   compared=$((compared + 1))
   LC_ALL=C awk -v a="$coarse" -v b="$fine" 'BEGIN { exit !(b < 1e-9 || b < 0.35 * a) }' ||
-    fail "$(basename "$scene"): the two sides are $coarse apart with steps of 1/2000 s, $fine with 1/20000 s"
+    fail "$(basename "$scene"): the two sides are $coarse apart with steps of 1/$rate s, $fine with 1/${rate}0 s"
   [ -z "${LINCHPIN_VERBOSE:-}" ] || echo "$(basename "$scene") $coarse $fine"
 done
 [ "$compared" -ge 25 ] && [ "$refused" -ge 3 ] || fail "$compared compared, $refused refused"

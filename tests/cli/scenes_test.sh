@@ -37,6 +37,18 @@ expect 0 run "$scenes/winch.toml" --csv "$scratch/winch.csv" --json
 head -n 1 "$scratch/winch.csv" | grep -q 'rope.gap.*,"reaction(rope, load).x \[N\]"' || fail "header: $(head -n 1 "$scratch/winch.csv")"
 [ "$(wc -l <"$scratch/winch.csv")" -eq 2002 ] || fail "a row per step, the last state and a header"
 
+# Methods by name, which only a host without an engine leaves to us.
+expect 0 run "$scenes/pendulum.toml" --method rattle4 --json
+holds '.solver.max_energy_error_J < 1e-9'
+expect 2 run "$scenes/pendulum.toml" --method ratle
+says 'did you mean "rattle"'
+expect 2 run "$scenes/pendulum.toml" --host bullet --method rk4
+says 'Bullet steps'
+expect 4 run "$scenes/hoop-in-its-angle.toml" --method rattle
+says 'need rk4 or adaptive'
+expect 0 bench mechanisms --json
+holds '(.rows | length) >= 9 and ([.rows[].met] | all)'
+
 # compare: one world for both sides; what a native solver cannot do is said.
 expect 0 compare "$scenes/growing-rod.toml" --json --duration 0.5
 holds '[.solvers[] | .status == "ok" and .user_gaps.rod != null] | all'

@@ -1,13 +1,18 @@
 // The published mechanisms (IFToMM library of benchmark problems, Test Set for IVP Solvers), beyond what their scenes
 // in demos/scenes say of themselves: forces at an instant, other sizes, other descriptions of the same thing, the
 // balance of energy over a long time.
+#include "instants.h"
 #include "motion.h"
+#include "random.h"
+#include "random_system.h"
 
 #include <linchpin/constraint.h>
 #include <linchpin/coordinates.h>
 #include <linchpin/forces.h>
 #include <linchpin/joints.h>
 #include <linchpin/scene.h>
+
+#include <Eigen/Dense>
 
 #include <fstream>
 #include <sstream>
@@ -38,6 +43,42 @@ struct Mechanism {
   explicit Mechanism(Model m) : model(std::move(m)), system(model.system()) {}
   const BodyState& body(const State& s, const char* name) { return s[system.find_body(name)]; }
 };
+
+// ---- a second method ----
+
+/// Accelerations by Kane's and Maggi's way, which knows no multipliers and no M^-½: v̇ = v̇ₚ + Z y with A v̇ₚ = b, A Z = 0
+/// and ZᵀM Z y = Zᵀ(Q − M v̇ₚ).
+Eigen::VectorXd by_null_space(const Instant& x) {
+  const Eigen::MatrixXd M = mass_matrix(x), A = constraint_matrix(x);
+  Eigen::FullPivLU<Eigen::MatrixXd> lu(A);
+  lu.setThreshold(1e-9);
+  const Eigen::VectorXd particular = A.completeOrthogonalDecomposition().solve(vector(x.b));
+  if (lu.dimensionOfKernel() == 0) return particular;
+  const Eigen::MatrixXd Z = lu.kernel();
+  const Eigen::VectorXd y = (Z.transpose() * M * Z).ldlt().solve(Z.transpose() * (vector(x.Q) - M * particular));
+  return particular + Z * y;
+}
+
+TEST(Kane, AccelerationsOfTheMechanismsFromTheNullSpace) {
+  for (const char* name : {"andrews", "bricard", "n-four-bar", "flyball-governor", "slider-crank", "heavy-top"}) {
+    SCOPED_TRACE(name);
+    Mechanism m(scene(name));
+    Stepper stepper(m.system, m.system.initial_state(), m.model.options);
+    run(stepper, 0.01, 10);  // away from a start that is often at rest
+    const Instant x = assemble(m.system, stepper.state());
+    EXPECT_LE(error(solve(x).vdot, by_null_space(x)), scaled(1e-8));
+  }
+}
+
+TEST(Kane, AccelerationsOfRandomSystemsFromTheNullSpace) {
+  for (const auto seed : seeds(200)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Random random(seed);
+    const Built built = build(random_blueprint(random), {}, {}, {}, random.integer(1, 2));
+    const Instant x = assemble(built.system, built.state);
+    EXPECT_LE(norm_inf(solve(x).vdot - by_null_space(x)), scaled(1e-7) * std::max(1.0, norm_inf(solve(x).vdot)));
+  }
+}
 
 // ---- Andrews' squeezer (T-A03) ----
 
@@ -188,7 +229,7 @@ TEST(SlowSymplectic, EnergyHasNoTrendInAMillionSteps) {
     {  // T-DP, chaotic
       Mechanism m(scene("double-pendulum"));
       const LongRun r = long_run(m.system, m.system.initial_state(), {.method = method}, fourth ? 2e-3 : 1e-3,
-                                 fourth ? 200000 : 1000000);
+                                 fourth ? 20000 : 1000000);
       EXPECT_LE(r.last, 2 * r.first);
       EXPECT_LE(r.gap, scaled(2e-13));
       EXPECT_LE(r.first, scaled(fourth ? 1e-5 : 1e-2));
@@ -196,7 +237,7 @@ TEST(SlowSymplectic, EnergyHasNoTrendInAMillionSteps) {
     {  // T-TOP
       Mechanism m(scene("heavy-top"));
       const LongRun r = long_run(m.system, m.system.initial_state(), {.method = method}, fourth ? 2e-3 : 1e-3,
-                                 fourth ? 200000 : 1000000);
+                                 fourth ? 20000 : 1000000);
       EXPECT_LE(r.last, 2 * r.first);
       EXPECT_LE(r.gap, scaled(2e-13));
     }
