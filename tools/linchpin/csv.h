@@ -14,6 +14,17 @@
 
 namespace linchpin::cli {
 
+/// A text as a field: it may hold commas and quotes.
+inline std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"') out += '"';
+    out += c;
+  }
+  return out + "\"";
+}
+
 class Csv {
  public:
   /// @throws std::runtime_error when it cannot be written, also from close().
@@ -28,7 +39,7 @@ class Csv {
 
   void column(const std::string& name) {
     separate();
-    std::fputs(quoted(name).c_str(), out_);
+    std::fputs(csv_field(name).c_str(), out_);
   }
   /// name.x [unit], name.y [unit], …
   void columns(const std::string& name, const std::vector<const char*>& parts) {
@@ -55,17 +66,6 @@ class Csv {
     if (!first_) std::fputc(',', out_);
     first_ = false;
   }
-  // Names may hold commas and quotes.
-  static std::string quoted(const std::string& field) {
-    if (field.find_first_of(",\"\n\r") == std::string::npos) return field;
-    std::string out = "\"";
-    for (const char c : field) {
-      if (c == '"') out += '"';
-      out += c;
-    }
-    return out + "\"";
-  }
-
   std::FILE* out_;
   bool first_ = true;
 };

@@ -1,5 +1,6 @@
 // `linchpin equilibrium`: where a scene can rest, by the principle of virtual work, and whether it stays there.
 #include "commands.h"
+#include "equilibrium_search.h"
 #include "messages.h"
 #include "scene_file.h"
 
@@ -34,22 +35,11 @@ struct EquilibriumArguments {
   bool json = false;
 };
 
-const char* word(Equilibrium::Stability s) {
-  switch (s) {
-    case Equilibrium::Stability::stable:
-      return "stable";
-    case Equilibrium::Stability::unstable:
-      return "unstable";
-    default:
-      return "marginal";
-  }
-}
-
 Json three(const Vector3d& v) { return {v.x(), v.y(), v.z()}; }
 
 Json equilibrium_json(const Model& model, const System& system, Dynamics& dynamics, const Equilibrium& e) {
   Json out;
-  out["stability"] = word(e.stability);
+  out["stability"] = to_string(e.stability);
   out["frequencies_squared"] = e.frequencies_squared;
   if (!e.imaginary_parts.empty()) out["imaginary_parts"] = e.imaginary_parts;
   out["potential_J"] = potential_energy(system, e.state);
@@ -162,13 +152,8 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
               << " velocities; this dense search takes 600 at most\n";
     return exit_usage;
   }
-  EquilibriumSearch search;
-  search.starts = arguments.starts;
-  double length = 0;  // how far around the start is looked
-  for (const BodyState& body : start.bodies) length = std::max(length, (body.p - start.bodies.back().p).norm());
-  search.spread = std::max(1.0, length);
   const auto turning = turning_of_driven(system);
-  if (turning) search.omega = turning->first, search.centre = turning->second;
+  EquilibriumSearch search = search_around(start, turning, arguments.starts);
   std::vector<std::string> held;
   if (!turning)
     for (const BodyId id : driven_in_motion(system)) held.push_back(system.name(id));

@@ -67,14 +67,6 @@ void show(const std::string& title, const Place& place) {
   if (place.steps > 0) std::fprintf(stderr, " %ld %%", percent);
 }
 
-std::string ending(int status) {
-  if (WIFSIGNALED(status)) {
-    const int signal = WTERMSIG(status);
-    return "ended by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
-  }
-  return "ended with code " + std::to_string(WEXITSTATUS(status)) + " and no answer";
-}
-
 WorkerAnswer read_answer(const std::string& text) {
   WorkerAnswer answer;
   Json j = Json::parse(text, nullptr, false);
@@ -95,6 +87,14 @@ WorkerAnswer read_answer(const std::string& text) {
 }
 
 }  // namespace
+
+std::string ending(int status) {
+  if (WIFSIGNALED(status)) {
+    const int signal = WTERMSIG(status);
+    return "ended by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
+  }
+  return "ended with code " + std::to_string(WEXITSTATUS(status)) + " and no answer";
+}
 
 // Next to the command as in a build tree, or where an installation keeps programs that nobody calls by hand.
 std::string find_worker(const std::string& name, std::string& looked) {

@@ -31,6 +31,9 @@ struct WorkerAnswer {
 /// Where a program that the command starts is; empty where it is not, and `looked` names the places.
 std::string find_worker(const std::string& name, std::string& looked);
 
+/// How a process ended without an answer, from waitpid's status, in words.
+std::string ending(int status);
+
 /// The job (worker/job.h) that runs a simulation under a solver.
 Json job_for(const Simulation& simulation, const SolverSpec& solver);
 

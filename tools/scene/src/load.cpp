@@ -111,7 +111,8 @@ std::optional<Damage> damage(std::string_view text) {
 
 class SceneReader {
  public:
-  SceneReader(Model& model, const BulletImporter& import) : model_(model), import_(import) {}
+  SceneReader(Model& model, const BulletImporter& import, const Overrides& overrides)
+      : model_(model), import_(import), overrides_(overrides) {}
 
   void read(std::string_view text, const std::string& path) {
     model_.file = path;
@@ -157,6 +158,7 @@ class SceneReader {
 
   void read_file(std::string_view text, const std::string& path, bool outermost) {
     files_.emplace_back();
+    model_.files.push_back(path);
     File& file = files_.back();
     file.context.source = std::make_shared<const scene::Source>(path, std::string(text));
     const Place whole{file.context.source, 0, 0};
@@ -178,7 +180,7 @@ class SceneReader {
     Table root(file.context, file.root, "scene");
     const int schema = root.whole("schema", 0, 1000000);
     if (schema != 1) root.refuse("schema", "schema " + std::to_string(schema) + " is unknown; this is schema 1");
-    root.constants("params", file.context.names.constants);
+    read_params(root, file.context, outermost);
     if (root.has("include"))
       for (const Text& include : root.texts("include")) read_include(include, path);
     if (const toml::table* table = root.table("world")) read_world(Table(file.context, *table, "world"));
@@ -200,6 +202,21 @@ class SceneReader {
     }
     (void)root.text_if("title");
     root.done();
+  }
+
+  void read_params(Table& root, Context& context, bool outermost) {
+    const std::map<std::string, double, std::less<>> none;
+    const auto& instead = outermost ? overrides_.params : none;
+    root.constants("params", context.names.constants, instead);
+    const toml::table* params = root.table("params");
+    for (const auto& [name, value] : instead) {
+      if (params && params->contains(name) && !params->get(name)->is_array()) continue;
+      std::vector<std::string> known;
+      for (const auto& [key, node] : params ? *params : toml::table())
+        if (!node.is_array()) known.emplace_back(key.str());
+      throw std::invalid_argument("the scene has no number \"" + name + "\" in [params]" +
+                                  scene::suggestion(name, known));
+    }
   }
 
   void read_include(const Text& include, const std::string& from) {
@@ -226,6 +243,7 @@ class SceneReader {
     if (!model_.bullet_file.empty()) scene::fail(include.place, "one .bullet file is the most a scene includes");
     if (!model_.bodies.empty()) scene::fail(include.place, "a .bullet file is included before other bodies are made");
     model_.bullet_file = path;
+    model_.files.push_back(path);
     if (!import_) {
       needs_host_ = include;
       return;
@@ -641,6 +659,9 @@ class SceneReader {
       table.done();
       model_.logs.push_back(std::move(channel));
     }
+    for (const std::string& log : overrides_.logs)  // not in the file: the caret stands under the text itself
+      model_.logs.push_back(
+          make_channel({log, {std::make_shared<const scene::Source>("column", log), 1, 0}, false}, "column"));
     for (const toml::table* each : expectations_) {
       Table table(context, *each, "expect");
       read_expectation(table);
@@ -693,6 +714,7 @@ class SceneReader {
 
   Model& model_;
   const BulletImporter& import_;
+  const Overrides& overrides_;
   std::list<File> files_;  // tables and contexts stay where they are
   std::vector<std::string> including_;
   std::size_t includes_ = 0, rounds_ = 0;
@@ -716,20 +738,23 @@ class SceneReader {
   State state_;
 };
 
-Model load_text(std::string_view text, const std::string& path, const BulletImporter& import) {
+Model load_text(std::string_view text, const std::string& path, const BulletImporter& import,
+                const Overrides& overrides) {
   Model model;
-  SceneReader(model, import).read(text, path);
+  SceneReader(model, import, overrides).read(text, path);
   return model;
 }
 
-Model load(const std::string& path, const BulletImporter& import) {
+Model load(const std::string& path, const BulletImporter& import, const Overrides& overrides) {
   const Place whole{std::make_shared<const scene::Source>(path, std::string()), 0, 0};
   if (fs::path(path).extension() == ".bullet") {
+    if (!overrides.params.empty() || !overrides.logs.empty())
+      throw std::invalid_argument("a .bullet file has no [params] and no names; include it in a scene");
     Model model;
-    SceneReader(model, import).read_bullet_alone(path);
+    SceneReader(model, import, overrides).read_bullet_alone(path);
     return model;
   }
-  return load_text(read_text(path, whole), path, import);
+  return load_text(read_text(path, whole), path, import, overrides);
 }
 
 }  // namespace linchpin

@@ -297,7 +297,8 @@ std::vector<const toml::table*> Table::tables(std::string_view key) {
   return out;
 }
 
-void Table::constants(std::string_view key, Constants& into) {
+void Table::constants(std::string_view key, Constants& into,
+                      const std::map<std::string, double, std::less<>>& instead) {
   const toml::table* params = table(key);
   if (!params) return;
   // TOML tables forget their order; one parameter may use another that stands before it.
@@ -317,7 +318,9 @@ void Table::constants(std::string_view key, Constants& into) {
              static_cast<unsigned char>(c) >= 0x80;
     }) && !(id[0] >= '0' && id[0] <= '9');
     if (!plain) scene::fail(at, what + ": a name is of letters, digits and _");
-    if (node->is_string()) {
+    if (const auto given = instead.find(id); given != instead.end() && !node->is_array()) {
+      into[id] = given->second;
+    } else if (node->is_string()) {
       const Text text = text_of(context_, *node, what);
       try {
         into[id] = constant(text.value, context_.names.constants);

@@ -88,8 +88,8 @@ class Table {
   const toml::table* table(std::string_view key);
   /// [[key]], or nothing.
   std::vector<const toml::table*> tables(std::string_view key);
-  /// Numbers by key, in the order of the file: params.
-  void constants(std::string_view key, Constants& into);
+  /// Numbers by key, in the order of the file: params. @param instead  what is not as in the file
+  void constants(std::string_view key, Constants& into, const std::map<std::string, double, std::less<>>& instead = {});
 
   /// @throws SceneError for a key that nobody asked for.
   void done() const;

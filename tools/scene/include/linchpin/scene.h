@@ -15,6 +15,7 @@
 #include <linchpin/system.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -120,6 +121,7 @@ const char* to_string(Host host);
 
 struct Model {
   std::string file;
+  std::vector<std::string> files;    ///< every file that was read for it, the scene first; includes, the .bullet file
   Vector3d gravity = {0, -9.81, 0};  ///< [m/s²]
   bool gravity_given = false;        ///< by the file
   double duration = 2;               ///< [s]
@@ -189,12 +191,21 @@ struct Imported {
 /// Reads a .bullet file; called with its path.
 using BulletImporter = std::function<Imported(const std::string& path)>;
 
+/// What a caller says otherwise than the file, or beside it.
+struct Overrides {
+  /// In place of numbers in the [params] of the scene itself; what is computed from them follows.
+  std::map<std::string, double, std::less<>> params;
+  std::vector<std::string> logs;  ///< channels after those of [[log]]
+};
+
 /// Reads a scene and everything it includes, or a .bullet file by itself, and checks what can be checked without a
 /// step: names, shapes, masses, the types in expressions, that every residual and its derivatives are finite at the
 /// start.
-/// @throws SceneError for whatever is wrong; NeedsHost.
-[[nodiscard]] Model load(const std::string& path, const BulletImporter& import = {});
+/// @throws SceneError for whatever is wrong; NeedsHost; std::invalid_argument for an override that [params] does not
+/// have as a number.
+[[nodiscard]] Model load(const std::string& path, const BulletImporter& import = {}, const Overrides& overrides = {});
 /// The same for a text; `path` stands for it in messages and is where includes are looked for.
-[[nodiscard]] Model load_text(std::string_view text, const std::string& path, const BulletImporter& import = {});
+[[nodiscard]] Model load_text(std::string_view text, const std::string& path, const BulletImporter& import = {},
+                              const Overrides& overrides = {});
 
 }  // namespace linchpin

@@ -1,0 +1,401 @@
+// `linchpin sweep`: one scene over many values of its parameters. What a row holds depends on its case alone: not on
+// which process ran it, when, after which other, or on which machine of a kind.
+#include "bullet_import.h"
+#include "case_list.h"
+#include "case_table.h"
+#include "case_workers.h"
+#include "commands.h"
+#include "csv.h"
+#include "equilibrium_search.h"
+#include "messages.h"
+#include "output_file.h"
+#include "scene_file.h"
+#include "simulation_options.h"
+
+#include <linchpin/dynamics.h>
+#include <linchpin/scene.h>
+#include <linchpin/stepper.h>
+
+#include <CLI/CLI.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace linchpin::cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct SweepArguments {
+  SimulationOptions simulation;
+  std::vector<std::string> sets, columns, merge;
+  std::uint64_t samples = 0, seed = 0;
+  std::string until, shard = "0/1", out;
+  int starts = 24, jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  bool equilibrium = false, resume = false;
+};
+
+std::string number(double x) {
+  if (!std::isfinite(x)) return {};  // an empty field, which readers take for "no number"
+  char text[32];
+  std::snprintf(text, sizeof text, "%.17g", x);
+  return text;
+}
+
+// One case: the scene with these values, and what came of it.
+class Experiment {
+ public:
+  /// @throws SceneError; std::invalid_argument for what does not fit the scene.
+  Experiment(const SweepArguments& arguments, std::string text, std::vector<std::string> names)
+      : arguments_(arguments), text_(std::move(text)), names_(std::move(names)) {
+    const Model model = load({});
+    (void)arguments.simulation.check(opened(model));
+    if (!arguments.until.empty() && (model.logs.back().reads_forces() || model.logs.back().size() != 1))
+      throw std::invalid_argument("--until is \"" + arguments.until +
+                                  "\", expected one number of the motion, no force");
+    for (const auto& [channel, log] : channels(model)) {
+      const std::string unit = channel->unit().empty() ? "" : " [" + channel->unit() + "]";
+      if (channel->size() == 1) add_column(channel->text(), unit);
+      for (const char* part : {".x", ".y", ".z"})
+        if (channel->size() == 3) add_column(channel->text() + part, unit);
+    }
+    files_ = model.files;
+  }
+
+  const std::vector<std::string>& files() const { return files_; }
+  std::string header() const {
+    std::string out = std::string("status,") + (arguments_.equilibrium ? "stability" : "t [s]");
+    for (const std::string& column : columns_) out += "," + csv_field(column);
+    return out;
+  }
+
+  /// Names that [params] does not have. @throws std::invalid_argument
+  void check_names(const std::vector<double>& values) const try {
+    (void)load(values);
+  } catch (const SceneError&) {  // of this case alone; its row will say so
+  }
+
+  /// The fields of header().
+  std::string row(const std::vector<double>& values) const {
+    Outcome outcome;
+    try {
+      Model model = load(values);
+      arguments_.equilibrium ? rest(model, outcome) : move(model, outcome);
+    } catch (const SceneError& e) {
+      outcome.status = (e.line > 0 ? "line " + std::to_string(e.line) + ": " : "") + e.message;
+    } catch (const std::exception& e) {
+      outcome.status = e.what();
+    }
+    if (!outcome.values.empty() && outcome.values.size() != columns_.size()) outcome = {"other columns", "", {}};
+    outcome.values.resize(columns_.size(), std::nan(""));
+    return fields(outcome.status, outcome.first, outcome.values);
+  }
+  std::string row_of_the_dead(const std::string& how) const {
+    return fields("the process " + how, "", std::vector<double>(columns_.size(), std::nan("")));
+  }
+
+ private:
+  struct Outcome {
+    std::string status, first;  // first: time or stability
+    std::vector<double> values;
+  };
+
+  Model load(const std::vector<double>& values) const {
+    Overrides overrides;
+    for (std::size_t i = 0; i < values.size(); ++i) overrides.params[names_[i]] = values[i];
+    overrides.logs = arguments_.columns;
+    if (!arguments_.until.empty()) overrides.logs.push_back(arguments_.until);
+    return load_text(text_, arguments_.simulation.scene, import_bullet, overrides);
+  }
+  Opened opened(const Model& model) const {
+    Opened out;
+    out.dt = model.dt, out.duration = model.duration;
+    return out;
+  }
+  // What a row holds, in order; the number is that of the log, or −1 for an expectation.
+  std::vector<std::pair<const Channel*, bool>> channels(const Model& model) const {
+    std::vector<std::pair<const Channel*, bool>> out;
+    for (const Expectation& e : model.expectations) out.emplace_back(&e.value, false);
+    for (const Channel& log : model.logs) out.emplace_back(&log, true);
+    if (!arguments_.until.empty()) out.pop_back();
+    return out;
+  }
+  void add_column(const std::string& name, const std::string& unit) {
+    std::string whole = name + unit;
+    for (int n = 2; std::count(columns_.begin(), columns_.end(), whole) > 0; ++n)
+      whole = name + " #" + std::to_string(n) + unit;
+    columns_.push_back(whole);
+  }
+  System system_of(const Model& model) const {
+    System system = model.system();
+    if (const auto gravity = arguments_.simulation.check(opened(model)).gravity)
+      system.set_gravity({(*gravity)[0], (*gravity)[1], (*gravity)[2]});
+    return system;
+  }
+  static std::string fields(std::string status, const std::string& first, const std::vector<double>& values) {
+    for (char& c : status)
+      if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+    std::string out = csv_field(status) + "," + first;
+    for (const double x : values) out += "," + number(x);
+    return out;
+  }
+
+  void move(const Model& model, Outcome& out) const {
+    const Simulation simulation = arguments_.simulation.check(opened(model));
+    System system = system_of(model);
+    Stepper stepper(system, system.initial_state(), model.options);
+    const bool until = !arguments_.until.empty();
+    if (until) stepper.watch([&](const State& state) { return model.logs.back()({system, state, {}})[0]; });
+    Judge judge(model, Host::bare, simulation.dt);
+    const auto observe = [&] {
+      const bool forces = judge.wants_forces(stepper.t());
+      judge.see({system, stepper.state(), forces ? stepper.reactions() : std::span<const Reaction>()});
+    };
+    out.status = until ? arguments_.until + " did not pass through zero" : "ok";
+    observe();
+    for (long step = 0; step < simulation.steps; ++step) {
+      const StepReport& report = stepper.step(simulation.dt);
+      if (report.rejected) {
+        out.status = "stopped at step " + std::to_string(step) + ": " + report.reason;
+        break;
+      }
+      if (!stepper.crossings().empty()) {
+        const State there = stepper.crossings().front().state;
+        stepper.set_state(there);
+        out.status = "ok";
+        break;
+      }
+      if (report.status == Status::inconsistent && out.status == "ok")
+        out.status = "ok, but constraints contradict each other";
+      observe();
+    }
+    out.first = number(stepper.t());
+    if (!out.status.starts_with("ok")) return;  // numbers of where it got to would pass for an answer
+    const Observation end{system, stepper.state(), stepper.reactions()};
+    std::size_t i = 0;
+    for (const auto& [channel, log] : channels(model)) {
+      if (log) {
+        const auto values = (*channel)(end);
+        out.values.insert(out.values.end(), values.begin(), values.end());
+        continue;
+      }
+      const auto& got = judge.verdicts()[i++].got;
+      for (int k = 0; k < channel->size(); ++k)
+        out.values.push_back(got.empty() ? std::nan("") : got[static_cast<std::size_t>(k)]);
+    }
+  }
+
+  void rest(const Model& model, Outcome& out) const {
+    const System system = system_of(model);
+    const State start = system.initial_state();
+    Dynamics dynamics(system, model.options.solve);
+    if (dynamics.evaluate(start) == Status::invalid) throw std::invalid_argument(dynamics.reason());
+    if (dynamics.assembly().block.n() > 600)
+      throw std::invalid_argument("more than 600 velocities, the most of a dense search for equilibria");
+    const auto turning = turning_of_driven(system);
+    const auto found = find_equilibria(system, start, search_around(start, turning, arguments_.starts));
+    if (found.empty())
+      throw std::invalid_argument("no place of rest was found from " + std::to_string(arguments_.starts) + " starts");
+    const auto stable = std::find_if(
+        found.begin(), found.end(), [](const Equilibrium& e) { return e.stability == Equilibrium::Stability::stable; });
+    const Equilibrium& e = stable == found.end() ? found.front() : *stable;
+    State state = e.state;
+    for (int i = 1; turning && i < system.body_count(); ++i) {  // at rest in the frame that turns
+      const BodyId id{i};
+      if (system.dof(id) == 0 || system.kind(id) == BodyKind::coordinate) continue;
+      state[id].v = turning->first.cross(state[id].p - turning->second);
+      if (system.kind(id) == BodyKind::rigid) state[id].w = turning->first;
+    }
+    std::vector<Reaction> reactions;
+    if (dynamics.evaluate(state) != Status::invalid) dynamics.reactions(state, reactions);
+    out.status = "ok";
+    out.first = to_string(e.stability);
+    for (const auto& [channel, log] : channels(model)) {
+      const auto values = (*channel)({system, state, reactions});
+      out.values.insert(out.values.end(), values.begin(), values.end());
+    }
+  }
+
+  const SweepArguments& arguments_;
+  const std::string text_;
+  const std::vector<std::string> names_;
+  std::vector<std::string> files_, columns_;
+};
+
+// What tells rows of one sweep from those of another with the same parameters: FNV-1a of all that they depend on.
+std::string stamp(const SweepArguments& arguments, const std::vector<std::string>& texts) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  const auto mix = [&](const std::string& text) {
+    for (const char c : text + '\0') hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  };
+  mix(LINCHPIN_VERSION);
+  for (const std::string& text : texts) mix(text);
+  const SimulationOptions& s = arguments.simulation;
+  for (const std::string& text : {s.dt, s.duration, s.gravity, arguments.until}) mix(text);
+  for (const std::string& text : arguments.columns) mix(text);
+  mix(arguments.equilibrium ? "equilibrium from " + std::to_string(arguments.starts) : "motion");
+  char out[17];
+  std::snprintf(out, sizeof out, "%016llx", static_cast<unsigned long long>(hash));
+  return out;
+}
+
+struct Progress {
+  void show(std::size_t done, std::size_t of, std::size_t failed) {
+    if (!terminal || (Clock::now() - last < std::chrono::milliseconds(200) && done < of)) return;
+    last = Clock::now();
+    const double left = std::chrono::duration<double>(last - start).count() / static_cast<double>(done) *
+                        static_cast<double>(of - done);
+    std::fprintf(stderr, "\r\033[Ksweep: %zu of %zu cases, %zu failed, about %.0f s left", done, of, failed, left);
+  }
+  ~Progress() {
+    if (terminal) std::fputs("\r\033[K", stderr);
+  }
+  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  const Clock::time_point start = Clock::now();
+  Clock::time_point last = start;
+};
+
+bool is_ok(const std::string& row_from_status) {
+  return row_from_status.starts_with("ok,") || row_from_status.starts_with("\"ok, ");
+}
+
+int misused(const std::string& what) {
+  std::cerr << "linchpin sweep: " << what << "\n";
+  return exit_usage;
+}
+
+int run_sweep(const SweepArguments& arguments, bool random, bool seeded) try {
+  if (seeded && !random) return misused("--seed is that of --random, which is not given");
+  if (arguments.equilibrium && !arguments.until.empty())
+    return misused("--until ends a motion; with --equilibrium nothing moves");
+  const CaseList cases(arguments.sets,
+                       random ? std::optional(CaseList::Random{arguments.samples, arguments.seed}) : std::nullopt);
+  const Shard shard(arguments.shard);
+  const std::string& scene = arguments.simulation.scene;
+  if (scene.ends_with(".bullet")) return misused("a .bullet file has no [params]; include it in a scene of ours");
+  std::vector<std::string> texts(1);
+  if (!read_file(scene == "-" ? "./-" : scene, texts[0])) return exit_bad_input;
+  const Experiment experiment(arguments, texts[0], cases.names());
+  experiment.check_names(cases.values(0));
+  for (std::size_t i = 1; i < experiment.files().size(); ++i)
+    if (!read_file(experiment.files()[i], texts.emplace_back())) return exit_bad_input;
+  { const OutputFile possible("--out", arguments.out, experiment.files()); }
+
+  std::string header = "case";
+  for (const std::string& name : cases.names()) header += "," + csv_field(name);
+  header += "," + experiment.header() + ",sweep";
+  const auto begins = [&](std::uint64_t n) {
+    std::string out = std::to_string(n) + ",";
+    for (const double value : cases.values(n)) out += number(value) + ",";
+    return out;
+  };
+  CaseTable table(arguments.out, header, cases.size(), begins, "," + stamp(arguments, texts));
+  if (arguments.resume && ::access(arguments.out.c_str(), F_OK) == 0) table.take(arguments.out);
+  for (const std::string& file : arguments.merge) table.take(file);
+  table.open(arguments.resume);
+
+  std::vector<std::uint64_t> missing;
+  for (std::uint64_t n = 0; n < cases.size(); ++n)
+    if (shard.has(n) && !table.has(n)) missing.push_back(n);
+  std::size_t done = 0, failed = 0;
+  {
+    Progress progress;
+    const auto keep = [&](std::uint64_t n, const std::string& row) {
+      table.append(n, row);
+      failed += !is_ok(row);
+      progress.show(++done, missing.size(), failed);
+    };
+    run_cases(
+        missing, arguments.jobs, [&](std::uint64_t n) { return experiment.row(cases.values(n)); }, keep,
+        [&](std::uint64_t n, const std::string& how) { keep(n, experiment.row_of_the_dead(how)); });
+  }
+  table.finish();
+
+  std::uint64_t rows = 0, bad = 0;
+  std::string first;
+  for (std::uint64_t n = 0; n < cases.size(); ++n) {
+    if (!table.has(n)) continue;
+    ++rows;
+    const std::string row = table.row(n).substr(begins(n).size());
+    if (is_ok(row)) continue;
+    if (++bad == 1) first = "case " + std::to_string(n) + ": " + row.substr(0, row.find(",,"));
+  }
+  std::cout << "wrote " << arguments.out << ": " << rows << (rows == 1 ? " case, " : " cases, ") << missing.size()
+            << " of them run now\n";
+  if (bad == 0) return exit_ok;
+  std::cerr << "linchpin sweep: " << bad << (bad == 1 ? " case" : " cases") << " failed, " << first << "\n";
+  return exit_physics;
+} catch (const SceneError& e) {
+  std::cerr << e.what() << "\n";
+  return exit_bad_input;
+} catch (const std::invalid_argument& e) {
+  return misused(e.what());
+} catch (const std::runtime_error& e) {
+  return misused(e.what());
+}
+
+}  // namespace
+
+void add_sweep(CLI::App& app, int& exit_code) {
+  const auto arguments = std::make_shared<SweepArguments>();
+  CLI::App* verb = app.add_subcommand("sweep", "A scene over many values of its parameters; a row per case to a file");
+  arguments->simulation.add_to(*verb, false);
+  const auto one_each = [](CLI::Option* option) { return option->expected(1)->take_all(); };
+  one_each(verb->add_option("--set", arguments->sets,
+                            "name=first:last:count or name=a,b,c for a name in [params]; again for another name, and "
+                            "all combinations are run. With --random name=least:most"))
+      ->required();
+  CLI::Option* random =
+      verb->add_option("--random", arguments->samples, "So many samples, uniform in the ranges of --set");
+  CLI::Option* seed =
+      verb->add_option("--seed", arguments->seed, "Of --random. Sample n is the same however many there are")
+          ->capture_default_str();
+  one_each(verb->add_option("--column", arguments->columns,
+                            "One more quantity at the end of each case, as in [[log]]: 'norm(bead.velocity)'; again "
+                            "for more"));
+  verb->add_option("--until", arguments->until,
+                   "End a case where this quantity passes through zero: 'bead.x'. One that does not within the "
+                   "duration has failed");
+  verb->add_flag("--equilibrium", arguments->equilibrium,
+                 "Look for where the scene can rest in place of running it: the stable place of the lowest potential, "
+                 "or the lowest if none is stable");
+  verb->add_option("--starts", arguments->starts, "Of --equilibrium: places to search from, the scene's start first")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  verb->add_option("-j,--jobs", arguments->jobs, "Processes; default one per core")->check(CLI::Range(1, 4096));
+  verb->add_option("--shard", arguments->shard, "i/n: the cases whose number leaves i on division by n; i from 0")
+      ->capture_default_str();
+  verb->add_flag("--resume", arguments->resume, "Keep the rows that are in FILE and FILE.part, run the others");
+  verb->add_option("--merge", arguments->merge, "Likewise with the rows of these files: the shards")->expected(1, -1);
+  verb->add_option("--out", arguments->out, "The table, .csv; while the sweep goes on, FILE.part")->required();
+  verb->footer(
+      "A row: case, parameters, status, time, then what the scene names: the value of each [[expect]] at its time, of\n"
+      "each [[log]] at the end, of each --column; last a mark of the scene's text and the options. Whether "
+      "expectations\n"
+      "are met is not judged. A row depends on its case alone: any -j, shards merged and sweeps ended and resumed "
+      "give\n"
+      "the same bytes. Cases run on the host bare.\n\n"
+      "  linchpin sweep hoop.toml --set w=1:7:13 --equilibrium --out angle.csv\n"
+      "  linchpin sweep hoop.toml --set w=1:7 --set a=0.1:1 --random 1000 --seed 7 --out cloud.csv\n"
+      "  for i in 0 1 2; do linchpin sweep hoop.toml --set w=1:7:999 --shard $i/3 --out part-$i.csv; done\n"
+      "  linchpin sweep hoop.toml --set w=1:7:999 --merge part-*.csv --out all.csv\n\n"
+      "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 cases failed: their rows say why, the others are there.");
+  verb->callback([arguments, random, seed, &exit_code] {
+    exit_code = run_sweep(*arguments, random->count() > 0, seed->count() > 0);
+  });
+}
+
+}  // namespace linchpin::cli
