@@ -71,6 +71,7 @@ struct Stepper::Impl {
   std::vector<Pusher> held, let_go;  // one-sided constraints; those let go are watched only if they re-engage
   std::vector<Pusher> let_go_before;
   std::vector<ConstraintId> toggled;  // in this step
+  std::vector<ConstraintId> tried;    // likewise, in this part of a semi-implicit one
   std::vector<ModeSwitch> switches;
   std::vector<char> over, over_held, over_gone;  // past their event
   bool modes_known = false, turned_back = false;
@@ -244,7 +245,54 @@ struct Stepper::Impl {
     return true;
   }
 
-  enum class Outcome { done, too_long, invalid };
+  enum class Outcome { done, too_long, switched, invalid };
+
+  /// How far a unit multiplier of a constraint of one row moves it, if nothing else held its bodies [1/kg].
+  double mobility_of(int constraint) {
+    const Block& b = block();
+    const auto& bodies = system->constraint(b.constraints[z(constraint)]).bodies();
+    std::fill(force.begin(), force.end(), 0.0);
+    std::fill(all.begin(), all.end(), 0.0);
+    all[z(b.row[z(constraint)])] = 1;
+    for (std::size_t k = 0; k < bodies.size(); ++k) {
+      const int slot = b.slot(bodies[k]);
+      if (slot < 0) continue;
+      const Vector6d w = wrench_at_centre(dynamics.assembly(), constraint, static_cast<int>(k), all);
+      for (int j = b.column[z(slot)]; j < b.column[z(slot + 1)]; ++j) force[z(j)] += w[j - b.column[z(slot)]];
+    }
+    gained = force;
+    dynamics.solver().inverse_mass(force, force);
+    double sum = 0;
+    for (std::size_t j = 0; j < force.size(); ++j) sum += gained[j] * force[j];
+    return sum;
+  }
+
+  /// The one-sided constraint that the part of a step from `state` to `next` shows held or let go wrongly, by most:
+  /// pulled on by its mean multiplier so much that its gap would open, or passed through. Each changes twice at most.
+  /// @return whether there is one; over_held and over_gone say which.
+  bool one_sided_is_wrong(double h, double kick) {
+    over_held.assign(held.size(), 0);
+    over_gone.assign(let_go.size(), 0);
+    char* worst = nullptr;
+    double most = std::max(10 * options.newton_tolerance, 1e-15);
+    const auto consider = [&](ConstraintId on, double depth, char& which) {
+      if (!(depth > most) || std::count(tried.begin(), tried.end(), on) >= 2) return;
+      most = depth;
+      worst = &which;
+    };
+    for (std::size_t k = 0; k < held.size(); ++k)
+      for (std::size_t i = 0; i < block().constraints.size(); ++i) {
+        if (block().constraints[i] != held[k].on) continue;
+        const std::size_t r = z(block().row[i]);
+        const double push =
+            (held[k].negative ? -1 : 1) * (dynamics.lambda()[r] + dynamics.induced()[r] + beyond[r] / kick);
+        if (push < 0) consider(held[k].on, -push * kick * h * mobility_of(static_cast<int>(i)), over_held[k]);
+      }
+    for (std::size_t k = 0; k < let_go.size(); ++k) consider(let_go[k].on, -gap_of(let_go[k], next), over_gone[k]);
+    if (worst == nullptr) return false;
+    *worst = 1;
+    return true;
+  }
 
   /// One substep of h from `state`, which moves only when all went well; else `trouble` says why not.
   Outcome substep(double h, bool finest, double& swing, const char*& trouble) {
@@ -290,6 +338,8 @@ struct Stepper::Impl {
     }
     trouble = "the velocity is not finite";
     if (!finite(v1)) return Outcome::too_long;
+    if (!(held.empty() && let_go.empty()) && one_sided_is_wrong(h, kick))
+      return release_and_engage(state.t + h) ? Outcome::switched : Outcome::invalid;
     swing = swing_of(state, kick);
     trouble = "a body swings too fast for the step under its own joint forces";
     // At the finest part the limit of stability is the limit; beyond it nothing is believed (T15).
@@ -332,12 +382,15 @@ struct Stepper::Impl {
     while (stride > 1 && last_swing * dt * stride / parts > options.swing_limit) stride /= 2;
     report.substeps = 0;
     double fastest = 0;
+    tried.clear();
     for (int done = 0; done < parts;) {
       const double h = dt * stride / parts;
       double swing = 0;
       const char* trouble = nullptr;
       const Outcome outcome = substep(h, stride == 1, swing, trouble);
       if (outcome == Outcome::invalid) return refuse(Status::invalid, dynamics.reason());
+      if (outcome == Outcome::switched) continue;
+      tried.clear();
       if (outcome == Outcome::too_long) {
         if (stride == 1) return refuse(report.status, trouble);
         stride /= 2;
@@ -902,22 +955,26 @@ struct Stepper::Impl {
   }
 
   /// One-sided constraints at their events, which is `state`: released ones go, others come back without bouncing.
-  bool release_and_engage() {
+  /// A semi-implicit step is taken again with them from its beginning, and ends on those that come back. @param t  when
+  bool release_and_engage(double t) {
+    const bool at_end = options.method == Method::semi_implicit;
     bool changed = false, impact = false;
     for (std::size_t i = 0; i < held.size(); ++i) {
       if (!over_held[i]) continue;
       const Pusher p = held[i];
       toggled.push_back(p.on);
+      tried.push_back(p.on);
       system->enable(p.on, false);
       if (one_sided(*system, p.on).reengage) let_go.push_back(p);
-      note(state.t, {p.on, -1, -1}, ModeSwitch::What::releases);
+      note(t, {p.on, -1, -1}, ModeSwitch::What::releases);
       changed = true;
     }
     for (std::size_t i = 0; i < over_gone.size(); ++i) {
       if (!over_gone[i]) continue;
       toggled.push_back(let_go[i].on);
+      tried.push_back(let_go[i].on);
       system->enable(let_go[i].on, true);
-      note(state.t, {let_go[i].on, -1, -1}, ModeSwitch::What::engages);
+      note(t, {let_go[i].on, -1, -1}, ModeSwitch::What::engages);
       changed = impact = true;
     }
     if (!changed) return true;
@@ -928,13 +985,14 @@ struct Stepper::Impl {
     ledger.begin();
     make_room();
     watch();
+    if (at_end && (!impact || options.drift == Drift::exact)) return true;
     if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
     if (impact) {
       close_gaps(*system, dynamics, state, options.newton_tolerance, options.max_newton);
       if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
       project_velocities(*system, dynamics, state);  // (T14)
     }
-    decide_modes();
+    if (!at_end) decide_modes();
     return true;
   }
 
@@ -1042,7 +1100,7 @@ struct Stepper::Impl {
       take(at);
       if (report.mode_switches >= options.max_switches)
         return refuse(report.status, "modes of friction change more than max_switches times in one step");
-      if (!switch_modes() || !release_and_engage()) return;
+      if (!switch_modes() || !release_and_engage(state.t)) return;
       fresh = false;
     }
   }

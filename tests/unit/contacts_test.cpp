@@ -259,6 +259,103 @@ TEST(OneSided, AStoneOnAShakingTableLeavesAndLandsWithoutBouncing) {
   EXPECT_FALSE(refused.step(0.02).rejected) << "before it leaves, all is well";
 }
 
+TEST(OneSided, StepsOfAHostLetGoInTheStepThatWouldPull) {
+  // Lifted by more than its weight from the first step on: n steps of h of a constant a go a h² n(n + 1)/2.
+  System system;
+  system.set_gravity({0, 0, -g});
+  const BodyId load = system.add_particle("load", 1, Vector3d::Zero(), {2, 0, 0});
+  const ConstraintId floor = system.add(holonomic("floor", {load}, [](const auto& s) { return s[0].position().z; }));
+  set_one_sided(system, floor, {.reengage = true});
+  system.add(Force("lift", {load}, [](ForceFrame& f) { f.push(0, {0, 0, f.t < 0.2 ? 0 : 30.0}); }));
+  Stepper stepper(system, system.initial_state(), semi_implicit());
+  const auto all = switches_until(stepper, 0.7, 0.01);
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].what, What::releases);
+  EXPECT_EQ(all[0].on, floor);
+  EXPECT_NEAR(all[0].t, 0.2, 0.0101);
+  EXPECT_NEAR(stepper.state()[load].p.z(), (30 - g) * 1e-4 * 50 * 51 / 2, (30 - g) * 1e-4 * 51);
+  EXPECT_NEAR(stepper.state()[load].p.x(), 1.4, scaled(1e-12));
+  EXPECT_NEAR(stepper.energy_books().imbalance(), 0, scaled(1e-11));
+}
+
+TEST(OneSided, StepsOfAHostLeaveADomeAndAShakingTableAtFirstOrder) {
+  std::vector<double> leaves, lands;
+  for (const double h : {1.0 / 240, 1.0 / 960}) {
+    System system;
+    system.set_gravity({0, 0, -g});
+    const double v0 = 0.5;
+    const BodyId bead = system.add_particle("bead", 0.7, {0, 0, 1}, {v0, 0, 0});
+    set_one_sided(system, system.add(point_on_sphere("dome", world, Vector3d::Zero(), 1, bead, Vector3d::Zero())));
+    Stepper stepper(system, system.initial_state(), semi_implicit());
+    State before = stepper.state();
+    while (stepper.switches().empty() && stepper.t() < 3) {
+      before = stepper.state();
+      ASSERT_FALSE(stepper.step(h).rejected);
+    }
+    ASSERT_EQ(stepper.switches().size(), 1u);
+    leaves.push_back(std::fabs(before[bead].p.z() - 2.0 / 3 - v0 * v0 / (3 * g)));
+    EXPECT_GT(stepper.state()[bead].p.norm(), 1);
+
+    System shaken;
+    shaken.set_gravity({0, 0, -g});
+    const double a = 0.05, w = 20;
+    const BodyId stone = shaken.add_particle("stone", 1, Vector3d::Zero(), {0, 0, a * w});
+    const ConstraintId table =
+        shaken.add(holonomic("table", {stone}, [=](const auto& s) { return s[0].position().z - a * sin(w * s.t); }));
+    set_one_sided(shaken, table, {.reengage = true});
+    Stepper thrown(shaken, shaken.initial_state(), semi_implicit());
+    std::vector<ModeSwitch> all;
+    while (thrown.t() < 0.5) {
+      ASSERT_FALSE(thrown.step(h).rejected);
+      all.insert(all.end(), thrown.switches().begin(), thrown.switches().end());
+      EXPECT_GE(thrown.state()[stone].p.z() - a * std::sin(w * thrown.t()), -1e-13) << "nothing is passed through";
+    }
+    ASSERT_GE(all.size(), 2u);
+    EXPECT_EQ(all[0].what, What::releases);
+    EXPECT_EQ(all[1].what, What::engages);
+    EXPECT_NEAR(all[0].t, std::asin(g / (a * w * w)) / w, 2 * h);
+    Stepper exact(shaken, shaken.initial_state(), rk4());
+    shaken.enable(table, true);
+    const auto found = switches_until(exact, 0.5, 0.005);
+    lands.push_back(std::fabs(all[1].t - found[1].t));
+    EXPECT_EQ(all.size(), found.size());
+    EXPECT_LE(lands.back(), 6 * h);
+  }
+  EXPECT_LE(leaves[0], 0.02);
+  EXPECT_LE(leaves[1], 0.4 * leaves[0]);
+}
+
+TEST(OneSided, ATableOnFourFeetStandsUntilItsLoadIsBeyondThem) {
+  // Redundant: a load over one foot leaves the opposite one unloaded in the least-norm share, and the table stands.
+  for (const double beside : {0.3, 0.7}) {  // within the feet, and beyond them
+    System system;
+    system.set_gravity({0, 0, -10});
+    const BodyId table = system.add_body("table", 10, Vector3d(1, 1, 1), {});
+    for (const double x : {-0.5, 0.5})
+      for (const double y : {-0.5, 0.5}) {
+        const ConstraintId foot = system.add(holonomic("foot" + std::to_string(x) + std::to_string(y), {table},
+                                                       [=](const auto& s) { return s[0].point(x, y, 0).z; }));
+        set_one_sided(system, foot, {.reengage = true});
+      }
+    system.add(Force("load", {table}, [=](ForceFrame& f) {
+      f.push(0, {0, 0, -300}, f[0].point(Vector3d(beside, beside, 0)));
+    }));
+    Stepper stepper(system, system.initial_state(), semi_implicit());
+    for (int i = 0; i < 25; ++i) ASSERT_FALSE(stepper.step(0.004).rejected) << stepper.dynamics().reason();
+    double down = 0;
+    for (const Reaction& r : stepper.reactions()) {
+      EXPECT_GE(r.lambda[0], -1e-9);
+      down += r.lambda[0];
+    }
+    if (beside > 0.5) {  // about the foot under the load's corner: 300 N · 0.2 √2 m against 100 N · 0.5 √2 m
+      EXPECT_GT(stepper.state()[table].p.z(), 1e-3);
+      continue;
+    }
+    EXPECT_LE(stepper.state()[table].v.norm() + stepper.state()[table].w.norm(), 1e-9);
+    EXPECT_NEAR(down, 400, 1e-8);
+  }
+}
+
 // ---- laws that misbehave ----
 
 struct Sledge {

@@ -217,7 +217,8 @@ struct OneSided {
   bool negative = false;  ///< the free side is φ < 0 instead of φ > 0
   bool reengage = false;  ///< taken up again when φ comes back to zero (inelastically); else it stays off
 };
-/// Says so for a constraint of one position row. Steppers that locate events obey it (stepper.h); others report it.
+/// Says so for a constraint of one position row. `Stepper` obeys it: rk4 and adaptive at the event itself,
+/// semi_implicit in the step in which it lies; rattle rejects the step (stepper.h).
 /// @throws std::invalid_argument for other constraints.
 void set_one_sided(System& system, ConstraintId on, OneSided how = {});
 const OneSided& one_sided(const System& system, ConstraintId on);
