@@ -72,6 +72,7 @@ killed() {  # killed ROWS WORDS…: ends the sweep when so many rows are there
   local sweep=$!
   for _ in $(seq 2000); do
     [ "$(cat ended.csv.part 2>/dev/null | wc -l)" -ge "$1" ] && break
+    kill -0 $sweep 2>/dev/null || break
     sleep 0.005
   done
   kill -KILL $sweep
