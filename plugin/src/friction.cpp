@@ -533,6 +533,20 @@ double FrictionProblem::gain_of(Laws& laws, std::span<const double> z) {
   return gain;
 }
 
+/// Where contacts are redundant some may be at their bounds and yet not move: what does not slip, sticks.
+void FrictionProblem::at_rest_sticks(std::span<const double> z) {
+  for (Block& b : blocks) {
+    if (b.smooth || b.given || b.mode == Mode::sticks) continue;
+    double speed = 0, effort = 0;
+    for (int i = b.start; i < b.start + b.dim; ++i) {
+      const double s = slip(i, z);
+      speed += s * s;
+      effort += z[z_(i)] * z[z_(i)];
+    }
+    if (std::sqrt(speed) <= 1e-9 * b.mobility * std::sqrt(effort)) b.mode = Mode::sticks;
+  }
+}
+
 FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, bool known, Choice choice) {
   Answer answer;
   bool implicit = false, free = false, answering = false;
@@ -619,6 +633,7 @@ FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, 
     if (!answer.found) std::copy(first_.begin(), first_.end(), z.begin());
   }
 
+  at_rest_sticks(z);
   answer.residual = linearize(laws, z, true, &answer.worst);
   answer.worst_size = answer.residual * std::max(largest(z), 1e-300);
   return answer;

@@ -26,6 +26,7 @@ class FrictionProblem {
     bool implicit = false;  // reads the actual thrust N + K z, else the ideal one
     bool given = false;     // dry: slides along `sense` at `speed`, whatever the slips say
     bool forced = false;    // dry: sticks, whatever its bound says
+    bool held = false;      // dry: for the caller, who forces it in one solve and not in the next
     bool at_rest = false;   // dry: at rest to begin with: held up to the static bound
     Six sense{};            // unit
     Six start_slip{};       // dry: a slip that turns against this one has passed through rest
@@ -93,6 +94,7 @@ class FrictionProblem {
   void slopes(Laws& laws, int b, const Six& N, const Six& slip, std::array<Six, 6>& out);
   double gain_of(Laws& laws, std::span<const double> z);
   void eliminate();
+  void at_rest_sticks(std::span<const double> z);
   void derivatives(Laws& laws, int b, const Six& N, double speed, double size, Six& by_thrust, double& by_speed);
 
   int size_ = 0, sites_ = 0;

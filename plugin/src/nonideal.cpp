@@ -601,16 +601,42 @@ double Nonideal::end_slip(const Scene& scene, const Piece& p, int k, std::span<c
   return h > 0 ? p.slip[k] + h * gain : gain;
 }
 
+/// Whether a contact that slides does so along its slip, rather than in a sense that was given.
+bool Nonideal::goes_its_own_way(const Piece& p) const {
+  const Hold& hold = holds_[z(p.contact)];
+  Vector6d given = Vector6d::Zero();
+  for (int k = 0; k < p.dim; ++k) given[k] = p.axes.col(k).dot(hold.sense);
+  return hold.how != Grip::slips || !(given.squaredNorm() > 0) ||
+         (p.dim > 1 && p.slip.dot(given) > 0 && p.slip.norm() > std::max(rest_speed, hold.sense.norm()));
+}
+
 /// The sense in which a contact that slides does so, in the basis of its piece.
 Vector6d Nonideal::sense_of(const Piece& p) const {
-  const Hold& hold = holds_[z(p.contact)];
-  Vector6d given = Vector6d::Zero(), own = p.slip;
-  for (int k = 0; k < p.dim; ++k) given[k] = p.axes.col(k).dot(hold.sense);
-  if (hold.how == Grip::slips && given.squaredNorm() > 0 &&
-      (p.dim == 1 || !(own.dot(given) > 0) || own.norm() <= rest_speed))
-    own = given;
-  const double length = own.norm();
-  return length > 0 ? Vector6d(own / length) : own;
+  Vector6d sense = p.slip;
+  for (int k = 0; k < p.dim && !goes_its_own_way(p); ++k) sense[k] = p.axes.col(k).dot(holds_[z(p.contact)].sense);
+  const double length = sense.norm();
+  return length > 0 ? Vector6d(sense / length) : sense;
+}
+
+/// Friction μN against a slip of several directions damps what is across the slip by μN/|slip|: a rate like that of a
+/// stiff smooth law, of no term in particular. The sum bounds how contacts share bodies.
+void Nonideal::measure_turning(const Scene& scene) {
+  double sum = 0, most = 0;
+  for (const Piece& p : pieces_) {
+    if (p.contact < 0 || p.dim == 1 || contacts[z(p.contact)].sticks || !goes_its_own_way(p)) continue;
+    double mobility = 0;
+    for (int k = 0; k < p.dim; ++k) {
+      std::fill(kept_.begin(), kept_.end(), 0.0);
+      add(scene, sites_[z(p.site)], p.basis.col(k), kept_);
+      scene.solver.inverse_mass(kept_, kept_);
+      mobility = std::max(mobility, p.basis.col(k).dot(twist(scene, sites_[z(p.site)], kept_)));
+    }
+    sum += contacts[z(p.contact)].kinetic * std::sqrt(mobility);
+    most = std::max(most, std::sqrt(mobility) / p.slip.norm());
+  }
+  if (!(sum * most > report.rate) || !std::isfinite(sum * most)) return;
+  report.rate = sum * most;
+  report.stiffest = -1;
 }
 
 /// Efforts of pieces all of which slide and read the ideal thrust, in the directions of the slip now. Within a step
@@ -758,6 +784,36 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
   }
 }
 
+/// Redundant contacts that are held share as they come to be swept. Where one so passes its bound though all together
+/// could hold, they share anew within their bounds; else they stay as they are, for an event to be found.
+void Nonideal::share_anew(Answers& answers) {
+  bool passed = false;
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const auto& block = problem_.blocks[i];
+    if (!block.forced) continue;
+    double friction = 0;
+    for (int k = 0; k < block.dim; ++k) friction += std::pow(z_[z(block.start + k)], 2);
+    const double bound = answers.holding(static_cast<int>(i),
+                                         block.implicit ? problem_.thrust(block.site, z_) : problem_.ideal(block.site));
+    passed = passed || std::sqrt(friction) > (1 + 1e-12) * bound;
+  }
+  if (!passed) return;
+  change_ = z_;
+  for (auto& block : problem_.blocks)
+    if (block.forced) block.forced = false, block.held = true;
+  const bool holds = problem_.solve(answers, z_, true, detail::FrictionProblem::Choice::continuous).found &&
+                     std::all_of(problem_.blocks.begin(), problem_.blocks.end(), [](const auto& block) {
+                       return !block.held || block.mode == detail::FrictionProblem::Mode::sticks;
+                     });
+  for (auto& block : problem_.blocks)
+    if (block.held) {
+      block.forced = true;
+      block.held = false;
+      block.mode = detail::FrictionProblem::Mode::sticks;
+    }
+  if (!holds) z_ = change_;
+}
+
 void Nonideal::solve(const Scene& scene) {
   Answers answers(*this, scene);
   z_.assign(z(unknowns_), 0.0);
@@ -789,6 +845,7 @@ void Nonideal::solve(const Scene& scene) {
     answer = problem_.solve(answers, z_, false, choice);
     report.residual = answer.residual;
   } else {
+    share_anew(answers);
     z_known_.assign(z_.begin(), z_.end());
     report.branch = choice == detail::FrictionProblem::Choice::smallest  ? Branch::smallest
                     : choice == detail::FrictionProblem::Choice::largest ? Branch::largest
@@ -870,6 +927,7 @@ void Nonideal::conclude(const Scene& scene, std::span<const double> vdot) {
     }
   }
   report.contacts = static_cast<int>(contacts.size());
+  if (rates && step == 0) measure_turning(scene);
 }
 
 Vector6d Nonideal::effort_of(std::size_t piece) const {

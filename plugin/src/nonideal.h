@@ -136,6 +136,9 @@ class Nonideal {
   void book();
   double end_slip(const Scene& scene, const Piece& p, int k, std::span<const double> vdot, double h) const;
   Vector6d sense_of(const Piece& p) const;
+  bool goes_its_own_way(const Piece& p) const;
+  void measure_turning(const Scene& scene);
+  void share_anew(Answers& answers);
   Vector6d effort_of(std::size_t piece) const;
   void blame(const Site& site, const Law::Term& term) { at_fault_site_ = &site, at_fault_ = &term; }
   void check(const Scene& scene, const Site& site, const Law::Term& term, const Effort& effort, const Thrust& thrust);

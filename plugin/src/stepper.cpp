@@ -74,6 +74,9 @@ struct Stepper::Impl {
   std::vector<ConstraintId> tried;    // likewise, in this part of a semi-implicit one
   std::vector<ModeSwitch> switches;
   std::vector<char> over, over_held, over_gone;  // past their event
+  std::vector<char> frozen;                      // contacts that go on in their sense, in this part of a step
+  std::vector<double> slowness;                  // speed of contacts, the least of the stages of the last advance_by()
+  bool dry_is_fastest = false;                   // law_rate is that of friction which turns with its slip
   bool modes_known = false, turned_back = false;
   double closed = 0;        // up to when the ledger counts [s]
   double law_rate = 0;      // the largest of the stages of the last advance_by() [1/s]
@@ -462,8 +465,14 @@ struct Stepper::Impl {
     const bool on_the_way = k > 0 && status == Status::inconsistent;
     report.status = std::max(report.status, on_the_way ? Status::redundant : status);
     const std::vector<double>& v = dynamics.assembly().v;
-    if (k == 0) v0 = v, turned_back = false, law_rate = 0;
-    law_rate = std::max(law_rate, dynamics.law_report().rate);
+    if (k == 0) v0 = v, turned_back = dry_is_fastest = false, law_rate = 0;
+    if (dynamics.law_report().rate > law_rate) {
+      law_rate = dynamics.law_report().rate;
+      dry_is_fastest = dynamics.law_report().stiffest < 0;
+    }
+    if (k == 0) slowness.assign(dynamics.contacts().size(), std::numeric_limits<double>::infinity());
+    for (std::size_t i = 0; i < std::min(slowness.size(), dynamics.contacts().size()); ++i)
+      slowness[i] = std::min(slowness[i], dynamics.contacts()[i].rubbing.norm());
     for (std::size_t i = 0; k > 0 && i < modes.size() && i < dynamics.contacts().size(); ++i)
       turned_back = turned_back || (!modes[i].sticks && dynamics.contacts()[i].rubbing.dot(modes[i].sense) < 0);
     // Of the middle, or nearly: M(v₁ − v₀) then is right to second order.
@@ -867,9 +876,32 @@ struct Stepper::Impl {
     return count;
   }
 
+  /// Gives the contacts their modes. A sliding one goes along its slip, or along its sense where that is frozen.
   void apply_modes() {
+    frozen.resize(modes.size(), 0);
     for (std::size_t i = 0; i < modes.size(); ++i)
-      dynamics.grip(static_cast<int>(i), modes[i].sticks ? Grip::sticks : Grip::slips, modes[i].sense);
+      dynamics.grip(static_cast<int>(i), modes[i].sticks ? Grip::sticks : Grip::slips,
+                    (frozen[i] ? 1e30 : 1e-12) * modes[i].sense.stableNormalized());
+  }
+
+  /// Friction of slow slips turns with them faster than `h` can follow: those go on in the sense they had. (In a
+  /// straight line that is exact; a slip so slow is over, or fast enough, soon.) @return whether there are any more
+  bool freeze_slow_slips(double h) {
+    if (!(law_rate * h > stable) || !dry_is_fastest) return false;
+    const auto turns = [&](std::size_t i) {
+      return !frozen[i] && !modes[i].sticks && modes[i].sense.norm() > 0 && dynamics.contacts()[i].dim > 1;
+    };
+    double slowest = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < modes.size() && i < slowness.size(); ++i)
+      if (turns(i)) slowest = std::min(slowest, slowness[i]);
+    bool more = false;
+    for (std::size_t i = 0; i < modes.size() && i < slowness.size(); ++i) {
+      if (!turns(i) || slowness[i] > slowest * law_rate * h / stable) continue;
+      frozen[i] = 1;
+      more = true;
+    }
+    if (more) apply_modes();
+    return more;
   }
 
   /// The multiplier that all forces leave a one-sided constraint, counted positive while it pushes.
@@ -1073,7 +1105,11 @@ struct Stepper::Impl {
           ledger.undo();
           if (!advance_by(left)) return;
         }
-        if (explicit_laws && law_rate * left > stable && report.warning.empty()) {
+        while (explicit_laws && freeze_slow_slips(left)) {
+          ledger.undo();
+          if (!advance_by(left)) return;
+        }
+        if (explicit_laws && law_rate * left > stable && !dry_is_fastest && report.warning.empty()) {
           const int i = dynamics.law_report().stiffest;
           report.warning = (i < 0 ? std::string("a smooth law") : name_of(dynamics.law_efforts()[z(i)])) +
                            " damps faster than the step, even as short as dt/" + std::to_string(options.max_substeps) +
@@ -1198,8 +1234,9 @@ struct Stepper::Impl {
     dynamics.accept(h);
     for (std::size_t i = 0; i < modes.size() && i < dynamics.contacts().size(); ++i) {
       const Contact& c = dynamics.contacts()[i];
-      if (!modes[i].sticks && c.rubbing.dot(modes[i].sense) > 0) modes[i].sense = c.rubbing;
+      if (!modes[i].sticks && !frozen[i] && c.rubbing.dot(modes[i].sense) > 0) modes[i].sense = c.rubbing;
     }
+    frozen.assign(modes.size(), 0);
     apply_modes();
   }
 

@@ -130,6 +130,41 @@ TEST(Contacts, FourFeetOnASlopeStickTogether) {
   }
 }
 
+TEST(Contacts, ALevelTableHoldsAndSlidesAsOneBlockWould) {
+  // 100 N on feet of coulomb(0.2), pulled level through the centre of mass: 20 N hold it, beyond them (F − 20)/10 m/s².
+  struct Case {
+    int feet;
+    double pull, dt;
+    StepOptions how;
+  };
+  for (const auto& [feet, pull, dt, how] :
+       {Case{4, 18, 0.01, rk4()}, Case{4, 19.9, 0.01, rk4()}, Case{4, 21, 0.01, rk4()}, Case{2, 21, 0.01, rk4()},
+        Case{3, 21, 0.01, rk4()}, Case{4, 18, 0.01, semi_implicit()}, Case{4, 19, 0.001, semi_implicit()}}) {
+    SCOPED_TRACE(std::to_string(feet) + " feet, " + std::to_string(pull) + " N, " + to_string(how.method));
+    System system;
+    system.set_gravity({0, 0, -10});
+    const BodyId table = system.add_body("table", 10, Vector3d(1, 1, 1), {});
+    std::vector<Vector3d> points = {{-0.6, -0.4, 0}, {-0.6, 0.4, 0}, {0.6, -0.4, 0}, {0.6, 0.4, 0}};
+    if (feet == 3) points = {{-0.6, -0.4, 0}, {-0.6, 0.4, 0}, {0.6, 0, 0}};
+    points.resize(static_cast<std::size_t>(feet));
+    for (const Vector3d& p : points)
+      add_law(system,
+              system.add(holonomic("foot" + std::to_string(system.constraint_count()), {table},
+                                   [p](const auto& s) { return s[0].point(p).z; })
+                             .acting_at({p})),
+              coulomb(0.2));
+    if (feet == 2) system.add(holonomic("guide", {table}, [](const auto& s) { return s[0].axis(0, 0, 1).x; }));
+    system.add(Force("pull", {table}, [f0 = pull](ForceFrame& f) { f.push(0, Vector3d(f0, 0, 0)); }));
+    Stepper stepper(system, system.initial_state(), how);
+    const auto all = switches_until(stepper, 0.5, dt);
+    const BodyState& end = stepper.state()[table];
+    EXPECT_NEAR(end.v.x(), pull > 20 ? (pull - 20) / 10 * 0.5 : 0, 1e-9);
+    EXPECT_LE(std::fabs(end.v.y()) + end.w.norm(), 1e-9);
+    EXPECT_TRUE(all.empty()) << "nothing changes its mode";
+    EXPECT_NEAR(stepper.energy_books().imbalance(), 0, 1e-9);
+  }
+}
+
 TEST(Contacts, AHostMayHoldThemItself) {
   System system;
   system.set_gravity({3, 0, -10});

@@ -203,9 +203,10 @@ Law cylinder_friction(const JointFriction& parameters);
 
 // ---- where laws are kept ----
 
-/// Puts a law on a constraint (several add up). @throws std::invalid_argument if it is not known where the constraint
-/// acts (made from a residual without `acting_at` or `acting_where`, and between bodies other than particles and, with
-/// one particle, fixed and driven ones).
+/// Puts a law on a constraint (several add up). It acts between the first two of the constraint's bodies, however many
+/// there are, and sees the force of the constraint on the first. @throws std::invalid_argument if it is not known where
+/// the constraint acts (made from a residual without `acting_at` or `acting_where`, and between bodies other than
+/// particles and, with one particle, fixed and driven ones).
 void add_law(System& system, ConstraintId on, Law law);
 [[nodiscard]] std::string try_add_law(System& system, ConstraintId on, Law law) noexcept;
 void clear_laws(System& system, ConstraintId on);

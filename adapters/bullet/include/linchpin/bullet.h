@@ -64,7 +64,8 @@ struct Options {
 };
 
 /// One constraint of a Solver, by name. Cheap to copy; valid while the solver is and the constraint has not been
-/// removed. Calls on a stale handle do nothing; `valid()` tells.
+/// removed; `valid()` tells. On a stale handle law() and one_sided() throw std::invalid_argument ("the constraint has
+/// been removed"), their try_ forms return that, and all other calls do nothing.
 class Handle {
  public:
   Handle() = default;
