@@ -13,7 +13,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   const bool equation = data[0] & 1, motion = data[0] & 2, asking = data[0] & 4;
   Names names;
-  names.constants = {{"L", 1.5}, {"w", 3.0}, {"u", Vector3d(1, 2, 3)}, {"zero", 0.0}};
+  names.constants["L"] = 1.5;
+  names.constants["w"] = 3.0;
+  names.constants["u"] = Vector3d(1, 2, 3);
+  names.constants["zero"] = 0.0;
   names.bodies = {"world", "load", "hinge 3", "p", "theta"};
   names.kinds = {BodyKind::fixed, BodyKind::rigid, BodyKind::rigid, BodyKind::particle, BodyKind::coordinate};
   names.motion = motion;
