@@ -5,8 +5,6 @@
 #include <linchpin/dynamics.h>
 #include <linchpin/forces.h>
 
-#include "system_impl.h"
-
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -44,11 +42,10 @@ void number(Block& block, const System& system) {
 
 // The states a function or a force sees. What the equations move has no known acceleration: theirs is the unknown v̇.
 void gather(const System& system, const State& state, std::span<const BodyId> bodies, std::vector<BodyState>& out) {
-  const auto& all = SystemParts::of(system).bodies;
   out.resize(bodies.size());
   for (std::size_t k = 0; k < bodies.size(); ++k) {
     const BodyState& from = state[bodies[k]];
-    if (all[at(bodies[k].index)].kind == BodyKind::driven) {
+    if (system.kind(bodies[k]) == BodyKind::driven) {
       out[k] = from;
       continue;
     }
