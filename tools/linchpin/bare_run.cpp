@@ -240,6 +240,32 @@ Json rank_json(const RankReport& report, int rows, const Model& model) {
           {"contradictory", names_at(report.contradictory, model)}};
 }
 
+// What of a run's method a report says.
+const char* integrator(Method method) {
+  switch (method) {
+    case Method::semi_implicit:
+      break;
+    case Method::rk4:
+      return "Runge-Kutta of 4th order";
+    case Method::adaptive:
+      return "Runge-Kutta pair of order 5(4), adaptive";
+    case Method::rattle:
+      return "RATTLE, symplectic of 2nd order";
+    case Method::rattle4:
+      return "RATTLE composed, symplectic of 4th order";
+  }
+  return "semi-implicit Euler";
+}
+
+std::string stabilisation(const StepOptions& options) {
+  if (options.drift == Drift::none) return "none: the bare acceleration";
+  if (options.drift == Drift::baumgarte) return "feedback of gap and slip (Baumgarte)";
+  if (options.method == Method::rk4 || options.method == Method::adaptive)
+    return "poses, then velocities, are projected in the mass metric after every step";
+  return "the step ends on the constraint: Newton's method, at most " + std::to_string(options.max_newton) +
+         " iterations";
+}
+
 }  // namespace
 
 Json contradiction(const System& system, const Model& model, State at) {
@@ -362,12 +388,7 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   row["gravity_from"] = simulation.gravity ? "option" : model.gravity_given ? "file" : "default";
   row["bodies"] = model.bodies.size();
   row["joints"] = model.constraints.size();
-  row["method"] = {
-      {"integrator", model.options.method == Method::rk4 ? "Runge-Kutta of 4th order" : "semi-implicit Euler"},
-      {"stabilisation", model.options.drift == Drift::exact
-                            ? "the step ends on the constraint: Newton's method, at most " +
-                                  std::to_string(model.options.max_newton) + " iterations"
-                            : "none: the bare acceleration"}};
+  row["method"] = {{"integrator", integrator(model.options.method)}, {"stabilisation", stabilisation(model.options)}};
   row["status"] = status;
   if (recorder) row["motion"] = recorder->json();
   row["summary"] = summary(row, model);
