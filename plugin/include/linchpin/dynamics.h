@@ -271,6 +271,7 @@ struct LawReport {
   Branch branch = Branch::continuous;  ///< which of several solutions was taken
   bool fell_back = false;              ///< none was found: those laws were given the ideal thrust instead
   double rate = 0;  ///< bound on how fast smooth laws damp or turn what they act on [1/s]: an explicit step is shorter.
+                    ///< After ask_rates() also of dry friction that turns with its slip; `stiffest` then is −1.
                     ///< Where it is looked for: with a step, or after ask_rates()
   int stiffest = -1;    ///< the one of them that does so fastest: index into law_efforts()
   std::string trouble;  ///< names laws and constraint when one of these is worth a warning; else empty
@@ -334,8 +335,8 @@ class Dynamics {
   /// Every dry term of every law of the block, in row order; same order while laws and constraints stay.
   std::span<const Contact> contacts() const;
   /// From the next evaluation on, until changed or the number of contacts changes. @param sense  rubbing velocity whose
-  /// direction counts, for Grip::slips: of one free direction only the sign; of several where the slip itself is zero
-  /// or turned back. Zero: the slip's own.
+  /// direction counts, for Grip::slips: of one free direction only the sign; of several where the slip itself is
+  /// turned back, or no faster than `sense` is long (and than 1e-9). Zero: the slip's own.
   void grip(int contact, Grip how, const Eigen::Matrix<double, 6, 1>& sense = Eigen::Matrix<double, 6, 1>::Zero());
   void release_grips();  ///< all automatic again
   /// With a step: every contact answers once more to the slips that the block has when it moves with the velocities `v`
