@@ -613,7 +613,8 @@ bool Nonideal::goes_its_own_way(const Piece& p) const {
 /// The sense in which a contact that slides does so, in the basis of its piece.
 Vector6d Nonideal::sense_of(const Piece& p) const {
   Vector6d sense = p.slip;
-  for (int k = 0; k < p.dim && !goes_its_own_way(p); ++k) sense[k] = p.axes.col(k).dot(holds_[z(p.contact)].sense);
+  if (!goes_its_own_way(p))
+    for (int k = 0; k < p.dim; ++k) sense[k] = p.axes.col(k).dot(holds_[z(p.contact)].sense);
   const double length = sense.norm();
   return length > 0 ? Vector6d(sense / length) : sense;
 }

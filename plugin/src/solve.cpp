@@ -48,6 +48,8 @@ Acceleration invalid(std::string reason) {
   return out;
 }
 
+constexpr const char* overflows = "the answer is not finite: the data overflow double precision";
+
 // The whole equation by either solver.
 template <class AnySolver>
 Acceleration answer(const Instant& instant, const AnySolver& solver) {
@@ -64,7 +66,7 @@ Acceleration answer(const Instant& instant, const AnySolver& solver) {
   error_of(instant, out.vdot, true, e);
   solver.size_of_terms(instant.b, span_of(out.vdot), scale);
   if (std::isinf(solver.apply(e, scale, span_of(out.lambda), span_of(out.ideal), span_of(dv))))
-    return invalid("the answer is not finite: the data overflow double precision");
+    return invalid(overflows);
   out.vdot += dv;  // (T5)
   const RankReport ranks = solver.report(e, scale, false);
 
@@ -84,7 +86,7 @@ Acceleration answer(const Instant& instant, const AnySolver& solver) {
   }
   if (!out.vdot.allFinite() || !out.ideal.allFinite() || !out.nonideal.allFinite() || !out.lambda.allFinite() ||
       !std::isfinite(out.residual)) {
-    return invalid("the answer is not finite: the data overflow double precision");
+    return invalid(overflows);
   }
   out.rank = ranks.rank;
   out.redundant = names(instant, ranks.redundant);

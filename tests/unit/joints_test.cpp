@@ -10,7 +10,6 @@
 
 #include <gtest/gtest.h>
 
-
 #include <cmath>
 #include <functional>
 #include <limits>

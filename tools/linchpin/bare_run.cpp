@@ -1,5 +1,6 @@
 #include "bare_run.h"
 
+#include "compare_text.h"
 #include "csv.h"
 #include "verdicts.h"
 
@@ -195,14 +196,8 @@ std::string counted(long bodies, long coordinates) {
 
 // ": a, b, c and 7 more"
 std::string named(const Json& rank) {
-  if (rank.is_null()) return {};
-  const Json& names = rank["contradictory"];
-  constexpr std::size_t most = 6;
-  std::string out;
-  for (std::size_t i = 0; i < std::min(names.size(), most); ++i)
-    out += (i > 0 ? ", " : ": ") + names[i].get<std::string>();
-  if (names.size() > most) out += " and " + std::to_string(names.size() - most) + " more";
-  return out;
+  if (rank.is_null() || rank["contradictory"].empty()) return {};
+  return ": " + some(rank["contradictory"], 6);
 }
 
 std::string summary(const Json& row, const Model& model) {

@@ -65,15 +65,6 @@ std::string table(const std::vector<std::vector<std::string>>& lines, std::size_
   return out;
 }
 
-// "a, b, c and 7 more"
-std::string some(const Json& names, std::size_t at_most = 5) {
-  std::string out;
-  for (std::size_t i = 0; i < std::min(names.size(), at_most); ++i)
-    out += (i > 0 ? ", " : "") + names[i].get<std::string>();
-  if (names.size() > at_most) out += " and " + std::to_string(names.size() - at_most) + " more";
-  return out;
-}
-
 // What a row is judged by: its largest gap in metres or, where no joint has one, its largest residual.
 Json hold(const Json& row) {
   if (row["max_gap_m"].is_number()) return row["max_gap_m"];
@@ -121,6 +112,14 @@ std::string against(const Json& exact, const Json& native) {
 }
 
 }  // namespace
+
+std::string some(const Json& names, std::size_t at_most) {
+  std::string out;
+  for (std::size_t i = 0; i < std::min(names.size(), at_most); ++i)
+    out += (i > 0 ? ", " : "") + names[i].get<std::string>();
+  if (names.size() > at_most) out += " and " + std::to_string(names.size() - at_most) + " more";
+  return out;
+}
 
 std::string verdict_text(const Json& rows) {
   std::vector<std::string> parts;

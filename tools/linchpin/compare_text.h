@@ -14,6 +14,9 @@ std::string comparison_text(const nlohmann::ordered_json& comparison);
 std::string verdict_text(const nlohmann::ordered_json& solvers);
 std::string notes_text(const nlohmann::ordered_json& solvers);
 
+/// "a, b, c and 7 more" of an array of names.
+std::string some(const nlohmann::ordered_json& names, std::size_t at_most = 5);
+
 /// The answer of a solver that gave no numbers: all keys, with nothing in them.
 nlohmann::ordered_json empty_row(const std::string& solver, const std::string& precision, const std::string& status);
 

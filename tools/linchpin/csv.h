@@ -25,6 +25,14 @@ inline std::string csv_field(const std::string& text) {
   return out + "\"";
 }
 
+/// A number as a field, with 17 digits; what is not finite is an empty one, which readers take for "no number".
+inline std::string csv_field(double x) {
+  if (!std::isfinite(x)) return {};
+  char text[32];
+  std::snprintf(text, sizeof text, "%.17g", x);
+  return text;
+}
+
 class Csv {
  public:
   /// @throws std::runtime_error when it cannot be written, also from close().
@@ -45,10 +53,9 @@ class Csv {
   void columns(const std::string& name, const std::vector<const char*>& parts) {
     for (const char* part : parts) column(name + part);
   }
-  /// What is not finite is an empty field, which readers take for "no number".
   void put(double x) {
     separate();
-    if (std::isfinite(x)) std::fprintf(out_, "%.17g", x);
+    std::fputs(csv_field(x).c_str(), out_);
   }
   void end_row() {
     std::fputc('\n', out_);

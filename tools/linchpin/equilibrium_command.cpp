@@ -147,9 +147,9 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
     complain(arguments.scene, {}, dynamics.reason());
     return exit_physics;
   }
-  if (dynamics.assembly().block.n() > 600) {
-    std::cerr << "linchpin equilibrium: " << dynamics.assembly().block.n()
-              << " velocities; this dense search takes 600 at most\n";
+  if (dynamics.assembly().block.n() > most_velocities) {
+    std::cerr << "linchpin equilibrium: " << dynamics.assembly().block.n() << " velocities; this dense search takes "
+              << most_velocities << " at most\n";
     return exit_usage;
   }
   const auto turning = turning_of_driven(system);

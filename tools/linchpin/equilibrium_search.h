@@ -9,6 +9,9 @@
 
 namespace linchpin::cli {
 
+/// The search is dense: O(n³) for each of many steps.
+inline constexpr int most_velocities = 600;
+
 /// As far around the start as its bodies are apart, in the frame of the driven bodies where they have one.
 inline EquilibriumSearch search_around(const State& start, const std::optional<std::pair<Vector3d, Vector3d>>& turning,
                                        int starts) {

@@ -48,13 +48,6 @@ struct SweepArguments {
   bool equilibrium = false, resume = false;
 };
 
-std::string number(double x) {
-  if (!std::isfinite(x)) return {};  // an empty field, which readers take for "no number"
-  char text[32];
-  std::snprintf(text, sizeof text, "%.17g", x);
-  return text;
-}
-
 // One case: the scene with these values, and what came of it.
 class Experiment {
  public:
@@ -149,7 +142,7 @@ class Experiment {
     for (char& c : status)
       if (static_cast<unsigned char>(c) < 0x20) c = ' ';
     std::string out = csv_field(status) + "," + first;
-    for (const double x : values) out += "," + number(x);
+    for (const double x : values) out += "," + csv_field(x);
     return out;
   }
 
@@ -182,7 +175,7 @@ class Experiment {
         out.status = "ok, but constraints contradict each other";
       observe();
     }
-    out.first = number(stepper.t());
+    out.first = csv_field(stepper.t());
     if (!out.status.starts_with("ok")) return;  // numbers of where it got to would pass for an answer
     const Observation end{system, stepper.state(), stepper.reactions()};
     std::size_t i = 0;
@@ -203,8 +196,9 @@ class Experiment {
     const State start = system.initial_state();
     Dynamics dynamics(system, model.options.solve);
     if (dynamics.evaluate(start) == Status::invalid) throw std::invalid_argument(dynamics.reason());
-    if (dynamics.assembly().block.n() > 600)
-      throw std::invalid_argument("more than 600 velocities, the most of a dense search for equilibria");
+    if (dynamics.assembly().block.n() > most_velocities)
+      throw std::invalid_argument("more than " + std::to_string(most_velocities) +
+                                  " velocities, the most of a dense search for equilibria");
     const auto turning = turning_of_driven(system);
     const auto found = find_equilibria(system, start, search_around(start, turning, arguments_.starts));
     if (found.empty())
@@ -299,7 +293,7 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded) try {
   header += "," + experiment.header() + ",sweep";
   const auto begins = [&](std::uint64_t n) {
     std::string out = std::to_string(n) + ",";
-    for (const double value : cases.values(n)) out += number(value) + ",";
+    for (const double value : cases.values(n)) out += csv_field(value) + ",";
     return out;
   };
   CaseTable table(arguments.out, header, cases.size(), begins, "," + stamp(arguments, texts));
