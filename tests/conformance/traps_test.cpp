@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <stdexcept>
 
 namespace linchpin::test {
@@ -379,6 +380,32 @@ TEST(Traps, WhatSleepsUnderAnAnimatedBodyFollowsIt) {
     EXPECT_TRUE(below.isActive());
     EXPECT_NEAR(double(hand.getWorldTransform().getOrigin().x()), 0.12, precision(1e-12, 1e-6));
   }
+}
+
+// Bullet's rows give such a body a velocity, which it asks the program for only once in several substeps.
+TEST(Traps, AnAnimatedBodyThatKeptItsMassStandsThroughSubstepsWhateverPullsAtIt) {
+  double angle[2];
+  for (const double mass : {0.0, 3.0}) {
+    TestWorld w;
+    btRigidBody& hand = w.box(mass, btVector3(btScalar(0.1), btScalar(0.1), btScalar(0.1)), btVector3(0, 2, 0));
+    btRigidBody& arm = w.ball(1, 0.1, btVector3(1, 2, 0));
+    auto& hinge = w.joint<btHingeConstraint>(hand, arm, btVector3(0, 0, 0), btVector3(-1, 0, 0), btVector3(0, 0, 1),
+                                             btVector3(0, 0, 1));
+    hinge.setLimit(btScalar(-0.05), btScalar(0.05));  // the arm falls on its stop
+    hand.setCollisionFlags(hand.getCollisionFlags() | btCollisionObject::CF_KINEMATIC_OBJECT);
+    hand.setActivationState(DISABLE_DEACTIVATION);
+    bullet::Solver exact(w.world);
+    for (int i = 0; i < 60; ++i) {
+      hand.applyTorque(btVector3(5, 0, 0));
+      w.world.stepSimulation(btScalar(4.0 / 240), 4, btScalar(1.0 / 240));
+      ASSERT_EQ(hand.getAngularVelocity().length(), 0) << i;
+      ASSERT_EQ(hand.getLinearVelocity().length(), 0) << i;
+      ASSERT_LE(largest_gap(exact), closed) << i;
+    }
+    angle[mass > 0] = double(hinge.getHingeAngle());
+  }
+  EXPECT_GT(std::abs(angle[0]), 0.02);  // it has fallen
+  EXPECT_NEAR(angle[0], angle[1], precision(1e-9, 1e-5));
 }
 
 }  // namespace

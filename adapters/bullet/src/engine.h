@@ -370,6 +370,7 @@ class Engine final : public btActionInterface {
   void end_group();
   Response respond(btSolverConstraint& row, Pools pools);
   btScalar resolve_row(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row, bool bounded_above);
+  void hold_animated(Pools pools) const;
   void gather_native(Pools pools);
   bool finish_block(BlockSolve& b);
   struct Substep {

@@ -475,7 +475,21 @@ Vector3d Engine::gyroscopic_change(const btRigidBody& body, double most) const {
   return from_bullet(change);
 }
 
+/// An animated body that kept its mass is moved by Bullet's rows, warm start and pushes, and by forces on it: away from
+/// where the program and the constraints have it, and with a velocity that it still has in the next of several
+/// substeps.
+void Engine::hold_animated(Pools pools) const {
+  for (int i = 0; i < pools.bodies.size(); ++i) {
+    btSolverBody& sb = pools.bodies[i];
+    if (!sb.m_originalBody || !sb.m_originalBody->isKinematicObject() || !id_of_.contains(sb.m_originalBody)) continue;
+    for (btVector3* x : {&sb.m_linearFactor, &sb.m_angularFactor, &sb.m_externalForceImpulse,
+                         &sb.m_externalTorqueImpulse, &sb.m_deltaLinearVelocity, &sb.m_deltaAngularVelocity})
+      x->setZero();
+  }
+}
+
 bool Engine::after_setup(Pools pools) {
+  if (options_.mode != Mode::observe) hold_animated(pools);
   slot_of_pool_.assign(z(pools.bodies.size()), Slot{});
   bool good = true;
   for (const int index : group_) {
@@ -555,13 +569,6 @@ void Engine::velocity_of_rows(const BlockSolve& b, std::span<const double> v, st
 
 void Engine::after_push(Pools pools) {
   if (options_.mode == Mode::observe) return;
-  // An animated body that kept its mass is pushed out of contacts by Bullet, away from where the program and the
-  // constraints have it.
-  for (int i = 0; i < pools.bodies.size(); ++i) {
-    btSolverBody& sb = pools.bodies[i];
-    if (sb.m_originalBody && sb.m_originalBody->isKinematicObject() && id_of_.contains(sb.m_originalBody))
-      sb.m_pushVelocity = sb.m_turnVelocity = btVector3(0, 0, 0);
-  }
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
     if (b.failed || !b.native_rows) continue;
