@@ -185,8 +185,8 @@ class Engine final : public btActionInterface {
   bool wants_shadow() const { return options_.shadow && options_.mode == Mode::exact && world_; }
   void save_world(btCollisionObject** bodies, int body_count, btPersistentManifold** manifolds, int manifold_count,
                   btTypedConstraint** constraints, int constraint_count);
-  void take_shadow(btCollisionObject** bodies, int body_count, btPersistentManifold** manifolds, int manifold_count,
-                   btTypedConstraint** constraints, int constraint_count);
+  void take_shadow(btPersistentManifold** manifolds, int manifold_count, btTypedConstraint** constraints,
+                   int constraint_count);
 
   // btActionInterface: after the host has integrated
   void updateAction(btCollisionWorld*, btScalar dt) override;
@@ -318,6 +318,7 @@ class Engine final : public btActionInterface {
  private:
   // What the native solver changes while it runs in the shadow.
   struct SavedBody {
+    btRigidBody* body;
     btVector3 v, w;
     btTransform x;
     int companion;

@@ -124,7 +124,7 @@ class ExactSolver final : public Base {
     if (!engine_.wants_shadow()) return;
     engine_.save_world(bodies, nb, manifolds, nm, constraints, nc);
     shadow_.solveGroup(bodies, nb, manifolds, nm, constraints, nc, info, draw, nullptr);
-    engine_.take_shadow(bodies, nb, manifolds, nm, constraints, nc);
+    engine_.take_shadow(manifolds, nm, constraints, nc);
   }
   btScalar again(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
                  const btContactSolverInfo& info, btIDebugDraw* draw) {

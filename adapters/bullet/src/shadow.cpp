@@ -13,13 +13,23 @@ inline namespace LINCHPIN_BULLET_PRECISION {
 void Engine::save_world(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
                         btTypedConstraint** constraints, int nc) {
   saved_bodies_.clear();
-  for (int i = 0; i < nb; ++i) {
-    const btRigidBody* body = btRigidBody::upcast(bodies[i]);
-    if (body)
-      saved_bodies_.push_back(
-          {body->getLinearVelocity(), body->getAngularVelocity(), body->getWorldTransform(), body->getCompanionId()});
-    else
-      saved_bodies_.push_back({btVector3(0, 0, 0), btVector3(0, 0, 0), btTransform::getIdentity(), -1});
+  const auto save = [&](const btCollisionObject* object) {
+    if (btRigidBody* body = btRigidBody::upcast(const_cast<btCollisionObject*>(object)))
+      saved_bodies_.push_back({body, body->getLinearVelocity(), body->getAngularVelocity(), body->getWorldTransform(),
+                               body->getCompanionId()});
+  };
+  // Animated bodies are in no island, but the rows of joints and contacts that know them write to them all the same.
+  const auto save_animated = [&](const btCollisionObject* object) {
+    if (object->isKinematicObject()) save(object);
+  };
+  for (int i = 0; i < nb; ++i) save(bodies[i]);
+  for (int i = 0; i < nc; ++i) {
+    save_animated(&constraints[i]->getRigidBodyA());
+    save_animated(&constraints[i]->getRigidBodyB());
+  }
+  for (int i = 0; i < nm; ++i) {
+    save_animated(manifolds[i]->getBody0());
+    save_animated(manifolds[i]->getBody1());
   }
   saved_points_.clear();
   for (int i = 0; i < nm; ++i)
@@ -37,8 +47,7 @@ void Engine::save_world(btCollisionObject** bodies, int nb, btPersistentManifold
   }
 }
 
-void Engine::take_shadow(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
-                         btTypedConstraint** constraints, int nc) {
+void Engine::take_shadow(btPersistentManifold** manifolds, int nm, btTypedConstraint** constraints, int nc) {
   for (int i = 0; i < nc; ++i) {
     const auto known = record_of_.find(constraints[i]);
     const SavedJoint& saved = saved_joints_[z(i)];
@@ -53,18 +62,17 @@ void Engine::take_shadow(btCollisionObject** bodies, int nb, btPersistentManifol
     constraints[i]->setEnabled(saved.enabled);
     constraints[i]->internalSetAppliedImpulse(saved.impulse);
   }
-  for (int i = 0; i < nb; ++i) {
-    btRigidBody* body = btRigidBody::upcast(bodies[i]);
-    if (!body) continue;
-    if (const auto known = id_of_.find(body); known != id_of_.end()) {
-      shadow_v_[z(known->second)] = from_bullet(body->getLinearVelocity());
-      shadow_w_[z(known->second)] = from_bullet(body->getAngularVelocity());
+  for (const SavedBody& s : saved_bodies_) {
+    if (const auto known = id_of_.find(s.body); known != id_of_.end()) {
+      shadow_v_[z(known->second)] = from_bullet(s.body->getLinearVelocity());
+      shadow_w_[z(known->second)] = from_bullet(s.body->getAngularVelocity());
     }
-    const SavedBody& s = saved_bodies_[z(i)];
-    body->setLinearVelocity(s.v);
-    body->setAngularVelocity(s.w);
-    body->setWorldTransform(s.x);
-    body->setCompanionId(s.companion);
+  }
+  for (const SavedBody& s : saved_bodies_) {
+    s.body->setLinearVelocity(s.v);
+    s.body->setAngularVelocity(s.w);
+    s.body->setWorldTransform(s.x);
+    s.body->setCompanionId(s.companion);
   }
   std::size_t at = 0;
   for (int i = 0; i < nm; ++i)
