@@ -84,6 +84,11 @@ Pose read_pose(const btTransform& x) {
   return out;
 }
 
+bool is_gyroscopic(const btRigidBody& body) {
+  return (body.getFlags() & (BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT | BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD |
+                             BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY)) != 0;
+}
+
 BodyState read_state(const btRigidBody& body) {
   BodyState s;
   const Pose pose = read_pose(body.getWorldTransform());

@@ -29,6 +29,9 @@ unsigned locked_axes(const btRigidBody& body);
 /// mass matrix; rows are.
 std::shared_ptr<ConstraintFunction> hold_axes(unsigned locked);
 
+/// Whether the program lets Bullet give the body a gyroscopic torque, by any of its three rules.
+bool is_gyroscopic(const btRigidBody& body);
+
 /// Pose and velocity of a body as it stands [W]. Rotations are made orthonormal in double.
 BodyState read_state(const btRigidBody& body);
 Pose read_pose(const btTransform& transform);

@@ -84,8 +84,8 @@ struct BlockSolve {
   std::vector<double> v0, v, applied, host, Q, Q_host, lambda, force, e, dv, target;
   std::vector<Vector6> push;
   std::vector<Reaction> reactions;
-  std::vector<double> own_lambda;                                  ///< multipliers of all impulses of the step [m]
-  std::vector<double> sub_v, sub_applied, sub_host, sub_momentum;  ///< of a step redone in smaller ones
+  std::vector<double> own_lambda;  ///< multipliers of all impulses of the step [m]
+  std::vector<double> sub_v, sub_applied, sub_host, sub_momentum, sub_gyroscopic;  ///< of a step redone in smaller ones
   Instant kept;  ///< the problem at the step's start, when substeps have overwritten it
   bool has_kept = false;
   bool native_rows = false;  ///< some native row touches a body of the block
@@ -384,7 +384,7 @@ class Engine final : public btActionInterface {
   bool substep_block(BlockSolve& b, double before);
   bool try_substep(BlockSolve& b, Substep& s);
   void record_substep(BlockSolve& b, const Substep& s);
-  void spread_forces(BlockSolve& b, const State& at);
+  bool spread_forces(BlockSolve& b, const State& at, double length);
   void copy_block(const BlockSolve& b, const State& from, State& to) const;
   bool can_do_work(const BlockSolve& b) const;
   void note_activation(BlockSolve& b);

@@ -19,8 +19,6 @@ bool asks_for_forces(const btTypedConstraint& joint) {
   return joint.getJointFeedback() || joint.getBreakingImpulseThreshold() < SIMD_INFINITY;
 }
 
-constexpr int gyroscopic_flags = BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT | BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD |
-                                 BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY;
 }  // namespace
 
 void Engine::begin_step() {
@@ -436,7 +434,7 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
     };
     put(b.v0, c, state_[id].v);
     put(b.Q, c, from_bullet(body.getTotalForce()));
-    const int gyroscopic = body.getFlags() & gyroscopic_flags;
+    const bool gyroscopic = is_gyroscopic(body);
     if (pools) {
       const btSolverBody& sb = pools->bodies[index];
       put(b.applied, c, mass * from_bullet(sb.m_externalForceImpulse));

@@ -18,18 +18,51 @@ void Engine::copy_block(const BlockSolve& b, const State& from, State& to) const
   for (const BodyId id : b.touched) to[id] = from[id];
 }
 
-/// Applied force, host impulses as a mean force, and the gyroscopic torque of the pose it belongs to.
-void Engine::spread_forces(BlockSolve& b, const State& at) {
+/// Mean over h of the gyroscopic torque [N·m] (W) on a body that nothing else turns (T2), by the implicit midpoint rule
+/// in its own axes, I Δω + h ω̄ × I ω̄ = 0, which keeps ω·Iω and |Iω| for any h. The torque at the start alone feeds
+/// energy into whatever tumbles, without bound where the body turns by more than a radian in h. None where Newton does
+/// not get there: a body turns on at its rate then.
+Vector3d mean_gyroscopic_torque(const Matrix3d& inertia, const BodyState& s, double h) {
+  const Matrix3d R = s.R();
+  const Vector3d w0 = R.transpose() * s.w;
+  const auto cross = [](const Vector3d& a) {
+    Matrix3d m;
+    m << 0, -a.z(), a.y(), a.z(), 0, -a.x(), -a.y(), a.x(), 0;
+    return m;
+  };
+  Vector3d w = w0;
+  const double size = (inertia * w0).norm();
+  for (int i = 0; i < 20; ++i) {
+    const Vector3d mean = 0.5 * (w + w0), momentum = inertia * mean;
+    const Vector3d off = inertia * (w - w0) + h * mean.cross(momentum);
+    if (off.norm() <= 1e-14 * size) return R * (inertia * (w - w0)) / h;
+    w -= (inertia + 0.5 * h * (cross(mean) * inertia - cross(momentum))).inverse() * off;
+    if (!w.allFinite()) break;
+  }
+  return Vector3d::Zero();
+}
+
+/// Applied force, host impulses as a mean force, and the gyroscopic torque of the substep, for bodies that have one.
+/// @return whether the force depends on how long the substep is
+bool Engine::spread_forces(BlockSolve& b, const State& at, double length) {
   const Block& block = b.dynamics->assembly().block;
+  bool turns = false;
+  b.sub_gyroscopic.assign(b.v.size(), 0);
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const BodyId id = block.bodies[slot];
     const int c = block.column[slot];
     put(b.Q_host, c, head(b.Q, c) + head(b.host, c) / dt_);
-    if (block.column[slot + 1] - c == 6)
-      put(b.Q_host, c + 3,
-          head(b.Q, c + 3) + head(b.host, c + 3) / dt_ - system_.gyroscopic_torque(id, state_[id]) +
-              system_.gyroscopic_torque(id, at[id]));
+    if (block.column[slot + 1] - c != 6) continue;
+    Vector3d torque = head(b.Q, c + 3);
+    if (is_gyroscopic(*b.bodies[slot])) {
+      const Vector3d mean = mean_gyroscopic_torque(system_.inertia(id), at[id], length);
+      put(b.sub_gyroscopic, c + 3, mean);
+      torque += mean - system_.gyroscopic_torque(id, state_[id]);
+      turns = turns || !mean.isZero();
+    }
+    put(b.Q_host, c + 3, torque + head(b.host, c + 3) / dt_);
   }
+  return turns;
 }
 
 // One substep from now_ to next_ with the factor that is there. @return whether it may stand.
@@ -43,8 +76,6 @@ bool Engine::try_substep(BlockSolve& b, Substep& s) {
       next_[id] = start_[id];
       advance(next_[id], start_[id].v, start_[id].w, s.done + s.length);
     }
-  // From the middle of the last (sub)step to the middle of this, as in finish_block.
-  s.weight = b.native_rows ? s.length : 0.5 * (s.before + s.length);
   for (std::size_t j = 0; j < b.force.size(); ++j)
     b.force[j] = s.weight * b.Q_host[j] + s.length * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]);
   solver.inverse_mass(b.force, b.dv);
@@ -80,9 +111,10 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
     add(b.sub_momentum, c + 3,
         system_.world_inertia(id, now_[id].q) * (head(b.sub_v, c + 3) - head(assembly.v, c + 3)));
     add(b.sub_host, c + 3, (s.weight / dt_) * head(b.host, c + 3));
-    add(b.sub_applied, c + 3,
-        s.weight *
-            (head(b.Q, c + 3) - system_.gyroscopic_torque(id, state_[id]) + system_.gyroscopic_torque(id, now_[id])));
+    Vector3d torque = head(b.Q, c + 3);
+    if (is_gyroscopic(*b.bodies[slot]))
+      torque += head(b.sub_gyroscopic, c + 3) - system_.gyroscopic_torque(id, state_[id]);
+    add(b.sub_applied, c + 3, s.weight * torque);
     next_[id].w = head(b.sub_v, c + 3);
   }
   for (std::size_t row = 0; row < b.e.size(); ++row) {
@@ -141,18 +173,21 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   if (b.swing > 0 && std::isfinite(b.swing)) s.length = std::clamp(longest(b.swing, dt_), 0.125 * dt_, 0.5 * dt_);
   int taken = 0;
   double fastest = 0;
-  bool factored = false;
+  bool factored = false, turns = false;
   while (s.done < dt_ * (1 - 1e-12)) {
     const double left = dt_ - s.done;
     s.length = left / std::ceil(left / s.length * (1 - 1e-9));  // no short one at the end
+    // From the middle of the last (sub)step to the middle of this, as in finish_block.
+    s.weight = b.native_rows ? s.length : 0.5 * (s.before + s.length);
     if (!factored) {
       now_.t = t_ + s.done;
-      spread_forces(b, now_);
+      turns = spread_forces(b, now_, s.weight);
       if (b.with_laws) b.dynamics->set_step(s.length);
       if (b.dynamics->evaluate(now_, b.Q_host) == Status::invalid) break;
       factored = true;
-    } else if (b.with_laws) {  // what friction does to the end of a step depends on its length
-      b.dynamics->set_step(s.length);
+    } else if (b.with_laws || turns) {  // what friction and turning do to the end of a step depends on its length
+      spread_forces(b, now_, s.weight);
+      if (b.with_laws) b.dynamics->set_step(s.length);
       if (b.dynamics->resolve(now_, b.Q_host) == Status::invalid) break;
     }
     s.watched = cannot_work && s.length > 1.5 * finest;  // the finest is taken as it is
