@@ -89,6 +89,26 @@ bool is_gyroscopic(const btRigidBody& body) {
                              BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY)) != 0;
 }
 
+Vector3d mean_gyroscopic_torque(const Matrix3d& inertia, const BodyState& s, double h) {
+  const Matrix3d R = s.R();
+  const Vector3d w0 = R.transpose() * s.w;
+  const auto cross = [](const Vector3d& a) {
+    Matrix3d m;
+    m << 0, -a.z(), a.y(), a.z(), 0, -a.x(), -a.y(), a.x(), 0;
+    return m;
+  };
+  Vector3d w = w0;
+  const double size = (inertia * w0).norm();
+  for (int i = 0; i < 20; ++i) {
+    const Vector3d mean = 0.5 * (w + w0), momentum = inertia * mean;
+    const Vector3d off = inertia * (w - w0) + h * mean.cross(momentum);
+    if (off.norm() <= 1e-14 * size) return R * (inertia * (w - w0)) / h;
+    w -= (inertia + 0.5 * h * (cross(mean) * inertia - cross(momentum))).inverse() * off;
+    if (!w.allFinite()) break;
+  }
+  return Vector3d::Zero();
+}
+
 BodyState read_state(const btRigidBody& body) {
   BodyState s;
   const Pose pose = read_pose(body.getWorldTransform());

@@ -32,6 +32,12 @@ std::shared_ptr<ConstraintFunction> hold_axes(unsigned locked);
 /// Whether the program lets Bullet give the body a gyroscopic torque, by any of its three rules.
 bool is_gyroscopic(const btRigidBody& body);
 
+/// Mean over h of the gyroscopic torque [N·m] (W) on a body that nothing else turns (T2), by the implicit midpoint rule
+/// in its own axes, I Δω + h ω̄ × I ω̄ = 0, which keeps ω·Iω and |Iω| for any h. The torque at the start alone feeds
+/// energy into whatever tumbles, without bound where the body turns by more than a radian in h. None where Newton does
+/// not get there: a body turns on at its rate then.
+Vector3d mean_gyroscopic_torque(const Matrix3d& inertia, const BodyState& s, double h);
+
 /// Pose and velocity of a body as it stands [W]. Rotations are made orthonormal in double.
 BodyState read_state(const btRigidBody& body);
 Pose read_pose(const btTransform& transform);

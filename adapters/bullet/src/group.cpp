@@ -447,7 +447,14 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
       }
     }
     if (dof != 6) continue;
-    put(b.v0, c + 3, state_[id].w);
+    const Vector3d& w = state_[id].w;
+    if (gyroscopic && w.norm() * dt_ > 0.5) {
+      // Bullet's rules make one step of Newton's, or none, and may multiply the rate of a body that tumbles fast.
+      const Vector3d change = gyroscopic_change(body, max_gyroscopic_force_);
+      if ((w + change).dot(momentum(w + change)) > w.dot(momentum(w)))
+        add(b.applied, c + 3, dt_ * mean_gyroscopic_torque(system_.inertia(id), state_[id], dt_) - momentum(change));
+    }
+    put(b.v0, c + 3, w);
     put(b.Q, c + 3, from_bullet(body.getTotalTorque()));
     if (gyroscopic) add(b.Q, c + 3, -state_[id].w.cross(momentum(state_[id].w)));  // (T2)
   }

@@ -18,30 +18,6 @@ void Engine::copy_block(const BlockSolve& b, const State& from, State& to) const
   for (const BodyId id : b.touched) to[id] = from[id];
 }
 
-/// Mean over h of the gyroscopic torque [N·m] (W) on a body that nothing else turns (T2), by the implicit midpoint rule
-/// in its own axes, I Δω + h ω̄ × I ω̄ = 0, which keeps ω·Iω and |Iω| for any h. The torque at the start alone feeds
-/// energy into whatever tumbles, without bound where the body turns by more than a radian in h. None where Newton does
-/// not get there: a body turns on at its rate then.
-Vector3d mean_gyroscopic_torque(const Matrix3d& inertia, const BodyState& s, double h) {
-  const Matrix3d R = s.R();
-  const Vector3d w0 = R.transpose() * s.w;
-  const auto cross = [](const Vector3d& a) {
-    Matrix3d m;
-    m << 0, -a.z(), a.y(), a.z(), 0, -a.x(), -a.y(), a.x(), 0;
-    return m;
-  };
-  Vector3d w = w0;
-  const double size = (inertia * w0).norm();
-  for (int i = 0; i < 20; ++i) {
-    const Vector3d mean = 0.5 * (w + w0), momentum = inertia * mean;
-    const Vector3d off = inertia * (w - w0) + h * mean.cross(momentum);
-    if (off.norm() <= 1e-14 * size) return R * (inertia * (w - w0)) / h;
-    w -= (inertia + 0.5 * h * (cross(mean) * inertia - cross(momentum))).inverse() * off;
-    if (!w.allFinite()) break;
-  }
-  return Vector3d::Zero();
-}
-
 /// Applied force, host impulses as a mean force, and the gyroscopic torque of the substep, for bodies that have one.
 /// @return whether the force depends on how long the substep is
 bool Engine::spread_forces(BlockSolve& b, const State& at, double length) {
