@@ -169,23 +169,28 @@ bool laid_out(const System& system, const Assembly& out) {
          a.column == b.column && a.row == b.row && out.instant.row_start.size() == at(b.m()) + 1;
 }
 
-std::unique_ptr<detail::StockJoints> find_stock(const System& system, const Assembly& out) {
+void find_stock(const System& system, detail::KeptAssembly& out) {
   const Block& block = out.block;
-  auto stock = std::make_unique<detail::StockJoints>();
+  detail::StockJoints& stock = out.stock;
+  stock.joints.clear();
+  stock.points.clear();
+  stock.axes.clear();
+  stock.dots.clear();
+  stock.others.clear();
   const auto begin = [&](int i, int row) {
     return detail::StockJoints::Joint{.constraint = i,
                                       .row = row,
                                       .a = {},
                                       .b = {},
-                                      .point = static_cast<int>(stock->points.size()),
-                                      .axis = static_cast<int>(stock->axes.size()),
-                                      .dot = static_cast<int>(stock->dots.size())};
+                                      .point = static_cast<int>(stock.points.size()),
+                                      .axis = static_cast<int>(stock.axes.size()),
+                                      .dot = static_cast<int>(stock.dots.size())};
   };
   for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
     const Constraint& constraint = system.constraint(block.constraints[at(i)]);
     const JointRows* rows = detail::rows_of(constraint.function());
     if (!rows) {
-      stock->others.push_back(i);
+      stock.others.push_back(i);
       continue;
     }
     detail::StockJoints::Joint joint = begin(i, block.row[at(i)]);
@@ -195,19 +200,14 @@ std::unique_ptr<detail::StockJoints> find_stock(const System& system, const Asse
     joint.slot_b = out.slot(i, 1);
     joint.driven_a = system.kind(joint.a) == BodyKind::driven;
     joint.driven_b = system.kind(joint.b) == BodyKind::driven;
-    stock->joints.push_back(joint);
-    stock->points.insert(stock->points.end(), rows->points.begin(), rows->points.end());
-    stock->axes.insert(stock->axes.end(), rows->axes.begin(), rows->axes.end());
-    stock->dots.insert(stock->dots.end(), rows->dots.begin(), rows->dots.end());
+    stock.joints.push_back(joint);
+    stock.points.insert(stock.points.end(), rows->points.begin(), rows->points.end());
+    stock.axes.insert(stock.axes.end(), rows->axes.begin(), rows->axes.end());
+    stock.dots.insert(stock.dots.end(), rows->dots.begin(), rows->dots.end());
   }
-  stock->rigid = stock->others.empty();
-  for (const BodyId id : block.bodies) stock->rigid = stock->rigid && system.kind(id) == BodyKind::rigid;
-  stock->joints.push_back(begin(static_cast<int>(block.constraints.size()), block.m()));
-  stock->joints.shrink_to_fit();
-  stock->points.shrink_to_fit();
-  stock->dots.shrink_to_fit();
-  stock->axes.shrink_to_fit();
-  return stock;
+  stock.rigid = stock.others.empty();
+  for (const BodyId id : block.bodies) stock.rigid = stock.rigid && system.kind(id) == BodyKind::rigid;
+  stock.joints.push_back(begin(static_cast<int>(block.constraints.size()), block.m()));
 }
 
 // All of the instant that only the block decides.
@@ -281,7 +281,7 @@ void subtract_given(const BodyState& s, const double* A, int rows, double* b) {
 
 // Rows of stock joints, each straight to its place.
 void write_stock_joints(const System& system, const State& state, detail::KeptAssembly& out) {
-  const detail::StockJoints& stock = *out.stock;
+  const detail::StockJoints& stock = out.stock;
   double probe = 0;  // 0 times what is not finite is not a number
   for (int i = 0; i < stock.count(); ++i) {
     const detail::StockJoints::Joint &joint = stock.joints[at(i)], &next = stock.joints[at(i) + 1];
@@ -445,15 +445,15 @@ void assemble_constraints(const System& system, const State& state, Assembly& ou
 namespace detail {
 
 void assemble_constraints(const System& system, const State& state, KeptAssembly& out) noexcept {
-  if (state.bodies.size() == at(system.body_count()) && (!out.stock || !laid_out(system, out))) {
+  if (state.bodies.size() == at(system.body_count()) && !laid_out(system, out)) {
     lay_out(system, out);
-    out.stock = find_stock(system, out);
+    find_stock(system, out);
     out.turned.resize(out.block.bodies.size());
   }
   if (!begin(system, state, out)) return;
   fill_masses(system, state, out, out.turned.data());
   write_stock_joints(system, state, out);
-  for (const int i : out.stock->others) ask(system, state, i, out);
+  for (const int i : out.stock.others) ask(system, state, i, out);
   fill_entries(out);
 }
 

@@ -70,8 +70,8 @@ class StepOfJoints {
     return true;
   }
 
-  /// φ by row. @return the largest |φ|, infinity where one is no number.
-  double residuals(std::span<const double> v, std::span<double> phi) {
+  /// `scale` φ by row. @return the largest |φ|, infinity where one is no number.
+  double residuals(std::span<const double> v, double scale, std::span<double> phi) {
     const double* u = v.data();
     for (Body& body : bodies_) {
       body.moved = {dt_ * u[0], dt_ * u[1], dt_ * u[2]};
@@ -115,9 +115,10 @@ class StepOfJoints {
             (arm[0].r + added(joint.slot_a, arm[0])).dot(arm[1].r + added(joint.slot_b, arm[1])) - stock.dots[z(k)].c;
     }
     double worst = 0, probe = 0;  // 0 times what is not finite is not a number
-    for (const double x : phi) {
+    for (double& x : phi) {
       worst = std::max(worst, std::fabs(x));
       probe += 0 * x;
+      x *= scale;
     }
     return probe == 0 ? worst : std::numeric_limits<double>::infinity();
   }
@@ -317,10 +318,12 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
   const Solver& solver = dynamics.solver();
   const std::size_t n = z(assembly.block.n()), m = z(assembly.block.m());
   const bool full = solver.full_row_rank();
-  with_force = with_force || !full;
+  // Where laws read slips to the last digit, poses and velocities are those that the laws will be asked at.
+  const bool laws = !dynamics.law_efforts().empty() || !dynamics.contacts().empty();
+  with_force = with_force || laws || !full;
   Workspace& work = workspace();
   work.start.assign(v.begin(), v.end());
-  const bool by_joints = work.joints.begin(dynamics, base, end, dt);
+  const bool by_joints = !laws && work.joints.begin(dynamics, base, end, dt);
   work.positions_only = by_joints || (!has_level(system, assembly.block, Level::velocity) &&
                                       !has_level(system, assembly.block, Level::acceleration));
   for (auto* x : {&work.error, &work.lambda}) x->resize(m);
@@ -332,11 +335,11 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
   const auto look = [&] {
     if (!by_joints) {
       place(assembly.block, base, end, dt, v);
-      return step_residuals(system, assembly, base, end, dt, v, work);
+      const double worst = step_residuals(system, assembly, base, end, dt, v, work);
+      for (double& e : work.error) e = -e;
+      return worst;
     }
-    const double worst = work.joints.residuals(v, work.error) / length;
-    for (double& e : work.error) e /= dt;
-    return worst;
+    return work.joints.residuals(v, -1 / dt, work.error) / length;
   };
   const auto arrive = [&] {
     if (by_joints) place(assembly.block, base, end, dt, v);
@@ -369,7 +372,6 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
     if (report.solves == max_solves) break;
     previous = report.residual;
 
-    for (double& e : work.error) e = -e;
     // The factor at the base: a chord (T12).
     solver.approach(work.error, work.lambda, with_force ? std::span(work.force) : std::span<double>(), work.dv);
     settle(work.force, work.dv);

@@ -911,9 +911,14 @@ void SolveSparse::approach(std::span<const double> e, std::span<double> lambda, 
   }
   for (const Body& body : bodies_) {
     double* const u = dv.empty() ? part_.data() + body.column : dv.data() + body.column;
+    if (body.plain && !force.empty()) {
+      const Six f = pull_on(body, x_.data());
+      Eigen::Map<Six>(force.data() + body.column) = f;
+      times_inverse_mass(body, f.data(), u);
+      continue;
+    }
     if (body.plain) {  // M⁻¹ itself: one who comes again needs no last digit
       const Six f = pull_on(body, x_.data());
-      if (!force.empty()) Eigen::Map<Six>(force.data() + body.column) = f;
       const double* const L = roots_.data() + body.mass;
       const double m = L[inverse_mass_itself];
       const double* const I = L + inverse_inertia;

@@ -5,7 +5,7 @@
 #include <linchpin/dynamics.h>
 #include <linchpin/joints.h>
 
-#include <memory>
+#include <algorithm>
 #include <vector>
 
 namespace linchpin::detail {
@@ -28,16 +28,16 @@ struct StockJoints {
   std::vector<int> others;  // constraints of the block that are none
   bool rigid = false;       // there are no others, and every body of the block has six columns
 
-  int count() const { return static_cast<int>(joints.size()) - 1; }
+  int count() const { return std::max(0, static_cast<int>(joints.size()) - 1); }
 };
 
 /// An assembly made again and again: with what its stock joints are assembled from. Every Dynamics keeps one.
 struct KeptAssembly : Assembly {
-  std::unique_ptr<StockJoints> stock;
+  StockJoints stock;
   std::vector<Matrix3d> turned;  // R of block.bodies
 };
 inline const StockJoints& stock_of(const Dynamics& dynamics) {
-  return *static_cast<const KeptAssembly&>(dynamics.assembly()).stock;
+  return static_cast<const KeptAssembly&>(dynamics.assembly()).stock;
 }
 /// As the public one, which asks the function of every joint.
 void assemble_constraints(const System& system, const State& state, KeptAssembly& out) noexcept;
