@@ -5,6 +5,9 @@
 #include <linchpin/dynamics.h>
 #include <linchpin/forces.h>
 
+#include "stock_joints.h"
+#include "system_impl.h"
+
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -97,15 +100,17 @@ void fill_coordinates(const System& system, const State& state, const System::Co
     for (std::size_t j = 0; j < i; ++j) mass[i * n + j] = mass[j * n + i] = 0.5 * (mass[i * n + j] + mass[j * n + i]);
 }
 
-void fill_masses(const System& system, const State& state, Assembly& out) {
+// @param turned  [bodies] out: R; null where nobody asks for it
+void fill_masses(const System& system, const State& state, Assembly& out, Matrix3d* turned) {
   Instant& x = out.instant;
   out.v.resize(at(out.block.n()));
   out.bias.assign(at(out.block.n()), 0.0);
+  const auto& bodies = SystemParts::of(system).bodies;
   double* v = out.v.data();
   double* M = x.mass.data();
   for (std::size_t s = 0; s < out.block.bodies.size(); ++s) {
     const BodyId id = out.block.bodies[s];
-    if (system.kind(id) == BodyKind::coordinate) {
+    if (bodies[at(id.index)].kind == BodyKind::coordinate) {
       const System::CoordinateGroup group = system.coordinates(id);
       fill_coordinates(system, state, group, out.block.column[s], M, out);
       v += group.count;
@@ -114,18 +119,21 @@ void fill_masses(const System& system, const State& state, Assembly& out) {
       continue;
     }
     const BodyState& body = state[id];
-    const double mass = system.mass(id);
-    const int dof = system.dof(id);
-    std::fill_n(M, dof * dof, 0.0);
-    for (int i = 0; i < 3; ++i) {
+    const auto& given = bodies[at(id.index)];
+    const int dof = out.block.column[s + 1] - out.block.column[s];
+    for (int i = 0; i < 3; ++i) {  // what else a block holds is zero since it was laid out
       v[i] = body.v[i];
-      M[i * dof + i] = mass;
+      M[i * dof + i] = given.mass;
     }
+    const Matrix3d R = body.R();
+    if (turned) turned[s] = R;
     if (dof == 6) {
-      const Matrix3d I = system.world_inertia(id, body.q);
-      for (int i = 0; i < 3; ++i) {
+      const Matrix3d half = R * given.inertia;
+      for (int i = 0; i < 3; ++i) {  // half of it, which makes it symmetric to the last bit
         v[3 + i] = body.w[i];
-        for (int j = 0; j < 3; ++j) M[(3 + i) * dof + 3 + j] = 0.5 * (I(i, j) + I(j, i));
+        for (int j = 0; j <= i; ++j)
+          M[(3 + i) * 6 + 3 + j] = M[(3 + j) * 6 + 3 + i] =
+              half(i, 0) * R(j, 0) + half(i, 1) * R(j, 1) + half(i, 2) * R(j, 2);
       }
     }
     v += dof;
@@ -159,6 +167,47 @@ bool laid_out(const System& system, const Assembly& out) {
   const Block &a = out.laid_out, &b = out.block;
   return out.laid_out_for == system.structure() && a.constraints == b.constraints && a.bodies == b.bodies &&
          a.column == b.column && a.row == b.row && out.instant.row_start.size() == at(b.m()) + 1;
+}
+
+void find_stock(const System& system, detail::KeptAssembly& out) {
+  const Block& block = out.block;
+  detail::StockJoints& stock = out.stock;
+  stock.joints.clear();
+  stock.points.clear();
+  stock.axes.clear();
+  stock.dots.clear();
+  stock.others.clear();
+  const auto begin = [&](int i, int row) {
+    return detail::StockJoints::Joint{.constraint = i,
+                                      .row = row,
+                                      .a = {},
+                                      .b = {},
+                                      .point = static_cast<int>(stock.points.size()),
+                                      .axis = static_cast<int>(stock.axes.size()),
+                                      .dot = static_cast<int>(stock.dots.size())};
+  };
+  for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
+    const Constraint& constraint = system.constraint(block.constraints[at(i)]);
+    const JointRows* rows = detail::rows_of(constraint.function());
+    if (!rows) {
+      stock.others.push_back(i);
+      continue;
+    }
+    detail::StockJoints::Joint joint = begin(i, block.row[at(i)]);
+    joint.a = constraint.bodies()[0];
+    joint.b = constraint.bodies()[1];
+    joint.slot_a = out.slot(i, 0);
+    joint.slot_b = out.slot(i, 1);
+    joint.driven_a = system.kind(joint.a) == BodyKind::driven;
+    joint.driven_b = system.kind(joint.b) == BodyKind::driven;
+    stock.joints.push_back(joint);
+    stock.points.insert(stock.points.end(), rows->points.begin(), rows->points.end());
+    stock.axes.insert(stock.axes.end(), rows->axes.begin(), rows->axes.end());
+    stock.dots.insert(stock.dots.end(), rows->dots.begin(), rows->dots.end());
+  }
+  stock.rigid = stock.others.empty();
+  for (const BodyId id : block.bodies) stock.rigid = stock.rigid && system.kind(id) == BodyKind::rigid;
+  stock.joints.push_back(begin(static_cast<int>(block.constraints.size()), block.m()));
 }
 
 // All of the instant that only the block decides.
@@ -214,6 +263,66 @@ void lay_out(const System& system, Assembly& out) {
   out.laid_out_for = system.structure();
 }
 
+// What is not finite is named, and nothing passes for numbers in its place: whoever overlooks `failure` must still be
+// stopped by solve.
+void fail(const Constraint& constraint, double t, int first, int rows, const std::string& why, Assembly& out) {
+  if (out.failure.empty())
+    out.failure = "constraint \"" + constraint.name() + "\" at t = " + std::to_string(t) + ": " + why;
+  std::fill_n(out.instant.b.begin() + first, rows, std::numeric_limits<double>::quiet_NaN());
+}
+
+constexpr const char* not_finite = "the residual or its derivatives are not finite";
+
+// b −= A_k [a; α] of a body whose acceleration is given.
+void subtract_given(const BodyState& s, const double* A, int rows, double* b) {
+  for (int r = 0; r < rows; ++r, A += 6)
+    b[r] -= A[0] * s.a[0] + A[1] * s.a[1] + A[2] * s.a[2] + A[3] * s.alpha[0] + A[4] * s.alpha[1] + A[5] * s.alpha[2];
+}
+
+// Rows of stock joints, each straight to its place.
+void write_stock_joints(const System& system, const State& state, detail::KeptAssembly& out) {
+  const detail::StockJoints& stock = out.stock;
+  double probe = 0;  // 0 times what is not finite is not a number
+  for (int i = 0; i < stock.count(); ++i) {
+    const detail::StockJoints::Joint &joint = stock.joints[at(i)], &next = stock.joints[at(i) + 1];
+    const BodyState &a = state[joint.a], &b = state[joint.b];
+    const Matrix3d other = joint.slot_a < 0 ? a.R() : joint.slot_b < 0 ? b.R() : Matrix3d();
+    const detail::TurnedBody A{a, joint.slot_a < 0 ? other : out.turned[at(joint.slot_a)]};
+    const Matrix3d both_outside = joint.slot_a < 0 && joint.slot_b < 0 ? b.R() : Matrix3d();
+    const detail::TurnedBody B{b, joint.slot_b >= 0  ? out.turned[at(joint.slot_b)]
+                                  : joint.slot_a < 0 ? both_outside
+                                                     : other};
+    const int rows = out.block.row[at(joint.constraint) + 1] - joint.row;
+    double* const J = out.jacobians.data() + out.jacobian_start[at(joint.constraint)];
+    int at_row = 0;
+    const auto row = [&](int r) {
+      double* const to = J + 6 * (at_row + r);
+      const std::size_t whole = at(joint.row + at_row + r);
+      return detail::JointRow{to, to + 6 * rows, &out.instant.b[whole], &out.position[whole], &out.velocity[whole]};
+    };
+    for (int k = joint.point; k < next.point; ++k, at_row += 3) detail::write_point(stock.points[at(k)], A, B, row);
+    for (int k = joint.axis; k < next.axis; ++k, ++at_row) detail::write_axis(stock.axes[at(k)], A, B, row(0));
+    for (int k = joint.dot; k < next.dot; ++k, ++at_row) detail::write_dot(stock.dots[at(k)], A, B, row(0));
+    double* const right = &out.instant.b[at(joint.row)];
+    if (joint.driven_a) subtract_given(a, J, rows, right);
+    if (joint.driven_b) subtract_given(b, J + 6 * rows, rows, right);
+    for (int r = joint.row; r < joint.row + rows; ++r)
+      probe += 0 * (out.instant.b[at(r)] + (out.position[at(r)] + out.velocity[at(r)]));
+  }
+  if (probe == 0) return;
+  for (int i = 0; i < stock.count(); ++i) {
+    const detail::StockJoints::Joint& joint = stock.joints[at(i)];
+    const int rows = out.block.row[at(joint.constraint) + 1] - joint.row;
+    double* const J = out.jacobians.data() + out.jacobian_start[at(joint.constraint)];
+    const auto part = [&](std::vector<double>& all) { return std::span(all).subspan(at(joint.row), at(rows)); };
+    if (finite(part(out.instant.b)) && finite(part(out.position)) && finite(part(out.velocity)) &&
+        finite({J, at(12 * rows)}))
+      continue;
+    std::fill_n(J, 12 * rows, 0.0);
+    fail(system.constraint(out.block.constraints[at(joint.constraint)]), state.t, joint.row, rows, not_finite, out);
+  }
+}
+
 }  // namespace
 
 int Block::slot(BodyId id) const {
@@ -246,72 +355,72 @@ std::span<const double> Assembly::jacobian(int i, int k) const {
   return {jacobians.data() + jacobian_start[at(i)] + 6 * rows * k, at(6 * rows)};
 }
 
-void assemble_constraints(const System& system, const State& state, Assembly& out) noexcept {
-  out.failure.clear();
+namespace {
+
+// One constraint by asking its function.
+void ask(const System& system, const State& state, int i, Assembly& out) {
   Instant& x = out.instant;
   const Block& block = out.block;
+  const Constraint& constraint = system.constraint(block.constraints[at(i)]);
+  const auto bodies = constraint.bodies();
+  const int first = block.row[at(i)], rows = block.row[at(i) + 1] - first;
+  const auto width = 6 * bodies.size();
+  out.scratch_rows.assign(at(rows) * width, 0.0);
+  for (auto* values : {&x.b, &out.position, &out.velocity}) std::fill_n(values->begin() + first, rows, 0.0);
+  gather(system, state, bodies, out.scratch);
+
+  const auto part = [&](std::vector<double>& all) { return std::span(all).subspan(at(first), at(rows)); };
+  const char* fault = nullptr;
+  std::string what;
+  try {
+    constraint.function().linearize(out.scratch, state.t,
+                                    {out.scratch_rows, part(x.b), part(out.position), part(out.velocity)});
+    double probe =
+        Eigen::Map<const Eigen::VectorXd>(
+            out.scratch_rows.data(), static_cast<Eigen::Index>(rows * 6) * static_cast<Eigen::Index>(bodies.size()))
+            .sum();
+    for (int r = first; r < first + rows; ++r) probe += x.b[at(r)] + (out.position[at(r)] + out.velocity[at(r)]);
+    if (!std::isfinite(probe) && (!finite(out.scratch_rows) || !finite(part(x.b)) || !finite(part(out.position)) ||
+                                  !finite(part(out.velocity)))) {
+      fault = not_finite;
+    }
+  } catch (const std::exception& e) {
+    fault = "the residual threw: ";
+    what = e.what();
+  } catch (...) {
+    fault = "the residual threw";
+  }
+  if (fault) {
+    std::fill(out.scratch_rows.begin(), out.scratch_rows.end(), 0.0);
+    fail(constraint, state.t, first, rows, fault + what, out);
+  }
+
+  const double* from = out.scratch_rows.data();
+  double* const J = out.jacobians.data() + out.jacobian_start[at(i)];
+  for (int r = 0; r < rows; ++r) {
+    double* to = J + 6 * r;
+    for (std::size_t k = 0; k < bodies.size(); ++k, from += 6, to += 6 * rows)
+      for (int j = 0; j < 6; ++j) to[j] = from[j];
+  }
+}
+
+// Everything of the pattern, and what does not depend on constraints. @return whether there is anything to assemble.
+bool begin(const System& system, const State& state, Assembly& out) {
+  out.failure.clear();
   if (state.bodies.size() != at(system.body_count())) {
-    x.clear();
+    out.instant.clear();
     out.failure = "the state has " + std::to_string(state.bodies.size()) + " bodies, the system " +
                   std::to_string(system.body_count());
-    return;
+    return false;
   }
-  const auto m = at(block.m());
-  if (!laid_out(system, out)) lay_out(system, out);
-  x.t = state.t;
-  fill_masses(system, state, out);
-  x.b.assign(m, 0.0);
-  out.position.assign(m, 0.0);
-  out.velocity.assign(m, 0.0);
+  out.instant.t = state.t;
+  for (auto* rows : {&out.instant.b, &out.position, &out.velocity}) rows->resize(at(out.block.m()));
+  return true;
+}
 
-  for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
-    const Constraint& constraint = system.constraint(block.constraints[at(i)]);
-    const auto bodies = constraint.bodies();
-    const int first = block.row[at(i)], rows = block.row[at(i) + 1] - first;
-    const auto width = 6 * bodies.size();
-    out.scratch_rows.assign(at(rows) * width, 0.0);
-    gather(system, state, bodies, out.scratch);
-
-    const auto part = [&](std::vector<double>& all) { return std::span(all).subspan(at(first), at(rows)); };
-    const char* fault = nullptr;
-    std::string what;
-    try {
-      constraint.function().linearize(out.scratch, state.t,
-                                      {out.scratch_rows, part(x.b), part(out.position), part(out.velocity)});
-      double probe =
-          Eigen::Map<const Eigen::VectorXd>(
-              out.scratch_rows.data(), static_cast<Eigen::Index>(rows * 6) * static_cast<Eigen::Index>(bodies.size()))
-              .sum();
-      for (int r = first; r < first + rows; ++r) probe += x.b[at(r)] + (out.position[at(r)] + out.velocity[at(r)]);
-      if (!std::isfinite(probe) && (!finite(out.scratch_rows) || !finite(part(x.b)) || !finite(part(out.position)) ||
-                                    !finite(part(out.velocity)))) {
-        fault = "the residual or its derivatives are not finite";
-      }
-    } catch (const std::exception& e) {
-      fault = "the residual threw: ";
-      what = e.what();
-    } catch (...) {
-      fault = "the residual threw";
-    }
-    if (fault) {
-      if (out.failure.empty()) {
-        out.failure =
-            "constraint \"" + constraint.name() + "\" at t = " + std::to_string(state.t) + ": " + fault + what;
-      }
-      // No zeros in place of what is unknown: whoever overlooks `failure` must still be stopped by solve.
-      std::fill(out.scratch_rows.begin(), out.scratch_rows.end(), 0.0);
-      std::fill_n(x.b.begin() + first, rows, std::numeric_limits<double>::quiet_NaN());
-    }
-
-    const double* from = out.scratch_rows.data();
-    double* const J = out.jacobians.data() + out.jacobian_start[at(i)];
-    for (int r = 0; r < rows; ++r) {
-      double* to = J + 6 * r;
-      for (std::size_t k = 0; k < bodies.size(); ++k, from += 6, to += 6 * rows)
-        for (int j = 0; j < 6; ++j) to[j] = from[j];
-    }
-  }
-  Instant::Entry* entry = x.entries.data();
+// The entries of A are the jacobians' columns of what can move.
+void fill_entries(Assembly& out) {
+  Instant::Entry* entry = out.instant.entries.data();
   for (const auto& run : out.entry_runs) {
     const double* const from = out.jacobians.data() + run.source;
     if (run.length == 6) {
@@ -322,6 +431,33 @@ void assemble_constraints(const System& system, const State& state, Assembly& ou
     for (int j = 0; j < run.length; ++j, ++entry) entry->value = from[j];
   }
 }
+
+}  // namespace
+
+void assemble_constraints(const System& system, const State& state, Assembly& out) noexcept {
+  if (state.bodies.size() == at(system.body_count()) && !laid_out(system, out)) lay_out(system, out);
+  if (!begin(system, state, out)) return;
+  fill_masses(system, state, out, nullptr);
+  for (int i = 0; i < static_cast<int>(out.block.constraints.size()); ++i) ask(system, state, i, out);
+  fill_entries(out);
+}
+
+namespace detail {
+
+void assemble_constraints(const System& system, const State& state, KeptAssembly& out) noexcept {
+  if (state.bodies.size() == at(system.body_count()) && !laid_out(system, out)) {
+    lay_out(system, out);
+    find_stock(system, out);
+    out.turned.resize(out.block.bodies.size());
+  }
+  if (!begin(system, state, out)) return;
+  fill_masses(system, state, out, out.turned.data());
+  write_stock_joints(system, state, out);
+  for (const int i : out.stock.others) ask(system, state, i, out);
+  fill_entries(out);
+}
+
+}  // namespace detail
 
 void assemble_forces(const System& system, const State& state, Assembly& out) noexcept {
   Instant& x = out.instant;

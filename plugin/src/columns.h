@@ -69,6 +69,31 @@ inline void difference(const Assembly& assembly, std::span<const double> b, std:
   }
 }
 
+/// f += Aᵀλ
+inline void add_transposed(const Assembly& assembly, std::span<const double> lambda, std::span<double> f) {
+  const Block& block = assembly.block;
+  for (std::size_t i = 0; i < block.constraints.size(); ++i) {
+    const int rows = block.row[i + 1] - block.row[i], first = assembly.slot_start[i];
+    const int last =
+        i + 1 < block.constraints.size() ? assembly.slot_start[i + 1] : static_cast<int>(assembly.slots.size());
+    const double* J = assembly.jacobians.data() + assembly.jacobian_start[i];
+    for (int k = first; k < last; ++k) {
+      const int slot = assembly.slots[z(k)];
+      if (slot < 0) {
+        J += 6 * rows;
+        continue;
+      }
+      double* const to = f.data() + block.column[z(slot)];
+      const int dof = block.column[z(slot) + 1] - block.column[z(slot)];
+      for (int r = block.row[i]; r < block.row[i + 1]; ++r, J += 6)
+        if (dof == 6)
+          Eigen::Map<Vector6d>(to) += lambda[z(r)] * Eigen::Map<const Vector6d>(J);
+        else
+          for (int j = 0; j < dof; ++j) to[j] += lambda[z(r)] * J[j];
+    }
+  }
+}
+
 /// visit(first slot, M row by row, its size) for every block of the mass matrix: one body's, or that of coordinates
 /// which follow each other.
 template <class Visit>

@@ -1,6 +1,7 @@
 // Staying on the constraints at finite steps. Hides the chord Newton of a step's end, of poses and of velocities, its
 // stopping rule at round-off, and the estimate that says when a step is too long.
 #include "columns.h"
+#include "stock_joints.h"
 #include "system_impl.h"
 #include "variational.h"
 
@@ -17,15 +18,138 @@ namespace {
 
 constexpr double epsilon = std::numeric_limits<double>::epsilon();
 
+/// φ of stock joints at the end of a step, from what the step adds: every vector fixed in a body is turned by the
+/// exponential of dt ω, so no pose is made, and what is summed is of the size of the step and not of the world.
+class StepOfJoints {
+ public:
+  /// @return false where it has no answer: constraints of other kinds, or bodies that are not rigid.
+  bool begin(const Dynamics& dynamics, const State& base, const State& end, double dt) {
+    stock_ = &detail::stock_of(dynamics);
+    if (!stock_->rigid) return false;
+    dt_ = dt;
+    const Block& block = dynamics.assembly().block;
+    bodies_.resize(block.bodies.size());
+    R_.resize(block.bodies.size());
+    for (std::size_t s = 0; s < R_.size(); ++s) R_[s] = base[block.bodies[s]].R();
+    arms_.clear();
+    offsets_.clear();
+    const detail::StockJoints& stock = *stock_;
+    for (int i = 0; i < stock.count(); ++i) {
+      const auto &joint = stock.joints[z(i)], &next = stock.joints[z(i) + 1];
+      const BodyState &a = base[joint.a], &b = base[joint.b];
+      const Matrix3d Ra = joint.slot_a < 0 ? a.R() : Matrix3d(), Rb = joint.slot_b < 0 ? b.R() : Matrix3d();
+      const Matrix3d &RA = joint.slot_a < 0 ? Ra : R_[z(joint.slot_a)],
+                     &RB = joint.slot_b < 0 ? Rb : R_[z(joint.slot_b)];
+      // Bodies outside the block end where `end` has them: what that adds is known now.
+      const auto arm = [&](const Matrix3d& R, int slot, BodyId id, const Vector3d& u) -> const Vector3d& {
+        Arm& made = arms_.emplace_back();
+        made.r = R * u;
+        if (slot < 0) made.added = end[id].q * u - made.r;
+        return made.r;
+      };
+      const auto gone = [&](int slot, BodyId id) -> Vector3d {
+        return slot < 0 ? Vector3d(end[id].p - base[id].p) : Vector3d::Zero();
+      };
+      const Vector3d added_a = gone(joint.slot_a, joint.a), added_b = gone(joint.slot_b, joint.b);
+      for (int k = joint.point; k < next.point; ++k) {
+        const Vector3d rA = arm(RA, joint.slot_a, joint.a, stock.points[z(k)].p_AQ),
+                       rB = arm(RB, joint.slot_b, joint.b, stock.points[z(k)].p_BQ);
+        offsets_.push_back((a.p - b.p) + (rA - rB) + (added_a - added_b));
+      }
+      for (int k = joint.axis; k < next.axis; ++k) {
+        arm(RA, joint.slot_a, joint.a, stock.axes[z(k)].u_A);
+        const Vector3d rA = arm(RA, joint.slot_a, joint.a, stock.axes[z(k)].p_AQ),
+                       rB = arm(RB, joint.slot_b, joint.b, stock.axes[z(k)].p_BQ);
+        offsets_.push_back((b.p - a.p) + (rB - rA) + (added_b - added_a));
+      }
+      for (int k = joint.dot; k < next.dot; ++k) {
+        arm(RA, joint.slot_a, joint.a, stock.dots[z(k)].u_A);
+        arm(RB, joint.slot_b, joint.b, stock.dots[z(k)].w_B);
+      }
+    }
+    return true;
+  }
+
+  /// `scale` φ by row. @return the largest |φ|, infinity where one is no number.
+  double residuals(std::span<const double> v, double scale, std::span<double> phi) {
+    const double* u = v.data();
+    for (Body& body : bodies_) {
+      body.moved = {dt_ * u[0], dt_ * u[1], dt_ * u[2]};
+      body.turn = {dt_ * u[3], dt_ * u[4], dt_ * u[5]};
+      u += 6;
+      const double t2 = body.turn.squaredNorm();
+      // sin(t)/t and (1 − cos t)/t²; below the bound the next terms of the series are under 1e-18.
+      if (t2 < 4e-2) {
+        body.sine = 1 - t2 / 6 * (1 - t2 / 20 * (1 - t2 / 42 * (1 - t2 / 72 * (1 - t2 / 110))));
+        body.versine = 0.5 * (1 - t2 / 12 * (1 - t2 / 30 * (1 - t2 / 56 * (1 - t2 / 90 * (1 - t2 / 132)))));
+      } else {
+        const double t = std::sqrt(t2), half = std::sin(0.5 * t) / t;
+        body.sine = std::sin(t) / t;
+        body.versine = 2 * half * half;
+      }
+    }
+    const detail::StockJoints& stock = *stock_;
+    const Arm* arm = arms_.data();
+    const Vector3d* offset = offsets_.data();
+    double* out = phi.data();
+    const auto added = [&](int slot, const Arm& to) -> Vector3d {
+      if (slot < 0) return to.added;
+      const Body& body = bodies_[z(slot)];
+      const Vector3d across = body.turn.cross(to.r);
+      return body.sine * across + body.versine * body.turn.cross(across);
+    };
+    const auto moved = [&](int slot) -> Vector3d { return slot < 0 ? Vector3d::Zero() : bodies_[z(slot)].moved; };
+    for (int i = 0; i < stock.count(); ++i) {
+      const auto &joint = stock.joints[z(i)], &next = stock.joints[z(i) + 1];
+      const Vector3d apart = moved(joint.slot_a) - moved(joint.slot_b);
+      for (int k = joint.point; k < next.point; ++k, arm += 2, out += 3) {
+        const Vector3d gap = *offset++ + (apart + (added(joint.slot_a, arm[0]) - added(joint.slot_b, arm[1])));
+        out[0] = gap.x(), out[1] = gap.y(), out[2] = gap.z();
+      }
+      for (int k = joint.axis; k < next.axis; ++k, arm += 3) {
+        const Vector3d d = *offset++ - (apart + (added(joint.slot_a, arm[1]) - added(joint.slot_b, arm[2])));
+        *out++ = (arm[0].r + added(joint.slot_a, arm[0])).dot(d) - stock.axes[z(k)].d0;
+      }
+      for (int k = joint.dot; k < next.dot; ++k, arm += 2)
+        *out++ =
+            (arm[0].r + added(joint.slot_a, arm[0])).dot(arm[1].r + added(joint.slot_b, arm[1])) - stock.dots[z(k)].c;
+    }
+    double worst = 0, probe = 0;  // 0 times what is not finite is not a number
+    for (double& x : phi) {
+      worst = std::max(worst, std::fabs(x));
+      probe += 0 * x;
+      x *= scale;
+    }
+    return probe == 0 ? worst : std::numeric_limits<double>::infinity();
+  }
+
+ private:
+  struct Body {
+    Vector3d moved, turn;
+    double sine, versine;
+  };
+  struct Arm {
+    Vector3d r = Vector3d::Zero();      // at the base (W)
+    Vector3d added = Vector3d::Zero();  // on bodies outside the block: what the step adds
+  };
+  const detail::StockJoints* stock_ = nullptr;
+  double dt_ = 0;
+  std::vector<Body> bodies_;
+  std::vector<Matrix3d> R_;
+  std::vector<Arm> arms_;          // in the order of the rows: of a point 2, of an axis 3 (u first), of a dot 2
+  std::vector<Vector3d> offsets_;  // of points φ, of axes d, both at the base
+};
+
 /// Memory of the functions below, which are called every step and have nowhere of their own to keep it. Contents never
 /// survive a call.
 struct Workspace {
+  StepOfJoints joints;
   std::vector<double> error, minus, lambda, force, dv, lambda_sum, force_sum, start;
   std::vector<BodyState> X;
   bool positions_only = false;  // all rows of the step at hand
   std::vector<ConstraintId> chosen;
   State poses;
-  Assembly assembly;
+  detail::KeptAssembly assembly;
   Solver solver;
 };
 Workspace& workspace() {
@@ -185,32 +309,51 @@ bool at_round_off(const System& system, const Assembly& assembly, const State& e
 namespace {
 
 /// The Newton of both ways to end a step (T12, T13). @param settle  makes v of what it was and a solve's Aᵀλ and
-/// M⁻¹Aᵀλ; steps backwards have dt < 0.
+/// M⁻¹Aᵀλ, the first empty unless `with_force`; steps backwards have dt < 0.
 template <class Settle>
 NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, const State& base, State& end, double dt,
                                std::span<double> v, std::span<double> lambda, std::span<double> force, double tolerance,
-                               int max_solves, bool shorten, Settle settle) {
+                               int max_solves, bool shorten, bool with_force, Settle settle) {
   const Assembly& assembly = dynamics.assembly();
   const Solver& solver = dynamics.solver();
   const std::size_t n = z(assembly.block.n()), m = z(assembly.block.m());
+  const bool full = solver.full_row_rank();
+  // Where laws read slips to the last digit, poses and velocities are those that the laws will be asked at.
+  const bool laws = !dynamics.law_efforts().empty() || !dynamics.contacts().empty();
+  with_force = with_force || laws || !full;
   Workspace& work = workspace();
   work.start.assign(v.begin(), v.end());
-  work.positions_only =
-      !has_level(system, assembly.block, Level::velocity) && !has_level(system, assembly.block, Level::acceleration);
-  for (auto* x : {&work.error, &work.lambda, &work.lambda_sum}) x->assign(m, 0.0);
-  for (auto* x : {&work.force, &work.dv, &work.force_sum}) x->assign(n, 0.0);
+  const bool by_joints = !laws && work.joints.begin(dynamics, base, end, dt);
+  work.positions_only = by_joints || (!has_level(system, assembly.block, Level::velocity) &&
+                                      !has_level(system, assembly.block, Level::acceleration));
+  for (auto* x : {&work.error, &work.lambda}) x->resize(m);
+  for (auto* x : {&work.force, &work.dv}) x->resize(n);
+  work.lambda_sum.assign(m, 0.0);
+  if (with_force) work.force_sum.assign(n, 0.0);
 
   const double length = std::fabs(dt);
+  const auto look = [&] {
+    if (!by_joints) {
+      place(assembly.block, base, end, dt, v);
+      const double worst = step_residuals(system, assembly, base, end, dt, v, work);
+      for (double& e : work.error) e = -e;
+      return worst;
+    }
+    return work.joints.residuals(v, -1 / dt, work.error) / length;
+  };
+  const auto arrive = [&] {
+    if (by_joints) place(assembly.block, base, end, dt, v);
+  };
   NewtonReport report;
   double first = 0, previous = 0, moved = std::numeric_limits<double>::max();
   for (int stalled = 0;; ++report.solves) {
-    place(assembly.block, base, end, dt, v);
-    report.residual = step_residuals(system, assembly, base, end, dt, v, work);
+    report.residual = look();
     if (report.solves == 0) first = report.residual;
     report.converged = report.residual * length <= tolerance;
     if (report.converged || !std::isfinite(report.residual)) break;
     if (report.solves > 0 && report.residual > 0.5 * previous) {
       // It no longer shrinks: because it cannot, or because it never will.
+      arrive();
       report.converged = at_round_off(system, assembly, end, dt, work.error);
       // Rows that contradict each other, by a little (a float host's frames) or by much, keep a residual that no
       // velocity can take away; there the least squares have been reached when a solve moves nothing any more (T6).
@@ -229,10 +372,10 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
     if (report.solves == max_solves) break;
     previous = report.residual;
 
-    for (double& e : work.error) e = -e;
-    solver.approach(work.error, work.lambda, work.force, work.dv);  // the factor at the base: a chord (T12)
+    // The factor at the base: a chord (T12).
+    solver.approach(work.error, work.lambda, with_force ? std::span(work.force) : std::span<double>(), work.dv);
     settle(work.force, work.dv);
-    for (std::size_t j = 0; j < n; ++j) work.force_sum[j] += work.force[j];
+    for (std::size_t j = 0; with_force && j < n; ++j) work.force_sum[j] += work.force[j];
     for (std::size_t r = 0; r < m; ++r) work.lambda_sum[r] += work.lambda[r];
   }
 
@@ -242,13 +385,21 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
     place(assembly.block, base, end, dt, v);
     return report;
   }
-  if (!lambda.empty() && !solver.full_row_rank()) {
+  if (!with_force && report.solves > 0) {  // once, from the sum, which velocities then follow to rounding
+    work.force_sum.assign(n, 0.0);
+    add_transposed(assembly, work.lambda_sum, work.force_sum);
+    solver.inverse_mass(work.force_sum, work.dv);
+    for (std::size_t j = 0; j < n; ++j) v[j] = work.start[j] + work.dv[j];
+  }
+  arrive();
+  if (!lambda.empty() && !full) {
     solver.shortest(work.force_sum, work.lambda_sum, shorten ? v : std::span<double>());
     place(assembly.block, base, end, dt, v);
     report.residual = step_residuals(system, assembly, base, end, dt, v, work);
     report.least_squares = report.least_squares || (report.converged && report.residual * length > tolerance &&
                                                     !at_round_off(system, assembly, end, dt, work.error));
   }
+  if (report.solves == 0) return report;
   for (std::size_t r = 0; r < std::min(m, lambda.size()); ++r) lambda[r] += work.lambda_sum[r];
   for (std::size_t j = 0; j < std::min(n, force.size()); ++j) force[j] += work.force_sum[j];
   return report;
@@ -259,7 +410,7 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
 NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, const State& base, State& end,
                                 double dt, std::span<double> v, std::span<double> lambda, std::span<double> force,
                                 double tolerance, int max_solves) {
-  return newton_to_the_end(system, dynamics, base, end, dt, v, lambda, force, tolerance, max_solves, true,
+  return newton_to_the_end(system, dynamics, base, end, dt, v, lambda, force, tolerance, max_solves, true, false,
                            [&](std::span<const double>, std::span<const double> dv) {
                              for (std::size_t j = 0; j < v.size(); ++j) v[j] += dv[j];
                            });
@@ -270,7 +421,7 @@ NewtonReport end_on_constraints_with_momenta(const System& system, const Dynamic
                                              std::span<double> lambda, double tolerance, int max_solves) {
   const Block& block = dynamics.assembly().block;
   twists_of(system, block, base, dt, momentum, v);
-  return newton_to_the_end(system, dynamics, base, end, dt, v, lambda, {}, tolerance, max_solves, false,
+  return newton_to_the_end(system, dynamics, base, end, dt, v, lambda, {}, tolerance, max_solves, false, true,
                            [&](std::span<const double> force, std::span<const double>) {
                              for (std::size_t j = 0; j < momentum.size(); ++j) momentum[j] += force[j];
                              twists_of(system, block, base, dt, momentum, v);

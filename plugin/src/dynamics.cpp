@@ -2,6 +2,7 @@
 // contradictory rows are told from rows that are merely a step off.
 #include "columns.h"
 #include "nonideal.h"
+#include "stock_joints.h"
 
 #include <linchpin/constraint.h>
 #include <linchpin/dynamics.h>
@@ -19,7 +20,7 @@ struct Dynamics::Impl {
   bool everything;
   std::vector<ConstraintId> only;  // the block's constraints, when not everything
   Solver solver;
-  Assembly assembly;
+  detail::KeptAssembly assembly;
   State at;  // of the last evaluation, where there are laws to be held
   bool factored = false;
   Status status = Status::invalid;
@@ -28,7 +29,7 @@ struct Dynamics::Impl {
   Nonideal laws_;
 
   // The same constraints once more with projected velocities: made when rows first look contradictory.
-  Assembly projected;
+  detail::KeptAssembly projected;
   State projected_state;
   std::vector<double> judged;  // b − A a as it was judged, by `scale`
 

@@ -1,6 +1,7 @@
 // Stock joints, by hand: every row is one of the primitives P, D, L, a rod, or a gear, with its A and b (T3).
 #include <linchpin/joints.h>
 
+#include "stock_joints.h"
 #include "text.h"
 
 #include <cmath>
@@ -58,47 +59,6 @@ void subtract_given_accelerations(std::span<const BodyState> X, const Linearizat
   }
 }
 
-// P: φ = p_A + r_A − p_B − r_B, row i along world axis i.
-void write_point(const JointRows::Point& p, const Body& A, const Body& B, const Linearization& out, std::size_t first) {
-  const Vector3d rA = A.R * p.p_AQ, rB = B.R * p.p_BQ;
-  const Vector3d phi = (A.s.p - B.s.p) + (rA - rB);
-  const Vector3d phi_dot = A.s.v + A.s.w.cross(rA) - B.s.v - B.s.w.cross(rB);
-  const Vector3d b = B.centripetal(rB) - A.centripetal(rA);
-  Row x(out, 2, first), y(out, 2, first + 1), z(out, 2, first + 2);  // angular parts: r_A × e and e × r_B
-  x.body(0, {1, 0, 0}, {0, rA.z(), -rA.y()});
-  x.body(1, {-1, 0, 0}, {0, -rB.z(), rB.y()});
-  x.values(phi.x(), phi_dot.x(), b.x());
-  y.body(0, {0, 1, 0}, {-rA.z(), 0, rA.x()});
-  y.body(1, {0, -1, 0}, {rB.z(), 0, -rB.x()});
-  y.values(phi.y(), phi_dot.y(), b.y());
-  z.body(0, {0, 0, 1}, {rA.y(), -rA.x(), 0});
-  z.body(1, {0, 0, -1}, {-rB.y(), rB.x(), 0});
-  z.values(phi.z(), phi_dot.z(), b.z());
-}
-
-// L: φ = u · d − d0 with u fixed in A and d = p_BQ − p_AQ.
-void write_axis(const JointRows::Axis& axis, const Body& A, const Body& B, const Linearization& out, std::size_t at) {
-  const Vector3d u = A.R * axis.u_A, rA = A.R * axis.p_AQ, rB = B.R * axis.p_BQ;
-  const Vector3d d = (B.s.p - A.s.p) + (rB - rA);
-  const Vector3d d_dot = B.s.v + B.s.w.cross(rB) - A.s.v - A.s.w.cross(rA), u_dot = A.s.w.cross(u);
-  Row row(out, 2, at);
-  row.body(0, -u, u.cross(rA + d));
-  row.body(1, u, rB.cross(u));
-  row.values(u.dot(d) - axis.d0, u_dot.dot(d) + u.dot(d_dot),
-             -(A.centripetal(u).dot(d) + 2 * u_dot.dot(d_dot) + u.dot(B.centripetal(rB) - A.centripetal(rA))));
-}
-
-// D: φ = u · w − c with u fixed in A and w in B.
-void write_dot(const JointRows::Dot& dot, const Body& A, const Body& B, const Linearization& out, std::size_t at) {
-  const Vector3d u = A.R * dot.u_A, w = B.R * dot.w_B, n = u.cross(w);
-  const Vector3d u_dot = A.s.w.cross(u), w_dot = B.s.w.cross(w);
-  Row row(out, 2, at);
-  row.body(0, Vector3d::Zero(), n);
-  row.body(1, Vector3d::Zero(), -n);
-  row.values(u.dot(w) - dot.c, n.dot(A.s.w - B.s.w),
-             -(A.centripetal(u).dot(w) + 2 * u_dot.dot(w_dot) + u.dot(B.centripetal(w))));
-}
-
 // All joints that are made of P, L and D.
 class JointFunction final : public ConstraintFunction {
  public:
@@ -125,13 +85,20 @@ class JointFunction final : public ConstraintFunction {
   }
 
   void linearize(std::span<const BodyState> X, double, Linearization out) const override {
-    const Body A(X[0]), B(X[1]);
+    const Matrix3d RA = X[0].R(), RB = X[1].R();
+    const detail::TurnedBody A{X[0], RA}, B{X[1], RB};
     std::size_t i = 0;
-    for (const JointRows::Point& p : rows_.points) write_point(p, A, B, out, i), i += 3;
-    for (const JointRows::Axis& l : rows_.axes) write_axis(l, A, B, out, i++);
-    for (const JointRows::Dot& d : rows_.dots) write_dot(d, A, B, out, i++);
+    const auto row = [&](std::size_t r) {
+      double* const at = &out.A[12 * (i + r)];
+      return detail::JointRow{at, at + 6, &out.b[i + r], &out.position[i + r], &out.velocity[i + r]};
+    };
+    for (const JointRows::Point& p : rows_.points) detail::write_point(p, A, B, row), i += 3;
+    for (const JointRows::Axis& l : rows_.axes) detail::write_axis(l, A, B, row(0)), ++i;
+    for (const JointRows::Dot& d : rows_.dots) detail::write_dot(d, A, B, row(0)), ++i;
     subtract_given_accelerations(X, out);
   }
+
+  const JointRows& primitives() const { return rows_; }
 
  private:
   JointRows rows_;
@@ -302,6 +269,11 @@ Constraint sliding(Constraint made) { return made.sliding_on(1); }
 }  // namespace
 
 namespace detail {
+
+const JointRows* rows_of(const ConstraintFunction& function) {
+  const auto* joint = dynamic_cast<const JointFunction*>(&function);
+  return joint ? &joint->primitives() : nullptr;
+}
 
 Vector3d unit_axis(const std::string& joint, const char* what, const Vector3d& u) {
   const double length = u.norm();

@@ -45,7 +45,16 @@ double dot(const double* a, const double* b, int size) {
 }
 
 // The short form of M = diag(m I₃, I), I = L Lᵀ: 1/√m, m, √m; the lower triangles of L⁻¹ and L.
-enum Short : std::size_t { inverse_root = 0, whole_mass = 1, root_mass = 2, L_inverse = 3, L_itself = 9 };
+// and that of I⁻¹, after 1/m.
+enum Short : std::size_t {
+  inverse_root = 0,
+  whole_mass = 1,
+  root_mass = 2,
+  L_inverse = 3,
+  L_itself = 9,
+  inverse_mass_itself = 15,
+  inverse_inertia = 16
+};
 
 }  // namespace
 
@@ -396,6 +405,11 @@ bool SolveSparse::factor_body(Body& body, const double* M) {
   x[0] = i00, x[1] = i10, x[2] = i11, x[3] = i20, x[4] = i21, x[5] = i22;
   x = L + L_itself;
   x[0] = l00, x[1] = l10, x[2] = l11, x[3] = l20, x[4] = l21, x[5] = l22;
+  L[inverse_mass_itself] = 1 / m;
+  x = L + inverse_inertia;
+  x[0] = i00 * i00 + i10 * i10 + i20 * i20;
+  x[1] = i10 * i11 + i20 * i21, x[2] = i11 * i11 + i21 * i21;
+  x[3] = i20 * i22, x[4] = i21 * i22, x[5] = i22 * i22;
   return true;
 }
 
@@ -873,19 +887,57 @@ double SolveSparse::apply(std::span<const double> e, std::span<const double> sca
 
 void SolveSparse::approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
                            std::span<double> dv) const noexcept {
-  std::copy_n(e.data(), m_, e_.data());
-  clear();
+  if (std::any_of(islands_.begin(), islands_.end(), [](const Island& x) { return x.kind != Kind::full; })) {
+    std::copy_n(e.data(), m_, e_.data());
+    clear();
+    for (int i = 0; i < static_cast<int>(islands_.size()); ++i) apply_island(i, size_of(islands_[at(i)], e_), 2, false);
+    deliver(lambda, force, dv);
+    return;
+  }
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
     const Island& island = islands_[at(i)];
-    if (island.kind != Kind::full) {
-      apply_island(i, size_of(island, e_), 2, false);
+    clear_hubs(island);
+    for (int k = island.node_begin; k < island.node_end; ++k) {
+      const Node& node = nodes_[at(k)];
+      double* const x = x_.data() + node.position;
+      for (int r = 0; r < node.rows; ++r) x[r] = e[at(node.row + r)];
+    }
+    dual_.solve(i, x_.data());
+    for (int k = island.node_begin; k < island.node_end && !lambda.empty(); ++k) {
+      const Node& node = nodes_[at(k)];
+      const double* const x = x_.data() + node.position;
+      for (int r = 0; r < node.rows; ++r) lambda[at(node.row + r)] = x[r];
+    }
+  }
+  for (const Body& body : bodies_) {
+    double* const u = dv.empty() ? part_.data() + body.column : dv.data() + body.column;
+    if (body.plain && !force.empty()) {
+      const Six f = pull_on(body, x_.data());
+      Eigen::Map<Six>(force.data() + body.column) = f;
+      times_inverse_mass(body, f.data(), u);
       continue;
     }
-    for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) rho_[at(r)] = e_[at(r)];
-    correct(i);
+    if (body.plain) {  // M⁻¹ itself: one who comes again needs no last digit
+      const Six f = pull_on(body, x_.data());
+      const double* const L = roots_.data() + body.mass;
+      const double m = L[inverse_mass_itself];
+      const double* const I = L + inverse_inertia;
+      u[0] = m * f[0], u[1] = m * f[1], u[2] = m * f[2];
+      u[3] = I[0] * f[3] + I[1] * f[4] + I[3] * f[5];
+      u[4] = I[1] * f[3] + I[2] * f[4] + I[4] * f[5];
+      u[5] = I[3] * f[3] + I[4] * f[4] + I[5] * f[5];
+      continue;
+    }
+    std::fill_n(u, body.size, 0.0);
+    for (int p = body.pull_begin; p < body.pull_end; ++p) {
+      const Pull& pull = pulls_[at(p)];
+      const double* J = jacobians_.data() + pull.value;
+      for (int r = 0; r < pull.rows; ++r, J += body.size)
+        for (int c = 0; c < body.size; ++c) u[c] += x_[at(pull.position + r)] * J[c];
+    }
+    if (!force.empty()) std::copy_n(u, body.size, force.data() + body.column);
+    times_inverse_mass(body, u, u);
   }
-  deliver(lambda, force, dv);
 }
 
 void SolveSparse::deliver(std::span<double> lambda, std::span<double> force, std::span<double> dv) const {

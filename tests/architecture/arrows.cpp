@@ -50,6 +50,7 @@ const std::map<std::string, std::string> core_sources = {
     {"solve_dense", "dynamics"},
     {"solve_sparse", "dynamics"},
     {"solve_sparse_rank", "dynamics"},
+    {"stock_joints", "dynamics"},
     {"drift", "stepper"},
     {"variational", "stepper"},
     {"ledger", "stepper"},
@@ -68,9 +69,9 @@ const std::map<std::string, Strings> source_extras = {
     {"system", {"system_impl", "constraint", "coordinates", "forces", "laws"}},
     {"constraint", {"system_impl"}},
     {"laws", {"system_impl", "constraint"}},
-    {"dynamics", {"report", "coordinates"}},
+    {"dynamics", {"system_impl", "joints", "report", "coordinates"}},
     {"report", {"coordinates"}},
-    {"stepper", {"system_impl"}},
+    {"stepper", {"system_impl", "joints"}},
 };
 
 // Longest prefix wins. What may be included from outside the area itself, by the kinds that `classify` knows.

@@ -53,6 +53,50 @@ struct Pair {  // a particle, a fixed anchor and a rigid body, so that columns s
   }
 };
 
+// A Dynamics writes stock joints straight to their places; the public function asks each joint for its rows.
+TEST(Assemble, JointsInABlockAreAsTheirFunctionsSay) {
+  for (const auto seed : seeds(20)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Random random(seed);
+    Pair p;
+    const BodyId driven = p.system.add_driven("crank", {});
+    const BodyId other = p.system.add_body("other", 2, Vector3d(0.1, 0.2, 0.25), {});
+    const JointFrame frame{{0.1, 0, 0}, Matrix3d::Identity()};
+    p.system.add(weld("weld", driven, frame, p.body, frame));
+    p.system.add(distance("rod", p.body, p.particle, 1));  // no stock joint, between two that are
+    p.system.add(slider("slider", p.anchor, frame, other, frame));
+    p.system.add(hinge("hinge", other, {0, 1, 0}, {0, 0, 1}, p.body, {0, 0, 1}, {1, 0, 0}));
+    p.system.add(ball("ball", p.particle, Vector3d::Zero(), p.body, {0, 1, 0}));
+    State state = p.system.initial_state();
+    for (const BodyId id : {p.particle, p.body, other, driven}) {
+      BodyState& s = state[id];
+      s.p = random.vector(1);
+      s.v = random.vector(1);
+      if (id == p.particle) continue;
+      s.q = Quaterniond(random.uniform(-1, 1), random.uniform(-1, 1), random.uniform(-1, 1), 0.3).normalized();
+      s.w = random.vector(1);
+    }
+    state[driven].a = random.vector(1);
+    state[driven].alpha = random.vector(1);
+    const Assembly asked = assembled(p.system, state);
+    Dynamics dynamics(p.system);
+    dynamics.evaluate(state);
+    const Assembly& written = dynamics.assembly();
+    ASSERT_EQ(asked.block.row, written.block.row);
+    EXPECT_EQ(asked.jacobians, written.jacobians);
+    EXPECT_EQ(asked.instant.mass, written.instant.mass);
+    for (std::size_t e = 0; e < asked.instant.entries.size(); ++e) {
+      EXPECT_EQ(asked.instant.entries[e].column, written.instant.entries[e].column);
+      EXPECT_EQ(asked.instant.entries[e].value, written.instant.entries[e].value);
+    }
+    for (std::size_t r = 0; r < asked.instant.b.size(); ++r) {
+      EXPECT_NEAR(asked.instant.b[r], written.instant.b[r], tol_rounding());
+      EXPECT_NEAR(asked.position[r], written.position[r], tol_rounding());
+      EXPECT_NEAR(asked.velocity[r], written.velocity[r], tol_rounding());
+    }
+  }
+}
+
 TEST(Assemble, ColumnsAndMasses) {
   Pair p;
   p.system.add(distance("rod", p.body, p.particle, std::sqrt(2.0)));
