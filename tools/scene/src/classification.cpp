@@ -2,6 +2,7 @@
 
 #include <linchpin/constraint.h>
 #include <linchpin/scene/analysis.h>
+#include <linchpin/scene/names.h>
 #include <linchpin/stepper.h>
 
 #include <Eigen/Dense>
@@ -416,7 +417,7 @@ class Integral {
   BodyKind kind(BodyId local) const { return system_.kind(forms_.body(local)); }
   std::string shown(const Variable& v) const {
     static const char* const axes[] = {".axis(1, 0, 0).", ".axis(0, 1, 0).", ".axis(0, 0, 1)."};
-    const std::string name = v.kind == Variable::Kind::time ? "t" : system_.name(forms_.body(v.body));
+    const std::string name = v.kind == Variable::Kind::time ? "t" : scene::quoted(system_.name(forms_.body(v.body)));
     switch (v.kind) {
       case Variable::Kind::position:
         return kind(v.body) == BodyKind::coordinate ? name : name + "." + "xyz"[v.i];
