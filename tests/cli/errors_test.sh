@@ -38,6 +38,10 @@ expect 2 compare "$scene" --precision half
 says '--precision.*half'
 expect 2 compare "$scene" --solvers exact
 says 'no option "--solvers"'
+expect 2 equilibrium "$scene" --seconds nan
+says '--seconds is above 0'
+expect 3 run - <"$scene"
+says 'read from a file, not from standard input'
 expect 2 run "$scene" --host bulet
 says '--host.*did you mean "bullet"'
 expect 2 run "$scene" --host bare

@@ -33,7 +33,8 @@ awk -F'[ ,]+' '
 
 # Recordings of one scene go together; of two they do not.
 expect 0 run "$scenes/pendulum.toml" --solver bullet:si --record native.rec
-expect 0 report run.rec native.rec --out both.html
+expect 0 report run.rec native.rec --out both.html --json
+holds '.schema == 1 and .out == "both.html" and .recordings == 2'
 recording both.html >both.json
 jq -e '[.comparison.solvers[].name] == ["exact", "bullet:si"] and (.motions | length == 2) and (.commands | length == 2)
   and (.verdict[0] | test("bullet:si"))' both.json >/dev/null || fail "both.html has not both"

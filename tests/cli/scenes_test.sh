@@ -62,6 +62,7 @@ done
 expect 0 compare "$scenes/slider-friction.toml" --json --duration 0.1
 holds '.solvers[0].status == "ok" and (.solvers[1].status | test("no force laws on joints.*rail"))'
 expect 0 compare "$scenes/pendulum.toml" --duration 0.2
+prints 'pendulum.toml: 1 body, 1 joint; 0.2 s'
 prints 'largest residuals: rod'
 
 # Two bodies in space, a rope between them that changes, a keel; Newton capped, a log, the host in the file.
@@ -162,6 +163,8 @@ says 'cannot be met: a$'
 velocities 'velocity = "p.velocity.y = 1"'
 expect 0 check "$scratch/v.toml"
 prints 'a +1 row +residual 1  .*the rate of p.y - t$'
+expect 0 run "$scratch/v.toml"
+prints 'start velocities brought onto the constraints: a jump of 0.5 J$'
 velocities 'equation = "p.y = 0.4 + t"'
 expect 0 check "$scratch/v.toml"
 prints 'a +1 row +residual 0, of its rate 1  '
@@ -331,6 +334,29 @@ sed -i 's/"bar"/"bra"/' "$scratch/more.toml"
 expect 3 run "$scratch/more.toml"
 says 'more.toml:13:5: error: joint "string": there is no body "bra"; did you mean "bar"'
 
+# Names that are no words of an equation are shown as one takes them.
+expect 0 explain "$scenes/bridge.bullet" "hinge 1"
+prints "^  1 'plank 1'.vx' .* - 1 'plank 2'.vx' "
+
+# An inertia that no mass has is taken, and said once: by name and place, for all rounds of a repeat.
+expect 0 check "$scenes/steady-top.toml" --json
+holds '(.warnings | length) == 1 and .status == "ok"'
+says 'steady-top.toml:[0-9]+:11: warning: body "top": no mass has this inertia: .* 0.0002, 0.0002 and 0.001 '
+{
+  printf 'schema = 1\n[world]\nduration = 0.1\n[[repeat]]\ncount = 3\n[[repeat.body]]\nname = "b{i}"\nmass = 1\ninertia = [1, 1, 5]\n'
+  printf '[[body]]\nname = "plate"\nmass = 1\ninertia = [1, 1, 2]\n'
+} >"$scratch/heavy.toml"
+for verb in check run; do
+  expect 0 $verb "$scratch/heavy.toml"
+  says 'heavy.toml:9:11: warning: body "b1": '
+  [ "$(grep -c warning: "$scratch/err")" -eq 1 ] || fail "$verb: $(cat "$scratch/err")"
+done
+
+# A long chain: the time of check is in proportion (ten minutes, when classification had a copy of all for each link).
+printf 'schema = 1\n[[chain]]\nname = "l"\ncount = 16000\nstep = [0.1, 0, 0]\nshape = { sphere = 0.01 }\ndensity = 1000\n' >"$scratch/chain.toml"
+timeout 60 "$linchpin" check "$scratch/chain.toml" >"$scratch/out" || fail "check of 16,000 links takes over 60 s"
+prints '48000 equations of rank 48000'
+
 # One source for --help, completion and the manual.
 expect 0 completion
 grep -q 'equilibrium) words="--help --starts --seconds --json"' "$scratch/out" || fail "completion: $(grep equilibrium "$scratch/out")"
@@ -345,6 +371,11 @@ completes linchpin run winch.toml --host bullet- bullet-float64
 completes linchpin run winch.toml --method rattle "rattle rattle4"
 completes linchpin run winch.t winch.toml
 completes linchpin equilibrium --sta --starts
+mkdir "$scratch/of mine"
+touch "$scratch/of mine/my winch.toml"
+completes linchpin run "$scratch/of mine/my" "$scratch/of mine/my winch.toml"
+[ "$(source "$scratch/out" && COMP_WORDS=(linchpin run "$scratch/of") COMP_CWORD=2 && _linchpin && echo "${#COMPREPLY[@]}")" = 1 ] ||
+  fail "a name with a blank is completed as two"
 expect 0 man
 prints '^\.SS linchpin explain'
 prints 'Time \[s\]; the scene runs there on the bare host'

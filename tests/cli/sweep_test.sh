@@ -103,7 +103,8 @@ cmp -s some.csv more.csv || fail "samples added differ"
 LC_ALL=C awk -F, 'NR > 1 && ($2 < 1 || $2 >= 4 || $3 != 1.6200000000000001 && $3 != 9.8100000000000005)' some.csv | grep -q . &&
   fail "samples out of range"
 # The published answer of Philox4x32-10 to counter 0 and key 0, 6627e8d5 e169c58d, as a number in [0, 1).
-expect 0 sweep throw.toml --set v=0:1 --random 1 --seed 0 --out philox.csv
+expect 0 sweep throw.toml --set v=0:1 --random 1 --seed 0 --out philox.csv --json
+holds '.schema == 1 and .out == "philox.csv" and .cases == 1 and .run == 1 and .failed == 0'
 [ "$(tail -n 1 philox.csv | cut -d, -f2)" = 0.3990464708489645 ] || fail "Philox: $(tail -n 1 philox.csv)"
 expect 2 sweep throw.toml --set v=1:4 --set g=1.62,9.81 --random 12 --seed 8 --merge few.csv --out more.csv
 says 'few.csv", line 2: other parameters'

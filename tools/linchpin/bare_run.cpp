@@ -2,12 +2,11 @@
 
 #include "compare_text.h"
 #include "csv.h"
+#include "messages.h"
 #include "verdicts.h"
 
 #include <linchpin/report.h>
 #include <linchpin/stepper.h>
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -149,21 +148,6 @@ class Recorder {
   std::vector<Recording::Force> forces_;
 };
 
-struct Progress {
-  void step(long step, long steps) {
-    if (!terminal) return;
-    const auto now = Clock::now();
-    if (now - last < std::chrono::milliseconds(100)) return;
-    last = now;
-    std::fprintf(stderr, "\r\033[Kbare: %ld %%", 100 * step / steps);
-  }
-  ~Progress() {
-    if (terminal) std::fputs("\r\033[K", stderr);
-  }
-  const bool terminal = ::isatty(STDERR_FILENO) != 0;
-  Clock::time_point last = Clock::now();
-};
-
 // What is looked at after every step.
 struct Watch {
   double gap = 0, squares = 0, angle = 0, energy = 0, energy_error = 0;
@@ -214,6 +198,8 @@ std::string summary(const Json& row, const Model& model) {
     out << "  largest energy error " << row["max_energy_error_J"].get<double>() << " J\n";
   if (const double moved = row["start"]["moved_m"]; moved > 1e-9)
     out << "  start gaps closed by moving bodies, without velocity: by at most " << moved << " m\n";
+  if (const double jump = row["start"]["impulse_energy_J"]; jump > 1e-9)
+    out << "  start velocities brought onto the constraints: a jump of " << jump << " J\n";
   if (row.contains("rank"))
     out << "  " << row["rank"]["rows"] << " equations, " << row["rank"]["rank"] << " independent\n";
   if (row.contains("rank") && !row["rank"]["contradictory"].empty())
@@ -322,7 +308,7 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   std::vector<long long> ns;
   std::string status = "ok";
   long taken = 0, substepped = 0;
-  Progress progress;
+  ProgressLine progress;
   const auto observe = [&](bool every) {
     const bool forces = every || judge.wants_forces(stepper.t());
     const Observation at{system, stepper.state(), forces ? stepper.reactions() : std::span<const Reaction>()};
@@ -356,7 +342,7 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
     observe(true);
     if (energy_means)
       watch.energy_error = std::max(watch.energy_error, std::abs(stepper.energy_minus_work() - energy0));
-    progress.step(step, simulation.steps);
+    progress.show("bare: %ld %%", 100 * step / simulation.steps);
   }
   if (table) table->close();
 

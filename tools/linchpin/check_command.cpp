@@ -155,6 +155,7 @@ int run_check(const CheckArguments& arguments) {
          {"says", words(kind)}});
   }
   result["native"] = model->native;
+  result["warnings"] = model->warnings;
   result["redundant"] = strings(rank.redundant, *model);
   result["undetermined"] = strings(rank.undetermined, *model);
   result["contradictory"] = strings(contradictory, *model);

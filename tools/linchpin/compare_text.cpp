@@ -286,8 +286,8 @@ std::string comparison_text(const Json& comparison) {
                      number(row["force_rms_error_rel"]), number(row["impulse_rms_error_rel"]), row["status"]});
   }
   std::string out = verdict_text(rows) + "\n";
-  out += comparison.value("scene", std::string()) + ": " + std::to_string(comparison.value("bodies", 0L)) +
-         " bodies, " + std::to_string(comparison.value("joints", 0L)) + " joints; " + brief(comparison["duration"]) +
+  out += comparison.value("scene", std::string()) + ": " + count(comparison.value("bodies", 0L), "body", "bodies") +
+         ", " + count(comparison.value("joints", 0L), "joint", "joints") + "; " + brief(comparison["duration"]) +
          " s in steps of " + brief(comparison["dt"]) + " s";
   if (comparison.value("settle", 0L) > 0)
     out += ", the first " + std::to_string(comparison.value("settle", 0L)) + " left out";

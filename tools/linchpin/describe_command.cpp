@@ -69,13 +69,14 @@ void print_completion(const CLI::App& app) {
     std::cout << "      " << verb->get_name() << ") words=\"" << joined(flags_of(*verb))
               << (values.empty() ? "" : " " + values) << "\"" << (values.empty() ? "" : " files=") << " ;;\n";
   }
-  std::cout
-      << "    esac\n"
-         "  fi\n"
-         "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
-         "  if ((COMP_CWORD > 1)) && [[ $files && $word != -* ]]; then COMPREPLY+=($(compgen -f -- \"$word\")); fi\n"
-         "}\n"
-         "complete -o filenames -F _linchpin linchpin\n";
+  std::cout << "    esac\n"
+               "  fi\n"
+               "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
+               "  ((COMP_CWORD > 1)) && [[ $files && $word != -* ]] || return 0\n"
+               "  local file\n"
+               "  while IFS= read -r file; do COMPREPLY+=(\"$file\"); done < <(compgen -f -- \"$word\")\n"
+               "}\n"
+               "complete -o filenames -F _linchpin linchpin\n";
 }
 
 // What roff would read as a request, an escape or a hyphen.

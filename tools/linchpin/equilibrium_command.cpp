@@ -11,14 +11,12 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <unistd.h>
-
-#include <chrono>
 #include <cmath>
 #include <complex>
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -138,6 +136,10 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
     std::cerr << "linchpin equilibrium: --starts is from 1 to 10000\n";
     return exit_usage;
   }
+  if (!(arguments.seconds > 0)) {
+    std::cerr << "linchpin equilibrium: --seconds is above 0\n";
+    return exit_usage;
+  }
   const auto model = open_model(arguments.scene);
   if (!model) return exit_bad_input;
   const System system = model->system();
@@ -157,23 +159,17 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
   std::vector<std::string> held;
   if (!turning)
     for (const BodyId id : driven_in_motion(system)) held.push_back(system.name(id));
-  const bool terminal = isatty(STDERR_FILENO) != 0;
-  const auto began = std::chrono::steady_clock::now();
-  double shown_at = 1;  // [s]; whoever waits longer is told
+  std::optional<ProgressLine> progress(1);
   int tried = 0, starts = arguments.starts;
   bool stopped = false;
   search.go_on = [&](int done, int of) {
-    const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     tried = done, starts = of;
-    if (terminal && spent > shown_at) {
-      std::cerr << "\rstart " << done << " of " << of << ", " << static_cast<int>(spent) << " s\x1b[K" << std::flush;
-      shown_at = spent + 0.5;
-    }
-    stopped = stopped || spent > arguments.seconds;
+    progress->show("start %d of %d, %.0f s", done, of, progress->seconds());
+    stopped = stopped || progress->seconds() > arguments.seconds;
     return !stopped;
   };
   const auto found = find_equilibria(system, start, search);
-  if (terminal && shown_at > 1) std::cerr << "\r\x1b[K";
+  progress.reset();
   Json result;
   result["schema"] = 1;
   result["scene"] = arguments.scene;
@@ -211,7 +207,6 @@ void add_equilibrium(CLI::App& app, int& exit_code) {
   verb->add_option("--starts", arguments->starts, "Places to search from, the scene's start first")
       ->capture_default_str();
   verb->add_option("--seconds", arguments->seconds, "When to stop, with what was found by then [s]")
-      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
   verb->footer(

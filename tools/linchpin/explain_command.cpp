@@ -97,6 +97,12 @@ Json explained(const System& system, const Dynamics& dynamics, const Reaction& r
   return out;
 }
 
+// "plank 1.vx" is 'plank 1'.vx in an equation.
+std::string as_typed(const std::string& column) {
+  const std::size_t dot = column.rfind('.');
+  return dot == std::string::npos ? column : scene::quoted(column.substr(0, dot)) + column.substr(dot);
+}
+
 void print(const Json& c) {
   std::cout << c["name"].get<std::string>() << "\n";
   for (const Json& row : c["rows"]) {
@@ -107,7 +113,7 @@ void print(const Json& c) {
       const double value = x.get<double>();
       std::snprintf(term, sizeof term, "%s%.6g ", first ? (value < 0 ? "-" : "") : (value < 0 ? "- " : "+ "),
                     std::abs(value));
-      std::cout << term << column << "' ";
+      std::cout << term << as_typed(column) << "' ";
       first = false;
     }
     char rest[96];

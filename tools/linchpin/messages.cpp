@@ -1,5 +1,8 @@
 #include "messages.h"
 
+#include <unistd.h>
+
+#include <cstdarg>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -53,6 +56,26 @@ void complain(const std::string& path, std::string_view text, const std::string&
   const std::string_view source = text.substr(0, text.find('\n'));
   if (source.empty() || source.size() > 200) return;  // a file on one line says nothing more
   std::cerr << "  " << source << "\n  " << std::string(column > 0 ? column - 1 : 0, ' ') << "^\n";
+}
+
+ProgressLine::ProgressLine(double patience) : terminal_(::isatty(STDERR_FILENO) != 0), next_(patience) {}
+
+ProgressLine::~ProgressLine() {
+  if (terminal_) std::fputs("\r\033[K", stderr);
+}
+
+void ProgressLine::show(const char* format, ...) {
+  if (!terminal_ || seconds() < next_) return;
+  next_ = seconds() + 0.05;
+  std::fputs("\r\033[K", stderr);
+  std::va_list values;
+  va_start(values, format);
+  std::vfprintf(stderr, format, values);
+  va_end(values);
+}
+
+double ProgressLine::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
 }  // namespace linchpin::cli

@@ -3,6 +3,7 @@
 
 #include <linchpin/scene/names.h>
 
+#include <chrono>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -27,5 +28,24 @@ void complain(const std::string& path, std::string_view text, const std::string&
 
 /// The message of an exception of the library without the name of the function that threw it ("linchpin::Stepper: …").
 std::string said(const std::exception& error);
+
+/// One line on stderr that says how far a command has come, gone when the object goes; nothing where stderr is no
+/// terminal.
+class ProgressLine {
+ public:
+  /// @param patience  before the first is shown [s]
+  explicit ProgressLine(double patience = 0.1);
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  /// As printf, in place of what stood there; too soon after another it is left out.
+  [[gnu::format(printf, 2, 3)]] void show(const char* format, ...);
+  double seconds() const;  ///< since it was made
+
+ private:
+  const bool terminal_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  double next_;
+};
 
 }  // namespace linchpin::cli

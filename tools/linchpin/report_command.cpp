@@ -20,6 +20,7 @@ using Json = nlohmann::ordered_json;
 struct ReportArguments {
   std::vector<std::string> recordings;
   std::string out;
+  bool json = false;
 };
 
 // What report_file.cpp wrote, or nothing after saying what is wrong: the file may have come from anywhere.
@@ -52,7 +53,11 @@ int run_report(const ReportArguments& arguments) try {
   for (std::size_t i = 0; i < recordings.size(); ++i)
     if (!read_recording(arguments.recordings[i], recordings[i])) return exit_bad_input;
   out.write(report_page(merge(std::move(recordings))));
-  std::cout << "wrote " << arguments.out << "\n";
+  if (arguments.json)
+    std::cout << Json{{"schema", 1}, {"out", arguments.out}, {"recordings", arguments.recordings.size()}}.dump(2)
+              << "\n";
+  else
+    std::cout << "wrote " << arguments.out << "\n";
   return exit_ok;
 } catch (const nlohmann::json::exception& e) {
   std::cerr << "linchpin report: a recording is damaged: " << e.what() << "\n";
@@ -69,6 +74,7 @@ void add_report(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand("report", "Make a page to look at from recordings of one scene");
   verb->add_option("RECORDING", arguments->recordings, "Files that run or compare wrote with --record")->required();
   verb->add_option("--out", arguments->out, "The page, an .html file")->required();
+  verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
   verb->footer("Exit codes: 0 ok, 2 usage, 3 bad recording.");
   verb->callback([arguments, &exit_code] { exit_code = run_report(*arguments); });
 }

@@ -86,6 +86,10 @@ std::string kind_of(const std::string& path) {
 
 }  // namespace
 
+void warn(const Model& model) {
+  for (const std::string& each : model.warnings) std::cerr << each << "\n";
+}
+
 std::optional<Opened> open_scene(const std::string& path) {
   Opened out;
   out.path = path;
@@ -93,6 +97,7 @@ std::optional<Opened> open_scene(const std::string& path) {
   if (extension == ".toml") {
     try {
       out.model = load(path);
+      warn(*out.model);
       out.dt = out.model->dt, out.duration = out.model->duration, out.host = out.model->host;
     } catch (const NeedsHost& e) {  // the worker has the .bullet file read, and checks the rest
       out.dt = e.dt, out.duration = e.duration;
@@ -103,9 +108,12 @@ std::optional<Opened> open_scene(const std::string& path) {
     }
     return out;
   }
+  if (path == "-") {  // it is loaded again for every solver
+    std::cerr << "-: error: a scene is read from a file, not from standard input\n";
+    return {};
+  }
   std::string bytes;
-  // A scene is loaded again for every solver: standard input will not do.
-  if (!read_file(path == "-" ? "./-" : path, bytes)) return {};
+  if (!read_file(path, bytes)) return {};
   const std::string fault = scene_fault(bytes);
   if (fault.empty()) return out;
   complain(path, bytes,
@@ -122,7 +130,9 @@ std::optional<Model> open_model(const std::string& path) {
     return {};
   }
   try {
-    return load(path, import_bullet);
+    Model model = load(path, import_bullet);
+    warn(model);
+    return model;
   } catch (const SceneError& e) {
     std::cerr << e.what() << "\n";
     return {};

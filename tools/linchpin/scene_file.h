@@ -22,7 +22,10 @@ struct Opened {
   Host host = Host::bullet_float64;
 };
 
-/// Reads and checks. Nothing after saying on stderr what is wrong.
+/// On stderr: what was read as it stands and is hardly meant.
+void warn(const Model& model);
+
+/// Reads and checks, with warnings. Nothing after saying on stderr what is wrong.
 std::optional<Opened> open_scene(const std::string& path);
 
 /// For the verbs that work without an engine: a model, of a .bullet file too, or nothing after saying why.

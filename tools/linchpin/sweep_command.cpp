@@ -17,11 +17,11 @@
 #include <linchpin/stepper.h>
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -37,15 +37,13 @@ namespace linchpin::cli {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 struct SweepArguments {
   SimulationOptions simulation;
   std::vector<std::string> sets, columns, merge;
   std::uint64_t samples = 0, seed = 0;
   std::string until, shard = "0/1", out;
   int starts = 24, jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  bool equilibrium = false, resume = false;
+  bool equilibrium = false, resume = false, json = false;
 };
 
 // One case: the scene with these values, and what came of it.
@@ -55,6 +53,7 @@ class Experiment {
   Experiment(const SweepArguments& arguments, std::string text, std::vector<std::string> names)
       : arguments_(arguments), text_(std::move(text)), names_(std::move(names)) {
     const Model model = load({});
+    warn(model);
     (void)arguments.simulation.check(opened(model));
     if (!arguments.until.empty() && (model.logs.back().reads_forces() || model.logs.back().size() != 1))
       throw std::invalid_argument("--until is \"" + arguments.until +
@@ -246,22 +245,6 @@ std::string stamp(const SweepArguments& arguments, const std::vector<std::string
   return out;
 }
 
-struct Progress {
-  void show(std::size_t done, std::size_t of, std::size_t failed) {
-    if (!terminal || (Clock::now() - last < std::chrono::milliseconds(200) && done < of)) return;
-    last = Clock::now();
-    const double left = std::chrono::duration<double>(last - start).count() / static_cast<double>(done) *
-                        static_cast<double>(of - done);
-    std::fprintf(stderr, "\r\033[Ksweep: %zu of %zu cases, %zu failed, about %.0f s left", done, of, failed, left);
-  }
-  ~Progress() {
-    if (terminal) std::fputs("\r\033[K", stderr);
-  }
-  const bool terminal = ::isatty(STDERR_FILENO) != 0;
-  const Clock::time_point start = Clock::now();
-  Clock::time_point last = start;
-};
-
 bool is_ok(const std::string& row_from_status) {
   return row_from_status.starts_with("ok,") || row_from_status.starts_with("\"ok, ");
 }
@@ -306,11 +289,13 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded) try {
     if (shard.has(n) && !table.has(n)) missing.push_back(n);
   std::size_t done = 0, failed = 0;
   {
-    Progress progress;
+    ProgressLine progress;
     const auto keep = [&](std::uint64_t n, const std::string& row) {
       table.append(n, row);
       failed += !is_ok(row);
-      progress.show(++done, missing.size(), failed);
+      ++done;
+      const double left = progress.seconds() / static_cast<double>(done) * static_cast<double>(missing.size() - done);
+      progress.show("sweep: %zu of %zu cases, %zu failed, about %.0f s left", done, missing.size(), failed, left);
     };
     run_cases(
         missing, arguments.jobs, [&](std::uint64_t n) { return experiment.row(cases.values(n)); }, keep,
@@ -327,8 +312,14 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded) try {
     if (is_ok(row)) continue;
     if (++bad == 1) first = "case " + std::to_string(n) + ": " + row.substr(0, row.find(",,"));
   }
-  std::cout << "wrote " << arguments.out << ": " << rows << (rows == 1 ? " case, " : " cases, ") << missing.size()
-            << " of them run now\n";
+  if (arguments.json)
+    std::cout << nlohmann::ordered_json{{"schema", 1},   {"scene", scene},        {"out", arguments.out},
+                                        {"cases", rows}, {"run", missing.size()}, {"failed", bad}}
+                     .dump(2)
+              << "\n";
+  else
+    std::cout << "wrote " << arguments.out << ": " << rows << (rows == 1 ? " case, " : " cases, ") << missing.size()
+              << " of them run now\n";
   if (bad == 0) return exit_ok;
   std::cerr << "linchpin sweep: " << bad << (bad == 1 ? " case" : " cases") << " failed, " << first << "\n";
   return exit_physics;
@@ -375,6 +366,7 @@ void add_sweep(CLI::App& app, int& exit_code) {
   verb->add_flag("--resume", arguments->resume, "Keep the rows that are in FILE and FILE.part, run the others");
   verb->add_option("--merge", arguments->merge, "Likewise with the rows of these files: the shards")->expected(1, -1);
   verb->add_option("--out", arguments->out, "The table, .csv; while the sweep goes on, FILE.part")->required();
+  verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
   verb->footer(
       "A row: case, parameters, status, time, then what the scene names: the value of each [[expect]] at its time, of\n"
       "each [[log]] at the end, of each --column; last a mark of the scene's text and the options. Whether "

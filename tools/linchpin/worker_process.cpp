@@ -1,5 +1,7 @@
 #include "worker_process.h"
 
+#include "messages.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -12,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -60,11 +63,12 @@ struct Place {
   bool loading() const { return phase == "start" || phase == "load"; }
 };
 
-void show(const std::string& title, const Place& place) {
+void show(ProgressLine& line, const std::string& title, const Place& place) {
   const char* doing = place.loading() ? "loading" : place.phase == "time" ? "timing" : "measuring";
-  const long percent = place.steps > 0 ? 100 * place.step / place.steps : 0;
-  std::fprintf(stderr, "\r\033[K%s: %s", title.c_str(), doing);
-  if (place.steps > 0) std::fprintf(stderr, " %ld %%", percent);
+  if (place.steps > 0)
+    line.show("%s: %s %ld %%", title.c_str(), doing, 100 * place.step / place.steps);
+  else
+    line.show("%s: %s", title.c_str(), doing);
 }
 
 WorkerAnswer read_answer(const std::string& text) {
@@ -151,7 +155,7 @@ WorkerAnswer run_worker(const std::string& precision, const Json& job, const std
   }
   for (Pipe* pipe : {&out, &err, &progress}) Pipe::close(pipe->write);
 
-  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  std::optional<ProgressLine> line(0);
   std::string answers, complaints, lines;
   Place place;
   std::array<std::pair<Pipe*, std::string*>, 3> streams = {
@@ -175,12 +179,12 @@ WorkerAnswer run_worker(const std::string& precision, const Json& job, const std
         Pipe::close(streams[i].first->read);
     }
     place.take(lines);
-    if (terminal) show(title, place);
+    show(*line, title, place);
   }
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (terminal) std::fputs("\r\033[K", stderr);
+  line.reset();
 
   answer = read_answer(answers);
   if (answer.kind != WorkerAnswer::Kind::died) return answer;

@@ -255,7 +255,7 @@ Json measure(const Job& job, Progress& progress) {
                     double(scene.world().getGravity().z())};
   row["gravity_from"] = job.gravity ? "option" : scene.gravity_from_file() ? "file" : "default";
   row["bodies"] = scene.bodies().size();
-  row["joints"] = scene.joints().size();
+  row["joints"] = names.size();
   // Steps that went to native rows are not exact, however well the rest went.
   if (exact && status == "ok" && counts.fallbacks > 0)
     status = "ok but for " + std::to_string(counts.fallbacks) + " fallbacks";

@@ -2,6 +2,7 @@
 
 #include <linchpin/constraint.h>
 #include <linchpin/scene/analysis.h>
+#include <linchpin/scene/names.h>
 #include <linchpin/stepper.h>
 
 #include <Eigen/Dense>
@@ -12,13 +13,14 @@
 #include <cstdlib>
 #include <limits>
 #include <numeric>
+#include <span>
+#include <unordered_map>
 #include <utility>
 
 namespace linchpin {
 
 using analysis::at_rest;
 using analysis::Direction;
-using analysis::directions_of;
 using analysis::displace;
 using analysis::Numbers;
 using Eigen::MatrixXd;
@@ -41,46 +43,72 @@ const char* to_string(Integrability kind) {
 
 namespace {
 
-// Rows of constraints as one-forms on (poses, t): A in the given directions, and in the last column what is left
-// without velocities.
+// Rows of constraints as one-forms on (poses, t): A in the directions in which their bodies can go, and in the last
+// column what is left without velocities. States are of these bodies alone, in this order, and so are the bodies that
+// directions name: what is asked of one constraint of a large system then costs no more than of a small one.
 class Forms {
  public:
-  Forms(const System& system, std::vector<ConstraintId> constraints, std::vector<Direction> directions)
-      : system_(system), constraints_(std::move(constraints)), directions_(std::move(directions)) {
-    for (const ConstraintId id : constraints_) rows_ += system.constraint(id).function().rows();
+  /// @param given  a state of the system, for driven bodies that only the host knows how to move
+  Forms(const System& system, std::span<const ConstraintId> constraints, std::vector<BodyId> bodies, const State& given)
+      : system_(system), bodies_(std::move(bodies)) {
+    std::unordered_map<int, std::size_t> index;
+    for (std::size_t i = 0; i < bodies_.size(); ++i) {
+      index[bodies_[i].index] = i;
+      column_.push_back(static_cast<int>(directions_.size()));
+      for (int k = 0; k < system.dof(bodies_[i]); ++k) directions_.push_back({BodyId{static_cast<int>(i)}, k});
+      driven_ = driven_ || system.kind(bodies_[i]) == BodyKind::driven;
+    }
+    for (const ConstraintId id : constraints) {
+      const Constraint& c = system.constraint(id);
+      rows_.push_back({&c.function(), {}});
+      for (const BodyId body : c.bodies()) rows_.back().bodies.push_back(index.at(body.index));
+      count_ += c.function().rows();
+    }
+    if (driven_) whole_ = given;
   }
-  int rows() const { return rows_; }
+  int rows() const { return count_; }
   int size() const { return static_cast<int>(directions_.size()) + 1; }
   const std::vector<Direction>& directions() const { return directions_; }
+  BodyId body(BodyId local) const { return bodies_[static_cast<std::size_t>(local.index)]; }
 
-  MatrixXd at(const State& state) const { return at(state, constraints_.size()); }
+  /// Of a state of the system, with what is driven where it is at that time.
+  State part(const State& state) const {
+    State out{state.t, {}};
+    for (const BodyId id : bodies_) out.bodies.push_back(state[id]);
+    drive(out);
+    return out;
+  }
+  void rest(State& part) const {
+    for (const Direction& d : directions_) part[d.body].v.setZero(), part[d.body].w.setZero();
+  }
+
+  MatrixXd at(const State& state) const { return at(state, rows_.size()); }
   MatrixXd at(State state, std::size_t count) const {  // the rows of the first `count` constraints
-    system_.update_driven(state);
+    drive(state);
     int row = 0;
-    for (std::size_t i = 0; i < count; ++i) row += system_.constraint(constraints_[i]).function().rows();
+    for (std::size_t i = 0; i < count; ++i) row += rows_[i].function->rows();
     MatrixXd W = MatrixXd::Zero(row, size());
     row = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      const Constraint& c = system_.constraint(constraints_[i]);
-      const ConstraintFunction& f = c.function();
-      const std::size_t m = static_cast<std::size_t>(f.rows()), K = c.bodies().size();
+      const ConstraintFunction& f = *rows_[i].function;
+      const std::vector<std::size_t>& bodies = rows_[i].bodies;
+      const std::size_t m = static_cast<std::size_t>(f.rows()), K = bodies.size();
       std::vector<BodyState> X;
-      for (const BodyId body : c.bodies()) X.push_back(state[body]);
+      for (const std::size_t body : bodies) X.push_back(state.bodies[body]);
       std::vector<double> A(m * 6 * K), b(m), position(m), velocity(m);
       f.linearize(X, state.t, {A, b, position, velocity});
       for (std::size_t r = 0; r < m; ++r) {
         const auto at_row = row + static_cast<Eigen::Index>(r);
-        for (std::size_t k = 0; k < K; ++k)
-          for (std::size_t d = 0; d < directions_.size(); ++d)
-            if (directions_[d].body == c.bodies()[k])
-              W(at_row, static_cast<Eigen::Index>(d)) =
-                  A[(r * K + k) * 6 + static_cast<std::size_t>(directions_[d].axis)];
         double rest = velocity[r];
-        for (std::size_t k = 0; k < K; ++k)  // without the velocities of the bodies that can move
-          if (system_.dof(c.bodies()[k]) > 0)
+        for (std::size_t k = 0; k < K; ++k) {
+          const int dof = system_.dof(bodies_[bodies[k]]);
+          for (int j = 0; j < dof; ++j)
+            W(at_row, column_[bodies[k]] + j) = A[(r * K + k) * 6 + static_cast<std::size_t>(j)];
+          if (dof > 0)  // without the velocities of the bodies that can move
             for (std::size_t j = 0; j < 3; ++j)
               rest -= A[(r * K + k) * 6 + j] * X[k].v[static_cast<Eigen::Index>(j)] +
                       A[(r * K + k) * 6 + 3 + j] * X[k].w[static_cast<Eigen::Index>(j)];
+        }
         W(at_row, size() - 1) = rest;
       }
       row += f.rows();
@@ -149,10 +177,26 @@ class Forms {
   }
 
  private:
+  void drive(State& part) const {
+    if (!driven_) return;
+    whole_.t = part.t;
+    system_.update_driven(whole_);
+    for (std::size_t i = 0; i < bodies_.size(); ++i)
+      if (system_.kind(bodies_[i]) == BodyKind::driven) part.bodies[i] = whole_[bodies_[i]];
+  }
+
+  struct Rows {
+    const ConstraintFunction* function;
+    std::vector<std::size_t> bodies;  // places in bodies_
+  };
   const System& system_;
-  std::vector<ConstraintId> constraints_;
+  std::vector<BodyId> bodies_;
+  std::vector<int> column_;  // of each body's first direction
   std::vector<Direction> directions_;
-  int rows_ = 0;
+  std::vector<Rows> rows_;
+  int count_ = 0;
+  bool driven_ = false;
+  mutable State whole_;  // where driven bodies are asked for
 };
 
 MatrixXd kernel(MatrixXd A) {
@@ -227,7 +271,7 @@ class Integral {
       const Direction& d = forms_.directions()[i];
       if (!active_[i]) continue;
       if (d.axis < 3) variables_.push_back({Variable::Kind::position, d.body, d.axis});
-      if (axes && system_.kind(d.body) == BodyKind::coordinate)
+      if (axes && kind(d.body) == BodyKind::coordinate)
         for (const auto kind : {Variable::Kind::sine, Variable::Kind::cosine}) variables_.push_back({kind, d.body});
       if (d.axis < 3 || (turns && turned_ == d.body)) continue;
       turns = true;
@@ -370,12 +414,13 @@ class Integral {
     return sum;
   }
 
+  BodyKind kind(BodyId local) const { return system_.kind(forms_.body(local)); }
   std::string shown(const Variable& v) const {
     static const char* const axes[] = {".axis(1, 0, 0).", ".axis(0, 1, 0).", ".axis(0, 0, 1)."};
-    const std::string name = v.kind == Variable::Kind::time ? "t" : system_.name(v.body);
+    const std::string name = v.kind == Variable::Kind::time ? "t" : scene::quoted(system_.name(forms_.body(v.body)));
     switch (v.kind) {
       case Variable::Kind::position:
-        return system_.kind(v.body) == BodyKind::coordinate ? name : name + "." + "xyz"[v.i];
+        return kind(v.body) == BodyKind::coordinate ? name : name + "." + "xyz"[v.i];
       case Variable::Kind::axis:
         return name + axes[v.j] + "xyz"[v.i];
       case Variable::Kind::sine:
@@ -412,10 +457,17 @@ class Integral {
   std::vector<Powers> monomials_;
 };
 
-std::vector<ConstraintId> all_but(const System& system, ConstraintId id) {
-  std::vector<ConstraintId> out;
+// The constraint first, then all others that hold.
+std::vector<ConstraintId> all_from(const System& system, ConstraintId id) {
+  std::vector<ConstraintId> out = {id};
   for (int i = 0; i < system.constraint_count(); ++i)
     if (const ConstraintId each{i}; each != id && system.enabled(each) && !system.removed(each)) out.push_back(each);
+  return out;
+}
+
+std::vector<BodyId> all_bodies(const System& system) {
+  std::vector<BodyId> out;
+  for (int i = 0; i < system.body_count(); ++i) out.push_back({i});
   return out;
 }
 
@@ -425,23 +477,23 @@ Classification classify(const System& system, ConstraintId id, const State& give
   Classification out;
   const Constraint& c = system.constraint(id);
   const Level level = c.function().level();
-  std::vector<BodyId> bodies;
-  for (const BodyId body : c.bodies())
-    if (system.dof(body) > 0) bodies.push_back(body);
-  const Forms forms(system, {id}, directions_of(system, bodies));
+  const std::vector<BodyId> bodies(c.bodies().begin(), c.bodies().end());
+  const Forms forms(system, {&id, 1}, bodies, given);
+  const State here = forms.part(given);
+  State resting = here;
+  forms.rest(resting);
   Numbers random;
   // Places around the state: what holds by chance at one of them does not at the others.
   std::vector<State> places;
   for (int i = 0; i < 4; ++i) {
-    State state = at_rest(system, given);
+    State state = resting;
     if (i > 0) {
       VectorXd by(forms.size() - 1);
       for (Eigen::Index k = 0; k < by.size(); ++k) by[k] = 0.3 * random.next();
       displace(state, forms.directions(), by);
       state.t += 0.3 * std::abs(random.next());
     }
-    system.update_driven(state);
-    places.push_back(state);
+    places.push_back(std::move(state));
   }
   const Eigen::Index n = forms.size() - 1;
   VectorXd most_seen = VectorXd::Zero(forms.rows());
@@ -450,8 +502,9 @@ Classification classify(const System& system, ConstraintId id, const State& give
     const double size = std::max(1e-12, W.cwiseAbs().maxCoeff());
     out.catastatic = out.catastatic && W.col(n).cwiseAbs().maxCoeff() <= 1e-9 * size;
     State moving = place;
-    for (const BodyId body : bodies)
-      for (int k = 0; k < 3; ++k) moving[body].v[k] = random.next(), moving[body].w[k] = random.next();
+    for (std::size_t i = 0; i < bodies.size(); ++i)
+      for (int k = 0; system.dof(bodies[i]) > 0 && k < 3; ++k)
+        moving.bodies[i].v[k] = random.next(), moving.bodies[i].w[k] = random.next();
     const MatrixXd V = forms.at(moving);
     const double moving_size = std::max(size, V.cwiseAbs().maxCoeff());
     // Linear: neither A nor what is left without velocities depends on them.
@@ -463,8 +516,8 @@ Classification classify(const System& system, ConstraintId id, const State& give
     most_seen = most_seen.cwiseMax(W.leftCols(n).cwiseAbs().rowwise().maxCoeff())
                     .cwiseMax(V.leftCols(n).cwiseAbs().rowwise().maxCoeff());
   }
-  const VectorXd here = forms.at(given).leftCols(n).cwiseAbs().rowwise().maxCoeff();
-  out.holds_nothing = (here.array() <= 1e-9 * most_seen.array()).any();
+  const VectorXd steepest_here = forms.at(here).leftCols(n).cwiseAbs().rowwise().maxCoeff();
+  out.holds_nothing = (steepest_here.array() <= 1e-9 * most_seen.array()).any();
   // As one-forms on positions and time, rows with a term without velocities have dt in them.
   out.rheonomic = out.rheonomic || (out.linear && !out.catastatic);
   if (level == Level::position) {
@@ -490,7 +543,7 @@ Classification classify(const System& system, ConstraintId id, const State& give
     out.kind = Integrability::exact;
     Integral integral(system, forms);
     for (int r = 0; r < forms.rows(); ++r) {
-      const std::string each = integral.of(at_rest(system, given), r);
+      const std::string each = integral.of(resting, r);
       if (each.empty()) {
         out.integral.clear();
         break;
@@ -504,10 +557,12 @@ Classification classify(const System& system, ConstraintId id, const State& give
     return out;
   }
   // Together with all the others, on the places they allow.
-  std::vector<ConstraintId> all = {id};
-  for (const ConstraintId other : all_but(system, id)) all.push_back(other);
-  const Forms together(system, all, directions_of(system, analysis::movable(system)));
-  if (all.size() == 1 || together.size() > 200) return out;
+  int columns = 0;
+  for (int i = 0; i < system.body_count() && columns < 200; ++i) columns += system.dof({i});
+  if (columns >= 200) return out;
+  const std::vector<ConstraintId> all = all_from(system, id);
+  if (all.size() == 1) return out;
+  const Forms together(system, all, all_bodies(system), given);
   Dynamics dynamics(system);
   for (int i = 0; i < 3; ++i) {
     State state = at_rest(system, given);

@@ -53,8 +53,22 @@ bool is_letter(char c) {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-// Other engines shorten what is asked of a body: pos, vel, ang_vel.
+// What is copied from a paper, and how it is typed here.
+std::string sign_hint(std::string_view word) {
+  static constexpr std::pair<const char*, const char*> signs[] = {
+      {"π", "pi"}, {"²", "^2"}, {"³", "^3"}, {"·", "*"}, {"×", "* or cross(u, v)"}, {"−", "-"}, {"√", "sqrt(…)"}};
+  for (const auto& [sign, typed] : signs)
+    if (word.find(sign) != word.npos) return "; for " + std::string(sign) + " write " + typed;
+  return {};
+}
+
+// Other engines shorten what is asked of a body: pos, vel, ang_vel; and so do the columns of --csv: vx, wz.
 std::string quantity_hint(std::string_view word, const std::vector<std::string>& known) {
+  if (const std::string hint = sign_hint(word); !hint.empty()) return hint;
+  if ((word.size() == 1 || (word.size() == 2 && word[1] >= 'x' && word[1] <= 'z')) &&
+      (word[0] == 'v' || word[0] == 'w'))
+    return "; did you mean \"" + std::string(word[0] == 'v' ? "velocity" : "omega") +
+           (word.size() == 2 ? "." + std::string(word.substr(1)) : "") + "\"?";
   for (const std::string& name : known)
     if (word.size() > 1 && name.starts_with(word)) return "; did you mean \"" + name + "\"?";
   const std::string near = suggestion(word, known);
@@ -86,6 +100,12 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
     }
   }
   return best;
+}
+
+std::string quoted(const std::string& name) {
+  const bool plain = !name.empty() && !is_digit(name[0]) &&
+                     std::all_of(name.begin(), name.end(), [](char c) { return is_letter(c) || is_digit(c); });
+  return plain ? name : "'" + name + "'";
 }
 
 std::string shortened(const std::string& message) {
@@ -400,6 +420,12 @@ struct Compiler::Impl {
       x = unary(code, Type::scalar, x, place);
     }
   }
+  [[noreturn]] void no_product() {
+    const std::size_t place = at;
+    const std::string word(identifier()), sign = sign_hint(word);
+    throw Fault(place, "\"" + word + "\" after a value" +
+                           (sign.empty() ? ": write a product with *, and no units (all is SI: m, kg, s, rad)" : sign));
+  }
   Operand parse_number() {
     const std::size_t place = at;
     double value = 0;
@@ -407,12 +433,7 @@ struct Compiler::Impl {
     if (error == std::errc::result_out_of_range) throw Fault(place, "this number is beyond all bounds");
     if (error != std::errc()) throw Fault(place, "this is no number");
     at = static_cast<std::size_t>(end - text.data());
-    if (at < text.size() && is_letter(text[at])) {
-      const std::size_t unit = at;
-      const std::string word(identifier());
-      throw Fault(unit,
-                  "\"" + word + "\" after a value: write a product with *, and no units (all is SI: m, kg, s, rad)");
-    }
+    if (at < text.size() && is_letter(text[at])) no_product();
     return number(value, place);
   }
   Operand parse_primary() {
@@ -488,7 +509,8 @@ struct Compiler::Impl {
     for (const Input& input : names.inputs) known.push_back(input.name);
     if (names.time) known.emplace_back("t");
     known.emplace_back("pi");
-    throw Fault(place, "unknown name '" + std::string(name) + "'" + suggestion(name, known));
+    const std::string sign = sign_hint(name);
+    throw Fault(place, "unknown name '" + std::string(name) + "'" + (sign.empty() ? suggestion(name, known) : sign));
   }
 
   Operand emit_input(const Input& input, std::size_t place) {
@@ -716,9 +738,7 @@ struct Compiler::Impl {
     if (text[at] == ')' || text[at] == ']') throw Fault(at, "this bracket was never opened");
     if (text[at] == '<' || text[at] == '>')
       throw Fault(at, "linchpin solves equalities; inequalities (contacts, limits) stay with the host");
-    if (is_letter(text[at]))
-      throw Fault(at, "\"" + std::string(identifier()) +
-                          "\" after a value: write a product with *, and no units (all is SI: m, kg, s, rad)");
+    if (is_letter(text[at])) no_product();
     throw Fault(at, "expected an operator (+ - * / ^) or the end, found " + shown());
   }
   void keep(const Operand& x) { tape.results.push_back({x.type, x.at}); }

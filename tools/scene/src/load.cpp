@@ -7,13 +7,17 @@
 #include <linchpin/dynamics.h>
 #include <linchpin/scene.h>
 
+#include <Eigen/Eigenvalues>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <list>
 #include <set>
+#include <tuple>
 
 namespace linchpin {
 
@@ -353,8 +357,28 @@ class SceneReader {
     table.rename("body \"" + name.value + "\"");
     SceneBody body = scene::read_body(table, context);
     body.name = name.value;
+    doubt_inertia(body, table);
     table.done();
+    if (!context.indices.empty() && body_at_.count(body.name))
+      scene::fail(name.place, "there are two bodies \"" + body.name + "\"; in a repeat write {" +
+                                  context.indices.begin()->first + "} in the name");
     add_body(std::move(body), name.place);
+  }
+
+  // Taken as it is: published problems have such bodies, and what follows from it is right. Said once for all rounds
+  // of a repeat.
+  void doubt_inertia(const SceneBody& body, const Table& table) {
+    if (body.kind != BodyKind::rigid || body.inertia.isZero()) return;
+    const Vector3d I = Eigen::SelfAdjointEigenSolver<Matrix3d>(body.inertia, Eigen::EigenvaluesOnly).eigenvalues();
+    const Place place = table.place("inertia");
+    if (I[2] <= (I[0] + I[1]) * (1 + 1e-6) || !doubted_.insert({place.source.get(), place.line, place.column}).second)
+      return;
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  ": no mass has this inertia: of its principal moments %.4g, %.4g and %.4g the last is larger than "
+                  "the sum of the others",
+                  I[0], I[1], I[2]);
+    model_.warnings.push_back(scene::warning(place, table.what() + text));
   }
 
   void read_coordinate(Table table) {
@@ -439,6 +463,7 @@ class SceneReader {
     const std::string anchor = chain.has("anchor") ? chain.text("anchor").value : "world";
     const bool open = chain.flag("free", false);
     const SceneBody pattern = scene::read_body(chain, context, false);
+    doubt_inertia(pattern, chain);
     chain.done();
     const Place place = chain.place();
     for (int i = 1; i <= count; ++i) {
@@ -481,6 +506,7 @@ class SceneReader {
     const Vector3d from = grid.vector("from", Vector3d::Zero()), step = grid.vector("step");
     const std::size_t joint = grid.word("joint", {"rod", "ball", "none"}, 0);
     const SceneBody pattern = scene::read_body(grid, context, false);
+    doubt_inertia(pattern, grid);
     grid.done();
     const Place place = grid.place();
     const auto label = [&](int i, int j, int k) {
@@ -733,6 +759,7 @@ class SceneReader {
     Context* context;
   };
   std::optional<Lagrangian> lagrangian_;
+  std::set<std::tuple<const scene::Source*, std::size_t, std::size_t>> doubted_;
   bool method_given_ = false;
   scene::Names names_;
   State state_;

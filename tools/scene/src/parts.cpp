@@ -410,7 +410,8 @@ SceneConstraint make_joint(const JointPlan& plan, const Names& names, const Find
       fail(plan.place,
            who + ": \"" + body + "\" is a particle and has no axes; a " + plan.type + " needs a rigid body");
     if (!p->isZero())
-      fail(plan.place, who + ": \"" + body + "\" is a particle; a joint acts where it is, not beside it");
+      fail(plan.place,
+           who + ": \"" + body + "\" is a particle; a joint acts where it is, not beside it (a rod joins centres)");
   }
   if (kind.axis) {
     d.u_A = plan.axis ? turned_back(A, *plan.axis) : *plan.axis_a;

@@ -41,16 +41,23 @@ std::string excerpt(std::string_view line, std::size_t at, std::size_t& caret) {
   return printable(part);
 }
 
-[[noreturn]] void fail_with(const Place& place, const std::string& message, std::string_view line, std::size_t at) {
+// "file:line:column: error: …", the line and a caret.
+std::string shown(const Place& place, const char* kind, const std::string& message, std::string_view line,
+                  std::size_t at) {
   std::size_t caret = 0;
   std::string whole = place.source ? place.source->path : std::string("scene");
   if (place.line > 0) whole += ":" + std::to_string(place.line) + ":" + std::to_string(place.column);
-  whole += ": error: " + printable(shortened(message));
+  whole += std::string(": ") + kind + ": " + printable(shortened(message));
   if (place.line > 0 && !line.empty()) {
-    const std::string shown = excerpt(line, at, caret);
-    whole += "\n  " + shown + "\n  " + std::string(caret, ' ') + "^";
+    const std::string part = excerpt(line, at, caret);
+    whole += "\n  " + part + "\n  " + std::string(caret, ' ') + "^";
   }
-  throw SceneError(whole, place.source ? place.source->path : "", place.line, place.column, shortened(message));
+  return whole;
+}
+
+[[noreturn]] void fail_with(const Place& place, const std::string& message, std::string_view line, std::size_t at) {
+  throw SceneError(shown(place, "error", message, line, at), place.source ? place.source->path : "", place.line,
+                   place.column, shortened(message));
 }
 
 // {i}, {i+1}, {i-2} by the indices of the generators around.
@@ -117,6 +124,11 @@ std::string_view Source::line(std::size_t number) const {
 void fail(const Place& place, const std::string& message) {
   const std::string_view line = place.source ? place.source->line(place.line) : std::string_view();
   fail_with(place, message, line, byte_of(line, place.column));
+}
+
+std::string warning(const Place& place, const std::string& message) {
+  const std::string_view line = place.source->line(place.line);
+  return shown(place, "warning", message, line, byte_of(line, place.column));
 }
 
 Place place_of(const Context& context, const toml::node& node) {
@@ -313,11 +325,7 @@ void Table::constants(std::string_view key, Constants& into,
     const std::string what = what_ + ", parameter \"" + id + "\"";
     const Place at{context_.source, name->source().begin.line, name->source().begin.column};
     if (id == "t" || id == "pi") scene::fail(at, what + ": \"" + id + "\" has a meaning already");
-    const bool plain = !id.empty() && std::all_of(id.begin(), id.end(), [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-             static_cast<unsigned char>(c) >= 0x80;
-    }) && !(id[0] >= '0' && id[0] <= '9');
-    if (!plain) scene::fail(at, what + ": a name is of letters, digits and _");
+    if (quoted(id) != id) scene::fail(at, what + ": a name is of letters, digits and _");
     if (const auto given = instead.find(id); given != instead.end() && !node->is_array()) {
       into[id] = given->second;
     } else if (node->is_string()) {
@@ -325,6 +333,11 @@ void Table::constants(std::string_view key, Constants& into,
       try {
         into[id] = constant(text.value, context_.names.constants);
       } catch (const Fault& fault) {
+        for (const auto& [other, unread] : ordered)
+          if (std::string_view(fault.what()).starts_with("unknown name '" + std::string(other->str()) + "'"))
+            text.fail(Fault(fault.at, "\"" + std::string(other->str()) +
+                                          "\" is not known yet: parameters are read in order, from top to bottom"),
+                      what);
         text.fail(fault, what);
       }
     } else if (node->is_array()) {
@@ -356,9 +369,13 @@ void Table::unknown(const toml::key& key) const {
               what_ + ": unknown key \"" + name + "\"" + suggestion(name, {known_.begin(), known_.end()}));
 }
 
-void Table::refuse(std::string_view key, const std::string& message) const {
+Place Table::place(std::string_view key) const {
   const toml::node* node = table_.get(key);
-  scene::fail(node ? place_of(context_, *node) : place(), what_ + ": " + message);
+  return node ? place_of(context_, *node) : place();
+}
+
+void Table::refuse(std::string_view key, const std::string& message) const {
+  scene::fail(place(key), what_ + ": " + message);
 }
 
 }  // namespace linchpin::scene

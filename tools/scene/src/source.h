@@ -36,6 +36,8 @@ struct Place {
 
 /// @throws SceneError with the source line and a caret.
 [[noreturn]] void fail(const Place& place, const std::string& message);
+/// The same as a text that begins with a warning's place.
+std::string warning(const Place& place, const std::string& message);
 
 /// What all tables of one file share while they are read.
 struct Context {
@@ -97,6 +99,7 @@ class Table {
   [[noreturn]] void refuse(std::string_view key, const std::string& message) const;
   const std::string& what() const { return what_; }
   Place place() const;
+  Place place(std::string_view key) const;  ///< of its value, or of the table
   void rename(std::string what) { what_ = std::move(what); }
 
  private:

@@ -130,8 +130,11 @@ struct Model {
   bool contacts = false;            ///< bodies of a Bullet host collide
   std::string bullet_file;          ///< included .bullet file, or empty
   std::vector<std::string> native;  ///< what of it is no equality, and so in no System: limits, motors, in words
-  StepOptions options;              ///< for a Stepper
-  std::vector<SceneBody> bodies;    ///< coordinates last
+  /// What was taken as it stands and is hardly meant, each as SceneError has it: an inertia that no distribution of
+  /// mass has.
+  std::vector<std::string> warnings;
+  StepOptions options;            ///< for a Stepper
+  std::vector<SceneBody> bodies;  ///< coordinates last
   /// The kinetic energy of the coordinates, a new function each time; empty without any.
   std::function<std::shared_ptr<const Kinetics>()> kinetics;
   std::vector<SceneConstraint> constraints;
