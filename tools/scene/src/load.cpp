@@ -2,6 +2,7 @@
 // what is asked of it (logs, expectations). Includes and generators put their parts into the same lists.
 #include "channel.h"
 #include "parts.h"
+#include "robot.h"
 #include "source.h"
 
 #include <linchpin/dynamics.h>
@@ -55,6 +56,13 @@ std::string read_text(const std::string& path, const Place& from) {
   text.resize(static_cast<std::size_t>(in.gcount()));
   if (text.size() > largest_file) scene::fail(from, who + "is larger than 8 MB: no scene of ours");
   return text;
+}
+
+// .urdf whatever its case.
+bool is_urdf(const std::string& path) {
+  std::string extension = fs::path(path).extension().string();
+  for (char& c : extension) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return extension == ".urdf";
 }
 
 // What toml++ 3.3 must not be given, and where.
@@ -118,6 +126,7 @@ class SceneReader {
     model_.file = path;
     read_file(text, path, true);
     if (needs_host_) refuse_without_host();
+    if (robots_ > 0 && !model_.gravity_given) model_.gravity = {0, 0, -9.81};  // z is up in URDF
     related();
     asked();
   }
@@ -189,6 +198,8 @@ class SceneReader {
       if (lagrangian_) root.refuse("lagrangian", "a scene has one [lagrangian]; the other stands in an included file");
       lagrangian_ = {lagrangian, &file.context};
     }
+    if (const toml::table* model = root.table("model"))
+      read_model(Table(file.context, *model, "model"), file.context, path);
     read_parts(root, file.context);
     for (const toml::table* table : root.tables("chain"))
       read_chain(Table(file.context, *table, "chain"), file.context);
@@ -258,13 +269,46 @@ class SceneReader {
         joint.imported = true;
         add(std::move(joint), include.place);
       }
-      model_.native = std::move(file.native);
+      model_.native.insert(model_.native.end(), file.native.begin(), file.native.end());
       if (file.gravity && !model_.gravity_given) model_.gravity = *file.gravity;
     } catch (const SceneError&) {
       throw;
     } catch (const std::exception& e) {
       scene::fail(include.place, "\"" + include.value + "\" " + e.what());
     }
+  }
+
+  // Links become bodies now, joints constraints once all bodies are known.
+  void read_model(Table table, Context& context, const std::string& from) {
+    const Text urdf = table.text("urdf");
+    const fs::path path = (fs::path(from).parent_path() / urdf.value).lexically_normal();
+    scene::RobotOptions options;
+    if (const auto prefix = table.text_if("prefix")) options.prefix = prefix->value;
+    if (table.has("fixed_base")) options.fixed_base = table.flag("fixed_base", false);
+    options.merge_fixed = table.flag("merge_fixed", false);
+    options.self_collision = table.flag("self_collision", false);
+    options.base = {table.vector("position", Vector3d::Zero()), scene::read_rotation(table, context)};
+    if (const toml::table* joints = table.table("joints")) {
+      Table positions(context, *joints, "model, joints");
+      for (const auto& [key, node] : *joints)
+        options.joints[std::string(key.str())] = {positions.number(key.str()), scene::place_of(context, node)};
+    }
+    table.done();
+    model_.files.push_back(path.string());
+    scene::Robot robot = scene::read_robot(read_text(path.string(), urdf.place), path.string(), options, urdf.place);
+    const int before = static_cast<int>(model_.bodies.size());
+    ++robots_;
+    for (auto& [body, place] : robot.bodies) {
+      if (body.family > 0) body.family = robots_;
+      add_body(std::move(body), place);
+    }
+    for (auto& [joint, place] : robot.joints) {
+      for (BodyId& id : joint.bodies)
+        if (id != world) id.index += before;
+      robot_joints_.emplace_back(std::move(joint), place);
+    }
+    model_.native.insert(model_.native.end(), robot.native.begin(), robot.native.end());
+    model_.notes.insert(model_.notes.end(), robot.notes.begin(), robot.notes.end());
   }
 
   void read_world(Table table) {
@@ -552,6 +596,7 @@ class SceneReader {
     };
     read_lagrangian();
     for (const scene::JointPlan& plan : plans_) add(scene::make_joint(plan, names_, body, state_), plan.place);
+    for (auto& [joint, place] : robot_joints_) add(std::move(joint), place);
     const scene::Constants::Map* looked_at = nullptr;
     for (Later& each : later_) {
       // What stood around it: constants; and all bodies, which only now are known. Lent, not copied: there may be many.
@@ -723,6 +768,8 @@ class SceneReader {
   std::vector<const toml::table*> logs_, expectations_;
   std::vector<Later> later_;
   std::vector<scene::JointPlan> plans_;
+  std::vector<std::pair<SceneConstraint, Place>> robot_joints_;
+  int robots_ = 0;
   std::map<std::string, int, std::less<>> body_at_;
   std::map<std::string, Place> constraints_, typed_laws_;
   std::set<std::string> forces_;
@@ -752,6 +799,18 @@ Model load(const std::string& path, const BulletImporter& import, const Override
       throw std::invalid_argument("a .bullet file has no [params] and no names; include it in a scene");
     Model model;
     SceneReader(model, import, overrides).read_bullet_alone(path);
+    return model;
+  }
+  if (is_urdf(path)) {
+    if (!overrides.params.empty())
+      throw std::invalid_argument("a .urdf file has no [params]; include it in a scene by [model]");
+    // As the scene that says nothing else; read_text() says what is wrong with the file itself.
+    (void)read_text(path, whole);
+    std::string quoted;
+    for (const char c : fs::path(path).filename().string())
+      quoted += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
+    Model model = load_text("schema = 1\n[model]\nurdf = \"" + quoted + "\"\n", path, import, overrides);
+    model.files.erase(model.files.begin());
     return model;
   }
   return load_text(read_text(path, whole), path, import, overrides);
