@@ -205,6 +205,8 @@ class SceneReader {
       read_chain(Table(file.context, *table, "chain"), file.context);
     for (const toml::table* table : root.tables("grid")) read_grid(Table(file.context, *table, "grid"), file.context);
     for (const toml::table* table : root.tables("repeat")) read_repeat(*table, file.context.inside(), 0);
+    for (const toml::table* table : root.tables("attach")) attached_.emplace_back(table, &file.context);
+    for (const toml::table* table : root.tables("sensor")) sensors_.emplace_back(table, &file.context);
     const auto logs = root.tables("log"), expectations = root.tables("expect");
     if (outermost) {  // of an included scene they are not true any more
       outermost_ = &file.context;
@@ -639,9 +641,56 @@ class SceneReader {
     }
     later_.clear();
     plans_.clear();
+    for (const auto& [table, context] : attached_) {
+      const Lend lend(context->names, names_);
+      attach(Table(*context, *table, "attach"), *context);
+    }
     if (model_.bodies.empty())
       scene::fail({outermost_->source, 0, 0}, "holds no body: write [[body]], or [[coordinate]]");
     check_whole();
+  }
+
+  // A joint or constraint by name. @throws SceneError with the nearest name.
+  SceneConstraint& constraint_named(const Text& name, const std::string& who) {
+    std::vector<std::string> known;
+    for (SceneConstraint& c : model_.constraints) {
+      if (c.name == name.value) return c;
+      known.push_back(c.name);
+    }
+    scene::fail(name.place, who + ": there is no joint or constraint \"" + name.value + "\"" +
+                                scene::suggestion(name.value, known));
+  }
+
+  // Laws of a joint that is written elsewhere: in a robot's file, by a generator.
+  void attach(Table table, Context& context) {
+    SceneConstraint& to = constraint_named(table.text("to"), table.what());
+    const std::vector<Law> laws = scene::read_laws(table, context);
+    if (laws.empty()) table.refuse("attaches nothing: law = { type = \"coulomb\", mu = 0.3 }");
+    table.done();
+    to.laws.insert(to.laws.end(), laws.begin(), laws.end());
+  }
+
+  void read_sensor(Table table) {
+    scene::Sensor sensor;
+    const Text name = table.text("name"), joint = table.text("joint");
+    table.rename("sensor \"" + name.value + "\"");
+    if (name.value.empty()) scene::fail(name.place, table.what() + ": a name is not empty");
+    check_name(name.value, name.place);
+    sensor.name = name.value;
+    if (std::any_of(sensing_->begin(), sensing_->end(), [&](const scene::Sensor& s) { return s.name == name.value; }))
+      scene::fail(name.place, "there are two sensors \"" + name.value + "\"");
+    const SceneConstraint& at = constraint_named(joint, table.what());
+    if (at.bodies.size() != 2)
+      scene::fail(joint.place, table.what() + ": \"" + joint.value + "\" is not between two bodies");
+    sensor.joint = joint.value;
+    sensor.on = table.word("on", {"parent", "child"}, 1) == 0 ? 0 : 1;
+    const std::size_t frame = table.word("frame", {"joint", "parent", "child", "world"}, 0);
+    if (frame != 3) sensor.frame = at.bodies[frame == 1 ? 0 : 1];
+    if (frame == 0) sensor.axes = at.own_axes ? *at.own_axes : Quaterniond(Eigen::Quaterniond(at.frame_b.axes));
+    if ((frame == 1 || frame == 2) && sensor.frame != world)
+      sensor.axes = model_.bodies[static_cast<std::size_t>(sensor.frame.index) - 1].link_axes;
+    table.done();
+    sensing_->push_back(std::move(sensor));
   }
 
   void no_parameter_of_a_body_name(const Context& context, const scene::Constants::Map& constants) const {
@@ -697,6 +746,17 @@ class SceneReader {
       for (const BodyId id : c.bodies) context.names.constraint_bodies.back().push_back(id.index);
     }
     scene::offer_observables(context.names);
+    for (const auto& [table, where] : sensors_) read_sensor(Table(*where, *table, "sensor"));
+    for (const scene::Sensor& sensor : *sensing_)
+      for (const char* part : {"_force", "_torque"})
+        context.names.inputs.push_back({sensor.name + part, scene::Type::vector, {}});
+    for (const scene::Sensor& sensor : *sensing_)
+      for (const char* part : {"_force", "_torque"}) {
+        const std::string text = sensor.name + part;
+        model_.logs.push_back(
+            make_channel({text, {std::make_shared<const scene::Source>("sensor", text), 1, 0}, false}, "sensor"));
+        model_.logs.back().unit_ = part[1] == 'f' ? "N" : "N m";
+      }
     for (const toml::table* each : logs_) {
       Table table(context, *each, "log");
       Channel channel = make_channel(table.text("channel"), table.what());
@@ -722,7 +782,7 @@ class SceneReader {
     }
     Channel channel;
     channel.text_ = text.value;
-    channel.impl_ = std::make_shared<Channel::Impl>(std::make_shared<const scene::Tape>(compiler.finish()));
+    channel.impl_ = std::make_shared<Channel::Impl>(std::make_shared<const scene::Tape>(compiler.finish()), sensing_);
     channel.unit_ = scene::unit_of(text.value, channel.impl_->evaluate.tape());
     return channel;
   }
@@ -770,6 +830,8 @@ class SceneReader {
   std::vector<scene::JointPlan> plans_;
   std::vector<std::pair<SceneConstraint, Place>> robot_joints_;
   int robots_ = 0;
+  std::vector<std::pair<const toml::table*, Context*>> attached_, sensors_;
+  std::shared_ptr<std::vector<scene::Sensor>> sensing_ = std::make_shared<std::vector<scene::Sensor>>();
   std::map<std::string, int, std::less<>> body_at_;
   std::map<std::string, Place> constraints_, typed_laws_;
   std::set<std::string> forces_;
