@@ -273,7 +273,7 @@ TEST_F(Robot, MimicJointsFollowThroughManyTurns) {
       <limit lower="-9" upper="9"/><mimic joint="a" multiplier=".05"/></joint></robot>)",
                       "[world]\ngravity = [0, 0, 0]\n[model]\nurdf = 'robot.urdf'\n");
   for (SceneBody& body : model.bodies)
-    if (body.name == "driver") body.start.w = {0, 9, 0};
+    if (body.name == "driver") body.start.w = {0, 40, 0};
   model.options.method = Method::rk4;
   System system = model.system();
   Stepper stepper(system, system.initial_state(), model.options);
