@@ -69,7 +69,12 @@ cd "$scratch" || exit 1
 bad missing.bullet 'no such file'
 mkdir folder.bullet && bad folder.bullet 'is a directory'
 : >empty.bullet && bad empty.bullet 'is empty'
-echo '<robot name="x"/>' >scene.urdf && bad scene.urdf 'is not a .bullet scene.*\.urdf are not read yet'
+echo '<robot name="x"/>' >scene.urdf
+for verb in run check explain "compare --with bullet:si"; do
+  # shellcheck disable=SC2086
+  expect 3 $verb scene.urdf
+  says '^scene.urdf:1:1: error: <robot>: holds no <link>'
+done
 head -c 5 "$scene" >five.bullet && bad five.bullet 'is not a .bullet scene'
 head -c 10 "$scene" >header.bullet && bad header.bullet 'ends after 10 bytes'
 head -c 12 "$scene" >nothing.bullet && bad nothing.bullet 'is truncated'

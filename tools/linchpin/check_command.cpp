@@ -156,6 +156,7 @@ int run_check(const CheckArguments& arguments) {
   }
   result["native"] = model->native;
   result["warnings"] = model->warnings;
+  result["notes"] = model->notes;
   result["redundant"] = strings(rank.redundant, *model);
   result["undetermined"] = strings(rank.undetermined, *model);
   result["contradictory"] = strings(contradictory, *model);
@@ -184,6 +185,7 @@ int run_check(const CheckArguments& arguments) {
               << assembly.block.m() << " equations of rank " << rank.rank << ": " << assembly.block.n() - rank.rank
               << " degrees of freedom\n";
     for (const std::string& each : model->native) std::cout << "left to the host: " << each << "\n";
+    for (const std::string& each : model->notes) std::cout << "note: " << each << "\n";
   }
   for (const std::string& each : wrong) std::cerr << arguments.scene << ": " << each << "\n";
   if (!contradictory.empty()) {
@@ -202,7 +204,7 @@ void add_check(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<CheckArguments>();
   CLI::App* verb = app.add_subcommand(
       "check", "Read a scene and say what it is: rank, start, derivatives, kind of every constraint; no step is taken");
-  verb->add_option("SCENE", arguments->scene, "A .toml scene or a .bullet file")->required();
+  verb->add_option("SCENE", arguments->scene, "A .toml scene, a .urdf robot or a .bullet file")->required();
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
   verb->footer(
       "holonomic: on positions. exact, integrable with a factor: on velocities, but a condition on positions in\n"

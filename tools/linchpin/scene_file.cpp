@@ -94,7 +94,7 @@ std::optional<Opened> open_scene(const std::string& path) {
   Opened out;
   out.path = path;
   const std::string extension = kind_of(path);
-  if (extension == ".toml") {
+  if (extension == ".toml" || extension == ".urdf") {
     try {
       out.model = load(path);
       warn(*out.model);
@@ -116,16 +116,15 @@ std::optional<Opened> open_scene(const std::string& path) {
   if (!read_file(path, bytes)) return {};
   const std::string fault = scene_fault(bytes);
   if (fault.empty()) return out;
-  complain(path, bytes,
-           fault + (extension == ".urdf"     ? " (scenes in .urdf are not read yet)"
-                    : extension != ".bullet" ? "; a scene of ours has a name that ends in .toml"
-                                             : ""));
+  complain(
+      path, bytes,
+      fault + (extension != ".bullet" ? "; a scene of ours has a name that ends in .toml, a robot's in .urdf" : ""));
   return {};
 }
 
 std::optional<Model> open_model(const std::string& path) {
   const std::string extension = kind_of(path);
-  if (extension != ".toml" && extension != ".bullet") {
+  if (extension != ".toml" && extension != ".urdf" && extension != ".bullet") {
     (void)open_scene(path);  // says what it is not
     return {};
   }

@@ -58,7 +58,7 @@ std::array<double, 3> vector(const std::string& option, const std::string& text)
 }  // namespace
 
 void SimulationOptions::add_to(CLI::App& verb, bool with_settle) {
-  verb.add_option("SCENE", scene, "A .toml scene or a .bullet file")->required();
+  verb.add_option("SCENE", scene, "A .toml scene, a .urdf robot or a .bullet file")->required();
   verb.add_option("--dt", dt, "Step [s]; also as a fraction. Default: the scene's, 1/240 for a .bullet file");
   verb.add_option("--duration", duration, "Time to simulate [s]. Default: the scene's, 2 for a .bullet file");
   if (with_settle)

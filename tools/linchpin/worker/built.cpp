@@ -82,6 +82,14 @@ void Built::add_body(btDiscreteDynamicsWorld& world, const SceneBody& body) {
                                "axes, or use the bare host");
   const bool moves = body.kind == BodyKind::rigid || body.kind == BodyKind::particle;
   shapes_.push_back(shape_of(body.shape));
+  if (!body.more_shapes.empty()) {
+    auto whole = std::make_unique<btCompoundShape>();
+    for (const PlacedShape& each : body.more_shapes) {
+      shapes_.push_back(shape_of(each.shape));
+      whole->addChildShape(transform_of(each.pose.p, each.pose.q), shapes_.back().get());
+    }
+    shapes_.push_back(std::move(whole));
+  }
   btVector3 inertia(0, 0, 0);
   if (body.kind == BodyKind::rigid) inertia = bullet::to_bullet(body.inertia.diagonal());
   auto made = std::make_unique<btRigidBody>(moves ? btScalar(body.mass) : 0, nullptr, shapes_.back().get(), inertia);
@@ -95,10 +103,12 @@ void Built::add_body(btDiscreteDynamicsWorld& world, const SceneBody& body) {
   if (body.kind == BodyKind::driven) made->setCollisionFlags(btCollisionObject::CF_KINEMATIC_OBJECT);
   made->setActivationState(DISABLE_DEACTIVATION);  // both solvers compute every step
   made->updateInertiaTensor();
-  if (model_.contacts && body.shape.kind != Shape::Kind::none)
+  if (model_.contacts && (body.shape.kind != Shape::Kind::none || !body.more_shapes.empty()))
     world.addRigidBody(made.get());
   else
     world.addRigidBody(made.get(), 0, 0);
+  for (std::size_t i = 0; body.family != 0 && i < bodies_.size(); ++i)
+    if (model_.bodies[i].family == body.family) made->setIgnoreCollisionCheck(bodies_[i], true);
   bodies_.push_back(made.get());
   owned_.push_back(std::move(made));
 }
@@ -115,9 +125,17 @@ btTypedConstraint* Built::native_joint(const SceneConstraint& c) {
     joint = std::make_unique<btPoint2PointConstraint>(a, b, bullet::to_bullet(c.frame_a.origin),
                                                       bullet::to_bullet(c.frame_b.origin));
   } else if (c.type == "hinge") {
-    joint = std::make_unique<btHingeConstraint>(a, b, frame_of(c.frame_a, true), frame_of(c.frame_b, true));
+    auto made = std::make_unique<btHingeConstraint>(a, b, frame_of(c.frame_a, true), frame_of(c.frame_b, true));
+    if (c.limits) made->setLimit(btScalar(c.limits->first), btScalar(c.limits->second));
+    joint = std::move(made);
   } else if (c.type == "slider") {
-    joint = std::make_unique<btSliderConstraint>(a, b, frame_of(c.frame_a, false), frame_of(c.frame_b, false), true);
+    auto made =
+        std::make_unique<btSliderConstraint>(a, b, frame_of(c.frame_a, false), frame_of(c.frame_b, false), true);
+    if (c.limits) {
+      made->setLowerLinLimit(btScalar(c.limits->first));
+      made->setUpperLinLimit(btScalar(c.limits->second));
+    }
+    joint = std::move(made);
   } else if (c.type == "weld") {
     joint = std::make_unique<btFixedConstraint>(a, b, frame_of(c.frame_a, false), frame_of(c.frame_b, false));
   } else {

@@ -68,10 +68,10 @@ Scene::Scene(const Job& job)
       world_(std::make_unique<btDiscreteDynamicsWorld>(dispatcher_.get(), broadphase_.get(), solver_.get(),
                                                        configuration_.get())) {
   world_->setGravity(btVector3(0, btScalar(-9.81), 0));
-  if (job.scene.ends_with(".toml"))
-    load_ours(job.scene);
-  else
+  if (job.scene.ends_with(".bullet"))
     load(job.scene);
+  else
+    load_ours(job.scene);
   // Iterations are what the solvers of a comparison differ in; everything else the file says about solving stays.
   world_->getSolverInfo().m_numIterations = job.iterations;
   if (job.gravity) {

@@ -11,8 +11,19 @@
 
 namespace linchpin {
 
+namespace scene {
+/// The wrench through a joint: what it does to one of its bodies, about the point where it acts on that body.
+struct Sensor {
+  std::string name, joint;
+  int on = 1;                                  ///< which of the joint's bodies
+  BodyId frame = world;                        ///< whose axes the numbers are in,
+  Quaterniond axes = Quaterniond::Identity();  ///< turned by this
+};
+}  // namespace scene
+
 struct Channel::Impl {
-  explicit Impl(std::shared_ptr<const scene::Tape> tape);
+  Impl(std::shared_ptr<const scene::Tape> tape, std::shared_ptr<const std::vector<scene::Sensor>> sensors_);
+  std::shared_ptr<const std::vector<scene::Sensor>> sensors;  ///< of the scene: inputs NAME_force and NAME_torque
   scene::Evaluator evaluate;
   std::vector<BodyState> X;
   std::vector<Vector3d> given;

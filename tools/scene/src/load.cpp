@@ -2,6 +2,7 @@
 // what is asked of it (logs, expectations). Includes and generators put their parts into the same lists.
 #include "channel.h"
 #include "parts.h"
+#include "robot.h"
 #include "source.h"
 
 #include <linchpin/dynamics.h>
@@ -59,6 +60,13 @@ std::string read_text(const std::string& path, const Place& from) {
   text.resize(static_cast<std::size_t>(in.gcount()));
   if (text.size() > largest_file) scene::fail(from, who + "is larger than 8 MB: no scene of ours");
   return text;
+}
+
+// .urdf whatever its case.
+bool is_urdf(const std::string& path) {
+  std::string extension = fs::path(path).extension().string();
+  for (char& c : extension) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return extension == ".urdf";
 }
 
 // What toml++ 3.3 must not be given, and where.
@@ -122,6 +130,7 @@ class SceneReader {
     model_.file = path;
     read_file(text, path, true);
     if (needs_host_) refuse_without_host();
+    if (robots_ > 0 && !model_.gravity_given) model_.gravity = {0, 0, -9.81};  // z is up in URDF
     related();
     asked();
   }
@@ -193,11 +202,15 @@ class SceneReader {
       if (lagrangian_) root.refuse("lagrangian", "a scene has one [lagrangian]; the other stands in an included file");
       lagrangian_ = {lagrangian, &file.context};
     }
+    if (const toml::table* model = root.table("model"))
+      read_model(Table(file.context, *model, "model"), file.context, path);
     read_parts(root, file.context);
     for (const toml::table* table : root.tables("chain"))
       read_chain(Table(file.context, *table, "chain"), file.context);
     for (const toml::table* table : root.tables("grid")) read_grid(Table(file.context, *table, "grid"), file.context);
     for (const toml::table* table : root.tables("repeat")) read_repeat(*table, file.context.inside(), 0);
+    for (const toml::table* table : root.tables("attach")) attached_.emplace_back(table, &file.context);
+    for (const toml::table* table : root.tables("sensor")) sensors_.emplace_back(table, &file.context);
     const auto logs = root.tables("log"), expectations = root.tables("expect");
     if (outermost) {  // of an included scene they are not true any more
       outermost_ = &file.context;
@@ -262,13 +275,46 @@ class SceneReader {
         joint.imported = true;
         add(std::move(joint), include.place);
       }
-      model_.native = std::move(file.native);
+      model_.native.insert(model_.native.end(), file.native.begin(), file.native.end());
       if (file.gravity && !model_.gravity_given) model_.gravity = *file.gravity;
     } catch (const SceneError&) {
       throw;
     } catch (const std::exception& e) {
       scene::fail(include.place, "\"" + include.value + "\" " + e.what());
     }
+  }
+
+  // Links become bodies now, joints constraints once all bodies are known.
+  void read_model(Table table, Context& context, const std::string& from) {
+    const Text urdf = table.text("urdf");
+    const fs::path path = (fs::path(from).parent_path() / urdf.value).lexically_normal();
+    scene::RobotOptions options;
+    if (const auto prefix = table.text_if("prefix")) options.prefix = prefix->value;
+    if (table.has("fixed_base")) options.fixed_base = table.flag("fixed_base", false);
+    options.merge_fixed = table.flag("merge_fixed", false);
+    options.self_collision = table.flag("self_collision", false);
+    options.base = {table.vector("position", Vector3d::Zero()), scene::read_rotation(table, context)};
+    if (const toml::table* joints = table.table("joints")) {
+      Table positions(context, *joints, "model, joints");
+      for (const auto& [key, node] : *joints)
+        options.joints[std::string(key.str())] = {positions.number(key.str()), scene::place_of(context, node)};
+    }
+    table.done();
+    model_.files.push_back(path.string());
+    scene::Robot robot = scene::read_robot(read_text(path.string(), urdf.place), path.string(), options, urdf.place);
+    const int before = static_cast<int>(model_.bodies.size());
+    ++robots_;
+    for (auto& [body, place] : robot.bodies) {
+      if (body.family > 0) body.family = robots_;
+      add_body(std::move(body), place);
+    }
+    for (auto& [joint, place] : robot.joints) {
+      for (BodyId& id : joint.bodies)
+        if (id != world) id.index += before;
+      robot_joints_.emplace_back(std::move(joint), place);
+    }
+    model_.native.insert(model_.native.end(), robot.native.begin(), robot.native.end());
+    model_.notes.insert(model_.notes.end(), robot.notes.begin(), robot.notes.end());
   }
 
   void read_world(Table table) {
@@ -578,6 +624,7 @@ class SceneReader {
     };
     read_lagrangian();
     for (const scene::JointPlan& plan : plans_) add(scene::make_joint(plan, names_, body, state_), plan.place);
+    for (auto& [joint, place] : robot_joints_) add(std::move(joint), place);
     const scene::Constants::Map* looked_at = nullptr;
     for (Later& each : later_) {
       // What stood around it: constants; and all bodies, which only now are known. Lent, not copied: there may be many.
@@ -620,9 +667,56 @@ class SceneReader {
     }
     later_.clear();
     plans_.clear();
+    for (const auto& [table, context] : attached_) {
+      const Lend lend(context->names, names_);
+      attach(Table(*context, *table, "attach"), *context);
+    }
     if (model_.bodies.empty())
       scene::fail({outermost_->source, 0, 0}, "holds no body: write [[body]], or [[coordinate]]");
     check_whole();
+  }
+
+  // A joint or constraint by name. @throws SceneError with the nearest name.
+  SceneConstraint& constraint_named(const Text& name, const std::string& who) {
+    std::vector<std::string> known;
+    for (SceneConstraint& c : model_.constraints) {
+      if (c.name == name.value) return c;
+      known.push_back(c.name);
+    }
+    scene::fail(name.place, who + ": there is no joint or constraint \"" + name.value + "\"" +
+                                scene::suggestion(name.value, known));
+  }
+
+  // Laws of a joint that is written elsewhere: in a robot's file, by a generator.
+  void attach(Table table, Context& context) {
+    SceneConstraint& to = constraint_named(table.text("to"), table.what());
+    const std::vector<Law> laws = scene::read_laws(table, context);
+    if (laws.empty()) table.refuse("attaches nothing: law = { type = \"coulomb\", mu = 0.3 }");
+    table.done();
+    to.laws.insert(to.laws.end(), laws.begin(), laws.end());
+  }
+
+  void read_sensor(Table table) {
+    scene::Sensor sensor;
+    const Text name = table.text("name"), joint = table.text("joint");
+    table.rename("sensor \"" + name.value + "\"");
+    if (name.value.empty()) scene::fail(name.place, table.what() + ": a name is not empty");
+    check_name(name.value, name.place);
+    sensor.name = name.value;
+    if (std::any_of(sensing_->begin(), sensing_->end(), [&](const scene::Sensor& s) { return s.name == name.value; }))
+      scene::fail(name.place, "there are two sensors \"" + name.value + "\"");
+    const SceneConstraint& at = constraint_named(joint, table.what());
+    if (at.bodies.size() != 2)
+      scene::fail(joint.place, table.what() + ": \"" + joint.value + "\" is not between two bodies");
+    sensor.joint = joint.value;
+    sensor.on = table.word("on", {"parent", "child"}, 1) == 0 ? 0 : 1;
+    const std::size_t frame = table.word("frame", {"joint", "parent", "child", "world"}, 0);
+    if (frame != 3) sensor.frame = at.bodies[frame == 1 ? 0 : 1];
+    if (frame == 0) sensor.axes = at.own_axes ? *at.own_axes : Quaterniond(Eigen::Quaterniond(at.frame_b.axes));
+    if ((frame == 1 || frame == 2) && sensor.frame != world)
+      sensor.axes = model_.bodies[static_cast<std::size_t>(sensor.frame.index) - 1].link_axes;
+    table.done();
+    sensing_->push_back(std::move(sensor));
   }
 
   void no_parameter_of_a_body_name(const Context& context, const scene::Constants::Map& constants) const {
@@ -678,6 +772,17 @@ class SceneReader {
       for (const BodyId id : c.bodies) context.names.constraint_bodies.back().push_back(id.index);
     }
     scene::offer_observables(context.names);
+    for (const auto& [table, where] : sensors_) read_sensor(Table(*where, *table, "sensor"));
+    for (const scene::Sensor& sensor : *sensing_)
+      for (const char* part : {"_force", "_torque"})
+        context.names.inputs.push_back({sensor.name + part, scene::Type::vector, {}});
+    for (const scene::Sensor& sensor : *sensing_)
+      for (const char* part : {"_force", "_torque"}) {
+        const std::string text = sensor.name + part;
+        model_.logs.push_back(
+            make_channel({text, {std::make_shared<const scene::Source>("sensor", text), 1, 0}, false}, "sensor"));
+        model_.logs.back().unit_ = part[1] == 'f' ? "N" : "N m";
+      }
     for (const toml::table* each : logs_) {
       Table table(context, *each, "log");
       Channel channel = make_channel(table.text("channel"), table.what());
@@ -703,7 +808,7 @@ class SceneReader {
     }
     Channel channel;
     channel.text_ = text.value;
-    channel.impl_ = std::make_shared<Channel::Impl>(std::make_shared<const scene::Tape>(compiler.finish()));
+    channel.impl_ = std::make_shared<Channel::Impl>(std::make_shared<const scene::Tape>(compiler.finish()), sensing_);
     channel.unit_ = scene::unit_of(text.value, channel.impl_->evaluate.tape());
     return channel;
   }
@@ -749,6 +854,10 @@ class SceneReader {
   std::vector<const toml::table*> logs_, expectations_;
   std::vector<Later> later_;
   std::vector<scene::JointPlan> plans_;
+  std::vector<std::pair<SceneConstraint, Place>> robot_joints_;
+  int robots_ = 0;
+  std::vector<std::pair<const toml::table*, Context*>> attached_, sensors_;
+  std::shared_ptr<std::vector<scene::Sensor>> sensing_ = std::make_shared<std::vector<scene::Sensor>>();
   std::map<std::string, int, std::less<>> body_at_;
   std::map<std::string, Place> constraints_, typed_laws_;
   std::set<std::string> forces_;
@@ -779,6 +888,18 @@ Model load(const std::string& path, const BulletImporter& import, const Override
       throw std::invalid_argument("a .bullet file has no [params] and no names; include it in a scene");
     Model model;
     SceneReader(model, import, overrides).read_bullet_alone(path);
+    return model;
+  }
+  if (is_urdf(path)) {
+    if (!overrides.params.empty())
+      throw std::invalid_argument("a .urdf file has no [params]; include it in a scene by [model]");
+    // As the scene that says nothing else; read_text() says what is wrong with the file itself.
+    (void)read_text(path, whole);
+    std::string quoted;
+    for (const char c : fs::path(path).filename().string())
+      quoted += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
+    Model model = load_text("schema = 1\n[model]\nurdf = \"" + quoted + "\"\n", path, import, overrides);
+    model.files.erase(model.files.begin());
     return model;
   }
   return load_text(read_text(path, whole), path, import, overrides);

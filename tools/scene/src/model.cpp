@@ -59,8 +59,11 @@ System Model::system() const {
   return system;
 }
 
-Channel::Impl::Impl(std::shared_ptr<const scene::Tape> tape)
-    : evaluate(std::move(tape)), X(evaluate.tape().bodies.size()), given(evaluate.tape().inputs.size()) {}
+Channel::Impl::Impl(std::shared_ptr<const scene::Tape> tape, std::shared_ptr<const std::vector<scene::Sensor>> sensors_)
+    : sensors(std::move(sensors_)),
+      evaluate(std::move(tape)),
+      X(evaluate.tape().bodies.size()),
+      given(evaluate.tape().inputs.size()) {}
 
 int Channel::size() const { return impl_->evaluate.tape().rows(); }
 
@@ -72,6 +75,20 @@ bool Channel::reads_forces() const {
 namespace {
 
 double gap_of(const Reaction& r) { return std::max({r.gap, r.gap_angle, r.residual}); }
+
+// Names by themselves are those of sensors.
+Vector3d sensed(const std::vector<scene::Sensor>& sensors, const scene::Input& input, const Observation& at) {
+  for (const scene::Sensor& s : sensors) {
+    const bool force = input.name == s.name + "_force";
+    if (!force && input.name != s.name + "_torque") continue;
+    for (const Reaction& r : at.reactions) {
+      if (r.name != s.joint) continue;
+      const Quaterniond to_frame = (at.state[s.frame].q * s.axes).conjugate();
+      return to_frame * (force ? r.on(s.on).force : r.on(s.on).moment);
+    }
+  }
+  return Vector3d::Constant(std::numeric_limits<double>::quiet_NaN());
+}
 
 Vector3d quantity(const scene::Input& input, const Observation& at) {
   const auto scalar = [](double x) { return Vector3d(x, 0, 0); };
@@ -101,7 +118,9 @@ Vector3d quantity(const scene::Input& input, const Observation& at) {
 std::span<const double> Channel::operator()(const Observation& at) const {
   const scene::Tape& tape = impl_->evaluate.tape();
   for (std::size_t k = 0; k < impl_->X.size(); ++k) impl_->X[k] = at.state[BodyId{tape.bodies[k]}];
-  for (std::size_t i = 0; i < impl_->given.size(); ++i) impl_->given[i] = quantity(tape.inputs[i], at);
+  for (std::size_t i = 0; i < impl_->given.size(); ++i)
+    impl_->given[i] =
+        tape.inputs[i].of.empty() ? sensed(*impl_->sensors, tape.inputs[i], at) : quantity(tape.inputs[i], at);
   return impl_->evaluate(impl_->X, at.state.t, impl_->given);
 }
 

@@ -123,28 +123,6 @@ Shape read_shape(const toml::table& node, Context& context, const std::string& w
   return shape;
 }
 
-// { axis = […], angle = … }, or [w, x, y, z].
-Quaterniond read_rotation(Table& table, Context& context) {
-  const toml::node* node = table.find("rotation");
-  if (!node) return Quaterniond::Identity();
-  if (const auto* array = node->as_array()) {
-    if (array->size() != 4)
-      table.refuse("rotation", "a rotation is { axis = [x, y, z], angle = rad } or a quaternion [w, x, y, z]");
-    std::array<double, 4> e{};
-    for (std::size_t i = 0; i < 4; ++i) e[i] = number_of(context, *array->get(i), table.what() + ", rotation");
-    const Quaterniond q(e[0], e[1], e[2], e[3]);
-    if (!(std::abs(q.norm() - 1) < 1e-3)) table.refuse("rotation", "this quaternion is not of length 1");
-    return q.normalized();
-  }
-  const toml::table* inner = table.table("rotation");
-  Table rotation(context, *inner, table.what() + ", rotation");
-  const Vector3d axis = rotation.vector("axis");
-  if (!(axis.norm() > 0)) rotation.refuse("axis", "an axis of length zero has no direction");
-  const double angle = rotation.number("angle");
-  rotation.done();
-  return Quaterniond(Eigen::Quaterniond(Eigen::AngleAxisd(angle, axis.normalized())));
-}
-
 Matrix3d read_inertia(Table& table, Context& context) {
   const toml::node& node = table.need("inertia");
   const auto* array = node.as_array();
@@ -198,6 +176,28 @@ void read_motion(Table& table, Context& context, SceneBody& body) {
 }
 
 }  // namespace
+
+// { axis = […], angle = … }, or [w, x, y, z].
+Quaterniond read_rotation(Table& table, Context& context) {
+  const toml::node* node = table.find("rotation");
+  if (!node) return Quaterniond::Identity();
+  if (const auto* array = node->as_array()) {
+    if (array->size() != 4)
+      table.refuse("rotation", "a rotation is { axis = [x, y, z], angle = rad } or a quaternion [w, x, y, z]");
+    std::array<double, 4> e{};
+    for (std::size_t i = 0; i < 4; ++i) e[i] = number_of(context, *array->get(i), table.what() + ", rotation");
+    const Quaterniond q(e[0], e[1], e[2], e[3]);
+    if (!(std::abs(q.norm() - 1) < 1e-3)) table.refuse("rotation", "this quaternion is not of length 1");
+    return q.normalized();
+  }
+  const toml::table* inner = table.table("rotation");
+  Table rotation(context, *inner, table.what() + ", rotation");
+  const Vector3d axis = rotation.vector("axis");
+  if (!(axis.norm() > 0)) rotation.refuse("axis", "an axis of length zero has no direction");
+  const double angle = rotation.number("angle");
+  rotation.done();
+  return Quaterniond(Eigen::Quaterniond(Eigen::AngleAxisd(angle, axis.normalized())));
+}
 
 SceneBody read_body(Table& table, Context& context, bool placed) {
   SceneBody body;

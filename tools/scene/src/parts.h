@@ -21,6 +21,9 @@ using FindBody = std::function<int(const std::string&)>;
 /// @param placed  false in generators, which say themselves where their bodies are
 SceneBody read_body(Table& table, Context& context, bool placed = true);
 
+/// `rotation` of a body, or of what is placed like one.
+Quaterniond read_rotation(Table& table, Context& context);
+
 /// A stock joint as written: points and axes in the world at the start, or in the bodies.
 struct JointPlan {
   std::string type, name, a = "world", b;

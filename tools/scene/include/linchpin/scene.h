@@ -22,6 +22,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace linchpin {
@@ -47,6 +48,12 @@ struct Shape {
   Vector3d size = Vector3d::Zero();  ///< box: edges; sphere: radius; capsule, cylinder: radius, length along y [m]
 };
 
+/// A shape beside a body's centre of mass.
+struct PlacedShape {
+  Shape shape;
+  Pose pose;  ///< in body axes, from the centre of mass
+};
+
 /// A body as the file has it, or a coordinate: start.p.x is its value, start.v.x its rate. Body i of a model is
 /// BodyId{i + 1} of its System.
 struct SceneBody {
@@ -55,10 +62,13 @@ struct SceneBody {
   double mass = 0;                      ///< [kg]
   Matrix3d inertia = Matrix3d::Zero();  ///< about the centre of mass, body axes [kg·m²]
   Shape shape;
-  BodyState start;                          ///< at t = 0
-  std::function<BodyState(double)> motion;  ///< of a driven body
-  std::string unit;                         ///< of a coordinate: rad, m, … or empty
-  bool imported = false;                    ///< from an included .bullet file: the host has it already
+  std::vector<PlacedShape> more_shapes;  ///< of a robot's link, whose shapes need not be about its centre of mass
+  Quaterniond link_axes = Quaterniond::Identity();  ///< of the frame of a robot's link, in body axes
+  int family = 0;                                   ///< bodies of one, if it is not 0, do not collide with each other
+  BodyState start;                                  ///< at t = 0
+  std::function<BodyState(double)> motion;          ///< of a driven body
+  std::string unit;                                 ///< of a coordinate: rad, m, … or empty
+  bool imported = false;                            ///< from an included .bullet file: the host has it already
 };
 
 /// A stock joint or a typed constraint.
@@ -72,7 +82,10 @@ struct SceneConstraint {
   std::vector<Law> laws;
   bool rheonomic = false;       ///< time occurs in it
   JointFrame frame_a, frame_b;  ///< of ball, hinge, slider and weld: x along the axis; for hosts that have these
-  bool imported = false;        ///< a joint of an included .bullet file
+  std::optional<Quaterniond> own_axes;  ///< of a robot's joint, in its second body; else frame_b is its frame
+  /// Where a robot's joint stops, of its angle [rad] or shift [m]: for hosts that have limits.
+  std::optional<std::pair<double, double>> limits;
+  bool imported = false;  ///< a joint of an included .bullet file
 };
 
 struct SceneForce {
@@ -133,8 +146,9 @@ struct Model {
   /// What was taken as it stands and is hardly meant, each as SceneError has it: an inertia that no distribution of
   /// mass has.
   std::vector<std::string> warnings;
-  StepOptions options;            ///< for a Stepper
-  std::vector<SceneBody> bodies;  ///< coordinates last
+  std::vector<std::string> notes;  ///< what of a robot's file was left out, in words
+  StepOptions options;             ///< for a Stepper
+  std::vector<SceneBody> bodies;   ///< coordinates last
   /// The kinetic energy of the coordinates, a new function each time; empty without any.
   std::function<std::shared_ptr<const Kinetics>()> kinetics;
   std::vector<SceneConstraint> constraints;

@@ -1,0 +1,420 @@
+// Robots from URDF files: the same mechanics as bodies and joints made by hand, sensors against closed forms, and what
+// is wrong with a file said in one message with its line.
+#include <linchpin/dynamics.h>
+#include <linchpin/joints.h>
+#include <linchpin/scene.h>
+#include <linchpin/stepper.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <string>
+
+namespace linchpin {
+namespace {
+
+// Each test its own folder: ctest runs them side by side.
+std::string folder() {
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  const auto path = std::filesystem::path(testing::TempDir()) / ("linchpin-" + std::string(test->name()));
+  std::filesystem::create_directories(path);
+  return path.string();
+}
+
+std::string written(const std::string& name, const std::string& text) {
+  const std::string path = folder() + "/" + name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+// Says why where URDF was left out of the build.
+bool without_urdf() {
+  try {
+    (void)load(written("probe.urdf", "<robot name='r'><link name='a'/></robot>"));
+  } catch (const SceneError& e) {
+    return e.message.find("built without URDF") != std::string::npos;
+  }
+  return false;
+}
+class Robot : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (without_urdf()) GTEST_SKIP() << "built without URDF";
+  }
+};
+
+Model robot(const std::string& urdf, const std::string& scene) {
+  (void)written("robot.urdf", urdf);
+  return load_text("schema = 1\n" + scene, folder() + "/scene.toml");
+}
+
+std::string numbers(std::initializer_list<double> list) {
+  std::ostringstream out;
+  out.precision(17);
+  for (const double x : list) out << x << " ";
+  return out.str();
+}
+
+std::string inertial(double mass, const Vector3d& at, const Vector3d& rpy, const Matrix3d& I) {
+  std::ostringstream out;
+  out.precision(17);
+  out << "<inertial><origin xyz='" << numbers({at.x(), at.y(), at.z()}) << "' rpy='"
+      << numbers({rpy.x(), rpy.y(), rpy.z()}) << "'/><mass value='" << mass << "'/><inertia ixx='" << I(0, 0)
+      << "' ixy='" << I(0, 1) << "' ixz='" << I(0, 2) << "' iyy='" << I(1, 1) << "' iyz='" << I(1, 2) << "' izz='"
+      << I(2, 2) << "'/></inertial>";
+  return out.str();
+}
+
+const char* const pendulum = R"(<robot name="pendulum">
+  <link name="world"/>
+  <link name="rod">
+    <inertial>
+      <origin xyz="0 0 -0.6"/> <mass value="2"/>
+      <inertia ixx="0.3" iyy="0.25" izz="0.05"/>
+    </inertial>
+  </link>
+  <joint name="pivot" type="continuous">
+    <parent link="world"/> <child link="rod"/> <axis xyz="0 1 0"/> <origin xyz="0.1 0.2 1"/>
+  </joint>
+</robot>)";
+
+TEST_F(Robot, SensorReadsThePendulumsClosedForm) {
+  Model model = robot(pendulum, R"(
+[model]
+urdf = "robot.urdf"
+joints = { pivot = 0.7 }
+[[sensor]]
+name = "at_link"
+joint = "pivot"
+[[sensor]]
+name = "ground"
+joint = "pivot"
+on = "parent"
+frame = "world")");
+  EXPECT_EQ(model.gravity, Vector3d(0, 0, -9.81));
+  model.options.method = Method::rk4;
+  System system = model.system();
+  Stepper stepper(system, system.initial_state(), model.options);
+  const double m = 2, L = 0.6, I = 0.25 + m * L * L, g = 9.81;
+  double worst = 0;
+  for (int k = 0; k < 200; ++k) {
+    Dynamics dynamics(system);
+    ASSERT_EQ(dynamics.evaluate(stepper.state()), Status::ok);
+    std::vector<Reaction> reactions;
+    dynamics.reactions(stepper.state(), reactions);
+    const BodyState& s = stepper.state().bodies[1];
+    const double q = 2 * std::atan2(s.q.y(), s.q.w()), w = s.w.y(), alpha = -m * g * L * std::sin(q) / I;
+    // Along the link towards the pivot, and across it (the link's x): by Newton's law for the centre of mass.
+    const Vector3d in_link(m * (-L * alpha - g * std::sin(q)), 0, m * (L * w * w + g * std::cos(q)));
+    const Observation at{system, stepper.state(), reactions};
+    const auto read = [&](std::size_t i) {
+      const auto v = model.logs[i](at);
+      return Vector3d(v[0], v[1], v[2]);
+    };
+    ASSERT_EQ(model.logs.size(), 4u);
+    worst = std::max(
+        {worst, (read(0) - in_link).norm(), read(1).norm(), (read(2) + (s.q * in_link)).norm(), read(3).norm()});
+    ASSERT_EQ(stepper.step(0.01).status, Status::ok);
+  }
+  EXPECT_LT(worst, 1e-10);
+}
+
+TEST_F(Robot, DoublePendulumMovesAsTheSceneWrittenByHand) {
+  const std::string urdf = R"(<robot name="double"><link name="world"/>
+    <link name="upper"><inertial><origin xyz="0 0 -0.5"/><mass value="1.5"/>
+      <inertia ixx="0.2" iyy="0.3" izz="0.4"/></inertial></link>
+    <link name="lower"><inertial><origin xyz="0 0 -0.4"/><mass value="0.7"/>
+      <inertia ixx="0.1" iyy="0.15" izz="0.2"/></inertial></link>
+    <joint name="shoulder" type="continuous"><parent link="world"/><child link="upper"/><axis xyz="1 0 0"/></joint>
+    <joint name="elbow" type="continuous"><origin xyz="0 0 -1"/><parent link="upper"/><child link="lower"/>
+      <axis xyz="1 0 0"/><dynamics damping="0.02"/></joint></robot>)";
+  const Model from_urdf = robot(urdf, "[model]\nurdf = 'robot.urdf'\njoints = { shoulder = 1.2, elbow = -0.5 }");
+  const Model by_hand = load_text(R"scene(
+schema = 1
+[params]
+a = 1.2
+b = 0.7
+[world]
+gravity = [0, 0, -9.81]
+[[body]]
+name = "upper"
+mass = 1.5
+inertia = [0.2, 0.3, 0.4]
+position = [0, "0.5*sin(a)", "-0.5*cos(a)"]
+rotation = { axis = [1, 0, 0], angle = "a" }
+[[body]]
+name = "lower"
+mass = 0.7
+inertia = [0.1, 0.15, 0.2]
+position = [0, "sin(a) + 0.4*sin(b)", "-cos(a) - 0.4*cos(b)"]
+rotation = { axis = [1, 0, 0], angle = "b" }
+[[joint]]
+name = "shoulder"
+type = "hinge"
+b = "upper"
+at = [0, 0, 0]
+axis = [1, 0, 0]
+[[joint]]
+name = "elbow"
+type = "hinge"
+a = "upper"
+b = "lower"
+at = [0, "sin(a)", "-cos(a)"]
+axis = [1, 0, 0]
+law = { type = "viscous_torque", coefficient = 0.02 })scene",
+                                  "hand.toml");
+  System one = from_urdf.system(), other = by_hand.system();
+  Stepper a(one, one.initial_state(), from_urdf.options), b(other, other.initial_state(), by_hand.options);
+  for (int k = 0; k < 240; ++k) {
+    ASSERT_EQ(a.step(1.0 / 240).status, Status::ok);
+    ASSERT_EQ(b.step(1.0 / 240).status, Status::ok);
+  }
+  for (std::size_t i = 1; i < 3; ++i) {
+    EXPECT_LT((a.state().bodies[i].p - b.state().bodies[i].p).norm(), 1e-11);
+    EXPECT_LT((a.state().bodies[i].w - b.state().bodies[i].w).norm(), 1e-11);
+  }
+}
+
+// Forward kinematics here by 4x4 matrices, bodies in the inertial frames with their full tensors: nothing shared.
+TEST_F(Robot, RandomTreesAccelerateAsBodiesMadeByHand) {
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> unit(-1, 1);
+  const auto vector = [&] { return Vector3d(unit(random), unit(random), unit(random)); };
+  const auto turned = [](const Vector3d& rpy) {
+    return Eigen::Quaterniond(Eigen::AngleAxisd(rpy.z(), Vector3d::UnitZ()) *
+                              Eigen::AngleAxisd(rpy.y(), Vector3d::UnitY()) *
+                              Eigen::AngleAxisd(rpy.x(), Vector3d::UnitX()));
+  };
+  for (int seed = 0; seed < 20; ++seed) {
+    const int n = 2 + seed % 7;
+    std::string urdf = "<robot name='tree'>", starts;
+    System system;
+    system.set_gravity({0, 0, -9.81});
+    std::vector<Eigen::Isometry3d> pose, com;
+    for (int i = 0; i < n; ++i) {
+      const double mass = 1 + unit(random) * 0.8;
+      const Vector3d at = 0.3 * vector(), tilt = vector();
+      const Matrix3d root = Matrix3d::Random(), I = 0.02 * root * root.transpose() + 0.05 * Matrix3d::Identity();
+      const std::string name = "l" + std::to_string(i);
+      urdf += "<link name='" + name + "'>" + inertial(mass, at, tilt, I) + "</link>";
+      Eigen::Isometry3d T = Eigen::Isometry3d::Identity();
+      const int parent = i == 0 ? -1 : static_cast<int>(random() % static_cast<unsigned>(i));
+      Vector3d axis = vector(), from = 0.5 * vector(), rpy = vector();
+      const double q = unit(random);
+      const bool slides = random() % 4 == 0;
+      if (i > 0) {
+        T = pose[static_cast<std::size_t>(parent)] * Eigen::Translation3d(from) * turned(rpy);
+        if (slides)
+          T = T * Eigen::Translation3d(q * axis.normalized());
+        else
+          T = T * Eigen::AngleAxisd(q, axis.normalized());
+        urdf += std::string("<joint name='j") + std::to_string(i) + "' type='" + (slides ? "prismatic" : "revolute") +
+                "'><parent link='l" + std::to_string(parent) + "'/><child link='" + name + "'/><origin xyz='" +
+                numbers({from.x(), from.y(), from.z()}) + "' rpy='" + numbers({rpy.x(), rpy.y(), rpy.z()}) +
+                "'/><axis xyz='" + numbers({axis.x(), axis.y(), axis.z()}) +
+                "'/><limit effort='1' velocity='1'/></joint>";
+        std::ostringstream start;
+        start.precision(17);
+        start << (starts.empty() ? "" : ", ") << "j" << i << " = " << q;
+        starts += start.str();
+      }
+      pose.push_back(T);
+      com.push_back(T * Eigen::Translation3d(at) * turned(tilt));
+      const BodyId id = system.add_body(name, mass, Matrix3d::Identity(),
+                                        {com.back().translation(), Quaterniond(Matrix3d(com.back().rotation()))});
+      system.set_mass(id, mass, I);
+      if (i == 0) continue;
+      const auto local = [](const Eigen::Isometry3d& of, const Vector3d& p) { return Vector3d(of.inverse() * p); };
+      const Eigen::Isometry3d& A = com[static_cast<std::size_t>(parent)];
+      const Vector3d p = T.translation(), u = T.rotation() * axis;
+      const BodyId a{parent + 1};
+      const Vector3d e = u.normalized().unitOrthogonal();
+      Matrix3d W;
+      W << u.normalized(), e, u.normalized().cross(e);
+      if (slides)
+        system.add(slider("j" + std::to_string(i), a, {local(A, p), A.rotation().transpose() * W}, id,
+                          {local(com.back(), p), com.back().rotation().transpose() * W}));
+      else
+        system.add(hinge("j" + std::to_string(i), a, local(A, p), A.rotation().transpose() * u, id,
+                         local(com.back(), p), com.back().rotation().transpose() * u));
+    }
+    const Model model = robot(urdf + "</robot>", "[model]\nurdf = 'robot.urdf'\njoints = { " + starts + " }\n");
+    const System ours = model.system();
+    Dynamics one(ours), other(system);
+    ASSERT_EQ(one.evaluate(ours.initial_state()), Status::ok);
+    ASSERT_EQ(other.evaluate(system.initial_state()), Status::ok);
+    std::vector<Reaction> f, h;
+    one.reactions(ours.initial_state(), f);
+    other.reactions(system.initial_state(), h);
+    ASSERT_EQ(f.size(), h.size());
+    for (std::size_t k = 0; k < f.size(); ++k)
+      EXPECT_LT((f[k].on_b.force - h[k].on_b.force).norm(), 1e-9 * (1 + h[k].on_b.force.norm())) << seed << f[k].name;
+    ASSERT_EQ(one.vdot().size(), other.vdot().size());
+    for (std::size_t i = 0; i < one.vdot().size(); ++i)
+      EXPECT_NEAR(one.vdot()[i], other.vdot()[i], 1e-9 * (1 + std::abs(other.vdot()[i]))) << seed;
+  }
+}
+
+TEST_F(Robot, MimicJointsFollowThroughManyTurns) {
+  Model model = robot(R"(<robot name="couple"><link name="world"/>
+    <link name="driver"><inertial><mass value="1"/><inertia ixx=".1" iyy=".1" izz=".1"/></inertial></link>
+    <link name="arm"><inertial><origin xyz=".2 0 0"/><mass value="1"/><inertia ixx=".1" iyy=".1" izz=".1"/></inertial></link>
+    <link name="follower"><inertial><origin xyz=".1 0 0"/><mass value="1"/><inertia ixx=".1" iyy=".1" izz=".1"/></inertial></link>
+    <link name="rack"><inertial><mass value="1"/><inertia ixx=".1" iyy=".1" izz=".1"/></inertial></link>
+    <joint name="a" type="continuous"><parent link="world"/><child link="driver"/><axis xyz="0 1 0"/></joint>
+    <joint name="b" type="continuous"><parent link="world"/><child link="arm"/><axis xyz="0 0 1"/></joint>
+    <joint name="c" type="continuous"><parent link="arm"/><child link="follower"/><origin xyz=".4 0 0"/><axis xyz="0 1 0"/>
+      <mimic joint="a" multiplier="-1.7" offset=".3"/></joint>
+    <joint name="d" type="prismatic"><parent link="world"/><child link="rack"/><axis xyz="0 0 1"/>
+      <limit lower="-9" upper="9"/><mimic joint="a" multiplier=".05"/></joint></robot>)",
+                      "[world]\ngravity = [0, 0, 0]\n[model]\nurdf = 'robot.urdf'\n");
+  for (SceneBody& body : model.bodies)
+    if (body.name == "driver") body.start.w = {0, 40, 0};
+  model.options.method = Method::rk4;
+  System system = model.system();
+  Stepper stepper(system, system.initial_state(), model.options);
+  double turned = 0, worst = 0, energy_0 = 0;
+  for (int k = 0; k < 1000; ++k) {
+    ASSERT_EQ(stepper.step(0.002).status, Status::ok);
+    const State& s = stepper.state();
+    turned += 0.002 * s.bodies[1].w.y();
+    if (k == 0) energy_0 = energy(system, s);
+    const auto angle = [](const Quaterniond& q) { return 2 * std::atan2(q.y(), q.w()); };
+    const double a = angle(s.bodies[1].q), c = angle(s.bodies[2].q.conjugate() * s.bodies[4].q);
+    // a is known but for whole turns, of which 1.7 are not whole: counted by the integral.
+    const double a_all = turned + std::remainder(a - turned, 2 * M_PI);
+    worst = std::max(
+        {worst, std::abs(std::remainder(c + 1.7 * a_all - 0.3, 2 * M_PI)), std::abs(s.bodies[3].p.z() - 0.05 * a_all)});
+  }
+  EXPECT_GT(std::abs(turned), 4 * M_PI);
+  EXPECT_LT(worst, 1e-10);
+  EXPECT_NEAR(energy(system, stepper.state()), energy_0, 1e-6);
+}
+
+TEST_F(Robot, MasslessLinksLieInWhatTheyAreFixedTo) {
+  const Model model = robot(R"(<robot name="r"><link name="base"/>
+    <link name="body"><inertial><mass value="2"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link>
+    <link name="tip"><collision><origin xyz="0 0 1"/><geometry><cylinder radius=".1" length=".4"/></geometry></collision></link>
+    <link name="load"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link>
+    <joint name="a" type="fixed"><parent link="base"/><child link="body"/></joint>
+    <joint name="b" type="fixed"><parent link="body"/><child link="tip"/></joint>
+    <joint name="c" type="fixed"><parent link="body"/><child link="load"/><origin xyz="1 0 0"/></joint></robot>)",
+                            "[model]\nurdf = 'robot.urdf'\n");
+  ASSERT_EQ(model.bodies.size(), 2u);
+  EXPECT_EQ(model.bodies[0].name, "body");
+  ASSERT_EQ(model.bodies[0].more_shapes.size(), 1u);
+  EXPECT_LT((model.bodies[0].more_shapes[0].pose.q * Vector3d::UnitY() - Vector3d::UnitZ()).norm(), 1e-15);
+  ASSERT_EQ(model.constraints.size(), 1u);
+  EXPECT_EQ(model.constraints[0].type, "weld");
+  const Model merged =
+      load_text("schema = 1\n[model]\nurdf = 'robot.urdf'\nmerge_fixed = true\n", folder() + "/s.toml");
+  ASSERT_EQ(merged.bodies.size(), 1u);
+  EXPECT_DOUBLE_EQ(merged.bodies[0].mass, 3);
+  EXPECT_DOUBLE_EQ(merged.bodies[0].start.p.x(), 1.0 / 3);
+  EXPECT_NEAR(merged.bodies[0].inertia(0, 0), 2, 1e-15);
+  EXPECT_NEAR(merged.bodies[0].inertia(1, 1), 2 + 2.0 / 3, 1e-15);  // reduced mass 2·1/3 on an arm of 1 m
+}
+
+TEST_F(Robot, WhatIsWrongIsSaidWithItsLine) {
+  struct Case {
+    const char *text, *says;
+    std::size_t line;
+  };
+  const std::string mass = "<inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial>";
+  // A and B stand for two good links.
+  const std::string A = "<link name='a'>" + mass + "</link>\n", B = "<link name='b'>" + mass + "</link>\n";
+  const auto with = [&](std::string text) {
+    for (std::size_t at; (at = text.find('@')) != std::string::npos;) text.replace(at, 2, text[at + 1] == 'A' ? A : B);
+    return text;
+  };
+  const Case cases[] = {
+      {"", "is empty", 0},
+      {"<robot name='r'>\n@A@B<joint name='j' type='fixed'>\n</robot>", "no well-formed XML", 4},
+      {"<sdf/>", "begins with <robot", 1},
+      {"<robot name='r'/>", "holds no <link>", 1},
+      {"<robot name='r'>\n<link/>\n</robot>", "<link> has no name", 2},
+      {"<robot name='r'>\n@A@A</robot>", "two links \"a\"", 3},
+      {"<robot name='r'>\n@A@B</robot>", "one root", 3},
+      {"<robot name='r'>\n@A@B<joint name='j' type='fixed'><parent link='a'/><child link='c'/></joint></robot>",
+       "there is no link \"c\"", 4},
+      {"<robot name='r'>\n@A@B<joint name='j' type='fixed'><child link='b'/></joint></robot>", "has no <parent", 4},
+      {"<robot name='r'>\n@A@B<joint name='j' type='hinge'><parent link='a'/><child link='b'/></joint></robot>",
+       "unknown type \"hinge\"", 4},
+      {"<robot name='r'>\n@A@B<joint name='j' type='fixed'><parent link='a'/><child link='b'/></joint>\n<joint "
+       "name='k' type='fixed'><parent link='b'/><child link='a'/></joint></robot>",
+       "cycle", 5},
+      {"<robot name='r'>\n@A@B<joint name='j' type='fixed'><parent link='a'/><child link='b'/></joint>\n<joint "
+       "name='k' type='fixed'><parent link='a'/><child link='b'/></joint></robot>",
+       "has a parent already", 5},
+      {"<robot name='r'>\n@A@B<joint name='j' type='fixed'><parent link='a'/><child link='b'/></joint>\n<joint "
+       "name='j' type='fixed'><parent link='a'/><child link='b'/></joint></robot>",
+       "two joints \"j\"", 5},
+      {"<robot name='r'>\n@A@B<joint name='j' type='continuous'><parent link='a'/><child link='b'/>\n<axis xyz='0 0 "
+       "0'/></joint></robot>",
+       "axis of length zero", 5},
+      {"<robot name='r'>\n@A@B<joint name='j' type='continuous'><parent link='a'/><child link='b'/>\n<axis xyz='0 "
+       "1'/></joint></robot>",
+       "is not three numbers", 5},
+      {"<robot name='r'>\n@A@B<joint name='j' type='continuous'><parent link='a'/><child link='b'/>\n<origin xyz='0 1 "
+       "nan'/></joint></robot>",
+       "not finite", 5},
+      {"<robot name='r'>\n@A@B<joint name='j' type='continuous'><parent link='a'/><child link='b'/>\n<origin xyz='0 1 "
+       "2,5'/></joint></robot>",
+       "\"2,5\" is no number", 5},
+      {"<robot name='r'>\n@A@B<joint name='j' type='continuous'><parent link='a'/><child link='b'/>\n<mimic "
+       "joint='jj'/></joint></robot>",
+       "there is no joint \"jj\"", 5},
+      {"<robot name='r'>\n@A@B<joint name='j' type='continuous'><parent link='a'/><child link='b'/>\n<mimic "
+       "joint='j'/></joint></robot>",
+       "in a circle", 5},
+      {"<robot name='r'>\n@A@B<joint name='j' type='revolute'><parent link='a'/><child link='b'/>\n<limit lower='1' "
+       "upper='-1'/></joint></robot>",
+       "above upper", 5},
+      {"<robot name='r'>\n@A@B<joint name='j' type='revolute'><parent link='a'/><child link='b'/></joint></robot>",
+       "needs a <limit>", 4},
+      {"<robot name='r'>\n@A@B<joint name='j' type='continuous'><parent link='a'/><child link='b'/>\n<dynamics "
+       "damping='-1'/></joint></robot>",
+       "damping below 0", 5},
+      {"<robot name='r'>\n<link name='a'>\n<inertial>\n<mass value='-1'/><inertia ixx='1' iyy='1' "
+       "izz='1'/></inertial></link></robot>",
+       "a mass below 0", 4},
+      {"<robot name='r'>\n<link name='a'>\n<inertial><mass value='1'/></inertial></link></robot>", "has no <inertia",
+       3},
+      {"<robot name='r'>\n<link name='a'>\n<inertial><mass value='1'/><inertia ixx='1' iyy='-1' "
+       "izz='1'/></inertial></link></robot>",
+       "not positive definite", 3},
+      {"<robot name='r'>\n<link name='a'>\n<collision><geometry><mesh "
+       "filename='no.stl'/></geometry></collision></link></robot>",
+       "there is no file \"no.stl\"", 3},
+      {"<robot name='r'>\n<link name='a'>\n<collision><geometry><box size='1 0 "
+       "1'/></geometry></collision></link></robot>",
+       "above 0", 3},
+      {"<robot name='r'>\n<link name='a'>\n<collision><geometry><cone/></geometry></collision></link></robot>",
+       "unknown shape", 3},
+      {"<robot name='r'>\n@A<link name='b'/>\n<joint name='j' type='floating'><parent link='a'/><child "
+       "link='b'/></joint></robot>",
+       "has no mass", 3},
+  };
+  for (const Case& c : cases) {
+    const std::string path = written("broken.urdf", with(c.text));
+    try {
+      (void)load(path);
+      ADD_FAILURE() << c.says << ": was taken";
+    } catch (const SceneError& e) {
+      EXPECT_NE(e.message.find(c.says), std::string::npos) << e.what();
+      EXPECT_EQ(e.line, c.line) << e.what();
+      EXPECT_EQ(e.file, path);
+    }
+  }
+  // Elements a thousand deep, and a chain of ten thousand mimics, are no reason to overflow the stack.
+  std::string deep = "<robot name='r'>";
+  for (int i = 0; i < 5000; ++i) deep += "<x>";
+  EXPECT_THROW((void)load(written("deep.urdf", deep)), SceneError);
+}
+
+}  // namespace
+}  // namespace linchpin

@@ -1,0 +1,51 @@
+// A URDF file as parts of a scene: links become bodies, joints become constraints. The rules are docs/robots.md.
+#pragma once
+
+#include "source.h"
+
+#include <linchpin/scene.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace linchpin::scene {
+
+struct RobotOptions {
+  std::string prefix;              ///< before every name
+  Pose base;                       ///< of the root link's frame
+  std::optional<bool> fixed_base;  ///< without: fixed where nothing at the root has a mass
+  bool merge_fixed = false;        ///< links on fixed joints become part of their parents
+  bool self_collision = false;
+  std::map<std::string, std::pair<double, Place>, std::less<>> joints;  ///< positions at the start [rad or m]
+};
+
+struct Robot {
+  template <class T>
+  using Placed = std::pair<T, Place>;
+  std::vector<Placed<SceneBody>> bodies;
+  /// BodyId{i + 1} is bodies[i], BodyId{0} the world.
+  std::vector<Placed<SceneConstraint>> joints;
+  std::vector<std::string> native;  ///< limits: in no System
+  std::vector<std::string> notes;   ///< what of the file was left out or understood otherwise than it may be meant
+};
+
+/// @param text, path  of the file. @param from  what asked for it, for a message that no reader of URDF was built in.
+/// @throws SceneError at the element's place.
+Robot read_robot(const std::string& text, const std::string& path, const RobotOptions& options, const Place& from);
+
+/// Positions of two joints held in proportion: value₁ − multiplier·value₀ = offset, each the angle [rad] or the shift
+/// [m] of a second body against a first. Angles are unwrapped from step to step: bodies turn by less than half a turn
+/// in one. One row, in the unit of joint 1.
+struct CoupledJoint {
+  int parent = 0, child = 0;  ///< among the bodies of the constraint
+  bool slides = false;
+  JointFrame frame_P, frame_C;  ///< x along the axis; equal orientation and, along the axis, place where the value is 0
+  double start = 0;             ///< about its value at the first evaluation, to the half turn
+};
+Constraint couple(std::string name, std::vector<BodyId> bodies, const CoupledJoint& leader,
+                  const CoupledJoint& follower, double multiplier, double offset);
+
+}  // namespace linchpin::scene
