@@ -8,7 +8,7 @@ export function theme() {
 }
 
 const font = '12px system-ui, "Segoe UI", Roboto, Arial, sans-serif';
-function axis(colours, more) {
+export function axis(colours, more) {
   return { stroke: colours.soft, font, labelFont: font, labelGap: 0, labelSize: 18, grid: { stroke: colours.line, width: 1 }, ticks: { stroke: colours.line, width: 1, size: 4 }, ...more };
 }
 
@@ -28,7 +28,7 @@ function extremes(series) {
   return [low, high];
 }
 
-function label(values) {
+export function label(values) {
   const most = Math.max(...values.map(Math.abs));
   if (most !== 0 && (most < 1e-3 || most >= 1e5)) return values.map((v) => (v === 0 ? '0' : v.toExponential(1).replace('.0e', 'e').replace('e+', 'e')));
   return values.map((v) => String(Number(v.toPrecision(6))));
