@@ -1,7 +1,7 @@
 // The page of a sweep: a quantity over one parameter, or its map over two, with the answers that the scene knows.
 import { recording as sweep } from './data.js';
 import { brief, plain } from './number.js';
-import { axis, label, theme } from './plots.js';
+import { axis, label, room, theme } from './plots.js';
 import uPlot from 'uplot';
 
 const $ = (id) => document.getElementById(id);
@@ -73,7 +73,6 @@ const limits = (list) => {
   for (const x of list) if (x !== null) { low = Math.min(low, x); high = Math.max(high, x); }
   return [low, high];
 };
-const roomy = ([low, high]) => { const pad = 0.06 * (high - low) || 0.1 * Math.abs(high) || 1; return [low - pad, high + pad]; };
 
 function dot(c, shape, x, y, r) {
   c.beginPath();
@@ -97,7 +96,7 @@ function legend(entries) {
 // Curves and points in one plot: [{x, y, colour, line, dash, points}].
 function curve(series, xname, yname) {
   const host = $('sweep-plot'), colours = theme(), ratio = devicePixelRatio;
-  const xs = roomy(limits(series.flatMap((s) => s.x))), ys = roomy(limits(series.flatMap((s) => s.y)));
+  const xs = room(...limits(series.flatMap((s) => s.x))), ys = room(...limits(series.flatMap((s) => s.y)));
   const paint = (u, index) => {
     const s = series[index - 1], c = u.ctx;
     const at = s.x.map((x, i) => (s.y[i] === null ? null : [u.valToPos(x, 'x', true), s.kind === 'cross' ? u.bbox.top + u.bbox.height - 7 * ratio : u.valToPos(s.y[i], 'y', true)]));
@@ -152,7 +151,7 @@ function map(cells, xs, ys, xname, yname, marks) {
   const edges = (v) => [v[0] - (v[1] - v[0]) / 2, ...v.slice(1).map((b, i) => (v[i] + b) / 2), v[v.length - 1] + (v[v.length - 1] - v[v.length - 2]) / 2];
   const ex = edges(xs), ey = edges(ys), span = (e) => e[e.length - 1] - e[0];
   const X = (v) => left + ((v - ex[0]) / span(ex)) * (right - left), Y = (v) => bottom - ((v - ey[0]) / span(ey)) * (bottom - top);
-  const [low, high] = limits(cells.flat()), to = (v) => (high > low ? (v - low) / (high - low) : 0.5);
+  const [low, high] = limits(cells.flat()), one = !(high - low > 1e-12 * Math.max(Math.abs(low), Math.abs(high))), to = (v) => (one ? 0.5 : (v - low) / (high - low));
   cells.forEach((column, i) => column.forEach((v, k) => {
     const x = X(ex[i]), y = Y(ey[k + 1]), w = X(ex[i + 1]) - x, h = Y(ey[k]) - y;
     c.fillStyle = v === null ? colours.line : shade(to(v));
@@ -188,7 +187,7 @@ function map(cells, xs, ys, xname, yname, marks) {
   for (let y = top; y < bottom; ++y) { c.fillStyle = shade((bottom - y) / (bottom - top)); c.fillRect(bar, y, 14, 1.4); }
   c.fillStyle = colours.soft;
   c.textAlign = 'left';
-  if (high > low) { const t = nice(low, high, (bottom - top) / 50); label(t).forEach((text, i) => c.fillText(text, bar + 19, bottom - to(t[i]) * (bottom - top))); } else if (Number.isFinite(low)) c.fillText(plain(low, 5), bar + 19, (top + bottom) / 2);
+  if (!one) { const t = nice(low, high, (bottom - top) / 50); label(t).forEach((text, i) => c.fillText(text, bar + 19, bottom - to(t[i]) * (bottom - top))); } else if (Number.isFinite(low)) c.fillText(plain(low, 5), bar + 19, (top + bottom) / 2);
   for (const [x, y] of marks) {
     c.fillStyle = vermilion;
     c.strokeStyle = '#fff';
