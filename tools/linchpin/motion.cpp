@@ -29,7 +29,7 @@ std::string from_base64(const std::string& text, const char* name) {
   for (const char c : text) {
     if (c == '=') break;
     const int value = values[static_cast<unsigned char>(c)];
-    if (value < 0) throw std::invalid_argument(std::string("column ") + name + " is damaged");
+    if (value < 0) throw std::runtime_error(std::string("column ") + name + " is damaged");
     word = word << 6 | static_cast<unsigned>(value);
     bits += 6;
     if (bits >= 8) out += static_cast<char>(word >> (bits -= 8) & 0xff);
@@ -41,8 +41,8 @@ template <class T>
 std::vector<double> column(const Json& columns, const char* name, std::size_t size, double scale = 1) {
   const std::string bytes = from_base64(columns.at(name).get<std::string>(), name);
   if (bytes.size() != size * sizeof(T))
-    throw std::invalid_argument(std::string("column ") + name + " has " + std::to_string(bytes.size()) +
-                                " bytes, expected " + std::to_string(size * sizeof(T)));
+    throw std::runtime_error(std::string("column ") + name + " has " + std::to_string(bytes.size()) +
+                             " bytes, expected " + std::to_string(size * sizeof(T)));
   std::vector<T> raw(size);
   if (size > 0) std::memcpy(raw.data(), bytes.data(), bytes.size());
   std::vector<double> out(size);
@@ -64,7 +64,7 @@ Motion::Motion(const Json& json) : frames(json.at("frames").get<std::size_t>()),
     }
     body.shape = each.at("shape");
     body.size = each.at("size").get<std::vector<double>>();
-    if (body.size.size() != 3) throw std::invalid_argument("a body's size is " + each.at("size").dump());
+    if (body.size.size() != 3) throw std::runtime_error("a body's size is " + each.at("size").dump());
     bodies.push_back(std::move(body));
   }
   for (const Json& each : json.at("constraints")) {
@@ -80,7 +80,7 @@ Motion::Motion(const Json& json) : frames(json.at("frames").get<std::size_t>()),
   // A frame costs at least its time, so that a number of frames that was made up is found before room is asked for.
   const Json& columns = json.at(full ? "full" : "columns");
   if (columns.at("t").get_ref<const std::string&>().size() / 4 < frames)
-    throw std::invalid_argument("column t is shorter than " + std::to_string(frames) + " frames");
+    throw std::runtime_error("column t is shorter than " + std::to_string(frames) + " frames");
   if (!full) {
     t = column<float>(columns, "t", frames);
     position = column<float>(columns, "position", 3 * frames * bodies.size());

@@ -35,7 +35,7 @@ struct Motion {
   bool full = false;
   std::vector<double> gap, energy, force, moment, place, ideal, nonideal, stabilisation, signal;
 
-  /// @throws std::invalid_argument when columns do not have the length that the rest says.
+  /// @throws std::runtime_error when columns do not have the length that the rest says.
   /// @throws nlohmann::json::exception when something is missing or of the wrong type.
   explicit Motion(const nlohmann::ordered_json& json);
 };

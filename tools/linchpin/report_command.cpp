@@ -65,6 +65,9 @@ int run_report(const ReportArguments& arguments) try {
 } catch (const nlohmann::json::exception& e) {
   std::cerr << "linchpin report: a recording is damaged: " << e.what() << "\n";
   return exit_bad_input;
+} catch (const std::runtime_error& e) {
+  std::cerr << "linchpin report: a recording is damaged: " << e.what() << "\n";
+  return exit_bad_input;
 } catch (const std::invalid_argument& e) {
   std::cerr << "linchpin report: " << e.what() << "\n";
   return exit_usage;
