@@ -1,10 +1,10 @@
 // Opens reports in a headless Chromium, as a double click would, and looks at what is there.
 //   node report_test.mjs BIN_DIR SOURCE_DIR [PICTURES_DIR]
 // Exit code 77, with a message, where there is no Chromium.
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { Browser, find } from './chromium.mjs';
+import { Browser, find } from '../../tools/report/chromium.mjs';
 
 const [, , bin, source, pictures = 'report-pictures'] = process.argv;
 const program = find();
@@ -110,12 +110,73 @@ async function check(browser, name, size, webgl) {
   console.log(`${name}: open after ${took} ms`);
 }
 
+// A sweep: a throw that the scene knows the answer of, over one parameter and over two, and one case that is no scene.
+writeFileSync(join(pictures, 'throw.toml'), `schema = 1
+[params]
+v = 3.0
+g = 9.81
+m = 1.0
+[world]
+gravity = [0, "-g", 0]
+duration = 0.5
+dt = 0.01
+[[body]]
+name = "ball"
+kind = "particle"
+mass = "m"
+velocity = [0, "v", 0]
+[[expect]]
+value = "ball.y"
+at = 0.5
+is = "v*0.5 - g*0.125"
+tolerance = 1e-9
+[[expect]]
+value = "ball.velocity.y"
+at = 0.5
+is = -1.905
+tolerance = 1e-9
+[solver]
+method = "rk4"
+`);
+async function sweep(browser, name, size, sets, cases, bad) {
+  const page = await browser.page(size), table = join(pictures, `${name}.csv`), page_file = resolve(pictures, `${name}.html`);
+  rmSync(table, { force: true });
+  const out = spawnSync(join(bin, 'linchpin'), ['sweep', join(pictures, 'throw.toml'), ...sets.flatMap((s) => ['--set', s]), '--out', table, '--report', page_file, '-j', '2'], { encoding: 'utf8' });
+  holds(`${name}: exit code`, out.status === (bad ? 4 : 0), out.stderr);
+  await page.open(`file://${page_file}`);
+  for (let i = 0; i < 300 && (await page.value('document.body.dataset.ready')) !== 'yes'; ++i) await wait(100);
+  holds(`${name}: title`, (await page.value('document.title')) === 'throw.toml – linchpin sweep', page.errors);
+  const verdict = await page.value(`document.getElementById('verdict').textContent`);
+  holds(`${name}: verdict`, verdict.startsWith(bad ? `${bad} of ${cases} cases failed` : `All ${cases} cases came to their end.`), verdict);
+  if (!bad) holds(`${name}: says how far it is from the known answer`, /ball\.y( \[m\])? is (off )?the known answer/.test(verdict), verdict);
+  // The numbers on the page are those of the file, all of them: a case that failed has none.
+  const lines = readFileSync(table, 'utf8').trim().split('\n').slice(1).map((line) => line.split(','));
+  const rows = await page.value(`[...document.querySelectorAll('#cases tbody tr')].map((tr) => [...tr.cells].map((c) => c.dataset.value ?? null))`);
+  holds(`${name}: a row per case`, rows.length === cases && lines.length === cases, rows.length);
+  const y = sets.length + 3, by = new Map(lines.map((line) => [line[0], line]));
+  for (const row of rows) holds(`${name}: case ${row[0]}`, row[y] === null ? !by.get(row[0]).includes('ok') : Number(row[y]) === Number(by.get(row[0])[y]), [row, by.get(row[0])]);
+  const drawn = await page.value(painted('#sweep-plot canvas'));
+  holds(`${name}: one picture`, drawn.length === 1 && drawn[0].part > 0.01, drawn);
+  // The same picture with the other expectation, which is a number: true of the scene's own parameters alone.
+  await page.value(`(() => { const q = document.getElementById('quantity'); q.value = '1'; q.dispatchEvent(new Event('change')); })()`);
+  holds(`${name}: the number that is known is marked`, /known/.test(await page.value(`document.getElementById('swept-legend').textContent`)), await page.value(`document.getElementById('swept-legend').textContent`));
+  holds(`${name}: nothing wider than the page`, await page.value('document.documentElement.scrollWidth <= window.innerWidth'), await page.value('document.documentElement.scrollWidth'));
+  holds(`${name}: no complaint`, page.errors.length === 0, page.errors);
+  holds(`${name}: nothing asked of a network`, page.requests.every((url) => url.startsWith('file://') || url.startsWith('data:')), page.requests);
+  writeFileSync(join(pictures, `${name}.png`), await page.picture());
+}
+
 for (const webgl of [true, false]) {
   const browser = new Browser(program, webgl ? ['--use-angle=swiftshader', '--enable-unsafe-swiftshader'] : ['--disable-3d-apis']);
   try {
     const without = webgl ? '' : '-without-webgl';
     await check(browser, 'desktop' + without, { width: 1360, height: 900 }, webgl);
     await check(browser, 'phone' + without, { width: 390, height: 844, mobile: true }, webgl);
+    if (!webgl) {
+      await sweep(browser, 'sweep-curve', { width: 1100, height: 900 }, ['v=1:5:9'], 9, 0);
+      await sweep(browser, 'sweep-map', { width: 1100, height: 900, dark: true }, ['v=1:5:9', 'g=1.81:17.81:9'], 81, 0);
+      await sweep(browser, 'sweep-phone', { width: 390, height: 844, mobile: true }, ['v=3', 'm=0:2:5'], 5, 1);
+    }
     if (webgl) await check(browser, 'dark', { width: 1360, height: 900, dark: true }, webgl);
   } finally {
     await browser.close();

@@ -52,6 +52,29 @@ expect 0 run evil.toml --report evil.html
 [[ $(grep -o '</script>' evil.html | wc -l) == $(grep -o '</script>' page.html | wc -l) ]] || fail "the scene's text ends the script"
 recording evil.html | jq -e '.scene.text | contains("</script><script>alert(1)</script><!--")' >/dev/null || fail "the scene's text was changed"
 
+# An animation: what it says of itself goes together. That viewers can read it is tests/viewers.
+expect 0 run "$scenes/pendulum.toml" --host bare --gltf run.gltf --mcap run.mcap
+prints 'wrote run.gltf'
+jq -e '.asset.version == "2.0" and (.animations | length == 1) and (.animations[0].channels | length >= 1)
+  and ([.accessors[] | select(.type == "SCALAR" and .max)] | length == 1)' run.gltf >/dev/null || fail "run.gltf: $(head -c 300 run.gltf)"
+[[ $(jq -r '.buffers[0].uri' run.gltf | cut -d, -f2 | base64 -d | wc -c) == "$(jq '.buffers[0].byteLength' run.gltf)" ]] || fail "run.gltf: its buffer has another length"
+[[ $(head -c 8 run.mcap | od -An -tx1 | tr -d ' ') == 894d434150300d0a && $(tail -c 8 run.mcap | od -An -tx1 | tr -d ' ') == 894d434150300d0a ]] || fail "run.mcap is no MCAP"
+expect 0 report run.rec native.rec --gltf both.glb
+[[ $(head -c 4 both.glb) == glTF && $(od -An -tu4 -j8 -N4 both.glb | tr -d ' ') == "$(stat -c %s both.glb)" ]] || fail "both.glb has another length than it says"
+expect 2 run "$scenes/pendulum.toml" --gltf run.obj
+says 'run.obj.*\.gltf or \.glb'
+expect 2 run "$scenes/hoop-in-its-angle.toml" --gltf flat.gltf
+says 'place in space'
+[[ ! -e flat.gltf && ! -e run.obj ]] || fail "wrote an animation of nothing"
+expect 2 report run.rec
+says 'neither --out nor --gltf'
+jq '.motions[0].frames = 7' run.rec >short.rec
+expect 3 report short.rec --gltf no.glb
+says 'damaged: column'
+jq '.motions[0].columns.turn = "!!!!"' run.rec >odd.rec
+expect 3 report odd.rec --gltf no.glb
+[[ ! -e no.glb ]] || fail "wrote an animation of a damaged recording"
+
 # A long run with many bodies stays below the size that opens well, and says how many frames it has.
 expect 0 run "$scenes/rope.toml" --solver bullet:si --duration 20 --frames 1e6 --report long.html
 (($(stat -c %s long.html) < 15000000)) || fail "a long report is $(stat -c %s long.html) bytes"

@@ -50,6 +50,22 @@ LC_ALL=C awk -F, '
   }
   END { exit bad }' one.csv >awk.out || fail "rows: $(cat awk.out)"
 
+# The page: the rows of the table, the scene's own parameters, and what its [[expect]] says of them.
+sed 's|^is = .*|is = "v^2/(2*g)"|' throw.toml >known.toml
+for scene in throw known; do
+  expect 0 sweep $scene.toml --set v=1:4:7 --set g=1.62,9.81 -j 1 --out $scene.csv --report $scene.html
+  sed -n 's|.*<script type="application/json" id="recording">\(.*\)</script>.*|\1|p' $scene.html >$scene.json
+done
+jq -e '.kind == "linchpin sweep" and .cases == 14 and .failed == 0 and (.rows | length) == 14
+  and .parameters == [{"name": "v", "own": 3}, {"name": "g", "own": 9.81}]
+  and (.columns[0] | .expected and .at_own == 0.458715596330275 and .known == null) and (.columns[1].expected | not)' throw.json >/dev/null ||
+  fail "page: $(head -c 600 throw.json)"
+jq -e '.rows as $rows | .columns[0].known as $known | ($known | length) == 14 and
+  all(range(14); $rows[.] as $r | $known[.] == $r[5] and ($known[.] - $r[1] * $r[1] / (2 * $r[2]) | fabs) < 1e-14)' known.json >/dev/null ||
+  fail "known answers: $(head -c 600 known.json)"
+[ "$(jq -r '.rows[] | @csv' throw.json | cut -d, -f1-3)" = "$(tail -n +2 one.csv | cut -d, -f1-3 | sed 's/1.6200000000000001/1.62/; s/9.8100000000000005/9.81/')" ] ||
+  fail "the page has other rows than the table"
+
 # Workers.
 sweep -j 2 --out two.csv
 cmp -s one.csv two.csv || fail "1 and 2 workers differ"

@@ -1,10 +1,13 @@
 #include "recording.h"
 
+#include "base64.h"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
-#include <string_view>
+#include <cstdint>
+#include <utility>
 
 namespace linchpin::cli {
 
@@ -13,25 +16,34 @@ namespace {
 using Json = nlohmann::ordered_json;
 static_assert(std::endian::native == std::endian::little, "columns are written as they lie in memory");
 
-template <class T>
-std::string base64(const std::vector<T>& column) {
-  constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const auto* bytes = reinterpret_cast<const unsigned char*>(column.data());
-  const std::size_t n = column.size() * sizeof(T);
-  std::string out;
-  out.reserve((n + 2) / 3 * 4);
-  for (std::size_t i = 0; i < n; i += 3) {
-    const std::size_t left = std::min<std::size_t>(3, n - i);
-    const unsigned a = bytes[i], b = left > 1 ? bytes[i + 1] : 0u, c = left > 2 ? bytes[i + 2] : 0u;
-    const unsigned word = a << 16 | b << 8 | c;
-    for (std::size_t k = 0; k < 4; ++k) out += k <= left ? letters[word >> (18 - 6 * k) & 63] : '=';
-  }
-  return out;
+std::string in_double(const std::vector<double>& column) {
+  return base64(column.data(), column.size() * sizeof(double));
+}
+std::string in_single(const std::vector<double>& column) {
+  const std::vector<float> narrow(column.begin(), column.end());
+  return base64(narrow.data(), narrow.size() * sizeof(float));
+}
+// Quaternions: of the two that are the same turn 16 bits hold either, as no component is above 1.
+std::string in_16_bits(const std::vector<double>& column) {
+  std::vector<std::int16_t> narrow;
+  narrow.reserve(column.size());
+  for (const double x : column)
+    narrow.push_back(static_cast<std::int16_t>(std::isfinite(x) ? std::lround(std::clamp(x, -1.0, 1.0) * 32767) : 0));
+  return base64(narrow.data(), narrow.size() * sizeof(std::int16_t));
 }
 
-// A column that says nothing is left out: all zero, or no number in it.
-bool worth_it(const std::vector<float>& column) {
-  return std::any_of(column.begin(), column.end(), [](float x) { return std::isfinite(x) && x != 0; });
+// A column that says nothing is left out: all zero, or no number in it. A number too small for single precision is
+// none there.
+bool worth_it(const std::vector<double>& column) {
+  return std::any_of(column.begin(), column.end(),
+                     [](double x) { return std::isfinite(x) && static_cast<float>(x) != 0; });
+}
+
+std::vector<double> sizes(const std::vector<double>& vectors) {
+  std::vector<double> out;
+  for (std::size_t i = 0; i + 2 < vectors.size(); i += 3)
+    out.push_back(Vector3d(vectors[i], vectors[i + 1], vectors[i + 2]).norm());
+  return out;
 }
 
 const char* kind_name(BodyKind kind) {
@@ -72,7 +84,8 @@ Recording::Recording(const RecordingOptions& options, double dt, long steps, std
       links_(std::move(links)),
       signals_(std::move(signals)),
       dt_(dt),
-      worst_gap_(links_.size(), Force::nan) {
+      worst_gap_(links_.size(), Force::nan),
+      full_(options.full) {
   const auto moves = [this](int body) {
     if (body < 0) return false;
     const BodyKind kind = bodies_[static_cast<std::size_t>(body)].kind;
@@ -102,23 +115,21 @@ void Recording::state(double t, std::span<const BodyState> states, std::span<con
   if (!is_frame_) return;
   ++frames_;
   now_.assign(states.begin(), states.end());
-  t_.push_back(static_cast<float>(t));
+  t_.push_back(t);
   for (std::size_t i = 0; i < bodies_.size(); ++i) {
     const BodyState& s = states[i];
     if (bodies_[i].kind == BodyKind::coordinate) {
-      for (const double x : {s.p.x(), s.v.x()}) coordinates_.push_back(static_cast<float>(x));
+      coordinates_.insert(coordinates_.end(), {s.p.x(), s.v.x()});
       continue;
     }
-    for (int k = 0; k < 3; ++k) position_.push_back(static_cast<float>(s.p[k]));
-    // Of the two that are the same turn, the one that 16 bits interpolate: |component| ≤ 1.
-    for (const double e : {s.q.x(), s.q.y(), s.q.z(), s.q.w()})
-      turn_.push_back(static_cast<std::int16_t>(std::lround(std::clamp(e, -1.0, 1.0) * 32767)));
+    position_.insert(position_.end(), {s.p.x(), s.p.y(), s.p.z()});
+    turn_.insert(turn_.end(), {s.q.x(), s.q.y(), s.q.z(), s.q.w()});
   }
   for (double& gap : worst_gap_) {
-    gap_.push_back(static_cast<float>(std::abs(gap)));
+    gap_.push_back(std::abs(gap));
     gap = Force::nan;
   }
-  energy_.push_back(static_cast<float>(worst_energy_));
+  energy_.push_back(worst_energy_);
   worst_energy_ = 0;
 }
 
@@ -128,35 +139,33 @@ void Recording::forces(std::span<const Force> forces, std::span<const double> si
   for (std::size_t i = 0; i < links_.size(); ++i) {
     const bool known = i < forces.size();
     const Force& f = known ? forces[i] : Force();
-    const auto put = [known](std::vector<float>& column, double x) {
-      column.push_back(static_cast<float>(known ? x : Force::nan));
-    };
+    const auto put = [known](std::vector<double>& column, double x) { column.push_back(known ? x : Force::nan); };
     for (int k = 0; k < 3; ++k) put(force_, f.on.force[k]);
     const int first = links_[i].bodies.empty() ? -1 : links_[i].bodies[links_[i].on];
     const BodyState on = first < 0 ? BodyState() : now_[static_cast<std::size_t>(first)];
     const Vector3d p = on.q.conjugate() * (f.on.point - on.p);
     for (int k = 0; k < 3; ++k) put(point_, p[k]);
-    put(moment_, f.on.moment.norm());
+    for (int k = 0; k < 3; ++k) put(place_, f.on.point[k]);
+    for (int k = 0; k < 3; ++k) put(moment_, f.on.moment[k]);
     put(ideal_, f.ideal);
     put(nonideal_, f.nonideal);
     put(stabilisation_, f.stabilisation);
   }
-  for (std::size_t i = 0; i < signals_.size(); ++i)
-    signal_.push_back(static_cast<float>(i < signals.size() ? signals[i] : Force::nan));
+  for (std::size_t i = 0; i < signals_.size(); ++i) signal_.push_back(i < signals.size() ? signals[i] : Force::nan);
 }
 
 void Recording::pad() { forces({}, {}); }
 
 bool Recording::stays(std::size_t link, Json& at) const {
-  const float* first = nullptr;
+  const double* first = nullptr;
   for (std::size_t frame = 0; frame < static_cast<std::size_t>(frames_); ++frame) {
-    const float* p = &point_[(frame * links_.size() + link) * 3];
+    const double* p = &point_[(frame * links_.size() + link) * 3];
     if (!std::isfinite(p[0])) continue;
     if (!first) first = p;
     for (int k = 0; k < 3; ++k)
-      if (std::abs(p[k] - first[k]) > 1e-4f) return false;
+      if (std::abs(p[k] - first[k]) > 1e-4) return false;
   }
-  if (first) at = {first[0], first[1], first[2]};
+  if (first) at = {static_cast<float>(first[0]), static_cast<float>(first[1]), static_cast<float>(first[2])};
   return true;
 }
 
@@ -180,7 +189,7 @@ Json Recording::json() const {
     out["bodies"].push_back(std::move(each));
   }
   // Where a force acts stays the same on its body for most joints: then it is said once.
-  std::vector<float> moving;
+  std::vector<double> moving;
   out["constraints"] = Json::array();
   std::vector<char> stays(r.links_.size(), 1);
   for (std::size_t i = 0; i < r.links_.size(); ++i) {
@@ -199,23 +208,39 @@ Json Recording::json() const {
   for (const Signal& signal : r.signals_) out["signals"].push_back({{"name", signal.name}, {"unit", signal.unit}});
   out["energy_at_start_J"] = r.any_energy_ ? Json(r.start_energy_) : Json();
   Json columns;
-  columns["t"] = base64(r.t_);
-  columns["position"] = base64(r.position_);
-  columns["turn"] = base64(r.turn_);
-  columns["coordinate"] = base64(r.coordinates_);
-  columns["gap"] = base64(r.gap_);
-  if (r.any_energy_) columns["energy"] = base64(r.energy_);
-  columns["force"] = base64(r.force_);
-  if (!moving.empty()) columns["point"] = base64(moving);
-  if (worth_it(r.moment_)) columns["moment"] = base64(r.moment_);
+  columns["t"] = in_single(r.t_);
+  columns["position"] = in_single(r.position_);
+  columns["turn"] = in_16_bits(r.turn_);
+  columns["coordinate"] = in_single(r.coordinates_);
+  columns["gap"] = in_single(r.gap_);
+  if (r.any_energy_) columns["energy"] = in_single(r.energy_);
+  columns["force"] = in_single(r.force_);
+  if (!moving.empty()) columns["point"] = in_single(moving);
+  if (const auto moments = sizes(r.moment_); worth_it(moments)) columns["moment"] = in_single(moments);
   // Without a law the ideal part is the whole.
   if (worth_it(r.nonideal_)) {
-    columns["ideal"] = base64(r.ideal_);
-    columns["nonideal"] = base64(r.nonideal_);
+    columns["ideal"] = in_single(r.ideal_);
+    columns["nonideal"] = in_single(r.nonideal_);
   }
-  if (worth_it(r.stabilisation_)) columns["stabilisation"] = base64(r.stabilisation_);
-  columns["signal"] = base64(r.signal_);
+  if (worth_it(r.stabilisation_)) columns["stabilisation"] = in_single(r.stabilisation_);
+  columns["signal"] = in_single(r.signal_);
   out["columns"] = std::move(columns);
+  if (full_) {
+    Json& full = out["full"];
+    full["t"] = in_double(r.t_);
+    full["position"] = in_double(r.position_);
+    full["turn"] = in_double(r.turn_);
+    full["coordinate"] = in_double(r.coordinates_);
+    full["gap"] = in_double(r.gap_);
+    if (r.any_energy_) full["energy"] = in_double(r.energy_);
+    full["force"] = in_double(r.force_);
+    full["moment"] = in_double(r.moment_);
+    full["place"] = in_double(r.place_);
+    for (const auto& [name, column] : {std::pair("ideal", &r.ideal_), std::pair("nonideal", &r.nonideal_),
+                                       std::pair("stabilisation", &r.stabilisation_)})
+      full[name] = in_double(*column);
+    full["signal"] = in_double(r.signal_);
+  }
   return out;
 }
 

@@ -7,7 +7,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <cstdint>
 #include <limits>
 #include <span>
 #include <string>
@@ -19,6 +18,7 @@ namespace linchpin::cli {
 struct RecordingOptions {
   double frames_per_second = 60;
   double most_bytes = 8e6;  ///< of columns, before they become text
+  bool full = false;        ///< also `full`: the columns in double precision, for files that others read (motion.h)
 };
 
 class Recording {
@@ -84,10 +84,11 @@ class Recording {
   double start_energy_ = 0, worst_energy_ = 0;
   std::vector<double> worst_gap_;
   std::vector<BodyState> now_;
-  // columns, frame by frame
-  std::vector<float> t_, position_, energy_, coordinates_, gap_, force_, moment_, ideal_, nonideal_, stabilisation_,
-      point_, signal_;  // points on the link's body `on`, in its axes
-  std::vector<std::int16_t> turn_;
+  bool full_ = false;
+  // Columns, frame by frame: three numbers of a position, a force, a moment and a point, four of a turn (x, y, z, w).
+  std::vector<double> t_, position_, turn_, energy_, coordinates_, gap_, force_, moment_, ideal_, nonideal_,
+      stabilisation_, signal_;
+  std::vector<double> point_, place_;  // where forces act: on the link's body `on` in its axes; in the world
 };
 
 }  // namespace linchpin::cli

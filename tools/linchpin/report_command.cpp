@@ -1,5 +1,6 @@
-// `linchpin report`: recordings become a page.
+// `linchpin report`: recordings become a page, or an animation.
 #include "commands.h"
+#include "gltf.h"
 #include "messages.h"
 #include "report_file.h"
 
@@ -19,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 struct ReportArguments {
   std::vector<std::string> recordings;
-  std::string out;
+  std::string out, gltf;
   bool json = false;
 };
 
@@ -48,18 +49,32 @@ bool read_recording(const std::string& path, Json& recording) {
 }
 
 int run_report(const ReportArguments& arguments) try {
+  if (arguments.out.empty() && arguments.gltf.empty())
+    throw std::invalid_argument("neither --out nor --gltf says what to write");
   OutputFile out("--out", arguments.out, arguments.recordings, "recording");
+  OutputFile animation("--gltf", arguments.gltf, arguments.recordings, "recording");
+  const bool binary = is_binary_gltf(arguments.gltf);
   std::vector<Json> recordings(arguments.recordings.size());
   for (std::size_t i = 0; i < recordings.size(); ++i)
     if (!read_recording(arguments.recordings[i], recordings[i])) return exit_bad_input;
-  out.write(report_page(merge(std::move(recordings))));
-  if (arguments.json)
-    std::cout << Json{{"schema", 1}, {"out", arguments.out}, {"recordings", arguments.recordings.size()}}.dump(2)
-              << "\n";
-  else
-    std::cout << "wrote " << arguments.out << "\n";
+  const Json all = merge(std::move(recordings));
+  if (!arguments.gltf.empty()) animation.write(gltf(all, binary));
+  if (!arguments.out.empty()) out.write(report_page(all));
+  if (arguments.json) {
+    Json written = {{"schema", 1}};
+    if (!arguments.out.empty()) written["out"] = arguments.out;
+    if (!arguments.gltf.empty()) written["gltf"] = arguments.gltf;
+    written["recordings"] = arguments.recordings.size();
+    std::cout << written.dump(2) << "\n";
+    return exit_ok;
+  }
+  for (const std::string& file : {arguments.gltf, arguments.out})
+    if (!file.empty()) std::cout << "wrote " << file << "\n";
   return exit_ok;
 } catch (const nlohmann::json::exception& e) {
+  std::cerr << "linchpin report: a recording is damaged: " << e.what() << "\n";
+  return exit_bad_input;
+} catch (const std::runtime_error& e) {
   std::cerr << "linchpin report: a recording is damaged: " << e.what() << "\n";
   return exit_bad_input;
 } catch (const std::invalid_argument& e) {
@@ -71,9 +86,11 @@ int run_report(const ReportArguments& arguments) try {
 
 void add_report(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<ReportArguments>();
-  CLI::App* verb = app.add_subcommand("report", "Make a page to look at from recordings of one scene");
+  CLI::App* verb =
+      app.add_subcommand("report", "Make a page to look at, or an animation, from recordings of one scene");
   verb->add_option("RECORDING", arguments->recordings, "Files that run or compare wrote with --record")->required();
-  verb->add_option("--out", arguments->out, "The page, an .html file")->required();
+  verb->add_option("--out", arguments->out, "The page, an .html file");
+  verb->add_option("--gltf", arguments->gltf, "The motions as a glTF 2.0 animation, a .gltf or .glb file");
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
   verb->footer("Exit codes: 0 ok, 2 usage, 3 bad recording.");
   verb->callback([arguments, &exit_code] { exit_code = run_report(*arguments); });

@@ -1,6 +1,8 @@
 #include "report_file.h"
 
 #include "compare_text.h"
+#include "gltf.h"
+#include "mcap.h"
 
 #include <CLI/CLI.hpp>
 
@@ -32,8 +34,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A page of this size opens in a second or two.
-constexpr double most_bytes = 8e6;
+// A page of this size opens in a second or two. What others read may be larger.
+constexpr double most_bytes_of_page = 8e6, most_bytes_of_file = 2e8;
 
 double frames_per_second(const std::string& text) {
   double x = 0;
@@ -75,35 +77,67 @@ void add_words(Json& recording) {
 void ReportOptions::add_to(CLI::App& verb) {
   verb.add_option("--report", report, "Write a page to look at: plots, 3D playback, numbers; opens in any browser");
   verb.add_option("--record", record, "Write what `linchpin report` makes such a page from, later or together");
+  verb.add_option("--gltf", gltf, "Write an animation for Blender and other viewers of glTF 2.0: a .gltf or .glb file");
+  verb.add_option("--mcap", mcap, "Write poses, wrenches and scalars in double precision for robotics viewers: MCAP");
   verb.add_option("--frames", frames, "Frames per second of these; fewer where a page would become large")
       ->capture_default_str();
 }
 
+std::vector<std::string> ReportOptions::files() const {
+  std::vector<std::string> out;
+  for (const std::string& file : {report, record, gltf, mcap})
+    if (!file.empty()) out.push_back(file);
+  return out;
+}
+
+bool is_binary_gltf(const std::string& path) {
+  if (path.empty() || path.ends_with(".gltf")) return false;
+  if (path.ends_with(".glb")) return true;
+  throw std::invalid_argument("--gltf is \"" + path + "\", expected a name that ends with .gltf or .glb");
+}
+
 ReportFiles::ReportFiles(const ReportOptions& options, const std::string& scene, std::size_t runs)
-    : wanted_(!options.report.empty() || !options.record.empty()),
-      recording_{frames_per_second(options.frames), most_bytes / double(runs)},
+    : wanted_(!options.files().empty()),
+      recording_{
+          frames_per_second(options.frames),
+          (options.report.empty() && options.record.empty() ? most_bytes_of_file : most_bytes_of_page) / double(runs),
+          !options.mcap.empty()},
       report_("--report", options.report, {scene}),
-      record_("--record", options.record, {scene}) {}
+      record_("--record", options.record, {scene}),
+      gltf_("--gltf", options.gltf, {scene}),
+      mcap_("--mcap", options.mcap, {scene}),
+      binary_gltf_(is_binary_gltf(options.gltf)) {}
 
 Json ReportFiles::recording_json() const {
-  return {{"frames_per_second", recording_.frames_per_second}, {"most_bytes", recording_.most_bytes}};
+  return {{"frames_per_second", recording_.frames_per_second},
+          {"most_bytes", recording_.most_bytes},
+          {"full", recording_.full}};
 }
 
 void ReportFiles::write(const std::string& verb, const std::string& scene, const Json& comparison, Json motions) {
   if (!wanted_) return;
-  Json recording;
-  recording["schema"] = 1;
+  Json recording = provenance(scene);
   recording["kind"] = "linchpin recording";
-  recording["linchpin"] = LINCHPIN_VERSION;
-  recording["compiler"] = "g++ " __VERSION__;
-  recording["commands"] = {command_line()};
   recording["verb"] = verb;
-  recording["scene"] = scene_json(scene);
   recording["comparison"] = comparison;
   add_words(recording);
   recording["motions"] = std::move(motions);
+  if (!mcap_.temporary().empty()) mcap_.write(mcap(recording));
+  for (Json& motion : recording["motions"])
+    if (motion.is_object()) motion.erase("full");
+  if (!gltf_.temporary().empty()) gltf_.write(gltf(recording, binary_gltf_));
   record_.write(recording.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   report_.write(report_page(recording));
+}
+
+Json provenance(const std::string& scene) {
+  return {{"schema", 1},
+          {"kind", nullptr},
+          {"linchpin", LINCHPIN_VERSION},
+          {"compiler", "g++ " __VERSION__},
+          {"commands", {command_line()}},
+          {"verb", nullptr},
+          {"scene", scene_json(scene)}};
 }
 
 std::string report_page(const Json& recording) {

@@ -1,5 +1,5 @@
-// What `run` and `compare` leave behind for looking at: a recording (one JSON object, docs/report.md) and the page made
-// from it, which is the template of tools/report with the recording in it.
+// What `run` and `compare` leave behind for looking at: a recording (one JSON object, docs/report.md), the page made
+// from it, which is the template of tools/report with the recording in it, and files for the viewers of others.
 #pragma once
 
 #include "output_file.h"
@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -18,8 +19,10 @@ namespace linchpin::cli {
 
 /// The words of the command line.
 struct ReportOptions {
-  std::string report, record, frames = "60";
+  std::string report, record, gltf, mcap, frames = "60";
   void add_to(CLI::App& verb);
+  /// Those that were asked for.
+  std::vector<std::string> files() const;
 };
 
 class ReportFiles {
@@ -40,10 +43,17 @@ class ReportFiles {
  private:
   bool wanted_ = false;
   RecordingOptions recording_;
-  OutputFile report_, record_;
+  OutputFile report_, record_, gltf_, mcap_;
+  bool binary_gltf_ = false;
 };
 
-/// The page that shows a recording.
+/// By the end of a file's name. @throws std::invalid_argument
+bool is_binary_gltf(const std::string& path);
+
+/// What made a recording or a sweep: its first keys, `kind` and `verb` still to be said.
+nlohmann::ordered_json provenance(const std::string& scene);
+
+/// The page that shows a recording or a sweep.
 std::string report_page(const nlohmann::ordered_json& recording);
 
 /// Recordings of one scene as one: the solvers of all. @throws std::invalid_argument where they are not of one scene.

@@ -57,8 +57,8 @@ void print(const RunArguments& arguments, const Simulation& simulation, Host hos
     std::cout << row.value("summary", std::string());
     if (row["status"] != "ok") std::cout << "status: " << row["status"].get<std::string>() << "\n";
     if (row.contains("expect")) std::cout << "expected\n" << verdicts_text(row["expect"]);
-    for (const std::string& file : {arguments.csv, arguments.report.report, arguments.report.record})
-      if (!file.empty()) std::cout << "wrote " << file << "\n";
+    if (!arguments.csv.empty()) std::cout << "wrote " << arguments.csv << "\n";
+    for (const std::string& file : arguments.report.files()) std::cout << "wrote " << file << "\n";
     return;
   }
   Json result = frame_of(simulation, host, row);

@@ -9,8 +9,10 @@
 #include "equilibrium_search.h"
 #include "messages.h"
 #include "output_file.h"
+#include "report_file.h"
 #include "scene_file.h"
 #include "simulation_options.h"
+#include "sweep_report.h"
 
 #include <linchpin/dynamics.h>
 #include <linchpin/scene.h>
@@ -41,7 +43,7 @@ struct SweepArguments {
   SimulationOptions simulation;
   std::vector<std::string> sets, columns, merge;
   std::uint64_t samples = 0, seed = 0;
-  std::string until, shard = "0/1", out;
+  std::string until, shard = "0/1", out, report;
   int starts = 24, jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   bool equilibrium = false, resume = false, json = false;
 };
@@ -63,11 +65,18 @@ class Experiment {
       if (channel->size() == 1) add_column(channel->text(), unit);
       for (const char* part : {".x", ".y", ".z"})
         if (channel->size() == 3) add_column(channel->text() + part, unit);
+      if (!log) expected_ = columns_.size();
     }
     files_ = model.files;
   }
 
   const std::vector<std::string>& files() const { return files_; }
+  /// Columns of header() after the first two.
+  std::vector<SweepPicture::Column> expected() const {
+    std::vector<SweepPicture::Column> out(columns_.size());
+    for (std::size_t i = 0; i < expected_; ++i) out[i].expected = true;
+    return out;
+  }
   std::string header() const {
     std::string out = std::string("status,") + (arguments_.equilibrium ? "stability" : "t [s]");
     for (const std::string& column : columns_) out += "," + csv_field(column);
@@ -94,6 +103,30 @@ class Experiment {
     if (!outcome.values.empty() && outcome.values.size() != columns_.size()) outcome = {"other columns", "", {}};
     outcome.values.resize(columns_.size(), std::nan(""));
     return fields(outcome.status, outcome.first, outcome.values);
+  }
+  /// What the scene expects with these values, by column; NaN where it says nothing, or is none.
+  std::vector<double> known(const std::vector<double>& values) const {
+    std::vector<double> out;
+    try {
+      for (const Expectation& e : load(values).expectations)
+        for (int k = 0; k < e.value.size(); ++k)
+          out.push_back(e.is.empty() ? std::nan("") : e.is[static_cast<std::size_t>(k)]);
+    } catch (const SceneError&) {
+    }
+    out.resize(columns_.size(), std::nan(""));
+    return out;
+  }
+  /// The values that the scene itself gives to the parameters.
+  std::vector<double> own() const {
+    Overrides overrides;
+    overrides.logs = names_;
+    const Model model = load_text(text_, arguments_.simulation.scene, import_bullet, overrides);
+    const System system = model.system();
+    const State start = system.initial_state();
+    std::vector<double> out;
+    for (std::size_t i = model.logs.size() - names_.size(); i < model.logs.size(); ++i)
+      out.push_back(model.logs[i]({system, start, {}})[0]);
+    return out;
   }
   std::string row_of_the_dead(const std::string& how) const {
     return fields("the process " + how, "", std::vector<double>(columns_.size(), std::nan("")));
@@ -226,6 +259,7 @@ class Experiment {
   const std::string text_;
   const std::vector<std::string> names_;
   std::vector<std::string> files_, columns_;
+  std::size_t expected_ = 0;  // of the columns, those of expectations, which are the first
 };
 
 // What tells rows of one sweep from those of another with the same parameters: FNV-1a of all that they depend on.
@@ -270,6 +304,7 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded) try {
   for (std::size_t i = 1; i < experiment.files().size(); ++i)
     if (!read_file(experiment.files()[i], texts.emplace_back())) return exit_bad_input;
   { const OutputFile possible("--out", arguments.out, experiment.files()); }
+  OutputFile page("--report", arguments.report, experiment.files());
 
   std::string header = "case";
   for (const std::string& name : cases.names()) header += "," + csv_field(name);
@@ -312,14 +347,28 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded) try {
     if (is_ok(row)) continue;
     if (++bad == 1) first = "case " + std::to_string(n) + ": " + row.substr(0, row.find(",,"));
   }
-  if (arguments.json)
-    std::cout << nlohmann::ordered_json{{"schema", 1},   {"scene", scene},        {"out", arguments.out},
-                                        {"cases", rows}, {"run", missing.size()}, {"failed", bad}}
-                     .dump(2)
-              << "\n";
-  else
+  if (!arguments.report.empty()) {
+    SweepPicture picture{scene, cases.names(), random, header, experiment.expected(), experiment.own(), {}};
+    const std::vector<double> at_own = experiment.known(picture.own);
+    for (std::size_t i = 0; i < picture.columns.size(); ++i) picture.columns[i].at_own = at_own[i];
+    for (std::uint64_t n = 0; n < cases.size(); ++n) {
+      if (!table.has(n)) continue;
+      picture.rows.push_back(table.row(n));
+      const std::vector<double> known = experiment.known(cases.values(n));
+      for (std::size_t i = 0; i < known.size(); ++i) picture.columns[i].known.push_back(known[i]);
+    }
+    page.write(report_page(sweep_json(picture)));
+  }
+  if (arguments.json) {
+    nlohmann::ordered_json written = {{"schema", 1},   {"scene", scene},        {"out", arguments.out},
+                                      {"cases", rows}, {"run", missing.size()}, {"failed", bad}};
+    if (!arguments.report.empty()) written["report"] = arguments.report;
+    std::cout << written.dump(2) << "\n";
+  } else {
     std::cout << "wrote " << arguments.out << ": " << rows << (rows == 1 ? " case, " : " cases, ") << missing.size()
               << " of them run now\n";
+    if (!arguments.report.empty()) std::cout << "wrote " << arguments.report << "\n";
+  }
   if (bad == 0) return exit_ok;
   std::cerr << "linchpin sweep: " << bad << (bad == 1 ? " case" : " cases") << " failed, " << first << "\n";
   return exit_physics;
@@ -367,6 +416,8 @@ void add_sweep(CLI::App& app, int& exit_code) {
   verb->add_option("--merge", arguments->merge, "Likewise with the rows of these files: the shards")->expected(1, -1);
   verb->add_option("--out", arguments->out, "The table, .csv; while the sweep goes on, FILE.part")->required();
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
+  verb->add_option("--report", arguments->report,
+                   "Write a page to look at: curves over a parameter, a map over two, with the answers of [[expect]]");
   verb->footer(
       "A row: case, parameters, status, time, then what the scene names: the value of each [[expect]] at its time, of\n"
       "each [[log]] at the end, of each --column; last a mark of the scene's text and the options. Whether "

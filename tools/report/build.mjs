@@ -14,7 +14,7 @@ const bundle = async (entry, loader) => {
   return out.outputFiles[0].text.trim();
 };
 // A script element ends at the first "</script", a comment in it begins at "<!--".
-const script = (await bundle('report.js')).replace(/<\/(script)/gi, '<\\/$1').replace(/<!--/g, '<\\!--');
+const script = (await bundle('main.js')).replace(/<\/(script)/gi, '<\\/$1').replace(/<!--/g, '<\\!--');
 const style = await bundle('style.css');
 
 const hash = (text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;

@@ -21,7 +21,8 @@ Job read_job(const Json& j) {
   job.time_apart = j.value("time_apart", true);
   job.csv = j.value("csv", std::string());
   if (j.contains("record"))
-    job.record = {j["record"].at("frames_per_second").get<double>(), j["record"].at("most_bytes").get<double>()};
+    job.record = {j["record"].at("frames_per_second").get<double>(), j["record"].at("most_bytes").get<double>(),
+                  j["record"].at("full").get<bool>()};
   return job;
 }
 

@@ -8,7 +8,7 @@ export function theme() {
 }
 
 const font = '12px system-ui, "Segoe UI", Roboto, Arial, sans-serif';
-function axis(colours, more) {
+export function axis(colours, more) {
   return { stroke: colours.soft, font, labelFont: font, labelGap: 0, labelSize: 18, grid: { stroke: colours.line, width: 1 }, ticks: { stroke: colours.line, width: 1, size: 4 }, ...more };
 }
 
@@ -28,7 +28,13 @@ function extremes(series) {
   return [low, high];
 }
 
-function label(values) {
+// Some air on both sides; what differs by rounding alone is one value, as axes have no more digits than that.
+export function room(low, high) {
+  const most = Math.max(Math.abs(low), Math.abs(high)), pad = high - low > 1e-9 * most ? 0.06 * (high - low) : 0.1 * most || 1;
+  return [low - pad, high + pad];
+}
+
+export function label(values) {
   const most = Math.max(...values.map(Math.abs));
   if (most !== 0 && (most < 1e-3 || most >= 1e5)) return values.map((v) => (v === 0 ? '0' : v.toExponential(1).replace('.0e', 'e').replace('e+', 'e')));
   return values.map((v) => String(Number(v.toPrecision(6))));
@@ -58,8 +64,8 @@ export function plot(host, series, { log = false, across = 's', xlabel, height =
     for (const s of drawn) s.y = s.y.map((y) => (y === null ? null : Math.max(y, floor)));
     scales.y = { distr: 3, log: 10, range: () => range };
   } else {
-    const [low, high] = extremes(sound(drawn)), pad = 0.06 * (high - low) || 0.1 * Math.abs(high) || 1;
-    range = [low - pad, high + pad];
+    const [low, high] = extremes(sound(drawn));
+    range = room(low, high);
     if (low >= 0 && low < 0.4 * high) range[0] = 0;
     scales.y = { range: () => range };
   }
@@ -123,8 +129,7 @@ export function curves(host, series, { xlabel, ylabel, square, height = 380 }) {
   const range = (get) => {
     let low = Infinity, high = -Infinity;
     for (const s of sound(drawn)) for (const v of get(s)) if (v !== null) { low = Math.min(low, v); high = Math.max(high, v); }
-    const pad = 0.06 * (high - low) || 0.1 * Math.abs(high) || 1;
-    return [low - pad, high + pad];
+    return room(low, high);
   };
   const x = range((s) => s.x), y = range((s) => s.y);
   if (square) {  // a metre across is a metre up

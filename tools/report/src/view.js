@@ -172,8 +172,8 @@ export class View {
     const across = (a) => Math.abs(size.dot(a));
     const look = across(axes[0]) <= across(axes[1]) * 1.02 ? axes[0] : axes[1];
     const side = new Vector3().crossVectors(this.up, look);
-    const flat = across(look) < 0.3 * this.size;
-    const from = look.clone().addScaledVector(side, flat ? 0.28 : 0.6).addScaledVector(this.up, flat ? 0.18 : 0.42).normalize();
+    const flat = across(look) < 0.3 * this.size, lying = across(this.up) < 0.15 * this.size && !flat;
+    const from = look.clone().addScaledVector(side, flat ? 0.28 : 0.6).addScaledVector(this.up, flat ? 0.18 : lying ? 1.1 : 0.42).normalize();
     this.controls.target.copy(centre);
     this.camera.position.copy(centre).add(from);
     this.camera.lookAt(centre);
@@ -186,7 +186,7 @@ export class View {
       const depth = corner.dot(from);
       distance = Math.max(distance, depth + Math.abs(corner.dot(x)) / (t * this.camera.aspect), depth + Math.abs(corner.dot(y)) / t);
     }
-    distance = Math.max(distance * 1.04, this.size * 0.6);
+    distance = Math.max(distance * 1.12, this.size * 0.6);  // with room for what sticks out: points drawn as balls, arrows
     this.camera.position.copy(centre).addScaledVector(from, distance);
     this.camera.near = distance / 200;
     this.camera.far = distance * 200;

@@ -1,0 +1,16 @@
+// The motions of a recording as an MCAP file: for Foxglove, Lichtblick, PlotJuggler and their like, and for programs.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+namespace linchpin::cli {
+
+/// Frames as transforms, bodies as a scene, a channel per constraint for its wrench and for its gap, one per
+/// coordinate, per signal and for the energy. Messages are JSON, numbers in double precision; docs/report.md has the
+/// topics. Motions must have been recorded in full (RecordingOptions).
+/// @throws std::invalid_argument when there is none; what Motion throws.
+std::string mcap(const nlohmann::ordered_json& recording);
+
+}  // namespace linchpin::cli

@@ -1,0 +1,46 @@
+// A motion of a recording (docs/report.md) as numbers again, for what is written for the viewers of others.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace linchpin::cli {
+
+struct Motion {
+  struct Body {
+    std::string name, kind, shape;  ///< as the recording has them: "rigid" …, "box" …
+    std::vector<double> size;       ///< [m]
+    std::string unit;               ///< of a coordinate
+  };
+  struct Link {
+    std::string name, unit;
+    std::string on;  ///< the body that forces act on; empty: the world
+  };
+  struct Signal {
+    std::string name, unit;
+  };
+
+  std::size_t frames = 0;
+  std::vector<Body> bodies;       ///< that have a place in space
+  std::vector<Body> coordinates;  ///< that do not
+  std::vector<Link> links;
+  std::vector<Signal> signals;
+
+  // Columns, frame by frame, of each of the above: times [s]; positions [m], 3 each; turns, quaternions x, y, z, w of
+  // length 1; values and rates of coordinates. In double precision where the recording was made for that, else in its
+  // own. Those of `full` alone are empty without it: forces, moments and places have 3 numbers each, in world axes.
+  std::vector<double> t, position, turn, coordinate;
+  bool full = false;
+  std::vector<double> gap, energy, force, moment, place, ideal, nonideal, stabilisation, signal;
+
+  /// @throws std::runtime_error when columns do not have the length that the rest says.
+  /// @throws nlohmann::json::exception when something is missing or of the wrong type.
+  explicit Motion(const nlohmann::ordered_json& json);
+};
+
+/// "exact", or "exact, double" where another of a comparison's solvers has the name too.
+std::string run_name(const nlohmann::ordered_json& solvers, std::size_t which);
+
+}  // namespace linchpin::cli

@@ -1,0 +1,70 @@
+// Pictures for the documents, each a part of a report.
+//   node pictures.mjs BIN_DIR SOURCE_DIR [NAME…]
+// Writes docs/pictures/NAME.png and docs/pictures/scenes.sha256, by which a test sees that a scene was changed since.
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { Browser, find } from './chromium.mjs';
+
+// What is to be seen: words of the command, the part of the page, the time [s] as a part of the run, the choices.
+const pictures = [
+  { name: 'bridge', scene: 'bridge.bullet', words: ['compare', '--with', 'exact,bullet:si'], part: '#view', at: 0.75 },
+  { name: 'bridge-gap', scene: 'bridge.bullet', words: ['compare', '--with', 'exact,bullet:si,bullet:si:200'], part: ['#legend', '#gap'] },
+  { name: 'four-bar', scene: 'four-bar.toml', words: ['run'], part: '#view', at: 0.3 },
+  { name: 'steady-top', scene: 'steady-top.toml', words: ['run'], part: '#view', at: 0.4 },
+  { name: 'winch', scene: 'winch.toml', words: ['run'], part: '#view', at: 0.5 },
+  { name: 'bead-on-ring', scene: 'bead-on-ring.toml', words: ['run'], part: ['#force-title', '#force'], at: 0 },
+  { name: 'rotating-hoop', scene: 'rotating-hoop.toml', words: ['sweep', '--set', 'w=1:12:45', '--equilibrium', '--out', 'x.csv', '--column', 'atan2(hypot(bead.x, bead.z), -bead.y)*180/pi'], part: ['#swept-legend', '#sweep-plot'], choose: { quantity: 'last' } },
+  { name: 'rough-circle', scene: 'rough-circle.toml', words: ['sweep', '--set', 'mu=0:0.7:15', '--set', 'g=2:20:10', '--until', 'bead.x', '--duration', '3', '--out', 'x.csv', '--column', 'norm(bead.velocity)'], part: ['#sweep-note', '#sweep-plot'], choose: { quantity: 'last' } },
+];
+
+const [, , bin, source, ...names] = process.argv, program = find();
+if (!program) {
+  console.error('scripts/pictures: no Chromium (scripts/setup --browser)');
+  process.exit(1);
+}
+const out = resolve(source, 'docs', 'pictures'), scenes = resolve(source, 'demos', 'scenes');
+const folder = mkdtempSync(join(tmpdir(), 'linchpin-pictures-'));
+mkdirSync(out, { recursive: true });
+const wait = (ms) => new Promise((done) => { setTimeout(done, ms); });
+
+const browser = new Browser(program, ['--use-angle=swiftshader', '--enable-unsafe-swiftshader']);
+try {
+  for (const { name, scene, words: [verb, ...more], part, at = 0.5, choose = {} } of pictures) {
+    if (names.length && !names.includes(name)) continue;
+    const html = join(folder, `${name}.html`);
+    const run = spawnSync(join(resolve(bin), 'linchpin'), [verb, join(scenes, scene), '--report', html, ...more], { cwd: folder, encoding: 'utf8' });
+    if (![0, 4].includes(run.status)) throw new Error(`${name}: ${run.stderr}`);  // 4: a case failed, which a picture may show
+    rmSync(join(folder, 'x.csv'), { force: true });
+    const page = await browser.page({ width: 600, height: 1000 });
+    await page.open(pathToFileURL(html).href);
+    for (let i = 0; i < 300 && (await page.value('document.body.dataset.ready')) !== 'yes'; ++i) await wait(100);
+    for (const [id, value] of Object.entries(choose)) {
+      await page.value(`(() => { const e = document.getElementById('${id}'); if (e.type === 'checkbox') e.checked = ${value === true}; else e.value = ${value === 'last' ? 'e.options[e.options.length - 1].value' : JSON.stringify(String(value))}; e.dispatchEvent(new Event('change')); })()`);
+    }
+    if (verb !== 'sweep') await page.value(`(() => { const s = document.getElementById('scrub'); s.value = ${at}; s.dispatchEvent(new Event('input')); })()`);
+    await page.value('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))');
+    // One colour behind, in place of one that changes down the picture, is half of the file.
+    await page.value(`(() => { const v = document.getElementById('view'); v.style.background = '#fff'; v.style.border = '0'; v.style.borderRadius = '0'; })()`);
+    const box = await page.value(`(() => {
+      const all = ${JSON.stringify([part].flat())}.map((p) => document.querySelector(p).getBoundingClientRect()).filter((r) => r.height > 0);
+      const x = Math.min(...all.map((r) => r.left)), y = Math.min(...all.map((r) => r.top));
+      return { x: x + scrollX, y: y + scrollY, width: Math.max(...all.map((r) => r.right)) - x, height: Math.max(...all.map((r) => r.bottom)) - y };
+    })()`);
+    const { data } = await page.send('Page.captureScreenshot', { format: 'png', captureBeyondViewport: true, clip: { ...box, scale: part === '#view' ? 0.8 : 1 } });
+    if (page.errors.length) throw new Error(`${name}: ${page.errors.join('; ')}`);
+    const bytes = Buffer.from(data, 'base64');
+    writeFileSync(join(out, `${name}.png`), bytes);
+    console.log(`docs/pictures/${name}.png: ${Math.round(box.width)} by ${Math.round(box.height)}, ${Math.ceil(bytes.length / 1000)} kB`);
+  }
+} finally {
+  await browser.close();
+  rmSync(folder, { recursive: true, force: true });
+}
+if (!names.length) {
+  const used = [...new Set(pictures.map((p) => p.scene))].sort();
+  writeFileSync(join(out, 'scenes.sha256'), used.map((scene) => `${createHash('sha256').update(readFileSync(join(scenes, scene))).digest('hex')}  demos/scenes/${scene}\n`).join(''));
+}
