@@ -126,7 +126,8 @@ btTypedConstraint* Built::native_joint(const SceneConstraint& c) {
                                                       bullet::to_bullet(c.frame_b.origin));
   } else if (c.type == "hinge") {
     auto made = std::make_unique<btHingeConstraint>(a, b, frame_of(c.frame_a, true), frame_of(c.frame_b, true));
-    if (c.limits) made->setLimit(btScalar(c.limits->first), btScalar(c.limits->second));
+    // Bullet's hinge measures how its first body leads the second.
+    if (c.limits) made->setLimit(btScalar(-c.limits->second), btScalar(-c.limits->first));
     joint = std::move(made);
   } else if (c.type == "slider") {
     auto made =
