@@ -5,7 +5,7 @@
 #include <linchpin/dynamics.h>
 #include <linchpin/forces.h>
 
-#include "stock_joints.h"
+#include "kept_assembly.h"
 #include "system_impl.h"
 
 #include <algorithm>

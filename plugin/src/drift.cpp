@@ -1,7 +1,7 @@
 // Staying on the constraints at finite steps. Hides the chord Newton of a step's end, of poses and of velocities, its
 // stopping rule at round-off, and the estimate that says when a step is too long.
 #include "columns.h"
-#include "stock_joints.h"
+#include "kept_assembly.h"
 #include "system_impl.h"
 #include "variational.h"
 

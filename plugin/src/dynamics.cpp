@@ -1,8 +1,8 @@
 // The equation at one state with forces and laws. Hides in which order assembly, factor and laws come, and how
 // contradictory rows are told from rows that are merely a step off.
 #include "columns.h"
+#include "kept_assembly.h"
 #include "nonideal.h"
-#include "stock_joints.h"
 
 #include <linchpin/constraint.h>
 #include <linchpin/dynamics.h>

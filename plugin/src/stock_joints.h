@@ -2,7 +2,6 @@
 // the Newton of a step's end do for every joint in every step, without a call, a copy or an allocation for each.
 #pragma once
 
-#include <linchpin/dynamics.h>
 #include <linchpin/joints.h>
 
 #include <algorithm>
@@ -30,17 +29,6 @@ struct StockJoints {
 
   int count() const { return std::max(0, static_cast<int>(joints.size()) - 1); }
 };
-
-/// An assembly made again and again: with what its stock joints are assembled from. Every Dynamics keeps one.
-struct KeptAssembly : Assembly {
-  StockJoints stock;
-  std::vector<Matrix3d> turned;  // R of block.bodies
-};
-inline const StockJoints& stock_of(const Dynamics& dynamics) {
-  return static_cast<const KeptAssembly&>(dynamics.assembly()).stock;
-}
-/// As the public one, which asks the function of every joint.
-void assemble_constraints(const System& system, const State& state, KeptAssembly& out) noexcept;
 
 /// A body with its rotation matrix, made once for all rows on it.
 struct TurnedBody {

@@ -40,6 +40,8 @@ const std::map<std::string, Strings> core_modules = {
     // What a System owns: its private half alone sees constraints and forces whole; system.h only names them.
     {"system_impl", {"constraint", "forces", "laws", "system", "detail"}},
     {"report", {"dynamics", "constraint", "forces", "laws", "system", "detail"}},
+    // What a Dynamics keeps beside the Assembly that it shows.
+    {"kept_assembly", {"dynamics", "joints", "constraint", "forces", "laws", "system", "detail"}},
 };
 
 // Files whose name is not that of their header. A private file under plugin/src that is not listed counts as `detail`:
@@ -50,7 +52,7 @@ const std::map<std::string, std::string> core_sources = {
     {"solve_dense", "dynamics"},
     {"solve_sparse", "dynamics"},
     {"solve_sparse_rank", "dynamics"},
-    {"stock_joints", "dynamics"},
+    {"stock_joints", "joints"},
     {"drift", "stepper"},
     {"variational", "stepper"},
     {"ledger", "stepper"},
@@ -69,9 +71,9 @@ const std::map<std::string, Strings> source_extras = {
     {"system", {"system_impl", "constraint", "coordinates", "forces", "laws"}},
     {"constraint", {"system_impl"}},
     {"laws", {"system_impl", "constraint"}},
-    {"dynamics", {"system_impl", "joints", "report", "coordinates"}},
+    {"dynamics", {"system_impl", "kept_assembly", "joints", "report", "coordinates"}},
     {"report", {"coordinates"}},
-    {"stepper", {"system_impl", "joints"}},
+    {"stepper", {"system_impl", "kept_assembly", "joints"}},
 };
 
 // Longest prefix wins. What may be included from outside the area itself, by the kinds that `classify` knows.

@@ -27,6 +27,19 @@ inline double kinetic(const Assembly& assembly, std::span<const double> v) {
   return 0.5 * sum;
 }
 
+/// The part of it that needs no inertia: no more than the whole.
+inline double kinetic_of_centres(const Assembly& assembly, std::span<const double> v) {
+  double sum = 0;
+  const double* M = assembly.instant.mass.data();
+  std::size_t c = 0;
+  for (const int size : assembly.instant.block_sizes) {
+    sum += M[0] * (v[c] * v[c] + v[c + 1] * v[c + 1] + v[c + 2] * v[c + 2]);
+    M += size * size;
+    c += z(size);
+  }
+  return 0.5 * sum;
+}
+
 /// Work that ideal constraint impulses did where they can do none: impulse · ½(v₀ + v₁), prescribed forces left out
 /// [J].
 inline double work_of_constraints(const Dynamics& dynamics, double h, std::span<const double> stabilisation,

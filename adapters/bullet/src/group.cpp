@@ -467,17 +467,32 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
   return true;
 }
 
-// How Bullet's gyroscopic term changes a body's angular velocity in a step [rad/s].
+// How Bullet's gyroscopic term changes a body's angular velocity in a step [rad/s]. Of its three kinds the one that
+// bodies have unless told otherwise, a Newton step of implicit Euler in body axes, is taken here, in double.
 Vector3d Engine::gyroscopic_change(const btRigidBody& body, double most) const {
+  const int flags = body.getFlags();
   const btScalar h = btScalar(dt_);
-  btVector3 change(0, 0, 0);
-  if (body.getFlags() & BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT)
-    change -= body.computeGyroscopicForceExplicit(btScalar(most)) * body.getInvInertiaTensorWorld() * h;
-  if (body.getFlags() & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD)
-    change += body.computeGyroscopicImpulseImplicit_World(h);
-  if (body.getFlags() & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY)
-    change += body.computeGyroscopicImpulseImplicit_Body(h);
-  return from_bullet(change);
+  Vector3d change = Vector3d::Zero();
+  if (flags & BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT)
+    change -= from_bullet(body.computeGyroscopicForceExplicit(btScalar(most)) * body.getInvInertiaTensorWorld() * h);
+  if (flags & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD)
+    change += from_bullet(body.computeGyroscopicImpulseImplicit_World(h));
+  if (flags & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY) {
+    Matrix3d R;
+    for (int i = 0; i < 3; ++i)
+      for (int k = 0; k < 3; ++k) R(i, k) = double(body.getWorldTransform().getBasis()[i][k]);
+    const btVector3& inverse = body.getInvInertiaDiagLocal();
+    const double a = 1 / double(inverse.x()), b = 1 / double(inverse.y()), c = 1 / double(inverse.z());
+    const Vector3d u = R.transpose() * from_bullet(body.getAngularVelocity()), L(a * u.x(), b * u.y(), c * u.z());
+    // J = I + h ([u]× I − [L]×), by columns
+    const Vector3d x(a, dt_ * (u.z() * a - L.z()), dt_ * (L.y() - u.y() * a)),
+        y(dt_ * (L.z() - u.z() * b), b, dt_ * (u.x() * b - L.x())),
+        k(dt_ * (u.y() * c - L.y()), dt_ * (L.x() - u.x() * c), c), f = dt_ * u.cross(L);
+    const Vector3d yk = y.cross(k);
+    const double scale = 1 / x.dot(yk);
+    change -= R * (scale * Vector3d(f.dot(yk), x.dot(f.cross(k)), x.dot(y.cross(f))));
+  }
+  return change;
 }
 
 /// An animated body that kept its mass is moved by Bullet's rows, warm start and pushes, and by forces on it: away from

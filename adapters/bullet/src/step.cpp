@@ -148,14 +148,15 @@ bool Engine::finish_block(BlockSolve& b) {
 
   // v₁ from the records: start, applied, host, ideal + nonideal, then what Newton adds.
   const auto ideal = b.dynamics->ideal(), nonideal = b.dynamics->nonideal();
-  for (std::size_t j = 0; j < b.v.size(); ++j) b.force[j] = b.applied[j] + b.host[j] + dt_ * (ideal[j] + nonideal[j]);
-  solver.inverse_mass(b.force, b.dv);
-  for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] = b.v0[j] + b.dv[j];
   std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
   std::fill(b.force.begin(), b.force.end(), 0.0);
+  if (options_.drift_correction) start_newton(b);
+  for (std::size_t j = 0; j < b.v.size(); ++j)
+    b.dv[j] = b.applied[j] + b.host[j] + dt_ * (ideal[j] + nonideal[j]) + b.force[j];
+  solver.inverse_mass(b.dv, b.dv);
+  for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] = b.v0[j] + b.dv[j];
   bool good = finite(b.v);
   if (good && options_.drift_correction) {
-    start_newton(b);
     const NewtonReport newton = end_step(b, base_, end_, dt_, b.v);
     good = newton.converged && finite(b.v);
     b.unmet = newton.least_squares && newton.residual * dt_ > options_.gap_tolerance;
@@ -176,7 +177,8 @@ bool Engine::finish_block(BlockSolve& b) {
   }
   if (good && options_.drift_correction && b.moved == 0 && !can_do_work(b)) {
     const double gain = work_of_constraints(*b.dynamics, dt_, b.force, b.v0, b.v);
-    if (gain > 0 && gain > allowed_gain * std::max(kinetic(assembly, b.v0), kinetic(assembly, b.v)))
+    if (gain > allowed_gain * kinetic_of_centres(assembly, b.v0) &&
+        gain > allowed_gain * std::max(kinetic(assembly, b.v0), kinetic(assembly, b.v)))
       good = !(gain > gain_floor(b) + allowed_gain * std::max(kinetic(assembly, b.v0), kinetic(assembly, b.v)));
   }
   if (!good && options_.drift_correction) {
@@ -208,8 +210,6 @@ void Engine::start_newton(BlockSolve& b) {
       }
       for (int j = 0; j < count; ++j) b.force[z(column + j)] += J[j] * b.lambda[z(row)];
     });
-    b.dynamics->solver().inverse_mass(b.force, b.dv);
-    for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] += b.dv[j];
   }
 }
 

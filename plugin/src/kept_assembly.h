@@ -1,0 +1,23 @@
+// What a Dynamics keeps beside the Assembly that it shows: its stock joints in flat lists. Private to the core.
+#pragma once
+
+#include "stock_joints.h"
+
+#include <linchpin/dynamics.h>
+
+#include <vector>
+
+namespace linchpin::detail {
+
+/// An assembly made again and again: with what its stock joints are assembled from. Every Dynamics keeps one.
+struct KeptAssembly : Assembly {
+  StockJoints stock;
+  std::vector<Matrix3d> turned;  // R of block.bodies
+};
+inline const StockJoints& stock_of(const Dynamics& dynamics) {
+  return static_cast<const KeptAssembly&>(dynamics.assembly()).stock;
+}
+/// As the public one, which asks the function of every joint.
+void assemble_constraints(const System& system, const State& state, KeptAssembly& out) noexcept;
+
+}  // namespace linchpin::detail
