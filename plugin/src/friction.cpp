@@ -526,7 +526,8 @@ void FrictionProblem::eliminate() {
 bool FrictionProblem::newton(Laws& laws, std::span<double> z, Answer& answer) {
   double last = std::numeric_limits<double>::infinity();
   // Laws that answer to their slip saturate, and whole steps may then leap from one side of rest to the other for ever.
-  for (int step = 0; step < 40; ++step) {
+  const int most = careful_ ? 15 : 40;
+  for (int step = 0; step < most; ++step) {
     ++answer.iterations;
     const double residual = linearize(laws, z), before = careful_ ? merit() : 0;
     eliminate();
@@ -539,7 +540,7 @@ bool FrictionProblem::newton(Laws& laws, std::span<double> z, Answer& answer) {
       double part = 1;
       while (linearize(laws, z), !(merit() < before)) {
         part *= 0.5;
-        if (part < 1e-4) return false;
+        if (part < 1e-2) return false;
         for (std::size_t i = 0; i < z.size(); ++i) z[i] = last_[i] + part * try_[i];
       }
       if (part < 1) {
