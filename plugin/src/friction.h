@@ -32,11 +32,11 @@ class FrictionProblem {
     Six sense{};            // unit
     Six start_slip{};       // dry: a slip that turns against this one has passed through rest
     double speed = 0;
-    double mobility = 1;        // dry: size of W's own entries if nothing but this contact held its bodies
-    Mode mode = Mode::slips;    // out, and guess
-    bool resolved = false;      // whether these two are known: W of the block is the same in every sweep
-    Six size{};                 // eigenvalues of the symmetric part of W of the block
-    Square axes{};  // and its eigenvectors, columns
+    double mobility = 1;      // dry: size of W's own entries if nothing but this contact held its bodies
+    Mode mode = Mode::slips;  // out, and guess
+    bool resolved = false;    // whether these two are known: W of the block is the same in every sweep
+    Six size{};               // eigenvalues of the symmetric part of W of the block
+    Square axes{};            // and its eigenvectors, columns
   };
   /// The laws themselves, by block; thrust as [force; moment].
   class Laws {
@@ -106,9 +106,9 @@ class FrictionProblem {
   std::vector<Six> N0_, ideal_, thrusts_;
   std::vector<double> J_, F_, x_, try_, best_, start_, first_, last_;
   std::vector<int> row_, column_;
-  std::vector<int> followers_;  // unknowns of smooth laws that answer to the slip of the block in hand
-  std::vector<double> follow_;  // and what they do by its efforts, 6 numbers each
-  Square own_{};                // W of that block while they do
+  std::vector<int> followers_;     // unknowns of smooth laws that answer to the slip of the block in hand
+  std::vector<double> follow_;     // and what they do by its efforts, 6 numbers each
+  Square own_{};                   // W of that block while they do
   std::vector<double> found_;      // solutions one after the other
   std::vector<Mode> found_modes_;  // of every block in each of them
 };
