@@ -16,7 +16,6 @@ std::size_t z_(int i) { return static_cast<std::size_t>(i); }
 
 /// Eigenvalues (diagonal of W) and eigenvectors (columns of U) of a symmetric n × n matrix, n ≤ 6, by Jacobi's
 /// rotations.
-using Square = std::array<Six, 6>;
 void diagonalize(Square& W, Square& U, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i)
     for (std::size_t j = 0; j < n; ++j) U[i][j] = i == j;
@@ -57,6 +56,9 @@ double norm(const Six& x) {
 /// that of free bodies; near the cut for rank, squared (T6).
 constexpr double immovable = 1e-10;
 
+/// Sweeps after which Newton is tried, where many dampers in a row make sweeps slow and Newton no slower.
+constexpr int few = 12;
+
 double largest(std::span<const double> x) {
   double most = 0;
   for (const double xi : x) {
@@ -80,8 +82,10 @@ void FrictionProblem::reset(int unknowns, int sites) {
   N0_.assign(s, Six{});
   ideal_.assign(s, Six{});
   thrusts_.assign(s, Six{});
-  J_.resize(n * n);
+  J_.resize(n * (n + 6));
   for (auto* x : {&F_, &x_, &try_, &best_, &start_, &first_, &last_}) x->resize(n);
+  followers_.reserve(n);
+  follow_.reserve(6 * n);
   row_.resize(n);
   column_.resize(n);
   found_.reserve(8 * n);
@@ -112,7 +116,7 @@ Six FrictionProblem::slip_read(const Block& b, std::span<const double> z) const 
 }
 
 // d(effort)/d(slip), out[i][k] of effort i by slip k, by central differences.
-void FrictionProblem::slopes(Laws& laws, int id, const Six& N, const Six& u, std::array<Six, 6>& out) {
+void FrictionProblem::slopes(Laws& laws, int id, const Six& N, const Six& u, Square& out) {
   const std::size_t dim = z_(blocks[z_(id)].dim);
   for (std::size_t k = 0; k < dim; ++k) {
     const std::size_t group = k < 3 ? 0 : 3;  // velocities, and angular velocities
@@ -124,6 +128,24 @@ void FrictionProblem::slopes(Laws& laws, int id, const Six& N, const Six& u, std
     laws.effort(id, N, down, f_down.data());
     for (std::size_t i = 0; i < dim; ++i) out[i][k] = (f_up[i] - f_down[i]) / (2 * h);
   }
+}
+
+// Whether F is no more than what a stiff law makes of the rounding of its slip.
+bool FrictionProblem::within_rounding(const Block& b, const Square& slope, const Six& F,
+                                      std::span<const double> z) const {
+  Six noise{};
+  for (int k = 0; k < b.dim; ++k) {
+    const int i = b.start + k;
+    double sum = std::fabs(slip0_[z_(i)]) + std::fabs(b.start_slip[z_(k)]);
+    for (int j = 0; j < size_; ++j) sum += std::fabs(W_[at(i, j)] * z[z_(j)]);
+    noise[z_(k)] = 4 * epsilon * sum;
+  }
+  for (int i = 0; i < b.dim; ++i) {
+    double most = 4 * epsilon * std::fabs(z[z_(b.start + i)]);
+    for (int k = 0; k < b.dim; ++k) most += std::fabs(slope[z_(i)][z_(k)]) * noise[z_(k)];
+    if (!(std::fabs(F[z_(i)]) <= most)) return false;
+  }
+  return true;
 }
 
 // A smooth block that answers to its own slip: Newton, each step as short as |residual| needs to fall. For laws that
@@ -145,8 +167,9 @@ void FrictionProblem::relax(Laws& laws, std::size_t index, const Six& N, std::sp
   };
   double size = residual();
   for (int step = 0; step < 60 && size > 0; ++step) {
-    std::array<Six, 6> slope{}, J{};
+    Square slope{}, J{};
     slopes(laws, id, N, slip_read(b, z), slope);
+    if (within_rounding(b, slope, F, z)) return;
     Six x{};
     for (std::size_t i = 0; i < dim; ++i) {
       x[i] = -F[i];
@@ -194,6 +217,65 @@ void FrictionProblem::relax(Laws& laws, std::size_t index, const Six& N, std::sp
   }
 }
 
+// Smooth laws at the site of a dry block that answer to the same slip: what they make of its efforts, as their slopes
+// are now. Sweeps in which each answers to the other as it stands hardly move where the smooth law is stiff. Fills
+// own_, followers_ and follow_. @return whether there are any that damp
+bool FrictionProblem::follow(Laws& laws, std::size_t index, std::span<const double> z) {
+  const Block& b = blocks[index];
+  const std::size_t dim = z_(b.dim);
+  followers_.clear();
+  for (const Block& other : blocks)
+    for (int i = 0; other.answers && other.site == b.site && i < other.dim; ++i) followers_.push_back(other.start + i);
+  const std::size_t n = followers_.size();
+  if (n == 0) return false;
+  // (I − S W) δz = S δu of the followers, with δu what the dry block alone would do.
+  const std::size_t columns = n + dim;
+  J_.assign(std::max(J_.size(), n * columns), 0.0);
+  std::size_t row = 0;
+  for (std::size_t o = 0; o < blocks.size(); ++o) {
+    const Block& other = blocks[o];
+    if (!other.answers || other.site != b.site) continue;
+    Square slope{};
+    slopes(laws, static_cast<int>(o), read(other, z), slip_read(other, z), slope);
+    for (std::size_t i = 0; i < z_(other.dim); ++i, ++row) {
+      J_[row * columns + row] = 1;
+      for (int k = 0; k < other.dim; ++k) {
+        const double s = other.share * slope[i][z_(k)];
+        if (s == 0) continue;
+        for (std::size_t j = 0; j < n; ++j) J_[row * columns + j] -= s * W_[at(other.start + k, followers_[j])];
+        for (std::size_t j = 0; j < dim; ++j)
+          J_[row * columns + n + j] += s * W_[at(other.start + k, b.start + static_cast<int>(j))];
+      }
+    }
+  }
+  for (std::size_t p = 0; p < n; ++p) {  // elimination with row pivots
+    std::size_t best = p;
+    for (std::size_t i = p + 1; i < n; ++i)
+      if (std::fabs(J_[i * columns + p]) > std::fabs(J_[best * columns + p])) best = i;
+    if (J_[best * columns + p] == 0) return false;
+    for (std::size_t j = 0; best != p && j < columns; ++j) std::swap(J_[p * columns + j], J_[best * columns + j]);
+    for (std::size_t i = 0; i < n; ++i) {
+      if (i == p) continue;
+      const double factor = J_[i * columns + p] / J_[p * columns + p];
+      for (std::size_t j = p; factor != 0 && j < columns; ++j) J_[i * columns + j] -= factor * J_[p * columns + j];
+    }
+  }
+  follow_.assign(6 * n, 0.0);
+  double with = 0, without = 0;
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t k = 0; k < dim; ++k) follow_[6 * i + k] = J_[i * columns + n + k] / J_[i * columns + i];
+  for (std::size_t i = 0; i < dim; ++i)
+    for (std::size_t k = 0; k < dim; ++k) {
+      const int at_i = b.start + static_cast<int>(i);
+      double sum = W_[at(at_i, b.start + static_cast<int>(k))];
+      if (i == k) without += sum;
+      for (std::size_t j = 0; j < n; ++j) sum += W_[at(at_i, followers_[j])] * follow_[6 * j + k];
+      own_[i][k] = sum;
+      if (i == k) with += sum;
+    }
+  return with > 0 && with < without;
+}
+
 // One block answers to all others as they stand.
 void FrictionProblem::respond(Laws& laws, std::size_t index, std::span<double> z) {
   Block& b = blocks[index];
@@ -209,25 +291,28 @@ void FrictionProblem::respond(Laws& laws, std::size_t index, std::span<double> z
     for (int i = 0; i < b.dim; ++i) z[z_(b.start + i)] = -r * b.sense[z_(i)];
     return;
   }
-  Six q{}, now{}, along{}, x{};
   const std::size_t dim = z_(b.dim);
+  const bool shared = follow(laws, index, z);
+  Six q{}, now{}, along{}, x{}, before{};
   for (std::size_t i = 0; i < dim; ++i) {
     now[i] = q[i] = slip(b.start + static_cast<int>(i), z);
-    for (std::size_t j = 0; j < dim; ++j)
-      q[i] -= W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))] * z[z_(b.start) + j];
+    before[i] = z[z_(b.start) + i];
   }
-  if (!b.resolved) {
+  if (shared || !b.resolved) {
     Square W{};
     for (std::size_t i = 0; i < dim; ++i)
       for (std::size_t j = 0; j < dim; ++j) {
-        const double w = W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))];
+        const double w = shared ? own_[i][j] : W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))];
         W[i][j] += 0.5 * w;
         W[j][i] += 0.5 * w;
       }
     diagonalize(W, b.axes, dim);
     for (std::size_t i = 0; i < dim; ++i) b.size[i] = std::max(W[i][i], 0.0);
-    b.resolved = true;
+    b.resolved = !shared;
   }
+  for (std::size_t i = 0; i < dim; ++i)
+    for (std::size_t j = 0; j < dim; ++j)
+      q[i] -= (shared ? own_[i][j] : W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))]) * before[j];
   const Square& U = b.axes;
   const Six& size = b.size;
   double most = 0;
@@ -273,6 +358,8 @@ void FrictionProblem::respond(Laws& laws, std::size_t index, std::span<double> z
     for (std::size_t i = 0; i < dim; ++i) sum += U[k][i] * x[i];
     z[z_(b.start) + k] = sum;
   }
+  for (std::size_t i = 0; shared && i < followers_.size(); ++i)
+    for (std::size_t k = 0; k < dim; ++k) z[z_(followers_[i])] += follow_[6 * i + k] * (z[z_(b.start) + k] - before[k]);
 }
 
 bool FrictionProblem::sweep(Laws& laws, std::span<double> z, int most, double tolerance) {
@@ -327,7 +414,7 @@ double FrictionProblem::linearize(Laws& laws, std::span<const double> z, bool tu
       laws.effort(id, N, u, f.data());
       for (int i = 0; i < b.dim; ++i) F_[z_(b.start + i)] = z[z_(b.start + i)] - f[z_(i)];
       if (b.answers && turning) {
-        std::array<Six, 6> slope{};
+        Square slope{};
         slopes(laws, id, N, u, slope);
         for (int i = 0; i < b.dim; ++i)
           for (int k = 0; k < b.dim; ++k) {
@@ -439,21 +526,21 @@ void FrictionProblem::eliminate() {
 bool FrictionProblem::newton(Laws& laws, std::span<double> z, Answer& answer) {
   double last = std::numeric_limits<double>::infinity();
   // Laws that answer to their slip saturate, and whole steps may then leap from one side of rest to the other for ever.
-  const bool careful = std::any_of(blocks.begin(), blocks.end(), [](const Block& b) { return b.answers; });
-  for (int step = 0; step < 40; ++step) {
+  const int most = careful_ ? 15 : 40;
+  for (int step = 0; step < most; ++step) {
     ++answer.iterations;
-    const double residual = linearize(laws, z), before = careful ? merit() : 0;
+    const double residual = linearize(laws, z), before = careful_ ? merit() : 0;
     eliminate();
     const double moves = largest(x_), size = largest(z);
     if (!std::isfinite(moves)) return false;
     std::copy(z.begin(), z.end(), last_.begin());
     std::copy(x_.begin(), x_.end(), try_.begin());
     for (std::size_t i = 0; i < z.size(); ++i) z[i] += try_[i];
-    if (careful && residual > 1e-12 && moves > 4 * epsilon * std::max(size, largest(z))) {
+    if (careful_ && residual > 1e-12 && moves > 4 * epsilon * std::max(size, largest(z))) {
       double part = 1;
       while (linearize(laws, z), !(merit() < before)) {
         part *= 0.5;
-        if (part < 1e-9) return false;
+        if (part < 1e-2) return false;
         for (std::size_t i = 0; i < z.size(); ++i) z[i] = last_[i] + part * try_[i];
       }
       if (part < 1) {
@@ -470,7 +557,8 @@ bool FrictionProblem::newton(Laws& laws, std::span<double> z, Answer& answer) {
 
 // Modes and their Newton until they agree.
 bool FrictionProblem::settle(Laws& laws, std::span<double> z, Answer& answer) {
-  for (int round = 0; round < 20; ++round) {
+  const int most = careful_ ? 6 : 20;
+  for (int round = 0; round < most; ++round) {
     if (!newton(laws, z, answer)) return false;
     bool changed = false;
     for (std::size_t index = 0; index < blocks.size(); ++index) {
@@ -556,28 +644,36 @@ FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, 
     answering = answering || b.answers;
     if (b.forced) b.mode = Mode::sticks;
   }
+  careful_ = answering;
   if (!known) std::fill(z.begin(), z.end(), 0.0);
   std::copy(z.begin(), z.end(), start_.begin());
-
-  // The first answer of every law to what is there without it: with thrusts that do not answer, sweeps end here.
-  // (Many dampers in a row make sweeps slow and Newton no slower: a few to begin with.)
-  const bool swept = sweep(laws, z, implicit ? 1 : answering ? 12 : free ? 400 : 1, 1e-15);
-  std::copy(z.begin(), z.end(), first_.begin());
-  answer.gain = gain_of(laws, z);
-  if (implicit && answer.gain < 0.9) sweep(laws, z, 400, 1e-13);
-  std::copy(z.begin(), z.end(), best_.begin());
 
   const auto allowed = [&](std::span<const double> at) {
     for (int s = 0; s < sites_; ++s) thrusts_[z_(s)] = thrust(s, at);
     return laws.allowed(thrusts_);
   };
+  // The first answer of every law to what is there without it: with thrusts that do not answer, sweeps end here.
+  const bool swept = sweep(laws, z, implicit ? 1 : answering ? few : free ? 400 : 1, 1e-15);
+  std::copy(z.begin(), z.end(), first_.begin());
+  answer.gain = gain_of(laws, z);
+  const bool one = !implicit || answer.gain < 0.9;
+  if (implicit && one) sweep(laws, z, answering ? few : 400, 1e-13);
+  std::copy(z.begin(), z.end(), best_.begin());
   answer.found = settle(laws, z, answer);
-  if (answer.found) answer.solutions = 1;
+  // Laws that answer to their slip may be falling ones, or jump: Newton and sweeps take turns, and what neither finds
+  // is left where the sweeps end, with its residual.
+  for (int round = 0; answering && one && !answer.found && round < 4; ++round) {
+    std::copy(best_.begin(), best_.end(), z.begin());
+    answer.found = sweep(laws, z, few, 1e-12);
+    std::copy(z.begin(), z.end(), best_.begin());
+    if (!answer.found && !(answer.found = settle(laws, z, answer))) std::copy(best_.begin(), best_.end(), z.begin());
+  }
   if (!answer.found && !implicit) {  // modes that would not agree: the sweeps' answer is good to their tolerance
     std::copy(best_.begin(), best_.end(), z.begin());
-    answer.found = swept || sweep(laws, z, answering ? 400 : 4000, 1e-12);
-    answer.solutions = 1;
+    answer.found = swept || answering || sweep(laws, z, 4000, 1e-12);
   }
+  if (answering && one) answer.found = true;
+  if (answer.found) answer.solutions = 1;
 
   if (implicit) {
     if (answer.found) answer.gain = std::max(answer.gain, gain_of(laws, z));

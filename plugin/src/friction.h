@@ -13,6 +13,7 @@
 namespace linchpin::detail {
 
 using Six = std::array<double, 6>;
+using Square = std::array<Six, 6>;
 
 class FrictionProblem {
  public:
@@ -31,11 +32,11 @@ class FrictionProblem {
     Six sense{};            // unit
     Six start_slip{};       // dry: a slip that turns against this one has passed through rest
     double speed = 0;
-    double mobility = 1;        // dry: size of W's own entries if nothing but this contact held its bodies
-    Mode mode = Mode::slips;    // out, and guess
-    bool resolved = false;      // whether these two are known: W of the block is the same in every sweep
-    Six size{};                 // eigenvalues of the symmetric part of W of the block
-    std::array<Six, 6> axes{};  // and its eigenvectors, columns
+    double mobility = 1;      // dry: size of W's own entries if nothing but this contact held its bodies
+    Mode mode = Mode::slips;  // out, and guess
+    bool resolved = false;    // whether these two are known: W of the block is the same in every sweep
+    Six size{};               // eigenvalues of the symmetric part of W of the block
+    Square axes{};            // and its eigenvectors, columns
   };
   /// The laws themselves, by block; thrust as [force; moment].
   class Laws {
@@ -84,6 +85,8 @@ class FrictionProblem {
   }
   Six read(const Block& b, std::span<const double> z) const;
   Six slip_read(const Block& b, std::span<const double> z) const;
+  bool within_rounding(const Block& b, const Square& slope, const Six& F, std::span<const double> z) const;
+  bool follow(Laws& laws, std::size_t b, std::span<const double> z);
   void relax(Laws& laws, std::size_t b, const Six& N, std::span<double> z);
   void respond(Laws& laws, std::size_t b, std::span<double> z);
   bool sweep(Laws& laws, std::span<double> z, int most, double tolerance);
@@ -91,17 +94,21 @@ class FrictionProblem {
   bool settle(Laws& laws, std::span<double> z, Answer& answer);
   double linearize(Laws& laws, std::span<const double> z, bool turning = true, int* worst = nullptr);
   double merit() const;
-  void slopes(Laws& laws, int b, const Six& N, const Six& slip, std::array<Six, 6>& out);
+  void slopes(Laws& laws, int b, const Six& N, const Six& slip, Square& out);
   double gain_of(Laws& laws, std::span<const double> z);
   void eliminate();
   void at_rest_sticks(std::span<const double> z);
   void derivatives(Laws& laws, int b, const Six& N, double speed, double size, Six& by_thrust, double& by_speed);
 
   int size_ = 0, sites_ = 0;
+  bool careful_ = false;  // smooth laws answer to their slip, and saturate: Newton's whole steps may leap for ever
   std::vector<double> W_, K_, slip0_, weight_;
   std::vector<Six> N0_, ideal_, thrusts_;
   std::vector<double> J_, F_, x_, try_, best_, start_, first_, last_;
   std::vector<int> row_, column_;
+  std::vector<int> followers_;     // unknowns of smooth laws that answer to the slip of the block in hand
+  std::vector<double> follow_;     // and what they do by its efforts, 6 numbers each
+  Square own_{};                   // W of that block while they do
   std::vector<double> found_;      // solutions one after the other
   std::vector<Mode> found_modes_;  // of every block in each of them
 };

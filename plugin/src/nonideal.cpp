@@ -898,6 +898,9 @@ void Nonideal::conclude(const Scene& scene, std::span<const double> vdot) {
           m.thrust = n;
           m.thrust.memory = m.value;
         }
+        // The law itself: what was found is a little beside it where no slip satisfies it.
+        check(scene, site, *p.what, p.what->effort(n), n);
+        continue;
       } else {
         n = thrust_of(scene, site, *p.what, thrust);
       }

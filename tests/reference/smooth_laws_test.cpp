@@ -280,5 +280,46 @@ TEST(BadLaws, AForceBeyondAllBoundsIsRefusedAndNamed) {
   }
 }
 
+/// The same law, which counts how often it is asked.
+Law counted(const Law& law, long& calls) {
+  Law sum;
+  for (Law::Term term : law.terms()) {
+    if (term.effort) term.effort = [&calls, ask = term.effort](const Thrust& n) { return ++calls, ask(n); };
+    if (term.holding) term.holding = [&calls, ask = term.holding](const Thrust& n) { return ++calls, ask(n); };
+    if (term.sliding)
+      term.sliding = [&calls, ask = term.sliding](const Thrust& n, double v) { return ++calls, ask(n, v); };
+    sum = sum ? sum + Law(term) : Law(term);
+  }
+  return sum;
+}
+
+// A tumbling body with one point on the ground, where dry friction and a stiff smooth law rub: swept one after the
+// other they take some hundred thousand calls in a step.
+TEST(StiffLaws, BesideDryFrictionOnOneContactCostNoMoreThanTwoLaws) {
+  for (const Reads dry_reads : {Reads::ideal, Reads::actual})
+    for (const Reads smooth_reads : {Reads::ideal, Reads::actual})
+      for (const double stiffness : {1.0, 10.0, 1000.0}) {
+        System system;
+        system.set_gravity({0, 0, -g});
+        const BodyId body =
+            system.add_body("b", 0.136, Vector3d::Constant(0.0647), Pose{{0, 0, 0.1}}, {1, 0.5, 0}, {0.5, -0.4, 0.3});
+        const Vector3d foot(0, 0, -0.1);
+        const ConstraintId floor = system.add(
+            holonomic("floor", {body}, [foot](const auto& q) { return q[0].point(foot).z; }).acting_at({foot}));
+        long calls = 0;
+        add_law(system, floor, counted(coulomb(0.262, 0.18).reading(dry_reads), calls));
+        add_law(system, floor, counted(regularized_coulomb(0.0465, 1e-2 / stiffness).reading(smooth_reads), calls));
+        Stepper stepper(system, system.initial_state(), semi_implicit());
+        for (int k = 0; k < 90; ++k) {
+          const long before = calls;
+          const StepReport& report = stepper.step(0.0214);
+          ASSERT_FALSE(report.rejected) << report.reason;
+          EXPECT_TRUE(report.warning.empty()) << report.warning;
+          ASSERT_LE(calls - before, 1500 * std::max(1, report.substeps)) << "step " << k;
+        }
+        ASSERT_GT(calls, 90);
+      }
+}
+
 }  // namespace
 }  // namespace linchpin::test
