@@ -44,6 +44,40 @@ cp "$csv" "$scratch/first.csv"
 expect 0 run "$scene" --csv "$csv" --duration 1
 cmp -s "$csv" "$scratch/first.csv" || fail "two runs differ"
 
+# A robot's joint stops at its limits, each on its own side, where a host has limits; where none has, the run says so.
+cat >"$scratch/arm.urdf" <<'URDF'
+<robot name="arm">
+  <link name="base"/>
+  <link name="arm">
+    <inertial>
+      <origin xyz="0.5 0 0"/><mass value="1"/><inertia ixx="0.01" iyy="0.09" izz="0.09" ixy="0" ixz="0" iyz="0"/>
+    </inertial>
+  </link>
+  <joint name="pin" type="revolute">
+    <parent link="base"/><child link="arm"/><axis xyz="0 1 0"/>
+    <limit lower="-0.3" upper="0.7" effort="10" velocity="10"/>
+  </joint>
+</robot>
+URDF
+hosts="bullet bullet-float64"
+if "$linchpin" check "$scratch/arm.urdf" 2>&1 | grep -q "built without URDF"; then
+  hosts=
+else
+  expect 0 run "$scratch/arm.urdf"
+  prints 'not in this host: pin: limits -0.3 to 0.7 rad'
+fi
+for host in $hosts; do
+  for gravity in -9.81 9.81; do
+    printf 'schema = 1\n[world]\nhost = "%s"\ngravity = [0, 0, %s]\nduration = 3\n[model]\nurdf = "arm.urdf"\nfixed_base = true\n' \
+      "$host" "$gravity" >"$scratch/arm.toml"
+    expect 0 run "$scratch/arm.toml" --csv "$scratch/arm.csv"
+    # About y by an angle, downwards if positive: z = -sin(angle)/2.
+    LC_ALL=C awk -F, -v stop="$([[ $gravity == -* ]] && echo 0.7 || echo -0.3)" '
+      NR == 1 { for (i = 1; i <= NF; ++i) if ($i == "arm.z [m]") at = i; next } { z = $at }
+      END { d = z + sin(stop) / 2; exit !(d < 0.01 && d > -0.01) }' "$scratch/arm.csv" || fail "$host: the arm is not at its stop under gravity $gravity"
+  done
+done
+
 # A run that cannot start leaves the old file alone.
 expect 3 run "$scratch/nothing.bullet" --csv "$csv"
 cmp -s "$csv" "$scratch/first.csv" || fail "a failed run touched the file"

@@ -196,6 +196,7 @@ std::string summary(const Json& row, const Model& model) {
     out << "  " << name << ": residual at most " << gap.get<double>() << "\n";
   if (row["max_energy_error_J"].is_number())
     out << "  largest energy error " << row["max_energy_error_J"].get<double>() << " J\n";
+  for (const std::string& each : model.native) out << "  not in this host: " << each << "\n";
   if (const double moved = row["start"]["moved_m"]; moved > 1e-9)
     out << "  start gaps closed by moving bodies, without velocity: by at most " << moved << " m\n";
   if (const double jump = row["start"]["impulse_energy_J"]; jump > 1e-9)
@@ -365,6 +366,7 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
                   {"moved_m", stepper.start().moved},
                   {"impulse_energy_J", stepper.start().impulse_energy}};
   if (!rank.is_null()) row["rank"] = rank;
+  row["left_out"] = model.native;
   row["gravity"] = {system.gravity().x(), system.gravity().y(), system.gravity().z()};
   row["gravity_from"] = simulation.gravity ? "option" : model.gravity_given ? "file" : "default";
   row["bodies"] = model.bodies.size();
