@@ -246,18 +246,12 @@ void Dynamics::accept(double dt) { impl_->laws_.accept(dt); }
 const LawReport& Dynamics::law_report() const { return impl_->laws_.report; }
 
 std::vector<std::string> Dynamics::warnings() const {
-  const Impl& d = *impl_;
+  Impl& d = *impl_;
   std::vector<std::string> out;
   if (!d.laws_.report.trouble.empty()) out.push_back(d.laws_.report.trouble);
   // What was evaluated may be gone by now.
   if (d.status == Status::invalid || d.assembly.laid_out_for != d.system->structure()) return out;
-  for (const Contact& contact : d.laws_.contacts) {
-    const ConstraintId id = d.assembly.block.constraints[z(contact.constraint)];
-    const Law::Term& term = laws(*d.system, id)[z(contact.law)].terms()[z(contact.term)];
-    if (contact.dim == 0 && term.rubs != Rubs::roll)  // rolling needs a thrust to roll across, which may come
-      out.push_back("law '" + term.name + "' on " + d.system->name(id) + ": the constraint leaves no direction to " +
-                    (term.rubs == Rubs::spin ? "turn about" : "slide in") + ", so it does nothing");
-  }
+  for (const std::string& what : d.laws_.idle(d.scene(d.at))) out.push_back(what);
   if (d.solver.full_row_rank()) return out;
   for (const int i : d.known_ranks().undetermined) {
     const ConstraintId id = d.assembly.block.constraints[z(i)];

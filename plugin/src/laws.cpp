@@ -250,7 +250,9 @@ Law lugre(const LuGre& p) {
   term.name = "lugre";
   term.turns = false;
   term.effort = [=](const Thrust& n) {
-    const Vector3d z_dot = n.slip - rate(n) * n.memory;
+    // Over a step the mean: bristles bend within microseconds, and their damping is felt by how far they went.
+    const Vector3d z_dot = n.memory_span > 0 ? Vector3d((n.memory - n.memory_before) / n.memory_span)
+                                             : Vector3d(n.slip - rate(n) * n.memory);
     return Effort{-(p.stiffness * n.memory + p.damping * z_dot + p.viscous * n.slip), Vector3d::Zero()};
   };
   // Exact for a thrust and a slip that do not change within dt.

@@ -218,8 +218,9 @@ Thrust Nonideal::thrust_at_slip(const Scene& scene, const Piece& p, const Vector
   u += p.basis.leftCols(p.dim) * (slip - p.slip).head(p.dim);
   Thrust n = thrust_of(scene, site, *p.what, N, u.head<3>(), u.tail<3>());
   if (p.memory >= 0) {
-    n.memory = memories_[z(p.memory)].value;
+    n.memory = n.memory_before = memories_[z(p.memory)].value;
     n.memory = p.what->advance(n, step);
+    n.memory_span = step;
   }
   return n;
 }
@@ -257,8 +258,9 @@ void Nonideal::measure(const Scene& scene, Smooth& s) {
     Thrust n = thrust_of(scene, site, term, site.ideal, relative, spin);
     if (s.memory >= 0) {
       const Memory& m = memories_[z(s.memory)];
-      n.memory = m.value;
+      n.memory = n.memory_before = m.value;
       n.memory = step > 0 ? term.advance(n, step) : m.next;
+      n.memory_span = step;
     }
     const Effort e = term.effort(n);
     Vector6d out;
@@ -310,6 +312,14 @@ void Nonideal::measure(const Scene& scene, Smooth& s) {
       stiffness -= (site.mobility.topLeftCorner<3, 3>() * (term.effort(more).force - s.e.head<3>()))[k] / h;
     }
     if (stiffness > 0) s.rate = std::max(s.rate, std::sqrt(stiffness));
+    // And how fast they forget, which is how fast their force settles.
+    constexpr double moment = 1e-7;
+    for (int k = 0; k < 3; ++k) {
+      Thrust more = bent;
+      more.memory[k] += h;
+      const double kept = (term.advance(more, moment) - term.advance(bent, moment))[k] / h;
+      if (kept < 1) s.rate = std::max(s.rate, -std::log(std::max(kept, 1e-300)) / moment);
+    }
     s.answers = true;
   }
   if (!std::isfinite(s.rate)) s.rate = 0;
@@ -1141,6 +1151,29 @@ double Nonideal::hold(const Scene& scene, std::span<double> v, std::span<double>
     return 0;  // a law that has just answered and now does not: the answer it gave stays
   }
   return most;
+}
+
+std::vector<std::string> Nonideal::idle(const Scene& scene) const {
+  std::vector<std::string> out;
+  for (const Site& site : sites_) {
+    const ConstraintId id = scene.assembly.block.constraints[z(site.constraint)];
+    for (const Law& law : laws(scene.system, id))
+      for (const Law::Term& term : law.terms()) {
+        bool slides = site.slips == 0, spins = site.spins == 0;
+        if (term.holding) {
+          slides = slides && (term.rubs == Rubs::slip || term.rubs == Rubs::both);
+          spins = spins && term.rubs == Rubs::spin;  // rolling needs a thrust to roll across, which may come
+          if (term.rubs == Rubs::both && site.spins > 0) slides = false;
+        } else {  // smooth: one that only takes energy does so where something moves
+          slides = slides && term.dissipative && (!term.turns || spins);
+          spins = slides && term.turns;
+        }
+        if (slides || spins)
+          out.push_back(name_of(scene, site, term) + ": the constraint leaves no direction to " +
+                        (spins ? "turn about" : "slide in") + ", so it does nothing");
+      }
+  }
+  return out;
 }
 
 void Nonideal::accept(double dt) {

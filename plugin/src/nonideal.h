@@ -36,6 +36,9 @@ class Nonideal {
               std::span<double> induced);
   void accept(double dt);
 
+  /// Laws for which their constraints leave nothing to rub on, in words.
+  std::vector<std::string> idle(const Scene& scene) const;
+
   void grip(int contact, Grip how, const Vector6d& sense);
   void release_grips();
 

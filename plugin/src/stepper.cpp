@@ -2,6 +2,7 @@
 // again because the system changed.
 #include "ledger.h"
 #include "runge_kutta.h"
+#include "text.h"
 #include "variational.h"
 
 #include <linchpin/constraint.h>
@@ -20,6 +21,12 @@ namespace linchpin {
 namespace {
 
 constexpr double stable = 1;  // rate · h of laws in rk4, whose own limit is 2.78
+
+/// No law may make a body faster than this within a step [m/s, rad/s].
+constexpr double fastest_by_laws = 1e9;
+
+constexpr const char* too_stiff =
+    " damps faster than the step can follow. Method::semi_implicit has no such limit; nor has a shorter step";
 
 constexpr const char* astray = "the end of the step did not come to lie on the constraints";
 
@@ -460,7 +467,10 @@ struct Stepper::Impl {
     const bool known = k == 0 && fresh;
     fresh = false;
     const Status status = known ? report.status : dynamics.evaluate(stage);
-    if (status == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
+    if (status == Status::invalid) {
+      const bool stiff = options.method == Method::rk4 && dynamics.law_report().rate * dt > stable;
+      return refuse(Status::invalid, dynamics.reason() + (stiff ? "; it" + std::string(too_stiff) : "")), false;
+    }
     // Stages between the ends are off the constraints by their error, and redundant rows then disagree by as much.
     const bool on_the_way = k > 0 && status == Status::inconsistent;
     report.status = std::max(report.status, on_the_way ? Status::redundant : status);
@@ -478,6 +488,16 @@ struct Stepper::Impl {
     // Of the middle, or nearly: M(v₁ − v₀) then is right to second order.
     if (k == 2) mass = dynamics.assembly().instant.mass;
     std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), vdot[k].begin());
+    if (const auto laws_now = dynamics.law_efforts(); !laws_now.empty() && largest(vdot[k]) * dt > fastest_by_laws) {
+      const auto size = [](const LawEffort& e) { return std::max(e.force.norm(), e.moment.norm()); };
+      const LawEffort& most = *std::max_element(laws_now.begin(), laws_now.end(),
+                                                [&](const auto& a, const auto& b) { return size(a) < size(b); });
+      if (size(most) > 0)
+        return refuse(Status::invalid, name_of(most) + " gave a force of " + text(size(most)) +
+                                           ", which is beyond all bounds: it makes " + text(largest(vdot[k])) +
+                                           " m/s²" + (law_rate * dt > stable ? "; it" + std::string(too_stiff) : "")),
+               false;
+    }
     std::fill(beyond.begin(), beyond.end(), 0.0);
     if (options.drift == Drift::baumgarte) {
       add_feedback(vdot[k]);

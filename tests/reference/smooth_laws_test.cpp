@@ -177,6 +177,55 @@ TEST(LuGre, OfAnyStiffnessHoldsAndSlides) {
   }
 }
 
+// The way that a sledge of mass m makes on bristles under the load N, by the classical rule of fourth order on LuGre's
+// own two equations in steps of a microsecond.
+double way_on_bristles(const LuGre& p, double m, double N, double v, double duration) {
+  const auto rates = [&](const Vector3d& y) -> Vector3d {  // x, v, z
+    const double share = std::exp(-(y[1] / p.speed) * (y[1] / p.speed));
+    const double most = N * (p.mu_kinetic + (p.mu_static - p.mu_kinetic) * share);
+    const double z_dot = y[1] - std::fabs(y[1]) * p.stiffness * y[2] / most;
+    return {y[1], -(p.stiffness * y[2] + p.damping * z_dot + p.viscous * y[1]) / m, z_dot};
+  };
+  Vector3d y(0, v, 0);
+  const double h = 1e-6;
+  for (double t = 0; t < duration - 0.5 * h; t += h) {
+    const Vector3d k1 = rates(y), k2 = rates(y + 0.5 * h * k1), k3 = rates(y + 0.5 * h * k2), k4 = rates(y + h * k3);
+    y += h / 6 * (k1 + 2 * k2 + 2 * k3 + k4);
+  }
+  return y[0];
+}
+
+TEST(LuGre, StopsWhereItsEquationsSayInEveryMethodOrSaysThatItCannot) {
+  const LuGre p{.stiffness = 1e5, .damping = 300, .mu_static = 0.3, .mu_kinetic = 0.2, .speed = 0.01};
+  const double way = way_on_bristles(p, Sledge::m, Sledge::m * g, 1, 0.4);
+  double last = 1;
+  for (const double dt : {1e-2, 1e-3, 1e-4}) {
+    SCOPED_TRACE(dt);
+    Sledge s(lugre(p), 1);
+    Stepper stepper(s.system, s.system.initial_state(), semi_implicit());
+    run(stepper, 0.4, static_cast<int>(std::lround(0.4 / dt)));
+    const double error = std::fabs(stepper.state()[s.body].p.x() - way) / way;
+    EXPECT_LE(error, 0.25 * last);
+    last = error;
+  }
+  EXPECT_LE(last, 4e-4);
+  for (const double dt : {5e-2, 1e-2, 1e-3, 1e-4}) {
+    SCOPED_TRACE(dt);
+    Sledge s(lugre(p), 1);
+    Stepper stepper(s.system, s.system.initial_state(), rk4());
+    bool warned = false;
+    for (int i = 0; i < static_cast<int>(std::lround(0.4 / dt)); ++i) {
+      const StepReport& report = stepper.step(dt);
+      ASSERT_FALSE(report.rejected) << report.reason;
+      warned = warned || report.warning.find("lugre") != std::string::npos;
+    }
+    if (!warned) {
+      EXPECT_NEAR(stepper.state()[s.body].p.x(), way, 1e-3 * way);
+    }
+    EXPECT_TRUE(!warned || dt > 1e-3);
+  }
+}
+
 // A charge in a magnetic field goes round with qB/m and keeps its speed: to round-off, for the law neither gives nor
 // takes at the mean velocity.
 TEST(Lorentz, KeepsTheSpeedInAnyStep) {
@@ -214,6 +263,25 @@ TEST(Rk4, TakesStiffLawsInShorterPartsAndSaysWhereItCannot) {
   Stepper cannot(hard.system, hard.system.initial_state(), rk4());
   EXPECT_NE(cannot.step(0.01).warning.find("law 'tar' on rail damps faster than the step"), std::string::npos)
       << cannot.step(0.01).warning;
+}
+
+TEST(Rk4, RefusesForcesBeyondAllBoundsWithTheReason) {
+  const auto reason = [](Law law) {
+    Sledge s(std::move(law));
+    Stepper stepper(s.system, s.system.initial_state(), rk4());
+    const StepReport& report = stepper.step(0.01);
+    EXPECT_TRUE(report.rejected);
+    EXPECT_EQ(stepper.state()[s.body].v.x(), 3);
+    return report.reason;
+  };
+  EXPECT_NE(reason(constant_force({1e12, 0, 0})).find("on rail gave a force of 1e+12, which is beyond all bounds"),
+            std::string::npos)
+      << reason(constant_force({1e12, 0, 0}));
+  for (const Law& law : {viscous(1e9), drag(1e9)}) {
+    const std::string why = reason(law);
+    EXPECT_NE(why.find("beyond all bounds"), std::string::npos) << why;
+    EXPECT_NE(why.find("damps faster than the step can follow. Method::semi_implicit"), std::string::npos) << why;
+  }
 }
 
 // ---- laws that are not what they should be ----

@@ -500,6 +500,23 @@ TEST(Contacts, ALawWithNothingToRubOnIsNamed) {
             "law 'hinge_friction' on rail: the constraint leaves no direction to turn about, so it does nothing");
 }
 
+TEST(Contacts, ASmoothLawWithNothingToRubOnIsNamedToo) {
+  System system;
+  const BodyId a = system.add_body("a", 1, Vector3d(0.1, 0.1, 0.1), {}, {});
+  const BodyId b = system.add_body("b", 1, Vector3d(0.1, 0.1, 0.1), {}, {});
+  const ConstraintId rail = system.add(slider("rail", world, {}, a, {}));
+  const ConstraintId seam = system.add(weld("seam", a, {}, b, {}));
+  add_law(system, seam, viscous(0.1) + viscous_torque(0.1) + constant_force({1, 0, 0}));
+  add_law(system, rail, viscous(0.1));
+  Dynamics dynamics(system);
+  ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok);
+  const std::vector<std::string> said = dynamics.warnings();
+  const std::vector<std::string> expected = {
+      "law 'viscous' on seam: the constraint leaves no direction to slide in, so it does nothing",
+      "law 'viscous_torque' on seam: the constraint leaves no direction to turn about, so it does nothing"};
+  EXPECT_EQ(said, expected);
+}
+
 // ---- cost ----
 
 TEST(Contacts, NothingIsAllocatedOnceWarm) {

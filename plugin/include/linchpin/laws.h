@@ -29,6 +29,8 @@ struct Thrust {
   Vector3d memory = Vector3d::Zero();    ///< the law's internal state, for laws that have one
   const BodyState* first = nullptr;      ///< the two bodies; second is null for a constraint on one body
   const BodyState* second = nullptr;
+  Vector3d memory_before = Vector3d::Zero();  ///< where `memory` was `memory_span` ago, for laws at a step's end
+  double memory_span = 0;                     ///< [s]; 0: the law is asked for an instant
 
   /// ‖normal‖ [N]: the thrust of one contact as a vector norm; never mixed with moments.
   double magnitude() const { return normal.norm(); }
