@@ -58,6 +58,18 @@ cp "$scene" "$scratch/copy.bullet"
 expect 2 run "$scratch/copy.bullet" --csv "$scratch/copy.bullet"
 says 'is the scene itself'
 cmp -s "$scene" "$scratch/copy.bullet" || fail "the scene was overwritten"
+# Nor what the scene reads: an included file, with a model of our own and with one that a host makes.
+for included in toml bullet; do
+  cp "$scene" "$scratch/part.bullet"
+  printf 'schema = 1\n[[body]]\nname = "p"\nmass = 1\n' >"$scratch/part.toml"
+  printf 'schema = 1\ninclude = "part.%s"\n' "$included" >"$scratch/whole.toml"
+  cp "$scratch/part.$included" "$scratch/kept"
+  for option in --csv --report --record --gltf --mcap; do
+    expect 2 run "$scratch/whole.toml" --duration 0.01 "$option" "$scratch/part.$included"
+    says 'is one of the files that are read|ends in'
+    cmp -s "$scratch/kept" "$scratch/part.$included" || fail "$option overwrote the included .$included file"
+  done
+done
 
 # 3: bad scene, each with the file's name
 bad() {

@@ -65,6 +65,14 @@ if "$linchpin" check "$scratch/arm.urdf" 2>&1 | grep -q "built without URDF"; th
 else
   expect 0 run "$scratch/arm.urdf"
   prints 'not in this host: pin: limits -0.3 to 0.7 rad'
+  sed 's|izz="0.09"|izz="0.5"|; s|</inertial>|</inertial><collision><geometry><mesh filename="package://x/a.stl"/></geometry></collision>|' \
+    "$scratch/arm.urdf" >"$scratch/odd.urdf"
+  expect 0 run "$scratch/odd.urdf"
+  says 'odd.urdf:[0-9]+:[0-9]+: warning: .*no mass has this inertia'
+  says 'note: .*collides with nothing by its mesh'
+  printf 'schema = 1\n[model]\nurdf = "arm.urdf"\n[[sensor]]\nname = "my sensor"\njoint = "pin"\n' >"$scratch/sensor.toml"
+  expect 3 run "$scratch/sensor.toml"
+  says 'sensor.toml:5:8: error: .*letters, digits and _ only, got "my sensor"'
 fi
 for host in $hosts; do
   for gravity in -9.81 9.81; do

@@ -185,7 +185,6 @@ int run_check(const CheckArguments& arguments) {
               << assembly.block.m() << " equations of rank " << rank.rank << ": " << assembly.block.n() - rank.rank
               << " degrees of freedom\n";
     for (const std::string& each : model->native) std::cout << "left to the host: " << each << "\n";
-    for (const std::string& each : model->notes) std::cout << "note: " << each << "\n";
   }
   for (const std::string& each : wrong) std::cerr << arguments.scene << ": " << each << "\n";
   if (!contradictory.empty()) {

@@ -61,11 +61,11 @@ int run_compare(const CompareArguments& arguments) try {
   for (const char* key : {"gravity", "gravity_from", "bodies", "joints"}) result[key] = nullptr;
   result["solvers"] = Json::array();
   bool exact_failed = false;
-  ReportFiles report(arguments.report, simulation.scene, solvers.size() * in.size());
+  ReportFiles report(arguments.report, opened->files, solvers.size() * in.size());
   Json motions = Json::array();
   for (const SolverSpec& solver : solvers) {
     for (const std::string& precision : in) {
-      OutputFile output("--csv", table_of(arguments.csv, solver, precision), {simulation.scene});
+      OutputFile output("--csv", table_of(arguments.csv, solver, precision), opened->files);
       Json job = job_for(simulation, solver);
       job["csv"] = output.temporary();
       if (report.wanted()) job["record"] = report.recording_json();

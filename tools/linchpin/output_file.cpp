@@ -21,7 +21,8 @@ OutputFile::OutputFile(const std::string& option, const std::string& path, const
   if (fs::is_directory(status)) refuse("is a directory");
   if (fs::exists(status) && !fs::is_regular_file(status)) refuse("is no regular file");
   for (const std::string& each : input)
-    if (fs::exists(status) && fs::equivalent(path, each, ignored)) refuse(std::string("is the ") + kind + " itself");
+    if (fs::exists(status) && fs::equivalent(path, each, ignored))
+      refuse(&each == &input.front() ? std::string("is the ") + kind + " itself" : "is one of the files that are read");
   if (fs::exists(status) && ::access(path.c_str(), W_OK) != 0) refuse(std::strerror(errno));
   temporary_ = path + ".part-" + std::to_string(::getpid());
   std::FILE* file = std::fopen(temporary_.c_str(), "wx");

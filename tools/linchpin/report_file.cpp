@@ -96,16 +96,16 @@ bool is_binary_gltf(const std::string& path) {
   throw std::invalid_argument("--gltf is \"" + path + "\", expected a name that ends with .gltf or .glb");
 }
 
-ReportFiles::ReportFiles(const ReportOptions& options, const std::string& scene, std::size_t runs)
+ReportFiles::ReportFiles(const ReportOptions& options, const std::vector<std::string>& read, std::size_t runs)
     : wanted_(!options.files().empty()),
       recording_{
           frames_per_second(options.frames),
           (options.report.empty() && options.record.empty() ? most_bytes_of_file : most_bytes_of_page) / double(runs),
           !options.mcap.empty()},
-      report_("--report", options.report, {scene}),
-      record_("--record", options.record, {scene}),
-      gltf_("--gltf", options.gltf, {scene}),
-      mcap_("--mcap", options.mcap, {scene}),
+      report_("--report", options.report, read),
+      record_("--record", options.record, read),
+      gltf_("--gltf", options.gltf, read),
+      mcap_("--mcap", options.mcap, read),
       binary_gltf_(is_binary_gltf(options.gltf)) {}
 
 Json ReportFiles::recording_json() const {

@@ -27,9 +27,9 @@ struct ReportOptions {
 
 class ReportFiles {
  public:
-  /// @param runs  that share the size of one page
+  /// @param read  the scene's files, itself first: none of them is written to. @param runs  that share one page's size
   /// @throws std::invalid_argument for what cannot be written or was not understood.
-  ReportFiles(const ReportOptions& options, const std::string& scene, std::size_t runs);
+  ReportFiles(const ReportOptions& options, const std::vector<std::string>& read, std::size_t runs);
 
   bool wanted() const { return wanted_; }
   const RecordingOptions* recording() const { return wanted_ ? &recording_ : nullptr; }

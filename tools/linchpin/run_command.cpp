@@ -134,8 +134,8 @@ int run_run(const RunArguments& arguments) try {
   const Simulation simulation = arguments.simulation.check(*opened);
   const Host host = host_of(arguments, *opened, solver);
   const std::optional<Method> method = method_of(arguments, host);
-  OutputFile output("--csv", arguments.csv, {simulation.scene});
-  ReportFiles report(arguments.report, simulation.scene, 1);
+  OutputFile output("--csv", arguments.csv, opened->files);
+  ReportFiles report(arguments.report, opened->files, 1);
 
   WorkerAnswer answer = run_on(host, *opened, simulation, solver, output.temporary(), report, method);
   switch (answer.kind) {

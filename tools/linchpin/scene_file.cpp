@@ -88,19 +88,22 @@ std::string kind_of(const std::string& path) {
 
 void warn(const Model& model) {
   for (const std::string& each : model.warnings) std::cerr << each << "\n";
+  for (const std::string& each : model.notes) std::cerr << "note: " << each << "\n";
 }
 
 std::optional<Opened> open_scene(const std::string& path) {
   Opened out;
   out.path = path;
+  out.files = {path};
   const std::string extension = kind_of(path);
   if (extension == ".toml" || extension == ".urdf") {
     try {
       out.model = load(path);
       warn(*out.model);
+      out.files = out.model->files;
       out.dt = out.model->dt, out.duration = out.model->duration, out.host = out.model->host;
     } catch (const NeedsHost& e) {  // the worker has the .bullet file read, and checks the rest
-      out.dt = e.dt, out.duration = e.duration;
+      out.dt = e.dt, out.duration = e.duration, out.files = e.files;
       out.host = e.host == Host::bare ? Host::bullet_float64 : e.host;
     } catch (const SceneError& e) {
       std::cerr << e.what() << "\n";

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace linchpin::cli {
 
@@ -16,9 +17,10 @@ std::string scene_fault(std::string_view bytes);
 /// A scene that can be run, and what it says of that itself.
 struct Opened {
   std::string path;
-  std::optional<Model> model;  ///< of a .toml without a .bullet file in it: only a worker can read those
-  double dt = 1.0 / 240;       ///< [s]
-  double duration = 2;         ///< [s]
+  std::vector<std::string> files;  ///< all that are read for it, itself first: what no output may be
+  std::optional<Model> model;      ///< of a .toml without a .bullet file in it: only a worker can read those
+  double dt = 1.0 / 240;           ///< [s]
+  double duration = 2;             ///< [s]
   Host host = Host::bullet_float64;
 };
 

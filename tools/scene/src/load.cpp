@@ -8,11 +8,9 @@
 #include <linchpin/dynamics.h>
 #include <linchpin/scene.h>
 
-#include <Eigen/Eigenvalues>
-
 #include <algorithm>
+#include <cctype>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -163,7 +161,7 @@ class SceneReader {
     try {
       scene::fail(needs_host_->place, "\"" + needs_host_->value + "\" is read by Bullet; this needs a bullet host");
     } catch (const SceneError& e) {
-      throw NeedsHost(e, model_.dt, model_.duration, model_.host);
+      throw NeedsHost(e, model_.dt, model_.duration, model_.host, model_.files);
     }
   }
 
@@ -314,6 +312,7 @@ class SceneReader {
       robot_joints_.emplace_back(std::move(joint), place);
     }
     model_.native.insert(model_.native.end(), robot.native.begin(), robot.native.end());
+    model_.warnings.insert(model_.warnings.end(), robot.warnings.begin(), robot.warnings.end());
     model_.notes.insert(model_.notes.end(), robot.notes.begin(), robot.notes.end());
   }
 
@@ -415,16 +414,10 @@ class SceneReader {
   // of a repeat.
   void doubt_inertia(const SceneBody& body, const Table& table) {
     if (body.kind != BodyKind::rigid || body.inertia.isZero()) return;
-    const Vector3d I = Eigen::SelfAdjointEigenSolver<Matrix3d>(body.inertia, Eigen::EigenvaluesOnly).eigenvalues();
+    const std::string doubt = scene::doubt_of(body.inertia);
     const Place place = table.place("inertia");
-    if (I[2] <= (I[0] + I[1]) * (1 + 1e-6) || !doubted_.insert({place.source.get(), place.line, place.column}).second)
-      return;
-    char text[160];
-    std::snprintf(text, sizeof text,
-                  ": no mass has this inertia: of its principal moments %.4g, %.4g and %.4g the last is larger than "
-                  "the sum of the others",
-                  I[0], I[1], I[2]);
-    model_.warnings.push_back(scene::warning(place, table.what() + text));
+    if (doubt.empty() || !doubted_.insert({place.source.get(), place.line, place.column}).second) return;
+    model_.warnings.push_back(scene::warning(place, table.what() + ": " + doubt));
   }
 
   void read_coordinate(Table table) {
@@ -703,6 +696,12 @@ class SceneReader {
     if (name.value.empty()) scene::fail(name.place, table.what() + ": a name is not empty");
     check_name(name.value, name.place);
     sensor.name = name.value;
+    const auto letter = [](char c) { return c == '_' || std::isalpha(static_cast<unsigned char>(c)) != 0; };
+    if (name.value.empty() || !letter(name.value[0]) || !std::all_of(name.value.begin(), name.value.end(), [&](char c) {
+          return letter(c) || std::isdigit(static_cast<unsigned char>(c)) != 0;
+        }))
+      scene::fail(name.place, "a sensor's name is written in expressions, so it is letters, digits and _ only, got \"" +
+                                  name.value + "\"");
     if (std::any_of(sensing_->begin(), sensing_->end(), [&](const scene::Sensor& s) { return s.name == name.value; }))
       scene::fail(name.place, "there are two sensors \"" + name.value + "\"");
     const SceneConstraint& at = constraint_named(joint, table.what());

@@ -3,6 +3,8 @@
 #include <Eigen/Cholesky>
 #include <Eigen/Geometry>
 
+#include <Eigen/Eigenvalues>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -197,6 +199,18 @@ Quaterniond read_rotation(Table& table, Context& context) {
   const double angle = rotation.number("angle");
   rotation.done();
   return Quaterniond(Eigen::Quaterniond(Eigen::AngleAxisd(angle, axis.normalized())));
+}
+
+std::string doubt_of(const Matrix3d& inertia) {
+  const Vector3d I = Eigen::SelfAdjointEigenSolver<Matrix3d>(inertia, Eigen::EigenvaluesOnly).eigenvalues();
+  if (I[2] <= (I[0] + I[1]) * (1 + 1e-6)) return {};
+  char text[160];
+  std::snprintf(
+      text, sizeof text,
+      "no mass has this inertia: of its principal moments %.4g, %.4g and %.4g the last is larger than the sum of "
+      "the others",
+      I[0], I[1], I[2]);
+  return text;
 }
 
 SceneBody read_body(Table& table, Context& context, bool placed) {

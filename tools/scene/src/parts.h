@@ -21,6 +21,9 @@ using FindBody = std::function<int(const std::string&)>;
 /// @param placed  false in generators, which say themselves where their bodies are
 SceneBody read_body(Table& table, Context& context, bool placed = true);
 
+/// Why no distribution of mass has this inertia, by the triangle inequality; empty where one may.
+std::string doubt_of(const Matrix3d& inertia);
+
 /// `rotation` of a body, or of what is placed like one.
 Quaterniond read_rotation(Table& table, Context& context);
 

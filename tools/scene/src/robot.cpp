@@ -1,5 +1,7 @@
 #include "robot.h"
 
+#include "parts.h"
+
 #include <linchpin/joints.h>
 #include <linchpin/laws.h>
 
@@ -248,7 +250,7 @@ class Reader {
     links_.push_back(std::move(link));
   }
 
-  Inertial read_inertial(const Element* e, const std::string& who) const {
+  Inertial read_inertial(const Element* e, const std::string& who) {
     Inertial out;
     out.frame = origin_of(e, who);
     const Element* mass = e->FirstChildElement("mass");
@@ -266,6 +268,8 @@ class Reader {
     if (!(moments.minCoeff() > 1e-12 * moments.maxCoeff()))
       fail(inertia, within(who, inertia) + ": the inertia is not positive definite: its principal moments are " +
                         shown(moments[0]) + ", " + shown(moments[1]) + ", " + shown(moments[2]));
+    if (const std::string doubt = doubt_of(out.inertia); !doubt.empty())
+      out_.warnings.push_back(warning(place_of(inertia), within(who, inertia) + ": " + doubt));
     return out;
   }
 

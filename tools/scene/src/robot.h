@@ -28,8 +28,9 @@ struct Robot {
   std::vector<Placed<SceneBody>> bodies;
   /// BodyId{i + 1} is bodies[i], BodyId{0} the world.
   std::vector<Placed<SceneConstraint>> joints;
-  std::vector<std::string> native;  ///< limits: in no System
-  std::vector<std::string> notes;   ///< what of the file was left out or understood otherwise than it may be meant
+  std::vector<std::string> native;    ///< limits: in no System
+  std::vector<std::string> warnings;  ///< as Model::warnings
+  std::vector<std::string> notes;     ///< what of the file was left out or understood otherwise than it may be meant
 };
 
 /// @param text, path  of the file. @param from  what asked for it, for a message that no reader of URDF was built in.

@@ -190,10 +190,11 @@ class Judge {
 /// A .bullet file is included, and no importer was given to load(); how long the scene runs is known all the same.
 class NeedsHost : public SceneError {
  public:
-  NeedsHost(const SceneError& e, double dt_, double duration_, Host host_)
-      : SceneError(e), dt(dt_), duration(duration_), host(host_) {}
+  NeedsHost(const SceneError& e, double dt_, double duration_, Host host_, std::vector<std::string> files_)
+      : SceneError(e), dt(dt_), duration(duration_), host(host_), files(std::move(files_)) {}
   double dt, duration;  ///< [s]
   Host host;
+  std::vector<std::string> files;  ///< as Model::files
 };
 
 /// What a .bullet file holds.
