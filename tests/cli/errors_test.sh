@@ -61,7 +61,7 @@ cmp -s "$scene" "$scratch/copy.bullet" || fail "the scene was overwritten"
 # Nor what the scene reads: an included file, with a model of our own and with one that a host makes.
 for included in toml bullet; do
   cp "$scene" "$scratch/part.bullet"
-  printf 'schema = 1\n[[body]]\nname = "p"\nmass = 1\n' >"$scratch/part.toml"
+  printf 'schema = 1\n[[body]]\nname = "p"\nkind = "particle"\nmass = 1\n' >"$scratch/part.toml"
   printf 'schema = 1\ninclude = "part.%s"\n' "$included" >"$scratch/whole.toml"
   cp "$scratch/part.$included" "$scratch/kept"
   for option in --csv --report --record --gltf --mcap; do

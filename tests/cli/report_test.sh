@@ -44,7 +44,7 @@ says 'two scenes'
 [[ ! -e no.html ]] || fail "wrote a page of two scenes"
 
 expect 2 report run.rec native.rec --out native.rec
-says 'is the recording itself'
+says 'is one of the files that are read'
 
 # The scene's text cannot end the page's script.
 sed 's|^title = .*|title = "</script><script>alert(1)</script><!--"|' "$scenes/pendulum.toml" >evil.toml
