@@ -29,9 +29,8 @@ constexpr double rest_speed = 1e-9;
 /// at 2 it would be driven.
 constexpr double explicit_limit = 0.5;
 
-/// No law may make a body faster than this within a step [m/s, rad/s], nor within the shortest time that counts as one
-/// where laws are those of the instant [s].
-constexpr double fastest = 1e9, shortest = 1e-6;
+/// Counts as a step where laws are those of the instant [s], for how fast they may make a body.
+constexpr double shortest = 1e-6;
 
 /// Orthonormal directions that rows (3 numbers each, in `gram` = Σ row rowᵀ) leave free. Rows below 1e-5 of the longest
 /// are noise of frames in single precision. @return how many
@@ -1047,17 +1046,21 @@ std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::spa
   return {};
 }
 
+std::string beyond_all_bounds(double force, double acceleration) {
+  return " gave a force of " + text(force) + ", which is beyond all bounds: it makes " + text(acceleration) + " m/s²";
+}
+
 /// Forces that are finite and yet no forces: a host in single precision has no number for what they do.
 std::string Nonideal::too_large(const Scene& scene, std::span<const double> nonideal) {
   scene.solver.inverse_mass(nonideal, dv_);
   const double most = largest(dv_) * std::max(step, shortest);
-  if (most <= fastest) return {};
+  if (most <= fastest_by_laws) return {};
   std::size_t worst = 0;
   double size = -1;
   for (std::size_t i = 0; i < sites_.size(); ++i)
     if (const double x = sites_[i].effort.cwiseAbs().maxCoeff(); !(x <= size)) size = x, worst = i;
   return "laws on " + scene.system.name(scene.assembly.block.constraints[z(sites_[worst].constraint)]) +
-         " gave a force of " + text(size) + ", which is beyond all bounds: it makes " + text(largest(dv_)) + " m/s²";
+         beyond_all_bounds(size, largest(dv_));
 }
 
 double Nonideal::hold(const Scene& scene, std::span<double> v, std::span<double> vdot, std::span<double> nonideal,

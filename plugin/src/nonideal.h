@@ -16,6 +16,11 @@ namespace linchpin {
 
 using Vector6d = Eigen::Matrix<double, 6, 1>;
 
+/// No law may make a body faster than this within a step [m/s, rad/s].
+constexpr double fastest_by_laws = 1e9;
+/// What is said of a law whose force [N or N·m] does. @param acceleration  that it makes [m/s²]
+std::string beyond_all_bounds(double force, double acceleration);
+
 class Nonideal {
  public:
   /// What stays the same during one evaluation.

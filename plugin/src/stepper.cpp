@@ -1,8 +1,8 @@
 // The motion without a host. Hides the methods, how long their steps are, where events lie, and when things are made
 // again because the system changed.
 #include "ledger.h"
+#include "nonideal.h"
 #include "runge_kutta.h"
-#include "text.h"
 #include "variational.h"
 
 #include <linchpin/constraint.h>
@@ -21,9 +21,6 @@ namespace linchpin {
 namespace {
 
 constexpr double stable = 1;  // rate · h of laws in rk4, whose own limit is 2.78
-
-/// No law may make a body faster than this within a step [m/s, rad/s].
-constexpr double fastest_by_laws = 1e9;
 
 constexpr const char* too_stiff =
     " damps faster than the step can follow. Method::semi_implicit has no such limit; nor has a shorter step";
@@ -493,9 +490,8 @@ struct Stepper::Impl {
       const LawEffort& most = *std::max_element(laws_now.begin(), laws_now.end(),
                                                 [&](const auto& a, const auto& b) { return size(a) < size(b); });
       if (size(most) > 0)
-        return refuse(Status::invalid, name_of(most) + " gave a force of " + text(size(most)) +
-                                           ", which is beyond all bounds: it makes " + text(largest(vdot[k])) +
-                                           " m/s²" + (law_rate * dt > stable ? "; it" + std::string(too_stiff) : "")),
+        return refuse(Status::invalid, name_of(most) + beyond_all_bounds(size(most), largest(vdot[k])) +
+                                           (law_rate * dt > stable ? "; it" + std::string(too_stiff) : "")),
                false;
     }
     std::fill(beyond.begin(), beyond.end(), 0.0);

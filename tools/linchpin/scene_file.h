@@ -24,7 +24,7 @@ struct Opened {
   Host host = Host::bullet_float64;
 };
 
-/// On stderr: what was read as it stands and is hardly meant.
+/// On stderr: what was read as it stands and is hardly meant, and what of a robot's file was left out.
 void warn(const Model& model);
 
 /// Reads and checks, with warnings. Nothing after saying on stderr what is wrong.

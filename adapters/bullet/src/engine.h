@@ -84,9 +84,10 @@ struct BlockSolve {
   std::vector<double> v0, v, applied, host, Q, Q_host, lambda, force, e, dv, target;
   std::vector<Vector6> push;
   std::vector<Reaction> reactions;
-  std::vector<double> own_lambda;  ///< multipliers of all impulses of the step [m]
-  std::vector<double> sub_v, sub_applied, sub_host, sub_momentum, sub_gyroscopic;  ///< of a step redone in smaller ones
-  Instant kept;  ///< the problem at the step's start, when substeps have overwritten it
+  std::vector<double> own_lambda;                                  ///< multipliers of all impulses of the step [m]
+  std::vector<double> sub_v, sub_applied, sub_host, sub_momentum;  ///< of a step redone in smaller ones
+  std::vector<double> sub_gyroscopic;  ///< what a substep's torque has beyond that of the step's start, which is in Q
+  Instant kept;                        ///< the problem at the step's start, when substeps have overwritten it
   bool has_kept = false;
   bool native_rows = false;  ///< some native row touches a body of the block
   bool in_contact = false;   ///< one of them is a contact

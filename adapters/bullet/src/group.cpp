@@ -499,6 +499,7 @@ Vector3d Engine::gyroscopic_change(const btRigidBody& body, double most) const {
 /// where the program and the constraints have it, and with a velocity that it still has in the next of several
 /// substeps.
 void Engine::hold_animated(Pools pools) const {
+  if (options_.mode == Mode::observe) return;
   for (int i = 0; i < pools.bodies.size(); ++i) {
     btSolverBody& sb = pools.bodies[i];
     if (!sb.m_originalBody || !sb.m_originalBody->isKinematicObject() || !id_of_.contains(sb.m_originalBody)) continue;
@@ -509,7 +510,7 @@ void Engine::hold_animated(Pools pools) const {
 }
 
 bool Engine::after_setup(Pools pools) {
-  if (options_.mode != Mode::observe) hold_animated(pools);
+  hold_animated(pools);
   slot_of_pool_.assign(z(pools.bodies.size()), Slot{});
   bool good = true;
   for (const int index : group_) {

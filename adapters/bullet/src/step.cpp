@@ -82,7 +82,7 @@ void Engine::gather_native(Pools pools) {
 }
 
 bool Engine::after_iterations(Pools pools) {
-  if (options_.mode != Mode::observe) hold_animated(pools);  // the iterations bring in bodies that no row knows
+  hold_animated(pools);  // the iterations bring in bodies that no row knows
   if (group_.empty()) {
     if (world_ && pools.joints.size() > 0) gather_native(pools);
     return true;

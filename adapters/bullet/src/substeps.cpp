@@ -32,8 +32,8 @@ bool Engine::spread_forces(BlockSolve& b, const State& at, double length) {
     Vector3d torque = head(b.Q, c + 3);
     if (is_gyroscopic(*b.bodies[slot])) {
       const Vector3d mean = mean_gyroscopic_torque(system_.inertia(id), at[id], length);
-      put(b.sub_gyroscopic, c + 3, mean);
-      torque += mean - system_.gyroscopic_torque(id, state_[id]);
+      put(b.sub_gyroscopic, c + 3, mean - system_.gyroscopic_torque(id, state_[id]));
+      torque += head(b.sub_gyroscopic, c + 3);
       turns = turns || !mean.isZero();
     }
     put(b.Q_host, c + 3, torque + head(b.host, c + 3) / dt_);
@@ -87,10 +87,7 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
     add(b.sub_momentum, c + 3,
         system_.world_inertia(id, now_[id].q) * (head(b.sub_v, c + 3) - head(assembly.v, c + 3)));
     add(b.sub_host, c + 3, (s.weight / dt_) * head(b.host, c + 3));
-    Vector3d torque = head(b.Q, c + 3);
-    if (is_gyroscopic(*b.bodies[slot]))
-      torque += head(b.sub_gyroscopic, c + 3) - system_.gyroscopic_torque(id, state_[id]);
-    add(b.sub_applied, c + 3, s.weight * torque);
+    add(b.sub_applied, c + 3, s.weight * (head(b.Q, c + 3) + head(b.sub_gyroscopic, c + 3)));
     next_[id].w = head(b.sub_v, c + 3);
   }
   for (std::size_t row = 0; row < b.e.size(); ++row) {

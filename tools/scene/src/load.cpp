@@ -9,7 +9,6 @@
 #include <linchpin/scene.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -696,10 +695,7 @@ class SceneReader {
     if (name.value.empty()) scene::fail(name.place, table.what() + ": a name is not empty");
     check_name(name.value, name.place);
     sensor.name = name.value;
-    const auto letter = [](char c) { return c == '_' || std::isalpha(static_cast<unsigned char>(c)) != 0; };
-    if (name.value.empty() || !letter(name.value[0]) || !std::all_of(name.value.begin(), name.value.end(), [&](char c) {
-          return letter(c) || std::isdigit(static_cast<unsigned char>(c)) != 0;
-        }))
+    if (scene::quoted(name.value) != name.value)
       scene::fail(name.place, "a sensor's name is written in expressions, so it is letters, digits and _ only, got \"" +
                                   name.value + "\"");
     if (std::any_of(sensing_->begin(), sensing_->end(), [&](const scene::Sensor& s) { return s.name == name.value; }))

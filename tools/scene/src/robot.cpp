@@ -189,13 +189,20 @@ class Reader {
            within(who, e) + ": " + attribute + ": \"" + word + "\" is no quantity of a robot in SI units");
     return x;
   }
-  std::optional<double> number_if(const Element* e, const char* attribute, const std::string& who) const {
+  // The words of an attribute, of which there must be so many; none where it is not there.
+  std::optional<std::vector<std::string>> words_if(const Element* e, const char* attribute, const std::string& who,
+                                                   std::size_t many, const char* what) const {
     const char* text = e->Attribute(attribute);
     if (!text) return {};
-    const auto all = words(text);
-    if (all.size() != 1)
-      fail(e, attribute, within(who, e) + ": " + attribute + ": \"" + std::string(text) + "\" is not one number");
-    return number(e, attribute, all[0], who);
+    auto all = words(text);
+    if (all.size() != many)
+      fail(e, attribute, within(who, e) + ": " + attribute + ": \"" + std::string(text) + "\" is not " + what);
+    return all;
+  }
+  std::optional<double> number_if(const Element* e, const char* attribute, const std::string& who) const {
+    const auto all = words_if(e, attribute, who, 1, "one number");
+    if (!all) return {};
+    return number(e, attribute, (*all)[0], who);
   }
   double number(const Element* e, const char* attribute, const std::string& who) const {
     const auto x = number_if(e, attribute, who);
@@ -203,13 +210,10 @@ class Reader {
     return *x;
   }
   std::optional<Vector3d> vector_if(const Element* e, const char* attribute, const std::string& who) const {
-    const char* text = e->Attribute(attribute);
-    if (!text) return {};
-    const auto all = words(text);
-    if (all.size() != 3)
-      fail(e, attribute, within(who, e) + ": " + attribute + ": \"" + std::string(text) + "\" is not three numbers");
+    const auto all = words_if(e, attribute, who, 3, "three numbers");
+    if (!all) return {};
     Vector3d out;
-    for (Eigen::Index i = 0; i < 3; ++i) out[i] = number(e, attribute, all[static_cast<std::size_t>(i)], who);
+    for (Eigen::Index i = 0; i < 3; ++i) out[i] = number(e, attribute, (*all)[static_cast<std::size_t>(i)], who);
     return out;
   }
   double length(const Element* e, const char* attribute, const std::string& who) const {
