@@ -105,6 +105,13 @@ const char* const words[] = {
     "**",
     "''",
     "{ force = \"[N,0,0]\" }",
+    "<link name=\"a\"/>",
+    "<joint name=\"j\" type=\"revolute\">",
+    "<mimic joint=\"one\"/>",
+    "<axis xyz=\"0 0 0\"/>",
+    "/>",
+    "</link>",
+    "<!--",
 };
 
 std::string made(const std::vector<std::string>& corpus, std::uint64_t number) {
