@@ -172,10 +172,11 @@ struct Watch {
   }
 };
 
-// "2 bodies", "2 coordinates", "1 bodies and 2 coordinates".
-std::string counted(long bodies, long coordinates) {
-  if (coordinates == 0) return std::to_string(bodies) + " bodies";
-  return (bodies > 0 ? std::to_string(bodies) + " bodies and " : "") + std::to_string(coordinates) + " coordinates";
+// "2 bodies", "2 coordinates", "1 body and 2 coordinates".
+std::string movers(long bodies, long coordinates) {
+  const std::string of_bodies = counted(bodies, "body", "bodies");
+  if (coordinates == 0) return of_bodies;
+  return (bodies > 0 ? of_bodies + " and " : "") + counted(coordinates, "coordinate");
 }
 
 // ": a, b, c and 7 more"
@@ -189,8 +190,9 @@ std::string summary(const Json& row, const Model& model) {
   out.precision(3);
   const auto coordinates = std::count_if(model.bodies.begin(), model.bodies.end(),
                                          [](const SceneBody& b) { return b.kind == BodyKind::coordinate; });
-  out << counted(static_cast<long>(model.bodies.size()) - coordinates, coordinates) << ", " << model.constraints.size()
-      << " constraints, " << row["steps"] << " steps of the bare host (" << to_string(model.options.method) << ")\n";
+  out << movers(static_cast<long>(model.bodies.size()) - coordinates, coordinates) << ", "
+      << counted(static_cast<long>(model.constraints.size()), "constraint") << ", "
+      << counted(row["steps"].get<long>(), "step") << " of the bare host (" << to_string(model.options.method) << ")\n";
   if (row["max_gap_m"].is_number()) out << "  largest gap " << row["max_gap_m"].get<double>() << " m\n";
   for (const auto& [name, gap] : row["user_gaps"].items())
     out << "  " << name << ": residual at most " << gap.get<double>() << "\n";
@@ -202,7 +204,7 @@ std::string summary(const Json& row, const Model& model) {
   if (const double jump = row["start"]["impulse_energy_J"]; jump > 1e-9)
     out << "  start velocities brought onto the constraints: a jump of " << jump << " J\n";
   if (row.contains("rank"))
-    out << "  " << row["rank"]["rows"] << " equations, " << row["rank"]["rank"] << " independent\n";
+    out << "  " << counted(row["rank"]["rows"].get<long>(), "equation") << ", " << row["rank"]["rank"] << " independent\n";
   if (row.contains("rank") && !row["rank"]["contradictory"].empty())
     out << "  contradictory" << named(row["rank"]) << "\n";
   return out.str();
@@ -255,7 +257,6 @@ Json contradiction(const System& system, const Model& model, State at) {
   system.update_driven(at);
   if (dynamics.evaluate(at) == Status::invalid) return {};
   RankReport report = dynamics.rank_report();
-  if (report.rank == dynamics.solver().rows()) return {};
   close_gaps(system, dynamics, at, 1e-12, 300);
   if (dynamics.evaluate(at) == Status::invalid) return {};
   project_velocities(system, dynamics, at);
@@ -329,7 +330,8 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
       end.t += simulation.dt;
       if (const Json torn = contradiction(system, model, end); !torn.is_null()) {
         rank = torn;
-        status += "; constraints contradict each other" + named(torn);
+        status += torn["contradictory"].size() == 1 ? "; this constraint cannot be met" + named(torn)
+                                                    : "; constraints contradict each other" + named(torn);
       }
       break;
     }

@@ -180,10 +180,12 @@ int run_check(const CheckArguments& arguments) {
                                                      : "")
                 << "\n";
     }
-    std::cout << (has_coordinates ? "bodies and coordinates: " : "") << model->bodies.size()
-              << (has_coordinates ? " with " : " bodies with ") << assembly.block.n() << " velocities, "
-              << assembly.block.m() << " equations of rank " << rank.rank << ": " << assembly.block.n() - rank.rank
-              << " degrees of freedom\n";
+    const long bodies = static_cast<long>(model->bodies.size());
+    std::cout << (has_coordinates ? "bodies and coordinates: " + std::to_string(bodies)
+                                  : counted(bodies, "body", "bodies"))
+              << " with " << counted(assembly.block.n(), "velocity", "velocities") << ", "
+              << counted(assembly.block.m(), "equation") << " of rank " << rank.rank << ": "
+              << counted(assembly.block.n() - rank.rank, "degree") << " of freedom\n";
     for (const std::string& each : model->native) std::cout << "left to the host: " << each << "\n";
   }
   for (const std::string& each : wrong) std::cerr << arguments.scene << ": " << each << "\n";

@@ -29,6 +29,9 @@ void complain(const std::string& path, std::string_view text, const std::string&
 /// The message of an exception of the library without the name of the function that threw it ("linchpin::Stepper: …").
 std::string said(const std::exception& error);
 
+/// "1 body", "3 bodies": the number with the noun that belongs to it. @param many  without: `one` and an s
+std::string counted(long n, const std::string& one, const std::string& many = {});
+
 /// One line on stderr that says how far a command has come, gone when the object goes; nothing where stderr is no
 /// terminal.
 class ProgressLine {
