@@ -389,10 +389,33 @@ void Nonideal::solve(const Scene& scene) {
     const Piece& p = pieces_[z(answer.worst)];
     // Slips at the level of their rounding make forces that are rounding too.
     if (answer.worst_size <= 1e-9 * sites_[z(p.site)].ideal.head<3>().norm()) return;
-    report.trouble = name_of(scene, sites_[z(p.site)], *p.what) +
-                     ": jumps where its slip changes sign, and no slip at the end of the step satisfies it; it is held "
-                     "at the jump. coulomb() knows what rest is, regularized_coulomb() is smooth";
+    report.trouble = name_of(scene, sites_[z(p.site)], *p.what);
+    if (jumps_at_rest(scene, p, problem_.blocks[z(answer.worst)].implicit ? problem_.thrust(p.site, z_)
+                                                                          : problem_.ideal(p.site)))
+      report.trouble +=
+          ": jumps where its slip changes sign, and no slip at the end of the step satisfies it; it is held at the "
+          "jump. coulomb() knows what rest is, regularized_coulomb() is smooth";
+    else
+      report.trouble += ": met at the end of the step to " + text(answer.residual) +
+                        " of the largest effort only, beside the other laws on these bodies. A shorter step helps";
   }
+}
+
+/// Whether a law's effort jumps where the slip goes through rest in some direction. What is smooth changes in
+/// proportion over so little, however stiff it is.
+bool Nonideal::jumps_at_rest(const Scene& scene, const Piece& p, const detail::Six& N) const {
+  const Eigen::Map<const Vector6d> thrust(N.data());
+  for (int k = 0; k < p.dim; ++k) {
+    const auto across = [&](double slip) {
+      const Effort a = p.what->effort(thrust_at_slip(scene, p, thrust, slip * Vector6d::Unit(k)));
+      const Effort b = p.what->effort(thrust_at_slip(scene, p, thrust, -slip * Vector6d::Unit(k)));
+      return std::hypot((a.force - b.force).norm(), (a.moment - b.moment).norm());
+    };
+    constexpr double hardly = 1e-12;  // [m/s]
+    const double change = across(hardly);
+    if (change > 0 && change > 0.5 * across(1000 * hardly)) return true;
+  }
+  return false;
 }
 
 // What was found, contact by contact, and whether laws were what they say they are.

@@ -147,6 +147,7 @@ class Nonideal {
   bool goes_its_own_way(const Piece& p) const;
   void measure_turning(const Scene& scene);
   void share_anew(Answers& answers);
+  bool jumps_at_rest(const Scene& scene, const Piece& p, const detail::Six& N) const;
   Vector6d effort_of(std::size_t piece) const;
   void blame(const Site& site, const Law::Term& term) { at_fault_site_ = &site, at_fault_ = &term; }
   void check(const Scene& scene, const Site& site, const Law::Term& term, const Effort& effort, const Thrust& thrust);

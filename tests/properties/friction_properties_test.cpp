@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 namespace linchpin::test {
 namespace {
@@ -113,6 +112,10 @@ void endure(Rubbing& rubbing, StepOptions options, double dt, int steps, Tally& 
       ++tally.rejected;
       return;
     }
+    // Of the laws here only one jumps; stiff ones that are not met are not told so.
+    if (report.warning.find("jumps where") != std::string::npos) {
+      ASSERT_NE(report.warning.find("law 'sign' on"), std::string::npos) << report.warning;
+    }
     parts += std::max(1, report.substeps);
     tally.switches += report.mode_switches;
     tally.sticking += report.sticking;
@@ -184,11 +187,10 @@ TEST_F(Friction, OfLargerSystems) {
   EXPECT_EQ(tally.rejected, 0);
 }
 
-// Ten thousand systems of up to fifty bodies: what one minute of CI cannot see.
+// Ten thousand systems of up to fifty bodies.
 TEST(SlowFriction, TenThousandRandomSystems) {
-  const bool all = std::getenv("LINCHPIN_TEN_THOUSAND") != nullptr;  // else the half of it
   Tally located, stepped, larger;
-  for (const auto seed : seeds(all ? 400 : 100)) {
+  for (const auto seed : seeds(400)) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed + 100000);
     const Blueprint plan = random_blueprint(random, {.loops = 0, .fewest = 7, .most = 50});
@@ -196,7 +198,7 @@ TEST(SlowFriction, TenThousandRandomSystems) {
     endure(rubbing, semi_implicit(), 1.0 / 240, 8, larger);
     if (testing::Test::HasFatalFailure()) return;
   }
-  for (const auto seed : seeds(all ? 4800 : 2400)) {
+  for (const auto seed : seeds(4800)) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
     const Blueprint plan = random_blueprint(random, {.most = 6});
