@@ -18,6 +18,13 @@ inline bool finite(std::span<const double> x) {
   return std::all_of(x.begin(), x.end(), [](double xi) { return std::isfinite(xi); });
 }
 
+/// The time and some bodies of a state; the others keep what they were. A block of a large world pays for its own.
+inline void copy_bodies(const State& from, std::span<const BodyId> bodies, State& to) {
+  to.t = from.t;
+  to.bodies.resize(from.bodies.size());
+  for (const BodyId id : bodies) to[id] = from[id];
+}
+
 inline double largest(std::span<const double> x) {
   double most = 0;
   for (const double xi : x) most = std::max(most, std::fabs(xi));

@@ -21,7 +21,6 @@ struct Dynamics::Impl {
   std::vector<ConstraintId> only;  // the block's constraints, when not everything
   Solver solver;
   detail::KeptAssembly assembly;
-  State at;  // of the last evaluation, where there are laws to be held
   bool factored = false;
   Status status = Status::invalid;
   std::string reason = "not evaluated yet";
@@ -141,7 +140,6 @@ struct Dynamics::Impl {
 
     std::fill(instant.c.begin(), instant.c.end(), 0.0);
     if (const std::string why = laws_.apply(scene(state), vdot, nonideal, induced); !why.empty()) return fail(why);
-    if (!laws_.efforts.empty()) at = state;
     if (!finite(vdot) || !finite(lambda)) return fail("the acceleration is not finite");
     return status;
   }
@@ -237,10 +235,10 @@ void Dynamics::grip(int contact, Grip how, const Eigen::Matrix<double, 6, 1>& se
   impl_->laws_.grip(contact, how, sense);
 }
 void Dynamics::release_grips() { impl_->laws_.release_grips(); }
-double Dynamics::hold(std::span<double> v) {
+double Dynamics::hold(const State& state, std::span<double> v) {
   Impl& d = *impl_;
   if (d.status == Status::invalid || v.size() != d.vdot.size()) return 0;
-  return d.laws_.hold(d.scene(d.at), v, d.vdot, d.nonideal, d.induced);
+  return d.laws_.hold(d.scene(state), v, d.vdot, d.nonideal, d.induced);
 }
 void Dynamics::accept(double dt) { impl_->laws_.accept(dt); }
 const LawReport& Dynamics::law_report() const { return impl_->laws_.report; }
@@ -251,7 +249,7 @@ std::vector<std::string> Dynamics::warnings() const {
   if (!d.laws_.report.trouble.empty()) out.push_back(d.laws_.report.trouble);
   // What was evaluated may be gone by now.
   if (d.status == Status::invalid || d.assembly.laid_out_for != d.system->structure()) return out;
-  for (const std::string& what : d.laws_.idle(d.scene(d.at))) out.push_back(what);
+  for (const std::string& what : d.laws_.idle(*d.system, d.assembly.block)) out.push_back(what);
   if (d.solver.full_row_rank()) return out;
   for (const int i : d.known_ranks().undetermined) {
     const ConstraintId id = d.assembly.block.constraints[z(i)];

@@ -606,25 +606,29 @@ std::string Nonideal::too_large(const Scene& scene, std::span<const double> noni
 double Nonideal::hold(const Scene& scene, std::span<double> v, std::span<double> vdot, std::span<double> nonideal,
                       std::span<double> induced) {
   if (problem_.blocks.empty() || (step == 0 && report.sticking == 0)) return 0;
-  // Rubbing in the middle of the step, where a velocity constraint of a step is met (T12).
-  middle_ = scene.state;
-  middle_.t += 0.5 * step;
+  // Rubbing in the middle of the step, where a velocity constraint of a step is met (T12). One state for all blocks: a
+  // world of thousands has no room for one of the world in each.
+  thread_local State middle;
   const Block& block = scene.assembly.block;
-  for (int i = 0; i < scene.system.body_count(); ++i) {
-    const BodyId id{i};
-    BodyState& body = middle_[id];
-    if (const int slot = block.slot(id); slot >= 0) {
-      const Vector6d u = twist_of(block, z(slot), v);
-      body.v = u.head<3>();
-      body.w = u.tail<3>();
-    } else if (scene.system.kind(id) != BodyKind::driven) {
-      continue;
+  for (const Site& site : sites_) {
+    const auto bodies = scene.system.constraint(block.constraints[z(site.constraint)]).bodies();
+    copy_bodies(scene.state, bodies, middle);
+    for (const BodyId id : bodies) {
+      BodyState& body = middle[id];
+      if (const int slot = block.slot(id); slot >= 0) {
+        const Vector6d u = twist_of(block, z(slot), v);
+        body.v = u.head<3>();
+        body.w = u.tail<3>();
+      } else if (scene.system.kind(id) != BodyKind::driven) {
+        continue;
+      }
+      advance(body, body.v, body.w, 0.5 * step);
     }
-    advance(body, body.v, body.w, 0.5 * step);
   }
+  middle.t = scene.state.t + 0.5 * step;
   const auto velocity = [&](BodyId id, const Vector3d& at) -> Vector3d {
     if (id.index < 0) return Vector3d::Zero();
-    const BodyState& body = middle_[id];
+    const BodyState& body = middle[id];
     return scene.system.kind(id) == BodyKind::particle ? body.v : Vector3d(body.v + body.w.cross(at - body.p));
   };
   work_.assign(z(unknowns_), 0.0);
@@ -632,10 +636,10 @@ double Nonideal::hold(const Scene& scene, std::span<double> v, std::span<double>
   for (const Piece& p : pieces_) {
     if (p.contact < 0 && !p.answers) continue;
     const Site& site = sites_[z(p.site)];
-    const Vector3d at = scene.system.constraint(block.constraints[z(site.constraint)]).acting_point(0, middle_);
+    const Vector3d at = scene.system.constraint(block.constraints[z(site.constraint)]).acting_point(0, middle);
     Vector6d rubs;
     rubs << velocity(site.first, at) - velocity(site.second, at),
-        middle_[site.first].w - (site.second.index < 0 ? Vector3d(Vector3d::Zero()) : middle_[site.second].w);
+        middle[site.first].w - (site.second.index < 0 ? Vector3d(Vector3d::Zero()) : middle[site.second].w);
     if (p.what->belt && p.contact >= 0)
       rubs.head<3>() +=
           (p.what->belt_on == Side::first ? 1 : -1) * p.what->belt(thrust_of(scene, site, *p.what, site.ideal));
@@ -696,11 +700,11 @@ double Nonideal::hold(const Scene& scene, std::span<double> v, std::span<double>
   return most;
 }
 
-std::vector<std::string> Nonideal::idle(const Scene& scene) const {
+std::vector<std::string> Nonideal::idle(const System& system, const Block& block) const {
   std::vector<std::string> out;
   for (const Site& site : sites_) {
-    const ConstraintId id = scene.assembly.block.constraints[z(site.constraint)];
-    for (const Law& law : laws(scene.system, id))
+    const ConstraintId id = block.constraints[z(site.constraint)];
+    for (const Law& law : laws(system, id))
       for (const Law::Term& term : law.terms()) {
         bool slides = site.slips == 0, spins = site.spins == 0;
         if (term.holding) {
@@ -712,7 +716,7 @@ std::vector<std::string> Nonideal::idle(const Scene& scene) const {
           spins = slides && term.turns;
         }
         if (slides || spins)
-          out.push_back(name_of(scene, site, term) + ": the constraint leaves no direction to " +
+          out.push_back(name_of(system, block, site, term) + ": the constraint leaves no direction to " +
                         (spins ? "turn about" : "slide in") + ", so it does nothing");
       }
   }

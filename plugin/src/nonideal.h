@@ -42,7 +42,7 @@ class Nonideal {
   void accept(double dt);
 
   /// Laws for which their constraints leave nothing to rub on, in words.
-  std::vector<std::string> idle(const Scene& scene) const;
+  std::vector<std::string> idle(const System& system, const Block& block) const;
 
   void grip(int contact, Grip how, const Vector6d& sense);
   void release_grips();
@@ -151,7 +151,10 @@ class Nonideal {
   Vector6d effort_of(std::size_t piece) const;
   void blame(const Site& site, const Law::Term& term) { at_fault_site_ = &site, at_fault_ = &term; }
   void check(const Scene& scene, const Site& site, const Law::Term& term, const Effort& effort, const Thrust& thrust);
-  std::string name_of(const Scene& scene, const Site& site, const Law::Term& term) const;
+  std::string name_of(const Scene& scene, const Site& site, const Law::Term& term) const {
+    return name_of(scene.system, scene.assembly.block, site, term);
+  }
+  std::string name_of(const System& system, const Block& block, const Site& site, const Law::Term& term) const;
 
   std::vector<Site> sites_;
   std::vector<Piece> pieces_;
@@ -169,7 +172,6 @@ class Nonideal {
   std::vector<Vector6d> efforts_;                       // of pieces that simply slide
   std::vector<double> given_, dv_, row_, lambda_, force_, kept_, kept_nonideal_, kept_induced_, work_, change_,
       mobility_;
-  State middle_;
   double memory_t_ = 0;
   bool memory_begun_ = false;
   const Site* at_fault_site_ = nullptr;

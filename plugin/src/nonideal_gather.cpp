@@ -80,7 +80,7 @@ void Nonideal::motion_at(const Scene& scene, Site& site) const {
   } else {
     thread_local State at;
     const auto point = [&](double s) {
-      at = scene.state;
+      copy_bodies(scene.state, constraint.bodies(), at);
       at.t += s;
       for (const BodyId id : constraint.bodies()) advance(at[id], at[id].v, at[id].w, s);
       return constraint.acting_point(0, at);
@@ -341,9 +341,10 @@ Vector6d Nonideal::twist(const Scene& scene, const Site& site, std::span<const d
   return of(site.first) - of(site.second);
 }
 
-std::string Nonideal::name_of(const Scene& scene, const Site& site, const Law::Term& term) const {
+std::string Nonideal::name_of(const System& system, const Block& block, const Site& site,
+                              const Law::Term& term) const {
   return (term.name == "law" ? term.name : "law '" + term.name + "'") + " on " +
-         scene.system.name(scene.assembly.block.constraints[z(site.constraint)]);
+         system.name(block.constraints[z(site.constraint)]);
 }
 
 Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law, int index, const Law::Term& what,

@@ -327,7 +327,7 @@ struct Stepper::Impl {
       // Sticking contacts are brought to rest again after each Newton, which moves them a little.
       const auto unsettled = [&] {
         const bool turned = centre_gyroscopic(h);
-        return dynamics.hold(v1) > 1e-15 * (1 + largest(v1)) || turned;
+        return dynamics.hold(state, v1) > 1e-15 * (1 + largest(v1)) || turned;
       };
       for (int round = 0; round == 0 || (round < 4 && unsettled()); ++round) {
         const NewtonReport newton = end_on_constraints(*system, dynamics, state, next, h, v1, beyond, {},
@@ -556,7 +556,7 @@ struct Stepper::Impl {
     }
     velocities(next, v1);
     // The end itself: what sticks is at rest there, and events are judged there.
-    if (eventful() && dynamics.hold(v1) > 0) give(v1, next);
+    if (eventful() && dynamics.hold(next, v1) > 0) give(v1, next);
     if (method.pair) error_of_step = error_norm(dt);
     interpolate(dt, method.pair ? pose_rate[6] : pose_rate[3], method.pair ? vdot[6] : vdot[3]);
     if (method.pair)
@@ -984,7 +984,7 @@ struct Stepper::Impl {
       if (past[i] && !modes[i].sticks) dynamics.grip(static_cast<int>(i), Grip::sticks);
     if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
     v1.assign(dynamics.assembly().v.begin(), dynamics.assembly().v.end());
-    if (dynamics.hold(v1) > 0) give(v1, state);
+    if (dynamics.hold(state, v1) > 0) give(v1, state);
     for (std::size_t i = 0; i < modes.size(); ++i)
       if (past[i] || modes[i].sticks) dynamics.grip(static_cast<int>(i), Grip::automatic);
     if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;

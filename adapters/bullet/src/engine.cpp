@@ -290,7 +290,7 @@ void Engine::classify_record(int index) {
     return;
   }
   for (const Law& law : r.laws) linchpin::add_law(system_, r.id, law);
-  order_laws();
+  laws_changed_ = true;
   if (r.shape.may_emit_native) {
     r.native_part = std::make_unique<NativePart>(*r.joint, r.shape);
     record_of_[r.native_part.get()] = index;
@@ -423,7 +423,7 @@ void Engine::order_reactions() {
     if (r.bodies.size() > 2) fresh[i].others.resize(r.bodies.size() - 2);
   }
   reactions_ = std::move(fresh);
-  order_laws();
+  laws_changed_ = true;
   shadow_.resize(reactions_.size());
   for (std::size_t i = 0; i < reactions_.size(); ++i) shadow_[i].name = reactions_[i].name;
 }
@@ -468,7 +468,16 @@ std::string Engine::add_user(Constraint constraint, std::vector<btRigidBody*> bo
     world_order_.emplace_back(r.proxies.back().get());
   }
   for (btRigidBody* body : r.bodies) body->activate();
-  order_reactions();
+  // At the end, where users' own come in the order of their records: not all are ordered again for each of thousands.
+  for (const auto& b : blocks_) flush_work(*b);
+  ++structure_;
+  laws_changed_ = true;
+  r.reaction = static_cast<int>(reactions_.size());
+  Reaction& reaction = reactions_.emplace_back();
+  reaction.name = r.name;
+  reaction.native = r.id.index < 0;
+  if (r.bodies.size() > 2) reaction.others.resize(r.bodies.size() - 2);
+  shadow_.emplace_back().name = r.name;
   return {};
 }
 
@@ -497,11 +506,7 @@ std::string Engine::name_joint(btTypedConstraint& joint, std::string name, int& 
   Reaction& reaction = reactions_[z(r.reaction)];
   reaction.name = shadow_[z(r.reaction)].name = r.name;
   reaction.native = r.id.index < 0;
-  for (int i = 0; i < r.law_count; ++i) {
-    LawWork& work = law_works_[z(r.first_law + i)];
-    work.on = r.id;
-    work.constraint = r.name;
-  }
+  laws_changed_ = true;
   return {};
 }
 
@@ -572,7 +577,7 @@ void Engine::reset() {
   }
   for (Reaction& r : reactions_) r.work = 0;
   for (Record& r : records_) r.law_count = 0;  // what they did is forgotten
-  order_laws();
+  laws_changed_ = true;
   for (Record& r : records_)
     if (r.alive && r.shape.function) r.numbers.fill(-1);  // gears mesh anew where they are
   std::fill(rest_poses_.begin(), rest_poses_.end(), RestPose{});
@@ -592,7 +597,7 @@ std::string Engine::add_law(int index, Law law) {
   }
   r.laws.push_back(std::move(law));
   ++structure_;
-  order_laws();
+  laws_changed_ = true;
   wake(r);
   return {};
 }
@@ -604,6 +609,8 @@ void Engine::wake(const Record& r) {
 
 // A place for what every term of every law does; what it has done so far goes with it.
 void Engine::order_laws() {
+  if (!laws_changed_) return;
+  laws_changed_ = false;
   std::vector<Record*> order(reactions_.size(), nullptr);
   for (Record& r : records_) {
     if (r.alive && r.reaction >= 0 && z(r.reaction) < order.size())
@@ -665,7 +672,7 @@ void Engine::clear_laws(int index) {
   r.laws.clear();
   if (r.id.index >= 0) linchpin::clear_laws(system_, r.id);
   r.law_count = 0;
-  order_laws();
+  laws_changed_ = true;
   wake(r);
 }
 

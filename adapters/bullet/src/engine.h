@@ -194,6 +194,7 @@ class Engine final : public btActionInterface {
   void debugDraw(btIDebugDraw* draw) override;  ///< tell.cpp
 
   // ---- telling (tell.cpp) ----
+  void order_laws();     ///< where something has changed; before law_works_ is read
   void refresh();        ///< reactions and books of the last step, where nobody has asked yet
   void refresh_flags();  ///< and which of them are redundant or undetermined
   void tell(BlockSolve& b);
@@ -304,7 +305,8 @@ class Engine final : public btActionInterface {
   std::vector<Reaction> reactions_;
   std::vector<BodyBooks> books_;
   std::vector<int> book_of_;        ///< by BodyId: index in books_, −1
-  std::vector<LawWork> law_works_;  ///< of all records, in the order of reactions_
+  std::vector<LawWork> law_works_;  ///< of all records, in the order of reactions_ once order_laws() has run
+  bool laws_changed_ = false;       ///< who has which laws, since then
   std::vector<Shadow> shadow_;
   std::vector<Vector3d> shadow_v_, shadow_w_;  ///< native end-of-step velocity by BodyId
   std::shared_ptr<const std::function<void(const Step&)>>
@@ -351,7 +353,6 @@ class Engine final : public btActionInterface {
   void join_anew(Record& r);
   void make_blocks();
   void hold_locked_axes();
-  void order_laws();
   void wake(const Record& r);
   void switch_on(Record& r, bool on);
   void engage_one_sided();
@@ -389,7 +390,8 @@ class Engine final : public btActionInterface {
   void copy_block(const BlockSolve& b, const State& from, State& to) const;
   bool can_do_work(const BlockSolve& b) const;
   void note_activation(BlockSolve& b);
-  NewtonReport end_step(BlockSolve& b, const State& base, State& end, double h, std::span<double> v);
+  NewtonReport end_step(BlockSolve& b, const State& evaluated, const State& base, State& end, double h,
+                        std::span<double> v);
   void note_grips(BlockSolve& b);
   double gain_floor(BlockSolve& b);
   void start_newton(BlockSolve& b);

@@ -27,6 +27,7 @@ void Engine::conclude(BlockSolve& b) {
   for (const int i : b.records) records_[z(i)].unmet = b.unmet || b.gap_left > options_.gap_tolerance;
   give_back(b);
   if (b.with_laws) {
+    order_laws();
     if (b.substeps == 1) {
       book_laws(b, state_, dt_, b.v0, b.v);
       b.dynamics->accept(dt_);
@@ -75,6 +76,7 @@ void Engine::release_one_sided(BlockSolve& b) {
 
 void Engine::book_laws(BlockSolve& b, const State& at, double dt, std::span<const double> v0,
                        std::span<const double> v1) {
+  order_laws();
   for (const LawEffort& e : b.dynamics->law_efforts()) {
     const Record& r = records_[z(b.records[z(e.constraint)])];
     for (int k = 0; k < r.law_count; ++k) {

@@ -31,11 +31,12 @@ void Engine::begin_step() {
   scan_world();
   drop_bodies_gone();
   engage_one_sided();
-  for (LawWork& law : law_works_) law.last = 0;
   do {
     watch_bodies();
     watch_joints();
   } while (body_watch_.size() < body_of_.size());  // a joint classified again may name a body not known before
+  order_laws();
+  for (LawWork& law : law_works_) law.last = 0;
   follow_driven();
   for (const int i : failed_records_) records_[z(i)].why_native.clear();
   failed_records_.clear();
@@ -165,7 +166,7 @@ void Engine::join_anew(Record& r) {
   r.shape.native.clear();
   for (const Law& law : r.laws) linchpin::add_law(system_, r.id, law);
   if (r.one_sided.on) linchpin::set_one_sided(system_, r.id, r.one_sided);
-  order_laws();
+  laws_changed_ = true;
 }
 
 // Joints are classified again when their own numbers change; switching one on or off changes who is in which block.

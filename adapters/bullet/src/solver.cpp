@@ -34,6 +34,7 @@ Handle& Handle::clear_laws() {
 }
 std::span<const LawWork> Handle::laws() const {
   if (!valid()) return {};
+  engine_->order_laws();
   const Record& r = engine_->records_[z(record_)];
   return std::span(engine_->law_works_).subspan(z(std::max(0, r.first_law)), z(r.law_count));
 }
@@ -171,7 +172,10 @@ std::span<const Reaction> Solver::reactions() const {
   engine_->refresh_flags();
   return engine_->reactions_;
 }
-std::span<const LawWork> Solver::laws() const { return engine_->law_works_; }
+std::span<const LawWork> Solver::laws() const {
+  engine_->order_laws();
+  return engine_->law_works_;
+}
 std::span<const BodyBooks> Solver::books() const {
   engine_->refresh();
   return engine_->books_;

@@ -157,7 +157,7 @@ bool Engine::finish_block(BlockSolve& b) {
   for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] = b.v0[j] + b.dv[j];
   bool good = finite(b.v);
   if (good && options_.drift_correction) {
-    const NewtonReport newton = end_step(b, base_, end_, dt_, b.v);
+    const NewtonReport newton = end_step(b, state_, base_, end_, dt_, b.v);
     good = newton.converged && finite(b.v);
     b.unmet = newton.least_squares && newton.residual * dt_ > options_.gap_tolerance;
   }
@@ -214,7 +214,8 @@ void Engine::start_newton(BlockSolve& b) {
 }
 
 // Newton to the end of the step (T12); what sticks is brought to rest again after each, which moves it a little.
-NewtonReport Engine::end_step(BlockSolve& b, const State& base, State& end, double h, std::span<double> v) {
+NewtonReport Engine::end_step(BlockSolve& b, const State& evaluated, const State& base, State& end, double h,
+                              std::span<double> v) {
   double extent = 0;  // poses far out are no better than their own rounding
   for (const BodyId id : b.dynamics->assembly().block.bodies)
     extent = std::max(extent, base[id].p.cwiseAbs().maxCoeff());
@@ -229,7 +230,7 @@ NewtonReport Engine::end_step(BlockSolve& b, const State& base, State& end, doub
     if (!newton.converged || !b.with_laws || round == 3) break;  // the last word is the constraints'
     double size = 1;
     for (const double x : v) size = std::max(size, std::abs(x));
-    if (!(b.dynamics->hold(v) > 1e-15 * size)) break;
+    if (!(b.dynamics->hold(evaluated, v) > 1e-15 * size)) break;
   }
   b.newton += report.solves;
   counts_.newton += report.solves;

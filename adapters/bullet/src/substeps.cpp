@@ -59,7 +59,7 @@ bool Engine::try_substep(BlockSolve& b, Substep& s) {
   std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
   std::fill(b.force.begin(), b.force.end(), 0.0);
   if (!finite(b.sub_v)) return false;
-  const NewtonReport newton = end_step(b, now_, next_, s.length, b.sub_v);
+  const NewtonReport newton = end_step(b, now_, now_, next_, s.length, b.sub_v);
   if (!newton.converged || !finite(b.sub_v)) return false;
   for (std::size_t i = 0; i < b.e.size(); ++i)
     b.e[i] = b.dynamics->lambda()[i] + b.dynamics->induced()[i] + b.lambda[i] / s.length;

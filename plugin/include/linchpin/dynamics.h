@@ -342,8 +342,8 @@ class Dynamics {
   /// With a step: every contact answers once more to the slips that the block has when it moves with the velocities `v`
   /// [n] (in the middle of the step, T12), by correcting `v` and the forces of the last evaluation; bounds are kept.
   /// Without: takes away, by an impulse, the slip that sticking contacts have at the state.
-  /// @return the largest change of `v`, or the largest slip before.
-  double hold(std::span<double> v);
+  /// @param state  that of the last evaluation. @return the largest change of `v`, or the largest slip before.
+  double hold(const State& state, std::span<double> v);
   /// Lets laws with an internal state (LuGre) live through dt, with the thrusts of the last evaluation.
   void accept(double dt);
   const LawReport& law_report() const;
