@@ -59,6 +59,9 @@ constexpr double immovable = 1e-10;
 /// Sweeps after which Newton is tried, where many dampers in a row make sweeps slow and Newton no slower.
 constexpr int few = 12;
 
+/// Unknowns above which sweeps of a system that hangs together have far to go.
+constexpr int many = 24;
+
 double largest(std::span<const double> x) {
   double most = 0;
   for (const double xi : x) {
@@ -83,7 +86,8 @@ void FrictionProblem::reset(int unknowns, int sites) {
   ideal_.assign(s, Six{});
   thrusts_.assign(s, Six{});
   J_.resize(n * (n + 6));
-  for (auto* x : {&F_, &x_, &try_, &best_, &start_, &first_, &last_}) x->resize(n);
+  for (auto* x : {&F_, &x_, &try_, &best_, &start_, &first_, &last_, &kept_, &found_z_, &base_}) x->resize(n);
+  modes_known_ = false;
   followers_.reserve(n);
   follow_.reserve(6 * n);
   row_.resize(n);
@@ -92,9 +96,15 @@ void FrictionProblem::reset(int unknowns, int sites) {
 }
 
 double FrictionProblem::slip(int i, std::span<const double> z) const {
-  double sum = slip0_[z_(i)];
-  for (int j = 0; j < size_; ++j) sum += W_[at(i, j)] * z[z_(j)];
-  return sum;
+  // Four sums, since compilers keep the order of one.
+  const double* row = &W_[at(i, 0)];
+  std::array<double, 4> sum{};
+  std::size_t j = 0;
+  for (const std::size_t n = z_(size_) & ~std::size_t{3}; j < n; j += 4)
+    for (std::size_t k = 0; k < 4; ++k) sum[k] += row[j + k] * z[j + k];
+  double rest = slip0_[z_(i)];
+  for (; j < z_(size_); ++j) rest += row[j] * z[j];
+  return rest + (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
 Six FrictionProblem::thrust(int site, std::span<const double> z) const {
@@ -480,16 +490,64 @@ double FrictionProblem::linearize(Laws& laws, std::span<const double> z, bool tu
   return worst;
 }
 
-/// |F|² of the last linearize(), efforts of all kinds on one scale.
-double FrictionProblem::merit() const {
+/// |F|² of the last linearize() or project().
+double FrictionProblem::merit() const { return weighted(F_); }
+
+/// |x|² with efforts of all kinds on one scale.
+double FrictionProblem::weighted(std::span<const double> x) const {
   double sum = 0;
-  for (int i = 0; i < size_; ++i) sum += weight_[z_(i)] * F_[z_(i)] * F_[z_(i)];
+  for (int i = 0; i < size_; ++i) sum += weight_[z_(i)] * x[z_(i)] * x[z_(i)];
   return sum;
 }
 
-// x ← −J⁻¹ F by elimination with complete pivoting; what the rank does not reach stays zero. (Redundant sticking
-// contacts share what the sweeps have given them.)
+// x ← −J⁻¹ F by elimination with row pivots, along rows of memory. @return whether every pivot was well above what
+// rounding may leave of a dependent row; else nothing has happened but that LU_ and x_ are spoiled.
+bool FrictionProblem::eliminate_rows() {
+  const std::size_t n = z_(size_);
+  LU_.resize(n * n);
+  std::copy_n(J_.begin(), n * n, LU_.begin());
+  for (std::size_t i = 0; i < n; ++i) {  // rows of contacts at rest may be 10¹⁰ times those of others
+    double* row = &LU_[i * n];
+    double size = 0;
+    for (std::size_t j = 0; j < n; ++j) size = std::max(size, std::fabs(row[j]));
+    if (!(size > 1e-6)) return false;  // a direction that others hold: not to be blown up
+    const double scale = 1 / size;
+    for (std::size_t j = 0; j < n; ++j) row[j] *= scale;
+    x_[i] = -F_[i] * scale;
+  }
+  double most = 0;
+  for (std::size_t p = 0; p < n; ++p) {
+    std::size_t best = p;
+    for (std::size_t i = p + 1; i < n; ++i)
+      if (std::fabs(LU_[i * n + p]) > std::fabs(LU_[best * n + p])) best = i;
+    const double pivot = std::fabs(LU_[best * n + p]);
+    most = std::max(most, pivot);
+    if (!(pivot > 1e-6 * most)) return false;
+    if (best != p) {
+      std::swap_ranges(&LU_[p * n], &LU_[p * n] + n, &LU_[best * n]);
+      std::swap(x_[p], x_[best]);
+    }
+    const double* row = &LU_[p * n];
+    for (std::size_t i = p + 1; i < n; ++i) {
+      double* other = &LU_[i * n];
+      const double factor = other[p] / row[p];
+      if (factor == 0) continue;
+      for (std::size_t j = p + 1; j < n; ++j) other[j] -= factor * row[j];
+      x_[i] -= factor * x_[p];
+    }
+  }
+  for (std::size_t i = n; i-- > 0;) {
+    double sum = x_[i];
+    for (std::size_t j = i + 1; j < n; ++j) sum -= LU_[i * n + j] * x_[j];
+    x_[i] = sum / LU_[i * n + i];
+  }
+  return true;
+}
+
+// The same with complete pivoting where rows may depend on each other; what the rank does not reach stays zero.
+// (Redundant sticking contacts share what the sweeps have given them.)
 void FrictionProblem::eliminate() {
+  if (eliminate_rows()) return;
   const int n = size_;
   for (int i = 0; i < n; ++i) {
     F_[z_(i)] = -F_[z_(i)];
@@ -523,10 +581,10 @@ void FrictionProblem::eliminate() {
   }
 }
 
-bool FrictionProblem::newton(Laws& laws, std::span<double> z, Answer& answer) {
+bool FrictionProblem::newton(Laws& laws, std::span<double> z, Answer& answer, int most) {
   double last = std::numeric_limits<double>::infinity();
   // Laws that answer to their slip saturate, and whole steps may then leap from one side of rest to the other for ever.
-  const int most = careful_ ? 15 : 40;
+  most = std::min(most, careful_ ? 15 : 40);
   for (int step = 0; step < most; ++step) {
     ++answer.iterations;
     const double residual = linearize(laws, z), before = careful_ ? merit() : 0;
@@ -556,10 +614,10 @@ bool FrictionProblem::newton(Laws& laws, std::span<double> z, Answer& answer) {
 }
 
 // Modes and their Newton until they agree.
-bool FrictionProblem::settle(Laws& laws, std::span<double> z, Answer& answer) {
+bool FrictionProblem::settle(Laws& laws, std::span<double> z, Answer& answer, int steps) {
   const int most = careful_ ? 6 : 20;
   for (int round = 0; round < most; ++round) {
-    if (!newton(laws, z, answer)) return false;
+    if (!newton(laws, z, answer, steps)) return false;
     bool changed = false;
     for (std::size_t index = 0; index < blocks.size(); ++index) {
       Block& b = blocks[index];
@@ -591,6 +649,124 @@ bool FrictionProblem::settle(Laws& laws, std::span<double> z, Answer& answer) {
       if (mode == Mode::slips && !blocks[b].smooth && !blocks[b].given) respond(laws, b, z);
     }
   }
+  return false;
+}
+
+/// What is minimised for thrusts that friction does not change, with the corner of dry friction rounded:
+/// ½ zᵀWz + Σ r √(|s|² + ε²), s = s₀ + W z, convex in z; its gradient is W F with F = z + r s/√(|s|² + ε²). Fills F_ and,
+/// if asked, J_ = dF/dz. r and ε are by block in radius_ and round_; z of other blocks is theirs and stays.
+double FrictionProblem::rounded(std::span<const double> z, bool with_jacobian) {
+  double sum = 0;
+  if (with_jacobian) std::fill(J_.begin(), J_.end(), 0.0);
+  for (std::size_t index = 0; index < blocks.size(); ++index) {
+    const Block& b = blocks[index];
+    const double r = b.smooth || b.given ? 0 : radius_[index], round = round_[index];
+    Six u{};
+    double square = round * round;
+    for (int i = 0; r > 0 && i < b.dim; ++i) {
+      const std::size_t at_i = z_(b.start + i);
+      u[z_(i)] = slip(b.start + i, z);
+      square += u[z_(i)] * u[z_(i)];
+      sum += 0.5 * z[at_i] * (u[z_(i)] - base_[at_i]);
+    }
+    const double d = std::sqrt(square);
+    sum += r * d;
+    for (int i = 0; i < b.dim; ++i) {
+      F_[z_(b.start + i)] = b.smooth || b.given ? 0 : z[z_(b.start + i)] + (r > 0 ? r / d * u[z_(i)] : 0);
+      if (with_jacobian) J_[at(b.start + i, b.start + i)] = 1;
+    }
+    // Its derivative is that of d z + r s = 0, by d: the effort as it is in the place of −r s/d, which it comes to be. So
+    // what is at rest stays so when it is rounded less (Chan, Golub, Mulet 1999).
+    double length = 0;
+    for (int i = 0; i < b.dim; ++i) length += z[z_(b.start + i)] * z[z_(b.start + i)];
+    const double limit = std::min(1.0, r / std::max(std::sqrt(length), 1e-300));
+    for (int j = 0; with_jacobian && r > 0 && j < size_; ++j) {
+      double along = 0;
+      for (int i = 0; i < b.dim; ++i) along += u[z_(i)] / d * W_[at(b.start + i, j)];
+      for (int i = 0; i < b.dim; ++i)
+        J_[at(b.start + i, j)] += (r * W_[at(b.start + i, j)] + along * limit * z[z_(b.start + i)]) / d;
+    }
+  }
+  return sum;
+}
+
+/// Newton on rounded(), ever less so: a convex function falls in every step, so it ends however stiffly contacts hang
+/// together, where sweeps crawl. Bounds are those of the slips on the way. Where it has become clear who sticks, the
+/// problem itself is solved. @param known  whether z is of a problem much like this one. @return whether it is, to round-off; else z is near
+bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answer& answer) {
+  radius_.assign(blocks.size(), 0.0);
+  round_.assign(blocks.size(), 0.0);
+  for (std::size_t index = 0; index < blocks.size(); ++index) {
+    const Block& b = blocks[index];
+    if (!(b.smooth || b.given))
+      for (int i = b.start; i < b.start + b.dim; ++i) try_[z_(i)] = 0;
+    else
+      for (int i = b.start; i < b.start + b.dim; ++i) try_[z_(i)] = z[z_(i)];
+  }
+  for (int i = 0; i < size_; ++i) base_[z_(i)] = slip(i, try_);
+  bool let_go = false;  // whether what slides has its own bound, and not that of rest
+  for (double part = known ? 1e-3 : 1; part > 1e-10; part *= 0.03) {
+    for (int step = 0; step < 10; ++step) {
+      ++answer.iterations;
+      for (std::size_t index = 0; index < blocks.size(); ++index) {
+        const Block& b = blocks[index];
+        if (b.smooth || b.given) continue;
+        double speed = 0, turn = 0;
+        for (int i = 0; i < b.dim; ++i) {
+          const double u = slip(b.start + i, z);
+          double q = u;
+          for (int j = 0; j < b.dim; ++j) q -= W_[at(b.start + i, b.start + j)] * z[z_(b.start + j)];
+          speed += u * u;
+          turn += q * b.start_slip[z_(i)];
+        }
+        speed = std::sqrt(speed);
+        const bool may_hold = b.at_rest || turn < 0;
+        const Six N = read(b, z);
+        radius_[index] = may_hold && !(let_go && speed > 30 * round_[index])
+                             ? laws.holding(static_cast<int>(index), N)
+                             : laws.sliding(static_cast<int>(index), N, std::max(speed, 1e-300));
+        const double size = *std::max_element(b.size.begin(), b.size.begin() + b.dim);
+        round_[index] = part * radius_[index] * std::max(size, immovable * b.mobility);
+      }
+      const double before = rounded(z, true), residual = std::sqrt(merit());
+      if (residual <= 0.03 * std::sqrt(weighted(z))) break;
+      eliminate();
+      if (!std::isfinite(largest(x_))) return false;
+      std::copy(z.begin(), z.end(), last_.begin());
+      std::copy(x_.begin(), x_.end(), try_.begin());
+      for (double along = 1; along > 1e-3; along *= 0.5) {
+        for (std::size_t i = 0; i < z.size(); ++i) z[i] = last_[i] + along * try_[i];
+        if (rounded(z, false) < before) break;
+      }
+    }
+    bool sure = let_go;
+    let_go = part < 1e-3;
+    for (std::size_t index = 0; index < blocks.size(); ++index) {
+      Block& b = blocks[index];
+      if (b.smooth || b.given) continue;
+      double speed = 0;
+      for (int i = b.start; i < b.start + b.dim; ++i) speed += slip(i, z) * slip(i, z);
+      speed = std::sqrt(speed);
+      b.mode = speed <= 10 * round_[index] ? Mode::sticks : Mode::slips;
+      sure = sure && !(speed > 3 * round_[index] && speed < 100 * round_[index]);
+    }
+    if (sure && rests(laws, z, answer)) return true;
+  }
+  return false;
+}
+
+/// As settle(), but only to where a sweep would stay: of two answers, one at rest and one that slides, sweeps take the
+/// one that a body at rest has. z is left as it was where there is none.
+bool FrictionProblem::rests(Laws& laws, std::span<double> z, Answer& answer) {
+  kept_.assign(z.begin(), z.end());
+  if (settle(laws, z, answer, 12)) {
+    std::copy(z.begin(), z.end(), found_z_.begin());
+    if (sweep(laws, z, 1, 1e-9)) {
+      std::copy(found_z_.begin(), found_z_.end(), z.begin());
+      return true;
+    }
+  }
+  std::copy(kept_.begin(), kept_.end(), z.begin());
   return false;
 }
 
@@ -637,11 +813,12 @@ void FrictionProblem::at_rest_sticks(std::span<const double> z) {
 
 FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, bool known, Choice choice) {
   Answer answer;
-  bool implicit = false, free = false, answering = false;
+  bool implicit = false, free = false, answering = false, given = false;
   for (Block& b : blocks) {
     implicit = implicit || b.implicit;
     free = free || !(b.smooth || b.given);
     answering = answering || b.answers;
+    given = given || b.given || b.forced;
     if (b.forced) b.mode = Mode::sticks;
   }
   careful_ = answering;
@@ -652,14 +829,24 @@ FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, 
     for (int s = 0; s < sites_; ++s) thrusts_[z_(s)] = thrust(s, at);
     return laws.allowed(thrusts_);
   };
-  // The first answer of every law to what is there without it: with thrusts that do not answer, sweeps end here.
-  const bool swept = sweep(laws, z, implicit ? 1 : answering ? few : free ? 400 : 1, 1e-15);
+  // The first answer of every law to what is there without it.
+  const bool convex = free && !implicit && !answering && !given && size_ > many;
+  bool swept = false;
+  if (convex && known && modes_known_) answer.found = rests(laws, z, answer);
+  if (!answer.found) swept = sweep(laws, z, implicit || !free ? 1 : few, 1e-15);
+  if (convex && !answer.found && !swept) {  // sweeps have not come to an end where contacts hang together
+    std::copy(z.begin(), z.end(), first_.begin());
+    if (!(answer.found = descend(laws, z, known, answer))) {
+      std::copy(first_.begin(), first_.end(), z.begin());
+      swept = sweep(laws, z, 400, 1e-15);
+    }
+  }
   std::copy(z.begin(), z.end(), first_.begin());
   answer.gain = gain_of(laws, z);
   const bool one = !implicit || answer.gain < 0.9;
   if (implicit && one) sweep(laws, z, answering ? few : 400, 1e-13);
   std::copy(z.begin(), z.end(), best_.begin());
-  answer.found = settle(laws, z, answer);
+  if (!answer.found) answer.found = settle(laws, z, answer);
   // Laws that answer to their slip may be falling ones, or jump: Newton and sweeps take turns, and what neither finds
   // is left where the sweeps end, with its residual.
   for (int round = 0; answering && one && !answer.found && round < 4; ++round) {
@@ -730,6 +917,7 @@ FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, 
   }
 
   at_rest_sticks(z);
+  modes_known_ = true;
   answer.residual = linearize(laws, z, true, &answer.worst);
   answer.worst_size = answer.residual * std::max(largest(z), 1e-300);
   return answer;

@@ -90,13 +90,18 @@ class FrictionProblem {
   void relax(Laws& laws, std::size_t b, const Six& N, std::span<double> z);
   void respond(Laws& laws, std::size_t b, std::span<double> z);
   bool sweep(Laws& laws, std::span<double> z, int most, double tolerance);
-  bool newton(Laws& laws, std::span<double> z, Answer& answer);
-  bool settle(Laws& laws, std::span<double> z, Answer& answer);
+  bool newton(Laws& laws, std::span<double> z, Answer& answer, int most);
+  bool settle(Laws& laws, std::span<double> z, Answer& answer, int steps = 40);
   double linearize(Laws& laws, std::span<const double> z, bool turning = true, int* worst = nullptr);
   double merit() const;
+  double weighted(std::span<const double> x) const;
+  double rounded(std::span<const double> z, bool with_jacobian);
+  bool descend(Laws& laws, std::span<double> z, bool known, Answer& answer);
   void slopes(Laws& laws, int b, const Six& N, const Six& slip, Square& out);
   double gain_of(Laws& laws, std::span<const double> z);
   void eliminate();
+  bool eliminate_rows();
+  bool rests(Laws& laws, std::span<double> z, Answer& answer);
   void at_rest_sticks(std::span<const double> z);
   void derivatives(Laws& laws, int b, const Six& N, double speed, double size, Six& by_thrust, double& by_speed);
 
@@ -104,7 +109,9 @@ class FrictionProblem {
   bool careful_ = false;  // smooth laws answer to their slip, and saturate: Newton's whole steps may leap for ever
   std::vector<double> W_, K_, slip0_, weight_;
   std::vector<Six> N0_, ideal_, thrusts_;
-  std::vector<double> J_, F_, x_, try_, best_, start_, first_, last_;
+  bool modes_known_ = false;  // those of `blocks` are of a solve of the same problem
+  std::vector<double> J_, LU_, F_, x_, try_, best_, start_, first_, last_, kept_, found_z_, base_;
+  std::vector<double> radius_, round_;  // by block, of rounded()
   std::vector<int> row_, column_;
   std::vector<int> followers_;     // unknowns of smooth laws that answer to the slip of the block in hand
   std::vector<double> follow_;     // and what they do by its efforts, 6 numbers each
