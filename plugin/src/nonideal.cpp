@@ -737,9 +737,11 @@ void Nonideal::accept(double dt) {
     h.largest = std::max(h.largest, size);
     const bool stuck = e.contact >= 0 && contacts[z(e.contact)].sticks;
     // What rests reverses with its rounding, and dry friction that holds with what it holds.
+    const bool rounding = size <= 1e-9 * std::max(e.thrust.norm(), e.thrust_moment.norm());
     const bool reverses =
-        h.known && (h.reversed || stuck != h.stuck ||
-                    (!stuck && !h.stuck && now.dot(h.last) < 0 && std::max(size, before) > 0.1 * h.largest));
+        h.known && (stuck != h.stuck ||
+                    (!rounding && (h.reversed || (!stuck && !h.stuck && now.dot(h.last) < 0 &&
+                                                  std::max(size, before) > 0.1 * h.largest))));
     h.known = true;
     h.reversed = false;
     h.reversals = (h.reversals << 1) | static_cast<unsigned>(reverses);

@@ -3,6 +3,7 @@
 #include "ledger.h"
 #include "nonideal.h"
 #include "runge_kutta.h"
+#include "text.h"
 #include "variational.h"
 
 #include <linchpin/constraint.h>
@@ -21,6 +22,9 @@ namespace linchpin {
 namespace {
 
 constexpr double stable = 1;  // rate · h of laws in rk4, whose own limit is 2.78
+
+/// Of an adaptive step, which would otherwise follow a force that jumps for ever.
+constexpr long most_parts = 100000;
 
 constexpr const char* too_stiff =
     " damps faster than the step can follow. Method::semi_implicit has no such limit; nor has a shorter step";
@@ -1103,9 +1107,16 @@ struct Stepper::Impl {
     report.substeps = 0;
     fresh = false;
     if (adaptive && !(try_h > 0)) try_h = first_guess(dt);
+    long parts = 0;
     for (double done = 0; done < dt;) {
       double left = dt - done;
       ledger.keep();
+      if (adaptive && ++parts > most_parts) {
+        std::string why = "the step needs more than " + std::to_string(most_parts) + " parts, the last of " + text(try_h) +
+                          " s: a force jumps, or is stiff";
+        for (const std::string& warning : dynamics.warnings()) why += "; " + warning;
+        return refuse(report.status, why);
+      }
       if (adaptive) {
         if (1.001 * try_h < left) left = 2 * try_h < left ? try_h : 0.5 * left;  // no splinter at the end
         if (!advance_within_tolerance(left, dt - done)) return;

@@ -333,6 +333,39 @@ TEST(BadLaws, OneThatChattersBetweenStepsIsCountedAndNamed) {
   }
 }
 
+TEST(BadLaws, AnAdaptiveStepDoesNotFollowAJumpForEver) {
+  Sledge s(sign_of_slip(0.4).named("sign"), 1);  // stops at 1/(0.4 g) = 0.255 s
+  StepOptions options = rk4();
+  options.method = Method::adaptive;
+  Stepper stepper(s.system, s.system.initial_state(), options);
+  ASSERT_FALSE(stepper.step(0.25).rejected);
+  const StepReport& report = stepper.step(0.1);
+  EXPECT_TRUE(report.rejected);
+  EXPECT_NE(report.reason.find("needs more than 100000 parts"), std::string::npos) << report.reason;
+}
+
+TEST(BadLaws, AWeakLawOnWhatHardlyTurnsDoesNotChatter) {
+  System system;  // a chain let go from the level: most of its links turn by rounding only
+  system.set_gravity({0, 0, -g});
+  BodyId before = world;
+  for (int i = 0; i < 60; ++i) {
+    const BodyId link = system.add_body("link" + std::to_string(i), 1, Vector3d::Constant(0.02), Pose{{0.5 * i + 0.25, 0, 0}});
+    const ConstraintId joint = system.add(ball("joint" + std::to_string(i), before,
+                                                     {i == 0 ? 0 : 0.25, 0, 0}, link, {-0.25, 0, 0}));
+    add_law(system, joint, [](const Thrust& n) {
+      return Effort{Vector3d::Zero(), -1e-6 * n.magnitude() * n.spin / std::sqrt(n.spin.squaredNorm() + 1)};
+    });
+    before = link;
+  }
+  Stepper stepper(system, system.initial_state(), semi_implicit());
+  for (int k = 0; k < 40; ++k) {
+    const StepReport& report = stepper.step(1.0 / 240);
+    ASSERT_FALSE(report.rejected) << report.reason;
+    ASSERT_TRUE(report.warning.empty()) << report.warning;
+    ASSERT_TRUE(stepper.dynamics().warnings().empty()) << stepper.dynamics().warnings()[0];
+  }
+}
+
 TEST(BadLaws, AForceBeyondAllBoundsIsRefusedAndNamed) {
   for (const double size : {1e300, -1e40, 1e20}) {
     for (const StepOptions& options : {semi_implicit(), rk4()}) {
