@@ -692,7 +692,7 @@ double FrictionProblem::rounded(std::span<const double> z, bool with_jacobian) {
 
 /// Newton on rounded(), ever less so: a convex function falls in every step, so it ends however stiffly contacts hang
 /// together, where sweeps crawl. Bounds are those of the slips on the way. Where it has become clear who sticks, the
-/// problem itself is solved. @param known  whether z is of a problem much like this one. @return whether it is, to round-off; else z is near
+/// problem itself is solved. @param known  whether z is of a problem much like this one. @return whether the laws are met
 bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answer& answer) {
   radius_.assign(blocks.size(), 0.0);
   round_.assign(blocks.size(), 0.0);
@@ -705,8 +705,11 @@ bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answe
   }
   for (int i = 0; i < size_; ++i) base_[z_(i)] = slip(i, try_);
   bool let_go = false;  // whether what slides has its own bound, and not that of rest
-  for (double part = known ? 1e-3 : 1; part > 1e-10; part *= 0.03) {
-    for (int step = 0; step < 10; ++step) {
+  constexpr double sharp = 1e-10;  // of the slip that the whole friction of a contact alone would make
+  double residual = 0, size = 0;
+  for (double part = known ? 1e-3 : 1;; part = std::max(sharp, 0.03 * part)) {
+    const double enough = part > sharp ? 0.03 : 1e-11;
+    for (int step = 0; step < (part > sharp ? 10 : 30); ++step) {
       ++answer.iterations;
       for (std::size_t index = 0; index < blocks.size(); ++index) {
         const Block& b = blocks[index];
@@ -725,18 +728,20 @@ bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answe
         radius_[index] = may_hold && !(let_go && speed > 30 * round_[index])
                              ? laws.holding(static_cast<int>(index), N)
                              : laws.sliding(static_cast<int>(index), N, std::max(speed, 1e-300));
-        const double size = *std::max_element(b.size.begin(), b.size.begin() + b.dim);
-        round_[index] = part * radius_[index] * std::max(size, immovable * b.mobility);
+        const double moves = *std::max_element(b.size.begin(), b.size.begin() + b.dim);
+        round_[index] = part * radius_[index] * std::max(moves, immovable * b.mobility);
       }
-      const double before = rounded(z, true), residual = std::sqrt(merit());
-      if (residual <= 0.03 * std::sqrt(weighted(z))) break;
+      const double before = rounded(z, true);
+      residual = std::sqrt(merit());
+      size = std::sqrt(weighted(z));
+      if (residual <= enough * size) break;
       eliminate();
       if (!std::isfinite(largest(x_))) return false;
       std::copy(z.begin(), z.end(), last_.begin());
       std::copy(x_.begin(), x_.end(), try_.begin());
       for (double along = 1; along > 1e-3; along *= 0.5) {
         for (std::size_t i = 0; i < z.size(); ++i) z[i] = last_[i] + along * try_[i];
-        if (rounded(z, false) < before) break;
+        if (rounded(z, false) < before + 1e-14 * std::fabs(before)) break;  // where it falls by less than its rounding
       }
     }
     bool sure = let_go;
@@ -751,8 +756,9 @@ bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answe
       sure = sure && !(speed > 3 * round_[index] && speed < 100 * round_[index]);
     }
     if (sure && rests(laws, z, answer)) return true;
+    if (!(part > sharp)) break;
   }
-  return false;
+  return residual <= 1e-9 * size;  // modes that would not agree: laws are met as far as they have been sharpened
 }
 
 /// As settle(), but only to where a sweep would stay: of two answers, one at rest and one that slides, sweeps take the
