@@ -53,7 +53,7 @@ jq -e --slurpfile run run.rec --slurpfile native native.rec \
   fail "the comparison of recordings has other numbers than they: $(head -c 400 "$scratch/out")"
 cmp <(recording compared.html | jq -cS .) <(jq -cS . both.json) || fail "compare and report make two pages of the same recordings"
 expect 0 compare compared.rec
-prints 'exact keeps every joint closed to .*; the best of the native ones, bullet:si'
+prints 'In double precision .*bullet:si'
 prints '^bullet:si  double'
 expect 2 compare run.rec winch.rec
 says 'recordings of two scenes: "pendulum.toml" and "winch.toml"$'
@@ -61,16 +61,16 @@ expect 2 compare run.rec native.rec --dt 1/100
 says '\-\-dt is of a run'
 expect 3 compare run.rec "$scenes/pendulum.toml"
 says 'pendulum.toml: error: is no recording'
-expect 0 run "$scenes/pendulum.toml" --host bare --gravity 0,-1.62,0 --record moon.rec
+expect 4 run "$scenes/pendulum.toml" --host bare --gravity 0,-1.62,0 --record moon.rec  # its known answer is of the earth
 expect 2 compare run.rec moon.rec
 says 'with gravity \[0.0,-9.81,0.0\] and \[0.0,-1.62,0.0\]'
 sed 's/^title = .*/title = "edited"/' "$scenes/pendulum.toml" >pendulum.toml
 expect 0 run pendulum.toml --host bare --record edited.rec
 expect 2 compare run.rec edited.rec
 says 'edited in between'
-expect 0 run "$scenes/pendulum.toml" --host bare --dt 0.001 --duration 2 --record finer.rec
+expect 0 run "$scenes/pendulum.toml" --host bare --dt 0.0005 --record finer.rec
 expect 0 compare run.rec finer.rec
-prints 'ran 2 s in steps of 0.001 s'
+prints 'ran [0-9.]+ s in steps of 0.0005 s'
 expect 2 compare run.rec native.rec --report native.rec
 says 'is one of the files that are read'
 

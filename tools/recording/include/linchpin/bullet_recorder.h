@@ -103,8 +103,8 @@ inline std::string host_name() {
 
 struct RecorderOptions {
   double frames_per_second = 60;  ///< fewer where a page would become larger than some 11 MB
-  std::string title;              ///< of the scene; the program's name without it. Runs are compared by it
-  std::string command;            ///< what a page says made it; the title without it
+  std::string title{};            ///< of the scene; the program's name without it. Runs are compared by it
+  std::string command{};          ///< what a page says made it; the title without it
 };
 
 /// Every step of a world under a Solver, of whatever mode, from when it is made; the bodies and constraints that are
@@ -313,7 +313,7 @@ class Recorder final : private btActionInterface {
       out.max_gap = gap_;
       out.rms_gap = std::sqrt(squares_ / double(looks_));
       out.max_gap_joint = joint_;
-      out.max_angle = angle_;
+      if (angle_ > 0) out.max_angle = angle_;
     }
     for (std::size_t i = 0; i < links.size(); ++i)
       if (links[i].unit.empty()) out.residuals.emplace_back(links[i].name, worst_[i]);
