@@ -2,7 +2,8 @@
 # Reports and recordings: what is in them, and that they are one thing. How a report looks is tests/browser.
 source "$(dirname "$0")/common.bash" "$@"
 scenes=$(cd "$source" && pwd)/demos/scenes
-linchpin=$(cd "$bin" && pwd)/linchpin
+bin=$(cd "$bin" && pwd)
+linchpin=$bin/linchpin
 cd "$scratch" || exit 1
 
 # The page is the template with the recording in it, and needs nothing from anywhere.
@@ -71,6 +72,20 @@ says 'edited in between'
 expect 0 run "$scenes/pendulum.toml" --host bare --dt 0.0005 --record finer.rec
 expect 0 compare run.rec finer.rec
 prints 'ran [0-9.]+ s in steps of 0.0005 s'
+# A program that recorded itself, exact and native: nothing of a scene's file, the same table and page.
+if [[ -x $bin/quickstart-5_report ]]; then
+  (mkdir own && cd own && "$bin/quickstart-5_report" >/dev/null) || fail "quickstart-5_report: $?"
+  expect 0 compare own/exact.rec own/native.rec --report own/both.html
+  prints 'chain: 10 bodies, 10 joints; 2 s in steps of 0.00416667 s'
+  prints 'exact keeps every joint closed to .*bullet:si, leaves'
+  recording own/exact.html | jq -e '.motions[0] | .frames == 121 and .every == 4 and .bodies[9].name == "plank 10"' >/dev/null || fail "own/exact.html"
+  # Half a second down, the hook feels nearly the same under both: Bullet's forces are there.
+  for run in exact native; do
+    jq -r '.motions[0].columns.force' own/$run.rec | base64 -d | od -An -v -t f4 -w12 | awk 'NR == 301 { print sqrt($1 * $1 + $2 * $2 + $3 * $3) }'
+  done | paste -sd' ' | awk '{ exit !($1 > 50 && $2 > 0.85 * $1 && $2 < 1.15 * $1) }' || fail "forces of a program's own recording"
+  expect 2 compare own/exact.rec run.rec
+  says 'two scenes: "chain" and "pendulum.toml"'
+fi
 expect 2 compare run.rec native.rec --report native.rec
 says 'is one of the files that are read'
 

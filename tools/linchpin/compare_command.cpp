@@ -59,7 +59,8 @@ bool failed(const Json& row) {
 
 // Runs that were recorded: nothing is run, so what is of a run is refused.
 int compare_recordings(const CompareArguments& arguments, const CLI::App& verb) try {
-  for (const char* option : {"--dt", "--duration", "--settle", "--gravity", "--with", "--precision", "--csv", "--frames"})
+  for (const char* option :
+       {"--dt", "--duration", "--settle", "--gravity", "--with", "--precision", "--csv", "--frames"})
     if (verb.count(option) > 0)
       throw std::invalid_argument(std::string(option) + " is of a run, and recordings have theirs behind them");
   if (!arguments.report.mcap.empty())
@@ -74,8 +75,7 @@ int compare_recordings(const CompareArguments& arguments, const CLI::App& verb) 
   if (!read_recordings(files, all)) return exit_bad_input;
   const Json& comparison = all.at("comparison");
   if (!arguments.report.gltf.empty()) animation.write(gltf(all, binary));
-  if (!arguments.report.record.empty())
-    record.write(all.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  if (!arguments.report.record.empty()) record.write(all.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   if (!arguments.report.report.empty()) page.write(report_page(all));
   print(comparison, arguments.json);
   const Json& rows = comparison.at("solvers");

@@ -31,8 +31,11 @@ void hand_out(Ranks& ranks, const std::vector<std::uint64_t>& cases, int jobs, c
   const auto some = [&] {
     constexpr std::size_t most = 2000;
     const std::size_t left = cases.size() - next;
-    const std::size_t n = std::min({left, most, std::max<std::size_t>(static_cast<std::size_t>(jobs), left / (4 * static_cast<std::size_t>(ranks.size())))});
-    std::vector<std::uint64_t> out(cases.begin() + static_cast<std::ptrdiff_t>(next), cases.begin() + static_cast<std::ptrdiff_t>(next + n));
+    const std::size_t n = std::min(
+        {left, most,
+         std::max<std::size_t>(static_cast<std::size_t>(jobs), left / (4 * static_cast<std::size_t>(ranks.size())))});
+    std::vector<std::uint64_t> out(cases.begin() + static_cast<std::ptrdiff_t>(next),
+                                   cases.begin() + static_cast<std::ptrdiff_t>(next + n));
     next += n;
     return out;
   };
@@ -51,8 +54,9 @@ void hand_out(Ranks& ranks, const std::vector<std::uint64_t>& cases, int jobs, c
     }
   };
   for (auto mine = some(); !mine.empty(); mine = some())
-    run_cases(mine, jobs, work.row, done,
-              [&](std::uint64_t n, const std::string& how) { done(n, work.row_of_the_dead(n, how)); }, listen);
+    run_cases(
+        mine, jobs, work.row, done,
+        [&](std::uint64_t n, const std::string& how) { done(n, work.row_of_the_dead(n, how)); }, listen);
   while (ended < ranks.size()) {
     listen();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -16,8 +16,8 @@ struct CaseWork {
   std::function<std::string(std::uint64_t, const std::string& how)> row_of_the_dead;
 };
 
-/// Rank 0: gives cases to all ranks, fewer at a time towards the end, takes its part of them, and calls `done` with each
-/// row, in whatever order. What `done` throws, it throws.
+/// Rank 0: gives cases to all ranks, fewer at a time towards the end, takes its part of them, and calls `done` with
+/// each row, in whatever order. What `done` throws, it throws.
 void hand_out(Ranks& ranks, const std::vector<std::uint64_t>& cases, int jobs, const CaseWork& work,
               const std::function<void(std::uint64_t, const std::string&)>& done);
 

@@ -27,7 +27,9 @@ Ranks::~Ranks() {
   calls_->finish();
 }
 
-void Ranks::send(int to, const std::string& text) const { calls_->send(to, text.data(), static_cast<int>(text.size())); }
+void Ranks::send(int to, const std::string& text) const {
+  calls_->send(to, text.data(), static_cast<int>(text.size()));
+}
 
 std::string Ranks::take(int from, int size) const {
   std::string text(static_cast<std::size_t>(size), '\0');

@@ -479,9 +479,9 @@ void add_sweep(CLI::App& app, int& exit_code) {
   verb->add_option("--starts", arguments->starts, "Of --equilibrium: places to search from, the scene's start first")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
-  CLI::Option* jobs = verb->add_option("-j,--jobs", arguments->jobs,
-                                       "Processes; default one per core, with --mpi one per rank")
-                          ->check(CLI::Range(1, 4096));
+  CLI::Option* jobs =
+      verb->add_option("-j,--jobs", arguments->jobs, "Processes; default one per core, with --mpi one per rank")
+          ->check(CLI::Range(1, 4096));
   verb->add_flag("--mpi", arguments->mpi, "The cases on all ranks of an mpirun; rank 0 writes the table");
   verb->add_option("--shard", arguments->shard, "i/n: the cases whose number leaves i on division by n; i from 0")
       ->capture_default_str();

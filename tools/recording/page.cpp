@@ -48,13 +48,8 @@ void add_words(Json& recording) {
 }
 
 Json provenance(const std::string& command, Json scene) {
-  return {{"schema", 1},
-          {"kind", nullptr},
-          {"linchpin", LINCHPIN_VERSION},
-          {"compiler", "g++ " __VERSION__},
-          {"commands", {command}},
-          {"verb", nullptr},
-          {"scene", std::move(scene)}};
+  return {{"schema", 1},           {"kind", nullptr}, {"linchpin", LINCHPIN_VERSION}, {"compiler", "g++ " __VERSION__},
+          {"commands", {command}}, {"verb", nullptr}, {"scene", std::move(scene)}};
 }
 
 std::string report_page(const Json& recording) {

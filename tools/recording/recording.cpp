@@ -98,8 +98,7 @@ Recording::Recording(const RecordingOptions& options, double dt, long steps, std
     const auto first = std::find_if(link.bodies.begin(), link.bodies.end(), moves);
     link.on = first == link.bodies.end() ? 0 : static_cast<std::size_t>(first - link.bodies.begin());
   }
-  per_frame_ =
-      8.0 + 20.0 * double(bodies_.size()) + 32.0 * double(links_.size()) + 4.0 * double(signals_.size());
+  per_frame_ = 8.0 + 20.0 * double(bodies_.size()) + 32.0 * double(links_.size()) + 4.0 * double(signals_.size());
   const double wanted = std::max(1.0, 1 / (options.frames_per_second * dt));
   const double allowed = double(steps) * per_frame_ / options.most_bytes;
   stride_ = std::max(1L, static_cast<long>(std::max(std::floor(wanted + 1e-6), std::ceil(allowed))));
@@ -233,7 +232,8 @@ Json recording::Columns::json(Recording r) {
       for (std::size_t k = 0; k < 3 && !still[i]; ++k)
         moving.push_back(r.point_[(frame * r.links_.size() + i) * 3 + k]);
   out["signals"] = Json::array();
-  for (const Recording::Signal& signal : r.signals_) out["signals"].push_back({{"name", signal.name}, {"unit", signal.unit}});
+  for (const Recording::Signal& signal : r.signals_)
+    out["signals"].push_back({{"name", signal.name}, {"unit", signal.unit}});
   out["energy_at_start_J"] = r.any_energy_ ? Json(r.start_energy_) : Json();
   Json columns;
   columns["t"] = in_single(r.t_);

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -118,7 +119,12 @@ class Recorder final : private btActionInterface {
     look_at_start();
     world_.addAction(this);
   }
-  ~Recorder() override { world_.removeAction(this); }
+  ~Recorder() override {
+    world_.removeAction(this);
+    for (int i = 0; i < world_.getNumConstraints(); ++i)
+      for (const btJointFeedback& each : feedback_)
+        if (world_.getConstraint(i)->getJointFeedback() == &each) world_.getConstraint(i)->setJointFeedback(nullptr);
+  }
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
@@ -141,6 +147,7 @@ class Recorder final : private btActionInterface {
  private:
   // ---- what Bullet calls at the end of each of its steps, after the solver's own action, which came earlier
   void updateAction(btCollisionWorld*, btScalar dt) override {
+    listen();
     if (!recording_) begin(double(dt));
     read_forces();
     recording_->forces(forces_, {});
@@ -156,6 +163,7 @@ class Recorder final : private btActionInterface {
   void look_at_start() {
     find_bodies();
     read_bodies();
+    listen();
     start_energy_ = solver_.energy();
     start_t_ = solver_.t();
   }
@@ -168,6 +176,29 @@ class Recorder final : private btActionInterface {
         place_[body] = bodies_.size();
         bodies_.push_back(body);
       }
+  }
+  // What Bullet itself does at a joint it tells by joint feedback, if asked: whoever asked before keeps his. Joints
+  // stand in reactions() as in the world; the constraints of the user's own, of which linchpin knows itself, come after
+  // them.
+  void listen() {
+    if (solver_.options().mode != Mode::observe) return;
+    bool same = seen_.size() == static_cast<std::size_t>(world_.getNumConstraints());
+    for (int i = 0; same && i < world_.getNumConstraints(); ++i)
+      same = seen_[static_cast<std::size_t>(i)] == world_.getConstraint(i);
+    if (same) return;
+    seen_.clear();
+    joints_.clear();
+    for (int i = 0; i < world_.getNumConstraints(); ++i) seen_.push_back(world_.getConstraint(i));
+    const auto reactions = solver_.reactions();
+    for (int i = 0; i < world_.getNumConstraints() && joints_.size() < reactions.size(); ++i) {
+      btTypedConstraint* joint = world_.getConstraint(i);
+      const auto bodies = const_cast<Solver&>(solver_).find(reactions[joints_.size()].name).bodies();
+      if (joint->getConstraintType() == CONTACT_CONSTRAINT_TYPE || bodies.size() != 2 ||
+          bodies[0] != &joint->getRigidBodyA() || bodies[1] != &joint->getRigidBodyB())
+        continue;
+      if (!joint->getJointFeedback()) joint->setJointFeedback(&feedback_.emplace_back());
+      joints_.push_back(joint);
+    }
   }
   bool same_bodies() const {
     std::size_t n = 0;
@@ -202,8 +233,8 @@ class Recorder final : private btActionInterface {
     RecordingOptions how;
     how.frames_per_second = options_.frames_per_second;
     how.full = true;
-    recording_ = std::make_unique<Recording>(how, dt, 0, std::move(bodies), std::move(links),
-                                             std::vector<Recording::Signal>());
+    recording_ =
+        std::make_unique<Recording>(how, dt, 0, std::move(bodies), std::move(links), std::vector<Recording::Signal>());
     worst_.assign(recording_->links().size(), 0.0);
     gaps_.assign(recording_->links().size(), std::nan(""));
     if (from_start) recording_->state(start_t_, states_, gaps_, start_energy_);
@@ -254,9 +285,20 @@ class Recorder final : private btActionInterface {
       if (!observed) {
         forces_[link] = Recording::Force::of(r, on);
         if (r.native) forces_[link].ideal = forces_[link].nonideal = forces_[link].stabilisation = std::nan("");
-      } else if (i < shadow.size() && on < 2) {  // what Bullet did, on the first of two bodies
-        const double sign = on == 0 ? 1 : -1;
-        forces_[link].on = {sign * shadow[i].force, sign * shadow[i].moment, r.on_a.point};
+      } else if (on < 2) {  // what Bullet did, on the first of two bodies
+        Wrench on_a;
+        if (i < joints_.size()) {
+          const btJointFeedback* f = joints_[i]->getJointFeedback();
+          const auto first = place_.find(&joints_[i]->getRigidBodyA());
+          if (!f || first == place_.end()) continue;
+          // About the centre of mass as it was before the step: states_ are still those.
+          on_a = Wrench{from_bullet(f->m_appliedForceBodyA), from_bullet(f->m_appliedTorqueBodyA),
+                        states_[first->second].p}
+                     .about(r.on_a.point);
+        } else if (i < shadow.size()) {
+          on_a = {shadow[i].force, shadow[i].moment, r.on_a.point};
+        }
+        forces_[link].on = on == 0 ? on_a : Wrench{-on_a.force, -on_a.moment, on_a.point};
       }
     }
   }
@@ -293,7 +335,8 @@ class Recorder final : private btActionInterface {
     if (!exact) {
       const int type = const_cast<btDiscreteDynamicsWorld&>(world_).getConstraintSolver()->getSolverType();
       out.solver = type == BT_MLCP_SOLVER ? "bullet:mlcp" : type == BT_NNCG_SOLVER ? "bullet:nncg" : "bullet:si";
-      if (type != BT_MLCP_SOLVER && info.m_numIterations != 10) out.solver += ":" + std::to_string(info.m_numIterations);
+      if (type != BT_MLCP_SOLVER && info.m_numIterations != 10)
+        out.solver += ":" + std::to_string(info.m_numIterations);
     }
 #ifdef BT_USE_DOUBLE_PRECISION
     out.precision = "double";
@@ -352,6 +395,8 @@ class Recorder final : private btActionInterface {
   std::vector<BodyState> states_;
   std::vector<double> gaps_, worst_;
   std::vector<Recording::Force> forces_;
+  std::vector<btTypedConstraint*> joints_, seen_;  // of the first reactions, where Bullet solves; all of the world
+  std::deque<btJointFeedback> feedback_;
   std::unique_ptr<Recording> recording_;
   std::string joint_;
   double start_t_ = 0, start_energy_ = 0, dt_ = 0, duration_ = 0, gap_ = 0, angle_ = 0, squares_ = 0;

@@ -1,5 +1,5 @@
-// A run as frames for playback and plots: poses, gaps, energy and forces at so many frames a second. Whoever steps fills
-// it, state by state; write() makes it a page to look at or a file for the viewers of others. For a Bullet world
+// A run as frames for playback and plots: poses, gaps, energy and forces at so many frames a second. Whoever steps
+// fills it, state by state; write() makes it a page to look at or a file for the viewers of others. For a Bullet world
 // bullet_recorder.h does all of it. Host-free; grows with the frames, so its calls allocate.
 #pragma once
 
@@ -115,8 +115,8 @@ struct RecordedRun {
   double duration = 0;                                                  ///< [s]
   double max_gap = nan, rms_gap = nan, max_angle = nan, corrected = 0;  ///< [m], [m], [rad], [m]
   std::string max_gap_joint;
-  std::vector<std::pair<std::string, double>> residuals;         ///< the largest, of constraints with a unit of their own
-  std::vector<std::pair<std::string, std::string>> native;       ///< what was left to the host, and why
+  std::vector<std::pair<std::string, double>> residuals;    ///< the largest, of constraints with a unit of their own
+  std::vector<std::pair<std::string, std::string>> native;  ///< what was left to the host, and why
   std::vector<std::string> redundant, undetermined, contradictory;  ///< names; of the rows:
   long rows = 0, rank = 0;
   std::vector<std::string> notes;  ///< more lines below the table
