@@ -9,6 +9,7 @@
 #   <!-- compile: core -->                      a whole program (or header) against linchpin::core
 #   <!-- compile: scene -->                     likewise against linchpin::scene
 #   <!-- compile: bullet -->                    a whole program against both precisions of linchpin::bullet
+#   <!-- compile: recording -->                 likewise with linchpin::recording beside it
 #   <!-- compile: snippet-core NAME -->         statements, wrapped in a function, after preludes/NAME.h
 #   <!-- compile: snippet-bullet NAME -->       the same, against both precisions
 #
@@ -90,10 +91,11 @@ check_block() {
     core) kind=program library="core" ;;
     scene) kind=program library="scene" ;;
     bullet) kind=program library="bullet bullet-float64" ;;
+    recording) kind=program library="recording-bullet recording-bullet-float64" ;;
     snippet-core) kind=snippet library="core" ;;
     snippet-bullet) kind=snippet library="bullet bullet-float64" ;;
     *)
-      echo "$document:$((start - 2)): unknown marker '${BASH_REMATCH[1]}' (known: core, scene, bullet, snippet-core, snippet-bullet)"
+      echo "$document:$((start - 2)): unknown marker '${BASH_REMATCH[1]}' (known: core, scene, bullet, recording, snippet-core, snippet-bullet)"
       return 1
       ;;
   esac

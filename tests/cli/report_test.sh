@@ -2,7 +2,8 @@
 # Reports and recordings: what is in them, and that they are one thing. How a report looks is tests/browser.
 source "$(dirname "$0")/common.bash" "$@"
 scenes=$(cd "$source" && pwd)/demos/scenes
-linchpin=$(cd "$bin" && pwd)/linchpin
+bin=$(cd "$bin" && pwd)
+linchpin=$bin/linchpin
 cd "$scratch" || exit 1
 
 # The page is the template with the recording in it, and needs nothing from anywhere.
@@ -44,6 +45,48 @@ says 'two scenes'
 [[ ! -e no.html ]] || fail "wrote a page of two scenes"
 
 expect 2 report run.rec native.rec --out native.rec
+says 'is one of the files that are read'
+
+# compare reads them too: the table of what was run before, by whomever, and nothing is run.
+expect 0 compare run.rec native.rec --json --report compared.html --record compared.rec
+jq -e --slurpfile run run.rec --slurpfile native native.rec \
+  '.solvers[0] == $run[0].comparison.solvers[0] and .solvers[1] == $native[0].comparison.solvers[0]' "$scratch/out" >/dev/null ||
+  fail "the comparison of recordings has other numbers than they: $(head -c 400 "$scratch/out")"
+cmp <(recording compared.html | jq -cS .) <(jq -cS . both.json) || fail "compare and report make two pages of the same recordings"
+expect 0 compare compared.rec
+prints 'In double precision .*bullet:si'
+prints '^bullet:si  double'
+expect 2 compare run.rec winch.rec
+says 'recordings of two scenes: "pendulum.toml" and "winch.toml"$'
+expect 2 compare run.rec native.rec --dt 1/100
+says '\-\-dt is of a run'
+expect 3 compare run.rec "$scenes/pendulum.toml"
+says 'pendulum.toml: error: is no recording'
+expect 4 run "$scenes/pendulum.toml" --host bare --gravity 0,-1.62,0 --record moon.rec  # its known answer is of the earth
+expect 2 compare run.rec moon.rec
+says 'with gravity \[0.0,-9.81,0.0\] and \[0.0,-1.62,0.0\]'
+sed 's/^title = .*/title = "edited"/' "$scenes/pendulum.toml" >pendulum.toml
+expect 0 run pendulum.toml --host bare --record edited.rec
+expect 2 compare run.rec edited.rec
+says 'edited in between'
+expect 0 run "$scenes/pendulum.toml" --host bare --dt 0.0005 --record finer.rec
+expect 0 compare run.rec finer.rec
+prints 'ran [0-9.]+ s in steps of 0.0005 s'
+# A program that recorded itself, exact and native: nothing of a scene's file, the same table and page.
+if [[ -x $bin/quickstart-5_report ]]; then
+  (mkdir own && cd own && "$bin/quickstart-5_report" >/dev/null) || fail "quickstart-5_report: $?"
+  expect 0 compare own/exact.rec own/native.rec --report own/both.html
+  prints 'chain: 10 bodies, 10 joints; 2 s in steps of 0.00416667 s'
+  prints 'exact keeps every joint closed to .*bullet:si, leaves'
+  recording own/exact.html | jq -e '.motions[0] | .frames == 121 and .every == 4 and .bodies[9].name == "plank 10"' >/dev/null || fail "own/exact.html"
+  # Half a second down, the hook feels nearly the same under both: Bullet's forces are there.
+  for run in exact native; do
+    jq -r '.motions[0].columns.force' own/$run.rec | base64 -d | od -An -v -t f4 -w12 | awk 'NR == 301 { print sqrt($1 * $1 + $2 * $2 + $3 * $3) }'
+  done | paste -sd' ' | awk '{ exit !($1 > 50 && $2 > 0.85 * $1 && $2 < 1.15 * $1) }' || fail "forces of a program's own recording"
+  expect 2 compare own/exact.rec run.rec
+  says 'two scenes: "chain" and "pendulum.toml"'
+fi
+expect 2 compare run.rec native.rec --report native.rec
 says 'is one of the files that are read'
 
 # The scene's text cannot end the page's script.

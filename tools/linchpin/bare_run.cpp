@@ -1,8 +1,9 @@
 #include "bare_run.h"
 
-#include "compare_text.h"
 #include "csv.h"
 #include "messages.h"
+#include "recording/columns.h"
+#include "recording/compare_text.h"
 #include "verdicts.h"
 
 #include <linchpin/report.h>
@@ -114,12 +115,16 @@ class Recorder {
       for (const double x : log(at)) signals_.push_back(x);
     recording_.forces(forces_, signals_);
   }
-  Json json() const { return recording_.json(); }
+  Json json() const { return recording::Columns::json(recording_); }
 
  private:
   static std::vector<Recording::Body> bodies(const Model& model) {
     std::vector<Recording::Body> out;
-    for (const SceneBody& body : model.bodies) out.push_back({body.name, body.kind, body.shape, body.unit});
+    for (const SceneBody& body : model.bodies) {
+      // The kinds of both stand in the same order.
+      const Look look = {static_cast<Look::Kind>(body.shape.kind), body.shape.size};
+      out.push_back({body.name, body.kind, look, body.unit});
+    }
     return out;
   }
   static std::vector<Recording::Link> links(const Model& model, const System& system) {
@@ -182,7 +187,7 @@ std::string movers(long bodies, long coordinates) {
 // ": a, b, c and 7 more"
 std::string named(const Json& rank) {
   if (rank.is_null() || rank["contradictory"].empty()) return {};
-  return ": " + some(rank["contradictory"], 6);
+  return ": " + recording::some(rank["contradictory"], 6);
 }
 
 std::string summary(const Json& row, const Model& model) {

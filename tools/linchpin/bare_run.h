@@ -1,9 +1,9 @@
 // A scene without an engine: the core's own stepper, in this process.
 #pragma once
 
-#include "recording.h"
 #include "simulation_options.h"
 
+#include <linchpin/recording.h>
 #include <linchpin/scene.h>
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 #include "case_table.h"
 
-#include "output_file.h"
+#include "recording/output_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -93,7 +93,7 @@ void CaseTable::append(std::uint64_t number, const std::string& rest) {
 void CaseTable::finish() {
   std::string text = header_;
   for (const std::string& row : rows_) text += row;
-  OutputFile("--out", path_, {}).write(text);
+  recording::OutputFile("--out", path_, {}).write(text);
   if (::unlink((path_ + ".part").c_str()) != 0)
     throw std::invalid_argument("\"" + path_ + ".part\" cannot be removed: " + std::strerror(errno));
 }

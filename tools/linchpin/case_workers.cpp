@@ -135,7 +135,8 @@ class Worker {
 
 void run_cases(const std::vector<std::uint64_t>& cases, int jobs, const Work& work,
                const std::function<void(std::uint64_t, const std::string&)>& done,
-               const std::function<void(std::uint64_t, const std::string&)>& died) {
+               const std::function<void(std::uint64_t, const std::string&)>& died,
+               const std::function<void()>& meanwhile) {
   std::vector<Worker> workers(std::min(static_cast<std::size_t>(jobs), cases.size()));
   std::size_t next = 0;
   const auto give_next = [&](Worker& worker) {
@@ -156,7 +157,8 @@ void run_cases(const std::vector<std::uint64_t>& cases, int jobs, const Work& wo
       asked.push_back(&worker);
     }
     if (wait.empty()) return;
-    if (::poll(wait.data(), wait.size(), -1) < 0) {
+    if (meanwhile) meanwhile();
+    if (::poll(wait.data(), wait.size(), meanwhile ? 1 : -1) < 0) {
       if (errno == EINTR) continue;
       throw std::system_error(errno, std::generic_category(), "poll");
     }

@@ -1,8 +1,11 @@
 // `linchpin compare`: the same scene under several solvers, one worker process each.
 #include "commands.h"
-#include "compare_text.h"
 #include "messages.h"
-#include "output_file.h"
+#include "recording/compare_text.h"
+#include "recording/gltf.h"
+#include "recording/output_file.h"
+#include "recording/page.h"
+#include "recording_file.h"
 #include "report_file.h"
 #include "scene_file.h"
 #include "simulation_options.h"
@@ -26,6 +29,7 @@ struct CompareArguments {
   SimulationOptions simulation;
   std::string with = "exact,bullet:si", precision = "double", csv;
   ReportOptions report;
+  std::vector<std::string> more;
   bool json = false;
 };
 
@@ -41,6 +45,50 @@ std::string table_of(const std::string& prefix, const SolverSpec& solver, const 
   std::string name = solver.name;
   std::replace(name.begin(), name.end(), ':', '-');
   return prefix + "-" + name + "-" + precision + ".csv";
+}
+
+void print(const Json& comparison, bool json) {
+  std::cout << (json ? comparison.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
+                     : comparison_text(comparison));
+  std::cout.flush();
+}
+
+bool failed(const Json& row) {
+  return row.at("name") == "exact" && !row.at("status").get<std::string>().starts_with("ok");
+}
+
+// Runs that were recorded: nothing is run, so what is of a run is refused.
+int compare_recordings(const CompareArguments& arguments, const CLI::App& verb) try {
+  for (const char* option :
+       {"--dt", "--duration", "--settle", "--gravity", "--with", "--precision", "--csv", "--frames"})
+    if (verb.count(option) > 0)
+      throw std::invalid_argument(std::string(option) + " is of a run, and recordings have theirs behind them");
+  if (!arguments.report.mcap.empty())
+    throw std::invalid_argument("--mcap is written when a scene is run: recordings hold single precision");
+  std::vector<std::string> files = {arguments.simulation.scene};
+  files.insert(files.end(), arguments.more.begin(), arguments.more.end());
+  OutputFile page("--report", arguments.report.report, files, "recording");
+  OutputFile record("--record", arguments.report.record, files, "recording");
+  OutputFile animation("--gltf", arguments.report.gltf, files, "recording");
+  const bool binary = is_binary_gltf(arguments.report.gltf);
+  Json all;
+  if (!read_recordings(files, all)) return exit_bad_input;
+  const Json& comparison = all.at("comparison");
+  if (!arguments.report.gltf.empty()) animation.write(gltf(all, binary));
+  if (!arguments.report.record.empty()) record.write(all.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  if (!arguments.report.report.empty()) page.write(report_page(all));
+  print(comparison, arguments.json);
+  const Json& rows = comparison.at("solvers");
+  return std::any_of(rows.begin(), rows.end(), failed) ? exit_physics : exit_ok;
+} catch (const nlohmann::json::exception& e) {
+  std::cerr << "linchpin compare: a recording is damaged: " << e.what() << "\n";
+  return exit_bad_input;
+} catch (const std::runtime_error& e) {
+  std::cerr << "linchpin compare: a recording is damaged: " << e.what() << "\n";
+  return exit_bad_input;
+} catch (const std::invalid_argument& e) {
+  std::cerr << "linchpin compare: " << e.what() << "\n";
+  return exit_usage;
 }
 
 int run_compare(const CompareArguments& arguments) try {
@@ -100,14 +148,12 @@ int run_compare(const CompareArguments& arguments) try {
       }
       motions.push_back(row.contains("motion") ? std::move(row["motion"]) : Json());
       row.erase("motion");
-      exact_failed = exact_failed || (solver.kind == "exact" && !row["status"].get<std::string>().starts_with("ok"));
+      exact_failed = exact_failed || failed(row);
       result["solvers"].push_back(std::move(row));
     }
   }
   report.write("compare", simulation.scene, result, std::move(motions));
-  std::cout << (arguments.json ? result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
-                               : comparison_text(result));
-  std::cout.flush();
+  print(result, arguments.json);
   return exact_failed ? exit_physics : exit_ok;
 } catch (const std::invalid_argument& e) {
   std::cerr << "linchpin compare: " << e.what() << "\n";
@@ -120,6 +166,8 @@ void add_compare(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<CompareArguments>();
   CLI::App* verb = app.add_subcommand("compare", "Run a scene under several solvers: gaps, forces, energy, time");
   arguments->simulation.add_to(*verb, true);
+  verb->add_option("RECORDING", arguments->more,
+                   "In place of a scene: runs of one scene that were written with --record, whoever wrote them");
   verb->add_option("--with", arguments->with,
                    "Solvers, separated by commas: exact, bullet:si[:N], bullet:nncg[:N] (N iterations, 10 by default), "
                    "bullet:mlcp, bullet:lemke")
@@ -143,7 +191,10 @@ void add_compare(CLI::App& app, int& exit_code) {
       "solver did not run to the end, no row has that unit, or energy is not expected to be conserved.\n"
       "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 exact failed.\n"
       "With --json stdout stays empty on 2 and 3: what is wrong is said on stderr.");
-  verb->callback([arguments, &exit_code] { exit_code = run_compare(*arguments); });
+  verb->callback([arguments, verb, &exit_code] {
+    const bool recorded = !arguments->more.empty() || looks_like_recording(arguments->simulation.scene);
+    exit_code = recorded ? compare_recordings(*arguments, *verb) : run_compare(*arguments);
+  });
 }
 
 }  // namespace linchpin::cli

@@ -1,7 +1,9 @@
 // `linchpin report`: recordings become a page, or an animation.
 #include "commands.h"
-#include "gltf.h"
 #include "messages.h"
+#include "recording/gltf.h"
+#include "recording/page.h"
+#include "recording_file.h"
 #include "report_file.h"
 
 #include <CLI/CLI.hpp>
@@ -24,40 +26,14 @@ struct ReportArguments {
   bool json = false;
 };
 
-// What report_file.cpp wrote, or nothing after saying what is wrong: the file may have come from anywhere.
-bool read_recording(const std::string& path, Json& recording) {
-  std::string text;
-  if (!read_file(path, text)) return false;
-  recording = Json::parse(text, nullptr, false);
-  const auto fault = [&]() -> std::string {
-    if (!recording.is_object() || recording.value("kind", Json()) != "linchpin recording")
-      return "is no recording of linchpin's (run or compare --record)";
-    if (recording.value("schema", Json()) != 1)
-      return "is a recording of schema " + recording.value("schema", Json()).dump() + ", expected 1";
-    for (const char* key : {"commands", "scene", "comparison", "motions"})
-      if (!recording.contains(key)) return std::string("is a recording without ") + key;
-    const Json& comparison = recording["comparison"];
-    if (!recording["commands"].is_array() || !recording["motions"].is_array() || !comparison.is_object() ||
-        !comparison.contains("solvers") || !comparison["solvers"].is_array() ||
-        comparison["solvers"].size() != recording["motions"].size())
-      return "is a recording that is damaged: solvers and motions do not go together";
-    return "";
-  }();
-  if (fault.empty()) return true;
-  complain(path, {}, fault);
-  return false;
-}
-
 int run_report(const ReportArguments& arguments) try {
   if (arguments.out.empty() && arguments.gltf.empty())
     throw std::invalid_argument("neither --out nor --gltf says what to write");
   OutputFile out("--out", arguments.out, arguments.recordings, "recording");
   OutputFile animation("--gltf", arguments.gltf, arguments.recordings, "recording");
   const bool binary = is_binary_gltf(arguments.gltf);
-  std::vector<Json> recordings(arguments.recordings.size());
-  for (std::size_t i = 0; i < recordings.size(); ++i)
-    if (!read_recording(arguments.recordings[i], recordings[i])) return exit_bad_input;
-  const Json all = merge(std::move(recordings));
+  Json all;
+  if (!read_recordings(arguments.recordings, all)) return exit_bad_input;
   if (!arguments.gltf.empty()) animation.write(gltf(all, binary));
   if (!arguments.out.empty()) out.write(report_page(all));
   if (arguments.json) {

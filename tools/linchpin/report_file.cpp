@@ -1,8 +1,8 @@
 #include "report_file.h"
 
-#include "compare_text.h"
-#include "gltf.h"
-#include "mcap.h"
+#include "recording/gltf.h"
+#include "recording/mcap.h"
+#include "recording/page.h"
 
 #include <CLI/CLI.hpp>
 
@@ -11,22 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
-#include <string_view>
 #include <vector>
-
-// The page, as tools/report/build.mjs made it; CMake says where it lies. Assembled, not compiled: a string literal of
-// this length is nothing that compilers are made for.
-asm(".section .rodata\n"
-    ".global linchpin_report_template\n"
-    ".global linchpin_report_template_end\n"
-    "linchpin_report_template:\n"
-    ".incbin \"" LINCHPIN_REPORT_TEMPLATE
-    "\"\n"
-    "linchpin_report_template_end:\n"
-    ".byte 0\n"
-    ".previous\n");
-extern "C" const char linchpin_report_template[];
-extern "C" const char linchpin_report_template_end[];
 
 namespace linchpin::cli {
 
@@ -52,24 +37,6 @@ Json scene_json(const std::string& path) {
   constexpr std::size_t most = 300'000;
   if (path.ends_with(".toml") && bytes.size() <= most) out["text"] = bytes;
   return out;
-}
-
-Json lines(const std::string& text) {
-  Json out = Json::array();
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string line = text.substr(at, end - at);
-    const std::size_t first = line.find_first_not_of(' ');
-    if (first != std::string::npos) out.push_back(line.substr(first));
-    at = end + 1;
-  }
-  return out;
-}
-
-void add_words(Json& recording) {
-  const Json& solvers = recording["comparison"]["solvers"];
-  recording["verdict"] = lines(verdict_text(solvers));
-  recording["notes"] = lines(notes_text(solvers));
 }
 
 }  // namespace
@@ -130,44 +97,7 @@ void ReportFiles::write(const std::string& verb, const std::string& scene, const
   report_.write(report_page(recording));
 }
 
-Json provenance(const std::string& scene) {
-  return {{"schema", 1},
-          {"kind", nullptr},
-          {"linchpin", LINCHPIN_VERSION},
-          {"compiler", "g++ " __VERSION__},
-          {"commands", {command_line()}},
-          {"verb", nullptr},
-          {"scene", scene_json(scene)}};
-}
-
-std::string report_page(const Json& recording) {
-  const std::string_view page(linchpin_report_template,
-                              static_cast<std::size_t>(linchpin_report_template_end - linchpin_report_template));
-  constexpr std::string_view mark = "@RECORDING@";
-  const std::size_t at = page.find(mark);
-  if (at == std::string_view::npos) throw std::logic_error("the template of reports has no place for the recording");
-  // In a script element nothing but "</script" and "<!--" has a meaning, and neither is without "<".
-  std::string text;
-  for (const char c : recording.dump(-1, ' ', false, Json::error_handler_t::replace))
-    c == '<' ? text += "\\u003c" : text += c;
-  return std::string(page.substr(0, at)) + text + std::string(page.substr(at + mark.size()));
-}
-
-Json merge(std::vector<Json> recordings) {
-  Json out = std::move(recordings.at(0));
-  for (std::size_t i = 1; i < recordings.size(); ++i) {
-    Json& more = recordings[i];
-    if (more["scene"] != out["scene"])
-      throw std::invalid_argument("recordings of two scenes: " + out["scene"]["file"].dump() + " and " +
-                                  more["scene"]["file"].dump() + ", or the scene was edited in between");
-    for (Json& command : more["commands"]) out["commands"].push_back(std::move(command));
-    for (Json& solver : more["comparison"]["solvers"]) out["comparison"]["solvers"].push_back(std::move(solver));
-    for (Json& motion : more["motions"]) out["motions"].push_back(std::move(motion));
-    out["verb"] = "compare";
-  }
-  add_words(out);
-  return out;
-}
+Json provenance(const std::string& scene) { return recording::provenance(command_line(), scene_json(scene)); }
 
 std::string& command_line() {
   static std::string text;

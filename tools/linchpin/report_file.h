@@ -2,8 +2,9 @@
 // from it, which is the template of tools/report with the recording in it, and files for the viewers of others.
 #pragma once
 
-#include "output_file.h"
-#include "recording.h"
+#include "recording/output_file.h"
+
+#include <linchpin/recording.h>
 
 #include <nlohmann/json.hpp>
 
@@ -16,6 +17,9 @@ class App;
 }
 
 namespace linchpin::cli {
+
+// What the command shares with programs that record themselves (tools/recording).
+using namespace recording;
 
 /// The words of the command line.
 struct ReportOptions {
@@ -50,14 +54,8 @@ class ReportFiles {
 /// By the end of a file's name. @throws std::invalid_argument
 bool is_binary_gltf(const std::string& path);
 
-/// What made a recording or a sweep: its first keys, `kind` and `verb` still to be said.
+/// What made a recording or a sweep (recording/page.h), of this command.
 nlohmann::ordered_json provenance(const std::string& scene);
-
-/// The page that shows a recording or a sweep.
-std::string report_page(const nlohmann::ordered_json& recording);
-
-/// Recordings of one scene as one: the solvers of all. @throws std::invalid_argument where they are not of one scene.
-nlohmann::ordered_json merge(std::vector<nlohmann::ordered_json> recordings);
 
 /// The command line, for reports to say what made them. Set once, by main.
 std::string& command_line();

@@ -1,9 +1,9 @@
 // `linchpin run`: one scene under one solver, for what it says of the motion and, on request, every number of it.
 #include "bare_run.h"
 #include "commands.h"
-#include "compare_text.h"
 #include "messages.h"
-#include "output_file.h"
+#include "recording/compare_text.h"
+#include "recording/output_file.h"
 #include "report_file.h"
 #include "scene_file.h"
 #include "simulation_options.h"

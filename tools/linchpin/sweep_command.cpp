@@ -8,7 +8,10 @@
 #include "csv.h"
 #include "equilibrium_search.h"
 #include "messages.h"
-#include "output_file.h"
+#include "rank_cases.h"
+#include "ranks.h"
+#include "recording/output_file.h"
+#include "recording/page.h"
 #include "report_file.h"
 #include "scene_file.h"
 #include "simulation_options.h"
@@ -45,7 +48,7 @@ struct SweepArguments {
   std::uint64_t samples = 0, seed = 0;
   std::string until, shard = "0/1", out, report;
   int starts = 24, jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  bool equilibrium = false, resume = false, json = false;
+  bool equilibrium = false, resume = false, mpi = false, json = false;
 };
 
 // One case: the scene with these values, and what came of it.
@@ -288,21 +291,47 @@ int misused(const std::string& what) {
   return exit_usage;
 }
 
-int run_sweep(const SweepArguments& arguments, bool random, bool seeded) try {
+// What every process of a sweep has to have alike.
+struct Sweep {
+  CaseList cases;
+  std::optional<Experiment> experiment;
+  std::string stamp;
+
+  CaseWork work() const {
+    return {[this](std::uint64_t n) { return experiment->row(cases.values(n)); },
+            [this](std::uint64_t, const std::string& how) { return experiment->row_of_the_dead(how); }};
+  }
+};
+
+// @return nothing after saying on stderr which file cannot be read
+std::optional<Sweep> prepare(const SweepArguments& arguments, bool random) {
+  Sweep out{CaseList(arguments.sets,
+                     random ? std::optional(CaseList::Random{arguments.samples, arguments.seed}) : std::nullopt),
+            {},
+            {}};
+  const std::string& scene = arguments.simulation.scene;
+  if (scene.ends_with(".bullet"))
+    throw std::invalid_argument("a .bullet file has no [params]; include it in a scene of ours");
+  std::vector<std::string> texts(1);
+  if (!read_file(scene == "-" ? "./-" : scene, texts[0])) return {};
+  out.experiment.emplace(arguments, texts[0], out.cases.names());
+  out.experiment->check_names(out.cases.values(0));
+  for (std::size_t i = 1; i < out.experiment->files().size(); ++i)
+    if (!read_file(out.experiment->files()[i], texts.emplace_back())) return {};
+  out.stamp = stamp(arguments, texts);
+  return out;
+}
+
+int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* ranks) try {
   if (seeded && !random) return misused("--seed is that of --random, which is not given");
   if (arguments.equilibrium && !arguments.until.empty())
     return misused("--until ends a motion; with --equilibrium nothing moves");
-  const CaseList cases(arguments.sets,
-                       random ? std::optional(CaseList::Random{arguments.samples, arguments.seed}) : std::nullopt);
   const Shard shard(arguments.shard);
+  const std::optional<Sweep> sweep = prepare(arguments, random);
+  if (!sweep) return exit_bad_input;
   const std::string& scene = arguments.simulation.scene;
-  if (scene.ends_with(".bullet")) return misused("a .bullet file has no [params]; include it in a scene of ours");
-  std::vector<std::string> texts(1);
-  if (!read_file(scene == "-" ? "./-" : scene, texts[0])) return exit_bad_input;
-  const Experiment experiment(arguments, texts[0], cases.names());
-  experiment.check_names(cases.values(0));
-  for (std::size_t i = 1; i < experiment.files().size(); ++i)
-    if (!read_file(experiment.files()[i], texts.emplace_back())) return exit_bad_input;
+  const CaseList& cases = sweep->cases;
+  const Experiment& experiment = *sweep->experiment;
   { const OutputFile possible("--out", arguments.out, experiment.files()); }
   OutputFile page("--report", arguments.report, experiment.files());
 
@@ -314,7 +343,7 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded) try {
     for (const double value : cases.values(n)) out += csv_field(value) + ",";
     return out;
   };
-  CaseTable table(arguments.out, header, cases.size(), begins, "," + stamp(arguments, texts));
+  CaseTable table(arguments.out, header, cases.size(), begins, "," + sweep->stamp);
   if (arguments.resume && ::access(arguments.out.c_str(), F_OK) == 0) table.take(arguments.out);
   for (const std::string& file : arguments.merge) table.take(file);
   table.open(arguments.resume);
@@ -332,9 +361,15 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded) try {
       const double left = progress.seconds() / static_cast<double>(done) * static_cast<double>(missing.size() - done);
       progress.show("sweep: %zu of %zu cases, %zu failed, about %.0f s left", done, missing.size(), failed, left);
     };
-    run_cases(
-        missing, arguments.jobs, [&](std::uint64_t n) { return experiment.row(cases.values(n)); }, keep,
-        [&](std::uint64_t n, const std::string& how) { keep(n, experiment.row_of_the_dead(how)); });
+    const CaseWork work = sweep->work();
+    if (ranks) {
+      ranks->begin(sweep->stamp);
+      hand_out(*ranks, missing, arguments.jobs, work, keep);
+      ranks->finish();
+    } else {
+      run_cases(missing, arguments.jobs, work.row, keep,
+                [&](std::uint64_t n, const std::string& how) { keep(n, work.row_of_the_dead(n, how)); });
+    }
   }
   table.finish();
 
@@ -381,6 +416,41 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded) try {
   return misused(e.what());
 }
 
+// Any rank but the first, which alone has the table and the last word.
+int run_rank(const SweepArguments& arguments, bool random, Ranks& ranks) try {
+  const std::string stamp = ranks.receive(0);
+  if (stamp.empty()) {  // the first has said why there is nothing to do
+    ranks.finish();
+    return exit_ok;
+  }
+  const std::optional<Sweep> sweep = prepare(arguments, random);
+  if (!sweep) return exit_bad_input;
+  if (sweep->stamp != stamp)
+    return misused("rank " + std::to_string(ranks.rank()) +
+                   " has another scene, other options or another version of linchpin than rank 0");
+  work_off(ranks, arguments.jobs, sweep->work());
+  ranks.finish();
+  return exit_ok;
+} catch (const SceneError& e) {
+  std::cerr << e.what() << "\n";
+  return exit_bad_input;
+} catch (const std::exception& e) {
+  return misused(e.what());
+}
+
+int run_sweep_by_mpi(const SweepArguments& arguments, bool random, bool seeded) try {
+  Ranks ranks;
+  if (ranks.rank() > 0) return run_rank(arguments, random, ranks);
+  const int code = run_sweep(arguments, random, seeded, &ranks);
+  if (!ranks.begun()) {
+    ranks.begin("");
+    ranks.finish();
+  }
+  return code;
+} catch (const std::invalid_argument& e) {
+  return misused(e.what());
+}
+
 }  // namespace
 
 void add_sweep(CLI::App& app, int& exit_code) {
@@ -409,7 +479,10 @@ void add_sweep(CLI::App& app, int& exit_code) {
   verb->add_option("--starts", arguments->starts, "Of --equilibrium: places to search from, the scene's start first")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
-  verb->add_option("-j,--jobs", arguments->jobs, "Processes; default one per core")->check(CLI::Range(1, 4096));
+  CLI::Option* jobs =
+      verb->add_option("-j,--jobs", arguments->jobs, "Processes; default one per core, with --mpi one per rank")
+          ->check(CLI::Range(1, 4096));
+  verb->add_flag("--mpi", arguments->mpi, "The cases on all ranks of an mpirun; rank 0 writes the table");
   verb->add_option("--shard", arguments->shard, "i/n: the cases whose number leaves i on division by n; i from 0")
       ->capture_default_str();
   verb->add_flag("--resume", arguments->resume, "Keep the rows that are in FILE and FILE.part, run the others");
@@ -428,10 +501,13 @@ void add_sweep(CLI::App& app, int& exit_code) {
       "  linchpin sweep hoop.toml --set w=1:7:13 --equilibrium --out angle.csv\n"
       "  linchpin sweep hoop.toml --set w=1:7 --set a=0.1:1 --random 1000 --seed 7 --out cloud.csv\n"
       "  for i in 0 1 2; do linchpin sweep hoop.toml --set w=1:7:999 --shard $i/3 --out part-$i.csv; done\n"
-      "  linchpin sweep hoop.toml --set w=1:7:999 --merge part-*.csv --out all.csv\n\n"
+      "  linchpin sweep hoop.toml --set w=1:7:999 --merge part-*.csv --out all.csv\n"
+      "  mpirun -n 4 linchpin sweep hoop.toml --set w=1:7:999 --mpi --out all.csv\n\n"
       "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 cases failed: their rows say why, the others are there.");
-  verb->callback([arguments, random, seed, &exit_code] {
-    exit_code = run_sweep(*arguments, random->count() > 0, seed->count() > 0);
+  verb->callback([arguments, random, seed, jobs, &exit_code] {
+    if (arguments->mpi && jobs->count() == 0) arguments->jobs = 1;
+    exit_code = arguments->mpi ? run_sweep_by_mpi(*arguments, random->count() > 0, seed->count() > 0)
+                               : run_sweep(*arguments, random->count() > 0, seed->count() > 0, nullptr);
   });
 }
 

@@ -66,6 +66,17 @@ const Reaction& Handle::reaction() const {
   engine_->refresh_flags();
   return engine_->reactions_[z(engine_->records_[z(record_)].reaction)];
 }
+std::span<btRigidBody* const> Handle::bodies() const {
+  if (!valid()) return {};
+  return engine_->records_[z(record_)].bodies;
+}
+RowUnit Handle::unit() const {
+  if (!valid()) return RowUnit::own;
+  const Record& r = engine_->records_[z(record_)];
+  if (r.id.index < 0) return r.joint ? RowUnit::metre : RowUnit::own;
+  const ConstraintFunction& f = engine_->system_.constraint(r.id).function();
+  return f.level() == Level::position ? f.unit(0) : RowUnit::own;
+}
 
 const Reaction& Step::operator[](std::string_view name) const {
   for (const Reaction& r : solver.reactions())

@@ -3,7 +3,7 @@
 // "csv", "message": …}}.
 #pragma once
 
-#include "recording.h"
+#include <linchpin/recording.h>
 
 #include <nlohmann/json.hpp>
 
@@ -28,7 +28,7 @@ struct Job {
   std::optional<std::array<double, 3>> gravity;  ///< [m/s²]; else the file's, else 9.81 down y
   bool time_apart = true;  ///< for a comparison: the time in a run of its own, and errors in the file
   std::string csv;         ///< file to write, empty for none
-  std::optional<cli::RecordingOptions> record;  ///< the answer then has `motion` (recording.h)
+  std::optional<RecordingOptions> record;  ///< the answer then has `motion` (docs/report.md)
 };
 
 /// @throws nlohmann::json::exception when a key is missing or of the wrong type.

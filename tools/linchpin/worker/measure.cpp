@@ -7,7 +7,7 @@
 #include "verdicts.h"
 #include "watch.h"
 
-#include <linchpin/bullet.h>
+#include <linchpin/bullet_recorder.h>
 
 #include <algorithm>
 #include <chrono>
@@ -144,24 +144,17 @@ Structure look_at_structure(Job job, Progress& progress) {
   return out;
 }
 
-// How the run was stepped and what held its joints together, in words: a comparison has to name both of each side.
 Json method(const Job& job, Scene& scene, bool exact) {
-  const btContactSolverInfo& info = scene.world().getSolverInfo();
-  char text[160];
-  Json out;
-  out["integrator"] = "semi-implicit Euler, Bullet's";
-  if (!exact) {
-    std::snprintf(text, sizeof text, "velocity feedback, ERP %g, CFM %g; %s", double(info.m_erp),
-                  double(info.m_globalCfm), job.kind == "mlcp" || job.kind == "lemke" ? "direct" : "warm start");
-    out["stabilisation"] = text;
-    if (job.kind == "si" || job.kind == "nncg") out["iterations"] = job.iterations;
-    return out;
+  bullet::Options options;
+  options.mode = exact ? bullet::Mode::exact : bullet::Mode::observe;
+  if (scene.built()) {
+    options.drift_correction = scene.built()->model().options.drift == Drift::exact;
+    options.max_newton = scene.built()->model().options.max_newton;
   }
-  bullet::Options usual;
-  const bool corrected = !scene.built() || scene.built()->model().options.drift == Drift::exact;
-  std::snprintf(text, sizeof text, "the step ends on the constraint: Newton's method, at most %d iterations",
-                scene.built() ? scene.built()->model().options.max_newton : usual.max_newton);
-  out["stabilisation"] = corrected ? text : "none: the bare acceleration";
+  const bool direct = job.kind == "mlcp" || job.kind == "lemke";
+  const auto [integrator, held] = bullet::method_of(scene.world().getSolverInfo(), options, direct);
+  Json out = {{"host", bullet::host_name()}, {"integrator", integrator}, {"stabilisation", held}};
+  if (job.kind == "si" || job.kind == "nncg") out["iterations"] = job.iterations;
   return out;
 }
 

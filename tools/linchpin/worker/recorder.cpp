@@ -2,6 +2,8 @@
 
 #include "gaps.h"
 
+#include <linchpin/bullet_recorder.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -9,65 +11,11 @@ namespace linchpin::worker {
 
 namespace {
 
-// As scenes of ours have them; what they do not have is drawn as the box around it.
-Shape shape_of(const btCollisionShape& shape) {
-  Shape out;
-  const auto around = [&] {
-    btVector3 least, most;
-    shape.getAabb(btTransform::getIdentity(), least, most);
-    out.kind = Shape::Kind::box;
-    out.size = bullet::from_bullet(most - least);
-  };
-  switch (shape.getShapeType()) {
-    case BOX_SHAPE_PROXYTYPE:
-      out.kind = Shape::Kind::box;
-      out.size = 2 * bullet::from_bullet(static_cast<const btBoxShape&>(shape).getHalfExtentsWithMargin());
-      break;
-    case SPHERE_SHAPE_PROXYTYPE:
-      out.kind = Shape::Kind::sphere;
-      out.size.x() = double(static_cast<const btSphereShape&>(shape).getRadius());
-      break;
-    case CAPSULE_SHAPE_PROXYTYPE: {
-      const auto& capsule = static_cast<const btCapsuleShape&>(shape);
-      if (capsule.getUpAxis() != 1) {
-        around();
-        break;
-      }
-      out.kind = Shape::Kind::capsule;
-      out.size = {double(capsule.getRadius()), 2 * double(capsule.getHalfHeight()), 0};
-      break;
-    }
-    case CYLINDER_SHAPE_PROXYTYPE: {
-      const auto& cylinder = static_cast<const btCylinderShape&>(shape);
-      if (cylinder.getUpAxis() != 1) {
-        around();
-        break;
-      }
-      out.kind = Shape::Kind::cylinder;
-      out.size = {double(cylinder.getRadius()), 2 * double(cylinder.getHalfExtentsWithMargin().y()), 0};
-      break;
-    }
-    case EMPTY_SHAPE_PROXYTYPE:
-    case STATIC_PLANE_PROXYTYPE:
-      break;
-    default:
-      around();
-      if (!(out.size.norm() < 1e6)) out = {};
-  }
-  return out;
-}
-
-BodyKind kind_of(const btRigidBody& body) {
-  if (body.isKinematicObject()) return BodyKind::driven;
-  if (body.getInvMass() == 0) return BodyKind::fixed;
-  return body.getInvInertiaDiagLocal().length2() == 0 ? BodyKind::particle : BodyKind::rigid;
-}
-
 const char* unit_of(RowUnit unit) { return unit == RowUnit::metre ? "m" : unit == RowUnit::radian ? "rad" : ""; }
 
 }  // namespace
 
-Recorder::Recorder(const cli::RecordingOptions& options, Scene& scene, const std::vector<std::string>& joint_names,
+Recorder::Recorder(const RecordingOptions& options, Scene& scene, const std::vector<std::string>& joint_names,
                    double dt, long steps)
     : scene_(scene),
       dt_(dt),
@@ -76,18 +24,18 @@ Recorder::Recorder(const cli::RecordingOptions& options, Scene& scene, const std
       states_(bodies_.size()),
       forces_(joint_names.size()) {}
 
-cli::Recording Recorder::make(const cli::RecordingOptions& options, const std::vector<std::string>& joint_names,
+Recording Recorder::make(const RecordingOptions& options, const std::vector<std::string>& joint_names,
                               double dt, long steps) const {
-  std::vector<cli::Recording::Body> bodies;
+  std::vector<Recording::Body> bodies;
   for (std::size_t i = 0; i < bodies_.size(); ++i)
-    bodies.push_back({scene_.body_names()[i], kind_of(*bodies_[i]), shape_of(*bodies_[i]->getCollisionShape()), ""});
+    bodies.push_back({scene_.body_names()[i], bullet::kind_of(*bodies_[i]), bullet::look_of(*bodies_[i]->getCollisionShape()), ""});
   const auto index = [&](const btRigidBody& body) {
     const auto at = std::find(bodies_.begin(), bodies_.end(), &body);
     return at == bodies_.end() ? -1 : static_cast<int>(at - bodies_.begin());
   };
-  std::vector<cli::Recording::Link> links;
+  std::vector<Recording::Link> links;
   for (std::size_t i = 0; i < joint_names.size(); ++i) {
-    cli::Recording::Link link{joint_names[i], "m", {}};
+    Recording::Link link{joint_names[i], "m", {}};
     if (i < scene_.joints().size()) {
       const btTypedConstraint& joint = *scene_.joints()[i];
       link.bodies = {index(joint.getRigidBodyA()), index(joint.getRigidBodyB())};
@@ -98,7 +46,7 @@ cli::Recording Recorder::make(const cli::RecordingOptions& options, const std::v
     }
     links.push_back(std::move(link));
   }
-  std::vector<cli::Recording::Signal> signals;
+  std::vector<Recording::Signal> signals;
   if (scene_.built())
     for (const Channel& log : scene_.built()->model().logs) {
       if (log.size() == 1) signals.push_back({log.text(), log.unit()});
@@ -133,7 +81,7 @@ void Recorder::forces(const JointForces& forces, const bullet::Solver* solver) {
   for (std::size_t i = 0; i < forces_.size(); ++i) {
     const std::size_t body = recording_.links()[i].on;
     if (const Reaction* r = forces.exact(i, solver)) {
-      forces_[i] = cli::Recording::Force::of(*r, body);
+      forces_[i] = Recording::Force::of(*r, body);
       continue;
     }
     const Wrench on_a = forces.on_a(i, solver);

@@ -29,6 +29,7 @@ export class Motion {
     this.bodyOf = new Map();
     let n = 0;
     json.bodies.forEach((b, i) => { if (b.kind !== 'coordinate') this.bodyOf.set(i, n++); });
+    this.begin = this.t.length ? this.t[0] : 0;
     this.end = this.t.length ? this.t[this.t.length - 1] : 0;
   }
   column(data, width, index) {
@@ -67,8 +68,9 @@ export class Motion {
   part(name, link) { return this[name] ? this.column(this[name], this.links.length, link) : null; }
   // The pose of a body between frames; q as x, y, z, w.
   pose(body, time, p, q) {
-    const n = this.bodies.length, at = Math.min(Math.max(time / this.step, 0), this.frames - 1);
-    const f = Math.min(Math.floor(at), Math.max(this.frames - 2, 0)), s = this.frames > 1 ? at - f : 0;
+    const n = this.bodies.length, f = Math.min(this.frameAt(time), Math.max(this.frames - 2, 0));
+    const span = this.frames > 1 ? this.t[f + 1] - this.t[f] : 0;
+    const s = span > 0 ? Math.min(Math.max((time - this.t[f]) / span, 0), 1) : 0;
     const a = 3 * (f * n + body), b = this.frames > 1 ? a + 3 * n : a;
     for (let k = 0; k < 3; ++k) p[k] = this.position[a + k] * (1 - s) + this.position[b + k] * s;
     const c = 4 * (f * n + body), d = this.frames > 1 ? c + 4 * n : c;
@@ -81,7 +83,16 @@ export class Motion {
     norm = Math.sqrt(norm) || 1;
     for (let k = 0; k < 4; ++k) q[k] /= norm;
   }
-  frameAt(time) { return Math.min(Math.max(Math.floor(time / this.step + 1e-6), 0), this.frames - 1); }
+  // The last frame that is not after the time. Steps of a program need not be equal, nor begin at zero.
+  frameAt(time) {
+    const late = time + 1e-3 * this.step;  // times are in single precision
+    let low = 0, high = this.frames - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.t[middle] <= late) low = middle; else high = middle - 1;
+    }
+    return low;
+  }
   // Force of a link at a frame, and where it acts, in the axes of the body it is shown on; false where it is not known.
   forceAt(link, frame, force, local) {
     const n = this.links.length, k = 3 * (frame * n + link);

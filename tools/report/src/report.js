@@ -92,9 +92,11 @@ const used = columns.filter(([, , get]) => rows.some((r) => value(get(r)) !== nu
 
 // ---- provenance
 const made = [['command', recording.commands.join('\n')], ['linchpin', `${recording.linchpin}, ${recording.compiler}`]];
-if (c.host) made.push(['host', c.host === 'bare' ? 'none: linchpin’s own stepper' : c.host]);
+const hosts = [...new Set(rows.map((r) => (r.method || {}).host).filter(Boolean))];
+if (hosts.length) made.push(['host', hosts.join(', ')]);
+else if (c.host) made.push(['host', c.host === 'bare' ? 'none: linchpin’s own stepper' : c.host]);
 else if (/bullet/.test(rows.map((r) => r.name).join()) || rows.length) made.push(['host', 'Bullet Physics']);
-made.push(['scene file', `${recording.scene.file}, ${recording.scene.bytes} bytes${recording.scene.text ? ', below' : ''}`]);
+made.push(recording.scene.bytes ? ['scene file', `${recording.scene.file}, ${recording.scene.bytes} bytes${recording.scene.text ? ', below' : ''}`] : ['scene', `${recording.scene.file}, made by a program`]);
 made.push(['steps', `${plain(c.dt, 17)} s × ${rows.length ? Math.max(...rows.map((r) => r.steps || 0)) : 0}`]);
 for (const [name, text] of made) {
   const dd = make('dd');
@@ -126,18 +128,19 @@ if (moving.length) {
 
 // ---- playback
 const end = moving.length ? Math.max(...moving.map((r) => r.motion.end)) : 0;
-let time = 0, playing = false, last = 0, view = null, plots = [];
+const begin = moving.length ? Math.min(...moving.map((r) => r.motion.begin)) : 0;
+let time = begin, playing = false, last = 0, view = null, plots = [];
 let solid = moving.find((r) => r.ours) || moving[0] || null;
 let ghost = moving.find((r) => r !== solid && !r.ours && (!solid || r.row.precision === solid.row.precision)) || moving.find((r) => r !== solid) || null;
 
 function show() {
-  $('scrub').value = String(end ? time / end : 0);
+  $('scrub').value = String(end > begin ? (time - begin) / (end - begin) : 0);
   $('clock').textContent = `${time.toFixed(end < 1 ? 3 : 2)} s`;
   if (view) view.show(time);
   for (const p of plots) p.at(time);
   document.body.dataset.time = String(time);
 }
-function seek(t) { time = Math.min(Math.max(t, 0), end); show(); }
+function seek(t) { time = Math.min(Math.max(t, begin), end); show(); }
 function tick(now) {
   if (!playing) return;
   time += Math.min(Math.max(now - last, 0) / 1000, 0.1) * Number($('speed').value);
@@ -147,16 +150,16 @@ function tick(now) {
   if (playing) requestAnimationFrame(tick);
 }
 function play(on) {
-  playing = on && end > 0;
+  playing = on && end > begin;
   $('play').textContent = playing ? '❚❚' : '▶';
   $('play').setAttribute('aria-label', playing ? 'Pause' : 'Play');
   if (!playing) return;
-  if (time >= end) time = 0;
+  if (time >= end) time = begin;
   last = performance.now();
   requestAnimationFrame(tick);
 }
 $('play').onclick = () => play(!playing);
-$('scrub').oninput = () => { play(false); seek($('scrub').value * end); };
+$('scrub').oninput = () => { play(false); seek(begin + $('scrub').value * (end - begin)); };
 document.addEventListener('keydown', (e) => {
   if (e.ctrlKey || e.altKey || e.metaKey || /^(SELECT|TEXTAREA)$/.test(e.target.tagName)) return;
   if (e.target.tagName === 'BUTTON' && e.key === ' ') return;
@@ -165,7 +168,7 @@ document.addEventListener('keydown', (e) => {
     ' ': () => play(!playing), ArrowLeft: () => { play(false); seek(time - step); }, ArrowRight: () => { play(false); seek(time + step); },
     ArrowUp: () => { $('speed').selectedIndex = Math.min($('speed').selectedIndex + 1, speeds.length - 1); },
     ArrowDown: () => { $('speed').selectedIndex = Math.max($('speed').selectedIndex - 1, 0); },
-    Home: () => seek(0), End: () => seek(end), 0: () => view && (view.home(), view.draw()),
+    Home: () => seek(begin), End: () => seek(end), 0: () => view && (view.home(), view.draw()),
   };
   if (!keys[e.key]) return;
   e.preventDefault();
@@ -182,6 +185,7 @@ function no3d(why) {
   $('view').classList.add('flat');
   for (const id of ['solid', 'ghost', 'arrows', 'paths']) $(id).parentElement.hidden = true;
   $('home').hidden = true;
+  $('hint3d').hidden = true;
   document.body.dataset.webgl = 'no';
 }
 const spatial = moving.filter((r) => r.motion.bodies.length);

@@ -53,6 +53,7 @@ function anchor(motion, link, time, local) {
   const out = new Vector3().fromArray(local);
   if (body === undefined || body < 0 || !motion.bodyOf.has(body)) return out;
   motion.pose(motion.bodyOf.get(body), time, P, Q);
+  if (!Number.isFinite(P[0])) return null;
   return out.applyQuaternion(q_.fromArray(Q)).add(new Vector3().fromArray(P));
 }
 
@@ -99,7 +100,7 @@ class Run {
   centre(index, time) {
     if (index === undefined || index < 0 || !this.motion.bodyOf.has(index)) return null;
     this.motion.pose(this.motion.bodyOf.get(index), time, P, Q);
-    return new Vector3().fromArray(P);
+    return Number.isFinite(P[0]) ? new Vector3().fromArray(P) : null;
   }
   show(time) {
     const lost = time > this.motion.end + 1e-9;
@@ -108,6 +109,8 @@ class Run {
     this.meshes.forEach((mesh, i) => {
       if (!mesh) return;
       this.motion.pose(i, time, P, Q);
+      mesh.visible = Number.isFinite(P[0]);  // a body may leave its world
+      if (!mesh.visible) return;
       mesh.position.fromArray(P);
       mesh.quaternion.fromArray(Q);
     });
@@ -240,6 +243,7 @@ export class View {
         const force = new Vector3().fromArray(f), length = Math.min(this.arrow * force.length() / this.newtons, 3 * this.arrow);
         if (length < 0.02 * this.arrow) continue;
         const at = anchor(motion, i, this.time, local), along = force.normalize();
+        if (!at) continue;
         turn.setFromUnitVectors(up, along);
         const r = 0.022 * this.arrow, tip = Math.min(0.4 * length, 0.2 * this.arrow);
         this.shafts.setMatrixAt(n, m.compose(at, turn, scale.set(r, length - tip, r)));

@@ -95,6 +95,9 @@ class Handle {
   void remove();
   /// Of the last step.
   const Reaction& reaction() const;
+  /// In the order of reaction().on(k); Bullet's fixed body stands for the world. Valid until constraints change.
+  std::span<btRigidBody* const> bodies() const;
+  RowUnit unit() const;  ///< of its first row; a constraint on velocities or accelerations has its own
 
  private:
   friend class Solver;

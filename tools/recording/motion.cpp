@@ -7,7 +7,7 @@
 #include <cstring>
 #include <stdexcept>
 
-namespace linchpin::cli {
+namespace linchpin::recording {
 
 namespace {
 
@@ -112,4 +112,4 @@ std::string run_name(const Json& solvers, std::size_t which) {
   return same < 2 ? name : name + ", " + solvers.at(which).at("precision").get<std::string>();
 }
 
-}  // namespace linchpin::cli
+}  // namespace linchpin::recording

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace linchpin::cli {
+namespace linchpin::recording {
 
 class McapFile {
  public:
@@ -41,4 +41,4 @@ class McapFile {
   std::uint64_t first_ = 0, last_ = 0;
 };
 
-}  // namespace linchpin::cli
+}  // namespace linchpin::recording

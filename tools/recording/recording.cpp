@@ -1,4 +1,6 @@
-#include "recording.h"
+#include <linchpin/recording.h>
+
+#include "columns.h"
 
 #include "base64.h"
 
@@ -9,11 +11,12 @@
 #include <cstdint>
 #include <utility>
 
-namespace linchpin::cli {
+namespace linchpin {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
+using recording::base64;
 static_assert(std::endian::native == std::endian::little, "columns are written as they lie in memory");
 
 std::string in_double(const std::vector<double>& column) {
@@ -61,15 +64,15 @@ const char* kind_name(BodyKind kind) {
   }
 }
 
-const char* shape_name(Shape::Kind kind) {
+const char* shape_name(Look::Kind kind) {
   switch (kind) {
-    case Shape::Kind::box:
+    case Look::Kind::box:
       return "box";
-    case Shape::Kind::sphere:
+    case Look::Kind::sphere:
       return "sphere";
-    case Shape::Kind::capsule:
+    case Look::Kind::capsule:
       return "capsule";
-    case Shape::Kind::cylinder:
+    case Look::Kind::cylinder:
       return "cylinder";
     default:
       return "none";
@@ -95,15 +98,40 @@ Recording::Recording(const RecordingOptions& options, double dt, long steps, std
     const auto first = std::find_if(link.bodies.begin(), link.bodies.end(), moves);
     link.on = first == link.bodies.end() ? 0 : static_cast<std::size_t>(first - link.bodies.begin());
   }
-  const double per_frame =
-      8.0 + 20.0 * double(bodies_.size()) + 32.0 * double(links_.size()) + 4.0 * double(signals_.size());
+  per_frame_ = 8.0 + 20.0 * double(bodies_.size()) + 32.0 * double(links_.size()) + 4.0 * double(signals_.size());
   const double wanted = std::max(1.0, 1 / (options.frames_per_second * dt));
-  const double allowed = double(steps) * per_frame / options.most_bytes;
+  const double allowed = double(steps) * per_frame_ / options.most_bytes;
   stride_ = std::max(1L, static_cast<long>(std::max(std::floor(wanted + 1e-6), std::ceil(allowed))));
+  most_bytes_ = steps > 0 ? std::numeric_limits<double>::infinity() : options.most_bytes;
+}
+
+// Every other frame, the first kept. What was worst since a frame that goes was worst since the frame before it too.
+void Recording::thin() {
+  const auto halve = [this](std::vector<double>& column) {
+    const std::size_t width = column.size() / static_cast<std::size_t>(frames_);
+    for (std::size_t to = 0; 2 * to < static_cast<std::size_t>(frames_); ++to)
+      std::copy_n(&column[2 * to * width], width, &column[to * width]);
+    column.resize((static_cast<std::size_t>(frames_) + 1) / 2 * width);
+  };
+  const auto worse = [](double& a, double b) {
+    if (std::isfinite(b) && !(std::abs(a) >= std::abs(b))) a = b;
+  };
+  const std::size_t n = links_.size();
+  for (std::size_t odd = 1; odd < static_cast<std::size_t>(frames_); odd += 2) {
+    const bool last = odd + 1 == static_cast<std::size_t>(frames_);
+    for (std::size_t i = 0; i < n; ++i) worse(last ? worst_gap_[i] : gap_[(odd + 1) * n + i], gap_[odd * n + i]);
+    worse(last ? worst_energy_ : energy_[odd + 1], energy_[odd]);
+  }
+  for (auto* column : {&t_, &position_, &turn_, &energy_, &coordinates_, &gap_, &force_, &moment_, &ideal_, &nonideal_,
+                       &stabilisation_, &signal_, &point_, &place_})
+    if (!column->empty()) halve(*column);
+  frames_ = (frames_ + 1) / 2;
+  stride_ *= 2;
 }
 
 void Recording::state(double t, std::span<const BodyState> states, std::span<const double> gaps, double energy) {
   if (is_frame_) pad();
+  if (double(frames_) * per_frame_ > most_bytes_ && frames_ > 2) thin();
   for (std::size_t i = 0; i < links_.size() && i < gaps.size(); ++i)
     if (std::isfinite(gaps[i]) && !(std::abs(worst_gap_[i]) >= std::abs(gaps[i]))) worst_gap_[i] = gaps[i];
   if (count_ == 0) start_energy_ = energy;
@@ -156,10 +184,11 @@ void Recording::forces(std::span<const Force> forces, std::span<const double> si
 
 void Recording::pad() { forces({}, {}); }
 
-bool Recording::stays(std::size_t link, Json& at) const {
+// Whether the point of a link stays the same on its body; then it is `at`.
+bool recording::Columns::stays(const Recording& r, std::size_t link, Json& at) {
   const double* first = nullptr;
-  for (std::size_t frame = 0; frame < static_cast<std::size_t>(frames_); ++frame) {
-    const double* p = &point_[(frame * links_.size() + link) * 3];
+  for (std::size_t frame = 0; frame < static_cast<std::size_t>(r.frames_); ++frame) {
+    const double* p = &r.point_[(frame * r.links_.size() + link) * 3];
     if (!std::isfinite(p[0])) continue;
     if (!first) first = p;
     for (int k = 0; k < 3; ++k)
@@ -169,43 +198,42 @@ bool Recording::stays(std::size_t link, Json& at) const {
   return true;
 }
 
-Json Recording::json() const {
-  Recording whole = *this;
-  if (whole.is_frame_) whole.pad();
-  const Recording& r = whole;
+Json recording::Columns::json(Recording r) {
+  if (r.is_frame_) r.pad();
   Json out;
   out["frames"] = r.frames_;
   out["every"] = r.stride_;
   out["dt"] = r.dt_;
   out["bodies"] = Json::array();
-  for (const Body& body : r.bodies_) {
+  for (const Recording::Body& body : r.bodies_) {
     Json each = {{"name", body.name}, {"kind", kind_name(body.kind)}};
     if (body.kind == BodyKind::coordinate) {
       each["unit"] = body.unit;
     } else {
-      each["shape"] = shape_name(body.shape.kind);
-      each["size"] = {body.shape.size.x(), body.shape.size.y(), body.shape.size.z()};
+      each["shape"] = shape_name(body.look.kind);
+      each["size"] = {body.look.size.x(), body.look.size.y(), body.look.size.z()};
     }
     out["bodies"].push_back(std::move(each));
   }
   // Where a force acts stays the same on its body for most joints: then it is said once.
   std::vector<double> moving;
   out["constraints"] = Json::array();
-  std::vector<char> stays(r.links_.size(), 1);
+  std::vector<char> still(r.links_.size(), 1);
   for (std::size_t i = 0; i < r.links_.size(); ++i) {
-    const Link& link = r.links_[i];
+    const Recording::Link& link = r.links_[i];
     Json each = {{"name", link.name}, {"unit", link.unit}, {"bodies", link.bodies}, {"on", link.on}};
     Json at;
-    stays[i] = r.stays(i, at);
+    still[i] = stays(r, i, at);
     each["at"] = std::move(at);
     out["constraints"].push_back(std::move(each));
   }
   for (std::size_t frame = 0; frame < static_cast<std::size_t>(r.frames_); ++frame)
     for (std::size_t i = 0; i < r.links_.size(); ++i)
-      for (std::size_t k = 0; k < 3 && !stays[i]; ++k)
+      for (std::size_t k = 0; k < 3 && !still[i]; ++k)
         moving.push_back(r.point_[(frame * r.links_.size() + i) * 3 + k]);
   out["signals"] = Json::array();
-  for (const Signal& signal : r.signals_) out["signals"].push_back({{"name", signal.name}, {"unit", signal.unit}});
+  for (const Recording::Signal& signal : r.signals_)
+    out["signals"].push_back({{"name", signal.name}, {"unit", signal.unit}});
   out["energy_at_start_J"] = r.any_energy_ ? Json(r.start_energy_) : Json();
   Json columns;
   columns["t"] = in_single(r.t_);
@@ -225,7 +253,7 @@ Json Recording::json() const {
   if (worth_it(r.stabilisation_)) columns["stabilisation"] = in_single(r.stabilisation_);
   columns["signal"] = in_single(r.signal_);
   out["columns"] = std::move(columns);
-  if (full_) {
+  if (r.full_) {
     Json& full = out["full"];
     full["t"] = in_double(r.t_);
     full["position"] = in_double(r.position_);
@@ -244,4 +272,4 @@ Json Recording::json() const {
   return out;
 }
 
-}  // namespace linchpin::cli
+}  // namespace linchpin

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace linchpin::cli {
+namespace linchpin::recording {
 
 namespace {
 
@@ -267,4 +267,4 @@ std::string mcap(const Json& recording) {
   return file.finish();
 }
 
-}  // namespace linchpin::cli
+}  // namespace linchpin::recording

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace linchpin::cli {
+namespace linchpin::recording {
 
 class OutputFile {
  public:
@@ -30,4 +30,4 @@ class OutputFile {
   std::string option_, path_, temporary_;
 };
 
-}  // namespace linchpin::cli
+}  // namespace linchpin::recording

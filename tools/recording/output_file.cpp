@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <stdexcept>
 
-namespace linchpin::cli {
+namespace linchpin::recording {
 
 namespace fs = std::filesystem;
 
@@ -57,4 +57,4 @@ void OutputFile::refuse(const std::string& why) const {
   throw std::invalid_argument(option_ + ": \"" + path_ + "\" cannot be written: " + why);
 }
 
-}  // namespace linchpin::cli
+}  // namespace linchpin::recording

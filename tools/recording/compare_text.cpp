@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace linchpin::cli {
+namespace linchpin::recording {
 
 namespace {
 
@@ -193,6 +193,8 @@ void add_notes(const Json& row, Footnotes& notes) {
     if (!rank["contradictory"].empty()) text += "; contradictory: " + some(rank["contradictory"]);
     notes.add(row, text);
   }
+  if (row.contains("ran_in_steps"))
+    notes.add(row, "ran " + brief(row["ran_in_steps"][1]) + " s in steps of " + brief(row["ran_in_steps"][0]) + " s");
   std::string residuals;
   for (const auto& [name, gap] : row["user_gaps"].items())
     residuals += (residuals.empty() ? "" : ", ") + name + " " + number(gap);
@@ -305,4 +307,4 @@ std::string comparison_text(const Json& comparison) {
   return out;
 }
 
-}  // namespace linchpin::cli
+}  // namespace linchpin::recording

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace linchpin::cli {
+namespace linchpin::recording {
 
 struct Motion {
   struct Body {
@@ -43,4 +43,4 @@ struct Motion {
 /// "exact", or "exact, double" where another of a comparison's solvers has the name too.
 std::string run_name(const nlohmann::ordered_json& solvers, std::size_t which);
 
-}  // namespace linchpin::cli
+}  // namespace linchpin::recording

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace linchpin::cli {
+namespace linchpin::recording {
 
 /// @param comparison  what `compare --json` prints
 std::string comparison_text(const nlohmann::ordered_json& comparison);
@@ -23,4 +23,4 @@ nlohmann::ordered_json empty_row(const std::string& solver, const std::string& p
 /// "24 hinges: limits; winch: motor" from [{name, why}], most frequent first.
 std::string grouped_natives(const nlohmann::ordered_json& natives);
 
-}  // namespace linchpin::cli
+}  // namespace linchpin::recording

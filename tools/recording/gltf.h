@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace linchpin::cli {
+namespace linchpin::recording {
 
 /// One scene with a node per body and run; the first exact run (or the first of all) solid, others as ghosts. +Y is up,
 /// metres and seconds. Poses up to the first that is not finite.
@@ -13,4 +13,4 @@ namespace linchpin::cli {
 /// @throws std::invalid_argument when no run has a body in space; what Motion throws of a damaged recording.
 std::string gltf(const nlohmann::ordered_json& recording, bool binary);
 
-}  // namespace linchpin::cli
+}  // namespace linchpin::recording

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace linchpin::cli {
+namespace linchpin::recording {
 
 inline std::string base64(const void* data, std::size_t n) {
   constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -22,4 +22,4 @@ inline std::string base64(const void* data, std::size_t n) {
   return out;
 }
 
-}  // namespace linchpin::cli
+}  // namespace linchpin::recording

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace linchpin::cli {
+namespace linchpin::recording {
 
 /// Frames as transforms, bodies as a scene, a channel per constraint for its wrench and for its gap, one per
 /// coordinate, per signal and for the energy. Messages are JSON, numbers in double precision; docs/report.md has the
@@ -13,4 +13,4 @@ namespace linchpin::cli {
 /// @throws std::invalid_argument when there is none; what Motion throws.
 std::string mcap(const nlohmann::ordered_json& recording);
 
-}  // namespace linchpin::cli
+}  // namespace linchpin::recording

@@ -5,7 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
-namespace linchpin::cli {
+namespace linchpin::recording {
 
 namespace {
 
@@ -224,4 +224,4 @@ std::string McapFile::finish() {
   return std::move(out_ += magic);
 }
 
-}  // namespace linchpin::cli
+}  // namespace linchpin::recording

@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace linchpin::cli {
+namespace linchpin::recording {
 
 namespace {
 
@@ -317,4 +317,4 @@ std::string gltf(const Json& recording, bool binary) {
   return out;
 }
 
-}  // namespace linchpin::cli
+}  // namespace linchpin::recording

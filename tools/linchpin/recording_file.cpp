@@ -1,0 +1,65 @@
+#include "recording_file.h"
+
+#include "messages.h"
+#include "recording/compare_text.h"
+#include "recording/page.h"
+
+#include <fstream>
+#include <utility>
+
+namespace linchpin::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// What report_file.cpp wrote, or nothing after saying what is wrong: the file may have come from anywhere.
+bool read_recording(const std::string& path, Json& recording) {
+  std::string text;
+  if (!read_file(path, text)) return false;
+  recording = Json::parse(text, nullptr, false);
+  const auto fault = [&]() -> std::string {
+    if (!recording.is_object() || recording.value("kind", Json()) != "linchpin recording")
+      return "is no recording of linchpin's (run or compare --record)";
+    if (recording.value("schema", Json()) != 1)
+      return "is a recording of schema " + recording.value("schema", Json()).dump() + ", expected 1";
+    for (const char* key : {"commands", "scene", "comparison", "motions"})
+      if (!recording.contains(key)) return std::string("is a recording without ") + key;
+    const Json& comparison = recording["comparison"];
+    if (!recording["commands"].is_array() || !recording["motions"].is_array() || !comparison.is_object() ||
+        !comparison.contains("solvers") || !comparison["solvers"].is_array() ||
+        comparison["solvers"].size() != recording["motions"].size())
+      return "is a recording that is damaged: solvers and motions do not go together";
+    if (!recording["scene"].is_object() || !comparison.contains("dt") || !comparison.contains("duration"))
+      return "is a recording that is damaged: it does not say of which scene and steps it is";
+    return "";
+  }();
+  if (fault.empty()) {
+    const Json nothing = linchpin::recording::empty_row("", "", "");
+    for (Json& row : recording["comparison"]["solvers"])
+      for (const auto& [key, value] : nothing.items())
+        if (!row.contains(key)) row[key] = value;
+    return true;
+  }
+  complain(path, {}, fault);
+  return false;
+}
+
+}  // namespace
+
+bool looks_like_recording(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string begin(256, '\0');
+  in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  return begin.starts_with("{") && begin.find("linchpin recording") != std::string::npos;
+}
+
+bool read_recordings(const std::vector<std::string>& paths, Json& all) {
+  std::vector<Json> recordings(paths.size());
+  for (std::size_t i = 0; i < recordings.size(); ++i)
+    if (!read_recording(paths[i], recordings[i])) return false;
+  all = recording::merge(std::move(recordings));
+  return true;
+}
+
+}  // namespace linchpin::cli

@@ -1,0 +1,136 @@
+// A run as frames for playback and plots: poses, gaps, energy and forces at so many frames a second. Whoever steps
+// fills it, state by state; write() makes it a page to look at or a file for the viewers of others. For a Bullet world
+// bullet_recorder.h does all of it. Host-free; grows with the frames, so its calls allocate.
+#pragma once
+
+#include <linchpin/report.h>
+#include <linchpin/system.h>
+
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace linchpin {
+
+namespace recording {
+struct Columns;  // tools/recording: the columns as JSON
+}
+
+/// What becomes of the run's size: frames a second, fewer where the whole would become larger than that.
+struct RecordingOptions {
+  double frames_per_second = 60;
+  double most_bytes = 8e6;  ///< of columns in single precision; a page becomes some 1.4 times as large
+  bool full = false;        ///< also in double precision, which MCAP has
+};
+
+/// As what a body is drawn.
+struct Look {
+  enum class Kind { none, box, sphere, capsule, cylinder };
+  Kind kind = Kind::none;
+  Vector3d size = Vector3d::Zero();  ///< box: edges; sphere: radius; capsule, cylinder: radius, length along y [m]
+};
+
+class Recording {
+ public:
+  struct Body {
+    std::string name;
+    BodyKind kind = BodyKind::rigid;
+    Look look;
+    std::string unit;  ///< of a coordinate
+  };
+  struct Link {
+    std::string name;
+    std::string unit;         ///< of its gap: "m", "rad" or empty
+    std::vector<int> bodies;  ///< into the bodies; -1 is the world
+    /// Of those, the one that forces are shown on: the first that moves.
+    std::size_t on = 0;
+  };
+  struct Signal {
+    std::string name, unit;
+  };
+
+  /// @param steps  that the run shall have, of dt [s]; 0 if nobody knows: of frames that become too many every other
+  /// one is then dropped as they come, and its worst gap and energy go to the next
+  Recording(const RecordingOptions& options, double dt, long steps, std::vector<Body> bodies, std::vector<Link> links,
+            std::vector<Signal> signals);
+
+  const std::vector<Link>& links() const { return links_; }
+
+  /// Every state of the run, from the first to the last, in order. A frame's gaps and energy are the worst of the
+  /// states since the frame before.
+  /// @param states  of the bodies; a coordinate has its value in p.x and its rate in v.x
+  /// @param gaps    of the links, in their units; NaN where there is none
+  /// @param energy  [J], or NaN where it means nothing
+  void state(double t, std::span<const BodyState> states, std::span<const double> gaps, double energy);
+  /// Whether the last state is a frame, which wants forces and signals before the next.
+  bool is_frame() const { return is_frame_; }
+
+  struct Force {
+    static constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    Wrench on;                                                ///< the whole, on the link's body `on`
+    double ideal = nan, nonideal = nan, stabilisation = nan;  ///< sizes of its parts there [N]
+    /// Those of a reaction on one of its bodies.
+    static Force of(const Reaction& r, std::size_t body) {
+      const int k = static_cast<int>(body);
+      return {r.on(k), (r.ideal.on(k).force + r.induced.on(k).force).norm(), r.prescribed.on(k).force.norm(),
+              r.stabilisation.on(k).force.norm()};
+    }
+  };
+  /// At the last state. @param forces  of the links; fewer where those at the end are not known
+  void forces(std::span<const Force> forces, std::span<const double> signals);
+
+  long frames() const { return frames_; }
+
+ private:
+  friend struct recording::Columns;
+  void pad();
+  void thin();
+  std::vector<Body> bodies_;
+  std::vector<Link> links_;
+  std::vector<Signal> signals_;
+  double dt_, per_frame_ = 0, most_bytes_ = 0;  // [s]; bytes, the most of them only where steps are not known
+  long stride_ = 1, count_ = 0, frames_ = 0;
+  bool is_frame_ = false, any_energy_ = false;
+  double start_energy_ = 0, worst_energy_ = 0;
+  std::vector<double> worst_gap_;
+  std::vector<BodyState> now_;
+  bool full_ = false;
+  // Columns, frame by frame: three numbers of a position, a force, a moment and a point, four of a turn (x, y, z, w).
+  std::vector<double> t_, position_, turn_, energy_, coordinates_, gap_, force_, moment_, ideal_, nonideal_,
+      stabilisation_, signal_;
+  std::vector<double> point_, place_;  // where forces act: on the link's body `on` in its axes; in the world
+};
+
+/// What a page says beside the frames. NaN is no number.
+struct RecordedRun {
+  static constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  std::string title = "run";     ///< what was simulated; recordings are compared if they have the same
+  std::string command;           ///< what made it
+  std::string solver = "exact";  ///< or Bullet's: "bullet:si"
+  std::string precision = "double", host, integrator, stabilisation, status = "ok";
+  long steps = 0, fallbacks = 0, substepped = 0;
+  double dt = 0;                                                        ///< [s]
+  double duration = 0;                                                  ///< [s]
+  double max_gap = nan, rms_gap = nan, max_angle = nan, corrected = 0;  ///< [m], [m], [rad], [m]
+  std::string max_gap_joint;
+  std::vector<std::pair<std::string, double>> residuals;    ///< the largest, of constraints with a unit of their own
+  std::vector<std::pair<std::string, std::string>> native;  ///< what was left to the host, and why
+  std::vector<std::string> redundant, undetermined, contradictory;  ///< names; of the rows:
+  long rows = 0, rank = 0;
+  std::vector<std::string> notes;  ///< more lines below the table
+  Vector3d gravity = Vector3d::Zero();
+  std::size_t bodies = 0, joints = 0;
+};
+
+/// Writes what the end of the name asks for: `.html` a page, `.rec` a recording for `linchpin report` and `linchpin
+/// compare`, `.glb` or `.gltf` an animation, `.mcap` a log for robotics viewers (needs RecordingOptions::full). Beside
+/// its place first, so that nobody reads half of it.
+/// @throws std::invalid_argument for another name, and where it cannot be written or there is nothing to show.
+void write(const std::string& path, const Recording& recording, const RecordedRun& run);
+/// The same without throwing: why not, or empty.
+[[nodiscard]] std::string try_write(const std::string& path, const Recording& recording,
+                                    const RecordedRun& run) noexcept;
+
+}  // namespace linchpin

@@ -1,0 +1,122 @@
+#include "page.h"
+
+#include "compare_text.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+// The page, as tools/report/build.mjs made it; CMake says where it lies. Assembled, not compiled: a string literal of
+// this length is nothing that compilers are made for.
+asm(".section .rodata\n"
+    ".global linchpin_report_template\n"
+    ".global linchpin_report_template_end\n"
+    "linchpin_report_template:\n"
+    ".incbin \"" LINCHPIN_REPORT_TEMPLATE
+    "\"\n"
+    "linchpin_report_template_end:\n"
+    ".byte 0\n"
+    ".previous\n");
+extern "C" const char linchpin_report_template[];
+extern "C" const char linchpin_report_template_end[];
+
+namespace linchpin::recording {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json lines(const std::string& text) {
+  Json out = Json::array();
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    const std::size_t first = line.find_first_not_of(' ');
+    if (first != std::string::npos) out.push_back(line.substr(first));
+    at = end + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+void add_words(Json& recording) {
+  const Json& solvers = recording["comparison"]["solvers"];
+  recording["verdict"] = lines(verdict_text(solvers));
+  recording["notes"] = lines(notes_text(solvers));
+}
+
+Json provenance(const std::string& command, Json scene) {
+  return {{"schema", 1},           {"kind", nullptr}, {"linchpin", LINCHPIN_VERSION}, {"compiler", "g++ " __VERSION__},
+          {"commands", {command}}, {"verb", nullptr}, {"scene", std::move(scene)}};
+}
+
+std::string report_page(const Json& recording) {
+  const std::string_view page(linchpin_report_template,
+                              static_cast<std::size_t>(linchpin_report_template_end - linchpin_report_template));
+  constexpr std::string_view mark = "@RECORDING@";
+  const std::size_t at = page.find(mark);
+  if (at == std::string_view::npos) throw std::logic_error("the template of reports has no place for the recording");
+  // In a script element nothing but "</script" and "<!--" has a meaning, and neither is without "<".
+  std::string text;
+  for (const char c : recording.dump(-1, ' ', false, Json::error_handler_t::replace))
+    c == '<' ? text += "\\u003c" : text += c;
+  return std::string(page.substr(0, at)) + text + std::string(page.substr(at + mark.size()));
+}
+
+namespace {
+
+// Names of what a run has, by which programs that have no scene file tell one scene from another.
+Json names(const Json& recording, const char* of) {
+  Json out = Json::array();
+  for (const Json& motion : recording["motions"]) {
+    if (!motion.is_object()) continue;
+    for (const Json& each : motion.at(of)) out.push_back(each.at("name"));
+    break;
+  }
+  return out;
+}
+
+void demand_one_scene(const Json& a, const Json& b) {
+  const auto refuse = [&](const std::string& why) {
+    throw std::invalid_argument("recordings of two scenes: " + a["scene"]["file"].dump() + " and " +
+                                b["scene"]["file"].dump() + why);
+  };
+  if (a["scene"].value("file", Json()) != b["scene"].value("file", Json())) refuse("");
+  if (a["scene"] != b["scene"]) refuse(", which was edited in between");
+  for (const char* key : {"gravity", "settle"}) {
+    const Json usual = std::string_view(key) == "settle" ? Json(0) : Json();
+    const Json one = a["comparison"].value(key, usual), other = b["comparison"].value(key, usual);
+    if (one != other) refuse(std::string(" with ") + key + " " + one.dump() + " and " + other.dump());
+  }
+  if (a["scene"]["text"].is_string() || a["scene"].value("bytes", 0L) > 0) return;
+  for (const char* of : {"bodies", "constraints"})
+    if (names(a, of) != names(b, of)) refuse(std::string(" with other ") + of);
+}
+
+}  // namespace
+
+Json merge(std::vector<Json> recordings) {
+  Json out = std::move(recordings.at(0));
+  for (std::size_t i = 1; i < recordings.size(); ++i) {
+    Json& more = recordings[i];
+    demand_one_scene(out, more);
+    for (Json& command : more["commands"]) out["commands"].push_back(std::move(command));
+    for (Json& solver : more["comparison"]["solvers"]) {
+      // One head has one step: a run that had another says so below the table.
+      for (const char* key : {"dt", "duration"})
+        if (const Json& x = more["comparison"].value(key, Json()); x != out["comparison"].value(key, Json()))
+          solver["ran_in_steps"] = {more["comparison"].at("dt"), more["comparison"].at("duration")};
+      out["comparison"]["solvers"].push_back(std::move(solver));
+    }
+    for (Json& motion : more["motions"]) out["motions"].push_back(std::move(motion));
+    out["verb"] = "compare";
+  }
+  Json said = out.value("notes_of_program", Json::array());
+  add_words(out);
+  for (Json& line : said) out["notes"].push_back(std::move(line));
+  return out;
+}
+
+}  // namespace linchpin::recording
