@@ -343,7 +343,7 @@ void Engine::make_blocks() {
     b.flags_rank = -1;
     b.last_length = b.usual_off = 0;
     b.added_steps = 0;
-    for (auto& added : b.added) added.assign(z(b.dynamics->assembly().block.m()), 0.0);
+    b.added.assign(z(BlockSolve::added_orders * b.dynamics->assembly().block.m()), 0.0);
     b.told = true;
     b.work.assign(z(b.dynamics->assembly().block.m()), 0.0);
     b.joints.clear();
