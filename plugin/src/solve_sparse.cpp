@@ -734,8 +734,8 @@ inline SolveSparse::Six SolveSparse::pull_on(const Body& body, const double* x) 
 }
 
 // One solve for rho_: λ, force and Δv move by it. Δv is the sum of its corrections and not made anew from λ, which
-// keeps its digits where large multipliers nearly cancel.
-void SolveSparse::correct(int i) const {
+// keeps its digits where large multipliers nearly cancel. @param first  from zero
+void SolveSparse::correct(int i, bool first) const {
   const Island& island = islands_[at(i)];
   clear_hubs(island);
   for (int k = island.node_begin; k < island.node_end; ++k) {
@@ -745,17 +745,29 @@ void SolveSparse::correct(int i) const {
   dual_.solve(i, x_.data());
   for (int k = island.node_begin; k < island.node_end; ++k) {
     const Node& node = nodes_[at(k)];
-    for (int r = 0; r < node.rows; ++r) lambda_[at(node.row + r)] += x_[at(node.position + r)];
+    double* const lambda = lambda_.data() + node.row;
+    const double* const x = x_.data() + node.position;
+    for (int r = 0; r < node.rows; ++r) lambda[r] = first ? x[r] : lambda[r] + x[r];
   }
   for (int j = island.body_begin; j < island.body_end; ++j) {
     const Body& body = bodies_[at(bodies_by_island_[at(j)])];
     if (body.size == 6) {
-      Six f = pull_on(body, x_.data());
-      Eigen::Map<Six>(force_.data() + body.column) += f;
-      double du[6];
-      times_inverse_mass(body, f.data(), du);
-      for (int c = 0; c < 6; ++c) dv_[at(body.column + c)] += du[c];
+      const Six f = pull_on(body, x_.data());
+      Six du;
+      times_inverse_mass(body, f.data(), du.data());
+      Eigen::Map<Six> force(force_.data() + body.column), dv(dv_.data() + body.column);
+      if (first) {
+        force = f;
+        dv = du;
+      } else {
+        force += f;
+        dv += du;
+      }
       continue;
+    }
+    if (first) {
+      std::fill_n(force_.begin() + body.column, body.size, 0.0);
+      std::fill_n(dv_.begin() + body.column, body.size, 0.0);
     }
     double* const f = part_.data() + body.column;
     std::fill_n(f, body.size, 0.0);
@@ -807,18 +819,20 @@ SolveSparse::Error SolveSparse::residual(const Island& island, const double* e) 
 void SolveSparse::apply_island(int i, double size, int turns, bool with_lambda) const {
   const Island& island = islands_[at(i)];
   const double* e = e_.data();
-  if (size == 0) return residual(island, e), void();
+  if (size == 0) return clear(island), residual(island, e), void();
   Error error;
+  bool first = true;
   const auto refine = [&] {
     double before = std::numeric_limits<double>::infinity();
     for (int turn = 0; turn < turns; ++turn) {
-      correct(i);
+      correct(i, first);
+      first = false;
       error = residual(island, e);
       // Once more on what is left, until that is rounding; known to be so where this turn took as much as the last has
       // to.
       if (island.kind == Kind::full && turns > 2 && turn == 0 && error.kept <= accepted * size &&
           error.kept * error.kept <= rounding * size * size) {
-        if (error.kept > rounding * size) correct(i);
+        if (error.kept > rounding * size) correct(i, false);
         break;
       }
       if (error.kept <= (turns > 2 ? rounding : accepted) * size || !(error.kept < 0.25 * before)) break;
@@ -836,17 +850,17 @@ void SolveSparse::apply_island(int i, double size, int turns, bool with_lambda) 
       refine();
     }
     if (turns > 2 && !(error.kept <= accepted * size) && !leave_to_reference(i, "the residual did not vanish") &&
-        !(error.kept <= size))
-      return give_up(island);
+        !(error.kept <= size)) {  // an answer that leaves more than there was is none
+      astray_ = true;
+      reason_ = "rows too nearly dependent for the sparse factor, and too many for the reference";
+      return clear(island);
+    }
     if (island.kind == Kind::deficient && with_lambda) shortest_island(i);
   }
   if (island.kind == Kind::dense) apply_reference(island);
 }
 
-// An answer that leaves more than there was is none.
-void SolveSparse::give_up(const Island& island) const {
-  astray_ = true;
-  reason_ = "rows too nearly dependent for the sparse factor, and too many for the reference";
+void SolveSparse::clear(const Island& island) const {
   for (int k = island.node_begin; k < island.node_end; ++k)
     std::fill_n(lambda_.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
   for (int j = island.body_begin; j < island.body_end; ++j) {
@@ -856,15 +870,20 @@ void SolveSparse::give_up(const Island& island) const {
   }
 }
 
-void SolveSparse::clear() const {
-  for (auto* x : {&force_, &dv_}) std::fill_n(x->begin(), n_, 0.0);
-  std::fill_n(lambda_.begin(), m_, 0.0);
+// What no island answers for.
+void SolveSparse::clear_unconstrained() const {
+  if (bodies_by_island_.size() == bodies_.size()) return;
+  for (const Body& body : bodies_) {
+    if (body.pull_begin != body.pull_end) continue;
+    std::fill_n(force_.begin() + body.column, body.size, 0.0);
+    std::fill_n(dv_.begin() + body.column, body.size, 0.0);
+  }
 }
 
 double SolveSparse::apply(std::span<const double> e, std::span<const double> scale, std::span<double> lambda,
                           std::span<double> force, std::span<double> dv) const noexcept {
   std::copy_n(e.data(), m_, e_.data());  // e and lambda may be one array
-  clear();
+  clear_unconstrained();
   astray_ = false;
   double outside = 0, size = 0;
   bool full = true;
@@ -889,7 +908,7 @@ void SolveSparse::approach(std::span<const double> e, std::span<double> lambda, 
                            std::span<double> dv) const noexcept {
   if (std::any_of(islands_.begin(), islands_.end(), [](const Island& x) { return x.kind != Kind::full; })) {
     std::copy_n(e.data(), m_, e_.data());
-    clear();
+    clear_unconstrained();
     for (int i = 0; i < static_cast<int>(islands_.size()); ++i) apply_island(i, size_of(islands_[at(i)], e_), 2, false);
     deliver(lambda, force, dv);
     return;

@@ -108,14 +108,14 @@ class SolveSparse {
   void prepare_primal();
 
   void apply_island(int i, double size, int turns, bool with_lambda) const;
-  void give_up(const Island& island) const;
+  void clear(const Island& island) const;
+  void clear_unconstrained() const;
   void deliver(std::span<double> lambda, std::span<double> force, std::span<double> dv) const;
   void apply_reference(const Island& island) const;
-  void clear() const;
   void clear_hubs(const Island& island) const;
   using Six = Eigen::Matrix<double, 6, 1>;
   Six pull_on(const Body& body, const double* x) const;
-  void correct(int i) const;
+  void correct(int i, bool first) const;
   struct Error {  // largest of a residual in unit rows
     double kept = 0, all = 0;
   };

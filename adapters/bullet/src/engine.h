@@ -113,8 +113,12 @@ struct BlockSolve {
   bool work_in_books = false;  ///< the last step's work is counted when its books are put together
   bool told = true;            ///< reactions and books say what its last step did
   std::vector<double> work;    ///< done by each row and not yet in the reactions [m] [J]
-  std::array<std::vector<double>, 3> added;  ///< multipliers that Newton ended the last steps with, latest first [m]
-  int added_steps = 0;                       ///< steps in a row that they go back
+  /// What Newton added to the multipliers in the last step, and its backward differences over the steps before: row by
+  /// row [m × added_orders]; the largest of each order.
+  static constexpr int added_orders = 8;
+  std::vector<double> added;
+  std::array<double, added_orders> added_size{};
+  int added_steps = 0;  ///< steps in a row that they go back
   double usual_off = 0;                      ///< by which its last step began off the velocity constraints, O(dt)
   int substeps = 1;
   double last_length = 0;  ///< of the last (sub)step [s]; 0 at the start
@@ -395,6 +399,7 @@ class Engine final : public btActionInterface {
   void note_grips(BlockSolve& b);
   double gain_floor(BlockSolve& b);
   void start_newton(BlockSolve& b);
+  void note_added(BlockSolve& b);
   bool start_from_true_turn(BlockSolve& b);
   void keep_reactions(BlockSolve& b);
   void keep_books(BlockSolve& b);

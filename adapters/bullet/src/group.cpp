@@ -344,7 +344,7 @@ void Engine::make_blocks() {
     b.flags_rank = -1;
     b.last_length = b.usual_off = 0;
     b.added_steps = 0;
-    for (auto& added : b.added) added.assign(z(b.dynamics->assembly().block.m()), 0.0);
+    b.added.assign(z(BlockSolve::added_orders * b.dynamics->assembly().block.m()), 0.0);
     b.told = true;
     b.work.assign(z(b.dynamics->assembly().block.m()), 0.0);
     b.joints.clear();
@@ -399,8 +399,14 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
   const Block& block = b.dynamics->assembly().block;
   for (const BodyId id : b.touched) sync_body(id);
   const std::size_t n = z(block.n()), m = z(block.m());
-  for (auto* x : {&b.v0, &b.v, &b.applied, &b.host, &b.Q, &b.Q_host, &b.force, &b.dv}) x->assign(n, 0);
-  for (auto* x : {&b.lambda, &b.e, &b.target, &b.own_lambda}) x->assign(m, 0);
+  for (auto* x : {&b.v0, &b.v, &b.applied, &b.Q, &b.Q_host, &b.force, &b.dv}) x->resize(n);  // all of it is written
+  for (auto* x : {&b.e, &b.target, &b.own_lambda}) x->resize(m);
+  b.host.assign(n, 0);
+  b.lambda.assign(m, 0);
+  if (options_.mode == Mode::observe) {  // but where nobody steps
+    for (auto* x : {&b.v, &b.force, &b.dv}) x->assign(n, 0);
+    b.own_lambda.assign(m, 0);
+  }
   b.push.assign(block.bodies.size(), Vector6::Zero());
   b.bodies.resize(block.bodies.size());
   b.pool.assign(block.bodies.size(), -1);
@@ -430,8 +436,9 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
     const int c = block.column[z(slot)], dof = block.column[z(slot + 1)] - c;
     const double mass = system_.mass(id);
     const Matrix3d R = dof == 6 ? state_[id].R() : Matrix3d();
+    const Vector3d I = system_.inertia(id).diagonal();  // all that Bullet's bodies have
     const auto momentum = [&](const Vector3d& w) -> Vector3d {  // R I Rᵀ w
-      return R * (system_.inertia(id) * (R.transpose() * w));
+      return R * I.cwiseProduct(R.transpose() * w);
     };
     put(b.v0, c, state_[id].v);
     put(b.Q, c, from_bullet(body.getTotalForce()));

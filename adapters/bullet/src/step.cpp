@@ -162,9 +162,7 @@ bool Engine::finish_block(BlockSolve& b) {
     b.unmet = newton.least_squares && newton.residual * dt_ > options_.gap_tolerance;
   }
   if (good) {
-    std::rotate(b.added.begin(), b.added.end() - 1, b.added.end());
-    b.added[0].assign(b.lambda.begin(), b.lambda.end());
-    ++b.added_steps;
+    note_added(b);
   }
   const auto reaction = b.dynamics->lambda(), induced = b.dynamics->induced();
   for (std::size_t i = 0; i < b.own_lambda.size(); ++i)
@@ -194,23 +192,50 @@ bool Engine::finish_block(BlockSolve& b) {
   return true;
 }
 
-// What Newton will have to add is of third order in the step and changes slowly: carried on from the last three steps
-// it starts three contractions nearer. It only ever changes how many solves there are, not where they end.
+// What Newton will have to add is of third order in the step and changes smoothly: a polynomial through the last steps
+// starts it many contractions nearer. The sum of backward differences goes on as long as they shrink: where motion is
+// rough that is none of them, and where it is smooth the last is rounding. It only ever changes how many solves there
+// are, not where they end.
 void Engine::start_newton(BlockSolve& b) {
-  const std::size_t m = b.lambda.size();
+  constexpr int orders = BlockSolve::added_orders;
   if (b.native_rows || b.moved > 0 || b.last_length != dt_) b.added_steps = 0;
-  if (b.added_steps >= 2) {
-    const auto& [last, before, first] = b.added;
-    for (std::size_t i = 0; i < m; ++i)
-      b.lambda[i] = b.added_steps == 2 ? 2 * last[i] - before[i] : 3 * (last[i] - before[i]) + first[i];
-    for_rows_of_bodies(b.dynamics->assembly(), [&](int row, const double* J, int column, int count) {
-      if (count == 6) {
-        Eigen::Map<Vector6>(b.force.data() + column) += b.lambda[z(row)] * Eigen::Map<const Vector6>(J);
-        return;
-      }
-      for (int j = 0; j < count; ++j) b.force[z(column + j)] += J[j] * b.lambda[z(row)];
-    });
+  int terms = 0;  // what is left out is of the size of the first of these
+  const int known = std::min(b.added_steps, orders);
+  for (int k = 1; k < known; ++k)
+    if (b.added_size[z(k)] < b.added_size[z(terms)]) terms = k;
+  if (terms == 0) return;
+  if (terms == known - 1) ++terms;
+  const double* differences = b.added.data();
+  for (double& lambda : b.lambda) {
+    lambda = differences[0];
+    for (int k = 1; k < terms; ++k) lambda += differences[k];
+    differences += orders;
   }
+  for_rows_of_bodies(b.dynamics->assembly(), [&](int row, const double* J, int column, int count) {
+    if (count == 6) {
+      Eigen::Map<Vector6>(b.force.data() + column) += b.lambda[z(row)] * Eigen::Map<const Vector6>(J);
+      return;
+    }
+    for (int j = 0; j < count; ++j) b.force[z(column + j)] += J[j] * b.lambda[z(row)];
+  });
+}
+
+void Engine::note_added(BlockSolve& b) {
+  constexpr int orders = BlockSolve::added_orders;
+  if (b.added_steps == 0) std::fill(b.added.begin(), b.added.end(), 0.0);
+  double* differences = b.added.data();
+  std::array<double, orders> size{};
+  for (double now : b.lambda) {
+    for (int k = 0; k < orders; ++k) {
+      const double next = now - differences[k];
+      differences[k] = now;
+      size[z(k)] = std::max(size[z(k)], std::abs(now));
+      now = next;
+    }
+    differences += orders;
+  }
+  b.added_size = size;
+  ++b.added_steps;
 }
 
 // Newton to the end of the step (T12); what sticks is brought to rest again after each, which moves it a little.
