@@ -652,6 +652,66 @@ TEST(Multibody, AContactDoesNotOpenALoop) {
   EXPECT_EQ(exact.counts().fallbacks, 0) << exact.summary();
 }
 
+TEST(Multibody, AMotorDrivesALoopThatStaysClosed) {
+  const FourBar f;
+  LinkWorld w;
+  btMultiBody& mb = four_bar(w, f);
+  w.shapes.push_back(std::make_unique<btSphereShape>(btScalar(0.01)));
+  w.collider(mb, 0, *w.shapes.back());  // Bullet solves motors of links with colliders only
+  w.constraint<btMultiBodyJointMotor>(&mb, 0, btScalar(2), btScalar(50));
+  bullet::Solver exact(w.world);
+  const bullet::Handle loop =
+      exact.add(point_on_line("loop", linchpin::world, {f.ground, 0, 0}, Vector3d::UnitZ(), exact.id(link(mb, 2)),
+                              {f.rocker / 2, 0, 0}));
+  double gap = 0;
+  for (int i = 0; i < 5 * 240; ++i) {
+    w.step();
+    gap = std::max(gap, norm_gap(loop.reaction()));
+    if (i > 240) {
+      EXPECT_NEAR(double(mb.getJointVel(0)), 2, 0.1);
+    }
+  }
+  EXPECT_LE(gap, precision(1e-9, 1e-5));
+  ASSERT_EQ(exact.native().size(), 1u);
+  EXPECT_NE(exact.native()[0].why.find("motor"), std::string::npos);
+  EXPECT_EQ(exact.counts().fallbacks, 0) << exact.summary();
+}
+
+TEST(Multibody, ATeleportIsClosedByMovingAndLoopsDoNotFallAsleep) {
+  const FourBar f;
+  LinkWorld w(0);
+  btMultiBody& mb = four_bar(w, f);
+  mb.clearVelocities();
+  mb.setCanSleep(true);
+  bullet::Solver exact(w.world);
+  const bullet::Handle loop =
+      exact.add(point_on_line("loop", linchpin::world, {f.ground, 0, 0}, Vector3d::UnitZ(), exact.id(link(mb, 2)),
+                              {f.rocker / 2, 0, 0}));
+  w.step(5 * 240);
+  EXPECT_TRUE(mb.isAwake());
+  mb.setJointPos(1, mb.getJointPos(1) + btScalar(0.05));
+  w.step();
+  EXPECT_EQ(exact.counts().gap_corrections, 1);
+  EXPECT_LE(norm_gap(loop.reaction()), precision(1e-9, 1e-5));
+  for (int i = 0; i < 3; ++i) EXPECT_NEAR(double(mb.getJointVel(i)), 0, precision(1e-6, 1e-2));
+}
+
+TEST(Multibody, AStockConstraintOfBoundedImpulseStaysNativeByName) {
+  const FourBar f;
+  LinkWorld w;
+  btMultiBody& mb = four_bar(w, f);
+  auto& p2p = w.constraint<btMultiBodyPoint2Point>(&mb, 2, static_cast<btRigidBody*>(nullptr), bt(f.rocker / 2, 0, 0),
+                                                   bt(f.ground, 0, 0));
+  bullet::Solver exact(w.world);
+  w.step();
+  EXPECT_TRUE(exact.native().empty());
+  p2p.setMaxAppliedImpulse(btScalar(1));
+  w.step();
+  ASSERT_EQ(exact.native().size(), 1u);
+  EXPECT_NE(exact.native()[0].why.find("bounded"), std::string::npos);
+  EXPECT_TRUE(exact.reactions()[0].native);
+}
+
 // ---- a heavy top (T-TOP) ----
 
 TEST(Multibody, AHeavyTopOnAnExactPivotMatchesTheReference) {

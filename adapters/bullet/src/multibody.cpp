@@ -318,6 +318,13 @@ void Multibodies::make_stock(Stock& s) {
   Record& r = engine_.records_[z(s.record)];
   r.waiting.reset();
   r.bodies.clear();
+  if (r.reaction >= 0) {  // what it was is no more
+    Reaction none;
+    none.name = r.name;
+    none.native = true;
+    none.work = engine_.reactions_[z(r.reaction)].work;
+    engine_.reactions_[z(r.reaction)] = std::move(none);
+  }
   r.shape.native = r.released ? "all (given back)" : s.shape.native;
   if (!r.shape.native.empty()) return;
   const Link a{s.constraint->getMultiBodyA(), s.constraint->getLinkA()};
