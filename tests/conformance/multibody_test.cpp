@@ -1,5 +1,6 @@
 // btMultiBodyDynamicsWorld as a host: joint wrenches against closed forms, loops closed exactly, one mechanism in three
 // forms, links and rigid bodies in one system, native solving untouched where nothing is exact.
+#include "allocation_counter.h"
 #include "world.h"
 
 #include <BulletDynamics/Featherstone/btMultiBody.h>
@@ -710,6 +711,23 @@ TEST(Multibody, AStockConstraintOfBoundedImpulseStaysNativeByName) {
   ASSERT_EQ(exact.native().size(), 1u);
   EXPECT_NE(exact.native()[0].why.find("bounded"), std::string::npos);
   EXPECT_TRUE(exact.reactions()[0].native);
+}
+
+TEST(Multibody, AStepAllocatesNothingOnceWarm) {
+  const FourBar f;
+  LinkWorld w;
+  btMultiBody& mb = four_bar(w, f);
+  w.constraint<btMultiBodyPoint2Point>(&mb, 2, static_cast<btRigidBody*>(nullptr), bt(f.rocker / 2, 0, 0),
+                                       bt(f.ground, 0, 0));
+  const btVector3 end = mb.getLink(1).m_cachedWorldTransform.getOrigin();
+  btRigidBody& load = w.box(0.1, bt(0.1, 0.1, 0.1), end + bt(0, -0.3, 0));
+  bullet::Solver exact(w.world);
+  exact.constrain("hook", link(mb, 1), load, [](const auto& s) { return s[0].position() - s[1].point(0, 0.3, 0); });
+  w.step(240);
+  const AllocationCounter allocations;
+  w.step(240);
+  EXPECT_EQ(allocations.count(), 0u);
+  EXPECT_EQ(exact.counts().fallbacks, 0);
 }
 
 // ---- a heavy top (T-TOP) ----

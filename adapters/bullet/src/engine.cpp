@@ -609,6 +609,7 @@ void Engine::reset() {
   order_laws();
   for (Record& r : records_)
     if (r.alive && r.shape.function) r.numbers.fill(-1);  // gears mesh anew where they are
+  if (multibodies_) multibodies_->reset();
   std::fill(rest_poses_.begin(), rest_poses_.end(), RestPose{});
   trouble_.clear();
 }

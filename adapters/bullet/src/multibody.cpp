@@ -10,6 +10,7 @@
 #include <BulletDynamics/Featherstone/btMultiBodyPoint2Point.h>
 #include <BulletDynamics/Featherstone/btMultiBodySliderConstraint.h>
 
+#include <cstdint>
 #include <set>
 #include <typeinfo>
 
@@ -123,6 +124,51 @@ StockShape shape_of(btMultiBodyConstraint& c) {
   return out;
 }
 
+StockNumbers numbers_of(btMultiBodyConstraint& c) {
+  StockNumbers out{};
+  std::size_t n = 0;
+  const auto put = [&](double x) { out[n++] = x; };
+  const auto vector = [&](const btVector3& u) {
+    for (int i = 0; i < 3; ++i) put(double(u[i]));
+  };
+  const auto body = [&](const void* p) { put(static_cast<double>(reinterpret_cast<std::uintptr_t>(p))); };
+  const auto frames = [&](const auto& f) {
+    for (const btMatrix3x3* m : {&f.getFrameInA(), &f.getFrameInB()})
+      for (int i = 0; i < 3; ++i) vector((*m)[i]);
+    vector(f.getPivotInA());
+    vector(f.getPivotInB());
+  };
+  const std::type_info& type = typeid(c);
+  body(&type);
+  body(c.getMultiBodyA());
+  body(c.getMultiBodyB());
+  put(c.getLinkA());
+  put(c.getLinkB());
+  put(double(c.getMaxAppliedImpulse()));
+  if (type == typeid(btMultiBodyPoint2Point)) {
+    auto& p = static_cast<btMultiBodyPoint2Point&>(c);
+    body(PointPeek::rigid(p));
+    vector(PointPeek::pivot(p));
+    vector(p.getPivotInB());
+  } else if (type == typeid(btMultiBodyFixedConstraint)) {
+    auto& f = static_cast<btMultiBodyFixedConstraint&>(c);
+    body(FixedPeek::rigid(f));
+    frames(f);
+  } else if (type == typeid(btMultiBodySliderConstraint)) {
+    auto& s = static_cast<btMultiBodySliderConstraint&>(c);
+    body(SliderPeek::rigid(s));
+    frames(s);
+    vector(s.getJointAxis());
+  } else if (type == typeid(btMultiBodyGearConstraint)) {
+    auto& g = static_cast<btMultiBodyGearConstraint&>(c);
+    put(GearPeek::ratio(g));
+    put(GearPeek::aux(g));
+    put(GearPeek::erp(g));
+    put(GearPeek::target(g));
+  }
+  return out;
+}
+
 // ---- what there is ----
 
 int Multibodies::tree_of(const btMultiBody* body) const {
@@ -226,6 +272,11 @@ std::string Multibodies::name(btMultiBodyConstraint& constraint, std::string nam
   return "linchpin: adopt '" + name + "': the constraint is not in the world";
 }
 
+void Multibodies::reset() {
+  for (Stock& s : stock_)
+    if (s.shape.gear) make_stock(s);
+}
+
 void Multibodies::forget(const btMultiBody& body) {
   for (std::size_t i = 0; i < engine_.records_.size(); ++i) {
     const Record& r = engine_.records_[i];
@@ -294,19 +345,10 @@ void Multibodies::scan_stock() {
       const int record = engine_.make_record(
           nullptr, engine_.free_name(std::string(shape.kind) + "#" + std::to_string(i)), false);
       engine_.records_[z(record)].on_links = true;
-      stock_.push_back({c, record, {}, 0});
+      stock_.push_back({c, record, {}, {}, 0});
       make_stock(stock_.back());
       engine_.order_reactions();
-    } else if (StockShape now = shape_of(*c); now.native != at->shape.native || now.ratio != at->shape.ratio ||
-                                              now.target != at->shape.target || now.aux != at->shape.aux ||
-                                              now.has_target != at->shape.has_target || now.rigid != at->shape.rigid ||
-                                              now.acting_A != at->shape.acting_A || now.acting_B != at->shape.acting_B ||
-                                              now.rows.dots.size() != at->shape.rows.dots.size() ||
-                                              !std::equal(now.rows.dots.begin(), now.rows.dots.end(),
-                                                          at->shape.rows.dots.begin(),
-                                                          [](const JointRows::Dot& x, const JointRows::Dot& y) {
-                                                            return x.u_A == y.u_A && x.w_B == y.w_B;
-                                                          })) {
+    } else if (numbers_of(*c) != at->numbers) {
       make_stock(*at);
     }
   }
@@ -314,6 +356,7 @@ void Multibodies::scan_stock() {
 
 void Multibodies::make_stock(Stock& s) {
   changed_ = true;
+  s.numbers = numbers_of(*s.constraint);
   s.shape = shape_of(*s.constraint);
   Record& r = engine_.records_[z(s.record)];
   r.waiting.reset();

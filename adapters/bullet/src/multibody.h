@@ -37,6 +37,9 @@ struct StockShape {
   bool has_target = false;
 };
 StockShape shape_of(btMultiBodyConstraint& constraint);
+/// Everything of its settings that the shape depends on.
+using StockNumbers = std::array<double, 40>;
+StockNumbers numbers_of(btMultiBodyConstraint& constraint);
 
 class Multibodies {
  public:
@@ -49,6 +52,7 @@ class Multibodies {
   bool is_link(BodyId id) const { return z(id.index) < link_of_id_.size() && link_of_id_[z(id.index)].body != nullptr; }
   std::string add(Constraint constraint, int& record);  ///< one that names a link
   std::string name(btMultiBodyConstraint& constraint, std::string name, int& record);
+  void reset();  ///< gears mesh anew where they are
   void forget(const btMultiBody& body);  ///< removes the constraints on it
   bool stock(const Record& r) const;    ///< a constraint of the world, not of the user's own
   bool give_back(int record);           ///< one of those, to the native solver; false for others
@@ -80,8 +84,9 @@ class Multibodies {
 
  private:
   struct Tree {
-    explicit Tree(btMultiBody& body) : a(body) {}
-    Articulated a;
+    explicit Tree(btMultiBody& body) : a(body), after(body) {}
+    Articulated a;      ///< at the step's start
+    Articulated after;  ///< where Bullet has taken it
     int column = -1;  ///< first in the problem, −1: not in it
     std::vector<double> u, own;        ///< velocities at hand; what was added to Bullet's by us in this step
     std::vector<double> vdot, host;    ///< of the report; what native rows changed, per dt
@@ -115,6 +120,7 @@ class Multibodies {
   struct Stock {
     btMultiBodyConstraint* constraint;
     int record;
+    StockNumbers numbers;  ///< its settings when it was looked at last
     StockShape shape;
     double target = 0;
   };

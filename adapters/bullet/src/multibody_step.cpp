@@ -43,6 +43,8 @@ void Multibodies::begin_step() {
     t->slept = false;
   }
   for (Moving& b : moving_) {
+    if (engine_.place_[z(b.id.index)] < 0)
+      return fail("body '" + engine_.system_.name(b.id) + "' is constrained but not in the world");
     if (!b.body->isActive()) b.body->activate();
     b.own.setZero();
     b.applied.setZero();
@@ -597,10 +599,9 @@ void Multibodies::after_step() {
   if (!solved_) return;
   for (auto& t : trees_) {
     if (t->column < 0) continue;
-    Articulated now(t->a.body());
-    now.capture();
-    now.place(now.start(), now.u(), t->at_end);
-    t->end = now.start();
+    t->after.capture();
+    t->after.place(t->after.start(), t->after.u(), t->at_end);
+    t->end = t->after.start();
   }
   for (const Item& item : items_) {
     const Record& r = record(item);
