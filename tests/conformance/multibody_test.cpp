@@ -25,8 +25,7 @@ using bullet::link;
 btVector3 bt(double x, double y, double z) { return {btScalar(x), btScalar(y), btScalar(z)}; }
 
 struct LinkWorld {
-  explicit LinkWorld(double gravity = 9.81)
-      : dispatcher(&config), world(&dispatcher, &broadphase, &native, &config) {
+  explicit LinkWorld(double gravity = 9.81) : dispatcher(&config), world(&dispatcher, &broadphase, &native, &config) {
     world.setGravity(bt(0, -gravity, 0));
   }
   ~LinkWorld() {
@@ -454,9 +453,8 @@ TEST(Multibody, LoopsStayClosedForTwentySeconds) {
   LinkWorld w;
   btMultiBody& mb = four_bar(w, f);
   bullet::Solver exact(w.world);
-  const bullet::Handle loop =
-      exact.add(point_on_line("loop", linchpin::world, {f.ground, 0, 0}, Vector3d::UnitZ(), exact.id(link(mb, 2)),
-                              {f.rocker / 2, 0, 0}));
+  const bullet::Handle loop = exact.add(point_on_line("loop", linchpin::world, {f.ground, 0, 0}, Vector3d::UnitZ(),
+                                                      exact.id(link(mb, 2)), {f.rocker / 2, 0, 0}));
   double gap = 0;
   for (int i = 0; i < 20 * 240; ++i) {
     w.step();
@@ -497,7 +495,8 @@ TEST(Multibody, StockPoint2PointIsHeldExactly) {
     y += std::sin(angle);
   }
   w.finish(mb);
-  auto& p2p = w.constraint<btMultiBodyPoint2Point>(&mb, 3, static_cast<btRigidBody*>(nullptr), bt(0.5, 0, 0), bt(x, y, 0));
+  auto& p2p =
+      w.constraint<btMultiBodyPoint2Point>(&mb, 3, static_cast<btRigidBody*>(nullptr), bt(0.5, 0, 0), bt(x, y, 0));
   bullet::Solver exact(w.world);
   bullet::Handle loop = exact.adopt(p2p, "loop");
   double gap = 0;
@@ -603,7 +602,8 @@ TEST(Multibody, LinksRigidBodiesAndTheWorldAreOneSystem) {
     on_shoulder = reactions[0].on_b.force;
   }
   bullet::Solver exact(w.world);
-  exact.constrain("hook", link(mb, 1), load, [](const auto& s) { return s[0].point(0.5, 0, 0) - s[1].point(0, 0.3, 0); });
+  exact.constrain("hook", link(mb, 1), load,
+                  [](const auto& s) { return s[0].point(0.5, 0, 0) - s[1].point(0, 0.3, 0); });
   double gap = 0;
   for (int i = 0; i < 480; ++i) {
     w.step();
@@ -631,9 +631,8 @@ TEST(Multibody, AContactDoesNotOpenALoop) {
   w.world.removeRigidBody(&block);
   w.world.addRigidBody(&block);
   bullet::Solver exact(w.world);
-  const bullet::Handle loop =
-      exact.add(point_on_line("loop", linchpin::world, {f.ground, 0, 0}, Vector3d::UnitZ(), exact.id(link(mb, 2)),
-                              {f.rocker / 2, 0, 0}));
+  const bullet::Handle loop = exact.add(point_on_line("loop", linchpin::world, {f.ground, 0, 0}, Vector3d::UnitZ(),
+                                                      exact.id(link(mb, 2)), {f.rocker / 2, 0, 0}));
   double gap = 0;
   int touching = 0;
   double deepest = 0;
@@ -661,9 +660,8 @@ TEST(Multibody, AMotorDrivesALoopThatStaysClosed) {
   w.collider(mb, 0, *w.shapes.back());  // Bullet solves motors of links with colliders only
   w.constraint<btMultiBodyJointMotor>(&mb, 0, btScalar(2), btScalar(50));
   bullet::Solver exact(w.world);
-  const bullet::Handle loop =
-      exact.add(point_on_line("loop", linchpin::world, {f.ground, 0, 0}, Vector3d::UnitZ(), exact.id(link(mb, 2)),
-                              {f.rocker / 2, 0, 0}));
+  const bullet::Handle loop = exact.add(point_on_line("loop", linchpin::world, {f.ground, 0, 0}, Vector3d::UnitZ(),
+                                                      exact.id(link(mb, 2)), {f.rocker / 2, 0, 0}));
   double gap = 0;
   for (int i = 0; i < 5 * 240; ++i) {
     w.step();
@@ -685,9 +683,8 @@ TEST(Multibody, ATeleportIsClosedByMovingAndLoopsDoNotFallAsleep) {
   mb.clearVelocities();
   mb.setCanSleep(true);
   bullet::Solver exact(w.world);
-  const bullet::Handle loop =
-      exact.add(point_on_line("loop", linchpin::world, {f.ground, 0, 0}, Vector3d::UnitZ(), exact.id(link(mb, 2)),
-                              {f.rocker / 2, 0, 0}));
+  const bullet::Handle loop = exact.add(point_on_line("loop", linchpin::world, {f.ground, 0, 0}, Vector3d::UnitZ(),
+                                                      exact.id(link(mb, 2)), {f.rocker / 2, 0, 0}));
   w.step(5 * 240);
   EXPECT_TRUE(mb.isAwake());
   mb.setJointPos(1, mb.getJointPos(1) + btScalar(0.05));
@@ -743,7 +740,8 @@ TEST(Multibody, AHeavyTopOnAnExactPivotMatchesTheReference) {
     top.setBaseOmega(bt(0, 150, -4.61538));
     top.setBaseVel(bt(4.61538, 0, 0));
     bullet::Solver exact(w.world);
-    const bullet::Handle pivot = exact.constrain("pivot", link(top, -1), [](const auto& s) { return s[0].point(0, -1, 0); });
+    const bullet::Handle pivot =
+        exact.constrain("pivot", link(top, -1), [](const auto& s) { return s[0].point(0, -1, 0); });
     w.step(1, 0.2 / steps);
     const Vector3d at_start = pivot.reaction().on_a.force;
     EXPECT_LE((at_start - Vector3d(0, -319.5259881658, -317.2624615385)).norm(), precision(1e-3, 1e-2));

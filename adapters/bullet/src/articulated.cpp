@@ -39,9 +39,7 @@ bool Articulated::same_shape() const {
 
 // As btMultiBodyDynamicsWorld looks at it: one collider asleep, and the multibody stands.
 bool Articulated::asleep() const {
-  const auto sleeps = [](const btMultiBodyLinkCollider* c) {
-    return c && c->getActivationState() == ISLAND_SLEEPING;
-  };
+  const auto sleeps = [](const btMultiBodyLinkCollider* c) { return c && c->getActivationState() == ISLAND_SLEEPING; };
   bool any = sleeps(body_->getBaseCollider());
   for (int i = 0; i < body_->getNumLinks(); ++i) any = any || sleeps(body_->getLink(i).m_collider);
   return any;
@@ -195,8 +193,7 @@ void Articulated::refresh() {
   for (int k = 0; k < dofs_; ++k) {
     const int i = link_of_[z(k)];
     const Composite& body = composite_[z(i + 1)];
-    const Vector3d momentum =
-        body.m * (bottom_[z(k)] + top_[z(k)].cross(body.c - places_[z(i + 1)].p));
+    const Vector3d momentum = body.m * (bottom_[z(k)] + top_[z(k)].cross(body.c - places_[z(i + 1)].p));
     const Vector3d spin = body.I * top_[z(k)];
     const int column = 6 + k - first_;
     for (int j = i; j >= 0; j = body_->getLink(j).m_parent) {

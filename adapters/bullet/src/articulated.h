@@ -72,7 +72,7 @@ class Articulated {
   std::span<const double> u() const { return u_; }  ///< captured velocities
   double mass(int link) const;
   Vector3d inertia(int link) const;
-  double kinetic() const;         ///< [J] at the captured state, by links
+  double kinetic() const;  ///< [J] at the captured state, by links
   /// Same joints and links as when it was captured last?
   bool same_shape() const;
 

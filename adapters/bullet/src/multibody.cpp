@@ -302,7 +302,8 @@ void Multibodies::scan() {
   const int n = world_.getNumMultibodies();
   bool same = n == static_cast<int>(trees_.size());
   for (int i = 0; same && i < n; ++i)
-    same = &trees_[z(i)]->a.body() == world_.getMultiBody(i) && (trees_[z(i)]->a.links() == 0 || trees_[z(i)]->a.same_shape());
+    same = &trees_[z(i)]->a.body() == world_.getMultiBody(i) &&
+           (trees_[z(i)]->a.links() == 0 || trees_[z(i)]->a.same_shape());
   if (!same) {
     std::vector<std::unique_ptr<Tree>> fresh;
     for (int i = 0; i < n; ++i) {
@@ -342,8 +343,8 @@ void Multibodies::scan_stock() {
     auto at = std::find_if(stock_.begin(), stock_.end(), [&](const Stock& s) { return s.constraint == c; });
     if (at == stock_.end()) {
       const StockShape shape = shape_of(*c);
-      const int record = engine_.make_record(
-          nullptr, engine_.free_name(std::string(shape.kind) + "#" + std::to_string(i)), false);
+      const int record =
+          engine_.make_record(nullptr, engine_.free_name(std::string(shape.kind) + "#" + std::to_string(i)), false);
       engine_.records_[z(record)].on_links = true;
       stock_.push_back({c, record, {}, {}, 0});
       make_stock(stock_.back());
@@ -540,7 +541,8 @@ void Multibodies::lay_out() {
       instant_.row_constraint.push_back(static_cast<int>(instant_.constraints.size()) - 1);
   }
   for (auto* x : {&v0_, &v_, &before_, &free_, &dv_, &half_, &dense_, &force_}) x->assign(z(n), 0);
-  for (auto* x : {&position_, &velocity_, &e_, &scale_, &lambda_, &one_, &impulse_, &target_, &half_rows_, &one_report_})
+  for (auto* x :
+       {&position_, &velocity_, &e_, &scale_, &lambda_, &one_, &impulse_, &target_, &half_rows_, &one_report_})
     x->assign(z(m), 0);
   instant_.Q.assign(z(n), 0);
   instant_.c.assign(z(n), 0);

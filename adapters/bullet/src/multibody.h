@@ -52,10 +52,10 @@ class Multibodies {
   bool is_link(BodyId id) const { return z(id.index) < link_of_id_.size() && link_of_id_[z(id.index)].body != nullptr; }
   std::string add(Constraint constraint, int& record);  ///< one that names a link
   std::string name(btMultiBodyConstraint& constraint, std::string name, int& record);
-  void reset();  ///< gears mesh anew where they are
+  void reset();                          ///< gears mesh anew where they are
   void forget(const btMultiBody& body);  ///< removes the constraints on it
-  bool stock(const Record& r) const;    ///< a constraint of the world, not of the user's own
-  bool give_back(int record);           ///< one of those, to the native solver; false for others
+  bool stock(const Record& r) const;     ///< a constraint of the world, not of the user's own
+  bool give_back(int record);            ///< one of those, to the native solver; false for others
   bool adopted(const btMultiBodyConstraint* constraint) const;  ///< not to be given to the native solver in this step
 
   // ---- a step ----
@@ -85,12 +85,12 @@ class Multibodies {
  private:
   struct Tree {
     explicit Tree(btMultiBody& body) : a(body), after(body) {}
-    Articulated a;      ///< at the step's start
-    Articulated after;  ///< where Bullet has taken it
-    int column = -1;  ///< first in the problem, −1: not in it
-    std::vector<double> u, own;        ///< velocities at hand; what was added to Bullet's by us in this step
-    std::vector<double> vdot, host;    ///< of the report; what native rows changed, per dt
-    std::vector<Wrench> others;        ///< by native rows and exact constraints on the links
+    Articulated a;                   ///< at the step's start
+    Articulated after;               ///< where Bullet has taken it
+    int column = -1;                 ///< first in the problem, −1: not in it
+    std::vector<double> u, own;      ///< velocities at hand; what was added to Bullet's by us in this step
+    std::vector<double> vdot, host;  ///< of the report; what native rows changed, per dt
+    std::vector<Wrench> others;      ///< by native rows and exact constraints on the links
     Articulated::Configuration end;
     std::vector<Articulated::Place> at_end;
     bool captured = false, slept = false, told = false;

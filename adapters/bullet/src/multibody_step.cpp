@@ -258,8 +258,7 @@ double Multibodies::residuals(std::span<const double> v, std::span<double> e) {
   row_velocities(v0_, one_);
   for (const bool middle : {false, true}) {
     bool any = false;
-    for (const Item& item : items_)
-      any = any || (item.constraint->function().level() == Level::velocity) == middle;
+    for (const Item& item : items_) any = any || (item.constraint->function().level() == Level::velocity) == middle;
     if (!any) continue;
     const double h = middle ? 0.5 * dt_ : dt_;
     for (auto& t : trees_) {
@@ -291,13 +290,12 @@ double Multibodies::residuals(std::span<const double> v, std::span<double> e) {
       }
       if (!item.coordinates.empty()) {
         double phi = -item.target;
-        for (const Coordinate& c : item.coordinates)
-          phi += c.factor * trees_[z(c.tree)]->end.joints[z(c.position)];
+        for (const Coordinate& c : item.coordinates) phi += c.factor * trees_[z(c.tree)]->end.joints[z(c.position)];
         out[0] = phi;
       } else {
         X_.clear();
         for (const Part& p : item.parts)
-          X_.push_back(p.tree >= 0                ? state_of(p, true)
+          X_.push_back(p.tree >= 0               ? state_of(p, true)
                        : p.id == linchpin::world ? BodyState{}
                        : p.dof > 0 || !middle    ? engine_.end_[p.id]
                                                  : engine_.base_[p.id]);
@@ -308,7 +306,8 @@ double Multibodies::residuals(std::span<const double> v, std::span<double> e) {
         }
       }
       for (double& x : out) {
-        worst = std::max(worst, std::isfinite(x) ? std::abs(x) * (middle ? dt_ : 1) : std::numeric_limits<double>::infinity());
+        worst = std::max(worst,
+                         std::isfinite(x) ? std::abs(x) * (middle ? dt_ : 1) : std::numeric_limits<double>::infinity());
         x = middle ? -x : -x / dt_;
       }
     }
@@ -512,8 +511,9 @@ void Multibodies::finish() {
     }
     t->a.body().applyDeltaVeeMultiDof2(narrow_.data(), 1);
     if (clamped)
-      engine_.trouble_ = "links of multibodies: a velocity beyond the multibody's largest (setMaxCoordinateVelocity), at "
-                         "which Bullet clamps it";
+      engine_.trouble_ =
+          "links of multibodies: a velocity beyond the multibody's largest (setMaxCoordinateVelocity), at "
+          "which Bullet clamps it";
   }
   for (const Moving& b : moving_) {
     b.body->setLinearVelocity(to_bullet(head(v_, b.column)));
@@ -524,8 +524,7 @@ void Multibodies::finish() {
   row_velocities(half_, e_);
   for (const Item& item : items_)
     if (const int at = record(item).reaction; at >= 0)
-      for (int r = item.row; r < item.row + item.rows; ++r)
-        engine_.reactions_[z(at)].work += impulse_[z(r)] * e_[z(r)];
+      for (int r = item.row; r < item.row + item.rows; ++r) engine_.reactions_[z(at)].work += impulse_[z(r)] * e_[z(r)];
   told_ = false;
 }
 
@@ -533,8 +532,7 @@ void Multibodies::finish() {
 void Multibodies::solve_report() {
   solver_.inverse_mass(instant_.Q, free_);
   for (const auto& t : trees_)
-    for (int k = 0; t->column >= 0 && k < t->a.columns(); ++k)
-      free_[z(t->column + k)] += t->host[z(t->a.first() + k)];
+    for (int k = 0; t->column >= 0 && k < t->a.columns(); ++k) free_[z(t->column + k)] += t->host[z(t->a.first() + k)];
   if (native_rows_)
     for (const Moving& b : moving_) {
       if (!b.in_pool) continue;
@@ -554,13 +552,11 @@ void Multibodies::solve_report() {
     e_[z(r)] = instant_.b[z(r)] - e_[z(r)];
   }
   const double off = solver_.apply(e_, one_report_, {}, force_, scale_);
-  for (const Item& item : items_)
-    engine_.records_[z(item.record)].unmet = off > SolveOptions{}.consistency_tolerance;
+  for (const Item& item : items_) engine_.records_[z(item.record)].unmet = off > SolveOptions{}.consistency_tolerance;
   for (auto& t : trees_) {
     if (t->column < 0) continue;
     t->vdot.resize(z(t->a.columns()));
-    for (int k = 0; k < t->a.columns(); ++k)
-      t->vdot[z(k)] = free_[z(t->column + k)] + force_[z(t->column + k)];
+    for (int k = 0; k < t->a.columns(); ++k) t->vdot[z(k)] = free_[z(t->column + k)] + force_[z(t->column + k)];
   }
   for (const Item& item : items_) {
     if (!item.coordinates.empty()) continue;
