@@ -618,7 +618,8 @@ std::string Engine::add_law(int index, Law law) {
   Record& r = records_[z(index)];
   if (!r.alive) return "linchpin: the constraint has been removed";
   if (r.on_links || r.by_links)
-    return "linchpin: '" + r.name + "' takes no law: constraints on links of multibodies, and joints of rigid bodies "
+    return "linchpin: '" + r.name +
+           "' takes no law: constraints on links of multibodies, and joints of rigid bodies "
            "that share one with them, do not have laws yet";
   if (r.id.index < 0)
     return "linchpin: '" + r.name + "' takes no law: it is left to the native solver: " + r.shape.native;

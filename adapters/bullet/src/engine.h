@@ -203,7 +203,7 @@ class Engine final : public btActionInterface {
 
   // ---- links of multibodies (multibody.h) ----
   Multibodies* multibodies() const { return multibodies_.get(); }
-  void end_links();             ///< all islands are solved
+  void end_links();                   ///< all islands are solved
   void make_room(btRigidBody* body);  ///< for the core's last body
 
   // btActionInterface: after the host has integrated

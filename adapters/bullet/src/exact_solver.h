@@ -112,7 +112,8 @@ class ExactSolver : public Base {
             this->m_tmpSolverContactConstraintPool,
             this->m_tmpSolverNonContactConstraintPool,
             this->m_tmpSolverContactFrictionConstraintPool,
-            this->m_tmpSolverContactRollingFrictionConstraintPool, link_rows()};
+            this->m_tmpSolverContactRollingFrictionConstraintPool,
+            link_rows()};
   }
 
  private:

@@ -126,7 +126,8 @@ void Engine::watch_bodies() {
   std::sort(changed_bodies_.begin(), changed_bodies_.end(), std::less<>());
   for (std::size_t k = 0; k < records_.size() && !changed_bodies_.empty(); ++k) {
     Record& r = records_[k];
-    if (!r.alive || r.held || r.on_links || std::none_of(r.bodies.begin(), r.bodies.end(), [&](const btRigidBody* body) {
+    if (!r.alive || r.held || r.on_links ||
+        std::none_of(r.bodies.begin(), r.bodies.end(), [&](const btRigidBody* body) {
           return std::binary_search(changed_bodies_.begin(), changed_bodies_.end(), body, std::less<>());
         }))
       continue;
@@ -235,7 +236,8 @@ void Engine::begin_group(btTypedConstraint** constraints, int count, const btCon
       }
       Record& r = records_[z(known->second)];
       const bool exact = r.alive && r.id.index >= 0 && c->isEnabled();
-      if (exact && !r.by_links) exact_records_.push_back(known->second);  // the user's own, by whichever of its proxies is awake
+      if (exact && !r.by_links)
+        exact_records_.push_back(known->second);  // the user's own, by whichever of its proxies is awake
       if (!exact || options_.mode == Mode::observe)
         stays_native_.push_back({c, -1});
       else if (r.native_part)

@@ -131,8 +131,7 @@ std::vector<BodyId> Solver::ids_of(const std::string& name, const std::vector<Pa
 
 BodyId Solver::id(Link link) {
   BodyId id;
-  if (!engine_->multibodies())
-    throw std::invalid_argument("linchpin: id: the world is not a btMultiBodyDynamicsWorld");
+  if (!engine_->multibodies()) throw std::invalid_argument("linchpin: id: the world is not a btMultiBodyDynamicsWorld");
   if (const std::string why = engine_->multibodies()->id_of(link, id); !why.empty())
     throw std::invalid_argument("linchpin: id: " + why);
   return id;

@@ -167,8 +167,8 @@ class Solver {
  public:
   /// Installs itself: the solver found must be a btSequentialImpulseConstraintSolver or a btNNCGConstraintSolver
   /// exactly (in Mode::observe also a btMLCPSolver); it keeps solving contacts, limits and motors. In a
-  /// btMultiBodyDynamicsWorld it must be a btMultiBodyConstraintSolver exactly, and the mode must be Mode::exact without
-  /// shadow.
+  /// btMultiBodyDynamicsWorld it must be a btMultiBodyConstraintSolver exactly, and the mode must be Mode::exact
+  /// without shadow.
   /// @throws std::invalid_argument for another solver, a world with soft bodies, or a second linchpin.
   explicit Solver(btDiscreteDynamicsWorld& world, Options options = {});
   /// Construction-time injection: give `constraint_solver()` to the world's constructor, then attach(world). As any
@@ -228,8 +228,8 @@ class Solver {
     return add(on_acceleration(std::move(name), std::move(ids), std::move(alpha)), std::move(bodies));
   }
   // Constraints that name links of multibodies: `constrain("loop", link(mb, 2), link(mb, 5), phi)`. Each multibody with
-  // such a constraint is one mass block, its joint-space mass matrix, built anew in every step: O(n · depth) for n joint
-  // coordinates, and a dense factor of n × n. They take no laws, are not one-sided, and have no books yet.
+  // such a constraint is one mass block, its joint-space mass matrix, built anew in every step: O(n · depth) for n
+  // joint coordinates, and a dense factor of n × n. They take no laws, are not one-sided, and have no books yet.
   /// @throws std::invalid_argument as the others do, and for a multibody not in the world, a link it does not have, and
   /// a multibody that is integrated by RK4, keeps global velocities, has a planar joint or kinematic or static links.
   template <class Phi>
@@ -274,8 +274,8 @@ class Solver {
   /// began from, like Reaction; any multibody of the world, with exact constraints or without. Native impulses
   /// (contacts, limits, motors) are taken as mean forces over the step; torsional and spinning friction of contacts are
   /// not known link by link and left out.
-  /// @throws std::invalid_argument for a multibody that is not in the world or that constrain() refuses, a joint it does
-  /// not have, and before the first step. Cost: O(n), O(n³) for multibodies without exact constraints.
+  /// @throws std::invalid_argument for a multibody that is not in the world or that constrain() refuses, a joint it
+  /// does not have, and before the first step. Cost: O(n), O(n³) for multibodies without exact constraints.
   Wrench joint_wrench(Link link) const;
 
   /// A constraint built with linchpin's own joints (joints.h) on bodies of this world: pass id(body) for its bodies.
