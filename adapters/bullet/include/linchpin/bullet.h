@@ -185,7 +185,8 @@ class Solver {
   Solver& operator=(const Solver&) = delete;
 
   btConstraintSolver* constraint_solver();
-  /// @throws std::invalid_argument for a world built with another solver, or of a kind the constructors refuse.
+  /// @throws std::invalid_argument for a world built with another solver, of a kind the constructors refuse, or a
+  /// btMultiBodyDynamicsWorld, which the first constructor takes.
   void attach(btDiscreteDynamicsWorld& world);
   /// What the destructor does, now: the native solver (after attach(): a new one of the world's own) solves from here
   /// on.
