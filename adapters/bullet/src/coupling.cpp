@@ -34,7 +34,7 @@ bool Engine::couple_rows(Pools pools) {
   responses_.clear();
   response_parts_.clear();
   row_ranges_.clear();
-  if (base_name_ != "sequential impulse" || group_.empty()) return false;
+  if ((base_name_ != "sequential impulse" && !multibodies_) || group_.empty()) return false;
   const std::array<btConstraintArray*, 4> all{&pools.contacts, &pools.joints, &pools.friction, &pools.rolling};
   const auto block_of = [&](int body) {
     return body >= 0 && z(body) < slot_of_pool_.size() ? slot_of_pool_[z(body)].block : -1;
@@ -49,7 +49,7 @@ bool Engine::couple_rows(Pools pools) {
   bool any = false;
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
-    b.by_rows = !b.failed && b.native_rows && b.row_count <= most_rows;
+    b.by_rows = !b.failed && b.native_rows && !b.link_rows && b.row_count <= most_rows;
     any = any || b.by_rows;
   }
   if (!any) return false;

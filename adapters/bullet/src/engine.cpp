@@ -4,6 +4,8 @@
 #include "bodies.h"
 #include "columns.h"
 #include "exact_solver.h"
+#include "multibody.h"
+#include "multibody_solver.h"
 
 #include <BulletDynamics/ConstraintSolver/btNNCGConstraintSolver.h>
 #include <BulletDynamics/Dynamics/btDiscreteDynamicsWorldMt.h>
@@ -32,7 +34,8 @@ struct MlcpPeek : btMLCPSolver {
 
 const char* const not_a_body = " (not a body)";
 const char* const known_solvers =
-    "btSequentialImpulseConstraintSolver, btNNCGConstraintSolver (Mode::observe also btMLCPSolver)";
+    "btSequentialImpulseConstraintSolver, btNNCGConstraintSolver (Mode::observe also btMLCPSolver), and in a "
+    "btMultiBodyDynamicsWorld btMultiBodyConstraintSolver";
 
 }  // namespace
 
@@ -63,14 +66,24 @@ std::string Engine::install(btDiscreteDynamicsWorld& world) {
            "thread; not supported yet";
   if (world.getWorldType() == BT_SOFT_RIGID_DYNAMICS_WORLD)
     return "linchpin: the world is a soft body world (btSoftRigidDynamicsWorld), which is not supported yet";
-  if (dynamic_cast<btMultiBodyDynamicsWorld*>(&world))
-    return "linchpin: the world is a btMultiBodyDynamicsWorld; multibodies are not supported yet";
   if (world.getWorldType() != BT_DISCRETE_DYNAMICS_WORLD)
     return "linchpin: the world is of a kind that is not supported";
   btConstraintSolver* found = world.getConstraintSolver();
   if (!found) return "linchpin: the world has no constraint solver";
   const std::type_info& type = typeid(*found);
-  if (type == typeid(btSequentialImpulseConstraintSolver)) {
+  auto* const links = dynamic_cast<btMultiBodyDynamicsWorld*>(&world);
+  if (links && (options_.shadow || options_.mode == Mode::observe))
+    return "linchpin: the world is a btMultiBodyDynamicsWorld, where Mode::observe and Options::shadow are not "
+           "supported yet";
+  if (links && type == typeid(btMultiBodyConstraintSolver)) {
+    host_solver_ = std::make_unique<ExactMultiBodySolver>(*this);
+    base_name_ = "multibody";
+  } else if (links) {
+    const std::string name = type.name();
+    if (name.find("ExactMultiBodySolver") != std::string::npos)
+      return "linchpin: this world already has a linchpin solver";
+    return "linchpin: the world's constraint solver is of type " + name + "; known are " + known_solvers;
+  } else if (type == typeid(btSequentialImpulseConstraintSolver)) {
     host_solver_ = std::make_unique<ExactSolver<btSequentialImpulseConstraintSolver>>(*this);
   } else if (type == typeid(btNNCGConstraintSolver)) {
     host_solver_ = std::make_unique<ExactSolver<btNNCGConstraintSolver>>(*this);
@@ -89,10 +102,20 @@ std::string Engine::install(btDiscreteDynamicsWorld& world) {
   // A world that owns its solver would free it when it is replaced; it gets it back, owned, in uninstall().
   world_owned_native_ = WorldPeek::owns_solver(world);
   WorldPeek::owns_solver(world) = false;
-  world.setConstraintSolver(host_solver_.get());
+  set_solver(host_solver_.get());
+  if (links) multibodies_ = std::make_unique<Multibodies>(*this, *links);
   world.addAction(this);
   scan_world();
+  if (multibodies_) multibodies_->look();
   return {};
+}
+
+// A world of multibodies has its solver in a second place, which only this call reaches.
+void Engine::set_solver(btConstraintSolver* solver) {
+  if (auto* links = dynamic_cast<btMultiBodyDynamicsWorld*>(world_))
+    links->setMultiBodyConstraintSolver(static_cast<btMultiBodyConstraintSolver*>(solver));
+  else
+    world_->setConstraintSolver(solver);
 }
 
 std::string Engine::attach(btDiscreteDynamicsWorld& world) {
@@ -101,8 +124,8 @@ std::string Engine::attach(btDiscreteDynamicsWorld& world) {
     return "linchpin: attach: the world was not built with this solver's constraint_solver()";
   if (dynamic_cast<btMultiBodyDynamicsWorld*>(&world) || dynamic_cast<btDiscreteDynamicsWorldMt*>(&world) ||
       world.getWorldType() != BT_DISCRETE_DYNAMICS_WORLD)
-    return "linchpin: worlds with multibodies, soft bodies or threads (btDiscreteDynamicsWorldMt) are not supported "
-           "yet";
+    return "linchpin: attach: worlds of multibodies (btMultiBodyDynamicsWorld), whose solver is given to the "
+           "constructor of Solver, of soft bodies or of threads (btDiscreteDynamicsWorldMt) are not supported";
   world_ = &world;
   native_ = nullptr;  // the world never had another: it gets a fresh sequential impulse solver when we leave
   world.addAction(this);
@@ -119,7 +142,7 @@ void Engine::uninstall() {
   world_->removeAction(this);
   if (world_->getConstraintSolver() == host_solver_.get()) {
     if (native_) {
-      world_->setConstraintSolver(native_);
+      set_solver(native_);
       WorldPeek::owns_solver(*world_) = world_owned_native_;
     } else {
       void* memory = btAlignedAlloc(sizeof(btSequentialImpulseConstraintSolver), 16);
@@ -127,6 +150,7 @@ void Engine::uninstall() {
       WorldPeek::owns_solver(*world_) = true;
     }
   }
+  multibodies_.reset();
   world_ = nullptr;
 }
 
@@ -172,11 +196,16 @@ BodyId Engine::body_id(btRigidBody& body) {
   }
   if (wanted == BodyKind::fixed || !why.empty()) id = system_.add_fixed(why.empty() ? name : name + not_a_body, Pose{});
   id_of_[&body] = id.index;
+  make_room(&body);
+  return id;
+}
+
+void Engine::make_room(btRigidBody* body) {
   body_of_.resize(static_cast<std::size_t>(system_.body_count()), nullptr);
-  body_of_.back() = &body;
+  body_of_.back() = body;
   const std::size_t n = body_of_.size();
   place_.resize(n, 0);
-  place_.back() = std::max(body.getWorldArrayIndex(), 0);
+  place_.back() = body ? std::max(body->getWorldArrayIndex(), 0) : -1;
   state_.bodies.resize(n);
   base_.bodies.resize(n);
   end_.bodies.resize(n);
@@ -186,7 +215,6 @@ BodyId Engine::body_id(btRigidBody& body) {
   last_known_.resize(n, 0);
   shadow_v_.resize(n, Vector3d::Zero());
   shadow_w_.resize(n, Vector3d::Zero());
-  return id;
 }
 
 void Engine::sync_mass(btRigidBody& body, BodyId id) {
@@ -418,7 +446,7 @@ void Engine::order_reactions() {
     if (r.reaction >= 0 && z(r.reaction) < reactions_.size() && reactions_[z(r.reaction)].name == r.name)
       fresh[i] = std::move(reactions_[z(r.reaction)]);
     fresh[i].name = r.name;
-    fresh[i].native = r.id.index < 0;
+    fresh[i].native = r.id.index < 0 && !(r.on_links && r.waiting);
     r.reaction = static_cast<int>(i);
     if (r.bodies.size() > 2) fresh[i].others.resize(r.bodies.size() - 2);
   }
@@ -426,6 +454,10 @@ void Engine::order_reactions() {
   laws_changed_ = true;
   shadow_.resize(reactions_.size());
   for (std::size_t i = 0; i < reactions_.size(); ++i) shadow_[i].name = reactions_[i].name;
+}
+
+void Engine::end_links() {
+  if (multibodies_) multibodies_->finish();
 }
 
 std::string Engine::add_user(Constraint constraint, std::vector<btRigidBody*> bodies, int& record) {
@@ -541,8 +573,10 @@ void Engine::remove(int index) {
 
 void Engine::remove_by_user(int index) {
   Record& r = records_[z(index)];
-  if (!r.joint) return remove(index);
+  if (!r.joint && !(r.on_links && r.proxies.empty() && multibodies_ && multibodies_->give_back(index)))
+    return remove(index);
   refresh();
+  if (!r.joint) return order_reactions();
   r.released = true;
   r.numbers.fill(-1);
   classify_record(index);
@@ -580,6 +614,7 @@ void Engine::reset() {
   laws_changed_ = true;
   for (Record& r : records_)
     if (r.alive && r.shape.function) r.numbers.fill(-1);  // gears mesh anew where they are
+  if (multibodies_) multibodies_->reset();
   std::fill(rest_poses_.begin(), rest_poses_.end(), RestPose{});
   trouble_.clear();
 }
@@ -587,6 +622,10 @@ void Engine::reset() {
 std::string Engine::add_law(int index, Law law) {
   Record& r = records_[z(index)];
   if (!r.alive) return "linchpin: the constraint has been removed";
+  if (r.on_links || r.by_links)
+    return "linchpin: '" + r.name +
+           "' takes no law: constraints on links of multibodies, and joints of rigid bodies "
+           "that share one with them, do not have laws yet";
   if (r.id.index < 0)
     return "linchpin: '" + r.name + "' takes no law: it is left to the native solver: " + r.shape.native;
   try {
@@ -651,6 +690,8 @@ std::string Engine::set_one_sided(int index, OneSided how) {
   if (r.joint)
     return "linchpin: '" + r.name +
            "' is a joint of the world, which holds both ways: only constraints of your own can be one-sided";
+  if (r.on_links)
+    return "linchpin: constraint '" + r.name + "': one that names a link of a multibody cannot be one-sided yet";
   const ConstraintFunction& function = own(r).function();
   if (function.level() != Level::position || function.rows() != 1)
     return "linchpin: constraint '" + r.name + "': only a constraint of one position row can be one-sided";
@@ -678,7 +719,11 @@ void Engine::clear_laws(int index) {
 
 void Engine::set_points(int index, std::vector<Vector3d> points) {
   Record& r = records_[z(index)];
-  if (r.alive && r.id.index >= 0) system_.constraint(r.id).acting_at(std::move(points));
+  if (!r.alive) return;
+  if (r.id.index >= 0)
+    system_.constraint(r.id).acting_at(std::move(points));
+  else if (r.on_links && r.waiting)
+    r.waiting->acting_at(std::move(points));
 }
 
 void Engine::enable(int index, bool on) {

@@ -9,6 +9,9 @@
 #include "joints.h"
 #include "proxy.h"
 
+#include <BulletDynamics/Featherstone/btMultiBodySolverConstraint.h>
+
+#include <array>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -20,6 +23,11 @@
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
+class Multibodies;  // multibody.h
+
+/// Native rows that touch a multibody, and perhaps a rigid body; none in a world without.
+using LinkRows = std::array<const btMultiBodyConstraintArray*, 5>;
+
 /// The native solver's arrays during one group: the mixin lends them.
 struct Pools {
   btAlignedObjectArray<btSolverBody>& bodies;
@@ -27,6 +35,7 @@ struct Pools {
   btConstraintArray& joints;
   btConstraintArray& friction;
   btConstraintArray& rolling;
+  LinkRows link_rows{};
 };
 
 /// What of the world takes part in a step.
@@ -67,6 +76,8 @@ struct Record {
   bool moves_by_itself = false;  ///< φ_t is not zero now
   bool released = false;         ///< an adopted joint given back to the native solver
   bool held = false;             ///< stands for a body's zero factors, not for a joint
+  bool on_links = false;  ///< names a link of a multibody (multibody.h): `waiting` is its constraint, `id` stays −1
+  bool by_links = false;  ///< a rigid joint that is solved with those
   // of the last step
   Wrenches native;  ///< what Bullet's own rows of it did, mean force [N, N·m] about the centres of mass
   bool native_seen = false;
@@ -91,6 +102,7 @@ struct BlockSolve {
   bool has_kept = false;
   bool native_rows = false;  ///< some native row touches a body of the block
   bool in_contact = false;   ///< one of them is a contact
+  bool link_rows = false;    ///< one of them touches a multibody, too
   bool by_rows = false;      ///< each of them knows what it does to the whole block (coupling.cpp)
   int row_count = 0;         ///< how many there are
   bool pushed = false;       ///< split impulse or gap correction changed the start poses
@@ -193,6 +205,11 @@ class Engine final : public btActionInterface {
   void take_shadow(btPersistentManifold** manifolds, int manifold_count, btTypedConstraint** constraints,
                    int constraint_count);
 
+  // ---- links of multibodies (multibody.h) ----
+  Multibodies* multibodies() const { return multibodies_.get(); }
+  void end_links();                   ///< all islands are solved
+  void make_room(btRigidBody* body);  ///< for the core's last body
+
   // btActionInterface: after the host has integrated
   void updateAction(btCollisionWorld*, btScalar dt) override;
   void debugDraw(btIDebugDraw* draw) override;  ///< tell.cpp
@@ -222,6 +239,7 @@ class Engine final : public btActionInterface {
   bool world_owned_native_ = false;
   std::unique_ptr<btConstraintSolver> host_solver_;
   std::string base_name_ = "sequential impulse";
+  std::unique_ptr<Multibodies> multibodies_;  ///< of a btMultiBodyDynamicsWorld
 
   System system_;
   State state_, base_, end_;
@@ -323,6 +341,7 @@ class Engine final : public btActionInterface {
   double max_gap_ = 0, max_angle_ = 0;
 
  private:
+  friend class Multibodies;
   // What the native solver changes while it runs in the shadow.
   struct SavedBody {
     btRigidBody* body;
@@ -345,6 +364,7 @@ class Engine final : public btActionInterface {
   std::vector<SavedJoint> saved_joints_;
   std::vector<btJointFeedback> shadow_feedback_;
 
+  void set_solver(btConstraintSolver* solver);
   static bool marked(btTypedConstraint& joint);
   static void mark(btTypedConstraint& joint);
   void mark_joints();

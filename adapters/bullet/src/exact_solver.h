@@ -10,7 +10,7 @@ namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
 template <class Base>
-class ExactSolver final : public Base {
+class ExactSolver : public Base {
  public:
   template <class... Args>
   explicit ExactSolver(Engine& engine, Args... args) : Base(args...), engine_(engine), shadow_(args...) {}
@@ -22,6 +22,7 @@ class ExactSolver final : public Base {
   void allSolved(const btContactSolverInfo& info, btIDebugDraw* draw) override {
     Base::allSolved(info, draw);
     engine_.give_islands_back();
+    engine_.end_links();
   }
 
   btScalar solveGroup(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
@@ -88,6 +89,7 @@ class ExactSolver final : public Base {
     while (!engine_.after_iterations(pools())) {  // a block gave up: its joints go to native rows, from the start
       do again(bodies, nb, manifolds, nm, info, draw);
       while (!engine_.after_setup(pools()));
+      after_setup_again();
       r = Base::solveGroupCacheFriendlyIterations(bodies, nb, manifolds, nm, engine_.rest(), engine_.rest_count(), info,
                                                   draw);
       own.put_back();
@@ -99,6 +101,19 @@ class ExactSolver final : public Base {
     const btScalar r = Base::solveGroupCacheFriendlyFinish(bodies, nb, info);
     engine_.after_finish();
     return r;
+  }
+
+  /// Before a native setup is done again, and after; for hosts that set up more than rigid bodies.
+  virtual void set_up_again() {}
+  virtual void after_setup_again() {}
+  virtual LinkRows link_rows() { return {}; }
+  Pools pools() {
+    return {this->m_tmpSolverBodyPool,
+            this->m_tmpSolverContactConstraintPool,
+            this->m_tmpSolverNonContactConstraintPool,
+            this->m_tmpSolverContactFrictionConstraintPool,
+            this->m_tmpSolverContactRollingFrictionConstraintPool,
+            link_rows()};
   }
 
  private:
@@ -128,6 +143,7 @@ class ExactSolver final : public Base {
   }
   btScalar again(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
                  const btContactSolverInfo& info, btIDebugDraw* draw) {
+    set_up_again();
     engine_.drop_pool(pools());
     this->m_tmpSolverContactConstraintPool.resizeNoInitialize(0);
     this->m_tmpSolverNonContactConstraintPool.resizeNoInitialize(0);
@@ -135,11 +151,6 @@ class ExactSolver final : public Base {
     this->m_tmpSolverContactRollingFrictionConstraintPool.resizeNoInitialize(0);
     return Base::solveGroupCacheFriendlySetup(bodies, nb, manifolds, nm, engine_.rest(), engine_.rest_count(), info,
                                               draw);
-  }
-  Pools pools() {
-    return {this->m_tmpSolverBodyPool, this->m_tmpSolverContactConstraintPool,
-            this->m_tmpSolverNonContactConstraintPool, this->m_tmpSolverContactFrictionConstraintPool,
-            this->m_tmpSolverContactRollingFrictionConstraintPool};
   }
 
   Engine& engine_;

@@ -4,6 +4,7 @@
 
 #include "bodies.h"
 #include "columns.h"
+#include "multibody.h"
 
 #include <cmath>
 #include <utility>
@@ -315,6 +316,7 @@ void Engine::updateAction(btCollisionWorld*, btScalar dt) {
     r.unmet = r.moves_by_itself = false;
   }
   measure_gaps();
+  if (multibodies_) multibodies_->after_step();
   for (const int i : with_native_part_) {  // wholly native joints show what Bullet's rows did
     const Record& r = records_[z(i)];
     if (!r.joint || r.id.index >= 0 || r.reaction < 0 || !r.native_seen || options_.mode != Mode::exact) continue;

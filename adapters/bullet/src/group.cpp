@@ -6,6 +6,7 @@
 
 #include "bodies.h"
 #include "columns.h"
+#include "multibody.h"
 
 #include <cmath>
 #include <numeric>
@@ -43,6 +44,7 @@ void Engine::begin_step() {
   for (const int i : with_native_part_) records_[z(i)].native_seen = false;
   group_.clear();
   books_.clear();
+  if (multibodies_) multibodies_->begin_step();
 }
 
 // What sleeps does not follow an animated body: Bullet wakes nobody for it, and the joint between them would open. In
@@ -125,7 +127,8 @@ void Engine::watch_bodies() {
   std::sort(changed_bodies_.begin(), changed_bodies_.end(), std::less<>());
   for (std::size_t k = 0; k < records_.size() && !changed_bodies_.empty(); ++k) {
     Record& r = records_[k];
-    if (!r.alive || r.held || std::none_of(r.bodies.begin(), r.bodies.end(), [&](const btRigidBody* body) {
+    if (!r.alive || r.held || r.on_links ||
+        std::none_of(r.bodies.begin(), r.bodies.end(), [&](const btRigidBody* body) {
           return std::binary_search(changed_bodies_.begin(), changed_bodies_.end(), body, std::less<>());
         }))
       continue;
@@ -187,7 +190,7 @@ void Engine::watch_joints() {
         joint_watch_.push_back({r.joint, static_cast<int>(i), r.joint->isEnabled(), asks_for_forces(*r.joint)});
       if (r.native_part || r.id.index < 0 || options_.mode == Mode::observe)
         with_native_part_.push_back(static_cast<int>(i));
-      if (!r.joint && !r.held) timed_records_.push_back(static_cast<int>(i));
+      if (!r.joint && !r.held && !r.on_links) timed_records_.push_back(static_cast<int>(i));
       if (!r.held && r.id.index >= 0 && (r.joint ? r.joint->isEnabled() : r.enabled) &&
           std::any_of(r.bodies.begin(), r.bodies.end(), [](const btRigidBody* b) { return b->isKinematicObject(); }))
         with_driven_.push_back(static_cast<int>(i));
@@ -234,7 +237,8 @@ void Engine::begin_group(btTypedConstraint** constraints, int count, const btCon
       }
       Record& r = records_[z(known->second)];
       const bool exact = r.alive && r.id.index >= 0 && c->isEnabled();
-      if (exact) exact_records_.push_back(known->second);  // the user's own, by whichever of its proxies is awake
+      if (exact && !r.by_links)
+        exact_records_.push_back(known->second);  // the user's own, by whichever of its proxies is awake
       if (!exact || options_.mode == Mode::observe)
         stays_native_.push_back({c, -1});
       else if (r.native_part)
@@ -410,7 +414,7 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
   b.push.assign(block.bodies.size(), Vector6::Zero());
   b.bodies.resize(block.bodies.size());
   b.pool.assign(block.bodies.size(), -1);
-  b.native_rows = b.in_contact = b.by_rows = b.pushed = b.write_pose = false;
+  b.native_rows = b.in_contact = b.link_rows = b.by_rows = b.pushed = b.write_pose = false;
   b.substeps = 1;
   b.has_kept = false;
   b.moved = b.gap_left = 0;
@@ -544,6 +548,15 @@ bool Engine::after_setup(Pools pools) {
   };
   touch(pools.contacts, true);
   touch(pools.joints, false);
+  for (const btMultiBodyConstraintArray* rows : pools.link_rows)
+    for (int i = 0; rows && i < rows->size(); ++i) {
+      const btMultiBodySolverConstraint& row = (*rows)[i];
+      for (const int body : {row.m_multiBodyA ? -1 : row.m_solverBodyIdA, row.m_multiBodyB ? -1 : row.m_solverBodyIdB})
+        if (body >= 0 && z(body) < slot_of_pool_.size() && slot_of_pool_[z(body)].block >= 0) {
+          BlockSolve& b = *blocks_[z(slot_of_pool_[z(body)].block)];
+          b.native_rows = b.link_rows = b.in_contact = true;
+        }
+    }
   gather_native(pools);
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];

@@ -3,6 +3,7 @@
 
 #include "bodies.h"
 #include "columns.h"
+#include "multibody.h"
 
 #include <stdexcept>
 
@@ -122,6 +123,48 @@ std::vector<BodyId> Solver::ids_of(const std::string& name, const std::vector<bt
   return ids;
 }
 
+std::vector<BodyId> Solver::ids_of(const std::string& name, const std::vector<Part>& parts) {
+  std::vector<BodyId> ids;
+  for (const Part& part : parts) {
+    if (part.rigid_) {
+      ids.push_back(ids_of(name, std::vector<btRigidBody*>{part.rigid_})[0]);
+      continue;
+    }
+    BodyId link;
+    if (!engine_->multibodies())
+      throw std::invalid_argument("linchpin: constraint '" + name +
+                                  "': the world is not a btMultiBodyDynamicsWorld that this solver is attached to");
+    if (const std::string why = engine_->multibodies()->id_of(part.link_, link); !why.empty())
+      throw std::invalid_argument("linchpin: constraint '" + name + "': " + why);
+    ids.push_back(link);
+  }
+  return ids;
+}
+
+BodyId Solver::id(Link link) {
+  BodyId id;
+  if (!engine_->multibodies()) throw std::invalid_argument("linchpin: id: the world is not a btMultiBodyDynamicsWorld");
+  if (const std::string why = engine_->multibodies()->id_of(link, id); !why.empty())
+    throw std::invalid_argument("linchpin: id: " + why);
+  return id;
+}
+
+Handle Solver::adopt(btMultiBodyConstraint& constraint, std::string name) {
+  int record = -1;
+  if (!engine_->multibodies())
+    throw std::invalid_argument("linchpin: adopt '" + name + "': the world is not a btMultiBodyDynamicsWorld");
+  demand(engine_->multibodies()->name(constraint, std::move(name), record));
+  return {engine_.get(), record};
+}
+
+Wrench Solver::joint_wrench(Link link) const {
+  Wrench out;
+  if (!engine_->multibodies() || !link.body)
+    throw std::invalid_argument("linchpin: joint_wrench: the world is not a btMultiBodyDynamicsWorld");
+  demand(engine_->multibodies()->joint_wrench(link, out));
+  return out;
+}
+
 Handle Solver::add(Constraint constraint, std::vector<btRigidBody*> bodies) {
   int record = -1;
   demand(engine_->add_user(std::move(constraint), std::move(bodies), record));
@@ -130,6 +173,14 @@ Handle Solver::add(Constraint constraint, std::vector<btRigidBody*> bodies) {
 
 Handle Solver::add(Constraint constraint) {
   std::vector<btRigidBody*> bodies;
+  if (Multibodies* links = engine_->multibodies()) {
+    const auto ids = constraint.bodies();
+    if (std::any_of(ids.begin(), ids.end(), [&](BodyId id) { return id.index >= 0 && links->is_link(id); })) {
+      int record = -1;
+      demand(links->add(std::move(constraint), record));
+      return {engine_.get(), record};
+    }
+  }
   for (const BodyId id : constraint.bodies()) {
     btRigidBody* body = id == linchpin::world                                    ? &btTypedConstraint::getFixedBody()
                         : id.index > 0 && z(id.index) < engine_->body_of_.size() ? engine_->body_of_[z(id.index)]
@@ -210,6 +261,9 @@ void Solver::on_step(std::function<void(const Step&)> callback) {
 }
 double Solver::t() const { return engine_->t_; }
 void Solver::set_t(double t) { engine_->t_ = t; }
+void Solver::forget(btMultiBody& body) {
+  if (engine_->multibodies()) engine_->multibodies()->forget(body);
+}
 void Solver::forget(btRigidBody& body) { engine_->forget(body); }
 void Solver::reset() { engine_->reset(); }
 const Options& Solver::options() const { return engine_->options_; }

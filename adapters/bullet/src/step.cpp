@@ -48,6 +48,21 @@ void Engine::gather_native(Pools pools) {
   }
   for (const btConstraintArray* rows : {&pools.contacts, &pools.friction, &pools.rolling})
     for (int i = 0; i < rows->size(); ++i) take((*rows)[i], nullptr);
+  for (const btMultiBodyConstraintArray* rows : pools.link_rows)  // what multibodies do to rigid bodies
+    for (int i = 0; rows && i < rows->size(); ++i) {
+      const btMultiBodySolverConstraint& row = (*rows)[i];
+      const auto side = [&](int body, const btVector3& n, const btVector3& rn) {
+        if (body < 0 || z(body) >= slot_of_pool_.size() || slot_of_pool_[z(body)].block < 0) return;
+        BlockSolve& b = *blocks_[z(slot_of_pool_[z(body)].block)];
+        const Block& block = b.dynamics->assembly().block;
+        const int slot = slot_of_pool_[z(body)].slot, c = block.column[z(slot)];
+        const double p = double(row.m_appliedImpulse);
+        add(b.host, c, p * from_bullet(n));
+        if (block.column[z(slot + 1)] - c == 6) add(b.host, c + 3, p * from_bullet(rn));
+      };
+      if (!row.m_multiBodyA) side(row.m_solverBodyIdA, row.m_contactNormal1, row.m_relpos1CrossNormal);
+      if (!row.m_multiBodyB) side(row.m_solverBodyIdB, row.m_contactNormal2, row.m_relpos2CrossNormal);
+    }
   const btTypedConstraint* last = nullptr;
   int in_joint = 0, kept = 0;
   std::array<int, 24> own{};

@@ -3,6 +3,7 @@
 
 #include "bodies.h"
 #include "columns.h"
+#include "multibody.h"
 
 #include <algorithm>
 #include <iomanip>
@@ -26,6 +27,7 @@ std::string list(const std::vector<std::string>& names, std::size_t most = 6) {
 void Engine::refresh() {
   for (auto& b : blocks_)
     if (b->dynamics && b->last_step == step_ && !b->failed) tell(*b);
+  if (multibodies_) multibodies_->tell();
   if (watched_structure_ != structure_) return;  // and the reactions have theirs already
   for (const GapWatch& w : gap_watch_) {
     Reaction& r = reactions_[z(w.reaction)];
@@ -37,6 +39,7 @@ void Engine::refresh() {
 
 void Engine::refresh_flags() {
   refresh();
+  if (multibodies_) multibodies_->tell_flags();
   for (auto& b : blocks_) {
     if (!b->dynamics || b->last_step != step_ || b->failed) continue;
     const linchpin::Solver& solver = b->dynamics->solver();
@@ -79,6 +82,15 @@ RankReport Engine::rank_report() const {
     take(ranks.undetermined, all.undetermined);
     take(ranks.contradictory, all.contradictory);
   }
+  if (multibodies_) {
+    const RankReport ranks = multibodies_->rank_report();
+    all.rank += ranks.rank;
+    if (ranks.rank > 0)
+      all.smallest_kept = first ? ranks.smallest_kept : std::min(all.smallest_kept, ranks.smallest_kept);
+    all.largest_dropped = std::max(all.largest_dropped, ranks.largest_dropped);
+    all.redundant.insert(all.redundant.end(), ranks.redundant.begin(), ranks.redundant.end());
+    all.undetermined.insert(all.undetermined.end(), ranks.undetermined.begin(), ranks.undetermined.end());
+  }
   for (const Record& r : records_)  // and those that only poses or velocities give away
     if (r.alive && r.unmet && r.reaction >= 0) all.contradictory.push_back(r.reaction);
   for (auto* x : {&all.redundant, &all.undetermined, &all.contradictory}) {
@@ -90,6 +102,7 @@ RankReport Engine::rank_report() const {
 
 Instant Engine::instant(std::string_view name) const {
   const int index = find(name);
+  if (multibodies_ && multibodies_->holds(index)) return multibodies_->instant();
   for (const auto& b : blocks_) {
     if (!b->dynamics || b->failed || std::find(b->records.begin(), b->records.end(), index) == b->records.end())
       continue;
@@ -114,6 +127,7 @@ double Engine::energy() const {
       if (inv > 0) sum += 0.5 * w[k] * w[k] / inv;
     }
   }
+  if (multibodies_) sum += multibodies_->energy();
   return sum;
 }
 
@@ -129,6 +143,8 @@ std::vector<Solver::Native> Engine::native() const {
     else if (!r->shape.native.empty())
       out.push_back({r->name, r->shape.native});
   }
+  if (multibodies_)
+    for (Solver::Native& note : multibodies_->notes()) out.push_back(std::move(note));
   return out;
 }
 
@@ -161,6 +177,8 @@ std::vector<Solver::Finding> Engine::check() {
       out.push_back({r.name, text.str()});
     }
   }
+  if (multibodies_)
+    for (Solver::Finding& found : multibodies_->check()) out.push_back(std::move(found));
   if (ids.empty()) return out;
   Dynamics all(system_, ids);
   if (all.evaluate(now) == Status::invalid) {
@@ -233,9 +251,9 @@ std::string Engine::summary() {
   for (const Record& r : records_) {
     if (!r.alive) continue;
     const bool on = r.joint ? r.joint->isEnabled() : r.enabled && !r.let_go;
-    if (r.id.index >= 0 && on) ++exact;
+    if ((r.id.index >= 0 || (r.on_links && r.waiting)) && on) ++exact;
     if (r.alive && !on && !r.broken) ++off;
-    if (!r.joint && !r.held) ++user;
+    if (!r.joint && !r.held && !(r.on_links && multibodies_ && multibodies_->stock(r))) ++user;
     if (r.broken) ++broken;
   }
   s << "linchpin in Bullet (" << (sizeof(btScalar) == 4 ? "single" : "double")
@@ -256,6 +274,10 @@ std::string Engine::summary() {
       rows += b->dynamics->solver().rows();
       rank += b->dynamics->solver().rank();
     }
+  if (multibodies_) {
+    rows += multibodies_->rows();
+    rank += multibodies_->rank();
+  }
   if (rows > 0)
     s << "\n  rank " << rank << " of " << rows << " rows";
   else if (exact > 0)

@@ -32,6 +32,9 @@
 #define LINCHPIN_BULLET_PRECISION f32
 #endif
 
+class btMultiBody;
+class btMultiBodyConstraint;
+
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
@@ -42,6 +45,25 @@ class Engine;  // src/engine.h
 enum class Mode {
   exact,   ///< linchpin does
   observe  ///< Bullet does, as without linchpin; linchpin measures gaps and the forces that would have been exact
+};
+
+/// A link of a multibody, as a constraint sees it: a body whose points and axes are in the link's own axes from its
+/// centre of mass, as btMultiBody has them. Index −1 is the base.
+struct Link {
+  btMultiBody* body = nullptr;
+  int index = -1;
+};
+inline Link link(btMultiBody& body, int index) { return {&body, index}; }
+/// What a constraint in a btMultiBodyDynamicsWorld may name: a rigid body or a link.
+class Part {
+ public:
+  Part(btRigidBody& body) : rigid_(&body) {}
+  Part(Link link) : link_(link) {}
+
+ private:
+  friend class Solver;
+  btRigidBody* rigid_ = nullptr;
+  Link link_;
 };
 
 /// Few, public, reported by summary().
@@ -147,8 +169,10 @@ struct Counts {
 class Solver {
  public:
   /// Installs itself: the solver found must be a btSequentialImpulseConstraintSolver or a btNNCGConstraintSolver
-  /// exactly (in Mode::observe also a btMLCPSolver); it keeps solving contacts, limits and motors.
-  /// @throws std::invalid_argument for another solver, a world with multibodies or soft bodies, or a second linchpin.
+  /// exactly (in Mode::observe also a btMLCPSolver); it keeps solving contacts, limits and motors. In a
+  /// btMultiBodyDynamicsWorld it must be a btMultiBodyConstraintSolver exactly, and the mode must be Mode::exact
+  /// without shadow.
+  /// @throws std::invalid_argument for another solver, a world with soft bodies, or a second linchpin.
   explicit Solver(btDiscreteDynamicsWorld& world, Options options = {});
   /// Construction-time injection: give `constraint_solver()` to the world's constructor, then attach(world). As any
   /// Bullet solver given so it must outlive the world, and its destructor leaves the world alone; detach() leaves one
@@ -164,7 +188,8 @@ class Solver {
   Solver& operator=(const Solver&) = delete;
 
   btConstraintSolver* constraint_solver();
-  /// @throws std::invalid_argument for a world built with another solver, or of a kind the constructors refuse.
+  /// @throws std::invalid_argument for a world built with another solver, of a kind the constructors refuse, or a
+  /// btMultiBodyDynamicsWorld, which the first constructor takes.
   void attach(btDiscreteDynamicsWorld& world);
   /// What the destructor does, now: the native solver (after attach(): a new one of the world's own) solves from here
   /// on.
@@ -206,6 +231,57 @@ class Solver {
     auto ids = ids_of(name, bodies);
     return add(on_acceleration(std::move(name), std::move(ids), std::move(alpha)), std::move(bodies));
   }
+  // Constraints that name links of multibodies: `constrain("loop", link(mb, 2), link(mb, 5), phi)`. Each multibody with
+  // such a constraint is one mass block, its joint-space mass matrix, built anew in every step: O(n · depth) for n
+  // joint coordinates, and a dense factor of n × n. They take no laws, are not one-sided, and have no books yet.
+  /// @throws std::invalid_argument as the others do, and for a multibody not in the world, a link it does not have, and
+  /// a multibody that is integrated by RK4, keeps global velocities, has a planar joint or kinematic or static links.
+  template <class Phi>
+  Handle constrain(std::string name, std::vector<Part> parts, Phi phi) {
+    auto ids = ids_of(name, parts);
+    return add(holonomic(std::move(name), std::move(ids), std::move(phi)));
+  }
+  template <class Phi>
+  Handle constrain(std::string name, Link a, Phi phi) {
+    return constrain(std::move(name), std::vector<Part>{a}, std::move(phi));
+  }
+  template <class Phi>
+  Handle constrain(std::string name, Link a, Link b, Phi phi) {
+    return constrain(std::move(name), std::vector<Part>{a, b}, std::move(phi));
+  }
+  template <class Phi>
+  Handle constrain(std::string name, Link a, btRigidBody& b, Phi phi) {
+    return constrain(std::move(name), std::vector<Part>{a, b}, std::move(phi));
+  }
+  template <class Phi>
+  Handle constrain(std::string name, btRigidBody& a, Link b, Phi phi) {
+    return constrain(std::move(name), std::vector<Part>{a, b}, std::move(phi));
+  }
+  template <class Psi>
+  Handle constrain_velocity(std::string name, std::vector<Part> parts, Psi psi) {
+    auto ids = ids_of(name, parts);
+    return add(nonholonomic(std::move(name), std::move(ids), std::move(psi)));
+  }
+  template <class Alpha>
+  Handle constrain_acceleration(std::string name, std::vector<Part> parts, Alpha alpha) {
+    auto ids = ids_of(name, parts);
+    return add(on_acceleration(std::move(name), std::move(ids), std::move(alpha)));
+  }
+  /// The core's id of a link, for linchpin's own joints. @throws std::invalid_argument as constrain() does for links.
+  BodyId id(Link link);
+  /// Names one of the world's multibody constraints: point2point, fixed, slider and gear are held exactly unless the
+  /// program bounds their impulse below Bullet's default of 100. A gear's position is its target, or where it was when
+  /// linchpin first saw it. @throws std::invalid_argument for one not in the world or a name in use.
+  Handle adopt(btMultiBodyConstraint& constraint, std::string name);
+  /// What a force/torque sensor in the joint of a link shows: the wrench on the link, by its parent, through the joint,
+  /// about the joint's pivot; its motor, limit and applied torque included. Of the last step, at the state the step
+  /// began from, like Reaction; any multibody of the world, with exact constraints or without. Native impulses
+  /// (contacts, limits, motors) are taken as mean forces over the step; torsional and spinning friction of contacts are
+  /// not known link by link and left out.
+  /// @throws std::invalid_argument for a multibody that is not in the world or that constrain() refuses, a joint it
+  /// does not have, and before the first step. Cost: O(n), O(n³) for multibodies without exact constraints.
+  Wrench joint_wrench(Link link) const;
+
   /// A constraint built with linchpin's own joints (joints.h) on bodies of this world: pass id(body) for its bodies.
   Handle add(Constraint constraint);
   /// The core's id of a body of this world (registers it). @throws std::invalid_argument if it is not in the world.
@@ -257,13 +333,15 @@ class Solver {
   /// Problem of one constraint's block at the last step, to save and replay with `linchpin solve`. Empty (n() == 0)
   /// for a name that is not there and before the first step.
   Instant instant(std::string_view constraint) const;
-  /// Kinetic energy plus gravity potential of the world's dynamic bodies, in double [J].
+  /// Kinetic energy plus gravity potential of the world's dynamic bodies and multibodies, in double [J].
   double energy() const;
 
   void on_step(std::function<void(const Step&)> callback);
 
   double t() const;  ///< [s]; advances with the host's steps
   void set_t(double t);
+  /// Call before deleting a multibody: takes the constraints on it out of the world's exact ones.
+  void forget(btMultiBody& body);
   /// Call before deleting a body: takes the user's constraints on it out of the world.
   void forget(btRigidBody& body);
   /// After teleports: forgets what was remembered from step to step, clears counts and work.
@@ -273,6 +351,7 @@ class Solver {
  private:
   friend class Handle;
   std::vector<BodyId> ids_of(const std::string& name, const std::vector<btRigidBody*>& bodies);
+  std::vector<BodyId> ids_of(const std::string& name, const std::vector<Part>& parts);
   Handle add(Constraint constraint, std::vector<btRigidBody*> bodies);
   Handle try_add(std::string& why, const std::string& name, const std::vector<btRigidBody*>& bodies,
                  const std::function<Constraint(std::vector<BodyId>)>& make) noexcept;

@@ -1,0 +1,180 @@
+// Exact constraints on the links of btMultiBody. A multibody is one mass block of the explicit equation (T5), its
+// joint-space mass matrix; a link is seen by a constraint like a body whose acceleration has a known part, J̇q̇. Links,
+// rigid bodies that share a constraint with them, and the exact joints among those are one problem for the whole world,
+// solved beside the blocks of rigid bodies. What Bullet does to multibodies otherwise (contacts, limits, motors,
+// damping) stays Bullet's.
+//
+// One step: begin_step() before Bullet adds forces to velocities, couple() after its rows are set up and after each of
+// its iterations, finish() when all islands are solved, after_step() when it has integrated.
+#pragma once
+
+#include "articulated.h"
+#include "columns.h"
+#include "engine.h"
+
+#include <BulletDynamics/Featherstone/btMultiBodyConstraint.h>
+#include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+/// What of a stock multibody constraint can be held exactly; `native` says why it is not.
+struct StockShape {
+  const char* kind = "multibody constraint";
+  std::string native;
+  JointRows rows;  ///< between link A and link B, or a rigid body, or the world
+  Vector3d acting_A = Vector3d::Zero(), acting_B = Vector3d::Zero();
+  btRigidBody* rigid = nullptr;  ///< in place of link B
+  bool gear = false;
+  double ratio = 0, target = 0;
+  int aux = -1;  ///< gear: third link, −1: none
+  bool has_target = false;
+};
+StockShape shape_of(btMultiBodyConstraint& constraint);
+/// Everything of its settings that the shape depends on.
+using StockNumbers = std::array<double, 40>;
+StockNumbers numbers_of(btMultiBodyConstraint& constraint);
+
+class Multibodies {
+ public:
+  Multibodies(Engine& engine, btMultiBodyDynamicsWorld& world) : engine_(engine), world_(world) {}
+
+  // ---- what there is ----
+  void look() { scan(); }
+  /// The core's id of a link. @return a reason, or empty.
+  std::string id_of(const Link& link, BodyId& id);
+  bool is_link(BodyId id) const { return z(id.index) < link_of_id_.size() && link_of_id_[z(id.index)].body != nullptr; }
+  std::string add(Constraint constraint, int& record);  ///< one that names a link
+  std::string name(btMultiBodyConstraint& constraint, std::string name, int& record);
+  void reset();                          ///< gears mesh anew where they are
+  void forget(const btMultiBody& body);  ///< removes the constraints on it
+  bool stock(const Record& r) const;     ///< a constraint of the world, not of the user's own
+  bool give_back(int record);            ///< one of those, to the native solver; false for others
+  bool adopted(const btMultiBodyConstraint* constraint) const;  ///< not to be given to the native solver in this step
+
+  // ---- a step ----
+  void begin_step();
+  /// The native solver's arrays during its iterations. Velocities of everything in the problem are put back on the
+  /// constraints. @param first  before the iterations
+  void couple(Pools pools, btMultiBodyJacobianData& data, bool first);
+  /// Before a native setup is done again: takes back what rows have done to multibodies.
+  void drop(btMultiBodyJacobianData& data);
+  void finish();
+  void after_step();
+  void look_for_rows(Pools pools);
+
+  // ---- telling ----
+  void tell();
+  void tell_flags();
+  bool holds(int record) const;
+  const Instant& instant() const { return instant_; }
+  int rows() const { return solved_ ? solver_.rows() : 0; }
+  int rank() const { return solved_ ? solver_.rank() : 0; }
+  RankReport rank_report() const;  ///< indices as reactions()
+  double energy() const;
+  std::string joint_wrench(const Link& link, Wrench& out);
+  std::vector<Solver::Native> notes() const;
+  std::vector<Solver::Finding> check();
+
+ private:
+  struct Tree {
+    explicit Tree(btMultiBody& body) : a(body), after(body) {}
+    Articulated a;                   ///< at the step's start
+    Articulated after;               ///< where Bullet has taken it
+    int column = -1;                 ///< first in the problem, −1: not in it
+    std::vector<double> u, own;      ///< velocities at hand; what was added to Bullet's by us in this step
+    std::vector<double> vdot, host;  ///< of the report; what native rows changed, per dt
+    std::vector<Wrench> others;      ///< by native rows and exact constraints on the links
+    Articulated::Configuration end;
+    std::vector<Articulated::Place> at_end;
+    bool captured = false, slept = false, told = false;
+  };
+  struct LinkId {
+    btMultiBody* body = nullptr;
+    int link = -1;
+  };
+  struct Part {
+    BodyId id;
+    int tree = -1, link = -1;
+    int column = -1, dof = 0;  ///< of a rigid body that moves
+  };
+  struct Coordinate {
+    int tree, position, rate;
+    double factor;
+  };
+  struct Item {
+    int record = -1;
+    const Constraint* constraint = nullptr;
+    std::vector<Part> parts;
+    std::vector<Coordinate> coordinates;  ///< of a gear, instead of parts' rows
+    double target = 0;
+    int row = 0, rows = 0;
+    std::vector<double> A;  ///< [rows × 6 parts]
+  };
+  struct Stock {
+    btMultiBodyConstraint* constraint;
+    int record;
+    StockNumbers numbers;  ///< its settings when it was looked at last
+    StockShape shape;
+    double target = 0;
+  };
+  struct Moving {
+    BodyId id;
+    btRigidBody* body;
+    int column, dof;
+    Vector6 applied, own;  ///< Bullet's own change of velocity by forces; ours
+    bool in_pool = false;
+  };
+
+  std::string register_link(const Link& link, BodyId& id);
+  int tree_of(const btMultiBody* body) const;
+  void scan();
+  void scan_stock();
+  void make_stock(Stock& s);
+  void lay_out();
+  void close_gaps();
+  void states_at_start();
+  bool linearize();
+  double residuals(std::span<const double> v, std::span<double> e);
+  bool newton(std::span<double> v, double tolerance, int most);
+  void row_velocities(std::span<const double> v, std::span<double> out) const;
+  void velocities_of(const Tree& t, std::span<const double> v, std::vector<double>& u) const;
+  BodyState state_of(const Part& p, bool end) const;
+  void solve_report();
+  void fail(const std::string& why);
+  Vector6 wrench_on(const Item& item, int k, std::span<const double> lambda) const;
+  const Record& record(const Item& item) const { return engine_.records_[z(item.record)]; }
+
+  Engine& engine_;
+  btMultiBodyDynamicsWorld& world_;
+  std::vector<std::unique_ptr<Tree>> trees_;
+  std::vector<LinkId> link_of_id_;
+  std::vector<Stock> stock_;
+  std::vector<Item> items_;
+  std::vector<Moving> moving_;
+  std::vector<std::string> notes_;
+  unsigned laid_out_for_ = 0;
+  bool changed_ = true, active_ = false, solved_ = false, told_ = true, failed_ = false;
+  bool native_rows_ = false;  ///< of this step: some native row touches a body or multibody of the problem
+  int batch_ = 0;
+  bool batched_ = false;
+  double dt_ = 0;
+
+  Instant instant_;
+  linchpin::Solver solver_;
+  std::vector<double> position_, velocity_, v0_, v_, before_, free_, e_, scale_, dv_, lambda_, one_, impulse_, target_,
+      half_, dense_, force_, half_rows_, one_report_;
+  std::vector<char> mark_;
+  std::vector<BodyState> X_;
+  std::vector<btScalar> narrow_;
+  int flags_rank_ = -1;
+};
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet

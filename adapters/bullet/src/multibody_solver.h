@@ -1,0 +1,72 @@
+// The hook for worlds of multibodies: ExactSolver over btMultiBodyConstraintSolver, which beside that keeps constraints
+// that are held exactly from the native solver and the others' iterations on them.
+#pragma once
+
+#include "exact_solver.h"
+#include "multibody.h"
+
+#include <BulletDynamics/Featherstone/btMultiBodyConstraintSolver.h>
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+class ExactMultiBodySolver final : public ExactSolver<btMultiBodyConstraintSolver> {
+  using Exact = ExactSolver<btMultiBodyConstraintSolver>;
+
+ public:
+  explicit ExactMultiBodySolver(Engine& engine) : Exact(engine), engine_(engine) {}
+
+  void solveMultiBodyGroup(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
+                           btTypedConstraint** constraints, int nc, btMultiBodyConstraint** links, int nl,
+                           const btContactSolverInfo& info, btIDebugDraw* draw, btDispatcher* dispatcher) override {
+    native_.clear();
+    for (int i = 0; i < nl; ++i)
+      if (!links_() || !links_()->adopted(links[i])) native_.push_back(links[i]);
+    Exact::solveMultiBodyGroup(bodies, nb, manifolds, nm, constraints, nc, native_.empty() ? nullptr : native_.data(),
+                               static_cast<int>(native_.size()), info, draw, dispatcher);
+  }
+
+ protected:
+  btScalar solveGroupCacheFriendlySetup(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
+                                        btTypedConstraint** constraints, int nc, const btContactSolverInfo& info,
+                                        btIDebugDraw* draw) override {
+    const btScalar r = Exact::solveGroupCacheFriendlySetup(bodies, nb, manifolds, nm, constraints, nc, info, draw);
+    couple(true);
+    return r;
+  }
+  btScalar solveSingleIteration(int iteration, btCollisionObject** bodies, int nb, btPersistentManifold** manifolds,
+                                int nm, btTypedConstraint** constraints, int nc, const btContactSolverInfo& info,
+                                btIDebugDraw* draw) override {
+    const btScalar r = Exact::solveSingleIteration(iteration, bodies, nb, manifolds, nm, constraints, nc, info, draw);
+    couple(false);
+    return r;
+  }
+  void set_up_again() override {
+    if (links_()) links_()->drop(m_data);
+    drop_ = true;
+  }
+  void after_setup_again() override {
+    if (drop_) couple(true);
+    drop_ = false;
+  }
+  LinkRows link_rows() override {
+    return {&m_multiBodyNonContactConstraints, &m_multiBodyNormalContactConstraints,
+            &m_multiBodyFrictionContactConstraints, &m_multiBodyTorsionalFrictionContactConstraints,
+            &m_multiBodySpinningFrictionContactConstraints};
+  }
+
+ private:
+  Multibodies* links_() const { return engine_.multibodies(); }
+  void couple(bool first) {
+    if (!links_()) return;
+    if (first) links_()->look_for_rows(pools());
+    links_()->couple(pools(), m_data, first);
+  }
+
+  Engine& engine_;
+  std::vector<btMultiBodyConstraint*> native_;
+  bool drop_ = false;
+};
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet

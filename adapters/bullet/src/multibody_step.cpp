@@ -1,0 +1,770 @@
+// One step of the constraints on links: the problem at the step's start, velocities kept on it between Bullet's
+// iterations, Newton on Bullet's own map at the end (T12), and what the forces were (T11).
+#include "multibody.h"
+
+#include "bodies.h"
+#include "columns.h"
+
+#include <BulletDynamics/Featherstone/btMultiBodyLinkCollider.h>
+
+#include <Eigen/Cholesky>
+
+#include <limits>
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+// ---- the problem at the step's start ----
+
+void Multibodies::begin_step() {
+  scan();
+  if (changed_ || laid_out_for_ != engine_.structure_) lay_out();
+  solved_ = failed_ = native_rows_ = false;
+  told_ = true;
+  dt_ = double(world_.getSolverInfo().m_timeStep);
+  for (auto& t : trees_) {
+    t->a.capture();
+    t->captured = true;
+    t->told = false;
+    t->slept = t->a.asleep();
+    for (auto* x : {&t->own, &t->host}) x->assign(z(t->a.rates()), 0);
+  }
+  if (!active_) return;
+  for (auto& t : trees_) {
+    if (t->column < 0) continue;
+    // A closed loop at rest in mid-air is no rest to Bullet's timer: multibodies held exactly stay awake.
+    btMultiBody& body = t->a.body();
+    body.wakeUp();
+    const auto wake = [](btMultiBodyLinkCollider* c) {
+      if (c && !c->isActive()) c->setActivationState(ACTIVE_TAG);
+    };
+    wake(body.getBaseCollider());
+    for (int i = 0; i < t->a.links(); ++i) wake(body.getLink(i).m_collider);
+    t->slept = false;
+  }
+  for (Moving& b : moving_) {
+    if (engine_.place_[z(b.id.index)] < 0)
+      return fail("body '" + engine_.system_.name(b.id) + "' is constrained but not in the world");
+    if (!b.body->isActive()) b.body->activate();
+    b.own.setZero();
+    b.applied.setZero();
+    b.in_pool = false;
+  }
+  engine_.dt_ = dt_;
+  engine_.state_.t = engine_.base_.t = engine_.t_;
+  engine_.end_.t = engine_.t_ + dt_;
+  states_at_start();
+  if (!linearize()) return;
+  if (engine_.options_.drift_correction) {
+    double gap = 0;
+    for (const double phi : position_) gap = std::max(gap, std::abs(phi));
+    if (gap > engine_.options_.gap_tolerance) close_gaps();
+    if (failed_) return;
+  }
+  // Bullet solves islands in batches; what is one problem must be one of them.
+  batch_ = world_.getSolverInfo().m_minimumSolverBatchSize;
+  world_.getSolverInfo().m_minimumSolverBatchSize = std::numeric_limits<int>::max();
+  batched_ = true;
+  solved_ = true;
+  ++engine_.counts_.solves;
+}
+
+void Multibodies::fail(const std::string& why) {
+  failed_ = true;
+  solved_ = false;
+  ++engine_.counts_.fallbacks;
+  engine_.trouble_ = "links of multibodies: " + why;
+  for (const Item& item : items_) {
+    Record& r = engine_.records_[z(item.record)];
+    r.why_native = why;
+    engine_.failed_records_.push_back(item.record);
+    if (r.reaction >= 0) engine_.reactions_[z(r.reaction)].native = true;
+    r.by_links = false;  // rigid joints are solved without the links
+  }
+  laid_out_for_ = 0;  // and taken in again in the next step
+}
+
+void Multibodies::states_at_start() {
+  for (auto& t : trees_)
+    if (t->column >= 0) t->a.refresh();
+  for (const Item& item : items_)
+    for (const Part& p : item.parts) {
+      if (p.tree >= 0)
+        engine_.state_[p.id] = state_of(p, false);
+      else if (p.id != linchpin::world)
+        engine_.sync_body(p.id);
+    }
+}
+
+BodyState Multibodies::state_of(const Part& p, bool end) const {
+  const Tree& t = *trees_[z(p.tree)];
+  const Articulated::Place& at = (end ? t.at_end : t.a.places())[z(p.link + 1)];
+  return BodyState{at.p, Quaterniond(at.R), at.v, at.w, at.a, at.alpha};
+}
+
+// A, b, M and Q of the problem, and its factor.
+bool Multibodies::linearize() {
+  const int n = instant_.n();
+  instant_.t = engine_.t_;
+  instant_.mass.clear();
+  for (auto& t : trees_) {
+    if (t->column < 0) continue;
+    instant_.mass.insert(instant_.mass.end(), t->a.M().begin(), t->a.M().end());
+    t->a.applied(std::span(instant_.Q).subspan(z(t->column), z(t->a.columns())));
+    for (int k = 0; k < t->a.columns(); ++k) v0_[z(t->column + k)] = t->a.u()[z(t->a.first() + k)];
+  }
+  for (const Moving& b : moving_) {
+    const BodyState& s = engine_.state_[b.id];
+    Eigen::Matrix<double, 6, 6> M = Eigen::Matrix<double, 6, 6>::Zero();
+    M.topLeftCorner<3, 3>().diagonal().setConstant(engine_.system_.mass(b.id));
+    put(v0_, b.column, s.v);
+    put(instant_.Q, b.column, from_bullet(b.body->getTotalForce()));
+    if (b.dof == 6) {
+      const Matrix3d I = engine_.system_.world_inertia(b.id, s.q);
+      M.bottomRightCorner<3, 3>() = I;
+      put(v0_, b.column + 3, s.w);
+      put(instant_.Q, b.column + 3, from_bullet(b.body->getTotalTorque()));
+      if (is_gyroscopic(*b.body)) bullet::add(instant_.Q, b.column + 3, -s.w.cross(I * s.w));  // (T2)
+    }
+    for (int r = 0; r < b.dof; ++r)
+      for (int c = 0; c < b.dof; ++c) instant_.mass.push_back(M(r, c));
+  }
+  instant_.entries.clear();
+  instant_.row_start.clear();
+  for (Item& item : items_) {
+    const auto own = [&](std::vector<double>& x) { return std::span(x).subspan(z(item.row), z(item.rows)); };
+    if (!item.coordinates.empty()) {
+      double phi = -item.target, rate = 0;
+      std::fill(dense_.begin(), dense_.end(), 0.0);
+      std::fill(mark_.begin(), mark_.end(), 0);
+      for (const Coordinate& c : item.coordinates) {
+        const Tree& t = *trees_[z(c.tree)];
+        const std::size_t column = z(t.column + c.rate - t.a.first());
+        phi += c.factor * t.a.start().joints[z(c.position)];
+        rate += c.factor * t.a.u()[z(c.rate)];
+        dense_[column] += c.factor;
+        mark_[column] = 1;
+      }
+      position_[z(item.row)] = phi;
+      velocity_[z(item.row)] = rate;
+      instant_.b[z(item.row)] = 0;
+      instant_.row_start.push_back(static_cast<int>(instant_.entries.size()));
+      for (int c = 0; c < n; ++c)
+        if (mark_[z(c)]) instant_.entries.push_back({c, dense_[z(c)]});
+      continue;
+    }
+    X_.clear();
+    for (const Part& p : item.parts) {
+      X_.push_back(p.id == linchpin::world ? BodyState{} : engine_.state_[p.id]);
+      if (p.dof > 0) X_.back().a = X_.back().alpha = Vector3d::Zero();
+    }
+    try {
+      item.constraint->function().linearize(X_, engine_.t_, {item.A, own(instant_.b), own(position_), own(velocity_)});
+    } catch (const std::exception& e) {  // a user's residual: nothing throws out of a step
+      fail("constraint '" + record(item).name + "': " + e.what());
+      return false;
+    }
+    std::fill(mark_.begin(), mark_.end(), 0);
+    for (const Part& p : item.parts) {
+      if (p.tree >= 0) {
+        const Tree& t = *trees_[z(p.tree)];
+        t.a.mark(p.link, std::span(mark_).subspan(z(t.column), z(t.a.columns())));
+      }
+      for (int k = 0; k < p.dof; ++k) mark_[z(p.column + k)] = 1;
+    }
+    for (int r = 0; r < item.rows; ++r) {
+      std::fill(dense_.begin(), dense_.end(), 0.0);
+      const std::size_t K = item.parts.size();
+      for (std::size_t k = 0; k < K; ++k) {
+        const Part& p = item.parts[k];
+        const double* row = item.A.data() + (z(r) * K + k) * 6;
+        if (p.tree >= 0) {
+          const Tree& t = *trees_[z(p.tree)];
+          t.a.add_row(p.link, row, std::span(dense_).subspan(z(t.column), z(t.a.columns())));
+        }
+        for (int c = 0; c < p.dof; ++c) dense_[z(p.column + c)] += row[c];
+      }
+      instant_.row_start.push_back(static_cast<int>(instant_.entries.size()));
+      for (int c = 0; c < n; ++c)
+        if (mark_[z(c)]) instant_.entries.push_back({c, dense_[z(c)]});
+    }
+  }
+  instant_.row_start.push_back(static_cast<int>(instant_.entries.size()));
+  if (!finite(position_) || !finite(velocity_) || !finite(instant_.b) || !finite(instant_.Q)) {
+    fail("a residual, its derivatives or a force is not finite");
+    return false;
+  }
+  if (!solver_.factor(instant_)) {
+    fail("a mass matrix is not positive definite, or a number is not finite");
+    return false;
+  }
+  return true;
+}
+
+// An initial gap, or one that the program made, is closed by moving, not by pushing (T12).
+void Multibodies::close_gaps() {
+  double moved = 0;
+  for (int i = 0; i < engine_.options_.max_newton; ++i) {
+    double gap = 0;
+    for (std::size_t r = 0; r < position_.size(); ++r) {
+      gap = std::max(gap, std::abs(position_[r]));
+      e_[r] = -position_[r];
+    }
+    if (gap <= 0.01 * engine_.options_.gap_tolerance) break;
+    solver_.apply(e_, {}, {}, dv_);
+    if (!finite(dv_)) break;
+    for (auto& t : trees_) {
+      if (t->column < 0) continue;
+      velocities_of(*t, dv_, t->u);
+      for (int k = 0; k < t->a.first(); ++k) t->u[z(k)] = 0;
+      for (int k = 6; k < t->a.rates(); ++k) moved = std::max(moved, std::abs(t->u[z(k)]));
+      t->a.advance(t->a.start(), t->u, 1, t->end);
+      t->a.write(t->end);
+      t->a.capture();
+    }
+    for (const Moving& b : moving_) {
+      BodyState& s = engine_.state_[b.id];
+      moved = std::max(moved, head(dv_, b.column).norm());
+      linchpin::advance(s, head(dv_, b.column), b.dof == 6 ? head(dv_, b.column + 3) : Vector3d::Zero(), 1);
+      write_pose(b.body->getWorldTransform(), s.p, s.q);
+    }
+    states_at_start();
+    if (!linearize()) return;
+  }
+  ++engine_.counts_.gap_corrections;
+  engine_.counts_.corrected = std::max(engine_.counts_.corrected, moved);
+}
+
+// ---- velocities ----
+
+void Multibodies::velocities_of(const Tree& t, std::span<const double> v, std::vector<double>& u) const {
+  u.assign(t.a.u().begin(), t.a.u().end());
+  for (int k = 0; k < t.a.columns(); ++k) u[z(t.a.first() + k)] = v[z(t.column + k)];
+}
+
+void Multibodies::row_velocities(std::span<const double> v, std::span<double> out) const {
+  for (int r = 0; r < instant_.m(); ++r) {
+    double sum = 0;
+    for (int k = instant_.row_start[z(r)]; k < instant_.row_start[z(r + 1)]; ++k)
+      sum += instant_.entries[z(k)].value * v[z(instant_.entries[z(k)].column)];
+    out[z(r)] = sum;
+  }
+}
+
+// What v leaves of the constraints at the step's end, as velocities; the largest of it times dt.
+double Multibodies::residuals(std::span<const double> v, std::span<double> e) {
+  double worst = 0;
+  row_velocities(v, half_rows_);
+  row_velocities(v0_, one_);
+  for (const bool middle : {false, true}) {
+    bool any = false;
+    for (const Item& item : items_) any = any || (item.constraint->function().level() == Level::velocity) == middle;
+    if (!any) continue;
+    const double h = middle ? 0.5 * dt_ : dt_;
+    for (auto& t : trees_) {
+      if (t->column < 0) continue;
+      velocities_of(*t, v, t->u);
+      t->a.advance(t->a.start(), t->u, h, t->end);
+      t->a.place(t->end, t->u, t->at_end);
+    }
+    for (const Moving& b : moving_) {
+      const Vector3d u = head(v, b.column), w = b.dof == 6 ? head(v, b.column + 3) : Vector3d::Zero();
+      const BodyState& from = engine_.base_[b.id];
+      BodyState& to = engine_.end_[b.id];
+      to.p = from.p + h * u;
+      to.q = from.q;
+      if (b.dof == 6) to.q = (host_rotation(w, h) * from.q).normalized();
+      to.v = u;
+      to.w = b.dof == 6 ? w : from.w;
+    }
+    for (const Item& item : items_) {
+      const Level level = item.coordinates.empty() ? item.constraint->function().level() : Level::position;
+      if ((level == Level::velocity) != middle) continue;
+      const auto out = e.subspan(z(item.row), z(item.rows));
+      if (level == Level::acceleration) {
+        for (int r = item.row; r < item.row + item.rows; ++r) {
+          e[z(r)] = dt_ * instant_.b[z(r)] - (half_rows_[z(r)] - one_[z(r)]);
+          worst = std::max(worst, std::abs(e[z(r)]) * dt_);
+        }
+        continue;
+      }
+      if (!item.coordinates.empty()) {
+        double phi = -item.target;
+        for (const Coordinate& c : item.coordinates) phi += c.factor * trees_[z(c.tree)]->end.joints[z(c.position)];
+        out[0] = phi;
+      } else {
+        X_.clear();
+        for (const Part& p : item.parts)
+          X_.push_back(p.tree >= 0               ? state_of(p, true)
+                       : p.id == linchpin::world ? BodyState{}
+                       : p.dof > 0 || !middle    ? engine_.end_[p.id]
+                                                 : engine_.base_[p.id]);
+        try {
+          item.constraint->function().residual(X_, engine_.t_ + h, out);
+        } catch (...) {
+          std::fill(out.begin(), out.end(), std::numeric_limits<double>::quiet_NaN());
+        }
+      }
+      for (double& x : out) {
+        worst = std::max(worst,
+                         std::isfinite(x) ? std::abs(x) * (middle ? dt_ : 1) : std::numeric_limits<double>::infinity());
+        x = middle ? -x : -x / dt_;
+      }
+    }
+  }
+  return worst;
+}
+
+/// Corrects v until the step ends on the constraints; multipliers are added to impulse_.
+bool Multibodies::newton(std::span<double> v, double tolerance, int most) {
+  double last = std::numeric_limits<double>::infinity();
+  for (int i = 0; i <= most; ++i) {
+    const double worst = residuals(v, e_);
+    if (!std::isfinite(worst)) return false;
+    if (worst <= tolerance) return true;
+    if (i > 2 && worst > 0.5 * last) return worst <= engine_.options_.gap_tolerance;  // at round-off, or lost
+    if (i == most) break;
+    last = worst;
+    solver_.apply(e_, lambda_, {}, dv_);
+    ++engine_.counts_.newton;
+    for (std::size_t k = 0; k < v.size(); ++k) v[k] += dv_[k];
+    for (std::size_t r = 0; r < impulse_.size(); ++r) impulse_[r] += lambda_[r];
+  }
+  return last <= engine_.options_.gap_tolerance;
+}
+
+// ---- between Bullet's iterations ----
+
+void Multibodies::couple(Pools pools, btMultiBodyJacobianData& data, bool first) {
+  if (!solved_ || (!first && !native_rows_)) return;
+  for (const auto& t : trees_) {
+    if (t->column < 0) continue;
+    for (int k = 0; k < t->a.columns(); ++k) {
+      const int i = t->a.first() + k;
+      v_[z(t->column + k)] =
+          double(t->a.body().getVelocityVector()[i]) + double(t->a.body().getDeltaVelocityVector()[i]);
+    }
+  }
+  for (Moving& b : moving_) {
+    const int index = b.body->getCompanionId();
+    b.in_pool = index >= 0 && index < pools.bodies.size() && pools.bodies[index].m_originalBody == b.body;
+    if (!b.in_pool) continue;
+    const btSolverBody& sb = pools.bodies[index];
+    if (first) {
+      b.applied << from_bullet(sb.m_externalForceImpulse), from_bullet(sb.m_externalTorqueImpulse);
+      b.own.setZero();
+    }
+    put(v_, b.column,
+        from_bullet(sb.m_linearVelocity) + from_bullet(sb.m_externalForceImpulse) +
+            from_bullet(sb.m_deltaLinearVelocity));
+    if (b.dof == 6)
+      put(v_, b.column + 3,
+          from_bullet(sb.m_angularVelocity) + from_bullet(sb.m_externalTorqueImpulse) +
+              from_bullet(sb.m_deltaAngularVelocity));
+  }
+  if (first) {
+    std::fill(impulse_.begin(), impulse_.end(), 0.0);
+    for (auto& t : trees_) std::fill(t->own.begin(), t->own.end(), 0.0);
+    if (!native_rows_) return;  // finish() does it all
+    // Native rows start from, and are kept to, the row velocities that end the step on the constraints.
+    before_ = v_;
+    newton(v_, 1e3 * engine_.options_.newton_tolerance, 6);
+    row_velocities(v_, target_);
+    for (std::size_t k = 0; k < v_.size(); ++k) dv_[k] = v_[k] - before_[k];
+  } else {
+    row_velocities(v_, e_);
+    for (std::size_t r = 0; r < e_.size(); ++r) e_[r] = target_[r] - e_[r];
+    solver_.apply(e_, lambda_, {}, dv_);
+    for (std::size_t r = 0; r < e_.size(); ++r) impulse_[r] += lambda_[r];
+  }
+  if (!finite(dv_)) return;
+  for (auto& t : trees_) {
+    if (t->column < 0) continue;
+    narrow_.assign(z(t->a.rates()), 0);
+    for (int k = 0; k < t->a.columns(); ++k) {
+      const std::size_t i = z(t->a.first() + k);
+      narrow_[i] = btScalar(dv_[z(t->column + k)]);
+      t->own[i] += double(narrow_[i]);
+    }
+    t->a.body().applyDeltaVeeMultiDof2(narrow_.data(), 1);
+    if (const int at = t->a.body().getCompanionId(); at >= 0)
+      for (int i = 0; i < t->a.rates(); ++i) data.m_deltaVelocities[at + i] += narrow_[z(i)];
+  }
+  for (Moving& b : moving_) {
+    if (!b.in_pool) continue;
+    btSolverBody& sb = pools.bodies[b.body->getCompanionId()];
+    const btVector3 v = to_bullet(head(dv_, b.column));
+    sb.internalGetDeltaLinearVelocity() += v;
+    b.own.head<3>() += from_bullet(v);
+    if (b.dof != 6) continue;
+    const btVector3 w = to_bullet(head(dv_, b.column + 3));
+    sb.internalGetDeltaAngularVelocity() += w;
+    b.own.tail<3>() += from_bullet(w);
+  }
+}
+
+void Multibodies::look_for_rows(Pools pools) {
+  native_rows_ = false;
+  if (!solved_) return;
+  const auto in_tree = [&](const btMultiBody* body) {
+    const int at = body ? tree_of(body) : -1;
+    return at >= 0 && trees_[z(at)]->column >= 0;
+  };
+  const auto in_body = [&](int index) {
+    if (index < 0 || index >= pools.bodies.size()) return false;
+    for (const Moving& b : moving_)
+      if (pools.bodies[index].m_originalBody == b.body) return true;
+    return false;
+  };
+  for (const btMultiBodyConstraintArray* rows : pools.link_rows)
+    for (int i = 0; rows && i < rows->size() && !native_rows_; ++i) {
+      const btMultiBodySolverConstraint& row = (*rows)[i];
+      native_rows_ = row.m_multiBodyA ? in_tree(row.m_multiBodyA) : in_body(row.m_solverBodyIdA);
+      native_rows_ = native_rows_ || (row.m_multiBodyB ? in_tree(row.m_multiBodyB) : in_body(row.m_solverBodyIdB));
+    }
+  if (moving_.empty()) return;
+  for (const btConstraintArray* rows : {&pools.contacts, &pools.joints})
+    for (int i = 0; i < rows->size() && !native_rows_; ++i)
+      native_rows_ = in_body((*rows)[i].m_solverBodyIdA) || in_body((*rows)[i].m_solverBodyIdB);
+}
+
+void Multibodies::drop(btMultiBodyJacobianData& data) {
+  for (auto& t : trees_)
+    if (const int at = t->a.body().getCompanionId(); at >= 0 && at + t->a.rates() <= data.m_deltaVelocities.size())
+      t->a.body().applyDeltaVeeMultiDof2(&data.m_deltaVelocities[at], -1);
+}
+
+// ---- the end of the step ----
+
+void Multibodies::finish() {
+  if (batched_) world_.getSolverInfo().m_minimumSolverBatchSize = batch_;
+  batched_ = false;
+  for (auto& t : trees_) {
+    if (!t->captured) continue;
+    btMultiBody& body = t->a.body();
+    t->others.assign(z(t->a.links() + 1), Wrench{});
+    for (int i = 0; i < t->a.links(); ++i) {
+      t->others[z(i + 1)].force = from_bullet(body.getLink(i).m_appliedConstraintForce);
+      t->others[z(i + 1)].moment = from_bullet(body.getLink(i).m_appliedConstraintTorque);
+    }
+    for (int i = 0; i < t->a.rates(); ++i)
+      t->host[z(i)] = (double(body.getDeltaVelocityVector()[i]) - t->own[z(i)]) / dt_;
+  }
+  if (!solved_) return;
+  for (const auto& t : trees_) {
+    if (t->column < 0) continue;
+    for (int k = 0; k < t->a.columns(); ++k) {
+      const int i = t->a.first() + k;
+      v_[z(t->column + k)] =
+          double(t->a.body().getVelocityVector()[i]) + double(t->a.body().getDeltaVelocityVector()[i]);
+    }
+  }
+  for (const Moving& b : moving_) {
+    const BodyState now = read_state(*b.body);
+    put(v_, b.column, now.v);
+    if (b.dof == 6) put(v_, b.column + 3, now.w);
+    engine_.base_[b.id].p = now.p;  // split impulse may have moved it
+    engine_.base_[b.id].q = now.q;
+  }
+  before_ = v_;
+  solve_report();
+  bool good = finite(v_);
+  if (good && !native_rows_) {
+    std::fill(impulse_.begin(), impulse_.end(), 0.0);
+    for (std::size_t k = 0; k < v_.size(); ++k) v_[k] += dt_ * force_[k];
+    for (std::size_t r = 0; r < impulse_.size(); ++r) impulse_[r] = dt_ * one_report_[r];
+  }
+  if (good && engine_.options_.drift_correction) {
+    double extent = 0;  // poses far out are no better than their own rounding
+    for (const auto& t : trees_)
+      if (t->column >= 0)
+        for (const auto& p : t->a.places()) extent = std::max(extent, p.p.cwiseAbs().maxCoeff());
+    const double tolerance =
+        std::max(engine_.options_.newton_tolerance, 4 * std::numeric_limits<double>::epsilon() * extent);
+    if (!newton(v_, tolerance, engine_.options_.max_newton)) {
+      // Too long a step: the velocities that the constraints allow now; the gap that is left is closed by moving.
+      ++engine_.counts_.fallbacks;
+      engine_.trouble_ = "links of multibodies: a step did not end on the constraints; its velocities were put on them";
+      v_ = before_;
+      row_velocities(v_, e_);
+      row_velocities(v0_, one_);
+      for (std::size_t r = 0; r < e_.size(); ++r) e_[r] = -(velocity_[r] - one_[r]) - e_[r];
+      solver_.apply(e_, impulse_, {}, dv_);
+      for (std::size_t k = 0; k < v_.size(); ++k) v_[k] += dv_[k];
+    }
+  }
+  good = good && finite(v_);
+  if (!good) {
+    ++engine_.counts_.non_finite;
+    engine_.trouble_ = "links of multibodies: velocities that are not finite were kept from the world";
+    told_ = false;
+    return;
+  }
+  for (auto& t : trees_) {
+    if (t->column < 0) continue;
+    narrow_.assign(z(t->a.rates()), 0);
+    bool clamped = false;
+    const double most = double(t->a.body().getMaxCoordinateVelocity());
+    for (int k = 0; k < t->a.columns(); ++k) {
+      narrow_[z(t->a.first() + k)] = btScalar(v_[z(t->column + k)] - before_[z(t->column + k)]);
+      clamped = clamped || std::abs(v_[z(t->column + k)]) > most;
+    }
+    t->a.body().applyDeltaVeeMultiDof2(narrow_.data(), 1);
+    if (clamped)
+      engine_.trouble_ =
+          "links of multibodies: a velocity beyond the multibody's largest (setMaxCoordinateVelocity), at "
+          "which Bullet clamps it";
+  }
+  for (const Moving& b : moving_) {
+    b.body->setLinearVelocity(to_bullet(head(v_, b.column)));
+    if (b.dof == 6) b.body->setAngularVelocity(to_bullet(head(v_, b.column + 3)));
+  }
+  // Work of the impulses with the mean velocity (T11).
+  for (std::size_t k = 0; k < v_.size(); ++k) half_[k] = 0.5 * (v0_[k] + v_[k]);
+  row_velocities(half_, e_);
+  for (const Item& item : items_)
+    if (const int at = record(item).reaction; at >= 0)
+      for (int r = item.row; r < item.row + item.rows; ++r) engine_.reactions_[z(at)].work += impulse_[z(r)] * e_[z(r)];
+  told_ = false;
+}
+
+// The instantaneous forces (T5) at the step's start, with what native rows did as a mean force (T11).
+void Multibodies::solve_report() {
+  solver_.inverse_mass(instant_.Q, free_);
+  for (const auto& t : trees_)
+    for (int k = 0; t->column >= 0 && k < t->a.columns(); ++k) free_[z(t->column + k)] += t->host[z(t->a.first() + k)];
+  if (native_rows_)
+    for (const Moving& b : moving_) {
+      if (!b.in_pool) continue;
+      const BodyState now = read_state(*b.body);
+      const BodyState& then = engine_.state_[b.id];
+      Vector6 host;
+      host << now.v - then.v, now.w - then.w;
+      host = (host - b.applied - b.own) / dt_;
+      for (int k = 0; k < b.dof; ++k) free_[z(b.column + k)] += host[k];
+    }
+  row_velocities(free_, e_);
+  for (int r = 0; r < instant_.m(); ++r) {
+    double size = std::abs(instant_.b[z(r)]);
+    for (int k = instant_.row_start[z(r)]; k < instant_.row_start[z(r + 1)]; ++k)
+      size += std::abs(instant_.entries[z(k)].value * free_[z(instant_.entries[z(k)].column)]);
+    scale_[z(r)] = size;
+    e_[z(r)] = instant_.b[z(r)] - e_[z(r)];
+  }
+  const double off = solver_.apply(e_, one_report_, {}, force_, scale_);
+  for (const Item& item : items_) engine_.records_[z(item.record)].unmet = off > SolveOptions{}.consistency_tolerance;
+  for (auto& t : trees_) {
+    if (t->column < 0) continue;
+    t->vdot.resize(z(t->a.columns()));
+    for (int k = 0; k < t->a.columns(); ++k) t->vdot[z(k)] = free_[z(t->column + k)] + force_[z(t->column + k)];
+  }
+  for (const Item& item : items_) {
+    if (!item.coordinates.empty()) continue;
+    for (std::size_t k = 0; k < item.parts.size(); ++k) {
+      const Part& p = item.parts[k];
+      if (p.tree < 0) continue;
+      const Vector6 w = wrench_on(item, static_cast<int>(k), one_report_);
+      Wrench& on = trees_[z(p.tree)]->others[z(p.link + 1)];
+      on.force += w.head<3>();
+      on.moment += w.tail<3>();
+    }
+  }
+}
+
+Vector6 Multibodies::wrench_on(const Item& item, int k, std::span<const double> lambda) const {
+  Vector6 out = Vector6::Zero();
+  if (!item.coordinates.empty()) {  // along the joint's axis, on its link
+    const Coordinate& c = item.coordinates[z(k)];
+    const Part& p = item.parts[z(k)];
+    const btMultibodyLink& link = trees_[z(p.tree)]->a.body().getLink(p.link);
+    const Matrix3d& R = trees_[z(p.tree)]->a.places()[z(p.link + 1)].R;
+    const double size = lambda[z(item.row)] * c.factor;
+    if (link.m_jointType == btMultibodyLink::ePrismatic)
+      out.head<3>() = size * (R * from_bullet(link.getAxisBottom(0)));
+    else
+      out.tail<3>() = size * (R * from_bullet(link.getAxisTop(0)));
+    return out;
+  }
+  const std::size_t K = item.parts.size();
+  for (int r = 0; r < item.rows; ++r)
+    for (int c = 0; c < 6; ++c) out[c] += item.A[(z(r) * K + z(k)) * 6 + z(c)] * lambda[z(item.row + r)];
+  return out;
+}
+
+void Multibodies::after_step() {
+  if (!solved_) return;
+  for (auto& t : trees_) {
+    if (t->column < 0) continue;
+    t->after.capture();
+    t->after.place(t->after.start(), t->after.u(), t->at_end);
+    t->end = t->after.start();
+  }
+  for (const Item& item : items_) {
+    const Record& r = record(item);
+    if (!r.on_links || r.reaction < 0) continue;
+    Reaction& to = engine_.reactions_[z(r.reaction)];
+    to.gap = to.gap_angle = to.residual = 0;
+    if (!item.coordinates.empty()) {
+      double phi = -item.target;
+      for (const Coordinate& c : item.coordinates) phi += c.factor * trees_[z(c.tree)]->end.joints[z(c.position)];
+      to.gap_angle = std::abs(phi);
+      engine_.max_angle_ = std::max(engine_.max_angle_, to.gap_angle);
+      continue;
+    }
+    ConstraintFunction& function = const_cast<ConstraintFunction&>(item.constraint->function());
+    X_.clear();
+    for (const Part& p : item.parts)
+      X_.push_back(p.tree >= 0 ? state_of(p, true)
+                   : p.id == linchpin::world || !engine_.body_of_[z(p.id.index)]
+                       ? BodyState{}
+                       : read_state(*engine_.body_of_[z(p.id.index)]));
+    if (function.level() == Level::position) {
+      const auto out = std::span(one_).subspan(z(item.row), z(item.rows));
+      try {
+        function.residual(X_, engine_.t_, out);
+      } catch (...) {  // a user's: the next step's solve names it
+        continue;
+      }
+      for (int i = 0; i < item.rows; ++i) {
+        const RowUnit unit = function.unit(i);
+        double& gap = unit == RowUnit::metre ? to.gap : unit == RowUnit::radian ? to.gap_angle : to.residual;
+        gap = std::max(gap, std::abs(out[z(i)]));
+      }
+      engine_.max_gap_ = std::max(engine_.max_gap_, to.gap);
+      engine_.max_angle_ = std::max(engine_.max_angle_, to.gap_angle);
+    }
+    function.accept(X_, engine_.t_);
+  }
+}
+
+// ---- telling ----
+
+void Multibodies::tell() {
+  if (told_ || !solved_) return;
+  told_ = true;
+  for (std::size_t r = 0; r < impulse_.size(); ++r) lambda_[r] = impulse_[r] / dt_ - one_report_[r];
+  for (const Item& item : items_) {
+    const Record& r = record(item);
+    if (r.reaction < 0) continue;
+    Reaction& to = engine_.reactions_[z(r.reaction)];
+    to.t = instant_.t;
+    to.native = false;
+    to.lambda.assign(one_report_.begin() + item.row, one_report_.begin() + item.row + item.rows);
+    to.power = to.velocity_residual = 0;
+    const int K = static_cast<int>(item.parts.size());
+    for (Wrenches* w : {static_cast<Wrenches*>(&to), &to.ideal, &to.prescribed, &to.induced, &to.stabilisation})
+      w->others.resize(z(std::max(0, K - 2)));
+    for (int k = 0; k < K; ++k) {
+      const Part& p = item.parts[z(k)];
+      const BodyState s = p.id == linchpin::world ? BodyState{} : engine_.state_[p.id];
+      Vector3d point = s.p;
+      if (!item.coordinates.empty())
+        point = trees_[z(p.tree)]->a.places()[z(p.link + 1)].pivot;
+      else
+        point = item.constraint->acting_point(k, engine_.state_);
+      const auto at = [&](std::span<const double> lambda) {
+        const Vector6 f = wrench_on(item, k, lambda);
+        return Wrench{f.head<3>(), f.tail<3>(), s.p}.about(point);
+      };
+      to.on(k) = to.ideal.on(k) = at(one_report_);
+      to.stabilisation.on(k) = at(lambda_);
+      to.prescribed.on(k) = to.induced.on(k) = Wrench{Vector3d::Zero(), Vector3d::Zero(), point};
+    }
+    for (int i = item.row; i < item.row + item.rows; ++i)
+      to.velocity_residual = std::max(to.velocity_residual, std::abs(velocity_[z(i)]));
+    row_velocities(v0_, e_);
+    for (int i = item.row; i < item.row + item.rows; ++i) to.power += one_report_[z(i)] * e_[z(i)];
+  }
+}
+
+RankReport Multibodies::rank_report() const {
+  RankReport out;
+  if (!solved_) return out;
+  out = solver_.report(instant_.b);
+  const auto named = [&](std::vector<int>& of) {
+    std::vector<int> at;
+    for (const int i : of)
+      if (const int reaction = record(items_[z(i)]).reaction; reaction >= 0) at.push_back(reaction);
+    of = at;
+  };
+  named(out.redundant);
+  named(out.undetermined);
+  out.contradictory.clear();  // found with the forces: Record::unmet
+  return out;
+}
+
+void Multibodies::tell_flags() {
+  if (!solved_ || flags_rank_ == solver_.rank()) return;
+  flags_rank_ = solver_.rank();
+  for (const Item& item : items_)
+    if (const int at = record(item).reaction; at >= 0) {
+      engine_.reactions_[z(at)].determined = true;
+      engine_.reactions_[z(at)].redundant = false;
+    }
+  if (solver_.full_row_rank()) return;
+  const RankReport ranks = rank_report();
+  for (const int i : ranks.redundant) engine_.reactions_[z(i)].redundant = true;
+  for (const int i : ranks.undetermined) engine_.reactions_[z(i)].determined = false;
+}
+
+double Multibodies::energy() const {
+  double sum = 0;
+  const Vector3d g = from_bullet(world_.getGravity());
+  for (int i = 0; i < world_.getNumMultibodies(); ++i) {
+    Articulated a(*world_.getMultiBody(i));
+    a.capture();
+    a.refresh();
+    sum += a.kinetic();
+    for (int k = a.first() > 0 ? 0 : -1; k < a.links(); ++k) sum -= a.mass(k) * g.dot(a.places()[z(k + 1)].p);
+  }
+  return sum;
+}
+
+std::string Multibodies::joint_wrench(const Link& link, Wrench& out) {
+  const int at = tree_of(link.body);
+  if (at < 0) return "linchpin: joint_wrench: the multibody is not in the world";
+  Tree& t = *trees_[z(at)];
+  if (link.index < 0 || link.index >= t.a.links())
+    return "linchpin: joint_wrench: the multibody has no joint " + std::to_string(link.index);
+  if (const std::string why = t.a.unsupported(); !why.empty()) return "linchpin: joint_wrench: " + why;
+  if (!t.captured || t.others.empty()) return "linchpin: joint_wrench: no step has been taken yet";
+  if (!t.told && (t.column < 0 || !solved_)) {
+    const int n = t.a.columns();
+    t.a.refresh();
+    t.vdot.assign(z(n), 0);
+    if (!t.slept && n > 0) {
+      t.a.applied(t.vdot);
+      Eigen::Map<Eigen::VectorXd> x(t.vdot.data(), n);
+      x = Eigen::Map<const Eigen::MatrixXd>(t.a.M().data(), n, n).ldlt().solve(x.eval()).eval();
+      for (int k = 0; k < n; ++k) t.vdot[z(k)] += t.host[z(t.a.first() + k)];
+    }
+  }
+  t.told = true;
+  out = t.a.through_joint(link.index, t.vdot, t.others);
+  return {};
+}
+
+std::vector<Solver::Finding> Multibodies::check() {
+  std::vector<Solver::Finding> out;
+  tell();
+  solved_ = false;
+  changed_ = true;
+  scan();
+  lay_out();
+  if (!active_) return out;
+  for (auto& t : trees_) t->a.capture();
+  states_at_start();
+  engine_.state_.t = engine_.t_;
+  for (const Item& item : items_) {
+    const Record& r = record(item);
+    if (!r.on_links || !item.coordinates.empty()) continue;
+    const ConstraintCheck found = check_constraint(engine_.system_, *item.constraint, engine_.state_);
+    if (!found.finite || std::max({found.error_A, found.error_b, found.error_velocity}) > 1e-4)
+      out.push_back({r.name, found.message});
+    if (found.residual > 1e-6) out.push_back({r.name, "starts " + std::to_string(found.residual) + " off"});
+  }
+  return out;
+}
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet

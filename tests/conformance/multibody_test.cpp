@@ -1,0 +1,793 @@
+// btMultiBodyDynamicsWorld as a host: joint wrenches against closed forms, loops closed exactly, one mechanism in three
+// forms, links and rigid bodies in one system, native solving untouched where nothing is exact.
+#include "allocation_counter.h"
+#include "world.h"
+
+#include <BulletDynamics/Featherstone/btMultiBody.h>
+#include <BulletDynamics/Featherstone/btMultiBodyConstraintSolver.h>
+#include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
+#include <BulletDynamics/Featherstone/btMultiBodyFixedConstraint.h>
+#include <BulletDynamics/Featherstone/btMultiBodyGearConstraint.h>
+#include <BulletDynamics/Featherstone/btMultiBodyJointMotor.h>
+#include <BulletDynamics/Featherstone/btMultiBodyLinkCollider.h>
+#include <BulletDynamics/Featherstone/btMultiBodyPoint2Point.h>
+#include <BulletDynamics/Featherstone/btMultiBodySliderConstraint.h>
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace linchpin::test {
+namespace {
+
+using bullet::link;
+
+btVector3 bt(double x, double y, double z) { return {btScalar(x), btScalar(y), btScalar(z)}; }
+
+struct LinkWorld {
+  explicit LinkWorld(double gravity = 9.81) : dispatcher(&config), world(&dispatcher, &broadphase, &native, &config) {
+    world.setGravity(bt(0, -gravity, 0));
+  }
+  ~LinkWorld() {
+    for (const auto& c : constraints) world.removeMultiBodyConstraint(c.get());
+    while (world.getNumConstraints() > 0) world.removeConstraint(world.getConstraint(0));
+    while (world.getNumMultibodies() > 0) world.removeMultiBody(world.getMultiBody(0));
+    while (world.getNumCollisionObjects() > 0) world.removeCollisionObject(world.getCollisionObjectArray()[0]);
+  }
+  /// @param links set up by the caller, then finish()
+  btMultiBody& multibody(int links, bool fixed_base, double mass = 0, const btVector3& inertia = bt(0, 0, 0)) {
+    bodies.push_back(std::make_unique<btMultiBody>(links, btScalar(mass), inertia, fixed_base, false));
+    return *bodies.back();
+  }
+  void finish(btMultiBody& mb) {
+    mb.finalizeMultiDof();
+    mb.setLinearDamping(0);
+    mb.setAngularDamping(0);
+    world.addMultiBody(&mb);
+    btAlignedObjectArray<btQuaternion> turns;
+    btAlignedObjectArray<btVector3> places;
+    mb.forwardKinematics(turns, places);
+  }
+  btMultiBodyLinkCollider& collider(btMultiBody& mb, int index, btCollisionShape& shape, bool moves = true) {
+    colliders.push_back(std::make_unique<btMultiBodyLinkCollider>(&mb, index));
+    btMultiBodyLinkCollider& c = *colliders.back();
+    c.setCollisionShape(&shape);
+    btTransform at = mb.getBaseWorldTransform();
+    if (index >= 0) at = mb.getLink(index).m_cachedWorldTransform;
+    c.setWorldTransform(at);
+    world.addCollisionObject(&c, moves ? 1 : 2, -1);
+    if (index < 0)
+      mb.setBaseCollider(&c);
+    else
+      mb.getLink(index).m_collider = &c;
+    return c;
+  }
+  btRigidBody& box(double mass, const btVector3& half, const btVector3& at) {
+    shapes.push_back(std::make_unique<btBoxShape>(half));
+    btVector3 inertia(0, 0, 0);
+    if (mass > 0) shapes.back()->calculateLocalInertia(btScalar(mass), inertia);
+    rigid.push_back(std::make_unique<btRigidBody>(btScalar(mass), nullptr, shapes.back().get(), inertia));
+    rigid.back()->setWorldTransform(btTransform(btQuaternion::getIdentity(), at));
+    world.addRigidBody(rigid.back().get(), 0, 0);
+    rigid.back()->setActivationState(DISABLE_DEACTIVATION);
+    return *rigid.back();
+  }
+  template <class C, class... Args>
+  C& constraint(Args&&... args) {
+    auto made = std::make_unique<C>(std::forward<Args>(args)...);
+    C& out = *made;
+    constraints.push_back(std::move(made));
+    world.addMultiBodyConstraint(&out);
+    return out;
+  }
+  void step(int n = 1, double dt = 1.0 / 240) {
+    for (int i = 0; i < n; ++i) world.stepSimulation(btScalar(dt), 0);
+  }
+  std::vector<btScalar> bits() const {
+    std::vector<btScalar> out;
+    for (const auto& b : bodies) {
+      for (int i = 0; i < 3; ++i) out.push_back(b->getBasePos()[i]);
+      for (int i = 0; i < 4; ++i) out.push_back(b->getWorldToBaseRot()[i]);
+      for (int i = 0; i < 6 + b->getNumDofs(); ++i) out.push_back(b->getVelocityVector()[i]);
+      for (int i = 0; i < b->getNumLinks(); ++i)
+        for (int k = 0; k < b->getLink(i).m_posVarCount; ++k) out.push_back(b->getLink(i).m_jointPos[k]);
+    }
+    for (const auto& b : rigid)
+      for (int i = 0; i < 3; ++i) {
+        out.push_back(b->getWorldTransform().getOrigin()[i]);
+        out.push_back(b->getLinearVelocity()[i]);
+        out.push_back(b->getAngularVelocity()[i]);
+      }
+    return out;
+  }
+
+  btDefaultCollisionConfiguration config;
+  btCollisionDispatcher dispatcher;
+  btDbvtBroadphase broadphase;
+  btMultiBodyConstraintSolver native;
+  btMultiBodyDynamicsWorld world;
+  std::vector<std::unique_ptr<btCollisionShape>> shapes;
+  std::vector<std::unique_ptr<btMultiBody>> bodies;
+  std::vector<std::unique_ptr<btMultiBodyLinkCollider>> colliders;
+  std::vector<std::unique_ptr<btRigidBody>> rigid;
+  std::vector<std::unique_ptr<btMultiBodyConstraint>> constraints;
+};
+
+const btQuaternion straight = btQuaternion::getIdentity();
+
+/// A bar along x of its own axes, hinged about z at its left end to the right end of its parent.
+void bar(btMultiBody& mb, int i, int parent, double length, double parent_end, double angle = 0) {
+  const double m = length, across = m * length * length / 12;
+  mb.setupRevolute(i, btScalar(m), bt(1e-3, across, across), parent, straight, bt(0, 0, 1), bt(parent_end, 0, 0),
+                   bt(length / 2, 0, 0), true);
+  mb.setJointPos(i, btScalar(angle));
+}
+
+double norm_gap(const Reaction& r) { return std::max({r.gap, r.gap_angle, r.residual}); }
+
+// ---- what a sensor in a joint shows ----
+
+TEST(Multibody, AJointSensorOfAPendulumShowsTheClosedForm) {
+  LinkWorld w;
+  btMultiBody& mb = w.multibody(1, true);
+  const double m = 3, l = 0.8, I = 0.25;  // arm to the centre, central moment
+  mb.setupRevolute(0, btScalar(m), bt(I, I, I), -1, straight, bt(0, 0, 1), bt(0, 0, 0), bt(0, -l, 0), false);
+  w.finish(mb);
+  mb.setJointPos(0, btScalar(0.7));
+  mb.setJointVel(0, btScalar(4));
+  bullet::Solver exact(w.world);
+  EXPECT_THROW(exact.joint_wrench(link(mb, 0)), std::invalid_argument);  // no step yet
+  for (int i = 0; i < 50; ++i) {
+    const double q = double(mb.getJointPos(0)), u = double(mb.getJointVel(0));
+    w.step();
+    const double a = -m * 9.81 * l * std::sin(q) / (I + m * l * l);
+    // along the arm m(l u² + g cos q), across it m(l a + g sin q)
+    const Vector3d in(-std::sin(q), std::cos(q), 0), across(std::cos(q), std::sin(q), 0);
+    const Vector3d force = m * (l * u * u + 9.81 * std::cos(q)) * in + m * (l * a + 9.81 * std::sin(q)) * across;
+    const Wrench sensor = exact.joint_wrench(link(mb, 0));
+    EXPECT_LE((sensor.force - force).norm(), precision(1e-10, 2e-5) * force.norm());
+    EXPECT_LE(sensor.moment.norm(), precision(1e-10, 1e-4));
+    EXPECT_LE(sensor.point.norm(), 1e-12);
+  }
+  EXPECT_THROW(exact.joint_wrench(link(mb, 1)), std::invalid_argument);
+}
+
+TEST(Multibody, AnAppliedTorqueIsInTheSensorOnce) {
+  LinkWorld w(0);
+  btMultiBody& mb = w.multibody(2, true);
+  bar(mb, 0, -1, 1, 0);
+  bar(mb, 1, 0, 1, 0.5);
+  w.finish(mb);
+  bullet::Solver exact(w.world);
+  mb.addJointTorque(0, btScalar(4.5));
+  w.step();
+  EXPECT_NEAR(exact.joint_wrench(link(mb, 0)).moment.z(), 4.5, precision(1e-12, 1e-5));
+  EXPECT_NEAR(exact.joint_wrench(link(mb, 1)).moment.z(), 0, precision(1e-12, 1e-5));
+}
+
+// ---- nothing exact, nothing changed ----
+
+TEST(Multibody, WithoutExactConstraintsEveryBitIsBulletsOwn) {
+  const auto run = [](bool with) {
+    LinkWorld w;
+    auto shape = std::make_unique<btBoxShape>(bt(0.5, 0.05, 0.05));
+    auto ground = std::make_unique<btBoxShape>(bt(5, 0.5, 5));
+    btRigidBody floor(0, nullptr, ground.get());
+    floor.setWorldTransform(btTransform(straight, bt(0, -1.6, 0)));
+    w.world.addRigidBody(&floor);
+    btMultiBody& mb = w.multibody(3, true);
+    for (int i = 0; i < 3; ++i) bar(mb, i, i - 1, 1, i ? 0.5 : 0, 0.2);
+    w.finish(mb);
+    for (int i = 0; i < 3; ++i) w.collider(mb, i, *shape);
+    btMultiBodyJointMotor motor(&mb, 1, btScalar(1), btScalar(0.05));
+    motor.finalizeMultiDof();
+    w.world.addMultiBodyConstraint(&motor);
+    std::unique_ptr<bullet::Solver> exact;
+    if (with) exact = std::make_unique<bullet::Solver>(w.world);
+    w.step(240);
+    exact.reset();
+    w.step(60);
+    const auto bits = w.bits();
+    w.world.removeMultiBodyConstraint(&motor);
+    w.world.removeRigidBody(&floor);
+    return bits;
+  };
+  EXPECT_EQ(run(true), run(false));
+}
+
+TEST(Multibody, LeavingPutsTheNativeSolverBackBitByBit) {
+  const auto make = [](LinkWorld& w) -> btMultiBody& {
+    btMultiBody& mb = w.multibody(3, true);
+    for (int i = 0; i < 3; ++i) bar(mb, i, i - 1, 1, i ? 0.5 : 0, 0.3);
+    w.finish(mb);
+    auto shape = std::make_unique<btSphereShape>(btScalar(0.05));
+    for (int i = 0; i < 3; ++i) w.collider(mb, i, *shape);
+    w.shapes.push_back(std::move(shape));
+    w.constraint<btMultiBodyPoint2Point>(&mb, 2, nullptr, bt(0.5, 0, 0),
+                                         bt(0.95 + 0.825 + 0.62, 0.29 + 0.56 + 0.78, 0));
+    return mb;
+  };
+  LinkWorld a, b;
+  btMultiBody &x = make(a), &y = make(b);
+  {
+    bullet::Solver exact(a.world);
+    a.step(100);
+    EXPECT_EQ(a.world.getConstraintSolver(), exact.constraint_solver());
+  }
+  EXPECT_EQ(a.world.getConstraintSolver(), &a.native);
+  for (int i = 0; i < 3; ++i) {
+    y.setJointPos(i, x.getJointPos(i));
+    y.setJointVel(i, x.getJointVel(i));
+  }
+  a.step(100);
+  b.step(100);
+  EXPECT_EQ(a.bits(), b.bits());
+}
+
+// ---- four-bar: multibody with a loop, rigid bodies with joints, host-free ----
+
+struct FourBar {
+  // T-4BAR3D: ground (0,0)–(2,0), crank 0.5 upright, coupler 2.2, rocker 1.2, mass = length, crank at 3 rad/s.
+  double crank = 0.5, coupler = 2.2, rocker = 1.2, ground = 2, rate = 3;
+  double a1 = 0, a2 = 0, a3 = 0, w2 = 0, w3 = 0;  // world angles and rates of crank, coupler, rocker
+  FourBar() {
+    a1 = pi / 2;
+    // rocker pin at (2, 0): the coupler's end is where the circles around the crank's tip and that pin meet, above.
+    const double dx = ground, dy = -crank, d = std::hypot(dx, dy);
+    const double x = (coupler * coupler - rocker * rocker + d * d) / (2 * d), h = std::sqrt(coupler * coupler - x * x);
+    const double ex = (x * dx - h * dy) / d, ey = crank + (x * dy + h * dx) / d;
+    a2 = std::atan2(ey - crank, ex);
+    a3 = std::atan2(-ey, ground - ex);  // from the coupler's end down to the pin
+    const double vx = -rate * crank;    // of the crank's tip
+    // tip + coupler + rocker = pin, differentiated
+    const double A = -coupler * std::sin(a2), B = -rocker * std::sin(a3), C = coupler * std::cos(a2),
+                 D = rocker * std::cos(a3), det = A * D - B * C;
+    w2 = (-vx * D) / det;
+    w3 = (C * vx) / det;
+  }
+};
+
+struct FourBarAnswer {
+  Vector3d on_rocker = Vector3d::Zero(), on_crank = Vector3d::Zero();
+};
+
+FourBarAnswer host_free(const FourBar& f) {
+  System s;
+  s.set_gravity({0, -9.81, 0});
+  const auto add = [&](const char* name, double L, const Vector3d& from, double angle, double w, const Vector3d& v) {
+    const Vector3d half(0.5 * L * std::cos(angle), 0.5 * L * std::sin(angle), 0);
+    const double across = L * L * L / 12;
+    return s.add_body(name, L, Vector3d(1e-3, across, across),
+                      Pose{from + half, Quaterniond(Eigen::AngleAxisd(angle, Vector3d::UnitZ()))},
+                      v + Vector3d(0, 0, w).cross(half), {0, 0, w});
+  };
+  const Vector3d tip(f.crank * std::cos(f.a1), f.crank * std::sin(f.a1), 0), vt = Vector3d(0, 0, f.rate).cross(tip);
+  const Vector3d c(f.coupler * std::cos(f.a2), f.coupler * std::sin(f.a2), 0);
+  const BodyId one = add("crank", f.crank, Vector3d::Zero(), f.a1, f.rate, Vector3d::Zero());
+  const BodyId two = add("coupler", f.coupler, tip, f.a2, f.w2, vt);
+  const BodyId three = add("rocker", f.rocker, tip + c, f.a3, f.w3, vt + Vector3d(0, 0, f.w2).cross(c));
+  const Vector3d u = Vector3d::UnitZ();
+  s.add(hinge("0", world, Vector3d::Zero(), u, one, {-f.crank / 2, 0, 0}, u));
+  s.add(hinge("1", one, {f.crank / 2, 0, 0}, u, two, {-f.coupler / 2, 0, 0}, u));
+  s.add(hinge("2", two, {f.coupler / 2, 0, 0}, u, three, {-f.rocker / 2, 0, 0}, u));
+  const ConstraintId last = s.add(ball("3", three, {f.rocker / 2, 0, 0}, world, {f.ground, 0, 0}));
+  Dynamics d(s);
+  const State at = s.initial_state();
+  d.evaluate(at);
+  std::vector<Reaction> reactions;
+  d.reactions(at, reactions);
+  FourBarAnswer out;
+  out.on_crank = reactions[0].on_b.force;
+  out.on_rocker = reactions[static_cast<std::size_t>(last.index)].on_a.force;
+  return out;
+}
+
+btMultiBody& four_bar(LinkWorld& w, const FourBar& f) {
+  btMultiBody& mb = w.multibody(3, true);
+  bar(mb, 0, -1, f.crank, 0, f.a1);
+  bar(mb, 1, 0, f.coupler, f.crank / 2, f.a2 - f.a1);
+  bar(mb, 2, 1, f.rocker, f.coupler / 2, f.a3 - f.a2);
+  w.finish(mb);
+  mb.setJointVel(0, btScalar(f.rate));
+  mb.setJointVel(1, btScalar(f.w2 - f.rate));
+  mb.setJointVel(2, btScalar(f.w3 - f.w2));
+  return mb;
+}
+
+TEST(Multibody, AFourBarIsTheSameAsMultibodyAsRigidBodiesAndWithoutAHost) {
+  const FourBar f;
+  const FourBarAnswer answer = host_free(f);
+  LinkWorld w;
+  btMultiBody& mb = four_bar(w, f);
+  bullet::Solver exact(w.world);
+  const Vector3d pin(f.ground, 0, 0), end(f.rocker / 2, 0, 0);
+  exact.constrain("loop", link(mb, 2), [=](const auto& s) {
+    auto p = s[0].point(end);
+    return rows(p.x - pin.x(), p.y - pin.y());
+  });
+  w.step();
+  const Reaction& loop = exact.find("loop").reaction();
+  EXPECT_LE((loop.on_a.force - answer.on_rocker).norm(), precision(1e-9, 1e-4) * answer.on_rocker.norm())
+      << loop.on_a.force.transpose() << " against " << answer.on_rocker.transpose();
+  EXPECT_EQ(exact.rank_report().rank, 2);
+  const Wrench crank = exact.joint_wrench(link(mb, 0));
+  EXPECT_LE((crank.force - answer.on_crank).norm(), precision(1e-9, 1e-4) * answer.on_crank.norm());
+
+  LinkWorld r;  // rigid bodies, which live in such a world as in any other
+  const auto body = [&](double L, const Vector3d& from, double angle, double rate, const Vector3d& v) -> btRigidBody& {
+    const double across = L * L * L / 12;
+    const Vector3d half(0.5 * L * std::cos(angle), 0.5 * L * std::sin(angle), 0);
+    const Vector3d vc = v + Vector3d(0, 0, rate).cross(half);
+    btRigidBody& b = r.box(L, bt(0.1, 0.1, 0.1), bullet::to_bullet(from + half));
+    b.setMassProps(btScalar(L), bt(1e-3, across, across));
+    b.setWorldTransform(btTransform(btQuaternion(bt(0, 0, 1), btScalar(angle)), bullet::to_bullet(from + half)));
+    b.updateInertiaTensor();
+    b.setLinearVelocity(bullet::to_bullet(vc));
+    b.setAngularVelocity(bt(0, 0, rate));
+    return b;
+  };
+  const Vector3d tip(f.crank * std::cos(f.a1), f.crank * std::sin(f.a1), 0), vt = Vector3d(0, 0, f.rate).cross(tip);
+  const Vector3d c(f.coupler * std::cos(f.a2), f.coupler * std::sin(f.a2), 0);
+  btRigidBody& one = body(f.crank, Vector3d::Zero(), f.a1, f.rate, Vector3d::Zero());
+  btRigidBody& two = body(f.coupler, tip, f.a2, f.w2, vt);
+  btRigidBody& three = body(f.rocker, tip + c, f.a3, f.w3, vt + Vector3d(0, 0, f.w2).cross(c));
+  bullet::Solver rigid(r.world);
+  const Vector3d u = Vector3d::UnitZ();
+  const BodyId i = rigid.id(one), j = rigid.id(two), k = rigid.id(three);
+  rigid.add(hinge("0", linchpin::world, Vector3d::Zero(), u, i, {-f.crank / 2, 0, 0}, u));
+  rigid.add(hinge("1", i, {f.crank / 2, 0, 0}, u, j, {-f.coupler / 2, 0, 0}, u));
+  rigid.add(hinge("2", j, {f.coupler / 2, 0, 0}, u, k, {-f.rocker / 2, 0, 0}, u));
+  const bullet::Handle last = rigid.add(ball("3", k, end, linchpin::world, pin));
+  r.step();
+  EXPECT_LE((last.reaction().on_a.force - loop.on_a.force).norm(), precision(1e-9, 1e-4) * answer.on_rocker.norm());
+}
+
+// Random trees with a loop, against the same bodies with all their joints as constraints in the core.
+TEST(Multibody, RandomTreesWithALoopReactAsTheSameBodiesInTheCore) {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const auto x = [&] { return std::uniform_real_distribution<double>(-1, 1)(random); };
+    const auto direction = [&] { return Vector3d(Vector3d(x(), x(), x()) + Vector3d(0, 0, 2)).normalized(); };
+    const auto inertia = [&] { return bt(0.3 + 0.1 * x(), 0.35 + 0.1 * x(), 0.4 + 0.1 * x()); };
+    LinkWorld w;
+    const int n = 6;
+    const bool fixed = seed % 2 == 0;
+    btMultiBody& mb = w.multibody(n, fixed, 2, bt(0.4, 0.3, 0.35));
+    for (int i = 0; i < n; ++i) {
+      const int any = static_cast<int>(random() % static_cast<unsigned>(i + 1)) - 1;
+      const int parent = i == n - 1 ? i - 1 : any;  // on the ball joint before it, so that the loop leaves it free
+      const btQuaternion turn(bullet::to_bullet(direction()), btScalar(2 * x()));
+      const btVector3 e = bt(x(), x(), x()), d = bt(x(), x(), x()), axis = bullet::to_bullet(direction());
+      const btScalar m = btScalar(1.5 + x());
+      if (i % 3 == 0) mb.setupRevolute(i, m, inertia(), parent, turn, axis, e, d, true);
+      if (i % 3 == 1) mb.setupSpherical(i, m, inertia(), parent, turn, e, d, true);
+      if (i % 3 == 2) mb.setupPrismatic(i, m, inertia(), parent, turn, axis, e, d, true);
+    }
+    mb.finalizeMultiDof();
+    for (int i = 0; i < n; ++i) {
+      btScalar q[4] = {btScalar(x()), btScalar(x()), btScalar(x()), btScalar(1.5)};
+      btScalar rate[3] = {btScalar(x()), btScalar(x()), btScalar(x())};
+      if (i % 3 == 1) {
+        btQuaternion turn(q[0], q[1], q[2], q[3]);
+        turn.normalize();
+        for (int k = 0; k < 4; ++k) q[k] = turn[k];
+      }
+      mb.setJointPosMultiDof(i, q);
+      mb.setJointVelMultiDof(i, rate);
+    }
+    if (!fixed) {
+      mb.setBaseOmega(bt(x(), x(), x()));
+      mb.setBaseVel(bt(x(), x(), x()));
+    }
+    w.finish(mb);
+    std::vector<btVector3> omega(n + 1), vel(n + 1);
+    mb.compTreeLinkVelocities(omega.data(), vel.data());
+
+    System s;
+    s.set_gravity({0, -9.81, 0});
+    std::vector<BodyId> ids;
+    std::vector<Pose> poses;
+    for (int i = -1; i < n; ++i) {
+      const btTransform at = i < 0 ? mb.getBaseWorldTransform() : mb.getLink(i).m_cachedWorldTransform;
+      const btQuaternion q = at.getRotation();
+      const Pose pose{bullet::from_bullet(at.getOrigin()),
+                      Quaterniond(double(q.w()), double(q.x()), double(q.y()), double(q.z())).normalized()};
+      poses.push_back(pose);
+      const auto z = static_cast<std::size_t>(i + 1);
+      const std::string name = "body" + std::to_string(i);
+      const btVector3 I = i < 0 ? mb.getBaseInertia() : mb.getLinkInertia(i);
+      ids.push_back(i < 0 && fixed ? s.add_fixed(name, pose)
+                                   : s.add_body(name, double(i < 0 ? mb.getBaseMass() : mb.getLinkMass(i)),
+                                                bullet::from_bullet(I), pose, pose.q * bullet::from_bullet(vel[z]),
+                                                pose.q * bullet::from_bullet(omega[z])));
+      if (i < 0) continue;
+      const btMultibodyLink& link = mb.getLink(i);
+      const auto up = static_cast<std::size_t>(link.m_parent + 1);
+      const Vector3d p_A = bullet::from_bullet(link.m_eVector), p_B = -bullet::from_bullet(link.m_dVector);
+      const Matrix3d B_in_A = (poses[up].q.conjugate() * pose.q).toRotationMatrix();
+      const std::string joint_name = "joint" + std::to_string(i);
+      if (i % 3 == 0) {
+        const Vector3d axis = bullet::from_bullet(link.getAxisTop(0));
+        s.add(hinge(joint_name, ids[up], p_A, B_in_A * axis, ids.back(), p_B, axis));
+      } else if (i % 3 == 1) {
+        s.add(ball(joint_name, ids[up], p_A, ids.back(), p_B));
+      } else {
+        JointRows rows;
+        const Vector3d axis = bullet::from_bullet(link.getAxisBottom(0)), e = axis.unitOrthogonal();
+        rows.axes.push_back({B_in_A * e, p_A, p_B, 0});
+        rows.axes.push_back({B_in_A * axis.cross(e), p_A, p_B, 0});
+        for (int k = 0; k < 3; ++k) {
+          Vector3d a = Vector3d::Zero(), b = Vector3d::Zero();
+          a[k] = 1;
+          b[(k + 1) % 3] = 1;
+          rows.dots.push_back({B_in_A * a, b, 0});
+        }
+        s.add(linchpin::joint(joint_name, ids[up], ids.back(), rows, p_A, p_B));
+      }
+    }
+    const Vector3d on_last(0.3, -0.2, 0.4);
+    const Vector3d meets = poses.back().p + poses.back().q * on_last;
+    const ConstraintId closing = s.add(ball("loop", ids.back(), on_last, linchpin::world, meets));
+    Dynamics d(s);
+    const State at = s.initial_state();
+    d.evaluate(at);
+    std::vector<Reaction> reactions;
+    d.reactions(at, reactions);
+    const Vector3d expected = reactions[static_cast<std::size_t>(closing.index)].on_a.force;
+
+    bullet::Solver exact(w.world);
+    const bullet::Handle loop = exact.add(ball("loop", exact.id(link(mb, n - 1)), on_last, linchpin::world, meets));
+    w.step();
+    EXPECT_LE((loop.reaction().on_a.force - expected).norm(), precision(1e-9, 1e-3) * expected.norm());
+    // Through the first joint, which carries all that hangs on it; a revolute's axis takes no moment.
+    const Wrench first = exact.joint_wrench(link(mb, 0));
+    const Wrench same = reactions[0].on_b.about(first.point);
+    EXPECT_LE((first.force - same.force).norm(), precision(1e-9, 1e-3) * same.force.norm());
+    EXPECT_LE((first.moment - same.moment).norm(), precision(1e-9, 1e-3) * (same.moment.norm() + same.force.norm()));
+  }
+}
+
+TEST(Multibody, LoopsStayClosedForTwentySeconds) {
+  const FourBar f;
+  LinkWorld w;
+  btMultiBody& mb = four_bar(w, f);
+  bullet::Solver exact(w.world);
+  const bullet::Handle loop = exact.add(point_on_line("loop", linchpin::world, {f.ground, 0, 0}, Vector3d::UnitZ(),
+                                                      exact.id(link(mb, 2)), {f.rocker / 2, 0, 0}));
+  double gap = 0;
+  for (int i = 0; i < 20 * 240; ++i) {
+    w.step();
+    gap = std::max(gap, norm_gap(loop.reaction()));
+  }
+  EXPECT_LE(gap, precision(1e-9, 1e-5));
+  EXPECT_EQ(exact.counts().fallbacks, 0);
+  EXPECT_TRUE(exact.native().empty());
+}
+
+TEST(Multibody, TheEnergyErrorOfAClosedLoopIsOfTheOrderOfBulletsStep) {
+  const auto error = [](int rate) {
+    const FourBar f;
+    LinkWorld w;
+    btMultiBody& mb = four_bar(w, f);
+    bullet::Solver exact(w.world);
+    exact.add(point_on_line("loop", linchpin::world, {f.ground, 0, 0}, Vector3d::UnitZ(), exact.id(link(mb, 2)),
+                            {f.rocker / 2, 0, 0}));
+    const double start = exact.energy();
+    w.step(rate, 1.0 / rate);
+    return std::abs(exact.energy() - start);
+  };
+  const double coarse = error(240), fine = error(960);
+  EXPECT_LE(fine, precision(0.35, 0.4) * coarse);
+}
+
+// ---- stock constraints ----
+
+TEST(Multibody, StockPoint2PointIsHeldExactly) {
+  LinkWorld w;
+  btMultiBody& mb = w.multibody(4, true);
+  const double q[] = {0.9, -0.6, -0.7, -0.3};
+  double x = 0, y = 0, angle = 0;
+  for (int i = 0; i < 4; ++i) {
+    bar(mb, i, i - 1, 1, i ? 0.5 : 0, q[i]);
+    angle += q[i];
+    x += std::cos(angle);
+    y += std::sin(angle);
+  }
+  w.finish(mb);
+  auto& p2p =
+      w.constraint<btMultiBodyPoint2Point>(&mb, 3, static_cast<btRigidBody*>(nullptr), bt(0.5, 0, 0), bt(x, y, 0));
+  bullet::Solver exact(w.world);
+  bullet::Handle loop = exact.adopt(p2p, "loop");
+  double gap = 0;
+  for (int i = 0; i < 480; ++i) {
+    w.step();
+    gap = std::max(gap, loop.reaction().gap);
+  }
+  EXPECT_LE(gap, precision(1e-9, 1e-5));
+  EXPECT_EQ(loop.reaction().name, "loop");
+  EXPECT_GT(loop.reaction().on_a.force.norm(), 1);
+  loop.remove();  // goes back to the native solver
+  w.step();
+  ASSERT_EQ(exact.native().size(), 1u);
+  EXPECT_NE(exact.native()[0].why.find("given back"), std::string::npos);
+}
+
+TEST(Multibody, StockGearHoldsItsAngles) {
+  LinkWorld w;
+  btMultiBody& mb = w.multibody(2, true);
+  bar(mb, 0, -1, 1, 0, 0.1);
+  bar(mb, 1, -1, 0.7, 0, -0.4);
+  w.finish(mb);
+  auto& gear = w.constraint<btMultiBodyGearConstraint>(&mb, 0, &mb, 1, bt(0, 0, 0), bt(0, 0, 0),
+                                                       btMatrix3x3::getIdentity(), btMatrix3x3::getIdentity());
+  gear.setGearRatio(btScalar(-2));
+  bullet::Solver exact(w.world);
+  const double start = double(mb.getJointPos(0)) - 2 * double(mb.getJointPos(1));
+  w.step(1);
+  // closed form: (I0 + I1/4) q0'' = τ0 + τ1/2 for q1 = q0/2 + c
+  w.step(480);
+  EXPECT_NEAR(double(mb.getJointPos(0)) - 2 * double(mb.getJointPos(1)), start, precision(1e-10, 1e-5));
+  EXPECT_EQ(exact.reactions().size(), 1u);
+  EXPECT_TRUE(exact.native().empty());
+}
+
+TEST(Multibody, StockFixedAndSliderAreHeldExactly) {
+  LinkWorld w;
+  btMultiBody& a = w.multibody(2, true);
+  bar(a, 0, -1, 1, 0, 0.3);
+  bar(a, 1, 0, 1, 0.5, 0.2);
+  w.finish(a);
+  btMultiBody& b = w.multibody(0, false, 2, bt(0.1, 0.2, 0.15));
+  w.finish(b);
+  const btTransform end = a.getLink(1).m_cachedWorldTransform;
+  b.setBaseWorldTransform(btTransform(end.getRotation(), end * bt(0.8, 0, 0)));
+  const btMatrix3x3 I = btMatrix3x3::getIdentity();
+  w.constraint<btMultiBodyFixedConstraint>(&a, 1, &b, -1, bt(0.5, 0, 0), bt(-0.3, 0, 0), I, I);
+  btMultiBody& c = w.multibody(0, false, 1, bt(0.1, 0.1, 0.1));
+  w.finish(c);
+  const btTransform first = a.getLink(0).m_cachedWorldTransform;
+  c.setBaseWorldTransform(btTransform(first.getRotation(), first * bt(0, 0.2, 0)));
+  w.constraint<btMultiBodySliderConstraint>(&a, 0, &c, -1, bt(0, 0.2, 0), bt(0, 0, 0), I, I, bt(1, 0, 0));
+  bullet::Solver exact(w.world);
+  double gap = 0;
+  for (int i = 0; i < 240; ++i) {
+    w.step();
+    for (const Reaction& r : exact.reactions()) gap = std::max(gap, norm_gap(r));
+  }
+  EXPECT_EQ(exact.reactions().size(), 2u);
+  EXPECT_EQ(exact.rank_report().rank, 11);
+  EXPECT_LE(gap, precision(1e-9, 1e-5));
+  EXPECT_TRUE(exact.native().empty());
+  EXPECT_EQ(exact.counts().fallbacks, 0) << exact.summary();
+}
+
+// ---- links, rigid bodies, the world, and contacts ----
+
+TEST(Multibody, LinksRigidBodiesAndTheWorldAreOneSystem) {
+  LinkWorld w;
+  btMultiBody& mb = w.multibody(2, true);
+  bar(mb, 0, -1, 1, 0, -0.5);
+  bar(mb, 1, 0, 1, 0.5, 0.4);
+  w.finish(mb);
+  const btVector3 end = mb.getLink(1).m_cachedWorldTransform * bt(0.5, 0, 0);
+  btRigidBody& load = w.box(5, bt(0.1, 0.1, 0.1), end + bt(0, -0.3, 0));
+  btRigidBody& tail = w.box(1, bt(0.1, 0.1, 0.1), end + bt(0, -0.9, 0));
+  auto joint = std::make_unique<btPoint2PointConstraint>(load, tail, bt(0, -0.3, 0), bt(0, 0.3, 0));
+  w.world.addConstraint(joint.get());
+  Vector3d on_load, on_shoulder;
+  {  // the same four bodies in the core
+    System s;
+    s.set_gravity({0, -9.81, 0});
+    const auto add = [&](const char* name, const btTransform& x, double mass, const Vector3d& inertia) {
+      const btQuaternion q = x.getRotation();
+      return s.add_body(name, mass, inertia,
+                        Pose{bullet::from_bullet(x.getOrigin()),
+                             Quaterniond(double(q.w()), double(q.x()), double(q.y()), double(q.z())).normalized()});
+    };
+    const Vector3d u = Vector3d::UnitZ(), bars(1e-3, 1.0 / 12, 1.0 / 12);
+    const BodyId a = add("a", mb.getLink(0).m_cachedWorldTransform, 1, bars);
+    const BodyId b = add("b", mb.getLink(1).m_cachedWorldTransform, 1, bars);
+    const auto cube = [](double m) { return Vector3d::Constant(m * 2 * 0.2 * 0.2 / 12).eval(); };
+    const BodyId c = add("c", load.getWorldTransform(), 5, cube(5)), d = add("d", tail.getWorldTransform(), 1, cube(1));
+    s.add(hinge("0", world, Vector3d::Zero(), u, a, {-0.5, 0, 0}, u));
+    s.add(hinge("1", a, {0.5, 0, 0}, u, b, {-0.5, 0, 0}, u));
+    s.add(ball("2", b, {0.5, 0, 0}, c, {0, 0.3, 0}));
+    s.add(ball("3", c, {0, -0.3, 0}, d, {0, 0.3, 0}));
+    Dynamics all(s);
+    all.evaluate(s.initial_state());
+    std::vector<Reaction> reactions;
+    all.reactions(s.initial_state(), reactions);
+    on_load = reactions[2].on_b.force;
+    on_shoulder = reactions[0].on_b.force;
+  }
+  bullet::Solver exact(w.world);
+  exact.constrain("hook", link(mb, 1), load,
+                  [](const auto& s) { return s[0].point(0.5, 0, 0) - s[1].point(0, 0.3, 0); });
+  double gap = 0;
+  for (int i = 0; i < 480; ++i) {
+    w.step();
+    for (const Reaction& r : exact.reactions()) gap = std::max(gap, norm_gap(r));
+    if (i > 0) continue;
+    const Reaction& hook = exact.find("hook").reaction();
+    EXPECT_LE((hook.on_a.force + hook.on_b.force).norm(), 1e-9);
+    EXPECT_LE((hook.on_b.force - on_load).norm(), precision(1e-9, 1e-4) * (on_load.norm() + 10));
+    const Wrench shoulder = exact.joint_wrench(link(mb, 0));
+    EXPECT_LE((shoulder.force - on_shoulder).norm(), precision(1e-9, 1e-4) * on_shoulder.norm());
+  }
+  EXPECT_LE(gap, precision(1e-9, 1e-5));
+  EXPECT_EQ(exact.rank_report().rank, 6);
+  EXPECT_EQ(exact.counts().fallbacks, 0) << exact.summary();
+  w.world.removeConstraint(joint.get());
+}
+
+TEST(Multibody, AContactDoesNotOpenALoop) {
+  const FourBar f;
+  LinkWorld w;
+  btMultiBody& mb = four_bar(w, f);
+  w.shapes.push_back(std::make_unique<btBoxShape>(bt(f.rocker / 2, 0.02, 0.02)));
+  w.collider(mb, 2, *w.shapes.back());
+  btRigidBody& block = w.box(0, bt(0.15, 0.15, 0.15), bt(2.5, 0.95, 0));
+  w.world.removeRigidBody(&block);
+  w.world.addRigidBody(&block);
+  bullet::Solver exact(w.world);
+  const bullet::Handle loop = exact.add(point_on_line("loop", linchpin::world, {f.ground, 0, 0}, Vector3d::UnitZ(),
+                                                      exact.id(link(mb, 2)), {f.rocker / 2, 0, 0}));
+  double gap = 0;
+  int touching = 0;
+  double deepest = 0;
+  for (int i = 0; i < 5 * 240; ++i) {
+    w.step();
+    gap = std::max(gap, norm_gap(loop.reaction()));
+    for (int k = 0; k < w.dispatcher.getNumManifolds(); ++k)
+      for (const btPersistentManifold* m = w.dispatcher.getManifoldByIndexInternal(k); m; m = nullptr) {
+        touching += m->getNumContacts() > 0;
+        for (int c = 0; c < m->getNumContacts(); ++c)
+          deepest = std::min(deepest, double(m->getContactPoint(c).getDistance()));
+      }
+  }
+  EXPECT_GE(touching, 5);
+  EXPECT_GT(deepest, -0.005);
+  EXPECT_LE(gap, precision(1e-9, 1e-5));
+  EXPECT_EQ(exact.counts().fallbacks, 0) << exact.summary();
+}
+
+TEST(Multibody, AMotorDrivesALoopThatStaysClosed) {
+  const FourBar f;
+  LinkWorld w;
+  btMultiBody& mb = four_bar(w, f);
+  w.shapes.push_back(std::make_unique<btSphereShape>(btScalar(0.01)));
+  w.collider(mb, 0, *w.shapes.back());  // Bullet solves motors of links with colliders only
+  w.constraint<btMultiBodyJointMotor>(&mb, 0, btScalar(2), btScalar(50));
+  bullet::Solver exact(w.world);
+  const bullet::Handle loop = exact.add(point_on_line("loop", linchpin::world, {f.ground, 0, 0}, Vector3d::UnitZ(),
+                                                      exact.id(link(mb, 2)), {f.rocker / 2, 0, 0}));
+  double gap = 0;
+  for (int i = 0; i < 5 * 240; ++i) {
+    w.step();
+    gap = std::max(gap, norm_gap(loop.reaction()));
+    if (i > 240) {
+      EXPECT_NEAR(double(mb.getJointVel(0)), 2, 0.1);
+    }
+  }
+  EXPECT_LE(gap, precision(1e-9, 1e-5));
+  ASSERT_EQ(exact.native().size(), 1u);
+  EXPECT_NE(exact.native()[0].why.find("motor"), std::string::npos);
+  EXPECT_EQ(exact.counts().fallbacks, 0) << exact.summary();
+}
+
+TEST(Multibody, ATeleportIsClosedByMovingAndLoopsDoNotFallAsleep) {
+  const FourBar f;
+  LinkWorld w(0);
+  btMultiBody& mb = four_bar(w, f);
+  mb.clearVelocities();
+  mb.setCanSleep(true);
+  bullet::Solver exact(w.world);
+  const bullet::Handle loop = exact.add(point_on_line("loop", linchpin::world, {f.ground, 0, 0}, Vector3d::UnitZ(),
+                                                      exact.id(link(mb, 2)), {f.rocker / 2, 0, 0}));
+  w.step(5 * 240);
+  EXPECT_TRUE(mb.isAwake());
+  mb.setJointPos(1, mb.getJointPos(1) + btScalar(0.05));
+  w.step();
+  EXPECT_EQ(exact.counts().gap_corrections, 1);
+  EXPECT_LE(norm_gap(loop.reaction()), precision(1e-9, 1e-5));
+  for (int i = 0; i < 3; ++i) EXPECT_NEAR(double(mb.getJointVel(i)), 0, precision(1e-6, 1e-2));
+}
+
+TEST(Multibody, AStockConstraintOfBoundedImpulseStaysNativeByName) {
+  const FourBar f;
+  LinkWorld w;
+  btMultiBody& mb = four_bar(w, f);
+  auto& p2p = w.constraint<btMultiBodyPoint2Point>(&mb, 2, static_cast<btRigidBody*>(nullptr), bt(f.rocker / 2, 0, 0),
+                                                   bt(f.ground, 0, 0));
+  bullet::Solver exact(w.world);
+  w.step();
+  EXPECT_TRUE(exact.native().empty());
+  p2p.setMaxAppliedImpulse(btScalar(1));
+  w.step();
+  ASSERT_EQ(exact.native().size(), 1u);
+  EXPECT_NE(exact.native()[0].why.find("bounded"), std::string::npos);
+  EXPECT_TRUE(exact.reactions()[0].native);
+}
+
+TEST(Multibody, AStepAllocatesNothingOnceWarm) {
+  const FourBar f;
+  LinkWorld w;
+  btMultiBody& mb = four_bar(w, f);
+  w.constraint<btMultiBodyPoint2Point>(&mb, 2, static_cast<btRigidBody*>(nullptr), bt(f.rocker / 2, 0, 0),
+                                       bt(f.ground, 0, 0));
+  const btVector3 end = mb.getLink(1).m_cachedWorldTransform.getOrigin();
+  btRigidBody& load = w.box(0.1, bt(0.1, 0.1, 0.1), end + bt(0, -0.3, 0));
+  bullet::Solver exact(w.world);
+  exact.constrain("hook", link(mb, 1), load, [](const auto& s) { return s[0].position() - s[1].point(0, 0.3, 0); });
+  w.step(240);
+  const AllocationCounter allocations;
+  w.step(240);
+  EXPECT_EQ(allocations.count(), 0u);
+  EXPECT_EQ(exact.counts().fallbacks, 0);
+}
+
+// ---- a heavy top (T-TOP) ----
+
+TEST(Multibody, AHeavyTopOnAnExactPivotMatchesTheReference) {
+  const auto error = [](int steps) {
+    LinkWorld w(0);
+    w.world.setGravity(bt(0, 0, -9.81));
+    btMultiBody& top = w.multibody(0, false, 15, bt(0.234375, 0.46875, 0.234375));
+    w.finish(top);
+    top.setMaxCoordinateVelocity(btScalar(1000));
+    top.setBaseWorldTransform(btTransform(straight, bt(0, 1, 0)));
+    top.setBaseOmega(bt(0, 150, -4.61538));
+    top.setBaseVel(bt(4.61538, 0, 0));
+    bullet::Solver exact(w.world);
+    const bullet::Handle pivot =
+        exact.constrain("pivot", link(top, -1), [](const auto& s) { return s[0].point(0, -1, 0); });
+    w.step(1, 0.2 / steps);
+    const Vector3d at_start = pivot.reaction().on_a.force;
+    EXPECT_LE((at_start - Vector3d(0, -319.5259881658, -317.2624615385)).norm(), precision(1e-3, 1e-2));
+    w.step(steps - 1, 0.2 / steps);
+    EXPECT_LE(pivot.reaction().residual, precision(1e-12, 1e-5));
+    const btQuaternion q = top.getWorldToBaseRot().inverse();
+    const double sign = q.w() < 0 ? 1 : -1;
+    return (Eigen::Vector4d(double(q.w()), double(q.x()), double(q.y()), double(q.z())) * sign -
+            Eigen::Vector4d(-0.708279152974, 0.438781088127, 0.545728396145, 0.0893997528239))
+        .norm();
+  };
+  const double coarse = error(400), fine = error(800);
+  EXPECT_LE(fine, 0.05);
+  EXPECT_LE(fine, 0.65 * coarse);  // first order, as Bullet's step is
+}
+
+// ---- refusals ----
+
+TEST(Multibody, WhatIsNotSupportedIsRefusedByName) {
+  LinkWorld w;
+  btMultiBody& mb = w.multibody(1, true);
+  bar(mb, 0, -1, 1, 0);
+  w.finish(mb);
+  std::string why;
+  EXPECT_EQ(bullet::Solver::try_install(w.world, why, {.mode = bullet::Mode::observe}), nullptr);
+  EXPECT_NE(why.find("Mode::observe"), std::string::npos);
+  EXPECT_EQ(bullet::Solver::try_install(w.world, why, {.shadow = true}), nullptr);
+  bullet::Solver exact(w.world);
+  EXPECT_EQ(bullet::Solver::try_install(w.world, why), nullptr);
+  EXPECT_NE(why.find("already has a linchpin"), std::string::npos);
+  const auto phi = [](const auto& s) { return s[0].position().y; };
+  EXPECT_THROW(exact.constrain("no such link", link(mb, 7), phi), std::invalid_argument);
+  mb.useRK4Integration(true);
+  EXPECT_THROW(exact.constrain("rk4", link(mb, 0), phi), std::invalid_argument);
+  mb.useRK4Integration(false);
+  bullet::Handle held = exact.constrain("held", link(mb, 0), phi);
+  EXPECT_NE(held.try_law(coulomb(0.3)), "");
+  EXPECT_NE(held.try_one_sided(), "");
+  EXPECT_THROW(exact.constrain("held", link(mb, 0), phi), std::invalid_argument);
+  btMultiBody stranger(1, 0, bt(0, 0, 0), true, false);
+  EXPECT_THROW(exact.constrain("stranger", link(stranger, 0), phi), std::invalid_argument);
+  w.step();
+  w.world.removeMultiBody(&mb);  // without a word
+  w.step();
+  EXPECT_FALSE(held.valid());
+}
+
+}  // namespace
+}  // namespace linchpin::test
