@@ -1,7 +1,7 @@
 // Random programs: worlds of joints of every kind, edited while they run as real programs and mistaken ones do. Nothing
 // may crash or become NaN, every exact gap is closed or its reason told, books close, and after leaving, Bullet runs on
 // as with a fresh solver of its own. A slice runs always; LINCHPIN_SOAK_MINUTES=10 runs new seeds that
-// long.
+// long, from LINCHPIN_SOAK_FROM on.
 #include "world.h"
 
 #include "random.h"
@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <stdexcept>
+#include <utility>
 
 namespace linchpin::test {
 namespace {
@@ -507,6 +508,7 @@ class Program final : public btActionInterface {
   void look() {
     // NNCG diverges natively; the bare acceleration, without drift correction, squares what it is off by in every step.
     const bool sound = !poisoned_ && !nncg_ && options_.drift_correction;
+    spare_tumblers();
     ASSERT_TRUE(!sound || w_.finite()) << where();
     if (chance(0.3)) (void)exact_->summary();
     if (chance(0.1)) (void)exact_->check();
@@ -525,18 +527,68 @@ class Program final : public btActionInterface {
             return n.name == r.name && n.why.starts_with("all");
           }))
         continue;
-      const double away = std::max(1.0, r.on_a.point.norm() / 50);  // [50 m]: positions are rounded in proportion
+      const double away = std::max(1.0, extent(static_cast<int>(i)) / 50);  // [50 m]: positions are rounded so
       ASSERT_LE(std::max({r.gap, r.gap_angle, r.residual}), away * precision(1e-9, 1e-4)) << r.name << where();
     }
     // Multipliers of rows that contradict each other carry parts of any size that cancel, and the books are summed from
     // them; in single precision redundant rows do contradict, by the rounding of Bullet's frames.
     const RankReport ranks = exact_->rank_report();
-    if (!ranks.contradictory.empty() || (single && !ranks.redundant.empty())) return;
-    for (const BodyBooks& b : exact_->books()) ASSERT_LE(b.imbalance(), precision(1e-9, 1e-5)) << where();
+    if (!ranks.contradictory.empty() || (single && (!ranks.redundant.empty() || ranks.largest_dropped > 0))) return;
+    // Rows that depend on others but for a little are solved as if they did wholly (T6): the impulses of their rows are
+    // those on the bodies but for that little.
+    if (ranks.largest_dropped > 1e-12) return;
+    for (const BodyBooks& b : exact_->books()) {
+      // Newton ends a step to 1e-15 m, which is an impulse of 1e-15 N·s and more on a kilogram.
+      if ((b.momentum - b.applied - b.host - b.own).norm() < precision(1e-15, 1e-10)) continue;
+      ASSERT_LE(b.imbalance(), precision(1e-9, 1e-5)) << where();
+    }
   }
 
+  // How far out the bodies are that the i-th reaction is between: joints come first, in the world's order.
+  double extent(int i) const {
+    const Reaction& r = exact_->reactions()[at(i)];
+    double out = r.on_a.point.norm();
+    const auto reach = [&](const btRigidBody& body) {
+      if (&body != &btTypedConstraint::getFixedBody())
+        out = std::max(out, double(body.getWorldTransform().getOrigin().length()));
+    };
+    std::vector<const btTypedConstraint*> joints;
+    for (int k = 0; k < w_.world.getNumConstraints(); ++k) {
+      const btTypedConstraint* c = w_.world.getConstraint(k);
+      if (c->getConstraintType() != CONTACT_CONSTRAINT_TYPE &&
+          std::find(joints.begin(), joints.end(), c) == joints.end())
+        joints.push_back(c);
+    }
+    if (i < count(joints)) {
+      reach(joints[at(i)]->getRigidBodyA());
+      reach(joints[at(i)]->getRigidBodyB());
+    }
+    for (const User& u : users_)
+      if (u.handle.valid() && u.handle.name() == r.name)
+        for (const btRigidBody* body : u.bodies) reach(*body);
+    return out;
+  }
+  // Bullet's gyroscopic step, one of Newton's, squares the rate of what turns by radians in a step. On bodies that
+  // exact constraints hold linchpin sees to that; on others, free ones and those of a block left to native rows, it is
+  // the host's doing, and so in a program without linchpin: the program switches the term off, as programs do.
+  void spare_tumblers() {
+    const bool fell_back = std::exchange(fallbacks_, exact_->counts().fallbacks) != exact_->counts().fallbacks;
+    for (const auto& body : w_.bodies) {
+      if (body->isStaticOrKinematicObject() || !(body->getAngularVelocity().length() * btScalar(dt_) > btScalar(0.5)))
+        continue;
+      if (!(body->getFlags() & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY) || (!fell_back && held(*body))) continue;
+      body->setFlags(body->getFlags() & ~BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY);
+    }
+  }
+  bool held(const btRigidBody& body) const {
+    for (int i = 0; i < w_.world.getNumConstraints(); ++i) {
+      const btTypedConstraint& c = *w_.world.getConstraint(i);
+      if (c.isEnabled() && (&c.getRigidBodyA() == &body || &c.getRigidBodyB() == &body)) return true;
+    }
+    return false;
+  }
   // What nobody solved in the last step, because all of it sleeps, has the gap that it fell asleep with.
-  bool asleep(const Reaction& r) const { return r.t < exact_->t() - 1.5 * dt_; }
+  bool asleep(const Reaction& r) const { return r.t < exact_->t() - 1.001 * dt_; }
   std::string where() { return "\nstep " + std::to_string(step_) + ", edits" + story_ + "\n" + exact_->summary(); }
   btQuaternion turn() {
     const Quaterniond q = random_.rotation();
@@ -555,6 +607,7 @@ class Program final : public btActionInterface {
   std::vector<User> users_;
   std::string story_;  ///< step:edit
   int named_ = 0, step_ = 0;
+  long long fallbacks_ = 0;
   double dt_ = 0;  ///< [s] of the last step
   bool nncg_ = false, may_poison_ = false, poisoned_ = false, meddle_ = false, in_step_ = false;
 };
@@ -597,12 +650,14 @@ TEST(SlowSoak, ProgramsForMinutes) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::duration<double>(60 * std::strtod(minutes, nullptr));
   if (std::getenv("LINCHPIN_TEST_SEED")) return run(seeds(1).front(), 150);
-  std::uint64_t seed = 1000;
+  const char* from = std::getenv("LINCHPIN_SOAK_FROM");
+  const std::uint64_t first = from ? std::strtoull(from, nullptr, 10) : 1000;
+  std::uint64_t seed = first;
   for (; Clock::now() < end; ++seed) {
     run(seed, 150);
     if (HasFailure()) return;
   }
-  RecordProperty("programs", static_cast<int>(seed - 1000));
+  RecordProperty("programs", static_cast<int>(seed - first));
 }
 
 }  // namespace

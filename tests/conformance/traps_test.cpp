@@ -3,6 +3,7 @@
 
 #include <BulletCollision/CollisionDispatch/btSimulationIslandManager.h>
 
+#include <BulletDynamics/ConstraintSolver/btGearConstraint.h>
 #include <BulletDynamics/ConstraintSolver/btNNCGConstraintSolver.h>
 
 #include <gtest/gtest.h>
@@ -410,6 +411,64 @@ TEST(Traps, AnAnimatedBodyThatKeptItsMassStandsThroughSubstepsWhateverPullsAtIt)
   EXPECT_GT(std::abs(angle[0][0]), 0.02);  // it has fallen
   EXPECT_NEAR(angle[0][0], angle[0][1], precision(1e-9, 1e-5));
   for (const int kept : {0, 1}) EXPECT_EQ(angle[0][kept], angle[1][kept]);
+}
+
+// Bullet wakes nobody for a joint that is switched on.
+TEST(Traps, AJointSwitchedOnAgainWakesWhatSleptUnderIt) {
+  TestWorld w(0);
+  btRigidBody& ball = w.ball(1, 0.1, btVector3(0, 0, 0));
+  auto& pin = w.joint<btPoint2PointConstraint>(ball, btVector3(1, 0, 0));
+  bullet::Solver exact(w.world);
+  w.step(2);
+  pin.setEnabled(false);
+  w.step(2);
+  ball.getWorldTransform().getOrigin() += btVector3(0, btScalar(0.01), 0);
+  ball.forceActivationState(ISLAND_SLEEPING);
+  w.step(2);
+  ASSERT_FALSE(ball.isActive());
+  pin.setEnabled(true);
+  w.step(1);
+  EXPECT_TRUE(ball.isActive());
+  EXPECT_LE(largest_gap(exact), closed);
+}
+
+TEST(Traps, GapsAreTheLastStepsWhateverIsAddedBeforeTheyAreRead) {
+  TestWorld w;
+  chain(w, 3, 5);
+  bullet::Solver exact(w.world, {.mode = bullet::Mode::observe});  // native gaps, another after every step
+  w.step(20);
+  const double before = exact.reactions()[0].gap;
+  w.step(5);
+  exact.constrain("own", *w.bodies[2], [](const auto& s) { return s[0].position().z; });
+  const double gap = double((w.bodies[0]->getWorldTransform() * btVector3(btScalar(-0.25), 0, 0)).length());
+  EXPECT_NE(before, gap);
+  EXPECT_NEAR(exact.reactions()[0].gap, gap, precision(1e-12, 1e-6));
+}
+
+double kinetic(const btRigidBody& body) {
+  const btVector3 w = body.getWorldTransform().getBasis().transpose() * body.getAngularVelocity();
+  double sum = double(body.getLinearVelocity().length2() / body.getInvMass());
+  for (int i = 0; i < 3; ++i) sum += double(w[i] * w[i] / body.getInvInertiaDiagLocal()[i]);
+  return 0.5 * sum;
+}
+
+// The gyroscopic torque at the start of a step, over the whole of a step in which the body turns many times, is no
+// measure of what forces could do in it.
+TEST(Traps, AGearBetweenBodiesThatTumbleManyTimesAStepGivesThemNoEnergy) {
+  TestWorld w(0);
+  btRigidBody& a = w.box(2.4, btVector3(btScalar(0.02), btScalar(0.1), btScalar(0.06)), btVector3(0, 0, 0));
+  btRigidBody& b = w.box(1.1, btVector3(btScalar(0.1), btScalar(0.015), btScalar(0.02)), btVector3(1, 0, 0));
+  const btVector3 u(btScalar(0.6), 0, btScalar(0.8)), v(0, btScalar(0.8), btScalar(-0.6));
+  w.joint<btGearConstraint>(a, b, u, v, btScalar(1.3));
+  bullet::Solver exact(w.world);
+  a.setAngularVelocity(btVector3(700, 900, -400));
+  b.setAngularVelocity(btVector3(-300, 500, 800));
+  const double start = kinetic(a) + kinetic(b);
+  for (int i = 0; i < 40; ++i) {
+    w.step(1, 1.0 / 50);
+    if (single && exact.counts().fallbacks > 0) return;  // from here it is the native solver's
+    ASSERT_LE(kinetic(a) + kinetic(b), 1.1 * start) << i << exact.summary();
+  }
 }
 
 }  // namespace

@@ -124,10 +124,13 @@ void Engine::keep_books(BlockSolve& b) {
       const BodyId id = bodies[z(k)];
       const Vector3d com = state_[id].p;
       Vector6 impulse = Vector6::Zero();
+      double gross_force = 0, gross_moment = 0;  // of the parts, which may cancel
       for (const Wrenches* part : {&r.ideal, &r.prescribed, &r.induced, &r.stabilisation}) {
         const Wrench w = part->on(k).about(com);
         impulse.head<3>() += dt_ * w.force;
         impulse.tail<3>() += dt_ * w.moment;
+        gross_force = std::max(gross_force, dt_ * w.force.norm());
+        gross_moment = std::max(gross_moment, dt_ * w.moment.norm());
       }
       const int slot = block.slot(id);
       Vector3d v = state_[id].v, w = state_[id].w;
@@ -137,10 +140,14 @@ void Engine::keep_books(BlockSolve& b) {
         if (block.column[z(slot + 1)] - c == 6) w = 0.5 * (w + head(b.v, c + 3));
         BodyBooks& books = books_[z(book_of_[z(id.index)])];
         books.own.head<3>() += impulse.head<3>();
-        books.gross_force = std::max(books.gross_force, impulse.head<3>().norm());
+        if (b.substeps > 1) {
+          gross_force = std::max(gross_force, b.sub_gross[z(2 * slot)]);
+          gross_moment = std::max(gross_moment, b.sub_gross[z(2 * slot + 1)]);
+        }
+        books.gross_force = std::max(books.gross_force, gross_force);
         // A moment about the centre is rounded as what it is made of, the force times its lever.
         const double lever = (r.ideal.on(k).point - com).norm();
-        books.gross_moment = std::max({books.gross_moment, impulse.tail<3>().norm(), lever * impulse.head<3>().norm()});
+        books.gross_moment = std::max({books.gross_moment, gross_moment, lever * gross_force});
         if (block.column[z(slot + 1)] - c == 6) books.own.tail<3>() += impulse.tail<3>();
       }
       if (b.work_in_books) r.work += impulse.head<3>().dot(v) + impulse.tail<3>().dot(w);

@@ -5,6 +5,7 @@
 #include "columns.h"
 
 #include <linchpin/dynamics.h>
+#include <linchpin/stepper.h>
 
 namespace linchpin::bullet {
 
@@ -52,6 +53,11 @@ inline double work_of_constraints(const Dynamics& dynamics, double h, std::span<
     sum += impulse * 0.5 * (v0[j] + v1[j]);
   }
   return sum;
+}
+
+/// Whether rows contradict each other by more than a gap is allowed, of which a point's has three of them.
+inline bool contradicts(const NewtonReport& newton, double h, double gap_tolerance) {
+  return newton.least_squares && std::sqrt(3.0) * newton.residual * h > gap_tolerance;
 }
 
 }  // namespace linchpin::bullet

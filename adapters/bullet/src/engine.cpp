@@ -423,6 +423,7 @@ void Engine::drop_bodies_gone() {
 }
 
 void Engine::order_reactions() {
+  tell_gaps();
   for (const auto& b : blocks_) flush_work(*b);
   ++structure_;
   std::vector<int> order;

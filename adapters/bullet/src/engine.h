@@ -69,6 +69,7 @@ struct Record {
   bool let_go = false;                ///< one-sided, and not holding
   double parting = 0;                 ///< one-sided: |φ̇| at the start of the last step
   bool enabled = true;                ///< the user's own
+  bool joint_on = true;               ///< a joint of the world: switched on, when last looked at
   bool linked_collide = true;
   bool broken = false;
   bool unmet = false;            ///< contradicts others: held in the least squares only
@@ -97,6 +98,7 @@ struct BlockSolve {
   std::vector<Reaction> reactions;
   std::vector<double> own_lambda;                                  ///< multipliers of all impulses of the step [m]
   std::vector<double> sub_v, sub_applied, sub_host, sub_momentum;  ///< of a step redone in smaller ones
+  std::vector<double> sub_gross;       ///< largest impulse and angular impulse summed in them, by slot
   std::vector<double> sub_gyroscopic;  ///< what a substep's torque has beyond that of the step's start, which is in Q
   Instant kept;                        ///< the problem at the step's start, when substeps have overwritten it
   bool has_kept = false;
@@ -405,7 +407,7 @@ class Engine final : public btActionInterface {
     double weight = 0;                        ///< time over which applied forces act in it [s]
     double swing = 0;                         ///< ω·length (T15)
     double gain = 0, allowed = 0;             ///< energy from constraints that can do no work, so far [J]
-    bool watched = false;
+    bool cannot_work = false, watched = false;
   };
   bool substep_block(BlockSolve& b, double before);
   bool try_substep(BlockSolve& b, Substep& s);
@@ -437,9 +439,11 @@ class Engine final : public btActionInterface {
     Gap gap{};
   };
   std::vector<GapWatch> gap_watch_;
+  bool gaps_told_ = true;  ///< the reactions have them
   static Gap gap_of(const JointRows& rows, const btTransform& a, const btTransform& b);
   Gap gap_of(Constraint& constraint);
   void measure_gaps();
+  void tell_gaps();
   std::span<const BodyState> states_now(
       const Constraint& constraint);  ///< as Bullet has them; valid until the next call
   std::vector<BodyState> states_;

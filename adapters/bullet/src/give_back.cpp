@@ -282,6 +282,7 @@ Engine::Gap Engine::gap_of(Constraint& c) {
 }
 
 void Engine::measure_gaps() {
+  gaps_told_ = false;
   for (GapWatch& w : gap_watch_) {
     w.gap =
         w.rows ? gap_of(*w.rows, w.a->getWorldTransform(), w.b->getWorldTransform()) : gap_of(system_.constraint(w.id));

@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
@@ -177,6 +178,7 @@ void Engine::watch_joints() {
   if (watched_structure_ != structure_) {
     for (std::size_t i = 0; i < records_.size(); ++i)
       if (records_[i].alive && records_[i].joint) classify_record(static_cast<int>(i));
+    tell_gaps();
     joint_watch_.clear();
     with_native_part_.clear();
     timed_records_.clear();
@@ -184,10 +186,14 @@ void Engine::watch_joints() {
     with_driven_.clear();
     gap_watch_.clear();
     for (std::size_t i = 0; i < records_.size(); ++i) {
-      const Record& r = records_[i];
+      Record& r = records_[i];
       if (!r.alive) continue;
-      if (r.joint)
+      if (r.joint) {
         joint_watch_.push_back({r.joint, static_cast<int>(i), r.joint->isEnabled(), asks_for_forces(*r.joint)});
+        // Nobody else would close the gap that has opened under bodies asleep.
+        const bool was_on = std::exchange(r.joint_on, r.joint->isEnabled());
+        if (r.joint_on && !was_on && r.id.index >= 0 && options_.mode == Mode::exact) wake(r);
+      }
       if (r.native_part || r.id.index < 0 || options_.mode == Mode::observe)
         with_native_part_.push_back(static_cast<int>(i));
       if (!r.joint && !r.held && !r.on_links) timed_records_.push_back(static_cast<int>(i));

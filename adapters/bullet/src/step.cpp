@@ -152,6 +152,15 @@ bool Engine::finish_block(BlockSolve& b) {
   if (gap > options_.gap_tolerance && options_.drift_correction) {
     b.gap_left = close_gaps(system_, *b.dynamics, base_, options_.newton_tolerance, options_.max_newton, &b.moved);
     b.pushed = b.write_pose = true;
+    // Rows of where the bodies were would hold them askew of where they are: near a dead point without bound.
+    for (const BodyId id : block.bodies) {
+      state_[id].p = base_[id].p;
+      state_[id].q = base_[id].q;
+    }
+    if (b.dynamics->evaluate(state_, b.native_rows || b.pool[0] >= 0 ? b.Q_host : b.Q) == Status::invalid) {
+      fail_block(b, b.dynamics->reason());
+      return false;
+    }
   }
 
   // A velocity belongs to the middle of a step: after a step of another length the applied forces act from the middle
@@ -174,7 +183,7 @@ bool Engine::finish_block(BlockSolve& b) {
   if (good && options_.drift_correction) {
     const NewtonReport newton = end_step(b, state_, base_, end_, dt_, b.v);
     good = newton.converged && finite(b.v);
-    b.unmet = newton.least_squares && newton.residual * dt_ > options_.gap_tolerance;
+    b.unmet = contradicts(newton, dt_, options_.gap_tolerance);
   }
   if (good) {
     note_added(b);
@@ -305,11 +314,18 @@ void Engine::note_activation(BlockSolve& b) {
   b.usual_off = off;
 }
 
-// What the applied forces could give from rest in one step [J]: below it a gain is rounding, or a start.
+// What the applied forces could give from rest in one step [J]: below it a gain is rounding, or a start. From rest
+// there is no gyroscopic torque; of a body that turns by ω·dt ≫ 1 in the step it would allow (ω·dt)² times all its
+// energy.
 double Engine::gain_floor(BlockSolve& b) {
-  b.dynamics->solver().inverse_mass(b.Q, b.dv);
+  const Block& block = b.dynamics->assembly().block;
+  std::copy(b.Q.begin(), b.Q.end(), b.Q_host.begin());
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot)
+    if (block.column[slot + 1] - block.column[slot] == 6 && is_gyroscopic(*b.bodies[slot]))
+      add(b.Q_host, block.column[slot] + 3, -system_.gyroscopic_torque(block.bodies[slot], state_[block.bodies[slot]]));
+  b.dynamics->solver().inverse_mass(b.Q_host, b.dv);
   double sum = 0;
-  for (std::size_t j = 0; j < b.Q.size(); ++j) sum += 0.5 * dt_ * dt_ * b.Q[j] * b.dv[j];
+  for (std::size_t j = 0; j < b.Q_host.size(); ++j) sum += 0.5 * dt_ * dt_ * b.Q_host[j] * b.dv[j];
   return sum;
 }
 

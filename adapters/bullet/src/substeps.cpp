@@ -65,10 +65,16 @@ bool Engine::try_substep(BlockSolve& b, Substep& s) {
     b.e[i] = b.dynamics->lambda()[i] + b.dynamics->induced()[i] + b.lambda[i] / s.length;
   s.swing = fastest_swing(system_, assembly, now_, b.e) * s.length;
   if (s.swing > options_.swing_limit) return false;
-  const double gain = work_of_constraints(*b.dynamics, s.length, b.force, assembly.v, b.sub_v);
-  if (s.watched && s.gain + gain > std::max(s.allowed, allowed_gain * kinetic(assembly, b.sub_v))) return false;
-  s.gain += gain;
-  b.unmet = newton.least_squares && newton.residual * dt_ > options_.gap_tolerance;
+  if (s.cannot_work) {
+    const double gain = work_of_constraints(*b.dynamics, s.length, b.force, assembly.v, b.sub_v),
+                 energy = kinetic(assembly, b.sub_v);
+    if (s.watched && s.gain + gain > std::max(s.allowed, allowed_gain * energy)) return false;
+    // The finest is taken as it is, but not where its energy is the constraints' doing: at a dead point Newton may find
+    // an end of the step many turns away.
+    if (gain > s.allowed + 0.5 * energy) return false;
+    s.gain += gain;
+  }
+  b.unmet = contradicts(newton, s.length, options_.gap_tolerance);
   return true;
 }
 
@@ -101,6 +107,14 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
       const Vector6 f = generalized_force(assembly, static_cast<int>(i), k, b.e);
       r.stabilisation.on(k).force += f.head<3>() / dt_;  // the sum so far; the reaction is taken off at the end
       r.stabilisation.on(k).moment += f.tail<3>() / dt_;
+      // Where rows are nearly dependent, impulses of substeps are large and cancel: their sum says nothing of their
+      // rounding.
+      const int slot = block.slot(system_.constraint(b.ids[i]).bodies()[z(k)]);
+      if (slot < 0) continue;
+      const Vector6 newton = generalized_force(assembly, static_cast<int>(i), k, b.lambda);
+      b.sub_gross[z(2 * slot)] = std::max({b.sub_gross[z(2 * slot)], f.head<3>().norm(), newton.head<3>().norm()});
+      b.sub_gross[z(2 * slot + 1)] =
+          std::max({b.sub_gross[z(2 * slot + 1)], f.tail<3>().norm(), newton.tail<3>().norm()});
     }
   }
   for (const Dynamics::Prescribed& law : b.dynamics->prescribed()) {  // what laws did, at this substep's state
@@ -118,6 +132,7 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
 bool Engine::substep_block(BlockSolve& b, double before) {
   const Block& block = b.dynamics->assembly().block;
   for (auto* x : {&b.sub_v, &b.sub_applied, &b.sub_host, &b.sub_momentum}) x->assign(b.v.size(), 0);
+  b.sub_gross.assign(2 * b.pool.size(), 0);
   std::fill(b.own_lambda.begin(), b.own_lambda.end(), 0.0);
   copy_block(b, base_, start_);
   copy_block(b, end_, end_given_);
@@ -136,9 +151,9 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   }
 
   const double finest = dt_ / options_.max_substeps;
-  const bool cannot_work = b.moved == 0 && !can_do_work(b);
   Substep s;
   s.before = before;
+  s.cannot_work = b.moved == 0 && !can_do_work(b);
   s.allowed = gain_floor(b) + allowed_gain * kinetic(b.dynamics->assembly(), b.v0);
   // The whole step's own swing says about how short; no shorter than an eighth, for it may be as wrong as the step was.
   const auto longest = [&](double swing, double length) { return 0.9 * options_.swing_limit / swing * length; };
@@ -163,7 +178,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
       if (b.with_laws) b.dynamics->set_step(s.length);
       if (b.dynamics->resolve(now_, b.Q_host) == Status::invalid) break;
     }
-    s.watched = cannot_work && s.length > 1.5 * finest;  // the finest is taken as it is
+    s.watched = s.length > 1.5 * finest;
     if (!try_substep(b, s)) {
       if (s.length <= finest * (1 + 1e-9)) break;
       s.length = std::max(0.5 * s.length, finest);

@@ -9,6 +9,7 @@
 #include <iomanip>
 #include <map>
 #include <sstream>
+#include <utility>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
@@ -28,7 +29,12 @@ void Engine::refresh() {
   for (auto& b : blocks_)
     if (b->dynamics && b->last_step == step_ && !b->failed) tell(*b);
   if (multibodies_) multibodies_->tell();
-  if (watched_structure_ != structure_) return;  // and the reactions have theirs already
+  tell_gaps();
+}
+
+// Before reactions are put in another order, too: those that are watched are known by their place.
+void Engine::tell_gaps() {
+  if (std::exchange(gaps_told_, true)) return;
   for (const GapWatch& w : gap_watch_) {
     Reaction& r = reactions_[z(w.reaction)];
     r.gap = w.gap.length;
