@@ -706,7 +706,7 @@ bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answe
   for (int i = 0; i < size_; ++i) base_[z_(i)] = slip(i, try_);
   bool let_go = false;  // whether what slides has its own bound, and not that of rest
   constexpr double sharp = 1e-10;  // of the slip that the whole friction of a contact alone would make
-  double residual = 0, size = 0;
+  double moves = 0;  // by the last Newton step, relative
   for (double part = known ? 1e-3 : 1;; part = std::max(sharp, 0.03 * part)) {
     const double enough = part > sharp ? 0.03 : 1e-11;
     for (int step = 0; step < (part > sharp ? 10 : 30); ++step) {
@@ -728,21 +728,21 @@ bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answe
         radius_[index] = may_hold && !(let_go && speed > 30 * round_[index])
                              ? laws.holding(static_cast<int>(index), N)
                              : laws.sliding(static_cast<int>(index), N, std::max(speed, 1e-300));
-        const double moves = *std::max_element(b.size.begin(), b.size.begin() + b.dim);
-        round_[index] = part * radius_[index] * std::max(moves, immovable * b.mobility);
+        const double size = *std::max_element(b.size.begin(), b.size.begin() + b.dim);
+        round_[index] = part * radius_[index] * std::max(size, immovable * b.mobility);
       }
       const double before = rounded(z, true);
-      residual = std::sqrt(merit());
-      size = std::sqrt(weighted(z));
-      if (residual <= enough * size) break;
+      if (std::sqrt(merit()) <= enough * std::sqrt(weighted(z))) break;
       eliminate();
-      if (!std::isfinite(largest(x_))) return false;
+      moves = largest(x_) / std::max(largest(z), 1e-300);
+      if (!std::isfinite(moves)) return false;
       std::copy(z.begin(), z.end(), last_.begin());
       std::copy(x_.begin(), x_.end(), try_.begin());
       for (double along = 1; along > 1e-3; along *= 0.5) {
         for (std::size_t i = 0; i < z.size(); ++i) z[i] = last_[i] + along * try_[i];
         if (rounded(z, false) < before + 1e-14 * std::fabs(before)) break;  // where it falls by less than its rounding
       }
+      if (moves <= 1e-11) break;  // the residual has rounding of its own, which stiff corners magnify
     }
     bool sure = let_go;
     let_go = part < 1e-3;
@@ -752,13 +752,13 @@ bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answe
       double speed = 0;
       for (int i = b.start; i < b.start + b.dim; ++i) speed += slip(i, z) * slip(i, z);
       speed = std::sqrt(speed);
-      b.mode = speed <= 10 * round_[index] ? Mode::sticks : Mode::slips;
+      b.mode = speed <= (part > sharp ? 10 : 1e4) * round_[index] ? Mode::sticks : Mode::slips;
       sure = sure && !(speed > 3 * round_[index] && speed < 100 * round_[index]);
     }
     if (sure && rests(laws, z, answer)) return true;
     if (!(part > sharp)) break;
   }
-  return residual <= 1e-9 * size;  // modes that would not agree: laws are met as far as they have been sharpened
+  return moves <= 1e-9;  // modes that would not agree: laws are met as far as they have been sharpened
 }
 
 /// As settle(), but only to where a sweep would stay: of two answers, one at rest and one that slides, sweeps take the
