@@ -1,6 +1,7 @@
 #include "bare_run.h"
 
 #include "compare_text.h"
+#include "contradiction.h"
 #include "csv.h"
 #include "messages.h"
 #include "verdicts.h"
@@ -182,14 +183,6 @@ std::string movers(long bodies, long coordinates) {
   return (bodies > 0 ? of_bodies + " and " : "") + counted(coordinates, "coordinate");
 }
 
-// "constraints contradict each other: a, b, c and 7 more"
-std::string torn_text(const Json& rank) {
-  if (rank.is_null() || rank["contradictory"].empty()) return "constraints contradict each other";
-  return (rank["contradictory"].size() == 1 ? "this constraint cannot be met: " : "constraints contradict each other: ") +
-         some(rank["contradictory"], 6);
-}
-std::string torn_status(const Json& rank) { return "ok, but " + torn_text(rank); }
-
 // A run says what its laws complain of, each thing once, and does not drown in it.
 constexpr std::size_t most_warnings = 8;
 void take_warning(const std::string& warning, std::vector<std::string>& warnings) {
@@ -208,7 +201,7 @@ const StepReport* go_on_without_closing(System& system, const Model& model, doub
                                         std::unique_ptr<Stepper>& stepper) {
   StepOptions options = model.options;
   options.drift = Drift::none;
-  if (options.method == Method::rattle || options.method == Method::rattle4) options.method = Method::rk4;
+  options.method = Method::semi_implicit;  // of what no motion meets there is no order of accuracy to keep
   const State from = stepper->state();
   try {
     stepper = std::make_unique<Stepper>(system, from, options);
@@ -216,6 +209,13 @@ const StepReport* go_on_without_closing(System& system, const Model& model, doub
   } catch (const std::invalid_argument&) {
     return nullptr;
   }
+}
+
+bool moves_with_time(const Model& model) {
+  return std::any_of(model.bodies.begin(), model.bodies.end(),
+                     [](const SceneBody& b) { return b.kind == BodyKind::driven; }) ||
+         std::any_of(model.constraints.begin(), model.constraints.end(),
+                     [](const SceneConstraint& c) { return c.rheonomic; });
 }
 
 std::string summary(const Json& row, const Model& model) {
@@ -230,7 +230,8 @@ std::string summary(const Json& row, const Model& model) {
   for (const auto& [name, gap] : row["user_gaps"].items())
     out << "  " << name << ": residual at most " << gap.get<double>() << "\n";
   if (row["max_energy_error_J"].is_number())
-    out << "  largest energy error " << row["max_energy_error_J"].get<double>() << " J\n";
+    out << "  largest energy error " << row["max_energy_error_J"].get<double>() << " J"
+        << (moves_with_time(model) ? ", of energy less the work of what moves with time" : "") << "\n";
   for (const std::string& each : model.native) out << "  not in this host: " << each << "\n";
   if (const double moved = row["start"]["moved_m"]; moved > 1e-9)
     out << "  start gaps closed by moving bodies, without velocity: by at most " << moved << " m\n";
@@ -242,20 +243,6 @@ std::string summary(const Json& row, const Model& model) {
     out << "  contradictory: " << some(row["rank"]["contradictory"], 6) << "\n";
   for (const Json& each : row["warnings"]) out << "  warning: " << each.get<std::string>() << "\n";
   return out.str();
-}
-
-Json names_at(const std::vector<int>& indices, const Model& model) {
-  Json out = Json::array();
-  for (const int i : indices) out.push_back(model.constraints[static_cast<std::size_t>(i)].name);
-  return out;
-}
-
-Json rank_json(const RankReport& report, int rows, const Model& model) {
-  return {{"rank", report.rank},
-          {"rows", rows},
-          {"redundant", names_at(report.redundant, model)},
-          {"undetermined", names_at(report.undetermined, model)},
-          {"contradictory", names_at(report.contradictory, model)}};
 }
 
 // What of a run's method a report says.
@@ -285,28 +272,6 @@ std::string stabilisation(const StepOptions& options) {
 }
 
 }  // namespace
-
-Json contradiction(const System& system, const Model& model, State at) {
-  Dynamics dynamics(system, model.options.solve);
-  system.update_driven(at);
-  if (dynamics.evaluate(at) == Status::invalid) return {};
-  RankReport report = dynamics.rank_report();
-  close_gaps(system, dynamics, at, 1e-12, 300);
-  if (dynamics.evaluate(at) == Status::invalid) return {};
-  project_velocities(system, dynamics, at);
-  if (dynamics.evaluate(at) == Status::invalid) return {};
-  const Assembly& a = dynamics.assembly();
-  for (std::size_t i = 0; i < a.block.constraints.size(); ++i) {
-    double left = 0;
-    for (auto r = static_cast<std::size_t>(a.block.row[i]); r < static_cast<std::size_t>(a.block.row[i + 1]); ++r)
-      left = std::max({left, std::abs(a.position[r]), std::abs(a.velocity[r])});
-    if (left > 1e-8) report.contradictory.push_back(a.block.constraints[i].index);
-  }
-  auto& names = report.contradictory;
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  return names.empty() ? Json() : rank_json(report, dynamics.solver().rows(), model);
-}
 
 Json run_bare(const Model& model, const Simulation& simulation, const std::string& csv,
               const RecordingOptions* record) {
@@ -370,7 +335,7 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
         const std::string why = report->reason;
         report = go_on_without_closing(system, model, simulation.dt, stepper);
         const std::string from = " (from step " + std::to_string(step) + " on by accelerations alone: " + why + ")";
-        if (report && !report->rejected) status = torn_status(torn) + from;
+        if (report && !report->rejected) status = "ok, but " + torn_text(torn) + from;
         if (energy_means) energy0 = stepper->energy_minus_work();
       }
     }
@@ -386,7 +351,7 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
     if (report->status == Status::inconsistent && status == "ok") {
       const Json torn = contradiction(system, model, stepper->state());
       if (!torn.is_null()) rank = torn;
-      status = torn_status(rank);
+      status = "ok, but " + torn_text(rank);
     }
     observe(true);
     if (energy_means)

@@ -1,5 +1,6 @@
 // `linchpin check`: all that can be said of a scene without a step.
 #include "commands.h"
+#include "compare_text.h"
 #include "messages.h"
 #include "scene_file.h"
 
@@ -133,7 +134,7 @@ int run_check(const CheckArguments& arguments) {
     if (!check.ok()) wrong.push_back(check.message);
     if (kind.holds_nothing && !kind.linear)
       wrong.push_back("constraint \"" + c.name +
-                      "\": no derivative by a velocity is different from zero at the start, so that nothing could "
+                      "\": no derivative of a row of it is different from zero at the start, so that nothing could "
                       "hold it: write what is zero, not a power of it, and start where it has a direction");
     result["constraints"].push_back(
         {{"name", c.name},
@@ -191,10 +192,9 @@ int run_check(const CheckArguments& arguments) {
   for (const std::string& each : wrong) std::cerr << arguments.scene << ": " << each << "\n";
   if (!contradictory.empty()) {
     std::cerr << arguments.scene
-              << (contradictory.size() == 1 ? ": this constraint cannot be met:"
-                                            : ": these constraints contradict each other:");
-    for (const int i : contradictory) std::cerr << " " << model->constraints[static_cast<std::size_t>(i)].name;
-    std::cerr << "\n";
+              << (contradictory.size() == 1 ? ": this constraint cannot be met: "
+                                            : ": these constraints contradict each other: ")
+              << some(result["contradictory"], contradictory.size()) << "\n";
   }
   return contradictory.empty() && wrong.empty() ? exit_ok : exit_physics;
 }

@@ -61,6 +61,7 @@ int run_compare(const CompareArguments& arguments) try {
   for (const char* key : {"gravity", "gravity_from", "bodies", "joints"}) result[key] = nullptr;
   result["solvers"] = Json::array();
   bool exact_failed = false;
+  std::vector<std::string> failures;
   ReportFiles report(arguments.report, opened->files, solvers.size() * in.size());
   Json motions = Json::array();
   for (const SolverSpec& solver : solvers) {
@@ -100,7 +101,10 @@ int run_compare(const CompareArguments& arguments) try {
       }
       motions.push_back(row.contains("motion") ? std::move(row["motion"]) : Json());
       row.erase("motion");
-      exact_failed = exact_failed || (solver.kind == "exact" && !row["status"].get<std::string>().starts_with("ok"));
+      if (const std::string status = row["status"]; solver.kind == "exact" && !status.starts_with("ok")) {
+        exact_failed = true;
+        failures.push_back(solver.name + ", " + precision + ": " + status);
+      }
       result["solvers"].push_back(std::move(row));
     }
   }
@@ -108,6 +112,7 @@ int run_compare(const CompareArguments& arguments) try {
   std::cout << (arguments.json ? result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
                                : comparison_text(result));
   std::cout.flush();
+  for (const std::string& each : failures) std::cerr << "linchpin compare: " << each << "\n";
   return exact_failed ? exit_physics : exit_ok;
 } catch (const std::invalid_argument& e) {
   std::cerr << "linchpin compare: " << e.what() << "\n";

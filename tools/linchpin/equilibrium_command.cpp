@@ -1,7 +1,7 @@
 // `linchpin equilibrium`: where a scene can rest, by the principle of virtual work, and whether it stays there.
-#include "bare_run.h"
 #include "commands.h"
 #include "compare_text.h"
+#include "contradiction.h"
 #include "equilibrium_search.h"
 #include "messages.h"
 #include "scene_file.h"
@@ -205,11 +205,8 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
               << (moving.size() == 1 ? " asks" : " ask") << " for motion there\n";
     return exit_physics;
   }
-  if (const Json torn = contradiction(system, *model, start); !torn.is_null() && !torn["contradictory"].empty()) {
-    std::cerr << "linchpin equilibrium: there is no place of rest: "
-              << (torn["contradictory"].size() == 1 ? "this constraint cannot be met: "
-                                                    : "constraints contradict each other: ")
-              << some(torn["contradictory"], 6) << "\n";
+  if (const Json torn = contradiction(system, *model, start); !torn.is_null()) {
+    std::cerr << "linchpin equilibrium: there is no place of rest: " << torn_text(torn) << "\n";
     return exit_physics;
   }
   std::cerr << "linchpin equilibrium: no place of rest was found from " << tried << " starts\n";
