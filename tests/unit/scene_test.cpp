@@ -602,8 +602,8 @@ TEST(Classify, OfRowsNotLinearInTheVelocities) {
   EXPECT_FALSE(row("a.velocity.x^2 = a.velocity.y^2").holds_nothing);
   // As it starts; a whole constraint that holds nothing is no scene.
   const auto two = [](const std::string& text) {
-    return classified(
-        two_bodies("[[constraint]]\nname = \"c\"\nvelocity = [\"" + text + "\", \"b.velocity.z = 0\"]\n"), "c");
+    return classified(two_bodies("[[constraint]]\nname = \"c\"\nvelocity = [\"" + text + "\", \"b.velocity.z = 0\"]\n"),
+                      "c");
   };
   EXPECT_TRUE(two("(a.velocity.x - 0.4)^3 = 0").holds_nothing);
   EXPECT_THROW((void)row("(a.velocity.x - 0.4)^3 = 0"), SceneError);
@@ -657,7 +657,7 @@ TEST(Equilibrium, RotatingHoopOnEitherSideOfTheBifurcation) {
 
 // A motor's w t is held, and named; a force or a row on velocities likewise, each by what it is.
 TEST(Equilibrium, WhatMovesWithTimeByItself) {
-  const System system = load_text(R"(
+  const System system = load_text(R"~(
 schema = 1
 [[body]]
 name = "hoop"
@@ -694,7 +694,7 @@ force = "[0, 1, 0]"
 name = "shaker"
 body = "p"
 force = "[0, sin(t)^2, 0]"
-)",
+)~",
                                   "moving.toml")
                             .system();
   const TimeDependence changing = time_dependence(system);

@@ -238,7 +238,8 @@ std::string summary(const Json& row, const Model& model) {
   if (const double jump = row["start"]["impulse_energy_J"]; jump > 1e-9)
     out << "  start velocities brought onto the constraints: a jump of " << jump << " J\n";
   if (row.contains("rank"))
-    out << "  " << counted(row["rank"]["rows"].get<long>(), "equation") << ", " << row["rank"]["rank"] << " independent\n";
+    out << "  " << counted(row["rank"]["rows"].get<long>(), "equation") << ", " << row["rank"]["rank"]
+        << " independent\n";
   if (row.contains("rank") && !row["rank"]["contradictory"].empty())
     out << "  contradictory: " << some(row["rank"]["contradictory"], 6) << "\n";
   for (const Json& each : row["warnings"]) out << "  warning: " << each.get<std::string>() << "\n";

@@ -183,8 +183,7 @@ void add_notes(const Json& row, Footnotes& notes) {
     const Json& rank = row["rank"];
     const bool same = rank["redundant"] == rank["undetermined"];
     std::string text = "the joints state " + std::to_string(rank["rows"].get<long>()) + " equations of which " +
-                       std::to_string(rank["rank"].get<long>()) +
-                       " are independent";
+                       std::to_string(rank["rank"].get<long>()) + " are independent";
     if (!rank["redundant"].empty()) text += "; redundant: " + some(rank["redundant"]);
     if (!rank["undetermined"].empty())
       text +=
@@ -290,8 +289,7 @@ std::string comparison_text(const Json& comparison) {
   out += comparison.value("scene", std::string()) + ": ";
   if (comparison["bodies"].is_number())  // unknown where no solver ran
     out += count(comparison["bodies"], "body", "bodies") + ", " + count(comparison["joints"], "joint", "joints") + "; ";
-  out += brief(comparison["duration"]) +
-         " s in steps of " + brief(comparison["dt"]) + " s";
+  out += brief(comparison["duration"]) + " s in steps of " + brief(comparison["dt"]) + " s";
   if (comparison.value("settle", 0L) > 0)
     out += ", the first " + std::to_string(comparison.value("settle", 0L)) + " left out";
   if (comparison["gravity"].is_array())

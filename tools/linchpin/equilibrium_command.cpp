@@ -181,7 +181,8 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
   result["starts_tried"] = tried;
   result["stopped_early"] = stopped;
   result["equilibria"] = Json::array();
-  for (const Equilibrium& e : found) result["equilibria"].push_back(equilibrium_json(*model, system, dynamics, e, held.any()));
+  for (const Equilibrium& e : found)
+    result["equilibria"].push_back(equilibrium_json(*model, system, dynamics, e, held.any()));
   if (arguments.json) {
     std::cout << result.dump(2) << "\n";
   } else {
@@ -189,8 +190,7 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
       std::cout << "in the frame of the driven bodies, turning with " << shown(three(turning->first)) << " rad/s\n";
     for (const std::string& name : held.bodies)
       std::cout << name << " moves, and not as part of one steady turning: held where it is at the start\n";
-    for (const std::string& name : held.others)
-      std::cout << name << " changes with time: held as it is at the start\n";
+    for (const std::string& name : held.others) std::cout << name << " changes with time: held as it is at the start\n";
     if (held.any() && !found.empty())
       std::cout << "what follows, stability too, is of a system so held, not of one that moves as told\n";
     std::size_t number = 0;
@@ -228,7 +228,8 @@ void add_equilibrium(CLI::App& app, int& exit_code) {
   verb->footer(
       "Time is held at 0. Where all driven bodies that move and matter turn about one axis at a constant rate, rest\n"
       "means rest in their frame, and centrifugal forces count; else they are held where they are, and that is said.\n"
-      "So are constraints and forces in which time occurs: places and stability are then those of a system so held, and\n"
+      "So are constraints and forces in which time occurs: places and stability are then those of a system so held, "
+      "and\n"
       "the stability has \"while held\" behind it. A constraint that asks for velocities leaves no rest: exit code 4.\n"
       "Stability is that of the stiffness in the virtual displacements, with forces that have no potential (flutter);\n"
       "friction, damping and Coriolis forces are left out.\n"

@@ -167,8 +167,7 @@ std::string verdict(Scene& scene, const bullet::Solver& solver, Json torn, doubl
     const auto native = solver.native();
     return out + (native.empty() ? "the exact step failed" : native.front().name + ": " + native.front().why);
   }
-  if (!why.empty())
-    return "ok, but " + why + (fallbacks > 0 ? "; " + std::to_string(fallbacks) + " fallbacks" : "");
+  if (!why.empty()) return "ok, but " + why + (fallbacks > 0 ? "; " + std::to_string(fallbacks) + " fallbacks" : "");
   return fallbacks > 0 ? "ok but for " + std::to_string(fallbacks) + " fallbacks" : "ok";
 }
 
@@ -234,8 +233,7 @@ Json measure(const Job& job, Progress& progress) {
     if (judge) before = scene.built()->state(t);
     const long long ns = timed_step(scene, t, job.dt);
     ++taken;
-    if (job.kind == "exact" && solver->counts().fallbacks > fallbacks)
-      ++astray, fallbacks = solver->counts().fallbacks;
+    if (job.kind == "exact" && solver->counts().fallbacks > fallbacks) ++astray, fallbacks = solver->counts().fallbacks;
     if (const char* ruin = scene.ruin()) {
       status = std::string(ruin) + " at step " + std::to_string(step);
       break;

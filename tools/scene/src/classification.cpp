@@ -514,11 +514,8 @@ Classification classify(const System& system, ConstraintId id, const State& give
     for (State* each : {&later, &moving_later}) each->t += 0.1234567;  // no period of anything
     out.rheonomic = out.rheonomic || (forms.at(later) - W).cwiseAbs().maxCoeff() > 1e-9 * size ||
                     (forms.at(moving_later) - V).cwiseAbs().maxCoeff() > 1e-9 * moving_size;
-    const VectorXd steepest = W.leftCols(n)
-                                  .cwiseAbs()
-                                  .rowwise()
-                                  .maxCoeff()
-                                  .cwiseMax(V.leftCols(n).cwiseAbs().rowwise().maxCoeff());
+    const VectorXd steepest =
+        W.leftCols(n).cwiseAbs().rowwise().maxCoeff().cwiseMax(V.leftCols(n).cwiseAbs().rowwise().maxCoeff());
     if (&place != &places.front()) least_beside = least_beside.cwiseMin(steepest);
   }
   const VectorXd steepest_here = forms.at(here).leftCols(n).cwiseAbs().rowwise().maxCoeff();

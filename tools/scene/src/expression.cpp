@@ -548,7 +548,8 @@ struct Compiler::Impl {
     input.of = a_name();
     const auto found = std::find(names.constraints.begin(), names.constraints.end(), input.of);
     if (found == names.constraints.end())
-      throw Fault(inside, "there is no constraint \"" + input.of + "\"" + suggestion_or_all(input.of, names.constraints));
+      throw Fault(inside,
+                  "there is no constraint \"" + input.of + "\"" + suggestion_or_all(input.of, names.constraints));
     if (input.type == Type::vector && next(',')) {
       skip();
       const std::size_t body_at = at;

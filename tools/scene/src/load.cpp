@@ -241,7 +241,8 @@ class SceneReader {
   void read_include(const Text& include, const std::string& from) {
     const fs::path path = (fs::path(from).parent_path() / include.value).lexically_normal();
     if (is_urdf(include.value))
-      scene::fail(include.place, "\"" + include.value + "\" is a robot, no scene: [model] urdf = \"" + include.value + "\"");
+      scene::fail(include.place,
+                  "\"" + include.value + "\" is a robot, no scene: [model] urdf = \"" + include.value + "\"");
     std::error_code error;
     const std::string real = fs::weakly_canonical(path, error).string();
     const std::string own = fs::weakly_canonical(from, error).string();

@@ -318,9 +318,8 @@ JointPlan read_joint(Table& table, Context& context) {
     if (!needed && !table.has(key)) return;
     const Text text = table.text(key);
     if (std::find(context.names.bodies.begin(), context.names.bodies.end(), text.value) == context.names.bodies.end())
-      fail(text.place,
-           table.what() + ": there is no body \"" + text.value + "\"" +
-               suggestion_or_all(text.value, context.names.bodies));
+      fail(text.place, table.what() + ": there is no body \"" + text.value + "\"" +
+                           suggestion_or_all(text.value, context.names.bodies));
     to = text.value;
   };
   body("a", plan.a, false);
@@ -792,8 +791,7 @@ std::shared_ptr<const Tape> read_kinetics(Table& table, Context& context, const 
   // A pivot that is all cancellation is none: a motion of the coordinates without inertia.
   const Eigen::LLT<Eigen::MatrixXd> factor(at);
   const Eigen::MatrixXd lower = factor.matrixL();
-  if (factor.info() != Eigen::Success ||
-      (lower.diagonal().array().square() <= 1e-14 * at.diagonal().array()).any())
+  if (factor.info() != Eigen::Success || (lower.diagonal().array().square() <= 1e-14 * at.diagonal().array()).any())
     refuse("the mass matrix is not positive definite at the start: some motion of the coordinates has no inertia");
   return tape;
 }
