@@ -211,7 +211,9 @@ void add_check(CLI::App& app, int& exit_code) {
       "holonomic: on positions. exact, integrable with a factor: on velocities, but a condition on positions in\n"
       "disguise, told from the derivatives of its coefficients to 1e-7 of their size and 1e-10 of the row's.\n"
       "nonholonomic: on velocities only. rheonomic: changes with time, or has a term without a velocity (which is one\n"
-      "with dt); scleronomic: neither. The residual is that of the start as written, which run closes first.\n"
+      "with dt); scleronomic: neither. catastatic: bodies at rest meet it; acatastatic: it asks for velocities.\n"
+      "dA check: the derivatives used against differences of the residual, relative.\n"
+      "The residual is that of the start as written, which run closes first.\n"
       "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 constraints contradict each other or a derivative is wrong.");
   verb->callback([arguments, &exit_code] { exit_code = run_check(*arguments); });
 }

@@ -228,9 +228,8 @@ void add_equilibrium(CLI::App& app, int& exit_code) {
   verb->footer(
       "Time is held at 0. Where all driven bodies that move and matter turn about one axis at a constant rate, rest\n"
       "means rest in their frame, and centrifugal forces count; else they are held where they are, and that is said.\n"
-      "So are constraints and forces in which time occurs: places and stability are then those of a system so held, "
-      "and\n"
-      "the stability has \"while held\" behind it. A constraint that asks for velocities leaves no rest: exit code 4.\n"
+      "So are constraints and forces in which time occurs: places and stability are then those of a system so held,\n"
+      "and the stability has \"while held\" behind it. A constraint that asks for velocities leaves no rest.\n"
       "Stability is that of the stiffness in the virtual displacements, with forces that have no potential (flutter);\n"
       "friction, damping and Coriolis forces are left out.\n"
       "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 nothing found.");

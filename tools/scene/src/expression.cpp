@@ -518,7 +518,8 @@ struct Compiler::Impl {
     if (names.time) known.emplace_back("t");
     known.emplace_back("pi");
     const std::string sign = sign_hint(name);
-    throw Fault(place, "unknown name '" + std::string(name) + "'" + (sign.empty() ? suggestion(name, known) : sign));
+    throw Fault(place,
+                "unknown name '" + std::string(name) + "'" + (sign.empty() ? suggestion_or_all(name, known) : sign));
   }
 
   Operand emit_input(const Input& input, std::size_t place) {
