@@ -60,6 +60,7 @@ const std::map<std::string, std::string> core_sources = {
     {"columns", "report"},
     {"solve_rank", "dynamics"},
     {"nonideal", "dynamics"},
+    {"nonideal_gather", "dynamics"},
     {"instant", "dynamics"},
     {"instant_io", "dynamics"},
     // The template half of constraint.h, which includes it at its end.

@@ -126,6 +126,18 @@ mkfifo "$scratch/pipe.toml"
 printf 'schema = 1\ninclude = "pipe.toml"\n' >"$scratch/waits.toml"
 expect 3 check "$scratch/waits.toml"
 says 'is no regular file'
+# The main door waits for nobody either; standard input and a pipe that a shell has opened are no such thing.
+mkfifo "$scratch/pipe.json"
+for words in "check $scratch/pipe.toml" "run $scratch/pipe.toml" "solve $scratch/pipe.json"; do
+  # shellcheck disable=SC2086
+  timeout 10 "$linchpin" $words >"$scratch/out" 2>"$scratch/err"
+  [ $? -eq 3 ] || fail "$words: a pipe was waited for"
+  says 'pipe\.(toml|json): error: is no regular file'
+done
+expect 3 solve - <<<'{}'
+says 'schema: missing'
+expect 3 solve <(echo '{}')
+says 'schema: missing'
 
 # Every verb: --help is help, --json prints JSON or nothing, a typo is exit 3 with the nearest name, on stderr alone.
 sed 's/load.point/loda.point/' "$ours" >"$scratch/typo.toml"

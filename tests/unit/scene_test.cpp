@@ -583,8 +583,8 @@ TEST(Classify, JudgesTermsByTheirOwnSize) {
                                    "[0.1, 2.0, -0.3]", "[1e4, 2e4, 3]");
   EXPECT_EQ(classified(replaced(far, "[-0.4, 0.6, 0.2]", "[1e4, 2.1e4, 0]"), "c").kind, Integrability::exact);
   // x dy − y dx is integrable with 1/x², at the origin too.
-  EXPECT_EQ(classified(replaced(two_bodies("[[constraint]]\nname = \"c\"\nvelocity = \"a.x*a.velocity.y = "
-                                           "a.y*a.velocity.x\"\n"),
+  EXPECT_EQ(classified(replaced(two_bodies("[[constraint]]\nname = \"c\"\nvelocity = [\"a.x*a.velocity.y = "
+                                           "a.y*a.velocity.x\", \"b.velocity.z = 0\"]\n"),
                                 "[0.1, 2.0, -0.3]", "[0, 0, 0]"),
                        "c")
                 .kind,
@@ -600,7 +600,18 @@ TEST(Classify, OfRowsNotLinearInTheVelocities) {
   EXPECT_TRUE(row("a.velocity.x^2*t = a.velocity.y^2").rheonomic);  // not at rest, where t multiplies nothing
   EXPECT_TRUE(row("a.velocity.x = 1").rheonomic);                   // the rate of x − t
   EXPECT_FALSE(row("a.velocity.x^2 = a.velocity.y^2").holds_nothing);
-  EXPECT_TRUE(row("(a.velocity.x - 0.4)^3 = 0").holds_nothing);  // as it starts
+  // As it starts; a whole constraint that holds nothing is no scene.
+  const auto two = [](const std::string& text) {
+    return classified(two_bodies("[[constraint]]\nname = \"c\"\nvelocity = [\"" + text + "\", \"b.velocity.z = 0\"]\n"),
+                      "c");
+  };
+  EXPECT_TRUE(two("(a.velocity.x - 0.4)^3 = 0").holds_nothing);
+  EXPECT_THROW((void)row("(a.velocity.x - 0.4)^3 = 0"), SceneError);
+  // Steep is not dead, however steep beside the start.
+  EXPECT_FALSE(classified(replaced(two_bodies("[[constraint]]\nname = \"c\"\nequation = \"a.x^1000000000000 = 1\"\n"),
+                                   "[0.1, 2.0, -0.3]", "[1, 0, 0]"),
+                          "c")
+                   .holds_nothing);
 }
 
 TEST(Equilibrium, RodsAt45Degrees) {  // T-1.11: tan = 1/3, F = sqrt(5/2) m g, w^2 = sqrt(5/2) g/(1.2 L)
@@ -642,6 +653,58 @@ TEST(Equilibrium, RotatingHoopOnEitherSideOfTheBifurcation) {
     EXPECT_EQ(at_angle(cosine)->stability, Equilibrium::Stability::stable);
     EXPECT_NEAR(at_angle(cosine)->frequencies_squared[0], w * w * (1 - cosine * cosine), 1e-5);  // (w sin)^2
   }
+}
+
+// A motor's w t is held, and named; a force or a row on velocities likewise, each by what it is.
+TEST(Equilibrium, WhatMovesWithTimeByItself) {
+  const System system = load_text(R"~(
+schema = 1
+[[body]]
+name = "hoop"
+mass = 1
+inertia = [0.1, 0.1, 0.1]
+[[body]]
+name = "p"
+kind = "particle"
+mass = 1
+position = [1, 0, 0]
+[[joint]]
+name = "axle"
+type = "hinge"
+b = "hoop"
+at = [0, 0, 0]
+axis = [0, 1, 0]
+[[joint]]
+name = "motor"
+type = "prescribed_angle"
+b = "hoop"
+axis = [0, 1, 0]
+angle = "0.1*(1 - cos(7*t))"
+[[constraint]]
+name = "shutter"
+equation = "p.x*cos(t) + p.z*sin(t) = 1"
+[[constraint]]
+name = "belt"
+velocity = "p.velocity.y = 2"
+[[force]]
+name = "steady"
+body = "p"
+force = "[0, 1, 0]"
+[[force]]
+name = "shaker"
+body = "p"
+force = "[0, sin(t)^2, 0]"
+)~",
+                                  "moving.toml")
+                            .system();
+  const TimeDependence changing = time_dependence(system);
+  ASSERT_EQ(changing.constraints.size(), 2u);
+  EXPECT_EQ(changing.constraints[0], system.find_constraint("motor"));  // at rest itself at t = 0
+  EXPECT_EQ(changing.constraints[1], system.find_constraint("shutter"));
+  EXPECT_EQ(changing.forces, std::vector<std::string>{"shaker"});
+  const auto asking = asking_for_motion(system, system.initial_state(), Vector3d::Zero(), Vector3d::Zero());
+  ASSERT_EQ(asking.size(), 1u);
+  EXPECT_EQ(asking[0], system.find_constraint("belt"));
 }
 
 // At the bifurcation itself three places are one to rounding, with no stiffness to second order.

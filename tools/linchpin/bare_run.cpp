@@ -1,5 +1,6 @@
 #include "bare_run.h"
 
+#include "contradiction.h"
 #include "csv.h"
 #include "messages.h"
 #include "recording/columns.h"
@@ -14,6 +15,9 @@
 #include <cmath>
 #include <memory>
 #include <sstream>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace linchpin::cli {
@@ -184,10 +188,39 @@ std::string movers(long bodies, long coordinates) {
   return (bodies > 0 ? of_bodies + " and " : "") + counted(coordinates, "coordinate");
 }
 
-// ": a, b, c and 7 more"
-std::string named(const Json& rank) {
-  if (rank.is_null() || rank["contradictory"].empty()) return {};
-  return ": " + recording::some(rank["contradictory"], 6);
+// A run says what its laws complain of, each thing once, and does not drown in it.
+constexpr std::size_t most_warnings = 8;
+void take_warning(const std::string& warning, std::vector<std::string>& warnings) {
+  // One whose numbers alone are others says nothing new.
+  const auto words = [](std::string text) {
+    std::erase_if(text, [](char c) { return std::string_view("0123456789.+-e").find(c) != std::string_view::npos; });
+    return text;
+  };
+  if (warning.empty() || warnings.size() >= most_warnings) return;
+  if (std::none_of(warnings.begin(), warnings.end(), [&](const auto& w) { return words(w) == words(warning); }))
+    warnings.push_back(warning);
+}
+
+// From where the stepper stands, a step that leaves the gaps as they are. @return null where not even that begins
+const StepReport* go_on_without_closing(System& system, const Model& model, double dt,
+                                        std::unique_ptr<Stepper>& stepper) {
+  StepOptions options = model.options;
+  options.drift = Drift::none;
+  options.method = Method::semi_implicit;  // of what no motion meets there is no order of accuracy to keep
+  const State from = stepper->state();
+  try {
+    stepper = std::make_unique<Stepper>(system, from, options);
+    return &stepper->step(dt);
+  } catch (const std::invalid_argument&) {
+    return nullptr;
+  }
+}
+
+bool moves_with_time(const Model& model) {
+  return std::any_of(model.bodies.begin(), model.bodies.end(),
+                     [](const SceneBody& b) { return b.kind == BodyKind::driven; }) ||
+         std::any_of(model.constraints.begin(), model.constraints.end(),
+                     [](const SceneConstraint& c) { return c.rheonomic; });
 }
 
 std::string summary(const Json& row, const Model& model) {
@@ -202,31 +235,20 @@ std::string summary(const Json& row, const Model& model) {
   for (const auto& [name, gap] : row["user_gaps"].items())
     out << "  " << name << ": residual at most " << gap.get<double>() << "\n";
   if (row["max_energy_error_J"].is_number())
-    out << "  largest energy error " << row["max_energy_error_J"].get<double>() << " J\n";
+    out << "  largest energy error " << row["max_energy_error_J"].get<double>() << " J"
+        << (moves_with_time(model) ? ", of energy less the work of what moves with time" : "") << "\n";
   for (const std::string& each : model.native) out << "  not in this host: " << each << "\n";
   if (const double moved = row["start"]["moved_m"]; moved > 1e-9)
     out << "  start gaps closed by moving bodies, without velocity: by at most " << moved << " m\n";
   if (const double jump = row["start"]["impulse_energy_J"]; jump > 1e-9)
     out << "  start velocities brought onto the constraints: a jump of " << jump << " J\n";
   if (row.contains("rank"))
-    out << "  " << counted(row["rank"]["rows"].get<long>(), "equation") << ", " << row["rank"]["rank"] << " independent\n";
+    out << "  " << counted(row["rank"]["rows"].get<long>(), "equation") << ", " << row["rank"]["rank"]
+        << " independent\n";
   if (row.contains("rank") && !row["rank"]["contradictory"].empty())
-    out << "  contradictory" << named(row["rank"]) << "\n";
+    out << "  contradictory: " << recording::some(row["rank"]["contradictory"], 6) << "\n";
+  for (const Json& each : row["warnings"]) out << "  warning: " << each.get<std::string>() << "\n";
   return out.str();
-}
-
-Json names_at(const std::vector<int>& indices, const Model& model) {
-  Json out = Json::array();
-  for (const int i : indices) out.push_back(model.constraints[static_cast<std::size_t>(i)].name);
-  return out;
-}
-
-Json rank_json(const RankReport& report, int rows, const Model& model) {
-  return {{"rank", report.rank},
-          {"rows", rows},
-          {"redundant", names_at(report.redundant, model)},
-          {"undetermined", names_at(report.undetermined, model)},
-          {"contradictory", names_at(report.contradictory, model)}};
 }
 
 // What of a run's method a report says.
@@ -257,28 +279,6 @@ std::string stabilisation(const StepOptions& options) {
 
 }  // namespace
 
-Json contradiction(const System& system, const Model& model, State at) {
-  Dynamics dynamics(system, model.options.solve);
-  system.update_driven(at);
-  if (dynamics.evaluate(at) == Status::invalid) return {};
-  RankReport report = dynamics.rank_report();
-  close_gaps(system, dynamics, at, 1e-12, 300);
-  if (dynamics.evaluate(at) == Status::invalid) return {};
-  project_velocities(system, dynamics, at);
-  if (dynamics.evaluate(at) == Status::invalid) return {};
-  const Assembly& a = dynamics.assembly();
-  for (std::size_t i = 0; i < a.block.constraints.size(); ++i) {
-    double left = 0;
-    for (auto r = static_cast<std::size_t>(a.block.row[i]); r < static_cast<std::size_t>(a.block.row[i + 1]); ++r)
-      left = std::max({left, std::abs(a.position[r]), std::abs(a.velocity[r])});
-    if (left > 1e-8) report.contradictory.push_back(a.block.constraints[i].index);
-  }
-  auto& names = report.contradictory;
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  return names.empty() ? Json() : rank_json(report, dynamics.solver().rows(), model);
-}
-
 Json run_bare(const Model& model, const Simulation& simulation, const std::string& csv,
               const RecordingOptions* record) {
   System system = model.system();
@@ -294,7 +294,8 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
       if (report.rank < dynamics.solver().rows()) rank = rank_json(report, dynamics.solver().rows(), model);
     }
   }
-  Stepper stepper(system, system.initial_state(), model.options);
+  auto stepper = std::make_unique<Stepper>(system, system.initial_state(), model.options);
+  const Stepper::Start begun = stepper->start();
   std::unique_ptr<Table> table;
   if (!csv.empty()) table = std::make_unique<Table>(csv, model, system);
   std::unique_ptr<Recorder> recorder;
@@ -311,14 +312,16 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
     if (f.level() != Level::position || f.unit(0) == RowUnit::own) watch.user[c.name] = 0.0;
   }
   const bool energy_means = conservative(system);
-  const double energy0 = energy_means ? stepper.energy_minus_work() : 0;
+  double energy0 = energy_means ? stepper->energy_minus_work() : 0;
   std::vector<long long> ns;
   std::string status = "ok";
+  std::vector<std::string> warnings;
   long taken = 0, substepped = 0;
+  bool gaps_stay = false;
   ProgressLine progress;
   const auto observe = [&](bool every) {
-    const bool forces = every || judge.wants_forces(stepper.t());
-    const Observation at{system, stepper.state(), forces ? stepper.reactions() : std::span<const Reaction>()};
+    const bool forces = every || judge.wants_forces(stepper->t());
+    const Observation at{system, stepper->state(), forces ? stepper->reactions() : std::span<const Reaction>()};
     judge.see(at);
     if (table) table->row(at);
     if (recorder) recorder->row(at);
@@ -327,29 +330,38 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   observe(true);
   for (long step = 0; step < simulation.steps; ++step) {
     const auto start = Clock::now();
-    const StepReport& report = stepper.step(simulation.dt);
-    ns.push_back(std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
-    if (report.rejected) {
-      status = "stopped at step " + std::to_string(step) + ": " + report.reason;
-      State end = stepper.state();
+    const StepReport* report = &stepper->step(simulation.dt);
+    if (report->rejected && !gaps_stay) {
+      // Where constraints contradict each other no end of a step lies on them all: it goes on by their accelerations.
+      State end = stepper->state();
       end.t += simulation.dt;
-      if (const Json torn = contradiction(system, model, end); !torn.is_null()) {
+      if (const Json torn = contradiction(system, model, end); !torn.is_null() && !torn["contradictory"].empty()) {
         rank = torn;
-        status += torn["contradictory"].size() == 1 ? "; this constraint cannot be met" + named(torn)
-                                                    : "; constraints contradict each other" + named(torn);
+        gaps_stay = true;
+        const std::string why = report->reason;
+        report = go_on_without_closing(system, model, simulation.dt, stepper);
+        const std::string from = " (from step " + std::to_string(step) + " on by accelerations alone: " + why + ")";
+        if (report && !report->rejected) status = "ok, but " + torn_text(torn) + from;
+        if (energy_means) energy0 = stepper->energy_minus_work();
       }
+    }
+    ns.push_back(std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
+    if (!report || report->rejected) {
+      status = "stopped at step " + std::to_string(step) + ": " + (report ? report->reason : "not finite");
+      if (gaps_stay) status += "; " + torn_text(rank);
       break;
     }
+    take_warning(report->warning, warnings);
     ++taken;
-    substepped += report.substeps > 1;
-    if (report.status == Status::inconsistent && status == "ok") {
-      const Json torn = contradiction(system, model, stepper.state());
+    substepped += report->substeps > 1;
+    if (report->status == Status::inconsistent && status == "ok") {
+      const Json torn = contradiction(system, model, stepper->state());
       if (!torn.is_null()) rank = torn;
-      status = "ok, but constraints contradict each other" + named(torn);
+      status = "ok, but " + torn_text(rank);
     }
     observe(true);
     if (energy_means)
-      watch.energy_error = std::max(watch.energy_error, std::abs(stepper.energy_minus_work() - energy0));
+      watch.energy_error = std::max(watch.energy_error, std::abs(stepper->energy_minus_work() - energy0));
     progress.show("bare: %ld %%", 100 * step / simulation.steps);
   }
   if (table) table->close();
@@ -369,9 +381,8 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   row["max_energy_error_J"] = energy_means ? Json(watch.energy_error) : Json();
   row["energy_note"] = energy_means ? Json() : Json("force laws, or forces without a potential");
   row["substepped"] = substepped;
-  row["start"] = {{"gap", stepper.start().gap},
-                  {"moved_m", stepper.start().moved},
-                  {"impulse_energy_J", stepper.start().impulse_energy}};
+  row["start"] = {{"gap", begun.gap}, {"moved_m", begun.moved}, {"impulse_energy_J", begun.impulse_energy}};
+  row["warnings"] = warnings;
   if (!rank.is_null()) row["rank"] = rank;
   row["left_out"] = model.native;
   row["gravity"] = {system.gravity().x(), system.gravity().y(), system.gravity().z()};

@@ -18,8 +18,4 @@ namespace linchpin::cli {
 nlohmann::ordered_json run_bare(const Model& model, const Simulation& simulation, const std::string& csv,
                                 const RecordingOptions* record);
 
-/// Who contradicts whom at a state: in accelerations, or in what is left of gaps and velocities where no motion takes
-/// it away. `rank` of an answer, null where there is no contradiction. A few solves.
-nlohmann::ordered_json contradiction(const System& system, const Model& model, State at);
-
 }  // namespace linchpin::cli

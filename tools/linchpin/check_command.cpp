@@ -1,6 +1,7 @@
 // `linchpin check`: all that can be said of a scene without a step.
 #include "commands.h"
 #include "messages.h"
+#include "recording/compare_text.h"
 #include "scene_file.h"
 
 #include <linchpin/constraint.h>
@@ -133,7 +134,7 @@ int run_check(const CheckArguments& arguments) {
     if (!check.ok()) wrong.push_back(check.message);
     if (kind.holds_nothing && !kind.linear)
       wrong.push_back("constraint \"" + c.name +
-                      "\": no derivative by a velocity is different from zero at the start, so that nothing could "
+                      "\": no derivative of a row of it is different from zero at the start, so that nothing could "
                       "hold it: write what is zero, not a power of it, and start where it has a direction");
     result["constraints"].push_back(
         {{"name", c.name},
@@ -191,10 +192,9 @@ int run_check(const CheckArguments& arguments) {
   for (const std::string& each : wrong) std::cerr << arguments.scene << ": " << each << "\n";
   if (!contradictory.empty()) {
     std::cerr << arguments.scene
-              << (contradictory.size() == 1 ? ": this constraint cannot be met:"
-                                            : ": these constraints contradict each other:");
-    for (const int i : contradictory) std::cerr << " " << model->constraints[static_cast<std::size_t>(i)].name;
-    std::cerr << "\n";
+              << (contradictory.size() == 1 ? ": this constraint cannot be met: "
+                                            : ": these constraints contradict each other: ")
+              << recording::some(result["contradictory"], contradictory.size()) << "\n";
   }
   return contradictory.empty() && wrong.empty() ? exit_ok : exit_physics;
 }
@@ -211,7 +211,9 @@ void add_check(CLI::App& app, int& exit_code) {
       "holonomic: on positions. exact, integrable with a factor: on velocities, but a condition on positions in\n"
       "disguise, told from the derivatives of its coefficients to 1e-7 of their size and 1e-10 of the row's.\n"
       "nonholonomic: on velocities only. rheonomic: changes with time, or has a term without a velocity (which is one\n"
-      "with dt); scleronomic: neither. The residual is that of the start as written, which run closes first.\n"
+      "with dt); scleronomic: neither. catastatic: bodies at rest meet it; acatastatic: it asks for velocities.\n"
+      "dA check: the derivatives used against differences of the residual, relative.\n"
+      "The residual is that of the start as written, which run closes first.\n"
       "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 constraints contradict each other or a derivative is wrong.");
   verb->callback([arguments, &exit_code] { exit_code = run_check(*arguments); });
 }

@@ -109,6 +109,7 @@ int run_compare(const CompareArguments& arguments) try {
   for (const char* key : {"gravity", "gravity_from", "bodies", "joints"}) result[key] = nullptr;
   result["solvers"] = Json::array();
   bool exact_failed = false;
+  std::vector<std::string> failures;
   ReportFiles report(arguments.report, opened->files, solvers.size() * in.size());
   Json motions = Json::array();
   for (const SolverSpec& solver : solvers) {
@@ -148,12 +149,16 @@ int run_compare(const CompareArguments& arguments) try {
       }
       motions.push_back(row.contains("motion") ? std::move(row["motion"]) : Json());
       row.erase("motion");
-      exact_failed = exact_failed || failed(row);
+      if (failed(row)) {
+        exact_failed = true;
+        failures.push_back(row["name"].get<std::string>() + ", " + precision + ": " + row["status"].get<std::string>());
+      }
       result["solvers"].push_back(std::move(row));
     }
   }
   report.write("compare", simulation.scene, result, std::move(motions));
   print(result, arguments.json);
+  for (const std::string& each : failures) std::cerr << "linchpin compare: " << each << "\n";
   return exact_failed ? exit_physics : exit_ok;
 } catch (const std::invalid_argument& e) {
   std::cerr << "linchpin compare: " << e.what() << "\n";

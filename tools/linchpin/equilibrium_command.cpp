@@ -1,7 +1,9 @@
 // `linchpin equilibrium`: where a scene can rest, by the principle of virtual work, and whether it stays there.
 #include "commands.h"
+#include "contradiction.h"
 #include "equilibrium_search.h"
 #include "messages.h"
+#include "recording/compare_text.h"
 #include "scene_file.h"
 
 #include <linchpin/dynamics.h>
@@ -35,9 +37,9 @@ struct EquilibriumArguments {
 
 Json three(const Vector3d& v) { return {v.x(), v.y(), v.z()}; }
 
-Json equilibrium_json(const Model& model, const System& system, Dynamics& dynamics, const Equilibrium& e) {
+Json equilibrium_json(const Model& model, const System& system, Dynamics& dynamics, const Equilibrium& e, bool held) {
   Json out;
-  out["stability"] = to_string(e.stability);
+  out["stability"] = to_string(e.stability, held);
   out["frequencies_squared"] = e.frequencies_squared;
   if (!e.imaginary_parts.empty()) out["imaginary_parts"] = e.imaginary_parts;
   out["potential_J"] = potential_energy(system, e.state);
@@ -156,9 +158,7 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
   }
   const auto turning = turning_of_driven(system);
   EquilibriumSearch search = search_around(start, turning, arguments.starts);
-  std::vector<std::string> held;
-  if (!turning)
-    for (const BodyId id : driven_in_motion(system)) held.push_back(system.name(id));
+  const Held held = held_at_start(*model, system, turning.has_value());
   std::optional<ProgressLine> progress(1);
   int tried = 0, starts = arguments.starts;
   bool stopped = false;
@@ -168,24 +168,31 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
     stopped = stopped || progress->seconds() > arguments.seconds;
     return !stopped;
   };
-  const auto found = find_equilibria(system, start, search);
+  auto found = find_equilibria(system, start, search);
   progress.reset();
+  const std::vector<std::string> moving = drop_moving(system, search, found);
   Json result;
   result["schema"] = 1;
   result["scene"] = arguments.scene;
   result["frame_turns_with"] = turning ? three(turning->first) : Json();
-  result["held_at_start"] = held;
+  result["held_at_start"] = held.bodies;
+  for (const std::string& name : held.others) result["held_at_start"].push_back(name);
+  result["asking_for_motion"] = moving;
   result["starts_tried"] = tried;
   result["stopped_early"] = stopped;
   result["equilibria"] = Json::array();
-  for (const Equilibrium& e : found) result["equilibria"].push_back(equilibrium_json(*model, system, dynamics, e));
+  for (const Equilibrium& e : found)
+    result["equilibria"].push_back(equilibrium_json(*model, system, dynamics, e, held.any()));
   if (arguments.json) {
     std::cout << result.dump(2) << "\n";
   } else {
     if (turning)
       std::cout << "in the frame of the driven bodies, turning with " << shown(three(turning->first)) << " rad/s\n";
-    for (const std::string& name : held)
+    for (const std::string& name : held.bodies)
       std::cout << name << " moves, and not as part of one steady turning: held where it is at the start\n";
+    for (const std::string& name : held.others) std::cout << name << " changes with time: held as it is at the start\n";
+    if (held.any() && !found.empty())
+      std::cout << "what follows, stability too, is of a system so held, not of one that moves as told\n";
     std::size_t number = 0;
     for (const Json& e : result["equilibria"]) print(e, ++number);
   }
@@ -193,6 +200,15 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
     std::cerr << "linchpin equilibrium: stopped after " << arguments.seconds << " s, at start " << tried << " of "
               << starts << "; --seconds gives it longer\n";
   if (!found.empty()) return exit_ok;
+  if (!moving.empty()) {
+    std::cerr << "linchpin equilibrium: nothing can rest where forces balance: " << recording::some(moving, 6)
+              << (moving.size() == 1 ? " asks" : " ask") << " for motion there\n";
+    return exit_physics;
+  }
+  if (const Json torn = contradiction(system, *model, start); !torn.is_null()) {
+    std::cerr << "linchpin equilibrium: there is no place of rest: " << torn_text(torn) << "\n";
+    return exit_physics;
+  }
   std::cerr << "linchpin equilibrium: no place of rest was found from " << tried << " starts\n";
   return exit_physics;
 }
@@ -212,6 +228,8 @@ void add_equilibrium(CLI::App& app, int& exit_code) {
   verb->footer(
       "Time is held at 0. Where all driven bodies that move and matter turn about one axis at a constant rate, rest\n"
       "means rest in their frame, and centrifugal forces count; else they are held where they are, and that is said.\n"
+      "So are constraints and forces in which time occurs: places and stability are then those of a system so held,\n"
+      "and the stability has \"while held\" behind it. A constraint that asks for velocities leaves no rest.\n"
       "Stability is that of the stiffness in the virtual displacements, with forces that have no potential (flutter);\n"
       "friction, damping and Coriolis forces are left out.\n"
       "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 nothing found.");

@@ -1,11 +1,14 @@
 // Where `equilibrium` and `sweep --equilibrium` look for places of rest.
 #pragma once
 
+#include <linchpin/scene.h>
 #include <linchpin/scene/analysis.h>
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace linchpin::cli {
 
@@ -24,15 +27,44 @@ inline EquilibriumSearch search_around(const State& start, const std::optional<s
   return search;
 }
 
-inline const char* to_string(Equilibrium::Stability s) {
-  switch (s) {
-    case Equilibrium::Stability::stable:
-      return "stable";
-    case Equilibrium::Stability::unstable:
-      return "unstable";
-    default:
-      return "marginal";
-  }
+/// What moves or changes with time by itself and is held as at the start, by name; empty where all of it turns at one
+/// rate, which the search itself sees to.
+struct Held {
+  std::vector<std::string> bodies, others;  ///< driven; constraints, forces, the kinetic energy
+  bool any() const { return !bodies.empty() || !others.empty(); }
+};
+inline Held held_at_start(const Model& model, const System& system, bool turning) {
+  Held out;
+  if (turning) return out;
+  for (const BodyId id : driven_in_motion(system)) out.bodies.push_back(system.name(id));
+  const TimeDependence changing = time_dependence(system);
+  for (const ConstraintId id : changing.constraints) out.others.push_back(system.constraint(id).name());
+  out.others.insert(out.others.end(), changing.forces.begin(), changing.forces.end());
+  if (model.kinetics && model.kinetics()->rheonomic()) out.others.emplace_back("kinetic energy");
+  return out;
+}
+
+/// Leaves out what is no place of rest: a constraint asks for motion there. @return the names of those that did
+inline std::vector<std::string> drop_moving(const System& system, const EquilibriumSearch& search,
+                                            std::vector<Equilibrium>& found) {
+  std::vector<std::string> names;
+  std::erase_if(found, [&](const Equilibrium& e) {
+    const auto asking = asking_for_motion(system, e.state, search.omega, search.centre);
+    for (const ConstraintId id : asking)
+      if (const std::string& name = system.constraint(id).name();
+          std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(name);
+    return !asking.empty();
+  });
+  return names;
+}
+
+/// @param held  something that moves is held: then it is said, for what the motion itself does is not known
+inline std::string to_string(Equilibrium::Stability s, bool held) {
+  const char* word = s == Equilibrium::Stability::stable     ? "stable"
+                     : s == Equilibrium::Stability::unstable ? "unstable"
+                                                             : "marginal";
+  return held ? std::string(word) + " while held" : word;
 }
 
 }  // namespace linchpin::cli

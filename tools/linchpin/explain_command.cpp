@@ -1,7 +1,8 @@
 // `linchpin explain`: the equation at one time, row by row, and who pushes whom.
-#include "bare_run.h"
 #include "commands.h"
+#include "contradiction.h"
 #include "messages.h"
+#include "recording/compare_text.h"
 #include "scene_file.h"
 
 #include <linchpin/dynamics.h>
@@ -155,7 +156,9 @@ int run_explain(const ExplainArguments& arguments) {
     for (const SceneConstraint& c : model->constraints) names.push_back(c.name);
     const std::string near = nearest(arguments.constraint, names);
     std::cerr << "linchpin explain: there is no constraint \"" << arguments.constraint << "\""
-              << (near.empty() ? "" : "; did you mean \"" + near + "\"?") << "\n";
+              << (near.empty() ? (names.empty() ? "" : "; known: " + recording::some(Json(names), 6))
+                               : "; did you mean \"" + near + "\"?")
+              << "\n";
     return exit_usage;
   }
   std::optional<Stepper> started;

@@ -235,7 +235,12 @@ class Experiment {
       throw std::invalid_argument("more than " + std::to_string(most_velocities) +
                                   " velocities, the most of a dense search for equilibria");
     const auto turning = turning_of_driven(system);
-    const auto found = find_equilibria(system, start, search_around(start, turning, arguments_.starts));
+    const Held held = held_at_start(model, system, turning.has_value());
+    const EquilibriumSearch search = search_around(start, turning, arguments_.starts);
+    auto found = find_equilibria(system, start, search);
+    if (const auto moving = drop_moving(system, search, found); found.empty() && !moving.empty())
+      throw std::invalid_argument("nothing can rest where forces balance: " + moving.front() +
+                                  " asks for motion there");
     if (found.empty())
       throw std::invalid_argument("no place of rest was found from " + std::to_string(arguments_.starts) + " starts");
     const auto stable = std::find_if(
@@ -251,7 +256,7 @@ class Experiment {
     std::vector<Reaction> reactions;
     if (dynamics.evaluate(state) != Status::invalid) dynamics.reactions(state, reactions);
     out.status = "ok";
-    out.first = to_string(e.stability);
+    out.first = to_string(e.stability, held.any());
     for (const auto& [channel, log] : channels(model)) {
       const auto values = (*channel)({system, state, reactions});
       out.values.insert(out.values.end(), values.begin(), values.end());

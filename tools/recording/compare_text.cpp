@@ -183,8 +183,8 @@ void add_notes(const Json& row, Footnotes& notes) {
     const Json& rank = row["rank"];
     const bool same = rank["redundant"] == rank["undetermined"];
     std::string text = "the joints state " + std::to_string(rank["rows"].get<long>()) + " equations of which " +
-                       std::to_string(rank["rank"].get<long>()) +
-                       " are independent; redundant: " + some(rank["redundant"]);
+                       std::to_string(rank["rank"].get<long>()) + " are independent";
+    if (!rank["redundant"].empty()) text += "; redundant: " + some(rank["redundant"]);
     if (!rank["undetermined"].empty())
       text +=
           "; how " + (same ? std::string("these share their load is left open, only its sum on each body is determined")
@@ -288,9 +288,10 @@ std::string comparison_text(const Json& comparison) {
                      number(row["force_rms_error_rel"]), number(row["impulse_rms_error_rel"]), row["status"]});
   }
   std::string out = verdict_text(rows) + "\n";
-  out += comparison.value("scene", std::string()) + ": " + count(comparison.value("bodies", 0L), "body", "bodies") +
-         ", " + count(comparison.value("joints", 0L), "joint", "joints") + "; " + brief(comparison["duration"]) +
-         " s in steps of " + brief(comparison["dt"]) + " s";
+  out += comparison.value("scene", std::string()) + ": ";
+  if (comparison["bodies"].is_number())  // unknown where no solver ran
+    out += count(comparison["bodies"], "body", "bodies") + ", " + count(comparison["joints"], "joint", "joints") + "; ";
+  out += brief(comparison["duration"]) + " s in steps of " + brief(comparison["dt"]) + " s";
   if (comparison.value("settle", 0L) > 0)
     out += ", the first " + std::to_string(comparison.value("settle", 0L)) + " left out";
   if (comparison["gravity"].is_array())

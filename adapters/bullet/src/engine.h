@@ -226,6 +226,8 @@ class Engine final : public btActionInterface {
   std::vector<Solver::Native> native() const;
   std::vector<Solver::Finding> check();
   RankReport rank_report() const;
+  /// Of constraints that cannot be met, as indices into reactions(): those that something is left of.
+  std::vector<int> unmet() const;
   Instant instant(std::string_view name) const;
   double energy() const;
 

@@ -252,7 +252,10 @@ const Counts& Solver::counts() const {
 }
 std::string Solver::summary() const { return engine_->summary(); }
 std::vector<Solver::Native> Solver::native() const { return engine_->native(); }
-RankReport Solver::rank_report() const { return engine_->rank_report(); }
+RankReport Solver::rank_report() const {
+  engine_->refresh();  // residuals
+  return engine_->rank_report();
+}
 Instant Solver::instant(std::string_view constraint) const { return engine_->instant(constraint); }
 double Solver::energy() const { return engine_->energy(); }
 void Solver::on_step(std::function<void(const Step&)> callback) {

@@ -23,7 +23,23 @@ std::string list(const std::vector<std::string>& names, std::size_t most = 6) {
   if (names.size() > most) out += " and " + std::to_string(names.size() - most) + " more";
   return out;
 }
+
+// Something is left of it, beyond what is no gap.
+bool open(const Reaction& r, double tolerance) {
+  return std::max({r.gap, r.gap_angle, r.residual, r.velocity_residual}) > tolerance;
+}
 }  // namespace
+
+// A block that cannot be met is so as a whole; those of its constraints that are met nevertheless are not the reason.
+std::vector<int> Engine::unmet() const {
+  std::vector<int> all, with_residual;
+  for (const Record& r : records_) {
+    if (!r.alive || !r.unmet || r.reaction < 0) continue;
+    all.push_back(r.reaction);
+    if (open(reactions_[z(r.reaction)], options_.gap_tolerance)) with_residual.push_back(r.reaction);
+  }
+  return with_residual.empty() ? all : with_residual;
+}
 
 void Engine::refresh() {
   for (auto& b : blocks_)
@@ -97,8 +113,7 @@ RankReport Engine::rank_report() const {
     all.redundant.insert(all.redundant.end(), ranks.redundant.begin(), ranks.redundant.end());
     all.undetermined.insert(all.undetermined.end(), ranks.undetermined.begin(), ranks.undetermined.end());
   }
-  for (const Record& r : records_)  // and those that only poses or velocities give away
-    if (r.alive && r.unmet && r.reaction >= 0) all.contradictory.push_back(r.reaction);
+  for (const int i : unmet()) all.contradictory.push_back(i);  // and those that only poses or velocities give away
   for (auto* x : {&all.redundant, &all.undetermined, &all.contradictory}) {
     std::sort(x->begin(), x->end());
     x->erase(std::unique(x->begin(), x->end()), x->end());
@@ -288,11 +303,10 @@ std::string Engine::summary() {
     s << "\n  rank " << rank << " of " << rows << " rows";
   else if (exact > 0)
     s << "\n  no exact block was solved in the last step (asleep, or left to native rows)";
-  std::vector<std::string> unmet;
-  for (const Record& r : records_)
-    if (r.alive && r.unmet) unmet.push_back(r.name);
-  if (!unmet.empty())
-    s << "\n  contradictory: " << list(unmet) << " (no motion meets them all: held in the least squares)";
+  std::vector<std::string> left_open;
+  for (const int i : unmet()) left_open.push_back(reactions_[z(i)].name);
+  if (!left_open.empty())
+    s << "\n  contradictory: " << list(left_open) << " (no motion meets them all: held in the least squares)";
   if (rank < rows) {
     std::vector<std::string> redundant, undetermined, contradictory;
     const RankReport ranks = rank_report();
@@ -303,7 +317,7 @@ std::string Engine::summary() {
     if (!undetermined.empty())
       s << "\n  undetermined loads (the equations leave them open; reported is the least-norm choice): "
         << list(undetermined);
-    if (!contradictory.empty() && unmet.empty()) s << "\n  contradictory: " << list(contradictory);
+    if (!contradictory.empty() && left_open.empty()) s << "\n  contradictory: " << list(contradictory);
   }
   s << "\n  solves " << counts_.solves << ", Newton " << counts_.newton << ", steps in halves " << counts_.substepped
     << " (" << counts_.substeps << " substeps), fallbacks " << counts_.fallbacks;

@@ -1,5 +1,6 @@
 #include "measure.h"
 
+#include "contradiction.h"
 #include "recorder.h"
 #include "reference.h"
 #include "scene.h"
@@ -117,7 +118,8 @@ Json names_at(const std::vector<int>& indices, const std::vector<std::string>& n
 // Which equations of the scene as loaded are redundant. Asked of an exact step for every solver alike: joints that a
 // native solver has let drift apart may look independent.
 struct Structure {
-  Json rank;  // null unless rows are redundant
+  Json rank;  // null unless rows are redundant or contradict each other
+  Json torn;  // null unless they do: `contradictory`
   bool undetermined = false;
 };
 
@@ -135,13 +137,38 @@ Structure look_at_structure(Job job, Progress& progress) {
   for (const Reaction& r : solver->reactions()) rows += static_cast<long>(r.lambda.size());
   const RankReport report = solver->rank_report();
   out.undetermined = !report.undetermined.empty();
-  if (report.rank >= rows) return out;
+  // Of a scene of ours by its own equations, as check has it: a step that failed says less, and of more constraints.
+  if (Built* built = scene.built())
+    out.torn = cli::contradiction(built->mirror(), built->model(), built->mirror().initial_state());
+  else if (!report.contradictory.empty())
+    out.torn = {{"contradictory", names_at(report.contradictory, names)}};
+  if (report.rank >= rows && out.torn.is_null()) return out;
   out.rank = {{"rank", report.rank},
               {"rows", rows},
               {"redundant", names_at(report.redundant, names)},
               {"undetermined", names_at(report.undetermined, names)},
-              {"contradictory", names_at(report.contradictory, names)}};
+              {"contradictory", out.torn.is_null() ? Json::array() : out.torn["contradictory"]}};
   return out;
+}
+
+// What an exact run that came to its end is worth: whether constraints could be met, and whether its steps were exact.
+std::string verdict(Scene& scene, const bullet::Solver& solver, Json torn, double end, long taken, long astray,
+                    Json& row) {
+  const long fallbacks = solver.counts().fallbacks;
+  if (torn.is_null() && scene.built() && (fallbacks > 0 || !solver.rank_report().contradictory.empty())) {
+    torn = cli::contradiction(scene.built()->mirror(), scene.built()->model(), scene.built()->state(end));
+    if (!torn.is_null()) row["rank"] = torn;
+  }
+  const std::string why = torn.is_null() ? "" : cli::torn_text(torn);
+  if (2 * astray > taken) {
+    std::string out = "not exact: in " + std::to_string(astray) + " of " + std::to_string(taken) +
+                      " steps constraints were left to Bullet's own rows; ";
+    if (!why.empty()) return out + why;
+    const auto native = solver.native();
+    return out + (native.empty() ? "the exact step failed" : native.front().name + ": " + native.front().why);
+  }
+  if (!why.empty()) return "ok, but " + why + (fallbacks > 0 ? "; " + std::to_string(fallbacks) + " fallbacks" : "");
+  return fallbacks > 0 ? "ok but for " + std::to_string(fallbacks) + " fallbacks" : "ok";
 }
 
 Json method(const Job& job, Scene& scene, bool exact) {
@@ -187,7 +214,7 @@ Json measure(const Job& job, Progress& progress) {
   State before;
 
   std::string status = "ok";
-  long taken = 0;
+  long taken = 0, astray = 0, fallbacks = 0;
   progress.phase("run");
   for (long step = 0; step < job.steps; ++step) {
     const double t = double(step) * job.dt;
@@ -199,6 +226,7 @@ Json measure(const Job& job, Progress& progress) {
     if (judge) before = scene.built()->state(t);
     const long long ns = timed_step(scene, t, job.dt);
     ++taken;
+    if (job.kind == "exact" && solver->counts().fallbacks > fallbacks) ++astray, fallbacks = solver->counts().fallbacks;
     if (const char* ruin = scene.ruin()) {
       status = std::string(ruin) + " at step " + std::to_string(step);
       break;
@@ -235,6 +263,7 @@ Json measure(const Job& job, Progress& progress) {
     row["force_basis"] = nullptr;
     row["force_note"] = why;
   }
+  if (!structure.rank.is_null()) row["rank"] = structure.rank;
   const bullet::Counts counts = solver ? solver->counts() : bullet::Counts();
   const bool exact = job.kind == "exact";
   row["fallbacks"] = exact ? counts.fallbacks : timing.mlcp_fallbacks;
@@ -243,15 +272,13 @@ Json measure(const Job& job, Progress& progress) {
   row["native"] = Json::array();
   if (exact)
     for (const auto& native : solver->native()) row["native"].push_back({{"name", native.name}, {"why", native.why}});
-  if (!structure.rank.is_null()) row["rank"] = structure.rank;
   row["gravity"] = {double(scene.world().getGravity().x()), double(scene.world().getGravity().y()),
                     double(scene.world().getGravity().z())};
   row["gravity_from"] = job.gravity ? "option" : scene.gravity_from_file() ? "file" : "default";
   row["bodies"] = scene.bodies().size();
   row["joints"] = names.size();
   // Steps that went to native rows are not exact, however well the rest went.
-  if (exact && status == "ok" && counts.fallbacks > 0)
-    status = "ok but for " + std::to_string(counts.fallbacks) + " fallbacks";
+  if (exact && status == "ok") status = verdict(scene, *solver, structure.torn, end, taken, astray, row);
   row["status"] = status;
   if (solver) row["summary"] = solver->summary();
   row["method"] = method(job, scene, exact);

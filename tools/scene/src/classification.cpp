@@ -496,7 +496,8 @@ Classification classify(const System& system, ConstraintId id, const State& give
     places.push_back(std::move(state));
   }
   const Eigen::Index n = forms.size() - 1;
-  VectorXd most_seen = VectorXd::Zero(forms.rows());
+  // Of each row's steepest derivative, the least beside the state: what is nothing against that is nothing.
+  VectorXd least_beside = VectorXd::Constant(forms.rows(), std::numeric_limits<double>::infinity());
   for (const State& place : places) {
     const MatrixXd W = forms.at(place);
     const double size = std::max(1e-12, W.cwiseAbs().maxCoeff());
@@ -513,11 +514,12 @@ Classification classify(const System& system, ConstraintId id, const State& give
     for (State* each : {&later, &moving_later}) each->t += 0.1234567;  // no period of anything
     out.rheonomic = out.rheonomic || (forms.at(later) - W).cwiseAbs().maxCoeff() > 1e-9 * size ||
                     (forms.at(moving_later) - V).cwiseAbs().maxCoeff() > 1e-9 * moving_size;
-    most_seen = most_seen.cwiseMax(W.leftCols(n).cwiseAbs().rowwise().maxCoeff())
-                    .cwiseMax(V.leftCols(n).cwiseAbs().rowwise().maxCoeff());
+    const VectorXd steepest =
+        W.leftCols(n).cwiseAbs().rowwise().maxCoeff().cwiseMax(V.leftCols(n).cwiseAbs().rowwise().maxCoeff());
+    if (&place != &places.front()) least_beside = least_beside.cwiseMin(steepest);
   }
   const VectorXd steepest_here = forms.at(here).leftCols(n).cwiseAbs().rowwise().maxCoeff();
-  out.holds_nothing = (steepest_here.array() <= 1e-9 * most_seen.array()).any();
+  out.holds_nothing = (steepest_here.array() < 1e-9 * least_beside.array() && least_beside.array().isFinite()).any();
   // As one-forms on positions and time, rows with a term without velocities have dt in them.
   out.rheonomic = out.rheonomic || (out.linear && !out.catastatic);
   if (level == Level::position) {

@@ -67,6 +67,93 @@ std::optional<std::pair<Vector3d, Vector3d>> turning_of_driven(const System& sys
   return out;
 }
 
+TimeDependence time_dependence(const System& system) {
+  TimeDependence out;
+  // Frozen: what a driven body does is said by driven_in_motion.
+  State beside = analysis::at_rest(system, system.initial_state());
+  for (BodyState& s : beside.bodies) s.v = s.w = s.a = s.alpha = Vector3d::Zero();
+  std::vector<State> places = {beside};
+  const std::vector<Direction> directions = directions_of(system, analysis::movable(system));
+  Numbers random;
+  VectorXd by(static_cast<Eigen::Index>(directions.size()));
+  for (double& each : by) each = 0.3 * random.next();
+  displace(beside, directions, by);
+  places.push_back(std::move(beside));
+  const auto differ = [](double x, double y) { return !(std::abs(x - y) <= 1e-12 * (1 + std::abs(x) + std::abs(y))); };
+  const double start = system.initial_state().t;
+  std::vector<bool> moves(static_cast<std::size_t>(system.constraint_count()), false);
+  std::vector<bool> changes(system.forces().size(), false);
+  Assembly now, later;
+  now.block = later.block = whole(system);
+  const auto wrenches = [](const Force& force, const State& state) {
+    std::vector<BodyState> X;
+    for (const BodyId id : force.bodies()) X.push_back(state[id]);
+    std::vector<Eigen::Matrix<double, 6, 1>> on(X.size(), Eigen::Matrix<double, 6, 1>::Zero());
+    ForceFrame frame(state.t, X, on);
+    force.act(frame);
+    return on;
+  };
+  for (const State& place : places)
+    for (const double after : {0.137, 0.511, 1.7, 4.3}) {
+      State moved = place;
+      moved.t = start + after;
+      assemble_constraints(system, place, now);
+      assemble_constraints(system, moved, later);
+      if (!now.failure.empty() || !later.failure.empty()) continue;  // beside the start it may mean nothing
+      const Block& block = now.block;
+      for (std::size_t i = 0; i < block.constraints.size(); ++i)
+        for (auto r = static_cast<std::size_t>(block.row[i]); r < static_cast<std::size_t>(block.row[i + 1]); ++r) {
+          bool other = differ(now.position[r], later.position[r]) || differ(now.velocity[r], later.velocity[r]);
+          const Instant &a = now.instant, &b = later.instant;
+          for (auto e = static_cast<std::size_t>(a.row_start[r]); e < static_cast<std::size_t>(a.row_start[r + 1]); ++e)
+            other = other || differ(a.entries[e].value, b.entries[e].value);
+          if (other) moves[static_cast<std::size_t>(block.constraints[i].index)] = true;
+        }
+      std::size_t k = 0;
+      for (const Force& force : system.forces()) {
+        const auto f = wrenches(force, place), g = wrenches(force, moved);
+        for (std::size_t b = 0; b < f.size(); ++b)
+          for (Eigen::Index i = 0; i < 6; ++i) changes[k] = changes[k] || differ(f[b][i], g[b][i]);
+        ++k;
+      }
+    }
+  for (int i = 0; i < system.constraint_count(); ++i)
+    if (moves[static_cast<std::size_t>(i)]) out.constraints.push_back({i});
+  std::size_t k = 0;
+  for (const Force& force : system.forces())
+    if (changes[k++]) out.forces.push_back(force.name());
+  return out;
+}
+
+std::vector<ConstraintId> asking_for_motion(const System& system, const State& given, const Vector3d& omega,
+                                            const Vector3d& centre) {
+  State state = analysis::at_rest(system, given);
+  if (omega.isZero()) {
+    for (BodyState& s : state.bodies) s.v = s.w = s.a = s.alpha = Vector3d::Zero();
+  } else {
+    for (const BodyId id : analysis::movable(system)) {
+      if (system.kind(id) == BodyKind::coordinate) continue;
+      state[id].v = omega.cross(state[id].p - centre);
+      if (system.dof(id) == 6) state[id].w = omega;
+    }
+  }
+  Assembly assembly;
+  assembly.block = whole(system);
+  assemble_constraints(system, state, assembly);
+  std::vector<ConstraintId> out;
+  if (!assembly.failure.empty()) return out;
+  const Block& block = assembly.block;
+  const double fastest = 1 + omega.norm();
+  for (std::size_t i = 0; i < block.constraints.size(); ++i) {
+    if (system.constraint(block.constraints[i]).function().level() != Level::velocity) continue;
+    bool asks = false;
+    for (auto r = static_cast<std::size_t>(block.row[i]); r < static_cast<std::size_t>(block.row[i + 1]); ++r)
+      asks = asks || std::abs(assembly.velocity[r]) > 1e-7 * fastest;
+    if (asks) out.push_back(block.constraints[i]);
+  }
+  return out;
+}
+
 namespace {
 
 class Rest {

@@ -123,6 +123,14 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& kn
   return near.empty() ? std::string() : "; did you mean \"" + near + "\"?";
 }
 
+std::string suggestion_or_all(std::string_view word, const std::vector<std::string>& known) {
+  if (const std::string near = suggestion(word, known); !near.empty() || known.empty()) return near;
+  constexpr std::size_t most = 6;
+  std::string all = "; known: ";
+  for (std::size_t i = 0; i < std::min(known.size(), most); ++i) all += (i > 0 ? ", " : "") + known[i];
+  return known.size() > most ? all + " and " + std::to_string(known.size() - most) + " more" : all;
+}
+
 const Constant* Constants::find(std::string_view name) const {
   if (const auto found = own_.find(name); found != own_.end()) return &found->second;
   if (!outer_) return nullptr;
@@ -462,7 +470,7 @@ struct Compiler::Impl {
     if (c == '\'') {
       const std::string name = quoted();
       const int body = find_body(name);
-      if (body < 0) throw Fault(place, "there is no body '" + name + "'" + suggestion(name, names.bodies));
+      if (body < 0) throw Fault(place, "there is no body '" + name + "'" + suggestion_or_all(name, names.bodies));
       return parse_quantity(body, name, place);
     }
     if (!is_letter(c)) {
@@ -510,7 +518,8 @@ struct Compiler::Impl {
     if (names.time) known.emplace_back("t");
     known.emplace_back("pi");
     const std::string sign = sign_hint(name);
-    throw Fault(place, "unknown name '" + std::string(name) + "'" + (sign.empty() ? suggestion(name, known) : sign));
+    throw Fault(place,
+                "unknown name '" + std::string(name) + "'" + (sign.empty() ? suggestion_or_all(name, known) : sign));
   }
 
   Operand emit_input(const Input& input, std::size_t place) {
@@ -540,7 +549,8 @@ struct Compiler::Impl {
     input.of = a_name();
     const auto found = std::find(names.constraints.begin(), names.constraints.end(), input.of);
     if (found == names.constraints.end())
-      throw Fault(inside, "there is no constraint \"" + input.of + "\"" + suggestion(input.of, names.constraints));
+      throw Fault(inside,
+                  "there is no constraint \"" + input.of + "\"" + suggestion_or_all(input.of, names.constraints));
     if (input.type == Type::vector && next(',')) {
       skip();
       const std::size_t body_at = at;

@@ -38,6 +38,8 @@ struct Fault : std::runtime_error {
 
 /// `; did you mean "…"?` or nothing.
 std::string suggestion(std::string_view word, const std::vector<std::string>& known);
+/// The same, or the first six of the known names where none is near.
+std::string suggestion_or_all(std::string_view word, const std::vector<std::string>& known);
 
 enum class Type { scalar, vector };
 using Constant = std::variant<double, Vector3d>;

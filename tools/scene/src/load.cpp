@@ -47,8 +47,8 @@ std::string read_text(const std::string& path, const Place& from) {
   const auto status = fs::status(path, error);
   if (!fs::exists(status)) scene::fail(from, who + "no such file");
   if (fs::is_directory(status)) scene::fail(from, who + "is a directory");
-  // A pipe may be given to the command, but an include of one waits for who knows whom.
-  if (from.line > 0 && !fs::is_regular_file(status)) scene::fail(from, who + "is no regular file");
+  // A pipe waits for who knows whom.
+  if (!fs::is_regular_file(status)) scene::fail(from, who + "is no regular file");
   std::ifstream in(path, std::ios::binary);
   std::string text;
   text.resize(largest_file + 1);
@@ -188,6 +188,8 @@ class SceneReader {
       scene::fail({file.context.source, std::max<std::size_t>(at.line, 1), std::max<std::size_t>(at.column, 1)}, what);
     }
     Table root(file.context, file.root, "scene");
+    if (const toml::node& node = root.need("schema"); !node.is_integer())
+      root.refuse("schema", "schema is a whole number without quotes or a point: schema = 1");
     const int schema = root.whole("schema", 0, 1000000);
     if (schema != 1) root.refuse("schema", "schema " + std::to_string(schema) + " is unknown; this is schema 1");
     read_params(root, file.context, outermost);
@@ -223,18 +225,24 @@ class SceneReader {
     const auto& instead = outermost ? overrides_.params : none;
     root.constants("params", context.names.constants, instead);
     const toml::table* params = root.table("params");
+    for (const auto& [key, node] : params ? *params : toml::table())
+      params_.try_emplace({context.source.get(), std::string(key.str())},
+                          Place{context.source, key.source().begin.line, key.source().begin.column});
     for (const auto& [name, value] : instead) {
       if (params && params->contains(name) && !params->get(name)->is_array()) continue;
       std::vector<std::string> known;
       for (const auto& [key, node] : params ? *params : toml::table())
         if (!node.is_array()) known.emplace_back(key.str());
       throw std::invalid_argument("the scene has no number \"" + name + "\" in [params]" +
-                                  scene::suggestion(name, known));
+                                  scene::suggestion_or_all(name, known));
     }
   }
 
   void read_include(const Text& include, const std::string& from) {
     const fs::path path = (fs::path(from).parent_path() / include.value).lexically_normal();
+    if (is_urdf(include.value))
+      scene::fail(include.place,
+                  "\"" + include.value + "\" is a robot, no scene: [model] urdf = \"" + include.value + "\"");
     std::error_code error;
     const std::string real = fs::weakly_canonical(path, error).string();
     const std::string own = fs::weakly_canonical(from, error).string();
@@ -676,7 +684,7 @@ class SceneReader {
       known.push_back(c.name);
     }
     scene::fail(name.place, who + ": there is no joint or constraint \"" + name.value + "\"" +
-                                scene::suggestion(name.value, known));
+                                scene::suggestion_or_all(name.value, known));
   }
 
   // Laws of a joint that is written elsewhere: in a robot's file, by a generator.
@@ -716,8 +724,11 @@ class SceneReader {
 
   void no_parameter_of_a_body_name(const Context& context, const scene::Constants::Map& constants) const {
     for (const auto& [name, value] : constants)
-      if (body_at_.count(name))
-        scene::fail({context.source, 0, 0}, "\"" + name + "\" is both a body and a parameter; rename one");
+      if (body_at_.count(name)) {
+        const auto at = params_.find({context.source.get(), name});
+        scene::fail(at == params_.end() ? Place{context.source, 0, 0} : at->second,
+                    "\"" + name + "\" is both a body and a parameter; rename one");
+      }
   }
 
   void add(SceneConstraint constraint, const Place& place) {
@@ -855,6 +866,7 @@ class SceneReader {
   std::shared_ptr<std::vector<scene::Sensor>> sensing_ = std::make_shared<std::vector<scene::Sensor>>();
   std::map<std::string, int, std::less<>> body_at_;
   std::map<std::string, Place> constraints_, typed_laws_;
+  std::map<std::pair<const scene::Source*, std::string>, Place> params_;  // of [params], by file and name
   std::set<std::string> forces_;
   std::vector<SceneBody> coordinates_;
   Place first_coordinate_;

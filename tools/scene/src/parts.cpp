@@ -19,7 +19,7 @@ namespace {
 BodyId body_id(const Text& name, const FindBody& find, const Names& names, const std::string& who) {
   const int index = find(name.value);
   if (index < 0)
-    fail(name.place, who + ": there is no body \"" + name.value + "\"" + suggestion(name.value, names.bodies));
+    fail(name.place, who + ": there is no body \"" + name.value + "\"" + suggestion_or_all(name.value, names.bodies));
   if (names.kinds[static_cast<std::size_t>(index)] == BodyKind::coordinate)
     fail(name.place, who + ": \"" + name.value + "\" is a coordinate, not a body");
   return BodyId{index};
@@ -318,8 +318,8 @@ JointPlan read_joint(Table& table, Context& context) {
     if (!needed && !table.has(key)) return;
     const Text text = table.text(key);
     if (std::find(context.names.bodies.begin(), context.names.bodies.end(), text.value) == context.names.bodies.end())
-      fail(text.place,
-           table.what() + ": there is no body \"" + text.value + "\"" + suggestion(text.value, context.names.bodies));
+      fail(text.place, table.what() + ": there is no body \"" + text.value + "\"" +
+                           suggestion_or_all(text.value, context.names.bodies));
     to = text.value;
   };
   body("a", plan.a, false);
@@ -473,17 +473,19 @@ SceneConstraint make_joint(const JointPlan& plan, const Names& names, const Find
 
 namespace {
 
-// A row all of whose derivatives are zero.
-bool has_dead_row(const std::shared_ptr<const Tape>& tape, std::span<const BodyState> X, double t) {
-  const auto f = make_function(tape, Level::position, RowUnit::own);
+// A row on positions all of whose derivatives are zero; of rows on velocities all of them: the components of a vector
+// equation may well hold nothing in one direction.
+bool has_dead_row(const std::shared_ptr<const Tape>& tape, Level level, std::span<const BodyState> X, double t) {
+  const auto f = make_function(tape, level, RowUnit::own);
   const std::size_t m = static_cast<std::size_t>(f->rows()), width = 6 * X.size();
   std::vector<double> A(m * width), b(m), position(m), velocity(m);
   f->linearize(X, t, {A, b, position, velocity});
+  std::size_t dead = 0;
   for (std::size_t row = 0; row < m; ++row) {
     const auto first = A.begin() + static_cast<std::ptrdiff_t>(row * width);
-    if (std::all_of(first, first + static_cast<std::ptrdiff_t>(width), [](double x) { return x == 0; })) return true;
+    dead += std::all_of(first, first + static_cast<std::ptrdiff_t>(width), [](double x) { return x == 0; });
   }
-  return false;
+  return level == Level::position ? dead > 0 : dead == m;
 }
 
 }  // namespace
@@ -536,12 +538,13 @@ SceneConstraint read_constraint(Table& table, Context& context, const State& sta
     }
     guilty->fail(*fault, table.what());
   }
-  if (position && has_dead_row(tape, X, start.t))
-    texts.front().fail(Fault(0,
-                             "no derivative of this equation is different from zero at the start, so that nothing "
-                             "could hold it: write distances as dist2(…) = L^2 with L above 0, points that stay "
-                             "together as p = q"),
-                       table.what());
+  if (has_dead_row(tape, level, X, start.t))
+    texts.front().fail(
+        Fault(0, std::string("no derivative of this equation is different from zero at the start, so that nothing "
+                             "could hold it: ") +
+                     (position ? "write distances as dist2(…) = L^2 with L above 0, points that stay together as p = q"
+                               : "write what is zero, not a power of it, and start where it has a direction")),
+        table.what());
   std::optional<std::vector<Vector3d>> points;
   int sliding = -1;
   if (const toml::table* at = table.table("acting_at")) {
@@ -634,7 +637,7 @@ SceneForce generalized_force(const std::string& name, Table& table, Context& con
     std::vector<std::string> known;
     for (std::size_t i = 0; i < names.bodies.size(); ++i)
       if (names.kinds[i] == BodyKind::coordinate) known.push_back(names.bodies[i]);
-    fail(on.place, table.what() + ": there is no coordinate \"" + on.value + "\"" + suggestion(on.value, known));
+    fail(on.place, table.what() + ": there is no coordinate \"" + on.value + "\"" + suggestion_or_all(on.value, known));
   }
   out.bodies = {BodyId{index}};
   std::function<double(ForceFrame&)> force;
@@ -785,7 +788,10 @@ std::shared_ptr<const Tape> read_kinetics(Table& table, Context& context, const 
       }
     if (!(at(i, i) > 0)) refuse("coordinate " + name(i) + " has no inertia at the start: its rate must occur squared");
   }
-  if (Eigen::LLT<Eigen::MatrixXd>(at).info() != Eigen::Success)
+  // A pivot that is all cancellation is none: a motion of the coordinates without inertia.
+  const Eigen::LLT<Eigen::MatrixXd> factor(at);
+  const Eigen::MatrixXd lower = factor.matrixL();
+  if (factor.info() != Eigen::Success || (lower.diagonal().array().square() <= 1e-14 * at.diagonal().array()).any())
     refuse("the mass matrix is not positive definite at the start: some motion of the coordinates has no inertia");
   return tape;
 }
@@ -830,6 +836,11 @@ SceneForce read_force(Table& table, Context& context, const FindBody& find, cons
     }
     return OnForce(compiled(table.text(key), names, type, table.what() + ", " + std::string(key)), out.bodies);
   };
+  if (table.has("moment"))
+    for (const BodyId on : out.bodies)
+      if (names.kinds[static_cast<std::size_t>(on.index)] == BodyKind::particle)
+        table.refuse("moment", "\"" + names.bodies[static_cast<std::size_t>(on.index)] +
+                                   "\" is a particle and does not turn; a moment needs a rigid body");
   const auto force = part("force", Type::vector), moment = part("moment", Type::vector),
              energy = part("energy", Type::scalar);
   const auto vector = [](std::span<const double> e) { return Vector3d(e[0], e[1], e[2]); };

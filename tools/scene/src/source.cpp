@@ -219,7 +219,12 @@ const toml::node* Table::find(std::string_view key) {
 
 const toml::node& Table::need(std::string_view key) {
   const toml::node* node = find(key);
-  if (!node) refuse("\"" + std::string(key) + "\" is missing");
+  if (!node) {
+    // Of what else nobody has asked for yet, only a slip of this very key is to blame.
+    for (const auto& [other, unread] : table_)
+      if (!known_.contains(other.str()) && nearest(other.str(), {known_.begin(), known_.end()}) == key) unknown(other);
+    scene::fail(place(), what_ + ": \"" + std::string(key) + "\" is missing");
+  }
   return *node;
 }
 

@@ -70,13 +70,27 @@ struct EquilibriumSearch {
   std::function<bool(int done, int of)> go_on = {};
 };
 
-/// Places where the system rests with time held at state.t, laws left out, each once, lowest potential first. Newton on
+/// Places where the system rests with time held at state.t, laws left out and constraints on velocities taken for what
+/// they allow (not for what they ask for: see asking_for_motion), each once, lowest potential first. Newton on
 /// virtual displacements; O(n³) per step, so for some hundred columns at most.
 [[nodiscard]] std::vector<Equilibrium> find_equilibria(const System& system, const State& state,
                                                        const EquilibriumSearch& search = {});
 
 /// The driven bodies that move, of those that a constraint or a force mentions.
 [[nodiscard]] std::vector<BodyId> driven_in_motion(const System& system);
+
+/// What changes with time by itself, driven bodies held where they are: a joint with a prescribed motion, an equation
+/// in which t occurs. Told from values at five times, at the start and at a place beside it.
+struct TimeDependence {
+  std::vector<ConstraintId> constraints;
+  std::vector<std::string> forces;
+};
+[[nodiscard]] TimeDependence time_dependence(const System& system);
+
+/// Constraints on velocities that bodies at rest in the frame turning with `omega` [rad/s] about a line through
+/// `centre` do not meet at this state: where there is one, it is no place of rest.
+[[nodiscard]] std::vector<ConstraintId> asking_for_motion(const System& system, const State& state,
+                                                          const Vector3d& omega, const Vector3d& centre);
 
 /// The turning at a constant rate that all of them share, when they do: ω and a point of the axis.
 [[nodiscard]] std::optional<std::pair<Vector3d, Vector3d>> turning_of_driven(const System& system);

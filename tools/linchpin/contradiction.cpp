@@ -1,0 +1,64 @@
+#include "contradiction.h"
+
+#include <linchpin/stepper.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace linchpin::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json names_at(const std::vector<int>& indices, const Model& model) {
+  Json out = Json::array();
+  for (const int i : indices) out.push_back(model.constraints[static_cast<std::size_t>(i)].name);
+  return out;
+}
+
+}  // namespace
+
+Json rank_json(const RankReport& report, int rows, const Model& model) {
+  return {{"rank", report.rank},
+          {"rows", rows},
+          {"redundant", names_at(report.redundant, model)},
+          {"undetermined", names_at(report.undetermined, model)},
+          {"contradictory", names_at(report.contradictory, model)}};
+}
+
+Json contradiction(const System& system, const Model& model, State at) {
+  Dynamics dynamics(system, model.options.solve);
+  system.update_driven(at);
+  if (dynamics.evaluate(at) == Status::invalid) return {};
+  RankReport report = dynamics.rank_report();
+  close_gaps(system, dynamics, at, 1e-12, 300);
+  if (dynamics.evaluate(at) == Status::invalid) return {};
+  project_velocities(system, dynamics, at);
+  if (dynamics.evaluate(at) == Status::invalid) return {};
+  const Assembly& a = dynamics.assembly();
+  for (std::size_t i = 0; i < a.block.constraints.size(); ++i) {
+    double left = 0;
+    for (auto r = static_cast<std::size_t>(a.block.row[i]); r < static_cast<std::size_t>(a.block.row[i + 1]); ++r)
+      left = std::max({left, std::abs(a.position[r]), std::abs(a.velocity[r])});
+    if (left > 1e-8) report.contradictory.push_back(a.block.constraints[i].index);
+  }
+  auto& names = report.contradictory;
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names.empty() ? Json() : rank_json(report, dynamics.solver().rows(), model);
+}
+
+std::string torn_text(const Json& rank) {
+  if (rank.is_null() || rank["contradictory"].empty()) return "constraints contradict each other";
+  const Json& names = rank["contradictory"];
+  constexpr std::size_t most = 6;
+  std::string out = names.size() == 1 ? "this constraint cannot be met" : "constraints contradict each other";
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i)
+    out += (i == 0 ? ": " : ", ") + names[i].get<std::string>();
+  if (names.size() > most) out += " and " + std::to_string(names.size() - most) + " more";
+  return out;
+}
+
+}  // namespace linchpin::cli

@@ -1,0 +1,23 @@
+// Which constraints of a scene no motion meets, by name: for the bare host, the workers, and verbs that take no step.
+#pragma once
+
+#include <linchpin/dynamics.h>
+#include <linchpin/scene.h>
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+namespace linchpin::cli {
+
+/// `rank` of an answer: how many equations there are, how many of them independent, and by name which are not.
+nlohmann::ordered_json rank_json(const RankReport& report, int rows, const Model& model);
+
+/// Who contradicts whom at a state: in accelerations, or in what is left of gaps and velocities where no motion takes
+/// it away. As rank_json, null where there is no contradiction. A few solves; some hundred where gaps do not close.
+nlohmann::ordered_json contradiction(const System& system, const Model& model, State at);
+
+/// "constraints contradict each other: a, b, c and 7 more" of a `rank`, "this constraint cannot be met: a" of one.
+std::string torn_text(const nlohmann::ordered_json& rank);
+
+}  // namespace linchpin::cli
