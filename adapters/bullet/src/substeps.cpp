@@ -69,9 +69,6 @@ bool Engine::try_substep(BlockSolve& b, Substep& s) {
     const double gain = work_of_constraints(*b.dynamics, s.length, b.force, assembly.v, b.sub_v),
                  energy = kinetic(assembly, b.sub_v);
     if (s.watched && s.gain + gain > std::max(s.allowed, allowed_gain * energy)) return false;
-    // The finest is taken as it is, but not where its energy is the constraints' doing: at a dead point Newton may find
-    // an end of the step many turns away.
-    if (gain > s.allowed + 0.5 * energy) return false;
     s.gain += gain;
   }
   b.unmet = contradicts(newton, s.length, options_.gap_tolerance);
