@@ -58,6 +58,19 @@ TEST(Draw, ReactionsAreArrowsOfTheirForce) {
   EXPECT_EQ(s.recorder.spheres.size(), 2u);  // the bodies themselves, no ghosts
 }
 
+TEST(Draw, GapsAreRedCrossesAsLongAsTheyAre) {
+  TwoBalls s;
+  bullet::Solver native(s.w.world, {.mode = bullet::Mode::observe, .draw_force = 1e-4});  // whose joints open
+  s.w.step(10);
+  s.w.world.debugDrawWorld();
+  const Reaction& pin = native.reactions()[1];
+  ASSERT_GT(pin.gap, 1e-5);
+  for (int axis = 0; axis < 3; ++axis) {
+    const Vector3d arm = pin.gap * Vector3d::Unit(axis);
+    EXPECT_TRUE(s.drawn(pin.on_a.point - arm, pin.on_a.point + arm));
+  }
+}
+
 TEST(Draw, NothingUnlessAsked) {
   TwoBalls s;
   s.w.world.debugDrawWorld();

@@ -6,6 +6,7 @@
 #include "multibody.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <map>
 #include <sstream>
@@ -224,13 +225,19 @@ std::vector<Solver::Finding> Engine::check() {
 // Arrows of the reactions, and the native solver's answer of shadow mode as ghosts.
 void Engine::debugDraw(btIDebugDraw* draw) {
   if (!draw || !world_ || counts_.steps == 0) return;
-  const btVector3 on_first(1, btScalar(0.8), 0), on_second(0, btScalar(0.8), 1), ghost(btScalar(0.6), btScalar(0.6), 1);
+  const btVector3 on_first(1, btScalar(0.8), 0), on_second(0, btScalar(0.8), 1), ghost(btScalar(0.6), btScalar(0.6), 1),
+      open(1, 0, 0);
   if (options_.draw_force > 0) {
     refresh();
     for (const Record& r : records_) {
       if (!r.alive || r.reaction < 0 || r.id.index < 0) continue;
       const auto bodies = system_.constraint(r.id).bodies();
       const Reaction& reaction = reactions_[z(r.reaction)];
+      if (std::isfinite(reaction.gap) && reaction.gap > 0)  // a cross whose arms are as long as it
+        for (int axis = 0; axis < 3; ++axis) {
+          const Vector3d arm = reaction.gap * Vector3d::Unit(axis), at = reaction.on(0).point;
+          draw->drawLine(to_bullet(at - arm), to_bullet(at + arm), open);
+        }
       for (int k = 0; k < std::min(2, static_cast<int>(bodies.size())); ++k) {
         const Wrench& w = reaction.on(k);
         const Vector3d along = options_.draw_force * w.force;
