@@ -138,6 +138,9 @@ TEST(Bead, TurnsWhereTheClosedFormSaysAndStays) {
   EXPECT_NEAR(all[0].t, 1.1011737001724367, scaled(1e-8));
   EXPECT_NEAR(all[1].phi, -0.3036742852278878, scaled(1e-8));
   EXPECT_NEAR(all[2].phi, -0.09404817815809761, scaled(1e-8));
+  // The later times are ∫ dφ/√u of the closed form, by quadrature in 30 digits.
+  EXPECT_NEAR(all[1].t, 2.1149967125051161, scaled(1e-8));
+  EXPECT_NEAR(all[2].t, 3.1089985752864876, scaled(1e-8));
   EXPECT_FALSE(all[0].stays || all[1].stays);  // too steep
   EXPECT_TRUE(all[2].stays);                   // |tan φ| ≤ μ
 }

@@ -184,9 +184,8 @@ TEST(PainleveRod, AllRowsOfBothThrusts) {
       return thrusts(Rod(row.theta, row.omega, chosen, row.sigma, one_sided));
     };
     EXPECT_NEAR(of(Branch::smallest, false).actual, row.actual[1], scaled(1e-9));
-    EXPECT_NEAR(of(Branch::largest, false).actual, row.actual[0],
-                scaled(1e-8));  // 59 N of differences of 1e-15 · 59/0.07
-    EXPECT_NEAR(of(Branch::continuous, true).actual, row.actual[0], scaled(1e-8));
+    EXPECT_NEAR(of(Branch::largest, false).actual, row.actual[0], scaled(1e-9));
+    EXPECT_NEAR(of(Branch::continuous, true).actual, row.actual[0], scaled(1e-9));
     EXPECT_EQ(of(Branch::continuous, true).report.solutions, 1);
   }
 }

@@ -78,7 +78,7 @@ struct Options {
   bool drift_correction = true;  ///< end-of-step satisfaction (T12); off: the bare acceleration, which drifts
   bool shadow = false;           ///< run the native solver on the same state every step and keep its answer beside ours
   /// world.debugDrawWorld() draws the reactions on bodies that can move as arrows of this length [m/N], through the
-  /// program's own btIDebugDraw (wireframe mode); 0: none.
+  /// program's own btIDebugDraw (wireframe mode), and open gaps as red crosses whose arms are as long; 0: none.
   double draw_force = 0;
   /// and in shadow mode, where the native solver would have taken each body in this step, the difference this many
   /// times enlarged; 0: not at all.
