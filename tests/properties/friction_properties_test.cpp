@@ -187,6 +187,54 @@ TEST_F(Friction, OfLargerSystems) {
   EXPECT_EQ(tally.rejected, 0);
 }
 
+// What T12 means by no gain of energy: no second's mean is above the energy at the start by more than the integrator's
+// own span, which is that of the same system without laws. Friction must not add to it.
+void watch_energy(std::uint64_t seed, int seconds) {
+  SCOPED_TRACE(repeat_with(seed));
+  Random random(seed + 500000);
+  const Blueprint plan = random_blueprint(random, {.most = 8});
+  Rubbing rubbing(plan, random, false);
+  Built smooth = build(plan);
+  double start = 0, span = 0;
+  for (const bool rubs : {false, true}) {
+    System& system = rubs ? rubbing.built.system : smooth.system;
+    Stepper stepper(system, rubs ? rubbing.built.state : smooth.state, semi_implicit());
+    const auto energy = [&] {
+      return kinetic_energy(system, stepper.state()) + potential_energy(system, stepper.state());
+    };
+    start = energy();
+    double least = start, most = start;
+    for (int second = 0; second < seconds; ++second) {
+      double sum = 0;
+      for (int k = 0; k < 240; ++k) {
+        if (stepper.step(1.0 / 240).rejected) return;  // a dead point: counted by the tests above
+        const double now = energy();
+        sum += now;
+        least = std::min(least, now);
+        most = std::max(most, now);
+      }
+      if (rubs) {
+        ASSERT_LE(sum / 240, start + span + scaled(1e-9) * (1 + std::fabs(start))) << "second " << second;
+      }
+    }
+    span = most - least;
+  }
+}
+
+TEST_F(Friction, AddsNoEnergyOverSeconds) {
+  for (const auto seed : seeds(40)) {
+    watch_energy(seed, 4);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(SlowFriction, AddsNoEnergyOverTwentySeconds) {
+  for (const auto seed : seeds(25)) {
+    watch_energy(seed + 1000, 20);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
 // Ten thousand systems of up to fifty bodies.
 TEST(SlowFriction, TenThousandRandomSystems) {
   Tally located, stepped, larger;

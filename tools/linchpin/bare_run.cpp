@@ -233,7 +233,7 @@ std::string summary(const Json& row, const Model& model) {
       << counted(row["steps"].get<long>(), "step") << " of the bare host (" << to_string(model.options.method) << ")\n";
   if (row["max_gap_m"].is_number()) out << "  largest gap " << row["max_gap_m"].get<double>() << " m\n";
   for (const auto& [name, gap] : row["user_gaps"].items())
-    out << "  " << name << ": residual at most " << gap.get<double>() << "\n";
+    out << "  " << name << ": residual at most " << gap.get<double>() << ", in the unit of its equation\n";
   if (row["max_energy_error_J"].is_number())
     out << "  largest energy error " << row["max_energy_error_J"].get<double>() << " J"
         << (moves_with_time(model) ? ", of energy less the work of what moves with time" : "") << "\n";
