@@ -80,12 +80,14 @@ std::optional<Damage> damage(std::string_view text) {
       "a letter beyond ASCII has its place in quotes and in comments only, and there not first after a \\ at a line's "
       "end";
   std::size_t at = text.starts_with("\xEF\xBB\xBF") ? 3 : 0, dots = 0;
+  char before = '\n';  // the last that is no blank: a quote after a number, say, begins no string
   while (at < text.size()) {
     const char c = text[at];
     if (static_cast<unsigned char>(c) >= 0x80) return Damage{at, beyond_ascii};
     if (c == '#') {
       at = std::min(text.find('\n', at), text.size());
-    } else if (c == '"' || c == '\'') {
+    } else if ((c == '"' || c == '\'') && std::string_view("\n=.,[{").find(before) != std::string_view::npos) {
+      before = c;
       const std::string three(3, c);
       const bool lines = text.substr(at, 3) == three;
       at += lines ? 3 : 1;
@@ -110,6 +112,7 @@ std::optional<Damage> damage(std::string_view text) {
       if (c == '.' && ++dots == most_parts)
         return Damage{at, "a key of more than " + std::to_string(most_parts) + " parts"};
       if (c == '=' || c == ',' || c == '[' || c == ']' || c == '{' || c == '}' || c == '\n') dots = 0;
+      if (c != ' ' && c != '\t' && c != '\r') before = c;
       ++at;
     }
   }
