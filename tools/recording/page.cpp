@@ -43,8 +43,9 @@ Json lines(const std::string& text) {
 
 void add_words(Json& recording) {
   const Json& solvers = recording["comparison"]["solvers"];
-  recording["verdict"] = lines(verdict_text(solvers));
-  recording["notes"] = lines(notes_text(solvers));
+  Json verdict = lines(verdict_text(solvers)), notes = lines(notes_text(solvers));  // a new key moves all that are there
+  recording["verdict"] = std::move(verdict);
+  recording["notes"] = std::move(notes);
 }
 
 Json provenance(const std::string& command, Json scene) {
