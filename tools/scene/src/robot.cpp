@@ -266,7 +266,8 @@ class Reader {
     const auto entry = [&](const char* attribute) { return number(inertia, attribute, who); };
     const auto product = [&](const char* attribute) { return number_if(inertia, attribute, who).value_or(0); };
     const double xy = product("ixy"), xz = product("ixz"), yz = product("iyz");
-    out.inertia << entry("ixx"), xy, xz, xy, entry("iyy"), yz, xz, yz, entry("izz");
+    const double xx = entry("ixx"), yy = entry("iyy"), zz = entry("izz");  // which may throw, and not in the middle
+    out.inertia << xx, xy, xz, xy, yy, yz, xz, yz, zz;
     if (out.mass == 0) return out;  // a frame, whatever its inertia says
     const Vector3d moments = Eigen::SelfAdjointEigenSolver<Matrix3d>(out.inertia).eigenvalues();
     if (!(moments.minCoeff() > 1e-12 * moments.maxCoeff()))
