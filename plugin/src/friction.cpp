@@ -86,7 +86,8 @@ void FrictionProblem::reset(int unknowns, int sites) {
   ideal_.assign(s, Six{});
   thrusts_.assign(s, Six{});
   J_.resize(n * (n + 6));
-  for (auto* x : {&F_, &x_, &try_, &best_, &start_, &first_, &last_, &kept_, &found_z_, &base_}) x->resize(n);
+  LU_.resize(n * n);
+  for (auto* x : {&F_, &x_, &try_, &best_, &start_, &first_, &last_, &kept_, &found_z_}) x->resize(n);
   modes_known_ = false;
   followers_.reserve(n);
   follow_.reserve(6 * n);
@@ -105,6 +106,20 @@ double FrictionProblem::slip(int i, std::span<const double> z) const {
   double rest = slip0_[z_(i)];
   for (; j < z_(size_); ++j) rest += row[j] * z[j];
   return rest + (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+Six FrictionProblem::slips(const Block& b, std::span<const double> z) const {
+  Six u{};
+  for (int i = 0; i < b.dim; ++i) u[z_(i)] = slip(b.start + i, z);
+  return u;
+}
+
+// Whether the bound of rest holds a dry block. @param u  its slips at z
+bool FrictionProblem::may_hold(const Block& b, const Six& u, std::span<const double> z) const {
+  Six q = u;
+  for (int i = 0; i < b.dim; ++i)
+    for (int j = 0; j < b.dim; ++j) q[z_(i)] -= W_[at(b.start + i, b.start + j)] * z[z_(b.start + j)];
+  return b.may_hold(q);
 }
 
 Six FrictionProblem::thrust(int site, std::span<const double> z) const {
@@ -333,10 +348,8 @@ void FrictionProblem::respond(Laws& laws, std::size_t index, std::span<double> z
   for (std::size_t i = 0; i < dim; ++i)
     if (size[i] > immovable * b.mobility) x[i] = -along[i] / size[i];
 
-  double turn = 0;
-  for (std::size_t i = 0; i < dim; ++i) turn += q[i] * b.start_slip[i];
   const double slides = b.forced ? 0 : laws.sliding(id, N, std::max(norm(now), 1e-300));
-  const double holds = b.forced ? 0 : b.at_rest || turn < 0 ? laws.holding(id, N) : slides;
+  const double holds = b.forced ? 0 : b.may_hold(q) ? laws.holding(id, N) : slides;
   if (b.forced || norm(x) <= holds) {
     b.mode = Mode::sticks;
   } else {
@@ -490,7 +503,7 @@ double FrictionProblem::linearize(Laws& laws, std::span<const double> z, bool tu
   return worst;
 }
 
-/// |F|² of the last linearize() or project().
+/// |F|² of the last linearize() or rounded().
 double FrictionProblem::merit() const { return weighted(F_); }
 
 /// |x|² with efforts of all kinds on one scale.
@@ -504,7 +517,6 @@ double FrictionProblem::weighted(std::span<const double> x) const {
 // rounding may leave of a dependent row; else nothing has happened but that LU_ and x_ are spoiled.
 bool FrictionProblem::eliminate_rows() {
   const std::size_t n = z_(size_);
-  LU_.resize(n * n);
   std::copy_n(J_.begin(), n * n, LU_.begin());
   for (std::size_t i = 0; i < n; ++i) {  // rows of contacts at rest may be 10¹⁰ times those of others
     double* row = &LU_[i * n];
@@ -624,19 +636,17 @@ bool FrictionProblem::settle(Laws& laws, std::span<double> z, Answer& answer, in
       if (b.smooth || b.given || b.forced) continue;
       const int id = static_cast<int>(index);
       const Six N = read(b, z);
-      double x = 0, against = 0, turn = 0, speed = 0;
+      const Six u = slips(b, z);
+      double x = 0, against = 0, speed = 0;
       for (int i = 0; i < b.dim; ++i) {
-        const double xi = z[z_(b.start + i)], s = slip(b.start + i, z);
+        const double xi = z[z_(b.start + i)];
         x += xi * xi;
-        against += xi * s;
-        speed += s * s;
-        double q = s;
-        for (int j = 0; j < b.dim; ++j) q -= W_[at(b.start + i, b.start + j)] * z[z_(b.start + j)];
-        turn += q * b.start_slip[z_(i)];
+        against += xi * u[z_(i)];
+        speed += u[z_(i)] * u[z_(i)];
       }
       x = std::sqrt(x);
       if (b.mode == Mode::sticks) {
-        const double r = b.at_rest || turn < 0 ? laws.holding(id, N) : laws.sliding(id, N, 1e-300);
+        const double r = may_hold(b, u, z) ? laws.holding(id, N) : laws.sliding(id, N, 1e-300);
         if (x > r * (1 + 1e-9) + 1e-300) b.mode = Mode::slips, changed = true;
       } else if (against > 0 && speed > 0) {
         b.mode = Mode::sticks, changed = true;
@@ -653,30 +663,29 @@ bool FrictionProblem::settle(Laws& laws, std::span<double> z, Answer& answer, in
 }
 
 /// What is minimised for thrusts that friction does not change, with the corner of dry friction rounded:
-/// ½ zᵀWz + Σ r √(|s|² + ε²), s = s₀ + W z, convex in z; its gradient is W F with F = z + r s/√(|s|² + ε²). Fills F_ and,
-/// if asked, J_ = dF/dz. r and ε are by block in radius_ and round_; z of other blocks is theirs and stays.
+/// ½ zᵀWz + Σ r √(|s|² + ε²), s = s₀ + W z, convex in z; its gradient is W F with F = z + r s/√(|s|² + ε²). Fills F_
+/// and, if asked, J_ = dF/dz. r and ε are by block in radius_ and round_. Every block is dry and answers.
 double FrictionProblem::rounded(std::span<const double> z, bool with_jacobian) {
   double sum = 0;
   if (with_jacobian) std::fill(J_.begin(), J_.end(), 0.0);
   for (std::size_t index = 0; index < blocks.size(); ++index) {
     const Block& b = blocks[index];
-    const double r = b.smooth || b.given ? 0 : radius_[index], round = round_[index];
-    Six u{};
+    const double r = radius_[index], round = round_[index];
+    const Six u = r > 0 ? slips(b, z) : Six{};
     double square = round * round;
     for (int i = 0; r > 0 && i < b.dim; ++i) {
       const std::size_t at_i = z_(b.start + i);
-      u[z_(i)] = slip(b.start + i, z);
       square += u[z_(i)] * u[z_(i)];
-      sum += 0.5 * z[at_i] * (u[z_(i)] - base_[at_i]);
+      sum += 0.5 * z[at_i] * (u[z_(i)] - slip0_[at_i]);
     }
     const double d = std::sqrt(square);
     sum += r * d;
     for (int i = 0; i < b.dim; ++i) {
-      F_[z_(b.start + i)] = b.smooth || b.given ? 0 : z[z_(b.start + i)] + (r > 0 ? r / d * u[z_(i)] : 0);
+      F_[z_(b.start + i)] = z[z_(b.start + i)] + (r > 0 ? r / d * u[z_(i)] : 0);
       if (with_jacobian) J_[at(b.start + i, b.start + i)] = 1;
     }
-    // Its derivative is that of d z + r s = 0, by d: the effort as it is in the place of −r s/d, which it comes to be. So
-    // what is at rest stays so when it is rounded less (Chan, Golub, Mulet 1999).
+    // Its derivative is that of d z + r s = 0, by d: the effort as it is in the place of −r s/d, which it comes to be.
+    // So what is at rest stays so when it is rounded less (Chan, Golub, Mulet 1999).
     double length = 0;
     for (int i = 0; i < b.dim; ++i) length += z[z_(b.start + i)] * z[z_(b.start + i)];
     const double limit = std::min(1.0, r / std::max(std::sqrt(length), 1e-300));
@@ -692,40 +701,23 @@ double FrictionProblem::rounded(std::span<const double> z, bool with_jacobian) {
 
 /// Newton on rounded(), ever less so: a convex function falls in every step, so it ends however stiffly contacts hang
 /// together, where sweeps crawl. Bounds are those of the slips on the way. Where it has become clear who sticks, the
-/// problem itself is solved. @param known  whether z is of a problem much like this one. @return whether the laws are met
+/// problem itself is solved. @param known  whether z is of a problem much like this one. @return whether the laws are
+/// met
 bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answer& answer) {
   radius_.assign(blocks.size(), 0.0);
   round_.assign(blocks.size(), 0.0);
-  for (std::size_t index = 0; index < blocks.size(); ++index) {
-    const Block& b = blocks[index];
-    if (!(b.smooth || b.given))
-      for (int i = b.start; i < b.start + b.dim; ++i) try_[z_(i)] = 0;
-    else
-      for (int i = b.start; i < b.start + b.dim; ++i) try_[z_(i)] = z[z_(i)];
-  }
-  for (int i = 0; i < size_; ++i) base_[z_(i)] = slip(i, try_);
-  bool let_go = false;  // whether what slides has its own bound, and not that of rest
+  bool let_go = false;             // whether what slides has its own bound, and not that of rest
   constexpr double sharp = 1e-10;  // of the slip that the whole friction of a contact alone would make
-  double moves = 0;  // by the last Newton step, relative
+  double moves = 0;                // by the last Newton step, relative
   for (double part = known ? 1e-3 : 1;; part = std::max(sharp, 0.03 * part)) {
     const double enough = part > sharp ? 0.03 : 1e-11;
     for (int step = 0; step < (part > sharp ? 10 : 30); ++step) {
       ++answer.iterations;
       for (std::size_t index = 0; index < blocks.size(); ++index) {
         const Block& b = blocks[index];
-        if (b.smooth || b.given) continue;
-        double speed = 0, turn = 0;
-        for (int i = 0; i < b.dim; ++i) {
-          const double u = slip(b.start + i, z);
-          double q = u;
-          for (int j = 0; j < b.dim; ++j) q -= W_[at(b.start + i, b.start + j)] * z[z_(b.start + j)];
-          speed += u * u;
-          turn += q * b.start_slip[z_(i)];
-        }
-        speed = std::sqrt(speed);
-        const bool may_hold = b.at_rest || turn < 0;
-        const Six N = read(b, z);
-        radius_[index] = may_hold && !(let_go && speed > 30 * round_[index])
+        const Six u = slips(b, z), N = read(b, z);
+        const double speed = norm(u);
+        radius_[index] = may_hold(b, u, z) && !(let_go && speed > 30 * round_[index])
                              ? laws.holding(static_cast<int>(index), N)
                              : laws.sliding(static_cast<int>(index), N, std::max(speed, 1e-300));
         const double size = *std::max_element(b.size.begin(), b.size.begin() + b.dim);
@@ -748,10 +740,7 @@ bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answe
     let_go = part < 1e-3;
     for (std::size_t index = 0; index < blocks.size(); ++index) {
       Block& b = blocks[index];
-      if (b.smooth || b.given) continue;
-      double speed = 0;
-      for (int i = b.start; i < b.start + b.dim; ++i) speed += slip(i, z) * slip(i, z);
-      speed = std::sqrt(speed);
+      const double speed = norm(slips(b, z));
       b.mode = speed <= (part > sharp ? 10 : 1e4) * round_[index] ? Mode::sticks : Mode::slips;
       sure = sure && !(speed > 3 * round_[index] && speed < 100 * round_[index]);
     }

@@ -37,6 +37,13 @@ class FrictionProblem {
     bool resolved = false;    // whether these two are known: W of the block is the same in every sweep
     Six size{};               // eigenvalues of the symmetric part of W of the block
     Square axes{};            // and its eigenvectors, columns
+
+    /// Whether the bound of rest holds it: it is at rest, or passes through rest. @param q  its slips without its own effort
+    bool may_hold(const Six& q) const {
+      double turn = 0;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(dim); ++i) turn += q[i] * start_slip[i];
+      return at_rest || turn < 0;
+    }
   };
   /// The laws themselves, by block; thrust as [force; moment].
   class Laws {
@@ -83,6 +90,8 @@ class FrictionProblem {
   std::size_t at(int i, int j) const {
     return static_cast<std::size_t>(i) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(j);
   }
+  Six slips(const Block& b, std::span<const double> z) const;
+  bool may_hold(const Block& b, const Six& u, std::span<const double> z) const;
   Six read(const Block& b, std::span<const double> z) const;
   Six slip_read(const Block& b, std::span<const double> z) const;
   bool within_rounding(const Block& b, const Square& slope, const Six& F, std::span<const double> z) const;
@@ -110,7 +119,7 @@ class FrictionProblem {
   std::vector<double> W_, K_, slip0_, weight_;
   std::vector<Six> N0_, ideal_, thrusts_;
   bool modes_known_ = false;  // those of `blocks` are of a solve of the same problem
-  std::vector<double> J_, LU_, F_, x_, try_, best_, start_, first_, last_, kept_, found_z_, base_;
+  std::vector<double> J_, LU_, F_, x_, try_, best_, start_, first_, last_, kept_, found_z_;
   std::vector<double> radius_, round_;  // by block, of rounded()
   std::vector<int> row_, column_;
   std::vector<int> followers_;     // unknowns of smooth laws that answer to the slip of the block in hand

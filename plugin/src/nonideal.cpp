@@ -8,7 +8,6 @@
 
 #include <linchpin/constraint.h>
 
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -390,8 +389,8 @@ void Nonideal::solve(const Scene& scene) {
     // Slips at the level of their rounding make forces that are rounding too.
     if (answer.worst_size <= 1e-9 * sites_[z(p.site)].ideal.head<3>().norm()) return;
     report.trouble = name_of(scene, sites_[z(p.site)], *p.what);
-    if (jumps_at_rest(scene, p, problem_.blocks[z(answer.worst)].implicit ? problem_.thrust(p.site, z_)
-                                                                          : problem_.ideal(p.site)))
+    if (jumps_at_rest(scene, p,
+                      problem_.blocks[z(answer.worst)].implicit ? problem_.thrust(p.site, z_) : problem_.ideal(p.site)))
       report.trouble +=
           ": jumps where its slip changes sign, and no slip at the end of the step satisfies it; it is held at the "
           "jump. coulomb() knows what rest is, regularized_coulomb() is smooth";
@@ -739,9 +738,8 @@ void Nonideal::accept(double dt) {
     // What rests reverses with its rounding, and dry friction that holds with what it holds.
     const bool rounding = size <= 1e-9 * std::max(e.thrust.norm(), e.thrust_moment.norm());
     const bool reverses =
-        h.known && (stuck != h.stuck ||
-                    (!rounding && (h.reversed || (!stuck && !h.stuck && now.dot(h.last) < 0 &&
-                                                  std::max(size, before) > 0.1 * h.largest))));
+        h.known && (stuck != h.stuck || (!rounding && (h.reversed || (!stuck && !h.stuck && now.dot(h.last) < 0 &&
+                                                                      std::max(size, before) > 0.1 * h.largest))));
     h.known = true;
     h.reversed = false;
     h.reversals = (h.reversals << 1) | static_cast<unsigned>(reverses);

@@ -341,8 +341,7 @@ Vector6d Nonideal::twist(const Scene& scene, const Site& site, std::span<const d
   return of(site.first) - of(site.second);
 }
 
-std::string Nonideal::name_of(const System& system, const Block& block, const Site& site,
-                              const Law::Term& term) const {
+std::string Nonideal::name_of(const System& system, const Block& block, const Site& site, const Law::Term& term) const {
   return (term.name == "law" ? term.name : "law '" + term.name + "'") + " on " +
          system.name(block.constraints[z(site.constraint)]);
 }

@@ -1112,8 +1112,8 @@ struct Stepper::Impl {
       double left = dt - done;
       ledger.keep();
       if (adaptive && ++parts > most_parts) {
-        std::string why = "the step needs more than " + std::to_string(most_parts) + " parts, the last of " + text(try_h) +
-                          " s: a force jumps, or is stiff";
+        std::string why = "the step needs more than " + std::to_string(most_parts) + " parts, the last of " +
+                          text(try_h) + " s: a force jumps, or is stiff";
         for (const std::string& warning : dynamics.warnings()) why += "; " + warning;
         return refuse(report.status, why);
       }

@@ -113,8 +113,8 @@ const Area* area_of(const std::string& file) {
 
 // The folder whose private files a file may include by name.
 std::string home_of(const std::string& file) {
-  for (const char* home :
-       {"plugin/", "adapters/bullet/", "tools/scene/", "tools/recording/", "tools/linchpin/", "demos/", "benchmarks/", "tests/"})
+  for (const char* home : {"plugin/", "adapters/bullet/", "tools/scene/", "tools/recording/", "tools/linchpin/",
+                           "demos/", "benchmarks/", "tests/"})
     if (starts_with(file, home)) return home;
   return "";
 }

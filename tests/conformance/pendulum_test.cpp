@@ -118,8 +118,8 @@ TEST(Pendulum, ObservingLeavesTheNativeRunAloneBitForBit) {
   EXPECT_EQ(alone, observed);
 }
 
-// What Newton adds to a step's multipliers changes smoothly with the motion, and is foreseen: of the three solves that a
-// step of a tumbling pair takes without that, at most two are left.
+// What Newton adds to a step's multipliers changes smoothly with the motion, and is foreseen: of the three solves that
+// a step of a tumbling pair takes without that, at most two are left.
 TEST(Pendulum, NewtonBeginsWhereSmoothMotionWillEnd) {
   TestWorld w(0);
   const btVector3 half(btScalar(0.5), btScalar(0.1), btScalar(0.2));

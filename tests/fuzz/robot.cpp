@@ -10,7 +10,8 @@
 namespace {
 
 struct File {
-  std::filesystem::path path = std::filesystem::temp_directory_path() / ("fuzz-" + std::to_string(::getpid()) + ".urdf");
+  std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("fuzz-" + std::to_string(::getpid()) + ".urdf");
   ~File() {
     std::error_code ignored;
     std::filesystem::remove(path, ignored);

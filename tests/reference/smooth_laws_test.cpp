@@ -349,9 +349,10 @@ TEST(BadLaws, AWeakLawOnWhatHardlyTurnsDoesNotChatter) {
   system.set_gravity({0, 0, -g});
   BodyId before = world;
   for (int i = 0; i < 60; ++i) {
-    const BodyId link = system.add_body("link" + std::to_string(i), 1, Vector3d::Constant(0.02), Pose{{0.5 * i + 0.25, 0, 0}});
-    const ConstraintId joint = system.add(ball("joint" + std::to_string(i), before,
-                                                     {i == 0 ? 0 : 0.25, 0, 0}, link, {-0.25, 0, 0}));
+    const BodyId link =
+        system.add_body("link" + std::to_string(i), 1, Vector3d::Constant(0.02), Pose{{0.5 * i + 0.25, 0, 0}});
+    const ConstraintId joint =
+        system.add(ball("joint" + std::to_string(i), before, {i == 0 ? 0 : 0.25, 0, 0}, link, {-0.25, 0, 0}));
     add_law(system, joint, [](const Thrust& n) {
       return Effort{Vector3d::Zero(), -1e-6 * n.magnitude() * n.spin / std::sqrt(n.spin.squaredNorm() + 1)};
     });

@@ -124,8 +124,9 @@ void add_bench(CLI::App& app, int& exit_code) {
                    "W1 W1s W2 W3 W4 W5a W5b W6, with :SIZE for one size (W1:1000), or a program of demos/programs "
                    "(walker); \"all\" takes an hour. \"mechanisms\" alone: the published mechanisms without an engine")
       ->capture_default_str();
-  verb->add_option("--with", o->with,
-                   "solvers: exact, law (exact, with a smooth law on every joint), si:N, nncg:N, mlcp, separated by commas")
+  verb->add_option(
+          "--with", o->with,
+          "solvers: exact, law (exact, with a smooth law on every joint), si:N, nncg:N, mlcp, separated by commas")
       ->capture_default_str();
   verb->add_option("--precision", o->precision, "double, single or both")
       ->check(CLI::IsMember({"double", "single", "both"}))

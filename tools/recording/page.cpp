@@ -43,7 +43,8 @@ Json lines(const std::string& text) {
 
 void add_words(Json& recording) {
   const Json& solvers = recording["comparison"]["solvers"];
-  Json verdict = lines(verdict_text(solvers)), notes = lines(notes_text(solvers));  // a new key moves all that are there
+  Json verdict = lines(verdict_text(solvers)),
+       notes = lines(notes_text(solvers));  // a new key moves all that are there
   recording["verdict"] = std::move(verdict);
   recording["notes"] = std::move(notes);
 }

@@ -446,15 +446,19 @@ void Engine::order_reactions() {
     Record& r = records_[z(order[i])];
     if (r.reaction >= 0 && z(r.reaction) < reactions_.size() && reactions_[z(r.reaction)].name == r.name)
       fresh[i] = std::move(reactions_[z(r.reaction)]);
-    fresh[i].name = r.name;
-    fresh[i].native = r.id.index < 0 && !(r.on_links && r.waiting);
+    describe(r, fresh[i]);
     r.reaction = static_cast<int>(i);
-    if (r.bodies.size() > 2) fresh[i].others.resize(r.bodies.size() - 2);
   }
   reactions_ = std::move(fresh);
   laws_changed_ = true;
   shadow_.resize(reactions_.size());
   for (std::size_t i = 0; i < reactions_.size(); ++i) shadow_[i].name = reactions_[i].name;
+}
+
+void Engine::describe(const Record& r, Reaction& reaction) const {
+  reaction.name = r.name;
+  reaction.native = r.id.index < 0 && !(r.on_links && r.waiting);
+  if (r.bodies.size() > 2) reaction.others.resize(r.bodies.size() - 2);
 }
 
 void Engine::end_links() {
@@ -506,10 +510,7 @@ std::string Engine::add_user(Constraint constraint, std::vector<btRigidBody*> bo
   ++structure_;
   laws_changed_ = true;
   r.reaction = static_cast<int>(reactions_.size());
-  Reaction& reaction = reactions_.emplace_back();
-  reaction.name = r.name;
-  reaction.native = r.id.index < 0;
-  if (r.bodies.size() > 2) reaction.others.resize(r.bodies.size() - 2);
+  describe(r, reactions_.emplace_back());
   shadow_.emplace_back().name = r.name;
   return {};
 }
@@ -536,9 +537,8 @@ std::string Engine::name_joint(btTypedConstraint& joint, std::string name, int& 
   // In its place, since a program that names ten thousand joints must not wait for as many orderings of all of them.
   for (const auto& b : blocks_) flush_work(*b);
   ++structure_;
-  Reaction& reaction = reactions_[z(r.reaction)];
-  reaction.name = shadow_[z(r.reaction)].name = r.name;
-  reaction.native = r.id.index < 0;
+  describe(r, reactions_[z(r.reaction)]);
+  shadow_[z(r.reaction)].name = r.name;
   laws_changed_ = true;
   return {};
 }

@@ -132,8 +132,8 @@ struct BlockSolve {
   static constexpr int added_orders = 8;
   std::vector<double> added;
   std::array<double, added_orders> added_size{};
-  int added_steps = 0;  ///< steps in a row that they go back
-  double usual_off = 0;                      ///< by which its last step began off the velocity constraints, O(dt)
+  int added_steps = 0;   ///< steps in a row that they go back
+  double usual_off = 0;  ///< by which its last step began off the velocity constraints, O(dt)
   int substeps = 1;
   double last_length = 0;  ///< of the last (sub)step [s]; 0 at the start
   double moved = 0;        ///< by which a gap was closed in this step [m]
@@ -391,6 +391,7 @@ class Engine final : public btActionInterface {
   void sync_body(BodyId id);
   Vector3d driven_spin(BodyId id, const BodyState& now) const;
   void order_reactions();
+  void describe(const Record& r, Reaction& reaction) const;
   int make_record(btTypedConstraint* joint, std::string name, bool named);
   std::string free_name(std::string base) const;
 

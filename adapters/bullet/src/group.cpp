@@ -446,7 +446,7 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
     const int c = block.column[z(slot)], dof = block.column[z(slot + 1)] - c;
     const double mass = system_.mass(id);
     const Matrix3d R = dof == 6 ? state_[id].R() : Matrix3d();
-    const Vector3d I = system_.inertia(id).diagonal();  // all that Bullet's bodies have
+    const Vector3d I = system_.inertia(id).diagonal();          // all that Bullet's bodies have
     const auto momentum = [&](const Vector3d& w) -> Vector3d {  // R I Rᵀ w
       return R * I.cwiseProduct(R.transpose() * w);
     };

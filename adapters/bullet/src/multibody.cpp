@@ -66,6 +66,10 @@ StockShape shape_of(btMultiBodyConstraint& c) {
       out.native = "all (its frame on the rigid body is not the identity, and Bullet takes it in world axes)";
     return std::pair(matrix(f.getFrameInA()), matrix(f.getFrameInB()));
   };
+  const auto acting = [&](const auto& f) {
+    out.acting_A = from_bullet(f.getPivotInA());
+    out.acting_B = from_bullet(f.getPivotInB());
+  };
   if (type == typeid(btMultiBodyPoint2Point)) {
     auto& p = static_cast<btMultiBodyPoint2Point&>(c);
     out.kind = "multibody point2point";
@@ -77,8 +81,7 @@ StockShape shape_of(btMultiBodyConstraint& c) {
     auto& f = static_cast<btMultiBodyFixedConstraint&>(c);
     out.kind = "multibody fixed";
     out.rigid = FixedPeek::rigid(f);
-    out.acting_A = from_bullet(f.getPivotInA());
-    out.acting_B = from_bullet(f.getPivotInB());
+    acting(f);
     const auto [A, B] = frames(f, out.rigid);
     out.rows.points.push_back({out.acting_A, out.acting_B});
     hold_turn(A, B, out.rows);
@@ -86,8 +89,7 @@ StockShape shape_of(btMultiBodyConstraint& c) {
     auto& s = static_cast<btMultiBodySliderConstraint&>(c);
     out.kind = "multibody slider";
     out.rigid = SliderPeek::rigid(s);
-    out.acting_A = from_bullet(s.getPivotInA());
-    out.acting_B = from_bullet(s.getPivotInB());
+    acting(s);
     const auto [A, B] = frames(s, out.rigid);
     const Vector3d axis = from_bullet(s.getJointAxis());
     if (!(axis.norm() > 0)) {

@@ -24,11 +24,12 @@ Recorder::Recorder(const RecordingOptions& options, Scene& scene, const std::vec
       states_(bodies_.size()),
       forces_(joint_names.size()) {}
 
-Recording Recorder::make(const RecordingOptions& options, const std::vector<std::string>& joint_names,
-                              double dt, long steps) const {
+Recording Recorder::make(const RecordingOptions& options, const std::vector<std::string>& joint_names, double dt,
+                         long steps) const {
   std::vector<Recording::Body> bodies;
   for (std::size_t i = 0; i < bodies_.size(); ++i)
-    bodies.push_back({scene_.body_names()[i], bullet::kind_of(*bodies_[i]), bullet::look_of(*bodies_[i]->getCollisionShape()), ""});
+    bodies.push_back(
+        {scene_.body_names()[i], bullet::kind_of(*bodies_[i]), bullet::look_of(*bodies_[i]->getCollisionShape()), ""});
   const auto index = [&](const btRigidBody& body) {
     const auto at = std::find(bodies_.begin(), bodies_.end(), &body);
     return at == bodies_.end() ? -1 : static_cast<int>(at - bodies_.begin());

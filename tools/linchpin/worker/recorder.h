@@ -24,7 +24,7 @@ class Recorder {
 
  private:
   Recording make(const RecordingOptions& options, const std::vector<std::string>& joint_names, double dt,
-                      long steps) const;
+                 long steps) const;
   Scene& scene_;
   const double dt_;
   std::vector<btRigidBody*> bodies_;  // the scene's, and what joints tie them to
