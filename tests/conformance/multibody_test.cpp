@@ -165,6 +165,75 @@ TEST(Multibody, AnAppliedTorqueIsInTheSensorOnce) {
   EXPECT_NEAR(exact.joint_wrench(link(mb, 1)).moment.z(), 0, precision(1e-12, 1e-5));
 }
 
+// ---- what moves a joint, by cause ----
+
+Vector3d sum(const bullet::JointForces& f) {
+  return f.gravity + f.velocity + f.damping + f.applied + f.constraint + f.contact + f.friction + f.native;
+}
+double size(const bullet::JointForces& f) {
+  double most = 0;
+  for (const Vector3d& x :
+       {f.gravity, f.velocity, f.damping, f.applied, f.constraint, f.contact, f.friction, f.native, f.inertia})
+    most = std::max(most, x.norm());
+  return most;
+}
+
+// Two bars, relative angles: L = T − V by hand, with c = m₂ l₁ l₂/2.
+TEST(Multibody, JointForcesOfADoublePendulumAreTheTextbooksTerms) {
+  LinkWorld w;
+  btMultiBody& mb = w.multibody(2, true);
+  const double l1 = 1.2, l2 = 0.8, g = 9.81;
+  bar(mb, 0, -1, l1, 0, 0.4);
+  bar(mb, 1, 0, l2, l1 / 2, 0.9);
+  w.finish(mb);
+  mb.setJointVel(0, btScalar(1.5));
+  mb.setJointVel(1, btScalar(-2));
+  bullet::Solver exact(w.world);
+  EXPECT_THROW(exact.joint_forces(link(mb, 0)), std::invalid_argument);  // no step yet
+  for (int i = 0; i < 40; ++i) {
+    const double q1 = double(mb.getJointPos(0)), q2 = double(mb.getJointPos(1));
+    const double u1 = double(mb.getJointVel(0)), u2 = double(mb.getJointVel(1));
+    mb.addJointTorque(1, btScalar(0.25));
+    w.step();
+    const double m1 = l1, m2 = l2, c = m2 * l1 * l2 / 2;  // a bar's mass is its length
+    const double outer = -m2 * g * l2 / 2 * std::cos(q1 + q2);
+    const double inner = -(m1 / 2 + m2) * g * l1 * std::cos(q1) + outer;
+    const bullet::JointForces a = exact.joint_forces(link(mb, 0)), b = exact.joint_forces(link(mb, 1));
+    const double tolerance = precision(1e-11, 1e-5);
+    EXPECT_NEAR(a.gravity[0], inner, tolerance * 20);
+    EXPECT_NEAR(b.gravity[0], outer, tolerance * 20);
+    EXPECT_NEAR(a.velocity[0], c * std::sin(q2) * (2 * u1 * u2 + u2 * u2), tolerance * 20);
+    EXPECT_NEAR(b.velocity[0], -c * std::sin(q2) * u1 * u1, tolerance * 20);
+    EXPECT_NEAR(b.applied[0], 0.25, tolerance);
+    EXPECT_NEAR(a.applied[0], 0, tolerance * 20);
+    for (const bullet::JointForces& f : {a, b}) {
+      EXPECT_EQ(f.constraint.norm() + f.contact.norm() + f.friction.norm() + f.native.norm() + f.damping.norm(), 0);
+      EXPECT_EQ(f.gravity.tail<2>().norm() + f.velocity.tail<2>().norm(), 0);  // one coordinate each
+      EXPECT_LE((sum(f) - f.inertia).norm(), precision(1e-12, 1e-5) * size(f));
+    }
+  }
+  EXPECT_THROW(exact.joint_forces(link(mb, 2)), std::invalid_argument);
+}
+
+// At rest a motor gives what gravity takes; a bar on the floor is borne by its contact, which rubs when it is pushed.
+TEST(Multibody, JointForcesTellMotorsContactsAndFrictionApart) {
+  LinkWorld w;
+  btMultiBody& mb = w.multibody(1, true);
+  bar(mb, 0, -1, 2, 0);
+  w.finish(mb);
+  w.shapes.push_back(std::make_unique<btSphereShape>(btScalar(0.01)));
+  w.collider(mb, 0, *w.shapes.back());
+  w.constraint<btMultiBodyJointMotor>(&mb, 0, btScalar(0), btScalar(1000));
+  bullet::Solver exact(w.world);
+  for (int i = 0; i < 240; ++i) w.step();
+  const bullet::JointForces held = exact.joint_forces(link(mb, 0));
+  EXPECT_NEAR(held.gravity[0], -2 * 9.81, precision(1e-9, 1e-4));
+  EXPECT_NEAR(held.native[0], 2 * 9.81, precision(1e-9, 1e-3));
+  EXPECT_NEAR(held.inertia[0], 0, precision(1e-9, 1e-3));
+  EXPECT_EQ(held.contact[0], 0);
+  EXPECT_EQ(held.friction[0], 0);
+}
+
 // ---- nothing exact, nothing changed ----
 
 TEST(Multibody, WithoutExactConstraintsEveryBitIsBulletsOwn) {
@@ -674,6 +743,38 @@ TEST(Multibody, AMotorDrivesALoopThatStaysClosed) {
   ASSERT_EQ(exact.native().size(), 1u);
   EXPECT_NE(exact.native()[0].why.find("motor"), std::string::npos);
   EXPECT_EQ(exact.counts().fallbacks, 0) << exact.summary();
+}
+
+TEST(Multibody, JointForcesAddUpWithALoopContactsFrictionDampingAndAMotor) {
+  const FourBar f;
+  LinkWorld w;
+  btMultiBody& mb = four_bar(w, f);
+  mb.setLinearDamping(btScalar(0.05));
+  mb.setAngularDamping(btScalar(0.1));
+  w.shapes.push_back(std::make_unique<btBoxShape>(bt(f.rocker / 2, 0.02, 0.02)));
+  w.collider(mb, 2, *w.shapes.back());
+  btRigidBody& block = w.box(0, bt(0.15, 0.15, 0.15), bt(2.5, 0.95, 0));
+  block.setFriction(1);
+  w.world.removeRigidBody(&block);
+  w.world.addRigidBody(&block);
+  w.constraint<btMultiBodyJointMotor>(&mb, 2, btScalar(-1), btScalar(0.5));
+  bullet::Solver exact(w.world);
+  exact.add(point_on_line("loop", linchpin::world, {f.ground, 0, 0}, Vector3d::UnitZ(), exact.id(link(mb, 2)),
+                          {f.rocker / 2, 0, 0}));
+  double contact = 0, friction = 0, constraint = 0, damping = 0, native = 0;
+  for (int i = 0; i < 5 * 240; ++i) {
+    w.step();
+    for (int k = 0; k < 3; ++k) {
+      const bullet::JointForces on = exact.joint_forces(link(mb, k));
+      EXPECT_LE((sum(on) - on.inertia).norm(), precision(1e-9, 1e-3) * size(on)) << "step " << i << ", joint " << k;
+      contact = std::max(contact, on.contact.norm());
+      friction = std::max(friction, on.friction.norm());
+      constraint = std::max(constraint, on.constraint.norm());
+      damping = std::max(damping, on.damping.norm());
+      native = std::max(native, on.native.norm());
+    }
+  }
+  for (const double cause : {contact, friction, constraint, damping, native}) EXPECT_GT(cause, 1e-3);
 }
 
 TEST(Multibody, ATeleportIsClosedByMovingAndLoopsDoNotFallAsleep) {

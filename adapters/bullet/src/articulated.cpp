@@ -227,16 +227,21 @@ void Articulated::refresh() {
     }
 }
 
-// What a link takes to move as it does with all joint accelerations zero, damping included.
+// What a link takes to move as it does with all joint accelerations zero.
 Articulated::Force Articulated::inertial(int i) const {
   const Place& at = places_[z(i)];
-  const double m = mass(i - 1), c = double(body_->getLinearDamping()), d = double(body_->getAngularDamping());
-  const Vector3d spin = at.R * (inertia(i - 1).asDiagonal() * (at.R.transpose() * at.w));
-  Force out;
-  out.f = m * (at.a + c * (1 + at.v.norm()) * at.v);
-  out.n = at.R * (inertia(i - 1).asDiagonal() * (at.R.transpose() * at.alpha)) + d * (1 + at.w.norm()) * spin;
-  if (body_->getUseGyroTerm()) out.n += at.w.cross(spin);
+  const Matrix3d I = at.R * inertia(i - 1).asDiagonal() * at.R.transpose();
+  Force out{mass(i - 1) * at.a, I * at.alpha};
+  if (body_->getUseGyroTerm()) out.n += at.w.cross(I * at.w);
   return out;
+}
+
+// Bullet's damping, which grows with the speed.
+Articulated::Force Articulated::damped(int i) const {
+  const Place& at = places_[z(i)];
+  const double c = double(body_->getLinearDamping()), d = double(body_->getAngularDamping());
+  const Vector3d spin = at.R * (inertia(i - 1).asDiagonal() * (at.R.transpose() * at.w));
+  return {-mass(i - 1) * c * (1 + at.v.norm()) * at.v, -d * (1 + at.w.norm()) * spin};
 }
 
 // Adds what acts on the links to their parents, about the parents' centres.
@@ -248,20 +253,44 @@ void Articulated::inward(std::vector<Force>& on) const {
   }
 }
 
+// What forces on the links, about their centres, are along the coordinates. Spoils `on`.
+void Articulated::generalized(std::vector<Force>& on, std::span<double> out) const {
+  inward(on);
+  for (int k = 0; k < dofs_; ++k) {
+    const Force& at = on[z(link_of_[z(k)] + 1)];
+    out[z(6 + k - first_)] = top_[z(k)].dot(at.n) + bottom_[z(k)].dot(at.f);
+  }
+  if (first_ > 0) return;
+  put(out, 0, on[0].n);
+  put(out, 3, on[0].f);
+}
+
 void Articulated::applied(std::span<double> out) const {
   scratch_.resize(z(links_ + 1));
   for (int i = 0; i <= links_; ++i) {
+    const Force needed = inertial(i), damping = damped(i);
+    scratch_[z(i)] = {forces_[z(i)].f - needed.f + damping.f, forces_[z(i)].n - needed.n + damping.n};
+  }
+  generalized(scratch_, out);
+  for (int k = 0; k < dofs_; ++k) out[z(6 + k - first_)] += torque_[z(k)];
+}
+
+void Articulated::causes(const Vector3d& g, Causes& out) const {
+  const auto of = [&](std::vector<double>& sum, auto force) {
+    sum.resize(z(columns()));
+    scratch_.resize(z(links_ + 1));
+    for (int i = 0; i <= links_; ++i) scratch_[z(i)] = force(i);
+    generalized(scratch_, sum);
+  };
+  const auto weight = [&](int i) { return (mass(i - 1) * g).eval(); };
+  of(out.gravity, [&](int i) { return Force{weight(i), Vector3d::Zero()}; });
+  of(out.velocity, [&](int i) {
     const Force needed = inertial(i);
-    scratch_[z(i)] = {forces_[z(i)].f - needed.f, forces_[z(i)].n - needed.n};
-  }
-  inward(scratch_);
-  for (int k = 0; k < dofs_; ++k) {
-    const Force& on = scratch_[z(link_of_[z(k)] + 1)];
-    out[z(6 + k - first_)] = torque_[z(k)] + top_[z(k)].dot(on.n) + bottom_[z(k)].dot(on.f);
-  }
-  if (first_ > 0) return;
-  put(out, 0, scratch_[0].n);
-  put(out, 3, scratch_[0].f);
+    return Force{-needed.f, -needed.n};
+  });
+  of(out.damping, [&](int i) { return damped(i); });
+  of(out.applied, [&](int i) { return Force{forces_[z(i)].f - weight(i), forces_[z(i)].n}; });
+  for (int k = 0; k < dofs_; ++k) out.applied[z(6 + k - first_)] += torque_[z(k)];
 }
 
 void Articulated::add_row(int link, const double* row, std::span<double> out) const {
@@ -307,11 +336,11 @@ Wrench Articulated::through_joint(int link, std::span<const double> vdot, std::s
         a_[z(i)] += x * bottom_[z(k)];
       }
     }
-    const Force needed = inertial(i);
+    const Force needed = inertial(i), damping = damped(i);
     const Vector3d& local = alpha_[z(i)];
     const Vector3d spin = at.R * (inertia(i - 1).asDiagonal() * (at.R.transpose() * local));
-    scratch_[z(i)] = {needed.f + mass(i - 1) * a_[z(i)] - forces_[z(i)].f - others[z(i)].force,
-                      needed.n + spin - forces_[z(i)].n - others[z(i)].moment};
+    scratch_[z(i)] = {needed.f + mass(i - 1) * a_[z(i)] - damping.f - forces_[z(i)].f - others[z(i)].force,
+                      needed.n + spin - damping.n - forces_[z(i)].n - others[z(i)].moment};
   }
   inward(scratch_);
   const std::size_t i = z(link + 1);

@@ -51,6 +51,11 @@ class Articulated {
   /// Q − h [columns]: applied forces, gravity, damping, joint torques, less Coriolis and gyroscopic terms, as Bullet's
   /// articulated-body algorithm has them.
   void applied(std::span<double> out) const;
+  /// The same by cause, with gravity `g` [m/s²] among the forces on the links: gravity + velocity + damping + applied.
+  struct Causes {
+    std::vector<double> gravity, velocity, damping, applied;  ///< [columns] each
+  };
+  void causes(const Vector3d& g, Causes& out) const;
   /// Column i of a row that is [linear; angular] on a link: Jᵀ, added to out [columns].
   void add_row(int link, const double* row, std::span<double> out) const;
   /// Which columns a link depends on: marks them in out [columns].
@@ -84,7 +89,9 @@ class Articulated {
   Vector3d axis_bottom(int link, int k) const;
   Matrix3d from_parent(int link, const Configuration& at) const;  ///< rotation parent to link
   void inward(std::vector<Force>& on) const;
+  void generalized(std::vector<Force>& on, std::span<double> out) const;
   Force inertial(int i) const;
+  Force damped(int i) const;
 
   btMultiBody* body_;
   int links_ = 0, dofs_ = 0, first_ = 0;

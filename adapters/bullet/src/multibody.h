@@ -65,6 +65,8 @@ class Multibodies {
   void couple(Pools pools, btMultiBodyJacobianData& data, bool first);
   /// Before a native setup is done again: takes back what rows have done to multibodies.
   void drop(btMultiBodyJacobianData& data);
+  /// What native rows have done to multibodies, when a group's iterations are over.
+  void gather(const LinkRows& rows, const btMultiBodyJacobianData& data);
   void finish();
   void after_step();
   void look_for_rows(Pools pools);
@@ -79,6 +81,7 @@ class Multibodies {
   RankReport rank_report() const;  ///< indices as reactions()
   double energy() const;
   std::string joint_wrench(const Link& link, Wrench& out);
+  std::string joint_forces(const Link& link, JointForces& out);
   std::vector<Solver::Native> notes() const;
   std::vector<Solver::Finding> check();
 
@@ -91,6 +94,7 @@ class Multibodies {
     std::vector<double> u, own;      ///< velocities at hand; what was added to Bullet's by us in this step
     std::vector<double> vdot, host;  ///< of the report; what native rows changed, per dt
     std::vector<Wrench> others;      ///< by native rows and exact constraints on the links
+    std::vector<double> contact, friction, joint_rows;  ///< impulses of native rows along the rates
     Articulated::Configuration end;
     std::vector<Articulated::Place> at_end;
     bool captured = false, slept = false, told = false;
@@ -147,6 +151,7 @@ class Multibodies {
   void velocities_of(const Tree& t, std::span<const double> v, std::vector<double>& u) const;
   BodyState state_of(const Part& p, bool end) const;
   void solve_report();
+  std::string told_tree(const char* verb, const Link& link, Tree*& out);
   void fail(const std::string& why);
   Vector6 wrench_on(const Item& item, int k, std::span<const double> lambda) const;
   const Record& record(const Item& item) const { return engine_.records_[z(item.record)]; }

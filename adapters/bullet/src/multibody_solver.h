@@ -41,6 +41,10 @@ class ExactMultiBodySolver final : public ExactSolver<btMultiBodyConstraintSolve
     couple(false);
     return r;
   }
+  btScalar solveGroupCacheFriendlyFinish(btCollisionObject** bodies, int nb, const btContactSolverInfo& info) override {
+    if (links_()) links_()->gather(link_rows(), m_data);
+    return Exact::solveGroupCacheFriendlyFinish(bodies, nb, info);
+  }
   void set_up_again() override {
     if (links_()) links_()->drop(m_data);
     drop_ = true;

@@ -27,7 +27,7 @@ void Multibodies::begin_step() {
     t->captured = true;
     t->told = false;
     t->slept = t->a.asleep();
-    for (auto* x : {&t->own, &t->host}) x->assign(z(t->a.rates()), 0);
+    for (auto* x : {&t->own, &t->host, &t->contact, &t->friction, &t->joint_rows}) x->assign(z(t->a.rates()), 0);
   }
   if (!active_) return;
   for (auto& t : trees_) {
@@ -428,6 +428,23 @@ void Multibodies::look_for_rows(Pools pools) {
       native_rows_ = in_body((*rows)[i].m_solverBodyIdA) || in_body((*rows)[i].m_solverBodyIdB);
 }
 
+void Multibodies::gather(const LinkRows& rows, const btMultiBodyJacobianData& data) {
+  const auto add = [&](const btMultiBody* body, int jacobian, double impulse, std::vector<double> Tree::*sum) {
+    const int at = body ? tree_of(body) : -1;
+    if (at < 0 || !trees_[z(at)]->captured || !trees_[z(at)]->a.same_shape()) return;
+    std::vector<double>& to = (*trees_[z(at)]).*sum;
+    for (std::size_t i = 0; i < to.size(); ++i)
+      to[i] += impulse * double(data.m_jacobians[jacobian + static_cast<int>(i)]);
+  };
+  for (std::size_t kind = 0; kind < rows.size(); ++kind)
+    for (int i = 0; rows[kind] && i < rows[kind]->size(); ++i) {
+      const btMultiBodySolverConstraint& row = (*rows[kind])[i];
+      const auto sum = kind == 0 ? &Tree::joint_rows : kind == 1 ? &Tree::contact : &Tree::friction;
+      add(row.m_multiBodyA, row.m_jacAindex, double(row.m_appliedImpulse), sum);
+      add(row.m_multiBodyB, row.m_jacBindex, double(row.m_appliedImpulse), sum);
+    }
+}
+
 void Multibodies::drop(btMultiBodyJacobianData& data) {
   for (auto& t : trees_)
     if (const int at = t->a.body().getCompanionId(); at >= 0 && at + t->a.rates() <= data.m_deltaVelocities.size())
@@ -720,14 +737,16 @@ double Multibodies::energy() const {
   return sum;
 }
 
-std::string Multibodies::joint_wrench(const Link& link, Wrench& out) {
+// The multibody of a joint that is asked about, with the accelerations of the last step.
+std::string Multibodies::told_tree(const char* verb, const Link& link, Tree*& out) {
+  const std::string who = std::string("linchpin: ") + verb + ": ";
   const int at = tree_of(link.body);
-  if (at < 0) return "linchpin: joint_wrench: the multibody is not in the world";
+  if (at < 0) return who + "the multibody is not in the world";
   Tree& t = *trees_[z(at)];
   if (link.index < 0 || link.index >= t.a.links())
-    return "linchpin: joint_wrench: the multibody has no joint " + std::to_string(link.index);
-  if (const std::string why = t.a.unsupported(); !why.empty()) return "linchpin: joint_wrench: " + why;
-  if (!t.captured || t.others.empty()) return "linchpin: joint_wrench: no step has been taken yet";
+    return who + "the multibody has no joint " + std::to_string(link.index);
+  if (const std::string why = t.a.unsupported(); !why.empty()) return who + why;
+  if (!t.captured || t.others.empty()) return who + "no step has been taken yet";
   if (!t.told && (t.column < 0 || !solved_)) {
     const int n = t.a.columns();
     t.a.refresh();
@@ -740,7 +759,43 @@ std::string Multibodies::joint_wrench(const Link& link, Wrench& out) {
     }
   }
   t.told = true;
-  out = t.a.through_joint(link.index, t.vdot, t.others);
+  out = &t;
+  return {};
+}
+
+std::string Multibodies::joint_wrench(const Link& link, Wrench& out) {
+  Tree* t = nullptr;
+  if (std::string why = told_tree("joint_wrench", link, t); !why.empty()) return why;
+  out = t->a.through_joint(link.index, t->vdot, t->others);
+  return {};
+}
+
+std::string Multibodies::joint_forces(const Link& link, JointForces& out) {
+  Tree* t = nullptr;
+  if (std::string why = told_tree("joint_forces", link, t); !why.empty()) return why;
+  const Articulated& a = t->a;
+  const btMultibodyLink& joint = link.body->getLink(link.index);
+  const int n = a.columns();
+  Articulated::Causes causes;
+  a.causes(from_bullet(world_.getGravity()), causes);
+  std::vector<double> exact(z(n), 0.0);
+  for (int r = 0; solved_ && t->column >= 0 && r < instant_.m(); ++r)
+    for (int k = instant_.row_start[z(r)]; k < instant_.row_start[z(r + 1)]; ++k)
+      if (const int c = instant_.entries[z(k)].column - t->column; c >= 0 && c < n)
+        exact[z(c)] += instant_.entries[z(k)].value * one_report_[z(r)];
+  for (int k = 0; k < joint.m_dofCount; ++k) {
+    const int rate = 6 + joint.m_dofOffset + k, column = rate - a.first();
+    out.gravity[k] = causes.gravity[z(column)];
+    out.velocity[k] = causes.velocity[z(column)];
+    out.damping[k] = causes.damping[z(column)];
+    out.applied[k] = causes.applied[z(column)];
+    out.constraint[k] = exact[z(column)];
+    out.contact[k] = t->contact[z(rate)] / dt_;
+    out.friction[k] = t->friction[z(rate)] / dt_;
+    out.native[k] = t->joint_rows[z(rate)] / dt_;
+    for (int i = 0; i < n; ++i) out.inertia[k] += a.M()[z(column) * z(n) + z(i)] * t->vdot[z(i)];
+  }
+  if (t->slept) out.native = -(out.gravity + out.velocity + out.damping + out.applied + out.constraint);
   return {};
 }
 

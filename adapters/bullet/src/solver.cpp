@@ -165,6 +165,14 @@ Wrench Solver::joint_wrench(Link link) const {
   return out;
 }
 
+JointForces Solver::joint_forces(Link link) const {
+  JointForces out;
+  if (!engine_->multibodies() || !link.body)
+    throw std::invalid_argument("linchpin: joint_forces: the world is not a btMultiBodyDynamicsWorld");
+  demand(engine_->multibodies()->joint_forces(link, out));
+  return out;
+}
+
 Handle Solver::add(Constraint constraint, std::vector<btRigidBody*> bodies) {
   int record = -1;
   demand(engine_->add_user(std::move(constraint), std::move(bodies), record));

@@ -54,6 +54,22 @@ struct Link {
   int index = -1;
 };
 inline Link link(btMultiBody& body, int index) { return {&body, index}; }
+/// What moves one joint of a multibody, by cause: generalized forces [N·m for a joint that turns, N for one that
+/// slides] along its coordinates, each of everything that hangs on the joint. The joint's row of T5:
+///   inertia = gravity + velocity + damping + applied + constraint + contact + friction + native.
+/// One number per coordinate of the joint and zeros after them; a spherical joint's three are about its link's own
+/// axes.
+struct JointForces {
+  Vector3d gravity = Vector3d::Zero();     ///< weight, by the world's gravity
+  Vector3d velocity = Vector3d::Zero();    ///< centrifugal, Coriolis and gyroscopic terms
+  Vector3d damping = Vector3d::Zero();     ///< Bullet's linear and angular damping of the multibody
+  Vector3d applied = Vector3d::Zero();     ///< by the program: torques on joints, forces and torques on links
+  Vector3d constraint = Vector3d::Zero();  ///< constraints that are held exactly (T5)
+  Vector3d contact = Vector3d::Zero();     ///< normal forces of contacts
+  Vector3d friction = Vector3d::Zero();    ///< friction of contacts, torsional and spinning friction too
+  Vector3d native = Vector3d::Zero();      ///< other rows of Bullet's: motors, limits, constraints left to it
+  Vector3d inertia = Vector3d::Zero();     ///< (M q̈) of the joint: zero at rest and in steady motion along it
+};
 /// What a constraint in a btMultiBodyDynamicsWorld may name: a rigid body or a link.
 class Part {
  public:
@@ -281,6 +297,10 @@ class Solver {
   /// @throws std::invalid_argument for a multibody that is not in the world or that constrain() refuses, a joint it
   /// does not have, and before the first step. Cost: O(n), O(n³) for multibodies without exact constraints.
   Wrench joint_wrench(Link link) const;
+  /// The torque (or force) along the joint of a link, split by cause; of the last step, as joint_wrench(), with native
+  /// impulses as mean forces over the step. `native` of a multibody asleep is what would hold it.
+  /// @throws std::invalid_argument and costs as joint_wrench(). A joint without coordinates has zeros.
+  JointForces joint_forces(Link link) const;
 
   /// A constraint built with linchpin's own joints (joints.h) on bodies of this world: pass id(body) for its bodies.
   Handle add(Constraint constraint);
