@@ -145,6 +145,10 @@ class Multibodies {
   void close_gaps();
   void states_at_start();
   bool linearize();
+  void masses_and_forces();
+  void gear_row(const Item& item);
+  bool rows_of(Item& item);
+  void append_row();
   double residuals(std::span<const double> v, std::span<double> e);
   bool newton(std::span<double> v, double tolerance, int most);
   void row_velocities(std::span<const double> v, std::span<double> out) const;

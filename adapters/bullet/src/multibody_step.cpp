@@ -104,7 +104,28 @@ BodyState Multibodies::state_of(const Part& p, bool end) const {
 
 // A, b, M and Q of the problem, and its factor.
 bool Multibodies::linearize() {
-  const int n = instant_.n();
+  masses_and_forces();
+  instant_.entries.clear();
+  instant_.row_start.clear();
+  for (Item& item : items_) {
+    if (!item.coordinates.empty())
+      gear_row(item);
+    else if (!rows_of(item))
+      return false;
+  }
+  instant_.row_start.push_back(static_cast<int>(instant_.entries.size()));
+  if (!finite(position_) || !finite(velocity_) || !finite(instant_.b) || !finite(instant_.Q)) {
+    fail("a residual, its derivatives or a force is not finite");
+    return false;
+  }
+  if (!solver_.factor(instant_)) {
+    fail("a mass matrix is not positive definite, or a number is not finite");
+    return false;
+  }
+  return true;
+}
+
+void Multibodies::masses_and_forces() {
   instant_.t = engine_.t_;
   instant_.mass.clear();
   for (auto& t : trees_) {
@@ -129,76 +150,69 @@ bool Multibodies::linearize() {
     for (int r = 0; r < b.dof; ++r)
       for (int c = 0; c < b.dof; ++c) instant_.mass.push_back(M(r, c));
   }
-  instant_.entries.clear();
-  instant_.row_start.clear();
-  for (Item& item : items_) {
-    const auto own = [&](std::vector<double>& x) { return std::span(x).subspan(z(item.row), z(item.rows)); };
-    if (!item.coordinates.empty()) {
-      double phi = -item.target, rate = 0;
-      std::fill(dense_.begin(), dense_.end(), 0.0);
-      std::fill(mark_.begin(), mark_.end(), 0);
-      for (const Coordinate& c : item.coordinates) {
-        const Tree& t = *trees_[z(c.tree)];
-        const std::size_t column = z(t.column + c.rate - t.a.first());
-        phi += c.factor * t.a.start().joints[z(c.position)];
-        rate += c.factor * t.a.u()[z(c.rate)];
-        dense_[column] += c.factor;
-        mark_[column] = 1;
-      }
-      position_[z(item.row)] = phi;
-      velocity_[z(item.row)] = rate;
-      instant_.b[z(item.row)] = 0;
-      instant_.row_start.push_back(static_cast<int>(instant_.entries.size()));
-      for (int c = 0; c < n; ++c)
-        if (mark_[z(c)]) instant_.entries.push_back({c, dense_[z(c)]});
-      continue;
+}
+
+void Multibodies::gear_row(const Item& item) {
+  double phi = -item.target, rate = 0;
+  std::fill(dense_.begin(), dense_.end(), 0.0);
+  std::fill(mark_.begin(), mark_.end(), 0);
+  for (const Coordinate& c : item.coordinates) {
+    const Tree& t = *trees_[z(c.tree)];
+    const std::size_t column = z(t.column + c.rate - t.a.first());
+    phi += c.factor * t.a.start().joints[z(c.position)];
+    rate += c.factor * t.a.u()[z(c.rate)];
+    dense_[column] += c.factor;
+    mark_[column] = 1;
+  }
+  position_[z(item.row)] = phi;
+  velocity_[z(item.row)] = rate;
+  instant_.b[z(item.row)] = 0;
+  append_row();
+}
+
+// Rows of a constraint function, [linear; angular] by part, along the columns.
+bool Multibodies::rows_of(Item& item) {
+  const auto own = [&](std::vector<double>& x) { return std::span(x).subspan(z(item.row), z(item.rows)); };
+  X_.clear();
+  for (const Part& p : item.parts) {
+    X_.push_back(p.id == linchpin::world ? BodyState{} : engine_.state_[p.id]);
+    if (p.dof > 0) X_.back().a = X_.back().alpha = Vector3d::Zero();
+  }
+  try {
+    item.constraint->function().linearize(X_, engine_.t_, {item.A, own(instant_.b), own(position_), own(velocity_)});
+  } catch (const std::exception& e) {  // a user's residual: nothing throws out of a step
+    fail("constraint '" + record(item).name + "': " + e.what());
+    return false;
+  }
+  std::fill(mark_.begin(), mark_.end(), 0);
+  for (const Part& p : item.parts) {
+    if (p.tree >= 0) {
+      const Tree& t = *trees_[z(p.tree)];
+      t.a.mark(p.link, std::span(mark_).subspan(z(t.column), z(t.a.columns())));
     }
-    X_.clear();
-    for (const Part& p : item.parts) {
-      X_.push_back(p.id == linchpin::world ? BodyState{} : engine_.state_[p.id]);
-      if (p.dof > 0) X_.back().a = X_.back().alpha = Vector3d::Zero();
-    }
-    try {
-      item.constraint->function().linearize(X_, engine_.t_, {item.A, own(instant_.b), own(position_), own(velocity_)});
-    } catch (const std::exception& e) {  // a user's residual: nothing throws out of a step
-      fail("constraint '" + record(item).name + "': " + e.what());
-      return false;
-    }
-    std::fill(mark_.begin(), mark_.end(), 0);
-    for (const Part& p : item.parts) {
+    for (int k = 0; k < p.dof; ++k) mark_[z(p.column + k)] = 1;
+  }
+  const std::size_t K = item.parts.size();
+  for (int r = 0; r < item.rows; ++r) {
+    std::fill(dense_.begin(), dense_.end(), 0.0);
+    for (std::size_t k = 0; k < K; ++k) {
+      const Part& p = item.parts[k];
+      const double* row = item.A.data() + (z(r) * K + k) * 6;
       if (p.tree >= 0) {
         const Tree& t = *trees_[z(p.tree)];
-        t.a.mark(p.link, std::span(mark_).subspan(z(t.column), z(t.a.columns())));
+        t.a.add_row(p.link, row, std::span(dense_).subspan(z(t.column), z(t.a.columns())));
       }
-      for (int k = 0; k < p.dof; ++k) mark_[z(p.column + k)] = 1;
+      for (int c = 0; c < p.dof; ++c) dense_[z(p.column + c)] += row[c];
     }
-    for (int r = 0; r < item.rows; ++r) {
-      std::fill(dense_.begin(), dense_.end(), 0.0);
-      const std::size_t K = item.parts.size();
-      for (std::size_t k = 0; k < K; ++k) {
-        const Part& p = item.parts[k];
-        const double* row = item.A.data() + (z(r) * K + k) * 6;
-        if (p.tree >= 0) {
-          const Tree& t = *trees_[z(p.tree)];
-          t.a.add_row(p.link, row, std::span(dense_).subspan(z(t.column), z(t.a.columns())));
-        }
-        for (int c = 0; c < p.dof; ++c) dense_[z(p.column + c)] += row[c];
-      }
-      instant_.row_start.push_back(static_cast<int>(instant_.entries.size()));
-      for (int c = 0; c < n; ++c)
-        if (mark_[z(c)]) instant_.entries.push_back({c, dense_[z(c)]});
-    }
-  }
-  instant_.row_start.push_back(static_cast<int>(instant_.entries.size()));
-  if (!finite(position_) || !finite(velocity_) || !finite(instant_.b) || !finite(instant_.Q)) {
-    fail("a residual, its derivatives or a force is not finite");
-    return false;
-  }
-  if (!solver_.factor(instant_)) {
-    fail("a mass matrix is not positive definite, or a number is not finite");
-    return false;
+    append_row();
   }
   return true;
+}
+
+void Multibodies::append_row() {
+  instant_.row_start.push_back(static_cast<int>(instant_.entries.size()));
+  for (int c = 0; c < instant_.n(); ++c)
+    if (mark_[z(c)]) instant_.entries.push_back({c, dense_[z(c)]});
 }
 
 // An initial gap, or one that the program made, is closed by moving, not by pushing (T12).
@@ -652,173 +666,6 @@ void Multibodies::after_step() {
     }
     function.accept(X_, engine_.t_);
   }
-}
-
-// ---- telling ----
-
-void Multibodies::tell() {
-  if (told_ || !solved_) return;
-  told_ = true;
-  for (std::size_t r = 0; r < impulse_.size(); ++r) lambda_[r] = impulse_[r] / dt_ - one_report_[r];
-  for (const Item& item : items_) {
-    const Record& r = record(item);
-    if (r.reaction < 0) continue;
-    Reaction& to = engine_.reactions_[z(r.reaction)];
-    to.t = instant_.t;
-    to.native = false;
-    to.lambda.assign(one_report_.begin() + item.row, one_report_.begin() + item.row + item.rows);
-    to.power = to.velocity_residual = 0;
-    const int K = static_cast<int>(item.parts.size());
-    for (Wrenches* w : {static_cast<Wrenches*>(&to), &to.ideal, &to.prescribed, &to.induced, &to.stabilisation})
-      w->others.resize(z(std::max(0, K - 2)));
-    for (int k = 0; k < K; ++k) {
-      const Part& p = item.parts[z(k)];
-      const BodyState s = p.id == linchpin::world ? BodyState{} : engine_.state_[p.id];
-      Vector3d point = s.p;
-      if (!item.coordinates.empty())
-        point = trees_[z(p.tree)]->a.places()[z(p.link + 1)].pivot;
-      else
-        point = item.constraint->acting_point(k, engine_.state_);
-      const auto at = [&](std::span<const double> lambda) {
-        const Vector6 f = wrench_on(item, k, lambda);
-        return Wrench{f.head<3>(), f.tail<3>(), s.p}.about(point);
-      };
-      to.on(k) = to.ideal.on(k) = at(one_report_);
-      to.stabilisation.on(k) = at(lambda_);
-      to.prescribed.on(k) = to.induced.on(k) = Wrench{Vector3d::Zero(), Vector3d::Zero(), point};
-    }
-    for (int i = item.row; i < item.row + item.rows; ++i)
-      to.velocity_residual = std::max(to.velocity_residual, std::abs(velocity_[z(i)]));
-    row_velocities(v0_, e_);
-    for (int i = item.row; i < item.row + item.rows; ++i) to.power += one_report_[z(i)] * e_[z(i)];
-  }
-}
-
-RankReport Multibodies::rank_report() const {
-  RankReport out;
-  if (!solved_) return out;
-  out = solver_.report(instant_.b);
-  const auto named = [&](std::vector<int>& of) {
-    std::vector<int> at;
-    for (const int i : of)
-      if (const int reaction = record(items_[z(i)]).reaction; reaction >= 0) at.push_back(reaction);
-    of = at;
-  };
-  named(out.redundant);
-  named(out.undetermined);
-  out.contradictory.clear();  // found with the forces: Record::unmet
-  return out;
-}
-
-void Multibodies::tell_flags() {
-  if (!solved_ || flags_rank_ == solver_.rank()) return;
-  flags_rank_ = solver_.rank();
-  for (const Item& item : items_)
-    if (const int at = record(item).reaction; at >= 0) {
-      engine_.reactions_[z(at)].determined = true;
-      engine_.reactions_[z(at)].redundant = false;
-    }
-  if (solver_.full_row_rank()) return;
-  const RankReport ranks = rank_report();
-  for (const int i : ranks.redundant) engine_.reactions_[z(i)].redundant = true;
-  for (const int i : ranks.undetermined) engine_.reactions_[z(i)].determined = false;
-}
-
-double Multibodies::energy() const {
-  double sum = 0;
-  const Vector3d g = from_bullet(world_.getGravity());
-  for (int i = 0; i < world_.getNumMultibodies(); ++i) {
-    Articulated a(*world_.getMultiBody(i));
-    a.capture();
-    a.refresh();
-    sum += a.kinetic();
-    for (int k = a.first() > 0 ? 0 : -1; k < a.links(); ++k) sum -= a.mass(k) * g.dot(a.places()[z(k + 1)].p);
-  }
-  return sum;
-}
-
-// The multibody of a joint that is asked about, with the accelerations of the last step.
-std::string Multibodies::told_tree(const char* verb, const Link& link, Tree*& out) {
-  const std::string who = std::string("linchpin: ") + verb + ": ";
-  const int at = tree_of(link.body);
-  if (at < 0) return who + "the multibody is not in the world";
-  Tree& t = *trees_[z(at)];
-  if (link.index < 0 || link.index >= t.a.links())
-    return who + "the multibody has no joint " + std::to_string(link.index);
-  if (const std::string why = t.a.unsupported(); !why.empty()) return who + why;
-  if (!t.captured || t.others.empty()) return who + "no step has been taken yet";
-  if (!t.told && (t.column < 0 || !solved_)) {
-    const int n = t.a.columns();
-    t.a.refresh();
-    t.vdot.assign(z(n), 0);
-    if (!t.slept && n > 0) {
-      t.a.applied(t.vdot);
-      Eigen::Map<Eigen::VectorXd> x(t.vdot.data(), n);
-      x = Eigen::Map<const Eigen::MatrixXd>(t.a.M().data(), n, n).ldlt().solve(x.eval()).eval();
-      for (int k = 0; k < n; ++k) t.vdot[z(k)] += t.host[z(t.a.first() + k)];
-    }
-  }
-  t.told = true;
-  out = &t;
-  return {};
-}
-
-std::string Multibodies::joint_wrench(const Link& link, Wrench& out) {
-  Tree* t = nullptr;
-  if (std::string why = told_tree("joint_wrench", link, t); !why.empty()) return why;
-  out = t->a.through_joint(link.index, t->vdot, t->others);
-  return {};
-}
-
-std::string Multibodies::joint_forces(const Link& link, JointForces& out) {
-  Tree* t = nullptr;
-  if (std::string why = told_tree("joint_forces", link, t); !why.empty()) return why;
-  const Articulated& a = t->a;
-  const btMultibodyLink& joint = link.body->getLink(link.index);
-  const int n = a.columns();
-  Articulated::Causes causes;
-  a.causes(from_bullet(world_.getGravity()), causes);
-  std::vector<double> exact(z(n), 0.0);
-  for (int r = 0; solved_ && t->column >= 0 && r < instant_.m(); ++r)
-    for (int k = instant_.row_start[z(r)]; k < instant_.row_start[z(r + 1)]; ++k)
-      if (const int c = instant_.entries[z(k)].column - t->column; c >= 0 && c < n)
-        exact[z(c)] += instant_.entries[z(k)].value * one_report_[z(r)];
-  for (int k = 0; k < joint.m_dofCount; ++k) {
-    const int rate = 6 + joint.m_dofOffset + k, column = rate - a.first();
-    out.gravity[k] = causes.gravity[z(column)];
-    out.velocity[k] = causes.velocity[z(column)];
-    out.damping[k] = causes.damping[z(column)];
-    out.applied[k] = causes.applied[z(column)];
-    out.constraint[k] = exact[z(column)];
-    out.contact[k] = t->contact[z(rate)] / dt_;
-    out.friction[k] = t->friction[z(rate)] / dt_;
-    out.native[k] = t->joint_rows[z(rate)] / dt_;
-    for (int i = 0; i < n; ++i) out.inertia[k] += a.M()[z(column) * z(n) + z(i)] * t->vdot[z(i)];
-  }
-  if (t->slept) out.native = -(out.gravity + out.velocity + out.damping + out.applied + out.constraint);
-  return {};
-}
-
-std::vector<Solver::Finding> Multibodies::check() {
-  std::vector<Solver::Finding> out;
-  tell();
-  solved_ = false;
-  changed_ = true;
-  scan();
-  lay_out();
-  if (!active_) return out;
-  for (auto& t : trees_) t->a.capture();
-  states_at_start();
-  engine_.state_.t = engine_.t_;
-  for (const Item& item : items_) {
-    const Record& r = record(item);
-    if (!r.on_links || !item.coordinates.empty()) continue;
-    const ConstraintCheck found = check_constraint(engine_.system_, *item.constraint, engine_.state_);
-    if (!found.finite || std::max({found.error_A, found.error_b, found.error_velocity}) > 1e-4)
-      out.push_back({r.name, found.message});
-    if (found.residual > 1e-6) out.push_back({r.name, "starts " + std::to_string(found.residual) + " off"});
-  }
-  return out;
 }
 
 }  // namespace LINCHPIN_BULLET_PRECISION
