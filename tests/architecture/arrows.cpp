@@ -56,6 +56,13 @@ const std::map<std::string, std::string> core_sources = {
     {"drift", "stepper"},
     {"variational", "stepper"},
     {"ledger", "stepper"},
+    {"runge_kutta", "stepper"},
+    {"stepper_impl", "stepper"},
+    {"step_semi_implicit", "stepper"},
+    {"step_runge_kutta", "stepper"},
+    {"step_rattle", "stepper"},
+    {"step_events", "stepper"},
+    {"dense_output", "stepper"},
     // Columns of a block as wrenches: what reports are made of.
     {"columns", "report"},
     {"solve_rank", "dynamics"},

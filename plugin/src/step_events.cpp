@@ -1,0 +1,358 @@
+// Events (T10): what sticks, slides, lets go and engages, where within a step it does so, and the march from one event
+// to the next.
+#include "stepper_impl.h"
+#include "text.h"
+
+#include <linchpin/constraint.h>
+#include <linchpin/laws.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace linchpin {
+
+namespace {
+
+/// Of an adaptive step, which would otherwise follow a force that jumps for ever.
+constexpr long most_parts = 100000;
+
+}  // namespace
+
+void Stepper::Impl::watch() {
+  held.clear();
+  for (const ConstraintId id : block().constraints)
+    if (const OneSided& how = one_sided(*system, id); how.on) held.push_back({id, how.negative});
+  std::erase_if(let_go, [&](const Pusher& p) { return system->removed(p.on) || system->enabled(p.on); });
+}
+
+void Stepper::Impl::decide_modes() {
+  dynamics.release_grips();
+  if (dynamics.evaluate(state) == Status::invalid) return;
+  modes_before = modes;
+  modes.clear();
+  for (const Contact& c : dynamics.contacts()) {
+    Mode mode{block().constraints[z(c.constraint)], c.law, c.term, c.sticks, c.rubbing};
+    if (c.rubbing.norm() <= 1e-9) mode.sense = c.gaining;
+    for (const Mode& old : modes_before)
+      if (old.on == mode.on && old.law == mode.law && old.term == mode.term) mode = old;
+    modes.push_back(mode);
+  }
+  apply_modes();
+}
+
+std::size_t Stepper::Impl::dry_terms() const {
+  std::size_t count = 0;
+  for (const ConstraintId id : block().constraints)
+    for (const Law& law : laws(*system, id))
+      for (const Law::Term& term : law.terms()) count += static_cast<bool>(term.holding);
+  return count;
+}
+
+void Stepper::Impl::apply_modes() {
+  frozen.resize(modes.size(), 0);
+  for (std::size_t i = 0; i < modes.size(); ++i)
+    dynamics.grip(static_cast<int>(i), modes[i].sticks ? Grip::sticks : Grip::slips,
+                  (frozen[i] ? 1e30 : 1e-12) * modes[i].sense.stableNormalized());
+}
+
+bool Stepper::Impl::freeze_slow_slips(double h) {
+  if (!(law_rate * h > stable) || !dry_is_fastest) return false;
+  const auto turns = [&](std::size_t i) {
+    return !frozen[i] && !modes[i].sticks && modes[i].sense.norm() > 0 && dynamics.contacts()[i].dim > 1;
+  };
+  double slowest = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < modes.size() && i < slowness.size(); ++i)
+    if (turns(i)) slowest = std::min(slowest, slowness[i]);
+  bool more = false;
+  for (std::size_t i = 0; i < modes.size() && i < slowness.size(); ++i) {
+    if (!turns(i) || slowness[i] > slowest * law_rate * h / stable) continue;
+    frozen[i] = 1;
+    more = true;
+  }
+  if (more) apply_modes();
+  return more;
+}
+
+double Stepper::Impl::push_of(const Pusher& p) const {
+  for (std::size_t i = 0; i < block().constraints.size(); ++i)
+    if (block().constraints[i] == p.on) {
+      const std::size_t r = z(block().row[i]);
+      return (p.negative ? -1 : 1) * (dynamics.lambda()[r] + dynamics.induced()[r]);
+    }
+  return 0;
+}
+
+double Stepper::Impl::gap_of(const Pusher& p, const State& at) {
+  watched.clear();
+  for (const BodyId id : system->constraint(p.on).bodies()) watched.push_back(at[id]);
+  double phi = 0;
+  system->constraint(p.on).function().residual(watched, at.t, {&phi, 1});
+  return p.negative ? -phi : phi;
+}
+
+double Stepper::Impl::event_value(const State& at) {
+  double least = std::numeric_limits<double>::infinity();
+  const auto contacts = dynamics.contacts();
+  over.assign(contacts.size(), 0);
+  for (std::size_t i = 0; i < contacts.size(); ++i) {
+    const Contact& c = contacts[i];
+    if (c.dim == 0) continue;
+    double e = 0;
+    if (modes[i].sticks) {
+      e = c.bound - c.friction + 1e-12 * c.bound;  // held with a bound that is just enough, it stays
+      if (c.bound == 0 && c.friction <= 1e-12) e = 0;
+    } else {
+      const double size = modes[i].sense.norm();
+      e = size > 0 ? c.rubbing.dot(modes[i].sense) / size : 0;
+    }
+    over[i] = e < 0;
+    least = std::min(least, e);
+  }
+  over_held.assign(held.size(), 0);
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    const double e = push_of(held[i]);
+    over_held[i] = e < 0;
+    least = std::min(least, e);
+  }
+  over_gone.assign(let_go.size(), 0);
+  for (std::size_t i = 0; i < let_go.size(); ++i) {
+    const double e = gap_of(let_go[i], at);
+    over_gone[i] = e < 0;
+    least = std::min(least, e);
+  }
+  return least;
+}
+
+void Stepper::Impl::note(double t, const Mode& mode, ModeSwitch::What what) {
+  switches.push_back({t, mode.on, mode.law, mode.term, what});
+  ++report.mode_switches;
+}
+
+bool Stepper::Impl::switch_modes() {
+  std::vector<char>& past = over;
+  for (std::size_t i = 0; i < modes.size(); ++i)
+    if (past[i] && !modes[i].sticks) dynamics.grip(static_cast<int>(i), Grip::sticks);
+  if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
+  v1.assign(dynamics.assembly().v.begin(), dynamics.assembly().v.end());
+  if (dynamics.hold(state, v1) > 0) give(v1, state);
+  for (std::size_t i = 0; i < modes.size(); ++i)
+    if (past[i] || modes[i].sticks) dynamics.grip(static_cast<int>(i), Grip::automatic);
+  if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
+  for (std::size_t i = 0; i < modes.size(); ++i) {
+    Mode& mode = modes[i];
+    const Contact& c = dynamics.contacts()[i];
+    if (!past[i] && !mode.sticks) continue;
+    const bool stuck_before = mode.sticks;
+    mode.sticks = c.sticks && !(stuck_before && past[i]);
+    if (!mode.sticks) mode.sense = c.gaining.norm() > 0 ? c.gaining : Vector6d(-c.effort);
+    if (stuck_before && !mode.sticks) note(state.t, mode, ModeSwitch::What::slides);
+    if (!stuck_before) note(state.t, mode, mode.sticks ? ModeSwitch::What::sticks : ModeSwitch::What::turns);
+  }
+  apply_modes();
+  return true;
+}
+
+bool Stepper::Impl::release_and_engage(double t) {
+  const bool at_end = options.method == Method::semi_implicit;
+  bool changed = false, impact = false;
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    if (!over_held[i]) continue;
+    const Pusher p = held[i];
+    toggled.push_back(p.on);
+    tried.push_back(p.on);
+    system->enable(p.on, false);
+    if (one_sided(*system, p.on).reengage) let_go.push_back(p);
+    note(t, {p.on, -1, -1}, ModeSwitch::What::releases);
+    changed = true;
+  }
+  for (std::size_t i = 0; i < over_gone.size(); ++i) {
+    if (!over_gone[i]) continue;
+    toggled.push_back(let_go[i].on);
+    tried.push_back(let_go[i].on);
+    system->enable(let_go[i].on, true);
+    note(t, {let_go[i].on, -1, -1}, ModeSwitch::What::engages);
+    changed = impact = true;
+  }
+  if (!changed) return true;
+  ledger.close(state.t - closed);
+  closed = state.t;
+  dynamics.restructure();
+  ledger.restructure(*system, block(), false);
+  ledger.begin();
+  make_room();
+  watch();
+  if (at_end && (!impact || options.drift == Drift::exact)) return true;
+  if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
+  if (impact) {
+    close_gaps(*system, dynamics, state, options.newton_tolerance, options.max_newton);
+    if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
+    project_velocities(*system, dynamics, state);  // (T14)
+  }
+  if (!at_end) decide_modes();
+  return true;
+}
+
+void Stepper::Impl::march(double dt) {
+  const bool adaptive = options.method == Method::adaptive;
+  if (!modes_known || modes.size() != dry_terms()) {
+    decide_modes();
+    modes_known = true;
+  }
+  if (symplectic(options.method) && (dry_terms() > 0 || !held.empty() || !let_go.empty()))
+    return refuse(Status::invalid, "rattle has no stick, slip and release; take rk4, adaptive or semi_implicit");
+  report.substeps = 0;
+  fresh = false;
+  if (adaptive && !(try_h > 0)) try_h = first_guess(dt);
+  long parts = 0;
+  for (double done = 0; done < dt;) {
+    double left = dt - done;
+    ledger.keep();
+    if (adaptive && ++parts > most_parts) {
+      std::string why = "the step needs more than " + std::to_string(most_parts) + " parts, the last of " +
+                        text(try_h) + " s: a force jumps, or is stiff";
+      for (const std::string& warning : dynamics.warnings()) why += "; " + warning;
+      return refuse(report.status, why);
+    }
+    if (adaptive) {
+      if (1.001 * try_h < left) left = 2 * try_h < left ? try_h : 0.5 * left;  // no splinter at the end
+      if (!advance_within_tolerance(left, dt - done)) return;
+    } else {
+      // Smooth laws are explicit in the stages, and drive what they should damp where rate · h is far beyond 1.
+      const bool explicit_laws = options.method == Method::rk4;
+      const double finest = dt / std::max(1, options.max_substeps);
+      if (explicit_laws && dynamics.law_report().rate * left > stable)
+        left = std::min(left, std::max(finest, 0.7 * stable / dynamics.law_report().rate));
+      if (!advance_by(left)) return;
+      while (explicit_laws && law_rate * left > stable && left > finest * (1 + 1e-9)) {
+        left = std::max(finest, 0.5 * left);
+        ledger.undo();
+        if (!advance_by(left)) return;
+      }
+      while (explicit_laws && freeze_slow_slips(left)) {
+        ledger.undo();
+        if (!advance_by(left)) return;
+      }
+      if (explicit_laws && law_rate * left > stable && !dry_is_fastest && report.warning.empty()) {
+        const int i = dynamics.law_report().stiffest;
+        report.warning = (i < 0 ? std::string("a smooth law") : name_of(dynamics.law_efforts()[z(i)])) +
+                         " damps faster than the step, even as short as dt/" + std::to_string(options.max_substeps) +
+                         ", can follow: energy may grow. Method::semi_implicit has no such limit";
+      }
+    }
+    double e = eventful() ? event_value(next) : 1;
+    // A stage that has turned back where the end has not: the motion is too fast for the step, and friction would
+    // give power there.
+    while (e >= 0 && turned_back && left > dt / 256) {
+      left *= 0.5;
+      ledger.undo();
+      if (!advance_by(left)) return;
+      e = event_value(next);
+    }
+    if (e >= 0) {
+      done = left < dt - done ? done + left : dt;
+      take(left);
+      continue;
+    }
+    const double at = locate(left, e);
+    if (report.rejected) return;
+    done += at;
+    take(at);
+    if (report.mode_switches >= options.max_switches)
+      return refuse(report.status, "modes of friction change more than max_switches times in one step");
+    if (!switch_modes() || !release_and_engage(state.t)) return;
+    fresh = false;
+  }
+}
+
+double Stepper::Impl::locate(double left, double e) {
+  const double sharp = std::max(options.event_tolerance, 4e-16 * (std::fabs(state.t) + left));
+  double a = 0, b = left, at_a = 0, at_b = e, last = left;
+  const auto narrow = [&](auto value) {
+    for (int k = 0; at_a > 0 && b - a > sharp && k < 200; ++k) {  // Illinois, kept honest by halving
+      double h = k % 3 == 2 ? 0.5 * (a + b) : (at_a * b - at_b * a) / (at_a - at_b);
+      if (!(h > a && h < b)) h = 0.5 * (a + b);
+      h = std::clamp(h, a + 0.25 * std::min(sharp, b - a), b - 0.25 * std::min(sharp, b - a));
+      e = value(h);
+      if (report.rejected || std::isnan(e)) return;
+      if (e < 0) {
+        b = h;
+        at_b = e;
+        at_a *= 0.5;
+      } else {
+        a = h;
+        at_a = std::max(e, 1e-300);
+        at_b *= 0.5;
+      }
+    }
+  };
+  const auto on_polynomial = [&](double h) {
+    look_inside(state, trial, h / left, next);
+    return dynamics.evaluate(next) == Status::invalid ? std::numeric_limits<double>::quiet_NaN() : event_value(next);
+  };
+  const auto by_a_step = [&](double h) {
+    ledger.undo();
+    last = h;
+    return advance_by(h) ? event_value(next) : std::numeric_limits<double>::quiet_NaN();
+  };
+
+  for (int k = 0; at_a <= 0 && k < 6; ++k) {
+    e = on_polynomial(0.5 * b);
+    if (std::isnan(e)) break;
+    e < 0 ? (b *= 0.5, at_b = e) : (a = 0.5 * b, at_a = std::max(e, 1e-300));
+  }
+  double width = 0;
+  if (at_a > 0 && !std::isnan(e)) {
+    const double slope = (at_a - at_b) / (b - a);
+    narrow(on_polynomial);
+    const double there = b;
+    a = 0, b = left, at_a = 0, at_b = -1;
+    e = by_a_step(there);
+    if (report.rejected) return left;
+    width = std::max(sharp, 2 * std::fabs(e) / slope);
+    if (e < 0)
+      b = there, at_b = e;
+    else
+      a = there, at_a = std::max(e, 1e-300);
+    // The polynomial is off by its own error; a few widths of that bracket the event.
+    for (int k = 0; k < 8 && (at_a <= 0 || b == left); ++k, width *= 8) {
+      const double h = at_a <= 0 ? b - width : a + width;
+      if (!(h > 0.01 * b && h < left)) break;
+      e = by_a_step(h);
+      if (report.rejected) return left;
+      if (e < 0)
+        b = h, at_b = e;
+      else
+        a = h, at_a = std::max(e, 1e-300);
+    }
+  } else {
+    a = 0, b = left, at_a = 0, at_b = -1;
+  }
+  // Between `a`, where nothing has happened, and `b`, where something has.
+  for (int k = 0; at_a <= 0 && k < 40 && b > sharp; ++k) {
+    const double h = 0.5 * b;
+    e = by_a_step(h);
+    if (report.rejected) return left;
+    e < 0 ? (b = h, at_b = e) : (a = h, at_a = std::max(e, 1e-300));
+  }
+  narrow(by_a_step);
+  if (report.rejected) return left;
+  if (last != b) by_a_step(b);
+  return b;
+}
+
+void Stepper::Impl::take(double h) {
+  ++report.substeps;
+  std::swap(state, next);
+  // What the pair found last is what it needs first, where nothing else is to be settled there.
+  fresh = options.method == Method::adaptive && !eventful() && dynamics.law_efforts().empty();
+  keep_segment();
+  dynamics.accept(h);
+  for (std::size_t i = 0; i < modes.size() && i < dynamics.contacts().size(); ++i) {
+    const Contact& c = dynamics.contacts()[i];
+    if (!modes[i].sticks && !frozen[i] && c.rubbing.dot(modes[i].sense) > 0) modes[i].sense = c.rubbing;
+  }
+  frozen.assign(modes.size(), 0);
+  apply_modes();
+}
+
+}  // namespace linchpin

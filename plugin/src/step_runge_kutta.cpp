@@ -1,0 +1,242 @@
+// Runge–Kutta–Munthe-Kaas steps (T13): stages in the chart of the exponential map, projection at the end, and how long
+// a part of a pair may be.
+#include "stepper_impl.h"
+#include "text.h"
+#include "variational.h"
+
+#include <linchpin/constraint.h>
+#include <linchpin/laws.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace linchpin {
+
+void Stepper::Impl::combine(double h, std::span<const double> weight, std::size_t count, const Stages& rate,
+                            std::span<double> y) const {
+  std::fill(y.begin(), y.end(), 0.0);
+  for (std::size_t k = 0; k < count; ++k) {
+    if (weight[k] == 0) continue;
+    const double w = h * weight[k];
+    for (std::size_t j = 0; j < y.size(); ++j) y[j] += w * rate[k][j];
+  }
+}
+
+void Stepper::Impl::place(const State& from, std::span<const double> pose, std::span<const double> rate,
+                          State& to) const {
+  for (std::size_t s = 0; s < block().bodies.size(); ++s) {
+    const Vector6d u = twist_of(block(), s, pose), dv = twist_of(block(), s, rate);
+    BodyState& body = to[block().bodies[s]];
+    body = from[block().bodies[s]];
+    advance(body, u.head<3>(), u.tail<3>(), 1.0);
+    body.v += dv.head<3>();
+    body.w += dv.tail<3>();
+  }
+}
+
+void Stepper::Impl::rate_of_chart(std::span<const double> pose, std::span<const double> v,
+                                  std::span<double> rate) const {
+  const Block& b = block();
+  std::copy(v.begin(), v.end(), rate.begin());
+  for (std::size_t s = 0; s < b.bodies.size(); ++s) {
+    if (b.column[s + 1] - b.column[s] != 6) continue;
+    Eigen::Map<Vector3d> turning(&rate[z(b.column[s] + 3)]);
+    turning = rate_of_rotation(Eigen::Map<const Vector3d>(&pose[z(b.column[s] + 3)]), turning);
+  }
+}
+
+bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
+  const double weight = tableau().weight[k];
+  const bool known = k == 0 && fresh;
+  fresh = false;
+  const Status status = known ? report.status : dynamics.evaluate(stage);
+  if (status == Status::invalid) {
+    const bool stiff = options.method == Method::rk4 && dynamics.law_report().rate * dt > stable;
+    return refuse(Status::invalid, dynamics.reason() + (stiff ? "; it" + std::string(too_stiff) : "")), false;
+  }
+  // Stages between the ends are off the constraints by their error, and redundant rows then disagree by as much.
+  const bool on_the_way = k > 0 && status == Status::inconsistent;
+  report.status = std::max(report.status, on_the_way ? Status::redundant : status);
+  const std::vector<double>& v = dynamics.assembly().v;
+  if (k == 0) v0 = v, turned_back = dry_is_fastest = false, law_rate = 0;
+  if (dynamics.law_report().rate > law_rate) {
+    law_rate = dynamics.law_report().rate;
+    dry_is_fastest = dynamics.law_report().stiffest < 0;
+  }
+  if (k == 0) slowness.assign(dynamics.contacts().size(), std::numeric_limits<double>::infinity());
+  for (std::size_t i = 0; i < std::min(slowness.size(), dynamics.contacts().size()); ++i)
+    slowness[i] = std::min(slowness[i], dynamics.contacts()[i].rubbing.norm());
+  for (std::size_t i = 0; k > 0 && i < modes.size() && i < dynamics.contacts().size(); ++i)
+    turned_back = turned_back || (!modes[i].sticks && dynamics.contacts()[i].rubbing.dot(modes[i].sense) < 0);
+  // Of the middle, or nearly: M(v₁ − v₀) then is right to second order.
+  if (k == 2) mass = dynamics.assembly().instant.mass;
+  std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), vdot[k].begin());
+  if (const auto laws_now = dynamics.law_efforts(); !laws_now.empty() && largest(vdot[k]) * dt > fastest_by_laws) {
+    const auto size = [](const LawEffort& e) { return std::max(e.force.norm(), e.moment.norm()); };
+    const LawEffort& most = *std::max_element(laws_now.begin(), laws_now.end(),
+                                              [&](const auto& a, const auto& b) { return size(a) < size(b); });
+    if (size(most) > 0)
+      return refuse(Status::invalid, name_of(most) + beyond_all_bounds(size(most), largest(vdot[k])) +
+                                         (law_rate * dt > stable ? "; it" + std::string(too_stiff) : "")),
+             false;
+  }
+  std::fill(beyond.begin(), beyond.end(), 0.0);
+  if (options.drift == Drift::baumgarte) {
+    add_feedback(vdot[k]);
+    for (std::size_t r = 0; r < beyond.size(); ++r) beyond[r] = weight * dt * beyond_rate[r];
+  }
+  rate_of_chart(in_chart, v, pose_rate[k]);
+  // The power of each stage with the weights of the method: work is as accurate as the motion.
+  if (weight != 0) ledger.record(*system, dynamics, stage, weight * dt, beyond, v, v);
+  return true;
+}
+
+bool Stepper::Impl::step_runge_kutta(double dt) {
+  const Tableau& method = tableau();
+  const Block& b = block();
+  stage = state;
+  std::fill(in_chart.begin(), in_chart.end(), 0.0);
+  for (std::size_t k = 0; k < method.stages; ++k) {
+    if (k > 0) {
+      combine(dt, method.from[k], k, pose_rate, in_chart);
+      combine(dt, method.from[k], k, vdot, gained);
+      place(state, in_chart, gained, stage);
+      stage.t = state.t + method.at[k] * dt;
+      system->update_driven(stage);
+    }
+    if (!evaluate_stage(k, dt)) return false;
+  }
+  report.swing = std::max(report.swing, dt * swing_of(stage, dt));
+
+  next = state;
+  next.t = state.t + dt;
+  system->update_driven(next);
+  combine(dt, method.weight, method.stages, pose_rate, in_chart);
+  combine(dt, method.weight, method.stages, vdot, gained);
+  place(state, in_chart, gained, next);
+  if (!is_finite(next)) return refuse(report.status, "the state is not finite"), false;
+  if (options.drift == Drift::exact) {
+    stage = next;
+    const double gap = close_gaps(*system, dynamics, next, options.newton_tolerance, options.max_newton);
+    if (!(gap <= std::max(options.newton_tolerance, 1e-6))) {
+      // Either the step went too far, or the rows contradict each other.
+      if (!std::isfinite(gap) || !settle_in_least_squares(next)) return refuse(report.status, step_went_astray), false;
+      report.status = Status::inconsistent;
+    }
+    project_velocities(*system, dynamics, next);
+    if (!is_finite(next)) return refuse(report.status, "the state is not finite"), false;
+    for (std::size_t s = 0; s < b.bodies.size(); ++s) {  // the chart follows the projection
+      const BodyState &was = stage[b.bodies[s]], &is = next[b.bodies[s]];
+      for (int j = 0; j < std::min(3, b.column[s + 1] - b.column[s]); ++j)
+        in_chart[z(b.column[s] + j)] += is.p[j] - was.p[j];
+      if (b.column[s + 1] - b.column[s] == 6)
+        Eigen::Map<Vector3d>(&in_chart[z(b.column[s] + 3)]) += turn_between(was.q, is.q);
+    }
+  }
+  if (method.pair) {  // its last stage, on the constraints, is the first of the next step
+    stage = next;
+    if (!evaluate_stage(method.stages, dt)) return false;
+  } else if (eventful() && dynamics.evaluate(next) == Status::invalid) {
+    return refuse(Status::invalid, dynamics.reason()), false;
+  }
+  velocities(next, v1);
+  // The end itself: what sticks is at rest there, and events are judged there.
+  if (eventful() && dynamics.hold(next, v1) > 0) give(v1, next);
+  if (method.pair) error_of_step = error_norm(dt);
+  interpolate(dt, method.pair ? pose_rate[6] : pose_rate[3], method.pair ? vdot[6] : vdot[3]);
+  if (method.pair)
+    for (std::size_t j = 0; j < in_chart.size(); ++j)
+      for (std::size_t k = 0; k < method.dense.size(); ++k) {
+        trial.pose[3][j] += dt * method.dense[k] * pose_rate[k][j];
+        trial.rate[3][j] += dt * method.dense[k] * vdot[k][j];
+      }
+  ledger.record_momentum(b, dynamics.assembly().instant, mass, v0, v1);
+  return true;
+}
+
+bool Stepper::Impl::settle_in_least_squares(State& end) {
+  double last = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < 30; ++round) {
+    if (dynamics.evaluate(end) == Status::invalid) return false;
+    dynamics.solver().apply(dynamics.assembly().position, {}, {}, force);
+    const double moves = largest(force);
+    if (moves <= 1e-6 * largest(dynamics.assembly().position)) return true;
+    // Rows that are independent do not contradict each other here.
+    if (dynamics.solver().full_row_rank() || !(moves < 0.5 * last)) return false;
+    last = moves;
+    for (std::size_t s = 0; s < block().bodies.size(); ++s) {
+      const Vector6d u = twist_of(block(), s, force);
+      advance(end[block().bodies[s]], u.head<3>(), u.tail<3>(), -1.0);
+    }
+  }
+  return false;
+}
+
+double Stepper::Impl::error_norm(double dt) {
+  const Block& b = block();
+  double sum = 0;
+  const auto add = [&](std::span<const double> e, int first, int count, double size) {
+    const double scale = options.absolute_tolerance + options.relative_tolerance * size;
+    for (int j = first; j < first + count; ++j) sum += e[z(j)] * e[z(j)] / (scale * scale);
+  };
+  const Tableau& method = tableau();
+  for (const Stages* rate : {&pose_rate, &vdot}) {
+    combine(dt, method.error, 7, *rate, gained);
+    for (std::size_t s = 0; s < b.bodies.size(); ++s) {
+      const BodyState &from = state[b.bodies[s]], &to = next[b.bodies[s]];
+      const int first = b.column[s], dof = b.column[s + 1] - first;
+      const bool poses = rate == &pose_rate;
+      add(gained, first, std::min(3, dof),
+          poses ? std::max(from.p.norm(), to.p.norm()) : std::max(from.v.norm(), to.v.norm()));
+      if (dof == 6) add(gained, first + 3, 3, poses ? 1 : std::max(from.w.norm(), to.w.norm()));
+    }
+  }
+  return std::sqrt(sum / std::max(1.0, 2.0 * b.n()));
+}
+
+double Stepper::Impl::first_guess(double dt) {
+  if (dynamics.evaluate(state) == Status::invalid) return dt;
+  double size = 0, rate = 0;
+  for (std::size_t s = 0; s < block().bodies.size(); ++s) {
+    const BodyState& body = state[block().bodies[s]];
+    const Vector6d a = twist_of(block(), s, dynamics.vdot());
+    const auto add = [&](double x, double x_dot) {
+      const double scale = options.absolute_tolerance + options.relative_tolerance * x;
+      size = std::max(size, x / scale);
+      rate = std::max(rate, x_dot / scale);
+    };
+    add(body.p.norm(), body.v.norm());
+    add(body.v.norm(), a.head<3>().norm());
+    if (system->dof(block().bodies[s]) < 6) continue;
+    add(1, body.w.norm());
+    add(body.w.norm(), a.tail<3>().norm());
+  }
+  return rate > 0 && size > 0 ? std::min(dt, 0.01 * size / rate) : dt;
+}
+
+bool Stepper::Impl::advance_within_tolerance(double& part, double left) {
+  const double wanted = try_h, shortest = 16 * std::numeric_limits<double>::epsilon() * (std::fabs(state.t) + left);
+  const Status status = report.status;
+  for (bool first = true;; first = false) {
+    report.status = status;
+    const bool went = advance_by(part);
+    const double e = went ? std::max(error_of_step, 1e-10) : std::numeric_limits<double>::infinity();
+    if (e <= 1) {
+      const double factor = 0.9 * std::pow(e, -0.7 / 5) * std::pow(last_error, 0.4 / 5);
+      const double next_h = part * std::clamp(factor, 0.2, first ? 5.0 : 1.0);
+      try_h = part < wanted && first ? std::max(wanted, next_h) : next_h;  // cut short by the end of the step only
+      last_error = std::max(e, 1e-4);
+      return true;
+    }
+    part *= went ? std::clamp(0.9 * std::pow(e, -0.2), 0.1, 0.9) : 0.25;
+    if (!(part > shortest)) {
+      if (went) refuse(report.status, "the error of the step stays above the tolerance however short it is");
+      return false;
+    }
+    report.rejected = false;
+    report.reason.clear();
+    ledger.undo();
+  }
+}
+
+}  // namespace linchpin

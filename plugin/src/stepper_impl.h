@@ -1,0 +1,282 @@
+// What the rooms of the stepper share: the state of a motion, its options and the memory of a step. One room for each
+// kind of step (step_*.cpp), one for events, one for dense output; stepper.cpp opens and closes a step. Private to the
+// core.
+#pragma once
+
+#include "ledger.h"
+#include "nonideal.h"
+#include "runge_kutta.h"
+
+#include <linchpin/stepper.h>
+
+#include <array>
+#include <functional>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace linchpin {
+
+inline constexpr double stable = 1;  // rate · h of laws in rk4, whose own limit is 2.78
+
+inline constexpr const char* too_stiff =
+    " damps faster than the step can follow. Method::semi_implicit has no such limit; nor has a shorter step";
+
+inline constexpr const char* step_went_astray = "the end of the step did not come to lie on the constraints";
+
+inline bool symplectic(Method m) { return m == Method::rattle || m == Method::rattle4; }
+
+struct Stepper::Impl {
+  System* system;
+  State state;
+  StepOptions options;
+  Dynamics dynamics;
+  Ledger ledger;
+  Start start;
+  StepReport report;
+  std::vector<Reaction> list;
+  bool list_current = false;
+  bool restart = false;                // the system changed: assemble again before the next step
+  double last_dt = 0, last_swing = 0;  // of the last accepted step; ω [rad/s]
+  double last_h = 0;                   // of the last semi-implicit part of a step
+
+  // How contacts and one-sided constraints are between two events (T10).
+  struct Mode {
+    ConstraintId on;
+    int law = 0, term = 0;
+    bool sticks = false;
+    Vector6d sense = Vector6d::Zero();  // of the rubbing, while it slides
+  };
+  struct Pusher {
+    ConstraintId on;
+    bool negative = false;
+  };
+  std::vector<Mode> modes, modes_before;
+  std::vector<Pusher> held, let_go;  // one-sided constraints; those let go are watched only if they re-engage
+  std::vector<Pusher> let_go_before;
+  std::vector<ConstraintId> toggled;  // in this step
+  std::vector<ConstraintId> tried;    // likewise, in this part of a semi-implicit one
+  std::vector<ModeSwitch> switches;
+  std::vector<char> over, over_held, over_gone;  // past their event
+  std::vector<char> frozen;                      // contacts that go on in their sense, in this part of a step
+  std::vector<double> slowness;                  // speed of contacts, the least of the stages of the last advance_by()
+  bool dry_is_fastest = false;                   // law_rate is that of friction which turns with its slip
+  bool modes_known = false, turned_back = false;
+  double closed = 0;        // up to when the ledger counts [s]
+  double law_rate = 0;      // the largest of the stages of the last advance_by() [1/s]
+  std::vector<char> stuck;  // contacts at the end of the last semi-implicit step
+  std::vector<BodyState> watched;
+
+  // The pair (T13).
+  double try_h = 0;          // how long the next part may be [s]; 0: not known
+  double last_error = 1e-4;  // of the last accepted part, in units of the tolerance
+  double error_of_step = 0;
+  bool fresh = false;  // the last evaluation was at `state`, and is the first of the next part
+
+  // Dense output: of a part of a step, y(θ) = c₀θ + θ(1 − θ)(c₁ + θ(c₂ + (1 − θ)c₃)) from its beginning, θ = 0 … 1.
+  struct Segment {
+    State base;
+    double h = 0;
+    std::array<std::vector<double>, 4> pose, rate;  // chart; velocity less that of the beginning
+    void resize(std::size_t n) {
+      for (auto* four : {&pose, &rate})
+        for (auto& x : *four) x.resize(n);
+    }
+  };
+  Segment trial;
+  std::vector<Segment> segments;
+  std::size_t segment_count = 0;
+  std::vector<std::function<double(const State&)>> functions;
+  std::vector<double> values;  // of the functions at `state`; NaN: not known
+  std::vector<Crossing> crossings;
+
+  // Memory of a step.
+  using Stages = std::array<std::vector<double>, 7>;
+  State before, next, stage, between, probe;
+  std::vector<double> v0, v1, beyond, beyond_rate, force, gyroscopic, error, all, mass, in_chart, gained, momentum,
+      momentum_before, all_forces;
+  Stages vdot, pose_rate;
+  Assembly forces_alone;
+  std::vector<BodyState> scene;
+
+  Impl(System& s, State at, const StepOptions& o);
+
+  const Block& block() const { return dynamics.assembly().block; }
+
+  /// Assembles the start (T14) and makes room for what a step needs. @return what is wrong.
+  std::string begin_at(bool forget);
+
+  void make_room();
+
+  bool structure_changed() const;
+
+  void refuse(Status status, std::string why);
+
+  /// Feedback α on the residuals, as a change of v̇ by the constraints themselves; also its λ, in beyond_rate.
+  void add_feedback(std::span<double> acceleration);
+
+  void move(const State& from, State& to, double h, std::span<const double> v) const;
+
+  /// ω of T15 for the forces of the last evaluation and impulses `beyond` over h.
+  double swing_of(const State& at, double h);
+
+  // ---- semi-implicit (T12) ----
+
+  /// The gyroscopic torque at v₀ alone feeds energy into everything that tumbles, at first order and without end. The
+  /// mean of before and after the step makes the step symmetric in time, and energy only oscillates (a double pendulum
+  /// of 20 J in space: 1.4 J gained in a minute, against 1 mJ). Brings v₁ nearer to that; false when it is there.
+  bool centre_gyroscopic(double h);
+
+  enum class Outcome { done, too_long, switched, invalid };
+
+  /// How far a unit multiplier of a constraint of one row moves it, if nothing else held its bodies [1/kg].
+  double mobility_of(int constraint);
+
+  /// The one-sided constraint that the part of a step from `state` to `next` shows held or let go wrongly, by most:
+  /// pulled on by its mean multiplier so much that its gap would open, or passed through. Each changes twice at most.
+  /// @return whether there is one; over_held and over_gone say which.
+  bool one_sided_is_wrong(double h, double kick);
+
+  /// One substep of h from `state`, which moves only when all went well; else `trouble` says why not.
+  Outcome substep(double h, bool finest, double& swing, const char*& trouble);
+
+  /// What stuck or slid differently in the last part of a step.
+  void note_modes(double t);
+
+  void semi_implicit(double dt);
+
+  // ---- Runge–Kutta–Munthe-Kaas (T13) ----
+
+  const Tableau& tableau() const { return options.method == Method::adaptive ? dormand_prince_5 : runge_kutta_4; }
+
+  /// y ← h Σ_k weight_k rate_k, over the first `count` stages.
+  void combine(double h, std::span<const double> weight, std::size_t count, const Stages& rate,
+               std::span<double> y) const;
+
+  /// Bodies of `to` where the chart at `from` has `pose`, with the velocities of `from` and `rate` more.
+  void place(const State& from, std::span<const double> pose, std::span<const double> rate, State& to) const;
+
+  /// The rate of the chart where it has `pose`, when bodies have velocities v.
+  void rate_of_chart(std::span<const double> pose, std::span<const double> v, std::span<double> rate) const;
+
+  void velocities(const State& at, std::span<double> v) const;
+
+  /// The equation at a stage, with its part of the books.
+  bool evaluate_stage(std::size_t k, double dt);
+
+  /// One step of the method from `state` to `next`, contacts held in their modes. @return whether it went well.
+  bool step_runge_kutta(double dt);
+
+  /// Rows that contradict each other have no end to meet: poses go to their least squares, where a further correction
+  /// moves nothing (Gauss–Newton: closing gaps stops where the largest of them no longer shrinks, which may be before).
+  /// @return whether they got there
+  bool settle_in_least_squares(State& end);
+
+  bool is_finite(const State& x) const;
+
+  /// What the two methods of the pair disagree by, in units of the tolerance: rms over all coordinates and velocities.
+  /// Vectors are judged by their length, so that the axes do not matter.
+  double error_norm(double dt);
+
+  // ---- dense output ----
+
+  /// The step from `state` to `next` as a polynomial in the chart at its beginning: the cubic with the right ends and
+  /// slopes, to which the pair adds a fourth power.
+  void interpolate(double dt, std::span<const double> end_rate, std::span<const double> end_vdot);
+
+  /// A step of the methods without stages: poses with the velocities of both ends as slopes, velocities on a line.
+  void interpolate_ends(double dt);
+
+  void look_inside(const State& base, const Segment& segment, double theta, State& out);
+
+  /// The polynomial of the part of a step that has just been taken, `next` being where it began.
+  void keep_segment();
+
+  void find_crossings(const Segment& segment);
+
+  // ---- RATTLE with the exponential map (T13) ----
+
+  /// Forces at a state, without the gyroscopic torque: momenta in world axes have none.
+  void take_gyroscopic(const State& at, double h, std::span<double> out);
+
+  /// The equation at `at` gives the bodies the impulse that it has in h: added to `momentum`, whose velocities are v.
+  bool kick(const State& at, double h, std::span<const double> v);
+
+  /// Half a kick, the free motion, half a kick: symmetric, and symplectic where forces have a potential. The
+  /// multipliers of the first make poses obey at the end, those of the second velocities.
+  bool step_rattle(double h, const State& from, State& to);
+
+  /// Whether forces or laws differ between two states that have the same poses.
+  bool depends_on_velocity(const State& a, const State& b);
+
+  bool step_symplectic(double dt);
+
+  bool advance_by(double dt) { return symplectic(options.method) ? step_symplectic(dt) : step_runge_kutta(dt); }
+
+  void give(std::span<const double> v, State& to) const;
+
+  // ---- events (T10) ----
+
+  bool eventful() const { return !dynamics.contacts().empty() || !held.empty() || !let_go.empty(); }
+
+  /// Finds the one-sided constraints that are held; those let go stay known.
+  void watch();
+
+  /// Modes of all contacts at `state`: as they were where they were known, else as slip and bound say.
+  void decide_modes();
+
+  std::size_t dry_terms() const;
+
+  /// Gives the contacts their modes. A sliding one goes along its slip, or along its sense where that is frozen.
+  void apply_modes();
+
+  /// Friction of slow slips turns with them faster than `h` can follow: those go on in the sense they had. (In a
+  /// straight line that is exact; a slip so slow is over, or fast enough, soon.) @return whether there are any more
+  bool freeze_slow_slips(double h);
+
+  /// The multiplier that all forces leave a one-sided constraint, counted positive while it pushes.
+  double push_of(const Pusher& p) const;
+
+  double gap_of(const Pusher& p, const State& at);
+
+  /// The event that is furthest past at the end of the last advance_by(), or nearest: negative when past.
+  double event_value(const State& at);
+
+  void note(double t, const Mode& mode, ModeSwitch::What what);
+
+  /// At an event, which is `state`: contacts past theirs come to rest and are judged anew together with those at rest.
+  bool switch_modes();
+
+  /// One-sided constraints at their events, which is `state`: released ones go, others come back without bouncing.
+  /// A semi-implicit step is taken again with them from its beginning, and ends on those that come back. @param t  when
+  bool release_and_engage(double t);
+
+  /// A first guess of how long a part may be: a hundredth of the time in which the motion leaves its own size.
+  double first_guess(double dt);
+
+  /// A part of the pair, shortened until its error is within the tolerance, and how long the next one may be (a
+  /// proportional-integral controller, Hairer and Wanner, II, IV.2).
+  bool advance_within_tolerance(double& part, double left);
+
+  void march(double dt);
+
+  /// Where the event lies that a step of `left` has passed, its value being `e` there: dense output says where to look,
+  /// and steps of the method find it. @return the length of the step, taken last, that ends just past it.
+  double locate(double left, double e);
+
+  std::string name_of(const LawEffort& e) const;
+
+  /// The part of a step that has just been found good.
+  void take(double h);
+
+  // ---- both ----
+
+  void accept();
+
+  const StepReport& step(double dt);
+
+  std::span<const Reaction> reactions();
+};
+
+}  // namespace linchpin
