@@ -10,16 +10,33 @@ namespace linchpin {
 
 void Stepper::Impl::interpolate(double dt, std::span<const double> end_rate, std::span<const double> end_vdot) {
   trial.h = dt;
+  trial.powers = 3;
   for (std::size_t j = 0; j < in_chart.size(); ++j) {
     const auto hermite = [&](auto& c, double difference, double first, double last) {
       c[0][j] = difference;
       c[1][j] = dt * first - difference;
       c[2][j] = difference - dt * last - c[1][j];
-      c[3][j] = 0;
     };
     hermite(trial.pose, in_chart[j], pose_rate[0][j], end_rate[j]);
     hermite(trial.rate, v1[j] - v0[j], vdot[0][j], end_vdot[j]);
   }
+}
+
+bool Stepper::Impl::add_powers(double dt) {
+  const Tableau& method = tableau();
+  if (!method.pair || (method.extra > 0 && !options.dense_output && functions.empty())) return true;
+  const std::size_t known = method.stages + 1;
+  for (std::size_t k = known; k < known + method.extra; ++k) {
+    place_stage(k, dt);
+    if (!evaluate_stage(k, dt)) return false;
+  }
+  for (std::size_t i = 0; i < method.powers; ++i) {
+    combine(dt, method.dense[i], known + method.extra, pose_rate, trial.pose[3 + i]);
+    combine(dt, method.dense[i], known + method.extra, vdot, trial.rate[3 + i]);
+  }
+  trial.powers = 3 + method.powers;
+  // The last evaluation is that of the end, where events are judged and the next part begins.
+  return method.extra == 0 || dynamics.evaluate(next) != Status::invalid;
 }
 
 void Stepper::Impl::interpolate_ends(double dt) {
@@ -45,7 +62,9 @@ void Stepper::Impl::look_inside(const State& base, const Segment& segment, doubl
   system->update_driven(out);
   const double rest = 1 - theta;
   const auto at = [&](const auto& c, std::size_t j) {
-    return theta * (c[0][j] + rest * (c[1][j] + theta * (c[2][j] + rest * c[3][j])));
+    double y = 0;
+    for (std::size_t k = segment.powers; k-- > 0;) y = (k % 2 == 0 ? theta : rest) * (c[k][j] + y);
+    return y;
   };
   for (std::size_t j = 0; j < in_chart.size(); ++j) {
     in_chart[j] = at(segment.pose, j);

@@ -515,6 +515,7 @@ bool SolveSparse::factor_island(int i) {
   island.rank = out.kept - hub_rows;
   island.kind = island.rank == island.row_count ? Kind::full : Kind::deficient;
   island.largest_dropped = out.largest_dropped;
+  island.least_kept = out.least_kept;
   island.primal_factored = island.null_space_known = false;
   island.reference = -1;
   if (!out.finite) {
@@ -670,6 +671,7 @@ int SolveSparse::rank() const {
 
 SolveInfo SolveSparse::info() const {
   SolveInfo info{.islands = static_cast<int>(islands_.size()), .fallbacks = fallbacks_, .reason = reason_};
+  for (const Island& island : islands_) info.smallest_pivot = std::min(info.smallest_pivot, island.least_kept);
   info.path = info.fallbacks > 0 && info.fallbacks == info.islands ? Path::dense : Path::sparse;
   return info;
 }

@@ -82,7 +82,7 @@ class SolveSparse {
     int row_count = 0;
     Kind kind = Kind::full;
     int rank = 0;
-    double largest_dropped = 0;
+    double largest_dropped = 0, least_kept = 1;
     int reference = -1;  // into references_, where kind is dense
     bool primal_factored = false;
     bool null_space_known = false;  // in null_spaces_

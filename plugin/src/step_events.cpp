@@ -193,7 +193,7 @@ bool Stepper::Impl::release_and_engage(double t) {
 }
 
 void Stepper::Impl::march(double dt) {
-  const bool adaptive = options.method == Method::adaptive;
+  const bool adaptive = by_tolerance(options.method);
   if (!modes_known || modes.size() != dry_terms()) {
     decide_modes();
     modes_known = true;
@@ -344,7 +344,7 @@ void Stepper::Impl::take(double h) {
   ++report.substeps;
   std::swap(state, next);
   // What the pair found last is what it needs first, where nothing else is to be settled there.
-  fresh = options.method == Method::adaptive && !eventful() && dynamics.law_efforts().empty();
+  fresh = by_tolerance(options.method) && !eventful() && dynamics.law_efforts().empty();
   keep_segment();
   dynamics.accept(h);
   for (std::size_t i = 0; i < modes.size() && i < dynamics.contacts().size(); ++i) {

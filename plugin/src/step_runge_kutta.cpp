@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 namespace linchpin {
 
@@ -49,7 +50,8 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
   const double weight = tableau().weight[k];
   const bool known = k == 0 && fresh;
   fresh = false;
-  const Status status = known ? report.status : dynamics.evaluate(stage);
+  Status status = known ? report.status : dynamics.evaluate(stage);
+  if (on_constraints && k > 0 && k < tableau().stages && status != Status::invalid) status = settle_stage();
   if (status == Status::invalid) {
     const bool stiff = options.method == Method::rk4 && dynamics.law_report().rate * dt > stable;
     return refuse(Status::invalid, dynamics.reason() + (stiff ? "; it" + std::string(too_stiff) : "")), false;
@@ -68,8 +70,15 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
     slowness[i] = std::min(slowness[i], dynamics.contacts()[i].rubbing.norm());
   for (std::size_t i = 0; k > 0 && i < modes.size() && i < dynamics.contacts().size(); ++i)
     turned_back = turned_back || (!modes[i].sticks && dynamics.contacts()[i].rubbing.dot(modes[i].sense) < 0);
-  // Of the middle, or nearly: M(v₁ − v₀) then is right to second order.
-  if (k == 2) mass = dynamics.assembly().instant.mass;
+  const double pivot = dynamics.solver().info().smallest_pivot;
+  if (k == 0) pivot_at_start = least_pivot = pivot;
+  if (k == tableau().stages) pivot_at_end = pivot;
+  least_pivot = std::min(least_pivot, pivot);
+  // M(v₁ − v₀) is right to second order with M of the middle (stage 2 of rk4), or the mean of both ends.
+  const std::vector<double>& M = dynamics.assembly().instant.mass;
+  if (k == (tableau().pair ? 0 : 2)) mass = M;
+  if (tableau().pair && k == tableau().stages)
+    for (std::size_t j = 0; j < mass.size(); ++j) mass[j] = 0.5 * (mass[j] + M[j]);
   std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), vdot[k].begin());
   if (const auto laws_now = dynamics.law_efforts(); !laws_now.empty() && largest(vdot[k]) * dt > fastest_by_laws) {
     const auto size = [](const LawEffort& e) { return std::max(e.force.norm(), e.moment.norm()); };
@@ -91,21 +100,39 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
   return true;
 }
 
+bool Stepper::Impl::take_stages(double dt) {
+  const bool may_settle = tableau().pair && options.drift == Drift::exact;
+  const auto once = [&] {
+    stage = state;
+    std::fill(in_chart.begin(), in_chart.end(), 0.0);
+    for (std::size_t k = 0; k < tableau().stages; ++k) {
+      if (k > 0) place_stage(k, dt);
+      if (!evaluate_stage(k, dt)) return false;
+      if (may_settle && !on_constraints && least_pivot < nearly_singular) return true;
+    }
+    return true;
+  };
+  if (!once()) return false;
+  if (may_settle && !on_constraints && least_pivot < nearly_singular) {
+    on_constraints = true;
+    ledger.undo();
+    return once();
+  }
+  on_constraints = on_constraints && least_pivot < 2 * nearly_singular;
+  return true;
+}
+
+Status Stepper::Impl::settle_stage() {
+  close_gaps(*system, dynamics, stage, options.newton_tolerance, options.max_newton);
+  if (dynamics.evaluate(stage) == Status::invalid) return Status::invalid;
+  project_velocities(*system, dynamics, stage);
+  return dynamics.evaluate(stage);
+}
+
 bool Stepper::Impl::step_runge_kutta(double dt) {
   const Tableau& method = tableau();
   const Block& b = block();
-  stage = state;
-  std::fill(in_chart.begin(), in_chart.end(), 0.0);
-  for (std::size_t k = 0; k < method.stages; ++k) {
-    if (k > 0) {
-      combine(dt, method.from[k], k, pose_rate, in_chart);
-      combine(dt, method.from[k], k, vdot, gained);
-      place(state, in_chart, gained, stage);
-      stage.t = state.t + method.at[k] * dt;
-      system->update_driven(stage);
-    }
-    if (!evaluate_stage(k, dt)) return false;
-  }
+  if (!take_stages(dt)) return false;
   report.swing = std::max(report.swing, dt * swing_of(stage, dt));
 
   next = state;
@@ -143,15 +170,19 @@ bool Stepper::Impl::step_runge_kutta(double dt) {
   // The end itself: what sticks is at rest there, and events are judged there.
   if (eventful() && dynamics.hold(next, v1) > 0) give(v1, next);
   if (method.pair) error_of_step = error_norm(dt);
-  interpolate(dt, method.pair ? pose_rate[6] : pose_rate[3], method.pair ? vdot[6] : vdot[3]);
-  if (method.pair)
-    for (std::size_t j = 0; j < in_chart.size(); ++j)
-      for (std::size_t k = 0; k < method.dense.size(); ++k) {
-        trial.pose[3][j] += dt * method.dense[k] * pose_rate[k][j];
-        trial.rate[3][j] += dt * method.dense[k] * vdot[k][j];
-      }
+  const std::size_t last = method.pair ? method.stages : method.stages - 1;
+  interpolate(dt, pose_rate[last], vdot[last]);
   ledger.record_momentum(b, dynamics.assembly().instant, mass, v0, v1);
-  return true;
+  return add_powers(dt);
+}
+
+void Stepper::Impl::place_stage(std::size_t k, double dt) {
+  const Tableau& method = tableau();
+  combine(dt, method.from[k], k, pose_rate, in_chart);
+  combine(dt, method.from[k], k, vdot, gained);
+  place(state, in_chart, gained, stage);
+  stage.t = state.t + method.at[k] * dt;
+  system->update_driven(stage);
 }
 
 bool Stepper::Impl::settle_in_least_squares(State& end) {
@@ -173,15 +204,21 @@ bool Stepper::Impl::settle_in_least_squares(State& end) {
 }
 
 double Stepper::Impl::error_norm(double dt) {
+  const Tableau& method = tableau();
+  const double fine = error_norm(dt, method.error);
+  if (!method.third || fine == 0) return fine;
+  return fine / std::hypot(1.0, 0.1 * error_norm(dt, method.coarse_error) / fine);  // (Hairer et al., II.10)
+}
+
+double Stepper::Impl::error_norm(double dt, const Tableau::Row& weight) {
   const Block& b = block();
   double sum = 0;
   const auto add = [&](std::span<const double> e, int first, int count, double size) {
     const double scale = options.absolute_tolerance + options.relative_tolerance * size;
     for (int j = first; j < first + count; ++j) sum += e[z(j)] * e[z(j)] / (scale * scale);
   };
-  const Tableau& method = tableau();
   for (const Stages* rate : {&pose_rate, &vdot}) {
-    combine(dt, method.error, 7, *rate, gained);
+    combine(dt, weight, tableau().stages + 1, *rate, gained);
     for (std::size_t s = 0; s < b.bodies.size(); ++s) {
       const BodyState &from = state[b.bodies[s]], &to = next[b.bodies[s]];
       const int first = b.column[s], dof = b.column[s + 1] - first;
@@ -215,20 +252,31 @@ double Stepper::Impl::first_guess(double dt) {
 }
 
 bool Stepper::Impl::advance_within_tolerance(double& part, double left) {
+  const double power = 1.0 / tableau().order;
   const double wanted = try_h, shortest = 16 * std::numeric_limits<double>::epsilon() * (std::fabs(state.t) + left);
   const Status status = report.status;
+  const double planned = part;
+  std::size_t sidesteps = 0;
   for (bool first = true;; first = false) {
     report.status = status;
     const bool went = advance_by(part);
     const double e = went ? std::max(error_of_step, 1e-10) : std::numeric_limits<double>::infinity();
+    // A singular position is passed by stages that lie on both sides of it. Shorter steps would only creep up to it.
+    constexpr double beside[] = {0.93, 1.07, 0.86, 1.14, 0.79, 0.65};
+    const bool too_near = pivot_at_end < blurred || (e > 1 && least_pivot < 10 * blurred);
+    if (went && too_near && pivot_at_start > 10 * blurred && sidesteps < std::size(beside)) {
+      part = std::min(beside[sidesteps++] * planned, left);
+      ledger.undo();
+      continue;
+    }
     if (e <= 1) {
-      const double factor = 0.9 * std::pow(e, -0.7 / 5) * std::pow(last_error, 0.4 / 5);
+      const double factor = 0.9 * std::pow(e, -0.7 * power) * std::pow(last_error, 0.4 * power);
       const double next_h = part * std::clamp(factor, 0.2, first ? 5.0 : 1.0);
       try_h = part < wanted && first ? std::max(wanted, next_h) : next_h;  // cut short by the end of the step only
       last_error = std::max(e, 1e-4);
       return true;
     }
-    part *= went ? std::clamp(0.9 * std::pow(e, -0.2), 0.1, 0.9) : 0.25;
+    part *= went ? std::clamp(0.9 * std::pow(e, -power), 0.1, 0.9) : 0.25;
     if (!(part > shortest)) {
       if (went) refuse(report.status, "the error of the step stays above the tolerance however short it is");
       return false;

@@ -20,6 +20,8 @@ const char* to_string(Method method) {
       return "rk4";
     case Method::adaptive:
       return "adaptive";
+    case Method::adaptive8:
+      return "adaptive8";
     case Method::rattle:
       return "rattle";
     default:

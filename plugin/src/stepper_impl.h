@@ -25,6 +25,13 @@ inline constexpr const char* too_stiff =
 
 inline constexpr const char* step_went_astray = "the end of the step did not come to lie on the constraints";
 
+/// Pivots (SolveInfo) below which stages are brought onto the constraints, and below which rounding in the gaps,
+/// divided by the pivot, outweighs tolerances: steps that begin or end there, or have a stage there and fail, are taken
+/// differently.
+inline constexpr double nearly_singular = 5e-3, blurred = 1e-6;
+
+inline bool by_tolerance(Method m) { return m == Method::adaptive || m == Method::adaptive8; }
+
 inline bool symplectic(Method m) { return m == Method::rattle || m == Method::rattle4; }
 
 struct Stepper::Impl {
@@ -68,20 +75,26 @@ struct Stepper::Impl {
   std::vector<char> stuck;  // contacts at the end of the last semi-implicit step
   std::vector<BodyState> watched;
 
-  // The pair (T13).
+  // The pairs (T13).
   double try_h = 0;          // how long the next part may be [s]; 0: not known
   double last_error = 1e-4;  // of the last accepted part, in units of the tolerance
   double error_of_step = 0;
   bool fresh = false;  // the last evaluation was at `state`, and is the first of the next part
+  // Of the last part, SolveInfo::smallest_pivot at its beginning, its end, and the least of all its stages; whether
+  // stages are brought onto the constraints before they are evaluated.
+  double pivot_at_start = 1, pivot_at_end = 1, least_pivot = 1;
+  bool on_constraints = false;
 
-  // Dense output: of a part of a step, y(θ) = c₀θ + θ(1 − θ)(c₁ + θ(c₂ + (1 − θ)c₃)) from its beginning, θ = 0 … 1.
+  // Dense output: of a part of a step, y(θ) = θ(c₀ + (1 − θ)(c₁ + θ(c₂ + (1 − θ)(c₃ + …)))) from its beginning,
+  // θ = 0 … 1. The first three are the cubic with the right ends and slopes.
   struct Segment {
     State base;
     double h = 0;
-    std::array<std::vector<double>, 4> pose, rate;  // chart; velocity less that of the beginning
+    std::array<std::vector<double>, 7> pose, rate;  // chart; velocity less that of the beginning
+    std::size_t powers = 3;
     void resize(std::size_t n) {
-      for (auto* four : {&pose, &rate})
-        for (auto& x : *four) x.resize(n);
+      for (auto* all : {&pose, &rate})
+        for (auto& x : *all) x.resize(n);
     }
   };
   Segment trial;
@@ -92,7 +105,7 @@ struct Stepper::Impl {
   std::vector<Crossing> crossings;
 
   // Memory of a step.
-  using Stages = std::array<std::vector<double>, 7>;
+  using Stages = std::array<std::vector<double>, Tableau::most>;
   State before, next, stage, between, probe;
   std::vector<double> v0, v1, beyond, beyond_rate, force, gyroscopic, error, all, mass, in_chart, gained, momentum,
       momentum_before, all_forces;
@@ -148,7 +161,11 @@ struct Stepper::Impl {
 
   // ---- Runge–Kutta–Munthe-Kaas (T13) ----
 
-  const Tableau& tableau() const { return options.method == Method::adaptive ? dormand_prince_5 : runge_kutta_4; }
+  const Tableau& tableau() const {
+    return options.method == Method::adaptive    ? dormand_prince_5
+           : options.method == Method::adaptive8 ? dormand_prince_8
+                                                 : runge_kutta_4;
+  }
 
   /// y ← h Σ_k weight_k rate_k, over the first `count` stages.
   void combine(double h, std::span<const double> weight, std::size_t count, const Stages& rate,
@@ -161,6 +178,14 @@ struct Stepper::Impl {
   void rate_of_chart(std::span<const double> pose, std::span<const double> v, std::span<double> rate) const;
 
   void velocities(const State& at, std::span<double> v) const;
+
+  /// The stages before the end. Near singular positions once more, from the beginning, on the constraints.
+  bool take_stages(double dt);
+
+  /// Brings `stage` onto the constraints. Off them by g, where rows are nearly dependent, they are contradictory by g
+  /// over their angle, and no step is short enough; the field x ↦ f(projection of x) is the same on the constraints,
+  /// smooth off them, and keeps every order (T13). @return what its evaluation says
+  Status settle_stage();
 
   /// The equation at a stage, with its part of the books.
   bool evaluate_stage(std::size_t k, double dt);
@@ -175,15 +200,22 @@ struct Stepper::Impl {
 
   bool is_finite(const State& x) const;
 
-  /// What the two methods of the pair disagree by, in units of the tolerance: rms over all coordinates and velocities.
+  /// The state at stage k of a step of dt, in `stage`; its chart in `in_chart`.
+  void place_stage(std::size_t k, double dt);
+
+  /// What the members of the pair disagree by, in units of the tolerance: rms over all coordinates and velocities.
   /// Vectors are judged by their length, so that the axes do not matter.
   double error_norm(double dt);
+  double error_norm(double dt, const Tableau::Row& weight);
 
   // ---- dense output ----
 
   /// The step from `state` to `next` as a polynomial in the chart at its beginning: the cubic with the right ends and
-  /// slopes, to which the pair adds a fourth power.
+  /// slopes, to which add_powers() adds what the pair knows more.
   void interpolate(double dt, std::span<const double> end_rate, std::span<const double> end_vdot);
+
+  /// @return whether the stages that only they need could be evaluated
+  bool add_powers(double dt);
 
   /// A step of the methods without stages: poses with the velocities of both ends as slopes, velocities on a line.
   void interpolate_ends(double dt);

@@ -110,13 +110,40 @@ TEST(Andrews, AccelerationsAndForcesAtTheEnd) {
 
 // ---- N four-bars (T-A02) ----
 
-TEST(SlowFourBars, OfTenThroughAllSingularPositions) {
-  Mechanism m(scene("n-four-bar", "N = 2", "N = 10"));
-  Stepper stepper(m.system, m.system.initial_state(), m.model.options);
-  run(stepper, 10, 5000);
-  const Vector3d top = m.body(stepper.state(), "B0").p;
-  EXPECT_NEAR(top.x(), 0.204353560986, scaled(1e-7));
-  EXPECT_NEAR(top.y(), 0.978897145829, scaled(1e-7));
+TEST(FourBars, AdaptiveMethodsGoThroughSingularPositionsAndDoNotCreepUpToThem) {
+  // Every step length puts stages and ends elsewhere beside the ten singular positions on the way.
+  for (const auto& [method, most] : {std::pair{Method::adaptive8, 550L}, {Method::adaptive, 2500L}})
+    for (const int steps : {70, 100, 150, 230}) {
+      SCOPED_TRACE(std::string(to_string(method)) + " in " + std::to_string(steps) + " steps");
+      Mechanism m(scene("n-four-bar"));
+      m.model.options.method = method;
+      m.model.options.relative_tolerance = 1e-10;
+      Stepper stepper(m.system, m.system.initial_state(), m.model.options);
+      long parts = 0;
+      for (int i = 0; i < steps; ++i) {
+        const StepReport& report = stepper.step(10.0 / steps);
+        ASSERT_FALSE(report.rejected) << report.reason;
+        parts += report.substeps;
+      }
+      EXPECT_LE(parts, most);
+      EXPECT_NEAR(energy(m.system, stepper.state()), 35.835, scaled(1e-7));
+      const double within = scaled(method == Method::adaptive8 ? 1e-8 : 1e-7);
+      const Vector3d top = m.body(stepper.state(), "B0").p;
+      EXPECT_LE((top - Vector3d(0.32845811153618, 0.94451853818021, 0)).norm(), within);
+    }
+}
+
+TEST(SlowFourBars, OfTenAndFortyThroughAllSingularPositions) {
+  for (const auto& [N, x, y] :
+       {std::tuple{"N = 10", 0.204353560986, 0.978897145829}, {"N = 40", 0.180512226684, 0.983572740583}}) {
+    SCOPED_TRACE(N);
+    Mechanism m(scene("n-four-bar", "N = 2", N));
+    Stepper stepper(m.system, m.system.initial_state(), m.model.options);
+    run(stepper, 10, 100);
+    const Vector3d top = m.body(stepper.state(), "B0").p;
+    EXPECT_NEAR(top.x(), x, scaled(1e-8));
+    EXPECT_NEAR(top.y(), y, scaled(1e-8));
+  }
 }
 
 // ---- Bricard (T-A04) ----
@@ -185,8 +212,9 @@ TEST(PublishedPendulum, TenSecondsByEveryMethodOfHigherOrder) {
     int steps;
     double within;
   };
-  for (const Case& c : {Case{Method::rk4, 10000, 1e-9}, Case{Method::adaptive, 10, 1e-8},
-                        Case{Method::rattle, 10000, 1e-4}, Case{Method::rattle4, 5000, 1e-9}}) {
+  for (const Case& c :
+       {Case{Method::rk4, 10000, 1e-9}, Case{Method::adaptive, 10, 1e-8}, Case{Method::adaptive8, 10, 1e-9},
+        Case{Method::rattle, 10000, 1e-4}, Case{Method::rattle4, 5000, 1e-9}}) {
     SCOPED_TRACE(to_string(c.method));
     System system;
     system.set_gravity({0, -g, 0});

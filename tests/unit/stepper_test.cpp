@@ -165,6 +165,8 @@ TEST(Order, OfEveryMethodOnARigidClosedLoop) {
     // Tolerances that accept everything leave the pair with one part for each step.
     EXPECT_NEAR(order({.method = Method::adaptive, .relative_tolerance = 1e6, .absolute_tolerance = 1e6}, {15, 30, 60}),
                 5, scaled(0.2));
+    EXPECT_NEAR(order({.method = Method::adaptive8, .relative_tolerance = 1e6, .absolute_tolerance = 1e6}, {8, 16, 32}),
+                8, scaled(0.3));
   }
 }
 
@@ -198,6 +200,11 @@ TEST(DenseOutput, IsOfItsOrderAndOnTheGroup) {
     return worst;
   };
   // The error within one step is of an order more than that of the polynomial.
+  {  // so near to rounding below 0.1 s that its order shows in longer steps only
+    const double coarse = error(Method::adaptive8, 0.3), fine = error(Method::adaptive8, 0.15);
+    EXPECT_GT(std::log2(coarse / fine), 7.7);
+    EXPECT_LT(fine, 1e-8);
+  }
   for (const auto& [method, power] : {std::pair{Method::adaptive, 5.0}, {Method::rk4, 4.0}, {Method::rattle, 3.0}}) {
     SCOPED_TRACE(to_string(method));
     const double coarse = error(method, 0.08), fine = error(method, 0.04);

@@ -260,6 +260,8 @@ const char* integrator(Method method) {
       return "Runge-Kutta of 4th order";
     case Method::adaptive:
       return "Runge-Kutta pair of order 5(4), adaptive";
+    case Method::adaptive8:
+      return "Runge-Kutta pair of order 8(5,3), adaptive";
     case Method::rattle:
       return "RATTLE, symplectic of 2nd order";
     case Method::rattle4:
@@ -271,7 +273,7 @@ const char* integrator(Method method) {
 std::string stabilisation(const StepOptions& options) {
   if (options.drift == Drift::none) return "none: the bare acceleration";
   if (options.drift == Drift::baumgarte) return "feedback of gap and slip (Baumgarte)";
-  if (options.method == Method::rk4 || options.method == Method::adaptive)
+  if (options.method == Method::rk4 || options.method == Method::adaptive || options.method == Method::adaptive8)
     return "poses, then velocities, are projected in the mass metric after every step";
   return "the step ends on the constraint: Newton's method, at most " + std::to_string(options.max_newton) +
          " iterations";

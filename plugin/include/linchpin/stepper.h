@@ -61,14 +61,16 @@ double fastest_swing(const System& system, const Assembly& assembly, const State
 enum class Method {
   semi_implicit,  ///< order 1. v₁ = v₀ + dt·a, X₁ = X₀ ⊕ dt·v₁ with end-of-step satisfaction (T12): what a game engine
                   ///< does, exactly
-  rk4,       ///< order 4. Runge–Kutta–Munthe-Kaas with projection of poses, then velocities, in the mass metric
-  adaptive,  ///< order 5(4). The pair of Dormand and Prince likewise, in parts as long as the tolerances allow
-  rattle,    ///< order 2. RATTLE on momenta, rotations by the exponential map: symmetric, symplectic for forces
-             ///< with a potential, so that energy has no trend. Bodies only (no coordinates), smooth laws only
-  rattle4    ///< order 4. Five of its steps composed (Suzuki), one of them backwards
+  rk4,        ///< order 4. Runge–Kutta–Munthe-Kaas with projection of poses, then velocities, in the mass metric
+  adaptive,   ///< order 5(4). The pair of Dormand and Prince likewise, in parts as long as the tolerances allow
+  adaptive8,  ///< order 8(5,3). DOP853 likewise: fewer evaluations than adaptive where motion is smooth and tolerances
+              ///< are 1e-8 or less
+  rattle,     ///< order 2. RATTLE on momenta, rotations by the exponential map: symmetric, symplectic for forces
+              ///< with a potential, so that energy has no trend. Bodies only (no coordinates), smooth laws only
+  rattle4     ///< order 4. Five of its steps composed (Suzuki), one of them backwards
 };
-inline constexpr std::array all_methods{Method::semi_implicit, Method::rk4, Method::adaptive, Method::rattle,
-                                        Method::rattle4};
+inline constexpr std::array all_methods{Method::semi_implicit, Method::rk4,    Method::adaptive,
+                                        Method::adaptive8,     Method::rattle, Method::rattle4};
 const char* to_string(Method method);  ///< as scenes and the command line name it: "semi-implicit", "rk4", …
 
 enum class Drift {
@@ -87,11 +89,14 @@ struct StepOptions {
   /// energy each time they snap taut; at 1 they lose some instead.
   double swing_limit = 1.0;
   int max_substeps = 64;           ///< at the finest of them the limit of stability, 2, takes the place of swing_limit
-  double event_tolerance = 1e-13;  ///< to which rk4 and adaptive locate stick, slip and release [s] (T10)
+  double event_tolerance = 1e-13;  ///< to which rk4 and the adaptive ones locate stick, slip and release [s] (T10)
   int max_switches = 100;          ///< of modes in one step of theirs, beyond which it is rejected
-  /// Of adaptive: a part is accepted when rms(error / (absolute + relative · size)) ≤ 1, errors and sizes those of
-  /// positions [m], velocities and coordinates; of turns [rad] the size is 1.
+  /// Of adaptive and adaptive8: a part is accepted when rms(error / (absolute + relative · size)) ≤ 1, errors and sizes
+  /// those of positions [m], velocities and coordinates; of turns [rad] the size is 1.
   double relative_tolerance = 1e-9, absolute_tolerance = 1e-12;
+  /// Of adaptive8: whether state_at() and what watch() finds are of order 7, for which each part costs four evaluations
+  /// beside its twelve, or of order 3. Where functions are watched it counts as set.
+  bool dense_output = true;
   SolveOptions solve{};
 };
 
@@ -176,8 +181,8 @@ class Stepper {
   /// to event_tolerance, with whose error it is right.
   std::span<const Crossing> crossings() const;
   /// Any time of the last step, on a polynomial in the poses' chart at the beginning of each part: of order 4 for
-  /// adaptive, 3 for rk4, 2 for rattle, 1 for semi_implicit. On the constraints to that order. Outside the step:
-  /// state().
+  /// adaptive, 7 for adaptive8, 3 for rk4, 2 for rattle, 1 for semi_implicit. On the constraints to that order. Outside
+  /// the step: state().
   State state_at(double t) const;
   /// Dry contacts and laws as the last evaluation found them (dynamics.h).
   const Dynamics& dynamics() const;
