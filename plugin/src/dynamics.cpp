@@ -127,7 +127,9 @@ struct Dynamics::Impl {
     std::fill(induced.begin(), induced.end(), 0.0);
     if (!finite(instant.Q)) return fail("the applied force is not finite");
 
-    solver.inverse_mass(instant.Q, a);  // (T2)
+    std::copy(instant.Q.begin(), instant.Q.end(), dv.begin());
+    solver.complete_force(instant.b, dv);
+    solver.inverse_mass(dv, a);  // (T2)
     difference(assembly, instant.b, a, error, scale);
     const double outside = solver.apply(error, lambda, ideal, dv, scale);  // (T5)
     if (std::isinf(outside))

@@ -109,6 +109,80 @@ int cholesky(const Instant& instant, double* L) noexcept {
   return -1;
 }
 
+namespace {
+
+/// Whether a symmetric matrix is positive semidefinite to rounding: Cholesky with the largest pivot first, in place.
+bool semidefinite(std::vector<double>& M, int n) {
+  double most = 0;
+  for (int i = 0; i < n; ++i) most = std::max(most, M[at(i * n + i)]);
+  const double least = 1e-13 * n * most;
+  std::vector<char> done(at(n), 0);
+  for (int step = 0; step < n; ++step) {
+    int p = -1;
+    for (int i = 0; i < n; ++i)
+      if (!done[at(i)] && (p < 0 || M[at(i * n + i)] > M[at(p * n + p)])) p = i;
+    const double pivot = M[at(p * n + p)];
+    if (!(pivot > least)) {  // nothing but rounding may be left
+      for (int i = 0; i < n; ++i)
+        for (int j = 0; j < n; ++j)
+          if (!done[at(i)] && !done[at(j)] && !(std::fabs(M[at(i * n + j)]) <= 10 * least)) return false;
+      return true;
+    }
+    done[at(p)] = 1;
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < n; ++j)
+        if (!done[at(i)] && !done[at(j)]) M[at(i * n + j)] -= M[at(i * n + p)] * M[at(p * n + j)] / pivot;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool Completion::make(const Instant& given) noexcept {
+  instant = given;
+  terms.clear();
+  scratch.resize(given.mass.size());
+  for (int left = static_cast<int>(given.block_sizes.size()); left >= 0; --left) {
+    const int k = cholesky(instant, scratch.data());
+    if (k < 0) return !terms.empty();
+    int first = 0;
+    std::size_t start = 0;
+    for (int j = 0; j < k; ++j) {
+      first += given.block_sizes[at(j)];
+      start += at(given.block_sizes[at(j)]) * at(given.block_sizes[at(j)]);
+    }
+    const int size = given.block_sizes[at(k)];
+    double* M = instant.mass.data() + start;
+    std::vector<double> own(M, M + size * size);
+    double scale = 0;
+    for (int i = 0; i < size; ++i) scale = std::max(scale, own[at(i * size + i)]);
+    for (const double x : own)
+      if (!std::isfinite(x)) return false;
+    if (!(scale > 0)) scale = 1;
+    if (!semidefinite(own, size)) return false;
+    const std::size_t before = terms.size();
+    for (int r = 0; r < given.m(); ++r) {
+      double square = 0;
+      bool inside = true;
+      for (int i = given.row_start[at(r)]; i < given.row_start[at(r) + 1]; ++i) {
+        const auto& e = given.entries[at(i)];
+        inside = inside && e.column >= first && e.column < first + size;
+        square += e.value * e.value;
+      }
+      if (!inside || !(square > 0)) continue;
+      for (int i = given.row_start[at(r)]; i < given.row_start[at(r) + 1]; ++i)
+        terms.push_back({r, given.entries[at(i)].column, scale / square * given.entries[at(i)].value});
+      for (int i = given.row_start[at(r)]; i < given.row_start[at(r) + 1]; ++i)
+        for (int j = given.row_start[at(r)]; j < given.row_start[at(r) + 1]; ++j) {
+          const auto &x = given.entries[at(i)], &y = given.entries[at(j)];
+          M[(x.column - first) * size + y.column - first] += scale / square * x.value * y.value;
+        }
+    }
+    if (terms.size() == before) return false;
+  }
+  return false;
+}
+
 }  // namespace detail
 
 void Instant::clear() {
@@ -154,6 +228,7 @@ std::string Instant::invalid() const {
 
   std::vector<double> factor(mass.size());
   if (const int k = detail::cholesky(*this, factor.data()); k >= 0) {
+    if (detail::Completion completion; completion.make(*this)) return {};
     return "mass_blocks[" + std::to_string(k) + "] is not positive definite";
   }
   return {};

@@ -52,7 +52,7 @@ constexpr const char* overflows = "the answer is not finite: the data overflow d
 
 // The whole equation by either solver.
 template <class AnySolver>
-Acceleration answer(const Instant& instant, const AnySolver& solver) {
+Acceleration answer(const Instant& instant, std::span<const double> Q, const AnySolver& solver) {
   const int n = instant.n(), m = instant.m();
   Acceleration out;
   out.vdot.setZero(n);
@@ -62,7 +62,7 @@ Acceleration answer(const Instant& instant, const AnySolver& solver) {
   std::vector<double> e(at(m)), scale(at(m));
   Eigen::VectorXd dv(n);
 
-  solver.inverse_mass(instant.Q, span_of(out.vdot));  // (T2)
+  solver.inverse_mass(Q, span_of(out.vdot));  // (T2)
   error_of(instant, out.vdot, true, e);
   solver.size_of_terms(instant.b, span_of(out.vdot), scale);
   if (std::isinf(solver.apply(e, scale, span_of(out.lambda), span_of(out.ideal), span_of(dv))))
@@ -133,9 +133,18 @@ struct Solver::Impl {
   detail::SolveSparse sparse;
   bool by_reference = false;
 
+  detail::Completion completion;  // of a singular M
+  bool completed = false;
+
   bool factor(const Instant& instant) {
+    completed = false;
     if (!usable(options)) return false;
     by_reference = options.path == Path::dense;
+    if (factor_as_given(instant)) return true;
+    completed = detail::well_formed(instant, nullptr) && completion.make(instant);
+    return completed && factor_as_given(completion.instant);
+  }
+  bool factor_as_given(const Instant& instant) {
     return by_reference ? detail::well_formed(instant, nullptr) && dense.factor(instant, options)
                         : sparse.factor(instant, options);
   }
@@ -154,6 +163,10 @@ Solver& Solver::operator=(Solver&&) noexcept = default;
 const SolveOptions& Solver::options() const { return impl_->options; }
 void Solver::set_options(const SolveOptions& options) { impl_->options = options; }
 bool Solver::factor(const Instant& instant) noexcept { return impl_->factor(instant); }
+void Solver::complete_force(std::span<const double> b, std::span<double> Q) const noexcept {
+  if (!impl_->completed) return;
+  for (const auto& term : impl_->completion.terms) Q[at(term.column)] += term.value * b[at(term.row)];
+}
 
 int Solver::rank() const {
   return impl_->ask([](const auto& s) { return s.rank(); });
@@ -201,7 +214,9 @@ Acceleration solve(const Instant& instant, const SolveOptions& options) noexcept
   if (std::string why = instant.invalid(); !why.empty()) return invalid(std::move(why));
   Solver solver(options);
   if (!solver.factor(instant)) return invalid("the numbers are too far apart for double precision");
-  Acceleration out = solver.impl_->ask([&](const auto& s) { return answer(instant, s); });
+  std::vector<double> Q = instant.Q;
+  solver.complete_force(instant.b, Q);
+  Acceleration out = solver.impl_->ask([&](const auto& s) { return answer(instant, Q, s); });
   const SolveInfo info = solver.info();
   out.path = info.path;
   out.fallback = info.reason;

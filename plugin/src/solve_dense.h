@@ -19,6 +19,19 @@ bool well_formed(const Instant& instant, std::string* reason) noexcept;
 /// well formed. @return the first block that is not positive definite to working precision, or −1.
 int cholesky(const Instant& instant, double* L) noexcept;
 
+/// What makes a singular block of M positive definite: rows a of A that touch no other block, each with its κ.
+struct Completion {
+  struct Term {
+    int row = 0, column = 0;
+    double value = 0;  // κ a_column
+  };
+  Instant instant;  // M + Σ κ aᵀa in place of M
+  std::vector<Term> terms;
+  std::vector<double> scratch;
+  /// @return false when there is nothing to complete, a block is not positive semidefinite, or its rows do not suffice
+  bool make(const Instant& given) noexcept;
+};
+
 class SolveDense {
  public:
   /// The instant must be well formed. @return false when M is not positive definite or a number is not finite.

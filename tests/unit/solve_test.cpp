@@ -368,6 +368,66 @@ TEST(Solve, MassThatIsNotSymmetric) {
   expect_invalid(y, "not positive definite");
 }
 
+// T-SINGM: M of rank 2, and a row that supplies the third (Udwadia and Phohomsiri 2006).
+TEST(Solve, ASingularMassIsCompletedByTheRows) {
+  Eigen::MatrixXd M(3, 3);
+  M << 1, 0, 0, 0, 2, 2, 0, 2, 2;
+  Instant x;
+  add_block(x, M);
+  x.Q = {-3, 0, 4};
+  add_row(x, "link", vector({1, -1, 0}), 0);
+  for (const Path path : {Path::automatic, Path::dense}) {
+    SolveOptions options;
+    options.path = path;
+    const Acceleration y = solve(x, options);
+    ASSERT_EQ(y.status, Status::ok) << y.reason;
+    EXPECT_LE((y.vdot - vector({-7, -7, 9})).norm(), scaled(1e-13));
+    EXPECT_LE((y.ideal - vector({-4, 4, 0})).norm(), scaled(1e-13));
+    EXPECT_NEAR(y.lambda[0], -4, scaled(1e-13));
+  }
+  // The row twice, the second of another length: the same motion, and λ the shortest.
+  add_row(x, "again", vector({3, -3, 0}), 0);
+  const Acceleration twice = solve(x);
+  EXPECT_EQ(twice.status, Status::redundant);
+  EXPECT_LE((twice.vdot - vector({-7, -7, 9})).norm(), scaled(1e-12));
+  EXPECT_LE((twice.lambda - vector({-0.4, -1.2})).norm(), scaled(1e-12));
+
+  // A row that says nothing of the direction without inertia completes nothing; nor does any an M that is not one.
+  Instant other;
+  add_block(other, M);
+  add_row(other, "fixed", vector({1, 0, 0}), 0);
+  expect_invalid(other, "not positive definite");
+  M << 1, 0, 0, 0, 2, 2, 0, 2, 1;
+  Instant wrong;
+  add_block(wrong, M);
+  add_row(wrong, "link", vector({1, -1, 0}), 0);
+  expect_invalid(wrong, "not positive definite");
+}
+
+// Random M of full rank but one, random rows: as the form of Udwadia and Phohomsiri, [(I − A⁺A)M; A]⁺[Q; b], says.
+TEST(Solve, SingularMassesAgreeWithTheFormOfUdwadiaAndPhohomsiri) {
+  std::srand(1);
+  for (int k = 0; k < 50; ++k) {
+    const int n = 5, m = 2;
+    const Eigen::MatrixXd F = Eigen::MatrixXd::Random(n, n - 1), A = Eigen::MatrixXd::Random(m, n);
+    const Eigen::MatrixXd M = F * F.transpose();
+    const Eigen::VectorXd Q = Eigen::VectorXd::Random(n), b = Eigen::VectorXd::Random(m);
+    Instant x;
+    add_block(x, M);
+    x.Q.assign(Q.data(), Q.data() + n);
+    for (int r = 0; r < m; ++r) add_row(x, "row" + std::to_string(r), A.row(r).transpose(), b[r]);
+    Eigen::MatrixXd K(n + m, n);
+    K << (Eigen::MatrixXd::Identity(n, n) - A.completeOrthogonalDecomposition().pseudoInverse() * A) * M, A;
+    Eigen::VectorXd right(n + m);
+    right << (Eigen::MatrixXd::Identity(n, n) - A.completeOrthogonalDecomposition().pseudoInverse() * A) * Q, b;
+    const Eigen::VectorXd vdot = K.completeOrthogonalDecomposition().solve(right);
+    const Acceleration y = solve(x);
+    ASSERT_EQ(y.status, Status::ok) << y.reason;
+    EXPECT_LE((y.vdot - vdot).norm(), scaled(1e-8) * (1 + vdot.norm()));
+    EXPECT_LE((M * y.vdot - Q - y.ideal).norm(), scaled(1e-8) * (1 + vdot.norm()));
+  }
+}
+
 TEST(Solve, OptionsOutOfRangeAreRefused) {
   Instant x = diagonal({1}, {1});
   EXPECT_EQ(solve(x, {.rank_tolerance = nan}).status, Status::invalid);

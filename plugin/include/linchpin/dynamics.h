@@ -118,9 +118,14 @@ class Solver {
   const SolveOptions& options() const;
   void set_options(const SolveOptions& options);
 
-  /// Factors A and M of the instant (Q, b, c are not read). @return false when M is not positive definite or a number
-  /// is not finite; then nothing may be applied.
+  /// Factors A and M of the instant (Q, b, c are not read). A block of M may be singular where rows that touch no other
+  /// block complete it, M + Σ κ aᵀa positive definite ([M; A] of full column rank, as Udwadia and Phohomsiri ask, Proc.
+  /// R. Soc. A 462 (2006) 2097): then that is what is factored, v̇ and λ are the same once Q is completed likewise.
+  /// @return false when M is neither positive definite nor completed, or a number is not finite; then nothing may be
+  /// applied.
   bool factor(const Instant& instant) noexcept;
+  /// Of a singular M: Q += Σ κ aᵀb, with which inverse_mass(Q) is an a that the equation may begin from. Else nothing.
+  void complete_force(std::span<const double> b, std::span<double> Q) const noexcept;
 
   int rank() const;
   int rows() const;
