@@ -51,7 +51,7 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
   const bool known = k == 0 && fresh;
   fresh = false;
   Status status = known ? report.status : dynamics.evaluate(stage);
-  if (on_constraints && k > 0 && k < tableau().stages && status != Status::invalid) status = settle_stage();
+  if (on_constraints && k > 0 && k != tableau().stages && status != Status::invalid) status = settle_stage();
   if (status == Status::invalid) {
     const bool stiff = options.method == Method::rk4 && dynamics.law_report().rate * dt > stable;
     return refuse(Status::invalid, dynamics.reason() + (stiff ? "; it" + std::string(too_stiff) : "")), false;

@@ -47,7 +47,9 @@ says 'Bullet steps'
 expect 4 run "$scenes/hoop-in-its-angle.toml" --method rattle
 says 'need rk4 or adaptive'
 expect 0 bench mechanisms --json
-holds '(.rows | length) >= 9 and ([.rows[].met] | all)'
+holds '(.rows | length) >= 28 and ([.rows[].met] | all)'
+# Parts do not depend on the machine: what the adaptive methods need where motion is smooth, and beside singular positions.
+for name in bricard n-four-bar slider-crank; do holds ".rows[] | select(.scene == \"$name\") | .parts < 500 and .max_gap <= 1.01e-13"; done
 
 # compare: one world for both sides; what a native solver cannot do is said.
 expect 0 compare "$scenes/growing-rod.toml" --json --duration 0.5

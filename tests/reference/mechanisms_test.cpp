@@ -108,6 +108,82 @@ TEST(Andrews, AccelerationsAndForcesAtTheEnd) {
   for (std::size_t r = 0; r < 6; ++r) EXPECT_NEAR(-stepper.dynamics().lambda()[r], lambda[r], 1e-9 * 199);
 }
 
+TEST(Andrews, AsPlanarBodiesTheSameToTenDigits) {
+  constexpr double xa = -.06934, ya = -.00227, xb = -.03635, yb = .03273, xc = .014, yc = .072, d = .028, da = .0115,
+                   e = .02, ea = .01421, rr = .007, ra = .00092, ss = .035, sa = .01874, sb = .01043, sc = .018,
+                   sd = .02, ta = .02308, tb = .00916, u = .04, ua = .01228, ub = .00449, zf = .02, zt = .04,
+                   fa = .01421;
+  const double beta = -0.0617138900142764496358948458001, gamma = 0.455279819163070380255912382449,
+               phi = 0.222668390165885884674473185609, delta = 0.487364979543842550225598953530,
+               eps = 1.23054744454982119249735015568;
+  const double angle[] = {beta, beta, gamma, phi + delta, delta, eps - phi, eps};
+  constexpr double mass[] = {.04325, .00365, .02373, .00706, .07050, .00706, .05498};
+  constexpr double inertia[] = {2.194e-6, 4.410e-7, 5.255e-6, 5.667e-7, 1.169e-5, 5.667e-7, 1.912e-5};
+  const auto turned = [&](int k, double x, double y) {
+    return Vector3d(Eigen::AngleAxisd(angle[k], Vector3d::UnitZ()) * Vector3d(x, y, 0));
+  };
+  const Vector3d A(xa, ya, 0), B(xb, yb, 0), G = A + turned(4, zt, 0), H = A + turned(6, 0, -u);
+  const Vector3d centre[] = {turned(0, ra, 0),       turned(0, rr, 0) + turned(1, -da, 0),
+                             B + turned(2, sb, -sa), G + turned(3, 0, ea - e),
+                             A + turned(4, ta, tb),  H + turned(5, zf - fa, 0),
+                             A + turned(6, -ub, -ua)};
+  System system;
+  BodyId body[7];
+  for (int k = 0; k < 7; ++k) {
+    const std::string name = "K" + std::to_string(k + 1);
+    body[k] = system.add_body(name, mass[k], Vector3d::Constant(inertia[k]),
+                              {centre[k], Quaterniond(Eigen::AngleAxisd(angle[k], Vector3d::UnitZ()))});
+    system.add(holonomic("plane of " + name, {body[k]}, [](const auto& s) {
+      const auto up = s[0].axis(0, 0, 1);
+      return rows(s[0].position().z, up.x, up.y);
+    }));
+  }
+  const auto pin = [&](const char* name, BodyId a, const Vector3d& p, BodyId b, const Vector3d& q) {
+    system.add(holonomic(name, {a, b}, [p, q](const auto& s) {
+      const auto apart = s[0].point(p) - s[1].point(q);
+      return rows(apart.x, apart.y);
+    }));
+  };
+  const auto ground = [&](const char* name, const Vector3d& p, BodyId b, const Vector3d& q) {
+    system.add(holonomic(name, {b}, [p, q](const auto& s) {
+      const auto at = s[0].point(q);
+      return rows(at.x - p.x(), at.y - p.y());
+    }));
+  };
+  const Vector3d E2(da - d, 0, 0);
+  ground("O", Vector3d::Zero(), body[0], {-ra, 0, 0});
+  pin("F", body[0], {rr - ra, 0, 0}, body[1], {da, 0, 0});
+  pin("E3", body[1], E2, body[2], {-sb, sa - ss, 0});
+  pin("E4", body[1], E2, body[3], {0, -ea, 0});
+  pin("E6", body[1], E2, body[5], {fa, 0, 0});
+  ground("B", B, body[2], {-sb, sa, 0});
+  pin("G", body[3], {0, e - ea, 0}, body[4], {zt - ta, -tb, 0});
+  ground("A5", A, body[4], {-ta, -tb, 0});
+  pin("H", body[5], {fa - zf, 0, 0}, body[6], {ub, ua - u, 0});
+  ground("A7", A, body[6], {ub, ua, 0});
+  system.add(spring("spring", world, {xc, yc, 0}, body[2], {sd - sb, sa - sc, 0}, 4530, 0.07785));
+  system.add(Force("motor", {body[0]}, [](ForceFrame& f) { f.twist(0, {0, 0, 0.033}); }));
+
+  Stepper stepper(system, system.initial_state(),
+                  {.method = Method::adaptive8, .relative_tolerance = 1e-13, .absolute_tolerance = 1e-15});
+  EXPECT_LE(stepper.start().gap, scaled(1e-15));
+  run(stepper, 0.03, 1);
+  const double q[] = {15.810771195153709,  -15.756371058411842, 0.040822240119645813, -0.53473011634207954,
+                      0.52440996587995408, 0.53473011634207953, 1.0480807410419379};
+  const double v[] = {1139.9203022591060,  -1424.37929517754,   11.03291191061912,  19.293374105032963,
+                      0.57356991482953083, -19.293374105032964, 0.32317914924914634};
+  const double at[] = {q[0], q[0] + q[1], q[2], q[3] + q[4], q[4], q[5] + q[6], q[6]};
+  const double rate[] = {v[0], v[0] + v[1], v[2], v[3] + v[4], v[4], v[5] + v[6], v[6]};
+  for (int k = 0; k < 7; ++k) {
+    SCOPED_TRACE(k + 1);
+    const BodyState& s = stepper.state()[body[k]];
+    const Vector3d x = s.q * Vector3d::UnitX();
+    // 1e-10 of the smallest of the angles that a body's sums
+    EXPECT_NEAR(std::sin(std::atan2(x.y(), x.x()) - at[k]), 0, scaled(k < 2 ? 1.5e-9 : k == 2 ? 4e-12 : 5e-11));
+    EXPECT_NEAR(s.w.z(), rate[k], scaled(1e-7));
+  }
+}
+
 // ---- N four-bars (T-A02) ----
 
 TEST(FourBars, AdaptiveMethodsGoThroughSingularPositionsAndDoNotCreepUpToThem) {

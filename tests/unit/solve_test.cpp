@@ -404,13 +404,16 @@ TEST(Solve, ASingularMassIsCompletedByTheRows) {
   expect_invalid(wrong, "not positive definite");
 }
 
-// Random M of full rank but one, random rows: as the form of Udwadia and Phohomsiri, [(I − A⁺A)M; A]⁺[Q; b], says.
+// Two coordinates that share one inertia, and random rows: as the form of Udwadia and Phohomsiri, [(I − A⁺A)M; A]⁺[Q;
+// b], says.
 TEST(Solve, SingularMassesAgreeWithTheFormOfUdwadiaAndPhohomsiri) {
   std::srand(1);
   for (int k = 0; k < 50; ++k) {
     const int n = 5, m = 2;
-    const Eigen::MatrixXd F = Eigen::MatrixXd::Random(n, n - 1), A = Eigen::MatrixXd::Random(m, n);
-    const Eigen::MatrixXd M = F * F.transpose();
+    const Eigen::MatrixXd F = Eigen::MatrixXd::Random(3, 3), A = Eigen::MatrixXd::Random(m, n);
+    Eigen::MatrixXd M = Eigen::MatrixXd::Zero(n, n);
+    M.topLeftCorner(3, 3) = F * F.transpose() + Eigen::MatrixXd::Identity(3, 3);
+    M.bottomRightCorner(2, 2).setConstant(0.1 + 0.3 * k);
     const Eigen::VectorXd Q = Eigen::VectorXd::Random(n), b = Eigen::VectorXd::Random(m);
     Instant x;
     add_block(x, M);

@@ -165,8 +165,9 @@ TEST(Order, OfEveryMethodOnARigidClosedLoop) {
     // Tolerances that accept everything leave the pair with one part for each step.
     EXPECT_NEAR(order({.method = Method::adaptive, .relative_tolerance = 1e6, .absolute_tolerance = 1e6}, {15, 30, 60}),
                 5, scaled(0.2));
-    EXPECT_NEAR(order({.method = Method::adaptive8, .relative_tolerance = 1e6, .absolute_tolerance = 1e6}, {8, 16, 32}),
-                8, scaled(0.3));
+    // Rounding is reached at ten steps, hence the coarse steps and the width: 7.6 is measured for both.
+    EXPECT_NEAR(order({.method = Method::adaptive8, .relative_tolerance = 1e6, .absolute_tolerance = 1e6}, {3, 6}), 8,
+                scaled(0.5));
   }
 }
 

@@ -788,11 +788,12 @@ std::shared_ptr<const Tape> read_kinetics(Table& table, Context& context, const 
       }
     if (!(at(i, i) > 0)) refuse("coordinate " + name(i) + " has no inertia at the start: its rate must occur squared");
   }
-  // A pivot that is all cancellation is none: a motion of the coordinates without inertia.
-  const Eigen::LLT<Eigen::MatrixXd> factor(at);
-  const Eigen::MatrixXd lower = factor.matrixL();
-  if (factor.info() != Eigen::Success || (lower.diagonal().array().square() <= 1e-14 * at.diagonal().array()).any())
-    refuse("the mass matrix is not positive definite at the start: some motion of the coordinates has no inertia");
+  // A motion without inertia may be one that the constraints forbid (T1), which the first step finds out; one of
+  // negative inertia is a mistake.
+  const Eigen::VectorXd inertia =
+      Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(at, Eigen::EigenvaluesOnly).eigenvalues();
+  if (!(inertia.minCoeff() >= -1e-13 * inertia.maxCoeff()))
+    refuse("the kinetic energy is negative at the start for some motion of the coordinates");
   return tape;
 }
 
