@@ -8,6 +8,7 @@
 #include "bodies.h"
 #include "columns.h"
 
+#include <algorithm>
 #include <functional>
 
 namespace linchpin::bullet {
@@ -105,8 +106,11 @@ Engine::Response Engine::respond(btSolverConstraint& row, Pools pools) {
       response_parts_.push_back(block.column[slot + 1] - c == 6 ? to_bullet(head(b.dv, c + 3)) : btVector3(0, 0, 0));
     }
   }
-  if (held > least_freedom * raw) {
-    const btScalar longer = btScalar(raw / held);
+  // Bullet's zero factors act on the body and not on the row: what a row then moves of itself may be any number, a
+  // negative one too. No further than Bullet's own step, which leaves them out, for what it takes itself to move.
+  const double own = std::min(raw, double(world_->getSolverInfo().m_sor) / double(row.m_jacDiagABInv));
+  if (own > 0 && held > least_freedom * own) {
+    const btScalar longer = btScalar(own / held);
     row.m_jacDiagABInv *= longer;
     row.m_rhs *= longer;
     row.m_cfm *= longer;

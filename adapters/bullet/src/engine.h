@@ -119,6 +119,7 @@ struct BlockSolve {
   };
   std::vector<JointRow> joints;
   bool remembers = false;    ///< some function of it has a memory
+  bool geared = false;       ///< of turns, which poses tell less than half of
   bool of_users = false;     ///< some constraint of it is the user's own
   bool with_driven = false;  ///< or touches a body that the program moves
   bool with_laws = false;
@@ -418,6 +419,7 @@ class Engine final : public btActionInterface {
   bool spread_forces(BlockSolve& b, const State& at, double length);
   void copy_block(const BlockSolve& b, const State& from, State& to) const;
   bool can_do_work(const BlockSolve& b) const;
+  bool turns_too_far(const BlockSolve& b, const State& end, double h) const;
   void note_activation(BlockSolve& b);
   NewtonReport end_step(BlockSolve& b, const State& evaluated, const State& base, State& end, double h,
                         std::span<double> v);
