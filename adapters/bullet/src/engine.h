@@ -241,6 +241,7 @@ class Engine final : public btActionInterface {
   Options options_;
   btDiscreteDynamicsWorld* world_ = nullptr;
   btConstraintSolver* native_ = nullptr;
+  btConstraintSolver* native_large_ = nullptr;  ///< a btDiscreteDynamicsWorldMt's other one, for large islands
   bool world_owned_native_ = false;
   std::unique_ptr<btConstraintSolver> host_solver_;
   std::string base_name_ = "sequential impulse";
@@ -447,6 +448,7 @@ class Engine final : public btActionInterface {
   bool gaps_told_ = true;  ///< the reactions have them
   static Gap gap_of(const JointRows& rows, const btTransform& a, const btTransform& b);
   Gap gap_of(Constraint& constraint);
+  void cut_together(BlockSolve& b);
   void measure_gaps();
   void tell_gaps();
   std::span<const BodyState> states_now(
