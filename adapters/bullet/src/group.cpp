@@ -573,7 +573,8 @@ bool Engine::after_setup(Pools pools) {
     const linchpin::Solver& solver = b.dynamics->solver();
     const Block& block = b.dynamics->assembly().block;
     for (std::size_t j = 0; j < b.Q.size(); ++j) b.Q_host[j] = b.Q[j] + b.host[j] / dt_;
-    if (b.dynamics->resolve(state_, b.Q_host) == Status::invalid) {
+    const bool warm = std::any_of(b.host.begin(), b.host.end(), [](double p) { return p != 0; });
+    if (warm && b.dynamics->resolve(state_, b.Q_host) == Status::invalid) {
       fail_block(b, b.dynamics->reason());
       good = false;
       continue;
@@ -679,7 +680,7 @@ void Engine::after_iteration(Pools pools) {
     }
     velocity_of_rows(b, b.v, b.e);
     for (std::size_t i = 0; i < b.e.size(); ++i) b.e[i] = b.target[i] - b.e[i];
-    b.dynamics->solver().apply(b.e, {}, {}, b.dv);
+    b.dynamics->solver().approach(b.e, {}, {}, b.dv);  // what it leaves is in the next iteration's
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
       btSolverBody& sb = pools.bodies[b.pool[slot]];
       const int c = block.column[slot], dof = block.column[slot + 1] - c;
