@@ -502,5 +502,29 @@ TEST(Traps, MotionThatBulletCutsShortIsCutForTheWholeMechanism) {
   }
 }
 
+// Bullet itself does so with bodies that leave all bounds, and then moves them no more, whatever velocity they get.
+TEST(Traps, ABodyDisabledFromSimulationStandsAndTheRestHangsOnIt) {
+  TestWorld w;
+  chain(w, 4);
+  bullet::Solver exact(w.world);
+  w.step(60);
+  btRigidBody& middle = *w.bodies[1];
+  middle.forceActivationState(DISABLE_SIMULATION);
+  const btVector3 at = middle.getWorldTransform().getOrigin();
+  for (int i = 0; i < 120; ++i) {
+    w.step();
+    ASSERT_LE(largest_gap(exact), precision(1e-12, 1e-5)) << i;
+  }
+  EXPECT_EQ(middle.getWorldTransform().getOrigin(), at);
+  EXPECT_GT(w.bodies[3]->getLinearVelocity().length(), 0.01);
+  middle.forceActivationState(DISABLE_DEACTIVATION);
+  for (int i = 0; i < 120; ++i) {
+    w.step();
+    ASSERT_LE(largest_gap(exact), precision(1e-12, 1e-5)) << i;
+  }
+  EXPECT_GT((middle.getWorldTransform().getOrigin() - at).length(), 0.01);
+  EXPECT_EQ(exact.counts().fallbacks, 0) << exact.summary();
+}
+
 }  // namespace
 }  // namespace linchpin::test

@@ -110,13 +110,14 @@ void Engine::watch_bodies() {
       w = {};
       continue;
     }
-    if (w.body == body && w.flags == body->getCollisionFlags() && w.inverse_mass == body->getInvMass() &&
+    const int flags = body->getCollisionFlags() | (is_disabled(*body) ? 1 << 30 : 0);
+    if (w.body == body && w.flags == flags && w.inverse_mass == body->getInvMass() &&
         w.inverse_inertia == body->getInvInertiaDiagLocal() && w.linear_factor == body->getLinearFactor() &&
         w.angular_factor == body->getAngularFactor())
       continue;
     changed = true;
     w = {body,
-         body->getCollisionFlags(),
+         flags,
          body->getInvMass(),
          body->getInvInertiaDiagLocal(),
          body->getLinearFactor(),
