@@ -545,7 +545,8 @@ class Program final : public btActionInterface {
             return n.name == r.name && n.why.starts_with("all");
           }))
         continue;
-      const double away = std::max(1.0, extent(static_cast<int>(i)) / 50);  // [50 m]: positions are rounded so, and turns
+      const double away =
+          std::max(1.0, extent(static_cast<int>(i)) / 50);  // [50 m]: positions are rounded so, and turns
       ASSERT_LE(std::max({r.gap, r.gap_angle, r.residual}), away * precision(1e-9, 1e-4)) << r.name << where();
     }
     // Multipliers of rows that contradict each other carry parts of any size that cancel, and the books are summed from

@@ -95,7 +95,8 @@ Engine::Response Engine::respond(btSolverConstraint& row, Pools pools) {
     velocity_of_rows(b, b.dv, b.e);
     for (double& x : b.e) x = -x;
     response_change_.resize(b.dv.size());
-    b.dynamics->solver().approach(b.e, {}, {}, response_change_);  // the step's end is found by Newton, whatever rows did
+    b.dynamics->solver().approach(b.e, {}, {},
+                                  response_change_);  // the step's end is found by Newton, whatever rows did
     for (std::size_t j = 0; j < b.dv.size(); ++j) b.dv[j] += response_change_[j];
     for (std::size_t j = 0; j < b.dv.size(); ++j) held += b.force[j] * b.dv[j];
     out.block[k] = at.block;

@@ -13,8 +13,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <cstring>
+#include <numbers>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
@@ -269,9 +269,9 @@ JointShape cone_twist_shape(btConeTwistConstraint& joint) {
 }
 
 /// Bullet's gear row a_A·ω_A + ratio a_B·ω_B = 0 with the axes carried by the bodies, as a condition on positions: the
-/// angles turned since the gear was first seen. Bullet itself has no such memory and drifts. Poses tell less than half a
-/// turn, from where a (sub)step began to where it ends (Engine sees to that); what a body did beyond that under native
-/// rows nobody knows, and the teeth mesh anew where they are.
+/// angles turned since the gear was first seen. Bullet itself has no such memory and drifts. Poses tell less than half
+/// a turn, from where a (sub)step began to where it ends (Engine sees to that); what a body did beyond that under
+/// native rows nobody knows, and the teeth mesh anew where they are.
 class Gear final : public ConstraintFunction {
  public:
   Gear(const Vector3d& u_A, const Vector3d& u_B, double ratio) : axis_{u_A, u_B}, factor_{1, ratio} {}
