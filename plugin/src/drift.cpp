@@ -501,7 +501,7 @@ double close_gaps(const System& system, const Dynamics& dynamics, State& state, 
   resize(work, block);
   double gap = position_residuals(system, block, state, work.X, work.error);
   if (gap <= tolerance || !std::isfinite(gap)) return gap;
-  work.poses = state;
+  if (moved != nullptr) work.poses = state;
 
   int left = max_solves;
   const bool positions_only =

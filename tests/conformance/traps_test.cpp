@@ -471,5 +471,60 @@ TEST(Traps, AGearBetweenBodiesThatTumbleManyTimesAStepGivesThemNoEnergy) {
   }
 }
 
+// The tail tears the head along within the step, so that no contact was looked for where it goes. Bullet then stops the
+// head at the wall, and lets the tail fly on.
+TEST(Traps, MotionThatBulletCutsShortIsCutForTheWholeMechanism) {
+  for (const bool with_us : {true, false}) {
+    TestWorld w(0);
+    w.box(0, btVector3(btScalar(0.02), 2, 2), btVector3(2, 0, 0));
+    btRigidBody& head = w.ball(1, 0.1, btVector3(btScalar(1.7), 0, 0));
+    btRigidBody& tail = w.box(1, btVector3(btScalar(0.05), btScalar(0.05), btScalar(0.05)),
+                              btVector3(btScalar(1.2), btScalar(0.01), 0));
+    const btVector3 on_head(btScalar(-0.3), 0, 0), on_tail(btScalar(0.2), btScalar(-0.01), 0);
+    w.joint<btPoint2PointConstraint>(head, tail, on_head, on_tail);
+    head.setCcdMotionThreshold(btScalar(0.05));
+    head.setCcdSweptSphereRadius(btScalar(0.09));
+    tail.setLinearVelocity(btVector3(40, 0, 0));
+    std::unique_ptr<bullet::Solver> exact;
+    if (with_us) exact = std::make_unique<bullet::Solver>(w.world);
+    w.step(1, 1.0 / 60);
+    const double x = double(head.getWorldTransform().getOrigin().x());
+    const double gap = double((head.getWorldTransform() * on_head - tail.getWorldTransform() * on_tail).length());
+    EXPECT_LT(x, 1.95) << with_us;
+    EXPECT_LT(x - 1.7, 0.8 * double(head.getLinearVelocity().x()) / 60) << with_us << ": it was not cut";
+    if (with_us) {
+      EXPECT_LE(gap, precision(1e-12, 1e-5));
+      EXPECT_LE(largest_gap(*exact), precision(1e-12, 1e-5));
+      EXPECT_EQ(exact->counts().fallbacks, 0);
+    } else {
+      EXPECT_GT(gap, 0.05);
+    }
+  }
+}
+
+// Bullet itself does so with bodies that leave all bounds, and then moves them no more, whatever velocity they get.
+TEST(Traps, ABodyDisabledFromSimulationStandsAndTheRestHangsOnIt) {
+  TestWorld w;
+  chain(w, 4);
+  bullet::Solver exact(w.world);
+  w.step(60);
+  btRigidBody& middle = *w.bodies[1];
+  middle.forceActivationState(DISABLE_SIMULATION);
+  const btVector3 at = middle.getWorldTransform().getOrigin();
+  for (int i = 0; i < 120; ++i) {
+    w.step();
+    ASSERT_LE(largest_gap(exact), precision(1e-12, 1e-5)) << i;
+  }
+  EXPECT_EQ(middle.getWorldTransform().getOrigin(), at);
+  EXPECT_GT(w.bodies[3]->getLinearVelocity().length(), 0.01);
+  middle.forceActivationState(DISABLE_DEACTIVATION);
+  for (int i = 0; i < 120; ++i) {
+    w.step();
+    ASSERT_LE(largest_gap(exact), precision(1e-12, 1e-5)) << i;
+  }
+  EXPECT_GT((middle.getWorldTransform().getOrigin() - at).length(), 0.01);
+  EXPECT_EQ(exact.counts().fallbacks, 0) << exact.summary();
+}
+
 }  // namespace
 }  // namespace linchpin::test

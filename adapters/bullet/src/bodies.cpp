@@ -41,9 +41,12 @@ class HeldAxes final : public ConstraintFunction {
 
 }  // namespace
 
+// By the program, or by Bullet where a body has left all bounds: it has a velocity, but is not moved by it.
+bool is_disabled(const btRigidBody& body) { return body.getActivationState() == DISABLE_SIMULATION; }
+
 BodyPart part_of(const btRigidBody& body) {
   if (body.isKinematicObject()) return BodyPart::driven;
-  if (body.isStaticObject() || body.getInvMass() == 0) return BodyPart::fixed;
+  if (body.isStaticObject() || body.getInvMass() == 0 || is_disabled(body)) return BodyPart::fixed;
   if (!zeros_and_ones(body.getLinearFactor())) return BodyPart::unsupported;
   const btVector3& inv = body.getInvInertiaDiagLocal();
   if (is(inv, 0) || is(body.getAngularFactor(), 0)) return BodyPart::point;

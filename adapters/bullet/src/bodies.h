@@ -18,6 +18,7 @@ enum class BodyPart {
   point,       ///< infinite inertia or no rotation allowed: 3 columns
   unsupported  ///< dynamic in a way the core has no mass matrix for; why() says what
 };
+bool is_disabled(const btRigidBody& body);  ///< DISABLE_SIMULATION: it stands where it is
 BodyPart part_of(const btRigidBody& body);
 /// Why a body is unsupported.
 const char* why_unsupported(const btRigidBody& body);

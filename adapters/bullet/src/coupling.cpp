@@ -8,6 +8,7 @@
 #include "bodies.h"
 #include "columns.h"
 
+#include <algorithm>
 #include <functional>
 
 namespace linchpin::bullet {
@@ -94,7 +95,8 @@ Engine::Response Engine::respond(btSolverConstraint& row, Pools pools) {
     velocity_of_rows(b, b.dv, b.e);
     for (double& x : b.e) x = -x;
     response_change_.resize(b.dv.size());
-    b.dynamics->solver().apply(b.e, {}, {}, response_change_);
+    b.dynamics->solver().approach(b.e, {}, {},
+                                  response_change_);  // the step's end is found by Newton, whatever rows did
     for (std::size_t j = 0; j < b.dv.size(); ++j) b.dv[j] += response_change_[j];
     for (std::size_t j = 0; j < b.dv.size(); ++j) held += b.force[j] * b.dv[j];
     out.block[k] = at.block;
@@ -105,8 +107,11 @@ Engine::Response Engine::respond(btSolverConstraint& row, Pools pools) {
       response_parts_.push_back(block.column[slot + 1] - c == 6 ? to_bullet(head(b.dv, c + 3)) : btVector3(0, 0, 0));
     }
   }
-  if (held > least_freedom * raw) {
-    const btScalar longer = btScalar(raw / held);
+  // Bullet's zero factors act on the body and not on the row: what a row then moves of itself may be any number, a
+  // negative one too. No further than Bullet's own step, which leaves them out, for what it takes itself to move.
+  const double own = std::min(raw, double(world_->getSolverInfo().m_sor) / double(row.m_jacDiagABInv));
+  if (own > 0 && held > least_freedom * own) {
+    const btScalar longer = btScalar(own / held);
     row.m_jacDiagABInv *= longer;
     row.m_rhs *= longer;
     row.m_cfm *= longer;

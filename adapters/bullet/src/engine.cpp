@@ -17,16 +17,20 @@
 #include <cmath>
 #include <limits>
 #include <typeinfo>
+#include <utility>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
 namespace {
 
-// Both are protected, with no accessor: a pointer to member named through a derived class is how C++ lets one read
+// They are protected, with no accessor: a pointer to member named through a derived class is how C++ lets one read
 // them.
 struct WorldPeek : btDiscreteDynamicsWorld {
   static bool& owns_solver(btDiscreteDynamicsWorld& w) { return w.*(&WorldPeek::m_ownsConstraintSolver); }
+};
+struct ThreadsPeek : btDiscreteDynamicsWorldMt {
+  static btConstraintSolver*& large(btDiscreteDynamicsWorldMt& w) { return w.*(&ThreadsPeek::m_constraintSolverMt); }
 };
 struct MlcpPeek : btMLCPSolver {
   static btMLCPSolverInterface* inner(btMLCPSolver& s) { return s.*(&MlcpPeek::m_solver); }
@@ -34,8 +38,9 @@ struct MlcpPeek : btMLCPSolver {
 
 const char* const not_a_body = " (not a body)";
 const char* const known_solvers =
-    "btSequentialImpulseConstraintSolver, btNNCGConstraintSolver (Mode::observe also btMLCPSolver), and in a "
-    "btMultiBodyDynamicsWorld btMultiBodyConstraintSolver";
+    "btSequentialImpulseConstraintSolver, btNNCGConstraintSolver (Mode::observe also btMLCPSolver), in a "
+    "btDiscreteDynamicsWorldMt a btConstraintSolverPoolMt of the first kind, and in a btMultiBodyDynamicsWorld "
+    "btMultiBodyConstraintSolver";
 
 }  // namespace
 
@@ -61,9 +66,10 @@ Engine::~Engine() {
 void Engine::make_solver() { host_solver_ = std::make_unique<ExactSolver<btSequentialImpulseConstraintSolver>>(*this); }
 
 std::string Engine::install(btDiscreteDynamicsWorld& world) {
-  if (dynamic_cast<btDiscreteDynamicsWorldMt*>(&world))
-    return "linchpin: the world is a btDiscreteDynamicsWorldMt, whose islands are solved by a pool of solvers, one per "
-           "thread; not supported yet";
+  auto* const threads = dynamic_cast<btDiscreteDynamicsWorldMt*>(&world);
+  if (threads && options_.mode == Mode::observe)
+    return "linchpin: the world is a btDiscreteDynamicsWorldMt, whose native solvers run in several threads at once: "
+           "Mode::observe is not supported there";
   if (world.getWorldType() == BT_SOFT_RIGID_DYNAMICS_WORLD)
     return "linchpin: the world is a soft body world (btSoftRigidDynamicsWorld), which is not supported yet";
   if (world.getWorldType() != BT_DISCRETE_DYNAMICS_WORLD)
@@ -83,7 +89,9 @@ std::string Engine::install(btDiscreteDynamicsWorld& world) {
     if (name.find("ExactMultiBodySolver") != std::string::npos)
       return "linchpin: this world already has a linchpin solver";
     return "linchpin: the world's constraint solver is of type " + name + "; known are " + known_solvers;
-  } else if (type == typeid(btSequentialImpulseConstraintSolver)) {
+  } else if (type == typeid(btSequentialImpulseConstraintSolver) ||
+             (threads && type == typeid(btConstraintSolverPoolMt) &&
+              found->getSolverType() == BT_SEQUENTIAL_IMPULSE_SOLVER)) {
     host_solver_ = std::make_unique<ExactSolver<btSequentialImpulseConstraintSolver>>(*this);
   } else if (type == typeid(btNNCGConstraintSolver)) {
     host_solver_ = std::make_unique<ExactSolver<btNNCGConstraintSolver>>(*this);
@@ -103,6 +111,8 @@ std::string Engine::install(btDiscreteDynamicsWorld& world) {
   world_owned_native_ = WorldPeek::owns_solver(world);
   WorldPeek::owns_solver(world) = false;
   set_solver(host_solver_.get());
+  // A world of threads would go past us to it.
+  if (threads) native_large_ = std::exchange(ThreadsPeek::large(*threads), nullptr);
   if (links) multibodies_ = std::make_unique<Multibodies>(*this, *links);
   world.addAction(this);
   scan_world();
@@ -140,6 +150,8 @@ void Engine::uninstall() {
     r.proxies.clear();
   }
   world_->removeAction(this);
+  if (auto* threads = dynamic_cast<btDiscreteDynamicsWorldMt*>(world_))
+    ThreadsPeek::large(*threads) = std::exchange(native_large_, nullptr);
   if (world_->getConstraintSolver() == host_solver_.get()) {
     if (native_) {
       set_solver(native_);

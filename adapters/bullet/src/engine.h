@@ -119,6 +119,7 @@ struct BlockSolve {
   };
   std::vector<JointRow> joints;
   bool remembers = false;    ///< some function of it has a memory
+  bool geared = false;       ///< of turns, which poses tell less than half of
   bool of_users = false;     ///< some constraint of it is the user's own
   bool with_driven = false;  ///< or touches a body that the program moves
   bool with_laws = false;
@@ -240,6 +241,7 @@ class Engine final : public btActionInterface {
   Options options_;
   btDiscreteDynamicsWorld* world_ = nullptr;
   btConstraintSolver* native_ = nullptr;
+  btConstraintSolver* native_large_ = nullptr;  ///< a btDiscreteDynamicsWorldMt's other one, for large islands
   bool world_owned_native_ = false;
   std::unique_ptr<btConstraintSolver> host_solver_;
   std::string base_name_ = "sequential impulse";
@@ -418,6 +420,7 @@ class Engine final : public btActionInterface {
   bool spread_forces(BlockSolve& b, const State& at, double length);
   void copy_block(const BlockSolve& b, const State& from, State& to) const;
   bool can_do_work(const BlockSolve& b) const;
+  bool turns_too_far(const BlockSolve& b, const State& end, double h) const;
   void note_activation(BlockSolve& b);
   NewtonReport end_step(BlockSolve& b, const State& evaluated, const State& base, State& end, double h,
                         std::span<double> v);
@@ -445,6 +448,7 @@ class Engine final : public btActionInterface {
   bool gaps_told_ = true;  ///< the reactions have them
   static Gap gap_of(const JointRows& rows, const btTransform& a, const btTransform& b);
   Gap gap_of(Constraint& constraint);
+  void cut_together(BlockSolve& b);
   void measure_gaps();
   void tell_gaps();
   std::span<const BodyState> states_now(

@@ -281,6 +281,43 @@ Engine::Gap Engine::gap_of(Constraint& c) {
   return gap;
 }
 
+// Bullet stops a body that is swept into something in mid-step (CCD), and nothing else: the rest of the mechanism would
+// go on without it. The whole block stops where that body does, and what its parts' ways were not straight is closed
+// by moving.
+void Engine::cut_together(BlockSolve& b) {
+  const Block& block = b.dynamics->assembly().block;
+  double part = 1;  // of the step
+  for (std::size_t slot = 0; slot < block.bodies.size(); ++slot) {
+    const BodyId id = block.bodies[slot];
+    const btRigidBody* body = body_of_[z(id.index)];
+    if (!body) return;  // taken out since the solve
+    const double threshold = double(body->getCcdSquareMotionThreshold());
+    if (threshold == 0) continue;
+    const Vector3d whole = dt_ * from_bullet(body->getLinearVelocity()),
+                   gone = from_bullet(body->getWorldTransform().getOrigin()) - base_[id].p;
+    if (!(whole.squaredNorm() > threshold)) continue;
+    const double rounding = 64 * double(SIMD_EPSILON) * (1 + base_[id].p.norm()) / whole.norm(),
+                 covered = gone.dot(whole) / whole.squaredNorm();
+    if (covered < 1 - rounding) part = std::min(part, std::max(covered, 0.0));
+  }
+  if (part == 1) return;
+  for (std::size_t i = 0; i < b.records.size(); ++i)
+    if (const Record& r = records_[z(b.records[i])]; !r.alive || r.id != b.ids[i]) return;
+  copy_block(b, end_, now_);
+  now_.t = t_;
+  for (const BodyId id : block.bodies) {
+    const BodyState &from = state_[id], &to = end_[id];
+    BodyState& at = now_[id] = from;
+    advance(at, to.p - from.p, turn_between(from.q, to.q), part);
+  }
+  close_gaps(system_, *b.dynamics, now_, options_.newton_tolerance, options_.max_newton);
+  for (const BodyId id : block.bodies) {
+    btTransform x;
+    write_pose(x, now_[id].p, now_[id].q);
+    body_of_[z(id.index)]->proceedToTransform(x);
+  }
+}
+
 void Engine::measure_gaps() {
   gaps_told_ = false;
   for (GapWatch& w : gap_watch_) {
@@ -316,6 +353,9 @@ void Engine::updateAction(btCollisionWorld*, btScalar dt) {
     reaction.t = t_;
     r.unmet = r.moves_by_itself = false;
   }
+  if (options_.drift_correction && options_.mode == Mode::exact && world_->getDispatchInfo().m_useContinuous)
+    for (const auto& b : blocks_)
+      if (b->last_step == step_ && !b->failed) cut_together(*b);
   measure_gaps();
   if (multibodies_) multibodies_->after_step();
   for (const int i : with_native_part_) {  // wholly native joints show what Bullet's rows did

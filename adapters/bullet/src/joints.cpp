@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numbers>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
@@ -268,7 +269,9 @@ JointShape cone_twist_shape(btConeTwistConstraint& joint) {
 }
 
 /// Bullet's gear row a_A·ω_A + ratio a_B·ω_B = 0 with the axes carried by the bodies, as a condition on positions: the
-/// angles turned since the gear was first seen. Bullet itself has no such memory and drifts.
+/// angles turned since the gear was first seen. Bullet itself has no such memory and drifts. Poses tell less than half
+/// a turn, from where a (sub)step began to where it ends (Engine sees to that); what a body did beyond that under
+/// native rows nobody knows, and the teeth mesh anew where they are.
 class Gear final : public ConstraintFunction {
  public:
   Gear(const Vector3d& u_A, const Vector3d& u_B, double ratio) : axis_{u_A, u_B}, factor_{1, ratio} {}
@@ -276,10 +279,13 @@ class Gear final : public ConstraintFunction {
   int bodies() const override { return 2; }
   Level level() const override { return Level::position; }
   RowUnit unit(int) const override { return RowUnit::radian; }
-  void residual(std::span<const BodyState> X, double, std::span<double> out) const override { out[0] = turned(X); }
-  void linearize(std::span<const BodyState> X, double, Linearization out) const override {
+  void residual(std::span<const BodyState> X, double, std::span<double> out) const override {
+    out[0] = known_ ? turned(X) : 0;
+  }
+  void linearize(std::span<const BodyState> X, double t, Linearization out) const override {
+    look(X, t);
     std::fill(out.A.begin(), out.A.end(), 0.0);
-    out.position[0] = turned(X);
+    out.position[0] = sum_;
     out.velocity[0] = out.b[0] = 0;
     for (std::size_t k = 0; k < 2; ++k) {
       const Vector3d u = factor_[k] * (X[k].q * axis_[k]);
@@ -288,27 +294,27 @@ class Gear final : public ConstraintFunction {
       out.b[0] -= u.dot(X[k].alpha);  // d/dt (u·ω) = u·α, for (ω × u)·ω = 0
     }
   }
-  void accept(std::span<const BodyState> X, double) override {
-    sum_ = turned(X);
-    last_ = {X[0].q, X[1].q};
-  }
+  void accept(std::span<const BodyState> X, double t) override { look(X, t); }
 
  private:
   // A body that turns by exp([θ]ₓ) at constant rate has turned by u·θ about its own axis u, for u·ω stays constant.
   double turned(std::span<const BodyState> X) const {
-    if (!seen_) {
-      last_ = {X[0].q, X[1].q};
-      seen_ = true;
-    }
     double sum = sum_;
     for (std::size_t k = 0; k < 2; ++k) sum += factor_[k] * (last_[k] * axis_[k]).dot(turn_between(last_[k], X[k].q));
     return sum;
   }
+  void look(std::span<const BodyState> X, double t) const {
+    const double turn = std::max(X[0].w.norm(), X[1].w.norm()) * std::abs(t - t_);
+    sum_ = known_ && turn < std::numbers::pi ? turned(X) : 0;
+    last_ = {X[0].q, X[1].q};
+    t_ = t;
+    known_ = true;
+  }
   std::array<Vector3d, 2> axis_;
   std::array<double, 2> factor_;
   mutable std::array<Quaterniond, 2> last_{Quaterniond::Identity(), Quaterniond::Identity()};
-  mutable bool seen_ = false;
-  double sum_ = 0;  // at `last_`
+  mutable double sum_ = 0, t_ = 0;  // at `last_`
+  mutable bool known_ = false;
 };
 
 JointShape gear_shape(btGearConstraint& joint) {

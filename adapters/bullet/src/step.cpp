@@ -19,6 +19,18 @@ bool Engine::can_do_work(const BlockSolve& b) const {
          std::any_of(b.records.begin(), b.records.end(), [&](int i) { return records_[z(i)].time_dependent; });
 }
 
+// Whether a gear's bodies turn further in a step than their poses tell: Newton would end it some teeth away.
+bool Engine::turns_too_far(const BlockSolve& b, const State& end, double h) const {
+  constexpr double half_turn = 3;  // [rad], and a little to spare
+  if (!b.geared) return false;
+  for (std::size_t i = 0; i < b.records.size(); ++i) {
+    if (!records_[z(b.records[i])].shape.function) continue;
+    for (const BodyId id : system_.constraint(b.ids[i]).bodies())
+      if (!(end[id].w.norm() * h < half_turn)) return true;
+  }
+  return false;
+}
+
 void Engine::gather_native(Pools pools) {
   for (const int index : group_) std::fill(blocks_[z(index)]->host.begin(), blocks_[z(index)]->host.end(), 0.0);
   const auto take = [&](const btSolverConstraint& row, Record* record) {
@@ -186,7 +198,7 @@ bool Engine::finish_block(BlockSolve& b) {
   bool good = finite(b.v);
   if (good && options_.drift_correction) {
     const NewtonReport newton = end_step(b, state_, base_, end_, dt_, b.v);
-    good = newton.converged && finite(b.v);
+    good = newton.converged && finite(b.v) && !turns_too_far(b, end_, dt_);
     b.unmet = contradicts(newton, dt_, options_.gap_tolerance);
   }
   if (good) {
@@ -201,7 +213,7 @@ bool Engine::finish_block(BlockSolve& b) {
     b.swing = fastest_swing(system_, assembly, state_, b.e) * dt_;
     good = !(b.swing > options_.swing_limit);
   }
-  if (good && options_.drift_correction && b.moved == 0 && !can_do_work(b)) {
+  if (good && options_.drift_correction && !can_do_work(b)) {
     const double gain = work_of_constraints(*b.dynamics, dt_, b.force, b.v0, b.v);
     if (gain > allowed_gain * kinetic_of_centres(assembly, b.v0) &&
         gain > allowed_gain * std::max(kinetic(assembly, b.v0), kinetic(assembly, b.v)))

@@ -60,7 +60,7 @@ bool Engine::try_substep(BlockSolve& b, Substep& s) {
   std::fill(b.force.begin(), b.force.end(), 0.0);
   if (!finite(b.sub_v)) return false;
   const NewtonReport newton = end_step(b, now_, now_, next_, s.length, b.sub_v);
-  if (!newton.converged || !finite(b.sub_v)) return false;
+  if (!newton.converged || !finite(b.sub_v) || turns_too_far(b, next_, s.length)) return false;
   for (std::size_t i = 0; i < b.e.size(); ++i)
     b.e[i] = b.dynamics->lambda()[i] + b.dynamics->induced()[i] + b.lambda[i] / s.length;
   s.swing = fastest_swing(system_, assembly, now_, b.e) * s.length;
@@ -150,7 +150,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   const double finest = dt_ / options_.max_substeps;
   Substep s;
   s.before = before;
-  s.cannot_work = b.moved == 0 && !can_do_work(b);
+  s.cannot_work = !can_do_work(b);
   s.allowed = gain_floor(b) + allowed_gain * kinetic(b.dynamics->assembly(), b.v0);
   // The whole step's own swing says about how short; no shorter than an eighth, for it may be as wrong as the step was.
   const auto longest = [&](double swing, double length) { return 0.9 * options_.swing_limit / swing * length; };
