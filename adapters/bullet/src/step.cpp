@@ -198,7 +198,8 @@ bool Engine::finish_block(BlockSolve& b) {
   if (good) {
     // ω of T15 from the force this step really applies, least-norm multipliers.
     for (std::size_t i = 0; i < b.e.size(); ++i) b.e[i] = b.own_lambda[i] / dt_;
-    b.swing = fastest_swing(system_, assembly, state_, b.e) * dt_;
+    b.swing = swing_bound(system_, *b.dynamics, b.e) * dt_;  // mostly that is enough
+    if (!(b.swing <= options_.swing_limit)) b.swing = fastest_swing(system_, assembly, state_, b.e) * dt_;
     good = !(b.swing > options_.swing_limit);
   }
   if (good && options_.drift_correction && b.moved == 0 && !can_do_work(b)) {
@@ -231,7 +232,9 @@ void Engine::start_newton(BlockSolve& b) {
   const int known = std::min(b.added_steps, orders);
   for (int k = 1; k < known; ++k)
     if (b.added_size[z(k)] < b.added_size[z(terms)]) terms = k;
-  if (terms == 0) return;
+  // A start that is not well below what is left to do saves no solve, and is not free.
+  constexpr double worth = 0.1;
+  if (terms == 0 || b.added_size[z(terms)] > worth * b.added_size[0]) return;
   if (terms == known - 1) ++terms;
   const double* differences = b.added.data();
   for (double& lambda : b.lambda) {
