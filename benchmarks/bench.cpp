@@ -65,19 +65,19 @@ class Timed final : public btConstraintSolver {
 
 struct SolverName {
   std::string text, kind;
-  int iterations = 10;
+  int iterations = 10;  ///< of exact: threads
 };
 
 SolverName parse(const std::string& text) {
-  SolverName s{text, text, 10};
+  SolverName s{text, text, text == "exact" || text == "law" ? 1 : 10};
   if (const auto colon = text.find(':'); colon != std::string::npos) {
     s.kind = text.substr(0, colon);
     const char *first = text.data() + colon + 1, *last = text.data() + text.size();
     if (std::from_chars(first, last, s.iterations).ptr != last || s.iterations < 1)
-      throw std::invalid_argument("solver \"" + text + "\": iterations are a whole number from 1 on");
+      throw std::invalid_argument("solver \"" + text + "\": iterations (of exact: threads) are a whole number from 1 on");
   }
   if (s.kind != "exact" && s.kind != "law" && s.kind != "si" && s.kind != "nncg" && s.kind != "mlcp")
-    throw std::invalid_argument("there is no solver \"" + text + "\"; known: exact, law, si, si:N, nncg, nncg:N, mlcp");
+    throw std::invalid_argument("there is no solver \"" + text + "\"; known: exact, exact:N, law, si, si:N, nncg, nncg:N, mlcp");
   return s;
 }
 
@@ -116,6 +116,13 @@ Forces dense_forces(const SceneKind& kind, int size) {
   return out;
 }
 
+double median(std::vector<double> x) {
+  if (x.empty()) return 0;
+  const auto middle = x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2);
+  std::nth_element(x.begin(), middle, x.end());
+  return *middle;
+}
+
 struct Run {
   std::unique_ptr<Program> scene;
   SolverName name;
@@ -138,8 +145,10 @@ struct Run {
       native = std::make_unique<btMLCPSolver>(lcp.get());
     }
     if (native) scene->world.setConstraintSolver(native.get());
-    scene->world.getSolverInfo().m_numIterations = name.iterations;
-    if (name.kind == "exact" || name.kind == "law") exact = std::make_unique<bullet::Solver>(scene->world);
+    if (name.kind == "exact" || name.kind == "law")
+      exact = std::make_unique<bullet::Solver>(scene->world, bullet::Options{.threads = name.iterations});
+    else
+      scene->world.getSolverInfo().m_numIterations = name.iterations;
     if (name.kind == "law")  // on every joint: a torque by the ideal thrust, for one more back-solve in all
       for (std::size_t i = 0; i < scene->joints.size(); ++i)
         exact->adopt(*scene->joints[i], "joint " + std::to_string(i)).law([](const Thrust& n) {
@@ -211,6 +220,22 @@ struct Run {
       finite = programs::finite(scene->world);
     }
   }
+  /// Time in the solver [µs] of steps that begin with the joint in the middle just switched off, and just switched on
+  /// again. They count with no others.
+  std::pair<double, double> switched() {
+    if (!exact || !finite || scene->joints.empty()) return {NAN, NAN};
+    const std::size_t before = step.size();
+    btTypedConstraint& joint = *scene->joints[scene->joints.size() / 2];
+    std::vector<double> off, on;
+    for (int i = 0; i < 8; ++i) {
+      joint.setEnabled(i % 2 == 1);
+      one_step();
+      (joint.isEnabled() ? on : off).push_back(solve.back());
+    }
+    step.resize(before);
+    solve.resize(before);
+    return {median(off), median(on)};
+  }
   int rows() const {
     int sum = 0;
     for (const auto& joint : scene->joints) sum += programs::rows_of(*joint);
@@ -228,13 +253,6 @@ struct Run {
     return c.steps > 0 && c.solves > 0 ? double(c.solves - c.substepped + c.substeps) / double(c.solves) : 1;
   }
 };
-
-double median(std::vector<double> x) {
-  if (x.empty()) return 0;
-  const auto middle = x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2);
-  std::nth_element(x.begin(), middle, x.end());
-  return *middle;
-}
 
 double peak_megabytes() {
   std::ifstream status("/proc/self/status");
@@ -267,8 +285,11 @@ Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10
   out["force_error_rel"] = r.force_error >= 0 ? number(r.force_error) : Json(nullptr);
   out["peak_mb"] = peak_megabytes();
   out["factors_per_step"] = r.exact && r.exact->counts().steps > 0
-                                ? number(double(r.exact->counts().solves) / double(r.exact->counts().steps))
+                                ? number(double(r.exact->counts().factors) / double(r.exact->counts().steps))
                                 : Json(nullptr);
+  const auto [off, on] = r.switched();
+  out["ratio_of_step_switched_off"] = number(off / median(r.solve));
+  out["ratio_of_step_switched_on"] = number(on / median(r.solve));
   out["newton_per_step"] = r.exact && r.exact->counts().steps > 0
                                ? number(double(r.exact->counts().newton) / double(r.exact->counts().steps))
                                : Json(nullptr);
@@ -341,7 +362,7 @@ Options parse_options(int argc, char** argv) {
 }
 
 void run_case(const Options& o, const SceneKind& kind, int size) {
-  const int steps = std::max(1, static_cast<int>(std::lround(o.duration / kind.build(size)->dt)));
+  const int steps = std::max(1, static_cast<int>(std::lround(o.duration / kind.build(1)->dt)));
   const Forces reference = kind.forces ? dense_forces(kind, size) : Forces{};
   double si10_solve = 0, si10_step = 0;
 

@@ -246,7 +246,8 @@ void place(const Block& block, const State& base, State& end, double dt, std::sp
     body.q = from.q;
     advance(body, body.v, body.w, dt);
   }
-  end.t = base.t + dt;
+  // Blocks of one state may be solved at a time: only the first of them sets the clock.
+  if (const double t = base.t + dt; end.t != t) end.t = t;
 }
 
 /// The three kinds of end-of-step residual (T12), all as velocities. @return the largest.

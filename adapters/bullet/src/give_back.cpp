@@ -18,6 +18,13 @@ void Engine::after_finish() {
 }
 
 void Engine::conclude(BlockSolve& b) {
+  const BlockSolve::Tally done = std::exchange(b.tally, {});
+  counts_.solves += done.solves;
+  counts_.factors += done.factors;
+  counts_.newton += done.newton;
+  counts_.substepped += done.substepped;
+  counts_.substeps += done.substeps;
+  counts_.activation_energy = std::max(counts_.activation_energy, done.activation_energy);
   if (options_.mode == Mode::observe) return;
   if (b.failed) return refuse_non_finite(b);
   if (b.substeps == 1) b.last_length = dt_;
