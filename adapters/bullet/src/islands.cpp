@@ -127,7 +127,9 @@ void Engine::solve_in_turns(BlockSolve& b, WorldGroup& g) {
   if (b.stage == Stage::refused) {
     fail_block(b, b.trouble);
     for (const BodyId id : b.dynamics->assembly().block.bodies) g.bodies.push_back(body_of_[z(id.index)]);
-  } else if (!calls_the_program(b)) {  // while its numbers are at hand
+  } else if (g.manifolds.empty() && rest_.empty() && !calls_the_program(b)) {
+    // While its numbers are at hand; else not before the native solver is done, which writes to the bodies of every
+    // manifold, those without contacts too.
     conclude(b);
     b.stage = Stage::concluded;
   }
