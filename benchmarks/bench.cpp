@@ -263,7 +263,7 @@ double peak_megabytes() {
 
 Json number(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
 
-Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10_step) {
+Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10_step, bool switching) {
   const double sub = r.substeps_per_step(), solve = median(r.solve) / sub, step = median(r.step);
   Json out;
   out["scene"] = kind.name;
@@ -287,9 +287,12 @@ Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10
   out["factors_per_step"] = r.exact && r.exact->counts().steps > 0
                                 ? number(double(r.exact->counts().factors) / double(r.exact->counts().steps))
                                 : Json(nullptr);
-  const auto [off, on] = r.switched();
-  out["ratio_of_step_switched_off"] = number(off / median(r.solve));
-  out["ratio_of_step_switched_on"] = number(on / median(r.solve));
+  if (switching) {
+    const double usual = median(r.solve);
+    const auto [off, on] = r.switched();
+    out["ratio_of_step_switched_off"] = number(off / usual);
+    out["ratio_of_step_switched_on"] = number(on / usual);
+  }
   out["newton_per_step"] = r.exact && r.exact->counts().steps > 0
                                ? number(double(r.exact->counts().newton) / double(r.exact->counts().steps))
                                : Json(nullptr);
@@ -302,6 +305,7 @@ struct Options {
   std::vector<std::pair<const SceneKind*, int>> cases;
   std::vector<SolverName> solvers;
   double duration = 2, budget = 20;
+  bool switching = false;  ///< a joint off and on, after the run
 };
 
 std::vector<std::string> split(const std::string& text) {
@@ -329,9 +333,12 @@ Options parse_options(int argc, char** argv) {
       o.duration = std::stod(value);
     else if (key == "--budget")
       o.budget = std::stod(value);
+    else if (key == "--switching")
+      o.switching = value == "yes";
     else
       throw std::invalid_argument("there is no option " + key +
-                                  "; known: --scenes W1:100,W2 --solvers exact,si:10 --duration s --budget s");
+                                  "; known: --scenes W1:100,W2 --solvers exact,si:10 --duration s --budget s "
+                                  "--switching yes");
   }
   for (const std::string& each : split(cases)) {
     const std::string name = each.substr(0, each.find(':'));
@@ -389,14 +396,14 @@ void run_case(const Options& o, const SceneKind& kind, int size) {
       si10_solve = median(r->solve);
       si10_step = median(r->step);
     }
-  for (auto& r : pair) std::cout << row(kind, size, *r, si10_solve, si10_step).dump() << std::endl;
+  for (auto& r : pair) std::cout << row(kind, size, *r, si10_solve, si10_step, o.switching).dump() << std::endl;
   pair.clear();
   for (const SolverName* s : others) {
     Run r(kind, size, *s, reference);
     if (s->kind == "mlcp" && r.rows_at_start > 700) continue;  // cubic in the rows: hours
     while (static_cast<int>(r.step.size()) < steps && r.finite && r.wall() < o.budget)
       r.steps(std::min(10, steps - static_cast<int>(r.step.size())));
-    std::cout << row(kind, size, r, si10_solve, si10_step).dump() << std::endl;
+    std::cout << row(kind, size, r, si10_solve, si10_step, o.switching).dump() << std::endl;
   }
 }
 
