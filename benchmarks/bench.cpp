@@ -65,19 +65,19 @@ class Timed final : public btConstraintSolver {
 
 struct SolverName {
   std::string text, kind;
-  int iterations = 10;
+  int iterations = 10;  ///< of exact: threads
 };
 
 SolverName parse(const std::string& text) {
-  SolverName s{text, text, 10};
+  SolverName s{text, text, text == "exact" || text == "law" ? 1 : 10};
   if (const auto colon = text.find(':'); colon != std::string::npos) {
     s.kind = text.substr(0, colon);
     const char *first = text.data() + colon + 1, *last = text.data() + text.size();
     if (std::from_chars(first, last, s.iterations).ptr != last || s.iterations < 1)
-      throw std::invalid_argument("solver \"" + text + "\": iterations are a whole number from 1 on");
+      throw std::invalid_argument("solver \"" + text + "\": iterations (of exact: threads) are a whole number from 1 on");
   }
   if (s.kind != "exact" && s.kind != "law" && s.kind != "si" && s.kind != "nncg" && s.kind != "mlcp")
-    throw std::invalid_argument("there is no solver \"" + text + "\"; known: exact, law, si, si:N, nncg, nncg:N, mlcp");
+    throw std::invalid_argument("there is no solver \"" + text + "\"; known: exact, exact:N, law, si, si:N, nncg, nncg:N, mlcp");
   return s;
 }
 
@@ -116,6 +116,13 @@ Forces dense_forces(const SceneKind& kind, int size) {
   return out;
 }
 
+double median(std::vector<double> x) {
+  if (x.empty()) return 0;
+  const auto middle = x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2);
+  std::nth_element(x.begin(), middle, x.end());
+  return *middle;
+}
+
 struct Run {
   std::unique_ptr<Program> scene;
   SolverName name;
@@ -138,8 +145,10 @@ struct Run {
       native = std::make_unique<btMLCPSolver>(lcp.get());
     }
     if (native) scene->world.setConstraintSolver(native.get());
-    scene->world.getSolverInfo().m_numIterations = name.iterations;
-    if (name.kind == "exact" || name.kind == "law") exact = std::make_unique<bullet::Solver>(scene->world);
+    if (name.kind == "exact" || name.kind == "law")
+      exact = std::make_unique<bullet::Solver>(scene->world, bullet::Options{.threads = name.iterations});
+    else
+      scene->world.getSolverInfo().m_numIterations = name.iterations;
     if (name.kind == "law")  // on every joint: a torque by the ideal thrust, for one more back-solve in all
       for (std::size_t i = 0; i < scene->joints.size(); ++i)
         exact->adopt(*scene->joints[i], "joint " + std::to_string(i)).law([](const Thrust& n) {
@@ -211,6 +220,22 @@ struct Run {
       finite = programs::finite(scene->world);
     }
   }
+  /// Time in the solver [µs] of steps that begin with the joint in the middle just switched off, and just switched on
+  /// again. They count with no others.
+  std::pair<double, double> switched() {
+    if (!exact || !finite || scene->joints.empty()) return {NAN, NAN};
+    const std::size_t before = step.size();
+    btTypedConstraint& joint = *scene->joints[scene->joints.size() / 2];
+    std::vector<double> off, on;
+    for (int i = 0; i < 8; ++i) {
+      joint.setEnabled(i % 2 == 1);
+      one_step();
+      (joint.isEnabled() ? on : off).push_back(solve.back());
+    }
+    step.resize(before);
+    solve.resize(before);
+    return {median(off), median(on)};
+  }
   int rows() const {
     int sum = 0;
     for (const auto& joint : scene->joints) sum += programs::rows_of(*joint);
@@ -229,13 +254,6 @@ struct Run {
   }
 };
 
-double median(std::vector<double> x) {
-  if (x.empty()) return 0;
-  const auto middle = x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2);
-  std::nth_element(x.begin(), middle, x.end());
-  return *middle;
-}
-
 double peak_megabytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -245,7 +263,7 @@ double peak_megabytes() {
 
 Json number(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
 
-Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10_step) {
+Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10_step, bool switching) {
   const double sub = r.substeps_per_step(), solve = median(r.solve) / sub, step = median(r.step);
   Json out;
   out["scene"] = kind.name;
@@ -267,8 +285,14 @@ Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10
   out["force_error_rel"] = r.force_error >= 0 ? number(r.force_error) : Json(nullptr);
   out["peak_mb"] = peak_megabytes();
   out["factors_per_step"] = r.exact && r.exact->counts().steps > 0
-                                ? number(double(r.exact->counts().solves) / double(r.exact->counts().steps))
+                                ? number(double(r.exact->counts().factors) / double(r.exact->counts().steps))
                                 : Json(nullptr);
+  if (switching) {
+    const double usual = median(r.solve);
+    const auto [off, on] = r.switched();
+    out["ratio_of_step_switched_off"] = number(off / usual);
+    out["ratio_of_step_switched_on"] = number(on / usual);
+  }
   out["newton_per_step"] = r.exact && r.exact->counts().steps > 0
                                ? number(double(r.exact->counts().newton) / double(r.exact->counts().steps))
                                : Json(nullptr);
@@ -281,6 +305,7 @@ struct Options {
   std::vector<std::pair<const SceneKind*, int>> cases;
   std::vector<SolverName> solvers;
   double duration = 2, budget = 20;
+  bool switching = false;  ///< a joint off and on, after the run
 };
 
 std::vector<std::string> split(const std::string& text) {
@@ -308,9 +333,12 @@ Options parse_options(int argc, char** argv) {
       o.duration = std::stod(value);
     else if (key == "--budget")
       o.budget = std::stod(value);
+    else if (key == "--switching")
+      o.switching = value == "yes";
     else
       throw std::invalid_argument("there is no option " + key +
-                                  "; known: --scenes W1:100,W2 --solvers exact,si:10 --duration s --budget s");
+                                  "; known: --scenes W1:100,W2 --solvers exact,si:10 --duration s --budget s "
+                                  "--switching yes");
   }
   for (const std::string& each : split(cases)) {
     const std::string name = each.substr(0, each.find(':'));
@@ -341,7 +369,7 @@ Options parse_options(int argc, char** argv) {
 }
 
 void run_case(const Options& o, const SceneKind& kind, int size) {
-  const int steps = std::max(1, static_cast<int>(std::lround(o.duration / kind.build(size)->dt)));
+  const int steps = std::max(1, static_cast<int>(std::lround(o.duration / kind.build(1)->dt)));
   const Forces reference = kind.forces ? dense_forces(kind, size) : Forces{};
   double si10_solve = 0, si10_step = 0;
 
@@ -368,14 +396,14 @@ void run_case(const Options& o, const SceneKind& kind, int size) {
       si10_solve = median(r->solve);
       si10_step = median(r->step);
     }
-  for (auto& r : pair) std::cout << row(kind, size, *r, si10_solve, si10_step).dump() << std::endl;
+  for (auto& r : pair) std::cout << row(kind, size, *r, si10_solve, si10_step, o.switching).dump() << std::endl;
   pair.clear();
   for (const SolverName* s : others) {
     Run r(kind, size, *s, reference);
     if (s->kind == "mlcp" && r.rows_at_start > 700) continue;  // cubic in the rows: hours
     while (static_cast<int>(r.step.size()) < steps && r.finite && r.wall() < o.budget)
       r.steps(std::min(10, steps - static_cast<int>(r.step.size())));
-    std::cout << row(kind, size, r, si10_solve, si10_step).dump() << std::endl;
+    std::cout << row(kind, size, r, si10_solve, si10_step, o.switching).dump() << std::endl;
   }
 }
 

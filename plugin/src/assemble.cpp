@@ -177,6 +177,7 @@ void find_stock(const System& system, detail::KeptAssembly& out) {
   stock.axes.clear();
   stock.dots.clear();
   stock.others.clear();
+  stock.arms.clear();
   const auto begin = [&](int i, int row) {
     return detail::StockJoints::Joint{.constraint = i,
                                       .row = row,
@@ -208,6 +209,7 @@ void find_stock(const System& system, detail::KeptAssembly& out) {
   stock.rigid = stock.others.empty();
   for (const BodyId id : block.bodies) stock.rigid = stock.rigid && system.kind(id) == BodyKind::rigid;
   stock.joints.push_back(begin(static_cast<int>(block.constraints.size()), block.m()));
+  for (const JointRows::Point& p : stock.points) stock.arms.insert(stock.arms.end(), {p.p_AQ.norm(), p.p_BQ.norm()});
 }
 
 // All of the instant that only the block decides.

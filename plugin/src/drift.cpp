@@ -246,7 +246,8 @@ void place(const Block& block, const State& base, State& end, double dt, std::sp
     body.q = from.q;
     advance(body, body.v, body.w, dt);
   }
-  end.t = base.t + dt;
+  // Blocks of one state may be solved at a time: only the first of them sets the clock.
+  if (const double t = base.t + dt; end.t != t) end.t = t;
 }
 
 /// The three kinds of end-of-step residual (T12), all as velocities. @return the largest.
@@ -570,6 +571,31 @@ double project_velocities(const System& system, const Dynamics& dynamics, State&
   }
   for (std::size_t j = 0; j < work.start.size(); ++j) work.start[j] = work.assembly.v[j] - work.start[j];
   return 0.5 * mass_norm(work.assembly.instant, work.start);
+}
+
+double swing_bound(const System& system, const Dynamics& dynamics, std::span<const double> lambda) {
+  const detail::StockJoints& stock = detail::stock_of(dynamics);
+  const Block& block = dynamics.assembly().block;
+  if (!stock.rigid || !stock.axes.empty()) return std::numeric_limits<double>::infinity();
+  thread_local std::vector<double> moment;  // Σ|r||f| by body
+  moment.assign(block.bodies.size(), 0.0);
+  for (int i = 0; i < stock.count(); ++i) {
+    const auto &joint = stock.joints[z(i)], &next = stock.joints[z(i) + 1];
+    const double* f = lambda.data() + joint.row;
+    for (int k = joint.point; k < next.point; ++k, f += 3) {
+      const double size = std::sqrt(f[0] * f[0] + f[1] * f[1] + f[2] * f[2]);
+      if (joint.slot_a >= 0) moment[z(joint.slot_a)] += size * stock.arms[z(2 * k)];
+      if (joint.slot_b >= 0) moment[z(joint.slot_b)] += size * stock.arms[z(2 * k + 1)];
+    }
+  }
+  const auto& bodies = SystemParts::of(system).bodies;
+  double most = 0, probe = 0;
+  for (std::size_t s = 0; s < moment.size(); ++s) {
+    const double square = moment[s] / bodies[z(block.bodies[s].index)].least_inertia;
+    most = std::max(most, square);
+    probe += 0 * square;
+  }
+  return probe == 0 ? std::sqrt(most) : std::numeric_limits<double>::infinity();
 }
 
 double fastest_swing(const System& system, const Assembly& assembly, const State& state,

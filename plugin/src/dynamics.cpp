@@ -157,7 +157,11 @@ struct Dynamics::Impl {
   bool contradictory(const State& state) {
     const Block& block = assembly.block;
     if (projected.block.constraints != block.constraints || projected.block.row != block.row) projected.block = block;
-    projected_state = state;
+    projected_state.t = state.t;
+    projected_state.bodies.resize(state.bodies.size());
+    for (const ConstraintId id : block.constraints)
+      for (const BodyId body : system->constraint(id).bodies()) projected_state[body] = state[body];
+    for (const BodyId body : block.bodies) projected_state[body] = state[body];
     for (std::size_t r = 0; r < row.size(); ++r) row[r] = -assembly.velocity[r];
     solver.apply(row, {}, {}, dv);  // (T14)
     for (std::size_t s = 0; s < block.bodies.size(); ++s) {

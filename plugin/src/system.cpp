@@ -44,7 +44,11 @@ void require_finite(const std::string& name, const char* what, const Vector3d& u
 }
 
 // Symmetric, positive definite, and (`physical`) the inertia of some distribution of mass.
-Matrix3d checked_inertia(const std::string& name, const Matrix3d& inertia, bool physical) {
+struct Inertia {
+  Matrix3d whole;
+  double least;  // principal moment
+};
+Inertia checked_inertia(const std::string& name, const Matrix3d& inertia, bool physical) {
   if (!inertia.allFinite()) refuse("body", name, "inertia must be finite");
   const double scale = inertia.cwiseAbs().maxCoeff();
   if ((inertia - inertia.transpose()).cwiseAbs().maxCoeff() > host_round_off * scale)
@@ -55,7 +59,7 @@ Matrix3d checked_inertia(const std::string& name, const Matrix3d& inertia, bool 
     refuse("body", name, "inertia must be positive definite, got the principal moments " + text(principal));
   if (physical && principal[2] > principal[0] + principal[1] + host_round_off * scale)
     refuse("body", name, "no principal moment may exceed the sum of the other two, got " + text(principal));
-  return symmetric;
+  return {symmetric, principal[0]};
 }
 
 Quaterniond checked_rotation(const std::string& name, const Quaterniond& q) {
@@ -177,10 +181,14 @@ BodyId System::add_body(std::string name, double mass, const Matrix3d& inertia, 
                         const Vector3d& w) {
   require_name("body", name, impl_->body_names);
   require_mass(name, mass);
-  const Matrix3d checked = checked_inertia(name, inertia, true);
+  const Inertia checked = checked_inertia(name, inertia, true);
   const BodyState start = checked_state(name, {.p = pose.p, .q = pose.q, .v = v, .w = w});
-  return impl_->append(
-      {.name = std::move(name), .kind = BodyKind::rigid, .mass = mass, .inertia = checked, .start = start});
+  return impl_->append({.name = std::move(name),
+                        .kind = BodyKind::rigid,
+                        .mass = mass,
+                        .inertia = checked.whole,
+                        .least_inertia = checked.least,
+                        .start = start});
 }
 
 BodyId System::add_body(std::string name, double mass, const Vector3d& principal_inertia, const Pose& pose,
@@ -342,7 +350,11 @@ void System::set_mass(BodyId id, double mass, const Matrix3d& inertia) {
   Impl::Body& body = impl_->at(id);
   if (!has_mass(body.kind)) refuse("body", body.name, "only particles and rigid bodies have a mass");
   require_mass(body.name, mass);
-  if (body.kind == BodyKind::rigid) body.inertia = checked_inertia(body.name, inertia, false);
+  if (body.kind == BodyKind::rigid) {
+    const Inertia checked = checked_inertia(body.name, inertia, false);
+    body.inertia = checked.whole;
+    body.least_inertia = checked.least;
+  }
   body.mass = mass;
 }
 

@@ -26,6 +26,7 @@ struct System::Impl {
     BodyKind kind = BodyKind::fixed;
     double mass = 0;
     Matrix3d inertia = Matrix3d::Zero();
+    double least_inertia = 0;  // its least principal moment
     BodyState start{};
     std::function<BodyState(double)> motion{};
     bool removed = false;

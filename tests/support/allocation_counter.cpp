@@ -2,10 +2,11 @@
 // which operator new and Eigen both end in (glibc; elsewhere operator new alone is counted).
 #include "allocation_counter.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <new>
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define LINCHPIN_TEST_SANITIZED 1
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -15,6 +16,11 @@
 
 namespace {
 thread_local std::size_t allocations = 0;
+std::atomic<std::size_t> of_all{0};
+void note() {
+  ++allocations;
+  of_all.fetch_add(1, std::memory_order_relaxed);
+}
 }
 
 #if defined(LINCHPIN_TEST_SANITIZED)
@@ -23,7 +29,7 @@ extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const
                                                          void (*on_free)(const volatile void*));
 namespace {
 [[maybe_unused]] const int installed = __sanitizer_install_malloc_and_free_hooks(
-    [](const volatile void*, std::size_t) { ++allocations; }, [](const volatile void*) {});
+    [](const volatile void*, std::size_t) { note(); }, [](const volatile void*) {});
 }
 
 #elif defined(__GLIBC__)
@@ -35,23 +41,23 @@ void* __libc_realloc(void*, std::size_t);
 void* __libc_memalign(std::size_t, std::size_t);
 
 void* malloc(std::size_t size) noexcept {
-  ++allocations;
+  note();
   return __libc_malloc(size);
 }
 void* calloc(std::size_t count, std::size_t size) noexcept {
-  ++allocations;
+  note();
   return __libc_calloc(count, size);
 }
 void* realloc(void* p, std::size_t size) noexcept {
-  ++allocations;
+  note();
   return __libc_realloc(p, size);
 }
 void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
-  ++allocations;
+  note();
   return __libc_memalign(alignment, size);
 }
 int posix_memalign(void** p, std::size_t alignment, std::size_t size) noexcept {
-  ++allocations;
+  note();
   *p = __libc_memalign(alignment, size);
   return *p ? 0 : 12;  // ENOMEM
 }
@@ -60,7 +66,7 @@ int posix_memalign(void** p, std::size_t alignment, std::size_t size) noexcept {
 #else
 
 void* operator new(std::size_t size) {
-  ++allocations;
+  note();
   if (void* p = std::malloc(size)) return p;
   throw std::bad_alloc();
 }
@@ -71,7 +77,8 @@ void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 namespace linchpin::test {
 
-AllocationCounter::AllocationCounter() : before_(allocations) {}
-std::size_t AllocationCounter::count() const { return allocations - before_; }
+AllocationCounter::AllocationCounter(Of whose) : whose_(whose), before_(now()) {}
+std::size_t AllocationCounter::now() const { return whose_ == Of::all_threads ? of_all.load() : allocations; }
+std::size_t AllocationCounter::count() const { return now() - before_; }
 
 }  // namespace linchpin::test

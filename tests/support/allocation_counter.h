@@ -5,17 +5,20 @@
 
 namespace linchpin::test {
 
-/// Allocations of this thread since construction.
+/// Allocations of this thread, or of all, since construction.
 ///
 ///     const AllocationCounter allocations;
 ///     stepper.step(dt);
 ///     EXPECT_EQ(allocations.count(), 0u);
 class AllocationCounter {
  public:
-  AllocationCounter();
+  enum class Of { this_thread, all_threads };
+  explicit AllocationCounter(Of whose = Of::this_thread);
   std::size_t count() const;
 
  private:
+  std::size_t now() const;
+  Of whose_;
   std::size_t before_;
 };
 

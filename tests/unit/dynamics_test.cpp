@@ -339,5 +339,49 @@ TEST(FastestSwing, OfAHangingBodyIsThatOfAPendulumAboutItsCentre) {
   EXPECT_EQ(fastest_swing(system, dynamics.assembly(), state, pushed), 0);
 }
 
+TEST(FastestSwing, IsNeverAboveItsBound) {
+  System system;
+  system.set_gravity({0, 0, -9.81});
+  const double m = 3, l = 0.7;
+  const auto body = system.add_body("body", m, Vector3d(0.5, 0.8, 0.4), {{0, 0, -l}, Quaterniond::Identity()});
+  system.add(ball("pin", world, Vector3d::Zero(), body, {0, 0, l}));
+  Dynamics dynamics(system);
+  const State state = system.initial_state();
+  ASSERT_EQ(dynamics.evaluate(state), Status::ok);
+  // √(Σ|r||f| / least principal moment), which the turn about z has, though nothing pulls at it.
+  EXPECT_NEAR(swing_bound(system, dynamics, dynamics.lambda()), std::sqrt(m * 9.81 * l / 0.4), tol_rounding(10));
+
+  Random random(7);  // a chain at any angles, pulled anyhow
+  System chain;
+  BodyId last = world;
+  State bent;
+  Vector3d end = Vector3d::Zero();
+  for (int i = 0; i < 12; ++i) {
+    const Quaterniond q = random.rotation();
+    const Vector3d arm(0.4, 0.1, -0.2);
+    const BodyId link = chain.add_body("link" + std::to_string(i), 1 + i, Vector3d(0.3, 0.4, 0.5),
+                                       {end - q * arm, q});
+    chain.add(ball("pin" + std::to_string(i), last, last == world ? end : Vector3d(-arm), link, arm));
+    end = end - q * arm - q * arm;
+    last = link;
+  }
+  Dynamics any(chain);
+  bent = chain.initial_state();
+  ASSERT_EQ(any.evaluate(bent), Status::ok);
+  for (int trial = 0; trial < 100; ++trial) {
+    std::vector<double> f(any.lambda().size());
+    for (double& x : f) x = random.uniform(-100, 100);
+    EXPECT_LE(fastest_swing(chain, any.assembly(), bent, f), swing_bound(chain, any, f) * (1 + 1e-14));
+  }
+
+  // Rows that hold no point have no such bound.
+  chain.add(dot_row("held", world, Vector3d(1, 0, 0), last, Vector3d(0, 1, 0)));
+  chain.add(axis_row("on a plane", world, Vector3d::Zero(), Vector3d(0, 0, 1), last, Vector3d::Zero()));
+  Dynamics other(chain);
+  other.evaluate(bent);
+  EXPECT_EQ(swing_bound(chain, other, std::vector<double>(other.lambda().size(), 1.0)),
+            std::numeric_limits<double>::infinity());
+}
+
 }  // namespace
 }  // namespace linchpin::test

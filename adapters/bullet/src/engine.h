@@ -6,6 +6,7 @@
 
 #include <linchpin/bullet.h>
 
+#include "crew.h"
 #include "joints.h"
 #include "proxy.h"
 
@@ -85,12 +86,19 @@ struct Record {
   int reaction = -1;  ///< index in reactions()
 };
 
-/// Constraints and bodies that are solved together.
+/// States of a step redone in smaller ones; only the bodies of the block at hand are current.
+struct SubstepStates {
+  State start, now, next, end_given;
+};
+
+/// Constraints and bodies that are solved together. Blocks share nothing that their solution writes but what is theirs
+/// in the engine's states, records and reactions: several may be solved at a time.
 struct BlockSolve {
   std::vector<int> records;
   std::vector<ConstraintId> ids;  ///< ascending
   std::optional<Dynamics> dynamics;
   std::vector<BodyId> touched;       ///< every body that its constraints name, fixed and driven ones too
+  std::vector<BodyId> outside;       ///< the fixed and driven ones of them
   std::vector<btRigidBody*> bodies;  ///< by slot
   std::vector<int> pool;             ///< solver body by slot
   std::vector<double> v0, v, applied, host, Q, Q_host, lambda, force, e, dv, target;
@@ -112,6 +120,13 @@ struct BlockSolve {
   bool stray = false;  ///< one of its bodies is not in the world
   bool failed = false;
   bool done = false;
+  enum class Stage { waits, begun, solved, refused, concluded } stage = Stage::waits;  ///< of a block set apart
+  std::string trouble;               ///< why it was refused
+  SubstepStates* states = nullptr;   ///< of whoever solves it
+  struct Tally {                     ///< for Counts, since it was last collected
+    long solves = 0, factors = 0, newton = 0, substepped = 0, substeps = 0;
+    double activation_energy = 0;
+  } tally;
   /// Of a joint, the rows that are forces: along orthonormal axes, so that their norm is the force's.
   struct JointRow {
     btTypedConstraint* joint;
@@ -249,8 +264,9 @@ class Engine final : public btActionInterface {
 
   System system_;
   State state_, base_, end_;
-  State start_, now_, next_, end_given_;  ///< of a step redone in smaller ones; only the block's bodies are current
-  std::vector<btRigidBody*> body_of_;     ///< by BodyId; null for the world
+  std::vector<std::unique_ptr<SubstepStates>> substep_states_;  ///< by member of the crew
+  std::unique_ptr<Crew> crew_;         ///< none where one thread does it all
+  std::vector<btRigidBody*> body_of_;  ///< by BodyId; null for the world
   std::unordered_map<const btRigidBody*, int> id_of_;
   std::vector<int> place_;                 ///< in the world's array of objects, by BodyId; −1: not in the world
   std::vector<Vector3d> last_v_, last_w_;  ///< of driven bodies, by BodyId
@@ -302,7 +318,7 @@ class Engine final : public btActionInterface {
   std::vector<std::unique_ptr<Proxy>> past_proxies_;  ///< removed since the last step began
 
   std::vector<std::unique_ptr<BlockSolve>> blocks_;  ///< reused from step to step
-  std::unordered_map<int, int> block_of_first_;      ///< first constraint id → index in blocks_
+  std::unordered_map<int, int> block_of_first_;      ///< by a set's first and last constraint and their number
   std::vector<int> group_;                           ///< blocks of the present group that native rows may touch
   std::vector<int> apart_;                           ///< and those that none does
   WorldGroup world_group_;
@@ -390,6 +406,7 @@ class Engine final : public btActionInterface {
   void book_laws(BlockSolve& b, const State& at, double dt, std::span<const double> v0, std::span<const double> v1);
   void classify_record(int record);
   void sync_mass(btRigidBody& body, BodyId id);
+  void sync_outside(const std::vector<int>& blocks);
   void sync_body(BodyId id);
   Vector3d driven_spin(BodyId id, const BodyState& now) const;
   void order_reactions();
@@ -400,6 +417,10 @@ class Engine final : public btActionInterface {
   BlockSolve& block_for(const std::vector<int>& records);
   bool begin_block(BlockSolve& b, const Pools* pools);
   void conclude(BlockSolve& b);
+  bool refuse(BlockSolve& b, std::string why) const;
+  bool calls_the_program(const BlockSolve& b) const;
+  void solve_in_turns(BlockSolve& b, WorldGroup& g);
+  void solve_on_several_threads();
   Vector3d gyroscopic_change(const btRigidBody& body, double most) const;
   void end_group();
   Response respond(btSolverConstraint& row, Pools pools);

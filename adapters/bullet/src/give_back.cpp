@@ -18,6 +18,13 @@ void Engine::after_finish() {
 }
 
 void Engine::conclude(BlockSolve& b) {
+  const BlockSolve::Tally done = std::exchange(b.tally, {});
+  counts_.solves += done.solves;
+  counts_.factors += done.factors;
+  counts_.newton += done.newton;
+  counts_.substepped += done.substepped;
+  counts_.substeps += done.substeps;
+  counts_.activation_energy = std::max(counts_.activation_energy, done.activation_energy);
   if (options_.mode == Mode::observe) return;
   if (b.failed) return refuse_non_finite(b);
   if (b.substeps == 1) b.last_length = dt_;
@@ -303,17 +310,18 @@ void Engine::cut_together(BlockSolve& b) {
   if (part == 1) return;
   for (std::size_t i = 0; i < b.records.size(); ++i)
     if (const Record& r = records_[z(b.records[i])]; !r.alive || r.id != b.ids[i]) return;
-  copy_block(b, end_, now_);
-  now_.t = t_;
+  State& now = substep_states_[0]->now;
+  copy_block(b, end_, now);
+  now.t = t_;
   for (const BodyId id : block.bodies) {
     const BodyState &from = state_[id], &to = end_[id];
-    BodyState& at = now_[id] = from;
+    BodyState& at = now[id] = from;
     advance(at, to.p - from.p, turn_between(from.q, to.q), part);
   }
-  close_gaps(system_, *b.dynamics, now_, options_.newton_tolerance, options_.max_newton);
+  close_gaps(system_, *b.dynamics, now, options_.newton_tolerance, options_.max_newton);
   for (const BodyId id : block.bodies) {
     btTransform x;
-    write_pose(x, now_[id].p, now_[id].q);
+    write_pose(x, now[id].p, now[id].q);
     body_of_[z(id.index)]->proceedToTransform(x);
   }
 }

@@ -21,6 +21,19 @@ bool asks_for_forces(const btTypedConstraint& joint) {
   return joint.getJointFeedback() || joint.getBreakingImpulseThreshold() < SIMD_INFINITY;
 }
 
+/// One that the last step did not need, when there are more of those than of others; −1 when not.
+int unused_block(const std::vector<std::unique_ptr<BlockSolve>>& blocks, unsigned step) {
+  std::size_t used = 0;
+  int oldest = -1;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (blocks[i]->last_step + 1 >= step)
+      ++used;
+    else if (oldest < 0 || blocks[i]->last_step < blocks[z(oldest)]->last_step)
+      oldest = static_cast<int>(i);
+  }
+  return blocks.size() > 2 * used + 8 ? oldest : -1;
+}
+
 }  // namespace
 
 void Engine::begin_step() {
@@ -313,14 +326,33 @@ void Engine::make_blocks() {
   }
   for (int i = 0; i < count; ++i) {
     if (root(i) != i) continue;
-    const ConstraintId key = records_[z(exact_records_[z(i)])].id;
-    auto [at, fresh] = block_of_first_.try_emplace(key.index, static_cast<int>(blocks_.size()));
-    if (fresh) blocks_.push_back(std::make_unique<BlockSolve>());
-    BlockSolve& b = *blocks_[z(at->second)];
-    last_group_.push_back(at->second);
-    // Same constraints as last time: keep the factor's memory and the structure.
+    // Sets of constraints are known again: what a joint that is switched off and on leaves and makes is analysed once.
+    unsigned members = 0;
+    for (int j = i; j >= 0; j = next_in_[z(j)]) ++members;
+    const int key = static_cast<int>(unsigned(records_[z(exact_records_[z(i)])].id.index) * 73856093u ^
+                                     unsigned(records_[z(exact_records_[z(last_in_[z(i)])])].id.index) * 19349663u ^
+                                     members * 83492791u);
+    const auto known = block_of_first_.find(key);
+    int index = known != block_of_first_.end() ? known->second : unused_block(blocks_, step_);
+    if (index < 0) {
+      index = static_cast<int>(blocks_.size());
+      blocks_.push_back(std::make_unique<BlockSolve>());
+    }
+    if (known == block_of_first_.end()) {
+      std::erase_if(block_of_first_, [&](const auto& x) { return x.second == index; });
+      block_of_first_.emplace(key, index);
+    }
+    BlockSolve& b = *blocks_[z(index)];
+    last_group_.push_back(index);
+    // Same constraints as when it was last used: keep the factor's memory and the structure, but not what belongs to
+    // the step before this.
     std::size_t n = 0;
     bool same = b.dynamics.has_value();
+    if (b.last_step + 1 < step_) {
+      b.last_length = b.usual_off = 0;
+      b.added_steps = 0;
+    }
+    b.last_step = step_;
     for (int j = i; j >= 0; j = next_in_[z(j)], ++n)
       same = same && n < b.records.size() && b.records[n] == exact_records_[z(j)] &&
              b.ids[n] == records_[z(exact_records_[z(j)])].id;
@@ -338,6 +370,7 @@ void Engine::make_blocks() {
     b.records.clear();
     b.ids.clear();
     b.touched.clear();
+    b.outside.clear();
     b.with_driven = false;
     for (int j = i; j >= 0; j = next_in_[z(j)]) {
       const Record& r = records_[z(exact_records_[z(j)])];
@@ -350,6 +383,8 @@ void Engine::make_blocks() {
     }
     std::sort(b.touched.begin(), b.touched.end(), [](BodyId x, BodyId y) { return x.index < y.index; });
     b.touched.erase(std::unique(b.touched.begin(), b.touched.end()), b.touched.end());
+    std::copy_if(b.touched.begin(), b.touched.end(), std::back_inserter(b.outside),
+                 [&](BodyId id) { return system_.dof(id) == 0; });
     SolveOptions solve;
     solve.rank_tolerance = options_.rank_tolerance;
     b.dynamics.emplace(system_, b.ids, solve);
@@ -374,6 +409,14 @@ Vector3d Engine::driven_spin(BodyId id, const BodyState& now) const {
   if (!last_known_[z(id.index)]) return now.w;
   const Vector3d w = turn_between(last_q_[z(id.index)], now.q) / dt_;
   return (w - now.w).norm() <= 0.25 * std::max(w.norm(), now.w.norm()) ? w : now.w;
+}
+
+// What blocks share is read before any of them is solved: the clock, and the bodies that no equation moves.
+void Engine::sync_outside(const std::vector<int>& blocks) {
+  state_.t = base_.t = t_;
+  end_.t = t_ + dt_;
+  for (const int index : blocks)
+    for (const BodyId id : blocks_[z(index)]->outside) sync_body(id);
 }
 
 void Engine::sync_body(BodyId id) {
@@ -406,10 +449,8 @@ void Engine::sync_body(BodyId id) {
 // --------------------------------------------------------------------------------------
 
 bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
-  state_.t = base_.t = t_;
-  end_.t = t_ + dt_;
   const Block& block = b.dynamics->assembly().block;
-  for (const BodyId id : b.touched) sync_body(id);
+  for (const BodyId id : block.bodies) end_[id] = state_[id] = base_[id] = read_state(*body_of_[z(id.index)]);
   const std::size_t n = z(block.n()), m = z(block.m());
   for (auto* x : {&b.v0, &b.v, &b.applied, &b.Q, &b.Q_host, &b.force, &b.dv}) x->resize(n);  // all of it is written
   for (auto* x : {&b.e, &b.target, &b.own_lambda}) x->resize(m);
@@ -430,8 +471,7 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
   b.newton = 0;
   b.swing = 0;
   if (!std::isfinite(dt_)) {
-    fail_block(b, "the step is not of finite length");
-    return false;
+    return refuse(b, "the step is not of finite length");
   }
   for (int slot = 0; slot < static_cast<int>(block.bodies.size()); ++slot) {
     const BodyId id = block.bodies[z(slot)];
@@ -440,8 +480,7 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
     const bool here =
         pools ? index >= 0 && index < pools->bodies.size() && pools->bodies[index].m_originalBody == &body : !b.stray;
     if (!here || place_[z(id.index)] < 0) {  // a native row may have brought in a body that nobody will move
-      fail_block(b, "body '" + system_.name(id) + "' is constrained but not part of the island (not in the world?)");
-      return false;
+      return refuse(b, "body '" + system_.name(id) + "' is constrained but not part of the island (not in the world?)");
     }
     b.bodies[z(slot)] = &body;
     b.pool[z(slot)] = index;
@@ -479,11 +518,9 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
     if (gyroscopic) add(b.Q, c + 3, -state_[id].w.cross(momentum(state_[id].w)));  // (T2)
   }
   if (b.with_laws) b.dynamics->set_step(dt_);  // friction obeys its law at the end of the step (T10)
-  if (b.dynamics->evaluate(state_, b.Q) == Status::invalid) {
-    fail_block(b, b.dynamics->reason());
-    return false;
-  }
-  ++counts_.solves;
+  ++b.tally.factors;
+  if (b.dynamics->evaluate(state_, b.Q) == Status::invalid) return refuse(b, b.dynamics->reason());
+  ++b.tally.solves;
   return true;
 }
 
@@ -533,10 +570,13 @@ bool Engine::after_setup(Pools pools) {
   hold_animated(pools);
   slot_of_pool_.assign(z(pools.bodies.size()), Slot{});
   bool good = true;
+  sync_outside(group_);
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
     if (b.failed) continue;
+    b.states = substep_states_[0].get();
     if (!begin_block(b, &pools)) {
+      fail_block(b, b.trouble);
       good = false;
       continue;
     }

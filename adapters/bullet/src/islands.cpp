@@ -8,6 +8,7 @@
 #include <BulletCollision/CollisionDispatch/btSimulationIslandManager.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
@@ -108,15 +109,52 @@ void Engine::set_apart(WorldGroup& g) {
 
 // What cannot be solved goes to the native solver with the rest.
 void Engine::solve_apart(WorldGroup& g) {
-  for (const int index : apart_) {
-    BlockSolve& b = *blocks_[z(index)];
-    if (begin_block(b, nullptr) && finish_block(b)) continue;
+  sync_outside(apart_);
+  for (const int index : apart_) blocks_[z(index)]->stage = BlockSolve::Stage::waits;
+  if (crew_ && apart_.size() > 1) solve_on_several_threads();
+  for (const int index : apart_) solve_in_turns(*blocks_[z(index)], g);
+}
+
+/// Functions and laws of the program's own are called from the program's thread.
+bool Engine::calls_the_program(const BlockSolve& b) const { return b.of_users || b.with_laws || b.remembers; }
+
+// What is left of it: all where one thread does everything.
+void Engine::solve_in_turns(BlockSolve& b, WorldGroup& g) {
+  using Stage = BlockSolve::Stage;
+  b.states = substep_states_[0].get();
+  if (b.stage == Stage::waits) b.stage = begin_block(b, nullptr) ? Stage::begun : Stage::refused;
+  if (b.stage == Stage::begun) b.stage = finish_block(b) ? Stage::solved : Stage::refused;
+  if (b.stage == Stage::refused) {
+    fail_block(b, b.trouble);
     for (const BodyId id : b.dynamics->assembly().block.bodies) g.bodies.push_back(body_of_[z(id.index)]);
+  } else if (g.manifolds.empty() && rest_.empty() && !calls_the_program(b)) {
+    // While its numbers are at hand; else not before the native solver is done, which writes to the bodies of every
+    // manifold, those without contacts too.
+    conclude(b);
+    b.stage = Stage::concluded;
   }
 }
 
+// Each block comes out as it would on one thread: what it reads of others' is read beforehand, and what closes gaps
+// waits for the caller, because that is done with memory that remembers the blocks before.
+void Engine::solve_on_several_threads() {
+  using Stage = BlockSolve::Stage;
+  crew_->share(static_cast<int>(apart_.size()), [this](int job, int member) {
+    BlockSolve& b = *blocks_[z(apart_[z(job)])];
+    if (calls_the_program(b)) return;
+    b.states = substep_states_[z(member)].get();
+    b.stage = begin_block(b, nullptr) ? Stage::begun : Stage::refused;
+    if (b.stage == Stage::refused) return;
+    double gap = 0;
+    for (const double phi : b.dynamics->assembly().position) gap = std::max(gap, std::abs(phi));
+    if (gap > options_.gap_tolerance) return;
+    b.stage = finish_block(b) ? Stage::solved : Stage::refused;
+  });
+}
+
 void Engine::conclude_apart() {
-  for (const int index : apart_) conclude(*blocks_[z(index)]);
+  for (const int index : apart_)
+    if (BlockSolve& b = *blocks_[z(index)]; b.stage != BlockSolve::Stage::concluded) conclude(b);
   apart_.clear();
   end_group();
 }

@@ -119,10 +119,12 @@ bool Engine::after_iterations(Pools pools) {
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
     if (b.failed || b.done) continue;
-    if (!finish_block(b))
+    if (!finish_block(b)) {
+      fail_block(b, b.trouble);
       good = false;
-    else
+    } else {
       b.done = true;
+    }
   }
   if (!good)  // everything of this group is solved again: host impulses change
     for (const int index : group_) blocks_[z(index)]->done = false;
@@ -144,10 +146,7 @@ bool Engine::finish_block(BlockSolve& b) {
   // What the host did in this step belongs to the force that the reaction answers (T11).
   if (b.native_rows || b.pool[0] >= 0) {
     for (std::size_t j = 0; j < b.Q.size(); ++j) b.Q_host[j] = b.Q[j] + b.host[j] / dt_;
-    if (b.dynamics->resolve(state_, b.Q_host) == Status::invalid) {
-      fail_block(b, b.dynamics->reason());
-      return false;
-    }
+    if (b.dynamics->resolve(state_, b.Q_host) == Status::invalid) return refuse(b, b.dynamics->reason());
   }
   b.told = false;
   if (b.of_users) note_time_dependence(b);
@@ -172,10 +171,9 @@ bool Engine::finish_block(BlockSolve& b) {
         state_[id].p = base_[id].p;
         state_[id].q = base_[id].q;
       }
-      if (b.dynamics->evaluate(state_, b.native_rows || b.pool[0] >= 0 ? b.Q_host : b.Q) == Status::invalid) {
-        fail_block(b, b.dynamics->reason());
-        return false;
-      }
+      ++b.tally.factors;
+      if (b.dynamics->evaluate(state_, b.native_rows || b.pool[0] >= 0 ? b.Q_host : b.Q) == Status::invalid)
+        return refuse(b, b.dynamics->reason());
     }
   }
 
@@ -210,7 +208,8 @@ bool Engine::finish_block(BlockSolve& b) {
   if (good) {
     // ω of T15 from the force this step really applies, least-norm multipliers.
     for (std::size_t i = 0; i < b.e.size(); ++i) b.e[i] = b.own_lambda[i] / dt_;
-    b.swing = fastest_swing(system_, assembly, state_, b.e) * dt_;
+    b.swing = swing_bound(system_, *b.dynamics, b.e) * dt_;  // mostly that is enough
+    if (!(b.swing <= options_.swing_limit)) b.swing = fastest_swing(system_, assembly, state_, b.e) * dt_;
     good = !(b.swing > options_.swing_limit);
   }
   if (good && options_.drift_correction && !can_do_work(b)) {
@@ -223,8 +222,7 @@ bool Engine::finish_block(BlockSolve& b) {
     b.added_steps = 0;
     keep_reactions(b);  // substeps overwrite the problem that they answer
     if (substep_block(b, before)) return true;
-    fail_block(b, "no substep as short as dt/" + std::to_string(options_.max_substeps) + " could be solved");
-    return false;
+    return refuse(b, "no substep as short as dt/" + std::to_string(options_.max_substeps) + " could be solved");
   }
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot)  // beyond π/4 per step Bullet does not turn as it says
     if (block.column[slot + 1] - block.column[slot] == 6 && head(b.v, block.column[slot] + 3).norm() * dt_ > 0.78)
@@ -243,7 +241,9 @@ void Engine::start_newton(BlockSolve& b) {
   const int known = std::min(b.added_steps, orders);
   for (int k = 1; k < known; ++k)
     if (b.added_size[z(k)] < b.added_size[z(terms)]) terms = k;
-  if (terms == 0) return;
+  // A start that is not well below what is left to do saves no solve, and is not free.
+  constexpr double worth = 0.1;
+  if (terms == 0 || b.added_size[z(terms)] > worth * b.added_size[0]) return;
   if (terms == known - 1) ++terms;
   const double* differences = b.added.data();
   for (double& lambda : b.lambda) {
@@ -298,7 +298,7 @@ NewtonReport Engine::end_step(BlockSolve& b, const State& evaluated, const State
     if (!(b.dynamics->hold(evaluated, v) > 1e-15 * size)) break;
   }
   b.newton += report.solves;
-  counts_.newton += report.solves;
+  b.tally.newton += report.solves;
   return report;
 }
 
@@ -325,7 +325,7 @@ void Engine::note_activation(BlockSolve& b) {
     b.dynamics->solver().apply(b.e, {}, b.force, b.dv);
     double energy = 0;
     for (std::size_t j = 0; j < b.dv.size(); ++j) energy += 0.5 * b.force[j] * b.dv[j];
-    counts_.activation_energy = std::max(counts_.activation_energy, energy);
+    b.tally.activation_energy = std::max(b.tally.activation_energy, energy);
   }
   b.usual_off = off;
 }
@@ -358,6 +358,12 @@ bool Engine::start_from_true_turn(BlockSolve& b) {
   return true;
 }
 
+bool Engine::refuse(BlockSolve& b, std::string why) const {
+  b.trouble = std::move(why);
+  return false;
+}
+
+// To the native rows; not while other blocks are being solved.
 void Engine::fail_block(BlockSolve& b, const std::string& why) {
   b.failed = true;
   b.added_steps = 0;

@@ -41,16 +41,17 @@ bool Engine::spread_forces(BlockSolve& b, const State& at, double length) {
   return turns;
 }
 
-// One substep from now_ to next_ with the factor that is there. @return whether it may stand.
+// One substep from now to next with the factor that is there. @return whether it may stand.
 bool Engine::try_substep(BlockSolve& b, Substep& s) {
   const linchpin::Solver& solver = b.dynamics->solver();
   const Assembly& assembly = b.dynamics->assembly();
-  copy_block(b, now_, next_);
-  next_.t = now_.t + s.length;
+  auto& [start, now, next, end_given] = *b.states;
+  copy_block(b, now, next);
+  next.t = now.t + s.length;
   for (const BodyId id : b.touched)
     if (system_.kind(id) == BodyKind::driven) {
-      next_[id] = start_[id];
-      advance(next_[id], start_[id].v, start_[id].w, s.done + s.length);
+      next[id] = start[id];
+      advance(next[id], start[id].v, start[id].w, s.done + s.length);
     }
   for (std::size_t j = 0; j < b.force.size(); ++j)
     b.force[j] = s.weight * b.Q_host[j] + s.length * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]);
@@ -59,11 +60,11 @@ bool Engine::try_substep(BlockSolve& b, Substep& s) {
   std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
   std::fill(b.force.begin(), b.force.end(), 0.0);
   if (!finite(b.sub_v)) return false;
-  const NewtonReport newton = end_step(b, now_, now_, next_, s.length, b.sub_v);
-  if (!newton.converged || !finite(b.sub_v) || turns_too_far(b, next_, s.length)) return false;
+  const NewtonReport newton = end_step(b, now, now, next, s.length, b.sub_v);
+  if (!newton.converged || !finite(b.sub_v) || turns_too_far(b, next, s.length)) return false;
   for (std::size_t i = 0; i < b.e.size(); ++i)
     b.e[i] = b.dynamics->lambda()[i] + b.dynamics->induced()[i] + b.lambda[i] / s.length;
-  s.swing = fastest_swing(system_, assembly, now_, b.e) * s.length;
+  s.swing = fastest_swing(system_, assembly, now, b.e) * s.length;
   if (s.swing > options_.swing_limit) return false;
   if (s.cannot_work) {
     const double gain = work_of_constraints(*b.dynamics, s.length, b.force, assembly.v, b.sub_v),
@@ -77,6 +78,7 @@ bool Engine::try_substep(BlockSolve& b, Substep& s) {
 
 // Each record takes its share of an accepted substep from its own source.
 void Engine::record_substep(BlockSolve& b, const Substep& s) {
+  auto& [start, now, next, end_given] = *b.states;
   const Assembly& assembly = b.dynamics->assembly();
   const Block& block = assembly.block;
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
@@ -85,19 +87,19 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
     add(b.sub_momentum, c, system_.mass(id) * (head(b.sub_v, c) - head(assembly.v, c)));
     add(b.sub_host, c, (s.weight / dt_) * head(b.host, c));
     add(b.sub_applied, c, s.weight * head(b.Q, c));
-    next_[id].v = head(b.sub_v, c);
+    next[id].v = head(b.sub_v, c);
     if (block.column[slot + 1] - c != 6) continue;
     add(b.sub_momentum, c + 3,
-        system_.world_inertia(id, now_[id].q) * (head(b.sub_v, c + 3) - head(assembly.v, c + 3)));
+        system_.world_inertia(id, now[id].q) * (head(b.sub_v, c + 3) - head(assembly.v, c + 3)));
     add(b.sub_host, c + 3, (s.weight / dt_) * head(b.host, c + 3));
     add(b.sub_applied, c + 3, s.weight * (head(b.Q, c + 3) + head(b.sub_gyroscopic, c + 3)));
-    next_[id].w = head(b.sub_v, c + 3);
+    next[id].w = head(b.sub_v, c + 3);
   }
   for (std::size_t row = 0; row < b.e.size(); ++row) {
     b.e[row] = s.length * (b.dynamics->lambda()[row] + b.dynamics->induced()[row]) + b.lambda[row];
     b.own_lambda[row] += b.e[row];
   }
-  if (b.with_laws) book_laws(b, now_, s.length, assembly.v, b.sub_v);
+  if (b.with_laws) book_laws(b, now, s.length, assembly.v, b.sub_v);
   for (std::size_t i = 0; i < b.ids.size(); ++i) {
     Reaction& r = reactions_[z(records_[z(b.records[i])].reaction)];
     for (int k = 0; k < static_cast<int>(system_.constraint(b.ids[i]).bodies().size()); ++k) {
@@ -119,7 +121,7 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
     Reaction& r = reactions_[z(records_[z(b.records[z(law.constraint)])].reaction)];
     for (int k = 0; k < std::min(2, static_cast<int>(bodies.size())); ++k) {
       const double share = (k == 0 ? s.length : -s.length) / dt_;
-      const Wrench w = Wrench{law.force, law.moment, law.p_WQ}.about(now_[bodies[z(k)]].p);
+      const Wrench w = Wrench{law.force, law.moment, law.p_WQ}.about(now[bodies[z(k)]].p);
       r.stabilisation.on(k).force += share * w.force;
       if (system_.kind(bodies[z(k)]) != BodyKind::particle) r.stabilisation.on(k).moment += share * w.moment;
     }
@@ -127,19 +129,20 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
 }
 
 bool Engine::substep_block(BlockSolve& b, double before) {
+  auto& [start, now, next, end_given] = *b.states;
   const Block& block = b.dynamics->assembly().block;
   for (auto* x : {&b.sub_v, &b.sub_applied, &b.sub_host, &b.sub_momentum}) x->assign(b.v.size(), 0);
   b.sub_gross.assign(2 * b.pool.size(), 0);
   std::fill(b.own_lambda.begin(), b.own_lambda.end(), 0.0);
-  copy_block(b, base_, start_);
-  copy_block(b, end_, end_given_);
+  copy_block(b, base_, start);
+  copy_block(b, end_, end_given);
   b.kept = b.dynamics->assembly().instant;
   b.has_kept = true;
-  copy_block(b, start_, now_);
+  copy_block(b, start, now);
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
-    now_[block.bodies[slot]].v = head(b.v0, block.column[slot]);
+    now[block.bodies[slot]].v = head(b.v0, block.column[slot]);
     if (block.column[slot + 1] - block.column[slot] == 6)
-      now_[block.bodies[slot]].w = head(b.v0, block.column[slot] + 3);
+      now[block.bodies[slot]].w = head(b.v0, block.column[slot] + 3);
   }
   for (std::size_t i = 0; i < b.ids.size(); ++i) {
     Reaction& r = reactions_[z(records_[z(b.records[i])].reaction)];
@@ -165,15 +168,16 @@ bool Engine::substep_block(BlockSolve& b, double before) {
     // From the middle of the last (sub)step to the middle of this, as in finish_block.
     s.weight = b.native_rows ? s.length : 0.5 * (s.before + s.length);
     if (!factored) {
-      now_.t = t_ + s.done;
-      turns = spread_forces(b, now_, s.weight);
+      now.t = t_ + s.done;
+      turns = spread_forces(b, now, s.weight);
       if (b.with_laws) b.dynamics->set_step(s.length);
-      if (b.dynamics->evaluate(now_, b.Q_host) == Status::invalid) break;
+      ++b.tally.factors;
+      if (b.dynamics->evaluate(now, b.Q_host) == Status::invalid) break;
       factored = true;
     } else if (b.with_laws || turns) {  // what friction and turning do to the end of a step depends on its length
-      spread_forces(b, now_, s.weight);
+      spread_forces(b, now, s.weight);
       if (b.with_laws) b.dynamics->set_step(s.length);
-      if (b.dynamics->resolve(now_, b.Q_host) == Status::invalid) break;
+      if (b.dynamics->resolve(now, b.Q_host) == Status::invalid) break;
     }
     s.watched = s.length > 1.5 * finest;
     if (!try_substep(b, s)) {
@@ -187,21 +191,23 @@ bool Engine::substep_block(BlockSolve& b, double before) {
     fastest = std::max(fastest, s.swing);
     s.done += s.length;
     s.before = s.length;
-    copy_block(b, next_, now_);
+    copy_block(b, next, now);
     factored = false;
     s.length *= s.swing > 0 ? std::clamp(longest(s.swing, 1), 0.5, 2.0) : 2.0;
   }
   if (s.done < dt_ * (1 - 1e-12)) {
-    copy_block(b, start_, base_);
-    copy_block(b, end_given_, end_);
+    for (const BodyId id : block.bodies) {  // nothing else of the block was changed
+      base_[id] = start[id];
+      end_[id] = end_given[id];
+    }
     return false;
   }
 
   b.substeps = taken;
   b.last_length = s.before;
   b.swing = fastest;
-  ++counts_.substepped;
-  counts_.substeps += taken;
+  ++b.tally.substepped;
+  b.tally.substeps += taken;
   b.v.swap(b.sub_v);
   b.applied.swap(b.sub_applied);
   b.host.swap(b.sub_host);
@@ -223,10 +229,10 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   }
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const BodyId id = block.bodies[slot];
-    end_[id] = now_[id];
-    BodyState& start = base_[id];
-    start = now_[id];
-    back_off(start.p, start.q, start.v, start.w, dt_);
+    end_[id] = now[id];
+    BodyState& from = base_[id];
+    from = now[id];
+    back_off(from.p, from.q, from.v, from.w, dt_);
   }
   return true;
 }

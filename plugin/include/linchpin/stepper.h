@@ -55,6 +55,9 @@ double project_velocities(const System& system, const Dynamics& dynamics, State&
 /// @param lambda  multipliers of all that the constraints apply, [m]: this step's own, mean over the step
 double fastest_swing(const System& system, const Assembly& assembly, const State& state,
                      std::span<const double> lambda);
+/// No body swings faster than this [rad/s], for a tenth of the cost: ω² ≤ Σ|r||f| / least principal moment. Only joints
+/// that hold points have such a bound: infinity where the block has constraints of other kinds that carry forces.
+double swing_bound(const System& system, const Dynamics& dynamics, std::span<const double> lambda);
 
 /// How a step is made. All but the first keep the constraints by their own means to newton_tolerance, poses and
 /// velocities both (T13); the tests show each order by its slope.

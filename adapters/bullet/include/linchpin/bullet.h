@@ -91,6 +91,9 @@ struct Options {
   double swing_limit = 1.0;  ///< ω·dt above which a step is redone in shorter ones inside Bullet's (T15)
   int max_substeps = 1024;   ///< of a step, as which a snap may need; then the block is left to native rows for it
   double gap_tolerance = 0;  ///< start-of-step |φ| above which poses are corrected; 0: 1e-9 in double, 1e-5 in single
+  /// Threads, the caller's included, on which blocks that nothing native touches are solved; results are the same to
+  /// the last bit for any number. Functions and laws of the program's own are called from the caller's thread only.
+  int threads = 1;
   bool drift_correction = true;  ///< end-of-step satisfaction (T12); off: the bare acceleration, which drifts
   bool shadow = false;           ///< run the native solver on the same state every step and keep its answer beside ours
   /// world.debugDrawWorld() draws the reactions on bodies that can move as arrows of this length [m/N], through the
@@ -167,6 +170,7 @@ struct Step {
 struct Counts {
   long steps = 0;
   long solves = 0;               ///< block solves
+  long factors = 0;              ///< factorisations: one for a block's step or substep, more where a gap is closed
   long newton = 0;               ///< back-solves of end-of-step satisfaction
   long substepped = 0;           ///< block steps redone in shorter ones (T15)
   long substeps = 0;             ///< substeps those took

@@ -1,0 +1,138 @@
+// Independent blocks on several threads: the same bits for any number of them, with all that can come up in a step.
+#include "world.h"
+
+#include "allocation_counter.h"
+
+#include <gtest/gtest.h>
+
+namespace linchpin::test {
+namespace {
+
+/// Pelvis, chest, head and limbs on ball joints and hinges, thrown into the air with a turn of its own.
+void ragdoll(TestWorld& w, int number) {
+  const btVector3 at(btScalar(3 * (number % 10)), btScalar(4 * (number / 10 % 10)), btScalar(3 * (number / 100)));
+  const auto part = [&](double mass, const btVector3& half, const btVector3& offset) -> btRigidBody& {
+    btRigidBody& body = w.box(mass, half, at + offset);
+    body.getBroadphaseHandle()->m_collisionFilterMask = 0;
+    const btVector3 spin(btScalar(0.1 * (number % 7)), btScalar(0.2 * (number % 5)), btScalar(-0.3 * (number % 3)));
+    body.setAngularVelocity(spin);
+    body.setLinearVelocity(btVector3(0, 1, 0) + spin.cross(offset));
+    return body;
+  };
+  const auto pin = [&](btRigidBody& a, btRigidBody& b, const btVector3& point) {
+    w.joint<btPoint2PointConstraint>(a, b, at + point - a.getCenterOfMassPosition(),
+                                     at + point - b.getCenterOfMassPosition());
+  };
+  const auto bend = [&](btRigidBody& a, btRigidBody& b, const btVector3& point) {
+    const btVector3 axis(1, 0, 0);
+    w.joint<btHingeConstraint>(a, b, at + point - a.getCenterOfMassPosition(), at + point - b.getCenterOfMassPosition(),
+                               axis, axis);
+  };
+  const btScalar s(0.1), l(0.2);
+  btRigidBody &pelvis = part(12, {s, s, s}, {0, 0, 0}), &chest = part(25, {s, l, s}, {0, btScalar(0.3), 0}),
+              &head = part(5, {s, s, s}, {0, btScalar(0.6), 0});
+  pin(pelvis, chest, {0, s, 0});
+  pin(chest, head, {0, btScalar(0.5), 0});
+  for (const int side : {-1, 1}) {
+    const btScalar x = btScalar(side) * s, y = btScalar(side) * btScalar(0.2);
+    btRigidBody &thigh = part(8, {s / 2, l, s / 2}, {x, btScalar(-0.3), 0}),
+                &shin = part(4, {s / 2, l, s / 2}, {x, btScalar(-0.7), 0}),
+                &upper = part(2.2, {s / 2, l, s / 2}, {y, btScalar(0.25), 0}),
+                &lower = part(1.5, {s / 2, l, s / 2}, {y, btScalar(-0.15), 0});
+    pin(pelvis, thigh, {x, -s, 0});
+    bend(thigh, shin, {x, btScalar(-0.5), 0});
+    pin(chest, upper, {y, btScalar(0.45), 0});
+    bend(upper, lower, {y, btScalar(0.05), 0});
+  }
+}
+
+struct Outcome {
+  std::vector<btScalar> bits;
+  std::vector<double> reactions;
+  bullet::Counts counts;
+};
+
+/// A hundred ragdolls, one of them torn apart on the way; two chains whipping about a post that the program moves, too
+/// fast for the step; and one chain with a law of the program's own.
+Outcome run(int threads) {
+  TestWorld w;
+  for (int i = 0; i < 100; ++i) ragdoll(w, i);
+  btRigidBody& post = w.box(0, btVector3(1, 1, 1), btVector3(-20, 0, 0));
+  post.setCollisionFlags(post.getCollisionFlags() | btCollisionObject::CF_KINEMATIC_OBJECT);
+  post.getBroadphaseHandle()->m_collisionFilterMask = 0;
+  post.setActivationState(DISABLE_DEACTIVATION);
+  btPoint2PointConstraint* last = nullptr;
+  for (const int chain : {0, 1, 2}) {
+    btRigidBody* before = &post;
+    for (int i = 0; i < 8; ++i) {
+      const btVector3 start(btScalar(-20 + 0.4 * i), btScalar(chain), btScalar(2 * chain));
+      btRigidBody& link = w.box(i == 7 && chain == 1 ? 50 : 0.2, btVector3(btScalar(0.2), btScalar(0.05), btScalar(0.05)),
+                                start + btVector3(btScalar(0.2), 0, 0));
+      link.getBroadphaseHandle()->m_collisionFilterMask = 0;
+      last = &w.joint<btPoint2PointConstraint>(*before, link, start - before->getCenterOfMassPosition(),
+                                               btVector3(btScalar(-0.2), 0, 0));
+      before = &link;
+    }
+  }
+  bullet::Solver exact(w.world, {.threads = threads});
+  exact.adopt(*last, "last").law([](const Thrust& n) { return Effort{Vector3d::Zero(), Vector3d(-0.01 * n.spin)}; });
+  for (int step = 0; step < 60; ++step) {
+    const btVector3 rate(0, btScalar(0.5), btScalar(0.2));
+    post.setLinearVelocity(rate);
+    post.getWorldTransform().setOrigin(post.getWorldTransform().getOrigin() + btScalar(1.0 / 60) * rate);
+    if (step == 20)  // a gap to close
+      w.bodies[5]->translate(btVector3(btScalar(0.01), 0, 0));
+    w.step(1, 1.0 / 60);
+  }
+  Outcome out;
+  out.bits = w.bits();
+  for (const Reaction& r : exact.reactions())
+    for (const Vector3d& x : {r.on_a.force, r.on_a.moment, r.on_b.force, r.on_b.moment})
+      out.reactions.insert(out.reactions.end(), {x.x(), x.y(), x.z()});
+  out.counts = exact.counts();
+  return out;
+}
+
+TEST(Threads, AnyNumberOfThemGivesTheSameBits) {
+  const Outcome one = run(1);
+  EXPECT_GT(one.counts.substepped, 5);  // in what is compared here everything comes up that waits or is done in turns
+  EXPECT_GT(one.counts.gap_corrections, 0);
+  EXPECT_EQ(one.counts.fallbacks, 0);
+  for (const int threads : {2, 3}) {
+    const Outcome several = run(threads);
+    EXPECT_TRUE(several.bits == one.bits) << threads;
+    EXPECT_TRUE(several.reactions == one.reactions) << threads;
+    EXPECT_EQ(several.counts.solves, one.counts.solves) << threads;
+    EXPECT_EQ(several.counts.newton, one.counts.newton) << threads;
+    EXPECT_EQ(several.counts.substeps, one.counts.substeps) << threads;
+    EXPECT_EQ(several.counts.gap_corrections, one.counts.gap_corrections) << threads;
+  }
+}
+
+TEST(Threads, AWarmStepOnSeveralAllocatesNothing) {
+  TestWorld w;
+  for (int i = 0; i < 20; ++i) ragdoll(w, i);
+  bullet::Solver exact(w.world, {.threads = 3});
+  w.step(60);
+  const AllocationCounter allocations(AllocationCounter::Of::all_threads);
+  w.step(30);
+  EXPECT_EQ(allocations.count(), 0u);
+}
+
+// A block that nobody can solve goes to the native rows, from whichever thread it was refused.
+TEST(Threads, WhatIsRefusedFallsBackAsOnOne) {
+  const auto outcome = [](int threads) {
+    TestWorld w;
+    for (int i = 0; i < 10; ++i) ragdoll(w, i);
+    bullet::Solver exact(w.world, {.max_substeps = 1, .threads = threads});
+    w.bodies[14]->setAngularVelocity(btVector3(0, 0, 3000));
+    w.step(10, 1.0 / 30);
+    return std::pair(w.bits(), exact.counts().fallbacks);
+  };
+  const auto one = outcome(1);
+  EXPECT_GT(one.second, 0);
+  EXPECT_TRUE(outcome(3) == one);
+}
+
+}  // namespace
+}  // namespace linchpin::test
