@@ -37,6 +37,11 @@ holds '(.solvers | length) == 4 and .solvers[3].status == "ok"'
 holds '[.solvers[] | .status == "ok" or (.status | test("^(diverged|non-finite) at step [0-9]+$"))] | all'
 jq -e . "$scratch/out" >/dev/null || fail "not JSON"
 
+expect 4 compare "$scenes/bridge.bullet" --with bullet:mlcp --duration 0.3
+says 'no solver ran to the end'
+prints '^No solver ran to the end'
+prints 'Energy error: the'
+
 # Everything but the time is the same the next time.
 for n in 1 2; do
   expect 0 compare "$scenes/bridge.bullet" --with exact,bullet:nncg --duration 0.2 --json

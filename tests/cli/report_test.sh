@@ -72,16 +72,26 @@ says 'edited in between'
 expect 0 run "$scenes/pendulum.toml" --host bare --dt 0.0005 --record finer.rec
 expect 0 compare run.rec finer.rec
 prints 'ran [0-9.]+ s in steps of 0.0005 s'
+# A sentence speaks of one step: each run by itself, and its name says how it ran.
+[[ $(grep -c '^In double precision.* exact keeps every ' "$scratch/out") == 2 ]] || fail "verdict: $(head -n 3 "$scratch/out")"
+prints '^In double precision over [0-9.]+ s in steps of 0.0005 s exact keeps'
+prints '^exact \([0-9.]+ s in steps of 0.0005 s\) +double'
+expect 0 compare run.rec finer.rec --json
+holds '(.solvers[1].label | test("steps of 0.0005 s")) and (.solvers[0] | has("label") | not)'
+expect 0 run "$scenes/pendulum.toml" --solver bullet:si --dt 0.0005 --record finer-native.rec
+expect 0 compare run.rec native.rec finer-native.rec
+! grep -q 'exact.*bullet:si.*0.0005' <(head -n 1 "$scratch/out") || fail "a verdict over two steps: $(head -n 2 "$scratch/out")"
+prints '^In double precision over .* bullet:si leaves the smallest gap'
 # A program that recorded itself, exact and native: nothing of a scene's file, the same table and page.
 if [[ -x $bin/quickstart-5_report ]]; then
   (mkdir own && cd own && "$bin/quickstart-5_report" >/dev/null) || fail "quickstart-5_report: $?"
   expect 0 compare own/exact.rec own/native.rec --report own/both.html
   prints 'chain: 10 bodies, 10 joints; 2 s in steps of 0.00416667 s'
   prints 'exact keeps every joint closed to .*bullet:si, leaves'
-  recording own/exact.html | jq -e '.motions[0] | .frames == 121 and .every == 4 and .bodies[9].name == "plank 10"' >/dev/null || fail "own/exact.html"
+  recording own/exact.html | jq -e '.motions[0] | .frames == 241 and .every == 2 and .bodies[9].name == "plank 10"' >/dev/null || fail "own/exact.html"
   # Half a second down, the hook feels nearly the same under both: Bullet's forces are there.
   for run in exact native; do
-    jq -r '.motions[0].columns.force' own/$run.rec | base64 -d | od -An -v -t f4 -w12 | awk 'NR == 301 { print sqrt($1 * $1 + $2 * $2 + $3 * $3) }'
+    jq -r '.motions[0].columns.force' own/$run.rec | base64 -d | od -An -v -t f4 -w12 | awk 'NR == 601 { print sqrt($1 * $1 + $2 * $2 + $3 * $3) }'
   done | paste -sd' ' | awk '{ exit !($1 > 50 && $2 > 0.85 * $1 && $2 < 1.15 * $1) }' || fail "forces of a program's own recording"
   expect 2 compare own/exact.rec run.rec
   says 'two scenes: "chain" and "pendulum.toml"'
@@ -110,13 +120,110 @@ expect 2 run "$scenes/hoop-in-its-angle.toml" --gltf flat.gltf
 says 'place in space'
 [[ ! -e flat.gltf && ! -e run.obj ]] || fail "wrote an animation of nothing"
 expect 2 report run.rec
-says 'neither --out nor --gltf'
+says 'none of --out, --gltf and --mcap'
 jq '.motions[0].frames = 7' run.rec >short.rec
 expect 3 report short.rec --gltf no.glb
-says 'damaged: column'
+says 'short.rec: error: is a recording that is damaged: motions\[0\].columns.t has [0-9]+ letters of base64, expected 40 for 28 bytes'
 jq '.motions[0].columns.turn = "!!!!"' run.rec >odd.rec
 expect 3 report odd.rec --gltf no.glb
 [[ ! -e no.glb ]] || fail "wrote an animation of a damaged recording"
+
+# What is wrong with a recording is said with its place and value, by whoever reads it.
+damaged() {  # damaged FILTER PATTERN
+  jq "$1" run.rec >damaged.rec
+  for words in 'report damaged.rec --out no.html' 'compare damaged.rec native.rec' 'report native.rec damaged.rec --mcap no.html'; do
+    expect 3 $words
+    says "damaged.rec: error: is a recording that is damaged: $2"
+  done
+}
+damaged '.motions[0].frames = 1000000000' 'motions\[0\].columns.t has'
+damaged '.motions[0].frames = -1' 'motions\[0\].frames is -1, expected a whole number from 1'
+damaged '.motions[0].every = 0' 'motions\[0\].every is 0, expected a whole number from 1'
+damaged '.motions[0].columns.t |= .[0:100]' 'motions\[0\].columns.t has 100 letters'
+damaged '.motions[0].columns.t |= "!" + .[1:]' 'motions\[0\].columns.t is .*, expected base64'
+damaged '.motions[0].bodies[0].size = [1, 2]' 'motions\[0\].bodies\[0\].size is \[1,2\], expected 3 numbers'
+damaged '.motions[0].bodies[0].name = 7' 'motions\[0\].bodies\[0\].name is 7, expected a text'
+damaged '.motions[0].constraints[0].bodies = [99]' 'motions\[0\].constraints\[0\].bodies\[0\] is 99'
+damaged '.comparison.dt = "x"' 'comparison.dt is "x", expected a number'
+damaged '.comparison.solvers[0].status = 3' 'comparison.solvers\[0\].status is 3, expected a text'
+damaged '.scene = {}' 'scene.file is missing'
+damaged '.motions = []' 'motions are 0, expected 1'
+for good in run native compared; do expect 0 report $good.rec --out good.html; done
+
+# The log of a recording: single precision, the forces with their points.
+expect 0 report run.rec native.rec --mcap both.mcap
+prints 'wrote both.mcap'
+[[ $(tail -c 8 both.mcap | od -An -tx1 | tr -d ' ') == 894d434150300d0a ]] || fail "both.mcap is no MCAP"
+grep -aq '"point"' both.mcap || fail "both.mcap has no forces with their points"
+
+# Whatever the sampling, the last state is there, and a short run is no two points.
+last() { jq -r '.motions[0].columns.t' "$1" | base64 -d | od -An -v -t f4 -w4 | tail -n 1 | awk -v t="$2" '{ exit !(($1 - t) ^ 2 < 1e-12) }' || fail "$1 does not end at $2 s"; }
+expect 0 run "$scenes/andrews.toml" --record andrews.rec --csv andrews.csv
+last andrews.rec "$(tail -n 1 andrews.csv | cut -d, -f1)"
+jq -e '.motions[0].every == 1 and .title != null' andrews.rec >/dev/null || fail "andrews: one of $(jq '.motions[0].every' andrews.rec) steps"
+expect 0 run "$scenes/bead-on-ring.toml" --record bead.rec
+last bead.rec 0.5
+jq -e '.motions[0] | .frames >= 200 and .frames < 450' bead.rec >/dev/null || fail "bead-on-ring: $(jq '.motions[0].frames' bead.rec) frames"
+expect 0 run "$scenes/bead-on-ring.toml" --frames 7 --record bead.rec
+last bead.rec 0.5
+jq -e '.motions[0].frames < 10' bead.rec >/dev/null || fail "--frames 7 has $(jq '.motions[0].frames' bead.rec) frames in half a second"
+expect 0 run "$scenes/pendulum.toml" --solver bullet:si --duration 0.3 --record short.rec
+last short.rec 0.3
+
+# One energy: the largest change that is recorded is what the table calls the error; where something works, a note says so.
+cat >links.toml <<'END'
+schema = 1
+title = "five links"
+[world]
+duration = 3
+[[chain]]
+name = "link"
+count = 5
+step = [0.1, 0, 0]
+shape = { capsule = [0.02, 0.06] }
+density = 1000
+joint = "ball"
+END
+for host in bare bullet-float64; do
+  expect 0 run links.toml --host $host --frames 1e6 --record links.rec --json
+  most=$(jq -r '.motions[0].columns.energy' links.rec | base64 -d | od -An -v -t f4 -w4 | awk '{ if ($1 ^ 2 > m ^ 2) m = $1 } END { printf "%.9g", m < 0 ? -m : m }')
+  jq -e --argjson most "$most" '.solver.max_energy_error_J as $e | $e > 1e-6 and ($e - $most | fabs) < 1e-5 * $e + 1e-7' "$scratch/out" >/dev/null ||
+    fail "links on $host: recorded $most J, said $(jq .solver.max_energy_error_J "$scratch/out")"
+done
+[[ $(jq -r .title links.rec) == "five links" ]] || fail "the title is not in the recording"
+expect 0 run "$scenes/rotating-wire.toml" --record wire.rec
+jq -e '.notes | any(test("energy error is of energy less the work of what moves with time"))' wire.rec >/dev/null || fail "wire: $(jq -c .notes wire.rec)"
+
+# No force where the equation has no answer: nothing, not nought.
+cat >overflow.toml <<'END'
+schema = 1
+[world]
+duration = 2
+dt = 0.05
+[[body]]
+name = "p"
+kind = "particle"
+mass = 1
+position = [1, 0, 0]
+[[constraint]]
+name = "c"
+equation = "p.y = 0"
+[[force]]
+name = "f"
+body = "p"
+force = "[exp(50*p.x), 0, 0]"
+END
+expect 4 run overflow.toml --csv overflow.csv --record overflow.rec
+[[ $(tail -n 1 overflow.csv) == *,,,,,, ]] || fail "forces of a state that has none: $(tail -n 1 overflow.csv)"
+jq -r '.motions[0].columns.force' overflow.rec | base64 -d | od -An -v -t f4 -w12 | tail -n 1 | grep -q nan || fail "overflow.rec has a force at its end"
+
+# One place for one file, and a run that is refused leaves none.
+expect 2 run "$scenes/pendulum.toml" --csv same.x --report ./same.x
+says '\-\-report and --csv are both "same.x"'
+expect 2 report run.rec --out same.html --gltf same.html
+expect 2 run "$scenes/andrews.toml" --report none.html --gltf none.glb --mcap none.mcap --csv none.csv
+says 'place in space'
+! compgen -G 'none.*' >/dev/null && [[ ! -e same.x ]] || fail "a run that was refused left $(ls none.* same.x)"
 
 # A long run with many bodies stays below the size that opens well, and says how many frames it has.
 expect 0 run "$scenes/rope.toml" --solver bullet:si --duration 20 --frames 1e6 --report long.html

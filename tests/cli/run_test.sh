@@ -97,6 +97,12 @@ else
   echo "skipped: $shared/robots/minitaur.urdf is not here, or linchpin was built without URDF"
 fi
 
+# One number for the gap, in words and as JSON, which is the table's of compare.
+expect 0 run "$source/demos/scenes/four-bar.toml" --host bullet-float64 --json
+gap=$(jq -r '.solver | "\(.max_gap_m) \(.max_gap_rad)"' "$scratch/out" | awk '{ printf "largest gap %.3g m, %.3g rad", $1, $2 }')
+expect 0 run "$source/demos/scenes/four-bar.toml" --host bullet-float64
+grep -qF "$gap" "$scratch/out" || fail "not '$gap' but $(grep 'largest gap' "$scratch/out")"
+
 # A run that cannot start leaves the old file alone.
 expect 3 run "$scratch/nothing.bullet" --csv "$csv"
 cmp -s "$csv" "$scratch/first.csv" || fail "a failed run touched the file"

@@ -40,7 +40,7 @@ sweep() { expect 0 sweep throw.toml --set v=1:4:7 --set g=1.62,9.81 "$@"; }
 
 sweep -j 1 --out one.csv
 [ "$(wc -l <one.csv)" -eq 15 ] || fail "$(wc -l <one.csv) lines, not a header and 14 cases"
-[ "$(head -n 1 one.csv)" = 'case,v,g,status,t [s],top,ball.position.x [m],ball.position.y [m],ball.position.z [m],sweep' ] ||
+[ "$(head -n 1 one.csv)" = 'case,v,g,status,t [s],top at 0.5 s,ball.position.x [m],ball.position.y [m],ball.position.z [m],sweep' ] ||
   fail "header: $(head -n 1 one.csv)"
 # v^2/(2 g) and v t - g t^2/2, in the order of the cases, the last name fastest.
 LC_ALL=C awk -F, '
@@ -209,6 +209,47 @@ expect 2 sweep throw.toml --set v=1,2 --seed 3 --out x.csv
 says 'that of --random'
 [ -e x.csv ] && fail "a sweep that was refused wrote a table"
 
+# A table took its time: it is not written over.
+expect 0 sweep throw.toml --set v=1:4:7 --set g=1.62,9.81 --out one.csv
+prints '^one.csv is complete already: 14 cases$'
+cp one.csv kept.csv
+expect 2 sweep throw.toml --set v=1:4:6 --set g=1.62,9.81 --out one.csv
+says 'out: "one.csv", line .* it is of another sweep: --force replaces it'
+echo garbage >mine.txt
+expect 2 sweep throw.toml --set v=1,2 --out mine.txt
+[ "$(cat mine.txt)" = garbage ] || fail "a file of somebody else was replaced"
+head -n 4 one.csv >few-rows.csv
+expect 2 sweep throw.toml --set v=1:4:7 --set g=1.62,9.81 --out few-rows.csv
+says 'holds some rows of this sweep: --resume'
+expect 0 sweep throw.toml --set v=1:4:7 --set g=1.62,9.81 --out few-rows.csv --force
+cmp -s one.csv few-rows.csv && cmp -s one.csv kept.csv || fail "--force gives another table"
+expect 2 sweep throw.toml --set v=1,2 --out same.csv --report same.csv
+says 'are both "same.csv"'
+[ ! -e same.csv ] && [ ! -e same.csv.part ] || fail "a sweep that was refused left a file"
+
+# Expressions are read at the numbers of a case, and a number that is none has a reason.
+expect 0 sweep throw.toml --set v=4,5 --column '1/(v-3)' --out pole.csv
+[ "$(tail -n +2 pole.csv | awk -F, '{ print $(NF - 1) }' | paste -sd' ')" = '1 0.5' ] || fail "rows: $(cat pole.csv)"
+expect 0 sweep throw.toml --set v=2,4 --column 'sqrt(v-3)' --out root.csv
+grep -q '^0,2,"\?ok, but sqrt(v-3) is not a number"\?,.*,,' root.csv && grep -q '^1,4,ok,' root.csv || fail "rows: $(cat root.csv)"
+expect 3 sweep throw.toml --set v=1,2 --until 'ball.velocty' --out x.csv
+says '^--until:1:1: error: [^c]'
+for n in 99999999 1000000000000; do
+  expect 2 sweep throw.toml --set v=0:1:$n --out x.csv
+  says 'count is a whole number from 1 to 10000000'
+done
+expect 2 sweep throw.toml --set v=0:1 --random -3 --out x.csv
+says '"-3", expected a whole number from 1 to 10000000'
+sed '/^.*log/,$d' throw.toml >silent.toml
+expect 2 sweep silent.toml --set v=0:1:9 --out x.csv
+says 'nothing would be recorded'
+expect 0 sweep silent.toml --set v=0:1:2 --until 'ball.y + 0.1' --out until.csv
+[ -e x.csv ] && fail "a sweep that was refused wrote a table"
+# What a motion is expected to come to is nothing of a place of rest.
+expect 0 sweep "$scenes/rotating-hoop.toml" --set w=6,7 --equilibrium --out rest.csv --report rest.html
+sed -n 's|.*<script type="application/json" id="recording">\(.*\)</script>.*|\1|p' rest.html |
+  jq -e '[.columns[] | .at_own == null and .known == null and (.expected | not)] | all' >/dev/null || fail "expectations of a motion in a search for rest"
+
 # The rotating hoop rests at cos a = g/(R w^2), below sqrt(g/R) at the bottom; there N = m R w^2, or m g.
 expect 0 sweep "$scenes/rotating-hoop.toml" --set w=1:7:13 --equilibrium --column 'norm(reaction(on_hoop, bead))' --out hoop.csv
 LC_ALL=C awk -F, '
@@ -235,5 +276,5 @@ LC_ALL=C awk -F, '
   END { exit bad || NR != 12 || n != 1 }' circle.csv >awk.out || fail "rough circle: $(cat awk.out)"
 # mu > 0.60334: friction stops the bead before the bottom.
 expect 4 sweep "$scenes/rough-circle.toml" --set mu=0.3,0.61 --until bead.x --out stops.csv
-says '1 case failed, case 1: bead.x did not pass through zero'
+says '1 case failed, case 1: bead.x did not pass through zero$'
 done_testing

@@ -77,7 +77,10 @@ CaseList::CaseList(const std::vector<std::string>& sets, const std::optional<Ran
       std::uint64_t count = 0;
       if (parts.size() != (random ? 2 : 3) || !read_fraction(parts[0], axis.least) ||
           !read_fraction(parts[1], axis.most) || (!random && (!read(parts[2], count) || count < 1 || count > most)))
-        refuse("--set", set, expected);
+        refuse("--set", set,
+               random || parts.size() != 3
+                   ? std::string(expected)
+                   : expected + std::string("; count is a whole number from 1 to ") + std::to_string(most));
       for (std::uint64_t i = 0; i < count; ++i)  // both ends as they are given
         axis.values.push_back(i == 0           ? axis.least
                               : i + 1 == count ? axis.most

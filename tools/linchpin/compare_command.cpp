@@ -3,6 +3,7 @@
 #include "messages.h"
 #include "recording/compare_text.h"
 #include "recording/gltf.h"
+#include "recording/mcap.h"
 #include "recording/output_file.h"
 #include "recording/page.h"
 #include "recording_file.h"
@@ -19,6 +20,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace linchpin::cli {
@@ -57,35 +59,40 @@ bool failed(const Json& row) {
   return row.at("name") == "exact" && !row.at("status").get<std::string>().starts_with("ok");
 }
 
+// A comparison without a number is none.
+int verdict(const Json& rows) {
+  if (std::any_of(rows.begin(), rows.end(), failed)) return exit_physics;
+  if (std::any_of(rows.begin(), rows.end(),
+                  [](const Json& row) { return row.at("status").get<std::string>().starts_with("ok"); }))
+    return exit_ok;
+  std::cerr << "linchpin compare: no solver ran to the end\n";
+  return exit_physics;
+}
+
 // Runs that were recorded: nothing is run, so what is of a run is refused.
 int compare_recordings(const CompareArguments& arguments, const CLI::App& verb) try {
   for (const char* option :
        {"--dt", "--duration", "--settle", "--gravity", "--with", "--precision", "--csv", "--frames"})
     if (verb.count(option) > 0)
       throw std::invalid_argument(std::string(option) + " is of a run, and recordings have theirs behind them");
-  if (!arguments.report.mcap.empty())
-    throw std::invalid_argument("--mcap is written when a scene is run: recordings hold single precision");
+  demand_other_places(arguments.report.outputs());
   std::vector<std::string> files = {arguments.simulation.scene};
   files.insert(files.end(), arguments.more.begin(), arguments.more.end());
   OutputFile page("--report", arguments.report.report, files, "recording");
   OutputFile record("--record", arguments.report.record, files, "recording");
   OutputFile animation("--gltf", arguments.report.gltf, files, "recording");
+  OutputFile log("--mcap", arguments.report.mcap, files, "recording");
   const bool binary = is_binary_gltf(arguments.report.gltf);
   Json all;
   if (!read_recordings(files, all)) return exit_bad_input;
   const Json& comparison = all.at("comparison");
-  if (!arguments.report.gltf.empty()) animation.write(gltf(all, binary));
+  const std::string shown = arguments.report.gltf.empty() ? "" : gltf(all, binary);
+  log.write(arguments.report.mcap.empty() ? "" : mcap(all));
+  animation.write(shown);
   if (!arguments.report.record.empty()) record.write(all.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   if (!arguments.report.report.empty()) page.write(report_page(all));
   print(comparison, arguments.json);
-  const Json& rows = comparison.at("solvers");
-  return std::any_of(rows.begin(), rows.end(), failed) ? exit_physics : exit_ok;
-} catch (const nlohmann::json::exception& e) {
-  std::cerr << "linchpin compare: a recording is damaged: " << e.what() << "\n";
-  return exit_bad_input;
-} catch (const std::runtime_error& e) {
-  std::cerr << "linchpin compare: a recording is damaged: " << e.what() << "\n";
-  return exit_bad_input;
+  return verdict(comparison.at("solvers"));
 } catch (const std::invalid_argument& e) {
   std::cerr << "linchpin compare: " << e.what() << "\n";
   return exit_usage;
@@ -108,22 +115,26 @@ int run_compare(const CompareArguments& arguments) try {
   result["settle"] = simulation.settle;
   for (const char* key : {"gravity", "gravity_from", "bodies", "joints"}) result[key] = nullptr;
   result["solvers"] = Json::array();
-  bool exact_failed = false;
   std::vector<std::string> failures;
+  auto outputs = arguments.report.outputs();
+  for (const SolverSpec& solver : solvers)
+    for (const std::string& precision : in) outputs.emplace_back("--csv", table_of(arguments.csv, solver, precision));
+  demand_other_places(outputs);
+  std::vector<std::unique_ptr<OutputFile>> tables;  // kept at the end: a comparison that is refused leaves no files
   ReportFiles report(arguments.report, opened->files, solvers.size() * in.size());
   Json motions = Json::array();
   for (const SolverSpec& solver : solvers) {
     for (const std::string& precision : in) {
-      OutputFile output("--csv", table_of(arguments.csv, solver, precision), opened->files);
+      auto output = std::make_unique<OutputFile>("--csv", table_of(arguments.csv, solver, precision), opened->files);
       Json job = job_for(simulation, solver);
-      job["csv"] = output.temporary();
+      job["csv"] = output->temporary();
       if (report.wanted()) job["record"] = report.recording_json();
       const WorkerAnswer answer = run_worker(precision, job, solver.name + ", " + precision);
       Json row;
       switch (answer.kind) {
         case WorkerAnswer::Kind::row:
           row = answer.row;
-          output.keep();
+          tables.push_back(std::move(output));
           for (const char* key : {"gravity", "gravity_from", "bodies", "joints"}) {
             if (result[key].is_null()) result[key] = row[key];  // in double precision, where that was asked for
             row.erase(key);
@@ -149,17 +160,16 @@ int run_compare(const CompareArguments& arguments) try {
       }
       motions.push_back(row.contains("motion") ? std::move(row["motion"]) : Json());
       row.erase("motion");
-      if (failed(row)) {
-        exact_failed = true;
+      if (failed(row))
         failures.push_back(row["name"].get<std::string>() + ", " + precision + ": " + row["status"].get<std::string>());
-      }
       result["solvers"].push_back(std::move(row));
     }
   }
   report.write("compare", simulation.scene, result, std::move(motions));
+  for (const auto& table : tables) table->keep();
   print(result, arguments.json);
   for (const std::string& each : failures) std::cerr << "linchpin compare: " << each << "\n";
-  return exact_failed ? exit_physics : exit_ok;
+  return verdict(result["solvers"]);
 } catch (const std::invalid_argument& e) {
   std::cerr << "linchpin compare: " << e.what() << "\n";
   return exit_usage;
@@ -194,7 +204,10 @@ void add_compare(CLI::App& app, int& exit_code) {
       "all of them and all samples. Impulse error: the same of what was applied. - stands where there is no number: "
       "the\n"
       "solver did not run to the end, no row has that unit, or energy is not expected to be conserved.\n"
-      "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 exact failed.\n"
+      "Energy error: the largest change of the energy since the start, the one that a report draws. Where something "
+      "moves\n"
+      "with time, of energy less its work, and a note says so.\n"
+      "Exit codes: 0 ok, 2 usage, 3 bad scene or recording, 4 exact failed, or no solver ran to the end.\n"
       "With --json stdout stays empty on 2 and 3: what is wrong is said on stderr.");
   verb->callback([arguments, verb, &exit_code] {
     const bool recorded = !arguments->more.empty() || looks_like_recording(arguments->simulation.scene);

@@ -1,10 +1,12 @@
 #include "recording_file.h"
 
 #include "messages.h"
+#include "recording/check.h"
 #include "recording/compare_text.h"
 #include "recording/page.h"
 
 #include <fstream>
+#include <stdexcept>
 #include <utility>
 
 namespace linchpin::cli {
@@ -23,15 +25,11 @@ bool read_recording(const std::string& path, Json& recording) {
       return "is no recording of linchpin's (run or compare --record)";
     if (recording.value("schema", Json()) != 1)
       return "is a recording of schema " + recording.value("schema", Json()).dump() + ", expected 1";
-    for (const char* key : {"commands", "scene", "comparison", "motions"})
-      if (!recording.contains(key)) return std::string("is a recording without ") + key;
-    const Json& comparison = recording["comparison"];
-    if (!recording["commands"].is_array() || !recording["motions"].is_array() || !comparison.is_object() ||
-        !comparison.contains("solvers") || !comparison["solvers"].is_array() ||
-        comparison["solvers"].size() != recording["motions"].size())
-      return "is a recording that is damaged: solvers and motions do not go together";
-    if (!recording["scene"].is_object() || !comparison.contains("dt") || !comparison.contains("duration"))
-      return "is a recording that is damaged: it does not say of which scene and steps it is";
+    try {
+      linchpin::recording::demand_sound(recording);
+    } catch (const std::runtime_error& e) {
+      return std::string("is a recording that is damaged: ") + e.what();
+    }
     return "";
   }();
   if (fault.empty()) {

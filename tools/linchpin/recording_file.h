@@ -12,8 +12,7 @@ namespace linchpin::cli {
 bool looks_like_recording(const std::string& path);
 
 /// The recordings of one scene as one. @return false after saying on stderr which file is none
-/// @throws std::invalid_argument where they are not of one scene; nlohmann::json::exception and std::runtime_error for
-/// what is damaged.
+/// or what of it is damaged. @throws std::invalid_argument where they are not of one scene
 bool read_recordings(const std::vector<std::string>& paths, nlohmann::ordered_json& all);
 
 }  // namespace linchpin::cli

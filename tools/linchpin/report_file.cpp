@@ -4,6 +4,8 @@
 #include "recording/mcap.h"
 #include "recording/page.h"
 
+#include <linchpin/scene/title.h>
+
 #include <CLI/CLI.hpp>
 
 #include <charconv>
@@ -23,6 +25,7 @@ using Json = nlohmann::ordered_json;
 constexpr double most_bytes_of_page = 8e6, most_bytes_of_file = 2e8;
 
 double frames_per_second(const std::string& text) {
+  if (text.empty()) return RecordingOptions().frames_per_second;
   double x = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), x);
   if (error != std::errc() || end != text.data() + text.size() || !(x >= 0.01 && x <= 1e6))
@@ -46,8 +49,9 @@ void ReportOptions::add_to(CLI::App& verb) {
   verb.add_option("--record", record, "Write what `linchpin report` makes such a page from, later or together");
   verb.add_option("--gltf", gltf, "Write an animation for Blender and other viewers of glTF 2.0: a .gltf or .glb file");
   verb.add_option("--mcap", mcap, "Write poses, wrenches and scalars in double precision for robotics viewers: MCAP");
-  verb.add_option("--frames", frames, "Frames per second of these; fewer where a page would become large")
-      ->capture_default_str();
+  verb.add_option(
+      "--frames", frames,
+      "Frames per second of these, fewer where a page would become large. Default: 60, more in a short run");
 }
 
 std::vector<std::string> ReportOptions::files() const {
@@ -63,12 +67,18 @@ bool is_binary_gltf(const std::string& path) {
   throw std::invalid_argument("--gltf is \"" + path + "\", expected a name that ends with .gltf or .glb");
 }
 
+std::vector<std::pair<std::string, std::string>> ReportOptions::outputs() const {
+  return {{"--report", report}, {"--record", record}, {"--gltf", gltf}, {"--mcap", mcap}};
+}
+
 ReportFiles::ReportFiles(const ReportOptions& options, const std::vector<std::string>& read, std::size_t runs)
     : wanted_(!options.files().empty()),
       recording_{
           frames_per_second(options.frames),
           (options.report.empty() && options.record.empty() ? most_bytes_of_file : most_bytes_of_page) / double(runs),
-          !options.mcap.empty()},
+          !options.mcap.empty(),
+          options.frames.empty() ? RecordingOptions().least_frames : 0,  // who gives a number gets it
+          RecordingOptions().least_bytes / double(runs)},
       report_("--report", options.report, read),
       record_("--record", options.record, read),
       gltf_("--gltf", options.gltf, read),
@@ -78,7 +88,9 @@ ReportFiles::ReportFiles(const ReportOptions& options, const std::vector<std::st
 Json ReportFiles::recording_json() const {
   return {{"frames_per_second", recording_.frames_per_second},
           {"most_bytes", recording_.most_bytes},
-          {"full", recording_.full}};
+          {"full", recording_.full},
+          {"least_frames", recording_.least_frames},
+          {"least_bytes", recording_.least_bytes}};
 }
 
 void ReportFiles::write(const std::string& verb, const std::string& scene, const Json& comparison, Json motions) {
@@ -89,15 +101,24 @@ void ReportFiles::write(const std::string& verb, const std::string& scene, const
   recording["comparison"] = comparison;
   add_words(recording);
   recording["motions"] = std::move(motions);
-  if (!mcap_.temporary().empty()) mcap_.write(mcap(recording));
+  // What refuses does so before anything is written.
+  const std::string log = mcap_.temporary().empty() ? "" : mcap(recording);
   for (Json& motion : recording["motions"])
     if (motion.is_object()) motion.erase("full");
-  if (!gltf_.temporary().empty()) gltf_.write(gltf(recording, binary_gltf_));
+  const std::string animation = gltf_.temporary().empty() ? "" : gltf(recording, binary_gltf_);
+  mcap_.write(log);
+  gltf_.write(animation);
   record_.write(recording.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   report_.write(report_page(recording));
 }
 
-Json provenance(const std::string& scene) { return recording::provenance(command_line(), scene_json(scene)); }
+Json provenance(const std::string& scene) {
+  Json out = recording::provenance(command_line(), scene_json(scene));
+  const Json& text = out["scene"]["text"];
+  if (const std::string title = text.is_string() ? scene::title_of(text.get<std::string>()) : ""; !title.empty())
+    out["title"] = title;
+  return out;
+}
 
 std::string& command_line() {
   static std::string text;

@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -23,10 +24,12 @@ using namespace recording;
 
 /// The words of the command line.
 struct ReportOptions {
-  std::string report, record, gltf, mcap, frames = "60";
+  std::string report, record, gltf, mcap, frames;
   void add_to(CLI::App& verb);
   /// Those that were asked for.
   std::vector<std::string> files() const;
+  /// Each with its option, an empty path for one that was not.
+  std::vector<std::pair<std::string, std::string>> outputs() const;
 };
 
 class ReportFiles {
@@ -39,7 +42,8 @@ class ReportFiles {
   const RecordingOptions* recording() const { return wanted_ ? &recording_ : nullptr; }
   /// As a worker's job has it.
   nlohmann::ordered_json recording_json() const;
-  /// Nothing when nothing was asked for.
+  /// Nothing when nothing was asked for. @throws std::invalid_argument, before any of them is written, where there is
+  /// nothing to show
   /// @param comparison  what `compare --json` prints, of `run` too. @param motions  by its solvers, null for none
   void write(const std::string& verb, const std::string& scene, const nlohmann::ordered_json& comparison,
              nlohmann::ordered_json motions);

@@ -134,6 +134,9 @@ int run_run(const RunArguments& arguments) try {
   const Simulation simulation = arguments.simulation.check(*opened);
   const Host host = host_of(arguments, *opened, solver);
   const std::optional<Method> method = method_of(arguments, host);
+  auto outputs = arguments.report.outputs();
+  outputs.emplace_back("--csv", arguments.csv);
+  demand_other_places(outputs);
   OutputFile output("--csv", arguments.csv, opened->files);
   ReportFiles report(arguments.report, opened->files, 1);
 
@@ -156,7 +159,6 @@ int run_run(const RunArguments& arguments) try {
       std::cerr << "linchpin run: " << solver.name << ": " << answer.message << "\n";
       return exit_physics;
   }
-  output.keep();  // rows up to a failure are worth having
   Json motions = Json::array();
   motions.push_back(answer.row.contains("motion") ? std::move(answer.row["motion"]) : Json());
   answer.row.erase("motion");
@@ -169,6 +171,7 @@ int run_run(const RunArguments& arguments) try {
     comparison["solvers"] = Json::array({std::move(row)});
     report.write("run", simulation.scene, comparison, std::move(motions));
   }
+  output.keep();  // rows up to a failure are worth having
   print(arguments, simulation, host, answer.row);
   if (answer.row["status"].get<std::string>().starts_with("ok")) {
     const int wrong = answer.row.contains("expect") ? unmet(answer.row["expect"]) : 0;

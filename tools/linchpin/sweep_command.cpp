@@ -27,9 +27,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -48,28 +51,41 @@ struct SweepArguments {
   std::uint64_t samples = 0, seed = 0;
   std::string until, shard = "0/1", out, report;
   int starts = 24, jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  bool equilibrium = false, resume = false, mpi = false, json = false;
+  bool equilibrium = false, resume = false, force = false, mpi = false, json = false;
+};
+
+// What is wrong with an expression of the command line, as it is printed.
+struct BadExpression {
+  std::string text;
 };
 
 // One case: the scene with these values, and what came of it.
 class Experiment {
  public:
   /// @throws SceneError; std::invalid_argument for what does not fit the scene.
-  Experiment(const SweepArguments& arguments, std::string text, std::vector<std::string> names)
-      : arguments_(arguments), text_(std::move(text)), names_(std::move(names)) {
-    const Model model = load({});
+  Experiment(const SweepArguments& arguments, std::string text, const CaseList& cases)
+      : arguments_(arguments), text_(std::move(text)), names_(cases.names()) {
+    const Model model = any_of(cases);
     warn(model);
-    (void)arguments.simulation.check(opened(model));
+    const SimulationOptions& s = arguments.simulation;
+    // Steps that are a case's own are for its row to refuse.
+    if (!s.dt.empty() || !s.duration.empty() || !s.gravity.empty()) (void)s.check(opened(model));
     if (!arguments.until.empty() && (model.logs.back().reads_forces() || model.logs.back().size() != 1))
       throw std::invalid_argument("--until is \"" + arguments.until +
                                   "\", expected one number of the motion, no force");
     for (const auto& [channel, log] : channels(model)) {
       const std::string unit = channel->unit().empty() ? "" : " [" + channel->unit() + "]";
-      if (channel->size() == 1) add_column(channel->text(), unit);
+      const std::string when = log ? "" : at(model.expectations[columns_of_++]);
+      if (channel->size() == 1) add_column(channel->text() + when, unit);
       for (const char* part : {".x", ".y", ".z"})
-        if (channel->size() == 3) add_column(channel->text() + part, unit);
+        if (channel->size() == 3) add_column(channel->text() + part + when, unit);
       if (!log) expected_ = columns_.size();
     }
+    // Of a motion that is not ended by a quantity there is then nothing to tell; where it rests has a stability.
+    if (columns_.empty() && arguments.until.empty() && !arguments.equilibrium)
+      throw std::invalid_argument(
+          "nothing would be recorded: the scene has no [[expect]] and no [[log]], and there is no --column "
+          "'norm(body.velocity)' or the like");
     files_ = model.files;
   }
 
@@ -77,19 +93,13 @@ class Experiment {
   /// Columns of header() after the first two.
   std::vector<SweepPicture::Column> expected() const {
     std::vector<SweepPicture::Column> out(columns_.size());
-    for (std::size_t i = 0; i < expected_; ++i) out[i].expected = true;
+    for (std::size_t i = 0; i < expected_ && !arguments_.equilibrium; ++i) out[i].expected = true;
     return out;
   }
   std::string header() const {
     std::string out = std::string("status,") + (arguments_.equilibrium ? "stability" : "t [s]");
     for (const std::string& column : columns_) out += "," + csv_field(column);
     return out;
-  }
-
-  /// Names that [params] does not have. @throws std::invalid_argument
-  void check_names(const std::vector<double>& values) const try {
-    (void)load(values);
-  } catch (const SceneError&) {  // of this case alone; its row will say so
   }
 
   /// The fields of header().
@@ -104,14 +114,15 @@ class Experiment {
       outcome.status = e.what();
     }
     if (!outcome.values.empty() && outcome.values.size() != columns_.size()) outcome = {"other columns", "", {}};
+    explain_holes(outcome);
     outcome.values.resize(columns_.size(), std::nan(""));
     return fields(outcome.status, outcome.first, outcome.values);
   }
   /// What the scene expects with these values, by column; NaN where it says nothing, or is none.
   std::vector<double> known(const std::vector<double>& values) const {
-    std::vector<double> out;
+    std::vector<double> out(arguments_.equilibrium ? columns_.size() : 0, std::nan(""));  // those are of the motion
     try {
-      for (const Expectation& e : load(values).expectations)
+      for (const Expectation& e : out.empty() ? load(values).expectations : std::vector<Expectation>())
         for (int k = 0; k < e.value.size(); ++k)
           out.push_back(e.is.empty() ? std::nan("") : e.is[static_cast<std::size_t>(k)]);
     } catch (const SceneError&) {
@@ -140,6 +151,54 @@ class Experiment {
     std::string status, first;  // first: time or stability
     std::vector<double> values;
   };
+
+  // A model for what all cases have alike: an expression need not have a value at the numbers of the scene itself, nor
+  // at those of every case. @throws SceneError of the first; BadExpression; std::invalid_argument for names that
+  // [params] does not have
+  Model any_of(const CaseList& cases) const {
+    std::optional<SceneError> first;
+    constexpr std::uint64_t tries = 16;
+    const std::uint64_t every = std::max<std::uint64_t>(1, cases.size() / tries);
+    for (std::uint64_t n = 0; n < cases.size(); n += every) try {
+        return load(cases.values(n));
+      } catch (const SceneError& e) {
+        if (!first) first = e;
+      }
+    try {
+      return load({});
+    } catch (const SceneError&) {
+    }
+    const std::string what = first->what();
+    const std::string_view place = "column:", twice = " error: column:";
+    if (!what.starts_with(place)) throw *first;
+    std::string text = (of_until(cases.values(0)) ? "--until:" : "--column:") + what.substr(place.size());
+    if (const std::size_t again = text.find(twice); again != std::string::npos)
+      text.replace(again, twice.size(), " error:");
+    throw BadExpression{text};
+  }
+  bool of_until(const std::vector<double>& values) const try {
+    if (arguments_.until.empty()) return false;
+    Overrides overrides;
+    for (std::size_t i = 0; i < values.size(); ++i) overrides.params[names_[i]] = values[i];
+    overrides.logs = {arguments_.until};
+    (void)load_text(text_, arguments_.simulation.scene, import_bullet, overrides);
+    return false;
+  } catch (const SceneError&) {
+    return true;
+  }
+  // " at 0.5 s": of an [[expect]], as rows with other times stand beside it.
+  std::string at(const Expectation& e) const {
+    if (arguments_.equilibrium || e.throughout) return "";
+    char text[48];
+    std::snprintf(text, sizeof text, " at %.12g s", e.at);
+    return text;
+  }
+  // A number that is none, with its name: an empty field alone does not say whether it was lost.
+  void explain_holes(Outcome& out) const {
+    for (std::size_t i = expected_; i < out.values.size() && i < columns_.size(); ++i)
+      if (!std::isfinite(out.values[i]) && out.status == "ok")
+        out.status = "ok, but " + columns_[i] + " is " + (std::isnan(out.values[i]) ? "not a number" : "infinite");
+  }
 
   Model load(const std::vector<double>& values) const {
     Overrides overrides;
@@ -267,7 +326,8 @@ class Experiment {
   const std::string text_;
   const std::vector<std::string> names_;
   std::vector<std::string> files_, columns_;
-  std::size_t expected_ = 0;  // of the columns, those of expectations, which are the first
+  std::size_t columns_of_ = 0;  // expectations that have theirs
+  std::size_t expected_ = 0;    // of the columns, those of expectations, which are the first
 };
 
 // What tells rows of one sweep from those of another with the same parameters: FNV-1a of all that they depend on.
@@ -289,6 +349,17 @@ std::string stamp(const SweepArguments& arguments, const std::vector<std::string
 
 bool is_ok(const std::string& row_from_status) {
   return row_from_status.starts_with("ok,") || row_from_status.starts_with("\"ok, ");
+}
+
+// The first field, quotes taken off.
+std::string status_of(const std::string& row_from_status) {
+  if (!row_from_status.starts_with("\"")) return row_from_status.substr(0, row_from_status.find(','));
+  std::string out;
+  for (std::size_t i = 1; i < row_from_status.size(); ++i) {
+    if (row_from_status[i] == '"' && (++i == row_from_status.size() || row_from_status[i] != '"')) break;
+    out += row_from_status[i];
+  }
+  return out;
 }
 
 int misused(const std::string& what) {
@@ -319,8 +390,7 @@ std::optional<Sweep> prepare(const SweepArguments& arguments, bool random) {
     throw std::invalid_argument("a .bullet file has no [params]; include it in a scene of ours");
   std::vector<std::string> texts(1);
   if (!read_file(scene == "-" ? "./-" : scene, texts[0])) return {};
-  out.experiment.emplace(arguments, texts[0], out.cases.names());
-  out.experiment->check_names(out.cases.values(0));
+  out.experiment.emplace(arguments, texts[0], out.cases);
   for (std::size_t i = 1; i < out.experiment->files().size(); ++i)
     if (!read_file(out.experiment->files()[i], texts.emplace_back())) return {};
   out.stamp = stamp(arguments, texts);
@@ -338,6 +408,7 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* 
   const CaseList& cases = sweep->cases;
   const Experiment& experiment = *sweep->experiment;
   { const OutputFile possible("--out", arguments.out, experiment.files()); }
+  demand_other_places({{"--out", arguments.out}, {"--out", arguments.out + ".part"}, {"--report", arguments.report}});
   OutputFile page("--report", arguments.report, experiment.files());
 
   std::string header = "case";
@@ -349,13 +420,30 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* 
     return out;
   };
   CaseTable table(arguments.out, header, cases.size(), begins, "," + sweep->stamp);
-  if (arguments.resume && ::access(arguments.out.c_str(), F_OK) == 0) table.take(arguments.out);
   for (const std::string& file : arguments.merge) table.take(file);
-  table.open(arguments.resume);
-
-  std::vector<std::uint64_t> missing;
-  for (std::uint64_t n = 0; n < cases.size(); ++n)
-    if (shard.has(n) && !table.has(n)) missing.push_back(n);
+  const auto still_missing = [&] {
+    std::vector<std::uint64_t> out;
+    for (std::uint64_t n = 0; n < cases.size(); ++n)
+      if (shard.has(n) && !table.has(n)) out.push_back(n);
+    return out;
+  };
+  // A table that is there took its time: it is read, gone on with or replaced on request, never written over.
+  const bool there = ::access(arguments.out.c_str(), F_OK) == 0 && std::filesystem::file_size(arguments.out) > 0;
+  bool complete = false;
+  if (there && !arguments.force) {
+    try {
+      table.take(arguments.out);
+    } catch (const std::invalid_argument& e) {
+      if (arguments.resume) throw;
+      throw std::invalid_argument("--out: " + std::string(e.what()) + ": --force replaces it");
+    }
+    complete = still_missing().empty();
+    if (!complete && !arguments.resume)
+      throw std::invalid_argument("--out: \"" + arguments.out +
+                                  "\" holds some rows of this sweep: --resume runs the others, --force all of them");
+  }
+  if (!complete) table.open(arguments.resume);
+  const std::vector<std::uint64_t> missing = still_missing();
   std::size_t done = 0, failed = 0;
   {
     ProgressLine progress;
@@ -376,7 +464,7 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* 
                 [&](std::uint64_t n, const std::string& how) { keep(n, work.row_of_the_dead(n, how)); });
     }
   }
-  table.finish();
+  if (!complete) table.finish();
 
   std::uint64_t rows = 0, bad = 0;
   std::string first;
@@ -385,7 +473,7 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* 
     ++rows;
     const std::string row = table.row(n).substr(begins(n).size());
     if (is_ok(row)) continue;
-    if (++bad == 1) first = "case " + std::to_string(n) + ": " + row.substr(0, row.find(",,"));
+    if (++bad == 1) first = "case " + std::to_string(n) + ": " + status_of(row);
   }
   if (!arguments.report.empty()) {
     SweepPicture picture{scene, cases.names(), random, header, experiment.expected(), experiment.own(), {}};
@@ -405,8 +493,11 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* 
     if (!arguments.report.empty()) written["report"] = arguments.report;
     std::cout << written.dump(2) << "\n";
   } else {
-    std::cout << "wrote " << arguments.out << ": " << rows << (rows == 1 ? " case, " : " cases, ") << missing.size()
-              << " of them run now\n";
+    if (complete)
+      std::cout << arguments.out << " is complete already: " << counted(static_cast<long>(rows), "case") << "\n";
+    else
+      std::cout << "wrote " << arguments.out << ": " << counted(static_cast<long>(rows), "case") << ", "
+                << missing.size() << " of them run now\n";
     if (!arguments.report.empty()) std::cout << "wrote " << arguments.report << "\n";
   }
   if (bad == 0) return exit_ok;
@@ -414,6 +505,9 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* 
   return exit_physics;
 } catch (const SceneError& e) {
   std::cerr << e.what() << "\n";
+  return exit_bad_input;
+} catch (const BadExpression& e) {
+  std::cerr << e.text << "\n";
   return exit_bad_input;
 } catch (const std::invalid_argument& e) {
   return misused(e.what());
@@ -439,6 +533,9 @@ int run_rank(const SweepArguments& arguments, bool random, Ranks& ranks) try {
 } catch (const SceneError& e) {
   std::cerr << e.what() << "\n";
   return exit_bad_input;
+} catch (const BadExpression& e) {
+  std::cerr << e.text << "\n";
+  return exit_bad_input;
 } catch (const std::exception& e) {
   return misused(e.what());
 }
@@ -456,6 +553,19 @@ int run_sweep_by_mpi(const SweepArguments& arguments, bool random, bool seeded) 
   return misused(e.what());
 }
 
+// What a 64-bit option may be; as it is read it would wrap.
+CLI::Validator whole(std::uint64_t least, std::uint64_t most) {
+  return {[=](const std::string& text) {
+            std::uint64_t x = 0;
+            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), x);
+            const bool good = error == std::errc() && end == text.data() + text.size() && x >= least && x <= most;
+            return good ? std::string()
+                        : "is \"" + text + "\", expected a whole number from " + std::to_string(least) + " to " +
+                              std::to_string(most);
+          },
+          "", "whole"};
+}
+
 }  // namespace
 
 void add_sweep(CLI::App& app, int& exit_code) {
@@ -468,9 +578,11 @@ void add_sweep(CLI::App& app, int& exit_code) {
                             "all combinations are run. With --random name=least:most"))
       ->required();
   CLI::Option* random =
-      verb->add_option("--random", arguments->samples, "So many samples, uniform in the ranges of --set");
+      verb->add_option("--random", arguments->samples, "So many samples, uniform in the ranges of --set")
+          ->check(whole(1, CaseList::most));
   CLI::Option* seed =
       verb->add_option("--seed", arguments->seed, "Of --random. Sample n is the same however many there are")
+          ->check(whole(0, std::numeric_limits<std::uint64_t>::max()))
           ->capture_default_str();
   one_each(verb->add_option("--column", arguments->columns,
                             "One more quantity at the end of each case, as in [[log]]: 'norm(bead.velocity)'; again "
@@ -491,14 +603,17 @@ void add_sweep(CLI::App& app, int& exit_code) {
   verb->add_option("--shard", arguments->shard, "i/n: the cases whose number leaves i on division by n; i from 0")
       ->capture_default_str();
   verb->add_flag("--resume", arguments->resume, "Keep the rows that are in FILE and FILE.part, run the others");
+  verb->add_flag("--force", arguments->force, "Replace a table that is there, which is refused without it");
   verb->add_option("--merge", arguments->merge, "Likewise with the rows of these files: the shards")->expected(1, -1);
   verb->add_option("--out", arguments->out, "The table, .csv; while the sweep goes on, FILE.part")->required();
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
   verb->add_option("--report", arguments->report,
                    "Write a page to look at: curves over a parameter, a map over two, with the answers of [[expect]]");
   verb->footer(
-      "A row: case, parameters, status, time, then what the scene names: the value of each [[expect]] at its time, of\n"
-      "each [[log]] at the end, of each --column; last a mark of the scene's text and the options. Whether "
+      "A row: case, parameters, status, time, then what the scene names: the value of each [[expect]] at its time, "
+      "said\n"
+      "in its column's name, of each [[log]] at the end, of each --column; last a mark of the scene's text and the "
+      "options. Whether "
       "expectations\n"
       "are met is not judged. A row depends on its case alone: any -j, shards merged and sweeps ended and resumed "
       "give\n"

@@ -34,8 +34,12 @@ std::string microseconds(const Json& ns) {
   return text;
 }
 
-std::string label(const Json& row) {
-  return row.value("name", std::string()) + ", " + row.value("precision", std::string());
+std::string label(const Json& row) { return run_label(row) + ", " + row.value("precision", std::string()); }
+
+// Runs are held against each other in the same steps over the same time alone: a key of those, empty for the table's.
+std::string steps_of(const Json& row) {
+  if (!row.contains("ran_in_steps")) return "";
+  return brief(row["ran_in_steps"][1]) + " s in steps of " + brief(row["ran_in_steps"][0]) + " s";
 }
 
 bool ran(const Json& row) { return row.value("status", std::string()).starts_with("ok"); }
@@ -74,18 +78,22 @@ Json hold(const Json& row) {
   return most;
 }
 
-// "joint closed to 1e-9 m", "constraint to 1e-9".
+// "joint closed to 1e-9 m", "constraint to a residual of 1e-9, in the unit of its equation".
 std::string closed(const Json& row) {
   const bool metres = row["max_gap_m"].is_number();
-  return std::string(metres ? "joint closed to " : "constraint to ") + number(hold(row)) + (metres ? " m" : "");
+  return metres ? "joint closed to " + number(hold(row)) + " m"
+                : "constraint to a residual of " + number(hold(row)) + ", in the unit of its equation";
 }
-std::string left(const Json& row) { return number(hold(row)) + (row["max_gap_m"].is_number() ? " m" : ""); }
+std::string left(const Json& row) {
+  return row["max_gap_m"].is_number() ? number(hold(row)) + " m" : "a residual of " + number(hold(row));
+}
 
 // The row that holds tightest among those that ran to the end; null when there is none.
-const Json* tightest(const Json& rows, bool exact, const std::string& precision) {
+const Json* tightest(const Json& rows, bool exact, const std::string& precision, const std::string& steps) {
   const Json* best = nullptr;
   for (const Json& row : rows) {
-    if ((row["name"] == "exact") != exact || row["precision"] != precision || !ran(row)) continue;
+    if ((row["name"] == "exact") != exact || row["precision"] != precision || steps_of(row) != steps || !ran(row))
+      continue;
     const Json gap = hold(row);
     if (!gap.is_number()) continue;
     if (!best || gap.get<double>() < hold(*best).get<double>()) best = &row;
@@ -113,6 +121,11 @@ std::string against(const Json& exact, const Json& native) {
 
 }  // namespace
 
+std::string run_label(const Json& row) {
+  const std::string of = steps_of(row);
+  return row.value("name", std::string()) + (of.empty() ? "" : " (" + of + ")");
+}
+
 std::string some(const Json& names, std::size_t at_most) {
   std::string out;
   for (std::size_t i = 0; i < std::min(names.size(), at_most); ++i)
@@ -122,9 +135,15 @@ std::string some(const Json& names, std::size_t at_most) {
 }
 
 std::string verdict_text(const Json& rows) {
-  std::vector<std::string> parts;
-  for (const char* precision : {"double", "single"}) {
-    const Json *exact = tightest(rows, true, precision), *native = tightest(rows, false, precision);
+  std::vector<std::string> parts, steps = {""};
+  for (const Json& row : rows)
+    if (const std::string each = steps_of(row); std::find(steps.begin(), steps.end(), each) == steps.end())
+      steps.push_back(each);
+  std::vector<std::pair<std::string, std::string>> groups;
+  for (const std::string& each : steps)
+    for (const char* precision : {"double", "single"}) groups.emplace_back(precision, each);
+  for (const auto& [precision, of] : groups) {
+    const Json *exact = tightest(rows, true, precision, of), *native = tightest(rows, false, precision, of);
     std::string part;
     if (exact && native)
       part = against(*exact, *native);
@@ -132,11 +151,12 @@ std::string verdict_text(const Json& rows) {
       part = "exact keeps every " + closed(*exact);
     else if (native)
       part = (*native).value("name", std::string()) + " leaves the smallest gap, " + left(*native);
-    if (!part.empty()) parts.push_back(std::string("In ") + precision + " precision " + part + ".");
+    if (!part.empty())
+      parts.push_back("In " + precision + " precision " + (of.empty() ? "" : "over " + of + " ") + part + ".");
   }
   for (const Json& row : rows)
     if (row["name"] == "exact" && !ran(row))
-      parts.insert(parts.begin(), "exact failed in " + row.value("precision", std::string()) +
+      parts.insert(parts.begin(), run_label(row) + " failed in " + row.value("precision", std::string()) +
                                       " precision: " + row.value("status", std::string()) + ".");
   if (parts.empty())
     return std::any_of(rows.begin(), rows.end(), ran) ? "There was no joint to hold.\n" : "No solver ran to the end.\n";
@@ -194,13 +214,16 @@ void add_notes(const Json& row, Footnotes& notes) {
     notes.add(row, text);
   }
   if (row.contains("ran_in_steps"))
-    notes.add(row, "ran " + brief(row["ran_in_steps"][1]) + " s in steps of " + brief(row["ran_in_steps"][0]) + " s");
+    notes.add(row, "ran " + steps_of(row) + ", unlike the first: it is compared with runs of the same alone");
   std::string residuals;
   for (const auto& [name, gap] : row["user_gaps"].items())
     residuals += (residuals.empty() ? "" : ", ") + name + " " + number(gap);
   if (row["user_gaps"].size() <= 8 && !residuals.empty()) notes.add(row, "largest residuals: " + residuals);
   if (row["energy_note"].is_string())
     notes.add(row, "energy is not expected to be conserved: " + row["energy_note"].get<std::string>());
+  if (row.contains("energy_error_of"))
+    notes.add(row, "energy error is of " + row["energy_error_of"].get<std::string>() +
+                       "; plots and recordings have the energy itself");
   if (row.value("fallbacks", 0L) > 0)
     notes.add(row, row["name"] == "exact"
                        ? count(row["fallbacks"], "block step was", "block steps were") + " left to Bullet's rows"
@@ -283,7 +306,7 @@ std::string comparison_text(const Json& comparison) {
                                                   "max gap [rad]", "energy error [J]", "force error", "impulse error",
                                                   "status"}};
   for (const Json& row : rows) {
-    lines.push_back({row["name"], row["precision"], microseconds(row["ns_per_step"]), number(row["max_gap_m"]),
+    lines.push_back({run_label(row), row["precision"], microseconds(row["ns_per_step"]), number(row["max_gap_m"]),
                      number(row["rms_gap_m"]), number(row["max_gap_rad"]), number(row["max_energy_error_J"]),
                      number(row["force_rms_error_rel"]), number(row["impulse_rms_error_rel"]), row["status"]});
   }
@@ -301,7 +324,9 @@ std::string comparison_text(const Json& comparison) {
   out +=
       "\nForce error: what the solver reports for the joints against an independent dense solution at the same state "
       "and "
-      "with the\nsame contacts, relative, rms over all samples. Impulse error: likewise what it applied. Times are "
+      "with the\nsame contacts, relative, rms over all samples. Impulse error: likewise what it applied. Energy error: "
+      "the "
+      "largest\nchange of the energy since the start. Times are "
       "medians; -: no such\nnumber, the run did not get that far or the scene has nothing of the kind.\n";
   const std::string footnotes = notes_text(rows);
   if (!footnotes.empty()) out += "\n" + footnotes;

@@ -14,6 +14,9 @@ std::string comparison_text(const nlohmann::ordered_json& comparison);
 std::string verdict_text(const nlohmann::ordered_json& solvers);
 std::string notes_text(const nlohmann::ordered_json& solvers);
 
+/// A run's name: the solver's and, where it ran otherwise than the head of the table says, how.
+std::string run_label(const nlohmann::ordered_json& row);
+
 /// "a, b, c and 7 more" of an array of names.
 std::string some(const nlohmann::ordered_json& names, std::size_t at_most = 5);
 

@@ -146,9 +146,10 @@ class Run {
       Json wrench = {{"timestamp", now},
                      {"frame_id", "world"},
                      {"body", frame_of(m_.links[i].on)},
-                     {"force", vector_at(m_.force, at)},
-                     {"moment", vector_at(m_.moment, at)},
-                     {"point", vector_at(m_.place, at)}};
+                     {"force", vector_at(m_.force, at)}};
+      // A recording in single precision has the size of a moment alone.
+      if (std::isfinite(m_.moment[3 * at])) wrench["moment"] = vector_at(m_.moment, at);
+      if (std::isfinite(m_.place[3 * at])) wrench["point"] = vector_at(m_.place, at);
       for (const auto& [name, part] : {std::pair("ideal", &m_.ideal), std::pair("nonideal", &m_.nonideal),
                                        std::pair("stabilisation", &m_.stabilisation)})
         if (std::isfinite((*part)[at])) wrench[name] = (*part)[at];
@@ -237,7 +238,6 @@ std::string mcap(const Json& recording) {
     if (motions[i].is_null()) continue;
     all.emplace_back(motions[i]);
     which.push_back(i);
-    if (!all.back().full) throw std::invalid_argument("the recording holds single precision: too little for MCAP");
   }
   if (all.empty()) throw std::invalid_argument("no run has a motion");
   McapFile file("linchpin " + recording.at("linchpin").get<std::string>());
@@ -262,6 +262,7 @@ std::string mcap(const Json& recording) {
   }
   McapFile::Words words = {{"scene", recording.at("scene").at("file")}, {"linchpin", recording.at("linchpin")}};
   for (const Json& command : recording.at("commands")) words["command"] = command;
+  words["precision"] = all.front().full ? "double" : "single: poses, forces and gaps; moments are left out";
   if (recording["scene"].at("text").is_string()) words["scene_text"] = recording["scene"]["text"];
   file.metadata("linchpin", words);
   return file.finish();

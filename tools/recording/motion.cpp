@@ -1,11 +1,16 @@
 #include "motion.h"
 
+#include "base64.h"
+#include "compare_text.h"
+
+#include <Eigen/Geometry>
+
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace linchpin::recording {
 
@@ -13,33 +18,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string from_base64(const std::string& text, const char* name) {
-  static const std::array<int, 256> values = [] {
-    std::array<int, 256> out;
-    out.fill(-1);
-    int n = 0;
-    for (const char c : std::string("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
-      out[static_cast<unsigned char>(c)] = n++;
-    return out;
-  }();
-  std::string out;
-  out.reserve(text.size() / 4 * 3);
-  unsigned word = 0;
-  int bits = 0;
-  for (const char c : text) {
-    if (c == '=') break;
-    const int value = values[static_cast<unsigned char>(c)];
-    if (value < 0) throw std::runtime_error(std::string("column ") + name + " is damaged");
-    word = word << 6 | static_cast<unsigned>(value);
-    bits += 6;
-    if (bits >= 8) out += static_cast<char>(word >> (bits -= 8) & 0xff);
-  }
-  return out;
-}
-
 template <class T>
 std::vector<double> column(const Json& columns, const char* name, std::size_t size, double scale = 1) {
-  const std::string bytes = from_base64(columns.at(name).get<std::string>(), name);
+  std::string bytes;
+  if (!from_base64(columns.at(name).get_ref<const std::string&>(), bytes))
+    throw std::runtime_error(std::string("column ") + name + " is damaged");
   if (bytes.size() != size * sizeof(T))
     throw std::runtime_error(std::string("column ") + name + " has " + std::to_string(bytes.size()) +
                              " bytes, expected " + std::to_string(size * sizeof(T)));
@@ -86,6 +69,17 @@ Motion::Motion(const Json& json) : frames(json.at("frames").get<std::size_t>()),
     position = column<float>(columns, "position", 3 * frames * bodies.size());
     turn = column<std::int16_t>(columns, "turn", 4 * frames * bodies.size(), 1 / 32767.0);
     coordinate = column<float>(columns, "coordinate", 2 * frames * coordinates.size());
+    gap = column<float>(columns, "gap", frames * links.size());
+    if (columns.contains("energy")) energy = column<float>(columns, "energy", frames);
+    force = column<float>(columns, "force", 3 * frames * links.size());
+    signal = column<float>(columns, "signal", frames * signals.size());
+    const double none = std::nan("");
+    moment.assign(3 * frames * links.size(), none);  // of which such a recording has the size alone
+    for (const auto& [name, part] :
+         {std::pair("ideal", &ideal), std::pair("nonideal", &nonideal), std::pair("stabilisation", &stabilisation)})
+      *part = columns.contains(name) ? column<float>(columns, name, frames * links.size())
+                                     : std::vector<double>(frames * links.size(), none);
+    read_places(json);
   } else {
     const auto doubles = [&](const char* name, std::size_t width) {
       return column<double>(columns, name, width * frames);
@@ -106,9 +100,46 @@ Motion::Motion(const Json& json) : frames(json.at("frames").get<std::size_t>()),
   }
 }
 
+// Where forces act in the world: what is at rest on a body goes with its pose.
+void Motion::read_places(const Json& json) {
+  const double none = std::nan("");
+  std::vector<int> placed;  // by the number of a body in the file, which counts coordinates too
+  int n = 0;
+  for (const Json& body : json.at("bodies")) placed.push_back(body.at("kind") == "coordinate" ? -1 : n++);
+  const Json &constraints = json.at("constraints"), &columns = json.at("columns");
+  std::vector<std::size_t> moving;
+  for (std::size_t i = 0; i < constraints.size(); ++i)
+    if (constraints[i].at("at").is_null()) moving.push_back(i);
+  const std::vector<double> points = columns.contains("point")
+                                         ? column<float>(columns, "point", 3 * frames * moving.size())
+                                         : std::vector<double>(3 * frames * moving.size(), none);
+  place.assign(3 * frames * links.size(), none);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < constraints.size(); ++i) {
+    const Json& at = constraints[i].at("at");
+    const auto of = constraints[i].at("bodies").get<std::vector<long>>();
+    const auto on = constraints[i].at("on").get<std::size_t>();
+    const long body = on < of.size() ? of[on] : -1;
+    const int pose =
+        body < 0 || static_cast<std::size_t>(body) >= placed.size() ? -1 : placed[static_cast<std::size_t>(body)];
+    for (std::size_t f = 0; f < frames; ++f) {
+      Eigen::Vector3d p;
+      for (std::size_t k = 0; k < 3; ++k)
+        p[static_cast<int>(k)] = at.is_null() ? points[3 * (f * moving.size() + next) + k] : at.at(k).get<double>();
+      if (pose >= 0) {
+        const std::size_t b = f * bodies.size() + static_cast<std::size_t>(pose);
+        const Eigen::Quaterniond q(turn[4 * b + 3], turn[4 * b], turn[4 * b + 1], turn[4 * b + 2]);
+        p = Eigen::Map<const Eigen::Vector3d>(&position[3 * b]) + q.normalized() * p;
+      }
+      for (std::size_t k = 0; k < 3; ++k) place[3 * (f * links.size() + i) + k] = p[static_cast<int>(k)];
+    }
+    next += at.is_null();
+  }
+}
+
 std::string run_name(const Json& solvers, std::size_t which) {
-  const auto name = solvers.at(which).at("name").get<std::string>();
-  const auto same = std::count_if(solvers.begin(), solvers.end(), [&](const Json& s) { return s.at("name") == name; });
+  const std::string name = run_label(solvers.at(which));
+  const auto same = std::count_if(solvers.begin(), solvers.end(), [&](const Json& s) { return run_label(s) == name; });
   return same < 2 ? name : name + ", " + solvers.at(which).at("precision").get<std::string>();
 }
 

@@ -29,8 +29,8 @@ struct Motion {
   std::vector<Signal> signals;
 
   // Columns, frame by frame, of each of the above: times [s]; positions [m], 3 each; turns, quaternions x, y, z, w of
-  // length 1; values and rates of coordinates. In double precision where the recording was made for that, else in its
-  // own. Those of `full` alone are empty without it: forces, moments and places have 3 numbers each, in world axes.
+  // length 1; values and rates of coordinates; forces, moments and places, 3 each, in world axes. In double precision
+  // where the recording was made for that (`full`), else in its own, which has no moments: they are NaN.
   std::vector<double> t, position, turn, coordinate;
   bool full = false;
   std::vector<double> gap, energy, force, moment, place, ideal, nonideal, stabilisation, signal;
@@ -38,6 +38,9 @@ struct Motion {
   /// @throws std::runtime_error when columns do not have the length that the rest says.
   /// @throws nlohmann::json::exception when something is missing or of the wrong type.
   explicit Motion(const nlohmann::ordered_json& json);
+
+ private:
+  void read_places(const nlohmann::ordered_json& json);
 };
 
 /// "exact", or "exact, double" where another of a comparison's solvers has the name too.

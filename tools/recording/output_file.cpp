@@ -57,4 +57,18 @@ void OutputFile::refuse(const std::string& why) const {
   throw std::invalid_argument(option_ + ": \"" + path_ + "\" cannot be written: " + why);
 }
 
+void demand_other_places(const std::vector<std::pair<std::string, std::string>>& outputs) {
+  const auto place = [](const std::string& path) {
+    std::error_code unknown;
+    const fs::path out = fs::weakly_canonical(fs::absolute(path), unknown);
+    return unknown ? fs::path(path) : out;
+  };
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    for (std::size_t k = 0; k < i; ++k)
+      if (!outputs[i].second.empty() && !outputs[k].second.empty() &&
+          place(outputs[i].second) == place(outputs[k].second))
+        throw std::invalid_argument(outputs[k].first + " and " + outputs[i].first + " are both \"" + outputs[i].second +
+                                    "\": each needs a place of its own");
+}
+
 }  // namespace linchpin::recording

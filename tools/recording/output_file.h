@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace linchpin::recording {
@@ -29,5 +30,8 @@ class OutputFile {
   [[noreturn]] void refuse(const std::string& why) const;
   std::string option_, path_, temporary_;
 };
+
+/// No two outputs in one place: `option` and path of each, an empty path for none. @throws std::invalid_argument
+void demand_other_places(const std::vector<std::pair<std::string, std::string>>& outputs);
 
 }  // namespace linchpin::recording

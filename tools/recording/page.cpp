@@ -109,7 +109,9 @@ Json merge(std::vector<Json> recordings) {
       // One head has one step: a run that had another says so below the table.
       for (const char* key : {"dt", "duration"})
         if (const Json& x = more["comparison"].value(key, Json()); x != out["comparison"].value(key, Json()))
-          solver["ran_in_steps"] = {more["comparison"].at("dt"), more["comparison"].at("duration")};
+          if (!solver.contains("ran_in_steps"))
+            solver["ran_in_steps"] = {more["comparison"].at("dt"), more["comparison"].at("duration")};
+      if (solver.contains("ran_in_steps")) solver["label"] = run_label(solver);
       out["comparison"]["solvers"].push_back(std::move(solver));
     }
     for (Json& motion : more["motions"]) out["motions"].push_back(std::move(motion));

@@ -87,6 +87,7 @@ Recording::Recording(const RecordingOptions& options, double dt, long steps, std
       links_(std::move(links)),
       signals_(std::move(signals)),
       dt_(dt),
+      steps_(steps),
       worst_gap_(links_.size(), Force::nan),
       full_(options.full) {
   const auto moves = [this](int body) {
@@ -99,10 +100,23 @@ Recording::Recording(const RecordingOptions& options, double dt, long steps, std
     link.on = first == link.bodies.end() ? 0 : static_cast<std::size_t>(first - link.bodies.begin());
   }
   per_frame_ = 8.0 + 20.0 * double(bodies_.size()) + 32.0 * double(links_.size()) + 4.0 * double(signals_.size());
-  const double wanted = std::max(1.0, 1 / (options.frames_per_second * dt));
-  const double allowed = double(steps) * per_frame_ / options.most_bytes;
-  stride_ = std::max(1L, static_cast<long>(std::max(std::floor(wanted + 1e-6), std::ceil(allowed))));
-  most_bytes_ = steps > 0 ? std::numeric_limits<double>::infinity() : options.most_bytes;
+  const double wanted = std::floor(std::max(1.0, 1 / (options.frames_per_second * dt)) + 1e-6);
+  const double least = std::min(double(options.least_frames), options.least_bytes / per_frame_);
+  if (steps > 0) {
+    const double enough = least >= 1 ? std::max(1.0, std::floor(double(steps) / least)) : wanted;
+    const double allowed = std::ceil(double(steps) * per_frame_ / options.most_bytes);
+    stride_ = std::max(1L, static_cast<long>(std::max(std::min(wanted, enough), allowed)));
+    most_bytes_ = std::numeric_limits<double>::infinity();
+    return;
+  }
+  most_bytes_ = options.most_bytes;
+  most_stride_ = static_cast<long>(wanted);
+  enough_ = 2 * static_cast<long>(std::max(1.0, least));
+}
+
+bool Recording::too_many() const {
+  if (steps_ > 0 || frames_ <= 2) return false;
+  return double(frames_) * per_frame_ > most_bytes_ || (frames_ > enough_ && 2 * stride_ <= most_stride_);
 }
 
 // Every other frame, the first kept. What was worst since a frame that goes was worst since the frame before it too.
@@ -131,21 +145,25 @@ void Recording::thin() {
 
 void Recording::state(double t, std::span<const BodyState> states, std::span<const double> gaps, double energy) {
   if (is_frame_) pad();
-  if (double(frames_) * per_frame_ > most_bytes_ && frames_ > 2) thin();
+  if (too_many()) thin();
   for (std::size_t i = 0; i < links_.size() && i < gaps.size(); ++i)
     if (std::isfinite(gaps[i]) && !(std::abs(worst_gap_[i]) >= std::abs(gaps[i]))) worst_gap_[i] = gaps[i];
   if (count_ == 0) start_energy_ = energy;
   const double error = energy - start_energy_;
   if (std::isfinite(error)) any_energy_ = true;
   if (!(std::abs(worst_energy_) >= std::abs(error))) worst_energy_ = error;
-  is_frame_ = count_ % stride_ == 0;
+  is_frame_ = in_frame_ = count_ % stride_ == 0 || (steps_ > 0 && count_ == steps_);
   ++count_;
-  if (!is_frame_) return;
-  ++frames_;
+  now_t_ = t;
   now_.assign(states.begin(), states.end());
-  t_.push_back(t);
+  if (is_frame_) put_frame();
+}
+
+void Recording::put_frame() {
+  ++frames_;
+  t_.push_back(now_t_);
   for (std::size_t i = 0; i < bodies_.size(); ++i) {
-    const BodyState& s = states[i];
+    const BodyState& s = now_[i];
     if (bodies_[i].kind == BodyKind::coordinate) {
       coordinates_.insert(coordinates_.end(), {s.p.x(), s.v.x()});
       continue;
@@ -200,6 +218,11 @@ bool recording::Columns::stays(const Recording& r, std::size_t link, Json& at) {
 
 Json recording::Columns::json(Recording r) {
   if (r.is_frame_) r.pad();
+  if (r.count_ > 0 && !r.in_frame_) {  // it ended sooner, or nobody knew when: a run is shown to its last state
+    r.put_frame();
+    r.is_frame_ = true;
+    r.pad();
+  }
   Json out;
   out["frames"] = r.frames_;
   out["every"] = r.stride_;
@@ -223,7 +246,7 @@ Json recording::Columns::json(Recording r) {
     const Recording::Link& link = r.links_[i];
     Json each = {{"name", link.name}, {"unit", link.unit}, {"bodies", link.bodies}, {"on", link.on}};
     Json at;
-    still[i] = stays(r, i, at);
+    still[i] = stays(r, i, at) && !at.is_null();
     each["at"] = std::move(at);
     out["constraints"].push_back(std::move(each));
   }
@@ -243,7 +266,8 @@ Json recording::Columns::json(Recording r) {
   columns["gap"] = in_single(r.gap_);
   if (r.any_energy_) columns["energy"] = in_single(r.energy_);
   columns["force"] = in_single(r.force_);
-  if (!moving.empty()) columns["point"] = in_single(moving);
+  if (std::any_of(moving.begin(), moving.end(), [](double x) { return std::isfinite(x); }))
+    columns["point"] = in_single(moving);
   if (const auto moments = sizes(r.moment_); worth_it(moments)) columns["moment"] = in_single(moments);
   // Without a law the ideal part is the whole.
   if (worth_it(r.nonideal_)) {

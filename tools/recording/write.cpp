@@ -43,6 +43,8 @@ Json row_of(const RecordedRun& run) {
 
 Json json_of(const Recording& recorded, const RecordedRun& run) {
   Json out = recording::provenance(run.command, {{"file", run.title}, {"bytes", 0}, {"text", nullptr}});
+  if (run.command.empty() || run.command == run.title) out["commands"] = Json::array();  // a title is none
+  out["title"] = run.title;
   out["kind"] = "linchpin recording";
   out["verb"] = "run";
   Json& comparison = out["comparison"];

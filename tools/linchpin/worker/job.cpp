@@ -22,7 +22,8 @@ Job read_job(const Json& j) {
   job.csv = j.value("csv", std::string());
   if (j.contains("record"))
     job.record = {j["record"].at("frames_per_second").get<double>(), j["record"].at("most_bytes").get<double>(),
-                  j["record"].at("full").get<bool>()};
+                  j["record"].at("full").get<bool>(), j["record"].at("least_frames").get<long>(),
+                  j["record"].at("least_bytes").get<double>()};
   return job;
 }
 

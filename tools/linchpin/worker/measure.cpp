@@ -12,8 +12,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace linchpin::worker {
@@ -171,6 +173,17 @@ std::string verdict(Scene& scene, const bullet::Solver& solver, Json torn, doubl
   return fallbacks > 0 ? "ok but for " + std::to_string(fallbacks) + " fallbacks" : "ok";
 }
 
+// The summary with the largest gap as this file looks at all solvers: one number for one thing.
+std::string with_gap_of(const Json& row, std::string summary) {
+  const std::string_view mark = "\n  largest gap ";
+  const std::size_t from = summary.find(mark);
+  const std::size_t unit = from == std::string::npos ? from : summary.find(" rad", from);
+  if (unit == std::string::npos || !row["max_gap_m"].is_number() || !row["max_gap_rad"].is_number()) return summary;
+  char gap[64];
+  std::snprintf(gap, sizeof gap, "%.3g m, %.3g", row["max_gap_m"].get<double>(), row["max_gap_rad"].get<double>());
+  return summary.replace(from + mark.size(), unit - from - mark.size(), gap);
+}
+
 Json method(const Job& job, Scene& scene, bool exact) {
   bullet::Options options;
   options.mode = exact ? bullet::Mode::exact : bullet::Mode::observe;
@@ -280,7 +293,7 @@ Json measure(const Job& job, Progress& progress) {
   // Steps that went to native rows are not exact, however well the rest went.
   if (exact && status == "ok") status = verdict(scene, *solver, structure.torn, end, taken, astray, row);
   row["status"] = status;
-  if (solver) row["summary"] = solver->summary();
+  if (solver) row["summary"] = with_gap_of(row, solver->summary());
   row["method"] = method(job, scene, exact);
   if (recorder) row["motion"] = recorder->json();
   if (!judge) return row;

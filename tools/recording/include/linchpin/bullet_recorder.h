@@ -103,9 +103,9 @@ inline std::string host_name() {
 }
 
 struct RecorderOptions {
-  double frames_per_second = 60;  ///< fewer where a page would become larger than some 11 MB
+  double frames_per_second = 60;  ///< more in a short run, fewer where a page would pass some 11 MB
   std::string title{};            ///< of the scene; the program's name without it. Runs are compared by it
-  std::string command{};          ///< what a page says made it; the title without it
+  std::string command{};          ///< what a page says made it, if anything
 };
 
 /// Every step of a world under a Solver, of whatever mode, from when it is made; the bodies and constraints that are

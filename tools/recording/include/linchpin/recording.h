@@ -18,11 +18,14 @@ namespace recording {
 struct Columns;  // tools/recording: the columns as JSON
 }
 
-/// What becomes of the run's size: frames a second, fewer where the whole would become larger than that.
+/// What becomes of the run's size: frames a second, more where that is few, fewer where the whole would become larger
+/// than that. The first state and the last are frames whatever these say.
 struct RecordingOptions {
   double frames_per_second = 60;
   double most_bytes = 8e6;  ///< of columns in single precision; a page becomes some 1.4 times as large
   bool full = false;        ///< also in double precision, which MCAP has
+  long least_frames = 200;  ///< of a run of as many steps, however short, as long as they stay below least_bytes
+  double least_bytes = 3e5;
 };
 
 /// As what a body is drawn.
@@ -51,8 +54,8 @@ class Recording {
     std::string name, unit;
   };
 
-  /// @param steps  that the run shall have, of dt [s]; 0 if nobody knows: of frames that become too many every other
-  /// one is then dropped as they come, and its worst gap and energy go to the next
+  /// @param steps  that the run shall have, of dt [s]; 0 if nobody knows: every step is a frame then, and of frames
+  /// that become too many every other one is dropped as they come, and its worst gap and energy go to the next
   Recording(const RecordingOptions& options, double dt, long steps, std::vector<Body> bodies, std::vector<Link> links,
             std::vector<Signal> signals);
 
@@ -85,15 +88,19 @@ class Recording {
 
  private:
   friend struct recording::Columns;
+  void put_frame();
   void pad();
   void thin();
+  bool too_many() const;
   std::vector<Body> bodies_;
   std::vector<Link> links_;
   std::vector<Signal> signals_;
   double dt_, per_frame_ = 0, most_bytes_ = 0;  // [s]; bytes, the most of them only where steps are not known
-  long stride_ = 1, count_ = 0, frames_ = 0;
-  bool is_frame_ = false, any_energy_ = false;
-  double start_energy_ = 0, worst_energy_ = 0;
+  long steps_, stride_ = 1, count_ = 0, frames_ = 0;
+  long enough_ = 0,
+       most_stride_ = 1;  // where steps are not known: frames that may be halved, steps from one to the next
+  bool is_frame_ = false, in_frame_ = false, any_energy_ = false;  // the last state: wants forces, is a frame
+  double now_t_ = 0, start_energy_ = 0, worst_energy_ = 0;
   std::vector<double> worst_gap_;
   std::vector<BodyState> now_;
   bool full_ = false;
@@ -107,7 +114,7 @@ class Recording {
 struct RecordedRun {
   static constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   std::string title = "run";     ///< what was simulated; recordings are compared if they have the same
-  std::string command;           ///< what made it
+  std::string command;           ///< what made it; a program without
   std::string solver = "exact";  ///< or Bullet's: "bullet:si"
   std::string precision = "double", host, integrator, stabilisation, status = "ok";
   long steps = 0, fallbacks = 0, substepped = 0;
@@ -125,8 +132,8 @@ struct RecordedRun {
 };
 
 /// Writes what the end of the name asks for: `.html` a page, `.rec` a recording for `linchpin report` and `linchpin
-/// compare`, `.glb` or `.gltf` an animation, `.mcap` a log for robotics viewers (needs RecordingOptions::full). Beside
-/// its place first, so that nobody reads half of it.
+/// compare`, `.glb` or `.gltf` an animation, `.mcap` a log for robotics viewers (whole with RecordingOptions::full).
+/// Beside its place first, so that nobody reads half of it.
 /// @throws std::invalid_argument for another name, and where it cannot be written or there is nothing to show.
 void write(const std::string& path, const Recording& recording, const RecordedRun& run);
 /// The same without throwing: why not, or empty.

@@ -1,0 +1,11 @@
+// What a scene calls itself.
+#pragma once
+
+#include <string>
+
+namespace linchpin::scene {
+
+/// The `title` of a scene's text that could be loaded; empty without one.
+std::string title_of(const std::string& text);
+
+}  // namespace linchpin::scene
