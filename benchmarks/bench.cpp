@@ -66,6 +66,7 @@ class Timed final : public btConstraintSolver {
 struct SolverName {
   std::string text, kind;
   int iterations = 10;
+  bool exact() const { return kind == "exact" || kind == "law" || kind == "dry"; }
 };
 
 SolverName parse(const std::string& text) {
@@ -76,8 +77,8 @@ SolverName parse(const std::string& text) {
     if (std::from_chars(first, last, s.iterations).ptr != last || s.iterations < 1)
       throw std::invalid_argument("solver \"" + text + "\": iterations are a whole number from 1 on");
   }
-  if (s.kind != "exact" && s.kind != "law" && s.kind != "si" && s.kind != "nncg" && s.kind != "mlcp")
-    throw std::invalid_argument("there is no solver \"" + text + "\"; known: exact, law, si, si:N, nncg, nncg:N, mlcp");
+  if (s.kind != "exact" && s.kind != "law" && s.kind != "dry" && s.kind != "si" && s.kind != "nncg" && s.kind != "mlcp")
+    throw std::invalid_argument("there is no solver \"" + text + "\"; known: exact, law, dry, si, si:N, nncg, nncg:N, mlcp");
   return s;
 }
 
@@ -139,13 +140,17 @@ struct Run {
     }
     if (native) scene->world.setConstraintSolver(native.get());
     scene->world.getSolverInfo().m_numIterations = name.iterations;
-    if (name.kind == "exact" || name.kind == "law") exact = std::make_unique<bullet::Solver>(scene->world);
+    if (name.exact()) exact = std::make_unique<bullet::Solver>(scene->world);
     if (name.kind == "law")  // on every joint: a torque by the ideal thrust, for one more back-solve in all
       for (std::size_t i = 0; i < scene->joints.size(); ++i)
         exact->adopt(*scene->joints[i], "joint " + std::to_string(i)).law([](const Thrust& n) {
           const double bearing = 1e-6 * n.magnitude();
           return Effort{Vector3d::Zero(), Vector3d(-bearing * n.spin / std::sqrt(n.spin.squaredNorm() + 1))};
         });
+    if (name.kind == "dry")  // on every joint: dry friction of a thin pin, which slides but where the joint turns back
+      for (std::size_t i = 0; i < scene->joints.size(); ++i)
+        exact->adopt(*scene->joints[i], "joint " + std::to_string(i))
+            .law(ball_friction({.mu_static = 0.1, .mu_kinetic = 0.1, .pin_radius = 1e-4}));
     inner = scene->world.getConstraintSolver();
     timed = std::make_unique<Timed>(*inner);
     scene->world.setConstraintSolver(timed.get());
@@ -272,6 +277,9 @@ Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10
   out["newton_per_step"] = r.exact && r.exact->counts().steps > 0
                                ? number(double(r.exact->counts().newton) / double(r.exact->counts().steps))
                                : Json(nullptr);
+  out["law_solves_per_step"] = r.exact && r.exact->counts().steps > 0
+                                   ? number(double(r.exact->counts().law_solves) / double(r.exact->counts().steps))
+                                   : Json(nullptr);
   out["fallbacks"] = r.exact ? r.exact->counts().fallbacks : 0;
   out["status"] = r.finite ? "ok" : "diverged";
   return out;
@@ -349,7 +357,7 @@ void run_case(const Options& o, const SceneKind& kind, int size) {
   std::vector<std::unique_ptr<Run>> pair;
   std::vector<const SolverName*> others;
   for (const SolverName& s : o.solvers) {
-    if (s.kind == "exact" || s.kind == "law" || (s.kind == "si" && s.iterations == 10))
+    if (s.exact() || (s.kind == "si" && s.iterations == 10))
       pair.push_back(std::make_unique<Run>(kind, size, s, reference));
     else
       others.push_back(&s);

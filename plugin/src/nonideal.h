@@ -77,8 +77,10 @@ class Nonideal {
     int contact = -1;                   // of a dry one
     Eigen::Matrix<double, 6, 6> basis;  // efforts, the first dim columns
     Eigen::Matrix<double, 6, 6> axes;   // the same of unit length
-    int start = 0, dim = 0;
-    Vector6d slip;  // in basis coordinates
+    int place = 0, dim = 0;             // among the efforts of all pieces
+    int block = -1, start = 0;          // in the friction problem and among its unknowns; −1: it simply slides
+    Vector6d slip;                      // in basis coordinates
+    Vector6d slides;                    // its effort where it simply slides, in the basis
     int memory = -1;
     Vector6d across;       // of an answering one: its effort across what is free, as at the state
     bool answers = false;  // smooth: to its slip at `share` of the way through the step
@@ -134,7 +136,12 @@ class Nonideal {
   Vector6d reaction(const Scene& scene, const Site& site, std::span<const double> lambda) const;
   Piece& add_piece(const Scene& scene, int site, int law, int term, const Law::Term& what, int memory, int effort,
                    bool answers = false);
-  bool slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
+  void forget_response(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                       std::span<double> induced);
+  void mark_sliding(const Scene& scene);
+  bool keeps_sliding(const Scene& scene, const Piece& p, std::span<const double> vdot, double part) const;
+  void slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
+  bool rub(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
   void pose(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
   void solve(const Scene& scene);
   void respond(const Scene& scene, std::span<const double> c, std::span<double> vdot, std::span<double> nonideal,
@@ -148,7 +155,8 @@ class Nonideal {
   void measure_turning(const Scene& scene);
   void share_anew(Answers& answers);
   bool jumps_at_rest(const Scene& scene, const Piece& p, const detail::Six& N) const;
-  Vector6d effort_of(std::size_t piece) const;
+  Vector6d effort_of(const Piece& p) const;
+  void remember();
   void blame(const Site& site, const Law::Term& term) { at_fault_site_ = &site, at_fault_ = &term; }
   void check(const Scene& scene, const Site& site, const Law::Term& term, const Effort& effort, const Thrust& thrust);
   std::string name_of(const Scene& scene, const Site& site, const Law::Term& term) const {
@@ -158,18 +166,18 @@ class Nonideal {
 
   std::vector<Site> sites_;
   std::vector<Piece> pieces_;
+  std::vector<int> posed_;  // pieces of the friction problem, by block
   std::vector<Memory> memories_;
   std::vector<Hold> holds_;
   std::vector<Smooth> smooth_;
   std::vector<History> histories_;   // by index of efforts
   std::vector<std::size_t> masses_;  // by slot: where its block of M begins
   std::vector<double> shared_;       // by slot: of all smooth laws on it, √rate
-  int unknowns_ = 0;
+  int places_ = 0, unknowns_ = 0;
   bool implicit_ = false;
   detail::FrictionProblem problem_;
-  std::vector<double> z_known_, z_;                     // efforts; of the last evaluation with the same pieces
+  std::vector<double> z_known_, z_;  // efforts: of all pieces at the last evaluation; the unknowns
   std::vector<double> columns_, forces_, multipliers_;  // responses to unit efforts: v̇ [n], force [n], λ [m] each
-  std::vector<Vector6d> efforts_;                       // of pieces that simply slide
   std::vector<double> given_, dv_, row_, lambda_, force_, kept_, kept_nonideal_, kept_induced_, work_, change_,
       mobility_;
   double memory_t_ = 0;

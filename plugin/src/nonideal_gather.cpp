@@ -356,6 +356,7 @@ Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law
   p.memory = memory;
   p.basis.setZero();
   p.slip.setZero();
+  p.slides.setZero();
   p.across.setZero();
   if (!what.holding) {
     if (answers && what.reads == Reads::ideal) {  // across what is free nothing moves: that part is simply added
@@ -404,8 +405,8 @@ Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law
     contacts.push_back(contact);
     efforts[z(effort)].contact = p.contact;
   }
-  p.start = unknowns_;
-  unknowns_ += p.dim;
+  p.place = places_;
+  places_ += p.dim;
   implicit_ = implicit_ || (p.dim > 0 && what.reads == Reads::actual);
   return p;
 }
@@ -418,7 +419,7 @@ void Nonideal::gather(const Scene& scene) {
   efforts.clear();
   contacts.clear();
   smooth_.clear();
-  unknowns_ = 0;
+  places_ = 0;
   implicit_ = false;
   std::size_t memory = 0;
   if (!memory_begun_) memory_t_ = scene.state.t, memory_begun_ = true;
