@@ -18,9 +18,6 @@
 namespace linchpin {
 namespace {
 
-/// Slower than this is at rest for laws of the instant [m/s or rad/s].
-constexpr double rest_speed = 1e-9;
-
 /// Counts as a step where laws are those of the instant [s], for how fast they may make a body.
 constexpr double shortest = 1e-6;
 
@@ -81,6 +78,7 @@ void Nonideal::restructure(const Block& block) {
   holds_.clear();
   z_known_.clear();
   histories_.clear();
+  flaw_.clear();
   masses_.clear();
   std::size_t entries = 0;
   for (std::size_t s = 0; s < block.bodies.size(); ++s) {
@@ -445,10 +443,27 @@ void Nonideal::solve(const Scene& scene) {
       report.trouble +=
           ": jumps where its slip changes sign, and no slip at the end of the step satisfies it; it is held at the "
           "jump. coulomb() knows what rest is, regularized_coulomb() is smooth";
+    else if (const std::string jump = jump_at_end(scene, p); !jump.empty())
+      report.trouble += jump;
     else
       report.trouble += ": met at the end of the step to " + text(answer.residual) +
                         " of the largest effort only, beside the other laws on these bodies. A shorter step helps";
   }
+}
+
+/// The same about the slip at the step's end, in words.
+std::string Nonideal::jump_at_end(const Scene& scene, const Piece& p) {
+  const Site& site = sites_[z(p.site)];
+  const detail::Six N = problem_.blocks[z(p.block)].implicit ? problem_.thrust(p.site, z_) : problem_.ideal(p.site);
+  Vector6d end = Vector6d::Zero();
+  for (int k = 0; k < p.dim; ++k) end[k] = (1 - p.share) * p.slip[k] + p.share * problem_.slip(p.start + k, z_);
+  const auto at = [&](double part) {
+    Vector6d u;
+    u << site.relative, site.relative_spin;
+    u += p.basis.leftCols(p.dim) * (part * end - p.slip).head(p.dim);
+    return Asked{u.head<3>(), u.tail<3>(), Eigen::Map<const Vector6d>(N.data())};
+  };
+  return p.memory >= 0 ? std::string() : jump_between(scene, site, *p.what, at(0.9), at(1.1));
 }
 
 /// Where the next solution begins: at what was found for every piece.
@@ -608,6 +623,7 @@ std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::spa
                " gave a force that is not finite";
     if (std::string why = too_large(scene, nonideal); !why.empty()) return why;
     book();
+    look_for_jumps(scene);
     if (histories_.size() == efforts.size() && report.trouble.empty())
       for (std::size_t i = 0; i < efforts.size(); ++i)
         if (std::popcount(histories_[i].reversals & 0xffffu) >= 12) {
@@ -621,6 +637,7 @@ std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::spa
                            "step. coulomb() knows what rest is, regularized_coulomb() is smooth";
           break;
         }
+    if (report.trouble.empty()) report.trouble = flaw_;
   } catch (const std::exception& e) {
     // What we throw names the law; what a law throws does not.
     const std::string what = e.what();
@@ -778,9 +795,13 @@ void Nonideal::accept(double dt) {
     if (m.what != nullptr) m.value = m.what->advance(m.thrust, dt);
   memory_t_ += dt;
   if (histories_.size() != efforts.size()) histories_.assign(efforts.size(), History{});
+  auto at = sites_.begin();
   for (std::size_t i = 0; i < efforts.size(); ++i) {
     History& h = histories_[i];
     const LawEffort& e = efforts[i];
+    while (at->constraint != e.constraint) ++at;
+    h.asked = asked_of(*at, e);
+    h.value = values_[i];
     Vector6d now;
     now << e.force, e.moment;
     const double size = now.norm(), before = h.last.norm();

@@ -421,6 +421,7 @@ void Nonideal::gather(const Scene& scene) {
   smooth_.clear();
   places_ = 0;
   implicit_ = false;
+  forget_flaw(scene.system);
   std::size_t memory = 0;
   if (!memory_begun_) memory_t_ = scene.state.t, memory_begun_ = true;
   const double elapsed = std::max(0.0, scene.state.t - memory_t_);
@@ -488,6 +489,7 @@ void Nonideal::gather(const Scene& scene) {
         s.e << e.force, e.moment;
         if (!s.e.allFinite())
           throw std::runtime_error(name_of(scene, site, term) + " returned a force that is not finite");
+        if (term.dissipative) look_for_push(scene, site, term, s.e);
       }
   }
   memories_.resize(memory);  // those of laws that are gone point nowhere
