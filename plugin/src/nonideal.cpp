@@ -432,6 +432,7 @@ void Nonideal::solve(const Scene& scene) {
                         : report.branch == Branch::largest ? "of greatest magnitude"
                                                            : "nearest to the last") +
                        " (Branch)";
+    if (step > 0 && answer.gain >= 1 && answer.solutions == 1) look_for_jamming(scene, answers);
   }
   if (answer.worst < 0 || !report.trouble.empty()) return;
   if (const Piece& p = pieces_[z(posed_[z(answer.worst)])]; answer.residual > 1e-3 && p.answers) {
@@ -471,6 +472,33 @@ void Nonideal::remember() {
   z_known_.resize(z(places_));
   for (const Piece& p : pieces_)
     std::copy_n(p.block < 0 ? p.slides.data() : &z_[z(p.start)], p.dim, &z_known_[z(p.place)]);
+}
+
+/// What slid at the step's start and rests at its end may have had no choice: as it slides no thrust satisfies its law
+/// (Painlevé), and it stops as by an impact without collision.
+void Nonideal::look_for_jamming(const Scene& scene, Answers& answers) {
+  const auto jams = [&](const Piece& p) {
+    const auto& block = problem_.blocks[z(p.block)];
+    return p.contact >= 0 && block.implicit && !block.forced && !block.at_rest &&
+           block.mode == detail::FrictionProblem::Mode::sticks;
+  };
+  const auto one =
+      std::find_if(posed_.begin(), posed_.end(), [&](int i) { return jams(pieces_[z(i)]); });
+  if (one == posed_.end()) return;
+  const std::vector<detail::FrictionProblem::Block> blocks = problem_.blocks;  // what is rare may allocate
+  std::vector<double> slides(z_.size(), 0.0);
+  for (const int i : posed_) {
+    const Piece& p = pieces_[z(i)];
+    auto& block = problem_.blocks[z(p.block)];
+    if (!jams(p)) continue;
+    std::copy_n(sense_of(p).data(), 6, block.sense.begin());
+    block.given = true;
+  }
+  if (!problem_.solve(answers, slides, false, detail::FrictionProblem::Choice::continuous).found)
+    report.trouble = name_of(scene, sites_[z(pieces_[z(*one)].site)], *pieces_[z(*one)].what) +
+                     ": no actual thrust lets it slide (coupling gain " + text(report.gain) +
+                     "; the Painlevé case); it stops within the step, as by an impact";
+  problem_.blocks = blocks;
 }
 
 /// Whether a law's effort jumps where the slip goes through rest in some direction. What is smooth changes in

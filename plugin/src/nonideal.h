@@ -153,6 +153,7 @@ class Nonideal {
   bool rub(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
   void pose(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
   void solve(const Scene& scene);
+  void look_for_jamming(const Scene& scene, Answers& answers);
   void respond(const Scene& scene, std::span<const double> c, std::span<double> vdot, std::span<double> nonideal,
                std::span<double> induced);
   void conclude(const Scene& scene, std::span<const double> vdot);
