@@ -78,7 +78,8 @@ SolverName parse(const std::string& text) {
       throw std::invalid_argument("solver \"" + text + "\": iterations are a whole number from 1 on");
   }
   if (s.kind != "exact" && s.kind != "law" && s.kind != "dry" && s.kind != "si" && s.kind != "nncg" && s.kind != "mlcp")
-    throw std::invalid_argument("there is no solver \"" + text + "\"; known: exact, law, dry, si, si:N, nncg, nncg:N, mlcp");
+    throw std::invalid_argument("there is no solver \"" + text +
+                                "\"; known: exact, law, dry, si, si:N, nncg, nncg:N, mlcp");
   return s;
 }
 

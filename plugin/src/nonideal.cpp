@@ -121,6 +121,14 @@ double Nonideal::end_slip(const Scene& scene, const Piece& p, int k, std::span<c
   return h > 0 ? p.slip[k] + h * gain : gain;
 }
 
+/// Whether a slip is what a host in single precision leaves in what rests: little beside what one step would make of it
+/// with the accelerations vdot, its own friction apart.
+bool Nonideal::rounded_rest(const Scene& scene, const Piece& p, std::span<const double> vdot) const {
+  double gain = 0;
+  for (int k = 0; k < p.dim && step > 0; ++k) gain += std::pow(end_slip(scene, p, k, vdot, step) - p.slip[k], 2);
+  return step > 0 && p.slip.norm() <= 1e-3 * std::sqrt(gain);
+}
+
 /// Whether a contact that slides does so along its slip, rather than in a sense that was given.
 bool Nonideal::goes_its_own_way(const Piece& p) const {
   const Hold& hold = holds_[z(p.contact)];
@@ -189,7 +197,9 @@ void Nonideal::mark_sliding(const Scene& scene) {
     if (p.contact < 0 || p.what->reads != Reads::ideal) continue;
     const Grip how = holds_[z(p.contact)].how;
     const double speed = p.slip.norm();
-    if (how == Grip::sticks || (speed <= rest_speed && (how == Grip::automatic || step > 0))) continue;
+    if (how == Grip::sticks || (speed <= rest_speed && (how == Grip::automatic || step > 0)) ||
+        rounded_rest(scene, p, kept_))
+      continue;
     detail::Six N{};
     std::copy_n(sites_[z(p.site)].ideal.data(), 6, N.begin());
     const double friction = answers.sliding(p, N, speed);
@@ -259,9 +269,8 @@ bool Nonideal::rub(const Scene& scene, std::span<double> vdot, std::span<double>
   std::fill(given_.begin(), given_.end(), 0.0);
   for (const int i : posed_) add(scene, sites_[z(pieces_[z(i)].site)], effort_of(pieces_[z(i)]), given_);
   respond(scene, given_, vdot, nonideal, induced);
-  return step == 0 || std::all_of(pieces_.begin(), pieces_.end(), [&](const Piece& p) {
-           return p.block >= 0 || keeps_sliding(scene, p, vdot, 0.25);
-         });
+  return step == 0 || std::all_of(pieces_.begin(), pieces_.end(),
+                                  [&](const Piece& p) { return p.block >= 0 || keeps_sliding(scene, p, vdot, 0.25); });
 }
 
 /// Poses the friction problem: how every slip and thrust answers to every unknown effort, one back-solve for each.
@@ -347,13 +356,8 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
     block.given = how == Grip::slips || (how == Grip::automatic && step == 0 && speed > rest_speed);
     if (block.given) std::copy_n(sense_of(p).data(), 6, block.sense.begin());
     if (step > 0) std::copy_n(p.slip.data(), 6, block.start_slip.begin());
-    double gain = 0;
-    for (int k = 0; k < p.dim; ++k) {
-      problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
-      gain += std::pow(problem_.slip0(p.start + k) - p.slip[k], 2);
-    }
-    // A host in single precision leaves some rounding in what rests: little beside what one step would make.
-    if (step > 0 && speed <= 1e-3 * std::sqrt(gain)) block.at_rest = true;
+    for (int k = 0; k < p.dim; ++k) problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
+    if (rounded_rest(scene, p, vdot)) block.at_rest = true;
   }
 }
 
@@ -482,8 +486,7 @@ void Nonideal::look_for_jamming(const Scene& scene, Answers& answers) {
     return p.contact >= 0 && block.implicit && !block.forced && !block.at_rest &&
            block.mode == detail::FrictionProblem::Mode::sticks;
   };
-  const auto one =
-      std::find_if(posed_.begin(), posed_.end(), [&](int i) { return jams(pieces_[z(i)]); });
+  const auto one = std::find_if(posed_.begin(), posed_.end(), [&](int i) { return jams(pieces_[z(i)]); });
   if (one == posed_.end()) return;
   const std::vector<detail::FrictionProblem::Block> blocks = problem_.blocks;  // what is rare may allocate
   std::vector<double> slides(z_.size(), 0.0);

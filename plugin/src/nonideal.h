@@ -148,6 +148,7 @@ class Nonideal {
   void forget_response(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                        std::span<double> induced);
   void mark_sliding(const Scene& scene);
+  bool rounded_rest(const Scene& scene, const Piece& p, std::span<const double> vdot) const;
   bool keeps_sliding(const Scene& scene, const Piece& p, std::span<const double> vdot, double part) const;
   void slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
   bool rub(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
@@ -196,7 +197,7 @@ class Nonideal {
   int places_ = 0, unknowns_ = 0;
   bool implicit_ = false;
   detail::FrictionProblem problem_;
-  std::vector<double> z_known_, z_;  // efforts: of all pieces at the last evaluation; the unknowns
+  std::vector<double> z_known_, z_;                     // efforts: of all pieces at the last evaluation; the unknowns
   std::vector<double> columns_, forces_, multipliers_;  // responses to unit efforts: v̇ [n], force [n], λ [m] each
   std::vector<double> given_, dv_, row_, lambda_, force_, kept_, kept_nonideal_, kept_induced_, work_, change_,
       mobility_;
@@ -204,7 +205,7 @@ class Nonideal {
   bool memory_begun_ = false;
   const Site* at_fault_site_ = nullptr;
   const Law::Term* at_fault_ = nullptr;
-  std::string flaw_;  // of a law as such, which is said for as long as the law is there
+  std::string flaw_;           // of a law as such, which is said for as long as the law is there
   unsigned long flaw_of_ = 0;  // which laws that was
 };
 

@@ -33,8 +33,8 @@ Vector6d Nonideal::ask(const Scene& scene, const Site& site, const Law::Term& te
   return out;
 }
 
-/// Where a term jumps on the way from a to b, in words; empty if it does not. Halving a way halves the change of what is
-/// smooth, however steep, but not of what jumps.
+/// Where a term jumps on the way from a to b, in words; empty if it does not. Halving a way halves the change of what
+/// is smooth, however steep, but not of what jumps.
 std::string Nonideal::jump_between(const Scene& scene, const Site& site, const Law::Term& term, Asked a, Asked b) {
   Vector6d at_a = ask(scene, site, term, a), at_b = ask(scene, site, term, b);
   const double whole = (at_b - at_a).norm();
@@ -102,18 +102,18 @@ void Nonideal::look_for_push(const Scene& scene, const Site& site, const Law::Te
   const Thrust n = thrust_of(scene, site, term, site.ideal);
   if (n.slip.norm() > rest_speed || (term.turns && n.spin.norm() > rest_speed)) return;
   Vector6d free = Vector6d::Zero();
-  for (int k = 0; k < site.slips; ++k)
-    free.head<3>() += site.free_slip.col(k).dot(e.head<3>()) * site.free_slip.col(k);
+  for (int k = 0; k < site.slips; ++k) free.head<3>() += site.free_slip.col(k).dot(e.head<3>()) * site.free_slip.col(k);
   for (int k = 0; k < site.spins && term.turns; ++k)
     free.tail<3>() += site.free_spin.col(k).dot(e.tail<3>()) * site.free_spin.col(k);
   // Against the little that moves it may be as strong as it likes.
   if (free.head<3>().dot(n.slip) + free.tail<3>().dot(n.spin) < 0) return;
   const double power = 1e-3 * free.dot(site.mobility * free);  // of the velocity that it makes in a millisecond
   if (!(power > 1e-15)) return;                                // rounding
-  note_flaw(scene, site, term,
-            " is declared dissipative but pushes at rest, with " +
-                (free.head<3>().norm() > 0 ? text(free.head<3>().norm()) + " N" : text(free.tail<3>().norm()) + " N·m") +
-                ": after a millisecond it gives " + text(power) + " W");
+  note_flaw(
+      scene, site, term,
+      " is declared dissipative but pushes at rest, with " +
+          (free.head<3>().norm() > 0 ? text(free.head<3>().norm()) + " N" : text(free.tail<3>().norm()) + " N·m") +
+          ": after a millisecond it gives " + text(power) + " W");
 }
 
 /// Said in every report until laws change.

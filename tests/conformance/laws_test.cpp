@@ -226,8 +226,9 @@ TEST(Painleve, WhereNoThrustLetsItSlideAStepStopsItAndSaysSo) {
     const double before = rod.energy();
     rod.w.step();
     const LawWork law = rod.tip.laws()[0];
-    const bool named = rod.exact.summary().find("law 'coulomb' on tip: no actual thrust lets it slide (coupling gain 1.05") !=
-                       std::string::npos;
+    const bool named =
+        rod.exact.summary().find("law 'coulomb' on tip: no actual thrust lets it slide (coupling gain 1.05") !=
+        std::string::npos;
     EXPECT_EQ(named, mu > 4.0 / 3) << rod.exact.summary();
     EXPECT_EQ(law.solutions, 1);
     EXPECT_EQ(law.mode, mu > 4.0 / 3 ? LawWork::Mode::sticks : LawWork::Mode::slides);

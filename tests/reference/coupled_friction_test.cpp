@@ -202,8 +202,9 @@ TEST(PainleveRod, AStepEndsAtRestWhereNoThrustLetsItSlide) {
     ASSERT_EQ(dynamics.evaluate(rod.state), Status::ok) << dynamics.reason();
     EXPECT_EQ(dynamics.law_report().solutions, 1);
     // Named where no thrust lets it slide: beyond 4/3.
-    EXPECT_EQ(dynamics.law_report().trouble.find("law 'coulomb' on floor: no actual thrust lets it slide (coupling gain "),
-              mu > 4.0 / 3 ? 0 : std::string::npos)
+    EXPECT_EQ(
+        dynamics.law_report().trouble.find("law 'coulomb' on floor: no actual thrust lets it slide (coupling gain "),
+        mu > 4.0 / 3 ? 0 : std::string::npos)
         << dynamics.law_report().trouble;
     EXPECT_EQ(dynamics.law_report().trouble.empty(), mu < 4.0 / 3);
     const Contact& contact = dynamics.contacts()[0];

@@ -398,9 +398,10 @@ TEST(BadLaws, OneDeclaredDissipativeThatPushesAtRestIsNamed) {
       for (int k = 0; k < 3; ++k) {  // said for as long as it is there
         stepper.step(1.0 / 240);
         ASSERT_EQ(stepper.dynamics().warnings().size(), 1u);
-        EXPECT_EQ(stepper.dynamics().warnings()[0].find("law 'push' on rail is declared dissipative but pushes at rest, "
-                                                        "with 5 N: after a millisecond it gives 0.0125 W"),
-                  0u)
+        EXPECT_EQ(
+            stepper.dynamics().warnings()[0].find("law 'push' on rail is declared dissipative but pushes at rest, "
+                                                  "with 5 N: after a millisecond it gives 0.0125 W"),
+            0u)
             << stepper.dynamics().warnings()[0];
       }
       clear_laws(s.system, s.rail);
@@ -466,8 +467,9 @@ TEST(BadLaws, ASteepOneIsNotTakenToJump) {
       return Vector3d(-(5 + 3 * std::tanh((n.slip.norm() - 1) / width)) * n.slip_direction(1e-3));
     };
   };
-  for (const Law& law : {Law(over(1e-6)), Law(over(0.1)), stribeck({.mu_static = 0.6, .mu_kinetic = 0.2, .speed = 0.01}),
-                         Law([](const Thrust& n) { return Vector3d(5 * std::cos(300 * n.t), 0, 0); })})
+  for (const Law& law :
+       {Law(over(1e-6)), Law(over(0.1)), stribeck({.mu_static = 0.6, .mu_kinetic = 0.2, .speed = 0.01}),
+        Law([](const Thrust& n) { return Vector3d(5 * std::cos(300 * n.t), 0, 0); })})
     for (const StepOptions& options : {semi_implicit(), rk4()}) {
       Sledge s(law, 1.2);
       Stepper stepper(s.system, s.system.initial_state(), options);

@@ -240,7 +240,8 @@ TEST(Contacts, WhatSlidesThroughoutCostsOneBackSolveBesideWhatRests) {
 }
 
 // A light cart rolls to the left with hardly any friction on the ground, and a heavy load slides to the right on it and
-// takes it along: what by itself would slide throughout is turned round by friction beside it. All answer together then.
+// takes it along: what by itself would slide throughout is turned round by friction beside it. All answer together
+// then.
 TEST(Contacts, WhatIsTurnedByFrictionBesideItIsNotTakenToSlide) {
   System system;
   system.set_gravity({0, 0, -10});

@@ -125,10 +125,10 @@ void add_bench(CLI::App& app, int& exit_code) {
                    "W1 W1s W2 W3 W4 W5a W5b W6, with :SIZE for one size (W1:1000), or a program of demos/programs "
                    "(walker); \"all\" takes an hour. \"mechanisms\" alone: the published mechanisms without an engine")
       ->capture_default_str();
-  verb->add_option(
-          "--with", o->with,
-          "solvers: exact, law (exact, with a smooth law on every joint), dry (exact, with dry friction in every joint), "
-          "si:N, nncg:N, mlcp, separated by commas")
+  verb->add_option("--with", o->with,
+                   "solvers: exact, law (exact, with a smooth law on every joint), dry (exact, with dry friction in "
+                   "every joint), "
+                   "si:N, nncg:N, mlcp, separated by commas")
       ->capture_default_str();
   verb->add_option("--precision", o->precision, "double, single or both")
       ->check(CLI::IsMember({"double", "single", "both"}))
@@ -138,7 +138,8 @@ void add_bench(CLI::App& app, int& exit_code) {
   verb->add_flag("--json", o->json, "one JSON object on stdout");
   verb->footer(
       "ns/row is solver time per constraint row and accepted substep: from the bodies being handed over to their "
-      "velocities being back. Ratios are to Bullet's sequential impulse with 10 iterations from the same process. Law solves are "
+      "velocities being back. Ratios are to Bullet's sequential impulse with 10 iterations from the same process. Law "
+      "solves are "
       "back-solves that laws take in a step, beyond those of the constraints.");
   verb->callback([o, &exit_code] { exit_code = bench(*o); });
 }
