@@ -81,8 +81,8 @@ int main() {
   Plot("A pendulum on a rough pin", "time [s]", "angle [rad]")
       .line("stepper", decay)
       .same()
-      .dots("the same in Bullet, every 24th step", hosted)
-      .dashed("closed form: held between these", level(stays))
+      .dots("Bullet, every 24th step", hosted)
+      .dashed("held between these", level(stays))
       .same()
       .dashed("", level(-stays))
       .save("friction-10-hinge.svg");

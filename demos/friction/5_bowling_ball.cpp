@@ -57,7 +57,7 @@ int main() {
     const BodyId same = build(host, linchpin::coulomb(mu));
     int count = 0;
     run(host, 3, host_step / (1 << k), [&] {
-      if (k == 1 || count++ % 24) return;
+      if (k == 1 || count++ % 30) return;
       speed.push_back({host.t(), host[same].v.x()});
       rim.push_back({host.t(), a * host[same].w.y()});
     });
@@ -75,12 +75,12 @@ int main() {
       .same()
       .dots("centre, stepper", free_speed)
       .same()
-      .crosses("centre, Bullet, every 24th step", speed)
+      .crosses("centre, Bullet, every 30th step", speed)
       .line("rim, closed form", rim_exact)
       .same()
       .dots("rim, stepper", free_rim)
       .same()
-      .crosses("rim, Bullet, every 24th step", rim)
+      .crosses("rim, Bullet, every 30th step", rim)
       .save("friction-5-bowling.svg");
   return known_answers_missed;
 }
