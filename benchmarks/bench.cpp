@@ -65,7 +65,8 @@ class Timed final : public btConstraintSolver {
 
 struct SolverName {
   std::string text, kind;
-  int iterations = 10;  ///< of exact: threads
+  int iterations = 10;  ///< of exact, law and dry: threads
+  bool exact() const { return kind == "exact" || kind == "law" || kind == "dry"; }
 };
 
 SolverName parse(const std::string& text) {
@@ -76,8 +77,9 @@ SolverName parse(const std::string& text) {
     if (std::from_chars(first, last, s.iterations).ptr != last || s.iterations < 1)
       throw std::invalid_argument("solver \"" + text + "\": iterations (of exact: threads) are a whole number from 1 on");
   }
-  if (s.kind != "exact" && s.kind != "law" && s.kind != "si" && s.kind != "nncg" && s.kind != "mlcp")
-    throw std::invalid_argument("there is no solver \"" + text + "\"; known: exact, exact:N, law, si, si:N, nncg, nncg:N, mlcp");
+  if (!s.exact() && s.kind != "si" && s.kind != "nncg" && s.kind != "mlcp")
+    throw std::invalid_argument("there is no solver \"" + text +
+                                "\"; known: exact, exact:N, law, dry, si, si:N, nncg, nncg:N, mlcp");
   return s;
 }
 
@@ -145,7 +147,7 @@ struct Run {
       native = std::make_unique<btMLCPSolver>(lcp.get());
     }
     if (native) scene->world.setConstraintSolver(native.get());
-    if (name.kind == "exact" || name.kind == "law")
+    if (name.exact())
       exact = std::make_unique<bullet::Solver>(scene->world, bullet::Options{.threads = name.iterations});
     else
       scene->world.getSolverInfo().m_numIterations = name.iterations;
@@ -155,6 +157,10 @@ struct Run {
           const double bearing = 1e-6 * n.magnitude();
           return Effort{Vector3d::Zero(), Vector3d(-bearing * n.spin / std::sqrt(n.spin.squaredNorm() + 1))};
         });
+    if (name.kind == "dry")  // on every joint: dry friction of a thin pin, which slides but where the joint turns back
+      for (std::size_t i = 0; i < scene->joints.size(); ++i)
+        exact->adopt(*scene->joints[i], "joint " + std::to_string(i))
+            .law(ball_friction({.mu_static = 0.1, .mu_kinetic = 0.1, .pin_radius = 1e-4}));
     inner = scene->world.getConstraintSolver();
     timed = std::make_unique<Timed>(*inner);
     scene->world.setConstraintSolver(timed.get());
@@ -296,6 +302,9 @@ Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10
   out["newton_per_step"] = r.exact && r.exact->counts().steps > 0
                                ? number(double(r.exact->counts().newton) / double(r.exact->counts().steps))
                                : Json(nullptr);
+  out["law_solves_per_step"] = r.exact && r.exact->counts().steps > 0
+                                   ? number(double(r.exact->counts().law_solves) / double(r.exact->counts().steps))
+                                   : Json(nullptr);
   out["fallbacks"] = r.exact ? r.exact->counts().fallbacks : 0;
   out["status"] = r.finite ? "ok" : "diverged";
   return out;
@@ -377,7 +386,7 @@ void run_case(const Options& o, const SceneKind& kind, int size) {
   std::vector<std::unique_ptr<Run>> pair;
   std::vector<const SolverName*> others;
   for (const SolverName& s : o.solvers) {
-    if (s.kind == "exact" || s.kind == "law" || (s.kind == "si" && s.iterations == 10))
+    if (s.exact() || (s.kind == "si" && s.iterations == 10))
       pair.push_back(std::make_unique<Run>(kind, size, s, reference));
     else
       others.push_back(&s);

@@ -80,9 +80,11 @@ int main() {
   const auto level = [](double at) { return Curve{{0, at}, {20, at}}; };
   Plot("A pendulum on a rough pin", "time [s]", "angle [rad]")
       .line("stepper", decay)
+      .same()
       .dots("Bullet, every 24th step", hosted)
-      .dashed("friction holds it up to here", level(stays))
-      .dashed("and from here", level(-stays))
+      .dashed("held between these", level(stays))
+      .same()
+      .dashed("", level(-stays))
       .save("friction-10-hinge.svg");
   return known_answers_missed;
 }

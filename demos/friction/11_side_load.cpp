@@ -59,7 +59,7 @@ int main() {
   Plot("A drawer pushed with 10 N beside its middle", "offset of the push [m]", "speed after 0.5 s [m/s]")
       .line("closed form: jams at 0.25 m", known)
       .dots("stepper", free)
-      .dots("Bullet", hosted)
+      .crosses("Bullet", hosted)
       .save("friction-11-drawer.svg");
   return known_answers_missed;
 }

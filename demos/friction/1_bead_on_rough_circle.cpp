@@ -86,7 +86,8 @@ int main() {
 
   Plot plot("A bead on a rough circle, released at the side", "angle from the bottom [rad]",
             "angular velocity [rad/s]");
-  plot.line("stepper, μ = 0.2", swing).dots("Bullet, every 6th step", hosted);
+  plot.line("stepper, μ = 0.2", swing).same().dots("Bullet, every 6th step", hosted);
+  plot.crosses("known: where it stops", {{0.7777241756, 0}, {-0.3036742852, 0}, {-0.0940481782, 0}});
   for (const double mu : {0.1, 0.4, 0.60334223875704734}) {
     Curve exact;
     for (double phi = -pi / 2; phi < pi / 2; phi += 0.002) exact.push_back({phi, exact_rate(mu, phi)});

@@ -78,17 +78,19 @@ int main() {
   table<Free>("in the stepper");
   table<Hosted>("in Bullet");
 
-  Curve closed, actual, ideal;
-  for (int i = 0; i <= 28; ++i) {
-    const double mu = 0.025 * i;
-    actual.push_back({mu, after_a_step<Free>(mu, Reads::actual).drag});
-    ideal.push_back({mu, after_a_step<Hosted>(mu, Reads::ideal).drag});
-    closed.push_back({mu, mu * exact_N(mu)});
+  Plot plot("A block on a wedge that gives way: by what it is pushed", "coefficient of friction",
+            "acceleration of the wedge [m/s²]");
+  for (const Reads reads : {Reads::actual, Reads::ideal}) {
+    const std::string law = reads == Reads::actual ? "actual thrust, " : "ideal thrust, ";
+    Curve closed, free, hosted;
+    for (int i = 0; i <= 70; ++i) {  // up to tan 35°, beyond which the block sticks
+      const double mu = 0.01 * i;
+      closed.push_back({mu, reads == Reads::actual ? exact_A(mu) : exact_A_ideal(mu)});
+      if (i % 4 == 0) free.push_back({mu, after_a_step<Free>(mu, reads).wedge});
+      if (i % 4 == 2) hosted.push_back({mu, after_a_step<Hosted>(mu, reads).wedge});
+    }
+    plot.line(law + "closed form", closed).same().dots(law + "stepper", free).same().crosses(law + "Bullet", hosted);
   }
-  Plot("Friction on a wedge that gives way", "coefficient of friction", "friction [N]")
-      .line("μN, closed form", closed)
-      .dots("law on the actual thrust", actual)
-      .dots("law on the ideal thrust", ideal)
-      .save("friction-3-wedge.svg");
+  plot.save("friction-3-wedge.svg");
   return known_answers_missed;
 }

@@ -123,8 +123,10 @@ int main() {
     }
   Plot("Painlevé's rod, pushed into the floor", "coefficient of friction", "thrust [N]")
       .line("tan θ = 2, θ̇ = 0: closed form", closed[0])
+      .same()
       .dots("computed; none from 4/3 on", found[0])
       .line("60°, 4 rad/s: closed form", closed[1])
+      .same()
       .dots("computed; two from 1.347 on", found[1])
       .dashed("tan θ = 2: ideal thrust", ideal)
       .y_range(-20, 120)

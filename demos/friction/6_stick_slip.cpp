@@ -74,8 +74,11 @@ int main() {
     circle.push_back({centre + radius * std::cos(angle), radius * omega * std::sin(angle)});
   Plot("Stick-slip: a block on a belt, held by a spring", "position [m]", "velocity [m/s]")
       .line("stepper", phase)
+      .same()
       .dots("Bullet, every 3rd step", hosted)
-      .dashed("where a slide must lie", circle)
+      .dashed("closed form: slides lie here", circle)
+      .same()
+      .dashed("", {{0, V}, {start, V}})
       .save("friction-6-stick-slip.svg");
   return known_answers_missed;
 }

@@ -26,7 +26,8 @@ int main() {
   std::printf("a parcel on a climbing belt, in the stepper\n");
   Free bench;
   const BodyId parcel = build(bench, mu);
-  run(bench, 1, 0.01);
+  Curve free[2], hosted[2];
+  run(bench, 1, 0.02, [&] { free[0].push_back({bench.t(), bench[parcel].v.dot(up)}); });
   expect("rides after [s]", bench.switches.at(0).t, rides);
   expect("way [m]", bench[parcel].p.dot(up), V * V / (2 * a) + V * (1 - rides));
   const double friction = mu * m * g * std::cos(alpha), holds = m * g * std::sin(alpha);
@@ -39,23 +40,30 @@ int main() {
   std::printf("with less friction than tan(12°) = 0.2126\n");
   Free slips;
   const BodyId back = build(slips, 0.2);
-  run(slips, 1, 0.01);
+  run(slips, 1, 0.04, [&] { free[1].push_back({slips.t(), slips[back].v.dot(up)}); });
   expect("slides back at [m/s]", slips[back].v.dot(up), g * (0.2 * std::cos(alpha) - std::sin(alpha)));
 
   std::printf("in Bullet\n");
   double error[2];
-  Curve hosted;
   for (const int k : {0, 1}) {
     Hosted host;
     const BodyId same = build(host, mu);
     int count = 0;
     run(host, 1, host_step / (1 << k), [&] {
-      if (k == 0 && count++ % 6 == 0) hosted.push_back({host.t(), host[same].v.dot(up)});
+      if (k == 0 && count++ % 8 == 0) hosted[0].push_back({host.t(), host[same].v.dot(up)});
     });
     expect("at the end [m/s]", host[same].v.dot(up), V, 1e-12);
     error[k] = std::fabs(host[same].p.dot(up) - V * V / (2 * a) - V * (1 - rides));
   }
   expect_first_order("error of the way [m]", error[0], error[1]);
+  Hosted host;
+  const BodyId same = build(host, 0.2);
+  int count = 0;
+  run(host, 1, host_step, [&] {
+    if (count++ % 12 == 0) hosted[1].push_back({host.t(), host[same].v.dot(up)});
+  });
+  expect("with less friction, slides back at [m/s]", host[same].v.dot(up),
+         g * (0.2 * std::cos(alpha) - std::sin(alpha)));
 
   Curve exact, poor;
   for (double t = 0; t <= 1; t += 0.005) {
@@ -64,8 +72,15 @@ int main() {
   }
   Plot("A parcel laid on a belt that climbs by 12°", "time [s]", "speed up the belt [m/s]")
       .line("μ = 0.5, closed form", exact)
-      .dots("μ = 0.5, Bullet", hosted)
-      .dashed("μ = 0.2, closed form", poor)
+      .same()
+      .dots("μ = 0.5, stepper", free[0])
+      .same()
+      .crosses("μ = 0.5, Bullet, every 8th step", hosted[0])
+      .line("μ = 0.2 < tan 12°, closed form", poor)
+      .same()
+      .dots("μ = 0.2, stepper", free[1])
+      .same()
+      .crosses("μ = 0.2, Bullet, every 12th step", hosted[1])
       .save("friction-7-belt.svg");
   return known_answers_missed;
 }

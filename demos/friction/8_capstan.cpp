@@ -124,8 +124,10 @@ int main() {
   }
   Plot("A rope on a drum, μ = 0.3", "angle of wrap [rad]", "T1/T0 at which it slips")
       .line("exp(μθ)", exponential)
+      .same()
       .dots("32 beads, actual thrust", actual)
       .dashed("(1 + μθ/2)/(1 − μθ/2)", pade)
+      .same()
       .dots("32 beads, ideal thrust", ideal)
       .y_range(0, 14)
       .save("friction-8-capstan.svg");

@@ -75,7 +75,7 @@ int main() {
     expect("the same in Bullet [rad/s]", host[same].w.z(), known, 1e-4);
   }
 
-  Plot plot("A screw: efficiency of raising a load", "lead angle [degrees]", "efficiency");
+  Plot plot("A screw: efficiency of raising a load", "lead angle [°]", "efficiency (useful work/work)");
   for (const double mu : {0.05, 0.15, 0.3}) {
     Curve known, found;
     for (double degrees = 0.5; degrees <= 60; degrees += 0.5)
@@ -85,8 +85,8 @@ int main() {
     char name[48];
     std::snprintf(name, sizeof name, "μ = %.2f, closed form", mu);
     plot.line(name, known);
-    std::snprintf(name, sizeof name, "μ = %.2f, computed", mu);
-    plot.dots(name, found);
+    std::snprintf(name, sizeof name, "μ = %.2f, equation with laws", mu);
+    plot.same().dots(name, found);
   }
   Curve locks;
   for (double mu = 0; mu <= 0.45; mu += 0.005)

@@ -14,7 +14,8 @@
 /// Points (x, y); one that is not finite interrupts a line.
 using Curve = std::vector<std::array<double, 2>>;
 
-/// Curves are drawn in the order they are added, each with its name in the legend. Labels carry their unit.
+/// Curves are drawn in the order they are added, each with its name in the legend (none: no entry). Labels carry their
+/// unit.
 class Plot {
  public:
   Plot(std::string title, std::string x, std::string y)
@@ -23,6 +24,12 @@ class Plot {
   Plot& line(std::string name, Curve points) { return add(std::move(name), std::move(points), Style::line); }
   Plot& dashed(std::string name, Curve points) { return add(std::move(name), std::move(points), Style::dashed); }
   Plot& dots(std::string name, Curve points) { return add(std::move(name), std::move(points), Style::dots); }
+  Plot& crosses(std::string name, Curve points) { return add(std::move(name), std::move(points), Style::cross); }
+  /// The next curve has the colour of the one before: another account of the same.
+  Plot& same() {
+    same_ = true;
+    return *this;
+  }
   /// Shows this much of y, whatever the curves do.
   Plot& y_range(double low, double high) {
     y_.low = low, y_.high = high, y_.given = true;
@@ -40,17 +47,19 @@ class Plot {
         << "\"/></clipPath>\n";
     text(out, left, 26, "start", title_, " font-size=\"16\" font-weight=\"bold\"");
     axes(out);
-    for (std::size_t k = 0; k < series_.size(); ++k) draw(out, series_[k], k);
+    int named = 0;
+    for (const Series& s : series_) draw(out, s, s.name.empty() ? named : named++);
     out << "</svg>\n";
     std::printf("  drawn: %s\n", out.good() ? file.c_str() : "nothing, the file cannot be written");
   }
 
  private:
-  enum class Style { line, dashed, dots };
+  enum class Style { line, dashed, dots, cross };
   struct Series {
     std::string name;
     Curve points;
     Style style;
+    std::size_t color;
   };
   struct Axis {
     std::string label{};
@@ -65,7 +74,9 @@ class Plot {
   static constexpr double width = 900, height = 460, left = 70, right = 640, top = 44, bottom = 404;
 
   Plot& add(std::string name, Curve points, Style style) {
-    series_.push_back({std::move(name), std::move(points), style});
+    if (!same_ && !series_.empty()) ++color_;
+    same_ = false;
+    series_.push_back({std::move(name), std::move(points), style, color_});
     return *this;
   }
   void fit() {
@@ -127,18 +138,30 @@ class Plot {
     std::snprintf(turn, sizeof turn, " transform=\"rotate(-90 18 %g)\"", (top + bottom) / 2);
     text(out, 18, (top + bottom) / 2, "middle", y_.label, turn);
   }
-  void draw(std::ofstream& out, const Series& s, std::size_t k) const {
+  void draw(std::ofstream& out, const Series& s, int entry) const {
     // Told apart by the colour-blind (Okabe & Ito).
     static constexpr const char* colors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000"};
-    const std::string color = colors[k % std::size(colors)];
-    const double key = top + 14 + 22 * static_cast<double>(k);
-    if (s.style == Style::dots) {
+    const std::string color = colors[s.color % std::size(colors)];
+    const double key = top + 14 + 22 * static_cast<double>(entry);
+    if (s.style == Style::cross) {
+      const auto cross = [&](double x, double y) {
+        out << "<path d=\"M" << x - 4 << ' ' << y - 4 << "l8 8m0 -8l-8 8\"/>\n";
+      };
+      out << "<g stroke=\"" << color << "\" stroke-width=\"1.5\"><g clip-path=\"url(#area)\">\n";
+      for (const auto& p : s.points)
+        if (std::isfinite(p[0]) && std::isfinite(p[1])) cross(at_x(p[0]), at_y(p[1]));
+      out << "</g>\n";
+      if (!s.name.empty()) cross(right + 28, key);
+      out << "</g>\n";
+    } else if (s.style == Style::dots) {
       out << "<g clip-path=\"url(#area)\" fill=\"#fff\" stroke=\"" << color << "\" stroke-width=\"1.5\">\n";
       for (const auto& p : s.points)
         if (std::isfinite(p[0]) && std::isfinite(p[1]))
           out << "<circle cx=\"" << at_x(p[0]) << "\" cy=\"" << at_y(p[1]) << "\" r=\"3\"/>\n";
-      out << "</g>\n<circle cx=\"" << right + 28 << "\" cy=\"" << key << "\" r=\"3\" fill=\"#fff\" stroke=\"" << color
-          << "\" stroke-width=\"1.5\"/>\n";
+      out << "</g>\n";
+      if (!s.name.empty())
+        out << "<circle cx=\"" << right + 28 << "\" cy=\"" << key << "\" r=\"3\" fill=\"#fff\" stroke=\"" << color
+            << "\" stroke-width=\"1.5\"/>\n";
     } else {
       const std::string stroke = " fill=\"none\" stroke=\"" + color + "\" stroke-width=\"1.8\"" +
                                  (s.style == Style::dashed ? " stroke-dasharray=\"6 4\"" : "");
@@ -149,12 +172,15 @@ class Plot {
         if (there) out << (down ? 'L' : 'M') << at_x(p[0]) << ' ' << at_y(p[1]);
         down = there;
       }
-      out << "\"/>\n<path" << stroke << " d=\"M" << right + 14 << ' ' << key << "h28\"/>\n";
+      out << "\"/>\n";
+      if (!s.name.empty()) out << "<path" << stroke << " d=\"M" << right + 14 << ' ' << key << "h28\"/>\n";
     }
-    text(out, right + 50, key + 4, "start", s.name);
+    if (!s.name.empty()) text(out, right + 50, key + 4, "start", s.name);
   }
 
   std::string title_;
   Axis x_, y_;
   std::vector<Series> series_;
+  std::size_t color_ = 0;
+  bool same_ = false;
 };

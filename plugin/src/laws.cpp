@@ -334,6 +334,7 @@ void add_law(System& system, ConstraintId on, Law law) {
   if (!entry.constraint.has_points() && !particles)
     throw std::invalid_argument(thing + "a law needs to know where it acts; declare it with acting_at");
   entry.laws.push_back(std::move(law));
+  ++SystemParts::of(system).law_changes;
 }
 
 std::string try_add_law(System& system, ConstraintId on, Law law) noexcept {
@@ -347,7 +348,10 @@ std::string try_add_law(System& system, ConstraintId on, Law law) noexcept {
   }
 }
 
-void clear_laws(System& system, ConstraintId on) { SystemParts::of(system).at(on).laws.clear(); }
+void clear_laws(System& system, ConstraintId on) {
+  SystemParts::of(system).at(on).laws.clear();
+  ++SystemParts::of(system).law_changes;
+}
 
 std::span<const Law> laws(const System& system, ConstraintId on) { return SystemParts::of(system).at(on).laws; }
 

@@ -18,9 +18,6 @@
 namespace linchpin {
 namespace {
 
-/// Slower than this is at rest for laws of the instant [m/s or rad/s].
-constexpr double rest_speed = 1e-9;
-
 /// Counts as a step where laws are those of the instant [s], for how fast they may make a body.
 constexpr double shortest = 1e-6;
 
@@ -30,16 +27,12 @@ constexpr double shortest = 1e-6;
 class Nonideal::Answers final : public detail::FrictionProblem::Laws {
  public:
   Answers(Nonideal& own, const Scene& scene) : own_(own), scene_(scene) {}
-  double holding(int block, const detail::Six& N) override {
-    const Piece& p = own_.pieces_[z(block)];
-    return own(p).holding(thrust(p, N));
-  }
-  double sliding(int block, const detail::Six& N, double speed) override {
-    const Piece& p = own_.pieces_[z(block)];
-    return own(p).sliding(thrust(p, N), speed);
-  }
+  double holding(int block, const detail::Six& N) override { return holding(piece(block), N); }
+  double holding(const Piece& p, const detail::Six& N) { return own(p).holding(thrust(p, N)); }
+  double sliding(int block, const detail::Six& N, double speed) override { return sliding(piece(block), N, speed); }
+  double sliding(const Piece& p, const detail::Six& N, double speed) { return own(p).sliding(thrust(p, N), speed); }
   void effort(int block, const detail::Six& N, const detail::Six& slip, double* out) override {
-    const Piece& p = own_.pieces_[z(block)];
+    const Piece& p = piece(block);
     const Effort e = own(p).effort(p.answers ? own_.thrust_at_slip(scene_, p, Eigen::Map<const Vector6d>(N.data()),
                                                                    Eigen::Map<const Vector6d>(slip.data()))
                                              : thrust(p, N));
@@ -57,6 +50,7 @@ class Nonideal::Answers final : public detail::FrictionProblem::Laws {
   }
 
  private:
+  const Piece& piece(int block) const { return own_.pieces_[z(own_.posed_[z(block)])]; }
   const Law::Term& own(const Piece& p) const {
     own_.blame(own_.sites_[z(p.site)], *p.what);
     return *p.what;
@@ -84,6 +78,7 @@ void Nonideal::restructure(const Block& block) {
   holds_.clear();
   z_known_.clear();
   histories_.clear();
+  flaw_.clear();
   masses_.clear();
   std::size_t entries = 0;
   for (std::size_t s = 0; s < block.bodies.size(); ++s) {
@@ -126,6 +121,14 @@ double Nonideal::end_slip(const Scene& scene, const Piece& p, int k, std::span<c
   return h > 0 ? p.slip[k] + h * gain : gain;
 }
 
+/// Whether a slip is what a host in single precision leaves in what rests: little beside what one step would make of it
+/// with the accelerations vdot, its own friction apart.
+bool Nonideal::rounded_rest(const Scene& scene, const Piece& p, std::span<const double> vdot) const {
+  double gain = 0;
+  for (int k = 0; k < p.dim && step > 0; ++k) gain += std::pow(end_slip(scene, p, k, vdot, step) - p.slip[k], 2);
+  return step > 0 && p.slip.norm() <= 1e-3 * std::sqrt(gain);
+}
+
 /// Whether a contact that slides does so along its slip, rather than in a sense that was given.
 bool Nonideal::goes_its_own_way(const Piece& p) const {
   const Hold& hold = holds_[z(p.contact)];
@@ -165,76 +168,126 @@ void Nonideal::measure_turning(const Scene& scene) {
   report.stiffest = -1;
 }
 
-/// Efforts of pieces all of which slide and read the ideal thrust, in the directions of the slip now. Within a step
-/// that is only right where no contact comes near rest or turns: then the forces are as they were and it is false.
-bool Nonideal::slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
-                     std::span<double> induced) {
-  if (implicit_) return false;
-  for (const Piece& p : pieces_) {
-    if (p.answers) return false;
-    const Grip how = holds_[z(p.contact)].how;
-    if (how == Grip::sticks || (p.slip.norm() <= rest_speed && (how == Grip::automatic || step > 0))) return false;
-  }
-  std::fill(given_.begin(), given_.end(), 0.0);
-  for (const Site& site : sites_) add(scene, site, site.effort, given_);
-  efforts_.assign(pieces_.size(), Vector6d::Zero());
+/// All as it was without laws.
+void Nonideal::forget_response(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                               std::span<double> induced) {
+  std::copy(kept_.begin(), kept_.end(), vdot.begin());
+  std::copy(kept_nonideal_.begin(), kept_nonideal_.end(), nonideal.begin());
+  std::copy(kept_induced_.begin(), kept_induced_.end(), induced.begin());
+  std::fill(scene.assembly.instant.c.begin(), scene.assembly.instant.c.end(), 0.0);
+}
+
+/// Finds the contacts whose friction is known before anything is solved (T5): they read the ideal thrust and slide.
+/// Within a step that is only right far from rest, and where friction that turns with the slip is weak for the step: it
+/// damps across the slip by r/|slip|, and an explicit step is unstable where that is much for the mass (four feet of a
+/// table that slides slowly begin to yaw). The others are posed.
+void Nonideal::mark_sliding(const Scene& scene) {
   Answers answers(*this, scene);
-  detail::Six N{};
-  if (step > 0) {
-    // Friction that turns with the slip damps across it by r/|slip|, and an explicit step is unstable where that is
-    // much for the mass (four feet of a table that slides slowly begin to yaw). The sum bounds how contacts share
-    // bodies.
-    double sum = 0, slowest = std::numeric_limits<double>::infinity();
-    for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      const Piece& p = pieces_[i];
-      if (p.dim == 1) continue;
-      std::copy_n(sites_[z(p.site)].ideal.data(), 6, N.begin());
-      double mobility = 0;
-      for (int k = 0; k < p.dim; ++k) {
-        std::fill(kept_.begin(), kept_.end(), 0.0);
-        add(scene, sites_[z(p.site)], p.basis.col(k), kept_);
-        scene.solver.inverse_mass(kept_, kept_);
-        mobility = std::max(mobility, step * p.basis.col(k).dot(twist(scene, sites_[z(p.site)], kept_)));
-      }
-      sum += answers.sliding(static_cast<int>(i), N, p.slip.norm()) * std::sqrt(mobility);
-      if (mobility > 0) slowest = std::min(slowest, p.slip.norm() / std::sqrt(mobility));
+  const Block& block = scene.assembly.block;
+  const auto on_bodies = [&](const Piece& p, const auto& visit) {
+    const Site& site = sites_[z(p.site)];
+    for (const BodyId id : {site.first, site.second})
+      if (const int slot = id.index < 0 ? -1 : block.slot(id); slot >= 0) visit(shared_[z(slot)]);
+  };
+  std::fill(shared_.begin(), shared_.end(), 0.0);
+  work_.assign(2 * pieces_.size(), 0.0);  // √mobility over the step, and what it adds to its bodies' rate
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    Piece& p = pieces_[i];
+    p.block = 0;
+    if (p.contact < 0 || p.what->reads != Reads::ideal) continue;
+    const Grip how = holds_[z(p.contact)].how;
+    const double speed = p.slip.norm();
+    if (how == Grip::sticks || (speed <= rest_speed && (how == Grip::automatic || step > 0)) ||
+        rounded_rest(scene, p, kept_))
+      continue;
+    detail::Six N{};
+    std::copy_n(sites_[z(p.site)].ideal.data(), 6, N.begin());
+    const double friction = answers.sliding(p, N, speed);
+    p.slides = -friction * sense_of(p);
+    p.block = -1;
+    if (step == 0 || p.dim == 1) continue;
+    double mobility = 0;
+    for (int k = 0; k < p.dim; ++k) {
+      std::fill(given_.begin(), given_.end(), 0.0);
+      add(scene, sites_[z(p.site)], p.basis.col(k), given_);
+      scene.solver.inverse_mass(given_, given_);
+      mobility = std::max(mobility, step * p.basis.col(k).dot(twist(scene, sites_[z(p.site)], given_)));
     }
-    if (sum > 0.5 * slowest) return false;
+    work_[2 * i] = std::sqrt(mobility);
+    work_[2 * i + 1] = friction / speed * work_[2 * i];
+    on_bodies(p, [&](double& sum) { sum += work_[2 * i + 1]; });
   }
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    const Piece& p = pieces_[i];
-    const Site& site = sites_[z(p.site)];
-    std::copy_n(site.ideal.data(), 6, N.begin());
-    efforts_[i] = -answers.sliding(static_cast<int>(i), N, p.slip.norm()) * sense_of(p);
-    add(scene, site, p.basis * efforts_[i], given_);
+    if (!(work_[2 * i] > 0)) continue;
+    double sum = 0;
+    int bodies = 0;
+    on_bodies(pieces_[i], [&](double& rate) { sum += rate, ++bodies; });
+    // Gershgorin's bound for the contacts that share bodies; what other constraints hold moves less.
+    if (work_[2 * i] * (sum - (bodies == 2 ? work_[2 * i + 1] : 0)) > 0.5) pieces_[i].block = 0;
   }
-  kept_.assign(vdot.begin(), vdot.end());
-  kept_nonideal_.assign(nonideal.begin(), nonideal.end());
-  kept_induced_.assign(induced.begin(), induced.end());
+}
+
+/// Whether a contact that slides still does so at the step's end, in about the same direction and at least at `part` of
+/// its speed. Its work then is negative.
+bool Nonideal::keeps_sliding(const Scene& scene, const Piece& p, std::span<const double> vdot, double part) const {
+  double along = 0, end = 0;
+  for (int k = 0; k < p.dim; ++k) {
+    const double s = end_slip(scene, p, k, vdot, step);
+    along += s * p.slip[k];
+    end += s * s;
+  }
+  const double begin = p.slip.norm();
+  return along > part * begin * std::max(begin, std::sqrt(end));
+}
+
+/// All that is known: smooth laws that are simply added, and the friction of what slides. One back-solve, and a second
+/// one where a contact so comes near rest or turns, and is posed instead.
+void Nonideal::slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                     std::span<double> induced) {
+  const auto respond_to_known = [&]() {
+    std::fill(given_.begin(), given_.end(), 0.0);
+    for (const Site& site : sites_) add(scene, site, site.effort, given_);
+    for (const Piece& p : pieces_)
+      if (p.block < 0) add(scene, sites_[z(p.site)], p.basis * p.slides, given_);
+    if (largest(given_) > 0) respond(scene, given_, vdot, nonideal, induced);
+  };
+  respond_to_known();
+  if (step == 0) return;
+  bool stays = true;
+  for (Piece& p : pieces_)
+    if (p.block < 0 && !keeps_sliding(scene, p, vdot, 0.5)) p.block = 0, stays = false;
+  if (stays) return;
+  forget_response(scene, vdot, nonideal, induced);
+  respond_to_known();
+}
+
+/// What is not known: the friction problem. @return whether what was taken to slide does, with it
+bool Nonideal::rub(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced) {
+  pose(scene, vdot, induced);
+  if (posed_.empty()) return true;
+  solve(scene);
+  std::fill(given_.begin(), given_.end(), 0.0);
+  for (const int i : posed_) add(scene, sites_[z(pieces_[z(i)].site)], effort_of(pieces_[z(i)]), given_);
   respond(scene, given_, vdot, nonideal, induced);
-  if (step > 0)
-    for (const Piece& p : pieces_) {
-      double along = 0, end = 0;
-      for (int k = 0; k < p.dim; ++k) {
-        const double s = end_slip(scene, p, k, vdot, step);
-        along += s * p.slip[k];
-        end += s * s;
-      }
-      const double begin = p.slip.norm();
-      if (along > 0.5 * begin * std::max(begin, std::sqrt(end))) continue;
-      std::copy(kept_.begin(), kept_.end(), vdot.begin());
-      std::copy(kept_nonideal_.begin(), kept_nonideal_.end(), nonideal.begin());
-      std::copy(kept_induced_.begin(), kept_induced_.end(), induced.begin());
-      std::fill(scene.assembly.instant.c.begin(), scene.assembly.instant.c.end(), 0.0);
-      return false;
-    }
-  for (std::size_t i = 0; i < pieces_.size(); ++i) sites_[z(pieces_[i].site)].effort += pieces_[i].basis * efforts_[i];
-  return true;
+  return step == 0 || std::all_of(pieces_.begin(), pieces_.end(),
+                                  [&](const Piece& p) { return p.block >= 0 || keeps_sliding(scene, p, vdot, 0.25); });
 }
 
 /// Poses the friction problem: how every slip and thrust answers to every unknown effort, one back-solve for each.
 void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<const double> induced) {
   const std::size_t n = vdot.size(), m = induced.size();
+  posed_.clear();
+  unknowns_ = 0;
+  problem_.blocks.clear();
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    Piece& p = pieces_[i];
+    if (p.block < 0) continue;
+    p.block = static_cast<int>(posed_.size());
+    p.start = unknowns_;
+    unknowns_ += p.dim;
+    posed_.push_back(static_cast<int>(i));
+  }
+  if (posed_.empty()) return;
   problem_.reset(unknowns_, static_cast<int>(sites_.size()));
   columns_.resize(z(unknowns_) * n);
   forces_.resize(z(unknowns_) * n);
@@ -246,8 +299,9 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
   }
   mobility_.assign(z(unknowns_), 0.0);
   const double h = step > 0 ? step : 1;
-  for (const Piece& p : pieces_)
-    for (int k = 0; k < p.dim; ++k) {
+  for (const int index : posed_)
+    for (int k = 0; k < pieces_[z(index)].dim; ++k) {
+      const Piece& p = pieces_[z(index)];
       const int j = p.start + k;
       const std::span<double> column = std::span(columns_).subspan(z(j) * n, n),
                               force = std::span(forces_).subspan(z(j) * n, n),
@@ -265,7 +319,8 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
         column[i] += dv_[i];
         force[i] += given_[i];
       }
-      for (const Piece& other : pieces_) {
+      for (const int o : posed_) {
+        const Piece& other = pieces_[z(o)];
         if (other.contact < 0 && !other.answers) continue;
         const Vector6d u = twist(scene, sites_[z(other.site)], column);
         for (int i = 0; i < other.dim; ++i) problem_.W(other.start + i, j) = h * other.basis.col(i).dot(u);
@@ -276,7 +331,8 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
           for (int i = 0; i < 6; ++i) problem_.K(static_cast<int>(s), i, j) = N[i];
         }
     }
-  for (const Piece& p : pieces_) {
+  for (const int index : posed_) {
+    const Piece& p = pieces_[z(index)];
     auto& block = problem_.blocks.emplace_back();
     block.start = p.start;
     block.dim = p.dim;
@@ -300,13 +356,8 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
     block.given = how == Grip::slips || (how == Grip::automatic && step == 0 && speed > rest_speed);
     if (block.given) std::copy_n(sense_of(p).data(), 6, block.sense.begin());
     if (step > 0) std::copy_n(p.slip.data(), 6, block.start_slip.begin());
-    double gain = 0;
-    for (int k = 0; k < p.dim; ++k) {
-      problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
-      gain += std::pow(problem_.slip0(p.start + k) - p.slip[k], 2);
-    }
-    // A host in single precision leaves some rounding in what rests: little beside what one step would make.
-    if (step > 0 && speed <= 1e-3 * std::sqrt(gain)) block.at_rest = true;
+    for (int k = 0; k < p.dim; ++k) problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
+    if (rounded_rest(scene, p, vdot)) block.at_rest = true;
   }
 }
 
@@ -314,7 +365,7 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
 /// could hold, they share anew within their bounds; else they stay as they are, for an event to be found.
 void Nonideal::share_anew(Answers& answers) {
   bool passed = false;
-  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+  for (std::size_t i = 0; i < problem_.blocks.size(); ++i) {
     const auto& block = problem_.blocks[i];
     if (!block.forced) continue;
     double friction = 0;
@@ -344,8 +395,10 @@ void Nonideal::solve(const Scene& scene) {
   Answers answers(*this, scene);
   z_.assign(z(unknowns_), 0.0);
   // What was found last is where to begin: the branch of the actual thrust, and how redundant contacts share.
-  const bool known = z_known_.size() == z_.size();
-  if (known) std::copy(z_known_.begin(), z_known_.end(), z_.begin());
+  const bool known = z_known_.size() == z(places_);
+  if (known)
+    for (const int i : posed_)
+      std::copy_n(&z_known_[z(pieces_[z(i)].place)], pieces_[z(i)].dim, &z_[z(pieces_[z(i)].start)]);
   auto choice = detail::FrictionProblem::Choice::continuous;
   for (const Piece& p : pieces_)
     if (p.what->reads == Reads::actual && p.what->branch != Branch::continuous)
@@ -372,7 +425,7 @@ void Nonideal::solve(const Scene& scene) {
     report.residual = answer.residual;
   } else {
     share_anew(answers);
-    z_known_.assign(z_.begin(), z_.end());
+    remember();
     report.branch = choice == detail::FrictionProblem::Choice::smallest  ? Branch::smallest
                     : choice == detail::FrictionProblem::Choice::largest ? Branch::largest
                                                                          : Branch::continuous;
@@ -383,9 +436,10 @@ void Nonideal::solve(const Scene& scene) {
                         : report.branch == Branch::largest ? "of greatest magnitude"
                                                            : "nearest to the last") +
                        " (Branch)";
+    if (step > 0 && answer.gain >= 1 && answer.solutions == 1) look_for_jamming(scene, answers);
   }
-  if (answer.worst >= 0 && answer.residual > 1e-3 && pieces_[z(answer.worst)].answers && report.trouble.empty()) {
-    const Piece& p = pieces_[z(answer.worst)];
+  if (answer.worst < 0 || !report.trouble.empty()) return;
+  if (const Piece& p = pieces_[z(posed_[z(answer.worst)])]; answer.residual > 1e-3 && p.answers) {
     // Slips at the level of their rounding make forces that are rounding too.
     if (answer.worst_size <= 1e-9 * sites_[z(p.site)].ideal.head<3>().norm()) return;
     report.trouble = name_of(scene, sites_[z(p.site)], *p.what);
@@ -394,10 +448,60 @@ void Nonideal::solve(const Scene& scene) {
       report.trouble +=
           ": jumps where its slip changes sign, and no slip at the end of the step satisfies it; it is held at the "
           "jump. coulomb() knows what rest is, regularized_coulomb() is smooth";
+    else if (const std::string jump = jump_at_end(scene, p); !jump.empty())
+      report.trouble += jump;
     else
       report.trouble += ": met at the end of the step to " + text(answer.residual) +
                         " of the largest effort only, beside the other laws on these bodies. A shorter step helps";
   }
+}
+
+/// The same about the slip at the step's end, in words.
+std::string Nonideal::jump_at_end(const Scene& scene, const Piece& p) {
+  const Site& site = sites_[z(p.site)];
+  const detail::Six N = problem_.blocks[z(p.block)].implicit ? problem_.thrust(p.site, z_) : problem_.ideal(p.site);
+  Vector6d end = Vector6d::Zero();
+  for (int k = 0; k < p.dim; ++k) end[k] = (1 - p.share) * p.slip[k] + p.share * problem_.slip(p.start + k, z_);
+  const auto at = [&](double part) {
+    Vector6d u;
+    u << site.relative, site.relative_spin;
+    u += p.basis.leftCols(p.dim) * (part * end - p.slip).head(p.dim);
+    return Asked{u.head<3>(), u.tail<3>(), Eigen::Map<const Vector6d>(N.data())};
+  };
+  return p.memory >= 0 ? std::string() : jump_between(scene, site, *p.what, at(0.9), at(1.1));
+}
+
+/// Where the next solution begins: at what was found for every piece.
+void Nonideal::remember() {
+  z_known_.resize(z(places_));
+  for (const Piece& p : pieces_)
+    std::copy_n(p.block < 0 ? p.slides.data() : &z_[z(p.start)], p.dim, &z_known_[z(p.place)]);
+}
+
+/// What slid at the step's start and rests at its end may have had no choice: as it slides no thrust satisfies its law
+/// (Painlevé), and it stops as by an impact without collision.
+void Nonideal::look_for_jamming(const Scene& scene, Answers& answers) {
+  const auto jams = [&](const Piece& p) {
+    const auto& block = problem_.blocks[z(p.block)];
+    return p.contact >= 0 && block.implicit && !block.forced && !block.at_rest &&
+           block.mode == detail::FrictionProblem::Mode::sticks;
+  };
+  const auto one = std::find_if(posed_.begin(), posed_.end(), [&](int i) { return jams(pieces_[z(i)]); });
+  if (one == posed_.end()) return;
+  const std::vector<detail::FrictionProblem::Block> blocks = problem_.blocks;  // what is rare may allocate
+  std::vector<double> slides(z_.size(), 0.0);
+  for (const int i : posed_) {
+    const Piece& p = pieces_[z(i)];
+    auto& block = problem_.blocks[z(p.block)];
+    if (!jams(p)) continue;
+    std::copy_n(sense_of(p).data(), 6, block.sense.begin());
+    block.given = true;
+  }
+  if (!problem_.solve(answers, slides, false, detail::FrictionProblem::Choice::continuous).found)
+    report.trouble = name_of(scene, sites_[z(pieces_[z(*one)].site)], *pieces_[z(*one)].what) +
+                     ": no actual thrust lets it slide (coupling gain " + text(report.gain) +
+                     "; the Painlevé case); it stops within the step, as by an impact";
+  problem_.blocks = blocks;
 }
 
 /// Whether a law's effort jumps where the slip goes through rest in some direction. What is smooth changes in
@@ -420,16 +524,14 @@ bool Nonideal::jumps_at_rest(const Scene& scene, const Piece& p, const detail::S
 // What was found, contact by contact, and whether laws were what they say they are.
 void Nonideal::conclude(const Scene& scene, std::span<const double> vdot) {
   Answers answers(*this, scene);
-  const bool posed = !problem_.blocks.empty();
-  for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    const Piece& p = pieces_[i];
+  for (const Piece& p : pieces_) {
     const Site& site = sites_[z(p.site)];
-    const int index = static_cast<int>(i);
+    const detail::FrictionProblem::Block* const block = p.block < 0 ? nullptr : &problem_.blocks[z(p.block)];
     detail::Six N{};
     std::copy_n(site.ideal.data(), 6, N.begin());
-    if (posed && problem_.blocks[i].implicit) N = problem_.thrust(p.site, z_);
-    const Vector6d e = effort_of(i);
-    const bool actual = posed && problem_.blocks[i].implicit;
+    const bool actual = block != nullptr && block->implicit;
+    if (actual) N = problem_.thrust(p.site, z_);
+    const Vector6d e = effort_of(p);
     LawEffort& own = efforts[z(p.effort)];
     own.reads = actual ? Reads::actual : Reads::ideal;
     own.thrust = Vector3d(N[0], N[1], N[2]);
@@ -456,16 +558,16 @@ void Nonideal::conclude(const Scene& scene, std::span<const double> vdot) {
       continue;
     }
     Contact& contact = contacts[z(p.contact)];
-    contact.sticks =
-        posed && !problem_.blocks[i].given && problem_.blocks[i].mode == detail::FrictionProblem::Mode::sticks;
-    contact.bound = answers.holding(index, N);
+    const bool answered = block != nullptr && !block->given;
+    contact.sticks = answered && block->mode == detail::FrictionProblem::Mode::sticks;
+    contact.bound = answers.holding(p, N);
     double speed = p.slip.norm();
-    if (posed && !problem_.blocks[i].given) {  // friction then is that of the slip at the end
+    if (answered) {  // friction then is that of the slip at the end
       speed = 0;
       for (int k = 0; k < p.dim; ++k) speed += std::pow(problem_.slip(p.start + k, z_), 2);
       speed = std::sqrt(speed);
     }
-    contact.kinetic = answers.sliding(index, N, std::max(speed, 1e-300));
+    contact.kinetic = answers.sliding(p, N, std::max(speed, 1e-300));
     if (!std::isfinite(contact.bound) || !std::isfinite(contact.kinetic) || !e.allFinite())
       throw std::runtime_error(name_of(scene, site, *p.what) + " returned a bound that is not finite");
     if (contact.bound < 0 || contact.kinetic < 0)
@@ -482,18 +584,15 @@ void Nonideal::conclude(const Scene& scene, std::span<const double> vdot) {
   if (rates && step == 0) measure_turning(scene);
 }
 
-Vector6d Nonideal::effort_of(std::size_t piece) const {
-  const Piece& p = pieces_[piece];
+Vector6d Nonideal::effort_of(const Piece& p) const {
   Vector6d e = Vector6d::Zero();
-  for (int k = 0; k < p.dim; ++k)
-    e += (problem_.blocks.empty() ? efforts_[piece][k] : z_[z(p.start + k)]) * p.basis.col(k);
+  for (int k = 0; k < p.dim; ++k) e += (p.block < 0 ? p.slides[k] : z_[z(p.start + k)]) * p.basis.col(k);
   return e;
 }
 
 void Nonideal::book() {
-  for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    const Piece& p = pieces_[i];
-    const Vector6d e = effort_of(i);
+  for (const Piece& p : pieces_) {
+    const Vector6d e = effort_of(p);
     efforts[z(p.effort)].force = e.head<3>() + p.across.head<3>();
     efforts[z(p.effort)].moment = e.tail<3>() + p.across.tail<3>();
     if (p.contact < 0) continue;
@@ -536,24 +635,18 @@ std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::spa
   try {
     gather(scene);
     if (sites_.empty()) return {};
-    const bool slid = !pieces_.empty() && slide(scene, vdot, nonideal, induced);
-    if (!slid) {
-      std::fill(given_.begin(), given_.end(), 0.0);
-      for (const Site& site : sites_) add(scene, site, site.effort, given_);
-      if (largest(given_) > 0) respond(scene, given_, vdot, nonideal, induced);
+    kept_.assign(vdot.begin(), vdot.end());
+    kept_nonideal_.assign(nonideal.begin(), nonideal.end());
+    kept_induced_.assign(induced.begin(), induced.end());
+    mark_sliding(scene);
+    slide(scene, vdot, nonideal, induced);
+    if (!rub(scene, vdot, nonideal, induced)) {  // friction beside it has turned what slid: all of them answer together
+      for (Piece& p : pieces_) p.block = 0;
+      forget_response(scene, vdot, nonideal, induced);
+      slide(scene, vdot, nonideal, induced);
+      rub(scene, vdot, nonideal, induced);
     }
-    if (!slid && !pieces_.empty()) {
-      pose(scene, vdot, induced);
-      solve(scene);
-      std::fill(given_.begin(), given_.end(), 0.0);
-      for (std::size_t i = 0; i < pieces_.size(); ++i) {
-        const Site& site = sites_[z(pieces_[i].site)];
-        const Vector6d e = effort_of(i);
-        sites_[z(pieces_[i].site)].effort += e;
-        add(scene, site, e, given_);
-      }
-      respond(scene, given_, vdot, nonideal, induced);
-    }
+    for (const Piece& p : pieces_) sites_[z(p.site)].effort += effort_of(p);
     conclude(scene, vdot);
     for (const Site& site : sites_)
       if (!site.effort.allFinite())
@@ -561,6 +654,7 @@ std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::spa
                " gave a force that is not finite";
     if (std::string why = too_large(scene, nonideal); !why.empty()) return why;
     book();
+    look_for_jumps(scene);
     if (histories_.size() == efforts.size() && report.trouble.empty())
       for (std::size_t i = 0; i < efforts.size(); ++i)
         if (std::popcount(histories_[i].reversals & 0xffffu) >= 12) {
@@ -574,6 +668,7 @@ std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::spa
                            "step. coulomb() knows what rest is, regularized_coulomb() is smooth";
           break;
         }
+    if (report.trouble.empty()) report.trouble = flaw_;
   } catch (const std::exception& e) {
     // What we throw names the law; what a law throws does not.
     const std::string what = e.what();
@@ -632,7 +727,8 @@ double Nonideal::hold(const Scene& scene, std::span<double> v, std::span<double>
   };
   work_.assign(z(unknowns_), 0.0);
   double most = 0;
-  for (const Piece& p : pieces_) {
+  for (const int i : posed_) {
+    const Piece& p = pieces_[z(i)];
     if (p.contact < 0 && !p.answers) continue;
     const Site& site = sites_[z(p.site)];
     const Vector3d at = scene.system.constraint(block.constraints[z(site.constraint)]).acting_point(0, middle);
@@ -659,17 +755,19 @@ double Nonideal::hold(const Scene& scene, std::span<double> v, std::span<double>
   }
 
   // What ends the step on the constraints has moved the slips: every contact answers again, within its bound.
-  for (const Piece& p : pieces_)
+  for (const int index : posed_) {
+    const Piece& p = pieces_[z(index)];
     for (int k = 0; k < p.dim && (p.contact >= 0 || p.answers); ++k) {
       const int i = p.start + k;
       problem_.slip0(i) += work_[z(i)] - problem_.slip(i, z_);
     }
+  }
   change_ = z_;
   Answers answers(*this, scene);
   try {
     if (!problem_.solve(answers, z_, true, detail::FrictionProblem::Choice::continuous).found) z_ = change_;
     for (std::size_t k = 0; k < change_.size(); ++k) change_[k] = z_[k] - change_[k];
-    z_known_.assign(z_.begin(), z_.end());
+    remember();
     most = 0;
     for (std::size_t k = 0; k < change_.size(); ++k) {
       const double d = change_[k];
@@ -683,7 +781,8 @@ double Nonideal::hold(const Scene& scene, std::span<double> v, std::span<double>
       for (std::size_t r = 0; r < m; ++r) induced[r] += d * multipliers_[k * m + r];
     }
     std::fill(given_.begin(), given_.end(), 0.0);
-    for (const Piece& p : pieces_) {
+    for (const int i : posed_) {
+      const Piece& p = pieces_[z(i)];
       Vector6d e = Vector6d::Zero();
       for (int k = 0; k < p.dim; ++k) e += change_[z(p.start + k)] * p.basis.col(k);
       sites_[z(p.site)].effort += e;
@@ -727,9 +826,13 @@ void Nonideal::accept(double dt) {
     if (m.what != nullptr) m.value = m.what->advance(m.thrust, dt);
   memory_t_ += dt;
   if (histories_.size() != efforts.size()) histories_.assign(efforts.size(), History{});
+  auto at = sites_.begin();
   for (std::size_t i = 0; i < efforts.size(); ++i) {
     History& h = histories_[i];
     const LawEffort& e = efforts[i];
+    while (at->constraint != e.constraint) ++at;
+    h.asked = asked_of(*at, e);
+    h.value = values_[i];
     Vector6d now;
     now << e.force, e.moment;
     const double size = now.norm(), before = h.last.norm();

@@ -16,6 +16,8 @@ namespace linchpin {
 
 using Vector6d = Eigen::Matrix<double, 6, 1>;
 
+/// Slower than this is at rest for laws of the instant [m/s or rad/s].
+constexpr double rest_speed = 1e-9;
 /// No law may make a body faster than this within a step [m/s, rad/s].
 constexpr double fastest_by_laws = 1e9;
 /// What is said of a law whose force [N or N·m] does. @param acceleration  that it makes [m/s²]
@@ -77,8 +79,10 @@ class Nonideal {
     int contact = -1;                   // of a dry one
     Eigen::Matrix<double, 6, 6> basis;  // efforts, the first dim columns
     Eigen::Matrix<double, 6, 6> axes;   // the same of unit length
-    int start = 0, dim = 0;
-    Vector6d slip;  // in basis coordinates
+    int place = 0, dim = 0;             // among the efforts of all pieces
+    int block = -1, start = 0;          // in the friction problem and among its unknowns; −1: it simply slides
+    Vector6d slip;                      // in basis coordinates
+    Vector6d slides;                    // its effort where it simply slides, in the basis
     int memory = -1;
     Vector6d across;       // of an answering one: its effort across what is free, as at the state
     bool answers = false;  // smooth: to its slip at `share` of the way through the step
@@ -94,10 +98,17 @@ class Nonideal {
         false;           // whether it makes sense to ask it for the end of a step: it damps or turns, and does not feed
     bool turns = false;  // across its slip: neither damps nor feeds
   };
+  /// What a law is asked with, beside time and bodies.
+  struct Asked {
+    Vector3d relative = Vector3d::Zero(), spin = Vector3d::Zero();
+    Vector6d thrust = Vector6d::Zero();
+  };
   /// What a term did in the last steps: laws that jump, or are too strong for the step, reverse in each of them.
   struct History {
     Vector6d last = Vector6d::Zero(), seen = Vector6d::Zero();  // at the last step's end, at the last evaluation
     double largest = 0;
+    Vector6d value = Vector6d::Zero();  // as Nonideal::ask, in the last step
+    Asked asked;                        // and of what
     bool known = false, stuck = false;
     bool reversed = false;   // from one evaluation to the next, in this step
     unsigned reversals = 0;  // one bit for each step
@@ -134,9 +145,16 @@ class Nonideal {
   Vector6d reaction(const Scene& scene, const Site& site, std::span<const double> lambda) const;
   Piece& add_piece(const Scene& scene, int site, int law, int term, const Law::Term& what, int memory, int effort,
                    bool answers = false);
-  bool slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
+  void forget_response(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                       std::span<double> induced);
+  void mark_sliding(const Scene& scene);
+  bool rounded_rest(const Scene& scene, const Piece& p, std::span<const double> vdot) const;
+  bool keeps_sliding(const Scene& scene, const Piece& p, std::span<const double> vdot, double part) const;
+  void slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
+  bool rub(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
   void pose(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
   void solve(const Scene& scene);
+  void look_for_jamming(const Scene& scene, Answers& answers);
   void respond(const Scene& scene, std::span<const double> c, std::span<double> vdot, std::span<double> nonideal,
                std::span<double> induced);
   void conclude(const Scene& scene, std::span<const double> vdot);
@@ -148,8 +166,18 @@ class Nonideal {
   void measure_turning(const Scene& scene);
   void share_anew(Answers& answers);
   bool jumps_at_rest(const Scene& scene, const Piece& p, const detail::Six& N) const;
-  Vector6d effort_of(std::size_t piece) const;
+  std::string jump_at_end(const Scene& scene, const Piece& p);
+  Vector6d effort_of(const Piece& p) const;
+  void remember();
   void blame(const Site& site, const Law::Term& term) { at_fault_site_ = &site, at_fault_ = &term; }
+  Vector6d ask(const Scene& scene, const Site& site, const Law::Term& term, const Asked& in);
+  std::string jump_between(const Scene& scene, const Site& site, const Law::Term& term, Asked a, Asked b);
+  Asked asked_of(const Site& site, const LawEffort& e) const;
+  void look_for_jump(const Scene& scene, const Site& site, const Law::Term& term, int effort, const Vector6d& value);
+  void look_for_jumps(const Scene& scene);
+  void look_for_push(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& e);
+  void note_flaw(const Scene& scene, const Site& site, const Law::Term& term, const std::string& what);
+  void forget_flaw(const System& system);
   void check(const Scene& scene, const Site& site, const Law::Term& term, const Effort& effort, const Thrust& thrust);
   std::string name_of(const Scene& scene, const Site& site, const Law::Term& term) const {
     return name_of(scene.system, scene.assembly.block, site, term);
@@ -158,24 +186,27 @@ class Nonideal {
 
   std::vector<Site> sites_;
   std::vector<Piece> pieces_;
+  std::vector<int> posed_;  // pieces of the friction problem, by block
   std::vector<Memory> memories_;
   std::vector<Hold> holds_;
   std::vector<Smooth> smooth_;
   std::vector<History> histories_;   // by index of efforts
+  std::vector<Vector6d> values_;     // likewise: what terms gave, as ask()
   std::vector<std::size_t> masses_;  // by slot: where its block of M begins
   std::vector<double> shared_;       // by slot: of all smooth laws on it, √rate
-  int unknowns_ = 0;
+  int places_ = 0, unknowns_ = 0;
   bool implicit_ = false;
   detail::FrictionProblem problem_;
-  std::vector<double> z_known_, z_;                     // efforts; of the last evaluation with the same pieces
+  std::vector<double> z_known_, z_;                     // efforts: of all pieces at the last evaluation; the unknowns
   std::vector<double> columns_, forces_, multipliers_;  // responses to unit efforts: v̇ [n], force [n], λ [m] each
-  std::vector<Vector6d> efforts_;                       // of pieces that simply slide
   std::vector<double> given_, dv_, row_, lambda_, force_, kept_, kept_nonideal_, kept_induced_, work_, change_,
       mobility_;
   double memory_t_ = 0;
   bool memory_begun_ = false;
   const Site* at_fault_site_ = nullptr;
   const Law::Term* at_fault_ = nullptr;
+  std::string flaw_;           // of a law as such, which is said for as long as the law is there
+  unsigned long flaw_of_ = 0;  // which laws that was
 };
 
 }  // namespace linchpin

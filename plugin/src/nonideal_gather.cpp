@@ -356,6 +356,7 @@ Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law
   p.memory = memory;
   p.basis.setZero();
   p.slip.setZero();
+  p.slides.setZero();
   p.across.setZero();
   if (!what.holding) {
     if (answers && what.reads == Reads::ideal) {  // across what is free nothing moves: that part is simply added
@@ -404,8 +405,8 @@ Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law
     contacts.push_back(contact);
     efforts[z(effort)].contact = p.contact;
   }
-  p.start = unknowns_;
-  unknowns_ += p.dim;
+  p.place = places_;
+  places_ += p.dim;
   implicit_ = implicit_ || (p.dim > 0 && what.reads == Reads::actual);
   return p;
 }
@@ -418,8 +419,9 @@ void Nonideal::gather(const Scene& scene) {
   efforts.clear();
   contacts.clear();
   smooth_.clear();
-  unknowns_ = 0;
+  places_ = 0;
   implicit_ = false;
+  forget_flaw(scene.system);
   std::size_t memory = 0;
   if (!memory_begun_) memory_t_ = scene.state.t, memory_begun_ = true;
   const double elapsed = std::max(0.0, scene.state.t - memory_t_);
@@ -487,6 +489,7 @@ void Nonideal::gather(const Scene& scene) {
         s.e << e.force, e.moment;
         if (!s.e.allFinite())
           throw std::runtime_error(name_of(scene, site, term) + " returned a force that is not finite");
+        if (term.dissipative) look_for_push(scene, site, term, s.e);
       }
   }
   memories_.resize(memory);  // those of laws that are gone point nowhere

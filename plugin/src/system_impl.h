@@ -51,7 +51,8 @@ struct System::Impl {
   NameIndex body_names, constraint_names;
   Vector3d gravity = Vector3d::Zero();
   unsigned long structure = 0;
-  void restructured();  ///< draws a new stamp
+  unsigned long law_changes = 0;  ///< how often a law was added or all of a constraint were taken
+  void restructured();            ///< draws a new stamp
 
   /// @throws std::invalid_argument for an index that was never given out.
   Body& at(BodyId id);

@@ -68,6 +68,7 @@ const std::map<std::string, std::string> core_sources = {
     {"solve_rank", "dynamics"},
     {"nonideal", "dynamics"},
     {"nonideal_gather", "dynamics"},
+    {"nonideal_flaws", "dynamics"},
     {"instant", "dynamics"},
     {"instant_io", "dynamics"},
     // The template half of constraint.h, which includes it at its end.

@@ -12,6 +12,13 @@ holds '[.rows[] | select(.solver == "exact") | .max_gap_m <= 1e-12] | all'
 holds '[.rows[] | select(.solver == "exact" and .force_error_rel != null) | .force_error_rel <= 1e-10] | all'
 holds '.rows[] | select(.scene == "W1s" and .solver == "si:10") | .force_error_rel > 0.1'
 
+# Laws: one more back-solve for smooth ones, no other factorisation; more for dry friction only until it slides.
+expect 0 bench W1:10 --with exact,law,dry --duration 0.5 --json
+holds '[.rows[] | .factors_per_step] | . == [1, 1, 1]'
+holds '.rows[] | select(.solver == "exact") | .law_solves_per_step == 0'
+holds '.rows[] | select(.solver == "law") | .law_solves_per_step > 0.9 and .law_solves_per_step <= 1'
+holds '.rows[] | select(.solver == "dry") | .law_solves_per_step > 1 and .law_solves_per_step < 16'
+
 expect 2 bench W9
 says 'W5b' # the known ones are named
 expect 2 bench W1:10 --with gauss

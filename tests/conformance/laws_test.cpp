@@ -162,23 +162,82 @@ TEST(Laws, EachTermHasItsAccount) {
   EXPECT_TRUE(s.exact.laws().empty());
 }
 
-// Painlevé's rod: 1 m from its centre to a tip that slides, steep and rough. At an instant the actual thrust has two
-// answers or none; the step's end has one, and the account says what was found.
-TEST(Laws, TheAccountSaysHowManyActualThrustsWereFound) {
+/// Painlevé's rod: its tip slides on the floor at −0.7 m/s, 1 m from its centre; 60° or steeper, turning.
+struct Rod {
   TestWorld w;
-  const double angle = pi / 3;
-  btRigidBody& rod = w.box(1, btVector3(1, btScalar(0.01), btScalar(0.01)),
-                           btVector3(btScalar(std::cos(angle)), btScalar(std::sin(angle)), 0),
-                           btQuaternion(btVector3(0, 0, 1), btScalar(angle)));
-  rod.setLinearVelocity(btVector3(-1, 0, 0));
-  bullet::Solver exact(w.world);
-  bullet::Handle tip =
-      exact.add(point_on_plane("tip", world, Vector3d::Zero(), Vector3d::UnitY(), exact.id(rod), Vector3d(-1, 0, 0)));
-  tip.law(coulomb(0.5).reading(Reads::actual).choosing(Branch::smallest));
-  w.step();
-  ASSERT_EQ(tip.laws().size(), 1u);
-  EXPECT_GE(tip.laws()[0].solutions, 1);
-  EXPECT_EQ(tip.laws()[0].branch, Branch::smallest);
+  btRigidBody& body;
+  bullet::Solver exact;
+  bullet::Handle tip;
+  double inertia;
+  Rod(double angle, double spin, double mu, Branch branch = Branch::continuous)
+      : body(w.box(1, btVector3(1, btScalar(0.01), btScalar(0.01)),
+                   btVector3(btScalar(std::cos(angle)), btScalar(std::sin(angle)), 0),
+                   btQuaternion(btVector3(0, 0, 1), btScalar(angle)))),
+        exact(w.world) {
+    body.setMassProps(1, btVector3(btScalar(0.02), btScalar(1.0 / 3), btScalar(1.0 / 3)));
+    body.updateInertiaTensor();
+    body.setLinearVelocity(btVector3(btScalar(-0.7 - spin * std::sin(angle)), btScalar(spin * std::cos(angle)), 0));
+    body.setAngularVelocity(btVector3(0, 0, btScalar(spin)));
+    tip = exact.add(
+        point_on_plane("tip", world, Vector3d::Zero(), Vector3d::UnitY(), exact.id(body), Vector3d(-1, 0, 0)));
+    tip.law(coulomb(mu).reading(Reads::actual).choosing(branch));
+  }
+  double energy() const { return exact.energy(); }
+};
+
+// At 60° and 4 rad/s, μ = 1.6: one thrust pulls and one pushes while it slides, and a third lets it stop within the
+// step. N = (g − ω² sin θ)/(1 + 3 cos θ (cos θ ± μ sin θ)) for the pulling one (T-PAIN).
+TEST(Painleve, SeveralThrustsOfAStepAreCountedNamedAndChosen) {
+  const double theta = pi / 3, mu = 1.6, s = std::sin(theta), c = std::cos(theta);
+  const double pulls = (g - 16 * s) / (1 + 3 * c * (c + mu * s));
+  for (const Branch branch : {Branch::continuous, Branch::smallest, Branch::largest}) {
+    Rod rod(theta, 4, mu, branch);
+    const double before = rod.energy();
+    rod.w.step();
+    const LawWork law = rod.tip.laws()[0];
+    EXPECT_EQ(law.solutions, 3);
+    EXPECT_FALSE(law.fell_back);
+    EXPECT_EQ(law.branch, branch);
+    EXPECT_NE(rod.exact.summary().find("several actual thrusts satisfy the laws (coupling gain 1.18"),
+              std::string::npos)
+        << rod.exact.summary();
+    EXPECT_NE(rod.exact.summary().find(branch == Branch::smallest  ? "of least magnitude"
+                                       : branch == Branch::largest ? "of greatest magnitude"
+                                                                   : "nearest to the last"),
+              std::string::npos);
+    if (branch == Branch::largest) {
+      EXPECT_EQ(law.mode, LawWork::Mode::sticks);
+      EXPECT_LT(law.thrust.force.y(), -40) << "on the floor, which is first: pushed down";
+    } else {
+      EXPECT_EQ(law.mode, LawWork::Mode::slides);
+      EXPECT_NEAR(law.thrust.force.y(), -pulls, precision(1e-6, 1e-3)) << "on the floor: pulled up";
+    }
+    EXPECT_LE(rod.energy(), before + precision(1e-9, 1e-4));
+  }
+}
+
+// tan θ = 2 from rest: beyond μ = 4/3 no thrust lets the tip slide. It stops within the step with the impulse of an
+// impact, and that is said; below, nothing is.
+TEST(Painleve, WhereNoThrustLetsItSlideAStepStopsItAndSaysSo) {
+  const double theta = std::atan(2.0), s = std::sin(theta), c = std::cos(theta), q = 1 + 3 * c * c, h = 1.0 / 240;
+  for (const double mu : {0.5, 1.4}) {
+    SCOPED_TRACE(mu);
+    Rod rod(theta, 0, mu);
+    const double before = rod.energy();
+    rod.w.step();
+    const LawWork law = rod.tip.laws()[0];
+    const bool named =
+        rod.exact.summary().find("law 'coulomb' on tip: no actual thrust lets it slide (coupling gain 1.05") !=
+        std::string::npos;
+    EXPECT_EQ(named, mu > 4.0 / 3) << rod.exact.summary();
+    EXPECT_EQ(law.solutions, 1);
+    EXPECT_EQ(law.mode, mu > 4.0 / 3 ? LawWork::Mode::sticks : LawWork::Mode::slides);
+    const double F = mu > 4.0 / 3 ? (0.7 / h + 3 * s * c * g / q) / (1 + 3 * s * s - 9 * s * s * c * c / q)
+                                  : mu * g / (q - 3 * mu * s * c);
+    // To the order of the step, in which the rod turns a little.
+    EXPECT_NEAR(law.effort.force.norm() / F, 1, 1e-2);
+    EXPECT_LE(rod.energy(), before + precision(1e-9, 1e-4));
+  }
 }
 
 TEST(Laws, GivenToASleepingBodyTheyWakeIt) {

@@ -7,7 +7,9 @@
 #include <linchpin/joints.h>
 #include <linchpin/report.h>
 
+#include <functional>
 #include <string>
+#include <vector>
 
 namespace linchpin::test {
 namespace {
@@ -380,6 +382,102 @@ TEST(BadLaws, AForceBeyondAllBoundsIsRefusedAndNamed) {
       EXPECT_EQ(stepper.state()[s.body].v.x(), 3);
     }
   }
+}
+
+// ---- flaws of laws as such ----
+
+TEST(BadLaws, OneDeclaredDissipativeThatPushesAtRestIsNamed) {
+  // Both take energy once something moves. A sledge of 2 kg at rest on a level rail: 5 N make 12.5 W in a second.
+  const std::vector<std::function<Vector3d(const Thrust&)>> pushes{
+      [](const Thrust& n) { return n.slip.norm() < 1e-3 ? Vector3d(5, 0, 0) : Vector3d(-5 * n.slip); },
+      [](const Thrust& n) { return n.slip.norm() == 0 ? Vector3d(5, 0, 0) : Vector3d(-5 * n.slip); }};
+  for (const auto& push : pushes)
+    for (const StepOptions& options : {semi_implicit(), rk4()}) {
+      Sledge s(Law(push).named("push").dissipative(), 0);
+      Stepper stepper(s.system, s.system.initial_state(), options);
+      for (int k = 0; k < 3; ++k) {  // said for as long as it is there
+        stepper.step(1.0 / 240);
+        ASSERT_EQ(stepper.dynamics().warnings().size(), 1u);
+        EXPECT_EQ(
+            stepper.dynamics().warnings()[0].find("law 'push' on rail is declared dissipative but pushes at rest, "
+                                                  "with 5 N: after a millisecond it gives 0.0125 W"),
+            0u)
+            << stepper.dynamics().warnings()[0];
+      }
+      clear_laws(s.system, s.rail);
+      add_law(s.system, s.rail, viscous(1));
+      EXPECT_EQ(stepper.step(1.0 / 240).warning, "") << "gone with its law";
+    }
+  for (const Law& law : {viscous(3), drag(2), regularized_coulomb(0.3, 1e-4), coulomb(0.3) + viscous(1)}) {
+    Sledge s(law, 0);
+    Stepper stepper(s.system, s.system.initial_state(), semi_implicit());
+    EXPECT_EQ(stepper.step(1.0 / 240).warning, "");
+  }
+}
+
+TEST(BadLaws, OneThatJumpsElsewhereIsNamedWithThePlace) {
+  const auto dry = [](std::function<double(const Thrust&, double)> sliding) {
+    Law::Term term;
+    term.name = "stepped";
+    term.holding = [](const Thrust& n) { return 0.3 * n.magnitude(); };
+    term.sliding = std::move(sliding);
+    return Law(std::move(term));
+  };
+  Law step = [](const Thrust& n) { return Vector3d(n.slip.norm() > 1 ? -8 * n.slip : Vector3d(-2 * n.slip)); };
+  Law stepped = dry([](const Thrust& n, double speed) { return (speed > 1 ? 0.1 : 0.3) * n.magnitude(); });
+  Law stiff = [](const Thrust& n) { return Vector3d(n.slip.norm() > 1 ? -8000 * n.slip : Vector3d(-2000 * n.slip)); };
+  Law loaded = [](const Thrust& n) { return Vector3d((n.magnitude() > 20.5 ? -3 : -1) * n.slip); };
+  struct Case {
+    Law law;
+    double speed;
+    std::string says;
+    double at;
+  };
+  for (const Case& c : {Case{step.named("step"), 1.3, "law 'step' on rail: jumps where its slip is ", 1},
+                        Case{stepped, 1.3, "law 'stepped' on rail: jumps where its slip is ", 1},
+                        Case{loaded.named("loaded"), 1.3, "law 'loaded' on rail: jumps where its thrust is ", 20.5}})
+    for (const StepOptions& options : {semi_implicit(), rk4()}) {
+      SCOPED_TRACE(c.says);
+      Sledge s(c.law, c.speed);
+      s.system.add(Force("press", {s.body}, [](ForceFrame& f) { f.push(0, {0, 0, -2 * f.t}); }));
+      Stepper stepper(s.system, s.system.initial_state(), options);
+      std::string said;
+      for (int k = 0; k < 240 && said.empty(); ++k) {
+        const StepReport& report = stepper.step(1.0 / 240);
+        ASSERT_FALSE(report.rejected) << report.reason;
+        said = report.warning;
+      }
+      ASSERT_NE(said.find(c.says), std::string::npos) << said;
+      EXPECT_NEAR(std::stod(said.substr(c.says.size())), c.at, 1e-4 * c.at) << said;
+    }
+  // Driven to its jump and held there: no slip at a step's end satisfies it.
+  Sledge s(stiff.named("stiff"), 0.9);
+  s.system.add(Force("drive", {s.body}, [](ForceFrame& f) { f.push(0, {4000, 0, 0}); }));
+  Stepper stepper(s.system, s.system.initial_state(), semi_implicit());
+  std::string said;
+  for (int k = 0; k < 20 && said.empty(); ++k) said = stepper.step(1.0 / 240).warning;
+  EXPECT_NE(said.find("law 'stiff' on rail: jumps where its slip is 1"), std::string::npos) << said;
+  EXPECT_NEAR(stepper.state()[s.body].v.x(), 1, 1e-3);
+}
+
+// What is only steep, or changes much from step to step, does not jump.
+TEST(BadLaws, ASteepOneIsNotTakenToJump) {
+  const auto over = [](double width) {
+    return [=](const Thrust& n) {
+      return Vector3d(-(5 + 3 * std::tanh((n.slip.norm() - 1) / width)) * n.slip_direction(1e-3));
+    };
+  };
+  for (const Law& law :
+       {Law(over(1e-6)), Law(over(0.1)), stribeck({.mu_static = 0.6, .mu_kinetic = 0.2, .speed = 0.01}),
+        Law([](const Thrust& n) { return Vector3d(5 * std::cos(300 * n.t), 0, 0); })})
+    for (const StepOptions& options : {semi_implicit(), rk4()}) {
+      Sledge s(law, 1.2);
+      Stepper stepper(s.system, s.system.initial_state(), options);
+      for (int k = 0; k < 240; ++k) {
+        const StepReport& report = stepper.step(1.0 / 240);
+        ASSERT_EQ(report.warning.find("jumps"), std::string::npos) << report.warning;
+      }
+    }
 }
 
 /// The same law, which counts how often it is asked.

@@ -212,6 +212,59 @@ TEST(Contacts, AHostMayHoldThemItself) {
   EXPECT_NEAR(dynamics.vdot()[0], -2.5, tol_rounding(10));
 }
 
+// What slides and reads the ideal thrust is known before anything is solved (T5), beside something that rests too: the
+// free directions of what rests are looked into, and no others.
+TEST(Contacts, WhatSlidesThroughoutCostsOneBackSolveBesideWhatRests) {
+  for (const double h : {0.0, 1.0 / 240}) {
+    SCOPED_TRACE(h);
+    System system;
+    system.set_gravity({1, 0, -10});
+    for (int i = 0; i < 8; ++i) {
+      const BodyId block = system.add_particle("block" + std::to_string(i), 2, Vector3d(i, 0, 0),
+                                               i == 3 ? Vector3d(0, 0, 0) : Vector3d(0, 1 + i, 0));
+      add_law(system,
+              system.add(point_on_plane("floor" + std::to_string(i), world, Vector3d::Zero(), Vector3d::UnitZ(), block,
+                                        Vector3d::Zero())),
+              coulomb(0.2));
+    }
+    Dynamics dynamics(system);
+    dynamics.set_step(h);
+    ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok);
+    EXPECT_EQ(dynamics.law_report().back_solves, 1 + 2 + 1);  // what slides, two directions of what rests, its friction
+    EXPECT_EQ(dynamics.law_report().sticking, 1);
+    for (int i = 0; i < 8; ++i) {
+      EXPECT_NEAR(dynamics.vdot()[static_cast<std::size_t>(3 * i)], i == 3 ? 0 : 1, tol_rounding(10));
+      EXPECT_NEAR(dynamics.vdot()[static_cast<std::size_t>(3 * i + 1)], i == 3 ? 0 : -2, tol_rounding(10));
+    }
+  }
+}
+
+// A light cart rolls to the left with hardly any friction on the ground, and a heavy load slides to the right on it and
+// takes it along: what by itself would slide throughout is turned round by friction beside it. All answer together
+// then.
+TEST(Contacts, WhatIsTurnedByFrictionBesideItIsNotTakenToSlide) {
+  System system;
+  system.set_gravity({0, 0, -10});
+  const BodyId cart = system.add_particle("cart", 1, Vector3d::Zero(), {-0.02, 0, 0});
+  const BodyId load = system.add_particle("load", 50, {0, 0, 1}, {0.05, 0, 0});
+  const auto on_ground = [](const auto& s) { return rows(s[0].position().y, s[0].position().z); };
+  add_law(system, system.add(holonomic("ground", {cart}, on_ground)), coulomb(0.003));
+  const auto on_cart = [](const auto& s) {
+    const auto d = s[0].position() - s[1].position();
+    return rows(d.y, d.z - 1.0);
+  };
+  add_law(system, system.add(holonomic("top", {load, cart}, on_cart)), coulomb(0.4).reading(Reads::actual));
+  Dynamics dynamics(system);
+  const double h = 1.0 / 240;
+  dynamics.set_step(h);
+  ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok) << dynamics.reason();
+  // Both go on together: 200 N can hold, and the load gives them (50·0.05 − 0.02)/51, less 1.53 N of the ground's.
+  const double end = (50 * 0.05 - 0.02 - h * 0.003 * 510) / 51;
+  EXPECT_NEAR(-0.02 + h * dynamics.vdot()[0], end, tol_rounding());
+  EXPECT_NEAR(0.05 + h * dynamics.vdot()[3], end, tol_rounding());
+  EXPECT_TRUE(dynamics.contacts()[1].sticks);
+}
+
 // ---- belts ----
 
 TEST(Belt, CarriesABlockUntilItsSpringHoldsItBack) {

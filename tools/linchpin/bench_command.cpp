@@ -53,7 +53,7 @@ void print_head() {
             << "  " << std::left << std::setw(8) << "solver" << std::setw(8) << "prec." << std::right << std::setw(8)
             << "rows" << std::setw(12) << "ns/row" << std::setw(12) << "us/step" << std::setw(12) << "solver:si10"
             << std::setw(12) << "step:si10" << std::setw(12) << "max gap m" << std::setw(13) << "force error"
-            << std::setw(10) << "substeps" << std::setw(11) << "fallbacks"
+            << std::setw(10) << "substeps" << std::setw(12) << "law solves" << std::setw(11) << "fallbacks"
             << "\n";
 }
 
@@ -64,7 +64,8 @@ void print(const Json& row) {
             << cell(row, "ns_per_row_solver", 4) << std::setw(12) << cell(row, "us_per_step", 4) << std::setw(12)
             << cell(row, "ratio_to_si10_solver", 3) << std::setw(12) << cell(row, "ratio_to_si10_step", 3)
             << std::setw(12) << cell(row, "max_gap_m", 2) << std::setw(13) << cell(row, "force_error_rel", 2)
-            << std::setw(10) << cell(row, "substeps_per_step", 3) << std::setw(11) << row.value("fallbacks", 0L)
+            << std::setw(10) << cell(row, "substeps_per_step", 3) << std::setw(12)
+            << cell(row, "law_solves_per_step", 3) << std::setw(11) << row.value("fallbacks", 0L)
             << (row.value("status", "ok") == "ok" ? "" : "  " + row.value("status", "")) << std::endl;
 }
 
@@ -124,9 +125,10 @@ void add_bench(CLI::App& app, int& exit_code) {
                    "W1 W1s W2 W3 W4 W5a W5b W6, with :SIZE for one size (W1:1000), or a program of demos/programs "
                    "(walker); \"all\" takes an hour. \"mechanisms\" alone: the published mechanisms without an engine")
       ->capture_default_str();
-  verb->add_option(
-          "--with", o->with,
-          "solvers: exact, law (exact, with a smooth law on every joint), si:N, nncg:N, mlcp, separated by commas")
+  verb->add_option("--with", o->with,
+                   "solvers: exact, law (exact, with a smooth law on every joint), dry (exact, with dry friction in "
+                   "every joint), "
+                   "si:N, nncg:N, mlcp, separated by commas")
       ->capture_default_str();
   verb->add_option("--precision", o->precision, "double, single or both")
       ->check(CLI::IsMember({"double", "single", "both"}))
@@ -136,7 +138,9 @@ void add_bench(CLI::App& app, int& exit_code) {
   verb->add_flag("--json", o->json, "one JSON object on stdout");
   verb->footer(
       "ns/row is solver time per constraint row and accepted substep: from the bodies being handed over to their "
-      "velocities being back. Ratios are to Bullet's sequential impulse with 10 iterations from the same process.");
+      "velocities being back. Ratios are to Bullet's sequential impulse with 10 iterations from the same process. Law "
+      "solves are "
+      "back-solves that laws take in a step, beyond those of the constraints.");
   verb->callback([o, &exit_code] { exit_code = bench(*o); });
 }
 

@@ -302,8 +302,9 @@ NewtonReport Engine::end_step(BlockSolve& b, const State& evaluated, const State
   return report;
 }
 
-// Which contacts of its laws stick or slide other than after the last step, counted: chatter shows there.
+// What its laws took, and which of their contacts stick or slide other than after the last step: chatter shows there.
 void Engine::note_grips(BlockSolve& b) {
+  counts_.law_solves += b.dynamics->law_report().back_solves;
   const auto contacts = b.dynamics->contacts();
   const bool known = b.stuck.size() == contacts.size();
   b.stuck.resize(contacts.size());

@@ -174,6 +174,7 @@ struct Counts {
   long newton = 0;               ///< back-solves of end-of-step satisfaction
   long substepped = 0;           ///< block steps redone in shorter ones (T15)
   long substeps = 0;             ///< substeps those took
+  long law_solves = 0;           ///< back-solves for laws, of the last evaluation of each block step (T9)
   long mode_switches = 0;        ///< times a contact of a law began to stick or to slide (T10)
   long released = 0;             ///< times a one-sided constraint let go
   long engaged = 0;              ///< and held again
