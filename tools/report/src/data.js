@@ -66,7 +66,7 @@ export class Motion {
   }
   largest(columns) {
     const out = new Array(this.frames).fill(null);
-    for (const c of columns) for (let f = 0; f < this.frames; ++f) if (c[f] !== null && !(out[f] >= c[f])) out[f] = c[f];
+    for (const c of columns) for (let f = 0; f < this.frames; ++f) if (c[f] !== null && (out[f] === null || c[f] > out[f])) out[f] = c[f];
     return out;
   }
   gaps(link) {
@@ -78,8 +78,8 @@ export class Motion {
   gapUnit(link) {
     if (link >= 0) return this.links[link].unit;
     const units = ['m', '', 'rad'].filter((unit) => this.links.some((l) => l.unit === unit));
-    const known = (i) => { for (let f = 0; f < this.frames; ++f) if (Number.isFinite(this.gap[f * this.links.length + i])) return true; return false; };
-    return units.find((unit) => this.links.some((l, i) => l.unit === unit && known(i))) ?? units[0] ?? '';
+    const has = (test) => (unit) => this.links.some((l, i) => { for (let f = 0; l.unit === unit && f < this.frames; ++f) if (test(this.gap[f * this.links.length + i])) return true; return false; });
+    return units.find(has((x) => x > 0)) ?? units.find(has(Number.isFinite)) ?? units[0] ?? '';
   }
   forces(link) {
     if (link >= 0) return this.size(this.force, link);

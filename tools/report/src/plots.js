@@ -1,6 +1,6 @@
 // Plots over time that share a cursor, and one of any two quantities.
 import uPlot from 'uplot';
-import { plain, power } from './number.js';
+import { label, power, ticks } from './number.js';
 
 export function theme() {
   const style = getComputedStyle(document.documentElement), get = (name) => style.getPropertyValue(name).trim();
@@ -34,23 +34,6 @@ export function room(low, high) {
   return [low - pad, high + pad];
 }
 
-// Labels of ticks, as short as they may be without two that are alike.
-export function label(values) {
-  const most = Math.max(...values.map(Math.abs)), far = most !== 0 && (most < 1e-3 || most >= 1e5);
-  let out = [];
-  for (let digits = far ? 2 : 6; digits <= 16; ++digits) {
-    out = values.map((v) => (v === 0 ? '0' : far ? v.toExponential(digits - 1).replace(/\.?0+e/, 'e').replace('e+', 'e') : plain(v, digits)));
-    if (new Set(out).size === out.length) break;
-  }
-  return out;
-}
-// The same with what all of them have in common apart, where that is most of the number: 9810 + {-0.002, 0, 0.002}.
-export function ticks(values) {
-  const text = label(values), low = Math.min(...values), high = Math.max(...values);
-  if (!(high > low) || Math.max(...text.map((t) => t.length)) <= 8) return { text, base: '' };
-  const unit = 10 ** Math.ceil(Math.log10(high - low)), base = Math.round(low / unit) * unit;
-  return base === 0 ? { text, base: '' } : { text: label(values.map((v) => Number((v - base).toPrecision(3)))), base: `${plain(base, 16)} +` };
-}
 // An axis whose ticks are so labelled, and the words for the corner of the plot.
 function upright(colours, more) {
   const corner = document.createElement('div');

@@ -42,7 +42,7 @@ const runs = rows.map((row, i) => {
   } catch (error) {
     damage = error.message;
   }
-  return { row, index: i, ours, pace: pace.slice(2), label: row.name + (precisions ? ', ' + row.precision : '') + pace, colour, dash: dash(colour, ours ? n % 2 : row.precision === 'single' ? 2 : 0), motion, damage, shown: true };
+  return { row, index: i, ours, pace: pace.slice(2), label: row.label || row.name + (precisions ? ', ' + row.precision : '') + pace, colour, dash: dash(colour, ours ? n % 2 : row.precision === 'single' ? 2 : 0), motion, damage, shown: true };
 });
 const moving = runs.filter((r) => r.motion);
 const ran = (row) => String(row.status || '').startsWith('ok');
@@ -267,7 +267,7 @@ function timed() {
   const shown = moving.filter((r) => r.shown), link = Number($('link').value);
   const unit = moving[0].motion.gapUnit(link), name = many(link);
   const line = (r, y, more) => ({ sound: ran(r.row), label: r.label, colour: r.colour, dash: r.dash, x: r.x || (r.x = Array.from(r.motion.t)), y, ...more });
-  $('gap-title').textContent = `Gap [${unit || 'the constraint’s own unit'}]${name ? ', ' + name : ''}`;
+  $('gap-title').textContent = `Gap [${unit || 'the constraint’s own unit'}]${name ? ', ' + (link < 0 && links.some((l) => l.unit !== unit) ? 'largest of the constraints in that unit' : name) : ''}`;
   $('energy-title').textContent = 'Energy, change since the start [J]';
   const forces = shown.map((r) => line(r, r.motion.forces(link)));
   const one = shown.find((r) => r.ours && r.motion.stabilisation) || shown.find((r) => r.motion.nonideal);

@@ -1,7 +1,7 @@
 // The page of a sweep: a quantity over one parameter, or its map over two, with the answers that the scene knows.
 import { recording as sweep } from './data.js';
-import { brief, plain, power } from './number.js';
-import { axis, room, theme, ticks } from './plots.js';
+import { brief, plain, power, ticks } from './number.js';
+import { axis, room, theme } from './plots.js';
 import uPlot from 'uplot';
 
 const $ = (id) => document.getElementById(id);
