@@ -42,7 +42,7 @@ const runs = rows.map((row, i) => {
   } catch (error) {
     damage = error.message;
   }
-  return { row, index: i, ours, pace: pace.slice(2), label: row.label || row.name + (precisions ? ', ' + row.precision : '') + pace, colour, dash: dash(colour, ours ? n % 2 : row.precision === 'single' ? 2 : 0), motion, damage, shown: true };
+  return { row, index: i, ours, pace: pace.slice(2), label: row.name + (precisions ? ', ' + row.precision : '') + pace, colour, dash: dash(colour, ours ? n % 2 : row.precision === 'single' ? 2 : 0), motion, damage, shown: true };
 });
 const moving = runs.filter((r) => r.motion);
 const ran = (row) => String(row.status || '').startsWith('ok');
@@ -157,7 +157,7 @@ if (moving.length) {
 // ---- playback
 const end = moving.length ? Math.max(...moving.map((r) => r.motion.end)) : 0;
 const begin = moving.length ? Math.min(...moving.map((r) => r.motion.begin)) : 0;
-let time = begin, playing = false, last = 0, view = null, plots = [];
+let time = begin, playing = false, last = 0, view = null, plots = [], phase = null;
 let solid = moving.find((r) => r.ours) || moving[0] || null;
 let ghost = moving.find((r) => r !== solid && !r.ours && (!solid || r.row.precision === solid.row.precision)) || moving.find((r) => r !== solid) || null;
 
@@ -296,31 +296,31 @@ function timed() {
   ];
 }
 const shownRuns = () => moving.filter((r) => r.shown).length;
-function drawTimed(height) {
-  for (const p of plots) p.destroy();
-  plots = [];
-  $('push').parentElement.hidden = true;
-  for (const [id, series, options] of timed()) {
-    const empty = !series.some((s) => s.y.some((y) => y !== null));
-    $(id).parentElement.hidden = empty && shownRuns() > 0 && !(id === 'gap' && links.length);
-    if (empty && $(id).parentElement.hidden) continue;
-    const p = plot($(id), series, { ...options, height, sync: 'time', seek, width: paper.matches ? 680 : 0, duration: c.duration || 1 });
-    if (p) plots.push(p);
-  }
-  document.body.dataset.plots = String(plots.length);
-  for (const p of plots) p.at(time);
-}
 function drawPlots() {
   if (!moving.length) return;
-  const height = paper.matches ? 150 : window.innerWidth < 560 ? 165 : 195, tall = paper.matches ? 300 : window.innerWidth < 560 ? 280 : 380;
-  drawTimed(height);
+  for (const p of plots) p.destroy();
+  let height = paper.matches ? 150 : window.innerWidth < 560 ? 165 : 195, tall = paper.matches ? 300 : window.innerWidth < 560 ? 280 : 380;
+  for (const id of ['push', 'value']) $(id).parentElement.hidden = true;
+  const parts = timed().filter(([id, series]) => {
+    const empty = !series.some((s) => s.y.some((y) => y !== null));
+    $(id).parentElement.hidden = empty && shownRuns() > 0 && !(id === 'gap' && links.length);
+    $(id).style.minHeight = empty ? '' : `${height}px`;
+    $(id).textContent = '';
+    return !$(id).parentElement.hidden;
+  });
+  if (!paper.matches && window.innerWidth > 980) {  // side by side both columns end at one height
+    if (phase) phase.destroy();
+    phase = null;
+    $('phase').style.minHeight = `${tall}px`;
+    const left = [...document.querySelectorAll('.stack .card')].filter((card) => !card.hidden), right = $('plots').getBoundingClientRect();
+    const more = left.length ? left[left.length - 1].getBoundingClientRect().bottom - right.bottom : 0;
+    if (more > 0 && parts.length) height += Math.min(Math.floor(more / parts.length), 190);
+    if (more < 0) tall += Math.min(Math.floor(-more), 260);
+  }
+  plots = parts.map(([id, series, options]) => plot($(id), series, { ...options, height, sync: 'time', seek, width: paper.matches ? 680 : 0, duration: c.duration || 1 })).filter(Boolean);
+  document.body.dataset.plots = String(plots.length);
+  for (const p of plots) p.at(time);
   drawPhase(tall);
-  if (paper.matches || window.innerWidth <= 980) return;
-  // Side by side both columns end at one height.
-  const left = [...document.querySelectorAll('.stack .card')].filter((card) => !card.hidden), right = $('plots').getBoundingClientRect();
-  const more = left.length ? left[left.length - 1].getBoundingClientRect().bottom - right.bottom : 0;
-  if (more > 8 && plots.length) drawTimed(height + Math.min(Math.floor(more / plots.length), 190));
-  if (more < -8) drawPhase(tall + Math.min(Math.floor(-more), 260));
 }
 for (const run of moving) {
   const button = make('button', null, { title: 'show or hide' });
@@ -359,7 +359,8 @@ if (moving.length) {
   const free = m.bodies.map((b, i) => [b, i]).filter(([b]) => b.kind === 'particle' || b.kind === 'rigid')
     .map(([body, i]) => ({ body, spread: ['x', 'y', 'z'].map((axis, k) => [reach(m.column(m.position, 3 * m.bodies.length, 3 * i + k)), axis]) }));
   const size = ({ spread }) => Math.hypot(...spread.map(([x]) => x)), farthest = Math.max(0, ...free.map(size));
-  let pair = [0, Math.max(quantities.findIndex(([name, get], i) => i > 0 && !name.startsWith('gap of') && reach(get(m)) > 1e-6 * Math.max(...get(m).map((x) => Math.abs(x || 0)))), 0)];
+  const changes = ([name, get], i) => { const list = get(m); return i > 0 && !name.startsWith('gap of') && reach(list) > 1e-6 * list.reduce((most, x) => Math.max(most, Math.abs(x || 0)), 0); };
+  let pair = [0, 0];
   if (m.coordinates.length) pair = [1, 2];
   else if (farthest > 0) {
     const { body, spread } = free.filter((each) => size(each) > 0.5 * farthest).pop();
@@ -368,12 +369,11 @@ if (moving.length) {
     const name = (axis) => find(`${body.name}.${axis} [m]`);
     if (two[1][0] < 1e-6 * two[0][0]) pair = [0, name(two[0][1])];
     else pair = two.map(([, axis]) => axis).sort((a, b) => (a === vertical) - (b === vertical) || a.localeCompare(b)).map(name);
-  }
+  } else pair = [0, Math.max(quantities.findIndex(changes), 0)];
   $('phase-card').hidden = pair[1] === 0;  // nothing changes
   $('across').value = String(pair[0]);
   $('up').value = String(pair[1]);
 }
-let phase = null;
 function drawPhase(height) {
   if ($('phase-card').hidden) return;
   if (phase) phase.destroy();

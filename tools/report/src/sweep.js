@@ -14,7 +14,9 @@ const blue = '#0072b2', vermilion = '#d55e00';
 const parameters = sweep.parameters.length, first = 3 + parameters;
 const ok = (row) => String(row[1 + parameters]).startsWith('ok');
 const value = (row, c) => (ok(row) && Number.isFinite(row[first + c]) ? row[first + c] : null);
-const unit = (c) => { const u = sweep.columns[c].name.match(/ (\[[^\]]*\])$/); return u ? ' ' + u[1].slice(1, -1) : ''; };
+const unit = (c) => { const u = shown(c).match(/ (\[[^\]]*\])$/); return u ? ' ' + u[1].slice(1, -1) : ''; };
+// As it is read: an angle that was turned into degrees is in degrees.
+const shown = (c) => sweep.columns[c].name.replace(/ ?\* ?180 ?\/ ?pi( #\d+)?$/, '$1 [°]');
 // Expectations speak of a motion: in a search for places of rest there is none.
 const at_rest = sweep.end.startsWith('stability');
 if (at_rest) for (const column of sweep.columns) if (column.expected) column.at_own = column.known = null;
@@ -61,7 +63,7 @@ sweep.columns.forEach((column, c) => {
   const within = typeof column.tolerance === 'number' ? most <= column.tolerance : null;
   bad = bad || within === false;
   open = open || (within === null && most > 1e-6 * size);
-  verdict.push(most === 0 ? `${column.name} is the known answer in every case.` : `${column.name} is off the known answer by ${brief(most)}${unit(c)} at most${within === false ? `, more than the tolerance of ${plain(column.tolerance)}` : ''}.`);
+  verdict.push(most === 0 ? `${shown(c)} is the known answer in every case.` : `${shown(c)} is off the known answer by ${brief(most)}${unit(c)} at most${within === false ? `, more than the tolerance of ${plain(column.tolerance)}` : ''}.`);
 });
 for (const line of verdict) $('verdict').append(make('p', line));
 $('verdict').className = bad ? 'bad' : open ? 'open' : '';
@@ -76,10 +78,10 @@ const moves = sweep.columns.map((_, c) => new Set(sweep.rows.map((r) => value(r,
 // The last is what was asked for on the command line; better one with a known answer.
 let start = sweep.columns.findIndex((_, c) => has_answer(c));
 for (let c = sweep.columns.length - 1; c >= 0 && start < 0; --c) if (moves[c] && !formulas[c]) start = c;
-choose('quantity', sweep.columns.map((c, i) => [c.name, i]), Math.max(start, 0));
+choose('quantity', sweep.columns.map((_, i) => [shown(i), i]), Math.max(start, 0));
 choose('over', sweep.parameters.map((p, i) => [p.name, i]), varied[0] ?? 0);
 choose('and', [['one parameter alone', -1], ...varied.map((i) => [sweep.parameters[i].name, i])], !sweep.random && varied.length > 1 ? varied[1] : -1);
-choose('against', [['nothing', -1], ...sweep.columns.map((c, i) => [c.name, i])], -1);
+choose('against', [['nothing', -1], ...sweep.columns.map((_, i) => [shown(i), i])], -1);
 if (varied.length < 2) $('over').parentElement.hidden = true;
 if (varied.length < 2 || sweep.random) $('and').parentElement.hidden = true;
 if (sweep.columns.length < 2) $('against').parentElement.hidden = true;
@@ -326,23 +328,23 @@ function draw() {
     if (all.includes('none')) entries.push(['ended well, but has no such value', theme().soft, 'ring']);
     if (here && other < 0) entries.push([`known here: ${plain(column.at_own, 8)}`, vermilion, 'diamond']);
     legend(entries);
-    $('sweep-note').textContent = [`Colour: ${column.name}${other >= 0 ? `, less ${sweep.columns[other].name}` : ''}`, ...held, ...(agreement && other < 0 ? [agreement] : [])].join('; ') + '.';
+    $('sweep-note').textContent = [`Colour: ${shown(q)}${other >= 0 ? `, less ${shown(other)}` : ''}`, ...held, ...(agreement && other < 0 ? [agreement] : [])].join('; ') + '.';
   } else {
     const sorted = chosen.slice().sort((a, b) => a[0][1 + over] - b[0][1 + over]);
     const x = sorted.map(([row]) => row[1 + over]), scatter = sweep.random;
     const series = [{ x, y: sorted.map(([row]) => value(row, q)), colour: blue, line: !scatter, points: true, kind: 'dot' }];
-    entries.push([column.name, blue, scatter ? 'dots' : 'line']);
+    entries.push([shown(q), blue, scatter ? 'dots' : 'line']);
     const answer = sorted.map(([, n]) => known(n, q)), kind = scatter ? 'ring' : 'dashed';
-    if (answer.some((y) => y !== null)) { series.push({ x, y: answer, colour: vermilion, line: !scatter, points: scatter, kind }); entries.push([formula_of[q] >= 0 ? `known answer: ${sweep.columns[formula_of[q]].name}` : 'known answer', vermilion, kind]); }
+    if (answer.some((y) => y !== null)) { series.push({ x, y: answer, colour: vermilion, line: !scatter, points: scatter, kind }); entries.push([formula_of[q] >= 0 ? `known answer: ${shown(formula_of[q])}` : 'known answer', vermilion, kind]); }
     if (here) { series.push({ x: [own[over]], y: [column.at_own], colour: vermilion, points: true, kind: 'diamond' }); entries.push([`known at ${name(over)} = ${plain(own[over])}: ${plain(column.at_own, 8)}`, vermilion, 'diamond']); }
-    if (other >= 0) { series.push({ x, y: sorted.map(([row]) => value(row, other)), colour: '#009e73', line: !scatter, points: scatter, kind }); entries.push([sweep.columns[other].name, '#009e73', kind]); }
+    if (other >= 0) { series.push({ x, y: sorted.map(([row]) => value(row, other)), colour: '#009e73', line: !scatter, points: scatter, kind }); entries.push([shown(other), '#009e73', kind]); }
     const drawable = series.some((s) => s.y.some((y) => y !== null));
     const floor = (rows, colour, kind, text) => { if (rows.length) { series.push({ x: rows.map(([row]) => row[1 + over]), y: [], colour, points: true, kind, floor: true }); entries.push([text, colour, kind]); } };
     floor(sorted.filter(([row]) => !ok(row)), vermilion, 'cross', 'failed');
     floor(sorted.filter(([row]) => ok(row) && value(row, q) === null), theme().soft, 'ring', 'ended well, but has no such value');
     $('log-z').parentElement.hidden = true;
     const ylog = logarithmic('log-y', `y${q} ${other}`, 'quantity', series.flatMap((s) => s.y));
-    if (drawable) curve(series, name(over), column.name, xlog, ylog);
+    if (drawable) curve(series, name(over), shown(q), xlog, ylog);
     else $('sweep-plot').append(make('div', 'nothing to draw: no case has this quantity', { className: 'none' }));
     legend(entries);
     const note = [...held, ...(agreement ? [agreement] : [])].join('; ');

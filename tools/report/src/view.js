@@ -25,10 +25,13 @@ function shown(body, motion) {
 // Lines on what is round, by which one sees it turn; a body without a shape has axes instead.
 function marks(body, dot) {
   if (body.kind !== 'rigid' || body.shape === 'box') return null;
-  if (body.shape !== 'none') return new EdgesGeometry(geometry(body, dot), 1).scale(1.003, 1.003, 1.003);
-  const l = 4 * dot, lines = new BufferGeometry();
-  lines.setAttribute('position', new Float32BufferAttribute([-l, 0, 0, l, 0, 0, 0, -0.6 * l, 0, 0, 0.6 * l, 0, 0, 0, -0.3 * l, 0, 0, 0.3 * l], 3));
-  return lines;
+  const at = [], l = 4 * dot, [x, y] = body.size, r = 1.004 * x;
+  if (body.shape === 'none') at.push(-l, 0, 0, l, 0, 0, 0, -0.6 * l, 0, 0, 0.6 * l, 0, 0, 0, -0.3 * l, 0, 0, 0.3 * l);
+  else if (body.shape === 'sphere') {
+    for (let i = 0; i < 96; ++i)
+      for (const k of [i, i + 1]) { const a = (k * Math.PI) / 16, s = r * Math.sin(a), c = r * Math.cos(a); at.push(...[[c, s, 0], [0, c, s], [s, 0, c]][Math.floor(i / 32)]); }
+  } else for (const [c, s] of [[r, 0], [-r, 0], [0, r], [0, -r]]) at.push(c, -y / 2, s, c, y / 2, s);
+  return new BufferGeometry().setAttribute('position', new Float32BufferAttribute(at, 3));
 }
 
 // The extent of what moves; a run that was lost stays out of it as far as it can.
@@ -86,7 +89,7 @@ class Run {
       } else {
         mesh = new Mesh(shape, new MeshLambertMaterial({ color: still ? theme.still : colour, transparent: true, opacity: still ? 0.75 : 1 }));
         if (body.shape === 'box') mesh.add(new LineSegments(new EdgesGeometry(shape), new LineBasicMaterial({ color: theme.edge, transparent: true, opacity: 0.5 })));
-        const lines = still ? null : marks(body, size * 0.014);
+        const lines = still || motion.bodies.length > 200 ? null : marks(body, size * 0.014);
         if (lines) mesh.add(new LineSegments(lines, new LineBasicMaterial({ color: body.shape === 'none' ? colour : theme.edge, transparent: true, opacity: body.shape === 'none' ? 1 : 0.35 })));
       }
       this.group.add(mesh);
