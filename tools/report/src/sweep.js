@@ -200,7 +200,7 @@ function curve(series, xname, yname, xlog, ylog) {
     c.restore();
     return null;
   };
-  const x = across.marks(...xs, Math.max(2, Math.floor((width - 82) / 80))), y = up.marks(...ys, Math.floor((height - 50) / 40));
+  const x = across.marks(...xs, Math.max(2, Math.floor((width - 82) / 60))), y = up.marks(...ys, Math.floor((height - 50) / 40));
   const corner = make('div', y.base, { className: 'base' });
   picture = new uPlot({
     mode: 2, width, height, padding: [12, 22, 0, 0], cursor: { show: false }, legend: { show: false },
@@ -252,7 +252,7 @@ function map(cells, xs, ys, xname, yname, marks, logs) {
   const tick = (x, y, dx, dy) => { c.beginPath(); c.moveTo(x, y); c.lineTo(x + dx, y + dy); c.stroke(); };
   c.textAlign = 'center';
   c.textBaseline = 'top';
-  const tx = across.marks(...ends(ex), Math.max(2, (right - left) / 80)), ty = up.marks(...ends(ey), (bottom - top) / 45);
+  const tx = across.marks(...ends(ex), Math.max(2, (right - left) / 60)), ty = up.marks(...ends(ey), (bottom - top) / 45);
   tx.text.forEach((text, i) => { tick(X(tx.at[i]), bottom, 0, 4); c.fillText(text, X(tx.at[i]), bottom + 7); });
   c.fillText(xname + across.power, (left + right) / 2, bottom + 27);
   c.textAlign = 'right';
