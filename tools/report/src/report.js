@@ -299,7 +299,7 @@ const shownRuns = () => moving.filter((r) => r.shown).length;
 function drawPlots() {
   if (!moving.length) return;
   for (const p of plots) p.destroy();
-  let height = paper.matches ? 150 : window.innerWidth < 560 ? 165 : 195, tall = paper.matches ? 300 : window.innerWidth < 560 ? 280 : 380;
+  let height = paper.matches ? 150 : window.innerWidth < 560 ? 165 : 195, tall = paper.matches ? 250 : window.innerWidth < 560 ? 280 : 380;
   for (const id of ['push', 'value']) $(id).parentElement.hidden = true;
   const parts = timed().filter(([id, series]) => {
     const empty = !series.some((s) => s.y.some((y) => y !== null));
@@ -423,7 +423,7 @@ window.addEventListener('resize', layout);
 dark.addEventListener('change', repaint);
 const printing = (on) => {
   $('scene-text').open = on;
-  if (view) view.resize(on ? 700 : $('view').clientWidth, on ? 350 : $('view').clientHeight);
+  if (view) view.resize(on ? 700 : $('view').clientWidth, on ? 280 : $('view').clientHeight);
   repaint();
   if (view) view.draw(true);
 };
