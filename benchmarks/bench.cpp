@@ -70,12 +70,14 @@ struct SolverName {
 };
 
 SolverName parse(const std::string& text) {
-  SolverName s{text, text, text == "exact" || text == "law" ? 1 : 10};
+  SolverName s{text, text, 10};
+  if (s.exact()) s.iterations = 1;
   if (const auto colon = text.find(':'); colon != std::string::npos) {
     s.kind = text.substr(0, colon);
     const char *first = text.data() + colon + 1, *last = text.data() + text.size();
     if (std::from_chars(first, last, s.iterations).ptr != last || s.iterations < 1)
-      throw std::invalid_argument("solver \"" + text + "\": iterations (of exact: threads) are a whole number from 1 on");
+      throw std::invalid_argument("solver \"" + text +
+                                  "\": iterations (of exact: threads) are a whole number from 1 on");
   }
   if (!s.exact() && s.kind != "si" && s.kind != "nncg" && s.kind != "mlcp")
     throw std::invalid_argument("there is no solver \"" + text +

@@ -38,7 +38,8 @@ class FrictionProblem {
     Six size{};               // eigenvalues of the symmetric part of W of the block
     Square axes{};            // and its eigenvectors, columns
 
-    /// Whether the bound of rest holds it: it is at rest, or passes through rest. @param q  its slips without its own effort
+    /// Whether the bound of rest holds it: it is at rest, or passes through rest. @param q  its slips without its own
+    /// effort
     bool may_hold(const Six& q) const {
       double turn = 0;
       for (std::size_t i = 0; i < static_cast<std::size_t>(dim); ++i) turn += q[i] * start_slip[i];

@@ -24,8 +24,8 @@ struct StockJoints {
   std::vector<JointRows::Point> points;
   std::vector<JointRows::Axis> axes;
   std::vector<JointRows::Dot> dots;
-  std::vector<int> others;  // constraints of the block that are none
-  bool rigid = false;       // there are no others, and every body of the block has six columns
+  std::vector<int> others;   // constraints of the block that are none
+  bool rigid = false;        // there are no others, and every body of the block has six columns
   std::vector<double> arms;  // per point ‖p_AQ‖ and ‖p_BQ‖
 
   int count() const { return std::max(0, static_cast<int>(joints.size()) - 1); }

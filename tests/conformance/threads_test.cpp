@@ -66,8 +66,9 @@ Outcome run(int threads) {
     btRigidBody* before = &post;
     for (int i = 0; i < 8; ++i) {
       const btVector3 start(btScalar(-20 + 0.4 * i), btScalar(chain), btScalar(2 * chain));
-      btRigidBody& link = w.box(i == 7 && chain == 1 ? 50 : 0.2, btVector3(btScalar(0.2), btScalar(0.05), btScalar(0.05)),
-                                start + btVector3(btScalar(0.2), 0, 0));
+      btRigidBody& link =
+          w.box(i == 7 && chain == 1 ? 50 : 0.2, btVector3(btScalar(0.2), btScalar(0.05), btScalar(0.05)),
+                start + btVector3(btScalar(0.2), 0, 0));
       link.getBroadphaseHandle()->m_collisionFilterMask = 0;
       last = &w.joint<btPoint2PointConstraint>(*before, link, start - before->getCenterOfMassPosition(),
                                                btVector3(btScalar(-0.2), 0, 0));

@@ -21,7 +21,7 @@ void note() {
   ++allocations;
   of_all.fetch_add(1, std::memory_order_relaxed);
 }
-}
+}  // namespace
 
 #if defined(LINCHPIN_TEST_SANITIZED)
 

@@ -359,8 +359,7 @@ TEST(FastestSwing, IsNeverAboveItsBound) {
   for (int i = 0; i < 12; ++i) {
     const Quaterniond q = random.rotation();
     const Vector3d arm(0.4, 0.1, -0.2);
-    const BodyId link = chain.add_body("link" + std::to_string(i), 1 + i, Vector3d(0.3, 0.4, 0.5),
-                                       {end - q * arm, q});
+    const BodyId link = chain.add_body("link" + std::to_string(i), 1 + i, Vector3d(0.3, 0.4, 0.5), {end - q * arm, q});
     chain.add(ball("pin" + std::to_string(i), last, last == world ? end : Vector3d(-arm), link, arm));
     end = end - q * arm - q * arm;
     last = link;

@@ -17,8 +17,8 @@ const pictures = [
   { name: 'steady-top', scene: 'steady-top.toml', words: ['run'], part: '#view', at: 0.4 },
   { name: 'winch', scene: 'winch.toml', words: ['run'], part: '#view', at: 0.5 },
   { name: 'bead-on-ring', scene: 'bead-on-ring.toml', words: ['run'], part: ['#force-title', '#force'], at: 0 },
-  { name: 'rotating-hoop', scene: 'rotating-hoop.toml', words: ['sweep', '--set', 'w=1:12:45', '--equilibrium', '--out', 'x.csv', '--column', 'atan2(hypot(bead.x, bead.z), -bead.y)*180/pi'], part: ['#swept-legend', '#sweep-plot'], choose: { quantity: 'last' } },
-  { name: 'rough-circle', scene: 'rough-circle.toml', words: ['sweep', '--set', 'mu=0:0.7:15', '--set', 'g=2:20:10', '--until', 'bead.x', '--duration', '3', '--out', 'x.csv', '--column', 'norm(bead.velocity)'], part: ['#sweep-note', '#sweep-plot'], choose: { quantity: 'last' } },
+  { name: 'rotating-hoop', scene: 'rotating-hoop.toml', words: ['sweep', '--set', 'w=1:12:45', '--equilibrium', '--out', 'x.csv', '--column', 'atan2(hypot(bead.x, bead.z), -bead.y)*180/pi', '--column', 'atan2(sqrt(((R*w^2)^2 - 9.81^2 + abs((R*w^2)^2 - 9.81^2))/2), 9.81)*180/pi'], part: ['#swept-legend', '#sweep-plot'] },
+  { name: 'rough-circle', scene: 'rough-circle.toml', words: ['sweep', '--set', 'mu=0:0.7:15', '--set', 'g=2:20:10', '--until', 'bead.x', '--duration', '3', '--out', 'x.csv', '--column', 'norm(bead.velocity)', '--column', 'sqrt(2*g*R*(1 - 2*mu^2 - 3*mu*exp(-pi*mu))/(1 + 4*mu^2))'], part: ['#swept-legend', '#sweep-note', '#sweep-plot'] },
 ];
 
 const [, , bin, source, ...names] = process.argv, program = find();

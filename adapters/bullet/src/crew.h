@@ -27,7 +27,8 @@ class Crew {
   /// read. A job must not throw. Members are numbered from 0, the caller.
   template <class Work>
   void share(int count, Work work) {
-    run(count, [](void* context, int job, int member) { (*static_cast<Work*>(context))(job, member); }, &work);
+    run(
+        count, [](void* context, int job, int member) { (*static_cast<Work*>(context))(job, member); }, &work);
   }
 
  private:

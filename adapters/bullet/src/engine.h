@@ -121,9 +121,9 @@ struct BlockSolve {
   bool failed = false;
   bool done = false;
   enum class Stage { waits, begun, solved, refused, concluded } stage = Stage::waits;  ///< of a block set apart
-  std::string trouble;               ///< why it was refused
-  SubstepStates* states = nullptr;   ///< of whoever solves it
-  struct Tally {                     ///< for Counts, since it was last collected
+  std::string trouble;                                                                 ///< why it was refused
+  SubstepStates* states = nullptr;                                                     ///< of whoever solves it
+  struct Tally {  ///< for Counts, since it was last collected
     long solves = 0, factors = 0, newton = 0, substepped = 0, substeps = 0;
     double activation_energy = 0;
   } tally;
@@ -265,8 +265,8 @@ class Engine final : public btActionInterface {
   System system_;
   State state_, base_, end_;
   std::vector<std::unique_ptr<SubstepStates>> substep_states_;  ///< by member of the crew
-  std::unique_ptr<Crew> crew_;         ///< none where one thread does it all
-  std::vector<btRigidBody*> body_of_;  ///< by BodyId; null for the world
+  std::unique_ptr<Crew> crew_;                                  ///< none where one thread does it all
+  std::vector<btRigidBody*> body_of_;                           ///< by BodyId; null for the world
   std::unordered_map<const btRigidBody*, int> id_of_;
   std::vector<int> place_;                 ///< in the world's array of objects, by BodyId; −1: not in the world
   std::vector<Vector3d> last_v_, last_w_;  ///< of driven bodies, by BodyId

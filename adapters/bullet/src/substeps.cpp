@@ -89,8 +89,7 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
     add(b.sub_applied, c, s.weight * head(b.Q, c));
     next[id].v = head(b.sub_v, c);
     if (block.column[slot + 1] - c != 6) continue;
-    add(b.sub_momentum, c + 3,
-        system_.world_inertia(id, now[id].q) * (head(b.sub_v, c + 3) - head(assembly.v, c + 3)));
+    add(b.sub_momentum, c + 3, system_.world_inertia(id, now[id].q) * (head(b.sub_v, c + 3) - head(assembly.v, c + 3)));
     add(b.sub_host, c + 3, (s.weight / dt_) * head(b.host, c + 3));
     add(b.sub_applied, c + 3, s.weight * (head(b.Q, c + 3) + head(b.sub_gyroscopic, c + 3)));
     next[id].w = head(b.sub_v, c + 3);

@@ -1,14 +1,23 @@
 // The recording in the page, as numbers: columns decoded, looked up by frame and index.
 
-function bytes(text) {
-  const raw = atob(text || ''), out = new Uint8Array(raw.length);
+function bytes(text, name) {
+  let raw = '';
+  try { raw = atob(text || ''); } catch { throw new Error(`its column "${name}" is not base64`); }
+  const out = new Uint8Array(raw.length);
   for (let i = 0; i < raw.length; ++i) out[i] = raw.charCodeAt(i);
   return out.buffer;
 }
 
 export class Motion {
   constructor(json) {
-    const c = json.columns, floats = (name) => (name in c ? new Float32Array(bytes(c[name])) : null);
+    if (!Number.isInteger(json.frames) || json.frames < 0) throw new Error(`${json.frames} frames`);
+    const numbers = (Type, name, width) => {
+      const raw = bytes(c[name], name), due = width * json.frames * Type.BYTES_PER_ELEMENT;
+      if (raw.byteLength !== due && name === 'point') return null;  // where nothing is known of a link, it has none
+      if (raw.byteLength !== due) throw new Error(`its column "${name}" has ${raw.byteLength} bytes, ${json.frames} frames have ${due}`);
+      return new Type(raw);
+    };
+    const c = json.columns, floats = (name, width) => (name in c ? numbers(Float32Array, name, width) : null);
     this.frames = json.frames;
     this.step = json.every * json.dt;
     this.every = json.every;
@@ -18,19 +27,20 @@ export class Motion {
     this.all = json.bodies;
     this.bodies = json.bodies.filter((b) => b.kind !== 'coordinate');
     this.coordinates = json.bodies.filter((b) => b.kind === 'coordinate');
-    this.t = floats('t');
-    this.position = floats('position');
-    this.turn = new Int16Array(bytes(c.turn));
-    for (const name of ['coordinate', 'gap', 'energy', 'force', 'point', 'moment', 'ideal', 'nonideal', 'stabilisation',
-      'signal']) this[name] = floats(name);
     this.moving = [];  // links whose points are a column
     this.links.forEach((link, i) => { if (!link.at) this.moving.push(i); });
+    const links = this.links.length, widths = { t: 1, position: 3 * this.bodies.length, coordinate: 2 * this.coordinates.length, gap: links, energy: 1, force: 3 * links,
+      point: 3 * this.moving.length, moment: links, ideal: links, nonideal: links, stabilisation: links, signal: this.signals.length };
+    for (const [name, width] of Object.entries(widths)) this[name] = floats(name, width);
+    this.turn = numbers(Int16Array, 'turn', 4 * this.bodies.length);
+    for (const name of ['t', 'position', 'gap', 'force', 'signal', ...(this.coordinates.length ? ['coordinate'] : [])]) if (!this[name]) throw new Error(`it has no column "${name}"`);
     // Bodies by their number in the file, which counts coordinates too.
     this.bodyOf = new Map();
     let n = 0;
     json.bodies.forEach((b, i) => { if (b.kind !== 'coordinate') this.bodyOf.set(i, n++); });
     this.begin = this.t.length ? this.t[0] : 0;
     this.end = this.t.length ? this.t[this.t.length - 1] : 0;
+    if (!(this.step > 0)) this.step = (this.end - this.begin) / Math.max(this.frames - 1, 1) || 1;
   }
   column(data, width, index) {
     const out = new Array(this.frames);
@@ -45,9 +55,18 @@ export class Motion {
     }
     return out;
   }
+  turned(body) {  // angle between a body as it was at the start and as it is [°]
+    const n = this.bodies.length, out = new Array(this.frames);
+    for (let f = 0; f < this.frames; ++f) {
+      let dot = 0, a = 0, b = 0;
+      for (let k = 0; k < 4; ++k) { const x = this.turn[4 * body + k], y = this.turn[4 * (f * n + body) + k]; dot += x * y; a += x * x; b += y * y; }
+      out[f] = a * b > 0 ? (360 / Math.PI) * Math.acos(Math.min(1, Math.abs(dot) / Math.sqrt(a * b))) : null;
+    }
+    return out;
+  }
   largest(columns) {
     const out = new Array(this.frames).fill(null);
-    for (const c of columns) for (let f = 0; f < this.frames; ++f) if (c[f] !== null && !(out[f] >= c[f])) out[f] = c[f];
+    for (const c of columns) for (let f = 0; f < this.frames; ++f) if (c[f] !== null && (out[f] === null || c[f] > out[f])) out[f] = c[f];
     return out;
   }
   gaps(link) {
@@ -58,8 +77,9 @@ export class Motion {
   }
   gapUnit(link) {
     if (link >= 0) return this.links[link].unit;
-    for (const unit of ['m', '', 'rad']) if (this.links.some((l) => l.unit === unit)) return unit;
-    return '';
+    const units = ['m', '', 'rad'].filter((unit) => this.links.some((l) => l.unit === unit));
+    const has = (test) => (unit) => this.links.some((l, i) => { for (let f = 0; l.unit === unit && f < this.frames; ++f) if (test(this.gap[f * this.links.length + i])) return true; return false; });
+    return units.find(has((x) => x > 0)) ?? units.find(has(Number.isFinite)) ?? units[0] ?? '';
   }
   forces(link) {
     if (link >= 0) return this.size(this.force, link);
@@ -109,4 +129,5 @@ export class Motion {
   }
 }
 
-export const recording = JSON.parse(document.getElementById('recording').textContent);
+export let recording = null, damage = null;
+try { recording = JSON.parse(document.getElementById('recording').textContent); } catch (error) { damage = error; }

@@ -1,5 +1,18 @@
 // One page for both: a recording of motions, or the table of a sweep.
-import { recording } from './data.js';
+import { damage, recording } from './data.js';
 
-if (recording.kind === 'linchpin sweep') import('./sweep.js');
-else import('./report.js');
+// Whatever the page holds, it says what is the matter with it: never a page of empty boxes.
+function sorry(error) {
+  const $ = (id) => document.getElementById(id);
+  const line = document.createElement('p');
+  line.textContent = `This page cannot be drawn: what it was made from is damaged, or was made by another version of linchpin (${error.message}).`;
+  $('verdict').prepend(line);
+  $('verdict').className = 'bad';
+  for (const id of ['look', 'swept', 'rows', 'recorded']) $(id).hidden = true;
+  if (!$('table').rows.length) $('solvers').hidden = true;
+  if (!$('made').children.length) $('provenance').hidden = true;
+  document.body.dataset.ready = 'yes';
+}
+
+if (damage) sorry(damage);
+else (recording.kind === 'linchpin sweep' ? import('./sweep.js') : import('./report.js')).catch(sorry);

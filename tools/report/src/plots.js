@@ -1,6 +1,6 @@
 // Plots over time that share a cursor, and one of any two quantities.
 import uPlot from 'uplot';
-import { brief, power } from './number.js';
+import { label, power, ticks } from './number.js';
 
 export function theme() {
   const style = getComputedStyle(document.documentElement), get = (name) => style.getPropertyValue(name).trim();
@@ -34,15 +34,44 @@ export function room(low, high) {
   return [low - pad, high + pad];
 }
 
-export function label(values) {
-  const most = Math.max(...values.map(Math.abs));
-  if (most !== 0 && (most < 1e-3 || most >= 1e5)) return values.map((v) => (v === 0 ? '0' : v.toExponential(1).replace('.0e', 'e').replace('e+', 'e')));
-  return values.map((v) => String(Number(v.toPrecision(6))));
+// An axis whose ticks are so labelled, and the words for the corner of the plot.
+function upright(colours, more) {
+  const corner = document.createElement('div');
+  corner.className = 'base';
+  return [axis(colours, { ...more, values: (_, v) => { const { text, base } = ticks(v); corner.textContent = base; return text; } }), corner];
+}
+
+/// A piece of a line, for legends and tables, on paper too.
+export function swatch(colour, dash) {
+  const make = (tag, more) => { const e = document.createElementNS('http://www.w3.org/2000/svg', tag); for (const [k, v] of Object.entries(more)) e.setAttribute(k, v); return e; };
+  const svg = make('svg', { class: 'swatch', width: 34, height: 8, viewBox: '0 0 34 8', 'aria-hidden': 'true', 'data-line': `${colour} ${dash || ''}` });
+  svg.append(make('line', { x1: 0, x2: 34, y1: 4, y2: 4, stroke: colour, 'stroke-width': 2.6, ...(dash ? { 'stroke-dasharray': dash.join(' ') } : {}) }));
+  return svg;
+}
+
+// Where a curve lies on one that is drawn above it, it is made wider and looks out on both sides.
+function widths(series, span) {
+  const near = (a, b, get, room) => {
+    const n = Math.min(a.length, 200);
+    let same = 0, all = 0;
+    for (let i = 0; i < n; ++i) {
+      const u = a[Math.round((i * (a.length - 1)) / Math.max(n - 1, 1))], v = b[Math.round((i * (b.length - 1)) / Math.max(n - 1, 1))];
+      if (u === null || v === null) continue;
+      ++all;
+      same += Math.abs(get(u) - get(v)) <= room ? 1 : 0;
+    }
+    return all > 0 && same >= 0.5 * all;
+  };
+  series.forEach((s, i) => {
+    const above = series.slice(0, i).filter((o) => !o.above && near(s.y, o.y, span.y, span.high) && (!span.x || near(s.x, o.x, (x) => x, span.x)));
+    if (!s.above && above.length === 1) s.width = Math.min((above[0].width || 1.8) + 2.4, 4.2);  // of many it would be a ribbon
+  });
 }
 
 // series: [{label, colour, dash, x, y}], each on its own times. Returns null where there is nothing to draw.
-export function plot(host, series, { log = false, across = 's', xlabel, height = 180, sync, seek, width }) {
+export function plot(host, series, { log = false, across = 's', xlabel, height = 180, sync, seek, width, duration = 1 }) {
   host.textContent = '';
+  host.style.minHeight = '';
   const colours = theme();
   const drawn = series.filter((s) => s.y.some((y) => y !== null));
   if (!drawn.length) {
@@ -53,7 +82,8 @@ export function plot(host, series, { log = false, across = 's', xlabel, height =
     return null;
   }
   let range;
-  const scales = { x: { time: false } };
+  // One state alone has the time that the run should have had.
+  const scales = { x: { time: false, range: (_, low, high) => (high > low ? [low, high] : [low, low + duration]) } };
   if (log) {
     let [low, high] = extremes(sound(drawn).map((s) => ({ y: s.y.filter((y) => y > 0) })));
     if (!Number.isFinite(low)) { low = 1e-17; high = 1e-15; }
@@ -69,22 +99,26 @@ export function plot(host, series, { log = false, across = 's', xlabel, height =
     if (low >= 0 && low < 0.4 * high) range[0] = 0;
     scales.y = { range: () => range };
   }
+  if (log) widths(drawn, { y: (y) => Math.log10(y), high: 0.012 * Math.log10(range[1] / range[0]) });
+  else widths(drawn, { y: (y) => y, high: 0.012 * (range[1] - range[0]) });
+  drawn.sort((a, b) => (a.above ? 1 : 0) - (b.above ? 1 : 0) || (a.above ? 0 : series.indexOf(b) - series.indexOf(a)));  // the first on top, below its parts
   let data;
   if (drawn.every((s) => s.x === drawn[0].x)) data = [drawn[0].x, ...drawn.map((s) => s.y)];
   else data = uPlot.join(drawn.map((s) => [s.x, s.y]));
-  const now = document.createElement('div');
+  host.style.minHeight = `${height}px`;  // at once, for the layout: the plot itself takes it later
+  const now = document.createElement('div'), [up, corner] = upright(colours, { size: 58, space: 28 });
   now.className = 'now';
   const u = new uPlot({
     width: width || host.clientWidth, height, scales,
-    padding: [8, 12, 0, 0],
+    padding: [8, 20, 0, 0],
     cursor: { sync: sync ? { key: sync } : undefined, points: { size: 6 }, drag: { x: true, y: false } },
     legend: { show: false },
     axes: [
       axis(colours, { label: xlabel || 'time [s]', values: (_, v) => label(v), size: 32 }),
-      axis(colours, log ? { size: 58, splits: decades, filter: (_, v) => v, values: (_, v) => v.map((x) => power(Math.round(Math.log10(x)))) } : { size: 58, values: (_, v) => label(v), space: 28 }),
+      log ? axis(colours, { size: 58, splits: decades, filter: (_, v) => v, values: (_, v) => v.map((x) => power(Math.round(Math.log10(x)))) }) : up,
     ],
     series: [{}, ...drawn.map((s) => ({ label: s.label, stroke: s.colour, width: s.width || 1.8, dash: s.dash, points: { show: s.y.length < 3 }, spanGaps: true }))],
-    hooks: { ready: [(self) => { self.over.append(now); }] },
+    hooks: { ready: [(self) => { self.over.append(now, corner); }] },
   }, data, host);
   if (seek) u.over.addEventListener('click', (e) => { if (Math.abs(e.movementX) < 3) seek(u.posToVal(e.offsetX, 'x')); });
   return {
@@ -101,8 +135,10 @@ export function plot(host, series, { log = false, across = 's', xlabel, height =
 }
 
 // A curve of y over x, x not being in order.
-export function curves(host, series, { xlabel, ylabel, square, height = 380 }) {
+export function curves(host, series, { xlabel, ylabel, square, height = 380, width = 0 }) {
   host.textContent = '';
+  host.style.minHeight = `${height}px`;
+  const across = width || host.clientWidth;
   const colours = theme(), drawn = series.filter((s) => s.y.some((y, i) => y !== null && s.x[i] !== null));
   if (!drawn.length) { host.textContent = ''; return null; }
   const paint = (u, index) => {
@@ -112,7 +148,7 @@ export function curves(host, series, { xlabel, ylabel, square, height = 380 }) {
     c.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
     c.clip();
     c.strokeStyle = s.colour;
-    c.lineWidth = 1.8 * devicePixelRatio;
+    c.lineWidth = (s.width || 1.8) * devicePixelRatio;
     c.setLineDash((s.dash || []).map((d) => d * devicePixelRatio));
     c.beginPath();
     let pen = false;
@@ -133,17 +169,21 @@ export function curves(host, series, { xlabel, ylabel, square, height = 380 }) {
   };
   const x = range((s) => s.x), y = range((s) => s.y);
   if (square) {  // a metre across is a metre up
-    const metre = Math.max((x[1] - x[0]) / (host.clientWidth - 76), (y[1] - y[0]) / (height - 60));
+    const metre = Math.max((x[1] - x[0]) / (across - 82), (y[1] - y[0]) / (height - 60));
     const widen = (r, pixels) => { const more = (metre * pixels - (r[1] - r[0])) / 2; if (more > 0) { r[0] -= more; r[1] += more; } };
-    widen(x, host.clientWidth - 76);
+    widen(x, across - 82);
     widen(y, height - 60);
   }
+  widths(drawn, { y: (v) => v, high: 0.012 * (y[1] - y[0]), x: 0.012 * (x[1] - x[0]) });
+  drawn.reverse();  // the first on top
+  const [up, corner] = upright(colours, { label: ylabel, size: 62 });
   return new uPlot({
-    mode: 2, width: host.clientWidth, height, padding: [10, 14, 0, 0],
+    mode: 2, width: across, height, padding: [10, 20, 0, 0],
+    hooks: { ready: [(self) => { self.over.append(corner); }] },
     cursor: { show: false }, legend: { show: false },
     scales: { x: { time: false, range: () => x }, y: { range: () => y } },
-    axes: [axis(colours, { label: xlabel, values: (_, v) => label(v), size: 32 }), axis(colours, { label: ylabel, size: 62, values: (_, v) => label(v) })],
+    axes: [axis(colours, { label: xlabel, values: (_, v) => label(v), size: 32 }), up],
     series: [null, ...drawn.map(() => ({ paths: paint, facets: [{ scale: 'x', auto: true }, { scale: 'y', auto: true }] }))],
   }, [null, ...drawn.map((s) => [s.x, s.y])], host);
 }
-export { brief };
+

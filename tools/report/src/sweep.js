@@ -1,7 +1,7 @@
 // The page of a sweep: a quantity over one parameter, or its map over two, with the answers that the scene knows.
 import { recording as sweep } from './data.js';
-import { brief, plain } from './number.js';
-import { axis, label, room, theme } from './plots.js';
+import { brief, plain, power, ticks } from './number.js';
+import { axis, room, theme } from './plots.js';
 import uPlot from 'uplot';
 
 const $ = (id) => document.getElementById(id);
@@ -14,28 +14,59 @@ const blue = '#0072b2', vermilion = '#d55e00';
 const parameters = sweep.parameters.length, first = 3 + parameters;
 const ok = (row) => String(row[1 + parameters]).startsWith('ok');
 const value = (row, c) => (ok(row) && Number.isFinite(row[first + c]) ? row[first + c] : null);
-const known = (n, c) => { const k = sweep.columns[c].known; return k && Number.isFinite(k[n]) ? k[n] : null; };
+const unit = (c) => { const u = shown(c).match(/ (\[[^\]]*\])$/); return u ? ' ' + u[1].slice(1, -1) : ''; };
+// As it is read: an angle that was turned into degrees is in degrees.
+const shown = (c) => sweep.columns[c].name.replace(/ ?\* ?180 ?\/ ?pi( #\d+)?$/, '$1 [°]');
+// Expectations speak of a motion: in a search for places of rest there is none.
+const at_rest = sweep.end.startsWith('stability');
+if (at_rest) for (const column of sweep.columns) if (column.expected) column.at_own = column.known = null;
+// A column of parameters alone is a closed form: the known answer of the column before it.
+const words_of_formulas = new Set('sin cos tan asin acos atan atan2 sinh cosh tanh asinh exp log sqrt abs square pow hypot pi'.split(' '));
+const names_of_params = new Set(sweep.parameters.map((p) => p.name));
+for (const [, name] of ((sweep.scene.text || '').match(/^\[params\]([^]*?)^\[/m) || ['', ''])[1].matchAll(/^\s*(\w+)\s*=/gm)) names_of_params.add(name);
+const is_formula = (c) => {
+  const text = sweep.columns[c].name.replace(/ \[[^\]]*\]$/, '').replace(/ #\d+$/, ''), names = text.match(/(?<![\w.])[A-Za-z_]\w*/g) || [];
+  return !sweep.columns[c].expected && !/'|\.[A-Za-z_]/.test(text) && names.some((n) => names_of_params.has(n)) && names.every((n) => names_of_params.has(n) || words_of_formulas.has(n));
+};
+const formulas = sweep.columns.map((_, c) => is_formula(c));
+const formula_of = sweep.columns.map((column, c) => (!column.known && !formulas[c] && formulas[c + 1] ? c + 1 : -1));
+const has_answer = (c) => Boolean(sweep.columns[c].known) || formula_of[c] >= 0;
+const known = (n, c) => {
+  if (formula_of[c] >= 0) return value(sweep.rows[n], formula_of[c]);
+  const k = sweep.columns[c].known;
+  return k && Number.isFinite(k[n]) ? k[n] : null;
+};
 const values = sweep.parameters.map((_, i) => [...new Set(sweep.rows.map((r) => r[1 + i]))].sort((a, b) => a - b));
 const varied = values.map((v, i) => i).filter((i) => values[i].length > 1);
 
 // ---- words
 for (const id of ['solvers', 'look', 'recorded']) $(id).hidden = true;
 $('swept').hidden = $('rows').hidden = false;
-document.title = `${sweep.scene.file} – linchpin sweep`;
-$('title').textContent = sweep.scene.file;
-$('setting').textContent = [`${sweep.cases} ${sweep.cases === 1 ? 'case' : 'cases'}${sweep.random ? ', random samples' : ''}`,
+const title = sweep.scene.title || sweep.title || sweep.scene.file;
+document.title = `${title} – linchpin sweep`;
+$('title').textContent = title;
+$('setting').textContent = [...(title === sweep.scene.file ? [] : [sweep.scene.file]), `${sweep.cases} ${sweep.cases === 1 ? 'case' : 'cases'}${sweep.random ? ', random samples' : ''}`,
   ...sweep.parameters.map((p, i) => (values[i].length === 0 ? p.name : values[i].length === 1 ? `${p.name} = ${plain(values[i][0])}`
     : `${p.name} from ${plain(values[i][0], 4)} to ${plain(values[i][values[i].length - 1], 4)}${sweep.random ? '' : `, ${values[i].length} values`}`))].join(' · ');
-const verdict = [sweep.failed ? `${sweep.failed} of ${sweep.cases} cases failed; the table says why.` : `All ${sweep.cases} cases came to their end.`];
+const verdict = [], all = sweep.cases === 1;
+if (sweep.cases === 0) verdict.push('No case was run: this part of the sweep has none.');
+else if (sweep.failed) verdict.push(sweep.failed === sweep.cases ? (all ? 'The one case failed; the table says why.' : `All ${sweep.cases} cases failed; the table says why.`) : `${sweep.failed} of ${sweep.cases} cases failed; the table says why.`);
+else verdict.push(all ? 'The one case came to its end.' : `All ${sweep.cases} cases came to their end.`);
+if (!sweep.columns.length) verdict.push('Nothing was recorded of them: the scene has no [[log]] and no [[expect]], and the command no --column.');
+let bad = sweep.failed > 0, open = sweep.cases === 0 || !sweep.columns.length;
 // How far the results are from the answers that follow the parameters.
 sweep.columns.forEach((column, c) => {
-  if (!column.known) return;
-  let most = null;
-  sweep.rows.forEach((row, n) => { const x = value(row, c), y = known(n, c); if (x !== null && y !== null) most = Math.max(most ?? 0, Math.abs(x - y)); });
-  if (most !== null) verdict.push(most === 0 ? `${column.name} is the known answer in every case.` : `${column.name} is off the known answer by ${brief(most)} at most.`);
+  if (!has_answer(c)) return;
+  let most = null, size = 0;
+  sweep.rows.forEach((row, n) => { const x = value(row, c), y = known(n, c); if (x !== null && y !== null) { most = Math.max(most ?? 0, Math.abs(x - y)); size = Math.max(size, Math.abs(y)); } });
+  if (most === null) return;
+  const within = typeof column.tolerance === 'number' ? most <= column.tolerance : null;
+  bad = bad || within === false;
+  open = open || (within === null && most > 1e-6 * size);
+  verdict.push(most === 0 ? `${shown(c)} is the known answer in every case.` : `${shown(c)} is off the known answer by ${brief(most)}${unit(c)} at most${within === false ? `, more than the tolerance of ${plain(column.tolerance)}` : ''}.`);
 });
 for (const line of verdict) $('verdict').append(make('p', line));
-if (sweep.failed) $('verdict').className = 'bad';
+$('verdict').className = bad ? 'bad' : open ? 'open' : '';
 
 // ---- choices
 const choose = (id, list, now) => {
@@ -45,15 +76,31 @@ const choose = (id, list, now) => {
 };
 const moves = sweep.columns.map((_, c) => new Set(sweep.rows.map((r) => value(r, c)).filter((x) => x !== null)).size > 1);
 // The last is what was asked for on the command line; better one with a known answer.
-let start = sweep.columns.findIndex((column) => column.known);
-for (let c = sweep.columns.length - 1; c >= 0 && start < 0; --c) if (moves[c]) start = c;
-choose('quantity', sweep.columns.map((c, i) => [c.name, i]), Math.max(start, 0));
+let start = sweep.columns.findIndex((_, c) => has_answer(c));
+for (let c = sweep.columns.length - 1; c >= 0 && start < 0; --c) if (moves[c] && !formulas[c]) start = c;
+choose('quantity', sweep.columns.map((_, i) => [shown(i), i]), Math.max(start, 0));
 choose('over', sweep.parameters.map((p, i) => [p.name, i]), varied[0] ?? 0);
 choose('and', [['one parameter alone', -1], ...varied.map((i) => [sweep.parameters[i].name, i])], !sweep.random && varied.length > 1 ? varied[1] : -1);
-choose('against', [['nothing', -1], ...sweep.columns.map((c, i) => [c.name, i])], -1);
+choose('against', [['nothing', -1], ...sweep.columns.map((_, i) => [shown(i), i])], -1);
 if (varied.length < 2) $('over').parentElement.hidden = true;
 if (varied.length < 2 || sweep.random) $('and').parentElement.hidden = true;
 if (sweep.columns.length < 2) $('against').parentElement.hidden = true;
+// A logarithmic axis is offered where values are positive and far apart, and taken where they are spread by factors.
+const spread = (list) => {
+  const s = list.filter((x) => x !== null).sort((a, b) => a - b), low = s[0], high = s[s.length - 1], middle = s[s.length >> 1];
+  if (s.length < 3 || !(low > 0) || high < 50 * low) return [false, false];
+  return [true, Math.abs(Math.log(middle / low) / Math.log(high / low) - 0.5) < Math.abs((middle - low) / (high - low) - 0.5)];
+};
+const log_of = new Map();
+function logarithmic(id, key, name, list) {
+  const [may, better] = spread(list);
+  $(id).parentElement.hidden = !may;
+  $(id).nextElementSibling.textContent = `${name} logarithmic`;
+  if (!log_of.has(key)) log_of.set(key, better);
+  $(id).checked = may && log_of.get(key);
+  $(id).onchange = () => { log_of.set(key, $(id).checked); draw(); };
+  return $(id).checked;
+}
 // Parameters that are on no axis stay at one of their values.
 const fixed = sweep.parameters.map((p, i) => {
   const box = make('label', `${p.name} = `), select = make('select');
@@ -78,28 +125,61 @@ function dot(c, shape, x, y, r) {
   c.beginPath();
   if (shape === 'diamond') { c.moveTo(x, y - r); c.lineTo(x + r, y); c.lineTo(x, y + r); c.lineTo(x - r, y); c.closePath(); } else if (shape === 'cross') { c.moveTo(x - r, y - r); c.lineTo(x + r, y + r); c.moveTo(x + r, y - r); c.lineTo(x - r, y + r); } else c.arc(x, y, r, 0, 7);
 }
+const hollow = (kind) => kind === 'cross' || kind === 'ring';
 function legend(entries) {
   $('swept-legend').textContent = '';
   for (const [text, colour, kind] of entries) {
-    const one = make('span', null, { className: 'entry' }), canvas = make('canvas', null, { width: 44, height: 28 }), c = canvas.getContext('2d');
+    const one = make('span', null, { className: 'entry' }), canvas = make('canvas', null, { width: 68, height: 28 }), c = canvas.getContext('2d');
+    one.dataset.kind = kind;
     c.scale(2, 2);
     c.strokeStyle = c.fillStyle = colour;
     c.lineWidth = 2;
-    if (kind === 'line' || kind === 'dashed') { c.setLineDash(kind === 'dashed' ? [5, 3] : []); c.beginPath(); c.moveTo(0, 7); c.lineTo(22, 7); c.stroke(); }
-    if (kind === 'line' || kind === 'dots') { dot(c, 'dot', 11, 7, 3); c.fill(); }
-    if (kind === 'diamond' || kind === 'cross') { dot(c, kind, 11, 7, 4); kind === 'cross' ? c.stroke() : c.fill(); }
+    if (kind === 'line' || kind === 'dashed') { c.setLineDash(kind === 'dashed' ? [7, 4] : []); c.beginPath(); c.moveTo(0, 7); c.lineTo(34, 7); c.stroke(); c.setLineDash([]); }
+    if (kind === 'line' || kind === 'dots') { dot(c, 'dot', 17, 7, 3); c.fill(); }
+    if (kind === 'diamond' || hollow(kind)) { dot(c, kind, 17, 7, 4.5); hollow(kind) ? c.stroke() : c.fill(); }
     one.append(canvas, text);
     $('swept-legend').append(one);
   }
 }
 
-// Curves and points in one plot: [{x, y, colour, line, dash, points}].
-function curve(series, xname, yname) {
-  const host = $('sweep-plot'), colours = theme(), ratio = devicePixelRatio;
-  const xs = room(...limits(series.flatMap((s) => s.x))), ys = room(...limits(series.flatMap((s) => s.y)));
+const nice = (low, high, n) => {
+  const raw = (high - low) / n;
+  if (!(raw > 1e-14 * Math.max(Math.abs(low), Math.abs(high)))) return [low];
+  const p = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].map((m) => m * p).find((s) => s >= raw * (1 - 1e-9)), out = [];
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step && out.length < 60; ++k) out.push(k * step);
+  return out;
+};
+// How values lie on an axis: as they are, by their logarithms, or as parts of a power of ten that doubles hardly hold.
+function ruler(list, log) {
+  const [low, high] = limits(list), most = Math.max(Math.abs(low), Math.abs(high));
+  const e = !log && Number.isFinite(most) && (most > 1e100 || (most > 0 && most < 1e-100)) ? Math.floor(Math.log10(most)) : 0;
+  const to = (v) => (v === null ? null : log ? (v > 0 ? Math.log10(v) : null) : v / 10 ** e);
+  return {
+    to, low: to(low), high: to(high), power: e ? ` [${power(e)}]` : '',
+    marks(a, b, n) {
+      if (!log) { const at = nice(a, b, n), { text, base } = ticks(at); return { at, text, base }; }
+      const first = Math.ceil(a - 1e-9), last = Math.floor(b + 1e-9), step = Math.max(1, Math.ceil((last - first + 1) / n)), at = [];
+      for (let k = Math.ceil(first / step) * step; k <= last; k += step) at.push(k);
+      if (at.length >= 2) return { at, text: at.map((k) => (k > -4 && k < 5 ? plain(10 ** k) : power(k))), base: '' };
+      const few = nice(10 ** a, 10 ** b, n).filter((v) => v > 0);
+      return { at: few.map(Math.log10), text: ticks(few).text, base: '' };
+    },
+  };
+}
+const paper = matchMedia('print');
+const wide = () => (paper.matches ? 680 : $('sweep-plot').clientWidth), tall = () => (paper.matches ? 400 : window.innerWidth < 560 ? 330 : 470);
+
+// Curves and points in one plot: [{x, y, colour, line, kind, points, floor}].
+function curve(series, xname, yname, xlog, ylog) {
+  const host = $('sweep-plot'), colours = theme(), ratio = devicePixelRatio, width = wide(), height = tall(), drawn = series.filter((s) => !s.floor);
+  const across = ruler(series.flatMap((s) => s.x), xlog), up = ruler(drawn.flatMap((s) => s.y), ylog);
+  const xs = room(across.low, across.high), ys = room(up.low, up.high);
   const paint = (u, index) => {
     const s = series[index - 1], c = u.ctx;
-    const at = s.x.map((x, i) => (s.y[i] === null ? null : [u.valToPos(x, 'x', true), s.kind === 'cross' ? u.bbox.top + u.bbox.height - 7 * ratio : u.valToPos(s.y[i], 'y', true)]));
+    const at = s.x.map((v, i) => {
+      const x = across.to(v), y = s.floor ? 0 : up.to(s.y[i]);
+      return x === null || y === null ? null : [u.valToPos(x, 'x', true), s.floor ? u.bbox.top + u.bbox.height - 8 * ratio : u.valToPos(y, 'y', true)];
+    });
     c.save();
     c.beginPath();
     c.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
@@ -114,18 +194,21 @@ function curve(series, xname, yname) {
       c.stroke();
       c.setLineDash([]);
     }
-    const r = (s.kind === 'diamond' || s.kind === 'cross' ? 5 : s.y.length > 400 ? 1.6 : s.y.length > 80 ? 2.4 : 3.4) * ratio;
-    if (s.points) for (const p of at) if (p) { dot(c, s.kind, ...p, r); s.kind === 'cross' ? c.stroke() : c.fill(); }
+    const small = s.y.length > 400 ? 1.6 : s.y.length > 80 ? 2.4 : 3.4, r = (s.kind === 'ring' ? small + 2 : s.kind === 'diamond' || s.kind === 'cross' ? 5 : small) * ratio;
+    if (s.kind === 'ring') c.lineWidth = 1.3 * ratio;
+    if (s.points) for (const p of at) if (p) { dot(c, s.kind, ...p, r); hollow(s.kind) ? c.stroke() : c.fill(); }
     c.restore();
     return null;
   };
-  const height = window.innerWidth < 560 ? 320 : 460;
+  const x = across.marks(...xs, Math.max(2, Math.floor((width - 82) / 60))), y = up.marks(...ys, Math.floor((height - 50) / 40));
+  const corner = make('div', y.base, { className: 'base' });
   picture = new uPlot({
-    mode: 2, width: host.clientWidth, height, padding: [12, 16, 0, 0], cursor: { show: false }, legend: { show: false },
+    mode: 2, width, height, padding: [12, 22, 0, 0], cursor: { show: false }, legend: { show: false },
+    hooks: { ready: [(self) => { self.over.append(corner); }] },
     scales: { x: { time: false, range: () => xs }, y: { range: () => ys } },
-    axes: [axis(colours, { label: xname, values: (_, v) => label(v), size: 34 }), axis(colours, { label: yname.length > 60 ? '' : yname, size: 66, values: (_, v) => label(v) })],
+    axes: [axis(colours, { label: xname + across.power, splits: () => x.at, values: () => x.text, size: 34 }), axis(colours, { label: yname.length > 60 ? up.power : yname + up.power, size: 66, splits: () => y.at, values: () => y.text })],
     series: [null, ...series.map(() => ({ paths: paint, facets: [{ scale: 'x', auto: true }, { scale: 'y', auto: true }] }))],
-  }, [null, ...series.map((s) => [s.x, s.y])], host);
+  }, [null, ...series.map((s) => [s.x.map(across.to), s.floor ? s.x.map(() => ys[0]) : s.y.map(up.to)])], host);
 }
 
 // Dark to light without hue alone: anchors of viridis, which prints in grey and is seen by all.
@@ -134,65 +217,69 @@ function shade(s) {
   const at = Math.min(Math.max(s, 0), 1) * (scale.length - 1), i = Math.min(Math.floor(at), scale.length - 2), f = at - i;
   return `rgb(${scale[i].map((a, k) => Math.round(a + (scale[i + 1][k] - a) * f)).join(',')})`;
 }
-const nice = (low, high, n) => {
-  const raw = (high - low) / n, p = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].map((m) => m * p).find((s) => s >= raw);
-  const out = [];
-  for (let v = Math.ceil(low / step - 1e-9) * step; v <= high + 1e-9 * step; v += step) out.push(Math.abs(v) < 1e-9 * step ? 0 : v);
-  return out;
-};
-function map(cells, xs, ys, xname, yname, marks) {
-  const host = $('sweep-plot'), colours = theme(), width = host.clientWidth, height = window.innerWidth < 560 ? 340 : 480, ratio = devicePixelRatio;
+// cells[i][k]: a number, 'failed', 'none' for a case without this quantity; undefined where there is no case.
+function map(cells, xs, ys, xname, yname, marks, logs) {
+  const host = $('sweep-plot'), colours = theme(), width = wide(), height = tall(), ratio = paper.matches ? 3 : devicePixelRatio;
   const canvas = make('canvas', null, { width: width * ratio, height: height * ratio, className: 'map' }), c = canvas.getContext('2d');
   canvas.style.width = `${width}px`;
   canvas.style.height = `${height}px`;
   host.append(canvas);
   c.scale(ratio, ratio);
-  const left = 70, right = width - 96, top = 12, bottom = height - 46;
+  const left = 70, right = width - 96, top = 14, bottom = height - 46;
+  const across = ruler(xs, logs[0]), up = ruler(ys, logs[1]), colour = ruler(cells.flat().filter((v) => typeof v === 'number'), logs[2]);
   const edges = (v) => [v[0] - (v[1] - v[0]) / 2, ...v.slice(1).map((b, i) => (v[i] + b) / 2), v[v.length - 1] + (v[v.length - 1] - v[v.length - 2]) / 2];
-  const ex = edges(xs), ey = edges(ys), span = (e) => e[e.length - 1] - e[0];
-  const X = (v) => left + ((v - ex[0]) / span(ex)) * (right - left), Y = (v) => bottom - ((v - ey[0]) / span(ey)) * (bottom - top);
-  const [low, high] = limits(cells.flat()), one = !(high - low > 1e-12 * Math.max(Math.abs(low), Math.abs(high))), to = (v) => (one ? 0.5 : (v - low) / (high - low));
+  const ex = edges(xs.map(across.to)), ey = edges(ys.map(up.to)), ends = (e) => [e[0], e[e.length - 1]];
+  const X = (v) => left + ((v - ex[0]) / (ex[ex.length - 1] - ex[0])) * (right - left), Y = (v) => bottom - ((v - ey[0]) / (ey[ey.length - 1] - ey[0])) * (bottom - top);
+  const { low, high } = colour, one = !(high - low > 1e-12 * Math.max(Math.abs(low), Math.abs(high))), to = (v) => (one ? 0.5 : (colour.to(v) - low) / (high - low));
+  const whole = (x) => Math.round(x * ratio) / ratio;  // of the screen's points, so that cells meet
   cells.forEach((column, i) => column.forEach((v, k) => {
-    const x = X(ex[i]), y = Y(ey[k + 1]), w = X(ex[i + 1]) - x, h = Y(ey[k]) - y;
-    c.fillStyle = v === null ? colours.line : shade(to(v));
-    c.fillRect(x, y, w + 0.6, h + 0.6);
-    if (v !== null) return;
-    c.strokeStyle = vermilion;
-    c.lineWidth = 1.5;
-    const r = Math.min(w, h, 12) / 3;
-    dot(c, 'cross', x + w / 2, y + h / 2, r);
+    if (v === undefined) return;
+    const x = whole(X(ex[i])), y = whole(Y(ey[k + 1])), w = whole(X(ex[i + 1])) - x, h = whole(Y(ey[k])) - y;
+    c.fillStyle = typeof v === 'string' ? colours.line : shade(to(v));
+    c.fillRect(x, y, w, h);
+    if (typeof v !== 'string') return;
+    const r = Math.max(Math.min(w, h, 12) / 3, 1.2);
+    c.strokeStyle = v === 'failed' ? vermilion : colours.soft;
+    c.lineWidth = Math.min(1.5, r);
+    dot(c, v === 'failed' ? 'cross' : 'ring', x + w / 2, y + h / 2, r);
     c.stroke();
   }));
   c.strokeStyle = colours.line;
+  c.lineWidth = 1;
   c.strokeRect(left, top, right - left, bottom - top);
   c.fillStyle = c.strokeStyle = colours.soft;
-  c.lineWidth = 1;
   c.font = '12px system-ui, "Segoe UI", Roboto, Arial, sans-serif';
   const tick = (x, y, dx, dy) => { c.beginPath(); c.moveTo(x, y); c.lineTo(x + dx, y + dy); c.stroke(); };
   c.textAlign = 'center';
   c.textBaseline = 'top';
-  const tx = nice(ex[0], ex[ex.length - 1], Math.max(2, (right - left) / 80)), ty = nice(ey[0], ey[ey.length - 1], (bottom - top) / 45);
-  label(tx).forEach((text, i) => { tick(X(tx[i]), bottom, 0, 4); c.fillText(text, X(tx[i]), bottom + 7); });
-  c.fillText(xname, (left + right) / 2, bottom + 27);
+  const tx = across.marks(...ends(ex), Math.max(2, (right - left) / 60)), ty = up.marks(...ends(ey), (bottom - top) / 45);
+  tx.text.forEach((text, i) => { tick(X(tx.at[i]), bottom, 0, 4); c.fillText(text, X(tx.at[i]), bottom + 7); });
+  c.fillText(xname + across.power, (left + right) / 2, bottom + 27);
   c.textAlign = 'right';
   c.textBaseline = 'middle';
-  label(ty).forEach((text, i) => { tick(left, Y(ty[i]), -4, 0); c.fillText(text, left - 8, Y(ty[i])); });
+  ty.text.forEach((text, i) => { tick(left, Y(ty.at[i]), -4, 0); c.fillText(text, left - 8, Y(ty.at[i])); });
   c.save();
   c.translate(12, (top + bottom) / 2);
   c.rotate(-Math.PI / 2);
   c.textAlign = 'center';
-  c.fillText(yname, 0, 0);
+  c.fillText(yname + up.power, 0, 0);
   c.restore();
-  const bar = right + 18;
-  for (let y = top; y < bottom; ++y) { c.fillStyle = shade((bottom - y) / (bottom - top)); c.fillRect(bar, y, 14, 1.4); }
+  const bar = right + 18, fade = c.createLinearGradient(0, bottom, 0, top);
+  scale.forEach((rgb, i) => fade.addColorStop(i / (scale.length - 1), `rgb(${rgb.join(',')})`));
+  c.fillStyle = one ? shade(0.5) : fade;
+  if (Number.isFinite(low)) c.fillRect(bar, top, 14, bottom - top);
   c.fillStyle = colours.soft;
   c.textAlign = 'left';
-  if (!one) { const t = nice(low, high, (bottom - top) / 50); label(t).forEach((text, i) => c.fillText(text, bar + 19, bottom - to(t[i]) * (bottom - top))); } else if (Number.isFinite(low)) c.fillText(plain(low, 5), bar + 19, (top + bottom) / 2);
+  if (!one) {
+    const { at, text, base } = colour.marks(low, high, (bottom - top) / 50);
+    text.forEach((t, i) => c.fillText(t, bar + 19, bottom - ((at[i] - low) / (high - low)) * (bottom - top)));
+    if (base || colour.power) c.fillText(base + colour.power, bar - 4, bottom + 14);
+  } else if (Number.isFinite(low)) c.fillText(plain(low, 5), bar + 19, (top + bottom) / 2);
   for (const [x, y] of marks) {
     c.fillStyle = vermilion;
     c.strokeStyle = '#fff';
     c.lineWidth = 1.5;
-    dot(c, 'diamond', X(x), Y(y), 7);
+    dot(c, 'diamond', X(across.to(x)), Y(up.to(y)), 7);
     c.fill();
     c.stroke();
   }
@@ -204,47 +291,64 @@ function draw() {
   picture = null;
   $('sweep-plot').textContent = '';
   const q = Number($('quantity').value), over = Number($('over').value), other = Number($('against').value), column = sweep.columns[q];
+  const nothing = sweep.cases === 0 ? 'nothing to draw: there is no case' : sweep.columns.length ? '' : 'nothing to draw: no quantity was recorded';
+  for (const e of $('swept').querySelectorAll('.bar')) e.hidden = nothing !== '';
+  if (nothing) {
+    $('sweep-plot').append(make('div', nothing, { className: 'none' }));
+    document.body.dataset.drawn = 'none';
+    return;
+  }
   let and = Number($('and').value);
   if (and === over) { and = -1; $('and').value = '-1'; }
   const free = (i) => i === over || i === and || sweep.random || values[i].length < 2;
   fixed.forEach((f, i) => { f.box.hidden = free(i); });
   const chosen = sweep.rows.map((row, n) => [row, n]).filter(([row]) => fixed.every((f, i) => free(i) || row[1 + i] === values[i][Number(f.select.value)]));
   const name = (i) => sweep.parameters[i].name, own = sweep.parameters.map((p) => p.own);
+  const held = sweep.parameters.map((_, i) => i).filter((i) => !free(i)).map((i) => `${name(i)} = ${plain(values[i][Number(fixed[i].select.value)])}`);
   const inside = (i) => own[i] !== null && values[i].length > 0 && own[i] >= values[i][0] && own[i] <= values[i][values[i].length - 1];
   // The one place where an answer that is a number is known to be true.
-  const here = column.at_own !== null && !column.known && sweep.parameters.every((_, i) => (i === over || i === and ? inside(i) : values[i].length === 1 || sweep.random ? values[i][0] === own[i] : values[i][Number(fixed[i].select.value)] === own[i]));
+  const here = column.at_own !== null && !has_answer(q) && sweep.parameters.every((_, i) => (i === over || i === and ? inside(i) : values[i].length === 1 || sweep.random ? values[i][0] === own[i] : values[i][Number(fixed[i].select.value)] === own[i]));
+  const xlog = logarithmic('log-x', `x${over}`, name(over), values[over]), entries = [];
+  let off = null;
+  for (const [row, n] of chosen) {
+    const v = value(row, q), k = known(n, q);
+    if (v !== null && k !== null) off = Math.max(off ?? 0, Math.abs(v - k));
+  }
+  const agreement = off === null ? '' : `no case is off the known answer by more than ${brief(off)}${unit(q)}`;
   if (and >= 0 && !sweep.random) {
-    const cells = values[over].map(() => values[and].map(() => null));
-    let off = 0;
-    for (const [row, n] of chosen) {
-      let v = value(row, q);
-      const less = other >= 0 ? value(row, other) : null;
-      if (other >= 0) v = v === null || less === null ? null : v - less;
-      cells[values[over].indexOf(row[1 + over])][values[and].indexOf(row[1 + and])] = v;
-      const k = known(n, q);
-      if (v !== null && k !== null && other < 0) off = Math.max(off, Math.abs(v - k));
+    const cells = values[over].map(() => values[and].map(() => undefined));
+    for (const [row] of chosen) {
+      const v = value(row, q), less = other >= 0 ? value(row, other) : 0;
+      cells[values[over].indexOf(row[1 + over])][values[and].indexOf(row[1 + and])] = !ok(row) ? 'failed' : v === null || less === null ? 'none' : v - less;
     }
-    map(cells, values[over], values[and], name(over), name(and), here && other < 0 ? [[own[over], own[and]]] : []);
-    const entries = [];
-    if (cells.flat().some((v) => v === null)) entries.push(['failed', vermilion, 'cross']);
+    const all = cells.flat();
+    const logs = [xlog, logarithmic('log-z', `x${and}`, name(and), values[and]), logarithmic('log-y', `y${q} ${other}`, 'quantity', all.filter((v) => typeof v === 'number'))];
+    map(cells, values[over], values[and], name(over), name(and), here && other < 0 ? [[own[over], own[and]]] : [], logs);
+    if (all.includes('failed')) entries.push(['failed', vermilion, 'cross']);
+    if (all.includes('none')) entries.push(['ended well, but has no such value', theme().soft, 'ring']);
     if (here && other < 0) entries.push([`known here: ${plain(column.at_own, 8)}`, vermilion, 'diamond']);
     legend(entries);
-    $('sweep-note').textContent = (other >= 0 ? `${column.name}, less ${sweep.columns[other].name}` : column.name) + (column.known && other < 0 ? `; the known answer is no further off than ${brief(off)}` : '');
+    $('sweep-note').textContent = [`Colour: ${shown(q)}${other >= 0 ? `, less ${shown(other)}` : ''}`, ...held, ...(agreement && other < 0 ? [agreement] : [])].join('; ') + '.';
   } else {
     const sorted = chosen.slice().sort((a, b) => a[0][1 + over] - b[0][1 + over]);
     const x = sorted.map(([row]) => row[1 + over]), scatter = sweep.random;
-    const series = [{ x, y: sorted.map(([row]) => value(row, q)), colour: blue, line: !scatter, points: true, kind: 'dot' }], entries = [[column.name, blue, scatter ? 'dots' : 'line']];
-    const answer = sorted.map(([, n]) => known(n, q));
-    if (answer.some((y) => y !== null)) { series.push({ x, y: answer, colour: vermilion, line: !scatter, points: scatter, kind: 'dashed' }); entries.push(['known answer', vermilion, scatter ? 'dots' : 'dashed']); }
+    const series = [{ x, y: sorted.map(([row]) => value(row, q)), colour: blue, line: !scatter, points: true, kind: 'dot' }];
+    entries.push([shown(q), blue, scatter ? 'dots' : 'line']);
+    const answer = sorted.map(([, n]) => known(n, q)), kind = scatter ? 'ring' : 'dashed';
+    if (answer.some((y) => y !== null)) { series.push({ x, y: answer, colour: vermilion, line: !scatter, points: scatter, kind }); entries.push([formula_of[q] >= 0 ? `known answer: ${shown(formula_of[q])}` : 'known answer', vermilion, kind]); }
     if (here) { series.push({ x: [own[over]], y: [column.at_own], colour: vermilion, points: true, kind: 'diamond' }); entries.push([`known at ${name(over)} = ${plain(own[over])}: ${plain(column.at_own, 8)}`, vermilion, 'diamond']); }
-    if (other >= 0) { series.push({ x, y: sorted.map(([row]) => value(row, other)), colour: '#009e73', line: !scatter, points: scatter, kind: 'dashed' }); entries.push([sweep.columns[other].name, '#009e73', scatter ? 'dots' : 'dashed']); }
-    const lost = sorted.filter(([row]) => !ok(row)).map(([row]) => row[1 + over]);
-    if (lost.length) { series.push({ x: lost, y: lost.map(() => 0), colour: vermilion, points: true, kind: 'cross', marks: true }); entries.push(['failed', vermilion, 'cross']); }
-    const drawn = series.filter((s) => !s.marks);
-    if (drawn.some((s) => s.y.some((y) => y !== null))) curve(series.map((s) => (s.marks ? { ...s, y: s.y.map(() => limits(drawn.flatMap((d) => d.y))[0]) } : s)), name(over), column.name);
+    if (other >= 0) { series.push({ x, y: sorted.map(([row]) => value(row, other)), colour: '#009e73', line: !scatter, points: scatter, kind }); entries.push([shown(other), '#009e73', kind]); }
+    const drawable = series.some((s) => s.y.some((y) => y !== null));
+    const floor = (rows, colour, kind, text) => { if (rows.length) { series.push({ x: rows.map(([row]) => row[1 + over]), y: [], colour, points: true, kind, floor: true }); entries.push([text, colour, kind]); } };
+    floor(sorted.filter(([row]) => !ok(row)), vermilion, 'cross', 'failed');
+    floor(sorted.filter(([row]) => ok(row) && value(row, q) === null), theme().soft, 'ring', 'ended well, but has no such value');
+    $('log-z').parentElement.hidden = true;
+    const ylog = logarithmic('log-y', `y${q} ${other}`, 'quantity', series.flatMap((s) => s.y));
+    if (drawable) curve(series, name(over), shown(q), xlog, ylog);
     else $('sweep-plot').append(make('div', 'nothing to draw: no case has this quantity', { className: 'none' }));
     legend(entries);
-    $('sweep-note').textContent = '';
+    const note = [...held, ...(agreement ? [agreement] : [])].join('; ');
+    $('sweep-note').textContent = note && note[0].toUpperCase() + note.slice(1) + '.';
   }
   document.body.dataset.drawn = $('sweep-plot').childElementCount ? 'yes' : 'no';
 }
@@ -278,6 +382,7 @@ const most = 400;
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   };
 }
+if (!sweep.rows.length) $('rows').hidden = true;
 const add = (key, text, code) => { const dd = make('dd'); dd.append(code ? make('code', text) : text); $('made').append(make('dt', key), dd); };
 for (const command of sweep.commands) add('command', command, true);
 add('made by', `linchpin ${sweep.linchpin}, ${sweep.compiler}; cases run on the host bare, in double precision`);
@@ -287,7 +392,6 @@ if (sweep.scene.text) {
 }
 
 let width = 0;
-const paper = matchMedia('print');
 window.addEventListener('resize', () => { if (window.innerWidth !== width && !paper.matches) { width = window.innerWidth; draw(); } });
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
 paper.addEventListener('change', (e) => { $('scene-text').open = e.matches; draw(); });

@@ -15,16 +15,31 @@ function geometry(body, dot) {
   if (body.shape === 'sphere') return new SphereGeometry(x, 32, 20);
   if (body.shape === 'capsule') return new CapsuleGeometry(x, y, 8, 20);
   if (body.shape === 'cylinder') return new CylinderGeometry(x, x, y, 32);
+  if (body.kind === 'fixed' || body.kind === 'driven') return new BoxGeometry(1.6 * dot, 1.6 * dot, 1.6 * dot);
   return new SphereGeometry(dot, 20, 14);
 }
-const shown = (body) => body.shape !== 'none' || body.kind === 'particle' || body.kind === 'rigid';
+// What has no shape is a dot; what stands still without one is shown where something hangs on it.
+function shown(body, motion) {
+  return body.shape !== 'none' || body.kind === 'particle' || body.kind === 'rigid' || motion.links.some((link) => link.bodies.some((b) => b >= 0 && motion.all[b] === body));
+}
+// Lines on what is round, by which one sees it turn; a body without a shape has axes instead.
+function marks(body, dot) {
+  if (body.kind !== 'rigid' || body.shape === 'box') return null;
+  const at = [], l = 4 * dot, [x, y] = body.size, r = 1.004 * x;
+  if (body.shape === 'none') at.push(-l, 0, 0, l, 0, 0, 0, -0.6 * l, 0, 0, 0.6 * l, 0, 0, 0, -0.3 * l, 0, 0, 0.3 * l);
+  else if (body.shape === 'sphere') {
+    for (let i = 0; i < 96; ++i)
+      for (const k of [i, i + 1]) { const a = (k * Math.PI) / 16, s = r * Math.sin(a), c = r * Math.cos(a); at.push(...[[c, s, 0], [0, c, s], [s, 0, c]][Math.floor(i / 32)]); }
+  } else for (const [c, s] of [[r, 0], [-r, 0], [0, r], [0, -r]]) at.push(c, -y / 2, s, c, y / 2, s);
+  return new BufferGeometry().setAttribute('position', new Float32BufferAttribute(at, 3));
+}
 
 // The extent of what moves; a run that was lost stays out of it as far as it can.
 function extent(motion) {
   const box = new Box3(), p = new Vector3(), n = motion.bodies.length, every = Math.max(1, Math.floor(motion.frames / 200));
   motion.bodies.forEach((body, i) => {
     const radius = body.shape === 'sphere' || body.shape === 'none' ? body.size[0] || 0 : Math.hypot(...body.size) / 2;
-    if (!shown(body)) return;
+    if (!shown(body, motion)) return;
     const still = body.kind === 'fixed';
     for (let f = 0; f < (still ? 1 : motion.frames); f += every) {
       p.fromArray(motion.position, 3 * (f * n + i));
@@ -62,7 +77,7 @@ class Run {
     this.motion = motion;
     this.group = new Group();
     this.meshes = motion.bodies.map((body) => {
-      if (!shown(body)) return null;
+      if (!shown(body, motion)) return null;
       const still = body.kind === 'fixed', shape = geometry(body, size * 0.014);
       let mesh;
       if (ghost) {
@@ -70,9 +85,12 @@ class Run {
         mesh = new LineSegments(new EdgesGeometry(shape, body.shape === 'box' ? 1 : 12), new LineBasicMaterial({ color: colour }));
         const fill = new Mesh(shape, new MeshBasicMaterial({ color: colour, transparent: true, opacity: 0.16, depthWrite: false }));
         mesh.add(fill);
+        mesh.scale.setScalar(0.985);  // where both are at one place the solid one is seen
       } else {
         mesh = new Mesh(shape, new MeshLambertMaterial({ color: still ? theme.still : colour, transparent: true, opacity: still ? 0.75 : 1 }));
         if (body.shape === 'box') mesh.add(new LineSegments(new EdgesGeometry(shape), new LineBasicMaterial({ color: theme.edge, transparent: true, opacity: 0.5 })));
+        const lines = still || motion.bodies.length > 200 ? null : marks(body, size * 0.014);
+        if (lines) mesh.add(new LineSegments(lines, new LineBasicMaterial({ color: body.shape === 'none' ? colour : theme.edge, transparent: true, opacity: body.shape === 'none' ? 1 : 0.35 })));
       }
       this.group.add(mesh);
       return mesh;
@@ -155,7 +173,13 @@ export class View {
   frame(motion) {
     this.box = extent(motion);
     const size = this.box.getSize(new Vector3());
-    this.size = Math.max(size.x, size.y, size.z, 0.05);
+    // What hardly moves is shown beside the world's origin, where equations mostly hang things, not as all of the picture.
+    const away = this.box.getCenter(new Vector3()).length();
+    this.origin = size.length() < 0.02 * away && away < 1e4 && motion.links.length > 0;
+    if (this.origin) this.box.expandByPoint(new Vector3()).getSize(size);
+    this.size = Math.max(size.x, size.y, size.z) || Math.max(...motion.bodies.map((b) => Math.hypot(...b.size))) || 1;
+    if (!(size.length() > 1e-6 * this.size)) this.box.expandByScalar(0.5 * this.size);
+    this.whole = this.box.clone();
     this.home();
     if (this.grid) this.scene.remove(this.grid);
     const step = 10 ** Math.floor(Math.log10(this.size / 3)), cells = Math.min(60, 2 * Math.ceil(this.size / step));
@@ -170,7 +194,7 @@ export class View {
   }
   home() {
     // Looked at along its flattest direction, a little from above and from the side.
-    const size = this.box.getSize(new Vector3()), centre = this.box.getCenter(new Vector3());
+    const size = this.box.getSize(new Vector3()), whole = this.whole, centre = whole.getCenter(new Vector3());
     const axes = [new Vector3(0, 0, 1), new Vector3(1, 0, 0), new Vector3(0, 1, 0)].filter((a) => Math.abs(a.dot(this.up)) < 0.8);
     const across = (a) => Math.abs(size.dot(a));
     const look = across(axes[0]) <= across(axes[1]) * 1.02 ? axes[0] : axes[1];
@@ -183,9 +207,9 @@ export class View {
     // As near as the corners of the box allow.
     const t = Math.tan((this.camera.fov * Math.PI) / 360), corner = new Vector3();
     const x = new Vector3().crossVectors(this.up, from).normalize(), y = new Vector3().crossVectors(from, x);
-    let distance = 0.02;
+    let distance = 0;
     for (let i = 0; i < 8; ++i) {
-      corner.set(i & 1 ? this.box.max.x : this.box.min.x, i & 2 ? this.box.max.y : this.box.min.y, i & 4 ? this.box.max.z : this.box.min.z).sub(centre);
+      corner.set(i & 1 ? whole.max.x : whole.min.x, i & 2 ? whole.max.y : whole.min.y, i & 4 ? whole.max.z : whole.min.z).sub(centre);
       const depth = corner.dot(from);
       distance = Math.max(distance, depth + Math.abs(corner.dot(x)) / (t * this.camera.aspect), depth + Math.abs(corner.dot(y)) / t);
     }
@@ -203,6 +227,8 @@ export class View {
     this.solid = solid ? new Run(solid.motion, new Color(solid.colour), false, this.size, theme) : null;
     this.ghost = ghost ? new Run(ghost.motion, new Color(ghost.colour), true, this.size, theme) : null;
     for (const run of [this.solid, this.ghost]) if (run) this.scene.add(run.group);
+    if (this.origin && !this.mark) this.scene.add(this.mark = new Mesh(new BoxGeometry(1, 1, 1).scale(0.022 * this.size, 0.022 * this.size, 0.022 * this.size), new MeshLambertMaterial()));
+    if (this.mark) this.mark.material.color.set(theme.still);
     this.grid.material.color.set(theme.grid);
     // The strongest force but for rare peaks is a fifth of the scene; less where there are many, which would cover it.
     const sizes = [];
@@ -210,8 +236,19 @@ export class View {
     sizes.sort((a, b) => a - b);
     this.arrow = this.size * 0.2 * Math.min(1, Math.sqrt(16 / Math.max(1, solid ? solid.motion.links.length : 1)));
     this.newtons = sizes.length ? sizes[Math.floor(0.98 * (sizes.length - 1))] : 0;
+    this.whole = this.box.clone();
+    if (solid && this.newtons > 0) {  // arrows are part of the scene, to their tips
+      const f = [0, 0, 0], local = [0, 0, 0], motion = solid.motion, every = Math.max(1, Math.floor(motion.frames / 100));
+      for (let frame = 0; frame < motion.frames; frame += every)
+        for (let i = 0; i < Math.min(motion.links.length, 200); ++i) {
+          if (!motion.forceAt(i, frame, f, local)) continue;
+          const at = anchor(motion, i, motion.t[frame], local), force = new Vector3().fromArray(f);
+          if (at && at.length() < 1e6) this.whole.expandByPoint(at.addScaledVector(force.normalize(), this.length(Math.hypot(...f))));
+        }
+    }
     this.draw();
   }
+  length(newtons) { return Math.min(this.arrow * newtons / this.newtons, 1.6 * this.arrow); }  // rare peaks are cut
   options(forces, paths) {
     this.arrows.visible = forces;
     for (const run of [this.solid, this.ghost]) if (run) run.paths.visible = paths;
@@ -240,7 +277,7 @@ export class View {
       const frame = Math.min(motion.frameAt(this.time), Math.max(motion.frames - 2, 0));
       for (let i = 0; i < motion.links.length && n < most_arrows; ++i) {
         if (!motion.forceAt(i, frame, f, local)) continue;
-        const force = new Vector3().fromArray(f), length = Math.min(this.arrow * force.length() / this.newtons, 3 * this.arrow);
+        const force = new Vector3().fromArray(f), length = this.length(force.length());
         if (length < 0.02 * this.arrow) continue;
         const at = anchor(motion, i, this.time, local), along = force.normalize();
         if (!at) continue;
