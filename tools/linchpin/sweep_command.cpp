@@ -75,11 +75,12 @@ class Experiment {
                                   "\", expected one number of the motion, no force");
     for (const auto& [channel, log] : channels(model)) {
       const std::string unit = channel->unit().empty() ? "" : " [" + channel->unit() + "]";
-      const std::string when = log ? "" : at(model.expectations[columns_of_++]);
+      const Expectation* expectation = log ? nullptr : &model.expectations[tolerances_of_++];
+      const std::string when = log ? "" : at(*expectation);
       if (channel->size() == 1) add_column(channel->text() + when, unit);
       for (const char* part : {".x", ".y", ".z"})
         if (channel->size() == 3) add_column(channel->text() + part + when, unit);
-      if (!log) expected_ = columns_.size();
+      if (!log) tolerances_.resize(columns_.size(), expectation->tolerance);
     }
     // Of a motion that is not ended by a quantity there is then nothing to tell; where it rests has a stability.
     if (columns_.empty() && arguments.until.empty() && !arguments.equilibrium)
@@ -93,7 +94,10 @@ class Experiment {
   /// Columns of header() after the first two.
   std::vector<SweepPicture::Column> expected() const {
     std::vector<SweepPicture::Column> out(columns_.size());
-    for (std::size_t i = 0; i < expected_ && !arguments_.equilibrium; ++i) out[i].expected = true;
+    for (std::size_t i = 0; i < tolerances_.size() && !arguments_.equilibrium; ++i) {
+      out[i].expected = true;
+      out[i].tolerance = tolerances_[i];
+    }
     return out;
   }
   std::string header() const {
@@ -195,7 +199,7 @@ class Experiment {
   }
   // A number that is none, with its name: an empty field alone does not say whether it was lost.
   void explain_holes(Outcome& out) const {
-    for (std::size_t i = expected_; i < out.values.size() && i < columns_.size(); ++i)
+    for (std::size_t i = tolerances_.size(); i < out.values.size() && i < columns_.size(); ++i)
       if (!std::isfinite(out.values[i]) && out.status == "ok")
         out.status = "ok, but " + columns_[i] + " is " + (std::isnan(out.values[i]) ? "not a number" : "infinite");
   }
@@ -326,8 +330,8 @@ class Experiment {
   const std::string text_;
   const std::vector<std::string> names_;
   std::vector<std::string> files_, columns_;
-  std::size_t columns_of_ = 0;  // expectations that have theirs
-  std::size_t expected_ = 0;    // of the columns, those of expectations, which are the first
+  std::size_t tolerances_of_ = 0;   // expectations that have their columns
+  std::vector<double> tolerances_;  // of the columns of expectations, which are the first
 };
 
 // What tells rows of one sweep from those of another with the same parameters: FNV-1a of all that they depend on.

@@ -51,10 +51,12 @@ Json sweep_json(const SweepPicture& picture) {
   out["end"] = names[first - 1];
   out["columns"] = Json::array();
   for (std::size_t i = 0; i < picture.columns.size(); ++i)
-    out["columns"].push_back({{"name", names[first + i]},
-                              {"expected", picture.columns[i].expected},
-                              {"at_own", number(picture.columns[i].at_own)},
-                              {"known", Json()}});
+    out["columns"].push_back(
+        {{"name", names[first + i]},
+         {"expected", picture.columns[i].expected},
+         {"tolerance", picture.columns[i].tolerance > 0 ? Json(picture.columns[i].tolerance) : Json()},
+         {"at_own", number(picture.columns[i].at_own)},
+         {"known", Json()}});
   // Every n-th row, where there are too many; counts are of all.
   const std::size_t every = (picture.rows.size() + most_rows_of_page - 1) / most_rows_of_page;
   out["cases"] = picture.rows.size();

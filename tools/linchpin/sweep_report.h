@@ -15,6 +15,7 @@ struct SweepPicture {
   std::string header;   ///< of the table
   struct Column {
     bool expected = false;      ///< the value of an [[expect]]
+    double tolerance = 0;       ///< of that; 0: not judged
     std::vector<double> known;  ///< what that expects, by row; NaN where there is nothing
     double at_own = 0;          ///< the same at the scene's own parameters
   };

@@ -151,7 +151,7 @@ if (moving.length) {
   const m = moving[0].motion, rate = 1 / m.step;
   $('sampling').textContent = m.every === 1
     ? 'Plots and playback have every step. Numbers of the table are of every step, in full precision; plots hold single precision.'
-    : `Plots and playback have ${plain(rate, 3)} frames a second, one of ${m.every} steps: gap and energy are the worst since the frame before, forces those at the frame. Numbers of the table are of every step.`;
+    : `Plots and playback have ${plain(rate, 3)} frames a second, one of ${m.every} steps and the last state: gap and energy are the worst since the frame before, forces those at the frame. Numbers of the table are of every step.`;
 }
 
 // ---- playback
