@@ -34,6 +34,14 @@ struct Run {
   long steps = 0, parts = 0;
 };
 
+// Scenes whose own method is one for every frame, which Bullet's hosts need short: in long steps the pair of order 8 is
+// cheaper and goes through their singular positions (T13).
+void choose_method(std::string_view scene, StepOptions& options) {
+  if (scene != "n-four-bar" && scene != "slider-crank") return;
+  options.method = Method::adaptive8;
+  options.relative_tolerance = 1e-10;
+}
+
 // Methods that choose their own parts are asked for the times of expectations and a hundred others, not for every frame
 // of the scene: how many of its steps may be one.
 long stride(const Model& model) {
@@ -93,7 +101,8 @@ int bench_mechanisms(bool json) {
     std::printf("%-22s %-9s %9s %9s %11s %11s %11s %11s  %s\n", "scene", "method", "simul. s", "parts", "CPU s",
                 "largest gap", "energy err.", "error", "of");
   for (const Template& scene : mechanisms()) {
-    const Model model = load_text(scene.text, std::string(scene.name) + ".toml");
+    Model model = load_text(scene.text, std::string(scene.name) + ".toml");
+    choose_method(scene.name, model.options);
     Judge judge(model, Host::bare, model.dt * double(stride(model)));
     const Run judged = run(model, &judge);
     const double seconds = std::min(judged.seconds, run(model, nullptr).seconds);  // once warm

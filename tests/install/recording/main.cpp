@@ -47,7 +47,7 @@ int main() {
   const std::string page = text_of(FOLDER "run.html"), recording = text_of(FOLDER "run.rec");
   if (page.find("<!doctype html>") != 0 && page.find("<!DOCTYPE html>") != 0) bad += wrong("run.html is no page");
   if (page.find("a pendulum \\u003c/script>") == std::string::npos) bad += wrong("the page has no title");
-  for (const char* word : {"\"kind\":\"linchpin recording\"", "\"frames\":61", "\"every\":4", "\"name\":\"bob\"",
+  for (const char* word : {"\"kind\":\"linchpin recording\"", "\"frames\":241", "\"every\":1", "\"name\":\"bob\"",
                            "\"name\":\"point2point#0\"", "\"shape\":\"sphere\"", "\"host\":\"Bullet Physics "})
     if (recording.find(word) == std::string::npos) bad += wrong(word);
   if (text_of(FOLDER "run.glb").substr(0, 4) != "glTF") bad += wrong("run.glb");

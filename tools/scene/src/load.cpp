@@ -469,7 +469,9 @@ class SceneReader {
     const auto kept = context.names.constants;
     table.constants("params", context.names.constants);
     bool matrix = false;
-    const auto tape = scene::read_kinetics(table, context, state_, first, n, matrix);
+    const bool constrained =
+        std::any_of(later_.begin(), later_.end(), [](const Later& l) { return l.what == Later::What::constraint; });
+    const auto tape = scene::read_kinetics(table, context, state_, first, n, constrained, matrix);
     model_.kinetics = [=] { return scene::make_kinetics(tape, first, n, matrix); };
     if (const auto potential = table.text_if("potential")) {
       model_.forces.push_back(

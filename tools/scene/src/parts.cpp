@@ -691,7 +691,7 @@ SceneForce potential_force(const std::string& name, const Text& text, Context& c
 }
 
 std::shared_ptr<const Tape> read_kinetics(Table& table, Context& context, const State& start, int first, int n,
-                                          bool& matrix) {
+                                          bool constrained, bool& matrix) {
   const Names& names = context.names;
   matrix = table.has("mass");
   if (matrix == table.has("kinetic"))
@@ -788,12 +788,14 @@ std::shared_ptr<const Tape> read_kinetics(Table& table, Context& context, const 
       }
     if (!(at(i, i) > 0)) refuse("coordinate " + name(i) + " has no inertia at the start: its rate must occur squared");
   }
-  // A motion without inertia may be one that the constraints forbid (T1), which the first step finds out; one of
-  // negative inertia is a mistake.
+  // A motion without inertia may be one that constraints forbid (T1), which the first step finds out; one of negative
+  // inertia is a mistake.
   const Eigen::VectorXd inertia =
       Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(at, Eigen::EigenvaluesOnly).eigenvalues();
   if (!(inertia.minCoeff() >= -1e-13 * inertia.maxCoeff()))
     refuse("the kinetic energy is negative at the start for some motion of the coordinates");
+  if (!constrained && !(inertia.minCoeff() > 1e-14 * inertia.maxCoeff()))
+    refuse("the mass matrix is not positive definite at the start: some motion of the coordinates has no inertia");
   return tape;
 }
 

@@ -46,9 +46,10 @@ SceneForce read_force(Table& table, Context& context, const FindBody& find, cons
 SceneForce potential_force(const std::string& name, const Text& text, Context& context, const State& start,
                            const std::string& who);
 /// `kinetic` or `mass` of n coordinates, bodies `first`, first + 1, …, tried at the start.
+/// @param constrained  whether there are constraints that may complete a singular mass matrix (T1)
 /// @param matrix  out: for make_kinetics
 std::shared_ptr<const Tape> read_kinetics(Table& table, Context& context, const State& start, int first, int n,
-                                          bool& matrix);
+                                          bool constrained, bool& matrix);
 /// `law = {…}` or an array of them.
 std::vector<Law> read_laws(Table& table, Context& context);
 /// Whether one of them is typed: law = { force = "…" }.
