@@ -346,6 +346,7 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   std::string status = "ok";
   std::vector<std::string> warnings;
   long taken = 0, substepped = 0;
+  const bool chooses_parts = model.options.method == Method::adaptive || model.options.method == Method::adaptive8;
   bool gaps_stay = false;
   ProgressLine progress;
   const auto observe = [&](bool every) {
@@ -389,7 +390,7 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
     }
     take_warning(report->warning, warnings);
     ++taken;
-    substepped += report->substeps > 1;
+    substepped += report->substeps > 1 && !chooses_parts;
     if (report->status == Status::inconsistent && status == "ok") {
       const Json torn = contradiction(system, model, stepper->state());
       if (!torn.is_null()) rank = torn;

@@ -314,7 +314,7 @@ function draw() {
     const v = value(row, q), k = known(n, q);
     if (v !== null && k !== null) off = Math.max(off ?? 0, Math.abs(v - k));
   }
-  const agreement = off === null ? '' : `no case is off the known answer by more than ${brief(off)}${unit(q)}`;
+  const agreement = off === null ? '' : `off the known answer by ${brief(off)}${unit(q)} at most`;
   if (and >= 0 && !sweep.random) {
     const cells = values[over].map(() => values[and].map(() => undefined));
     for (const [row] of chosen) {
