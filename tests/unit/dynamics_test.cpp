@@ -322,12 +322,21 @@ TEST(ProjectVelocities, IsTheImpulseOfLeastEnergy) {
   EXPECT_NEAR(lost, 0.5 * 1.5 * 4 - 0.5 * about_hinge * w * w, scaled(1e-12));  // Carnot
 }
 
-TEST(FastestSwing, OfAHangingBodyIsThatOfAPendulumAboutItsCentre) {
+namespace {
+struct Hanging {
   System system;
-  system.set_gravity({0, 0, -9.81});
   const double m = 3, l = 0.7;
-  const auto body = system.add_body("body", m, Vector3d(0.5, 0.8, 0.4), {{0, 0, -l}, Quaterniond::Identity()});
-  system.add(ball("pin", world, Vector3d::Zero(), body, {0, 0, l}));
+  Hanging() {
+    system.set_gravity({0, 0, -9.81});
+    const auto body = system.add_body("body", m, Vector3d(0.5, 0.8, 0.4), {{0, 0, -l}, Quaterniond::Identity()});
+    system.add(ball("pin", world, Vector3d::Zero(), body, {0, 0, l}));
+  }
+};
+}  // namespace
+
+TEST(FastestSwing, OfAHangingBodyIsThatOfAPendulumAboutItsCentre) {
+  const Hanging hanging;
+  const auto& [system, m, l] = hanging;
   Dynamics dynamics(system);
   const State state = system.initial_state();
   ASSERT_EQ(dynamics.evaluate(state), Status::ok);
@@ -340,11 +349,8 @@ TEST(FastestSwing, OfAHangingBodyIsThatOfAPendulumAboutItsCentre) {
 }
 
 TEST(FastestSwing, IsNeverAboveItsBound) {
-  System system;
-  system.set_gravity({0, 0, -9.81});
-  const double m = 3, l = 0.7;
-  const auto body = system.add_body("body", m, Vector3d(0.5, 0.8, 0.4), {{0, 0, -l}, Quaterniond::Identity()});
-  system.add(ball("pin", world, Vector3d::Zero(), body, {0, 0, l}));
+  const Hanging hanging;
+  const auto& [system, m, l] = hanging;
   Dynamics dynamics(system);
   const State state = system.initial_state();
   ASSERT_EQ(dynamics.evaluate(state), Status::ok);

@@ -290,7 +290,7 @@ const char* integrator(Method method) {
 std::string stabilisation(const StepOptions& options) {
   if (options.drift == Drift::none) return "none: the bare acceleration";
   if (options.drift == Drift::baumgarte) return "feedback of gap and slip (Baumgarte)";
-  if (options.method == Method::rk4 || options.method == Method::adaptive || options.method == Method::adaptive8)
+  if (options.method == Method::rk4 || chooses_parts(options.method))
     return "poses, then velocities, are projected in the mass metric after every step";
   return "the step ends on the constraint: Newton's method, at most " + std::to_string(options.max_newton) +
          " iterations";
@@ -346,7 +346,6 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   std::string status = "ok";
   std::vector<std::string> warnings;
   long taken = 0, substepped = 0;
-  const bool chooses_parts = model.options.method == Method::adaptive || model.options.method == Method::adaptive8;
   bool gaps_stay = false;
   ProgressLine progress;
   const auto observe = [&](bool every) {
@@ -390,7 +389,7 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
     }
     take_warning(report->warning, warnings);
     ++taken;
-    substepped += report->substeps > 1 && !chooses_parts;
+    substepped += report->substeps > 1 && !chooses_parts(model.options.method);
     if (report->status == Status::inconsistent && status == "ok") {
       const Json torn = contradiction(system, model, stepper->state());
       if (!torn.is_null()) rank = torn;

@@ -1,5 +1,6 @@
 #include "bench_mechanisms.h"
 
+#include "bare_run.h"
 #include "messages.h"
 #include "templates.h"
 #include "verdicts.h"
@@ -46,7 +47,7 @@ void choose_method(std::string_view scene, StepOptions& options) {
 // of the scene: how many of its steps may be one.
 long stride(const Model& model) {
   const auto steps = static_cast<long>(std::round(model.duration / model.dt));
-  if (model.options.method != Method::adaptive && model.options.method != Method::adaptive8) return 1;
+  if (!chooses_parts(model.options.method)) return 1;
   const auto hits = [&](long k) {
     return steps % k == 0 &&
            std::all_of(model.expectations.begin(), model.expectations.end(), [&](const Expectation& e) {

@@ -73,9 +73,10 @@ class Experiment {
     if (!arguments.until.empty() && (model.logs.back().reads_forces() || model.logs.back().size() != 1))
       throw std::invalid_argument("--until is \"" + arguments.until +
                                   "\", expected one number of the motion, no force");
+    std::size_t expectations = 0;  // that have their columns
     for (const auto& [channel, log] : channels(model)) {
       const std::string unit = channel->unit().empty() ? "" : " [" + channel->unit() + "]";
-      const Expectation* expectation = log ? nullptr : &model.expectations[tolerances_of_++];
+      const Expectation* expectation = log ? nullptr : &model.expectations[expectations++];
       const std::string when = log ? "" : at(*expectation);
       if (channel->size() == 1) add_column(channel->text() + when, unit);
       for (const char* part : {".x", ".y", ".z"})
@@ -330,7 +331,6 @@ class Experiment {
   const std::string text_;
   const std::vector<std::string> names_;
   std::vector<std::string> files_, columns_;
-  std::size_t tolerances_of_ = 0;   // expectations that have their columns
   std::vector<double> tolerances_;  // of the columns of expectations, which are the first
 };
 

@@ -26,6 +26,11 @@ void for_rows_of_bodies(const Assembly& assembly, Visit visit) {
 inline bool finite(std::span<const double> x) {
   return std::all_of(x.begin(), x.end(), [](double a) { return std::isfinite(a); });
 }
+inline double largest(std::span<const double> x) {
+  double most = 0;
+  for (const double a : x) most = std::max(most, std::abs(a));
+  return most;
+}
 inline Vector3d head(std::span<const double> x, int column) {
   return {x[z(column)], x[z(column + 1)], x[z(column + 2)]};
 }

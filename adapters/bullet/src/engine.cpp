@@ -611,7 +611,7 @@ void Engine::forget(btRigidBody& body) {
   id_of_.erase(known);
   for (const auto& b : blocks_) flush_work(*b);
   blocks_.clear();
-  block_of_first_.clear();
+  block_of_set_.clear();
   last_group_.clear();
   ++structure_;
 }

@@ -318,9 +318,19 @@ class Engine final : public btActionInterface {
   std::vector<std::unique_ptr<Proxy>> past_proxies_;  ///< removed since the last step began
 
   std::vector<std::unique_ptr<BlockSolve>> blocks_;  ///< reused from step to step
-  std::unordered_map<int, int> block_of_first_;      ///< by a set's first and last constraint and their number
-  std::vector<int> group_;                           ///< blocks of the present group that native rows may touch
-  std::vector<int> apart_;                           ///< and those that none does
+  /// What one step's sets differ in (the first alone would do), and mostly those of different steps too.
+  struct ConstraintSet {
+    int first, last, count;
+    bool operator==(const ConstraintSet&) const = default;
+    struct Hash {
+      std::size_t operator()(const ConstraintSet& s) const {
+        return unsigned(s.first) * 73856093u ^ unsigned(s.last) * 19349663u ^ unsigned(s.count) * 83492791u;
+      }
+    };
+  };
+  std::unordered_map<ConstraintSet, int, ConstraintSet::Hash> block_of_set_;  ///< index in blocks_
+  std::vector<int> group_;  ///< blocks of the present group that native rows may touch
+  std::vector<int> apart_;  ///< and those that none does
   WorldGroup world_group_;
   std::vector<char> touched_by_native_;  ///< by BodyId
   bool whole_world_ = false, islands_were_split_ = true;

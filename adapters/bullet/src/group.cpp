@@ -327,20 +327,18 @@ void Engine::make_blocks() {
   for (int i = 0; i < count; ++i) {
     if (root(i) != i) continue;
     // Sets of constraints are known again: what a joint that is switched off and on leaves and makes is analysed once.
-    unsigned members = 0;
-    for (int j = i; j >= 0; j = next_in_[z(j)]) ++members;
-    const int key = static_cast<int>(unsigned(records_[z(exact_records_[z(i)])].id.index) * 73856093u ^
-                                     unsigned(records_[z(exact_records_[z(last_in_[z(i)])])].id.index) * 19349663u ^
-                                     members * 83492791u);
-    const auto known = block_of_first_.find(key);
-    int index = known != block_of_first_.end() ? known->second : unused_block(blocks_, step_);
+    ConstraintSet key{records_[z(exact_records_[z(i)])].id.index,
+                      records_[z(exact_records_[z(last_in_[z(i)])])].id.index, 0};
+    for (int j = i; j >= 0; j = next_in_[z(j)]) ++key.count;
+    const auto known = block_of_set_.find(key);
+    int index = known != block_of_set_.end() ? known->second : unused_block(blocks_, step_);
     if (index < 0) {
       index = static_cast<int>(blocks_.size());
       blocks_.push_back(std::make_unique<BlockSolve>());
     }
-    if (known == block_of_first_.end()) {
-      std::erase_if(block_of_first_, [&](const auto& x) { return x.second == index; });
-      block_of_first_.emplace(key, index);
+    if (known == block_of_set_.end()) {
+      std::erase_if(block_of_set_, [&](const auto& x) { return x.second == index; });
+      block_of_set_.emplace(key, index);
     }
     BlockSolve& b = *blocks_[z(index)];
     last_group_.push_back(index);
@@ -695,9 +693,7 @@ void Engine::after_push(Pools pools) {
     b.pushed = b.write_pose = true;
     // Bodies pushed along tangents are off the constraints by the square of the push: Newton would take that for a
     // velocity, and rows that depend on each other would do so but for that little. What was off before is not ours.
-    double gap = 0;
-    for (const double phi : b.dynamics->assembly().position) gap = std::max(gap, std::abs(phi));
-    if (options_.drift_correction && gap <= options_.gap_tolerance)
+    if (options_.drift_correction && largest(b.dynamics->assembly().position) <= options_.gap_tolerance)
       close_gaps(system_, *b.dynamics, base_, options_.newton_tolerance, options_.max_newton);
   }
 }

@@ -145,9 +145,7 @@ void Engine::solve_on_several_threads() {
     b.states = substep_states_[z(member)].get();
     b.stage = begin_block(b, nullptr) ? Stage::begun : Stage::refused;
     if (b.stage == Stage::refused) return;
-    double gap = 0;
-    for (const double phi : b.dynamics->assembly().position) gap = std::max(gap, std::abs(phi));
-    if (gap > options_.gap_tolerance) return;
+    if (largest(b.dynamics->assembly().position) > options_.gap_tolerance) return;
     b.stage = finish_block(b) ? Stage::solved : Stage::refused;
   });
 }

@@ -10,6 +10,7 @@
 #include <Eigen/Cholesky>
 
 #include <limits>
+#include <utility>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
@@ -56,9 +57,7 @@ void Multibodies::begin_step() {
   states_at_start();
   if (!linearize()) return;
   if (engine_.options_.drift_correction) {
-    double gap = 0;
-    for (const double phi : position_) gap = std::max(gap, std::abs(phi));
-    if (gap > engine_.options_.gap_tolerance) close_gaps();
+    if (largest(position_) > engine_.options_.gap_tolerance) close_gaps();
     if (failed_) return;
   }
   // Bullet solves islands in batches; what is one problem must be one of them.
@@ -219,12 +218,8 @@ void Multibodies::append_row() {
 void Multibodies::close_gaps() {
   double moved = 0;
   for (int i = 0; i < engine_.options_.max_newton; ++i) {
-    double gap = 0;
-    for (std::size_t r = 0; r < position_.size(); ++r) {
-      gap = std::max(gap, std::abs(position_[r]));
-      e_[r] = -position_[r];
-    }
-    if (gap <= 0.01 * engine_.options_.gap_tolerance) break;
+    for (std::size_t r = 0; r < position_.size(); ++r) e_[r] = -position_[r];
+    if (largest(position_) <= 0.01 * engine_.options_.gap_tolerance) break;
     solver_.apply(e_, {}, {}, dv_);
     if (!finite(dv_)) break;
     for (auto& t : trees_) {
@@ -443,10 +438,16 @@ void Multibodies::look_for_rows(Pools pools) {
 }
 
 void Multibodies::gather(const LinkRows& rows, const btMultiBodyJacobianData& data) {
+  const btMultiBody* found = nullptr;  // rows of one body come in runs: it is not looked for again for each
+  Tree* tree = nullptr;
   const auto add = [&](const btMultiBody* body, int jacobian, double impulse, std::vector<double> Tree::*sum) {
-    const int at = body ? tree_of(body) : -1;
-    if (at < 0 || !trees_[z(at)]->captured || !trees_[z(at)]->a.same_shape()) return;
-    std::vector<double>& to = (*trees_[z(at)]).*sum;
+    if (!body) return;
+    if (std::exchange(found, body) != body) {
+      const int at = tree_of(body);
+      tree = at >= 0 ? trees_[z(at)].get() : nullptr;
+    }
+    if (!tree || !tree->captured || !tree->a.same_shape()) return;
+    std::vector<double>& to = tree->*sum;
     for (std::size_t i = 0; i < to.size(); ++i)
       to[i] += impulse * double(data.m_jacobians[jacobian + static_cast<int>(i)]);
   };

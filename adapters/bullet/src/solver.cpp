@@ -6,6 +6,7 @@
 #include "multibody.h"
 
 #include <stdexcept>
+#include <string>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
@@ -13,6 +14,11 @@ inline namespace LINCHPIN_BULLET_PRECISION {
 namespace {
 void demand(const std::string& why) {
   if (!why.empty()) throw std::invalid_argument(why);
+}
+Multibodies& multibodies_of(Engine& engine, const Link& link, const char* verb) {
+  if (!engine.multibodies() || !link.body)
+    throw std::invalid_argument(std::string("linchpin: ") + verb + ": the world is not a btMultiBodyDynamicsWorld");
+  return *engine.multibodies();
 }
 const Reaction no_reaction{};
 const std::string no_name;
@@ -159,17 +165,13 @@ Handle Solver::adopt(btMultiBodyConstraint& constraint, std::string name) {
 
 Wrench Solver::joint_wrench(Link link) const {
   Wrench out;
-  if (!engine_->multibodies() || !link.body)
-    throw std::invalid_argument("linchpin: joint_wrench: the world is not a btMultiBodyDynamicsWorld");
-  demand(engine_->multibodies()->joint_wrench(link, out));
+  demand(multibodies_of(*engine_, link, "joint_wrench").joint_wrench(link, out));
   return out;
 }
 
 JointForces Solver::joint_forces(Link link) const {
   JointForces out;
-  if (!engine_->multibodies() || !link.body)
-    throw std::invalid_argument("linchpin: joint_forces: the world is not a btMultiBodyDynamicsWorld");
-  demand(engine_->multibodies()->joint_forces(link, out));
+  demand(multibodies_of(*engine_, link, "joint_forces").joint_forces(link, out));
   return out;
 }
 
