@@ -276,6 +276,32 @@ TEST(Life, AJointMadeWhereADeletedOneLayIsAnotherOne) {
   }
 }
 
+// A program that takes some of a constraint's proxies out of the world and puts a joint among the others.
+TEST(Life, AJointAmongTheProxiesOfAConstraintThatLeavesIsFound) {
+  TestWorld w(0);
+  btRigidBody* on[4];
+  for (int i = 0; i < 4; ++i) on[i] = &w.ball(1, 0.1, btVector3(btScalar(i), 0, 0));
+  bullet::Solver exact(w.world);
+  auto mean = exact.constrain("mean", std::vector<btRigidBody*>(on, on + 4), [](const auto& s) {
+    return s[0].position() + s[1].position() + s[2].position() - 3.0 * s[3].position();
+  });
+  w.step();
+  ASSERT_EQ(w.world.getNumConstraints(), 3);
+  btTypedConstraint* last = w.world.getConstraint(2);
+  w.world.removeConstraint(w.world.getConstraint(1));
+  w.world.removeConstraint(last);
+  w.joint<btPoint2PointConstraint>(*on[0], *on[1], btVector3(btScalar(0.5), 0, 0), btVector3(btScalar(-0.5), 0, 0));
+  w.world.addConstraint(last);
+  for (int i = 0; i < 3; ++i) {
+    w.step();
+    EXPECT_FALSE(mean.valid());
+    ASSERT_EQ(w.world.getNumConstraints(), 1);
+    ASSERT_EQ(exact.reactions().size(), 1u);
+    EXPECT_EQ(exact.reactions()[0].name, "point2point#1");
+    EXPECT_FALSE(exact.reactions()[0].native);
+  }
+}
+
 TEST(Life, ATeleportIsClosedByMovingNotByPushing) {
   TestWorld w(0);
   chain(w, 3);

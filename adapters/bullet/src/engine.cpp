@@ -388,26 +388,26 @@ void Engine::scan_world() {
   if (same) return;
   world_order_.clear();
   std::vector<std::size_t> seen(records_.size(), 0);
-  std::vector<int> fresh;  // places of joints not known yet
+  // Joints not known yet and their places, which do not stay: removing a constraint takes its proxies out of the order.
+  std::vector<std::pair<int, btTypedConstraint*>> fresh;
   for (int i = 0; i < n; ++i) {
     world_order_.emplace_back(world_->getConstraint(i));
     const Seen& here = world_order_.back();
     const auto known = record_of_.find(here.joint);
     if (known == record_of_.end()) {
-      fresh.push_back(i);
+      fresh.emplace_back(i, here.joint);
       continue;
     }
     const Record& r = records_[z(known->second)];
     if (r.joint && !(r.type == here.type && r.bodies[0] == here.a && r.bodies[1] == here.b && marked(*here.joint)))
-      fresh.push_back(i);
+      fresh.emplace_back(i, here.joint);
     else
       ++seen[z(known->second)];
   }
   for (std::size_t i = 0; i < seen.size(); ++i)  // removed without telling us; of the user's own, one of its proxies
     if (records_[i].alive && seen[i] < (records_[i].joint ? 1 : records_[i].proxies.size()))
       remove(static_cast<int>(i));
-  for (const int i : fresh) {
-    btTypedConstraint* joint = world_order_[z(i)].joint;
+  for (const auto& [i, joint] : fresh) {
     if (!record_of_.contains(joint))  // somebody added it twice
       make_record(joint, free_name(std::string(kind_of(*joint)) + "#" + std::to_string(i)), false);
   }
