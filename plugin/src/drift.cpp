@@ -11,6 +11,7 @@
 #include <Eigen/Eigenvalues>
 
 #include <limits>
+#include <utility>
 
 namespace linchpin {
 
@@ -347,12 +348,15 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
   };
   NewtonReport report;
   double first = 0, previous = 0, moved = std::numeric_limits<double>::max();
+  bool least_squares = false;
   for (int stalled = 0;; ++report.solves) {
     report.residual = look();
     if (report.solves == 0) first = report.residual;
     report.converged = report.residual * length <= tolerance;
     if (report.converged || !std::isfinite(report.residual)) break;
-    if (report.solves > 0 && report.residual > 0.5 * previous) {
+    if (report.solves > 0 && report.residual > 0.5 * previous && !full && !std::exchange(least_squares, true)) {
+      // Redundant rows may contradict each other: from here on none of them is left out.
+    } else if (report.solves > 0 && report.residual > 0.5 * previous) {
       // It no longer shrinks: because it cannot, or because it never will.
       arrive();
       report.converged = at_round_off(system, assembly, end, dt, work.error);
@@ -374,7 +378,11 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
     previous = report.residual;
 
     // The factor at the base: a chord (T12).
-    solver.approach(work.error, work.lambda, with_force ? std::span(work.force) : std::span<double>(), work.dv);
+    const std::span<double> pull = with_force ? std::span(work.force) : std::span<double>();
+    if (least_squares)
+      solver.apply(work.error, work.lambda, pull, work.dv);
+    else
+      solver.approach(work.error, work.lambda, pull, work.dv);
     settle(work.force, work.dv);
     for (std::size_t j = 0; with_force && j < n; ++j) work.force_sum[j] += work.force[j];
     for (std::size_t r = 0; r < m; ++r) work.lambda_sum[r] += work.lambda[r];

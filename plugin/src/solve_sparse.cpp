@@ -528,7 +528,7 @@ bool SolveSparse::factor_island(int i) {
     const double least = sure && out.least_kept >= sure_pivot ? 1 : smallest_singular_value(i);
     sure = sure && least * least > std::max(10 * doubtful, sure_eigenvalue);
     // Long mechanisms have smaller ones than that; then the dropped rows themselves are looked at.
-    if (!sure && !(least > 30 * options_.rank_tolerance && find_null_space(i)))
+    if (!sure && !(least > 30 * options_.rank_tolerance && find_null_space(i, alike_scales)))
       leave_to_reference(i, "rank not clear from the pivots");
   }
   return true;
@@ -906,17 +906,12 @@ double SolveSparse::apply(std::span<const double> e, std::span<const double> sca
   return full ? 0 : outside;
 }
 
+// Rows that depend on others are left out, as the factor has them: they are met where the others are, or not at all.
 void SolveSparse::approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
                            std::span<double> dv) const noexcept {
-  if (std::any_of(islands_.begin(), islands_.end(), [](const Island& x) { return x.kind != Kind::full; })) {
-    std::copy_n(e.data(), m_, e_.data());
-    clear_unconstrained();
-    for (int i = 0; i < static_cast<int>(islands_.size()); ++i) apply_island(i, size_of(islands_[at(i)], e_), 2, false);
-    deliver(lambda, force, dv);
-    return;
-  }
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
     const Island& island = islands_[at(i)];
+    if (island.kind == Kind::dense) continue;
     clear_hubs(island);
     for (int k = island.node_begin; k < island.node_end; ++k) {
       const Node& node = nodes_[at(k)];
@@ -958,6 +953,24 @@ void SolveSparse::approach(std::span<const double> e, std::span<double> lambda, 
     }
     if (!force.empty()) std::copy_n(u, body.size, force.data() + body.column);
     times_inverse_mass(body, u, u);
+  }
+  for (const Island& island : islands_) {
+    if (island.kind != Kind::dense) continue;
+    const auto own_rows = [&](const double* from, double* to) {
+      for (int k = island.node_begin; k < island.node_end; ++k)
+        std::copy_n(from + nodes_[at(k)].row, nodes_[at(k)].rows, to + nodes_[at(k)].row);
+    };
+    const auto own_columns = [&](const double* from, double* to) {
+      for (int j = island.body_begin; j < island.body_end; ++j) {
+        const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+        std::copy_n(from + body.column, body.size, to + body.column);
+      }
+    };
+    own_rows(e.data(), e_.data());
+    apply_reference(island);
+    if (!lambda.empty()) own_rows(lambda_.data(), lambda.data());
+    if (!force.empty()) own_columns(force_.data(), force.data());
+    if (!dv.empty()) own_columns(dv_.data(), dv.data());
   }
 }
 

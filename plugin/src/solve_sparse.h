@@ -13,6 +13,11 @@
 
 namespace linchpin::detail {
 
+/// Ratio of an island's row lengths up to which null vectors keep the digits: light rods on hinges are within it.
+inline constexpr double near_scales = 200;
+/// The same where the reference is the other choice: light bodies between heavy ones keep more digits by it.
+inline constexpr double alike_scales = 30;
+
 class SolveSparse {
  public:
   /// @return false when the instant is malformed, M is not positive definite or a number is not finite. What depends on
@@ -123,7 +128,7 @@ class SolveSparse {
   double size_of(const Island& island, std::span<const double> e) const;
   void fill_primal(const Island& island, int tree) const;
   bool factor_primal(int i) const;
-  bool find_null_space(int i) const;
+  bool find_null_space(int i, double alike) const;
   void take_out_null_space(int i, double* rows) const;
   double add_image(const Island& island, double* rows) const;
   void clear_part(const Island& island) const;

@@ -13,8 +13,6 @@ namespace {
 constexpr double eps = std::numeric_limits<double>::epsilon();
 // Of the force, relative: what directions below the usual cut of the rank can leave.
 constexpr double largest_trace = 1e-4;
-// Ratio of row lengths: light bodies between heavy ones keep more digits by the reference.
-constexpr double alike = 30;
 constexpr std::size_t most_null_vectors = 32;  // beyond, making them orthogonal costs more than it saves
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -70,6 +68,9 @@ bool SolveSparse::factor_primal(int i) const {
   if (island.body_begin == island.body_end) return false;
   if (island.primal_factored) return true;
   if (island.null_space_known) return island.primal_factored = true;
+  // A few null vectors are cheaper than the second factor, and so is what follows.
+  if (8 * (island.row_count - island.rank) <= island.row_count && find_null_space(i, near_scales))
+    return island.primal_factored = true;
   const int tree = primal_.tree_of(bodies_by_island_[at(island.body_begin)]);
   BlockCholesky::Outcome out;
   for (const double drop : {1e-10, 1e-8, 1e-12, 1e-13}) {
@@ -78,7 +79,7 @@ bool SolveSparse::factor_primal(int i) const {
     out = primal_.factor(tree, drop);
     if (out.kept == island.rank && out.finite) return island.primal_factored = true;
   }
-  if (find_null_space(i)) return island.primal_factored = true;
+  if (find_null_space(i, alike_scales)) return island.primal_factored = true;
   if (leave_to_reference(i, "rank not clear from the pivots")) return false;
   return island.primal_factored = out.finite;
 }
@@ -86,7 +87,7 @@ bool SolveSparse::factor_primal(int i) const {
 // Null vectors by the factor of the rows, each corrected on what Aᵀ leaves of it, then made orthonormal. They tell
 // dropped rows that depend on others from rows that only nearly do, which their pivots, with the rounding of squares,
 // cannot: ‖Bᵀn‖ over ‖n‖ bounds the largest singular value that is dropped. @return whether it is below the cut
-bool SolveSparse::find_null_space(int i) const {
+bool SolveSparse::find_null_space(int i, double alike) const {
   Island& island = islands_[at(i)];
   const std::size_t rows = at(island.row_count), count = rows - at(island.rank);
   if (count == 0 || count > most_null_vectors) return false;
