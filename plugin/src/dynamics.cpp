@@ -69,13 +69,15 @@ struct Dynamics::Impl {
     return status = Status::invalid;
   }
 
-  Status solve(const State& state) {
+  Status factor(const State& state) {
     factored = false;
     if (!assembly.failure.empty()) return fail(assembly.failure);
     if (!solver.factor(assembly.instant)) return fail(why_not_factored(state.t));
     factored = true;
-    return respond(state);
+    return solver.full_row_rank() ? Status::ok : Status::redundant;
   }
+
+  Status solve(const State& state) { return factor(state) == Status::invalid ? Status::invalid : respond(state); }
 
   /// What the solver could not do, in the names of the system.
   std::string why_not_factored(double t) const {
@@ -214,6 +216,13 @@ Status Dynamics::evaluate(const State& state, std::span<const double> Q) noexcep
   impl_->assembly.instant.Q.assign(Q.begin(), Q.end());
   impl_->assembly.instant.c.assign(Q.size(), 0.0);
   return impl_->solve(state);
+}
+
+Status Dynamics::factor(const State& state) noexcept {
+  assemble_constraints(*impl_->system, state, impl_->assembly);
+  impl_->assembly.instant.Q.assign(z(impl_->assembly.block.n()), 0.0);
+  impl_->assembly.instant.c.assign(z(impl_->assembly.block.n()), 0.0);
+  return impl_->factor(state);
 }
 
 Status Dynamics::resolve(const State& state, std::span<const double> Q) noexcept {

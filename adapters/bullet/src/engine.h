@@ -111,6 +111,7 @@ struct BlockSolve {
   Instant kept;                        ///< the problem at the step's start, when substeps have overwritten it
   bool has_kept = false;
   bool native_rows = false;  ///< some native row touches a body of the block
+  bool answered = false;     ///< its accelerations are known before the native rows are solved
   bool in_contact = false;   ///< one of them is a contact
   bool link_rows = false;    ///< one of them touches a multibody, too
   bool by_rows = false;      ///< each of them knows what it does to the whole block (coupling.cpp)

@@ -517,7 +517,11 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
   }
   if (b.with_laws) b.dynamics->set_step(dt_);  // friction obeys its law at the end of the step (T10)
   ++b.tally.factors;
-  if (b.dynamics->evaluate(state_, b.Q) == Status::invalid) return refuse(b, b.dynamics->reason());
+  // Among Bullet's rows the answer waits for their impulses; friction's state is needed before (T10).
+  const bool later = pools != nullptr && !b.with_laws && options_.mode == Mode::exact && options_.drift_correction;
+  if ((later ? b.dynamics->factor(state_) : b.dynamics->evaluate(state_, b.Q)) == Status::invalid)
+    return refuse(b, b.dynamics->reason());
+  b.answered = !later;
   ++b.tally.solves;
   return true;
 }
@@ -565,6 +569,7 @@ void Engine::hold_animated(Pools pools) const {
 }
 
 bool Engine::after_setup(Pools pools) {
+  constexpr double start_tolerance = 1e-9;  // [m]
   hold_animated(pools);
   slot_of_pool_.assign(z(pools.bodies.size()), Slot{});
   bool good = true;
@@ -612,20 +617,29 @@ bool Engine::after_setup(Pools pools) {
     const linchpin::Solver& solver = b.dynamics->solver();
     const Block& block = b.dynamics->assembly().block;
     for (std::size_t j = 0; j < b.Q.size(); ++j) b.Q_host[j] = b.Q[j] + b.host[j] / dt_;
-    const bool warm = std::any_of(b.host.begin(), b.host.end(), [](double p) { return p != 0; });
-    if (warm && b.dynamics->resolve(state_, b.Q_host) == Status::invalid) {
-      fail_block(b, b.dynamics->reason());
-      good = false;
-      continue;
-    }
-    for (std::size_t j = 0; j < b.v.size(); ++j)
-      b.force[j] = b.applied[j] + b.host[j] + dt_ * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]);
-    solver.inverse_mass(b.force, b.dv);
-    for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] = b.v0[j] + b.dv[j];
-    if (options_.drift_correction) {
-      const NewtonReport newton = end_on_constraints(system_, *b.dynamics, base_, end_, dt_, b.v, b.lambda, b.force,
-                                                     options_.newton_tolerance * 1e3, 4);
+    const auto start = [&](bool answered) {
+      for (std::size_t j = 0; j < b.v.size(); ++j) {
+        b.force[j] = b.applied[j] + b.host[j];
+        if (answered) b.force[j] += dt_ * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]);
+      }
+      solver.inverse_mass(b.force, b.dv);
+      for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] = b.v0[j] + b.dv[j];
+      if (!options_.drift_correction) return true;
+      // Rows that iterate need no last digits: the end of the step has them.
+      const NewtonReport newton = end_on_constraints(system_, *b.dynamics, base_, end_, dt_, b.v, {}, {},
+                                                     std::max(options_.newton_tolerance, start_tolerance), 5);
       b.newton += newton.solves;
+      return newton.converged || newton.residual * dt_ < 1e3 * start_tolerance;
+    };
+    // Newton answers for all forces at once; far off the constraints their linear answer is a better start.
+    if (b.answered || !start(false)) {
+      const bool warm = std::any_of(b.host.begin(), b.host.end(), [](double p) { return p != 0; });
+      if ((warm || !b.answered) && b.dynamics->resolve(state_, b.Q_host) == Status::invalid) {
+        fail_block(b, b.dynamics->reason());
+        good = false;
+        continue;
+      }
+      start(true);
     }
     if (!finite(b.v)) {
       fail_block(b, "the step's velocities are not finite");

@@ -144,7 +144,7 @@ bool Engine::finish_block(BlockSolve& b) {
     trouble_ = "the native solver returned impulses that are not finite; they were left out";
   }
   // What the host did in this step belongs to the force that the reaction answers (T11).
-  if (b.native_rows || b.pool[0] >= 0) {
+  if (b.native_rows || b.pool[0] >= 0 || !b.answered) {
     for (std::size_t j = 0; j < b.Q.size(); ++j) b.Q_host[j] = b.Q[j] + b.host[j] / dt_;
     if (b.dynamics->resolve(state_, b.Q_host) == Status::invalid) return refuse(b, b.dynamics->reason());
   }

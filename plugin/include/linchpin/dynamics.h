@@ -305,8 +305,11 @@ class Dynamics {
   Status evaluate(const State& state) noexcept;
   /// The same with the applied force given instead of assembled [n], block order: what hosts use.
   Status evaluate(const State& state, std::span<const double> Q) noexcept;
-  /// Another applied force [n] with the rows and the factor of the last evaluate(): ideal forces, laws and acceleration
-  /// anew. What a host's own impulses ask for (T11). @param state  that of the last evaluate().
+  /// The rows and the factor alone, for a host that does not know all its forces yet: `assembly` and `solver` are of
+  /// `state`, everything else is that of the last answer until resolve() gives one. @return ok, redundant or invalid.
+  Status factor(const State& state) noexcept;
+  /// Another applied force [n] with the rows and the factor of the last evaluate() or factor(): ideal forces, laws and
+  /// acceleration anew. What a host's own impulses ask for (T11). @param state  that of the last evaluate().
   Status resolve(const State& state, std::span<const double> Q) noexcept;
 
   const std::string& reason() const;
