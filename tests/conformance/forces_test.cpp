@@ -41,6 +41,49 @@ TEST(Reactions, AHingeAcrossAMotorReportsItsLoad) {
   EXPECT_NE(exact.native()[0].why.find("motor"), std::string::npos);
 }
 
+// What a joint reports does not depend on who asks: with feedback the reactions are put together in every step, without
+// it the number comes from the multipliers and the motor's rows alone.
+TEST(Reactions, TheAppliedImpulseOfAPartlyNativeJointIsThatOfItsFeedback) {
+  for (const bool sliding : {false, true}) {  // a slider's motor pulls along it: force that no multiplier has
+    SCOPED_TRACE(sliding);
+    TestWorld asked, silent;
+    btJointFeedback feedback;
+    btTypedConstraint* joints[2];
+    for (TestWorld* w : {&asked, &silent}) {
+      btRigidBody& arm =
+          w->box(2, btVector3(btScalar(0.5), btScalar(0.05), btScalar(0.05)), btVector3(btScalar(0.5), 0, 0));
+      if (sliding) {
+        auto& slider = w->joint<btSliderConstraint>(arm, btTransform::getIdentity(), true);
+        slider.setLowerLinLimit(-10);
+        slider.setUpperLinLimit(10);
+        slider.setPoweredLinMotor(true);
+        slider.setTargetLinMotorVelocity(100);
+        slider.setMaxLinMotorForce(10);
+        joints[w == &silent] = &slider;
+      } else {
+        auto& hinge = w->joint<btHingeConstraint>(arm, btVector3(btScalar(-0.5), 0, 0), btVector3(0, 0, 1));
+        hinge.enableAngularMotor(true, btScalar(1), 100);
+        joints[w == &silent] = &hinge;
+      }
+    }
+    joints[0]->enableFeedback(true);
+    joints[0]->setJointFeedback(&feedback);
+    bullet::Solver a(asked.world), b(silent.world);
+    for (int i = 0; i < 60; ++i) {
+      asked.step();
+      silent.step();
+      ASSERT_EQ(asked.bits(), silent.bits());
+      const double impulse = double(joints[0]->getAppliedImpulse());
+      EXPECT_GT(impulse, 0.01);
+      EXPECT_NEAR(double(joints[1]->getAppliedImpulse()), impulse, precision(1e-13, 1e-6) * impulse);
+      EXPECT_NEAR(double(feedback.m_appliedForceBodyA.length()) / 240, impulse, precision(1e-13, 1e-6) * impulse);
+    }
+    if (sliding) {
+      EXPECT_GT(std::abs(double(feedback.m_appliedForceBodyA.x())), 0.5);
+    }
+  }
+}
+
 TEST(Laws, CoulombFrictionOnASliderIsMuTimesTheNormalThrust) {
   TestWorld w;
   btRigidBody& block = w.box(2, btVector3(btScalar(0.1), btScalar(0.1), btScalar(0.1)), btVector3(0, 0, 0));

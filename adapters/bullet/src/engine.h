@@ -131,7 +131,7 @@ struct BlockSolve {
   /// Of a joint, the rows that are forces: along orthonormal axes, so that their norm is the force's.
   struct JointRow {
     btTypedConstraint* joint;
-    int row, count;
+    int index, row, count;  ///< its place among the records, its rows of force
   };
   std::vector<JointRow> joints;
   bool remembers = false;    ///< some function of it has a memory

@@ -57,9 +57,16 @@ void Engine::conclude(BlockSolve& b) {
     for (std::size_t i = 0; i < b.e.size(); ++i) b.work[i] += b.own_lambda[i] * b.e[i];
     const auto lambda = b.dynamics->lambda();
     for (const BlockSolve::JointRow& j : b.joints) {  // Bullet's own number for the force: the norm of its impulse
-      double sum = 0;
-      for (int row = j.row; row < j.row + j.count; ++row) sum += lambda[z(row)] * lambda[z(row)];
-      j.joint->internalSetAppliedImpulse(btScalar(std::sqrt(sum) * dt_));
+      const Record& r = records_[z(b.records[z(j.index)])];
+      double force = 0;
+      if (r.native_part && r.native_seen) {
+        const Vector6 exact = generalized_force(b.dynamics->assembly(), j.index, 0, lambda);
+        force = (exact.head<3>() + r.native.on_a.force).norm();
+      } else {
+        for (int row = j.row; row < j.row + j.count; ++row) force += lambda[z(row)] * lambda[z(row)];
+        force = std::sqrt(force);
+      }
+      j.joint->internalSetAppliedImpulse(btScalar(force * dt_));
       mark(*j.joint);
     }
   } else {

@@ -359,7 +359,7 @@ void Engine::make_blocks() {
       const Record& r = records_[z(exact_records_[z(j)])];
       b.of_users = b.of_users || (!r.joint && !r.held);
       b.with_laws = b.with_laws || !r.laws.empty();
-      b.wants_all = b.wants_all || b.with_laws || r.native_part || (r.joint && asks_for_forces(*r.joint));
+      b.wants_all = b.wants_all || b.with_laws || (r.joint && asks_for_forces(*r.joint));
       b.remembers = b.remembers || r.shape.function || (!r.joint && !r.held);
       b.geared = b.geared || r.shape.function;
     }
@@ -395,7 +395,7 @@ void Engine::make_blocks() {
     b.joints.clear();
     for (std::size_t k = 0; k < b.records.size(); ++k)
       if (const Record& r = records_[z(b.records[k])]; r.joint)
-        b.joints.push_back({r.joint, b.dynamics->assembly().block.row[k],
+        b.joints.push_back({r.joint, static_cast<int>(k), b.dynamics->assembly().block.row[k],
                             static_cast<int>(3 * r.shape.rows.points.size() + r.shape.rows.axes.size())});
     b.reactions.clear();
   }
