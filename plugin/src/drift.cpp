@@ -401,7 +401,7 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
     for (std::size_t j = 0; j < n; ++j) v[j] = work.start[j] + work.dv[j];
   }
   arrive();
-  if (!lambda.empty() && !full) {
+  if (!lambda.empty() && !full && report.solves > 0) {
     solver.shortest(work.force_sum, work.lambda_sum, shorten ? v : std::span<double>());
     place(assembly.block, base, end, dt, v);
     report.residual = step_residuals(system, assembly, base, end, dt, v, work);

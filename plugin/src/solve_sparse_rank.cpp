@@ -69,7 +69,9 @@ bool SolveSparse::factor_primal(int i) const {
   if (island.primal_factored) return true;
   if (island.null_space_known) return island.primal_factored = true;
   // A few null vectors are cheaper than the second factor, and so is what follows.
-  if (8 * (island.row_count - island.rank) <= island.row_count && find_null_space(i, near_scales))
+  const int dropped = island.row_count - island.rank;
+  if (4 * dropped <= island.row_count &&
+      find_null_space(i, 8 * dropped <= island.row_count ? near_scales : alike_scales))
     return island.primal_factored = true;
   const int tree = primal_.tree_of(bodies_by_island_[at(island.body_begin)]);
   BlockCholesky::Outcome out;
