@@ -12,6 +12,13 @@
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
+namespace {
+
+// In the precision of Bullet, which squares velocities at once and goes on with what is no number then.
+bool can_be_squared(const Vector3d& u) { return std::isfinite(btScalar(u.squaredNorm())); }
+
+}  // namespace
+
 void Engine::after_finish() {
   for (const int index : group_) conclude(*blocks_[z(index)]);
   if (!whole_world_) end_group();
@@ -118,7 +125,7 @@ void Engine::refuse_non_finite(BlockSolve& b) {
       btRigidBody* body = body_of_[z(id.index)];
       if (!body || system_.dof(id) == 0) continue;
       const BodyState now = read_state(*body);
-      if (now.v.allFinite() && now.w.allFinite() && now.p.allFinite() && now.q.coeffs().allFinite()) continue;
+      if (can_be_squared(now.v) && can_be_squared(now.w) && now.p.allFinite() && now.q.coeffs().allFinite()) continue;
       ++counts_.non_finite;
       body->setLinearVelocity(to_bullet(state_[id].v));
       body->setAngularVelocity(to_bullet(state_[id].w));
@@ -134,7 +141,7 @@ void Engine::give_back(BlockSolve& b) {
     const int c = block.column[slot], dof = block.column[slot + 1] - c;
     const Vector3d v = head(b.v, c), w = dof == 6 ? head(b.v, c + 3) : from_bullet(body.getAngularVelocity());
     // In Bullet's own precision: what is finite in ours need not be.
-    if (!from_bullet(to_bullet(v)).allFinite() || !from_bullet(to_bullet(w)).allFinite()) {
+    if (!can_be_squared(v) || !can_be_squared(w)) {
       ++counts_.non_finite;
       continue;  // the body keeps what the native solver gave it
     }
