@@ -492,9 +492,11 @@ void BlockCholesky::backward_super(const Super& s, int column, double* x) const 
   }
 }
 
+// What one push asks for is zero but on the way from its rows to the root.
 void BlockCholesky::forward(int tree, double* x) const {
   for (int t = tree_start_[z(tree)]; t < tree_start_[z(tree) + 1]; ++t) {
     const Super& s = supers_[z(t)];
+    if (std::all_of(x + s.first, x + s.first + s.width, [](double a) { return a == 0; })) continue;
     switch (s.width) {
       case 3:
         forward_super<3>(s, x);

@@ -24,6 +24,19 @@ constexpr double least_freedom = 1e-6;
 
 thread_local Engine* solving = nullptr;
 
+void sort_rows_by_body(BlockSolve& b) {
+  const Assembly& assembly = b.dynamics->assembly();
+  const std::vector<int>& column = assembly.block.column;
+  const auto slot_of = [&](int c) { return std::upper_bound(column.begin(), column.end(), c) - column.begin() - 1; };
+  b.slot_begin.assign(column.size() + 1, 0);  // one further on while they are counted
+  for_rows_of_bodies(assembly, [&](int, const double*, int c, int) { ++b.slot_begin[z(slot_of(c)) + 2]; });
+  for (std::size_t i = 2; i < b.slot_begin.size(); ++i) b.slot_begin[i] += b.slot_begin[i - 1];
+  b.slot_rows.resize(z(b.slot_begin.back()));
+  for_rows_of_bodies(assembly, [&](int row, const double* J, int c, int count) {
+    b.slot_rows[z(b.slot_begin[z(slot_of(c)) + 1]++)] = {J, row, count};
+  });
+}
+
 double dot(const btVector3& a, const btVector3& b) {
   return double(a.x()) * double(b.x()) + double(a.y()) * double(b.y()) + double(a.z()) * double(b.z());
 }
@@ -52,6 +65,7 @@ bool Engine::couple_rows(Pools pools) {
     BlockSolve& b = *blocks_[z(index)];
     b.by_rows = !b.failed && b.native_rows && !b.link_rows && b.row_count <= most_rows;
     any = any || b.by_rows;
+    if (b.by_rows) sort_rows_by_body(b);
   }
   if (!any) return false;
   for (btConstraintArray* rows : all) {
@@ -89,11 +103,20 @@ Engine::Response Engine::respond(btSolverConstraint& row, Pools pools) {
       if (block.column[z(slot + 1)] - c == 6) add(b.force, c + 3, from_bullet(m));
     };
     push(at.slot, n, rn);
-    if (k == 0 && body[1] >= 0 && z(body[1]) < slot_of_pool_.size() && slot_of_pool_[z(body[1])].block == at.block)
-      push(slot_of_pool_[z(body[1])].slot, row.m_contactNormal2, row.m_relpos2CrossNormal);
+    const Slot other = body[1] >= 0 && z(body[1]) < slot_of_pool_.size() ? slot_of_pool_[z(body[1])] : Slot{};
+    const bool both = k == 0 && other.block == at.block;
+    if (both) push(other.slot, row.m_contactNormal2, row.m_relpos2CrossNormal);
     b.dynamics->solver().inverse_mass(b.force, b.dv);
-    velocity_of_rows(b, b.dv, b.e);
-    for (double& x : b.e) x = -x;
+    std::fill(b.e.begin(), b.e.end(), 0.0);
+    const auto meet = [&](int slot) {
+      const double* const moved = b.dv.data() + block.column[z(slot)];
+      for (int i = b.slot_begin[z(slot)]; i < b.slot_begin[z(slot + 1)]; ++i) {
+        const BlockSolve::SlotRow& at_row = b.slot_rows[z(i)];
+        for (int c = 0; c < at_row.count; ++c) b.e[z(at_row.row)] -= at_row.J[c] * moved[c];
+      }
+    };
+    meet(at.slot);
+    if (both && other.slot != at.slot) meet(other.slot);
     response_change_.resize(b.dv.size());
     b.dynamics->solver().approach(b.e, {}, {},
                                   response_change_);  // the step's end is found by Newton, whatever rows did

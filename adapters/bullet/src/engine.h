@@ -134,6 +134,13 @@ struct BlockSolve {
     int index, row, count;  ///< its place among the records, its rows of force
   };
   std::vector<JointRow> joints;
+  /// Entries of A by body, for pushes at one of them: slot_rows[slot_begin[i]] and on are those of slot i.
+  struct SlotRow {
+    const double* J;
+    int row, count;
+  };
+  std::vector<SlotRow> slot_rows;
+  std::vector<int> slot_begin;
   bool remembers = false;    ///< some function of it has a memory
   bool geared = false;       ///< of turns, which poses tell less than half of
   bool of_users = false;     ///< some constraint of it is the user's own
