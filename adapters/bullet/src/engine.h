@@ -465,6 +465,8 @@ class Engine final : public btActionInterface {
                         std::span<double> v);
   void note_grips(BlockSolve& b);
   double gain_floor(BlockSolve& b);
+  bool held_by_curvature(const BlockSolve& b, const NewtonReport& newton) const;
+  bool stop_at_end(BlockSolve& b);
   void start_newton(BlockSolve& b);
   void note_added(BlockSolve& b);
   bool start_from_true_turn(BlockSolve& b);

@@ -193,19 +193,25 @@ bool Engine::finish_block(BlockSolve& b) {
     b.dv[j] = b.applied[j] + b.host[j] + dt_ * (ideal[j] + nonideal[j]) + b.force[j];
   solver.inverse_mass(b.dv, b.dv);
   for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] = b.v0[j] + b.dv[j];
-  bool good = finite(b.v);
+  bool good = finite(b.v), stopped = false;
   if (good && options_.drift_correction) {
-    const NewtonReport newton = end_step(b, state_, base_, end_, dt_, b.v);
+    NewtonReport newton = end_step(b, state_, base_, end_, dt_, b.v);
+    if (held_by_curvature(b, newton)) {
+      if (!stop_at_end(b)) return refuse(b, b.dynamics->reason());
+      stopped = true;
+      newton = end_step(b, state_, base_, end_, dt_, b.v);
+    }
     good = newton.converged && finite(b.v) && !turns_too_far(b, end_, dt_);
     b.unmet = contradicts(newton, dt_, options_.gap_tolerance);
   }
-  if (good) {
+  if (stopped)
+    b.added_steps = 0;
+  else if (good)
     note_added(b);
-  }
   const auto reaction = b.dynamics->lambda(), induced = b.dynamics->induced();
   for (std::size_t i = 0; i < b.own_lambda.size(); ++i)
     b.own_lambda[i] = dt_ * (reaction[i] + induced[i]) + b.lambda[i];
-  if (good) {
+  if (good && !stopped) {
     // ω of T15 from the force this step really applies, least-norm multipliers.
     for (std::size_t i = 0; i < b.e.size(); ++i) b.e[i] = b.own_lambda[i] / dt_;
     b.swing = swing_bound(system_, *b.dynamics, b.e) * dt_;  // mostly that is enough
@@ -227,6 +233,43 @@ bool Engine::finish_block(BlockSolve& b) {
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot)  // beyond π/4 per step Bullet does not turn as it says
     if (block.column[slot + 1] - block.column[slot] == 6 && head(b.v, block.column[slot] + 3).norm() * dt_ > 0.78)
       return start_from_true_turn(b);
+  return true;
+}
+
+// A mechanism at a singular pose that has nowhere to go, as planks hinged in a straight line between two posts: rows of
+// that pose let it go sideways, and no such motion, however small, keeps the joints together. What Newton leaves then
+// is not a contradiction: there was none where the step began.
+bool Engine::held_by_curvature(const BlockSolve& b, const NewtonReport& newton) const {
+  constexpr double round_off = 1e-12;  // [m]
+  return newton.least_squares && !b.with_laws &&
+         newton.residual * dt_ > round_off + 10 * largest(b.dynamics->assembly().position) &&
+         std::all_of(b.ids.begin(), b.ids.end(),
+                     [&](ConstraintId id) { return system_.constraint(id).function().level() == Level::position; });
+}
+
+// Rows of beyond where the step's forces would have taken it do know: with them, and without the velocities that they
+// forbid, it is taken again. The nearer to the singular pose the larger their multipliers: of where it would have ended
+// they would be tensions under which what else can move is not stable in steps as long (T15).
+bool Engine::stop_at_end(BlockSolve& b) {
+  constexpr double beyond = 10;
+  const Block& block = b.dynamics->assembly().block;
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
+    BodyState& s = state_[block.bodies[slot]];
+    const int c = block.column[slot], dof = block.column[slot + 1] - c;
+    const auto u = [&](int at) -> Vector3d { return head(b.v0, at) + beyond * (head(b.v, at) - head(b.v0, at)); };
+    advance(s, u(c), dof == 6 ? u(c + 3) : Vector3d(0, 0, 0), dt_);
+  }
+  ++b.tally.factors;
+  const bool host = b.native_rows || b.pool[0] >= 0 || !b.answered;
+  if (b.dynamics->evaluate(state_, host ? b.Q_host : b.Q) == Status::invalid) return false;
+  const Assembly& assembly = b.dynamics->assembly();
+  const linchpin::Solver& solver = b.dynamics->solver();
+  for (std::size_t j = 0; j < b.v.size(); ++j) b.dv[j] = b.applied[j] + b.host[j] + dt_ * b.dynamics->ideal()[j];
+  solver.inverse_mass(b.dv, b.v);  // so far without v₀, which the rows at its velocity already count
+  velocity_of_rows(b, b.v, b.e);
+  for (std::size_t i = 0; i < b.e.size(); ++i) b.e[i] = -b.e[i] - assembly.velocity[i];
+  solver.apply(b.e, b.lambda, b.force, b.dv);
+  for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] += b.v0[j] + b.dv[j];
   return true;
 }
 
