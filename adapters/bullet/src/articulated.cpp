@@ -293,6 +293,38 @@ void Articulated::causes(const Vector3d& g, Causes& out) const {
   for (int k = 0; k < dofs_; ++k) out.applied[z(6 + k - first_)] += torque_[z(k)];
 }
 
+void Articulated::applied_on_links(std::vector<Wrench>& out) const {
+  out.resize(z(links_ + 1));
+  for (int i = 0; i <= links_; ++i) {
+    const Place& at = places_[z(i)];
+    const Force damping = damped(i);
+    out[z(i)] = {forces_[z(i)].f + damping.f, forces_[z(i)].n + damping.n, at.p};
+    if (!body_->getUseGyroTerm()) continue;
+    const Vector3d spin = at.R * (inertia(i - 1).asDiagonal() * (at.R.transpose() * at.w));
+    out[z(i)].moment -= at.w.cross(spin);
+  }
+  add_along_joints(torque_, out);
+}
+
+void Articulated::add_along_joints(std::span<const double> efforts, std::vector<Wrench>& on) const {
+  for (int k = 0; k < dofs_; ++k) {
+    const std::size_t down = z(link_of_[z(k)] + 1), up = z(body_->getLink(link_of_[z(k)]).m_parent + 1);
+    const bool slides = body_->getLink(link_of_[z(k)]).m_jointType == btMultibodyLink::ePrismatic;
+    const Vector3d f = slides ? Vector3d(efforts[z(k)] * bottom_[z(k)]) : Vector3d(Vector3d::Zero()),
+                   n = slides ? Vector3d(Vector3d::Zero()) : Vector3d(efforts[z(k)] * top_[z(k)]);
+    on[down].force += f;
+    on[down].moment += n;
+    on[up].force -= f;
+    on[up].moment -= n + (places_[down].p - places_[up].p).cross(f);
+  }
+}
+
+void Articulated::along(std::span<const Wrench> on, std::span<double> out) const {
+  scratch_.resize(z(links_ + 1));
+  for (int i = 0; i <= links_; ++i) scratch_[z(i)] = {on[z(i)].force, on[z(i)].moment};
+  generalized(scratch_, out);
+}
+
 void Articulated::add_row(int link, const double* row, std::span<double> out) const {
   const Vector3d f(row[0], row[1], row[2]), n(row[3], row[4], row[5]);
   const Vector3d& p = places_[z(link + 1)].p;

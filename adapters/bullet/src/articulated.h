@@ -56,6 +56,13 @@ class Articulated {
     std::vector<double> gravity, velocity, damping, applied;  ///< [columns] each
   };
   void causes(const Vector3d& g, Causes& out) const;
+  /// The same as wrenches on the links about their centres, base first, each link a body of its own: a torque on a
+  /// joint acts on its link, and its opposite on the parent. @param out [links + 1]
+  void applied_on_links(std::vector<Wrench>& out) const;
+  /// Forces along the joint coordinates [joints] as such pairs, added to `on` [links + 1].
+  void add_along_joints(std::span<const double> efforts, std::vector<Wrench>& on) const;
+  /// What wrenches on the links, about their centres, are along the coordinates. @param out [columns]
+  void along(std::span<const Wrench> on, std::span<double> out) const;
   /// Column i of a row that is [linear; angular] on a link: Jᵀ, added to out [columns].
   void add_row(int link, const double* row, std::span<double> out) const;
   /// Which columns a link depends on: marks them in out [columns].

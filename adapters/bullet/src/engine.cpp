@@ -571,6 +571,8 @@ void Engine::remove(int index) {
   for (const auto& b : blocks_) flush_work(*b);
   r.alive = false;
   if (r.id.index >= 0) system_.remove(r.id);
+  if (r.link_id.index >= 0) system_.remove(r.link_id);
+  r.link_id = {};
   if (r.joint) record_of_.erase(r.joint);
   if (r.native_part) record_of_.erase(r.native_part.get());
   for (auto& p : r.proxies) {
@@ -638,15 +640,17 @@ void Engine::reset() {
 std::string Engine::add_law(int index, Law law) {
   Record& r = records_[z(index)];
   if (!r.alive) return "linchpin: the constraint has been removed";
-  if (r.on_links || r.by_links)
-    return "linchpin: '" + r.name +
-           "' takes no law: constraints on links of multibodies, and joints of rigid bodies "
-           "that share one with them, do not have laws yet";
-  if (r.id.index < 0)
+  if (r.id.index < 0 && !(r.on_links && r.waiting))
     return "linchpin: '" + r.name + "' takes no law: it is left to the native solver: " + r.shape.native;
+  if (r.on_links)
+    if (const std::string why = multibodies_->why_no_law(r); !why.empty())
+      return "linchpin: '" + r.name + "' takes no law: " + why;
   try {
     refresh();
-    linchpin::add_law(system_, r.id, law);
+    if (!r.on_links)
+      linchpin::add_law(system_, r.id, law);
+    else if (std::string why = multibodies_->add_law(r, law); !why.empty())
+      return why;
   } catch (const std::exception& e) {
     return e.what();
   }
@@ -682,7 +686,7 @@ void Engine::order_laws() {
       for (std::size_t t = 0; t < r->laws[l].terms().size(); ++t, ++k) {
         LawWork& to = fresh.emplace_back();
         if (k < r->law_count) to = std::move(law_works_[z(r->first_law + k)]);
-        to.on = r->id;
+        to.on = r->on_links ? r->link_id : r->id;
         to.law = static_cast<int>(l);
         to.term = static_cast<int>(t);
         to.constraint = r->name;
@@ -728,6 +732,7 @@ void Engine::clear_laws(int index) {
   ++structure_;
   r.laws.clear();
   if (r.id.index >= 0) linchpin::clear_laws(system_, r.id);
+  if (r.link_id.index >= 0) linchpin::clear_laws(system_, r.link_id);
   r.law_count = 0;
   laws_changed_ = true;
   wake(r);
@@ -738,8 +743,10 @@ void Engine::set_points(int index, std::vector<Vector3d> points) {
   if (!r.alive) return;
   if (r.id.index >= 0)
     system_.constraint(r.id).acting_at(std::move(points));
-  else if (r.on_links && r.waiting)
+  else if (r.on_links && r.waiting) {
+    if (r.link_id.index >= 0) system_.constraint(r.link_id).acting_at(points);
     r.waiting->acting_at(std::move(points));
+  }
 }
 
 void Engine::enable(int index, bool on) {

@@ -80,6 +80,8 @@ struct Record {
   bool held = false;             ///< stands for a body's zero factors, not for a joint
   bool on_links = false;  ///< names a link of a multibody (multibody.h): `waiting` is its constraint, `id` stays −1
   bool by_links = false;  ///< a rigid joint that is solved with those
+  bool in_tree = false;   ///< one on links that is a multibody's own joint: no row, as its coordinates keep to it
+  ConstraintId link_id;   ///< one on links in the core, where it is while links have laws
   // of the last step
   Wrenches native;  ///< what Bullet's own rows of it did, mean force [N, N·m] about the centres of mass
   bool native_seen = false;

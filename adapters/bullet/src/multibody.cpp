@@ -453,6 +453,7 @@ void Multibodies::lay_out() {
   moving_.clear();
   notes_.clear();
   flags_rank_ = -1;
+  forget_bodies();
   for (Record& r : engine_.records_) r.by_links = false;
   for (auto& t : trees_) t->column = -1;
   std::set<int> bodies;  // rigid ones that move, by BodyId
@@ -477,6 +478,11 @@ void Multibodies::lay_out() {
                         ? id
                         : engine_.body_id(*engine_.body_of_[z(id.index)]));
     if (!std::equal(ids.begin(), ids.end(), r.waiting->bodies().begin())) r.waiting = r.waiting->between(ids);
+    bodies_.present = bodies_.present || !r.laws.empty();
+    if (r.in_tree) {  // no row of its own; with a law the multibody is part of the problem
+      if (!r.laws.empty()) part(ids[1]);
+      continue;
+    }
     Item item;
     item.record = static_cast<int>(i);
     item.constraint = &*r.waiting;
@@ -511,7 +517,7 @@ void Multibodies::lay_out() {
       const auto note = [&](const char* what) {
         notes_.push_back(r.name + "\n" + what + " (it shares bodies with links of a multibody)");
       };
-      if (!r.laws.empty()) note("its laws are not in force");
+      bodies_.present = bodies_.present || !r.laws.empty();
       if (r.one_sided.on) note("holds both ways");
       if (r.joint && double(r.joint->getBreakingImpulseThreshold()) < double(SIMD_INFINITY)) note("does not break");
     }
@@ -553,7 +559,8 @@ void Multibodies::lay_out() {
   SolveOptions options;
   options.rank_tolerance = engine_.options_.rank_tolerance;
   solver_.set_options(options);
-  active_ = n > 0 && m > 0;
+  if (bodies_.present) lay_out_bodies();
+  active_ = n > 0 && (m > 0 || bodies_.present);
 }
 
 }  // namespace LINCHPIN_BULLET_PRECISION

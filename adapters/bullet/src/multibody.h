@@ -52,6 +52,10 @@ class Multibodies {
   bool is_link(BodyId id) const { return z(id.index) < link_of_id_.size() && link_of_id_[z(id.index)].body != nullptr; }
   std::string add(Constraint constraint, int& record);  ///< one that names a link
   std::string name(btMultiBodyConstraint& constraint, std::string name, int& record);
+  std::string name_joint(const Link& link, std::string name, int& record);  ///< a multibody's own
+  /// @return why a constraint on links, or a joint that shares a body with some, takes no law; empty when it does.
+  std::string why_no_law(const Record& r);
+  std::string add_law(Record& r, const Law& law);
   void reset();                          ///< gears mesh anew where they are
   void forget(const btMultiBody& body);  ///< removes the constraints on it
   bool stock(const Record& r) const;     ///< a constraint of the world, not of the user's own
@@ -74,6 +78,7 @@ class Multibodies {
   // ---- telling ----
   void tell();
   void tell_flags();
+  std::vector<std::string> law_warnings() const;
   bool holds(int record) const;
   const Instant& instant() const { return instant_; }
   int rows() const { return solved_ ? solver_.rows() : 0; }
@@ -111,6 +116,29 @@ class Multibodies {
   struct Coordinate {
     int tree, position, rate;
     double factor;
+  };
+  /// Laws (T9, T10). What they read are reactions of joints too, which joint coordinates do not know: the problem once
+  /// more with every link a body of its own and every joint a constraint (T5 is the same in any coordinates). What laws
+  /// prescribe there acts in the problem itself.
+  struct Bodies {
+    struct Member {
+      BodyId id;
+      int tree = -1, link = -1;  ///< or −1: a rigid body,
+      int moving = -1;           ///< this one
+    };
+    std::optional<Dynamics> dynamics;
+    std::vector<Member> members;       ///< all that move, in the order of the block
+    std::vector<Member> fixed;         ///< bases that do not
+    std::vector<ConstraintId> joints;  ///< of multibodies, that nobody gave a name
+    std::vector<int> record_of;        ///< by constraint of the block; −1: such a joint
+    std::vector<double> Q, v0, v1;
+    std::vector<std::vector<Wrench>> on;  ///< by tree: forces on links
+    std::vector<Reaction> reactions;
+    std::vector<char> stuck;
+    std::vector<double> c, dv, lambda;           ///< prescribed, along the columns; what that does to v̇; its rows'
+    std::vector<double> first_dv, first_lambda;  ///< before native rows were known
+    bool present = false;                        ///< some constraint of the problem has laws
+    bool good = false;                           ///< and in this step they answered
   };
   struct Item {
     int record = -1;
@@ -155,6 +183,23 @@ class Multibodies {
   void velocities_of(const Tree& t, std::span<const double> v, std::vector<double>& u) const;
   BodyState state_of(const Part& p, bool end) const;
   void solve_report();
+  void tell_forces();
+  void tell_constraints();
+  void tell_joint(const Record& r, Reaction& to);
+  Vector6 native_change(const Moving& b) const;
+  // laws (multibody_laws.cpp)
+  Constraint joint_of(const Link& link, const std::string& name, BodyId parent, BodyId child) const;
+  Constraint gear_of(const Item& item, const std::string& name);
+  std::string massless(const btMultiBody& body) const;
+  void forget_bodies();
+  void lay_out_bodies();
+  void evaluate_laws();
+  void take_forces(bool native);
+  void answer_laws();
+  void spread_prescribed();
+  bool hold_laws();
+  void velocities_of_bodies(std::span<const double> v, std::vector<double>& out);
+  void book_laws();
   std::string told_tree(const char* verb, const Link& link, Tree*& out);
   void fail(const std::string& why);
   Vector6 wrench_on(const Item& item, int k, std::span<const double> lambda) const;
@@ -170,6 +215,7 @@ class Multibodies {
   std::vector<std::string> notes_;
   unsigned laid_out_for_ = 0;
   bool changed_ = true, active_ = false, solved_ = false, told_ = true, failed_ = false;
+  bool joints_told_ = true;   ///< reactions of joints of multibodies that have names
   bool native_rows_ = false;  ///< of this step: some native row touches a body or multibody of the problem
   int batch_ = 0;
   bool batched_ = false;
@@ -177,8 +223,9 @@ class Multibodies {
 
   Instant instant_;
   linchpin::Solver solver_;
-  std::vector<double> position_, velocity_, v0_, v_, before_, free_, e_, scale_, dv_, lambda_, one_, impulse_, target_,
-      half_, dense_, force_, half_rows_, one_report_;
+  Bodies bodies_;
+  std::vector<double> position_, velocity_, v0_, v_, before_, before_newton_, before_law_dv_, before_law_lambda_, free_,
+      e_, scale_, dv_, lambda_, one_, impulse_, target_, half_, dense_, force_, half_rows_, one_report_;
   std::vector<char> mark_;
   std::vector<BodyState> X_;
   std::vector<btScalar> narrow_;

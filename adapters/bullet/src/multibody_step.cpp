@@ -21,7 +21,8 @@ void Multibodies::begin_step() {
   scan();
   if (changed_ || laid_out_for_ != engine_.structure_) lay_out();
   solved_ = failed_ = native_rows_ = false;
-  told_ = true;
+  told_ = joints_told_ = true;
+  bodies_.good = false;
   dt_ = double(world_.getSolverInfo().m_timeStep);
   for (auto& t : trees_) {
     t->a.capture();
@@ -60,6 +61,7 @@ void Multibodies::begin_step() {
     if (largest(position_) > engine_.options_.gap_tolerance) close_gaps();
     if (failed_) return;
   }
+  evaluate_laws();
   // Bullet solves islands in batches; what is one problem must be one of them.
   batch_ = world_.getSolverInfo().m_minimumSolverBatchSize;
   world_.getSolverInfo().m_minimumSolverBatchSize = std::numeric_limits<int>::max();
@@ -377,6 +379,10 @@ void Multibodies::couple(Pools pools, btMultiBodyJacobianData& data, bool first)
     if (!native_rows_) return;  // finish() does it all
     // Native rows start from, and are kept to, the row velocities that end the step on the constraints.
     before_ = v_;
+    if (bodies_.good) {
+      for (std::size_t k = 0; k < v_.size(); ++k) v_[k] += dt_ * bodies_.dv[k];
+      for (std::size_t r = 0; r < impulse_.size(); ++r) impulse_[r] = dt_ * bodies_.lambda[r];
+    }
     newton(v_, 1e3 * engine_.options_.newton_tolerance, 6);
     row_velocities(v_, target_);
     for (std::size_t k = 0; k < v_.size(); ++k) dv_[k] = v_[k] - before_[k];
@@ -471,6 +477,7 @@ void Multibodies::drop(btMultiBodyJacobianData& data) {
 void Multibodies::finish() {
   if (batched_) world_.getSolverInfo().m_minimumSolverBatchSize = batch_;
   batched_ = false;
+  joints_told_ = false;
   for (auto& t : trees_) {
     if (!t->captured) continue;
     btMultiBody& body = t->a.body();
@@ -499,13 +506,26 @@ void Multibodies::finish() {
     engine_.base_[b.id].q = now.q;
   }
   before_ = v_;
+  if (bodies_.good && native_rows_) {  // what presses is known now
+    take_forces(true);
+    bodies_.good = bodies_.dynamics->resolve(engine_.state_, bodies_.Q) != Status::invalid;
+    answer_laws();
+  }
   solve_report();
   bool good = finite(v_);
   if (good && !native_rows_) {
-    std::fill(impulse_.begin(), impulse_.end(), 0.0);
     for (std::size_t k = 0; k < v_.size(); ++k) v_[k] += dt_ * force_[k];
     for (std::size_t r = 0; r < impulse_.size(); ++r) impulse_[r] = dt_ * one_report_[r];
+    if (bodies_.good) {  // from our own numbers: what sticks rests to the last bit, in single precision too
+      for (std::size_t k = 0; k < v_.size(); ++k) v_[k] = v0_[k] + dt_ * (free_[k] + force_[k] + bodies_.dv[k]);
+      for (std::size_t r = 0; r < impulse_.size(); ++r) impulse_[r] += dt_ * bodies_.lambda[r];
+    }
+  } else if (good && bodies_.present) {
+    for (std::size_t k = 0; k < v_.size(); ++k) v_[k] += dt_ * (bodies_.dv[k] - bodies_.first_dv[k]);
+    for (std::size_t r = 0; r < impulse_.size(); ++r)
+      impulse_[r] += dt_ * (bodies_.lambda[r] - bodies_.first_lambda[r]);
   }
+  before_newton_ = v_;
   if (good && engine_.options_.drift_correction) {
     double extent = 0;  // poses far out are no better than their own rounding
     for (const auto& t : trees_)
@@ -513,11 +533,14 @@ void Multibodies::finish() {
         for (const auto& p : t->a.places()) extent = std::max(extent, p.p.cwiseAbs().maxCoeff());
     const double tolerance =
         std::max(engine_.options_.newton_tolerance, 4 * std::numeric_limits<double>::epsilon() * extent);
-    if (!newton(v_, tolerance, engine_.options_.max_newton)) {
+    bool ends = newton(v_, tolerance, engine_.options_.max_newton);
+    for (int round = 1; round < 4 && ends && bodies_.good && hold_laws(); ++round)
+      ends = newton(v_, tolerance, engine_.options_.max_newton);  // the last word is the constraints'
+    if (!ends) {
       // Too long a step: the velocities that the constraints allow now; the gap that is left is closed by moving.
       ++engine_.counts_.fallbacks;
       engine_.trouble_ = "links of multibodies: a step did not end on the constraints; its velocities were put on them";
-      v_ = before_;
+      v_ = before_newton_;
       row_velocities(v_, e_);
       row_velocities(v0_, one_);
       for (std::size_t r = 0; r < e_.size(); ++r) e_[r] = -(velocity_[r] - one_[r]) - e_[r];
@@ -551,12 +574,14 @@ void Multibodies::finish() {
     b.body->setLinearVelocity(to_bullet(head(v_, b.column)));
     if (b.dof == 6) b.body->setAngularVelocity(to_bullet(head(v_, b.column + 3)));
   }
+  tell_forces();
   // Work of the impulses with the mean velocity (T11).
   for (std::size_t k = 0; k < v_.size(); ++k) half_[k] = 0.5 * (v0_[k] + v_[k]);
   row_velocities(half_, e_);
   for (const Item& item : items_)
     if (const int at = record(item).reaction; at >= 0)
       for (int r = item.row; r < item.row + item.rows; ++r) engine_.reactions_[z(at)].work += impulse_[z(r)] * e_[z(r)];
+  book_laws();
   told_ = false;
 }
 
@@ -568,11 +593,7 @@ void Multibodies::solve_report() {
   if (native_rows_)
     for (const Moving& b : moving_) {
       if (!b.in_pool) continue;
-      const BodyState now = read_state(*b.body);
-      const BodyState& then = engine_.state_[b.id];
-      Vector6 host;
-      host << now.v - then.v, now.w - then.w;
-      host = (host - b.applied - b.own) / dt_;
+      const Vector6 host = native_change(b);
       for (int k = 0; k < b.dof; ++k) free_[z(b.column + k)] += host[k];
     }
   row_velocities(free_, e_);
@@ -585,20 +606,54 @@ void Multibodies::solve_report() {
   }
   const double off = solver_.apply(e_, one_report_, {}, force_, scale_);
   for (const Item& item : items_) engine_.records_[z(item.record)].unmet = off > SolveOptions{}.consistency_tolerance;
+}
+
+/// What native rows made of a rigid body's velocity in this step, per dt.
+Vector6 Multibodies::native_change(const Moving& b) const {
+  const BodyState now = read_state(*b.body);
+  const BodyState& then = engine_.state_[b.id];
+  Vector6 host;
+  host << now.v - then.v, now.w - then.w;
+  return (host - b.applied - b.own) / dt_;
+}
+
+// Accelerations and what acts on the links, for the sensors in joints.
+void Multibodies::tell_forces() {
+  const bool laws = bodies_.good;
   for (auto& t : trees_) {
     if (t->column < 0) continue;
     t->vdot.resize(z(t->a.columns()));
-    for (int k = 0; k < t->a.columns(); ++k) t->vdot[z(k)] = free_[z(t->column + k)] + force_[z(t->column + k)];
+    for (int k = 0; k < t->a.columns(); ++k) {
+      const std::size_t c = z(t->column + k);
+      t->vdot[z(k)] = free_[c] + force_[c] + (laws ? bodies_.dv[c] : 0);
+    }
   }
   for (const Item& item : items_) {
     if (!item.coordinates.empty()) continue;
     for (std::size_t k = 0; k < item.parts.size(); ++k) {
       const Part& p = item.parts[k];
       if (p.tree < 0) continue;
-      const Vector6 w = wrench_on(item, static_cast<int>(k), one_report_);
+      Vector6 w = wrench_on(item, static_cast<int>(k), one_report_);
+      if (laws) w += wrench_on(item, static_cast<int>(k), bodies_.lambda);
       Wrench& on = trees_[z(p.tree)]->others[z(p.link + 1)];
       on.force += w.head<3>();
       on.moment += w.tail<3>();
+    }
+  }
+  if (!laws) return;
+  // And what laws prescribe between links; in a joint of a multibody it is part of what goes through the joint.
+  for (const Dynamics::Prescribed& p : bodies_.dynamics->prescribed()) {
+    const int index = bodies_.record_of[z(p.constraint)];
+    if (index < 0 || engine_.records_[z(index)].in_tree) continue;
+    const auto ids =
+        engine_.system_.constraint(bodies_.dynamics->assembly().block.constraints[z(p.constraint)]).bodies();
+    for (std::size_t k = 0; k < std::min<std::size_t>(2, ids.size()); ++k) {
+      if (!is_link(ids[k])) continue;
+      const LinkId& link = link_of_id_[z(ids[k].index)];
+      Wrench& on = trees_[z(tree_of(link.body))]->others[z(link.link + 1)];
+      const Wrench w = Wrench{p.force, p.moment, p.p_WQ}.about(engine_.state_[ids[k]].p);
+      on.force += k == 0 ? w.force : Vector3d(-w.force);
+      on.moment += k == 0 ? w.moment : Vector3d(-w.moment);
     }
   }
 }

@@ -9,9 +9,60 @@ namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
 void Multibodies::tell() {
-  if (told_ || !solved_) return;
+  if (!told_ && solved_) tell_constraints();
   told_ = true;
-  for (std::size_t r = 0; r < impulse_.size(); ++r) lambda_[r] = impulse_[r] / dt_ - one_report_[r];
+  if (std::exchange(joints_told_, true)) return;
+  for (Record& r : engine_.records_)
+    if (r.alive && r.in_tree && r.reaction >= 0) tell_joint(r, engine_.reactions_[z(r.reaction)]);
+}
+
+// A joint of a multibody that has a name: what holds it, which is all that goes through it but for what acts along it.
+// Laws and what they call up are told apart where there are any.
+void Multibodies::tell_joint(const Record& r, Reaction& to) {
+  const LinkId& of = link_of_id_[z(r.waiting->bodies()[1].index)];
+  Tree* t = nullptr;
+  to.native = !told_tree("reaction", {of.body, of.link}, t).empty();
+  if (to.native) return;
+  to.t = engine_.state_.t;
+  to.lambda.clear();
+  to.power = to.gap = to.gap_angle = to.residual = to.velocity_residual = 0;
+  if (bodies_.good && solved_ && t->column >= 0) {
+    for (std::size_t i = 0; i < bodies_.record_of.size(); ++i) {
+      const int record = bodies_.record_of[i];
+      if (record < 0 || &engine_.records_[z(record)] != &r) continue;
+      const Reaction& from = bodies_.reactions[i];
+      static_cast<Wrenches&>(to) = from;
+      to.ideal = from.ideal;
+      to.prescribed = from.prescribed;
+      to.induced = from.induced;
+      to.power = from.power;
+    }
+  } else {
+    Wrench w = t->a.through_joint(of.link, t->vdot, t->others);
+    const btMultibodyLink& own = of.body->getLink(of.link);
+    const Matrix3d& R = t->a.places()[z(of.link + 1)].R;
+    if (own.m_jointType == btMultibodyLink::eRevolute) {
+      const Vector3d u = R * from_bullet(own.getAxisTop(0)).normalized();
+      w.moment -= u.dot(w.moment) * u;
+    } else if (own.m_jointType == btMultibodyLink::ePrismatic) {
+      const Vector3d u = R * from_bullet(own.getAxisBottom(0)).normalized();
+      w.force -= u.dot(w.force) * u;
+    } else if (own.m_jointType == btMultibodyLink::eSpherical) {
+      w.moment.setZero();
+    }
+    to.on_b = to.ideal.on_b = w;
+    to.on_a = to.ideal.on_a = Wrench{-w.force, -w.moment, w.point};
+    for (Wrenches* none : {&to.prescribed, &to.induced})
+      none->on_a = none->on_b = Wrench{Vector3d::Zero(), Vector3d::Zero(), w.point};
+  }
+  to.stabilisation.on_a = to.stabilisation.on_b = Wrench{Vector3d::Zero(), Vector3d::Zero(), to.on_b.point};
+}
+
+void Multibodies::tell_constraints() {
+  const bool laws = bodies_.good;
+  for (std::size_t r = 0; r < impulse_.size(); ++r)
+    lambda_[r] = impulse_[r] / dt_ - one_report_[r] - (laws ? bodies_.lambda[r] : 0);
+  if (laws) bodies_.dynamics->reactions(engine_.state_, bodies_.reactions, false);
   for (const Item& item : items_) {
     const Record& r = record(item);
     if (r.reaction < 0) continue;
@@ -38,11 +89,33 @@ void Multibodies::tell() {
       to.on(k) = to.ideal.on(k) = at(one_report_);
       to.stabilisation.on(k) = at(lambda_);
       to.prescribed.on(k) = to.induced.on(k) = Wrench{Vector3d::Zero(), Vector3d::Zero(), point};
+      if (!laws) continue;
+      to.induced.on(k) = at(bodies_.lambda);
+      to.on(k).force += to.induced.on(k).force;
+      to.on(k).moment += to.induced.on(k).moment;
     }
     for (int i = item.row; i < item.row + item.rows; ++i)
       to.velocity_residual = std::max(to.velocity_residual, std::abs(velocity_[z(i)]));
     row_velocities(v0_, e_);
-    for (int i = item.row; i < item.row + item.rows; ++i) to.power += one_report_[z(i)] * e_[z(i)];
+    for (int i = item.row; i < item.row + item.rows; ++i)
+      to.power += (one_report_[z(i)] + (laws ? bodies_.lambda[z(i)] : 0)) * e_[z(i)];
+  }
+  if (!laws) return;
+  for (std::size_t i = 0; i < bodies_.record_of.size(); ++i) {
+    if (bodies_.record_of[i] < 0) continue;
+    const Record& r = engine_.records_[z(bodies_.record_of[i])];
+    if (!r.alive || r.reaction < 0 || r.in_tree) continue;
+    Reaction& to = engine_.reactions_[z(r.reaction)];
+    const auto ids = (r.by_links ? engine_.system_.constraint(r.id) : *r.waiting).bodies();
+    for (std::size_t k = 0; k < std::min<std::size_t>(2, ids.size()); ++k) {
+      const int side = static_cast<int>(k);
+      const Wrench w = bodies_.reactions[i].prescribed.on(side).about(to.on(side).point);
+      to.prescribed.on(side) = w;
+      to.on(side).force += w.force;
+      to.on(side).moment += w.moment;
+      const BodyState& s = engine_.state_[ids[k]];
+      if (ids[k] != linchpin::world) to.power += w.force.dot(s.v) + w.about(s.p).moment.dot(s.w);
+    }
   }
 }
 
@@ -134,7 +207,7 @@ std::string Multibodies::joint_forces(const Link& link, JointForces& out) {
   for (int r = 0; solved_ && t->column >= 0 && r < instant_.m(); ++r)
     for (int k = instant_.row_start[z(r)]; k < instant_.row_start[z(r + 1)]; ++k)
       if (const int c = instant_.entries[z(k)].column - t->column; c >= 0 && c < n)
-        exact[z(c)] += instant_.entries[z(k)].value * one_report_[z(r)];
+        exact[z(c)] += instant_.entries[z(k)].value * (one_report_[z(r)] + (bodies_.good ? bodies_.lambda[z(r)] : 0));
   for (int k = 0; k < joint.m_dofCount; ++k) {
     const int rate = 6 + joint.m_dofOffset + k, column = rate - a.first();
     out.gravity[k] = causes.gravity[z(column)];
@@ -142,6 +215,7 @@ std::string Multibodies::joint_forces(const Link& link, JointForces& out) {
     out.damping[k] = causes.damping[z(column)];
     out.applied[k] = causes.applied[z(column)];
     out.constraint[k] = exact[z(column)];
+    if (bodies_.good && solved_ && t->column >= 0) out.laws[k] = bodies_.c[z(t->column + column)];
     out.contact[k] = t->contact[z(rate)] / dt_;
     out.friction[k] = t->friction[z(rate)] / dt_;
     out.native[k] = t->joint_rows[z(rate)] / dt_;

@@ -163,6 +163,14 @@ Handle Solver::adopt(btMultiBodyConstraint& constraint, std::string name) {
   return {engine_.get(), record};
 }
 
+Handle Solver::adopt(Link link, std::string name) {
+  int record = -1;
+  if (!link.body || !engine_->multibodies())
+    throw std::invalid_argument("linchpin: adopt '" + name + "': the world is not a btMultiBodyDynamicsWorld");
+  demand(engine_->multibodies()->name_joint(link, std::move(name), record));
+  return {engine_.get(), record};
+}
+
 Wrench Solver::joint_wrench(Link link) const {
   Wrench out;
   demand(multibodies_of(*engine_, link, "joint_wrench").joint_wrench(link, out));

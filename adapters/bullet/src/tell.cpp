@@ -334,6 +334,8 @@ std::string Engine::summary() {
   for (const auto& b : blocks_)
     if (b->dynamics && b->with_laws && b->last_step == step_ && !b->failed)
       for (const std::string& warning : b->dynamics->warnings()) s << "\n  warning: " << warning;
+  if (multibodies_)
+    for (const std::string& warning : multibodies_->law_warnings()) s << "\n  warning: " << warning;
   if (!books_.empty() && counts_.imbalance > 0)
     s << "\n  books, of the bodies and steps looked at, balance to " << counts_.imbalance << " of their largest entry";
   else if (!books_.empty())

@@ -56,7 +56,7 @@ struct Link {
 inline Link link(btMultiBody& body, int index) { return {&body, index}; }
 /// What moves one joint of a multibody, by cause: generalized forces [N·m for a joint that turns, N for one that
 /// slides] along its coordinates, each of everything that hangs on the joint. The joint's row of T5:
-///   inertia = gravity + velocity + damping + applied + constraint + contact + friction + native.
+///   inertia = gravity + velocity + damping + applied + constraint + contact + friction + laws + native.
 /// One number per coordinate of the joint and zeros after them; a spherical joint's three are about its link's own
 /// axes.
 struct JointForces {
@@ -67,6 +67,7 @@ struct JointForces {
   Vector3d constraint = Vector3d::Zero();  ///< constraints that are held exactly (T5)
   Vector3d contact = Vector3d::Zero();     ///< normal forces of contacts
   Vector3d friction = Vector3d::Zero();    ///< friction of contacts, torsional and spinning friction too
+  Vector3d laws = Vector3d::Zero();        ///< what laws prescribe, on the joint itself or elsewhere
   Vector3d native = Vector3d::Zero();      ///< other rows of Bullet's: motors, limits, constraints left to it
   Vector3d inertia = Vector3d::Zero();     ///< (M q̈) of the joint: zero at rest and in steady motion along it
 };
@@ -254,7 +255,9 @@ class Solver {
   }
   // Constraints that name links of multibodies: `constrain("loop", link(mb, 2), link(mb, 5), phi)`. Each multibody with
   // such a constraint is one mass block, its joint-space mass matrix, built anew in every step: O(n · depth) for n
-  // joint coordinates, and a dense factor of n × n. They take no laws, are not one-sided, and have no books yet.
+  // joint coordinates, and a dense factor of n × n. With laws, on them or on joints (adopt), all links are solved once
+  // more as bodies of their own, O(n), since a law reads a joint's load; each must then have a mass and an inertia.
+  // They are not one-sided, and have no books yet.
   /// @throws std::invalid_argument as the others do, and for a multibody not in the world, a link it does not have, and
   /// a multibody that is integrated by RK4, keeps global velocities, has a planar joint or kinematic or static links.
   template <class Phi>
@@ -294,6 +297,12 @@ class Solver {
   /// program bounds their impulse below Bullet's default of 100. A gear's position is its target, or where it was when
   /// linchpin first saw it. @throws std::invalid_argument for one not in the world or a name in use.
   Handle adopt(btMultiBodyConstraint& constraint, std::string name);
+  /// Names the joint by which a link hangs on its parent, so that it can have laws: friction that reads the joint's
+  /// true load, ideal or actual (T9), and sticks (T10). Its first body is the parent. Its reaction() is what holds the
+  /// joint and what its laws prescribe, without motors, limits and torques along its coordinates; joint_wrench() has
+  /// all. A multibody with such a law is one mass block as those with constraints are, and does not sleep.
+  /// @throws std::invalid_argument as id(Link) does, for the base, a name in use and a joint that has a name.
+  Handle adopt(Link joint, std::string name);
   /// What a force/torque sensor in the joint of a link shows: the wrench on the link, by its parent, through the joint,
   /// about the joint's pivot; its motor, limit and applied torque included. Of the last step, at the state the step
   /// began from, like Reaction; any multibody of the world, with exact constraints or without. Native impulses
