@@ -1,6 +1,7 @@
 // Runs the scenes under linchpin and under Bullet's own solvers in one process and prints one line of JSON per run:
 // time beside error, and ratios to sequential impulse with ten iterations from the same process. `linchpin bench` and
 // scripts/bench start it; by hand: linchpin-bench-bullet-float64 --scenes W1:100,W2 --solvers exact,si:10
+#include "robots.h"
 #include "scenes.h"
 
 #include <linchpin/bullet.h>
@@ -314,6 +315,7 @@ Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10
 
 struct Options {
   std::vector<std::pair<const SceneKind*, int>> cases;
+  std::vector<std::pair<std::string, int>> robots;
   std::vector<SolverName> solvers;
   double duration = 2, budget = 20;
   bool switching = false;  ///< a joint off and on, after the run
@@ -358,21 +360,29 @@ Options parse_options(int argc, char** argv) {
         for (const int size : kind.sizes) o.cases.emplace_back(&kind, size);
       continue;
     }
+    const bool robot = is_robot(name);
     const SceneKind* kind = find_scene(name);
-    if (!kind) {
+    if (!kind && !robot) {
       std::string known;
       for (const SceneKind& k : scenes()) known += (known.empty() ? "" : ", ") + std::string(k.name);
+      known += ", R1, R2, R3, R4";
       throw std::invalid_argument("there is no scene \"" + name + "\"; known: " + known + ", all");
     }
     if (name.size() == each.size()) {
-      for (const int size : kind->sizes) o.cases.emplace_back(kind, size);
+      if (robot)
+        for (const int size : robot_sizes(name)) o.robots.emplace_back(name, size);
+      else
+        for (const int size : kind->sizes) o.cases.emplace_back(kind, size);
       continue;
     }
     int size = 0;
     const char *first = each.data() + name.size() + 1, *last = each.data() + each.size();
     if (std::from_chars(first, last, size).ptr != last || size < 1)
       throw std::invalid_argument("scene \"" + each + "\": the size is a whole number from 1 on");
-    o.cases.emplace_back(kind, size);
+    if (robot)
+      o.robots.emplace_back(name, size);
+    else
+      o.cases.emplace_back(kind, size);
   }
   for (const std::string& each : split(solvers)) o.solvers.push_back(parse(each));
   if (!(o.duration > 0) || !(o.budget > 0)) throw std::invalid_argument("--duration and --budget are seconds above 0");
@@ -425,6 +435,8 @@ int main(int argc, char** argv) {
   try {
     const auto options = linchpin::bench::parse_options(argc, argv);
     for (const auto& [kind, size] : options.cases) linchpin::bench::run_case(options, *kind, size);
+    for (const auto& [robot, size] : options.robots)
+      linchpin::bench::run_robot(robot, size, options.duration, options.budget);
   } catch (const std::exception& e) {
     std::cerr << "linchpin-bench: " << e.what() << "\n";
     return 2;

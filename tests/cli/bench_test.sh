@@ -19,6 +19,12 @@ holds '.rows[] | select(.solver == "exact") | .law_solves_per_step == 0'
 holds '.rows[] | select(.solver == "law") | .law_solves_per_step > 0.9 and .law_solves_per_step <= 1'
 holds '.rows[] | select(.solver == "dry") | .law_solves_per_step > 1 and .law_solves_per_step < 16'
 
+# Robots as multibodies: exact beside native.
+expect 0 bench R1 R3:20 R4 --duration 0.2 --json
+holds '(.rows | length) == 6'
+holds '[.rows[] | select(.solver == "exact") | .max_gap_m <= 1e-12 and .fallbacks == 0] | all'
+holds '[.rows[] | .us_per_step > 0 and .status == "ok"] | all'
+
 expect 2 bench W9
 says 'W5b' # the known ones are named
 expect 2 bench W1:10 --with gauss

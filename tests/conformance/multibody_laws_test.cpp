@@ -323,8 +323,13 @@ TEST(MultibodyLaws, ThePinOfABarThatLiesOnTheFloorCarriesHalfOfIt) {
   bullet::Handle pin = exact.adopt(link(mb, 0), "pin");
   pin.law(hinge_friction({.mu_static = 0.3, .mu_kinetic = 0.3, .pin_radius = 0.02}));
   w.step(240);
-  EXPECT_NEAR(pin.laws()[0].thrust.force.norm(), 0.5 * 2 * g, 0.02 * g);
-  EXPECT_NEAR(pin.reaction().on_b.force.y(), 0.5 * 2 * g, 0.02 * g);
+  double mean = 0;  // Bullet's contact trembles from step to step
+  for (int i = 0; i < 120; ++i) {
+    w.step();
+    mean += pin.laws()[0].thrust.force.y() / 120;
+    EXPECT_LE((pin.reaction().on_b.force - exact.joint_wrench(link(mb, 0)).force).norm(), precision(1e-9, 1e-3));
+  }
+  EXPECT_NEAR(mean, -0.5 * 2 * g, 0.02 * g);  // as well as Bullet holds the other end
   EXPECT_NEAR(double(mb.getJointVel(0)), 0, 1e-3);
 }
 
@@ -407,6 +412,35 @@ TEST(MultibodyLaws, FrictionOnALoopAndOnARigidBodyOnALinkIsThatOfTheCore) {
   EXPECT_NEAR(got.power, want.power, precision(1e-9, 1e-4) * std::abs(want.power));
   const std::size_t c = std::size_t(d.assembly().block.column[2]);
   EXPECT_NEAR((double(bead.getLinearVelocity().x()) - 0.4) * 240, d.vdot()[c], precision(1e-9, 1e-3) * 10);
+}
+
+// ---- constraints that only push ----
+
+// A carriage on an upright rail of a multibody, thrown up from its stop: it flies by the closed form, and stays where
+// it lands.
+TEST(MultibodyLaws, AStopForALinkOnlyPushes) {
+  LinkWorld w;
+  btMultiBody& mb = w.multibody(1, true);
+  mb.setupPrismatic(0, 2, bt(0.1, 0.1, 0.1), -1, straight, bt(0, 1, 0), bt(0, 0, 0), bt(0, 0, 0), true);
+  w.finish(mb);
+  bullet::Solver exact(w.world);
+  bullet::Handle stop = exact.constrain("stop", link(mb, 0), [](const auto& s) { return s[0].position().y; });
+  stop.one_sided({.reengage = true});
+  w.step(24);
+  EXPECT_FALSE(stop.released());
+  EXPECT_NEAR(double(mb.getJointPos(0)), 0, precision(1e-15, 1e-7));
+  EXPECT_NEAR(stop.reaction().on_a.force.y(), 2 * g, precision(1e-10, 1e-4));
+  mb.setJointVel(0, 2);
+  w.step(48);
+  const double t = 0.2, flies = 2 * t - 0.5 * g * t * (t + 1.0 / 240);  // as Bullet steps
+  EXPECT_NEAR(double(mb.getJointPos(0)), flies, precision(1e-12, 1e-5));
+  EXPECT_TRUE(stop.released());
+  w.step(120);
+  EXPECT_FALSE(stop.released());
+  EXPECT_NEAR(double(mb.getJointPos(0)), 0, precision(1e-14, 1e-6));
+  EXPECT_NEAR(double(mb.getJointVel(0)), 0, precision(1e-12, 1e-5));
+  EXPECT_NEAR(stop.reaction().on_a.force.y(), 2 * g, precision(1e-9, 1e-3));
+  EXPECT_EQ(exact.counts().engaged, 1);
 }
 
 // ---- life ----

@@ -5,6 +5,8 @@
 
 #include <BulletDynamics/Featherstone/btMultiBodyLinkCollider.h>
 
+#include <utility>
+
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
@@ -35,6 +37,23 @@ std::string Articulated::unsupported() const {
 
 bool Articulated::same_shape() const {
   return links_ == body_->getNumLinks() && dofs_ == body_->getNumDofs() && first_ == (body_->hasFixedBase() ? 6 : 0);
+}
+
+std::vector<int> Articulated::limbs() const {
+  if (first_ == 0) return {columns()};
+  std::vector<int> sizes;
+  std::vector<char> seen(z(links_), 0);
+  int last = -1;
+  for (int k = 0; k < dofs_; ++k) {
+    int root = link_of_[z(k)];
+    while (body_->getLink(root).m_parent >= 0) root = body_->getLink(root).m_parent;
+    if (std::exchange(last, root) != root) {
+      if (std::exchange(seen[z(root)], 1)) return {columns()};  // its coordinates are in several places
+      sizes.push_back(0);
+    }
+    ++sizes.back();
+  }
+  return sizes;
 }
 
 // As btMultiBodyDynamicsWorld looks at it: one collider asleep, and the multibody stands.

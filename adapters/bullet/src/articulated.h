@@ -79,6 +79,8 @@ class Articulated {
   int first() const { return first_; }              ///< 6 where the base is fixed, else 0
   bool asleep() const;
   std::span<const double> M() const { return M_; }  ///< [columns × columns]
+  /// Sizes of the diagonal blocks that M falls apart into, in column order: limbs on a base that does not move.
+  std::vector<int> limbs() const;
   const std::vector<Place>& places() const { return places_; }
   const Configuration& start() const { return start_; }
   std::span<const double> u() const { return u_; }  ///< captured velocities

@@ -710,13 +710,12 @@ std::string Engine::set_one_sided(int index, OneSided how) {
   if (r.joint)
     return "linchpin: '" + r.name +
            "' is a joint of the world, which holds both ways: only constraints of your own can be one-sided";
-  if (r.on_links)
-    return "linchpin: constraint '" + r.name + "': one that names a link of a multibody cannot be one-sided yet";
   const ConstraintFunction& function = own(r).function();
   if (function.level() != Level::position || function.rows() != 1)
     return "linchpin: constraint '" + r.name + "': only a constraint of one position row can be one-sided";
   r.one_sided = how;
-  if (r.id.index >= 0) linchpin::set_one_sided(system_, r.id, how);
+  for (const ConstraintId id : {r.id, r.link_id})
+    if (id.index >= 0) linchpin::set_one_sided(system_, id, how);
   if (r.let_go && !how.on) {
     r.let_go = false;
     switch_on(r, r.enabled);

@@ -471,7 +471,7 @@ void Multibodies::lay_out() {
   };
   for (std::size_t i = 0; i < engine_.records_.size(); ++i) {
     Record& r = engine_.records_[i];
-    if (!r.alive || !r.on_links || !r.enabled || !r.waiting) continue;
+    if (!r.alive || !r.on_links || !r.enabled || r.let_go || !r.waiting) continue;
     std::vector<BodyId> ids;  // a rigid body may have changed its kind
     for (const BodyId id : r.waiting->bodies())
       ids.push_back(is_link(id) || id == linchpin::world || !engine_.body_of_[z(id.index)]
@@ -518,7 +518,6 @@ void Multibodies::lay_out() {
         notes_.push_back(r.name + "\n" + what + " (it shares bodies with links of a multibody)");
       };
       bodies_.present = bodies_.present || !r.laws.empty();
-      if (r.one_sided.on) note("holds both ways");
       if (r.joint && double(r.joint->getBreakingImpulseThreshold()) < double(SIMD_INFINITY)) note("does not break");
     }
   }
@@ -528,7 +527,9 @@ void Multibodies::lay_out() {
     if (t->column < 0) continue;
     t->column = n;
     n += t->a.columns();
-    if (t->a.columns() > 0) instant_.block_sizes.push_back(t->a.columns());
+    t->limbs = t->a.limbs();
+    for (const int size : t->limbs)
+      if (size > 0) instant_.block_sizes.push_back(size);
   }
   for (const int id : bodies) {
     const int dof = engine_.system_.dof(BodyId{id});
@@ -548,7 +549,7 @@ void Multibodies::lay_out() {
     for (int r = 0; r < item.rows; ++r)
       instant_.row_constraint.push_back(static_cast<int>(instant_.constraints.size()) - 1);
   }
-  for (auto* x : {&v0_, &v_, &before_, &free_, &dv_, &half_, &dense_, &force_}) x->assign(z(n), 0);
+  for (auto* x : {&v0_, &v_, &before_, &free_, &dv_, &half_, &dense_, &part_row_, &force_}) x->assign(z(n), 0);
   for (auto* x :
        {&position_, &velocity_, &e_, &scale_, &lambda_, &one_, &impulse_, &target_, &half_rows_, &one_report_})
     x->assign(z(m), 0);

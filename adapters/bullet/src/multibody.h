@@ -96,6 +96,7 @@ class Multibodies {
     Articulated a;                   ///< at the step's start
     Articulated after;               ///< where Bullet has taken it
     int column = -1;                 ///< first in the problem, −1: not in it
+    std::vector<int> limbs;          ///< diagonal blocks of M
     std::vector<double> u, own;      ///< velocities at hand; what was added to Bullet's by us in this step
     std::vector<double> vdot, host;  ///< of the report; what native rows changed, per dt
     std::vector<Wrench> others;      ///< by native rows and exact constraints on the links
@@ -182,6 +183,8 @@ class Multibodies {
   void row_velocities(std::span<const double> v, std::span<double> out) const;
   void velocities_of(const Tree& t, std::span<const double> v, std::vector<double>& u) const;
   BodyState state_of(const Part& p, bool end) const;
+  void engage_one_sided();
+  void release_one_sided();
   void solve_report();
   void tell_forces();
   void tell_constraints();
@@ -224,8 +227,9 @@ class Multibodies {
   Instant instant_;
   linchpin::Solver solver_;
   Bodies bodies_;
-  std::vector<double> position_, velocity_, v0_, v_, before_, before_newton_, before_law_dv_, before_law_lambda_, free_,
-      e_, scale_, dv_, lambda_, one_, impulse_, target_, half_, dense_, force_, half_rows_, one_report_;
+  std::vector<double> position_, velocity_, v0_, v_, before_, before_newton_, one_sided_row_, one_sided_,
+      before_law_dv_, before_law_lambda_, free_, e_, scale_, dv_, lambda_, one_, impulse_, target_, half_, dense_,
+      part_row_, force_, half_rows_, one_report_;
   std::vector<char> mark_;
   std::vector<BodyState> X_;
   std::vector<btScalar> narrow_;

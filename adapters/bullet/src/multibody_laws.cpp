@@ -191,6 +191,7 @@ void Multibodies::lay_out_bodies() {
     named.emplace_back(r.link_id.index, index);
     for (const Law& law : r.laws)
       if (why.empty()) why = linchpin::try_add_law(engine_.system_, r.link_id, law);
+    if (r.one_sided.on) linchpin::set_one_sided(engine_.system_, r.link_id, r.one_sided);
     return why;
   };
   for (std::size_t i = 0; i < engine_.records_.size(); ++i) {

@@ -19,7 +19,6 @@ inline namespace LINCHPIN_BULLET_PRECISION {
 
 void Multibodies::begin_step() {
   scan();
-  if (changed_ || laid_out_for_ != engine_.structure_) lay_out();
   solved_ = failed_ = native_rows_ = false;
   told_ = joints_told_ = true;
   bodies_.good = false;
@@ -31,6 +30,8 @@ void Multibodies::begin_step() {
     t->slept = t->a.asleep();
     for (auto* x : {&t->own, &t->host, &t->contact, &t->friction, &t->joint_rows}) x->assign(z(t->a.rates()), 0);
   }
+  engage_one_sided();
+  if (changed_ || laid_out_for_ != engine_.structure_) lay_out();
   if (!active_) return;
   for (auto& t : trees_) {
     if (t->column < 0) continue;
@@ -68,6 +69,84 @@ void Multibodies::begin_step() {
   batched_ = true;
   solved_ = true;
   ++engine_.counts_.solves;
+}
+
+// Those that let go hold again in the step in which their gap would close: it then ends on the surface, inelastically.
+// Those that hold let go before a step that begins with links thrown apart, faster than steps leave them.
+void Multibodies::engage_one_sided() {
+  for (Record& r : engine_.records_) {
+    if (!r.alive || !r.on_links || !r.waiting || !r.enabled || !r.one_sided.on) continue;
+    if (r.let_go && !r.one_sided.reengage) continue;
+    const auto ids = r.waiting->bodies();
+    X_.clear();
+    for (const BodyId id : ids) {
+      Part p;
+      p.id = id;
+      if (is_link(id)) {
+        p.tree = tree_of(link_of_id_[z(id.index)].body);
+        p.link = link_of_id_[z(id.index)].link;
+        trees_[z(p.tree)]->a.refresh();
+        X_.push_back(state_of(p, false));
+      } else {
+        btRigidBody* body = id == linchpin::world ? nullptr : engine_.body_of_[z(id.index)];
+        X_.push_back(body ? read_state(*body) : BodyState{});
+      }
+    }
+    one_sided_row_.assign(6 * ids.size(), 0);
+    double b = 0, position = 0, velocity = 0;
+    try {
+      r.waiting->function().linearize(X_, engine_.t_, {one_sided_row_, {&b, 1}, {&position, 1}, {&velocity, 1}});
+    } catch (...) {  // a user's: the solve that holds it again names it
+      continue;
+    }
+    double gain = -dt_ * b;  // of φ̇, by the applied forces alone
+    for (std::size_t k = 0; k < ids.size(); ++k) {
+      const double* row = one_sided_row_.data() + 6 * k;
+      if (is_link(ids[k])) {
+        const Tree& t = *trees_[z(tree_of(link_of_id_[z(ids[k].index)].body))];
+        const int n = t.a.columns();
+        one_sided_.assign(z(2 * n), 0);
+        const auto along = std::span(one_sided_).first(z(n)), Q = std::span(one_sided_).last(z(n));
+        t.a.add_row(link_of_id_[z(ids[k].index)].link, row, along);
+        t.a.applied(Q);
+        const Eigen::Map<const Eigen::VectorXd> f(Q.data(), n), J(along.data(), n);
+        if (n > 0) gain += dt_ * J.dot(Eigen::Map<const Eigen::MatrixXd>(t.a.M().data(), n, n).ldlt().solve(f));
+      } else if (btRigidBody* body = ids[k] == linchpin::world ? nullptr : engine_.body_of_[z(ids[k].index)];
+                 body && !body->isStaticOrKinematicObject()) {
+        const Vector3d a = double(body->getInvMass()) * from_bullet(body->getTotalForce()),
+                       alpha = from_bullet(body->getInvInertiaTensorWorld() * body->getTotalTorque());
+        for (int j = 0; j < 3; ++j) gain += dt_ * (row[j] * a[j] + row[3 + j] * alpha[j]);
+      }
+    }
+    const double sign = r.one_sided.negative ? -1 : 1, parts = sign * velocity;
+    if (!r.let_go) {
+      if (parts > 2 * r.parting + 2 * std::abs(gain)) {
+        r.let_go = true;
+        ++engine_.counts_.released;
+        engine_.switch_on(r, false);
+      }
+      r.parting = std::abs(parts);
+    } else if (sign * (position + dt_ * (velocity + gain)) < 0) {
+      r.let_go = false;
+      r.parting = std::abs(parts);
+      ++engine_.counts_.engaged;
+      engine_.switch_on(r, r.enabled);
+      engine_.wake(r);
+    }
+  }
+}
+
+// Those whose multiplier had the wrong sign over the step hold no more from the next on.
+void Multibodies::release_one_sided() {
+  for (const Item& item : items_) {
+    Record& r = engine_.records_[z(item.record)];
+    if (!r.one_sided.on || r.joint || item.rows != 1) continue;
+    const double push = impulse_[z(item.row)];
+    if (!((r.one_sided.negative ? -push : push) < 0)) continue;
+    r.let_go = true;
+    ++engine_.counts_.released;
+    engine_.switch_on(r, false);
+  }
 }
 
 void Multibodies::fail(const std::string& why) {
@@ -131,7 +210,14 @@ void Multibodies::masses_and_forces() {
   instant_.mass.clear();
   for (auto& t : trees_) {
     if (t->column < 0) continue;
-    instant_.mass.insert(instant_.mass.end(), t->a.M().begin(), t->a.M().end());
+    int at = 0;
+    for (const int size : t->limbs) {
+      for (int r = at; r < at + size; ++r) {
+        const auto row = t->a.M().subspan(z(r) * z(t->a.columns()) + z(at), z(size));
+        instant_.mass.insert(instant_.mass.end(), row.begin(), row.end());
+      }
+      at += size;
+    }
     t->a.applied(std::span(instant_.Q).subspan(z(t->column), z(t->a.columns())));
     for (int k = 0; k < t->a.columns(); ++k) v0_[z(t->column + k)] = t->a.u()[z(t->a.first() + k)];
   }
@@ -196,14 +282,30 @@ bool Multibodies::rows_of(Item& item) {
   const std::size_t K = item.parts.size();
   for (int r = 0; r < item.rows; ++r) {
     std::fill(dense_.begin(), dense_.end(), 0.0);
+    double alone = 0, known = 0;  // what single parts make of the row, and of b
     for (std::size_t k = 0; k < K; ++k) {
       const Part& p = item.parts[k];
       const double* row = item.A.data() + (z(r) * K + k) * 6;
       if (p.tree >= 0) {
         const Tree& t = *trees_[z(p.tree)];
-        t.a.add_row(p.link, row, std::span(dense_).subspan(z(t.column), z(t.a.columns())));
+        std::fill(part_row_.begin(), part_row_.end(), 0.0);
+        const auto alone_row = std::span(part_row_).first(z(t.a.columns()));
+        t.a.add_row(p.link, row, alone_row);
+        for (int c = 0; c < t.a.columns(); ++c) dense_[z(t.column + c)] += alone_row[z(c)];
+        alone = std::max(alone, largest(alone_row));
       }
-      for (int c = 0; c < p.dof; ++c) dense_[z(p.column + c)] += row[c];
+      for (int c = 0; c < p.dof; ++c) {
+        dense_[z(p.column + c)] += row[c];
+        alone = std::max(alone, std::abs(row[c]));
+      }
+      for (int c = 0; c < 3; ++c) known += std::abs(row[c] * X_[k].a[c]) + std::abs(row[3 + c] * X_[k].alpha[c]);
+    }
+    // Two links of one multibody may have a direction in which none of its joints moves one against the other, as
+    // across the plane of a planar loop: what is left of such a row is rounding, and to be no row at all (T6).
+    if (largest(dense_) <= engine_.options_.rank_tolerance * alone) {
+      std::fill(dense_.begin(), dense_.end(), 0.0);
+      double& b = instant_.b[z(item.row + r)];
+      if (std::abs(b) <= engine_.options_.rank_tolerance * known) b = 0;
     }
     append_row();
   }
@@ -582,6 +684,7 @@ void Multibodies::finish() {
     if (const int at = record(item).reaction; at >= 0)
       for (int r = item.row; r < item.row + item.rows; ++r) engine_.reactions_[z(at)].work += impulse_[z(r)] * e_[z(r)];
   book_laws();
+  release_one_sided();
   told_ = false;
 }
 

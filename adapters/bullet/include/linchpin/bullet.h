@@ -257,7 +257,7 @@ class Solver {
   // such a constraint is one mass block, its joint-space mass matrix, built anew in every step: O(n · depth) for n
   // joint coordinates, and a dense factor of n × n. With laws, on them or on joints (adopt), all links are solved once
   // more as bodies of their own, O(n), since a law reads a joint's load; each must then have a mass and an inertia.
-  // They are not one-sided, and have no books yet.
+  // They have no books yet.
   /// @throws std::invalid_argument as the others do, and for a multibody not in the world, a link it does not have, and
   /// a multibody that is integrated by RK4, keeps global velocities, has a planar joint or kinematic or static links.
   template <class Phi>
