@@ -106,6 +106,8 @@ const std::vector<Area> areas = {
     {"demos/papers/", {"std", "Eigen", "core", "scene"}},
     {"demos/", {"std", "Eigen", "core", "scene", "recording", "adapter/bullet", "Bullet"}},
     {"benchmarks/", {"std", "Eigen", "core", "scene", "adapter/bullet", "Bullet", "nlohmann", "programs"}},
+    // The codes that linchpin is held beside.
+    {"benchmarks/others/", {"std", "Eigen", "core", "scene", "Simbody", "MuJoCo", "ODE"}},
     // Tests may include anything; their lines are still read, so that a stray file is noticed.
     {"tests/", {"*"}},
 };
@@ -164,6 +166,9 @@ Target classify(const std::string& root, const std::string& file, const std::str
       {std::regex("toml\\+\\+/.*"), "toml++"},
       {std::regex("tinyxml2\\.h"), "tinyxml2"},
       {std::regex("mpi\\.h"), "MPI"},
+      {std::regex("Simbody\\.h"), "Simbody"},
+      {std::regex("mujoco/mujoco\\.h"), "MuJoCo"},
+      {std::regex("ode/ode\\.h"), "ODE"},
       {std::regex("gtest/.*|gmock/.*"), "GoogleTest"},
       {std::regex("benchmark/.*"), "benchmark"},
       {std::regex("(LinearMath|Bullet[A-Za-z0-9]*)/.*|bt[A-Z].*\\.h"), "Bullet"},
