@@ -58,8 +58,9 @@ bool Stepper::Impl::step_rattle(double h, const State& from, State& to) {
     system->update_driven(to);
     std::copy(v0.begin(), v0.end(), v1.begin());
     if (options.drift == Drift::exact) {
+      // Half of what is promised: poses are rounded once more after Newton has looked at them.
       const NewtonReport newton = end_on_constraints_with_momenta(*system, dynamics, from, to, h, momentum, v1, beyond,
-                                                                  options.newton_tolerance, options.max_newton);
+                                                                  0.5 * options.newton_tolerance, options.max_newton);
       report.newton_solves += newton.solves;
       if (newton.least_squares) report.status = Status::inconsistent;
       if (!newton.converged && report.status != Status::inconsistent)
