@@ -178,7 +178,9 @@ int Solver::columns() const {
   return impl_->ask([](const auto& s) { return s.columns(); });
 }
 bool Solver::full_row_rank() const { return rank() == rows(); }
-SolveInfo Solver::info() const { return impl_->by_reference ? SolveInfo{} : impl_->sparse.info(); }
+SolveInfo Solver::info() const {
+  return impl_->by_reference ? SolveInfo{.smallest_pivot = impl_->dense.smallest_pivot()} : impl_->sparse.info();
+}
 
 double Solver::apply(std::span<const double> e, std::span<double> lambda, std::span<double> force, std::span<double> dv,
                      std::span<const double> scale) const noexcept {

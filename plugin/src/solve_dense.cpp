@@ -197,6 +197,13 @@ void SolveDense::decide_rank(double rank_tolerance) {
   }
 }
 
+double SolveDense::smallest_pivot() const {
+  double least = 1;  // rows have unit length; where they were folded, the pivots are still no smaller than σ_min
+  for (int k = 0; k < std::min(rank_, space_.steps); ++k)
+    least = std::min(least, space_.column(k)[k] * space_.column(k)[k]);
+  return least;
+}
+
 double SolveDense::largest_singular_value() const {
   // Power iteration on B̂ᵀB̂; only the order of magnitude of the cut depends on it.
   for (int j = 0; j < n_; ++j) x_[at(j)] = 1 + static_cast<double>(j * 37 % 101) / 101;

@@ -15,6 +15,9 @@ namespace linchpin::detail {
 /// Whether the shapes of an instant fit together, so that it may be indexed without fear. Names the first thing that
 /// does not in `reason` when given. Allocates only then.
 bool well_formed(const Instant& instant, std::string* reason) noexcept;
+/// M = L Lᵀ of one block [size × size], L below the diagonal. @return false when M is not finite or not positive
+/// definite to working precision: scaled to a unit diagonal, no direction may have less than 32 ε size.
+bool cholesky_block(const double* M, int size, double* L) noexcept;
 /// M = L Lᵀ block by block, L below the diagonal, where the instant has the blocks [mass.size()]. The instant must be
 /// well formed. @return the first block that is not positive definite to working precision, or −1.
 int cholesky(const Instant& instant, double* L) noexcept;
@@ -50,6 +53,7 @@ class SolveDense {
   void size_of_terms(std::span<const double> b, std::span<const double> a, std::span<double> scale) const;
   RankReport report(std::span<const double> e, std::span<const double> scale, bool singular_values) const;
   double largest_singular_value() const;  ///< of B̂, to its order of magnitude
+  double smallest_pivot() const;          ///< as SolveInfo::smallest_pivot
 
  private:
   bool factor_mass(const Instant& instant);

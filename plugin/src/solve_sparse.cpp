@@ -370,22 +370,7 @@ bool SolveSparse::factor_body(Body& body, const double* M) {
   if (body.plain) {
     for (int i = 0; i < 3; ++i) body.plain = body.plain && M[6 * i + 3] == 0 && M[6 * i + 4] == 0 && M[6 * i + 5] == 0;
   }
-  if (!body.plain) {
-    for (int i = 0; i < size; ++i) {
-      for (int j = 0; j <= i; ++j) {
-        double sum = M[i * size + j];
-        for (int l = 0; l < j; ++l) sum -= L[i * size + l] * L[j * size + l];
-        if (j < i) {
-          L[i * size + j] = sum / L[j * size + j];
-          continue;
-        }
-        // A pivot of the size of its own rounding error says nothing about the sign.
-        if (!(sum > 4 * eps * size * M[i * size + i]) || !std::isfinite(sum)) return false;
-        L[i * size + i] = std::sqrt(sum);
-      }
-    }
-    return true;
-  }
+  if (!body.plain) return cholesky_block(M, size, L);
   const double least = 24 * eps;
   const double a = M[21], b = M[27], c = M[28], d = M[33], e = M[34], f = M[35];
   if (!(m > 0) || !(a > 0) || !std::isfinite(m)) return false;

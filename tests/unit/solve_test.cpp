@@ -1,6 +1,7 @@
 // The solver's diseases by name: each a matrix that breaks a careless solver.
 #include "allocation_counter.h"
 #include "instants.h"
+#include "random.h"
 #include "tolerances.h"
 
 #include <linchpin/dynamics.h>
@@ -366,6 +367,79 @@ TEST(Solve, MassThatIsNotSymmetric) {
   Instant y;
   add_block(y, M);
   expect_invalid(y, "not positive definite");
+}
+
+// M of rank n − 1, computed: rounding gives the missing direction a pivot of its own, above or below zero, which may
+// not pass for inertia.
+TEST(Solve, ASingularMassIsSeenThroughItsRounding) {
+  for (const auto seed : seeds(300)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Random random(seed);
+    const int n = random.integer(2, 6);
+    Eigen::MatrixXd M = Eigen::MatrixXd::Zero(n, n), A(1, n);
+    for (int k = 0; k + 1 < n; ++k) {
+      Eigen::VectorXd w(n);
+      for (int j = 0; j < n; ++j) w[j] = random.uniform(-1, 1) * std::pow(10, random.uniform(-1, 1));
+      const double mass = random.uniform(0.1, 3);
+      for (int i = 0; i < n; ++i)
+        for (int j = 0; j < n; ++j) M(i, j) += mass * (w[i] * w[j]);
+    }
+    for (int j = 0; j < n; ++j) A(0, j) = random.uniform(-1, 1);
+    const double b = random.uniform(-1, 1);
+    Eigen::VectorXd pushed(n);
+    for (int j = 0; j < n; ++j) pushed[j] = random.uniform(-1, 1);
+    const Eigen::VectorXd Q = M * pushed;
+    Instant x;
+    add_block(x, M);
+    x.Q.assign(Q.data(), Q.data() + n);
+    EXPECT_NE(x.invalid(), "");  // without a row that completes it
+    add_row(x, "link", A.row(0).transpose(), b);
+    ASSERT_EQ(x.invalid(), "");
+    // M v̇ = Q + Aᵀλ with Q in the range of M: v̇ is `pushed` but for the direction u without inertia, λ = 0.
+    Eigen::FullPivLU<Eigen::MatrixXd> lu(M);
+    lu.setThreshold(1e-12);
+    const Eigen::VectorXd u = lu.kernel().col(0);
+    const Eigen::VectorXd expected = pushed + u * ((b - A.row(0).dot(pushed)) / A.row(0).dot(u));
+    for (const Path path : {Path::automatic, Path::dense}) {
+      SolveOptions options;
+      options.path = path;
+      const Acceleration y = solve(x, options);
+      ASSERT_EQ(y.status, Status::ok) << y.reason;
+      EXPECT_LE((y.vdot - expected).norm(), scaled(1e-8) * (1 + expected.norm()));
+    }
+  }
+}
+
+// Small inertia is not none: twelve decades apart, and nearly dependent to eleven digits.
+TEST(Solve, SmallInertiaIsKept) {
+  Eigen::MatrixXd M(2, 2);
+  M << 1e12, 0, 0, 1e-12;
+  Instant x;
+  add_block(x, M);
+  x.Q = {1, 1};
+  EXPECT_EQ(x.invalid(), "");
+  EXPECT_LE(error(solve(x).vdot, vector({1e-12, 1e12})), tol_rounding());
+  M << 1, 1, 1, 1 + 1e-11;
+  Instant y;
+  add_block(y, M);
+  y.Q = {1, 1};
+  EXPECT_EQ(y.invalid(), "");
+}
+
+// Both paths say how near the rows are to dependence: two rows at an angle of θ leave sin²θ.
+TEST(Solve, TheSmallestPivotOfBothPaths) {
+  for (const double angle : {0.5, 1e-2, 1e-4}) {
+    Instant x = diagonal({1, 1, 1}, {0, 0, 0});
+    add_row(x, "first", vector({1, 0, 0}), 0);
+    add_row(x, "second", vector({std::cos(angle), std::sin(angle), 0}), 0);
+    for (const Path path : {Path::automatic, Path::dense}) {
+      SolveOptions options;
+      options.path = path;
+      Solver solver(options);
+      ASSERT_TRUE(solver.factor(x));
+      EXPECT_NEAR(solver.info().smallest_pivot / std::pow(std::sin(angle), 2), 1, scaled(1e-6));
+    }
+  }
 }
 
 // T-SINGM: M of rank 2, and a row that supplies the third (Udwadia and Phohomsiri 2006).
