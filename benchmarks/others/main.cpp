@@ -19,7 +19,7 @@ using linchpin::others::Row;
 std::string digits(double x) {
   if (!std::isfinite(x)) return "–";
   char out[32];
-  std::snprintf(out, sizeof out, x >= 1e-3 && x < 1e4 ? "%.2g" : "%.1e", x);
+  std::snprintf(out, sizeof out, x >= 1e-3 && x < 100 ? "%.2g" : x >= 100 && x < 1e5 ? "%.0f" : "%.1e", x);
   std::string text = out;
   if (const auto e = text.find("e-0"); e != std::string::npos) text.erase(e + 2, 1);
   return text;

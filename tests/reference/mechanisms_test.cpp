@@ -275,6 +275,26 @@ TEST(SliderCrank, AccelerationAndGuideForceAtAnInstant) {
   EXPECT_NEAR(stepper.dynamics().vdot()[5], -3.173473719560821, scaled(1e-10));
 }
 
+// ---- the heavy top (T-TOP) ----
+
+TEST(HeavyTop, AttitudeAndCentreOfMassUpToTwoSeconds) {
+  Mechanism m(scene("heavy-top"));
+  m.model.options.method = Method::adaptive8;
+  m.model.options.relative_tolerance = 1e-12;
+  m.model.options.absolute_tolerance = 1e-14;
+  Stepper stepper(m.system, m.system.initial_state(), m.model.options);
+  const auto top = [&]() -> const BodyState& { return m.body(stepper.state(), "top"); };
+  run(stepper, 0.2, 2);
+  const Quaterniond q(-0.708279152974, 0.438781088127, 0.545728396145, 0.0893997528239);
+  EXPECT_LE(top().q.angularDistance(q), scaled(1e-9));
+  const Vector3d spin = top().q.conjugate() * top().w;
+  EXPECT_LE((spin - Vector3d(-2.691590912, 150, 4.917260990)).norm(), scaled(2e-8));
+  run(stepper, 0.8, 8);
+  EXPECT_LE((top().p - Vector3d(0.1733439641, 0.6400885921, -0.7484907911)).norm(), scaled(1e-8));
+  run(stepper, 1, 10);
+  EXPECT_LE((top().p - Vector3d(-0.1504168227, -0.7241655916, -0.6730222696)).norm(), scaled(1e-8));
+}
+
 // ---- the flyball governor (T-A05) ----
 
 TEST(SlowFlyball, TenSecondsByTheAdaptiveMethods) {
