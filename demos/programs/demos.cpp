@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 namespace {
 
@@ -31,16 +32,29 @@ struct Run {
   double spent = 0;  ///< [s]
 };
 
+int usage(std::string_view word) {
+  const bool asked = word == "--help" || word == "-h";
+  std::FILE* out = asked ? stdout : stderr;
+  if (!asked) std::fprintf(out, "demos: '%s' is no program and no option\n", std::string(word).c_str());
+  std::fprintf(out, "demos [--seconds 20] [program ...]; programs, all of them unless named:\n");
+  for (const programs::Entry& entry : programs::all()) std::fprintf(out, "  %s\n", std::string(entry.name).c_str());
+  return asked ? 0 : 2;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   double seconds = 20;
   std::vector<std::string> wanted;
   for (int i = 1; i < argc; ++i) {
-    if (std::string(argv[i]) == "--seconds" && i + 1 < argc)
+    const std::string_view word(argv[i]);
+    if (word == "--seconds" && i + 1 < argc && std::atof(argv[i + 1]) > 0)
       seconds = std::atof(argv[++i]);
+    else if (std::any_of(programs::all().begin(), programs::all().end(),
+                         [&](const programs::Entry& entry) { return entry.name == word; }))
+      wanted.emplace_back(word);
     else
-      wanted.emplace_back(argv[i]);
+      return usage(word);
   }
   std::printf("%s precision, %g s each\n", single ? "single" : "double", seconds);
   std::printf("%-18s %5s  %-21s %-21s %-17s %10s %5s %9s %6s\n", "", "", "gap exact", "gap native", "deepest [mm]",
@@ -58,11 +72,12 @@ int main(int argc, char** argv) {
       if (held.watch.alive) held.step();
     }
     const linchpin::bullet::Counts& c = exact.counts();
-    std::printf("%-18s %5.0f  %10.1e %10.1e %10.1e %10.1e %8.2f %8.2f %10.2g %5ld %9.2f %6.2f%s%s\n",
+    char gain[16] = "-";  // not known before a second without motors has been seen
+    if (held.watch.gain > -1e299) std::snprintf(gain, sizeof gain, "%.2g", held.watch.gain);
+    std::printf("%-18s %5.0f  %10.1e %10.1e %10.1e %10.1e %8.2f %8.2f %10s %5ld %9.2f %6.2f%s%s\n",
                 std::string(entry.name).c_str(), 1 / held.program->dt, held.watch.gap.length, held.watch.gap.angle,
-                native.watch.gap.length, native.watch.gap.angle, 1e3 * held.watch.depth, 1e3 * native.watch.depth,
-                held.watch.gain, c.fallbacks,
-                c.solves ? double(c.solves - c.substepped + c.substeps) / double(c.solves) : 1,
+                native.watch.gap.length, native.watch.gap.angle, 1e3 * held.watch.depth, 1e3 * native.watch.depth, gain,
+                c.fallbacks, c.solves ? double(c.solves - c.substepped + c.substeps) / double(c.solves) : 1,
                 held.spent / native.spent, held.watch.alive ? "" : "  NOT FINITE",
                 native.watch.alive ? "" : "  (native not finite)");
     std::fflush(stdout);

@@ -343,6 +343,37 @@ TEST(Life, ATeleportIsClosedByMovingNotByPushing) {
 }
 
 // W6: twenty links of 0.1 kg, then 1000 kg. Every fixed-step engine tears or blows it up at 240 Hz.
+TEST(Life, AKinematicBodyTeleportsAfterReset) {
+  for (const bool told : {false, true}) {
+    SCOPED_TRACE(told);
+    TestWorld w;
+    btRigidBody& hook = w.box(0, btVector3(btScalar(0.1), btScalar(0.1), btScalar(0.1)), btVector3(0, 0, 0));
+    hook.setCollisionFlags(hook.getCollisionFlags() | btCollisionObject::CF_KINEMATIC_OBJECT);
+    hook.setActivationState(DISABLE_DEACTIVATION);
+    btRigidBody* last = &hook;
+    for (int i = 1; i <= 4; ++i) {
+      btRigidBody& next = w.ball(1, 0.1, btVector3(0, btScalar(-0.5 * i), 0));
+      w.joint<btPoint2PointConstraint>(*last, next, btVector3(0, btScalar(-0.25), 0), btVector3(0, btScalar(0.25), 0));
+      last = &next;
+    }
+    bullet::Solver exact(w.world);
+    w.step(10);
+    hook.setWorldTransform(btTransform(btQuaternion::getIdentity(), btVector3(btScalar(0.5), 0, 0)));
+    if (told) exact.reset();
+    double fastest = 0;
+    for (int i = 0; i < 24; ++i) {
+      w.step();
+      for (const auto& b : w.bodies)
+        if (!b->isStaticOrKinematicObject()) fastest = std::max(fastest, double(b->getLinearVelocity().length()));
+    }
+    if (told)
+      EXPECT_LT(fastest, 5);  // it swings from where it hangs now
+    else
+      EXPECT_GT(fastest, 20);  // it was pulled there in one step
+    EXPECT_LE(largest_gap(exact), precision(1e-9, 1e-4));
+  }
+}
+
 TEST(Life, AWreckingBallIsSteppedInHalvesWhereTheStepIsTooLongForItsTension) {
   TestWorld w;
   chain(w, 20, 0.1);

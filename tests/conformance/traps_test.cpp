@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include <cmath>
 #include <stdexcept>
 #include <string>
@@ -524,6 +526,41 @@ TEST(Traps, ABodyDisabledFromSimulationStandsAndTheRestHangsOnIt) {
   }
   EXPECT_GT((middle.getWorldTransform().getOrigin() - at).length(), 0.01);
   EXPECT_EQ(exact.counts().fallbacks, 0) << exact.summary();
+}
+
+// Infinite inertia is the default of a body's construction: as long as it does not turn it is a point.
+TEST(Traps, ABodyThatTurnsAndCannotBeTurnedIsLeftToNativeRows) {
+  double gap[2] = {0, 0};
+  for (const bool exactly : {false, true}) {
+    TestWorld w(0);
+    btRigidBody& spinner = w.ball(1, 0.1, btVector3(0, 0, 0));
+    spinner.setMassProps(1, btVector3(0, 0, 0));
+    spinner.updateInertiaTensor();
+    btRigidBody& other = w.ball(1, 0.1, btVector3(0, -1, 0));
+    auto& joint = w.joint<btPoint2PointConstraint>(spinner, other, btVector3(0, btScalar(-0.5), 0),
+                                                   btVector3(0, btScalar(0.5), 0));
+    std::optional<bullet::Solver> exact;
+    if (exactly) exact.emplace(w.world);
+    w.step(10);
+    if (exactly) {
+      EXPECT_TRUE(exact->native().empty());
+    }
+    spinner.setAngularVelocity(btVector3(0, 0, 3));
+    for (int i = 0; i < 240; ++i) {
+      w.step();
+      gap[exactly] = std::max(gap[exactly], double((spinner.getWorldTransform() * joint.getPivotInA() -
+                                                    other.getWorldTransform() * joint.getPivotInB())
+                                                       .length()));
+    }
+    if (!exactly) continue;
+    ASSERT_EQ(exact->native().size(), 1u);
+    EXPECT_NE(exact->native()[0].why.find("turns"), std::string::npos) << exact->native()[0].why;
+    spinner.setAngularVelocity(btVector3(0, 0, 0));
+    w.step(240);
+    EXPECT_TRUE(exact->native().empty()) << exact->summary();
+    EXPECT_LE(largest_gap(*exact), precision(1e-9, 1e-4));
+  }
+  EXPECT_LE(gap[1], 1.01 * gap[0] + precision(0, 1e-5));
 }
 
 }  // namespace

@@ -10,6 +10,9 @@ inline namespace LINCHPIN_BULLET_PRECISION {
 namespace {
 
 bool is(const btVector3& u, btScalar x) { return u.x() == x && u.y() == x && u.z() == x; }
+bool is_point(const btRigidBody& body) {
+  return is(body.getInvInertiaDiagLocal(), 0) || is(body.getAngularFactor(), 0);
+}
 bool zeros_and_ones(const btVector3& u) {
   for (int i = 0; i < 3; ++i)
     if (u[i] != 0 && u[i] != 1) return false;
@@ -44,12 +47,15 @@ class HeldAxes final : public ConstraintFunction {
 // By the program, or by Bullet where a body has left all bounds: it has a velocity, but is not moved by it.
 bool is_disabled(const btRigidBody& body) { return body.getActivationState() == DISABLE_SIMULATION; }
 
+bool is_turning_point(const btRigidBody& body) { return is_point(body) && !body.getAngularVelocity().isZero(); }
+
 BodyPart part_of(const btRigidBody& body) {
   if (body.isKinematicObject()) return BodyPart::driven;
   if (body.isStaticObject() || body.getInvMass() == 0 || is_disabled(body)) return BodyPart::fixed;
   if (!zeros_and_ones(body.getLinearFactor())) return BodyPart::unsupported;
   const btVector3& inv = body.getInvInertiaDiagLocal();
-  if (is(inv, 0) || is(body.getAngularFactor(), 0)) return BodyPart::point;
+  if (is_turning_point(body)) return BodyPart::unsupported;
+  if (is_point(body)) return BodyPart::point;
   if (!zeros_and_ones(body.getAngularFactor())) return BodyPart::unsupported;
   if (inv.x() > 0 && inv.y() > 0 && inv.z() > 0) return BodyPart::rigid;
   return BodyPart::unsupported;
@@ -61,6 +67,7 @@ const char* why_unsupported(const btRigidBody& body) {
   const btVector3& inv = body.getInvInertiaDiagLocal();
   for (int i = 0; i < 3; ++i)
     if (!(inv[i] >= 0)) return "a body with an inertia that is negative or not a number";
+  if (is_turning_point(body)) return "a body that turns and that no moment can turn";
   return "a body with infinite inertia about one axis";
 }
 

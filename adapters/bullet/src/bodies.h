@@ -20,6 +20,8 @@ enum class BodyPart {
 };
 bool is_disabled(const btRigidBody& body);  ///< DISABLE_SIMULATION: it stands where it is
 BodyPart part_of(const btRigidBody& body);
+/// Whether nothing can turn it, and it turns: the program has set it turning.
+bool is_turning_point(const btRigidBody& body);
 /// Why a body is unsupported.
 const char* why_unsupported(const btRigidBody& body);
 

@@ -622,6 +622,7 @@ void Engine::reset() {
   refresh();
   counts_ = {};
   max_gap_ = max_angle_ = 0;
+  teleported_ = true;
   std::fill(last_known_.begin(), last_known_.end(), 0);
   for (const auto& b : blocks_) {
     flush_work(*b);

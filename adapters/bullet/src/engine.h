@@ -488,7 +488,9 @@ class Engine final : public btActionInterface {
     Gap gap{};
   };
   std::vector<GapWatch> gap_watch_;
-  bool gaps_told_ = true;  ///< the reactions have them
+  bool gaps_told_ = true;    ///< the reactions have them
+  bool teleported_ = false;  ///< reset() since the last step: animated bodies have not moved to where they are
+  bool replaced_ = false;    ///< another solver solved the last step
   static Gap gap_of(const JointRows& rows, const btTransform& a, const btTransform& b);
   Gap gap_of(Constraint& constraint);
   void cut_together(BlockSolve& b);
@@ -500,6 +502,7 @@ class Engine final : public btActionInterface {
   std::vector<double> residual_;
   void give_back(BlockSolve& b);
   void refuse_non_finite(BlockSolve& b);
+  void report_impulse(const Record& r, double of_force);
   void break_joints(BlockSolve& b);
   void fail_block(BlockSolve& b, const std::string& why);
   void velocity_of_rows(const BlockSolve& b, std::span<const double> v, std::span<double> out) const;

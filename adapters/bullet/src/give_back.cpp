@@ -63,18 +63,10 @@ void Engine::conclude(BlockSolve& b) {
     velocity_of_rows(b, b.dv, b.e);
     for (std::size_t i = 0; i < b.e.size(); ++i) b.work[i] += b.own_lambda[i] * b.e[i];
     const auto lambda = b.dynamics->lambda();
-    for (const BlockSolve::JointRow& j : b.joints) {  // Bullet's own number for the force: the norm of its impulse
-      const Record& r = records_[z(b.records[z(j.index)])];
-      double force = 0;
-      if (r.native_part && r.native_seen) {
-        const Vector6 exact = generalized_force(b.dynamics->assembly(), j.index, 0, lambda);
-        force = (exact.head<3>() + r.native.on_a.force).norm();
-      } else {
-        for (int row = j.row; row < j.row + j.count; ++row) force += lambda[z(row)] * lambda[z(row)];
-        force = std::sqrt(force);
-      }
-      j.joint->internalSetAppliedImpulse(btScalar(force * dt_));
-      mark(*j.joint);
+    for (const BlockSolve::JointRow& j : b.joints) {
+      double square = 0;
+      for (int row = j.row; row < j.row + j.count; ++row) square += lambda[z(row)] * lambda[z(row)];
+      report_impulse(records_[z(b.records[z(j.index)])], std::sqrt(square) * dt_);
     }
   } else {
     tell(b);
@@ -151,6 +143,14 @@ void Engine::give_back(BlockSolve& b) {
   }
 }
 
+// Bullet's one number for a joint is the impulse of its last row: that of a motor or a limit where one is at work, as
+// programs read it. Of one without, where the last row says nothing, it is the norm of the force's impulse.
+void Engine::report_impulse(const Record& r, double of_force) {
+  const bool native = r.native_part && r.native_seen;
+  r.joint->internalSetAppliedImpulse(native ? r.native_part->internalGetAppliedImpulse() : btScalar(of_force));
+  mark(*r.joint);
+}
+
 void Engine::break_joints(BlockSolve& b) {
   bool any = false;
   for (const int index : b.records)
@@ -159,8 +159,7 @@ void Engine::break_joints(BlockSolve& b) {
     Record& r = records_[z(b.records[i])];
     if (!r.joint) continue;
     const Reaction& reaction = reactions_[z(r.reaction)];
-    // Bullet's own reports: feedback as forces and torques about the centres of mass, native rows included; applied
-    // impulse as the norm of the force's impulse, not as the last row's.
+    // Bullet's own reports: feedback as forces and torques about the centres of mass, native rows included.
     const auto total = [&](int k) {
       const Vector3d com = state_[system_.constraint(r.id).bodies()[z(k)]].p;
       Wrench w = reaction.on(k).about(com);
@@ -177,8 +176,7 @@ void Engine::break_joints(BlockSolve& b) {
       fb->m_appliedForceBodyB = to_bullet(on_b.force);
       fb->m_appliedTorqueBodyB = to_bullet(on_b.moment);
     }
-    r.joint->internalSetAppliedImpulse(btScalar(on_a.force.norm() * dt_));
-    mark(*r.joint);
+    report_impulse(r, reaction.on(0).force.norm() * dt_);
   }
   if (!any || b.substeps > 1) return;  // after substeps the factor is another pose's: breaking waits for the next step
   // Least-norm multipliers of the whole impulse: λ = G⁺A M⁻¹(AᵀL); Newton's raw sum carries null-space noise (T12).
@@ -352,7 +350,9 @@ void Engine::measure_gaps() {
 
 void Engine::updateAction(btCollisionWorld*, btScalar dt) {
   if (std::isfinite(dt)) t_ += double(dt);
-  if (!std::exchange(stepped_, false)) {  // the program has put another solver in our place
+  teleported_ = false;
+  replaced_ = !std::exchange(stepped_, false);
+  if (replaced_) {  // the program has put another solver in our place
     std::fill(last_known_.begin(), last_known_.end(), 0);
     for (int i = 0; i < world_->getNumConstraints(); ++i)  // which writes zeros, too
       if (record_of_.contains(world_->getConstraint(i))) mark(*world_->getConstraint(i));

@@ -123,7 +123,8 @@ void Engine::watch_bodies() {
       w = {};
       continue;
     }
-    const int flags = body->getCollisionFlags() | (is_disabled(*body) ? 1 << 30 : 0);
+    const int flags =
+        body->getCollisionFlags() | (is_disabled(*body) ? 1 << 30 : 0) | (is_turning_point(*body) ? 1 << 29 : 0);
     if (w.body == body && w.flags == flags && w.inverse_mass == body->getInvMass() &&
         w.inverse_inertia == body->getInvInertiaDiagLocal() && w.linear_factor == body->getLinearFactor() &&
         w.angular_factor == body->getAngularFactor())
@@ -425,7 +426,14 @@ void Engine::sync_body(BodyId id) {
   }
   BodyState s = read_state(*body);
   if (system_.kind(id) == BodyKind::driven) {
-    // Bullet shows an animated body where it will be at the end of the step, with its mean velocity.
+    // Bullet shows an animated body where it will be at the end of the step, with its mean velocity; one that was
+    // teleported is there and stands.
+    if (teleported_) {
+      s.v.setZero();
+      s.w.setZero();
+      state_[id] = base_[id] = end_[id] = s;
+      return;
+    }
     end_[id] = s;
     s.w = driven_spin(id, s);
     if (last_known_[z(id.index)]) {
@@ -631,8 +639,19 @@ bool Engine::after_setup(Pools pools) {
       b.newton += newton.solves;
       return newton.converged || newton.residual * dt_ < 1e3 * start_tolerance;
     };
+    // A block that moves too fast for one step has no such velocities: those that its rows allow now will do.
+    const auto start_now = [&] {
+      for (std::size_t j = 0; j < b.v.size(); ++j) b.force[j] = b.applied[j] + b.host[j];
+      solver.inverse_mass(b.force, b.v);
+      velocity_of_rows(b, b.v, b.e);
+      for (std::size_t i = 0; i < b.e.size(); ++i) b.e[i] = -b.e[i] - b.dynamics->assembly().velocity[i];
+      solver.approach(b.e, {}, {}, b.dv);
+      for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] += b.v0[j] + b.dv[j];
+    };
     // Newton answers for all forces at once; far off the constraints their linear answer is a better start.
-    if (b.answered || !start(false)) {
+    if (!b.with_laws && options_.drift_correction && b.last_length > 0 && b.last_length < 0.99 * dt_) {
+      start_now();
+    } else if (b.answered || !start(false)) {
       const bool warm = std::any_of(b.host.begin(), b.host.end(), [](double p) { return p != 0; });
       if ((warm || !b.answered) && b.dynamics->resolve(state_, b.Q_host) == Status::invalid) {
         fail_block(b, b.dynamics->reason());

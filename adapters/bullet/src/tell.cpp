@@ -291,6 +291,8 @@ std::string Engine::summary() {
     << (exact == 1 ? "" : "s");
   if (user) s << " (" << user << " of the user's own)";
   if (off) s << ", " << off << " switched off";
+  if (replaced_)
+    s << "\n  another constraint solver has solved the last step: gaps and forces are of the last one of ours";
   s << "\n  largest gap " << max_gap_ << " m, " << max_angle_ << " rad";
   for (const Record& r : records_)
     if (r.alive && !r.joint && r.reaction >= 0 && reactions_[z(r.reaction)].residual > 0)

@@ -378,7 +378,8 @@ class Solver {
   void forget(btMultiBody& body);
   /// Call before deleting a body: takes the user's constraints on it out of the world.
   void forget(btRigidBody& body);
-  /// After teleports: forgets what was remembered from step to step, clears counts and work.
+  /// After teleports: forgets what was remembered from step to step, clears counts and work. The next step takes
+  /// kinematic bodies to stand where they are; without it they have got there by moving, as Bullet has it.
   void reset();
   const Options& options() const;
 
