@@ -87,7 +87,7 @@ void FrictionProblem::reset(int unknowns, int sites) {
   thrusts_.assign(s, Six{});
   J_.resize(n * (n + 6));
   LU_.resize(n * n);
-  for (auto* x : {&F_, &x_, &try_, &best_, &start_, &first_, &last_, &kept_, &found_z_}) x->resize(n);
+  for (auto* x : {&F_, &x_, &try_, &best_, &start_, &first_, &last_, &kept_, &found_z_, &freed_}) x->resize(n);
   modes_known_ = false;
   followers_.reserve(n);
   follow_.reserve(6 * n);
@@ -471,6 +471,9 @@ double FrictionProblem::linearize(Laws& laws, std::span<const double> z, bool tu
         speed = std::sqrt(speed);
         double x = 0;
         for (int i = 0; i < b.dim; ++i) x += z[z_(b.start + i)] * z[z_(b.start + i)];
+        // One of several redundant contacts may be at its bound and yet not move, held by the others. The slip it then
+        // has is rounding and has no direction: it keeps that of its friction.
+        if (hardly_moves(b, z)) speed = 0;
         for (int i = 0; i < b.dim; ++i)
           along[z_(i)] = speed > 0 ? along[z_(i)] / speed : x > 0 ? -z[z_(b.start + i)] / std::sqrt(x) : 0;
       }
@@ -648,7 +651,7 @@ bool FrictionProblem::settle(Laws& laws, std::span<double> z, Answer& answer, in
       if (b.mode == Mode::sticks) {
         const double r = may_hold(b, u, z) ? laws.holding(id, N) : laws.sliding(id, N, 1e-300);
         if (x > r * (1 + 1e-9) + 1e-300) b.mode = Mode::slips, changed = true;
-      } else if (against > 0 && speed > 0) {
+      } else if (against > 0 && !hardly_moves(b, z)) {
         b.mode = Mode::sticks, changed = true;
       }
     }
@@ -792,24 +795,94 @@ double FrictionProblem::gain_of(Laws& laws, std::span<const double> z) {
   return gain;
 }
 
+/// Whether a block's slip is no more than rounding beside what its friction alone would make.
+bool FrictionProblem::hardly_moves(const Block& b, std::span<const double> z) const {
+  double speed = 0, effort = 0;
+  for (int i = b.start; i < b.start + b.dim; ++i) {
+    const double s = slip(i, z);
+    speed += s * s;
+    effort += z[z_(i)] * z[z_(i)];
+  }
+  return std::sqrt(speed) <= 1e-9 * b.mobility * std::sqrt(effort);
+}
+
 /// Where contacts are redundant some may be at their bounds and yet not move: what does not slip, sticks.
 void FrictionProblem::at_rest_sticks(std::span<const double> z) {
-  for (Block& b : blocks) {
-    if (b.smooth || b.given || b.mode == Mode::sticks) continue;
-    double speed = 0, effort = 0;
-    for (int i = b.start; i < b.start + b.dim; ++i) {
-      const double s = slip(i, z);
-      speed += s * s;
-      effort += z[z_(i)] * z[z_(i)];
+  for (Block& b : blocks)
+    if (!b.smooth && !b.given && b.mode != Mode::sticks && hardly_moves(b, z)) b.mode = Mode::sticks;
+}
+
+/// Where contacts at rest are redundant, how they share is open: sweeps load the first to its bound before they turn to
+/// the next, and come to an end slowly where the bounds are hardly enough for all. So z becomes the efforts of least
+/// norm that hold all of them, and where these pass bounds, those that come nearest to using all bounds alike (by
+/// weights, after Lawson). @return whether contacts are redundant, and z lies within all bounds
+bool FrictionProblem::share(Laws& laws, std::span<double> z) {
+  const auto open = [](const Block& b) { return !b.smooth && !b.given && b.at_rest; };
+  if (std::count_if(blocks.begin(), blocks.end(), open) < 2) return false;
+  std::copy(z.begin(), z.end(), kept_.begin());
+  for (const Block& b : blocks)
+    for (int i = b.start; open(b) && i < b.start + b.dim; ++i) z[z_(i)] = 0;
+  for (std::size_t b = 0; b < blocks.size(); ++b)
+    if (blocks[b].given) respond(laws, b, z);
+  part_.assign(blocks.size(), 1.0);
+  for (int i = 0; i < size_; ++i) freed_[z_(i)] = slip(i, z);
+  // Of diagonals that are 1 where all weights are.
+  const auto pose = [&](double shift) {
+    std::fill(J_.begin(), J_.end(), 0.0);
+    std::fill(F_.begin(), F_.end(), 0.0);
+    for (std::size_t k = 0; k < blocks.size(); ++k) {
+      const Block& b = blocks[k];
+      for (int i = b.start; i < b.start + b.dim; ++i) {
+        J_[at(i, i)] = 1;
+        if (!open(b)) continue;
+        const double own = std::sqrt(part_[k] / weight_[z_(i)]);
+        F_[z_(i)] = own * freed_[z_(i)];
+        for (std::size_t o = 0; o < blocks.size(); ++o)
+          for (int j = blocks[o].start; open(blocks[o]) && j < blocks[o].start + blocks[o].dim; ++j)
+            J_[at(i, j)] = own * W_[at(i, j)] * std::sqrt(part_[o] / weight_[z_(j)]) + (i == j ? shift : 0);
+      }
     }
-    if (std::sqrt(speed) <= 1e-9 * b.mobility * std::sqrt(effort)) b.mode = Mode::sticks;
+  };
+  const auto refuse = [&] {
+    std::copy(kept_.begin(), kept_.end(), z.begin());
+    return false;
+  };
+  pose(0);
+  if (eliminate_rows()) return refuse();  // nothing is redundant
+  constexpr double shift = 1e-8;          // (Tikhonov) far above rounding, far below what holds
+  constexpr int most = 40;
+  for (int round = 0; round < most; ++round) {
+    pose(shift);
+    eliminate();
+    double worst = 0, largest_part = 0;
+    for (std::size_t k = 0; k < blocks.size(); ++k)
+      for (int i = blocks[k].start; open(blocks[k]) && i < blocks[k].start + blocks[k].dim; ++i)
+        z[z_(i)] = x_[z_(i)] * std::sqrt(part_[k] / weight_[z_(i)]);
+    if (!std::isfinite(largest(z))) return refuse();
+    for (std::size_t k = 0; k < blocks.size(); ++k) {
+      const Block& b = blocks[k];
+      if (!open(b)) continue;
+      const double bound = laws.holding(static_cast<int>(k), read(b, z));
+      double effort = 0;
+      for (int i = b.start; i < b.start + b.dim; ++i) effort += z[z_(i)] * z[z_(i)];
+      effort = std::sqrt(effort);
+      worst = std::max(worst, effort > 0 ? effort / std::max(bound, 1e-300) : 0);
+      // How it shares: first by its bound, then so much more as it uses less of it than others.
+      part_[k] = round == 0 ? bound : effort > 0 ? part_[k] * bound / effort : part_[k];
+      largest_part = std::max(largest_part, part_[k]);
+    }
+    if (worst <= 1 - 1e-9) return true;
+    if (!(largest_part > 0) || !std::isfinite(largest_part)) return refuse();
+    for (double& part : part_) part = std::max(part / largest_part, 1e-6);
   }
+  return refuse();
 }
 
 FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, bool known, Choice choice) {
   Answer answer;
-  bool implicit = false, free = false, answering = false, given = false;
+  bool implicit = false, free = false, answering = false, given = false, held = false;
   for (Block& b : blocks) {
+    held = held || b.held;
     implicit = implicit || b.implicit;
     free = free || !(b.smooth || b.given);
     answering = answering || b.answers;
@@ -818,6 +891,7 @@ FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, 
   }
   careful_ = answering;
   if (!known) std::fill(z.begin(), z.end(), 0.0);
+  if (!known || held) share(laws, z);
   std::copy(z.begin(), z.end(), start_.begin());
 
   const auto allowed = [&](std::span<const double> at) {
@@ -839,9 +913,19 @@ FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, 
   std::copy(z.begin(), z.end(), first_.begin());
   answer.gain = gain_of(laws, z);
   const bool one = !implicit || answer.gain < 0.9;
-  if (implicit && one) sweep(laws, z, answering ? few : 400, 1e-13);
+  if (implicit && one) {
+    swept = sweep(laws, z, answering ? few : 400, 1e-13);
+    if (!swept && share(laws, z)) swept = sweep(laws, z, few, 1e-13);  // bounds that are hardly enough
+  }
   std::copy(z.begin(), z.end(), best_.begin());
+  swept_modes_.clear();
+  for (const Block& b : blocks) swept_modes_.push_back(b.mode);
   if (!answer.found) answer.found = settle(laws, z, answer);
+  if (!answer.found && implicit && one && swept) {  // modes that would not agree, where sweeps have come to an end
+    answer.found = true;
+    std::copy(best_.begin(), best_.end(), z.begin());
+    for (std::size_t b = 0; b < blocks.size(); ++b) blocks[b].mode = swept_modes_[b];
+  }
   // Laws that answer to their slip may be falling ones, or jump: Newton and sweeps take turns, and what neither finds
   // is left where the sweeps end, with its residual.
   for (int round = 0; answering && one && !answer.found && round < 4; ++round) {

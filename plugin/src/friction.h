@@ -103,6 +103,8 @@ class FrictionProblem {
   bool newton(Laws& laws, std::span<double> z, Answer& answer, int most);
   bool settle(Laws& laws, std::span<double> z, Answer& answer, int steps = 40);
   double linearize(Laws& laws, std::span<const double> z, bool turning = true, int* worst = nullptr);
+  bool hardly_moves(const Block& b, std::span<const double> z) const;
+  bool share(Laws& laws, std::span<double> z);
   double merit() const;
   double weighted(std::span<const double> x) const;
   double rounded(std::span<const double> z, bool with_jacobian);
@@ -123,11 +125,13 @@ class FrictionProblem {
   std::vector<double> J_, LU_, F_, x_, try_, best_, start_, first_, last_, kept_, found_z_;
   std::vector<double> radius_, round_;  // by block, of rounded()
   std::vector<int> row_, column_;
-  std::vector<int> followers_;     // unknowns of smooth laws that answer to the slip of the block in hand
-  std::vector<double> follow_;     // and what they do by its efforts, 6 numbers each
-  Square own_{};                   // W of that block while they do
-  std::vector<double> found_;      // solutions one after the other
-  std::vector<Mode> found_modes_;  // of every block in each of them
+  std::vector<int> followers_;        // unknowns of smooth laws that answer to the slip of the block in hand
+  std::vector<double> follow_;        // and what they do by its efforts, 6 numbers each
+  Square own_{};                      // W of that block while they do
+  std::vector<double> found_;         // solutions one after the other
+  std::vector<Mode> found_modes_;     // of every block in each of them
+  std::vector<Mode> swept_modes_;     // as sweeps ended
+  std::vector<double> part_, freed_;  // of share(), by block and by unknown
 };
 
 }  // namespace linchpin::detail

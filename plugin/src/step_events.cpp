@@ -130,6 +130,12 @@ void Stepper::Impl::note(double t, const Mode& mode, ModeSwitch::What what) {
 
 bool Stepper::Impl::switch_modes() {
   std::vector<char>& past = over;
+  // Contacts of one body stop together, but for rounding: those that are at rest are judged with the one that was
+  // found.
+  if (std::find(past.begin(), past.end(), 1) != past.end())
+    for (std::size_t i = 0; i < modes.size(); ++i)
+      if (!modes[i].sticks && dynamics.contacts()[i].dim > 0)
+        past[i] = past[i] || dynamics.contacts()[i].rubbing.norm() <= rest_speed;
   for (std::size_t i = 0; i < modes.size(); ++i)
     if (past[i] && !modes[i].sticks) dynamics.grip(static_cast<int>(i), Grip::sticks);
   if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
