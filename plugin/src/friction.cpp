@@ -921,10 +921,16 @@ FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, 
   swept_modes_.clear();
   for (const Block& b : blocks) swept_modes_.push_back(b.mode);
   if (!answer.found) answer.found = settle(laws, z, answer);
-  if (!answer.found && implicit && one && swept) {  // modes that would not agree, where sweeps have come to an end
-    answer.found = true;
+  if (!answer.found && implicit && one && !answering) {  // modes that would not agree, as at the edge of slip
     std::copy(best_.begin(), best_.end(), z.begin());
     for (std::size_t b = 0; b < blocks.size(); ++b) blocks[b].mode = swept_modes_[b];
+    const bool all_dry = std::all_of(blocks.begin(), blocks.end(), [](const Block& b) { return !b.smooth; });
+    answer.found = swept || (free && !given && all_dry && descend(laws, z, true, answer));
+    if (!answer.found) {
+      std::copy(best_.begin(), best_.end(), z.begin());
+      answer.found = sweep(laws, z, 4000, 1e-12);
+    }
+    std::copy(z.begin(), z.end(), best_.begin());
   }
   // Laws that answer to their slip may be falling ones, or jump: Newton and sweeps take turns, and what neither finds
   // is left where the sweeps end, with its residual.
