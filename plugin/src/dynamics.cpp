@@ -266,13 +266,27 @@ std::vector<std::string> Dynamics::warnings() const {
   if (d.status == Status::invalid || d.assembly.laid_out_for != d.system->structure()) return out;
   for (const std::string& what : d.laws_.idle(*d.system, d.assembly.block)) out.push_back(what);
   if (d.solver.full_row_rank()) return out;
+  // One sentence for all constraints that have a law of the same name.
+  std::vector<std::pair<std::string, std::vector<std::string>>> readers;
   for (const int i : d.known_ranks().undetermined) {
     const ConstraintId id = d.assembly.block.constraints[z(i)];
     for (const Law& law : laws(*d.system, id))
-      for (const Law::Term& term : law.terms())
-        out.push_back("law '" + term.name + "' on " + d.system->name(id) +
-                      ": redundant constraints leave the thrust it may read undetermined; remove what is redundant, "
-                      "put the law on a determined constraint, or give it a preload instead of the thrust");
+      for (const Law::Term& term : law.terms()) {
+        auto at = std::find_if(readers.begin(), readers.end(), [&](const auto& r) { return r.first == term.name; });
+        if (at == readers.end()) at = readers.insert(at, {term.name, {}});
+        if (at->second.empty() || at->second.back() != d.system->name(id)) at->second.push_back(d.system->name(id));
+      }
+  }
+  for (const auto& [law, on] : readers) {
+    constexpr std::size_t most = 8;  // names in one sentence
+    std::string where;
+    for (std::size_t k = 0; k < std::min(on.size(), most); ++k)
+      where += (k == 0 ? "" : k + 1 == on.size() ? " and " : ", ") + on[k];
+    if (on.size() > most) where += " and " + std::to_string(on.size() - most) + " more";
+    out.push_back("law '" + law + "' on " + where +
+                  ": redundant constraints leave the thrust it may read undetermined (they are taken to share it by "
+                  "least norm); remove what is redundant, put the law on a determined constraint, or take a law that "
+                  "does not read the thrust");
   }
   return out;
 }

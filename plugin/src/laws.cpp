@@ -349,7 +349,9 @@ std::string try_add_law(System& system, ConstraintId on, Law law) noexcept {
 }
 
 void clear_laws(System& system, ConstraintId on) {
-  SystemParts::of(system).at(on).laws.clear();
+  auto& entry = SystemParts::of(system).at(on);
+  entry.laws.clear();
+  ++entry.laws_cleared;
   ++SystemParts::of(system).law_changes;
 }
 

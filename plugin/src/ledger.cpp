@@ -1,6 +1,8 @@
 // Sums impulses and their work from the records of the equation.
 #include "ledger.h"
 
+#include "system_impl.h"
+
 #include <linchpin/constraint.h>
 
 #include <numeric>
@@ -11,6 +13,7 @@ void Ledger::restructure(const System& system, const Block& block, bool forget) 
   if (forget) {
     work_.clear();
     laws_.clear();
+    cleared_.clear();
     energy_ = {};
   }
   work_.resize(z(system.constraint_count()), 0.0);
@@ -26,7 +29,17 @@ void Ledger::restructure(const System& system, const Block& block, bool forget) 
   for (std::size_t s = 0; s < books_.size(); ++s) books_[s].body = block.bodies[s];
 }
 
-void Ledger::begin() {
+void Ledger::begin(const System& system) {
+  const auto& parts = SystemParts::of(system);
+  if (law_changes_ != parts.law_changes) {
+    for (std::size_t i = laws_.size(); i-- > 0;)
+      if (cleared_[i] != parts.at(laws_[i].on).laws_cleared) {
+        laws_.erase(laws_.begin() + static_cast<std::ptrdiff_t>(i));
+        cleared_.erase(cleared_.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    law_changes_ = parts.law_changes;
+    next_law_ = 0;
+  }
   std::fill(impulses_.begin(), impulses_.end(), Impulse{});
   std::fill(work_of_step_.begin(), work_of_step_.end(), 0.0);
   for (LawWork& law : laws_) law.last = 0;
@@ -64,6 +77,7 @@ std::size_t Ledger::law_index(const System& system, ConstraintId on, int law, in
   fresh.term = term;
   fresh.constraint = system.name(on);
   fresh.name = linchpin::laws(system, on)[z(law)].terms()[z(term)].name;
+  cleared_.push_back(SystemParts::of(system).at(on).laws_cleared);
   next_law_ = laws_.size();
   return laws_.size() - 1;
 }

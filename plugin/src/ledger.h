@@ -16,8 +16,8 @@ class Ledger {
   /// Remembers what has been recorded since begin(), and goes back to it: for parts of a step that are taken again.
   void keep();
   void undo();
-  /// Opens the books of a step.
-  void begin();
+  /// Opens the books of a step. Accounts of laws that have been cleared are closed.
+  void begin(const System& system);
   /// What `dynamics` found at `state`, acting for `dt`, and impulses λ of stabilisation [m] on top.
   /// Work is impulse · ½(v₀ + v₁).
   void record(const System& system, const Dynamics& dynamics, const State& state, double dt,
@@ -50,6 +50,8 @@ class Ledger {
   std::vector<double> work_;          // by constraint id, since the start
   std::vector<BodyBooks> books_;
   std::vector<LawWork> laws_;
+  std::vector<unsigned long> cleared_;  // of each: how often its constraint's laws had been cleared when it began
+  unsigned long law_changes_ = 0;       // of the system, as last looked at
   std::size_t next_law_ = 0;
   EnergyBooks energy_, energy_of_step_;
 

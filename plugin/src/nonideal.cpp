@@ -414,10 +414,15 @@ void Nonideal::solve(const Scene& scene) {
     const Site* where = nullptr;
     for (const Piece& p : pieces_)
       if (p.what->reads == Reads::actual && reader == nullptr) reader = p.what, where = &sites_[z(p.site)];
-    report.trouble = name_of(scene, *where, *reader) + ": no actual thrust satisfies it (coupling gain " +
-                     std::to_string(answer.gain) +
-                     (answer.gain < 0.9 ? "; the law may be discontinuous)" : "; the Painlevé case)") +
-                     "; the ideal thrust was used";
+    report.trouble =
+        name_of(scene, *where, *reader) +
+        (answer.gain < 0.9 ? ": no actual thrust was found that satisfies it (coupling gain "
+                           : ": no actual thrust satisfies it (coupling gain ") +
+        text(answer.gain) +
+        (answer.gain < 0.9 ? "; the law is discontinuous, or masses are too far apart for the digits there "
+                             "are)"
+                           : "; the Painlevé case)") +
+        "; the ideal thrust was used";
     for (auto& block : problem_.blocks) block.implicit = false;
     z_known_.clear();
     std::fill(z_.begin(), z_.end(), 0.0);
@@ -657,15 +662,16 @@ std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::spa
     look_for_jumps(scene);
     if (histories_.size() == efforts.size() && report.trouble.empty())
       for (std::size_t i = 0; i < efforts.size(); ++i)
-        if (std::popcount(histories_[i].reversals & 0xffffu) >= 12) {
+        if (const int of16 = std::popcount(histories_[i].reversals & 0xffffu); of16 >= 9) {
           const LawEffort& e = efforts[i];
           const ConstraintId id = scene.assembly.block.constraints[z(e.constraint)];
           const Law::Term& term = laws(scene.system, id)[z(e.law)].terms()[z(e.term)];
           const auto site =
               std::find_if(sites_.begin(), sites_.end(), [&](const Site& x) { return x.constraint == e.constraint; });
-          report.trouble = name_of(scene, *site, term) +
-                           ": chatters, its force reverses in nearly every step; it jumps, or is too strong for the "
-                           "step. coulomb() knows what rest is, regularized_coulomb() is smooth";
+          report.trouble = name_of(scene, *site, term) + ": chatters, its force reverses in " + std::to_string(of16) +
+                           " of the last 16 steps, at a slip of " + text(site->relative.norm()) +
+                           " m/s; it jumps, or is too strong for the step. coulomb() knows what rest is, "
+                           "regularized_coulomb() is smooth";
           break;
         }
     if (report.trouble.empty()) report.trouble = flaw_;

@@ -184,7 +184,7 @@ bool Stepper::Impl::release_and_engage(double t) {
   closed = state.t;
   dynamics.restructure();
   ledger.restructure(*system, block(), false);
-  ledger.begin();
+  ledger.begin(*system);
   make_room();
   watch();
   if (at_end && (!impact || options.drift == Drift::exact)) return true;

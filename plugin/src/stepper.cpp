@@ -199,7 +199,7 @@ const StepReport& Stepper::Impl::step(double dt) {
       }
       before = state;
     }
-    ledger.begin();
+    ledger.begin(*system);
     closed = state.t;
     options.method == Method::semi_implicit ? semi_implicit(dt) : march(dt);
   } catch (const std::exception& e) {
@@ -220,7 +220,7 @@ const StepReport& Stepper::Impl::step(double dt) {
     std::fill(values.begin(), values.end(), std::numeric_limits<double>::quiet_NaN());
     report.mode_switches = 0;
     last_h = h_before;
-    ledger.begin();
+    ledger.begin(*system);
     return report;
   }
   state.t = before.t + dt;

@@ -41,6 +41,7 @@ struct System::Impl {
     bool enabled = true;
     bool removed = false;
     std::vector<Law> laws{};
+    unsigned long laws_cleared = 0;  // how often
     OneSided one_sided{.on = false};
   };
 

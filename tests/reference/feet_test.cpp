@@ -219,5 +219,32 @@ TEST(Feet, OfATableSlipWhereThePushIsBeyondAllOfThem) {
     }
 }
 
+// Three bodies on balls, the last 10⁶ times as heavy as the first: thrusts hardly call up each other, so there is one
+// answer (T9), whatever digits the ratio has cost.
+TEST(UnlikeMasses, HaveOneActualThrustAndItIsFound) {
+  for (const double speed : {0.0, 1.0}) {
+    SCOPED_TRACE(speed);
+    System system;
+    system.set_gravity({2, 0, -g});
+    BodyId last = world;
+    for (int i = 0; i < 3; ++i) {
+      const double mass = i == 2 ? 1e6 : 1;
+      const BodyId body = system.add_body("b" + std::to_string(i), mass, Vector3d::Constant(0.1 * mass),
+                                          Pose{{0.5 + i, 0, 0}}, {0, 0, -speed * (0.5 + i)}, {0, speed, 0});
+      add_law(system,
+              system.add(ball("ball" + std::to_string(i), last, i > 0 ? Vector3d(0.5, 0, 0) : Vector3d(0, 0, 0), body,
+                              Vector3d(-0.5, 0, 0))),
+              ball_friction({.mu_static = 0.4, .mu_kinetic = 0.4, .pin_radius = 0.1}).reading(Reads::actual));
+      last = body;
+    }
+    Stepper stepper(system, system.initial_state(), with(Method::semi_implicit));
+    for (int k = 0; k < 60; ++k) {
+      const StepReport& report = stepper.step(1.0 / 240);
+      ASSERT_FALSE(report.rejected) << report.reason;
+      ASSERT_EQ(report.warning.find("actual thrust"), std::string::npos) << report.warning;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace linchpin::test

@@ -74,7 +74,8 @@ enum class Side { first, second };  ///< one of the two bodies of a law
 /// that returns a force [N] or an Effort, or taken from the catalogue below; laws add with +. A lambda is called
 /// several times in one evaluation, with slips and thrusts that are tried, so it must not count or remember. One that
 /// throws, or returns what is not finite or beyond all bounds, gives Status::invalid with the law and the constraint
-/// named. One that jumps where its slip changes sign is held there, and named in a warning: take `coulomb`.
+/// named. One that jumps where its slip changes sign is named in a warning, and held there by steps of a host and
+/// Method::semi_implicit; rk4 and adaptive follow it from one side to the other: take `coulomb`.
 class Law {
  public:
   /// One summand. Exactly one of `effort` and `holding` is set.
