@@ -66,23 +66,33 @@ class Timed final : public btConstraintSolver {
 
 struct SolverName {
   std::string text, kind;
-  int iterations = 10;  ///< of exact, law and dry: threads
-  bool exact() const { return kind == "exact" || kind == "law" || kind == "dry"; }
+  int iterations = 10;  ///< of exact, rk4, law and dry: threads
+  int rate = 0;         ///< steps per second; 0: the scene's
+  bool exact() const { return kind == "exact" || kind == "rk4" || kind == "law" || kind == "dry"; }
 };
 
 SolverName parse(const std::string& text) {
-  SolverName s{text, text, 10};
+  SolverName s{text, text.substr(0, text.find('@')), 10, 0};
+  if (const auto sign = text.find('@'); sign != std::string::npos) {
+    const char *first = text.data() + sign + 1, *last = text.data() + text.size();
+    if (std::from_chars(first, last, s.rate).ptr != last || s.rate < 1)
+      throw std::invalid_argument("solver \"" + text + "\": steps per second are a whole number from 1 on");
+  }
   if (s.exact()) s.iterations = 1;
-  if (const auto colon = text.find(':'); colon != std::string::npos) {
-    s.kind = text.substr(0, colon);
-    const char *first = text.data() + colon + 1, *last = text.data() + text.size();
+  if (const std::string name = s.kind; name.find(':') != std::string::npos) {
+    const auto colon = name.find(':');
+    s.kind = name.substr(0, colon);
+    if (s.exact()) s.iterations = 1;
+    const char *first = name.data() + colon + 1, *last = name.data() + name.size();
     if (std::from_chars(first, last, s.iterations).ptr != last || s.iterations < 1)
       throw std::invalid_argument("solver \"" + text +
                                   "\": iterations (of exact: threads) are a whole number from 1 on");
   }
   if (!s.exact() && s.kind != "si" && s.kind != "nncg" && s.kind != "mlcp")
-    throw std::invalid_argument("there is no solver \"" + text +
-                                "\"; known: exact, exact:N, law, dry, si, si:N, nncg, nncg:N, mlcp");
+    throw std::invalid_argument(
+        "there is no solver \"" + text +
+        "\"; known: exact, exact:N, rk4, law, dry, si, si:N, nncg, nncg:N, mlcp; each with @R for R steps "
+        "a second");
   return s;
 }
 
@@ -139,11 +149,13 @@ struct Run {
   std::vector<std::unique_ptr<btJointFeedback>> feedback;
   std::vector<double> step, solve;  // [µs]
   double gap = 0, start_energy = 0, force_error = -1;
-  int rows_at_start = 0;  ///< equalities; joints may break
+  double drift = 0, most_kinetic = 0;  ///< of the energy, and what it is compared with [J]
+  int rows_at_start = 0;               ///< equalities; joints may break
   bool finite = true;
 
   Run(const SceneKind& kind, int size, const SolverName& solver, const Forces& reference)
       : scene(kind.build(size)), name(solver) {
+    if (name.rate > 0) scene->dt = 1.0 / name.rate;
     if (name.kind == "nncg") native = std::make_unique<btNNCGConstraintSolver>();
     if (name.kind == "mlcp") {
       lcp = std::make_unique<btDantzigSolver>();
@@ -151,7 +163,10 @@ struct Run {
     }
     if (native) scene->world.setConstraintSolver(native.get());
     if (name.exact())
-      exact = std::make_unique<bullet::Solver>(scene->world, bullet::Options{.threads = name.iterations});
+      exact = std::make_unique<bullet::Solver>(
+          scene->world,
+          bullet::Options{.stepping = name.kind == "rk4" ? bullet::Stepping::rk4 : bullet::Stepping::semi_implicit,
+                          .threads = name.iterations});
     else
       scene->world.getSolverInfo().m_numIterations = name.iterations;
     if (name.kind == "law")  // on every joint: a torque by the ideal thrust, for one more back-solve in all
@@ -189,7 +204,7 @@ struct Run {
           // About the centres at the start, where the reaction belongs.
           const auto about = [&](const Wrench& w, const btRigidBody& body) {
             return w.about(bullet::from_bullet(body.getCenterOfMassPosition()) -
-                           bullet::from_bullet(body.getLinearVelocity()) * double(btScalar(1. / 240)));
+                           bullet::from_bullet(body.getLinearVelocity()) * double(btScalar(scene->dt)));
           };
           const Wrench a = about(r.on_a, scene->joints[i]->getRigidBodyA()),
                        b = about(r.on_b, scene->joints[i]->getRigidBodyB());
@@ -227,7 +242,23 @@ struct Run {
       if (step.size() % 10 == 0 || scene->joints.size() < 2000)
         gap = std::max(gap, programs::largest_gap(scene->world).length);
       finite = programs::finite(scene->world);
+      if (scene->joints.size() < 2000) note_energy();
     }
+  }
+  void note_energy() {
+    drift = std::max(drift, std::abs(programs::energy(scene->world) - start_energy));
+    double kinetic = 0;
+    for (const auto& body : scene->bodies) {
+      if (body->isStaticOrKinematicObject()) continue;
+      const Vector3d v = bullet::from_bullet(body->getLinearVelocity()),
+                     w = bullet::from_bullet(body->getWorldTransform().getBasis().transpose() *
+                                             body->getAngularVelocity());
+      kinetic += 0.5 * v.squaredNorm() / double(body->getInvMass());
+      for (int k = 0; k < 3; ++k)
+        if (const double inverse = double(body->getInvInertiaDiagLocal()[k]); inverse > 0)
+          kinetic += 0.5 * w[k] * w[k] / inverse;
+    }
+    most_kinetic = std::max(most_kinetic, kinetic);
   }
   /// Time in the solver [µs] of steps that begin with the joint in the middle just switched off, and just switched on
   /// again. They count with no others.
@@ -287,9 +318,11 @@ Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10
   out["substeps_per_step"] = sub;
   out["ns_per_row_solver"] = number(1e3 * solve / r.rows_at_start);
   out["us_per_step"] = number(step);
+  out["ms_per_simulated_s"] = number(1e3 * r.wall() / (double(r.step.size()) * r.scene->dt));
   out["ratio_to_si10_solver"] = number(si10_solve > 0 ? solve / si10_solve : NAN);
   out["ratio_to_si10_step"] = number(si10_step > 0 ? step / si10_step : NAN);
   out["max_gap_m"] = number(r.finite ? r.gap : NAN);
+  out["energy_drift_rel"] = number(r.finite && r.most_kinetic > 0 ? r.drift / r.most_kinetic : NAN);
   out["energy_change_J"] = number(r.finite ? programs::energy(r.scene->world) - r.start_energy : NAN);
   out["force_error_rel"] = r.force_error >= 0 ? number(r.force_error) : Json(nullptr);
   out["peak_mb"] = peak_megabytes();
@@ -390,7 +423,9 @@ Options parse_options(int argc, char** argv) {
 }
 
 void run_case(const Options& o, const SceneKind& kind, int size) {
-  const int steps = std::max(1, static_cast<int>(std::lround(o.duration / kind.build(1)->dt)));
+  const auto steps_of = [&](const Run& r) {
+    return std::max(1, static_cast<int>(std::lround(o.duration / r.scene->dt)));
+  };
   const Forces reference = kind.forces ? dense_forces(kind, size) : Forces{};
   double si10_solve = 0, si10_step = 0;
 
@@ -406,7 +441,7 @@ void run_case(const Options& o, const SceneKind& kind, int size) {
   for (bool more = true; more;) {
     more = false;
     for (auto& r : pair) {
-      const int left = steps - static_cast<int>(r->step.size());
+      const int left = steps_of(*r) - static_cast<int>(r->step.size());
       if (left <= 0 || !r->finite || r->wall() > o.budget) continue;
       r->steps(std::min(left, size > 2000 ? 10 : 60));
       more = true;
@@ -422,8 +457,8 @@ void run_case(const Options& o, const SceneKind& kind, int size) {
   for (const SolverName* s : others) {
     Run r(kind, size, *s, reference);
     if (s->kind == "mlcp" && r.rows_at_start > 700) continue;  // cubic in the rows: hours
-    while (static_cast<int>(r.step.size()) < steps && r.finite && r.wall() < o.budget)
-      r.steps(std::min(10, steps - static_cast<int>(r.step.size())));
+    while (static_cast<int>(r.step.size()) < steps_of(r) && r.finite && r.wall() < o.budget)
+      r.steps(std::min(10, steps_of(r) - static_cast<int>(r.step.size())));
     std::cout << row(kind, size, r, si10_solve, si10_step, o.switching).dump() << std::endl;
   }
 }

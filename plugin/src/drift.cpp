@@ -124,6 +124,65 @@ class StepOfJoints {
     return probe == 0 ? worst : std::numeric_limits<double>::infinity();
   }
 
+  /// φ̇ by row where bodies are at `at`, those outside the block with the velocities that they have there and those
+  /// inside with v.
+  class Velocities {
+   public:
+    void begin(const Dynamics& dynamics, const State& at) {
+      stock_ = &detail::stock_of(dynamics);
+      at_ = &at;
+      const Block& block = dynamics.assembly().block;
+      R_.resize(block.bodies.size());
+      for (std::size_t s = 0; s < R_.size(); ++s) R_[s] = at[block.bodies[s]].R();
+      arms_.clear();
+      for (int i = 0; i < stock_->count(); ++i) {
+        const auto &joint = stock_->joints[z(i)], &next = stock_->joints[z(i) + 1];
+        const BodyState &a = at[joint.a], &b = at[joint.b];
+        const Matrix3d Ra = joint.slot_a < 0 ? a.R() : Matrix3d(), Rb = joint.slot_b < 0 ? b.R() : Matrix3d();
+        const Matrix3d &RA = joint.slot_a < 0 ? Ra : R_[z(joint.slot_a)],
+                       &RB = joint.slot_b < 0 ? Rb : R_[z(joint.slot_b)];
+        for (int k = joint.point; k < next.point; ++k)
+          arms_.insert(arms_.end(), {RA * stock_->points[z(k)].p_AQ, RB * stock_->points[z(k)].p_BQ});
+        for (int k = joint.axis; k < next.axis; ++k) {
+          const JointRows::Axis& axis = stock_->axes[z(k)];
+          const Vector3d rA = RA * axis.p_AQ, rB = RB * axis.p_BQ;
+          arms_.insert(arms_.end(), {RA * axis.u_A, rA, rB, (b.p - a.p) + (rB - rA)});
+        }
+        for (int k = joint.dot; k < next.dot; ++k)
+          arms_.push_back((RA * stock_->dots[z(k)].u_A).cross(RB * stock_->dots[z(k)].w_B));
+      }
+    }
+
+    /// @return the largest |φ̇|, infinity where one is no number
+    double residuals(std::span<const double> v, std::span<double> phi_dot) const {
+      const Vector3d* arm = arms_.data();
+      double* out = phi_dot.data();
+      for (int i = 0; i < stock_->count(); ++i) {
+        const auto &joint = stock_->joints[z(i)], &next = stock_->joints[z(i) + 1];
+        const auto twist = [&](int slot, BodyId id) -> Vector6d {
+          if (slot >= 0) return Eigen::Map<const Vector6d>(v.data() + 6 * slot);
+          Vector6d u;
+          u << (*at_)[id].v, (*at_)[id].w;
+          return u;
+        };
+        const Vector6d a = twist(joint.slot_a, joint.a), b = twist(joint.slot_b, joint.b);
+        const Vector3d vA = a.head<3>(), wA = a.tail<3>(), vB = b.head<3>(), wB = b.tail<3>();
+        for (int k = joint.point; k < next.point; ++k, arm += 2, out += 3)
+          Vector3d::Map(out) = vA + wA.cross(arm[0]) - vB - wB.cross(arm[1]);
+        for (int k = joint.axis; k < next.axis; ++k, arm += 4)
+          *out++ = wA.cross(arm[0]).dot(arm[3]) + arm[0].dot(vB + wB.cross(arm[2]) - vA - wA.cross(arm[1]));
+        for (int k = joint.dot; k < next.dot; ++k, ++arm) *out++ = arm->dot(wA - wB);
+      }
+      return finite(phi_dot) ? largest(phi_dot) : std::numeric_limits<double>::infinity();
+    }
+
+   private:
+    const detail::StockJoints* stock_ = nullptr;
+    const State* at_ = nullptr;
+    std::vector<Matrix3d> R_;
+    std::vector<Vector3d> arms_;  // of a point r_A, r_B; of an axis u, r_A, r_B, d; of a dot u × w
+  };
+
  private:
   struct Body {
     Vector3d moved, turn;
@@ -145,6 +204,8 @@ class StepOfJoints {
 /// survive a call.
 struct Workspace {
   StepOfJoints joints;
+  StepOfJoints::Velocities joint_velocities;
+  std::vector<double> shift;
   std::vector<double> error, minus, lambda, force, dv, lambda_sum, force_sum, start;
   std::vector<BodyState> X;
   bool positions_only = false;  // all rows of the step at hand
@@ -229,7 +290,7 @@ BodyState halfway(const BodyState& from, const BodyState& to, double dt) {
   return mid;
 }
 
-void place(const Block& block, const State& base, State& end, double dt, std::span<const double> v) {
+void place(const Block& block, const State& base, State& end, double dt, std::span<const double> v, double t) {
   for (std::size_t s = 0; s < block.bodies.size(); ++s) {
     BodyState& body = end[block.bodies[s]];
     const BodyState& from = base[block.bodies[s]];
@@ -248,7 +309,7 @@ void place(const Block& block, const State& base, State& end, double dt, std::sp
     advance(body, body.v, body.w, dt);
   }
   // Blocks of one state may be solved at a time: only the first of them sets the clock.
-  if (const double t = base.t + dt; end.t != t) end.t = t;
+  if (end.t != t) end.t = t;
 }
 
 /// The three kinds of end-of-step residual (T12), all as velocities. @return the largest.
@@ -310,33 +371,35 @@ bool at_round_off(const System& system, const Assembly& assembly, const State& e
 
 namespace {
 
-/// The Newton of both ways to end a step (T12, T13). @param settle  makes v of what it was and a solve's Aᵀλ and
-/// M⁻¹Aᵀλ, the first empty unless `with_force`; steps backwards have dt < 0.
+/// The Newton of all ways to end a step (T12, T13). @param settle  makes v of what it was and a solve's Aᵀλ and
+/// M⁻¹Aᵀλ, the first empty unless `with_force`; steps backwards have dt < 0. @param poses_alone  v is but a
+/// displacement in dt, of which other levels know nothing
 template <class Settle>
 NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, const State& base, State& end, double dt,
                                std::span<double> v, std::span<double> lambda, std::span<double> force, double tolerance,
-                               int max_solves, bool shorten, bool with_force, Settle settle) {
+                               int max_solves, bool shorten, bool with_force, Settle settle, bool poses_alone = false) {
   const Assembly& assembly = dynamics.assembly();
   const Solver& solver = dynamics.solver();
   const std::size_t n = z(assembly.block.n()), m = z(assembly.block.m());
   const bool full = solver.full_row_rank();
   // Where laws read slips to the last digit, poses and velocities are those that the laws will be asked at.
-  const bool laws = !dynamics.law_efforts().empty() || !dynamics.contacts().empty();
+  const bool laws = !poses_alone && (!dynamics.law_efforts().empty() || !dynamics.contacts().empty());
   with_force = with_force || laws || !full;
   Workspace& work = workspace();
   work.start.assign(v.begin(), v.end());
   const bool by_joints = !laws && work.joints.begin(dynamics, base, end, dt);
-  work.positions_only = by_joints || (!has_level(system, assembly.block, Level::velocity) &&
-                                      !has_level(system, assembly.block, Level::acceleration));
+  work.positions_only =
+      poses_alone || by_joints ||
+      (!has_level(system, assembly.block, Level::velocity) && !has_level(system, assembly.block, Level::acceleration));
   for (auto* x : {&work.error, &work.lambda}) x->resize(m);
   for (auto* x : {&work.force, &work.dv}) x->resize(n);
   work.lambda_sum.assign(m, 0.0);
   if (with_force) work.force_sum.assign(n, 0.0);
 
-  const double length = std::fabs(dt);
+  const double length = std::fabs(dt), t_end = poses_alone ? base.t : base.t + dt;
   const auto look = [&] {
     if (!by_joints) {
-      place(assembly.block, base, end, dt, v);
+      place(assembly.block, base, end, dt, v, t_end);
       const double worst = step_residuals(system, assembly, base, end, dt, v, work);
       for (double& e : work.error) e = -e;
       return worst;
@@ -344,7 +407,7 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
     return work.joints.residuals(v, -1 / dt, work.error) / length;
   };
   const auto arrive = [&] {
-    if (by_joints) place(assembly.block, base, end, dt, v);
+    if (by_joints) place(assembly.block, base, end, dt, v, t_end);
   };
   NewtonReport report;
   double first = 0, previous = 0, moved = std::numeric_limits<double>::max();
@@ -391,7 +454,7 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
   if (!report.converged && !(report.residual <= first)) {
     // It made things worse: the caller gets back what it gave.
     std::copy(work.start.begin(), work.start.end(), v.begin());
-    place(assembly.block, base, end, dt, v);
+    place(assembly.block, base, end, dt, v, t_end);
     return report;
   }
   if (!with_force && report.solves > 0) {  // once, from the sum, which velocities then follow to rounding
@@ -403,7 +466,7 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
   arrive();
   if (!lambda.empty() && !full && report.solves > 0) {
     solver.shortest(work.force_sum, work.lambda_sum, shorten ? v : std::span<double>());
-    place(assembly.block, base, end, dt, v);
+    place(assembly.block, base, end, dt, v, t_end);
     report.residual = step_residuals(system, assembly, base, end, dt, v, work);
     report.least_squares = report.least_squares || (report.converged && report.residual * length > tolerance &&
                                                     !at_round_off(system, assembly, end, dt, work.error));
@@ -579,6 +642,88 @@ double project_velocities(const System& system, const Dynamics& dynamics, State&
   }
   for (std::size_t j = 0; j < work.start.size(); ++j) work.start[j] = work.assembly.v[j] - work.start[j];
   return 0.5 * mass_norm(work.assembly.instant, work.start);
+}
+
+Settling settle(const System& system, const Dynamics& dynamics, const State& off, State& on, std::span<double> v,
+                std::span<double> lambda, double tolerance, int max_solves) {
+  const Assembly& assembly = dynamics.assembly();
+  const Block& block = assembly.block;
+  const Solver& solver = dynamics.solver();
+  Workspace& work = workspace();
+  Settling out;
+  const auto give_velocities = [&] {
+    for (std::size_t s = 0; s < block.bodies.size(); ++s) {
+      const Vector6d u = twist_of(block, s, v);
+      on[block.bodies[s]].v = u.head<3>();
+      on[block.bodies[s]].w = u.tail<3>();
+    }
+  };
+  std::fill(lambda.begin(), lambda.end(), 0.0);
+  work.shift.assign(v.size(), 0.0);
+  const NewtonReport poses = newton_to_the_end(
+      system, dynamics, off, on, 1.0, work.shift, {}, {}, tolerance, max_solves, false, false,
+      [&](std::span<const double>, std::span<const double> dv) {
+        for (std::size_t j = 0; j < work.shift.size(); ++j) work.shift[j] += dv[j];
+      },
+      true);
+  out.solves = poses.solves;
+  out.residual = poses.residual;
+  out.least_squares = poses.least_squares;
+  out.moved = largest(work.shift);
+  give_velocities();
+  if (!poses.converged || !finite(work.shift)) return out;
+
+  // Velocities at the new poses. Rows on accelerations say nothing of them: what those leave alone stays.
+  const bool by_joints = detail::stock_of(dynamics).rigid;
+  const bool accelerations = !by_joints && has_level(system, block, Level::acceleration);
+  if (by_joints) {
+    work.joint_velocities.begin(dynamics, on);
+    work.error.resize(lambda.size());
+  } else {
+    work.assembly.block = block;
+  }
+  const auto look = [&] {
+    if (by_joints) return work.joint_velocities.residuals(v, work.error);
+    give_velocities();
+    assemble_constraints(system, on, work.assembly);
+    if (!work.assembly.failure.empty()) return std::numeric_limits<double>::infinity();
+    work.error = work.assembly.velocity;
+    for (std::size_t i = 0; accelerations && i < block.constraints.size(); ++i)
+      if (at(system, block.constraints[i]).function().level() == Level::acceleration)
+        std::fill(work.error.begin() + block.row[i], work.error.begin() + block.row[i + 1], 0.0);
+    return largest(work.error);
+  };
+  work.lambda.resize(lambda.size());
+  work.dv.resize(v.size());
+  work.shift.assign(v.begin(), v.end());
+  double size = largest(v), previous = std::numeric_limits<double>::max();
+  for (int solves = 0;; ++solves) {
+    const double worst = look();
+    out.converged = worst <= 4 * epsilon * size;
+    if (out.converged || !std::isfinite(worst)) break;
+    if (worst > 0.5 * previous) {  // as far as rounding, or rows that contradict each other, let it come
+      const double moves = largest(work.dv);
+      out.converged = worst <= 1e-12 * size || moves <= 64 * epsilon * size;
+      out.least_squares = out.least_squares || worst > 1e-12 * size;
+      break;
+    }
+    if (solves == max_solves) break;
+    previous = worst;
+    for (double& e : work.error) e = -e;
+    solver.approach(work.error, work.lambda, {}, work.dv);
+    for (std::size_t j = 0; j < v.size(); ++j) v[j] += work.dv[j];
+    for (std::size_t r = 0; r < lambda.size(); ++r) lambda[r] += work.lambda[r];
+    ++out.solves;
+  }
+  give_velocities();
+  if (!solver.full_row_rank()) {
+    work.force_sum.assign(v.size(), 0.0);
+    add_transposed(assembly, lambda, work.force_sum);
+    solver.shortest(work.force_sum, lambda);
+  }
+  for (std::size_t j = 0; j < v.size(); ++j) out.changed = std::max(out.changed, std::fabs(v[j] - work.shift[j]));
+  out.converged = out.converged && finite(v);
+  return out;
 }
 
 double swing_bound(const System& system, const Dynamics& dynamics, std::span<const double> lambda) {

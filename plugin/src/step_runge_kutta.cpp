@@ -1,8 +1,8 @@
 // Runge–Kutta–Munthe-Kaas steps (T13): stages in the chart of the exponential map, projection at the end, and how long
 // a part of a pair may be.
+#include "chart.h"
 #include "stepper_impl.h"
 #include "text.h"
-#include "variational.h"
 
 #include <linchpin/constraint.h>
 #include <linchpin/laws.h>
@@ -15,35 +15,17 @@ namespace linchpin {
 
 void Stepper::Impl::combine(double h, std::span<const double> weight, std::size_t count, const Stages& rate,
                             std::span<double> y) const {
-  std::fill(y.begin(), y.end(), 0.0);
-  for (std::size_t k = 0; k < count; ++k) {
-    if (weight[k] == 0) continue;
-    const double w = h * weight[k];
-    for (std::size_t j = 0; j < y.size(); ++j) y[j] += w * rate[k][j];
-  }
+  combine_rates(h, weight, count, rate, y);
 }
 
 void Stepper::Impl::place(const State& from, std::span<const double> pose, std::span<const double> rate,
                           State& to) const {
-  for (std::size_t s = 0; s < block().bodies.size(); ++s) {
-    const Vector6d u = twist_of(block(), s, pose), dv = twist_of(block(), s, rate);
-    BodyState& body = to[block().bodies[s]];
-    body = from[block().bodies[s]];
-    advance(body, u.head<3>(), u.tail<3>(), 1.0);
-    body.v += dv.head<3>();
-    body.w += dv.tail<3>();
-  }
+  place_in_chart(block(), from, pose, rate, to);
 }
 
 void Stepper::Impl::rate_of_chart(std::span<const double> pose, std::span<const double> v,
                                   std::span<double> rate) const {
-  const Block& b = block();
-  std::copy(v.begin(), v.end(), rate.begin());
-  for (std::size_t s = 0; s < b.bodies.size(); ++s) {
-    if (b.column[s + 1] - b.column[s] != 6) continue;
-    Eigen::Map<Vector3d> turning(&rate[z(b.column[s] + 3)]);
-    turning = rate_of_rotation(Eigen::Map<const Vector3d>(&pose[z(b.column[s] + 3)]), turning);
-  }
+  rates_in_chart(block(), pose, v, rate);
 }
 
 bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {

@@ -57,6 +57,8 @@ const std::map<std::string, std::string> core_sources = {
     {"variational", "stepper"},
     {"ledger", "stepper"},
     {"runge_kutta", "stepper"},
+    {"chart", "stepper"},
+    {"stages", "stepper"},
     {"stepper_impl", "stepper"},
     {"step_semi_implicit", "stepper"},
     {"step_runge_kutta", "stepper"},

@@ -54,7 +54,7 @@ struct Outcome {
 
 /// A hundred ragdolls, one of them torn apart on the way; two chains whipping about a post that the program moves, too
 /// fast for the step; and one chain with a law of the program's own.
-Outcome run(int threads) {
+Outcome run(int threads, bullet::Stepping stepping) {
   TestWorld w;
   for (int i = 0; i < 100; ++i) ragdoll(w, i);
   btRigidBody& post = w.box(0, btVector3(1, 1, 1), btVector3(-20, 0, 0));
@@ -75,7 +75,7 @@ Outcome run(int threads) {
       before = &link;
     }
   }
-  bullet::Solver exact(w.world, {.threads = threads});
+  bullet::Solver exact(w.world, {.stepping = stepping, .threads = threads});
   exact.adopt(*last, "last").law([](const Thrust& n) { return Effort{Vector3d::Zero(), Vector3d(-0.01 * n.spin)}; });
   for (int step = 0; step < 60; ++step) {
     const btVector3 rate(0, btScalar(0.5), btScalar(0.2));
@@ -94,21 +94,29 @@ Outcome run(int threads) {
   return out;
 }
 
-TEST(Threads, AnyNumberOfThemGivesTheSameBits) {
-  const Outcome one = run(1);
+class AnyNumberOfThreads : public testing::TestWithParam<bullet::Stepping> {};
+
+TEST_P(AnyNumberOfThreads, GivesTheSameBits) {
+  const Outcome one = run(1, GetParam());
   EXPECT_GT(one.counts.substepped, 5);  // in what is compared here everything comes up that waits or is done in turns
   EXPECT_GT(one.counts.gap_corrections, 0);
   EXPECT_EQ(one.counts.fallbacks, 0);
   for (const int threads : {2, 3}) {
-    const Outcome several = run(threads);
+    const Outcome several = run(threads, GetParam());
     EXPECT_TRUE(several.bits == one.bits) << threads;
     EXPECT_TRUE(several.reactions == one.reactions) << threads;
     EXPECT_EQ(several.counts.solves, one.counts.solves) << threads;
     EXPECT_EQ(several.counts.newton, one.counts.newton) << threads;
     EXPECT_EQ(several.counts.substeps, one.counts.substeps) << threads;
+    EXPECT_EQ(several.counts.stepped_down, one.counts.stepped_down) << threads;
     EXPECT_EQ(several.counts.gap_corrections, one.counts.gap_corrections) << threads;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Threads, AnyNumberOfThreads,
+                         testing::Values(bullet::Stepping::semi_implicit, bullet::Stepping::rk4), [](const auto& of) {
+                           return std::string(of.param == bullet::Stepping::rk4 ? "ByStages" : "SemiImplicitly");
+                         });
 
 TEST(Threads, AWarmStepOnSeveralAllocatesNothing) {
   TestWorld w;

@@ -40,7 +40,8 @@ void Engine::keep_reactions(BlockSolve& b) {
 void Engine::tell(BlockSolve& b) {
   if (b.told) return;
   b.told = true;
-  if (b.substeps == 1) {  // else both are there, from the substeps
+  if (b.by_stages && !b.recorded) take_by_stages(b, true);
+  if (!b.in_parts) {  // else both are there, from the parts
     keep_reactions(b);
     for (std::size_t i = 0; i < b.ids.size(); ++i) {  // the stabilisation part is Newton's own record
       Reaction& r = reactions_[z(records_[z(b.records[i])].reaction)];
@@ -102,14 +103,14 @@ void Engine::keep_books(BlockSolve& b) {
           system_.world_inertia(id, state_[id].q) * (from_bullet(to_bullet(head(b.v, c + 3))) - head(b.v, c + 3));
     at->applied.head<3>() = head(b.applied, c);
     at->host.head<3>() = head(b.host, c);
-    if (b.substeps > 1)
+    if (b.in_parts)
       at->momentum.head<3>() = head(b.Q_host, c);
     else
       at->momentum.head<3>() = system_.mass(id) * (head(b.v, c) - head(b.v0, c));
     if (dof == 6) {
       at->applied.tail<3>() = head(b.applied, c + 3);
       at->host.tail<3>() = head(b.host, c + 3);
-      if (b.substeps > 1)
+      if (b.in_parts)
         at->momentum.tail<3>() = head(b.Q_host, c + 3);
       else
         at->momentum.tail<3>() = system_.world_inertia(id, state_[id].q) * (head(b.v, c + 3) - head(b.v0, c + 3));
@@ -140,7 +141,7 @@ void Engine::keep_books(BlockSolve& b) {
         if (block.column[z(slot + 1)] - c == 6) w = 0.5 * (w + head(b.v, c + 3));
         BodyBooks& books = books_[z(book_of_[z(id.index)])];
         books.own.head<3>() += impulse.head<3>();
-        if (b.substeps > 1) {
+        if (b.in_parts) {
           gross_force = std::max(gross_force, b.sub_gross[z(2 * slot)]);
           gross_moment = std::max(gross_moment, b.sub_gross[z(2 * slot + 1)]);
         }

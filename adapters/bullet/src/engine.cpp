@@ -27,6 +27,9 @@ namespace {
 // They are protected, with no accessor: a pointer to member named through a derived class is how C++ lets one read
 // them.
 struct WorldPeek : btDiscreteDynamicsWorld {
+  static btAlignedObjectArray<btActionInterface*>& actions(btDiscreteDynamicsWorld& w) {
+    return w.*(&WorldPeek::m_actions);
+  }
   static bool& owns_solver(btDiscreteDynamicsWorld& w) { return w.*(&WorldPeek::m_ownsConstraintSolver); }
 };
 struct ThreadsPeek : btDiscreteDynamicsWorldMt {
@@ -117,10 +120,31 @@ std::string Engine::install(btDiscreteDynamicsWorld& world) {
   // A world of threads would go past us to it.
   if (threads) native_large_ = std::exchange(ThreadsPeek::large(*threads), nullptr);
   if (links) multibodies_ = std::make_unique<Multibodies>(*this, *links);
-  world.addAction(this);
+  add_actions();
   scan_world();
   if (multibodies_) multibodies_->look();
   return {};
+}
+
+// One of ours before all others, in whose order nothing changes, and one after those that are there.
+void Engine::add_actions() {
+  world_->addAction(this);
+  if (options_.stepping == Stepping::semi_implicit || options_.mode == Mode::observe) return;
+  world_->addAction(&first_action_);
+  auto& actions = WorldPeek::actions(*world_);
+  for (int i = actions.size() - 1; i > 0; --i) actions.swap(i, i - 1);
+}
+
+void Engine::remove_actions() {
+  auto& actions = WorldPeek::actions(*world_);
+  for (btActionInterface* ours :
+       {static_cast<btActionInterface*>(&first_action_), static_cast<btActionInterface*>(this)}) {
+    const int at = actions.findLinearSearch(ours);
+    if (at == actions.size()) continue;
+    for (int i = at; i + 1 < actions.size(); ++i)
+      actions.swap(i, i + 1);  // Bullet's own way puts the last in its place
+    actions.pop_back();
+  }
 }
 
 // A world of multibodies has its solver in a second place, which only this call reaches.
@@ -141,7 +165,7 @@ std::string Engine::attach(btDiscreteDynamicsWorld& world) {
            "constructor of Solver, of soft bodies or of threads (btDiscreteDynamicsWorldMt) are not supported";
   world_ = &world;
   native_ = nullptr;  // the world never had another: it gets a fresh sequential impulse solver when we leave
-  world.addAction(this);
+  add_actions();
   scan_world();
   return {};
 }
@@ -152,7 +176,7 @@ void Engine::uninstall() {
     for (auto& p : r.proxies) take_out(*p);
     r.proxies.clear();
   }
-  world_->removeAction(this);
+  remove_actions();
   if (auto* threads = dynamic_cast<btDiscreteDynamicsWorldMt*>(world_))
     ThreadsPeek::large(*threads) = std::exchange(native_large_, nullptr);
   if (world_->getConstraintSolver() == host_solver_.get()) {

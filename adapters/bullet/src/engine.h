@@ -1,5 +1,5 @@
 // The engine behind linchpin::bullet::Solver: what is known of the world (records), one step of it (groups and blocks),
-// and what is told about it. engine.cpp keeps the records; islands.cpp, group.cpp, coupling.cpp, step.cpp,
+// and what is told about it. engine.cpp keeps the records; islands.cpp, group.cpp, coupling.cpp, step.cpp, stages.cpp,
 // substeps.cpp, give_back.cpp and books.cpp take the step, in this order; shadow.cpp runs the native solver beside it;
 // tell.cpp reports.
 #pragma once
@@ -88,9 +88,9 @@ struct Record {
   int reaction = -1;  ///< index in reactions()
 };
 
-/// States of a step redone in smaller ones; only the bodies of the block at hand are current.
+/// States of a step taken in parts; only the bodies of the block at hand are current.
 struct SubstepStates {
-  State start, now, next, end_given;
+  State start, now, next, end_given, settled;
 };
 
 /// Constraints and bodies that are solved together. Blocks share nothing that their solution writes but what is theirs
@@ -127,7 +127,7 @@ struct BlockSolve {
   std::string trouble;                                                                 ///< why it was refused
   SubstepStates* states = nullptr;                                                     ///< of whoever solves it
   struct Tally {  ///< for Counts, since it was last collected
-    long solves = 0, factors = 0, newton = 0, substepped = 0, substeps = 0;
+    long solves = 0, factors = 0, newton = 0, substepped = 0, substeps = 0, stepped_down = 0;
     double activation_energy = 0;
   } tally;
   /// Of a joint, the rows that are forces: along orthonormal axes, so that their norm is the force's.
@@ -158,8 +158,20 @@ struct BlockSolve {
   static constexpr int added_orders = 8;
   std::vector<double> added;
   std::array<double, added_orders> added_size{};
-  int added_steps = 0;   ///< steps in a row that they go back
-  double usual_off = 0;  ///< by which its last step began off the velocity constraints, O(dt)
+  int added_steps = 0;     ///< steps in a row that they go back
+  double usual_off = 0;    ///< by which its last step began off the velocity constraints, O(dt)
+  bool in_parts = false;   ///< the step was taken in parts or by stages: another problem than its start's is factored
+  bool by_stages = false;  ///< by stages, of which
+  bool recorded = false;   ///< reactions and books have been told as they went
+  bool end_after = false;  ///< Bullet integrates with the mean velocity, and is given that of the end after
+  const char* stepped_down = nullptr;  ///< why not by stages, where Options::stepping asks for them
+  StepInStages stages;
+  std::vector<double> steady;        ///< applied force without the gyroscopic torque
+  std::vector<double> start_lambda;  ///< multipliers at the step's start
+  std::vector<double> part_lambda, part_work, part_applied, part_momentum;  ///< of a part until it stands
+  std::vector<double> sub_work;                                             ///< by row, of the parts that do
+  std::vector<Vector6> mean;           ///< velocities by slot that Bullet integrates with; not finite: it has its own
+  std::vector<Vector6> part_wrenches;  ///< impulses by constraint and body about the centres of mass
   int substeps = 1;
   double last_length = 0;  ///< of the last (sub)step [s]; 0 at the start
   double moved = 0;        ///< by which a gap was closed in this step [m]
@@ -238,7 +250,8 @@ class Engine final : public btActionInterface {
   void end_links();                   ///< all islands are solved
   void make_room(btRigidBody* body);  ///< for the core's last body
 
-  // btActionInterface: after the host has integrated
+  void end_velocities();  ///< right after the host has integrated
+  // btActionInterface: after that
   void updateAction(btCollisionWorld*, btScalar dt) override;
   void debugDraw(btIDebugDraw* draw) override;  ///< tell.cpp
 
@@ -254,7 +267,7 @@ class Engine final : public btActionInterface {
   RankReport rank_report() const;
   /// Of constraints that cannot be met, as indices into reactions(): those that something is left of.
   std::vector<int> unmet() const;
-  Instant instant(std::string_view name) const;
+  Instant instant(std::string_view name);
   double energy() const;
 
   const Constraint& own(const Record& record) const;  ///< of the user's, in the core or waiting
@@ -271,6 +284,13 @@ class Engine final : public btActionInterface {
   std::unique_ptr<btConstraintSolver> host_solver_;
   std::string base_name_ = "sequential impulse";
   std::unique_ptr<Multibodies> multibodies_;  ///< of a btMultiBodyDynamicsWorld
+  /// The first of the world's actions: what others read and change must be the velocities of the step's end.
+  struct FirstAction final : btActionInterface {
+    explicit FirstAction(Engine& e) : engine(e) {}
+    void updateAction(btCollisionWorld*, btScalar) override { engine.end_velocities(); }
+    void debugDraw(btIDebugDraw*) override {}
+    Engine& engine;
+  } first_action_{*this};
 
   System system_;
   State state_, base_, end_;
@@ -378,8 +398,9 @@ class Engine final : public btActionInterface {
   Counts counts_;
   double t_ = 0, dt_ = 1.0 / 60, max_gyroscopic_force_ = 100;
   unsigned step_ = 0;
-  bool stepped_ = false;  ///< this step's solve came to us, directly or through a solver that wraps ours
-  std::string trouble_;   ///< last reason of a fallback
+  const char* stepped_down_ = nullptr;  ///< last reason of Counts::stepped_down
+  bool stepped_ = false;                ///< this step's solve came to us, directly or through a solver that wraps ours
+  std::string trouble_;                 ///< last reason of a fallback
   double max_gap_ = 0, max_angle_ = 0;
 
  private:
@@ -407,6 +428,8 @@ class Engine final : public btActionInterface {
   std::vector<btJointFeedback> shadow_feedback_;
 
   void set_solver(btConstraintSolver* solver);
+  void add_actions();
+  void remove_actions();
   static bool marked(btTypedConstraint& joint);
   static void mark(btTypedConstraint& joint);
   void mark_joints();
@@ -459,6 +482,17 @@ class Engine final : public btActionInterface {
   bool try_substep(BlockSolve& b, Substep& s);
   void record_substep(BlockSolve& b, const Substep& s);
   bool spread_forces(BlockSolve& b, const State& at, double length);
+  void begin_parts(BlockSolve& b);
+  void take_reported_off(BlockSolve& b);
+  const char* why_no_stages(const BlockSolve& b) const;
+  bool take_by_stages(BlockSolve& b, bool again = false);
+  bool try_stages(BlockSolve& b, double done, double length);
+  void record_stage(BlockSolve& b, double weight);
+  void record_impulse(BlockSolve& b, std::span<const double> lambda, std::span<const double> dv);
+  void stand(BlockSolve& b);
+  void start_on_velocities(BlockSolve& b);
+  void forces_at_stage(BlockSolve& b, const State& at);
+  void place_driven(const BlockSolve& b, double done, State& at) const;
   void copy_block(const BlockSolve& b, const State& from, State& to) const;
   bool can_do_work(const BlockSolve& b) const;
   bool turns_too_far(const BlockSolve& b, const State& end, double h) const;

@@ -7,6 +7,7 @@
 #include "multibody.h"
 
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace linchpin::bullet {
@@ -31,10 +32,12 @@ void Engine::conclude(BlockSolve& b) {
   counts_.newton += done.newton;
   counts_.substepped += done.substepped;
   counts_.substeps += done.substeps;
+  counts_.stepped_down += done.stepped_down;
+  if (done.stepped_down > 0) stepped_down_ = b.stepped_down;
   counts_.activation_energy = std::max(counts_.activation_energy, done.activation_energy);
   if (options_.mode == Mode::observe) return;
   if (b.failed) return refuse_non_finite(b);
-  if (b.substeps == 1) b.last_length = dt_;
+  if (!b.in_parts) b.last_length = dt_;
   if (b.moved > 0 && b.gap_left <= options_.gap_tolerance) {
     ++counts_.gap_corrections;
     counts_.corrected = std::max(counts_.corrected, b.moved);
@@ -43,7 +46,7 @@ void Engine::conclude(BlockSolve& b) {
   give_back(b);
   if (b.with_laws) {
     order_laws();
-    if (b.substeps == 1) {
+    if (!b.in_parts) {
       book_laws(b, state_, dt_, b.v0, b.v);
       b.dynamics->accept(dt_);
     }
@@ -57,12 +60,14 @@ void Engine::conclude(BlockSolve& b) {
   }
   release_one_sided(b);
   // Work of the impulses with the mean velocity (T11): row by row where rows are all there is, else with the books.
-  b.work_in_books = b.wants_all || b.with_driven || b.substeps > 1;
-  if (!b.work_in_books) {
-    for (std::size_t j = 0; j < b.v.size(); ++j) b.dv[j] = 0.5 * (b.v0[j] + b.v[j]);
-    velocity_of_rows(b, b.dv, b.e);
-    for (std::size_t i = 0; i < b.e.size(); ++i) b.work[i] += b.own_lambda[i] * b.e[i];
-    const auto lambda = b.dynamics->lambda();
+  b.work_in_books = !b.by_stages && (b.wants_all || b.with_driven || b.in_parts);
+  if (b.by_stages ? !b.recorded : !b.work_in_books) {
+    if (!b.by_stages) {
+      for (std::size_t j = 0; j < b.v.size(); ++j) b.dv[j] = 0.5 * (b.v0[j] + b.v[j]);
+      velocity_of_rows(b, b.dv, b.e);
+      for (std::size_t i = 0; i < b.e.size(); ++i) b.work[i] += b.own_lambda[i] * b.e[i];
+    }
+    const auto lambda = b.by_stages ? std::span<const double>(b.start_lambda) : b.dynamics->lambda();
     for (const BlockSolve::JointRow& j : b.joints) {
       double square = 0;
       for (int row = j.row; row < j.row + j.count; ++row) square += lambda[z(row)] * lambda[z(row)];
@@ -127,19 +132,56 @@ void Engine::refuse_non_finite(BlockSolve& b) {
 
 void Engine::give_back(BlockSolve& b) {
   const Block& block = b.dynamics->assembly().block;
+  if (b.end_after) b.mean.assign(b.pool.size(), Vector6::Constant(std::numeric_limits<double>::quiet_NaN()));
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     btRigidBody& body = *b.bodies[slot];
     const BodyId id = block.bodies[slot];
     const int c = block.column[slot], dof = block.column[slot + 1] - c;
-    const Vector3d v = head(b.v, c), w = dof == 6 ? head(b.v, c + 3) : from_bullet(body.getAngularVelocity());
+    Vector3d v = head(b.v, c), w = dof == 6 ? head(b.v, c + 3) : from_bullet(body.getAngularVelocity());
+    bool write = b.write_pose;
+    if (b.end_after) {
+      v = (end_[id].p - base_[id].p) / dt_;
+      if (dof == 6) {
+        w = turn_between(base_[id].q, end_[id].q) / dt_;
+        if (w.norm() * dt_ > 0.78) {  // beyond π/4 per step Bullet does not turn as it says
+          base_[id].q = (host_rotation(w, dt_).conjugate() * end_[id].q).normalized();
+          write = true;
+        }
+      }
+    }
     // In Bullet's own precision: what is finite in ours need not be.
     if (!can_be_squared(v) || !can_be_squared(w)) {
       ++counts_.non_finite;
       continue;  // the body keeps what the native solver gave it
     }
+    if (b.end_after) b.mean[slot] << v, w;
     body.setLinearVelocity(to_bullet(v));
     if (dof == 6) body.setAngularVelocity(to_bullet(w));
-    if (b.write_pose) write_pose(body.getWorldTransform(), base_[id].p, base_[id].q);
+    if (write) write_pose(body.getWorldTransform(), base_[id].p, base_[id].q);
+  }
+}
+
+// What the step ends with. A body swept into something keeps it, as Bullet's own do; what an impulse has added since
+// the solve stays added.
+void Engine::end_velocities() {
+  if (!stepped_) return;
+  for (const auto& block_solve : blocks_) {
+    BlockSolve& b = *block_solve;
+    if (b.last_step != step_ || b.failed || !b.end_after) continue;
+    const Block& block = b.dynamics->assembly().block;
+    for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
+      btRigidBody* body = body_of_[z(block.bodies[slot].index)];
+      const int c = block.column[slot], dof = block.column[slot + 1] - c;
+      const Vector3d v = head(b.v, c), w = dof == 6 ? head(b.v, c + 3) : Vector3d::Zero();
+      if (!body || !b.mean[slot].allFinite() || !from_bullet(to_bullet(v)).allFinite() ||
+          !from_bullet(to_bullet(w)).allFinite())
+        continue;
+      const auto change = [](const btVector3& is, const Vector3d& given, const Vector3d& end) -> btVector3 {
+        return is == to_bullet(given) ? to_bullet(end) : is + to_bullet(end - given);
+      };
+      body->setLinearVelocity(change(body->getLinearVelocity(), b.mean[slot].head<3>(), v));
+      if (dof == 6) body->setAngularVelocity(change(body->getAngularVelocity(), b.mean[slot].tail<3>(), w));
+    }
   }
 }
 
@@ -178,15 +220,20 @@ void Engine::break_joints(BlockSolve& b) {
     }
     report_impulse(r, reaction.on(0).force.norm() * dt_);
   }
-  if (!any || b.substeps > 1) return;  // after substeps the factor is another pose's: breaking waits for the next step
-  // Least-norm multipliers of the whole impulse: λ = G⁺A M⁻¹(AᵀL); Newton's raw sum carries null-space noise (T12).
+  if (!any || (b.in_parts && !b.by_stages)) return;  // the factor is another pose's: breaking waits for the next step
   const Block& block = b.dynamics->assembly().block;
-  for (std::size_t j = 0; j < b.force.size(); ++j)
-    b.force[j] +=
-        dt_ * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]) - dt_ * b.dynamics->assembly().instant.c[j];
-  b.dynamics->solver().inverse_mass(b.force, b.dv);
-  velocity_of_rows(b, b.dv, b.e);
-  b.dynamics->solver().apply(b.e, b.lambda, {}, {});
+  // Least-norm multipliers of the whole impulse: λ = G⁺A M⁻¹(AᵀL); Newton's raw sum carries null-space noise (T12).
+  // Those of stages are least-norm already.
+  if (b.by_stages) {
+    std::copy(b.own_lambda.begin(), b.own_lambda.end(), b.lambda.begin());
+  } else {
+    for (std::size_t j = 0; j < b.force.size(); ++j)
+      b.force[j] +=
+          dt_ * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]) - dt_ * b.dynamics->assembly().instant.c[j];
+    b.dynamics->solver().inverse_mass(b.force, b.dv);
+    velocity_of_rows(b, b.dv, b.e);
+    b.dynamics->solver().apply(b.e, b.lambda, {}, {});
+  }
   for (std::size_t i = 0; i < b.records.size(); ++i) {
     Record& r = records_[z(b.records[i])];
     if (!r.joint) continue;
@@ -312,7 +359,8 @@ void Engine::cut_together(BlockSolve& b) {
     if (!body) return;  // taken out since the solve
     const double threshold = double(body->getCcdSquareMotionThreshold());
     if (threshold == 0) continue;
-    const Vector3d whole = dt_ * from_bullet(body->getLinearVelocity()),
+    const Vector3d whole =
+                       b.end_after ? Vector3d(end_[id].p - base_[id].p) : dt_ * from_bullet(body->getLinearVelocity()),
                    gone = from_bullet(body->getWorldTransform().getOrigin()) - base_[id].p;
     if (!(whole.squaredNorm() > threshold)) continue;
     const double rounding = 64 * double(SIMD_EPSILON) * (1 + base_[id].p.norm()) / whole.norm(),

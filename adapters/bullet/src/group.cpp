@@ -471,6 +471,8 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
   b.pool.assign(block.bodies.size(), -1);
   b.native_rows = b.in_contact = b.link_rows = b.by_rows = b.pushed = b.write_pose = false;
   b.substeps = 1;
+  b.in_parts = b.by_stages = b.recorded = b.end_after = false;
+  b.stepped_down = nullptr;
   b.has_kept = false;
   b.moved = b.gap_left = 0;
   b.unmet = false;

@@ -1,6 +1,6 @@
 // The end of a group's step: the host's impulses are read from its own rows, the reactions follow from them (T11), and
 // Newton on the host's own map ends the step on the constraints (T12), in shorter ones where it is too long (T15,
-// substeps.cpp). What cannot be solved is handed to native rows.
+// substeps.cpp), or by stages (T13, stages.cpp). What cannot be solved is handed to native rows.
 #include "engine.h"
 
 #include "bodies.h"
@@ -175,6 +175,18 @@ bool Engine::finish_block(BlockSolve& b) {
       if (b.dynamics->evaluate(state_, b.native_rows || b.pool[0] >= 0 ? b.Q_host : b.Q) == Status::invalid)
         return refuse(b, b.dynamics->reason());
     }
+  }
+
+  if (options_.stepping != Stepping::semi_implicit) {
+    b.stepped_down = why_no_stages(b);
+    if (!b.stepped_down) {
+      if (take_by_stages(b)) return true;
+      b.stepped_down = "no part of the step was short enough to be taken by stages";
+      ++b.tally.factors;
+      if (b.dynamics->evaluate(state_, b.native_rows || b.pool[0] >= 0 ? b.Q_host : b.Q) == Status::invalid)
+        return refuse(b, b.dynamics->reason());
+    }
+    ++b.tally.stepped_down;
   }
 
   // A velocity belongs to the middle of a step: after a step of another length the applied forces act from the middle

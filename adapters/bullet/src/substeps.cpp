@@ -45,7 +45,7 @@ bool Engine::spread_forces(BlockSolve& b, const State& at, double length) {
 bool Engine::try_substep(BlockSolve& b, Substep& s) {
   const linchpin::Solver& solver = b.dynamics->solver();
   const Assembly& assembly = b.dynamics->assembly();
-  auto& [start, now, next, end_given] = *b.states;
+  auto& [start, now, next, end_given, settled] = *b.states;
   copy_block(b, now, next);
   next.t = now.t + s.length;
   for (const BodyId id : b.touched)
@@ -78,7 +78,7 @@ bool Engine::try_substep(BlockSolve& b, Substep& s) {
 
 // Each record takes its share of an accepted substep from its own source.
 void Engine::record_substep(BlockSolve& b, const Substep& s) {
-  auto& [start, now, next, end_given] = *b.states;
+  auto& [start, now, next, end_given, settled] = *b.states;
   const Assembly& assembly = b.dynamics->assembly();
   const Block& block = assembly.block;
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
@@ -127,8 +127,9 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
   }
 }
 
-bool Engine::substep_block(BlockSolve& b, double before) {
-  auto& [start, now, next, end_given] = *b.states;
+/// A step in parts: empty sums, from where it begins, and the problem of that kept for who asks.
+void Engine::begin_parts(BlockSolve& b) {
+  auto& [start, now, next, end_given, settled] = *b.states;
   const Block& block = b.dynamics->assembly().block;
   for (auto* x : {&b.sub_v, &b.sub_applied, &b.sub_host, &b.sub_momentum}) x->assign(b.v.size(), 0);
   b.sub_gross.assign(2 * b.pool.size(), 0);
@@ -148,6 +149,30 @@ bool Engine::substep_block(BlockSolve& b, double before) {
     for (int k = 0; k < static_cast<int>(system_.constraint(b.ids[i]).bodies().size()); ++k)
       r.stabilisation.on(k) = Wrench{};
   }
+}
+
+/// What the parts did together, as a mean force, less what is reported of the step's start: the stabilisation.
+void Engine::take_reported_off(BlockSolve& b) {
+  for (std::size_t i = 0; i < b.ids.size(); ++i) {
+    Reaction& r = reactions_[z(records_[z(b.records[i])].reaction)];
+    const auto bodies = system_.constraint(b.ids[i]).bodies();
+    for (int k = 0; k < static_cast<int>(bodies.size()); ++k) {
+      const Vector3d p = r.ideal.on(k).point, com = state_[bodies[z(k)]].p;
+      const Wrench total = Wrench{r.stabilisation.on(k).force, r.stabilisation.on(k).moment, com}.about(p);
+      r.stabilisation.on(k) = total;
+      for (const Wrenches* part : {&r.ideal, &r.induced, &r.prescribed}) {
+        const Wrench reported = part->on(k).about(p);
+        r.stabilisation.on(k).force -= reported.force;
+        r.stabilisation.on(k).moment -= reported.moment;
+      }
+    }
+  }
+}
+
+bool Engine::substep_block(BlockSolve& b, double before) {
+  auto& [start, now, next, end_given, settled] = *b.states;
+  const Block& block = b.dynamics->assembly().block;
+  begin_parts(b);
 
   const double finest = dt_ / options_.max_substeps;
   Substep s;
@@ -203,6 +228,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   }
 
   b.substeps = taken;
+  b.in_parts = true;
   b.last_length = s.before;
   b.swing = fastest;
   ++b.tally.substepped;
@@ -212,20 +238,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   b.host.swap(b.sub_host);
   b.Q_host.swap(b.sub_momentum);  // kept for the books
   b.write_pose = true;
-  for (std::size_t i = 0; i < b.ids.size(); ++i) {
-    Reaction& r = reactions_[z(records_[z(b.records[i])].reaction)];
-    const auto bodies = system_.constraint(b.ids[i]).bodies();
-    for (int k = 0; k < static_cast<int>(bodies.size()); ++k) {
-      const Vector3d p = r.ideal.on(k).point, com = state_[bodies[z(k)]].p;
-      const Wrench total = Wrench{r.stabilisation.on(k).force, r.stabilisation.on(k).moment, com}.about(p);
-      r.stabilisation.on(k) = total;
-      for (const Wrenches* part : {&r.ideal, &r.induced, &r.prescribed}) {
-        const Wrench reported = part->on(k).about(p);
-        r.stabilisation.on(k).force -= reported.force;
-        r.stabilisation.on(k).moment -= reported.moment;
-      }
-    }
-  }
+  take_reported_off(b);
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const BodyId id = block.bodies[slot];
     end_[id] = now[id];

@@ -122,12 +122,13 @@ RankReport Engine::rank_report() const {
   return all;
 }
 
-Instant Engine::instant(std::string_view name) const {
+Instant Engine::instant(std::string_view name) {
   const int index = find(name);
   if (multibodies_ && multibodies_->holds(index)) return multibodies_->instant();
   for (const auto& b : blocks_) {
     if (!b->dynamics || b->failed || std::find(b->records.begin(), b->records.end(), index) == b->records.end())
       continue;
+    if (b->by_stages && !b->has_kept) tell(*b);
     return b->has_kept ? b->kept : b->dynamics->assembly().instant;
   }
   return {};
@@ -330,6 +331,9 @@ std::string Engine::summary() {
   }
   s << "\n  solves " << counts_.solves << ", Newton " << counts_.newton << ", steps in halves " << counts_.substepped
     << " (" << counts_.substeps << " substeps), fallbacks " << counts_.fallbacks;
+  if (counts_.stepped_down)
+    s << "\n  block steps taken semi-implicitly, not by stages: " << counts_.stepped_down
+      << " (the last: " << stepped_down_ << ")";
   if (counts_.released)
     s << "\n  one-sided constraints let go " << counts_.released << " times, held again " << counts_.engaged;
   if (counts_.mode_switches) s << "\n  contacts of laws that began to stick or to slide: " << counts_.mode_switches;

@@ -82,6 +82,61 @@ enum class Drift {
   baumgarte  ///< feedback on φ and φ̇ with `baumgarte_rate`: gains energy, likewise
 };
 
+/// A step by the stages of rk4 or of adaptive (T13) for hosts, which evaluate each with forces of their own:
+///
+///     stages.begin(dynamics, Method::rk4, from, h);       // `dynamics` evaluated at `from`
+///     for (stages.take(dynamics); stages.place(at); stages.take(dynamics)) dynamics.evaluate(at, Q);
+///     settle(system, dynamics, at, end, …);               // `at` is the step's end, off the constraints by its error
+///
+/// No allocation once warm.
+class StepInStages {
+ public:
+  /// @param method  rk4 or adaptive. @param from  kept by address until the step is over. @param h  [s]
+  void begin(const Dynamics& dynamics, Method method, const State& from, double h);
+  /// Takes v̇ of the evaluation at the stage placed last, to begin with that at `from`.
+  void take(const Dynamics& dynamics);
+  /// Puts the block's bodies of `at`, and its clock, where the next stage is, or where the step ends.
+  /// @return whether it is a stage, to be evaluated and taken
+  bool place(State& at);
+  double weight() const;                            ///< of the stage taken last, in the step's sums [s]
+  std::span<const double> v() const { return v_; }  ///< [n] at what was placed last
+  /// Of adaptive, once the end has been taken as well: rms(error / (absolute + relative · size)) over positions, turns
+  /// and velocities, of which vectors count by their length and a turn's size is 1. @param end  where the step ended
+  double error(const State& end, double absolute, double relative);
+
+ private:
+  static constexpr std::size_t most = 7;
+  Method method_ = Method::rk4;
+  const State* from_ = nullptr;
+  double h_ = 0;
+  std::size_t placed_ = 0;  // stage, or the number of them: the end
+  std::vector<double> v0_, v_, chart_, gained_;
+  std::array<std::vector<double>, most> pose_rate_, vdot_;
+  const Block* block_ = nullptr;  // of the dynamics taken
+};
+
+/// How a step by stages came to its end on the constraints.
+struct Settling {
+  bool converged = false;      ///< poses and velocities
+  bool least_squares = false;  ///< likewise, but rows contradict each other (T6)
+  int solves = 0;
+  double residual = 0;  ///< largest |φ| left [m or the row's unit]
+  double moved = 0;     ///< largest |component| of the displacement of a body [m, rad]
+  double changed = 0;   ///< and of the change of a velocity [m/s, rad/s]
+};
+
+/// Projects first poses, then velocities, in the mass metric (T13), by a chord: solves with the factor of `dynamics`,
+/// which was evaluated near, and nothing else. Rows on velocities and accelerations hold displacements; rows on
+/// accelerations hold velocities as they are.
+/// @param off  where the block is; all others where they are at off.t
+/// @param on   in: all others as in `off`; out: the block's bodies on the constraints
+/// @param v       [n] in: velocities at `off`; out: those of `on`
+/// @param lambda  [m] out: multipliers of the impulses that changed them
+/// @param tolerance  on |φ|; a residual at round-off counts as converged
+/// No allocation once warm.
+Settling settle(const System& system, const Dynamics& dynamics, const State& off, State& on, std::span<double> v,
+                std::span<double> lambda, double tolerance, int max_solves);
+
 struct StepOptions {
   Method method = Method::semi_implicit;
   Drift drift = Drift::exact;

@@ -47,6 +47,27 @@ enum class Mode {
   observe  ///< Bullet does, as without linchpin; linchpin measures gaps and the forces that would have been exact
 };
 
+/// How a block, the bodies that exact constraints join, goes through a step of Bullet's.
+enum class Stepping {
+  /// Order 1, as Bullet itself: v₁ = v₀ + dt·a, X₁ = X₀ ⊕ dt·v₁, ending on the constraints (T12).
+  semi_implicit,
+  /// Order 4 (T13): Runge–Kutta–Munthe-Kaas from Bullet's state at the start of its step, each stage with the explicit
+  /// equation (T5), then poses and velocities projected in the mass metric. The forces on a body are Bullet's, constant
+  /// over its step; gyroscopic torques and constraints with time are asked at each stage; bodies that the program moves
+  /// have the position and velocity of a smooth motion through the poses it gives them. Bullet's damping is its own: by
+  /// a
+  /// factor at the start of a step, and with it the order is 1. Bullet's integrator is given the mean velocity, so that
+  /// swept collisions (CCD) and motion states see the way from pose to pose, and the velocity at the step's end is set
+  /// right after, before any action of the program's runs.
+  ///
+  /// What a block of a step is left to semi_implicit for, counted in Counts::stepped_down and named by summary():
+  /// Bullet's
+  /// own rows (contacts, limits, motors, springs) give it an impulse or a push, since those were solved for
+  /// X₁ = X₀ ⊕ dt·v₁ and would be met on no other way; it has laws; or it could not be taken in parts as short as
+  /// max_substeps makes them. Links of multibodies are always stepped semi-implicitly.
+  rk4
+};
+
 /// A link of a multibody, as a constraint sees it: a body whose points and axes are in the link's own axes from its
 /// centre of mass, as btMultiBody has them. Index −1 is the base.
 struct Link {
@@ -89,7 +110,10 @@ struct Options {
   double rank_tolerance = 0;    ///< T6; 0: 1e-6 in double, 1e-5 in single (whose frames are off by 1e-7)
   double newton_tolerance = 0;  ///< end-of-step |φ| [m or the row's unit]; 0: 1e-15 in double, 1e-10 in single
   int max_newton = 30;
-  double swing_limit = 1.0;  ///< ω·dt above which a step is redone in shorter ones inside Bullet's (T15)
+  Stepping stepping = Stepping::semi_implicit;
+  /// ω·dt above which a step is redone in shorter ones inside Bullet's (T15); √2 times as much of rk4, which is stable
+  /// up to 2√2 and not 2.
+  double swing_limit = 1.0;
   int max_substeps = 1024;   ///< of a step, as which a snap may need; then the block is left to native rows for it
   double gap_tolerance = 0;  ///< start-of-step |φ| above which poses are corrected; 0: 1e-9 in double, 1e-5 in single
   /// Threads, the caller's included, on which blocks that nothing native touches are solved; results are the same to
@@ -175,6 +199,7 @@ struct Counts {
   long newton = 0;               ///< back-solves of end-of-step satisfaction
   long substepped = 0;           ///< block steps redone in shorter ones (T15)
   long substeps = 0;             ///< substeps those took
+  long stepped_down = 0;         ///< block steps taken semi-implicitly though Options::stepping asks for more
   long law_solves = 0;           ///< back-solves for laws, of the last evaluation of each block step (T9)
   long mode_switches = 0;        ///< times a contact of a law began to stick or to slide (T10)
   long released = 0;             ///< times a one-sided constraint let go

@@ -1,0 +1,322 @@
+// A step of Bullet's by the stages of a Runge–Kutta–Munthe-Kaas method (T13): from Bullet's state at its start to the
+// constraints at its end, in parts where one would be too long (T15). Bullet goes there with the mean velocity.
+#include "engine.h"
+
+#include "bodies.h"
+#include "columns.h"
+#include "energy_watch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+namespace {
+
+/// rk4 is stable up to ω·dt = 2√2 where the semi-implicit step is up to 2, and damps what swings near that instead of
+constexpr double swing_factor = 2;
+
+/// By how much of itself a part's motion and velocities may be off the constraints before they are projected: more is
+/// no error of a smooth motion, but of one that is over before a stage has seen it.
+constexpr double most_off = 0.02;
+
+/// Where a driven body is some time after the step's start: Bullet shows where it will be at the end, and by its mean
+/// velocities in this step and the last one the motion through those poses bends so much. One that starts, stops or
+/// turns round is no such motion: it goes straight.
+void follow(const BodyState& start, double dt, double time, BodyState& at) {
+  const auto bend = [&](const Vector3d& mean, const Vector3d& rate) -> Vector3d {
+    return dt * rate.norm() < 0.5 * mean.norm() ? rate : Vector3d::Zero();
+  };
+  const Vector3d a = bend(start.v, start.a), alpha = bend(start.w, start.alpha);
+  const Vector3d v = start.v - 0.5 * dt * a, w = start.w - 0.5 * dt * alpha;
+  at = start;
+  advance(at, v + 0.5 * time * a, w + 0.5 * time * alpha, time);
+  at.v = v + time * a;
+  at.w = w + time * alpha;
+  at.a = a;
+  at.alpha = alpha;
+}
+
+}  // namespace
+
+// Bullet's rows were solved for v₁ that end a step X₀ ⊕ dt·v₁: no other way to its end meets them.
+const char* Engine::why_no_stages(const BlockSolve& b) const {
+  if (b.with_laws) return "laws act in the block";
+  if (b.native_rows && (b.pushed || std::any_of(b.host.begin(), b.host.end(), [](double p) { return p != 0; })))
+    return b.in_contact ? "contacts or other rows of Bullet's act on the block"
+                        : "limits, motors or other rows of Bullet's act on the block";
+  return nullptr;
+}
+
+void Engine::place_driven(const BlockSolve& b, double done, State& at) const {
+  for (const BodyId id : b.outside)
+    if (system_.kind(id) == BodyKind::driven) follow(b.states->start[id], dt_, done, at[id]);
+}
+
+/// Bullet's forces, and the gyroscopic torque where the bodies are.
+void Engine::forces_at_stage(BlockSolve& b, const State& at) {
+  const Block& block = b.dynamics->assembly().block;
+  std::copy(b.steady.begin(), b.steady.end(), b.Q_host.begin());
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot)
+    if (block.column[slot + 1] - block.column[slot] == 6 && is_gyroscopic(*b.bodies[slot]))
+      add(b.Q_host, block.column[slot] + 3, system_.gyroscopic_torque(block.bodies[slot], at[block.bodies[slot]]));
+}
+
+/// A stage's part in the sums that become reactions and books.
+void Engine::record_stage(BlockSolve& b, double weight) {
+  const Assembly& assembly = b.dynamics->assembly();
+  const auto vdot = b.dynamics->vdot();
+  const double* M = assembly.instant.mass.data();
+  std::size_t c = 0;
+  for (const int size : assembly.instant.block_sizes) {
+    const std::size_t n = z(size);
+    for (std::size_t i = 0; i < n; ++i) {
+      double sum = 0;
+      for (std::size_t k = 0; k < n; ++k) sum += M[i * n + k] * vdot[c + k];
+      b.part_momentum[c + i] += weight * sum;
+      b.part_applied[c + i] += weight * b.Q_host[c + i];
+    }
+    M += n * n;
+    c += n;
+  }
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < b.ids.size(); ++i)
+    for (std::size_t k = 0; k < system_.constraint(b.ids[i]).bodies().size(); ++k)
+      b.part_wrenches[at++] +=
+          weight * generalized_force(assembly, static_cast<int>(i), static_cast<int>(k), b.dynamics->lambda());
+}
+
+/// An impulse of the constraints at the problem that is factored, likewise; dv is M⁻¹Aᵀλ.
+void Engine::record_impulse(BlockSolve& b, std::span<const double> lambda, std::span<const double> dv) {
+  const Assembly& assembly = b.dynamics->assembly();
+  const double* M = assembly.instant.mass.data();
+  std::size_t c = 0;
+  for (const int size : assembly.instant.block_sizes) {
+    const std::size_t n = z(size);
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t k = 0; k < n; ++k) b.part_momentum[c + i] += M[i * n + k] * dv[c + k];
+    M += n * n;
+    c += n;
+  }
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < b.ids.size(); ++i)
+    for (std::size_t k = 0; k < system_.constraint(b.ids[i]).bodies().size(); ++k)
+      b.part_wrenches[at++] += generalized_force(assembly, static_cast<int>(i), static_cast<int>(k), lambda);
+}
+
+/// What has been recorded belongs to the step.
+void Engine::stand(BlockSolve& b) {
+  for (std::size_t i = 0; i < b.own_lambda.size(); ++i) b.own_lambda[i] += b.part_lambda[i];
+  std::fill(b.part_lambda.begin(), b.part_lambda.end(), 0.0);
+  if (!b.recorded) return;
+  const Block& block = b.dynamics->assembly().block;
+  for (std::size_t j = 0; j < b.sub_momentum.size(); ++j) {
+    b.sub_momentum[j] += b.part_momentum[j];
+    b.sub_applied[j] += b.part_applied[j];
+  }
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < b.ids.size(); ++i) {
+    Reaction& r = reactions_[z(records_[z(b.records[i])].reaction)];
+    const auto bodies = system_.constraint(b.ids[i]).bodies();
+    for (std::size_t k = 0; k < bodies.size(); ++k) {
+      const Vector6& p = b.part_wrenches[at++];
+      Wrench& sum = r.stabilisation.on(static_cast<int>(k));  // until the reported is taken off
+      sum.force += p.head<3>() / dt_;
+      sum.moment += p.tail<3>() / dt_;
+      if (const int slot = block.slot(bodies[k]); slot >= 0) {
+        double* gross = &b.sub_gross[z(2 * slot)];
+        gross[0] = std::max(gross[0], p.head<3>().norm());
+        gross[1] = std::max(gross[1], p.tail<3>().norm());
+      }
+    }
+  }
+  for (auto* x : {&b.part_momentum, &b.part_applied}) std::fill(x->begin(), x->end(), 0.0);
+  std::fill(b.part_wrenches.begin(), b.part_wrenches.end(), Vector6::Zero());
+}
+
+/// Velocities that the constraints do not allow are no start for a smooth motion: an impulse takes them away (T14). Off
+/// by rounding in steps that follow each other; by O(dt) after semi-implicit ones; by anything where the program has
+/// thrown a body or switched a constraint on.
+void Engine::start_on_velocities(BlockSolve& b) {
+  const Assembly& assembly = b.dynamics->assembly();
+  const Block& block = assembly.block;
+  State& now = b.states->now;
+  const double off = largest(assembly.velocity), size = largest(assembly.v);
+  if (!(off > 64 * std::numeric_limits<double>::epsilon() * size)) return;
+  for (std::size_t i = 0; i < b.ids.size(); ++i) {
+    const bool says = system_.constraint(b.ids[i]).function().level() != Level::acceleration;
+    for (int r = block.row[i]; r < block.row[i + 1]; ++r) b.e[z(r)] = says ? -assembly.velocity[z(r)] : 0.0;
+  }
+  b.dynamics->solver().apply(b.e, b.lambda, {}, b.dv);
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
+    BodyState& body = now[block.bodies[slot]];
+    body.v += head(b.dv, block.column[slot]);
+    if (block.column[slot + 1] - block.column[slot] == 6) body.w += head(b.dv, block.column[slot] + 3);
+  }
+  for (std::size_t r = 0; r < b.lambda.size(); ++r) b.part_lambda[r] += b.lambda[r];
+  if (b.recorded) record_impulse(b, b.lambda, b.dv);
+  stand(b);
+  // What velocities do to the accelerations changes with them: not worth a look while it is rounding.
+  constexpr double rounding = 1e-6;
+  if (off <= rounding * size) return;
+  forces_at_stage(b, now);
+  ++b.tally.factors;
+  b.dynamics->evaluate(now, b.Q_host);
+}
+
+// One part from `now`, whose problem is factored, to `settled`. @return whether it may stand.
+bool Engine::try_stages(BlockSolve& b, double done, double length) {
+  auto& [start, now, next, end_given, settled] = *b.states;
+  Dynamics& dynamics = *b.dynamics;
+  std::fill(b.part_lambda.begin(), b.part_lambda.end(), 0.0);
+  std::fill(b.part_work.begin(), b.part_work.end(), 0.0);
+  if (b.recorded) {
+    for (auto* x : {&b.part_momentum, &b.part_applied}) std::fill(x->begin(), x->end(), 0.0);
+    std::fill(b.part_wrenches.begin(), b.part_wrenches.end(), Vector6::Zero());
+  }
+  b.stages.begin(dynamics, Method::rk4, now, length);
+  for (bool more = true; more;) {
+    b.stages.take(dynamics);
+    const double weight = b.stages.weight();
+    const auto lambda = dynamics.lambda();
+    std::span<const double> rate = dynamics.assembly().velocity;  // of each row; what others move is theirs
+    if (b.with_driven || b.of_users) {
+      velocity_of_rows(b, dynamics.assembly().v, b.e);
+      rate = b.e;
+    }
+    for (std::size_t r = 0; r < lambda.size(); ++r) {
+      b.part_lambda[r] += weight * lambda[r];
+      b.part_work[r] += weight * lambda[r] * rate[r];
+    }
+    if (b.recorded) record_stage(b, weight);
+    more = b.stages.place(next);
+    place_driven(b, done + (next.t - now.t), next);
+    if (!more) break;
+    forces_at_stage(b, next);
+    ++b.tally.factors;
+    if (dynamics.evaluate(next, b.Q_host) == Status::invalid) return false;
+  }
+  for (std::size_t r = 0; r < b.e.size(); ++r) b.e[r] = b.part_lambda[r] / length;
+  b.swing = swing_bound(system_, dynamics, b.e) * length;
+  if (!(b.swing <= swing_factor * options_.swing_limit))
+    b.swing = fastest_swing(system_, dynamics.assembly(), next, b.e) * length;
+  if (!(b.swing <= swing_factor * options_.swing_limit)) return false;
+
+  std::copy(b.stages.v().begin(), b.stages.v().end(), b.sub_v.begin());
+  if (!finite(b.sub_v)) return false;
+  copy_block(b, next, settled);
+  if (!options_.drift_correction) return true;
+  double extent = 0;  // poses far out are no better than their own rounding
+  for (const BodyId id : dynamics.assembly().block.bodies) extent = std::max(extent, next[id].p.cwiseAbs().maxCoeff());
+  const double tolerance = std::max(options_.newton_tolerance, 4 * std::numeric_limits<double>::epsilon() * extent);
+  const Settling end = settle(system_, dynamics, next, settled, b.sub_v, b.lambda, tolerance, options_.max_newton);
+  b.newton += end.solves;
+  b.tally.newton += end.solves;
+  const double size = largest(b.sub_v);
+  if (!end.converged || turns_too_far(b, settled, length)) return false;
+  if (end.moved > std::max(most_off * length * size, options_.gap_tolerance)) return false;
+  if (end.changed > std::max(most_off * size, options_.gap_tolerance / length)) return false;
+  b.unmet = end.least_squares && std::sqrt(3.0) * end.residual > options_.gap_tolerance;
+  for (std::size_t r = 0; r < b.lambda.size(); ++r) b.part_lambda[r] += b.lambda[r];
+  if (b.recorded) {
+    for (std::size_t j = 0; j < b.dv.size(); ++j) b.dv[j] = b.sub_v[j] - b.stages.v()[j];
+    record_impulse(b, b.lambda, b.dv);
+  }
+  return true;
+}
+
+// @param again  for who asks later what the step did: the same once more, with records
+bool Engine::take_by_stages(BlockSolve& b, bool again) {
+  const Block& block = b.dynamics->assembly().block;
+  const std::size_t n = z(block.n()), m = z(block.m());
+  auto& [start, now, next, end_given, settled] = *(again ? b.states = substep_states_[0].get() : b.states);
+  b.recorded = again || b.wants_all || b.of_users || b.remembers;
+  bool evaluated = !again && b.moved == 0 && !b.with_driven;
+  if (again && b.dynamics->evaluate(state_, b.Q) == Status::invalid) return false;
+  if (!again) b.start_lambda.assign(b.dynamics->lambda().begin(), b.dynamics->lambda().end());
+  b.steady.assign(b.Q.begin(), b.Q.end());
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot)
+    if (block.column[slot + 1] - block.column[slot] == 6 && is_gyroscopic(*b.bodies[slot]))
+      add(b.steady, block.column[slot] + 3, -system_.gyroscopic_torque(block.bodies[slot], state_[block.bodies[slot]]));
+  for (auto* x : {&b.part_lambda, &b.part_work, &b.sub_work}) x->assign(m, 0.0);
+  if (b.recorded) {
+    keep_reactions(b);
+    begin_parts(b);
+    for (auto* x : {&b.part_momentum, &b.part_applied}) x->assign(n, 0.0);
+    std::size_t count = 0;
+    for (const ConstraintId id : b.ids) count += system_.constraint(id).bodies().size();
+    b.part_wrenches.assign(count, Vector6::Zero());
+  } else {
+    b.sub_v.resize(n);
+    std::fill(b.own_lambda.begin(), b.own_lambda.end(), 0.0);
+    copy_block(b, base_, start);
+    copy_block(b, start, now);
+  }
+  copy_block(b, now, next);
+  copy_block(b, now, settled);
+  const double finest = dt_ / options_.max_substeps, limit = 0.9 * swing_factor * options_.swing_limit;
+  double done = 0, length = dt_, fastest = 0;
+  if (evaluated)
+    if (const double swing = swing_bound(system_, *b.dynamics, b.dynamics->lambda()) * dt_; swing > limit) {
+      // Rather than find out at the end of the whole: but the bound is one.
+      const double true_swing = fastest_swing(system_, b.dynamics->assembly(), state_, b.dynamics->lambda()) * dt_;
+      if (true_swing > limit && std::isfinite(true_swing)) length = std::max(limit / true_swing * dt_, finest);
+    }
+  int taken = 0;
+  forces_at_stage(b, now);
+  while (done < dt_ * (1 - 1e-12)) {
+    const double left = dt_ - done;
+    length = left / std::ceil(left / length * (1 - 1e-9));  // no short one at the end
+    if (!evaluated) {
+      now.t = t_ + done;
+      place_driven(b, done, now);
+      forces_at_stage(b, now);
+      ++b.tally.factors;
+      if (b.dynamics->evaluate(now, b.Q_host) == Status::invalid) return false;
+    }
+    if (taken == 0 && options_.drift_correction) start_on_velocities(b);
+    if (!try_stages(b, done, length)) {
+      if (length <= finest * (1 + 1e-9)) return false;
+      length = std::max(0.5 * length, finest);
+      evaluated = false;
+      continue;
+    }
+    stand(b);
+    for (std::size_t r = 0; r < m; ++r) b.sub_work[r] += b.part_work[r];
+    ++taken;
+    fastest = std::max(fastest, b.swing);
+    done += length;
+    std::swap(now, settled);
+    evaluated = false;
+    length *= b.swing > 0 ? std::clamp(limit / b.swing, 0.5, 2.0) : 2.0;
+  }
+  b.in_parts = b.by_stages = b.end_after = true;
+  b.substeps = taken;
+  b.last_length = 0;  // the velocity is that of the step's end
+  b.added_steps = 0;
+  b.swing = fastest;
+  b.v.swap(b.sub_v);
+  for (const BodyId id : block.bodies) end_[id] = now[id];
+  if (taken > 1) {
+    ++b.tally.substepped;
+    b.tally.substeps += taken;
+  }
+  if (b.recorded) {
+    b.applied.swap(b.sub_applied);
+    b.host.swap(b.sub_host);
+    b.Q_host.swap(b.sub_momentum);  // kept for the books
+    take_reported_off(b);
+  }
+  if (again) {
+    b.tally = {};
+  } else {
+    for (std::size_t r = 0; r < m; ++r) b.work[r] += b.sub_work[r];
+  }
+  return true;
+}
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet

@@ -1,0 +1,80 @@
+// Steps by stages whose forces a host gives (T13): the bookkeeping of the methods that stepper.cpp has for itself.
+#include "chart.h"
+#include "runge_kutta.h"
+
+#include <linchpin/stepper.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace linchpin {
+
+namespace {
+const Tableau& tableau_of(Method method) { return method == Method::adaptive ? dormand_prince_5 : runge_kutta_4; }
+}  // namespace
+
+void StepInStages::begin(const Dynamics& dynamics, Method method, const State& from, double h) {
+  const Block& block = dynamics.assembly().block;
+  method_ = method;
+  from_ = &from;
+  h_ = h;
+  placed_ = 0;
+  const std::size_t n = z(block.n()), stages = tableau_of(method).stages + (tableau_of(method).pair ? 1 : 0);
+  for (auto* x : {&v0_, &v_, &chart_, &gained_}) x->resize(n);
+  for (std::size_t k = 0; k < stages; ++k) {
+    pose_rate_[k].resize(n);
+    vdot_[k].resize(n);
+  }
+  std::fill(chart_.begin(), chart_.end(), 0.0);
+  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
+    const BodyState& body = from[block.bodies[s]];
+    for (int j = block.column[s]; j < block.column[s + 1]; ++j)
+      v0_[z(j)] = j < block.column[s] + 3 ? body.v[j - block.column[s]] : body.w[j - block.column[s] - 3];
+  }
+  std::copy(v0_.begin(), v0_.end(), v_.begin());
+}
+
+void StepInStages::take(const Dynamics& dynamics) {
+  std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), vdot_[placed_].begin());
+  rates_in_chart(dynamics.assembly().block, chart_, v_, pose_rate_[placed_]);
+  block_ = &dynamics.assembly().block;
+}
+
+double StepInStages::weight() const { return h_ * tableau_of(method_).weight[placed_]; }
+
+bool StepInStages::place(State& at) {
+  const Tableau& method = tableau_of(method_);
+  ++placed_;
+  const bool inside = placed_ < method.stages;
+  const Tableau::Row& row = inside ? method.from[placed_] : method.weight;
+  combine_rates(h_, row, placed_, pose_rate_, chart_);
+  combine_rates(h_, row, placed_, vdot_, gained_);
+  place_in_chart(*block_, *from_, chart_, gained_, at);
+  at.t = from_->t + (inside ? method.at[placed_] : 1.0) * h_;
+  for (std::size_t j = 0; j < v_.size(); ++j) v_[j] = v0_[j] + gained_[j];
+  return inside;
+}
+
+double StepInStages::error(const State& end, double absolute, double relative) {
+  const Block& b = *block_;
+  const Tableau& method = tableau_of(method_);
+  double sum = 0;
+  const auto add = [&](std::span<const double> e, int first, int count, double size) {
+    const double scale = absolute + relative * size;
+    for (int j = first; j < first + count; ++j) sum += e[z(j)] * e[z(j)] / (scale * scale);
+  };
+  for (const auto* rate : {&pose_rate_, &vdot_}) {
+    combine_rates(h_, method.error, method.stages + 1, *rate, gained_);
+    for (std::size_t s = 0; s < b.bodies.size(); ++s) {
+      const BodyState &from = (*from_)[b.bodies[s]], &to = end[b.bodies[s]];
+      const int first = b.column[s], dof = b.column[s + 1] - first;
+      const bool poses = rate == &pose_rate_;
+      add(gained_, first, std::min(3, dof),
+          poses ? std::max(from.p.norm(), to.p.norm()) : std::max(from.v.norm(), to.v.norm()));
+      if (dof == 6) add(gained_, first + 3, 3, poses ? 1 : std::max(from.w.norm(), to.w.norm()));
+    }
+  }
+  return std::sqrt(sum / std::max(1.0, 2.0 * b.n()));
+}
+
+}  // namespace linchpin

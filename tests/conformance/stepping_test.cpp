@@ -1,0 +1,417 @@
+// Steps of Bullet's by the stages of rk4 (T13): their order, against the core's own stepper, what they leave to
+// semi-implicit steps, and that a program notices nothing else.
+#include "world.h"
+
+#include "allocation_counter.h"
+
+#include <linchpin/joints.h>
+#include <linchpin/stepper.h>
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace linchpin::test {
+namespace {
+
+using bullet::Stepping;
+
+bullet::Options by_stages() { return {.stepping = Stepping::rk4}; }
+
+/// Three bars and the world in a closed loop on hinges along z: 20 rows of rank 17, one degree of freedom.
+void four_bar(TestWorld& w) {
+  const std::array<btVector3, 4> pin{btVector3(0, 0, 0), btVector3(0, btScalar(0.4), 0),
+                                     btVector3(btScalar(0.9), btScalar(0.7), 0), btVector3(btScalar(0.8), 0, 0)};
+  std::array<btRigidBody*, 3> bar{};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const btVector3 along = pin[i + 1] - pin[i];
+    bar[i] = &w.box(1, btVector3(along.length() / 2, btScalar(0.05), btScalar(0.03)), (pin[i] + pin[i + 1]) / 2,
+                    btQuaternion(btVector3(0, 0, 1), btAtan2(along.y(), along.x())));
+    bar[i]->getBroadphaseHandle()->m_collisionFilterMask = 0;
+  }
+  const auto local = [&](std::size_t i, const btVector3& at) { return bar[i]->getWorldTransform().inverse() * at; };
+  const btVector3 axis(0, 0, 1);
+  w.joint<btHingeConstraint>(*bar[0], local(0, pin[0]), axis);
+  w.joint<btHingeConstraint>(*bar[0], *bar[1], local(0, pin[1]), local(1, pin[1]), axis, axis);
+  w.joint<btHingeConstraint>(*bar[1], *bar[2], local(1, pin[2]), local(2, pin[2]), axis, axis);
+  w.joint<btHingeConstraint>(*bar[2], local(2, pin[3]), axis);
+}
+
+/// Where the bodies are and how fast, of all.
+std::vector<double> numbers(const TestWorld& w) {
+  std::vector<double> out;
+  for (const btScalar x : w.bits()) out.push_back(double(x));
+  return out;
+}
+double difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double most = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(a[i] - b[i]));
+  return most;
+}
+
+template <class Build>
+std::vector<double> after(double time, int steps, const Build& build) {
+  TestWorld w;
+  bullet::Solver exact(w.world, by_stages());
+  build(w, exact);
+  w.step(steps, time / steps);
+  EXPECT_EQ(exact.counts().stepped_down, 0) << exact.summary();
+  EXPECT_LE(largest_gap(exact), precision(1e-13, 2e-6));
+  return numbers(w);
+}
+
+/// log₂ of what halving the step divides the error by.
+template <class Build>
+double slope(double time, int steps, const Build& build) {
+  const auto exact = after(time, 16 * steps, build);
+  return std::log2(difference(after(time, steps, build), exact) / difference(after(time, 2 * steps, build), exact));
+}
+
+TEST(Stepping, OrderFourOnARigidClosedLoop) {
+  const auto build = [](TestWorld& w, bullet::Solver&) { four_bar(w); };
+  if (single) {  // rounding is all that is left of it
+    EXPECT_LT(difference(after(0.4, 24, build), after(0.4, 96, build)), 2e-4);
+    return;
+  }
+  EXPECT_NEAR(slope(0.4, 40, build), 4.0, 0.1);
+  EXPECT_NEAR(slope(0.4, 80, build), 4.0, 0.1);
+}
+
+// The pivot is a function of time: stages ask it at their own.
+TEST(Stepping, OrderFourWithAConstraintThatMovesWithTime) {
+  const auto build = [](TestWorld& w, bullet::Solver& exact) {
+    btRigidBody& rod =
+        w.box(1, btVector3(btScalar(0.5), btScalar(0.05), btScalar(0.1)), btVector3(btScalar(0.5), 0, 0));
+    exact.constrain("pivot", rod, [](const auto& s) {
+      using std::sin;
+      auto end = s[0].point(-0.5, 0, 0);
+      end.x -= 0.1 * (sin(5.0 * s.t) - 5.0 * s.t);  // at rest to begin with
+      return end;
+    });
+  };
+  if (single) return;
+  EXPECT_NEAR(slope(0.5, 40, build), 4.0, 0.1);
+}
+
+// Bullet's way from pose to pose ends where the core's own stepper does, gyroscopic torques and all.
+TEST(Stepping, PosesAndVelocitiesAreThoseOfTheStepperWithoutAHost) {
+  TestWorld w;
+  chain(w, 3);
+  for (const auto& body : w.bodies) {
+    body->getBroadphaseHandle()->m_collisionFilterMask = 0;
+    body->setAngularVelocity(btVector3(4, 0, 0));  // about its own axis: as the joints allow
+  }
+  System system;
+  system.set_gravity({0, -9.81, 0});
+  std::vector<BodyId> ids{linchpin::world};
+  for (std::size_t i = 0; i < w.bodies.size(); ++i) {
+    const btVector3& inverse = w.bodies[i]->getInvInertiaDiagLocal();
+    const Vector3d I(1 / double(inverse.x()), 1 / double(inverse.y()), 1 / double(inverse.z()));
+    ids.push_back(system.add_body("link" + std::to_string(i), 1 / double(w.bodies[i]->getInvMass()), I,
+                                  Pose{{(double(i) + 0.5) * 0.5, 0, 0}, Quaterniond::Identity()}));
+    system.add(ball("joint" + std::to_string(i), ids[i], i == 0 ? Vector3d::Zero() : Vector3d(0.25, 0, 0), ids[i + 1],
+                    Vector3d(-0.25, 0, 0)));
+  }
+  State start = system.initial_state();
+  for (const BodyId id : ids)
+    if (id != linchpin::world) start[id].w = {4, 0, 0};
+  Stepper stepper(system, start, {.method = Method::rk4});
+  bullet::Solver exact(w.world, by_stages());
+  for (int i = 0; i < 60; ++i) {
+    w.step(1, 1.0 / 120);
+    stepper.step(1.0 / 120);
+    for (std::size_t k = 0; k < w.bodies.size(); ++k) {
+      const BodyState& to = stepper.state()[ids[k + 1]];
+      const btRigidBody& body = *w.bodies[k];
+      const double close = precision(1e-11, 2e-4);
+      ASSERT_LT((bullet::from_bullet(body.getCenterOfMassPosition()) - to.p).norm(), close) << i << " " << k;
+      ASSERT_LT((bullet::from_bullet(body.getLinearVelocity()) - to.v).norm(), 10 * close) << i << " " << k;
+      ASSERT_LT((bullet::from_bullet(body.getAngularVelocity()) - to.w).norm(), 100 * close) << i << " " << k;
+    }
+  }
+  EXPECT_EQ(exact.counts().stepped_down, 0);
+  EXPECT_EQ(exact.counts().substepped, 0);
+}
+
+double kinetic(const TestWorld& w) {
+  double sum = 0;
+  for (const auto& body : w.bodies) {
+    if (body->getInvMass() == 0) continue;
+    const Vector3d v = bullet::from_bullet(body->getLinearVelocity()),
+                   u = bullet::from_bullet(body->getWorldTransform().getBasis().transpose() *
+                                           body->getAngularVelocity());
+    sum += 0.5 * v.squaredNorm() / double(body->getInvMass());
+    for (int k = 0; k < 3; ++k) sum += 0.5 * u[k] * u[k] / double(body->getInvInertiaDiagLocal()[k]);
+  }
+  return sum;
+}
+
+// What is asked of it: a hundred links let go from the level, sixty steps a second.
+TEST(Stepping, AHundredLinksAtSixtyStepsASecondStayTogetherAndKeepTheirEnergy) {
+  TestWorld w;
+  chain(w, 100);
+  bullet::Solver exact(w.world, by_stages());
+  const double start = exact.energy();
+  double gap = 0, drift = 0, most = 0;
+  for (int i = 0; i < 120; ++i) {
+    w.step(1, 1.0 / 60);
+    gap = std::max(gap, largest_gap(exact));
+    drift = std::max(drift, std::abs(exact.energy() - start));
+    most = std::max(most, kinetic(w));
+  }
+  EXPECT_LE(gap, precision(1e-9, 1e-4));  // in single: half an ulp of poses 50 m out, twice
+  EXPECT_LE(drift / most, precision(1e-5, 1e-4));
+  EXPECT_EQ(exact.counts().fallbacks, 0);
+  EXPECT_EQ(exact.counts().stepped_down, 0);
+}
+
+// The books close though a step has four states, and the reaction is that of its start, as ever.
+TEST(Stepping, BooksCloseAndReactionsAreThoseOfTheStart) {
+  TestWorld w, other;
+  four_bar(w);
+  four_bar(other);
+  bullet::Solver exact(w.world, by_stages()), semi(other.world);
+  btJointFeedback feedback, other_feedback;
+  w.joints[1]->setJointFeedback(&feedback);
+  other.joints[1]->setJointFeedback(&other_feedback);
+  w.step(1, 1.0 / 60);
+  other.step(1, 1.0 / 60);
+  EXPECT_GT(feedback.m_appliedForceBodyA.length(), 1);
+  EXPECT_LT((feedback.m_appliedForceBodyA - other_feedback.m_appliedForceBodyA).length(), precision(1e-11, 1e-4));
+  for (int i = 0; i < 40; ++i) {
+    w.step(1, 1.0 / 60);
+    EXPECT_LE(worst_books(exact), 1e-9) << i;
+    EXPECT_EQ(exact.books().size(), 3u);
+  }
+  w.joints[1]->setJointFeedback(nullptr);  // from here on books are put together when somebody asks
+  const auto before = exact.counts().factors;
+  w.step(1, 1.0 / 60);
+  EXPECT_LE(worst_books(exact), 1e-9);
+  EXPECT_EQ(exact.counts().factors - before, 4);  // and asking counts for nothing
+  EXPECT_EQ(exact.counts().substepped, 0);
+}
+
+// A chain that falls onto a floor and hangs from the ceiling again by its other half.
+TEST(Stepping, InContactStepsAreSemiImplicitAndSaySo) {
+  const auto run = [](Stepping stepping) {
+    struct Out {
+      double gap = 0, lowest = 1e9;
+      long stepped_down = 0, steps = 0;
+      bool finite = false;
+      std::string summary;
+    } out;
+    TestWorld w;
+    w.box(0, btVector3(20, 1, 20), btVector3(0, -2, 0));
+    chain(w, 6);
+    bullet::Solver exact(w.world, {.stepping = stepping});
+    for (int i = 0; i < 240; ++i) {
+      w.step(1, 1.0 / 120);
+      out.gap = std::max(out.gap, largest_gap(exact));
+      for (std::size_t k = 1; k < w.bodies.size(); ++k)
+        out.lowest = std::min(out.lowest, double(w.bodies[k]->getCenterOfMassPosition().y()));
+    }
+    out.stepped_down = exact.counts().stepped_down;
+    out.steps = exact.counts().steps;
+    out.finite = w.finite();
+    out.summary = exact.summary();
+    return out;
+  };
+  const auto staged = run(Stepping::rk4), semi = run(Stepping::semi_implicit);
+  EXPECT_TRUE(staged.finite);
+  EXPECT_LE(staged.gap, precision(1e-9, 1e-5));
+  EXPECT_GT(staged.stepped_down, 10);
+  EXPECT_LT(staged.stepped_down, staged.steps);
+  EXPECT_EQ(semi.stepped_down, 0);
+  EXPECT_NE(staged.summary.find("semi-implicitly"), std::string::npos) << staged.summary;
+  EXPECT_NE(staged.summary.find("contacts"), std::string::npos) << staged.summary;
+  EXPECT_GT(staged.lowest, semi.lowest - 0.01);  // no deeper into the floor
+}
+
+/// What other actions of the program see and do after the integration.
+struct Probe : btActionInterface {
+  explicit Probe(btRigidBody& b) : body(b) {}
+  void updateAction(btCollisionWorld*, btScalar) override {
+    seen = body.getLinearVelocity();
+    body.applyCentralImpulse(push);
+    order.push_back(number);
+  }
+  void debugDraw(btIDebugDraw*) override {}
+  btRigidBody& body;
+  btVector3 seen{0, 0, 0}, push{0, 0, 0};
+  static inline std::vector<int> order;
+  int number = 0;
+};
+
+TEST(Stepping, ActionsSeeTheVelocityOfTheEndAndWhatTheyAddStays) {
+  TestWorld w;
+  chain(w, 2);
+  std::array<Probe, 3> probes{Probe(*w.bodies[1]), Probe(*w.bodies[1]), Probe(*w.bodies[1])};
+  for (int i = 0; i < 3; ++i) {
+    probes[std::size_t(i)].number = i;
+    w.world.addAction(&probes[std::size_t(i)]);
+  }
+  {
+    bullet::Solver exact(w.world, by_stages());
+    Probe::order.clear();
+    w.step(10, 1.0 / 60);
+    EXPECT_EQ(probes[0].seen, w.bodies[1]->getLinearVelocity());
+    probes[1].push = btVector3(0, 0, 1);
+    w.step(1, 1.0 / 60);
+    EXPECT_EQ(probes[2].seen, w.bodies[1]->getLinearVelocity());
+    EXPECT_NEAR(double(probes[2].seen.z()), 1, 1e-6);
+    probes[1].push.setZero();
+    w.step(10, 1.0 / 60);
+    EXPECT_LE(largest_gap(exact), precision(1e-13, 1e-6));
+    EXPECT_GT(exact.counts().activation_energy, 0);
+  }
+  Probe::order.clear();
+  w.step(1, 1.0 / 60);
+  EXPECT_EQ(Probe::order, (std::vector<int>{0, 1, 2}));  // as the program added them
+  for (Probe& p : probes) w.world.removeAction(&p);
+}
+
+// Leaving in mid-run: from there on the run of a fresh native solver, bit for bit.
+TEST(Stepping, TheNativeSolverTakesOverInMidRun) {
+  TestWorld w, other;
+  four_bar(w);
+  four_bar(other);
+  {
+    bullet::Solver exact(w.world, by_stages());
+    w.step(25, 1.0 / 60);
+    exact.detach();
+    for (std::size_t i = 0; i < w.bodies.size(); ++i) {
+      other.bodies[i]->setWorldTransform(w.bodies[i]->getWorldTransform());
+      other.bodies[i]->setLinearVelocity(w.bodies[i]->getLinearVelocity());
+      other.bodies[i]->setAngularVelocity(w.bodies[i]->getAngularVelocity());
+    }
+  }
+  w.step(50, 1.0 / 60);
+  other.step(50, 1.0 / 60);
+  EXPECT_TRUE(w.finite());
+  EXPECT_EQ(w.bits(), other.bits());
+}
+
+// A pendulum whose pivot the program moves to and fro: the pivot's own velocity, not the mean over the step.
+TEST(Stepping, AnAnimatedPivotCarriesItsPendulumSmoothly) {
+  const double reach = 0.2, rate = 6;
+  const auto run = [&](Stepping stepping, int steps) {
+    TestWorld w;
+    btRigidBody& pivot = w.box(0, btVector3(btScalar(0.1), btScalar(0.1), btScalar(0.1)), btVector3(0, 0, 0));
+    pivot.setCollisionFlags(pivot.getCollisionFlags() | btCollisionObject::CF_KINEMATIC_OBJECT);
+    pivot.setActivationState(DISABLE_DEACTIVATION);
+    btRigidBody& rod =
+        w.box(1, btVector3(btScalar(0.5), btScalar(0.05), btScalar(0.1)), btVector3(btScalar(0.5), 0, 0));
+    rod.getBroadphaseHandle()->m_collisionFilterMask = 0;
+    w.joint<btHingeConstraint>(rod, pivot, btVector3(btScalar(-0.5), 0, 0), btVector3(0, 0, 0), btVector3(0, 0, 1),
+                               btVector3(0, 0, 1));
+    bullet::Solver exact(w.world, {.stepping = stepping});
+    const double dt = 1.0 / steps;
+    for (int i = 1; i <= steps; ++i) {
+      btTransform at = pivot.getWorldTransform();
+      at.setOrigin(btVector3(btScalar(reach * (1 - std::cos(rate * dt * i))), 0, 0));
+      pivot.setWorldTransform(at);
+      w.step(1, dt);
+    }
+    EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-6));
+    EXPECT_EQ(exact.counts().stepped_down, 0);
+    return std::pair(bullet::from_bullet(rod.getCenterOfMassPosition()), bullet::from_bullet(rod.getLinearVelocity()));
+  };
+  const auto fine = run(Stepping::rk4, 3840);
+  const auto off = [&](const auto& x) { return (x.first - fine.first).norm() + 0.1 * (x.second - fine.second).norm(); };
+  const double staged = off(run(Stepping::rk4, 60)), semi = off(run(Stepping::semi_implicit, 60));
+  EXPECT_LT(staged, 0.1 * semi);
+}
+
+// Too stiff for a whole step: taken in parts, and where no part is allowed, semi-implicitly or by Bullet, counted.
+TEST(Stepping, AWreckingBallIsTakenInPartsAndNamedWhereItMayNot) {
+  const auto ball_on_chain = [](TestWorld& w) {
+    chain(w, 10, 0.1, 0.2);
+    btRigidBody& last = *w.bodies.back();
+    btRigidBody& ball = w.ball(500, 0.3, btVector3(btScalar(2.3), 0, 0));
+    ball.getBroadphaseHandle()->m_collisionFilterMask = 0;
+    w.joint<btPoint2PointConstraint>(last, ball, btVector3(btScalar(0.1), 0, 0), btVector3(btScalar(-0.3), 0, 0));
+  };
+  TestWorld w;
+  ball_on_chain(w);
+  bullet::Solver exact(w.world, by_stages());
+  const double start = exact.energy();
+  double drift = 0, most = 0;
+  for (int i = 0; i < 120; ++i) {
+    w.step(1, 1.0 / 60);
+    drift = std::max(drift, std::abs(exact.energy() - start));
+    most = std::max(most, kinetic(w));
+  }
+  EXPECT_GT(exact.counts().substeps, 4 * exact.counts().substepped);
+  EXPECT_EQ(exact.counts().fallbacks + exact.counts().stepped_down, 0);
+  EXPECT_LE(drift / most, precision(1e-5, 1e-3));
+  EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-5));
+
+  TestWorld none;
+  ball_on_chain(none);
+  bullet::Solver coarse(none.world, {.stepping = Stepping::rk4, .max_substeps = 1});
+  none.step(60, 1.0 / 60);
+  EXPECT_GT(coarse.counts().stepped_down, 0);
+  EXPECT_NE(coarse.summary().find("short enough"), std::string::npos) << coarse.summary();
+  EXPECT_TRUE(none.finite());
+}
+
+TEST(Stepping, ATeleportIsClosedByMovingAndAThrownBodyByAnImpulse) {
+  TestWorld w;
+  chain(w, 4);
+  bullet::Solver exact(w.world, by_stages());
+  w.step(10, 1.0 / 60);
+  w.bodies[3]->translate(btVector3(0, 0, btScalar(0.2)));
+  w.step(1, 1.0 / 60);
+  EXPECT_EQ(exact.counts().gap_corrections, 1);
+  EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-5));
+  w.bodies[2]->setLinearVelocity(btVector3(0, 0, 5));
+  const double before = exact.energy();
+  w.step(1, 1.0 / 60);
+  EXPECT_LT(exact.energy(), before);  // the impulse can only take
+  w.step(60, 1.0 / 60);
+  EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-5));
+  EXPECT_EQ(exact.counts().fallbacks + exact.counts().stepped_down, 0);
+}
+
+// Per row, as in a semi-implicit step: the tension of two hanging weights, of which the joint bears half too little.
+TEST(Stepping, AJointBreaksAtItsThreshold) {
+  for (const double share : {0.9, 1.1}) {
+    TestWorld w;
+    chain(w, 2);
+    for (const auto& body : w.bodies) {
+      body->setWorldTransform(btTransform(btQuaternion(btVector3(0, 0, 1), btScalar(-pi / 2)),
+                                          btVector3(0, -body->getCenterOfMassPosition().x(), 0)));
+      body->getBroadphaseHandle()->m_collisionFilterMask = 0;
+    }
+    w.joints[0]->setBreakingImpulseThreshold(btScalar(share * 2 * 9.81 / 60));
+    bullet::Solver exact(w.world, by_stages());
+    w.step(5, 1.0 / 60);
+    EXPECT_EQ(w.joints[0]->isEnabled(), share > 1) << share;
+  }
+}
+
+TEST(Stepping, BulletsDampingIsOnesAStep) {
+  TestWorld w(0);
+  btRigidBody &a = w.ball(1, 0.1, btVector3(0, 0, 0)), &b = w.ball(1, 0.1, btVector3(1, 0, 0));
+  w.joint<btPoint2PointConstraint>(a, b, btVector3(btScalar(0.5), 0, 0), btVector3(btScalar(-0.5), 0, 0));
+  for (btRigidBody* body : {&a, &b}) {
+    body->setDamping(btScalar(0.5), 0);
+    body->setLinearVelocity(btVector3(0, 3, 0));
+  }
+  bullet::Solver exact(w.world, by_stages());
+  w.step(60, 1.0 / 60);
+  EXPECT_NEAR(double(a.getLinearVelocity().y()), 3 * 0.5, precision(1e-12, 1e-5));
+}
+
+TEST(Stepping, AWarmStepAllocatesNothing) {
+  TestWorld w;
+  chain(w, 20);
+  bullet::Solver exact(w.world, by_stages());
+  w.step(90, 1.0 / 60);
+  const AllocationCounter allocations;
+  w.step(30, 1.0 / 60);
+  EXPECT_EQ(allocations.count(), 0u);
+}
+
+}  // namespace
+}  // namespace linchpin::test
