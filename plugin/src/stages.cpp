@@ -17,10 +17,12 @@ void StepInStages::begin(const Dynamics& dynamics, Method method, const State& f
   const Block& block = dynamics.assembly().block;
   method_ = method;
   from_ = &from;
+  block_ = &block;
   h_ = h;
   placed_ = 0;
   const std::size_t n = z(block.n()), stages = tableau_of(method).stages + (tableau_of(method).pair ? 1 : 0);
-  for (auto* x : {&v0_, &v_, &chart_, &gained_}) x->resize(n);
+  for (auto* x : {&v0_, &v_, &chart_, &gained_, &a_, &dv_}) x->resize(n);
+  for (auto* x : {&error_, &scale_, &lambda_}) x->resize(z(block.m()));
   for (std::size_t k = 0; k < stages; ++k) {
     pose_rate_[k].resize(n);
     vdot_[k].resize(n);
@@ -36,8 +38,25 @@ void StepInStages::begin(const Dynamics& dynamics, Method method, const State& f
 
 void StepInStages::take(const Dynamics& dynamics) {
   std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), vdot_[placed_].begin());
-  rates_in_chart(dynamics.assembly().block, chart_, v_, pose_rate_[placed_]);
-  block_ = &dynamics.assembly().block;
+  std::copy(dynamics.lambda().begin(), dynamics.lambda().end(), lambda_.begin());
+  rates_in_chart(*block_, chart_, v_, pose_rate_[placed_]);
+}
+
+bool StepInStages::solve(const Dynamics& dynamics, std::span<const double> Q) {
+  const Assembly& assembly = dynamics.assembly();
+  const Solver& solver = dynamics.solver();
+  std::copy(Q.begin(), Q.end(), dv_.begin());
+  solver.complete_force(assembly.instant.b, dv_);
+  solver.inverse_mass(dv_, a_);
+  difference(assembly, assembly.instant.b, a_, error_, scale_);
+  if (solver.full_row_rank())
+    solver.approach(error_, lambda_, {}, dv_);
+  else
+    solver.apply(error_, lambda_, {}, dv_, scale_);
+  std::vector<double>& vdot = vdot_[placed_];
+  for (std::size_t j = 0; j < vdot.size(); ++j) vdot[j] = a_[j] + dv_[j];
+  rates_in_chart(*block_, chart_, v_, pose_rate_[placed_]);
+  return finite(vdot) && finite(lambda_);
 }
 
 double StepInStages::weight() const { return h_ * tableau_of(method_).weight[placed_]; }

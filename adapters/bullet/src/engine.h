@@ -167,6 +167,7 @@ struct BlockSolve {
   const char* stepped_down = nullptr;  ///< why not by stages, where Options::stepping asks for them
   StepInStages stages;
   std::vector<double> steady;        ///< applied force without the gyroscopic torque
+  std::vector<char> gyroscopic;      ///< by slot, whether it has one
   std::vector<double> start_lambda;  ///< multipliers at the step's start
   std::vector<double> part_lambda, part_work, part_applied, part_momentum;  ///< of a part until it stands
   std::vector<double> sub_work;                                             ///< by row, of the parts that do
@@ -486,7 +487,7 @@ class Engine final : public btActionInterface {
   void take_reported_off(BlockSolve& b);
   const char* why_no_stages(const BlockSolve& b) const;
   bool take_by_stages(BlockSolve& b, bool again = false);
-  bool try_stages(BlockSolve& b, double done, double length);
+  bool try_stages(BlockSolve& b, double done, double length, bool answered);
   void record_stage(BlockSolve& b, double weight);
   void record_impulse(BlockSolve& b, std::span<const double> lambda, std::span<const double> dv);
   void stand(BlockSolve& b);

@@ -139,12 +139,13 @@ void Engine::give_back(BlockSolve& b) {
     const int c = block.column[slot], dof = block.column[slot + 1] - c;
     Vector3d v = head(b.v, c), w = dof == 6 ? head(b.v, c + 3) : from_bullet(body.getAngularVelocity());
     bool write = b.write_pose;
+    Quaterniond from = base_[id].q;
     if (b.end_after) {
       v = (end_[id].p - base_[id].p) / dt_;
       if (dof == 6) {
         w = turn_between(base_[id].q, end_[id].q) / dt_;
         if (w.norm() * dt_ > 0.78) {  // beyond π/4 per step Bullet does not turn as it says
-          base_[id].q = (host_rotation(w, dt_).conjugate() * end_[id].q).normalized();
+          from = (host_rotation(w, dt_).conjugate() * end_[id].q).normalized();
           write = true;
         }
       }
@@ -157,7 +158,7 @@ void Engine::give_back(BlockSolve& b) {
     if (b.end_after) b.mean[slot] << v, w;
     body.setLinearVelocity(to_bullet(v));
     if (dof == 6) body.setAngularVelocity(to_bullet(w));
-    if (write) write_pose(body.getWorldTransform(), base_[id].p, base_[id].q);
+    if (write) write_pose(body.getWorldTransform(), base_[id].p, from);
   }
 }
 

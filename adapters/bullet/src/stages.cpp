@@ -17,7 +17,8 @@ inline namespace LINCHPIN_BULLET_PRECISION {
 namespace {
 
 /// rk4 is stable up to ω·dt = 2√2 where the semi-implicit step is up to 2, and damps what swings near that instead of
-constexpr double swing_factor = 2;
+/// feeding it: it may come nearer. Whether a part was short enough for its motion is seen from how far off it ends.
+constexpr double swing_factor = 2.4;
 
 /// By how much of itself a part's motion and velocities may be off the constraints before they are projected: more is
 /// no error of a smooth motion, but of one that is over before a stage has seen it.
@@ -61,14 +62,14 @@ void Engine::forces_at_stage(BlockSolve& b, const State& at) {
   const Block& block = b.dynamics->assembly().block;
   std::copy(b.steady.begin(), b.steady.end(), b.Q_host.begin());
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot)
-    if (block.column[slot + 1] - block.column[slot] == 6 && is_gyroscopic(*b.bodies[slot]))
+    if (b.gyroscopic[slot])
       add(b.Q_host, block.column[slot] + 3, system_.gyroscopic_torque(block.bodies[slot], at[block.bodies[slot]]));
 }
 
 /// A stage's part in the sums that become reactions and books.
 void Engine::record_stage(BlockSolve& b, double weight) {
   const Assembly& assembly = b.dynamics->assembly();
-  const auto vdot = b.dynamics->vdot();
+  const auto vdot = b.stages.vdot();
   const double* M = assembly.instant.mass.data();
   std::size_t c = 0;
   for (const int size : assembly.instant.block_sizes) {
@@ -86,7 +87,7 @@ void Engine::record_stage(BlockSolve& b, double weight) {
   for (std::size_t i = 0; i < b.ids.size(); ++i)
     for (std::size_t k = 0; k < system_.constraint(b.ids[i]).bodies().size(); ++k)
       b.part_wrenches[at++] +=
-          weight * generalized_force(assembly, static_cast<int>(i), static_cast<int>(k), b.dynamics->lambda());
+          weight * generalized_force(assembly, static_cast<int>(i), static_cast<int>(k), b.stages.lambda());
 }
 
 /// An impulse of the constraints at the problem that is factored, likewise; dv is M⁻¹Aᵀλ.
@@ -167,8 +168,8 @@ void Engine::start_on_velocities(BlockSolve& b) {
   b.dynamics->evaluate(now, b.Q_host);
 }
 
-// One part from `now`, whose problem is factored, to `settled`. @return whether it may stand.
-bool Engine::try_stages(BlockSolve& b, double done, double length) {
+// One part from `now`, whose problem is factored, and perhaps answered, to `settled`. @return whether it may stand.
+bool Engine::try_stages(BlockSolve& b, double done, double length, bool answered) {
   auto& [start, now, next, end_given, settled] = *b.states;
   Dynamics& dynamics = *b.dynamics;
   std::fill(b.part_lambda.begin(), b.part_lambda.end(), 0.0);
@@ -178,10 +179,11 @@ bool Engine::try_stages(BlockSolve& b, double done, double length) {
     std::fill(b.part_wrenches.begin(), b.part_wrenches.end(), Vector6::Zero());
   }
   b.stages.begin(dynamics, Method::rk4, now, length);
-  for (bool more = true; more;) {
-    b.stages.take(dynamics);
+  if (answered) b.stages.take(dynamics);
+  if (!answered && !b.stages.solve(dynamics, b.Q_host)) return false;
+  for (;;) {
     const double weight = b.stages.weight();
-    const auto lambda = dynamics.lambda();
+    const auto lambda = b.stages.lambda();
     std::span<const double> rate = dynamics.assembly().velocity;  // of each row; what others move is theirs
     if (b.with_driven || b.of_users) {
       velocity_of_rows(b, dynamics.assembly().v, b.e);
@@ -192,12 +194,12 @@ bool Engine::try_stages(BlockSolve& b, double done, double length) {
       b.part_work[r] += weight * lambda[r] * rate[r];
     }
     if (b.recorded) record_stage(b, weight);
-    more = b.stages.place(next);
+    const bool inside = b.stages.place(next);
     place_driven(b, done + (next.t - now.t), next);
-    if (!more) break;
+    if (!inside) break;
     forces_at_stage(b, next);
     ++b.tally.factors;
-    if (dynamics.evaluate(next, b.Q_host) == Status::invalid) return false;
+    if (dynamics.factor(next) == Status::invalid || !b.stages.solve(dynamics, b.Q_host)) return false;
   }
   for (std::size_t r = 0; r < b.e.size(); ++r) b.e[r] = b.part_lambda[r] / length;
   b.swing = swing_bound(system_, dynamics, b.e) * length;
@@ -234,13 +236,20 @@ bool Engine::take_by_stages(BlockSolve& b, bool again) {
   const std::size_t n = z(block.n()), m = z(block.m());
   auto& [start, now, next, end_given, settled] = *(again ? b.states = substep_states_[0].get() : b.states);
   b.recorded = again || b.wants_all || b.of_users || b.remembers;
-  bool evaluated = !again && b.moved == 0 && !b.with_driven;
-  if (again && b.dynamics->evaluate(state_, b.Q) == Status::invalid) return false;
-  if (!again) b.start_lambda.assign(b.dynamics->lambda().begin(), b.dynamics->lambda().end());
-  b.steady.assign(b.Q.begin(), b.Q.end());
-  for (std::size_t slot = 0; slot < b.pool.size(); ++slot)
-    if (block.column[slot + 1] - block.column[slot] == 6 && is_gyroscopic(*b.bodies[slot]))
-      add(b.steady, block.column[slot] + 3, -system_.gyroscopic_torque(block.bodies[slot], state_[block.bodies[slot]]));
+  bool evaluated = b.moved == 0 && !b.with_driven;
+  if (again) {
+    if (b.dynamics->evaluate(state_, b.Q) == Status::invalid) return false;
+  } else {
+    b.start_lambda.assign(b.dynamics->lambda().begin(), b.dynamics->lambda().end());
+    b.steady.assign(b.Q.begin(), b.Q.end());
+    b.gyroscopic.resize(b.pool.size());
+    for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {  // bodies may be gone when the step is taken again
+      b.gyroscopic[slot] = block.column[slot + 1] - block.column[slot] == 6 && is_gyroscopic(*b.bodies[slot]);
+      if (b.gyroscopic[slot])
+        add(b.steady, block.column[slot] + 3,
+            -system_.gyroscopic_torque(block.bodies[slot], state_[block.bodies[slot]]));
+    }
+  }
   for (auto* x : {&b.part_lambda, &b.part_work, &b.sub_work}) x->assign(m, 0.0);
   if (b.recorded) {
     keep_reactions(b);
@@ -275,10 +284,10 @@ bool Engine::take_by_stages(BlockSolve& b, bool again) {
       place_driven(b, done, now);
       forces_at_stage(b, now);
       ++b.tally.factors;
-      if (b.dynamics->evaluate(now, b.Q_host) == Status::invalid) return false;
+      if ((taken == 0 ? b.dynamics->evaluate(now, b.Q_host) : b.dynamics->factor(now)) == Status::invalid) return false;
     }
     if (taken == 0 && options_.drift_correction) start_on_velocities(b);
-    if (!try_stages(b, done, length)) {
+    if (!try_stages(b, done, length, taken == 0)) {
       if (length <= finest * (1 + 1e-9)) return false;
       length = std::max(0.5 * length, finest);
       evaluated = false;
