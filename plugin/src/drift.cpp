@@ -457,7 +457,8 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
     place(assembly.block, base, end, dt, v, t_end);
     return report;
   }
-  if (!with_force && report.solves > 0) {  // once, from the sum, which velocities then follow to rounding
+  if (!with_force && !poses_alone &&
+      report.solves > 0) {  // once, from the sum, which velocities then follow to rounding
     work.force_sum.assign(n, 0.0);
     add_transposed(assembly, work.lambda_sum, work.force_sum);
     solver.inverse_mass(work.force_sum, work.dv);

@@ -403,6 +403,45 @@ TEST(Stepping, BulletsDampingIsOnesAStep) {
   EXPECT_NEAR(double(a.getLinearVelocity().y()), 3 * 0.5, precision(1e-12, 1e-5));
 }
 
+// Whoever asks gets the step taken once more, and nothing moves by that; not where bodies turn further in it than
+// Bullet can turn them, either.
+TEST(Stepping, AskingWhatAStepDidChangesNothing) {
+  const auto run = [](bool asks) {
+    TestWorld w;
+    chain(w, 4);
+    for (const auto& body : w.bodies) {
+      body->getBroadphaseHandle()->m_collisionFilterMask = 0;
+      body->setAngularVelocity(btVector3(70, 0, 0));  // more than a radian a step, about their own axes
+    }
+    bullet::Solver exact(w.world, by_stages());
+    for (int i = 0; i < 60; ++i) {
+      w.step(1, 1.0 / 60);
+      if (!asks) continue;
+      EXPECT_LE(worst_books(exact), 1e-9) << i;
+      EXPECT_FALSE(exact.reactions().empty());
+    }
+    EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-5));
+    EXPECT_EQ(exact.counts().stepped_down, 0);
+    return std::pair(w.bits(), exact.counts().factors);
+  };
+  EXPECT_EQ(run(true), run(false));
+}
+
+TEST(Stepping, BodiesDeletedWithoutAWordAreNotAskedAgain) {
+  TestWorld w;
+  chain(w, 3);
+  bullet::Solver exact(w.world, by_stages());
+  w.step(5, 1.0 / 60);
+  w.world.removeConstraint(w.joints[2].get());
+  w.joints.pop_back();
+  w.world.removeRigidBody(w.bodies[2].get());
+  w.bodies.pop_back();
+  EXPECT_FALSE(exact.summary().empty());
+  EXPECT_LE(exact.books().size(), 3u);
+  w.step(30, 1.0 / 60);
+  EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-5));
+}
+
 TEST(Stepping, AWarmStepAllocatesNothing) {
   TestWorld w;
   chain(w, 20);
