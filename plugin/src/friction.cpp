@@ -1009,6 +1009,11 @@ FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, 
     if (!answer.found) std::copy(first_.begin(), first_.end(), z.begin());
   }
 
+  if (!std::isfinite(largest(z))) {  // thrusts that call each other up without end, in whatever looked last
+    answer.found = false;
+    answer.solutions = 0;
+    std::fill(z.begin(), z.end(), 0.0);
+  }
   at_rest_sticks(z);
   modes_known_ = true;
   answer.residual = linearize(laws, z, true, &answer.worst);
