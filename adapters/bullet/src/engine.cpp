@@ -15,9 +15,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <memory>
 #include <typeinfo>
 #include <utility>
+
+#if __has_include(<cxxabi.h>)
+#include <cxxabi.h>
+#endif
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
@@ -44,6 +50,17 @@ const char* const known_solvers =
     "btSequentialImpulseConstraintSolver, btNNCGConstraintSolver (Mode::observe also btMLCPSolver), in a "
     "btDiscreteDynamicsWorldMt a btConstraintSolverPoolMt of the first kind, and in a btMultiBodyDynamicsWorld "
     "btMultiBodyConstraintSolver";
+
+// As its programmer wrote it, where the compiler's library can say so.
+std::string readable(const std::type_info& type) {
+#if __has_include(<cxxabi.h>)
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
+                                                    std::free);
+  if (status == 0) return name.get();
+#endif
+  return type.name();
+}
 
 }  // namespace
 
@@ -91,7 +108,7 @@ std::string Engine::install(btDiscreteDynamicsWorld& world) {
     host_solver_ = std::make_unique<ExactMultiBodySolver>(*this);
     base_name_ = "multibody";
   } else if (links) {
-    const std::string name = type.name();
+    const std::string name = readable(type);
     if (name.find("ExactMultiBodySolver") != std::string::npos)
       return "linchpin: this world already has a linchpin solver";
     return "linchpin: the world's constraint solver is of type " + name + "; known are " + known_solvers;
@@ -107,7 +124,7 @@ std::string Engine::install(btDiscreteDynamicsWorld& world) {
         std::make_unique<ExactSolver<btMLCPSolver>>(*this, MlcpPeek::inner(static_cast<btMLCPSolver&>(*found)));
     base_name_ = "MLCP";
   } else {
-    const std::string name = type.name();
+    const std::string name = readable(type);
     if (name.find("ExactSolver") != std::string::npos) return "linchpin: this world already has a linchpin solver";
     return "linchpin: the world's constraint solver is of type " + name + "; known are " + known_solvers;
   }

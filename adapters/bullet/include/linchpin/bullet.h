@@ -53,16 +53,14 @@ enum class Stepping {
   semi_implicit,
   /// Order 4 (T13): Runge–Kutta–Munthe-Kaas from Bullet's state at the start of its step, each stage with the explicit
   /// equation (T5), then poses and velocities projected in the mass metric. The forces on a body are Bullet's, constant
-  /// over its step; gyroscopic torques and constraints with time are asked at each stage; bodies that the program moves
-  /// have the position and velocity of a smooth motion through the poses it gives them. Bullet's damping is its own: by
-  /// a
-  /// factor at the start of a step, and with it the order is 1. Bullet's integrator is given the mean velocity, so that
-  /// swept collisions (CCD) and motion states see the way from pose to pose, and the velocity at the step's end is set
-  /// right after, before any action of the program's runs.
+  /// over its step; gyroscopic torques and constraints with time are asked at each stage. Bodies that the program moves
+  /// are known by their poses alone and follow a parabola through them: beside them the order is 2 to 3. Bullet's
+  /// damping is its own, by a factor at the start of a step: with it the order is 1. Bullet's integrator is given the
+  /// mean velocity, so that swept collisions (CCD) and motion states see the way from pose to pose, and the velocity at
+  /// the step's end is set right after, before any action of the program's runs.
   ///
-  /// What a block of a step is left to semi_implicit for, counted in Counts::stepped_down and named by summary():
-  /// Bullet's
-  /// own rows (contacts, limits, motors, springs) give it an impulse or a push, since those were solved for
+  /// What a block of a step is left to semi_implicit for, counted in Counts::stepped_down and named by summary(): rows
+  /// of Bullet's own (contacts, limits, motors, springs) give it an impulse or a push, since those were solved for
   /// X₁ = X₀ ⊕ dt·v₁ and would be met on no other way; it has laws; or it could not be taken in parts as short as
   /// max_substeps makes them. Links of multibodies are always stepped semi-implicitly.
   rk4
@@ -111,8 +109,8 @@ struct Options {
   double newton_tolerance = 0;  ///< end-of-step |φ| [m or the row's unit]; 0: 1e-15 in double, 1e-10 in single
   int max_newton = 30;
   Stepping stepping = Stepping::semi_implicit;
-  /// ω·dt above which a step is redone in shorter ones inside Bullet's (T15); √2 times as much of rk4, which is stable
-  /// up to 2√2 and not 2.
+  /// ω·dt above which a step is redone in shorter ones inside Bullet's (T15); 2.4 times as much of rk4, which is stable
+  /// up to 2√2.
   double swing_limit = 1.0;
   int max_substeps = 1024;   ///< of a step, as which a snap may need; then the block is left to native rows for it
   double gap_tolerance = 0;  ///< start-of-step |φ| above which poses are corrected; 0: 1e-9 in double, 1e-5 in single
