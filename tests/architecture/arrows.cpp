@@ -174,7 +174,7 @@ Target classify(const std::string& root, const std::string& file, const std::str
       {std::regex("gtest/.*|gmock/.*"), "GoogleTest"},
       {std::regex("benchmark/.*"), "benchmark"},
       {std::regex("(LinearMath|Bullet[A-Za-z0-9]*)/.*|bt[A-Z].*\\.h"), "Bullet"},
-      {std::regex("[a-z_]+"), "std"},
+      {std::regex("[a-z_]+|cxxabi\\.h"), "std"},  // the latter asked for by __has_include
       {std::regex("(unistd|fcntl|poll|signal|spawn|dirent|dlfcn|sys/[a-z]+)\\.h"), "system"},
   };
   for (const auto& [pattern, kind] : kinds)
