@@ -802,8 +802,8 @@ SolveSparse::Error SolveSparse::residual(const Island& island, const double* e) 
 }
 
 // @param size  of the right side, or of what it is a difference of, in unit rows
-// @param turns  solves spent on one right side at most
-void SolveSparse::apply_island(int i, double size, int turns, bool with_lambda) const {
+void SolveSparse::apply_island(int i, double size, bool with_lambda) const {
+  constexpr int turns = 6;  // solves spent on one right side at most
   const Island& island = islands_[at(i)];
   const double* e = e_.data();
   if (size == 0) return clear(island), residual(island, e), void();
@@ -817,12 +817,12 @@ void SolveSparse::apply_island(int i, double size, int turns, bool with_lambda) 
       error = residual(island, e);
       // Once more on what is left, until that is rounding; known to be so where this turn took as much as the last has
       // to.
-      if (island.kind == Kind::full && turns > 2 && turn == 0 && error.kept <= accepted * size &&
+      if (island.kind == Kind::full && turn == 0 && error.kept <= accepted * size &&
           error.kept * error.kept <= rounding * size * size) {
         if (error.kept > rounding * size) correct(i, false);
         break;
       }
-      if (error.kept <= (turns > 2 ? rounding : accepted) * size || !(error.kept < 0.25 * before)) break;
+      if (error.kept <= rounding * size || !(error.kept < 0.25 * before)) break;
       before = error.kept;
     }
   };
@@ -830,13 +830,12 @@ void SolveSparse::apply_island(int i, double size, int turns, bool with_lambda) 
     for (int k = island.node_begin; k < island.node_end; ++k)
       for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) rho_[at(r)] = e[at(r)];
     refine();
-    if (island.kind == Kind::deficient && error.all > agreement * size && std::isfinite(error.all) &&
-        project(i, std::min(turns, 4))) {
+    if (island.kind == Kind::deficient && error.all > agreement * size && std::isfinite(error.all) && project(i)) {
       e = inside_.data();  // least squares: the part of e inside range(A), in the rows as given (T6)
       error = residual(island, e);
       refine();
     }
-    if (turns > 2 && !(error.kept <= accepted * size) && !leave_to_reference(i, "the residual did not vanish") &&
+    if (!(error.kept <= accepted * size) && !leave_to_reference(i, "the residual did not vanish") &&
         !(error.kept <= size)) {  // an answer that leaves more than there was is none
       astray_ = true;
       reason_ = "rows too nearly dependent for the sparse factor, and too many for the reference";
@@ -878,7 +877,7 @@ double SolveSparse::apply(std::span<const double> e, std::span<const double> sca
     const Island& island = islands_[at(i)];
     const double own = std::max(size_of(island, e_), scale.empty() ? 0.0 : size_of(island, scale));
     size = std::max(size, own);
-    apply_island(i, own, 6, !lambda.empty());
+    apply_island(i, own, !lambda.empty());
     if (island.rank == island.row_count) continue;
     full = false;
     outside = std::max(outside, residual(island, e_.data()).all);

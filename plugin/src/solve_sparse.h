@@ -112,7 +112,7 @@ class SolveSparse {
   bool leave_to_reference(int i, const char* why) const;
   void prepare_primal();
 
-  void apply_island(int i, double size, int turns, bool with_lambda) const;
+  void apply_island(int i, double size, bool with_lambda) const;
   void clear(const Island& island) const;
   void clear_unconstrained() const;
   void deliver(std::span<double> lambda, std::span<double> force, std::span<double> dv) const;
@@ -132,7 +132,7 @@ class SolveSparse {
   void take_out_null_space(int i, double* rows) const;
   double add_image(const Island& island, double* rows) const;
   void clear_part(const Island& island) const;
-  bool project(int i, int turns) const;
+  bool project(int i) const;
   void shortest_island(int i) const;
   void match_force(const Island& island) const;
   void add_transposed(const Island& island, const double* lambda, double* f) const;

@@ -216,7 +216,7 @@ double SolveSparse::add_image(const Island& island, double* rows) const {
 }
 
 // inside_ ← the part of e in range(A), in the rows as given: what least squares can meet.
-bool SolveSparse::project(int i, int turns) const {
+bool SolveSparse::project(int i) const {
   const Island& island = islands_[at(i)];
   const bool columns = factor_primal(i);
   if (island.kind == Kind::dense) return false;
@@ -228,7 +228,7 @@ bool SolveSparse::project(int i, int turns) const {
   }
   for (int k = island.node_begin; k < island.node_end; ++k)
     std::fill_n(inside_.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
-  for (int turn = 0; columns && turn < turns; ++turn) {
+  for (int turn = 0; columns && turn < 4; ++turn) {
     for (int k = island.node_begin; k < island.node_end; ++k)
       for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
         rho_[at(r)] = e_[at(r)] - inside_[at(r)];

@@ -488,8 +488,9 @@ class Engine final : public btActionInterface {
   const char* why_no_stages(const BlockSolve& b) const;
   bool take_by_stages(BlockSolve& b, bool again = false);
   bool try_stages(BlockSolve& b, double done, double length, bool answered);
+  void clear_part(BlockSolve& b);
   void record_stage(BlockSolve& b, double weight);
-  void record_impulse(BlockSolve& b, std::span<const double> lambda, std::span<const double> dv);
+  void record_impulse(BlockSolve& b, double weight, std::span<const double> lambda, std::span<const double> dv);
   void stand(BlockSolve& b);
   void start_on_velocities(BlockSolve& b);
   void forces_at_stage(BlockSolve& b, const State& at);

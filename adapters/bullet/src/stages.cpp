@@ -66,19 +66,26 @@ void Engine::forces_at_stage(BlockSolve& b, const State& at) {
       add(b.Q_host, block.column[slot] + 3, system_.gyroscopic_torque(block.bodies[slot], at[block.bodies[slot]]));
 }
 
-/// A stage's part in the sums that become reactions and books.
-void Engine::record_stage(BlockSolve& b, double weight) {
+/// What a part has summed so far is another's, or of no part that stands.
+void Engine::clear_part(BlockSolve& b) {
+  for (auto* x : {&b.part_lambda, &b.part_work}) std::fill(x->begin(), x->end(), 0.0);
+  if (!b.recorded) return;
+  for (auto* x : {&b.part_momentum, &b.part_applied}) std::fill(x->begin(), x->end(), 0.0);
+  std::fill(b.part_wrenches.begin(), b.part_wrenches.end(), Vector6::Zero());
+}
+
+/// Of the constraints at the problem that is factored, `weight` times their multipliers and the change of velocity, in
+/// the sums that become reactions and books.
+void Engine::record_impulse(BlockSolve& b, double weight, std::span<const double> lambda, std::span<const double> dv) {
   const Assembly& assembly = b.dynamics->assembly();
-  const auto vdot = b.stages.vdot();
   const double* M = assembly.instant.mass.data();
   std::size_t c = 0;
   for (const int size : assembly.instant.block_sizes) {
     const std::size_t n = z(size);
     for (std::size_t i = 0; i < n; ++i) {
       double sum = 0;
-      for (std::size_t k = 0; k < n; ++k) sum += M[i * n + k] * vdot[c + k];
+      for (std::size_t k = 0; k < n; ++k) sum += M[i * n + k] * dv[c + k];
       b.part_momentum[c + i] += weight * sum;
-      b.part_applied[c + i] += weight * b.Q_host[c + i];
     }
     M += n * n;
     c += n;
@@ -86,32 +93,18 @@ void Engine::record_stage(BlockSolve& b, double weight) {
   std::size_t at = 0;
   for (std::size_t i = 0; i < b.ids.size(); ++i)
     for (std::size_t k = 0; k < system_.constraint(b.ids[i]).bodies().size(); ++k)
-      b.part_wrenches[at++] +=
-          weight * generalized_force(assembly, static_cast<int>(i), static_cast<int>(k), b.stages.lambda());
+      b.part_wrenches[at++] += weight * generalized_force(assembly, static_cast<int>(i), static_cast<int>(k), lambda);
 }
 
-/// An impulse of the constraints at the problem that is factored, likewise; dv is M⁻¹Aᵀλ.
-void Engine::record_impulse(BlockSolve& b, std::span<const double> lambda, std::span<const double> dv) {
-  const Assembly& assembly = b.dynamics->assembly();
-  const double* M = assembly.instant.mass.data();
-  std::size_t c = 0;
-  for (const int size : assembly.instant.block_sizes) {
-    const std::size_t n = z(size);
-    for (std::size_t i = 0; i < n; ++i)
-      for (std::size_t k = 0; k < n; ++k) b.part_momentum[c + i] += M[i * n + k] * dv[c + k];
-    M += n * n;
-    c += n;
-  }
-  std::size_t at = 0;
-  for (std::size_t i = 0; i < b.ids.size(); ++i)
-    for (std::size_t k = 0; k < system_.constraint(b.ids[i]).bodies().size(); ++k)
-      b.part_wrenches[at++] += generalized_force(assembly, static_cast<int>(i), static_cast<int>(k), lambda);
+/// A stage's part in them.
+void Engine::record_stage(BlockSolve& b, double weight) {
+  record_impulse(b, weight, b.stages.lambda(), b.stages.vdot());
+  for (std::size_t j = 0; j < b.part_applied.size(); ++j) b.part_applied[j] += weight * b.Q_host[j];
 }
 
 /// What has been recorded belongs to the step.
 void Engine::stand(BlockSolve& b) {
   for (std::size_t i = 0; i < b.own_lambda.size(); ++i) b.own_lambda[i] += b.part_lambda[i];
-  std::fill(b.part_lambda.begin(), b.part_lambda.end(), 0.0);
   if (!b.recorded) return;
   const Block& block = b.dynamics->assembly().block;
   for (std::size_t j = 0; j < b.sub_momentum.size(); ++j) {
@@ -134,8 +127,6 @@ void Engine::stand(BlockSolve& b) {
       }
     }
   }
-  for (auto* x : {&b.part_momentum, &b.part_applied}) std::fill(x->begin(), x->end(), 0.0);
-  std::fill(b.part_wrenches.begin(), b.part_wrenches.end(), Vector6::Zero());
 }
 
 /// Velocities that the constraints do not allow are no start for a smooth motion: an impulse takes them away (T14). Off
@@ -157,8 +148,9 @@ void Engine::start_on_velocities(BlockSolve& b) {
     body.v += head(b.dv, block.column[slot]);
     if (block.column[slot + 1] - block.column[slot] == 6) body.w += head(b.dv, block.column[slot] + 3);
   }
-  for (std::size_t r = 0; r < b.lambda.size(); ++r) b.part_lambda[r] += b.lambda[r];
-  if (b.recorded) record_impulse(b, b.lambda, b.dv);
+  clear_part(b);
+  std::copy(b.lambda.begin(), b.lambda.end(), b.part_lambda.begin());
+  if (b.recorded) record_impulse(b, 1, b.lambda, b.dv);
   stand(b);
   // What velocities do to the accelerations changes with them: not worth a look while it is rounding.
   constexpr double rounding = 1e-6;
@@ -172,12 +164,7 @@ void Engine::start_on_velocities(BlockSolve& b) {
 bool Engine::try_stages(BlockSolve& b, double done, double length, bool answered) {
   auto& [start, now, next, end_given, settled] = *b.states;
   Dynamics& dynamics = *b.dynamics;
-  std::fill(b.part_lambda.begin(), b.part_lambda.end(), 0.0);
-  std::fill(b.part_work.begin(), b.part_work.end(), 0.0);
-  if (b.recorded) {
-    for (auto* x : {&b.part_momentum, &b.part_applied}) std::fill(x->begin(), x->end(), 0.0);
-    std::fill(b.part_wrenches.begin(), b.part_wrenches.end(), Vector6::Zero());
-  }
+  clear_part(b);
   b.stages.begin(dynamics, Method::rk4, now, length);
   if (answered) b.stages.take(dynamics);
   if (!answered && !b.stages.solve(dynamics, b.Q_host)) return false;
@@ -225,7 +212,7 @@ bool Engine::try_stages(BlockSolve& b, double done, double length, bool answered
   for (std::size_t r = 0; r < b.lambda.size(); ++r) b.part_lambda[r] += b.lambda[r];
   if (b.recorded) {
     for (std::size_t j = 0; j < b.dv.size(); ++j) b.dv[j] = b.sub_v[j] - b.stages.v()[j];
-    record_impulse(b, b.lambda, b.dv);
+    record_impulse(b, 1, b.lambda, b.dv);
   }
   return true;
 }

@@ -12,6 +12,14 @@
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
+namespace {
+
+/// Whether a step's forces are known only once Bullet's rows are solved: then they are in Q_host.
+bool among_rows(const BlockSolve& b) { return b.native_rows || b.pool[0] >= 0 || !b.answered; }
+std::span<const double> all_forces(const BlockSolve& b) { return among_rows(b) ? b.Q_host : b.Q; }
+
+}  // namespace
+
 // Whether the block's constraints can do work by themselves: explicit time, or a body that the program moves.
 bool Engine::can_do_work(const BlockSolve& b) const {
   if (b.with_driven) return true;
@@ -144,7 +152,7 @@ bool Engine::finish_block(BlockSolve& b) {
     trouble_ = "the native solver returned impulses that are not finite; they were left out";
   }
   // What the host did in this step belongs to the force that the reaction answers (T11).
-  if (b.native_rows || b.pool[0] >= 0 || !b.answered) {
+  if (among_rows(b)) {
     for (std::size_t j = 0; j < b.Q.size(); ++j) b.Q_host[j] = b.Q[j] + b.host[j] / dt_;
     if (b.dynamics->resolve(state_, b.Q_host) == Status::invalid) return refuse(b, b.dynamics->reason());
   }
@@ -172,8 +180,7 @@ bool Engine::finish_block(BlockSolve& b) {
         state_[id].q = base_[id].q;
       }
       ++b.tally.factors;
-      if (b.dynamics->evaluate(state_, b.native_rows || b.pool[0] >= 0 ? b.Q_host : b.Q) == Status::invalid)
-        return refuse(b, b.dynamics->reason());
+      if (b.dynamics->evaluate(state_, all_forces(b)) == Status::invalid) return refuse(b, b.dynamics->reason());
     }
   }
 
@@ -183,8 +190,7 @@ bool Engine::finish_block(BlockSolve& b) {
       if (take_by_stages(b)) return true;
       b.stepped_down = "no part of the step was short enough to be taken by stages";
       ++b.tally.factors;
-      if (b.dynamics->evaluate(state_, b.native_rows || b.pool[0] >= 0 ? b.Q_host : b.Q) == Status::invalid)
-        return refuse(b, b.dynamics->reason());
+      if (b.dynamics->evaluate(state_, all_forces(b)) == Status::invalid) return refuse(b, b.dynamics->reason());
     }
     ++b.tally.stepped_down;
   }
@@ -272,8 +278,7 @@ bool Engine::stop_at_end(BlockSolve& b) {
     advance(s, u(c), dof == 6 ? u(c + 3) : Vector3d(0, 0, 0), dt_);
   }
   ++b.tally.factors;
-  const bool host = b.native_rows || b.pool[0] >= 0 || !b.answered;
-  if (b.dynamics->evaluate(state_, host ? b.Q_host : b.Q) == Status::invalid) return false;
+  if (b.dynamics->evaluate(state_, all_forces(b)) == Status::invalid) return false;
   const Assembly& assembly = b.dynamics->assembly();
   const linchpin::Solver& solver = b.dynamics->solver();
   for (std::size_t j = 0; j < b.v.size(); ++j) b.dv[j] = b.applied[j] + b.host[j] + dt_ * b.dynamics->ideal()[j];
