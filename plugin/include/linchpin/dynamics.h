@@ -146,9 +146,10 @@ class Solver {
   /// One solver serves one thread at a time.
   double apply(std::span<const double> e, std::span<double> lambda, std::span<double> force, std::span<double> dv,
                std::span<const double> scale = {}) const noexcept;
-  /// `apply` without refinement and without a verdict, at half its cost or, with redundant rows, a tenth: for iterations
-  /// that look at their own residual. With redundant rows λ is some solution, see `shortest`, and rows that depend on
-  /// others are met only as far as these imply them: where they contradict each other it is not the least squares.
+  /// `apply` without refinement and without a verdict, at half its cost or, with redundant rows, a tenth: for
+  /// iterations that look at their own residual. With redundant rows λ is some solution, see `shortest`, and rows that
+  /// depend on others are met only as far as these imply them: where they contradict each other it is not the least
+  /// squares.
   void approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
                 std::span<double> dv) const noexcept;
   /// @param force   [n] in: Aᵀλ; out: the same, but for a trace that only rows below the rank's cut could make
