@@ -117,27 +117,29 @@ inline void bar(btMultiBody& mb, int i, int parent, double length, double parent
   mb.setJointPos(i, btScalar(angle));
 }
 
-/// A multibody of six links by chance, and the same bodies with all their joints as constraints in a system of the
-/// core: joints 0 and 3 revolute, 1 and 4 spherical, 2 and 5 prismatic; the base of even seeds is fixed.
+/// A multibody of links by chance, and the same bodies with all their joints as constraints in a system of the core:
+/// joints 0, 3, … revolute, 1, 4, … spherical, 2, 5, … prismatic; the base of even seeds is fixed.
 struct RandomTree {
   btMultiBody* body = nullptr;
   std::vector<BodyId> ids;  ///< of the core, the base first
+  std::vector<Pose> poses;  ///< of the links, without the base
   std::vector<ConstraintId> joints;
   Vector3d on_last{0.3, -0.2, 0.4}, meets = Vector3d::Zero();  ///< a point of the last link, and where it is
 };
-inline RandomTree random_tree(LinkWorld& w, System& s, unsigned seed) {
+/// @param reach  how far back in the order of the links a parent is at most: 1 makes a chain
+inline RandomTree random_tree(LinkWorld& w, System& s, unsigned seed, int n = 6, int reach = 6) {
   RandomTree out;
   std::mt19937 random(seed);
   const auto x = [&] { return std::uniform_real_distribution<double>(-1, 1)(random); };
   const auto direction = [&] { return Vector3d(Vector3d(x(), x(), x()) + Vector3d(0, 0, 2)).normalized(); };
   const auto inertia = [&] { return bt(0.3 + 0.1 * x(), 0.35 + 0.1 * x(), 0.4 + 0.1 * x()); };
-  const int n = 6;
   const bool fixed = seed % 2 == 0;
   btMultiBody& mb = w.multibody(n, fixed, 2, bt(0.4, 0.3, 0.35));
   out.body = &mb;
   for (int i = 0; i < n; ++i) {
     const int any = static_cast<int>(random() % static_cast<unsigned>(i + 1)) - 1;
-    const int parent = i == n - 1 ? i - 1 : any;  // on the ball joint before it, so that the loop leaves it free
+    // The last on the ball joint before it, so that the loop leaves it free.
+    const int parent = i == n - 1 ? i - 1 : std::max(any, i - reach);
     const btQuaternion turn(bullet::to_bullet(direction()), btScalar(2 * x()));
     const btVector3 e = bt(x(), x(), x()), d = bt(x(), x(), x()), axis = bullet::to_bullet(direction());
     const btScalar m = btScalar(1.5 + x());
@@ -162,7 +164,7 @@ inline RandomTree random_tree(LinkWorld& w, System& s, unsigned seed) {
     mb.setBaseVel(bt(x(), x(), x()));
   }
   w.finish(mb);
-  std::vector<btVector3> omega(n + 1), vel(n + 1);
+  std::vector<btVector3> omega(static_cast<std::size_t>(n + 1)), vel(omega.size());
   mb.compTreeLinkVelocities(omega.data(), vel.data());
 
   s.set_gravity({0, -9.81, 0});
@@ -187,6 +189,7 @@ inline RandomTree random_tree(LinkWorld& w, System& s, unsigned seed) {
     const Vector3d p_A = bullet::from_bullet(link.m_eVector), p_B = -bullet::from_bullet(link.m_dVector);
     const Matrix3d B_in_A = (poses[up].q.conjugate() * pose.q).toRotationMatrix();
     const std::string joint_name = "joint" + std::to_string(i);
+    out.poses.push_back(pose);
     if (i % 3 == 0) {
       const Vector3d axis = bullet::from_bullet(link.getAxisTop(0));
       out.joints.push_back(s.add(hinge(joint_name, ids[up], p_A, B_in_A * axis, ids.back(), p_B, axis)));

@@ -361,6 +361,138 @@ TEST(Multibody, RandomTreesWithALoopReactAsTheSameBodiesInTheCore) {
   }
 }
 
+// Two hundred links, a third of them one behind the other, on a base that moves and on one that does not: what goes
+// through every joint and closes the loops, against the same bodies in the core, and, as the multibody's own problem,
+// with its mass matrix written out, by the reference solver.
+TEST(Multibody, ALongTreeWithLoopsReactsAsTheSameBodiesInTheCoreAndAsItsDenseProblem) {
+  for (const unsigned seed : {1U, 2U}) {
+    SCOPED_TRACE(seed);
+    LinkWorld w;
+    System s;
+    const int n = 200;
+    const RandomTree tree = random_tree(w, s, seed, n, 3);
+    btMultiBody& mb = *tree.body;
+    const Pose &a = tree.poses[60], &b = tree.poses[150];
+    const Vector3d meets = 0.5 * (a.p + b.p), on_a = a.q.conjugate() * (meets - a.p),
+                   on_b = b.q.conjugate() * (meets - b.p);
+    const ConstraintId between = s.add(ball("between", tree.ids[61], on_a, tree.ids[151], on_b));
+    const ConstraintId end = s.add(ball("end", tree.ids.back(), tree.on_last, linchpin::world, tree.meets));
+    Dynamics d(s);
+    const State at = s.initial_state();
+    d.evaluate(at);
+    std::vector<Reaction> reactions;
+    d.reactions(at, reactions);
+    const auto expected = [&](ConstraintId id) -> const Reaction& {
+      return reactions[static_cast<std::size_t>(id.index)];
+    };
+
+    bullet::Solver exact(w.world);
+    const bullet::Handle first =
+        exact.add(ball("between", exact.id(link(mb, 60)), on_a, exact.id(link(mb, 150)), on_b));
+    const bullet::Handle last =
+        exact.add(ball("end", exact.id(link(mb, n - 1)), tree.on_last, linchpin::world, tree.meets));
+    w.step();
+    const double tolerance = precision(1e-9, 2e-3);
+    for (const auto& [handle, id] : {std::pair(first, between), std::pair(last, end)}) {
+      const Vector3d force = expected(id).on_a.force;
+      EXPECT_LE((handle.reaction().on_a.force - force).norm(), tolerance * force.norm());
+    }
+    double force = 0, moment = 0, most_force = 0, most_moment = 0;
+    for (int i = 0; i < n; ++i) {
+      const Wrench own = exact.joint_wrench(link(mb, i));
+      const Wrench same = expected(tree.joints[static_cast<std::size_t>(i)]).on_b.about(own.point);
+      force = std::max(force, (own.force - same.force).norm());
+      moment = std::max(moment, (own.moment - same.moment).norm());
+      most_force = std::max(most_force, same.force.norm());
+      most_moment = std::max(most_moment, same.moment.norm());
+    }
+    EXPECT_LE(force, tolerance * most_force);
+    EXPECT_LE(moment, tolerance * most_moment);
+
+    const Instant instant = exact.instant("end");
+    const Acceleration dense = solve(instant, {.path = Path::dense});
+    ASSERT_EQ(dense.status, Status::ok) << dense.reason;
+    const double most = dense.lambda.cwiseAbs().maxCoeff();
+    for (int k = 0; k < 3; ++k) {
+      EXPECT_NEAR(dense.lambda[k], first.reaction().lambda[static_cast<std::size_t>(k)], 1e-9 * most);
+      EXPECT_NEAR(dense.lambda[3 + k], last.reaction().lambda[static_cast<std::size_t>(k)], 1e-9 * most);
+    }
+    const Eigen::VectorXd inertia =
+        Eigen::Map<const Eigen::VectorXd>(instant.Q.data(), instant.n()) + dense.ideal;  // M v̇
+    double off = 0;
+    for (int i = 0; i < n; ++i) {
+      const bullet::JointForces on = exact.joint_forces(link(mb, i));
+      for (int k = 0; k < mb.getLink(i).m_dofCount; ++k)
+        off = std::max(off, std::abs(on.inertia[k] - inertia[mb.getLink(i).m_dofOffset + k + (seed % 2 == 0 ? 0 : 6)]));
+    }
+    EXPECT_LE(off, 1e-9 * inertia.cwiseAbs().maxCoeff());
+  }
+}
+
+// What ends a step on a loop is felt in the joints as well: as much as the same wrench calls up in the same bodies at
+// rest and without weight, joint by joint.
+TEST(Multibody, JointsTellWhatTheEndOfTheStepTookOfThem) {
+  for (const unsigned seed : {3U, 4U}) {
+    SCOPED_TRACE(seed);
+    LinkWorld w;
+    System s;
+    const RandomTree tree = random_tree(w, s, seed);
+    btMultiBody& mb = *tree.body;
+    const int n = mb.getNumLinks();
+    bullet::Solver exact(w.world);
+    const bullet::Handle loop =
+        exact.add(ball("loop", exact.id(link(mb, n - 1)), tree.on_last, linchpin::world, tree.meets));
+    std::vector<bullet::Handle> joints;
+    for (int i = 0; i < n; ++i) joints.push_back(exact.adopt(link(mb, i), "joint" + std::to_string(i)));
+    w.step();
+    const Wrench given = loop.reaction().stabilisation.on_a.about(tree.poses.back().p);
+    ASSERT_GT(given.force.norm(), 1);  // the links start apart
+
+    State still = s.initial_state();
+    for (const BodyId id : tree.ids) still[id].v = still[id].w = Vector3d::Zero();
+    Dynamics d(s);
+    const Block& block = d.assembly().block;
+    std::vector<double> Q(static_cast<std::size_t>(block.n()), 0.0);
+    const auto column = static_cast<std::size_t>(block.column[static_cast<std::size_t>(block.slot(tree.ids.back()))]);
+    for (std::size_t k = 0; k < 3; ++k) {
+      Q[column + k] = given.force[static_cast<Eigen::Index>(k)];
+      Q[column + 3 + k] = given.moment[static_cast<Eigen::Index>(k)];
+    }
+    d.evaluate(still, Q);
+    std::vector<Reaction> expected;
+    d.reactions(still, expected);
+    const double tolerance = precision(1e-9, 1e-3) * given.force.norm();
+    for (int i = 0; i < n; ++i) {
+      const Wrench own = joints[static_cast<std::size_t>(i)].reaction().stabilisation.on_b;
+      const int index = tree.joints[static_cast<std::size_t>(i)].index;
+      const Wrench same = expected[static_cast<std::size_t>(index)].on_b.about(own.point);
+      EXPECT_LE((own.force - same.force).norm(), tolerance) << i;
+      EXPECT_LE((own.moment - same.moment).norm(), tolerance) << i;
+    }
+  }
+}
+
+// A link without mass that turns about the same line as the one it carries: what its joint feels is rounding, and must
+// not be divided by.
+TEST(Multibody, AJointThatFeelsNoMassIsSaidToAndNothingOfItReachesTheWorld) {
+  for (int k = 0; k < 12; ++k) {  // rounding is of either sign
+    SCOPED_TRACE(k);
+    LinkWorld w;
+    btMultiBody& mb = w.multibody(3, true);
+    bar(mb, 0, -1, 1, 0, 0.3 + 0.1 * k);
+    mb.setupRevolute(1, 0, bt(0, 0, 0), 0, straight, bt(0, 0, 1), bt(0.5, 0, 0), bt(0, 0, 0), true);
+    bar(mb, 2, 1, 0.7, 0, 0.4 + 0.2 * k);
+    w.finish(mb);
+    bullet::Solver exact(w.world);
+    const Vector3d end = bullet::from_bullet(mb.getLink(2).m_cachedWorldTransform * bt(0.35, 0, 0));
+    exact.constrain("loop", link(mb, 2), [end](const auto& s) { return s[0].point(0.35, 0, 0).x - end.x(); });
+    w.step();
+    EXPECT_EQ(exact.counts().fallbacks, 1);
+    EXPECT_EQ(exact.counts().non_finite, 0);
+    EXPECT_NE(exact.summary().find("not positive definite"), std::string::npos) << exact.summary();
+  }
+}
+
 TEST(Multibody, LoopsStayClosedForTwentySeconds) {
   const FourBar f;
   LinkWorld w;
@@ -691,6 +823,37 @@ TEST(Multibody, AStepAllocatesNothingOnceWarm) {
   w.step(240);
   const AllocationCounter allocations;
   w.step(240);
+  EXPECT_EQ(allocations.count(), 0u);
+  EXPECT_EQ(exact.counts().fallbacks, 0);
+}
+
+// The same of a long tree, with all that is told of its joints.
+TEST(Multibody, AStepOfALongTreeAllocatesNothingOnceWarm) {
+  LinkWorld w;
+  const int n = 100;
+  btMultiBody& mb = w.multibody(n, false, 5, bt(0.1, 0.2, 0.1));
+  for (int i = 0; i < n; ++i) bar(mb, i, i < 4 ? -1 : i - 4, 0.2, i < 4 ? 0.05 * i : 0.1, i < 4 ? 1.5 * i : 0.1);
+  w.finish(mb);
+  bullet::Solver exact(w.world);
+  for (int limb = 0; limb < 4; limb += 2) {
+    const btTransform &a = mb.getLink(n - 4 + limb).m_cachedWorldTransform,
+                      &b = mb.getLink(n - 3 + limb).m_cachedWorldTransform;
+    const Vector3d on_b = bullet::from_bullet(b.inverse() * (a * bt(0.1, 0, 0)));
+    exact.add(ball("loop" + std::to_string(limb), exact.id(link(mb, n - 4 + limb)), {0.1, 0, 0},
+                   exact.id(link(mb, n - 3 + limb)), on_b));
+  }
+  const auto steps = [&](int count) {
+    for (int k = 0; k < count; ++k) {
+      w.step();
+      for (int i = 0; i < n; ++i) {
+        (void)exact.joint_wrench(link(mb, i));
+        (void)exact.joint_forces(link(mb, i));
+      }
+    }
+  };
+  steps(60);
+  const AllocationCounter allocations;
+  steps(60);
   EXPECT_EQ(allocations.count(), 0u);
   EXPECT_EQ(exact.counts().fallbacks, 0);
 }

@@ -5,6 +5,8 @@
 
 #include <BulletDynamics/Featherstone/btMultiBodyLinkCollider.h>
 
+#include <cmath>
+#include <limits>
 #include <utility>
 
 namespace linchpin::bullet {
@@ -15,9 +17,7 @@ namespace {
 Quaterniond from_bullet_turn(const btQuaternion& q) {
   return Quaterniond(double(q.w()), double(q.x()), double(q.y()), double(q.z())).normalized();
 }
-Matrix3d rotation(const Vector3d& axis, double angle) {
-  return Eigen::AngleAxisd(angle, axis.normalized()).toRotationMatrix();
-}
+double square(double x) { return x * x; }
 
 }  // namespace
 
@@ -41,17 +41,41 @@ bool Articulated::same_shape() const {
 
 std::vector<int> Articulated::limbs() const {
   if (first_ == 0) return {columns()};
-  std::vector<int> sizes;
+  std::vector<int> sizes, root(z(links_));
+  for (int i = 0; i < links_; ++i) {
+    const int up = body_->getLink(i).m_parent;
+    root[z(i)] = up < 0 ? i : root[z(up)];
+  }
   std::vector<char> seen(z(links_), 0);
   int last = -1;
   for (int k = 0; k < dofs_; ++k) {
-    int root = link_of_[z(k)];
-    while (body_->getLink(root).m_parent >= 0) root = body_->getLink(root).m_parent;
-    if (std::exchange(last, root) != root) {
-      if (std::exchange(seen[z(root)], 1)) return {columns()};  // its coordinates are in several places
+    const int own = root[z(link_of_[z(k)])];
+    if (std::exchange(last, own) != own) {
+      if (std::exchange(seen[z(own)], 1)) return {columns()};  // its coordinates are in several places
       sizes.push_back(0);
     }
     ++sizes.back();
+  }
+  return sizes;
+}
+
+// Whoever touches a link touches its ancestors: a group goes on as long as every link hangs on the one before it, and
+// no other.
+std::vector<int> Articulated::groups() const {
+  std::vector<int> sizes, children(z(links_ + 1), 0);
+  if (first_ == 0) sizes.push_back(6);
+  for (int i = 0; i < links_; ++i) ++children[z(body_->getLink(i).m_parent + 1)];
+  int last = -2;  // link of the group's last column
+  for (int i = 0; i < links_; ++i) {
+    const btMultibodyLink& own = body_->getLink(i);
+    if (own.m_dofCount == 0) {  // a weld: part of the line it is in
+      if (own.m_parent == last && children[z(last + 1)] == 1) last = i;
+      continue;
+    }
+    const bool on =
+        last >= 0 && own.m_parent == last && children[z(last + 1)] == 1 && sizes.back() + own.m_dofCount <= 6;
+    on ? void(sizes.back() += own.m_dofCount) : sizes.push_back(own.m_dofCount);
+    last = i;
   }
   return sizes;
 }
@@ -82,6 +106,9 @@ void Articulated::capture() {
   for (int i = 0; i < rates(); ++i) u_[z(i)] = double(body_->getVelocityVector()[i]);
   torque_.assign(z(dofs_), 0);
   link_of_.assign(z(dofs_), -1);
+  every_.resize(z(links_ + 1));
+  for (int i = 0; i <= links_; ++i) every_[z(i)] = links_ - 1 - i;
+  fixed_.resize(z(links_));
   forces_.resize(z(links_ + 1));
   forces_[0] = {from_bullet(body_->getBaseForce()), from_bullet(body_->getBaseTorque())};
   for (int i = 0; i < links_; ++i) {
@@ -91,21 +118,23 @@ void Articulated::capture() {
       torque_[z(link.m_dofOffset + k)] = double(link.m_jointTorque[k]);
       link_of_[z(link.m_dofOffset + k)] = i;
     }
+    fixed_[z(i)] = {from_bullet_turn(link.m_zeroRotParentToThis).conjugate().toRotationMatrix(),
+                    link.m_jointType == btMultibodyLink::eRevolute ? axis_top(i, 0).normalized() : Vector3d::UnitX()};
     forces_[z(i + 1)] = {from_bullet(link.m_appliedForce), from_bullet(link.m_appliedTorque)};
   }
 }
 
-Matrix3d Articulated::from_parent(int i, const Configuration& at) const {
+Matrix3d Articulated::to_parent(int i, const Configuration& at) const {
   const btMultibodyLink& link = body_->getLink(i);
-  const Matrix3d zero = from_bullet_turn(link.m_zeroRotParentToThis).toRotationMatrix();
+  const Fixed& own = fixed_[z(i)];
   const double* q = at.joints.data() + link.m_cfgOffset;
   switch (link.m_jointType) {
     case btMultibodyLink::eRevolute:
-      return rotation(axis_top(i, 0), -q[0]) * zero;
+      return own.to_parent * Eigen::AngleAxisd(q[0], own.axis).toRotationMatrix();
     case btMultibodyLink::eSpherical:
-      return Quaterniond(q[3], q[0], q[1], q[2]).normalized().toRotationMatrix().transpose() * zero;
+      return own.to_parent * Quaterniond(q[3], q[0], q[1], q[2]).normalized().toRotationMatrix();
     default:
-      return zero;
+      return own.to_parent;
   }
 }
 
@@ -122,7 +151,7 @@ void Articulated::place(const Configuration& at, std::span<const double> u, std:
     const btMultibodyLink& link = body_->getLink(i);
     const Place& up = out[z(link.m_parent + 1)];
     Place& to = out[z(i + 1)];
-    to.R = up.R * from_parent(i, at).transpose();
+    to.R = up.R * to_parent(i, at);
     to.pivot = up.p + up.R * from_bullet(link.m_eVector);
     Vector3d arm = from_bullet(link.m_dVector);
     if (link.m_jointType == btMultibodyLink::ePrismatic) arm += at.joints[z(link.m_cfgOffset)] * axis_bottom(i, 0);
@@ -175,7 +204,7 @@ void Articulated::write(const Configuration& q) const {
   body_->forwardKinematics(turns, places);
 }
 
-void Articulated::refresh() {
+bool Articulated::refresh() {
   place(start_, u_, places_);
   top_.resize(z(dofs_));
   bottom_.resize(z(dofs_));
@@ -184,67 +213,181 @@ void Articulated::refresh() {
     top_[z(k)] = places_[z(i + 1)].R * axis_top(i, own);
     bottom_[z(k)] = places_[z(i + 1)].R * axis_bottom(i, own);
   }
-  // Composite rigid bodies: what hangs on a link, as one; its momentum for each joint rate, seen by the joints above.
-  composite_.resize(z(links_ + 1));
+  return factor();
+}
+
+// ---- the mass as an operator ----
+
+namespace {
+
+Matrix3d cross_matrix(const Vector3d& r) {
+  Matrix3d out;
+  out << 0, -r.z(), r.y(), r.z(), 0, -r.x(), -r.y(), r.x(), 0;
+  return out;
+}
+// A wrench [force; moment] about a point that is r from the new one.
+Articulated::Vector6 about(const Articulated::Vector6& w, const Vector3d& r) {
+  Articulated::Vector6 out = w;
+  out.tail<3>() += r.cross(w.head<3>());
+  return out;
+}
+
+}  // namespace
+
+/// A coordinate's direction of motion [linear; angular] at its link's centre; those of a base that moves come first.
+Articulated::Vector6 Articulated::direction(int column) const {
+  Vector6 out = Vector6::Zero();
+  const int k = column + first_ - 6;
+  if (k < 0)
+    out[(column + 3) % 6] = 1;
+  else
+    out << bottom_[z(k)], top_[z(k)];
+  return out;
+}
+
+// From the tips inward: what a joint feels behind it, P, loses what the joint lets go, P S Sᵀ P / D, and the rest is
+// borne by the parent. A coordinate after the other, also where a joint has several.
+bool Articulated::factor() {
+  pivots_.resize(z(columns()));
+  inertias_.resize(z(links_ + 1));
+  lost_.assign(z(columns()), 0);
   for (int i = 0; i <= links_; ++i) {
-    const Place& at = places_[z(i)];
-    composite_[z(i)] = {mass(i - 1), at.p, at.R * inertia(i - 1).asDiagonal() * at.R.transpose()};
+    auto& P = inertias_[z(i)];
+    P.setZero();
+    P.diagonal().head<3>().setConstant(mass(i - 1));
+    P.bottomRightCorner<3, 3>() = places_[z(i)].R * inertia(i - 1).asDiagonal() * places_[z(i)].R.transpose();
   }
-  const auto around = [](double m, const Vector3d& r) -> Matrix3d {
-    return m * (r.squaredNorm() * Matrix3d::Identity() - r * r.transpose());
+  const auto columns_of = [&](int link) -> std::pair<int, int> {
+    if (link < 0) return {0, 6 - first_};
+    const btMultibodyLink& own = body_->getLink(link);
+    return {column_of(own.m_dofOffset), column_of(own.m_dofOffset + own.m_dofCount)};
   };
-  for (int i = links_ - 1; i >= 0; --i) {
-    Composite& up = composite_[z(body_->getLink(i).m_parent + 1)];
-    const Composite& down = composite_[z(i + 1)];
-    const double m = up.m + down.m;
-    if (!(m > 0)) {
-      up.I += down.I;
+  for (const int link : every_) {
+    auto& P = inertias_[z(link + 1)];
+    const auto [begin, end] = columns_of(link);
+    const int parent = link < 0 ? -2 : body_->getLink(link).m_parent;
+    const Vector3d r =
+        link < 0 ? Vector3d(Vector3d::Zero()) : Vector3d(places_[z(link + 1)].p - places_[z(parent + 1)].p);
+    const auto [up_begin, up_end] = parent < -1 ? std::pair(0, 0) : columns_of(parent);
+    for (int c = begin; c < end; ++c) {
+      const Vector6 S = direction(c), U = P * S;
+      const double D = S.dot(U);
+      // Of what has cancelled only rounding may be left: M would be singular.
+      constexpr double least = 32 * std::numeric_limits<double>::epsilon();
+      if (!(D > least * (D + lost_[z(c)])) || !std::isfinite(D)) return false;
+      pivots_[z(c)] = {U / D, 1 / std::sqrt(D)};
+      P.noalias() -= U * pivots_[z(c)].gain.transpose();
+      for (int other = c + 1; other < end; ++other) lost_[z(other)] += square(direction(other).dot(U)) / D;
+      const Vector6 borne = about(U, r);
+      for (int other = up_begin; other < up_end; ++other) lost_[z(other)] += square(direction(other).dot(borne)) / D;
+    }
+    if (parent < -1 || (parent == -1 && first_ > 0)) continue;
+    const Matrix3d R = cross_matrix(r), C = P.topLeftCorner<3, 3>(), H = P.topRightCorner<3, 3>();
+    const Matrix3d moved = H - C * R;
+    auto& up = inertias_[z(parent + 1)];
+    up.topLeftCorner<3, 3>() += C;
+    up.topRightCorner<3, 3>() += moved;
+    up.bottomLeftCorner<3, 3>() += moved.transpose();
+    up.bottomRightCorner<3, 3>() += P.bottomRightCorner<3, 3>() - H.transpose() * R + R * moved;
+  }
+  return true;
+}
+
+void Articulated::to_unit(std::span<const int> path, std::span<Vector6> on, std::span<double> w) const {
+  for (const int link : path) {
+    Vector6& f = on[z(link + 1)];
+    const auto take = [&](int c) {
+      const double left = w[z(c)] + direction(c).dot(f);
+      w[z(c)] = left * pivots_[z(c)].root;
+      f -= left * pivots_[z(c)].gain;
+    };
+    if (link < 0) {
+      for (int c = 0; c < 6 - first_; ++c) take(c);
       continue;
     }
-    const Vector3d c = (up.m * up.c + down.m * down.c) / m;
-    up.I += down.I + around(up.m, up.c - c) + around(down.m, down.c - c);
-    up.m = m;
-    up.c = c;
+    const btMultibodyLink& own = body_->getLink(link);
+    for (int k = own.m_dofOffset; k < own.m_dofOffset + own.m_dofCount; ++k) take(column_of(k));
+    on[z(own.m_parent + 1)] += about(f, places_[z(link + 1)].p - places_[z(own.m_parent + 1)].p);
   }
-  const int n = columns();
-  M_.assign(z(n) * z(n), 0.0);
-  const auto entry = [&](int r, int c) -> double& { return M_[z(r) * z(n) + z(c)]; };
-  for (int k = 0; k < dofs_; ++k) {
-    const int i = link_of_[z(k)];
-    const Composite& body = composite_[z(i + 1)];
-    const Vector3d momentum = body.m * (bottom_[z(k)] + top_[z(k)].cross(body.c - places_[z(i + 1)].p));
-    const Vector3d spin = body.I * top_[z(k)];
-    const int column = 6 + k - first_;
-    for (int j = i; j >= 0; j = body_->getLink(j).m_parent) {
-      const btMultibodyLink& link = body_->getLink(j);
-      const Vector3d about = spin + (body.c - places_[z(j + 1)].p).cross(momentum);
-      for (int l = link.m_dofOffset; l < link.m_dofOffset + link.m_dofCount; ++l) {
-        if (j == i && l > k) continue;
-        entry(column, 6 + l - first_) = entry(6 + l - first_, column) =
-            bottom_[z(l)].dot(momentum) + top_[z(l)].dot(about);
-      }
-    }
-    if (first_ > 0) continue;
-    const Vector3d about = spin + (body.c - places_[0].p).cross(momentum);
-    for (int l = 0; l < 3; ++l) {
-      entry(column, l) = entry(l, column) = about[l];
-      entry(column, 3 + l) = entry(3 + l, column) = momentum[l];
-    }
-  }
-  if (first_ > 0) return;
-  const Composite& all = composite_[0];
-  const Vector3d r = all.c - places_[0].p;
-  Matrix3d cross;
-  cross << 0, -r.z(), r.y(), r.z(), 0, -r.x(), -r.y(), r.x(), 0;
-  const Matrix3d turning = all.I + around(all.m, r);
-  for (int i = 0; i < 3; ++i)
-    for (int k = 0; k < 3; ++k) {
-      entry(i, k) = turning(i, k);
-      entry(i, 3 + k) = all.m * cross(i, k);
-      entry(3 + k, i) = all.m * cross(i, k);
-      entry(3 + i, 3 + k) = i == k ? all.m : 0;
-    }
 }
+
+void Articulated::from_unit(std::span<double> v) const {
+  moves_.resize(z(links_ + 1));
+  const auto give = [&](int c, Vector6& motion) {
+    v[z(c)] = v[z(c)] * pivots_[z(c)].root - pivots_[z(c)].gain.dot(motion);
+    motion += v[z(c)] * direction(c);
+  };
+  moves_[0].setZero();
+  for (int c = 5 - first_; c >= 0; --c) give(c, moves_[0]);
+  for (int i = 0; i < links_; ++i) {
+    const btMultibodyLink& own = body_->getLink(i);
+    const Vector6& up = moves_[z(own.m_parent + 1)];
+    Vector6& motion = moves_[z(i + 1)];
+    motion = up;
+    motion.head<3>() += up.tail<3>().cross(places_[z(i + 1)].p - places_[z(own.m_parent + 1)].p);
+    for (int k = own.m_dofOffset + own.m_dofCount - 1; k >= own.m_dofOffset; --k) give(column_of(k), motion);
+  }
+}
+
+void Articulated::free_acceleration(std::span<double> out) const {
+  on_.resize(z(links_ + 1));
+  for (int i = 0; i <= links_; ++i) {
+    const Force needed = inertial(i), damping = damped(i);
+    on_[z(i)] << forces_[z(i)].f - needed.f + damping.f, forces_[z(i)].n - needed.n + damping.n;
+  }
+  for (int c = 0; c < 6 - first_; ++c) out[z(c)] = 0;
+  for (int k = 0; k < dofs_; ++k) out[z(column_of(k))] = torque_[z(k)];
+  to_unit(on_, out);
+  from_unit(out);
+}
+
+// moves_ ← accelerations of the links by those of the joints alone.
+void Articulated::accelerate(std::span<const double> vdot) const {
+  moves_.resize(z(links_ + 1));
+  moves_[0].setZero();
+  if (first_ == 0) moves_[0] << head(vdot, 3), head(vdot, 0);
+  for (int i = 0; i < links_; ++i) {
+    const btMultibodyLink& own = body_->getLink(i);
+    const Vector6& up = moves_[z(own.m_parent + 1)];
+    Vector6& motion = moves_[z(i + 1)];
+    motion = up;
+    motion.head<3>() += up.tail<3>().cross(places_[z(i + 1)].p - places_[z(own.m_parent + 1)].p);
+    for (int k = own.m_dofOffset; k < own.m_dofOffset + own.m_dofCount; ++k) {
+      motion.head<3>() += vdot[z(column_of(k))] * bottom_[z(k)];
+      motion.tail<3>() += vdot[z(column_of(k))] * top_[z(k)];
+    }
+  }
+}
+
+// What a link takes to be moved so, its velocity apart.
+Articulated::Force Articulated::resistance(int i) const {
+  const Matrix3d& R = places_[z(i)].R;
+  const Vector3d turn = moves_[z(i)].tail<3>();
+  return {mass(i - 1) * moves_[z(i)].head<3>(), R * (inertia(i - 1).asDiagonal() * (R.transpose() * turn))};
+}
+
+void Articulated::times_mass(std::span<const double> v, std::span<double> out) const {
+  accelerate(v);
+  scratch_.resize(z(links_ + 1));
+  for (int i = 0; i <= links_; ++i) scratch_[z(i)] = resistance(i);
+  generalized(scratch_, out);
+}
+
+void Articulated::mass_matrix(std::vector<double>& out) const {
+  const int n = columns();
+  out.assign(z(n) * z(n), 0.0);
+  std::vector<double> one(z(n), 0.0), column(z(n));
+  for (int c = 0; c < n; ++c) {
+    one[z(c)] = 1;
+    times_mass(one, column);
+    one[z(c)] = 0;
+    for (int r = 0; r < n; ++r) out[z(r) * z(n) + z(c)] = column[z(r)];
+  }
+  for (int r = 0; r < n; ++r)  // its two halves may differ by rounding
+    for (int c = 0; c < r; ++c) out[z(c) * z(n) + z(r)] = out[z(r) * z(n) + z(c)];
+}
+
+// ---- forces ----
 
 // What a link takes to move as it does with all joint accelerations zero.
 Articulated::Force Articulated::inertial(int i) const {
@@ -277,7 +420,7 @@ void Articulated::generalized(std::vector<Force>& on, std::span<double> out) con
   inward(on);
   for (int k = 0; k < dofs_; ++k) {
     const Force& at = on[z(link_of_[z(k)] + 1)];
-    out[z(6 + k - first_)] = top_[z(k)].dot(at.n) + bottom_[z(k)].dot(at.f);
+    out[z(column_of(k))] = top_[z(k)].dot(at.n) + bottom_[z(k)].dot(at.f);
   }
   if (first_ > 0) return;
   put(out, 0, on[0].n);
@@ -291,7 +434,7 @@ void Articulated::applied(std::span<double> out) const {
     scratch_[z(i)] = {forces_[z(i)].f - needed.f + damping.f, forces_[z(i)].n - needed.n + damping.n};
   }
   generalized(scratch_, out);
-  for (int k = 0; k < dofs_; ++k) out[z(6 + k - first_)] += torque_[z(k)];
+  for (int k = 0; k < dofs_; ++k) out[z(column_of(k))] += torque_[z(k)];
 }
 
 void Articulated::causes(const Vector3d& g, Causes& out) const {
@@ -309,7 +452,7 @@ void Articulated::causes(const Vector3d& g, Causes& out) const {
   });
   of(out.damping, [&](int i) { return damped(i); });
   of(out.applied, [&](int i) { return Force{forces_[z(i)].f - weight(i), forces_[z(i)].n}; });
-  for (int k = 0; k < dofs_; ++k) out.applied[z(6 + k - first_)] += torque_[z(k)];
+  for (int k = 0; k < dofs_; ++k) out.applied[z(column_of(k))] += torque_[z(k)];
 }
 
 void Articulated::applied_on_links(std::vector<Wrench>& out) const {
@@ -351,7 +494,7 @@ void Articulated::add_row(int link, const double* row, std::span<double> out) co
     const btMultibodyLink& up = body_->getLink(j);
     const Vector3d about = n + (p - places_[z(j + 1)].p).cross(f);
     for (int k = up.m_dofOffset; k < up.m_dofOffset + up.m_dofCount; ++k)
-      out[z(6 + k - first_)] += bottom_[z(k)].dot(f) + top_[z(k)].dot(about);
+      out[z(column_of(k))] += bottom_[z(k)].dot(f) + top_[z(k)].dot(about);
   }
   if (first_ > 0) return;
   add(out, 0, n + (p - places_[0].p).cross(f));
@@ -361,41 +504,44 @@ void Articulated::add_row(int link, const double* row, std::span<double> out) co
 void Articulated::mark(int link, std::span<char> out) const {
   for (int j = link; j >= 0; j = body_->getLink(j).m_parent) {
     const btMultibodyLink& up = body_->getLink(j);
-    for (int k = up.m_dofOffset; k < up.m_dofOffset + up.m_dofCount; ++k) out[z(6 + k - first_)] = 1;
+    for (int k = up.m_dofOffset; k < up.m_dofOffset + up.m_dofCount; ++k) out[z(column_of(k))] = 1;
   }
   for (int k = 0; k < 6 - first_; ++k) out[z(k)] = 1;
 }
 
-Wrench Articulated::through_joint(int link, std::span<const double> vdot, std::span<const Wrench> others) const {
+// scratch_ ← what the links take to be accelerated as they are in moves_, less what others do of it.
+void Articulated::resist(std::span<const Wrench> others) const {
   scratch_.resize(z(links_ + 1));
-  alpha_.assign(z(links_ + 1), Vector3d::Zero());
-  a_.assign(z(links_ + 1), Vector3d::Zero());
-  if (first_ == 0) {
-    alpha_[0] = head(vdot, 0);
-    a_[0] = head(vdot, 3);
-  }
   for (int i = 0; i <= links_; ++i) {
-    const Place& at = places_[z(i)];
-    if (i > 0) {
-      const btMultibodyLink& own = body_->getLink(i - 1);
-      const std::size_t up = z(own.m_parent + 1);
-      alpha_[z(i)] = alpha_[up];
-      a_[z(i)] = a_[up] + alpha_[up].cross(at.p - places_[up].p);
-      for (int k = own.m_dofOffset; k < own.m_dofOffset + own.m_dofCount; ++k) {
-        const double x = vdot[z(6 + k - first_)];
-        alpha_[z(i)] += x * top_[z(k)];
-        a_[z(i)] += x * bottom_[z(k)];
-      }
-    }
-    const Force needed = inertial(i), damping = damped(i);
-    const Vector3d& local = alpha_[z(i)];
-    const Vector3d spin = at.R * (inertia(i - 1).asDiagonal() * (at.R.transpose() * local));
-    scratch_[z(i)] = {needed.f + mass(i - 1) * a_[z(i)] - damping.f - forces_[z(i)].f - others[z(i)].force,
-                      needed.n + spin - damping.n - forces_[z(i)].n - others[z(i)].moment};
+    const Force needed = resistance(i);
+    scratch_[z(i)] = {needed.f - others[z(i)].force, needed.n - others[z(i)].moment};
   }
+}
+
+void Articulated::at_pivots(std::vector<Wrench>& out) const {
   inward(scratch_);
-  const std::size_t i = z(link + 1);
-  return Wrench{scratch_[i].f, scratch_[i].n, places_[i].p}.about(places_[i].pivot);
+  out.resize(z(links_ + 1));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = Wrench{scratch_[i].f, scratch_[i].n, places_[i].p}.about(places_[i].pivot);
+}
+
+void Articulated::through_joints(std::span<const double> vdot, std::span<const Wrench> others,
+                                 std::vector<Wrench>& out) const {
+  accelerate(vdot);
+  resist(others);
+  for (int i = 0; i <= links_; ++i) {
+    const Force needed = inertial(i), damping = damped(i);
+    scratch_[z(i)].f += needed.f - damping.f - forces_[z(i)].f;
+    scratch_[z(i)].n += needed.n - damping.n - forces_[z(i)].n;
+  }
+  at_pivots(out);
+}
+
+void Articulated::through_joints_at_rest(std::span<const double> vdot, std::span<const Wrench> others,
+                                         std::vector<Wrench>& out) const {
+  accelerate(vdot);
+  resist(others);
+  at_pivots(out);
 }
 
 double Articulated::kinetic() const {

@@ -293,6 +293,7 @@ void Multibodies::forget(const btMultiBody& body) {
     if (engine_.records_[z(s.record)].alive) engine_.remove(s.record);
     return true;
   });
+  stock_of_.clear();  // the next look finds them anew
   for (LinkId& link : link_of_id_)
     if (link.body == &body) link = {};
   std::erase_if(trees_, [&](const auto& t) { return &t->a.body() == &body; });
@@ -333,6 +334,13 @@ void Multibodies::scan() {
 
 void Multibodies::scan_stock() {
   const int n = world_.getNumMultiBodyConstraints();
+  bool same = z(n) == stock_.size() && stock_of_.size() == stock_.size();
+  for (int i = 0; same && i < n; ++i) same = world_.getMultiBodyConstraint(i) == stock_[z(i)].constraint;
+  if (same) {
+    for (Stock& s : stock_)
+      if (numbers_of(*s.constraint) != s.numbers) make_stock(s);
+    return;
+  }
   std::erase_if(stock_, [&](const Stock& s) {
     for (int i = 0; i < n; ++i)
       if (world_.getMultiBodyConstraint(i) == s.constraint) return false;
@@ -355,6 +363,10 @@ void Multibodies::scan_stock() {
       make_stock(*at);
     }
   }
+  stock_of_.clear();
+  for (int i = 0; i < n; ++i) stock_of_.emplace(world_.getMultiBodyConstraint(i), z(i));
+  std::sort(stock_.begin(), stock_.end(),
+            [&](const Stock& a, const Stock& b) { return stock_of_.at(a.constraint) < stock_of_.at(b.constraint); });
 }
 
 void Multibodies::make_stock(Stock& s) {
@@ -423,12 +435,10 @@ bool Multibodies::give_back(int record) {
 
 bool Multibodies::adopted(const btMultiBodyConstraint* constraint) const {
   if (!active_ || failed_) return false;
-  for (const Stock& s : stock_)
-    if (s.constraint == constraint) {
-      const Record& r = engine_.records_[z(s.record)];
-      return r.alive && r.waiting.has_value() && r.enabled;
-    }
-  return false;
+  const auto at = stock_of_.find(constraint);
+  if (at == stock_of_.end() || at->second >= stock_.size()) return false;
+  const Record& r = engine_.records_[z(stock_[at->second].record)];
+  return r.alive && r.waiting.has_value() && r.enabled;
 }
 
 bool Multibodies::holds(int record) const {
@@ -442,6 +452,39 @@ std::vector<Solver::Native> Multibodies::notes() const {
     out.push_back({text.substr(0, cut), text.substr(cut + 1)});
   }
   return out;
+}
+
+// What its rows may touch: the links of its parts, in a gear of its coordinates, with their ancestors.
+void Multibodies::lay_path(Item& item) {
+  item.paths.clear();
+  item.columns.clear();
+  for (std::size_t at = 0; at < trees_.size(); ++at) {
+    const Tree& t = *trees_[at];
+    std::vector<char> on;
+    const auto take = [&](int tree, int link) {
+      if (tree != static_cast<int>(at)) return;
+      on.resize(z(t.a.links() + 1), 0);
+      on[0] = 1;
+      for (int i = link; i >= 0 && !on[z(i + 1)]; i = t.a.body().getLink(i).m_parent) on[z(i + 1)] = 1;
+    };
+    for (const Part& p : item.parts) take(p.tree, p.link);
+    for (const Coordinate& c : item.coordinates) take(c.tree, c.link);
+    if (on.empty()) continue;
+    Path path{static_cast<int>(at), {}};
+    for (int c = 0; c < 6 - t.a.first(); ++c) item.columns.push_back(t.column + c);
+    for (int i = 0; i < t.a.links(); ++i) {
+      const btMultibodyLink& own = t.a.body().getLink(i);
+      for (int k = 0; on[z(i + 1)] && k < own.m_dofCount; ++k)
+        item.columns.push_back(t.column + 6 - t.a.first() + own.m_dofOffset + k);
+    }
+    for (int i = t.a.links() - 1; i >= -1; --i)
+      if (on[z(i + 1)]) path.links.push_back(i);
+    item.paths.push_back(std::move(path));
+  }
+  for (const Part& p : item.parts)
+    for (int k = 0; k < p.dof; ++k) item.columns.push_back(p.column + k);
+  std::sort(item.columns.begin(), item.columns.end());  // bodies of a constraint come in any order
+  item.columns.erase(std::unique(item.columns.begin(), item.columns.end()), item.columns.end());
 }
 
 // Which constraints are in the problem, where their rows and the columns of their bodies are. Rigid joints come in with
@@ -491,7 +534,7 @@ void Multibodies::lay_out() {
       if (s.record != item.record || !s.shape.gear) continue;
       const auto coordinate = [&](int link, double factor) {
         const btMultibodyLink& l = s.constraint->getMultiBodyA()->getLink(link);
-        item.coordinates.push_back({item.parts[0].tree, l.m_cfgOffset, 6 + l.m_dofOffset, factor});
+        item.coordinates.push_back({item.parts[0].tree, link, l.m_cfgOffset, 6 + l.m_dofOffset, factor});
       };
       coordinate(s.constraint->getLinkA(), 1);
       coordinate(s.constraint->getLinkB(), s.shape.ratio);
@@ -522,41 +565,44 @@ void Multibodies::lay_out() {
     }
   }
   int n = 0, m = 0;
-  instant_.clear();
+  unit_.clear();
   for (auto& t : trees_) {
     if (t->column < 0) continue;
     t->column = n;
+    t->on.assign(z(t->a.links() + 1), Vector6::Zero());
     n += t->a.columns();
-    t->limbs = t->a.limbs();
-    for (const int size : t->limbs)
-      if (size > 0) instant_.block_sizes.push_back(size);
+    for (const int size : t->a.groups()) {
+      unit_.block_sizes.push_back(size);
+      for (int i = 0; i < size * size; ++i) unit_.mass.push_back(i % (size + 1) == 0 ? 1 : 0);
+    }
   }
   for (const int id : bodies) {
     const int dof = engine_.system_.dof(BodyId{id});
     moving_.push_back({BodyId{id}, engine_.body_of_[z(id)], n, dof, Vector6::Zero(), Vector6::Zero(), false});
-    instant_.block_sizes.push_back(dof);
+    unit_.block_sizes.push_back(dof);
+    unit_.mass.resize(unit_.mass.size() + z(dof * dof));
     n += dof;
   }
   for (Item& item : items_) {
     for (Part& p : item.parts)
       for (const Moving& b : moving_)
         if (b.id == p.id) p.column = b.column, p.dof = b.dof;
+    lay_path(item);
     item.row = m;
     item.rows = item.coordinates.empty() ? item.constraint->function().rows() : 1;
     item.A.assign(z(item.rows) * 6 * item.parts.size(), 0);
     m += item.rows;
-    instant_.constraints.push_back(record(item).name);
-    for (int r = 0; r < item.rows; ++r)
-      instant_.row_constraint.push_back(static_cast<int>(instant_.constraints.size()) - 1);
+    unit_.constraints.push_back(record(item).name);
+    for (int r = 0; r < item.rows; ++r) unit_.row_constraint.push_back(static_cast<int>(unit_.constraints.size()) - 1);
   }
-  for (auto* x : {&v0_, &v_, &before_, &free_, &dv_, &half_, &dense_, &part_row_, &force_}) x->assign(z(n), 0);
+  for (auto* x : {&v0_, &v_, &before_, &free_, &dv_, &half_, &dense_, &part_row_, &unit_row_, &force_})
+    x->assign(z(n), 0);
   for (auto* x :
        {&position_, &velocity_, &e_, &scale_, &lambda_, &one_, &impulse_, &target_, &half_rows_, &one_report_})
     x->assign(z(m), 0);
-  instant_.Q.assign(z(n), 0);
-  instant_.c.assign(z(n), 0);
-  instant_.b.assign(z(m), 0);
-  mark_.assign(z(n), 0);
+  unit_.Q.assign(z(n), 0);
+  unit_.c.assign(z(n), 0);
+  unit_.b.assign(z(m), 0);
   SolveOptions options;
   options.rank_tolerance = engine_.options_.rank_tolerance;
   solver_.set_options(options);

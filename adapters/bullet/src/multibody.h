@@ -1,8 +1,8 @@
-// Exact constraints on the links of btMultiBody. A multibody is one mass block of the explicit equation (T5), its
-// joint-space mass matrix; a link is seen by a constraint like a body whose acceleration has a known part, J̇q̇. Links,
-// rigid bodies that share a constraint with them, and the exact joints among those are one problem for the whole world,
-// solved beside the blocks of rigid bodies. What Bullet does to multibodies otherwise (contacts, limits, motors,
-// damping) stays Bullet's.
+// Exact constraints on the links of btMultiBody. A multibody is one mass block of the explicit equation (T5), given by
+// the factor of its articulated inertias: the solver gets rows and velocities in columns in which that mass is one. A
+// link is seen by a constraint like a body whose acceleration has a known part, J̇q̇. Links, rigid bodies that share a
+// constraint with them, and the exact joints among those are one problem for the whole world, solved beside the blocks
+// of rigid bodies. What Bullet does to multibodies otherwise (contacts, limits, motors, damping) stays Bullet's.
 //
 // One step: begin_step() before Bullet adds forces to velocities, couple() after its rows are set up and after each of
 // its iterations, finish() when all islands are solved, after_step() when it has integrated.
@@ -80,7 +80,8 @@ class Multibodies {
   void tell_flags();
   std::vector<std::string> law_warnings() const;
   bool holds(int record) const;
-  const Instant& instant() const { return instant_; }
+  /// In the multibodies' own coordinates, with their mass matrices.
+  Instant instant() const;
   int rows() const { return solved_ ? solver_.rows() : 0; }
   int rank() const { return solved_ ? solver_.rank() : 0; }
   RankReport rank_report() const;  ///< indices as reactions()
@@ -96,14 +97,25 @@ class Multibodies {
     Articulated a;                   ///< at the step's start
     Articulated after;               ///< where Bullet has taken it
     int column = -1;                 ///< first in the problem, −1: not in it
-    std::vector<int> limbs;          ///< diagonal blocks of M
     std::vector<double> u, own;      ///< velocities at hand; what was added to Bullet's by us in this step
     std::vector<double> vdot, host;  ///< of the report; what native rows changed, per dt
+    std::vector<double> free;        ///< M⁻¹(Q − h), where `ready`
     std::vector<Wrench> others;      ///< by native rows and exact constraints on the links
     std::vector<double> contact, friction, joint_rows;  ///< impulses of native rows along the rates
     Articulated::Configuration end;
     std::vector<Articulated::Place> at_end;
-    bool captured = false, slept = false, told = false;
+    std::vector<Vector6> on;      ///< wrenches on links on their way inward
+    std::vector<Wrench> through;  ///< of all joints, where they have been asked for
+    Articulated::Causes causes;   ///< likewise, with M v̇ and Aᵀλ
+    std::vector<double> inertia, exact;
+    bool captured = false, slept = false, told = false, told_wrenches = false, told_causes = false,
+         told_corrected = false;
+    bool ready = false, good = false;  ///< places and factor are the captured state's; M is positive definite
+  };
+  /// Links of a tree that a constraint touches, with all that they hang on, children first.
+  struct Path {
+    int tree;
+    std::vector<int> links;
   };
   struct LinkId {
     btMultiBody* body = nullptr;
@@ -115,7 +127,7 @@ class Multibodies {
     int column = -1, dof = 0;  ///< of a rigid body that moves
   };
   struct Coordinate {
-    int tree, position, rate;
+    int tree, link, position, rate;
     double factor;
   };
   /// Laws (T9, T10). What they read are reactions of joints too, which joint coordinates do not know: the problem once
@@ -133,7 +145,8 @@ class Multibodies {
     std::vector<ConstraintId> joints;  ///< of multibodies, that nobody gave a name
     std::vector<int> record_of;        ///< by constraint of the block; −1: such a joint
     std::vector<double> Q, v0, v1;
-    std::vector<std::vector<Wrench>> on;  ///< by tree: forces on links
+    std::vector<std::vector<Wrench>> on;          ///< by tree: forces on links
+    std::vector<std::vector<Wrench>> prescribed;  ///< by tree: what laws prescribe on links
     std::vector<Reaction> reactions;
     std::vector<char> stuck;
     std::vector<double> c, dv, lambda;           ///< prescribed, along the columns; what that does to v̇; its rows'
@@ -145,6 +158,8 @@ class Multibodies {
     int record = -1;
     const Constraint* constraint = nullptr;
     std::vector<Part> parts;
+    std::vector<Path> paths;
+    std::vector<int> columns;             ///< that its rows may touch, ascending
     std::vector<Coordinate> coordinates;  ///< of a gear, instead of parts' rows
     double target = 0;
     int row = 0, rows = 0;
@@ -171,13 +186,16 @@ class Multibodies {
   void scan_stock();
   void make_stock(Stock& s);
   void lay_out();
+  void lay_path(Item& item);
   void close_gaps();
   void states_at_start();
   bool linearize();
   void masses_and_forces();
   void gear_row(const Item& item);
   bool rows_of(Item& item);
-  void append_row();
+  void append_row(const Item& item, int row);
+  Tree& ready(Tree& t);
+  void from_unit(std::span<double> v) const;
   double residuals(std::span<const double> v, std::span<double> e);
   bool newton(std::span<double> v, double tolerance, int most);
   void row_velocities(std::span<const double> v, std::span<double> out) const;
@@ -189,6 +207,7 @@ class Multibodies {
   void tell_forces();
   void tell_constraints();
   void tell_joint(const Record& r, Reaction& to);
+  Wrench held(const Tree& t, int link, Wrench w) const;
   Vector6 native_change(const Moving& b) const;
   // laws (multibody_laws.cpp)
   Constraint joint_of(const Link& link, const std::string& name, BodyId parent, BodyId child) const;
@@ -204,6 +223,9 @@ class Multibodies {
   void velocities_of_bodies(std::span<const double> v, std::vector<double>& out);
   void book_laws();
   std::string told_tree(const char* verb, const Link& link, Tree*& out);
+  const std::vector<Wrench>& through(Tree& t);
+  const std::vector<Wrench>& corrected(Tree& t);
+  void tell_causes(Tree& t);
   void fail(const std::string& why);
   Vector6 wrench_on(const Item& item, int k, std::span<const double> lambda) const;
   const Record& record(const Item& item) const { return engine_.records_[z(item.record)]; }
@@ -212,7 +234,8 @@ class Multibodies {
   btMultiBodyDynamicsWorld& world_;
   std::vector<std::unique_ptr<Tree>> trees_;
   std::vector<LinkId> link_of_id_;
-  std::vector<Stock> stock_;
+  std::vector<Stock> stock_;  ///< in the world's order
+  std::unordered_map<const btMultiBodyConstraint*, std::size_t> stock_of_;
   std::vector<Item> items_;
   std::vector<Moving> moving_;
   std::vector<std::string> notes_;
@@ -224,13 +247,14 @@ class Multibodies {
   bool batched_ = false;
   double dt_ = 0;
 
-  Instant instant_;
+  /// As the solver has it: columns of multibodies are those of L⁻¹, so that their mass is one; Q is only in them.
+  Instant unit_;
+  std::vector<Instant::Entry> entries_;  ///< A in the multibodies' own coordinates, where unit_ has A L⁻ᵀ
   linchpin::Solver solver_;
   Bodies bodies_;
-  std::vector<double> position_, velocity_, v0_, v_, before_, before_newton_, one_sided_row_, one_sided_,
+  std::vector<double> position_, velocity_, unit_row_, v0_, v_, before_, before_newton_, one_sided_row_, one_sided_,
       before_law_dv_, before_law_lambda_, free_, e_, scale_, dv_, lambda_, one_, impulse_, target_, half_, dense_,
       part_row_, force_, half_rows_, one_report_;
-  std::vector<char> mark_;
   std::vector<BodyState> X_;
   std::vector<btScalar> narrow_;
   int flags_rank_ = -1;

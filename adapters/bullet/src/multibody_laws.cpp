@@ -67,11 +67,9 @@ Constraint Multibodies::gear_of(const Item& item, const std::string& name) {
   };
   for (const Coordinate& c : item.coordinates) {
     btMultiBody& body = trees_[z(c.tree)]->a.body();
-    int link = 0;
-    while (6 + body.getLink(link).m_dofOffset != c.rate || body.getLink(link).m_dofCount != 1) ++link;
-    const btMultibodyLink& own = body.getLink(link);
+    const btMultibodyLink& own = body.getLink(c.link);
     const bool slides = own.m_jointType == btMultibodyLink::ePrismatic;
-    terms.push_back({place(body, link), place(body, own.m_parent),
+    terms.push_back({place(body, c.link), place(body, own.m_parent),
                      from_bullet(slides ? own.getAxisBottom(0) : own.getAxisTop(0)), slides, c.factor});
   }
   return nonholonomic(name, ids, [terms](const auto& s) {
@@ -240,6 +238,7 @@ void Multibodies::lay_out_bodies() {
   const std::size_t n = z(block.n());
   for (auto* x : {&bodies_.Q, &bodies_.v0, &bodies_.v1}) x->assign(n, 0);
   bodies_.on.resize(trees_.size());
+  bodies_.prescribed.resize(trees_.size());
   for (auto* x : {&bodies_.c, &bodies_.dv, &bodies_.first_dv}) x->assign(v_.size(), 0);
   for (auto* x : {&bodies_.lambda, &bodies_.first_lambda}) x->assign(e_.size(), 0);
   bodies_.stuck.clear();
@@ -285,12 +284,10 @@ void Multibodies::take_forces(bool native) {
     const int n = tree.a.columns();
     half_.assign(half_.size(), 0);
     const auto rest = std::span(half_).first(z(n));
+    const auto all = std::span(part_row_).first(z(n));
     tree.a.along(tree.others, rest);
-    for (int r = 0; r < n; ++r) {
-      double sum = 0;
-      for (int k = 0; k < n; ++k) sum += tree.a.M()[z(r) * z(n) + z(k)] * tree.host[z(tree.a.first() + k)];
-      rest[z(r)] = sum - rest[z(r)];
-    }
+    tree.a.times_mass(std::span(tree.host).subspan(z(tree.a.first())), all);
+    for (std::size_t r = 0; r < z(n); ++r) rest[r] = all[r] - rest[r];
     for (int i = 0; i <= tree.a.links(); ++i) {
       bodies_.on[t][z(i)].force += tree.others[z(i)].force;
       bodies_.on[t][z(i)].moment += tree.others[z(i)].moment;
@@ -313,7 +310,7 @@ void Multibodies::take_forces(bool native) {
       continue;
     }
     const Moving& b = moving_[z(m.moving)];
-    for (int k = 0; k < b.dof; ++k) bodies_.Q[z(c + k)] = instant_.Q[z(b.column + k)];
+    for (int k = 0; k < b.dof; ++k) bodies_.Q[z(c + k)] = unit_.Q[z(b.column + k)];
     if (!native || !b.in_pool) continue;
     const Vector6 change = native_change(b);
     bullet::add(bodies_.Q, c, engine_.system_.mass(b.id) * change.head<3>());
@@ -333,33 +330,50 @@ void Multibodies::answer_laws() {
     return;
   }
   spread_prescribed();
-  solver_.inverse_mass(bodies_.c, bodies_.dv);
-  if (instant_.m() == 0) return;
+  from_unit(bodies_.dv);
+  if (unit_.m() == 0) return;
   row_velocities(bodies_.dv, e_);
   for (double& x : e_) x = -x;
   solver_.apply(e_, bodies_.lambda, {}, dv_);
+  from_unit(dv_);
   for (std::size_t k = 0; k < dv_.size(); ++k) bodies_.dv[k] += dv_[k];
 }
 
+// Of what laws prescribe: c along the columns; in dv, what it gives to the solver's columns.
 void Multibodies::spread_prescribed() {
   const Block& block = bodies_.dynamics->assembly().block;
+  for (std::size_t t = 0; t < trees_.size(); ++t)
+    if (trees_[t]->column >= 0) bodies_.prescribed[t].assign(z(trees_[t]->a.links() + 1), Wrench{});
   const auto on = [&](BodyId id, double sign, const Dynamics::Prescribed& p) {
     if (id == linchpin::world) return;
-    Vector6 w;
-    w << sign * p.force, sign * (p.moment + (p.p_WQ - engine_.state_[id].p).cross(p.force));
+    const Vector3d force = sign * p.force, moment = sign * (p.moment + (p.p_WQ - engine_.state_[id].p).cross(p.force));
     if (is_link(id)) {
-      const Tree& t = *trees_[z(tree_of(link_of_id_[z(id.index)].body))];
-      t.a.add_row(link_of_id_[z(id.index)].link, w.data(), std::span(bodies_.c).subspan(z(t.column), z(t.a.columns())));
+      const LinkId& link = link_of_id_[z(id.index)];
+      Wrench& to = bodies_.prescribed[z(tree_of(link.body))][z(link.link + 1)];
+      to.force += force;
+      to.moment += moment;
       return;
     }
     for (const Moving& b : moving_)
-      if (b.id == id)
-        for (int k = 0; k < b.dof; ++k) bodies_.c[z(b.column + k)] += w[k];
+      if (b.id == id) {
+        bullet::add(bodies_.c, b.column, force);
+        if (b.dof == 6) bullet::add(bodies_.c, b.column + 3, moment);
+      }
   };
   for (const Dynamics::Prescribed& p : bodies_.dynamics->prescribed()) {
     const auto ids = engine_.system_.constraint(block.constraints[z(p.constraint)]).bodies();
     on(ids[0], 1, p);
     if (ids.size() > 1) on(ids[1], -1, p);
+  }
+  solver_.inverse_mass(bodies_.c, bodies_.dv);  // of rigid bodies; a multibody's columns have none here
+  for (std::size_t at = 0; at < trees_.size(); ++at) {
+    Tree& t = *trees_[at];
+    if (t.column < 0) continue;
+    const auto own = [&](std::vector<double>& x) { return std::span(x).subspan(z(t.column), z(t.a.columns())); };
+    t.a.along(bodies_.prescribed[at], own(bodies_.c));
+    for (std::size_t i = 0; i < t.on.size(); ++i)
+      t.on[i] << bodies_.prescribed[at][i].force, bodies_.prescribed[at][i].moment;
+    t.a.to_unit(t.on, own(bodies_.dv));
   }
 }
 

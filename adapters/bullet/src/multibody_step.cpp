@@ -26,7 +26,7 @@ void Multibodies::begin_step() {
   for (auto& t : trees_) {
     t->a.capture();
     t->captured = true;
-    t->told = false;
+    t->ready = t->told = t->told_wrenches = t->told_causes = t->told_corrected = false;
     t->slept = t->a.asleep();
     for (auto* x : {&t->own, &t->host, &t->contact, &t->friction, &t->joint_rows}) x->assign(z(t->a.rates()), 0);
   }
@@ -85,7 +85,7 @@ void Multibodies::engage_one_sided() {
       if (is_link(id)) {
         p.tree = tree_of(link_of_id_[z(id.index)].body);
         p.link = link_of_id_[z(id.index)].link;
-        trees_[z(p.tree)]->a.refresh();
+        ready(*trees_[z(p.tree)]);
         X_.push_back(state_of(p, false));
       } else {
         btRigidBody* body = id == linchpin::world ? nullptr : engine_.body_of_[z(id.index)];
@@ -105,12 +105,9 @@ void Multibodies::engage_one_sided() {
       if (is_link(ids[k])) {
         const Tree& t = *trees_[z(tree_of(link_of_id_[z(ids[k].index)].body))];
         const int n = t.a.columns();
-        one_sided_.assign(z(2 * n), 0);
-        const auto along = std::span(one_sided_).first(z(n)), Q = std::span(one_sided_).last(z(n));
-        t.a.add_row(link_of_id_[z(ids[k].index)].link, row, along);
-        t.a.applied(Q);
-        const Eigen::Map<const Eigen::VectorXd> f(Q.data(), n), J(along.data(), n);
-        if (n > 0) gain += dt_ * J.dot(Eigen::Map<const Eigen::MatrixXd>(t.a.M().data(), n, n).ldlt().solve(f));
+        one_sided_.assign(z(n), 0);
+        t.a.add_row(link_of_id_[z(ids[k].index)].link, row, one_sided_);
+        for (int c = 0; t.good && c < n; ++c) gain += dt_ * one_sided_[z(c)] * t.free[z(c)];
       } else if (btRigidBody* body = ids[k] == linchpin::world ? nullptr : engine_.body_of_[z(ids[k].index)];
                  body && !body->isStaticOrKinematicObject()) {
         const Vector3d a = double(body->getInvMass()) * from_bullet(body->getTotalForce()),
@@ -164,9 +161,23 @@ void Multibodies::fail(const std::string& why) {
   laid_out_for_ = 0;  // and taken in again in the next step
 }
 
+Multibodies::Tree& Multibodies::ready(Tree& t) {
+  if (std::exchange(t.ready, true)) return t;
+  t.good = t.a.refresh();
+  t.free.assign(z(t.a.columns()), 0);
+  if (t.good) t.a.free_acceleration(t.free);
+  return t;
+}
+
+/// From the solver's columns to the multibodies' own coordinates.
+void Multibodies::from_unit(std::span<double> v) const {
+  for (const auto& t : trees_)
+    if (t->column >= 0) t->a.from_unit(v.subspan(z(t->column), z(t->a.columns())));
+}
+
 void Multibodies::states_at_start() {
   for (auto& t : trees_)
-    if (t->column >= 0) t->a.refresh();
+    if (t->column >= 0) ready(*t);
   for (const Item& item : items_)
     for (const Part& p : item.parts) {
       if (p.tree >= 0)
@@ -182,23 +193,29 @@ BodyState Multibodies::state_of(const Part& p, bool end) const {
   return BodyState{at.p, Quaterniond(at.R), at.v, at.w, at.a, at.alpha};
 }
 
-// A, b, M and Q of the problem, and its factor.
+// A, b, M and a of the problem, and its factor.
 bool Multibodies::linearize() {
+  for (const auto& t : trees_) {
+    if (t->column < 0 || t->good) continue;
+    fail("a mass matrix is not positive definite, or a number is not finite");
+    return false;
+  }
   masses_and_forces();
-  instant_.entries.clear();
-  instant_.row_start.clear();
+  entries_.clear();
+  unit_.entries.clear();
+  unit_.row_start.clear();
   for (Item& item : items_) {
     if (!item.coordinates.empty())
       gear_row(item);
     else if (!rows_of(item))
       return false;
   }
-  instant_.row_start.push_back(static_cast<int>(instant_.entries.size()));
-  if (!finite(position_) || !finite(velocity_) || !finite(instant_.b) || !finite(instant_.Q)) {
+  unit_.row_start.push_back(static_cast<int>(unit_.entries.size()));
+  if (!finite(position_) || !finite(velocity_) || !finite(unit_.b) || !finite(free_)) {
     fail("a residual, its derivatives or a force is not finite");
     return false;
   }
-  if (!solver_.factor(instant_)) {
+  if (!solver_.factor(unit_)) {
     fail("a mass matrix is not positive definite, or a number is not finite");
     return false;
   }
@@ -206,55 +223,47 @@ bool Multibodies::linearize() {
 }
 
 void Multibodies::masses_and_forces() {
-  instant_.t = engine_.t_;
-  instant_.mass.clear();
+  unit_.t = engine_.t_;
   for (auto& t : trees_) {
     if (t->column < 0) continue;
-    int at = 0;
-    for (const int size : t->limbs) {
-      for (int r = at; r < at + size; ++r) {
-        const auto row = t->a.M().subspan(z(r) * z(t->a.columns()) + z(at), z(size));
-        instant_.mass.insert(instant_.mass.end(), row.begin(), row.end());
-      }
-      at += size;
-    }
-    t->a.applied(std::span(instant_.Q).subspan(z(t->column), z(t->a.columns())));
+    std::copy(t->free.begin(), t->free.end(), free_.begin() + t->column);
     for (int k = 0; k < t->a.columns(); ++k) v0_[z(t->column + k)] = t->a.u()[z(t->a.first() + k)];
   }
+  std::size_t mass = unit_.mass.size();  // theirs is at the end
+  for (const Moving& b : moving_) mass -= z(b.dof * b.dof);
   for (const Moving& b : moving_) {
     const BodyState& s = engine_.state_[b.id];
     Eigen::Matrix<double, 6, 6> M = Eigen::Matrix<double, 6, 6>::Zero();
     M.topLeftCorner<3, 3>().diagonal().setConstant(engine_.system_.mass(b.id));
     put(v0_, b.column, s.v);
-    put(instant_.Q, b.column, from_bullet(b.body->getTotalForce()));
+    put(unit_.Q, b.column, from_bullet(b.body->getTotalForce()));
     if (b.dof == 6) {
       const Matrix3d I = engine_.system_.world_inertia(b.id, s.q);
       M.bottomRightCorner<3, 3>() = I;
       put(v0_, b.column + 3, s.w);
-      put(instant_.Q, b.column + 3, from_bullet(b.body->getTotalTorque()));
-      if (is_gyroscopic(*b.body)) bullet::add(instant_.Q, b.column + 3, -s.w.cross(I * s.w));  // (T2)
+      put(unit_.Q, b.column + 3, from_bullet(b.body->getTotalTorque()));
+      if (is_gyroscopic(*b.body)) bullet::add(unit_.Q, b.column + 3, -s.w.cross(I * s.w));  // (T2)
+      put(free_, b.column + 3, I.ldlt().solve(head(unit_.Q, b.column + 3)));
     }
+    put(free_, b.column, head(unit_.Q, b.column) / engine_.system_.mass(b.id));
     for (int r = 0; r < b.dof; ++r)
-      for (int c = 0; c < b.dof; ++c) instant_.mass.push_back(M(r, c));
+      for (int c = 0; c < b.dof; ++c) unit_.mass[mass++] = M(r, c);
   }
 }
 
 void Multibodies::gear_row(const Item& item) {
   double phi = -item.target, rate = 0;
-  std::fill(dense_.begin(), dense_.end(), 0.0);
-  std::fill(mark_.begin(), mark_.end(), 0);
+  for (const int c : item.columns) dense_[z(c)] = 0;
   for (const Coordinate& c : item.coordinates) {
     const Tree& t = *trees_[z(c.tree)];
-    const std::size_t column = z(t.column + c.rate - t.a.first());
     phi += c.factor * t.a.start().joints[z(c.position)];
     rate += c.factor * t.a.u()[z(c.rate)];
-    dense_[column] += c.factor;
-    mark_[column] = 1;
+    dense_[z(t.column + c.rate - t.a.first())] += c.factor;
   }
   position_[z(item.row)] = phi;
   velocity_[z(item.row)] = rate;
-  instant_.b[z(item.row)] = 0;
-  append_row();
+  unit_.b[z(item.row)] = 0;
+  append_row(item, -1);
 }
 
 // Rows of a constraint function, [linear; angular] by part, along the columns.
@@ -266,33 +275,26 @@ bool Multibodies::rows_of(Item& item) {
     if (p.dof > 0) X_.back().a = X_.back().alpha = Vector3d::Zero();
   }
   try {
-    item.constraint->function().linearize(X_, engine_.t_, {item.A, own(instant_.b), own(position_), own(velocity_)});
+    item.constraint->function().linearize(X_, engine_.t_, {item.A, own(unit_.b), own(position_), own(velocity_)});
   } catch (const std::exception& e) {  // a user's residual: nothing throws out of a step
     fail("constraint '" + record(item).name + "': " + e.what());
     return false;
   }
-  std::fill(mark_.begin(), mark_.end(), 0);
-  for (const Part& p : item.parts) {
-    if (p.tree >= 0) {
-      const Tree& t = *trees_[z(p.tree)];
-      t.a.mark(p.link, std::span(mark_).subspan(z(t.column), z(t.a.columns())));
-    }
-    for (int k = 0; k < p.dof; ++k) mark_[z(p.column + k)] = 1;
-  }
   const std::size_t K = item.parts.size();
   for (int r = 0; r < item.rows; ++r) {
-    std::fill(dense_.begin(), dense_.end(), 0.0);
+    for (const int c : item.columns) dense_[z(c)] = 0;
     double alone = 0, known = 0;  // what single parts make of the row, and of b
     for (std::size_t k = 0; k < K; ++k) {
       const Part& p = item.parts[k];
       const double* row = item.A.data() + (z(r) * K + k) * 6;
       if (p.tree >= 0) {
         const Tree& t = *trees_[z(p.tree)];
-        std::fill(part_row_.begin(), part_row_.end(), 0.0);
-        const auto alone_row = std::span(part_row_).first(z(t.a.columns()));
-        t.a.add_row(p.link, row, alone_row);
-        for (int c = 0; c < t.a.columns(); ++c) dense_[z(t.column + c)] += alone_row[z(c)];
-        alone = std::max(alone, largest(alone_row));
+        for (const int c : item.columns) part_row_[z(c)] = 0;
+        t.a.add_row(p.link, row, std::span(part_row_).subspan(z(t.column), z(t.a.columns())));
+        for (const int c : item.columns) {
+          dense_[z(c)] += part_row_[z(c)];
+          alone = std::max(alone, std::abs(part_row_[z(c)]));
+        }
       }
       for (int c = 0; c < p.dof; ++c) {
         dense_[z(p.column + c)] += row[c];
@@ -302,20 +304,43 @@ bool Multibodies::rows_of(Item& item) {
     }
     // Two links of one multibody may have a direction in which none of its joints moves one against the other, as
     // across the plane of a planar loop: what is left of such a row is rounding, and to be no row at all (T6).
-    if (largest(dense_) <= engine_.options_.rank_tolerance * alone) {
-      std::fill(dense_.begin(), dense_.end(), 0.0);
-      double& b = instant_.b[z(item.row + r)];
+    double most = 0;
+    for (const int c : item.columns) most = std::max(most, std::abs(dense_[z(c)]));
+    const bool none = most <= engine_.options_.rank_tolerance * alone;
+    if (none) {
+      for (const int c : item.columns) dense_[z(c)] = 0;
+      double& b = unit_.b[z(item.row + r)];
       if (std::abs(b) <= engine_.options_.rank_tolerance * known) b = 0;
     }
-    append_row();
+    append_row(item, none ? -1 : r);
   }
   return true;
 }
 
-void Multibodies::append_row() {
-  instant_.row_start.push_back(static_cast<int>(instant_.entries.size()));
-  for (int c = 0; c < instant_.n(); ++c)
-    if (mark_[z(c)]) instant_.entries.push_back({c, dense_[z(c)]});
+// The row in dense_, and what it is in the solver's columns: from the wrenches of its parts on their links, where it is
+// such a row, which keeps digits that sums along the coordinates would lose.
+void Multibodies::append_row(const Item& item, int row) {
+  unit_.row_start.push_back(static_cast<int>(unit_.entries.size()));
+  for (const int c : item.columns) unit_row_[z(c)] = dense_[z(c)];
+  for (const Path& path : item.paths) {
+    Tree& t = *trees_[z(path.tree)];
+    const auto w = std::span(unit_row_).subspan(z(t.column), z(t.a.columns()));
+    for (const int i : path.links) t.on[z(i + 1)].setZero();
+    t.on[0].setZero();
+    if (row >= 0) {
+      for (const int c : item.columns)
+        if (c >= t.column && c < t.column + t.a.columns()) unit_row_[z(c)] = 0;
+      const std::size_t K = item.parts.size();
+      for (std::size_t k = 0; k < K; ++k)
+        if (item.parts[k].tree == path.tree)
+          t.on[z(item.parts[k].link + 1)] += Eigen::Map<const Vector6>(item.A.data() + (z(row) * K + k) * 6);
+    }
+    t.a.to_unit(path.links, t.on, w);
+  }
+  for (const int c : item.columns) {
+    entries_.push_back({c, dense_[z(c)]});
+    unit_.entries.push_back({c, unit_row_[z(c)]});
+  }
 }
 
 // An initial gap, or one that the program made, is closed by moving, not by pushing (T12).
@@ -325,6 +350,7 @@ void Multibodies::close_gaps() {
     for (std::size_t r = 0; r < position_.size(); ++r) e_[r] = -position_[r];
     if (largest(position_) <= 0.01 * engine_.options_.gap_tolerance) break;
     solver_.apply(e_, {}, {}, dv_);
+    from_unit(dv_);
     if (!finite(dv_)) break;
     for (auto& t : trees_) {
       if (t->column < 0) continue;
@@ -334,6 +360,7 @@ void Multibodies::close_gaps() {
       t->a.advance(t->a.start(), t->u, 1, t->end);
       t->a.write(t->end);
       t->a.capture();
+      t->ready = false;
     }
     for (const Moving& b : moving_) {
       BodyState& s = engine_.state_[b.id];
@@ -356,10 +383,10 @@ void Multibodies::velocities_of(const Tree& t, std::span<const double> v, std::v
 }
 
 void Multibodies::row_velocities(std::span<const double> v, std::span<double> out) const {
-  for (int r = 0; r < instant_.m(); ++r) {
+  for (int r = 0; r < unit_.m(); ++r) {
     double sum = 0;
-    for (int k = instant_.row_start[z(r)]; k < instant_.row_start[z(r + 1)]; ++k)
-      sum += instant_.entries[z(k)].value * v[z(instant_.entries[z(k)].column)];
+    for (int k = unit_.row_start[z(r)]; k < unit_.row_start[z(r + 1)]; ++k)
+      sum += entries_[z(k)].value * v[z(entries_[z(k)].column)];
     out[z(r)] = sum;
   }
 }
@@ -396,7 +423,7 @@ double Multibodies::residuals(std::span<const double> v, std::span<double> e) {
       const auto out = e.subspan(z(item.row), z(item.rows));
       if (level == Level::acceleration) {
         for (int r = item.row; r < item.row + item.rows; ++r) {
-          e[z(r)] = dt_ * instant_.b[z(r)] - (half_rows_[z(r)] - one_[z(r)]);
+          e[z(r)] = dt_ * unit_.b[z(r)] - (half_rows_[z(r)] - one_[z(r)]);
           worst = std::max(worst, std::abs(e[z(r)]) * dt_);
         }
         continue;
@@ -435,10 +462,17 @@ bool Multibodies::newton(std::span<double> v, double tolerance, int most) {
     const double worst = residuals(v, e_);
     if (!std::isfinite(worst)) return false;
     if (worst <= tolerance) return true;
+    if (i > 0 && worst > last && last <= engine_.options_.gap_tolerance) {
+      // Close to where the mechanism folds, the rows of the step's start may lead away from what is good already.
+      for (std::size_t k = 0; k < v.size(); ++k) v[k] -= dv_[k];
+      for (std::size_t r = 0; r < impulse_.size(); ++r) impulse_[r] -= lambda_[r];
+      return true;
+    }
     if (i > 2 && worst > 0.5 * last) return worst <= engine_.options_.gap_tolerance;  // at round-off, or lost
     if (i == most) break;
     last = worst;
     solver_.apply(e_, lambda_, {}, dv_);
+    from_unit(dv_);
     ++engine_.counts_.newton;
     for (std::size_t k = 0; k < v.size(); ++k) v[k] += dv_[k];
     for (std::size_t r = 0; r < impulse_.size(); ++r) impulse_[r] += lambda_[r];
@@ -492,6 +526,7 @@ void Multibodies::couple(Pools pools, btMultiBodyJacobianData& data, bool first)
     row_velocities(v_, e_);
     for (std::size_t r = 0; r < e_.size(); ++r) e_[r] = target_[r] - e_[r];
     solver_.apply(e_, lambda_, {}, dv_);
+    from_unit(dv_);
     for (std::size_t r = 0; r < e_.size(); ++r) impulse_[r] += lambda_[r];
   }
   if (!finite(dv_)) return;
@@ -647,6 +682,7 @@ void Multibodies::finish() {
       row_velocities(v0_, one_);
       for (std::size_t r = 0; r < e_.size(); ++r) e_[r] = -(velocity_[r] - one_[r]) - e_[r];
       solver_.apply(e_, impulse_, {}, dv_);
+      from_unit(dv_);
       for (std::size_t k = 0; k < v_.size(); ++k) v_[k] += dv_[k];
     }
   }
@@ -690,7 +726,6 @@ void Multibodies::finish() {
 
 // The instantaneous forces (T5) at the step's start, with what native rows did as a mean force (T11).
 void Multibodies::solve_report() {
-  solver_.inverse_mass(instant_.Q, free_);
   for (const auto& t : trees_)
     for (int k = 0; t->column >= 0 && k < t->a.columns(); ++k) free_[z(t->column + k)] += t->host[z(t->a.first() + k)];
   if (native_rows_)
@@ -700,14 +735,15 @@ void Multibodies::solve_report() {
       for (int k = 0; k < b.dof; ++k) free_[z(b.column + k)] += host[k];
     }
   row_velocities(free_, e_);
-  for (int r = 0; r < instant_.m(); ++r) {
-    double size = std::abs(instant_.b[z(r)]);
-    for (int k = instant_.row_start[z(r)]; k < instant_.row_start[z(r + 1)]; ++k)
-      size += std::abs(instant_.entries[z(k)].value * free_[z(instant_.entries[z(k)].column)]);
+  for (int r = 0; r < unit_.m(); ++r) {
+    double size = std::abs(unit_.b[z(r)]);
+    for (int k = unit_.row_start[z(r)]; k < unit_.row_start[z(r + 1)]; ++k)
+      size += std::abs(entries_[z(k)].value * free_[z(entries_[z(k)].column)]);
     scale_[z(r)] = size;
-    e_[z(r)] = instant_.b[z(r)] - e_[z(r)];
+    e_[z(r)] = unit_.b[z(r)] - e_[z(r)];
   }
   const double off = solver_.apply(e_, one_report_, {}, force_, scale_);
+  from_unit(force_);
   for (const Item& item : items_) engine_.records_[z(item.record)].unmet = off > SolveOptions{}.consistency_tolerance;
 }
 

@@ -3,8 +3,6 @@
 
 #include "bodies.h"
 
-#include <Eigen/Cholesky>
-
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
@@ -14,6 +12,22 @@ void Multibodies::tell() {
   if (std::exchange(joints_told_, true)) return;
   for (Record& r : engine_.records_)
     if (r.alive && r.in_tree && r.reaction >= 0) tell_joint(r, engine_.reactions_[z(r.reaction)]);
+}
+
+// Of what goes through a joint, that which the joint does not leave free.
+Wrench Multibodies::held(const Tree& t, int link, Wrench w) const {
+  const btMultibodyLink& own = t.a.body().getLink(link);
+  const Matrix3d& R = t.a.places()[z(link + 1)].R;
+  if (own.m_jointType == btMultibodyLink::eRevolute) {
+    const Vector3d u = R * from_bullet(own.getAxisTop(0)).normalized();
+    w.moment -= u.dot(w.moment) * u;
+  } else if (own.m_jointType == btMultibodyLink::ePrismatic) {
+    const Vector3d u = R * from_bullet(own.getAxisBottom(0)).normalized();
+    w.force -= u.dot(w.force) * u;
+  } else if (own.m_jointType == btMultibodyLink::eSpherical) {
+    w.moment.setZero();
+  }
+  return w;
 }
 
 // A joint of a multibody that has a name: what holds it, which is all that goes through it but for what acts along it.
@@ -38,24 +52,17 @@ void Multibodies::tell_joint(const Record& r, Reaction& to) {
       to.power = from.power;
     }
   } else {
-    Wrench w = t->a.through_joint(of.link, t->vdot, t->others);
-    const btMultibodyLink& own = of.body->getLink(of.link);
-    const Matrix3d& R = t->a.places()[z(of.link + 1)].R;
-    if (own.m_jointType == btMultibodyLink::eRevolute) {
-      const Vector3d u = R * from_bullet(own.getAxisTop(0)).normalized();
-      w.moment -= u.dot(w.moment) * u;
-    } else if (own.m_jointType == btMultibodyLink::ePrismatic) {
-      const Vector3d u = R * from_bullet(own.getAxisBottom(0)).normalized();
-      w.force -= u.dot(w.force) * u;
-    } else if (own.m_jointType == btMultibodyLink::eSpherical) {
-      w.moment.setZero();
-    }
+    const Wrench w = held(*t, of.link, through(*t)[z(of.link + 1)]);
     to.on_b = to.ideal.on_b = w;
     to.on_a = to.ideal.on_a = Wrench{-w.force, -w.moment, w.point};
     for (Wrenches* none : {&to.prescribed, &to.induced})
       none->on_a = none->on_b = Wrench{Vector3d::Zero(), Vector3d::Zero(), w.point};
   }
   to.stabilisation.on_a = to.stabilisation.on_b = Wrench{Vector3d::Zero(), Vector3d::Zero(), to.on_b.point};
+  if (!solved_ || t->column < 0) return;
+  const Wrench w = held(*t, of.link, corrected(*t)[z(of.link + 1)]).about(to.on_b.point);
+  to.stabilisation.on_b = w;
+  to.stabilisation.on_a = Wrench{-w.force, -w.moment, w.point};
 }
 
 void Multibodies::tell_constraints() {
@@ -67,7 +74,7 @@ void Multibodies::tell_constraints() {
     const Record& r = record(item);
     if (r.reaction < 0) continue;
     Reaction& to = engine_.reactions_[z(r.reaction)];
-    to.t = instant_.t;
+    to.t = unit_.t;
     to.native = false;
     to.lambda.assign(one_report_.begin() + item.row, one_report_.begin() + item.row + item.rows);
     to.power = to.velocity_residual = 0;
@@ -122,7 +129,7 @@ void Multibodies::tell_constraints() {
 RankReport Multibodies::rank_report() const {
   RankReport out;
   if (!solved_) return out;
-  out = solver_.report(instant_.b);
+  out = solver_.report(unit_.b);
   const auto named = [&](std::vector<int>& of) {
     std::vector<int> at;
     for (const int i : of)
@@ -149,6 +156,33 @@ void Multibodies::tell_flags() {
   for (const int i : ranks.undetermined) engine_.reactions_[z(i)].determined = false;
 }
 
+Instant Multibodies::instant() const {
+  Instant out = unit_;
+  out.entries = entries_;
+  out.block_sizes.clear();
+  out.mass.clear();
+  std::vector<double> M;
+  for (const auto& t : trees_) {
+    if (t->column < 0) continue;
+    t->a.applied(std::span(out.Q).subspan(z(t->column), z(t->a.columns())));
+    t->a.mass_matrix(M);
+    int at = 0;
+    for (const int size : t->a.limbs()) {
+      if (size > 0) out.block_sizes.push_back(size);
+      for (int r = at; r < at + size; ++r) {
+        const auto row = std::span(M).subspan(z(r) * z(t->a.columns()) + z(at), z(size));
+        out.mass.insert(out.mass.end(), row.begin(), row.end());
+      }
+      at += size;
+    }
+  }
+  std::size_t mass = unit_.mass.size();
+  for (const Moving& b : moving_) mass -= z(b.dof * b.dof);
+  for (const Moving& b : moving_) out.block_sizes.push_back(b.dof);
+  out.mass.insert(out.mass.end(), unit_.mass.begin() + static_cast<std::ptrdiff_t>(mass), unit_.mass.end());
+  return out;
+}
+
 double Multibodies::energy() const {
   double sum = 0;
   const Vector3d g = from_bullet(world_.getGravity());
@@ -164,24 +198,19 @@ double Multibodies::energy() const {
 
 // The multibody of a joint that is asked about, with the accelerations of the last step.
 std::string Multibodies::told_tree(const char* verb, const Link& link, Tree*& out) {
-  const std::string who = std::string("linchpin: ") + verb + ": ";
+  const auto who = [&] { return std::string("linchpin: ") + verb + ": "; };
   const int at = tree_of(link.body);
-  if (at < 0) return who + "the multibody is not in the world";
+  if (at < 0) return who() + "the multibody is not in the world";
   Tree& t = *trees_[z(at)];
   if (link.index < 0 || link.index >= t.a.links())
-    return who + "the multibody has no joint " + std::to_string(link.index);
-  if (const std::string why = t.a.unsupported(); !why.empty()) return who + why;
-  if (!t.captured || t.others.empty()) return who + "no step has been taken yet";
+    return who() + "the multibody has no joint " + std::to_string(link.index);
+  if (const std::string why = t.a.unsupported(); !why.empty()) return who() + why;
+  if (!t.captured || t.others.empty()) return who() + "no step has been taken yet";
   if (!t.told && (t.column < 0 || !solved_)) {
     const int n = t.a.columns();
-    t.a.refresh();
     t.vdot.assign(z(n), 0);
-    if (!t.slept && n > 0) {
-      t.a.applied(t.vdot);
-      Eigen::Map<Eigen::VectorXd> x(t.vdot.data(), n);
-      x = Eigen::Map<const Eigen::MatrixXd>(t.a.M().data(), n, n).ldlt().solve(x.eval()).eval();
-      for (int k = 0; k < n; ++k) t.vdot[z(k)] += t.host[z(t.a.first() + k)];
-    }
+    if (!ready(t).good) return who() + "the mass matrix of the multibody is not positive definite";
+    for (int k = 0; !t.slept && k < n; ++k) t.vdot[z(k)] = t.free[z(k)] + t.host[z(t.a.first() + k)];
   }
   t.told = true;
   out = &t;
@@ -191,35 +220,74 @@ std::string Multibodies::told_tree(const char* verb, const Link& link, Tree*& ou
 std::string Multibodies::joint_wrench(const Link& link, Wrench& out) {
   Tree* t = nullptr;
   if (std::string why = told_tree("joint_wrench", link, t); !why.empty()) return why;
-  out = t->a.through_joint(link.index, t->vdot, t->others);
+  out = through(*t)[z(link.index + 1)];
   return {};
+}
+
+// All joints at once when one is asked about: who asks about one mostly asks about all.
+const std::vector<Wrench>& Multibodies::through(Tree& t) {
+  if (!std::exchange(t.told_wrenches, true)) t.a.through_joints(t.vdot, t.others, t.through);
+  return t.through;
+}
+
+// Through the joints, by what constraints gave beyond their reactions to end the step where they are met (T11): their
+// multipliers are in lambda_, once tell_constraints() has been there.
+const std::vector<Wrench>& Multibodies::corrected(Tree& t) {
+  // In the memory of what laws prescribe on the links, which is used within a step only.
+  bodies_.prescribed.resize(trees_.size());
+  std::vector<Wrench>& out = bodies_.prescribed[z(tree_of(&t.a.body()))];
+  if (std::exchange(t.told_corrected, true)) return out;
+  const auto dv = std::span(dv_).subspan(z(t.column), z(t.a.columns()));
+  std::fill(dv.begin(), dv.end(), 0.0);
+  for (int r = 0; r < unit_.m(); ++r)
+    for (int k = unit_.row_start[z(r)]; k < unit_.row_start[z(r + 1)]; ++k)
+      if (const int c = unit_.entries[z(k)].column - t.column; c >= 0 && c < t.a.columns())
+        dv[z(c)] += unit_.entries[z(k)].value * lambda_[z(r)];
+  t.a.from_unit(dv);
+  out.assign(z(t.a.links() + 1), Wrench{});
+  for (const Item& item : items_)
+    for (std::size_t k = 0; item.coordinates.empty() && k < item.parts.size(); ++k) {
+      const Part& p = item.parts[k];
+      if (p.tree < 0 || trees_[z(p.tree)].get() != &t) continue;
+      const Vector6 w = wrench_on(item, static_cast<int>(k), lambda_);
+      out[z(p.link + 1)].force += w.head<3>();
+      out[z(p.link + 1)].moment += w.tail<3>();
+    }
+  t.a.through_joints_at_rest(dv, out, out);
+  return out;
+}
+
+void Multibodies::tell_causes(Tree& t) {
+  if (std::exchange(t.told_causes, true)) return;
+  const int n = t.a.columns();
+  t.a.causes(from_bullet(world_.getGravity()), t.causes);
+  t.inertia.assign(z(n), 0);
+  t.a.times_mass(t.vdot, t.inertia);
+  t.exact.assign(z(n), 0);
+  for (int r = 0; solved_ && t.column >= 0 && r < unit_.m(); ++r)
+    for (int k = unit_.row_start[z(r)]; k < unit_.row_start[z(r + 1)]; ++k)
+      if (const int c = entries_[z(k)].column - t.column; c >= 0 && c < n)
+        t.exact[z(c)] += entries_[z(k)].value * (one_report_[z(r)] + (bodies_.good ? bodies_.lambda[z(r)] : 0));
 }
 
 std::string Multibodies::joint_forces(const Link& link, JointForces& out) {
   Tree* t = nullptr;
   if (std::string why = told_tree("joint_forces", link, t); !why.empty()) return why;
+  tell_causes(*t);
   const Articulated& a = t->a;
   const btMultibodyLink& joint = link.body->getLink(link.index);
-  const int n = a.columns();
-  Articulated::Causes causes;
-  a.causes(from_bullet(world_.getGravity()), causes);
-  std::vector<double> exact(z(n), 0.0);
-  for (int r = 0; solved_ && t->column >= 0 && r < instant_.m(); ++r)
-    for (int k = instant_.row_start[z(r)]; k < instant_.row_start[z(r + 1)]; ++k)
-      if (const int c = instant_.entries[z(k)].column - t->column; c >= 0 && c < n)
-        exact[z(c)] += instant_.entries[z(k)].value * (one_report_[z(r)] + (bodies_.good ? bodies_.lambda[z(r)] : 0));
   for (int k = 0; k < joint.m_dofCount; ++k) {
     const int rate = 6 + joint.m_dofOffset + k, column = rate - a.first();
-    out.gravity[k] = causes.gravity[z(column)];
-    out.velocity[k] = causes.velocity[z(column)];
-    out.damping[k] = causes.damping[z(column)];
-    out.applied[k] = causes.applied[z(column)];
-    out.constraint[k] = exact[z(column)];
+    out.gravity[k] = t->causes.gravity[z(column)];
+    out.velocity[k] = t->causes.velocity[z(column)];
+    out.damping[k] = t->causes.damping[z(column)];
+    out.applied[k] = t->causes.applied[z(column)];
+    out.constraint[k] = t->exact[z(column)];
+    out.inertia[k] = t->inertia[z(column)];
     if (bodies_.good && solved_ && t->column >= 0) out.laws[k] = bodies_.c[z(t->column + column)];
     out.contact[k] = t->contact[z(rate)] / dt_;
     out.friction[k] = t->friction[z(rate)] / dt_;
     out.native[k] = t->joint_rows[z(rate)] / dt_;
-    for (int i = 0; i < n; ++i) out.inertia[k] += a.M()[z(column) * z(n) + z(i)] * t->vdot[z(i)];
   }
   if (t->slept) out.native = -(out.gravity + out.velocity + out.damping + out.applied + out.constraint);
   return {};
@@ -233,7 +301,10 @@ std::vector<Solver::Finding> Multibodies::check() {
   scan();
   lay_out();
   if (!active_) return out;
-  for (auto& t : trees_) t->a.capture();
+  for (auto& t : trees_) {
+    t->a.capture();
+    t->ready = false;
+  }
   states_at_start();
   engine_.state_.t = engine_.t_;
   for (const Item& item : items_) {
