@@ -398,7 +398,7 @@ Options parse_options(int argc, char** argv) {
     if (!kind && !robot) {
       std::string known;
       for (const SceneKind& k : scenes()) known += (known.empty() ? "" : ", ") + std::string(k.name);
-      known += ", R1, R2, R3, R4";
+      known += ", R1, R2, R3, R4, R5, R5+1, R5+2, R5+4";
       throw std::invalid_argument("there is no scene \"" + name + "\"; known: " + known + ", all");
     }
     if (name.size() == each.size()) {

@@ -123,7 +123,8 @@ void add_bench(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand("bench", "Time and error of the benchmark scenes on this machine");
   verb->add_option("scenes", o->scenes,
                    "W1 W1s W2 W3 W4 W5a W5b W6, with :SIZE for one size (W1:1000), or a program of demos/programs "
-                   "(walker), or robots as multibodies: R1 R2 R3 R4; \"all\" takes an hour. \"mechanisms\" alone: the "
+                   "(walker), or robots as multibodies: R1 R2 R3 R4 R5 (R5+1, R5+2, R5+4: with loops); \"all\" takes "
+                   "an hour. \"mechanisms\" alone: the "
                    "published mechanisms without an engine")
       ->capture_default_str();
   verb->add_option("--with", o->with,
