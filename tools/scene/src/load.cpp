@@ -41,6 +41,13 @@ const std::vector<std::string> method_names = [] {
 }();
 const std::vector<std::string> host_names = {"bare", "bullet", "bullet-float64"};
 
+// What of a robot a file is by its name, whatever its case: the key of [model] that takes it.
+const char* robot_key(const std::string& path) {
+  std::string extension = fs::path(path).extension().string();
+  for (char& c : extension) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return extension == ".urdf" ? "urdf" : extension == ".sdf" ? "sdf" : nullptr;
+}
+
 std::string read_text(const std::string& path, const Place& from) {
   const std::string who = from.line > 0 ? "\"" + path + "\": " : "";
   std::error_code error;
@@ -55,15 +62,9 @@ std::string read_text(const std::string& path, const Place& from) {
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (in.bad() || !in.is_open()) scene::fail(from, who + "cannot be read");
   text.resize(static_cast<std::size_t>(in.gcount()));
-  if (text.size() > largest_file) scene::fail(from, who + "is larger than 8 MB: no scene of ours");
+  if (text.size() > largest_file)
+    scene::fail(from, who + "is larger than 8 MB: no " + (robot_key(path) ? "robot" : "scene") + " of ours");
   return text;
-}
-
-// .urdf whatever its case.
-bool is_urdf(const std::string& path) {
-  std::string extension = fs::path(path).extension().string();
-  for (char& c : extension) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return extension == ".urdf";
 }
 
 // What toml++ 3.3 must not be given, and where.
@@ -130,7 +131,10 @@ class SceneReader {
     model_.file = path;
     read_file(text, path, true);
     if (needs_host_) refuse_without_host();
-    if (robots_ > 0 && !model_.gravity_given) model_.gravity = {0, 0, -9.81};  // z is up in URDF
+    if (model_.robots > 0 && !model_.gravity_given) model_.gravity = {0, 0, -9.81};  // z is up in URDF and SDF
+    if (model_.multibodies > 0 && !host_given_) model_.host = Host::bullet_float64;
+    if (overrides_.robots && model_.robots == 0)
+      throw std::invalid_argument("the scene has no robot ([model]) that could be made as bodies or as a multibody");
     related();
     asked();
   }
@@ -243,9 +247,9 @@ class SceneReader {
 
   void read_include(const Text& include, const std::string& from) {
     const fs::path path = (fs::path(from).parent_path() / include.value).lexically_normal();
-    if (is_urdf(include.value))
+    if (const char* key = robot_key(include.value))
       scene::fail(include.place,
-                  "\"" + include.value + "\" is a robot, no scene: [model] urdf = \"" + include.value + "\"");
+                  "\"" + include.value + "\" is a robot, no scene: [model] " + key + " = \"" + include.value + "\"");
     std::error_code error;
     const std::string real = fs::weakly_canonical(path, error).string();
     const std::string own = fs::weakly_canonical(from, error).string();
@@ -294,9 +298,15 @@ class SceneReader {
 
   // Links become bodies now, joints constraints once all bodies are known.
   void read_model(Table table, Context& context, const std::string& from) {
-    const Text urdf = table.text("urdf");
-    const fs::path path = (fs::path(from).parent_path() / urdf.value).lexically_normal();
+    if (table.has("urdf") && table.has("sdf")) table.refuse("sdf", "a model has one file: urdf or sdf");
     scene::RobotOptions options;
+    if (table.has("sdf")) options.format = scene::RobotFormat::sdf;
+    const Text file = table.text(options.format == scene::RobotFormat::sdf ? "sdf" : "urdf");
+    const fs::path path = (fs::path(from).parent_path() / file.value).lexically_normal();
+    const std::size_t as = table.word("as", {"bodies", "multibody"}, 0);
+    options.multibody = overrides_.robots.value_or(static_cast<RobotsAs>(as)) == RobotsAs::multibody;
+    if (options.multibody && !model_.bullet_file.empty())
+      scene::fail(file.place, "a robot beside a .bullet file is made as bodies, not as a multibody");
     if (const auto prefix = table.text_if("prefix")) options.prefix = prefix->value;
     if (table.has("fixed_base")) options.fixed_base = table.flag("fixed_base", false);
     options.merge_fixed = table.flag("merge_fixed", false);
@@ -309,11 +319,12 @@ class SceneReader {
     }
     table.done();
     model_.files.push_back(path.string());
-    scene::Robot robot = scene::read_robot(read_text(path.string(), urdf.place), path.string(), options, urdf.place);
-    const int before = static_cast<int>(model_.bodies.size());
-    ++robots_;
+    scene::Robot robot = scene::read_robot(read_text(path.string(), file.place), path.string(), options, file.place);
+    const int before = static_cast<int>(model_.bodies.size()), others = model_.multibodies;
+    ++model_.robots;
     for (auto& [body, place] : robot.bodies) {
-      if (body.family > 0) body.family = robots_;
+      if (body.family > 0) body.family = model_.robots;
+      if (body.multibody > 0) model_.multibodies = std::max(model_.multibodies, body.multibody += others);
       add_body(std::move(body), place);
     }
     for (auto& [joint, place] : robot.joints) {
@@ -335,6 +346,7 @@ class SceneReader {
     model_.dt = table.positive("dt", model_.dt);
     if (model_.dt > 1) table.refuse("dt", "a step of more than 1 s");
     if (model_.duration / model_.dt > 1e8) table.refuse("duration", "more than 1e8 steps");
+    host_given_ = host_given_ || table.has("host");
     model_.host = static_cast<Host>(table.word("host", host_names, static_cast<std::size_t>(model_.host)));
     model_.contacts = table.flag("contacts", model_.contacts);
     table.done();
@@ -866,7 +878,6 @@ class SceneReader {
   std::vector<Later> later_;
   std::vector<scene::JointPlan> plans_;
   std::vector<std::pair<SceneConstraint, Place>> robot_joints_;
-  int robots_ = 0;
   std::vector<std::pair<const toml::table*, Context*>> attached_, sensors_;
   std::shared_ptr<std::vector<scene::Sensor>> sensing_ = std::make_shared<std::vector<scene::Sensor>>();
   std::map<std::string, int, std::less<>> body_at_;
@@ -881,7 +892,7 @@ class SceneReader {
   };
   std::optional<Lagrangian> lagrangian_;
   std::set<std::tuple<const scene::Source*, std::size_t, std::size_t>> doubted_;
-  bool method_given_ = false;
+  bool method_given_ = false, host_given_ = false;
   scene::Names names_;
   State state_;
 };
@@ -898,19 +909,21 @@ Model load(const std::string& path, const BulletImporter& import, const Override
   if (fs::path(path).extension() == ".bullet") {
     if (!overrides.params.empty() || !overrides.logs.empty())
       throw std::invalid_argument("a .bullet file has no [params] and no names; include it in a scene");
+    if (overrides.robots) throw std::invalid_argument("a .bullet file has no robot; include it in a scene");
     Model model;
     SceneReader(model, import, overrides).read_bullet_alone(path);
     return model;
   }
-  if (is_urdf(path)) {
+  if (const char* key = robot_key(path)) {
     if (!overrides.params.empty())
-      throw std::invalid_argument("a .urdf file has no [params]; include it in a scene by [model]");
+      throw std::invalid_argument(std::string("a .") + key + " file has no [params]; include it in a scene by [model]");
     // As the scene that says nothing else; read_text() says what is wrong with the file itself.
     (void)read_text(path, whole);
     std::string quoted;
     for (const char c : fs::path(path).filename().string())
       quoted += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
-    Model model = load_text("schema = 1\n[model]\nurdf = \"" + quoted + "\"\n", path, import, overrides);
+    Model model =
+        load_text("schema = 1\n[model]\n" + std::string(key) + " = \"" + quoted + "\"\n", path, import, overrides);
     model.files.erase(model.files.begin());
     return model;
   }

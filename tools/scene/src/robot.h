@@ -1,4 +1,4 @@
-// A URDF file as parts of a scene: links become bodies, joints become constraints. The rules are docs/robots.md.
+// A robot's file as parts of a scene: links become bodies, joints become constraints. The rules are docs/robots.md.
 #pragma once
 
 #include "source.h"
@@ -13,12 +13,16 @@
 
 namespace linchpin::scene {
 
+enum class RobotFormat { urdf, sdf };
+
 struct RobotOptions {
+  RobotFormat format = RobotFormat::urdf;
   std::string prefix;              ///< before every name
   Pose base;                       ///< of the root link's frame
   std::optional<bool> fixed_base;  ///< without: fixed where nothing at the root has a mass
   bool merge_fixed = false;        ///< links on fixed joints become part of their parents
   bool self_collision = false;
+  bool multibody = false;  ///< say which bodies are links of one, and which joints are of its tree
   std::map<std::string, std::pair<double, Place>, std::less<>> joints;  ///< positions at the start [rad or m]
 };
 
@@ -33,7 +37,7 @@ struct Robot {
   std::vector<std::string> notes;     ///< what of the file was left out or understood otherwise than it may be meant
 };
 
-/// @param text, path  of the file. @param from  what asked for it, for a message that no reader of URDF was built in.
+/// @param text, path  of the file. @param from  what asked for it, for a message that no reader of it was built in.
 /// @throws SceneError at the element's place.
 Robot read_robot(const std::string& text, const std::string& path, const RobotOptions& options, const Place& from);
 

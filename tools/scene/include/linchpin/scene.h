@@ -65,6 +65,7 @@ struct SceneBody {
   std::vector<PlacedShape> more_shapes;  ///< of a robot's link, whose shapes need not be about its centre of mass
   Quaterniond link_axes = Quaterniond::Identity();  ///< of the frame of a robot's link, in body axes
   int family = 0;                                   ///< bodies of one, if it is not 0, do not collide with each other
+  int multibody = 0;                                ///< bodies of one, if it is not 0, are links of one btMultiBody
   BodyState start;                                  ///< at t = 0
   std::function<BodyState(double)> motion;          ///< of a driven body
   std::string unit;                                 ///< of a coordinate: rad, m, … or empty
@@ -85,6 +86,8 @@ struct SceneConstraint {
   std::optional<Quaterniond> own_axes;  ///< of a robot's joint, in its second body; else frame_b is its frame
   /// Where a robot's joint stops, of its angle [rad] or shift [m]: for hosts that have limits.
   std::optional<std::pair<double, double>> limits;
+  double start = 0;       ///< of a robot's joint at t = 0, of which the limits are: angle [rad] or shift [m]
+  bool tree = false;      ///< holds a link of a multibody, its second body, to its parent: there by coordinates
   bool imported = false;  ///< a joint of an included .bullet file
 };
 
@@ -142,6 +145,7 @@ struct Model {
   Host host = Host::bare;
   bool contacts = false;            ///< bodies of a Bullet host collide
   std::string bullet_file;          ///< included .bullet file, or empty
+  int robots = 0, multibodies = 0;  ///< how many robots; how many multibodies they are
   std::vector<std::string> native;  ///< what of it is no equality, and so in no System: limits, motors, in words
   /// What was taken as it stands and is hardly meant, each as SceneError has it: an inertia that no distribution of
   /// mass has.
@@ -209,11 +213,18 @@ struct Imported {
 /// Reads a .bullet file; called with its path.
 using BulletImporter = std::function<Imported(const std::string& path)>;
 
+/// What a robot is made as where there is a choice: on Bullet's hosts. The mechanics are the same.
+enum class RobotsAs {
+  bodies,    ///< btRigidBody, joints are constraints
+  multibody  ///< btMultiBody, joints of the tree are coordinates; what closes loops is constraints
+};
+
 /// What a caller says otherwise than the file, or beside it.
 struct Overrides {
   /// In place of numbers in the [params] of the scene itself; what is computed from them follows.
   std::map<std::string, double, std::less<>> params;
-  std::vector<std::string> logs;  ///< channels after those of [[log]]
+  std::vector<std::string> logs;   ///< channels after those of [[log]]
+  std::optional<RobotsAs> robots;  ///< in place of what [model] says
 };
 
 /// Reads a scene and everything it includes, or a .bullet file by itself, and checks what can be checked without a
