@@ -24,6 +24,8 @@ namespace linchpin::cli {
 
 namespace {
 
+constexpr const char* in_bodies = "multibodies; joints of robots are constraints, as of bodies";
+
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
@@ -255,6 +257,7 @@ std::string summary(const Json& row, const Model& model) {
     out << "  largest energy error " << row["max_energy_error_J"].get<double>() << " J"
         << (row.contains("energy_error_of") ? ", of " + row["energy_error_of"].get<std::string>() : "") << "\n";
   for (const std::string& each : model.native) out << "  not in this host: " << each << "\n";
+  if (model.multibodies > 0) out << "  not in this host: " << in_bodies << "\n";
   if (const double moved = row["start"]["moved_m"]; moved > 1e-9)
     out << "  start gaps closed by moving bodies, without velocity: by at most " << moved << " m\n";
   if (const double jump = row["start"]["impulse_energy_J"]; jump > 1e-9)
@@ -422,6 +425,7 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   row["warnings"] = warnings;
   if (!rank.is_null()) row["rank"] = rank;
   row["left_out"] = model.native;
+  if (model.multibodies > 0) row["left_out"].push_back(in_bodies);
   row["gravity"] = {system.gravity().x(), system.gravity().y(), system.gravity().z()};
   row["gravity_from"] = simulation.gravity ? "option" : model.gravity_given ? "file" : "default";
   row["bodies"] = model.bodies.size();

@@ -205,7 +205,7 @@ void add_check(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<CheckArguments>();
   CLI::App* verb = app.add_subcommand(
       "check", "Read a scene and say what it is: rank, start, derivatives, kind of every constraint; no step is taken");
-  verb->add_option("SCENE", arguments->scene, "A .toml scene, a .urdf robot or a .bullet file")->required();
+  verb->add_option("SCENE", arguments->scene, "A .toml scene, a .urdf or .sdf robot or a .bullet file")->required();
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
   verb->footer(
       "holonomic: on positions. exact, integrable with a factor: on velocities, but a condition on positions in\n"

@@ -104,7 +104,7 @@ int run_compare(const CompareArguments& arguments) try {
   std::vector<std::string> in;
   solvers = parse_solvers(arguments.with);
   in = precisions(arguments.precision);
-  const auto opened = open_scene(arguments.simulation.scene);
+  const auto opened = arguments.simulation.open();
   if (!opened) return exit_bad_input;
   simulation = arguments.simulation.check(*opened);
   Json result;

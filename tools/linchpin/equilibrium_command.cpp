@@ -219,7 +219,7 @@ void add_equilibrium(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<EquilibriumArguments>();
   CLI::App* verb = app.add_subcommand(
       "equilibrium", "Where a scene can rest (principle of virtual work), how it oscillates there, and if it stays");
-  verb->add_option("SCENE", arguments->scene, "A .toml scene, a .urdf robot or a .bullet file")->required();
+  verb->add_option("SCENE", arguments->scene, "A .toml scene, a .urdf or .sdf robot or a .bullet file")->required();
   verb->add_option("--starts", arguments->starts, "Places to search from, the scene's start first")
       ->capture_default_str();
   verb->add_option("--seconds", arguments->seconds, "When to stop, with what was found by then [s]")

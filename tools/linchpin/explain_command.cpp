@@ -212,7 +212,7 @@ void add_explain(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<ExplainArguments>();
   CLI::App* verb =
       app.add_subcommand("explain", "The equation at one time: rows of A and b, multipliers, who pushes whom");
-  verb->add_option("SCENE", arguments->scene, "A .toml scene, a .urdf robot or a .bullet file")->required();
+  verb->add_option("SCENE", arguments->scene, "A .toml scene, a .urdf or .sdf robot or a .bullet file")->required();
   verb->add_option("CONSTRAINT", arguments->constraint, "One of its joints or constraints; all without it");
   verb->add_option("--at", arguments->at, "Time [s]; the scene runs there on the bare host")->capture_default_str();
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");

@@ -129,7 +129,7 @@ std::optional<Method> method_of(const RunArguments& arguments, Host host) {
 
 int run_run(const RunArguments& arguments) try {
   const SolverSpec solver = parse_solver(arguments.solver);
-  const auto opened = open_scene(arguments.simulation.scene);
+  const auto opened = arguments.simulation.open();
   if (!opened) return exit_bad_input;
   const Simulation simulation = arguments.simulation.check(*opened);
   const Host host = host_of(arguments, *opened, solver);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <iostream>
+#include <stdexcept>
 #include <string>
 
 namespace linchpin::cli {
@@ -84,6 +85,10 @@ std::string kind_of(const std::string& path) {
   return extension;
 }
 
+bool is_ours(const std::string& extension) {
+  return extension == ".toml" || extension == ".urdf" || extension == ".sdf";
+}
+
 }  // namespace
 
 void warn(const Model& model) {
@@ -91,14 +96,16 @@ void warn(const Model& model) {
   for (const std::string& each : model.notes) std::cerr << "note: " << each << "\n";
 }
 
-std::optional<Opened> open_scene(const std::string& path) {
+std::optional<Opened> open_scene(const std::string& path, const std::optional<RobotsAs>& robots) {
   Opened out;
   out.path = path;
   out.files = {path};
   const std::string extension = kind_of(path);
-  if (extension == ".toml" || extension == ".urdf") {
+  if (is_ours(extension)) {
     try {
-      out.model = load(path);
+      Overrides overrides;
+      overrides.robots = robots;
+      out.model = load(path, {}, overrides);
       warn(*out.model);
       out.files = out.model->files;
       out.dt = out.model->dt, out.duration = out.model->duration, out.host = out.model->host;
@@ -115,19 +122,21 @@ std::optional<Opened> open_scene(const std::string& path) {
     std::cerr << "-: error: a scene is read from a file, not from standard input\n";
     return {};
   }
+  if (robots) throw std::invalid_argument("--as is of scenes with a robot in them; a .bullet file has none");
   std::string bytes;
   if (!read_file(path, bytes)) return {};
   const std::string fault = scene_fault(bytes);
   if (fault.empty()) return out;
   complain(
       path, bytes,
-      fault + (extension != ".bullet" ? "; a scene of ours has a name that ends in .toml, a robot's in .urdf" : ""));
+      fault + (extension != ".bullet" ? "; a scene of ours has a name that ends in .toml, a robot's in .urdf or .sdf"
+                                      : ""));
   return {};
 }
 
 std::optional<Model> open_model(const std::string& path) {
   const std::string extension = kind_of(path);
-  if (extension != ".toml" && extension != ".urdf" && extension != ".bullet") {
+  if (!is_ours(extension) && extension != ".bullet") {
     (void)open_scene(path);  // says what it is not
     return {};
   }

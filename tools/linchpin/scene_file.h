@@ -28,7 +28,8 @@ struct Opened {
 void warn(const Model& model);
 
 /// Reads and checks, with warnings. Nothing after saying on stderr what is wrong.
-std::optional<Opened> open_scene(const std::string& path);
+/// @param robots  in place of what the scene says. @throws std::invalid_argument for it where the scene has none.
+std::optional<Opened> open_scene(const std::string& path, const std::optional<RobotsAs>& robots = {});
 
 /// For the verbs that work without an engine: a model, of a .bullet file too, or nothing after saying why.
 std::optional<Model> open_model(const std::string& path);

@@ -121,6 +121,7 @@ Json job_for(const Simulation& simulation, const SolverSpec& solver) {
   job["dt"] = simulation.dt;
   job["steps"] = simulation.steps;
   job["settle"] = simulation.settle;
+  if (simulation.robots) job["multibody"] = *simulation.robots == RobotsAs::multibody;
   job["gravity"] = simulation.gravity ? Json(*simulation.gravity) : Json();
   return job;
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <utility>
 
 namespace linchpin::worker {
 
@@ -43,15 +45,37 @@ bool is_diagonal(const Matrix3d& I) { return (I - Matrix3d(I.diagonal().asDiagon
 
 }  // namespace
 
+// Bodies of one family (user index, from 0) do not collide with each other, nor do links with what a loop joins them
+// to.
+struct Built::Families : btOverlapFilterCallback {
+  std::set<std::pair<const void*, const void*>> apart;
+  bool needBroadphaseCollision(btBroadphaseProxy* a, btBroadphaseProxy* b) const override {
+    if (!(a->m_collisionFilterGroup & b->m_collisionFilterMask) ||
+        !(b->m_collisionFilterGroup & a->m_collisionFilterMask))
+      return false;
+    const auto *x = static_cast<const btCollisionObject*>(a->m_clientObject),
+               *y = static_cast<const btCollisionObject*>(b->m_clientObject);
+    if (x->getUserIndex() >= 0 && x->getUserIndex() == y->getUserIndex()) return false;
+    return apart.empty() || !apart.contains(std::minmax<const void*>(x, y));
+  }
+};
+
 Built::Built(Model model, btDiscreteDynamicsWorld& world, std::vector<btRigidBody*> imported)
     : model_(std::move(model)), world_(world), bodies_(std::move(imported)), mirror_(model_.system()) {
   if (model_.gravity_given || bodies_.empty()) world.setGravity(bullet::to_bullet(model_.gravity));
+  if (model_.contacts && model_.robots > 0) {
+    families_ = std::make_unique<Families>();
+    world.getPairCache()->setOverlapFilterCallback(families_.get());
+  }
   for (std::size_t i = bodies_.size(); i < model_.bodies.size(); ++i) add_body(world, model_.bodies[i]);
+  if (model_.multibodies > 0)
+    multibodies_ = std::make_unique<Multibodies>(model_, dynamic_cast<btMultiBodyDynamicsWorld&>(world), bodies_);
+  if (families_ && multibodies_) keep_apart();
   for (std::size_t i = 0; i < model_.constraints.size(); ++i) {
     const SceneConstraint& c = model_.constraints[i];
-    btTypedConstraint* joint = native_joint(c);
+    btTypedConstraint* joint = c.tree || !on_links(c) ? native_joint(c) : nullptr;
     if (joint) {
-      world.addConstraint(joint, true);
+      if (!c.tree) world.addConstraint(joint, true);
       joints_.push_back({joint, c.name});
       continue;
     }
@@ -72,7 +96,9 @@ Built::Built(Model model, btDiscreteDynamicsWorld& world, std::vector<btRigidBod
 
 Built::~Built() {
   for (const auto& joint : owned_joints_) world_.removeConstraint(joint.get());
+  multibodies_.reset();
   for (const auto& body : owned_) world_.removeRigidBody(body.get());
+  if (families_) world_.getPairCache()->setOverlapFilterCallback(nullptr);
 }
 
 void Built::add_body(btDiscreteDynamicsWorld& world, const SceneBody& body) {
@@ -103,14 +129,38 @@ void Built::add_body(btDiscreteDynamicsWorld& world, const SceneBody& body) {
   if (body.kind == BodyKind::driven) made->setCollisionFlags(btCollisionObject::CF_KINEMATIC_OBJECT);
   made->setActivationState(DISABLE_DEACTIVATION);  // both solvers compute every step
   made->updateInertiaTensor();
-  if (model_.contacts && (body.shape.kind != Shape::Kind::none || !body.more_shapes.empty()))
+  if (body.family != 0) made->setUserIndex(body.family);
+  if (body.multibody > 0) {
+    // a stand-in: the link is in the world
+  } else if (model_.contacts && (body.shape.kind != Shape::Kind::none || !body.more_shapes.empty())) {
     world.addRigidBody(made.get());
-  else
+  } else {
     world.addRigidBody(made.get(), 0, 0);
-  for (std::size_t i = 0; body.family != 0 && i < bodies_.size(); ++i)
-    if (model_.bodies[i].family == body.family) made->setIgnoreCollisionCheck(bodies_[i], true);
+  }
   bodies_.push_back(made.get());
   owned_.push_back(std::move(made));
+}
+
+bool Built::on_links(const SceneConstraint& c) const {
+  return multibodies_ && std::any_of(c.bodies.begin(), c.bodies.end(),
+                                     [&](BodyId id) { return multibodies_->link(id).body != nullptr; });
+}
+
+void Built::keep_apart() {
+  const auto object = [&](BodyId id) -> btCollisionObject* {
+    const bullet::Link link = multibodies_->link(id);
+    if (!link.body) return &body(id);
+    return link.index < 0 ? link.body->getBaseCollider() : link.body->getLink(link.index).m_collider;
+  };
+  for (const SceneConstraint& c : model_.constraints) {
+    if (c.tree || c.bodies.size() != 2 || !on_links(c)) continue;
+    btCollisionObject *a = object(c.bodies[0]), *b = object(c.bodies[1]);
+    if (!a || !b || !a->getBroadphaseHandle() || !b->getBroadphaseHandle()) continue;
+    families_->apart.insert(std::minmax<const void*>(a, b));
+    // They may lie in one another already.
+    world_.getPairCache()->removeOverlappingPair(a->getBroadphaseHandle(), b->getBroadphaseHandle(),
+                                                 world_.getDispatcher());
+  }
 }
 
 btRigidBody& Built::body(BodyId id) {
@@ -176,10 +226,15 @@ int Built::most_in_a_row(const SceneConstraint& c) {
 void Built::constrain(bullet::Solver& solver, bool exact) {
   const auto refuse = [](const std::string& what) { throw Refused("solver", what); };
   try {
+    for (const SceneConstraint& c : model_.constraints)
+      if (c.tree) solver.adopt(multibodies_->joint(c), c.name);
     for (const std::size_t i : not_native_) {
       const SceneConstraint& c = model_.constraints[i];
       std::vector<BodyId> ids;
-      for (const BodyId id : c.bodies) ids.push_back(solver.id(body(id)));
+      for (const BodyId id : c.bodies) {
+        const bullet::Link link = multibodies_ ? multibodies_->link(id) : bullet::Link();
+        ids.push_back(link.body ? solver.id(link) : solver.id(body(id)));
+      }
       const int together = most_in_a_row(c);
       if (!exact && together > 2)
         refuse("a row of the native solver joins two bodies, and '" + c.name + "' joins " + std::to_string(together));
@@ -214,9 +269,27 @@ void Built::before_step(double t, double dt) {
     for (std::size_t k = 0; k < X.size(); ++k) {
       btRigidBody& on = body(force.bodies()[k]);
       if (on.isStaticOrKinematicObject() || !wrenches[k].allFinite()) continue;
-      on.applyCentralForce(bullet::to_bullet(wrenches[k].head<3>()));
-      on.applyTorque(bullet::to_bullet(wrenches[k].tail<3>()));
+      const btVector3 f = bullet::to_bullet(wrenches[k].head<3>()), m = bullet::to_bullet(wrenches[k].tail<3>());
+      if (const bullet::Link link = multibodies_ ? multibodies_->link(force.bodies()[k]) : bullet::Link(); link.body) {
+        multibodies_->push(link, f, m);
+        continue;
+      }
+      on.applyCentralForce(f);
+      on.applyTorque(m);
     }
+  }
+}
+
+void Built::after_step(double t) {
+  if (multibodies_) multibodies_->follow();
+  if (constrained_.empty()) return;
+  const State now = state(t);
+  std::vector<BodyState> X;
+  for (const ConstraintId id : assembly_.block.constraints) {
+    Constraint& c = mirror_.constraint(id);
+    X.clear();
+    for (const BodyId on : c.bodies()) X.push_back(now[on]);
+    c.function().accept(X, t);
   }
 }
 

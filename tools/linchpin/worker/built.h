@@ -3,6 +3,8 @@
 // well.
 #pragma once
 
+#include "multibodies.h"
+
 #include <linchpin/bullet.h>
 #include <linchpin/scene.h>
 
@@ -24,18 +26,21 @@ class Built {
   Built& operator=(const Built&) = delete;
 
   const Model& model() const { return model_; }
-  /// As the model's bodies.
+  /// As the model's bodies; of links of multibodies their stand-ins.
   const std::vector<btRigidBody*>& bodies() const { return bodies_; }
   struct Joint {
-    btTypedConstraint* joint;
+    btTypedConstraint* joint;  ///< in no world where it is of a multibody's tree: between stand-ins, for its gap
     std::string name;
   };
   const std::vector<Joint>& joints() const { return joints_; }
 
   /// Gives the solver what Bullet has no joint for, and the laws. @throws Refused("solver", …) when it cannot.
   void constrain(bullet::Solver& solver, bool exact);
+  const Multibodies* multibodies() const { return multibodies_.get(); }
   /// Moves driven bodies to where they are at the end of the step and applies the forces of its start.
   void before_step(double t, double dt);
+  /// Stand-ins to where their links are, and residuals that count turns from step to step. @param t  [s] now
+  void after_step(double t);
 
   /// The bodies as the core sees them, driven ones exactly.
   State state(double t) const;
@@ -58,12 +63,17 @@ class Built {
   btTypedConstraint* native_joint(const SceneConstraint& c);
   int most_in_a_row(const SceneConstraint& c);
   btRigidBody& body(BodyId id);
+  bool on_links(const SceneConstraint& c) const;
+  void keep_apart();
 
   Model model_;
   btDiscreteDynamicsWorld& world_;
   std::vector<std::unique_ptr<btCollisionShape>> shapes_;
   std::vector<std::unique_ptr<btRigidBody>> owned_;
   std::vector<btRigidBody*> bodies_;
+  struct Families;
+  std::unique_ptr<Families> families_;
+  std::unique_ptr<Multibodies> multibodies_;
   std::vector<std::unique_ptr<btTypedConstraint>> owned_joints_;
   std::vector<Joint> joints_;
   std::vector<std::size_t> not_native_;  // into model_.constraints

@@ -18,6 +18,7 @@ Job read_job(const Json& j) {
   job.steps = j.at("steps").get<long>();
   job.settle = j.at("settle").get<long>();
   if (j.contains("gravity") && !j["gravity"].is_null()) job.gravity = j["gravity"].get<std::array<double, 3>>();
+  if (j.contains("multibody")) job.robots = j["multibody"].get<bool>() ? RobotsAs::multibody : RobotsAs::bodies;
   job.time_apart = j.value("time_apart", true);
   job.csv = j.value("csv", std::string());
   if (j.contains("record"))

@@ -24,13 +24,12 @@ void JointForces::before() {
 }
 
 const Reaction* JointForces::exact(std::size_t link, const bullet::Solver* solver) const {
-  if (!exact_ || !solver || link >= solver->reactions().size()) return nullptr;
-  const Reaction& r = solver->reactions()[link];
-  return r.native ? nullptr : &r;
+  const Reaction* r = exact_ && solver ? scene_.reaction(link, *solver) : nullptr;
+  return r && !r->native ? r : nullptr;
 }
 
 Wrench JointForces::on_a(std::size_t link, const bullet::Solver* solver) const {
-  const Reaction* named = solver && link < solver->reactions().size() ? &solver->reactions()[link] : nullptr;
+  const Reaction* named = solver ? scene_.reaction(link, *solver) : nullptr;
   const bool joint = link < feedback_.size();
   if (joint && !scene_.joints()[link]->isEnabled()) return {};
   if (const Reaction* r = exact(link, solver)) return r->on_a;

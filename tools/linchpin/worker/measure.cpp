@@ -49,7 +49,7 @@ std::unique_ptr<bullet::Solver> install(const Job& job, Scene& scene, std::strin
   if (!solver) return nullptr;
   for (std::size_t i = 0; i < scene.joints().size(); ++i)
     if (!scene.joint_names()[i].empty()) {
-      std::string in_use;  // the joint then keeps the name it got by its place
+      std::string in_use;  // the joint then keeps the name it got by its place, or is in no world
       (void)solver->try_adopt(in_use, *scene.joints()[i], scene.joint_names()[i]);
     }
   if (scene.built()) scene.built()->constrain(*solver, job.kind == "exact");
@@ -62,8 +62,8 @@ std::vector<std::string> names_of_joints(Scene& scene, const bullet::Solver* sol
   if (scene.built())
     for (const Built::Constrained& each : scene.built()->constrained()) names.push_back(each.name);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (solver && i < solver->reactions().size())
-      names[i] = solver->reactions()[i].name;
+    if (const Reaction* named = solver ? scene.reaction(i, *solver) : nullptr)
+      names[i] = named->name;
     else if (names[i].empty())
       names[i] = "joint#" + std::to_string(i);
   }
@@ -86,7 +86,9 @@ long long timed_step(Scene& scene, double t, double dt) {
   if (scene.built()) scene.built()->before_step(t, dt);
   const auto start = Clock::now();
   scene.world().stepSimulation(btScalar(dt), 0);
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+  const auto end = Clock::now();
+  if (scene.built()) scene.built()->after_step(t + dt);
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count();
 }
 
 // What a program would wait for: the same steps with nobody looking.
@@ -110,10 +112,11 @@ Timing time_steps(const Job& job, Progress& progress) {
   return timing;
 }
 
-Json names_at(const std::vector<int>& indices, const std::vector<std::string>& names) {
+Json names_at(const std::vector<int>& indices, std::span<const Reaction> reactions) {
   Json out = Json::array();
   for (const int i : indices)
-    if (i >= 0 && static_cast<std::size_t>(i) < names.size()) out.push_back(names[static_cast<std::size_t>(i)]);
+    if (i >= 0 && static_cast<std::size_t>(i) < reactions.size())
+      out.push_back(reactions[static_cast<std::size_t>(i)].name);
   return out;
 }
 
@@ -133,7 +136,6 @@ Structure look_at_structure(Job job, Progress& progress) {
   std::string why;
   const auto solver = install(job, scene, why);
   if (!solver) return out;
-  const std::vector<std::string> names = names_of_joints(scene, solver.get());
   scene.step(0, job.dt);
   long rows = 0;
   for (const Reaction& r : solver->reactions()) rows += static_cast<long>(r.lambda.size());
@@ -143,12 +145,12 @@ Structure look_at_structure(Job job, Progress& progress) {
   if (Built* built = scene.built())
     out.torn = cli::contradiction(built->mirror(), built->model(), built->mirror().initial_state());
   else if (!report.contradictory.empty())
-    out.torn = {{"contradictory", names_at(report.contradictory, names)}};
+    out.torn = {{"contradictory", names_at(report.contradictory, solver->reactions())}};
   if (report.rank >= rows && out.torn.is_null()) return out;
   out.rank = {{"rank", report.rank},
               {"rows", rows},
-              {"redundant", names_at(report.redundant, names)},
-              {"undetermined", names_at(report.undetermined, names)},
+              {"redundant", names_at(report.redundant, solver->reactions())},
+              {"undetermined", names_at(report.undetermined, solver->reactions())},
               {"contradictory", out.torn.is_null() ? Json::array() : out.torn["contradictory"]}};
   return out;
 }
@@ -213,7 +215,11 @@ Json measure(const Job& job, Progress& progress) {
   const std::vector<std::string> names = names_of_joints(scene, solver.get());
   Watch watch(scene);
   std::unique_ptr<Reference> reference;
-  if (solver) reference = std::make_unique<Reference>(scene, *solver, job, structure.undetermined);
+  const bool multibodies = scene.built() && scene.built()->multibodies();
+  if (solver && multibodies)
+    why = "joints of multibodies have no second solution to be compared with";
+  else if (solver)
+    reference = std::make_unique<Reference>(scene, *solver, job, structure.undetermined);
   std::unique_ptr<TableFile> table;
   if (!job.csv.empty()) table = std::make_unique<TableFile>(job.csv, scene, names, job.time_apart);
   std::unique_ptr<Recorder> recorder;

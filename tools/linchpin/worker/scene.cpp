@@ -1,6 +1,8 @@
 #include "scene.h"
 
 #include <BulletDynamics/ConstraintSolver/btNNCGConstraintSolver.h>
+#include <BulletDynamics/Featherstone/btMultiBodyConstraintSolver.h>
+#include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
 #include <BulletDynamics/MLCPSolvers/btDantzigSolver.h>
 #include <BulletDynamics/MLCPSolvers/btLemkeSolver.h>
 #include <BulletDynamics/MLCPSolvers/btMLCPSolver.h>
@@ -63,15 +65,13 @@ class Scene::Importer : public btBulletWorldImporter {
 Scene::Scene(const Job& job)
     : configuration_(std::make_unique<btDefaultCollisionConfiguration>()),
       dispatcher_(std::make_unique<btCollisionDispatcher>(configuration_.get())),
-      broadphase_(std::make_unique<btDbvtBroadphase>()),
-      solver_(native_solver(job, mlcp_)),
-      world_(std::make_unique<btDiscreteDynamicsWorld>(dispatcher_.get(), broadphase_.get(), solver_.get(),
-                                                       configuration_.get())) {
-  world_->setGravity(btVector3(0, btScalar(-9.81), 0));
-  if (job.scene.ends_with(".bullet"))
+      broadphase_(std::make_unique<btDbvtBroadphase>()) {
+  if (job.scene.ends_with(".bullet")) {
+    make_world(job, false);
     load(job.scene);
-  else
-    load_ours(job.scene);
+  } else {
+    load_ours(job);
+  }
   // Iterations are what the solvers of a comparison differ in; everything else the file says about solving stays.
   world_->getSolverInfo().m_numIterations = job.iterations;
   if (job.gravity) {
@@ -80,6 +80,22 @@ Scene::Scene(const Job& job)
   }
   if (!built_) name_things();
   check();
+}
+
+void Scene::make_world(const Job& job, bool multibodies) {
+  if (multibodies) {
+    if (job.kind != "exact")
+      throw Refused("solver", "robots as multibodies are run by exact alone; as bodies by Bullet's solvers too");
+    auto solver = std::make_unique<btMultiBodyConstraintSolver>();
+    world_ = std::make_unique<btMultiBodyDynamicsWorld>(dispatcher_.get(), broadphase_.get(), solver.get(),
+                                                        configuration_.get());
+    solver_ = std::move(solver);
+  } else {
+    solver_ = native_solver(job, mlcp_);
+    world_ = std::make_unique<btDiscreteDynamicsWorld>(dispatcher_.get(), broadphase_.get(), solver_.get(),
+                                                       configuration_.get());
+  }
+  world_->setGravity(btVector3(0, btScalar(-9.81), 0));
 }
 
 Scene::~Scene() {
@@ -103,14 +119,21 @@ void Scene::load(const std::string& file) {
 }
 
 // The bodies of an included .bullet file are in the world before the rest of the scene is read.
-void Scene::load_ours(const std::string& file) {
-  Model model = linchpin::load(file, [&](const std::string& path) {
-    load(path);
-    name_things();
-    Imported out;
-    out.bodies = describe();
-    return out;
-  });
+void Scene::load_ours(const Job& job) {
+  Overrides overrides;
+  overrides.robots = job.robots;
+  Model model = linchpin::load(
+      job.scene,
+      [&](const std::string& path) {
+        make_world(job, false);
+        load(path);
+        name_things();
+        Imported out;
+        out.bodies = describe();
+        return out;
+      },
+      overrides);
+  if (!world_) make_world(job, model.multibodies > 0);
   for (const SceneBody& body : model.bodies)
     if (body.kind == BodyKind::coordinate)
       throw Refused("scene", "'" + body.name +
@@ -161,6 +184,22 @@ std::vector<SceneBody> Scene::describe() const {
 void Scene::step(double t, double dt) {
   if (built_) built_->before_step(t, dt);
   world_->stepSimulation(btScalar(dt), 0);
+  if (built_) built_->after_step(t + dt);
+}
+
+// In the order of the world's constraints and then of the user's, but for multibodies: joints of their trees are no
+// constraints of the world, and their limits are ones that have no other name.
+const Reaction* Scene::reaction(std::size_t link, const bullet::Solver& solver) const {
+  const auto all = solver.reactions();
+  if (!built_ || !built_->multibodies()) return link < all.size() ? &all[link] : nullptr;
+  const std::string& name =
+      link < joints_.size() ? joint_names_[link] : built_->constrained()[link - joints_.size()].name;
+  if (reaction_of_.size() <= link) reaction_of_.resize(link + 1, link);
+  std::size_t& at = reaction_of_[link];
+  if (at >= all.size() || all[at].name != name)
+    at = static_cast<std::size_t>(
+        std::find_if(all.begin(), all.end(), [&](const Reaction& r) { return r.name == name; }) - all.begin());
+  return at < all.size() ? &all[at] : nullptr;
 }
 
 void Scene::name_things() {

@@ -31,8 +31,10 @@ class Scene {
   const std::vector<std::string>& joint_names() const { return joint_names_; }
   /// What a scene of ours adds to a world; null for a .bullet file by itself.
   Built* built() { return built_.get(); }
-  /// A step, with what a scene of ours does before one.
+  /// A step, with what a scene of ours does around one.
   void step(double t, double dt);
+  /// What the solver says of a joint of the world, or then of a scene's own constraints; null where nothing.
+  const Reaction* reaction(std::size_t link, const bullet::Solver& solver) const;
   bool gravity_from_file() const { return gravity_from_file_; }
   /// The bodies as scenes of ours have them, in the order of bodies().
   std::vector<SceneBody> describe() const;
@@ -45,8 +47,9 @@ class Scene {
 
  private:
   class Importer;
+  void make_world(const Job& job, bool multibodies);
   void load(const std::string& file);
-  void load_ours(const std::string& file);
+  void load_ours(const Job& job);
   void name_things();
   void check() const;
 
@@ -55,6 +58,7 @@ class Scene {
   std::unique_ptr<btDbvtBroadphase> broadphase_;
   std::unique_ptr<btMLCPSolverInterface> mlcp_;
   std::unique_ptr<btConstraintSolver> solver_;
+  mutable std::vector<std::size_t> reaction_of_;  // guesses, by link
   std::unique_ptr<btDiscreteDynamicsWorld> world_;
   std::unique_ptr<Importer> importer_;
   std::unique_ptr<Built> built_;

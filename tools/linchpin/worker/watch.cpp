@@ -70,6 +70,7 @@ const char* Watch::why_not_conserved() const {
   }
   for (btTypedConstraint* joint : scene_.joints())
     if (const char* what = works(*joint)) return what;
+  if (scene_.built() && scene_.built()->multibodies() && scene_.built()->multibodies()->limited()) return "a limit";
   for (const btRigidBody* body : scene_.bodies())
     if (!body->isStaticOrKinematicObject() && !body->isActive()) return "sleeping bodies";
   return nullptr;

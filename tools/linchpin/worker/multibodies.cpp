@@ -1,0 +1,180 @@
+#include "multibodies.h"
+
+#include <map>
+
+namespace linchpin::worker {
+
+namespace {
+
+// To parent-from-child turned round: quatRotate(q, v) has v's components in the child's axes (btMultiBody's zero turn).
+btQuaternion turn_of(const Matrix3d& R) {
+  const Quaterniond q(Eigen::Quaterniond(R).normalized());
+  return {btScalar(q.x()), btScalar(q.y()), btScalar(q.z()), btScalar(q.w())};
+}
+
+}  // namespace
+
+Multibodies::Multibodies(const Model& model, btMultiBodyDynamicsWorld& world,
+                         const std::vector<btRigidBody*>& stand_ins)
+    : world_(world), link_of_(model.bodies.size()) {
+  trees_.reserve(static_cast<std::size_t>(model.multibodies));
+  for (int which = 1; which <= model.multibodies; ++which) plant(model, which, stand_ins);
+  follow();
+}
+
+Multibodies::~Multibodies() {
+  for (Tree& tree : trees_) {
+    for (const auto& limit : tree.limits) world_.removeMultiBodyConstraint(limit.get());
+    for (const auto& collider : tree.colliders) world_.removeCollisionObject(collider.get());
+    world_.removeMultiBody(tree.body.get());
+  }
+}
+
+bullet::Link Multibodies::link(BodyId body) const {
+  return body == linchpin::world ? bullet::Link() : link_of_[static_cast<std::size_t>(body.index) - 1];
+}
+
+void Multibodies::plant(const Model& model, int which, const std::vector<btRigidBody*>& stand_ins) {
+  const auto body_at = [&](BodyId id) -> const SceneBody& {
+    return model.bodies[static_cast<std::size_t>(id.index) - 1];
+  };
+  std::multimap<int, const SceneConstraint*> hanging;  // by the parent's BodyId
+  std::vector<char> hangs(model.bodies.size() + 1);
+  for (const SceneConstraint& c : model.constraints) {
+    if (!c.tree || body_at(c.bodies[1]).multibody != which) continue;
+    hanging.emplace(c.bodies[0].index, &c);
+    hangs[static_cast<std::size_t>(c.bodies[1].index)] = 1;
+  }
+  int base = 0;  // the world itself, unless one of the bodies hangs on nothing
+  for (std::size_t i = 0; i < model.bodies.size(); ++i)
+    if (model.bodies[i].multibody == which && !hangs[i + 1]) base = static_cast<int>(i) + 1;
+  std::vector<const SceneConstraint*> joints;  // parents first
+  std::map<int, int> index = {{base, -1}};     // of links
+  std::vector<int> next = {base};
+  for (std::size_t k = 0; k < next.size(); ++k) {
+    const auto [from, to] = hanging.equal_range(next[k]);
+    for (auto at = from; at != to; ++at) {
+      const int child = at->second->bodies[1].index;
+      index[child] = static_cast<int>(joints.size());
+      joints.push_back(at->second);
+      next.push_back(child);
+    }
+  }
+  const auto n = static_cast<int>(joints.size());
+  const SceneBody* root = base > 0 ? &model.bodies[static_cast<std::size_t>(base) - 1] : nullptr;
+  const bool fixed = !root || root->kind == BodyKind::fixed;
+  trees_.emplace_back();
+  Tree& tree = trees_.back();
+  tree.body = std::make_unique<btMultiBody>(n, fixed ? 0 : btScalar(root->mass),
+                                            fixed ? btVector3(0, 0, 0) : bullet::to_bullet(root->inertia.diagonal()),
+                                            fixed, false);
+  btMultiBody& mb = *tree.body;
+  tree.links.push_back(root ? stand_ins[static_cast<std::size_t>(base) - 1] : nullptr);
+  if (root) {
+    link_of_[static_cast<std::size_t>(base) - 1] = {&mb, -1};
+    mb.setBaseWorldTransform(tree.links[0]->getWorldTransform());
+  }
+  for (int i = 0; i < n; ++i) {
+    const SceneConstraint& c = *joints[static_cast<std::size_t>(i)];
+    const SceneBody& body = body_at(c.bodies[1]);
+    const std::size_t at = static_cast<std::size_t>(c.bodies[1].index) - 1;
+    tree.links.push_back(stand_ins[at]);
+    link_of_[at] = {&mb, i};
+    const int parent = index.at(c.bodies[0].index);
+    const btScalar mass = btScalar(body.mass);
+    const btVector3 inertia = bullet::to_bullet(body.inertia.diagonal());
+    // The frames of the joint coincide at 0: the child's axes from the parent's then.
+    const btQuaternion turn = turn_of(c.frame_b.axes * c.frame_a.axes.transpose());
+    const btVector3 axis = bullet::to_bullet(c.frame_b.axes.col(0)), to_pivot = bullet::to_bullet(c.frame_a.origin),
+                    from_pivot = -bullet::to_bullet(c.frame_b.origin);
+    if (c.type == "hinge")
+      mb.setupRevolute(i, mass, inertia, parent, turn, axis, to_pivot, from_pivot, true);
+    else if (c.type == "slider")
+      mb.setupPrismatic(i, mass, inertia, parent, turn, axis, to_pivot, from_pivot, true);
+    else if (c.type == "ball")
+      mb.setupSpherical(i, mass, inertia, parent, turn, to_pivot, from_pivot, true);
+    else
+      mb.setupFixed(i, mass, inertia, parent, turn, to_pivot, from_pivot);
+  }
+  mb.finalizeMultiDof();
+  // Bullet's defaults that a robot's file says nothing of, and that rigid bodies do not have.
+  mb.setLinearDamping(0);
+  mb.setAngularDamping(0);
+  mb.setMaxCoordinateVelocity(btScalar(1e30));
+  mb.setCanSleep(false);
+  mb.setHasSelfCollision(root ? root->family == 0 : body_at(joints.front()->bodies[1]).family == 0);
+  world_.addMultiBody(&mb);
+  for (int i = 0; i < n; ++i) {
+    const SceneConstraint& c = *joints[static_cast<std::size_t>(i)];
+    if (c.type == "hinge" || c.type == "slider") mb.setJointPos(i, btScalar(c.start));
+    if (!c.limits) continue;
+    tree.limits.push_back(std::make_unique<btMultiBodyJointLimitConstraint>(&mb, i, btScalar(c.limits->first),
+                                                                            btScalar(c.limits->second)));
+    tree.limits.back()->finalizeMultiDof();
+    world_.addMultiBodyConstraint(tree.limits.back().get());
+  }
+  mb.forwardKinematics(turns_, places_);
+  for (int i = -1; i < n; ++i) collide(tree, i, i >= 0 || !fixed, model.contacts);
+}
+
+// Every link has a collider, if only to be in a group: Bullet leaves out the limits of joints whose links have none.
+void Multibodies::collide(Tree& tree, int link, bool moves, bool contacts) {
+  const btRigidBody* of = tree.links[static_cast<std::size_t>(link + 1)];
+  if (!of) return;
+  if (of->getCollisionShape()->getShapeType() == EMPTY_SHAPE_PROXYTYPE) contacts = false;
+  tree.colliders.push_back(std::make_unique<btMultiBodyLinkCollider>(tree.body.get(), link));
+  btMultiBodyLinkCollider& collider = *tree.colliders.back();
+  collider.setCollisionShape(const_cast<btCollisionShape*>(of->getCollisionShape()));
+  collider.setWorldTransform(link < 0 ? tree.body->getBaseWorldTransform()
+                                      : tree.body->getLink(link).m_cachedWorldTransform);
+  collider.setUserIndex(of->getUserIndex());
+  using Filter = btBroadphaseProxy;
+  if (contacts)
+    world_.addCollisionObject(&collider, moves ? Filter::DefaultFilter : Filter::StaticFilter,
+                              moves ? Filter::AllFilter : Filter::AllFilter ^ Filter::StaticFilter);
+  else
+    world_.addCollisionObject(&collider, 0, 0);
+  if (link < 0)
+    tree.body->setBaseCollider(&collider);
+  else
+    tree.body->getLink(link).m_collider = &collider;
+}
+
+void Multibodies::follow() {
+  for (Tree& tree : trees_) {
+    btMultiBody& mb = *tree.body;
+    mb.forwardKinematics(turns_, places_);
+    omega_.resize(mb.getNumLinks() + 1);
+    velocity_.resize(mb.getNumLinks() + 1);
+    mb.compTreeLinkVelocities(&omega_[0], &velocity_[0]);
+    for (int i = -1; i < mb.getNumLinks(); ++i) {
+      btRigidBody* to = tree.links[static_cast<std::size_t>(i + 1)];
+      if (!to || to->isStaticObject()) continue;
+      const btTransform at = i < 0 ? mb.getBaseWorldTransform() : mb.getLink(i).m_cachedWorldTransform;
+      to->setWorldTransform(at);
+      to->setInterpolationWorldTransform(at);
+      to->setLinearVelocity(at.getBasis() * velocity_[i + 1]);
+      to->setAngularVelocity(at.getBasis() * omega_[i + 1]);
+    }
+  }
+}
+
+void Multibodies::push(const bullet::Link& on, const btVector3& force, const btVector3& torque) {
+  if (on.index < 0) {
+    on.body->addBaseForce(force);
+    on.body->addBaseTorque(torque);
+  } else {
+    on.body->addLinkForce(on.index, force);
+    on.body->addLinkTorque(on.index, torque);
+  }
+}
+
+bool Multibodies::limited() const {
+  for (const Tree& tree : trees_)
+    for (const auto& limit : tree.limits)
+      for (int row = 0; row < limit->getNumRows(); ++row)
+        if (limit->getAppliedImpulse(row) != 0) return true;
+  return false;
+}
+
+}  // namespace linchpin::worker

@@ -1,0 +1,57 @@
+// The robots of a scene that are wished as btMultiBody: made in the world from the model's bodies and the joints of its
+// trees. Each link has a btRigidBody for a stand-in, which is in no world: reports and gaps look at bodies, and it goes
+// where its link goes.
+#pragma once
+
+#include <linchpin/bullet.h>
+#include <linchpin/scene.h>
+
+#include <BulletDynamics/Featherstone/btMultiBody.h>
+#include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
+#include <BulletDynamics/Featherstone/btMultiBodyJointLimitConstraint.h>
+#include <BulletDynamics/Featherstone/btMultiBodyLinkCollider.h>
+#include <btBulletDynamicsCommon.h>
+
+#include <memory>
+#include <vector>
+
+namespace linchpin::worker {
+
+class Multibodies {
+ public:
+  /// @param stand_ins  as the model's bodies, with the shapes of links, which collide where the model has contacts;
+  /// those of bodies that are no links are left alone. All must outlive this.
+  Multibodies(const Model& model, btMultiBodyDynamicsWorld& world, const std::vector<btRigidBody*>& stand_ins);
+  ~Multibodies();
+  Multibodies(const Multibodies&) = delete;
+  Multibodies& operator=(const Multibodies&) = delete;
+
+  /// No body in it where that body of the model is no link.
+  bullet::Link link(BodyId body) const;
+  /// By which a joint of the tree is known; its second body's.
+  bullet::Link joint(const SceneConstraint& tree) const { return link(tree.bodies[1]); }
+  /// Stand-ins to where their links are. Call after a step.
+  void follow();
+  /// Force and torque [N, N m] for the next step on a link, at its centre of mass, in world axes.
+  void push(const bullet::Link& on, const btVector3& force, const btVector3& torque);
+  /// Whether some joint has ever been at its limit.
+  bool limited() const;
+
+ private:
+  struct Tree {
+    std::unique_ptr<btMultiBody> body;
+    std::vector<btRigidBody*> links;  // stand-ins, the base first; null where that is the world
+    std::vector<std::unique_ptr<btMultiBodyLinkCollider>> colliders;
+    std::vector<std::unique_ptr<btMultiBodyJointLimitConstraint>> limits;
+  };
+  void plant(const Model& model, int which, const std::vector<btRigidBody*>& stand_ins);
+  void collide(Tree& tree, int link, bool moves, bool contacts);
+
+  btMultiBodyDynamicsWorld& world_;
+  std::vector<Tree> trees_;
+  std::vector<bullet::Link> link_of_;  // by body of the model
+  btAlignedObjectArray<btQuaternion> turns_;
+  btAlignedObjectArray<btVector3> places_, omega_, velocity_;
+};
+
+}  // namespace linchpin::worker
