@@ -96,7 +96,7 @@ const std::vector<Area> areas = {
     {"plugin/", {"std", "Eigen", "core"}},
     {"plugin/src/instant_io.cpp", {"std", "Eigen", "core", "nlohmann"}},
     {"adapters/bullet/", {"std", "Eigen", "core", "Bullet"}},
-    {"tools/scene/", {"std", "Eigen", "core", "nlohmann", "toml++", "tinyxml2"}},
+    {"tools/scene/", {"std", "Eigen", "core", "nlohmann", "toml++", "tinyxml2", "sdformat"}},
     // What a run leaves behind. One header of it is compiled with a Bullet program, in that program's precision.
     {"tools/recording/", {"std", "system", "Eigen", "core", "nlohmann"}},
     {"tools/recording/include/linchpin/recording.h", {"std", "core"}},
@@ -167,6 +167,7 @@ Target classify(const std::string& root, const std::string& file, const std::str
       {std::regex("CLI/.*"), "CLI11"},
       {std::regex("toml\\+\\+/.*"), "toml++"},
       {std::regex("tinyxml2\\.h"), "tinyxml2"},
+      {std::regex("sdf/.*"), "sdformat"},
       {std::regex("mpi\\.h"), "MPI"},
       {std::regex("Simbody\\.h"), "Simbody"},
       {std::regex("mujoco/mujoco\\.h"), "MuJoCo"},

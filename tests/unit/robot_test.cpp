@@ -410,10 +410,160 @@ TEST_F(Robot, WhatIsWrongIsSaidWithItsLine) {
       EXPECT_EQ(e.file, path);
     }
   }
-  // Elements a thousand deep, and a chain of ten thousand mimics, are no reason to overflow the stack.
+  // Elements a thousand deep are no reason to overflow the stack.
   std::string deep = "<robot name='r'>";
   for (int i = 0; i < 5000; ++i) deep += "<x>";
   EXPECT_THROW((void)load(written("deep.urdf", deep)), SceneError);
+}
+
+std::string said_of(const std::string& path) {
+  try {
+    (void)load(path);
+  } catch (const SceneError& e) {
+    return std::to_string(e.line) + ": " + e.message;
+  }
+  return "";
+}
+
+TEST_F(Robot, HugeFilesAreReadOrRefusedByTheirSize) {
+  // A chain whose joints all follow the one before; one line per link, then one per joint.
+  const auto chain = [](int links, bool mimic) {
+    std::string text = "<robot name='r'>\n";
+    for (int i = 0; i < links; ++i)
+      text += "<link name='l" + std::to_string(i) +
+              "'><inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial></link>\n";
+    for (int i = 1; i < links; ++i) {
+      text += "<joint name='j" + std::to_string(i) + "' type='continuous'><parent link='l" + std::to_string(i - 1) +
+              "'/><child link='l" + std::to_string(i) + "'/>";
+      if (mimic && i > 1) text += "<mimic joint='j" + std::to_string(i - 1) + "'/>";
+      text += "</joint>\n";
+    }
+    return text + "</robot>";
+  };
+  EXPECT_EQ(said_of(written("links.urdf", chain(30000, false))), "10002: more than 10000 links");
+  EXPECT_NE(said_of(written("many.urdf", chain(100000, false))).find("0: is larger than 8 MB"), std::string::npos);
+  const std::string path = written("large.urdf", "");
+  std::filesystem::resize_file(path, 200'000'000);  // of nothing but holes
+  EXPECT_NE(said_of(path).find("0: is larger than 8 MB"), std::string::npos);
+  std::filesystem::remove(path);
+  const Model model = load(written("chain.urdf", chain(2000, true)));
+  EXPECT_EQ(model.bodies.size(), 2000u);
+  EXPECT_EQ(model.constraints.size(), 1999u + 1998u);
+}
+
+TEST_F(Robot, MultibodiesAreTheTreesOfItsJoints) {
+  const std::string mass = "<inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial>";
+  std::string text = "<robot name='r'><link name='world'/>";
+  for (const char* name : {"a", "b", "c", "d", "e"})
+    text += "<link name='" + std::string(name) + "'>" + mass + "</link>";
+  const auto joint = [&](const char* name, const char* type, const char* parent, const char* child) {
+    text += std::string("<joint name='") + name + "' type='" + type + "'><parent link='" + parent + "'/><child link='" +
+            child + "'/><origin xyz='0 0 1'/></joint>";
+  };
+  joint("up", "continuous", "world", "a");
+  joint("grip", "fixed", "a", "b");
+  joint("loose", "floating", "b", "c");
+  joint("swing", "continuous", "c", "d");
+  joint("glide", "planar", "d", "e");
+  const Model model = robot(text + "</robot>", "[model]\nurdf = 'robot.urdf'\nas = 'multibody'\n");
+  EXPECT_EQ(model.host, Host::bullet_float64);
+  EXPECT_EQ(model.multibodies, 2);
+  std::vector<int> which;
+  for (const SceneBody& body : model.bodies) which.push_back(body.multibody);
+  EXPECT_EQ(which, (std::vector<int>{1, 1, 2, 2, 0}));
+  std::string tree;
+  for (const SceneConstraint& c : model.constraints) tree += c.name + (c.tree ? "+ " : "- ");
+  EXPECT_EQ(tree, "up+ grip+ swing+ glide- ");
+  const Model bodies = load_text("schema = 1\n[model]\nurdf = 'robot.urdf'\n", folder() + "/scene.toml");
+  EXPECT_EQ(bodies.multibodies, 0);
+  EXPECT_EQ(bodies.host, Host::bare);
+  Overrides overrides;
+  overrides.robots = RobotsAs::multibody;
+  EXPECT_EQ(load(folder() + "/robot.urdf", {}, overrides).multibodies, 2);
+  EXPECT_THROW(
+      (void)load_text("schema = 1\n[[body]]\nname = 'a'\nkind = 'particle'\nmass = 1\n", "s.toml", {}, overrides),
+      std::invalid_argument);
+}
+
+// The same robot in both formats: poses of SDF are of the model, URDF's of the joint above.
+TEST_F(Robot, SdfIsTheSameRobotAsUrdf) {
+  const std::string sdf = written("robot.sdf", R"(<sdf version="1.9"><model name="r"><pose>0 0 0.5 0 0 0</pose>
+    <link name="upper"><pose>0.1 0 1 0.2 0 0</pose>
+      <inertial><pose>0.1 0 0.3 0.3 0.2 -0.4</pose><mass>3</mass>
+        <inertia><ixx>0.2</ixx><iyy>0.15</iyy><izz>0.1</izz><ixy>0.01</ixy><ixz>-0.02</ixz><iyz>0.005</iyz></inertia></inertial>
+      <collision name="c"><pose>0 0 0.2 0 0 0</pose><geometry><cylinder><radius>0.1</radius><length>0.4</length></cylinder></geometry></collision>
+    </link>
+    <link name="ram"><pose relative_to="upper">0.4 0.2 0 0.3 0 0</pose>
+      <inertial><pose>0 0 -0.1 0 0 0</pose><mass>1</mass><inertia><ixx>0.01</ixx><iyy>0.012</iyy><izz>0.008</izz></inertia></inertial>
+    </link>
+    <joint name="shoulder" type="revolute"><parent>world</parent><child>upper</child><axis><xyz>0 1 0</xyz>
+      <limit><lower>-2</lower><upper>2</upper></limit><dynamics><damping>0.3</damping><friction>0.1</friction></dynamics></axis></joint>
+    <joint name="slide" type="prismatic"><parent>upper</parent><child>ram</child><axis><xyz>1 0 0.5</xyz>
+      <limit><lower>-1</lower><upper>1</upper></limit></axis></joint>
+  </model></sdf>)");
+  if (said_of(sdf).find("built without SDF") != std::string::npos) {
+    EXPECT_NE(said_of(sdf).find("libsdformat-dev"), std::string::npos);
+    GTEST_SKIP() << "built without SDF";
+  }
+  const Model from_sdf = load(sdf);
+  const Model from_urdf = robot(R"(<robot name="r"><link name="world"/>
+    <link name="upper"><inertial><origin xyz="0.1 0 0.3" rpy="0.3 0.2 -0.4"/><mass value="3"/>
+      <inertia ixx="0.2" iyy="0.15" izz="0.1" ixy="0.01" ixz="-0.02" iyz="0.005"/></inertial>
+      <collision><origin xyz="0 0 0.2"/><geometry><cylinder radius="0.1" length="0.4"/></geometry></collision></link>
+    <link name="ram"><inertial><origin xyz="0 0 -0.1"/><mass value="1"/><inertia ixx="0.01" iyy="0.012" izz="0.008"/></inertial></link>
+    <joint name="shoulder" type="revolute"><origin xyz="0.1 0 1.5" rpy="0.2 0 0"/><parent link="world"/><child link="upper"/>
+      <axis xyz="0 1 0"/><limit lower="-2" upper="2"/><dynamics damping="0.3" friction="0.1"/></joint>
+    <joint name="slide" type="prismatic"><origin xyz="0.4 0.2 0" rpy="0.3 0 0"/><parent link="upper"/><child link="ram"/>
+      <axis xyz="1 0 0.5"/><limit lower="-1" upper="1"/></joint></robot>)",
+                                "[model]\nurdf = 'robot.urdf'\n");
+  ASSERT_EQ(from_sdf.bodies.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const SceneBody &a = from_sdf.bodies[i], &b = from_urdf.bodies[i];
+    EXPECT_EQ(a.name, b.name);
+    EXPECT_EQ(a.mass, b.mass);
+    EXPECT_LT((a.inertia - b.inertia).norm(), 1e-15);
+    EXPECT_LT((a.start.p - b.start.p).norm(), 1e-15);
+    EXPECT_LT((a.start.q.toRotationMatrix() - b.start.q.toRotationMatrix()).norm(), 1e-14);
+    ASSERT_EQ(a.more_shapes.size(), b.more_shapes.size());
+    for (std::size_t k = 0; k < a.more_shapes.size(); ++k)
+      EXPECT_LT((a.more_shapes[k].pose.p - b.more_shapes[k].pose.p).norm(), 1e-15);
+  }
+  ASSERT_EQ(from_sdf.constraints.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const SceneConstraint &a = from_sdf.constraints[i], &b = from_urdf.constraints[i];
+    EXPECT_EQ(a.name + a.type, b.name + b.type);
+    EXPECT_EQ(a.limits, b.limits);
+    EXPECT_EQ(a.laws.size(), b.laws.size());
+    EXPECT_LT((a.frame_a.axes - b.frame_a.axes).norm() + (a.frame_b.axes - b.frame_b.axes).norm(), 1e-14);
+    EXPECT_LT((a.frame_a.origin - b.frame_a.origin).norm() + (a.frame_b.origin - b.frame_b.origin).norm(), 1e-15);
+  }
+  // A loop that SDF closes itself is a constraint that no tree has.
+  const std::string bar = "<inertial><mass>1</mass></inertial></link>";
+  const std::string loop =
+      written("loop.sdf", "<sdf version='1.9'><model name='r'><link name='a'>" + bar +
+                              "<link name='b'><pose>1 0 0 0 0 0</pose>" + bar +
+                              "<joint name='p' type='ball'><parent>world</parent><child>a</child></joint>"
+                              "<joint name='q' type='ball'><parent>a</parent><child>b</child></joint>"
+                              "<joint name='r' type='ball'><parent>world</parent><child>b</child></joint>"
+                              "</model></sdf>");
+  Overrides overrides;
+  overrides.robots = RobotsAs::multibody;
+  const Model closed = load(loop, {}, overrides);
+  ASSERT_EQ(closed.constraints.size(), 3u);
+  EXPECT_TRUE(closed.constraints[0].tree && closed.constraints[1].tree && !closed.constraints[2].tree);
+  // What is wrong: one message with its line.
+  EXPECT_NE(said_of(written("a.sdf",
+                            "<sdf version='1.9'>\n<model name='r'>\n<link name='a'/>\n<joint name='j' "
+                            "type='screw'><parent>world</parent><child>a</child></joint></model></sdf>"))
+                .find("4: joint \"j\": a joint of type screw is not read"),
+            std::string::npos);
+  for (const char* text :
+       {"", "<sdf", "<sdf version='1.9'/>", "<sdf version='1.9'><model name='r'/></sdf>",
+        "<sdf version='1.9'><model name='r'><link name='a'><inertial><mass>-1</mass></inertial></link></model></sdf>",
+        "<sdf version='1.9'><model name='r'><link name='a'/><joint name='j' type='ball'><parent>a</parent>"
+        "<child>b</child></joint></model></sdf>",
+        "<sdf version='1.9'><include><uri>model://nowhere</uri></include></sdf>"})
+    EXPECT_NE(said_of(written("a.sdf", text)), "") << text;
 }
 
 }  // namespace

@@ -226,8 +226,17 @@ int Built::most_in_a_row(const SceneConstraint& c) {
 void Built::constrain(bullet::Solver& solver, bool exact) {
   const auto refuse = [](const std::string& what) { throw Refused("solver", what); };
   try {
-    for (const SceneConstraint& c : model_.constraints)
-      if (c.tree) solver.adopt(multibodies_->joint(c), c.name);
+    for (const SceneConstraint& c : model_.constraints) {
+      if (!c.tree) continue;
+      const bullet::Link link = multibodies_->joint(c);
+      solver.adopt(link, c.name);
+      auto& world = static_cast<btMultiBodyDynamicsWorld&>(world_);
+      for (int i = 0; c.limits && i < world.getNumMultiBodyConstraints(); ++i) {
+        btMultiBodyConstraint* limit = world.getMultiBodyConstraint(i);
+        if (limit->getMultiBodyA() == link.body && limit->getLinkA() == link.index)
+          solver.adopt(*limit, c.name + " limits");
+      }
+    }
     for (const std::size_t i : not_native_) {
       const SceneConstraint& c = model_.constraints[i];
       std::vector<BodyId> ids;

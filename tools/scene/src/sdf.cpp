@@ -8,6 +8,7 @@
 
 #include <Eigen/Eigenvalues>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -80,7 +81,10 @@ class Reader {
   }
   void refuse(const sdf::Errors& errors) const {
     if (errors.empty()) return;
-    const sdf::Error& first = errors.front();
+    if (errors.front().Code() == sdf::ErrorCode::FILE_READ) fail({source_, 0, 0}, "is no well-formed XML");
+    // Of a fault and what follows from it, the first that has a line.
+    const auto lined = std::find_if(errors.begin(), errors.end(), [](const auto& e) { return e.LineNumber(); });
+    const sdf::Error& first = lined == errors.end() ? errors.front() : *lined;
     const bool here = !first.FilePath() || own(*first.FilePath());
     const std::string where =
         here ? "" : *first.FilePath() + (first.LineNumber() ? ":" + std::to_string(*first.LineNumber()) : "") + ": ";

@@ -1,0 +1,146 @@
+# Robots as rigid bodies and as multibodies: the same accelerations and reactions, the same motion to the order of the
+# step, the same report. Robots from SDF files, where that was built.
+source "$(dirname "$0")/common.bash" "$@"
+
+# Tilted axes, products of inertia, a weld, a slider, damping, a mimic joint and a link beside the tree's first branch.
+cat >"$scratch/arm.urdf" <<'URDF'
+<robot name="arm">
+  <link name="base"/>
+  <link name="upper"><inertial><origin xyz="0.1 0 0.3" rpy="0.3 0.2 -0.4"/><mass value="3"/>
+    <inertia ixx="0.2" iyy="0.15" izz="0.1" ixy="0.01" ixz="-0.02" iyz="0.005"/></inertial></link>
+  <link name="fore"><inertial><origin xyz="0.2 0.1 0"/><mass value="2"/>
+    <inertia ixx="0.05" iyy="0.08" izz="0.09" ixy="-0.01" ixz="0.004" iyz="0"/></inertial></link>
+  <link name="ram"><inertial><origin xyz="0 0 -0.1"/><mass value="1"/>
+    <inertia ixx="0.01" iyy="0.012" izz="0.008"/></inertial></link>
+  <link name="tool"><inertial><origin xyz="0.02 0 0"/><mass value="0.4"/>
+    <inertia ixx="0.001" iyy="0.002" izz="0.0015"/></inertial></link>
+  <link name="fan"><inertial><origin xyz="0 0.05 0"/><mass value="0.5"/>
+    <inertia ixx="0.003" iyy="0.002" izz="0.004"/></inertial></link>
+  <joint name="shoulder" type="continuous"><origin xyz="0 0 1" rpy="0.1 0.2 0"/>
+    <parent link="base"/><child link="upper"/><axis xyz="0.2 1 0.1"/><dynamics damping="0.3"/></joint>
+  <joint name="elbow" type="revolute"><origin xyz="0.2 0 0.6" rpy="0 0.5 0.2"/>
+    <parent link="upper"/><child link="fore"/><axis xyz="0 1 0.3"/><limit lower="-2" upper="2" effort="1" velocity="1"/></joint>
+  <joint name="slide" type="prismatic"><origin xyz="0.4 0.2 0" rpy="0.3 0 0"/>
+    <parent link="fore"/><child link="ram"/><axis xyz="1 0 0.5"/><limit lower="-1" upper="1" effort="1" velocity="1"/>
+    <dynamics damping="2"/></joint>
+  <joint name="grip" type="fixed"><origin xyz="0 0 -0.2" rpy="0 0 1"/><parent link="ram"/><child link="tool"/></joint>
+  <joint name="spin" type="continuous"><origin xyz="-0.1 0.1 0.3"/>
+    <parent link="upper"/><child link="fan"/><axis xyz="0 0 1"/><mimic joint="elbow" multiplier="-1.5" offset="0.2"/></joint>
+</robot>
+URDF
+cat >"$scratch/arm.toml" <<'TOML'
+schema = 1
+[model]
+urdf = "arm.urdf"
+as = "multibody"
+joints = { shoulder = 0.4, elbow = -0.7, slide = 0.05 }
+[[sensor]]
+name = "wrist"
+joint = "grip"
+[[sensor]]
+name = "rail"
+joint = "slide"
+[[force]]
+name = "wind"
+body = "fore"
+force = "[3, -2, 1]"
+at = [0.1, 0, 0]
+TOML
+# Closed by a point on a plane, with friction that goes by the load of the joint.
+cat >"$scratch/loop.toml" <<'TOML'
+schema = 1
+[model]
+urdf = "arm.urdf"
+merge_fixed = true
+joints = { shoulder = 0.4, elbow = -0.7, slide = 0.05 }
+[[joint]]
+name = "pin"
+type = "point_on_plane"
+b = "ram"
+axis = [0, 0, 1]
+[[sensor]]
+name = "rail"
+joint = "slide"
+[[attach]]
+to = "shoulder"
+law = { type = "hinge_friction", mu = 0.05, pin_radius = 0.02 }
+TOML
+
+if "$linchpin" check "$scratch/arm.urdf" 2>&1 | grep -q "built without URDF"; then
+  echo "skipped: linchpin was built without URDF"
+  done_testing
+fi
+
+# The two files differ by at most `limit` of the largest in columns `which` (a pattern) of row `row`.
+alike() { # a b row which limit
+  LC_ALL=C awk -F, -v row="$3" -v which="$4" -v limit="$5" '
+    FNR == 1 { delete name; for (i = 1; i <= NF; ++i) name[i] = $i; next }
+    FNR == row + 1 { for (i = 1; i <= NF; ++i) if (name[i] ~ which) { if (FILENAME == ARGV[1]) a[name[i]] = $i; else b[name[i]] = $i } }
+    END {
+      for (k in a) { s = a[k] < 0 ? -a[k] : a[k]; if (s > size) size = s; d = a[k] - b[k]; if (d < 0) d = -d; if (d > worst) { worst = d; at = k }; ++n }
+      printf "%d columns, off by %.3g of %.3g at %s\n", n, worst, size, at
+      exit !(n > 0 && size > 0 && worst <= limit * size)
+    }' "$1" "$2" >"$scratch/awk" || fail "$1, $2, row $3, $4: $(cat "$scratch/awk")"
+}
+for scene in arm loop; do
+  # From rest: forces at t = 0, and the first velocities, which are accelerations.
+  for as in bodies multibody; do
+    expect 0 run "$scratch/$scene.toml" --host bullet-float64 --as $as --dt 1e-6 --duration 2e-6 --csv "$scratch/$scene-$as.csv"
+  done
+  alike "$scratch/$scene-bodies.csv" "$scratch/$scene-multibody.csv" 1 '[.]F[xyz] .N.$' 1e-9
+  # Moments about one point: Bullet's slider reports its own about a point of its first body, sensors about the joint's.
+  alike "$scratch/$scene-bodies.csv" "$scratch/$scene-multibody.csv" 1 '^(shoulder|elbow|grip|spin)[.].*N m.$' 1e-9
+  alike "$scratch/$scene-bodies.csv" "$scratch/$scene-multibody.csv" 1 '_torque[.][xyz] .N m.$' 1e-9
+  alike "$scratch/$scene-bodies.csv" "$scratch/$scene-multibody.csv" 2 '[.]v[xyz] .m/s.$' 1e-9
+  alike "$scratch/$scene-bodies.csv" "$scratch/$scene-multibody.csv" 2 '[.]w[xyz] .rad/s.$' 1e-9
+  # The same trajectory, to the order of the step: apart by half as much at half the step. Up
+  # to the first limit: those are Bullet's own, and not the same of both.
+  for dt in 1/500 1/1000; do
+    for as in bodies multibody; do
+      expect 0 run "$scratch/$scene.toml" --host bullet-float64 --as $as --dt $dt --duration 0.35 --csv "$scratch/$scene-$as-${dt#1/}.csv"
+    done
+  done
+  apart() { # step: how far the ends are apart
+    LC_ALL=C awk -F, '
+      FNR == 1 { delete name; for (i = 1; i <= NF; ++i) name[i] = $i; next }
+      { for (i = 1; i <= NF; ++i) if (name[i] ~ /[.][xyz] .m.$/) { if (FILENAME == ARGV[1]) a[name[i]] = $i; else b[name[i]] = $i } }
+      END { for (k in a) s += (a[k] - b[k]) ^ 2; printf "%.6g", sqrt(s) }' "$scratch/$scene-bodies-$1.csv" "$scratch/$scene-multibody-$1.csv"
+  }
+  coarse=$(apart 500) fine=$(apart 1000)
+  LC_ALL=C awk -v a="$coarse" -v b="$fine" 'BEGIN { exit !(a < 0.01 && (a < 1e-12 || (a / b > 1.5 && a / b < 2.7))) }' ||
+    fail "$scene: apart by $coarse at dt = 1/500 and $fine at 1/1000"
+done
+# What is told of both has the same columns.
+for as in bodies multibody; do head -n 1 "$scratch/arm-$as.csv" | tr , '\n' | sort >"$scratch/$as.columns"; done
+cmp -s "$scratch/bodies.columns" "$scratch/multibody.columns" || fail "columns differ: $(diff "$scratch/bodies.columns" "$scratch/multibody.columns")"
+
+# At once, in both precisions; the coupling holds, and the joints of the tree have no gap but of rounding.
+expect 0 run "$scratch/arm.urdf" --as multibody --json
+holds '.host == "bullet-float64" and .solver.max_gap_m < 1e-13 and .solver.max_gap_rad < 1e-10 and .solver.user_gaps["spin.mimic"] < 1e-10 and .solver.fallbacks == 0'
+expect 0 run "$scratch/arm.urdf" --as multibody --host bullet --json
+holds '.solver.max_gap_m < 1e-5 and .solver.fallbacks == 0 and ([.solver.native[].name] == ["elbow limits", "slide limits"])'
+expect 0 run "$scratch/arm.toml" --host bare
+prints 'not in this host: multibodies'
+expect 2 run "$scratch/arm.urdf" --as robot
+says '--as is "robot", expected bodies or multibody'
+expect 2 run "$source/demos/scenes/pendulum.toml" --as multibody
+says 'the scene has no robot'
+expect 2 run "$source/demos/scenes/pendulum.bullet" --as multibody
+says 'a .bullet file has none'
+expect 4 run "$scratch/arm.toml" --solver bullet:si
+says 'robots as multibodies are run by exact alone'
+# Scenes with known answers keep them.
+expect 0 run "$source/demos/scenes/four-bar-robot.toml" --as multibody --host bullet-float64
+expect 0 run "$source/demos/scenes/four-bar-robot.toml" --as multibody --host bullet
+
+# A quadruped of four loops on the ground under its motors, as one multibody.
+if [ -f "$shared/robots/minitaur.urdf" ]; then
+  cp "$shared/robots/minitaur.urdf" "$source/tests/scenes/minitaur.toml" "$scratch"
+  for host in bullet:1e-5 bullet-float64:1e-9; do
+    expect 0 run "$scratch/minitaur.toml" --as multibody --host "${host%:*}" --duration 1 --json
+    holds ".solver.max_gap_m <= ${host#*:} and .solver.max_gap_m > 0 and .solver.fallbacks == 0 and .solver.steps == 240"
+  done
+else
+  echo "skipped: $shared/robots/minitaur.urdf is not here"
+fi
+done_testing
