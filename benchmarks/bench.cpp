@@ -66,9 +66,16 @@ class Timed final : public btConstraintSolver {
 
 struct SolverName {
   std::string text, kind;
-  int iterations = 10;  ///< of exact, rk4, law and dry: threads
+  int iterations = 10;  ///< of exact, rk4, adaptive, law and dry: threads
   int rate = 0;         ///< steps per second; 0: the scene's
-  bool exact() const { return kind == "exact" || kind == "rk4" || kind == "law" || kind == "dry"; }
+  bool exact() const {
+    return kind == "exact" || kind == "rk4" || kind == "adaptive" || kind == "law" || kind == "dry";
+  }
+  bullet::Stepping stepping() const {
+    return kind == "rk4"        ? bullet::Stepping::rk4
+           : kind == "adaptive" ? bullet::Stepping::adaptive
+                                : bullet::Stepping::semi_implicit;
+  }
 };
 
 SolverName parse(const std::string& text) {
@@ -91,7 +98,7 @@ SolverName parse(const std::string& text) {
   if (!s.exact() && s.kind != "si" && s.kind != "nncg" && s.kind != "mlcp")
     throw std::invalid_argument(
         "there is no solver \"" + text +
-        "\"; known: exact, exact:N, rk4, law, dry, si, si:N, nncg, nncg:N, mlcp; each with @R for R steps "
+        "\"; known: exact, exact:N, rk4, adaptive, law, dry, si, si:N, nncg, nncg:N, mlcp; each with @R for R steps "
         "a second");
   return s;
 }
@@ -164,9 +171,7 @@ struct Run {
     if (native) scene->world.setConstraintSolver(native.get());
     if (name.exact())
       exact = std::make_unique<bullet::Solver>(
-          scene->world,
-          bullet::Options{.stepping = name.kind == "rk4" ? bullet::Stepping::rk4 : bullet::Stepping::semi_implicit,
-                          .threads = name.iterations});
+          scene->world, bullet::Options{.stepping = name.stepping(), .threads = name.iterations});
     else
       scene->world.getSolverInfo().m_numIterations = name.iterations;
     if (name.kind == "law")  // on every joint: a torque by the ideal thrust, for one more back-solve in all

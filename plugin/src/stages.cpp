@@ -11,6 +11,23 @@ namespace linchpin {
 
 namespace {
 const Tableau& tableau_of(Method method) { return method == Method::adaptive ? dormand_prince_5 : runge_kutta_4; }
+
+/// e = b − A x, bodies taken whole.
+void residual(const Assembly& assembly, std::span<const double> x, std::span<double> e) {
+  const Instant& instant = assembly.instant;
+  const Assembly::EntryRun* run = assembly.entry_runs.data();
+  for (int r = 0; r < instant.m(); ++r) {
+    double sum = instant.b[z(r)];
+    for (int k = instant.row_start[z(r)]; k < instant.row_start[z(r + 1)]; k += run->length, ++run) {
+      const double *J = assembly.jacobians.data() + run->source, *of = x.data() + instant.entries[z(k)].column;
+      if (run->length == 6)
+        sum -= Eigen::Map<const Vector6d>(J).dot(Eigen::Map<const Vector6d>(of));
+      else
+        for (int i = 0; i < run->length; ++i) sum -= J[i] * of[i];
+    }
+    e[z(r)] = sum;
+  }
+}
 }  // namespace
 
 void StepInStages::begin(const Dynamics& dynamics, Method method, const State& from, double h) {
@@ -38,8 +55,13 @@ void StepInStages::begin(const Dynamics& dynamics, Method method, const State& f
 
 void StepInStages::take(const Dynamics& dynamics) {
   std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), vdot_[placed_].begin());
-  std::copy(dynamics.lambda().begin(), dynamics.lambda().end(), lambda_.begin());
+  for (std::size_t r = 0; r < lambda_.size(); ++r) lambda_[r] = dynamics.lambda()[r] + dynamics.induced()[r];
   rates_in_chart(*block_, chart_, v_, pose_rate_[placed_]);
+}
+
+void StepInStages::go_on() {
+  vdot_[0].swap(vdot_[dormand_prince_5.stages]);
+  rates_in_chart(*block_, chart_, v_, pose_rate_[0]);
 }
 
 bool StepInStages::solve(const Dynamics& dynamics, std::span<const double> Q) {
@@ -48,11 +70,13 @@ bool StepInStages::solve(const Dynamics& dynamics, std::span<const double> Q) {
   std::copy(Q.begin(), Q.end(), dv_.begin());
   solver.complete_force(assembly.instant.b, dv_);
   solver.inverse_mass(dv_, a_);
-  difference(assembly, assembly.instant.b, a_, error_, scale_);
-  if (solver.full_row_rank())
+  if (solver.full_row_rank()) {
+    residual(assembly, a_, error_);
     solver.approach(error_, lambda_, {}, dv_);
-  else
+  } else {
+    difference(assembly, assembly.instant.b, a_, error_, scale_);
     solver.apply(error_, lambda_, {}, dv_, scale_);
+  }
   std::vector<double>& vdot = vdot_[placed_];
   for (std::size_t j = 0; j < vdot.size(); ++j) vdot[j] = a_[j] + dv_[j];
   rates_in_chart(*block_, chart_, v_, pose_rate_[placed_]);
@@ -74,26 +98,19 @@ bool StepInStages::place(State& at) {
   return inside;
 }
 
+void StepInStages::arrive(const State& off, const State& on, std::span<const double> v) {
+  follow_in_chart(*block_, off, on, chart_);
+  std::copy(v.begin(), v.end(), v_.begin());
+}
+
 double StepInStages::error(const State& end, double absolute, double relative) {
-  const Block& b = *block_;
   const Tableau& method = tableau_of(method_);
   double sum = 0;
-  const auto add = [&](std::span<const double> e, int first, int count, double size) {
-    const double scale = absolute + relative * size;
-    for (int j = first; j < first + count; ++j) sum += e[z(j)] * e[z(j)] / (scale * scale);
-  };
   for (const auto* rate : {&pose_rate_, &vdot_}) {
     combine_rates(h_, method.error, method.stages + 1, *rate, gained_);
-    for (std::size_t s = 0; s < b.bodies.size(); ++s) {
-      const BodyState &from = (*from_)[b.bodies[s]], &to = end[b.bodies[s]];
-      const int first = b.column[s], dof = b.column[s + 1] - first;
-      const bool poses = rate == &pose_rate_;
-      add(gained_, first, std::min(3, dof),
-          poses ? std::max(from.p.norm(), to.p.norm()) : std::max(from.v.norm(), to.v.norm()));
-      if (dof == 6) add(gained_, first + 3, 3, poses ? 1 : std::max(from.w.norm(), to.w.norm()));
-    }
+    sum += squares_in_chart(*block_, *from_, end, gained_, rate == &pose_rate_, absolute, relative);
   }
-  return std::sqrt(sum / std::max(1.0, 2.0 * b.n()));
+  return std::sqrt(sum / std::max(1.0, 2.0 * block_->n()));
 }
 
 }  // namespace linchpin

@@ -134,13 +134,7 @@ bool Stepper::Impl::step_runge_kutta(double dt) {
     }
     project_velocities(*system, dynamics, next);
     if (!is_finite(next)) return refuse(report.status, "the state is not finite"), false;
-    for (std::size_t s = 0; s < b.bodies.size(); ++s) {  // the chart follows the projection
-      const BodyState &was = stage[b.bodies[s]], &is = next[b.bodies[s]];
-      for (int j = 0; j < std::min(3, b.column[s + 1] - b.column[s]); ++j)
-        in_chart[z(b.column[s] + j)] += is.p[j] - was.p[j];
-      if (b.column[s + 1] - b.column[s] == 6)
-        Eigen::Map<Vector3d>(&in_chart[z(b.column[s] + 3)]) += turn_between(was.q, is.q);
-    }
+    follow_in_chart(b, stage, next, in_chart);
   }
   if (method.pair) {  // its last stage, on the constraints, is the first of the next step
     stage = next;
@@ -193,24 +187,13 @@ double Stepper::Impl::error_norm(double dt) {
 }
 
 double Stepper::Impl::error_norm(double dt, const Tableau::Row& weight) {
-  const Block& b = block();
   double sum = 0;
-  const auto add = [&](std::span<const double> e, int first, int count, double size) {
-    const double scale = options.absolute_tolerance + options.relative_tolerance * size;
-    for (int j = first; j < first + count; ++j) sum += e[z(j)] * e[z(j)] / (scale * scale);
-  };
   for (const Stages* rate : {&pose_rate, &vdot}) {
     combine(dt, weight, tableau().stages + 1, *rate, gained);
-    for (std::size_t s = 0; s < b.bodies.size(); ++s) {
-      const BodyState &from = state[b.bodies[s]], &to = next[b.bodies[s]];
-      const int first = b.column[s], dof = b.column[s + 1] - first;
-      const bool poses = rate == &pose_rate;
-      add(gained, first, std::min(3, dof),
-          poses ? std::max(from.p.norm(), to.p.norm()) : std::max(from.v.norm(), to.v.norm()));
-      if (dof == 6) add(gained, first + 3, 3, poses ? 1 : std::max(from.w.norm(), to.w.norm()));
-    }
+    sum += squares_in_chart(block(), state, next, gained, rate == &pose_rate, options.absolute_tolerance,
+                            options.relative_tolerance);
   }
-  return std::sqrt(sum / std::max(1.0, 2.0 * b.n()));
+  return std::sqrt(sum / std::max(1.0, 2.0 * block().n()));
 }
 
 double Stepper::Impl::first_guess(double dt) {

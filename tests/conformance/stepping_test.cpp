@@ -1,10 +1,11 @@
-// Steps of Bullet's by the stages of rk4 (T13): their order, against the core's own stepper, what they leave to
-// semi-implicit steps, and that a program notices nothing else.
+// Steps of Bullet's by the stages of rk4 and of the adaptive pair (T13): their order, against the core's own stepper,
+// what they leave to semi-implicit steps, and that a program notices nothing else.
 #include "world.h"
 
 #include "allocation_counter.h"
 
 #include <linchpin/joints.h>
+#include <linchpin/laws.h>
 #include <linchpin/stepper.h>
 
 #include <gtest/gtest.h>
@@ -16,7 +17,12 @@ namespace {
 
 using bullet::Stepping;
 
-bullet::Options by_stages() { return {.stepping = Stepping::rk4}; }
+bullet::Options by_stages(Stepping stepping = Stepping::rk4) { return {.stepping = stepping}; }
+/// Whatever the error: each step of Bullet's in one part.
+bullet::Options by_pair() { return {.stepping = Stepping::adaptive, .tolerance = 1e3}; }
+
+constexpr std::array both{Stepping::rk4, Stepping::adaptive};
+const char* name(Stepping stepping) { return stepping == Stepping::rk4 ? "rk4" : "adaptive"; }
 
 /// Three bars and the world in a closed loop on hinges along z: 20 rows of rank 17, one degree of freedom.
 void four_bar(TestWorld& w) {
@@ -50,9 +56,9 @@ double difference(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 template <class Build>
-std::vector<double> after(double time, int steps, const Build& build) {
+std::vector<double> after(double time, int steps, const Build& build, const bullet::Options& options = by_stages()) {
   TestWorld w;
-  bullet::Solver exact(w.world, by_stages());
+  bullet::Solver exact(w.world, options);
   build(w, exact);
   w.step(steps, time / steps);
   EXPECT_EQ(exact.counts().stepped_down, 0) << exact.summary();
@@ -62,9 +68,10 @@ std::vector<double> after(double time, int steps, const Build& build) {
 
 /// log₂ of what halving the step divides the error by.
 template <class Build>
-double slope(double time, int steps, const Build& build) {
-  const auto exact = after(time, 16 * steps, build);
-  return std::log2(difference(after(time, steps, build), exact) / difference(after(time, 2 * steps, build), exact));
+double slope(double time, int steps, const Build& build, const bullet::Options& options = by_stages()) {
+  const auto exact = after(time, 16 * steps, build, options);
+  return std::log2(difference(after(time, steps, build, options), exact) /
+                   difference(after(time, 2 * steps, build, options), exact));
 }
 
 TEST(Stepping, OrderFourOnARigidClosedLoop) {
@@ -75,6 +82,13 @@ TEST(Stepping, OrderFourOnARigidClosedLoop) {
   }
   EXPECT_NEAR(slope(0.4, 40, build), 4.0, 0.1);
   EXPECT_NEAR(slope(0.4, 80, build), 4.0, 0.1);
+}
+
+TEST(Stepping, OrderFiveOfThePairOnARigidClosedLoop) {
+  if (single) return;
+  const auto build = [](TestWorld& w, bullet::Solver&) { four_bar(w); };
+  EXPECT_NEAR(slope(0.4, 20, build, by_pair()), 5.0, 0.2);
+  EXPECT_NEAR(slope(0.4, 40, build, by_pair()), 5.0, 0.2);
 }
 
 // The pivot is a function of time: stages ask it at their own.
@@ -93,44 +107,85 @@ TEST(Stepping, OrderFourWithAConstraintThatMovesWithTime) {
   EXPECT_NEAR(slope(0.5, 40, build), 4.0, 0.1);
 }
 
+/// A chain that turns about its own axis as the joints allow, in the host and without one.
+struct Twice {
+  explicit Twice(int links) {
+    chain(w, links);
+    system.set_gravity({0, -9.81, 0});
+    for (std::size_t i = 0; i < w.bodies.size(); ++i) {
+      w.bodies[i]->getBroadphaseHandle()->m_collisionFilterMask = 0;
+      w.bodies[i]->setAngularVelocity(btVector3(4, 0, 0));
+      const btVector3& inverse = w.bodies[i]->getInvInertiaDiagLocal();
+      const Vector3d I(1 / double(inverse.x()), 1 / double(inverse.y()), 1 / double(inverse.z()));
+      ids.push_back(system.add_body("link" + std::to_string(i), 1 / double(w.bodies[i]->getInvMass()), I,
+                                    Pose{{(double(i) + 0.5) * 0.5, 0, 0}, Quaterniond::Identity()}));
+      system.add(ball("joint" + std::to_string(i), i == 0 ? linchpin::world : ids[i - 1],
+                      i == 0 ? Vector3d::Zero() : Vector3d(0.25, 0, 0), ids[i], Vector3d(-0.25, 0, 0)));
+    }
+    start = system.initial_state();
+    for (const BodyId id : ids) start[id].w = {4, 0, 0};
+  }
+  /// By how much the host is elsewhere than the stepper: poses [m], velocities [m/s], rates [rad/s].
+  std::array<double, 3> off(const State& to) const {
+    std::array<double, 3> most{};
+    for (std::size_t k = 0; k < ids.size(); ++k) {
+      const btRigidBody& body = *w.bodies[k];
+      most[0] = std::max(most[0], (bullet::from_bullet(body.getCenterOfMassPosition()) - to[ids[k]].p).norm());
+      most[1] = std::max(most[1], (bullet::from_bullet(body.getLinearVelocity()) - to[ids[k]].v).norm());
+      most[2] = std::max(most[2], (bullet::from_bullet(body.getAngularVelocity()) - to[ids[k]].w).norm());
+    }
+    return most;
+  }
+  TestWorld w;
+  System system;
+  State start;
+  std::vector<BodyId> ids;
+};
+
 // Bullet's way from pose to pose ends where the core's own stepper does, gyroscopic torques and all.
 TEST(Stepping, PosesAndVelocitiesAreThoseOfTheStepperWithoutAHost) {
-  TestWorld w;
-  chain(w, 3);
-  for (const auto& body : w.bodies) {
-    body->getBroadphaseHandle()->m_collisionFilterMask = 0;
-    body->setAngularVelocity(btVector3(4, 0, 0));  // about its own axis: as the joints allow
-  }
-  System system;
-  system.set_gravity({0, -9.81, 0});
-  std::vector<BodyId> ids{linchpin::world};
-  for (std::size_t i = 0; i < w.bodies.size(); ++i) {
-    const btVector3& inverse = w.bodies[i]->getInvInertiaDiagLocal();
-    const Vector3d I(1 / double(inverse.x()), 1 / double(inverse.y()), 1 / double(inverse.z()));
-    ids.push_back(system.add_body("link" + std::to_string(i), 1 / double(w.bodies[i]->getInvMass()), I,
-                                  Pose{{(double(i) + 0.5) * 0.5, 0, 0}, Quaterniond::Identity()}));
-    system.add(ball("joint" + std::to_string(i), ids[i], i == 0 ? Vector3d::Zero() : Vector3d(0.25, 0, 0), ids[i + 1],
-                    Vector3d(-0.25, 0, 0)));
-  }
-  State start = system.initial_state();
-  for (const BodyId id : ids)
-    if (id != linchpin::world) start[id].w = {4, 0, 0};
-  Stepper stepper(system, start, {.method = Method::rk4});
-  bullet::Solver exact(w.world, by_stages());
+  Twice t(3);
+  Stepper stepper(t.system, t.start, {.method = Method::rk4});
+  bullet::Solver exact(t.w.world, by_stages());
   for (int i = 0; i < 60; ++i) {
-    w.step(1, 1.0 / 120);
+    t.w.step(1, 1.0 / 120);
     stepper.step(1.0 / 120);
-    for (std::size_t k = 0; k < w.bodies.size(); ++k) {
-      const BodyState& to = stepper.state()[ids[k + 1]];
-      const btRigidBody& body = *w.bodies[k];
-      const double close = precision(1e-11, 2e-4);
-      ASSERT_LT((bullet::from_bullet(body.getCenterOfMassPosition()) - to.p).norm(), close) << i << " " << k;
-      ASSERT_LT((bullet::from_bullet(body.getLinearVelocity()) - to.v).norm(), 10 * close) << i << " " << k;
-      ASSERT_LT((bullet::from_bullet(body.getAngularVelocity()) - to.w).norm(), 100 * close) << i << " " << k;
-    }
+    const double close = precision(1e-11, 2e-4);
+    const auto off = t.off(stepper.state());
+    ASSERT_LT(off[0], close) << i;
+    ASSERT_LT(off[1], 10 * close) << i;
+    ASSERT_LT(off[2], 100 * close) << i;
   }
   EXPECT_EQ(exact.counts().stepped_down, 0);
   EXPECT_EQ(exact.counts().substepped, 0);
+}
+
+// A chain of six that whips: each hundredth of the tolerance takes the error down by as much, in more parts, whatever
+// the step of the host.
+TEST(Stepping, TheErrorOfThePairFollowsItsTolerance) {
+  const double time = 0.8;
+  State end;
+  {
+    Twice t(6);
+    Stepper stepper(t.system, t.start,
+                    {.method = Method::adaptive8, .relative_tolerance = 1e-12, .absolute_tolerance = 1e-13});
+    ASSERT_FALSE(stepper.step(time).rejected);
+    end = stepper.state();
+  }
+  long parts = 0;
+  for (const double tolerance : single ? std::vector{1e-4} : std::vector{1e-5, 1e-7, 1e-9}) {
+    Twice t(6);
+    bullet::Solver exact(t.w.world, {.stepping = Stepping::adaptive, .tolerance = tolerance});
+    t.w.step(24, time / 24);
+    const auto off = t.off(end);
+    EXPECT_LT(off[0], precision(100 * tolerance, 1e-2)) << tolerance;
+    EXPECT_LT(off[1], precision(1000 * tolerance, 1e-1)) << tolerance;
+    EXPECT_LE(largest_gap(exact), precision(1e-12, 2e-6));
+    EXPECT_EQ(exact.counts().stepped_down + exact.counts().fallbacks, 0) << exact.summary();
+    EXPECT_GT(exact.counts().parts, parts);
+    EXPECT_NE(exact.summary().find(std::to_string(exact.counts().parts) + " parts"), std::string::npos);
+    parts = exact.counts().parts;
+  }
 }
 
 double kinetic(const TestWorld& w) {
@@ -148,47 +203,54 @@ double kinetic(const TestWorld& w) {
 
 // What is asked of it: a hundred links let go from the level, sixty steps a second.
 TEST(Stepping, AHundredLinksAtSixtyStepsASecondStayTogetherAndKeepTheirEnergy) {
-  TestWorld w;
-  chain(w, 100);
-  bullet::Solver exact(w.world, by_stages());
-  const double start = exact.energy();
-  double gap = 0, drift = 0, most = 0;
-  for (int i = 0; i < 120; ++i) {
-    w.step(1, 1.0 / 60);
-    gap = std::max(gap, largest_gap(exact));
-    drift = std::max(drift, std::abs(exact.energy() - start));
-    most = std::max(most, kinetic(w));
+  for (const Stepping stepping : both) {
+    SCOPED_TRACE(name(stepping));
+    TestWorld w;
+    chain(w, 100);
+    bullet::Solver exact(w.world, {.stepping = stepping, .tolerance = precision(1e-7, 1e-5)});
+    const double start = exact.energy();
+    double gap = 0, drift = 0, most = 0;
+    for (int i = 0; i < (stepping == Stepping::rk4 ? 120 : 40); ++i) {
+      w.step(1, 1.0 / 60);
+      gap = std::max(gap, largest_gap(exact));
+      drift = std::max(drift, std::abs(exact.energy() - start));
+      most = std::max(most, kinetic(w));
+    }
+    EXPECT_LE(gap, precision(1e-9, 1e-4));  // in single: half an ulp of poses 50 m out, twice
+    EXPECT_LE(drift / most, precision(1e-5, 1e-4));
+    EXPECT_EQ(exact.counts().fallbacks, 0);
+    EXPECT_EQ(exact.counts().stepped_down, 0);
   }
-  EXPECT_LE(gap, precision(1e-9, 1e-4));  // in single: half an ulp of poses 50 m out, twice
-  EXPECT_LE(drift / most, precision(1e-5, 1e-4));
-  EXPECT_EQ(exact.counts().fallbacks, 0);
-  EXPECT_EQ(exact.counts().stepped_down, 0);
 }
 
 // The books close though a step has four states, and the reaction is that of its start, as ever.
 TEST(Stepping, BooksCloseAndReactionsAreThoseOfTheStart) {
-  TestWorld w, other;
-  four_bar(w);
-  four_bar(other);
-  bullet::Solver exact(w.world, by_stages()), semi(other.world);
-  btJointFeedback feedback, other_feedback;
-  w.joints[1]->setJointFeedback(&feedback);
-  other.joints[1]->setJointFeedback(&other_feedback);
-  w.step(1, 1.0 / 60);
-  other.step(1, 1.0 / 60);
-  EXPECT_GT(feedback.m_appliedForceBodyA.length(), 1);
-  EXPECT_LT((feedback.m_appliedForceBodyA - other_feedback.m_appliedForceBodyA).length(), precision(1e-11, 1e-4));
-  for (int i = 0; i < 40; ++i) {
+  for (const Stepping stepping : both) {
+    SCOPED_TRACE(name(stepping));
+    TestWorld w, other;
+    four_bar(w);
+    four_bar(other);
+    bullet::Solver exact(w.world, by_stages(stepping)), semi(other.world);
+    btJointFeedback feedback, other_feedback;
+    w.joints[1]->setJointFeedback(&feedback);
+    other.joints[1]->setJointFeedback(&other_feedback);
     w.step(1, 1.0 / 60);
-    EXPECT_LE(worst_books(exact), 1e-9) << i;
-    EXPECT_EQ(exact.books().size(), 3u);
+    other.step(1, 1.0 / 60);
+    EXPECT_GT(feedback.m_appliedForceBodyA.length(), 1);
+    EXPECT_LT((feedback.m_appliedForceBodyA - other_feedback.m_appliedForceBodyA).length(), precision(1e-11, 1e-4));
+    for (int i = 0; i < 40; ++i) {
+      w.step(1, 1.0 / 60);
+      EXPECT_LE(worst_books(exact), 1e-9) << i;
+      EXPECT_EQ(exact.books().size(), 3u);
+    }
+    w.joints[1]->setJointFeedback(nullptr);  // from here on books are put together when somebody asks
+    const auto before = exact.counts().factors;
+    w.step(1, 1.0 / 60);
+    EXPECT_LE(worst_books(exact), 1e-9);
+    if (stepping != Stepping::rk4) continue;
+    EXPECT_EQ(exact.counts().factors - before, 4);  // and asking counts for nothing
+    EXPECT_EQ(exact.counts().substepped, 0);
   }
-  w.joints[1]->setJointFeedback(nullptr);  // from here on books are put together when somebody asks
-  const auto before = exact.counts().factors;
-  w.step(1, 1.0 / 60);
-  EXPECT_LE(worst_books(exact), 1e-9);
-  EXPECT_EQ(exact.counts().factors - before, 4);  // and asking counts for nothing
-  EXPECT_EQ(exact.counts().substepped, 0);
 }
 
 // A chain that falls onto a floor and hangs from the ceiling again by its other half.
@@ -216,15 +278,19 @@ TEST(Stepping, InContactStepsAreSemiImplicitAndSaySo) {
     out.summary = exact.summary();
     return out;
   };
-  const auto staged = run(Stepping::rk4), semi = run(Stepping::semi_implicit);
-  EXPECT_TRUE(staged.finite);
-  EXPECT_LE(staged.gap, precision(1e-9, 1e-5));
-  EXPECT_GT(staged.stepped_down, 10);
-  EXPECT_LT(staged.stepped_down, staged.steps);
+  const auto semi = run(Stepping::semi_implicit);
   EXPECT_EQ(semi.stepped_down, 0);
-  EXPECT_NE(staged.summary.find("semi-implicitly"), std::string::npos) << staged.summary;
-  EXPECT_NE(staged.summary.find("contacts"), std::string::npos) << staged.summary;
-  EXPECT_GT(staged.lowest, semi.lowest - 0.01);  // no deeper into the floor
+  for (const Stepping stepping : both) {
+    SCOPED_TRACE(name(stepping));
+    const auto staged = run(stepping);
+    EXPECT_TRUE(staged.finite);
+    EXPECT_LE(staged.gap, precision(1e-9, 1e-5));
+    EXPECT_GT(staged.stepped_down, 10);
+    EXPECT_LT(staged.stepped_down, staged.steps);
+    EXPECT_NE(staged.summary.find("semi-implicitly"), std::string::npos) << staged.summary;
+    EXPECT_NE(staged.summary.find("contacts"), std::string::npos) << staged.summary;
+    EXPECT_GT(staged.lowest, semi.lowest - 0.01);  // no deeper into the floor
+  }
 }
 
 /// What other actions of the program see and do after the integration.
@@ -318,8 +384,8 @@ TEST(Stepping, AnAnimatedPivotCarriesItsPendulumSmoothly) {
   };
   const auto fine = run(Stepping::rk4, 3840);
   const auto off = [&](const auto& x) { return (x.first - fine.first).norm() + 0.1 * (x.second - fine.second).norm(); };
-  const double staged = off(run(Stepping::rk4, 60)), semi = off(run(Stepping::semi_implicit, 60));
-  EXPECT_LT(staged, 0.1 * semi);
+  const double semi = off(run(Stepping::semi_implicit, 60));
+  for (const Stepping stepping : both) EXPECT_LT(off(run(stepping, 60)), 0.1 * semi) << name(stepping);
 }
 
 // Too stiff for a whole step: taken in parts, and where no part is allowed, semi-implicitly or by Bullet, counted.
@@ -331,46 +397,118 @@ TEST(Stepping, AWreckingBallIsTakenInPartsAndNamedWhereItMayNot) {
     ball.getBroadphaseHandle()->m_collisionFilterMask = 0;
     w.joint<btPoint2PointConstraint>(last, ball, btVector3(btScalar(0.1), 0, 0), btVector3(btScalar(-0.3), 0, 0));
   };
-  TestWorld w;
-  ball_on_chain(w);
-  bullet::Solver exact(w.world, by_stages());
-  const double start = exact.energy();
-  double drift = 0, most = 0;
-  for (int i = 0; i < 120; ++i) {
-    w.step(1, 1.0 / 60);
-    drift = std::max(drift, std::abs(exact.energy() - start));
-    most = std::max(most, kinetic(w));
-  }
-  EXPECT_GT(exact.counts().substeps, 4 * exact.counts().substepped);
-  EXPECT_EQ(exact.counts().fallbacks + exact.counts().stepped_down, 0);
-  EXPECT_LE(drift / most, precision(1e-5, 1e-3));
-  EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-5));
+  for (const Stepping stepping : both) {
+    SCOPED_TRACE(name(stepping));
+    TestWorld w;
+    ball_on_chain(w);
+    bullet::Solver exact(w.world, {.stepping = stepping, .tolerance = precision(1e-7, 1e-5)});
+    const double start = exact.energy();
+    double drift = 0, most = 0;
+    for (int i = 0; i < (stepping == Stepping::rk4 ? 120 : 40); ++i) {
+      w.step(1, 1.0 / 60);
+      drift = std::max(drift, std::abs(exact.energy() - start));
+      most = std::max(most, kinetic(w));
+    }
+    EXPECT_GT(exact.counts().substeps, 4 * exact.counts().substepped);
+    EXPECT_GE(exact.counts().parts, exact.counts().substeps);
+    EXPECT_EQ(exact.counts().fallbacks + exact.counts().stepped_down, 0);
+    EXPECT_LE(drift / most, precision(1e-5, 1e-3));
+    EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-5));
 
-  TestWorld none;
-  ball_on_chain(none);
-  bullet::Solver coarse(none.world, {.stepping = Stepping::rk4, .max_substeps = 1});
-  none.step(60, 1.0 / 60);
-  EXPECT_GT(coarse.counts().stepped_down, 0);
-  EXPECT_NE(coarse.summary().find("short enough"), std::string::npos) << coarse.summary();
-  EXPECT_TRUE(none.finite());
+    TestWorld none;
+    ball_on_chain(none);
+    bullet::Solver coarse(none.world, {.stepping = stepping, .tolerance = 1e-12, .max_substeps = 1});
+    none.step(60, 1.0 / 60);
+    EXPECT_GT(coarse.counts().stepped_down, 0);
+    EXPECT_NE(coarse.summary().find("short enough"), std::string::npos) << coarse.summary();
+    EXPECT_TRUE(none.finite());
+  }
+}
+
+/// A flywheel on a hinge that oil slows, and a sleigh on a rail that the air does.
+TEST(Stepping, SmoothLawsActInTheStages) {
+  const double mu = 0.3, drag_by = 0.7, rate = 20, speed = 5, time = 0.5;
+  for (const Stepping stepping : both) {
+    SCOPED_TRACE(name(stepping));
+    TestWorld w(0);
+    btRigidBody& wheel = w.box(2, btVector3(btScalar(0.4), btScalar(0.4), btScalar(0.1)), btVector3(0, 0, 0));
+    btRigidBody& sleigh = w.box(1.5, btVector3(btScalar(0.2), btScalar(0.1), btScalar(0.1)), btVector3(0, 5, 0));
+    auto& pin = w.joint<btHingeConstraint>(wheel, btVector3(0, 0, 0), btVector3(0, 0, 1));
+    auto& rail = w.joint<btSliderConstraint>(sleigh, btTransform::getIdentity(), true);
+    rail.setLowerLinLimit(1);
+    rail.setUpperLinLimit(-1);
+    wheel.setAngularVelocity(btVector3(0, 0, btScalar(rate)));
+    sleigh.setLinearVelocity(btVector3(btScalar(speed), 0, 0));
+    bullet::Solver exact(w.world, by_stages(stepping));
+    auto oil = exact.adopt(pin, "pin").law(viscous_torque(mu));
+    auto air = exact.adopt(rail, "rail").law(drag(drag_by));
+    const double before = kinetic(w);
+    const int steps = 30;
+    for (int i = 0; i < steps; ++i) {
+      w.step(1, time / steps);
+      EXPECT_LE(worst_books(exact), 1e-9) << i;
+    }
+    EXPECT_EQ(exact.counts().stepped_down, 0) << exact.summary();
+    // rk4 takes the wheel's decay in steps of h by 1 − x + x²/2 − x³/6 + x⁴/24, x = ch/I: off by x⁵/120 each.
+    const double I = 1 / double(wheel.getInvInertiaDiagLocal().z()), m = 1.5;
+    const double x = mu / I * time / steps;
+    const double close = std::max(precision(1e-8, 2e-6), steps * std::pow(x, 5) / 100);
+    EXPECT_NEAR(double(wheel.getAngularVelocity().z()), rate * std::exp(-mu / I * time), rate * close);
+    EXPECT_NEAR(double(sleigh.getLinearVelocity().x()), speed / (1 + drag_by * speed * time / m), speed * close);
+    const double lost = before - kinetic(w);
+    ASSERT_EQ(oil.laws().size(), 1u);
+    EXPECT_NEAR(-(oil.laws()[0].work + air.laws()[0].work), lost, before * 10 * close);
+    EXPECT_NEAR(-(oil.reaction().work + air.reaction().work), lost, before * 10 * close);
+    EXPECT_LT(largest_gap(exact), precision(1e-12, 1e-6));
+  }
+}
+
+TEST(Stepping, DryFrictionAndLawsWithAMemoryAreLeftToSemiImplicitStepsByName) {
+  const auto run = [](const Law& law, Stepping stepping) {
+    TestWorld w;
+    btRigidBody& rod =
+        w.box(1, btVector3(btScalar(0.5), btScalar(0.05), btScalar(0.1)), btVector3(btScalar(0.5), 0, 0));
+    auto& pin = w.joint<btHingeConstraint>(rod, btVector3(btScalar(-0.5), 0, 0), btVector3(0, 0, 1));
+    bullet::Solver exact(w.world, by_stages(stepping));
+    exact.adopt(pin, "pin").law(law);
+    w.step(30, 1.0 / 60);
+    return std::tuple(w.bits(), exact.counts().stepped_down, exact.summary());
+  };
+  const Law dry = hinge_friction({.mu_static = 0.3, .mu_kinetic = 0.3, .pin_radius = 0.02});
+  Law::Term remembers;
+  remembers.name = "remembers";
+  remembers.effort = [](const Thrust& n) { return Effort{Vector3d::Zero(), -0.01 * (n.spin + n.memory)}; };
+  remembers.advance = [](const Thrust& n, double dt) -> Vector3d { return n.memory + dt * (n.spin - n.memory); };
+  for (const auto& [law, why] : {std::pair(dry, "dry friction"), std::pair(Law(remembers), "memory")}) {
+    const auto semi = run(law, Stepping::semi_implicit);
+    for (const Stepping stepping : both) {
+      const auto staged = run(law, stepping);
+      EXPECT_EQ(std::get<0>(staged), std::get<0>(semi));
+      EXPECT_EQ(std::get<1>(staged), 30);
+      EXPECT_NE(std::get<2>(staged).find(why), std::string::npos) << std::get<2>(staged);
+    }
+  }
 }
 
 TEST(Stepping, ATeleportIsClosedByMovingAndAThrownBodyByAnImpulse) {
-  TestWorld w;
-  chain(w, 4);
-  bullet::Solver exact(w.world, by_stages());
-  w.step(10, 1.0 / 60);
-  w.bodies[3]->translate(btVector3(0, 0, btScalar(0.2)));
-  w.step(1, 1.0 / 60);
-  EXPECT_EQ(exact.counts().gap_corrections, 1);
-  EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-5));
-  w.bodies[2]->setLinearVelocity(btVector3(0, 0, 5));
-  const double before = exact.energy();
-  w.step(1, 1.0 / 60);
-  EXPECT_LT(exact.energy(), before);  // the impulse can only take
-  w.step(60, 1.0 / 60);
-  EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-5));
-  EXPECT_EQ(exact.counts().fallbacks + exact.counts().stepped_down, 0);
+  for (const Stepping stepping : both) {
+    SCOPED_TRACE(name(stepping));
+    TestWorld w;
+    chain(w, 4);
+    bullet::Solver exact(w.world, by_stages(stepping));
+    w.step(10, 1.0 / 60);
+    w.bodies[3]->translate(btVector3(0, 0, btScalar(0.2)));
+    w.step(1, 1.0 / 60);
+    EXPECT_EQ(exact.counts().gap_corrections, 1);
+    EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-5));
+    w.bodies[2]->setLinearVelocity(btVector3(0, 0, 5));
+    const double before = exact.energy();
+    w.step(1, 1.0 / 60);
+    EXPECT_LT(exact.energy(), before);  // the impulse can only take
+    w.step(60, 1.0 / 60);
+    EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-5));
+    EXPECT_EQ(exact.counts().fallbacks + exact.counts().stepped_down, 0);
+  }
 }
 
 // Per row, as in a semi-implicit step: the tension of two hanging weights, of which the joint bears half too little.
@@ -406,14 +544,14 @@ TEST(Stepping, BulletsDampingIsOnesAStep) {
 // Whoever asks gets the step taken once more, and nothing moves by that; not where bodies turn further in it than
 // Bullet can turn them, either.
 TEST(Stepping, AskingWhatAStepDidChangesNothing) {
-  const auto run = [](bool asks) {
+  const auto run = [](bool asks, Stepping stepping) {
     TestWorld w;
     chain(w, 4);
     for (const auto& body : w.bodies) {
       body->getBroadphaseHandle()->m_collisionFilterMask = 0;
       body->setAngularVelocity(btVector3(70, 0, 0));  // more than a radian a step, about their own axes
     }
-    bullet::Solver exact(w.world, by_stages());
+    bullet::Solver exact(w.world, by_stages(stepping));
     for (int i = 0; i < 60; ++i) {
       w.step(1, 1.0 / 60);
       if (!asks) continue;
@@ -424,7 +562,7 @@ TEST(Stepping, AskingWhatAStepDidChangesNothing) {
     EXPECT_EQ(exact.counts().stepped_down, 0);
     return std::pair(w.bits(), exact.counts().factors);
   };
-  EXPECT_EQ(run(true), run(false));
+  for (const Stepping stepping : both) EXPECT_EQ(run(true, stepping), run(false, stepping)) << name(stepping);
 }
 
 TEST(Stepping, BodiesDeletedWithoutAWordAreNotAskedAgain) {
@@ -443,13 +581,15 @@ TEST(Stepping, BodiesDeletedWithoutAWordAreNotAskedAgain) {
 }
 
 TEST(Stepping, AWarmStepAllocatesNothing) {
-  TestWorld w;
-  chain(w, 20);
-  bullet::Solver exact(w.world, by_stages());
-  w.step(90, 1.0 / 60);
-  const AllocationCounter allocations;
-  w.step(30, 1.0 / 60);
-  EXPECT_EQ(allocations.count(), 0u);
+  for (const Stepping stepping : both) {
+    TestWorld w;
+    chain(w, 20);
+    bullet::Solver exact(w.world, {.stepping = stepping, .tolerance = precision(1e-7, 1e-5)});
+    w.step(90, 1.0 / 60);
+    const AllocationCounter allocations;
+    w.step(30, 1.0 / 60);
+    EXPECT_EQ(allocations.count(), 0u) << name(stepping);
+  }
 }
 
 }  // namespace

@@ -69,6 +69,7 @@ Engine::Engine(Solver& owner, Options options) : owner_(owner), options_(options
   if (options_.newton_tolerance <= 0) options_.newton_tolerance = single ? 1e-10 : 1e-15;
   if (options_.rank_tolerance <= 0) options_.rank_tolerance = single ? 1e-5 : 1e-6;
   if (options_.gap_tolerance <= 0) options_.gap_tolerance = single ? 1e-5 : 1e-9;
+  if (!(options_.tolerance > 0)) options_.tolerance = single ? 1e-6 : 1e-9;
   if (options_.threads > 1) crew_ = std::make_unique<Crew>(options_.threads);
   for (int member = 0; member < (crew_ ? crew_->size() : 1); ++member)
     substep_states_.push_back(std::make_unique<SubstepStates>());

@@ -127,7 +127,8 @@ struct BlockSolve {
   std::string trouble;                                                                 ///< why it was refused
   SubstepStates* states = nullptr;                                                     ///< of whoever solves it
   struct Tally {  ///< for Counts, since it was last collected
-    long solves = 0, factors = 0, newton = 0, substepped = 0, substeps = 0, stepped_down = 0;
+    long solves = 0, factors = 0, newton = 0, substepped = 0, substeps = 0, parts = 0, parts_refused = 0,
+         stepped_down = 0;
     double activation_energy = 0;
   } tally;
   /// Of a joint, the rows that are forces: along orthonormal axes, so that their norm is the force's.
@@ -166,13 +167,16 @@ struct BlockSolve {
   bool end_after = false;  ///< Bullet integrates with the mean velocity, and is given that of the end after
   const char* stepped_down = nullptr;  ///< why not by stages, where Options::stepping asks for them
   StepInStages stages;
-  std::vector<double> steady;        ///< applied force without the gyroscopic torque
+  std::vector<double> steady;        ///< applied force of the step without the gyroscopic torque
   std::vector<char> gyroscopic;      ///< by slot, whether it has one
   std::vector<double> start_lambda;  ///< multipliers at the step's start
   std::vector<double> part_lambda, part_work, part_applied, part_momentum;  ///< of a part until it stands
   std::vector<double> sub_work;                                             ///< by row, of the parts that do
-  std::vector<Vector6> mean;           ///< velocities by slot that Bullet integrates with; not finite: it has its own
-  std::vector<Vector6> part_wrenches;  ///< impulses by constraint and body about the centres of mass
+  std::vector<Vector6> mean;             ///< velocities by slot that Bullet integrates with; not finite: it has its own
+  std::vector<Vector6> part_wrenches;    ///< impulses by constraint and body about the centres of mass
+  double next_part = 0, first_part = 0;  ///< how long the next step's first part may be [s], 0: not known; this one's
+  double part_error = 0;                 ///< of the part tried last, in units of the tolerance
+  std::vector<double> law_last;          ///< LawWork::last of its laws in the parts that stand
   int substeps = 1;
   double last_length = 0;  ///< of the last (sub)step [s]; 0 at the start
   double moved = 0;        ///< by which a gap was closed in this step [m]
@@ -486,14 +490,21 @@ class Engine final : public btActionInterface {
   void begin_parts(BlockSolve& b);
   void take_reported_off(BlockSolve& b);
   const char* why_no_stages(const BlockSolve& b) const;
+  bool records_stages(const BlockSolve& b) const;
+  bool stages_answer(const BlockSolve& b) const;
   bool take_by_stages(BlockSolve& b, bool again = false);
-  bool try_stages(BlockSolve& b, double done, double length, bool answered);
+  bool try_stages(BlockSolve& b, double done, double length, bool carried);
+  bool answer(BlockSolve& b, const State& at);
+  bool solve_stage(BlockSolve& b);
+  bool swings_too_far(BlockSolve& b, const State& end, double length);
+  bool end_part(BlockSolve& b, double length);
+  void keep_law_works(BlockSolve& b);
   void clear_part(BlockSolve& b);
-  void record_stage(BlockSolve& b, double weight);
+  void record_stage(BlockSolve& b, const State& at, double weight);
   void record_impulse(BlockSolve& b, double weight, std::span<const double> lambda, std::span<const double> dv);
   void stand(BlockSolve& b);
-  void start_on_velocities(BlockSolve& b);
-  void forces_at_stage(BlockSolve& b, const State& at);
+  bool start_on_velocities(BlockSolve& b);
+  void forces_at_stage(BlockSolve& b);
   void place_driven(const BlockSolve& b, double done, State& at) const;
   void copy_block(const BlockSolve& b, const State& from, State& to) const;
   bool can_do_work(const BlockSolve& b) const;

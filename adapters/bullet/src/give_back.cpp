@@ -32,6 +32,8 @@ void Engine::conclude(BlockSolve& b) {
   counts_.newton += done.newton;
   counts_.substepped += done.substepped;
   counts_.substeps += done.substeps;
+  counts_.parts += done.parts;
+  counts_.parts_refused += done.parts_refused;
   counts_.stepped_down += done.stepped_down;
   if (done.stepped_down > 0) stepped_down_ = b.stepped_down;
   counts_.activation_energy = std::max(counts_.activation_energy, done.activation_energy);

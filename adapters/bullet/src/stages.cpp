@@ -20,9 +20,15 @@ namespace {
 /// feeding it: it may come nearer. Whether a part was short enough for its motion is seen from how far off it ends.
 constexpr double swing_factor = 2.4;
 
+/// What a part aims at, of that.
+constexpr double swing_margin = 0.9;
+
 /// By how much of itself a part's motion and velocities may be off the constraints before they are projected: more is
 /// no error of a smooth motion, but of one that is over before a stage has seen it.
 constexpr double most_off = 0.02;
+
+/// Smooth laws are explicit in the stages of rk4, and drive what they should damp where rate · length is far beyond 1.
+constexpr double law_limit = 1;
 
 /// Where a driven body is some time after the step's start: Bullet shows where it will be at the end, and by its mean
 /// velocities in this step and the last one the motion through those poses bends so much. One that starts, stops or
@@ -45,11 +51,26 @@ void follow(const BodyState& start, double dt, double time, BodyState& at) {
 
 // Bullet's rows were solved for v₁ that end a step X₀ ⊕ dt·v₁: no other way to its end meets them.
 const char* Engine::why_no_stages(const BlockSolve& b) const {
-  if (b.with_laws) return "laws act in the block";
+  if (b.with_laws)
+    for (const ConstraintId id : b.ids)
+      for (const Law& law : laws(system_, id))
+        for (const Law::Term& term : law.terms()) {
+          if (term.holding) return "laws of dry friction act in the block";
+          if (term.advance) return "laws with a memory act in the block";
+        }
   if (b.native_rows && (b.pushed || std::any_of(b.host.begin(), b.host.end(), [](double p) { return p != 0; })))
     return b.in_contact ? "contacts or other rows of Bullet's act on the block"
                         : "limits, motors or other rows of Bullet's act on the block";
   return nullptr;
+}
+
+/// Reactions and books are told as stages go, rather than by taking the step again for who asks.
+bool Engine::records_stages(const BlockSolve& b) const { return b.wants_all || b.of_users || b.remembers; }
+
+/// Nobody but stages needs the acceleration at the step's start, and they find it as that of any stage.
+bool Engine::stages_answer(const BlockSolve& b) const {
+  return options_.stepping != Stepping::semi_implicit && options_.mode == Mode::exact && !records_stages(b) &&
+         !why_no_stages(b);
 }
 
 void Engine::place_driven(const BlockSolve& b, double done, State& at) const {
@@ -57,18 +78,40 @@ void Engine::place_driven(const BlockSolve& b, double done, State& at) const {
     if (system_.kind(id) == BodyKind::driven) follow(b.states->start[id], dt_, done, at[id]);
 }
 
-/// Bullet's forces, and the gyroscopic torque where the bodies are.
-void Engine::forces_at_stage(BlockSolve& b, const State& at) {
-  const Block& block = b.dynamics->assembly().block;
+/// Bullet's forces, and the gyroscopic torque −ω × Iω where the bodies are assembled, with the I that is there.
+void Engine::forces_at_stage(BlockSolve& b) {
+  const Assembly& assembly = b.dynamics->assembly();
   std::copy(b.steady.begin(), b.steady.end(), b.Q_host.begin());
-  for (std::size_t slot = 0; slot < b.pool.size(); ++slot)
-    if (b.gyroscopic[slot])
-      add(b.Q_host, block.column[slot] + 3, system_.gyroscopic_torque(block.bodies[slot], at[block.bodies[slot]]));
+  const double* M = assembly.instant.mass.data();
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
+    const std::size_t size = z(assembly.instant.block_sizes[slot]);
+    if (b.gyroscopic[slot]) {
+      const int c = assembly.block.column[slot] + 3;
+      const Vector3d w = head(assembly.v, c);
+      const Eigen::Map<const Matrix3d, 0, Eigen::OuterStride<6>> I(M + 3 * size + 3);
+      add(b.Q_host, c, -w.cross(I * w));
+    }
+    M += size * size;
+  }
+}
+
+/// The works that laws have done in the parts that stand.
+void Engine::keep_law_works(BlockSolve& b) {
+  order_laws();
+  b.law_last.clear();
+  for (const int i : b.records)
+    for (int k = 0; k < records_[z(i)].law_count; ++k)
+      b.law_last.push_back(law_works_[z(records_[z(i)].first_law + k)].last);
 }
 
 /// What a part has summed so far is another's, or of no part that stands.
 void Engine::clear_part(BlockSolve& b) {
   for (auto* x : {&b.part_lambda, &b.part_work}) std::fill(x->begin(), x->end(), 0.0);
+  std::size_t at = 0;
+  if (b.with_laws)
+    for (const int i : b.records)
+      for (int k = 0; k < records_[z(i)].law_count; ++k)
+        law_works_[z(records_[z(i)].first_law + k)].last = b.law_last[at++];
   if (!b.recorded) return;
   for (auto* x : {&b.part_momentum, &b.part_applied}) std::fill(x->begin(), x->end(), 0.0);
   std::fill(b.part_wrenches.begin(), b.part_wrenches.end(), Vector6::Zero());
@@ -96,15 +139,32 @@ void Engine::record_impulse(BlockSolve& b, double weight, std::span<const double
       b.part_wrenches[at++] += weight * generalized_force(assembly, static_cast<int>(i), static_cast<int>(k), lambda);
 }
 
-/// A stage's part in them.
-void Engine::record_stage(BlockSolve& b, double weight) {
+/// A stage's part in them, and what laws prescribe there.
+void Engine::record_stage(BlockSolve& b, const State& at, double weight) {
   record_impulse(b, weight, b.stages.lambda(), b.stages.vdot());
   for (std::size_t j = 0; j < b.part_applied.size(); ++j) b.part_applied[j] += weight * b.Q_host[j];
+  if (!b.with_laws) return;
+  book_laws(b, at, weight, b.stages.v(), b.stages.v());
+  const Block& block = b.dynamics->assembly().block;
+  for (const LawEffort& e : b.dynamics->law_efforts()) b.part_work[z(block.row[z(e.constraint)])] += weight * e.power;
+  std::size_t first = 0;
+  int constraint = 0;
+  for (const Dynamics::Prescribed& law : b.dynamics->prescribed()) {
+    for (; constraint < law.constraint; ++constraint) first += system_.constraint(b.ids[z(constraint)]).bodies().size();
+    const auto bodies = system_.constraint(b.ids[z(constraint)]).bodies();
+    for (std::size_t k = 0; k < std::min<std::size_t>(2, bodies.size()); ++k) {
+      const double share = k == 0 ? weight : -weight;
+      const Wrench w = Wrench{law.force, law.moment, law.p_WQ}.about(at[bodies[k]].p);
+      b.part_wrenches[first + k].head<3>() += share * w.force;
+      if (system_.kind(bodies[k]) != BodyKind::particle) b.part_wrenches[first + k].tail<3>() += share * w.moment;
+    }
+  }
 }
 
 /// What has been recorded belongs to the step.
 void Engine::stand(BlockSolve& b) {
   for (std::size_t i = 0; i < b.own_lambda.size(); ++i) b.own_lambda[i] += b.part_lambda[i];
+  if (b.with_laws) keep_law_works(b);
   if (!b.recorded) return;
   const Block& block = b.dynamics->assembly().block;
   for (std::size_t j = 0; j < b.sub_momentum.size(); ++j) {
@@ -132,12 +192,12 @@ void Engine::stand(BlockSolve& b) {
 /// Velocities that the constraints do not allow are no start for a smooth motion: an impulse takes them away (T14). Off
 /// by rounding in steps that follow each other; by O(dt) after semi-implicit ones; by anything where the program has
 /// thrown a body or switched a constraint on.
-void Engine::start_on_velocities(BlockSolve& b) {
+bool Engine::start_on_velocities(BlockSolve& b) {
   const Assembly& assembly = b.dynamics->assembly();
   const Block& block = assembly.block;
   State& now = b.states->now;
   const double off = largest(assembly.velocity), size = largest(assembly.v);
-  if (!(off > 64 * std::numeric_limits<double>::epsilon() * size)) return;
+  if (!(off > 64 * std::numeric_limits<double>::epsilon() * size)) return true;
   for (std::size_t i = 0; i < b.ids.size(); ++i) {
     const bool says = system_.constraint(b.ids[i]).function().level() != Level::acceleration;
     for (int r = block.row[i]; r < block.row[i + 1]; ++r) b.e[z(r)] = says ? -assembly.velocity[z(r)] : 0.0;
@@ -154,50 +214,85 @@ void Engine::start_on_velocities(BlockSolve& b) {
   stand(b);
   // What velocities do to the accelerations changes with them: not worth a look while it is rounding.
   constexpr double rounding = 1e-6;
-  if (off <= rounding * size) return;
-  forces_at_stage(b, now);
-  ++b.tally.factors;
-  b.dynamics->evaluate(now, b.Q_host);
+  return off <= rounding * size || answer(b, now);
 }
 
-// One part from `now`, whose problem is factored, and perhaps answered, to `settled`. @return whether it may stand.
-bool Engine::try_stages(BlockSolve& b, double done, double length, bool answered) {
+/// The problem at a state, and with laws its answer. @return whether there is one
+bool Engine::answer(BlockSolve& b, const State& at) {
+  ++b.tally.factors;
+  if (b.dynamics->factor(at) == Status::invalid) return false;
+  forces_at_stage(b);
+  return !b.with_laws || b.dynamics->resolve(at, b.Q_host) != Status::invalid;
+}
+
+/// The stage placed last, whose problem is there.
+bool Engine::solve_stage(BlockSolve& b) {
+  if (!b.with_laws) return b.stages.solve(*b.dynamics, b.Q_host);
+  b.stages.take(*b.dynamics);
+  return true;
+}
+
+// One part from `now`, whose problem is there, to `settled`. @return whether it may stand.
+// @param carried  its first stage was the last one of the part before
+bool Engine::try_stages(BlockSolve& b, double done, double length, bool carried) {
   auto& [start, now, next, end_given, settled] = *b.states;
   Dynamics& dynamics = *b.dynamics;
+  const bool adaptive = options_.stepping == Stepping::adaptive;
+  b.part_error = std::numeric_limits<double>::infinity();
   clear_part(b);
-  b.stages.begin(dynamics, Method::rk4, now, length);
-  if (answered) b.stages.take(dynamics);
-  if (!answered && !b.stages.solve(dynamics, b.Q_host)) return false;
-  for (;;) {
-    const double weight = b.stages.weight();
-    const auto lambda = b.stages.lambda();
-    std::span<const double> rate = dynamics.assembly().velocity;  // of each row; what others move is theirs
-    if (b.with_driven || b.of_users) {
-      velocity_of_rows(b, dynamics.assembly().v, b.e);
-      rate = b.e;
+  b.stages.begin(dynamics, adaptive ? Method::adaptive : Method::rk4, now, length);
+  if (carried)
+    b.stages.go_on();
+  else if (!solve_stage(b))
+    return false;
+  if (done == 0) b.start_lambda.assign(b.stages.lambda().begin(), b.stages.lambda().end());
+  for (const State* at = &now;; at = &next) {
+    if (!adaptive && b.with_laws && dynamics.law_report().rate * length > law_limit) return false;
+    if (const double weight = b.stages.weight(); weight != 0) {
+      const auto lambda = b.stages.lambda();
+      std::span<const double> rate = dynamics.assembly().velocity;  // of each row; what others move is theirs
+      if (b.with_driven || b.of_users) {
+        velocity_of_rows(b, dynamics.assembly().v, b.e);
+        rate = b.e;
+      }
+      for (std::size_t r = 0; r < lambda.size(); ++r) {
+        b.part_lambda[r] += weight * lambda[r];
+        b.part_work[r] += weight * lambda[r] * rate[r];
+      }
+      if (b.recorded) record_stage(b, *at, weight);
     }
-    for (std::size_t r = 0; r < lambda.size(); ++r) {
-      b.part_lambda[r] += weight * lambda[r];
-      b.part_work[r] += weight * lambda[r] * rate[r];
-    }
-    if (b.recorded) record_stage(b, weight);
     const bool inside = b.stages.place(next);
     place_driven(b, done + (next.t - now.t), next);
     if (!inside) break;
-    forces_at_stage(b, next);
-    ++b.tally.factors;
-    if (dynamics.factor(next) == Status::invalid || !b.stages.solve(dynamics, b.Q_host)) return false;
+    if (!answer(b, next) || !solve_stage(b)) return false;
   }
-  for (std::size_t r = 0; r < b.e.size(); ++r) b.e[r] = b.part_lambda[r] / length;
-  b.swing = swing_bound(system_, dynamics, b.e) * length;
-  if (!(b.swing <= swing_factor * options_.swing_limit))
-    b.swing = fastest_swing(system_, dynamics.assembly(), next, b.e) * length;
-  if (!(b.swing <= swing_factor * options_.swing_limit)) return false;
-
   std::copy(b.stages.v().begin(), b.stages.v().end(), b.sub_v.begin());
   if (!finite(b.sub_v)) return false;
+  if (!adaptive && swings_too_far(b, next, length)) return false;
   copy_block(b, next, settled);
-  if (!options_.drift_correction) return true;
+  if (options_.drift_correction && !end_part(b, length)) return false;
+  if (!adaptive) return true;
+
+  b.stages.arrive(next, settled, b.sub_v);
+  if (!answer(b, settled) || !solve_stage(b)) return false;
+  b.part_error = b.stages.error(settled, options_.tolerance, options_.tolerance);
+  return b.part_error <= 1;
+}
+
+/// ω·dt of T15 for the mean of the multipliers of a part that ends at `end`, and whether it is too much. A bound on it
+/// will do for a whole step that may be followed by another.
+bool Engine::swings_too_far(BlockSolve& b, const State& end, double length) {
+  for (std::size_t r = 0; r < b.e.size(); ++r) b.e[r] = b.part_lambda[r] / length;
+  b.swing = swing_bound(system_, *b.dynamics, b.e) * length;
+  if (length < dt_ || !(b.swing <= swing_margin * swing_factor * options_.swing_limit))
+    b.swing = fastest_swing(system_, b.dynamics->assembly(), end, b.e) * length;
+  return !(b.swing <= swing_factor * options_.swing_limit);
+}
+
+/// Projects the part's end, at `next`, to `settled`. @return whether it was near enough
+bool Engine::end_part(BlockSolve& b, double length) {
+  auto& [start, now, next, end_given, settled] = *b.states;
+  Dynamics& dynamics = *b.dynamics;
   double extent = 0;  // poses far out are no better than their own rounding
   for (const BodyId id : dynamics.assembly().block.bodies) extent = std::max(extent, next[id].p.cwiseAbs().maxCoeff());
   const double tolerance = std::max(options_.newton_tolerance, 4 * std::numeric_limits<double>::epsilon() * extent);
@@ -222,20 +317,20 @@ bool Engine::take_by_stages(BlockSolve& b, bool again) {
   const Block& block = b.dynamics->assembly().block;
   const std::size_t n = z(block.n()), m = z(block.m());
   auto& [start, now, next, end_given, settled] = *(again ? b.states = substep_states_[0].get() : b.states);
-  b.recorded = again || b.wants_all || b.of_users || b.remembers;
-  bool evaluated = b.moved == 0 && !b.with_driven;
+  b.recorded = again || records_stages(b);
+  const bool adaptive = options_.stepping == Stepping::adaptive;
+  bool known = b.moved == 0 && !b.with_driven;  // the problem at `now`
+  bool carried = false;                         // and its answer
   if (again) {
     if (b.dynamics->evaluate(state_, b.Q) == Status::invalid) return false;
   } else {
-    b.start_lambda.assign(b.dynamics->lambda().begin(), b.dynamics->lambda().end());
-    b.steady.assign(b.Q.begin(), b.Q.end());
-    b.gyroscopic.resize(b.pool.size());
-    for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {  // bodies may be gone when the step is taken again
-      b.gyroscopic[slot] = block.column[slot + 1] - block.column[slot] == 6 && is_gyroscopic(*b.bodies[slot]);
-      if (b.gyroscopic[slot])
-        add(b.steady, block.column[slot] + 3,
-            -system_.gyroscopic_torque(block.bodies[slot], state_[block.bodies[slot]]));
+    if (b.with_laws) {  // as they are at each instant
+      b.dynamics->set_step(0);
+      b.dynamics->ask_rates(!adaptive);
+      if (b.dynamics->resolve(state_, b.Q) == Status::invalid) return false;
+      keep_law_works(b);
     }
+    b.first_part = b.next_part > 0 ? b.next_part : dt_;
   }
   for (auto* x : {&b.part_lambda, &b.part_work, &b.sub_work}) x->assign(m, 0.0);
   if (b.recorded) {
@@ -253,42 +348,59 @@ bool Engine::take_by_stages(BlockSolve& b, bool again) {
   }
   copy_block(b, now, next);
   copy_block(b, now, settled);
-  const double finest = dt_ / options_.max_substeps, limit = 0.9 * swing_factor * options_.swing_limit;
-  double done = 0, length = dt_, fastest = 0;
-  if (evaluated)
-    if (const double swing = swing_bound(system_, *b.dynamics, b.dynamics->lambda()) * dt_; swing > limit) {
-      // Rather than find out at the end of the whole: but the bound is one.
-      const double true_swing = fastest_swing(system_, b.dynamics->assembly(), state_, b.dynamics->lambda()) * dt_;
-      if (true_swing > limit && std::isfinite(true_swing)) length = std::max(limit / true_swing * dt_, finest);
-    }
-  int taken = 0;
-  forces_at_stage(b, now);
+  const double finest = dt_ / options_.max_substeps, aim = swing_margin * swing_factor * options_.swing_limit;
+  // How long a part may be, were it not for the end of the step: to begin with as the last step would have gone on.
+  double done = 0, wish = b.first_part, fastest = 0;
+  int taken = 0, refused = 0;
+  bool shortened = false;
+  forces_at_stage(b);
   while (done < dt_ * (1 - 1e-12)) {
     const double left = dt_ - done;
-    length = left / std::ceil(left / length * (1 - 1e-9));  // no short one at the end
-    if (!evaluated) {
+    const double length = left / std::ceil(left / wish * (1 - 1e-9));  // no short one at the end
+    if (!known) {
       now.t = t_ + done;
       place_driven(b, done, now);
-      forces_at_stage(b, now);
-      ++b.tally.factors;
-      if ((taken == 0 ? b.dynamics->evaluate(now, b.Q_host) : b.dynamics->factor(now)) == Status::invalid) return false;
+      if (!answer(b, now)) return false;
     }
-    if (taken == 0 && options_.drift_correction) start_on_velocities(b);
-    if (!try_stages(b, done, length, taken == 0)) {
-      if (length <= finest * (1 + 1e-9)) return false;
-      length = std::max(0.5 * length, finest);
-      evaluated = false;
+    if (taken == 0 && options_.drift_correction && !start_on_velocities(b)) return false;
+    if (!try_stages(b, done, length, carried)) {
+      ++refused;
+      if (length <= finest * (1 + 1e-9)) {
+        b.tally.parts_refused += refused;
+        b.next_part = 0;
+        clear_part(b);
+        return false;
+      }
+      const bool told = adaptive && std::isfinite(b.part_error);
+      wish = std::max(length * (told       ? std::clamp(0.9 * std::pow(b.part_error, -0.2), 0.1, 0.9)
+                                : adaptive ? 0.25
+                                           : 0.5),
+                      finest);
+      shortened = true;
+      known = carried = false;
       continue;
     }
     stand(b);
+    if (b.with_laws) b.dynamics->accept(length);
     for (std::size_t r = 0; r < m; ++r) b.sub_work[r] += b.part_work[r];
     ++taken;
-    fastest = std::max(fastest, b.swing);
     done += length;
     std::swap(now, settled);
-    evaluated = false;
-    length *= b.swing > 0 ? std::clamp(limit / b.swing, 0.5, 2.0) : 2.0;
+    if (adaptive) {
+      known = carried = true;
+      const double next_wish =
+          length * std::clamp(0.9 * std::pow(std::max(b.part_error, 1e-10), -0.2), 0.2, shortened ? 1.0 : 5.0);
+      wish = length < wish && !shortened ? std::max(wish, next_wish) : next_wish;  // cut by the step's end alone
+    } else {
+      known = false;
+      fastest = std::max(fastest, b.swing);
+      wish = length * (b.swing > 0 ? std::clamp(aim / b.swing, 0.5, 2.0) : 2.0);
+    }
+    shortened = false;
   }
+  if (!again) b.next_part = wish;
+  b.tally.parts += taken;
+  b.tally.parts_refused += refused;
   b.in_parts = b.by_stages = b.end_after = true;
   b.substeps = taken;
   b.last_length = 0;  // the velocity is that of the step's end

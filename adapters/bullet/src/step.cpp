@@ -152,9 +152,11 @@ bool Engine::finish_block(BlockSolve& b) {
     trouble_ = "the native solver returned impulses that are not finite; they were left out";
   }
   // What the host did in this step belongs to the force that the reaction answers (T11).
+  bool open = false;
   if (among_rows(b)) {
     for (std::size_t j = 0; j < b.Q.size(); ++j) b.Q_host[j] = b.Q[j] + b.host[j] / dt_;
-    if (b.dynamics->resolve(state_, b.Q_host) == Status::invalid) return refuse(b, b.dynamics->reason());
+    open = stages_answer(b);
+    if (!open && b.dynamics->resolve(state_, b.Q_host) == Status::invalid) return refuse(b, b.dynamics->reason());
   }
   b.told = false;
   if (b.of_users) note_time_dependence(b);
@@ -188,9 +190,14 @@ bool Engine::finish_block(BlockSolve& b) {
     b.stepped_down = why_no_stages(b);
     if (!b.stepped_down) {
       if (take_by_stages(b)) return true;
-      b.stepped_down = "no part of the step was short enough to be taken by stages";
+      b.stepped_down = options_.stepping == Stepping::adaptive
+                           ? "no part of the step was short enough for its tolerance"
+                           : "no part of the step was short enough to be taken by stages";
+      if (b.with_laws) b.dynamics->set_step(dt_);
       ++b.tally.factors;
       if (b.dynamics->evaluate(state_, all_forces(b)) == Status::invalid) return refuse(b, b.dynamics->reason());
+    } else if (open && b.dynamics->resolve(state_, b.Q_host) == Status::invalid) {
+      return refuse(b, b.dynamics->reason());
     }
     ++b.tally.stepped_down;
   }

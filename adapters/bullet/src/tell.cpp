@@ -334,6 +334,11 @@ std::string Engine::summary() {
   }
   s << "\n  solves " << counts_.solves << ", Newton " << counts_.newton << ", steps in halves " << counts_.substepped
     << " (" << counts_.substeps << " substeps), fallbacks " << counts_.fallbacks;
+  if (counts_.parts) {
+    s << "\n  by stages in " << counts_.parts << " parts";
+    if (counts_.parts_refused) s << ", another " << counts_.parts_refused << " taken again shorter";
+    if (options_.stepping == Stepping::adaptive) s << ", to a tolerance of " << options_.tolerance;
+  }
   if (counts_.stepped_down)
     s << "\n  block steps taken semi-implicitly, not by stages: " << counts_.stepped_down
       << " (the last: " << stepped_down_ << ")";

@@ -59,11 +59,18 @@ enum class Stepping {
   /// mean velocity, so that swept collisions (CCD) and motion states see the way from pose to pose, and the velocity at
   /// the step's end is set right after, before any action of the program's runs.
   ///
+  /// Smooth laws act in the stages, as they are at that instant; their parts are so short that none of them damps by
+  /// more than a factor of e in one.
+  ///
   /// What a block of a step is left to semi_implicit for, counted in Counts::stepped_down and named by summary(): rows
   /// of Bullet's own (contacts, limits, motors, springs) give it an impulse or a push, since those were solved for
-  /// X₁ = X₀ ⊕ dt·v₁ and would be met on no other way; it has laws; or it could not be taken in parts as short as
-  /// max_substeps makes them. Links of multibodies are always stepped semi-implicitly.
-  rk4
+  /// X₁ = X₀ ⊕ dt·v₁ and would be met on no other way; it has laws of dry friction or with a memory; or it could not be
+  /// taken in parts as short as max_substeps makes them. Links of multibodies are always stepped semi-implicitly.
+  rk4,
+  /// Order 5(4) (T13): the pair of Dormand and Prince likewise, in as many parts of Bullet's step as Options::tolerance
+  /// asks for, the first as long as the last step's would have been. Stages with the forces of the same step, so that
+  /// a part never goes beyond it. Six factorisations a part and one a step, of rk4 four a part.
+  adaptive
 };
 
 /// A link of a multibody, as a constraint sees it: a body whose points and axes are in the link's own axes from its
@@ -109,8 +116,11 @@ struct Options {
   double newton_tolerance = 0;  ///< end-of-step |φ| [m or the row's unit]; 0: 1e-15 in double, 1e-10 in single
   int max_newton = 30;
   Stepping stepping = Stepping::semi_implicit;
+  /// Of adaptive: a part stands when rms(error / (1 + size)) of the block is no larger, over positions [m], turns
+  /// [rad], velocities [m/s] and rates [rad/s], where the size of a turn is 1; 0: 1e-9 in double, 1e-6 in single.
+  double tolerance = 0;
   /// ω·dt above which a step is redone in shorter ones inside Bullet's (T15); 2.4 times as much of rk4, which is stable
-  /// up to 2√2.
+  /// up to 2√2. adaptive does not look at it: its error tells.
   double swing_limit = 1.0;
   int max_substeps = 1024;   ///< of a step, as which a snap may need; then the block is left to native rows for it
   double gap_tolerance = 0;  ///< start-of-step |φ| above which poses are corrected; 0: 1e-9 in double, 1e-5 in single
@@ -197,6 +207,8 @@ struct Counts {
   long newton = 0;               ///< back-solves of end-of-step satisfaction
   long substepped = 0;           ///< block steps redone in shorter ones (T15)
   long substeps = 0;             ///< substeps those took
+  long parts = 0;                ///< that block steps by stages were made of
+  long parts_refused = 0;        ///< tried besides, and taken again shorter
   long stepped_down = 0;         ///< block steps taken semi-implicitly though Options::stepping asks for more
   long law_solves = 0;           ///< back-solves for laws, of the last evaluation of each block step (T9)
   long mode_switches = 0;        ///< times a contact of a law began to stick or to slide (T10)
