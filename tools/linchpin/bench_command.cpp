@@ -127,10 +127,11 @@ void add_bench(CLI::App& app, int& exit_code) {
                    "an hour. \"mechanisms\" alone: the "
                    "published mechanisms without an engine")
       ->capture_default_str();
-  verb->add_option("--with", o->with,
-                   "solvers: exact, law (exact, with a smooth law on every joint), dry (exact, with dry friction in "
-                   "every joint), "
-                   "si:N, nncg:N, mlcp, separated by commas")
+  verb->add_option(
+          "--with", o->with,
+          "solvers: exact, rk4 and adaptive (exact, stepped by their stages), law (exact, with a smooth law on "
+          "every joint), dry (exact, with dry friction in every joint), si:N, nncg:N, mlcp, each with @R for R "
+          "steps a second, separated by commas")
       ->capture_default_str();
   verb->add_option("--precision", o->precision, "double, single or both")
       ->check(CLI::IsMember({"double", "single", "both"}))
