@@ -81,8 +81,9 @@ class StepOfJoints {
       const double t2 = body.turn.squaredNorm();
       // sin(t)/t and (1 − cos t)/t²; below the bound the next terms of the series are under 1e-18.
       if (t2 < 4e-2) {
-        body.sine = 1 - t2 / 6 * (1 - t2 / 20 * (1 - t2 / 42 * (1 - t2 / 72 * (1 - t2 / 110))));
-        body.versine = 0.5 * (1 - t2 / 12 * (1 - t2 / 30 * (1 - t2 / 56 * (1 - t2 / 90 * (1 - t2 / 132)))));
+        body.sine = 1 - t2 * (1. / 6 - t2 * (1. / 120 - t2 * (1. / 5040 - t2 * (1. / 362880 - t2 * (1. / 39916800)))));
+        body.versine =
+            0.5 - t2 * (1. / 24 - t2 * (1. / 720 - t2 * (1. / 40320 - t2 * (1. / 3628800 - t2 * (1. / 479001600)))));
       } else {
         const double t = std::sqrt(t2), half = std::sin(0.5 * t) / t;
         body.sine = std::sin(t) / t;
@@ -727,44 +728,47 @@ Settling settle(const System& system, const Dynamics& dynamics, const State& off
   return out;
 }
 
-double swing_bound(const System& system, const Dynamics& dynamics, std::span<const double> lambda) {
-  const detail::StockJoints& stock = detail::stock_of(dynamics);
-  const Block& block = dynamics.assembly().block;
-  if (!stock.rigid || !stock.axes.empty()) return std::numeric_limits<double>::infinity();
-  thread_local std::vector<double> moment;  // Σ|r||f| by body
-  moment.assign(block.bodies.size(), 0.0);
-  for (int i = 0; i < stock.count(); ++i) {
-    const auto &joint = stock.joints[z(i)], &next = stock.joints[z(i) + 1];
-    const double* f = lambda.data() + joint.row;
-    for (int k = joint.point; k < next.point; ++k, f += 3) {
-      const double size = std::sqrt(f[0] * f[0] + f[1] * f[1] + f[2] * f[2]);
-      if (joint.slot_a >= 0) moment[z(joint.slot_a)] += size * stock.arms[z(2 * k)];
-      if (joint.slot_b >= 0) moment[z(joint.slot_b)] += size * stock.arms[z(2 * k + 1)];
-    }
-  }
-  const auto& bodies = SystemParts::of(system).bodies;
-  double most = 0, probe = 0;
-  for (std::size_t s = 0; s < moment.size(); ++s) {
-    const double square = moment[s] / bodies[z(block.bodies[s].index)].least_inertia;
-    most = std::max(most, square);
-    probe += 0 * square;
-  }
-  return probe == 0 ? std::sqrt(most) : std::numeric_limits<double>::infinity();
-}
-
-double fastest_swing(const System& system, const Assembly& assembly, const State& state,
-                     std::span<const double> lambda) {
+double fastest_swing(const System& system, const Dynamics& dynamics, const State& state, std::span<const double> lambda,
+                     double enough) {
+  const Assembly& assembly = dynamics.assembly();
   const Block& block = assembly.block;
+  const detail::StockJoints& stock = detail::stock_of(dynamics);
+  const auto& bodies = SystemParts::of(system).bodies;
   thread_local std::vector<Matrix3d> stiffness;
-  thread_local std::vector<double> bound;
-  stiffness.assign(block.bodies.size(), Matrix3d::Zero());
+  thread_local std::vector<double> bound;  // of ω²
   bound.assign(block.bodies.size(), 0.0);
+  const bool bounded = stock.rigid && stock.axes.empty();
+  double most = 0;
+  if (bounded) {  // ω² ≤ Σ|r||f| / least principal moment
+    for (int i = 0; i < stock.count(); ++i) {
+      const auto &joint = stock.joints[z(i)], &next = stock.joints[z(i) + 1];
+      const double* f = lambda.data() + joint.row;
+      for (int k = joint.point; k < next.point; ++k, f += 3) {
+        const double size = std::sqrt(f[0] * f[0] + f[1] * f[1] + f[2] * f[2]);
+        if (joint.slot_a >= 0) bound[z(joint.slot_a)] += size * stock.arms[z(2 * k)];
+        if (joint.slot_b >= 0) bound[z(joint.slot_b)] += size * stock.arms[z(2 * k + 1)];
+      }
+    }
+    double probe = 0;  // 0 times what is not finite is not a number
+    for (std::size_t s = 0; s < bound.size(); ++s) {
+      bound[s] /= bodies[z(block.bodies[s].index)].least_inertia;
+      most = std::max(most, bound[s]);
+      probe += 0 * bound[s];
+    }
+    if (probe != 0) return std::numeric_limits<double>::infinity();
+    if (std::sqrt(most) <= enough) return std::sqrt(most);
+  }
+  const auto slow = [&](std::size_t s) { return bounded && bound[s] <= enough * enough; };
+  most = 0;
+  for (std::size_t s = 0; s < bound.size(); ++s)
+    if (slow(s)) most = std::max(most, bound[s]);
+  stiffness.assign(block.bodies.size(), Matrix3d::Zero());
   for (std::size_t i = 0; i < block.constraints.size(); ++i) {
     const Constraint& constraint = at(system, block.constraints[i]);
     for (int k = 0; k < static_cast<int>(constraint.bodies().size()); ++k) {
       const BodyId id = constraint.bodies()[z(k)];
       const int slot = assembly.slot(static_cast<int>(i), k);
-      if (slot < 0 || block.column[z(slot + 1)] - block.column[z(slot)] != 6) continue;
+      if (slot < 0 || block.column[z(slot + 1)] - block.column[z(slot)] != 6 || slow(z(slot))) continue;
       const double* J = assembly.jacobian(static_cast<int>(i), k).data();
       Vector3d f = Vector3d::Zero();
       for (int row = block.row[i]; row < block.row[i + 1]; ++row, J += 6)
@@ -782,6 +786,7 @@ double fastest_swing(const System& system, const Assembly& assembly, const State
   std::size_t widest = 0;
   for_mass_blocks(block, assembly.instant, [&](std::size_t s, const double* M, int dof) {
     if (!std::isfinite(bound[widest])) return;
+    bound[s] = 0;
     if (Matrix3d& K = stiffness[s]; dof == 6 && !K.isZero(0)) {
       const double i00 = 1 / std::sqrt(M[21]), l10 = M[27] * i00, l20 = M[33] * i00;
       const double i11 = 1 / std::sqrt(M[28] - l10 * l10), l21 = (M[34] - l20 * l10) * i11;
@@ -799,7 +804,6 @@ double fastest_swing(const System& system, const Assembly& assembly, const State
     }
   });
   if (!block.bodies.empty() && !std::isfinite(bound[widest])) return std::numeric_limits<double>::infinity();
-  double most = 0;
   const auto look = [&](std::size_t s) {
     if (!(bound[s] > most)) return;
     most = std::max(

@@ -366,6 +366,7 @@ bool SolveSparse::factor_body(Body& body, const double* M) {
   double* const L = roots_.data() + body.mass;
   const int size = body.size;
   const double m = M[0];
+  const bool known = body.plain && L[whole_mass] == m;  // its mass stays what it was
   body.plain = size == 6 && M[7] == m && M[14] == m && M[1] == 0 && M[2] == 0 && M[8] == 0;
   if (body.plain) {
     for (int i = 0; i < 3; ++i) body.plain = body.plain && M[6 * i + 3] == 0 && M[6 * i + 4] == 0 && M[6 * i + 5] == 0;
@@ -382,15 +383,16 @@ bool SolveSparse::factor_body(Body& body, const double* M) {
   if (!(q > least * f) || !std::isfinite(q)) return false;
   const double l22 = std::sqrt(q), i22 = 1 / l22;
   const double i10 = -l10 * i00 * i11, i21 = -l21 * i11 * i22, i20 = -(l20 * i00 + l21 * i10) * i22;
-  const double root = std::sqrt(m);
-  L[inverse_root] = 1 / root;
-  L[whole_mass] = m;
-  L[root_mass] = root;
+  if (!known) {
+    L[whole_mass] = m;
+    L[root_mass] = std::sqrt(m);
+    L[inverse_root] = 1 / L[root_mass];
+    L[inverse_mass_itself] = 1 / m;
+  }
   double* x = L + L_inverse;
   x[0] = i00, x[1] = i10, x[2] = i11, x[3] = i20, x[4] = i21, x[5] = i22;
   x = L + L_itself;
   x[0] = l00, x[1] = l10, x[2] = l11, x[3] = l20, x[4] = l21, x[5] = l22;
-  L[inverse_mass_itself] = 1 / m;
   x = L + inverse_inertia;
   x[0] = i00 * i00 + i10 * i10 + i20 * i20;
   x[1] = i10 * i11 + i20 * i21, x[2] = i11 * i11 + i21 * i21;
@@ -968,17 +970,18 @@ void SolveSparse::times_inverse_mass(const Body& body, const double* f, double* 
   const double* const L = roots_.data() + body.mass;
   const int size = body.size;
   if (body.plain) {
-    // By substitution, and by division: I Δω then is the moment to rounding, whatever the condition of I, and books
-    // close.
-    const double m = L[whole_mass];
+    // By substitution with L, not by the inverse: I Δω then is the moment to rounding, whatever the condition of I, and
+    // books close.
+    const double m = L[inverse_mass_itself];
     const double* const C = L + L_itself;
-    dv[0] = f[0] / m, dv[1] = f[1] / m, dv[2] = f[2] / m;
-    const double x = f[3] / C[0];
-    const double y = (f[4] - C[1] * x) / C[2];
-    const double w = (f[5] - C[3] * x - C[4] * y) / C[5];
-    dv[5] = w / C[5];
-    dv[4] = (y - C[4] * dv[5]) / C[2];
-    dv[3] = (x - C[1] * dv[4] - C[3] * dv[5]) / C[0];
+    const double* const inverse = L + L_inverse;  // of L's diagonal: 0, 2, 5
+    dv[0] = m * f[0], dv[1] = m * f[1], dv[2] = m * f[2];
+    const double x = f[3] * inverse[0];
+    const double y = (f[4] - C[1] * x) * inverse[2];
+    const double w = (f[5] - C[3] * x - C[4] * y) * inverse[5];
+    dv[5] = w * inverse[5];
+    dv[4] = (y - C[4] * dv[5]) * inverse[2];
+    dv[3] = (x - C[1] * dv[4] - C[3] * dv[5]) * inverse[0];
     return;
   }
   if (f != dv) std::copy_n(f, size, dv);

@@ -126,7 +126,7 @@ void Stepper::Impl::move(const State& from, State& to, double h, std::span<const
 
 double Stepper::Impl::swing_of(const State& at, double h) {
   for (std::size_t r = 0; r < all.size(); ++r) all[r] = dynamics.lambda()[r] + dynamics.induced()[r] + beyond[r] / h;
-  return fastest_swing(*system, dynamics.assembly(), at, all);
+  return fastest_swing(*system, dynamics, at, all);
 }
 
 void Stepper::Impl::velocities(const State& at, std::span<double> v) const {

@@ -137,6 +137,17 @@ void System::Impl::require_bodies(const char* kind, const std::string& name, std
   }
 }
 
+namespace {
+
+// q ← (w, x, y, z) over its length, which is 1 but for rounding mostly: then by the series of 1/√.
+void set_unit(Quaterniond& q, double w, double x, double y, double z) {
+  const double over = (w * w + x * x) + (y * y + z * z) - 1;
+  const double scale = std::fabs(over) < 1e-8 ? 1 - 0.5 * over : 1 / std::sqrt(1 + over);
+  q.w() = scale * w, q.x() = scale * x, q.y() = scale * y, q.z() = scale * z;
+}
+
+}  // namespace
+
 void advance(BodyState& body, const Vector3d& v, const Vector3d& w, double dt) {
   body.p += dt * v;
   const Vector3d half = 0.5 * dt * w;
@@ -151,8 +162,10 @@ void advance(BodyState& body, const Vector3d& v, const Vector3d& w, double dt) {
     sinc = std::sin(h) / h;
     cosine = std::cos(h);
   }
-  const Quaterniond turn(cosine, sinc * half.x(), sinc * half.y(), sinc * half.z());
-  body.q = (turn * body.q).normalized();
+  const double c = cosine, x = sinc * half.x(), y = sinc * half.y(), z = sinc * half.z();
+  const Quaterniond& q = body.q;
+  set_unit(body.q, c * q.w() - (x * q.x() + y * q.y() + z * q.z()), c * q.x() + x * q.w() + (y * q.z() - z * q.y()),
+           c * q.y() + y * q.w() + (z * q.x() - x * q.z()), c * q.z() + z * q.w() + (x * q.y() - y * q.x()));
 }
 
 Vector3d turn_between(const Quaterniond& from, const Quaterniond& to) {

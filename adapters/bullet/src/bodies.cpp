@@ -85,13 +85,22 @@ unsigned locked_axes(const btRigidBody& body) {
 std::shared_ptr<ConstraintFunction> hold_axes(unsigned locked) { return std::make_shared<HeldAxes>(locked); }
 
 Pose read_pose(const btTransform& x) {
-  Pose out;
-  out.p = from_bullet(x.getOrigin());
-  Matrix3d R;
-  for (int i = 0; i < 3; ++i)
-    for (int k = 0; k < 3; ++k) R(i, k) = double(x.getBasis()[i][k]);
-  out.q = Quaterniond(R).normalized();
-  return out;
+  const btMatrix3x3& R = x.getBasis();
+  const auto r = [&](int i, int k) { return double(R[i][k]); };
+  // The largest of the four is found from the diagonal, the others over it: all four times that one.
+  double q[4];  // x, y, z, w
+  const double xx = r(0, 0), yy = r(1, 1), zz = r(2, 2), trace = xx + yy + zz;
+  if (trace > 0) {
+    q[0] = r(2, 1) - r(1, 2), q[1] = r(0, 2) - r(2, 0), q[2] = r(1, 0) - r(0, 1), q[3] = 1 + trace;
+  } else if (xx >= yy && xx >= zz) {
+    q[0] = 1 + xx - yy - zz, q[1] = r(0, 1) + r(1, 0), q[2] = r(0, 2) + r(2, 0), q[3] = r(2, 1) - r(1, 2);
+  } else if (yy >= zz) {
+    q[0] = r(0, 1) + r(1, 0), q[1] = 1 + yy - xx - zz, q[2] = r(1, 2) + r(2, 1), q[3] = r(0, 2) - r(2, 0);
+  } else {
+    q[0] = r(0, 2) + r(2, 0), q[1] = r(1, 2) + r(2, 1), q[2] = 1 + zz - xx - yy, q[3] = r(1, 0) - r(0, 1);
+  }
+  const double scale = 1 / std::sqrt((q[0] * q[0] + q[1] * q[1]) + (q[2] * q[2] + q[3] * q[3]));
+  return {from_bullet(x.getOrigin()), {scale * q[3], scale * q[0], scale * q[1], scale * q[2]}};
 }
 
 bool is_gyroscopic(const btRigidBody& body) {

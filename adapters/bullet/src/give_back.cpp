@@ -319,9 +319,10 @@ Engine::Gap Engine::gap_of(const JointRows& rows, const btTransform& a, const bt
   const Vector3d p_a = from_bullet(a.getOrigin()), p_b = from_bullet(b.getOrigin());
   const auto turned = [](const btTransform& x, const Vector3d& u) {
     const btMatrix3x3& R = x.getBasis();
-    Vector3d out;
-    for (int i = 0; i < 3; ++i) out[i] = double(R[i][0]) * u.x() + double(R[i][1]) * u.y() + double(R[i][2]) * u.z();
-    return out;
+    const auto along = [&](int i) {
+      return double(R[i][0]) * u.x() + double(R[i][1]) * u.y() + double(R[i][2]) * u.z();
+    };
+    return Vector3d(along(0), along(1), along(2));
   };
   Gap gap;
   for (const JointRows::Point& p : rows.points)

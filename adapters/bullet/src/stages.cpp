@@ -283,9 +283,8 @@ bool Engine::try_stages(BlockSolve& b, double done, double length, bool carried)
 /// will do for a whole step that may be followed by another.
 bool Engine::swings_too_far(BlockSolve& b, const State& end, double length) {
   for (std::size_t r = 0; r < b.e.size(); ++r) b.e[r] = b.part_lambda[r] / length;
-  b.swing = swing_bound(system_, *b.dynamics, b.e) * length;
-  if (length < dt_ || !(b.swing <= swing_margin * swing_factor * options_.swing_limit))
-    b.swing = fastest_swing(system_, b.dynamics->assembly(), end, b.e) * length;
+  const double enough = length < dt_ ? 0 : swing_margin * swing_factor * options_.swing_limit / length;
+  b.swing = fastest_swing(system_, *b.dynamics, end, b.e, enough) * length;
   return !(b.swing <= swing_factor * options_.swing_limit);
 }
 

@@ -239,8 +239,7 @@ bool Engine::finish_block(BlockSolve& b) {
   if (good && !stopped) {
     // ω of T15 from the force this step really applies, least-norm multipliers.
     for (std::size_t i = 0; i < b.e.size(); ++i) b.e[i] = b.own_lambda[i] / dt_;
-    b.swing = swing_bound(system_, *b.dynamics, b.e) * dt_;  // mostly that is enough
-    if (!(b.swing <= options_.swing_limit)) b.swing = fastest_swing(system_, assembly, state_, b.e) * dt_;
+    b.swing = fastest_swing(system_, *b.dynamics, state_, b.e, options_.swing_limit / dt_) * dt_;
     good = !(b.swing > options_.swing_limit);
   }
   if (good && options_.drift_correction && !can_do_work(b)) {

@@ -64,7 +64,8 @@ bool Engine::try_substep(BlockSolve& b, Substep& s) {
   if (!newton.converged || !finite(b.sub_v) || turns_too_far(b, next, s.length)) return false;
   for (std::size_t i = 0; i < b.e.size(); ++i)
     b.e[i] = b.dynamics->lambda()[i] + b.dynamics->induced()[i] + b.lambda[i] / s.length;
-  s.swing = fastest_swing(system_, assembly, now, b.e) * s.length;
+  // Slower than half of what a substep may have, and the next may be twice as long.
+  s.swing = fastest_swing(system_, *b.dynamics, now, b.e, 0.45 * options_.swing_limit / s.length) * s.length;
   if (s.swing > options_.swing_limit) return false;
   if (s.cannot_work) {
     const double gain = work_of_constraints(*b.dynamics, s.length, b.force, assembly.v, b.sub_v),

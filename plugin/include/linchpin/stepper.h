@@ -53,11 +53,10 @@ double project_velocities(const System& system, const Dynamics& dynamics, State&
 
 /// ω of T15: the fastest swing of any body of the block about its centre under this block's own forces [rad/s].
 /// @param lambda  multipliers of all that the constraints apply, [m]: this step's own, mean over the step
-double fastest_swing(const System& system, const Assembly& assembly, const State& state,
-                     std::span<const double> lambda);
-/// No body swings faster than this [rad/s], for a tenth of the cost: ω² ≤ Σ|r||f| / least principal moment. Only joints
-/// that hold points have such a bound: infinity where the block has constraints of other kinds that carry forces.
-double swing_bound(const System& system, const Dynamics& dynamics, std::span<const double> lambda);
+/// @param enough  [rad/s] what is found to be below it may be a bound: ω² ≤ Σ|r||f| / least principal moment, a tenth of
+///   the cost, which joints that hold points have. 0: exact; infinity: the bound, where there is one
+double fastest_swing(const System& system, const Dynamics& dynamics, const State& state, std::span<const double> lambda,
+                     double enough = 0);
 
 /// How a step is made. All but the first keep the constraints by their own means to newton_tolerance, poses and
 /// velocities both (T13); the tests show each order by its slope.
