@@ -7,12 +7,14 @@
 #include <functional>
 #include <limits>
 #include <queue>
+#include <type_traits>
 #include <utility>
 
 namespace linchpin::detail {
 namespace {
 
 constexpr int widest = 64;      // rows eliminated together
+constexpr int compiled = 6;     // widths up to here: one joint's rows
 constexpr int wide = 8;         // from here on dense products pay
 constexpr double shaky = 1e-5;  // a pivot below this with a negative node to come is not divided by
 constexpr int last = 1 << 28;   // degree of negative nodes: after everything that need not wait for them
@@ -192,7 +194,7 @@ void BlockCholesky::lay_out(const Pattern& p, const std::vector<int>& order, std
   tree_start_.push_back(static_cast<int>(supers_.size()));
 
   below_.clear();
-  std::size_t panel = 0;
+  std::size_t panel = 0, pivot = 0;
   int tallest = 0;
   for (std::size_t s = 0; s < supers_.size(); ++s) {
     Super& super = supers_[s];
@@ -212,12 +214,15 @@ void BlockCholesky::lay_out(const Pattern& p, const std::vector<int>& order, std
     super.below_end = static_cast<int>(below_.size());
     super.panel = panel;
     panel += z(super.width + super.height) * z(super.width);
+    super.pivot = pivot;
+    if (super.width <= compiled) pivot += z(super.width) * z(super.width);
     if (super.width >= wide) tallest = std::max(tallest, super.height);
   }
   supers_.shrink_to_fit();
   below_.shrink_to_fit();
   node_at_.shrink_to_fit();
   panels_.assign(panel, 0.0);
+  pivots_.assign(pivot, 0.0);
   inverse_.assign(z(position), 0.0);
   diagonal_.assign(z(position), 0.0);
   work_.assign(z(tallest) * z(tallest), 0.0);
@@ -248,15 +253,16 @@ void BlockCholesky::clear(int tree) {
 }
 
 std::size_t BlockCholesky::bytes() const {
-  return panels_.capacity() * sizeof(double) + (inverse_.capacity() + diagonal_.capacity()) * sizeof(double) +
-         supers_.capacity() * sizeof(Super) + below_.capacity() * sizeof(Below) +
+  return (panels_.capacity() + pivots_.capacity()) * sizeof(double) +
+         (inverse_.capacity() + diagonal_.capacity()) * sizeof(double) + supers_.capacity() * sizeof(Super) +
+         below_.capacity() * sizeof(Below) +
          (tree_.capacity() + position_.capacity() + super_of_.capacity() + node_at_.capacity()) * sizeof(int);
 }
 
 // ---- numbers
 // -----------------------------------------------------------------------------------------------------------
 
-// Widths up to 6, one joint's rows, are compiled; W = 0 reads the width.
+// Of compiled widths W; W = 0 reads the width.
 template <int W>
 void BlockCholesky::factor_panel(const Super& s, double drop, Outcome& out) {
   const int w = W > 0 ? W : s.width;
@@ -394,49 +400,46 @@ void BlockCholesky::read_diagonal(int tree) {
   }
 }
 
-BlockCholesky::Outcome BlockCholesky::factor(int tree, double drop) {
-  Outcome out;
-  for (int t = tree_start_[z(tree)]; t < tree_start_[z(tree) + 1]; ++t) {
-    const Super& s = supers_[z(t)];
-    switch (s.width) {
-      case 1:
-        factor_panel<1>(s, drop, out), update<1>(s);
-        break;
-      case 2:
-        factor_panel<2>(s, drop, out), update<2>(s);
-        break;
-      case 3:
-        factor_panel<3>(s, drop, out), update<3>(s);
-        break;
-      case 4:
-        factor_panel<4>(s, drop, out), update<4>(s);
-        break;
-      case 5:
-        factor_panel<5>(s, drop, out), update<5>(s);
-        break;
-      case 6:
-        factor_panel<6>(s, drop, out), update<6>(s);
-        break;
-      default:
-        factor_panel<0>(s, drop, out), update_wide(s);
+// Of compiled widths the panel below becomes W = P L⁻¹, and D⁻¹ = ±L⁻ᵀL⁻¹ stands beside it: a solve then passes from
+// joint to joint by one product, where triangles would make each row wait for the one before. Dropped columns of L⁻¹
+// are zero, and so are those of both.
+template <int W>
+void BlockCholesky::invert(const Super& s) {
+  double* const A = panels_.data() + s.panel;
+  const double* const inverse = inverse_.data() + s.first;
+  double X[W][W];  // L⁻¹
+  for (int c = 0; c < W; ++c) {
+    X[c][c] = inverse[c];
+    for (int r = c + 1; r < W; ++r) {
+      double sum = 0;
+      for (int l = c; l < r; ++l) sum += A[r * W + l] * X[l][c];
+      X[r][c] = -sum * inverse[r];
     }
   }
-  return out;
+  double* const D = pivots_.data() + s.pivot;
+  for (int r = 0; r < W; ++r)
+    for (int c = 0; c <= r; ++c) {
+      double sum = 0;
+      for (int l = r; l < W; ++l) sum += X[l][r] * X[l][c];
+      D[r * W + c] = D[c * W + r] = s.negative ? -sum : sum;
+    }
+  double* row = A + W * W;
+  for (int r = 0; r < s.height; ++r, row += W)
+    for (int c = 0; c < W; ++c) {
+      double sum = 0;
+      for (int l = c; l < W; ++l) sum += row[l] * X[l][c];
+      row[c] = sum;
+    }
 }
 
-// Of compiled widths what is solved for stays in registers, and joints like their neighbours are compiled whole.
+// x below −= W x, x ← D⁻¹ x; of widths that are not compiled x ← L⁻¹ x, x below −= P x.
 template <int W>
 void BlockCholesky::forward_super(const Super& s, double* x) const {
-  const double* row = panels_.data() + s.panel;
-  const double* const inverse = inverse_.data() + s.first;
+  const double* row = panels_.data() + s.panel + s.width * s.width;
   double* const own = x + s.first;
   if constexpr (W > 0) {
     double y[W];
-    for (int c = 0; c < W; ++c, row += W) {
-      double sum = 0;
-      for (int l = 0; l < c; ++l) sum += row[l] * y[l];
-      own[c] = y[c] = (own[c] - sum) * inverse[c];
-    }
+    for (int c = 0; c < W; ++c) y[c] = own[c];
     for (int b = s.below_begin; b < s.below_end; ++b) {
       double* const to = x + below_[z(b)].position;
       if (below_[z(b)].rows == W) {
@@ -445,21 +448,25 @@ void BlockCholesky::forward_super(const Super& s, double* x) const {
       }
       for (int r = 0; r < below_[z(b)].rows; ++r, row += W) to[r] -= dot<W>(row, y);
     }
+    const double* D = pivots_.data() + s.pivot;
+    for (int c = 0; c < W; ++c, D += W) own[c] = dot<W>(D, y);
     return;
   }
   const int w = s.width;
-  for (int c = 0; c < w; ++c, row += w) own[c] = (own[c] - inner<0>(row, own, c)) * inverse[c];
+  const double* const inverse = inverse_.data() + s.first;
+  const double* triangle = panels_.data() + s.panel;
+  for (int c = 0; c < w; ++c, triangle += w) own[c] = (own[c] - inner<0>(triangle, own, c)) * inverse[c];
   for (int b = s.below_begin; b < s.below_end; ++b) {
     double* const to = x + below_[z(b)].position;
     for (int r = 0; r < below_[z(b)].rows; ++r, row += w) to[r] -= inner<0>(row, own, w);
   }
+  for (int c = 0; s.negative && c < w; ++c) own[c] = -own[c];
 }
 
 template <int W>
-void BlockCholesky::backward_super(const Super& s, int column, double* x) const {
+void BlockCholesky::backward_super(const Super& s, double* x) const {
   const int w = W > 0 ? W : s.width;
-  const double* const A = panels_.data() + s.panel;
-  const double* row = A + w * w;
+  const double* row = panels_.data() + s.panel + w * w;
   double* const own = x + s.first;
   if constexpr (W > 0) {
     double y[W];
@@ -474,10 +481,6 @@ void BlockCholesky::backward_super(const Super& s, int column, double* x) const 
       for (int r = 0; r < below_[z(b)].rows; ++r, row += W)
         for (int l = 0; l < W; ++l) y[l] -= row[l] * from[r];
     }
-    for (int c = W - 1; c >= 0; --c) {
-      if (c < column) y[c] *= inverse_[z(s.first + c)];
-      for (int l = 0; l < c; ++l) y[l] -= A[c * W + l] * y[c];
-    }
     for (int l = 0; l < W; ++l) own[l] = y[l];
     return;
   }
@@ -486,72 +489,80 @@ void BlockCholesky::backward_super(const Super& s, int column, double* x) const 
     for (int r = 0; r < below_[z(b)].rows; ++r, row += w)
       for (int l = 0; l < w; ++l) own[l] -= row[l] * from[r];
   }
-  for (int c = w - 1; c >= 0; --c) {
+  backward_in(s, w, own);
+}
+
+// own ← L⁻ᵀ own of the columns before `column`; that column's own number is taken as it is.
+void BlockCholesky::backward_in(const Super& s, int column, double* own) const {
+  const double* const A = panels_.data() + s.panel;
+  for (int c = std::min(column, s.width - 1); c >= 0; --c) {
     if (c < column) own[c] *= inverse_[z(s.first + c)];
-    for (int l = 0; l < c; ++l) own[l] -= A[c * w + l] * own[c];
+    for (int l = 0; l < c; ++l) own[l] -= A[c * s.width + l] * own[c];
   }
+}
+
+template <class Visit>
+void BlockCholesky::by_width(const Super& s, Visit visit) const {
+  switch (s.width) {
+    case 1:
+      return visit(std::integral_constant<int, 1>());
+    case 2:
+      return visit(std::integral_constant<int, 2>());
+    case 3:
+      return visit(std::integral_constant<int, 3>());
+    case 4:
+      return visit(std::integral_constant<int, 4>());
+    case 5:
+      return visit(std::integral_constant<int, 5>());
+    case 6:
+      return visit(std::integral_constant<int, 6>());
+    default:
+      return visit(std::integral_constant<int, 0>());
+  }
+}
+
+BlockCholesky::Outcome BlockCholesky::factor(int tree, double drop) {
+  Outcome out;
+  for (int t = tree_start_[z(tree)]; t < tree_start_[z(tree) + 1]; ++t) {
+    const Super& s = supers_[z(t)];
+    by_width(s, [&](auto width) {
+      factor_panel<width>(s, drop, out);
+      if constexpr (width > 0) {
+        update<width>(s);
+        invert<width>(s);
+      } else {
+        update_wide(s);
+      }
+    });
+  }
+  return out;
 }
 
 // What one push asks for is zero but on the way from its rows to the root.
-void BlockCholesky::forward(int tree, double* x) const {
-  for (int t = tree_start_[z(tree)]; t < tree_start_[z(tree) + 1]; ++t) {
+void BlockCholesky::solve(int tree, double* x) const {
+  const int first = tree_start_[z(tree)], end = tree_start_[z(tree) + 1];
+  for (int t = first; t < end; ++t) {
     const Super& s = supers_[z(t)];
     if (std::all_of(x + s.first, x + s.first + s.width, [](double a) { return a == 0; })) continue;
-    switch (s.width) {
-      case 3:
-        forward_super<3>(s, x);
-        break;
-      case 5:
-        forward_super<5>(s, x);
-        break;
-      case 6:
-        forward_super<6>(s, x);
-        break;
-      default:
-        forward_super<0>(s, x);
-    }
+    by_width(s, [&](auto width) { forward_super<width>(s, x); });
   }
+  backward(first, end, x);
 }
 
-// From the given super down to the first of its tree; in the given one only the columns before `column`.
-void BlockCholesky::backward_from(int super, int column, int tree, double* x) const {
-  for (int t = super; t >= tree_start_[z(tree)]; --t, column = widest + last) {
+void BlockCholesky::backward(int first, int end, double* x) const {
+  for (int t = end - 1; t >= first; --t) {
     const Super& s = supers_[z(t)];
-    switch (s.width) {
-      case 3:
-        backward_super<3>(s, column, x);
-        break;
-      case 5:
-        backward_super<5>(s, column, x);
-        break;
-      case 6:
-        backward_super<6>(s, column, x);
-        break;
-      default:
-        backward_super<0>(s, column, x);
-    }
+    by_width(s, [&](auto width) { backward_super<width>(s, x); });
   }
-}
-
-void BlockCholesky::backward(int tree, double* x) const {
-  backward_from(tree_start_[z(tree) + 1] - 1, widest + last, tree, x);
-}
-
-void BlockCholesky::solve(int tree, double* x) const {
-  forward(tree, x);
-  for (int t = tree_start_[z(tree)]; t < tree_start_[z(tree) + 1]; ++t) {
-    const Super& s = supers_[z(t)];
-    if (!s.negative) continue;
-    for (int c = 0; c < s.width; ++c) x[s.first + c] = -x[s.first + c];
-  }
-  backward(tree, x);
 }
 
 void BlockCholesky::null_vector(int tree, int dropped, double* x) const {
   std::fill(x + begin(tree), x + end(tree), 0.0);
   x[dropped] = 1;
   const int super = super_of_[z(node_at_[z(dropped)])];
-  backward_from(super, dropped - supers_[z(super)].first, tree, x);
+  const Super& s = supers_[z(super)];
+  backward_in(s, dropped - s.first, x + s.first);
+  backward(tree_start_[z(tree)], super, x);
 }
 
 }  // namespace linchpin::detail

@@ -64,8 +64,6 @@ class BlockCholesky {
 
   /// x ← the solution with zeros in dropped rows, in place, for the rows of a tree; x is a whole vector.
   void solve(int tree, double* x) const;
-  void forward(int tree, double* x) const;   // x ← L⁻¹ x, zeros in dropped rows
-  void backward(int tree, double* x) const;  // x ← L⁻ᵀ x
   /// x ← the vector of the null space that has a 1 in the dropped row and 0 in all others dropped.
   void null_vector(int tree, int dropped, double* x) const;
 
@@ -76,6 +74,7 @@ class BlockCholesky {
     int first = 0, width = 0, height = 0;
     int below_begin = 0, below_end = 0;
     std::size_t panel = 0;  // (width + height) × width, row by row
+    std::size_t pivot = 0;  // width × width, of compiled widths
     bool negative = false, waits = false;
   };
   struct Below {  // a node's rows in the panel of an earlier super
@@ -93,12 +92,17 @@ class BlockCholesky {
   void update(const Super& s);
   void update_wide(const Super& s);
   template <int W>
+  void invert(const Super& s);
+  template <int W>
   void forward_super(const Super& s, double* x) const;
   template <int W>
-  void backward_super(const Super& s, int column, double* x) const;
+  void backward_super(const Super& s, double* x) const;
+  void backward_in(const Super& s, int column, double* own) const;
+  void backward(int first, int end, double* x) const;
   template <class Add>
   void each_target(const Super& s, Add add);
-  void backward_from(int super, int column, int tree, double* x) const;
+  template <class Visit>
+  void by_width(const Super& s, Visit visit) const;
 
   std::vector<Super> supers_;
   std::vector<Below> below_;
@@ -106,6 +110,7 @@ class BlockCholesky {
   std::vector<int> tree_, position_, super_of_;
   std::vector<int> node_at_;  // [size] node of each row
   std::vector<double> panels_;
+  std::vector<double> pivots_;    // D⁻¹ of compiled widths
   std::vector<double> inverse_;   // [size] 1 / L_cc, 0 where dropped
   std::vector<double> diagonal_;  // [size]
   std::vector<double> work_;      // of update_wide
