@@ -270,32 +270,53 @@ void BlockCholesky::factor_panel(const Super& s, double drop, Outcome& out) {
   double* const inverse = inverse_.data() + s.first;
   if (s.negative)
     for (std::size_t i = 0; i < z(s.width + s.height) * z(s.width); ++i) A[i] = -A[i];
-  for (int c = 0; c < w; ++c) {
-    double* const row = A + c * w;
-    double pivot = row[c];
-    for (int l = 0; l < c; ++l) {
-      const double* const other = A + l * w;
-      row[l] = (row[l] - inner<W>(row, other, l)) * inverse[l];
-      pivot -= row[l] * row[l];
-    }
+  // @return 1 / pivot, 0 where it is dropped
+  const auto take = [&](int c, double pivot) {
     const double whole = diagonal_[z(s.first + c)];
-    if (pivot > drop * whole) {
-      const double root = std::sqrt(pivot);
-      row[c] = root;
-      inverse[c] = 1 / root;
+    const bool keep = pivot > drop * whole;
+    const double over = keep ? 1 / pivot : 0, root = keep ? std::sqrt(pivot) : 0;
+    A[c * w + c] = root;
+    inverse[c] = root * over;
+    if (!std::isfinite(pivot) || !std::isfinite(over)) out.finite = false;
+    if (keep) {
       ++out.kept;
       if (pivot < out.least_kept * whole) out.least_kept = pivot / whole;
-      if (!std::isfinite(root)) out.finite = false;
-      if (!s.waits || pivot > shaky * whole) continue;
-    } else {
-      if (!std::isfinite(pivot)) out.finite = false;
-      row[c] = inverse[c] = 0;
-      if (whole > 0) out.largest_dropped = std::max(out.largest_dropped, std::fabs(pivot) / whole);
-      if (!s.waits) continue;
+    } else if (whole > 0) {
+      out.largest_dropped = std::max(out.largest_dropped, std::fabs(pivot) / whole);
     }
-    const int node = node_at_[z(s.first + c)];
-    if (late_.empty() || late_.back() != node) late_.push_back(node);
-    out.late_needed = true;
+    if (s.waits && !(keep && pivot > shaky * whole)) {
+      const int node = node_at_[z(s.first + c)];
+      if (late_.empty() || late_.back() != node) late_.push_back(node);
+      out.late_needed = true;
+    }
+    return over;
+  };
+  if constexpr (W > 0) {
+    // With U = L D in place of L, so that no pivot waits for the root of the one before.
+    double U[W][W], M[W][W], over[W];
+    for (int c = 0; c < W; ++c) {
+      double pivot = A[c * W + c];
+      for (int l = 0; l < c; ++l) {
+        double sum = A[c * W + l];
+        for (int k = 0; k < l; ++k) sum -= U[c][k] * M[l][k];
+        U[c][l] = sum;
+        M[c][l] = sum * over[l];
+        pivot -= sum * M[c][l];
+      }
+      over[c] = take(c, pivot);
+    }
+    for (int c = 1; c < W; ++c)
+      for (int l = 0; l < c; ++l) A[c * W + l] = U[c][l] * inverse[l];
+  } else {
+    for (int c = 0; c < w; ++c) {
+      double* const row = A + c * w;
+      double pivot = row[c];
+      for (int l = 0; l < c; ++l) {
+        row[l] = (row[l] - inner<W>(row, A + l * w, l)) * inverse[l];
+        pivot -= row[l] * row[l];
+      }
+      take(c, pivot);
+    }
   }
   double* row = A + w * w;
   if (W == 0 && w >= wide && s.height >= wide) {
