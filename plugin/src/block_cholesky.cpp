@@ -15,6 +15,7 @@ namespace {
 
 constexpr int widest = 64;      // rows eliminated together
 constexpr int compiled = 6;     // widths up to here: one joint's rows
+constexpr double plain = 0.05;  // pivots of such widths above this: their block may be inverted without losing digits
 constexpr int wide = 8;         // from here on dense products pay
 constexpr double shaky = 1e-5;  // a pivot below this with a negative node to come is not divided by
 constexpr int last = 1 << 28;   // degree of negative nodes: after everything that need not wait for them
@@ -264,16 +265,18 @@ std::size_t BlockCholesky::bytes() const {
 
 // Of compiled widths W; W = 0 reads the width.
 template <int W>
-void BlockCholesky::factor_panel(const Super& s, double drop, Outcome& out) {
+void BlockCholesky::factor_panel(Super& s, double drop, Outcome& out) {
   const int w = W > 0 ? W : s.width;
   double* const A = panels_.data() + s.panel;
   double* const inverse = inverse_.data() + s.first;
   if (s.negative)
     for (std::size_t i = 0; i < z(s.width + s.height) * z(s.width); ++i) A[i] = -A[i];
+  s.inverted = W > 0;
   // @return 1 / pivot, 0 where it is dropped
   const auto take = [&](int c, double pivot) {
     const double whole = diagonal_[z(s.first + c)];
     const bool keep = pivot > drop * whole;
+    s.inverted = s.inverted && pivot > plain * whole;
     const double over = keep ? 1 / pivot : 0, root = keep ? std::sqrt(pivot) : 0;
     A[c * w + c] = root;
     inverse[c] = root * over;
@@ -421,9 +424,8 @@ void BlockCholesky::read_diagonal(int tree) {
   }
 }
 
-// Of compiled widths the panel below becomes W = P L⁻¹, and D⁻¹ = ±L⁻ᵀL⁻¹ stands beside it: a solve then passes from
-// joint to joint by one product, where triangles would make each row wait for the one before. Dropped columns of L⁻¹
-// are zero, and so are those of both.
+// Where no pivot is small the panel below becomes W = P L⁻¹, and D⁻¹ = ±L⁻ᵀL⁻¹ stands beside it: a solve then passes
+// from joint to joint by one product, where triangles would make each row wait for the one before.
 template <int W>
 void BlockCholesky::invert(const Super& s) {
   double* const A = panels_.data() + s.panel;
@@ -453,7 +455,7 @@ void BlockCholesky::invert(const Super& s) {
     }
 }
 
-// x below −= W x, x ← D⁻¹ x; of widths that are not compiled x ← L⁻¹ x, x below −= P x.
+// x below −= W x, x ← D⁻¹ x; of what is not inverted x ← ±L⁻¹ x, x below −= P L⁻¹ x.
 template <int W>
 void BlockCholesky::forward_super(const Super& s, double* x) const {
   const double* row = panels_.data() + s.panel + s.width * s.width;
@@ -523,8 +525,8 @@ void BlockCholesky::backward_in(const Super& s, int column, double* own) const {
 }
 
 template <class Visit>
-void BlockCholesky::by_width(const Super& s, Visit visit) const {
-  switch (s.width) {
+void BlockCholesky::by_width(int width, Visit visit) {
+  switch (width) {
     case 1:
       return visit(std::integral_constant<int, 1>());
     case 2:
@@ -545,12 +547,12 @@ void BlockCholesky::by_width(const Super& s, Visit visit) const {
 BlockCholesky::Outcome BlockCholesky::factor(int tree, double drop) {
   Outcome out;
   for (int t = tree_start_[z(tree)]; t < tree_start_[z(tree) + 1]; ++t) {
-    const Super& s = supers_[z(t)];
-    by_width(s, [&](auto width) {
+    Super& s = supers_[z(t)];
+    by_width(s.width, [&](auto width) {
       factor_panel<width>(s, drop, out);
       if constexpr (width > 0) {
         update<width>(s);
-        invert<width>(s);
+        if (s.inverted) invert<width>(s);
       } else {
         update_wide(s);
       }
@@ -565,7 +567,7 @@ void BlockCholesky::solve(int tree, double* x) const {
   for (int t = first; t < end; ++t) {
     const Super& s = supers_[z(t)];
     if (std::all_of(x + s.first, x + s.first + s.width, [](double a) { return a == 0; })) continue;
-    by_width(s, [&](auto width) { forward_super<width>(s, x); });
+    by_width(s.inverted ? s.width : 0, [&](auto width) { forward_super<width>(s, x); });
   }
   backward(first, end, x);
 }
@@ -573,7 +575,7 @@ void BlockCholesky::solve(int tree, double* x) const {
 void BlockCholesky::backward(int first, int end, double* x) const {
   for (int t = end - 1; t >= first; --t) {
     const Super& s = supers_[z(t)];
-    by_width(s, [&](auto width) { backward_super<width>(s, x); });
+    by_width(s.inverted ? s.width : 0, [&](auto width) { backward_super<width>(s, x); });
   }
 }
 

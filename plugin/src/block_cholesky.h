@@ -76,6 +76,7 @@ class BlockCholesky {
     std::size_t panel = 0;  // (width + height) × width, row by row
     std::size_t pivot = 0;  // width × width, of compiled widths
     bool negative = false, waits = false;
+    bool inverted = false;  // as of the last factor: see invert()
   };
   struct Below {  // a node's rows in the panel of an earlier super
     int position = 0, rows = 0;
@@ -87,7 +88,7 @@ class BlockCholesky {
   void eliminate(const Pattern& pattern, std::vector<int>& order, std::vector<std::vector<int>>& structure);
   void lay_out(const Pattern& pattern, const std::vector<int>& order, std::vector<std::vector<int>>& structure);
   template <int W>
-  void factor_panel(const Super& s, double drop, Outcome& out);
+  void factor_panel(Super& s, double drop, Outcome& out);
   template <int W>
   void update(const Super& s);
   void update_wide(const Super& s);
@@ -102,7 +103,7 @@ class BlockCholesky {
   template <class Add>
   void each_target(const Super& s, Add add);
   template <class Visit>
-  void by_width(const Super& s, Visit visit) const;
+  static void by_width(int width, Visit visit);
 
   std::vector<Super> supers_;
   std::vector<Below> below_;

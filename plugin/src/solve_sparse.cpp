@@ -45,7 +45,7 @@ double dot(const double* a, const double* b, int size) {
 }
 
 // The short form of M = diag(m I₃, I), I = L Lᵀ: 1/√m, m, √m; the lower triangles of L⁻¹ and L.
-// and that of I⁻¹, after 1/m.
+// and that of I⁻¹, after 1/m; I once more as U D Uᵀ.
 enum Short : std::size_t {
   inverse_root = 0,
   whole_mass = 1,
@@ -53,7 +53,9 @@ enum Short : std::size_t {
   L_inverse = 3,
   L_itself = 9,
   inverse_mass_itself = 15,
-  inverse_inertia = 16
+  inverse_inertia = 16,
+  unit_lower = 22,  // I = U D Uᵀ: below the diagonal of U, and D
+  pivots = 25
 };
 
 }  // namespace
@@ -397,6 +399,10 @@ bool SolveSparse::factor_body(Body& body, const double* M) {
   x[0] = i00 * i00 + i10 * i10 + i20 * i20;
   x[1] = i10 * i11 + i20 * i21, x[2] = i11 * i11 + i21 * i21;
   x[3] = i20 * i22, x[4] = i21 * i22, x[5] = i22 * i22;
+  x = L + unit_lower;
+  x[0] = b / a, x[1] = d / a, x[2] = l21 / l11;
+  x = L + pivots;
+  x[0] = a, x[1] = p, x[2] = q;
   return true;
 }
 
@@ -970,18 +976,17 @@ void SolveSparse::times_inverse_mass(const Body& body, const double* f, double* 
   const double* const L = roots_.data() + body.mass;
   const int size = body.size;
   if (body.plain) {
-    // By substitution with L, not by the inverse: I Δω then is the moment to rounding, whatever the condition of I, and
-    // books close.
-    const double m = L[inverse_mass_itself];
-    const double* const C = L + L_itself;
-    const double* const inverse = L + L_inverse;  // of L's diagonal: 0, 2, 5
-    dv[0] = m * f[0], dv[1] = m * f[1], dv[2] = m * f[2];
-    const double x = f[3] * inverse[0];
-    const double y = (f[4] - C[1] * x) * inverse[2];
-    const double w = (f[5] - C[3] * x - C[4] * y) * inverse[5];
-    dv[5] = w * inverse[5];
-    dv[4] = (y - C[4] * dv[5]) * inverse[2];
-    dv[3] = (x - C[1] * dv[4] - C[3] * dv[5]) * inverse[0];
+    // By substitution, and by division: I Δω then is the moment to rounding, whatever the condition of I, and books
+    // close. With the divisions side by side, none of which waits for another.
+    const double m = L[whole_mass];
+    const double* const U = L + unit_lower;
+    const double* const D = L + pivots;
+    const double y = f[4] - U[0] * f[3], w = f[5] - U[1] * f[3] - U[2] * y;
+    dv[0] = f[0] / m, dv[1] = f[1] / m, dv[2] = f[2] / m;
+    const double d3 = f[3] / D[0], d4 = y / D[1], d5 = w / D[2];
+    dv[5] = d5;
+    dv[4] = d4 - U[2] * d5;
+    dv[3] = d3 - U[0] * dv[4] - U[1] * d5;
     return;
   }
   if (f != dv) std::copy_n(f, size, dv);

