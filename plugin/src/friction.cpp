@@ -878,6 +878,53 @@ bool FrictionProblem::share(Laws& laws, std::span<double> z) {
   return refuse();
 }
 
+/// Whether all that is at rest stays, each within its bound, by the efforts z of the last solution: as they are, or
+/// after one correction where loads have changed, which redundant contacts share anew. Spares what rests the search for
+/// modes, and where nothing changes a factorisation. z is left as it was where something gives way.
+bool FrictionProblem::stays(Laws& laws, std::span<double> z) {
+  for (const Block& b : blocks)
+    if (b.smooth || !(b.given || b.forced || b.at_rest)) return false;
+  std::copy(z.begin(), z.end(), first_.begin());
+  for (Block& b : blocks) b.mode = b.given ? Mode::slips : Mode::sticks;
+  const auto off = [&] {  // relative to the terms of each slip
+    double worst = linearize(laws, z);
+    for (const Block& b : blocks)
+      for (int i = b.start; b.mode == Mode::sticks && i < b.start + b.dim; ++i) {
+        double size = std::fabs(slip0_[z_(i)]), sum = slip0_[z_(i)];
+        for (int j = 0; j < size_; ++j) {
+          const double term = W_[at(i, j)] * z[z_(j)];
+          sum += term;
+          size += std::fabs(term);
+        }
+        if (sum != 0) worst = std::max(worst, std::fabs(sum) / size);
+      }
+    return worst;
+  };
+  const auto refuse = [&] {
+    std::copy(first_.begin(), first_.end(), z.begin());
+    return false;
+  };
+  // By so much the slips of redundant contacts may disagree, where constraints are met to their tolerance only.
+  constexpr double contradiction = 1e-8;
+  if (const double by = off(); by > 16 * epsilon) {
+    if (by > contradiction && share(laws, z)) off();
+    eliminate();
+    for (std::size_t i = 0; i < z.size(); ++i) z[i] += x_[i];
+    if (!(off() <= contradiction)) return refuse();
+    for (const Block& b : blocks)
+      for (int i = b.start; b.given && i < b.start + b.dim; ++i)
+        if (!(std::fabs(F_[z_(i)]) <= 1e-13 * largest(z))) return refuse();
+  }
+  for (std::size_t index = 0; index < blocks.size(); ++index) {
+    const Block& b = blocks[index];
+    if (b.given || b.forced) continue;
+    double square = 0;
+    for (int i = b.start; i < b.start + b.dim; ++i) square += z[z_(i)] * z[z_(i)];
+    if (!(std::sqrt(square) <= laws.holding(static_cast<int>(index), read(b, z)))) return refuse();
+  }
+  return true;
+}
+
 FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, bool known, Choice choice) {
   Answer answer;
   bool implicit = false, free = false, answering = false, given = false, held = false;
@@ -901,7 +948,8 @@ FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, 
   // The first answer of every law to what is there without it.
   const bool convex = free && !implicit && !answering && !given && size_ > many;
   bool swept = false;
-  if (convex && known && modes_known_) answer.found = rests(laws, z, answer);
+  if (known && free && !answering) answer.found = stays(laws, z);
+  if (!answer.found && convex && known && modes_known_) answer.found = rests(laws, z, answer);
   if (!answer.found) swept = sweep(laws, z, implicit || !free ? 1 : few, 1e-15);
   if (convex && !answer.found && !swept) {  // sweeps have not come to an end where contacts hang together
     std::copy(z.begin(), z.end(), first_.begin());
@@ -913,7 +961,7 @@ FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, 
   std::copy(z.begin(), z.end(), first_.begin());
   answer.gain = gain_of(laws, z);
   const bool one = !implicit || answer.gain < 0.9;
-  if (implicit && one) {
+  if (implicit && one && !answer.found) {
     swept = sweep(laws, z, answering ? few : 400, 1e-13);
     if (!swept && share(laws, z)) swept = sweep(laws, z, few, 1e-13);  // bounds that are hardly enough
   }
@@ -921,10 +969,16 @@ FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, 
   swept_modes_.clear();
   for (const Block& b : blocks) swept_modes_.push_back(b.mode);
   if (!answer.found) answer.found = settle(laws, z, answer);
+  const bool all_dry = std::all_of(blocks.begin(), blocks.end(), [](const Block& b) { return !b.smooth; });
+  if (!answer.found && !swept && !implicit && free && !given && !convex && all_dry) {
+    // At the edge of slip sweeps crawl, and what they leave is as much as the slip itself.
+    std::copy(best_.begin(), best_.end(), z.begin());
+    for (std::size_t b = 0; b < blocks.size(); ++b) blocks[b].mode = swept_modes_[b];
+    answer.found = descend(laws, z, true, answer);
+  }
   if (!answer.found && implicit && one && !answering) {  // modes that would not agree, as at the edge of slip
     std::copy(best_.begin(), best_.end(), z.begin());
     for (std::size_t b = 0; b < blocks.size(); ++b) blocks[b].mode = swept_modes_[b];
-    const bool all_dry = std::all_of(blocks.begin(), blocks.end(), [](const Block& b) { return !b.smooth; });
     answer.found = swept || (free && !given && all_dry && descend(laws, z, true, answer));
     if (!answer.found) {
       std::copy(best_.begin(), best_.end(), z.begin());

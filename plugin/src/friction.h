@@ -105,6 +105,7 @@ class FrictionProblem {
   double linearize(Laws& laws, std::span<const double> z, bool turning = true, int* worst = nullptr);
   bool hardly_moves(const Block& b, std::span<const double> z) const;
   bool share(Laws& laws, std::span<double> z);
+  bool stays(Laws& laws, std::span<double> z);
   double merit() const;
   double weighted(std::span<const double> x) const;
   double rounded(std::span<const double> z, bool with_jacobian);

@@ -352,12 +352,13 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
     block.mobility = 1e-300;
     for (int k = 0; k < p.dim; ++k) block.mobility = std::max(block.mobility, mobility_[z(p.start + k)]);
     block.forced = how == Grip::sticks;
-    block.at_rest = step > 0 ? speed <= rest_speed : true;
-    block.given = how == Grip::slips || (how == Grip::automatic && step == 0 && speed > rest_speed);
+    const bool at_end = how == Grip::slips && step > 0 && !(holds_[z(p.contact)].sense.squaredNorm() > 0);
+    block.at_rest = step > 0 ? speed <= rest_speed && !at_end : true;
+    block.given = (how == Grip::slips && !at_end) || (how == Grip::automatic && step == 0 && speed > rest_speed);
     if (block.given) std::copy_n(sense_of(p).data(), 6, block.sense.begin());
     if (step > 0) std::copy_n(p.slip.data(), 6, block.start_slip.begin());
     for (int k = 0; k < p.dim; ++k) problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
-    if (rounded_rest(scene, p, vdot)) block.at_rest = true;
+    if (!at_end && rounded_rest(scene, p, vdot)) block.at_rest = true;
   }
 }
 
@@ -586,7 +587,7 @@ void Nonideal::conclude(const Scene& scene, std::span<const double> vdot) {
     }
   }
   report.contacts = static_cast<int>(contacts.size());
-  if (rates && step == 0) measure_turning(scene);
+  if (step == 0) measure_turning(scene);
 }
 
 Vector6d Nonideal::effort_of(const Piece& p) const {
@@ -660,21 +661,25 @@ std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::spa
     if (std::string why = too_large(scene, nonideal); !why.empty()) return why;
     book();
     look_for_jumps(scene);
+    if (report.trouble.empty()) report.trouble = flaw_;
     if (histories_.size() == efforts.size() && report.trouble.empty())
       for (std::size_t i = 0; i < efforts.size(); ++i)
-        if (const int of16 = std::popcount(histories_[i].reversals & 0xffffu); of16 >= 9) {
+        if (const int of16 = std::popcount(histories_[i].reversals & 0xffffu);
+            of16 >= 9 || histories_[i].overshoots >= 2) {
           const LawEffort& e = efforts[i];
           const ConstraintId id = scene.assembly.block.constraints[z(e.constraint)];
           const Law::Term& term = laws(scene.system, id)[z(e.law)].terms()[z(e.term)];
           const auto site =
               std::find_if(sites_.begin(), sites_.end(), [&](const Site& x) { return x.constraint == e.constraint; });
-          report.trouble = name_of(scene, *site, term) + ": chatters, its force reverses in " + std::to_string(of16) +
-                           " of the last 16 steps, at a slip of " + text(site->relative.norm()) +
+          report.trouble = name_of(scene, *site, term) + ": chatters, its force reverses " +
+                           (of16 >= 9 ? "in " + std::to_string(of16) + " of the last 16 steps"
+                                      : "with its slip, by more than stops it in a step, " +
+                                            std::to_string(histories_[i].overshoots) + " times so far") +
+                           ", at a slip of " + text(site->relative.norm()) +
                            " m/s; it jumps, or is too strong for the step. coulomb() knows what rest is, "
                            "regularized_coulomb() is smooth";
           break;
         }
-    if (report.trouble.empty()) report.trouble = flaw_;
   } catch (const std::exception& e) {
     // What we throw names the law; what a law throws does not.
     const std::string what = e.what();
@@ -837,10 +842,12 @@ void Nonideal::accept(double dt) {
     History& h = histories_[i];
     const LawEffort& e = efforts[i];
     while (at->constraint != e.constraint) ++at;
-    h.asked = asked_of(*at, e);
-    h.value = values_[i];
+    const Asked asked = asked_of(*at, e);
     Vector6d now;
     now << e.force, e.moment;
+    h.overshoots += overshoots(*at, h, asked, now, static_cast<int>(i), dt);
+    h.asked = asked;
+    h.value = values_[i];
     const double size = now.norm(), before = h.last.norm();
     h.largest = std::max(h.largest, size);
     const bool stuck = e.contact >= 0 && contacts[z(e.contact)].sticks;

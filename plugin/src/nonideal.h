@@ -112,6 +112,7 @@ class Nonideal {
     bool known = false, stuck = false;
     bool reversed = false;   // from one evaluation to the next, in this step
     unsigned reversals = 0;  // one bit for each step
+    long overshoots = 0;     // reversals with the slip, by more than would have stopped it
     long switches = 0;
   };
   /// Internal state of one term.
@@ -173,8 +174,11 @@ class Nonideal {
   Vector6d ask(const Scene& scene, const Site& site, const Law::Term& term, const Asked& in);
   std::string jump_between(const Scene& scene, const Site& site, const Law::Term& term, Asked a, Asked b);
   Asked asked_of(const Site& site, const LawEffort& e) const;
+  bool overshoots(const Site& site, const History& h, const Asked& asked, const Vector6d& now, int effort,
+                  double dt) const;
   void look_for_jump(const Scene& scene, const Site& site, const Law::Term& term, int effort, const Vector6d& value);
   void look_for_jumps(const Scene& scene);
+  void look_for_jump_at_rest(const Scene& scene, const Site& site, const Law::Term& term);
   void look_for_push(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& e);
   void note_flaw(const Scene& scene, const Site& site, const Law::Term& term, const std::string& what);
   void forget_flaw(const System& system);

@@ -71,6 +71,24 @@ Nonideal::Asked Nonideal::asked_of(const Site& site, const LawEffort& e) const {
   return out;
 }
 
+/// Whether a smooth law that does not answer to the step's end has reversed with its slip, by more than the change of
+/// the slip is worth: its slope on that way times the mobility times the step is above 1. Under a load that is all that
+/// shows of a law which jumps at rest and hides it: it reverses rarely.
+bool Nonideal::overshoots(const Site& site, const History& h, const Asked& asked, const Vector6d& now, int effort,
+                          double dt) const {
+  if (!h.known || !(now.dot(h.last) < 0) || !(std::min(now.norm(), h.last.norm()) > 0.1 * h.largest)) return false;
+  const auto simple = [&](const Smooth& s) { return s.effort == effort && s.memory < 0; };
+  if (std::none_of(smooth_.begin(), smooth_.end(), simple) ||
+      std::any_of(pieces_.begin(), pieces_.end(), [&](const Piece& p) { return p.effort == effort && p.answers; }))
+    return false;
+  Vector6d before, after;
+  before << h.asked.relative, h.asked.spin;
+  after << asked.relative, asked.spin;
+  const Vector6d change = now - h.last;
+  const double along = -change.dot(after - before);
+  return change.dot(before) > 0 && change.dot(after) < 0 && dt * change.dot(site.mobility * change) > along;
+}
+
 /// What changes much from one step to the next may have jumped between them.
 void Nonideal::look_for_jump(const Scene& scene, const Site& site, const Law::Term& term, int effort,
                              const Vector6d& value) {
@@ -94,6 +112,23 @@ void Nonideal::look_for_jumps(const Scene& scene) {
     bounds[1] = contacts[z(p.contact)].kinetic;
     look_for_jump(scene, sites_[z(p.site)], *p.what, p.effort, bounds);
   }
+}
+
+/// What damps as fast as that about a slip of rest may jump there.
+void Nonideal::look_for_jump_at_rest(const Scene& scene, const Site& site, const Law::Term& term) {
+  if (!flaw_.empty()) return;
+  const Thrust n = thrust_of(scene, site, term, site.ideal);
+  constexpr double about = 1e-6;  // [m/s, rad/s]
+  if (n.slip.norm() > about || n.spin.norm() > about) return;
+  const auto look = [&](const Vector3d& slip, const Vector3d& spin) {
+    const Vector3d relative = site.relative - n.slip, turning = site.relative_spin - n.spin;
+    const std::string jump =
+        jump_between(scene, site, term, {relative - about * slip, turning - about * spin, site.ideal},
+                     {relative + about * slip, turning + about * spin, site.ideal});
+    if (!jump.empty() && flaw_.empty()) note_flaw(scene, site, term, jump);
+  };
+  for (int k = 0; k < site.slips; ++k) look(site.free_slip.col(k), Vector3d::Zero());
+  for (int k = 0; k < site.spins && term.turns; ++k) look(Vector3d::Zero(), site.free_spin.col(k));
 }
 
 /// A law that only takes energy gives no force along what is free where nothing moves there: it would move it.

@@ -21,6 +21,9 @@ namespace {
 /// at 2 it would be driven.
 constexpr double explicit_limit = 0.5;
 
+/// Rate [1/s] from which a law at rest is asked whether it jumps there.
+constexpr double abrupt = 1e5;
+
 /// Orthonormal directions that rows (3 numbers each, in `gram` = Σ row rowᵀ) leave free. Rows below 1e-5 of the longest
 /// are noise of frames in single precision. @return how many
 int left_free(const Eigen::Matrix3d& gram, double longest, Eigen::Matrix3d& out) {
@@ -268,6 +271,7 @@ void Nonideal::sort_smooth(const Scene& scene) {
     s.rate = 0;
     s.answers = s.turns = false;
     if (step > 0 || rates) measure(scene, s);
+    if (step == 0 && s.rate > abrupt && s.memory < 0) look_for_jump_at_rest(scene, sites_[z(s.site)], *s.what);
     if (!s.answers) continue;
     for (const int slot : slots(s))
       if (slot >= 0) shared_[z(slot)] += std::sqrt(s.rate);

@@ -16,6 +16,17 @@ namespace {
 /// Of an adaptive step, which would otherwise follow a force that jumps for ever.
 constexpr long most_parts = 100000;
 
+/// Parts of a step of rk4 in which friction turns as finely as it asks for.
+constexpr long fine_parts = 1000;
+
+constexpr double shortest_part = 1e-13;  // [s]
+
+/// What of a slip is not along a way [m/s or rad/s].
+double beside(const Vector6d& slip, const Vector6d& way) {
+  const Vector6d along = way.stableNormalized();
+  return (slip - std::max(0.0, slip.dot(along)) * along).norm();
+}
+
 }  // namespace
 
 void Stepper::Impl::watch() {
@@ -37,7 +48,7 @@ void Stepper::Impl::decide_modes() {
       if (old.on == mode.on && old.law == mode.law && old.term == mode.term) mode = old;
     modes.push_back(mode);
   }
-  apply_modes();
+  let_turn();
 }
 
 std::size_t Stepper::Impl::dry_terms() const {
@@ -49,28 +60,68 @@ std::size_t Stepper::Impl::dry_terms() const {
 }
 
 void Stepper::Impl::apply_modes() {
-  frozen.resize(modes.size(), 0);
-  for (std::size_t i = 0; i < modes.size(); ++i)
+  for (std::size_t i = 0; i < modes.size(); ++i) {
+    const bool given = straight[i].squaredNorm() > 0;
     dynamics.grip(static_cast<int>(i), modes[i].sticks ? Grip::sticks : Grip::slips,
-                  (frozen[i] ? 1e30 : 1e-12) * modes[i].sense.stableNormalized());
+                  given ? Vector6d(1e30 * straight[i]) : Vector6d(1e-12 * modes[i].sense.stableNormalized()));
+  }
 }
 
-bool Stepper::Impl::freeze_slow_slips(double h) {
-  if (!(law_rate * h > stable) || !dry_is_fastest) return false;
-  const auto turns = [&](std::size_t i) {
-    return !frozen[i] && !modes[i].sticks && modes[i].sense.norm() > 0 && dynamics.contacts()[i].dim > 1;
-  };
-  double slowest = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < modes.size() && i < slowness.size(); ++i)
-    if (turns(i)) slowest = std::min(slowest, slowness[i]);
-  bool more = false;
-  for (std::size_t i = 0; i < modes.size() && i < slowness.size(); ++i) {
-    if (!turns(i) || slowness[i] > slowest * law_rate * h / stable) continue;
-    frozen[i] = 1;
-    more = true;
+bool Stepper::Impl::may_turn(std::size_t i) const {
+  return !modes[i].sticks && dynamics.contacts()[i].dim > 1 && modes[i].sense.squaredNorm() > 0;
+}
+
+bool Stepper::Impl::begins_to_slide() const {
+  for (std::size_t i = 0; i < modes.size(); ++i)
+    if (may_turn(i) && dynamics.contacts()[i].rubbing.norm() <= rest_speed) return true;
+  return false;
+}
+
+void Stepper::Impl::let_turn() {
+  straight.assign(modes.size(), Vector6d::Zero());
+  apply_modes();
+}
+
+bool Stepper::Impl::go_straight(double h, bool anyhow) {
+  let_turn();
+  for (std::size_t i = 0; i < modes.size(); ++i)
+    if (may_turn(i)) dynamics.grip(static_cast<int>(i), Grip::slips);
+  dynamics.set_step(h);
+  const bool answered = dynamics.evaluate(state) != Status::invalid;
+  dynamics.set_step(0);
+  bool any = false;
+  for (std::size_t i = 0; answered && i < modes.size(); ++i) {
+    if (!may_turn(i)) continue;
+    const Contact& c = dynamics.contacts()[i];
+    Vector6d way = c.sticks ? Vector6d(Vector6d::Zero()) : Vector6d(c.rubbing + h * c.gaining);
+    if (c.sticks && c.rubbing.norm() <= rest_speed) way = modes[i].sense;
+    if (!(way.squaredNorm() > 0) || !(anyhow || beside(c.rubbing, way) <= rest_speed)) continue;
+    straight[i] = way.stableNormalized();
+    any = true;
   }
-  if (more) apply_modes();
-  return more;
+  apply_modes();
+  return any;
+}
+
+bool Stepper::Impl::goes_straight() const {
+  return std::any_of(straight.begin(), straight.end(), [](const Vector6d& way) { return way.squaredNorm() > 0; });
+}
+
+bool Stepper::Impl::went_straight() const {
+  for (std::size_t i = 0; i < straight.size(); ++i)
+    if (straight[i].squaredNorm() > 0 && beside(dynamics.contacts()[i].rubbing, straight[i]) > 2 * rest_speed)
+      return false;
+  return true;
+}
+
+double Stepper::Impl::plan(double left, double enough, bool anyhow) {
+  double h = left;
+  do {
+    if (go_straight(h, anyhow)) return h;
+    h *= 0.25;
+  } while (h > std::max(2 * enough, shortest_part));
+  let_turn();
+  return std::min(left, std::max(enough, shortest_part));
 }
 
 double Stepper::Impl::push_of(const Pusher& p) const {
@@ -154,7 +205,7 @@ bool Stepper::Impl::switch_modes() {
     if (stuck_before && !mode.sticks) note(state.t, mode, ModeSwitch::What::slides);
     if (!stuck_before) note(state.t, mode, mode.sticks ? ModeSwitch::What::sticks : ModeSwitch::What::turns);
   }
-  apply_modes();
+  let_turn();
   return true;
 }
 
@@ -209,65 +260,109 @@ void Stepper::Impl::march(double dt) {
   report.substeps = 0;
   fresh = false;
   if (adaptive && !(try_h > 0)) try_h = first_guess(dt);
-  long parts = 0;
+  double last = dt;
   for (double done = 0; done < dt;) {
-    double left = dt - done;
     ledger.keep();
-    if (adaptive && ++parts > most_parts) {
-      std::string why = "the step needs more than " + std::to_string(most_parts) + " parts, the last of " +
-                        text(try_h) + " s: a force jumps, or is stiff";
+    if (report.substeps >= most_parts) {
+      std::string why = "the step needs more than " + std::to_string(most_parts) + " parts, the last of " + text(last) +
+                        " s: a force jumps, or is stiff";
       for (const std::string& warning : dynamics.warnings()) why += "; " + warning;
       return refuse(report.status, why);
     }
-    if (adaptive) {
-      if (1.001 * try_h < left) left = 2 * try_h < left ? try_h : 0.5 * left;  // no splinter at the end
-      if (!advance_within_tolerance(left, dt - done)) return;
-    } else {
-      // Smooth laws are explicit in the stages, and drive what they should damp where rate · h is far beyond 1.
-      const bool explicit_laws = options.method == Method::rk4;
-      const double finest = dt / std::max(1, options.max_substeps);
-      if (explicit_laws && dynamics.law_report().rate * left > stable)
-        left = std::min(left, std::max(finest, 0.7 * stable / dynamics.law_report().rate));
-      if (!advance_by(left)) return;
-      while (explicit_laws && law_rate * left > stable && left > finest * (1 + 1e-9)) {
-        left = std::max(finest, 0.5 * left);
+    double e = 0, at = 0;
+    for (double most = dt - done;; most = 0.5 * at, ledger.undo()) {
+      double left = most;
+      if (!(adaptive ? advance_adaptively(left, dt - done) : advance_in_stages(left, dt))) return;
+      e = eventful() ? event_value(next) : 1;
+      // A stage that has turned back where the end has not: the motion is too fast for the step, and friction would
+      // give power there.
+      while (e >= 0 && turned_back && left > dt / 256) {
+        left *= 0.5;
         ledger.undo();
         if (!advance_by(left)) return;
+        e = event_value(next);
       }
-      while (explicit_laws && freeze_slow_slips(left)) {
-        ledger.undo();
-        if (!advance_by(left)) return;
-      }
-      if (explicit_laws && law_rate * left > stable && !dry_is_fastest && report.warning.empty()) {
-        const int i = dynamics.law_report().stiffest;
-        report.warning = (i < 0 ? std::string("a smooth law") : name_of(dynamics.law_efforts()[z(i)])) +
-                         " damps faster than the step, even as short as dt/" + std::to_string(options.max_substeps) +
-                         ", can follow: energy may grow. Method::semi_implicit has no such limit";
-      }
+      at = e < 0 ? locate(left, e) : left;
+      if (report.rejected) return;
+      if (e >= 0 || at <= shortest_part || !turned_round()) break;
     }
-    double e = eventful() ? event_value(next) : 1;
-    // A stage that has turned back where the end has not: the motion is too fast for the step, and friction would
-    // give power there.
-    while (e >= 0 && turned_back && left > dt / 256) {
-      left *= 0.5;
-      ledger.undo();
-      if (!advance_by(left)) return;
-      e = event_value(next);
-    }
-    if (e >= 0) {
-      done = left < dt - done ? done + left : dt;
-      take(left);
-      continue;
-    }
-    const double at = locate(left, e);
-    if (report.rejected) return;
-    done += at;
+    last = at;
+    done = e < 0 || at < dt - done ? done + at : dt;
     take(at);
+    if (e >= 0) continue;
     if (report.mode_switches >= options.max_switches)
       return refuse(report.status, "modes of friction change more than max_switches times in one step");
     if (!switch_modes() || !release_and_engage(state.t)) return;
     fresh = false;
   }
+}
+
+bool Stepper::Impl::turned_round() const {
+  for (std::size_t i = 0; i < over.size() && i < modes.size(); ++i)
+    if (over[i] && may_turn(i) && dynamics.contacts()[i].rubbing.norm() > 4 * rest_speed) return true;
+  return false;
+}
+
+bool Stepper::Impl::advance_in_stages(double& left, double dt) {
+  if (options.method != Method::rk4) return advance_by(left);
+  // Smooth laws are explicit in the stages, and drive what they should damp where rate · h is far beyond 1.
+  const double finest = dt / std::max(1, options.max_substeps);
+  const bool anyhow = report.substeps >= fine_parts;
+  const auto enough = [](double rate) { return 0.7 * stable / rate; };
+  const bool goes_on = goes_straight();
+  let_turn();
+  const LawReport& known = dynamics.law_report();
+  const double rate = known.rate;
+  if (begins_to_slide())
+    left = plan(left, 0, anyhow);
+  else if (rate * left > stable)
+    left = known.stiffest < 0 ? plan(left, enough(rate), anyhow) : std::min(left, std::max(finest, enough(rate)));
+  else if (goes_on)  // how fast it would turn has not been asked for
+    go_straight(left, anyhow);
+  for (;;) {
+    if (!advance_by(left)) return false;
+    if (!(law_rate * left > stable)) {
+      if (anyhow || left <= shortest_part || went_straight()) return true;
+      ledger.undo();
+      left = plan(0.5 * left, rate > 0 ? enough(rate) : 0, anyhow);
+    } else if (dry_is_fastest) {
+      if (left <= shortest_part) return true;
+      ledger.undo();
+      left = plan(goes_straight() ? 0.5 * left : left, enough(law_rate), anyhow);
+    } else {
+      if (!(left > finest * (1 + 1e-9))) break;
+      ledger.undo();
+      left = std::max(finest, 0.5 * left);
+    }
+  }
+  if (report.warning.empty() && dynamics.law_report().trouble.empty()) {
+    const int i = dynamics.law_report().stiffest;
+    report.warning = (i < 0 ? std::string("a smooth law") : name_of(dynamics.law_efforts()[z(i)])) +
+                     " damps faster than the step, even as short as dt/" + std::to_string(options.max_substeps) +
+                     ", can follow: energy may grow. Method::semi_implicit has no such limit";
+  }
+  return true;
+}
+
+bool Stepper::Impl::advance_adaptively(double& left, double rest_of_step) {
+  const double most = left, planned = try_h;
+  const bool goes_on = goes_straight();
+  let_turn();
+  const bool begins = begins_to_slide();
+  const LawReport& known = dynamics.law_report();
+  if (begins || goes_on || (known.stiffest < 0 && known.rate * try_h > 0.3 * stable)) {
+    left = plan(most, begins ? 0 : try_h, false);
+    if (goes_straight()) {
+      if (!advance_within_tolerance(left, rest_of_step)) return false;
+      if (went_straight()) return true;
+      ledger.undo();
+      try_h = planned;
+      let_turn();
+    }
+    left = most;
+  }
+  if (1.001 * try_h < left) left = 2 * try_h < left ? try_h : 0.5 * left;  // no splinter at the end
+  return advance_within_tolerance(left, rest_of_step);
 }
 
 double Stepper::Impl::locate(double left, double e) {
@@ -355,9 +450,8 @@ void Stepper::Impl::take(double h) {
   dynamics.accept(h);
   for (std::size_t i = 0; i < modes.size() && i < dynamics.contacts().size(); ++i) {
     const Contact& c = dynamics.contacts()[i];
-    if (!modes[i].sticks && !frozen[i] && c.rubbing.dot(modes[i].sense) > 0) modes[i].sense = c.rubbing;
+    if (!modes[i].sticks && c.rubbing.dot(modes[i].sense) > 0) modes[i].sense = c.rubbing;
   }
-  frozen.assign(modes.size(), 0);
   apply_modes();
 }
 

@@ -47,9 +47,6 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
     law_rate = dynamics.law_report().rate;
     dry_is_fastest = dynamics.law_report().stiffest < 0;
   }
-  if (k == 0) slowness.assign(dynamics.contacts().size(), std::numeric_limits<double>::infinity());
-  for (std::size_t i = 0; i < std::min(slowness.size(), dynamics.contacts().size()); ++i)
-    slowness[i] = std::min(slowness[i], dynamics.contacts()[i].rubbing.norm());
   for (std::size_t i = 0; k > 0 && i < modes.size() && i < dynamics.contacts().size(); ++i)
     turned_back = turned_back || (!modes[i].sticks && dynamics.contacts()[i].rubbing.dot(modes[i].sense) < 0);
   const double pivot = dynamics.solver().info().smallest_pivot;

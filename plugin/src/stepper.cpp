@@ -2,6 +2,7 @@
 // things are made again because the system changed. How a step is made lies in the rooms beside this one
 // (stepper_impl.h).
 #include "stepper_impl.h"
+#include "system_impl.h"
 
 #include <linchpin/constraint.h>
 
@@ -229,7 +230,21 @@ const StepReport& Stepper::Impl::step(double dt) {
   ledger.close(state.t - closed);
   accept();
   if (report.warning.empty() && !dynamics.law_report().trouble.empty()) report.warning = dynamics.law_report().trouble;
+  if (report.warning.empty() && !dynamics.law_efforts().empty()) report.warning = standing_warning();
   return report;
+}
+
+const std::string& Stepper::Impl::standing_warning() {
+  const bool determined = dynamics.solver().full_row_rank();
+  const std::pair now{system->structure(), SystemParts::of(*system).law_changes};
+  if (now != warned_of) warned = {};
+  warned_of = now;
+  auto& warning = warned[determined];
+  if (!warning) {
+    warning.emplace();
+    for (const std::string& one : dynamics.warnings()) *warning += (warning->empty() ? "" : "; ") + one;
+  }
+  return *warning;
 }
 
 std::span<const Reaction> Stepper::Impl::reactions() {

@@ -12,8 +12,10 @@
 #include <array>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace linchpin {
@@ -44,6 +46,8 @@ struct Stepper::Impl {
   StepReport report;
   std::vector<Reaction> list;
   bool list_current = false;
+  std::array<std::optional<std::string>, 2> warned;  // standing_warning(), where rows depend on each other or do not
+  std::pair<unsigned long, unsigned long> warned_of{~0ul, ~0ul};  // structure and laws that these are of
   bool restart = false;                // the system changed: assemble again before the next step
   double last_dt = 0, last_swing = 0;  // of the last accepted step; ω [rad/s]
   double last_h = 0;                   // of the last semi-implicit part of a step
@@ -66,9 +70,8 @@ struct Stepper::Impl {
   std::vector<ConstraintId> tried;    // likewise, in this part of a semi-implicit one
   std::vector<ModeSwitch> switches;
   std::vector<char> over, over_held, over_gone;  // past their event
-  std::vector<char> frozen;                      // contacts that go on in their sense, in this part of a step
-  std::vector<double> slowness;                  // speed of contacts, the least of the stages of the last advance_by()
-  bool dry_is_fastest = false;                   // law_rate is that of friction which turns with its slip
+  std::vector<Vector6d> straight;  // unit; the ways of contacts that do not turn in this part of a step, else zero
+  bool dry_is_fastest = false;     // law_rate is that of friction which turns with its slip
   bool modes_known = false, turned_back = false;
   double closed = 0;        // up to when the ledger counts [s]
   double law_rate = 0;      // the largest of the stages of the last advance_by() [1/s]
@@ -260,12 +263,42 @@ struct Stepper::Impl {
 
   std::size_t dry_terms() const;
 
-  /// Gives the contacts their modes. A sliding one goes along its slip, or along its sense where that is frozen.
+  /// Gives the contacts their modes. A sliding one goes along its slip, or straight.
   void apply_modes();
 
-  /// Friction of slow slips turns with them faster than `h` can follow: those go on in the sense they had. (In a
-  /// straight line that is exact; a slip so slow is over, or fast enough, soon.) @return whether there are any more
-  bool freeze_slow_slips(double h);
+  /// Whether a contact slides, in a direction that may change.
+  bool may_turn(std::size_t contact) const;
+
+  /// Whether one that may turn is at rest: it turns faster than any part of a step, however short, can follow.
+  bool begins_to_slide() const;
+
+  /// No contact goes straight any more.
+  void let_turn();
+
+  /// Friction turns a slip s with a rate of μN/(m|s|), and a slow one long is where it goes to: it moves in a direction
+  /// that changes only as forces do. Contacts that so come to the end of a part of h from `state` on a straight way,
+  /// but for what counts as rest, take it: the way of their slip at the end, as the laws have it there. (Explicit
+  /// senses of slips that turn faster than parts can follow would swing to and fro, ever more.) @param anyhow  all that
+  /// slide take it. @return whether there are any
+  bool go_straight(double h, bool anyhow);
+
+  /// Whether any contact does.
+  bool goes_straight() const;
+
+  /// Whether those that were to go straight did, as far as counts.
+  bool went_straight() const;
+
+  /// How much of `left` may be taken in one part: what goes straight goes far, else `enough`.
+  double plan(double left, double enough, bool anyhow);
+
+  /// Whether a contact past its event was not at rest there, but went round.
+  bool turned_round() const;
+
+  /// One part of rk4 or of rattle, shortened until explicit laws are stable in it. @param left  in: at most; out
+  bool advance_in_stages(double& left, double dt);
+
+  /// One part of the pairs.
+  bool advance_adaptively(double& left, double rest_of_step);
 
   /// The multiplier that all forces leave a one-sided constraint, counted positive while it pushes.
   double push_of(const Pusher& p) const;
@@ -298,6 +331,10 @@ struct Stepper::Impl {
   double locate(double left, double e);
 
   std::string name_of(const LawEffort& e) const;
+
+  /// What Dynamics::warnings() says of laws whose thrust is open or which have nothing to rub on: names are dear to
+  /// find, and looked for where structure, laws or rank are new.
+  const std::string& standing_warning();
 
   /// The part of a step that has just been found good.
   void take(double h);

@@ -335,6 +335,63 @@ TEST(BadLaws, OneThatChattersBetweenStepsIsCountedAndNamed) {
   }
 }
 
+TEST(BadLaws, OneThatChattersToOneSideUnderALoadIsNamedHoweverRarelyItReverses) {
+  // On a slope of tan θ < 0.3: it slides slower for long, and is pushed back in a step or two. At 0.28 rad it reverses
+  // every 70 steps.
+  for (const double angle : {0.2, 0.25, 0.28})
+    for (const StepOptions& options : {semi_implicit(), rk4()}) {
+      SCOPED_TRACE(std::to_string(angle) + ", " + to_string(options.method));
+      System system;
+      system.set_gravity(9.81 * Vector3d(std::sin(angle), 0, -std::cos(angle)));
+      const BodyId load = system.add_particle("load", 2, {});
+      Law hidden = [](const Thrust& n) {  // the load is second
+        return Vector3d(0.3 * n.magnitude() * (n.second->v.x() > 0 ? 1 : -1), 0, 0);
+      };
+      add_law(system,
+              system.add(point_on_plane("slope", world, Vector3d::Zero(), Vector3d::UnitZ(), load, Vector3d::Zero())),
+              hidden.named("hidden"));
+      Stepper stepper(system, system.initial_state(), options);
+      std::string said;
+      for (int k = 0; k < 240 && said.empty(); ++k) said = stepper.step(1.0 / 240).warning;
+      EXPECT_NE(said.find("law 'hidden' on slope: chatters"), std::string::npos) << said;
+      EXPECT_NE(said.find(advice), std::string::npos);
+    }
+}
+
+TEST(BadLaws, ASignOfTheSlipIsNamedAsSuchByRk4HoweverStrong) {
+  for (const double mu : {0.4, 4.0, 400.0}) {
+    Sledge s(sign_of_slip(mu).named("sign"), 0, 2.0);
+    Stepper stepper(s.system, s.system.initial_state(), rk4());
+    const std::string said = stepper.step(1.0 / 240).warning;
+    EXPECT_NE(said.find("law 'sign' on rail: jumps where its slip changes sign"), std::string::npos) << said;
+    EXPECT_EQ(said.find("damps faster"), std::string::npos) << said;
+  }
+}
+
+TEST(BadLaws, AThrustThatRedundancyLeavesOpenIsSaidInEveryStep) {
+  for (const int feet : {3, 4})
+    for (const StepOptions& options : {semi_implicit(), rk4()}) {
+      System system;
+      system.set_gravity({0, 0, -9.81});
+      const BodyId table = system.add_body("table", 10, Vector3d(1, 1, 1), {});
+      for (int i = 0; i < feet; ++i)
+        add_law(system,
+                system.add(point_on_plane("foot" + std::to_string(i), world, Vector3d::Zero(), Vector3d::UnitZ(), table,
+                                          Vector3d(i % 2, i / 2, 0))),
+                coulomb(0.2));
+      Stepper stepper(system, system.initial_state(), options);
+      for (int k = 0; k < 2; ++k) {
+        const std::string said = stepper.step(1.0 / 240).warning;
+        const bool open =
+            said.find("on foot0, foot1, foot2 and foot3: redundant constraints leave the thrust") != std::string::npos;
+        EXPECT_EQ(open, feet == 4) << said;
+        if (feet == 3) {
+          EXPECT_EQ(said, "");
+        }
+      }
+    }
+}
+
 TEST(BadLaws, AnAdaptiveStepDoesNotFollowAJumpForEver) {
   Sledge s(sign_of_slip(0.4).named("sign"), 1);  // stops at 1/(0.4 g) = 0.255 s
   StepOptions options = rk4();
