@@ -89,6 +89,7 @@ bool Stepper::Impl::go_straight(double h, bool anyhow) {
   dynamics.set_step(h);
   const bool answered = dynamics.evaluate(state) != Status::invalid;
   dynamics.set_step(0);
+  smooth_rate = dynamics.law_report().rate;
   bool any = false;
   for (std::size_t i = 0; answered && i < modes.size(); ++i) {
     if (!may_turn(i)) continue;
@@ -311,24 +312,40 @@ bool Stepper::Impl::advance_in_stages(double& left, double dt) {
   const auto enough = [](double rate) { return 0.7 * stable / rate; };
   const bool goes_on = goes_straight();
   let_turn();
-  const LawReport& known = dynamics.law_report();
-  const double rate = known.rate;
+  const double rate = dynamics.law_report().rate;
+  const bool dry = dynamics.law_report().stiffest < 0;
+  smooth_rate = dry ? 0 : rate;
+  const auto limit = [&](double h) {
+    return smooth_rate * h > stable ? std::min(h, std::max(finest, enough(smooth_rate))) : h;
+  };
+  left = limit(left);
   if (begins_to_slide())
-    left = plan(left, 0, anyhow);
-  else if (rate * left > stable)
-    left = known.stiffest < 0 ? plan(left, enough(rate), anyhow) : std::min(left, std::max(finest, enough(rate)));
-  else if (goes_on)  // how fast it would turn has not been asked for
-    go_straight(left, anyhow);
+    left = limit(plan(left, 0, anyhow));
+  else if (dry && rate * left > stable)
+    left = limit(plan(left, enough(rate), anyhow));
+  else if (goes_on && go_straight(left, anyhow))  // how fast it would turn has not been asked for
+    left = limit(left);
+  const Status status = report.status;
   for (;;) {
-    if (!advance_by(left)) return false;
+    if (!advance_by(left)) {
+      // Stages of laws too stiff for the part lie anywhere.
+      if (!(law_rate * left > stable) || !(left > finest * (1 + 1e-9))) return false;
+      report.rejected = false;
+      report.reason.clear();
+      report.status = status;
+      ledger.undo();
+      left = std::max(finest, 0.5 * left);
+      continue;
+    }
     if (!(law_rate * left > stable)) {
       if (anyhow || left <= shortest_part || went_straight()) return true;
       ledger.undo();
-      left = plan(0.5 * left, rate > 0 ? enough(rate) : 0, anyhow);
+      left = limit(plan(0.5 * left, rate > 0 ? enough(rate) : 0, anyhow));
     } else if (dry_is_fastest) {
       if (left <= shortest_part) return true;
       ledger.undo();
-      left = plan(goes_straight() ? 0.5 * left : left, enough(law_rate), anyhow);
+      // A stage may have come to lie where the slip is least: no shorter at once than that takes.
+      left = limit(plan(goes_straight() ? 0.5 * left : left, std::max(enough(law_rate), 0.25 * left), anyhow));
     } else {
       if (!(left > finest * (1 + 1e-9))) break;
       ledger.undo();

@@ -71,6 +71,7 @@ struct Stepper::Impl {
   std::vector<ModeSwitch> switches;
   std::vector<char> over, over_held, over_gone;  // past their event
   std::vector<Vector6d> straight;  // unit; the ways of contacts that do not turn in this part of a step, else zero
+  double smooth_rate = 0;          // of smooth laws, as go_straight() has last met them [1/s]
   bool dry_is_fastest = false;     // law_rate is that of friction which turns with its slip
   bool modes_known = false, turned_back = false;
   double closed = 0;        // up to when the ledger counts [s]
