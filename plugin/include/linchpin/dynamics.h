@@ -282,8 +282,8 @@ struct LawReport {
   Branch branch = Branch::continuous;  ///< which of several solutions was taken
   bool fell_back = false;              ///< none was found: those laws were given the ideal thrust instead
   double rate = 0;  ///< bound on how fast smooth laws damp or turn what they act on [1/s]: an explicit step is shorter.
-                    ///< After ask_rates() also of dry friction that turns with its slip; `stiffest` then is −1.
-                    ///< Where it is looked for: with a step, or after ask_rates()
+                    ///< At an instant also of dry friction that turns with its slip; `stiffest` then is −1. Of smooth
+                    ///< laws where it is looked for: with a step, or after ask_rates()
   int stiffest = -1;    ///< the one of them that does so fastest: index into law_efforts()
   std::string trouble;  ///< names laws and constraint when one of these is worth a warning; else empty
 };
