@@ -234,6 +234,11 @@ Articulated::Vector6 about(const Articulated::Vector6& w, const Vector3d& r) {
 
 }  // namespace
 
+/// From the parent's centre to the link's.
+Vector3d Articulated::arm(int link) const {
+  return places_[z(link + 1)].p - places_[z(body_->getLink(link).m_parent + 1)].p;
+}
+
 /// A coordinate's direction of motion [linear; angular] at its link's centre; those of a base that moves come first.
 Articulated::Vector6 Articulated::direction(int column) const {
   Vector6 out = Vector6::Zero();
@@ -266,8 +271,7 @@ bool Articulated::factor() {
     auto& P = inertias_[z(link + 1)];
     const auto [begin, end] = columns_of(link);
     const int parent = link < 0 ? -2 : body_->getLink(link).m_parent;
-    const Vector3d r =
-        link < 0 ? Vector3d(Vector3d::Zero()) : Vector3d(places_[z(link + 1)].p - places_[z(parent + 1)].p);
+    const Vector3d r = link < 0 ? Vector3d(Vector3d::Zero()) : arm(link);
     const auto [up_begin, up_end] = parent < -1 ? std::pair(0, 0) : columns_of(parent);
     for (int c = begin; c < end; ++c) {
       const Vector6 S = direction(c), U = P * S;
@@ -307,8 +311,17 @@ void Articulated::to_unit(std::span<const int> path, std::span<Vector6> on, std:
     }
     const btMultibodyLink& own = body_->getLink(link);
     for (int k = own.m_dofOffset; k < own.m_dofOffset + own.m_dofCount; ++k) take(column_of(k));
-    on[z(own.m_parent + 1)] += about(f, places_[z(link + 1)].p - places_[z(own.m_parent + 1)].p);
+    on[z(own.m_parent + 1)] += about(f, arm(link));
   }
+}
+
+// moves_ of a link ← that of its parent, seen at the link's centre: the joint between them as yet at rest.
+Articulated::Vector6& Articulated::carry(int link) const {
+  const Vector6& up = moves_[z(body_->getLink(link).m_parent + 1)];
+  Vector6& motion = moves_[z(link + 1)];
+  motion = up;
+  motion.head<3>() += up.tail<3>().cross(arm(link));
+  return motion;
 }
 
 void Articulated::from_unit(std::span<double> v) const {
@@ -321,10 +334,7 @@ void Articulated::from_unit(std::span<double> v) const {
   for (int c = 5 - first_; c >= 0; --c) give(c, moves_[0]);
   for (int i = 0; i < links_; ++i) {
     const btMultibodyLink& own = body_->getLink(i);
-    const Vector6& up = moves_[z(own.m_parent + 1)];
-    Vector6& motion = moves_[z(i + 1)];
-    motion = up;
-    motion.head<3>() += up.tail<3>().cross(places_[z(i + 1)].p - places_[z(own.m_parent + 1)].p);
+    Vector6& motion = carry(i);
     for (int k = own.m_dofOffset + own.m_dofCount - 1; k >= own.m_dofOffset; --k) give(column_of(k), motion);
   }
 }
@@ -332,8 +342,8 @@ void Articulated::from_unit(std::span<double> v) const {
 void Articulated::free_acceleration(std::span<double> out) const {
   on_.resize(z(links_ + 1));
   for (int i = 0; i <= links_; ++i) {
-    const Force needed = inertial(i), damping = damped(i);
-    on_[z(i)] << forces_[z(i)].f - needed.f + damping.f, forces_[z(i)].n - needed.n + damping.n;
+    const Force own = acting(i);
+    on_[z(i)] << own.f, own.n;
   }
   for (int c = 0; c < 6 - first_; ++c) out[z(c)] = 0;
   for (int k = 0; k < dofs_; ++k) out[z(column_of(k))] = torque_[z(k)];
@@ -348,10 +358,7 @@ void Articulated::accelerate(std::span<const double> vdot) const {
   if (first_ == 0) moves_[0] << head(vdot, 3), head(vdot, 0);
   for (int i = 0; i < links_; ++i) {
     const btMultibodyLink& own = body_->getLink(i);
-    const Vector6& up = moves_[z(own.m_parent + 1)];
-    Vector6& motion = moves_[z(i + 1)];
-    motion = up;
-    motion.head<3>() += up.tail<3>().cross(places_[z(i + 1)].p - places_[z(own.m_parent + 1)].p);
+    Vector6& motion = carry(i);
     for (int k = own.m_dofOffset; k < own.m_dofOffset + own.m_dofCount; ++k) {
       motion.head<3>() += vdot[z(column_of(k))] * bottom_[z(k)];
       motion.tail<3>() += vdot[z(column_of(k))] * top_[z(k)];
@@ -416,6 +423,12 @@ void Articulated::inward(std::vector<Force>& on) const {
 }
 
 // What forces on the links, about their centres, are along the coordinates. Spoils `on`.
+// What is left of the applied forces and damping for joint accelerations.
+Articulated::Force Articulated::acting(int i) const {
+  const Force needed = inertial(i), damping = damped(i);
+  return {forces_[z(i)].f - needed.f + damping.f, forces_[z(i)].n - needed.n + damping.n};
+}
+
 void Articulated::generalized(std::vector<Force>& on, std::span<double> out) const {
   inward(on);
   for (int k = 0; k < dofs_; ++k) {
@@ -429,10 +442,7 @@ void Articulated::generalized(std::vector<Force>& on, std::span<double> out) con
 
 void Articulated::applied(std::span<double> out) const {
   scratch_.resize(z(links_ + 1));
-  for (int i = 0; i <= links_; ++i) {
-    const Force needed = inertial(i), damping = damped(i);
-    scratch_[z(i)] = {forces_[z(i)].f - needed.f + damping.f, forces_[z(i)].n - needed.n + damping.n};
-  }
+  for (int i = 0; i <= links_; ++i) scratch_[z(i)] = acting(i);
   generalized(scratch_, out);
   for (int k = 0; k < dofs_; ++k) out[z(column_of(k))] += torque_[z(k)];
 }
@@ -501,12 +511,11 @@ void Articulated::add_row(int link, const double* row, std::span<double> out) co
   add(out, 3, f);
 }
 
-void Articulated::mark(int link, std::span<char> out) const {
-  for (int j = link; j >= 0; j = body_->getLink(j).m_parent) {
-    const btMultibodyLink& up = body_->getLink(j);
-    for (int k = up.m_dofOffset; k < up.m_dofOffset + up.m_dofCount; ++k) out[z(column_of(k))] = 1;
-  }
-  for (int k = 0; k < 6 - first_; ++k) out[z(k)] = 1;
+bool Articulated::moves(int link) const {
+  if (first_ == 0) return true;
+  for (; link >= 0; link = body_->getLink(link).m_parent)
+    if (body_->getLink(link).m_dofCount > 0) return true;
+  return false;
 }
 
 // scratch_ ← what the links take to be accelerated as they are in moves_, less what others do of it.

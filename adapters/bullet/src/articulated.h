@@ -74,8 +74,8 @@ class Articulated {
   void along(std::span<const Wrench> on, std::span<double> out) const;
   /// Column i of a row that is [linear; angular] on a link: Jᵀ, added to out [columns].
   void add_row(int link, const double* row, std::span<double> out) const;
-  /// Which columns a link depends on: marks them in out [columns].
-  void mark(int link, std::span<char> out) const;
+  /// Whether any coordinate moves a link, −1 the base.
+  bool moves(int link) const;
   /// Wrenches [N, N·m] on the links by their parents, through their joints, about the joints' pivots, when all move
   /// with accelerations `vdot` [columns] and `others` [links + 1] act on the links about their centres beside what
   /// applied() has: motors and limits of the joints included. One walk out and one in. @param out [links + 1], the
@@ -140,6 +140,9 @@ class Articulated {
   Force inertial(int i) const;
   Force resistance(int i) const;
   Force damped(int i) const;
+  Force acting(int i) const;
+  Vector3d arm(int link) const;
+  Vector6& carry(int link) const;
 
   btMultiBody* body_;
   int links_ = 0, dofs_ = 0, first_ = 0;

@@ -84,6 +84,7 @@ unsigned locked_axes(const btRigidBody& body) {
 
 std::shared_ptr<ConstraintFunction> hold_axes(unsigned locked) { return std::make_shared<HeldAxes>(locked); }
 
+// Not by way of a Matrix3d: several times for each body and step, and its way through memory was most of the time.
 Pose read_pose(const btTransform& x) {
   const btMatrix3x3& R = x.getBasis();
   const auto r = [&](int i, int k) { return double(R[i][k]); };

@@ -459,8 +459,7 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
   const Block& block = b.dynamics->assembly().block;
   for (const BodyId id : block.bodies) end_[id] = state_[id] = base_[id] = read_state(*body_of_[z(id.index)]);
   const std::size_t n = z(block.n()), m = z(block.m());
-  for (auto* x : {&b.v0, &b.v, &b.applied, &b.Q, &b.steady, &b.Q_host, &b.force, &b.dv})
-    x->resize(n);  // all of it is written
+  for (auto* x : {&b.v0, &b.v, &b.applied, &b.Q, &b.Q_host, &b.force, &b.dv}) x->resize(n);  // all of it is written
   for (auto* x : {&b.e, &b.target, &b.own_lambda}) x->resize(m);
   b.host.assign(n, 0);
   b.lambda.assign(m, 0);
@@ -471,7 +470,11 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
   b.push.assign(block.bodies.size(), Vector6::Zero());
   b.bodies.resize(block.bodies.size());
   b.pool.assign(block.bodies.size(), -1);
-  b.gyroscopic.assign(block.bodies.size(), 0);
+  const bool by_stages = options_.stepping != Stepping::semi_implicit;
+  if (by_stages) {
+    b.steady.resize(n);
+    b.gyroscopic.assign(block.bodies.size(), 0);
+  }
   b.native_rows = b.in_contact = b.link_rows = b.by_rows = b.pushed = b.write_pose = false;
   b.substeps = 1;
   b.in_parts = b.by_stages = b.recorded = b.end_after = false;
@@ -504,7 +507,7 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
     };
     put(b.v0, c, state_[id].v);
     put(b.Q, c, from_bullet(body.getTotalForce()));
-    put(b.steady, c, head(b.Q, c));
+    if (by_stages) put(b.steady, c, head(b.Q, c));
     const bool gyroscopic = is_gyroscopic(body);
     if (pools) {
       const btSolverBody& sb = pools->bodies[index];
@@ -527,8 +530,10 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
     }
     put(b.v0, c + 3, w);
     put(b.Q, c + 3, from_bullet(body.getTotalTorque()));
-    put(b.steady, c + 3, head(b.Q, c + 3));
-    b.gyroscopic[z(slot)] = gyroscopic;
+    if (by_stages) {
+      put(b.steady, c + 3, head(b.Q, c + 3));
+      b.gyroscopic[z(slot)] = gyroscopic;
+    }
     if (gyroscopic) add(b.Q, c + 3, -state_[id].w.cross(momentum(state_[id].w)));  // (T2)
   }
   if (b.with_laws) b.dynamics->set_step(dt_);  // friction obeys its law at the end of the step (T10)

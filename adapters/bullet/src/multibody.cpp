@@ -227,9 +227,7 @@ std::string Multibodies::add(Constraint constraint, int& index) {
       a.place(a.start(), a.u(), places);
       const Articulated::Place& at = places[z(link.link + 1)];
       now[id] = BodyState{at.p, Quaterniond(at.R), at.v, at.w};
-      std::vector<char> mark(z(a.columns()), 0);
-      a.mark(link.link, mark);
-      moves = moves || std::find(mark.begin(), mark.end(), 1) != mark.end();
+      moves = moves || a.moves(link.link);
       continue;
     }
     btRigidBody* body = id == linchpin::world ? nullptr : engine_.body_of_[z(id.index)];

@@ -104,9 +104,10 @@ class Multibodies {
     std::vector<double> contact, friction, joint_rows;  ///< impulses of native rows along the rates
     Articulated::Configuration end;
     std::vector<Articulated::Place> at_end;
-    std::vector<Vector6> on;      ///< wrenches on links on their way inward
-    std::vector<Wrench> through;  ///< of all joints, where they have been asked for
-    Articulated::Causes causes;   ///< likewise, with M v̇ and Aᵀλ
+    std::vector<Vector6> on;         ///< wrenches on links on their way inward
+    std::vector<Wrench> through;     ///< of all joints, where they have been asked for
+    std::vector<Wrench> correction;  ///< likewise: by what ended the step on the constraints
+    Articulated::Causes causes;      ///< likewise, with M v̇ and Aᵀλ
     std::vector<double> inertia, exact;
     bool captured = false, slept = false, told = false, told_wrenches = false, told_causes = false,
          told_corrected = false;
@@ -226,6 +227,7 @@ class Multibodies {
   const std::vector<Wrench>& through(Tree& t);
   const std::vector<Wrench>& corrected(Tree& t);
   void tell_causes(Tree& t);
+  std::size_t mass_of_bodies() const;
   void fail(const std::string& why);
   Vector6 wrench_on(const Item& item, int k, std::span<const double> lambda) const;
   const Record& record(const Item& item) const { return engine_.records_[z(item.record)]; }

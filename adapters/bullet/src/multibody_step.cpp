@@ -222,6 +222,13 @@ bool Multibodies::linearize() {
   return true;
 }
 
+/// Where the rigid bodies' blocks begin in the mass: at the end, behind the multibodies'.
+std::size_t Multibodies::mass_of_bodies() const {
+  std::size_t at = unit_.mass.size();
+  for (const Moving& b : moving_) at -= z(b.dof * b.dof);
+  return at;
+}
+
 void Multibodies::masses_and_forces() {
   unit_.t = engine_.t_;
   for (auto& t : trees_) {
@@ -229,8 +236,7 @@ void Multibodies::masses_and_forces() {
     std::copy(t->free.begin(), t->free.end(), free_.begin() + t->column);
     for (int k = 0; k < t->a.columns(); ++k) v0_[z(t->column + k)] = t->a.u()[z(t->a.first() + k)];
   }
-  std::size_t mass = unit_.mass.size();  // theirs is at the end
-  for (const Moving& b : moving_) mass -= z(b.dof * b.dof);
+  std::size_t mass = mass_of_bodies();
   for (const Moving& b : moving_) {
     const BodyState& s = engine_.state_[b.id];
     Eigen::Matrix<double, 6, 6> M = Eigen::Matrix<double, 6, 6>::Zero();

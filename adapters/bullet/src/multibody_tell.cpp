@@ -6,6 +6,20 @@
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
+namespace {
+
+// out += Aᵀλ of a multibody's columns, from `first` on. @param entries  of A, laid out as those of `rows`
+template <class Multiplier>
+void pull(const Instant& rows, std::span<const Instant::Entry> entries, int first, const Multiplier& lambda,
+          std::span<double> out) {
+  for (int r = 0; r < rows.m(); ++r)
+    for (int k = rows.row_start[z(r)]; k < rows.row_start[z(r + 1)]; ++k)
+      if (const int c = entries[z(k)].column - first; c >= 0 && c < static_cast<int>(out.size()))
+        out[z(c)] += entries[z(k)].value * lambda(r);
+}
+
+}  // namespace
+
 void Multibodies::tell() {
   if (!told_ && solved_) tell_constraints();
   told_ = true;
@@ -176,10 +190,8 @@ Instant Multibodies::instant() const {
       at += size;
     }
   }
-  std::size_t mass = unit_.mass.size();
-  for (const Moving& b : moving_) mass -= z(b.dof * b.dof);
   for (const Moving& b : moving_) out.block_sizes.push_back(b.dof);
-  out.mass.insert(out.mass.end(), unit_.mass.begin() + static_cast<std::ptrdiff_t>(mass), unit_.mass.end());
+  out.mass.insert(out.mass.end(), unit_.mass.begin() + static_cast<std::ptrdiff_t>(mass_of_bodies()), unit_.mass.end());
   return out;
 }
 
@@ -233,16 +245,12 @@ const std::vector<Wrench>& Multibodies::through(Tree& t) {
 // Through the joints, by what constraints gave beyond their reactions to end the step where they are met (T11): their
 // multipliers are in lambda_, once tell_constraints() has been there.
 const std::vector<Wrench>& Multibodies::corrected(Tree& t) {
-  // In the memory of what laws prescribe on the links, which is used within a step only.
-  bodies_.prescribed.resize(trees_.size());
-  std::vector<Wrench>& out = bodies_.prescribed[z(tree_of(&t.a.body()))];
+  std::vector<Wrench>& out = t.correction;
   if (std::exchange(t.told_corrected, true)) return out;
   const auto dv = std::span(dv_).subspan(z(t.column), z(t.a.columns()));
   std::fill(dv.begin(), dv.end(), 0.0);
-  for (int r = 0; r < unit_.m(); ++r)
-    for (int k = unit_.row_start[z(r)]; k < unit_.row_start[z(r + 1)]; ++k)
-      if (const int c = unit_.entries[z(k)].column - t.column; c >= 0 && c < t.a.columns())
-        dv[z(c)] += unit_.entries[z(k)].value * lambda_[z(r)];
+  pull(
+      unit_, unit_.entries, t.column, [&](int r) { return lambda_[z(r)]; }, dv);
   t.a.from_unit(dv);
   out.assign(z(t.a.links() + 1), Wrench{});
   for (const Item& item : items_)
@@ -264,10 +272,10 @@ void Multibodies::tell_causes(Tree& t) {
   t.inertia.assign(z(n), 0);
   t.a.times_mass(t.vdot, t.inertia);
   t.exact.assign(z(n), 0);
-  for (int r = 0; solved_ && t.column >= 0 && r < unit_.m(); ++r)
-    for (int k = unit_.row_start[z(r)]; k < unit_.row_start[z(r + 1)]; ++k)
-      if (const int c = entries_[z(k)].column - t.column; c >= 0 && c < n)
-        t.exact[z(c)] += entries_[z(k)].value * (one_report_[z(r)] + (bodies_.good ? bodies_.lambda[z(r)] : 0));
+  if (solved_ && t.column >= 0)
+    pull(
+        unit_, entries_, t.column, [&](int r) { return one_report_[z(r)] + (bodies_.good ? bodies_.lambda[z(r)] : 0); },
+        t.exact);
 }
 
 std::string Multibodies::joint_forces(const Link& link, JointForces& out) {

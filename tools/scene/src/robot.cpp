@@ -22,6 +22,13 @@ const char* to_string(RobotFile::Joint::Kind kind) {
   return names[static_cast<int>(kind)];
 }
 
+std::string refusal_of(const Matrix3d& inertia) {
+  const Vector3d moments = Eigen::SelfAdjointEigenSolver<Matrix3d>(inertia).eigenvalues();
+  if (moments.minCoeff() > 1e-12 * moments.maxCoeff()) return {};
+  return "the inertia is not positive definite: its principal moments are " + shown(moments[0]) + ", " +
+         shown(moments[1]) + ", " + shown(moments[2]);
+}
+
 std::string shown(double x) {
   std::array<char, 32> text{};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), x).ptr;

@@ -6,6 +6,7 @@
 
 #include <linchpin/scene.h>
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
@@ -55,12 +56,16 @@ struct RobotFile {
   std::vector<std::string> warnings, notes;  ///< as Robot's
 };
 
+constexpr std::size_t most_links = 10000;  ///< of a file
+
 const char* to_string(RobotFile::Joint::Kind kind);
 
 /// @throws SceneError at the element's place, and at `from` where linchpin was built without the reader.
 RobotFile read_urdf(const std::string& text, const std::string& path, const Place& from);
 RobotFile read_sdf(const std::string& text, const std::string& path, const Place& from);
 
+/// Why an inertia is none that a moving body may have; empty where it is positive definite.
+std::string refusal_of(const Matrix3d& inertia);
 /// A number as a message has it.
 std::string shown(double x);
 Pose operator*(const Pose& a, const Pose& b);

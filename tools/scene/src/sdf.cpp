@@ -6,8 +6,6 @@
 
 #include <sdf/sdf.hh>
 
-#include <Eigen/Eigenvalues>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -31,7 +29,6 @@ namespace {
 using Link = RobotFile::Link;
 using Joint = RobotFile::Joint;
 
-constexpr std::size_t most_links = 10000;
 constexpr int most_nested = 100;
 
 class Reader {
@@ -158,10 +155,7 @@ class Reader {
     out.inertia << I.Ixx(), I.Ixy(), I.Ixz(), I.Ixy(), I.Iyy(), I.Iyz(), I.Ixz(), I.Iyz(), I.Izz();
     if (!out.inertia.allFinite()) fail(place_of(e), who + ": its inertia is not finite");
     if (!(out.mass > 0)) fail(place_of(e), who + ": a mass that is not above 0");
-    const Vector3d moments = Eigen::SelfAdjointEigenSolver<Matrix3d>(out.inertia).eigenvalues();
-    if (!(moments.minCoeff() > 1e-12 * moments.maxCoeff()))
-      fail(place_of(e), who + ": the inertia is not positive definite: its principal moments are " + shown(moments[0]) +
-                            ", " + shown(moments[1]) + ", " + shown(moments[2]));
+    if (const std::string why = refusal_of(out.inertia); !why.empty()) fail(place_of(e), who + ": " + why);
     if (const std::string doubt = doubt_of(out.inertia); !doubt.empty())
       out_.warnings.push_back(warning(place_of(e), who + ": " + doubt));
     if (e == from.Element()) out_.notes.push_back(who + " has no <inertial>: 1 kg and 1 kg m^2 by the SDF standard");

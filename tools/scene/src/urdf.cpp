@@ -6,8 +6,6 @@
 
 #include <tinyxml2.h>
 
-#include <Eigen/Eigenvalues>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -31,8 +29,6 @@ using Element = tinyxml2::XMLElement;
 using Link = RobotFile::Link;
 using Joint = RobotFile::Joint;
 using Inertial = RobotFile::Inertial;
-
-constexpr std::size_t most_links = 10000;
 
 const std::vector<std::string> kinds = {"revolute", "continuous", "prismatic", "fixed", "floating", "planar"};
 
@@ -209,10 +205,7 @@ class Reader {
     const double xx = entry("ixx"), yy = entry("iyy"), zz = entry("izz");  // which may throw, and not in the middle
     out.inertia << xx, xy, xz, xy, yy, yz, xz, yz, zz;
     if (out.mass == 0) return out;  // a frame, whatever its inertia says
-    const Vector3d moments = Eigen::SelfAdjointEigenSolver<Matrix3d>(out.inertia).eigenvalues();
-    if (!(moments.minCoeff() > 1e-12 * moments.maxCoeff()))
-      fail(inertia, within(who, inertia) + ": the inertia is not positive definite: its principal moments are " +
-                        shown(moments[0]) + ", " + shown(moments[1]) + ", " + shown(moments[2]));
+    if (const std::string why = refusal_of(out.inertia); !why.empty()) fail(inertia, within(who, inertia) + ": " + why);
     if (const std::string doubt = doubt_of(out.inertia); !doubt.empty())
       out_.warnings.push_back(warning(place_of(inertia), within(who, inertia) + ": " + doubt));
     return out;
