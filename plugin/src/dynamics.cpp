@@ -296,62 +296,67 @@ RankReport Dynamics::rank_report() const { return impl_->known_ranks(); }
 void Dynamics::reactions(const State& state, std::vector<Reaction>& out, bool ask_rank) const {
   const Impl& d = *impl_;
   const Block& block = d.assembly.block;
-  const int count = static_cast<int>(block.constraints.size());
-  out.resize(z(count));
-
-  const auto& prescribed_list = d.laws_.prescribed;
-  auto law = prescribed_list.begin();
-  for (int i = 0; i < count; ++i) {
-    Reaction& reaction = out[z(i)];
-    const Constraint& constraint = d.system->constraint(block.constraints[z(i)]);
-    const auto bodies = constraint.bodies();
-    const int K = static_cast<int>(bodies.size()), first = block.row[z(i)], end = block.row[z(i + 1)];
-    reaction.name = constraint.name();
-    reaction.t = state.t;
-    reaction.lambda.assign(d.lambda.begin() + first, d.lambda.begin() + end);
-    for (Wrenches* part : {static_cast<Wrenches*>(&reaction), &reaction.ideal, &reaction.prescribed, &reaction.induced,
-                           &reaction.stabilisation})
-      part->others.resize(z(std::max(0, K - 2)));
-
-    while (law != prescribed_list.end() && law->constraint < i) ++law;
-    const bool has_law = law != prescribed_list.end() && law->constraint == i;
-
-    reaction.power = 0;
-    for (int k = 0; k < K; ++k) {
-      const BodyState& body = state[bodies[z(k)]];
-      const Vector3d p_WQ = constraint.acting_point(k, state);
-      Wrench& ideal = reaction.ideal.on(k) = moved_to(d.wrench_on(i, k, d.lambda), body.p, p_WQ);
-      Wrench& induced = reaction.induced.on(k) = moved_to(d.wrench_on(i, k, d.induced), body.p, p_WQ);
-      Wrench& prescribed = reaction.prescribed.on(k) = Wrench{Vector3d::Zero(), Vector3d::Zero(), p_WQ};
-      if (has_law && k < 2)
-        prescribed = k == 0 ? Wrench{law->force, law->moment, law->p_WQ}.about(p_WQ)
-                            : Wrench{-law->force, -law->moment, law->p_WQ}.about(p_WQ);
-      if (d.system->kind(bodies[z(k)]) == BodyKind::particle) prescribed.moment.setZero();
-      Wrench& sum = reaction.on(k);
-      sum = Wrench{ideal.force + induced.force + prescribed.force, ideal.moment + induced.moment + prescribed.moment,
-                   p_WQ};
-      const int dof = d.system->dof(bodies[z(k)]);
-      if (dof == 0) continue;
-      reaction.power += sum.force.dot(body.v);
-      if (dof == 6) reaction.power += sum.about(body.p).moment.dot(body.w);
-    }
-
-    reaction.gap = reaction.gap_angle = reaction.residual = reaction.velocity_residual = 0;
-    for (int r = first; r < end; ++r) {
-      const RowUnit unit = constraint.function().unit(r - first);
-      double& worst = unit == RowUnit::metre    ? reaction.gap
-                      : unit == RowUnit::radian ? reaction.gap_angle
-                                                : reaction.residual;
+  out.resize(block.constraints.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    reaction(static_cast<int>(i), state, out[i]);
+    const Constraint& constraint = d.system->constraint(block.constraints[i]);
+    out[i].name = constraint.name();
+    out[i].gap = out[i].gap_angle = out[i].residual = 0;
+    for (int r = block.row[i]; r < block.row[i + 1]; ++r) {
+      const RowUnit unit = constraint.function().unit(r - block.row[i]);
+      double& worst = unit == RowUnit::metre    ? out[i].gap
+                      : unit == RowUnit::radian ? out[i].gap_angle
+                                                : out[i].residual;
       worst = std::max(worst, std::fabs(d.assembly.position[z(r)]));
-      reaction.velocity_residual = std::max(reaction.velocity_residual, std::fabs(d.assembly.velocity[z(r)]));
     }
-    reaction.determined = true;
-    reaction.redundant = false;
+    out[i].determined = true;
+    out[i].redundant = false;
   }
-
   if (!ask_rank || d.status == Status::invalid || d.solver.full_row_rank()) return;
   for (const int i : d.known_ranks().undetermined) out[z(i)].determined = false;
   for (const int i : d.known_ranks().redundant) out[z(i)].redundant = true;
+}
+
+void Dynamics::reaction(int i, const State& state, Reaction& reaction) const {
+  const Impl& d = *impl_;
+  const Block& block = d.assembly.block;
+  const Constraint& constraint = d.system->constraint(block.constraints[z(i)]);
+  const auto bodies = constraint.bodies();
+  const int K = static_cast<int>(bodies.size()), first = block.row[z(i)], end = block.row[z(i + 1)];
+  reaction.t = state.t;
+  reaction.lambda.assign(d.lambda.begin() + first, d.lambda.begin() + end);
+  for (Wrenches* part : {static_cast<Wrenches*>(&reaction), &reaction.ideal, &reaction.prescribed, &reaction.induced,
+                         &reaction.stabilisation})
+    part->others.resize(z(std::max(0, K - 2)));
+
+  const auto& prescribed_list = d.laws_.prescribed;  // in the order of constraints
+  const auto law = std::lower_bound(prescribed_list.begin(), prescribed_list.end(), i,
+                                    [](const Prescribed& p, int of) { return p.constraint < of; });
+  const bool has_law = law != prescribed_list.end() && law->constraint == i;
+
+  reaction.power = 0;
+  for (int k = 0; k < K; ++k) {
+    const BodyState& body = state[bodies[z(k)]];
+    const Vector3d p_WQ = constraint.acting_point(k, state);
+    Wrench& ideal = reaction.ideal.on(k) = moved_to(d.wrench_on(i, k, d.lambda), body.p, p_WQ);
+    Wrench& induced = reaction.induced.on(k) = moved_to(d.wrench_on(i, k, d.induced), body.p, p_WQ);
+    Wrench& prescribed = reaction.prescribed.on(k) = Wrench{Vector3d::Zero(), Vector3d::Zero(), p_WQ};
+    if (has_law && k < 2)
+      prescribed = k == 0 ? Wrench{law->force, law->moment, law->p_WQ}.about(p_WQ)
+                          : Wrench{-law->force, -law->moment, law->p_WQ}.about(p_WQ);
+    if (d.system->kind(bodies[z(k)]) == BodyKind::particle) prescribed.moment.setZero();
+    Wrench& sum = reaction.on(k);
+    sum =
+        Wrench{ideal.force + induced.force + prescribed.force, ideal.moment + induced.moment + prescribed.moment, p_WQ};
+    const int dof = d.system->dof(bodies[z(k)]);
+    if (dof == 0) continue;
+    reaction.power += sum.force.dot(body.v);
+    if (dof == 6) reaction.power += sum.about(body.p).moment.dot(body.w);
+  }
+
+  reaction.velocity_residual = 0;
+  for (int r = first; r < end; ++r)
+    reaction.velocity_residual = std::max(reaction.velocity_residual, std::fabs(d.assembly.velocity[z(r)]));
 }
 
 }  // namespace linchpin

@@ -65,13 +65,8 @@ class Nonideal::Answers final : public detail::FrictionProblem::Laws {
 };
 
 void Nonideal::restructure(const Block& block) {
-  const std::size_t n = z(block.n()), m = z(block.m());
-  for (auto* x : {&given_, &dv_, &force_, &kept_}) x->assign(n, 0.0);
-  for (auto* x : {&row_, &lambda_}) x->assign(m, 0.0);
   sites_.clear();
-  sites_.reserve(block.constraints.size());
   prescribed.clear();
-  prescribed.reserve(block.constraints.size());
   pieces_.clear();
   contacts.clear();
   memories_.clear();
@@ -641,6 +636,8 @@ std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::spa
   try {
     gather(scene);
     if (sites_.empty()) return {};
+    for (auto* x : {&given_, &dv_, &force_}) x->resize(vdot.size());  // not before there is a law: mostly there is none
+    for (auto* x : {&row_, &lambda_}) x->resize(induced.size());
     kept_.assign(vdot.begin(), vdot.end());
     kept_nonideal_.assign(nonideal.begin(), nonideal.end());
     kept_induced_.assign(induced.begin(), induced.end());

@@ -16,22 +16,10 @@ Vector6 generalized_force(const Assembly& assembly, int i, int k, std::span<cons
 }
 
 void Engine::keep_reactions(BlockSolve& b) {
-  b.dynamics->reactions(state_, b.reactions, false);  // rank is asked for when somebody reads it
   for (std::size_t i = 0; i < b.records.size(); ++i) {
     Record& r = records_[z(b.records[i])];
     Reaction& to = reactions_[z(r.reaction)];
-    Reaction& from = b.reactions[i];
-    to.t = from.t;
-    to.on_a = from.on_a;
-    to.on_b = from.on_b;
-    to.others = from.others;
-    to.ideal = from.ideal;
-    to.prescribed = from.prescribed;
-    to.induced = from.induced;
-    to.stabilisation = from.stabilisation;
-    to.lambda = from.lambda;
-    to.power = from.power;
-    to.velocity_residual = from.velocity_residual;
+    b.dynamics->reaction(static_cast<int>(i), state_, to);  // rank is asked for when somebody reads it
     to.native = options_.mode == Mode::observe;
   }
 }

@@ -105,7 +105,6 @@ struct BlockSolve {
   std::vector<int> pool;             ///< solver body by slot
   std::vector<double> v0, v, applied, host, Q, Q_host, lambda, force, e, dv, target;
   std::vector<Vector6> push;
-  std::vector<Reaction> reactions;
   std::vector<double> own_lambda;                                  ///< multipliers of all impulses of the step [m]
   std::vector<double> sub_v, sub_applied, sub_host, sub_momentum;  ///< of a step redone in smaller ones
   std::vector<double> sub_gross;       ///< largest impulse and angular impulse summed in them, by slot

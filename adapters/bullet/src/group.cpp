@@ -399,7 +399,6 @@ void Engine::make_blocks() {
       if (const Record& r = records_[z(b.records[k])]; r.joint)
         b.joints.push_back({r.joint, static_cast<int>(k), b.dynamics->assembly().block.row[k],
                             static_cast<int>(3 * r.shape.rows.points.size() + r.shape.rows.axes.size())});
-    b.reactions.clear();
   }
 }
 

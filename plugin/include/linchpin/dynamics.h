@@ -369,6 +369,8 @@ class Dynamics {
   /// Fills name, t, parts, λ, power, residuals of every constraint of the block, in row order. Reuses memory.
   /// @param ask_rank  also fill `determined` and `redundant`: with redundant rows O(m r²) more, and allocates.
   void reactions(const State& state, std::vector<Reaction>& out, bool ask_rank = true) const;
+  /// The same of constraint i of the block alone, but for name, gaps, residual and flags: what is there of them stays.
+  void reaction(int i, const State& state, Reaction& out) const;
 
  private:
   struct Impl;
