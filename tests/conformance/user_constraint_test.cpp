@@ -189,6 +189,45 @@ TEST(UserConstraint, OneThatStopsBeingFiniteIsLeftOutAndNamedAndNoNaNReachesTheW
   EXPECT_NE(exact.summary().find("fades"), std::string::npos) << exact.summary();
 }
 
+TEST(UserConstraint, WhatFailsTimeAndAgainIsTriedNowAndThenAndHoldsAgainOnceItCan) {
+  TestWorld w;
+  btRigidBody& a = w.ball(1, 0.1, btVector3(0, 0, 0));
+  bullet::Solver exact(w.world);
+  double scale = 1;
+  long calls = 0;
+  exact.constrain("hold", a, [&](const auto& s) {
+    ++calls;
+    return scale * s[0].position();
+  });
+  const auto calls_in = [&](int steps) {
+    const long before = calls;
+    w.step(steps);
+    return calls - before;
+  };
+  w.step(3);
+  ASSERT_EQ(exact.counts().fallbacks, 0);
+  scale = NAN;
+  const long each_tried = calls_in(8);
+  EXPECT_EQ(exact.counts().fallbacks, 8);
+  w.step(200);
+  EXPECT_EQ(exact.counts().fallbacks, 208);
+  EXPECT_LT(calls_in(64), 8 * each_tried);
+  EXPECT_NE(exact.summary().find("tried again in"), std::string::npos) << exact.summary();
+  scale = 1;
+  w.step(66);
+  const long left = exact.counts().fallbacks;
+  w.step(10);
+  EXPECT_EQ(exact.counts().fallbacks, left);
+  EXPECT_NEAR(double(a.getWorldTransform().getOrigin().y()), 0, precision(1e-9, 1e-5));
+
+  scale = NAN;
+  w.step(40);
+  scale = 1;
+  exact.reset();
+  w.step(2);
+  EXPECT_EQ(exact.counts().fallbacks, 0);  // counted anew: there was nothing to wait for
+}
+
 TEST(UserConstraint, AStepOfNoFiniteLengthIsLeftToTheNativeSolver) {
   for (const double dt : {double(INFINITY), double(NAN)}) {
     TestWorld w;

@@ -669,6 +669,8 @@ void Engine::reset() {
   for (const auto& b : blocks_) {
     flush_work(*b);
     b->last_length = b->usual_off = 0;
+    b->failures = 0;
+    b->next_try = 0;
   }
   for (Reaction& r : reactions_) r.work = 0;
   for (Record& r : records_) r.law_count = 0;  // what they did is forgotten

@@ -184,7 +184,9 @@ struct BlockSolve {
   double swing = 0;
   int newton = 0;
   unsigned last_step = 0;
-  int flags_rank = -1;  ///< rank at which determined/redundant were last asked for
+  int failures = 0;       ///< tries in a row that failed
+  unsigned next_try = 0;  ///< left to native rows until this step
+  int flags_rank = -1;    ///< rank at which determined/redundant were last asked for
 };
 
 class Engine final : public btActionInterface {

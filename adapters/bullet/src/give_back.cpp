@@ -39,6 +39,7 @@ void Engine::conclude(BlockSolve& b) {
   counts_.activation_energy = std::max(counts_.activation_energy, done.activation_energy);
   if (options_.mode == Mode::observe) return;
   if (b.failed) return refuse_non_finite(b);
+  b.failures = 0;
   if (!b.in_parts) b.last_length = dt_;
   if (b.moved > 0 && b.gap_left <= options_.gap_tolerance) {
     ++counts_.gap_corrections;

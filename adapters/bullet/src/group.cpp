@@ -390,7 +390,8 @@ void Engine::make_blocks() {
     b.flags_rank = -1;
     b.next_part = 0;
     b.last_length = b.usual_off = 0;
-    b.added_steps = 0;
+    b.added_steps = b.failures = 0;
+    b.next_try = 0;
     b.added.assign(z(BlockSolve::added_orders * b.dynamics->assembly().block.m()), 0.0);
     b.told = true;
     b.work.assign(z(b.dynamics->assembly().block.m()), 0.0);
@@ -457,6 +458,7 @@ void Engine::sync_body(BodyId id) {
 bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
   const Block& block = b.dynamics->assembly().block;
   for (const BodyId id : block.bodies) end_[id] = state_[id] = base_[id] = read_state(*body_of_[z(id.index)]);
+  if (step_ < b.next_try) return refuse(b, std::move(b.trouble));
   const std::size_t n = z(block.n()), m = z(block.m());
   for (auto* x : {&b.v0, &b.v, &b.applied, &b.Q, &b.Q_host, &b.force, &b.dv}) x->resize(n);  // all of it is written
   for (auto* x : {&b.e, &b.target, &b.own_lambda}) x->resize(m);

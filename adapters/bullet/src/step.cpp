@@ -431,15 +431,20 @@ bool Engine::refuse(BlockSolve& b, std::string why) const {
   return false;
 }
 
-// To the native rows; not while other blocks are being solved.
+// To the native rows; not while other blocks are being solved. A block that failed time and again most likely fails
+// again, after its shortest substeps and its largest solves: it is tried less and less often.
 void Engine::fail_block(BlockSolve& b, const std::string& why) {
+  constexpr int patience = 8, rarest = 6;  // tries without a pause; every 2⁶ steps
   b.failed = true;
   b.added_steps = 0;
   ++counts_.fallbacks;
+  if (step_ >= b.next_try && ++b.failures > patience)
+    b.next_try = step_ + 1 + (1u << std::min(b.failures - patience, rarest));
   trouble_ = why;
+  if (step_ + 1 < b.next_try) trouble_ += " (tried again in " + std::to_string(b.next_try - step_) + " steps)";
   for (const int index : b.records) {
     Record& r = records_[z(index)];
-    r.why_native = why;
+    r.why_native = trouble_;
     failed_records_.push_back(index);
     if (r.reaction >= 0) reactions_[z(r.reaction)].native = true;
     if (r.native_part) std::erase(rest_, static_cast<btTypedConstraint*>(r.native_part.get()));
