@@ -374,6 +374,10 @@ void System::set_mass(BodyId id, double mass, const Matrix3d& inertia) {
 // ---- asking ----
 
 unsigned long System::structure() const { return impl_->structure; }
+void System::reserve(int bodies, int constraints) {
+  impl_->bodies.reserve(static_cast<std::size_t>(std::max(bodies, 0)));
+  impl_->constraints.reserve(static_cast<std::size_t>(std::max(constraints, 0)));
+}
 int System::body_count() const { return static_cast<int>(impl_->bodies.size()); }
 int System::constraint_count() const { return static_cast<int>(impl_->constraints.size()); }
 BodyKind System::kind(BodyId id) const { return impl_->at(id).kind; }

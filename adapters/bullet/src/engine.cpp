@@ -449,6 +449,12 @@ void Engine::scan_world() {
   for (std::size_t i = 0; i < seen.size(); ++i)  // removed without telling us; of the user's own, one of its proxies
     if (records_[i].alive && seen[i] < (records_[i].joint ? 1 : records_[i].proxies.size()))
       remove(static_cast<int>(i));
+  if (fresh.size() > records_.size()) {  // most of the world is new to us
+    const std::size_t bodies = body_of_.size() + z(world_->getNumCollisionObjects());
+    system_.reserve(static_cast<int>(bodies), system_.constraint_count() + n);
+    for (State* s : {&state_, &base_, &end_}) s->bodies.reserve(bodies);
+    books_.reserve(bodies);
+  }
   for (const auto& [i, joint] : fresh) {
     if (!record_of_.contains(joint))  // somebody added it twice
       make_record(joint, free_name(std::string(kind_of(*joint)) + "#" + std::to_string(i)), false);

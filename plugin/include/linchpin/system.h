@@ -123,6 +123,8 @@ class System {
   BodyId add_coordinates(std::vector<std::string> names, std::vector<double> q, std::vector<double> rate,
                          std::shared_ptr<const Kinetics> kinetics);
 
+  /// Room for so many bodies and constraints in all: they are then added without moving the others in memory.
+  void reserve(int bodies, int constraints);
   /// @throws also if none of the constraint's bodies can move.
   ConstraintId add(Constraint constraint);
   void add(Force force);
