@@ -235,8 +235,7 @@ BodyId Engine::body_id(btRigidBody& body) {
     id_of_.erase(known);
     body_of_[z(id.index)] = nullptr;
     for (Record& r : records_)
-      if (r.alive && r.joint && std::find(r.bodies.begin(), r.bodies.end(), &body) != r.bodies.end())
-        r.numbers.fill(-1);
+      if (r.alive && r.joint && std::find(r.bodies.begin(), r.bodies.end(), &body) != r.bodies.end()) r.numbers.clear();
   }
   const std::string name = "body#" + std::to_string(system_.body_count());
   // Poses are read anew every step. A body whose numbers are no mass (NaN in the world already) counts as fixed.
@@ -316,7 +315,6 @@ int Engine::make_record(btTypedConstraint* joint, std::string name, bool named) 
   if (joint) {
     record_of_[joint] = index;
     records_.back().kind = joint_kind(*joint);
-    records_.back().numbers.fill(-1);  // not classified yet
     classify_record(index);
   }
   return index;
@@ -590,7 +588,7 @@ std::string Engine::name_joint(btTypedConstraint& joint, std::string name, int& 
   Record& r = records_[z(known->second)];
   r.name = std::move(name);
   r.named = true;
-  r.numbers.fill(-1);  // the core's constraint is made again under the new name
+  r.numbers.clear();  // the core's constraint is made again under the new name
   classify_record(known->second);
   record = known->second;
   if (r.reaction < 0) {
@@ -644,7 +642,7 @@ void Engine::remove_by_user(int index) {
   refresh();
   if (!r.joint) return order_reactions();
   r.released = true;
-  r.numbers.fill(-1);
+  r.numbers.clear();
   classify_record(index);
   order_reactions();
 }
@@ -682,7 +680,7 @@ void Engine::reset() {
   for (Record& r : records_) r.law_count = 0;  // what they did is forgotten
   laws_changed_ = true;
   for (Record& r : records_)
-    if (r.alive && r.shape.function) r.numbers.fill(-1);  // gears mesh anew where they are
+    if (r.alive && r.shape.function) r.numbers.clear();  // gears mesh anew where they are
   if (multibodies_) multibodies_->reset();
   std::fill(rest_poses_.begin(), rest_poses_.end(), RestPose{});
   trouble_.clear();

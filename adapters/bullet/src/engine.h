@@ -57,7 +57,7 @@ struct Record {
   const std::type_info* type = nullptr;  ///< of the joint: another may come to lie where it was
   JointKind kind = JointKind::other;
   JointShape shape;
-  JointSignature numbers{};
+  JointSignature numbers;
   std::unique_ptr<NativePart> native_part;
   std::vector<std::unique_ptr<Proxy>> proxies;
   std::vector<btRigidBody*> bodies;   ///< of the user's own; two for a joint

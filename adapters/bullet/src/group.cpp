@@ -149,7 +149,7 @@ void Engine::watch_bodies() {
         }))
       continue;
     if (r.joint) {
-      r.numbers.fill(-1);
+      r.numbers.clear();
     } else {
       const std::vector<BodyId> ids(own(r).bodies().begin(), own(r).bodies().end());
       bool other = r.id.index < 0;  // it waits for one of them to move again

@@ -331,16 +331,13 @@ JointShape gear_shape(btGearConstraint& joint) {
 /// Numbers in a row, kept or compared with those kept before.
 struct Keep {
   JointSignature& kept;
-  std::size_t at = 0;
-  void operator()(double x) {
-    if (at < kept.size()) kept[at++] = x;
-  }
+  void operator()(double x) { kept.push_back(x); }
 };
 struct Compare {
   const JointSignature& kept;
   std::size_t at = 0;
   bool same = true;
-  void operator()(double x) { same = same && (at >= kept.size() || kept[at++] == x); }
+  void operator()(double x) { same = same && at < kept.size() && kept[at++] == x; }
 };
 
 template <class Visit>
@@ -493,9 +490,9 @@ JointKind joint_kind(const btTypedConstraint& joint) {
 }
 
 void signature(btTypedConstraint& joint, JointKind kind, JointSignature& s) {
+  s.clear();
   Keep keep{s};
   numbers_of(joint, kind, keep);
-  std::fill(s.begin() + static_cast<std::ptrdiff_t>(keep.at), s.end(), 0.0);
 }
 
 bool unchanged(btTypedConstraint& joint, JointKind kind, const JointSignature& s) {

@@ -39,9 +39,11 @@ JointShape classify(btTypedConstraint& joint);
 enum class JointKind { point_to_point, hinge, slider, spring2, six_dof, cone_twist, gear, other };
 JointKind joint_kind(const btTypedConstraint& joint);
 
-/// Numbers that classify() depends on; when they change, the joint is classified again. Cheap, no allocation.
-using JointSignature = std::array<double, 48>;
+/// Numbers that classify() depends on, as many as the kind of joint has; when they change, the joint is classified
+/// again. Empty: it has not been yet.
+using JointSignature = std::vector<double>;
 void signature(btTypedConstraint& joint, JointKind kind, JointSignature& out);
+/// Cheap, no allocation.
 bool unchanged(btTypedConstraint& joint, JointKind kind, const JointSignature& as);
 
 /// The native part of a joint that is otherwise exact: emits only the rows of Bullet's own that linchpin does not hold.
