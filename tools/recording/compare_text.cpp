@@ -199,6 +199,8 @@ std::string count(const Json& n, const char* one, const char* many) {
 
 void add_notes(const Json& row, Footnotes& notes) {
   if (!row["native"].empty()) notes.add(row, "left to Bullet: " + grouped_natives(row["native"]));
+  if (row.contains("held_by_bullet") && !row["held_by_bullet"].empty())
+    notes.add(row, "held by Bullet's own constraints: " + grouped_natives(row["held_by_bullet"]));
   if (row.contains("rank")) {
     const Json& rank = row["rank"];
     const bool same = rank["redundant"] == rank["undetermined"];
@@ -215,10 +217,19 @@ void add_notes(const Json& row, Footnotes& notes) {
   }
   if (row.contains("ran_in_steps"))
     notes.add(row, "ran " + steps_of(row) + ", unlike the first: it is compared with runs of the same alone");
-  std::string residuals;
+  std::vector<std::pair<double, std::string>> residuals;  // the worst eight of many, else in their order
   for (const auto& [name, gap] : row["user_gaps"].items())
-    residuals += (residuals.empty() ? "" : ", ") + name + " " + number(gap);
-  if (row["user_gaps"].size() <= 8 && !residuals.empty()) notes.add(row, "largest residuals: " + residuals);
+    residuals.emplace_back(gap.is_number() ? gap.get<double>() : 0, name + " " + number(gap));
+  const std::size_t shown = std::min<std::size_t>(residuals.size(), 8);
+  if (shown < residuals.size())
+    std::stable_sort(residuals.begin(), residuals.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string listed;
+  for (std::size_t i = 0; i < shown; ++i) listed += (i > 0 ? ", " : "") + residuals[i].second;
+  if (shown > 0)
+    notes.add(row, (shown < residuals.size() ? "the largest of " + std::to_string(residuals.size()) + " residuals: "
+                                             : "largest residuals: ") +
+                       listed);
   if (row["energy_note"].is_string())
     notes.add(row, "energy is not expected to be conserved: " + row["energy_note"].get<std::string>());
   if (row.contains("energy_error_of"))

@@ -96,6 +96,7 @@ Built::Built(Model model, btDiscreteDynamicsWorld& world, std::vector<btRigidBod
 
 Built::~Built() {
   for (const auto& joint : owned_joints_) world_.removeConstraint(joint.get());
+  native_loops_.reset();
   multibodies_.reset();
   for (const auto& body : owned_) world_.removeRigidBody(body.get());
   if (families_) world_.getPairCache()->setOverlapFilterCallback(nullptr);
@@ -223,6 +224,18 @@ int Built::most_in_a_row(const SceneConstraint& c) {
   return std::min(moving, 1);
 }
 
+void Built::refuse_laws() const {
+  for (const SceneConstraint& c : model_.constraints)
+    if (!c.laws.empty())
+      throw Refused("solver", "the native solver has no force laws on joints, and '" + c.name + "' has one");
+}
+
+void Built::hold_natively() {
+  refuse_laws();
+  native_loops_ = std::make_unique<NativeLoops>(model_, not_native_, mirror_, state(0), *multibodies_, bodies_,
+                                                dynamic_cast<btMultiBodyDynamicsWorld&>(world_));
+}
+
 void Built::constrain(bullet::Solver& solver, bool exact) {
   const auto refuse = [](const std::string& what) { throw Refused("solver", what); };
   try {
@@ -250,11 +263,9 @@ void Built::constrain(bullet::Solver& solver, bool exact) {
       bullet::Handle handle = solver.add(c.make(std::move(ids)));
       handle.collisions_between_bodies(false);
     }
-    for (const SceneConstraint& c : model_.constraints) {
-      if (!c.laws.empty() && !exact)
-        refuse("the native solver has no force laws on joints, and '" + c.name + "' has one");
+    if (!exact) refuse_laws();
+    for (const SceneConstraint& c : model_.constraints)
       for (const Law& law : c.laws) solver.find(c.name).law(law);
-    }
   } catch (const std::invalid_argument& e) {
     refuse(e.what());
   }
@@ -267,8 +278,9 @@ void Built::before_step(double t, double dt) {
     const BodyState end = body.motion(t + dt);
     bodies_[i]->setWorldTransform(transform_of(end.p, end.q));
   }
-  if (forces_.empty()) return;
+  if (forces_.empty() && !native_loops_) return;
   const State now = state(t);
+  if (native_loops_) native_loops_->aim(now, t + dt);
   for (const Force& force : forces_) {
     std::vector<BodyState> X;
     for (const BodyId id : force.bodies()) X.push_back(now[id]);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "multibodies.h"
+#include "native_loops.h"
 
 #include <linchpin/bullet.h>
 #include <linchpin/scene.h>
@@ -37,6 +38,11 @@ class Built {
   /// Gives the solver what Bullet has no joint for, and the laws. @throws Refused("solver", …) when it cannot.
   void constrain(bullet::Solver& solver, bool exact);
   const Multibodies* multibodies() const { return multibodies_.get(); }
+  /// Has Bullet's own constraints hold what the joints of its multibodies do not, for a solver that is all Bullet's.
+  /// @throws Refused("solver", …) where there is none, or there are laws.
+  void hold_natively();
+  /// After hold_natively(); else null.
+  const NativeLoops* native_loops() const { return native_loops_.get(); }
   /// Moves driven bodies to where they are at the end of the step and applies the forces of its start.
   void before_step(double t, double dt);
   /// Stand-ins to where their links are, and residuals that count turns from step to step. @param t  [s] now
@@ -64,6 +70,7 @@ class Built {
   int most_in_a_row(const SceneConstraint& c);
   btRigidBody& body(BodyId id);
   bool on_links(const SceneConstraint& c) const;
+  void refuse_laws() const;
   void keep_apart();
 
   Model model_;
@@ -74,6 +81,7 @@ class Built {
   struct Families;
   std::unique_ptr<Families> families_;
   std::unique_ptr<Multibodies> multibodies_;
+  std::unique_ptr<NativeLoops> native_loops_;
   std::vector<std::unique_ptr<btTypedConstraint>> owned_joints_;
   std::vector<Joint> joints_;
   std::vector<std::size_t> not_native_;  // into model_.constraints

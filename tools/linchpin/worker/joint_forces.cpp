@@ -1,11 +1,23 @@
 #include "joint_forces.h"
 
+#include <limits>
+
 namespace linchpin::worker {
+
+namespace {
+
+Wrench nothing_known() {
+  const Vector3d none = Vector3d::Constant(std::numeric_limits<double>::quiet_NaN());
+  return {none, none, Vector3d::Zero()};
+}
+
+}  // namespace
 
 JointForces::JointForces(Scene& scene, std::size_t links, bool exact)
     : scene_(scene),
       links_(links),
       exact_(exact),
+      unknown_(!exact && scene.built() && scene.built()->multibodies()),
       feedback_(scene.joints().size()),
       centre_(scene.joints().size(), btVector3(0, 0, 0)) {
   // Whoever asked for feedback before keeps it: only joints nobody listens to get ours.
@@ -29,6 +41,7 @@ const Reaction* JointForces::exact(std::size_t link, const bullet::Solver* solve
 }
 
 Wrench JointForces::on_a(std::size_t link, const bullet::Solver* solver) const {
+  if (unknown_) return nothing_known();
   const Reaction* named = solver ? scene_.reaction(link, *solver) : nullptr;
   const bool joint = link < feedback_.size();
   if (joint && !scene_.joints()[link]->isEnabled()) return {};

@@ -23,7 +23,7 @@ class JointForces {
   /// Call before a step: where the joints' first bodies are.
   void before();
   /// Call after it: the wrench of a link on its first body, about the point of its reaction; about the body's centre of
-  /// mass where there is no solver of ours to say one. @param solver  may be null
+  /// mass where there is no solver of ours to say one. NaN where nobody knows it. @param solver  may be null
   Wrench on_a(std::size_t link, const bullet::Solver* solver) const;
   /// The exact reaction of a link; null for a native solver and for what is left to it.
   const Reaction* exact(std::size_t link, const bullet::Solver* solver) const;
@@ -32,6 +32,7 @@ class JointForces {
   Scene& scene_;
   const std::size_t links_;
   const bool exact_;
+  const bool unknown_;  // Bullet alone, of multibodies: it says nothing of most joints, and twice of the others
   std::vector<btJointFeedback> feedback_;
   std::vector<btVector3> centre_;
 };

@@ -2,6 +2,7 @@
 
 #include "contradiction.h"
 #include "recorder.h"
+#include "recording/compare_text.h"
 #include "reference.h"
 #include "scene.h"
 #include "table_file.h"
@@ -32,8 +33,12 @@ constexpr const char* precision = "single";
 constexpr Host host = Host::bullet;
 #endif
 
-// linchpin on a world: solving, or looking on while Bullet solves.
+bool alone(Scene& scene) { return scene.built() && scene.built()->native_loops(); }
+
+// linchpin on a world: solving, or looking on while Bullet solves; null where it cannot, or where Bullet has all there
+// is to hold: of multibodies.
 std::unique_ptr<bullet::Solver> install(const Job& job, Scene& scene, std::string& why) {
+  if (alone(scene)) return nullptr;
   bullet::Options options;
   options.mode = job.kind == "exact" ? bullet::Mode::exact : bullet::Mode::observe;
   if (scene.built()) {
@@ -100,7 +105,7 @@ Timing time_steps(const Job& job, Progress& progress) {
   if (job.kind == "exact") solver = install(job, scene, why);
   // Without linchpin the native solver knows nothing of these; with it, looking on is not what a program would wait
   // for.
-  if (job.kind != "exact" && scene.built() && !scene.built()->constrained().empty()) return timing;
+  if (job.kind != "exact" && !alone(scene) && scene.built() && !scene.built()->constrained().empty()) return timing;
   progress.phase("time");
   for (long step = 0; step < job.steps; ++step) {
     const long long ns = timed_step(scene, double(step) * job.dt, job.dt);
@@ -186,6 +191,23 @@ std::string with_gap_of(const Json& row, std::string summary) {
   return summary.replace(from + mark.size(), unit - from - mark.size(), gap);
 }
 
+// Of a run in which linchpin had no part, in the words of its own.
+std::string summary_of(const Job& job, const Json& row, double end, double energy) {
+  char line[160];
+  std::snprintf(line, sizeof line, "\n  t = %.3g s, %ld steps\n", end, row["steps"].get<long>());
+  std::string out = "Bullet alone (" + std::string(precision) + " precision, " + job.solver + ")" + line;
+  if (row["max_gap_m"].is_number()) {
+    std::snprintf(line, sizeof line, "  largest gap %.3g m, %.3g rad\n", row["max_gap_m"].get<double>(),
+                  row["max_gap_rad"].get<double>());
+    out += line;
+  }
+  std::snprintf(line, sizeof line, "  energy %.6g J\n", energy);
+  out += line;
+  if (!row["held_by_bullet"].empty())
+    out += "  held by Bullet's own: " + recording::grouped_natives(row["held_by_bullet"]) + "\n";
+  return out;
+}
+
 Json method(const Job& job, Scene& scene, bool exact) {
   bullet::Options options;
   options.mode = exact ? bullet::Mode::exact : bullet::Mode::observe;
@@ -210,13 +232,14 @@ Json measure(const Job& job, Progress& progress) {
   Scene scene(job);
   std::string why;
   const auto solver = install(job, scene, why);
-  const bool needs_us = job.kind == "exact" || (scene.built() && !scene.built()->constrained().empty());
+  const bool needs_us =
+      job.kind == "exact" || (!alone(scene) && scene.built() && !scene.built()->constrained().empty());
   if (!solver && needs_us) throw Refused("solver", why);
   const std::vector<std::string> names = names_of_joints(scene, solver.get());
   Watch watch(scene);
   std::unique_ptr<Reference> reference;
   const bool multibodies = scene.built() && scene.built()->multibodies();
-  if (solver && multibodies)
+  if (multibodies)
     why = "joints of multibodies have no second solution to be compared with";
   else if (solver)
     reference = std::make_unique<Reference>(scene, *solver, job, structure.undetermined);
@@ -299,6 +322,12 @@ Json measure(const Job& job, Progress& progress) {
   // Steps that went to native rows are not exact, however well the rest went.
   if (exact && status == "ok") status = verdict(scene, *solver, structure.torn, end, taken, astray, row);
   row["status"] = status;
+  if (alone(scene)) {
+    row["held_by_bullet"] = Json::array();
+    for (const NativeLoops::Held& each : scene.built()->native_loops()->held())
+      row["held_by_bullet"].push_back({{"name", each.name}, {"why", each.by}});
+    row["summary"] = summary_of(job, row, end, watch.energy(end));
+  }
   if (solver) row["summary"] = with_gap_of(row, solver->summary());
   row["method"] = method(job, scene, exact);
   if (recorder) row["motion"] = recorder->json();

@@ -3,6 +3,7 @@
 #include <BulletDynamics/ConstraintSolver/btNNCGConstraintSolver.h>
 #include <BulletDynamics/Featherstone/btMultiBodyConstraintSolver.h>
 #include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
+#include <BulletDynamics/Featherstone/btMultiBodyMLCPConstraintSolver.h>
 #include <BulletDynamics/MLCPSolvers/btDantzigSolver.h>
 #include <BulletDynamics/MLCPSolvers/btLemkeSolver.h>
 #include <BulletDynamics/MLCPSolvers/btMLCPSolver.h>
@@ -20,13 +21,24 @@ namespace linchpin::worker {
 
 namespace {
 
-std::unique_ptr<btConstraintSolver> native_solver(const Job& job, std::unique_ptr<btMLCPSolverInterface>& mlcp) {
+// What a solver of linear complementarity problems solves them by; null for the others.
+std::unique_ptr<btMLCPSolverInterface> direct_solver(const Job& job) {
+  if (job.kind == "mlcp") return std::make_unique<btDantzigSolver>();
+  if (job.kind == "lemke") return std::make_unique<btLemkeSolver>();
+  return nullptr;
+}
+
+std::unique_ptr<btConstraintSolver> native_solver(const Job& job, btMLCPSolverInterface* mlcp) {
   if (job.kind == "nncg") return std::make_unique<btNNCGConstraintSolver>();
-  if (job.kind == "mlcp") mlcp = std::make_unique<btDantzigSolver>();
-  if (job.kind == "lemke") mlcp = std::make_unique<btLemkeSolver>();
-  if (mlcp) return std::make_unique<btMLCPSolver>(mlcp.get());
+  if (mlcp) return std::make_unique<btMLCPSolver>(mlcp);
   if (job.kind == "si" || job.kind == "exact") return std::make_unique<btSequentialImpulseConstraintSolver>();
   throw Refused("solver", "no solver of kind '" + job.kind + "'");
+}
+
+std::unique_ptr<btMultiBodyConstraintSolver> multibody_solver(const Job& job, btMLCPSolverInterface* mlcp) {
+  if (mlcp) return std::make_unique<btMultiBodyMLCPConstraintSolver>(mlcp);
+  if (job.kind == "si" || job.kind == "exact") return std::make_unique<btMultiBodyConstraintSolver>();
+  throw Refused("solver", "Bullet has no solver of kind '" + job.kind + "' for multibodies");
 }
 
 // A scene of metres that has come this far out is lost, though its numbers are finite still: their squares soon are
@@ -83,15 +95,14 @@ Scene::Scene(const Job& job)
 }
 
 void Scene::make_world(const Job& job, bool multibodies) {
+  mlcp_ = direct_solver(job);
   if (multibodies) {
-    if (job.kind != "exact")
-      throw Refused("solver", "robots as multibodies are run by exact alone; as bodies by Bullet's solvers too");
-    auto solver = std::make_unique<btMultiBodyConstraintSolver>();
+    auto solver = multibody_solver(job, mlcp_.get());
     world_ = std::make_unique<btMultiBodyDynamicsWorld>(dispatcher_.get(), broadphase_.get(), solver.get(),
                                                         configuration_.get());
     solver_ = std::move(solver);
   } else {
-    solver_ = native_solver(job, mlcp_);
+    solver_ = native_solver(job, mlcp_.get());
     world_ = std::make_unique<btDiscreteDynamicsWorld>(dispatcher_.get(), broadphase_.get(), solver_.get(),
                                                        configuration_.get());
   }
@@ -146,6 +157,7 @@ void Scene::load_ours(const Job& job) {
     if (!c.name.empty() && taken.count(c.name))
       throw Refused("scene", "the constraint '" + c.name + "' has the name of a joint of the included file");
   built_ = std::make_unique<Built>(std::move(model), *world_, bodies_);
+  if (built_->multibodies() && job.kind != "exact") built_->hold_natively();
   for (std::size_t i = imported; i < built_->bodies().size(); ++i) {
     bodies_.push_back(built_->bodies()[i]);
     body_names_.push_back(built_->model().bodies[i].name);
@@ -233,8 +245,9 @@ void Scene::check() const {
 }
 
 long Scene::mlcp_fallbacks() const {
-  const auto* mlcp = dynamic_cast<const btMLCPSolver*>(solver_.get());
-  return mlcp ? mlcp->getNumFallbacks() : 0;
+  if (const auto* mlcp = dynamic_cast<const btMLCPSolver*>(solver_.get())) return mlcp->getNumFallbacks();
+  const auto* of_multibodies = dynamic_cast<const btMultiBodyMLCPConstraintSolver*>(solver_.get());
+  return of_multibodies ? of_multibodies->getNumFallbacks() : 0;
 }
 
 const char* Scene::ruin() const {
