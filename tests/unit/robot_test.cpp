@@ -398,6 +398,50 @@ TEST_F(Robot, WhatIsWrongIsSaidWithItsLine) {
       {"<robot name='r'>\n@A<link name='b'/>\n<joint name='j' type='floating'><parent link='a'/><child "
        "link='b'/></joint></robot>",
        "has no mass", 3},
+      {"<robot name='r'>\n@A@B<joint name='j' type='revolute'><parent link='a'/><child link='b'/><axis xyz='0 0 "
+       "1'/><origin/><limit/><dynamics/><mimic joint='k'/>\n<parent link='a'/></joint></robot>",
+       "second <parent>; the first stands in line 4", 5},
+      {"<robot name='r'>\n@A@B<joint name='j' type='revolute'><parent link='a'/><child link='b'/><axis xyz='0 0 "
+       "1'/><origin/><limit/><dynamics/><mimic joint='k'/>\n<child link='b'/></joint></robot>",
+       "second <child>", 5},
+      {"<robot name='r'>\n@A@B<joint name='j' type='revolute'><parent link='a'/><child link='b'/><axis xyz='0 0 "
+       "1'/><origin/><limit/><dynamics/><mimic joint='k'/>\n<axis xyz='1 0 0'/></joint></robot>",
+       "second <axis>", 5},
+      {"<robot name='r'>\n@A@B<joint name='j' type='revolute'><parent link='a'/><child link='b'/><axis xyz='0 0 "
+       "1'/><origin/><limit/><dynamics/><mimic joint='k'/>\n<limit lower='0'/></joint></robot>",
+       "second <limit>", 5},
+      {"<robot name='r'>\n@A@B<joint name='j' type='revolute'><parent link='a'/><child link='b'/><axis xyz='0 0 "
+       "1'/><origin/><limit/><dynamics/><mimic joint='k'/>\n<origin xyz='0 0 1'/></joint></robot>",
+       "second <origin>", 5},
+      {"<robot name='r'>\n@A@B<joint name='j' type='revolute'><parent link='a'/><child link='b'/><axis xyz='0 0 "
+       "1'/><origin/><limit/><dynamics/><mimic joint='k'/>\n<dynamics damping='1'/></joint></robot>",
+       "second <dynamics>", 5},
+      {"<robot name='r'>\n@A@B<joint name='j' type='revolute'><parent link='a'/><child link='b'/><axis xyz='0 0 "
+       "1'/><origin/><limit/><dynamics/><mimic joint='k'/>\n<mimic joint='j'/></joint></robot>",
+       "second <mimic>", 5},
+      {"<robot name='r'>\n<link name='a'><inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/>\n<mass "
+       "value='2'/></inertial></link></robot>",
+       "<inertial> has a second <mass>", 3},
+      {"<robot name='r'>\n<link name='a'><inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/>\n<inertia "
+       "ixx='1' iyy='1' izz='1'/></inertial></link></robot>",
+       "<inertial> has a second <inertia>", 3},
+      {"<robot name='r'>\n<link name='a'><inertial><mass value='1'/><inertia ixx='1' iyy='1' "
+       "izz='1'/>\n</inertial><inertial><mass value='2'/></inertial></link></robot>",
+       "link \"a\" has a second <inertial>", 3},
+      {"<robot name='r'>\n<link name='a'><inertial><mass value='1'/><inertia ixx='1' iyy='1' "
+       "izz='1'/>\n</inertial><collision><geometry><sphere radius='1'/><sphere "
+       "radius='2'/></geometry></collision></link></robot>",
+       "has a second shape", 3},
+      {"<robot name='r'>\n<link name='a'>\n<inertial><mass value='1e-320'/><inertia ixx='1' iyy='1' "
+       "izz='1'/></inertial></link></robot>",
+       "a mass of 1e-320 kg is no robot's; a link without any is a frame", 3},
+      {"<robot name='r'>\n<link name='a'>\n<inertial><mass value='1'/><inertia ixx='1e-320' iyy='1e-320' "
+       "izz='1e-320'/></inertial></link></robot>",
+       "not positive definite", 3},
+      {"<robot name='r'>\n<link name='\xC3\xA4'/>\n<link name='\xE4'/></robot>",
+       "no text in UTF-8: there is a byte 0xE4", 3},
+      {"<robot name='r'>\n\xC0\xAF</robot>", "no text in UTF-8: there is a byte 0xC0", 2},
+      {"<robot name='r'>\n\xED\xA0\x80</robot>", "no text in UTF-8", 2},
   };
   for (const Case& c : cases) {
     const std::string path = written("broken.urdf", with(c.text));
@@ -485,6 +529,103 @@ TEST_F(Robot, MultibodiesAreTheTreesOfItsJoints) {
       std::invalid_argument);
 }
 
+// Velocities by the rates against differences of poses: a robot on a base that moves, with a slider, a follower, a
+// fixed and a floating link.
+TEST_F(Robot, StartsInMotionByItsRates) {
+  const auto link = [](const char* name) {
+    return std::string("<link name='") + name + "'>" +
+           inertial(1.5, {0.1, -0.2, 0.3}, {0.3, 0.2, -0.4}, Vector3d(0.2, 0.15, 0.1).asDiagonal()) + "</link>";
+  };
+  std::string text = "<robot name='r'>";
+  for (const char* name : {"base", "upper", "ram", "tool", "fan", "kite"}) text += link(name);
+  const auto joint = [&](const char* name, const char* type, const char* parent, const char* child, const char* more) {
+    text += std::string("<joint name='") + name + "' type='" + type + "'><parent link='" + parent + "'/><child link='" +
+            child + "'/><origin xyz='0.2 0.1 0.4' rpy='0.3 -0.2 0.5'/>" + more + "</joint>";
+  };
+  joint("shoulder", "continuous", "base", "upper", "<axis xyz='0.2 1 0.3'/>");
+  joint("slide", "prismatic", "upper", "ram", "<axis xyz='1 0 0.5'/><limit lower='-2' upper='2'/>");
+  joint("grip", "fixed", "ram", "tool", "");
+  joint("spin", "continuous", "ram", "fan",
+        "<axis xyz='0 0.4 1'/><mimic joint='shoulder' multiplier='-1.5' offset='0.2'/>");
+  joint("loose", "floating", "upper", "kite", "");
+  text += "</robot>";
+  // The model's frame and its coordinates a time h later, by rates that stay.
+  const Vector3d p(0.3, -0.1, 0.7), v(0.4, 0.5, -0.6), w(0.7, -1.1, 0.9);
+  const auto scene = [&](double h, bool moving) {
+    const double angle = w.norm() * h;
+    std::string out = "[model]\nurdf = 'robot.urdf'\nposition = [";
+    const auto list = [](const Vector3d& x) {
+      std::ostringstream of;
+      of.precision(17);
+      of << x.x() << ", " << x.y() << ", " << x.z();
+      return of.str();
+    };
+    std::ostringstream angles;
+    angles.precision(17);
+    angles << "joints = { shoulder = " << 0.4 + 2 * h << ", slide = " << 0.1 - 0.8 * h << " }\n";
+    std::ostringstream turn;
+    turn.precision(17);
+    turn << angle;
+    out += list(p + h * v) + "]\nrotation = { axis = [" + list(w) + "], angle = " + turn.str() + " }\n" + angles.str();
+    if (moving)
+      out += "velocity = [" + list(v) + "]\nangular_velocity = [" + list(w) +
+             "]\nrates = { shoulder = 2, slide = -0.8 }\n";
+    return out;
+  };
+  const Model now = robot(text, scene(0, true));
+  const double h = 1e-4;
+  const Model later = robot(text, scene(h, false)), before = robot(text, scene(-h, false));
+  ASSERT_EQ(now.bodies.size(), 6u);
+  for (std::size_t i = 0; i < now.bodies.size(); ++i) {
+    const BodyState &a = before.bodies[i].start, &b = later.bodies[i].start, &s = now.bodies[i].start;
+    EXPECT_LT((s.v - (b.p - a.p) / (2 * h)).norm(), 1e-7) << now.bodies[i].name;
+    const Eigen::AngleAxisd turned(Matrix3d(b.q.toRotationMatrix() * a.q.toRotationMatrix().transpose()));
+    EXPECT_LT((s.w - turned.angle() * turned.axis() / (2 * h)).norm(), 1e-7) << now.bodies[i].name;
+    EXPECT_GT(s.v.norm() * s.w.norm(), 0);
+    EXPECT_TRUE(b.v.isZero() && b.w.isZero());
+  }
+  // The joints let this happen: none of their rows has a rate.
+  const System system = now.system();
+  Dynamics dynamics(system);
+  ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok);
+  std::vector<Reaction> reactions;
+  dynamics.reactions(system.initial_state(), reactions);
+  for (const Reaction& r : reactions) EXPECT_LT(r.velocity_residual, 1e-12) << r.name;
+  // What cannot be.
+  const auto refused = [&](const std::string& more) {
+    try {
+      (void)robot(text, "[model]\nurdf = 'robot.urdf'\n" + more);
+    } catch (const SceneError& e) {
+      return std::to_string(e.line) + ": " + e.message;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refused("rates = { spin = 1 }\n"), "4: model, rates: \"spin\" follows \"shoulder\"; say it of that");
+  EXPECT_EQ(refused("rates = { grip = 1 }\n"), "4: model, rates: \"grip\" is a fixed joint and has no rate");
+  EXPECT_EQ(refused("rates = { shuolder = 1 }\n"),
+            "4: model, rates: there is no joint \"shuolder\"; did you mean \"shoulder\"?");
+  EXPECT_EQ(refused("fixed_base = true\nvelocity = [0, 0, 1]\n").substr(0, 27), "5: model: its base is fixed");
+  EXPECT_EQ(refused("omega = [0, 0, 1]\n").substr(0, 41), "4: model: unknown key \"omega\"; known: ang");
+}
+
+TEST_F(Robot, NotesNameAllTheyAreOf) {
+  const std::string mass = "<inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial></link>";
+  std::string text = "<robot name='r'><link name='world'/>";
+  for (const char* name : {"a", "b"})
+    text += std::string("<link name='") + name + "'>" + mass + "<joint name='to " + name +
+            "' type='revolute'><parent link='world'/><child link='" + name + "'/><limit effort='1'/></joint>";
+  EXPECT_EQ(robot(text + "</robot>", "[model]\nurdf = 'robot.urdf'\n").notes,
+            (std::vector<std::string>{
+                "the joints \"to a\", \"to b\" give neither lower nor upper: they move without limits"}));
+  // A single link is no multibody, whatever was wished; the host is the one of multibodies all the same.
+  const Model one = robot("<robot name='r'><link name='a'>" + mass + "</robot>",
+                          "[model]\nurdf = 'robot.urdf'\nas = 'multibody'\nfixed_base = false\n");
+  EXPECT_EQ(one.host, Host::bullet_float64);
+  EXPECT_EQ(one.multibodies, 0);
+  EXPECT_EQ(one.notes,
+            (std::vector<std::string>{"link \"a\" and no joint that a multibody has: a rigid body, no multibody"}));
+}
+
 // The same robot in both formats: poses of SDF are of the model, URDF's of the joint above.
 TEST_F(Robot, SdfIsTheSameRobotAsUrdf) {
   const std::string sdf = written("robot.sdf", R"(<sdf version="1.9"><model name="r"><pose>0 0 0.5 0 0 0</pose>
@@ -551,19 +692,109 @@ TEST_F(Robot, SdfIsTheSameRobotAsUrdf) {
   const Model closed = load(loop, {}, overrides);
   ASSERT_EQ(closed.constraints.size(), 3u);
   EXPECT_TRUE(closed.constraints[0].tree && closed.constraints[1].tree && !closed.constraints[2].tree);
-  // What is wrong: one message with its line.
-  EXPECT_NE(said_of(written("a.sdf",
-                            "<sdf version='1.9'>\n<model name='r'>\n<link name='a'/>\n<joint name='j' "
-                            "type='screw'><parent>world</parent><child>a</child></joint></model></sdf>"))
-                .find("4: joint \"j\": a joint of type screw is not read"),
-            std::string::npos);
-  for (const char* text :
-       {"", "<sdf", "<sdf version='1.9'/>", "<sdf version='1.9'><model name='r'/></sdf>",
-        "<sdf version='1.9'><model name='r'><link name='a'><inertial><mass>-1</mass></inertial></link></model></sdf>",
-        "<sdf version='1.9'><model name='r'><link name='a'/><joint name='j' type='ball'><parent>a</parent>"
-        "<child>b</child></joint></model></sdf>",
-        "<sdf version='1.9'><include><uri>model://nowhere</uri></include></sdf>"})
+  // What is wrong: one message with its line and its value, and not a word besides.
+  const std::string A = "<sdf version='1.9'>\n<model name='r'>\n<link name='a'/>\n", end = "</model></sdf>";
+  const auto j = [&](const std::string& type, const std::string& more) {
+    return A + "<joint name='j' type='" + type + "'>" + more + "</joint>" + end;
+  };
+  const std::string ends = "<parent>world</parent><child>a</child>\n";
+  struct Case {
+    std::string text, says;
+  };
+  const Case cases[] = {
+      {j("screw", ends), "4: joint \"j\": a joint of type screw is not read"},
+      {j("hinge", ends), "4: Joint type of hinge is invalid"},
+      {j("ball", "<parent>a</parent><child>b</child>"), "4: Child frame with name[b] specified by joint with name[j]"},
+      {j("revolute", ends + "<axis><xyz>0 q 0</xyz></axis>"), "5: <xyz>: \"0 q 0\" is no value of it"},
+      {j("revolute", ends + "<axis><xyz>0 0 0</xyz></axis>"), "5: <axis>, <xyz>: \"0 0 0\": an axis of length zero"},
+      {A + "<link name='b'>\n<inertial><mass>abc</mass></inertial></link>" + end,
+       "5: <inertial>, <mass>: \"abc\" is no number"},
+      {A + "<link name='b'>\n<inertial><mass>-1</mass></inertial></link>" + end,
+       "5: <inertial>, <mass>: \"-1\" is not above 0"},
+      {A + "<link name='b'><inertial>\n<inertia><ixx>-1</ixx></inertia></inertial></link>" + end,
+       "5: <inertial>, <inertia>: the inertia is not positive definite: its principal moments are -1, 1, 1"},
+      {A + "<link name='b'>\n<pose>1 2 3</pose></link>" + end, "5: <pose>: \"1 2 3\" is no value of it"},
+      {A + "<link name='a'/>" + end, "4: link with name[a] already exists"},
+      {A + "<link name='b'><pose relative_to='c'/></link>" + end,
+       "4: relative_to name[c] specified by link with name[b]"},
+      {A + "<link>\n</link>" + end, "4: Required attribute[name] in element[link]"},
+      {A + "<link name='b'>" + end, "4: is no well-formed XML"},
+      {"<sdf>\n<model name='r'><link name='a'/></model></sdf>", "1: <sdf> has no version"},
+      {"<sdf version='1.9'>\n<world name='w'>\n<include><uri/></include></world></sdf>", "3: <include> says no <uri>"},
+      {"<sdf version='1.9'>\n<world name='w'>\n<include><uri>nowhere.sdf</uri></include></world></sdf>",
+       "3: <include>: there is no \"nowhere.sdf\""},
+      {"<sdf version='1.9'>\n<world name='w'>\n<include><uri>a.sdf</uri></include></world></sdf>",
+       "3: \"a.sdf\" includes itself"},
+  };
+  for (const Case& c : cases) {
+    testing::internal::CaptureStderr();
+    const std::string said = said_of(written("a.sdf", c.text));
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << c.says;
+    EXPECT_EQ(said.substr(0, c.says.size()), c.says) << c.text;
+  }
+  // In a circle of two, and what is wrong in a file that another includes, in that file's line.
+  const auto including = [](const std::string& uri) {
+    return "<sdf version='1.9'>\n<model name='m'>\n<include><uri>" + uri +
+           "</uri></include><link name='l'/></model></sdf>";
+  };
+  (void)written("b.sdf", including("a.sdf"));
+  EXPECT_EQ(said_of(written("a.sdf", including("b.sdf"))).find("3: \"a.sdf\" includes itself, by way of " + folder()),
+            0u);
+  (void)written("b.sdf", A + "<link name='b'>\n<inertial><mass>1 kg</mass></inertial></link>" + end);
+  try {
+    (void)load(folder() + "/a.sdf");
+    ADD_FAILURE() << "was taken";
+  } catch (const SceneError& e) {
+    EXPECT_EQ(e.file, folder() + "/b.sdf");
+    EXPECT_EQ(e.line, 5u);
+    EXPECT_EQ(e.message, "<inertial>, <mass>: \"1 kg\" is no number");
+  }
+  (void)written("b.sdf", A + end);
+  EXPECT_EQ(load(folder() + "/a.sdf").bodies.size(), 2u);
+  for (const char* text : {"", "<sdf", "<sdf version='1.9'/>", "<sdf version='1.9'><model name='r'/></sdf>",
+                           "<sdf version='1.9'><include><uri>model://nowhere</uri></include></sdf>"})
     EXPECT_NE(said_of(written("a.sdf", text)), "") << text;
+}
+
+// Of SDF 1.11, which libsdformat 12 does not know: the coupling is the one of URDF, with its reference.
+TEST_F(Robot, MimicJointsOfSdfFollow) {
+  const auto file = [](const std::string& mimic, const std::string& beside = "") {
+    const std::string mass = "<inertial><mass>1</mass></inertial></link>";
+    return written("m.sdf",
+                   "<sdf version='1.11'><model name='r'><link name='a'>" + mass + "<link name='b'>" + mass +
+                       "<joint name='lead' type='continuous'><parent>world</parent><child>a</child><axis><xyz>0 0 1"
+                       "</xyz></axis></joint>\n<joint name='follow' type='prismatic'><parent>world</parent><child>b"
+                       "</child>" +
+                       beside + "<axis><xyz>0 0 1</xyz>\n" + mimic + "</axis></joint></model></sdf>");
+  };
+  const std::string path = file(
+      "<mimic joint='lead' axis='axis'><multiplier>2</multiplier><offset>0.1</offset>"
+      "<reference>0.3</reference></mimic>");
+  if (said_of(path).find("built without SDF") != std::string::npos) GTEST_SKIP() << "built without SDF";
+  const Model model = load_text("schema = 1\n[model]\nsdf = 'm.sdf'\njoints = { lead = 0.5 }\nrates = { lead = 3 }\n",
+                                folder() + "/s.toml");
+  ASSERT_EQ(model.constraints.size(), 3u);
+  EXPECT_EQ(model.constraints[2].name, "follow.mimic");
+  EXPECT_NEAR(model.bodies[1].start.p.z(), 2 * (0.5 - 0.3) + 0.1, 1e-15);
+  EXPECT_NEAR(model.bodies[1].start.v.z(), 6, 1e-15);
+  ASSERT_EQ(model.warnings.size(), 1u);
+  EXPECT_NE(model.warnings[0].find("version 1.11 is newer than libsdformat's 1.9"), std::string::npos);
+  System system = model.system();
+  Stepper stepper(system, system.initial_state(), model.options);
+  for (int k = 0; k < 500; ++k) ASSERT_EQ(stepper.step(0.01).status, Status::ok);
+  // 500 steps of 0.03 rad or so, many turns: the follower has all of them.
+  const double a = 2 * std::atan2(stepper.state().bodies[1].q.z(), stepper.state().bodies[1].q.w());
+  const double lead = (stepper.state().bodies[2].p.z() - 0.1) / 2 + 0.3;
+  EXPECT_GT(std::abs(lead), 2 * M_PI);
+  EXPECT_NEAR(std::remainder(lead - a, 2 * M_PI), 0, 1e-10);
+  EXPECT_NE(said_of(file("<mimic joint='nobody'/>")).find(": joint \"follow\", <mimic>: there is no joint \"nobody\""),
+            std::string::npos);
+  EXPECT_NE(said_of(file("<mimic joint='follow'/>")).find("in a circle"), std::string::npos);
+  EXPECT_NE(said_of(file("<mimic joint='lead'><multiplier>two</multiplier></mimic>"))
+                .find("<multiplier>: \"two\" is no number"),
+            std::string::npos);
+  EXPECT_NE(said_of(file("<mimic joint='lead' axis='axis2'/>")).find("no \"axis2\""), std::string::npos);
+  EXPECT_NE(said_of(file("", "<mimic joint='lead'/>")).find("stands in its <axis>"), std::string::npos);
 }
 
 }  // namespace

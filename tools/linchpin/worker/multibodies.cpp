@@ -97,6 +97,10 @@ void Multibodies::plant(const Model& model, int which, const std::vector<btRigid
       mb.setupFixed(i, mass, inertia, parent, turn, to_pivot, from_pivot);
   }
   mb.finalizeMultiDof();
+  if (root) {
+    mb.setBaseVel(tree.links[0]->getLinearVelocity());
+    mb.setBaseOmega(tree.links[0]->getAngularVelocity());
+  }
   // Bullet's defaults that a robot's file says nothing of, and that rigid bodies do not have.
   mb.setLinearDamping(0);
   mb.setAngularDamping(0);
@@ -106,7 +110,10 @@ void Multibodies::plant(const Model& model, int which, const std::vector<btRigid
   world_.addMultiBody(&mb);
   for (int i = 0; i < n; ++i) {
     const SceneConstraint& c = *joints[static_cast<std::size_t>(i)];
-    if (c.type == "hinge" || c.type == "slider") mb.setJointPos(i, btScalar(c.start));
+    if (c.type == "hinge" || c.type == "slider") {
+      mb.setJointPos(i, btScalar(c.start));
+      mb.setJointVel(i, btScalar(c.rate));
+    }
     if (!c.limits) continue;
     tree.limits.push_back(std::make_unique<btMultiBodyJointLimitConstraint>(&mb, i, btScalar(c.limits->first),
                                                                             btScalar(c.limits->second)));

@@ -132,7 +132,7 @@ class SceneReader {
     read_file(text, path, true);
     if (needs_host_) refuse_without_host();
     if (model_.robots > 0 && !model_.gravity_given) model_.gravity = {0, 0, -9.81};  // z is up in URDF and SDF
-    if (model_.multibodies > 0 && !host_given_) model_.host = Host::bullet_float64;
+    if (as_multibody_ && !host_given_) model_.host = Host::bullet_float64;
     if (overrides_.robots && model_.robots == 0)
       throw std::invalid_argument("the scene has no robot ([model]) that could be made as bodies or as a multibody");
     related();
@@ -305,6 +305,7 @@ class SceneReader {
     const fs::path path = (fs::path(from).parent_path() / file.value).lexically_normal();
     const std::size_t as = table.word("as", {"bodies", "multibody"}, 0);
     options.multibody = overrides_.robots.value_or(static_cast<RobotsAs>(as)) == RobotsAs::multibody;
+    as_multibody_ = as_multibody_ || options.multibody;
     if (options.multibody && !model_.bullet_file.empty())
       scene::fail(file.place, "a robot beside a .bullet file is made as bodies, not as a multibody");
     if (const auto prefix = table.text_if("prefix")) options.prefix = prefix->value;
@@ -312,10 +313,17 @@ class SceneReader {
     options.merge_fixed = table.flag("merge_fixed", false);
     options.self_collision = table.flag("self_collision", false);
     options.base = {table.vector("position", Vector3d::Zero()), scene::read_rotation(table, context)};
-    if (const toml::table* joints = table.table("joints")) {
-      Table positions(context, *joints, "model, joints");
-      for (const auto& [key, node] : *joints)
-        options.joints[std::string(key.str())] = {positions.number(key.str()), scene::place_of(context, node)};
+    for (const auto& [key, into] : {std::pair("joints", &options.joints), std::pair("rates", &options.rates)}) {
+      const toml::table* given = table.table(key);
+      if (!given) continue;
+      Table numbers(context, *given, std::string("model, ") + key);
+      for (const auto& [name, node] : *given)
+        (*into)[std::string(name.str())] = {numbers.number(name.str()), scene::place_of(context, node)};
+    }
+    for (const auto& [key, into] :
+         {std::pair("velocity", &options.velocity), std::pair("angular_velocity", &options.angular_velocity)}) {
+      *into = table.vector(key, Vector3d::Zero());
+      if (!into->isZero()) options.moving = table.place(key);
     }
     table.done();
     model_.files.push_back(path.string());
@@ -892,7 +900,7 @@ class SceneReader {
   };
   std::optional<Lagrangian> lagrangian_;
   std::set<std::tuple<const scene::Source*, std::size_t, std::size_t>> doubted_;
-  bool method_given_ = false, host_given_ = false;
+  bool method_given_ = false, host_given_ = false, as_multibody_ = false;
   scene::Names names_;
   State state_;
 };

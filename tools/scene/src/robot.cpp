@@ -22,9 +22,52 @@ const char* to_string(RobotFile::Joint::Kind kind) {
   return names[static_cast<int>(kind)];
 }
 
+void resolve_mimics(RobotFile& file) {
+  std::map<std::string, int, std::less<>> joint_at;
+  std::vector<std::string> known;
+  for (const RobotFile::Joint& joint : file.joints) {
+    joint_at.emplace(joint.name, static_cast<int>(known.size()));
+    known.push_back(joint.name);
+  }
+  const auto at = [&](int joint) -> RobotFile::Joint& { return file.joints[static_cast<std::size_t>(joint)]; };
+  const auto who = [](const RobotFile::Joint& joint) { return "joint \"" + joint.name + "\", <mimic>"; };
+  for (RobotFile::Joint& each : file.joints) {
+    if (!each.mimic) continue;
+    if (!each.turns() && !each.slides())
+      fail(each.mimic->at,
+           who(each) + ": a " + to_string(each.kind) + " joint has no position that could follow another's");
+    const auto found = joint_at.find(each.mimic->leader);
+    if (found == joint_at.end())
+      fail(each.mimic->at,
+           who(each) + ": there is no joint \"" + each.mimic->leader + "\"" + suggestion(each.mimic->leader, known));
+    each.mimic->of = found->second;
+    if (const RobotFile::Joint& leader = at(found->second); !leader.turns() && !leader.slides())
+      fail(each.mimic->at, who(each) + ": joint \"" + leader.name + "\" has no position that could be followed");
+  }
+  // Who follows is followed up to who leads, once: 1 on the way, 2 known to lead out.
+  std::vector<char> seen(file.joints.size());
+  for (std::size_t k = 0; k < file.joints.size(); ++k) {
+    std::vector<int> way;
+    int j = static_cast<int>(k);
+    for (; at(j).mimic && !seen[static_cast<std::size_t>(j)]; j = at(j).mimic->of) {
+      seen[static_cast<std::size_t>(j)] = 1;
+      way.push_back(j);
+    }
+    if (seen[static_cast<std::size_t>(j)] == 1)
+      fail(at(static_cast<int>(k)).mimic->at,
+           who(file.joints[k]) + ": these joints follow each other in a circle, and none leads");
+    for (const int each : way) seen[static_cast<std::size_t>(each)] = 2;
+  }
+}
+
+std::string refusal_of_mass(double mass) {
+  constexpr double least = 1e-15;  // of which numbers of single precision still have an inverse and its square
+  return mass >= least ? "" : "a mass of " + shown(mass) + " kg is no robot's";
+}
+
 std::string refusal_of(const Matrix3d& inertia) {
   const Vector3d moments = Eigen::SelfAdjointEigenSolver<Matrix3d>(inertia).eigenvalues();
-  if (moments.minCoeff() > 1e-12 * moments.maxCoeff()) return {};
+  if (moments.minCoeff() > 1e-12 * moments.maxCoeff() && moments.minCoeff() > 1e-30) return {};
   return "the inertia is not positive definite: its principal moments are " + shown(moments[0]) + ", " +
          shown(moments[1]) + ", " + shown(moments[2]);
 }
@@ -62,6 +105,7 @@ class Maker {
   Robot make() {
     place();
     gather();
+    set_in_motion();
     make_bodies();
     if (options_.multibody) plant();
     make_joints();
@@ -71,49 +115,64 @@ class Maker {
  private:
   // ---- the start ----
 
-  double start_of(int of) {
-    const auto start = [&](int i) -> std::optional<double>& { return start_[static_cast<std::size_t>(i)]; };
+  struct Coordinate {
+    double value = 0, rate = 0;  // [rad or m], [rad/s or m/s]
+  };
+
+  const Coordinate& start_of(int of) {
+    const auto start = [&](int i) -> std::optional<Coordinate>& { return start_[static_cast<std::size_t>(i)]; };
     // Chains of mimics may be long: no recursion.
     std::vector<int> chain = {of};
     while (!start(chain.back()) && joint(chain.back()).mimic) chain.push_back(joint(chain.back()).mimic->of);
     if (!start(chain.back())) {
       const Joint& leader = joint(chain.back());
-      const auto given = options_.joints.find(leader.name);
-      double at = 0;
+      const auto given = options_.joints.find(leader.name), rate = options_.rates.find(leader.name);
+      Coordinate& at = start(chain.back()).emplace();
       if (given != options_.joints.end())
-        at = given->second.first;
+        at.value = given->second.first;
       else if (leader.limits)  // zero may lie outside
-        at = std::clamp(0.0, leader.limits->first, leader.limits->second);
-      start(chain.back()) = at;
+        at.value = std::clamp(0.0, leader.limits->first, leader.limits->second);
+      if (rate != options_.rates.end()) at.rate = rate->second.first;
     }
     for (std::size_t k = chain.size() - 1; k-- > 0;) {
       const Joint::Mimic& mimic = *joint(chain[k]).mimic;
-      start(chain[k]) = mimic.multiplier * *start(chain[k + 1]) + mimic.offset;
+      const Coordinate& leader = *start(chain[k + 1]);
+      start(chain[k]) = {mimic.multiplier * leader.value + mimic.offset, mimic.multiplier * leader.rate};
     }
     return *start(of);
   }
 
-  void place() {
+  // That whoever is given a position or a rate has one to be given.
+  void check(const RobotOptions::OfJoints& given, const char* key, const char* what) const {
     std::map<std::string, int, std::less<>> joint_at;
     for (std::size_t k = 0; k < file_.joints.size(); ++k) joint_at.emplace(file_.joints[k].name, static_cast<int>(k));
-    for (const auto& [name, value] : options_.joints) {
+    for (const auto& [name, value] : given) {
+      const std::string who = std::string("model, ") + key + ": ";
       const auto found = joint_at.find(name);
       if (found == joint_at.end()) {
         std::vector<std::string> known;
         for (const Joint& other : file_.joints) known.push_back(other.name);
-        scene::fail(value.second, "model, joints: there is no joint \"" + name + "\"" + suggestion(name, known));
+        scene::fail(value.second, who + "there is no joint \"" + name + "\"" + suggestion(name, known));
       }
       const Joint& of = joint(found->second);
       if (!of.turns() && !of.slides())
-        scene::fail(value.second,
-                    "model, joints: \"" + name + "\" is a " + to_string(of.kind) + " joint and has no position");
+        scene::fail(value.second, who + "\"" + name + "\" is a " + to_string(of.kind) + " joint and has no " + what);
       if (of.mimic)
         scene::fail(value.second,
-                    "model, joints: \"" + name + "\" follows \"" + joint(of.mimic->of).name + "\"; say where that is");
-      if (of.limits && (value.first < of.limits->first || value.first > of.limits->second))
-        scene::fail(value.second, "model, joints: \"" + name + "\" goes from " + shown(of.limits->first) + " to " +
-                                      shown(of.limits->second));
+                    who + "\"" + name + "\" follows \"" + joint(of.mimic->of).name + "\"; say it of that");
+      if (link(of.child).joint != found->second)
+        scene::fail(value.second, who + "\"" + name + "\" closes a loop: the others say its " + what);
     }
+  }
+
+  void place() {
+    check(options_.joints, "joints", "position");
+    check(options_.rates, "rates", "rate");
+    for (const auto& [name, value] : options_.joints)
+      for (const Joint& of : file_.joints)
+        if (of.name == name && of.limits && (value.first < of.limits->first || value.first > of.limits->second))
+          scene::fail(value.second, "model, joints: \"" + name + "\" goes from " + shown(of.limits->first) + " to " +
+                                        shown(of.limits->second));
     for (const int i : file_.order) {
       Pose& at = placed_[static_cast<std::size_t>(i)].pose;
       if (link(i).joint < 0) {
@@ -122,10 +181,38 @@ class Maker {
       }
       const Joint& by = joint(link(i).joint);
       Pose motion;
-      if (by.turns()) motion.q = Quaterniond(Eigen::Quaterniond(Eigen::AngleAxisd(start_of(link(i).joint), by.axis)));
-      if (by.slides()) motion.p = start_of(link(i).joint) * by.axis;
+      if (by.turns())
+        motion.q = Quaterniond(Eigen::Quaterniond(Eigen::AngleAxisd(start_of(link(i).joint).value, by.axis)));
+      if (by.slides()) motion.p = start_of(link(i).joint).value * by.axis;
       at = pose(by.parent) * by.in_parent * motion * inverse(by.in_child);
     }
+  }
+
+  // Outwards, as place(): what is free at the root moves with the model's frame.
+  void set_in_motion() {
+    bool any = false;
+    for (const int i : file_.order) {
+      Placed& at = placed_[static_cast<std::size_t>(i)];
+      if (link(i).joint < 0) {
+        if (clusters_[static_cast<std::size_t>(at.cluster)].fixed) continue;
+        any = true;
+        at.w = options_.angular_velocity;
+        at.v = options_.velocity + at.w.cross(at.pose.p - options_.base.p);
+        continue;
+      }
+      const Joint& by = joint(link(i).joint);
+      const Placed& parent = placed_[static_cast<std::size_t>(by.parent)];
+      const Pose frame = parent.pose * by.in_parent;
+      at.w = parent.w;
+      at.v = parent.v + parent.w.cross(at.pose.p - parent.pose.p);
+      if (!by.turns() && !by.slides()) continue;
+      const Vector3d along = start_of(link(i).joint).rate * (frame.q * by.axis);
+      if (by.turns()) at.w += along, at.v += along.cross(at.pose.p - frame.p);
+      if (by.slides()) at.v += along;
+    }
+    if (!any && options_.moving.source)
+      scene::fail(options_.moving,
+                  "model: its base is fixed, and cannot start with a velocity; fixed_base = false frees it");
   }
 
   // ---- bodies ----
@@ -190,6 +277,9 @@ class Maker {
       body.start.p = pose(main).p;
       body.start.q = q_main;
       if (each.mass > 0) inertia_of(each, q_main, body);
+      const Placed& moves = placed_[static_cast<std::size_t>(main)];
+      body.start.w = moves.w;
+      body.start.v = moves.v + moves.w.cross(body.start.p - moves.pose.p);
       if (each.fixed) {  // where it is, not what it weighs
         body.start.p = pose(main).p, body.start.q = q_main;
         body.mass = 0, body.inertia.setZero();
@@ -267,6 +357,9 @@ class Maker {
     }
     for (const Cluster& each : clusters_)
       if (each.body > 0) out_.bodies[static_cast<std::size_t>(each.body) - 1].first.multibody = each.multibody;
+    if (many == 0)
+      out_.notes.push_back("link \"" + link(file_.order.front()).name +
+                           "\" and no joint that a multibody has: a rigid body, no multibody");
   }
   static bool in_tree(Joint::Kind kind) { return kind != Joint::Kind::floating && kind != Joint::Kind::planar; }
 
@@ -304,7 +397,8 @@ class Maker {
       c.name = options_.prefix + j.name;
       c.bodies = {BodyId{a}, BodyId{b}};
       c.frame_a = frames[k].P, c.frame_b = frames[k].C;
-      c.start = start_[k].value_or(0);
+      c.start = start_[k].value_or(Coordinate()).value;
+      c.rate = start_[k].value_or(Coordinate()).rate;
       c.tree = options_.multibody && link(j.child).joint == static_cast<int>(k) && in_tree(j.kind);
       c.own_axes = Quaterniond(Eigen::Quaterniond(Matrix3d(c.frame_b.axes * W.transpose()))).normalized();
       const JointFrame P = c.frame_a, C = c.frame_b;
@@ -370,7 +464,7 @@ class Maker {
         out.parent = index(cluster_of(of.parent).body);
         out.slides = of.slides();
         out.frame_P = frames[i].P, out.frame_C = frames[i].C;
-        out.start = start_[i].value_or(0);
+        out.start = start_[i].value_or(Coordinate()).value;
         return out;
       };
       const CoupledJoint follower = coupled(k), leader = coupled(static_cast<std::size_t>(j.mimic->of));
@@ -388,13 +482,14 @@ class Maker {
   Cluster& cluster_of(int link) { return clusters_[static_cast<std::size_t>(cluster_at(link))]; }
 
   struct Placed {
-    Pose pose;         // of a link in the world, at the start
-    int cluster = -1;  // the links that are one body with it
+    Pose pose;                                            // of a link in the world, at the start
+    Vector3d v = Vector3d::Zero(), w = Vector3d::Zero();  // of its origin, and how it turns
+    int cluster = -1;                                     // the links that are one body with it
   };
   const RobotFile& file_;
   const RobotOptions& options_;
   std::vector<Placed> placed_;
-  std::vector<std::optional<double>> start_;  // of joints
+  std::vector<std::optional<Coordinate>> start_;  // of joints
   std::vector<Cluster> clusters_;
   Robot out_;
 };

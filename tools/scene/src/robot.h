@@ -23,7 +23,12 @@ struct RobotOptions {
   bool merge_fixed = false;        ///< links on fixed joints become part of their parents
   bool self_collision = false;
   bool multibody = false;  ///< say which bodies are links of one, and which joints are of its tree
-  std::map<std::string, std::pair<double, Place>, std::less<>> joints;  ///< positions at the start [rad or m]
+  using OfJoints = std::map<std::string, std::pair<double, Place>, std::less<>>;
+  OfJoints joints;                       ///< positions at the start [rad or m]
+  OfJoints rates;                        ///< and how fast they change [rad/s or m/s]
+  Vector3d velocity = Vector3d::Zero();  ///< of the origin of `base` at the start, with what is free at the root
+  Vector3d angular_velocity = Vector3d::Zero();  ///< of that, about world axes
+  Place moving;                                  ///< where the two stand, if one is not zero
 };
 
 struct Robot {

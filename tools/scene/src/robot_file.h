@@ -41,7 +41,8 @@ struct RobotFile {
     double damping = 0, friction = 0;
     std::optional<std::pair<double, double>> limits;
     struct Mimic {
-      int of = -1;  ///< joint
+      std::string leader;
+      int of = -1;  ///< the joint of that name
       Place at;
       double multiplier = 1, offset = 0;
     };
@@ -64,6 +65,11 @@ const char* to_string(RobotFile::Joint::Kind kind);
 RobotFile read_urdf(const std::string& text, const std::string& path, const Place& from);
 RobotFile read_sdf(const std::string& text, const std::string& path, const Place& from);
 
+/// Finds who leads. @throws SceneError where that is nobody, has no position, or follows its follower.
+void resolve_mimics(RobotFile& file);
+
+/// Why a mass is none that a moving body may have [kg]; empty where it is.
+std::string refusal_of_mass(double mass);
 /// Why an inertia is none that a moving body may have; empty where it is positive definite.
 std::string refusal_of(const Matrix3d& inertia);
 /// A number as a message has it.

@@ -3,13 +3,19 @@
 
 #if LINCHPIN_SDF
 #include "parts.h"
+#include "xml.h"
 
 #include <sdf/sdf.hh>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
 #include <map>
+#include <sstream>
 #endif
 
 namespace linchpin::scene {
@@ -31,17 +37,258 @@ using Joint = RobotFile::Joint;
 
 constexpr int most_nested = 100;
 
+namespace fs = std::filesystem;
+using Element = tinyxml2::XMLElement;
+
+// What libsdformat prints, and the reader of URDF that it tries in vain: what is wrong is said by us. All of the
+// process is kept quiet for so long.
+class Hush {
+ public:
+  Hush() : before_(std::cerr.rdbuf(heard_.rdbuf())) { sdf::Console::Instance()->SetQuiet(true); }
+  ~Hush() { std::cerr.rdbuf(before_); }
+  Hush(const Hush&) = delete;
+  Hush& operator=(const Hush&) = delete;
+
+ private:
+  std::ostringstream heard_;
+  std::streambuf* before_;
+};
+
+std::string text_of(const Element& e) {
+  std::string out;
+  for (const std::string& word : words_of(e.GetText() ? e.GetText() : "")) out += (out.empty() ? "" : " ") + word;
+  return out;
+}
+
+std::optional<double> number_in(const std::string& text) {
+  double x = 0;
+  const char *begin = text.data() + (text.starts_with('+') ? 1 : 0), *end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(begin, end, x);
+  if (error != std::errc() || stop != end) return {};
+  return x;
+}
+
+// The files as XML, beside what libsdformat makes of them: that goes round with includes that do, crashes where one is
+// empty, and tells what is wrong without its value and often without its line.
+class Files {
+ public:
+  explicit Files(const std::shared_ptr<const Source>& main) {
+    // Besides where libsdformat looks: beside the file.
+    sdf::setFindCallback([folder = fs::path(main->path).parent_path()](const std::string& uri) {
+      const std::size_t scheme = uri.find("://");
+      const fs::path path = folder / (scheme == std::string::npos ? uri : uri.substr(scheme + 3));
+      std::error_code error;
+      return fs::exists(path, error) ? path.string() : std::string();
+    });
+    follow(add(main), {key(main->path)});
+  }
+  ~Files() { sdf::setFindCallback({}); }
+  Files(const Files&) = delete;
+  Files& operator=(const Files&) = delete;
+
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  /// A line of one of the files; the whole of the first where there is none, or it is of no file.
+  Place place(const std::optional<std::string>& path, const std::optional<int>& line) const {
+    const auto found = path ? files_.find(key(*path)) : files_.end();
+    if (path && line && found != files_.end()) return place_of(found->second->source, *line);
+    return {order_.front()->source, 0, 0};
+  }
+
+  /// The element of that name which begins in that line; null where there is none.
+  const Element* element(const std::optional<std::string>& path, int line, std::string_view name) const {
+    const auto found = path ? files_.find(key(*path)) : files_.end();
+    if (found == files_.end()) return nullptr;
+    return find(found->second->document.RootElement(),
+                [&](const Element& e) { return e.GetLineNum() == line && name == e.Name(); });
+  }
+
+  /// What a message without a line speaks of: the first element by whose name or type it calls, of doubles the second.
+  Place mentioned(const std::string& message) const {
+    const bool double_name = message.find("already exists") != std::string::npos;
+    for (const std::string& word : mentions(message))
+      for (const File* file : order_) {
+        const auto is = [&](const Element& e) {
+          return e.Attribute("name", word.c_str()) || e.Attribute("type", word.c_str());
+        };
+        const Element* first = find(file->document.RootElement(), is);
+        const Element* second = first && double_name
+                                    ? find(file->document.RootElement(),
+                                           [&](const Element& e) {
+                                             return &e != first && is(e) && std::string_view(e.Name()) == first->Name();
+                                           })
+                                    : nullptr;
+        if (first) return place_of(file->source, (second ? second : first)->GetLineNum());
+      }
+    return {order_.front()->source, 0, 0};
+  }
+
+ private:
+  struct File {
+    std::shared_ptr<const Source> source;
+    tinyxml2::XMLDocument document;
+  };
+
+  static std::string key(const std::string& path) {
+    std::error_code error;
+    return fs::weakly_canonical(path, error).string();
+  }
+
+  template <class Is>
+  static const Element* find(const Element* in, const Is& is) {
+    if (!in || is(*in)) return in;
+    for (const Element* each = in->FirstChildElement(); each; each = each->NextSiblingElement())
+      if (const Element* found = find(each, is)) return found;
+    return nullptr;
+  }
+
+  // Words in brackets, without the model's name before them, and those that follow "named" and "type of".
+  static std::vector<std::string> mentions(const std::string& message) {
+    std::vector<std::string> out;
+    for (std::size_t at = message.find('['); at != std::string::npos; at = message.find('[', at + 1)) {
+      const std::string word = message.substr(at + 1, message.find(']', at) - at - 1);
+      const std::size_t scope = word.rfind("::");
+      out.push_back(scope == std::string::npos ? word : word.substr(scope + 2));
+    }
+    for (const std::string_view before : {" named ", "type of "})
+      if (const std::size_t at = message.find(before); at != std::string::npos) {
+        const std::size_t begin = at + before.size();
+        out.push_back(message.substr(begin, message.find_first_of(" .", begin) - begin));
+      }
+    return out;
+  }
+
+  const File& add(const std::shared_ptr<const Source>& source) {
+    auto file = std::make_unique<File>();
+    file->source = source;
+    parse_xml(file->document, source, "an SDF file begins with <sdf version=\"…\">");
+    order_.push_back(file.get());
+    return *(files_[key(source->path)] = std::move(file));
+  }
+
+  // @param chain  the files that include each other down to this one
+  void follow(const File& file, const std::vector<std::string>& chain) {
+    const Element* root = file.document.RootElement();
+    if (!root) scene::fail({file.source, 0, 0}, "holds no XML element; an SDF file begins with <sdf version=\"…\">");
+    if (std::string_view(root->Name()) == "sdf") check_version(file, *root);
+    walk(file, *root, chain);
+  }
+
+  void walk(const File& file, const Element& e, const std::vector<std::string>& chain) {
+    const std::string_view name = e.Name();
+    if (name == "include") return include(file, e, chain);
+    if (name == "inertial") check_inertial(file, e);
+    if (name == "axis" || name == "axis2") check_axis(file, e);
+    for (const Element* each = e.FirstChildElement(); each; each = each->NextSiblingElement()) walk(file, *each, chain);
+  }
+
+  void include(const File& file, const Element& e, const std::vector<std::string>& chain) {
+    const Element* at = e.FirstChildElement("uri");
+    const Place place = place_of(file.source, (at ? at : &e)->GetLineNum());
+    const std::string uri = at ? text_of(*at) : "";
+    if (uri.empty()) scene::fail(place, "<include> says no <uri>");
+    for (const char* part : {"name", "static", "placement_frame"})
+      if (const Element* given = e.FirstChildElement(part); given && !given->GetText())
+        scene::fail(place_of(file.source, given->GetLineNum()), "<include>, <" + std::string(part) + "> is empty");
+    std::string path = sdf::findFile(uri, true, true);
+    std::error_code error;
+    if (!path.empty() && fs::is_directory(path, error)) path = sdf::getModelFilePath(path);
+    if (path.empty() || !fs::is_regular_file(path, error))
+      scene::fail(place, "<include>: there is no \"" + uri + "\", neither beside the file nor on SDF_PATH");
+    const std::string real = key(path);
+    if (std::find(chain.begin(), chain.end(), real) != chain.end())
+      scene::fail(place,
+                  "\"" + uri + "\" includes itself" + (chain.back() == real ? "" : ", by way of " + file.source->path));
+    if (++includes_ > most_includes) scene::fail(place, "more than " + std::to_string(most_includes) + " includes");
+    const auto known = files_.find(real);
+    std::vector<std::string> longer = chain;
+    longer.push_back(real);
+    follow(known != files_.end() ? *known->second : add(read(path, place)), longer);
+  }
+
+  static std::shared_ptr<const Source> read(const std::string& path, const Place& from) {
+    constexpr std::uintmax_t most = 8u << 20;
+    std::error_code error;
+    if (fs::file_size(path, error) > most || error) scene::fail(from, "\"" + path + "\" is larger than 8 MB: no robot");
+    std::ifstream in(path, std::ios::binary);
+    std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    if (!in) scene::fail(from, "\"" + path + "\" cannot be read");
+    return std::make_shared<const Source>(path, std::move(text));
+  }
+
+  void check_version(const File& file, const Element& root) {
+    const char* version = root.Attribute("version");
+    const Place place = place_of(file.source, root.GetLineNum());
+    if (!version) scene::fail(place, "<sdf> has no version=\"…\"");
+    const auto part = [](const std::string& of, std::size_t k) {
+      const std::size_t dot = of.find('.');
+      return number_in(k == 0 ? of.substr(0, dot) : dot == std::string::npos ? "0" : of.substr(dot + 1)).value_or(-1);
+    };
+    const std::string known = sdf::SDF::Version();
+    const std::pair is{part(version, 0), part(version, 1)}, most{part(known, 0), part(known, 1)};
+    if (is.first < 0 || is.second < 0) scene::fail(place, "<sdf>: \"" + std::string(version) + "\" is no version");
+    if (is > most)
+      warnings_.push_back(warning(place, "version " + std::string(version) + " is newer than libsdformat's " + known +
+                                             ", as which it is read"));
+  }
+
+  // Where libsdformat says that the inertia is wrong, and no more.
+  static void check_inertial(const File& file, const Element& e) {
+    const auto in = [&](const Element* at, const std::string& message) {
+      scene::fail(place_of(file.source, (at ? at : &e)->GetLineNum()), "<inertial>" + message);
+    };
+    const Element *mass = e.FirstChildElement("mass"), *inertia = e.FirstChildElement("inertia");
+    // libsdformat takes what a number begins with, "1 kg" for 1.
+    const auto number = [&](const Element* at, const std::string& name, double otherwise) {
+      const auto x = at ? number_in(text_of(*at)) : std::optional(otherwise);
+      if (!x || !std::isfinite(*x)) in(at, ", <" + name + ">: \"" + text_of(*at) + "\" is no number");
+      return x.value_or(otherwise);
+    };
+    if (!(number(mass, "mass", 1) > 0)) in(mass, ", <mass>: \"" + text_of(*mass) + "\" is not above 0");
+    if (!inertia) return;
+    std::array<double, 6> I = {1, 1, 1, 0, 0, 0};
+    const char* const names[] = {"ixx", "iyy", "izz", "ixy", "ixz", "iyz"};
+    for (std::size_t k = 0; k < 6; ++k) I[k] = number(inertia->FirstChildElement(names[k]), names[k], I[k]);
+    Matrix3d whole;
+    whole << I[0], I[3], I[4], I[3], I[1], I[5], I[4], I[5], I[2];
+    for (const std::string& why : {refusal_of(whole), doubt_of(whole)})
+      if (!why.empty()) in(inertia, ", <inertia>: " + why);
+  }
+
+  static void check_axis(const File& file, const Element& e) {
+    const Element* xyz = e.FirstChildElement("xyz");
+    const std::vector<std::string> words = xyz ? words_of(text_of(*xyz)) : std::vector<std::string>{"1"};
+    if (std::all_of(words.begin(), words.end(), [](const std::string& w) { return number_in(w) == 0.0; }))
+      scene::fail(
+          place_of(file.source, xyz->GetLineNum()),
+          "<" + std::string(e.Name()) + ">, <xyz>: \"" + text_of(*xyz) + "\": an axis of length zero has no direction");
+  }
+
+  static constexpr int most_includes = 1000;
+  std::map<std::string, std::unique_ptr<File>> files_;  // by canonical path
+  std::vector<const File*> order_;                      // the one that was asked for first
+  std::vector<std::string> warnings_;
+  int includes_ = 0;
+};
+
 class Reader {
  public:
-  Reader(const std::string& text, const std::string& path) : source_(std::make_shared<const Source>(path, text)) {}
+  Reader(const std::string& text, const std::string& path)
+      : source_(std::make_shared<const Source>(path, text)), files_(source_) {}
 
   RobotFile read() {
     // libsdformat would read a URDF file too, and say less of what is wrong with it.
     if (source_->text.find("<sdf") == std::string::npos)
       fail({source_, 0, 0}, "holds no <sdf>; an SDF file begins with <sdf version=\"…\">");
-    sdf::Console::Instance()->SetQuiet(true);  // what is wrong is said by us
     sdf::Root root;
-    refuse(root.Load(source_->path));
+    try {
+      refuse(root.Load(source_->path));
+    } catch (const SceneError&) {
+      throw;
+    } catch (const std::exception& e) {
+      fail({source_, 0, 0}, std::string("libsdformat fails on it: ") + e.what());
+    }
+    out_.warnings = files_.warnings();
     // One model, or a world of them.
     if (const sdf::Model* model = root.Model()) read_model(*model, root.Model()->RawPose(), "", 0);
     for (std::uint64_t w = 0; w < root.WorldCount(); ++w) {
@@ -49,10 +296,11 @@ class Reader {
       if (w > 0) fail(place_of(world.Element()), "there is more than one <world>");
       for (std::uint64_t i = 0; i < world.ModelCount(); ++i) {
         const sdf::Model& model = *world.ModelByIndex(i);
-        read_model(model, resolved(model, "", model.Element()), world.ModelCount() > 1 ? model.Name() + "::" : "", 0);
+        read_model(model, resolved(model, ""), world.ModelCount() > 1 ? model.Name() + "::" : "", 0);
       }
     }
     if (out_.links.empty()) fail({source_, 0, 0}, "holds no <model> with a <link>");
+    resolve_mimics(out_);
     grow();
     return std::move(out_);
   }
@@ -62,32 +310,29 @@ class Reader {
 
   // ---- places and messages ----
 
-  // Of elements that the file includes from others, the file as a whole.
   Place place_of(const sdf::ElementPtr& e) const {
-    if (!e || !e->LineNumber() || !own(e->FilePath())) return {source_, 0, 0};
-    return place_of(*e->LineNumber());
+    if (!e || !e->LineNumber()) return {source_, 0, 0};
+    return files_.place(e->FilePath().empty() ? source_->path : e->FilePath(), *e->LineNumber());
   }
-  Place place_of(int line) const {
-    const std::string_view text = source_->line(static_cast<std::size_t>(std::max(line, 0)));
-    const std::size_t at = text.find_first_not_of(" \t");
-    return {source_, static_cast<std::size_t>(std::max(line, 0)), at == std::string_view::npos ? 1 : at + 1};
-  }
-  bool own(const std::string& file) const {
-    std::error_code error;
-    return file.empty() || file == source_->path || std::filesystem::equivalent(file, source_->path, error);
-  }
+  // Of a fault and what follows from it, the first that has a line.
   void refuse(const sdf::Errors& errors) const {
     if (errors.empty()) return;
-    if (errors.front().Code() == sdf::ErrorCode::FILE_READ) fail({source_, 0, 0}, "is no well-formed XML");
-    // Of a fault and what follows from it, the first that has a line.
     const auto lined = std::find_if(errors.begin(), errors.end(), [](const auto& e) { return e.LineNumber(); });
     const sdf::Error& first = lined == errors.end() ? errors.front() : *lined;
-    const bool here = !first.FilePath() || own(*first.FilePath());
-    const std::string where =
-        here ? "" : *first.FilePath() + (first.LineNumber() ? ":" + std::to_string(*first.LineNumber()) : "") + ": ";
-    fail(here && first.LineNumber() ? place_of(*first.LineNumber()) : Place{source_, 0, 0},
-         where + first.Message() +
-             (errors.size() > 1 ? " (and " + std::to_string(errors.size() - 1) + " more errors)" : ""));
+    if (lined == errors.end()) fail(files_.mentioned(first.Message()), first.Message());
+    // A file that is included: what is wrong with it is told to nobody but whoever reads it alone.
+    constexpr std::string_view unread = "Unable to read file[", unset = "Error reading element <";
+    if (first.Message().starts_with(unread)) {
+      sdf::Root alone;
+      refuse(alone.Load(first.Message().substr(unread.size(), first.Message().size() - unread.size() - 1)));
+    }
+    std::string message = first.Message();
+    if (message.starts_with(unset)) {
+      const std::string name = message.substr(unset.size(), message.find('>') - unset.size());
+      const Element* e = files_.element(first.FilePath(), *first.LineNumber(), name);
+      message = "<" + name + ">: " + (e ? "\"" + text_of(*e) + "\"" : "this") + " is no value of it";
+    }
+    fail(files_.place(first.FilePath(), first.LineNumber()), message);
   }
 
   // ---- values ----
@@ -102,10 +347,10 @@ class Reader {
   }
   // In the frame of that name; the default one where it is empty.
   template <class T>
-  Pose3 resolved(const T& of, const std::string& in, const sdf::ElementPtr& e) const {
+  Pose3 resolved(const T& of, const std::string& in) const {
     Pose3 out;
     if (const sdf::Errors errors = of.SemanticPose().Resolve(out, in); !errors.empty())
-      fail(place_of(e), errors.front().Message());
+      fail(files_.mentioned(errors.front().Message()), errors.front().Message());
     return out;
   }
   double number(double x, const sdf::ElementPtr& e, const std::string& what) const {
@@ -121,8 +366,7 @@ class Reader {
     for (std::uint64_t i = 0; i < model.LinkCount(); ++i) read_link(*model.LinkByIndex(i), X, prefix, model.Static());
     for (std::uint64_t i = 0; i < model.ModelCount(); ++i) {
       const sdf::Model& inner = *model.ModelByIndex(i);
-      read_model(inner, in_world * resolved(inner, "__model__", inner.Element()),
-                 prefix + inner.Name() + "::", depth + 1);
+      read_model(inner, in_world * resolved(inner, "__model__"), prefix + inner.Name() + "::", depth + 1);
     }
     if (model.Static()) return;  // nothing in it moves
     for (std::uint64_t i = 0; i < model.JointCount(); ++i) read_joint(*model.JointByIndex(i), X, prefix);
@@ -136,7 +380,7 @@ class Reader {
     link.at = place_of(from.Element());
     link.held = held;
     const std::string who = "link \"" + link.name + "\"";
-    link.pose = X * pose_of(resolved(from, "__model__", from.Element()), from.Element(), who);
+    link.pose = X * pose_of(resolved(from, "__model__"), from.Element(), who);
     link_at_.emplace(link.name, static_cast<int>(out_.links.size()));
     if (!held) link.inertial = inertial_of(from, who);
     for (std::uint64_t i = 0; i < from.CollisionCount(); ++i) read_collision(*from.CollisionByIndex(i), link, who);
@@ -154,7 +398,7 @@ class Reader {
     const auto& I = of.MassMatrix();
     out.inertia << I.Ixx(), I.Ixy(), I.Ixz(), I.Ixy(), I.Iyy(), I.Iyz(), I.Ixz(), I.Iyz(), I.Izz();
     if (!out.inertia.allFinite()) fail(place_of(e), who + ": its inertia is not finite");
-    if (!(out.mass > 0)) fail(place_of(e), who + ": a mass that is not above 0");
+    if (const std::string why = refusal_of_mass(out.mass); !why.empty()) fail(place_of(e), who + ": " + why);
     if (const std::string why = refusal_of(out.inertia); !why.empty()) fail(place_of(e), who + ": " + why);
     if (const std::string doubt = doubt_of(out.inertia); !doubt.empty())
       out_.warnings.push_back(warning(place_of(e), who + ": " + doubt));
@@ -164,7 +408,7 @@ class Reader {
 
   void read_collision(const sdf::Collision& from, Link& link, const std::string& who) {
     PlacedShape out;
-    out.pose = pose_of(resolved(from, "", from.Element()), from.Element(), who);
+    out.pose = pose_of(resolved(from, ""), from.Element(), who);
     const auto size = [&](double x) {
       if (!(number(x, from.Element(), who + ", <collision>: a length") > 0))
         fail(place_of(from.Element()), who + ", <collision>: every length must be above 0");
@@ -239,14 +483,16 @@ class Reader {
     joint.child = link_named(child == "world" ? child : prefix + child, from, who);
     if (out_.links[static_cast<std::size_t>(joint.child)].name == "world")
       fail(joint.at, who + ": the world is the child of no joint; make it the parent");
-    const Pose at = X * pose_of(resolved(from, "__model__", from.Element()), from.Element(), who);
+    const Pose at = X * pose_of(resolved(from, "__model__"), from.Element(), who);
     joint.in_parent = inverse(pose(joint.parent)) * at;
     joint.in_child = inverse(pose(joint.child)) * at;
-    if (joint.turns() || joint.slides()) read_axis(from, joint, who);
+    if (from.Element()->HasElement("mimic"))
+      fail(place_of(from.Element()->GetElement("mimic")), who + ": <mimic> stands in its <axis>, as of SDF 1.11");
+    if (joint.turns() || joint.slides()) read_axis(from, joint, prefix, who);
     out_.joints.push_back(std::move(joint));
   }
 
-  void read_axis(const sdf::Joint& from, Joint& joint, const std::string& who) {
+  void read_axis(const sdf::Joint& from, Joint& joint, const std::string& prefix, const std::string& who) {
     const sdf::JointAxis* axis = from.Axis();
     if (!axis) fail(joint.at, who + " has no <axis>");
     ignition::math::Vector3d u;
@@ -260,6 +506,7 @@ class Reader {
     if (joint.damping < 0) fail(place_of(axis->Element()), who + ", <axis>: damping below 0");
     if (joint.friction < 0) fail(place_of(axis->Element()), who + ", <axis>: friction below 0");
     if (axis->SpringStiffness() != 0) out_.notes.push_back(who + ": its spring is left out; a scene has [[force]]");
+    read_mimic(axis->Element(), joint, prefix, who);
     if (joint.kind == Joint::Kind::continuous) return;
     constexpr double none = 1e15;  // the standard's default is 1e16 to either side
     const bool low = axis->Lower() > -none, high = axis->Upper() < none;
@@ -269,6 +516,30 @@ class Reader {
     if (!(joint.limits->first <= joint.limits->second))
       fail(place_of(axis->Element()),
            who + ", <limit>: lower " + shown(joint.limits->first) + " is above upper " + shown(joint.limits->second));
+  }
+
+  // Of SDF 1.11, which libsdformat 12 copies unread: position = multiplier·(leader's − reference) + offset.
+  void read_mimic(const sdf::ElementPtr& axis, Joint& joint, const std::string& prefix, const std::string& who) {
+    if (!axis || !axis->HasElement("mimic")) return;
+    const sdf::ElementPtr e = axis->GetElement("mimic");
+    const Place place = e->LineNumber() ? place_of(e) : place_of(axis);
+    const auto word = [&](const char* attribute) {
+      return e->HasAttribute(attribute) ? e->GetAttribute(attribute)->GetAsString() : std::string();
+    };
+    const auto value = [&](const char* part, double otherwise) {
+      if (!e->HasElement(part) || !e->GetElement(part)->GetValue()) return otherwise;
+      const std::string text = e->GetElement(part)->GetValue()->GetAsString();
+      const auto all = words_of(text);
+      const auto x = all.size() == 1 ? number_in(all[0]) : std::nullopt;
+      if (!x || !(std::abs(*x) < 1e9))
+        fail(place, who + ", <mimic>, <" + part + ">: \"" + text + "\" is no number of a robot's");
+      return *x;
+    };
+    if (word("joint").empty()) fail(place, who + ", <mimic> has no joint=\"…\"");
+    if (const std::string of = word("axis"); !of.empty() && of != "axis")
+      fail(place, who + ", <mimic>: joints here have one axis, and no \"" + of + "\" that could be followed");
+    const double multiplier = value("multiplier", 1), offset = value("offset", 0), reference = value("reference", 0);
+    joint.mimic = Joint::Mimic{prefix + word("joint"), -1, place, multiplier, offset - multiplier * reference};
   }
 
   const Pose& pose(int link) const { return poses_[static_cast<std::size_t>(link)]; }
@@ -293,7 +564,9 @@ class Reader {
       for (const int child : children[static_cast<std::size_t>(out_.order[k])]) out_.order.push_back(child);
   }
 
+  Hush hush_;
   std::shared_ptr<const Source> source_;
+  Files files_;
   std::map<std::string, int, std::less<>> link_at_;
   std::vector<Pose> poses_;  // of links, in the file's frame
   RobotFile out_;

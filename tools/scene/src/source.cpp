@@ -371,7 +371,7 @@ void Table::refuse(const std::string& message) const {
 void Table::unknown(const toml::key& key) const {
   const std::string name(key.str());
   scene::fail({context_.source, key.source().begin.line, key.source().begin.column},
-              what_ + ": unknown key \"" + name + "\"" + suggestion(name, {known_.begin(), known_.end()}));
+              what_ + ": unknown key \"" + name + "\"" + suggestion_or_all(name, {known_.begin(), known_.end()}));
 }
 
 Place Table::place(std::string_view key) const {

@@ -3,8 +3,7 @@
 
 #if LINCHPIN_URDF
 #include "parts.h"
-
-#include <tinyxml2.h>
+#include "xml.h"
 
 #include <algorithm>
 #include <charconv>
@@ -32,25 +31,12 @@ using Inertial = RobotFile::Inertial;
 
 const std::vector<std::string> kinds = {"revolute", "continuous", "prismatic", "fixed", "floating", "planar"};
 
-std::vector<std::string> words(std::string_view text) {
-  std::vector<std::string> out;
-  for (std::size_t at = text.find_first_not_of(" \t\r\n"); at != std::string_view::npos;
-       at = text.find_first_not_of(" \t\r\n", at)) {
-    const std::size_t end = std::min(text.find_first_of(" \t\r\n", at), text.size());
-    out.emplace_back(text.substr(at, end - at));
-    at = end;
-  }
-  return out;
-}
-
 class Reader {
  public:
   Reader(const std::string& text, const std::string& path) : source_(std::make_shared<const Source>(path, text)) {}
 
   RobotFile read() {
-    if (source_->text.find('\0') != std::string::npos)
-      scene::fail({source_, 0, 0}, "is no text: it holds bytes of value 0");
-    if (document_.Parse(source_->text.data(), source_->text.size()) != tinyxml2::XML_SUCCESS) refuse_xml();
+    parse_xml(document_, source_, "a URDF file begins with <robot name=\"…\">");
     const Element* root = document_.RootElement();
     if (!root) scene::fail({source_, 0, 0}, "holds no XML element; a URDF file begins with <robot name=\"…\">");
     if (std::string_view(root->Name()) != "robot")
@@ -64,51 +50,36 @@ class Reader {
     if (out_.links.empty()) fail(root, "<robot>: holds no <link>");
     for (const Element* each = root->FirstChildElement("joint"); each; each = each->NextSiblingElement("joint"))
       read_joint(each);
+    if (!unlimited_.empty()) out_.notes.push_back(note_of_unlimited());
     order();
-    couple_mimics();
+    resolve_mimics(out_);
     return std::move(out_);
   }
 
  private:
   // ---- places and messages ----
 
-  Place place_of(int line, std::string_view word) const {
-    const std::string_view text = source_->line(static_cast<std::size_t>(std::max(line, 0)));
-    const std::size_t at = text.find(word);
-    std::size_t column = 1;
-    for (std::size_t i = 0; at != std::string_view::npos && i < at; ++i)
-      column += (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;
-    return {source_, static_cast<std::size_t>(std::max(line, 0)), column};
+  Place place_of(const Element* e) const {
+    return scene::place_of(source_, e->GetLineNum(), "<" + std::string(e->Name()));
   }
-  Place place_of(const Element* e) const { return place_of(e->GetLineNum(), "<" + std::string(e->Name())); }
   [[noreturn]] void fail(const Element* e, const std::string& message) const { scene::fail(place_of(e), message); }
   [[noreturn]] void fail(const Element* e, const char* attribute, const std::string& message) const {
     for (const auto* a = e->FirstAttribute(); a; a = a->Next())
-      if (std::string_view(a->Name()) == attribute) scene::fail(place_of(a->GetLineNum(), attribute), message);
+      if (std::string_view(a->Name()) == attribute)
+        scene::fail(scene::place_of(source_, a->GetLineNum(), attribute), message);
     fail(e, message);
-  }
-  [[noreturn]] void refuse_xml() const {
-    const int line = document_.ErrorLineNum();
-    std::string why = "is no well-formed XML";
-    switch (document_.ErrorID()) {
-      case tinyxml2::XML_ERROR_EMPTY_DOCUMENT:
-        scene::fail({source_, 0, 0}, "is empty; a URDF file begins with <robot name=\"…\">");
-      case tinyxml2::XML_ERROR_MISMATCHED_ELEMENT:
-        why += ": this element is closed by another one's end, or by none";
-        break;
-      case tinyxml2::XML_ERROR_PARSING_ATTRIBUTE:
-        why += ": an attribute is written name=\"value\", once in its element";
-        break;
-      case tinyxml2::XML_ELEMENT_DEPTH_EXCEEDED:
-        why = "elements lie more than 100 deep in one another: no robot";
-        break;
-      default:
-        break;
-    }
-    scene::fail(place_of(line, "<"), why);
   }
   // "joint "elbow", <axis>": what a message is about.
   static std::string within(const std::string& who, const Element* e) { return who + ", <" + e->Name() + ">"; }
+
+  // An element there is one of at most; null without one.
+  const Element* only(const Element* of, const char* name, const std::string& who) const {
+    const Element* first = of->FirstChildElement(name);
+    if (const Element* second = first ? first->NextSiblingElement(name) : nullptr)
+      fail(second, who + " has a second <" + std::string(name) + ">; the first stands in line " +
+                       std::to_string(first->GetLineNum()));
+    return first;
+  }
 
   // ---- values ----
 
@@ -131,7 +102,7 @@ class Reader {
                                                    std::size_t many, const char* what) const {
     const char* text = e->Attribute(attribute);
     if (!text) return {};
-    auto all = words(text);
+    auto all = words_of(text);
     if (all.size() != many)
       fail(e, attribute, within(who, e) + ": " + attribute + ": \"" + std::string(text) + "\" is not " + what);
     return all;
@@ -159,7 +130,7 @@ class Reader {
     return x;
   }
   Pose origin_of(const Element* parent, const std::string& who) const {
-    const Element* e = parent->FirstChildElement("origin");
+    const Element* e = only(parent, "origin", who);
     if (!e) return {};
     Pose out;
     out.p = vector_if(e, "xyz", who).value_or(Vector3d::Zero());
@@ -184,7 +155,7 @@ class Reader {
     const std::string who = "link \"" + link.name + "\"";
     if (!link_at_.emplace(link.name, static_cast<int>(out_.links.size())).second)
       fail(e, "name", "there are two links \"" + link.name + "\"");
-    if (const Element* inertial = e->FirstChildElement("inertial")) link.inertial = read_inertial(inertial, who);
+    if (const Element* inertial = only(e, "inertial", who)) link.inertial = read_inertial(inertial, who);
     for (const Element* each = e->FirstChildElement("collision"); each; each = each->NextSiblingElement("collision"))
       read_collision(each, link, who);
     out_.links.push_back(std::move(link));
@@ -193,11 +164,13 @@ class Reader {
   Inertial read_inertial(const Element* e, const std::string& who) {
     Inertial out;
     out.frame = origin_of(e, who);
-    const Element* mass = e->FirstChildElement("mass");
+    const Element* mass = only(e, "mass", within(who, e));
     if (!mass) fail(e, within(who, e) + " has no <mass value=\"…\"/>");
     out.mass = number(mass, "value", who);
     if (out.mass < 0) fail(mass, "value", within(who, mass) + ": a mass below 0");
-    const Element* inertia = e->FirstChildElement("inertia");
+    if (const std::string why = refusal_of_mass(out.mass); out.mass > 0 && !why.empty())
+      fail(mass, "value", within(who, mass) + ": " + why + "; a link without any is a frame, its mass 0");
+    const Element* inertia = only(e, "inertia", within(who, e));
     if (!inertia) fail(e, within(who, e) + " has no <inertia ixx=\"…\" …/>");
     const auto entry = [&](const char* attribute) { return number(inertia, attribute, who); };
     const auto product = [&](const char* attribute) { return number_if(inertia, attribute, who).value_or(0); };
@@ -212,10 +185,12 @@ class Reader {
   }
 
   void read_collision(const Element* e, Link& link, const std::string& who) {
-    const Element* geometry = e->FirstChildElement("geometry");
+    const Element* geometry = only(e, "geometry", within(who, e));
     if (!geometry) fail(e, within(who, e) + " has no <geometry>");
     const Element* shape = geometry->FirstChildElement();
     if (!shape) fail(geometry, within(who, geometry) + " is empty");
+    if (const Element* second = shape->NextSiblingElement())
+      fail(second, within(who, geometry) + " has a second shape; a link may have more than one <collision>");
     PlacedShape out;
     out.pose = origin_of(e, who);
     const std::string kind = shape->Name();
@@ -254,7 +229,7 @@ class Reader {
   }
 
   int link_named(const Element* joint, const char* which, const std::string& who) const {
-    const Element* e = joint->FirstChildElement(which);
+    const Element* e = only(joint, which, who);
     if (!e) fail(joint, who + " has no <" + which + " link=\"…\"/>");
     const char* name = e->Attribute("link");
     if (!name) fail(e, within(who, e) + " has no link=\"…\"");
@@ -288,7 +263,7 @@ class Reader {
                                               "\": a URDF file is a tree; close the loop by a [[joint]] in a scene");
     link.joint = static_cast<int>(out_.joints.size());
     joint.in_parent = origin_of(e, who);
-    if (const Element* axis = e->FirstChildElement("axis")) {
+    if (const Element* axis = only(e, "axis", who)) {
       const auto xyz = vector_if(axis, "xyz", who);
       if (!xyz) fail(axis, within(who, axis) + " has no xyz=\"…\"");
       const bool used = joint.kind != Joint::Kind::fixed && joint.kind != Joint::Kind::floating;
@@ -296,7 +271,7 @@ class Reader {
         fail(axis, "xyz", within(who, axis) + ": an axis of length zero has no direction");
       if (used) joint.axis = xyz->normalized();
     }
-    if (const Element* dynamics = e->FirstChildElement("dynamics")) {
+    if (const Element* dynamics = only(e, "dynamics", who)) {
       joint.damping = number_if(dynamics, "damping", who).value_or(0);
       joint.friction = number_if(dynamics, "friction", who).value_or(0);
       if (joint.damping < 0) fail(dynamics, "damping", within(who, dynamics) + ": damping below 0");
@@ -306,21 +281,17 @@ class Reader {
                              " joint are left out");
     }
     read_limit(e, joint, who);
-    if (const Element* mimic = e->FirstChildElement("mimic")) {
+    if (const Element* mimic = only(e, "mimic", who)) {
       const char* of = mimic->Attribute("joint");
       if (!of) fail(mimic, within(who, mimic) + " has no joint=\"…\"");
-      if (!joint.turns() && !joint.slides())
-        fail(mimic, within(who, mimic) + ": a " + std::string(to_string(joint.kind)) +
-                        " joint has no position that could follow another's");
-      joint.mimic = Joint::Mimic{-1, place_of(mimic), number_if(mimic, "multiplier", who).value_or(1),
+      joint.mimic = Joint::Mimic{of, -1, place_of(mimic), number_if(mimic, "multiplier", who).value_or(1),
                                  number_if(mimic, "offset", who).value_or(0)};
-      mimics_.emplace_back(static_cast<int>(out_.joints.size()), mimic);
     }
     out_.joints.push_back(std::move(joint));
   }
 
   void read_limit(const Element* e, Joint& joint, const std::string& who) {
-    const Element* limit = e->FirstChildElement("limit");
+    const Element* limit = only(e, "limit", who);
     if (!limit) {
       if (joint.kind == Joint::Kind::revolute || joint.slides())
         fail(e, who + ": a " + std::string(to_string(joint.kind)) + " joint needs a <limit>" +
@@ -332,7 +303,7 @@ class Reader {
       (void)number_if(limit, ignored, who);
     if (joint.kind != Joint::Kind::revolute && !joint.slides()) return;
     if (!lower && !upper) {
-      out_.notes.push_back(who + " gives neither lower nor upper: it moves without limits");
+      unlimited_.push_back("\"" + joint.name + "\"");
       return;
     }
     joint.limits = {lower.value_or(0), upper.value_or(0)};
@@ -340,6 +311,14 @@ class Reader {
       fail(limit, "lower",
            within(who, limit) + ": lower " + shown(joint.limits->first) + " is above upper " +
                shown(joint.limits->second));
+  }
+
+  std::string note_of_unlimited() const {
+    if (unlimited_.size() == 1)
+      return "joint " + unlimited_[0] + " gives neither lower nor upper: it moves without limits";
+    std::string names;
+    for (const std::string& name : unlimited_) names += (names.empty() ? "" : ", ") + name;
+    return "the joints " + names + " give neither lower nor upper: they move without limits";
   }
 
   // Links from the root outwards. @throws for what is no tree.
@@ -384,37 +363,6 @@ class Reader {
                     "[[joint]] in a scene");
   }
 
-  void couple_mimics() {
-    for (const auto& [k, at] : mimics_) {
-      Joint& each = out_.joints[static_cast<std::size_t>(k)];
-      const std::string who = within("joint \"" + each.name + "\"", at), of = at->Attribute("joint");
-      const auto found = joint_at_.find(of);
-      if (found == joint_at_.end()) {
-        std::vector<std::string> known;
-        for (const Joint& other : out_.joints) known.push_back(other.name);
-        fail(at, "joint", who + ": there is no joint \"" + of + "\"" + suggestion(of, known));
-      }
-      each.mimic->of = found->second;
-      const Joint& leader = joint(found->second);
-      if (!leader.turns() && !leader.slides())
-        fail(at, "joint", who + ": joint \"" + leader.name + "\" has no position that could be followed");
-    }
-    // Who follows is followed up to who leads, once: 1 on the way, 2 known to lead out.
-    std::vector<char> seen(out_.joints.size());
-    for (const auto& [k, at] : mimics_) {
-      std::vector<int> way;
-      int j = k;
-      for (; joint(j).mimic && !seen[static_cast<std::size_t>(j)]; j = joint(j).mimic->of) {
-        seen[static_cast<std::size_t>(j)] = 1;
-        way.push_back(j);
-      }
-      if (seen[static_cast<std::size_t>(j)] == 1)
-        fail(at, within("joint \"" + joint(k).name + "\"", at) +
-                     ": these joints follow each other in a circle, and none leads");
-      for (const int each : way) seen[static_cast<std::size_t>(each)] = 2;
-    }
-  }
-
   int size() const { return static_cast<int>(out_.links.size()); }
   const Link& link(int i) const { return out_.links[static_cast<std::size_t>(i)]; }
   const Joint& joint(int i) const { return out_.joints[static_cast<std::size_t>(i)]; }
@@ -422,7 +370,7 @@ class Reader {
   std::shared_ptr<const Source> source_;
   tinyxml2::XMLDocument document_;
   std::map<std::string, int, std::less<>> link_at_, joint_at_;
-  std::vector<std::pair<int, const Element*>> mimics_;
+  std::vector<std::string> unlimited_;  // joints that may have limits and give none, quoted
   RobotFile out_;
 };
 

@@ -87,6 +87,7 @@ struct SceneConstraint {
   /// Where a robot's joint stops, of its angle [rad] or shift [m]: for hosts that have limits.
   std::optional<std::pair<double, double>> limits;
   double start = 0;       ///< of a robot's joint at t = 0, of which the limits are: angle [rad] or shift [m]
+  double rate = 0;        ///< likewise, how fast it changes [rad/s or m/s]; the bodies' velocities have it too
   bool tree = false;      ///< holds a link of a multibody, its second body, to its parent: there by coordinates
   bool imported = false;  ///< a joint of an included .bullet file
 };

@@ -1,0 +1,26 @@
+// XML as the files of robots are written in: by tinyxml2, which says on which line an element stands.
+#pragma once
+
+#include "source.h"
+
+#include <tinyxml2.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace linchpin::scene {
+
+/// @param begins  what a file of the kind begins with, for a message
+/// @throws SceneError with its line for what is no text in UTF-8 or no well-formed XML.
+void parse_xml(tinyxml2::XMLDocument& document, const std::shared_ptr<const Source>& source, const std::string& begins);
+
+/// Where a word stands in a line; at its first letter without one.
+Place place_of(const std::shared_ptr<const Source>& source, int line, std::string_view word = {});
+
+/// Without the blanks between them.
+std::vector<std::string> words_of(std::string_view text);
+
+}  // namespace linchpin::scene
