@@ -101,6 +101,8 @@ class Multibodies {
     std::vector<double> vdot, host;  ///< of the report; what native rows changed, per dt
     std::vector<double> free;        ///< M⁻¹(Q − h), where `ready`
     std::vector<Wrench> others;      ///< by native rows and exact constraints on the links
+    std::vector<Wrench> within;      ///< of these what rows along joints are said to do, which goes through the joints
+    std::vector<Wrench> outside;     ///< the others
     std::vector<double> contact, friction, joint_rows;  ///< impulses of native rows along the rates
     Articulated::Configuration end;
     std::vector<Articulated::Place> at_end;

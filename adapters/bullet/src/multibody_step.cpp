@@ -5,11 +5,17 @@
 #include "bodies.h"
 #include "columns.h"
 
+#include <BulletDynamics/Featherstone/btMultiBodyGearConstraint.h>
+#include <BulletDynamics/Featherstone/btMultiBodyJointLimitConstraint.h>
+#include <BulletDynamics/Featherstone/btMultiBodyJointMotor.h>
 #include <BulletDynamics/Featherstone/btMultiBodyLinkCollider.h>
+#include <BulletDynamics/Featherstone/btMultiBodySphericalJointLimit.h>
+#include <BulletDynamics/Featherstone/btMultiBodySphericalJointMotor.h>
 
 #include <Eigen/Cholesky>
 
 #include <limits>
+#include <typeinfo>
 #include <utility>
 
 namespace linchpin::bullet {
@@ -29,6 +35,7 @@ void Multibodies::begin_step() {
     t->ready = t->told = t->told_wrenches = t->told_causes = t->told_corrected = false;
     t->slept = t->a.asleep();
     for (auto* x : {&t->own, &t->host, &t->contact, &t->friction, &t->joint_rows}) x->assign(z(t->a.rates()), 0);
+    t->within.assign(z(t->a.links() + 1), Wrench{});
   }
   engage_one_sided();
   if (changed_ || laid_out_for_ != engine_.structure_) lay_out();
@@ -586,6 +593,19 @@ void Multibodies::look_for_rows(Pools pools) {
       native_rows_ = in_body((*rows)[i].m_solverBodyIdA) || in_body((*rows)[i].m_solverBodyIdB);
 }
 
+namespace {
+
+bool acts_along_joints(const btMultiBodyConstraint* c) {
+  if (!c) return false;
+  for (const std::type_info* type :
+       {&typeid(btMultiBodyJointMotor), &typeid(btMultiBodyJointLimitConstraint), &typeid(btMultiBodyGearConstraint),
+        &typeid(btMultiBodySphericalJointMotor), &typeid(btMultiBodySphericalJointLimit)})
+    if (typeid(*c) == *type) return true;
+  return false;
+}
+
+}  // namespace
+
 void Multibodies::gather(const LinkRows& rows, const btMultiBodyJacobianData& data) {
   const btMultiBody* found = nullptr;  // rows of one body come in runs: it is not looked for again for each
   Tree* tree = nullptr;
@@ -600,9 +620,22 @@ void Multibodies::gather(const LinkRows& rows, const btMultiBodyJacobianData& da
     for (std::size_t i = 0; i < to.size(); ++i)
       to[i] += impulse * double(data.m_jacobians[jacobian + static_cast<int>(i)]);
   };
+  // Bullet writes rows along joints back as couples on two links, from outside; they go through the joint.
+  const auto add_within = [&](const btMultiBody* body, int link, const btVector3& force, const btVector3& moment) {
+    const int at = body ? tree_of(body) : -1;
+    if (at < 0 || !trees_[z(at)]->captured || !trees_[z(at)]->a.same_shape()) return;
+    Wrench& to = trees_[z(at)]->within[z(link + 1)];
+    to.force += from_bullet(force);
+    to.moment += from_bullet(moment);
+  };
   for (std::size_t kind = 0; kind < rows.size(); ++kind)
     for (int i = 0; rows[kind] && i < rows[kind]->size(); ++i) {
       const btMultiBodySolverConstraint& row = (*rows[kind])[i];
+      if (kind == 0 && acts_along_joints(row.m_orgConstraint)) {
+        const btScalar f = row.m_appliedImpulse / btScalar(dt_);
+        add_within(row.m_multiBodyA, row.m_linkA, row.m_contactNormal1 * f, row.m_relpos1CrossNormal * f);
+        add_within(row.m_multiBodyB, row.m_linkB, row.m_contactNormal2 * f, row.m_relpos2CrossNormal * f);
+      }
       const auto sum = kind == 0 ? &Tree::joint_rows : kind == 1 ? &Tree::contact : &Tree::friction;
       add(row.m_multiBodyA, row.m_jacAindex, double(row.m_appliedImpulse), sum);
       add(row.m_multiBodyB, row.m_jacBindex, double(row.m_appliedImpulse), sum);

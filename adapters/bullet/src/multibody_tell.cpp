@@ -238,7 +238,13 @@ std::string Multibodies::joint_wrench(const Link& link, Wrench& out) {
 
 // All joints at once when one is asked about: who asks about one mostly asks about all.
 const std::vector<Wrench>& Multibodies::through(Tree& t) {
-  if (!std::exchange(t.told_wrenches, true)) t.a.through_joints(t.vdot, t.others, t.through);
+  if (std::exchange(t.told_wrenches, true)) return t.through;
+  t.outside = t.others;
+  for (std::size_t i = 0; i < t.outside.size(); ++i) {
+    t.outside[i].force -= t.within[i].force;
+    t.outside[i].moment -= t.within[i].moment;
+  }
+  t.a.through_joints(t.vdot, t.outside, t.through);
   return t.through;
 }
 

@@ -276,16 +276,14 @@ std::string Engine::summary() {
   scan_world();
   refresh();
   s << std::setprecision(3);
-  int exact = 0, with_rows = 0, user = 0, broken = 0, off = 0;
+  int exact = 0, joints = 0, user = 0, broken = 0, off = 0;
   for (const Record& r : records_) {
     if (!r.alive) continue;
     const bool on = r.joint ? r.joint->isEnabled() : r.enabled && !r.let_go;
-    if ((r.id.index >= 0 || (r.on_links && r.waiting)) && on) {
-      ++exact;
-      if (!r.in_tree) ++with_rows;  // a multibody's own joint has none: its coordinates are all there is of it
-    }
+    // A multibody's own joint has no rows: its coordinates are all there is of it.
+    if ((r.id.index >= 0 || (r.on_links && r.waiting)) && on) ++(r.in_tree ? joints : exact);
     if (r.alive && !on && !r.broken) ++off;
-    if (!r.joint && !r.held && !(r.on_links && multibodies_ && multibodies_->stock(r))) ++user;
+    if (!r.joint && !r.held && !r.in_tree && !(r.on_links && multibodies_ && multibodies_->stock(r))) ++user;
     if (r.broken) ++broken;
   }
   s << "linchpin in Bullet (" << (sizeof(btScalar) == 4 ? "single" : "double")
@@ -294,6 +292,7 @@ std::string Engine::summary() {
   s << "\n  t = " << t_ << " s, " << counts_.steps << " steps, " << exact << " exact constraint"
     << (exact == 1 ? "" : "s");
   if (user) s << " (" << user << " of the user's own)";
+  if (joints) s << ", " << joints << " joint" << (joints == 1 ? "" : "s") << " of multibodies by coordinates";
   if (off) s << ", " << off << " switched off";
   if (replaced_)
     s << "\n  another constraint solver has solved the last step: gaps and forces are of the last one of ours";
@@ -314,7 +313,7 @@ std::string Engine::summary() {
   }
   if (rows > 0)
     s << "\n  rank " << rank << " of " << rows << " rows";
-  else if (with_rows > 0)
+  else if (exact > 0)
     s << "\n  no exact block was solved in the last step (asleep, or left to native rows)";
   std::vector<std::string> left_open;
   for (const int i : unmet()) left_open.push_back(reactions_[z(i)].name);
