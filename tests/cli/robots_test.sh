@@ -114,13 +114,35 @@ done
 for as in bodies multibody; do head -n 1 "$scratch/arm-$as.csv" | tr , '\n' | sort >"$scratch/$as.columns"; done
 cmp -s "$scratch/bodies.columns" "$scratch/multibody.columns" || fail "columns differ: $(diff "$scratch/bodies.columns" "$scratch/multibody.columns")"
 
+# In motion from the start: the same velocities of all links, and the base's.
+{
+  sed 's|<link name="base"/>|<link name="base"><inertial><origin xyz="0.1 0 0"/><mass value="4"/><inertia ixx="0.3" iyy="0.2" izz="0.25"/></inertial></link>|' \
+    "$scratch/arm.urdf" >"$scratch/flying-arm.urdf"
+  printf 'schema = 1\n[model]\nurdf = "flying-arm.urdf"\nfixed_base = false\nposition = [0.1, 0.2, 0.3]\nrotation = { axis = [1, 2, 3], angle = 0.4 }\n'
+  printf 'velocity = [0.4, -0.5, 0.6]\nangular_velocity = [0.7, 1.1, -0.9]\njoints = { shoulder = 0.4, elbow = -0.7, slide = 0.05 }\n'
+  printf 'rates = { shoulder = 1.5, elbow = -2, slide = 0.3 }\n[[log]]\nchannel = "energy()"\n'
+} >"$scratch/flying.toml"
+for as in bodies multibody; do
+  expect 0 run "$scratch/flying.toml" --host bullet-float64 --as $as --dt 1/2000 --duration 0.2 --csv "$scratch/flying-$as.csv"
+done
+for what in '[.]v[xyz] .m/s.$' '[.]w[xyz] .rad/s.$' '^energy'; do alike "$scratch/flying-bodies.csv" "$scratch/flying-multibody.csv" 1 "$what" 1e-12; done
+alike "$scratch/flying-bodies.csv" "$scratch/flying-multibody.csv" 401 '[.][xyz] .m.$' 2e-3
+prints 'energy [-0-9.]+ J, [-0-9.]+ J at the start$'
+
 # At once, in both precisions; the coupling holds, and the joints of the tree have no gap but of rounding.
 expect 0 run "$scratch/arm.urdf" --as multibody --json
 holds '.host == "bullet-float64" and .solver.max_gap_m < 1e-13 and .solver.max_gap_rad < 1e-10 and .solver.user_gaps["spin.mimic"] < 1e-10 and .solver.fallbacks == 0'
 expect 0 run "$scratch/arm.urdf" --as multibody --host bullet --json
 holds '.solver.max_gap_m < 1e-5 and .solver.fallbacks == 0 and ([.solver.native[].name] == ["elbow limits", "slide limits"])'
+expect 0 run "$scratch/arm.urdf" --as multibody --duration 0.1
+prints '1 exact constraint \(1 of the user.s own\), 5 joints of multibodies by coordinates'
 expect 0 run "$scratch/arm.toml" --host bare
 prints 'not in this host: multibodies'
+# A robot of one link is no multibody, and said to be none.
+printf '<robot name="r"><link name="brick"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link></robot>' >"$scratch/brick.urdf"
+expect 0 run "$scratch/brick.urdf" --as multibody --duration 0.1
+prints 'linchpin in Bullet'
+says 'note: link "brick" and no joint that a multibody has: a rigid body, no multibody'
 expect 2 run "$scratch/arm.urdf" --as robot
 says '--as is "robot", expected bodies or multibody'
 expect 2 run "$source/demos/scenes/pendulum.toml" --as multibody

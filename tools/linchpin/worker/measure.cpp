@@ -180,15 +180,20 @@ std::string verdict(Scene& scene, const bullet::Solver& solver, Json torn, doubl
   return fallbacks > 0 ? "ok but for " + std::to_string(fallbacks) + " fallbacks" : "ok";
 }
 
-// The summary with the largest gap as this file looks at all solvers: one number for one thing.
-std::string with_gap_of(const Json& row, std::string summary) {
-  const std::string_view mark = "\n  largest gap ";
-  const std::size_t from = summary.find(mark);
+// The summary with the largest gap as this file looks at all solvers, one number for one thing, and the energy that
+// the run began with.
+std::string completed(const Json& row, std::string summary, double energy_at_start) {
+  char text[64];
+  const std::string_view energy = "\n  energy ", gap = "\n  largest gap ";
+  if (const std::size_t from = summary.find(energy); from != std::string::npos) {
+    std::snprintf(text, sizeof text, ", %.6g J at the start", energy_at_start);
+    summary.insert(summary.find('\n', from + 1), text);
+  }
+  const std::size_t from = summary.find(gap);
   const std::size_t unit = from == std::string::npos ? from : summary.find(" rad", from);
   if (unit == std::string::npos || !row["max_gap_m"].is_number() || !row["max_gap_rad"].is_number()) return summary;
-  char gap[64];
-  std::snprintf(gap, sizeof gap, "%.3g m, %.3g", row["max_gap_m"].get<double>(), row["max_gap_rad"].get<double>());
-  return summary.replace(from + mark.size(), unit - from - mark.size(), gap);
+  std::snprintf(text, sizeof text, "%.3g m, %.3g", row["max_gap_m"].get<double>(), row["max_gap_rad"].get<double>());
+  return summary.replace(from + gap.size(), unit - from - gap.size(), text);
 }
 
 // Of a run in which linchpin had no part, in the words of its own.
@@ -328,7 +333,9 @@ Json measure(const Job& job, Progress& progress) {
       row["held_by_bullet"].push_back({{"name", each.name}, {"why", each.by}});
     row["summary"] = summary_of(job, row, end, watch.energy(end));
   }
-  if (solver) row["summary"] = with_gap_of(row, solver->summary());
+  if (solver) row["summary"] = solver->summary();
+  if (row.contains("summary"))
+    row["summary"] = completed(row, row["summary"].get<std::string>(), watch.energy_at_start());
   row["method"] = method(job, scene, exact);
   if (recorder) row["motion"] = recorder->json();
   if (!judge) return row;

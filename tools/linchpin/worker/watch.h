@@ -21,6 +21,7 @@ class Watch {
 
   /// With the potentials of springs and other forces [J]. @param t  [s] now
   double energy(double t) const;
+  double energy_at_start() const { return energy0_; }  ///< when it began
   /// max_gap_m, rms_gap_m, max_gap_rad, max_gap_joint, max_energy_error_J, energy_note, broken.
   void report(Json& row, const std::vector<std::string>& joint_names) const;
 
