@@ -529,7 +529,7 @@ bool Multibodies::newton(std::span<double> v, double tolerance, int most) {
     }
     last = left;
     half_ = dv_;
-    secants_.improve<2>(half_, {lambda_, dv_}, turns);
+    secants_.improve<2>(full ? e_ : half_, {lambda_, dv_}, turns);
     ++engine_.counts_.newton;
     for (std::size_t k = 0; k < v.size(); ++k) v[k] += dv_[k];
     for (std::size_t r = 0; r < impulse_.size(); ++r) impulse_[r] += lambda_[r];
