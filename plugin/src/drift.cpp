@@ -6,6 +6,7 @@
 #include "variational.h"
 
 #include <linchpin/constraint.h>
+#include <linchpin/detail/secants.h>
 #include <linchpin/stepper.h>
 
 #include <Eigen/Eigenvalues>
@@ -207,13 +208,14 @@ struct Workspace {
   StepOfJoints joints;
   StepOfJoints::Velocities joint_velocities;
   std::vector<double> shift;
-  std::vector<double> error, minus, lambda, force, dv, lambda_sum, force_sum, start;
+  std::vector<double> error, previous, minus, lambda, force, dv, lambda_sum, force_sum, start;
   std::vector<BodyState> X;
   bool positions_only = false;  // all rows of the step at hand
   std::vector<ConstraintId> chosen;
   State poses;
   detail::KeptAssembly assembly;
   Solver solver;
+  detail::Secants secants;
 };
 Workspace& workspace() {
   thread_local Workspace memory;
@@ -392,7 +394,7 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
   work.positions_only =
       poses_alone || by_joints ||
       (!has_level(system, assembly.block, Level::velocity) && !has_level(system, assembly.block, Level::acceleration));
-  for (auto* x : {&work.error, &work.lambda}) x->resize(m);
+  for (auto* x : {&work.error, &work.previous, &work.lambda}) x->resize(m);
   for (auto* x : {&work.force, &work.dv}) x->resize(n);
   work.lambda_sum.assign(m, 0.0);
   if (with_force) work.force_sum.assign(n, 0.0);
@@ -412,8 +414,11 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
   };
   NewtonReport report;
   double first = 0, previous = 0, moved = std::numeric_limits<double>::max();
-  bool least_squares = false;
+  bool least_squares = false, turns = false;
+  const std::span<double> pull = with_force ? std::span(work.force) : std::span<double>();
+  work.secants.begin();
   for (int stalled = 0;; ++report.solves) {
+    work.previous.swap(work.error);
     report.residual = look();
     if (report.solves == 0) first = report.residual;
     report.converged = report.residual * length <= tolerance;
@@ -437,16 +442,21 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
       stalled = report.residual > 0.9 * previous && moves > 0.5 * moved ? stalled + 1 : 0;
       moved = moves;
       if (stalled == 3) break;
+      // Close to where rows lose their rank they turn within a step, and what the last chord did tells of the next.
+      // Elsewhere a chord that does not contract says that the step is too long.
+      constexpr double close = 1e-5;
+      if (full && solver.info().smallest_pivot < close && !std::exchange(turns, true))
+        work.secants.improve<3>(work.previous, {work.lambda, pull, work.dv}, false);
     }
     if (report.solves == max_solves) break;
     previous = report.residual;
 
     // The factor at the base: a chord (T12).
-    const std::span<double> pull = with_force ? std::span(work.force) : std::span<double>();
     if (least_squares)
       solver.apply(work.error, work.lambda, pull, work.dv);
     else
       solver.approach(work.error, work.lambda, pull, work.dv);
+    if (turns) work.secants.improve<3>(work.error, {work.lambda, pull, work.dv}, true);
     settle(work.force, work.dv);
     for (std::size_t j = 0; with_force && j < n; ++j) work.force_sum[j] += work.force[j];
     for (std::size_t r = 0; r < m; ++r) work.lambda_sum[r] += work.lambda[r];

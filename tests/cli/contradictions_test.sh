@@ -48,10 +48,10 @@ for host in bullet bullet-float64; do
   prints '^  contradictory: slow, fast \('
   prints '^status: ok, but constraints contradict each other: slow, fast$'
   expect 4 run unsat.toml --host $host
-  says 'not exact: in 4[0-9] of 48 steps constraints were left to Bullet.s own rows; this constraint cannot be met: right$'
+  says 'not exact: in 4[0-9] of 48 steps constraints were not held exactly; this constraint cannot be met: right$'
   expect 4 run triangle.toml --host $host --json
   holds '.solver.rank.contradictory == ["pq", "p0", "q0"]'
-  prints 'steps constraints were left to .* contradict each other: pq, p0, q0"'
+  prints 'steps constraints were not held exactly.* contradict each other: pq, p0, q0"'
 done
 expect 0 compare speeds.toml --with exact --precision both
 [ "$(grep -c 'ok, but constraints contradict each other: slow, fast' out)" -eq 2 ] || fail "compare: $(cat out)"

@@ -210,7 +210,7 @@ void add_run(CLI::App& app, int& exit_code) {
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
   verb->footer(
       "Constraints that no motion meets do not end a run: it goes on, and its status names them.\n"
-      "An exact run of which most steps had to be left to Bullet's own rows has failed.\n"
+      "An exact run that did not hold constraints exactly in most of its steps has failed.\n"
       "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the solver failed or an expectation of the scene was not met.\n"
       "With --json stdout stays empty on 2 and 3: what is wrong is said on stderr.");
   verb->callback([arguments, &exit_code] { exit_code = run_run(*arguments); });

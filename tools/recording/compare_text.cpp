@@ -237,7 +237,7 @@ void add_notes(const Json& row, Footnotes& notes) {
                        "; plots and recordings have the energy itself");
   if (row.value("fallbacks", 0L) > 0)
     notes.add(row, row["name"] == "exact"
-                       ? count(row["fallbacks"], "block step was", "block steps were") + " left to Bullet's rows"
+                       ? count(row["fallbacks"], "block step was", "block steps were") + " not held exactly"
                        : count(row["fallbacks"], "time", "times") + " it gave up and fell back to sequential impulses");
   if (row.value("substepped", 0L) > 0)
     notes.add(row, count(row["substepped"], "block step was", "block steps were") + " redone in smaller ones");

@@ -456,14 +456,15 @@ std::vector<Solver::Native> Multibodies::notes() const {
 void Multibodies::lay_path(Item& item) {
   item.paths.clear();
   item.columns.clear();
+  item.joints = 0;
   for (std::size_t at = 0; at < trees_.size(); ++at) {
     const Tree& t = *trees_[at];
-    std::vector<char> on;
+    std::vector<std::size_t> on;  // how many of its parts hang on a link
     const auto take = [&](int tree, int link) {
       if (tree != static_cast<int>(at)) return;
       on.resize(z(t.a.links() + 1), 0);
-      on[0] = 1;
-      for (int i = link; i >= 0 && !on[z(i + 1)]; i = t.a.body().getLink(i).m_parent) on[z(i + 1)] = 1;
+      ++on[0];
+      for (int i = link; i >= 0; i = t.a.body().getLink(i).m_parent) ++on[z(i + 1)];
     };
     for (const Part& p : item.parts) take(p.tree, p.link);
     for (const Coordinate& c : item.coordinates) take(c.tree, c.link);
@@ -475,8 +476,10 @@ void Multibodies::lay_path(Item& item) {
       for (int k = 0; on[z(i + 1)] && k < own.m_dofCount; ++k)
         item.columns.push_back(t.column + 6 - t.a.first() + own.m_dofOffset + k);
     }
-    for (int i = t.a.links() - 1; i >= -1; --i)
+    for (int i = t.a.links() - 1; i >= -1; --i) {
       if (on[z(i + 1)]) path.links.push_back(i);
+      if (i >= 0 && on[z(i + 1)] && on[z(i + 1)] < item.parts.size()) ++item.joints;
+    }
     item.paths.push_back(std::move(path));
   }
   for (const Part& p : item.parts)
@@ -574,6 +577,7 @@ void Multibodies::lay_out() {
       for (int i = 0; i < size * size; ++i) unit_.mass.push_back(i % (size + 1) == 0 ? 1 : 0);
     }
   }
+  bodies_from_ = n;
   for (const int id : bodies) {
     const int dof = engine_.system_.dof(BodyId{id});
     moving_.push_back({BodyId{id}, engine_.body_of_[z(id)], n, dof, Vector6::Zero(), Vector6::Zero(), false});
@@ -595,9 +599,10 @@ void Multibodies::lay_out() {
   }
   for (auto* x : {&v0_, &v_, &before_, &free_, &dv_, &half_, &dense_, &part_row_, &unit_row_, &force_})
     x->assign(z(n), 0);
-  for (auto* x :
-       {&position_, &velocity_, &e_, &scale_, &lambda_, &one_, &impulse_, &target_, &half_rows_, &one_report_})
+  for (auto* x : {&position_, &velocity_, &e_, &scale_, &lambda_, &one_, &impulse_, &target_, &half_rows_, &one_report_,
+                  &length_, &length_beside_, &rest_size_})
     x->assign(z(m), 0);
+  silent_.assign(z(m), 0);
   unit_.Q.assign(z(n), 0);
   unit_.c.assign(z(n), 0);
   unit_.b.assign(z(m), 0);

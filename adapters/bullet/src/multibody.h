@@ -15,6 +15,8 @@
 #include <BulletDynamics/Featherstone/btMultiBodyConstraint.h>
 #include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
 
+#include <linchpin/detail/secants.h>
+
 #include <memory>
 #include <span>
 #include <string>
@@ -166,6 +168,7 @@ class Multibodies {
     std::vector<Coordinate> coordinates;  ///< of a gear, instead of parts' rows
     double target = 0;
     int row = 0, rows = 0;
+    int joints = 0;         ///< of multibodies that its forces go through
     std::vector<double> A;  ///< [rows × 6 parts]
   };
   struct Stock {
@@ -191,8 +194,11 @@ class Multibodies {
   void lay_out();
   void lay_path(Item& item);
   void close_gaps();
+  double gap() const;
   void states_at_start();
   bool linearize();
+  bool settle_rank();
+  void measure_row(const Item& item, int row);
   void masses_and_forces();
   void gear_row(const Item& item);
   bool rows_of(Item& item);
@@ -200,6 +206,7 @@ class Multibodies {
   Tree& ready(Tree& t);
   void from_unit(std::span<double> v) const;
   double residuals(std::span<const double> v, std::span<double> e);
+  void hush(std::span<double> e) const;
   bool newton(std::span<double> v, double tolerance, int most);
   void row_velocities(std::span<const double> v, std::span<double> out) const;
   void velocities_of(const Tree& t, std::span<const double> v, std::vector<double>& u) const;
@@ -259,8 +266,16 @@ class Multibodies {
   std::vector<double> position_, velocity_, unit_row_, v0_, v_, before_, before_newton_, one_sided_row_, one_sided_,
       before_law_dv_, before_law_lambda_, free_, e_, scale_, dv_, lambda_, one_, impulse_, target_, half_, dense_,
       part_row_, force_, half_rows_, one_report_;
+  std::vector<double> best_v_, best_impulse_;  ///< where a Newton has been nearest to its end
+  linchpin::detail::Secants secants_;
   std::vector<BodyState> X_;
   std::vector<btScalar> narrow_;
+  /// Of rank (multibody_rank.cpp): rows as long as their bodies make them; what is left of them across those before,
+  /// row by row [m × n]; which are left out, as they say no more than others; the cut of this step.
+  std::vector<double> length_, length_beside_, rest_, rest_size_;
+  std::vector<char> silent_, done_;
+  int bodies_from_ = 0;  ///< first column of a rigid body
+  double cut_ = 0;
   int flags_rank_ = -1;
 };
 

@@ -64,9 +64,10 @@ void Multibodies::begin_step() {
   engine_.state_.t = engine_.base_.t = engine_.t_;
   engine_.end_.t = engine_.t_ + dt_;
   states_at_start();
+  cut_ = engine_.options_.rank_tolerance;
   if (!linearize()) return;
   if (engine_.options_.drift_correction) {
-    if (largest(position_) > engine_.options_.gap_tolerance) close_gaps();
+    if (gap() > engine_.options_.gap_tolerance) close_gaps();
     if (failed_) return;
   }
   evaluate_laws();
@@ -208,6 +209,7 @@ bool Multibodies::linearize() {
     return false;
   }
   masses_and_forces();
+  std::fill(silent_.begin(), silent_.end(), 0);
   entries_.clear();
   unit_.entries.clear();
   unit_.row_start.clear();
@@ -222,11 +224,9 @@ bool Multibodies::linearize() {
     fail("a residual, its derivatives or a force is not finite");
     return false;
   }
-  if (!solver_.factor(unit_)) {
-    fail("a mass matrix is not positive definite, or a number is not finite");
-    return false;
-  }
-  return true;
+  if (solver_.factor(unit_) && settle_rank()) return true;
+  fail("a mass matrix is not positive definite, or a number is not finite");
+  return false;
 }
 
 /// Where the rigid bodies' blocks begin in the mass: at the end, behind the multibodies'.
@@ -276,6 +276,7 @@ void Multibodies::gear_row(const Item& item) {
   position_[z(item.row)] = phi;
   velocity_[z(item.row)] = rate;
   unit_.b[z(item.row)] = 0;
+  length_[z(item.row)] = length_beside_[z(item.row)] = 0;
   append_row(item, -1);
 }
 
@@ -326,6 +327,7 @@ bool Multibodies::rows_of(Item& item) {
       if (std::abs(b) <= engine_.options_.rank_tolerance * known) b = 0;
     }
     append_row(item, none ? -1 : r);
+    measure_row(item, r);
   }
   return true;
 }
@@ -356,34 +358,62 @@ void Multibodies::append_row(const Item& item, int row) {
   }
 }
 
-// An initial gap, or one that the program made, is closed by moving, not by pushing (T12).
+/// The largest residual of position that rows can do something about.
+double Multibodies::gap() const {
+  double most = 0;
+  for (std::size_t r = 0; r < position_.size(); ++r)
+    if (!silent_[r]) most = std::max(most, std::abs(position_[r]));
+  return most;
+}
+
+// An initial gap, or one that the program made, is closed by moving, not by pushing (T12). Never by far more than it
+// is: what asks for that are rows that all but repeat others, as of a ball joint across the plane of hinges that are
+// not quite parallel. Those are left out of this step, and their gap is said by name.
 void Multibodies::close_gaps() {
+  constexpr double far = 100, widest_cut = 0.1;
   double moved = 0;
   for (int i = 0; i < engine_.options_.max_newton; ++i) {
+    const double open = gap();
+    if (open <= 0.01 * engine_.options_.gap_tolerance) break;
     for (std::size_t r = 0; r < position_.size(); ++r) e_[r] = -position_[r];
-    if (largest(position_) <= 0.01 * engine_.options_.gap_tolerance) break;
+    hush(e_);
     solver_.apply(e_, {}, {}, dv_);
     from_unit(dv_);
     if (!finite(dv_)) break;
+    double step = 0;
     for (auto& t : trees_) {
       if (t->column < 0) continue;
       velocities_of(*t, dv_, t->u);
       for (int k = 0; k < t->a.first(); ++k) t->u[z(k)] = 0;
-      for (int k = 6; k < t->a.rates(); ++k) moved = std::max(moved, std::abs(t->u[z(k)]));
       t->a.advance(t->a.start(), t->u, 1, t->end);
+      t->a.place(t->end, t->u, t->at_end);
+      for (std::size_t k = 0; k < t->at_end.size(); ++k)
+        step = std::max(step, (t->at_end[k].p - t->a.places()[k].p).norm());
+    }
+    for (const Moving& b : moving_) step = std::max(step, head(dv_, b.column).norm());
+    if (step <= 1e-3 * engine_.options_.gap_tolerance) break;  // what is left contradicts other rows
+    if (!(step <= far * open)) {
+      if (cut_ >= widest_cut) break;
+      cut_ *= 10;
+      if (!settle_rank()) return fail("a number is not finite");
+      continue;
+    }
+    moved = std::max(moved, step);
+    for (auto& t : trees_) {
+      if (t->column < 0) continue;
       t->a.write(t->end);
       t->a.capture();
       t->ready = false;
     }
     for (const Moving& b : moving_) {
       BodyState& s = engine_.state_[b.id];
-      moved = std::max(moved, head(dv_, b.column).norm());
       linchpin::advance(s, head(dv_, b.column), b.dof == 6 ? head(dv_, b.column + 3) : Vector3d::Zero(), 1);
       write_pose(b.body->getWorldTransform(), s.p, s.q);
     }
     states_at_start();
     if (!linearize()) return;
   }
+  if (moved == 0) return;
   ++engine_.counts_.gap_corrections;
   engine_.counts_.corrected = std::max(engine_.counts_.corrected, moved);
 }
@@ -437,7 +467,7 @@ double Multibodies::residuals(std::span<const double> v, std::span<double> e) {
       if (level == Level::acceleration) {
         for (int r = item.row; r < item.row + item.rows; ++r) {
           e[z(r)] = dt_ * unit_.b[z(r)] - (half_rows_[z(r)] - one_[z(r)]);
-          worst = std::max(worst, std::abs(e[z(r)]) * dt_);
+          if (!silent_[z(r)]) worst = std::max(worst, std::abs(e[z(r)]) * dt_);
         }
         continue;
       }
@@ -458,9 +488,12 @@ double Multibodies::residuals(std::span<const double> v, std::span<double> e) {
           std::fill(out.begin(), out.end(), std::numeric_limits<double>::quiet_NaN());
         }
       }
-      for (double& x : out) {
-        worst = std::max(worst,
-                         std::isfinite(x) ? std::abs(x) * (middle ? dt_ : 1) : std::numeric_limits<double>::infinity());
+      for (int r = item.row; r < item.row + item.rows; ++r) {
+        double& x = e[z(r)];
+        if (!std::isfinite(x))
+          worst = std::numeric_limits<double>::infinity();
+        else if (!silent_[z(r)])
+          worst = std::max(worst, std::abs(x) * (middle ? dt_ : 1));
         x = middle ? -x : -x / dt_;
       }
     }
@@ -468,29 +501,51 @@ double Multibodies::residuals(std::span<const double> v, std::span<double> e) {
   return worst;
 }
 
-/// Corrects v until the step ends on the constraints; multipliers are added to impulse_.
+/// Corrects v until the step ends on the constraints, or where it is nearest to them if they contradict each other;
+/// multipliers are added to impulse_. What residuals() has there is left in e_.
 bool Multibodies::newton(std::span<double> v, double tolerance, int most) {
-  double last = std::numeric_limits<double>::infinity();
-  for (int i = 0; i <= most; ++i) {
+  const double round_off = 1e3 * tolerance;
+  const bool full = solver_.full_row_rank();
+  double last = std::numeric_limits<double>::infinity(), best = last;
+  bool turns = false;
+  secants_.begin();
+  for (int i = 0, since = 0; i <= most; ++i) {
     const double worst = residuals(v, e_);
-    if (!std::isfinite(worst)) return false;
     if (worst <= tolerance) return true;
-    if (i > 0 && worst > last && last <= engine_.options_.gap_tolerance) {
-      // Close to where the mechanism folds, the rows of the step's start may lead away from what is good already.
-      for (std::size_t k = 0; k < v.size(); ++k) v[k] -= dv_[k];
-      for (std::size_t r = 0; r < impulse_.size(); ++r) impulse_[r] -= lambda_[r];
-      return true;
-    }
-    if (i > 2 && worst > 0.5 * last) return worst <= engine_.options_.gap_tolerance;  // at round-off, or lost
-    if (i == most) break;
-    last = worst;
+    if (!std::isfinite(worst)) break;
+    hush(e_);
     solver_.apply(e_, lambda_, {}, dv_);
     from_unit(dv_);
+    // Rows that depend on others may keep a residual: the least squares are where a solve moves nothing any more (T6).
+    const double moves = largest(dv_);
+    const bool rests =
+        !full && (moves * dt_ <= tolerance || moves <= 64 * std::numeric_limits<double>::epsilon() * largest(v));
+    const double left = rests ? 0 : full ? worst : moves * dt_;
+    if (left < best) {
+      best = left;
+      best_v_.assign(v.begin(), v.end());
+      best_impulse_ = impulse_;
+      since = 0;
+    } else if (++since > 5) {
+      break;
+    }
+    if (rests || i == most) break;
+    if (left > 0.5 * last) {
+      if (best <= round_off) break;
+      turns = true;  // within the step, as close to where the mechanism folds
+    }
+    last = left;
+    half_ = dv_;
+    secants_.improve<2>(full ? e_ : half_, {lambda_, dv_}, turns);
     ++engine_.counts_.newton;
     for (std::size_t k = 0; k < v.size(); ++k) v[k] += dv_[k];
     for (std::size_t r = 0; r < impulse_.size(); ++r) impulse_[r] += lambda_[r];
   }
-  return last <= engine_.options_.gap_tolerance;
+  if (!std::isfinite(best)) return false;
+  std::copy(best_v_.begin(), best_v_.end(), v.begin());
+  impulse_ = best_impulse_;
+  residuals(v, e_);
+  return best <= engine_.options_.gap_tolerance;
 }
 
 // ---- between Bullet's iterations ----
@@ -538,6 +593,7 @@ void Multibodies::couple(Pools pools, btMultiBodyJacobianData& data, bool first)
   } else {
     row_velocities(v_, e_);
     for (std::size_t r = 0; r < e_.size(); ++r) e_[r] = target_[r] - e_[r];
+    hush(e_);
     solver_.apply(e_, lambda_, {}, dv_);
     from_unit(dv_);
     for (std::size_t r = 0; r < e_.size(); ++r) impulse_[r] += lambda_[r];
@@ -720,9 +776,14 @@ void Multibodies::finish() {
       row_velocities(v_, e_);
       row_velocities(v0_, one_);
       for (std::size_t r = 0; r < e_.size(); ++r) e_[r] = -(velocity_[r] - one_[r]) - e_[r];
+      hush(e_);
       solver_.apply(e_, impulse_, {}, dv_);
       from_unit(dv_);
       for (std::size_t k = 0; k < v_.size(); ++k) v_[k] += dv_[k];
+    } else {  // what contradicts others is known by what is left of it
+      for (const Item& item : items_)
+        for (int r = item.row; r < item.row + item.rows; ++r)
+          if (std::abs(e_[z(r)]) * dt_ > engine_.options_.gap_tolerance) engine_.records_[z(item.record)].unmet = true;
     }
   }
   good = good && finite(v_);
@@ -778,9 +839,10 @@ void Multibodies::solve_report() {
     double size = std::abs(unit_.b[z(r)]);
     for (int k = unit_.row_start[z(r)]; k < unit_.row_start[z(r + 1)]; ++k)
       size += std::abs(entries_[z(k)].value * free_[z(entries_[z(k)].column)]);
-    scale_[z(r)] = size;
+    scale_[z(r)] = silent_[z(r)] ? 0 : size;
     e_[z(r)] = unit_.b[z(r)] - e_[z(r)];
   }
+  hush(e_);
   const double off = solver_.apply(e_, one_report_, {}, force_, scale_);
   from_unit(force_);
   for (const Item& item : items_) engine_.records_[z(item.record)].unmet = off > SolveOptions{}.consistency_tolerance;

@@ -171,7 +171,7 @@ std::string verdict(Scene& scene, const bullet::Solver& solver, Json torn, doubl
   const std::string why = torn.is_null() ? "" : cli::torn_text(torn);
   if (2 * astray > taken) {
     std::string out = "not exact: in " + std::to_string(astray) + " of " + std::to_string(taken) +
-                      " steps constraints were left to Bullet's own rows; ";
+                      " steps constraints were not held exactly; ";
     if (!why.empty()) return out + why;
     const auto native = solver.native();
     return out + (native.empty() ? "the exact step failed" : native.front().name + ": " + native.front().why);
