@@ -548,8 +548,19 @@ void resize(Workspace& work, const Block& block) {
   work.dv.assign(z(block.n()), 0.0);
 }
 
+/// The largest angle [rad] that a displacement turns a body by.
+double turn_of(const Block& block, std::span<const double> d) {
+  double most = 0;
+  for (std::size_t s = 0; s < block.bodies.size(); ++s)
+    if (block.column[s + 1] - block.column[s] == 6)
+      most = std::max(most, Eigen::Map<const Vector3d>(&d[z(block.column[s] + 3)]).norm());
+  return most;
+}
+
+/// @param limited  set where a step was cut because it would have turned a body too far
 double close_by_chord(const System& system, const Assembly& assembly, const Solver& solver, State& state,
-                      double tolerance, int& solves_left, Workspace& work) {
+                      double tolerance, int& solves_left, Workspace& work, bool& limited) {
+  constexpr double far_turn = 0.5;  // [rad] beyond which rows say nothing of where a step leads
   resize(work, assembly.block);
   double gap = position_residuals(system, assembly.block, state, work.X, work.error);
   while (gap > tolerance && solves_left > 0) {
@@ -557,9 +568,13 @@ double close_by_chord(const System& system, const Assembly& assembly, const Solv
     solver.apply(work.minus, {}, {}, work.dv);
     --solves_left;
     // A full step that does not help is halved a few times: far from the constraints the chord overshoots.
-    double scale = 1, next = 0;
+    const double turn = turn_of(assembly.block, work.dv);
+    limited = turn > far_turn;
+    double scale = limited ? far_turn / turn : 1, next = 0;
+    const double least = 0.1 * scale;
     displace(assembly.block, work.dv, scale, state);
-    while (next = position_residuals(system, assembly.block, state, work.X, work.error), !(next < gap) && scale > 0.1) {
+    while (next = position_residuals(system, assembly.block, state, work.X, work.error),
+           !(next < gap) && scale > least) {
       displace(assembly.block, work.dv, -0.5 * scale, state);
       scale *= 0.5;
     }
@@ -587,15 +602,21 @@ double close_gaps(const System& system, const Dynamics& dynamics, State& state, 
   if (gap <= tolerance || !std::isfinite(gap)) return gap;
   if (moved != nullptr) work.poses = state;
 
-  int left = max_solves;
+  int left = max_solves, far = 0;
+  constexpr int most_far = 300;  // steps of a way that is long: a body that the program put elsewhere
+  bool limited = false;
   const bool positions_only =
       !has_level(system, block, Level::velocity) && !has_level(system, block, Level::acceleration);
   if (positions_only && gap < 1e-3)
-    gap = close_by_chord(system, dynamics.assembly(), dynamics.solver(), state, tolerance, left, work);
+    gap = close_by_chord(system, dynamics.assembly(), dynamics.solver(), state, tolerance, left, work, limited);
   while (gap > tolerance && left > 0) {
     const double before = gap;
     if (!own_factor(system, dynamics, state, Level::position, Level::position, gap, work)) break;
-    gap = close_by_chord(system, work.assembly, work.solver, state, tolerance, left, work);
+    gap = close_by_chord(system, work.assembly, work.solver, state, tolerance, left, work, limited);
+    if (limited && gap < before && far < most_far) {
+      ++far, left = max_solves;
+      continue;
+    }
     if (!(gap < 0.9 * before)) break;  // at round-off, or the constraints cannot all be met
   }
   for (const ConstraintId id : block.constraints) {

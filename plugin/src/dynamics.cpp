@@ -24,13 +24,15 @@ struct Dynamics::Impl {
   bool factored = false;
   Status status = Status::invalid;
   std::string reason = "not evaluated yet";
-  std::vector<double> a, error, scale, vdot, ideal, nonideal, lambda, induced, dv, row;
+  std::vector<double> a, error, vdot, ideal, nonideal, lambda, induced, dv;
+  mutable std::vector<double> scale, row, projection;
   Nonideal laws_;
 
   // The same constraints once more with projected velocities: made when rows first look contradictory.
-  detail::KeptAssembly projected;
-  State projected_state;
-  std::vector<double> judged;  // b − A a as it was judged, by `scale`
+  mutable detail::KeptAssembly projected;
+  mutable State projected_state;
+  mutable std::vector<double> judged;  // b − A a as it was judged, by `scale`
+  mutable bool doubtful = false;       // rows disagree, and whether they contradict each other has not been looked into
 
   mutable RankReport ranks;  // of the last evaluation, found when first asked for
   mutable bool ranks_known = false;
@@ -50,11 +52,11 @@ struct Dynamics::Impl {
       make_block(*system, on, assembly.block);
     }
     const std::size_t n = z(assembly.block.n()), m = z(assembly.block.m());
-    for (auto* x : {&a, &vdot, &ideal, &nonideal, &dv}) x->assign(n, 0.0);
+    for (auto* x : {&a, &vdot, &ideal, &nonideal, &dv, &projection}) x->assign(n, 0.0);
     for (auto* x : {&error, &scale, &lambda, &induced, &row, &judged}) x->assign(m, 0.0);
     laws_.restructure(assembly.block);
     projected.block = {};
-    factored = false;
+    factored = doubtful = false;
     status = Status::invalid;
     reason = "not evaluated yet";
     ranks_known = false;
@@ -70,14 +72,15 @@ struct Dynamics::Impl {
   }
 
   Status factor(const State& state) {
-    factored = false;
+    factored = ranks_known = doubtful = false;
+    std::fill(judged.begin(), judged.end(), 0.0);  // rows of another pose say nothing of these
     if (!assembly.failure.empty()) return fail(assembly.failure);
     if (!solver.factor(assembly.instant)) return fail(why_not_factored(state.t));
     factored = true;
     return solver.full_row_rank() ? Status::ok : Status::redundant;
   }
 
-  Status solve(const State& state) { return factor(state) == Status::invalid ? Status::invalid : respond(state); }
+  Status solve(const State& state) { return factor(state) == Status::invalid ? Status::invalid : respond(state, true); }
 
   /// What the solver could not do, in the names of the system.
   std::string why_not_factored(double t) const {
@@ -121,7 +124,8 @@ struct Dynamics::Impl {
   }
 
   /// Everything that depends on the applied force, with the rows and the factor that are there.
-  Status respond(const State& state) {
+  /// @param judge  whether rows that disagree contradict each other; else that is looked into when somebody asks
+  Status respond(const State& state, bool judge) {
     Instant& instant = assembly.instant;
     ranks_known = false;
     reason.clear();
@@ -140,7 +144,9 @@ struct Dynamics::Impl {
 
     std::copy(error.begin(), error.end(), judged.begin());
     status = solver.full_row_rank() ? Status::ok : Status::redundant;
-    if (outside > consistency_tolerance() && contradictory(state)) status = Status::inconsistent;
+    doubtful = outside > consistency_tolerance();
+    if (doubtful) keep_for_judgement(state);
+    if (doubtful && judge && contradictory()) status = Status::inconsistent;
 
     std::fill(instant.c.begin(), instant.c.end(), 0.0);
     if (const std::string why = laws_.apply(scene(state), vdot, nonideal, induced); !why.empty()) return fail(why);
@@ -154,21 +160,25 @@ struct Dynamics::Impl {
     return std::max(solver.options().consistency_tolerance, largest(assembly.position));
   }
 
-  /// Velocities that obey the constraints only to O(dt), as any host's do, put a part of that size outside range(A)
-  /// into b. Only what stays there once the velocity is projected is a contradiction (T11).
-  bool contradictory(const State& state) {
-    const Block& block = assembly.block;
-    if (projected.block.constraints != block.constraints || projected.block.row != block.row) projected.block = block;
+  void keep_for_judgement(const State& state) {
     projected_state.t = state.t;
     projected_state.bodies.resize(state.bodies.size());
-    for (const ConstraintId id : block.constraints)
+    for (const ConstraintId id : assembly.block.constraints)
       for (const BodyId body : system->constraint(id).bodies()) projected_state[body] = state[body];
-    for (const BodyId body : block.bodies) projected_state[body] = state[body];
+    for (const BodyId body : assembly.block.bodies) projected_state[body] = state[body];
+  }
+
+  /// Velocities that obey the constraints only to O(dt), as any host's do, put a part of that size outside range(A)
+  /// into b. Only what stays there once the velocity is projected is a contradiction (T11).
+  bool contradictory() const {
+    const Block& block = assembly.block;
+    doubtful = false;
+    if (projected.block.constraints != block.constraints || projected.block.row != block.row) projected.block = block;
     for (std::size_t r = 0; r < row.size(); ++r) row[r] = -assembly.velocity[r];
-    solver.apply(row, {}, {}, dv);  // (T14)
+    solver.apply(row, {}, {}, projection);  // (T14)
     for (std::size_t s = 0; s < block.bodies.size(); ++s) {
       BodyState& body = projected_state[block.bodies[s]];
-      const double* d = &dv[z(block.column[s])];
+      const double* d = &projection[z(block.column[s])];
       body.v += Vector3d(d[0], d[1], d[2]);
       if (block.column[s + 1] - block.column[s] == 6) body.w += Vector3d(d[3], d[4], d[5]);
     }
@@ -189,6 +199,7 @@ struct Dynamics::Impl {
   }
 
   const RankReport& known_ranks() const {
+    if (!ranks_known && doubtful) contradictory();
     if (!ranks_known) ranks = status == Status::invalid ? RankReport{} : solver.report(judged, scale);
     ranks_known = true;
     return ranks;
@@ -229,7 +240,7 @@ Status Dynamics::resolve(const State& state, std::span<const double> Q) noexcept
   if (!impl_->factored) return Status::invalid;  // and `reason` still says why
   if (Q.size() != z(impl_->assembly.block.n())) return impl_->fail("the applied force has the wrong length");
   impl_->assembly.instant.Q.assign(Q.begin(), Q.end());
-  return impl_->respond(state);
+  return impl_->respond(state, false);
 }
 
 const std::string& Dynamics::reason() const { return impl_->reason; }

@@ -563,5 +563,96 @@ TEST(Traps, ABodyThatTurnsAndCannotBeTurnedIsLeftToNativeRows) {
   EXPECT_LE(gap[1], 1.01 * gap[0] + precision(0, 1e-5));
 }
 
+// Backwards, or over no finite time, joints cannot be kept together: what is under them waits for the next step.
+TEST(Traps, AStepOfNegativeOrNoFiniteLengthMovesNothingAndIsNamed) {
+  for (const double dt : {-5.0, -1.0 / 240, double(INFINITY), double(NAN)}) {
+    SCOPED_TRACE(dt);
+    TestWorld w;
+    chain(w, 5);
+    bullet::Solver exact(w.world);
+    w.step(60);
+    const std::vector<btScalar> before = w.bits();
+    const double t = exact.t();
+    w.world.stepSimulation(btScalar(dt), 0);
+    EXPECT_EQ(w.bits(), before);
+    EXPECT_EQ(exact.t(), t);
+    EXPECT_NE(exact.summary().find("stood still"), std::string::npos) << exact.summary();
+    w.step(60);
+    EXPECT_LE(largest_gap(exact), precision(1e-13, 1e-5));
+    EXPECT_EQ(exact.counts().fallbacks, 0) << exact.summary();
+    EXPECT_TRUE(w.finite());
+  }
+}
+
+TEST(Traps, AVelocityThatIsNoNumberOnceSquaredIsTakenForNoneAndNamed) {
+  for (const double size : {1e200, double(INFINITY), double(NAN)})
+    for (const bool turning : {false, true}) {
+      SCOPED_TRACE(size);
+      TestWorld w;
+      chain(w, 5);
+      w.box(0, btVector3(5, btScalar(0.5), 5), btVector3(0, -2, 0));
+      bullet::Solver exact(w.world);
+      w.step(20);
+      if (turning)
+        w.bodies[2]->setAngularVelocity(btVector3(0, 0, btScalar(size)));
+      else
+        w.bodies[2]->setLinearVelocity(btVector3(0, btScalar(size), 0));
+      for (int i = 0; i < 120; ++i) {
+        w.step();
+        ASSERT_TRUE(w.finite());
+        EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-5));
+      }
+      EXPECT_EQ(exact.counts().non_finite, 1);
+      EXPECT_EQ(exact.counts().fallbacks, 0) << exact.summary();
+      EXPECT_NE(exact.summary().find(turning ? "rad/s, whose square is no number" : "m/s, whose square is no number"),
+                std::string::npos)
+          << exact.summary();
+    }
+}
+
+// Further than a chain reaches: it is drawn together again in that very step, by moving, and gets no velocity from it.
+TEST(Traps, ALinkTeleportedBeyondItsChainsReachComesBackWithoutVelocity) {
+  for (const double rate : {60.0, 240.0})
+    for (const bool landed : {false, true}) {
+      SCOPED_TRACE(std::to_string(rate) + (landed ? ", in contact" : ""));
+      TestWorld w;
+      chain(w, 5);
+      if (landed) w.box(0, btVector3(5, btScalar(0.5), 5), btVector3(0, btScalar(-0.55), 0));
+      bullet::Solver exact(w.world);
+      w.step(20, 1 / rate);
+      double before = 0, after = 0;
+      for (const auto& body : w.bodies) before = std::max(before, double(body->getLinearVelocity().length()));
+      w.bodies[2]->setWorldTransform(btTransform(w.bodies[2]->getWorldTransform().getRotation(),
+                                                 w.bodies[2]->getCenterOfMassPosition() + btVector3(0, 10, 0)));
+      w.step(1, 1 / rate);
+      for (const auto& body : w.bodies) after = std::max(after, double(body->getLinearVelocity().length()));
+      EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-4));
+      EXPECT_LE(after, 2 * before + 1);
+      EXPECT_NE(exact.summary().find("start gaps closed by moving bodies"), std::string::npos) << exact.summary();
+      double fastest = 0;
+      for (int i = 0; i < 2 * rate; ++i) {
+        w.step(1, 1 / rate);
+        ASSERT_TRUE(w.finite());
+        EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-4));
+        for (const auto& body : w.bodies) fastest = std::max(fastest, double(body->getLinearVelocity().length()));
+      }
+      EXPECT_LE(fastest, 25);  // all of it upright, let fall: an end whips at a few times √(2 g 2.5 m) = 7 m/s
+      EXPECT_EQ(exact.counts().fallbacks, 0) << exact.summary();
+    }
+}
+
+// Pulled straight between two fixed points a chain can only stay, and no finite force of it bears what pulls across.
+TEST(Traps, ATautChainUnderALoadIsLeftToNativeRowsByName) {
+  TestWorld w;
+  chain(w, 6);
+  auto& end = w.joint<btPoint2PointConstraint>(*w.bodies.back(), btVector3(btScalar(0.25), 0, 0));
+  end.setPivotB(btVector3(3, 0, 0));
+  bullet::Solver exact(w.world);
+  w.step(240);
+  EXPECT_TRUE(w.finite());
+  EXPECT_GT(exact.counts().fallbacks, 0);
+  EXPECT_NE(exact.summary().find("could be solved"), std::string::npos) << exact.summary();
+}
+
 }  // namespace
 }  // namespace linchpin::test

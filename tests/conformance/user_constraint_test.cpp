@@ -228,21 +228,6 @@ TEST(UserConstraint, WhatFailsTimeAndAgainIsTriedNowAndThenAndHoldsAgainOnceItCa
   EXPECT_EQ(exact.counts().fallbacks, 0);  // counted anew: there was nothing to wait for
 }
 
-TEST(UserConstraint, AStepOfNoFiniteLengthIsLeftToTheNativeSolver) {
-  for (const double dt : {double(INFINITY), double(NAN)}) {
-    TestWorld w;
-    btRigidBody& a = w.ball(1, 0.1, btVector3(0, 0, 0));
-    bullet::Solver exact(w.world);
-    exact.constrain("hold", a, [](const auto& s) { return s[0].position(); });
-    w.step(3);
-    const double t = exact.t();
-    w.world.stepSimulation(btScalar(dt), 0);
-    EXPECT_EQ(exact.t(), t);
-    EXPECT_EQ(exact.counts().fallbacks, 1);
-    EXPECT_NE(exact.summary().find("not of finite length"), std::string::npos) << exact.summary();
-  }
-}
-
 TEST(UserConstraint, CanBeSwitchedRemovedAndForgotten) {
   TestWorld w;
   btRigidBody& a = w.ball(1, 0.1, btVector3(0, 0, 0));

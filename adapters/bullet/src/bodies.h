@@ -4,6 +4,7 @@
 
 #include <linchpin/bullet.h>
 
+#include <cmath>
 #include <memory>
 #include <string>
 
@@ -40,6 +41,10 @@ bool is_gyroscopic(const btRigidBody& body);
 /// energy into whatever tumbles, without bound where the body turns by more than a radian in h. None where Newton does
 /// not get there: a body turns on at its rate then.
 Vector3d mean_gyroscopic_torque(const Matrix3d& inertia, const BodyState& s, double h);
+
+/// In the precision of Bullet, which squares velocities at once and goes on with what is no number then.
+inline bool can_be_squared(const btVector3& u) { return std::isfinite(u.length2()); }
+inline bool can_be_squared(const Vector3d& u) { return std::isfinite(btScalar(u.squaredNorm())); }
 
 /// Pose and velocity of a body as it stands [W]. Rotations are made orthonormal in double.
 BodyState read_state(const btRigidBody& body);

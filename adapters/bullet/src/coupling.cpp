@@ -54,11 +54,14 @@ bool Engine::couple_rows(Pools pools) {
     return body >= 0 && z(body) < slot_of_pool_.size() ? slot_of_pool_[z(body)].block : -1;
   };
   for (const int index : group_) blocks_[z(index)]->row_count = 0;
+  rows_at_.assign(slot_of_pool_.size(), 0);
   for (const btConstraintArray* rows : all)
     for (int i = 0; i < rows->size(); ++i) {
       const int a = block_of((*rows)[i].m_solverBodyIdA), b = block_of((*rows)[i].m_solverBodyIdB);
       if (a >= 0) ++blocks_[z(a)]->row_count;
       if (b >= 0 && b != a) ++blocks_[z(b)]->row_count;
+      for (const int body : {(*rows)[i].m_solverBodyIdA, (*rows)[i].m_solverBodyIdB})
+        if (block_of(body) >= 0) ++rows_at_[z(body)];
     }
   bool any = false;
   for (const int index : group_) {
@@ -68,6 +71,8 @@ bool Engine::couple_rows(Pools pools) {
     if (b.by_rows) sort_rows_by_body(b);
   }
   if (!any) return false;
+  ways_.clear();
+  ways_at_.assign(slot_of_pool_.size(), -1);
   for (btConstraintArray* rows : all) {
     if (rows->size() == 0) continue;
     row_ranges_.push_back({&(*rows)[0], rows->size(), static_cast<int>(responses_.size())});
@@ -76,53 +81,95 @@ bool Engine::couple_rows(Pools pools) {
   return true;
 }
 
+// dv ← P f, for an f that pushes at one or two bodies alone.
+void Engine::held_motion(BlockSolve& b, int slot, int other) {
+  b.dynamics->solver().inverse_mass(b.force, b.dv);
+  std::fill(b.e.begin(), b.e.end(), 0.0);
+  const auto meet = [&](int at) {
+    const double* const moved = b.dv.data() + b.dynamics->assembly().block.column[z(at)];
+    for (int i = b.slot_begin[z(at)]; i < b.slot_begin[z(at + 1)]; ++i) {
+      const BlockSolve::SlotRow& at_row = b.slot_rows[z(i)];
+      for (int c = 0; c < at_row.count; ++c) b.e[z(at_row.row)] -= at_row.J[c] * moved[c];
+    }
+  };
+  meet(slot);
+  if (other >= 0 && other != slot) meet(other);
+  response_change_.resize(b.dv.size());
+  b.dynamics->solver().approach(b.e, {}, {},
+                                response_change_);  // the step's end is found by Newton, whatever rows did
+  for (std::size_t j = 0; j < b.dv.size(); ++j) b.dv[j] += response_change_[j];
+}
+
+// What each of the six ways to push at a body does: where many rows do, what a row does is a sum of those.
+void Engine::find_ways(BlockSolve& b, int body, int slot) {
+  if (ways_at_[z(body)] >= 0) return;
+  ways_at_[z(body)] = static_cast<int>(ways_.size());
+  const int c = b.dynamics->assembly().block.column[z(slot)];
+  std::fill(b.force.begin(), b.force.end(), 0.0);
+  for (int way = 0; way < 6; ++way) {
+    b.force[z(c + way)] = 1;
+    held_motion(b, slot, -1);
+    b.force[z(c + way)] = 0;
+    ways_.insert(ways_.end(), b.dv.begin(), b.dv.end());
+  }
+}
+
 // The response of one row, and its step made the right one for it.
 Engine::Response Engine::respond(btSolverConstraint& row, Pools pools) {
   Response out;
   const std::array<int, 2> body{row.m_solverBodyIdA, row.m_solverBodyIdB};
+  std::array<Slot, 2> at;
+  bool any = false;
+  for (std::size_t k = 0; k < 2; ++k) {
+    if (body[k] >= 0 && z(body[k]) < slot_of_pool_.size()) at[k] = slot_of_pool_[z(body[k])];
+    any = any || (at[k].block >= 0 && blocks_[z(at[k].block)]->by_rows);
+  }
+  if (!any) return out;
   double raw = 0, held = 0;
-  for (int k = 0; k < 2; ++k) {
-    const Slot at = body[z(k)] >= 0 && z(body[z(k)]) < slot_of_pool_.size() ? slot_of_pool_[z(body[z(k)])] : Slot{};
-    const btSolverBody& sb = pools.bodies[body[z(k)]];
+  for (std::size_t k = 0; k < 2; ++k) {
+    const btSolverBody& sb = pools.bodies[body[k]];
     const btVector3 &n = k == 0 ? row.m_contactNormal1 : row.m_contactNormal2,
                     &rn = k == 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal;
     const double own = dot(n, n * sb.m_invMass * sb.m_linearFactor) +
                        dot(rn, (k == 0 ? row.m_angularComponentA : row.m_angularComponentB) * sb.m_angularFactor);
     raw += own;
-    if (at.block < 0 || !blocks_[z(at.block)]->by_rows) {
+    if (at[k].block < 0 || !blocks_[z(at[k].block)]->by_rows) {
       held += own;
       continue;
     }
-    if (k == 1 && at.block == out.block[0]) continue;  // both sides at once
-    BlockSolve& b = *blocks_[z(at.block)];
+    if (k == 1 && at[1].block == out.block[0]) continue;  // both sides at once
+    BlockSolve& b = *blocks_[z(at[k].block)];
     const Block& block = b.dynamics->assembly().block;
+    const bool both = k == 0 && at[1].block == at[0].block;
+    const std::size_t sides = both && at[1].slot != at[0].slot ? 2 : 1;
+    bool by_ways = true;
+    for (std::size_t side = k; side < k + sides; ++side)
+      by_ways = by_ways && rows_at_[z(body[side])] > 6 &&
+                block.column[z(at[side].slot + 1)] - block.column[z(at[side].slot)] == 6;
+    for (std::size_t side = k; by_ways && side < k + sides; ++side) find_ways(b, body[side], at[side].slot);
     std::fill(b.force.begin(), b.force.end(), 0.0);
     const auto push = [&](int slot, const btVector3& f, const btVector3& m) {
       const int c = block.column[z(slot)];
       add(b.force, c, from_bullet(f));
       if (block.column[z(slot + 1)] - c == 6) add(b.force, c + 3, from_bullet(m));
     };
-    push(at.slot, n, rn);
-    const Slot other = body[1] >= 0 && z(body[1]) < slot_of_pool_.size() ? slot_of_pool_[z(body[1])] : Slot{};
-    const bool both = k == 0 && other.block == at.block;
-    if (both) push(other.slot, row.m_contactNormal2, row.m_relpos2CrossNormal);
-    b.dynamics->solver().inverse_mass(b.force, b.dv);
-    std::fill(b.e.begin(), b.e.end(), 0.0);
-    const auto meet = [&](int slot) {
-      const double* const moved = b.dv.data() + block.column[z(slot)];
-      for (int i = b.slot_begin[z(slot)]; i < b.slot_begin[z(slot + 1)]; ++i) {
-        const BlockSolve::SlotRow& at_row = b.slot_rows[z(i)];
-        for (int c = 0; c < at_row.count; ++c) b.e[z(at_row.row)] -= at_row.J[c] * moved[c];
+    push(at[k].slot, n, rn);
+    if (both) push(at[1].slot, row.m_contactNormal2, row.m_relpos2CrossNormal);
+    if (by_ways) {
+      std::fill(b.dv.begin(), b.dv.end(), 0.0);
+      for (std::size_t side = k; side < k + sides; ++side) {
+        const double* const f = b.force.data() + block.column[z(at[side].slot)];
+        const double* way = ways_.data() + ways_at_[z(body[side])];
+        for (int i = 0; i < 6; ++i)
+          for (double& dv : b.dv) dv += f[i] * *way++;
       }
-    };
-    meet(at.slot);
-    if (both && other.slot != at.slot) meet(other.slot);
-    response_change_.resize(b.dv.size());
-    b.dynamics->solver().approach(b.e, {}, {},
-                                  response_change_);  // the step's end is found by Newton, whatever rows did
-    for (std::size_t j = 0; j < b.dv.size(); ++j) b.dv[j] += response_change_[j];
-    for (std::size_t j = 0; j < b.dv.size(); ++j) held += b.force[j] * b.dv[j];
-    out.block[k] = at.block;
+    } else {
+      held_motion(b, at[k].slot, both ? at[1].slot : -1);
+    }
+    for (std::size_t side = k; side < k + sides; ++side)
+      for (int j = block.column[z(at[side].slot)]; j < block.column[z(at[side].slot + 1)]; ++j)
+        held += b.force[z(j)] * b.dv[z(j)];
+    out.block[k] = at[k].block;
     out.first[k] = response_parts_.size();
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
       const int c = block.column[slot];

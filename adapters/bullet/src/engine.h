@@ -107,6 +107,7 @@ struct BlockSolve {
   std::vector<Vector6> push;
   std::vector<double> own_lambda;                                  ///< multipliers of all impulses of the step [m]
   std::vector<double> sub_v, sub_applied, sub_host, sub_momentum;  ///< of a step redone in smaller ones
+  std::vector<double> sub_rate;        ///< multipliers of the last of them by its length, or of the step's start [m]
   std::vector<double> sub_gross;       ///< largest impulse and angular impulse summed in them, by slot
   std::vector<double> sub_gyroscopic;  ///< what a substep's torque has beyond that of the step's start, which is in Q
   Instant kept;                        ///< the problem at the step's start, when substeps have overwritten it
@@ -149,7 +150,8 @@ struct BlockSolve {
   bool with_driven = false;  ///< or touches a body that the program moves
   bool with_laws = false;
   std::vector<char> stuck;     ///< which dry contacts of its laws stuck at the end of the last step
-  bool wants_all = false;      ///< or has laws, feedback or breaking: its reactions are needed in every step
+  bool wants_all = false;      ///< or has laws or feedback: its reactions are needed in every step
+  bool breaks = false;         ///< some joint of it has a threshold
   bool work_in_books = false;  ///< the last step's work is counted when its books are put together
   bool told = true;            ///< reactions and books say what its last step did
   std::vector<double> work;    ///< done by each row and not yet in the reactions [m] [J]
@@ -389,7 +391,15 @@ class Engine final : public btActionInterface {
   std::vector<Response> responses_;
   std::vector<btVector3> response_parts_;
   std::vector<RowRange> row_ranges_;
+  struct Still {
+    btRigidBody* body;
+    btTransform pose;
+    btVector3 v, w;
+  };
+  std::vector<Still> still_;  ///< bodies that this step is not to move
   std::vector<double> response_change_;
+  std::vector<int> rows_at_, ways_at_;  ///< by Bullet's solver body: rows that push at it; its six ways in ways_, or −1
+  std::vector<double> ways_;            ///< of each the motion of the block [6 × n]
   btAlignedObjectArray<btSolverBody>* coupled_bodies_ = nullptr;  ///< during the iterations
 
   std::vector<Reaction> reactions_;
@@ -472,9 +482,13 @@ class Engine final : public btActionInterface {
   void solve_on_several_threads();
   Vector3d gyroscopic_change(const btRigidBody& body, double most) const;
   void end_group();
+  void held_motion(BlockSolve& b, int slot, int other);
+  void find_ways(BlockSolve& b, int body, int slot);
   Response respond(btSolverConstraint& row, Pools pools);
   btScalar resolve_row(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row, bool bounded_above);
   void hold_animated(Pools pools) const;
+  void stand_still();
+  void refuse_velocities();
   void gather_native(Pools pools);
   bool finish_block(BlockSolve& b);
   struct Substep {
@@ -483,6 +497,7 @@ class Engine final : public btActionInterface {
     double swing = 0;                         ///< ω·length (T15)
     double gain = 0, allowed = 0;             ///< energy from constraints that can do no work, so far [J]
     bool cannot_work = false, watched = false;
+    bool answered = false;  ///< its accelerations are known before its end; else that answers for all forces
   };
   bool substep_block(BlockSolve& b, double before);
   bool try_substep(BlockSolve& b, Substep& s);
@@ -551,7 +566,9 @@ class Engine final : public btActionInterface {
   void give_back(BlockSolve& b);
   void refuse_non_finite(BlockSolve& b);
   void report_impulse(const Record& r, double of_force);
+  void give_feedback(BlockSolve& b);
   void break_joints(BlockSolve& b);
+  void add_pull(const BlockSolve& b, std::span<const double> lambda, std::span<double> force) const;
   void fail_block(BlockSolve& b, const std::string& why);
   void velocity_of_rows(const BlockSolve& b, std::span<const double> v, std::span<double> out) const;
   void compare_with_native();

@@ -13,13 +13,6 @@
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
-namespace {
-
-// In the precision of Bullet, which squares velocities at once and goes on with what is no number then.
-bool can_be_squared(const Vector3d& u) { return std::isfinite(btScalar(u.squaredNorm())); }
-
-}  // namespace
-
 void Engine::after_finish() {
   for (const int index : group_) conclude(*blocks_[z(index)]);
   if (!whole_world_) end_group();
@@ -78,8 +71,9 @@ void Engine::conclude(BlockSolve& b) {
     }
   } else {
     tell(b);
-    break_joints(b);
+    give_feedback(b);
   }
+  if (b.breaks) break_joints(b);
 }
 
 // Those whose multiplier had the wrong sign over the step hold no more from the next on.
@@ -197,10 +191,7 @@ void Engine::report_impulse(const Record& r, double of_force) {
   mark(*r.joint);
 }
 
-void Engine::break_joints(BlockSolve& b) {
-  bool any = false;
-  for (const int index : b.records)
-    any = any || (records_[z(index)].joint && records_[z(index)].joint->getBreakingImpulseThreshold() < SIMD_INFINITY);
+void Engine::give_feedback(BlockSolve& b) {
   for (std::size_t i = 0; i < b.records.size(); ++i) {
     Record& r = records_[z(b.records[i])];
     if (!r.joint) continue;
@@ -224,19 +215,22 @@ void Engine::break_joints(BlockSolve& b) {
     }
     report_impulse(r, reaction.on(0).force.norm() * dt_);
   }
-  if (!any || (b.in_parts && !b.by_stages)) return;  // the factor is another pose's: breaking waits for the next step
+}
+
+void Engine::break_joints(BlockSolve& b) {
+  if (b.in_parts && !b.by_stages) return;  // the factor is another pose's: breaking waits for the next step
   const Block& block = b.dynamics->assembly().block;
-  // Least-norm multipliers of the whole impulse: λ = G⁺A M⁻¹(AᵀL); Newton's raw sum carries null-space noise (T12).
-  // Those of stages are least-norm already.
-  if (b.by_stages) {
-    std::copy(b.own_lambda.begin(), b.own_lambda.end(), b.lambda.begin());
-  } else {
+  // Least-norm multipliers of the whole impulse. Those of stages are, and of a step: the reaction's and what Newton
+  // added (T12), unless its start is from other poses. With what laws prescribe taken off, λ = G⁺A M⁻¹(AᵀL).
+  std::span<const double> lambda = b.own_lambda;
+  if (!b.by_stages && (b.with_laws || !(b.native_rows || b.dynamics->solver().full_row_rank()))) {
     for (std::size_t j = 0; j < b.force.size(); ++j)
       b.force[j] +=
           dt_ * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]) - dt_ * b.dynamics->assembly().instant.c[j];
     b.dynamics->solver().inverse_mass(b.force, b.dv);
     velocity_of_rows(b, b.dv, b.e);
-    b.dynamics->solver().apply(b.e, b.lambda, {}, {});
+    b.dynamics->solver().apply(b.e, b.target, {}, {});
+    lambda = b.target;
   }
   for (std::size_t i = 0; i < b.records.size(); ++i) {
     Record& r = records_[z(b.records[i])];
@@ -246,12 +240,12 @@ void Engine::break_joints(BlockSolve& b) {
     double worst = 0;
     int row = block.row[i];
     for (std::size_t k = 0; k < r.shape.rows.points.size(); ++k, row += 3) {
-      Vector3d p(b.lambda[z(row)], b.lambda[z(row + 1)], b.lambda[z(row + 2)]);
+      Vector3d p(lambda[z(row)], lambda[z(row + 1)], lambda[z(row + 2)]);
       if (!r.shape.row_axes_world)
         p = r.shape.row_axes_A.transpose() * (state_[system_.constraint(r.id).bodies()[0]].q.conjugate() * p);
       worst = std::max(worst, p.cwiseAbs().maxCoeff());
     }
-    for (; row < block.row[i + 1]; ++row) worst = std::max(worst, std::abs(b.lambda[z(row)]));
+    for (; row < block.row[i + 1]; ++row) worst = std::max(worst, std::abs(lambda[z(row)]));
     if (worst >= threshold) {  // per row, as Bullet
       r.joint->setEnabled(false);
       r.broken = true;
@@ -402,7 +396,7 @@ void Engine::measure_gaps() {
 }
 
 void Engine::updateAction(btCollisionWorld*, btScalar dt) {
-  if (std::isfinite(dt)) t_ += double(dt);
+  if (dt > 0 && std::isfinite(dt)) t_ += double(dt);
   teleported_ = false;
   replaced_ = !std::exchange(stepped_, false);
   if (replaced_) {  // the program has put another solver in our place
@@ -416,6 +410,12 @@ void Engine::updateAction(btCollisionWorld*, btScalar dt) {
   scan_world();
   drop_bodies_gone();
   if (watched_structure_ != structure_) watch_joints();
+  for (const Still& s : still_) {
+    if (!id_of_.contains(s.body)) continue;  // gone
+    s.body->proceedToTransform(s.pose);
+    s.body->setLinearVelocity(s.v);
+    s.body->setAngularVelocity(s.w);
+  }
   for (const int i : off_records_) {  // what is switched off or broken carries nothing
     Record& r = records_[z(i)];
     Reaction& reaction = reactions_[z(r.reaction)];

@@ -9,6 +9,7 @@
 #include "multibody.h"
 
 #include <cmath>
+#include <cstdio>
 #include <numeric>
 #include <utility>
 
@@ -45,6 +46,8 @@ void Engine::begin_step() {
   past_proxies_.clear();
   scan_world();
   drop_bodies_gone();
+  still_.clear();
+  refuse_velocities();
   engage_one_sided();
   do {
     watch_bodies();
@@ -278,11 +281,49 @@ void Engine::begin_group(btTypedConstraint** constraints, int count, const btCon
     }
     rest_.push_back(constraint);
   }
+  if (!(dt_ > 0) || !std::isfinite(dt_)) return stand_still();
   group_ = last_group_;
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
     b.last_step = step_;
     b.failed = b.done = b.stray = false;
+  }
+}
+
+// A step of no length, of a negative one or of one that is no number: joints cannot be kept together over it, and where
+// Bullet integrates its bodies to is no place for them. They stay where they are, and as fast.
+void Engine::stand_still() {
+  if (options_.mode == Mode::observe) return;
+  for (const int index : last_group_) {
+    blocks_[z(index)]->last_step = step_ - 1;  // it is not solved in this one
+    for (const BodyId id : blocks_[z(index)]->dynamics->assembly().block.bodies)
+      if (btRigidBody* body = body_of_[z(id.index)])
+        still_.push_back({body, body->getWorldTransform(), body->getLinearVelocity(), body->getAngularVelocity()});
+  }
+  if (still_.empty()) return;
+  char length[32];
+  std::snprintf(length, sizeof length, "%g", dt_);
+  trouble_ = "a step of " + std::string(length) + " s: what is under exact constraints stood still in it";
+}
+
+// A velocity that is no number once Bullet squares it (the program's own: a step leaves none) would be in every pose
+// after it.
+void Engine::refuse_velocities() {
+  if (options_.mode == Mode::observe) return;
+  for (std::size_t i = 1; i < body_of_.size(); ++i) {
+    btRigidBody* body = body_of_[i];
+    if (!body || body->isStaticOrKinematicObject()) continue;
+    for (const bool turning : {false, true}) {
+      const btVector3& u = turning ? body->getAngularVelocity() : body->getLinearVelocity();
+      if (can_be_squared(u)) continue;
+      char size[32];
+      std::snprintf(size, sizeof size, "%g %s", std::hypot(double(u.x()), double(u.y()), double(u.z())),
+                    turning ? "rad/s" : "m/s");
+      trouble_ = "body '" + system_.name(BodyId{static_cast<int>(i)}) + "' had a velocity of " + size +
+                 ", whose square is no number: it was taken for 0";
+      ++counts_.non_finite;
+      turning ? body->setAngularVelocity(btVector3(0, 0, 0)) : body->setLinearVelocity(btVector3(0, 0, 0));
+    }
   }
 }
 
@@ -355,12 +396,13 @@ void Engine::make_blocks() {
     for (int j = i; j >= 0; j = next_in_[z(j)], ++n)
       same = same && n < b.records.size() && b.records[n] == exact_records_[z(j)] &&
              b.ids[n] == records_[z(exact_records_[z(j)])].id;
-    b.of_users = b.with_laws = b.wants_all = b.remembers = b.geared = false;
+    b.of_users = b.with_laws = b.wants_all = b.breaks = b.remembers = b.geared = false;
     for (int j = i; j >= 0; j = next_in_[z(j)]) {
       const Record& r = records_[z(exact_records_[z(j)])];
       b.of_users = b.of_users || (!r.joint && !r.held);
       b.with_laws = b.with_laws || !r.laws.empty();
-      b.wants_all = b.wants_all || b.with_laws || (r.joint && asks_for_forces(*r.joint));
+      b.wants_all = b.wants_all || b.with_laws || (r.joint && r.joint->getJointFeedback());
+      b.breaks = b.breaks || (r.joint && r.joint->getBreakingImpulseThreshold() < SIMD_INFINITY);
       b.remembers = b.remembers || r.shape.function || (!r.joint && !r.held);
       b.geared = b.geared || r.shape.function;
     }
@@ -485,9 +527,6 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
   b.unmet = false;
   b.newton = 0;
   b.swing = 0;
-  if (!std::isfinite(dt_)) {
-    return refuse(b, "the step is not of finite length");
-  }
   for (int slot = 0; slot < static_cast<int>(block.bodies.size()); ++slot) {
     const BodyId id = block.bodies[z(slot)];
     btRigidBody& body = *body_of_[z(id.index)];
@@ -593,7 +632,7 @@ void Engine::hold_animated(Pools pools) const {
 }
 
 bool Engine::after_setup(Pools pools) {
-  constexpr double start_tolerance = 1e-9;  // [m]
+  constexpr double start_tolerance = 1e-9, far_open = 1e-3;  // [m]
   hold_animated(pools);
   slot_of_pool_.assign(z(pools.bodies.size()), Slot{});
   bool good = true;
@@ -665,7 +704,9 @@ bool Engine::after_setup(Pools pools) {
       for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] += b.v0[j] + b.dv[j];
     };
     // Newton answers for all forces at once; far off the constraints their linear answer is a better start.
-    if (!b.with_laws && options_.drift_correction && b.last_length > 0 && b.last_length < 0.99 * dt_) {
+    // And a gap at the start is closed by moving, when the rows are done: no velocity of theirs is to close it.
+    const bool open = largest(b.dynamics->assembly().position) > std::max(options_.gap_tolerance, far_open);
+    if (!b.with_laws && options_.drift_correction && (open || (b.last_length > 0 && b.last_length < 0.99 * dt_))) {
       start_now();
     } else if (b.answered || !start(false)) {
       const bool warm = std::any_of(b.host.begin(), b.host.end(), [](double p) { return p != 0; });

@@ -65,7 +65,7 @@ const char* Engine::why_no_stages(const BlockSolve& b) const {
 }
 
 /// Reactions and books are told as stages go, rather than by taking the step again for who asks.
-bool Engine::records_stages(const BlockSolve& b) const { return b.wants_all || b.of_users || b.remembers; }
+bool Engine::records_stages(const BlockSolve& b) const { return b.wants_all || b.breaks || b.of_users || b.remembers; }
 
 /// Nobody but stages needs the acceleration at the step's start, and they find it as that of any stage.
 bool Engine::stages_answer(const BlockSolve& b) const {

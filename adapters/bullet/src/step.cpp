@@ -317,12 +317,17 @@ void Engine::start_newton(BlockSolve& b) {
     for (int k = 1; k < terms; ++k) lambda += differences[k];
     differences += orders;
   }
+  add_pull(b, b.lambda, b.force);
+}
+
+// force += Aᵀλ
+void Engine::add_pull(const BlockSolve& b, std::span<const double> lambda, std::span<double> force) const {
   for_rows_of_bodies(b.dynamics->assembly(), [&](int row, const double* J, int column, int count) {
     if (count == 6) {
-      Eigen::Map<Vector6>(b.force.data() + column) += b.lambda[z(row)] * Eigen::Map<const Vector6>(J);
+      Eigen::Map<Vector6>(force.data() + column) += lambda[z(row)] * Eigen::Map<const Vector6>(J);
       return;
     }
-    for (int j = 0; j < count; ++j) b.force[z(column + j)] += J[j] * b.lambda[z(row)];
+    for (int j = 0; j < count; ++j) force[z(column + j)] += J[j] * lambda[z(row)];
   });
 }
 

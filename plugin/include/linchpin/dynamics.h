@@ -309,8 +309,8 @@ class Dynamics {
   /// The rows and the factor alone, for a host that does not know all its forces yet: `assembly` and `solver` are of
   /// `state`, everything else is that of the last answer until resolve() gives one. @return ok, redundant or invalid.
   Status factor(const State& state) noexcept;
-  /// Another applied force [n] with the rows and the factor of the last evaluate() or factor(): ideal forces, laws and
-  /// acceleration anew. What a host's own impulses ask for (T11). @param state  that of the last evaluate().
+  /// Another applied force [n], as a host's own impulses are (T11), with the rows and the factor of the last evaluate()
+  /// or factor(), whose state this is. @return ok, invalid, or redundant: rank_report() tells what is contradictory.
   Status resolve(const State& state, std::span<const double> Q) noexcept;
 
   const std::string& reason() const;
