@@ -357,8 +357,9 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
   }
 }
 
-/// Redundant contacts that are held share as they come to be swept. Where one so passes its bound though all together
-/// could hold, they share anew within their bounds; else they stay as they are, for an event to be found.
+/// Redundant contacts that are held share as they come to be swept. Where one so passes its bound they share anew:
+/// within their bounds if all together can hold, else by the share of the limit, which passes all bounds in one moment,
+/// for that to be found.
 void Nonideal::share_anew(Answers& answers) {
   bool passed = false;
   for (std::size_t i = 0; i < problem_.blocks.size(); ++i) {
@@ -372,19 +373,9 @@ void Nonideal::share_anew(Answers& answers) {
   }
   if (!passed) return;
   change_ = z_;
-  for (auto& block : problem_.blocks)
-    if (block.forced) block.forced = false, block.held = true;
-  const bool holds = problem_.solve(answers, z_, true, detail::FrictionProblem::Choice::continuous).found &&
-                     std::all_of(problem_.blocks.begin(), problem_.blocks.end(), [](const auto& block) {
-                       return !block.held || block.mode == detail::FrictionProblem::Mode::sticks;
-                     });
-  for (auto& block : problem_.blocks)
-    if (block.held) {
-      block.forced = true;
-      block.held = false;
-      block.mode = detail::FrictionProblem::Mode::sticks;
-    }
-  if (!holds) z_ = change_;
+  if (problem_.share(answers, z_, true) &&  // and what slides beside it answers
+      !problem_.solve(answers, z_, true, detail::FrictionProblem::Choice::continuous).found)
+    z_ = change_;
 }
 
 void Nonideal::solve(const Scene& scene) {

@@ -21,6 +21,9 @@ constexpr long fine_parts = 1000;
 
 constexpr double shortest_part = 1e-13;  // [s]
 
+/// Contacts at rest that are as near to their bounds [relative] where one of them comes to it, come to them with it.
+constexpr double at_limit = 1e-11;
+
 /// What of a slip is not along a way [m/s or rad/s].
 double beside(const Vector6d& slip, const Vector6d& way) {
   const Vector6d along = way.stableNormalized();
@@ -188,6 +191,17 @@ bool Stepper::Impl::switch_modes() {
     for (std::size_t i = 0; i < modes.size(); ++i)
       if (!modes[i].sticks && dynamics.contacts()[i].dim > 0)
         past[i] = past[i] || dynamics.contacts()[i].rubbing.norm() <= rest_speed;
+  // Redundant ones that come to the limit of rest do so together, and give way against what they hold with: what they
+  // gain there is rounding.
+  ways.assign(modes.size(), Vector6d::Zero());
+  bool gives_way = false;
+  for (std::size_t i = 0; i < modes.size(); ++i) gives_way = gives_way || (past[i] && modes[i].sticks);
+  for (std::size_t i = 0; gives_way && i < modes.size(); ++i) {
+    const Contact& c = dynamics.contacts()[i];
+    if (!modes[i].sticks || c.dim == 0) continue;
+    past[i] = past[i] || c.bound - c.friction <= at_limit * c.bound;
+    if (past[i]) ways[i] = -c.effort;
+  }
   for (std::size_t i = 0; i < modes.size(); ++i)
     if (past[i] && !modes[i].sticks) dynamics.grip(static_cast<int>(i), Grip::sticks);
   if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
@@ -202,7 +216,8 @@ bool Stepper::Impl::switch_modes() {
     if (!past[i] && !mode.sticks) continue;
     const bool stuck_before = mode.sticks;
     mode.sticks = c.sticks && !(stuck_before && past[i]);
-    if (!mode.sticks) mode.sense = c.gaining.norm() > 0 ? c.gaining : Vector6d(-c.effort);
+    if (!mode.sticks)
+      mode.sense = ways[i].squaredNorm() > 0 ? ways[i] : c.gaining.norm() > 0 ? c.gaining : Vector6d(-c.effort);
     if (stuck_before && !mode.sticks) note(state.t, mode, ModeSwitch::What::slides);
     if (!stuck_before) note(state.t, mode, mode.sticks ? ModeSwitch::What::sticks : ModeSwitch::What::turns);
   }

@@ -71,6 +71,7 @@ struct Stepper::Impl {
   std::vector<ModeSwitch> switches;
   std::vector<char> over, over_held, over_gone;  // past their event
   std::vector<Vector6d> straight;  // unit; the ways of contacts that do not turn in this part of a step, else zero
+  std::vector<Vector6d> ways;      // by which contacts at an event give way
   double smooth_rate = 0;          // of smooth laws, as go_straight() has last met them [1/s]
   bool dry_is_fastest = false;     // law_rate is that of friction which turns with its slip
   bool modes_known = false, turned_back = false;
