@@ -71,6 +71,33 @@ double largest(std::span<const double> x) {
   return most;
 }
 
+/// A = C Cᵀ of a symmetric positive definite A [n × n, rows of `stride`], in its lower half. Pivots that rounding may
+/// have made are raised.
+void factor_definite(double* A, std::size_t n, std::size_t stride) {
+  double most = 0;
+  for (std::size_t i = 0; i < n; ++i) most = std::max(most, A[i * stride + i]);
+  for (std::size_t j = 0; j < n; ++j) {
+    double* row = A + j * stride;
+    for (std::size_t i = 0; i <= j; ++i) {
+      double sum = row[i];
+      for (std::size_t k = 0; k < i; ++k) sum -= row[k] * A[i * stride + k];
+      row[i] = i < j ? sum / A[i * stride + i] : std::sqrt(std::max(sum, epsilon * most));
+    }
+  }
+}
+
+/// x ← (C Cᵀ)⁻¹ x.
+void solve_definite(const double* C, double* x, std::size_t n, std::size_t stride) {
+  for (std::size_t j = 0; j < n; ++j) {
+    for (std::size_t k = 0; k < j; ++k) x[j] -= C[j * stride + k] * x[k];
+    x[j] /= C[j * stride + j];
+  }
+  for (std::size_t j = n; j-- > 0;) {
+    for (std::size_t k = j + 1; k < n; ++k) x[j] -= C[k * stride + j] * x[k];
+    x[j] /= C[j * stride + j];
+  }
+}
+
 }  // namespace
 
 void FrictionProblem::reset(int unknowns, int sites) {
@@ -87,7 +114,8 @@ void FrictionProblem::reset(int unknowns, int sites) {
   thrusts_.assign(s, Six{});
   J_.resize(n * (n + 6));
   LU_.resize(n * n);
-  for (auto* x : {&F_, &x_, &try_, &best_, &start_, &first_, &last_, &kept_, &found_z_, &freed_}) x->resize(n);
+  for (auto* x : {&F_, &x_, &try_, &best_, &start_, &first_, &last_, &kept_, &found_z_, &freed_, &gives_way_})
+    x->resize(n);
   modes_known_ = false;
   followers_.reserve(n);
   follow_.reserve(6 * n);
@@ -814,68 +842,193 @@ void FrictionProblem::at_rest_sticks(std::span<const double> z) {
 
 /// Where contacts at rest are redundant, how they share is open: sweeps load the first to its bound before they turn to
 /// the next, and come to an end slowly where the bounds are hardly enough for all. So z becomes the efforts of least
-/// norm that hold all of them, and where these pass bounds, those that come nearest to using all bounds alike (by
-/// weights, after Lawson). @return whether contacts are redundant, and z lies within all bounds
-bool FrictionProblem::share(Laws& laws, std::span<double> z) {
+/// norm that hold all of them, and where these pass bounds, those whose largest part of a bound is least: the share of
+/// the limit of rest. With W = L Lᵀ the slips are L y, efforts that hold obey Lᵀz = c, and that part is 1/ν with ν the
+/// least of Σ r |L y| over −cᵀy = 1, by which the motion y gives way (limit analysis). Its corners are rounded by ever
+/// less (Newton), which goes from the share by least norm to that of the limit. @param anyhow  beyond all bounds too.
+/// @return whether contacts are redundant, and z lies within all bounds
+bool FrictionProblem::share(Laws& laws, std::span<double> z, bool anyhow) {
   const auto open = [](const Block& b) { return !b.smooth && !b.given && b.at_rest; };
   if (std::count_if(blocks.begin(), blocks.end(), open) < 2) return false;
   std::copy(z.begin(), z.end(), kept_.begin());
-  for (const Block& b : blocks)
-    for (int i = b.start; open(b) && i < b.start + b.dim; ++i) z[z_(i)] = 0;
-  for (std::size_t b = 0; b < blocks.size(); ++b)
-    if (blocks[b].given) respond(laws, b, z);
-  part_.assign(blocks.size(), 1.0);
-  for (int i = 0; i < size_; ++i) freed_[z_(i)] = slip(i, z);
-  // Of diagonals that are 1 where all weights are.
-  const auto pose = [&](double shift) {
-    std::fill(J_.begin(), J_.end(), 0.0);
-    std::fill(F_.begin(), F_.end(), 0.0);
-    for (std::size_t k = 0; k < blocks.size(); ++k) {
-      const Block& b = blocks[k];
-      for (int i = b.start; i < b.start + b.dim; ++i) {
-        J_[at(i, i)] = 1;
-        if (!open(b)) continue;
-        const double own = std::sqrt(part_[k] / weight_[z_(i)]);
-        F_[z_(i)] = own * freed_[z_(i)];
-        for (std::size_t o = 0; o < blocks.size(); ++o)
-          for (int j = blocks[o].start; open(blocks[o]) && j < blocks[o].start + blocks[o].dim; ++j)
-            J_[at(i, j)] = own * W_[at(i, j)] * std::sqrt(part_[o] / weight_[z_(j)]) + (i == j ? shift : 0);
-      }
-    }
-  };
   const auto refuse = [&] {
     std::copy(kept_.begin(), kept_.end(), z.begin());
     return false;
   };
-  pose(0);
-  if (eliminate_rows()) return refuse();  // nothing is redundant
-  constexpr double shift = 1e-8;          // (Tikhonov) far above rounding, far below what holds
-  constexpr int most = 40;
-  for (int round = 0; round < most; ++round) {
-    pose(shift);
-    eliminate();
-    double worst = 0, largest_part = 0;
-    for (std::size_t k = 0; k < blocks.size(); ++k)
-      for (int i = blocks[k].start; open(blocks[k]) && i < blocks[k].start + blocks[k].dim; ++i)
-        z[z_(i)] = x_[z_(i)] * std::sqrt(part_[k] / weight_[z_(i)]);
-    if (!std::isfinite(largest(z))) return refuse();
+  for (const Block& b : blocks)
+    for (int i = b.start; open(b) && i < b.start + b.dim; ++i) z[z_(i)] = 0;
+  for (std::size_t b = 0; b < blocks.size(); ++b)
+    if (blocks[b].given) respond(laws, b, z);
+
+  // Efforts of all kinds on one scale, the same for all of a block.
+  const std::size_t n = z_(size_);
+  double* const L = LU_.data();  // [n × rank], rows of n
+  part_.assign(blocks.size(), 0.0);
+  for (std::size_t k = 0; k < blocks.size(); ++k) {
+    const Block& b = blocks[k];
+    double most = 0;
+    for (int i = b.start; open(b) && i < b.start + b.dim; ++i) most = std::max(most, weight_[z_(i)]);
+    part_[k] = most > 0 ? 1 / std::sqrt(most) : 0;
+    for (int i = b.start; i < b.start + b.dim; ++i) freed_[z_(i)] = part_[k] * slip(i, z);
+  }
+  std::size_t rank = 0, directions = 0;
+  for (std::size_t k = 0; k < blocks.size(); ++k)
+    for (int i = blocks[k].start; i < blocks[k].start + blocks[k].dim; ++i) {
+      x_[z_(i)] = part_[k] * part_[k] * W_[at(i, i)];  // what is left of the diagonal
+      last_[z_(i)] = part_[k];
+      directions += part_[k] > 0;
+    }
+  const double cut = 1e-9 * largest(x_);
+  for (; rank < n; ++rank) {  // Cholesky with pivots
+    const std::size_t p = static_cast<std::size_t>(std::max_element(x_.begin(), x_.end()) - x_.begin());
+    if (!(x_[p] > cut)) break;
+    const double pivot = std::sqrt(x_[p]);
+    row_[rank] = static_cast<int>(p);
+    for (std::size_t i = 0; i < n; ++i) {
+      double sum = last_[i] * last_[p] * 0.5 * (W_[i * n + p] + W_[p * n + i]);
+      for (std::size_t k = 0; k < rank; ++k) sum -= L[i * n + k] * L[p * n + k];
+      L[i * n + rank] = sum / pivot;
+      x_[i] -= L[i * n + rank] * L[i * n + rank];
+    }
+    x_[p] = 0;
+  }
+  if (rank == directions || rank == 0) return refuse();  // nothing is redundant
+  std::span<double> c = try_, y = gives_way_, g = F_;
+  for (std::size_t k = 0; k < rank; ++k) {
+    double sum = -freed_[z_(row_[k])];
+    for (std::size_t j = 0; j < k; ++j) sum -= L[z_(row_[k]) * n + j] * c[j];
+    c[k] = sum / L[z_(row_[k]) * n + k];
+  }
+
+  double* const H = J_.data();
+  const auto slips_of = [&](const Block& b) {
+    Six s{};
+    for (int i = 0; i < b.dim; ++i)
+      for (std::size_t k = 0; k < rank; ++k) s[z_(i)] += L[z_(b.start + i) * n + k] * y[k];
+    return s;
+  };
+  // The largest part of a bound, of efforts −scale · slips; bounds, which these may change, are known afterwards.
+  radius_.assign(blocks.size(), 0.0);
+  const auto take = [&](auto scale) {
+    for (std::size_t k = 0; k < blocks.size(); ++k) {
+      if (!(part_[k] > 0)) continue;
+      const Six s = slips_of(blocks[k]);
+      for (int i = 0; i < blocks[k].dim; ++i) z[z_(blocks[k].start + i)] = -part_[k] * scale(k, s) * s[z_(i)];
+    }
+    double worst = 0;
     for (std::size_t k = 0; k < blocks.size(); ++k) {
       const Block& b = blocks[k];
-      if (!open(b)) continue;
+      if (!(part_[k] > 0)) continue;
       const double bound = laws.holding(static_cast<int>(k), read(b, z));
       double effort = 0;
       for (int i = b.start; i < b.start + b.dim; ++i) effort += z[z_(i)] * z[z_(i)];
       effort = std::sqrt(effort);
       worst = std::max(worst, effort > 0 ? effort / std::max(bound, 1e-300) : 0);
-      // How it shares: first by its bound, then so much more as it uses less of it than others.
-      part_[k] = round == 0 ? bound : effort > 0 ? part_[k] * bound / effort : part_[k];
-      largest_part = std::max(largest_part, part_[k]);
+      radius_[k] = bound / part_[k];
     }
-    if (worst <= 1 - 1e-9) return true;
-    if (!(largest_part > 0) || !std::isfinite(largest_part)) return refuse();
-    for (double& part : part_) part = std::max(part / largest_part, 1e-6);
+    return worst;
+  };
+  for (std::size_t i = 0; i < rank; ++i) {
+    y[i] = -c[i];
+    for (std::size_t j = 0; j < rank; ++j) {
+      double sum = 0;
+      for (std::size_t k = 0; k < n; ++k) sum += L[k * n + i] * L[k * n + j];
+      H[i * n + j] = sum;
+    }
   }
-  return refuse();
+  factor_definite(H, rank, n);
+  solve_definite(H, y.data(), rank, n);
+  constexpr double within = 1 + 1e-13;
+  double worst = take([](std::size_t, const Six&) { return 1.0; });  // least norm
+  if (worst <= within) return true;
+  if (!std::isfinite(worst)) return refuse();
+  double along = 0;
+  for (std::size_t k = 0; k < rank; ++k) along -= c[k] * y[k];
+  if (!(along > 0)) return refuse();
+  for (std::size_t k = 0; k < rank; ++k) y[k] /= along;
+  double size = 0;
+  for (const Block& b : blocks)
+    if (open(b)) size = std::max(size, norm(slips_of(b)));
+
+  const auto rounded_power = [&](double round) {
+    double sum = 0;
+    for (std::size_t k = 0; k < blocks.size(); ++k)
+      if (part_[k] > 0) sum += radius_[k] * std::hypot(norm(slips_of(blocks[k])), round);
+    return sum;
+  };
+  constexpr double sharp = 1e-13;
+  int settled = 0;
+  for (double round = size; settled < 20; round = std::max(0.2 * round, sharp * size)) {
+    double power = rounded_power(round), nu = 0;
+    for (int step = 0; step < 30; ++step) {
+      std::fill_n(g.begin(), rank, 0.0);
+      for (std::size_t i = 0; i < rank; ++i) std::fill_n(H + i * n, rank, 0.0);
+      for (std::size_t k = 0; k < blocks.size(); ++k) {
+        const Block& b = blocks[k];
+        if (!(radius_[k] > 0)) continue;
+        const Six s = slips_of(b);
+        const double d = std::hypot(norm(s), round), r = radius_[k] / d;
+        const auto row = [&](int i) { return L + z_(b.start + i) * n; };
+        const auto add = [&](double weight, auto of) {
+          for (std::size_t j = 0; j < rank; ++j)
+            for (std::size_t l = 0; l <= j; ++l) H[j * n + l] += weight * of(j) * of(l);
+        };
+        for (int i = 0; i < b.dim; ++i) {
+          for (std::size_t j = 0; j < rank; ++j) g[j] += r * s[z_(i)] * row(i)[j];
+          // I − s sᵀ/d², so that nothing cancels.
+          add(r * (round / d) * (round / d), [&](std::size_t j) { return row(i)[j]; });
+          for (int o = 0; o < i; ++o)
+            add(r, [&](std::size_t j) { return (s[z_(i)] * row(o)[j] - s[z_(o)] * row(i)[j]) / d; });
+        }
+      }
+      // Along c the step does not go, so that H may have any curvature there: as much as elsewhere.
+      double curvature = 0, square = 0;
+      for (std::size_t k = 0; k < rank; ++k) curvature = std::max(curvature, H[k * n + k]), square += c[k] * c[k];
+      for (std::size_t j = 0; j < rank; ++j)
+        for (std::size_t l = 0; l <= j; ++l) H[j * n + l] += curvature / square * c[j] * c[l];
+      // dy = −H⁻¹ g + a H⁻¹ c that keeps cᵀy.
+      std::copy_n(g.begin(), rank, x_.begin());
+      std::copy_n(c.begin(), rank, last_.begin());
+      factor_definite(H, rank, n);
+      solve_definite(H, x_.data(), rank, n);
+      solve_definite(H, last_.data(), rank, n);
+      double top = 0, bottom = 0, moves = 0, length = 0;
+      for (std::size_t k = 0; k < rank; ++k) top += c[k] * x_[k], bottom += c[k] * last_[k];
+      for (std::size_t k = 0; k < rank; ++k) {
+        x_[k] = -x_[k] + top / bottom * last_[k];
+        moves = std::max(moves, std::fabs(x_[k]));
+        length = std::max(length, std::fabs(y[k]));
+      }
+      if (!std::isfinite(moves)) return refuse();
+      const bool rounding = moves <= 1e-7 * length;
+      double part = 1;
+      for (;; part *= 0.5) {
+        for (std::size_t k = 0; k < rank; ++k) y[k] += part * x_[k];
+        const double now = rounded_power(round);
+        const bool falls = now < power;
+        power = now;
+        if (falls || rounding || part < 1e-3) break;
+        for (std::size_t k = 0; k < rank; ++k) y[k] -= part * x_[k];
+      }
+      if (moves <= (round > sharp * size ? 1e-3 : 4 * epsilon) * length || part < 1e-3) break;
+    }
+    double least = 0;  // of the power, not rounded
+    for (std::size_t k = 0; k < blocks.size(); ++k)
+      if (radius_[k] > 0) {
+        const double s = norm(slips_of(blocks[k]));
+        nu += radius_[k] * s * s / std::hypot(s, round);
+        least += radius_[k] * s;
+      }
+    if (!(nu > 0)) return refuse();
+    const double before = worst;
+    worst = take([&](std::size_t k, const Six& s) { return radius_[k] / (nu * std::hypot(norm(s), round)); });
+    if (!std::isfinite(worst)) return refuse();
+    // The part is as small as can be where it is no more than what the motion says; bounds may have answered to it.
+    if (!(worst * least <= 1 + 1e-14) && round > sharp * size) continue;
+    ++settled;
+    if (std::fabs(worst - before) <= 4 * epsilon) break;
+  }
+  return worst <= within || anyhow || refuse();
 }
 
 /// Whether all that is at rest stays, each within its bound, by the efforts z of the last solution: as they are, or
@@ -909,7 +1062,7 @@ bool FrictionProblem::stays(Laws& laws, std::span<double> z) {
   // What is left goes the same way in every step: of few contacts, where a correction is cheap, nothing is.
   constexpr int few_rows = 12;
   if (const double by = off(); by > (size_ > few_rows ? 16 * epsilon : 0)) {
-    if (by > contradiction && share(laws, z)) off();
+    if (by > contradiction) share(laws, z), off();
     eliminate();
     for (std::size_t i = 0; i < z.size(); ++i) z[i] += x_[i];
     if (!(off() <= contradiction)) return refuse();
@@ -929,9 +1082,8 @@ bool FrictionProblem::stays(Laws& laws, std::span<double> z) {
 
 FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, bool known, Choice choice) {
   Answer answer;
-  bool implicit = false, free = false, answering = false, given = false, held = false;
+  bool implicit = false, free = false, answering = false, given = false;
   for (Block& b : blocks) {
-    held = held || b.held;
     implicit = implicit || b.implicit;
     free = free || !(b.smooth || b.given);
     answering = answering || b.answers;
@@ -940,7 +1092,7 @@ FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, 
   }
   careful_ = answering;
   if (!known) std::fill(z.begin(), z.end(), 0.0);
-  if (!known || held) share(laws, z);
+  if (!known) share(laws, z);
   std::copy(z.begin(), z.end(), start_.begin());
 
   const auto allowed = [&](std::span<const double> at) {

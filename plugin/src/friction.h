@@ -27,7 +27,6 @@ class FrictionProblem {
     bool implicit = false;  // reads the actual thrust N + K z, else the ideal one
     bool given = false;     // dry: slides along `sense` at `speed`, whatever the slips say
     bool forced = false;    // dry: sticks, whatever its bound says
-    bool held = false;      // dry: for the caller, who forces it in one solve and not in the next
     bool at_rest = false;   // dry: at rest to begin with: held up to the static bound
     Six sense{};            // unit
     Six start_slip{};       // dry: a slip that turns against this one has passed through rest
@@ -84,6 +83,9 @@ class FrictionProblem {
 
   double slip(int i, std::span<const double> z) const;
   Six thrust(int site, std::span<const double> z) const;
+  /// What holds all that is at rest, where contacts are redundant. @return whether z is within all bounds; if not, and
+  /// not `anyhow`, it is as it was
+  bool share(Laws& laws, std::span<double> z, bool anyhow = false);
   /// Δz that takes `slips` (of the sticking blocks' directions, [unknowns]) away, zero elsewhere.
   void correction(std::span<const double> slips, std::span<double> dz);
 
@@ -104,7 +106,6 @@ class FrictionProblem {
   bool settle(Laws& laws, std::span<double> z, Answer& answer, int steps = 40);
   double linearize(Laws& laws, std::span<const double> z, bool turning = true, int* worst = nullptr);
   bool hardly_moves(const Block& b, std::span<const double> z) const;
-  bool share(Laws& laws, std::span<double> z);
   bool stays(Laws& laws, std::span<double> z);
   double merit() const;
   double weighted(std::span<const double> x) const;
@@ -126,13 +127,13 @@ class FrictionProblem {
   std::vector<double> J_, LU_, F_, x_, try_, best_, start_, first_, last_, kept_, found_z_;
   std::vector<double> radius_, round_;  // by block, of rounded()
   std::vector<int> row_, column_;
-  std::vector<int> followers_;        // unknowns of smooth laws that answer to the slip of the block in hand
-  std::vector<double> follow_;        // and what they do by its efforts, 6 numbers each
-  Square own_{};                      // W of that block while they do
-  std::vector<double> found_;         // solutions one after the other
-  std::vector<Mode> found_modes_;     // of every block in each of them
-  std::vector<Mode> swept_modes_;     // as sweeps ended
-  std::vector<double> part_, freed_;  // of share(), by block and by unknown
+  std::vector<int> followers_;     // unknowns of smooth laws that answer to the slip of the block in hand
+  std::vector<double> follow_;     // and what they do by its efforts, 6 numbers each
+  Square own_{};                   // W of that block while they do
+  std::vector<double> found_;      // solutions one after the other
+  std::vector<Mode> found_modes_;  // of every block in each of them
+  std::vector<Mode> swept_modes_;  // as sweeps ended
+  std::vector<double> part_, freed_, gives_way_;  // of share(), by block, by unknown, and y
 };
 
 }  // namespace linchpin::detail

@@ -357,8 +357,9 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
   }
 }
 
-/// Redundant contacts that are held share as they come to be swept. Where one so passes its bound though all together
-/// could hold, they share anew within their bounds; else they stay as they are, for an event to be found.
+/// Redundant contacts that are held share as they come to be swept. Where one so passes its bound they share anew:
+/// within their bounds if all together can hold, else by the share of the limit, which passes all bounds in one moment,
+/// for that to be found.
 void Nonideal::share_anew(Answers& answers) {
   bool passed = false;
   for (std::size_t i = 0; i < problem_.blocks.size(); ++i) {
@@ -372,19 +373,9 @@ void Nonideal::share_anew(Answers& answers) {
   }
   if (!passed) return;
   change_ = z_;
-  for (auto& block : problem_.blocks)
-    if (block.forced) block.forced = false, block.held = true;
-  const bool holds = problem_.solve(answers, z_, true, detail::FrictionProblem::Choice::continuous).found &&
-                     std::all_of(problem_.blocks.begin(), problem_.blocks.end(), [](const auto& block) {
-                       return !block.held || block.mode == detail::FrictionProblem::Mode::sticks;
-                     });
-  for (auto& block : problem_.blocks)
-    if (block.held) {
-      block.forced = true;
-      block.held = false;
-      block.mode = detail::FrictionProblem::Mode::sticks;
-    }
-  if (!holds) z_ = change_;
+  if (problem_.share(answers, z_, true) &&  // and what slides beside it answers
+      !problem_.solve(answers, z_, true, detail::FrictionProblem::Choice::continuous).found)
+    z_ = change_;
 }
 
 void Nonideal::solve(const Scene& scene) {
@@ -516,6 +507,7 @@ bool Nonideal::jumps_at_rest(const Scene& scene, const Piece& p, const detail::S
       return std::hypot((a.force - b.force).norm(), (a.moment - b.moment).norm());
     };
     constexpr double hardly = 1e-12;  // [m/s]
+    if (across(0) > 0) return false;  // no function of its arguments
     const double change = across(hardly);
     if (change > 0 && change > 0.5 * across(1000 * hardly)) return true;
   }
@@ -652,9 +644,7 @@ std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::spa
     for (const Piece& p : pieces_) sites_[z(p.site)].effort += effort_of(p);
     conclude(scene, vdot);
     for (const Site& site : sites_)
-      if (!site.effort.allFinite())
-        return "laws on " + scene.system.name(scene.assembly.block.constraints[z(site.constraint)]) +
-               " gave a force that is not finite";
+      if (!site.effort.allFinite()) return names_on(scene, site) + " gave a force that is not finite";
     if (std::string why = too_large(scene, nonideal); !why.empty()) return why;
     book();
     look_for_jumps(scene);
@@ -668,12 +658,10 @@ std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::spa
           const Law::Term& term = laws(scene.system, id)[z(e.law)].terms()[z(e.term)];
           const auto site =
               std::find_if(sites_.begin(), sites_.end(), [&](const Site& x) { return x.constraint == e.constraint; });
+          // The same words in every step: how often is LawWork::switches_per_second().
           report.trouble = name_of(scene, *site, term) + ": chatters, its force reverses " +
-                           (of16 >= 9 ? "in " + std::to_string(of16) + " of the last 16 steps"
-                                      : "with its slip, by more than stops it in a step, " +
-                                            std::to_string(histories_[i].overshoots) + " times so far") +
-                           ", at a slip of " + text(site->relative.norm()) +
-                           " m/s; it jumps, or is too strong for the step. coulomb() knows what rest is, "
+                           (of16 >= 9 ? "in most steps" : "with its slip, by more than stops it in a step") +
+                           "; it jumps, or is too strong for the step. coulomb() knows what rest is, "
                            "regularized_coulomb() is smooth";
           break;
         }
@@ -701,8 +689,7 @@ std::string Nonideal::too_large(const Scene& scene, std::span<const double> noni
   double size = -1;
   for (std::size_t i = 0; i < sites_.size(); ++i)
     if (const double x = sites_[i].effort.cwiseAbs().maxCoeff(); !(x <= size)) size = x, worst = i;
-  return "laws on " + scene.system.name(scene.assembly.block.constraints[z(sites_[worst].constraint)]) +
-         beyond_all_bounds(size, largest(dv_));
+  return names_on(scene, sites_[worst]) + beyond_all_bounds(size, largest(dv_));
 }
 
 double Nonideal::hold(const Scene& scene, std::span<double> v, std::span<double> vdot, std::span<double> nonideal,

@@ -187,6 +187,7 @@ class Nonideal {
     return name_of(scene.system, scene.assembly.block, site, term);
   }
   std::string name_of(const System& system, const Block& block, const Site& site, const Law::Term& term) const;
+  std::string names_on(const Scene& scene, const Site& site) const;
 
   std::vector<Site> sites_;
   std::vector<Piece> pieces_;

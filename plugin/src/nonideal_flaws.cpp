@@ -37,6 +37,9 @@ Vector6d Nonideal::ask(const Scene& scene, const Site& site, const Law::Term& te
 /// is smooth, however steep, but not of what jumps.
 std::string Nonideal::jump_between(const Scene& scene, const Site& site, const Law::Term& term, Asked a, Asked b) {
   Vector6d at_a = ask(scene, site, term, a), at_b = ask(scene, site, term, b);
+  if ((ask(scene, site, term, a) - at_a).norm() > 0)
+    return ": gives another force when it is asked the same again. A law is a function of what it is given, without a "
+           "count, a clock or random numbers of its own";
   const double whole = (at_b - at_a).norm();
   const Asked begin = a, end = b;
   if (!(whole > 0.02 * std::max(at_a.norm(), at_b.norm())) || !std::isfinite(whole)) return {};

@@ -350,6 +350,19 @@ std::string Nonideal::name_of(const System& system, const Block& block, const Si
          system.name(block.constraints[z(site.constraint)]);
 }
 
+/// All laws of a constraint together.
+std::string Nonideal::names_on(const Scene& scene, const Site& site) const {
+  const ConstraintId id = scene.assembly.block.constraints[z(site.constraint)];
+  const Law::Term* only = nullptr;
+  std::string names;
+  for (const Law& law : laws(scene.system, id))
+    for (const Law::Term& term : law.terms()) {
+      only = names.empty() ? &term : nullptr;
+      names += (names.empty() ? "'" : ", '") + term.name + "'";
+    }
+  return only != nullptr ? name_of(scene, site, *only) : "laws " + names + " on " + scene.system.name(id);
+}
+
 Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law, int index, const Law::Term& what,
                                      int memory, int effort, bool answers) {
   const Site& site = sites_[z(site_index)];

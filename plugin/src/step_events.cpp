@@ -21,6 +21,9 @@ constexpr long fine_parts = 1000;
 
 constexpr double shortest_part = 1e-13;  // [s]
 
+/// Contacts at rest that are as near to their bounds [relative] where one of them comes to it, come to them with it.
+constexpr double at_limit = 1e-11;
+
 /// What of a slip is not along a way [m/s or rad/s].
 double beside(const Vector6d& slip, const Vector6d& way) {
   const Vector6d along = way.stableNormalized();
@@ -188,6 +191,17 @@ bool Stepper::Impl::switch_modes() {
     for (std::size_t i = 0; i < modes.size(); ++i)
       if (!modes[i].sticks && dynamics.contacts()[i].dim > 0)
         past[i] = past[i] || dynamics.contacts()[i].rubbing.norm() <= rest_speed;
+  // Redundant ones that come to the limit of rest do so together, and give way against what they hold with: what they
+  // gain there is rounding.
+  ways.assign(modes.size(), Vector6d::Zero());
+  bool gives_way = false;
+  for (std::size_t i = 0; i < modes.size(); ++i) gives_way = gives_way || (past[i] && modes[i].sticks);
+  for (std::size_t i = 0; gives_way && i < modes.size(); ++i) {
+    const Contact& c = dynamics.contacts()[i];
+    if (!modes[i].sticks || c.dim == 0) continue;
+    past[i] = past[i] || c.bound - c.friction <= at_limit * c.bound;
+    if (past[i]) ways[i] = -c.effort;
+  }
   for (std::size_t i = 0; i < modes.size(); ++i)
     if (past[i] && !modes[i].sticks) dynamics.grip(static_cast<int>(i), Grip::sticks);
   if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
@@ -202,7 +216,8 @@ bool Stepper::Impl::switch_modes() {
     if (!past[i] && !mode.sticks) continue;
     const bool stuck_before = mode.sticks;
     mode.sticks = c.sticks && !(stuck_before && past[i]);
-    if (!mode.sticks) mode.sense = c.gaining.norm() > 0 ? c.gaining : Vector6d(-c.effort);
+    if (!mode.sticks)
+      mode.sense = ways[i].squaredNorm() > 0 ? ways[i] : c.gaining.norm() > 0 ? c.gaining : Vector6d(-c.effort);
     if (stuck_before && !mode.sticks) note(state.t, mode, ModeSwitch::What::slides);
     if (!stuck_before) note(state.t, mode, mode.sticks ? ModeSwitch::What::sticks : ModeSwitch::What::turns);
   }
@@ -262,8 +277,10 @@ void Stepper::Impl::march(double dt) {
   fresh = false;
   if (adaptive && !(try_h > 0)) try_h = first_guess(dt);
   double last = dt;
+  int splinters = 0;  // parts that a law which is known to jump has cut
   for (double done = 0; done < dt;) {
     ledger.keep();
+    if (adaptive && hopeless(dt - done, splinters)) return;
     if (report.substeps >= most_parts) {
       std::string why = "the step needs more than " + std::to_string(most_parts) + " parts, the last of " + text(last) +
                         " s: a force jumps, or is stiff";
@@ -288,14 +305,51 @@ void Stepper::Impl::march(double dt) {
       if (e >= 0 || at <= shortest_part || !turned_round()) break;
     }
     last = at;
+    if (!dynamics.law_report().trouble.empty() && at < 1e-5 * dt) ++splinters;
     done = e < 0 || at < dt - done ? done + at : dt;
     take(at);
     if (e >= 0) continue;
     if (report.mode_switches >= options.max_switches)
-      return refuse(report.status, "modes of friction change more than max_switches times in one step");
+      return refuse(report.status,
+                    "modes of friction change more than max_switches times in one step, most often " + most_switched());
     if (!switch_modes() || !release_and_engage(state.t)) return;
     fresh = false;
   }
+}
+
+std::string Stepper::Impl::most_switched() const {
+  long most = 0;
+  const ModeSwitch* which = nullptr;
+  for (const ModeSwitch& s : switches) {
+    const auto same = [&](const ModeSwitch& o) { return o.on == s.on && o.law == s.law && o.term == s.term; };
+    if (const long count = std::count_if(switches.begin(), switches.end(), same); count > most)
+      most = count, which = &s;
+  }
+  if (which == nullptr) return "none";
+  return (which->law < 0 ? std::string()
+                         : "law '" + laws(*system, which->on)[z(which->law)].terms()[z(which->term)].name + "' on ") +
+         system->name(which->on) + " (" + std::to_string(most) + " times)";
+}
+
+bool Stepper::Impl::hopeless(double left, int splinters) {
+  constexpr int enough_splinters = 50;
+  const auto jumps = [&] {
+    refuse(report.status, dynamics.law_report().trouble + "; parts of the step become ever shorter about it");
+    return true;
+  };
+  if (splinters >= enough_splinters) return jumps();
+  constexpr long asked_at = 64;  // parts, by which what only begins or ends a motion is over
+  if (report.substeps != asked_at) return false;
+  dynamics.ask_rates(true);
+  const bool answered = dynamics.evaluate(state) != Status::invalid;
+  dynamics.ask_rates(false);
+  fresh = false;
+  const LawReport& r = dynamics.law_report();
+  if (!answered || r.stiffest < 0 || !(r.rate * left > 3 * static_cast<double>(most_parts)))
+    return false;  // its own limit
+  if (!r.trouble.empty()) return jumps();
+  refuse(report.status, name_of(dynamics.law_efforts()[z(r.stiffest)]) + too_stiff);
+  return true;
 }
 
 bool Stepper::Impl::turned_round() const {

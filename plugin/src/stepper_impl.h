@@ -23,7 +23,8 @@ namespace linchpin {
 inline constexpr double stable = 1;  // rate · h of laws in rk4, whose own limit is 2.78
 
 inline constexpr const char* too_stiff =
-    " damps faster than the step can follow. Method::semi_implicit has no such limit; nor has a shorter step";
+    " damps faster than the step can follow. Take a shorter step, or Method::semi_implicit, which damps with it at any "
+    "step";
 
 inline constexpr const char* step_went_astray = "the end of the step did not come to lie on the constraints";
 
@@ -71,6 +72,7 @@ struct Stepper::Impl {
   std::vector<ModeSwitch> switches;
   std::vector<char> over, over_held, over_gone;  // past their event
   std::vector<Vector6d> straight;  // unit; the ways of contacts that do not turn in this part of a step, else zero
+  std::vector<Vector6d> ways;      // by which contacts at an event give way
   double smooth_rate = 0;          // of smooth laws, as go_straight() has last met them [1/s]
   bool dry_is_fastest = false;     // law_rate is that of friction which turns with its slip
   bool modes_known = false, turned_back = false;
@@ -291,6 +293,13 @@ struct Stepper::Impl {
 
   /// How much of `left` may be taken in one part: what goes straight goes far, else `enough`.
   double plan(double left, double enough, bool anyhow);
+
+  /// Whether a step by tolerance comes to no end, because a law jumps at rest or is far too stiff: refuses it by name.
+  /// @param splinters  parts that a law which is known to jump has cut short
+  bool hopeless(double left, int splinters);
+
+  /// What has changed its mode most often in this step, by name.
+  std::string most_switched() const;
 
   /// Whether a contact past its event was not at rest there, but went round.
   bool turned_round() const;

@@ -89,8 +89,8 @@ TEST(BadLaws, OneThatThrowsOrIsNotANumberLeavesItsConstraintNativeAndIsNamed) {
                "law 'dry' on rail threw: no oil");
   expect_named(Law([](const Thrust&) { return Vector3d(NAN, 0, 0); }).named("odd"),
                "law 'odd' on rail returned a force that is not finite");
-  expect_named(Law([](const Thrust&) { return Vector3d(1e300, 0, 0); }), "laws on rail gave a force of 1e+300");
-  expect_named(Law([](const Thrust&) { return Vector3d(1e37, 0, 0); }), "laws on rail gave a force of 1e+37");
+  expect_named(Law([](const Thrust&) { return Vector3d(1e300, 0, 0); }), "law on rail gave a force of 1e+300");
+  expect_named(Law([](const Thrust&) { return Vector3d(1e37, 0, 0); }), "law on rail gave a force of 1e+37");
   expect_named(Law([](const Thrust& n) { return Vector3d(5 * n.slip); }).named("push").dissipative(),
                "law 'push' on rail is declared dissipative but gives");
 }

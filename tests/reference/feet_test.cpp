@@ -172,6 +172,56 @@ TEST(Feet, LetABlockGoWhereverItIsOnTheEdge) {
         }
 }
 
+/// 2 kg, 20 N, on feet of μ = 0.3 below its centre of mass, under a push along x that grows by 1 N/s, `aside` of it.
+struct GrowingPush {
+  System system;
+  BodyId block;
+
+  GrowingPush(int feet, Reads reads, double from, double aside = 0) {
+    system.set_gravity({0, 0, -10});
+    block = system.add_body("block", 2, Vector3d(0.1, 0.2, 0.3), Pose{{0, 0, 0.1}});
+    std::vector<Vector3d> points = {{0.5, 0.3, -0.1},  {-0.5, 0.3, -0.1}, {-0.5, -0.3, -0.1},
+                                    {0.5, -0.3, -0.1}, {0, 0.3, -0.1},    {0.1, -0.3, -0.1}};
+    if (feet == 3) points = {{0.5, 0.3, -0.1}, {-0.5, 0, -0.1}, {0.5, -0.3, -0.1}};
+    for (int i = 0; i < feet; ++i)
+      add_law(system,
+              system.add(point_on_plane("foot" + std::to_string(i), world, Vector3d::Zero(), Vector3d::UnitZ(), block,
+                                        points[static_cast<std::size_t>(i)])),
+              coulomb(0.3).reading(reads));
+    system.add(Force("push", {block}, [=](ForceFrame& f) {
+      f.push(0, Vector3d(from + f.t, 0, 0));
+      f.twist(0, Vector3d(0, 0, -aside * (from + f.t)));
+    }));
+  }
+};
+
+TEST(Feet, LetGoTogetherInTheMomentInWhichAGrowingPushIsAllTheyHold) {
+  // 6 N after 0.1 s; the push then exceeds what drags by τ N, and the block is τ³/12 m away.
+  for (const int feet : {3, 4, 6})
+    for (const Reads reads : {Reads::actual, Reads::ideal})
+      for (const Method method : {Method::rk4, Method::adaptive}) {
+        SCOPED_TRACE(std::to_string(feet) + " feet, " + to_string(method) +
+                     (reads == Reads::actual ? ", actual" : ", ideal"));
+        GrowingPush s(feet, reads, 5.9);
+        Stepper stepper(s.system, s.system.initial_state(), with(method));
+        int switches = 0;
+        for (int k = 0; k < 20; ++k) {
+          const StepReport& report = stepper.step(0.01);
+          ASSERT_FALSE(report.rejected) << report.reason;
+          switches += report.mode_switches;
+          for (const ModeSwitch& m : stepper.switches()) {
+            EXPECT_EQ(m.what, ModeSwitch::What::slides);
+            EXPECT_NEAR(m.t, 0.1, 1e-10) << s.system.name(m.on);
+          }
+        }
+        EXPECT_EQ(switches, feet) << "each once";
+        const BodyState& end = stepper.state()[s.block];
+        EXPECT_NEAR(end.v.x(), 0.0025, 1e-10);
+        EXPECT_NEAR(end.p.x(), 1e-3 / 12, 1e-10);
+        EXPECT_LE(end.w.norm() + std::fabs(end.v.y()), 1e-12);
+      }
+}
+
 /// A flat body that slides and spins on a level floor, on feet with given loads: three degrees of freedom, integrated
 /// until it stops, in steps that shorten as its slowest foot does.
 struct Spin {
