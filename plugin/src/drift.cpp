@@ -444,7 +444,7 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
       if (stalled == 3) break;
       // Close to where rows lose their rank they turn within a step, and what the last chord did tells of the next.
       // Elsewhere a chord that does not contract says that the step is too long.
-      constexpr double close = 1e-5;
+      constexpr double close = 1e-3;
       if (full && solver.info().smallest_pivot < close && !std::exchange(turns, true))
         work.secants.improve<3>(work.previous, {work.lambda, pull, work.dv}, false);
     }

@@ -107,7 +107,6 @@ struct BlockSolve {
   std::vector<Vector6> push;
   std::vector<double> own_lambda;                                  ///< multipliers of all impulses of the step [m]
   std::vector<double> sub_v, sub_applied, sub_host, sub_momentum;  ///< of a step redone in smaller ones
-  std::vector<double> sub_rate;        ///< multipliers of the last of them by its length, or of the step's start [m]
   std::vector<double> sub_gross;       ///< largest impulse and angular impulse summed in them, by slot
   std::vector<double> sub_gyroscopic;  ///< what a substep's torque has beyond that of the step's start, which is in Q
   Instant kept;                        ///< the problem at the step's start, when substeps have overwritten it
@@ -497,7 +496,6 @@ class Engine final : public btActionInterface {
     double swing = 0;                         ///< ω·length (T15)
     double gain = 0, allowed = 0;             ///< energy from constraints that can do no work, so far [J]
     bool cannot_work = false, watched = false;
-    bool answered = false;  ///< its accelerations are known before its end; else that answers for all forces
   };
   bool substep_block(BlockSolve& b, double before);
   bool try_substep(BlockSolve& b, Substep& s);

@@ -53,30 +53,22 @@ bool Engine::try_substep(BlockSolve& b, Substep& s) {
       next[id] = start[id];
       advance(next[id], start[id].v, start[id].w, s.done + s.length);
     }
+  for (std::size_t j = 0; j < b.force.size(); ++j)
+    b.force[j] = s.weight * b.Q_host[j] + s.length * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]);
+  solver.inverse_mass(b.force, b.dv);
+  for (std::size_t j = 0; j < b.sub_v.size(); ++j) b.sub_v[j] = assembly.v[j] + b.dv[j];
   std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
   std::fill(b.force.begin(), b.force.end(), 0.0);
-  if (!s.answered) {  // Newton answers for all forces, and begins with multipliers that go on as they were
-    for (std::size_t i = 0; i < b.lambda.size(); ++i) b.lambda[i] = s.length * b.sub_rate[i];
-    add_pull(b, b.lambda, b.force);
-  }
-  for (std::size_t j = 0; j < b.dv.size(); ++j) {
-    b.dv[j] = s.weight * b.Q_host[j] + b.force[j];
-    if (s.answered) b.dv[j] += s.length * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]);
-  }
-  solver.inverse_mass(b.dv, b.dv);
-  for (std::size_t j = 0; j < b.sub_v.size(); ++j) b.sub_v[j] = assembly.v[j] + b.dv[j];
   if (!finite(b.sub_v)) return false;
   const NewtonReport newton = end_step(b, now, now, next, s.length, b.sub_v);
   if (!newton.converged || !finite(b.sub_v) || turns_too_far(b, next, s.length)) return false;
-  for (std::size_t i = 0; i < b.e.size(); ++i) {
-    b.e[i] = b.lambda[i] / s.length;
-    if (s.answered) b.e[i] += b.dynamics->lambda()[i] + b.dynamics->induced()[i];
-  }
+  for (std::size_t i = 0; i < b.e.size(); ++i)
+    b.e[i] = b.dynamics->lambda()[i] + b.dynamics->induced()[i] + b.lambda[i] / s.length;
   // Slower than half of what a substep may have, and the next may be twice as long.
   s.swing = fastest_swing(system_, *b.dynamics, now, b.e, 0.45 * options_.swing_limit / s.length) * s.length;
   if (s.swing > options_.swing_limit) return false;
   if (s.cannot_work) {
-    const double gain = work_of_constraints(*b.dynamics, s.answered ? s.length : 0, b.force, assembly.v, b.sub_v),
+    const double gain = work_of_constraints(*b.dynamics, s.length, b.force, assembly.v, b.sub_v),
                  energy = kinetic(assembly, b.sub_v);
     if (s.watched && s.gain + gain > std::max(s.allowed, allowed_gain * energy)) return false;
     s.gain += gain;
@@ -104,9 +96,7 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
     next[id].w = head(b.sub_v, c + 3);
   }
   for (std::size_t row = 0; row < b.e.size(); ++row) {
-    b.e[row] = b.lambda[row];
-    if (s.answered) b.e[row] += s.length * (b.dynamics->lambda()[row] + b.dynamics->induced()[row]);
-    b.sub_rate[row] = b.e[row] / s.length;
+    b.e[row] = s.length * (b.dynamics->lambda()[row] + b.dynamics->induced()[row]) + b.lambda[row];
     b.own_lambda[row] += b.e[row];
   }
   if (b.with_laws) book_laws(b, now, s.length, assembly.v, b.sub_v);
@@ -120,7 +110,7 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
       // rounding.
       const int slot = block.slot(system_.constraint(b.ids[i]).bodies()[z(k)]);
       if (slot < 0) continue;
-      const Vector6 newton = s.answered ? generalized_force(assembly, static_cast<int>(i), k, b.lambda) : f;
+      const Vector6 newton = generalized_force(assembly, static_cast<int>(i), k, b.lambda);
       b.sub_gross[z(2 * slot)] = std::max({b.sub_gross[z(2 * slot)], f.head<3>().norm(), newton.head<3>().norm()});
       b.sub_gross[z(2 * slot + 1)] =
           std::max({b.sub_gross[z(2 * slot + 1)], f.tail<3>().norm(), newton.tail<3>().norm()});
@@ -189,8 +179,6 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   Substep s;
   s.before = before;
   s.cannot_work = !can_do_work(b);
-  b.sub_rate.resize(b.e.size());
-  for (std::size_t i = 0; i < b.e.size(); ++i) b.sub_rate[i] = b.dynamics->lambda()[i];
   s.allowed = gain_floor(b) + allowed_gain * kinetic(b.dynamics->assembly(), b.v0);
   // The whole step's own swing says about how short; no shorter than an eighth, for it may be as wrong as the step was.
   const auto longest = [&](double swing, double length) { return 0.9 * options_.swing_limit / swing * length; };
@@ -209,17 +197,12 @@ bool Engine::substep_block(BlockSolve& b, double before) {
       turns = spread_forces(b, now, s.weight);
       if (b.with_laws) b.dynamics->set_step(s.length);
       ++b.tally.factors;
-      Status status = b.dynamics->factor(now);
-      // Laws are given the accelerations; and where rows are redundant, large multipliers that nearly cancel keep their
-      // digits as corrections of those.
-      s.answered = b.with_laws || !b.dynamics->solver().full_row_rank();
-      if (s.answered && status != Status::invalid) status = b.dynamics->resolve(now, b.Q_host);
-      if (status == Status::invalid) break;
+      if (b.dynamics->evaluate(now, b.Q_host) == Status::invalid) break;
       factored = true;
     } else if (b.with_laws || turns) {  // what friction and turning do to the end of a step depends on its length
       spread_forces(b, now, s.weight);
       if (b.with_laws) b.dynamics->set_step(s.length);
-      if (s.answered && b.dynamics->resolve(now, b.Q_host) == Status::invalid) break;
+      if (b.dynamics->resolve(now, b.Q_host) == Status::invalid) break;
     }
     s.watched = s.length > 1.5 * finest;
     if (!try_substep(b, s)) {
