@@ -47,6 +47,23 @@ TEST(Multibody, AJointSensorOfAPendulumShowsTheClosedForm) {
   EXPECT_THROW(exact.joint_wrench(link(mb, 1)), std::invalid_argument);
 }
 
+// A slider's origin is the link's: how far the link has slid changes nothing of what its sensor reads.
+TEST(Multibody, ASensorInASliderGoesWithTheLink) {
+  LinkWorld w;
+  btMultiBody& mb = w.multibody(1, true);
+  const double m = 2, arm = 0.3, out = 0.5;
+  mb.setupPrismatic(0, btScalar(m), bt(0.1, 0.1, 0.1), -1, straight, bt(1, 0, 0), bt(0, 0, 0), bt(arm, 0, 0), false);
+  w.finish(mb);
+  mb.setJointPos(0, btScalar(out));
+  bullet::Solver exact(w.world);
+  w.step();
+  const Wrench sensor = exact.joint_wrench(link(mb, 0));
+  const double weight = m * 9.81;
+  EXPECT_LE((sensor.point - Vector3d(out, 0, 0)).norm(), precision(1e-12, 1e-6));
+  EXPECT_LE((sensor.force - Vector3d(0, weight, 0)).norm(), precision(1e-10, 2e-5) * weight);
+  EXPECT_LE((sensor.moment - Vector3d(0, 0, arm * weight)).norm(), precision(1e-10, 2e-5) * weight);
+}
+
 TEST(Multibody, AnAppliedTorqueIsInTheSensorOnce) {
   LinkWorld w(0);
   btMultiBody& mb = w.multibody(2, true);

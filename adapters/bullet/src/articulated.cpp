@@ -153,9 +153,9 @@ void Articulated::place(const Configuration& at, std::span<const double> u, std:
     Place& to = out[z(i + 1)];
     to.R = up.R * to_parent(i, at);
     to.pivot = up.p + up.R * from_bullet(link.m_eVector);
-    Vector3d arm = from_bullet(link.m_dVector);
-    if (link.m_jointType == btMultibodyLink::ePrismatic) arm += at.joints[z(link.m_cfgOffset)] * axis_bottom(i, 0);
-    to.p = to.pivot + to.R * arm;
+    if (link.m_jointType == btMultibodyLink::ePrismatic)  // a slider's goes with the link
+      to.pivot += at.joints[z(link.m_cfgOffset)] * (to.R * axis_bottom(i, 0));
+    to.p = to.pivot + to.R * from_bullet(link.m_dVector);
     Vector3d turn = Vector3d::Zero(), slide = Vector3d::Zero();
     for (int k = 0; k < link.m_dofCount; ++k) {
       const double rate = u[z(6 + link.m_dofOffset + k)];

@@ -36,7 +36,7 @@ class Articulated {
   /// A link, or the base, at one time, world axes.
   struct Place {
     Vector3d p = Vector3d::Zero();      ///< centre of mass [m]
-    Vector3d pivot = Vector3d::Zero();  ///< of its joint [m]
+    Vector3d pivot = Vector3d::Zero();  ///< of its joint, fixed in the link [m]
     Matrix3d R = Matrix3d::Identity();  ///< link to world
     Vector3d v = Vector3d::Zero(), w = Vector3d::Zero();
     Vector3d a = Vector3d::Zero(), alpha = Vector3d::Zero();  ///< with all joint accelerations zero: J̇q̇
