@@ -39,6 +39,23 @@ void Stepper::Impl::watch() {
   std::erase_if(let_go, [&](const Pusher& p) { return system->removed(p.on) || system->enabled(p.on); });
 }
 
+bool Stepper::Impl::open_those_apart() {
+  constexpr double open_gap = 1e-9;  // [m] no more than what closing gaps is for
+  bool any = false;
+  for (const Pusher& p : held) {
+    if (!one_sided(*system, p.on).reengage) continue;
+    const auto at = std::find(block().constraints.begin(), block().constraints.end(), p.on);
+    const std::size_t r = z(block().row[z(static_cast<int>(at - block().constraints.begin()))]);
+    const double sign = p.negative ? -1 : 1, phi = sign * dynamics.assembly().position[r];
+    if (!(phi > open_gap || (phi > -open_gap && sign * dynamics.assembly().velocity[r] > rest_speed))) continue;
+    system->enable(p.on, false);
+    toggled.push_back(p.on);
+    let_go.push_back(p);
+    any = true;
+  }
+  return any;
+}
+
 void Stepper::Impl::decide_modes() {
   dynamics.release_grips();
   if (dynamics.evaluate(state) == Status::invalid) return;

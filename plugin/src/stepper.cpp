@@ -66,6 +66,12 @@ std::string Stepper::Impl::begin_at(bool forget) {
   last_dt = last_swing = last_h = 0;
   system->update_driven(state);
   if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
+  if (open_those_apart()) {
+    dynamics.restructure();
+    watch();
+    ledger.restructure(*system, block(), forget);
+    if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
+  }
   start.gap = largest(dynamics.assembly().position);
   close_gaps(*system, dynamics, state, options.newton_tolerance, 10 * options.max_newton, &start.moved);
   if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();

@@ -125,6 +125,8 @@ struct Stepper::Impl {
 
   /// Assembles the start (T14) and makes room for what a step needs. @return what is wrong.
   std::string begin_at(bool forget);
+  /// One-sided constraints that are to land some time and are open, or opening, where the motion begins, begin let go.
+  bool open_those_apart();
 
   void make_room();
 

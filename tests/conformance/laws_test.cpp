@@ -315,6 +315,26 @@ TEST(OneSided, ABallThrownFromAFloorComesBackAndStays) {
   EXPECT_NEAR(floor.reaction().on_a.force.y(), g, precision(1e-12, 1e-5));
 }
 
+TEST(OneSided, WhatBeginsOpenOrOpeningIsNotPulledShut) {
+  for (const bool thrown : {true, false}) {
+    TestWorld w;
+    const double start = thrown ? 0 : 0.5, up = thrown ? 2 : 0;
+    btRigidBody& ball = w.ball(1, 0.1, btVector3(0, btScalar(start), 0));
+    ball.setLinearVelocity(btVector3(0, btScalar(up), 0));
+    bullet::Solver exact(w.world);
+    bullet::Handle floor = exact.constrain("floor", ball, [](const auto& s) { return s[0].position().y; });
+    floor.one_sided({.reengage = true});
+    int flying = 0;
+    for (int i = 0; i < 240; ++i) {
+      w.step();
+      flying += floor.released();
+    }
+    EXPECT_NEAR(flying, (up + std::sqrt(up * up + 2 * g * start)) / g * 240, 3) << thrown;
+    EXPECT_LE(exact.counts().corrected, 4.0 / 240) << exact.summary();  // what it falls in the step in which it lands
+    EXPECT_LE(std::abs(double(ball.getCenterOfMassPosition().y())), precision(1e-12, 1e-6));
+  }
+}
+
 TEST(OneSided, IsRefusedWhereItMeansNothing) {
   TestWorld w;
   btRigidBody& body = w.box(1, btVector3(1, 1, 1), btVector3(0, 0, 0));

@@ -313,6 +313,30 @@ TEST(OneSided, ABeadLeavesADomeWhereNothingPressesAnyMore) {
   EXPECT_GT(stepper.state()[bead].p.norm(), 1);
 }
 
+// Thrown up, or held above, it is not pulled down: it flies, lands without bouncing, and rubs from then on.
+TEST(OneSided, WhatBeginsOpenOrOpeningLandsWhenItFalls) {
+  for (const Method method : {Method::rk4, Method::adaptive, Method::semi_implicit})
+    for (const bool thrown : {true, false}) {
+      System system;
+      system.set_gravity({0, 0, -g});
+      const double mu = 0.3, z0 = thrown ? 0 : 0.5, up = thrown ? 2 : 0, dt = 1e-3;
+      const BodyId block = system.add_particle("block", 1, {0, 0, z0}, {3, 0, up});
+      const ConstraintId floor =
+          system.add(holonomic("floor", {block}, [](const auto& s) { return s[0].position().z; }));
+      set_one_sided(system, floor, {.reengage = true});
+      add_law(system, floor, coulomb(mu));
+      Stepper stepper(system, system.initial_state(), {.method = method});
+      EXPECT_EQ(stepper.start().gap, 0);
+      EXPECT_EQ(stepper.start().impulse_energy, 0);
+      run(stepper, 600 * dt, 600);
+      const double lands = (up + std::sqrt(up * up + 2 * g * z0)) / g;
+      const double order = method == Method::semi_implicit ? 2 * mu * g * dt : scaled(1e-7);
+      EXPECT_NEAR(stepper.state()[block].v.x(), 3 - mu * g * (0.6 - lands), order) << thrown;
+      EXPECT_NEAR(stepper.state()[block].p.z(), 0, scaled(1e-9)) << thrown;
+      EXPECT_TRUE(system.enabled(floor));
+    }
+}
+
 TEST(OneSided, AStoneOnAShakingTableLeavesAndLandsWithoutBouncing) {
   System system;
   system.set_gravity({0, 0, -g});

@@ -79,10 +79,13 @@ void Engine::follow_driven() {
 }
 
 // One-sided constraints that let go hold again in the step in which their gap would close: it then ends on the surface.
-// Those that hold let go before a step that begins with bodies thrown apart, faster than steps leave them.
+// Those that hold let go before a step that begins with bodies thrown apart, faster than steps leave them, or put
+// apart.
 void Engine::engage_one_sided() {
-  for (const int i : timed_records_) {
-    Record& r = records_[z(i)];
+  const bool listed = watched_structure_ == structure_;  // those of a constraint just made are not yet
+  const int count = static_cast<int>(listed ? timed_records_.size() : records_.size());
+  for (int i = 0; i < count; ++i) {
+    Record& r = records_[z(listed ? timed_records_[z(i)] : i)];
     if (!r.alive || !r.one_sided.on || r.id.index < 0 || !r.enabled || (r.let_go && !r.one_sided.reengage)) continue;
     std::vector<double> A, b, position, velocity;
     linearize(r, A, b, position, velocity);
@@ -97,7 +100,8 @@ void Engine::engage_one_sided() {
     }
     const double sign = r.one_sided.negative ? -1 : 1, parts = sign * velocity[0];
     if (!r.let_go) {
-      if (parts > 2 * r.parting + 2 * std::abs(gain)) {
+      const bool open = r.one_sided.reengage && sign * position[0] > options_.gap_tolerance;
+      if (open || parts > 2 * r.parting + 2 * std::abs(gain)) {
         r.let_go = true;
         ++counts_.released;
         switch_on(r, false);
