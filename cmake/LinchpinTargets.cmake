@@ -60,7 +60,8 @@ function(linchpin_library target name)
 endfunction()
 
 # For what spends its time in the libraries, which are built as users build them: it only has to compile soon. Under the
-# sanitizers (preset asan) it goes without the two checks that are a third of its compile time; the libraries have all.
+# sanitizers (preset asan) it goes without the two checks that are a third of its compile time; the core and the adapters
+# have all.
 function(linchpin_light target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> ${LINCHPIN_LIGHT_OPTIONS})
 endfunction()

@@ -669,7 +669,7 @@ void run(std::uint64_t seed, int steps) {
 // Under the sanitizers a program takes fifteen times as long: LINCHPIN_TEST_SEED=N, or LINCHPIN_SOAK_MINUTES, for
 // others.
 #ifdef __SANITIZE_ADDRESS__
-constexpr int programs_always = 50;
+constexpr int programs_always = 12;
 #else
 constexpr int programs_always = 200;
 #endif

@@ -424,7 +424,7 @@ TEST(Feet, OfATableSlipWhereThePushIsBeyondAllOfThem) {
 
 // Three bodies on balls, the last 10⁶ times as heavy as the first: thrusts hardly call up each other, so there is one
 // answer (T9), whatever digits the ratio has cost.
-TEST(UnlikeMasses, HaveOneActualThrustAndItIsFound) {
+TEST(SlowUnlikeMasses, HaveOneActualThrustAndItIsFound) {
   for (const double speed : {0.0, 1.0}) {
     SCOPED_TRACE(speed);
     System system;
