@@ -36,7 +36,7 @@ struct Timed {
   }
 };
 
-int compare(const char* what, const std::string& text, const Constraint& lambda) {
+void compare(const char* what, const std::string& text, const Constraint& lambda) {
   const std::string level = lambda.function().level() == Level::position ? "equation" : "velocity";
   const Model model = load_text(R"(schema = 1
 [[body]]
@@ -62,35 +62,29 @@ params = { L = 1.5, w = 3.0 }
   const State state = system.initial_state();
   Timed typed(system.constraint(system.find_constraint("c")), state), same(lambda, state);
   for (int i = 0; i < 200; ++i) typed.round(200), same.round(200);
-  const double ratio = typed.best / same.best;
-  std::printf("%-22s typed %6.0f ns   lambda %6.0f ns   ratio %.2f\n", what, typed.best, same.best, ratio);
-  return ratio > 5;
+  std::printf("%-22s typed %6.0f ns   lambda %6.0f ns   ratio %.2f\n", what, typed.best, same.best,
+              typed.best / same.best);
 }
 
 }  // namespace
 
 int main() {
   constexpr BodyId a{1}, b{2};
-  int wrong = 0;
-  wrong += compare("winch", "dist2(a.point(0,-0.1,0), b.point(0,0.2,0)) = (L + 0.1*(1 - cos(w*t)))^2",
-                   holonomic("l", {a, b}, [](const auto& s) {
-                     const auto d = s[0].point(0, -0.1, 0) - s[1].point(0, 0.2, 0);
-                     return dot(d, d) - square(1.5 + 0.1 * (1 - cos(3.0 * s.t)));
-                   }));
-  wrong +=
-      compare("points together", "a.point(0.1, 0, 0.2) = b.point(0, 0.3, 0)",
-              holonomic("l", {a, b}, [](const auto& s) { return s[0].point(0.1, 0, 0.2) - s[1].point(0, 0.3, 0); }));
-  wrong += compare("centres apart", "dist2(a.position, b.position) = L^2", holonomic("l", {a, b}, [](const auto& s) {
-                     const auto d = s[0].position() - s[1].position();
-                     return dot(d, d) - 1.5 * 1.5;
-                   }));
-  wrong += compare(
-      "knife edge", "dot(a.velocity(0.1, 0, 0.3), a.axis(0, 1, 0)) = 0",
-      nonholonomic("l", {a}, [](const auto& s) { return dot(s[0].velocity(0.1, 0, 0.3), s[0].axis(0, 1, 0)); }));
-  wrong += compare(
-      "transcendental", "atan2(a.x, b.y) + exp(-a.z)/(2 + b.z^3) = t", holonomic("l", {a, b}, [](const auto& s) {
-        const auto z = s[1].position().z;
-        return atan2(s[0].position().x, s[1].position().y) + exp(-s[0].position().z) / (2.0 + z * (z * z)) - s.t;
-      }));
-  return wrong > 0;
+  compare("winch", "dist2(a.point(0,-0.1,0), b.point(0,0.2,0)) = (L + 0.1*(1 - cos(w*t)))^2",
+          holonomic("l", {a, b}, [](const auto& s) {
+            const auto d = s[0].point(0, -0.1, 0) - s[1].point(0, 0.2, 0);
+            return dot(d, d) - square(1.5 + 0.1 * (1 - cos(3.0 * s.t)));
+          }));
+  compare("points together", "a.point(0.1, 0, 0.2) = b.point(0, 0.3, 0)",
+          holonomic("l", {a, b}, [](const auto& s) { return s[0].point(0.1, 0, 0.2) - s[1].point(0, 0.3, 0); }));
+  compare("centres apart", "dist2(a.position, b.position) = L^2", holonomic("l", {a, b}, [](const auto& s) {
+            const auto d = s[0].position() - s[1].position();
+            return dot(d, d) - 1.5 * 1.5;
+          }));
+  compare("knife edge", "dot(a.velocity(0.1, 0, 0.3), a.axis(0, 1, 0)) = 0",
+          nonholonomic("l", {a}, [](const auto& s) { return dot(s[0].velocity(0.1, 0, 0.3), s[0].axis(0, 1, 0)); }));
+  compare("transcendental", "atan2(a.x, b.y) + exp(-a.z)/(2 + b.z^3) = t", holonomic("l", {a, b}, [](const auto& s) {
+            const auto z = s[1].position().z;
+            return atan2(s[0].position().x, s[1].position().y) + exp(-s[0].position().z) / (2.0 + z * (z * z)) - s.t;
+          }));
 }
