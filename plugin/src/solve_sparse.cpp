@@ -521,7 +521,8 @@ bool SolveSparse::factor_island(int i) {
     const double least = sure && out.least_kept >= sure_pivot ? 1 : smallest_singular_value(i);
     sure = sure && least * least > std::max(10 * doubtful, sure_eigenvalue);
     // Long mechanisms have smaller ones than that; then the dropped rows themselves are looked at.
-    if (!sure && !(least > 30 * options_.rank_tolerance && find_null_space(i, alike_scales)))
+    if (!sure &&
+        !(least > 30 * options_.rank_tolerance && (find_null_space(i, alike_scales) || dropped_rows_depend(i))))
       leave_to_reference(i, "rank not clear from the pivots");
   }
   return true;

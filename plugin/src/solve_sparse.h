@@ -128,7 +128,10 @@ class SolveSparse {
   double size_of(const Island& island, std::span<const double> e) const;
   void fill_primal(const Island& island, int tree) const;
   bool factor_primal(int i) const;
+  double image_of_inside(const Island& island) const;
+  void step_to_null(int i) const;
   bool find_null_space(int i, double alike) const;
+  bool dropped_rows_depend(int i) const;
   void take_out_null_space(int i, double* rows) const;
   double add_image(const Island& island, double* rows) const;
   void clear_part(const Island& island) const;
