@@ -25,23 +25,11 @@ constexpr double agreement = 1e-12;    // residual in dropped rows above which e
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-double dot6(const double* a, const double* b) {
-  using Six = Eigen::Map<const Eigen::Matrix<double, 6, 1>>;
-  return Six(a).dot(Six(b));
-}
-
 // to += A Bᵀ of two blocks of three rows in six columns; `lower` leaves out what is above the diagonal.
 template <bool lower>
 void add_product3(const double* a, const double* b, double* to, int stride) {
   for (int r = 0; r < 3; ++r, a += 6, to += stride)
     for (int c = 0; c < (lower ? r + 1 : 3); ++c) to[c] += dot6(a, b + 6 * c);
-}
-
-double dot(const double* a, const double* b, int size) {
-  if (size == 6) return dot6(a, b);
-  double sum = 0;
-  for (int i = 0; i < size; ++i) sum += a[i] * b[i];
-  return sum;
 }
 
 // The short form of M = diag(m I₃, I), I = L Lᵀ: 1/√m, m, √m; the lower triangles of L⁻¹ and L.

@@ -18,6 +18,17 @@ inline constexpr double near_scales = 200;
 /// The same where the reference is the other choice: light bodies between heavy ones keep more digits by it.
 inline constexpr double alike_scales = 30;
 
+inline double dot6(const double* a, const double* b) {
+  using Six = Eigen::Map<const Eigen::Matrix<double, 6, 1>>;
+  return Six(a).dot(Six(b));
+}
+inline double dot(const double* a, const double* b, int size) {
+  if (size == 6) return dot6(a, b);
+  double sum = 0;
+  for (int i = 0; i < size; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
 class SolveSparse {
  public:
   /// @return false when the instant is malformed, M is not positive definite or a number is not finite. What depends on

@@ -21,8 +21,6 @@ constexpr double settled = 1e-8;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-double dot(const double* a, const double* b, int size) { return std::inner_product(a, a + size, b, 0.0); }
-
 }  // namespace
 
 void SolveSparse::prepare_primal() {
@@ -56,6 +54,10 @@ void SolveSparse::fill_primal(const Island& island, int tree) const {
           const double* const Jb = jacobians_.data() + b.value + r * columns;
           for (int p = 0; p < rows; ++p) {
             double* const to = panels + slot.offset + at(p) * at(slot.stride);
+            if (s != t && columns == 6) {
+              for (int q = 0; q < 6; ++q) to[q] += Ja[p] * Jb[q];
+              continue;
+            }
             for (int q = 0; q < (s == t ? p + 1 : columns); ++q) to[q] += Ja[p] * Jb[q];
           }
         }
@@ -253,7 +255,7 @@ double SolveSparse::add_image(const Island& island, double* rows) const {
       for (int t = node.touch_begin; t < node.touch_end; ++t) {
         const int b = touches_[at(t)].body, columns = bodies_[at(b)].size;
         const double* const J = jacobians_.data() + touches_[at(t)].value + r * columns;
-        for (int c = 0; c < columns; ++c) sum += J[c] * y_[at(primal_.position(b) + c)];
+        sum += dot(J, y_.data() + primal_.position(b), columns);
       }
       double& x = rows[node.row + r];
       x += sum;
