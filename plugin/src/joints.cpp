@@ -264,8 +264,6 @@ double finite(const std::string& name, const char* what, double x) {
   return x;
 }
 
-Constraint sliding(Constraint made) { return made.sliding_on(1); }
-
 }  // namespace
 
 namespace detail {
@@ -310,8 +308,10 @@ Constraint joint(std::string name, BodyId a, BodyId b, JointRows rows, const Vec
     d.w_B = unit_axis(name, "w_B", d.w_B);
     finite(name, "c", d.c);
   }
+  const bool slides = rows.points.empty() && !rows.axes.empty();
   Constraint made(std::move(name), {a, b}, std::make_shared<JointFunction>(std::move(rows)));
-  return made.acting_at({acting_A, acting_B});
+  made.acting_at({acting_A, acting_B});
+  return slides ? made.sliding_on(1) : made;
 }
 
 Constraint ball(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ) {
@@ -334,7 +334,7 @@ Constraint slider(std::string name, BodyId a, const JointFrame& frame_A, BodyId 
   JointRows rows;
   for (Eigen::Index i = 1; i < 3; ++i) rows.axes.push_back({frame_A.axes.col(i), frame_A.origin, frame_B.origin, 0});
   keep_orientation(rows, frame_A, frame_B);
-  return sliding(joint(std::move(name), a, b, std::move(rows), frame_A.origin, frame_B.origin));
+  return joint(std::move(name), a, b, std::move(rows), frame_A.origin, frame_B.origin);
 }
 
 Constraint weld(std::string name, BodyId a, const JointFrame& frame_A, BodyId b, const JointFrame& frame_B) {
@@ -360,7 +360,7 @@ Constraint cylindrical(std::string name, BodyId a, const Vector3d& p_AQ, const V
   JointRows rows;
   keep_on_line(rows, p_AQ, u, p_BQ);
   keep_along(rows, u, unit_axis(name, "u_B", u_B));
-  return sliding(joint(std::move(name), a, b, std::move(rows), p_AQ, p_BQ));
+  return joint(std::move(name), a, b, std::move(rows), p_AQ, p_BQ);
 }
 
 Constraint planar(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b, const Vector3d& p_BQ,
@@ -368,14 +368,14 @@ Constraint planar(std::string name, BodyId a, const Vector3d& p_AQ, const Vector
   JointRows rows;
   rows.axes.push_back({u_A, p_AQ, p_BQ, 0});
   keep_along(rows, unit_axis(name, "u_A", u_A), unit_axis(name, "u_B", u_B));
-  return sliding(joint(std::move(name), a, b, std::move(rows), p_AQ, p_BQ));
+  return joint(std::move(name), a, b, std::move(rows), p_AQ, p_BQ);
 }
 
 Constraint point_on_line(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
                          const Vector3d& p_BQ) {
   JointRows rows;
   keep_on_line(rows, p_AQ, unit_axis(name, "u_A", u_A), p_BQ);
-  return sliding(joint(std::move(name), a, b, std::move(rows), p_AQ, p_BQ));
+  return joint(std::move(name), a, b, std::move(rows), p_AQ, p_BQ);
 }
 
 Constraint point_on_plane(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
@@ -394,7 +394,7 @@ Constraint rod(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const
 Constraint point_on_sphere(std::string name, BodyId a, const Vector3d& p_AQ, double radius, BodyId b,
                            const Vector3d& p_BQ) {
   positive(name, "radius", radius);
-  return sliding(rod(std::move(name), a, p_AQ, b, p_BQ, radius));
+  return rod(std::move(name), a, p_AQ, b, p_BQ, radius).sliding_on(1);
 }
 
 Constraint gear(std::string name, BodyId a, const Vector3d& u_A, BodyId b, const Vector3d& u_B, double ratio,
@@ -414,7 +414,7 @@ Constraint axis_row(std::string name, BodyId a, const Vector3d& p_AQ, const Vect
                     const Vector3d& p_BQ, double d0) {
   JointRows rows;
   rows.axes.push_back({u_A, p_AQ, p_BQ, d0});
-  return sliding(joint(std::move(name), a, b, std::move(rows), p_AQ, p_BQ));
+  return joint(std::move(name), a, b, std::move(rows), p_AQ, p_BQ);
 }
 
 }  // namespace linchpin

@@ -83,14 +83,16 @@ alike() { # a b row which limit
     }' "$1" "$2" >"$scratch/awk" || fail "$1, $2, row $3, $4: $(cat "$scratch/awk")"
 }
 for scene in arm loop; do
-  # From rest: forces at t = 0, and the first velocities, which are accelerations.
+  # From rest: forces at t = 0, moments about the same points, and the first velocities, which are accelerations.
   for as in bodies multibody; do
     expect 0 run "$scratch/$scene.toml" --host bullet-float64 --as $as --dt 1e-6 --duration 2e-6 --csv "$scratch/$scene-$as.csv"
   done
-  alike "$scratch/$scene-bodies.csv" "$scratch/$scene-multibody.csv" 1 '[.]F[xyz] .N.$' 1e-9
-  # Moments about one point: Bullet's slider reports its own about a point of its first body, sensors about the joint's.
-  alike "$scratch/$scene-bodies.csv" "$scratch/$scene-multibody.csv" 1 '^(shoulder|elbow|grip|spin)[.].*N m.$' 1e-9
-  alike "$scratch/$scene-bodies.csv" "$scratch/$scene-multibody.csv" 1 '_torque[.][xyz] .N m.$' 1e-9
+  expect 0 run "$scratch/$scene.toml" --host bare --dt 1e-6 --duration 2e-6 --csv "$scratch/$scene-bare.csv"
+  for other in multibody bare; do
+    alike "$scratch/$scene-bodies.csv" "$scratch/$scene-$other.csv" 1 '[.]F[xyz] .N.$' 1e-9
+    alike "$scratch/$scene-bodies.csv" "$scratch/$scene-$other.csv" 1 '[.]M[xyz] .N m.$' 1e-9
+    alike "$scratch/$scene-bodies.csv" "$scratch/$scene-$other.csv" 1 '_torque[.][xyz] .N m.$' 1e-9
+  done
   alike "$scratch/$scene-bodies.csv" "$scratch/$scene-multibody.csv" 2 '[.]v[xyz] .m/s.$' 1e-9
   alike "$scratch/$scene-bodies.csv" "$scratch/$scene-multibody.csv" 2 '[.]w[xyz] .rad/s.$' 1e-9
   # The same trajectory, to the order of the step: apart by half as much at half the step. Up
@@ -239,6 +241,15 @@ holds '.solvers[2].max_gap_m > .solvers[1].max_gap_m'
 holds '[.solvers[1].held_by_bullet[] | .name + ": " + .why] | length == 7 and index("rail: a slider") != null and index("teeth: a gear") != null'
 alike "$scratch/held-exact-double.csv" "$scratch/held-bullet-si-1000-double.csv" 201 '[.][xyz] .m.$' 1e-3
 alike "$scratch/held-exact-double.csv" "$scratch/held-bullet-si-1000-double.csv" 201 '[.]w[xyz] .rad/s.$' 2e-2
+# What closes a loop acts at one point on every host.
+for of in bare:bodies bullet-float64:bodies bullet-float64:multibody; do
+  expect 0 run "$scratch/held.toml" --host "${of%:*}" --as "${of#*:}" --dt 1e-6 --duration 2e-6 --csv "$scratch/closed-${of/:/-}.csv"
+done
+for other in bare-bodies bullet-float64-multibody; do
+  for what in '[.]F[xyz] .N.$' '[.]M[xyz] .N m.$'; do
+    alike "$scratch/closed-bullet-float64-bodies.csv" "$scratch/closed-$other.csv" 1 "$what" 1e-8
+  done
+done
 # No force is made up where nobody knows it.
 awk -F, 'NR == 1 { for (i = 1; i <= NF; ++i) if ($i ~ /^shoulder[.]Fx/) f = i; next } NR == 3 { exit !(f > 0 && $f == "") }' \
   "$scratch/held-bullet-si-1000-double.csv" || fail "a force of Bullet's on a joint of a multibody"
