@@ -368,6 +368,9 @@ TEST_F(Robot, WhatIsWrongIsSaidWithItsLine) {
       {"<robot name='r'>\n@A@B<joint name='j' type='continuous'><parent link='a'/><child link='b'/>\n<mimic "
        "joint='jj'/></joint></robot>",
        "there is no joint \"jj\"", 5},
+      {"<robot name='r'>\n@A@B<joint name='lefd' type='continuous'><parent link='a'/><child link='b'/>\n<mimic "
+       "joint='left'/></joint></robot>",
+       "there is no joint \"left\"$", 5},  // the one that asks, however near, leads nobody
       {"<robot name='r'>\n@A@B<joint name='j' type='continuous'><parent link='a'/><child link='b'/>\n<mimic "
        "joint='j'/></joint></robot>",
        "in a circle", 5},
@@ -398,6 +401,9 @@ TEST_F(Robot, WhatIsWrongIsSaidWithItsLine) {
       {"<robot name='r'>\n@A<link name='b'/>\n<joint name='j' type='floating'><parent link='a'/><child "
        "link='b'/></joint></robot>",
        "has no mass", 3},
+      {"<robot name='r'>\n<link name='a'/>\n<link name='b'/><joint name='j' type='continuous'><parent link='a'/><child "
+       "link='b'/></joint></robot>",
+       "link \"b\" moves by joint \"j\" and no link of the robot has a mass", 3},
       {"<robot name='r'>\n@A@B<joint name='j' type='revolute'><parent link='a'/><child link='b'/><axis xyz='0 0 "
        "1'/><origin/><limit/><dynamics/><mimic joint='k'/>\n<parent link='a'/></joint></robot>",
        "second <parent>; the first stands in line 4", 5},
@@ -449,7 +455,7 @@ TEST_F(Robot, WhatIsWrongIsSaidWithItsLine) {
       (void)load(path);
       ADD_FAILURE() << c.says << ": was taken";
     } catch (const SceneError& e) {
-      EXPECT_NE(e.message.find(c.says), std::string::npos) << e.what();
+      EXPECT_NE((e.message + "$").find(c.says), std::string::npos) << e.what();
       EXPECT_EQ(e.line, c.line) << e.what();
       EXPECT_EQ(e.file, path);
     }

@@ -24,11 +24,7 @@ const char* to_string(RobotFile::Joint::Kind kind) {
 
 void resolve_mimics(RobotFile& file) {
   std::map<std::string, int, std::less<>> joint_at;
-  std::vector<std::string> known;
-  for (const RobotFile::Joint& joint : file.joints) {
-    joint_at.emplace(joint.name, static_cast<int>(known.size()));
-    known.push_back(joint.name);
-  }
+  for (std::size_t k = 0; k < file.joints.size(); ++k) joint_at.emplace(file.joints[k].name, static_cast<int>(k));
   const auto at = [&](int joint) -> RobotFile::Joint& { return file.joints[static_cast<std::size_t>(joint)]; };
   const auto who = [](const RobotFile::Joint& joint) { return "joint \"" + joint.name + "\", <mimic>"; };
   for (RobotFile::Joint& each : file.joints) {
@@ -37,9 +33,13 @@ void resolve_mimics(RobotFile& file) {
       fail(each.mimic->at,
            who(each) + ": a " + to_string(each.kind) + " joint has no position that could follow another's");
     const auto found = joint_at.find(each.mimic->leader);
-    if (found == joint_at.end())
+    if (found == joint_at.end()) {
+      std::vector<std::string> leaders;
+      for (const RobotFile::Joint& other : file.joints)
+        if (&other != &each && (other.turns() || other.slides())) leaders.push_back(other.name);
       fail(each.mimic->at,
-           who(each) + ": there is no joint \"" + each.mimic->leader + "\"" + suggestion(each.mimic->leader, known));
+           who(each) + ": there is no joint \"" + each.mimic->leader + "\"" + suggestion(each.mimic->leader, leaders));
+    }
     each.mimic->of = found->second;
     if (const RobotFile::Joint& leader = at(found->second); !leader.turns() && !leader.slides())
       fail(each.mimic->at, who(each) + ": joint \"" + leader.name + "\" has no position that could be followed");
@@ -241,8 +241,12 @@ class Maker {
       clusters_[static_cast<std::size_t>(into)].links.push_back(i);
       clusters_[static_cast<std::size_t>(into)].mass += link(i).mass();
     }
+    const bool weightless =
+        std::all_of(clusters_.begin(), clusters_.end(), [](const Cluster& c) { return c.mass == 0; });
+    bool said = options_.fixed_base == true;
     for (Cluster& each : clusters_) {
       const Link& first = link(each.links.front());
+      said = said || (first.joint < 0 && each.fixed);
       if (first.joint < 0 && each.mass == 0 && !each.fixed) {
         if (options_.fixed_base == false)
           fail(first.at, "link \"" + first.name + "\" has no mass: nothing could move it, and fixed_base = false");
@@ -250,8 +254,13 @@ class Maker {
       }
       if (each.mass == 0 && !each.fixed)
         fail(first.at, "link \"" + first.name + "\" moves by joint \"" + joint(first.joint).name +
-                           "\" and has no mass: give it an <inertial>");
+                           (weightless ? "\" and no link of the robot has a mass: give each that moves an <inertial>"
+                                       : "\" and has no mass: give it an <inertial>"));
     }
+    if (weightless && !said)
+      out_.warnings.push_back(warning(link(file_.order.front()).at,
+                                      "no link of the robot has a mass: nothing of it moves; a link that is to move "
+                                      "needs an <inertial>"));
     if (!clusters_.front().fixed && !options_.fixed_base)
       out_.notes.push_back("link \"" + link(file_.order.front()).name +
                            "\", the root, has a mass and is free; [model] fixed_base = true in a scene holds it");
@@ -499,7 +508,7 @@ class Maker {
 Robot read_robot(const std::string& text, const std::string& path, const RobotOptions& options, const Place& from) {
   RobotFile file = options.format == RobotFormat::urdf ? read_urdf(text, path, from) : read_sdf(text, path, from);
   Robot out = Maker(file, options).make();
-  out.warnings = std::move(file.warnings);
+  out.warnings.insert(out.warnings.begin(), file.warnings.begin(), file.warnings.end());
   out.notes.insert(out.notes.begin(), file.notes.begin(), file.notes.end());
   return out;
 }
