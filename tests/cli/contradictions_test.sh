@@ -31,14 +31,14 @@ constraint() { printf '[[constraint]]\nname = "%s"\n%s\n' "$1" "$2"; }
   constraint flat 'velocity = "p.velocity.y = 0"'
 } >speeds.toml
 
-# The bare host goes on, and names those that cannot be met and nobody else.
+# The bare host goes on, and names those that cannot be met, with what they leave open, and nobody else.
 for method in semi-implicit rk4 adaptive rattle; do
   expect 0 run triangle.toml --method "$method" --json
   holds '.solver.steps == 48 and .solver.rank.contradictory == ["pq", "p0", "q0"]'
-  holds '.solver.status | startswith("ok, but constraints contradict each other: pq, p0, q0")'
+  holds '.solver.status | test("^ok, but constraints contradict each other: pq [(]0[.][0-9]+ m[)], p0 [(]0[.][0-9]+ m[)], q0 [(]0[.][0-9]+ m[)]")'
 done
 expect 0 run unsat.toml
-prints 'status: ok, but this constraint cannot be met: right'
+prints 'status: ok, but this constraint cannot be met: right \([0-9.]+, in the unit of its equation\)'
 expect 0 run speeds.toml
 prints 'status: ok, but constraints contradict each other: slow, fast$'
 
@@ -48,10 +48,10 @@ for host in bullet bullet-float64; do
   prints '^  contradictory: slow, fast \('
   prints '^status: ok, but constraints contradict each other: slow, fast$'
   expect 4 run unsat.toml --host $host
-  says 'not exact: in 4[0-9] of 48 steps constraints were not held exactly; this constraint cannot be met: right$'
+  says 'not exact: in 4[0-9] of 48 steps constraints were not held exactly; this constraint cannot be met: right'
   expect 4 run triangle.toml --host $host --json
   holds '.solver.rank.contradictory == ["pq", "p0", "q0"]'
-  prints 'steps constraints were not held exactly.* contradict each other: pq, p0, q0"'
+  prints 'steps constraints were not held exactly.* contradict each other: pq.*, p0.*, q0'
 done
 expect 0 compare speeds.toml --with exact --precision both
 [ "$(grep -c 'ok, but constraints contradict each other: slow, fast' out)" -eq 2 ] || fail "compare: $(cat out)"

@@ -178,11 +178,11 @@ expect 4 check "$scratch/v.toml"
 says 'constraint "a": no derivative of a row of it is different from zero'
 prints 'holds nothing at the start'
 expect 0 run "$scratch/torn.toml"
-prints 'status: ok, but constraints contradict each other: here, there$'
+prints 'status: ok, but constraints contradict each other: here.*, there'
 # Rows that agree in their accelerations contradict each other all the same, and all verbs name them.
 sed -i 's/p.x = t^2/p.x = 0.1/' "$scratch/torn.toml"
 expect 0 run "$scratch/torn.toml" --json
-holds '.solver.rank.contradictory == ["here", "there"] and (.solver.status | endswith(": here, there"))'
+holds '.solver.rank.contradictory == ["here", "there"] and (.solver.status | test(": here .*, there"))'
 expect 0 explain "$scratch/torn.toml"
 prints '1 p.vx. = 0 '
 prints 'CONTRADICTORY'

@@ -221,6 +221,14 @@ const StepReport* go_on_without_closing(System& system, const Model& model, doub
   }
 }
 
+// Who may have been left open by a step that says so, where nothing is any more: who contradicts others in
+// accelerations, or else whose equations repeat those of others.
+Json suspects(const Dynamics& dynamics, const Model& model) {
+  RankReport report = dynamics.rank_report();
+  if (report.contradictory.empty()) report.contradictory = report.redundant;
+  return rank_json(report, dynamics.solver().rows(), model);
+}
+
 // Which constraints do work though they are ideal: those that ask for motion of bodies at rest. What the others do in
 // a step is the step's error.
 std::vector<char> working(const Model& model, const System& system) {
@@ -349,7 +357,8 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   std::string status = "ok";
   std::vector<std::string> warnings;
   long taken = 0, substepped = 0;
-  bool gaps_stay = false;
+  bool gaps_stay = false, torn = false;
+  std::string since;  // what became of the step when they were found to stay
   ProgressLine progress;
   const auto observe = [&](bool every) {
     const bool forces = every || judge.wants_forces(stepper->t());
@@ -374,14 +383,14 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
       // Where constraints contradict each other no end of a step lies on them all: it goes on by their accelerations.
       State end = stepper->state();
       end.t += simulation.dt;
-      if (const Json torn = contradiction(system, model, end); !torn.is_null() && !torn["contradictory"].empty()) {
-        rank = torn;
-        gaps_stay = true;
+      if (const Json found = contradiction(system, model, end); !found.is_null() && !found["contradictory"].empty()) {
+        rank = found;
+        gaps_stay = torn = true;
         const std::string why = report->reason;
         work_before = work(stepper->reactions());
         report = go_on_without_closing(system, model, simulation.dt, stepper);
         const std::string from = " (from step " + std::to_string(step) + " on by accelerations alone: " + why + ")";
-        if (report && !report->rejected) status = "ok, but " + torn_text(torn) + from;
+        if (report && !report->rejected) since = from;
       }
     }
     ns.push_back(std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
@@ -393,15 +402,16 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
     take_warning(report->warning, warnings);
     ++taken;
     substepped += report->substeps > 1 && !chooses_parts(model.options.method);
-    if (report->status == Status::inconsistent && status == "ok") {
-      const Json torn = contradiction(system, model, stepper->state());
-      if (!torn.is_null()) rank = torn;
-      status = "ok, but " + torn_text(rank);
+    if (report->status == Status::inconsistent && !std::exchange(torn, true)) {
+      // What the step could not meet may be met again by now, as at a pose at which a mechanism folds.
+      const Json found = contradiction(system, model, stepper->state());
+      rank = found.is_null() ? suspects(stepper->dynamics(), model) : found;
     }
     observe(true);
     progress.show("bare: %ld %%", 100 * step / simulation.steps);
   }
   if (table) table->close();
+  if (torn && status == "ok") status = "ok, but " + torn_text(rank, stepper->reactions()) + since;
 
   Json row;
   row["name"] = "exact";

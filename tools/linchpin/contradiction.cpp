@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <vector>
 
 namespace linchpin::cli {
@@ -15,6 +16,20 @@ using Json = nlohmann::ordered_json;
 Json names_at(const std::vector<int>& indices, const Model& model) {
   Json out = Json::array();
   for (const int i : indices) out.push_back(model.constraints[static_cast<std::size_t>(i)].name);
+  return out;
+}
+
+// What is open of the one of that name, zero where nobody knows.
+struct Open {
+  double size = 0;
+  const char* unit = "";
+};
+Open open_of(const std::string& name, std::span<const Reaction> now) {
+  const auto r = std::find_if(now.begin(), now.end(), [&](const Reaction& each) { return each.name == name; });
+  if (r == now.end()) return {};
+  Open out{r->gap, " m"};
+  if (r->gap_angle > out.size) out = {r->gap_angle, " rad"};
+  if (r->residual > out.size) out = {r->residual, ", in the unit of its equation"};
   return out;
 }
 
@@ -50,13 +65,20 @@ Json contradiction(const System& system, const Model& model, State at) {
   return names.empty() ? Json() : rank_json(report, dynamics.solver().rows(), model);
 }
 
-std::string torn_text(const Json& rank) {
+std::string torn_text(const Json& rank, std::span<const Reaction> now) {
   if (rank.is_null() || rank["contradictory"].empty()) return "constraints contradict each other";
   const Json& names = rank["contradictory"];
   constexpr std::size_t most = 6;
+  constexpr double no_gap = 1e-8;
   std::string out = names.size() == 1 ? "this constraint cannot be met" : "constraints contradict each other";
-  for (std::size_t i = 0; i < std::min(names.size(), most); ++i)
-    out += (i == 0 ? ": " : ", ") + names[i].get<std::string>();
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {
+    const std::string name = names[i];
+    out += (i == 0 ? ": " : ", ") + name;
+    const Open open = open_of(name, now);
+    char text[32];
+    std::snprintf(text, sizeof text, " (%.2g", open.size);
+    if (open.size > no_gap) out += text + std::string(open.unit) + ")";
+  }
   if (names.size() > most) out += " and " + std::to_string(names.size() - most) + " more";
   return out;
 }

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <linchpin/dynamics.h>
+#include <linchpin/report.h>
 #include <linchpin/scene.h>
 
 #include <nlohmann/json.hpp>
 
+#include <span>
 #include <string>
 
 namespace linchpin::cli {
@@ -17,7 +19,8 @@ nlohmann::ordered_json rank_json(const RankReport& report, int rows, const Model
 /// it away. As rank_json, null where there is no contradiction. A few solves; some hundred where gaps do not close.
 nlohmann::ordered_json contradiction(const System& system, const Model& model, State at);
 
-/// "constraints contradict each other: a, b, c and 7 more" of a `rank`, "this constraint cannot be met: a" of one.
-std::string torn_text(const nlohmann::ordered_json& rank);
+/// "constraints contradict each other: a (0.2 m), b, c and 7 more" of a `rank`, with what `now` leaves open of each;
+/// "this constraint cannot be met: a" of one.
+std::string torn_text(const nlohmann::ordered_json& rank, std::span<const Reaction> now = {});
 
 }  // namespace linchpin::cli

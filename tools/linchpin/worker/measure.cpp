@@ -46,7 +46,9 @@ std::unique_ptr<bullet::Solver> install(const Job& job, Scene& scene, std::strin
     options.drift_correction = asked.drift == Drift::exact;
     options.max_newton = asked.max_newton;
     options.swing_limit = asked.swing_limit;
-    options.max_substeps = asked.max_substeps;
+    // What a scene does not say is as a host's own: a snap or a fold may need more substeps than a step without one
+    // has.
+    if (asked.max_substeps != usual.max_substeps) options.max_substeps = asked.max_substeps;
     if (asked.newton_tolerance != usual.newton_tolerance) options.newton_tolerance = asked.newton_tolerance;
     if (asked.solve.rank_tolerance != usual.solve.rank_tolerance) options.rank_tolerance = asked.solve.rank_tolerance;
   }
@@ -102,10 +104,12 @@ Timing time_steps(const Job& job, Progress& progress) {
   Scene scene(job);
   std::string why;
   std::unique_ptr<bullet::Solver> solver;
-  if (job.kind == "exact") solver = install(job, scene, why);
-  // Without linchpin the native solver knows nothing of these; with it, looking on is not what a program would wait
-  // for.
-  if (job.kind != "exact" && !alone(scene) && scene.built() && !scene.built()->constrained().empty()) return timing;
+  // Without linchpin the native solver knows nothing of a scene's own constraints: it is given their rows, and looking
+  // on, which no program would wait for, is left out.
+  const bool stand_ins = job.kind != "exact" && !alone(scene) && scene.built() && !scene.built()->constrained().empty();
+  if (job.kind == "exact" || stand_ins) solver = install(job, scene, why);
+  if (stand_ins && !solver) return timing;
+  if (stand_ins) scene.solve_natively();
   progress.phase("time");
   for (long step = 0; step < job.steps; ++step) {
     const long long ns = timed_step(scene, double(step) * job.dt, job.dt);
@@ -168,7 +172,11 @@ std::string verdict(Scene& scene, const bullet::Solver& solver, Json torn, doubl
     torn = cli::contradiction(scene.built()->mirror(), scene.built()->model(), scene.built()->state(end));
     if (!torn.is_null()) row["rank"] = torn;
   }
-  const std::string why = torn.is_null() ? "" : cli::torn_text(torn);
+  // Joints of a multibody cannot open: there the solver knows better who is left open.
+  if (const auto known = solver.rank_report().contradictory;
+      !torn.is_null() && !known.empty() && scene.built() && scene.built()->multibodies())
+    torn["contradictory"] = names_at(known, solver.reactions());
+  const std::string why = torn.is_null() ? "" : cli::torn_text(torn, solver.reactions());
   if (2 * astray > taken) {
     std::string out = "not exact: in " + std::to_string(astray) + " of " + std::to_string(taken) +
                       " steps constraints were not held exactly; ";

@@ -39,6 +39,8 @@ class Scene {
   /// The bodies as scenes of ours have them, in the order of bodies().
   std::vector<SceneBody> describe() const;
 
+  /// Puts Bullet's own solver in the place of one that was installed in the world; constraints stay.
+  void solve_natively() { world_->setConstraintSolver(solver_.get()); }
   /// How often the MLCP solver gave up and left a group to sequential impulses; 0 for the others.
   long mlcp_fallbacks() const;
 
