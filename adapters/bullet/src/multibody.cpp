@@ -600,7 +600,7 @@ void Multibodies::lay_out() {
   for (auto* x : {&v0_, &v_, &before_, &free_, &dv_, &half_, &dense_, &part_row_, &unit_row_, &force_})
     x->assign(z(n), 0);
   for (auto* x : {&position_, &velocity_, &e_, &scale_, &lambda_, &one_, &impulse_, &target_, &half_rows_, &one_report_,
-                  &length_, &length_beside_, &rest_size_})
+                  &length_, &length_beside_, &rest_size_, &left_open_})
     x->assign(z(m), 0);
   silent_.assign(z(m), 0);
   unit_.Q.assign(z(n), 0);

@@ -63,6 +63,7 @@ void Multibodies::begin_step() {
   engine_.dt_ = dt_;
   engine_.state_.t = engine_.base_.t = engine_.t_;
   engine_.end_.t = engine_.t_ + dt_;
+  std::fill(left_open_.begin(), left_open_.end(), 0.0);
   states_at_start();
   cut_ = engine_.options_.rank_tolerance;
   if (!linearize()) return;
@@ -368,11 +369,14 @@ double Multibodies::gap() const {
 
 // An initial gap, or one that the program made, is closed by moving, not by pushing (T12). Never by far more than it
 // is: what asks for that are rows that all but repeat others, as of a ball joint across the plane of hinges that are
-// not quite parallel. Those are left out of this step, and their gap is said by name.
+// not quite parallel. Those are left out of this step, and their gap is said by name. Nor by turns so wide that rows
+// say nothing of where they lead. What no motion closes, as a pin beyond the reach of its arm, stays open as it then
+// is.
 void Multibodies::close_gaps() {
-  constexpr double far = 100, widest_cut = 0.1;
+  constexpr double far = 100, widest_cut = 0.1, far_open = 1e-3, far_turn = 0.5;
+  constexpr int most_far = 300;  // steps of a way that is long
   double moved = 0;
-  for (int i = 0; i < engine_.options_.max_newton; ++i) {
+  for (int i = 0, wide = 0; i < engine_.options_.max_newton; ++i) {
     const double open = gap();
     if (open <= 0.01 * engine_.options_.gap_tolerance) break;
     for (std::size_t r = 0; r < position_.size(); ++r) e_[r] = -position_[r];
@@ -380,17 +384,10 @@ void Multibodies::close_gaps() {
     solver_.apply(e_, {}, {}, dv_);
     from_unit(dv_);
     if (!finite(dv_)) break;
-    double step = 0;
-    for (auto& t : trees_) {
-      if (t->column < 0) continue;
-      velocities_of(*t, dv_, t->u);
-      for (int k = 0; k < t->a.first(); ++k) t->u[z(k)] = 0;
-      t->a.advance(t->a.start(), t->u, 1, t->end);
-      t->a.place(t->end, t->u, t->at_end);
-      for (std::size_t k = 0; k < t->at_end.size(); ++k)
-        step = std::max(step, (t->at_end[k].p - t->a.places()[k].p).norm());
-    }
-    for (const Moving& b : moving_) step = std::max(step, head(dv_, b.column).norm());
+    half_ = dv_;  // the solves on the way have dv_ for themselves
+    const double turn = turn_of(half_);
+    double scale = turn > far_turn ? far_turn / turn : 1;
+    const double step = reach(half_, scale);
     if (step <= 1e-3 * engine_.options_.gap_tolerance) break;  // what is left contradicts other rows
     if (!(step <= far * open)) {
       if (cut_ >= widest_cut) break;
@@ -398,24 +395,75 @@ void Multibodies::close_gaps() {
       if (!settle_rank()) return fail("a number is not finite");
       continue;
     }
+    if (!displace(half_, scale)) return;
+    for (const double least = 0.1 * scale; open > far_open && !(gap() < open) && scale > least; scale *= 0.5)
+      if (!displace(half_, -0.5 * scale)) return;
+    if (open > far_open && !(gap() < 0.99 * open)) {
+      if (!displace(half_, -scale)) return;
+      break;
+    }
     moved = std::max(moved, step);
-    for (auto& t : trees_) {
-      if (t->column < 0) continue;
-      t->a.write(t->end);
-      t->a.capture();
-      t->ready = false;
-    }
-    for (const Moving& b : moving_) {
-      BodyState& s = engine_.state_[b.id];
-      linchpin::advance(s, head(dv_, b.column), b.dof == 6 ? head(dv_, b.column + 3) : Vector3d::Zero(), 1);
-      write_pose(b.body->getWorldTransform(), s.p, s.q);
-    }
-    states_at_start();
-    if (!linearize()) return;
+    if (open <= far_open) continue;
+    if (scale < 1 && wide < most_far) ++wide, i = -1;
   }
+  if (gap() > engine_.options_.gap_tolerance)
+    for (std::size_t r = 0; r < position_.size(); ++r) left_open_[r] = silent_[r] ? 0 : position_[r];
   if (moved == 0) return;
   ++engine_.counts_.gap_corrections;
   engine_.counts_.corrected = std::max(engine_.counts_.corrected, moved);
+}
+
+/// The widest angle [rad] by which a displacement turns a joint or a body.
+double Multibodies::turn_of(std::span<const double> d) const {
+  double most = 0;
+  for (const auto& t : trees_) {
+    if (t->column < 0) continue;
+    const btMultiBody& body = t->a.body();
+    if (t->a.first() == 0) most = std::max(most, head(d, t->column).norm());
+    for (int i = 0; i < t->a.links(); ++i) {
+      const btMultibodyLink& link = body.getLink(i);
+      if (link.m_jointType == btMultibodyLink::ePrismatic) continue;
+      for (int k = 0; k < link.m_dofCount; ++k)
+        most = std::max(most, std::abs(d[z(t->column + 6 - t->a.first() + link.m_dofOffset + k)]));
+    }
+  }
+  for (const Moving& b : moving_)
+    if (b.dof == 6) most = std::max(most, head(d, b.column + 3).norm());
+  return most;
+}
+
+/// How far such a displacement takes a centre of mass [m]; leaves where multibodies would be in their `end`.
+double Multibodies::reach(std::span<const double> d, double scale) {
+  double most = 0;
+  for (auto& t : trees_) {
+    if (t->column < 0) continue;
+    velocities_of(*t, d, t->u);
+    for (int k = 0; k < t->a.first(); ++k) t->u[z(k)] = 0;
+    t->a.advance(t->a.start(), t->u, scale, t->end);
+    t->a.place(t->end, t->u, t->at_end);
+    for (std::size_t k = 0; k < t->at_end.size(); ++k)
+      most = std::max(most, (t->at_end[k].p - t->a.places()[k].p).norm());
+  }
+  for (const Moving& b : moving_) most = std::max(most, std::abs(scale) * head(d, b.column).norm());
+  return most;
+}
+
+/// Moves all by `scale` of a displacement and looks at the rows there. @return whether there is a problem there
+bool Multibodies::displace(std::span<const double> d, double scale) {
+  reach(d, scale);
+  for (auto& t : trees_) {
+    if (t->column < 0) continue;
+    t->a.write(t->end);
+    t->a.capture();
+    t->ready = false;
+  }
+  for (const Moving& b : moving_) {
+    BodyState& s = engine_.state_[b.id];
+    linchpin::advance(s, head(d, b.column), b.dof == 6 ? head(d, b.column + 3) : Vector3d::Zero(), scale);
+    write_pose(b.body->getWorldTransform(), s.p, s.q);
+  }
+  states_at_start();
+  return linearize();
 }
 
 // ---- velocities ----
@@ -490,6 +538,7 @@ double Multibodies::residuals(std::span<const double> v, std::span<double> e) {
       }
       for (int r = item.row; r < item.row + item.rows; ++r) {
         double& x = e[z(r)];
+        x -= left_open_[z(r)];
         if (!std::isfinite(x))
           worst = std::numeric_limits<double>::infinity();
         else if (!silent_[z(r)])
@@ -780,11 +829,13 @@ void Multibodies::finish() {
       solver_.apply(e_, impulse_, {}, dv_);
       from_unit(dv_);
       for (std::size_t k = 0; k < v_.size(); ++k) v_[k] += dv_[k];
-    } else {  // what contradicts others is known by what is left of it
-      for (const Item& item : items_)
-        for (int r = item.row; r < item.row + item.rows; ++r)
-          if (std::abs(e_[z(r)]) * dt_ > engine_.options_.gap_tolerance) engine_.records_[z(item.record)].unmet = true;
+      std::fill(e_.begin(), e_.end(), 0.0);
     }
+    // What contradicts others is known by what is left of it.
+    for (const Item& item : items_)
+      for (int r = item.row; r < item.row + item.rows; ++r)
+        if (std::abs(e_[z(r)]) * dt_ + std::abs(left_open_[z(r)]) > engine_.options_.gap_tolerance)
+          engine_.records_[z(item.record)].unmet = true;
   }
   good = good && finite(v_);
   if (!good) {
