@@ -271,6 +271,83 @@ says "no solver of kind 'nncg' for multibodies"
 expect 0 run "$source/demos/scenes/four-bar-robot.toml" --as multibody --host bullet-float64
 expect 0 run "$source/demos/scenes/four-bar-robot.toml" --as multibody --host bullet
 
+# A pin two metres beyond the reach of its arm is named, with what it leaves open. The arm is not thrown about, but for that
+# of bodies in Bullet, which go to its own rows and to no success.
+link() { printf '<link name="%s"><inertial><origin xyz="0.5 0 0"/><mass value="1"/><inertia ixx="0.01" iyy="0.08" izz="0.08"/></inertial></link>' "$1"; }
+turn() { printf '<joint name="%s" type="continuous"><parent link="%s"/><child link="%s"/><origin xyz="%s 0 0"/><axis xyz="0 1 0"/></joint>' "$@"; }
+{
+  printf '<robot name="arm"><link name="base"/>'
+  link one && link two && link three
+  turn first base one 0 && turn second one two 1 && turn third two three 1
+  printf '</robot>'
+} >"$scratch/short.urdf"
+cat >"$scratch/torn.toml" <<'TOML'
+schema = 1
+[world]
+duration = 2
+[model]
+urdf = "short.urdf"
+joints = { first = 0.3, second = -0.5, third = 0.4 }
+[[joint]]
+name = "pin"
+type = "ball"
+a = "three"
+b = "world"
+at_a = [0.5, 0, 0]
+at_b = [5, 0, 0]
+[[log]]
+channel = "energy()"
+TOML
+for of in bare:bodies bullet-float64:multibody bullet:multibody; do
+  expect 0 run "$scratch/torn.toml" --host "${of%:*}" --as "${of#*:}" --csv "$scratch/torn.csv"
+  prints 'status: ok, but .*pin \([0-9.]+ m\)'
+  LC_ALL=C awk -F, -v of="$of" '
+    NR == 1 { for (i = 1; i <= NF; ++i) { if ($i ~ /^pin[.]gap/) gap = i; if ($i ~ /^energy/) energy = i }; next }
+    $energy != "" && ($energy > 100 || $energy < -100) { print of ": energy " $energy; exit 1 }
+    NR > 2 && $gap > (of ~ /multibody/ ? 2.2 : 0.8) { print of ": gap " $gap; exit 1 }
+    END { exit !(NR == 482 && gap > 0 && energy > 0) }' "$scratch/torn.csv" >"$scratch/awk" || fail "$of: $(cat "$scratch/awk") $(wc -l <"$scratch/torn.csv")"
+done
+
+expect 4 run "$scratch/torn.toml" --host bullet-float64 --as bodies
+says 'not exact: in [0-9]+ of 480 steps .*pin \([0-9.]+ m\)'
+
+# A parallelogram that folds flat time and again: a step there may need more substeps than any other.
+{
+  printf '<robot name="par"><link name="base"/>'
+  for bar in crank:0.25:0.02 coupler:0.5:0.08 rocker:0.25:0.02; do
+    IFS=: read -r name out inertia <<<"$bar"
+    printf '<link name="%s"><inertial><origin xyz="%s 0 0"/><mass value="1"/><inertia ixx="0.001" iyy="%s" izz="%s"/></inertial></link>' "$name" "$out" "$inertia" "$inertia"
+  done
+  turn j1 base crank 0 && turn j2 crank coupler 0.5 && turn j3 base rocker 1
+  printf '</robot>'
+} >"$scratch/par.urdf"
+cat >"$scratch/par.toml" <<'TOML'
+schema = 1
+[world]
+duration = 10
+[model]
+urdf = "par.urdf"
+joints = { j1 = 0.7, j2 = -0.7, j3 = 0.7 }
+rates = { j1 = 9, j2 = -9, j3 = 9 }
+[[joint]]
+name = "pin"
+type = "hinge"
+a = "coupler"
+b = "rocker"
+at_a = [0.5, 0, 0]
+at_b = [0.25, 0, 0]
+axis_a = [0, 1, 0]
+axis_b = [0, 1, 0]
+TOML
+for as in bodies multibody; do
+  expect 0 run "$scratch/par.toml" --host bullet-float64 --as $as --json
+  holds '.solver.fallbacks == 0 and .solver.max_gap_m < 1e-12 and .solver.status == "ok"'
+done
+# At rest in the flat pose the bare host says who may be left open.
+sed -e 's/^joints = .*/joints = { j1 = 0, j2 = 0, j3 = 0 }/' -e '/^rates/d' -e 's/= 10$/= 3/' "$scratch/par.toml" >"$scratch/flat.toml"
+expect 0 run "$scratch/flat.toml"
+grep -q 'contradict each other$' "$scratch/out" && fail "who contradicts whom: $(cat "$scratch/out")"
+
 # A quadruped of four loops on the ground under its motors, as one multibody.
 if [ -f "$shared/robots/minitaur.urdf" ]; then
   cp "$shared/robots/minitaur.urdf" "$source/tests/scenes/minitaur.toml" "$scratch"
@@ -280,6 +357,9 @@ if [ -f "$shared/robots/minitaur.urdf" ]; then
   done
   expect 0 compare "$scratch/minitaur.toml" --as multibody --duration 1 --json
   holds '.solvers[1] | .status == "ok" and .max_gap_m > 1e-6 and .max_gap_m < 1e-2 and (.held_by_bullet | length) == 12'
+  # As bodies Bullet's own solver is given rows for what it has no constraint for: that takes time, too.
+  expect 0 compare "$scratch/minitaur.toml" --as bodies --duration 0.1 --json
+  holds '[.solvers[].ns_per_step > 0] | all'
 else
   echo "skipped: $shared/robots/minitaur.urdf is not here"
 fi
