@@ -141,6 +141,18 @@ Law& Law::dissipative(bool declared) {
   return *this;
 }
 
+Vector3d Law::Term::belt_slip(const Thrust& n) const {
+  if (!belt) return Vector3d::Zero();
+  const Side on = belt_on.value_or(n.second == nullptr ? Side::second : Side::first);
+  return (on == Side::first ? 1 : -1) * belt(n);
+}
+
+Law& Law::on_belt(const Vector3d& velocity) {
+  on_belt(velocity, Side::first);
+  for (Term& term : terms_) term.belt_on.reset();
+  return *this;
+}
+
 Law& Law::on_belt(const Vector3d& velocity, Side on, Axes in) {
   for (Term& term : terms_) {
     require_finite(term.name, "the belt's velocity", velocity);
@@ -154,7 +166,7 @@ Effort Law::operator()(const Thrust& thrust) const {
   Effort sum;
   for (const Term& term : terms_) {
     Thrust n = thrust;
-    if (term.belt) n.slip += (term.belt_on == Side::first ? 1 : -1) * term.belt(n);
+    n.slip += term.belt_slip(n);
     if (term.effort) {
       const Effort e = term.effort(n);
       sum.force += e.force;

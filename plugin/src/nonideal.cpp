@@ -731,8 +731,7 @@ double Nonideal::hold(const Scene& scene, std::span<double> v, std::span<double>
     rubs << velocity(site.first, at) - velocity(site.second, at),
         middle[site.first].w - (site.second.index < 0 ? Vector3d(Vector3d::Zero()) : middle[site.second].w);
     if (p.what->belt && p.contact >= 0)
-      rubs.head<3>() +=
-          (p.what->belt_on == Side::first ? 1 : -1) * p.what->belt(thrust_of(scene, site, *p.what, site.ideal));
+      rubs.head<3>() += p.what->belt_slip(thrust_of(scene, site, *p.what, site.ideal));
     const bool sticks = p.contact >= 0 && contacts[z(p.contact)].sticks;
     for (int k = 0; k < p.dim; ++k) {
       work_[z(p.start + k)] = p.basis.col(k).dot(rubs);

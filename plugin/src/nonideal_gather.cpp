@@ -132,7 +132,7 @@ Thrust Nonideal::thrust_of(const Scene& scene, const Site& site, const Law::Term
   n.relative = relative;
   if (site.spins == 1) n.axis = site.free_spin.col(0);
   Vector3d rubs = relative;
-  if (term.belt) rubs += (term.belt_on == Side::first ? 1 : -1) * term.belt(n);
+  rubs += term.belt_slip(n);
   n.slip = along(site.free_slip, site.slips, rubs);
   n.spin = along(site.free_spin, site.spins, spin);
   return n;
@@ -415,8 +415,7 @@ Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law
     contact.dim = p.dim;
     Vector6d rubs;
     rubs << site.relative, site.relative_spin;
-    if (what.belt)
-      rubs.head<3>() += (what.belt_on == Side::first ? 1 : -1) * what.belt(thrust_of(scene, site, what, site.ideal));
+    if (what.belt) rubs.head<3>() += what.belt_slip(thrust_of(scene, site, what, site.ideal));
     p.slip.head(p.dim) = p.basis.leftCols(p.dim).transpose() * rubs;
     contact.rubbing = p.axes.leftCols(p.dim) * p.slip.head(p.dim);
     contacts.push_back(contact);

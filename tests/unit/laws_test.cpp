@@ -89,9 +89,14 @@ TEST(Laws, DragLorentzAndGivenForces) {
 }
 
 TEST(Laws, BeltsShiftTheSlip) {
+  const BodyState second;
+  Thrust between = pressed(1, {1, 0, 0});
+  between.second = &second;
   Law law = viscous(2);
-  law.on_belt({3, 0, 0});  // the first body's surface runs ahead
-  EXPECT_LE((law(pressed(1, {1, 0, 0})).force - Vector3d(-8, 0, 0)).norm(), tol_rounding(10));
+  law.on_belt({3, 0, 0});  // the first body's surface runs ahead of it
+  EXPECT_LE((law(between).force - Vector3d(-8, 0, 0)).norm(), tol_rounding(10));
+  // A constraint on one body: the world's surface runs, and takes it along.
+  EXPECT_LE((law(pressed(1, {1, 0, 0})).force - Vector3d(4, 0, 0)).norm(), tol_rounding(10));
   law = coulomb(0.5).on_belt({3, 0, 0}, Side::second);
   EXPECT_LE((law(pressed(10, {1, 0, 0})).force - Vector3d(5, 0, 0)).norm(), tol_rounding(10));
 }
