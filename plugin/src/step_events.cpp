@@ -129,9 +129,14 @@ bool Stepper::Impl::goes_straight() const {
 }
 
 bool Stepper::Impl::went_straight() const {
-  for (std::size_t i = 0; i < straight.size(); ++i)
-    if (straight[i].squaredNorm() > 0 && beside(dynamics.contacts()[i].rubbing, straight[i]) > 2 * rest_speed)
-      return false;
+  for (std::size_t i = 0; i < straight.size(); ++i) {
+    if (!(straight[i].squaredNorm() > 0)) continue;
+    const Contact& c = dynamics.contacts()[i];
+    // On a curved surface the way turns with it; friction, which goes against the way, tells where it is by now.
+    const bool one_kind = c.effort.head<3>().isZero(0) || c.effort.tail<3>().isZero(0);  // not bores, with their arm
+    const bool told = one_kind && c.effort.squaredNorm() > 0;
+    if (beside(c.rubbing, told ? Vector6d(-c.effort) : straight[i]) > 2 * rest_speed) return false;
+  }
   return true;
 }
 
