@@ -14,7 +14,7 @@ namespace linchpin {
 namespace {
 
 /// Of an adaptive step, which would otherwise follow a force that jumps for ever.
-constexpr long most_parts = 100000;
+constexpr long most_parts = 100000, many_parts = 1000;
 
 /// Parts of a step of rk4 in which friction turns as finely as it asks for.
 constexpr long fine_parts = 1000;
@@ -303,9 +303,11 @@ void Stepper::Impl::march(double dt) {
   for (double done = 0; done < dt;) {
     ledger.keep();
     if (adaptive && hopeless(dt - done, splinters)) return;
+    if (adaptive && report.substeps == many_parts) name_what_slows(last);
     if (report.substeps >= most_parts) {
       std::string why = "the step needs more than " + std::to_string(most_parts) + " parts, the last of " + text(last) +
-                        " s: a force jumps, or is stiff";
+                        " s at t = " + text(state.t) + " s: a force jumps, or is stiff";
+      if (!report.warning.empty()) why += "; " + report.warning;
       for (const std::string& warning : dynamics.warnings()) why += "; " + warning;
       return refuse(report.status, why);
     }
@@ -372,6 +374,19 @@ bool Stepper::Impl::hopeless(double left, int splinters) {
   if (!r.trouble.empty()) return jumps();
   refuse(report.status, name_of(dynamics.law_efforts()[z(r.stiffest)]) + too_stiff);
   return true;
+}
+
+void Stepper::Impl::name_what_slows(double part) {
+  dynamics.ask_rates(true);
+  const bool answered = dynamics.evaluate(state) != Status::invalid;
+  dynamics.ask_rates(false);
+  fresh = false;
+  const LawReport& r = dynamics.law_report();
+  if (!answered || r.stiffest < 0 || !(r.rate * part > 0.3 * stable) || !report.warning.empty()) return;
+  report.warning = name_of(dynamics.law_efforts()[z(r.stiffest)]) + " holds the step to parts of some " + text(part) +
+                   " s at t = " + text(state.t) +
+                   " s: it damps as fast as that, or its slope knows no bound there, as that of a root at zero. "
+                   "Method::semi_implicit damps with it at any step";
 }
 
 bool Stepper::Impl::turned_round() const {

@@ -300,6 +300,9 @@ struct Stepper::Impl {
   /// @param splinters  parts that a law which is known to jump has cut short
   bool hopeless(double left, int splinters);
 
+  /// Warns of the law, if it is one, for which a step by tolerance takes very many parts, now of `part`.
+  void name_what_slows(double part);
+
   /// What has changed its mode most often in this step, by name.
   std::string most_switched() const;
 
