@@ -116,6 +116,8 @@ Law::Law(Term term) {
   if (static_cast<bool>(term.effort) == static_cast<bool>(term.holding) ||
       static_cast<bool>(term.holding) != static_cast<bool>(term.sliding))
     refuse(term.name, "a term has either an effort, or both holding and sliding");
+  if (static_cast<bool>(term.memory_rate) != static_cast<bool>(term.advance))
+    refuse(term.name, "a term with an internal state has both memory_rate and advance");
   require_positive(term.name, "arm", term.arm);
   terms_.push_back(std::move(term));
 }
@@ -267,6 +269,7 @@ Law lugre(const LuGre& p) {
                                              : Vector3d(n.slip - rate(n) * n.memory);
     return Effort{-(p.stiffness * n.memory + p.damping * z_dot + p.viscous * n.slip), Vector3d::Zero()};
   };
+  term.memory_rate = [=](const Thrust& n) { return Vector3d(n.slip - rate(n) * n.memory); };
   // Exact for a thrust and a slip that do not change within dt.
   term.advance = [=](const Thrust& n, double dt) {
     const double r = rate(n), decay = std::exp(-r * dt);

@@ -546,6 +546,13 @@ void Nonideal::conclude(const Scene& scene, std::span<const double> vdot) {
         continue;
       } else {
         n = thrust_of(scene, site, *p.what, thrust);
+        if (p.memory >= 0) {  // it was the ideal thrust so far
+          Memory& m = memories_[z(p.memory)];
+          n.memory = m.value;
+          m.thrust = n;
+          n.memory = m.next;
+          note_memory(p.memory, n);
+        }
       }
       check(scene, site, *p.what, {e.head<3>(), e.tail<3>()}, n);
       continue;
@@ -817,7 +824,10 @@ std::vector<std::string> Nonideal::idle(const System& system, const Block& block
 
 void Nonideal::accept(double dt) {
   for (Memory& m : memories_)
-    if (m.what != nullptr) m.value = m.what->advance(m.thrust, dt);
+    if (m.what != nullptr) {
+      m.value = m.given ? m.next : m.what->advance(m.thrust, dt);
+      m.given = false;
+    }
   memory_t_ += dt;
   if (histories_.size() != efforts.size()) histories_.assign(efforts.size(), History{});
   auto at = sites_.begin();

@@ -427,6 +427,21 @@ Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law
   return p;
 }
 
+void Nonideal::note_memory(int which, const Thrust& n) {
+  const std::size_t first = 3 * z(which);
+  if (memory_now.size() < first + 3) memory_now.resize(first + 3), memory_rate.resize(first + 3);
+  Eigen::Map<Vector3d>{&memory_now[first]} = n.memory;
+  Eigen::Map<Vector3d>{&memory_rate[first]} = memories_[z(which)].what->memory_rate(n);
+}
+
+void Nonideal::give_memory(std::span<const double> values) {
+  const bool all = values.size() == 3 * memories_.size();
+  for (std::size_t i = 0; i < memories_.size(); ++i) {
+    memories_[i].given = all;
+    if (all) memories_[i].next = Eigen::Map<const Vector3d>(&values[3 * i]);
+  }
+}
+
 // Sites, pieces and contacts as they are at this state; laws that only add up are asked at once.
 void Nonideal::gather(const Scene& scene) {
   const Block& block = scene.assembly.block;
@@ -438,7 +453,7 @@ void Nonideal::gather(const Scene& scene) {
   places_ = 0;
   implicit_ = false;
   forget_flaw(scene.system);
-  std::size_t memory = 0;
+  std::size_t remembering = 0;
   if (!memory_begun_) memory_t_ = scene.state.t, memory_begun_ = true;
   const double elapsed = std::max(0.0, scene.state.t - memory_t_);
   for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
@@ -469,17 +484,18 @@ void Nonideal::gather(const Scene& scene) {
         int remembers = -1;
         Thrust n = thrust_of(scene, site, term, site.ideal);
         if (term.advance) {
-          if (memory == memories_.size()) memories_.emplace_back();
-          Memory& m = memories_[memory];
+          if (remembering == memories_.size()) memories_.emplace_back();
+          Memory& m = memories_[remembering];
           if (m.what != &term) {
             m = Memory{};
             m.what = &term;
           }
-          remembers = static_cast<int>(memory++);
+          remembers = static_cast<int>(remembering++);
           n.memory = m.value;
           m.thrust = n;
-          m.next = elapsed > 0 ? term.advance(n, elapsed) : m.value;
+          if (!m.given || step > 0) m.next = elapsed > 0 ? term.advance(n, elapsed) : m.value;
           n.memory = m.next;
+          note_memory(remembers, n);
         }
         LawEffort& own = efforts.emplace_back();
         own.constraint = i;
@@ -508,7 +524,9 @@ void Nonideal::gather(const Scene& scene) {
         if (term.dissipative) look_for_push(scene, site, term, s.e);
       }
   }
-  memories_.resize(memory);  // those of laws that are gone point nowhere
+  memories_.resize(remembering);  // those of laws that are gone point nowhere
+  memory_now.resize(3 * remembering);
+  memory_rate.resize(3 * remembering);
   sort_smooth(scene);
   if (holds_.size() != contacts.size()) holds_.assign(contacts.size(), Hold{});
 }

@@ -496,6 +496,10 @@ double Stepper::Impl::locate(double left, double e) {
   };
   const auto on_polynomial = [&](double h) {
     look_inside(state, trial, h / left, next);
+    memory_there.resize(memory_after.size());
+    for (std::size_t j = 0; j < memory_there.size(); ++j)
+      memory_there[j] = memory_before[j] + h / left * (memory_after[j] - memory_before[j]);
+    dynamics.give_memory(memory_there);
     return dynamics.evaluate(next) == Status::invalid ? std::numeric_limits<double>::quiet_NaN() : event_value(next);
   };
   const auto by_a_step = [&](double h) {

@@ -115,7 +115,8 @@ struct Stepper::Impl {
   State before, next, stage, between, probe;
   std::vector<double> v0, v1, beyond, beyond_rate, force, gyroscopic, error, all, mass, in_chart, gained, momentum,
       momentum_before, all_forces;
-  Stages vdot, pose_rate;
+  Stages vdot, pose_rate, memory_rate;
+  std::vector<double> memory_before, memory_after, memory_there;  // internal states of laws (Dynamics::memory())
   Assembly forces_alone;
   std::vector<BodyState> scene;
 
@@ -207,6 +208,9 @@ struct Stepper::Impl {
   bool settle_in_least_squares(State& end);
 
   bool is_finite(const State& x) const;
+
+  /// Gives the laws the internal states that `weight` over the first `count` stages makes after dt, in `memory`.
+  void remember(double dt, std::span<const double> weight, std::size_t count, std::vector<double>& memory);
 
   /// The state at stage k of a step of dt, in `stage`; its chart in `in_chart`.
   void place_stage(std::size_t k, double dt);

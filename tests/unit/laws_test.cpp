@@ -147,6 +147,13 @@ TEST(Laws, RefuseWhatCannotBeRightWithNameAndValue) {
   EXPECT_NO_THROW(hinge_friction({.preload = 0.1}));
   expect_refused([] { coulomb(0.1).on_belt({NAN, 0, 0}); }, "coulomb: the belt's velocity");
   expect_refused([] { coulomb(0.1).named(""); }, "a name must not be empty");
+  expect_refused(
+      [] {
+        Law::Term half = lugre({.stiffness = 1, .mu_static = 1, .mu_kinetic = 1, .speed = 1}).terms()[0];
+        half.memory_rate = nullptr;
+        Law{half};
+      },
+      "lugre: a term with an internal state has both memory_rate and advance");
   expect_refused([] { Law(Law::Term{}); }, "law: a term has either an effort, or both holding and sliding");
 }
 
