@@ -36,7 +36,9 @@ bool Stepper::Impl::add_powers(double dt) {
   }
   trial.powers = 3 + method.powers;
   // The last evaluation is that of the end, where events are judged and the next part begins.
-  return method.extra == 0 || dynamics.evaluate(next) != Status::invalid;
+  if (method.extra == 0) return true;
+  dynamics.give_memory(memory_after);
+  return dynamics.evaluate(next) != Status::invalid;
 }
 
 void Stepper::Impl::interpolate_ends(double dt) {

@@ -266,6 +266,9 @@ double Dynamics::hold(const State& state, std::span<double> v) {
   if (d.status == Status::invalid || v.size() != d.vdot.size()) return 0;
   return d.laws_.hold(d.scene(state), v, d.vdot, d.nonideal, d.induced);
 }
+std::span<const double> Dynamics::memory() const { return impl_->laws_.memory_now; }
+std::span<const double> Dynamics::memory_rate() const { return impl_->laws_.memory_rate; }
+void Dynamics::give_memory(std::span<const double> values) { impl_->laws_.give_memory(values); }
 void Dynamics::accept(double dt) { impl_->laws_.accept(dt); }
 const LawReport& Dynamics::law_report() const { return impl_->laws_.report; }
 

@@ -116,6 +116,8 @@ Law::Law(Term term) {
   if (static_cast<bool>(term.effort) == static_cast<bool>(term.holding) ||
       static_cast<bool>(term.holding) != static_cast<bool>(term.sliding))
     refuse(term.name, "a term has either an effort, or both holding and sliding");
+  if (static_cast<bool>(term.memory_rate) != static_cast<bool>(term.advance))
+    refuse(term.name, "a term with an internal state has both memory_rate and advance");
   require_positive(term.name, "arm", term.arm);
   terms_.push_back(std::move(term));
 }
@@ -141,6 +143,18 @@ Law& Law::dissipative(bool declared) {
   return *this;
 }
 
+Vector3d Law::Term::belt_slip(const Thrust& n) const {
+  if (!belt) return Vector3d::Zero();
+  const Side on = belt_on.value_or(n.second == nullptr ? Side::second : Side::first);
+  return (on == Side::first ? 1 : -1) * belt(n);
+}
+
+Law& Law::on_belt(const Vector3d& velocity) {
+  on_belt(velocity, Side::first);
+  for (Term& term : terms_) term.belt_on.reset();
+  return *this;
+}
+
 Law& Law::on_belt(const Vector3d& velocity, Side on, Axes in) {
   for (Term& term : terms_) {
     require_finite(term.name, "the belt's velocity", velocity);
@@ -154,7 +168,7 @@ Effort Law::operator()(const Thrust& thrust) const {
   Effort sum;
   for (const Term& term : terms_) {
     Thrust n = thrust;
-    if (term.belt) n.slip += (term.belt_on == Side::first ? 1 : -1) * term.belt(n);
+    n.slip += term.belt_slip(n);
     if (term.effort) {
       const Effort e = term.effort(n);
       sum.force += e.force;
@@ -255,6 +269,7 @@ Law lugre(const LuGre& p) {
                                              : Vector3d(n.slip - rate(n) * n.memory);
     return Effort{-(p.stiffness * n.memory + p.damping * z_dot + p.viscous * n.slip), Vector3d::Zero()};
   };
+  term.memory_rate = [=](const Thrust& n) { return Vector3d(n.slip - rate(n) * n.memory); };
   // Exact for a thrust and a slip that do not change within dt.
   term.advance = [=](const Thrust& n, double dt) {
     const double r = rate(n), decay = std::exp(-r * dt);

@@ -546,6 +546,13 @@ void Nonideal::conclude(const Scene& scene, std::span<const double> vdot) {
         continue;
       } else {
         n = thrust_of(scene, site, *p.what, thrust);
+        if (p.memory >= 0) {  // it was the ideal thrust so far
+          Memory& m = memories_[z(p.memory)];
+          n.memory = m.value;
+          m.thrust = n;
+          n.memory = m.next;
+          note_memory(p.memory, n);
+        }
       }
       check(scene, site, *p.what, {e.head<3>(), e.tail<3>()}, n);
       continue;
@@ -731,8 +738,7 @@ double Nonideal::hold(const Scene& scene, std::span<double> v, std::span<double>
     rubs << velocity(site.first, at) - velocity(site.second, at),
         middle[site.first].w - (site.second.index < 0 ? Vector3d(Vector3d::Zero()) : middle[site.second].w);
     if (p.what->belt && p.contact >= 0)
-      rubs.head<3>() +=
-          (p.what->belt_on == Side::first ? 1 : -1) * p.what->belt(thrust_of(scene, site, *p.what, site.ideal));
+      rubs.head<3>() += p.what->belt_slip(thrust_of(scene, site, *p.what, site.ideal));
     const bool sticks = p.contact >= 0 && contacts[z(p.contact)].sticks;
     for (int k = 0; k < p.dim; ++k) {
       work_[z(p.start + k)] = p.basis.col(k).dot(rubs);
@@ -818,7 +824,10 @@ std::vector<std::string> Nonideal::idle(const System& system, const Block& block
 
 void Nonideal::accept(double dt) {
   for (Memory& m : memories_)
-    if (m.what != nullptr) m.value = m.what->advance(m.thrust, dt);
+    if (m.what != nullptr) {
+      m.value = m.given ? m.next : m.what->advance(m.thrust, dt);
+      m.given = false;
+    }
   memory_t_ += dt;
   if (histories_.size() != efforts.size()) histories_.assign(efforts.size(), History{});
   auto at = sites_.begin();

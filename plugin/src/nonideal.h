@@ -42,6 +42,8 @@ class Nonideal {
   double hold(const Scene& scene, std::span<double> v, std::span<double> vdot, std::span<double> nonideal,
               std::span<double> induced);
   void accept(double dt);
+  /// As Dynamics::give_memory.
+  void give_memory(std::span<const double> values);
 
   /// Laws for which their constraints leave nothing to rub on, in words.
   std::vector<std::string> idle(const System& system, const Block& block) const;
@@ -55,6 +57,7 @@ class Nonideal {
   std::vector<Dynamics::Prescribed> prescribed;
   std::vector<LawEffort> efforts;
   std::vector<Contact> contacts;
+  std::vector<double> memory_now, memory_rate;  // at the last evaluation, three for each law that has one
 
  private:
   /// A constraint with laws.
@@ -119,6 +122,7 @@ class Nonideal {
   struct Memory {
     Vector3d value = Vector3d::Zero();  // as accepted
     Vector3d next = Vector3d::Zero();   // at the time of this evaluation
+    bool given = false;                 // `next` by the caller
     const Law::Term* what = nullptr;
     Thrust thrust;
   };
@@ -146,6 +150,7 @@ class Nonideal {
   Vector6d reaction(const Scene& scene, const Site& site, std::span<const double> lambda) const;
   Piece& add_piece(const Scene& scene, int site, int law, int term, const Law::Term& what, int memory, int effort,
                    bool answers = false);
+  void note_memory(int which, const Thrust& n);
   void forget_response(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                        std::span<double> induced);
   void mark_sliding(const Scene& scene);

@@ -59,11 +59,16 @@ std::string Nonideal::jump_between(const Scene& scene, const Site& site, const L
            " N, and steps about there take the one value or the other. Make it smooth in its thrust";
   const Thrust n = thrust_of(scene, site, term, a.thrust, a.relative, a.spin);
   const bool by_slip = causes({b.relative, a.spin, a.thrust});
-  const double speed = by_slip ? n.slip.norm() : n.spin.norm();
+  const Vector3d& where = by_slip ? n.slip : n.spin;
+  const double speed = where.norm();
   const double way = by_slip ? (end.relative - begin.relative).norm() : (end.spin - begin.spin).norm();
   if (speed <= 1e-9 + 1e-6 * way)
     return ": jumps where its slip changes sign. coulomb() knows what rest is, regularized_coulomb() is smooth";
-  return std::string(": jumps where its ") + (by_slip ? "slip is " : "spin is ") + text(speed) +
+  // The law may jump by any part of it: unless it is along an axis, all of it is said.
+  const bool along_axis = where.cwiseAbs().maxCoeff() >= (1 - 1e-9) * speed;
+  const std::string what =
+      along_axis ? text(speed) : "(" + text(where.x()) + ", " + text(where.y()) + ", " + text(where.z()) + ")";
+  return std::string(": jumps where its ") + (by_slip ? "slip is " : "spin is ") + what +
          (by_slip ? " m/s" : " rad/s") +
          ", and steps about there take the one value or the other. Make it smooth over a width";
 }

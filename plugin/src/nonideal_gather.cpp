@@ -132,7 +132,7 @@ Thrust Nonideal::thrust_of(const Scene& scene, const Site& site, const Law::Term
   n.relative = relative;
   if (site.spins == 1) n.axis = site.free_spin.col(0);
   Vector3d rubs = relative;
-  if (term.belt) rubs += (term.belt_on == Side::first ? 1 : -1) * term.belt(n);
+  rubs += term.belt_slip(n);
   n.slip = along(site.free_slip, site.slips, rubs);
   n.spin = along(site.free_spin, site.spins, spin);
   return n;
@@ -415,8 +415,7 @@ Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law
     contact.dim = p.dim;
     Vector6d rubs;
     rubs << site.relative, site.relative_spin;
-    if (what.belt)
-      rubs.head<3>() += (what.belt_on == Side::first ? 1 : -1) * what.belt(thrust_of(scene, site, what, site.ideal));
+    if (what.belt) rubs.head<3>() += what.belt_slip(thrust_of(scene, site, what, site.ideal));
     p.slip.head(p.dim) = p.basis.leftCols(p.dim).transpose() * rubs;
     contact.rubbing = p.axes.leftCols(p.dim) * p.slip.head(p.dim);
     contacts.push_back(contact);
@@ -426,6 +425,21 @@ Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law
   places_ += p.dim;
   implicit_ = implicit_ || (p.dim > 0 && what.reads == Reads::actual);
   return p;
+}
+
+void Nonideal::note_memory(int which, const Thrust& n) {
+  const std::size_t first = 3 * z(which);
+  if (memory_now.size() < first + 3) memory_now.resize(first + 3), memory_rate.resize(first + 3);
+  Eigen::Map<Vector3d>{&memory_now[first]} = n.memory;
+  Eigen::Map<Vector3d>{&memory_rate[first]} = memories_[z(which)].what->memory_rate(n);
+}
+
+void Nonideal::give_memory(std::span<const double> values) {
+  const bool all = values.size() == 3 * memories_.size();
+  for (std::size_t i = 0; i < memories_.size(); ++i) {
+    memories_[i].given = all;
+    if (all) memories_[i].next = Eigen::Map<const Vector3d>(&values[3 * i]);
+  }
 }
 
 // Sites, pieces and contacts as they are at this state; laws that only add up are asked at once.
@@ -439,7 +453,7 @@ void Nonideal::gather(const Scene& scene) {
   places_ = 0;
   implicit_ = false;
   forget_flaw(scene.system);
-  std::size_t memory = 0;
+  std::size_t remembering = 0;
   if (!memory_begun_) memory_t_ = scene.state.t, memory_begun_ = true;
   const double elapsed = std::max(0.0, scene.state.t - memory_t_);
   for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
@@ -470,17 +484,18 @@ void Nonideal::gather(const Scene& scene) {
         int remembers = -1;
         Thrust n = thrust_of(scene, site, term, site.ideal);
         if (term.advance) {
-          if (memory == memories_.size()) memories_.emplace_back();
-          Memory& m = memories_[memory];
+          if (remembering == memories_.size()) memories_.emplace_back();
+          Memory& m = memories_[remembering];
           if (m.what != &term) {
             m = Memory{};
             m.what = &term;
           }
-          remembers = static_cast<int>(memory++);
+          remembers = static_cast<int>(remembering++);
           n.memory = m.value;
           m.thrust = n;
-          m.next = elapsed > 0 ? term.advance(n, elapsed) : m.value;
+          if (!m.given || step > 0) m.next = elapsed > 0 ? term.advance(n, elapsed) : m.value;
           n.memory = m.next;
+          note_memory(remembers, n);
         }
         LawEffort& own = efforts.emplace_back();
         own.constraint = i;
@@ -509,7 +524,9 @@ void Nonideal::gather(const Scene& scene) {
         if (term.dissipative) look_for_push(scene, site, term, s.e);
       }
   }
-  memories_.resize(memory);  // those of laws that are gone point nowhere
+  memories_.resize(remembering);  // those of laws that are gone point nowhere
+  memory_now.resize(3 * remembering);
+  memory_rate.resize(3 * remembering);
   sort_smooth(scene);
   if (holds_.size() != contacts.size()) holds_.assign(contacts.size(), Hold{});
 }

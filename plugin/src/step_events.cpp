@@ -14,7 +14,7 @@ namespace linchpin {
 namespace {
 
 /// Of an adaptive step, which would otherwise follow a force that jumps for ever.
-constexpr long most_parts = 100000;
+constexpr long most_parts = 100000, many_parts = 1000;
 
 /// Parts of a step of rk4 in which friction turns as finely as it asks for.
 constexpr long fine_parts = 1000;
@@ -129,9 +129,14 @@ bool Stepper::Impl::goes_straight() const {
 }
 
 bool Stepper::Impl::went_straight() const {
-  for (std::size_t i = 0; i < straight.size(); ++i)
-    if (straight[i].squaredNorm() > 0 && beside(dynamics.contacts()[i].rubbing, straight[i]) > 2 * rest_speed)
-      return false;
+  for (std::size_t i = 0; i < straight.size(); ++i) {
+    if (!(straight[i].squaredNorm() > 0)) continue;
+    const Contact& c = dynamics.contacts()[i];
+    // On a curved surface the way turns with it; friction, which goes against the way, tells where it is by now.
+    const bool one_kind = c.effort.head<3>().isZero(0) || c.effort.tail<3>().isZero(0);  // not bores, with their arm
+    const bool told = one_kind && c.effort.squaredNorm() > 0;
+    if (beside(c.rubbing, told ? Vector6d(-c.effort) : straight[i]) > 2 * rest_speed) return false;
+  }
   return true;
 }
 
@@ -298,9 +303,11 @@ void Stepper::Impl::march(double dt) {
   for (double done = 0; done < dt;) {
     ledger.keep();
     if (adaptive && hopeless(dt - done, splinters)) return;
+    if (adaptive && report.substeps == many_parts) name_what_slows(last);
     if (report.substeps >= most_parts) {
       std::string why = "the step needs more than " + std::to_string(most_parts) + " parts, the last of " + text(last) +
-                        " s: a force jumps, or is stiff";
+                        " s at t = " + text(state.t) + " s: a force jumps, or is stiff";
+      if (!report.warning.empty()) why += "; " + report.warning;
       for (const std::string& warning : dynamics.warnings()) why += "; " + warning;
       return refuse(report.status, why);
     }
@@ -367,6 +374,19 @@ bool Stepper::Impl::hopeless(double left, int splinters) {
   if (!r.trouble.empty()) return jumps();
   refuse(report.status, name_of(dynamics.law_efforts()[z(r.stiffest)]) + too_stiff);
   return true;
+}
+
+void Stepper::Impl::name_what_slows(double part) {
+  dynamics.ask_rates(true);
+  const bool answered = dynamics.evaluate(state) != Status::invalid;
+  dynamics.ask_rates(false);
+  fresh = false;
+  const LawReport& r = dynamics.law_report();
+  if (!answered || r.stiffest < 0 || !(r.rate * part > 0.3 * stable) || !report.warning.empty()) return;
+  report.warning = name_of(dynamics.law_efforts()[z(r.stiffest)]) + " holds the step to parts of some " + text(part) +
+                   " s at t = " + text(state.t) +
+                   " s: it damps as fast as that, or its slope knows no bound there, as that of a root at zero. "
+                   "Method::semi_implicit damps with it at any step";
 }
 
 bool Stepper::Impl::turned_round() const {
@@ -476,6 +496,10 @@ double Stepper::Impl::locate(double left, double e) {
   };
   const auto on_polynomial = [&](double h) {
     look_inside(state, trial, h / left, next);
+    memory_there.resize(memory_after.size());
+    for (std::size_t j = 0; j < memory_there.size(); ++j)
+      memory_there[j] = memory_before[j] + h / left * (memory_after[j] - memory_before[j]);
+    dynamics.give_memory(memory_there);
     return dynamics.evaluate(next) == Status::invalid ? std::numeric_limits<double>::quiet_NaN() : event_value(next);
   };
   const auto by_a_step = [&](double h) {

@@ -79,8 +79,13 @@ bool Stepper::Impl::step_rattle(double h, const State& from, State& to) {
     }
     if (moved <= 1e-15 * size || (moved <= 1e-9 * size && moved > 0.5 * moved_before)) break;
     moved_before = moved;
-    if (round == 50 || !std::isfinite(moved))
-      return refuse(report.status, "a force changes so fast with the velocity that half a step cannot be found"), false;
+    if (round == 50 || !std::isfinite(moved)) {
+      dynamics.ask_rates(true);
+      const bool known = dynamics.evaluate(from) != Status::invalid && dynamics.law_report().stiffest >= 0;
+      dynamics.ask_rates(false);
+      const std::string what = known ? name_of(dynamics.law_efforts()[z(dynamics.law_report().stiffest)]) : "a force";
+      return refuse(report.status, what + " changes so fast with the velocity that half a step cannot be found"), false;
+    }
   }
   velocities_of(*system, b, from, momentum, gained);
   ledger.record(*system, dynamics, from, half, beyond, v0, gained);

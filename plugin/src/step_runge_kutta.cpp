@@ -31,6 +31,7 @@ void Stepper::Impl::rate_of_chart(std::span<const double> pose, std::span<const 
 bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
   const double weight = tableau().weight[k];
   const bool known = k == 0 && fresh;
+  if (k == 0) dynamics.give_memory({});
   fresh = false;
   Status status = known ? report.status : dynamics.evaluate(stage);
   if (on_constraints && k > 0 && k != tableau().stages && status != Status::invalid) status = settle_stage();
@@ -59,6 +60,8 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
   if (tableau().pair && k == tableau().stages)
     for (std::size_t j = 0; j < mass.size(); ++j) mass[j] = 0.5 * (mass[j] + M[j]);
   std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), vdot[k].begin());
+  if (k == 0) memory_before.assign(dynamics.memory().begin(), dynamics.memory().end());
+  memory_rate[k].assign(dynamics.memory_rate().begin(), dynamics.memory_rate().end());
   if (const auto laws_now = dynamics.law_efforts(); !laws_now.empty() && largest(vdot[k]) * dt > fastest_by_laws) {
     const auto size = [](const LawEffort& e) { return std::max(e.force.norm(), e.moment.norm()); };
     const LawEffort& most = *std::max_element(laws_now.begin(), laws_now.end(),
@@ -120,6 +123,7 @@ bool Stepper::Impl::step_runge_kutta(double dt) {
   combine(dt, method.weight, method.stages, pose_rate, in_chart);
   combine(dt, method.weight, method.stages, vdot, gained);
   place(state, in_chart, gained, next);
+  remember(dt, method.weight, method.stages, memory_after);
   if (!is_finite(next)) return refuse(report.status, "the state is not finite"), false;
   if (options.drift == Drift::exact) {
     stage = next;
@@ -149,11 +153,26 @@ bool Stepper::Impl::step_runge_kutta(double dt) {
   return add_powers(dt);
 }
 
+void Stepper::Impl::remember(double dt, std::span<const double> weight, std::size_t count,
+                             std::vector<double>& memory) {
+  if (memory_before.empty()) return;
+  // Where rk4 cannot follow, and says so, its stages would swing up; what the laws make of it by themselves is bounded.
+  if (options.method == Method::rk4 && law_rate * dt > 2 * stable && !dry_is_fastest) {
+    memory.clear();
+    return dynamics.give_memory({});
+  }
+  memory.resize(memory_before.size());
+  combine(dt, weight, count, memory_rate, memory);
+  for (std::size_t j = 0; j < memory.size(); ++j) memory[j] += memory_before[j];
+  dynamics.give_memory(memory);
+}
+
 void Stepper::Impl::place_stage(std::size_t k, double dt) {
   const Tableau& method = tableau();
   combine(dt, method.from[k], k, pose_rate, in_chart);
   combine(dt, method.from[k], k, vdot, gained);
   place(state, in_chart, gained, stage);
+  remember(dt, method.from[k], k, memory_there);
   stage.t = state.t + method.at[k] * dt;
   system->update_driven(stage);
 }
@@ -190,7 +209,14 @@ double Stepper::Impl::error_norm(double dt, const Tableau::Row& weight) {
     sum += squares_in_chart(block(), state, next, gained, rate == &pose_rate, options.absolute_tolerance,
                             options.relative_tolerance);
   }
-  return std::sqrt(sum / std::max(1.0, 2.0 * block().n()));
+  memory_there.resize(memory_before.size());
+  combine(dt, weight, tableau().stages + 1, memory_rate, memory_there);
+  for (std::size_t j = 0; j < memory_there.size(); j += 3) {
+    const auto length = [&](const std::vector<double>& x) { return Eigen::Map<const Vector3d>(&x[j]).norm(); };
+    const double size = std::max(length(memory_before), length(memory_after));
+    sum += std::pow(length(memory_there) / (options.absolute_tolerance + options.relative_tolerance * size), 2);
+  }
+  return std::sqrt(sum / std::max(1.0, 2.0 * block().n() + static_cast<double>(memory_there.size())));
 }
 
 double Stepper::Impl::first_guess(double dt) {

@@ -216,6 +216,7 @@ const StepReport& Stepper::Impl::step(double dt) {
   }
   if (report.rejected) {
     state = before;  // not a trace of what was tried
+    dynamics.give_memory({});
     for (const ConstraintId id : toggled) system->enable(id, !system->enabled(id));
     let_go = let_go_before;
     restart = restart || !toggled.empty();

@@ -115,7 +115,8 @@ struct Stepper::Impl {
   State before, next, stage, between, probe;
   std::vector<double> v0, v1, beyond, beyond_rate, force, gyroscopic, error, all, mass, in_chart, gained, momentum,
       momentum_before, all_forces;
-  Stages vdot, pose_rate;
+  Stages vdot, pose_rate, memory_rate;
+  std::vector<double> memory_before, memory_after, memory_there;  // internal states of laws (Dynamics::memory())
   Assembly forces_alone;
   std::vector<BodyState> scene;
 
@@ -208,6 +209,9 @@ struct Stepper::Impl {
 
   bool is_finite(const State& x) const;
 
+  /// Gives the laws the internal states that `weight` over the first `count` stages makes after dt, in `memory`.
+  void remember(double dt, std::span<const double> weight, std::size_t count, std::vector<double>& memory);
+
   /// The state at stage k of a step of dt, in `stage`; its chart in `in_chart`.
   void place_stage(std::size_t k, double dt);
 
@@ -299,6 +303,9 @@ struct Stepper::Impl {
   /// Whether a step by tolerance comes to no end, because a law jumps at rest or is far too stiff: refuses it by name.
   /// @param splinters  parts that a law which is known to jump has cut short
   bool hopeless(double left, int splinters);
+
+  /// Warns of the law, if it is one, for which a step by tolerance takes very many parts, now of `part`.
+  void name_what_slows(double part);
 
   /// What has changed its mode most often in this step, by name.
   std::string most_switched() const;

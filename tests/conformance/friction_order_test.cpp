@@ -81,7 +81,7 @@ TEST(FrictionOrder, BowlingBall) {
     exact
         .add(holonomic("lane", {id}, [radius](const auto& s) { return s[0].position().y - radius; })
                  .acting_where([id, radius](const State& s) { return Vector3d(s[id].p - Vector3d(0, radius, 0)); }))
-        .law(coulomb(mu).on_belt({seen, 0, 0}));
+        .law(coulomb(mu).on_belt({-seen, 0, 0}));
     w.step(static_cast<int>(std::lround(duration * rate)), 1.0 / rate);
     EXPECT_NEAR(double(ball.getLinearVelocity().x()), v - seen, precision(1e-9, 1e-4));
     return std::abs(double(ball.getCenterOfMassPosition().x()) - way);

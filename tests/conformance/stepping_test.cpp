@@ -478,6 +478,7 @@ TEST(Stepping, DryFrictionAndLawsWithAMemoryAreLeftToSemiImplicitStepsByName) {
   Law::Term remembers;
   remembers.name = "remembers";
   remembers.effort = [](const Thrust& n) { return Effort{Vector3d::Zero(), -0.01 * (n.spin + n.memory)}; };
+  remembers.memory_rate = [](const Thrust& n) -> Vector3d { return n.spin - n.memory; };
   remembers.advance = [](const Thrust& n, double dt) -> Vector3d { return n.memory + dt * (n.spin - n.memory); };
   for (const auto& [law, why] : {std::pair(dry, "dry friction"), std::pair(Law(remembers), "memory")}) {
     const auto semi = run(law, Stepping::semi_implicit);

@@ -180,9 +180,9 @@ TEST(LuGre, OfAnyStiffnessHoldsAndSlides) {
   }
 }
 
-// The way that a sledge of mass m makes on bristles under the load N, by the classical rule of fourth order on LuGre's
-// own two equations in steps of a microsecond.
-double way_on_bristles(const LuGre& p, double m, double N, double v, double duration) {
+// Way, velocity and bristles of a sledge of mass m on bristles under the load N, by the classical rule of fourth order
+// on LuGre's own two equations in steps of a microsecond.
+Vector3d on_bristles(const LuGre& p, double m, double N, double v, double duration) {
   const auto rates = [&](const Vector3d& y) -> Vector3d {  // x, v, z
     const double share = std::exp(-(y[1] / p.speed) * (y[1] / p.speed));
     const double most = N * (p.mu_kinetic + (p.mu_static - p.mu_kinetic) * share);
@@ -190,17 +190,17 @@ double way_on_bristles(const LuGre& p, double m, double N, double v, double dura
     return {y[1], -(p.stiffness * y[2] + p.damping * z_dot + p.viscous * y[1]) / m, z_dot};
   };
   Vector3d y(0, v, 0);
-  const double h = 1e-6;
+  const double h = 1e-6;  // errors of 1e-13 on soft bristles
   for (double t = 0; t < duration - 0.5 * h; t += h) {
     const Vector3d k1 = rates(y), k2 = rates(y + 0.5 * h * k1), k3 = rates(y + 0.5 * h * k2), k4 = rates(y + h * k3);
     y += h / 6 * (k1 + 2 * k2 + 2 * k3 + k4);
   }
-  return y[0];
+  return y;
 }
 
 TEST(LuGre, StopsWhereItsEquationsSayInEveryMethodOrSaysThatItCannot) {
   const LuGre p{.stiffness = 1e5, .damping = 300, .mu_static = 0.3, .mu_kinetic = 0.2, .speed = 0.01};
-  const double way = way_on_bristles(p, Sledge::m, Sledge::m * g, 1, 0.4);
+  const double way = on_bristles(p, Sledge::m, Sledge::m * g, 1, 0.4)[0];
   double last = 1;
   for (const double dt : {1e-2, 1e-3, 1e-4}) {
     SCOPED_TRACE(dt);
@@ -227,6 +227,51 @@ TEST(LuGre, StopsWhereItsEquationsSayInEveryMethodOrSaysThatItCannot) {
     }
     EXPECT_TRUE(!warned || dt > 1e-3);
   }
+}
+
+// Bristles are part of the state that stages carry: where they stay smooth, a motion on them has the order of the
+// method, and adaptive meets its tolerance.
+TEST(LuGre, HasTheOrderOfTheMethodAndItsTolerance) {
+  const LuGre p{.stiffness = 10, .damping = 1, .mu_static = 0.3, .mu_kinetic = 0.2, .speed = 0.5, .viscous = 0.3};
+  const Vector3d end = on_bristles(p, Sledge::m, Sledge::m * g, 3, 0.2);  // never at rest, where |slip| has a kink
+  for (const Reads reads : {Reads::ideal, Reads::actual}) {
+    SCOPED_TRACE(reads == Reads::ideal ? "ideal" : "actual");
+    const auto error = [&](const StepOptions& options, int steps) {
+      Sledge s(lugre(p).reading(reads), 3);
+      Stepper stepper(s.system, s.system.initial_state(), options);
+      for (int i = 0; i < steps; ++i) EXPECT_FALSE(stepper.step(0.2 / steps).rejected);
+      return std::fabs(stepper.state()[s.body].p.x() - end[0]) + std::fabs(stepper.state()[s.body].v.x() - end[1]);
+    };
+    EXPECT_NEAR(slope({error(rk4(), 20), error(rk4(), 40), error(rk4(), 80)}), 4, scaled(0.1));
+    // Tolerances that accept everything leave the pair with one part for each step.
+    const StepOptions one{.method = Method::adaptive, .relative_tolerance = 1e6, .absolute_tolerance = 1e6};
+    EXPECT_NEAR(slope({error(one, 10), error(one, 20), error(one, 40)}), 5, scaled(0.2));
+    for (const Method method : {Method::adaptive, Method::adaptive8})
+      EXPECT_LE(error({.method = method}, 10), scaled(1e-9)) << to_string(method);
+  }
+}
+
+TEST(LuGre, IsNamedWhereRattleCannotFollowIt) {
+  Sledge s(lugre({.stiffness = 1e5, .damping = 300, .mu_static = 0.3, .mu_kinetic = 0.2, .speed = 0.01}), 0.1);
+  Stepper stepper(s.system, s.system.initial_state(), {.method = Method::rattle});
+  const StepReport& report = stepper.step(0.01);
+  EXPECT_TRUE(report.rejected);
+  EXPECT_NE(report.reason.find("law 'lugre' on rail"), std::string::npos) << report.reason;
+}
+
+// −√slip stops a body in finite time, and holds it there with a slope without bound: parts end, and the law is named.
+TEST(Root, AtZeroSlipIsNamedByAdaptive) {
+  Sledge s(
+      Law([](const Thrust& n) { return Vector3d(-3 * std::sqrt(n.slip.norm()) * n.slip_direction()); }).named("root"),
+      1e-3);
+  Stepper stepper(s.system, s.system.initial_state(), {.method = Method::adaptive});
+  std::string said;
+  for (int i = 0; i < 5 && said.empty(); ++i) {
+    const StepReport& report = stepper.step(0.01);
+    ASSERT_FALSE(report.rejected) << report.reason;
+    said = report.warning;
+  }
+  EXPECT_NE(said.find("law 'root' on rail holds the step to parts of"), std::string::npos) << said;
 }
 
 // A charge in a magnetic field goes round with qB/m and keeps its speed: to round-off, for the law neither gives nor

@@ -266,6 +266,42 @@ TEST(Contacts, WhatIsTurnedByFrictionBesideItIsNotTakenToSlide) {
   EXPECT_TRUE(dynamics.contacts()[1].sticks);
 }
 
+// A bead leaves the bottom of a rough bowl under a push that grows along one direction: its way is straight on the
+// bowl, though not in the world, and friction turns nowhere. Steps of rk4 need no parts for it.
+TEST(Contacts, AStraightWayOnACurvedSurfaceIsStraight) {
+  long parts = 0;
+  const auto end = [&](Method method) {
+    System system;
+    system.set_gravity({0, 0, -10});
+    const BodyId bead = system.add_particle("bead", 1, {0, 0, -1});
+    const ConstraintId bowl = system.add(rod("bowl", world, Vector3d::Zero(), bead, Vector3d::Zero(), 1));
+    add_law(system, bowl, coulomb(0.3));
+    system.add(Force("push", {bead}, [](ForceFrame& f) { f.push(0, Vector3d(2.5 + f.t, 0, 0)); }));
+    Stepper stepper(system, system.initial_state(), {.method = method});
+    parts = 0;
+    for (int k = 0; k < 100; ++k) parts += stepper.step(0.01).substeps;
+    return stepper.state()[bead].p;
+  };
+  // φ̈ = F cos φ − g sin φ − μN, N = g cos φ + F sin φ + φ̇², from where the push is μg.
+  double phi = 0, rate = 0;
+  constexpr int steps = 1000;
+  const double h = 0.5 / steps;
+  const auto gain = [](double t, double angle, double speed) {
+    const double F = 3 + t, N = 10 * std::cos(angle) + F * std::sin(angle) + speed * speed;
+    return F * std::cos(angle) - 10 * std::sin(angle) - 0.3 * N;
+  };
+  for (int k = 0; k < steps; ++k) {
+    const double t = h * k, a = gain(t, phi, rate), b = gain(t + h / 2, phi + h / 2 * rate, rate + h / 2 * a),
+                 c = gain(t + h / 2, phi + h / 2 * (rate + h / 2 * a), rate + h / 2 * b),
+                 d = gain(t + h, phi + h * (rate + h / 2 * b), rate + h * c);
+    phi += h * rate + h * h / 6 * (a + b + c);
+    rate += h / 6 * (a + 2 * b + 2 * c + d);
+  }
+  for (const Method method : {Method::adaptive, Method::rk4})
+    EXPECT_LE((end(method) - Vector3d(std::sin(phi), 0, -std::cos(phi))).norm(), 1e-10) << to_string(method);
+  EXPECT_LE(parts, 110);  // of rk4
+}
+
 // ---- belts ----
 
 TEST(Belt, CarriesABlockUntilItsSpringHoldsItBack) {

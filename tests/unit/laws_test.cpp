@@ -89,9 +89,14 @@ TEST(Laws, DragLorentzAndGivenForces) {
 }
 
 TEST(Laws, BeltsShiftTheSlip) {
+  const BodyState second;
+  Thrust between = pressed(1, {1, 0, 0});
+  between.second = &second;
   Law law = viscous(2);
-  law.on_belt({3, 0, 0});  // the first body's surface runs ahead
-  EXPECT_LE((law(pressed(1, {1, 0, 0})).force - Vector3d(-8, 0, 0)).norm(), tol_rounding(10));
+  law.on_belt({3, 0, 0});  // the first body's surface runs ahead of it
+  EXPECT_LE((law(between).force - Vector3d(-8, 0, 0)).norm(), tol_rounding(10));
+  // A constraint on one body: the world's surface runs, and takes it along.
+  EXPECT_LE((law(pressed(1, {1, 0, 0})).force - Vector3d(4, 0, 0)).norm(), tol_rounding(10));
   law = coulomb(0.5).on_belt({3, 0, 0}, Side::second);
   EXPECT_LE((law(pressed(10, {1, 0, 0})).force - Vector3d(5, 0, 0)).norm(), tol_rounding(10));
 }
@@ -142,6 +147,13 @@ TEST(Laws, RefuseWhatCannotBeRightWithNameAndValue) {
   EXPECT_NO_THROW(hinge_friction({.preload = 0.1}));
   expect_refused([] { coulomb(0.1).on_belt({NAN, 0, 0}); }, "coulomb: the belt's velocity");
   expect_refused([] { coulomb(0.1).named(""); }, "a name must not be empty");
+  expect_refused(
+      [] {
+        Law::Term half = lugre({.stiffness = 1, .mu_static = 1, .mu_kinetic = 1, .speed = 1}).terms()[0];
+        half.memory_rate = nullptr;
+        Law{half};
+      },
+      "lugre: a term with an internal state has both memory_rate and advance");
   expect_refused([] { Law(Law::Term{}); }, "law: a term has either an effort, or both holding and sliding");
 }
 

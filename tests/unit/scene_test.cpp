@@ -655,6 +655,41 @@ TEST(Equilibrium, RotatingHoopOnEitherSideOfTheBifurcation) {
   }
 }
 
+// What a law of a file gives, for a thrust of 10 N on what slips with 1 m/s along x.
+TEST(Scene, LawsOfACatalogueAreThoseOfTheCore) {
+  const auto written = [](const std::string& law) {
+    const System system =
+        load_text(
+            "schema = 1\n[[body]]\nname = \"box\"\nmass = 1\ninertia = [1, 1, 1]\n[[joint]]\n"
+            "name = \"floor\"\ntype = \"slider\"\nb = \"box\"\nat = [0, 0, 0]\naxis = [1, 0, 0]\nlaw = " +
+                law,
+            "laws.toml")
+            .system();
+    return laws(system, system.find_constraint("floor"))[0];
+  };
+  BodyState box, turned;
+  turned.q = Eigen::AngleAxisd(0.5 * 3.14159265358979, Vector3d::UnitZ());
+  Thrust n;
+  n.normal = {0, 0, 10};
+  n.slip = n.relative = {1, 0, 0};
+  n.memory = {1e-4, 0, 0};
+  n.first = &turned;
+  n.second = &box;
+  const std::vector<std::pair<std::string, Law>> cases = {
+      {"{ type = \"lugre\", stiffness = 1e4, damping = 20, mu = 0.4, mu_kinetic = 0.3, speed = 0.5, viscous = 2 }",
+       lugre({.stiffness = 1e4, .damping = 20, .mu_static = 0.4, .mu_kinetic = 0.3, .speed = 0.5, .viscous = 2})},
+      {"{ type = \"constant_force\", vector = [1, 2, 3] }", constant_force({1, 2, 3})},
+      {"{ type = \"constant_force\", vector = [1, 2, 3], axes = \"first\" }",
+       constant_force({1, 2, 3}, Axes::of_first)},
+      {"{ type = \"lorentz\", charge = 2, E = [1, 0, 3], B = [0, 0.5, 0] }", lorentz(2, {1, 0, 3}, {0, 0.5, 0})},
+      {"{ type = \"coulomb\", mu = 0.4, belt = [3, 0, 0] }", coulomb(0.4).on_belt({3, 0, 0})},
+      {"{ type = \"viscous\", coefficient = 2, belt = [3, 0, 0], belt_on = \"second\" }",
+       viscous(2).on_belt({3, 0, 0}, Side::second)}};
+  for (const auto& [text, law] : cases) EXPECT_EQ(written(text)(n).force, law(n).force) << text;
+  EXPECT_THROW(written("{ type = \"coulomb\", mu = 0.4, belt_on = \"first\" }"), SceneError);
+  EXPECT_THROW(written("{ type = \"lugre\", stiffness = 0, mu = 0.4, speed = 1 }"), SceneError);
+}
+
 // A motor's w t is held, and named; a force or a row on velocities likewise, each by what it is.
 TEST(Equilibrium, WhatMovesWithTimeByItself) {
   const System system = load_text(R"~(

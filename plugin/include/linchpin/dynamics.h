@@ -358,7 +358,14 @@ class Dynamics {
   /// Without: takes away, by an impulse, the slip that sticking contacts have at the state.
   /// @param state  that of the last evaluation. @return the largest change of `v`, or the largest slip before.
   double hold(const State& state, std::span<double> v);
-  /// Lets laws with an internal state (LuGre) live through dt, with the thrusts of the last evaluation.
+  /// Internal states of laws (LuGre), three numbers for each law that has one, in row order: those of the last
+  /// evaluation, and their rates there. Evaluations at an instant later than the last accept() advance them from there
+  /// with their thrust, to first order; an integrator that takes them along in its stages gives them.
+  std::span<const double> memory() const;
+  std::span<const double> memory_rate() const;
+  /// Internal states for the evaluations at an instant until accept(), which keeps them. Empty: no longer.
+  void give_memory(std::span<const double> values);
+  /// Lets laws with an internal state live through dt, with the thrusts of the last evaluation, or as they were given.
   void accept(double dt);
   const LawReport& law_report() const;
   /// Laws whose thrust redundancy leaves undetermined (T6), by name and with what to do, laws with nothing to rub on,

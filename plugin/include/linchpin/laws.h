@@ -7,6 +7,7 @@
 
 #include <concepts>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -93,11 +94,17 @@ class Law {
     std::function<double(const Thrust&)> holding;                ///< bound at rest [N or N·m] ≥ 0
     std::function<double(const Thrust&, double speed)> sliding;  ///< magnitude at a speed > 0 [m/s or rad/s]
 
-    /// Velocity [m/s] (W) of a surface that runs along on the body `belt_on` (a conveyor), beyond the body's own.
+    /// Velocity [m/s] (W) of a surface that runs along on the body `belt_on` (a conveyor), beyond the body's own. Not
+    /// said on which: as Law::on_belt(velocity).
     std::function<Vector3d(const Thrust&)> belt;
-    Side belt_on = Side::first;
+    std::optional<Side> belt_on;
+    /// What the belt adds to Thrust::slip [m/s] (W); zero without one.
+    Vector3d belt_slip(const Thrust& n) const;
 
-    /// Internal state: the value after `dt` at this thrust, from Thrust::memory (LuGre).
+    /// Internal state (LuGre), where there is one both are given: its rate at Thrust::memory, which rk4 and the
+    /// adaptive methods integrate in their stages as they do velocities; and its value after `dt` at this thrust, from
+    /// Thrust::memory, which all other steps take: exact, where the rate is fast for the step.
+    std::function<Vector3d(const Thrust&)> memory_rate;
     std::function<Vector3d(const Thrust&, double dt)> advance;
   };
 
@@ -116,7 +123,8 @@ class Law {
     }
     terms_.push_back(std::move(term));
   }
-  /// @throws std::invalid_argument unless the term has a name and exactly one of effort and holding (with sliding).
+  /// @throws std::invalid_argument unless the term has a name, exactly one of effort and holding (with sliding), and
+  /// memory_rate and advance together or neither.
   explicit Law(Term term);
 
   // All of them change every summand of this law and return it.
@@ -124,9 +132,18 @@ class Law {
   Law& reading(Reads reads);
   Law& choosing(Branch branch);
   Law& dissipative(bool declared = true);
-  /// Runs on a moving surface. @param velocity [m/s] in the axes `in`. @param on  the body whose surface runs; for
-  /// stock joints, whose surface or rail is on the first body, Side::first.
-  Law& on_belt(const Vector3d& velocity, Side on = Side::first, Axes in = Axes::of_world);
+  /// Rubs on a belt: what lies still on it is carried along with `velocity`, of the surface beyond its body's own [m/s]
+  /// (W). The belt is the first body of a joint, which has its surface or rail; a constraint on one body lies on a belt
+  /// of the world:
+  ///
+  ///     add_law(model, model.add(planar("belt", world, …, parcel, …)), coulomb(0.3).on_belt({2, 0, 0}));
+  ///     add_law(model, model.add(holonomic("belt", {parcel}, φ).acting_at(…)), coulomb(0.3).on_belt({2, 0, 0}));
+  ///
+  /// carry the parcel towards +x, both.
+  Law& on_belt(const Vector3d& velocity);
+  /// The same of a belt on the body `on`, which carries the other one: a tracked vehicle is the first body of its
+  /// constraint with the ground, and with Side::first and {−2, 0, 0} drives towards +x. @param in  axes of `velocity`
+  Law& on_belt(const Vector3d& velocity, Side on, Axes in = Axes::of_world);
 
   /// What it prescribes for a thrust; dry friction without slip: zero. (What rest holds back is dynamics' business.)
   Effort operator()(const Thrust& thrust) const;

@@ -172,7 +172,7 @@ struct StepOptions {
   double event_tolerance = 1e-13;  ///< to which rk4 and the adaptive ones locate stick, slip and release [s] (T10)
   int max_switches = 100;          ///< of modes in one step of theirs, beyond which it is rejected
   /// Of adaptive and adaptive8: a part is accepted when rms(error / (absolute + relative · size)) ≤ 1, errors and sizes
-  /// those of positions [m], velocities and coordinates; of turns [rad] the size is 1.
+  /// those of positions [m], velocities, coordinates and internal states of laws; of turns [rad] the size is 1.
   double relative_tolerance = 1e-9, absolute_tolerance = 1e-12;
   /// Of adaptive8: whether state_at() and what watch() finds are of order 7, for which each part costs four evaluations
   /// beside its twelve, or of order 3. Where functions are watched it counts as set.

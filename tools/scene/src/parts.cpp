@@ -883,6 +883,11 @@ JointFriction joint_friction(Table& t) {
   return p;
 }
 
+Axes axes_of(Table& t) {
+  constexpr Axes all[] = {Axes::of_world, Axes::of_first, Axes::of_second};
+  return all[t.word("axes", {"world", "first", "second"}, 0)];
+}
+
 // More laws of the core are more lines here. Where a law has a static and a kinetic coefficient, mu is the static one.
 struct LawKind {
   const char* name;
@@ -903,6 +908,22 @@ constexpr LawKind law_kinds[] = {
        p.shape = t.not_negative("shape", p.shape);
        p.viscous = t.not_negative("viscous", 0);
        return stribeck(p);
+     }},
+    {"lugre",
+     [](Table& t) -> Law {
+       LuGre p;
+       p.stiffness = t.positive("stiffness");
+       p.damping = t.not_negative("damping", 0);
+       p.mu_static = t.not_negative("mu");
+       p.mu_kinetic = t.not_negative("mu_kinetic", p.mu_static);
+       p.speed = t.positive("speed");
+       p.viscous = t.not_negative("viscous", 0);
+       return lugre(p);
+     }},
+    {"constant_force", [](Table& t) -> Law { return constant_force(t.vector("vector"), axes_of(t)); }},
+    {"lorentz",
+     [](Table& t) -> Law {
+       return lorentz(t.number("charge"), t.vector("E", {{0, 0, 0}}), t.vector("B", {{0, 0, 0}}));
      }},
     {"viscous", [](Table& t) -> Law { return viscous(t.not_negative("coefficient")); }},
     {"viscous_torque", [](Table& t) -> Law { return viscous_torque(t.not_negative("coefficient")); }},
@@ -960,6 +981,15 @@ Law read_law(const toml::table& node, Context& context, const std::string& who) 
     } catch (const std::invalid_argument& why) {  // the core's own rules between parameters
       table.refuse("type", why.what());
     }
+  }
+  if (table.has("belt")) {
+    const Vector3d velocity = table.vector("belt");
+    if (table.has("belt_on"))
+      law.on_belt(velocity, table.word("belt_on", {"first", "second"}, 0) == 0 ? Side::first : Side::second);
+    else
+      law.on_belt(velocity);
+  } else if (table.has("belt_on")) {
+    table.refuse("belt_on", "says whose surface runs, and belt how fast: belt = [1, 0, 0]");
   }
   if (table.has("thrust") && table.word("thrust", {"ideal", "actual"}, 0) == 1) law.reading(Reads::actual);
   table.done();
