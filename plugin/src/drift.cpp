@@ -759,6 +759,37 @@ Settling settle(const System& system, const Dynamics& dynamics, const State& off
   return out;
 }
 
+namespace {
+
+// K of T15 by slot, lower triangles; of the bodies that `left_out` says not.
+template <typename LeftOut>
+void add_stiffness(const System& system, const Assembly& assembly, const State& state, std::span<const double> lambda,
+                   const LeftOut& left_out, std::vector<Matrix3d>& stiffness) {
+  const Block& block = assembly.block;
+  stiffness.assign(block.bodies.size(), Matrix3d::Zero());
+  for (std::size_t i = 0; i < block.constraints.size(); ++i) {
+    const Constraint& constraint = at(system, block.constraints[i]);
+    for (int k = 0; k < static_cast<int>(constraint.bodies().size()); ++k) {
+      const BodyId id = constraint.bodies()[z(k)];
+      const int slot = assembly.slot(static_cast<int>(i), k);
+      if (slot < 0 || block.column[z(slot + 1)] - block.column[z(slot)] != 6 || left_out(z(slot))) continue;
+      const double* J = assembly.jacobian(static_cast<int>(i), k).data();
+      Vector3d f = Vector3d::Zero();
+      for (int row = block.row[i]; row < block.row[i + 1]; ++row, J += 6)
+        f += lambda[z(row)] * Vector3d(J[0], J[1], J[2]);
+      const Vector3d r = constraint.acting_point(k, state) - state[id].p;
+      const double along = r.dot(f);
+      Matrix3d& K = stiffness[z(slot)];
+      for (int a = 0; a < 3; ++a) {
+        for (int b = 0; b < a; ++b) K(a, b) -= 0.5 * (r[a] * f[b] + f[a] * r[b]);
+        K(a, a) += along - r[a] * f[a];  // (T15)
+      }
+    }
+  }
+}
+
+}  // namespace
+
 double fastest_swing(const System& system, const Dynamics& dynamics, const State& state, std::span<const double> lambda,
                      double enough) {
   const Assembly& assembly = dynamics.assembly();
@@ -793,26 +824,7 @@ double fastest_swing(const System& system, const Dynamics& dynamics, const State
   most = 0;
   for (std::size_t s = 0; s < bound.size(); ++s)
     if (slow(s)) most = std::max(most, bound[s]);
-  stiffness.assign(block.bodies.size(), Matrix3d::Zero());
-  for (std::size_t i = 0; i < block.constraints.size(); ++i) {
-    const Constraint& constraint = at(system, block.constraints[i]);
-    for (int k = 0; k < static_cast<int>(constraint.bodies().size()); ++k) {
-      const BodyId id = constraint.bodies()[z(k)];
-      const int slot = assembly.slot(static_cast<int>(i), k);
-      if (slot < 0 || block.column[z(slot + 1)] - block.column[z(slot)] != 6 || slow(z(slot))) continue;
-      const double* J = assembly.jacobian(static_cast<int>(i), k).data();
-      Vector3d f = Vector3d::Zero();
-      for (int row = block.row[i]; row < block.row[i + 1]; ++row, J += 6)
-        f += lambda[z(row)] * Vector3d(J[0], J[1], J[2]);
-      const Vector3d r = constraint.acting_point(k, state) - state[id].p;
-      const double along = r.dot(f);
-      Matrix3d& K = stiffness[z(slot)];
-      for (int a = 0; a < 3; ++a) {
-        for (int b = 0; b < a; ++b) K(a, b) -= 0.5 * (r[a] * f[b] + f[a] * r[b]);
-        K(a, a) += along - r[a] * f[a];  // (T15)
-      }
-    }
-  }
+  add_stiffness(system, assembly, state, lambda, slow, stiffness);
   // Whitened with the inertia; its Frobenius norm bounds what an eigenvalue can be, so that few have to be found.
   std::size_t widest = 0;
   for_mass_blocks(block, assembly.instant, [&](std::size_t s, const double* M, int dof) {
@@ -844,6 +856,17 @@ double fastest_swing(const System& system, const Dynamics& dynamics, const State
   for (std::size_t s = 0; s < block.bodies.size(); ++s)
     if (s != widest) look(s);
   return std::sqrt(most);
+}
+
+void geometric_stiffness(const System& system, const Dynamics& dynamics, const State& state,
+                         std::span<const double> lambda, std::vector<Matrix3d>& K) {
+  add_stiffness(
+      system, dynamics.assembly(), state, lambda, [](std::size_t) { return false; }, K);
+  for (Matrix3d& k : K) {
+    if (k.isZero(0)) continue;
+    const Eigen::SelfAdjointEigenSolver<Matrix3d> solver(k);  // reads the lower triangle
+    k = solver.eigenvectors() * solver.eigenvalues().cwiseMax(0).asDiagonal() * solver.eigenvectors().transpose();
+  }
 }
 
 }  // namespace linchpin

@@ -24,6 +24,7 @@ struct Dynamics::Impl {
   bool factored = false;
   Status status = Status::invalid;
   std::string reason = "not evaluated yet";
+  std::vector<Eigen::Matrix3d> added_inertia;  // by slot
   std::vector<double> a, error, vdot, ideal, nonideal, lambda, induced, dv;
   mutable std::vector<double> scale, row, projection;
   Nonideal laws_;
@@ -43,6 +44,7 @@ struct Dynamics::Impl {
   }
 
   void restructure() {
+    added_inertia.clear();
     if (everything) {
       assembly.block = whole(*system);
     } else {
@@ -75,9 +77,20 @@ struct Dynamics::Impl {
     factored = ranks_known = doubtful = false;
     std::fill(judged.begin(), judged.end(), 0.0);  // rows of another pose say nothing of these
     if (!assembly.failure.empty()) return fail(assembly.failure);
+    if (!added_inertia.empty()) add_inertia();
     if (!solver.factor(assembly.instant)) return fail(why_not_factored(state.t));
     factored = true;
     return solver.full_row_rank() ? Status::ok : Status::redundant;
+  }
+
+  void add_inertia() {
+    double* M = assembly.instant.mass.data();
+    for (std::size_t s = 0; s < std::min(added_inertia.size(), assembly.block.bodies.size()); ++s) {
+      const int dof = assembly.block.column[s + 1] - assembly.block.column[s];
+      for (int i = 0; dof == 6 && i < 3; ++i)
+        for (int j = 0; j < 3; ++j) M[(3 + i) * 6 + 3 + j] += added_inertia[s](i, j);
+      M += dof * dof;
+    }
   }
 
   Status solve(const State& state) { return factor(state) == Status::invalid ? Status::invalid : respond(state, true); }
@@ -241,6 +254,10 @@ Status Dynamics::resolve(const State& state, std::span<const double> Q) noexcept
   if (Q.size() != z(impl_->assembly.block.n())) return impl_->fail("the applied force has the wrong length");
   impl_->assembly.instant.Q.assign(Q.begin(), Q.end());
   return impl_->respond(state, false);
+}
+
+void Dynamics::add_inertia(std::span<const Eigen::Matrix3d> by_slot) {
+  impl_->added_inertia.assign(by_slot.begin(), by_slot.end());
 }
 
 const std::string& Dynamics::reason() const { return impl_->reason; }

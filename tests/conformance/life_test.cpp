@@ -342,7 +342,6 @@ TEST(Life, ATeleportIsClosedByMovingNotByPushing) {
   EXPECT_GE(exact.counts().gap_corrections, 1);
 }
 
-// W6: twenty links of 0.1 kg, then 1000 kg. Every fixed-step engine tears or blows it up at 240 Hz.
 TEST(Life, AKinematicBodyTeleportsAfterReset) {
   for (const bool told : {false, true}) {
     SCOPED_TRACE(told);
@@ -374,6 +373,7 @@ TEST(Life, AKinematicBodyTeleportsAfterReset) {
   }
 }
 
+// W6: twenty links of 0.1 kg, then 1000 kg. Every fixed-step engine tears or blows it up at 240 Hz.
 TEST(Life, AWreckingBallIsSteppedInHalvesWhereTheStepIsTooLongForItsTension) {
   TestWorld w;
   chain(w, 20, 0.1);

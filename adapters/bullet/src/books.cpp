@@ -98,6 +98,10 @@ void Engine::keep_books(BlockSolve& b) {
     if (dof == 6) {
       at->applied.tail<3>() = head(b.applied, c + 3);
       at->host.tail<3>() = head(b.host, c + 3);
+      if (!b.stiffness.empty()) {  // −½ dt² K⁺ω₁ of its torque and inertia together
+        at->applied.tail<3>() += b.stiffness[slot] * head(b.v0, c + 3);
+        at->own.tail<3>() -= b.stiffness[slot] * head(b.v, c + 3);
+      }
       if (b.in_parts)
         at->momentum.tail<3>() = head(b.Q_host, c + 3);
       else

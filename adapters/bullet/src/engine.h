@@ -127,8 +127,8 @@ struct BlockSolve {
   SubstepStates* states = nullptr;                                                     ///< of whoever solves it
   struct Tally {  ///< for Counts, since it was last collected
     long solves = 0, factors = 0, newton = 0, substepped = 0, substeps = 0, parts = 0, parts_refused = 0,
-         stepped_down = 0;
-    double activation_energy = 0;
+         stepped_down = 0, stiffened = 0;
+    double activation_energy = 0, stiffness_work = 0;
   } tally;
   /// Of a joint, the rows that are forces: along orthonormal axes, so that their norm is the force's.
   struct JointRow {
@@ -177,6 +177,8 @@ struct BlockSolve {
   double next_part = 0, first_part = 0;  ///< how long the next step's first part may be [s], 0: not known; this one's
   double part_error = 0;                 ///< of the part tried last, in units of the tolerance
   std::vector<double> law_last;          ///< LawWork::last of its laws in the parts that stand
+  std::vector<Matrix3d> stiffness;       ///< by slot, ½ dt² K⁺ of this step (T15); empty: none
+  std::vector<Matrix3d> next_stiffness;  ///< K⁺ at the end of the last step, where the next will need it
   int substeps = 1;
   double last_length = 0;  ///< of the last (sub)step [s]; 0 at the start
   double moved = 0;        ///< by which a gap was closed in this step [m]
@@ -529,6 +531,12 @@ class Engine final : public btActionInterface {
   void note_grips(BlockSolve& b);
   double gain_floor(BlockSolve& b);
   bool held_by_curvature(const BlockSolve& b, const NewtonReport& newton) const;
+  enum class Outcome { stands, too_long, lost };
+  Outcome try_step(BlockSolve& b);
+  void set_stiffness(BlockSolve& b, std::span<const Matrix3d> K);
+  bool find_stiffness(BlockSolve& b);
+  bool stiffen(BlockSolve& b);
+  void note_stiffness(BlockSolve& b);
   bool stop_at_end(BlockSolve& b);
   void start_newton(BlockSolve& b);
   void note_added(BlockSolve& b);

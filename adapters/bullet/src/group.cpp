@@ -580,6 +580,12 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
     }
     if (gyroscopic) add(b.Q, c + 3, -state_[id].w.cross(momentum(state_[id].w)));  // (T2)
   }
+  if (options_.geometric_stiffness || !b.stiffness.empty()) {
+    b.stiffness.clear();
+    const bool goes_on = options_.geometric_stiffness && !by_stages && options_.mode == Mode::exact &&
+                         b.last_length == dt_ && b.next_stiffness.size() == block.bodies.size();
+    set_stiffness(b, goes_on ? std::span<const Matrix3d>(b.next_stiffness) : std::span<const Matrix3d>{});
+  }
   if (b.with_laws) b.dynamics->set_step(dt_);  // friction obeys its law at the end of the step (T10)
   ++b.tally.factors;
   // Among Bullet's rows the answer waits for their impulses; friction's state is needed before (T10). Stages find their

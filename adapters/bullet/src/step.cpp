@@ -140,7 +140,6 @@ bool Engine::after_iterations(Pools pools) {
 }
 
 bool Engine::finish_block(BlockSolve& b) {
-  const linchpin::Solver& solver = b.dynamics->solver();
   const Block& block = b.dynamics->assembly().block;
   if (!finite(b.host)) {
     if (options_.mode == Mode::observe) {
@@ -209,6 +208,38 @@ bool Engine::finish_block(BlockSolve& b) {
   if (before != dt_)
     for (std::size_t j = 0; j < b.applied.size(); ++j) b.applied[j] += 0.5 * (before - dt_) * b.Q[j];
 
+  Outcome outcome = try_step(b);
+  if (outcome == Outcome::too_long && options_.geometric_stiffness && stiffen(b)) outcome = try_step(b);
+  if (outcome == Outcome::lost) return refuse(b, b.dynamics->reason());
+  if (outcome == Outcome::too_long) {
+    b.added_steps = 0;
+    if (!b.stiffness.empty()) {
+      set_stiffness(b, {});
+      ++b.tally.factors;
+      if (b.dynamics->evaluate(state_, all_forces(b)) == Status::invalid) return refuse(b, b.dynamics->reason());
+    }
+    keep_reactions(b);  // substeps overwrite the problem that they answer
+    if (substep_block(b, before)) return true;
+    // The last remedy before native rows, which would tear what is taut: at a snap no step is short enough (T15).
+    b.has_kept = false;
+    for (std::size_t j = 0; j < b.Q.size(); ++j) b.Q_host[j] = b.Q[j] + b.host[j] / dt_;
+    b.unmet = false;
+    if (b.dynamics->evaluate(state_, b.Q_host) == Status::invalid) return refuse(b, b.dynamics->reason());
+    for (std::size_t i = 0; i < b.e.size(); ++i) b.e[i] = b.dynamics->lambda()[i] + b.dynamics->induced()[i];
+    if (!stiffen(b) || try_step(b) != Outcome::stands)
+      return refuse(b, "no substep as short as dt/" + std::to_string(options_.max_substeps) + " could be solved");
+  }
+  if (options_.geometric_stiffness || !b.stiffness.empty()) note_stiffness(b);
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot)  // beyond π/4 per step Bullet does not turn as it says
+    if (block.column[slot + 1] - block.column[slot] == 6 && head(b.v, block.column[slot] + 3).norm() * dt_ > 0.78)
+      return start_from_true_turn(b);
+  return true;
+}
+
+// The whole step from its records to velocities that end on the constraints, and whether it may stand.
+Engine::Outcome Engine::try_step(BlockSolve& b) {
+  const linchpin::Solver& solver = b.dynamics->solver();
+  const Assembly& assembly = b.dynamics->assembly();
   // v₁ from the records: start, applied, host, ideal + nonideal, then what Newton adds.
   const auto ideal = b.dynamics->ideal(), nonideal = b.dynamics->nonideal();
   std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
@@ -222,7 +253,7 @@ bool Engine::finish_block(BlockSolve& b) {
   if (good && options_.drift_correction) {
     NewtonReport newton = end_step(b, state_, base_, end_, dt_, b.v);
     if (held_by_curvature(b, newton)) {
-      if (!stop_at_end(b)) return refuse(b, b.dynamics->reason());
+      if (!stop_at_end(b)) return Outcome::lost;
       stopped = true;
       newton = end_step(b, state_, base_, end_, dt_, b.v);
     }
@@ -236,11 +267,13 @@ bool Engine::finish_block(BlockSolve& b) {
   const auto reaction = b.dynamics->lambda(), induced = b.dynamics->induced();
   for (std::size_t i = 0; i < b.own_lambda.size(); ++i)
     b.own_lambda[i] = dt_ * (reaction[i] + induced[i]) + b.lambda[i];
+  // ω of T15 from the force this step really applies, least-norm multipliers.
+  for (std::size_t i = 0; i < b.e.size(); ++i) b.e[i] = good ? b.own_lambda[i] / dt_ : reaction[i] + induced[i];
   if (good && !stopped) {
-    // ω of T15 from the force this step really applies, least-norm multipliers.
-    for (std::size_t i = 0; i < b.e.size(); ++i) b.e[i] = b.own_lambda[i] / dt_;
-    b.swing = fastest_swing(system_, *b.dynamics, state_, b.e, options_.swing_limit / dt_) * dt_;
-    good = !(b.swing > options_.swing_limit);
+    constexpr double stiffened_limit = 1.9;  // ½ dt² K⁺ in the inertia leaves √2, but K⁺ may be the last step's
+    const double limit = b.stiffness.empty() ? options_.swing_limit : std::max(stiffened_limit, options_.swing_limit);
+    b.swing = fastest_swing(system_, *b.dynamics, state_, b.e, limit / dt_) * dt_;
+    good = !(b.swing > limit);
   }
   if (good && options_.drift_correction && !can_do_work(b)) {
     const double gain = work_of_constraints(*b.dynamics, dt_, b.force, b.v0, b.v);
@@ -248,16 +281,69 @@ bool Engine::finish_block(BlockSolve& b) {
         gain > allowed_gain * std::max(kinetic(assembly, b.v0), kinetic(assembly, b.v)))
       good = !(gain > gain_floor(b) + allowed_gain * std::max(kinetic(assembly, b.v0), kinetic(assembly, b.v)));
   }
-  if (!good && options_.drift_correction) {
-    b.added_steps = 0;
-    keep_reactions(b);  // substeps overwrite the problem that they answer
-    if (substep_block(b, before)) return true;
-    return refuse(b, "no substep as short as dt/" + std::to_string(options_.max_substeps) + " could be solved");
+  return good || !options_.drift_correction ? Outcome::stands : Outcome::too_long;
+}
+
+// ½ dt² K⁺ of the given K⁺ by slot into the moments of inertia, −½ dt² K⁺ω into what is applied (T15); none: as it was.
+void Engine::set_stiffness(BlockSolve& b, std::span<const Matrix3d> K) {
+  const Block& block = b.dynamics->assembly().block;
+  const auto apply = [&](double sign) {
+    for (std::size_t slot = 0; slot < b.stiffness.size(); ++slot) {
+      if (b.stiffness[slot].isZero(0)) continue;
+      const int c = block.column[slot] + 3;
+      const Vector3d impulse = sign * (b.stiffness[slot] * head(b.v0, c));
+      add(b.applied, c, impulse);
+      for (auto* Q : {&b.Q, &b.Q_host}) add(*Q, c, impulse / dt_);
+    }
+  };
+  apply(1);
+  b.stiffness.assign(K.begin(), K.end());
+  for (Matrix3d& k : b.stiffness) k *= 0.5 * dt_ * dt_;
+  apply(-1);
+  b.dynamics->add_inertia(b.stiffness);
+}
+
+/// K⁺ of the forces b.e, of those bodies that swing through half of what a step allows, or more. @return whether there
+/// is one
+bool Engine::find_stiffness(BlockSolve& b) {
+  const Block& block = b.dynamics->assembly().block;
+  geometric_stiffness(system_, *b.dynamics, state_, b.e, b.next_stiffness);
+  const double slow = 0.25 * options_.swing_limit * options_.swing_limit / (dt_ * dt_);
+  bool any = false;
+  for (std::size_t slot = 0; slot < b.next_stiffness.size(); ++slot) {
+    Matrix3d& K = b.next_stiffness[slot];
+    if (K.isZero(0)) continue;
+    const double least = system_.inertia(block.bodies[slot]).diagonal().minCoeff();  // all that Bullet's bodies have
+    if (!K.allFinite() || K.norm() <= slow * least)
+      K.setZero();
+    else
+      any = true;
   }
-  for (std::size_t slot = 0; slot < b.pool.size(); ++slot)  // beyond π/4 per step Bullet does not turn as it says
-    if (block.column[slot + 1] - block.column[slot] == 6 && head(b.v, block.column[slot] + 3).norm() * dt_ > 0.78)
-      return start_from_true_turn(b);
-  return true;
+  if (!any) b.next_stiffness.clear();
+  return any;
+}
+
+/// Makes a step that was too long ready to be tried once more with stiffness. @return whether that is of use
+bool Engine::stiffen(BlockSolve& b) {
+  if (!find_stiffness(b)) return false;
+  b.added_steps = 0;
+  set_stiffness(b, b.next_stiffness);
+  ++b.tally.factors;
+  return b.dynamics->evaluate(state_, all_forces(b)) != Status::invalid;
+}
+
+/// Of a step that stands: what its stiffness did, and what the next one's is to be.
+void Engine::note_stiffness(BlockSolve& b) {
+  const Block& block = b.dynamics->assembly().block;
+  for (std::size_t slot = 0; slot < b.stiffness.size(); ++slot) {
+    if (b.stiffness[slot].isZero(0)) continue;
+    const int c = block.column[slot] + 3;
+    const Vector3d w0 = head(b.v0, c), w1 = head(b.v, c);
+    b.tally.stiffness_work -= (b.stiffness[slot] * w1).dot(0.5 * (w0 + w1));
+  }
+  if (b.stiffness.empty()) return b.next_stiffness.clear();  // begun where a step is too long, not before
+  ++b.tally.stiffened;
+  find_stiffness(b);
 }
 
 // A mechanism at a singular pose that has nowhere to go, as planks hinged in a straight line between two posts: rows of

@@ -333,6 +333,9 @@ std::string Engine::summary() {
   }
   s << "\n  solves " << counts_.solves << ", Newton " << counts_.newton << ", steps in halves " << counts_.substepped
     << " (" << counts_.substeps << " substeps), fallbacks " << counts_.fallbacks;
+  if (counts_.stiffened)
+    s << "\n  block steps with geometric stiffness, which damps: " << counts_.stiffened << " (work "
+      << counts_.stiffness_work << " J)";
   if (counts_.parts) {
     s << "\n  by stages in " << counts_.parts << " parts";
     if (counts_.parts_refused) s << ", another " << counts_.parts_refused << " taken again shorter";

@@ -313,6 +313,12 @@ class Dynamics {
   /// or factor(), whose state this is. @return ok, invalid, or redundant: rank_report() tells what is contradictory.
   Status resolve(const State& state, std::span<const double> Q) noexcept;
 
+  /// Adds to the moment of inertia of each body of the block, in block order, at every evaluation and factorisation
+  /// from here on [kg·m²], world axes, symmetric positive semidefinite: w dt² K⁺ of implicit geometric stiffness (T15).
+  /// Not for blocks with coordinates. What is solved is then not (T1); whoever does it owes the torque that goes with
+  /// it and a word in the report. Empty: none.
+  void add_inertia(std::span<const Eigen::Matrix3d> by_slot);
+
   const std::string& reason() const;
   const Assembly& assembly() const;          ///< A, b, Q, c, residuals of the last evaluation
   const Solver& solver() const;              ///< its factorisation

@@ -60,7 +60,8 @@ struct BodyBooks {
   Eigen::Matrix<double, 6, 1> host =
       Eigen::Matrix<double, 6, 1>::Zero();  ///< contacts, limits, motors, springs of the host
   Eigen::Matrix<double, 6, 1> own =
-      Eigen::Matrix<double, 6, 1>::Zero();  ///< all constraints: sum over `Reaction`s of their impulses
+      Eigen::Matrix<double, 6, 1>::Zero();  ///< all constraints: sum over `Reaction`s of their impulses, and the torque
+                                            ///< of geometric stiffness (T15)
   Eigen::Matrix<double, 6, 1> rounding =
       Eigen::Matrix<double, 6, 1>::Zero();  ///< M·(velocity as written to the host − v₁)
   double gross_force = 0,

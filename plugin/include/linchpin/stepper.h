@@ -58,6 +58,12 @@ double project_velocities(const System& system, const Dynamics& dynamics, State&
 double fastest_swing(const System& system, const Dynamics& dynamics, const State& state, std::span<const double> lambda,
                      double enough = 0);
 
+/// K⁺ of T15 of each body of the block, in block order: the part without negative eigenvalues of the symmetric part of
+/// Σ (r·f) I₃ − r fᵀ, by which the block's own forces turn a body back that has turned [N·m/rad], world axes; zero for
+/// particles. @param lambda  as in fastest_swing
+void geometric_stiffness(const System& system, const Dynamics& dynamics, const State& state,
+                         std::span<const double> lambda, std::vector<Matrix3d>& K);
+
 /// How a step is made. All but the first keep the constraints by their own means to newton_tolerance, poses and
 /// velocities both (T13); the tests show each order by its slope.
 enum class Method {

@@ -122,6 +122,13 @@ struct Options {
   /// ω·dt above which a step is redone in shorter ones inside Bullet's (T15); 2.4 times as much of rk4, which is stable
   /// up to 2√2. adaptive does not look at it: its error tells.
   double swing_limit = 1.0;
+  /// Implicit geometric stiffness (T15) where ω·dt is above the limit, in place of shorter steps: ½ dt² K⁺ is added to
+  /// the moments of inertia of the bodies that swing too fast, and the torque that belongs to it. For programs that
+  /// need every step to cost the same: one solve where a taut chain takes a dozen, no snap too fast. It damps those
+  /// swings, is not the equation (T1), and is told by Counts::stiffened and stiffness_work and by BodyBooks::own.
+  /// Constraints hold as ever; a step that fails so is taken in shorter ones. Of semi_implicit only; multibodies have
+  /// none.
+  bool geometric_stiffness = false;
   int max_substeps = 1024;   ///< of a step, as which a snap may need; then the block is left to native rows for it
   double gap_tolerance = 0;  ///< start-of-step |φ| above which poses are corrected; 0: 1e-9 in double, 1e-5 in single
   /// Threads, the caller's included, on which blocks that nothing native touches are solved; results are the same to
@@ -207,6 +214,8 @@ struct Counts {
   long newton = 0;               ///< back-solves of end-of-step satisfaction
   long substepped = 0;           ///< block steps redone in shorter ones (T15)
   long substeps = 0;             ///< substeps those took
+  long stiffened = 0;            ///< block steps taken with geometric stiffness instead
+  double stiffness_work = 0;     ///< done by its torques: what it damped, negative [J]
   long parts = 0;                ///< that block steps by stages were made of
   long parts_refused = 0;        ///< tried besides, and taken again shorter
   long stepped_down = 0;         ///< block steps taken semi-implicitly though Options::stepping asks for more

@@ -1,0 +1,95 @@
+// Implicit geometric stiffness (T15), Options::geometric_stiffness: every step a whole one, at the price of damping
+// that is told.
+#include "world.h"
+
+#include <programs/measure.h>
+#include <programs/program.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace linchpin::test {
+namespace {
+
+bullet::Options stiff() {
+  bullet::Options options;
+  options.geometric_stiffness = true;
+  return options;
+}
+
+// A ton on twenty links of 0.1 kg takes 8 substeps a step, and hundreds in a snap; energy then is a matter of luck.
+TEST(GeometricStiffness, TakesAWreckingBallThroughAMinuteOfSnapsInWholeSteps) {
+  const auto program = programs::wrecking_ball_alone();
+  bullet::Solver exact(program->world, stiff());
+  programs::Watch watch;
+  while (program->t < 60 && watch.alive) {
+    program->step();
+    watch.look(*program);
+  }
+  const bullet::Counts& counts = exact.counts();
+  EXPECT_TRUE(watch.alive);
+  EXPECT_LE(watch.gap.length, precision(1e-9, 1e-4));
+  EXPECT_EQ(counts.fallbacks, 0) << exact.summary();
+  EXPECT_LE(watch.gain, 0) << exact.summary();  // of a mean over a second above the highest of the first
+  EXPECT_GT(counts.stiffened, 0.9 * 60 * 240);
+  EXPECT_LE(counts.substeps, 0.1 * 60 * 240) << exact.summary();
+  EXPECT_LT(counts.stiffness_work, 0);
+  EXPECT_NE(exact.summary().find("geometric stiffness"), std::string::npos);
+}
+
+// What it took is what it says that it took, and every body's books close with it.
+TEST(GeometricStiffness, IsInTheBooks) {
+  TestWorld w;
+  chain(w, 20, 0.1);
+  btRigidBody& ball = w.ball(1000, 0.5, btVector3(btScalar(10.5), 0, 0));
+  w.joint<btPoint2PointConstraint>(*w.bodies[19], ball, btVector3(btScalar(0.25), 0, 0),
+                                   btVector3(btScalar(-0.5), 0, 0));
+  bullet::Solver exact(w.world, stiff());
+  for (int i = 0; i < 240; ++i) {
+    w.step();
+    ASSERT_LE(worst_books(exact), precision(1e-10, 1e-4)) << i;
+    ASSERT_LE(largest_gap(exact), precision(1e-12, 1e-4)) << i;
+  }
+  EXPECT_GT(exact.counts().stiffened, 200);
+}
+
+/// Where a chain of links that is let go sideways has its end after 0.4 s.
+Eigen::Vector3d end_of_chain(int rate, const bullet::Options& options) {
+  TestWorld w;
+  chain(w, 4);
+  bullet::Solver exact(w.world, options);
+  w.step(2 * rate / 5, 1.0 / rate);
+  EXPECT_EQ(exact.counts().stiffened > 0, options.geometric_stiffness);
+  EXPECT_EQ(exact.counts().substepped, 0);
+  const btVector3& at = w.bodies.back()->getWorldTransform().getOrigin();
+  return {double(at.x()), double(at.y()), double(at.z())};
+}
+
+TEST(GeometricStiffness, ChangesTheMotionToTheOrderOfTheStep) {
+  if (single) GTEST_SKIP() << "the differences are below the rounding of single precision";
+  bullet::Options always = stiff();
+  always.swing_limit = 1e-6;  // all that swings at all
+  const Eigen::Vector3d true_end = end_of_chain(240 * 256, {});
+  const double coarse = (end_of_chain(960, always) - true_end).norm(),
+               fine = (end_of_chain(3840, always) - true_end).norm();
+  EXPECT_NEAR(coarse / fine, 4, 0.4);
+  EXPECT_LE(fine, 5e-3);
+}
+
+// Where nothing swings too fast it has nothing to do, and nothing changes.
+TEST(GeometricStiffness, LeavesSlowMechanismsAlone) {
+  const auto bits = [](const bullet::Options& options) {
+    TestWorld w;
+    chain(w, 4);
+    bullet::Solver exact(w.world, options);
+    w.step(120);
+    EXPECT_EQ(exact.counts().stiffened, 0);
+    return w.bodies.back()->getWorldTransform().getOrigin();
+  };
+  const btVector3 with = bits(stiff()), without = bits({});
+  EXPECT_TRUE(with.x() == without.x() && with.y() == without.y() && with.z() == without.z());
+}
+
+}  // namespace
+}  // namespace linchpin::test
