@@ -104,7 +104,6 @@ void fill_coordinates(const System& system, const State& state, const System::Co
 void fill_masses(const System& system, const State& state, Assembly& out, Matrix3d* turned) {
   Instant& x = out.instant;
   out.v.resize(at(out.block.n()));
-  out.bias.assign(at(out.block.n()), 0.0);
   const auto& bodies = SystemParts::of(system).bodies;
   double* v = out.v.data();
   double* M = x.mass.data();
@@ -230,6 +229,7 @@ void lay_out(const System& system, Assembly& out) {
     s += group.kinetics ? at(group.count) : 1;
   }
   x.mass.assign(mass, 0.0);
+  out.bias.assign(n, 0.0);  // and stays so for bodies
   out.jacobian_start.clear();
   out.entry_runs.clear();
   out.slot_start.clear();

@@ -25,15 +25,15 @@ struct Dynamics::Impl {
   Status status = Status::invalid;
   std::string reason = "not evaluated yet";
   std::vector<Eigen::Matrix3d> added_inertia;  // by slot
-  std::vector<double> a, error, vdot, ideal, nonideal, lambda, induced, dv;
-  mutable std::vector<double> scale, row, projection;
+  std::vector<double> a, vdot, ideal, nonideal, lambda, induced;
   Nonideal laws_;
 
   // The same constraints once more with projected velocities: made when rows first look contradictory.
   mutable detail::KeptAssembly projected;
   mutable State projected_state;
-  mutable std::vector<double> judged;  // b − A a as it was judged, by `scale`
-  mutable bool doubtful = false;       // rows disagree, and whether they contradict each other has not been looked into
+  mutable std::vector<double> row, projection;
+  mutable std::vector<double> judged, scale;  // b − A a as it was judged, and the size of its terms
+  mutable bool doubtful = false;  // rows disagree, and whether they contradict each other has not been looked into
 
   mutable RankReport ranks;  // of the last evaluation, found when first asked for
   mutable bool ranks_known = false;
@@ -54,8 +54,8 @@ struct Dynamics::Impl {
       make_block(*system, on, assembly.block);
     }
     const std::size_t n = z(assembly.block.n()), m = z(assembly.block.m());
-    for (auto* x : {&a, &vdot, &ideal, &nonideal, &dv, &projection}) x->assign(n, 0.0);
-    for (auto* x : {&error, &scale, &lambda, &induced, &row, &judged}) x->assign(m, 0.0);
+    for (auto* x : {&a, &vdot, &ideal, &nonideal}) x->assign(n, 0.0);
+    for (auto* x : {&scale, &lambda, &induced, &judged}) x->assign(m, 0.0);
     laws_.restructure(assembly.block);
     projected.block = {};
     factored = doubtful = false;
@@ -146,16 +146,16 @@ struct Dynamics::Impl {
     std::fill(induced.begin(), induced.end(), 0.0);
     if (!finite(instant.Q)) return fail("the applied force is not finite");
 
-    std::copy(instant.Q.begin(), instant.Q.end(), dv.begin());
+    thread_local std::vector<double> dv;
+    dv.assign(instant.Q.begin(), instant.Q.end());
     solver.complete_force(instant.b, dv);
     solver.inverse_mass(dv, a);  // (T2)
-    difference(assembly, instant.b, a, error, scale);
-    const double outside = solver.apply(error, lambda, ideal, dv, scale);  // (T5)
+    difference(assembly, instant.b, a, judged, scale);
+    const double outside = solver.apply(judged, lambda, ideal, dv, scale);  // (T5)
     if (std::isinf(outside))
       return fail(*solver.info().reason ? solver.info().reason : "the acceleration is not finite");
     for (std::size_t j = 0; j < vdot.size(); ++j) vdot[j] = a[j] + dv[j];
 
-    std::copy(error.begin(), error.end(), judged.begin());
     status = solver.full_row_rank() ? Status::ok : Status::redundant;
     doubtful = outside > consistency_tolerance();
     if (doubtful) keep_for_judgement(state);
@@ -187,6 +187,8 @@ struct Dynamics::Impl {
     const Block& block = assembly.block;
     doubtful = false;
     if (projected.block.constraints != block.constraints || projected.block.row != block.row) projected.block = block;
+    row.resize(judged.size());
+    projection.resize(vdot.size());
     for (std::size_t r = 0; r < row.size(); ++r) row[r] = -assembly.velocity[r];
     solver.apply(row, {}, {}, projection);  // (T14)
     for (std::size_t s = 0; s < block.bodies.size(); ++s) {
@@ -238,7 +240,7 @@ Status Dynamics::evaluate(const State& state, std::span<const double> Q) noexcep
   assemble_constraints(*impl_->system, state, impl_->assembly);
   if (Q.size() != z(impl_->assembly.block.n())) return impl_->fail("the applied force has the wrong length");
   impl_->assembly.instant.Q.assign(Q.begin(), Q.end());
-  impl_->assembly.instant.c.assign(Q.size(), 0.0);
+  impl_->assembly.instant.c.resize(Q.size());
   return impl_->solve(state);
 }
 

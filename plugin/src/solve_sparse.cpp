@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace linchpin::detail {
 namespace {
@@ -65,8 +66,8 @@ bool SolveSparse::factor(const Instant& instant, const SolveOptions& options) no
   const double* M = instant.mass.data();
   for (Body& body : bodies_)
     if (!factor_body(body, M + body.mass)) return false;
-  for (const Node& node : nodes_)
-    for (int t = node.touch_begin; t < node.touch_end; ++t) whiten(touches_[at(t)], node.rows);
+  borrow();
+  whiten();
 
   longest_ = 0;
   int passes = 0;
@@ -141,17 +142,16 @@ void SolveSparse::analyse(const Instant& instant) {
   row_start_ = instant.row_start;
   row_constraint_ = instant.row_constraint;
   roots_.assign(instant.mass.size(), 0.0);
-  for (auto* x : {&e_, &rho_, &lambda_, &inside_, &length_, &inverse_length_}) x->assign(at(m_), 0.0);
-  for (auto* x : {&force_, &dv_, &part_}) x->assign(at(n_), 0.0);
+  for (auto* x : {&length_, &inverse_length_}) x->assign(at(m_), 0.0);
 
   bodies_.clear();
   std::vector<int> body_of(at(n_));
-  std::size_t mass = 0;
+  Place mass = 0;
   int column = 0;
   for (const int size : block_sizes_) {
     std::fill_n(body_of.begin() + column, size, static_cast<int>(bodies_.size()));
     bodies_.push_back({.column = column, .size = size, .mass = mass});
-    mass += at(size) * at(size);
+    mass += static_cast<Place>(size * size);
     column += size;
   }
 
@@ -246,7 +246,7 @@ void SolveSparse::order() {
   products_.clear();
   spokes_.clear();
   hubs_.clear();
-  std::size_t value = 0;
+  Place value = 0;
   const auto at_end = [](const auto& list) { return static_cast<int>(list.size()); };
   for (int s = 0; s < count;) {
     const int tree = dual_.tree_of(sequence[at(s)]);
@@ -260,7 +260,7 @@ void SolveSparse::order() {
       for (int t = node.touch_begin; t < node.touch_end; ++t) {
         Touch& touch = touches_[at(t)];
         touch.value = value;
-        value += at(node.rows) * at(bodies_[at(touch.body)].size);
+        value += static_cast<Place>(node.rows * bodies_[at(touch.body)].size);
         if (island_of_body[at(touch.body)] >= 0) continue;
         island_of_body[at(touch.body)] = tree;
         bodies_by_island_.push_back(touch.body);
@@ -285,7 +285,7 @@ void SolveSparse::order() {
           const bool transposed = dual_.position(hub_node[at(b)]) > node.position;
           const auto slot = transposed ? dual_.slot(hub_node[at(b)], k) : dual_.slot(k, hub_node[at(b)]);
           spokes_.push_back({.from = touches_[at(t)].value,
-                             .to = slot.offset,
+                             .to = static_cast<Place>(slot.offset),
                              .rows = node.rows,
                              .size = body.size,
                              .stride = slot.stride,
@@ -298,7 +298,7 @@ void SolveSparse::order() {
           const auto slot = dual_.slot(a.first, c.first);
           products_.push_back({.a = touches_[at(a.second)].value,
                                .b = touches_[at(c.second)].value,
-                               .to = slot.offset,
+                               .to = static_cast<Place>(slot.offset),
                                .rows_a = nodes_[at(a.first)].rows,
                                .rows_b = nodes_[at(c.first)].rows,
                                .size = body.size,
@@ -307,8 +307,10 @@ void SolveSparse::order() {
       }
       if (body.hub) {
         const auto slot = dual_.slot(hub_node[at(b)], hub_node[at(b)]);
-        hubs_.push_back(
-            {.to = slot.offset, .position = dual_.position(hub_node[at(b)]), .size = body.size, .stride = slot.stride});
+        hubs_.push_back({.to = static_cast<Place>(slot.offset),
+                         .position = dual_.position(hub_node[at(b)]),
+                         .size = body.size,
+                         .stride = slot.stride});
       }
     }
     island.product_end = at_end(products_);
@@ -316,16 +318,14 @@ void SolveSparse::order() {
     island.hub_end = at_end(hubs_);
   }
 
-  const std::vector<double> old = jacobians_;
+  const std::vector<double> old = std::move(jacobians_);
   jacobians_.assign(value, 0.0);
-  whitened_.assign(value, 0.0);
   for (Run& run : runs_) {
     const Touch& touch = touches_[at(run.touch)];
     const Body& body = bodies_[at(touch.body)];
-    const std::size_t now = touch.value + at(run.row) * at(body.size) + at(run.column - body.column);
+    const Place now = touch.value + static_cast<Place>(run.row * body.size + (run.column - body.column));
     if (known_)  // ordered anew, with the numbers already read
-      std::copy_n(old.begin() + static_cast<std::ptrdiff_t>(run.value), run.length,
-                  jacobians_.begin() + static_cast<std::ptrdiff_t>(now));
+      std::copy_n(old.begin() + run.value, run.length, jacobians_.begin() + now);
     run.value = now;
   }
   pulls_.clear();
@@ -336,14 +336,11 @@ void SolveSparse::order() {
           {.value = touches_[at(t)].value, .rows = nodes_[at(k)].rows, .position = nodes_[at(k)].position});
     bodies_[b].pull_end = at_end(pulls_);
   }
-  if (known_)
-    for (const Node& node : nodes_)
-      for (int t = node.touch_begin; t < node.touch_end; ++t) whiten(touches_[at(t)], node.rows);
+  widest_ = 0;
+  for (const Body& body : bodies_) widest_ = std::max(widest_, body.size);
+  borrow();
+  if (known_) whiten();
   std::sort(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) { return a.position < b.position; });
-  x_.assign(at(dual_.size()), 0.0);
-  int widest = 0;
-  for (const Body& body : bodies_) widest = std::max(widest, body.size);
-  dropped_force_.assign(at(widest), 0.0);
   primal_known_ = false;
   products_.shrink_to_fit();
   pulls_.shrink_to_fit();
@@ -394,12 +391,31 @@ bool SolveSparse::factor_body(Body& body, const double* M) {
   return true;
 }
 
+// The thread's scratch, large enough; what is in it is anybody's.
+void SolveSparse::borrow() const {
+  thread_local Scratch scratch;
+  const auto grow = [](std::vector<double>& x, std::size_t size) {
+    if (x.size() < size) x.resize(size);
+  };
+  for (auto* x : {&scratch.e, &scratch.rho, &scratch.lambda, &scratch.inside}) grow(*x, at(m_));
+  for (auto* x : {&scratch.force, &scratch.dv, &scratch.part, &scratch.y}) grow(*x, at(n_));
+  grow(scratch.dropped_force, at(widest_));
+  grow(scratch.x, at(dual_.size()));
+  grow(scratch.whitened, jacobians_.size());
+  work_ = &scratch;
+}
+
+void SolveSparse::whiten() const {
+  for (const Node& node : nodes_)
+    for (int t = node.touch_begin; t < node.touch_end; ++t) whiten(touches_[at(t)], node.rows);
+}
+
 // B = A L⁻ᵀ, row by row.
-void SolveSparse::whiten(const Touch& touch, int rows) {
+void SolveSparse::whiten(const Touch& touch, int rows) const {
   const Body& body = bodies_[at(touch.body)];
   const double* const L = roots_.data() + body.mass;
   const double* J = jacobians_.data() + touch.value;
-  double* B = whitened_.data() + touch.value;
+  double* B = work_->whitened.data() + touch.value;
   const int size = body.size;
   if (body.plain) {
     const double r = L[inverse_root];
@@ -425,7 +441,7 @@ void SolveSparse::fill(const Island& island) {
   const int tree = static_cast<int>(&island - islands_.data());
   dual_.clear(tree);
   double* const panels = dual_.values();
-  const double* const B = whitened_.data();
+  const double* const B = work_->whitened.data();
   for (int i = island.product_begin; i < island.product_end; ++i) {
     const Product& p = products_[at(i)];
     const double* a = B + p.a;
@@ -470,7 +486,7 @@ void SolveSparse::measure_rows(const Island& island) {
       double& square = diagonal[node.position + r];
       for (int t = node.touch_begin; hubs && t < node.touch_end; ++t) {
         const Body& body = bodies_[at(touches_[at(t)].body)];
-        const double* b = whitened_.data() + touches_[at(t)].value + r * body.size;
+        const double* b = work_->whitened.data() + touches_[at(t)].value + r * body.size;
         if (body.hub) square += dot(b, b, body.size);
       }
       const double length = std::sqrt(square);
@@ -524,20 +540,20 @@ double SolveSparse::smallest_singular_value(int i) const {
       for (int r = 0; r < nodes_[at(k)].rows; ++r)
         if (dual_.kept(nodes_[at(k)].position + r)) visit(nodes_[at(k)].row + r, at(nodes_[at(k)].position + r));
   };
-  std::fill(x_.begin() + dual_.begin(i), x_.begin() + dual_.end(i), 0.0);
-  each([&](int row, std::size_t p) { x_[p] = 1 + static_cast<double>(row * 37 % 101) / 101; });
+  std::fill(work_->x.begin() + dual_.begin(i), work_->x.begin() + dual_.end(i), 0.0);
+  each([&](int row, std::size_t p) { work_->x[p] = 1 + static_cast<double>(row * 37 % 101) / 101; });
   double sigma = 0;
   for (int turn = 0; turn < 3; ++turn) {
     double norm = 0, grown = 0;
-    each([&](int, std::size_t p) { norm += x_[p] * x_[p]; });
+    each([&](int, std::size_t p) { norm += work_->x[p] * work_->x[p]; });
     if (!(norm > 0)) return 0;
     const double scale = 1 / std::sqrt(norm);
-    each([&](int row, std::size_t p) { x_[p] *= scale * length_[at(row)]; });
+    each([&](int row, std::size_t p) { work_->x[p] *= scale * length_[at(row)]; });
     clear_hubs(island);
-    dual_.solve(i, x_.data());
+    dual_.solve(i, work_->x.data());
     each([&](int row, std::size_t p) {
-      x_[p] *= length_[at(row)];
-      grown += x_[p] * x_[p];
+      work_->x[p] *= length_[at(row)];
+      grown += work_->x[p] * work_->x[p];
     });
     if (!(grown > 0) || !std::isfinite(grown)) return 0;
     sigma = 1 / std::sqrt(std::sqrt(grown));
@@ -547,7 +563,7 @@ double SolveSparse::smallest_singular_value(int i) const {
 
 void SolveSparse::clear_hubs(const Island& island) const {
   for (int h = island.hub_begin; h < island.hub_end; ++h)
-    std::fill_n(x_.begin() + hubs_[at(h)].position, hubs_[at(h)].size, 0.0);
+    std::fill_n(work_->x.begin() + hubs_[at(h)].position, hubs_[at(h)].size, 0.0);
 }
 
 // ---- the reference, island by island
@@ -630,15 +646,15 @@ void SolveSparse::apply_reference(const Island& island) const {
   Reference& own = *references_[at(island.reference)];
   std::size_t r = 0, j = 0;
   for (const int k : own.nodes)
-    for (int i = 0; i < nodes_[at(k)].rows; ++i, ++r) own.e[r] = e_[at(nodes_[at(k)].row + i)];
+    for (int i = 0; i < nodes_[at(k)].rows; ++i, ++r) own.e[r] = work_->e[at(nodes_[at(k)].row + i)];
   own.solver.apply(own.e, {}, own.lambda, own.force, own.dv);
   r = 0;
   for (const int k : own.nodes)
-    for (int i = 0; i < nodes_[at(k)].rows; ++i, ++r) lambda_[at(nodes_[at(k)].row + i)] = own.lambda[r];
+    for (int i = 0; i < nodes_[at(k)].rows; ++i, ++r) work_->lambda[at(nodes_[at(k)].row + i)] = own.lambda[r];
   for (const int b : own.bodies)
     for (int i = 0; i < bodies_[at(b)].size; ++i, ++j) {
-      force_[at(bodies_[at(b)].column + i)] = own.force[j];
-      dv_[at(bodies_[at(b)].column + i)] = own.dv[j];
+      work_->force[at(bodies_[at(b)].column + i)] = own.force[j];
+      work_->dv[at(bodies_[at(b)].column + i)] = own.dv[j];
     }
 }
 
@@ -674,7 +690,7 @@ double SolveSparse::size_of(const Island& island, std::span<const double> e) con
 void SolveSparse::clear_part(const Island& island) const {
   for (int j = island.body_begin; j < island.body_end; ++j) {
     const Body& body = bodies_[at(bodies_by_island_[at(j)])];
-    std::fill_n(part_.begin() + body.column, body.size, 0.0);
+    std::fill_n(work_->part.begin() + body.column, body.size, 0.0);
   }
 }
 
@@ -717,29 +733,29 @@ inline SolveSparse::Six SolveSparse::pull_on(const Body& body, const double* x) 
   return f;
 }
 
-// One solve for rho_: λ, force and Δv move by it. Δv is the sum of its corrections and not made anew from λ, which
-// keeps its digits where large multipliers nearly cancel. @param first  from zero
+// One solve for work_->rho: λ, force and Δv move by it. Δv is the sum of its corrections and not made anew from λ,
+// which keeps its digits where large multipliers nearly cancel. @param first  from zero
 void SolveSparse::correct(int i, bool first) const {
   const Island& island = islands_[at(i)];
   clear_hubs(island);
   for (int k = island.node_begin; k < island.node_end; ++k) {
     const Node& node = nodes_[at(k)];
-    for (int r = 0; r < node.rows; ++r) x_[at(node.position + r)] = rho_[at(node.row + r)];
+    for (int r = 0; r < node.rows; ++r) work_->x[at(node.position + r)] = work_->rho[at(node.row + r)];
   }
-  dual_.solve(i, x_.data());
+  dual_.solve(i, work_->x.data());
   for (int k = island.node_begin; k < island.node_end; ++k) {
     const Node& node = nodes_[at(k)];
-    double* const lambda = lambda_.data() + node.row;
-    const double* const x = x_.data() + node.position;
+    double* const lambda = work_->lambda.data() + node.row;
+    const double* const x = work_->x.data() + node.position;
     for (int r = 0; r < node.rows; ++r) lambda[r] = first ? x[r] : lambda[r] + x[r];
   }
   for (int j = island.body_begin; j < island.body_end; ++j) {
     const Body& body = bodies_[at(bodies_by_island_[at(j)])];
     if (body.size == 6) {
-      const Six f = pull_on(body, x_.data());
+      const Six f = pull_on(body, work_->x.data());
       Six du;
       times_inverse_mass(body, f.data(), du.data());
-      Eigen::Map<Six> force(force_.data() + body.column), dv(dv_.data() + body.column);
+      Eigen::Map<Six> force(work_->force.data() + body.column), dv(work_->dv.data() + body.column);
       if (first) {
         force = f;
         dv = du;
@@ -750,36 +766,36 @@ void SolveSparse::correct(int i, bool first) const {
       continue;
     }
     if (first) {
-      std::fill_n(force_.begin() + body.column, body.size, 0.0);
-      std::fill_n(dv_.begin() + body.column, body.size, 0.0);
+      std::fill_n(work_->force.begin() + body.column, body.size, 0.0);
+      std::fill_n(work_->dv.begin() + body.column, body.size, 0.0);
     }
-    double* const f = part_.data() + body.column;
+    double* const f = work_->part.data() + body.column;
     std::fill_n(f, body.size, 0.0);
     for (int p = body.pull_begin; p < body.pull_end; ++p) {
       const Pull& pull = pulls_[at(p)];
       const double* J = jacobians_.data() + pull.value;
       for (int r = 0; r < pull.rows; ++r, J += body.size)
-        for (int c = 0; c < body.size; ++c) f[c] += x_[at(pull.position + r)] * J[c];
+        for (int c = 0; c < body.size; ++c) f[c] += work_->x[at(pull.position + r)] * J[c];
     }
-    for (int c = 0; c < body.size; ++c) force_[at(body.column + c)] += f[c];
+    for (int c = 0; c < body.size; ++c) work_->force[at(body.column + c)] += f[c];
     times_inverse_mass(body, f, f);
-    for (int c = 0; c < body.size; ++c) dv_[at(body.column + c)] += f[c];
+    for (int c = 0; c < body.size; ++c) work_->dv[at(body.column + c)] += f[c];
   }
 }
 
-// rho_ ← e − A Δv
+// work_->rho ← e − A Δv
 SolveSparse::Error SolveSparse::residual(const Island& island, const double* e) const {
   Error error;
   const bool full = island.kind == Kind::full;
   double probe = 0;
   for (int k = island.node_begin; k < island.node_end; ++k) {
     const Node& node = nodes_[at(k)];
-    double* const rho = rho_.data() + node.row;
+    double* const rho = work_->rho.data() + node.row;
     for (int r = 0; r < node.rows; ++r) rho[r] = e[node.row + r];
     for (int t = node.touch_begin; t < node.touch_end; ++t) {
       const Body& body = bodies_[at(touches_[at(t)].body)];
       const double* J = jacobians_.data() + touches_[at(t)].value;
-      const double* const x = dv_.data() + body.column;
+      const double* const x = work_->dv.data() + body.column;
       if (body.size == 6) {
         for (int r = 0; r < node.rows; ++r, J += 6) rho[r] -= dot6(J, x);
       } else {
@@ -802,7 +818,7 @@ SolveSparse::Error SolveSparse::residual(const Island& island, const double* e) 
 void SolveSparse::apply_island(int i, double size, bool with_lambda) const {
   constexpr int turns = 6;  // solves spent on one right side at most
   const Island& island = islands_[at(i)];
-  const double* e = e_.data();
+  const double* e = work_->e.data();
   if (size == 0) return clear(island), residual(island, e), void();
   Error error;
   bool first = true;
@@ -825,10 +841,10 @@ void SolveSparse::apply_island(int i, double size, bool with_lambda) const {
   };
   if (island.kind != Kind::dense) {
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) rho_[at(r)] = e[at(r)];
+      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) work_->rho[at(r)] = e[at(r)];
     refine();
     if (island.kind == Kind::deficient && error.all > agreement * size && std::isfinite(error.all) && project(i)) {
-      e = inside_.data();  // least squares: the part of e inside range(A), in the rows as given (T6)
+      e = work_->inside.data();  // least squares: the part of e inside range(A), in the rows as given (T6)
       error = residual(island, e);
       refine();
     }
@@ -845,11 +861,11 @@ void SolveSparse::apply_island(int i, double size, bool with_lambda) const {
 
 void SolveSparse::clear(const Island& island) const {
   for (int k = island.node_begin; k < island.node_end; ++k)
-    std::fill_n(lambda_.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
+    std::fill_n(work_->lambda.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
   for (int j = island.body_begin; j < island.body_end; ++j) {
     const Body& body = bodies_[at(bodies_by_island_[at(j)])];
-    std::fill_n(force_.begin() + body.column, body.size, 0.0);
-    std::fill_n(dv_.begin() + body.column, body.size, 0.0);
+    std::fill_n(work_->force.begin() + body.column, body.size, 0.0);
+    std::fill_n(work_->dv.begin() + body.column, body.size, 0.0);
   }
 }
 
@@ -858,26 +874,27 @@ void SolveSparse::clear_unconstrained() const {
   if (bodies_by_island_.size() == bodies_.size()) return;
   for (const Body& body : bodies_) {
     if (body.pull_begin != body.pull_end) continue;
-    std::fill_n(force_.begin() + body.column, body.size, 0.0);
-    std::fill_n(dv_.begin() + body.column, body.size, 0.0);
+    std::fill_n(work_->force.begin() + body.column, body.size, 0.0);
+    std::fill_n(work_->dv.begin() + body.column, body.size, 0.0);
   }
 }
 
 double SolveSparse::apply(std::span<const double> e, std::span<const double> scale, std::span<double> lambda,
                           std::span<double> force, std::span<double> dv) const noexcept {
-  std::copy_n(e.data(), m_, e_.data());  // e and lambda may be one array
+  borrow();
+  std::copy_n(e.data(), m_, work_->e.data());  // e and lambda may be one array
   clear_unconstrained();
   astray_ = false;
   double outside = 0, size = 0;
   bool full = true;
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
     const Island& island = islands_[at(i)];
-    const double own = std::max(size_of(island, e_), scale.empty() ? 0.0 : size_of(island, scale));
+    const double own = std::max(size_of(island, work_->e), scale.empty() ? 0.0 : size_of(island, scale));
     size = std::max(size, own);
     apply_island(i, own, !lambda.empty());
     if (island.rank == island.row_count) continue;
     full = false;
-    outside = std::max(outside, residual(island, e_.data()).all);
+    outside = std::max(outside, residual(island, work_->e.data()).all);
   }
   deliver(lambda, force, dv);
   if (astray_) return std::numeric_limits<double>::infinity();
@@ -890,32 +907,33 @@ double SolveSparse::apply(std::span<const double> e, std::span<const double> sca
 // Rows that depend on others are left out, as the factor has them: they are met where the others are, or not at all.
 void SolveSparse::approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
                            std::span<double> dv) const noexcept {
+  borrow();
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
     const Island& island = islands_[at(i)];
     if (island.kind == Kind::dense) continue;
     clear_hubs(island);
     for (int k = island.node_begin; k < island.node_end; ++k) {
       const Node& node = nodes_[at(k)];
-      double* const x = x_.data() + node.position;
+      double* const x = work_->x.data() + node.position;
       for (int r = 0; r < node.rows; ++r) x[r] = e[at(node.row + r)];
     }
-    dual_.solve(i, x_.data());
+    dual_.solve(i, work_->x.data());
     for (int k = island.node_begin; k < island.node_end && !lambda.empty(); ++k) {
       const Node& node = nodes_[at(k)];
-      const double* const x = x_.data() + node.position;
+      const double* const x = work_->x.data() + node.position;
       for (int r = 0; r < node.rows; ++r) lambda[at(node.row + r)] = x[r];
     }
   }
   for (const Body& body : bodies_) {
-    double* const u = dv.empty() ? part_.data() + body.column : dv.data() + body.column;
+    double* const u = dv.empty() ? work_->part.data() + body.column : dv.data() + body.column;
     if (body.plain && !force.empty()) {
-      const Six f = pull_on(body, x_.data());
+      const Six f = pull_on(body, work_->x.data());
       Eigen::Map<Six>(force.data() + body.column) = f;
       times_inverse_mass(body, f.data(), u);
       continue;
     }
     if (body.plain) {  // M⁻¹ itself: one who comes again needs no last digit
-      const Six f = pull_on(body, x_.data());
+      const Six f = pull_on(body, work_->x.data());
       const double* const L = roots_.data() + body.mass;
       const double m = L[inverse_mass_itself];
       const double* const I = L + inverse_inertia;
@@ -930,7 +948,7 @@ void SolveSparse::approach(std::span<const double> e, std::span<double> lambda, 
       const Pull& pull = pulls_[at(p)];
       const double* J = jacobians_.data() + pull.value;
       for (int r = 0; r < pull.rows; ++r, J += body.size)
-        for (int c = 0; c < body.size; ++c) u[c] += x_[at(pull.position + r)] * J[c];
+        for (int c = 0; c < body.size; ++c) u[c] += work_->x[at(pull.position + r)] * J[c];
     }
     if (!force.empty()) std::copy_n(u, body.size, force.data() + body.column);
     times_inverse_mass(body, u, u);
@@ -947,18 +965,18 @@ void SolveSparse::approach(std::span<const double> e, std::span<double> lambda, 
         std::copy_n(from + body.column, body.size, to + body.column);
       }
     };
-    own_rows(e.data(), e_.data());
+    own_rows(e.data(), work_->e.data());
     apply_reference(island);
-    if (!lambda.empty()) own_rows(lambda_.data(), lambda.data());
-    if (!force.empty()) own_columns(force_.data(), force.data());
-    if (!dv.empty()) own_columns(dv_.data(), dv.data());
+    if (!lambda.empty()) own_rows(work_->lambda.data(), lambda.data());
+    if (!force.empty()) own_columns(work_->force.data(), force.data());
+    if (!dv.empty()) own_columns(work_->dv.data(), dv.data());
   }
 }
 
 void SolveSparse::deliver(std::span<double> lambda, std::span<double> force, std::span<double> dv) const {
-  if (!lambda.empty()) std::copy_n(lambda_.begin(), m_, lambda.begin());
-  if (!force.empty()) std::copy_n(force_.begin(), n_, force.begin());
-  if (!dv.empty()) std::copy_n(dv_.begin(), n_, dv.begin());
+  if (!lambda.empty()) std::copy_n(work_->lambda.begin(), m_, lambda.begin());
+  if (!force.empty()) std::copy_n(work_->force.begin(), n_, force.begin());
+  if (!dv.empty()) std::copy_n(work_->dv.begin(), n_, dv.begin());
 }
 
 void SolveSparse::times_inverse_mass(const Body& body, const double* f, double* dv) const {
@@ -994,6 +1012,8 @@ void SolveSparse::inverse_mass(std::span<const double> f, std::span<double> dv) 
 }
 
 void SolveSparse::size_of_terms(std::span<const double> b, std::span<const double> a, std::span<double> scale) const {
+  borrow();
+  whiten();
   for (const Body& body : bodies_) {  // ‖Lᵀa‖, in the first column of each body
     const double* L = roots_.data() + body.mass;
     const double* const u = a.data() + body.column;
@@ -1013,15 +1033,15 @@ void SolveSparse::size_of_terms(std::span<const double> b, std::span<const doubl
         sum += y * y;
       }
     }
-    if (body.size > 0) part_[at(body.column)] = std::sqrt(sum);
+    if (body.size > 0) work_->part[at(body.column)] = std::sqrt(sum);
   }
   for (const Node& node : nodes_)
     for (int r = 0; r < node.rows; ++r) {
       double terms = b.empty() ? 0.0 : std::fabs(b[at(node.row + r)]);
       for (int t = node.touch_begin; t < node.touch_end; ++t) {
         const Body& body = bodies_[at(touches_[at(t)].body)];
-        const double* B = whitened_.data() + touches_[at(t)].value + r * body.size;
-        terms += std::sqrt(dot(B, B, body.size)) * part_[at(body.column)];
+        const double* B = work_->whitened.data() + touches_[at(t)].value + r * body.size;
+        terms += std::sqrt(dot(B, B, body.size)) * work_->part[at(body.column)];
       }
       scale[at(node.row + r)] = terms;
     }

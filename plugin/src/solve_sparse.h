@@ -7,6 +7,7 @@
 
 #include <linchpin/dynamics.h>
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -54,41 +55,44 @@ class SolveSparse {
   RankReport report(std::span<const double> e, std::span<const double> scale, bool singular_values) const;
 
  private:
+  // Places in lists of numbers, of which a problem that fits into memory has fewer than 2³²: what is walked in every
+  // solve is half as long as with std::size_t.
+  using Place = std::uint32_t;
   struct Body {
     int column = 0, size = 0;
-    std::size_t mass = 0;  // where its block starts in Instant::mass and in roots_
-    bool plain = false;    // M = diag(m I₃, I): roots_ has the short form, see factor_body
+    Place mass = 0;      // where its block starts in Instant::mass and in roots_
+    bool plain = false;  // M = diag(m I₃, I): roots_ has the short form, see factor_body
     bool hub = false;
     int pull_begin = 0, pull_end = 0;
   };
-  struct Touch {  // a constraint's block for one of its bodies: [rows × size] in jacobians_ and in whitened_
+  struct Touch {  // a constraint's block for one of its bodies: [rows × size] in jacobians_ and whitened
     int body = 0;
-    std::size_t value = 0;
+    Place value = 0;
   };
   struct Node {  // consecutive rows of one constraint
     int row = 0, rows = 0, position = 0;
     int touch_begin = 0, touch_end = 0;
   };
   struct Pull {  // the same, by body: what its constraints do to it
-    std::size_t value = 0;
+    Place value = 0;
     int rows = 0, position = 0;
   };
   struct Run {  // entries of one row in neighbouring columns of one body, and where they go in jacobians_
-    std::size_t value = 0;
+    Place value = 0;
     int length = 0, column = 0;
     int touch = 0, row = 0;  // row within the constraint
   };
   struct Product {  // panel block (a, b) += B_a B_bᵀ
-    std::size_t a = 0, b = 0, to = 0;
+    Place a = 0, b = 0, to = 0;
     int rows_a = 0, rows_b = 0, size = 0, stride = 0;
   };
   struct Spoke {  // block of a constraint and a hub ← B, or Bᵀ where the hub comes later
-    std::size_t from = 0, to = 0;
+    Place from = 0, to = 0;
     int rows = 0, size = 0, stride = 0;
     bool transposed = false;
   };
   struct Hub {  // its diagonal block, −I
-    std::size_t to = 0;
+    Place to = 0;
     int position = 0, size = 0, stride = 0;
   };
   enum class Kind { full, deficient, dense };
@@ -103,6 +107,14 @@ class SolveSparse {
     bool primal_factored = false;
     bool null_space_known = false;  // in null_spaces_
   };
+  // What lasts no longer than a call: each thread has one, and thousands of small problems that it solves one after the
+  // other pass through the same cache lines.
+  struct Scratch {
+    std::vector<double> e, rho, lambda, inside;          // [m]
+    std::vector<double> force, dv, part, dropped_force;  // [n], and of the widest body
+    std::vector<double> x, y;                            // as BlockCholesky::solve has them, of rows and of columns
+    std::vector<double> whitened;                        // B by touch
+  };
   struct Reference {  // an island as a problem of its own
     Instant instant;
     SolveDense solver;
@@ -111,11 +123,13 @@ class SolveSparse {
     std::vector<double> e, scale, lambda, force, dv;
   };
 
+  void borrow() const;
   bool read(const Instant& instant);
   void analyse(const Instant& instant);
   void order();
   bool factor_body(Body& body, const double* M);
-  void whiten(const Touch& touch, int rows);
+  void whiten() const;
+  void whiten(const Touch& touch, int rows) const;
   void fill(const Island& island);
   bool factor_island(int i);
   void measure_rows(const Island& island);
@@ -155,7 +169,7 @@ class SolveSparse {
   double name_island(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const;
   double unit(int row, double value) const;
 
-  int n_ = 0, m_ = 0, constraints_ = 0;
+  int n_ = 0, m_ = 0, constraints_ = 0, widest_ = 0;  // the largest body's columns
   SolveOptions options_;
   bool known_ = false;   // the pattern below is that of the last instant
   bool finite_ = false;  // so are its entries
@@ -180,10 +194,10 @@ class SolveSparse {
   // By island, where it is known: an orthonormal basis of null(Aᵀ), vector after vector, rows in order of position.
   mutable std::vector<std::vector<double>> null_spaces_;
 
-  std::vector<double> roots_;                 // factors of the blocks of M
-  std::vector<double> jacobians_, whitened_;  // A and B by touch
-  std::vector<double> length_;                // [m] of the rows of B
-  std::vector<double> inverse_length_;        // [m] a zero row's is the longest row's
+  std::vector<double> roots_;           // factors of the blocks of M
+  std::vector<double> jacobians_;       // A by touch
+  std::vector<double> length_;          // [m] of the rows of B
+  std::vector<double> inverse_length_;  // [m] a zero row's is the longest row's
   double longest_ = 0;
 
   mutable std::vector<std::unique_ptr<Reference>> references_;
@@ -191,7 +205,7 @@ class SolveSparse {
   mutable int fallbacks_ = 0;
   mutable bool astray_ = false;  // some island has no answer, in the last apply
   mutable const char* reason_ = "";
-  mutable std::vector<double> e_, rho_, lambda_, force_, dv_, part_, inside_, dropped_force_, x_, y_;
+  mutable Scratch* work_ = nullptr;  // of the thread that called last
 };
 
 }  // namespace linchpin::detail

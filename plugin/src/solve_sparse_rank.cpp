@@ -34,7 +34,6 @@ void SolveSparse::prepare_primal() {
   pattern.negative.assign(bodies_.size(), 0);
   pattern.late.assign(bodies_.size(), 0);
   primal_.analyse(pattern);
-  y_.assign(at(n_), 0.0);
   primal_known_ = true;
 }
 
@@ -92,37 +91,38 @@ bool SolveSparse::factor_primal(int i) const {
   return island.primal_factored = out.finite;
 }
 
-// part_ ← M⁻¹Aᵀ inside_. @return ‖Bᵀ inside_‖²
+// work_->part ← M⁻¹Aᵀ work_->inside. @return ‖Bᵀ work_->inside‖²
 double SolveSparse::image_of_inside(const Island& island) const {
   double square = 0;
   clear_part(island);
-  add_transposed(island, inside_.data(), part_.data());
+  add_transposed(island, work_->inside.data(), work_->part.data());
   for (int j = island.body_begin; j < island.body_end; ++j) {
     const Body& body = bodies_[at(bodies_by_island_[at(j)])];
-    double* const f = part_.data() + body.column;
-    std::copy_n(f, body.size, dropped_force_.begin());
-    times_inverse_mass(body, dropped_force_.data(), f);
-    square += dot(dropped_force_.data(), f, body.size);
+    double* const f = work_->part.data() + body.column;
+    std::copy_n(f, body.size, work_->dropped_force.begin());
+    times_inverse_mass(body, work_->dropped_force.data(), f);
+    square += dot(work_->dropped_force.data(), f, body.size);
   }
   return square;
 }
 
-// x_ ← the change of the kept rows that takes part_ = M⁻¹Aᵀn out of their range: one step of n towards a null vector.
+// work_->x ← the change of the kept rows that takes work_->part = M⁻¹Aᵀn out of their range: one step of n towards a
+// null vector.
 void SolveSparse::step_to_null(int i) const {
   const Island& island = islands_[at(i)];
   clear_hubs(island);
   for (int k = island.node_begin; k < island.node_end; ++k) {
     const Node& node = nodes_[at(k)];
-    double* const x = x_.data() + node.position;
+    double* const x = work_->x.data() + node.position;
     std::fill_n(x, node.rows, 0.0);
     for (int t = node.touch_begin; t < node.touch_end; ++t) {
       const Body& body = bodies_[at(touches_[at(t)].body)];
       const double* J = jacobians_.data() + touches_[at(t)].value;
-      const double* const u = part_.data() + body.column;
+      const double* const u = work_->part.data() + body.column;
       for (int r = 0; r < node.rows; ++r, J += body.size) x[r] -= dot(J, u, body.size);
     }
   }
-  dual_.solve(i, x_.data());
+  dual_.solve(i, work_->x.data());
 }
 
 // Null vectors by the factor of the rows, each corrected on what Aᵀ leaves of it, then made orthonormal. They tell
@@ -146,11 +146,11 @@ bool SolveSparse::find_null_space(int i, double alike) const {
     longest = std::max(longest, length_[row]);
   });
   if (!(longest <= alike * shortest)) return false;
-  // part_ ← M⁻¹Aᵀn. @return ‖Bᵀn‖² over ‖n‖² in unit rows
+  // work_->part ← M⁻¹Aᵀn. @return ‖Bᵀn‖² over ‖n‖² in unit rows
   const auto leaves = [&](const double* n) {
     double size = 0;
     each_row([&](std::size_t own, std::size_t row, int) {
-      inside_[row] = n[own];
+      work_->inside[row] = n[own];
       size += (n[own] * length_[row]) * (n[own] * length_[row]);
     });
     const double square = image_of_inside(island);
@@ -160,15 +160,15 @@ bool SolveSparse::find_null_space(int i, double alike) const {
   for (int position = dual_.begin(i); position < dual_.end(i); ++position) {
     if (dual_.kept(position)) continue;
     if (n == N.data() + N.size()) return false;
-    dual_.null_vector(i, position, x_.data());
-    each_row([&](std::size_t own, std::size_t, int p) { n[own] = x_[at(p)]; });
+    dual_.null_vector(i, position, work_->x.data());
+    each_row([&](std::size_t own, std::size_t, int p) { n[own] = work_->x[at(p)]; });
     for (int turn = 0; turn < 3; ++turn) {
       leaves(n);
       step_to_null(i);
       double size = 0, change = 0;
       each_row([&](std::size_t own, std::size_t, int p) {
-        n[own] += x_[at(p)];
-        change = std::max(change, std::fabs(x_[at(p)]));
+        n[own] += work_->x[at(p)];
+        change = std::max(change, std::fabs(work_->x[at(p)]));
         size = std::max(size, std::fabs(n[own]));
       });
       if (change <= settled * size) break;
@@ -204,16 +204,16 @@ bool SolveSparse::dropped_rows_depend(int i) const {
   for (int probe = 0; probe < 6; ++probe) {
     each_row([&](std::size_t row, int p) {
       const double uniform = static_cast<double>(random()) / static_cast<double>(std::minstd_rand::max()) - 0.5;
-      inside_[row] = dual_.kept(p) ? 0 : std::sqrt(12.0) * uniform / length_[row];
+      work_->inside[row] = dual_.kept(p) ? 0 : std::sqrt(12.0) * uniform / length_[row];
     });
     for (int turn = 0; turn < 4; ++turn) {
       image_of_inside(island);
       step_to_null(i);
       double size = 0, change = 0;
       each_row([&](std::size_t row, int p) {
-        inside_[row] += x_[at(p)];
-        change = std::max(change, std::fabs(x_[at(p)]));
-        size = std::max(size, std::fabs(inside_[row]));
+        work_->inside[row] += work_->x[at(p)];
+        change = std::max(change, std::fabs(work_->x[at(p)]));
+        size = std::max(size, std::fabs(work_->inside[row]));
       });
       if (change <= settled * size) break;
     }
@@ -239,14 +239,15 @@ void SolveSparse::take_out_null_space(int i, double* rows) const {
     }
 }
 
-// rows += A (AᵀA)⁺ part_
+// rows += A (AᵀA)⁺ work_->part
 double SolveSparse::add_image(const Island& island, double* rows) const {
   const int tree = primal_.tree_of(bodies_by_island_[at(island.body_begin)]);
   for (int j = island.body_begin; j < island.body_end; ++j) {
     const int b = bodies_by_island_[at(j)];
-    std::copy_n(part_.begin() + bodies_[at(b)].column, bodies_[at(b)].size, y_.begin() + primal_.position(b));
+    std::copy_n(work_->part.begin() + bodies_[at(b)].column, bodies_[at(b)].size,
+                work_->y.begin() + primal_.position(b));
   }
-  primal_.solve(tree, y_.data());
+  primal_.solve(tree, work_->y.data());
   double change = 0, size = 0;
   for (int k = island.node_begin; k < island.node_end; ++k) {
     const Node& node = nodes_[at(k)];
@@ -255,7 +256,7 @@ double SolveSparse::add_image(const Island& island, double* rows) const {
       for (int t = node.touch_begin; t < node.touch_end; ++t) {
         const int b = touches_[at(t)].body, columns = bodies_[at(b)].size;
         const double* const J = jacobians_.data() + touches_[at(t)].value + r * columns;
-        sum += dot(J, y_.data() + primal_.position(b), columns);
+        sum += dot(J, work_->y.data() + primal_.position(b), columns);
       }
       double& x = rows[node.row + r];
       x += sum;
@@ -266,50 +267,52 @@ double SolveSparse::add_image(const Island& island, double* rows) const {
   return size > 0 ? change / size : 0;
 }
 
-// inside_ ← the part of e in range(A), in the rows as given: what least squares can meet.
+// work_->inside ← the part of e in range(A), in the rows as given: what least squares can meet.
 bool SolveSparse::project(int i) const {
   const Island& island = islands_[at(i)];
   const bool columns = factor_primal(i);
   if (island.kind == Kind::dense) return false;
   if (island.null_space_known) {
     for (int k = island.node_begin; k < island.node_end; ++k)
-      std::copy_n(e_.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, inside_.begin() + nodes_[at(k)].row);
-    take_out_null_space(i, inside_.data());
+      std::copy_n(work_->e.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, work_->inside.begin() + nodes_[at(k)].row);
+    take_out_null_space(i, work_->inside.data());
     return true;
   }
   for (int k = island.node_begin; k < island.node_end; ++k)
-    std::fill_n(inside_.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
+    std::fill_n(work_->inside.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
   for (int turn = 0; columns && turn < 4; ++turn) {
     for (int k = island.node_begin; k < island.node_end; ++k)
       for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
-        rho_[at(r)] = e_[at(r)] - inside_[at(r)];
+        work_->rho[at(r)] = work_->e[at(r)] - work_->inside[at(r)];
     clear_part(island);
-    add_transposed(island, rho_.data(), part_.data());
-    if (add_image(island, inside_.data()) < 4 * eps) break;
+    add_transposed(island, work_->rho.data(), work_->part.data());
+    if (add_image(island, work_->inside.data()) < 4 * eps) break;
   }
   return true;
 }
 
-// lambda_ ← the least-norm multipliers that make force_, those in range(A); part_ ← what of force_ they do not make.
+// work_->lambda ← the least-norm multipliers that make work_->force, those in range(A); work_->part ← what of
+// work_->force they do not make.
 void SolveSparse::shortest_island(int i) const {
   const Island& island = islands_[at(i)];
   const bool columns = factor_primal(i);
   if (island.kind == Kind::dense) return;
   const bool projected = island.null_space_known;
   for (int k = island.node_begin; k < island.node_end && !projected; ++k)
-    std::fill_n(lambda_.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
-  if (projected) take_out_null_space(i, lambda_.data());
+    std::fill_n(work_->lambda.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
+  if (projected) take_out_null_space(i, work_->lambda.data());
   const auto subtract_from_force = [&] {
     clear_part(island);
-    add_transposed(island, lambda_.data(), part_.data());
+    add_transposed(island, work_->lambda.data(), work_->part.data());
     for (int j = island.body_begin; j < island.body_end; ++j) {
       const Body& body = bodies_[at(bodies_by_island_[at(j)])];
-      for (int c = body.column; c < body.column + body.size; ++c) part_[at(c)] = force_[at(c)] - part_[at(c)];
+      for (int c = body.column; c < body.column + body.size; ++c)
+        work_->part[at(c)] = work_->force[at(c)] - work_->part[at(c)];
     }
   };
   for (int turn = 0; columns && !projected && turn < 4; ++turn) {
     subtract_from_force();
-    if (add_image(island, lambda_.data()) < 4 * eps) break;
+    if (add_image(island, work_->lambda.data()) < 4 * eps) break;
   }
   subtract_from_force();
   match_force(island);
@@ -325,23 +328,24 @@ void SolveSparse::match_force(const Island& island) const {
   };
   each_body([&](const Body& body) {
     for (int c = body.column; c < body.column + body.size; ++c) {
-      trace = std::max(trace, std::fabs(part_[at(c)]));
-      size = std::max(size, std::fabs(force_[at(c)]));
+      trace = std::max(trace, std::fabs(work_->part[at(c)]));
+      size = std::max(size, std::fabs(work_->force[at(c)]));
     }
   });
   if (!(trace <= largest_trace * size)) return;
   each_body([&](const Body& body) {
-    double* const f = part_.data() + body.column;
-    for (int c = 0; c < body.size; ++c) force_[at(body.column + c)] -= f[c];
+    double* const f = work_->part.data() + body.column;
+    for (int c = 0; c < body.size; ++c) work_->force[at(body.column + c)] -= f[c];
     times_inverse_mass(body, f, f);
-    for (int c = 0; c < body.size; ++c) dv_[at(body.column + c)] -= f[c];
+    for (int c = 0; c < body.size; ++c) work_->dv[at(body.column + c)] -= f[c];
   });
 }
 
 void SolveSparse::shortest(std::span<double> force, std::span<double> lambda, std::span<double> v) const noexcept {
-  std::copy_n(force.begin(), n_, force_.begin());
-  std::copy(v.begin(), v.end(), dv_.begin());
-  std::copy_n(lambda.begin(), m_, lambda_.begin());
+  borrow();
+  std::copy_n(force.begin(), n_, work_->force.begin());
+  std::copy(v.begin(), v.end(), work_->dv.begin());
+  std::copy_n(lambda.begin(), m_, work_->lambda.begin());
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i)
     if (islands_[at(i)].kind == Kind::deficient) shortest_island(i);
   deliver(lambda, force, v);
@@ -358,16 +362,16 @@ double SolveSparse::largest_singular_value(const Island& island) const {
       for (int c = body.column; c < body.column + body.size; ++c) visit(c);
     }
   };
-  each_column([&](int c) { dv_[at(c)] = 1 + static_cast<double>(c * 37 % 101) / 101; });
+  each_column([&](int c) { work_->dv[at(c)] = 1 + static_cast<double>(c * 37 % 101) / 101; });
   double sigma = 0;
   for (int turn = 0; turn < 12; ++turn) {
     double norm = 0, sum = 0;
-    each_column([&](int c) { norm += dv_[at(c)] * dv_[at(c)]; });
+    each_column([&](int c) { norm += work_->dv[at(c)] * work_->dv[at(c)]; });
     if (!(norm > 0)) break;
     norm = std::sqrt(norm);
     each_column([&](int c) {
-      dv_[at(c)] /= norm;
-      part_[at(c)] = 0;
+      work_->dv[at(c)] /= norm;
+      work_->part[at(c)] = 0;
     });
     for (int k = island.node_begin; k < island.node_end; ++k) {
       const Node& node = nodes_[at(k)];
@@ -377,18 +381,18 @@ double SolveSparse::largest_singular_value(const Island& island) const {
         const auto each = [&](const auto& visit) {
           for (int t = node.touch_begin; t < node.touch_end; ++t) {
             const Body& body = bodies_[at(touches_[at(t)].body)];
-            const double* const B = whitened_.data() + touches_[at(t)].value + r * body.size;
+            const double* const B = work_->whitened.data() + touches_[at(t)].value + r * body.size;
             for (int c = 0; c < body.size; ++c) visit(B[c] / length, at(body.column + c));
           }
         };
         double y = 0;
-        each([&](double b, std::size_t j) { y += b * dv_[j]; });
-        each([&](double b, std::size_t j) { part_[j] += b * y; });
+        each([&](double b, std::size_t j) { y += b * work_->dv[j]; });
+        each([&](double b, std::size_t j) { work_->part[j] += b * y; });
         sum += y * y;
       }
     }
     sigma = std::sqrt(sum);
-    each_column([&](int c) { dv_[at(c)] = part_[at(c)]; });
+    each_column([&](int c) { work_->dv[at(c)] = work_->part[at(c)]; });
   }
   return island.rank > 0 ? std::max(sigma, 1.0) : 0.0;  // a unit row is a lower bound
 }
@@ -402,13 +406,15 @@ double SolveSparse::name_island(int i, std::vector<char>& redundant, std::vector
   double dropped = 0;
   for (int d = dual_.begin(i); d < dual_.end(i); ++d) {
     if (dual_.kept(d)) continue;
-    dual_.null_vector(i, d, x_.data());
+    dual_.null_vector(i, d, work_->x.data());
     double largest = 0, norm = 0;
     for (int k = island.node_begin; k < island.node_end; ++k) {
       const Node& node = nodes_[at(k)];
       for (int r = 0; r < node.rows; ++r) {
         const double length = length_[at(node.row + r)];
-        const double u = std::fabs(x_[at(node.position + r)]) * (length > 0 ? length : longest_ > 0 ? longest_ : 1.0);
+        const double u = std::fabs(work_->x[at(node.position + r)]) * (length > 0     ? length
+                                                                       : longest_ > 0 ? longest_
+                                                                                      : 1.0);
         largest = std::max(largest, u);
         norm += u * u;
       }
@@ -419,18 +425,18 @@ double SolveSparse::name_island(int i, std::vector<char>& redundant, std::vector
       double share = 0, open = 0;
       for (int r = 0; r < node.rows; ++r) {
         const double length = length_[at(node.row + r)];
-        share = std::max(share, std::fabs(x_[at(node.position + r)]) * (length > 0     ? length
-                                                                        : longest_ > 0 ? longest_
-                                                                                       : 1.0));
+        share = std::max(share, std::fabs(work_->x[at(node.position + r)]) * (length > 0     ? length
+                                                                              : longest_ > 0 ? longest_
+                                                                                             : 1.0));
       }
       if (share == 0) continue;
       for (int t = node.touch_begin; t < node.touch_end; ++t) {
         const Body& body = bodies_[at(touches_[at(t)].body)];
-        const double* const B = whitened_.data() + touches_[at(t)].value;
+        const double* const B = work_->whitened.data() + touches_[at(t)].value;
         for (int c = 0; c < body.size; ++c) {
           double sum = 0;
-          for (int r = 0; r < node.rows; ++r) sum += B[r * body.size + c] * x_[at(node.position + r)];
-          part_[at(body.column + c)] += sum;
+          for (int r = 0; r < node.rows; ++r) sum += B[r * body.size + c] * work_->x[at(node.position + r)];
+          work_->part[at(body.column + c)] += sum;
           open = std::max(open, std::fabs(sum));
         }
       }
@@ -441,7 +447,7 @@ double SolveSparse::name_island(int i, std::vector<char>& redundant, std::vector
     double left = 0;
     for (int j = island.body_begin; j < island.body_end; ++j) {
       const Body& body = bodies_[at(bodies_by_island_[at(j)])];
-      for (int c = body.column; c < body.column + body.size; ++c) left += part_[at(c)] * part_[at(c)];
+      for (int c = body.column; c < body.column + body.size; ++c) left += work_->part[at(c)] * work_->part[at(c)];
     }
     dropped = std::max(dropped, std::sqrt(left / norm));
   }
@@ -452,7 +458,9 @@ RankReport SolveSparse::report(std::span<const double> e, std::span<const double
   RankReport report;
   std::vector<char> redundant(at(constraints_), 0), undetermined(at(constraints_), 0),
       contradictory(at(constraints_), 0);
-  if (!e.empty()) apply(e, scale, {}, {}, {});  // may leave an island to the reference; leaves residuals in rho_
+  borrow();
+  whiten();
+  if (!e.empty()) apply(e, scale, {}, {}, {});  // may leave an island to the reference; leaves residuals in work_->rho
   report.rank = rank();
   double size = 0, largest = 0;
   for (const Island& island : islands_)
@@ -483,7 +491,7 @@ RankReport SolveSparse::report(std::span<const double> e, std::span<const double
     const double allowed = std::max(options_.consistency_tolerance, 4 * dropped) * size;
     for (int k = island.node_begin; k < island.node_end; ++k)
       for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
-        if (unit(r, rho_[at(r)]) > allowed) contradictory[at(row_constraint_[at(r)])] = 1;
+        if (unit(r, work_->rho[at(r)]) > allowed) contradictory[at(row_constraint_[at(r)])] = 1;
   }
   if (largest > 0) {
     report.smallest_kept /= largest;

@@ -269,6 +269,7 @@ void Engine::make_room(btRigidBody* body) {
   last_w_.resize(n, Vector3d::Zero());
   last_q_.resize(n, Quaterniond::Identity());
   last_known_.resize(n, 0);
+  if (!tells_native()) return;
   shadow_v_.resize(n, Vector3d::Zero());
   shadow_w_.resize(n, Vector3d::Zero());
 }
@@ -512,6 +513,7 @@ void Engine::order_reactions() {
   }
   reactions_ = std::move(fresh);
   laws_changed_ = true;
+  if (!tells_native()) return;
   shadow_.resize(reactions_.size());
   for (std::size_t i = 0; i < reactions_.size(); ++i) shadow_[i].name = reactions_[i].name;
 }
@@ -572,7 +574,7 @@ std::string Engine::add_user(Constraint constraint, std::vector<btRigidBody*> bo
   laws_changed_ = true;
   r.reaction = static_cast<int>(reactions_.size());
   describe(r, reactions_.emplace_back());
-  shadow_.emplace_back().name = r.name;
+  if (tells_native()) shadow_.emplace_back().name = r.name;
   return {};
 }
 
@@ -599,7 +601,7 @@ std::string Engine::name_joint(btTypedConstraint& joint, std::string name, int& 
   for (const auto& b : blocks_) flush_work(*b);
   ++structure_;
   describe(r, reactions_[z(r.reaction)]);
-  shadow_[z(r.reaction)].name = r.name;
+  if (tells_native()) shadow_[z(r.reaction)].name = r.name;
   laws_changed_ = true;
   return {};
 }

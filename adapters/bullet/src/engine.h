@@ -50,42 +50,44 @@ using Vector6 = Eigen::Matrix<double, 6, 1>;
 
 /// One constraint of the world: a stock joint or one of the user's.
 struct Record {
-  std::string name;
-  bool alive = true;
-  bool named = false;                    ///< by the user: keeps its name
-  btTypedConstraint* joint = nullptr;    ///< null for the user's own
-  const std::type_info* type = nullptr;  ///< of the joint: another may come to lie where it was
-  JointKind kind = JointKind::other;
-  JointShape shape;
+  // Looked at in every step.
+  btTypedConstraint* joint = nullptr;  ///< null for the user's own
   JointSignature numbers;
   std::unique_ptr<NativePart> native_part;
-  std::vector<std::unique_ptr<Proxy>> proxies;
-  std::vector<btRigidBody*> bodies;   ///< of the user's own; two for a joint
+  JointKind kind = JointKind::other;
   ConstraintId id;                    ///< in the core; −1 when all of it is native
-  std::optional<Constraint> waiting;  ///< of the user's own, while the core cannot take it: no body of it can move
-  std::vector<Law> laws;              ///< kept for when the joint is classified again
-  std::string why_native;             ///< of the last step, beyond its shape: fallback, unsupported body
+  int reaction = -1;                  ///< index in reactions()
   int first_law = -1, law_count = 0;  ///< its terms in Engine::law_works_
-  OneSided one_sided{.on = false};    ///< kept as laws are
-  bool let_go = false;                ///< one-sided, and not holding
-  double parting = 0;                 ///< one-sided: |φ̇| at the start of the last step
-  bool enabled = true;                ///< the user's own
-  bool joint_on = true;               ///< a joint of the world: switched on, when last looked at
-  bool linked_collide = true;
-  bool broken = false;
+  bool alive = true;
+  bool enabled = true;           ///< the user's own
+  bool native_seen = false;      ///< `native` is of the last step
   bool unmet = false;            ///< contradicts others: held in the least squares only
+  bool let_go = false;           ///< one-sided, and not holding
   bool time_dependent = false;   ///< φ_t was not zero at some time
   bool moves_by_itself = false;  ///< φ_t is not zero now
-  bool released = false;         ///< an adopted joint given back to the native solver
-  bool held = false;             ///< stands for a body's zero factors, not for a joint
+  bool named = false;            ///< by the user: keeps its name
+  bool joint_on = true;          ///< a joint of the world: switched on, when last looked at
+  bool linked_collide = true;
+  bool broken = false;
+  bool released = false;  ///< an adopted joint given back to the native solver
+  bool held = false;      ///< stands for a body's zero factors, not for a joint
   bool on_links = false;  ///< names a link of a multibody (multibody.h): `waiting` is its constraint, `id` stays −1
   bool by_links = false;  ///< a rigid joint that is solved with those
   bool in_tree = false;   ///< one on links that is a multibody's own joint: no row, as its coordinates keep to it
-  ConstraintId link_id;   ///< one on links in the core, where it is while links have laws
-  // of the last step
-  Wrenches native;  ///< what Bullet's own rows of it did, mean force [N, N·m] about the centres of mass
-  bool native_seen = false;
-  int reaction = -1;  ///< index in reactions()
+  // The rest.
+  std::string name;
+  const std::type_info* type = nullptr;  ///< of the joint: another may come to lie where it was
+  JointShape shape;
+  std::vector<std::unique_ptr<Proxy>> proxies;
+  std::vector<btRigidBody*> bodies;   ///< of the user's own; two for a joint
+  std::optional<Constraint> waiting;  ///< of the user's own, while the core cannot take it: no body of it can move
+  std::vector<Law> laws;              ///< kept for when the joint is classified again
+  std::string why_native;             ///< of the last step, beyond its shape: fallback, unsupported body
+  OneSided one_sided{.on = false};    ///< kept as laws are
+  double parting = 0;                 ///< one-sided: |φ̇| at the start of the last step
+  ConstraintId link_id;               ///< one on links in the core, where it is while links have laws
+  /// What Bullet's own rows of it did, mean force [N, N·m] about the centres of mass; there where it has had any.
+  std::unique_ptr<Wrenches> native;
 };
 
 /// States of a step taken in parts; only the bodies of the block at hand are current.
@@ -104,7 +106,6 @@ struct BlockSolve {
   std::vector<btRigidBody*> bodies;  ///< by slot
   std::vector<int> pool;             ///< solver body by slot
   std::vector<double> v0, v, applied, host, Q, Q_host, lambda, force, e, dv, target;
-  std::vector<Vector6> push;
   std::vector<double> own_lambda;                                  ///< multipliers of all impulses of the step [m]
   std::vector<double> sub_v, sub_applied, sub_host, sub_momentum;  ///< of a step redone in smaller ones
   std::vector<double> sub_gross;       ///< largest impulse and angular impulse summed in them, by slot
@@ -249,6 +250,7 @@ class Engine final : public btActionInterface {
 
   // ---- shadow (shadow.cpp) ----
   bool wants_shadow() const { return options_.shadow && options_.mode == Mode::exact && world_; }
+  bool tells_native() const { return options_.shadow || options_.mode == Mode::observe; }
   void save_world(btCollisionObject** bodies, int body_count, btPersistentManifold** manifolds, int manifold_count,
                   btTypedConstraint** constraints, int constraint_count);
   void take_shadow(btPersistentManifold** manifolds, int manifold_count, btTypedConstraint** constraints,
@@ -399,17 +401,18 @@ class Engine final : public btActionInterface {
   };
   std::vector<Still> still_;  ///< bodies that this step is not to move
   std::vector<double> response_change_;
+  std::vector<Vector6> push_;           ///< of one block, by slot
   std::vector<int> rows_at_, ways_at_;  ///< by Bullet's solver body: rows that push at it; its six ways in ways_, or −1
   std::vector<double> ways_;            ///< of each the motion of the block [6 × n]
   btAlignedObjectArray<btSolverBody>* coupled_bodies_ = nullptr;  ///< during the iterations
 
   std::vector<Reaction> reactions_;
   std::vector<BodyBooks> books_;
-  std::vector<int> book_of_;        ///< by BodyId: index in books_, −1
-  std::vector<LawWork> law_works_;  ///< of all records, in the order of reactions_ once order_laws() has run
-  bool laws_changed_ = false;       ///< who has which laws, since then
-  std::vector<Shadow> shadow_;
-  std::vector<Vector3d> shadow_v_, shadow_w_;  ///< native end-of-step velocity by BodyId
+  std::vector<int> book_of_;                   ///< by BodyId: index in books_, −1
+  std::vector<LawWork> law_works_;             ///< of all records, in the order of reactions_ once order_laws() has run
+  bool laws_changed_ = false;                  ///< who has which laws, since then
+  std::vector<Shadow> shadow_;                 ///< where tells_native(), as reactions_
+  std::vector<Vector3d> shadow_v_, shadow_w_;  ///< native end-of-step velocity by BodyId, likewise
   std::shared_ptr<const std::function<void(const Step&)>>
       callback_;  ///< shared: it may replace or destroy us while it runs
   Counts counts_;

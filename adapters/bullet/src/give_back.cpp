@@ -80,6 +80,7 @@ void Engine::conclude(BlockSolve& b) {
 
 // Those whose multiplier had the wrong sign over the step hold no more from the next on.
 void Engine::release_one_sided(BlockSolve& b) {
+  if (!b.of_users) return;
   const Block& block = b.dynamics->assembly().block;
   for (std::size_t i = 0; i < b.records.size(); ++i) {
     Record& r = records_[z(b.records[i])];
@@ -203,8 +204,8 @@ void Engine::give_feedback(BlockSolve& b) {
       const Vector3d com = state_[system_.constraint(r.id).bodies()[z(k)]].p;
       Wrench w = reaction.on(k).about(com);
       if (r.native_seen) {
-        w.force += r.native.on(k).force;
-        w.moment += r.native.on(k).moment;
+        w.force += r.native->on(k).force;
+        w.moment += r.native->on(k).moment;
       }
       return w;
     };
@@ -444,8 +445,8 @@ void Engine::updateAction(btCollisionWorld*, btScalar dt) {
                     from_bullet(body.getCenterOfMassPosition()) - double(dt) * from_bullet(body.getLinearVelocity())};
     };
     reaction.t = t_ - double(dt);
-    reaction.on_a = on(r.native.on_a, r.joint->getRigidBodyA());
-    reaction.on_b = on(r.native.on_b, r.joint->getRigidBodyB());
+    reaction.on_a = on(r.native->on_a, r.joint->getRigidBodyA());
+    reaction.on_b = on(r.native->on_b, r.joint->getRigidBodyB());
   }
   for (const auto& b : blocks_)  // functions with a memory remember where the step ended
     if (b->last_step == step_ && !b->failed && b->remembers)
@@ -462,7 +463,7 @@ void Engine::updateAction(btCollisionWorld*, btScalar dt) {
     }
   keep_awake();
   keep_slow_ones_awake();
-  if (options_.shadow || options_.mode == Mode::observe) compare_with_native();
+  if (tells_native()) compare_with_native();
   if (const auto callback = callback_) (*callback)(Step{t_, double(dt), owner_});
 }
 

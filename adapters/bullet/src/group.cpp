@@ -514,7 +514,6 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
     for (auto* x : {&b.v, &b.force, &b.dv}) x->assign(n, 0);
     b.own_lambda.assign(m, 0);
   }
-  b.push.assign(block.bodies.size(), Vector6::Zero());
   b.bodies.resize(block.bodies.size());
   b.pool.assign(block.bodies.size(), -1);
   const bool by_stages = options_.stepping != Stepping::semi_implicit;
@@ -580,10 +579,9 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
     }
     if (gyroscopic) add(b.Q, c + 3, -state_[id].w.cross(momentum(state_[id].w)));  // (T2)
   }
-  if (options_.geometric_stiffness || !b.stiffness.empty()) {
+  if (options_.geometric_stiffness && !by_stages && options_.mode == Mode::exact) {
     b.stiffness.clear();
-    const bool goes_on = options_.geometric_stiffness && !by_stages && options_.mode == Mode::exact &&
-                         b.last_length == dt_ && b.next_stiffness.size() == block.bodies.size();
+    const bool goes_on = b.last_length == dt_ && b.next_stiffness.size() == block.bodies.size();
     set_stiffness(b, goes_on ? std::span<const Matrix3d>(b.next_stiffness) : std::span<const Matrix3d>{});
   }
   if (b.with_laws) b.dynamics->set_step(dt_);  // friction obeys its law at the end of the step (T10)
@@ -764,18 +762,19 @@ void Engine::after_push(Pools pools) {
     const Block& block = b.dynamics->assembly().block;
     const btScalar erp = world_->getSolverInfo().m_splitImpulseTurnErp;
     bool pushed = false;
+    push_.resize(b.pool.size());
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
       const btSolverBody& sb = pools.bodies[b.pool[slot]];
       const Vector3d u = from_bullet(sb.m_pushVelocity), w = from_bullet(sb.m_turnVelocity * erp);
-      b.push[slot] << u, w;
-      pushed = pushed || !b.push[slot].isZero();
+      push_[slot] << u, w;
+      pushed = pushed || !push_[slot].isZero();
     }
     if (!pushed) continue;
     // The push that keeps the block together, nearest to Bullet's in the mass metric.
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
       const int c = block.column[slot], dof = block.column[slot + 1] - c;
-      put(b.dv, c, b.push[slot].head<3>());
-      if (dof == 6) put(b.dv, c + 3, b.push[slot].tail<3>());
+      put(b.dv, c, push_[slot].head<3>());
+      if (dof == 6) put(b.dv, c + 3, push_[slot].tail<3>());
     }
     velocity_of_rows(b, b.dv, b.e);
     for (int i = 0; i < block.m(); ++i) b.e[z(i)] = -b.e[z(i)];
@@ -785,10 +784,10 @@ void Engine::after_push(Pools pools) {
     b.dynamics->solver().apply(b.e, {}, {}, b.dv);
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
       const int c = block.column[slot], dof = block.column[slot + 1] - c;
-      b.push[slot].head<3>() += head(b.dv, c);
-      if (dof == 6) b.push[slot].tail<3>() += head(b.dv, c + 3);
+      push_[slot].head<3>() += head(b.dv, c);
+      if (dof == 6) push_[slot].tail<3>() += head(b.dv, c + 3);
       BodyState& s = base_[block.bodies[slot]];
-      advance(s, b.push[slot].head<3>(), b.push[slot].tail<3>(), dt_);
+      advance(s, push_[slot].head<3>(), push_[slot].tail<3>(), dt_);
     }
     b.pushed = b.write_pose = true;
     // Bodies pushed along tangents are off the constraints by the square of the push: Newton would take that for a

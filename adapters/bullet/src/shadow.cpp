@@ -95,14 +95,14 @@ void Engine::compare_with_native() {
     Shadow& s = shadow_[z(r.reaction)];
     const Vector3d com = state_[system_.constraint(r.id).bodies()[0]].p, point = exact.ideal.on_a.point;
     if (options_.mode == Mode::observe) {
-      const Wrench w = Wrench{r.native.on_a.force, r.native.on_a.moment, com}.about(point);
-      s.force = r.native_seen ? w.force : Vector3d::Zero();
-      s.moment = r.native_seen ? w.moment : Vector3d::Zero();
+      const Wrench w = r.native_seen ? Wrench{r.native->on_a.force, r.native->on_a.moment, com}.about(point) : Wrench{};
+      s.force = w.force;
+      s.moment = w.moment;
       s.force_difference = (s.force - exact.on_a.force).norm();
       continue;
     }
     s.moment = Wrench{s.force, s.moment, com}.about(point).moment;
-    const Vector3d ours = exact.on_a.force + (r.native_seen ? r.native.on_a.force : Vector3d::Zero());
+    const Vector3d ours = exact.on_a.force + (r.native_seen ? r.native->on_a.force : Vector3d::Zero());
     s.force_difference = (s.force - ours).norm();
     s.velocity_difference = 0;
     for (const BodyId id : system_.constraint(r.id).bodies())

@@ -261,7 +261,7 @@ std::span<const BodyBooks> Solver::books() const {
   return engine_->books_;
 }
 std::span<const Shadow> Solver::shadow() const {
-  if (!engine_->options_.shadow && engine_->options_.mode == Mode::exact) return {};
+  if (!engine_->tells_native()) return {};
   return engine_->shadow_;
 }
 const Counts& Solver::counts() const {

@@ -46,8 +46,8 @@ void Engine::gather_native(Pools pools) {
     const auto side = [&](int body, const btVector3& n, const btVector3& rn, int k) {
       const Vector3d f = p * from_bullet(n), m = p * from_bullet(rn);
       if (record) {
-        record->native.on(k).force += f / dt_;
-        record->native.on(k).moment += m / dt_;
+        record->native->on(k).force += f / dt_;
+        record->native->on(k).moment += m / dt_;
       }
       if (body < 0 || z(body) >= slot_of_pool_.size() || slot_of_pool_[z(body)].block < 0) return;
       BlockSolve& b = *blocks_[z(slot_of_pool_[z(body)].block)];
@@ -64,7 +64,8 @@ void Engine::gather_native(Pools pools) {
     if (known == record_of_.end()) continue;
     Record& r = records_[z(known->second)];
     r.native_seen = true;
-    r.native.on_a = r.native.on_b = Wrench{};
+    if (!r.native) r.native = std::make_unique<Wrenches>();
+    r.native->on_a = r.native->on_b = Wrench{};
   }
   for (const btConstraintArray* rows : {&pools.contacts, &pools.friction, &pools.rolling})
     for (int i = 0; i < rows->size(); ++i) take((*rows)[i], nullptr);
@@ -105,10 +106,10 @@ void Engine::gather_native(Pools pools) {
         std::find(own.begin(), own.begin() + kept, in_joint) == own.begin() + kept) {
       // An equality row, solved by Bullet: not a host impulse but its answer for the reaction.
       const double p = double(row.m_appliedImpulse) / dt_;
-      record->native.on_a.force += p * from_bullet(row.m_contactNormal1);
-      record->native.on_a.moment += p * from_bullet(row.m_relpos1CrossNormal);
-      record->native.on_b.force += p * from_bullet(row.m_contactNormal2);
-      record->native.on_b.moment += p * from_bullet(row.m_relpos2CrossNormal);
+      record->native->on_a.force += p * from_bullet(row.m_contactNormal1);
+      record->native->on_a.moment += p * from_bullet(row.m_relpos1CrossNormal);
+      record->native->on_b.force += p * from_bullet(row.m_contactNormal2);
+      record->native->on_b.moment += p * from_bullet(row.m_relpos2CrossNormal);
     } else {
       take(row, options_.mode == Mode::observe && record && record->id.index >= 0 ? nullptr : record);
     }
@@ -220,16 +221,9 @@ bool Engine::finish_block(BlockSolve& b) {
     }
     keep_reactions(b);  // substeps overwrite the problem that they answer
     if (substep_block(b, before)) return true;
-    // The last remedy before native rows, which would tear what is taut: at a snap no step is short enough (T15).
-    b.has_kept = false;
-    for (std::size_t j = 0; j < b.Q.size(); ++j) b.Q_host[j] = b.Q[j] + b.host[j] / dt_;
-    b.unmet = false;
-    if (b.dynamics->evaluate(state_, b.Q_host) == Status::invalid) return refuse(b, b.dynamics->reason());
-    for (std::size_t i = 0; i < b.e.size(); ++i) b.e[i] = b.dynamics->lambda()[i] + b.dynamics->induced()[i];
-    if (!stiffen(b) || try_step(b) != Outcome::stands)
-      return refuse(b, "no substep as short as dt/" + std::to_string(options_.max_substeps) + " could be solved");
+    return refuse(b, "no substep as short as dt/" + std::to_string(options_.max_substeps) + " could be solved");
   }
-  if (options_.geometric_stiffness || !b.stiffness.empty()) note_stiffness(b);
+  if (options_.geometric_stiffness) note_stiffness(b);
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot)  // beyond π/4 per step Bullet does not turn as it says
     if (block.column[slot + 1] - block.column[slot] == 6 && head(b.v, block.column[slot] + 3).norm() * dt_ > 0.78)
       return start_from_true_turn(b);
