@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <exception>
 #include <stdexcept>
 
@@ -30,8 +31,42 @@ const char* to_string(Method method) {
   }
 }
 
+namespace {
+
+/// What no step can be made with, by name and value; else empty.
+std::string wrong_with(const StepOptions& o) {
+  if (std::find(all_methods.begin(), all_methods.end(), o.method) == all_methods.end())
+    return "StepOptions::method is " + std::to_string(static_cast<int>(o.method)) + ", which is no method";
+  if (o.drift != Drift::exact && o.drift != Drift::none && o.drift != Drift::baumgarte)
+    return "StepOptions::drift is " + std::to_string(static_cast<int>(o.drift)) + ", which is no policy";
+  if (symplectic(o.method) && o.drift != Drift::exact)
+    return std::string(to_string(o.method)) +
+           " is what it is by keeping the constraints: StepOptions::drift is exact with it";
+  const auto text = [](double x) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%g", x);
+    return std::string(digits);
+  };
+  for (const auto& [name, value] : {std::pair{"newton_tolerance", o.newton_tolerance},
+                                    {"swing_limit", o.swing_limit},
+                                    {"event_tolerance", o.event_tolerance},
+                                    {"baumgarte_rate", o.baumgarte_rate}})
+    if (!(value > 0)) return "StepOptions::" + std::string(name) + " is positive, not " + text(value);
+  for (const auto& [name, value] :
+       {std::pair{"relative_tolerance", o.relative_tolerance}, {"absolute_tolerance", o.absolute_tolerance}})
+    if (!(value >= 0) || !std::isfinite(value) || o.relative_tolerance + o.absolute_tolerance == 0)
+      return "StepOptions::" + std::string(name) + " is not negative, and not both are zero; it is " + text(value);
+  for (const auto& [name, value] :
+       {std::pair{"max_newton", o.max_newton}, {"max_substeps", o.max_substeps}, {"max_switches", o.max_switches}})
+    if (value < 1) return "StepOptions::" + std::string(name) + " is at least 1, not " + std::to_string(value);
+  return "";
+}
+
+}  // namespace
+
 Stepper::Impl::Impl(System& s, State at, const StepOptions& o)
     : system(&s), state(std::move(at)), options(o), dynamics(s, o.solve) {
+  if (const std::string why = wrong_with(o); !why.empty()) throw std::invalid_argument("linchpin::Stepper: " + why);
   if (const std::string why = begin_at(true); !why.empty()) throw std::invalid_argument("linchpin::Stepper: " + why);
 }
 

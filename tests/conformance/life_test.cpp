@@ -330,6 +330,61 @@ TEST(Life, PlanksHingedInAStraightLineBetweenPostsStay) {
     }
 }
 
+// Servos and dragged pivots: a frame or a locked limit that the program moves carries its bodies along, with the
+// velocity that it has, and what they push is pushed.
+TEST(Life, AJointThatTheProgramMovesCarriesItsBodiesAlong) {
+  TestWorld w(0);
+  btRigidBody& ram = w.box(5, btVector3(btScalar(0.3), btScalar(0.1), btScalar(0.1)), btVector3(0, 0, 0));
+  btRigidBody& load = w.box(5, btVector3(btScalar(0.3), btScalar(0.3), btScalar(0.3)), btVector3(btScalar(0.61), 0, 0));
+  auto& servo = w.joint<btSliderConstraint>(ram, btTransform::getIdentity(), true);
+  servo.setLowerLinLimit(0);
+  servo.setUpperLinLimit(0);
+  btRigidBody& bob = w.ball(2, 0.1, btVector3(0, 5, 0));
+  auto& pivot = w.joint<btPoint2PointConstraint>(bob, btVector3(0, 0, 0));
+  bullet::Solver exact(w.world);
+  double deepest = 0;
+  for (int i = 1; i <= 120; ++i) {
+    servo.setLowerLinLimit(btScalar(i / 120.0));
+    servo.setUpperLinLimit(btScalar(i / 120.0));
+    pivot.setPivotB(btVector3(btScalar(2 * i / 120.0), 5, 0));
+    w.step(1, 1.0 / 120);
+    ASSERT_NEAR(double(ram.getLinearVelocity().x()), 1, precision(1e-9, 1e-3)) << i;
+    ASSERT_NEAR(double(bob.getLinearVelocity().x()), 2, precision(1e-9, 1e-3)) << i;
+    ASSERT_LE(largest_gap(exact), precision(1e-12, 1e-6)) << i;
+    for (int m = 0; m < w.dispatcher.getNumManifolds(); ++m)
+      for (int k = 0; k < w.dispatcher.getManifoldByIndexInternal(m)->getNumContacts(); ++k)
+        deepest =
+            std::max(deepest, -double(w.dispatcher.getManifoldByIndexInternal(m)->getContactPoint(k).getDistance()));
+  }
+  EXPECT_NEAR(double(load.getLinearVelocity().x()), 1, 0.05);
+  EXPECT_LE(deepest, 0.0115);  // 1.5 times the native solver's 7.6 mm
+  EXPECT_EQ(exact.counts().gap_corrections, 0) << exact.summary();
+  EXPECT_EQ(exact.counts().fallbacks, 0);
+  // Let go it keeps its velocity.
+  w.world.removeConstraint(&pivot);
+  w.step(12, 1.0 / 120);
+  EXPECT_NEAR(double(bob.getLinearVelocity().x()), 2, precision(1e-9, 1e-3));
+  w.world.addConstraint(&pivot);
+}
+
+TEST(Life, ALiftThatTheProgramAcceleratesFeelsIt) {
+  TestWorld w;
+  btRigidBody& cage = w.box(20, btVector3(1, 1, 1), btVector3(0, 0, 0));
+  auto& lift = w.joint<btGeneric6DofSpring2Constraint>(cage, btTransform::getIdentity());
+  for (int axis = 0; axis < 6; ++axis) lift.setLimit(axis, 0, 0);
+  btJointFeedback feedback;
+  lift.setJointFeedback(&feedback);
+  bullet::Solver exact(w.world);
+  double mean = 0;
+  for (int i = 1; i <= 120; ++i) {
+    const double t = i / 120.0, at = 0.5 * 4 * t * t;
+    lift.setLimit(1, btScalar(-at), btScalar(-at));
+    w.step(1, 1.0 / 120);
+    mean += std::abs(double(feedback.m_appliedForceBodyB.y())) / 120;
+  }
+  EXPECT_NEAR(mean, 20 * (9.81 + 4), 20 * (9.81 + 4) * 0.01) << exact.summary();
+}
+
 TEST(Life, ATeleportIsClosedByMovingNotByPushing) {
   TestWorld w(0);
   chain(w, 3);

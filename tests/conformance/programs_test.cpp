@@ -127,7 +127,8 @@ INSTANTIATE_TEST_SUITE_P(Every, Programs, ::testing::ValuesIn(programs::all().be
 INSTANTIATE_TEST_SUITE_P(Every, SlowPrograms, ::testing::ValuesIn(programs::all().begin(), programs::all().end()),
                          name_of);
 
-// Two seconds hide what happens to an exact solver at a snap: the ton on a light chain goes slack and taut again, and a thousand links swing at a step that one of them alone can barely take (T15).
+// Two seconds hide what happens to an exact solver at a snap: the ton on a light chain goes slack and taut again, and a
+// thousand links swing at a step that one of them alone can barely take (T15).
 TEST(SlowLongPrograms, AWreckingBallWithoutItsWallLivesForAMinute) {
   const auto program = programs::wrecking_ball_alone();
   bullet::Solver exact(program->world);

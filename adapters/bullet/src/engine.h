@@ -84,6 +84,7 @@ struct Record {
   std::vector<Law> laws;              ///< kept for when the joint is classified again
   std::string why_native;             ///< of the last step, beyond its shape: fallback, unsupported body
   OneSided one_sided{.on = false};    ///< kept as laws are
+  unsigned moved_step = 0;            ///< in which its frames or limits were last found changed while it held
   double parting = 0;                 ///< one-sided: |φ̇| at the start of the last step
   ConstraintId link_id;               ///< one on links in the core, where it is while links have laws
   /// What Bullet's own rows of it did, mean force [N, N·m] about the centres of mass; there where it has had any.
@@ -184,6 +185,7 @@ struct BlockSolve {
   double last_length = 0;  ///< of the last (sub)step [s]; 0 at the start
   double moved = 0;        ///< by which a gap was closed in this step [m]
   double gap_left = 0;     ///< and what was left of it
+  bool follows = false;    ///< its joints' frames have moved, and its bodies go with them in this step
   bool unmet = false;      ///< rows contradict each other: least squares
   double swing = 0;
   int newton = 0;
@@ -534,6 +536,8 @@ class Engine final : public btActionInterface {
   void note_grips(BlockSolve& b);
   double gain_floor(BlockSolve& b);
   bool held_by_curvature(const BlockSolve& b, const NewtonReport& newton) const;
+  double start_gap(const BlockSolve& b, bool moved) const;
+  bool close_start_gap(BlockSolve& b);
   enum class Outcome { stands, too_long, lost };
   Outcome try_step(BlockSolve& b);
   void set_stiffness(BlockSolve& b, std::span<const Matrix3d> K);

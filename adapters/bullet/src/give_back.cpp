@@ -203,6 +203,11 @@ void Engine::give_feedback(BlockSolve& b) {
     const auto total = [&](int k) {
       const Vector3d com = state_[system_.constraint(r.id).bodies()[z(k)]].p;
       Wrench w = reaction.on(k).about(com);
+      if (b.follows) {  // what sets bodies going with a frame that the program moves is part of the load
+        const Wrench along = reaction.stabilisation.on(k).about(com);
+        w.force += along.force;
+        w.moment += along.moment;
+      }
       if (r.native_seen) {
         w.force += r.native->on(k).force;
         w.moment += r.native->on(k).moment;
@@ -216,7 +221,8 @@ void Engine::give_feedback(BlockSolve& b) {
       fb->m_appliedForceBodyB = to_bullet(on_b.force);
       fb->m_appliedTorqueBodyB = to_bullet(on_b.moment);
     }
-    report_impulse(r, reaction.on(0).force.norm() * dt_);
+    report_impulse(
+        r, (reaction.on(0).force + (b.follows ? reaction.stabilisation.on(0).force : Vector3d::Zero())).norm() * dt_);
   }
 }
 

@@ -527,6 +527,7 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
   b.stepped_down = nullptr;
   b.has_kept = false;
   b.moved = b.gap_left = 0;
+  b.follows = false;
   b.unmet = false;
   b.newton = 0;
   b.swing = 0;
@@ -713,7 +714,7 @@ bool Engine::after_setup(Pools pools) {
     };
     // Newton answers for all forces at once; far off the constraints their linear answer is a better start.
     // And a gap at the start is closed by moving, when the rows are done: no velocity of theirs is to close it.
-    const bool open = largest(b.dynamics->assembly().position) > std::max(options_.gap_tolerance, far_open);
+    const bool open = start_gap(b, false) > std::max(options_.gap_tolerance, far_open);
     if (!b.with_laws && options_.drift_correction && (open || (b.last_length > 0 && b.last_length < 0.99 * dt_))) {
       start_now();
     } else if (b.answered || !start(false)) {

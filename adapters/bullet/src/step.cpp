@@ -22,7 +22,7 @@ std::span<const double> all_forces(const BlockSolve& b) { return among_rows(b) ?
 
 // Whether the block's constraints can do work by themselves: explicit time, or a body that the program moves.
 bool Engine::can_do_work(const BlockSolve& b) const {
-  if (b.with_driven) return true;
+  if (b.with_driven || b.follows) return true;
   return b.of_users &&
          std::any_of(b.records.begin(), b.records.end(), [&](int i) { return records_[z(i)].time_dependent; });
 }
@@ -167,23 +167,15 @@ bool Engine::finish_block(BlockSolve& b) {
   const Assembly& assembly = b.dynamics->assembly();
   note_activation(b);
 
-  // An initial gap, or one that the program made, is closed by moving, not by pushing (T12).
-  double gap = 0;
-  for (const double phi : assembly.position) gap = std::max(gap, std::abs(phi));
-  if (gap > options_.gap_tolerance && options_.drift_correction) {
-    b.gap_left = close_gaps(system_, *b.dynamics, base_, options_.newton_tolerance, options_.max_newton, &b.moved);
-    b.pushed = b.write_pose = true;
-    // Rows of where the bodies were would hold them askew of where they are: near a dead point without bound. Not for
-    // what a host in single precision leaves in every step, which is no more than its rounding.
-    constexpr double far_moved = 1e-4;  // [m, rad]
-    if (b.moved > far_moved) {
-      for (const BodyId id : block.bodies) {
-        state_[id].p = base_[id].p;
-        state_[id].q = base_[id].q;
-      }
-      ++b.tally.factors;
-      if (b.dynamics->evaluate(state_, all_forces(b)) == Status::invalid) return refuse(b, b.dynamics->reason());
-    }
+  // An initial gap, or one that the program made by moving bodies, is closed by moving, not by pushing (T12). Where it
+  // has moved a joint's frame or limit, the bodies go with it: the step ends on the constraints, in the time that it
+  // has.
+  if (options_.drift_correction) {
+    const double gap = start_gap(b, false), moved = start_gap(b, true);
+    b.follows =
+        moved > options_.gap_tolerance && gap <= options_.gap_tolerance && options_.stepping == Stepping::semi_implicit;
+    if (std::max(gap, moved) > options_.gap_tolerance && !b.follows && !close_start_gap(b))
+      return refuse(b, b.dynamics->reason());
   }
 
   if (options_.stepping != Stepping::semi_implicit) {
@@ -214,6 +206,8 @@ bool Engine::finish_block(BlockSolve& b) {
   if (outcome == Outcome::lost) return refuse(b, b.dynamics->reason());
   if (outcome == Outcome::too_long) {
     b.added_steps = 0;
+    // Parts of a step would each have to know how far the frame has come by then: too fast, it is a teleport.
+    if (std::exchange(b.follows, false) && !close_start_gap(b)) return refuse(b, b.dynamics->reason());
     if (!b.stiffness.empty()) {
       set_stiffness(b, {});
       ++b.tally.factors;
@@ -228,6 +222,34 @@ bool Engine::finish_block(BlockSolve& b) {
     if (block.column[slot + 1] - block.column[slot] == 6 && head(b.v, block.column[slot] + 3).norm() * dt_ > 0.78)
       return start_from_true_turn(b);
   return true;
+}
+
+/// The largest |φ| at the step's start, of the joints that the program has moved since the last step or of all others.
+double Engine::start_gap(const BlockSolve& b, bool moved) const {
+  const Assembly& assembly = b.dynamics->assembly();
+  double gap = 0;
+  for (std::size_t i = 0; i < b.records.size(); ++i) {
+    if ((records_[z(b.records[i])].moved_step == step_) != moved) continue;
+    for (int row = assembly.block.row[i]; row < assembly.block.row[i + 1]; ++row)
+      gap = std::max(gap, std::abs(assembly.position[z(row)]));
+  }
+  return gap;
+}
+
+/// @return false where the equation cannot be evaluated at the poses that close it
+bool Engine::close_start_gap(BlockSolve& b) {
+  b.gap_left = close_gaps(system_, *b.dynamics, base_, options_.newton_tolerance, options_.max_newton, &b.moved);
+  b.pushed = b.write_pose = true;
+  // Rows of where the bodies were would hold them askew of where they are: near a dead point without bound. Not for
+  // what a host in single precision leaves in every step, which is no more than its rounding.
+  constexpr double far_moved = 1e-4;  // [m, rad]
+  if (b.moved <= far_moved) return true;
+  for (const BodyId id : b.dynamics->assembly().block.bodies) {
+    state_[id].p = base_[id].p;
+    state_[id].q = base_[id].q;
+  }
+  ++b.tally.factors;
+  return b.dynamics->evaluate(state_, all_forces(b)) != Status::invalid;
 }
 
 // The whole step from its records to velocities that end on the constraints, and whether it may stand.

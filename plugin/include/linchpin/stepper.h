@@ -229,7 +229,8 @@ struct Crossing {
 class Stepper {
  public:
   /// Assembles the start: gaps closed in the mass metric, velocities projected (T14); both are reported by `start()`.
-  /// @throws std::invalid_argument where the equation cannot be evaluated there: a state that is none, and laws that
+  /// @throws std::invalid_argument for options that no step can be made with, by name, and where the equation cannot be
+  /// evaluated there: a state that is none, and laws that
   /// throw, return what is not finite, or are declared dissipative and give power. (Later they get a step rejected.)
   Stepper(System& system, State start, StepOptions options = {});
   ~Stepper();

@@ -786,7 +786,8 @@ std::shared_ptr<const Tape> read_kinetics(Table& table, Context& context, const 
         if (!(std::abs(e[0] - e[1]) <= 1e-12 * size))
           typed(i, j).fail(Fault(0, "the mass matrix is symmetric; the entry across the diagonal is another"), who);
       }
-    if (!(at(i, i) > 0)) refuse("coordinate " + name(i) + " has no inertia at the start: its rate must occur squared");
+    if (!(at(i, i) > 0) && !(constrained && at(i, i) == 0))  // what constraints hold may have none (T1)
+      refuse("coordinate " + name(i) + " has no inertia at the start: its rate must occur squared");
   }
   // A motion without inertia may be one that constraints forbid (T1), which the first step finds out; one of negative
   // inertia is a mistake.
