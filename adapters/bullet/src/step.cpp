@@ -164,7 +164,6 @@ bool Engine::finish_block(BlockSolve& b) {
     tell(b);
     return true;
   }
-  const Assembly& assembly = b.dynamics->assembly();
   note_activation(b);
 
   // An initial gap, or one that the program made by moving bodies, is closed by moving, not by pushing (T12). Where it
