@@ -356,7 +356,9 @@ TEST(Life, AJointThatTheProgramMovesCarriesItsBodiesAlong) {
         deepest =
             std::max(deepest, -double(w.dispatcher.getManifoldByIndexInternal(m)->getContactPoint(k).getDistance()));
   }
-  EXPECT_NEAR(double(load.getLinearVelocity().x()), 1, 0.05);
+  // Pushed, and thrown a little: Bullet turns a fifth of how deep a contact is when it is found into velocity.
+  EXPECT_GE(double(load.getLinearVelocity().x()), 0.99);
+  EXPECT_LE(double(load.getLinearVelocity().x()), 1.25);
   EXPECT_LE(deepest, 0.0115);  // 1.5 times the native solver's 7.6 mm
   EXPECT_EQ(exact.counts().gap_corrections, 0) << exact.summary();
   EXPECT_EQ(exact.counts().fallbacks, 0);
@@ -378,7 +380,7 @@ TEST(Life, ALiftThatTheProgramAcceleratesFeelsIt) {
   double mean = 0;
   for (int i = 1; i <= 120; ++i) {
     const double t = i / 120.0, at = 0.5 * 4 * t * t;
-    lift.setLimit(1, btScalar(-at), btScalar(-at));
+    lift.setLimit(1, btScalar(at), btScalar(at));
     w.step(1, 1.0 / 120);
     mean += std::abs(double(feedback.m_appliedForceBodyB.y())) / 120;
   }
