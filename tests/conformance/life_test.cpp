@@ -342,6 +342,7 @@ TEST(Life, AJointThatTheProgramMovesCarriesItsBodiesAlong) {
   btRigidBody& bob = w.ball(2, 0.1, btVector3(0, 5, 0));
   auto& pivot = w.joint<btPoint2PointConstraint>(bob, btVector3(0, 0, 0));
   bullet::Solver exact(w.world);
+  w.step(1, 1.0 / 120);  // a gap of the first step is one that it starts with
   double deepest = 0;
   for (int i = 1; i <= 120; ++i) {
     servo.setLowerLinLimit(btScalar(i / 120.0));

@@ -327,7 +327,7 @@ void Engine::classify_record(int index) {
   if (unchanged(*r.joint, r.kind, r.numbers) &&
       (r.id.index < 0 || (system_.constraint(r.id).bodies()[0] == a && system_.constraint(r.id).bodies()[1] == b)))
     return;
-  if (r.id.index >= 0) r.moved_step = step_;
+  if (r.id.index >= 0 && !r.numbers.empty()) r.moved_step = step_;  // empty: a body of it has changed, not the joint
   signature(*r.joint, r.kind, r.numbers);
   ++structure_;
   if (r.reaction >= 0) reactions_[z(r.reaction)].native = true;  // until it is solved exactly
