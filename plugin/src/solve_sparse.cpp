@@ -22,6 +22,7 @@ constexpr double sure_eigenvalue = 3e-8;
 constexpr double even_scales = 1e3;    // ratio of row lengths up to which rows as given can be squared
 constexpr double accepted = 1e-10;     // residual, relative to the right side, that refinement must get below
 constexpr double rounding = 16 * eps;  // likewise, below which refinement has nothing left to do
+constexpr double sure_rounding = 512 * eps;  // likewise where no pivot is small: a solve's own rounding is all there is
 constexpr double agreement = 1e-12;    // residual in dropped rows above which equations are solved as least squares
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -832,7 +833,7 @@ void SolveSparse::apply_island(int i, double size, bool with_lambda) const {
       // to.
       if (island.kind == Kind::full && turn == 0 && error.kept <= accepted * size &&
           error.kept * error.kept <= rounding * size * size) {
-        if (error.kept > rounding * size) correct(i, false);
+        if (error.kept > (island.least_kept >= sure_pivot ? sure_rounding : rounding) * size) correct(i, false);
         break;
       }
       if (error.kept <= rounding * size || !(error.kept < 0.25 * before)) break;
