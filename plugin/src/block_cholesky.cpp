@@ -424,6 +424,14 @@ void BlockCholesky::read_diagonal(int tree) {
   }
 }
 
+void BlockCholesky::shift(int tree, double by) {
+  for (int t = tree_start_[z(tree)]; t < tree_start_[z(tree) + 1]; ++t) {
+    const Super& s = supers_[z(t)];
+    double* A = panels_.data() + s.panel;
+    for (int c = 0; c < s.width && !s.negative; ++c, A += s.width + 1) *A += by;
+  }
+}
+
 // Where no pivot is small the panel below becomes W = P L⁻¹, and D⁻¹ = ±L⁻ᵀL⁻¹ stands beside it: a solve then passes
 // from joint to joint by one product, where triangles would make each row wait for the one before.
 template <int W>

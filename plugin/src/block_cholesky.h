@@ -46,6 +46,8 @@ class BlockCholesky {
   /// nodes will add to it, the caller does so too.
   double* diagonal() { return diagonal_.data(); }
   void read_diagonal(int tree);
+  /// Adds to the diagonal of all nodes that are not negative, before factor().
+  void shift(int tree, double by);
 
   struct Outcome {
     int kept = 0;
@@ -61,6 +63,10 @@ class BlockCholesky {
   const std::vector<int>& late() const { return late_; }
 
   bool kept(int position) const { return inverse_[z(position)] > 0; }
+  /// Pivot relative to the diagonal as filled in; infinity where the row was dropped.
+  double pivot(int position) const {
+    return 1 / (inverse_[z(position)] * inverse_[z(position)] * diagonal_[z(position)]);
+  }
 
   /// x ← the solution with zeros in dropped rows, in place, for the rows of a tree; x is a whole vector.
   void solve(int tree, double* x) const;

@@ -19,11 +19,14 @@ constexpr int hub_degree = 12;       // constraints on a body from which on it s
 constexpr int reference_rows = 600;  // islands up to here may be left to the reference
 constexpr double sure_pivot = 1e-2;  // pivots above this leave no doubt about rank: no estimate is needed
 constexpr double sure_eigenvalue = 3e-8;
-constexpr double even_scales = 1e3;    // ratio of row lengths up to which rows as given can be squared
-constexpr double accepted = 1e-10;     // residual, relative to the right side, that refinement must get below
-constexpr double rounding = 16 * eps;  // likewise, below which refinement has nothing left to do
+constexpr double even_scales = 1e3;          // ratio of row lengths up to which rows as given can be squared
+constexpr double accepted = 1e-10;           // residual, relative to the right side, that refinement must get below
+constexpr double rounding = 16 * eps;        // likewise, below which refinement has nothing left to do
 constexpr double sure_rounding = 512 * eps;  // likewise where no pivot is small: a solve's own rounding is all there is
-constexpr double agreement = 1e-12;    // residual in dropped rows above which equations are solved as least squares
+constexpr double agreement = 1e-12;  // residual in dropped rows above which equations are solved as least squares
+constexpr double proximity = 1e-10;  // δ of soften(), relative to the mean square of a row
+constexpr double indistinct = 4e-5;  // residual that directions of σ² < δ may keep and contradict nothing: 4 √δ
+constexpr double beyond_proximity = 1e-7;  // pivots below are of rows that depend on others as far as can be told
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -399,7 +402,7 @@ void SolveSparse::borrow() const {
     if (x.size() < size) x.resize(size);
   };
   for (auto* x : {&scratch.e, &scratch.rho, &scratch.lambda, &scratch.inside}) grow(*x, at(m_));
-  for (auto* x : {&scratch.force, &scratch.dv, &scratch.part, &scratch.y}) grow(*x, at(n_));
+  for (auto* x : {&scratch.force, &scratch.dv, &scratch.part, &scratch.y, &scratch.before}) grow(*x, at(n_));
   grow(scratch.dropped_force, at(widest_));
   grow(scratch.x, at(dual_.size()));
   grow(scratch.whitened, jacobians_.size());
@@ -438,7 +441,7 @@ void SolveSparse::whiten(const Touch& touch, int rows) const {
   }
 }
 
-void SolveSparse::fill(const Island& island) {
+void SolveSparse::fill(const Island& island) const {
   const int tree = static_cast<int>(&island - islands_.data());
   dual_.clear(tree);
   double* const panels = dual_.values();
@@ -516,10 +519,11 @@ bool SolveSparse::factor_island(int i) {
   island.least_kept = out.least_kept;
   island.primal_factored = island.null_space_known = false;
   island.reference = -1;
+  constexpr const char* not_clear = "rank not clear from the pivots";
   if (!out.finite) {
     leave_to_reference(i, "numbers too far apart");
   } else if (out.least_kept < doubtful) {
-    leave_to_reference(i, "rank not clear from the pivots");
+    if (!leave_to_reference(i, not_clear)) soften(i, not_clear);
   } else {
     bool sure = out.largest_dropped <= cut;
     // Rounding in a dependent row's pivot is ε over the smallest eigenvalue of those before it: either is below this.
@@ -528,7 +532,7 @@ bool SolveSparse::factor_island(int i) {
     // Long mechanisms have smaller ones than that; then the dropped rows themselves are looked at.
     if (!sure &&
         !(least > 30 * options_.rank_tolerance && (find_null_space(i, alike_scales) || dropped_rows_depend(i))))
-      leave_to_reference(i, "rank not clear from the pivots");
+      leave_to_reference(i, not_clear);
   }
   return true;
 }
@@ -639,6 +643,30 @@ bool SolveSparse::leave_to_reference(int i, const char* why) const {
   island.rank = own.solver.rank();
   island.reference = references_used_++;
   ++fallbacks_;
+  reason_ = why;
+  return true;
+}
+
+// Islands that are too large for the reference, with rows so nearly dependent that their pivots are rounding: G + δI is
+// factored in place of G, with no row left out, and refined on the true residual (T7). @return whether it could be
+bool SolveSparse::soften(int i, const char* why) const {
+  Island& island = islands_[at(i)];
+  double square = 0;
+  for (int k = island.node_begin; k < island.node_end; ++k)
+    for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+      square += length_[at(r)] * length_[at(r)];
+  square /= island.row_count;
+  whiten();
+  fill(island);
+  dual_.shift(i, proximity * square);
+  const BlockCholesky::Outcome out = dual_.factor(i, 0);
+  if (!out.finite || out.late_needed) return false;
+  island.kind = Kind::proximal;
+  island.least_kept = proximity;
+  island.rank = 0;
+  for (int k = island.node_begin; k < island.node_end; ++k)
+    for (int p = nodes_[at(k)].position; p < nodes_[at(k)].position + nodes_[at(k)].rows; ++p)
+      island.rank += dual_.kept(p) && dual_.pivot(p) > beyond_proximity ? 1 : 0;
   reason_ = why;
   return true;
 }
@@ -840,6 +868,7 @@ void SolveSparse::apply_island(int i, double size, bool with_lambda) const {
       before = error.kept;
     }
   };
+  if (island.kind == Kind::proximal) return apply_proximal(i, size, with_lambda);
   if (island.kind != Kind::dense) {
     for (int k = island.node_begin; k < island.node_end; ++k)
       for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) work_->rho[at(r)] = e[at(r)];
@@ -849,8 +878,10 @@ void SolveSparse::apply_island(int i, double size, bool with_lambda) const {
       error = residual(island, e);
       refine();
     }
-    if (!(error.kept <= accepted * size) && !leave_to_reference(i, "the residual did not vanish") &&
+    constexpr const char* not_vanished = "the residual did not vanish";
+    if (!(error.kept <= accepted * size) && !leave_to_reference(i, not_vanished) &&
         !(error.kept <= size)) {  // an answer that leaves more than there was is none
+      if (soften(i, not_vanished)) return apply_proximal(i, size, with_lambda);
       astray_ = true;
       reason_ = "rows too nearly dependent for the sparse factor, and too many for the reference";
       return clear(island);
@@ -858,6 +889,40 @@ void SolveSparse::apply_island(int i, double size, bool with_lambda) const {
     if (island.kind == Kind::deficient && with_lambda) shortest_island(i);
   }
   if (island.kind == Kind::dense) apply_reference(island);
+}
+
+// λ, force and Δv for e where G + δI is factored. Each turn takes δ/(σ² + δ) of what is left in the direction of a
+// singular value σ: what remains is what no row can answer for, and the sum of the turns is the least-squares answer.
+// @return what is left, in unit rows
+double SolveSparse::refine_proximal(int i, const double* e, double size) const {
+  constexpr int turns = 16;
+  const Island& island = islands_[at(i)];
+  for (int k = island.node_begin; k < island.node_end; ++k)
+    std::copy_n(e + nodes_[at(k)].row, nodes_[at(k)].rows, work_->rho.begin() + nodes_[at(k)].row);
+  double before = std::numeric_limits<double>::infinity();
+  for (int turn = 0; turn < turns; ++turn) {
+    correct(i, turn == 0);
+    const double error = residual(island, e).all;
+    if (error <= rounding * size || !(error < 0.5 * before)) return error;
+    before = error;
+  }
+  return before;
+}
+
+void SolveSparse::apply_proximal(int i, double size, bool with_lambda) const {
+  const Island& island = islands_[at(i)];
+  double error = refine_proximal(i, work_->e.data(), size);
+  // What contradicts, be it rounding, stands 1/δ times in the multipliers: once more without it.
+  if ((with_lambda || error > agreement * size) && std::isfinite(error)) {
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+        work_->inside[at(r)] = work_->e[at(r)] - work_->rho[at(r)];
+    error = refine_proximal(i, work_->inside.data(), size);
+  }
+  if (error <= size) return;
+  astray_ = true;
+  reason_ = "rows too nearly dependent for the sparse factor, and too many for the reference";
+  clear(island);
 }
 
 void SolveSparse::clear(const Island& island) const {
@@ -895,7 +960,9 @@ double SolveSparse::apply(std::span<const double> e, std::span<const double> sca
     apply_island(i, own, !lambda.empty());
     if (island.rank == island.row_count) continue;
     full = false;
-    outside = std::max(outside, residual(island, work_->e.data()).all);
+    const double left = residual(island, work_->e.data()).all;
+    if (island.kind == Kind::proximal && left <= indistinct * own) continue;
+    outside = std::max(outside, left);
   }
   deliver(lambda, force, dv);
   if (astray_) return std::numeric_limits<double>::infinity();

@@ -95,7 +95,7 @@ class SolveSparse {
     Place to = 0;
     int position = 0, size = 0, stride = 0;
   };
-  enum class Kind { full, deficient, dense };
+  enum class Kind { full, deficient, proximal, dense };  // proximal: see soften()
   struct Island {
     int node_begin = 0, node_end = 0, body_begin = 0, body_end = 0;
     int product_begin = 0, product_end = 0, spoke_begin = 0, spoke_end = 0, hub_begin = 0, hub_end = 0;
@@ -110,10 +110,10 @@ class SolveSparse {
   // What lasts no longer than a call: each thread has one, and thousands of small problems that it solves one after the
   // other pass through the same cache lines.
   struct Scratch {
-    std::vector<double> e, rho, lambda, inside;          // [m]
-    std::vector<double> force, dv, part, dropped_force;  // [n], and of the widest body
-    std::vector<double> x, y;                            // as BlockCholesky::solve has them, of rows and of columns
-    std::vector<double> whitened;                        // B by touch
+    std::vector<double> e, rho, lambda, inside;                  // [m]
+    std::vector<double> force, dv, part, before, dropped_force;  // [n], and of the widest body
+    std::vector<double> x, y;      // as BlockCholesky::solve has them, of rows and of columns
+    std::vector<double> whitened;  // B by touch
   };
   struct Reference {  // an island as a problem of its own
     Instant instant;
@@ -130,14 +130,17 @@ class SolveSparse {
   bool factor_body(Body& body, const double* M);
   void whiten() const;
   void whiten(const Touch& touch, int rows) const;
-  void fill(const Island& island);
+  void fill(const Island& island) const;
   bool factor_island(int i);
   void measure_rows(const Island& island);
   double smallest_singular_value(int i) const;
   bool leave_to_reference(int i, const char* why) const;
+  bool soften(int i, const char* why) const;
   void prepare_primal();
 
   void apply_island(int i, double size, bool with_lambda) const;
+  double refine_proximal(int i, const double* e, double size) const;
+  void apply_proximal(int i, double size, bool with_lambda) const;
   void clear(const Island& island) const;
   void clear_unconstrained() const;
   void deliver(std::span<double> lambda, std::span<double> force, std::span<double> dv) const;
@@ -162,11 +165,13 @@ class SolveSparse {
   void clear_part(const Island& island) const;
   bool project(int i) const;
   void shortest_island(int i) const;
+  void shortest_proximal(int i) const;
   void match_force(const Island& island) const;
   void add_transposed(const Island& island, const double* lambda, double* f) const;
   void times_inverse_mass(const Body& body, const double* f, double* dv) const;
   double largest_singular_value(const Island& island) const;
   double name_island(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const;
+  double name_proximal(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const;
   double unit(int row, double value) const;
 
   int n_ = 0, m_ = 0, constraints_ = 0, widest_ = 0;  // the largest body's columns

@@ -295,6 +295,7 @@ bool SolveSparse::project(int i) const {
 // work_->force they do not make.
 void SolveSparse::shortest_island(int i) const {
   const Island& island = islands_[at(i)];
+  if (island.kind == Kind::proximal) return shortest_proximal(i);
   const bool columns = factor_primal(i);
   if (island.kind == Kind::dense) return;
   const bool projected = island.null_space_known;
@@ -316,6 +317,33 @@ void SolveSparse::shortest_island(int i) const {
   }
   subtract_from_force();
   match_force(island);
+}
+
+// The same where G + δI is factored: the multipliers of what the force does to the rows are those of least norm. The
+// force becomes what they make, work_->dv follows.
+void SolveSparse::shortest_proximal(int i) const {
+  const Island& island = islands_[at(i)];
+  const auto each_body = [&](const auto& visit) {
+    for (int j = island.body_begin; j < island.body_end; ++j) visit(bodies_[at(bodies_by_island_[at(j)])]);
+  };
+  each_body([&](const Body& body) {
+    std::copy_n(work_->force.begin() + body.column, body.size, work_->before.begin() + body.column);
+    std::copy_n(work_->dv.begin() + body.column, body.size, work_->y.begin() + body.column);
+    times_inverse_mass(body, work_->force.data() + body.column, work_->dv.data() + body.column);
+  });
+  for (int k = island.node_begin; k < island.node_end; ++k)
+    std::fill_n(work_->inside.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
+  residual(island, work_->inside.data());
+  for (int k = island.node_begin; k < island.node_end; ++k)
+    for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+      work_->inside[at(r)] = -work_->rho[at(r)];
+  refine_proximal(i, work_->inside.data(), size_of(island, work_->inside));
+  each_body([&](const Body& body) {
+    double* const change = work_->before.data() + body.column;
+    for (int c = 0; c < body.size; ++c) change[c] = work_->force[at(body.column + c)] - change[c];
+    times_inverse_mass(body, change, change);
+    for (int c = 0; c < body.size; ++c) work_->dv[at(body.column + c)] = work_->y[at(body.column + c)] + change[c];
+  });
 }
 
 // Rows that are only nearly redundant leave in the force of the kept rows a trace of the direction that the rank drops.
@@ -347,7 +375,7 @@ void SolveSparse::shortest(std::span<double> force, std::span<double> lambda, st
   std::copy(v.begin(), v.end(), work_->dv.begin());
   std::copy_n(lambda.begin(), m_, work_->lambda.begin());
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i)
-    if (islands_[at(i)].kind == Kind::deficient) shortest_island(i);
+    if (islands_[at(i)].kind == Kind::deficient || islands_[at(i)].kind == Kind::proximal) shortest_island(i);
   deliver(lambda, force, v);
 }
 
@@ -454,6 +482,17 @@ double SolveSparse::name_island(int i, std::vector<char>& redundant, std::vector
   return dropped;
 }
 
+// The factor that leaves rows out knows the null vectors; the one that is solved with is put back.
+double SolveSparse::name_proximal(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const {
+  constexpr double drop = 1e-7;
+  Island& island = islands_[at(i)];
+  fill(island);
+  island.largest_dropped = dual_.factor(i, drop).largest_dropped;
+  const double dropped = name_island(i, redundant, undetermined);
+  soften(i, reason_);
+  return std::max(dropped, std::sqrt(island.largest_dropped));
+}
+
 RankReport SolveSparse::report(std::span<const double> e, std::span<const double> scale, bool singular_values) const {
   RankReport report;
   std::vector<char> redundant(at(constraints_), 0), undetermined(at(constraints_), 0),
@@ -480,6 +519,7 @@ RankReport SolveSparse::report(std::span<const double> e, std::span<const double
       if (singular_values) own_largest = largest_singular_value(island);
       if (singular_values && island.rank > 0) kept = smallest_singular_value(i);
       if (island.kind == Kind::deficient) dropped = name_island(i, redundant, undetermined);
+      if (island.kind == Kind::proximal) dropped = name_proximal(i, redundant, undetermined);
     }
     if (singular_values) {
       largest = std::max(largest, own_largest);

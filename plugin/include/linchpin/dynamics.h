@@ -67,7 +67,7 @@ struct SolveInfo {
   Path path = Path::dense;  ///< dense also when every island was left to the reference
   int islands = 0;    ///< groups of constraints that share movable bodies, solved one by one; 0 when dense was asked
   int fallbacks = 0;  ///< islands left to the reference, some perhaps by `apply` only
-  const char* reason = "";  ///< why the last of them was
+  const char* reason = "";  ///< why the last of them was, or an island too large for it is factored with G + δI (T7)
   /// The smallest square that a row of unit length still has across all rows before it, of those kept: an upper bound
   /// of the square of the smallest singular value kept, and near 0 close to a position where the rank drops. 1 without
   /// rows.
