@@ -380,7 +380,8 @@ namespace {
 template <class Settle>
 NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, const State& base, State& end, double dt,
                                std::span<double> v, std::span<double> lambda, std::span<double> force, double tolerance,
-                               int max_solves, bool shorten, bool with_force, Settle settle, bool poses_alone = false) {
+                               int max_solves, bool shorten, bool with_force, Settle settle, bool poses_alone = false,
+                               std::span<const double> left_open = {}) {
   const Assembly& assembly = dynamics.assembly();
   const Solver& solver = dynamics.solver();
   const std::size_t n = z(assembly.block.n()), m = z(assembly.block.m());
@@ -401,13 +402,17 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
 
   const double length = std::fabs(dt), t_end = poses_alone ? base.t : base.t + dt;
   const auto look = [&] {
-    if (!by_joints) {
+    double worst;
+    if (by_joints) {
+      worst = work.joints.residuals(v, -1 / dt, work.error) / length;
+    } else {
       place(assembly.block, base, end, dt, v, t_end);
-      const double worst = step_residuals(system, assembly, base, end, dt, v, work);
+      worst = step_residuals(system, assembly, base, end, dt, v, work);
       for (double& e : work.error) e = -e;
-      return worst;
     }
-    return work.joints.residuals(v, -1 / dt, work.error) / length;
+    if (left_open.empty() || !std::isfinite(worst)) return worst;
+    for (std::size_t r = 0; r < m; ++r) work.error[r] += left_open[r] / dt;
+    return largest(work.error);
   };
   const auto arrive = [&] {
     if (by_joints) place(assembly.block, base, end, dt, v, t_end);
@@ -493,11 +498,13 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
 
 NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, const State& base, State& end,
                                 double dt, std::span<double> v, std::span<double> lambda, std::span<double> force,
-                                double tolerance, int max_solves) {
-  return newton_to_the_end(system, dynamics, base, end, dt, v, lambda, force, tolerance, max_solves, true, false,
-                           [&](std::span<const double>, std::span<const double> dv) {
-                             for (std::size_t j = 0; j < v.size(); ++j) v[j] += dv[j];
-                           });
+                                double tolerance, int max_solves, std::span<const double> left_open) {
+  return newton_to_the_end(
+      system, dynamics, base, end, dt, v, lambda, force, tolerance, max_solves, true, false,
+      [&](std::span<const double>, std::span<const double> dv) {
+        for (std::size_t j = 0; j < v.size(); ++j) v[j] += dv[j];
+      },
+      false, left_open);
 }
 
 NewtonReport end_on_constraints_with_momenta(const System& system, const Dynamics& dynamics, const State& base,

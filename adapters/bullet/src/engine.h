@@ -109,7 +109,9 @@ struct BlockSolve {
   std::vector<double> v0, v, applied, host, Q, Q_host, lambda, force, e, dv, target;
   std::vector<double> own_lambda;                                  ///< multipliers of all impulses of the step [m]
   std::vector<double> sub_v, sub_applied, sub_host, sub_momentum;  ///< of a step redone in smaller ones
-  std::vector<double> sub_gross;       ///< largest impulse and angular impulse summed in them, by slot
+  std::vector<double> sub_gross;
+  std::vector<double> left_open;  // [m] of a substep, where rows are redundant: φ at its end       ///< largest impulse
+                                  // and angular impulse summed in them, by slot
   std::vector<double> sub_gyroscopic;  ///< what a substep's torque has beyond that of the step's start, which is in Q
   Instant kept;                        ///< the problem at the step's start, when substeps have overwritten it
   bool has_kept = false;
@@ -532,7 +534,7 @@ class Engine final : public btActionInterface {
   bool turns_too_far(const BlockSolve& b, const State& end, double h) const;
   void note_activation(BlockSolve& b);
   NewtonReport end_step(BlockSolve& b, const State& evaluated, const State& base, State& end, double h,
-                        std::span<double> v);
+                        std::span<double> v, std::span<const double> left_open = {});
   void note_grips(BlockSolve& b);
   double gain_floor(BlockSolve& b);
   bool held_by_curvature(const BlockSolve& b, const NewtonReport& newton) const;

@@ -452,18 +452,19 @@ void Engine::note_added(BlockSolve& b) {
 
 // Newton to the end of the step (T12); what sticks is brought to rest again after each, which moves it a little.
 NewtonReport Engine::end_step(BlockSolve& b, const State& evaluated, const State& base, State& end, double h,
-                              std::span<double> v) {
+                              std::span<double> v, std::span<const double> left_open) {
   double extent = 0;  // poses far out are no better than their own rounding
   for (const BodyId id : b.dynamics->assembly().block.bodies)
     extent = std::max(extent, base[id].p.cwiseAbs().maxCoeff());
   const double tolerance = std::max(options_.newton_tolerance, 4 * std::numeric_limits<double>::epsilon() * extent);
   NewtonReport report;
   for (int round = 0; round < 4; ++round) {
-    NewtonReport newton =
-        end_on_constraints(system_, *b.dynamics, base, end, h, v, b.lambda, b.force, tolerance, options_.max_newton);
+    NewtonReport newton = end_on_constraints(system_, *b.dynamics, base, end, h, v, b.lambda, b.force, tolerance,
+                                             options_.max_newton, left_open);
     // Among rows that depend on each other as nearly as a flat net's Newton creeps where it should arrive, in short
     // steps no less than in long ones: what it has closed as far as joints are held closed may stand.
-    if (!newton.converged && !b.dynamics->solver().full_row_rank() && newton.residual * h <= options_.gap_tolerance)
+    if (!newton.converged && !b.dynamics->solver().full_row_rank() &&
+        std::sqrt(3.0) * newton.residual * h <= options_.gap_tolerance)
       newton.converged = newton.least_squares = true;
     const int solves = report.solves + newton.solves;
     report = newton;

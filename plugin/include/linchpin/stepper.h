@@ -36,10 +36,11 @@ struct NewtonReport {
 /// @param lambda   [m] added: the impulse multipliers of all solves
 /// @param force    [n] added: their Aᵀλ
 /// @param tolerance  on |φ| [m or the row's unit], and on |ψ|·dt; a residual at round-off counts as converged
+/// @param left_open  [m] or empty: what φ ends on in place of 0 [m or the row's unit]
 /// Not converged: v, lambda and force hold what was reached; if nothing was gained they are as they came.
 NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, const State& base, State& end,
                                 double dt, std::span<double> v, std::span<double> lambda, std::span<double> force,
-                                double tolerance, int max_solves);
+                                double tolerance, int max_solves, std::span<const double> left_open = {});
 
 /// Moves poses in the mass metric until φ = 0 at state.t, velocities untouched (an initial gap is not a velocity, T12,
 /// T14).
