@@ -178,6 +178,12 @@ class Multibodies {
     StockShape shape;
     double target = 0;
   };
+  /// A step that closes gaps.
+  struct Approach {
+    bool ends = false;           ///< there is none that would
+    bool on_a_long_way = false;  ///< shortened, from where gaps are wide
+    double length = 0;           ///< [m]
+  };
   struct Moving {
     BodyId id;
     btRigidBody* body;
@@ -194,9 +200,11 @@ class Multibodies {
   void lay_out();
   void lay_path(Item& item);
   void close_gaps();
+  Approach approach_gaps();
   double turn_of(std::span<const double> d) const;
   double reach(std::span<const double> d, double scale);
   bool displace(std::span<const double> d, double scale);
+  bool arrive(std::span<const double> d, double scale);
   double gap() const;
   void states_at_start();
   bool linearize();

@@ -367,50 +367,57 @@ double Multibodies::gap() const {
   return most;
 }
 
-// An initial gap, or one that the program made, is closed by moving, not by pushing (T12). Never by far more than it
-// is: what asks for that are rows that all but repeat others, as of a ball joint across the plane of hinges that are
-// not quite parallel. Those are left out of this step, and their gap is said by name. Nor by turns so wide that rows
-// say nothing of where they lead. What no motion closes, as a pin beyond the reach of its arm, stays open as it then
-// is.
+// An initial gap, or one that the program made, is closed by moving, not by pushing (T12). What no motion closes, as a
+// pin beyond the reach of its arm, stays open as it then is.
 void Multibodies::close_gaps() {
-  constexpr double far = 100, widest_cut = 0.1, far_open = 1e-3, far_turn = 0.5;
-  constexpr int most_far = 300;  // steps of a way that is long
+  constexpr int most_long = 300;  // steps of a long way, after each of which Newton has all of its own again
   double moved = 0;
-  for (int i = 0, wide = 0; i < engine_.options_.max_newton; ++i) {
-    const double open = gap();
-    if (open <= 0.01 * engine_.options_.gap_tolerance) break;
-    for (std::size_t r = 0; r < position_.size(); ++r) e_[r] = -position_[r];
-    hush(e_);
-    solver_.apply(e_, {}, {}, dv_);
-    from_unit(dv_);
-    if (!finite(dv_)) break;
-    half_ = dv_;  // the solves on the way have dv_ for themselves
-    const double turn = turn_of(half_);
-    double scale = turn > far_turn ? far_turn / turn : 1;
-    const double step = reach(half_, scale);
-    if (step <= 1e-3 * engine_.options_.gap_tolerance) break;  // what is left contradicts other rows
-    if (!(step <= far * open)) {
-      if (cut_ >= widest_cut) break;
-      cut_ *= 10;
-      if (!settle_rank()) return fail("a number is not finite");
-      continue;
-    }
-    if (!displace(half_, scale)) return;
-    for (const double least = 0.1 * scale; open > far_open && !(gap() < open) && scale > least; scale *= 0.5)
-      if (!displace(half_, -0.5 * scale)) return;
-    if (open > far_open && !(gap() < 0.99 * open)) {
-      if (!displace(half_, -scale)) return;
-      break;
-    }
-    moved = std::max(moved, step);
-    if (open <= far_open) continue;
-    if (scale < 1 && wide < most_far) ++wide, i = -1;
+  for (int left = engine_.options_.max_newton, long_steps = 0; left > 0;) {
+    const Approach approach = approach_gaps();
+    if (failed_) return;
+    if (approach.ends) break;
+    moved = std::max(moved, approach.length);
+    left = approach.on_a_long_way && long_steps++ < most_long ? engine_.options_.max_newton : left - 1;
   }
   if (gap() > engine_.options_.gap_tolerance)
     for (std::size_t r = 0; r < position_.size(); ++r) left_open_[r] = silent_[r] ? 0 : position_[r];
   if (moved == 0) return;
   ++engine_.counts_.gap_corrections;
   engine_.counts_.corrected = std::max(engine_.counts_.corrected, moved);
+}
+
+// One step of it. Never by far more than gaps are: what asks for that are rows that all but repeat others, as of a ball
+// joint across the plane of hinges that are not quite parallel. Those are left out of this step, and their gap is said
+// by name. Nor by turns so wide that rows say nothing of where they lead.
+Multibodies::Approach Multibodies::approach_gaps() {
+  constexpr double far = 100, widest_cut = 0.1, far_open = 1e-3, far_turn = 0.5;
+  constexpr Approach ends{.ends = true};
+  const double open = gap();
+  if (open <= 0.01 * engine_.options_.gap_tolerance) return ends;
+  for (std::size_t r = 0; r < position_.size(); ++r) e_[r] = -position_[r];
+  hush(e_);
+  solver_.apply(e_, {}, {}, dv_);
+  from_unit(dv_);
+  if (!finite(dv_)) return ends;
+  half_ = dv_;  // the solves on the way have dv_ for themselves
+  const double turn = turn_of(half_);
+  double scale = turn > far_turn ? far_turn / turn : 1;
+  const double length = reach(half_, scale);
+  if (length <= 1e-3 * engine_.options_.gap_tolerance) return ends;  // what is left contradicts other rows
+  if (!(length <= far * open)) {
+    if (cut_ >= widest_cut) return ends;
+    cut_ *= 10;
+    if (!settle_rank()) fail("a number is not finite");
+    return {};
+  }
+  if (!arrive(half_, scale) || open <= far_open) return {.length = length};
+  for (const double least = 0.1 * scale; !(gap() < open) && scale > least; scale *= 0.5)
+    if (!displace(half_, -0.5 * scale)) return ends;
+  if (!(gap() < 0.99 * open)) {
+    displace(half_, -scale);
+    return ends;
+  }
+  return {.on_a_long_way = scale < 1, .length = length};
 }
 
 /// The widest angle [rad] by which a displacement turns a joint or a body.
@@ -451,6 +458,11 @@ double Multibodies::reach(std::span<const double> d, double scale) {
 /// Moves all by `scale` of a displacement and looks at the rows there. @return whether there is a problem there
 bool Multibodies::displace(std::span<const double> d, double scale) {
   reach(d, scale);
+  return arrive(d, scale);
+}
+
+/// The same where reach() has just looked.
+bool Multibodies::arrive(std::span<const double> d, double scale) {
   for (auto& t : trees_) {
     if (t->column < 0) continue;
     t->a.write(t->end);
