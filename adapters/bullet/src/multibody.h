@@ -221,7 +221,12 @@ class Multibodies {
   bool newton(std::span<double> v, double tolerance, int most);
   void row_velocities(std::span<const double> v, std::span<double> out) const;
   void velocities_of(const Tree& t, std::span<const double> v, std::vector<double>& u) const;
+  void velocities_of_links(std::span<double> v) const;
   BodyState state_of(const Part& p, bool end) const;
+  void note_native_rows();
+  void add_forces();
+  void end_on_constraints();
+  void give_velocities();
   void engage_one_sided();
   void release_one_sided();
   void solve_report();
