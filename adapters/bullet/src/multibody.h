@@ -18,6 +18,7 @@
 #include <linchpin/detail/secants.h>
 
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -198,6 +199,11 @@ class Multibodies {
   void scan_stock();
   void make_stock(Stock& s);
   void lay_out();
+  Part part_of_problem(BodyId id, std::set<int>& bodies);
+  void lay_out_own(std::set<int>& bodies);
+  void lay_out_rigid(std::set<int>& bodies);
+  int lay_out_columns(const std::set<int>& bodies);
+  int lay_out_rows();
   void lay_path(Item& item);
   void close_gaps();
   Approach approach_gaps();
