@@ -193,7 +193,7 @@ TEST(Coordinates, RefuseWhatCannotBe) {
 TEST(Coordinates, InertiaThatIsAddedToABodyBesideThemIsTheBodys) {
   System system;
   system.add_coordinates({"a", "b"}, {1.2, -0.4}, {0.5, 0.9}, kinetic_energy(2, double_pendulum(1, 1, 1, 1)));
-  const BodyId wheel = system.add_body("wheel", 2, Vector3d(0.1, 0.2, 0.25));
+  const BodyId wheel = system.add_body("wheel", 2, Vector3d(0.1, 0.2, 0.25), Pose{});
   Dynamics dynamics(system);
   ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok);
   std::vector<double> M = dynamics.assembly().instant.mass;  // of two coordinates together, then of the body
