@@ -3,6 +3,7 @@
 // came out goes through the factor once more as one force, so that no round-off of the small problem is left in v̇. What
 // laws read is collected in nonideal_gather.cpp; who slides is in nonideal_slide.cpp, the friction problem in
 // nonideal_rub.cpp.
+#include "columns.h"
 #include "nonideal_answers.h"
 #include "text.h"
 

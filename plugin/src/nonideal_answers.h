@@ -1,7 +1,6 @@
-// Private to what asks laws in the friction problem's words.
+// Private to what asks laws in the words of the friction problem; to be included after columns.h.
 #pragma once
 
-#include "columns.h"
 #include "nonideal.h"
 
 namespace linchpin {

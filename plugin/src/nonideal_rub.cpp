@@ -1,5 +1,6 @@
 // Friction that is not known before something is solved: unit responses of all unknown efforts, the friction problem,
 // what is said of its answer, and the answer once more where what ends a step on the constraints has moved the slips.
+#include "columns.h"
 #include "nonideal_answers.h"
 #include "text.h"
 

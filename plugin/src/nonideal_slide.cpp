@@ -1,4 +1,5 @@
 // Who slides, and keeps to it through the step: friction that is known before anything is solved (T5).
+#include "columns.h"
 #include "nonideal_answers.h"
 
 #include <algorithm>
