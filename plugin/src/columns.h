@@ -103,9 +103,9 @@ inline void add_transposed(const Assembly& assembly, std::span<const double> lam
 
 /// visit(first slot, M row by row, its size) for every block of the mass matrix: one body's, or that of coordinates
 /// which follow each other.
-template <class Visit>
-void for_mass_blocks(const Block& block, const Instant& instant, Visit visit) {
-  const double* M = instant.mass.data();
+template <class InstantOrConst, class Visit>
+void for_mass_blocks(const Block& block, InstantOrConst& instant, Visit visit) {
+  auto* M = instant.mass.data();
   std::size_t s = 0;
   int column = 0;
   for (const int size : instant.block_sizes) {

@@ -84,13 +84,12 @@ struct Dynamics::Impl {
   }
 
   void add_inertia() {
-    double* M = assembly.instant.mass.data();
-    for (std::size_t s = 0; s < std::min(added_inertia.size(), assembly.block.bodies.size()); ++s) {
-      const int dof = assembly.block.column[s + 1] - assembly.block.column[s];
-      for (int i = 0; dof == 6 && i < 3; ++i)
+    const std::vector<int>& column = assembly.block.column;
+    for_mass_blocks(assembly.block, assembly.instant, [&](std::size_t s, double* M, int) {
+      if (s >= added_inertia.size() || column[s + 1] - column[s] != 6) return;
+      for (int i = 0; i < 3; ++i)
         for (int j = 0; j < 3; ++j) M[(3 + i) * 6 + 3 + j] += added_inertia[s](i, j);
-      M += dof * dof;
-    }
+    });
   }
 
   Status solve(const State& state) { return factor(state) == Status::invalid ? Status::invalid : respond(state, true); }

@@ -1,8 +1,7 @@
 // The small problem that friction poses once its rows have been solved for: unknown efforts z, each of which moves the
 // slips (W) and the thrusts (K), under laws that are set-valued in slip, or smooth in it, and may be implicit in thrust
-// (T9, T10). Hides
-// sweeps, Newton, the choice of stick or slip, and the search for second solutions. Knows no mechanics. Private to the
-// core.
+// (T9, T10). Hides sweeps, Newton, the choice of stick or slip, and the search for second solutions. Knows no
+// mechanics. Private to the core.
 #pragma once
 
 #include <array>
@@ -90,6 +89,12 @@ class FrictionProblem {
   void correction(std::span<const double> slips, std::span<double> dz);
 
  private:
+  /// What there is among the blocks.
+  struct Kinds {
+    bool implicit = false, answering = false;
+    bool free = false;   // dry, and no given sense
+    bool given = false;  // a sense, or that it sticks
+  };
   std::size_t at(int i, int j) const {
     return static_cast<std::size_t>(i) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(j);
   }
@@ -105,8 +110,13 @@ class FrictionProblem {
   bool newton(Laws& laws, std::span<double> z, Answer& answer, int most);
   bool settle(Laws& laws, std::span<double> z, Answer& answer, int steps = 40);
   double linearize(Laws& laws, std::span<const double> z, bool turning = true, int* worst = nullptr);
+  void linearize_smooth(Laws& laws, int b, const Six& N, double thrust_size, std::span<const double> z, bool turning);
+  void linearize_sliding(Laws& laws, int b, const Six& N, double thrust_size, std::span<const double> z, bool turning);
   bool hardly_moves(const Block& b, std::span<const double> z) const;
   bool stays(Laws& laws, std::span<double> z);
+  void find(Laws& laws, std::span<double> z, bool known, const Kinds& of, Answer& answer);
+  void find_all(Laws& laws, std::span<double> z, bool known, Choice choice, const Kinds& of, Answer& answer);
+  bool allowed(Laws& laws, std::span<const double> z);
   double merit() const;
   double weighted(std::span<const double> x) const;
   double rounded(std::span<const double> z, bool with_jacobian);

@@ -276,15 +276,12 @@ const JointRows* rows_of(const ConstraintFunction& function) {
 Vector3d unit_axis(const std::string& joint, const char* what, const Vector3d& u) {
   const double length = u.norm();
   if (!std::isfinite(length) || !(length > 1e-12))
-    refuse(joint, std::string(what) + " must have a direction, got (" + text(u.x()) + ", " + text(u.y()) + ", " +
-                      text(u.z()) + ")");
+    refuse(joint, std::string(what) + " must have a direction, got " + text(u));
   return u / length;
 }
 
 void require_finite(const std::string& joint, const char* what, const Vector3d& p) {
-  if (!p.allFinite())
-    refuse(joint,
-           std::string(what) + " must be finite, got (" + text(p.x()) + ", " + text(p.y()) + ", " + text(p.z()) + ")");
+  if (!p.allFinite()) refuse(joint, std::string(what) + " must be finite, got " + text(p));
 }
 
 }  // namespace detail

@@ -26,9 +26,7 @@ void require_positive(const std::string& law, const char* what, double x) {
 }
 
 void require_finite(const std::string& law, const char* what, const Vector3d& x) {
-  if (!x.allFinite())
-    refuse(law,
-           std::string(what) + " must be finite, got (" + text(x.x()) + ", " + text(x.y()) + ", " + text(x.z()) + ")");
+  if (!x.allFinite()) refuse(law, std::string(what) + " must be finite, got " + text(x));
 }
 
 /// Rest holds at least what sliding needs, or a body at rest could neither stay nor go.

@@ -159,13 +159,16 @@ class Nonideal {
   void slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
   bool rub(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
   void pose(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
+  void answer_to_units(const Scene& scene, std::size_t n, std::size_t m);
   void solve(const Scene& scene);
+  double slips_midway(const Scene& scene, std::span<const double> v);
   void look_for_jamming(const Scene& scene, Answers& answers);
   void respond(const Scene& scene, std::span<const double> c, std::span<double> vdot, std::span<double> nonideal,
                std::span<double> induced);
   void conclude(const Scene& scene, std::span<const double> vdot);
   std::string too_large(const Scene& scene, std::span<const double> nonideal);
   void book();
+  std::string chatter(const Scene& scene) const;
   double end_slip(const Scene& scene, const Piece& p, int k, std::span<const double> vdot, double h) const;
   Vector6d sense_of(const Piece& p) const;
   bool goes_its_own_way(const Piece& p) const;

@@ -66,8 +66,7 @@ std::string Nonideal::jump_between(const Scene& scene, const Site& site, const L
     return ": jumps where its slip changes sign. coulomb() knows what rest is, regularized_coulomb() is smooth";
   // The law may jump by any part of it: unless it is along an axis, all of it is said.
   const bool along_axis = where.cwiseAbs().maxCoeff() >= (1 - 1e-9) * speed;
-  const std::string what =
-      along_axis ? text(speed) : "(" + text(where.x()) + ", " + text(where.y()) + ", " + text(where.z()) + ")";
+  const std::string what = along_axis ? text(speed) : text(where);
   return std::string(": jumps where its ") + (by_slip ? "slip is " : "spin is ") + what +
          (by_slip ? " m/s" : " rad/s") +
          ", and steps about there take the one value or the other. Make it smooth over a width";

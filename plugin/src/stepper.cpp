@@ -3,12 +3,12 @@
 // (stepper_impl.h).
 #include "stepper_impl.h"
 #include "system_impl.h"
+#include "text.h"
 
 #include <linchpin/constraint.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <exception>
 #include <stdexcept>
 
@@ -42,11 +42,6 @@ std::string wrong_with(const StepOptions& o) {
   if (symplectic(o.method) && o.drift != Drift::exact)
     return std::string(to_string(o.method)) +
            " is what it is by keeping the constraints: StepOptions::drift is exact with it";
-  const auto text = [](double x) {
-    char digits[32];
-    std::snprintf(digits, sizeof digits, "%g", x);
-    return std::string(digits);
-  };
   for (const auto& [name, value] : {std::pair{"newton_tolerance", o.newton_tolerance},
                                     {"swing_limit", o.swing_limit},
                                     {"event_tolerance", o.event_tolerance},

@@ -19,13 +19,6 @@ namespace {
 // Data of single-precision hosts must pass: their rounding, relative.
 constexpr double host_round_off = 1e-6;
 
-using linchpin::text;
-std::string text(const Vector3d& u) {
-  std::string tuple = text(u.x());
-  for (const double x : {u.y(), u.z()}) tuple.append(", ").append(text(x));
-  return '(' + tuple + ')';
-}
-
 [[noreturn]] void refuse(const char* kind, const std::string& name, const std::string& what) {
   throw std::invalid_argument(std::string(kind) + " '" + name + "': " + what);
 }

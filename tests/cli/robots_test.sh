@@ -273,11 +273,11 @@ expect 0 run "$source/demos/scenes/four-bar-robot.toml" --as multibody --host bu
 
 # A pin two metres beyond the reach of its arm is named, with what it leaves open. The arm is not thrown about, but for that
 # of bodies in Bullet, which go to its own rows and to no success.
-link() { printf '<link name="%s"><inertial><origin xyz="0.5 0 0"/><mass value="1"/><inertia ixx="0.01" iyy="0.08" izz="0.08"/></inertial></link>' "$1"; }
+link() { printf '<link name="%s"><inertial><origin xyz="%s 0 0"/><mass value="1"/><inertia ixx="%s" iyy="%s" izz="%s"/></inertial></link>' "$@" "$4"; }
 turn() { printf '<joint name="%s" type="continuous"><parent link="%s"/><child link="%s"/><origin xyz="%s 0 0"/><axis xyz="0 1 0"/></joint>' "$@"; }
 {
   printf '<robot name="arm"><link name="base"/>'
-  link one && link two && link three
+  for name in one two three; do link $name 0.5 0.01 0.08; done
   turn first base one 0 && turn second one two 1 && turn third two three 1
   printf '</robot>'
 } >"$scratch/short.urdf"
@@ -314,10 +314,7 @@ says 'not exact: in [0-9]+ of 480 steps .*pin \([0-9.]+ m\)'
 # A parallelogram that folds flat time and again: a step there may need more substeps than any other.
 {
   printf '<robot name="par"><link name="base"/>'
-  for bar in crank:0.25:0.02 coupler:0.5:0.08 rocker:0.25:0.02; do
-    IFS=: read -r name out inertia <<<"$bar"
-    printf '<link name="%s"><inertial><origin xyz="%s 0 0"/><mass value="1"/><inertia ixx="0.001" iyy="%s" izz="%s"/></inertial></link>' "$name" "$out" "$inertia" "$inertia"
-  done
+  link crank 0.25 0.001 0.02 && link coupler 0.5 0.001 0.08 && link rocker 0.25 0.001 0.02
   turn j1 base crank 0 && turn j2 crank coupler 0.5 && turn j3 base rocker 1
   printf '</robot>'
 } >"$scratch/par.urdf"

@@ -190,5 +190,21 @@ TEST(Coordinates, RefuseWhatCannotBe) {
   EXPECT_NE(lost.reason().find("odd"), std::string::npos) << lost.reason();
 }
 
+TEST(Coordinates, InertiaThatIsAddedToABodyBesideThemIsTheBodys) {
+  System system;
+  system.add_coordinates({"a", "b"}, {1.2, -0.4}, {0.5, 0.9}, kinetic_energy(2, double_pendulum(1, 1, 1, 1)));
+  const BodyId wheel = system.add_body("wheel", 2, Vector3d(0.1, 0.2, 0.25), Pose{});
+  Dynamics dynamics(system);
+  ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok);
+  std::vector<double> M = dynamics.assembly().instant.mass;  // of two coordinates together, then of the body
+  ASSERT_EQ(M.size(), 4u + 36u);
+  std::vector<Eigen::Matrix3d> added(3, Eigen::Matrix3d::Zero());
+  added[static_cast<std::size_t>(dynamics.assembly().block.slot(wheel))] = Vector3d(1, 2, 4).asDiagonal();
+  dynamics.add_inertia(added);
+  ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok);
+  for (std::size_t i = 0; i < 3; ++i) M[4 + 7 * (3 + i)] += double(1u << i);
+  EXPECT_EQ(dynamics.assembly().instant.mass, M);
+}
+
 }  // namespace
 }  // namespace linchpin

@@ -1,6 +1,7 @@
 #include "bench_mechanisms.h"
 
 #include "bare_run.h"
+#include "brief.h"
 #include "messages.h"
 #include "templates.h"
 #include "verdicts.h"
@@ -36,12 +37,6 @@ struct Run {
   std::optional<double> energy;  // of scenes that conserve it
   long steps = 0, parts = 0;
 };
-
-std::string short_number(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g", x);
-  return text;
-}
 
 // Scenes whose own method is one for every frame, which Bullet's hosts need short: in long steps the pair of order 8 is
 // cheaper and goes through their singular positions (T13).
@@ -146,7 +141,7 @@ int bench_mechanisms(bool json) {
     }
     std::printf("%-22s %-9s %9g %9ld %11.4g %11.2g %11s %11.2g  %s%s\n", std::string(scene.name).c_str(),
                 to_string(model.options.method), model.duration, judged.parts, seconds, judged.gap,
-                judged.energy ? short_number(*judged.energy).c_str() : "-", error, of.c_str(), good ? "" : "  NOT MET");
+                judged.energy ? brief(*judged.energy).c_str() : "-", error, of.c_str(), good ? "" : "  NOT MET");
     std::fflush(stdout);
   }
   if (json) std::printf("%s\n", Json{{"schema", 1}, {"rows", rows}}.dump(2).c_str());

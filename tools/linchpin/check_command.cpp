@@ -1,4 +1,5 @@
 // `linchpin check`: all that can be said of a scene without a step.
+#include "brief.h"
 #include "commands.h"
 #include "messages.h"
 #include "recording/compare_text.h"
@@ -13,7 +14,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -26,12 +26,6 @@ namespace linchpin::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string brief(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g", x);
-  return text;
-}
 
 bool has(const std::vector<int>& list, int i) { return std::find(list.begin(), list.end(), i) != list.end(); }
 

@@ -1,10 +1,11 @@
 #include "contradiction.h"
 
+#include "brief.h"
+
 #include <linchpin/stepper.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <vector>
 
 namespace linchpin::cli {
@@ -75,9 +76,7 @@ std::string torn_text(const Json& rank, std::span<const Reaction> now) {
     const std::string name = names[i];
     out += (i == 0 ? ": " : ", ") + name;
     const Open open = open_of(name, now);
-    char text[32];
-    std::snprintf(text, sizeof text, " (%.2g", open.size);
-    if (open.size > no_gap) out += text + std::string(open.unit) + ")";
+    if (open.size > no_gap) out += " (" + brief(open.size) + open.unit + ")";
   }
   if (names.size() > most) out += " and " + std::to_string(names.size() - most) + " more";
   return out;

@@ -1,6 +1,8 @@
 // What a run's expectations came to, as JSON and as text.
 #pragma once
 
+#include "brief.h"
+
 #include <linchpin/scene.h>
 
 #include <nlohmann/json.hpp>
@@ -35,10 +37,9 @@ inline std::string verdicts_text(const nlohmann::ordered_json& verdicts) {
   std::string out;
   for (const auto& v : verdicts) {
     const bool judged = v["met"].is_boolean();
-    char numbers[96] = "";
+    std::string numbers;
     if (judged && v["error"].is_number())
-      std::snprintf(numbers, sizeof numbers, "  off by %.2g, at most %.2g", v["error"].get<double>(),
-                    v["tolerance"].get<double>());
+      numbers = "  off by " + brief(v["error"].get<double>()) + ", at most " + brief(v["tolerance"].get<double>());
     char at[48] = "at all times";
     if (v["at"].is_number()) std::snprintf(at, sizeof at, "at %g s", v["at"].get<double>());
     const char* why = judged ? "" : v["tolerance"] == 0 ? "  (not on this host)" : "  (no step of this run ends then)";

@@ -58,7 +58,7 @@ void Engine::conclude(BlockSolve& b) {
   }
   release_one_sided(b);
   // Work of the impulses with the mean velocity (T11): row by row where rows are all there is, else with the books.
-  b.work_in_books = !b.by_stages && (b.wants_all || b.with_driven || b.in_parts);
+  b.work_in_books = !b.by_stages && (b.wants_all || b.with_driven || b.follows || b.in_parts);
   if (b.by_stages ? !b.recorded : !b.work_in_books) {
     if (!b.by_stages) {
       for (std::size_t j = 0; j < b.v.size(); ++j) b.dv[j] = 0.5 * (b.v0[j] + b.v[j]);
@@ -200,29 +200,26 @@ void Engine::give_feedback(BlockSolve& b) {
     if (!r.joint) continue;
     const Reaction& reaction = reactions_[z(r.reaction)];
     // Bullet's own reports: feedback as forces and torques about the centres of mass, native rows included.
-    const auto total = [&](int k) {
+    Wrench on[2];
+    for (const int k : {0, 1}) {
       const Vector3d com = state_[system_.constraint(r.id).bodies()[z(k)]].p;
-      Wrench w = reaction.on(k).about(com);
-      if (b.follows) {  // what sets bodies going with a frame that the program moves is part of the load
-        const Wrench along = reaction.stabilisation.on(k).about(com);
-        w.force += along.force;
-        w.moment += along.moment;
-      }
-      if (r.native_seen) {
-        w.force += r.native->on(k).force;
-        w.moment += r.native->on(k).moment;
-      }
-      return w;
-    };
-    const Wrench on_a = total(0), on_b = total(1);
-    if (btJointFeedback* fb = r.joint->getJointFeedback()) {
-      fb->m_appliedForceBodyA = to_bullet(on_a.force);
-      fb->m_appliedTorqueBodyA = to_bullet(on_a.moment);
-      fb->m_appliedForceBodyB = to_bullet(on_b.force);
-      fb->m_appliedTorqueBodyB = to_bullet(on_b.moment);
+      on[k] = reaction.on(k).about(com);
+      if (!b.follows) continue;  // what sets bodies going with a frame that the program moves is part of the load
+      const Wrench along = reaction.stabilisation.on(k).about(com);
+      on[k].force += along.force;
+      on[k].moment += along.moment;
     }
-    report_impulse(
-        r, (reaction.on(0).force + (b.follows ? reaction.stabilisation.on(0).force : Vector3d::Zero())).norm() * dt_);
+    report_impulse(r, on[0].force.norm() * dt_);
+    for (int k = 0; r.native_seen && k < 2; ++k) {
+      on[k].force += r.native->on(k).force;
+      on[k].moment += r.native->on(k).moment;
+    }
+    if (btJointFeedback* fb = r.joint->getJointFeedback()) {
+      fb->m_appliedForceBodyA = to_bullet(on[0].force);
+      fb->m_appliedTorqueBodyA = to_bullet(on[0].moment);
+      fb->m_appliedForceBodyB = to_bullet(on[1].force);
+      fb->m_appliedTorqueBodyB = to_bullet(on[1].moment);
+    }
   }
 }
 

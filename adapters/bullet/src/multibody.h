@@ -18,6 +18,7 @@
 #include <linchpin/detail/secants.h>
 
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -178,6 +179,12 @@ class Multibodies {
     StockShape shape;
     double target = 0;
   };
+  /// A step that closes gaps.
+  struct Approach {
+    bool ends = false;           ///< there is none that would
+    bool on_a_long_way = false;  ///< shortened, from where gaps are wide
+    double length = 0;           ///< [m]
+  };
   struct Moving {
     BodyId id;
     btRigidBody* body;
@@ -192,11 +199,18 @@ class Multibodies {
   void scan_stock();
   void make_stock(Stock& s);
   void lay_out();
+  Part part_of_problem(BodyId id, std::set<int>& bodies);
+  void lay_out_own(std::set<int>& bodies);
+  void lay_out_rigid(std::set<int>& bodies);
+  int lay_out_columns(const std::set<int>& bodies);
+  int lay_out_rows();
   void lay_path(Item& item);
   void close_gaps();
+  Approach approach_gaps();
   double turn_of(std::span<const double> d) const;
   double reach(std::span<const double> d, double scale);
   bool displace(std::span<const double> d, double scale);
+  bool arrive(std::span<const double> d, double scale);
   double gap() const;
   void states_at_start();
   bool linearize();
@@ -213,7 +227,12 @@ class Multibodies {
   bool newton(std::span<double> v, double tolerance, int most);
   void row_velocities(std::span<const double> v, std::span<double> out) const;
   void velocities_of(const Tree& t, std::span<const double> v, std::vector<double>& u) const;
+  void velocities_of_links(std::span<double> v) const;
   BodyState state_of(const Part& p, bool end) const;
+  void note_native_rows();
+  void add_forces();
+  void end_on_constraints();
+  void give_velocities();
   void engage_one_sided();
   void release_one_sided();
   void solve_report();

@@ -44,6 +44,67 @@ Wrench Multibodies::held(const Tree& t, int link, Wrench w) const {
   return w;
 }
 
+// Accelerations and what acts on the links, for the sensors in joints.
+void Multibodies::tell_forces() {
+  const bool laws = bodies_.good;
+  for (auto& t : trees_) {
+    if (t->column < 0) continue;
+    t->vdot.resize(z(t->a.columns()));
+    for (int k = 0; k < t->a.columns(); ++k) {
+      const std::size_t c = z(t->column + k);
+      t->vdot[z(k)] = free_[c] + force_[c] + (laws ? bodies_.dv[c] : 0);
+    }
+  }
+  for (const Item& item : items_) {
+    if (!item.coordinates.empty()) continue;
+    for (std::size_t k = 0; k < item.parts.size(); ++k) {
+      const Part& p = item.parts[k];
+      if (p.tree < 0) continue;
+      Vector6 w = wrench_on(item, static_cast<int>(k), one_report_);
+      if (laws) w += wrench_on(item, static_cast<int>(k), bodies_.lambda);
+      Wrench& on = trees_[z(p.tree)]->others[z(p.link + 1)];
+      on.force += w.head<3>();
+      on.moment += w.tail<3>();
+    }
+  }
+  if (!laws) return;
+  // And what laws prescribe between links; in a joint of a multibody it is part of what goes through the joint.
+  for (const Dynamics::Prescribed& p : bodies_.dynamics->prescribed()) {
+    const int index = bodies_.record_of[z(p.constraint)];
+    if (index < 0 || engine_.records_[z(index)].in_tree) continue;
+    const auto ids =
+        engine_.system_.constraint(bodies_.dynamics->assembly().block.constraints[z(p.constraint)]).bodies();
+    for (std::size_t k = 0; k < std::min<std::size_t>(2, ids.size()); ++k) {
+      if (!is_link(ids[k])) continue;
+      const LinkId& link = link_of_id_[z(ids[k].index)];
+      Wrench& on = trees_[z(tree_of(link.body))]->others[z(link.link + 1)];
+      const Wrench w = Wrench{p.force, p.moment, p.p_WQ}.about(engine_.state_[ids[k]].p);
+      on.force += k == 0 ? w.force : Vector3d(-w.force);
+      on.moment += k == 0 ? w.moment : Vector3d(-w.moment);
+    }
+  }
+}
+
+Vector6 Multibodies::wrench_on(const Item& item, int k, std::span<const double> lambda) const {
+  Vector6 out = Vector6::Zero();
+  if (!item.coordinates.empty()) {  // along the joint's axis, on its link
+    const Coordinate& c = item.coordinates[z(k)];
+    const Part& p = item.parts[z(k)];
+    const btMultibodyLink& link = trees_[z(p.tree)]->a.body().getLink(p.link);
+    const Matrix3d& R = trees_[z(p.tree)]->a.places()[z(p.link + 1)].R;
+    const double size = lambda[z(item.row)] * c.factor;
+    if (link.m_jointType == btMultibodyLink::ePrismatic)
+      out.head<3>() = size * (R * from_bullet(link.getAxisBottom(0)));
+    else
+      out.tail<3>() = size * (R * from_bullet(link.getAxisTop(0)));
+    return out;
+  }
+  const std::size_t K = item.parts.size();
+  for (int r = 0; r < item.rows; ++r)
+    for (int c = 0; c < 6; ++c) out[c] += item.A[(z(r) * K + z(k)) * 6 + z(c)] * lambda[z(item.row + r)];
+  return out;
+}
+
 // A joint of a multibody that has a name: what holds it, which is all that goes through it but for what acts along it.
 // Laws and what they call up are told apart where there are any.
 void Multibodies::tell_joint(const Record& r, Reaction& to) {

@@ -315,8 +315,8 @@ class Dynamics {
 
   /// Adds to the moment of inertia of each body of the block, in block order, at every evaluation and factorisation
   /// from here on [kg·m²], world axes, symmetric positive semidefinite: w dt² K⁺ of implicit geometric stiffness (T15).
-  /// Not for blocks with coordinates. What is solved is then not (T1); whoever does it owes the torque that goes with
-  /// it and a word in the report. Empty: none.
+  /// Particles and coordinates take none. What is solved is then not (T1); whoever does it owes the torque that goes
+  /// with it and a word in the report. Empty: none.
   void add_inertia(std::span<const Eigen::Matrix3d> by_slot);
 
   const std::string& reason() const;

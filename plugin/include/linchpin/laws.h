@@ -202,8 +202,8 @@ Law lorentz(double charge, const Vector3d& E, const Vector3d& B);
 Law rolling_resistance(double arm);
 
 /// Friction of a joint from its whole reaction, as commercial codes have it. Refused where it would do nothing: neither
-/// preload nor coefficient, or neither preload nor a radius. F is the force, M the moment about the
-/// acting point; radial and axial are across and along the free axis (without a single one, all of F is radial).
+/// preload nor coefficient, or neither preload nor a radius. F is the force, M the moment about the acting point;
+/// radial and axial are across and along the free axis (without a single one, all of F is radial).
 struct JointFriction {
   double mu_static = 0, mu_kinetic = 0;  ///< mu_static ≥ mu_kinetic
   double pin_radius = 0;                 ///< [m] of the pin, ball or bore on which radial force rubs

@@ -122,8 +122,8 @@ class StepInStages {
   /// Puts the block's bodies of `at`, and its clock, where the next stage is, or where the step ends.
   /// @return whether it is a stage, to be solved
   bool place(State& at);
-  /// Of adaptive: the end that was placed last and lies at `off`, has been
-  /// brought to `on`, with velocities v [n]. Its stage comes next.
+  /// Of adaptive: the end that was placed last and lies at `off`, has been brought to `on`, with velocities v [n]. Its
+  /// stage comes next.
   void arrive(const State& off, const State& on, std::span<const double> v);
   double weight() const;                                           ///< of the stage solved last, in the step's sums [s]
   std::span<const double> vdot() const { return vdot_[placed_]; }  ///< [n] there
@@ -231,8 +231,8 @@ class Stepper {
  public:
   /// Assembles the start: gaps closed in the mass metric, velocities projected (T14); both are reported by `start()`.
   /// @throws std::invalid_argument for options that no step can be made with, by name, and where the equation cannot be
-  /// evaluated there: a state that is none, and laws that
-  /// throw, return what is not finite, or are declared dissipative and give power. (Later they get a step rejected.)
+  /// evaluated there: a state that is none, and laws that throw, return what is not finite, or are declared dissipative
+  /// and give power. (Later they get a step rejected.)
   Stepper(System& system, State start, StepOptions options = {});
   ~Stepper();
 

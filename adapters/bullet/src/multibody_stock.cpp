@@ -1,0 +1,304 @@
+// Bullet's own constraints between links: what of each can be held exactly, and those that are in the world.
+#include "multibody.h"
+
+#include "bodies.h"
+
+#include <BulletDynamics/Featherstone/btMultiBodyFixedConstraint.h>
+#include <BulletDynamics/Featherstone/btMultiBodyGearConstraint.h>
+#include <BulletDynamics/Featherstone/btMultiBodyPoint2Point.h>
+#include <BulletDynamics/Featherstone/btMultiBodySliderConstraint.h>
+
+#include <cstdint>
+#include <typeinfo>
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+namespace {
+
+// Protected without accessors: a pointer to member named through a derived class is how C++ lets one read them.
+struct PointPeek : btMultiBodyPoint2Point {
+  static btRigidBody* rigid(btMultiBodyPoint2Point& c) { return c.*(&PointPeek::m_rigidBodyB); }
+  static const btVector3& pivot(btMultiBodyPoint2Point& c) { return c.*(&PointPeek::m_pivotInA); }
+};
+struct FixedPeek : btMultiBodyFixedConstraint {
+  static btRigidBody* rigid(btMultiBodyFixedConstraint& c) { return c.*(&FixedPeek::m_rigidBodyB); }
+};
+struct SliderPeek : btMultiBodySliderConstraint {
+  static btRigidBody* rigid(btMultiBodySliderConstraint& c) { return c.*(&SliderPeek::m_rigidBodyB); }
+};
+struct GearPeek : btMultiBodyGearConstraint {
+  static double ratio(btMultiBodyGearConstraint& c) { return double(c.*(&GearPeek::m_gearRatio)); }
+  static int aux(btMultiBodyGearConstraint& c) { return c.*(&GearPeek::m_gearAuxLink); }
+  static double erp(btMultiBodyGearConstraint& c) { return double(c.*(&GearPeek::m_erp)); }
+  static double target(btMultiBodyGearConstraint& c) { return double(c.*(&GearPeek::m_relativePositionTarget)); }
+};
+
+/// Above it Bullet's multibody constraints let go; it is a default, not a wish.
+constexpr double default_most_impulse = 100;
+
+Matrix3d matrix(const btMatrix3x3& m) {
+  Matrix3d out;
+  for (int i = 0; i < 3; ++i)
+    for (int k = 0; k < 3; ++k) out(i, k) = double(m[i][k]);
+  return out;
+}
+
+// 3D: the axes of two frames stay together.
+void hold_turn(const Matrix3d& A, const Matrix3d& B, JointRows& rows) {
+  for (int i = 0; i < 3; ++i) rows.dots.push_back({A.col(i), B.col((i + 1) % 3), 0});
+}
+
+}  // namespace
+
+StockShape shape_of(btMultiBodyConstraint& c) {
+  StockShape out;
+  const std::type_info& type = typeid(c);
+  const auto names_links = [&] {
+    const auto there = [](const btMultiBody* body, int link) { return !body || link < body->getNumLinks(); };
+    return c.getMultiBodyA() && there(c.getMultiBodyA(), c.getLinkA()) && there(c.getMultiBodyB(), c.getLinkB());
+  };
+  const auto frames = [&](const auto& f, const btRigidBody* rigid) {
+    if (rigid && !matrix(f.getFrameInB()).isIdentity(0))
+      out.native = "all (its frame on the rigid body is not the identity, and Bullet takes it in world axes)";
+    return std::pair(matrix(f.getFrameInA()), matrix(f.getFrameInB()));
+  };
+  const auto acting = [&](const auto& f) {
+    out.acting_A = from_bullet(f.getPivotInA());
+    out.acting_B = from_bullet(f.getPivotInB());
+  };
+  if (type == typeid(btMultiBodyPoint2Point)) {
+    auto& p = static_cast<btMultiBodyPoint2Point&>(c);
+    out.kind = "multibody point2point";
+    out.rigid = PointPeek::rigid(p);
+    out.acting_A = from_bullet(PointPeek::pivot(p));
+    out.acting_B = from_bullet(p.getPivotInB());
+    out.rows.points.push_back({out.acting_A, out.acting_B});
+  } else if (type == typeid(btMultiBodyFixedConstraint)) {
+    auto& f = static_cast<btMultiBodyFixedConstraint&>(c);
+    out.kind = "multibody fixed";
+    out.rigid = FixedPeek::rigid(f);
+    acting(f);
+    const auto [A, B] = frames(f, out.rigid);
+    out.rows.points.push_back({out.acting_A, out.acting_B});
+    hold_turn(A, B, out.rows);
+  } else if (type == typeid(btMultiBodySliderConstraint)) {
+    auto& s = static_cast<btMultiBodySliderConstraint&>(c);
+    out.kind = "multibody slider";
+    out.rigid = SliderPeek::rigid(s);
+    acting(s);
+    const auto [A, B] = frames(s, out.rigid);
+    const Vector3d axis = from_bullet(s.getJointAxis());
+    if (!(axis.norm() > 0)) {
+      out.native = "all (its axis is zero)";
+      return out;
+    }
+    const Vector3d u = axis.normalized(), e = u.unitOrthogonal();
+    out.rows.axes.push_back({e, out.acting_A, out.acting_B, 0});
+    out.rows.axes.push_back({u.cross(e), out.acting_A, out.acting_B, 0});
+    hold_turn(A, B, out.rows);
+  } else if (type == typeid(btMultiBodyGearConstraint)) {
+    auto& g = static_cast<btMultiBodyGearConstraint&>(c);
+    out.kind = "multibody gear";
+    out.gear = true;
+    out.ratio = GearPeek::ratio(g);
+    out.aux = GearPeek::aux(g);
+    out.has_target = GearPeek::erp(g) != 0;
+    out.target = GearPeek::target(g);
+    const auto turns_or_slides = [](const btMultiBody* body, int link) {
+      return body && link >= 0 && link < body->getNumLinks() && body->getLink(link).m_dofCount == 1;
+    };
+    if (!turns_or_slides(c.getMultiBodyA(), c.getLinkA()) || !turns_or_slides(c.getMultiBodyB(), c.getLinkB()) ||
+        (out.aux >= 0 && !turns_or_slides(c.getMultiBodyA(), out.aux)))
+      out.native = "all (its links do not have one joint coordinate each)";
+    else if (c.getMultiBodyA() != c.getMultiBodyB())
+      out.native = "all (its links belong to two multibodies, of which Bullet reads one)";
+  } else {
+    out.native = "all (a limit, a motor or a kind that is not known stays with Bullet)";
+    return out;
+  }
+  if (out.native.empty() && !names_links()) out.native = "all (it names a link that is not there)";
+  if (out.native.empty() && double(c.getMaxAppliedImpulse()) < default_most_impulse)
+    out.native = "all (its largest impulse is bounded by the program)";
+  return out;
+}
+
+StockNumbers numbers_of(btMultiBodyConstraint& c) {
+  StockNumbers out{};
+  std::size_t n = 0;
+  const auto put = [&](double x) { out[n++] = x; };
+  const auto vector = [&](const btVector3& u) {
+    for (int i = 0; i < 3; ++i) put(double(u[i]));
+  };
+  const auto body = [&](const void* p) { put(static_cast<double>(reinterpret_cast<std::uintptr_t>(p))); };
+  const auto frames = [&](const auto& f) {
+    for (const btMatrix3x3* m : {&f.getFrameInA(), &f.getFrameInB()})
+      for (int i = 0; i < 3; ++i) vector((*m)[i]);
+    vector(f.getPivotInA());
+    vector(f.getPivotInB());
+  };
+  const std::type_info& type = typeid(c);
+  body(&type);
+  body(c.getMultiBodyA());
+  body(c.getMultiBodyB());
+  put(c.getLinkA());
+  put(c.getLinkB());
+  put(double(c.getMaxAppliedImpulse()));
+  if (type == typeid(btMultiBodyPoint2Point)) {
+    auto& p = static_cast<btMultiBodyPoint2Point&>(c);
+    body(PointPeek::rigid(p));
+    vector(PointPeek::pivot(p));
+    vector(p.getPivotInB());
+  } else if (type == typeid(btMultiBodyFixedConstraint)) {
+    auto& f = static_cast<btMultiBodyFixedConstraint&>(c);
+    body(FixedPeek::rigid(f));
+    frames(f);
+  } else if (type == typeid(btMultiBodySliderConstraint)) {
+    auto& s = static_cast<btMultiBodySliderConstraint&>(c);
+    body(SliderPeek::rigid(s));
+    frames(s);
+    vector(s.getJointAxis());
+  } else if (type == typeid(btMultiBodyGearConstraint)) {
+    auto& g = static_cast<btMultiBodyGearConstraint&>(c);
+    put(GearPeek::ratio(g));
+    put(GearPeek::aux(g));
+    put(GearPeek::erp(g));
+    put(GearPeek::target(g));
+  }
+  return out;
+}
+
+std::string Multibodies::name(btMultiBodyConstraint& constraint, std::string name, int& index) {
+  scan();
+  for (Stock& s : stock_) {
+    if (s.constraint != &constraint) continue;
+    if (const int other = engine_.find(name); other >= 0 && other != s.record)
+      return "linchpin: the name '" + name + "' is in use";
+    Record& r = engine_.records_[z(s.record)];
+    r.name = std::move(name);
+    r.named = true;
+    engine_.reactions_[z(r.reaction)].name = r.name;
+    if (engine_.tells_native()) engine_.shadow_[z(r.reaction)].name = r.name;
+    make_stock(s);  // its core constraint, under the new name
+    index = s.record;
+    return {};
+  }
+  return "linchpin: adopt '" + name + "': the constraint is not in the world";
+}
+
+void Multibodies::reset() {
+  for (Stock& s : stock_)
+    if (s.shape.gear) make_stock(s);
+}
+
+void Multibodies::scan_stock() {
+  const int n = world_.getNumMultiBodyConstraints();
+  bool same = z(n) == stock_.size() && stock_of_.size() == stock_.size();
+  for (int i = 0; same && i < n; ++i) same = world_.getMultiBodyConstraint(i) == stock_[z(i)].constraint;
+  if (same) {
+    for (Stock& s : stock_)
+      if (numbers_of(*s.constraint) != s.numbers) make_stock(s);
+    return;
+  }
+  std::erase_if(stock_, [&](const Stock& s) {
+    for (int i = 0; i < n; ++i)
+      if (world_.getMultiBodyConstraint(i) == s.constraint) return false;
+    if (engine_.records_[z(s.record)].alive) engine_.remove(s.record);
+    changed_ = true;
+    return true;
+  });
+  for (int i = 0; i < n; ++i) {
+    btMultiBodyConstraint* c = world_.getMultiBodyConstraint(i);
+    auto at = std::find_if(stock_.begin(), stock_.end(), [&](const Stock& s) { return s.constraint == c; });
+    if (at == stock_.end()) {
+      const StockShape shape = shape_of(*c);
+      const int record =
+          engine_.make_record(nullptr, engine_.free_name(std::string(shape.kind) + "#" + std::to_string(i)), false);
+      engine_.records_[z(record)].on_links = true;
+      stock_.push_back({c, record, {}, {}, 0});
+      make_stock(stock_.back());
+      engine_.order_reactions();
+    } else if (numbers_of(*c) != at->numbers) {
+      make_stock(*at);
+    }
+  }
+  stock_of_.clear();
+  for (int i = 0; i < n; ++i) stock_of_.emplace(world_.getMultiBodyConstraint(i), z(i));
+  std::sort(stock_.begin(), stock_.end(),
+            [&](const Stock& a, const Stock& b) { return stock_of_.at(a.constraint) < stock_of_.at(b.constraint); });
+}
+
+void Multibodies::make_stock(Stock& s) {
+  changed_ = true;
+  s.numbers = numbers_of(*s.constraint);
+  s.shape = shape_of(*s.constraint);
+  Record& r = engine_.records_[z(s.record)];
+  r.waiting.reset();
+  r.bodies.clear();
+  if (r.reaction >= 0) {  // what it was is no more
+    Reaction none;
+    none.name = r.name;
+    none.native = true;
+    none.work = engine_.reactions_[z(r.reaction)].work;
+    engine_.reactions_[z(r.reaction)] = std::move(none);
+  }
+  r.shape.native = r.released ? "all (given back)" : s.shape.native;
+  if (!r.shape.native.empty()) return;
+  const Link a{s.constraint->getMultiBodyA(), s.constraint->getLinkA()};
+  const Link b{s.constraint->getMultiBodyB(), s.constraint->getLinkB()};
+  BodyId id_a, id_b = linchpin::world;
+  std::string why = register_link(a, id_a);
+  if (why.empty() && b.body) why = register_link(b, id_b);
+  if (why.empty() && !b.body && s.shape.rigid) {
+    if (!engine_.in_world(*s.shape.rigid)) {
+      why = "its rigid body is not in the world";
+    } else if (part_of(*s.shape.rigid) == BodyPart::unsupported) {
+      why = why_unsupported(*s.shape.rigid);
+    } else {
+      id_b = engine_.body_id(*s.shape.rigid);
+      r.bodies.push_back(s.shape.rigid);
+    }
+  }
+  if (why.empty() && id_a == id_b) why = "it joins a link to itself";
+  if (!why.empty()) {
+    r.shape.native = "all (" + why + ")";
+    return;
+  }
+  if (s.shape.gear) {
+    const auto at = [](const Link& l) { return double(l.body->getJointPosMultiDof(l.index)[0]); };
+    s.target = s.shape.has_target ? s.shape.target
+                                  : at(a) - (s.shape.aux >= 0 ? at({a.body, s.shape.aux}) : 0) + s.shape.ratio * at(b);
+    // Its rows are on joint coordinates; the constraint only says between whom.
+    JointRows none;
+    none.points.push_back({Vector3d::Zero(), Vector3d::Zero()});
+    r.waiting.emplace(linchpin::joint(r.name, id_a, id_b, none, Vector3d::Zero(), Vector3d::Zero()));
+    return;
+  }
+  r.waiting.emplace(linchpin::joint(r.name, id_a, id_b, s.shape.rows, s.shape.acting_A, s.shape.acting_B));
+}
+
+bool Multibodies::stock(const Record& r) const {
+  return std::any_of(stock_.begin(), stock_.end(),
+                     [&](const Stock& s) { return &engine_.records_[z(s.record)] == &r; });
+}
+
+bool Multibodies::give_back(int record) {
+  for (Stock& s : stock_) {
+    if (s.record != record) continue;
+    engine_.records_[z(record)].released = true;
+    make_stock(s);
+    return true;
+  }
+  return false;
+}
+
+bool Multibodies::adopted(const btMultiBodyConstraint* constraint) const {
+  if (!active_ || failed_) return false;
+  const auto at = stock_of_.find(constraint);
+  if (at == stock_of_.end() || at->second >= stock_.size()) return false;
+  const Record& r = engine_.records_[z(stock_[at->second].record)];
+  return r.alive && r.waiting.has_value() && r.enabled;
+}
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet

@@ -1,0 +1,151 @@
+// Who slides, and keeps to it through the step: friction that is known before anything is solved (T5).
+#include "columns.h"
+#include "nonideal_answers.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace linchpin {
+
+/// Rubbing velocity of a piece after h with the accelerations vdot; its rate for h = 0.
+double Nonideal::end_slip(const Scene& scene, const Piece& p, int k, std::span<const double> vdot, double h) const {
+  const Site& site = sites_[z(p.site)];
+  Vector6d rate = twist(scene, site, vdot);
+  rate.head<3>() += site.bias;
+  rate.tail<3>() += site.bias_spin;
+  const double gain = p.basis.col(k).dot(rate);
+  return h > 0 ? p.slip[k] + h * gain : gain;
+}
+
+/// Whether a slip is what a host in single precision leaves in what rests: little beside what one step would make of it
+/// with the accelerations vdot, its own friction apart.
+bool Nonideal::rounded_rest(const Scene& scene, const Piece& p, std::span<const double> vdot) const {
+  double gain = 0;
+  for (int k = 0; k < p.dim && step > 0; ++k) gain += std::pow(end_slip(scene, p, k, vdot, step) - p.slip[k], 2);
+  return step > 0 && p.slip.norm() <= 1e-3 * std::sqrt(gain);
+}
+
+/// Whether a contact that slides does so along its slip, rather than in a sense that was given.
+bool Nonideal::goes_its_own_way(const Piece& p) const {
+  const Hold& hold = holds_[z(p.contact)];
+  Vector6d given = Vector6d::Zero();
+  for (int k = 0; k < p.dim; ++k) given[k] = p.axes.col(k).dot(hold.sense);
+  return hold.how != Grip::slips || !(given.squaredNorm() > 0) ||
+         (p.dim > 1 && p.slip.dot(given) > 0 && p.slip.norm() > std::max(rest_speed, hold.sense.norm()));
+}
+
+/// The sense in which a contact that slides does so, in the basis of its piece.
+Vector6d Nonideal::sense_of(const Piece& p) const {
+  Vector6d sense = p.slip;
+  if (!goes_its_own_way(p))
+    for (int k = 0; k < p.dim; ++k) sense[k] = p.axes.col(k).dot(holds_[z(p.contact)].sense);
+  const double length = sense.norm();
+  return length > 0 ? Vector6d(sense / length) : sense;
+}
+
+/// Friction μN against a slip of several directions damps what is across the slip by μN/|slip|: a rate like that of a
+/// stiff smooth law, of no term in particular. The sum bounds how contacts share bodies.
+void Nonideal::measure_turning(const Scene& scene) {
+  double sum = 0, most = 0;
+  for (const Piece& p : pieces_) {
+    if (p.contact < 0 || p.dim == 1 || contacts[z(p.contact)].sticks || !goes_its_own_way(p)) continue;
+    double mobility = 0;
+    for (int k = 0; k < p.dim; ++k) {
+      std::fill(kept_.begin(), kept_.end(), 0.0);
+      add(scene, sites_[z(p.site)], p.basis.col(k), kept_);
+      scene.solver.inverse_mass(kept_, kept_);
+      mobility = std::max(mobility, p.basis.col(k).dot(twist(scene, sites_[z(p.site)], kept_)));
+    }
+    sum += contacts[z(p.contact)].kinetic * std::sqrt(mobility);
+    most = std::max(most, std::sqrt(mobility) / p.slip.norm());
+  }
+  if (!(sum * most > report.rate) || !std::isfinite(sum * most)) return;
+  report.rate = sum * most;
+  report.stiffest = -1;
+}
+
+/// Finds the contacts whose friction is known before anything is solved (T5): they read the ideal thrust and slide.
+/// Within a step that is only right far from rest, and where friction that turns with the slip is weak for the step: it
+/// damps across the slip by r/|slip|, and an explicit step is unstable where that is much for the mass (four feet of a
+/// table that slides slowly begin to yaw). The others are posed.
+void Nonideal::mark_sliding(const Scene& scene) {
+  Answers answers(*this, scene);
+  const Block& block = scene.assembly.block;
+  const auto on_bodies = [&](const Piece& p, const auto& visit) {
+    const Site& site = sites_[z(p.site)];
+    for (const BodyId id : {site.first, site.second})
+      if (const int slot = id.index < 0 ? -1 : block.slot(id); slot >= 0) visit(shared_[z(slot)]);
+  };
+  std::fill(shared_.begin(), shared_.end(), 0.0);
+  work_.assign(2 * pieces_.size(), 0.0);  // √mobility over the step, and what it adds to its bodies' rate
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    Piece& p = pieces_[i];
+    p.block = 0;
+    if (p.contact < 0 || p.what->reads != Reads::ideal) continue;
+    const Grip how = holds_[z(p.contact)].how;
+    const double speed = p.slip.norm();
+    if (how == Grip::sticks || (speed <= rest_speed && (how == Grip::automatic || step > 0)) ||
+        rounded_rest(scene, p, kept_))
+      continue;
+    detail::Six N{};
+    std::copy_n(sites_[z(p.site)].ideal.data(), 6, N.begin());
+    const double friction = answers.sliding(p, N, speed);
+    p.slides = -friction * sense_of(p);
+    p.block = -1;
+    if (step == 0 || p.dim == 1) continue;
+    double mobility = 0;
+    for (int k = 0; k < p.dim; ++k) {
+      std::fill(given_.begin(), given_.end(), 0.0);
+      add(scene, sites_[z(p.site)], p.basis.col(k), given_);
+      scene.solver.inverse_mass(given_, given_);
+      mobility = std::max(mobility, step * p.basis.col(k).dot(twist(scene, sites_[z(p.site)], given_)));
+    }
+    work_[2 * i] = std::sqrt(mobility);
+    work_[2 * i + 1] = friction / speed * work_[2 * i];
+    on_bodies(p, [&](double& sum) { sum += work_[2 * i + 1]; });
+  }
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    if (!(work_[2 * i] > 0)) continue;
+    double sum = 0;
+    int bodies = 0;
+    on_bodies(pieces_[i], [&](double& rate) { sum += rate, ++bodies; });
+    // Gershgorin's bound for the contacts that share bodies; what other constraints hold moves less.
+    if (work_[2 * i] * (sum - (bodies == 2 ? work_[2 * i + 1] : 0)) > 0.5) pieces_[i].block = 0;
+  }
+}
+
+/// Whether a contact that slides still does so at the step's end, in about the same direction and at least at `part` of
+/// its speed. Its work then is negative.
+bool Nonideal::keeps_sliding(const Scene& scene, const Piece& p, std::span<const double> vdot, double part) const {
+  double along = 0, end = 0;
+  for (int k = 0; k < p.dim; ++k) {
+    const double s = end_slip(scene, p, k, vdot, step);
+    along += s * p.slip[k];
+    end += s * s;
+  }
+  const double begin = p.slip.norm();
+  return along > part * begin * std::max(begin, std::sqrt(end));
+}
+
+/// All that is known: smooth laws that are simply added, and the friction of what slides. One back-solve, and a second
+/// one where a contact so comes near rest or turns, and is posed instead.
+void Nonideal::slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                     std::span<double> induced) {
+  const auto respond_to_known = [&]() {
+    std::fill(given_.begin(), given_.end(), 0.0);
+    for (const Site& site : sites_) add(scene, site, site.effort, given_);
+    for (const Piece& p : pieces_)
+      if (p.block < 0) add(scene, sites_[z(p.site)], p.basis * p.slides, given_);
+    if (largest(given_) > 0) respond(scene, given_, vdot, nonideal, induced);
+  };
+  respond_to_known();
+  if (step == 0) return;
+  bool stays = true;
+  for (Piece& p : pieces_)
+    if (p.block < 0 && !keeps_sliding(scene, p, vdot, 0.5)) p.block = 0, stays = false;
+  if (stays) return;
+  forget_response(scene, vdot, nonideal, induced);
+  respond_to_known();
+}
+
+}  // namespace linchpin
