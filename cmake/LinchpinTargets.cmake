@@ -59,9 +59,7 @@ function(linchpin_library target name)
   set_property(GLOBAL APPEND PROPERTY LINCHPIN_COMPONENTS ${name})
 endfunction()
 
-# For what spends its time in the libraries, which are built as users build them: it only has to compile soon. Under the
-# sanitizers (preset asan) it goes without the two checks that are a third of its compile time; the core and the adapters
-# have all.
+# For what spends its time in the libraries, which are built as users build them: it only has to compile soon.
 function(linchpin_light target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> ${LINCHPIN_LIGHT_OPTIONS})
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()

@@ -17,8 +17,9 @@
 # opened by another word (```text, ```console, or none).
 #
 # A prelude is a header that declares what the snippet takes for granted (`extern btDiscreteDynamicsWorld world;`):
-# declarations are enough, nothing is linked. Include lines of a snippet move in front of the function. A snippet may leave
-# variables unused. Compiler messages carry the document's file name and line.
+# declarations are enough, nothing is linked. Include lines of a snippet move in front of the function, and so to the
+# other snippets of its prelude in the document. A snippet may leave variables unused. Compiler messages carry the
+# document's file name and line.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -26,33 +27,23 @@ compiler=$1
 flags=$2
 subject=$3
 
-# compile <library> <kind> <file with the block> <document> <line of the block's first line> [prelude]
+# compile <library> <document> <line> [flag...] < text
 compile() {
-  local library=$1 kind=$2 block=$3 document=$4 line=$5 prelude=${6:-}
-  local response=$flags/$library.rsp
-  if [[ ! -f $response ]]; then
+  local library=$1 document=$2 line=$3
+  shift 3
+  if [[ ! -f $flags/$library.rsp ]]; then
     echo "$document:$line: linchpin::$library was not built, so the block cannot be checked"
     return 1
   fi
-  if [[ $kind == program ]]; then
-    { printf '#line %d "%s"\n' "$line" "$document"; cat "$block"; } | "$compiler" "@$response" -x c++ -
-  else
-    {
-      printf '#include "%s"\n' "$here/preludes/$prelude.h"
-      grep -E '^[[:space:]]*#[[:space:]]*include' "$block" || true
-      printf 'void snippet();\nvoid snippet() {\n#line %d "%s"\n' "$line" "$document"
-      # Blanked, not removed, so that line numbers stay right.
-      sed -E 's/^[[:space:]]*#[[:space:]]*include.*//' "$block"
-      printf '\n}\n'
-    } | "$compiler" "@$response" -Wno-unused -Wno-shadow -x c++ -
-  fi
+  "$compiler" "@$flags/$library.rsp" "$@" -x c++ -
 }
 
 check_document() {
   local document=$1 failed=0 blocks=0 number=0 previous="" inside=0 marker="" start=0 line
   local name=${document##*/}
-  local scratch
-  scratch=$(mktemp)
+  local folder
+  folder=$(mktemp -d)
+  local scratch=$folder/block
   while IFS= read -r line || [[ -n $line ]]; do
     number=$((number + 1))
     if ((inside == 0)) && [[ $line =~ ^[[:space:]]*\`\`\`+[[:space:]]*(cpp|c\+\+|cxx|cc)([^[:alnum:]]|$) ]]; then
@@ -71,11 +62,12 @@ check_document() {
     fi
     previous=$line
   done <"$document"
-  rm -f "$scratch"
   if ((inside != 0)); then
     echo "$name: the last code block is not closed"
     failed=$((failed + 1))
   fi
+  check_snippets "$name" || failed=$((failed + 1))
+  rm -rf "$folder"
   echo "$name: $blocks C++ blocks, $failed failed"
   ((failed == 0))
 }
@@ -109,8 +101,31 @@ check_block() {
   fi
   local each
   for each in $library; do
-    compile "$each" "$kind" "$block" "$document" "$start" "$prelude" || return 1
+    if [[ $kind == program ]]; then
+      { printf '#line %d "%s"\n' "$start" "$document"; cat "$block"; } | compile "$each" "$document" "$start" || return 1
+      continue
+    fi
+    grep -E '^[[:space:]]*#[[:space:]]*include' "$block" >>"$folder/$each.$prelude.includes" || true
+    {
+      printf 'void snippet_%d();\nvoid snippet_%d() {\n#line %d "%s"\n' "$start" "$start" "$start" "$document"
+      # Blanked, not removed, so that line numbers stay right.
+      sed -E 's/^[[:space:]]*#[[:space:]]*include.*//' "$block"
+      printf '\n}\n'
+    } >>"$folder/$each.$prelude.snippets"
   done
+}
+
+# Those of a document that take the same for granted, compiled together: most of the time goes into the headers.
+check_snippets() {
+  local document=$1 failed=0 group name
+  for group in "$folder"/*.snippets; do
+    [[ -e $group ]] || continue
+    group=${group%.snippets}
+    name=${group##*/}
+    { printf '#include "%s"\n' "$here/preludes/${name#*.}.h"; cat "$group.includes" "$group.snippets"; } |
+      compile "${name%%.*}" "$document" 1 -Wno-unused -Wno-shadow || failed=1
+  done
+  return $failed
 }
 
 # The checker must be able to say no. The cases hold back-ticks and are expanded by printf %b, hence the single quotes.
@@ -133,6 +148,7 @@ self_test() {
   expect pass '0 C++ blocks' 'text\n```console\n$ no c++ here\n```\n'
   expect fail 'case.md:4' '<!-- compile: core -->\n```cpp\nint main() {\n  return undeclared;\n}\n```\n'
   expect fail 'case.md:3' '<!-- compile: snippet-core none -->\n```cpp\nundeclared();\n```\n'
+  expect fail 'case.md:8' '<!-- compile: snippet-core none -->\n```cpp\nint x;\n```\n\n<!-- compile: snippet-core none -->\n```cpp\nundeclared();\n```\n'
   expect fail 'without a' 'text\n```cpp\nint x;\n```\n'
   expect fail 'without a' '<!-- compile: core -->\n\n```cpp\nint x;\n```\n'
   expect fail 'unknown marker' '<!-- compile: cure -->\n```cpp\nint x;\n```\n'

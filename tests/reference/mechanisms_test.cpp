@@ -300,7 +300,7 @@ TEST(HeavyTop, AttitudeAndCentreOfMassUpToTwoSeconds) {
 
 // ---- the flyball governor (T-A05) ----
 
-TEST(SlowFlyball, TenSecondsByTheAdaptiveMethods) {
+TEST(SlowFlyball, SecondsByTheAdaptiveMethods) {
   for (const Method method : {Method::adaptive, Method::adaptive8}) {
     SCOPED_TRACE(to_string(method));
     Mechanism m(scene("flyball-governor"));
@@ -309,11 +309,14 @@ TEST(SlowFlyball, TenSecondsByTheAdaptiveMethods) {
     struct Row {
       double t, s, beta, rate;
     };
-    // Two stiff integrators agree in these to 3e-8.
+    // Two stiff integrators agree in these to 3e-8. The stiff motion takes its time: all ten seconds with
+    // LINCHPIN_LONG=1.
+    const double end = std::getenv("LINCHPIN_LONG") != nullptr ? 10 : 3;
     for (const Row& row : {Row{1, 0.501420922379601, 0.521833301625499, 6.27112574187593},
                            {3, 0.513246078340239, 0.508245526969212, 6.18067270628552},
                            {5, 0.535563103721563, 0.482874576587019, 6.0224964997584},
                            {10, 0.619622917061338, 0.390073701844675, 5.54820362265508}}) {
+      if (row.t > end) break;
       SCOPED_TRACE(row.t);
       run(stepper, row.t - stepper.t(), 10);
       EXPECT_NEAR(m.body(stepper.state(), "sleeve").p.z(), row.s, scaled(1e-7));
