@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 namespace linchpin::test {
 namespace {
@@ -236,11 +235,10 @@ TEST(SlowFriction, AddsNoEnergyOverTwentySeconds) {
   }
 }
 
-// A thousand systems, of which one in twenty has twenty to fifty bodies; LINCHPIN_LONG=1: ten thousand.
-TEST(SlowFriction, ThousandsOfRandomSystems) {
-  const int part = std::getenv("LINCHPIN_LONG") != nullptr ? 1 : 10;
+// Ten thousand systems, of which one in twenty has twenty to fifty bodies.
+TEST(SlowFriction, TenThousandRandomSystems) {
   Tally located, stepped, larger;
-  for (const auto seed : seeds(500 / part)) {
+  for (const auto seed : seeds(500)) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed + 100000);
     const Blueprint plan = random_blueprint(random, {.loops = 0, .fewest = 20, .most = 50});
@@ -248,7 +246,7 @@ TEST(SlowFriction, ThousandsOfRandomSystems) {
     endure(rubbing, semi_implicit(), 1.0 / 240, 8, larger);
     if (testing::Test::HasFatalFailure()) return;
   }
-  for (const auto seed : seeds(4750 / part)) {
+  for (const auto seed : seeds(4750)) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
     const Blueprint plan = random_blueprint(random, {.most = 6});
@@ -257,7 +255,7 @@ TEST(SlowFriction, ThousandsOfRandomSystems) {
     endure(b, semi_implicit(), 1.0 / 240, 24, stepped);
     if (testing::Test::HasFatalFailure()) return;
   }
-  EXPECT_LT(located.rejected + stepped.rejected + larger.rejected, 160 / part);
+  EXPECT_LT(located.rejected + stepped.rejected + larger.rejected, 160);
   EXPECT_LT(located.switches, located.steps);
 }
 
