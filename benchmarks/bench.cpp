@@ -308,6 +308,16 @@ double peak_megabytes() {
 
 Json number(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
 
+/// How the block of the first constraint is solved at the end: "sparse", or "dense" where all of it is left to the
+/// reference.
+Json path_of(const Run& r) {
+  if (!r.exact || r.exact->reactions().empty()) return nullptr;
+  const Instant instant = r.exact->instant(r.exact->reactions()[0].name);
+  Solver solver;
+  if (instant.m() == 0 || !solver.factor(instant)) return nullptr;
+  return to_string(solver.info().path);
+}
+
 Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10_step, bool switching) {
   const double sub = r.substeps_per_step(), solve = median(r.solve) / sub, step = median(r.step);
   Json out;
@@ -346,6 +356,7 @@ Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10
   out["law_solves_per_step"] = r.exact && r.exact->counts().steps > 0
                                    ? number(double(r.exact->counts().law_solves) / double(r.exact->counts().steps))
                                    : Json(nullptr);
+  out["path"] = path_of(r);
   out["fallbacks"] = r.exact ? r.exact->counts().fallbacks : 0;
   out["status"] = r.finite ? "ok" : "diverged";
   return out;

@@ -23,6 +23,7 @@ constexpr double even_scales = 1e3;          // ratio of row lengths up to which
 constexpr double accepted = 1e-10;           // residual, relative to the right side, that refinement must get below
 constexpr double rounding = 16 * eps;        // likewise, below which refinement has nothing left to do
 constexpr double sure_rounding = 512 * eps;  // likewise where no pivot is small: a solve's own rounding is all there is
+constexpr double projected = 1e-11;          // likewise of what was made to lie in their range
 constexpr double agreement = 1e-12;  // residual in dropped rows above which equations are solved as least squares
 constexpr double proximity = 1e-10;  // δ of soften(), relative to the mean square of a row
 constexpr double indistinct = 4e-5;  // residual that directions of σ² < δ may keep and contradict nothing: 4 √δ
@@ -877,6 +878,9 @@ void SolveSparse::apply_island(int i, double size, bool with_lambda) const {
       e = work_->inside.data();  // least squares: the part of e inside range(A), in the rows as given (T6)
       error = residual(island, e);
       refine();
+      // What lies in range(A) is met in the rows left out as well; else it was not the part of e that it should be.
+      if (!(error.all <= projected * size) && leave_to_reference(i, "least squares not found by the sparse factor"))
+        return apply_reference(island);
     }
     constexpr const char* not_vanished = "the residual did not vanish";
     if (!(error.kept <= accepted * size) && !leave_to_reference(i, not_vanished) &&
@@ -886,7 +890,7 @@ void SolveSparse::apply_island(int i, double size, bool with_lambda) const {
       reason_ = "rows too nearly dependent for the sparse factor, and too many for the reference";
       return clear(island);
     }
-    if (island.kind == Kind::deficient && with_lambda) shortest_island(i);
+    if (island.kind == Kind::deficient && with_lambda && !shortest_island(i)) leave_to_reference(i, no_shortest);
   }
   if (island.kind == Kind::dense) apply_reference(island);
 }

@@ -14,6 +14,7 @@
 
 namespace linchpin::detail {
 
+inline constexpr const char* no_shortest = "multipliers of least norm not found by the sparse factor";
 /// Ratio of an island's row lengths up to which null vectors keep the digits: light rods on hinges are within it.
 inline constexpr double near_scales = 200;
 /// The same where the reference is the other choice: light bodies between heavy ones keep more digits by it.
@@ -164,7 +165,7 @@ class SolveSparse {
   double add_image(const Island& island, double* rows) const;
   void clear_part(const Island& island) const;
   bool project(int i) const;
-  void shortest_island(int i) const;
+  bool shortest_island(int i) const;
   void shortest_proximal(int i) const;
   void match_force(const Island& island) const;
   void add_transposed(const Island& island, const double* lambda, double* f) const;

@@ -18,6 +18,7 @@ constexpr std::size_t most_null_vectors = 32;  // beyond, making them orthogonal
 // Of a null vector, relative: a correction by the factor leaves as much of the error as it took of the vector, so that
 // after one as small as this what is left is rounding.
 constexpr double settled = 1e-8;
+constexpr double shortest_enough = 1e-11;  // of multipliers of least norm, relative: what their last turn may change
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -292,12 +293,12 @@ bool SolveSparse::project(int i) const {
 }
 
 // work_->lambda ← the least-norm multipliers that make work_->force, those in range(A); work_->part ← what of
-// work_->force they do not make.
-void SolveSparse::shortest_island(int i) const {
+// work_->force they do not make. @return whether they were found; if not, nothing is changed but work_->lambda
+bool SolveSparse::shortest_island(int i) const {
   const Island& island = islands_[at(i)];
-  if (island.kind == Kind::proximal) return shortest_proximal(i);
+  if (island.kind == Kind::proximal) return shortest_proximal(i), true;
   const bool columns = factor_primal(i);
-  if (island.kind == Kind::dense) return;
+  if (island.kind == Kind::dense) return false;
   const bool projected = island.null_space_known;
   for (int k = island.node_begin; k < island.node_end && !projected; ++k)
     std::fill_n(work_->lambda.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
@@ -311,12 +312,16 @@ void SolveSparse::shortest_island(int i) const {
         work_->part[at(c)] = work_->force[at(c)] - work_->part[at(c)];
     }
   };
+  double change = 0;
   for (int turn = 0; columns && !projected && turn < 4; ++turn) {
     subtract_from_force();
-    if (add_image(island, work_->lambda.data()) < 4 * eps) break;
+    change = add_image(island, work_->lambda.data());
+    if (change < 4 * eps) break;
   }
+  if (!(change <= shortest_enough)) return false;
   subtract_from_force();
   match_force(island);
+  return true;
 }
 
 // The same where G + δI is factored: the multipliers of what the force does to the rows are those of least norm. The
@@ -374,8 +379,23 @@ void SolveSparse::shortest(std::span<double> force, std::span<double> lambda, st
   std::copy_n(force.begin(), n_, work_->force.begin());
   std::copy(v.begin(), v.end(), work_->dv.begin());
   std::copy_n(lambda.begin(), m_, work_->lambda.begin());
-  for (int i = 0; i < static_cast<int>(islands_.size()); ++i)
-    if (islands_[at(i)].kind == Kind::deficient || islands_[at(i)].kind == Kind::proximal) shortest_island(i);
+  for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
+    const Island& island = islands_[at(i)];
+    if (island.kind != Kind::deficient && island.kind != Kind::proximal) continue;
+    if (shortest_island(i)) continue;
+    if (island.kind != Kind::dense && !leave_to_reference(i, no_shortest)) continue;
+    // The reference has them from what the force does to the rows.
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      std::fill_n(work_->e.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
+    std::copy_n(work_->dv.begin(), n_, work_->y.begin());
+    inverse_mass(std::span(work_->force).first(at(n_)), std::span(work_->dv).first(at(n_)));
+    residual(island, work_->e.data());
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+        work_->e[at(r)] = -work_->rho[at(r)];
+    apply_reference(island);
+    std::copy_n(work_->y.begin(), n_, work_->dv.begin());
+  }
   deliver(lambda, force, v);
 }
 

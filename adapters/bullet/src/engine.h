@@ -334,6 +334,7 @@ class Engine final : public btActionInterface {
   };
   std::vector<JointWatch> joint_watch_;
   std::vector<int> with_native_part_, failed_records_, timed_records_, off_records_, with_driven_;
+  bool has_exact_ = false;                                  ///< something in the world is exact
   std::vector<const btTypedConstraint*> last_constraints_;  ///< of the last group, as long as the structure is the same
   unsigned structure_ = 1, watched_structure_ = 0, grouped_structure_ = 0;  ///< counts changes of what there is
   struct Held {

@@ -42,7 +42,6 @@ void Engine::begin_step() {
   for (const auto& b : blocks_) b->told = true;  // what nobody asked about is past
   if (!world_) return;
   stepped_ = true;
-  take_islands();
   past_proxies_.clear();
   scan_world();
   drop_bodies_gone();
@@ -53,6 +52,7 @@ void Engine::begin_step() {
     watch_bodies();
     watch_joints();
   } while (body_watch_.size() < body_of_.size());  // a joint classified again may name a body not known before
+  take_islands();
   order_laws();
   for (LawWork& law : law_works_) law.last = 0;
   follow_driven();
@@ -207,9 +207,11 @@ void Engine::watch_joints() {
     off_records_.clear();
     with_driven_.clear();
     gap_watch_.clear();
+    has_exact_ = false;
     for (std::size_t i = 0; i < records_.size(); ++i) {
       Record& r = records_[i];
       if (!r.alive) continue;
+      if (!r.held && r.id.index >= 0 && (r.joint ? r.joint->isEnabled() : r.enabled && !r.let_go)) has_exact_ = true;
       if (r.joint) {
         joint_watch_.push_back({r.joint, static_cast<int>(i), r.joint->isEnabled(), asks_for_forces(*r.joint)});
         // Nobody else would close the gap that has opened under bodies asleep.

@@ -6,6 +6,7 @@
 #include "columns.h"
 
 #include <BulletCollision/CollisionDispatch/btSimulationIslandManager.h>
+#include <BulletDynamics/Dynamics/btDiscreteDynamicsWorldMt.h>
 
 #include <algorithm>
 #include <cmath>
@@ -26,7 +27,9 @@ constexpr int apart = -2;
 // Only while we solve: the setting is the program's, and the next solver's.
 void Engine::take_islands() {
   btSimulationIslandManager& islands = *world_->getSimulationIslandManager();
-  whole_world_ = options_.mode == Mode::exact && base_name_ == "sequential impulse";
+  // Bullet's own pass where nothing is exact, with its order of islands, and bits; but not from several threads.
+  whole_world_ = options_.mode == Mode::exact && base_name_ == "sequential impulse" &&
+                 (has_exact_ || dynamic_cast<btDiscreteDynamicsWorldMt*>(world_));
   islands_were_split_ = islands.getSplitIslands();
   if (whole_world_) islands.setSplitIslands(false);
 }

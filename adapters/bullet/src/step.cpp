@@ -546,11 +546,15 @@ bool Engine::refuse(BlockSolve& b, std::string why) const {
 // again, after its shortest substeps and its largest solves: it is tried less and less often.
 void Engine::fail_block(BlockSolve& b, const std::string& why) {
   constexpr int patience = 8, rarest = 6;  // tries without a pause; every 2⁶ steps
+  constexpr double dear = 1e5;             // rows times substeps of a try: a second that the program waits
   b.failed = true;
   b.added_steps = 0;
   ++counts_.fallbacks;
-  if (step_ >= b.next_try && ++b.failures > patience)
-    b.next_try = step_ + 1 + (1u << std::min(b.failures - patience, rarest));
+  if (step_ >= b.next_try) {
+    const bool long_try = double(b.substeps) * b.dynamics->assembly().block.m() > dear;
+    b.failures = long_try ? std::max(b.failures, patience) + 1 : b.failures + 1;
+    if (b.failures > patience) b.next_try = step_ + 1 + (1u << std::min(b.failures - patience, rarest));
+  }
   trouble_ = why;
   if (step_ + 1 < b.next_try) trouble_ += " (tried again in " + std::to_string(b.next_try - step_) + " steps)";
   for (const int index : b.records) {

@@ -62,9 +62,10 @@ bool Engine::try_substep(BlockSolve& b, Substep& s) {
   if (!finite(b.sub_v)) return false;
   constexpr double close = 1e-12;
   // What the last step left open among rows that are nearly dependent closes in the time of a step: in that of a short
-  // substep it would take impulses that are the larger, the shorter it is.
+  // substep it would take impulses that are the larger, the shorter it is. Not what steps of native rows have opened:
+  // that is no velocity.
   b.left_open.clear();
-  if (largest(assembly.position) > close)
+  if (const double gap = largest(assembly.position); gap > close && gap <= options_.gap_tolerance)
     for (const double phi : assembly.position) b.left_open.push_back((1 - s.length / dt_) * phi);
   const NewtonReport newton = end_step(b, now, now, next, s.length, b.sub_v, b.left_open);
   if (!newton.converged || !finite(b.sub_v) || turns_too_far(b, next, s.length)) return false;
@@ -231,6 +232,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
       base_[id] = start[id];
       end_[id] = end_given[id];
     }
+    b.substeps = taken;  // and for nothing
     return false;
   }
 
