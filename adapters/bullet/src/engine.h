@@ -109,19 +109,20 @@ struct BlockSolve {
   std::vector<double> v0, v, applied, host, Q, Q_host, lambda, force, e, dv, target;
   std::vector<double> own_lambda;                                  ///< multipliers of all impulses of the step [m]
   std::vector<double> sub_v, sub_applied, sub_host, sub_momentum;  ///< of a step redone in smaller ones
-  std::vector<double> sub_gross;
-  std::vector<double> left_open;  // [m] of a substep, where rows are redundant: φ at its end       ///< largest impulse
-                                  // and angular impulse summed in them, by slot
+  std::vector<double> sub_gross;       ///< largest impulse and angular impulse summed in them, by slot
+  std::vector<double> left_open;       ///< [m] φ that a substep is to end on
   std::vector<double> sub_gyroscopic;  ///< what a substep's torque has beyond that of the step's start, which is in Q
   Instant kept;                        ///< the problem at the step's start, when substeps have overwritten it
   bool has_kept = false;
-  bool native_rows = false;  ///< some native row touches a body of the block
-  bool answered = false;     ///< its accelerations are known before the native rows are solved
-  bool in_contact = false;   ///< one of them is a contact
-  bool link_rows = false;    ///< one of them touches a multibody, too
-  bool by_rows = false;      ///< each of them knows what it does to the whole block (coupling.cpp)
-  int row_count = 0;         ///< how many there are
-  bool pushed = false;       ///< split impulse or gap correction changed the start poses
+  bool creeps = false;        ///< no end at rounding was found: what is closed to gap_tolerance stands
+  unsigned creeps_until = 0;  ///< from the step before which it is looked for again
+  bool native_rows = false;   ///< some native row touches a body of the block
+  bool answered = false;      ///< its accelerations are known before the native rows are solved
+  bool in_contact = false;    ///< one of them is a contact
+  bool link_rows = false;     ///< one of them touches a multibody, too
+  bool by_rows = false;       ///< each of them knows what it does to the whole block (coupling.cpp)
+  int row_count = 0;          ///< how many there are
+  bool pushed = false;        ///< split impulse or gap correction changed the start poses
   bool write_pose = false;
   bool stray = false;  ///< one of its bodies is not in the world
   bool failed = false;

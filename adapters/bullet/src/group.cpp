@@ -524,6 +524,7 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
     b.gyroscopic.assign(block.bodies.size(), 0);
   }
   b.native_rows = b.in_contact = b.link_rows = b.by_rows = b.pushed = b.write_pose = false;
+  b.creeps = step_ < b.creeps_until;
   b.substeps = 1;
   b.in_parts = b.by_stages = b.recorded = b.end_after = false;
   b.stepped_down = nullptr;

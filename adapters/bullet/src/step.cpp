@@ -214,6 +214,13 @@ bool Engine::finish_block(BlockSolve& b) {
     }
     keep_reactions(b);  // substeps overwrite the problem that they answer
     if (substep_block(b, before)) return true;
+    constexpr unsigned for_steps = 60;
+    if (!b.creeps && !b.dynamics->solver().full_row_rank()) {
+      b.creeps = true;
+      b.creeps_until = step_ + for_steps;
+      ++b.tally.factors;
+      if (b.dynamics->evaluate(state_, all_forces(b)) != Status::invalid && substep_block(b, before)) return true;
+    }
     return refuse(b, "no substep as short as dt/" + std::to_string(options_.max_substeps) + " could be solved");
   }
   if (options_.geometric_stiffness) note_stiffness(b);
@@ -463,7 +470,7 @@ NewtonReport Engine::end_step(BlockSolve& b, const State& evaluated, const State
                                              options_.max_newton, left_open);
     // Among rows that depend on each other as nearly as a flat net's Newton creeps where it should arrive, in short
     // steps no less than in long ones: what it has closed as far as joints are held closed may stand.
-    if (!newton.converged && !b.dynamics->solver().full_row_rank() &&
+    if (b.creeps && !newton.converged && !b.dynamics->solver().full_row_rank() &&
         std::sqrt(3.0) * newton.residual * h <= options_.gap_tolerance)
       newton.converged = newton.least_squares = true;
     const int solves = report.solves + newton.solves;

@@ -191,6 +191,8 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   const auto longest = [&](double swing, double length) { return 0.9 * options_.swing_limit / swing * length; };
   s.length = 0.5 * dt_;
   if (b.swing > 0 && std::isfinite(b.swing)) s.length = std::clamp(longest(b.swing, dt_), 0.125 * dt_, 0.5 * dt_);
+  constexpr int dear = 10000;  // rows times substeps
+  const int rows = block.m();
   int taken = 0;
   double fastest = 0;
   bool factored = false, turns = false;
@@ -217,6 +219,8 @@ bool Engine::substep_block(BlockSolve& b, double before) {
       s.length = std::max(0.5 * s.length, finest);
       continue;
     }
+    // To rounding, or not at that price.
+    if (!b.creeps && taken * rows > dear && !b.dynamics->solver().full_row_rank()) break;
     record_substep(b, s);
     if (b.with_laws) b.dynamics->accept(s.length);
     ++taken;
