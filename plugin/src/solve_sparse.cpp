@@ -578,6 +578,7 @@ void SolveSparse::clear_hubs(const Island& island) const {
 // Large islands keep their sparse factor whatever is said against it: the reference would take minutes.
 bool SolveSparse::leave_to_reference(int i, const char* why) const {
   Island& island = islands_[at(i)];
+  if (island.kind == Kind::dense) return true;  // it is there
   if (island.row_count > reference_rows) return false;
   if (references_used_ == static_cast<int>(references_.size())) references_.push_back(std::make_unique<Reference>());
   Reference& own = *references_[at(references_used_)];
@@ -649,7 +650,8 @@ bool SolveSparse::leave_to_reference(int i, const char* why) const {
 }
 
 // Islands that are too large for the reference, with rows so nearly dependent that their pivots are rounding: G + δI is
-// factored in place of G, with no row left out, and refined on the true residual (T7). @return whether it could be
+// factored in place of G, with no row left out, and refined on the true residual (T7). B has to be there.
+// @return whether it could be
 bool SolveSparse::soften(int i, const char* why) const {
   Island& island = islands_[at(i)];
   double square = 0;
@@ -657,7 +659,6 @@ bool SolveSparse::soften(int i, const char* why) const {
     for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
       square += length_[at(r)] * length_[at(r)];
   square /= island.row_count;
-  whiten();
   fill(island);
   dual_.shift(i, proximity * square);
   const BlockCholesky::Outcome out = dual_.factor(i, 0);
@@ -885,6 +886,7 @@ void SolveSparse::apply_island(int i, double size, bool with_lambda) const {
     constexpr const char* not_vanished = "the residual did not vanish";
     if (!(error.kept <= accepted * size) && !leave_to_reference(i, not_vanished) &&
         !(error.kept <= size)) {  // an answer that leaves more than there was is none
+      whiten();
       if (soften(i, not_vanished)) return apply_proximal(i, size, with_lambda);
       astray_ = true;
       reason_ = "rows too nearly dependent for the sparse factor, and too many for the reference";

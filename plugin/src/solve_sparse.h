@@ -158,6 +158,7 @@ class SolveSparse {
   void fill_primal(const Island& island, int tree) const;
   bool factor_primal(int i) const;
   double image_of_inside(const Island& island) const;
+  void image_of_force(const Island& island, double* rows) const;
   void step_to_null(int i) const;
   bool find_null_space(int i, double alike) const;
   bool dropped_rows_depend(int i) const;

@@ -324,6 +324,19 @@ bool SolveSparse::shortest_island(int i) const {
   return true;
 }
 
+// rows ← A M⁻¹ work_->force; work_->dv ← M⁻¹ work_->force
+void SolveSparse::image_of_force(const Island& island, double* rows) const {
+  for (int j = island.body_begin; j < island.body_end; ++j) {
+    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    times_inverse_mass(body, work_->force.data() + body.column, work_->dv.data() + body.column);
+  }
+  for (int k = island.node_begin; k < island.node_end; ++k)
+    std::fill_n(rows + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
+  residual(island, rows);
+  for (int k = island.node_begin; k < island.node_end; ++k)
+    for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) rows[r] = -work_->rho[at(r)];
+}
+
 // The same where G + δI is factored: the multipliers of what the force does to the rows are those of least norm. The
 // force becomes what they make, work_->dv follows.
 void SolveSparse::shortest_proximal(int i) const {
@@ -334,14 +347,8 @@ void SolveSparse::shortest_proximal(int i) const {
   each_body([&](const Body& body) {
     std::copy_n(work_->force.begin() + body.column, body.size, work_->before.begin() + body.column);
     std::copy_n(work_->dv.begin() + body.column, body.size, work_->y.begin() + body.column);
-    times_inverse_mass(body, work_->force.data() + body.column, work_->dv.data() + body.column);
   });
-  for (int k = island.node_begin; k < island.node_end; ++k)
-    std::fill_n(work_->inside.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
-  residual(island, work_->inside.data());
-  for (int k = island.node_begin; k < island.node_end; ++k)
-    for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
-      work_->inside[at(r)] = -work_->rho[at(r)];
+  image_of_force(island, work_->inside.data());
   refine_proximal(i, work_->inside.data(), size_of(island, work_->inside));
   each_body([&](const Body& body) {
     double* const change = work_->before.data() + body.column;
@@ -383,16 +390,10 @@ void SolveSparse::shortest(std::span<double> force, std::span<double> lambda, st
     const Island& island = islands_[at(i)];
     if (island.kind != Kind::deficient && island.kind != Kind::proximal) continue;
     if (shortest_island(i)) continue;
-    if (island.kind != Kind::dense && !leave_to_reference(i, no_shortest)) continue;
+    if (!leave_to_reference(i, no_shortest)) continue;
     // The reference has them from what the force does to the rows.
-    for (int k = island.node_begin; k < island.node_end; ++k)
-      std::fill_n(work_->e.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
     std::copy_n(work_->dv.begin(), n_, work_->y.begin());
-    inverse_mass(std::span(work_->force).first(at(n_)), std::span(work_->dv).first(at(n_)));
-    residual(island, work_->e.data());
-    for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
-        work_->e[at(r)] = -work_->rho[at(r)];
+    image_of_force(island, work_->e.data());
     apply_reference(island);
     std::copy_n(work_->y.begin(), n_, work_->dv.begin());
   }
