@@ -211,7 +211,8 @@ void Engine::watch_joints() {
     for (std::size_t i = 0; i < records_.size(); ++i) {
       Record& r = records_[i];
       if (!r.alive) continue;
-      if (!r.held && r.id.index >= 0 && (r.joint ? r.joint->isEnabled() : r.enabled && !r.let_go)) has_exact_ = true;
+      const bool off = r.joint ? !r.joint->isEnabled() : !r.enabled || r.let_go;
+      has_exact_ = has_exact_ || (!off && !r.held && r.id.index >= 0);
       if (r.joint) {
         joint_watch_.push_back({r.joint, static_cast<int>(i), r.joint->isEnabled(), asks_for_forces(*r.joint)});
         // Nobody else would close the gap that has opened under bodies asleep.
@@ -225,7 +226,7 @@ void Engine::watch_joints() {
           std::any_of(r.bodies.begin(), r.bodies.end(), [](const btRigidBody* b) { return b->isKinematicObject(); }))
         with_driven_.push_back(static_cast<int>(i));
       if (r.reaction < 0) continue;
-      if (r.joint ? !r.joint->isEnabled() : !r.enabled || r.let_go)
+      if (off)
         off_records_.push_back(static_cast<int>(i));
       else if (r.id.index >= 0 && system_.constraint(r.id).function().level() == Level::position)
         gap_watch_.push_back({r.reaction, r.id, r.joint && !r.shape.function ? &r.shape.rows : nullptr, r.bodies[0],

@@ -214,13 +214,13 @@ bool Engine::substep_block(BlockSolve& b, double before) {
       if (b.dynamics->resolve(now, b.Q_host) == Status::invalid) break;
     }
     s.watched = s.length > 1.5 * finest;
+    // To rounding, or not at that price.
+    if (!b.creeps && taken * rows > dear && !b.dynamics->solver().full_row_rank()) break;
     if (!try_substep(b, s)) {
       if (s.length <= finest * (1 + 1e-9)) break;
       s.length = std::max(0.5 * s.length, finest);
       continue;
     }
-    // To rounding, or not at that price.
-    if (!b.creeps && taken * rows > dear && !b.dynamics->solver().full_row_rank()) break;
     record_substep(b, s);
     if (b.with_laws) b.dynamics->accept(s.length);
     ++taken;
