@@ -23,6 +23,9 @@ class BlockCholesky {
   /// Orders by minimum degree: leaf to root without fill where the cliques form a tree. Allocates.
   void analyse(const Pattern& pattern);
 
+  /// The order that analyse() takes, and the nodes below each when it is eliminated. @param structure  [nodes], empty
+  static void eliminate(const Pattern& pattern, std::vector<int>& order, std::vector<std::vector<int>>& structure);
+
   /// Connected parts of the pattern; each is factored and solved on its own.
   int trees() const { return static_cast<int>(tree_start_.size()) - 1; }
   int tree_of(int node) const { return tree_[z(node)]; }
@@ -91,7 +94,6 @@ class BlockCholesky {
   };
   static std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
-  void eliminate(const Pattern& pattern, std::vector<int>& order, std::vector<std::vector<int>>& structure);
   void lay_out(const Pattern& pattern, const std::vector<int>& order, std::vector<std::vector<int>>& structure);
   template <int W>
   void factor_panel(Super& s, double drop, Outcome& out);

@@ -28,6 +28,7 @@ void Engine::keep_reactions(BlockSolve& b) {
 void Engine::tell(BlockSolve& b) {
   if (b.told) return;
   b.told = true;
+  problem(b);
   if (b.by_stages && !b.recorded) take_by_stages(b, true);
   if (!b.in_parts) {  // else both are there, from the parts
     keep_reactions(b);

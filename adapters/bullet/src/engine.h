@@ -1,10 +1,12 @@
 // The engine behind linchpin::bullet::Solver: what is known of the world (records), one step of it (groups and blocks),
 // and what is told about it. engine.cpp keeps the records; islands.cpp, group.cpp, coupling.cpp, step.cpp, stages.cpp,
-// substeps.cpp, give_back.cpp and books.cpp take the step, in this order; shadow.cpp runs the native solver beside it;
+// substeps.cpp, give_back.cpp and books.cpp take the step, in this order, or
+// plain.cpp the plain one; shadow.cpp runs the native solver beside it;
 // tell.cpp reports.
 #pragma once
 
 #include <linchpin/bullet.h>
+#include <linchpin/detail/joint_step.h>
 
 #include "crew.h"
 #include "joints.h"
@@ -102,8 +104,12 @@ struct BlockSolve {
   std::vector<int> records;
   std::vector<ConstraintId> ids;  ///< ascending
   std::optional<Dynamics> dynamics;
-  std::vector<BodyId> touched;       ///< every body that its constraints name, fixed and driven ones too
-  std::vector<BodyId> outside;       ///< the fixed and driven ones of them
+  detail::JointStep plain;      ///< for steps of nothing but joints (plain.cpp)
+  unsigned long plain_for = 0;  ///< the structure when it was last asked for
+  bool plain_known = false, plain_fits = false;
+  bool plainly = false;         ///< the last step was taken so, and its problem is not evaluated: see Engine::problem()
+  std::vector<BodyId> touched;  ///< every body that its constraints name, fixed and driven ones too
+  std::vector<BodyId> outside;  ///< the fixed and driven ones of them
   std::vector<btRigidBody*> bodies;  ///< by slot
   std::vector<int> pool;             ///< solver body by slot
   std::vector<double> v0, v, applied, host, Q, Q_host, lambda, force, e, dv, target;
@@ -484,10 +490,16 @@ class Engine final : public btActionInterface {
   std::string free_name(std::string base) const;
 
   BlockSolve& block_for(const std::vector<int>& records);
+  bool read_block(BlockSolve& b, const Pools* pools);
   bool begin_block(BlockSolve& b, const Pools* pools);
+  bool is_plain(BlockSolve& b) const;
+  bool take_plainly(BlockSolve& b);
+  /// The problem of a block's last step as it was at its start.
+  Dynamics& problem(BlockSolve& b) const;
   void conclude(BlockSolve& b);
   bool refuse(BlockSolve& b, std::string why) const;
   bool calls_the_program(const BlockSolve& b) const;
+  BlockSolve::Stage begin_apart(BlockSolve& b);
   void solve_in_turns(BlockSolve& b, WorldGroup& g);
   void solve_on_several_threads();
   Vector3d gyroscopic_change(const btRigidBody& body, double most) const;
@@ -549,7 +561,8 @@ class Engine final : public btActionInterface {
   bool stiffen(BlockSolve& b);
   void note_stiffness(BlockSolve& b);
   bool stop_at_end(BlockSolve& b);
-  void start_newton(BlockSolve& b);
+  bool predict(BlockSolve& b);
+  bool turns_beyond_host(const BlockSolve& b) const;
   void note_added(BlockSolve& b);
   bool start_from_true_turn(BlockSolve& b);
   void keep_reactions(BlockSolve& b);

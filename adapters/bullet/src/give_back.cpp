@@ -61,11 +61,13 @@ void Engine::conclude(BlockSolve& b) {
   b.work_in_books = !b.by_stages && (b.wants_all || b.with_driven || b.follows || b.in_parts);
   if (b.by_stages ? !b.recorded : !b.work_in_books) {
     if (!b.by_stages) {
-      for (std::size_t j = 0; j < b.v.size(); ++j) b.dv[j] = 0.5 * (b.v0[j] + b.v[j]);
-      velocity_of_rows(b, b.dv, b.e);
+      if (!b.plainly) {  // else e has them
+        for (std::size_t j = 0; j < b.v.size(); ++j) b.dv[j] = 0.5 * (b.v0[j] + b.v[j]);
+        velocity_of_rows(b, b.dv, b.e);
+      }
       for (std::size_t i = 0; i < b.e.size(); ++i) b.work[i] += b.own_lambda[i] * b.e[i];
     }
-    const auto lambda = b.by_stages ? std::span<const double>(b.start_lambda) : b.dynamics->lambda();
+    const auto lambda = b.by_stages || b.plainly ? std::span<const double>(b.start_lambda) : b.dynamics->lambda();
     for (const BlockSolve::JointRow& j : b.joints) {
       double square = 0;
       for (int row = j.row; row < j.row + j.count; ++row) square += lambda[z(row)] * lambda[z(row)];
@@ -229,7 +231,7 @@ void Engine::break_joints(BlockSolve& b) {
   // Least-norm multipliers of the whole impulse. Those of stages are, and of a step: the reaction's and what Newton
   // added (T12), unless its start is from other poses. With what laws prescribe taken off, λ = G⁺A M⁻¹(AᵀL).
   std::span<const double> lambda = b.own_lambda;
-  if (!b.by_stages && (b.with_laws || !(b.native_rows || b.dynamics->solver().full_row_rank()))) {
+  if (!b.by_stages && !b.plainly && (b.with_laws || !(b.native_rows || b.dynamics->solver().full_row_rank()))) {
     for (std::size_t j = 0; j < b.force.size(); ++j)
       b.force[j] +=
           dt_ * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]) - dt_ * b.dynamics->assembly().instant.c[j];
@@ -383,7 +385,7 @@ void Engine::cut_together(BlockSolve& b) {
     BodyState& at = now[id] = from;
     advance(at, to.p - from.p, turn_between(from.q, to.q), part);
   }
-  close_gaps(system_, *b.dynamics, now, options_.newton_tolerance, options_.max_newton);
+  close_gaps(system_, problem(b), now, options_.newton_tolerance, options_.max_newton);
   for (const BodyId id : block.bodies) {
     btTransform x;
     write_pose(x, now[id].p, now[id].q);

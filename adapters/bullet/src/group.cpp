@@ -504,7 +504,8 @@ void Engine::sync_body(BodyId id) {
 // ---- before the native iterations
 // --------------------------------------------------------------------------------------
 
-bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
+// Its bodies and forces.
+bool Engine::read_block(BlockSolve& b, const Pools* pools) {
   const Block& block = b.dynamics->assembly().block;
   for (const BodyId id : block.bodies) end_[id] = state_[id] = base_[id] = read_state(*body_of_[z(id.index)]);
   if (step_ < b.next_try) return refuse(b, std::move(b.trouble));
@@ -527,7 +528,7 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
   b.native_rows = b.in_contact = b.link_rows = b.by_rows = b.pushed = b.write_pose = false;
   b.creeps = step_ < b.creeps_until;
   b.substeps = 1;
-  b.in_parts = b.by_stages = b.recorded = b.end_after = false;
+  b.in_parts = b.by_stages = b.recorded = b.end_after = b.plainly = false;
   b.stepped_down = nullptr;
   b.has_kept = false;
   b.moved = b.gap_left = 0;
@@ -589,6 +590,10 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
     const bool goes_on = b.last_length == dt_ && b.next_stiffness.size() == block.bodies.size();
     set_stiffness(b, goes_on ? std::span<const Matrix3d>(b.next_stiffness) : std::span<const Matrix3d>{});
   }
+  return true;
+}
+
+bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
   if (b.with_laws) b.dynamics->set_step(dt_);  // friction obeys its law at the end of the step (T10)
   ++b.tally.factors;
   // Among Bullet's rows the answer waits for their impulses; friction's state is needed before (T10). Stages find their
@@ -654,7 +659,7 @@ bool Engine::after_setup(Pools pools) {
     BlockSolve& b = *blocks_[z(index)];
     if (b.failed) continue;
     b.states = substep_states_[0].get();
-    if (!begin_block(b, &pools)) {
+    if (!read_block(b, &pools) || !begin_block(b, &pools)) {
       fail_block(b, b.trouble);
       good = false;
       continue;

@@ -121,11 +121,18 @@ void Engine::solve_apart(WorldGroup& g) {
 /// Functions and laws of the program's own are called from the program's thread.
 bool Engine::calls_the_program(const BlockSolve& b) const { return b.of_users || b.with_laws || b.remembers; }
 
+BlockSolve::Stage Engine::begin_apart(BlockSolve& b) {
+  using Stage = BlockSolve::Stage;
+  if (!read_block(b, nullptr)) return Stage::refused;
+  if (take_plainly(b)) return Stage::solved;
+  return begin_block(b, nullptr) ? Stage::begun : Stage::refused;
+}
+
 // What is left of it: all where one thread does everything.
 void Engine::solve_in_turns(BlockSolve& b, WorldGroup& g) {
   using Stage = BlockSolve::Stage;
   b.states = substep_states_[0].get();
-  if (b.stage == Stage::waits) b.stage = begin_block(b, nullptr) ? Stage::begun : Stage::refused;
+  if (b.stage == Stage::waits) b.stage = begin_apart(b);
   if (b.stage == Stage::begun) b.stage = finish_block(b) ? Stage::solved : Stage::refused;
   if (b.stage == Stage::refused) {
     fail_block(b, b.trouble);
@@ -146,8 +153,8 @@ void Engine::solve_on_several_threads() {
     BlockSolve& b = *blocks_[z(apart_[z(job)])];
     if (calls_the_program(b)) return;
     b.states = substep_states_[z(member)].get();
-    b.stage = begin_block(b, nullptr) ? Stage::begun : Stage::refused;
-    if (b.stage == Stage::refused) return;
+    b.stage = begin_apart(b);
+    if (b.stage != Stage::begun) return;
     if (largest(b.dynamics->assembly().position) > options_.gap_tolerance) return;
     b.stage = finish_block(b) ? Stage::solved : Stage::refused;
   });

@@ -141,7 +141,6 @@ bool Engine::after_iterations(Pools pools) {
 }
 
 bool Engine::finish_block(BlockSolve& b) {
-  const Block& block = b.dynamics->assembly().block;
   if (!finite(b.host)) {
     if (options_.mode == Mode::observe) {
       b.failed = true;
@@ -224,10 +223,17 @@ bool Engine::finish_block(BlockSolve& b) {
     return refuse(b, "no substep as short as dt/" + std::to_string(options_.max_substeps) + " could be solved");
   }
   if (options_.geometric_stiffness) note_stiffness(b);
-  for (std::size_t slot = 0; slot < b.pool.size(); ++slot)  // beyond π/4 per step Bullet does not turn as it says
-    if (block.column[slot + 1] - block.column[slot] == 6 && head(b.v, block.column[slot] + 3).norm() * dt_ > 0.78)
-      return start_from_true_turn(b);
-  return true;
+  return !turns_beyond_host(b) || start_from_true_turn(b);
+}
+
+// Beyond π/4 per step Bullet does not turn as it says.
+bool Engine::turns_beyond_host(const BlockSolve& b) const {
+  const Block& block = b.dynamics->assembly().block;
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot)
+    if (block.column[slot + 1] - block.column[slot] == 6 &&
+        head(b.v, block.column[slot] + 3).squaredNorm() * (dt_ * dt_) > 0.78 * 0.78)
+      return true;
+  return false;
 }
 
 /// The largest |φ| at the step's start, of the joints that the program has moved since the last step or of all others.
@@ -266,7 +272,7 @@ Engine::Outcome Engine::try_step(BlockSolve& b) {
   const auto ideal = b.dynamics->ideal(), nonideal = b.dynamics->nonideal();
   std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
   std::fill(b.force.begin(), b.force.end(), 0.0);
-  if (options_.drift_correction) start_newton(b);
+  if (options_.drift_correction && predict(b)) add_pull(b, b.lambda, b.force);
   for (std::size_t j = 0; j < b.v.size(); ++j)
     b.dv[j] = b.applied[j] + b.host[j] + dt_ * (ideal[j] + nonideal[j]) + b.force[j];
   solver.inverse_mass(b.dv, b.dv);
@@ -408,7 +414,7 @@ bool Engine::stop_at_end(BlockSolve& b) {
 // starts it many contractions nearer. The sum of backward differences goes on as long as they shrink: where motion is
 // rough that is none of them, and where it is smooth the last is rounding. It only ever changes how many solves there
 // are, not where they end.
-void Engine::start_newton(BlockSolve& b) {
+bool Engine::predict(BlockSolve& b) {
   constexpr int orders = BlockSolve::added_orders;
   if (b.native_rows || b.moved > 0 || b.last_length != dt_) b.added_steps = 0;
   int terms = 0;  // what is left out is of the size of the first of these
@@ -417,7 +423,7 @@ void Engine::start_newton(BlockSolve& b) {
     if (b.added_size[z(k)] < b.added_size[z(terms)]) terms = k;
   // A start that is not well below what is left to do saves no solve, and is not free.
   constexpr double worth = 0.1;
-  if (terms == 0 || b.added_size[z(terms)] > worth * b.added_size[0]) return;
+  if (terms == 0 || b.added_size[z(terms)] > worth * b.added_size[0]) return false;
   if (terms == known - 1) ++terms;
   const double* differences = b.added.data();
   for (double& lambda : b.lambda) {
@@ -425,7 +431,7 @@ void Engine::start_newton(BlockSolve& b) {
     for (int k = 1; k < terms; ++k) lambda += differences[k];
     differences += orders;
   }
-  add_pull(b, b.lambda, b.force);
+  return true;
 }
 
 // force += Aᵀλ

@@ -65,7 +65,7 @@ void Engine::refresh_flags() {
   if (multibodies_) multibodies_->tell_flags();
   for (auto& b : blocks_) {
     if (!b->dynamics || b->last_step != step_ || b->failed) continue;
-    const linchpin::Solver& solver = b->dynamics->solver();
+    const linchpin::Solver& solver = problem(*b).solver();
     if (b->flags_rank == solver.rank()) continue;
     b->flags_rank = solver.rank();
     const auto reaction = [&](int index) -> Reaction* {  // null: removed since
@@ -78,7 +78,7 @@ void Engine::refresh_flags() {
         r->redundant = false;
       }
     if (solver.full_row_rank()) continue;
-    const RankReport ranks = b->dynamics->rank_report();
+    const RankReport ranks = problem(*b).rank_report();
     for (const int i : ranks.redundant)
       if (Reaction* r = reaction(b->records[z(i)])) r->redundant = true;
     for (const int i : ranks.undetermined)
@@ -91,7 +91,7 @@ RankReport Engine::rank_report() const {
   bool first = true;
   for (const auto& b : blocks_) {
     if (!b->dynamics || b->last_step != step_ || b->failed) continue;
-    const RankReport ranks = b->dynamics->rank_report();
+    const RankReport ranks = problem(*b).rank_report();
     all.rank += ranks.rank;
     if (ranks.rank > 0)
       all.smallest_kept = first ? ranks.smallest_kept : std::min(all.smallest_kept, ranks.smallest_kept);
@@ -129,7 +129,7 @@ Instant Engine::instant(std::string_view name) {
     if (!b->dynamics || b->failed || std::find(b->records.begin(), b->records.end(), index) == b->records.end())
       continue;
     if (b->by_stages && !b->has_kept) tell(*b);
-    return b->has_kept ? b->kept : b->dynamics->assembly().instant;
+    return b->has_kept ? b->kept : problem(*b).assembly().instant;
   }
   return {};
 }
@@ -304,7 +304,7 @@ std::string Engine::summary() {
   int rows = 0, rank = 0;
   for (const auto& b : blocks_)
     if (b->dynamics && b->last_step == step_ && !b->failed) {
-      rows += b->dynamics->solver().rows();
+      rows += problem(*b).solver().rows();
       rank += b->dynamics->solver().rank();
     }
   if (multibodies_) {

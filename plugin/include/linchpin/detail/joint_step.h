@@ -1,0 +1,60 @@
+// The step of a block that is nothing but balls, hinges, welds and their like between rigid bodies, and of full row
+// rank: what most mechanisms are in most steps. The equation at the start (T5), the impulse that ends the step on the
+// constraints (T12), and the estimates that say whether it may stand (T15), in one walk over joints and bodies each,
+// without rows of A, names or a rank to be found out. Same numbers as Dynamics and end_on_constraints give, to their
+// rounding; anything that is not plain is refused, and theirs to decide.
+#pragma once
+
+#include <linchpin/dynamics.h>
+#include <linchpin/system.h>
+
+#include <memory>
+#include <span>
+
+namespace linchpin::detail {
+
+class JointStep {
+ public:
+  JointStep();
+  ~JointStep();
+  JointStep(JointStep&&) noexcept;
+  JointStep& operator=(JointStep&&) noexcept;
+
+  /// Takes over structure and geometry of a block; masses are read in every step. Allocates, as nothing else here.
+  /// @return whether the block is of the kind: points and dots (no axes) between rigid bodies with diagonal inertia,
+  /// the rest fixed, and a factor without much fill.
+  bool lay_out(const System& system, const Dynamics& dynamics);
+
+  struct Limits {
+    double dt;
+    double newton_tolerance, gap_tolerance;  ///< [m, rad]: of φ at the end; of φ at the start
+    int max_solves;
+    double swing;  ///< largest ω·dt (T15)
+  };
+  /// Of a block, in its columns [n] and rows [m].
+  struct Numbers {
+    std::span<const double> Q;        ///< [n] in: force at the start, gyroscopic torque included [N, N·m]
+    std::span<const double> applied;  ///< [n] in: what is applied over the step [N·s, N·m·s]
+    std::span<double> newton;  ///< [m] in: where Newton starts; out: what it added to dt λ at the start [N·s, N·m·s]
+    std::span<double> v;       ///< [n] out: velocities at the end
+    std::span<double> start;   ///< [m] out: λ at the start
+    std::span<double> total;   ///< [m] out: dt λ + newton
+    std::span<double> mean;    ///< [m] out: A ½ (v₀ + v)
+  };
+  struct Outcome {
+    const char* refused = nullptr;  ///< why, in that case nothing of the numbers may be used but `newton`, unchanged
+    double off = 0;                 ///< largest |φ̇| at the start
+    double fastest = 0;             ///< largest |v| at the start, over all columns
+    double swing = 0;               ///< a bound of ω·dt (T15), in the limits
+    double gain = 0;                ///< work of the constraints [J]
+    double kinetic = 0;             ///< of the centres of mass at the start [J]
+    int solves = 0;                 ///< of Newton
+  };
+  Outcome take(const System& system, const State& state, const Limits& limits, const Numbers& numbers);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace linchpin::detail

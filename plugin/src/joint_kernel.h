@@ -1,0 +1,734 @@
+// The numbers of JointStep, for one block or for several alike side by side in the lanes of a vector (Real).
+#pragma once
+
+#include "joint_pattern.h"
+#include "lanes.h"
+
+#include <linchpin/detail/joint_step.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace linchpin::detail {
+
+template <class Real>
+class JointKernel {
+ public:
+  static constexpr int lanes = Lanes<Real>::count;
+
+  void lay_out(const JointPattern& p) {
+    bodies_.resize(z(p.all_bodies));
+    frames_.resize(bodies_.size());
+    masses_.resize(bodies_.size());
+    for (auto* x : {&start_, &free_, &accelerations_, &twists_, &wrenches_}) x->assign(bodies_.size(), {});
+    turns_.assign(bodies_.size(), {});
+    stiffness_.assign(bodies_.size(), {});
+    bounds_.resize(bodies_.size());
+    points_.resize(p.points.size());
+    point_masses_.resize(p.points.size());
+    dots_.resize(p.dots.size());
+    for (auto* x : {&bias_, &velocity_, &x_, &lambda_, &newton_, &total_, &diagonal_}) x->assign(z(p.rows), Real{});
+    values_.assign(z(p.values), Real{});
+    panel_.assign(z(p.widest_panel), Real{});
+    moving_ = z(p.bodies);
+    for (const JointPattern::Node& node : p.nodes) {
+      for (int k = node.points; k < node.points_end; ++k) points_[z(k)].a = node.a, points_[z(k)].b = node.b;
+      for (int k = node.dots; k < node.dots_end; ++k) {
+        dots_[z(k)].a = node.a, dots_[z(k)].b = node.b;
+        dots_[z(k)].row = node.first + 3 * (node.points_end - node.points) + (k - node.dots);
+      }
+      for (int k = node.points; k < node.points_end; ++k) points_[z(k)].row = node.first + 3 * (k - node.points);
+    }
+  }
+
+  void take_geometry(const JointPattern& p, const StockJoints& stock, int lane) {
+    for (std::size_t k = 0; k < points_.size(); ++k) {
+      const JointRows::Point& from = stock.points[z(p.points[k])];
+      put(points_[k].p_A, lane, from.p_AQ);
+      put(points_[k].p_B, lane, from.p_BQ);
+      set(points_[k].arm_A, lane, from.p_AQ.norm());
+      set(points_[k].arm_B, lane, from.p_BQ.norm());
+    }
+    for (std::size_t k = 0; k < dots_.size(); ++k) {
+      const JointRows::Dot& from = stock.dots[z(p.dots[k])];
+      put(dots_[k].u_A, lane, from.u_A);
+      put(dots_[k].w_B, lane, from.w_B);
+      set(dots_[k].c, lane, from.c);
+    }
+  }
+
+  void take_body(int i, int lane, const BodyState& s, double mass, const Matrix3d& inertia) {
+    Body& body = bodies_[z(i)];
+    put(body.p, lane, s.p);
+    set(body.qx, lane, s.q.x()), set(body.qy, lane, s.q.y()), set(body.qz, lane, s.q.z()), set(body.qw, lane, s.q.w());
+    Mass& m = masses_[z(i)];
+    if (z(i) >= moving_) {
+      set(body.mass, lane, 0), set(m.inverse, lane, 0), set(body.least_inertia, lane, 1);
+      put(body.inverse_inertia, lane, Vector3d::Zero());
+      return;
+    }
+    put(start_[z(i)].v, lane, s.v);
+    put(start_[z(i)].w, lane, s.w);
+    const Vector3d I = inertia.diagonal();
+    set(body.mass, lane, mass);
+    set(m.inverse, lane, 1 / mass);
+    put(body.inverse_inertia, lane, Vector3d(1 / I.x(), 1 / I.y(), 1 / I.z()));
+    set(body.least_inertia, lane, I.minCoeff());
+  }
+
+  // Forces stand in the place of the twists that they make until step() has the masses.
+  void take_forces(int lane, std::span<const double> Q, std::span<const double> applied) {
+    for (std::size_t i = 0; i < moving_; ++i) {
+      put(twists_[i].v, lane, Q.data() + 6 * i);
+      put(twists_[i].w, lane, Q.data() + 6 * i + 3);
+      put(free_[i].v, lane, applied.data() + 6 * i);
+      put(free_[i].w, lane, applied.data() + 6 * i + 3);
+    }
+  }
+
+  void take_start(const JointPattern& p, int lane, std::span<const double> newton) {
+    for (std::size_t r = 0; r < newton_.size(); ++r) set(newton_[r], lane, newton[z(p.row_of[r])]);
+  }
+
+  struct Result {
+    std::array<JointStep::Outcome, std::size_t{lanes}> of;
+  };
+
+  Result step(const JointPattern& p, const JointStep::Limits& limits) {
+    Result result;
+    const Real gap = start();
+    for (int lane = 0; lane < lanes; ++lane) {
+      JointStep::Outcome& out = result.of[z(lane)];
+      out.off = get(off_, lane);
+      out.fastest = get(fastest_, lane);
+      out.kinetic = get(kinetic_, lane);
+      if (!(get(gap, lane) <= limits.gap_tolerance)) out.refused = "a gap at the start";
+    }
+    if (none(result)) return result;
+    fill(p);
+    const Real margin = factor(p);
+    for (int lane = 0; lane < lanes; ++lane)
+      if (!(get(margin, lane) > 0)) refuse(result, lane, "rank not clear from the pivots");
+    if (none(result)) return result;
+    answer(p, result);
+    if (none(result)) return result;
+    close(p, limits, result);
+    if (none(result)) return result;
+    judge(limits, result);
+    return result;
+  }
+
+  void give(const JointPattern& p, int lane, const JointStep::Numbers& to) const {
+    for (std::size_t i = 0; i < moving_; ++i) {
+      take(twists_[i].v, lane, to.v.data() + 6 * i);
+      take(twists_[i].w, lane, to.v.data() + 6 * i + 3);
+    }
+    for (std::size_t r = 0; r < lambda_.size(); ++r) {
+      const std::size_t row = z(p.row_of[r]);
+      to.start[row] = get(lambda_[r], lane);
+      to.newton[row] = get(newton_[r], lane);
+      to.total[row] = get(total_[r], lane);
+      to.mean[row] = get(x_[r], lane);
+    }
+  }
+
+ private:
+  static constexpr double least_pivot = 1e-2;  // above it there is no doubt about rank
+  using V = V3<Real>;
+  struct Body {
+    V p;
+    Real qx, qy, qz, qw;
+    Real mass, least_inertia;
+    V inverse_inertia;  // along its own axes
+  };
+  struct Frame {
+    V x, y, z;  // rows of R
+  };
+  struct Mass {
+    Real inverse;
+    Real xx, yy, zz, xy, xz, yz;  // R I⁻¹ Rᵀ
+  };
+  struct Twist {
+    V v, w;
+  };
+  struct Turn {  // of a step: its displacement, its angle, sin t / t and (1 − cos t) / t²
+    V moved, turn;
+    Real sine, versine;
+  };
+  struct Point {
+    int a, b, row;
+    V p_A, p_B;
+    Real arm_A, arm_B;
+    V r_A, r_B, phi;  // at the start (W)
+  };
+  struct PointMasses {  // K (r × e_i) by side, the second's with its sign
+    V on[2][3];
+  };
+  struct Dot {
+    int a, b, row;
+    V u_A, w_B;
+    Real c;
+    V u, w, n;  // at the start (W)
+    V on_a, on_b;
+  };
+
+  static std::size_t z(int i) { return static_cast<std::size_t>(i); }
+  static double get(const Real& x, int lane) { return Lanes<Real>::get(x, lane); }
+  static void set(Real& x, int lane, double to) { Lanes<Real>::set(x, lane, to); }
+  static void put(V& x, int lane, const Vector3d& from) { put(x, lane, from.data()); }
+  static void put(V& x, int lane, const double* from) {
+    set(x.x, lane, from[0]), set(x.y, lane, from[1]), set(x.z, lane, from[2]);
+  }
+  static void take(const V& x, int lane, double* to) {
+    to[0] = get(x.x, lane), to[1] = get(x.y, lane), to[2] = get(x.z, lane);
+  }
+  static void refuse(Result& result, int lane, const char* why) {
+    if (!result.of[z(lane)].refused) result.of[z(lane)].refused = why;
+  }
+  static bool none(const Result& result) {
+    return std::all_of(result.of.begin(), result.of.end(), [](const auto& out) { return out.refused != nullptr; });
+  }
+  static V turned(const Frame& R, const V& u) { return {dot(R.x, u), dot(R.y, u), dot(R.z, u)}; }
+  static V times(const Mass& K, const V& u) {
+    return {K.xx * u.x + K.xy * u.y + K.xz * u.z, K.xy * u.x + K.yy * u.y + K.yz * u.z,
+            K.xz * u.x + K.yz * u.y + K.zz * u.z};
+  }
+
+  // What the poses and velocities at hand make of every body and row. @return the largest |φ|
+  Real start() {
+    Real fastest{}, kinetic{}, extent{};
+    for (std::size_t i = 0; i < bodies_.size(); ++i) {
+      const Body& b = bodies_[i];
+      Frame& R = frames_[i];
+      const Real x2 = b.qx + b.qx, y2 = b.qy + b.qy, z2 = b.qz + b.qz;
+      const Real wx = x2 * b.qw, wy = y2 * b.qw, wz = z2 * b.qw, xx = x2 * b.qx, xy = y2 * b.qx, xz = z2 * b.qx,
+                 yy = y2 * b.qy, yz = z2 * b.qy, zz = z2 * b.qz;
+      R.x = {1 - (yy + zz), xy - wz, xz + wy};
+      R.y = {xy + wz, 1 - (xx + zz), yz - wx};
+      R.z = {xz - wy, yz + wx, 1 - (xx + yy)};
+      if (i >= moving_) continue;
+      Mass& K = masses_[i];
+      const V kx = scaled(R.x, b.inverse_inertia), ky = scaled(R.y, b.inverse_inertia),
+              kz = scaled(R.z, b.inverse_inertia);
+      K.xx = dot(kx, R.x), K.yy = dot(ky, R.y), K.zz = dot(kz, R.z);
+      K.xy = dot(kx, R.y), K.xz = dot(kx, R.z), K.yz = dot(ky, R.z);
+      Twist &a = twists_[i], &f = free_[i];  // forces so far
+      const Twist& now = start_[i];
+      a.v = K.inverse * a.v;
+      a.w = times(K, a.w);
+      f.v = now.v + K.inverse * f.v;
+      f.w = now.w + times(K, f.w);
+      accelerations_[i] = a;
+      fastest = larger(fastest, larger(largest(now.v), largest(now.w)));
+      kinetic += b.mass * dot(now.v, now.v);
+      extent = larger(extent, largest(b.p));
+    }
+    fastest_ = fastest;
+    extent_ = extent;
+    kinetic_ = 0.5 * kinetic;
+    Real gap{}, off{}, size{}, probe{};
+    for (Point& k : points_) {
+      const Twist &A = start_[z(k.a)], &B = start_[z(k.b)], &a = twists_[z(k.a)], &b = twists_[z(k.b)];
+      k.r_A = turned(frames_[z(k.a)], k.p_A);
+      k.r_B = turned(frames_[z(k.b)], k.p_B);
+      k.phi = (bodies_[z(k.a)].p - bodies_[z(k.b)].p) + (k.r_A - k.r_B);
+      const V v_A = cross(A.w, k.r_A), v_B = cross(B.w, k.r_B);
+      const V phi_dot = (A.v + v_A) - (B.v + v_B);
+      const V bias = cross(B.w, v_B) - cross(A.w, v_A);
+      const V moves = (a.v + cross(a.w, k.r_A)) - (b.v + cross(b.w, k.r_B));
+      gap = larger(gap, largest(k.phi));
+      off = larger(off, largest(phi_dot));
+      size = larger(size, larger(largest(bias), largest(moves)));
+      write(velocity_, k.row, phi_dot);
+      write(bias_, k.row, bias);
+      write(x_, k.row, bias - moves);
+      probe += 0 * ((k.phi.x + phi_dot.x + bias.x) + (k.phi.y + phi_dot.y + bias.y) + (k.phi.z + phi_dot.z + bias.z));
+    }
+    for (Dot& k : dots_) {
+      const V &wA = start_[z(k.a)].w, &wB = start_[z(k.b)].w;
+      k.u = turned(frames_[z(k.a)], k.u_A);
+      k.w = turned(frames_[z(k.b)], k.w_B);
+      k.n = cross(k.u, k.w);
+      const V u_dot = cross(wA, k.u), w_dot = cross(wB, k.w);
+      const Real phi = dot(k.u, k.w) - k.c, phi_dot = dot(k.n, wA - wB);
+      const Real bias = -(dot(cross(wA, u_dot), k.w) + 2 * dot(u_dot, w_dot) + dot(k.u, cross(wB, w_dot)));
+      const Real moves = dot(k.n, twists_[z(k.a)].w - twists_[z(k.b)].w);
+      gap = larger(gap, magnitude(phi));
+      off = larger(off, magnitude(phi_dot));
+      size = larger(size, larger(magnitude(bias), magnitude(moves)));
+      velocity_[z(k.row)] = phi_dot;
+      bias_[z(k.row)] = bias;
+      x_[z(k.row)] = bias - moves;
+      probe += 0 * (phi + phi_dot + bias);
+    }
+    off_ = off;
+    size_ = size;
+    return gap + probe;
+  }
+
+  // G = A M⁻¹ Aᵀ into the places of its factor.
+  void fill(const JointPattern& p) {
+    std::fill(values_.begin(), values_.end(), Real{});
+    for (std::size_t k = 0; k < points_.size(); ++k) {
+      const Point& point = points_[k];
+      for (int side = 0; side < 2; ++side) {
+        const Mass& K = masses_[z(side == 0 ? point.a : point.b)];
+        if (z(side == 0 ? point.a : point.b) >= moving_) continue;
+        const V r = side == 0 ? point.r_A : -point.r_B;
+        V* on = point_masses_[k].on[side];  // K (0, z, −y), K (−z, 0, x), K (y, −x, 0)
+        on[0] = {K.xy * r.z - K.xz * r.y, K.yy * r.z - K.yz * r.y, K.yz * r.z - K.zz * r.y};
+        on[1] = {K.xz * r.x - K.xx * r.z, K.yz * r.x - K.xy * r.z, K.zz * r.x - K.xz * r.z};
+        on[2] = {K.xx * r.y - K.xy * r.x, K.xy * r.y - K.yy * r.x, K.xz * r.y - K.yz * r.x};
+      }
+    }
+    for (Dot& k : dots_) {
+      if (z(k.a) < moving_) k.on_a = times(masses_[z(k.a)], k.n);
+      if (z(k.b) < moving_) k.on_b = -times(masses_[z(k.b)], k.n);
+    }
+    for (const JointPattern::Meeting& m : p.meetings) {
+      const JointPattern::Node &i = p.nodes[z(m.i)], &j = p.nodes[z(m.j)];
+      const Real inverse = masses_[z(m.body)].inverse;
+      const Real linear = m.side_i == m.side_j ? inverse : -inverse;
+      Real* const to = values_.data() + m.target;
+      const int stride = j.width;
+      const auto normal = [](const Dot& k, int side) { return side == 0 ? k.n : -k.n; };
+      for (int a = i.points; a < i.points_end; ++a) {
+        const V r = m.side_i == 0 ? points_[z(a)].r_A : -points_[z(a)].r_B;
+        Real* row = to + 3 * (a - i.points) * stride;
+        for (int c = j.points; c < j.points_end; ++c, row += 3) {
+          const V* on = point_masses_[z(c)].on[m.side_j];
+          // (r × e_x) · on etc.
+          row[0] += linear + (r.z * on[0].y - r.y * on[0].z);
+          row[stride] += r.x * on[0].z - r.z * on[0].x;
+          row[2 * stride] += r.y * on[0].x - r.x * on[0].y;
+          row[stride + 1] += linear + (r.x * on[1].z - r.z * on[1].x);
+          row[2 * stride + 1] += r.y * on[1].x - r.x * on[1].y;
+          row[2 * stride + 2] += linear + (r.y * on[2].x - r.x * on[2].y);
+          if (m.i == m.j && a == c) continue;  // of the diagonal the lower half
+          row[1] += r.z * on[1].y - r.y * on[1].z;
+          row[2] += r.z * on[2].y - r.y * on[2].z;
+          row[stride + 2] += r.x * on[2].z - r.z * on[2].x;
+        }
+        for (int c = j.dots; m.i != m.j && c < j.dots_end; ++c, ++row) {
+          const V on = m.side_j == 0 ? dots_[z(c)].on_a : dots_[z(c)].on_b;
+          row[0] += r.z * on.y - r.y * on.z;
+          row[stride] += r.x * on.z - r.z * on.x;
+          row[2 * stride] += r.y * on.x - r.x * on.y;
+        }
+      }
+      for (int a = i.dots; a < i.dots_end; ++a) {
+        const V n = normal(dots_[z(a)], m.side_i);
+        Real* row = to + (3 * (i.points_end - i.points) + (a - i.dots)) * stride;
+        for (int c = j.points; c < j.points_end; ++c, row += 3) {
+          const V* on = point_masses_[z(c)].on[m.side_j];
+          for (int e = 0; e < 3; ++e) row[e] += dot(n, on[e]);
+        }
+        for (int c = j.dots; c < (m.i == m.j ? a + 1 : j.dots_end); ++c, ++row)
+          row[0] += dot(n, m.side_j == 0 ? dots_[z(c)].on_a : dots_[z(c)].on_b);
+      }
+    }
+    for (const JointPattern::Node& node : p.nodes)
+      for (int r = 0; r < node.width; ++r)
+        diagonal_[z(node.first + r)] = values_[z(node.diagonal + r * node.width + r)];
+  }
+
+  // Block by block L D Lᵀ; in the place of D stands D⁻¹, whole. @return
+  // positive where every pivot is far from zero
+  Real factor(const JointPattern& p) {
+    Real margin = Lanes<Real>::all(1);
+    for (const JointPattern::Node& node : p.nodes) switch (node.width) {
+        case 3:
+          factor_node<3>(p, node, margin);
+          break;
+        case 5:
+          factor_node<5>(p, node, margin);
+          break;
+        case 6:
+          factor_node<6>(p, node, margin);
+          break;
+        default:
+          factor_node<0>(p, node, margin);
+      }
+    return margin;
+  }
+
+  template <int W>
+  void factor_node(const JointPattern& p, const JointPattern::Node& node, Real& margin) {
+    const int w = W > 0 ? W : node.width;
+    Real* const D = values_.data() + node.diagonal;
+    const Real* const diagonal = diagonal_.data() + node.first;
+    if constexpr (W == 3) {  // its adjugate: one division
+      const Real a = D[0], b = D[3], c = D[6], d = D[4], e = D[7], f = D[8];
+      const Real cxx = d * f - e * e, cxy = c * e - b * f, cxz = b * e - c * d, minor = a * d - b * b;
+      const Real det = a * cxx + b * cxy + c * cxz, inverse = 1 / det;
+      // Pivots a, minor / a, det / minor, each against its diagonal.
+      margin = smaller(
+          margin, smaller(a - least_pivot * diagonal[0],
+                          smaller(minor - least_pivot * (a * diagonal[1]), det - least_pivot * (minor * diagonal[2]))));
+      D[0] = cxx * inverse, D[4] = (a * f - c * c) * inverse, D[8] = minor * inverse;
+      D[1] = D[3] = cxy * inverse, D[2] = D[6] = cxz * inverse, D[5] = D[7] = (b * c - a * e) * inverse;
+    } else {
+      invert<W>(D, diagonal, w, margin);
+    }
+    if (node.height == 0) return;
+    Real* const panel = values_.data() + node.panel;
+    Real* const made = panel_.data();
+    for (int r = 0; r < node.height; ++r)
+      for (int c = 0; c < w; ++c) {
+        Real sum = panel[r * w] * D[c];
+        for (int k = 1; k < w; ++k) sum += panel[r * w + k] * D[k * w + c];
+        made[r * w + c] = sum;
+      }
+    const int* update = p.updates.data() + node.updates;
+    for (int i = node.below; i < node.below_end; ++i) {
+      const JointPattern::Below& to = p.belows[z(i)];
+      for (int j = node.below; j <= i; ++j) {
+        const JointPattern::Below& by = p.belows[z(j)];
+        subtract<W>(made + to.offset * w, panel + by.offset * w, w, to.width, by.width, i == j,
+                    values_.data() + *update++);
+      }
+    }
+    std::copy(made, made + node.height * w, panel);
+  }
+
+  template <int W>
+  static void subtract(const Real* a, const Real* b, int w, int rows, int columns, bool lower, Real* to) {
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < (lower ? r + 1 : columns); ++c) {
+        Real sum = a[r * w] * b[c * w];
+        for (int k = 1; k < w; ++k) sum += a[r * w + k] * b[c * w + k];
+        to[r * columns + c] -= sum;
+      }
+  }
+
+  // D ← D⁻¹ by L D Lᵀ, of the lower half.
+  template <int W>
+  static void invert(Real* D, const Real* diagonal, int w, Real& margin) {
+    std::array<Real, 64> l;  // L below its ones, then its inverse
+    std::array<Real, 8> d;
+    for (int i = 0; i < w; ++i) {
+      for (int j = 0; j <= i; ++j) {
+        Real sum = D[i * w + j];
+        for (int k = 0; k < j; ++k) sum -= l[z(i * 8 + k)] * l[z(j * 8 + k)] * d[z(k)];
+        if (j < i)
+          l[z(i * 8 + j)] = sum / d[z(j)];
+        else
+          d[z(i)] = sum;
+      }
+      margin = smaller(margin, d[z(i)] - least_pivot * diagonal[i]);
+    }
+    for (int i = 0; i < w; ++i)
+      for (int j = 0; j < i; ++j) {
+        Real sum = -l[z(i * 8 + j)];
+        for (int k = j + 1; k < i; ++k) sum -= l[z(i * 8 + k)] * l[z(k * 8 + j)];
+        l[z(i * 8 + j)] = sum;  // rows above are inverted already
+      }
+    for (int i = 0; i < w; ++i) d[z(i)] = 1 / d[z(i)];
+    for (int i = 0; i < w; ++i)
+      for (int j = 0; j <= i; ++j) {  // Σ_k≥i (L⁻¹)_ki d_k (L⁻¹)_kj
+        Real sum = i == j ? d[z(i)] : d[z(i)] * l[z(i * 8 + j)];
+        for (int k = i + 1; k < w; ++k) sum += l[z(k * 8 + i)] * d[z(k)] * l[z(k * 8 + j)];
+        D[i * w + j] = D[j * w + i] = sum;
+      }
+  }
+
+  // x_ ← G⁻¹ x_
+  void solve(const JointPattern& p) {
+    Real* const x = x_.data();
+    for (const JointPattern::Node& node : p.nodes) {
+      if (node.width == 3)
+        forward<3>(p, node, x);
+      else
+        forward<0>(p, node, x);
+    }
+    for (auto node = p.nodes.rbegin(); node != p.nodes.rend(); ++node) {
+      if (node->width == 3)
+        backward<3>(p, *node, x);
+      else
+        backward<0>(p, *node, x);
+    }
+  }
+
+  template <int W>
+  void forward(const JointPattern& p, const JointPattern::Node& node, Real* x) {
+    const int w = W > 0 ? W : node.width;
+    Real* const own = x + node.first;
+    const Real* panel = values_.data() + node.panel;
+    for (int i = node.below; i < node.below_end; ++i) {
+      Real* const to = x + p.belows[z(i)].first;
+      for (int r = 0; r < p.belows[z(i)].width; ++r, panel += w) {
+        Real sum = panel[0] * own[0];
+        for (int k = 1; k < w; ++k) sum += panel[k] * own[k];
+        to[r] -= sum;
+      }
+    }
+  }
+
+  template <int W>
+  void backward(const JointPattern& p, const JointPattern::Node& node, Real* x) {
+    const int w = W > 0 ? W : node.width;
+    Real* const own = x + node.first;
+    const Real* const D = values_.data() + node.diagonal;
+    std::array<Real, 8> made;
+    for (int r = 0; r < w; ++r) {
+      Real sum = D[r * w] * own[0];
+      for (int k = 1; k < w; ++k) sum += D[r * w + k] * own[k];
+      made[z(r)] = sum;
+    }
+    const Real* panel = values_.data() + node.panel;
+    for (int i = node.below; i < node.below_end; ++i) {
+      const Real* const from = x + p.belows[z(i)].first;
+      for (int r = 0; r < p.belows[z(i)].width; ++r, panel += w)
+        for (int k = 0; k < w; ++k) made[z(k)] -= panel[k] * from[r];
+    }
+    for (int r = 0; r < w; ++r) own[r] = made[z(r)];
+  }
+
+  // wrenches_ ← Aᵀλ
+  void pull(const std::vector<Real>& lambda) {
+    std::fill(wrenches_.begin(), wrenches_.end(), Twist{});
+    for (const Point& k : points_) {
+      const V f = read(lambda, k.row);
+      Twist &A = wrenches_[z(k.a)], &B = wrenches_[z(k.b)];
+      A.v += f;
+      A.w += cross(k.r_A, f);
+      B.v -= f;
+      B.w -= cross(k.r_B, f);
+    }
+    for (const Dot& k : dots_) {
+      const V m = lambda[z(k.row)] * k.n;
+      wrenches_[z(k.a)].w += m;
+      wrenches_[z(k.b)].w -= m;
+    }
+  }
+
+  // twists_ ← from + M⁻¹ wrenches_
+  void follow(const std::vector<Twist>& from) {
+    for (std::size_t i = 0; i < moving_; ++i) {
+      twists_[i].v = from[i].v + masses_[i].inverse * wrenches_[i].v;
+      twists_[i].w = from[i].w + times(masses_[i], wrenches_[i].w);
+    }
+  }
+
+  // The equation (T5), its residual looked at and taken out once.
+  void answer(const JointPattern& p, Result& result) {
+    solve(p);
+    std::swap(lambda_, x_);
+    pull(lambda_);
+    follow(accelerations_);
+    Real worst{}, probe{};
+    for (const Point& k : points_) {
+      const Twist &a = twists_[z(k.a)], &b = twists_[z(k.b)];
+      const V e = read(bias_, k.row) - ((a.v + cross(a.w, k.r_A)) - (b.v + cross(b.w, k.r_B)));
+      worst = larger(worst, largest(e));
+      probe += 0 * (e.x + e.y + e.z);
+      write(x_, k.row, e);
+    }
+    for (const Dot& k : dots_) {
+      const Real e = bias_[z(k.row)] - dot(k.n, twists_[z(k.a)].w - twists_[z(k.b)].w);
+      worst = larger(worst, magnitude(e));
+      probe += 0 * e;
+      x_[z(k.row)] = e;
+    }
+    worst += probe;
+    constexpr double rounding = 1e-7;
+    for (int lane = 0; lane < lanes; ++lane)
+      if (!(get(worst, lane) <= rounding * get(size_, lane))) refuse(result, lane, "the equation's residual");
+    if (none(result)) return;
+    solve(p);
+    for (std::size_t r = 0; r < x_.size(); ++r) lambda_[r] += x_[r];
+  }
+
+  // Newton from newton_ to the step's end on the constraints (T12), by the factor at its start.
+  void close(const JointPattern& p, const JointStep::Limits& limits, Result& result) {
+    const double dt = limits.dt;
+    for (std::size_t r = 0; r < lambda_.size(); ++r) total_[r] = dt * lambda_[r] + newton_[r];
+    Real going = Lanes<Real>::all(1), previous = Lanes<Real>::all(std::numeric_limits<double>::max());
+    for (int solves = 0;; ++solves) {
+      pull(total_);
+      follow(free_);
+      const Real worst = look(dt);
+      bool any = false, stalls = false;
+      for (int lane = 0; lane < lanes; ++lane) {
+        if (get(going, lane) == 0) continue;
+        const double now = get(worst, lane);
+        // Poses far out are no better than their own rounding.
+        if (now <= std::max(limits.newton_tolerance, 4 * std::numeric_limits<double>::epsilon() * get(extent_, lane))) {
+          set(going, lane, 0);
+          result.of[z(lane)].solves = solves;
+        } else if (!(now < std::numeric_limits<double>::infinity()) || solves == limits.max_solves) {
+          set(going, lane, 0);
+          refuse(result, lane, "Newton does not end");
+        } else {
+          stalls = stalls || now > 0.5 * get(previous, lane);
+          any = true;
+        }
+      }
+      if (!any) return;
+      if (stalls) {
+        const Real beyond = beyond_rounding();
+        for (int lane = 0; lane < lanes; ++lane) {
+          if (get(going, lane) == 0 || !(get(worst, lane) > 0.5 * get(previous, lane))) continue;
+          set(going, lane, 0);
+          result.of[z(lane)].solves = solves;
+          if (!(get(beyond, lane) <= 1)) refuse(result, lane, "Newton does not contract");
+        }
+      }
+      previous = worst;
+      const Real scale = (-1 / dt) * going;
+      for (Real& x : x_) x *= scale;
+      solve(p);
+      for (std::size_t r = 0; r < x_.size(); ++r) {
+        newton_[r] += x_[r];
+        total_[r] += x_[r];
+      }
+    }
+  }
+
+  // φ at the end of the step by row, into x_. @return the largest, infinity where one is no number
+  Real look(double dt) {
+    for (std::size_t i = 0; i < moving_; ++i) {
+      Turn& t = turns_[i];
+      t.moved = dt * twists_[i].v;
+      t.turn = dt * twists_[i].w;
+      turn_factors(dot(t.turn, t.turn), t.sine, t.versine);
+    }
+    const auto added = [&](int body, const V& r) -> V {
+      const Turn& t = turns_[z(body)];
+      const V across = cross(t.turn, r);
+      return t.sine * across + t.versine * cross(t.turn, across);
+    };
+    Real worst{}, probe{};
+    for (const Point& k : points_) {
+      const V gap = k.phi + ((turns_[z(k.a)].moved - turns_[z(k.b)].moved) + (added(k.a, k.r_A) - added(k.b, k.r_B)));
+      worst = larger(worst, largest(gap));
+      probe += 0 * (gap.x + gap.y + gap.z);
+      write(x_, k.row, gap);
+    }
+    for (const Dot& k : dots_) {
+      const Real phi = dot(k.u + added(k.a, k.u), k.w + added(k.b, k.w)) - k.c;
+      worst = larger(worst, magnitude(phi));
+      probe += 0 * phi;
+      x_[z(k.row)] = phi;
+    }
+    return worst + probe;
+  }
+
+  // The residual in x_ over what the rounding of poses explains, at most.
+  Real beyond_rounding() const {
+    constexpr double unit = 32 * std::numeric_limits<double>::epsilon();
+    Real most{};
+    for (const Point& k : points_) {
+      const Real poses = largest(bodies_[z(k.a)].p) + largest(bodies_[z(k.b)].p);
+      const V a = absolute(k.r_A), b = absolute(k.r_B), gap = absolute(read(x_, k.row));
+      most = larger(most, larger(gap.x / (unit * (poses + (a.y + a.z) + (b.y + b.z))),
+                                 larger(gap.y / (unit * (poses + (a.x + a.z) + (b.x + b.z))),
+                                        gap.z / (unit * (poses + (a.x + a.y) + (b.x + b.y))))));
+    }
+    for (const Dot& k : dots_) {
+      const V n = absolute(k.n);
+      most = larger(most, magnitude(x_[z(k.row)]) / (unit * 2 * (n.x + n.y + n.z)));
+    }
+    return most;
+  }
+
+  // Mean velocities of the rows into x_, the work done with them, and how fast the tension makes bodies swing (T15).
+  void judge(const JointStep::Limits& limits, Result& result) {
+    std::fill(bounds_.begin(), bounds_.end(), Real{});
+    Real gain{}, probe{};
+    for (const Point& k : points_) {
+      const Twist &a = twists_[z(k.a)], &b = twists_[z(k.b)];
+      const V mean = 0.5 * (read(velocity_, k.row) + ((a.v + cross(a.w, k.r_A)) - (b.v + cross(b.w, k.r_B))));
+      const V p = read(total_, k.row);
+      gain += dot(p, mean);
+      const Real force = root(dot(p, p));
+      bounds_[z(k.a)] += force * k.arm_A;
+      bounds_[z(k.b)] += force * k.arm_B;
+      write(x_, k.row, mean);
+    }
+    for (const Dot& k : dots_) {
+      const Real mean = 0.5 * (velocity_[z(k.row)] + dot(k.n, twists_[z(k.a)].w - twists_[z(k.b)].w));
+      gain += total_[z(k.row)] * mean;
+      x_[z(k.row)] = mean;
+    }
+    Real most{};
+    for (std::size_t i = 0; i < moving_; ++i) {
+      const Real bound = bounds_[i] / bodies_[i].least_inertia;
+      most = larger(most, bound);
+      probe += 0 * (bound + dot(twists_[i].v, twists_[i].w));
+    }
+    bool fast = false;
+    for (int lane = 0; lane < lanes; ++lane) {
+      JointStep::Outcome& out = result.of[z(lane)];
+      out.gain = get(gain, lane);
+      out.swing = std::sqrt(get(most, lane) * limits.dt);  // ω² dt² with impulses, which are dt times forces
+      if (get(probe, lane) != 0) refuse(result, lane, "numbers that are not finite");
+      fast = fast || (!out.refused && !(out.swing <= limits.swing));
+    }
+    if (!fast) return;
+    const Real margin = stiffness_margin(limits);
+    for (int lane = 0; lane < lanes; ++lane)
+      if (!(result.of[z(lane)].swing <= limits.swing) && !(get(margin, lane) > 0))
+        refuse(result, lane, "too long a step");
+  }
+
+  // Whether s² I − dt K, s what a step may swing by and K the geometric stiffness of T15 from impulses, is positive
+  // definite for every body: the same as ω dt < s without a look for eigenvalues. @return positive where it is
+  Real stiffness_margin(const JointStep::Limits& limits) {
+    const double dt = limits.dt, s2 = limits.swing * limits.swing;
+    stiffness_.assign(moving_, Mass{});
+    const auto add = [&](int body, const V& r, const V& f) {
+      if (z(body) >= moving_) return;
+      Mass& K = stiffness_[z(body)];
+      const Real along = dot(r, f);
+      K.xx += along - r.x * f.x, K.yy += along - r.y * f.y, K.zz += along - r.z * f.z;
+      K.xy -= 0.5 * (r.x * f.y + r.y * f.x), K.xz -= 0.5 * (r.x * f.z + r.z * f.x);
+      K.yz -= 0.5 * (r.y * f.z + r.z * f.y);
+    };
+    for (const Point& k : points_) {
+      const V p = read(total_, k.row);
+      add(k.a, k.r_A, p);
+      add(k.b, k.r_B, -p);
+    }
+    Real margin = Lanes<Real>::all(1);
+    for (std::size_t i = 0; i < moving_; ++i) {
+      const Frame& R = frames_[i];
+      const V x{R.x.x, R.y.x, R.z.x}, y{R.x.y, R.y.y, R.z.y}, z{R.x.z, R.y.z, R.z.z};  // the body's axes (W)
+      const V Kx = times(stiffness_[i], x), Ky = times(stiffness_[i], y), Kz = times(stiffness_[i], z);
+      // Pivots of 1 − dt/s² J K J with J² the inverse inertia: by determinants, each of size one.
+      const V j = (dt / s2) * bodies_[i].inverse_inertia;
+      const Real xx = 1 - j.x * dot(x, Kx), yy = 1 - j.y * dot(y, Ky), zz = 1 - j.z * dot(z, Kz);
+      const Real xy = dot(x, Ky), xz = dot(x, Kz), yz = dot(y, Kz);
+      const Real xy2 = j.x * j.y * (xy * xy), xz2 = j.x * j.z * (xz * xz), yz2 = j.y * j.z * (yz * yz);
+      const Real det = xx * (yy * zz - yz2) - xy2 * zz - xz2 * yy - 2 * (j.x * j.y * j.z) * (xy * xz * yz);
+      margin = smaller(margin, smaller(xx, smaller(xx * yy - xy2, det)));
+    }
+    return margin;
+  }
+
+  static V read(const std::vector<Real>& from, int row) { return {from[z(row)], from[z(row + 1)], from[z(row + 2)]}; }
+  static void write(std::vector<Real>& to, int row, const V& u) {
+    to[z(row)] = u.x, to[z(row + 1)] = u.y, to[z(row + 2)] = u.z;
+  }
+
+  std::size_t moving_ = 0;  // bodies that do, before those that do not
+  std::vector<Body> bodies_;
+  std::vector<Frame> frames_;
+  std::vector<Mass> masses_;
+  std::vector<Mass> stiffness_;
+  std::vector<Twist> start_, free_, accelerations_, twists_, wrenches_;
+  std::vector<Turn> turns_;
+  std::vector<Real> bounds_;
+  std::vector<Point> points_;
+  std::vector<PointMasses> point_masses_;
+  std::vector<Dot> dots_;
+  std::vector<Real> bias_, velocity_, x_, lambda_, newton_, total_, diagonal_;
+  std::vector<Real> values_;  // of the factor: by node D and what is below it
+  std::vector<Real> panel_;
+  Real off_{}, fastest_{}, kinetic_{}, size_{}, extent_{};
+};
+
+}  // namespace linchpin::detail

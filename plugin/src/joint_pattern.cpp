@@ -1,0 +1,111 @@
+#include "joint_pattern.h"
+
+#include "block_cholesky.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace linchpin::detail {
+
+namespace {
+std::size_t z(int i) { return static_cast<std::size_t>(i); }
+}  // namespace
+
+bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::vector<BodyId>& ids) {
+  constexpr std::size_t most_ends = 8;  // of joints on one body: beyond, they fill what a sparse factor need not
+  constexpr int most_values = 60;       // per row, likewise
+  constexpr int widest = 6;
+  *this = {};
+  const int joints = stock.count();
+  bodies = static_cast<int>(ids.size());
+  const auto body_of = [&](int slot, BodyId id) {
+    if (slot >= 0) return slot;
+    const auto known = std::find(ids.begin() + bodies, ids.end(), id);
+    const int body = static_cast<int>(known - ids.begin());
+    if (known == ids.end()) ids.push_back(id);
+    return body;
+  };
+  std::vector<std::vector<std::pair<int, int>>> ends(z(bodies));  // joint and its side
+  std::vector<std::array<int, 2>> at(z(joints));
+  BlockCholesky::Pattern pattern;
+  for (int i = 0; i < joints; ++i) {
+    const StockJoints::Joint& joint = stock.joints[z(i)];
+    if (joint.driven_a || joint.driven_b || joint.slot_a == joint.slot_b) return false;
+    at[z(i)] = {body_of(joint.slot_a, joint.a), body_of(joint.slot_b, joint.b)};
+    for (int side = 0; side < 2; ++side)
+      if (at[z(i)][z(side)] < bodies) ends[z(at[z(i)][z(side)])].emplace_back(i, side);
+    const int width = block.row[z(joint.constraint) + 1] - joint.row;
+    if (width < 1 || width > widest) return false;
+    pattern.sizes.push_back(width);
+  }
+  all_bodies = static_cast<int>(ids.size());
+  pattern.negative.assign(z(joints), 0);
+  pattern.late.assign(z(joints), 0);
+  for (const auto& on : ends) {
+    if (on.size() > most_ends) return false;
+    pattern.clique_start.push_back(static_cast<int>(pattern.clique.size()));
+    for (const auto& [joint, side] : on) pattern.clique.push_back(joint);
+  }
+  pattern.clique_start.push_back(static_cast<int>(pattern.clique.size()));
+
+  std::vector<int> order, place(z(joints));
+  std::vector<std::vector<int>> structure(z(joints));
+  BlockCholesky::eliminate(pattern, order, structure);
+  for (int k = 0; k < joints; ++k) place[z(order[z(k)])] = k;
+  for (const int i : order) {
+    const StockJoints::Joint &joint = stock.joints[z(i)], &next = stock.joints[z(i) + 1];
+    Node node;
+    node.first = rows;
+    node.width = pattern.sizes[z(i)];
+    node.a = at[z(i)][0], node.b = at[z(i)][1];
+    node.points = static_cast<int>(points.size());
+    for (int k = joint.point; k < next.point; ++k) points.push_back(k);
+    node.points_end = static_cast<int>(points.size());
+    node.dots = static_cast<int>(dots.size());
+    for (int k = joint.dot; k < next.dot; ++k) dots.push_back(k);
+    node.dots_end = static_cast<int>(dots.size());
+    for (int r = 0; r < node.width; ++r) row_of.push_back(joint.row + r);
+    rows += node.width;
+    nodes.push_back(node);
+  }
+  for (int k = 0; k < joints; ++k) {
+    Node& node = nodes[z(k)];
+    std::vector<int>& under = structure[z(order[z(k)])];
+    for (int& i : under) i = place[z(i)];
+    std::sort(under.begin(), under.end());
+    node.below = static_cast<int>(belows.size());
+    for (const int i : under) {
+      belows.push_back({i, nodes[z(i)].first, nodes[z(i)].width, node.height});
+      node.height += nodes[z(i)].width;
+    }
+    node.below_end = static_cast<int>(belows.size());
+    node.diagonal = values;
+    node.panel = values + node.width * node.width;
+    values = node.panel + node.height * node.width;
+    widest_panel = std::max(widest_panel, node.height * node.width);
+    if (values > most_values * (node.first + node.width) + 1000) return false;
+  }
+  const auto place_of = [&](int i, int j) {  // of block (i, j), i not before j
+    const Node& node = nodes[z(j)];
+    if (i == j) return node.diagonal;
+    const auto found = std::lower_bound(belows.begin() + node.below, belows.begin() + node.below_end, i,
+                                        [](const Below& below, int of) { return below.node < of; });
+    return node.panel + found->offset * node.width;
+  };
+  for (Node& node : nodes) {
+    node.updates = static_cast<int>(updates.size());
+    for (int i = node.below; i < node.below_end; ++i)
+      for (int j = node.below; j <= i; ++j) updates.push_back(place_of(belows[z(i)].node, belows[z(j)].node));
+  }
+  for (int body = 0; body < bodies; ++body)
+    for (const auto& [x, side_x] : ends[z(body)])
+      for (const auto& [y, side_y] : ends[z(body)])
+        if (place[z(x)] >= place[z(y)])
+          meetings.push_back({place[z(x)], place[z(y)], side_x, side_y, body, place_of(place[z(x)], place[z(y)])});
+  std::stable_sort(meetings.begin(), meetings.end(),
+                   [](const Meeting& x, const Meeting& y) { return x.target < y.target; });
+  return true;
+}
+
+}  // namespace linchpin::detail
