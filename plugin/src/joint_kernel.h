@@ -1,10 +1,9 @@
-// The numbers of JointStep, for one block or for several alike side by side in the lanes of a vector (Real).
+// The numbers of JointStep, for one block or for several alike side by side in the lanes of a vector (Real). Rows stand
+// in the order in which their joints are eliminated, so that each pass reads memory from front to back.
 #pragma once
 
-#include "joint_pattern.h"
+#include "joint_work.h"
 #include "lanes.h"
-
-#include <linchpin/detail/joint_step.h>
 
 #include <algorithm>
 #include <array>
@@ -12,7 +11,7 @@
 #include <limits>
 #include <vector>
 
-namespace linchpin::detail {
+namespace linchpin::detail::inline LINCHPIN_LANES {
 
 template <class Real>
 class JointKernel {
@@ -23,9 +22,9 @@ class JointKernel {
     bodies_.resize(z(p.all_bodies));
     frames_.resize(bodies_.size());
     masses_.resize(bodies_.size());
-    for (auto* x : {&start_, &free_, &accelerations_, &twists_, &wrenches_}) x->assign(bodies_.size(), {});
-    turns_.assign(bodies_.size(), {});
-    stiffness_.assign(bodies_.size(), {});
+    for (auto* x : {&start_, &free_, &accelerations_, &twists_, &wrenches_}) x->assign(bodies_.size(), Twist{});
+    turns_.assign(bodies_.size(), Turn{});
+    stiffness_.assign(bodies_.size(), Mass{});
     bounds_.resize(bodies_.size());
     points_.resize(p.points.size());
     point_masses_.resize(p.points.size());
@@ -44,19 +43,19 @@ class JointKernel {
     }
   }
 
-  void take_geometry(const JointPattern& p, const StockJoints& stock, int lane) {
-    for (std::size_t k = 0; k < points_.size(); ++k) {
-      const JointRows::Point& from = stock.points[z(p.points[k])];
-      put(points_[k].p_A, lane, from.p_AQ);
-      put(points_[k].p_B, lane, from.p_BQ);
-      set(points_[k].arm_A, lane, from.p_AQ.norm());
-      set(points_[k].arm_B, lane, from.p_BQ.norm());
+  void take_geometry(int lane, const double* from) {
+    for (Point& k : points_) {
+      put(k.p_A, lane, from);
+      put(k.p_B, lane, from + 3);
+      set(k.arm_A, lane, from[6]);
+      set(k.arm_B, lane, from[7]);
+      from += 8;
     }
-    for (std::size_t k = 0; k < dots_.size(); ++k) {
-      const JointRows::Dot& from = stock.dots[z(p.dots[k])];
-      put(dots_[k].u_A, lane, from.u_A);
-      put(dots_[k].w_B, lane, from.w_B);
-      set(dots_[k].c, lane, from.c);
+    for (Dot& k : dots_) {
+      put(k.u_A, lane, from);
+      put(k.w_B, lane, from + 3);
+      set(k.c, lane, from[6]);
+      from += 7;
     }
   }
 
@@ -376,45 +375,59 @@ class JointKernel {
     if (node.height == 0) return;
     Real* const panel = values_.data() + node.panel;
     Real* const made = panel_.data();
-    for (int r = 0; r < node.height; ++r)
+    std::array<Real, JointPattern::widest * JointPattern::widest> inverse;
+    for (int k = 0; k < w * w; ++k) inverse[z(k)] = D[k];
+    for (int r = 0; r < node.height; ++r) {
+      std::array<Real, JointPattern::widest> row{};
+      for (int k = 0; k < w; ++k) row[z(k)] = panel[r * w + k];
       for (int c = 0; c < w; ++c) {
-        Real sum = panel[r * w] * D[c];
-        for (int k = 1; k < w; ++k) sum += panel[r * w + k] * D[k * w + c];
+        Real sum = row[0] * inverse[z(c)];
+        for (int k = 1; k < w; ++k) sum += row[z(k)] * inverse[z(k * w + c)];
         made[r * w + c] = sum;
       }
+    }
     const int* update = p.updates.data() + node.updates;
     for (int i = node.below; i < node.below_end; ++i) {
       const JointPattern::Below& to = p.belows[z(i)];
       for (int j = node.below; j <= i; ++j) {
         const JointPattern::Below& by = p.belows[z(j)];
-        subtract<W>(made + to.offset * w, panel + by.offset * w, w, to.width, by.width, i == j,
-                    values_.data() + *update++);
+        Real* const target = values_.data() + *update++;
+        if (to.width == 3 && by.width == 3)
+          subtract<W, 3>(made + to.offset * w, panel + by.offset * w, w, 3, 3, i == j, target);
+        else
+          subtract<W, 0>(made + to.offset * w, panel + by.offset * w, w, to.width, by.width, i == j, target);
       }
     }
     std::copy(made, made + node.height * w, panel);
   }
 
-  template <int W>
+  template <int W, int R>
   static void subtract(const Real* a, const Real* b, int w, int rows, int columns, bool lower, Real* to) {
-    for (int r = 0; r < rows; ++r)
-      for (int c = 0; c < (lower ? r + 1 : columns); ++c) {
-        Real sum = a[r * w] * b[c * w];
-        for (int k = 1; k < w; ++k) sum += a[r * w + k] * b[c * w + k];
-        to[r * columns + c] -= sum;
+    std::array<Real, JointPattern::widest * JointPattern::widest> by;
+    for (int k = 0; k < (R > 0 ? R : columns) * w; ++k) by[z(k)] = b[k];
+    for (int r = 0; r<(R > 0 ? R : rows); ++r, a += w, to += R> 0 ? R : columns) {
+      std::array<Real, JointPattern::widest> row{};
+      for (int k = 0; k < w; ++k) row[z(k)] = a[k];
+      for (int c = 0; c < (lower ? r + 1 : R > 0 ? R : columns); ++c) {
+        Real sum = row[0] * by[z(c * w)];
+        for (int k = 1; k < w; ++k) sum += row[z(k)] * by[z(c * w + k)];
+        to[c] -= sum;
       }
+    }
   }
 
   // D ← D⁻¹ by L D Lᵀ, of the lower half.
   template <int W>
   static void invert(Real* D, const Real* diagonal, int w, Real& margin) {
-    std::array<Real, 64> l;  // L below its ones, then its inverse
-    std::array<Real, 8> d;
+    constexpr int widest = JointPattern::widest;
+    std::array<Real, widest * widest> l;  // L below its ones, then its inverse
+    std::array<Real, widest> d;
     for (int i = 0; i < w; ++i) {
       for (int j = 0; j <= i; ++j) {
         Real sum = D[i * w + j];
-        for (int k = 0; k < j; ++k) sum -= l[z(i * 8 + k)] * l[z(j * 8 + k)] * d[z(k)];
+        for (int k = 0; k < j; ++k) sum -= l[z(i * widest + k)] * l[z(j * widest + k)] * d[z(k)];
         if (j < i)
-          l[z(i * 8 + j)] = sum / d[z(j)];
+          l[z(i * widest + j)] = sum / d[z(j)];
         else
           d[z(i)] = sum;
       }
@@ -422,15 +435,15 @@ class JointKernel {
     }
     for (int i = 0; i < w; ++i)
       for (int j = 0; j < i; ++j) {
-        Real sum = -l[z(i * 8 + j)];
-        for (int k = j + 1; k < i; ++k) sum -= l[z(i * 8 + k)] * l[z(k * 8 + j)];
-        l[z(i * 8 + j)] = sum;  // rows above are inverted already
+        Real sum = -l[z(i * widest + j)];
+        for (int k = j + 1; k < i; ++k) sum -= l[z(i * widest + k)] * l[z(k * widest + j)];
+        l[z(i * widest + j)] = sum;  // rows above are inverted already
       }
     for (int i = 0; i < w; ++i) d[z(i)] = 1 / d[z(i)];
     for (int i = 0; i < w; ++i)
       for (int j = 0; j <= i; ++j) {  // Σ_k≥i (L⁻¹)_ki d_k (L⁻¹)_kj
-        Real sum = i == j ? d[z(i)] : d[z(i)] * l[z(i * 8 + j)];
-        for (int k = i + 1; k < w; ++k) sum += l[z(k * 8 + i)] * d[z(k)] * l[z(k * 8 + j)];
+        Real sum = i == j ? d[z(i)] : d[z(i)] * l[z(i * widest + j)];
+        for (int k = i + 1; k < w; ++k) sum += l[z(k * widest + i)] * d[z(k)] * l[z(k * widest + j)];
         D[i * w + j] = D[j * w + i] = sum;
       }
   }
@@ -438,57 +451,72 @@ class JointKernel {
   // x_ ← G⁻¹ x_
   void solve(const JointPattern& p) {
     Real* const x = x_.data();
+    const Real* const values = values_.data();
+    const JointPattern::Below* const belows = p.belows.data();
     for (const JointPattern::Node& node : p.nodes) {
       if (node.width == 3)
-        forward<3>(p, node, x);
+        forward<3>(belows, node, values, x);
       else
-        forward<0>(p, node, x);
+        forward<0>(belows, node, values, x);
     }
     for (auto node = p.nodes.rbegin(); node != p.nodes.rend(); ++node) {
       if (node->width == 3)
-        backward<3>(p, *node, x);
+        backward<3>(belows, *node, values, x);
       else
-        backward<0>(p, *node, x);
+        backward<0>(belows, *node, values, x);
     }
   }
 
   template <int W>
-  void forward(const JointPattern& p, const JointPattern::Node& node, Real* x) {
+  static void forward(const JointPattern::Below* belows, const JointPattern::Node& node, const Real* values, Real* x) {
     const int w = W > 0 ? W : node.width;
-    Real* const own = x + node.first;
-    const Real* panel = values_.data() + node.panel;
-    for (int i = node.below; i < node.below_end; ++i) {
-      Real* const to = x + p.belows[z(i)].first;
-      for (int r = 0; r < p.belows[z(i)].width; ++r, panel += w) {
-        Real sum = panel[0] * own[0];
-        for (int k = 1; k < w; ++k) sum += panel[k] * own[k];
-        to[r] -= sum;
-      }
+    std::array<Real, JointPattern::widest> own{};
+    for (int k = 0; k < w; ++k) own[z(k)] = x[node.first + k];
+    const Real* panel = values + node.panel;
+    const auto row = [&](Real& to) {
+      Real sum = panel[0] * own[0];
+      for (int k = 1; k < w; ++k) sum += panel[k] * own[z(k)];
+      to -= sum;
+      panel += w;
+    };
+    for (const JointPattern::Below* i = belows + node.below; i != belows + node.below_end; ++i) {
+      Real* const to = x + i->first;
+      if (i->width == 3)
+        row(to[0]), row(to[1]), row(to[2]);
+      else
+        for (int r = 0; r < i->width; ++r) row(to[r]);
     }
   }
 
   template <int W>
-  void backward(const JointPattern& p, const JointPattern::Node& node, Real* x) {
+  static void backward(const JointPattern::Below* belows, const JointPattern::Node& node, const Real* values, Real* x) {
     const int w = W > 0 ? W : node.width;
     Real* const own = x + node.first;
-    const Real* const D = values_.data() + node.diagonal;
-    std::array<Real, 8> made;
-    for (int r = 0; r < w; ++r) {
-      Real sum = D[r * w] * own[0];
-      for (int k = 1; k < w; ++k) sum += D[r * w + k] * own[k];
+    const Real* D = values + node.diagonal;
+    std::array<Real, JointPattern::widest> made{}, given{};
+    for (int k = 0; k < w; ++k) given[z(k)] = own[k];
+    for (int r = 0; r < w; ++r, D += w) {
+      Real sum = D[0] * given[0];
+      for (int k = 1; k < w; ++k) sum += D[k] * given[z(k)];
       made[z(r)] = sum;
     }
-    const Real* panel = values_.data() + node.panel;
-    for (int i = node.below; i < node.below_end; ++i) {
-      const Real* const from = x + p.belows[z(i)].first;
-      for (int r = 0; r < p.belows[z(i)].width; ++r, panel += w)
-        for (int k = 0; k < w; ++k) made[z(k)] -= panel[k] * from[r];
+    const Real* panel = values + node.panel;
+    const auto row = [&](const Real& from) {
+      for (int k = 0; k < w; ++k) made[z(k)] -= panel[k] * from;
+      panel += w;
+    };
+    for (const JointPattern::Below* i = belows + node.below; i != belows + node.below_end; ++i) {
+      const Real* const from = x + i->first;
+      if (i->width == 3)
+        row(from[0]), row(from[1]), row(from[2]);
+      else
+        for (int r = 0; r < i->width; ++r) row(from[r]);
     }
-    for (int r = 0; r < w; ++r) own[r] = made[z(r)];
+    for (int k = 0; k < w; ++k) own[k] = made[z(k)];
   }
 
   // wrenches_ ← Aᵀλ
-  void pull(const std::vector<Real>& lambda) {
+  void pull(const Row<Real>& lambda) {
     std::fill(wrenches_.begin(), wrenches_.end(), Twist{});
     for (const Point& k : points_) {
       const V f = read(lambda, k.row);
@@ -506,7 +534,7 @@ class JointKernel {
   }
 
   // twists_ ← from + M⁻¹ wrenches_
-  void follow(const std::vector<Twist>& from) {
+  void follow(const Row<Twist>& from) {
     for (std::size_t i = 0; i < moving_; ++i) {
       twists_[i].v = from[i].v + masses_[i].inverse * wrenches_[i].v;
       twists_[i].w = from[i].w + times(masses_[i], wrenches_[i].w);
@@ -547,6 +575,8 @@ class JointKernel {
     const double dt = limits.dt;
     for (std::size_t r = 0; r < lambda_.size(); ++r) total_[r] = dt * lambda_[r] + newton_[r];
     Real going = Lanes<Real>::all(1), previous = Lanes<Real>::all(std::numeric_limits<double>::max());
+    for (int lane = 0; lane < lanes; ++lane)
+      if (result.of[z(lane)].refused) set(going, lane, 0);
     for (int solves = 0;; ++solves) {
       pull(total_);
       follow(free_);
@@ -709,26 +739,58 @@ class JointKernel {
     return margin;
   }
 
-  static V read(const std::vector<Real>& from, int row) { return {from[z(row)], from[z(row + 1)], from[z(row + 2)]}; }
-  static void write(std::vector<Real>& to, int row, const V& u) {
+  static V read(const Row<Real>& from, int row) { return {from[z(row)], from[z(row + 1)], from[z(row + 2)]}; }
+  static void write(Row<Real>& to, int row, const V& u) {
     to[z(row)] = u.x, to[z(row + 1)] = u.y, to[z(row + 2)] = u.z;
   }
 
   std::size_t moving_ = 0;  // bodies that do, before those that do not
-  std::vector<Body> bodies_;
-  std::vector<Frame> frames_;
-  std::vector<Mass> masses_;
-  std::vector<Mass> stiffness_;
-  std::vector<Twist> start_, free_, accelerations_, twists_, wrenches_;
-  std::vector<Turn> turns_;
-  std::vector<Real> bounds_;
-  std::vector<Point> points_;
-  std::vector<PointMasses> point_masses_;
-  std::vector<Dot> dots_;
-  std::vector<Real> bias_, velocity_, x_, lambda_, newton_, total_, diagonal_;
-  std::vector<Real> values_;  // of the factor: by node D and what is below it
-  std::vector<Real> panel_;
+  Row<Body> bodies_;
+  Row<Frame> frames_;
+  Row<Mass> masses_;
+  Row<Mass> stiffness_;
+  Row<Twist> start_, free_, accelerations_, twists_, wrenches_;
+  Row<Turn> turns_;
+  Row<Real> bounds_;
+  Row<Point> points_;
+  Row<PointMasses> point_masses_;
+  Row<Dot> dots_;
+  Row<Real> bias_, velocity_, x_, lambda_, newton_, total_, diagonal_;
+  Row<Real> values_;  // of the factor: by node D and what is below it
+  Row<Real> panel_;
   Real off_{}, fastest_{}, kinetic_{}, size_{}, extent_{};
 };
 
-}  // namespace linchpin::detail
+template <class Real>
+class JointLanes final : public JointWork {
+ public:
+  explicit JointLanes(const JointPattern& pattern) : pattern_(pattern) { kernel_.lay_out(pattern); }
+
+  void take(const System& system, const State& state, const JointStep::Limits& limits,
+            std::span<JointStep::Job> jobs) override {
+    const auto& bodies = SystemParts::of(system).bodies;
+    for (int lane = 0; lane < JointKernel<Real>::lanes; ++lane) {  // lanes without a job of their own have the first's
+      const JointStep::Job& job =
+          jobs[static_cast<std::size_t>(lane) < jobs.size() ? static_cast<std::size_t>(lane) : 0];
+      const JointBlock& block = job.of->block();
+      kernel_.take_geometry(lane, block.geometry.data());
+      for (std::size_t i = 0; i < block.bodies.size(); ++i) {
+        const auto& body = bodies[static_cast<std::size_t>(block.bodies[i].index)];
+        kernel_.take_body(static_cast<int>(i), lane, state[block.bodies[i]], body.mass, body.inertia);
+      }
+      kernel_.take_forces(lane, job.numbers.Q, job.numbers.applied);
+      kernel_.take_start(pattern_, lane, job.numbers.newton);
+    }
+    const auto result = kernel_.step(pattern_, limits);
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      jobs[i].outcome = result.of[i];
+      if (!jobs[i].outcome.refused) kernel_.give(pattern_, static_cast<int>(i), jobs[i].numbers);
+    }
+  }
+
+ private:
+  const JointPattern& pattern_;
+  JointKernel<Real> kernel_;
+};
+
+}  // namespace linchpin::detail::inline LINCHPIN_LANES

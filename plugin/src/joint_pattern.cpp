@@ -15,7 +15,6 @@ std::size_t z(int i) { return static_cast<std::size_t>(i); }
 bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::vector<BodyId>& ids) {
   constexpr std::size_t most_ends = 8;  // of joints on one body: beyond, they fill what a sparse factor need not
   constexpr int most_values = 60;       // per row, likewise
-  constexpr int widest = 6;
   *this = {};
   const int joints = stock.count();
   bodies = static_cast<int>(ids.size());

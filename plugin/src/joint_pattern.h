@@ -11,21 +11,25 @@
 namespace linchpin::detail {
 
 struct JointPattern {
-  struct Node {                // a joint
-    int first = 0, width = 0;  // its rows
-    int a = 0, b = 0;          // its bodies
+  static constexpr int widest = 6;  // rows of a joint
+  struct Node {                     // a joint
+    int first = 0, width = 0;       // its rows
+    int a = 0, b = 0;               // its bodies
     int points = 0, points_end = 0, dots = 0, dots_end = 0;
     int below = 0, below_end = 0, height = 0;  // what its elimination touches
     int diagonal = 0, panel = 0;               // where its numbers are
     int updates = 0;
+    bool operator==(const Node&) const = default;
   };
   struct Below {
     int node = 0, first = 0, width = 0;
     int offset = 0;  // row in the panel
+    bool operator==(const Below&) const = default;
   };
   struct Meeting {  // of the ends of two joints, or of one with itself, on a body that moves: i not before j
     int i = 0, j = 0, side_i = 0, side_j = 0, body = 0;
     int target = 0;  // where their product is
+    bool operator==(const Meeting&) const = default;
   };
   std::vector<Node> nodes;
   std::vector<Below> belows;
@@ -34,6 +38,8 @@ struct JointPattern {
   std::vector<int> points, dots;  // in StockJoints
   std::vector<int> row_of;        // row of the block
   int bodies = 0, all_bodies = 0, rows = 0, values = 0, widest_panel = 0;
+
+  bool operator==(const JointPattern&) const = default;
 
   /// @param ids  in: the block's bodies; out: and those that its joints hold on to besides
   /// @return false where its factor would fill up, or its bodies are not of the kind

@@ -1,12 +1,6 @@
-// The plain step of a block of stock joints. Hides the order in which joints are eliminated and in which everything is
-// kept: rows, joints and their factor stand in one line, so that each pass reads memory from front to back.
-#include "block_cholesky.h"
-#include "joint_kernel.h"
-#include "joint_pattern.h"
+// The plain step of blocks of stock joints. Hides which of them are alike, and in whose memory each is worked out.
+#include "joint_work.h"
 #include "kept_assembly.h"
-#include "system_impl.h"
-
-#include <linchpin/detail/joint_step.h>
 
 #include <algorithm>
 #include <utility>
@@ -17,54 +11,73 @@ namespace {
 std::size_t z(int i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
-struct JointStep::Impl {
+struct JointShape {
   JointPattern pattern;
-  JointKernel<double> kernel;
-  std::vector<BodyId> bodies;  // those that move, then those that do not
+  struct Member {
+    std::unique_ptr<JointWork> one, four;
+  };
+  std::vector<Member> members;
 };
+
+JointShapes::JointShapes(int members) : members_(members) {}
+JointShapes::~JointShapes() = default;
+
+std::shared_ptr<JointShape> JointShapes::find(JointShape&& shape) {
+  std::erase_if(known_, [](const auto& known) { return known.expired(); });
+  for (const auto& known : known_)
+    if (auto same = known.lock(); same && same->pattern == shape.pattern) {
+      for (JointShape::Member& member : same->members)
+        if (!member.four) member.four = work_for_four(same->pattern);
+      return same;
+    }
+  auto made = std::make_shared<JointShape>(std::move(shape));
+  made->members.resize(z(members_));
+  for (JointShape::Member& member : made->members) member.one = work_for_one(made->pattern);
+  known_.push_back(made);
+  return made;
+}
 
 JointStep::JointStep() = default;
 JointStep::~JointStep() = default;
 JointStep::JointStep(JointStep&&) noexcept = default;
 JointStep& JointStep::operator=(JointStep&&) noexcept = default;
 
-bool JointStep::lay_out(const System& system, const Dynamics& dynamics) {
-  impl_.reset();
+bool JointStep::lay_out(const System& system, const Dynamics& dynamics, JointShapes& shapes) {
+  shape_.reset();
+  block_.reset();
   const StockJoints& stock = stock_of(dynamics);
   const Block& block = dynamics.assembly().block;
   if (!stock.rigid || !stock.axes.empty() || stock.count() == 0) return false;
-  auto made = std::make_unique<Impl>();
-  made->bodies = block.bodies;
   for (const BodyId id : block.bodies)
     if (!SystemParts::of(system).bodies[z(id.index)].inertia.isDiagonal(0)) return false;
-  if (!made->pattern.lay_out(stock, block, made->bodies)) return false;
-  made->kernel.lay_out(made->pattern);
-  made->kernel.take_geometry(made->pattern, stock, 0);
-  impl_ = std::move(made);
+  auto made = std::make_unique<JointBlock>();
+  made->bodies = block.bodies;
+  JointShape shape;
+  if (!shape.pattern.lay_out(stock, block, made->bodies)) return false;
+  std::vector<double>& to = made->geometry;
+  to.reserve(8 * shape.pattern.points.size() + 7 * shape.pattern.dots.size());
+  const auto add = [&](const Vector3d& u) { to.insert(to.end(), {u.x(), u.y(), u.z()}); };
+  for (const int k : shape.pattern.points) {
+    const JointRows::Point& from = stock.points[z(k)];
+    add(from.p_AQ);
+    add(from.p_BQ);
+    to.insert(to.end(), {from.p_AQ.norm(), from.p_BQ.norm()});
+  }
+  for (const int k : shape.pattern.dots) {
+    const JointRows::Dot& from = stock.dots[z(k)];
+    add(from.u_A);
+    add(from.w_B);
+    to.push_back(from.c);
+  }
+  shape_ = shapes.find(std::move(shape));
+  block_ = std::move(made);
   return true;
 }
 
-JointStep::Outcome JointStep::take(const System& system, const State& state, const Limits& limits,
-                                   const Numbers& numbers) {
-  Outcome out;
-  if (!impl_) {
-    out.refused = "not laid out";
-    return out;
-  }
-  Impl& s = *impl_;
-  JointKernel<double>& kernel = s.kernel;
-  const auto& bodies = SystemParts::of(system).bodies;
-  for (std::size_t i = 0; i < s.bodies.size(); ++i) {
-    const BodyId id = s.bodies[i];
-    kernel.take_body(static_cast<int>(i), 0, state[id], bodies[z(id.index)].mass, bodies[z(id.index)].inertia);
-  }
-  kernel.take_forces(0, numbers.Q, numbers.applied);
-  kernel.take_start(s.pattern, 0, numbers.newton);
-  const JointKernel<double>::Result result = kernel.step(s.pattern, limits);
-  out = result.of[0];
-  if (out.refused) return out;
-  kernel.give(s.pattern, 0, numbers);
-  return out;
+void JointStep::take(const System& system, const State& state, const Limits& limits, std::span<Job> jobs, int member) {
+  JointShape::Member& own = jobs[0].of->shape_->members[z(member)];
+  if (jobs.size() > 1 && own.four) return own.four->take(system, state, limits, jobs);
+  for (Job& job : jobs) own.one->take(system, state, limits, {&job, 1});
 }
 
 }  // namespace linchpin::detail

@@ -1,13 +1,22 @@
-// Numbers one by one or several side by side, and vectors in space of either: what JointKernel is written in.
+// Numbers one by one or four side by side, and vectors in space of either: what JointKernel is written in. Four
+// numbers are summed, multiplied and rounded as each would be alone. A file that is compiled for more than the least of
+// processors says so by LINCHPIN_LANES: its functions must not be taken for those of the others.
 #pragma once
 
 #include <cmath>
+#include <cstddef>
+#include <new>
+#include <vector>
 
-namespace linchpin::detail {
+#ifndef LINCHPIN_LANES
+#define LINCHPIN_LANES lanes_for_all
+#endif
+namespace linchpin::detail::inline LINCHPIN_LANES {
 
 /// Access to the lanes of a number.
 template <class Real>
 struct Lanes;
+
 template <>
 struct Lanes<double> {
   static constexpr int count = 1;
@@ -15,11 +24,39 @@ struct Lanes<double> {
   static void set(double& x, int, double to) { x = to; }
   static double all(double x) { return x; }
 };
-
 inline double larger(double a, double b) { return a > b ? a : b; }
 inline double smaller(double a, double b) { return a < b ? a : b; }
 inline double magnitude(double a) { return std::fabs(a); }
 inline double root(double a) { return std::sqrt(a); }
+
+/// Four at a time, in as many registers as the processor needs.
+using Four = double __attribute__((vector_size(32)));
+template <>
+struct Lanes<Four> {
+  static constexpr int count = 4;
+  static double get(const Four& x, int lane) { return x[lane]; }
+  static void set(Four& x, int lane, double to) { x[lane] = to; }
+  static Four all(double x) { return Four{x, x, x, x}; }
+};
+inline Four larger(const Four& a, const Four& b) { return a > b ? a : b; }
+inline Four smaller(const Four& a, const Four& b) { return a < b ? a : b; }
+inline Four magnitude(const Four& a) { return a < 0 ? -a : a; }
+inline Four root(const Four& a) { return Four{std::sqrt(a[0]), std::sqrt(a[1]), std::sqrt(a[2]), std::sqrt(a[3])}; }
+
+/// Memory for them: GCC's allocator takes four numbers to be aligned as one is.
+template <class T>
+struct LaneAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t alignment{32};
+  LaneAllocator() = default;
+  template <class U>
+  LaneAllocator(const LaneAllocator<U>&) {}  // NOLINT: allocators convert
+  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), alignment)); }
+  void deallocate(T* p, std::size_t) { ::operator delete(p, alignment); }
+  bool operator==(const LaneAllocator&) const { return true; }
+};
+template <class T>
+using Row = std::vector<T, LaneAllocator<T>>;
 
 template <class Real>
 struct V3 {
@@ -57,17 +94,28 @@ Real largest(const V3<Real>& u) {
   return larger(magnitude(u.x), larger(magnitude(u.y), magnitude(u.z)));
 }
 
+constexpr double small_turn = 4e-2;  // [rad²], where the next terms of the series below are under 1e-18
+template <class Real>
+void small_turn_factors(const Real& t2, Real& sine, Real& versine) {
+  sine = 1 - t2 * (1. / 6 - t2 * (1. / 120 - t2 * (1. / 5040 - t2 * (1. / 362880 - t2 * (1. / 39916800)))));
+  versine = 0.5 - t2 * (1. / 24 - t2 * (1. / 720 - t2 * (1. / 40320 - t2 * (1. / 3628800 - t2 * (1. / 479001600)))));
+}
 /// sin t / t and (1 − cos t) / t² of t².
 inline void turn_factors(double t2, double& sine, double& versine) {
-  // Below the bound the next terms of the series are under 1e-18.
-  if (t2 < 4e-2) {
-    sine = 1 - t2 * (1. / 6 - t2 * (1. / 120 - t2 * (1. / 5040 - t2 * (1. / 362880 - t2 * (1. / 39916800)))));
-    versine = 0.5 - t2 * (1. / 24 - t2 * (1. / 720 - t2 * (1. / 40320 - t2 * (1. / 3628800 - t2 * (1. / 479001600)))));
-  } else {
-    const double t = std::sqrt(t2), half = std::sin(0.5 * t) / t;
-    sine = std::sin(t) / t;
-    versine = 2 * half * half;
+  if (t2 < small_turn) return small_turn_factors(t2, sine, versine);
+  const double t = std::sqrt(t2), half = std::sin(0.5 * t) / t;
+  sine = std::sin(t) / t;
+  versine = 2 * half * half;
+}
+inline void turn_factors(const Four& t2, Four& sine, Four& versine) {
+  small_turn_factors(t2, sine, versine);
+  for (int lane = 0; lane < 4; ++lane) {
+    if (t2[lane] < small_turn) continue;
+    double s = 0, v = 0;
+    turn_factors(t2[lane], s, v);
+    sine[lane] = s;
+    versine[lane] = v;
   }
 }
 
-}  // namespace linchpin::detail
+}  // namespace linchpin::detail::inline LINCHPIN_LANES

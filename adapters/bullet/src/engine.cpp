@@ -64,7 +64,8 @@ std::string readable(const std::type_info& type) {
 
 }  // namespace
 
-Engine::Engine(Solver& owner, Options options) : owner_(owner), options_(options) {
+Engine::Engine(Solver& owner, Options options)
+    : owner_(owner), options_(options), joint_shapes_(std::max(1, options.threads)) {
   const bool single = sizeof(btScalar) == 4;
   if (options_.newton_tolerance <= 0) options_.newton_tolerance = single ? 1e-10 : 1e-15;
   if (options_.rank_tolerance <= 0) options_.rank_tolerance = single ? 1e-5 : 1e-6;

@@ -104,9 +104,9 @@ struct BlockSolve {
   std::vector<int> records;
   std::vector<ConstraintId> ids;  ///< ascending
   std::optional<Dynamics> dynamics;
-  detail::JointStep plain;      ///< for steps of nothing but joints (plain.cpp)
-  unsigned long plain_for = 0;  ///< the structure when it was last asked for
-  bool plain_known = false, plain_fits = false;
+  detail::JointStep plain;                       ///< for steps of nothing but joints (plain.cpp)
+  unsigned long plain_for = 0;                   ///< the structure when it was last asked for
+  bool plain_known = false, plain_fits = false;  ///< whether it was tried to lay it out for that; it may be used now
   bool plainly = false;         ///< the last step was taken so, and its problem is not evaluated: see Engine::problem()
   std::vector<BodyId> touched;  ///< every body that its constraints name, fixed and driven ones too
   std::vector<BodyId> outside;  ///< the fixed and driven ones of them
@@ -318,6 +318,7 @@ class Engine final : public btActionInterface {
   State state_, base_, end_;
   std::vector<std::unique_ptr<SubstepStates>> substep_states_;  ///< by member of the crew
   std::unique_ptr<Crew> crew_;                                  ///< none where one thread does it all
+  detail::JointShapes joint_shapes_;                            ///< of blocks that are nothing but joints
   std::vector<btRigidBody*> body_of_;                           ///< by BodyId; null for the world
   std::unordered_map<const btRigidBody*, int> id_of_;
   std::vector<int> place_;                 ///< in the world's array of objects, by BodyId; −1: not in the world
@@ -382,8 +383,9 @@ class Engine final : public btActionInterface {
     };
   };
   std::unordered_map<ConstraintSet, int, ConstraintSet::Hash> block_of_set_;  ///< index in blocks_
-  std::vector<int> group_;  ///< blocks of the present group that native rows may touch
-  std::vector<int> apart_;  ///< and those that none does
+  std::vector<int> group_;                   ///< blocks of the present group that native rows may touch
+  std::vector<int> apart_;                   ///< and those that none does
+  std::vector<std::span<const int>> alike_;  ///< of them, those next to each other that are stepped side by side
   WorldGroup world_group_;
   std::vector<char> touched_by_native_;  ///< by BodyId
   bool whole_world_ = false, islands_were_split_ = true;
@@ -492,14 +494,15 @@ class Engine final : public btActionInterface {
   BlockSolve& block_for(const std::vector<int>& records);
   bool read_block(BlockSolve& b, const Pools* pools);
   bool begin_block(BlockSolve& b, const Pools* pools);
-  bool is_plain(BlockSolve& b) const;
-  bool take_plainly(BlockSolve& b);
+  void lay_out_plain(BlockSolve& b);
+  void take_plainly(std::span<const int> blocks, int member);
+  void end_plainly(BlockSolve& b, const detail::JointStep::Outcome& outcome);
   /// The problem of a block's last step as it was at its start.
   Dynamics& problem(BlockSolve& b) const;
   void conclude(BlockSolve& b);
   bool refuse(BlockSolve& b, std::string why) const;
   bool calls_the_program(const BlockSolve& b) const;
-  BlockSolve::Stage begin_apart(BlockSolve& b);
+  void begin_apart(std::span<const int> blocks, int member);
   void solve_in_turns(BlockSolve& b, WorldGroup& g);
   void solve_on_several_threads();
   Vector3d gyroscopic_change(const btRigidBody& body, double most) const;

@@ -113,26 +113,53 @@ void Engine::set_apart(WorldGroup& g) {
 // What cannot be solved goes to the native solver with the rest.
 void Engine::solve_apart(WorldGroup& g) {
   sync_outside(apart_);
-  for (const int index : apart_) blocks_[z(index)]->stage = BlockSolve::Stage::waits;
-  if (crew_ && apart_.size() > 1) solve_on_several_threads();
-  for (const int index : apart_) solve_in_turns(*blocks_[z(index)], g);
+  alike_.clear();
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < apart_.size(); ++i) {
+    BlockSolve& b = *blocks_[z(apart_[i])];
+    b.stage = BlockSolve::Stage::waits;
+    lay_out_plain(b);
+    const BlockSolve& before = *blocks_[z(apart_[first])];
+    const bool goes_on = i > first && i - first < detail::JointStep::most && b.plain_fits && before.plain_fits &&
+                         b.plain.shape() == before.plain.shape();
+    if (i > first && !goes_on) {
+      alike_.push_back(std::span(apart_).subspan(first, i - first));
+      first = i;
+    }
+  }
+  if (!apart_.empty()) alike_.push_back(std::span(apart_).subspan(first));
+  if (crew_ && alike_.size() > 1) solve_on_several_threads();
+  for (const std::span<const int> blocks : alike_) {
+    begin_apart(blocks, 0);
+    for (const int index : blocks) solve_in_turns(*blocks_[z(index)], g);
+  }
 }
 
 /// Functions and laws of the program's own are called from the program's thread.
 bool Engine::calls_the_program(const BlockSolve& b) const { return b.of_users || b.with_laws || b.remembers; }
 
-BlockSolve::Stage Engine::begin_apart(BlockSolve& b) {
+// Of those that wait for it.
+void Engine::begin_apart(std::span<const int> blocks, int member) {
   using Stage = BlockSolve::Stage;
-  if (!read_block(b, nullptr)) return Stage::refused;
-  if (take_plainly(b)) return Stage::solved;
-  return begin_block(b, nullptr) ? Stage::begun : Stage::refused;
+  std::array<int, detail::JointStep::most> read;
+  std::size_t count = 0;
+  for (const int index : blocks) {
+    BlockSolve& b = *blocks_[z(index)];
+    if (b.stage != Stage::waits) continue;
+    b.states = substep_states_[z(member)].get();
+    if (!read_block(b, nullptr)) b.stage = Stage::refused;
+    read[count++] = index;
+  }
+  take_plainly(std::span(read).first(count), member);
+  for (const int index : std::span(read).first(count))
+    if (BlockSolve& b = *blocks_[z(index)]; b.stage == Stage::waits)
+      b.stage = begin_block(b, nullptr) ? Stage::begun : Stage::refused;
 }
 
 // What is left of it: all where one thread does everything.
 void Engine::solve_in_turns(BlockSolve& b, WorldGroup& g) {
   using Stage = BlockSolve::Stage;
   b.states = substep_states_[0].get();
-  if (b.stage == Stage::waits) b.stage = begin_apart(b);
   if (b.stage == Stage::begun) b.stage = finish_block(b) ? Stage::solved : Stage::refused;
   if (b.stage == Stage::refused) {
     fail_block(b, b.trouble);
@@ -149,14 +176,15 @@ void Engine::solve_in_turns(BlockSolve& b, WorldGroup& g) {
 // waits for the caller, because that is done with memory that remembers the blocks before.
 void Engine::solve_on_several_threads() {
   using Stage = BlockSolve::Stage;
-  crew_->share(static_cast<int>(apart_.size()), [this](int job, int member) {
-    BlockSolve& b = *blocks_[z(apart_[z(job)])];
-    if (calls_the_program(b)) return;
-    b.states = substep_states_[z(member)].get();
-    b.stage = begin_apart(b);
-    if (b.stage != Stage::begun) return;
-    if (largest(b.dynamics->assembly().position) > options_.gap_tolerance) return;
-    b.stage = finish_block(b) ? Stage::solved : Stage::refused;
+  crew_->share(static_cast<int>(alike_.size()), [this](int job, int member) {
+    const std::span<const int> blocks = alike_[z(job)];
+    if (calls_the_program(*blocks_[z(blocks[0])])) return;  // and is alone there
+    begin_apart(blocks, member);
+    for (const int index : blocks) {
+      BlockSolve& b = *blocks_[z(index)];
+      if (b.stage != Stage::begun || largest(b.dynamics->assembly().position) > options_.gap_tolerance) continue;
+      b.stage = finish_block(b) ? Stage::solved : Stage::refused;
+    }
   });
 }
 

@@ -2,7 +2,8 @@
 // rank: what most mechanisms are in most steps. The equation at the start (T5), the impulse that ends the step on the
 // constraints (T12), and the estimates that say whether it may stand (T15), in one walk over joints and bodies each,
 // without rows of A, names or a rank to be found out. Same numbers as Dynamics and end_on_constraints give, to their
-// rounding; anything that is not plain is refused, and theirs to decide.
+// rounding; anything that is not plain is refused, and theirs to decide. Blocks whose joints meet in the same way are
+// stepped side by side, each as it would be alone, to the last bit.
 #pragma once
 
 #include <linchpin/dynamics.h>
@@ -10,8 +11,26 @@
 
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace linchpin::detail {
+
+struct JointBlock;
+struct JointShape;
+
+/// The shapes of all blocks, and the memory in which their steps are worked out.
+class JointShapes {
+ public:
+  /// @param members  how many threads take steps at a time
+  explicit JointShapes(int members);
+  ~JointShapes();
+  std::shared_ptr<JointShape> find(JointShape&& shape);
+  int members() const { return members_; }
+
+ private:
+  int members_;
+  std::vector<std::weak_ptr<JointShape>> known_;
+};
 
 class JointStep {
  public:
@@ -23,7 +42,10 @@ class JointStep {
   /// Takes over structure and geometry of a block; masses are read in every step. Allocates, as nothing else here.
   /// @return whether the block is of the kind: points and dots (no axes) between rigid bodies with diagonal inertia,
   /// the rest fixed, and a factor without much fill.
-  bool lay_out(const System& system, const Dynamics& dynamics);
+  bool lay_out(const System& system, const Dynamics& dynamics, JointShapes& shapes);
+  /// Null where it is not of the kind. Blocks of the same can be stepped side by side.
+  const JointShape* shape() const { return shape_.get(); }
+  const JointBlock& block() const { return *block_; }  ///< of one that has a shape
 
   struct Limits {
     double dt;
@@ -45,16 +67,23 @@ class JointStep {
     const char* refused = nullptr;  ///< why, in that case nothing of the numbers may be used but `newton`, unchanged
     double off = 0;                 ///< largest |φ̇| at the start
     double fastest = 0;             ///< largest |v| at the start, over all columns
-    double swing = 0;               ///< a bound of ω·dt (T15), in the limits
+    double swing = 0;               ///< a bound of ω·dt (T15)
     double gain = 0;                ///< work of the constraints [J]
     double kinetic = 0;             ///< of the centres of mass at the start [J]
     int solves = 0;                 ///< of Newton
   };
-  Outcome take(const System& system, const State& state, const Limits& limits, const Numbers& numbers);
+  struct Job {
+    const JointStep* of = nullptr;
+    Numbers numbers{};
+    Outcome outcome{};
+  };
+  static constexpr int most = 4;
+  /// Steps of up to `most` blocks of one shape. @param member  whose memory it is done in
+  static void take(const System& system, const State& state, const Limits& limits, std::span<Job> jobs, int member = 0);
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<JointShape> shape_;
+  std::unique_ptr<JointBlock> block_;
 };
 
 }  // namespace linchpin::detail

@@ -1,0 +1,36 @@
+// Where JointStep meets its numbers: what is kept of a block, and the memory in which steps of blocks of one pattern
+// are worked out, one at a time or four.
+#pragma once
+
+#include "joint_pattern.h"
+#include "system_impl.h"
+
+#include <linchpin/detail/joint_step.h>
+
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace linchpin::detail {
+
+/// A block's own: everything else is its pattern's, or its state's.
+struct JointBlock {
+  std::vector<BodyId> bodies;    // in the order of the pattern
+  std::vector<double> geometry;  // of its points p_AQ, p_BQ and their norms, then of its dots u_A, w_B and c
+};
+
+class JointWork {
+ public:
+  virtual ~JointWork() = default;
+  /// As many as there is room for, of one pattern.
+  virtual void take(const System& system, const State& state, const JointStep::Limits& limits,
+                    std::span<JointStep::Job> jobs) = 0;
+};
+
+std::unique_ptr<JointWork> work_for_one(const JointPattern& pattern);
+std::unique_ptr<JointWork> work_for_four(const JointPattern& pattern);
+#if defined(__x86_64__)
+std::unique_ptr<JointWork> work_for_four_by_avx2(const JointPattern& pattern);
+#endif
+
+}  // namespace linchpin::detail
