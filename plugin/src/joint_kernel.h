@@ -66,6 +66,7 @@ class JointKernel {
     Mass& m = masses_[z(i)];
     if (z(i) >= moving_) {
       set(body.mass, lane, 0), set(m.inverse, lane, 0), set(body.least_inertia, lane, 1);
+      put(body.inertia, lane, Vector3d::Zero());
       put(body.inverse_inertia, lane, Vector3d::Zero());
       return;
     }
@@ -74,6 +75,7 @@ class JointKernel {
     const Vector3d I = inertia.diagonal();
     set(body.mass, lane, mass);
     set(m.inverse, lane, 1 / mass);
+    put(body.inertia, lane, I);
     put(body.inverse_inertia, lane, Vector3d(1 / I.x(), 1 / I.y(), 1 / I.z()));
     set(body.least_inertia, lane, I.minCoeff());
   }
@@ -98,7 +100,7 @@ class JointKernel {
 
   Result step(const JointPattern& p, const JointStep::Limits& limits) {
     Result result;
-    const Real gap = start();
+    const Real gap = gap_ = start();
     for (int lane = 0; lane < lanes; ++lane) {
       JointStep::Outcome& out = result.of[z(lane)];
       out.off = get(off_, lane);
@@ -113,11 +115,16 @@ class JointKernel {
       if (!(get(margin, lane) > 0)) refuse(result, lane, "rank not clear from the pivots");
     if (none(result)) return result;
     answer(p, result);
+    for (JointStep::Outcome& out : result.of) out.answered = !out.refused;
     if (none(result)) return result;
     close(p, limits, result);
     if (none(result)) return result;
     judge(limits, result);
     return result;
+  }
+
+  void give_start(const JointPattern& p, int lane, const JointStep::Numbers& to) const {
+    for (std::size_t r = 0; r < lambda_.size(); ++r) to.start[z(p.row_of[r])] = get(lambda_[r], lane);
   }
 
   void give(const JointPattern& p, int lane, const JointStep::Numbers& to) const {
@@ -127,7 +134,6 @@ class JointKernel {
     }
     for (std::size_t r = 0; r < lambda_.size(); ++r) {
       const std::size_t row = z(p.row_of[r]);
-      to.start[row] = get(lambda_[r], lane);
       to.newton[row] = get(newton_[r], lane);
       to.total[row] = get(total_[r], lane);
       to.mean[row] = get(x_[r], lane);
@@ -135,13 +141,15 @@ class JointKernel {
   }
 
  private:
-  static constexpr double least_pivot = 1e-2;  // above it there is no doubt about rank
+  // Relative to the diagonal, above rounding and above what counts as dependent by as many digits as there are between
+  // 1e-13 and here: rows are independent, and one refinement has the multipliers to rounding.
+  static constexpr double least_pivot = 1e-5;
   using V = V3<Real>;
   struct Body {
     V p;
     Real qx, qy, qz, qw;
     Real mass, least_inertia;
-    V inverse_inertia;  // along its own axes
+    V inertia, inverse_inertia;  // along its own axes
   };
   struct Frame {
     V x, y, z;  // rows of R
@@ -171,6 +179,7 @@ class JointKernel {
     V u_A, w_B;
     Real c;
     V u, w, n;  // at the start (W)
+    Real phi;
     V on_a, on_b;
   };
 
@@ -252,7 +261,7 @@ class JointKernel {
       k.w = turned(frames_[z(k.b)], k.w_B);
       k.n = cross(k.u, k.w);
       const V u_dot = cross(wA, k.u), w_dot = cross(wB, k.w);
-      const Real phi = dot(k.u, k.w) - k.c, phi_dot = dot(k.n, wA - wB);
+      const Real phi = k.phi = dot(k.u, k.w) - k.c, phi_dot = dot(k.n, wA - wB);
       const Real bias = -(dot(cross(wA, u_dot), k.w) + 2 * dot(u_dot, w_dot) + dot(k.u, cross(wB, w_dot)));
       const Real moves = dot(k.n, twists_[z(k.a)].w - twists_[z(k.b)].w);
       gap = larger(gap, magnitude(phi));
@@ -572,7 +581,11 @@ class JointKernel {
 
   // Newton from newton_ to the step's end on the constraints (T12), by the factor at its start.
   void close(const JointPattern& p, const JointStep::Limits& limits, Result& result) {
+    constexpr double round_off = 1e-12;
     const double dt = limits.dt;
+    Real left{};
+    for (int lane = 0; lane < lanes; ++lane)
+      if (get(gap_, lane) > round_off) set(left, lane, limits.left_open);
     for (std::size_t r = 0; r < lambda_.size(); ++r) total_[r] = dt * lambda_[r] + newton_[r];
     Real going = Lanes<Real>::all(1), previous = Lanes<Real>::all(std::numeric_limits<double>::max());
     for (int lane = 0; lane < lanes; ++lane)
@@ -580,7 +593,7 @@ class JointKernel {
     for (int solves = 0;; ++solves) {
       pull(total_);
       follow(free_);
-      const Real worst = look(dt);
+      const Real worst = look(dt, left);
       bool any = false, stalls = false;
       for (int lane = 0; lane < lanes; ++lane) {
         if (get(going, lane) == 0) continue;
@@ -618,8 +631,9 @@ class JointKernel {
     }
   }
 
-  // φ at the end of the step by row, into x_. @return the largest, infinity where one is no number
-  Real look(double dt) {
+  // φ at the end of the step by row, less what is to be left of the start's, into x_. @return the largest, infinity
+  // where one is no number
+  Real look(double dt, const Real& left) {
     for (std::size_t i = 0; i < moving_; ++i) {
       Turn& t = turns_[i];
       t.moved = dt * twists_[i].v;
@@ -634,12 +648,13 @@ class JointKernel {
     Real worst{}, probe{};
     for (const Point& k : points_) {
       const V gap = k.phi + ((turns_[z(k.a)].moved - turns_[z(k.b)].moved) + (added(k.a, k.r_A) - added(k.b, k.r_B)));
-      worst = larger(worst, largest(gap));
+      const V off = gap - left * k.phi;
+      worst = larger(worst, largest(off));
       probe += 0 * (gap.x + gap.y + gap.z);
-      write(x_, k.row, gap);
+      write(x_, k.row, off);
     }
     for (const Dot& k : dots_) {
-      const Real phi = dot(k.u + added(k.a, k.u), k.w + added(k.b, k.w)) - k.c;
+      const Real phi = dot(k.u + added(k.a, k.u), k.w + added(k.b, k.w)) - k.c - left * k.phi;
       worst = larger(worst, magnitude(phi));
       probe += 0 * phi;
       x_[z(k.row)] = phi;
@@ -684,9 +699,15 @@ class JointKernel {
       gain += total_[z(k.row)] * mean;
       x_[z(k.row)] = mean;
     }
-    Real most{};
+    Real most{}, energy{};
     for (std::size_t i = 0; i < moving_; ++i) {
-      const Real bound = bounds_[i] / bodies_[i].least_inertia;
+      const Body& b = bodies_[i];
+      const Twist& u = twists_[i];
+      const Frame& R = frames_[i];
+      const V w{R.x.x * u.w.x + R.y.x * u.w.y + R.z.x * u.w.z, R.x.y * u.w.x + R.y.y * u.w.y + R.z.y * u.w.z,
+                R.x.z * u.w.x + R.y.z * u.w.y + R.z.z * u.w.z};
+      energy += 0.5 * (b.mass * dot(u.v, u.v) + dot(scaled(b.inertia, w), w));
+      const Real bound = bounds_[i] / b.least_inertia;
       most = larger(most, bound);
       probe += 0 * (bound + dot(twists_[i].v, twists_[i].w));
     }
@@ -694,24 +715,26 @@ class JointKernel {
     for (int lane = 0; lane < lanes; ++lane) {
       JointStep::Outcome& out = result.of[z(lane)];
       out.gain = get(gain, lane);
+      out.energy = get(energy, lane);
       out.swing = std::sqrt(get(most, lane) * limits.dt);  // ω² dt² with impulses, which are dt times forces
       if (get(probe, lane) != 0) refuse(result, lane, "numbers that are not finite");
-      fast = fast || (!out.refused && !(out.swing <= limits.swing));
+      fast = fast || (!out.refused && !(out.swing <= limits.enough));
     }
     if (!fast) return;
-    const Real margin = stiffness_margin(limits);
-    for (int lane = 0; lane < lanes; ++lane)
-      if (!(result.of[z(lane)].swing <= limits.swing) && !(get(margin, lane) > 0))
-        refuse(result, lane, "too long a step");
+    stiffen();
+    for (int lane = 0; lane < lanes; ++lane) {
+      JointStep::Outcome& out = result.of[z(lane)];
+      if (out.refused || out.swing <= limits.enough) continue;
+      out.swing = swing(limits.dt, lane);
+      if (!(out.swing <= limits.swing)) refuse(result, lane, "too long a step");
+    }
   }
 
-  // Whether s² I − dt K, s what a step may swing by and K the geometric stiffness of T15 from impulses, is positive
-  // definite for every body: the same as ω dt < s without a look for eigenvalues. @return positive where it is
-  Real stiffness_margin(const JointStep::Limits& limits) {
-    const double dt = limits.dt, s2 = limits.swing * limits.swing;
-    stiffness_.assign(moving_, Mass{});
+  // J Rᵀ K R J of every body, K the geometric stiffness of T15 from impulses and J² the inverse inertia in the body's
+  // axes: its eigenvalues are ω² dt.
+  void stiffen() {
+    std::fill(stiffness_.begin(), stiffness_.end(), Mass{});
     const auto add = [&](int body, const V& r, const V& f) {
-      if (z(body) >= moving_) return;
       Mass& K = stiffness_[z(body)];
       const Real along = dot(r, f);
       K.xx += along - r.x * f.x, K.yy += along - r.y * f.y, K.zz += along - r.z * f.z;
@@ -723,20 +746,38 @@ class JointKernel {
       add(k.a, k.r_A, p);
       add(k.b, k.r_B, -p);
     }
-    Real margin = Lanes<Real>::all(1);
     for (std::size_t i = 0; i < moving_; ++i) {
+      Mass& K = stiffness_[i];
       const Frame& R = frames_[i];
-      const V x{R.x.x, R.y.x, R.z.x}, y{R.x.y, R.y.y, R.z.y}, z{R.x.z, R.y.z, R.z.z};  // the body's axes (W)
-      const V Kx = times(stiffness_[i], x), Ky = times(stiffness_[i], y), Kz = times(stiffness_[i], z);
-      // Pivots of 1 − dt/s² J K J with J² the inverse inertia: by determinants, each of size one.
-      const V j = (dt / s2) * bodies_[i].inverse_inertia;
-      const Real xx = 1 - j.x * dot(x, Kx), yy = 1 - j.y * dot(y, Ky), zz = 1 - j.z * dot(z, Kz);
-      const Real xy = dot(x, Ky), xz = dot(x, Kz), yz = dot(y, Kz);
-      const Real xy2 = j.x * j.y * (xy * xy), xz2 = j.x * j.z * (xz * xz), yz2 = j.y * j.z * (yz * yz);
-      const Real det = xx * (yy * zz - yz2) - xy2 * zz - xz2 * yy - 2 * (j.x * j.y * j.z) * (xy * xz * yz);
-      margin = smaller(margin, smaller(xx, smaller(xx * yy - xy2, det)));
+      const V& inverse = bodies_[i].inverse_inertia;
+      const V x = root(inverse.x) * V{R.x.x, R.y.x, R.z.x}, y = root(inverse.y) * V{R.x.y, R.y.y, R.z.y},
+              z = root(inverse.z) * V{R.x.z, R.y.z, R.z.z};  // the body's axes (W)
+      const V Kx = times(K, x), Ky = times(K, y), Kz = times(K, z);
+      K = {K.inverse, dot(x, Kx), dot(y, Ky), dot(z, Kz), dot(x, Ky), dot(x, Kz), dot(y, Kz)};
+      bounds_[i] = root(K.xx * K.xx + K.yy * K.yy + K.zz * K.zz + 2 * (K.xy * K.xy + K.xz * K.xz + K.yz * K.yz));
     }
-    return margin;
+  }
+
+  // The largest ω dt of a lane. The Frobenius norm bounds what an eigenvalue can be, so that few have to be found.
+  double swing(double dt, int lane) const {
+    std::size_t widest = 0;
+    for (std::size_t i = 0; i < moving_; ++i)
+      if (!(get(bounds_[i], lane) <= get(bounds_[widest], lane))) widest = i;
+    if (!std::isfinite(get(bounds_[widest], lane))) return std::numeric_limits<double>::infinity();
+    double most = 0;
+    const auto look = [&](std::size_t i) {
+      if (!(get(bounds_[i], lane) > most)) return;
+      const Mass& K = stiffness_[i];
+      Matrix3d lower;
+      lower << get(K.xx, lane), 0, 0, get(K.xy, lane), get(K.yy, lane), 0, get(K.xz, lane), get(K.yz, lane),
+          get(K.zz, lane);
+      most = std::max(most,
+                      Eigen::SelfAdjointEigenSolver<Matrix3d>(lower, Eigen::EigenvaluesOnly).eigenvalues().maxCoeff());
+    };
+    look(widest);
+    for (std::size_t i = 0; i < moving_; ++i)
+      if (i != widest) look(i);
+    return std::sqrt(most * dt);
   }
 
   static V read(const Row<Real>& from, int row) { return {from[z(row)], from[z(row + 1)], from[z(row + 2)]}; }
@@ -758,7 +799,7 @@ class JointKernel {
   Row<Real> bias_, velocity_, x_, lambda_, newton_, total_, diagonal_;
   Row<Real> values_;  // of the factor: by node D and what is below it
   Row<Real> panel_;
-  Real off_{}, fastest_{}, kinetic_{}, size_{}, extent_{};
+  Real gap_{}, off_{}, fastest_{}, kinetic_{}, size_{}, extent_{};
 };
 
 template <class Real>
@@ -784,6 +825,7 @@ class JointLanes final : public JointWork {
     const auto result = kernel_.step(pattern_, limits);
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       jobs[i].outcome = result.of[i];
+      if (jobs[i].outcome.answered) kernel_.give_start(pattern_, static_cast<int>(i), jobs[i].numbers);
       if (!jobs[i].outcome.refused) kernel_.give(pattern_, static_cast<int>(i), jobs[i].numbers);
     }
   }

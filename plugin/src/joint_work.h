@@ -7,6 +7,8 @@
 
 #include <linchpin/detail/joint_step.h>
 
+#include <Eigen/Eigenvalues>
+
 #include <memory>
 #include <span>
 #include <vector>

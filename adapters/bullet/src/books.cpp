@@ -29,6 +29,7 @@ void Engine::tell(BlockSolve& b) {
   if (b.told) return;
   b.told = true;
   problem(b);
+  if (!b.parts.empty()) retell_parts(b);
   if (b.by_stages && !b.recorded) take_by_stages(b, true);
   if (!b.in_parts) {  // else both are there, from the parts
     keep_reactions(b);

@@ -107,6 +107,9 @@ struct BlockSolve {
   detail::JointStep plain;                       ///< for steps of nothing but joints (plain.cpp)
   unsigned long plain_for = 0;                   ///< the structure when it was last asked for
   bool plain_known = false, plain_fits = false;  ///< whether it was tried to lay it out for that; it may be used now
+  std::vector<double> parts;       ///< of a plain step its substeps' lengths, until somebody has asked what each did
+  std::vector<double> sub_lambda;  ///< multipliers of their impulses [m]
+  double first_length = 0;         ///< of the (sub)step before the first of them
   bool plainly = false;         ///< the last step was taken so, and its problem is not evaluated: see Engine::problem()
   std::vector<BodyId> touched;  ///< every body that its constraints name, fixed and driven ones too
   std::vector<BodyId> outside;  ///< the fixed and driven ones of them
@@ -496,7 +499,9 @@ class Engine final : public btActionInterface {
   bool begin_block(BlockSolve& b, const Pools* pools);
   void lay_out_plain(BlockSolve& b);
   void take_plainly(std::span<const int> blocks, int member);
-  void end_plainly(BlockSolve& b, const detail::JointStep::Outcome& outcome);
+  detail::JointStep::Job plain_job(BlockSolve& b) const;
+  bool substep_plainly(BlockSolve& b, double swing, double before, int member);
+  void retell_parts(BlockSolve& b);
   /// The problem of a block's last step as it was at its start.
   Dynamics& problem(BlockSolve& b) const;
   void conclude(BlockSolve& b);
@@ -522,6 +527,7 @@ class Engine final : public btActionInterface {
     double swing = 0;                         ///< ω·length (T15)
     double gain = 0, allowed = 0;             ///< energy from constraints that can do no work, so far [J]
     bool cannot_work = false, watched = false;
+    bool again = false;  ///< told of one that was taken before
   };
   bool substep_block(BlockSolve& b, double before);
   bool try_substep(BlockSolve& b, Substep& s);
@@ -553,7 +559,7 @@ class Engine final : public btActionInterface {
   NewtonReport end_step(BlockSolve& b, const State& evaluated, const State& base, State& end, double h,
                         std::span<double> v, std::span<const double> left_open = {});
   void note_grips(BlockSolve& b);
-  double gain_floor(BlockSolve& b);
+  double gain_floor(const BlockSolve& b) const;
   bool held_by_curvature(const BlockSolve& b, const NewtonReport& newton) const;
   double start_gap(const BlockSolve& b, bool moved) const;
   bool close_start_gap(BlockSolve& b);

@@ -58,14 +58,15 @@ void Engine::conclude(BlockSolve& b) {
   }
   release_one_sided(b);
   // Work of the impulses with the mean velocity (T11): row by row where rows are all there is, else with the books.
-  b.work_in_books = !b.by_stages && (b.wants_all || b.with_driven || b.follows || b.in_parts);
+  b.work_in_books = !b.by_stages && (b.wants_all || b.with_driven || b.follows || (b.in_parts && !b.plainly));
   if (b.by_stages ? !b.recorded : !b.work_in_books) {
     if (!b.by_stages) {
-      if (!b.plainly) {  // else e has them
+      const bool in_parts = b.plainly && b.in_parts;  // then work has been summed up part by part
+      if (!b.plainly) {                               // else e has them
         for (std::size_t j = 0; j < b.v.size(); ++j) b.dv[j] = 0.5 * (b.v0[j] + b.v[j]);
         velocity_of_rows(b, b.dv, b.e);
       }
-      for (std::size_t i = 0; i < b.e.size(); ++i) b.work[i] += b.own_lambda[i] * b.e[i];
+      for (std::size_t i = 0; i < b.e.size(); ++i) b.work[i] += in_parts ? b.sub_work[i] : b.own_lambda[i] * b.e[i];
     }
     const auto lambda = b.by_stages || b.plainly ? std::span<const double>(b.start_lambda) : b.dynamics->lambda();
     for (const BlockSolve::JointRow& j : b.joints) {

@@ -4,6 +4,7 @@
 // in it goes the way of all others (group.cpp, step.cpp).
 #include "engine.h"
 
+#include "bodies.h"
 #include "columns.h"
 #include "energy_watch.h"
 
@@ -28,6 +29,17 @@ void Engine::lay_out_plain(BlockSolve& b) {
   b.plain_fits = b.plain.shape() != nullptr;
 }
 
+detail::JointStep::Job Engine::plain_job(BlockSolve& b) const {
+  return {.of = &b.plain,
+          .numbers = {.Q = b.Q,
+                      .applied = b.applied,
+                      .newton = b.lambda,
+                      .v = b.v,
+                      .start = b.start_lambda,
+                      .total = b.own_lambda,
+                      .mean = b.e}};
+}
+
 // Takes the plain steps among those of some blocks of one shape whose bodies have been read. Where one does not stand,
 // nothing that others read was changed.
 void Engine::take_plainly(std::span<const int> blocks, int member) {
@@ -36,20 +48,14 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
   std::size_t count = 0;
   for (const int index : blocks) {
     BlockSolve& b = *blocks_[z(index)];
-    if (!b.plain_fits || b.stage == BlockSolve::Stage::refused || b.creeps || !b.stiffness.empty() ||
-        (b.last_length > 0 && b.last_length != dt_))
-      continue;
+    if (!b.plain_fits || b.stage == BlockSolve::Stage::refused || b.creeps || !b.stiffness.empty()) continue;
     b.start_lambda.resize(b.lambda.size());
+    const double before = b.last_length > 0 ? b.last_length : dt_;  // as in finish_block
+    if (before != dt_)
+      for (std::size_t j = 0; j < b.applied.size(); ++j) b.applied[j] += 0.5 * (before - dt_) * b.Q[j];
     predict(b);
     of[count] = &b;
-    jobs[count++] = {.of = &b.plain,
-                     .numbers = {.Q = b.Q,
-                                 .applied = b.applied,
-                                 .newton = b.lambda,
-                                 .v = b.v,
-                                 .start = b.start_lambda,
-                                 .total = b.own_lambda,
-                                 .mean = b.e}};
+    jobs[count++] = plain_job(b);
   }
   if (count == 0) return;
   detail::JointStep::take(system_, state_,
@@ -57,35 +63,157 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
                            .newton_tolerance = options_.newton_tolerance,
                            .gap_tolerance = options_.gap_tolerance,
                            .max_solves = options_.max_newton,
-                           .swing = options_.swing_limit},
+                           .swing = options_.swing_limit,
+                           .enough = options_.swing_limit},
                           std::span(jobs).first(count), member);
-  for (std::size_t i = 0; i < count; ++i) end_plainly(*of[i], jobs[i].outcome);
+  for (std::size_t i = 0; i < count; ++i) {
+    BlockSolve& b = *of[i];
+    const detail::JointStep::Outcome& whole = jobs[i].outcome;
+    const double before = b.last_length > 0 ? b.last_length : dt_;
+    const bool jumps = whole.off > 2 * b.usual_off && whole.off > 1e-13 * whole.fastest;
+    const bool stands = !whole.refused && !(whole.gain > allowed_gain * whole.kinetic);
+    if (!jumps && stands) {
+      b.swing = whole.swing;
+      b.newton = whole.solves;
+      note_added(b);
+      if (turns_beyond_host(b)) start_from_true_turn(b);
+    } else if (jumps || !whole.answered || options_.geometric_stiffness ||
+               !substep_plainly(b, whole.swing, before, member)) {
+      std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
+      if (before != dt_)
+        for (std::size_t j = 0; j < b.applied.size(); ++j) b.applied[j] -= 0.5 * (before - dt_) * b.Q[j];
+      continue;
+    }
+    b.stage = BlockSolve::Stage::solved;
+    b.plainly = b.answered = true;
+    b.told = false;
+    b.usual_off = whole.off;
+    b.tally.newton += b.newton;
+    ++b.tally.factors;
+    ++b.tally.solves;
+    b.next_stiffness.clear();
+  }
 }
 
-void Engine::end_plainly(BlockSolve& b, const detail::JointStep::Outcome& outcome) {
-  const bool jumps = outcome.off > 2 * b.usual_off && outcome.off > 1e-13 * outcome.fastest;
-  if (outcome.refused || jumps || outcome.gain > allowed_gain * outcome.kinetic) {
+// As substep_block: the same rules, by plain steps. What each substep did to whom is found out when somebody asks, by
+// taking them again (retell_parts).
+bool Engine::substep_plainly(BlockSolve& b, double swing, double before, int member) {
+  const Block& block = b.dynamics->assembly().block;
+  auto& [start, now, next, end_given, settled] = *b.states;
+  copy_block(b, state_, now);
+  const double finest = dt_ / options_.max_substeps, first = before;
+  double energy = 0;
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot)
+    energy += 0.5 * system_.mass(block.bodies[slot]) * now[block.bodies[slot]].v.squaredNorm() +
+              0.5 * now[block.bodies[slot]].w.dot(system_.world_inertia(block.bodies[slot], now[block.bodies[slot]].q) *
+                                                  now[block.bodies[slot]].w);
+  const double allowed = gain_floor(b) + allowed_gain * energy;
+  const auto longest = [&](double of, double length) { return 0.9 * options_.swing_limit / of * length; };
+  double length = 0.5 * dt_;
+  if (swing > 0 && std::isfinite(swing)) length = std::clamp(longest(swing, dt_), 0.125 * dt_, 0.5 * dt_);
+  double done = 0, gain = 0, fastest = 0;
+  int solves = 0, factors = 0;
+  b.parts.clear();
+  b.sub_v.resize(b.v.size());
+  b.sub_lambda.assign(b.own_lambda.size(), 0.0);
+  b.sub_work.assign(b.own_lambda.size(), 0.0);
+  b.part_lambda.resize(b.own_lambda.size());  // the start's stay those of the step's
+  b.sub_applied.resize(b.v.size());
+  while (done < dt_ * (1 - 1e-12)) {
+    const double left = dt_ - done;
+    length = left / std::ceil(left / length * (1 - 1e-9));
+    const double weight = 0.5 * (before + length);
+    spread_forces(b, now, weight);
+    for (std::size_t j = 0; j < b.v.size(); ++j) b.sub_applied[j] = weight * b.Q_host[j];
     std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
-    return;
+    detail::JointStep::Job job{.of = &b.plain,
+                               .numbers = {.Q = b.Q_host,
+                                           .applied = b.sub_applied,
+                                           .newton = b.lambda,
+                                           .v = b.sub_v,
+                                           .start = b.part_lambda,
+                                           .total = b.own_lambda,
+                                           .mean = b.e}};
+    detail::JointStep::take(system_, now,
+                            {.dt = length,
+                             .newton_tolerance = options_.newton_tolerance,
+                             .gap_tolerance = options_.gap_tolerance,
+                             .max_solves = options_.max_newton,
+                             .swing = options_.swing_limit,
+                             .left_open = 1 - length / dt_,  // as in try_substep
+                             .enough = 0.45 * options_.swing_limit},
+                            {&job, 1}, member);
+    ++factors;
+    solves += job.outcome.solves;
+    const bool watched = length > 1.5 * finest;
+    if (job.outcome.refused ||
+        (watched && gain + job.outcome.gain > std::max(allowed, allowed_gain * job.outcome.energy))) {
+      if (!job.outcome.answered || length <= finest * (1 + 1e-9)) return false;
+      length = std::max(0.5 * length, finest);
+      continue;
+    }
+    gain += job.outcome.gain;
+    fastest = std::max(fastest, job.outcome.swing);
+    for (std::size_t r = 0; r < b.sub_lambda.size(); ++r) {
+      b.sub_lambda[r] += b.own_lambda[r];
+      b.sub_work[r] += b.own_lambda[r] * b.e[r];
+    }
+    for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
+      BodyState& s = now[block.bodies[slot]];
+      s.v = head(b.sub_v, block.column[slot]);
+      s.w = head(b.sub_v, block.column[slot] + 3);
+      advance(s, s.v, s.w, length);
+    }
+    b.parts.push_back(length);
+    done += length;
+    before = length;
+    length *= job.outcome.swing > 0 ? std::clamp(longest(job.outcome.swing, 1), 0.5, 2.0) : 2.0;
   }
-  b.stage = BlockSolve::Stage::solved;
-  b.plainly = b.answered = true;
-  b.told = false;
-  b.usual_off = outcome.off;
-  b.swing = outcome.swing;
-  b.newton = outcome.solves;
-  b.tally.newton += outcome.solves;
-  ++b.tally.factors;
-  ++b.tally.solves;
-  b.next_stiffness.clear();
-  note_added(b);
-  if (turns_beyond_host(b)) start_from_true_turn(b);
+  b.substeps = static_cast<int>(b.parts.size());
+  b.in_parts = true;
+  b.last_length = before;
+  b.first_length = first;
+  b.added_steps = 0;
+  b.swing = fastest;
+  b.newton = solves;
+  b.tally.factors += factors;
+  ++b.tally.substepped;
+  b.tally.substeps += b.substeps;
+  b.v = b.sub_v;
+  b.own_lambda.swap(b.sub_lambda);
+  b.write_pose = true;
+  for (const BodyId id : block.bodies) {
+    BodyState& from = base_[id];
+    end_[id] = from = now[id];
+    back_off(from.p, from.q, from.v, from.w, dt_);
+  }
+  return true;
+}
+
+// The parts of a plain step once more, by the way of all others, which writes down what each did. Nothing of it reaches
+// the next step.
+void Engine::retell_parts(BlockSolve& b) {
+  const BlockSolve::Tally tally = b.tally;
+  const double last_length = b.last_length, swing = b.swing;
+  const int newton = b.newton;
+  auto& states = *substep_states_[0];
+  b.states = &states;
+  for (const BodyId id : b.dynamics->assembly().block.bodies) base_[id] = end_[id] = state_[id];
+  keep_reactions(b);
+  b.in_parts = false;
+  substep_block(b, b.first_length);
+  b.in_parts = true;
+  b.tally = tally;
+  b.last_length = last_length;
+  b.swing = swing;
+  b.newton = newton;
 }
 
 Dynamics& Engine::problem(BlockSolve& b) const {
   if (!b.plainly) return *b.dynamics;
   b.plainly = false;
   b.dynamics->evaluate(state_, b.Q);
+  if (b.in_parts) return *b.dynamics;
   // Both records in the digits of the one that is asked for.
   const auto lambda = b.dynamics->lambda();
   for (std::size_t i = 0; i < b.lambda.size(); ++i) b.lambda[i] = b.own_lambda[i] - dt_ * lambda[i];

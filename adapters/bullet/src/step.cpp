@@ -525,16 +525,20 @@ void Engine::note_activation(BlockSolve& b) {
 // What the applied forces could give from rest in one step [J]: below it a gain is rounding, or a start. From rest
 // there is no gyroscopic torque; of a body that turns by ω·dt ≫ 1 in the step it would allow (ω·dt)² times all its
 // energy.
-double Engine::gain_floor(BlockSolve& b) {
+double Engine::gain_floor(const BlockSolve& b) const {
   const Block& block = b.dynamics->assembly().block;
-  std::copy(b.Q.begin(), b.Q.end(), b.Q_host.begin());
-  for (std::size_t slot = 0; slot < b.pool.size(); ++slot)
-    if (block.column[slot + 1] - block.column[slot] == 6 && is_gyroscopic(*b.bodies[slot]))
-      add(b.Q_host, block.column[slot] + 3, -system_.gyroscopic_torque(block.bodies[slot], state_[block.bodies[slot]]));
-  b.dynamics->solver().inverse_mass(b.Q_host, b.dv);
   double sum = 0;
-  for (std::size_t j = 0; j < b.Q_host.size(); ++j) sum += 0.5 * dt_ * dt_ * b.Q_host[j] * b.dv[j];
-  return sum;
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
+    const BodyId id = block.bodies[slot];
+    const int c = block.column[slot];
+    sum += head(b.Q, c).squaredNorm() / system_.mass(id);
+    if (block.column[slot + 1] - c != 6) continue;
+    Vector3d torque = head(b.Q, c + 3);
+    if (is_gyroscopic(*b.bodies[slot])) torque -= system_.gyroscopic_torque(id, state_[id]);
+    const Vector3d own = state_[id].q.conjugate() * torque, I = system_.inertia(id).diagonal();  // all that Bullet has
+    sum += own.cwiseQuotient(I).dot(own);
+  }
+  return 0.5 * dt_ * dt_ * sum;
 }
 
 bool Engine::start_from_true_turn(BlockSolve& b) {

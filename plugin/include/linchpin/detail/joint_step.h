@@ -51,7 +51,9 @@ class JointStep {
     double dt;
     double newton_tolerance, gap_tolerance;  ///< [m, rad]: of φ at the end; of φ at the start
     int max_solves;
-    double swing;  ///< largest ω·dt (T15)
+    double swing;          ///< largest ω·dt (T15)
+    double left_open = 0;  ///< share of a gap at the start, where it is more than rounding, that the end is to have
+    double enough;         ///< of ω·dt: up to here a bound of it will do
   };
   /// Of a block, in its columns [n] and rows [m].
   struct Numbers {
@@ -64,13 +66,16 @@ class JointStep {
     std::span<double> mean;    ///< [m] out: A ½ (v₀ + v)
   };
   struct Outcome {
-    const char* refused = nullptr;  ///< why, in that case nothing of the numbers may be used but `newton`, unchanged
-    double off = 0;                 ///< largest |φ̇| at the start
-    double fastest = 0;             ///< largest |v| at the start, over all columns
-    double swing = 0;               ///< a bound of ω·dt (T15)
-    double gain = 0;                ///< work of the constraints [J]
-    double kinetic = 0;             ///< of the centres of mass at the start [J]
-    int solves = 0;                 ///< of Newton
+    const char* refused =
+        nullptr;            ///< why, in that case nothing of the numbers was changed but, where `answered`, `start`
+    bool answered = false;  ///< λ at the start is known
+    double off = 0;         ///< largest |φ̇| at the start
+    double fastest = 0;     ///< largest |v| at the start, over all columns
+    double swing = 0;       ///< ω·dt (T15), or a bound of it that is below Limits::enough; 0 where it is not known
+    double gain = 0;        ///< work of the constraints [J]
+    double kinetic = 0;     ///< of the centres of mass at the start [J]
+    double energy = 0;      ///< kinetic, at the end [J]
+    int solves = 0;         ///< of Newton
   };
   struct Job {
     const JointStep* of = nullptr;
