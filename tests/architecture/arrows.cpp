@@ -42,6 +42,9 @@ const std::map<std::string, Strings> core_modules = {
     {"report", {"dynamics", "constraint", "forces", "laws", "system", "detail"}},
     // What a Dynamics keeps beside the Assembly that it shows.
     {"kept_assembly", {"dynamics", "joints", "constraint", "forces", "laws", "system", "detail"}},
+    // The plain step of stock joints, whole: adapters include it.
+    {"joint_step",
+     {"kept_assembly", "system_impl", "dynamics", "joints", "constraint", "forces", "laws", "system", "detail"}},
 };
 
 // Files whose name is not that of their header. A private file under plugin/src that is not listed counts as `detail`:
@@ -78,6 +81,12 @@ const std::map<std::string, std::string> core_sources = {
     {"instant_io", "dynamics"},
     // The template half of constraint.h, which includes it at its end.
     {"detail/residual", "constraint"},
+    {"detail/joint_step", "joint_step"},
+    {"joint_pattern", "joint_step"},
+    {"joint_work", "joint_step"},
+    {"joint_kernel", "joint_step"},
+    {"joint_lanes", "joint_step"},
+    {"joint_lanes_avx2", "joint_step"},
 };
 
 // What the sources of a module may see beyond what its header may: a definition that the header only names.
