@@ -107,6 +107,7 @@ struct BlockSolve {
   detail::JointStep plain;                       ///< for steps of nothing but joints (plain.cpp)
   unsigned long plain_for = 0;                   ///< the structure when it was last asked for
   bool plain_known = false, plain_fits = false;  ///< whether it was tried to lay it out for that; it may be used now
+  bool posed = false;              ///< the poses from which Bullet starts and those of the end are written down
   std::vector<double> parts;       ///< of a plain step its substeps' lengths, until somebody has asked what each did
   std::vector<double> sub_lambda;  ///< multipliers of their impulses [m]
   double first_length = 0;         ///< of the (sub)step before the first of them
@@ -199,6 +200,7 @@ struct BlockSolve {
   double gap_left = 0;     ///< and what was left of it
   bool follows = false;    ///< its joints' frames have moved, and its bodies go with them in this step
   bool unmet = false;      ///< rows contradict each other: least squares
+  bool was_unmet = true;   ///< or did in the last step
   double swing = 0;
   int newton = 0;
   unsigned last_step = 0;
@@ -502,6 +504,7 @@ class Engine final : public btActionInterface {
   detail::JointStep::Job plain_job(BlockSolve& b) const;
   bool substep_plainly(BlockSolve& b, double swing, double before, int member);
   void retell_parts(BlockSolve& b);
+  void pose(BlockSolve& b);
   /// The problem of a block's last step as it was at its start.
   Dynamics& problem(BlockSolve& b) const;
   void conclude(BlockSolve& b);
@@ -510,7 +513,8 @@ class Engine final : public btActionInterface {
   void begin_apart(std::span<const int> blocks, int member);
   void solve_in_turns(BlockSolve& b, WorldGroup& g);
   void solve_on_several_threads();
-  Vector3d gyroscopic_change(const btRigidBody& body, double most) const;
+  Vector3d gyroscopic_change(const btRigidBody& body, const Matrix3d& R, const Vector3d& I, const Vector3d& u,
+                             const Vector3d& L, double most) const;
   void end_group();
   void held_motion(BlockSolve& b, int slot, int other);
   void find_ways(BlockSolve& b, int body, int slot);

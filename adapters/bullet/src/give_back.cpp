@@ -40,7 +40,10 @@ void Engine::conclude(BlockSolve& b) {
     ++counts_.gap_corrections;
     counts_.corrected = std::max(counts_.corrected, b.moved);
   }
-  for (const int i : b.records) records_[z(i)].unmet = b.unmet || b.gap_left > options_.gap_tolerance;
+  const bool unmet = b.unmet || b.gap_left > options_.gap_tolerance;
+  if (unmet || b.was_unmet)
+    for (const int i : b.records) records_[z(i)].unmet = unmet;
+  b.was_unmet = unmet;
   give_back(b);
   if (b.with_laws) {
     order_laws();
@@ -142,7 +145,8 @@ void Engine::give_back(BlockSolve& b) {
     const int c = block.column[slot], dof = block.column[slot + 1] - c;
     Vector3d v = head(b.v, c), w = dof == 6 ? head(b.v, c + 3) : from_bullet(body.getAngularVelocity());
     bool write = b.write_pose;
-    Quaterniond from = base_[id].q;
+    Quaterniond from;
+    if (write) from = base_[id].q;
     if (b.end_after) {
       v = (end_[id].p - base_[id].p) / dt_;
       if (dof == 6) {
@@ -367,6 +371,7 @@ void Engine::cut_together(BlockSolve& b) {
     if (!body) return;  // taken out since the solve
     const double threshold = double(body->getCcdSquareMotionThreshold());
     if (threshold == 0) continue;
+    pose(b);
     const Vector3d whole =
                        b.end_after ? Vector3d(end_[id].p - base_[id].p) : dt_ * from_bullet(body->getLinearVelocity()),
                    gone = from_bullet(body->getWorldTransform().getOrigin()) - base_[id].p;

@@ -403,6 +403,7 @@ void Engine::make_blocks() {
     for (int j = i; j >= 0; j = next_in_[z(j)], ++n)
       same = same && n < b.records.size() && b.records[n] == exact_records_[z(j)] &&
              b.ids[n] == records_[z(exact_records_[z(j)])].id;
+    b.was_unmet = true;
     b.of_users = b.with_laws = b.wants_all = b.breaks = b.remembers = b.geared = false;
     for (int j = i; j >= 0; j = next_in_[z(j)]) {
       const Record& r = records_[z(exact_records_[z(j)])];
@@ -507,7 +508,8 @@ void Engine::sync_body(BodyId id) {
 // Its bodies and forces.
 bool Engine::read_block(BlockSolve& b, const Pools* pools) {
   const Block& block = b.dynamics->assembly().block;
-  for (const BodyId id : block.bodies) end_[id] = state_[id] = base_[id] = read_state(*body_of_[z(id.index)]);
+  for (const BodyId id : block.bodies) state_[id] = read_state(*body_of_[z(id.index)]);
+  b.posed = false;
   if (step_ < b.next_try) return refuse(b, std::move(b.trouble));
   const std::size_t n = z(block.n()), m = z(block.m());
   for (auto* x : {&b.v0, &b.v, &b.applied, &b.Q, &b.Q_host, &b.force, &b.dv}) x->resize(n);  // all of it is written
@@ -549,42 +551,41 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
     b.bodies[z(slot)] = &body;
     b.pool[z(slot)] = index;
     const int c = block.column[z(slot)], dof = block.column[z(slot + 1)] - c;
-    const double mass = system_.mass(id);
-    const Matrix3d R = dof == 6 ? state_[id].R() : Matrix3d();
-    const Vector3d I = system_.inertia(id).diagonal();          // all that Bullet's bodies have
-    const auto momentum = [&](const Vector3d& w) -> Vector3d {  // R I Rᵀ w
-      return R * I.cwiseProduct(R.transpose() * w);
-    };
     put(b.v0, c, state_[id].v);
     put(b.Q, c, from_bullet(body.getTotalForce()));
     if (by_stages) put(b.steady, c, head(b.Q, c));
-    const bool gyroscopic = is_gyroscopic(body);
-    if (pools) {
-      const btSolverBody& sb = pools->bodies[index];
-      put(b.applied, c, mass * from_bullet(sb.m_externalForceImpulse));
-      if (dof == 6) put(b.applied, c + 3, momentum(from_bullet(sb.m_externalTorqueImpulse)));
-    } else {  // as btSequentialImpulseConstraintSolver::initSolverBody and convertBodies have it
+    if (pools)
+      put(b.applied, c, system_.mass(id) * from_bullet(pools->bodies[index].m_externalForceImpulse));
+    else  // as btSequentialImpulseConstraintSolver::initSolverBody and convertBodies have it
       put(b.applied, c, dt_ * head(b.Q, c));
-      if (dof == 6) {
-        put(b.applied, c + 3, dt_ * from_bullet(body.getTotalTorque()));
-        if (gyroscopic) add(b.applied, c + 3, momentum(gyroscopic_change(body, max_gyroscopic_force_)));
-      }
-    }
     if (dof != 6) continue;
+    const Matrix3d R = state_[id].R();
+    const Vector3d I = system_.inertia(id).diagonal();  // all that Bullet's bodies have
     const Vector3d& w = state_[id].w;
-    if (gyroscopic && w.norm() * dt_ > 0.5) {
-      // Bullet's rules make one step of Newton's, or none, and may multiply the rate of a body that tumbles fast.
-      const Vector3d change = gyroscopic_change(body, max_gyroscopic_force_);
-      if ((w + change).dot(momentum(w + change)) > w.dot(momentum(w)))
-        add(b.applied, c + 3, dt_ * mean_gyroscopic_torque(system_.inertia(id), state_[id], dt_) - momentum(change));
-    }
+    const Vector3d u = R.transpose() * w, L = I.cwiseProduct(u), torque = from_bullet(body.getTotalTorque());
+    const bool gyroscopic = is_gyroscopic(body);
     put(b.v0, c + 3, w);
-    put(b.Q, c + 3, from_bullet(body.getTotalTorque()));
+    put(b.Q, c + 3, torque);
+    if (pools)
+      put(b.applied, c + 3,
+          R * I.cwiseProduct(R.transpose() * from_bullet(pools->bodies[index].m_externalTorqueImpulse)));
+    else
+      put(b.applied, c + 3, dt_ * torque);
+    if (gyroscopic) {
+      const bool fast = w.squaredNorm() * (dt_ * dt_) > 0.25;
+      const Vector3d change =
+          pools && !fast ? Vector3d::Zero() : gyroscopic_change(body, R, I, u, L, max_gyroscopic_force_);
+      if (!pools) add(b.applied, c + 3, R * I.cwiseProduct(change));
+      // Bullet's rules make one step of Newton's, or none, and may multiply the rate of a body that tumbles fast.
+      if (fast && (u + change).dot(I.cwiseProduct(u + change)) > u.dot(L))
+        add(b.applied, c + 3,
+            dt_ * mean_gyroscopic_torque(system_.inertia(id), state_[id], dt_) - R * I.cwiseProduct(change));
+    }
     if (by_stages) {
       put(b.steady, c + 3, head(b.Q, c + 3));
       b.gyroscopic[z(slot)] = gyroscopic;
     }
-    if (gyroscopic) add(b.Q, c + 3, -state_[id].w.cross(momentum(state_[id].w)));  // (T2)
+    if (gyroscopic) add(b.Q, c + 3, -(R * u.cross(L)));  // (T2)
   }
   if (options_.geometric_stiffness && !by_stages && options_.mode == Mode::exact) {
     b.stiffness.clear();
@@ -595,6 +596,8 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
 }
 
 bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
+  for (const BodyId id : b.dynamics->assembly().block.bodies) base_[id] = end_[id] = state_[id];
+  b.posed = true;
   if (b.with_laws) b.dynamics->set_step(dt_);  // friction obeys its law at the end of the step (T10)
   ++b.tally.factors;
   // Among Bullet's rows the answer waits for their impulses; friction's state is needed before (T10). Stages find their
@@ -608,30 +611,25 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
   return true;
 }
 
-// How Bullet's gyroscopic term changes a body's angular velocity in a step [rad/s]. Of its three kinds the one that
-// bodies have unless told otherwise, a Newton step of implicit Euler in body axes, is taken here, in double.
-Vector3d Engine::gyroscopic_change(const btRigidBody& body, double most) const {
+// How Bullet's gyroscopic term changes a body's angular velocity in a step [rad/s], in the body's axes. Of its three
+// kinds the one that bodies have unless told otherwise, a Newton step of implicit Euler, is taken here, in double.
+Vector3d Engine::gyroscopic_change(const btRigidBody& body, const Matrix3d& R, const Vector3d& I, const Vector3d& u,
+                                   const Vector3d& L, double most) const {
   const int flags = body.getFlags();
   const btScalar h = btScalar(dt_);
   Vector3d change = Vector3d::Zero();
   if (flags & BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT)
-    change -= from_bullet(body.computeGyroscopicForceExplicit(btScalar(most)) * body.getInvInertiaTensorWorld() * h);
+    change -= R.transpose() *
+              from_bullet(body.computeGyroscopicForceExplicit(btScalar(most)) * body.getInvInertiaTensorWorld() * h);
   if (flags & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD)
-    change += from_bullet(body.computeGyroscopicImpulseImplicit_World(h));
+    change += R.transpose() * from_bullet(body.computeGyroscopicImpulseImplicit_World(h));
   if (flags & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY) {
-    Matrix3d R;
-    for (int i = 0; i < 3; ++i)
-      for (int k = 0; k < 3; ++k) R(i, k) = double(body.getWorldTransform().getBasis()[i][k]);
-    const btVector3& inverse = body.getInvInertiaDiagLocal();
-    const double a = 1 / double(inverse.x()), b = 1 / double(inverse.y()), c = 1 / double(inverse.z());
-    const Vector3d u = R.transpose() * from_bullet(body.getAngularVelocity()), L(a * u.x(), b * u.y(), c * u.z());
-    // J = I + h ([u]× I − [L]×), by columns
-    const Vector3d x(a, dt_ * (u.z() * a - L.z()), dt_ * (L.y() - u.y() * a)),
-        y(dt_ * (L.z() - u.z() * b), b, dt_ * (u.x() * b - L.x())),
-        k(dt_ * (u.y() * c - L.y()), dt_ * (L.x() - u.x() * c), c), f = dt_ * u.cross(L);
+    // J = diag I + h ([u]× diag I − [L]×), by columns
+    const Vector3d x(I.x(), dt_ * (u.z() * I.x() - L.z()), dt_ * (L.y() - u.y() * I.x())),
+        y(dt_ * (L.z() - u.z() * I.y()), I.y(), dt_ * (u.x() * I.y() - L.x())),
+        k(dt_ * (u.y() * I.z() - L.y()), dt_ * (L.x() - u.x() * I.z()), I.z()), f = dt_ * u.cross(L);
     const Vector3d yk = y.cross(k);
-    const double scale = 1 / x.dot(yk);
-    change -= R * (scale * Vector3d(f.dot(yk), x.dot(f.cross(k)), x.dot(y.cross(f))));
+    change -= Vector3d(f.dot(yk), x.dot(f.cross(k)), x.dot(y.cross(f))) / x.dot(yk);
   }
   return change;
 }

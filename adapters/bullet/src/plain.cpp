@@ -76,7 +76,10 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
       b.swing = whole.swing;
       b.newton = whole.solves;
       note_added(b);
-      if (turns_beyond_host(b)) start_from_true_turn(b);
+      if (turns_beyond_host(b)) {
+        pose(b);
+        start_from_true_turn(b);
+      }
     } else if (jumps || !whole.answered || options_.geometric_stiffness ||
                !substep_plainly(b, whole.swing, before, member)) {
       std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
@@ -181,7 +184,7 @@ bool Engine::substep_plainly(BlockSolve& b, double swing, double before, int mem
   b.tally.substeps += b.substeps;
   b.v = b.sub_v;
   b.own_lambda.swap(b.sub_lambda);
-  b.write_pose = true;
+  b.write_pose = b.posed = true;
   for (const BodyId id : block.bodies) {
     BodyState& from = base_[id];
     end_[id] = from = now[id];
@@ -207,6 +210,20 @@ void Engine::retell_parts(BlockSolve& b) {
   b.last_length = last_length;
   b.swing = swing;
   b.newton = newton;
+}
+
+// Of a plain step, for who asks: it does without.
+void Engine::pose(BlockSolve& b) {
+  if (std::exchange(b.posed, true)) return;
+  const Block& block = b.dynamics->assembly().block;
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
+    const BodyId id = block.bodies[slot];
+    BodyState& end = end_[id];
+    base_[id] = end = state_[id];
+    end.v = head(b.v, block.column[slot]);
+    end.w = head(b.v, block.column[slot] + 3);
+    advance(end, end.v, end.w, dt_);
+  }
 }
 
 Dynamics& Engine::problem(BlockSolve& b) const {
