@@ -98,7 +98,7 @@ class JointKernel {
     std::array<JointStep::Outcome, std::size_t{lanes}> of;
   };
 
-  Result step(const JointPattern& p, const JointStep::Limits& limits) {
+  Result step(const JointPattern& p, const JointStep::Limits& limits, std::span<const JointStep::Job> jobs) {
     Result result;
     const Real gap = gap_ = start();
     for (int lane = 0; lane < lanes; ++lane) {
@@ -117,6 +117,7 @@ class JointKernel {
     answer(p, result);
     for (JointStep::Outcome& out : result.of) out.answered = !out.refused;
     if (none(result)) return result;
+    activate(p, jobs, result);
     close(p, limits, result);
     if (none(result)) return result;
     judge(limits, result);
@@ -579,6 +580,24 @@ class JointKernel {
     for (std::size_t r = 0; r < x_.size(); ++r) lambda_[r] += x_[r];
   }
 
+  // Of a step that begins further off the velocity constraints than steps do.
+  void activate(const JointPattern& p, std::span<const JointStep::Job> jobs, Result& result) {
+    constexpr double rounding = 1e-13;
+    const auto jumps = [&](std::size_t i) {
+      const JointStep::Outcome& out = result.of[i];
+      return !out.refused && out.off > 2 * jobs[i].usual_off && out.off > rounding * out.fastest;
+    };
+    bool any = false;
+    for (std::size_t i = 0; i < jobs.size(); ++i) any = any || jumps(i);
+    if (!any) return;
+    x_ = velocity_;
+    solve(p);
+    Real energy{};
+    for (std::size_t r = 0; r < x_.size(); ++r) energy += 0.5 * (x_[r] * velocity_[r]);
+    for (std::size_t i = 0; i < jobs.size(); ++i)
+      if (jumps(i)) result.of[i].activation = get(energy, static_cast<int>(i));
+  }
+
   // Newton from newton_ to the step's end on the constraints (T12), by the factor at its start.
   void close(const JointPattern& p, const JointStep::Limits& limits, Result& result) {
     constexpr double round_off = 1e-12;
@@ -822,7 +841,7 @@ class JointLanes final : public JointWork {
       kernel_.take_forces(lane, job.numbers.Q, job.numbers.applied);
       kernel_.take_start(pattern_, lane, job.numbers.newton);
     }
-    const auto result = kernel_.step(pattern_, limits);
+    const auto result = kernel_.step(pattern_, limits, jobs);
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       jobs[i].outcome = result.of[i];
       if (jobs[i].outcome.answered) kernel_.give_start(pattern_, static_cast<int>(i), jobs[i].numbers);

@@ -37,7 +37,8 @@ detail::JointStep::Job Engine::plain_job(BlockSolve& b) const {
                       .v = b.v,
                       .start = b.start_lambda,
                       .total = b.own_lambda,
-                      .mean = b.e}};
+                      .mean = b.e},
+          .usual_off = b.usual_off};
 }
 
 // Takes the plain steps among those of some blocks of one shape whose bodies have been read. Where one does not stand,
@@ -70,9 +71,8 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
     BlockSolve& b = *of[i];
     const detail::JointStep::Outcome& whole = jobs[i].outcome;
     const double before = b.last_length > 0 ? b.last_length : dt_;
-    const bool jumps = whole.off > 2 * b.usual_off && whole.off > 1e-13 * whole.fastest;
     const bool stands = !whole.refused && !(whole.gain > allowed_gain * whole.kinetic);
-    if (!jumps && stands) {
+    if (stands) {
       b.swing = whole.swing;
       b.newton = whole.solves;
       note_added(b);
@@ -80,8 +80,7 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
         pose(b);
         start_from_true_turn(b);
       }
-    } else if (jumps || !whole.answered || options_.geometric_stiffness ||
-               !substep_plainly(b, whole.swing, before, member)) {
+    } else if (!whole.answered || options_.geometric_stiffness || !substep_plainly(b, whole.swing, before, member)) {
       std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
       if (before != dt_)
         for (std::size_t j = 0; j < b.applied.size(); ++j) b.applied[j] -= 0.5 * (before - dt_) * b.Q[j];
@@ -91,6 +90,7 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
     b.plainly = b.answered = true;
     b.told = false;
     b.usual_off = whole.off;
+    b.tally.activation_energy = std::max(b.tally.activation_energy, whole.activation);
     b.tally.newton += b.newton;
     ++b.tally.factors;
     ++b.tally.solves;

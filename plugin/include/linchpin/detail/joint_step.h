@@ -9,6 +9,7 @@
 #include <linchpin/dynamics.h>
 #include <linchpin/system.h>
 
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -71,6 +72,7 @@ class JointStep {
     bool answered = false;  ///< λ at the start is known
     double off = 0;         ///< largest |φ̇| at the start
     double fastest = 0;     ///< largest |v| at the start, over all columns
+    double activation = 0;  ///< where off is far above Job::usual_off, energy of the impulse that takes it away [J]
     double swing = 0;       ///< ω·dt (T15), or a bound of it that is below Limits::enough; 0 where it is not known
     double gain = 0;        ///< work of the constraints [J]
     double kinetic = 0;     ///< of the centres of mass at the start [J]
@@ -80,6 +82,7 @@ class JointStep {
   struct Job {
     const JointStep* of = nullptr;
     Numbers numbers{};
+    double usual_off = std::numeric_limits<double>::infinity();  ///< |φ̇| that steps begin with
     Outcome outcome{};
   };
   static constexpr int most = 4;
