@@ -298,10 +298,14 @@ class JointKernel {
       if (z(k.b) < moving_) k.on_b = -times(masses_[z(k.b)], k.n);
     }
     for (const JointPattern::Meeting& m : p.meetings) {
-      const JointPattern::Node &i = p.nodes[z(m.i)], &j = p.nodes[z(m.j)];
       const Real inverse = masses_[z(m.body)].inverse;
       const Real linear = m.side_i == m.side_j ? inverse : -inverse;
       Real* const to = values_.data() + m.target;
+      if (m.ball_i >= 0) {
+        meet(points_[z(m.ball_i)], m.side_i, point_masses_[z(m.ball_j)].on[m.side_j], linear, m.i == m.j, to);
+        continue;
+      }
+      const JointPattern::Node &i = p.nodes[z(m.i)], &j = p.nodes[z(m.j)];
       const int stride = j.width;
       const auto normal = [](const Dot& k, int side) { return side == 0 ? k.n : -k.n; };
       for (int a = i.points; a < i.points_end; ++a) {
@@ -342,6 +346,21 @@ class JointKernel {
     for (const JointPattern::Node& node : p.nodes)
       for (int r = 0; r < node.width; ++r)
         diagonal_[z(node.first + r)] = values_[z(node.diagonal + r * node.width + r)];
+  }
+
+  // What two balls add to each other's rows: (r × e_x) · on[0] and so on.
+  static void meet(const Point& ball, int side, const V* on, const Real& linear, bool lower, Real* to) {
+    const V r = side == 0 ? ball.r_A : -ball.r_B;
+    to[0] += linear + (r.z * on[0].y - r.y * on[0].z);
+    to[3] += r.x * on[0].z - r.z * on[0].x;
+    to[6] += r.y * on[0].x - r.x * on[0].y;
+    to[4] += linear + (r.x * on[1].z - r.z * on[1].x);
+    to[7] += r.y * on[1].x - r.x * on[1].y;
+    to[8] += linear + (r.y * on[2].x - r.x * on[2].y);
+    if (lower) return;
+    to[1] += r.z * on[1].y - r.y * on[1].z;
+    to[2] += r.z * on[2].y - r.y * on[2].z;
+    to[5] += r.x * on[2].z - r.z * on[2].x;
   }
 
   // Block by block L D Lᵀ; in the place of D stands D⁻¹, whole. @return

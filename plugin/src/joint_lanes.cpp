@@ -3,6 +3,9 @@
 namespace linchpin::detail {
 
 std::unique_ptr<JointWork> work_for_one(const JointPattern& pattern) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return work_for_one_by_avx2(pattern);
+#endif
   return std::make_unique<JointLanes<double>>(pattern);
 }
 

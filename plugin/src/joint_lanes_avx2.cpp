@@ -23,6 +23,10 @@
 
 namespace linchpin::detail {
 
+std::unique_ptr<JointWork> work_for_one_by_avx2(const JointPattern& pattern) {
+  return std::make_unique<JointLanes<double>>(pattern);
+}
+
 std::unique_ptr<JointWork> work_for_four_by_avx2(const JointPattern& pattern) {
   return std::make_unique<JointLanes<Four>>(pattern);
 }

@@ -102,6 +102,11 @@ bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::ve
       for (const auto& [y, side_y] : ends[z(body)])
         if (place[z(x)] >= place[z(y)])
           meetings.push_back({place[z(x)], place[z(y)], side_x, side_y, body, place_of(place[z(x)], place[z(y)])});
+  for (Meeting& m : meetings) {
+    const Node &i = nodes[z(m.i)], &j = nodes[z(m.j)];
+    const auto is_ball = [](const Node& node) { return node.width == 3 && node.points_end - node.points == 1; };
+    if (is_ball(i) && is_ball(j)) m.ball_i = i.points, m.ball_j = j.points;
+  }
   std::stable_sort(meetings.begin(), meetings.end(),
                    [](const Meeting& x, const Meeting& y) { return x.target < y.target; });
   return true;

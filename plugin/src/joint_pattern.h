@@ -28,7 +28,8 @@ struct JointPattern {
   };
   struct Meeting {  // of the ends of two joints, or of one with itself, on a body that moves: i not before j
     int i = 0, j = 0, side_i = 0, side_j = 0, body = 0;
-    int target = 0;  // where their product is
+    int target = 0;                // where their product is
+    int ball_i = -1, ball_j = -1;  // their points, where both have one and nothing else
     bool operator==(const Meeting&) const = default;
   };
   std::vector<Node> nodes;

@@ -32,6 +32,7 @@ class JointWork {
 std::unique_ptr<JointWork> work_for_one(const JointPattern& pattern);
 std::unique_ptr<JointWork> work_for_four(const JointPattern& pattern);
 #if defined(__x86_64__)
+std::unique_ptr<JointWork> work_for_one_by_avx2(const JointPattern& pattern);
 std::unique_ptr<JointWork> work_for_four_by_avx2(const JointPattern& pattern);
 #endif
 
