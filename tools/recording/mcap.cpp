@@ -19,36 +19,35 @@ Json object(const std::string& title, const Json& properties) {
   return {{"title", title}, {"type", "object"}, {"properties", properties}};
 }
 Json array(const Json& items) { return {{"type", "array"}, {"items", items}}; }
-const Json a_number = {{"type", "number"}}, a_text = {{"type", "string"}};
+const Json number = {{"type", "number"}}, text = {{"type", "string"}};
 Json moment_of_time(const std::string& title) {
   const Json whole = {{"type", "integer"}, {"minimum", 0}};
   return object(title, {{"sec", whole}, {"nsec", whole}});
 }
 const Json timestamp = moment_of_time("time");
-const Json vector3 = object("foxglove.Vector3", {{"x", a_number}, {"y", a_number}, {"z", a_number}});
-const Json quaternion =
-    object("foxglove.Quaternion", {{"x", a_number}, {"y", a_number}, {"z", a_number}, {"w", a_number}});
+const Json vector3 = object("foxglove.Vector3", {{"x", number}, {"y", number}, {"z", number}});
+const Json quaternion = object("foxglove.Quaternion", {{"x", number}, {"y", number}, {"z", number}, {"w", number}});
 
 Json transforms_schema() {
   const Json one = object("foxglove.FrameTransform", {{"timestamp", timestamp},
-                                                      {"parent_frame_id", a_text},
-                                                      {"child_frame_id", a_text},
+                                                      {"parent_frame_id", text},
+                                                      {"child_frame_id", text},
                                                       {"translation", vector3},
                                                       {"rotation", quaternion}});
   return object("foxglove.FrameTransforms", {{"transforms", array(one)}});
 }
 Json scene_schema() {
   const Json pose = object("foxglove.Pose", {{"position", vector3}, {"orientation", quaternion}});
-  const Json colour = object("foxglove.Color", {{"r", a_number}, {"g", a_number}, {"b", a_number}, {"a", a_number}});
+  const Json colour = object("foxglove.Color", {{"r", number}, {"g", number}, {"b", number}, {"a", number}});
   const Json solid = {{"pose", pose}, {"size", vector3}, {"color", colour}};
   Json cylinder = solid;
-  cylinder["bottom_scale"] = a_number;
-  cylinder["top_scale"] = a_number;
+  cylinder["bottom_scale"] = number;
+  cylinder["top_scale"] = number;
   const Json any = array({{"type", "object"}});
   const Json entity =
       object("foxglove.SceneEntity", {{"timestamp", timestamp},
-                                      {"frame_id", a_text},
-                                      {"id", a_text},
+                                      {"frame_id", text},
+                                      {"id", text},
                                       {"lifetime", moment_of_time("duration")},
                                       {"frame_locked", {{"type", "boolean"}}},
                                       {"metadata", any},
@@ -64,14 +63,14 @@ Json scene_schema() {
 }
 Json wrench_schema() {
   Json out = object("linchpin.Wrench", {{"timestamp", timestamp},
-                                        {"frame_id", a_text},
-                                        {"body", a_text},
+                                        {"frame_id", text},
+                                        {"body", text},
                                         {"force", vector3},
                                         {"moment", vector3},
                                         {"point", vector3},
-                                        {"ideal", a_number},
-                                        {"nonideal", a_number},
-                                        {"stabilisation", a_number}});
+                                        {"ideal", number},
+                                        {"nonideal", number},
+                                        {"stabilisation", number}});
   out["description"] =
       "What a constraint does to the body named, about the point: newtons, newton metres, metres, axes of the frame; "
       "sizes of the ideal, nonideal and stabilising parts of the force";
@@ -245,8 +244,8 @@ std::string mcap(const Json& recording) {
   const auto schema = [&](const Json& s) { return file.schema(s.at("title"), s.dump()); };
   const Schemas schemas = {
       schema(transforms_schema()), schema(scene_schema()), schema(wrench_schema()),
-      schema(object("linchpin.Scalar", {{"timestamp", timestamp}, {"value", a_number}})),
-      schema(object("linchpin.Coordinate", {{"timestamp", timestamp}, {"value", a_number}, {"rate", a_number}}))};
+      schema(object("linchpin.Scalar", {{"timestamp", timestamp}, {"value", number}})),
+      schema(object("linchpin.Coordinate", {{"timestamp", timestamp}, {"value", number}, {"rate", number}}))};
   std::vector<Run> runs;
   for (std::size_t i = 0; i < all.size(); ++i) {
     std::string prefix = solvers.size() > 1 ? run_name(solvers, which[i]) : "";
