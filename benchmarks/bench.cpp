@@ -1,6 +1,7 @@
 // Runs the scenes under linchpin and under Bullet's own solvers in one process and prints one line of JSON per run:
 // time beside error, and ratios to sequential impulse with ten iterations from the same process. `linchpin bench` and
 // scripts/bench start it; by hand: linchpin-bench-bullet-float64 --scenes W1:100,W2 --solvers exact,si:10
+#include "median.h"
 #include "robots.h"
 #include "scenes.h"
 
@@ -136,13 +137,6 @@ Forces dense_forces(const SceneKind& kind, int size) {
   for (std::size_t k = 0; k < order.size(); ++k)
     out[order[k].second] = a.ideal.segment<6>(static_cast<Eigen::Index>(6 * k));
   return out;
-}
-
-double median(std::vector<double> x) {
-  if (x.empty()) return 0;
-  const auto middle = x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2);
-  std::nth_element(x.begin(), middle, x.end());
-  return *middle;
 }
 
 struct Run {

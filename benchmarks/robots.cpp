@@ -1,5 +1,7 @@
 #include "robots.h"
 
+#include "median.h"
+
 #include <linchpin/bullet.h>
 #include <linchpin/dynamics.h>
 #include <linchpin/joints.h>
@@ -246,13 +248,6 @@ class Bodies {
   std::vector<ConstraintId> joints_;
   std::vector<Reaction> reactions_;
 };
-
-double median(std::vector<double> x) {
-  if (x.empty()) return 0;
-  const auto middle = x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2);
-  std::nth_element(x.begin(), middle, x.end());
-  return *middle;
-}
 
 }  // namespace
 

@@ -63,3 +63,19 @@ endfunction()
 function(linchpin_light target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
+
+# linchpin_batches(<target> <size>): with LINCHPIN_BATCHES as many sources as that are compiled as one, so that the
+# headers, which are most of it, are read once for all of them.
+function(linchpin_batches target size)
+  if(LINCHPIN_BATCHES)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
+  endif()
+endfunction()
+
+# linchpin_common_headers(<target> <header>...): for the libraries that Release compiles file by file, as users do:
+# with LINCHPIN_BATCHES their common headers are compiled once in the other configurations.
+function(linchpin_common_headers target)
+  if(LINCHPIN_BATCHES AND NOT CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  endif()
+endfunction()

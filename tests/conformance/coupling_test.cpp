@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace linchpin::test {
+namespace linchpin::test::coupling_test {
 namespace {
 
 // A light part on a hinge, a hundred times its weight welded to it 1 m out. Held level, the motor has to give m g l.
@@ -109,4 +109,4 @@ TEST(Coupling, ARopeThatWrapsRoundAPoleGainsNoEnergy) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::coupling_test

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-namespace linchpin::test {
+namespace linchpin::test::data_test {
 namespace {
 
 std::string scene(const char* name) {
@@ -75,4 +75,4 @@ TEST(SlowData, TheFracturingWallBreaksAndSaysWhatIsUndetermined) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::data_test

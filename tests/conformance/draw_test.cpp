@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace linchpin::test {
+namespace linchpin::test::draw_test {
 namespace {
 
 struct Recorder final : btIDebugDraw {
@@ -100,4 +100,4 @@ TEST(Draw, GhostsStandWhereTheNativeSolverWouldHaveGone) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::draw_test

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace linchpin::test {
+namespace linchpin::test::features_test {
 namespace {
 
 btFixedConstraint& weld(TestWorld& w, btRigidBody& a, btRigidBody& b) {
@@ -190,4 +190,4 @@ TEST(Features, AWorldIsSavedAndLoadedWithTheUsersConstraintsLeftOut) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::features_test

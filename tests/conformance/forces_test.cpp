@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace linchpin::test {
+namespace linchpin::test::forces_test {
 namespace {
 
 TEST(Reactions, ABlockWeldedOnTopOfOneOnTheFloorReportsItsWeight) {
@@ -153,4 +153,4 @@ TEST(Redundancy, ASecondWeldBesideTheFirstIsNamedAndLeavesTheMotionAlone) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::forces_test

@@ -8,7 +8,7 @@
 
 #include <functional>
 
-namespace linchpin::test {
+namespace linchpin::test::friction_order_test {
 namespace {
 
 const double g = double(btScalar(9.81));
@@ -149,4 +149,4 @@ TEST(FrictionOrder, HingeWithPinFriction) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::friction_order_test

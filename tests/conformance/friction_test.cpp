@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace linchpin::test {
+namespace linchpin::test::friction_test {
 namespace {
 
 const double g = double(btScalar(9.81));
@@ -263,4 +263,4 @@ TEST(Friction, WarningsAndTheSummaryNameWhatALawReads) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::friction_test

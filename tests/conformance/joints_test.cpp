@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace linchpin::test {
+namespace linchpin::test::joints_test {
 namespace {
 
 const btVector3 half(btScalar(0.2), btScalar(0.1), btScalar(0.15));
@@ -266,4 +266,4 @@ TEST(Joints, AnAnimatedBodyCarriesItsJointAlong) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::joints_test

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace linchpin::test {
+namespace linchpin::test::laws_test {
 namespace {
 
 const double g = double(btScalar(9.81));
@@ -350,4 +350,4 @@ TEST(OneSided, IsRefusedWhereItMeansNothing) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::laws_test

@@ -16,7 +16,7 @@
 
 #include <stdexcept>
 
-namespace linchpin::test {
+namespace linchpin::test::life_test {
 namespace {
 
 void furnish(TestWorld& w) {
@@ -633,4 +633,4 @@ TEST(Life, AJointSwitchedOffAndOnIsAnalysedOnce) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::life_test

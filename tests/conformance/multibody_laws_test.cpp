@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-namespace linchpin::test {
+namespace linchpin::test::multibody_laws_test {
 namespace {
 
 const double g = double(btScalar(9.81));
@@ -515,4 +515,4 @@ TEST(MultibodyLaws, ComeAndGoAndAreRefusedByName) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::multibody_laws_test

@@ -15,7 +15,7 @@
 
 #include <array>
 
-namespace linchpin::test {
+namespace linchpin::test::multibody_test {
 namespace {
 
 double norm_gap(const Reaction& r) { return std::max({r.gap, r.gap_angle, r.residual}); }
@@ -1084,4 +1084,4 @@ TEST(Multibody, WhatIsNotSupportedIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::multibody_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace linchpin::test {
+namespace linchpin::test::pendulum_test {
 namespace {
 
 /// Of the line through equally spaced values, per step of the index.
@@ -138,4 +138,4 @@ TEST(Pendulum, NewtonBeginsWhereSmoothMotionWillEnd) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::pendulum_test

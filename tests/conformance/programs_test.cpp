@@ -18,7 +18,7 @@ namespace programs {
 void PrintTo(const Entry& entry, std::ostream* out) { *out << entry.name; }  // in the names of the tests
 }  // namespace programs
 
-namespace linchpin::test {
+namespace linchpin::test::programs_test {
 namespace {
 
 std::string name_of(const ::testing::TestParamInfo<programs::Entry>& info) {
@@ -172,4 +172,4 @@ TEST(SlowLongPrograms, AChainOfAThousandLinksLivesForAMinute) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::programs_test

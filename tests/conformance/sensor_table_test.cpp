@@ -12,7 +12,7 @@
 #include <cmath>
 #include <functional>
 
-namespace linchpin::test {
+namespace linchpin::test::sensor_table_test {
 namespace {
 
 struct Sensor {
@@ -109,4 +109,4 @@ TEST(SensorTable, AsItStandsInTheDocuments) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::sensor_table_test

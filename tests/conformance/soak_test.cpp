@@ -19,7 +19,7 @@
 #include <stdexcept>
 #include <utility>
 
-namespace linchpin::test {
+namespace linchpin::test::soak_test {
 namespace {
 
 enum class Leaving {
@@ -702,4 +702,4 @@ TEST(SlowSoak, ProgramsForMinutes) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::soak_test

@@ -12,7 +12,7 @@
 
 #include <array>
 
-namespace linchpin::test {
+namespace linchpin::test::stepping_test {
 namespace {
 
 using bullet::Stepping;
@@ -594,4 +594,4 @@ TEST(Stepping, AWarmStepAllocatesNothing) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::stepping_test

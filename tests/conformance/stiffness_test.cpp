@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-namespace linchpin::test {
+namespace linchpin::test::stiffness_test {
 namespace {
 
 bullet::Options stiff() {
@@ -92,4 +92,4 @@ TEST(GeometricStiffness, LeavesSlowMechanismsAlone) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::stiffness_test

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace linchpin::test {
+namespace linchpin::test::threads_test {
 namespace {
 
 /// Pelvis, chest, head and limbs on ball joints and hinges, thrown into the air with a turn of its own.
@@ -144,4 +144,4 @@ TEST(Threads, WhatIsRefusedFallsBackAsOnOne) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::threads_test

@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace linchpin::test {
+namespace linchpin::test::traps_test {
 namespace {
 
 const double closed = precision(1e-12, 1e-5);
@@ -717,4 +717,4 @@ TEST(Traps, ATautChainUnderALoadIsHeldOrLeftToNativeRowsByName) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::traps_test

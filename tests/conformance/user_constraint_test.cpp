@@ -6,7 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
-namespace linchpin::test {
+namespace linchpin::test::user_constraint_test {
 namespace {
 
 std::string message_of(const std::function<void()>& f) {
@@ -251,4 +251,4 @@ TEST(UserConstraint, CanBeSwitchedRemovedAndForgotten) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::user_constraint_test

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace linchpin::test {
+namespace linchpin::test::friction_properties_test {
 namespace {
 
 /// A law that a joint of this kind can take, dissipative by declaration.
@@ -260,4 +260,4 @@ TEST(SlowFriction, TenThousandRandomSystems) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::friction_properties_test

@@ -11,7 +11,7 @@
 
 #include <deque>
 
-namespace linchpin::test {
+namespace linchpin::test::joint_step_properties_test {
 namespace {
 
 constexpr double dt = 1.0 / 240;
@@ -180,4 +180,4 @@ TEST(JointStep, InLanesIsToTheLastBitWhatItIsAlone) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::joint_step_properties_test

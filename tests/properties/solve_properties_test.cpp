@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace linchpin::test {
+namespace linchpin::test::solve_properties_test {
 namespace {
 
 constexpr int cases = 250;
@@ -288,4 +288,4 @@ TEST_F(SolveLaw, SameBitsEveryTime) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::solve_properties_test

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-namespace linchpin::test {
+namespace linchpin::test::sparse_properties_test {
 namespace {
 
 double tol_twins() { return scaled(1e-10); }
@@ -573,4 +573,4 @@ TEST(Sparse, LongChains) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::sparse_properties_test

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace linchpin::test {
+namespace linchpin::test::system_properties_test {
 namespace {
 
 using Vector6d = Eigen::Matrix<double, 6, 1>;
@@ -308,4 +308,4 @@ TEST_F(Systems, KeepTheirBooksInEveryStep) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::system_properties_test

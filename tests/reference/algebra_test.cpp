@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace linchpin::test {
+namespace linchpin::test::algebra_test {
 namespace {
 
 constexpr double g = 9.81;
@@ -199,4 +199,4 @@ TEST(Algebra, PerpendicularVelocities) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::algebra_test

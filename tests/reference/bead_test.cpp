@@ -9,7 +9,7 @@
 
 #include <numbers>
 
-namespace linchpin::test {
+namespace linchpin::test::bead_test {
 namespace {
 
 constexpr double g = 9.81, pi = std::numbers::pi;
@@ -193,4 +193,4 @@ TEST(Bead, SemiImplicitIsOfFirstOrder) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::bead_test

@@ -6,7 +6,7 @@
 #include <linchpin/forces.h>
 #include <linchpin/report.h>
 
-namespace linchpin::test {
+namespace linchpin::test::coupled_friction_test {
 namespace {
 
 constexpr double g = 9.81;
@@ -243,4 +243,4 @@ TEST(PainleveRod, CriticalFriction) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::coupled_friction_test

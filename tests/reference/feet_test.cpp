@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace linchpin::test {
+namespace linchpin::test::feet_test {
 namespace {
 
 StepOptions with(Method method) { return {.method = method}; }
@@ -450,4 +450,4 @@ TEST(SlowUnlikeMasses, HaveOneActualThrustAndItIsFound) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::feet_test

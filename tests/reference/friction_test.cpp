@@ -9,7 +9,7 @@
 
 #include <numbers>
 
-namespace linchpin::test {
+namespace linchpin::test::friction_test {
 namespace {
 
 constexpr double pi = std::numbers::pi;
@@ -335,4 +335,4 @@ TEST(BowlingBall, RollingResistanceStopsIt) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::friction_test

@@ -10,7 +10,7 @@
 #include <array>
 #include <numbers>
 
-namespace linchpin::test {
+namespace linchpin::test::holonomic_test {
 namespace {
 
 constexpr double g = 9.81, pi = std::numbers::pi;
@@ -219,4 +219,4 @@ TEST(SlopingWires, SmallOscillation) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::holonomic_test

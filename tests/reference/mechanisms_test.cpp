@@ -21,7 +21,7 @@
 #include <sstream>
 #include <string>
 
-namespace linchpin::test {
+namespace linchpin::test::mechanisms_test {
 namespace {
 
 constexpr double g = 9.81;
@@ -413,4 +413,4 @@ TEST(SlowSymplectic, EnergyHasNoTrendAndTheGapStaysBelowTheTolerance) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::mechanisms_test

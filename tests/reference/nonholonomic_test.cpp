@@ -8,7 +8,7 @@
 
 #include <numbers>
 
-namespace linchpin::test {
+namespace linchpin::test::nonholonomic_test {
 namespace {
 
 constexpr double g = 9.81, pi = std::numbers::pi;
@@ -326,4 +326,4 @@ TEST(Nonholonomic, OrderOfBothMethods) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::nonholonomic_test

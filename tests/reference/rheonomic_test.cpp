@@ -8,7 +8,7 @@
 
 #include <numbers>
 
-namespace linchpin::test {
+namespace linchpin::test::rheonomic_test {
 namespace {
 
 constexpr double g = 9.81;
@@ -367,4 +367,4 @@ TEST(Rheonomic, OrderOnADrivenBody) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::rheonomic_test

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace linchpin::test {
+namespace linchpin::test::smooth_laws_test {
 namespace {
 
 constexpr double g = 9.81;
@@ -670,4 +670,4 @@ TEST(StiffLaws, BesideDryFrictionOnOneContactCostNoMoreThanTwoLaws) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::smooth_laws_test

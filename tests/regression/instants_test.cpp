@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace linchpin::test {
+namespace linchpin::test::instants_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -61,4 +61,4 @@ TEST(SavedInstants, StayRight) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::instants_test

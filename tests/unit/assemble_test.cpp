@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace linchpin::test {
+namespace linchpin::test::assemble_test {
 namespace {
 
 Constraint distance(std::string name, BodyId a, BodyId b, double length) {
@@ -311,4 +311,4 @@ TEST(Assemble, PendulumFromResidualToTension) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::assemble_test

@@ -13,7 +13,7 @@
 #include <limits>
 #include <stdexcept>
 
-namespace linchpin::test {
+namespace linchpin::test::constraint_test {
 namespace {
 
 const std::vector<BodyId> two = {{1}, {2}}, three = {{1}, {2}, {3}};
@@ -414,4 +414,4 @@ TEST_F(CheckConstraint, ReportsTheResidualsOfTheState) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::constraint_test

@@ -11,7 +11,7 @@
 #include <limits>
 #include <stdexcept>
 
-namespace linchpin::test {
+namespace linchpin::test::contacts_test {
 namespace {
 
 constexpr double g = 9.81;
@@ -670,4 +670,4 @@ TEST(Contacts, NothingIsAllocatedOnceWarm) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::contacts_test

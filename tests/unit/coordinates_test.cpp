@@ -12,7 +12,7 @@
 
 #include <cmath>
 
-namespace linchpin {
+namespace linchpin::test::coordinates_test {
 namespace {
 
 constexpr double g = 9.81;
@@ -207,4 +207,4 @@ TEST(Coordinates, InertiaThatIsAddedToABodyBesideThemIsTheBodys) {
 }
 
 }  // namespace
-}  // namespace linchpin
+}  // namespace linchpin::test::coordinates_test

@@ -13,7 +13,7 @@
 
 #include <stdexcept>
 
-namespace linchpin::test {
+namespace linchpin::test::dynamics_test {
 namespace {
 
 Vector3d part(std::span<const double> x, std::size_t from) { return {x[from], x[from + 1], x[from + 2]}; }
@@ -399,4 +399,4 @@ TEST(FastestSwing, IsNeverAboveItsBound) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::dynamics_test

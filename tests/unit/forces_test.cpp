@@ -11,7 +11,7 @@
 
 #include <limits>
 
-namespace linchpin::test {
+namespace linchpin::test::forces_test {
 namespace {
 
 using Vector6d = Eigen::Matrix<double, 6, 1>;
@@ -116,4 +116,4 @@ TEST(Force, RefusesWhatCannotBeRightByName) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::forces_test

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace linchpin::test {
+namespace linchpin::test::instant_io_test {
 namespace {
 
 const std::string example = R"({ "schema": 1, "t": 0.5,
@@ -157,4 +157,4 @@ TEST(InstantFile, DeepNestingIsRefused) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::instant_io_test

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace linchpin::test {
+namespace linchpin::test::jet_test {
 namespace {
 
 struct Case {
@@ -148,4 +148,4 @@ TEST(Jet, VectorsMixWithConstants) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::jet_test

@@ -16,7 +16,7 @@
 #include <numbers>
 #include <stdexcept>
 
-namespace linchpin::test {
+namespace linchpin::test::joints_test {
 namespace {
 
 constexpr BodyId a{1}, b{2}, carrier{3};
@@ -414,4 +414,4 @@ TEST(Joints, RefuseWhatCannotBeRightByName) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::joints_test

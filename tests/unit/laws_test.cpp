@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-namespace linchpin::test {
+namespace linchpin::test::laws_test {
 namespace {
 
 const Vector3d zero = Vector3d::Zero();
@@ -211,4 +211,4 @@ TEST_F(LawBook, NeedsToKnowWhereTheConstraintActs) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::laws_test

@@ -12,7 +12,7 @@
 #include <cmath>
 #include <sstream>
 
-namespace linchpin::test {
+namespace linchpin::test::report_test {
 namespace {
 
 TEST(Wrench, MovesToAnotherPointWithoutChangingWhatItDoes) {
@@ -147,4 +147,4 @@ TEST(Reaction, PrintsOnOneLine) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::report_test

@@ -14,7 +14,7 @@
 #include <sstream>
 #include <string>
 
-namespace linchpin {
+namespace linchpin::test::robot_test {
 namespace {
 
 // Each test its own folder: ctest runs them side by side.
@@ -804,4 +804,4 @@ TEST_F(Robot, MimicJointsOfSdfFollow) {
 }
 
 }  // namespace
-}  // namespace linchpin
+}  // namespace linchpin::test::robot_test

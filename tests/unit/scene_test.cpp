@@ -15,7 +15,7 @@
 #include <iterator>
 #include <random>
 
-namespace linchpin {
+namespace linchpin::test::scene_test {
 namespace {
 
 // Two bodies in general motion, and whatever a test adds.
@@ -890,4 +890,4 @@ potential = "0.5*100*(p.x^2 + 2*p.y^2 + 3*p.z^2)"
 }
 
 }  // namespace
-}  // namespace linchpin
+}  // namespace linchpin::test::scene_test

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace linchpin::test {
+namespace linchpin::test::solve_test {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -603,4 +603,4 @@ TEST(Solve, WordsForStatusAndPath) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::solve_test

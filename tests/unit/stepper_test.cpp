@@ -11,7 +11,7 @@
 
 #include <stdexcept>
 
-namespace linchpin::test {
+namespace linchpin::test::stepper_test {
 namespace {
 
 constexpr double g = 9.81;
@@ -727,4 +727,4 @@ TEST(Repeatability, SameInputSameBits) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::stepper_test

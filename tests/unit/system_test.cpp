@@ -14,7 +14,7 @@
 #include <numbers>
 #include <stdexcept>
 
-namespace linchpin::test {
+namespace linchpin::test::system_test {
 namespace {
 
 const Vector3d zero = Vector3d::Zero(), ones = Vector3d::Ones();
@@ -350,4 +350,4 @@ TEST(Advance, TwoHalvesAreTheWhole) {
 }
 
 }  // namespace
-}  // namespace linchpin::test
+}  // namespace linchpin::test::system_test

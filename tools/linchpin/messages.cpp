@@ -36,6 +36,11 @@ bool read_file(const std::string& path, std::string& text) {
   return true;
 }
 
+int misused(const std::string& verb, const std::string& what) {
+  std::cerr << "linchpin " << verb << ": " << what << "\n";
+  return exit_usage;
+}
+
 std::string said(const std::exception& error) {
   const std::string_view what = error.what();
   const std::size_t colon = what.find(": ");

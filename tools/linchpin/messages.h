@@ -26,6 +26,9 @@ bool read_file(const std::string& path, std::string& text);
 /// `path: error: …` otherwise. To stderr.
 void complain(const std::string& path, std::string_view text, const std::string& what);
 
+/// Says on stderr what is wrong with the options of a verb. @return exit_usage
+int misused(const std::string& verb, const std::string& what);
+
 /// The message of an exception of the library without the name of the function that threw it ("linchpin::Stepper: …").
 std::string said(const std::exception& error);
 

@@ -32,11 +32,6 @@ struct RunArguments {
   bool json = false;
 };
 
-int misused(const std::string& what) {
-  std::cerr << "linchpin run: " << what << "\n";
-  return exit_usage;
-}
-
 // Keys of a row that are of the scene, not of the solver.
 constexpr const char* moved_out[] = {"gravity", "gravity_from", "bodies", "joints"};
 
@@ -151,9 +146,9 @@ int run_run(const RunArguments& arguments) try {
       complain(simulation.scene, {}, answer.message);
       return exit_bad_input;
     case WorkerAnswer::Kind::csv:
-      return misused("--csv: \"" + arguments.csv + "\" " + answer.message);
+      return misused("run", "--csv: \"" + arguments.csv + "\" " + answer.message);
     case WorkerAnswer::Kind::missing:
-      return misused(answer.message);
+      return misused("run", answer.message);
     case WorkerAnswer::Kind::refused:
     case WorkerAnswer::Kind::died:
       std::cerr << "linchpin run: " << solver.name << ": " << answer.message << "\n";
@@ -184,7 +179,7 @@ int run_run(const RunArguments& arguments) try {
   std::cerr << "linchpin run: " << solver.name << ": " << answer.row["status"].get<std::string>() << "\n";
   return exit_physics;
 } catch (const std::invalid_argument& e) {
-  return misused(e.what());
+  return misused("run", e.what());
 }
 
 }  // namespace

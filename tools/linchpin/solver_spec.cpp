@@ -9,7 +9,7 @@ namespace linchpin::cli {
 
 namespace {
 
-const std::vector<std::string> known = {"exact", "bullet:si", "bullet:nncg", "bullet:mlcp", "bullet:lemke"};
+const std::vector<std::string> known_solvers = {"exact", "bullet:si", "bullet:nncg", "bullet:mlcp", "bullet:lemke"};
 
 int parse_iterations(const std::string& name, std::string_view digits) {
   int n = 0;
@@ -29,9 +29,9 @@ SolverSpec parse_solver(const std::string& name) {
   const std::size_t second = first == std::string::npos ? first : name.find(':', first + 1);
   const std::string stem = name.substr(0, second);
   bool found = false;
-  for (const std::string& each : known) found = found || (each == stem && each != "exact");
+  for (const std::string& each : known_solvers) found = found || (each == stem && each != "exact");
   if (!found) {
-    const std::string near = nearest(stem, known);
+    const std::string near = nearest(stem, known_solvers);
     throw std::invalid_argument("there is no solver \"" + name + "\"" +
                                 (near.empty() ? "; known: exact, bullet:si, bullet:nncg, bullet:mlcp, bullet:lemke"
                                               : "; did you mean \"" + near + "\"?"));

@@ -366,11 +366,6 @@ std::string status_of(const std::string& row_from_status) {
   return out;
 }
 
-int misused(const std::string& what) {
-  std::cerr << "linchpin sweep: " << what << "\n";
-  return exit_usage;
-}
-
 // What every process of a sweep has to have alike.
 struct Sweep {
   CaseList cases;
@@ -402,9 +397,9 @@ std::optional<Sweep> prepare(const SweepArguments& arguments, bool random) {
 }
 
 int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* ranks) try {
-  if (seeded && !random) return misused("--seed is that of --random, which is not given");
+  if (seeded && !random) return misused("sweep", "--seed is that of --random, which is not given");
   if (arguments.equilibrium && !arguments.until.empty())
-    return misused("--until ends a motion; with --equilibrium nothing moves");
+    return misused("sweep", "--until ends a motion; with --equilibrium nothing moves");
   const Shard shard(arguments.shard);
   const std::optional<Sweep> sweep = prepare(arguments, random);
   if (!sweep) return exit_bad_input;
@@ -514,9 +509,9 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* 
   std::cerr << e.text << "\n";
   return exit_bad_input;
 } catch (const std::invalid_argument& e) {
-  return misused(e.what());
+  return misused("sweep", e.what());
 } catch (const std::runtime_error& e) {
-  return misused(e.what());
+  return misused("sweep", e.what());
 }
 
 // Any rank but the first, which alone has the table and the last word.
@@ -529,8 +524,8 @@ int run_rank(const SweepArguments& arguments, bool random, Ranks& ranks) try {
   const std::optional<Sweep> sweep = prepare(arguments, random);
   if (!sweep) return exit_bad_input;
   if (sweep->stamp != stamp)
-    return misused("rank " + std::to_string(ranks.rank()) +
-                   " has another scene, other options or another version of linchpin than rank 0");
+    return misused("sweep", "rank " + std::to_string(ranks.rank()) +
+                                " has another scene, other options or another version of linchpin than rank 0");
   work_off(ranks, arguments.jobs, sweep->work());
   ranks.finish();
   return exit_ok;
@@ -541,7 +536,7 @@ int run_rank(const SweepArguments& arguments, bool random, Ranks& ranks) try {
   std::cerr << e.text << "\n";
   return exit_bad_input;
 } catch (const std::exception& e) {
-  return misused(e.what());
+  return misused("sweep", e.what());
 }
 
 int run_sweep_by_mpi(const SweepArguments& arguments, bool random, bool seeded) try {
@@ -554,7 +549,7 @@ int run_sweep_by_mpi(const SweepArguments& arguments, bool random, bool seeded) 
   }
   return code;
 } catch (const std::invalid_argument& e) {
-  return misused(e.what());
+  return misused("sweep", e.what());
 }
 
 // What a 64-bit option may be; as it is read it would wrap.
