@@ -313,6 +313,7 @@ Json path_of(const Run& r) {
 }
 
 Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10_step, bool switching) {
+  const double peak = peak_megabytes();  // of steps, before anything is asked about them
   const double sub = r.substeps_per_step(), solve = median(r.solve) / sub, step = median(r.step);
   Json out;
   out["scene"] = kind.name;
@@ -334,7 +335,7 @@ Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10
   out["energy_drift_rel"] = number(r.finite && r.most_kinetic > 0 ? r.drift / r.most_kinetic : NAN);
   out["energy_change_J"] = number(r.finite ? programs::energy(r.scene->world) - r.start_energy : NAN);
   out["force_error_rel"] = r.force_error >= 0 ? number(r.force_error) : Json(nullptr);
-  out["peak_mb"] = peak_megabytes();
+  out["peak_mb"] = peak;
   out["factors_per_step"] = r.exact && r.exact->counts().steps > 0
                                 ? number(double(r.exact->counts().factors) / double(r.exact->counts().steps))
                                 : Json(nullptr);

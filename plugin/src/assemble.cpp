@@ -168,49 +168,6 @@ bool laid_out(const System& system, const Assembly& out) {
          a.column == b.column && a.row == b.row && out.instant.row_start.size() == at(b.m()) + 1;
 }
 
-void find_stock(const System& system, detail::KeptAssembly& out) {
-  const Block& block = out.block;
-  detail::StockJoints& stock = out.stock;
-  stock.joints.clear();
-  stock.points.clear();
-  stock.axes.clear();
-  stock.dots.clear();
-  stock.others.clear();
-  stock.arms.clear();
-  const auto begin = [&](int i, int row) {
-    return detail::StockJoints::Joint{.constraint = i,
-                                      .row = row,
-                                      .a = {},
-                                      .b = {},
-                                      .point = static_cast<int>(stock.points.size()),
-                                      .axis = static_cast<int>(stock.axes.size()),
-                                      .dot = static_cast<int>(stock.dots.size())};
-  };
-  for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
-    const Constraint& constraint = system.constraint(block.constraints[at(i)]);
-    const JointRows* rows = detail::rows_of(constraint.function());
-    if (!rows) {
-      stock.others.push_back(i);
-      continue;
-    }
-    detail::StockJoints::Joint joint = begin(i, block.row[at(i)]);
-    joint.a = constraint.bodies()[0];
-    joint.b = constraint.bodies()[1];
-    joint.slot_a = out.slot(i, 0);
-    joint.slot_b = out.slot(i, 1);
-    joint.driven_a = system.kind(joint.a) == BodyKind::driven;
-    joint.driven_b = system.kind(joint.b) == BodyKind::driven;
-    stock.joints.push_back(joint);
-    stock.points.insert(stock.points.end(), rows->points.begin(), rows->points.end());
-    stock.axes.insert(stock.axes.end(), rows->axes.begin(), rows->axes.end());
-    stock.dots.insert(stock.dots.end(), rows->dots.begin(), rows->dots.end());
-  }
-  stock.rigid = stock.others.empty();
-  for (const BodyId id : block.bodies) stock.rigid = stock.rigid && system.kind(id) == BodyKind::rigid;
-  stock.joints.push_back(begin(static_cast<int>(block.constraints.size()), block.m()));
-  for (const JointRows::Point& p : stock.points) stock.arms.insert(stock.arms.end(), {p.p_AQ.norm(), p.p_BQ.norm()});
-}
-
 // All of the instant that only the block decides.
 void lay_out(const System& system, Assembly& out) {
   Instant& x = out.instant;
@@ -326,6 +283,47 @@ void write_stock_joints(const System& system, const State& state, detail::KeptAs
 }
 
 }  // namespace
+
+void detail::find_stock(const System& system, const Block& block, StockJoints& stock) {
+  stock.joints.clear();
+  stock.points.clear();
+  stock.axes.clear();
+  stock.dots.clear();
+  stock.others.clear();
+  stock.arms.clear();
+  const auto begin = [&](int i, int row) {
+    return StockJoints::Joint{.constraint = i,
+                              .row = row,
+                              .a = {},
+                              .b = {},
+                              .point = static_cast<int>(stock.points.size()),
+                              .axis = static_cast<int>(stock.axes.size()),
+                              .dot = static_cast<int>(stock.dots.size())};
+  };
+  for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
+    const Constraint& constraint = system.constraint(block.constraints[at(i)]);
+    const JointRows* rows = rows_of(constraint.function());
+    if (!rows) {
+      stock.others.push_back(i);
+      continue;
+    }
+    StockJoints::Joint joint = begin(i, block.row[at(i)]);
+    joint.a = constraint.bodies()[0];
+    joint.b = constraint.bodies()[1];
+    joint.slot_a = block.slot(joint.a);
+    joint.slot_b = block.slot(joint.b);
+    joint.driven_a = system.kind(joint.a) == BodyKind::driven;
+    joint.driven_b = system.kind(joint.b) == BodyKind::driven;
+    stock.joints.push_back(joint);
+    stock.points.insert(stock.points.end(), rows->points.begin(), rows->points.end());
+    stock.axes.insert(stock.axes.end(), rows->axes.begin(), rows->axes.end());
+    stock.dots.insert(stock.dots.end(), rows->dots.begin(), rows->dots.end());
+  }
+  stock.rigid = stock.others.empty();
+  for (const BodyId id : block.bodies) stock.rigid = stock.rigid && system.kind(id) == BodyKind::rigid;
+  stock.joints.push_back(begin(static_cast<int>(block.constraints.size()), block.m()));
+  for (const JointRows::Point& p : stock.points) stock.arms.insert(stock.arms.end(), {p.p_AQ.norm(), p.p_BQ.norm()});
+}
 
 int Block::slot(BodyId id) const {
   const auto found =
@@ -449,7 +447,7 @@ namespace detail {
 void assemble_constraints(const System& system, const State& state, KeptAssembly& out) noexcept {
   if (state.bodies.size() == at(system.body_count()) && !laid_out(system, out)) {
     lay_out(system, out);
-    find_stock(system, out);
+    detail::find_stock(system, out.block, out.stock);
     out.turned.resize(out.block.bodies.size());
   }
   if (!begin(system, state, out)) return;

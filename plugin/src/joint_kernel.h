@@ -636,6 +636,7 @@ class JointKernel {
       for (int lane = 0; lane < lanes; ++lane) {
         if (get(going, lane) == 0) continue;
         const double now = get(worst, lane);
+        result.of[z(lane)].residual = now;
         // Poses far out are no better than their own rounding.
         if (now <= std::max(limits.newton_tolerance, 4 * std::numeric_limits<double>::epsilon() * get(extent_, lane))) {
           set(going, lane, 0);

@@ -42,11 +42,11 @@ JointStep::~JointStep() = default;
 JointStep::JointStep(JointStep&&) noexcept = default;
 JointStep& JointStep::operator=(JointStep&&) noexcept = default;
 
-bool JointStep::lay_out(const System& system, const Dynamics& dynamics, JointShapes& shapes) {
+bool JointStep::lay_out(const System& system, const Block& block, JointShapes& shapes) {
   shape_.reset();
   block_.reset();
-  const StockJoints& stock = stock_of(dynamics);
-  const Block& block = dynamics.assembly().block;
+  StockJoints stock;
+  find_stock(system, block, stock);
   if (!stock.rigid || !stock.axes.empty() || stock.count() == 0) return false;
   for (const BodyId id : block.bodies)
     if (!SystemParts::of(system).bodies[z(id.index)].inertia.isDiagonal(0)) return false;

@@ -14,6 +14,8 @@ struct KeptAssembly : Assembly {
   StockJoints stock;
   std::vector<Matrix3d> turned;  // R of block.bodies
 };
+/// What of a block is stock joints.
+void find_stock(const System& system, const Block& block, StockJoints& stock);
 inline const StockJoints& stock_of(const Dynamics& dynamics) {
   return static_cast<const KeptAssembly&>(dynamics.assembly()).stock;
 }

@@ -66,7 +66,7 @@ struct Solve {
     for (double& x : Q) x = random.uniform(-10, 10);
     for (std::size_t j = 0; j < n; ++j) applied[j] = dt * Q[j];
     EXPECT_NE(dynamics.evaluate(state, Q), Status::invalid);
-    EXPECT_TRUE(step.lay_out(system, dynamics, shapes));
+    EXPECT_TRUE(step.lay_out(system, dynamics.assembly().block, shapes));
   }
   detail::JointStep::Job job() {
     std::fill(newton.begin(), newton.end(), 0.0);

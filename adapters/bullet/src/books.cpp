@@ -47,8 +47,8 @@ void Engine::tell(BlockSolve& b) {
 }
 
 void Engine::flush_work(BlockSolve& b) {
-  if (!b.dynamics) return;
-  const Block& block = b.dynamics->assembly().block;
+  if (b.ids.empty()) return;
+  const Block& block = b.block;
   for (std::size_t i = 0; i < b.records.size(); ++i) {
     const Record& r = records_[z(b.records[i])];
     if (!r.alive || r.reaction < 0) continue;
@@ -77,7 +77,7 @@ void Engine::note_time_dependence(BlockSolve& b) {
 }
 
 void Engine::keep_books(BlockSolve& b) {
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   book_of_.resize(body_of_.size(), -1);
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const BodyId id = block.bodies[slot];

@@ -86,7 +86,7 @@ void Engine::held_motion(BlockSolve& b, int slot, int other) {
   b.dynamics->solver().inverse_mass(b.force, b.dv);
   std::fill(b.e.begin(), b.e.end(), 0.0);
   const auto meet = [&](int at) {
-    const double* const moved = b.dv.data() + b.dynamics->assembly().block.column[z(at)];
+    const double* const moved = b.dv.data() + b.block.column[z(at)];
     for (int i = b.slot_begin[z(at)]; i < b.slot_begin[z(at + 1)]; ++i) {
       const BlockSolve::SlotRow& at_row = b.slot_rows[z(i)];
       for (int c = 0; c < at_row.count; ++c) b.e[z(at_row.row)] -= at_row.J[c] * moved[c];
@@ -104,7 +104,7 @@ void Engine::held_motion(BlockSolve& b, int slot, int other) {
 void Engine::find_ways(BlockSolve& b, int body, int slot) {
   if (ways_at_[z(body)] >= 0) return;
   ways_at_[z(body)] = static_cast<int>(ways_.size());
-  const int c = b.dynamics->assembly().block.column[z(slot)];
+  const int c = b.block.column[z(slot)];
   std::fill(b.force.begin(), b.force.end(), 0.0);
   for (int way = 0; way < 6; ++way) {
     b.force[z(c + way)] = 1;
@@ -139,7 +139,7 @@ Engine::Response Engine::respond(btSolverConstraint& row, Pools pools) {
     }
     if (k == 1 && at[1].block == out.block[0]) continue;  // both sides at once
     BlockSolve& b = *blocks_[z(at[k].block)];
-    const Block& block = b.dynamics->assembly().block;
+    const Block& block = b.block;
     const bool both = k == 0 && at[1].block == at[0].block;
     const std::size_t sides = both && at[1].slot != at[0].slot ? 2 : 1;
     bool by_ways = true;

@@ -103,9 +103,9 @@ struct SubstepStates {
 struct BlockSolve {
   std::vector<int> records;
   std::vector<ConstraintId> ids;  ///< ascending
-  std::optional<Dynamics> dynamics;
+  Block block;
+  std::optional<Dynamics> dynamics;              ///< where a step has needed it
   detail::JointStep plain;                       ///< for steps of nothing but joints (plain.cpp)
-  unsigned long plain_for = 0;                   ///< the structure when it was last asked for
   bool plain_known = false, plain_fits = false;  ///< whether it was tried to lay it out for that; it may be used now
   bool posed = false;              ///< the poses from which Bullet starts and those of the end are written down
   std::vector<double> parts;       ///< of a plain step its substeps' lengths, until somebody has asked what each did
@@ -498,12 +498,14 @@ class Engine final : public btActionInterface {
 
   BlockSolve& block_for(const std::vector<int>& records);
   bool read_block(BlockSolve& b, const Pools* pools);
+  void make_dynamics(BlockSolve& b) const;
   bool begin_block(BlockSolve& b, const Pools* pools);
   void lay_out_plain(BlockSolve& b);
   void take_plainly(std::span<const int> blocks, int member);
   detail::JointStep::Job plain_job(BlockSolve& b) const;
   bool substep_plainly(BlockSolve& b, double swing, double before, int member);
   void retell_parts(BlockSolve& b);
+  double energy_at_start(const BlockSolve& b) const;
   void pose(BlockSolve& b);
   /// The problem of a block's last step as it was at its start.
   Dynamics& problem(BlockSolve& b) const;

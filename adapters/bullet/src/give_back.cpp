@@ -87,7 +87,7 @@ void Engine::conclude(BlockSolve& b) {
 // Those whose multiplier had the wrong sign over the step hold no more from the next on.
 void Engine::release_one_sided(BlockSolve& b) {
   if (!b.of_users) return;
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   for (std::size_t i = 0; i < b.records.size(); ++i) {
     Record& r = records_[z(b.records[i])];
     if (!r.alive || !r.one_sided.on || r.joint) continue;
@@ -137,7 +137,7 @@ void Engine::refuse_non_finite(BlockSolve& b) {
 }
 
 void Engine::give_back(BlockSolve& b) {
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   if (b.end_after) b.mean.assign(b.pool.size(), Vector6::Constant(std::numeric_limits<double>::quiet_NaN()));
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     btRigidBody& body = *b.bodies[slot];
@@ -176,7 +176,7 @@ void Engine::end_velocities() {
   for (const auto& block_solve : blocks_) {
     BlockSolve& b = *block_solve;
     if (b.last_step != step_ || b.failed || !b.end_after) continue;
-    const Block& block = b.dynamics->assembly().block;
+    const Block& block = b.block;
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
       btRigidBody* body = body_of_[z(block.bodies[slot].index)];
       const int c = block.column[slot], dof = block.column[slot + 1] - c;
@@ -232,7 +232,7 @@ void Engine::give_feedback(BlockSolve& b) {
 
 void Engine::break_joints(BlockSolve& b) {
   if (b.in_parts && !b.by_stages) return;  // the factor is another pose's: breaking waits for the next step
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   // Least-norm multipliers of the whole impulse. Those of stages are, and of a step: the reaction's and what Newton
   // added (T12), unless its start is from other poses. With what laws prescribe taken off, λ = G⁺A M⁻¹(AᵀL).
   std::span<const double> lambda = b.own_lambda;
@@ -294,7 +294,7 @@ void Engine::keep_slow_ones_awake() {
   rest_poses_.resize(body_of_.size());
   for (const auto& b : blocks_) {
     if (b->last_step != step_ || b->failed || b->in_contact || options_.mode == Mode::observe) continue;
-    const std::vector<BodyId>& ids = b->dynamics->assembly().block.bodies;
+    const std::vector<BodyId>& ids = b->block.bodies;
     for (std::size_t slot = 0; slot < ids.size(); ++slot) {
       btRigidBody* body = body_of_[z(ids[slot].index)];
       if (!body) continue;
@@ -363,7 +363,7 @@ Engine::Gap Engine::gap_of(Constraint& c) {
 // go on without it. The whole block stops where that body does, and what its parts' ways were not straight is closed
 // by moving.
 void Engine::cut_together(BlockSolve& b) {
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   double part = 1;  // of the step
   for (std::size_t slot = 0; slot < block.bodies.size(); ++slot) {
     const BodyId id = block.bodies[slot];

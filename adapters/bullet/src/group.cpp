@@ -303,7 +303,7 @@ void Engine::stand_still() {
   if (options_.mode == Mode::observe) return;
   for (const int index : last_group_) {
     blocks_[z(index)]->last_step = step_ - 1;  // it is not solved in this one
-    for (const BodyId id : blocks_[z(index)]->dynamics->assembly().block.bodies)
+    for (const BodyId id : blocks_[z(index)]->block.bodies)
       if (btRigidBody* body = body_of_[z(id.index)])
         still_.push_back({body, body->getWorldTransform(), body->getLinearVelocity(), body->getAngularVelocity()});
   }
@@ -394,7 +394,7 @@ void Engine::make_blocks() {
     // Same constraints as when it was last used: keep the factor's memory and the structure, but not what belongs to
     // the step before this.
     std::size_t n = 0;
-    bool same = b.dynamics.has_value();
+    bool same = !b.ids.empty();
     if (b.last_step + 1 < step_) {
       b.last_length = b.usual_off = 0;
       b.added_steps = 0;
@@ -434,21 +434,21 @@ void Engine::make_blocks() {
     b.touched.erase(std::unique(b.touched.begin(), b.touched.end()), b.touched.end());
     std::copy_if(b.touched.begin(), b.touched.end(), std::back_inserter(b.outside),
                  [&](BodyId id) { return system_.dof(id) == 0; });
-    SolveOptions solve;
-    solve.rank_tolerance = options_.rank_tolerance;
-    b.dynamics.emplace(system_, b.ids, solve);
+    make_block(system_, b.ids, b.block);
+    b.dynamics.reset();
+    b.plain_known = false;
     b.flags_rank = -1;
     b.next_part = 0;
     b.last_length = b.usual_off = 0;
     b.added_steps = b.failures = 0;
     b.next_try = 0;
-    b.added.assign(z(BlockSolve::added_orders * b.dynamics->assembly().block.m()), 0.0);
+    b.added.assign(z(BlockSolve::added_orders * b.block.m()), 0.0);
     b.told = true;
-    b.work.assign(z(b.dynamics->assembly().block.m()), 0.0);
+    b.work.assign(z(b.block.m()), 0.0);
     b.joints.clear();
     for (std::size_t k = 0; k < b.records.size(); ++k)
       if (const Record& r = records_[z(b.records[k])]; r.joint)
-        b.joints.push_back({r.joint, static_cast<int>(k), b.dynamics->assembly().block.row[k],
+        b.joints.push_back({r.joint, static_cast<int>(k), b.block.row[k],
                             static_cast<int>(3 * r.shape.rows.points.size() + r.shape.rows.axes.size())});
   }
 }
@@ -507,7 +507,7 @@ void Engine::sync_body(BodyId id) {
 
 // Its bodies and forces.
 bool Engine::read_block(BlockSolve& b, const Pools* pools) {
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   for (const BodyId id : block.bodies) state_[id] = read_state(*body_of_[z(id.index)]);
   b.posed = false;
   if (step_ < b.next_try) return refuse(b, std::move(b.trouble));
@@ -595,8 +595,16 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
   return true;
 }
 
+// Not before something is asked of it that a plain step does not need.
+void Engine::make_dynamics(BlockSolve& b) const {
+  SolveOptions solve;
+  solve.rank_tolerance = options_.rank_tolerance;
+  b.dynamics.emplace(system_, b.ids, solve);
+}
+
 bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
-  for (const BodyId id : b.dynamics->assembly().block.bodies) base_[id] = end_[id] = state_[id];
+  if (!b.dynamics) make_dynamics(b);
+  for (const BodyId id : b.block.bodies) base_[id] = end_[id] = state_[id];
   b.posed = true;
   if (b.with_laws) b.dynamics->set_step(dt_);  // friction obeys its law at the end of the step (T10)
   ++b.tally.factors;
@@ -695,7 +703,7 @@ bool Engine::after_setup(Pools pools) {
     // Native rows start from velocities that meet the block's constraints at the step's end. The impulses that Bullet
     // has warm-started its contacts with are part of them: rows remember these, so velocities must.
     const linchpin::Solver& solver = b.dynamics->solver();
-    const Block& block = b.dynamics->assembly().block;
+    const Block& block = b.block;
     for (std::size_t j = 0; j < b.Q.size(); ++j) b.Q_host[j] = b.Q[j] + b.host[j] / dt_;
     const auto start = [&](bool answered) {
       for (std::size_t j = 0; j < b.v.size(); ++j) {
@@ -768,7 +776,7 @@ void Engine::after_push(Pools pools) {
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
     if (b.failed || !b.native_rows) continue;
-    const Block& block = b.dynamics->assembly().block;
+    const Block& block = b.block;
     const btScalar erp = world_->getSolverInfo().m_splitImpulseTurnErp;
     bool pushed = false;
     push_.resize(b.pool.size());
@@ -811,7 +819,7 @@ void Engine::after_iteration(Pools pools) {
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
     if (b.failed || !b.native_rows || b.by_rows) continue;
-    const Block& block = b.dynamics->assembly().block;
+    const Block& block = b.block;
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
       const btSolverBody& sb = pools.bodies[b.pool[slot]];
       const int c = block.column[slot], dof = block.column[slot + 1] - c;

@@ -86,7 +86,7 @@ void Engine::set_apart(WorldGroup& g) {
     touch(&c->getRigidBodyB());
   }
   const auto kept = std::remove_if(group_.begin(), group_.end(), [&](int index) {
-    const std::vector<BodyId>& ids = blocks_[z(index)]->dynamics->assembly().block.bodies;
+    const std::vector<BodyId>& ids = blocks_[z(index)]->block.bodies;
     if (std::any_of(ids.begin(), ids.end(), [&](BodyId id) { return touched_by_native_[z(id.index)] != 0; }))
       return false;
     apart_.push_back(index);
@@ -95,15 +95,14 @@ void Engine::set_apart(WorldGroup& g) {
   group_.erase(kept, group_.end());
   if (apart_.empty()) return;
   for (const int index : apart_)
-    for (const BodyId id : blocks_[z(index)]->dynamics->assembly().block.bodies)
-      body_of_[z(id.index)]->setCompanionId(apart);
+    for (const BodyId id : blocks_[z(index)]->block.bodies) body_of_[z(id.index)]->setCompanionId(apart);
   std::erase_if(g.bodies, [](btCollisionObject* body) {
     if (body->getCompanionId() != apart) return false;
     body->setCompanionId(-1);
     return true;
   });
   for (const int index : apart_)  // constrained, but not in the world
-    for (const BodyId id : blocks_[z(index)]->dynamics->assembly().block.bodies)
+    for (const BodyId id : blocks_[z(index)]->block.bodies)
       if (body_of_[z(id.index)]->getCompanionId() == apart) {
         body_of_[z(id.index)]->setCompanionId(-1);
         blocks_[z(index)]->stray = true;
@@ -163,7 +162,7 @@ void Engine::solve_in_turns(BlockSolve& b, WorldGroup& g) {
   if (b.stage == Stage::begun) b.stage = finish_block(b) ? Stage::solved : Stage::refused;
   if (b.stage == Stage::refused) {
     fail_block(b, b.trouble);
-    for (const BodyId id : b.dynamics->assembly().block.bodies) g.bodies.push_back(body_of_[z(id.index)]);
+    for (const BodyId id : b.block.bodies) g.bodies.push_back(body_of_[z(id.index)]);
   } else if (g.manifolds.empty() && rest_.empty() && !calls_the_program(b)) {
     // While its numbers are at hand; else not before the native solver is done, which writes to the bodies of every
     // manifold, those without contacts too.

@@ -11,21 +11,12 @@
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
-// Laid out once nothing has changed for a step: what is switched on and off time and again is not.
 void Engine::lay_out_plain(BlockSolve& b) {
-  const unsigned long structure = system_.structure();
   b.plain_fits = false;
   if (options_.mode != Mode::exact || !options_.drift_correction || options_.stepping != Stepping::semi_implicit ||
       b.with_laws || b.of_users || b.with_driven || b.geared)
     return;
-  if (std::exchange(b.plain_for, structure) != structure) {
-    b.plain_known = false;
-    return;
-  }
-  if (!b.plain_known) {
-    b.plain_known = true;
-    if (b.dynamics->assembly().laid_out_for == structure) b.plain.lay_out(system_, *b.dynamics, joint_shapes_);
-  }
+  if (!std::exchange(b.plain_known, true)) b.plain.lay_out(system_, b.block, joint_shapes_);
   b.plain_fits = b.plain.shape() != nullptr;
 }
 
@@ -44,6 +35,8 @@ detail::JointStep::Job Engine::plain_job(BlockSolve& b) const {
 // Takes the plain steps among those of some blocks of one shape whose bodies have been read. Where one does not stand,
 // nothing that others read was changed.
 void Engine::take_plainly(std::span<const int> blocks, int member) {
+  // A Newton that sticks here is not one of too long a step: what its rows allow is looked at closer elsewhere.
+  constexpr double round_off = 1e-12;
   std::array<detail::JointStep::Job, detail::JointStep::most> jobs;
   std::array<BlockSolve*, detail::JointStep::most> of{};
   std::size_t count = 0;
@@ -71,7 +64,10 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
     BlockSolve& b = *of[i];
     const detail::JointStep::Outcome& whole = jobs[i].outcome;
     const double before = b.last_length > 0 ? b.last_length : dt_;
-    const bool stands = !whole.refused && !(whole.gain > allowed_gain * whole.kinetic);
+    const bool sticks = whole.refused && whole.swing == 0 && whole.residual < round_off;
+    const bool gains = whole.gain > allowed_gain * std::max(whole.kinetic, whole.energy) &&
+                       whole.gain > gain_floor(b) + allowed_gain * std::max(energy_at_start(b), whole.energy);
+    const bool stands = !whole.refused && !gains;
     if (stands) {
       b.swing = whole.swing;
       b.newton = whole.solves;
@@ -80,7 +76,8 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
         pose(b);
         start_from_true_turn(b);
       }
-    } else if (!whole.answered || options_.geometric_stiffness || !substep_plainly(b, whole.swing, before, member)) {
+    } else if (!whole.answered || sticks || options_.geometric_stiffness ||
+               !substep_plainly(b, whole.swing, before, member)) {
       std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
       if (before != dt_)
         for (std::size_t j = 0; j < b.applied.size(); ++j) b.applied[j] -= 0.5 * (before - dt_) * b.Q[j];
@@ -98,19 +95,24 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
   }
 }
 
+/// Kinetic [J].
+double Engine::energy_at_start(const BlockSolve& b) const {
+  double sum = 0;
+  for (const BodyId id : b.block.bodies) {
+    const BodyState& s = state_[id];
+    sum += 0.5 * (system_.mass(id) * s.v.squaredNorm() + s.w.dot(system_.world_inertia(id, s.q) * s.w));
+  }
+  return sum;
+}
+
 // As substep_block: the same rules, by plain steps. What each substep did to whom is found out when somebody asks, by
 // taking them again (retell_parts).
 bool Engine::substep_plainly(BlockSolve& b, double swing, double before, int member) {
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   auto& [start, now, next, end_given, settled] = *b.states;
   copy_block(b, state_, now);
   const double finest = dt_ / options_.max_substeps, first = before;
-  double energy = 0;
-  for (std::size_t slot = 0; slot < b.pool.size(); ++slot)
-    energy += 0.5 * system_.mass(block.bodies[slot]) * now[block.bodies[slot]].v.squaredNorm() +
-              0.5 * now[block.bodies[slot]].w.dot(system_.world_inertia(block.bodies[slot], now[block.bodies[slot]].q) *
-                                                  now[block.bodies[slot]].w);
-  const double allowed = gain_floor(b) + allowed_gain * energy;
+  const double allowed = gain_floor(b) + allowed_gain * energy_at_start(b);
   const auto longest = [&](double of, double length) { return 0.9 * options_.swing_limit / of * length; };
   double length = 0.5 * dt_;
   if (swing > 0 && std::isfinite(swing)) length = std::clamp(longest(swing, dt_), 0.125 * dt_, 0.5 * dt_);
@@ -201,7 +203,7 @@ void Engine::retell_parts(BlockSolve& b) {
   const int newton = b.newton;
   auto& states = *substep_states_[0];
   b.states = &states;
-  for (const BodyId id : b.dynamics->assembly().block.bodies) base_[id] = end_[id] = state_[id];
+  for (const BodyId id : b.block.bodies) base_[id] = end_[id] = state_[id];
   keep_reactions(b);
   b.in_parts = false;
   substep_block(b, b.first_length);
@@ -215,7 +217,7 @@ void Engine::retell_parts(BlockSolve& b) {
 // Of a plain step, for who asks: it does without.
 void Engine::pose(BlockSolve& b) {
   if (std::exchange(b.posed, true)) return;
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const BodyId id = block.bodies[slot];
     BodyState& end = end_[id];
@@ -227,6 +229,7 @@ void Engine::pose(BlockSolve& b) {
 }
 
 Dynamics& Engine::problem(BlockSolve& b) const {
+  if (!b.dynamics) make_dynamics(b);
   if (!b.plainly) return *b.dynamics;
   b.plainly = false;
   b.dynamics->evaluate(state_, b.Q);

@@ -145,7 +145,7 @@ void Engine::record_stage(BlockSolve& b, const State& at, double weight) {
   for (std::size_t j = 0; j < b.part_applied.size(); ++j) b.part_applied[j] += weight * b.Q_host[j];
   if (!b.with_laws) return;
   book_laws(b, at, weight, b.stages.v(), b.stages.v());
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   for (const LawEffort& e : b.dynamics->law_efforts()) b.part_work[z(block.row[z(e.constraint)])] += weight * e.power;
   std::size_t first = 0;
   int constraint = 0;
@@ -166,7 +166,7 @@ void Engine::stand(BlockSolve& b) {
   for (std::size_t i = 0; i < b.own_lambda.size(); ++i) b.own_lambda[i] += b.part_lambda[i];
   if (b.with_laws) keep_law_works(b);
   if (!b.recorded) return;
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   for (std::size_t j = 0; j < b.sub_momentum.size(); ++j) {
     b.sub_momentum[j] += b.part_momentum[j];
     b.sub_applied[j] += b.part_applied[j];
@@ -313,7 +313,7 @@ bool Engine::end_part(BlockSolve& b, double length) {
 
 // @param again  for who asks later what the step did: the same once more, with records
 bool Engine::take_by_stages(BlockSolve& b, bool again) {
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   const std::size_t n = z(block.n()), m = z(block.m());
   auto& [start, now, next, end_given, settled] = *(again ? b.states = substep_states_[0].get() : b.states);
   b.recorded = again || records_stages(b);

@@ -51,7 +51,7 @@ void Engine::gather_native(Pools pools) {
       }
       if (body < 0 || z(body) >= slot_of_pool_.size() || slot_of_pool_[z(body)].block < 0) return;
       BlockSolve& b = *blocks_[z(slot_of_pool_[z(body)].block)];
-      const Block& block = b.dynamics->assembly().block;
+      const Block& block = b.block;
       const int slot = slot_of_pool_[z(body)].slot, c = block.column[z(slot)];
       add(b.host, c, f);
       if (block.column[z(slot + 1)] - c == 6) add(b.host, c + 3, m);
@@ -75,7 +75,7 @@ void Engine::gather_native(Pools pools) {
       const auto side = [&](int body, const btVector3& n, const btVector3& rn) {
         if (body < 0 || z(body) >= slot_of_pool_.size() || slot_of_pool_[z(body)].block < 0) return;
         BlockSolve& b = *blocks_[z(slot_of_pool_[z(body)].block)];
-        const Block& block = b.dynamics->assembly().block;
+        const Block& block = b.block;
         const int slot = slot_of_pool_[z(body)].slot, c = block.column[z(slot)];
         const double p = double(row.m_appliedImpulse);
         add(b.host, c, p * from_bullet(n));
@@ -228,7 +228,7 @@ bool Engine::finish_block(BlockSolve& b) {
 
 // Beyond π/4 per step Bullet does not turn as it says.
 bool Engine::turns_beyond_host(const BlockSolve& b) const {
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot)
     if (block.column[slot + 1] - block.column[slot] == 6 &&
         head(b.v, block.column[slot] + 3).squaredNorm() * (dt_ * dt_) > 0.78 * 0.78)
@@ -256,7 +256,7 @@ bool Engine::close_start_gap(BlockSolve& b) {
   // what a host in single precision leaves in every step, which is no more than its rounding.
   constexpr double far_moved = 1e-4;  // [m, rad]
   if (b.moved <= far_moved) return true;
-  for (const BodyId id : b.dynamics->assembly().block.bodies) {
+  for (const BodyId id : b.block.bodies) {
     state_[id].p = base_[id].p;
     state_[id].q = base_[id].q;
   }
@@ -314,7 +314,7 @@ Engine::Outcome Engine::try_step(BlockSolve& b) {
 
 // ½ dt² K⁺ of the given K⁺ by slot into the moments of inertia, −½ dt² K⁺ω into what is applied (T15); none: as it was.
 void Engine::set_stiffness(BlockSolve& b, std::span<const Matrix3d> K) {
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   const auto apply = [&](double sign) {
     for (std::size_t slot = 0; slot < b.stiffness.size(); ++slot) {
       if (b.stiffness[slot].isZero(0)) continue;
@@ -328,13 +328,15 @@ void Engine::set_stiffness(BlockSolve& b, std::span<const Matrix3d> K) {
   b.stiffness.assign(K.begin(), K.end());
   for (Matrix3d& k : b.stiffness) k *= 0.5 * dt_ * dt_;
   apply(-1);
+  if (b.stiffness.empty() && !b.dynamics) return;
+  if (!b.dynamics) make_dynamics(b);
   b.dynamics->add_inertia(b.stiffness);
 }
 
 /// K⁺ of the forces b.e, of those bodies that swing through half of what a step allows, or more. @return whether there
 /// is one
 bool Engine::find_stiffness(BlockSolve& b) {
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   geometric_stiffness(system_, *b.dynamics, state_, b.e, b.next_stiffness);
   const double slow = 0.25 * options_.swing_limit * options_.swing_limit / (dt_ * dt_);
   bool any = false;
@@ -362,7 +364,7 @@ bool Engine::stiffen(BlockSolve& b) {
 
 /// Of a step that stands: what its stiffness did, and what the next one's is to be.
 void Engine::note_stiffness(BlockSolve& b) {
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   for (std::size_t slot = 0; slot < b.stiffness.size(); ++slot) {
     if (b.stiffness[slot].isZero(0)) continue;
     const int c = block.column[slot] + 3;
@@ -390,7 +392,7 @@ bool Engine::held_by_curvature(const BlockSolve& b, const NewtonReport& newton) 
 // they would be tensions under which what else can move is not stable in steps as long (T15).
 bool Engine::stop_at_end(BlockSolve& b) {
   constexpr double beyond = 10;
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     BodyState& s = state_[block.bodies[slot]];
     const int c = block.column[slot], dof = block.column[slot + 1] - c;
@@ -467,8 +469,7 @@ void Engine::note_added(BlockSolve& b) {
 NewtonReport Engine::end_step(BlockSolve& b, const State& evaluated, const State& base, State& end, double h,
                               std::span<double> v, std::span<const double> left_open) {
   double extent = 0;  // poses far out are no better than their own rounding
-  for (const BodyId id : b.dynamics->assembly().block.bodies)
-    extent = std::max(extent, base[id].p.cwiseAbs().maxCoeff());
+  for (const BodyId id : b.block.bodies) extent = std::max(extent, base[id].p.cwiseAbs().maxCoeff());
   const double tolerance = std::max(options_.newton_tolerance, 4 * std::numeric_limits<double>::epsilon() * extent);
   NewtonReport report;
   for (int round = 0; round < 4; ++round) {
@@ -526,7 +527,7 @@ void Engine::note_activation(BlockSolve& b) {
 // there is no gyroscopic torque; of a body that turns by ω·dt ≫ 1 in the step it would allow (ω·dt)² times all its
 // energy.
 double Engine::gain_floor(const BlockSolve& b) const {
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   double sum = 0;
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const BodyId id = block.bodies[slot];
@@ -542,7 +543,7 @@ double Engine::gain_floor(const BlockSolve& b) const {
 }
 
 bool Engine::start_from_true_turn(BlockSolve& b) {
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   b.write_pose = true;
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const int c = block.column[slot];
@@ -568,7 +569,7 @@ void Engine::fail_block(BlockSolve& b, const std::string& why) {
   b.added_steps = 0;
   ++counts_.fallbacks;
   if (step_ >= b.next_try) {
-    const bool long_try = double(b.substeps) * b.dynamics->assembly().block.m() > dear;
+    const bool long_try = double(b.substeps) * b.block.m() > dear;
     b.failures = long_try ? std::max(b.failures, patience) + 1 : b.failures + 1;
     if (b.failures > patience) b.next_try = step_ + 1 + (1u << std::min(b.failures - patience, rarest));
   }

@@ -21,7 +21,7 @@ void Engine::copy_block(const BlockSolve& b, const State& from, State& to) const
 /// Applied force, host impulses as a mean force, and the gyroscopic torque of the substep, for bodies that have one.
 /// @return whether the force depends on how long the substep is
 bool Engine::spread_forces(BlockSolve& b, const State& at, double length) {
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   bool turns = false;
   b.sub_gyroscopic.assign(b.v.size(), 0);
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
@@ -138,7 +138,7 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
 /// A step in parts: empty sums, from where it begins, and the problem of that kept for who asks.
 void Engine::begin_parts(BlockSolve& b) {
   auto& [start, now, next, end_given, settled] = *b.states;
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   for (auto* x : {&b.sub_v, &b.sub_applied, &b.sub_host, &b.sub_momentum}) x->assign(b.v.size(), 0);
   b.sub_gross.assign(2 * b.pool.size(), 0);
   std::fill(b.own_lambda.begin(), b.own_lambda.end(), 0.0);
@@ -179,7 +179,7 @@ void Engine::take_reported_off(BlockSolve& b) {
 
 bool Engine::substep_block(BlockSolve& b, double before) {
   auto& [start, now, next, end_given, settled] = *b.states;
-  const Block& block = b.dynamics->assembly().block;
+  const Block& block = b.block;
   begin_parts(b);
 
   const double finest = dt_ / options_.max_substeps;

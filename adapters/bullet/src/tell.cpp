@@ -44,7 +44,7 @@ std::vector<int> Engine::unmet() const {
 
 void Engine::refresh() {
   for (auto& b : blocks_)
-    if (b->dynamics && b->last_step == step_ && !b->failed) tell(*b);
+    if (!b->ids.empty() && b->last_step == step_ && !b->failed) tell(*b);
   if (multibodies_) multibodies_->tell();
   tell_gaps();
 }
@@ -64,7 +64,7 @@ void Engine::refresh_flags() {
   refresh();
   if (multibodies_) multibodies_->tell_flags();
   for (auto& b : blocks_) {
-    if (!b->dynamics || b->last_step != step_ || b->failed) continue;
+    if (b->ids.empty() || b->last_step != step_ || b->failed) continue;
     const linchpin::Solver& solver = problem(*b).solver();
     if (b->flags_rank == solver.rank()) continue;
     b->flags_rank = solver.rank();
@@ -90,7 +90,7 @@ RankReport Engine::rank_report() const {
   RankReport all;
   bool first = true;
   for (const auto& b : blocks_) {
-    if (!b->dynamics || b->last_step != step_ || b->failed) continue;
+    if (b->ids.empty() || b->last_step != step_ || b->failed) continue;
     const RankReport ranks = problem(*b).rank_report();
     all.rank += ranks.rank;
     if (ranks.rank > 0)
@@ -126,7 +126,7 @@ Instant Engine::instant(std::string_view name) {
   const int index = find(name);
   if (multibodies_ && multibodies_->holds(index)) return multibodies_->instant();
   for (const auto& b : blocks_) {
-    if (!b->dynamics || b->failed || std::find(b->records.begin(), b->records.end(), index) == b->records.end())
+    if (b->ids.empty() || b->failed || std::find(b->records.begin(), b->records.end(), index) == b->records.end())
       continue;
     if (b->by_stages && !b->has_kept) tell(*b);
     return b->has_kept ? b->kept : problem(*b).assembly().instant;
@@ -255,7 +255,7 @@ void Engine::debugDraw(btIDebugDraw* draw) {
   if (!(options_.draw_ghost > 0) || !options_.shadow || options_.mode != Mode::exact) return;
   for (const auto& b : blocks_) {
     if (b->last_step != step_ || b->failed) continue;
-    for (const BodyId id : b->dynamics->assembly().block.bodies) {
+    for (const BodyId id : b->block.bodies) {
       btRigidBody* body = body_of_[z(id.index)];
       if (!body || !in_world(*body) || !body->getCollisionShape()) continue;
       BodyState s = read_state(*body);
@@ -303,9 +303,9 @@ std::string Engine::summary() {
   s << "\n  energy " << std::setprecision(6) << energy() << " J" << std::setprecision(3);
   int rows = 0, rank = 0;
   for (const auto& b : blocks_)
-    if (b->dynamics && b->last_step == step_ && !b->failed) {
+    if (!b->ids.empty() && b->last_step == step_ && !b->failed) {
       rows += problem(*b).solver().rows();
-      rank += b->dynamics->solver().rank();
+      rank += problem(*b).solver().rank();
     }
   if (multibodies_) {
     rows += multibodies_->rows();
@@ -348,8 +348,8 @@ std::string Engine::summary() {
     s << "\n  one-sided constraints let go " << counts_.released << " times, held again " << counts_.engaged;
   if (counts_.mode_switches) s << "\n  contacts of laws that began to stick or to slide: " << counts_.mode_switches;
   for (const auto& b : blocks_)
-    if (b->dynamics && b->with_laws && b->last_step == step_ && !b->failed)
-      for (const std::string& warning : b->dynamics->warnings()) s << "\n  warning: " << warning;
+    if (!b->ids.empty() && b->with_laws && b->last_step == step_ && !b->failed)
+      for (const std::string& warning : problem(*b).warnings()) s << "\n  warning: " << warning;
   if (multibodies_)
     for (const std::string& warning : multibodies_->law_warnings()) s << "\n  warning: " << warning;
   if (!books_.empty() && counts_.imbalance > 0)

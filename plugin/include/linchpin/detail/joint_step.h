@@ -43,7 +43,7 @@ class JointStep {
   /// Takes over structure and geometry of a block; masses are read in every step. Allocates, as nothing else here.
   /// @return whether the block is of the kind: points and dots (no axes) between rigid bodies with diagonal inertia,
   /// the rest fixed, and a factor without much fill.
-  bool lay_out(const System& system, const Dynamics& dynamics, JointShapes& shapes);
+  bool lay_out(const System& system, const Block& block, JointShapes& shapes);
   /// Null where it is not of the kind. Blocks of the same can be stepped side by side.
   const JointShape* shape() const { return shape_.get(); }
   const JointBlock& block() const { return *block_; }  ///< of one that has a shape
@@ -78,6 +78,7 @@ class JointStep {
     double kinetic = 0;     ///< of the centres of mass at the start [J]
     double energy = 0;      ///< kinetic, at the end [J]
     int solves = 0;         ///< of Newton
+    double residual = 0;    ///< largest |φ| where Newton stopped [m, rad]
   };
   struct Job {
     const JointStep* of = nullptr;
