@@ -19,9 +19,9 @@ class JointKernel {
   static constexpr int lanes = Lanes<Real>::count;
 
   void lay_out(const JointPattern& p) {
-    bodies_.resize(z(p.all_bodies));
+    bodies_.assign(z(p.all_bodies), Body{});
     frames_.resize(bodies_.size());
-    masses_.resize(bodies_.size());
+    masses_.assign(bodies_.size(), Mass{});
     for (auto* x : {&start_, &free_, &accelerations_, &twists_, &wrenches_}) x->assign(bodies_.size(), Twist{});
     turns_.assign(bodies_.size(), Turn{});
     stiffness_.assign(bodies_.size(), Mass{});
@@ -59,25 +59,24 @@ class JointKernel {
     }
   }
 
-  void take_body(int i, int lane, const BodyState& s, double mass, const Matrix3d& inertia) {
-    Body& body = bodies_[z(i)];
+  void take_masses(int lane, std::span<const JointBlock::Mass> masses) {
+    for (std::size_t i = 0; i < moving_; ++i) {
+      Body& body = bodies_[i];
+      set(body.mass, lane, masses[i].mass);
+      set(masses_[i].inverse, lane, masses[i].inverse_mass);
+      set(body.least_inertia, lane, masses[i].least_inertia);
+      put(body.inertia, lane, masses[i].inertia);
+      put(body.inverse_inertia, lane, masses[i].inverse_inertia);
+    }
+  }
+
+  void take_body(std::size_t i, int lane, const BodyState& s) {
+    Body& body = bodies_[i];
     put(body.p, lane, s.p);
     set(body.qx, lane, s.q.x()), set(body.qy, lane, s.q.y()), set(body.qz, lane, s.q.z()), set(body.qw, lane, s.q.w());
-    Mass& m = masses_[z(i)];
-    if (z(i) >= moving_) {
-      set(body.mass, lane, 0), set(m.inverse, lane, 0), set(body.least_inertia, lane, 1);
-      put(body.inertia, lane, Vector3d::Zero());
-      put(body.inverse_inertia, lane, Vector3d::Zero());
-      return;
-    }
-    put(start_[z(i)].v, lane, s.v);
-    put(start_[z(i)].w, lane, s.w);
-    const Vector3d I = inertia.diagonal();
-    set(body.mass, lane, mass);
-    set(m.inverse, lane, 1 / mass);
-    put(body.inertia, lane, I);
-    put(body.inverse_inertia, lane, Vector3d(1 / I.x(), 1 / I.y(), 1 / I.z()));
-    set(body.least_inertia, lane, I.minCoeff());
+    if (i >= moving_) return;
+    put(start_[i].v, lane, s.v);
+    put(start_[i].w, lane, s.w);
   }
 
   // Forces stand in the place of the twists that they make until step() has the masses.
@@ -846,18 +845,14 @@ class JointLanes final : public JointWork {
  public:
   explicit JointLanes(const JointPattern& pattern) : pattern_(pattern) { kernel_.lay_out(pattern); }
 
-  void take(const System& system, const State& state, const JointStep::Limits& limits,
-            std::span<JointStep::Job> jobs) override {
-    const auto& bodies = SystemParts::of(system).bodies;
+  void take(const State& state, const JointStep::Limits& limits, std::span<JointStep::Job> jobs) override {
     for (int lane = 0; lane < JointKernel<Real>::lanes; ++lane) {  // lanes without a job of their own have the first's
       const JointStep::Job& job =
           jobs[static_cast<std::size_t>(lane) < jobs.size() ? static_cast<std::size_t>(lane) : 0];
       const JointBlock& block = job.of->block();
       kernel_.take_geometry(lane, block.geometry.data());
-      for (std::size_t i = 0; i < block.bodies.size(); ++i) {
-        const auto& body = bodies[static_cast<std::size_t>(block.bodies[i].index)];
-        kernel_.take_body(static_cast<int>(i), lane, state[block.bodies[i]], body.mass, body.inertia);
-      }
+      kernel_.take_masses(lane, block.masses);
+      for (std::size_t i = 0; i < block.bodies.size(); ++i) kernel_.take_body(i, lane, state[block.bodies[i]]);
       kernel_.take_forces(lane, job.numbers.Q, job.numbers.applied);
       kernel_.take_start(pattern_, lane, job.numbers.newton);
     }

@@ -49,7 +49,7 @@ bool JointStep::lay_out(const System& system, const Block& block, JointShapes& s
   find_stock(system, block, stock);
   if (!stock.rigid || !stock.axes.empty() || stock.count() == 0) return false;
   for (const BodyId id : block.bodies)
-    if (!SystemParts::of(system).bodies[z(id.index)].inertia.isDiagonal(0)) return false;
+    if (!system.inertia(id).isDiagonal(0)) return false;
   auto made = std::make_unique<JointBlock>();
   made->bodies = block.bodies;
   JointShape shape;
@@ -69,15 +69,26 @@ bool JointStep::lay_out(const System& system, const Block& block, JointShapes& s
     add(from.w_B);
     to.push_back(from.c);
   }
+  made->masses.resize(block.bodies.size());
   shape_ = shapes.find(std::move(shape));
   block_ = std::move(made);
+  take_masses(system);
   return true;
 }
 
-void JointStep::take(const System& system, const State& state, const Limits& limits, std::span<Job> jobs, int member) {
+void JointStep::take_masses(const System& system) {
+  inertia_.resize(block_->masses.size());
+  for (std::size_t i = 0; i < block_->masses.size(); ++i) {
+    const Vector3d I = inertia_[i] = system.inertia(block_->bodies[i]).diagonal();
+    const double mass = system.mass(block_->bodies[i]);
+    block_->masses[i] = {mass, 1 / mass, I.minCoeff(), I, I.cwiseInverse()};
+  }
+}
+
+void JointStep::take(const State& state, const Limits& limits, std::span<Job> jobs, int member) {
   JointShape::Member& own = jobs[0].of->shape_->members[z(member)];
-  if (jobs.size() > 1 && own.four) return own.four->take(system, state, limits, jobs);
-  for (Job& job : jobs) own.one->take(system, state, limits, {&job, 1});
+  if (jobs.size() > 1 && own.four) return own.four->take(state, limits, jobs);
+  for (Job& job : jobs) own.one->take(state, limits, {&job, 1});
 }
 
 }  // namespace linchpin::detail

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "joint_pattern.h"
-#include "system_impl.h"
 
 #include <linchpin/detail/joint_step.h>
 
@@ -18,6 +17,11 @@ namespace linchpin::detail {
 /// A block's own: everything else is its pattern's, or its state's.
 struct JointBlock {
   std::vector<BodyId> bodies;    // in the order of the pattern
+  struct Mass {
+    double mass, inverse_mass, least_inertia;
+    Vector3d inertia, inverse_inertia;
+  };
+  std::vector<Mass> masses;      // of those that move
   std::vector<double> geometry;  // of its points p_AQ, p_BQ and their norms, then of its dots u_A, w_B and c
 };
 
@@ -25,8 +29,7 @@ class JointWork {
  public:
   virtual ~JointWork() = default;
   /// As many as there is room for, of one pattern.
-  virtual void take(const System& system, const State& state, const JointStep::Limits& limits,
-                    std::span<JointStep::Job> jobs) = 0;
+  virtual void take(const State& state, const JointStep::Limits& limits, std::span<JointStep::Job> jobs) = 0;
 };
 
 std::unique_ptr<JointWork> work_for_one(const JointPattern& pattern);

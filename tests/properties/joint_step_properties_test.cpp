@@ -90,7 +90,7 @@ TEST(JointStep, IsTheStepOfDynamicsAndNewton) {
     detail::JointShapes shapes(1);
     Solve s(system, mechanism, state, shapes, where);
     detail::JointStep::Job job = s.job();
-    detail::JointStep::take(system, state, limits, {&job, 1});
+    detail::JointStep::take(state, limits, {&job, 1});
     if (job.outcome.refused) {
       ++refused;
       continue;
@@ -152,7 +152,7 @@ TEST(JointStep, InLanesIsToTheLastBitWhatItIsAlone) {
     std::vector<std::vector<double>> alone;
     for (Solve& s : solves) {
       detail::JointStep::Job job = s.job();
-      detail::JointStep::take(system, state, limits, {&job, 1});
+      detail::JointStep::take(state, limits, {&job, 1});
       std::vector<double> all;
       if (!job.outcome.refused)
         for (const auto* x : {&s.v, &s.newton, &s.start, &s.total, &s.mean})
@@ -164,7 +164,7 @@ TEST(JointStep, InLanesIsToTheLastBitWhatItIsAlone) {
       std::vector<detail::JointStep::Job> jobs;
       for (std::size_t i = 0; i < count; ++i) jobs.push_back(solves[i].job());
       const AllocationCounter allocations;
-      detail::JointStep::take(system, state, limits, jobs);
+      detail::JointStep::take(state, limits, jobs);
       EXPECT_EQ(allocations.count(), 0u);
       for (std::size_t i = 0; i < count; ++i) {
         const Solve& s = solves[i];

@@ -279,14 +279,18 @@ void Engine::sync_mass(btRigidBody& body, BodyId id) {
   const BodyKind kind = system_.kind(id);
   if (kind == BodyKind::particle) {
     const double mass = 1 / double(body.getInvMass());
-    if (mass != system_.mass(id)) (void)system_.try_set_mass(id, mass, Matrix3d::Zero());
+    if (mass == system_.mass(id)) return;
+    (void)system_.try_set_mass(id, mass, Matrix3d::Zero());
+    ++mass_changes_;
   } else if (kind == BodyKind::rigid) {
     const double mass = 1 / double(body.getInvMass());
     const btVector3& inv = body.getInvInertiaDiagLocal();
     const Matrix3d& I = system_.inertia(id);
     if (mass != system_.mass(id) || I(0, 0) != 1 / double(inv.x()) || I(1, 1) != 1 / double(inv.y()) ||
-        I(2, 2) != 1 / double(inv.z()))
+        I(2, 2) != 1 / double(inv.z())) {
       (void)system_.try_set_mass(id, mass, read_inertia(body));
+      ++mass_changes_;
+    }
   }
 }
 

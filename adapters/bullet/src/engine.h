@@ -106,6 +106,7 @@ struct BlockSolve {
   Block block;
   std::optional<Dynamics> dynamics;              ///< where a step has needed it
   detail::JointStep plain;                       ///< for steps of nothing but joints (plain.cpp)
+  unsigned masses_at = 0;  ///< Engine::mass_changes_ when it took them
   bool plain_known = false, plain_fits = false;  ///< whether it was tried to lay it out for that; it may be used now
   bool posed = false;              ///< the poses from which Bullet starts and those of the end are written down
   std::vector<double> parts;       ///< of a plain step its substeps' lengths, until somebody has asked what each did
@@ -349,6 +350,7 @@ class Engine final : public btActionInterface {
   std::vector<int> with_native_part_, failed_records_, timed_records_, off_records_, with_driven_;
   bool has_exact_ = false;                                  ///< something in the world is exact
   std::vector<const btTypedConstraint*> last_constraints_;  ///< of the last group, as long as the structure is the same
+  unsigned mass_changes_ = 1;  ///< counts them
   unsigned structure_ = 1, watched_structure_ = 0, grouped_structure_ = 0;  ///< counts changes of what there is
   struct Held {
     unsigned locked = 0;

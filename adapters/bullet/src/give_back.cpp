@@ -75,7 +75,13 @@ void Engine::conclude(BlockSolve& b) {
     for (const BlockSolve::JointRow& j : b.joints) {
       double square = 0;
       for (int row = j.row; row < j.row + j.count; ++row) square += lambda[z(row)] * lambda[z(row)];
-      report_impulse(records_[z(b.records[z(j.index)])], std::sqrt(square) * dt_);
+      const double impulse = std::sqrt(square) * dt_;
+      if (b.plainly) {  // no native row of it is at work
+        j.joint->internalSetAppliedImpulse(btScalar(impulse));
+        mark(*j.joint);
+      } else {
+        report_impulse(records_[z(b.records[z(j.index)])], impulse);
+      }
     }
   } else {
     tell(b);

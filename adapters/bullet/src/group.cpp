@@ -539,6 +539,7 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
   b.unmet = false;
   b.newton = 0;
   b.swing = 0;
+  const bool plain = !pools && b.plain_fits;
   for (int slot = 0; slot < static_cast<int>(block.bodies.size()); ++slot) {
     const BodyId id = block.bodies[z(slot)];
     btRigidBody& body = *body_of_[z(id.index)];
@@ -560,7 +561,8 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
       put(b.applied, c, dt_ * head(b.Q, c));
     if (dof != 6) continue;
     const Matrix3d R = state_[id].R();
-    const Vector3d I = system_.inertia(id).diagonal();  // all that Bullet's bodies have
+    const Vector3d I =  // all that Bullet's bodies have
+        plain ? b.plain.inertia()[z(slot)] : Vector3d(system_.inertia(id).diagonal());
     const Vector3d& w = state_[id].w;
     const Vector3d u = R.transpose() * w, L = I.cwiseProduct(u), torque = from_bullet(body.getTotalTorque());
     const bool gyroscopic = is_gyroscopic(body);

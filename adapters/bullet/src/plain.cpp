@@ -18,6 +18,7 @@ void Engine::lay_out_plain(BlockSolve& b) {
     return;
   if (!std::exchange(b.plain_known, true)) b.plain.lay_out(system_, b.block, joint_shapes_);
   b.plain_fits = b.plain.shape() != nullptr;
+  if (b.plain_fits && std::exchange(b.masses_at, mass_changes_) != mass_changes_) b.plain.take_masses(system_);
 }
 
 detail::JointStep::Job Engine::plain_job(BlockSolve& b) const {
@@ -52,7 +53,7 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
     jobs[count++] = plain_job(b);
   }
   if (count == 0) return;
-  detail::JointStep::take(system_, state_,
+  detail::JointStep::take(state_,
                           {.dt = dt_,
                            .newton_tolerance = options_.newton_tolerance,
                            .gap_tolerance = options_.gap_tolerance,
@@ -139,7 +140,7 @@ bool Engine::substep_plainly(BlockSolve& b, double swing, double before, int mem
                                            .start = b.part_lambda,
                                            .total = b.own_lambda,
                                            .mean = b.e}};
-    detail::JointStep::take(system_, now,
+    detail::JointStep::take(now,
                             {.dt = length,
                              .newton_tolerance = options_.newton_tolerance,
                              .gap_tolerance = options_.gap_tolerance,
@@ -206,8 +207,7 @@ void Engine::retell_parts(BlockSolve& b) {
   for (const BodyId id : b.block.bodies) base_[id] = end_[id] = state_[id];
   keep_reactions(b);
   b.in_parts = false;
-  substep_block(b, b.first_length);
-  b.in_parts = true;
+  b.in_parts = substep_block(b, b.first_length);  // if not, by rounding, it is told as one step
   b.tally = tally;
   b.last_length = last_length;
   b.swing = swing;

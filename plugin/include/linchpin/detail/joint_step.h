@@ -40,10 +40,13 @@ class JointStep {
   JointStep(JointStep&&) noexcept;
   JointStep& operator=(JointStep&&) noexcept;
 
-  /// Takes over structure and geometry of a block; masses are read in every step. Allocates, as nothing else here.
+  /// Takes over structure, geometry and masses of a block. Allocates, as nothing else here.
   /// @return whether the block is of the kind: points and dots (no axes) between rigid bodies with diagonal inertia,
   /// the rest fixed, and a factor without much fill.
   bool lay_out(const System& system, const Block& block, JointShapes& shapes);
+  /// Of one that has a shape, when masses have changed.
+  void take_masses(const System& system);
+  std::span<const Vector3d> inertia() const { return inertia_; }  ///< principal ones by body [kg·m²]
   /// Null where it is not of the kind. Blocks of the same can be stepped side by side.
   const JointShape* shape() const { return shape_.get(); }
   const JointBlock& block() const { return *block_; }  ///< of one that has a shape
@@ -88,11 +91,12 @@ class JointStep {
   };
   static constexpr int most = 4;
   /// Steps of up to `most` blocks of one shape. @param member  whose memory it is done in
-  static void take(const System& system, const State& state, const Limits& limits, std::span<Job> jobs, int member = 0);
+  static void take(const State& state, const Limits& limits, std::span<Job> jobs, int member = 0);
 
  private:
   std::shared_ptr<JointShape> shape_;
   std::unique_ptr<JointBlock> block_;
+  std::vector<Vector3d> inertia_;
 };
 
 }  // namespace linchpin::detail

@@ -1,0 +1,130 @@
+// Steps of blocks that are nothing but stock joints, which are taken whole (detail/joint_step.h), against the way of
+// all others, on which a law that does nothing puts a block: motion, forces, work and impulses, in whole steps and in
+// parts.
+#include "world.h"
+
+#include <linchpin/laws.h>
+
+#include <BulletDynamics/ConstraintSolver/btConeTwistConstraint.h>
+#include <BulletDynamics/ConstraintSolver/btHingeConstraint.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+namespace linchpin::test::plain_test {
+namespace {
+
+void let_go_chain(TestWorld& w) { chain(w, 8); }
+
+/// Taut by a ton that swings around: too fast for whole steps.
+void load_on_chain(TestWorld& w) {
+  chain(w, 8, 0.1);
+  btRigidBody& load = w.ball(1000, 0.3, btVector3(btScalar(4.3), 0, 0));
+  w.joint<btPoint2PointConstraint>(*w.bodies[7], load, btVector3(btScalar(0.25), 0, 0),
+                                   btVector3(btScalar(-0.3), 0, 0));
+  const btVector3 spin(0, 0, -3);
+  for (const auto& body : w.bodies) {
+    body->setAngularVelocity(spin);
+    body->setLinearVelocity(spin.cross(body->getWorldTransform().getOrigin()));
+  }
+}
+
+/// Hinges, welds and balls branching from a tumbling trunk.
+void tree(TestWorld& w) {
+  const btVector3 half(btScalar(0.2), btScalar(0.1), btScalar(0.15));
+  btRigidBody& trunk = w.box(3, half, btVector3(0, 0, 0));
+  trunk.setAngularVelocity(btVector3(1, 2, btScalar(-0.5)));
+  for (int limb = 0; limb < 4; ++limb) {
+    const btScalar side = btScalar(limb % 2 == 0 ? 1 : -1), along = btScalar(limb < 2 ? 0.15 : -0.15);
+    btRigidBody& upper = w.box(1, half, btVector3(along, btScalar(0.3) * side, 0));
+    btRigidBody& lower = w.box(0.5, half, btVector3(along, btScalar(0.6) * side, 0));
+    const btVector3 up(0, btScalar(0.15) * side, 0);
+    w.joint<btPoint2PointConstraint>(trunk, upper, btVector3(along, btScalar(0.15) * side, 0), -up);
+    if (limb == 3) {
+      w.joint<btFixedConstraint>(upper, lower, btTransform(btQuaternion::getIdentity(), up),
+                                 btTransform(btQuaternion::getIdentity(), -up));
+    } else {
+      w.joint<btHingeConstraint>(upper, lower, up, -up, btVector3(0, 0, 1), btVector3(0, 0, 1));
+    }
+  }
+}
+
+struct Case {
+  const char* name;
+  std::function<void(TestWorld&)> build;
+  bool parts;
+};
+
+class PlainSteps : public ::testing::TestWithParam<Case> {};
+
+TEST_P(PlainSteps, AreWhatOthersAre) {
+  if (single) GTEST_SKIP() << "rounding to single precision after every step would be all there is to see";
+  TestWorld plain, other;
+  GetParam().build(plain);
+  GetParam().build(other);
+  bullet::Solver a(plain.world), b(other.world);
+  b.adopt(*other.joints[0], "first").law(viscous(0));
+  for (int step = 1; step <= 60; ++step) {
+    plain.step();
+    other.step();
+    for (std::size_t i = 0; i < plain.bodies.size(); ++i) {
+      const btRigidBody &x = *plain.bodies[i], &y = *other.bodies[i];
+      ASSERT_LE((x.getWorldTransform().getOrigin() - y.getWorldTransform().getOrigin()).length(), 1e-9) << step;
+      ASSERT_LE((x.getLinearVelocity() - y.getLinearVelocity()).length(), 1e-7) << step;
+      ASSERT_LE((x.getAngularVelocity() - y.getAngularVelocity()).length(), 1e-6) << step;
+    }
+    double size = 0;
+    for (std::size_t j = 0; j < plain.joints.size(); ++j)
+      size = std::max(size, std::abs(double(other.joints[j]->getAppliedImpulse())));
+    for (std::size_t j = 0; j < plain.joints.size(); ++j)
+      ASSERT_NEAR(plain.joints[j]->getAppliedImpulse(), other.joints[j]->getAppliedImpulse(), 1e-6 * size) << step;
+    if (step % 7 != 0) continue;  // asked now and then, and not at all in between
+    double force = 0;
+    for (const Reaction& r : b.reactions()) force = std::max(force, r.on_a.force.norm());
+    for (std::size_t j = 0; j < plain.joints.size(); ++j) {
+      const Reaction &r = a.reactions()[j], &s = b.reactions()[j];
+      for (const int k : {0, 1}) {
+        ASSERT_LE((r.on(k).force - s.on(k).force).norm(), 1e-6 * force) << step;
+        ASSERT_LE((r.on(k).moment - s.on(k).moment).norm(), 1e-6 * force) << step;
+        ASSERT_LE((r.stabilisation.on(k).force - s.stabilisation.on(k).force).norm(), 1e-6 * force) << step;
+        ASSERT_LE((r.stabilisation.on(k).moment - s.stabilisation.on(k).moment).norm(), 1e-6 * force) << step;
+      }
+      // Of parts the work is summed part by part here, with the mean of a step's ends there.
+      ASSERT_NEAR(r.work, s.work, GetParam().parts ? 0.05 : 1e-9) << step;
+      ASSERT_TRUE(r.determined);
+      ASSERT_FALSE(r.native);
+    }
+    ASSERT_LE(worst_books(a), 1e-10) << step;
+  }
+  EXPECT_EQ(a.counts().fallbacks, 0);
+  EXPECT_EQ(a.counts().substeps, b.counts().substeps);
+  EXPECT_EQ(a.counts().substepped > 0, GetParam().parts);
+  EXPECT_LE(largest_gap(a), 1e-13);
+}
+
+// Being asked or not is no part of the motion.
+TEST_P(PlainSteps, AreTheSameToTheLastBitWhoeverAsks) {
+  TestWorld silent, asked;
+  GetParam().build(silent);
+  GetParam().build(asked);
+  bullet::Solver a(silent.world), b(asked.world);
+  for (int step = 0; step < 60; ++step) {
+    silent.step();
+    asked.step();
+    EXPECT_FALSE(b.summary().empty());
+    EXPECT_FALSE(b.reactions().empty());
+    EXPECT_GT(b.rank_report().rank, 0);
+    EXPECT_GT(b.instant(b.reactions()[0].name).m(), 0);
+    ASSERT_EQ(silent.bits(), asked.bits()) << step;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, PlainSteps,
+                         ::testing::Values(Case{"chain", let_go_chain, false}, Case{"load", load_on_chain, true},
+                                           Case{"tree", tree, false}),
+                         [](const auto& of) { return std::string(of.param.name); });
+
+}  // namespace
+}  // namespace linchpin::test::plain_test
