@@ -482,16 +482,34 @@ class JointKernel {
     const Real* const values = values_.data();
     const JointPattern::Below* const belows = p.belows.data();
     for (const JointPattern::Node& node : p.nodes) {
-      if (node.width == 3)
-        forward<3>(belows, node, values, x);
-      else
-        forward<0>(belows, node, values, x);
+      switch (node.width) {
+        case 3:
+          forward<3>(belows, node, values, x);
+          break;
+        case 5:
+          forward<5>(belows, node, values, x);
+          break;
+        case 6:
+          forward<6>(belows, node, values, x);
+          break;
+        default:
+          forward<0>(belows, node, values, x);
+      }
     }
     for (auto node = p.nodes.rbegin(); node != p.nodes.rend(); ++node) {
-      if (node->width == 3)
-        backward<3>(belows, *node, values, x);
-      else
-        backward<0>(belows, *node, values, x);
+      switch (node->width) {
+        case 3:
+          backward<3>(belows, *node, values, x);
+          break;
+        case 5:
+          backward<5>(belows, *node, values, x);
+          break;
+        case 6:
+          backward<6>(belows, *node, values, x);
+          break;
+        default:
+          backward<0>(belows, *node, values, x);
+      }
     }
   }
 
