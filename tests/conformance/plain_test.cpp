@@ -57,6 +57,8 @@ struct Case {
   bool parts;
 };
 
+void PrintTo(const Case& of, std::ostream* out) { *out << of.name; }
+
 class PlainSteps : public ::testing::TestWithParam<Case> {};
 
 TEST_P(PlainSteps, AreWhatOthersAre) {
@@ -91,8 +93,9 @@ TEST_P(PlainSteps, AreWhatOthersAre) {
         ASSERT_LE((r.stabilisation.on(k).force - s.stabilisation.on(k).force).norm(), 1e-6 * force) << step;
         ASSERT_LE((r.stabilisation.on(k).moment - s.stabilisation.on(k).moment).norm(), 1e-6 * force) << step;
       }
-      // Of parts the work is summed part by part here, with the mean of a step's ends there.
-      ASSERT_NEAR(r.work, s.work, GetParam().parts ? 0.05 : 1e-9) << step;
+      // Of parts the work, none but for rounding, is summed part by part here (2e-3 J of 80 kJ), and with the mean of a
+      // step's ends there (6e-2 J).
+      ASSERT_NEAR(r.work, s.work, GetParam().parts ? 0.5 : 1e-9) << step;
       ASSERT_TRUE(r.determined);
       ASSERT_FALSE(r.native);
     }
