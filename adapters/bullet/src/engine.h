@@ -106,11 +106,12 @@ struct BlockSolve {
   Block block;
   std::optional<Dynamics> dynamics;              ///< where a step has needed it
   detail::JointStep plain;                       ///< for steps of nothing but joints (plain.cpp)
-  unsigned masses_at = 0;  ///< Engine::mass_changes_ when it took them
+  unsigned masses_at = 0;                        ///< Engine::mass_changes_ when it took them
   bool plain_known = false, plain_fits = false;  ///< whether it was tried to lay it out for that; it may be used now
   bool posed = false;              ///< the poses from which Bullet starts and those of the end are written down
   std::vector<double> parts;       ///< of a plain step its substeps' lengths, until somebody has asked what each did
   std::vector<double> sub_lambda;  ///< multipliers of their impulses [m]
+  double next_length = 0;          ///< of plain substeps, where the last step was taken in such: of the next [s]
   double first_length = 0;         ///< of the (sub)step before the first of them
   bool plainly = false;         ///< the last step was taken so, and its problem is not evaluated: see Engine::problem()
   std::vector<BodyId> touched;  ///< every body that its constraints name, fixed and driven ones too
@@ -350,7 +351,7 @@ class Engine final : public btActionInterface {
   std::vector<int> with_native_part_, failed_records_, timed_records_, off_records_, with_driven_;
   bool has_exact_ = false;                                  ///< something in the world is exact
   std::vector<const btTypedConstraint*> last_constraints_;  ///< of the last group, as long as the structure is the same
-  unsigned mass_changes_ = 1;  ///< counts them
+  unsigned mass_changes_ = 1;                               ///< counts them
   unsigned structure_ = 1, watched_structure_ = 0, grouped_structure_ = 0;  ///< counts changes of what there is
   struct Held {
     unsigned locked = 0;
@@ -505,7 +506,9 @@ class Engine final : public btActionInterface {
   void lay_out_plain(BlockSolve& b);
   void take_plainly(std::span<const int> blocks, int member);
   detail::JointStep::Job plain_job(BlockSolve& b) const;
-  bool substep_plainly(BlockSolve& b, double swing, double before, int member);
+  bool substep_plainly(BlockSolve& b, double length, double before, int member, detail::JointStep::Outcome& at_start);
+  void end_plainly(BlockSolve& b, const detail::JointStep::Outcome& at_start);
+  void leave_plainly(BlockSolve& b, double before);
   void retell_parts(BlockSolve& b);
   double energy_at_start(const BlockSolve& b) const;
   void pose(BlockSolve& b);

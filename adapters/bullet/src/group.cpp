@@ -396,7 +396,7 @@ void Engine::make_blocks() {
     std::size_t n = 0;
     bool same = !b.ids.empty();
     if (b.last_step + 1 < step_) {
-      b.last_length = b.usual_off = 0;
+      b.last_length = b.next_length = b.usual_off = 0;
       b.added_steps = 0;
     }
     b.last_step = step_;
@@ -606,6 +606,7 @@ void Engine::make_dynamics(BlockSolve& b) const {
 
 bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
   if (!b.dynamics) make_dynamics(b);
+  b.next_length = 0;
   for (const BodyId id : b.block.bodies) base_[id] = end_[id] = state_[id];
   b.posed = true;
   if (b.with_laws) b.dynamics->set_step(dt_);  // friction obeys its law at the end of the step (T10)

@@ -8,6 +8,8 @@
 #include "columns.h"
 #include "energy_watch.h"
 
+#include <limits>
+
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
@@ -48,6 +50,16 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
     const double before = b.last_length > 0 ? b.last_length : dt_;  // as in finish_block
     if (before != dt_)
       for (std::size_t j = 0; j < b.applied.size(); ++j) b.applied[j] += 0.5 * (before - dt_) * b.Q[j];
+    // Where the last step was too long for one, this is taken for no other.
+    if (b.next_length > 0 && b.next_length <= 0.5 * dt_ && !options_.geometric_stiffness) {
+      detail::JointStep::Outcome first;
+      const double length = std::exchange(b.next_length, 0);
+      if (substep_plainly(b, length, before, member, first))
+        end_plainly(b, first);
+      else
+        leave_plainly(b, before);
+      continue;
+    }
     predict(b);
     of[count] = &b;
     jobs[count++] = plain_job(b);
@@ -63,37 +75,55 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
                           std::span(jobs).first(count), member);
   for (std::size_t i = 0; i < count; ++i) {
     BlockSolve& b = *of[i];
-    const detail::JointStep::Outcome& whole = jobs[i].outcome;
+    detail::JointStep::Outcome& whole = jobs[i].outcome;
     const double before = b.last_length > 0 ? b.last_length : dt_;
     const bool sticks = whole.refused && whole.swing == 0 && whole.residual < round_off;
     const bool gains = whole.gain > allowed_gain * std::max(whole.kinetic, whole.energy) &&
                        whole.gain > gain_floor(b) + allowed_gain * std::max(energy_at_start(b), whole.energy);
-    const bool stands = !whole.refused && !gains;
-    if (stands) {
+    if (!whole.refused && !gains) {
       b.swing = whole.swing;
       b.newton = whole.solves;
+      b.next_length = 0;
       note_added(b);
       if (turns_beyond_host(b)) {
         pose(b);
         start_from_true_turn(b);
       }
-    } else if (!whole.answered || sticks || options_.geometric_stiffness ||
-               !substep_plainly(b, whole.swing, before, member)) {
-      std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
-      if (before != dt_)
-        for (std::size_t j = 0; j < b.applied.size(); ++j) b.applied[j] -= 0.5 * (before - dt_) * b.Q[j];
+      end_plainly(b, whole);
       continue;
     }
-    b.stage = BlockSolve::Stage::solved;
-    b.plainly = b.answered = true;
-    b.told = false;
-    b.usual_off = whole.off;
-    b.tally.activation_energy = std::max(b.tally.activation_energy, whole.activation);
-    b.tally.newton += b.newton;
-    ++b.tally.factors;
-    ++b.tally.solves;
-    b.next_stiffness.clear();
+    // The whole step's own swing says about how short; no shorter than an eighth, for it may be as wrong as the step
+    // was.
+    double length = 0.5 * dt_;
+    if (whole.swing > 0 && std::isfinite(whole.swing))
+      length = std::clamp(0.9 * options_.swing_limit / whole.swing * dt_, 0.125 * dt_, length);
+    detail::JointStep::Outcome first;
+    if (whole.answered && !sticks && !options_.geometric_stiffness && substep_plainly(b, length, before, member, first))
+      end_plainly(b, whole);
+    else
+      leave_plainly(b, before);
   }
+}
+
+void Engine::end_plainly(BlockSolve& b, const detail::JointStep::Outcome& at_start) {
+  b.stage = BlockSolve::Stage::solved;
+  b.plainly = b.answered = true;
+  b.told = false;
+  b.usual_off = at_start.off;
+  b.tally.activation_energy = std::max(b.tally.activation_energy, at_start.activation);
+  b.tally.newton += b.newton;
+  ++b.tally.factors;
+  ++b.tally.solves;
+  b.next_stiffness.clear();
+}
+
+/// To the way of all others, as it was.
+void Engine::leave_plainly(BlockSolve& b, double before) {
+  std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
+  b.parts.clear();
+  b.next_length = 0;
+  if (before != dt_)
+    for (std::size_t j = 0; j < b.applied.size(); ++j) b.applied[j] -= 0.5 * (before - dt_) * b.Q[j];
 }
 
 /// Kinetic [J].
@@ -108,22 +138,23 @@ double Engine::energy_at_start(const BlockSolve& b) const {
 
 // As substep_block: the same rules, by plain steps. What each substep did to whom is found out when somebody asks, by
 // taking them again (retell_parts).
-bool Engine::substep_plainly(BlockSolve& b, double swing, double before, int member) {
+bool Engine::substep_plainly(BlockSolve& b, double length, double before, int member,
+                             detail::JointStep::Outcome& at_start) {
   const Block& block = b.block;
   auto& [start, now, next, end_given, settled] = *b.states;
   copy_block(b, state_, now);
   const double finest = dt_ / options_.max_substeps, first = before;
   const double allowed = gain_floor(b) + allowed_gain * energy_at_start(b);
-  const auto longest = [&](double of, double length) { return 0.9 * options_.swing_limit / of * length; };
-  double length = 0.5 * dt_;
-  if (swing > 0 && std::isfinite(swing)) length = std::clamp(longest(swing, dt_), 0.125 * dt_, 0.5 * dt_);
+  const auto longer_by = [&](double of) {
+    return of > 0 ? std::clamp(0.9 * options_.swing_limit / of, 0.5, 2.0) : 2.0;
+  };
   double done = 0, gain = 0, fastest = 0;
   int solves = 0, factors = 0;
   b.parts.clear();
   b.sub_v.resize(b.v.size());
   b.sub_lambda.assign(b.own_lambda.size(), 0.0);
   b.sub_work.assign(b.own_lambda.size(), 0.0);
-  b.part_lambda.resize(b.own_lambda.size());  // the start's stay those of the step's
+  b.part_lambda.resize(b.own_lambda.size());
   b.sub_applied.resize(b.v.size());
   while (done < dt_ * (1 - 1e-12)) {
     const double left = dt_ - done;
@@ -132,14 +163,17 @@ bool Engine::substep_plainly(BlockSolve& b, double swing, double before, int mem
     spread_forces(b, now, weight);
     for (std::size_t j = 0; j < b.v.size(); ++j) b.sub_applied[j] = weight * b.Q_host[j];
     std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
+    // Multipliers at the step's start are those of its forces.
+    const bool starts = done == 0;
     detail::JointStep::Job job{.of = &b.plain,
-                               .numbers = {.Q = b.Q_host,
+                               .numbers = {.Q = starts ? b.Q : b.Q_host,
                                            .applied = b.sub_applied,
                                            .newton = b.lambda,
                                            .v = b.sub_v,
-                                           .start = b.part_lambda,
+                                           .start = starts ? b.start_lambda : b.part_lambda,
                                            .total = b.own_lambda,
-                                           .mean = b.e}};
+                                           .mean = b.e},
+                               .usual_off = starts ? b.usual_off : std::numeric_limits<double>::infinity()};
     detail::JointStep::take(now,
                             {.dt = length,
                              .newton_tolerance = options_.newton_tolerance,
@@ -151,6 +185,7 @@ bool Engine::substep_plainly(BlockSolve& b, double swing, double before, int mem
                             {&job, 1}, member);
     ++factors;
     solves += job.outcome.solves;
+    if (starts) at_start = job.outcome;
     const bool watched = length > 1.5 * finest;
     if (job.outcome.refused ||
         (watched && gain + job.outcome.gain > std::max(allowed, allowed_gain * job.outcome.energy))) {
@@ -173,7 +208,8 @@ bool Engine::substep_plainly(BlockSolve& b, double swing, double before, int mem
     b.parts.push_back(length);
     done += length;
     before = length;
-    length *= job.outcome.swing > 0 ? std::clamp(longest(job.outcome.swing, 1), 0.5, 2.0) : 2.0;
+    length *= longer_by(job.outcome.swing);
+    b.next_length = length;
   }
   b.substeps = static_cast<int>(b.parts.size());
   b.in_parts = true;
