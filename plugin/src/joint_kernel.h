@@ -138,9 +138,34 @@ class JointKernel {
       to.total[row] = get(total_[r], lane);
       to.mean[row] = get(x_[r], lane);
     }
+    if (!to.pull.empty()) give_pull(p, lane, to.pull);
   }
 
  private:
+  void give_pull(const JointPattern& p, int lane, std::span<double> to) const {
+    for (std::size_t i = 0; i < p.nodes.size(); ++i) {
+      const JointPattern::Node& node = p.nodes[i];
+      V f{}, on_a{}, on_b{};
+      for (int k = node.points; k < node.points_end; ++k) {
+        const Point& point = points_[z(k)];
+        const V p_k = read(total_, point.row);
+        f += p_k;
+        on_a += cross(point.r_A, p_k);
+        on_b -= cross(point.r_B, p_k);
+      }
+      for (int k = node.dots; k < node.dots_end; ++k) {
+        const V m = total_[z(dots_[z(k)].row)] * dots_[z(k)].n;
+        on_a += m;
+        on_b -= m;
+      }
+      double* const at = to.data() + 12 * z(p.joint_of[i]);
+      take(f, lane, at);
+      take(on_a, lane, at + 3);
+      take(-f, lane, at + 6);
+      take(on_b, lane, at + 9);
+    }
+  }
+
   // Relative to the diagonal, above rounding and above what counts as dependent by as many digits as there are between
   // 1e-13 and here: rows are independent, and one refinement has the multipliers to rounding.
   static constexpr double least_pivot = 1e-5;

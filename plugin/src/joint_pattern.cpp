@@ -67,6 +67,7 @@ bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::ve
     for (int r = 0; r < node.width; ++r) row_of.push_back(joint.row + r);
     rows += node.width;
     nodes.push_back(node);
+    joint_of.push_back(i);
   }
   for (int k = 0; k < joints; ++k) {
     Node& node = nodes[z(k)];

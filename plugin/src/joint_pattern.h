@@ -38,6 +38,7 @@ struct JointPattern {
   std::vector<Meeting> meetings;
   std::vector<int> points, dots;  // in StockJoints
   std::vector<int> row_of;        // row of the block
+  std::vector<int> joint_of;      // by node: in StockJoints, and in the block
   int bodies = 0, all_bodies = 0, rows = 0, values = 0, widest_panel = 0;
 
   bool operator==(const JointPattern&) const = default;

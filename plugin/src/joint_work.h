@@ -16,7 +16,7 @@ namespace linchpin::detail {
 
 /// A block's own: everything else is its pattern's, or its state's.
 struct JointBlock {
-  std::vector<BodyId> bodies;    // in the order of the pattern
+  std::vector<BodyId> bodies;  // in the order of the pattern
   struct Mass {
     double mass, inverse_mass, least_inertia;
     Vector3d inertia, inverse_inertia;

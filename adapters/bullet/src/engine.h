@@ -108,11 +108,11 @@ struct BlockSolve {
   detail::JointStep plain;                       ///< for steps of nothing but joints (plain.cpp)
   unsigned masses_at = 0;                        ///< Engine::mass_changes_ when it took them
   bool plain_known = false, plain_fits = false;  ///< whether it was tried to lay it out for that; it may be used now
-  bool posed = false;              ///< the poses from which Bullet starts and those of the end are written down
-  std::vector<double> parts;       ///< of a plain step its substeps' lengths, until somebody has asked what each did
-  std::vector<double> sub_lambda;  ///< multipliers of their impulses [m]
-  double next_length = 0;          ///< of plain substeps, where the last step was taken in such: of the next [s]
-  double first_length = 0;         ///< of the (sub)step before the first of them
+  bool posed = false;        ///< the poses from which Bullet starts and those of the end are written down
+  bool plain_parts = false;  ///< the last step was taken in plain substeps
+  std::vector<double> part_pull, sub_pull;  ///< of plain substeps, by joint: see JointStep::Numbers::pull; their sums
+  std::vector<double> sub_lambda;           ///< multipliers of their impulses [m]
+  double next_length = 0;       ///< of plain substeps, where the last step was taken in such: of the next [s]
   bool plainly = false;         ///< the last step was taken so, and its problem is not evaluated: see Engine::problem()
   std::vector<BodyId> touched;  ///< every body that its constraints name, fixed and driven ones too
   std::vector<BodyId> outside;  ///< the fixed and driven ones of them
@@ -509,7 +509,8 @@ class Engine final : public btActionInterface {
   bool substep_plainly(BlockSolve& b, double length, double before, int member, detail::JointStep::Outcome& at_start);
   void end_plainly(BlockSolve& b, const detail::JointStep::Outcome& at_start);
   void leave_plainly(BlockSolve& b, double before);
-  void retell_parts(BlockSolve& b);
+  void note_pull(BlockSolve& b);
+  void tell_parts(BlockSolve& b);
   double energy_at_start(const BlockSolve& b) const;
   void pose(BlockSolve& b);
   /// The problem of a block's last step as it was at its start.
@@ -538,7 +539,6 @@ class Engine final : public btActionInterface {
     double swing = 0;                         ///< ω·length (T15)
     double gain = 0, allowed = 0;             ///< energy from constraints that can do no work, so far [J]
     bool cannot_work = false, watched = false;
-    bool again = false;  ///< told of one that was taken before
   };
   bool substep_block(BlockSolve& b, double before);
   bool try_substep(BlockSolve& b, Substep& s);

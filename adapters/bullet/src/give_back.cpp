@@ -60,17 +60,19 @@ void Engine::conclude(BlockSolve& b) {
     note_grips(b);
   }
   release_one_sided(b);
-  // Work of the impulses with the mean velocity (T11): row by row where rows are all there is, else with the books.
-  b.work_in_books = !b.by_stages && (b.wants_all || b.with_driven || b.follows || (b.in_parts && !b.plainly));
-  if (b.by_stages ? !b.recorded : !b.work_in_books) {
-    if (!b.by_stages) {
-      const bool in_parts = b.plainly && b.in_parts;  // then work has been summed up part by part
-      if (!b.plainly) {                               // else e has them
-        for (std::size_t j = 0; j < b.v.size(); ++j) b.dv[j] = 0.5 * (b.v0[j] + b.v[j]);
-        velocity_of_rows(b, b.dv, b.e);
-      }
-      for (std::size_t i = 0; i < b.e.size(); ++i) b.work[i] += in_parts ? b.sub_work[i] : b.own_lambda[i] * b.e[i];
+  // Work of the impulses with the mean velocity (T11): row by row where rows are all there is, of plain substeps one by
+  // one, else with the books.
+  b.work_in_books = !b.by_stages && !b.plain_parts && (b.wants_all || b.with_driven || b.follows || b.in_parts);
+  if (b.plain_parts) {
+    for (std::size_t i = 0; i < b.work.size(); ++i) b.work[i] += b.sub_work[i];
+  } else if (!b.by_stages && !b.work_in_books) {
+    if (!b.plainly) {  // else e has them
+      for (std::size_t j = 0; j < b.v.size(); ++j) b.dv[j] = 0.5 * (b.v0[j] + b.v[j]);
+      velocity_of_rows(b, b.dv, b.e);
     }
+    for (std::size_t i = 0; i < b.e.size(); ++i) b.work[i] += b.own_lambda[i] * b.e[i];
+  }
+  if (b.by_stages ? !b.recorded : !b.work_in_books && !b.wants_all) {
     const auto lambda = b.by_stages || b.plainly ? std::span<const double>(b.start_lambda) : b.dynamics->lambda();
     for (const BlockSolve::JointRow& j : b.joints) {
       double square = 0;

@@ -120,7 +120,6 @@ void Engine::end_plainly(BlockSolve& b, const detail::JointStep::Outcome& at_sta
 /// To the way of all others, as it was.
 void Engine::leave_plainly(BlockSolve& b, double before) {
   std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
-  b.parts.clear();
   b.next_length = 0;
   if (before != dt_)
     for (std::size_t j = 0; j < b.applied.size(); ++j) b.applied[j] -= 0.5 * (before - dt_) * b.Q[j];
@@ -136,43 +135,61 @@ double Engine::energy_at_start(const BlockSolve& b) const {
   return sum;
 }
 
-// As substep_block: the same rules, by plain steps. What each substep did to whom is found out when somebody asks, by
-// taking them again (retell_parts).
+// Of the part just taken.
+void Engine::note_pull(BlockSolve& b) {
+  for (std::size_t i = 0; i < b.part_pull.size(); ++i) b.sub_pull[i] += b.part_pull[i];
+  for (std::size_t i = 0; i < b.ids.size(); ++i)
+    for (const int k : {0, 1}) {
+      const int slot = b.block.slot(system_.constraint(b.ids[i]).bodies()[z(k)]);
+      if (slot < 0) continue;
+      const double* const p = b.part_pull.data() + 12 * i + 6 * z(k);
+      double &force = b.sub_gross[2 * z(slot)], &moment = b.sub_gross[2 * z(slot) + 1];
+      force = std::max(force, Vector3d(p[0], p[1], p[2]).norm());
+      moment = std::max(moment, Vector3d(p[3], p[4], p[5]).norm());
+    }
+}
+
+// As substep_block: the same rules, by plain steps.
 bool Engine::substep_plainly(BlockSolve& b, double length, double before, int member,
                              detail::JointStep::Outcome& at_start) {
   const Block& block = b.block;
   auto& [start, now, next, end_given, settled] = *b.states;
   copy_block(b, state_, now);
-  const double finest = dt_ / options_.max_substeps, first = before;
+  const double finest = dt_ / options_.max_substeps;
   const double allowed = gain_floor(b) + allowed_gain * energy_at_start(b);
   const auto longer_by = [&](double of) {
     return of > 0 ? std::clamp(0.9 * options_.swing_limit / of, 0.5, 2.0) : 2.0;
   };
   double done = 0, gain = 0, fastest = 0;
   int solves = 0, factors = 0;
-  b.parts.clear();
   b.sub_v.resize(b.v.size());
   b.sub_lambda.assign(b.own_lambda.size(), 0.0);
   b.sub_work.assign(b.own_lambda.size(), 0.0);
   b.part_lambda.resize(b.own_lambda.size());
-  b.sub_applied.resize(b.v.size());
+  b.part_applied.resize(b.v.size());
+  for (auto* x : {&b.sub_applied, &b.sub_momentum}) x->assign(b.v.size(), 0.0);
+  b.part_pull.resize(12 * b.ids.size());
+  b.sub_pull.assign(b.part_pull.size(), 0.0);
+  b.sub_gross.assign(2 * b.pool.size(), 0.0);
+  int parts = 0;
   while (done < dt_ * (1 - 1e-12)) {
     const double left = dt_ - done;
     length = left / std::ceil(left / length * (1 - 1e-9));
     const double weight = 0.5 * (before + length);
     spread_forces(b, now, weight);
-    for (std::size_t j = 0; j < b.v.size(); ++j) b.sub_applied[j] = weight * b.Q_host[j];
+    for (std::size_t j = 0; j < b.v.size(); ++j) b.part_applied[j] = weight * b.Q_host[j];
     std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
     // Multipliers at the step's start are those of its forces.
     const bool starts = done == 0;
     detail::JointStep::Job job{.of = &b.plain,
                                .numbers = {.Q = starts ? b.Q : b.Q_host,
-                                           .applied = b.sub_applied,
+                                           .applied = b.part_applied,
                                            .newton = b.lambda,
                                            .v = b.sub_v,
                                            .start = starts ? b.start_lambda : b.part_lambda,
                                            .total = b.own_lambda,
-                                           .mean = b.e},
+                                           .mean = b.e,
+                                           .pull = b.part_pull},
                                .usual_off = starts ? b.usual_off : std::numeric_limits<double>::infinity()};
     detail::JointStep::take(now,
                             {.dt = length,
@@ -199,22 +216,28 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
       b.sub_lambda[r] += b.own_lambda[r];
       b.sub_work[r] += b.own_lambda[r] * b.e[r];
     }
+    note_pull(b);
+    for (std::size_t j = 0; j < b.v.size(); ++j) b.sub_applied[j] += b.part_applied[j];
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
-      BodyState& s = now[block.bodies[slot]];
-      s.v = head(b.sub_v, block.column[slot]);
-      s.w = head(b.sub_v, block.column[slot] + 3);
-      advance(s, s.v, s.w, length);
+      const BodyId id = block.bodies[slot];
+      BodyState& s = now[id];
+      const int c = block.column[slot];
+      const Vector3d v = head(b.sub_v, c), w = head(b.sub_v, c + 3);
+      add(b.sub_momentum, c, system_.mass(id) * (v - s.v));
+      add(b.sub_momentum, c + 3, system_.world_inertia(id, s.q) * (w - s.w));
+      s.v = v;
+      s.w = w;
+      advance(s, v, w, length);
     }
-    b.parts.push_back(length);
+    ++parts;
     done += length;
     before = length;
     length *= longer_by(job.outcome.swing);
     b.next_length = length;
   }
-  b.substeps = static_cast<int>(b.parts.size());
-  b.in_parts = true;
+  b.substeps = parts;
+  b.in_parts = b.plain_parts = true;
   b.last_length = before;
-  b.first_length = first;
   b.added_steps = 0;
   b.swing = fastest;
   b.newton = solves;
@@ -223,6 +246,8 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
   b.tally.substeps += b.substeps;
   b.v = b.sub_v;
   b.own_lambda.swap(b.sub_lambda);
+  b.applied.swap(b.sub_applied);
+  b.Q_host.swap(b.sub_momentum);  // kept for the books
   b.write_pose = b.posed = true;
   for (const BodyId id : block.bodies) {
     BodyState& from = base_[id];
@@ -232,22 +257,17 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
   return true;
 }
 
-// The parts of a plain step once more, by the way of all others, which writes down what each did. Nothing of it reaches
-// the next step.
-void Engine::retell_parts(BlockSolve& b) {
-  const BlockSolve::Tally tally = b.tally;
-  const double last_length = b.last_length, swing = b.swing;
-  const int newton = b.newton;
-  auto& states = *substep_states_[0];
-  b.states = &states;
-  for (const BodyId id : b.block.bodies) base_[id] = end_[id] = state_[id];
+// What the joints did in the parts of a plain step, as a mean force, beside the reactions at its start.
+void Engine::tell_parts(BlockSolve& b) {
   keep_reactions(b);
-  b.in_parts = false;
-  b.in_parts = substep_block(b, b.first_length);  // if not, by rounding, it is told as one step
-  b.tally = tally;
-  b.last_length = last_length;
-  b.swing = swing;
-  b.newton = newton;
+  for (std::size_t i = 0; i < b.ids.size(); ++i)
+    for (const int k : {0, 1}) {
+      const double* const p = b.sub_pull.data() + 12 * i + 6 * z(k);
+      Wrench& sum = reactions_[z(records_[z(b.records[i])].reaction)].stabilisation.on(k);
+      sum.force = Vector3d(p[0], p[1], p[2]) / dt_;
+      sum.moment = Vector3d(p[3], p[4], p[5]) / dt_;
+    }
+  take_reported_off(b);
 }
 
 // Of a plain step, for who asks: it does without.

@@ -73,11 +73,11 @@ bool Engine::try_substep(BlockSolve& b, Substep& s) {
     b.e[i] = b.dynamics->lambda()[i] + b.dynamics->induced()[i] + b.lambda[i] / s.length;
   // Slower than half of what a substep may have, and the next may be twice as long.
   s.swing = fastest_swing(system_, *b.dynamics, now, b.e, 0.45 * options_.swing_limit / s.length) * s.length;
-  if (s.swing > options_.swing_limit && !s.again) return false;
+  if (s.swing > options_.swing_limit) return false;
   if (s.cannot_work) {
     const double gain = work_of_constraints(*b.dynamics, s.length, b.force, assembly.v, b.sub_v),
                  energy = kinetic(assembly, b.sub_v);
-    if (s.watched && !s.again && s.gain + gain > std::max(s.allowed, allowed_gain * energy)) return false;
+    if (s.watched && s.gain + gain > std::max(s.allowed, allowed_gain * energy)) return false;
     s.gain += gain;
   }
   b.unmet = contradicts(newton, s.length, options_.gap_tolerance);
@@ -189,9 +189,6 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   s.allowed = gain_floor(b) + allowed_gain * kinetic(b.dynamics->assembly(), b.v0);
   // The whole step's own swing says about how short; no shorter than an eighth, for it may be as wrong as the step was.
   const auto longest = [&](double swing, double length) { return 0.9 * options_.swing_limit / swing * length; };
-  // Of parts that were taken plainly (plain.cpp) and are now told, nothing is left to be judged.
-  s.again = !b.parts.empty();
-  std::size_t part = 0;
   s.length = 0.5 * dt_;
   if (b.swing > 0 && std::isfinite(b.swing)) s.length = std::clamp(longest(b.swing, dt_), 0.125 * dt_, 0.5 * dt_);
   constexpr int dear = 10000;  // rows times substeps
@@ -201,8 +198,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   bool factored = false, turns = false;
   while (s.done < dt_ * (1 - 1e-12)) {
     const double left = dt_ - s.done;
-    // No short one at the end.
-    s.length = s.again && part < b.parts.size() ? b.parts[part] : left / std::ceil(left / s.length * (1 - 1e-9));
+    s.length = left / std::ceil(left / s.length * (1 - 1e-9));  // no short one at the end
     // From the middle of the last (sub)step to the middle of this, as in finish_block.
     s.weight = b.native_rows ? s.length : 0.5 * (s.before + s.length);
     if (!factored) {
@@ -228,7 +224,6 @@ bool Engine::substep_block(BlockSolve& b, double before) {
     record_substep(b, s);
     if (b.with_laws) b.dynamics->accept(s.length);
     ++taken;
-    ++part;
     fastest = std::max(fastest, s.swing);
     s.done += s.length;
     s.before = s.length;

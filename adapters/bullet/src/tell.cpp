@@ -125,13 +125,15 @@ RankReport Engine::rank_report() const {
 Instant Engine::instant(std::string_view name) {
   const int index = find(name);
   if (multibodies_ && multibodies_->holds(index)) return multibodies_->instant();
-  for (const auto& b : blocks_) {
-    if (b->ids.empty() || b->failed || std::find(b->records.begin(), b->records.end(), index) == b->records.end())
-      continue;
-    if (b->by_stages && !b->has_kept) tell(*b);
-    return b->has_kept ? b->kept : problem(*b).assembly().instant;
-  }
-  return {};
+  BlockSolve* last = nullptr;  // sets that a switched joint leaves behind are remembered
+  for (const auto& b : blocks_)
+    if (!b->ids.empty() && !b->failed && (!last || b->last_step > last->last_step) &&
+        std::find(b->records.begin(), b->records.end(), index) != b->records.end())
+      last = b.get();
+  const auto gone = [&](ConstraintId id) { return system_.removed(id); };
+  if (!last || (last->plainly && std::any_of(last->ids.begin(), last->ids.end(), gone))) return {};
+  if (last->by_stages && !last->has_kept) tell(*last);
+  return last->has_kept ? last->kept : problem(*last).assembly().instant;
 }
 
 double Engine::energy() const {

@@ -68,6 +68,9 @@ class JointStep {
     std::span<double> start;   ///< [m] out: λ at the start
     std::span<double> total;   ///< [m] out: dt λ + newton
     std::span<double> mean;    ///< [m] out: A ½ (v₀ + v)
+    /// [12 × joints] out: impulse and angular impulse of `total` on the first body of each joint, about its centre of
+    /// mass, and on the second [N·s, N·m·s] (W); or none
+    std::span<double> pull{};
   };
   struct Outcome {
     const char* refused =
