@@ -25,6 +25,7 @@ class JointShapes {
   /// @param members  how many threads take steps at a time
   explicit JointShapes(int members);
   ~JointShapes();
+  /// The one like it that is known, or this from now on.
   std::shared_ptr<JointShape> find(JointShape&& shape);
   int members() const { return members_; }
 
