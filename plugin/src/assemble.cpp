@@ -447,7 +447,7 @@ namespace detail {
 void assemble_constraints(const System& system, const State& state, KeptAssembly& out) noexcept {
   if (state.bodies.size() == at(system.body_count()) && !laid_out(system, out)) {
     lay_out(system, out);
-    detail::find_stock(system, out.block, out.stock);
+    find_stock(system, out.block, out.stock);
     out.turned.resize(out.block.bodies.size());
   }
   if (!begin(system, state, out)) return;

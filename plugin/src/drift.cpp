@@ -3,6 +3,7 @@
 #include "columns.h"
 #include "kept_assembly.h"
 #include "system_impl.h"
+#include "turn.h"
 #include "variational.h"
 
 #include <linchpin/constraint.h>
@@ -79,17 +80,7 @@ class StepOfJoints {
       body.moved = {dt_ * u[0], dt_ * u[1], dt_ * u[2]};
       body.turn = {dt_ * u[3], dt_ * u[4], dt_ * u[5]};
       u += 6;
-      const double t2 = body.turn.squaredNorm();
-      // sin(t)/t and (1 − cos t)/t²; below the bound the next terms of the series are under 1e-18.
-      if (t2 < 4e-2) {
-        body.sine = 1 - t2 * (1. / 6 - t2 * (1. / 120 - t2 * (1. / 5040 - t2 * (1. / 362880 - t2 * (1. / 39916800)))));
-        body.versine =
-            0.5 - t2 * (1. / 24 - t2 * (1. / 720 - t2 * (1. / 40320 - t2 * (1. / 3628800 - t2 * (1. / 479001600)))));
-      } else {
-        const double t = std::sqrt(t2), half = std::sin(0.5 * t) / t;
-        body.sine = std::sin(t) / t;
-        body.versine = 2 * half * half;
-      }
+      detail::turn_factors(body.turn.squaredNorm(), body.sine, body.versine);
     }
     const detail::StockJoints& stock = *stock_;
     const Arm* arm = arms_.data();

@@ -11,7 +11,8 @@
 #include <limits>
 #include <vector>
 
-namespace linchpin::detail::inline LINCHPIN_LANES {
+namespace linchpin::detail {
+inline namespace LINCHPIN_LANES {
 
 template <class Real>
 class JointKernel {
@@ -326,7 +327,7 @@ class JointKernel {
       const Real linear = m.side_i == m.side_j ? inverse : -inverse;
       Real* const to = values_.data() + m.target;
       if (m.ball_i >= 0) {
-        meet(points_[z(m.ball_i)], m.side_i, point_masses_[z(m.ball_j)].on[m.side_j], linear, m.i == m.j, to);
+        meet(points_[z(m.ball_i)], m.side_i, point_masses_[z(m.ball_j)].on[m.side_j], linear, m.i == m.j, 3, to);
         continue;
       }
       const JointPattern::Node &i = p.nodes[z(m.i)], &j = p.nodes[z(m.j)];
@@ -336,18 +337,7 @@ class JointKernel {
         const V r = m.side_i == 0 ? points_[z(a)].r_A : -points_[z(a)].r_B;
         Real* row = to + 3 * (a - i.points) * stride;
         for (int c = j.points; c < j.points_end; ++c, row += 3) {
-          const V* on = point_masses_[z(c)].on[m.side_j];
-          // (r × e_x) · on etc.
-          row[0] += linear + (r.z * on[0].y - r.y * on[0].z);
-          row[stride] += r.x * on[0].z - r.z * on[0].x;
-          row[2 * stride] += r.y * on[0].x - r.x * on[0].y;
-          row[stride + 1] += linear + (r.x * on[1].z - r.z * on[1].x);
-          row[2 * stride + 1] += r.y * on[1].x - r.x * on[1].y;
-          row[2 * stride + 2] += linear + (r.y * on[2].x - r.x * on[2].y);
-          if (m.i == m.j && a == c) continue;  // of the diagonal the lower half
-          row[1] += r.z * on[1].y - r.y * on[1].z;
-          row[2] += r.z * on[2].y - r.y * on[2].z;
-          row[stride + 2] += r.x * on[2].z - r.z * on[2].x;
+          meet(points_[z(a)], m.side_i, point_masses_[z(c)].on[m.side_j], linear, m.i == m.j && a == c, stride, row);
         }
         for (int c = j.dots; m.i != m.j && c < j.dots_end; ++c, ++row) {
           const V on = m.side_j == 0 ? dots_[z(c)].on_a : dots_[z(c)].on_b;
@@ -372,19 +362,20 @@ class JointKernel {
         diagonal_[z(node.first + r)] = values_[z(node.diagonal + r * node.width + r)];
   }
 
-  // What two balls add to each other's rows: (r × e_x) · on[0] and so on.
-  static void meet(const Point& ball, int side, const V* on, const Real& linear, bool lower, Real* to) {
-    const V r = side == 0 ? ball.r_A : -ball.r_B;
-    to[0] += linear + (r.z * on[0].y - r.y * on[0].z);
-    to[3] += r.x * on[0].z - r.z * on[0].x;
-    to[6] += r.y * on[0].x - r.x * on[0].y;
-    to[4] += linear + (r.x * on[1].z - r.z * on[1].x);
-    to[7] += r.y * on[1].x - r.x * on[1].y;
-    to[8] += linear + (r.y * on[2].x - r.x * on[2].y);
+  // What two points add to each other's rows: (r × e_x) · on[0] and so on; of the diagonal the lower half.
+  static void meet(const Point& point, int side, const V* on, const Real& linear, bool lower, int stride, Real* x) {
+    const V r = side == 0 ? point.r_A : -point.r_B;
+    Real *const y = x + stride, *const z = y + stride;
+    x[0] += linear + (r.z * on[0].y - r.y * on[0].z);
+    y[0] += r.x * on[0].z - r.z * on[0].x;
+    z[0] += r.y * on[0].x - r.x * on[0].y;
+    y[1] += linear + (r.x * on[1].z - r.z * on[1].x);
+    z[1] += r.y * on[1].x - r.x * on[1].y;
+    z[2] += linear + (r.y * on[2].x - r.x * on[2].y);
     if (lower) return;
-    to[1] += r.z * on[1].y - r.y * on[1].z;
-    to[2] += r.z * on[2].y - r.y * on[2].z;
-    to[5] += r.x * on[2].z - r.z * on[2].x;
+    x[1] += r.z * on[1].y - r.y * on[1].z;
+    x[2] += r.z * on[2].y - r.y * on[2].z;
+    y[2] += r.x * on[2].z - r.z * on[2].x;
   }
 
   // Block by block L D Lᵀ; in the place of D stands D⁻¹, whole. @return
@@ -912,4 +903,5 @@ class JointLanes final : public JointWork {
   JointKernel<Real> kernel_;
 };
 
-}  // namespace linchpin::detail::inline LINCHPIN_LANES
+}  // namespace LINCHPIN_LANES
+}  // namespace linchpin::detail

@@ -39,8 +39,6 @@ std::shared_ptr<JointShape> JointShapes::find(JointShape&& shape) {
 
 JointStep::JointStep() = default;
 JointStep::~JointStep() = default;
-JointStep::JointStep(JointStep&&) noexcept = default;
-JointStep& JointStep::operator=(JointStep&&) noexcept = default;
 
 bool JointStep::lay_out(const System& system, const Block& block, JointShapes& shapes) {
   shape_.reset();

@@ -3,15 +3,15 @@
 // processors says so by LINCHPIN_LANES: its functions must not be taken for those of the others.
 #pragma once
 
+#include "turn.h"
+
 #include <cmath>
 #include <cstddef>
 #include <new>
 #include <vector>
 
-#ifndef LINCHPIN_LANES
-#define LINCHPIN_LANES lanes_for_all
-#endif
-namespace linchpin::detail::inline LINCHPIN_LANES {
+namespace linchpin::detail {
+inline namespace LINCHPIN_LANES {
 
 /// Access to the lanes of a number.
 template <class Real>
@@ -94,19 +94,6 @@ Real largest(const V3<Real>& u) {
   return larger(magnitude(u.x), larger(magnitude(u.y), magnitude(u.z)));
 }
 
-constexpr double small_turn = 4e-2;  // [rad²], where the next terms of the series below are under 1e-18
-template <class Real>
-void small_turn_factors(const Real& t2, Real& sine, Real& versine) {
-  sine = 1 - t2 * (1. / 6 - t2 * (1. / 120 - t2 * (1. / 5040 - t2 * (1. / 362880 - t2 * (1. / 39916800)))));
-  versine = 0.5 - t2 * (1. / 24 - t2 * (1. / 720 - t2 * (1. / 40320 - t2 * (1. / 3628800 - t2 * (1. / 479001600)))));
-}
-/// sin t / t and (1 − cos t) / t² of t².
-inline void turn_factors(double t2, double& sine, double& versine) {
-  if (t2 < small_turn) return small_turn_factors(t2, sine, versine);
-  const double t = std::sqrt(t2), half = std::sin(0.5 * t) / t;
-  sine = std::sin(t) / t;
-  versine = 2 * half * half;
-}
 inline void turn_factors(const Four& t2, Four& sine, Four& versine) {
   small_turn_factors(t2, sine, versine);
   for (int lane = 0; lane < 4; ++lane) {
@@ -118,4 +105,5 @@ inline void turn_factors(const Four& t2, Four& sine, Four& versine) {
   }
 }
 
-}  // namespace linchpin::detail::inline LINCHPIN_LANES
+}  // namespace LINCHPIN_LANES
+}  // namespace linchpin::detail

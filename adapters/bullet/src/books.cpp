@@ -28,9 +28,8 @@ void Engine::keep_reactions(BlockSolve& b) {
 void Engine::tell(BlockSolve& b) {
   if (b.told) return;
   b.told = true;
-  const bool plain_parts = b.plain_parts;
   problem(b);
-  if (plain_parts) tell_parts(b);
+  if (b.plain_parts) tell_parts(b);
   if (b.by_stages && !b.recorded) take_by_stages(b, true);
   if (!b.in_parts) {  // else both are there, from the parts
     keep_reactions(b);

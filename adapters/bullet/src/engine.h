@@ -1,8 +1,7 @@
 // The engine behind linchpin::bullet::Solver: what is known of the world (records), one step of it (groups and blocks),
 // and what is told about it. engine.cpp keeps the records; islands.cpp, group.cpp, coupling.cpp, step.cpp, stages.cpp,
-// substeps.cpp, give_back.cpp and books.cpp take the step, in this order, or
-// plain.cpp the plain one; shadow.cpp runs the native solver beside it;
-// tell.cpp reports.
+// substeps.cpp, give_back.cpp and books.cpp take the step, in this order, or plain.cpp the plain one; shadow.cpp runs
+// the native solver beside it; tell.cpp reports.
 #pragma once
 
 #include <linchpin/bullet.h>
@@ -506,6 +505,9 @@ class Engine final : public btActionInterface {
   void lay_out_plain(BlockSolve& b);
   void take_plainly(std::span<const int> blocks, int member);
   detail::JointStep::Job plain_job(BlockSolve& b) const;
+  detail::JointStep::Limits plain_limits(double length, double enough) const;
+  double length_before(const BlockSolve& b) const;
+  void add_applied(BlockSolve& b, double time) const;
   bool substep_plainly(BlockSolve& b, double length, double before, int member, detail::JointStep::Outcome& at_start);
   void end_plainly(BlockSolve& b, const detail::JointStep::Outcome& at_start);
   void leave_plainly(BlockSolve& b, double before);
@@ -545,6 +547,9 @@ class Engine final : public btActionInterface {
   void record_substep(BlockSolve& b, const Substep& s);
   bool spread_forces(BlockSolve& b, const State& at, double length);
   void begin_parts(BlockSolve& b);
+  double first_part(double swing) const;
+  double longer_by(double swing) const;
+  void end_parts(BlockSolve& b, const State& now, int taken, double last_length, double fastest);
   void take_reported_off(BlockSolve& b);
   const char* why_no_stages(const BlockSolve& b) const;
   bool records_stages(const BlockSolve& b) const;

@@ -35,6 +35,17 @@ detail::JointStep::Job Engine::plain_job(BlockSolve& b) const {
           .usual_off = b.usual_off};
 }
 
+/// Of a whole step and of its parts.
+detail::JointStep::Limits Engine::plain_limits(double length, double enough) const {
+  return {.dt = length,
+          .newton_tolerance = options_.newton_tolerance,
+          .gap_tolerance = options_.gap_tolerance,
+          .max_solves = options_.max_newton,
+          .swing = options_.swing_limit,
+          .left_open = 1 - length / dt_,  // as in try_substep
+          .enough = enough * options_.swing_limit};
+}
+
 // Takes the plain steps among those of some blocks of one shape whose bodies have been read. Where one does not stand,
 // nothing that others read was changed.
 void Engine::take_plainly(std::span<const int> blocks, int member) {
@@ -47,9 +58,8 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
     BlockSolve& b = *blocks_[z(index)];
     if (!b.plain_fits || b.stage == BlockSolve::Stage::refused || b.creeps || !b.stiffness.empty()) continue;
     b.start_lambda.resize(b.lambda.size());
-    const double before = b.last_length > 0 ? b.last_length : dt_;  // as in finish_block
-    if (before != dt_)
-      for (std::size_t j = 0; j < b.applied.size(); ++j) b.applied[j] += 0.5 * (before - dt_) * b.Q[j];
+    const double before = length_before(b);
+    add_applied(b, 0.5 * (before - dt_));
     // Where the last step was too long for one, this is taken for no other.
     if (b.next_length > 0 && b.next_length <= 0.5 * dt_ && !options_.geometric_stiffness) {
       detail::JointStep::Outcome first;
@@ -65,18 +75,11 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
     jobs[count++] = plain_job(b);
   }
   if (count == 0) return;
-  detail::JointStep::take(state_,
-                          {.dt = dt_,
-                           .newton_tolerance = options_.newton_tolerance,
-                           .gap_tolerance = options_.gap_tolerance,
-                           .max_solves = options_.max_newton,
-                           .swing = options_.swing_limit,
-                           .enough = options_.swing_limit},
-                          std::span(jobs).first(count), member);
+  detail::JointStep::take(state_, plain_limits(dt_, 1), std::span(jobs).first(count), member);
   for (std::size_t i = 0; i < count; ++i) {
     BlockSolve& b = *of[i];
     detail::JointStep::Outcome& whole = jobs[i].outcome;
-    const double before = b.last_length > 0 ? b.last_length : dt_;
+    const double before = length_before(b);
     const bool sticks = whole.refused && whole.swing == 0 && whole.residual < round_off;
     const bool gains = whole.gain > allowed_gain * std::max(whole.kinetic, whole.energy) &&
                        whole.gain > gain_floor(b) + allowed_gain * std::max(energy_at_start(b), whole.energy);
@@ -92,13 +95,9 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
       end_plainly(b, whole);
       continue;
     }
-    // The whole step's own swing says about how short; no shorter than an eighth, for it may be as wrong as the step
-    // was.
-    double length = 0.5 * dt_;
-    if (whole.swing > 0 && std::isfinite(whole.swing))
-      length = std::clamp(0.9 * options_.swing_limit / whole.swing * dt_, 0.125 * dt_, length);
     detail::JointStep::Outcome first;
-    if (whole.answered && !sticks && !options_.geometric_stiffness && substep_plainly(b, length, before, member, first))
+    if (whole.answered && !sticks && !options_.geometric_stiffness &&
+        substep_plainly(b, first_part(whole.swing), before, member, first))
       end_plainly(b, whole);
     else
       leave_plainly(b, before);
@@ -121,8 +120,7 @@ void Engine::end_plainly(BlockSolve& b, const detail::JointStep::Outcome& at_sta
 void Engine::leave_plainly(BlockSolve& b, double before) {
   std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
   b.next_length = 0;
-  if (before != dt_)
-    for (std::size_t j = 0; j < b.applied.size(); ++j) b.applied[j] -= 0.5 * (before - dt_) * b.Q[j];
+  add_applied(b, -0.5 * (before - dt_));
 }
 
 /// Kinetic [J].
@@ -157,9 +155,6 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
   copy_block(b, state_, now);
   const double finest = dt_ / options_.max_substeps;
   const double allowed = gain_floor(b) + allowed_gain * energy_at_start(b);
-  const auto longer_by = [&](double of) {
-    return of > 0 ? std::clamp(0.9 * options_.swing_limit / of, 0.5, 2.0) : 2.0;
-  };
   double done = 0, gain = 0, fastest = 0;
   int solves = 0, factors = 0;
   b.sub_v.resize(b.v.size());
@@ -181,25 +176,16 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
     // Multipliers at the step's start are those of its forces.
     const bool starts = done == 0;
-    detail::JointStep::Job job{.of = &b.plain,
-                               .numbers = {.Q = starts ? b.Q : b.Q_host,
-                                           .applied = b.part_applied,
-                                           .newton = b.lambda,
-                                           .v = b.sub_v,
-                                           .start = starts ? b.start_lambda : b.part_lambda,
-                                           .total = b.own_lambda,
-                                           .mean = b.e,
-                                           .pull = b.part_pull},
-                               .usual_off = starts ? b.usual_off : std::numeric_limits<double>::infinity()};
-    detail::JointStep::take(now,
-                            {.dt = length,
-                             .newton_tolerance = options_.newton_tolerance,
-                             .gap_tolerance = options_.gap_tolerance,
-                             .max_solves = options_.max_newton,
-                             .swing = options_.swing_limit,
-                             .left_open = 1 - length / dt_,  // as in try_substep
-                             .enough = 0.45 * options_.swing_limit},
-                            {&job, 1}, member);
+    detail::JointStep::Job job = plain_job(b);
+    job.numbers.applied = b.part_applied;
+    job.numbers.v = b.sub_v;
+    job.numbers.pull = b.part_pull;
+    if (!starts) {
+      job.numbers.Q = b.Q_host;
+      job.numbers.start = b.part_lambda;
+      job.usual_off = std::numeric_limits<double>::infinity();
+    }
+    detail::JointStep::take(now, plain_limits(length, 0.45), {&job, 1}, member);
     ++factors;
     solves += job.outcome.solves;
     if (starts) at_start = job.outcome;
@@ -235,25 +221,12 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     length *= longer_by(job.outcome.swing);
     b.next_length = length;
   }
-  b.substeps = parts;
-  b.in_parts = b.plain_parts = true;
-  b.last_length = before;
+  end_parts(b, now, parts, before, fastest);
+  b.plain_parts = b.posed = true;
   b.added_steps = 0;
-  b.swing = fastest;
   b.newton = solves;
   b.tally.factors += factors;
-  ++b.tally.substepped;
-  b.tally.substeps += b.substeps;
-  b.v = b.sub_v;
   b.own_lambda.swap(b.sub_lambda);
-  b.applied.swap(b.sub_applied);
-  b.Q_host.swap(b.sub_momentum);  // kept for the books
-  b.write_pose = b.posed = true;
-  for (const BodyId id : block.bodies) {
-    BodyState& from = base_[id];
-    end_[id] = from = now[id];
-    back_off(from.p, from.q, from.v, from.w, dt_);
-  }
   return true;
 }
 

@@ -192,12 +192,8 @@ bool Engine::finish_block(BlockSolve& b) {
     ++b.tally.stepped_down;
   }
 
-  // A velocity belongs to the middle of a step: after a step of another length the applied forces act from the middle
-  // of that one to the middle of this, or mechanisms that are often stepped in halves lose energy. Not where the host's
-  // own rows have answered the full step's forces already.
-  const double before = b.last_length > 0 && !b.native_rows ? b.last_length : dt_;
-  if (before != dt_)
-    for (std::size_t j = 0; j < b.applied.size(); ++j) b.applied[j] += 0.5 * (before - dt_) * b.Q[j];
+  const double before = length_before(b);
+  add_applied(b, 0.5 * (before - dt_));
 
   Outcome outcome = try_step(b);
   if (outcome == Outcome::too_long && options_.geometric_stiffness && stiffen(b)) outcome = try_step(b);
@@ -234,6 +230,19 @@ bool Engine::turns_beyond_host(const BlockSolve& b) const {
         head(b.v, block.column[slot] + 3).squaredNorm() * (dt_ * dt_) > 0.78 * 0.78)
       return true;
   return false;
+}
+
+// A velocity belongs to the middle of a step: after a step of another length the applied forces act from the middle
+// of that one to the middle of this, or mechanisms that are often stepped in halves lose energy. Not where the host's
+// own rows have answered the full step's forces already.
+double Engine::length_before(const BlockSolve& b) const {
+  return b.last_length > 0 && !b.native_rows ? b.last_length : dt_;
+}
+
+/// What is applied over so much more time.
+void Engine::add_applied(BlockSolve& b, double time) const {
+  if (time == 0) return;
+  for (std::size_t j = 0; j < b.applied.size(); ++j) b.applied[j] += time * b.Q[j];
 }
 
 /// The largest |φ| at the step's start, of the joints that the program has moved since the last step or of all others.

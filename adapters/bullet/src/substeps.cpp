@@ -177,6 +177,37 @@ void Engine::take_reported_off(BlockSolve& b) {
   }
 }
 
+/// The first part of a step whose swing as a whole was ω·dt. That says about how short; no shorter than an eighth, for
+/// it may be as wrong as the step was.
+double Engine::first_part(double swing) const {
+  if (!(swing > 0) || !std::isfinite(swing)) return 0.5 * dt_;
+  return std::clamp(0.9 * options_.swing_limit / swing * dt_, 0.125 * dt_, 0.5 * dt_);
+}
+
+/// How many times as long as a substep that swung by ω·length the next may be.
+double Engine::longer_by(double swing) const {
+  return swing > 0 ? std::clamp(0.9 * options_.swing_limit / swing, 0.5, 2.0) : 2.0;
+}
+
+/// Of a step that stands in so many parts, of which `now` is the end, and their sums the block's.
+void Engine::end_parts(BlockSolve& b, const State& now, int taken, double last_length, double fastest) {
+  b.substeps = taken;
+  b.in_parts = true;
+  b.last_length = last_length;
+  b.swing = fastest;
+  ++b.tally.substepped;
+  b.tally.substeps += taken;
+  b.v.swap(b.sub_v);
+  b.applied.swap(b.sub_applied);
+  b.Q_host.swap(b.sub_momentum);  // kept for the books
+  b.write_pose = true;
+  for (const BodyId id : b.block.bodies) {
+    BodyState& from = base_[id];
+    end_[id] = from = now[id];
+    back_off(from.p, from.q, from.v, from.w, dt_);
+  }
+}
+
 bool Engine::substep_block(BlockSolve& b, double before) {
   auto& [start, now, next, end_given, settled] = *b.states;
   const Block& block = b.block;
@@ -187,10 +218,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   s.before = before;
   s.cannot_work = !can_do_work(b);
   s.allowed = gain_floor(b) + allowed_gain * kinetic(b.dynamics->assembly(), b.v0);
-  // The whole step's own swing says about how short; no shorter than an eighth, for it may be as wrong as the step was.
-  const auto longest = [&](double swing, double length) { return 0.9 * options_.swing_limit / swing * length; };
-  s.length = 0.5 * dt_;
-  if (b.swing > 0 && std::isfinite(b.swing)) s.length = std::clamp(longest(b.swing, dt_), 0.125 * dt_, 0.5 * dt_);
+  s.length = first_part(b.swing);
   constexpr int dear = 10000;  // rows times substeps
   const int rows = block.m();
   int taken = 0;
@@ -229,7 +257,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
     s.before = s.length;
     copy_block(b, next, now);
     factored = false;
-    s.length *= s.swing > 0 ? std::clamp(longest(s.swing, 1), 0.5, 2.0) : 2.0;
+    s.length *= longer_by(s.swing);
   }
   if (s.done < dt_ * (1 - 1e-12)) {
     for (const BodyId id : block.bodies) {  // nothing else of the block was changed
@@ -240,25 +268,9 @@ bool Engine::substep_block(BlockSolve& b, double before) {
     return false;
   }
 
-  b.substeps = taken;
-  b.in_parts = true;
-  b.last_length = s.before;
-  b.swing = fastest;
-  ++b.tally.substepped;
-  b.tally.substeps += taken;
-  b.v.swap(b.sub_v);
-  b.applied.swap(b.sub_applied);
+  end_parts(b, now, taken, s.before, fastest);
   b.host.swap(b.sub_host);
-  b.Q_host.swap(b.sub_momentum);  // kept for the books
-  b.write_pose = true;
   take_reported_off(b);
-  for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
-    const BodyId id = block.bodies[slot];
-    end_[id] = now[id];
-    BodyState& from = base_[id];
-    from = now[id];
-    back_off(from.p, from.q, from.v, from.w, dt_);
-  }
   return true;
 }
 

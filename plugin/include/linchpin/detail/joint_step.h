@@ -27,7 +27,6 @@ class JointShapes {
   ~JointShapes();
   /// The one like it that is known, or this from now on.
   std::shared_ptr<JointShape> find(JointShape&& shape);
-  int members() const { return members_; }
 
  private:
   int members_;
@@ -38,8 +37,6 @@ class JointStep {
  public:
   JointStep();
   ~JointStep();
-  JointStep(JointStep&&) noexcept;
-  JointStep& operator=(JointStep&&) noexcept;
 
   /// Takes over structure, geometry and masses of a block. Allocates, as nothing else here.
   /// @return whether the block is of the kind: points and dots (no axes) between rigid bodies with diagonal inertia,
