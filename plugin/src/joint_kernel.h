@@ -2,6 +2,7 @@
 // in the order in which their joints are eliminated, so that each pass reads memory from front to back.
 #pragma once
 
+#include "joint_factor.h"
 #include "joint_work.h"
 #include "lanes.h"
 
@@ -30,9 +31,8 @@ class JointKernel {
     points_.resize(p.points.size());
     point_masses_.resize(p.points.size());
     dots_.resize(p.dots.size());
-    for (auto* x : {&bias_, &velocity_, &x_, &lambda_, &newton_, &total_, &diagonal_}) x->assign(z(p.rows), Real{});
-    values_.assign(z(p.values), Real{});
-    panel_.assign(z(p.widest_panel), Real{});
+    for (auto* x : {&bias_, &velocity_, &x_, &lambda_, &newton_, &total_}) x->assign(z(p.rows), Real{});
+    factor_.lay_out(p);
     moving_ = z(p.bodies);
     for (const JointPattern::Node& node : p.nodes) {
       for (int k = node.points; k < node.points_end; ++k) points_[z(k)].a = node.a, points_[z(k)].b = node.b;
@@ -110,7 +110,7 @@ class JointKernel {
     }
     if (none(result)) return result;
     fill(p);
-    const Real margin = factor(p);
+    const Real margin = factor_.factor(p);
     for (int lane = 0; lane < lanes; ++lane)
       if (!(get(margin, lane) > 0)) refuse(result, lane, "rank not clear from the pivots");
     if (none(result)) return result;
@@ -167,9 +167,6 @@ class JointKernel {
     }
   }
 
-  // Relative to the diagonal, above rounding and above what counts as dependent by as many digits as there are between
-  // 1e-13 and here: rows are independent, and one refinement has the multipliers to rounding.
-  static constexpr double least_pivot = 1e-5;
   using V = V3<Real>;
   struct Body {
     V p;
@@ -305,7 +302,7 @@ class JointKernel {
 
   // G = A M⁻¹ Aᵀ into the places of its factor.
   void fill(const JointPattern& p) {
-    std::fill(values_.begin(), values_.end(), Real{});
+    Real* const values = factor_.clear();
     for (std::size_t k = 0; k < points_.size(); ++k) {
       const Point& point = points_[k];
       for (int side = 0; side < 2; ++side) {
@@ -325,7 +322,7 @@ class JointKernel {
     for (const JointPattern::Meeting& m : p.meetings) {
       const Real inverse = masses_[z(m.body)].inverse;
       const Real linear = m.side_i == m.side_j ? inverse : -inverse;
-      Real* const to = values_.data() + m.target;
+      Real* const to = values + m.target;
       if (m.ball_i >= 0) {
         meet(points_[z(m.ball_i)], m.side_i, point_masses_[z(m.ball_j)].on[m.side_j], linear, m.i == m.j, 3, to);
         continue;
@@ -357,9 +354,6 @@ class JointKernel {
           row[0] += dot(n, m.side_j == 0 ? dots_[z(c)].on_a : dots_[z(c)].on_b);
       }
     }
-    for (const JointPattern::Node& node : p.nodes)
-      for (int r = 0; r < node.width; ++r)
-        diagonal_[z(node.first + r)] = values_[z(node.diagonal + r * node.width + r)];
   }
 
   // What two points add to each other's rows: (r × e_x) · on[0] and so on; of the diagonal the lower half.
@@ -376,205 +370,6 @@ class JointKernel {
     x[1] += r.z * on[1].y - r.y * on[1].z;
     x[2] += r.z * on[2].y - r.y * on[2].z;
     y[2] += r.x * on[2].z - r.z * on[2].x;
-  }
-
-  // Block by block L D Lᵀ; in the place of D stands D⁻¹, whole. @return
-  // positive where every pivot is far from zero
-  Real factor(const JointPattern& p) {
-    Real margin = Lanes<Real>::all(1);
-    for (const JointPattern::Node& node : p.nodes) switch (node.width) {
-        case 3:
-          factor_node<3>(p, node, margin);
-          break;
-        case 5:
-          factor_node<5>(p, node, margin);
-          break;
-        case 6:
-          factor_node<6>(p, node, margin);
-          break;
-        default:
-          factor_node<0>(p, node, margin);
-      }
-    return margin;
-  }
-
-  template <int W>
-  void factor_node(const JointPattern& p, const JointPattern::Node& node, Real& margin) {
-    const int w = W > 0 ? W : node.width;
-    Real* const D = values_.data() + node.diagonal;
-    const Real* const diagonal = diagonal_.data() + node.first;
-    if constexpr (W == 3) {  // its adjugate: one division
-      const Real a = D[0], b = D[3], c = D[6], d = D[4], e = D[7], f = D[8];
-      const Real cxx = d * f - e * e, cxy = c * e - b * f, cxz = b * e - c * d, minor = a * d - b * b;
-      const Real det = a * cxx + b * cxy + c * cxz, inverse = 1 / det;
-      // Pivots a, minor / a, det / minor, each against its diagonal.
-      margin = smaller(
-          margin, smaller(a - least_pivot * diagonal[0],
-                          smaller(minor - least_pivot * (a * diagonal[1]), det - least_pivot * (minor * diagonal[2]))));
-      D[0] = cxx * inverse, D[4] = (a * f - c * c) * inverse, D[8] = minor * inverse;
-      D[1] = D[3] = cxy * inverse, D[2] = D[6] = cxz * inverse, D[5] = D[7] = (b * c - a * e) * inverse;
-    } else {
-      invert<W>(D, diagonal, w, margin);
-    }
-    if (node.height == 0) return;
-    Real* const panel = values_.data() + node.panel;
-    Real* const made = panel_.data();
-    std::array<Real, JointPattern::widest * JointPattern::widest> inverse;
-    for (int k = 0; k < w * w; ++k) inverse[z(k)] = D[k];
-    for (int r = 0; r < node.height; ++r) {
-      std::array<Real, JointPattern::widest> row{};
-      for (int k = 0; k < w; ++k) row[z(k)] = panel[r * w + k];
-      for (int c = 0; c < w; ++c) {
-        Real sum = row[0] * inverse[z(c)];
-        for (int k = 1; k < w; ++k) sum += row[z(k)] * inverse[z(k * w + c)];
-        made[r * w + c] = sum;
-      }
-    }
-    const int* update = p.updates.data() + node.updates;
-    for (int i = node.below; i < node.below_end; ++i) {
-      const JointPattern::Below& to = p.belows[z(i)];
-      for (int j = node.below; j <= i; ++j) {
-        const JointPattern::Below& by = p.belows[z(j)];
-        Real* const target = values_.data() + *update++;
-        if (to.width == 3 && by.width == 3)
-          subtract<W, 3>(made + to.offset * w, panel + by.offset * w, w, 3, 3, i == j, target);
-        else
-          subtract<W, 0>(made + to.offset * w, panel + by.offset * w, w, to.width, by.width, i == j, target);
-      }
-    }
-    std::copy(made, made + node.height * w, panel);
-  }
-
-  template <int W, int R>
-  static void subtract(const Real* a, const Real* b, int w, int rows, int columns, bool lower, Real* to) {
-    std::array<Real, JointPattern::widest * JointPattern::widest> by;
-    for (int k = 0; k < (R > 0 ? R : columns) * w; ++k) by[z(k)] = b[k];
-    for (int r = 0; r<(R > 0 ? R : rows); ++r, a += w, to += R> 0 ? R : columns) {
-      std::array<Real, JointPattern::widest> row{};
-      for (int k = 0; k < w; ++k) row[z(k)] = a[k];
-      for (int c = 0; c < (lower ? r + 1 : R > 0 ? R : columns); ++c) {
-        Real sum = row[0] * by[z(c * w)];
-        for (int k = 1; k < w; ++k) sum += row[z(k)] * by[z(c * w + k)];
-        to[c] -= sum;
-      }
-    }
-  }
-
-  // D ← D⁻¹ by L D Lᵀ, of the lower half.
-  template <int W>
-  static void invert(Real* D, const Real* diagonal, int w, Real& margin) {
-    constexpr int widest = JointPattern::widest;
-    std::array<Real, widest * widest> l;  // L below its ones, then its inverse
-    std::array<Real, widest> d;
-    for (int i = 0; i < w; ++i) {
-      for (int j = 0; j <= i; ++j) {
-        Real sum = D[i * w + j];
-        for (int k = 0; k < j; ++k) sum -= l[z(i * widest + k)] * l[z(j * widest + k)] * d[z(k)];
-        if (j < i)
-          l[z(i * widest + j)] = sum / d[z(j)];
-        else
-          d[z(i)] = sum;
-      }
-      margin = smaller(margin, d[z(i)] - least_pivot * diagonal[i]);
-    }
-    for (int i = 0; i < w; ++i)
-      for (int j = 0; j < i; ++j) {
-        Real sum = -l[z(i * widest + j)];
-        for (int k = j + 1; k < i; ++k) sum -= l[z(i * widest + k)] * l[z(k * widest + j)];
-        l[z(i * widest + j)] = sum;  // rows above are inverted already
-      }
-    for (int i = 0; i < w; ++i) d[z(i)] = 1 / d[z(i)];
-    for (int i = 0; i < w; ++i)
-      for (int j = 0; j <= i; ++j) {  // Σ_k≥i (L⁻¹)_ki d_k (L⁻¹)_kj
-        Real sum = i == j ? d[z(i)] : d[z(i)] * l[z(i * widest + j)];
-        for (int k = i + 1; k < w; ++k) sum += l[z(k * widest + i)] * d[z(k)] * l[z(k * widest + j)];
-        D[i * w + j] = D[j * w + i] = sum;
-      }
-  }
-
-  // x_ ← G⁻¹ x_
-  void solve(const JointPattern& p) {
-    Real* const x = x_.data();
-    const Real* const values = values_.data();
-    const JointPattern::Below* const belows = p.belows.data();
-    for (const JointPattern::Node& node : p.nodes) {
-      switch (node.width) {
-        case 3:
-          forward<3>(belows, node, values, x);
-          break;
-        case 5:
-          forward<5>(belows, node, values, x);
-          break;
-        case 6:
-          forward<6>(belows, node, values, x);
-          break;
-        default:
-          forward<0>(belows, node, values, x);
-      }
-    }
-    for (auto node = p.nodes.rbegin(); node != p.nodes.rend(); ++node) {
-      switch (node->width) {
-        case 3:
-          backward<3>(belows, *node, values, x);
-          break;
-        case 5:
-          backward<5>(belows, *node, values, x);
-          break;
-        case 6:
-          backward<6>(belows, *node, values, x);
-          break;
-        default:
-          backward<0>(belows, *node, values, x);
-      }
-    }
-  }
-
-  template <int W>
-  static void forward(const JointPattern::Below* belows, const JointPattern::Node& node, const Real* values, Real* x) {
-    const int w = W > 0 ? W : node.width;
-    std::array<Real, JointPattern::widest> own{};
-    for (int k = 0; k < w; ++k) own[z(k)] = x[node.first + k];
-    const Real* panel = values + node.panel;
-    const auto row = [&](Real& to) {
-      Real sum = panel[0] * own[0];
-      for (int k = 1; k < w; ++k) sum += panel[k] * own[z(k)];
-      to -= sum;
-      panel += w;
-    };
-    for (const JointPattern::Below* i = belows + node.below; i != belows + node.below_end; ++i) {
-      Real* const to = x + i->first;
-      if (i->width == 3)
-        row(to[0]), row(to[1]), row(to[2]);
-      else
-        for (int r = 0; r < i->width; ++r) row(to[r]);
-    }
-  }
-
-  template <int W>
-  static void backward(const JointPattern::Below* belows, const JointPattern::Node& node, const Real* values, Real* x) {
-    const int w = W > 0 ? W : node.width;
-    Real* const own = x + node.first;
-    const Real* D = values + node.diagonal;
-    std::array<Real, JointPattern::widest> made{}, given{};
-    for (int k = 0; k < w; ++k) given[z(k)] = own[k];
-    for (int r = 0; r < w; ++r, D += w) {
-      Real sum = D[0] * given[0];
-      for (int k = 1; k < w; ++k) sum += D[k] * given[z(k)];
-      made[z(r)] = sum;
-    }
-    const Real* panel = values + node.panel;
-    const auto row = [&](const Real& from) {
-      for (int k = 0; k < w; ++k) made[z(k)] -= panel[k] * from;
-      panel += w;
-    };
-    for (const JointPattern::Below* i = belows + node.below; i != belows + node.below_end; ++i) {
-      const Real* const from = x + i->first;
-      if (i->width == 3)
-        row(from[0]), row(from[1]), row(from[2]);
-      else
-        for (int r = 0; r < i->width; ++r) row(from[r]);
-    }
-    for (int k = 0; k < w; ++k) own[k] = made[z(k)];
   }
 
   // wrenches_ ← Aᵀλ
@@ -605,7 +400,7 @@ class JointKernel {
 
   // The equation (T5), its residual looked at and taken out once.
   void answer(const JointPattern& p, Result& result) {
-    solve(p);
+    factor_.solve(p, x_.data());
     std::swap(lambda_, x_);
     pull(lambda_);
     follow(accelerations_);
@@ -628,7 +423,7 @@ class JointKernel {
     for (int lane = 0; lane < lanes; ++lane)
       if (!(get(worst, lane) <= rounding * get(size_, lane))) refuse(result, lane, "the equation's residual");
     if (none(result)) return;
-    solve(p);
+    factor_.solve(p, x_.data());
     for (std::size_t r = 0; r < x_.size(); ++r) lambda_[r] += x_[r];
   }
 
@@ -643,7 +438,7 @@ class JointKernel {
     for (std::size_t i = 0; i < jobs.size(); ++i) any = any || jumps(i);
     if (!any) return;
     x_ = velocity_;
-    solve(p);
+    factor_.solve(p, x_.data());
     Real energy{};
     for (std::size_t r = 0; r < x_.size(); ++r) energy += 0.5 * (x_[r] * velocity_[r]);
     for (std::size_t i = 0; i < jobs.size(); ++i)
@@ -695,7 +490,7 @@ class JointKernel {
       previous = worst;
       const Real scale = (-1 / dt) * going;
       for (Real& x : x_) x *= scale;
-      solve(p);
+      factor_.solve(p, x_.data());
       for (std::size_t r = 0; r < x_.size(); ++r) {
         newton_[r] += x_[r];
         total_[r] += x_[r];
@@ -868,9 +663,8 @@ class JointKernel {
   Row<Point> points_;
   Row<PointMasses> point_masses_;
   Row<Dot> dots_;
-  Row<Real> bias_, velocity_, x_, lambda_, newton_, total_, diagonal_;
-  Row<Real> values_;  // of the factor: by node D and what is below it
-  Row<Real> panel_;
+  Row<Real> bias_, velocity_, x_, lambda_, newton_, total_;
+  JointFactor<Real> factor_;
   Real gap_{}, off_{}, fastest_{}, kinetic_{}, size_{}, extent_{};
 };
 

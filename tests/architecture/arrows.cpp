@@ -85,6 +85,7 @@ const std::map<std::string, std::string> core_sources = {
     {"joint_pattern", "joint_step"},
     {"joint_work", "joint_step"},
     {"joint_kernel", "joint_step"},
+    {"joint_factor", "joint_step"},
     {"joint_lanes", "joint_step"},
     {"joint_lanes_avx2", "joint_step"},
 };
