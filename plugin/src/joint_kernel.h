@@ -99,29 +99,115 @@ class JointKernel {
   };
 
   Result step(const JointPattern& p, const JointStep::Limits& limits, std::span<const JointStep::Job> jobs) {
-    Result result;
-    const Real gap = gap_ = start();
-    for (int lane = 0; lane < lanes; ++lane) {
-      JointStep::Outcome& out = result.of[z(lane)];
-      out.off = get(off_, lane);
-      out.fastest = get(fastest_, lane);
-      out.kinetic = get(kinetic_, lane);
-      if (!(get(gap, lane) <= limits.gap_tolerance)) out.refused = "a gap at the start";
-    }
+    gap_ = start();
+    Result result = found();
+    for (int lane = 0; lane < lanes; ++lane)
+      if (!(get(gap_, lane) <= limits.gap_tolerance)) refuse(result, lane, "a gap at the start");
     if (none(result)) return result;
     fill(p);
     const Real margin = factor_.factor(p);
     for (int lane = 0; lane < lanes; ++lane)
       if (!(get(margin, lane) > 0)) refuse(result, lane, "rank not clear from the pivots");
-    if (none(result)) return result;
-    answer(p, result);
-    for (JointStep::Outcome& out : result.of) out.answered = !out.refused;
-    if (none(result)) return result;
-    activate(p, jobs, result);
-    close(p, limits, result);
-    if (none(result)) return result;
-    judge(limits, result);
+    if (!none(result)) finish(p, limits, jobs, result);
     return result;
+  }
+
+  // ---- one block in turns with a host's rows (JointStep::begin and what follows it) ----
+
+  const char* begin(const JointPattern& p, double gap_tolerance) {
+    for (auto* x : {&target_, &newton_}) x->assign(z(p.rows), Real{});
+    ways_.resize(z(p.rows));
+    for (auto* x : {&way_free_, &way_wrenches_}) x->resize(bodies_.size());
+    pushed_.resize(bodies_.size());
+    for (auto* x : {&twists_, &free_}) std::fill(x->begin(), x->end(), Twist{});  // no forces so far
+    gap_ = start();
+    if (!(gap_ <= gap_tolerance)) return "a gap at the start";
+    fill(p);
+    return factor_.factor(p) > 0 ? nullptr : "rank not clear from the pivots";
+  }
+
+  double reach(const JointPattern& p, double dt, double tolerance, int most, std::span<const double> applied) {
+    set_free(applied);
+    std::fill(total_.begin(), total_.end(), Real{});
+    twists_ = free_;
+    Real worst = look(dt, Real{});
+    for (int solves = 0; solves < most && worst > tolerance; ++solves) {
+      for (Real& x : x_) x *= -1 / dt;
+      factor_.solve(p, x_.data());
+      for (std::size_t r = 0; r < x_.size(); ++r) total_[r] += x_[r];
+      pull(total_);
+      follow(free_);
+      worst = look(dt, Real{});
+    }
+    rates(twists_, target_);
+    return worst;
+  }
+
+  void keep(const JointPattern& p, std::span<const double> applied) {
+    set_free(applied);
+    twists_ = free_;
+    std::fill(target_.begin(), target_.end(), Real{});
+    approach_target(p);
+  }
+
+  void hold(const JointPattern& p, std::span<const double> v) {
+    for (std::size_t i = 0; i < moving_; ++i) twists_[i] = twist_from(v, i);
+    approach_target(p);
+  }
+
+  void move(const JointPattern& p, std::span<const JointStep::Push> pushes, double* to) {
+    for (std::size_t lane = 0; lane < pushes.size(); ++lane)
+      for (const JointStep::Push::At& at : pushes[lane].at) {
+        if (at.body < 0) continue;
+        TwistOf<Four>& f = way_free_[z(at.body)];
+        for (auto* u : {&f.v, &f.w}) {
+          const double* const from = u == &f.v ? at.impulse.data() : at.impulse.data() + 3;
+          u->x[lane] += from[0], u->y[lane] += from[1], u->z[lane] += from[2];
+        }
+        pushed_[z(at.body)] = 1;
+      }
+    for (std::size_t i = 0; i < moving_; ++i)
+      if (pushed_[i]) way_free_[i] = moved(i, way_free_[i]);
+    std::fill(ways_.begin(), ways_.end(), Four{});
+    rates(way_free_, ways_, [&](int a, int b) { return pushed_[z(a)] || pushed_[z(b)]; });
+    factor_.solve(p, ways_.data());
+    pull(ways_, way_wrenches_);
+    for (std::size_t i = 0; i < moving_; ++i) {
+      const TwistOf<Four> back = moved(i, way_wrenches_[i]);
+      TwistOf<Four>& u = way_free_[i];
+      u.v -= back.v;
+      u.w -= back.w;
+      for (std::size_t lane = 0; lane < pushes.size(); ++lane) {
+        double* const x = to + 6 * (lane * moving_ + i);
+        x[0] = u.v.x[lane], x[1] = u.v.y[lane], x[2] = u.v.z[lane];
+        x[3] = u.w.x[lane], x[4] = u.w.y[lane], x[5] = u.w.z[lane];
+      }
+      u = TwistOf<Four>{};
+      pushed_[i] = 0;
+    }
+  }
+
+  Result end(const JointPattern& p, const JointStep::Limits& limits, std::span<const JointStep::Job> job) {
+    set_free(job[0].numbers.applied);
+    for (std::size_t i = 0; i < moving_; ++i)
+      twists_[i] = accelerations_[i] = moved(i, twist_from(job[0].numbers.Q, i));
+    rates(twists_, x_);
+    size_ = Real{};
+    for (std::size_t r = 0; r < x_.size(); ++r) {
+      size_ = larger(size_, larger(magnitude(bias_[r]), magnitude(x_[r])));
+      x_[r] = bias_[r] - x_[r];
+    }
+    std::fill(newton_.begin(), newton_.end(), Real{});
+    Result result = found();
+    finish(p, limits, job, result);
+    return result;
+  }
+
+  void give_velocities(std::span<double> v) const {
+    for (std::size_t i = 0; i < moving_; ++i) {
+      take(twists_[i].v, 0, v.data() + 6 * i);
+      take(twists_[i].w, 0, v.data() + 6 * i + 3);
+    }
   }
 
   void give_start(const JointPattern& p, int lane, const JointStep::Numbers& to) const {
@@ -181,9 +267,11 @@ class JointKernel {
     Real inverse;
     Real xx, yy, zz, xy, xz, yz;  // R I⁻¹ Rᵀ
   };
-  struct Twist {
-    V v, w;
+  template <class X>
+  struct TwistOf {
+    V3<X> v, w;
   };
+  using Twist = TwistOf<Real>;
   struct Turn {  // of a step: its displacement, its angle, sin t / t and (1 − cos t) / t²
     V moved, turn;
     Real sine, versine;
@@ -223,9 +311,62 @@ class JointKernel {
     return std::all_of(result.of.begin(), result.of.end(), [](const auto& out) { return out.refused != nullptr; });
   }
   static V turned(const Frame& R, const V& u) { return {dot(R.x, u), dot(R.y, u), dot(R.z, u)}; }
-  static V times(const Mass& K, const V& u) {
+  template <class X>
+  static V3<X> times(const Mass& K, const V3<X>& u) {
     return {K.xx * u.x + K.xy * u.y + K.xz * u.z, K.xy * u.x + K.yy * u.y + K.yz * u.z,
             K.xz * u.x + K.yz * u.y + K.zz * u.z};
+  }
+  template <class X>
+  static V3<X> times(const V& u, const X& s) {
+    return {s * u.x, s * u.y, s * u.z};
+  }
+
+  // What start() has seen.
+  Result found() const {
+    Result result;
+    for (int lane = 0; lane < lanes; ++lane) {
+      JointStep::Outcome& out = result.of[z(lane)];
+      out.off = get(off_, lane);
+      out.fastest = get(fastest_, lane);
+      out.kinetic = get(kinetic_, lane);
+    }
+    return result;
+  }
+
+  // From the factor on; x_ is what the forces leave of the bias.
+  void finish(const JointPattern& p, const JointStep::Limits& limits, std::span<const JointStep::Job> jobs,
+              Result& result) {
+    answer(p, result);
+    for (JointStep::Outcome& out : result.of) out.answered = !out.refused;
+    if (none(result)) return;
+    activate(p, jobs, result);
+    close(p, limits, result);
+    if (none(result)) return;
+    judge(limits, result);
+  }
+
+  Twist twist_from(std::span<const double> x, std::size_t i) const {
+    Twist u;
+    put(u.v, 0, x.data() + 6 * i);
+    put(u.w, 0, x.data() + 6 * i + 3);
+    return u;
+  }
+
+  // free_ ← the velocities at the start and what impulses make of them
+  void set_free(std::span<const double> applied) {
+    for (std::size_t i = 0; i < moving_; ++i) {
+      const Twist u = moved(i, twist_from(applied, i));
+      free_[i] = {start_[i].v + u.v, start_[i].w + u.w};
+    }
+  }
+
+  // twists_ ← the nearest, in the metric of the masses, whose rates are the target
+  void approach_target(const JointPattern& p) {
+    rates(twists_, x_);
+    for (std::size_t r = 0; r < x_.size(); ++r) x_[r] = target_[r] - x_[r];
+    factor_.solve(p, x_.data());
+    pull(x_);
+    follow(twists_);
   }
 
   // What the poses and velocities at hand make of every body and row. @return the largest |φ|
@@ -373,21 +514,46 @@ class JointKernel {
   }
 
   // wrenches_ ← Aᵀλ
-  void pull(const Row<Real>& lambda) {
-    std::fill(wrenches_.begin(), wrenches_.end(), Twist{});
+  void pull(const Row<Real>& lambda) { pull(lambda, wrenches_); }
+
+  template <class X>
+  void pull(const Row<X>& lambda, Row<TwistOf<X>>& wrenches) const {
+    std::fill(wrenches.begin(), wrenches.end(), TwistOf<X>{});
     for (const Point& k : points_) {
-      const V f = read(lambda, k.row);
-      Twist &A = wrenches_[z(k.a)], &B = wrenches_[z(k.b)];
+      const V3<X> f = read(lambda, k.row);
+      TwistOf<X>&A = wrenches[z(k.a)], &B = wrenches[z(k.b)];
       A.v += f;
       A.w += cross(k.r_A, f);
       B.v -= f;
       B.w -= cross(k.r_B, f);
     }
     for (const Dot& k : dots_) {
-      const V m = lambda[z(k.row)] * k.n;
-      wrenches_[z(k.a)].w += m;
-      wrenches_[z(k.b)].w -= m;
+      const V3<X> m = times(k.n, lambda[z(k.row)]);
+      wrenches[z(k.a)].w += m;
+      wrenches[z(k.b)].w -= m;
     }
+  }
+
+  // to ← A twists, of joints on some bodies: what the others' would be is there.
+  template <class X, class On>
+  void rates(const Row<TwistOf<X>>& twists, Row<X>& to, On on) const {
+    for (const Point& k : points_) {
+      if (!on(k.a, k.b)) continue;
+      const TwistOf<X>&a = twists[z(k.a)], &b = twists[z(k.b)];
+      write(to, k.row, (a.v + cross(a.w, k.r_A)) - (b.v + cross(b.w, k.r_B)));
+    }
+    for (const Dot& k : dots_)
+      if (on(k.a, k.b)) to[z(k.row)] = dot(k.n, twists[z(k.a)].w - twists[z(k.b)].w);
+  }
+  template <class X>
+  void rates(const Row<TwistOf<X>>& twists, Row<X>& to) const {
+    rates(twists, to, [](int, int) { return true; });
+  }
+
+  // M⁻¹ f of a body that moves.
+  template <class X>
+  TwistOf<X> moved(std::size_t i, const TwistOf<X>& f) const {
+    return {masses_[i].inverse * f.v, times(masses_[i], f.w)};
   }
 
   // twists_ ← from + M⁻¹ wrenches_
@@ -647,8 +813,12 @@ class JointKernel {
     return std::sqrt(most * dt);
   }
 
-  static V read(const Row<Real>& from, int row) { return {from[z(row)], from[z(row + 1)], from[z(row + 2)]}; }
-  static void write(Row<Real>& to, int row, const V& u) {
+  template <class X>
+  static V3<X> read(const Row<X>& from, int row) {
+    return {from[z(row)], from[z(row + 1)], from[z(row + 2)]};
+  }
+  template <class X>
+  static void write(Row<X>& to, int row, const V3<X>& u) {
     to[z(row)] = u.x, to[z(row + 1)] = u.y, to[z(row + 2)] = u.z;
   }
 
@@ -665,6 +835,10 @@ class JointKernel {
   Row<Dot> dots_;
   Row<Real> bias_, velocity_, x_, lambda_, newton_, total_;
   JointFactor<Real> factor_;
+  Row<Real> target_;  // rates of the rows that a host's own are to leave
+  Row<Four> ways_;    // right-hand sides of move()
+  Row<TwistOf<Four>> way_free_, way_wrenches_;
+  std::vector<char> pushed_;  // bodies of theirs
   Real gap_{}, off_{}, fastest_{}, kinetic_{}, size_{}, extent_{};
 };
 
@@ -695,6 +869,42 @@ class JointLanes final : public JointWork {
  private:
   const JointPattern& pattern_;
   JointKernel<Real> kernel_;
+};
+
+class JointTurnsOfOne final : public JointTurns {
+ public:
+  explicit JointTurnsOfOne(const JointPattern& pattern) : pattern_(pattern) { kernel_.lay_out(pattern); }
+
+  const char* begin(const State& state, const JointBlock& block, double gap_tolerance) override {
+    kernel_.take_geometry(0, block.geometry.data());
+    kernel_.take_masses(0, block.masses);
+    for (std::size_t i = 0; i < block.bodies.size(); ++i) kernel_.take_body(i, 0, state[block.bodies[i]]);
+    return kernel_.begin(pattern_, gap_tolerance);
+  }
+  double reach(double dt, double tolerance, int most_solves, std::span<const double> applied,
+               std::span<double> v) override {
+    const double left = kernel_.reach(pattern_, dt, tolerance, most_solves, applied);
+    kernel_.give_velocities(v);
+    return left;
+  }
+  void keep(std::span<const double> applied, std::span<double> v) override {
+    kernel_.keep(pattern_, applied);
+    kernel_.give_velocities(v);
+  }
+  void hold(std::span<double> v) override {
+    kernel_.hold(pattern_, v);
+    kernel_.give_velocities(v);
+  }
+  void move(std::span<const JointStep::Push> pushes, double* to) override { kernel_.move(pattern_, pushes, to); }
+  void end(const JointStep::Limits& limits, JointStep::Job& job) override {
+    job.outcome = kernel_.end(pattern_, limits, {&job, 1}).of[0];
+    if (job.outcome.answered) kernel_.give_start(pattern_, 0, job.numbers);
+    if (!job.outcome.refused) kernel_.give(pattern_, 0, job.numbers);
+  }
+
+ private:
+  const JointPattern& pattern_;
+  JointKernel<double> kernel_;
 };
 
 }  // namespace LINCHPIN_LANES

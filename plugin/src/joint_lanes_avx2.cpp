@@ -31,6 +31,10 @@ std::unique_ptr<JointWork> work_for_four_by_avx2(const JointPattern& pattern) {
   return std::make_unique<JointLanes<Four>>(pattern);
 }
 
+std::unique_ptr<JointTurns> turns_of_one_by_avx2(const JointPattern& pattern) {
+  return std::make_unique<JointTurnsOfOne>(pattern);
+}
+
 }  // namespace linchpin::detail
 
 #if defined(__clang__)

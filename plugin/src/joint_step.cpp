@@ -41,6 +41,7 @@ JointStep::JointStep() = default;
 JointStep::~JointStep() = default;
 
 bool JointStep::lay_out(const System& system, const Block& block, JointShapes& shapes) {
+  turns_.reset();
   shape_.reset();
   block_.reset();
   StockJoints stock;
@@ -88,5 +89,18 @@ void JointStep::take(const State& state, const Limits& limits, std::span<Job> jo
   if (jobs.size() > 1 && own.four) return own.four->take(state, limits, jobs);
   for (Job& job : jobs) own.one->take(state, limits, {&job, 1});
 }
+
+const char* JointStep::begin(const State& state, double gap_tolerance) {
+  if (!turns_) turns_ = turns_of_one(shape_->pattern);
+  return turns_->begin(state, *block_, gap_tolerance);
+}
+double JointStep::reach(double dt, double tolerance, int most_solves, std::span<const double> applied,
+                      std::span<double> v) {
+  return turns_->reach(dt, tolerance, most_solves, applied, v);
+}
+void JointStep::keep(std::span<const double> applied, std::span<double> v) { turns_->keep(applied, v); }
+void JointStep::hold(std::span<double> v) { turns_->hold(v); }
+void JointStep::move(std::span<const Push> pushes, std::span<double> to) { turns_->move(pushes, to.data()); }
+void JointStep::end(const Limits& limits, Job& job) { turns_->end(limits, job); }
 
 }  // namespace linchpin::detail

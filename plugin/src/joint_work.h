@@ -32,11 +32,26 @@ class JointWork {
   virtual void take(const State& state, const JointStep::Limits& limits, std::span<JointStep::Job> jobs) = 0;
 };
 
+/// JointStep::begin and what follows it.
+class JointTurns {
+ public:
+  virtual ~JointTurns() = default;
+  virtual const char* begin(const State& state, const JointBlock& block, double gap_tolerance) = 0;
+  virtual double reach(double dt, double tolerance, int most_solves, std::span<const double> applied,
+                       std::span<double> v) = 0;
+  virtual void keep(std::span<const double> applied, std::span<double> v) = 0;
+  virtual void hold(std::span<double> v) = 0;
+  virtual void move(std::span<const JointStep::Push> pushes, double* to) = 0;
+  virtual void end(const JointStep::Limits& limits, JointStep::Job& job) = 0;
+};
+
 std::unique_ptr<JointWork> work_for_one(const JointPattern& pattern);
 std::unique_ptr<JointWork> work_for_four(const JointPattern& pattern);
+std::unique_ptr<JointTurns> turns_of_one(const JointPattern& pattern);
 #if defined(__x86_64__)
 std::unique_ptr<JointWork> work_for_one_by_avx2(const JointPattern& pattern);
 std::unique_ptr<JointWork> work_for_four_by_avx2(const JointPattern& pattern);
+std::unique_ptr<JointTurns> turns_of_one_by_avx2(const JointPattern& pattern);
 #endif
 
 }  // namespace linchpin::detail

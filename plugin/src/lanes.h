@@ -71,12 +71,13 @@ template <class Scale, class Real>
 V3<Real> operator*(const Scale& s, const V3<Real>& u) {
   return {s * u.x, s * u.y, s * u.z};
 }
-template <class Real>
-Real dot(const V3<Real>& a, const V3<Real>& b) {
+/// Of one for all with one of each lane, too.
+template <class A, class B>
+auto dot(const V3<A>& a, const V3<B>& b) {
   return a.x * b.x + a.y * b.y + a.z * b.z;
 }
-template <class Real>
-V3<Real> cross(const V3<Real>& a, const V3<Real>& b) {
+template <class A, class B>
+auto cross(const V3<A>& a, const V3<B>& b) -> V3<decltype(a.x * b.x)> {
   return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
 }
 /// Component by component.

@@ -68,7 +68,7 @@ bool Engine::couple_rows(Pools pools) {
     BlockSolve& b = *blocks_[z(index)];
     b.by_rows = !b.failed && b.native_rows && !b.link_rows && b.row_count <= most_rows;
     any = any || b.by_rows;
-    if (b.by_rows) sort_rows_by_body(b);
+    if (b.by_rows && !b.in_turns) sort_rows_by_body(b);
   }
   if (!any) return false;
   ways_.clear();
@@ -76,8 +76,11 @@ bool Engine::couple_rows(Pools pools) {
   for (btConstraintArray* rows : all) {
     if (rows->size() == 0) continue;
     row_ranges_.push_back({&(*rows)[0], rows->size(), static_cast<int>(responses_.size())});
-    for (int i = 0; i < rows->size(); ++i) responses_.push_back(respond((*rows)[i], pools));
+    for (int i = 0; i < rows->size(); ++i) respond((*rows)[i], pools);
   }
+  answer_asked();
+  for (const RowRange& range : row_ranges_)
+    for (int i = 0; i < range.size; ++i) step_by_response(range.first[i], responses_[z(range.response + i)]);
   return true;
 }
 
@@ -105,6 +108,21 @@ void Engine::find_ways(BlockSolve& b, int body, int slot) {
   if (ways_at_[z(body)] >= 0) return;
   ways_at_[z(body)] = static_cast<int>(ways_.size());
   const int c = b.block.column[z(slot)];
+  const std::size_t n = b.dv.size();
+  if (b.in_turns) {
+    constexpr std::size_t most = detail::JointStep::most;
+    std::array<detail::JointStep::Push, 6> pushes;
+    for (std::size_t way = 0; way < 6; ++way) {
+      pushes[way].at[0].body = slot;
+      pushes[way].at[0].impulse.setZero()[static_cast<Eigen::Index>(way)] = 1;
+    }
+    const std::size_t first = ways_.size();
+    ways_.resize(first + 6 * n);
+    const std::span<double> to = std::span(ways_).subspan(first);
+    b.plain.move(std::span(pushes).first(most), to);
+    b.plain.move(std::span(pushes).subspan(most), to.subspan(most * n));
+    return;
+  }
   std::fill(b.force.begin(), b.force.end(), 0.0);
   for (int way = 0; way < 6; ++way) {
     b.force[z(c + way)] = 1;
@@ -114,9 +132,10 @@ void Engine::find_ways(BlockSolve& b, int body, int slot) {
   }
 }
 
-// The response of one row, and its step made the right one for it.
-Engine::Response Engine::respond(btSolverConstraint& row, Pools pools) {
-  Response out;
+// The response of one row: found at once, or asked for.
+void Engine::respond(const btSolverConstraint& row, Pools pools) {
+  responses_.emplace_back();
+  Response& out = responses_.back();
   const std::array<int, 2> body{row.m_solverBodyIdA, row.m_solverBodyIdB};
   std::array<Slot, 2> at;
   bool any = false;
@@ -124,17 +143,16 @@ Engine::Response Engine::respond(btSolverConstraint& row, Pools pools) {
     if (body[k] >= 0 && z(body[k]) < slot_of_pool_.size()) at[k] = slot_of_pool_[z(body[k])];
     any = any || (at[k].block >= 0 && blocks_[z(at[k].block)]->by_rows);
   }
-  if (!any) return out;
-  double raw = 0, held = 0;
+  if (!any) return;
   for (std::size_t k = 0; k < 2; ++k) {
     const btSolverBody& sb = pools.bodies[body[k]];
     const btVector3 &n = k == 0 ? row.m_contactNormal1 : row.m_contactNormal2,
                     &rn = k == 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal;
     const double own = dot(n, n * sb.m_invMass * sb.m_linearFactor) +
                        dot(rn, (k == 0 ? row.m_angularComponentA : row.m_angularComponentB) * sb.m_angularFactor);
-    raw += own;
+    out.raw += own;
     if (at[k].block < 0 || !blocks_[z(at[k].block)]->by_rows) {
-      held += own;
+      out.held += own;
       continue;
     }
     if (k == 1 && at[1].block == out.block[0]) continue;  // both sides at once
@@ -142,51 +160,96 @@ Engine::Response Engine::respond(btSolverConstraint& row, Pools pools) {
     const Block& block = b.block;
     const bool both = k == 0 && at[1].block == at[0].block;
     const std::size_t sides = both && at[1].slot != at[0].slot ? 2 : 1;
+    out.block[k] = at[k].block;
+    out.first[k] = response_parts_.size();
+    response_parts_.resize(response_parts_.size() + 2 * b.pool.size());
+    detail::JointStep::Push push;
+    push.at[0] = {at[k].slot, (Vector6() << from_bullet(n), from_bullet(rn)).finished()};
+    if (both) {
+      const Vector6 other =
+          (Vector6() << from_bullet(row.m_contactNormal2), from_bullet(row.m_relpos2CrossNormal)).finished();
+      if (sides == 2)
+        push.at[1] = {at[1].slot, other};
+      else
+        push.at[0].impulse += other;
+    }
     bool by_ways = true;
     for (std::size_t side = k; side < k + sides; ++side)
       by_ways = by_ways && rows_at_[z(body[side])] > 6 &&
                 block.column[z(at[side].slot + 1)] - block.column[z(at[side].slot)] == 6;
-    for (std::size_t side = k; by_ways && side < k + sides; ++side) find_ways(b, body[side], at[side].slot);
-    std::fill(b.force.begin(), b.force.end(), 0.0);
-    const auto push = [&](int slot, const btVector3& f, const btVector3& m) {
-      const int c = block.column[z(slot)];
-      add(b.force, c, from_bullet(f));
-      if (block.column[z(slot + 1)] - c == 6) add(b.force, c + 3, from_bullet(m));
-    };
-    push(at[k].slot, n, rn);
-    if (both) push(at[1].slot, row.m_contactNormal2, row.m_relpos2CrossNormal);
     if (by_ways) {
+      for (std::size_t side = k; side < k + sides; ++side) find_ways(b, body[side], at[side].slot);
       std::fill(b.dv.begin(), b.dv.end(), 0.0);
-      for (std::size_t side = k; side < k + sides; ++side) {
-        const double* const f = b.force.data() + block.column[z(at[side].slot)];
-        const double* way = ways_.data() + ways_at_[z(body[side])];
+      for (std::size_t side = 0; side < sides; ++side) {
+        const double* way = ways_.data() + ways_at_[z(body[k + side])];
         for (int i = 0; i < 6; ++i)
-          for (double& dv : b.dv) dv += f[i] * *way++;
+          for (double& dv : b.dv) dv += push.at[side].impulse[i] * *way++;
       }
+    } else if (b.in_turns) {
+      asked_.push_back({static_cast<int>(responses_.size()) - 1, at[k].block, push});
+      continue;
     } else {
-      held_motion(b, at[k].slot, both ? at[1].slot : -1);
+      std::fill(b.force.begin(), b.force.end(), 0.0);
+      for (std::size_t side = 0; side < sides; ++side) {
+        const int slot = push.at[side].body, c = block.column[z(slot)];
+        add(b.force, c, push.at[side].impulse.head<3>());
+        if (block.column[z(slot + 1)] - c == 6) add(b.force, c + 3, push.at[side].impulse.tail<3>());
+      }
+      held_motion(b, push.at[0].body, push.at[1].body);
     }
-    for (std::size_t side = k; side < k + sides; ++side)
-      for (int j = block.column[z(at[side].slot)]; j < block.column[z(at[side].slot + 1)]; ++j)
-        held += b.force[z(j)] * b.dv[z(j)];
-    out.block[k] = at[k].block;
-    out.first[k] = response_parts_.size();
-    for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
-      const int c = block.column[slot];
-      response_parts_.push_back(to_bullet(head(b.dv, c)));
-      response_parts_.push_back(block.column[slot + 1] - c == 6 ? to_bullet(head(b.dv, c + 3)) : btVector3(0, 0, 0));
+    note_response(out, b, static_cast<int>(k), push, b.dv);
+  }
+}
+
+/// What was asked of blocks in turns, several at a time.
+void Engine::answer_asked() {
+  std::array<detail::JointStep::Push, detail::JointStep::most> pushes;
+  for (std::size_t i = 0; i < asked_.size();) {
+    const int block = asked_[i].block;
+    std::size_t count = 0;
+    while (count < pushes.size() && i + count < asked_.size() && asked_[i + count].block == block) {
+      pushes[count] = asked_[i + count].push;
+      ++count;
+    }
+    BlockSolve& b = *blocks_[z(block)];
+    const std::size_t n = b.dv.size();
+    asked_moves_.resize(count * n);
+    b.plain.move(std::span(pushes).first(count), asked_moves_);
+    for (std::size_t lane = 0; lane < count; ++lane, ++i) {
+      Response& out = responses_[z(asked_[i].response)];
+      note_response(out, b, out.block[0] == block ? 0 : 1, asked_[i].push,
+                    std::span<const double>(asked_moves_).subspan(lane * n, n));
     }
   }
-  // Bullet's zero factors act on the body and not on the row: what a row then moves of itself may be any number, a
-  // negative one too. No further than Bullet's own step, which leaves them out, for what it takes itself to move.
-  const double own = std::min(raw, double(world_->getSolverInfo().m_sor) / double(row.m_jacDiagABInv));
-  if (own > 0 && held > least_freedom * own) {
-    const btScalar longer = btScalar(own / held);
-    row.m_jacDiagABInv *= longer;
-    row.m_rhs *= longer;
-    row.m_cfm *= longer;
+  asked_.clear();
+}
+
+/// Of a row on one side, or with both on one block.
+void Engine::note_response(Response& out, const BlockSolve& b, int side, const detail::JointStep::Push& push,
+                           std::span<const double> dv) {
+  const Block& block = b.block;
+  for (const detail::JointStep::Push::At& at : push.at)
+    for (int j = 0; at.body >= 0 && j < block.column[z(at.body + 1)] - block.column[z(at.body)]; ++j)
+      out.held += at.impulse[j] * dv[z(block.column[z(at.body)] + j)];
+  btVector3* part = &response_parts_[out.first[side]];
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
+    const int c = block.column[slot];
+    *part++ = to_bullet(head(dv, c));
+    *part++ = block.column[slot + 1] - c == 6 ? to_bullet(head(dv, c + 3)) : btVector3(0, 0, 0);
   }
-  return out;
+}
+
+// Makes a row's step the right one for what it moves. Bullet's zero factors act on the body and not on the row: what a
+// row then moves of itself may be any number, a negative one too. No further than Bullet's own step, which leaves them
+// out, for what it takes itself to move.
+void Engine::step_by_response(btSolverConstraint& row, const Response& response) const {
+  if (response.block[0] < 0 && response.block[1] < 0) return;
+  const double own = std::min(response.raw, double(world_->getSolverInfo().m_sor) / double(row.m_jacDiagABInv));
+  if (!(own > 0 && response.held > least_freedom * own)) return;
+  const btScalar longer = btScalar(own / response.held);
+  row.m_jacDiagABInv *= longer;
+  row.m_rhs *= longer;
+  row.m_cfm *= longer;
 }
 
 // As Bullet's own scalar row solver, but for what moves.

@@ -108,6 +108,7 @@ struct BlockSolve {
   unsigned masses_at = 0;                        ///< Engine::mass_changes_ when it took them
   bool plain_known = false, plain_fits = false;  ///< whether it was tried to lay it out for that; it may be used now
   bool posed = false;        ///< the poses from which Bullet starts and those of the end are written down
+  bool in_turns = false;     ///< it is taken plainly, in turns with native rows
   bool plain_parts = false;  ///< the last step was taken in plain substeps
   std::vector<double> part_pull, sub_pull;  ///< of plain substeps, by joint: see JointStep::Numbers::pull; their sums
   std::vector<double> sub_lambda;           ///< multipliers of their impulses [m]
@@ -407,12 +408,20 @@ class Engine final : public btActionInterface {
   struct Response {
     int block[2] = {-1, -1};
     std::size_t first[2] = {0, 0};  ///< in response_parts_, linear and angular by slot
+    double raw = 0, held = 0;  ///< of the row's own motion by a unit impulse: without the constraints and with them
+  };
+  /// A response that a block in turns has yet to find, with others.
+  struct Asked {
+    int response, block;
+    detail::JointStep::Push push;
   };
   struct RowRange {
-    const btSolverConstraint* first;
+    btSolverConstraint* first;
     int size, response;
   };
   std::vector<Response> responses_;
+  std::vector<Asked> asked_;
+  std::vector<double> asked_moves_;
   std::vector<btVector3> response_parts_;
   std::vector<RowRange> row_ranges_;
   struct Still {
@@ -501,7 +510,11 @@ class Engine final : public btActionInterface {
   BlockSolve& block_for(const std::vector<int>& records);
   bool read_block(BlockSolve& b, const Pools* pools);
   void make_dynamics(BlockSolve& b) const;
-  bool begin_block(BlockSolve& b, const Pools* pools);
+  bool begin_block(BlockSolve& b, bool among_rows);
+  bool start_block(BlockSolve& b);
+  /// Newton to where native rows start from: rows that iterate need no last digits, the end of the step has them [m].
+  static constexpr double start_tolerance = 1e-9, start_slack = 1e3;
+  static constexpr int start_solves = 5;
   void lay_out_plain(BlockSolve& b);
   void take_plainly(std::span<const int> blocks, int member);
   detail::JointStep::Job plain_job(BlockSolve& b) const;
@@ -509,7 +522,13 @@ class Engine final : public btActionInterface {
   double length_before(const BlockSolve& b) const;
   void add_applied(BlockSolve& b, double time) const;
   bool substep_plainly(BlockSolve& b, double length, double before, int member, detail::JointStep::Outcome& at_start);
+  bool settle_plainly(BlockSolve& b, const detail::JointStep::Outcome& whole, double before, int member);
   void end_plainly(BlockSolve& b, const detail::JointStep::Outcome& at_start);
+  bool begin_in_turns(BlockSolve& b);
+  bool start_in_turns(BlockSolve& b);
+  bool finish_in_turns(BlockSolve& b);
+  bool leave_turns(BlockSolve& b);
+  std::span<const double> forces_with_host(BlockSolve& b) const;
   void leave_plainly(BlockSolve& b, double before);
   void note_pull(BlockSolve& b);
   void tell_parts(BlockSolve& b);
@@ -528,7 +547,11 @@ class Engine final : public btActionInterface {
   void end_group();
   void held_motion(BlockSolve& b, int slot, int other);
   void find_ways(BlockSolve& b, int body, int slot);
-  Response respond(btSolverConstraint& row, Pools pools);
+  void respond(const btSolverConstraint& row, Pools pools);
+  void answer_asked();
+  void note_response(Response& out, const BlockSolve& b, int side, const detail::JointStep::Push& push,
+                     std::span<const double> dv);
+  void step_by_response(btSolverConstraint& row, const Response& response) const;
   btScalar resolve_row(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row, bool bounded_above);
   void hold_animated(Pools pools) const;
   void stand_still();

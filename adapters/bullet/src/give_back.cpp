@@ -78,7 +78,7 @@ void Engine::conclude(BlockSolve& b) {
       double square = 0;
       for (int row = j.row; row < j.row + j.count; ++row) square += lambda[z(row)] * lambda[z(row)];
       const double impulse = std::sqrt(square) * dt_;
-      if (b.plainly) {  // no native row of it is at work
+      if (b.plainly && !b.in_turns) {  // no native row of it is at work
         j.joint->internalSetAppliedImpulse(btScalar(impulse));
         mark(*j.joint);
       } else {

@@ -530,7 +530,7 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
   b.native_rows = b.in_contact = b.link_rows = b.by_rows = b.pushed = b.write_pose = false;
   b.creeps = step_ < b.creeps_until;
   b.substeps = 1;
-  b.in_parts = b.by_stages = b.recorded = b.end_after = b.plainly = b.plain_parts = false;
+  b.in_parts = b.by_stages = b.recorded = b.end_after = b.plainly = b.plain_parts = b.in_turns = false;
   b.stepped_down = nullptr;
   b.has_kept = false;
   b.moved = b.gap_left = 0;
@@ -603,7 +603,8 @@ void Engine::make_dynamics(BlockSolve& b) const {
   b.dynamics.emplace(system_, b.ids, solve);
 }
 
-bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
+/// @param among_rows  its group has native rows
+bool Engine::begin_block(BlockSolve& b, bool among_rows) {
   if (!b.dynamics) make_dynamics(b);
   b.next_length = 0;
   for (const BodyId id : b.block.bodies) base_[id] = end_[id] = state_[id];
@@ -612,8 +613,8 @@ bool Engine::begin_block(BlockSolve& b, const Pools* pools) {
   ++b.tally.factors;
   // Among Bullet's rows the answer waits for their impulses; friction's state is needed before (T10). Stages find their
   // own.
-  const bool later = (pools != nullptr && !b.with_laws && options_.mode == Mode::exact && options_.drift_correction) ||
-                     stages_answer(b);
+  const bool later =
+      (among_rows && !b.with_laws && options_.mode == Mode::exact && options_.drift_correction) || stages_answer(b);
   if ((later ? b.dynamics->factor(state_) : b.dynamics->evaluate(state_, b.Q)) == Status::invalid)
     return refuse(b, b.dynamics->reason());
   b.answered = !later;
@@ -659,7 +660,6 @@ void Engine::hold_animated(Pools pools) const {
 }
 
 bool Engine::after_setup(Pools pools) {
-  constexpr double start_tolerance = 1e-9, far_open = 1e-3;  // [m]
   hold_animated(pools);
   slot_of_pool_.assign(z(pools.bodies.size()), Slot{});
   bool good = true;
@@ -668,7 +668,7 @@ bool Engine::after_setup(Pools pools) {
     BlockSolve& b = *blocks_[z(index)];
     if (b.failed) continue;
     b.states = substep_states_[0].get();
-    if (!read_block(b, &pools) || !begin_block(b, &pools)) {
+    if (!read_block(b, &pools) || !(begin_in_turns(b) || begin_block(b, true))) {
       fail_block(b, b.trouble);
       good = false;
       continue;
@@ -702,54 +702,13 @@ bool Engine::after_setup(Pools pools) {
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
     if (b.failed || !b.native_rows) continue;
-    // Native rows start from velocities that meet the block's constraints at the step's end. The impulses that Bullet
-    // has warm-started its contacts with are part of them: rows remember these, so velocities must.
-    const linchpin::Solver& solver = b.dynamics->solver();
-    const Block& block = b.block;
-    for (std::size_t j = 0; j < b.Q.size(); ++j) b.Q_host[j] = b.Q[j] + b.host[j] / dt_;
-    const auto start = [&](bool answered) {
-      for (std::size_t j = 0; j < b.v.size(); ++j) {
-        b.force[j] = b.applied[j] + b.host[j];
-        if (answered) b.force[j] += dt_ * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]);
-      }
-      solver.inverse_mass(b.force, b.dv);
-      for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] = b.v0[j] + b.dv[j];
-      if (!options_.drift_correction) return true;
-      // Rows that iterate need no last digits: the end of the step has them.
-      const NewtonReport newton = end_on_constraints(system_, *b.dynamics, base_, end_, dt_, b.v, {}, {},
-                                                     std::max(options_.newton_tolerance, start_tolerance), 5);
-      b.newton += newton.solves;
-      return newton.converged || newton.residual * dt_ < 1e3 * start_tolerance;
-    };
-    // A block that moves too fast for one step has no such velocities: those that its rows allow now will do.
-    const auto start_now = [&] {
-      for (std::size_t j = 0; j < b.v.size(); ++j) b.force[j] = b.applied[j] + b.host[j];
-      solver.inverse_mass(b.force, b.v);
-      velocity_of_rows(b, b.v, b.e);
-      for (std::size_t i = 0; i < b.e.size(); ++i) b.e[i] = -b.e[i] - b.dynamics->assembly().velocity[i];
-      solver.approach(b.e, {}, {}, b.dv);
-      for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] += b.v0[j] + b.dv[j];
-    };
-    // Newton answers for all forces at once; far off the constraints their linear answer is a better start.
-    // And a gap at the start is closed by moving, when the rows are done: no velocity of theirs is to close it.
-    const bool open = start_gap(b, false) > std::max(options_.gap_tolerance, far_open);
-    if (!b.with_laws && options_.drift_correction && (open || (b.last_length > 0 && b.last_length < 0.99 * dt_))) {
-      start_now();
-    } else if (b.answered || !start(false)) {
-      const bool warm = std::any_of(b.host.begin(), b.host.end(), [](double p) { return p != 0; });
-      if ((warm || !b.answered) && b.dynamics->resolve(state_, b.Q_host) == Status::invalid) {
-        fail_block(b, b.dynamics->reason());
-        good = false;
-        continue;
-      }
-      start(true);
-    }
-    if (!finite(b.v)) {
-      fail_block(b, "the step's velocities are not finite");
+    const bool started = b.in_turns ? start_in_turns(b) : start_block(b);
+    if (!started || !finite(b.v)) {
+      fail_block(b, started ? "the step's velocities are not finite" : b.trouble);
       good = false;
       continue;
     }
-    velocity_of_rows(b, b.v, b.target);
+    const Block& block = b.block;
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
       btSolverBody& sb = pools.bodies[b.pool[slot]];
       const int c = block.column[slot], dof = block.column[slot + 1] - c;
@@ -760,6 +719,49 @@ bool Engine::after_setup(Pools pools) {
     }
   }
   return good;
+}
+
+// Native rows start from velocities that meet the block's constraints at the step's end. The impulses that Bullet has
+// warm-started its contacts with are part of them: rows remember these, so velocities must.
+bool Engine::start_block(BlockSolve& b) {
+  constexpr double far_open = 1e-3;  // [m]
+  const linchpin::Solver& solver = b.dynamics->solver();
+  for (std::size_t j = 0; j < b.Q.size(); ++j) b.Q_host[j] = b.Q[j] + b.host[j] / dt_;
+  const auto start = [&](bool answered) {
+    for (std::size_t j = 0; j < b.v.size(); ++j) {
+      b.force[j] = b.applied[j] + b.host[j];
+      if (answered) b.force[j] += dt_ * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]);
+    }
+    solver.inverse_mass(b.force, b.dv);
+    for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] = b.v0[j] + b.dv[j];
+    if (!options_.drift_correction) return true;
+    const NewtonReport newton = end_on_constraints(system_, *b.dynamics, base_, end_, dt_, b.v, {}, {},
+                                                   std::max(options_.newton_tolerance, start_tolerance), start_solves);
+    b.newton += newton.solves;
+    return newton.converged || newton.residual * dt_ < start_slack * start_tolerance;
+  };
+  // A block that moves too fast for one step has no such velocities: those that its rows allow now will do.
+  const auto start_now = [&] {
+    for (std::size_t j = 0; j < b.v.size(); ++j) b.force[j] = b.applied[j] + b.host[j];
+    solver.inverse_mass(b.force, b.v);
+    velocity_of_rows(b, b.v, b.e);
+    for (std::size_t i = 0; i < b.e.size(); ++i) b.e[i] = -b.e[i] - b.dynamics->assembly().velocity[i];
+    solver.approach(b.e, {}, {}, b.dv);
+    for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] += b.v0[j] + b.dv[j];
+  };
+  // Newton answers for all forces at once; far off the constraints their linear answer is a better start.
+  // And a gap at the start is closed by moving, when the rows are done: no velocity of theirs is to close it.
+  const bool open = start_gap(b, false) > std::max(options_.gap_tolerance, far_open);
+  if (!b.with_laws && options_.drift_correction && (open || (b.last_length > 0 && b.last_length < 0.99 * dt_))) {
+    start_now();
+  } else if (b.answered || !start(false)) {
+    const bool warm = std::any_of(b.host.begin(), b.host.end(), [](double p) { return p != 0; });
+    if ((warm || !b.answered) && b.dynamics->resolve(state_, b.Q_host) == Status::invalid)
+      return refuse(b, b.dynamics->reason());
+    start(true);
+  }
+  velocity_of_rows(b, b.v, b.target);
+  return true;
 }
 
 void Engine::velocity_of_rows(const BlockSolve& b, std::span<const double> v, std::span<double> out) const {
@@ -789,6 +791,10 @@ void Engine::after_push(Pools pools) {
       pushed = pushed || !push_[slot].isZero();
     }
     if (!pushed) continue;
+    if (b.in_turns) {
+      if (!leave_turns(b)) continue;
+      velocity_of_rows(b, b.v, b.target);
+    }
     // The push that keeps the block together, nearest to Bullet's in the mass metric.
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
       const int c = block.column[slot], dof = block.column[slot + 1] - c;
@@ -833,9 +839,15 @@ void Engine::after_iteration(Pools pools) {
             from_bullet(sb.m_angularVelocity) + from_bullet(sb.m_externalTorqueImpulse) +
                 from_bullet(sb.m_deltaAngularVelocity));
     }
-    velocity_of_rows(b, b.v, b.e);
-    for (std::size_t i = 0; i < b.e.size(); ++i) b.e[i] = b.target[i] - b.e[i];
-    b.dynamics->solver().approach(b.e, {}, {}, b.dv);  // what it leaves is in the next iteration's
+    if (b.in_turns) {
+      b.dv = b.v;
+      b.plain.hold(b.dv);
+      for (std::size_t j = 0; j < b.v.size(); ++j) b.dv[j] -= b.v[j];
+    } else {
+      velocity_of_rows(b, b.v, b.e);
+      for (std::size_t i = 0; i < b.e.size(); ++i) b.e[i] = b.target[i] - b.e[i];
+      b.dynamics->solver().approach(b.e, {}, {}, b.dv);  // what it leaves is in the next iteration's
+    }
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
       btSolverBody& sb = pools.bodies[b.pool[slot]];
       const int c = block.column[slot], dof = block.column[slot + 1] - c;

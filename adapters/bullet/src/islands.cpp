@@ -152,7 +152,7 @@ void Engine::begin_apart(std::span<const int> blocks, int member) {
   take_plainly(std::span(read).first(count), member);
   for (const int index : std::span(read).first(count))
     if (BlockSolve& b = *blocks_[z(index)]; b.stage == Stage::waits)
-      b.stage = begin_block(b, nullptr) ? Stage::begun : Stage::refused;
+      b.stage = begin_block(b, false) ? Stage::begun : Stage::refused;
 }
 
 // What is left of it: all where one thread does everything.

@@ -49,8 +49,6 @@ detail::JointStep::Limits Engine::plain_limits(double length, double enough) con
 // Takes the plain steps among those of some blocks of one shape whose bodies have been read. Where one does not stand,
 // nothing that others read was changed.
 void Engine::take_plainly(std::span<const int> blocks, int member) {
-  // A Newton that sticks here is not one of too long a step: what its rows allow is looked at closer elsewhere.
-  constexpr double round_off = 1e-12;
   std::array<detail::JointStep::Job, detail::JointStep::most> jobs;
   std::array<BlockSolve*, detail::JointStep::most> of{};
   std::size_t count = 0;
@@ -76,32 +74,36 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
   }
   if (count == 0) return;
   detail::JointStep::take(state_, plain_limits(dt_, 1), std::span(jobs).first(count), member);
-  for (std::size_t i = 0; i < count; ++i) {
-    BlockSolve& b = *of[i];
-    detail::JointStep::Outcome& whole = jobs[i].outcome;
-    const double before = length_before(b);
-    const bool sticks = whole.refused && whole.swing == 0 && whole.residual < round_off;
-    const bool gains = whole.gain > allowed_gain * std::max(whole.kinetic, whole.energy) &&
-                       whole.gain > gain_floor(b) + allowed_gain * std::max(energy_at_start(b), whole.energy);
-    if (!whole.refused && !gains) {
-      b.swing = whole.swing;
-      b.newton = whole.solves;
-      b.next_length = 0;
-      note_added(b);
-      if (turns_beyond_host(b)) {
-        pose(b);
-        start_from_true_turn(b);
-      }
-      end_plainly(b, whole);
-      continue;
+  for (std::size_t i = 0; i < count; ++i) settle_plainly(*of[i], jobs[i].outcome, length_before(*of[i]), member);
+}
+
+// A whole step that was tried, or where that was too long for one its parts. @return whether it stands
+bool Engine::settle_plainly(BlockSolve& b, const detail::JointStep::Outcome& whole, double before, int member) {
+  // A Newton that sticks here is not one of too long a step: what its rows allow is looked at closer elsewhere.
+  constexpr double round_off = 1e-12;
+  const bool sticks = whole.refused && whole.swing == 0 && whole.residual < round_off;
+  const bool gains = whole.gain > allowed_gain * std::max(whole.kinetic, whole.energy) &&
+                     whole.gain > gain_floor(b) + allowed_gain * std::max(energy_at_start(b), whole.energy);
+  if (!whole.refused && !gains) {
+    b.swing = whole.swing;
+    b.newton = whole.solves;
+    b.next_length = 0;
+    b.in_turns ? void(b.added_steps = 0) : note_added(b);
+    if (turns_beyond_host(b)) {
+      pose(b);
+      start_from_true_turn(b);
     }
-    detail::JointStep::Outcome first;
-    if (whole.answered && !sticks && !options_.geometric_stiffness &&
-        substep_plainly(b, first_part(whole.swing), before, member, first))
-      end_plainly(b, whole);
-    else
-      leave_plainly(b, before);
+    end_plainly(b, whole);
+    return true;
   }
+  detail::JointStep::Outcome first;
+  if (whole.answered && !sticks && !options_.geometric_stiffness &&
+      substep_plainly(b, first_part(whole.swing), before, member, first)) {
+    end_plainly(b, whole);
+    return true;
+  }
+  leave_plainly(b, before);
+  return false;
 }
 
 void Engine::end_plainly(BlockSolve& b, const detail::JointStep::Outcome& at_start) {
@@ -170,18 +172,18 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
   while (done < dt_ * (1 - 1e-12)) {
     const double left = dt_ - done;
     length = left / std::ceil(left / length * (1 - 1e-9));
-    const double weight = 0.5 * (before + length);
+    const double weight = b.native_rows ? length : 0.5 * (before + length);  // as in substep_block
     spread_forces(b, now, weight);
     for (std::size_t j = 0; j < b.v.size(); ++j) b.part_applied[j] = weight * b.Q_host[j];
     std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
     // Multipliers at the step's start are those of its forces.
     const bool starts = done == 0;
     detail::JointStep::Job job = plain_job(b);
+    job.numbers.Q = starts ? forces_with_host(b) : b.Q_host;
     job.numbers.applied = b.part_applied;
     job.numbers.v = b.sub_v;
     job.numbers.pull = b.part_pull;
     if (!starts) {
-      job.numbers.Q = b.Q_host;
       job.numbers.start = b.part_lambda;
       job.usual_off = std::numeric_limits<double>::infinity();
     }
@@ -203,7 +205,8 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
       b.sub_work[r] += b.own_lambda[r] * b.e[r];
     }
     note_pull(b);
-    for (std::size_t j = 0; j < b.v.size(); ++j) b.sub_applied[j] += b.part_applied[j];
+    for (std::size_t j = 0; j < b.v.size(); ++j)
+      b.sub_applied[j] += b.part_applied[j] - weight / dt_ * b.host[j];  // which has books of its own
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
       const BodyId id = block.bodies[slot];
       BodyState& s = now[id];
@@ -257,11 +260,68 @@ void Engine::pose(BlockSolve& b) {
   }
 }
 
+/// Until the next call.
+std::span<const double> Engine::forces_with_host(BlockSolve& b) const {
+  for (std::size_t j = 0; j < b.dv.size(); ++j) b.dv[j] = b.Q[j] + b.host[j] / dt_;
+  return b.dv;
+}
+
+// ---- in turns with native rows (group.cpp, coupling.cpp)
+// -------------------------------------------------------------------------------
+
+/// @return whether its step can be taken so, as far as its start tells
+bool Engine::begin_in_turns(BlockSolve& b) {
+  lay_out_plain(b);
+  b.in_turns = b.plain_fits && !b.creeps && b.stiffness.empty() && !b.plain.begin(state_, options_.gap_tolerance);
+  if (!b.in_turns) return false;
+  b.start_lambda.resize(b.lambda.size());
+  b.answered = false;
+  return true;
+}
+
+// As start_block.
+bool Engine::start_in_turns(BlockSolve& b) {
+  for (std::size_t j = 0; j < b.v.size(); ++j) b.force[j] = b.applied[j] + b.host[j];
+  const double tolerance = std::max(options_.newton_tolerance, start_tolerance);
+  const bool in_parts = b.last_length > 0 && b.last_length < 0.99 * dt_;
+  if (in_parts || !(b.plain.reach(dt_, tolerance, start_solves, b.force, b.v) < start_slack * tolerance))
+    b.plain.keep(b.force, b.v);
+  return true;
+}
+
+/// @return false where it is for the way of all others to end it
+bool Engine::finish_in_turns(BlockSolve& b) {
+  const double before = length_before(b);
+  add_applied(b, 0.5 * (before - dt_));
+  if (b.next_length > 0 && b.next_length <= 0.5 * dt_ && !options_.geometric_stiffness) {
+    detail::JointStep::Outcome first;
+    const double length = std::exchange(b.next_length, 0);
+    if (substep_plainly(b, length, before, 0, first)) {
+      end_plainly(b, first);
+      return true;
+    }
+    leave_plainly(b, before);
+    return false;
+  }
+  for (std::size_t j = 0; j < b.force.size(); ++j) b.force[j] = b.applied[j] + b.host[j];
+  detail::JointStep::Job job = plain_job(b);
+  job.numbers.Q = forces_with_host(b);
+  job.numbers.applied = b.force;
+  b.plain.end(plain_limits(dt_, 1), job);
+  return settle_plainly(b, job.outcome, before, 0);
+}
+
+/// To the way of all others, from where the step began.
+bool Engine::leave_turns(BlockSolve& b) {
+  b.in_turns = false;
+  return begin_block(b, true);
+}
+
 Dynamics& Engine::problem(BlockSolve& b) const {
   if (!b.dynamics) make_dynamics(b);
   if (!b.plainly) return *b.dynamics;
   b.plainly = false;
-  b.dynamics->evaluate(state_, b.Q);
+  b.dynamics->evaluate(state_, forces_with_host(b));
   if (b.in_parts) return *b.dynamics;
   // Both records in the digits of the one that is asked for.
   const auto lambda = b.dynamics->lambda();

@@ -150,6 +150,10 @@ bool Engine::finish_block(BlockSolve& b) {
     ++counts_.non_finite;
     trouble_ = "the native solver returned impulses that are not finite; they were left out";
   }
+  if (b.in_turns) {
+    if (finish_in_turns(b)) return true;
+    if (!leave_turns(b)) return false;
+  }
   // What the host did in this step belongs to the force that the reaction answers (T11).
   bool open = false;
   if (among_rows(b)) {

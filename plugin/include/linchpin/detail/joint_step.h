@@ -9,6 +9,7 @@
 #include <linchpin/dynamics.h>
 #include <linchpin/system.h>
 
+#include <array>
 #include <limits>
 #include <memory>
 #include <span>
@@ -18,6 +19,7 @@ namespace linchpin::detail {
 
 struct JointBlock;
 struct JointShape;
+class JointTurns;
 
 /// The shapes of all blocks, and the memory in which their steps are worked out.
 class JointShapes {
@@ -94,9 +96,40 @@ class JointStep {
   /// Steps of up to `most` blocks of one shape. @param member  whose memory it is done in
   static void take(const State& state, const Limits& limits, std::span<Job> jobs, int member = 0);
 
+  // A step in turns with rows of the host's own (contacts, limits, motors), whose impulses are known only once it has
+  // solved them: from velocities on the constraints, and by what an impulse of theirs moves in all of the block. Each
+  // call answers for the last begin(), in memory of the block's own.
+
+  /// Factors at the start. Allocates when it is called for the first time. @return why the step is not plain, or null
+  const char* begin(const State& state, double gap_tolerance);
+  /// Velocities that end the step on the constraints, of the start's and of `applied` impulses, by Newton (T12).
+  /// @param tolerance  of φ at the end [m, rad]
+  /// @param applied    [n] [N·s, N·m·s]
+  /// @param v          [n] out
+  /// @return the largest |φ| at the end [m, rad]
+  double reach(double dt, double tolerance, int most_solves, std::span<const double> applied, std::span<double> v);
+  /// Likewise, velocities that the rows at the start allow.
+  void keep(std::span<const double> applied, std::span<double> v);
+  /// v [n] ← the nearest in the metric of the masses whose rows have the rates of those that reach() or keep() found.
+  void hold(std::span<double> v);
+  /// An impulse at one body of the block or at two.
+  struct Push {
+    struct At {
+      int body = -1;                          ///< in Block::bodies; −1: none
+      Eigen::Matrix<double, 6, 1> impulse{};  ///< about its centre of mass (W) [N·s, N·m·s]
+    };
+    std::array<At, 2> at;
+  };
+  /// What each of up to `most` impulses moves with the constraints kept, P Jᵀ with P = M⁻¹ − M⁻¹AᵀG⁻¹AM⁻¹.
+  /// @param to  [pushes × n] out, one after the other
+  void move(std::span<const Push> pushes, std::span<double> to);
+  /// The step, as take() has it, when the forces on it are known.
+  void end(const Limits& limits, Job& job);
+
  private:
   std::shared_ptr<JointShape> shape_;
   std::unique_ptr<JointBlock> block_;
+  std::unique_ptr<JointTurns> turns_;
   std::vector<Vector3d> inertia_;
 };
 
