@@ -523,10 +523,8 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
   b.bodies.resize(block.bodies.size());
   b.pool.assign(block.bodies.size(), -1);
   const bool by_stages = options_.stepping != Stepping::semi_implicit;
-  if (by_stages) {
-    b.steady.resize(n);
-    b.gyroscopic.assign(block.bodies.size(), 0);
-  }
+  b.steady.resize(n);
+  b.gyroscopic.assign(block.bodies.size(), 0);
   b.native_rows = b.in_contact = b.link_rows = b.by_rows = b.pushed = b.write_pose = false;
   b.creeps = step_ < b.creeps_until;
   b.substeps = 1;
@@ -553,7 +551,7 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
     const int c = block.column[z(slot)], dof = block.column[z(slot + 1)] - c;
     put(b.v0, c, state_[id].v);
     put(b.Q, c, from_bullet(body.getTotalForce()));
-    if (by_stages) put(b.steady, c, head(b.Q, c));
+    put(b.steady, c, head(b.Q, c));
     if (pools)
       put(b.applied, c, system_.mass(id) * from_bullet(pools->bodies[index].m_externalForceImpulse));
     else  // as btSequentialImpulseConstraintSolver::initSolverBody and convertBodies have it
@@ -582,10 +580,8 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
         add(b.applied, c + 3,
             dt_ * mean_gyroscopic_torque(system_.inertia(id), state_[id], dt_) - R * I.cwiseProduct(change));
     }
-    if (by_stages) {
-      put(b.steady, c + 3, head(b.Q, c + 3));
-      b.gyroscopic[z(slot)] = gyroscopic;
-    }
+    put(b.steady, c + 3, torque);
+    b.gyroscopic[z(slot)] = gyroscopic;
     if (gyroscopic) add(b.Q, c + 3, -(R * u.cross(L)));  // (T2)
   }
   if (options_.geometric_stiffness && !by_stages && options_.mode == Mode::exact) {

@@ -18,7 +18,11 @@ void Engine::lay_out_plain(BlockSolve& b) {
   if (options_.mode != Mode::exact || !options_.drift_correction || options_.stepping != Stepping::semi_implicit ||
       b.with_laws || b.of_users || b.with_driven || b.geared)
     return;
-  if (!std::exchange(b.plain_known, true)) b.plain.lay_out(system_, b.block, joint_shapes_);
+  if (!std::exchange(b.plain_known, true) && b.plain.lay_out(system_, b.block, joint_shapes_)) {
+    b.sides.clear();
+    for (const ConstraintId id : b.ids)
+      for (const BodyId body : system_.constraint(id).bodies()) b.sides.push_back(b.block.slot(body));
+  }
   b.plain_fits = b.plain.shape() != nullptr;
   if (b.plain_fits && std::exchange(b.masses_at, mass_changes_) != mass_changes_) b.plain.take_masses(system_);
 }
@@ -140,7 +144,7 @@ void Engine::note_pull(BlockSolve& b) {
   for (std::size_t i = 0; i < b.part_pull.size(); ++i) b.sub_pull[i] += b.part_pull[i];
   for (std::size_t i = 0; i < b.ids.size(); ++i)
     for (const int k : {0, 1}) {
-      const int slot = b.block.slot(system_.constraint(b.ids[i]).bodies()[z(k)]);
+      const int slot = b.sides[2 * i + z(k)];
       if (slot < 0) continue;
       const double* const p = b.part_pull.data() + 12 * i + 6 * z(k);
       double &force = b.sub_gross[2 * z(slot)], &moment = b.sub_gross[2 * z(slot) + 1];
@@ -213,7 +217,8 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
       const int c = block.column[slot];
       const Vector3d v = head(b.sub_v, c), w = head(b.sub_v, c + 3);
       add(b.sub_momentum, c, system_.mass(id) * (v - s.v));
-      add(b.sub_momentum, c + 3, system_.world_inertia(id, s.q) * (w - s.w));
+      const Matrix3d R = s.R();
+      add(b.sub_momentum, c + 3, R * b.plain.inertia()[slot].cwiseProduct(R.transpose() * (w - s.w)));
       s.v = v;
       s.w = w;
       advance(s, v, w, length);

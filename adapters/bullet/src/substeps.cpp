@@ -29,11 +29,11 @@ bool Engine::spread_forces(BlockSolve& b, const State& at, double length) {
     const int c = block.column[slot];
     put(b.Q_host, c, head(b.Q, c) + head(b.host, c) / dt_);
     if (block.column[slot + 1] - c != 6) continue;
-    Vector3d torque = head(b.Q, c + 3);
-    if (is_gyroscopic(*b.bodies[slot])) {
+    Vector3d torque = head(b.steady, c + 3);
+    if (b.gyroscopic[slot]) {
       const Vector3d mean = mean_gyroscopic_torque(system_.inertia(id), at[id], length);
-      put(b.sub_gyroscopic, c + 3, mean - system_.gyroscopic_torque(id, state_[id]));
-      torque += head(b.sub_gyroscopic, c + 3);
+      torque += mean;
+      put(b.sub_gyroscopic, c + 3, torque - head(b.Q, c + 3));
       turns = turns || !mean.isZero();
     }
     put(b.Q_host, c + 3, torque + head(b.host, c + 3) / dt_);
