@@ -132,6 +132,97 @@ TEST(JointStep, IsTheStepOfDynamicsAndNewton) {
   }
 }
 
+double scale(const std::vector<double>& x) {
+  double most = 0;
+  for (const double a : x) most = std::max(most, std::abs(a));
+  return most;
+}
+
+// In turns with a host's rows: where it has them start, what an impulse of theirs moves, what it takes for the rows to
+// keep their rates, and the step's end, each by Dynamics and its solver.
+TEST(JointStep, InTurnsIsWhatDynamicsAnswers) {
+  int asked = 0;
+  for (const std::uint64_t seed : seeds(100)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Random how(seed), where(seed + 2000000);
+    System system;
+    const Mechanism mechanism(system, "a", how, where);
+    const State state = system.initial_state();
+    detail::JointShapes shapes(1);
+    Solve s(system, mechanism, state, shapes, where);
+    const std::vector<double> v0(s.dynamics.assembly().v);
+    detail::JointStep::Job whole = s.job();
+    detail::JointStep::take(state, limits, {&whole, 1});
+    if (whole.outcome.refused) continue;
+    ++asked;
+    const std::vector<double> v_whole = s.v, total_whole = s.total;
+    const linchpin::Solver& solver = s.dynamics.solver();
+    const std::size_t n = s.v.size(), m = s.start.size();
+    const double speed = std::max(scale(v0), scale(v_whole));
+    ASSERT_EQ(s.step.begin(state, limits.gap_tolerance), nullptr);
+
+    // Where rows start: without an answer to the forces, Newton finds all of it.
+    constexpr double near = 1e-9;
+    std::vector<double> v(n), expected(n), dv(n), e(m);
+    ASSERT_LE(s.step.reach(dt, near, 20, s.applied, v), near);
+    solver.inverse_mass(s.applied, expected);
+    for (std::size_t j = 0; j < n; ++j) expected[j] += v0[j];
+    State end = state;
+    ASSERT_TRUE(end_on_constraints(system, s.dynamics, state, end, dt, expected, {}, {}, 1e-13, 20).converged);
+    for (std::size_t j = 0; j < n; ++j) ASSERT_NEAR(v[j], expected[j], 20 * near / dt * (1 + speed));
+
+    // What impulses at one body or two move: M⁻¹f − M⁻¹AᵀG⁻¹AM⁻¹f.
+    const auto rates = [&](const std::vector<double>& of, std::vector<double>& to) {
+      const Instant& x = s.dynamics.assembly().instant;
+      std::fill(to.begin(), to.end(), 0.0);
+      for (std::size_t r = 0; r < m; ++r)
+        for (int k = x.row_start[r]; k < x.row_start[r + 1]; ++k)
+          to[r] += x.entries[static_cast<std::size_t>(k)].value *
+                   of[static_cast<std::size_t>(x.entries[static_cast<std::size_t>(k)].column)];
+    };
+    std::vector<detail::JointStep::Push> pushes(3);
+    const int bodies = static_cast<int>(mechanism.bodies.size());
+    for (detail::JointStep::Push& push : pushes) {
+      push.at[0].body = where.integer(0, bodies - 1);
+      if (where.coin()) push.at[1].body = where.integer(0, bodies - 1);
+      for (auto& at : push.at) at.impulse << where.vector(1), where.vector(1);
+    }
+    std::vector<double> moves(pushes.size() * n), f(n);
+    s.step.move(pushes, moves);
+    for (std::size_t i = 0; i < pushes.size(); ++i) {
+      std::fill(f.begin(), f.end(), 0.0);
+      for (const auto& at : pushes[i].at)
+        for (std::size_t j = 0; at.body >= 0 && j < 6; ++j)
+          f[6 * static_cast<std::size_t>(at.body) + j] += at.impulse[static_cast<Eigen::Index>(j)];
+      solver.inverse_mass(f, expected);
+      rates(expected, e);
+      for (double& x : e) x = -x;
+      solver.apply(e, {}, {}, dv);
+      const double size = scale(expected);
+      for (std::size_t j = 0; j < n; ++j) ASSERT_NEAR(moves[i * n + j], expected[j] + dv[j], 1e-9 * size);
+    }
+
+    // What keeps the rows as fast as they were, wherever bodies have been thrown.
+    std::vector<double> thrown(v), rate(m), now(m);
+    for (double& x : thrown) x += where.uniform(-1, 1);
+    std::vector<double> held(thrown);
+    s.step.hold(held);
+    rates(v, rate);
+    rates(thrown, now);
+    for (std::size_t r = 0; r < m; ++r) e[r] = rate[r] - now[r];
+    solver.apply(e, {}, {}, dv);
+    for (std::size_t j = 0; j < n; ++j) ASSERT_NEAR(held[j], thrown[j] + dv[j], 1e-9 * (1 + speed));
+
+    // And the end is that of the step taken whole.
+    detail::JointStep::Job job = s.job();
+    s.step.end(limits, job);
+    ASSERT_EQ(job.outcome.refused, nullptr);
+    for (std::size_t j = 0; j < n; ++j) ASSERT_NEAR(s.v[j], v_whole[j], 1e-13 * speed);
+    for (std::size_t r = 0; r < m; ++r) ASSERT_NEAR(s.total[r], total_whole[r], 1e-12 * scale(total_whole));
+  }
+  EXPECT_GT(asked, 0);
+}
+
 // Four alike side by side, with fewer than four, and with one among them that is refused: each comes out as alone.
 TEST(JointStep, InLanesIsToTheLastBitWhatItIsAlone) {
   for (const std::uint64_t seed : seeds(100)) {
