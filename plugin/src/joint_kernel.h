@@ -30,17 +30,18 @@ class JointKernel {
     bounds_.resize(bodies_.size());
     points_.resize(p.points.size());
     point_masses_.resize(p.points.size());
+    axes_.resize(p.axes.size());
     dots_.resize(p.dots.size());
     for (auto* x : {&bias_, &velocity_, &x_, &lambda_, &newton_, &total_}) x->assign(z(p.rows), Real{});
     factor_.lay_out(p);
     moving_ = z(p.bodies);
     for (const JointPattern::Node& node : p.nodes) {
       for (int k = node.points; k < node.points_end; ++k) points_[z(k)].a = node.a, points_[z(k)].b = node.b;
-      for (int k = node.dots; k < node.dots_end; ++k) {
-        dots_[z(k)].a = node.a, dots_[z(k)].b = node.b;
-        dots_[z(k)].row = node.first + 3 * (node.points_end - node.points) + (k - node.dots);
-      }
+      for (int k = node.axes; k < node.axes_end; ++k) axes_[z(k)].a = node.a, axes_[z(k)].b = node.b;
+      for (int k = node.dots; k < node.dots_end; ++k) dots_[z(k)].a = node.a, dots_[z(k)].b = node.b;
       for (int k = node.points; k < node.points_end; ++k) points_[z(k)].row = node.first + 3 * (k - node.points);
+      for (int k = node.axes; k < node.axes_end; ++k) axes_[z(k)].row = first_axis(node) + (k - node.axes);
+      for (int k = node.dots; k < node.dots_end; ++k) dots_[z(k)].row = first_dot(node) + (k - node.dots);
     }
   }
 
@@ -51,6 +52,13 @@ class JointKernel {
       set(k.arm_A, lane, from[6]);
       set(k.arm_B, lane, from[7]);
       from += 8;
+    }
+    for (Axis& k : axes_) {
+      put(k.u_A, lane, from);
+      put(k.p_A, lane, from + 3);
+      put(k.p_B, lane, from + 6);
+      set(k.d0, lane, from[9]);
+      from += 10;
     }
     for (Dot& k : dots_) {
       put(k.u_A, lane, from);
@@ -240,6 +248,13 @@ class JointKernel {
         on_a += cross(point.r_A, p_k);
         on_b -= cross(point.r_B, p_k);
       }
+      for (int k = node.axes; k < node.axes_end; ++k) {
+        const Axis& axis = axes_[z(k)];
+        const Real& p_k = total_[z(axis.row)];
+        f -= p_k * axis.u;
+        on_a += p_k * axis.c_A;
+        on_b += p_k * axis.c_B;
+      }
       for (int k = node.dots; k < node.dots_end; ++k) {
         const V m = total_[z(dots_[z(k)].row)] * dots_[z(k)].n;
         on_a += m;
@@ -285,6 +300,15 @@ class JointKernel {
   struct PointMasses {  // K (r × e_i) by side, the second's with its sign
     V on[2][3];
   };
+  struct Axis {
+    int a, b, row;
+    V u_A, p_A, p_B;
+    Real d0;
+    V u, r_A, r_B, d;  // at the start (W)
+    V c_A, c_B;  // its row: −u and c_A on a, u and c_B on b, for it pulls both at the point of b, r_A + d from a
+    Real phi;
+    V on_a, on_b;  // K c
+  };
   struct Dot {
     int a, b, row;
     V u_A, w_B;
@@ -310,6 +334,8 @@ class JointKernel {
   static bool none(const Result& result) {
     return std::all_of(result.of.begin(), result.of.end(), [](const auto& out) { return out.refused != nullptr; });
   }
+  static int first_axis(const JointPattern::Node& node) { return node.first + 3 * (node.points_end - node.points); }
+  static int first_dot(const JointPattern::Node& node) { return first_axis(node) + (node.axes_end - node.axes); }
   static V turned(const Frame& R, const V& u) { return {dot(R.x, u), dot(R.y, u), dot(R.z, u)}; }
   template <class X>
   static V3<X> times(const Mass& K, const V3<X>& u) {
@@ -369,6 +395,13 @@ class JointKernel {
     follow(twists_);
   }
 
+  // An axis' row of A times what bodies do.
+  template <class X>
+  static X rate(const Axis& k, const Row<TwistOf<X>>& of) {
+    const TwistOf<X>&a = of[z(k.a)], &b = of[z(k.b)];
+    return dot(k.u, b.v - a.v) + (dot(k.c_A, a.w) + dot(k.c_B, b.w));
+  }
+
   // What the poses and velocities at hand make of every body and row. @return the largest |φ|
   Real start() {
     Real fastest{}, kinetic{}, extent{};
@@ -419,6 +452,28 @@ class JointKernel {
       write(x_, k.row, bias - moves);
       probe += 0 * ((k.phi.x + phi_dot.x + bias.x) + (k.phi.y + phi_dot.y + bias.y) + (k.phi.z + phi_dot.z + bias.z));
     }
+    for (Axis& k : axes_) {
+      const Twist &A = start_[z(k.a)], &B = start_[z(k.b)];
+      k.u = turned(frames_[z(k.a)], k.u_A);
+      k.r_A = turned(frames_[z(k.a)], k.p_A);
+      k.r_B = turned(frames_[z(k.b)], k.p_B);
+      k.d = (bodies_[z(k.b)].p - bodies_[z(k.a)].p) + (k.r_B - k.r_A);
+      k.c_A = cross(k.u, k.r_A + k.d);
+      k.c_B = cross(k.r_B, k.u);
+      const V v_A = cross(A.w, k.r_A), v_B = cross(B.w, k.r_B);
+      const V d_dot = (B.v + v_B) - (A.v + v_A), u_dot = cross(A.w, k.u);
+      const Real phi = k.phi = dot(k.u, k.d) - k.d0, phi_dot = dot(u_dot, k.d) + dot(k.u, d_dot);
+      const Real bias =
+          -(dot(cross(A.w, u_dot), k.d) + 2 * dot(u_dot, d_dot) + dot(k.u, cross(B.w, v_B) - cross(A.w, v_A)));
+      const Real moves = rate(k, twists_);
+      gap = larger(gap, magnitude(phi));
+      off = larger(off, magnitude(phi_dot));
+      size = larger(size, larger(magnitude(bias), magnitude(moves)));
+      velocity_[z(k.row)] = phi_dot;
+      bias_[z(k.row)] = bias;
+      x_[z(k.row)] = bias - moves;
+      probe += 0 * (phi + phi_dot + bias);
+    }
     for (Dot& k : dots_) {
       const V &wA = start_[z(k.a)].w, &wB = start_[z(k.b)].w;
       k.u = turned(frames_[z(k.a)], k.u_A);
@@ -456,6 +511,10 @@ class JointKernel {
         on[2] = {K.xx * r.y - K.xy * r.x, K.xy * r.y - K.yy * r.x, K.xz * r.y - K.yz * r.x};
       }
     }
+    for (Axis& k : axes_) {
+      if (z(k.a) < moving_) k.on_a = times(masses_[z(k.a)], k.c_A);
+      if (z(k.b) < moving_) k.on_b = times(masses_[z(k.b)], k.c_B);
+    }
     for (Dot& k : dots_) {
       if (z(k.a) < moving_) k.on_a = times(masses_[z(k.a)], k.n);
       if (z(k.b) < moving_) k.on_b = -times(masses_[z(k.b)], k.n);
@@ -469,14 +528,14 @@ class JointKernel {
         continue;
       }
       const JointPattern::Node &i = p.nodes[z(m.i)], &j = p.nodes[z(m.j)];
-      const int stride = j.width;
-      const auto normal = [](const Dot& k, int side) { return side == 0 ? k.n : -k.n; };
+      const int stride = j.width, axes = j.axes_end - j.axes;
       for (int a = i.points; a < i.points_end; ++a) {
         const V r = m.side_i == 0 ? points_[z(a)].r_A : -points_[z(a)].r_B;
         Real* row = to + 3 * (a - i.points) * stride;
         for (int c = j.points; c < j.points_end; ++c, row += 3) {
           meet(points_[z(a)], m.side_i, point_masses_[z(c)].on[m.side_j], linear, m.i == m.j && a == c, stride, row);
         }
+        row += axes;
         for (int c = j.dots; m.i != m.j && c < j.dots_end; ++c, ++row) {
           const V on = m.side_j == 0 ? dots_[z(c)].on_a : dots_[z(c)].on_b;
           row[0] += r.z * on.y - r.y * on.z;
@@ -486,14 +545,55 @@ class JointKernel {
       }
       for (int a = i.dots; a < i.dots_end; ++a) {
         const V n = normal(dots_[z(a)], m.side_i);
-        Real* row = to + (3 * (i.points_end - i.points) + (a - i.dots)) * stride;
+        Real* row = to + (first_dot(i) - i.first + (a - i.dots)) * stride;
         for (int c = j.points; c < j.points_end; ++c, row += 3) {
           const V* on = point_masses_[z(c)].on[m.side_j];
           for (int e = 0; e < 3; ++e) row[e] += dot(n, on[e]);
         }
+        row += axes;
         for (int c = j.dots; c < (m.i == m.j ? a + 1 : j.dots_end); ++c, ++row)
           row[0] += dot(n, m.side_j == 0 ? dots_[z(c)].on_a : dots_[z(c)].on_b);
       }
+      if (axes > 0 || i.axes_end > i.axes) meet_axes(i, j, m, linear, to);
+    }
+  }
+
+  static V normal(const Dot& k, int side) { return side == 0 ? k.n : -k.n; }
+
+  // What axes of one joint and the rows of another add to each other's; of the diagonal the lower half.
+  void meet_axes(const JointPattern::Node& i, const JointPattern::Node& j, const JointPattern::Meeting& m,
+                 const Real& linear, Real* to) const {
+    const int stride = j.width;
+    const bool lower = m.i == m.j;
+    for (int a = i.axes; a < i.axes_end; ++a) {
+      const Axis& axis = axes_[z(a)];
+      const V &arm = m.side_i == 0 ? axis.c_A : axis.c_B, pulls = -linear * axis.u;  // a point's row has the other sign
+      Real* row = to + (first_axis(i) - i.first + (a - i.axes)) * stride;
+      for (int c = j.points; c < j.points_end; ++c, row += 3) {
+        const V* on = point_masses_[z(c)].on[m.side_j];
+        row[0] += pulls.x + dot(arm, on[0]);
+        row[1] += pulls.y + dot(arm, on[1]);
+        row[2] += pulls.z + dot(arm, on[2]);
+      }
+      for (int c = j.axes; c < (lower ? a + 1 : j.axes_end); ++c, ++row) {
+        const Axis& other = axes_[z(c)];
+        row[0] += linear * dot(axis.u, other.u) + dot(arm, m.side_j == 0 ? other.on_a : other.on_b);
+      }
+      for (int c = j.dots; !lower && c < j.dots_end; ++c, ++row)
+        row[0] += dot(arm, m.side_j == 0 ? dots_[z(c)].on_a : dots_[z(c)].on_b);
+    }
+    for (int c = j.axes; c < j.axes_end; ++c) {
+      const Axis& axis = axes_[z(c)];
+      const V &on = m.side_j == 0 ? axis.on_a : axis.on_b, pulls = -linear * axis.u;
+      Real* column = to + (first_axis(j) - j.first + (c - j.axes));
+      for (int a = i.points; !lower && a < i.points_end; ++a, column += 3 * stride) {
+        const V r = m.side_i == 0 ? points_[z(a)].r_A : -points_[z(a)].r_B;
+        column[0] += pulls.x + (r.z * on.y - r.y * on.z);
+        column[stride] += pulls.y + (r.x * on.z - r.z * on.x);
+        column[2 * stride] += pulls.z + (r.y * on.x - r.x * on.y);
+      }
+      column = to + (first_dot(i) - i.first) * stride + (first_axis(j) - j.first + (c - j.axes));
+      for (int a = i.dots; a < i.dots_end; ++a, column += stride) column[0] += dot(normal(dots_[z(a)], m.side_i), on);
     }
   }
 
@@ -527,6 +627,15 @@ class JointKernel {
       B.v -= f;
       B.w -= cross(k.r_B, f);
     }
+    for (const Axis& k : axes_) {
+      const X p = lambda[z(k.row)];
+      const V3<X> f = times(k.u, p);
+      TwistOf<X>&A = wrenches[z(k.a)], &B = wrenches[z(k.b)];
+      A.v -= f;
+      A.w += times(k.c_A, p);
+      B.v += f;
+      B.w += times(k.c_B, p);
+    }
     for (const Dot& k : dots_) {
       const V3<X> m = times(k.n, lambda[z(k.row)]);
       wrenches[z(k.a)].w += m;
@@ -542,6 +651,8 @@ class JointKernel {
       const TwistOf<X>&a = twists[z(k.a)], &b = twists[z(k.b)];
       write(to, k.row, (a.v + cross(a.w, k.r_A)) - (b.v + cross(b.w, k.r_B)));
     }
+    for (const Axis& k : axes_)
+      if (on(k.a, k.b)) to[z(k.row)] = rate(k, twists);
     for (const Dot& k : dots_)
       if (on(k.a, k.b)) to[z(k.row)] = dot(k.n, twists[z(k.a)].w - twists[z(k.b)].w);
   }
@@ -577,6 +688,12 @@ class JointKernel {
       worst = larger(worst, largest(e));
       probe += 0 * (e.x + e.y + e.z);
       write(x_, k.row, e);
+    }
+    for (const Axis& k : axes_) {
+      const Real e = bias_[z(k.row)] - rate(k, twists_);
+      worst = larger(worst, magnitude(e));
+      probe += 0 * e;
+      x_[z(k.row)] = e;
     }
     for (const Dot& k : dots_) {
       const Real e = bias_[z(k.row)] - dot(k.n, twists_[z(k.a)].w - twists_[z(k.b)].w);
@@ -686,6 +803,14 @@ class JointKernel {
       probe += 0 * (gap.x + gap.y + gap.z);
       write(x_, k.row, off);
     }
+    for (const Axis& k : axes_) {  // (u + Δu) · (d + Δd) − d0
+      const V du = added(k.a, k.u);
+      const V dd = (turns_[z(k.b)].moved - turns_[z(k.a)].moved) + (added(k.b, k.r_B) - added(k.a, k.r_A));
+      const Real phi = k.phi + (dot(du, k.d) + dot(k.u + du, dd)), off = phi - left * k.phi;
+      worst = larger(worst, magnitude(off));
+      probe += 0 * phi;
+      x_[z(k.row)] = off;
+    }
     for (const Dot& k : dots_) {
       const Real phi = dot(k.u + added(k.a, k.u), k.w + added(k.b, k.w)) - k.c - left * k.phi;
       worst = larger(worst, magnitude(phi));
@@ -705,6 +830,12 @@ class JointKernel {
       most = larger(most, larger(gap.x / (unit * (poses + (a.y + a.z) + (b.y + b.z))),
                                  larger(gap.y / (unit * (poses + (a.x + a.z) + (b.x + b.z))),
                                         gap.z / (unit * (poses + (a.x + a.y) + (b.x + b.y))))));
+    }
+    for (const Axis& k : axes_) {
+      const Real poses = largest(bodies_[z(k.a)].p) + largest(bodies_[z(k.b)].p);
+      const V u = absolute(k.u), a = absolute(k.c_A), b = absolute(k.c_B);
+      most = larger(
+          most, magnitude(x_[z(k.row)]) / (unit * ((u.x + u.y + u.z) * poses + (a.x + a.y + a.z) + (b.x + b.y + b.z))));
     }
     for (const Dot& k : dots_) {
       const V n = absolute(k.n);
@@ -726,6 +857,15 @@ class JointKernel {
       bounds_[z(k.a)] += force * k.arm_A;
       bounds_[z(k.b)] += force * k.arm_B;
       write(x_, k.row, mean);
+    }
+    for (const Axis& k : axes_) {
+      const Real mean = 0.5 * (velocity_[z(k.row)] + rate(k, twists_));
+      const Real p = total_[z(k.row)], force = magnitude(p);
+      const V r_A = k.r_A + k.d;
+      gain += p * mean;
+      bounds_[z(k.a)] += force * root(dot(r_A, r_A));
+      bounds_[z(k.b)] += force * root(dot(k.r_B, k.r_B));
+      x_[z(k.row)] = mean;
     }
     for (const Dot& k : dots_) {
       const Real mean = 0.5 * (velocity_[z(k.row)] + dot(k.n, twists_[z(k.a)].w - twists_[z(k.b)].w));
@@ -778,6 +918,11 @@ class JointKernel {
       const V p = read(total_, k.row);
       add(k.a, k.r_A, p);
       add(k.b, k.r_B, -p);
+    }
+    for (const Axis& k : axes_) {
+      const V p = total_[z(k.row)] * k.u;
+      add(k.a, k.r_A + k.d, -p);
+      add(k.b, k.r_B, p);
     }
     for (std::size_t i = 0; i < moving_; ++i) {
       Mass& K = stiffness_[i];
@@ -832,6 +977,7 @@ class JointKernel {
   Row<Real> bounds_;
   Row<Point> points_;
   Row<PointMasses> point_masses_;
+  Row<Axis> axes_;
   Row<Dot> dots_;
   Row<Real> bias_, velocity_, x_, lambda_, newton_, total_;
   JointFactor<Real> factor_;

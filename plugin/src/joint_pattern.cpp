@@ -61,6 +61,9 @@ bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::ve
     node.points = static_cast<int>(points.size());
     for (int k = joint.point; k < next.point; ++k) points.push_back(k);
     node.points_end = static_cast<int>(points.size());
+    node.axes = static_cast<int>(axes.size());
+    for (int k = joint.axis; k < next.axis; ++k) axes.push_back(k);
+    node.axes_end = static_cast<int>(axes.size());
     node.dots = static_cast<int>(dots.size());
     for (int k = joint.dot; k < next.dot; ++k) dots.push_back(k);
     node.dots_end = static_cast<int>(dots.size());

@@ -11,13 +11,13 @@
 namespace linchpin::detail {
 
 struct JointPattern {
-  static constexpr int widest = 6;  // rows of a joint
-  struct Node {                     // a joint
-    int first = 0, width = 0;       // its rows
-    int a = 0, b = 0;               // its bodies
-    int points = 0, points_end = 0, dots = 0, dots_end = 0;
-    int below = 0, below_end = 0, height = 0;  // what its elimination touches
-    int diagonal = 0, panel = 0;               // where its numbers are
+  static constexpr int widest = 6;                                                   // rows of a joint
+  struct Node {                                                                      // a joint
+    int first = 0, width = 0;                                                        // its rows
+    int a = 0, b = 0;                                                                // its bodies
+    int points = 0, points_end = 0, axes = 0, axes_end = 0, dots = 0, dots_end = 0;  // in the order of its rows
+    int below = 0, below_end = 0, height = 0;                                        // what its elimination touches
+    int diagonal = 0, panel = 0;                                                     // where its numbers are
     int updates = 0;
     bool operator==(const Node&) const = default;
   };
@@ -36,9 +36,9 @@ struct JointPattern {
   std::vector<Below> belows;
   std::vector<int> updates;  // where products of a node's belows go, in their order
   std::vector<Meeting> meetings;
-  std::vector<int> points, dots;  // in StockJoints
-  std::vector<int> row_of;        // row of the block
-  std::vector<int> joint_of;      // by node: in StockJoints, and in the block
+  std::vector<int> points, axes, dots;  // in StockJoints
+  std::vector<int> row_of;              // row of the block
+  std::vector<int> joint_of;            // by node: in StockJoints, and in the block
   int bodies = 0, all_bodies = 0, rows = 0, values = 0, widest_panel = 0;
 
   bool operator==(const JointPattern&) const = default;

@@ -46,7 +46,7 @@ bool JointStep::lay_out(const System& system, const Block& block, JointShapes& s
   block_.reset();
   StockJoints stock;
   find_stock(system, block, stock);
-  if (!stock.rigid || !stock.axes.empty() || stock.count() == 0) return false;
+  if (!stock.rigid || stock.count() == 0) return false;
   for (const BodyId id : block.bodies)
     if (!system.inertia(id).isDiagonal(0)) return false;
   auto made = std::make_unique<JointBlock>();
@@ -54,13 +54,20 @@ bool JointStep::lay_out(const System& system, const Block& block, JointShapes& s
   JointShape shape;
   if (!shape.pattern.lay_out(stock, block, made->bodies)) return false;
   std::vector<double>& to = made->geometry;
-  to.reserve(8 * shape.pattern.points.size() + 7 * shape.pattern.dots.size());
+  to.reserve(8 * shape.pattern.points.size() + 10 * shape.pattern.axes.size() + 7 * shape.pattern.dots.size());
   const auto add = [&](const Vector3d& u) { to.insert(to.end(), {u.x(), u.y(), u.z()}); };
   for (const int k : shape.pattern.points) {
     const JointRows::Point& from = stock.points[z(k)];
     add(from.p_AQ);
     add(from.p_BQ);
     to.insert(to.end(), {from.p_AQ.norm(), from.p_BQ.norm()});
+  }
+  for (const int k : shape.pattern.axes) {
+    const JointRows::Axis& from = stock.axes[z(k)];
+    add(from.u_A);
+    add(from.p_AQ);
+    add(from.p_BQ);
+    to.push_back(from.d0);
   }
   for (const int k : shape.pattern.dots) {
     const JointRows::Dot& from = stock.dots[z(k)];

@@ -22,7 +22,8 @@ struct JointBlock {
     Vector3d inertia, inverse_inertia;
   };
   std::vector<Mass> masses;      // of those that move
-  std::vector<double> geometry;  // of its points p_AQ, p_BQ and their norms, then of its dots u_A, w_B and c
+  std::vector<double> geometry;  // of its points p_AQ, p_BQ and their norms, of its axes u_A, p_AQ, p_BQ and d0, of its
+                                 // dots u_A, w_B and c
 };
 
 class JointWork {

@@ -1,9 +1,9 @@
-// The step of a block that is nothing but balls, hinges, welds and their like between rigid bodies, and of full row
-// rank: what most mechanisms are in most steps. The equation at the start (T5), the impulse that ends the step on the
-// constraints (T12), and the estimates that say whether it may stand (T15), in one walk over joints and bodies each,
-// without rows of A, names or a rank to be found out. Same numbers as Dynamics and end_on_constraints give, to their
-// rounding; anything that is not plain is refused, and theirs to decide. Blocks whose joints meet in the same way are
-// stepped side by side, each as it would be alone, to the last bit.
+// The step of a block that is nothing but balls, hinges, sliders, welds and their like between rigid bodies, and of
+// full row rank: what most mechanisms are in most steps. The equation at the start (T5), the impulse that ends the step
+// on the constraints (T12), and the estimates that say whether it may stand (T15), in one walk over joints and bodies
+// each, without rows of A, names or a rank to be found out. Same numbers as Dynamics and end_on_constraints give, to
+// their rounding; anything that is not plain is refused, and theirs to decide. Blocks whose joints meet in the same way
+// are stepped side by side, each as it would be alone, to the last bit.
 #pragma once
 
 #include <linchpin/dynamics.h>
@@ -41,8 +41,8 @@ class JointStep {
   ~JointStep();
 
   /// Takes over structure, geometry and masses of a block. Allocates, as nothing else here.
-  /// @return whether the block is of the kind: points and dots (no axes) between rigid bodies with diagonal inertia,
-  /// the rest fixed, and a factor without much fill.
+  /// @return whether the block is of the kind: joints of points, axes and dots between rigid bodies with diagonal
+  /// inertia, the rest fixed, and a factor without much fill.
   bool lay_out(const System& system, const Block& block, JointShapes& shapes);
   /// Of one that has a shape, when masses have changed.
   void take_masses(const System& system);
