@@ -40,8 +40,8 @@ class JointKernel {
       for (int k = node.axes; k < node.axes_end; ++k) axes_[z(k)].a = node.a, axes_[z(k)].b = node.b;
       for (int k = node.dots; k < node.dots_end; ++k) dots_[z(k)].a = node.a, dots_[z(k)].b = node.b;
       for (int k = node.points; k < node.points_end; ++k) points_[z(k)].row = node.first + 3 * (k - node.points);
-      for (int k = node.axes; k < node.axes_end; ++k) axes_[z(k)].row = first_axis(node) + (k - node.axes);
-      for (int k = node.dots; k < node.dots_end; ++k) dots_[z(k)].row = first_dot(node) + (k - node.dots);
+      for (int k = node.axes; k < node.axes_end; ++k) axes_[z(k)].row = node.first + node.axis_row + (k - node.axes);
+      for (int k = node.dots; k < node.dots_end; ++k) dots_[z(k)].row = node.first + node.dot_row + (k - node.dots);
     }
   }
 
@@ -334,8 +334,6 @@ class JointKernel {
   static bool none(const Result& result) {
     return std::all_of(result.of.begin(), result.of.end(), [](const auto& out) { return out.refused != nullptr; });
   }
-  static int first_axis(const JointPattern::Node& node) { return node.first + 3 * (node.points_end - node.points); }
-  static int first_dot(const JointPattern::Node& node) { return first_axis(node) + (node.axes_end - node.axes); }
   static V turned(const Frame& R, const V& u) { return {dot(R.x, u), dot(R.y, u), dot(R.z, u)}; }
   template <class X>
   static V3<X> times(const Mass& K, const V3<X>& u) {
@@ -528,14 +526,15 @@ class JointKernel {
         continue;
       }
       const JointPattern::Node &i = p.nodes[z(m.i)], &j = p.nodes[z(m.j)];
-      const int stride = j.width, axes = j.axes_end - j.axes;
+      const int stride = j.width;
       for (int a = i.points; a < i.points_end; ++a) {
         const V r = m.side_i == 0 ? points_[z(a)].r_A : -points_[z(a)].r_B;
-        Real* row = to + 3 * (a - i.points) * stride;
+        Real* const first = to + 3 * (a - i.points) * stride;
+        Real* row = first;
         for (int c = j.points; c < j.points_end; ++c, row += 3) {
           meet(points_[z(a)], m.side_i, point_masses_[z(c)].on[m.side_j], linear, m.i == m.j && a == c, stride, row);
         }
-        row += axes;
+        row = first + j.dot_row;
         for (int c = j.dots; m.i != m.j && c < j.dots_end; ++c, ++row) {
           const V on = m.side_j == 0 ? dots_[z(c)].on_a : dots_[z(c)].on_b;
           row[0] += r.z * on.y - r.y * on.z;
@@ -545,16 +544,17 @@ class JointKernel {
       }
       for (int a = i.dots; a < i.dots_end; ++a) {
         const V n = normal(dots_[z(a)], m.side_i);
-        Real* row = to + (first_dot(i) - i.first + (a - i.dots)) * stride;
+        Real* const first = to + (i.dot_row + (a - i.dots)) * stride;
+        Real* row = first;
         for (int c = j.points; c < j.points_end; ++c, row += 3) {
           const V* on = point_masses_[z(c)].on[m.side_j];
           for (int e = 0; e < 3; ++e) row[e] += dot(n, on[e]);
         }
-        row += axes;
+        row = first + j.dot_row;
         for (int c = j.dots; c < (m.i == m.j ? a + 1 : j.dots_end); ++c, ++row)
           row[0] += dot(n, m.side_j == 0 ? dots_[z(c)].on_a : dots_[z(c)].on_b);
       }
-      if (axes > 0 || i.axes_end > i.axes) meet_axes(i, j, m, linear, to);
+      if (m.axes) meet_axes(i, j, m, linear, to);
     }
   }
 
@@ -568,7 +568,7 @@ class JointKernel {
     for (int a = i.axes; a < i.axes_end; ++a) {
       const Axis& axis = axes_[z(a)];
       const V &arm = m.side_i == 0 ? axis.c_A : axis.c_B, pulls = -linear * axis.u;  // a point's row has the other sign
-      Real* row = to + (first_axis(i) - i.first + (a - i.axes)) * stride;
+      Real* row = to + (i.axis_row + (a - i.axes)) * stride;
       for (int c = j.points; c < j.points_end; ++c, row += 3) {
         const V* on = point_masses_[z(c)].on[m.side_j];
         row[0] += pulls.x + dot(arm, on[0]);
@@ -585,14 +585,14 @@ class JointKernel {
     for (int c = j.axes; c < j.axes_end; ++c) {
       const Axis& axis = axes_[z(c)];
       const V &on = m.side_j == 0 ? axis.on_a : axis.on_b, pulls = -linear * axis.u;
-      Real* column = to + (first_axis(j) - j.first + (c - j.axes));
+      Real* column = to + j.axis_row + (c - j.axes);
       for (int a = i.points; !lower && a < i.points_end; ++a, column += 3 * stride) {
         const V r = m.side_i == 0 ? points_[z(a)].r_A : -points_[z(a)].r_B;
         column[0] += pulls.x + (r.z * on.y - r.y * on.z);
         column[stride] += pulls.y + (r.x * on.z - r.z * on.x);
         column[2 * stride] += pulls.z + (r.y * on.x - r.x * on.y);
       }
-      column = to + (first_dot(i) - i.first) * stride + (first_axis(j) - j.first + (c - j.axes));
+      column = to + i.dot_row * stride + j.axis_row + (c - j.axes);
       for (int a = i.dots; a < i.dots_end; ++a, column += stride) column[0] += dot(normal(dots_[z(a)], m.side_i), on);
     }
   }

@@ -67,6 +67,8 @@ bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::ve
     node.dots = static_cast<int>(dots.size());
     for (int k = joint.dot; k < next.dot; ++k) dots.push_back(k);
     node.dots_end = static_cast<int>(dots.size());
+    node.axis_row = 3 * (node.points_end - node.points);
+    node.dot_row = node.axis_row + (node.axes_end - node.axes);
     for (int r = 0; r < node.width; ++r) row_of.push_back(joint.row + r);
     rows += node.width;
     nodes.push_back(node);
@@ -110,6 +112,7 @@ bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::ve
     const Node &i = nodes[z(m.i)], &j = nodes[z(m.j)];
     const auto is_ball = [](const Node& node) { return node.width == 3 && node.points_end - node.points == 1; };
     if (is_ball(i) && is_ball(j)) m.ball_i = i.points, m.ball_j = j.points;
+    m.axes = i.axes_end > i.axes || j.axes_end > j.axes;
   }
   std::stable_sort(meetings.begin(), meetings.end(),
                    [](const Meeting& x, const Meeting& y) { return x.target < y.target; });

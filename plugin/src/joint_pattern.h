@@ -11,13 +11,14 @@
 namespace linchpin::detail {
 
 struct JointPattern {
-  static constexpr int widest = 6;                                                   // rows of a joint
-  struct Node {                                                                      // a joint
-    int first = 0, width = 0;                                                        // its rows
-    int a = 0, b = 0;                                                                // its bodies
-    int points = 0, points_end = 0, axes = 0, axes_end = 0, dots = 0, dots_end = 0;  // in the order of its rows
-    int below = 0, below_end = 0, height = 0;                                        // what its elimination touches
-    int diagonal = 0, panel = 0;                                                     // where its numbers are
+  static constexpr int widest = 6;  // rows of a joint
+  struct Node {                     // a joint
+    int first = 0, width = 0;       // its rows
+    int a = 0, b = 0;               // its bodies
+    int points = 0, points_end = 0, axes = 0, axes_end = 0, dots = 0, dots_end = 0;
+    int axis_row = 0, dot_row = 0;             // where among its rows those begin: points come first
+    int below = 0, below_end = 0, height = 0;  // what its elimination touches
+    int diagonal = 0, panel = 0;               // where its numbers are
     int updates = 0;
     bool operator==(const Node&) const = default;
   };
@@ -30,6 +31,7 @@ struct JointPattern {
     int i = 0, j = 0, side_i = 0, side_j = 0, body = 0;
     int target = 0;                // where their product is
     int ball_i = -1, ball_j = -1;  // their points, where both have one and nothing else
+    bool axes = false;             // whether either has any
     bool operator==(const Meeting&) const = default;
   };
   std::vector<Node> nodes;
