@@ -7,6 +7,7 @@
 
 #include <BulletDynamics/ConstraintSolver/btConeTwistConstraint.h>
 #include <BulletDynamics/ConstraintSolver/btHingeConstraint.h>
+#include <BulletDynamics/ConstraintSolver/btSliderConstraint.h>
 
 #include <gtest/gtest.h>
 
@@ -51,6 +52,61 @@ void tree(TestWorld& w) {
   }
 }
 
+/// Bodies that slide along each other, free of limits and motors: on a rail that turns about the world's pin a carriage
+/// that slides and turns, on it a slide that only slides, and on that by joints of six axes one that is free in a plane
+/// and one free along and about a line at a place off its middle.
+void slides(TestWorld& w) {
+  const btVector3 half(btScalar(0.2), btScalar(0.1), btScalar(0.15));
+  const auto at = [](double x, double y, double z, const btQuaternion& turn = btQuaternion::getIdentity()) {
+    return btTransform(turn, btVector3(btScalar(x), btScalar(y), btScalar(z)));
+  };
+  const btQuaternion upright(btVector3(0, 0, 1), btScalar(pi / 2));  // x along y
+  btRigidBody& rail = w.box(3, half, btVector3(0, 0, 0));
+  btRigidBody& carriage = w.box(1, half, btVector3(btScalar(0.6), 0, 0));
+  btRigidBody& slide = w.box(0.7, half, btVector3(btScalar(0.6), btScalar(0.5), 0));
+  btRigidBody& plate = w.box(0.5, half, btVector3(btScalar(0.6), btScalar(0.9), btScalar(0.3)));
+  btRigidBody& ring = w.box(0.4, half, btVector3(btScalar(1.2), btScalar(0.5), 0));
+  w.joint<btHingeConstraint>(rail, btVector3(btScalar(-0.3), 0, 0), btVector3(0, 0, 1));
+  auto& turning = w.joint<btSliderConstraint>(rail, carriage, at(0.3, 0, 0.1), at(-0.2, 0, 0.1), true);
+  turning.setLowerAngLimit(1), turning.setUpperAngLimit(-1);  // free
+  auto& sliding = w.joint<btSliderConstraint>(carriage, slide, at(0, 0.2, 0, upright), at(0, -0.2, 0, upright), true);
+  for (btSliderConstraint* joint : {&turning, &sliding}) joint->setLowerLinLimit(1), joint->setUpperLinLimit(-1);
+  auto& planar = w.joint<btGeneric6DofSpring2Constraint>(slide, plate, at(0, 0.2, 0.15), at(0, -0.2, -0.15));
+  planar.setLinearLowerLimit(btVector3(1, 0, 1)), planar.setLinearUpperLimit(btVector3(-1, 0, -1));
+  planar.setAngularLowerLimit(btVector3(0, 1, 0)), planar.setAngularUpperLimit(btVector3(0, -1, 0));
+  auto& loose = w.joint<btGeneric6DofSpring2Constraint>(slide, ring, at(0.3, 0, 0.1), at(-0.3, 0.1, 0));
+  loose.setLinearLowerLimit(btVector3(1, btScalar(0.1), btScalar(-0.1)));  // held where they are, off the frames
+  loose.setLinearUpperLimit(btVector3(-1, btScalar(0.1), btScalar(-0.1)));
+  loose.setAngularLowerLimit(btVector3(1, 0, 0)), loose.setAngularUpperLimit(btVector3(-1, 0, 0));
+  rail.setAngularVelocity(btVector3(0, 0, 2));
+  carriage.setAngularVelocity(btVector3(1, 0, btScalar(-0.5)));
+  plate.setLinearVelocity(btVector3(btScalar(0.3), 0, btScalar(-0.2)));
+}
+
+/// The same whirling load with carriages that slide along the links, which are thrown outwards.
+void load_and_slides(TestWorld& w) {
+  load_on_chain(w);
+  const auto at = [](double x, double y) {
+    return btTransform(btQuaternion::getIdentity(), btVector3(btScalar(x), btScalar(y), 0));
+  };
+  for (std::size_t i = 1; i < 8; i += 2) {
+    btRigidBody& link = *w.bodies[i];
+    const btVector3 p = link.getWorldTransform().getOrigin() + btVector3(0, btScalar(0.2), 0),
+                    spin = link.getAngularVelocity();
+    btRigidBody& carriage = w.box(0.1, btVector3(btScalar(0.05), btScalar(0.05), btScalar(0.05)), p);
+    if (i % 4 == 1) {
+      auto& slide = w.joint<btSliderConstraint>(link, carriage, at(0, 0.1), at(0, -0.1), true);
+      slide.setLowerLinLimit(1), slide.setUpperLinLimit(-1);  // free
+    } else {
+      auto& slide = w.joint<btGeneric6DofSpring2Constraint>(link, carriage, at(0, 0.1), at(0, -0.1));
+      slide.setLinearLowerLimit(btVector3(1, 0, 0)), slide.setLinearUpperLimit(btVector3(-1, 0, 0));
+      slide.setAngularLowerLimit(btVector3(0, 0, 0)), slide.setAngularUpperLimit(btVector3(0, 0, 0));
+    }
+    carriage.setAngularVelocity(spin);
+    carriage.setLinearVelocity(spin.cross(p));
+  }
+}
+
 struct Case {
   const char* name;
   std::function<void(TestWorld&)> build;
@@ -68,8 +124,8 @@ TEST_P(PlainSteps, AreWhatOthersAre) {
   GetParam().build(other);
   bullet::Solver a(plain.world), b(other.world);
   b.adopt(*other.joints[0], "first").law(viscous(0));
-  // Plain substeps are as long as the last step's allow, where others try a whole step first: theirs differ a little,
-  // and so does where they end, by the square of that.
+  // Plain substeps are as long as the last step's allow, where others try a whole step first, with a Newton of its own:
+  // theirs differ a little, and so does where they end, by the square of that.
   const double loose = GetParam().parts ? 1e4 : 1;
   for (int step = 1, steps = GetParam().parts ? 7 : 60; step <= steps; ++step) {  // light links swing further apart
     plain.step();
@@ -106,6 +162,9 @@ TEST_P(PlainSteps, AreWhatOthersAre) {
     ASSERT_LE(worst_books(a), 1e-10) << step;
   }
   EXPECT_EQ(a.counts().fallbacks, 0);
+  if (GetParam().parts) {
+    EXPECT_LT(a.counts().newton, b.counts().newton);  // so these were plain, and those not
+  }
   EXPECT_NEAR(a.counts().substeps, b.counts().substeps, 0.1 * b.counts().substeps);
   EXPECT_EQ(a.counts().substepped > 0, GetParam().parts);
   EXPECT_LE(largest_gap(a), 1e-13);
@@ -191,7 +250,8 @@ TEST(PlainParts, AnInstantIsOfTheBlockThatWasStepped) {
 
 INSTANTIATE_TEST_SUITE_P(Of, PlainSteps,
                          ::testing::Values(Case{"chain", let_go_chain, false}, Case{"load", load_on_chain, true},
-                                           Case{"tree", tree, false}),
+                                           Case{"tree", tree, false}, Case{"slides", slides, false},
+                                           Case{"load_and_slides", load_and_slides, true}),
                          [](const auto& of) { return std::string(of.param.name); });
 
 }  // namespace
