@@ -932,11 +932,18 @@ class JointKernel {
               z = root(inverse.z) * V{R.x.z, R.y.z, R.z.z};  // the body's axes (W)
       const V Kx = times(K, x), Ky = times(K, y), Kz = times(K, z);
       K = {K.inverse, dot(x, Kx), dot(y, Ky), dot(z, Kz), dot(x, Ky), dot(x, Kz), dot(y, Kz)};
-      bounds_[i] = root(K.xx * K.xx + K.yy * K.yy + K.zz * K.zz + 2 * (K.xy * K.xy + K.xz * K.xz + K.yz * K.yz));
+      bounds_[i] = mean_of(K) + 2 * spread_of(K);
     }
   }
 
-  // The largest ω dt of a lane. The Frobenius norm bounds what an eigenvalue can be, so that few have to be found.
+  // A symmetric K has eigenvalues m + 2p cos θ with θ, θ ± 2π/3: m their mean, 6p² the squares of K − m1 summed.
+  static Real mean_of(const Mass& K) { return (1. / 3) * (K.xx + K.yy + K.zz); }
+  static Real spread_of(const Mass& K) {
+    const Real m = mean_of(K), x = K.xx - m, y = K.yy - m, z = K.zz - m;
+    return root((1. / 6) * (x * x + y * y + z * z + 2 * (K.xy * K.xy + K.xz * K.xz + K.yz * K.yz)));
+  }
+
+  // The largest ω dt of a lane, to half the digits at least. What bounds an eigenvalue tells of most that they are not.
   double swing(double dt, int lane) const {
     std::size_t widest = 0;
     for (std::size_t i = 0; i < moving_; ++i)
@@ -946,11 +953,16 @@ class JointKernel {
     const auto look = [&](std::size_t i) {
       if (!(get(bounds_[i], lane) > most)) return;
       const Mass& K = stiffness_[i];
-      Matrix3d lower;
-      lower << get(K.xx, lane), 0, 0, get(K.xy, lane), get(K.yy, lane), 0, get(K.xz, lane), get(K.yz, lane),
-          get(K.zz, lane);
-      most = std::max(most,
-                      Eigen::SelfAdjointEigenSolver<Matrix3d>(lower, Eigen::EigenvaluesOnly).eigenvalues().maxCoeff());
+      const double m = get(mean_of(K), lane), p = get(spread_of(K), lane);
+      if (!(p > 0)) {
+        most = std::max(most, m);
+        return;
+      }
+      const double x = (get(K.xx, lane) - m) / p, y = (get(K.yy, lane) - m) / p, z = (get(K.zz, lane) - m) / p;
+      const double xy = get(K.xy, lane) / p, xz = get(K.xz, lane) / p, yz = get(K.yz, lane) / p;
+      const double det = x * (y * z - yz * yz) - xy * (xy * z - yz * xz) + xz * (xy * yz - y * xz);
+      const double cosine = std::clamp(0.5 * det, -1.0, 1.0);  // of 3θ
+      most = std::max(most, m + 2 * p * std::cos(std::acos(cosine) / 3));
     };
     look(widest);
     for (std::size_t i = 0; i < moving_; ++i)

@@ -6,8 +6,6 @@
 
 #include <linchpin/detail/joint_step.h>
 
-#include <Eigen/Eigenvalues>
-
 #include <memory>
 #include <span>
 #include <vector>
