@@ -174,7 +174,7 @@ struct BlockSolve {
   std::vector<double> work;    ///< done by each row and not yet in the reactions [m] [J]
   /// What Newton added to the multipliers in the last step, and its backward differences over the steps before: row by
   /// row [m × added_orders]; the largest of each order.
-  static constexpr int added_orders = 8;
+  static constexpr int added_orders = 6;
   std::vector<double> added;
   std::array<double, added_orders> added_size{};
   int added_steps = 0;     ///< steps in a row that they go back
