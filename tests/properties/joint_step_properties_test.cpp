@@ -212,6 +212,12 @@ TEST(JointStep, IsTheStepOfDynamicsAndNewton) {
     ASSERT_NE(by_rows.evaluate(parts.initial_state(), s.Q), Status::invalid);
     for (std::size_t r = 0; r < m; ++r) ASSERT_NEAR(by_rows.lambda()[r], d.lambda()[r], 1e-10 * size);
     EXPECT_NEAR(job.outcome.swing, dt * fastest_swing(parts, by_rows, parts.initial_state(), mean_force, 0), 1e-9);
+    // Where a bound of it will do, none swings faster than that says.
+    detail::JointStep::Limits looser = limits;
+    looser.enough = 1e9;
+    detail::JointStep::Job bounded = s.job();
+    detail::JointStep::take(state, looser, {&bounded, 1});
+    EXPECT_GE(bounded.outcome.swing, job.outcome.swing * (1 - 1e-12));
   }
   if (plain + refused > 1) {
     EXPECT_GT(plain, 5 * refused) << refused << " refused";  // of which some swing too far, some are almost singular
