@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace linchpin::detail {
@@ -1010,8 +1011,10 @@ class JointLanes final : public JointWork {
       const JointStep::Job& job =
           jobs[static_cast<std::size_t>(lane) < jobs.size() ? static_cast<std::size_t>(lane) : 0];
       const JointBlock& block = job.of->block();
-      kernel_.take_geometry(lane, block.geometry.data());
-      kernel_.take_masses(lane, block.masses);
+      if (std::exchange(held_[static_cast<std::size_t>(lane)], block.version) != block.version) {
+        kernel_.take_geometry(lane, block.geometry.data());
+        kernel_.take_masses(lane, block.masses);
+      }
       for (std::size_t i = 0; i < block.bodies.size(); ++i) kernel_.take_body(i, lane, state[block.bodies[i]]);
       kernel_.take_forces(lane, job.numbers.Q, job.numbers.applied);
       kernel_.take_start(pattern_, lane, job.numbers.newton);
@@ -1027,6 +1030,7 @@ class JointLanes final : public JointWork {
  private:
   const JointPattern& pattern_;
   JointKernel<Real> kernel_;
+  std::array<unsigned long, JointKernel<Real>::lanes> held_{};  // versions of the blocks whose numbers are there
 };
 
 class JointTurnsOfOne final : public JointTurns {
@@ -1034,8 +1038,10 @@ class JointTurnsOfOne final : public JointTurns {
   explicit JointTurnsOfOne(const JointPattern& pattern) : pattern_(pattern) { kernel_.lay_out(pattern); }
 
   const char* begin(const State& state, const JointBlock& block, double gap_tolerance) override {
-    kernel_.take_geometry(0, block.geometry.data());
-    kernel_.take_masses(0, block.masses);
+    if (std::exchange(held_, block.version) != block.version) {
+      kernel_.take_geometry(0, block.geometry.data());
+      kernel_.take_masses(0, block.masses);
+    }
     for (std::size_t i = 0; i < block.bodies.size(); ++i) kernel_.take_body(i, 0, state[block.bodies[i]]);
     return kernel_.begin(pattern_, gap_tolerance);
   }
@@ -1063,6 +1069,7 @@ class JointTurnsOfOne final : public JointTurns {
  private:
   const JointPattern& pattern_;
   JointKernel<double> kernel_;
+  unsigned long held_ = 0;
 };
 
 }  // namespace LINCHPIN_LANES

@@ -3,6 +3,7 @@
 #include "kept_assembly.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 namespace linchpin::detail {
@@ -83,6 +84,8 @@ bool JointStep::lay_out(const System& system, const Block& block, JointShapes& s
 }
 
 void JointStep::take_masses(const System& system) {
+  static std::atomic<unsigned long> versions = 0;
+  block_->version = ++versions;
   inertia_.resize(block_->masses.size());
   for (std::size_t i = 0; i < block_->masses.size(); ++i) {
     const Vector3d I = inertia_[i] = system.inertia(block_->bodies[i]).diagonal();
@@ -102,7 +105,7 @@ const char* JointStep::begin(const State& state, double gap_tolerance) {
   return turns_->begin(state, *block_, gap_tolerance);
 }
 double JointStep::reach(double dt, double tolerance, int most_solves, std::span<const double> applied,
-                      std::span<double> v) {
+                        std::span<double> v) {
   return turns_->reach(dt, tolerance, most_solves, applied, v);
 }
 void JointStep::keep(std::span<const double> applied, std::span<double> v) { turns_->keep(applied, v); }

@@ -14,6 +14,7 @@ namespace linchpin::detail {
 
 /// A block's own: everything else is its pattern's, or its state's.
 struct JointBlock {
+  unsigned long version = 0;   // another whenever something of it is; never that of another block
   std::vector<BodyId> bodies;  // in the order of the pattern
   struct Mass {
     double mass, inverse_mass, least_inertia;
