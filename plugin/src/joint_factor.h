@@ -1,7 +1,9 @@
 // The block L D Lᵀ of G = A M⁻¹ Aᵀ in the order of a JointPattern (T7), of one block or of several alike side by side
-// in the lanes of a vector (Real); and solves by it, of as many right-hand sides side by side as X has lanes.
+// in the lanes of a vector (Real); and solves by it, of as many right-hand sides side by side as X has lanes. Rows that
+// depend on rows before them are dropped: their multipliers come out as zero.
 #pragma once
 
+#include "joint_null_space.h"
 #include "joint_pattern.h"
 #include "lanes.h"
 
@@ -21,6 +23,10 @@ class JointFactor {
     diagonal_.assign(z(p.rows), Real{});
     values_.assign(z(p.values) + 1, Real{});  // and one that backward() reads beyond
     panel_.assign(z(p.widest_panel), Real{});
+    for (auto& lane : dropped_) {
+      lane.clear();
+      if (p.loops > 0) lane.reserve(p.nodes.size());
+    }
   }
 
   /// Zeros, for G to be summed into the places that the pattern names: of its diagonal blocks the lower half.
@@ -29,26 +35,29 @@ class JointFactor {
     return values_.data();
   }
 
-  /// In the place of D stands D⁻¹, whole. @return positive where every pivot is far from zero
+  /// In the place of D stands D⁻¹, whole. @return positive where every pivot is far from zero or, if dependent rows are
+  /// to be dropped, as near to it as rounding comes
   Real factor(const JointPattern& p) {
+    for (auto& lane : dropped_) lane.clear();
     for (const JointPattern::Node& node : p.nodes)
       for (int r = 0; r < node.width; ++r)
         diagonal_[z(node.first + r)] = values_[z(node.diagonal + r * node.width + r)];
-    Real margin = Lanes<Real>::all(1);
-    for (const JointPattern::Node& node : p.nodes) switch (node.width) {
-        case 3:
-          factor_node<3>(p, node, margin);
-          break;
-        case 5:
-          factor_node<5>(p, node, margin);
-          break;
-        case 6:
-          factor_node<6>(p, node, margin);
-          break;
-        default:
-          factor_node<0>(p, node, margin);
-      }
-    return margin;
+    return drops_ ? factor_nodes<true>(p) : factor_nodes<false>(p);
+  }
+
+  /// From now on. Not from the first: most never need to, and looking takes time.
+  void drop_dependent() { drops_ = true; }
+  bool drops() const { return drops_; }
+
+  /// Of a lane: whether all rows are in the factor.
+  bool whole(int lane) const { return dropped_[z(lane)].empty(); }
+
+  /// The null vectors of Aᵀ that its dropped rows stand for.
+  void find_null_space(const JointPattern& p, int lane, JointNullSpace& to) const {
+    to.clear();
+    for (const Dropped& rows : dropped_[z(lane)])
+      to.add(p, rows.node, rows.count, rows.own.data(),
+             [&](int place) { return Lanes<Real>::get(values_[z(place)], lane); });
   }
 
   /// x ← G⁻¹ x, by row of the pattern.
@@ -98,26 +107,40 @@ class JointFactor {
   // Relative to the diagonal, above rounding and above what counts as dependent by as many digits as there are between
   // 1e-13 and here: rows are independent, and one refinement has the multipliers to rounding.
   static constexpr double least_pivot = 1e-5;
+  // And what is left of a row that depends on others: the square of its distance from them, which is no more than gaps
+  // of the pose, and rounding, which is more.
+  static constexpr double no_pivot = 1e-12;
+  struct Dropped {  // of a node
+    int node, count;
+    std::array<double, JointPattern::widest * JointPattern::widest> own;  // by dropped row: its null vector there
+  };
   static std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
-  template <int W>
+  template <bool drops>
+  Real factor_nodes(const JointPattern& p) {
+    Real margin = Lanes<Real>::all(1);
+    for (const JointPattern::Node& node : p.nodes) switch (node.width) {
+        case 3:
+          factor_node<3, drops>(p, node, margin);
+          break;
+        case 5:
+          factor_node<5, drops>(p, node, margin);
+          break;
+        case 6:
+          factor_node<6, drops>(p, node, margin);
+          break;
+        default:
+          factor_node<0, drops>(p, node, margin);
+      }
+    return margin;
+  }
+
+  template <int W, bool drops>
   void factor_node(const JointPattern& p, const JointPattern::Node& node, Real& margin) {
     const int w = W > 0 ? W : node.width;
     Real* const D = values_.data() + node.diagonal;
-    const Real* const diagonal = diagonal_.data() + node.first;
-    if constexpr (W == 3) {  // its adjugate: one division
-      const Real a = D[0], b = D[3], c = D[6], d = D[4], e = D[7], f = D[8];
-      const Real cxx = d * f - e * e, cxy = c * e - b * f, cxz = b * e - c * d, minor = a * d - b * b;
-      const Real det = a * cxx + b * cxy + c * cxz, inverse = 1 / det;
-      // Pivots a, minor / a, det / minor, each against its diagonal.
-      margin = smaller(
-          margin, smaller(a - least_pivot * diagonal[0],
-                          smaller(minor - least_pivot * (a * diagonal[1]), det - least_pivot * (minor * diagonal[2]))));
-      D[0] = cxx * inverse, D[4] = (a * f - c * c) * inverse, D[8] = minor * inverse;
-      D[1] = D[3] = cxy * inverse, D[2] = D[6] = cxz * inverse, D[5] = D[7] = (b * c - a * e) * inverse;
-    } else {
-      invert<W>(D, diagonal, w, margin);
-    }
+    if (!invert<W, !drops>(D, diagonal_.data() + node.first, w, D, margin)) [[unlikely]]
+      drop<W>(p, node, margin);
     if (node.height == 0) return;
     Real* const panel = values_.data() + node.panel;
     Real* const made = panel_.data();
@@ -162,36 +185,113 @@ class JointFactor {
     }
   }
 
-  // D ← D⁻¹ by L D Lᵀ, of the lower half.
-  template <int W>
-  static void invert(Real* D, const Real* diagonal, int w, Real& margin) {
+  // `to` ← D⁻¹, whole, from the lower half; unless always, only if its pivots are clear in all lanes.
+  // @return whether it did; margin: less where they are not, which is not positive where they are not far from zero
+  template <int W, bool always>
+  static bool invert(const Real* D, const Real* diagonal, int w, Real* to, Real& margin) {
     constexpr int widest = JointPattern::widest;
-    std::array<Real, widest * widest> l;  // L below its ones, then its inverse
-    std::array<Real, widest> d;
-    for (int i = 0; i < w; ++i) {
-      for (int j = 0; j <= i; ++j) {
-        Real sum = D[i * w + j];
-        for (int k = 0; k < j; ++k) sum -= l[z(i * widest + k)] * l[z(j * widest + k)] * d[z(k)];
-        if (j < i)
-          l[z(i * widest + j)] = sum / d[z(j)];
-        else
-          d[z(i)] = sum;
+    if constexpr (W == 3) {  // its adjugate: one division
+      const Real a = D[0], b = D[3], c = D[6], d = D[4], e = D[7], f = D[8];
+      const Real cxx = d * f - e * e, cxy = c * e - b * f, cxz = b * e - c * d, minor = a * d - b * b;
+      const Real det = a * cxx + b * cxy + c * cxz, inverse = 1 / det;
+      // Pivots a, minor / a, det / minor, each against its diagonal.
+      const Real clear = smaller(a - least_pivot * diagonal[0], smaller(minor - least_pivot * (a * diagonal[1]),
+                                                                        det - least_pivot * (minor * diagonal[2])));
+      if (!always && !positive(clear)) return false;
+      margin = smaller(margin, clear);
+      to[0] = cxx * inverse, to[4] = (a * f - c * c) * inverse, to[8] = minor * inverse;
+      to[1] = to[3] = cxy * inverse, to[2] = to[6] = cxz * inverse, to[5] = to[7] = (b * c - a * e) * inverse;
+      return true;
+    } else {
+      std::array<Real, widest * widest> l;  // L below its ones, then its inverse
+      std::array<Real, widest> d;
+      Real clear = Lanes<Real>::all(1);
+      for (int i = 0; i < w; ++i) {
+        for (int j = 0; j <= i; ++j) {
+          Real sum = D[i * w + j];
+          for (int k = 0; k < j; ++k) sum -= l[z(i * widest + k)] * l[z(j * widest + k)] * d[z(k)];
+          if (j < i)
+            l[z(i * widest + j)] = sum / d[z(j)];
+          else
+            d[z(i)] = sum;
+        }
+        clear = smaller(clear, d[z(i)] - least_pivot * diagonal[i]);
       }
-      margin = smaller(margin, d[z(i)] - least_pivot * diagonal[i]);
+      if (!always && !positive(clear)) return false;
+      margin = smaller(margin, clear);
+      for (int i = 0; i < w; ++i) d[z(i)] = 1 / d[z(i)];
+      invert_made(l, d, w, to);
+      return true;
     }
+  }
+
+  // `to` ← L⁻ᵀ d L⁻¹, whole. l is L below its ones, overwritten by its inverse.
+  static void invert_made(std::array<Real, JointPattern::widest * JointPattern::widest>& l,
+                          const std::array<Real, JointPattern::widest>& d, int w, Real* to) {
+    constexpr int widest = JointPattern::widest;
     for (int i = 0; i < w; ++i)
       for (int j = 0; j < i; ++j) {
         Real sum = -l[z(i * widest + j)];
         for (int k = j + 1; k < i; ++k) sum -= l[z(i * widest + k)] * l[z(k * widest + j)];
         l[z(i * widest + j)] = sum;  // rows above are inverted already
       }
-    for (int i = 0; i < w; ++i) d[z(i)] = 1 / d[z(i)];
     for (int i = 0; i < w; ++i)
       for (int j = 0; j <= i; ++j) {  // Σ_k≥i (L⁻¹)_ki d_k (L⁻¹)_kj
         Real sum = i == j ? d[z(i)] : d[z(i)] * l[z(i * widest + j)];
         for (int k = i + 1; k < w; ++k) sum += l[z(k * widest + i)] * d[z(k)] * l[z(k * widest + j)];
-        D[i * w + j] = D[j * w + i] = sum;
+        to[i * w + j] = to[j * w + i] = sum;
       }
+  }
+
+  // D ← D⁻¹ of a joint with pivots that are not clear. In those lanes rows that depend on rows before them are left
+  // out, zeros in D⁻¹; in the others it is what it always is.
+  template <int W>
+  [[gnu::noinline]] void drop(const JointPattern& p, const JointPattern::Node& node, Real& margin) {
+    constexpr int widest = JointPattern::widest;
+    const int w = W > 0 ? W : node.width;
+    Real* const D = values_.data() + node.diagonal;
+    const Real* const diagonal = diagonal_.data() + node.first;
+    const Real one = Lanes<Real>::all(1);
+    std::array<Real, widest * widest> S, whole, l;
+    for (int i = 0; i < w; ++i)
+      for (int j = 0; j <= i; ++j) S[z(i * w + j)] = S[z(j * w + i)] = D[i * w + j];
+    Real clear = one;
+    invert<W, true>(S.data(), diagonal, w, whole.data(), clear);
+    std::array<Real, widest> d, kept;
+    Real left = one;
+    for (int i = 0; i < w; ++i)
+      for (int j = 0; j <= i; ++j) {
+        Real sum = S[z(i * w + j)];
+        for (int k = 0; k < j; ++k) sum -= l[z(i * widest + k)] * l[z(j * widest + k)] * d[z(k)];
+        if (j < i) {
+          l[z(i * widest + j)] = kept[z(j)] * (sum / d[z(j)]);
+          continue;
+        }
+        const Real none = no_pivot * diagonal[i], size = magnitude(sum);
+        d[z(i)] = where_below(size, none, one, sum);
+        kept[z(i)] = where_below(size, none, Real{}, one);
+        left = smaller(left, where_below(size, none, one, sum - least_pivot * diagonal[i]));
+      }
+    for (int i = 0; i < w; ++i) d[z(i)] = kept[z(i)] / d[z(i)];
+    invert_made(l, d, w, D);
+    for (int k = 0; k < w * w; ++k) D[k] = where_below(Real{}, clear, whole[z(k)], D[k]);
+    margin = smaller(margin, where_below(Real{}, clear, clear, left));
+    for (int lane = 0; lane < Lanes<Real>::count; ++lane) {
+      const auto get = [&](const Real& x) { return Lanes<Real>::get(x, lane); };
+      if (get(clear) > 0) continue;
+      Dropped rows;
+      rows.node = static_cast<int>(&node - p.nodes.data());
+      rows.count = 0;
+      for (int j = 0; j < w; ++j) {
+        if (get(kept[z(j)]) != 0) continue;
+        double* const n = rows.own.data() + w * rows.count++;  // e_j − D⁻ S e_j
+        for (int i = 0; i < w; ++i) {
+          n[i] = i == j ? 1 : 0;
+          for (int k = 0; k < w; ++k) n[i] -= get(D[i * w + k]) * get(S[z(k * w + j)]);
+        }
+      }
+      if (rows.count > 0) dropped_[z(lane)].push_back(rows);
+    }
   }
 
   template <int W, class X>
@@ -268,6 +368,8 @@ class JointFactor {
   Row<Real> values_;    // by node D and what is below it
   Row<Real> diagonal_;  // of G, by row
   Row<Real> panel_;
+  std::array<std::vector<Dropped>, Lanes<Real>::count> dropped_;
+  bool drops_ = false;
 };
 
 }  // namespace LINCHPIN_LANES

@@ -35,6 +35,7 @@ class JointKernel {
     dots_.resize(p.dots.size());
     for (auto* x : {&bias_, &velocity_, &x_, &lambda_, &newton_, &total_}) x->assign(z(p.rows), Real{});
     factor_.lay_out(p);
+    for (JointNullSpace& n : null_spaces_) n.lay_out(p);
     moving_ = z(p.bodies);
     for (const JointPattern::Node& node : p.nodes) {
       for (int k = node.points; k < node.points_end; ++k) points_[z(k)].a = node.a, points_[z(k)].b = node.b;
@@ -113,8 +114,7 @@ class JointKernel {
     for (int lane = 0; lane < lanes; ++lane)
       if (!(get(gap_, lane) <= limits.gap_tolerance)) refuse(result, lane, "a gap at the start");
     if (none(result)) return result;
-    fill(p);
-    const Real margin = factor_.factor(p);
+    const Real margin = refactor(p, [&](int lane) { return !result.of[z(lane)].refused; });
     for (int lane = 0; lane < lanes; ++lane)
       if (!(get(margin, lane) > 0)) refuse(result, lane, "rank not clear from the pivots");
     if (!none(result)) finish(p, limits, jobs, result);
@@ -131,8 +131,7 @@ class JointKernel {
     for (auto* x : {&twists_, &free_}) std::fill(x->begin(), x->end(), Twist{});  // no forces so far
     gap_ = start();
     if (!(gap_ <= gap_tolerance)) return "a gap at the start";
-    fill(p);
-    return factor_.factor(p) > 0 ? nullptr : "rank not clear from the pivots";
+    return refactor(p, [](int) { return true; }) > 0 ? nullptr : "rank not clear from the pivots";
   }
 
   double reach(const JointPattern& p, double dt, double tolerance, int most, std::span<const double> applied) {
@@ -358,6 +357,30 @@ class JointKernel {
     return result;
   }
 
+  // The factor, made once more where rows depend on each other for the first time, and the null vectors of those that
+  // do. @return as JointFactor::factor
+  template <class Wanted>
+  Real refactor(const JointPattern& p, Wanted wanted) {
+    fill(p);
+    Real margin = factor_.factor(p);
+    const auto unclear = [&](int lane) { return wanted(lane) && !(get(margin, lane) > 0); };
+    bool again = false;
+    for (int lane = 0; lane < lanes && !factor_.drops(); ++lane) again = again || unclear(lane);
+    if (again) {
+      factor_.drop_dependent();
+      fill(p);
+      margin = factor_.factor(p);
+    }
+    redundant_ = false;
+    for (int lane = 0; lane < lanes; ++lane) {
+      null_spaces_[z(lane)].clear();
+      if (!wanted(lane) || !(get(margin, lane) > 0) || factor_.whole(lane)) continue;
+      factor_.find_null_space(p, lane, null_spaces_[z(lane)]);
+      redundant_ = true;
+    }
+    return margin;
+  }
+
   // From the factor on; x_ is what the forces leave of the bias.
   void finish(const JointPattern& p, const JointStep::Limits& limits, std::span<const JointStep::Job> jobs,
               Result& result) {
@@ -367,6 +390,13 @@ class JointKernel {
     activate(p, jobs, result);
     close(p, limits, result);
     if (none(result)) return;
+    if (redundant_) {
+      least_norm(total_);
+      for (int lane = 0; lane < lanes; ++lane)
+        if (!null_spaces_[z(lane)].empty())
+          for (std::size_t r = 0; r < total_.size(); ++r)
+            set(newton_[r], lane, get(total_[r], lane) - limits.dt * get(lambda_[r], lane));
+    }
     judge(limits, result);
   }
 
@@ -676,10 +706,19 @@ class JointKernel {
     }
   }
 
+  // Where rows depend on each other, of the multipliers that do the same those of least norm (T6), which the
+  // estimate of T15 needs, too.
+  void least_norm(Row<Real>& lambda) {
+    for (int lane = 0; lane < lanes; ++lane)
+      if (!null_spaces_[z(lane)].empty()) null_spaces_[z(lane)].project(lambda.data(), lane);
+  }
+
   // The equation (T5), its residual looked at and taken out once.
   void answer(const JointPattern& p, Result& result) {
     factor_.solve(p, x_.data());
     std::swap(lambda_, x_);
+    // Before they are looked at: what a null vector is wrong by is part of the residual, and taken out with it.
+    if (redundant_) least_norm(lambda_);
     pull(lambda_);
     follow(accelerations_);
     Real worst{}, probe{};
@@ -998,6 +1037,8 @@ class JointKernel {
   Row<Four> ways_;    // right-hand sides of move()
   Row<TwistOf<Four>> way_free_, way_wrenches_;
   std::vector<char> pushed_;  // bodies of theirs
+  std::array<JointNullSpace, std::size_t{lanes}> null_spaces_;
+  bool redundant_ = false;  // in a lane
   Real gap_{}, off_{}, fastest_{}, kinetic_{}, size_{}, extent_{};
 };
 

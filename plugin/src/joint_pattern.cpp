@@ -39,6 +39,7 @@ bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::ve
     pattern.sizes.push_back(width);
   }
   all_bodies = static_cast<int>(ids.size());
+  loops = joints - bodies + (all_bodies > bodies ? 0 : 1);  // all that does not move is one
   pattern.negative.assign(z(joints), 0);
   pattern.late.assign(z(joints), 0);
   for (const auto& on : ends) {
@@ -90,6 +91,14 @@ bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::ve
     values = node.panel + node.height * node.width;
     widest_panel = std::max(widest_panel, node.height * node.width);
     if (values > most_values * (node.first + node.width) + 1000) return false;
+  }
+  std::vector<std::vector<int>> touching(z(joints));
+  for (int k = 0; k < joints; ++k)
+    for (int i = nodes[z(k)].below; i < nodes[z(k)].below_end; ++i) touching[z(belows[z(i)].node)].push_back(k);
+  above.push_back(0);
+  for (const auto& of : touching) {
+    aboves.insert(aboves.end(), of.begin(), of.end());
+    above.push_back(static_cast<int>(aboves.size()));
   }
   const auto place_of = [&](int i, int j) {  // of block (i, j), i not before j
     const Node& node = nodes[z(j)];

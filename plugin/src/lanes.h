@@ -28,6 +28,10 @@ inline double larger(double a, double b) { return a > b ? a : b; }
 inline double smaller(double a, double b) { return a < b ? a : b; }
 inline double magnitude(double a) { return std::fabs(a); }
 inline double root(double a) { return std::sqrt(a); }
+/// x where a < b, else y.
+inline double where_below(double a, double b, double x, double y) { return a < b ? x : y; }
+/// Whether all are.
+inline bool positive(double a) { return a > 0; }
 
 /// Four at a time, in as many registers as the processor needs.
 using Four = double __attribute__((vector_size(32)));
@@ -41,6 +45,8 @@ struct Lanes<Four> {
 inline Four larger(const Four& a, const Four& b) { return a > b ? a : b; }
 inline Four smaller(const Four& a, const Four& b) { return a < b ? a : b; }
 inline Four magnitude(const Four& a) { return a < 0 ? -a : a; }
+inline Four where_below(const Four& a, const Four& b, const Four& x, const Four& y) { return a < b ? x : y; }
+inline bool positive(const Four& a) { return a[0] > 0 && a[1] > 0 && a[2] > 0 && a[3] > 0; }
 inline Four root(const Four& a) { return Four{std::sqrt(a[0]), std::sqrt(a[1]), std::sqrt(a[2]), std::sqrt(a[3])}; }
 
 /// Memory for them: GCC's allocator takes four numbers to be aligned as one is.

@@ -1,0 +1,319 @@
+// The null vectors of Aᵀ that a JointFactor's dropped rows stand for, and the multipliers of least norm by them (T6,
+// T7): λ − N (NᵀN)⁻¹ Nᵀ λ. Of one block; those in lanes, which may drop different rows, have one each.
+#pragma once
+
+#include "joint_pattern.h"
+#include "lanes.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace linchpin::detail {
+inline namespace LINCHPIN_LANES {
+
+// A dropped row k makes Lᵀ n = e_k: n is e_k − D⁻ S e_k in its own joint and runs from there up the joints that were
+// eliminated into it, as half a solve does. Where a loop closes it is the loop's, with nothing elsewhere: N is sparse.
+// Two overlap only where one joint is eliminated into the other in the end, so that NᵀN, factored in the order of
+// elimination, fills no more than those; and as each n is 1 in its own dropped row and 0 in all others, NᵀN ≥ 1.
+// The null vectors of one joint stand side by side in lanes of fours, as many as they need.
+class JointNullSpace {
+ public:
+  void lay_out(const JointPattern& p) {
+    reached_.assign(p.nodes.size() / 64 + 1, 0);
+    active_.assign(p.nodes.size(), 0);
+    latest_.assign(p.nodes.size(), -1);
+    groups_.clear();
+    parts_.clear();
+    clear();
+    if (p.loops == 0) return;
+    // What loops of a few joints take; longer ones let it grow.
+    const std::size_t count = z(std::min(p.loops, static_cast<int>(p.nodes.size())));
+    n_.resize(z(p.rows) * most_fours);
+    groups_.reserve(count);
+    parts_.reserve(8 * count);
+    values_.reserve(8 * widest * count);
+    blocks_.reserve(4 * count);
+    factor_.reserve(4 * widest * count);
+    reach_.reserve(count);
+    for (auto* x : {&inverse_, &y_}) x->reserve(widest * most_fours * count);
+    t_.reserve(most_fours * count);
+  }
+
+  void clear() {
+    for (const Part& part : parts_) latest_[z(part.node)] = -1;
+    groups_.clear();
+    parts_.clear();
+    values_.clear();
+    blocks_.clear();
+    factor_.clear();
+    t_.clear();
+  }
+
+  bool empty() const { return groups_.empty(); }
+
+  /// The null vectors of a joint's dropped rows: in the order in which joints are eliminated.
+  /// @param own  [dropped × width] what they are in the joint itself
+  /// @param value  of values of L by place (JointPattern::Node::panel)
+  template <class Value>
+  void add(const JointPattern& p, int node, int dropped, const double* own, const Value& value) {
+    n_.resize(z(p.rows) * most_fours);
+    Group g;
+    g.count = dropped;
+    g.fours = (dropped + 3) / 4;
+    g.t = static_cast<int>(t_.size());
+    g.y = widest * most_fours * static_cast<int>(groups_.size());
+    g.parts = static_cast<int>(parts_.size());
+    groups_.push_back(g);
+    t_.resize(t_.size() + z(g.fours));
+    for (auto* x : {&y_, &inverse_})
+      if (x->size() < z(g.y + widest * most_fours)) x->resize(z(g.y + widest * most_fours));
+    if (g.fours == 1)
+      spread<1>(p, node, own, value);
+    else
+      spread<2>(p, node, own, value);
+    factor(static_cast<int>(groups_.size()) - 1);
+  }
+
+  /// λ ← the multipliers of least norm of all with the same Aᵀλ. @param x  by row, one lane of it
+  template <class Real>
+  void project(Real* x, int lane) {
+    std::fill(t_.begin(), t_.end(), Four{});
+    for (const Part& part : parts_) {
+      const Group& g = groups_[z(part.group)];
+      const Four* n = values_.data() + part.values;
+      Four* const t = t_.data() + g.t;
+      for (int r = 0; r < part.width; ++r, n += g.fours) {
+        const double own = Lanes<Real>::get(x[part.first + r], lane);
+        t[0] += own * n[0];
+        if (g.fours > 1) t[1] += own * n[1];
+      }
+    }
+    solve();
+    for (const Part& part : parts_) {
+      const Group& g = groups_[z(part.group)];
+      const Four* n = values_.data() + part.values;
+      const Four* const t = t_.data() + g.t;
+      for (int r = 0; r < part.width; ++r, n += g.fours) {
+        Four sum = n[0] * t[0];
+        if (g.fours > 1) sum += n[1] * t[1];
+        Lanes<Real>::set(x[part.first + r], lane, Lanes<Real>::get(x[part.first + r], lane) - total(sum));
+      }
+    }
+  }
+
+ private:
+  static constexpr int widest = JointPattern::widest, most_fours = 2;
+  struct Group {  // the null vectors of a joint's rows
+    int count = 0, fours = 0;
+    int t = 0, y = 0;                  // its places there
+    int parts = 0;                     // up to those of the next
+    int parent = -1;                   // in the elimination of NᵀN
+    int blocks = -1, last_block = -1;  // its column of the factor
+    int stamp = -1;
+  };
+  struct Part {  // what they are in a joint
+    int node, group, first, width;
+    int values;    // [width × fours]
+    int previous;  // of the same joint
+  };
+  struct Block {  // of the factor
+    int row;      // group
+    int values;   // [column's count × row's fours]
+    int next;     // of its column
+  };
+
+  template <class T>
+  static std::size_t z(T i) {
+    return static_cast<std::size_t>(i);
+  }
+  static double total(const Four& x) { return (x[0] + x[1]) + (x[2] + x[3]); }
+  static int last_bit(std::uint64_t bits) {
+    int at = 0;
+    for (int step = 32; step > 0; step /= 2)
+      if (bits >> step) bits >>= step, at += step;
+    return at;
+  }
+
+  // The null vectors of the last group, up from where they begin.
+  template <int C, class Value>
+  void spread(const JointPattern& p, int node, const double* own, const Value& value) {
+    std::array<Four, widest * C> n{};
+    const int width = p.nodes[z(node)].width;
+    for (int c = 0; c < groups_.back().count; ++c)
+      for (int r = 0; r < width; ++r) n[z(r * C + c / 4)][c % 4] = own[c * width + r];
+    double size = keep<C>(p, node, n, 0);
+    for (int word = node / 64; word >= 0; --word)
+      while (std::uint64_t& bits = reached_[z(word)]) {
+        const int bit = last_bit(bits);
+        bits &= ~(std::uint64_t{1} << bit);
+        size = std::max(size, follow<C>(p, 64 * word + bit, size, value));
+      }
+    for (std::size_t i = z(groups_.back().parts); i < parts_.size(); ++i) active_[z(parts_[i].node)] = 0;
+  }
+
+  // @return its largest, where that is no rounding of `size`
+  template <int C>
+  double keep(const JointPattern& p, int node, const std::array<Four, widest * C>& n, double size) {
+    constexpr double negligible = 1e-13;  // what joints out of the loop come to
+    const JointPattern::Node& of = p.nodes[z(node)];
+    Four all{};
+    for (int i = 0; i < of.width * C; ++i) all = larger(all, magnitude(n[z(i)]));
+    const double most = std::max(std::max(all[0], all[1]), std::max(all[2], all[3]));
+    if (most <= negligible * size) return 0;
+    parts_.push_back({node, static_cast<int>(groups_.size()) - 1, of.first, of.width, static_cast<int>(values_.size()),
+                      latest_[z(node)]});
+    latest_[z(node)] = static_cast<int>(parts_.size()) - 1;
+    active_[z(node)] = 1;
+    std::copy_n(n.data(), of.width * C, n_.data() + of.first * C);
+    values_.insert(values_.end(), n.data(), n.data() + of.width * C);
+    for (int i = p.above[z(node)]; i < p.above[z(node) + 1]; ++i) {
+      const int k = p.aboves[z(i)];
+      reached_[z(k / 64)] |= std::uint64_t{1} << (k % 64);
+    }
+    return most;
+  }
+
+  // −L_belowᵀ n_below.
+  template <int C, class Value>
+  double follow(const JointPattern& p, int node, double size, const Value& value) {
+    const JointPattern::Node& of = p.nodes[z(node)];
+    const int w = of.width;
+    std::array<Four, widest * C> sum{};
+    for (int i = of.below; i < of.below_end; ++i) {
+      const JointPattern::Below& below = p.belows[z(i)];
+      if (!active_[z(below.node)]) continue;
+      int at = of.panel + below.offset * w;
+      const Four* n = n_.data() + below.first * C;
+      for (int r = 0; r < below.width; ++r, n += C)
+        for (int k = 0; k < w; ++k, ++at) {
+          const double l = value(at);
+          for (int c = 0; c < C; ++c) sum[z(k * C + c)] -= l * n[c];
+        }
+    }
+    return keep<C>(p, node, sum, size);
+  }
+
+  // The next rows of NᵀN = L D Lᵀ, by blocks of groups.
+  void factor(int group) {
+    Group& g = groups_[z(group)];
+    const int d = g.count, C = g.fours;
+    std::array<Four, widest * most_fours> own{};  // [d × fours]
+    reach_.clear();
+    for (std::size_t i = z(g.parts); i < parts_.size(); ++i) {
+      const Part& part = parts_[i];
+      const Four* const n = values_.data() + part.values;
+      for (int c = 0; c < C; ++c)
+        for (int r = 0; r < part.width; ++r)
+          for (int a = 0; a < d; ++a) own[z(a * C + c)] += n[r * C + a / 4][a % 4] * n[r * C + c];
+      for (int j = part.previous; j >= 0; j = parts_[z(j)].previous) {
+        const Part& other = parts_[z(j)];
+        reach(other.group, group);
+        const Group& h = groups_[z(other.group)];
+        const Four* const m = values_.data() + other.values;
+        Four* const y = y_.data() + h.y;
+        for (int r = 0; r < part.width; ++r)
+          for (int b = 0; b < h.count; ++b)
+            for (int c = 0; c < C; ++c) y[b * C + c] += m[r * h.fours + b / 4][b % 4] * n[r * C + c];
+      }
+    }
+    std::sort(reach_.begin(), reach_.end());
+    for (const int index : reach_) {
+      Group& h = groups_[z(index)];
+      const Four* const y = y_.data() + h.y;
+      for (int i = h.blocks; i >= 0; i = blocks_[z(i)].next) {  // later groups of its column: all of them reached
+        const Group& later = groups_[z(blocks_[z(i)].row)];
+        const Four* l = factor_.data() + blocks_[z(i)].values;
+        Four* const to = y_.data() + later.y;
+        for (int k = 0; k < h.count; ++k, l += later.fours)
+          for (int b = 0; b < later.count; ++b)
+            for (int c = 0; c < C; ++c) to[b * C + c] -= l[b / 4][b % 4] * y[k * C + c];
+      }
+      const int at = static_cast<int>(factor_.size()), block = static_cast<int>(blocks_.size());
+      blocks_.push_back({group, at, -1});
+      (h.blocks < 0 ? h.blocks : blocks_[z(h.last_block)].next) = block;
+      h.last_block = block;
+      const Four* const inverse = inverse_.data() + h.y;
+      for (int b = 0; b < h.count; ++b)
+        for (int c = 0; c < C; ++c) {
+          Four sum{};
+          for (int k = 0; k < h.count; ++k) sum += inverse[b * h.fours + k / 4][k % 4] * y[k * C + c];
+          factor_.push_back(sum);
+        }
+      const Four* const l = factor_.data() + at;
+      for (int b = 0; b < h.count; ++b)
+        for (int a = 0; a < d; ++a)
+          for (int c = 0; c < C; ++c) own[z(a * C + c)] -= l[b * C + a / 4][a % 4] * y[b * C + c];
+    }
+    invert(own.data(), d, C, inverse_.data() + g.y);
+  }
+
+  // Groups whose columns of the factor a row touches that overlaps one of them.
+  void reach(int from, int group) {
+    for (int at = from; at != group && groups_[z(at)].stamp != group; at = groups_[z(at)].parent) {
+      Group& h = groups_[z(at)];
+      h.stamp = group;
+      reach_.push_back(at);
+      std::fill_n(y_.data() + h.y, h.count * groups_[z(group)].fours, Four{});
+      if (h.parent < 0) h.parent = group;
+    }
+  }
+
+  // Of one that is ≥ 1: no pivots need to be looked for.
+  static void invert(Four* S, int d, int C, Four* to) {
+    for (int k = 0; k < d; ++k) {
+      const double pivot = 1 / S[k * C + k / 4][k % 4];
+      S[k * C + k / 4][k % 4] = 1;
+      for (int c = 0; c < C; ++c) S[k * C + c] *= pivot;
+      for (int i = 0; i < d; ++i) {
+        if (i == k) continue;
+        const double by = S[i * C + k / 4][k % 4];
+        S[i * C + k / 4][k % 4] = 0;
+        for (int c = 0; c < C; ++c) S[i * C + c] -= by * S[k * C + c];
+      }
+    }
+    std::copy_n(S, d * C, to);
+  }
+
+  // t ← (NᵀN)⁻¹ t
+  void solve() {
+    for (const Group& g : groups_)
+      for (int i = g.blocks; i >= 0; i = blocks_[z(i)].next) {
+        const Group& h = groups_[z(blocks_[z(i)].row)];
+        const Four* l = factor_.data() + blocks_[z(i)].values;
+        for (int b = 0; b < g.count; ++b)
+          for (int c = 0; c < h.fours; ++c) t_[z(h.t + c)] -= *l++ * t_[z(g.t + b / 4)][b % 4];
+      }
+    for (auto g = groups_.rbegin(); g != groups_.rend(); ++g) {
+      std::array<Four, most_fours> x{};
+      const Four* inverse = inverse_.data() + g->y;
+      for (int a = 0; a < g->count; ++a)
+        for (int c = 0; c < g->fours; ++c) x[z(c)] += *inverse++ * t_[z(g->t + a / 4)][a % 4];
+      for (int i = g->blocks; i >= 0; i = blocks_[z(i)].next) {
+        const Group& h = groups_[z(blocks_[z(i)].row)];
+        const Four* l = factor_.data() + blocks_[z(i)].values;
+        for (int b = 0; b < g->count; ++b) {
+          Four sum{};
+          for (int c = 0; c < h.fours; ++c) sum += *l++ * t_[z(h.t + c)];
+          x[z(b / 4)][b % 4] -= total(sum);
+        }
+      }
+      for (int c = 0; c < g->fours; ++c) t_[z(g->t + c)] = x[z(c)];
+    }
+  }
+
+  std::vector<Group> groups_;
+  std::vector<Part> parts_;
+  Row<Four> values_;  // N, by part
+  std::vector<Block> blocks_;
+  Row<Four> factor_, inverse_;          // of NᵀN: L by block, D⁻¹ by group
+  std::vector<std::uint64_t> reached_;  // joints that are yet to be followed, bit by bit
+  std::vector<char> active_;
+  std::vector<int> latest_, reach_;
+  Row<Four> n_, y_, t_;
+};
+
+}  // namespace LINCHPIN_LANES
+}  // namespace linchpin::detail
