@@ -252,11 +252,14 @@ class JointFactor {
     Real* const D = values_.data() + node.diagonal;
     const Real* const diagonal = diagonal_.data() + node.first;
     const Real one = Lanes<Real>::all(1);
-    std::array<Real, widest * widest> S, whole, l;
+    std::array<Real, widest * widest> S, others, l;
     for (int i = 0; i < w; ++i)
       for (int j = 0; j <= i; ++j) S[z(i * w + j)] = S[z(j * w + i)] = D[i * w + j];
-    Real clear = one;
-    invert<W, true>(S.data(), diagonal, w, whole.data(), clear);
+    Real clear{};
+    if constexpr (Lanes<Real>::count > 1) {  // else it is known not to be
+      clear = one;
+      invert<W, true>(S.data(), diagonal, w, others.data(), clear);
+    }
     std::array<Real, widest> d, kept;
     Real left = one;
     for (int i = 0; i < w; ++i)
@@ -274,7 +277,8 @@ class JointFactor {
       }
     for (int i = 0; i < w; ++i) d[z(i)] = kept[z(i)] / d[z(i)];
     invert_made(l, d, w, D);
-    for (int k = 0; k < w * w; ++k) D[k] = where_below(Real{}, clear, whole[z(k)], D[k]);
+    if constexpr (Lanes<Real>::count > 1)
+      for (int k = 0; k < w * w; ++k) D[k] = where_below(Real{}, clear, others[z(k)], D[k]);
     margin = smaller(margin, where_below(Real{}, clear, clear, left));
     for (int lane = 0; lane < Lanes<Real>::count; ++lane) {
       const auto get = [&](const Real& x) { return Lanes<Real>::get(x, lane); };

@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 namespace linchpin::detail {
@@ -74,42 +75,50 @@ class JointNullSpace {
       spread<1>(p, node, own, value);
     else
       spread<2>(p, node, own, value);
-    factor(static_cast<int>(groups_.size()) - 1);
+    const int group = static_cast<int>(groups_.size()) - 1;
+    switch (dropped) {
+      case 1:
+        return factor<1>(group);
+      case 3:
+        return factor<3>(group);
+      default:
+        return factor<0>(group);
+    }
   }
 
   /// λ ← the multipliers of least norm of all with the same Aᵀλ. @param x  by row, one lane of it
   template <class Real>
   void project(Real* x, int lane) {
     std::fill(t_.begin(), t_.end(), Four{});
-    for (const Part& part : parts_) {
-      const Group& g = groups_[z(part.group)];
+    each_part([&](auto fours, const Part& part, int at) {
+      constexpr int C = decltype(fours)::value;
+      std::array<Four, C> t;
+      std::copy_n(t_.data() + at, C, t.begin());
       const Four* n = values_.data() + part.values;
-      Four* const t = t_.data() + g.t;
-      for (int r = 0; r < part.width; ++r, n += g.fours) {
-        const double own = Lanes<Real>::get(x[part.first + r], lane);
-        t[0] += own * n[0];
-        if (g.fours > 1) t[1] += own * n[1];
-      }
-    }
+      for (const Real* own = x + part.first; own != x + part.first + part.width; ++own, n += C)
+        for (int c = 0; c < C; ++c) t[z(c)] += Lanes<Real>::get(*own, lane) * n[c];
+      std::copy_n(t.begin(), C, t_.data() + at);
+    });
     solve();
-    for (const Part& part : parts_) {
-      const Group& g = groups_[z(part.group)];
+    each_part([&](auto fours, const Part& part, int at) {
+      constexpr int C = decltype(fours)::value;
+      std::array<Four, C> t;
+      std::copy_n(t_.data() + at, C, t.begin());
       const Four* n = values_.data() + part.values;
-      const Four* const t = t_.data() + g.t;
-      for (int r = 0; r < part.width; ++r, n += g.fours) {
+      for (Real* own = x + part.first; own != x + part.first + part.width; ++own, n += C) {
         Four sum = n[0] * t[0];
-        if (g.fours > 1) sum += n[1] * t[1];
-        Lanes<Real>::set(x[part.first + r], lane, Lanes<Real>::get(x[part.first + r], lane) - total(sum));
+        for (int c = 1; c < C; ++c) sum += n[c] * t[z(c)];
+        Lanes<Real>::set(*own, lane, Lanes<Real>::get(*own, lane) - total(sum));
       }
-    }
+    });
   }
 
  private:
   static constexpr int widest = JointPattern::widest, most_fours = 2;
   struct Group {  // the null vectors of a joint's rows
     int count = 0, fours = 0;
-    int t = 0, y = 0;                  // its places there
-    int parts = 0;                     // up to those of the next
+    int t = 0, y = 0;  // its places there
+    int parts = 0, parts_end = 0;
     int parent = -1;                   // in the elimination of NᵀN
     int blocks = -1, last_block = -1;  // its column of the factor
     int stamp = -1;
@@ -125,10 +134,24 @@ class JointNullSpace {
     int next;     // of its column
   };
 
+  // What fills one four is compiled for that.
+  template <class Visit>
+  void each_part(const Visit& visit) const {
+    for (const Group& g : groups_) {
+      const Part* const end = parts_.data() + g.parts_end;
+      for (const Part* part = parts_.data() + g.parts; part != end; ++part)
+        if (g.fours == 1)
+          visit(std::integral_constant<int, 1>{}, *part, g.t);
+        else
+          visit(std::integral_constant<int, 2>{}, *part, g.t);
+    }
+  }
+
   template <class T>
   static std::size_t z(T i) {
     return static_cast<std::size_t>(i);
   }
+  static double at(const Four* x, int i) { return x[static_cast<unsigned>(i) / 4][static_cast<unsigned>(i) % 4]; }
   static double total(const Four& x) { return (x[0] + x[1]) + (x[2] + x[3]); }
   static int last_bit(std::uint64_t bits) {
     int at = 0;
@@ -151,6 +174,7 @@ class JointNullSpace {
         bits &= ~(std::uint64_t{1} << bit);
         size = std::max(size, follow<C>(p, 64 * word + bit, size, value));
       }
+    groups_.back().parts_end = static_cast<int>(parts_.size());
     for (std::size_t i = z(groups_.back().parts); i < parts_.size(); ++i) active_[z(parts_[i].node)] = 0;
   }
 
@@ -197,9 +221,10 @@ class JointNullSpace {
   }
 
   // The next rows of NᵀN = L D Lᵀ, by blocks of groups.
+  template <int count>
   void factor(int group) {
     Group& g = groups_[z(group)];
-    const int d = g.count, C = g.fours;
+    const int d = count > 0 ? count : g.count, C = (d + 3) / 4;
     std::array<Four, widest * most_fours> own{};  // [d × fours]
     reach_.clear();
     for (std::size_t i = z(g.parts); i < parts_.size(); ++i) {
@@ -207,7 +232,7 @@ class JointNullSpace {
       const Four* const n = values_.data() + part.values;
       for (int c = 0; c < C; ++c)
         for (int r = 0; r < part.width; ++r)
-          for (int a = 0; a < d; ++a) own[z(a * C + c)] += n[r * C + a / 4][a % 4] * n[r * C + c];
+          for (int a = 0; a < d; ++a) own[z(a * C + c)] += at(n + r * C, a) * n[r * C + c];
       for (int j = part.previous; j >= 0; j = parts_[z(j)].previous) {
         const Part& other = parts_[z(j)];
         reach(other.group, group);
@@ -216,7 +241,7 @@ class JointNullSpace {
         Four* const y = y_.data() + h.y;
         for (int r = 0; r < part.width; ++r)
           for (int b = 0; b < h.count; ++b)
-            for (int c = 0; c < C; ++c) y[b * C + c] += m[r * h.fours + b / 4][b % 4] * n[r * C + c];
+            for (int c = 0; c < C; ++c) y[b * C + c] += at(m + r * h.fours, b) * n[r * C + c];
       }
     }
     std::sort(reach_.begin(), reach_.end());
@@ -229,25 +254,25 @@ class JointNullSpace {
         Four* const to = y_.data() + later.y;
         for (int k = 0; k < h.count; ++k, l += later.fours)
           for (int b = 0; b < later.count; ++b)
-            for (int c = 0; c < C; ++c) to[b * C + c] -= l[b / 4][b % 4] * y[k * C + c];
+            for (int c = 0; c < C; ++c) to[b * C + c] -= at(l, b) * y[k * C + c];
       }
-      const int at = static_cast<int>(factor_.size()), block = static_cast<int>(blocks_.size());
-      blocks_.push_back({group, at, -1});
+      const int place = static_cast<int>(factor_.size()), block = static_cast<int>(blocks_.size());
+      blocks_.push_back({group, place, -1});
       (h.blocks < 0 ? h.blocks : blocks_[z(h.last_block)].next) = block;
       h.last_block = block;
       const Four* const inverse = inverse_.data() + h.y;
       for (int b = 0; b < h.count; ++b)
         for (int c = 0; c < C; ++c) {
           Four sum{};
-          for (int k = 0; k < h.count; ++k) sum += inverse[b * h.fours + k / 4][k % 4] * y[k * C + c];
+          for (int k = 0; k < h.count; ++k) sum += at(inverse + b * h.fours, k) * y[k * C + c];
           factor_.push_back(sum);
         }
-      const Four* const l = factor_.data() + at;
+      const Four* const l = factor_.data() + place;
       for (int b = 0; b < h.count; ++b)
         for (int a = 0; a < d; ++a)
-          for (int c = 0; c < C; ++c) own[z(a * C + c)] -= l[b * C + a / 4][a % 4] * y[b * C + c];
+          for (int c = 0; c < C; ++c) own[z(a * C + c)] -= at(l + b * C, a) * y[b * C + c];
     }
-    invert(own.data(), d, C, inverse_.data() + g.y);
+    invert<count>(own.data(), d, C, inverse_.data() + g.y);
   }
 
   // Groups whose columns of the factor a row touches that overlaps one of them.
@@ -262,14 +287,16 @@ class JointNullSpace {
   }
 
   // Of one that is ≥ 1: no pivots need to be looked for.
-  static void invert(Four* S, int d, int C, Four* to) {
+  template <int count>
+  static void invert(Four* S, int rows, int fours, Four* to) {
+    const int d = count > 0 ? count : rows, C = count > 0 ? (count + 3) / 4 : fours;
     for (int k = 0; k < d; ++k) {
-      const double pivot = 1 / S[k * C + k / 4][k % 4];
+      const double pivot = 1 / at(S + k * C, k);
       S[k * C + k / 4][k % 4] = 1;
       for (int c = 0; c < C; ++c) S[k * C + c] *= pivot;
       for (int i = 0; i < d; ++i) {
         if (i == k) continue;
-        const double by = S[i * C + k / 4][k % 4];
+        const double by = at(S + i * C, k);
         S[i * C + k / 4][k % 4] = 0;
         for (int c = 0; c < C; ++c) S[i * C + c] -= by * S[k * C + c];
       }
