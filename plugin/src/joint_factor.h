@@ -23,10 +23,6 @@ class JointFactor {
     diagonal_.assign(z(p.rows), Real{});
     values_.assign(z(p.values) + 1, Real{});  // and one that backward() reads beyond
     panel_.assign(z(p.widest_panel), Real{});
-    for (auto& lane : dropped_) {
-      lane.clear();
-      if (p.loops > 0) lane.reserve(p.nodes.size());
-    }
   }
 
   /// Zeros, for G to be summed into the places that the pattern names: of its diagonal blocks the lower half.

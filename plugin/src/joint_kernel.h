@@ -35,7 +35,6 @@ class JointKernel {
     dots_.resize(p.dots.size());
     for (auto* x : {&bias_, &velocity_, &x_, &lambda_, &newton_, &total_}) x->assign(z(p.rows), Real{});
     factor_.lay_out(p);
-    for (JointNullSpace& n : null_spaces_) n.lay_out(p);
     moving_ = z(p.bodies);
     for (const JointPattern::Node& node : p.nodes) {
       for (int k = node.points; k < node.points_end; ++k) points_[z(k)].a = node.a, points_[z(k)].b = node.b;

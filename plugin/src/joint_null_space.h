@@ -22,27 +22,6 @@ inline namespace LINCHPIN_LANES {
 // The null vectors of one joint stand side by side in lanes of fours, as many as they need.
 class JointNullSpace {
  public:
-  void lay_out(const JointPattern& p) {
-    reached_.assign(p.nodes.size() / 64 + 1, 0);
-    active_.assign(p.nodes.size(), 0);
-    latest_.assign(p.nodes.size(), -1);
-    groups_.clear();
-    parts_.clear();
-    clear();
-    if (p.loops == 0) return;
-    // What loops of a few joints take; longer ones let it grow.
-    const std::size_t count = z(std::min(p.loops, static_cast<int>(p.nodes.size())));
-    n_.resize(z(p.rows) * most_fours);
-    groups_.reserve(count);
-    parts_.reserve(8 * count);
-    values_.reserve(8 * widest * count);
-    blocks_.reserve(4 * count);
-    factor_.reserve(4 * widest * count);
-    reach_.reserve(count);
-    for (auto* x : {&inverse_, &y_}) x->reserve(widest * most_fours * count);
-    t_.reserve(most_fours * count);
-  }
-
   void clear() {
     for (const Part& part : parts_) latest_[z(part.node)] = -1;
     groups_.clear();
@@ -60,7 +39,12 @@ class JointNullSpace {
   /// @param value  of values of L by place (JointPattern::Node::panel)
   template <class Value>
   void add(const JointPattern& p, int node, int dropped, const double* own, const Value& value) {
-    n_.resize(z(p.rows) * most_fours);
+    if (n_.empty()) {  // the first time that it is asked for: most never need it
+      reached_.assign(p.nodes.size() / 64 + 1, 0);
+      active_.assign(p.nodes.size(), 0);
+      latest_.assign(p.nodes.size(), -1);
+      n_.resize(z(p.rows) * most_fours);
+    }
     Group g;
     g.count = dropped;
     g.fours = (dropped + 3) / 4;

@@ -39,7 +39,6 @@ bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::ve
     pattern.sizes.push_back(width);
   }
   all_bodies = static_cast<int>(ids.size());
-  loops = joints - bodies + (all_bodies > bodies ? 0 : 1);  // all that does not move is one
   pattern.negative.assign(z(joints), 0);
   pattern.late.assign(z(joints), 0);
   for (const auto& on : ends) {

@@ -43,7 +43,6 @@ struct JointPattern {
   std::vector<int> row_of;              // row of the block
   std::vector<int> joint_of;            // by node: in StockJoints, and in the block
   int bodies = 0, all_bodies = 0, rows = 0, values = 0, widest_panel = 0;
-  int loops = 0;  // that its joints close: without one their rows are independent, but for what is singular in a joint
 
   bool operator==(const JointPattern&) const = default;
 

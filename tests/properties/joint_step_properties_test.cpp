@@ -1,6 +1,7 @@
 // The plain step of stock joints (linchpin/detail/joint_step.h) against the way of all others: the same multipliers,
 // the same end of the step, alone and in lanes.
 #include "allocation_counter.h"
+#include "joint_solve.h"
 #include "random.h"
 
 #include "stock_joints.h"
@@ -17,7 +18,9 @@
 namespace linchpin::test::joint_step_properties_test {
 namespace {
 
-constexpr double dt = 1.0 / 240;
+constexpr double dt = joint_step_dt;
+constexpr const detail::JointStep::Limits& limits = joint_step_limits;
+using Solve = JointSolve;
 
 /// Bodies hung from each other or from the world by balls, hinges, crosses and welds, by what slides in lines and
 /// planes, and by joints of all primitives, here and there closed to a loop. `how` decides which, `where` everything
@@ -95,41 +98,6 @@ struct Mechanism {
   }
 };
 
-/// A mechanism's block with all that its step needs.
-struct Solve {
-  Dynamics dynamics;
-  detail::JointStep step;
-  std::vector<double> Q, applied, newton, v, start, total, mean, pull;
-  Solve(const System& system, const Mechanism& mechanism, const State& state, detail::JointShapes& shapes,
-        Random& random)
-      : dynamics(system, mechanism.joints) {
-    const std::size_t n = static_cast<std::size_t>(dynamics.assembly().block.n()),
-                      m = static_cast<std::size_t>(dynamics.assembly().block.m());
-    for (auto* x : {&Q, &applied, &v}) x->resize(n);
-    for (auto* x : {&newton, &start, &total, &mean}) x->resize(m);
-    pull.resize(12 * mechanism.joints.size());
-    for (double& x : Q) x = random.uniform(-10, 10);
-    for (std::size_t j = 0; j < n; ++j) applied[j] = dt * Q[j];
-    EXPECT_NE(dynamics.evaluate(state, Q), Status::invalid);
-    EXPECT_TRUE(step.lay_out(system, dynamics.assembly().block, shapes));
-  }
-  detail::JointStep::Job job() {
-    std::fill(newton.begin(), newton.end(), 0.0);
-    return {.of = &step,
-            .numbers = {.Q = Q,
-                        .applied = applied,
-                        .newton = newton,
-                        .v = v,
-                        .start = start,
-                        .total = total,
-                        .mean = mean,
-                        .pull = pull}};
-  }
-};
-
-constexpr detail::JointStep::Limits limits{
-    .dt = dt, .newton_tolerance = 1e-14, .gap_tolerance = 1e-9, .max_solves = 20, .swing = 1, .enough = 0};
-
 TEST(JointStep, IsTheStepOfDynamicsAndNewton) {
   int plain = 0, refused = 0, with_axes = 0;
   for (const std::uint64_t seed : seeds(1000)) {
@@ -139,7 +107,7 @@ TEST(JointStep, IsTheStepOfDynamicsAndNewton) {
     const Mechanism mechanism(system, "a", how, where);
     const State state = system.initial_state();
     detail::JointShapes shapes(1);
-    Solve s(system, mechanism, state, shapes, where);
+    Solve s(system, mechanism.joints, state, shapes, where);
     detail::JointStep::Job job = s.job();
     detail::JointStep::take(state, limits, {&job, 1});
     if (job.outcome.refused) {
@@ -242,7 +210,7 @@ TEST(JointStep, InTurnsIsWhatDynamicsAnswers) {
     const Mechanism mechanism(system, "a", how, where);
     const State state = system.initial_state();
     detail::JointShapes shapes(1);
-    Solve s(system, mechanism, state, shapes, where);
+    Solve s(system, mechanism.joints, state, shapes, where);
     const std::vector<double> v0(s.dynamics.assembly().v);
     detail::JointStep::Job whole = s.job();
     detail::JointStep::take(state, limits, {&whole, 1});
@@ -330,7 +298,7 @@ TEST(JointStep, LeavesOpenWhatItIsTold) {
       state[id].q = Quaterniond(Eigen::AngleAxisd(1e-10, where.direction())) * state[id].q;
     }
     detail::JointShapes shapes(1);
-    Solve s(system, mechanism, state, shapes, where);
+    Solve s(system, mechanism.joints, state, shapes, where);
     detail::JointStep::Job job = s.job();
     detail::JointStep::Limits part = limits;
     part.left_open = 0.75;
@@ -371,7 +339,7 @@ TEST(JointStep, InLanesIsToTheLastBitWhatItIsAlone) {
     detail::JointShapes shapes(1);
     std::deque<Solve> solves;
     Random random(seed + 77);
-    for (const Mechanism& m : mechanisms) solves.emplace_back(system, m, state, shapes, random);
+    for (const Mechanism& m : mechanisms) solves.emplace_back(system, m.joints, state, shapes, random);
     for (const Solve& s : solves) ASSERT_EQ(s.step.shape(), solves[0].step.shape());
     std::vector<std::vector<double>> alone;
     for (Solve& s : solves) {

@@ -1,0 +1,320 @@
+// The plain step of joints whose rows depend on each other (linchpin/detail/joint_step.h) against the way of all
+// others: the same end of the step, multipliers of least norm (T7), alone and in lanes; and contradictions are none of
+// its.
+#include "allocation_counter.h"
+#include "joint_solve.h"
+#include "random.h"
+
+#include <linchpin/joints.h>
+#include <linchpin/stepper.h>
+
+#include <gtest/gtest.h>
+#include <Eigen/QR>
+
+#include <deque>
+
+namespace linchpin::test::redundant_joints_properties_test {
+namespace {
+
+constexpr double dt = joint_step_dt;
+constexpr const detail::JointStep::Limits& limits = joint_step_limits;
+using Solve = JointSolve;
+
+/// Mechanisms of which some rows say what others have said: planar loops of hinges, wherever their plane may be, one or
+/// several side by side, with a limb or without, bodies welded in rings, joints that are there twice, two balls and a
+/// hinge on one line, a body on two rods. `how` and `where` as above.
+struct Redundant {
+  System& system;
+  std::string name;
+  Random &how, &where;
+  std::vector<BodyId> bodies{};
+  std::vector<ConstraintId> joints{};
+
+  BodyId body(const Vector3d& p) {
+    const double m = where.uniform(0.5, 3);
+    const Vector3d I = m * Vector3d(where.uniform(0.1, 0.2), where.uniform(0.1, 0.2), where.uniform(0.1, 0.2));
+    bodies.push_back(system.add_body(name + std::to_string(bodies.size()), m, I, {p, where.rotation()},
+                                     where.vector(0.5), where.vector(0.5)));
+    return bodies.back();
+  }
+  Vector3d local(BodyId id, const Vector3d& Q) const {
+    const BodyState s = system.initial_state()[id];
+    return s.q.conjugate() * (Q - s.p);
+  }
+  Vector3d turned(BodyId id, const Vector3d& u) const { return system.initial_state()[id].q.conjugate() * u; }
+  std::string next() const { return name + "j" + std::to_string(joints.size()); }
+  void add_ball(BodyId a, BodyId b, const Vector3d& Q) {
+    joints.push_back(system.add(ball(next(), a, local(a, Q), b, local(b, Q))));
+  }
+  void add_hinge(BodyId a, BodyId b, const Vector3d& Q, const Vector3d& u) {
+    joints.push_back(system.add(hinge(next(), a, local(a, Q), turned(a, u), b, local(b, Q), turned(b, u))));
+  }
+  void add_weld(BodyId a, BodyId b, const Vector3d& Q) {
+    const Matrix3d axes = where.rotation().toRotationMatrix();
+    const State& s = system.initial_state();
+    joints.push_back(system.add(weld(next(), a, {local(a, Q), Matrix3d(s[a].q.conjugate() * axes)}, b,
+                                     {local(b, Q), Matrix3d(s[b].q.conjugate() * axes)})));
+  }
+  /// Links from hinge to hinge and back to the first; in one plane all axes are parallel.
+  void ring(int hinges, bool grounded, bool planar) {
+    const Matrix3d axes = where.rotation().toRotationMatrix();
+    std::vector<Vector3d> at;
+    std::vector<BodyId> link;
+    for (int i = 0; i < hinges; ++i)
+      at.push_back(axes * Vector3d(where.uniform(), where.uniform(), planar ? 0 : where.uniform()));
+    for (int i = 0; i < hinges; ++i)
+      link.push_back(i == 0 && grounded
+                         ? world
+                         : body(0.5 * (at[std::size_t(i)] + at[std::size_t((i + 1) % hinges)]) + where.vector(0.2)));
+    for (int i = 0; i < hinges; ++i)
+      add_hinge(link[std::size_t((i + hinges - 1) % hinges)], link[std::size_t(i)], at[std::size_t(i)],
+                planar ? Vector3d(axes.col(2)) : where.direction());
+  }
+  void windows(int count) {
+    const Matrix3d axes = where.rotation().toRotationMatrix();
+    const Vector3d bar = axes * Vector3d(where.uniform(-0.5, 0.5), 1, 0);
+    BodyId last{};
+    for (int i = 0; i <= count; ++i) {
+      const Vector3d top = axes * Vector3d(0.7 * i, 0, 0);
+      const BodyId b = body(top + 0.5 * bar);
+      add_hinge(b, world, top, axes.col(2));
+      if (i > 0) {
+        const Vector3d left = top + bar - axes * Vector3d(0.7, 0, 0);
+        const BodyId coupler = body(0.5 * (left + top + bar));
+        add_hinge(coupler, last, left, axes.col(2));
+        add_hinge(coupler, b, top + bar, axes.col(2));
+      }
+      last = b;
+    }
+  }
+  void make() {
+    const int kind = how.integer(0, 6);
+    if (kind == 0) ring(how.integer(4, 7), how.coin(), true);
+    if (kind == 1) windows(how.integer(1, 4));
+    if (kind == 2) {  // some twice, and hung up or not
+      const int count = how.integer(3, 6);
+      const bool hung = how.coin();
+      for (int i = 0; i < count; ++i) body(where.vector());
+      for (int i = 0; i < count; ++i) {
+        const BodyId a = bodies[std::size_t(i)], b = bodies[std::size_t((i + 1) % count)];
+        add_weld(a, b, where.vector());
+        if (how.coin()) add_weld(a, b, where.vector());
+      }
+      if (hung) add_ball(world, bodies[0], where.vector());
+    }
+    if (kind == 3) {  // every joint of a chain once or twice
+      const int count = how.integer(2, 5);
+      for (int i = 0; i < count; ++i) {
+        const BodyId a = i == 0 ? world : bodies.back(), b = body(where.vector());
+        const Vector3d Q = where.vector(), u = where.direction();
+        for (int times = how.integer(1, 2); times > 0; --times) add_hinge(a, b, Q + where.uniform() * u, u);
+      }
+      add_hinge(bodies[0], bodies[1], where.vector(), where.direction());  // locks them: no more than six rows count
+    }
+    if (kind == 4) {  // on one line
+      const BodyId a = body(where.vector()), b = body(where.vector());
+      const Vector3d Q = where.vector(), u = where.direction();
+      add_ball(a, b, Q);
+      add_ball(a, b, Q + 0.3 * u);
+      add_hinge(a, b, Q + 0.7 * u, u);
+      if (how.coin()) add_ball(world, a, where.vector());
+    }
+    if (kind == 5) {  // and what hangs from it
+      const BodyId a = body(where.vector());
+      add_ball(a, world, where.vector());
+      add_ball(a, world, where.vector());
+      const BodyId b = body(where.vector());
+      add_ball(a, b, where.vector());
+    }
+    if (kind == 6) {  // two loops with a joint in common, and a limb
+      ring(4, true, true);
+      const BodyId a = bodies[0], limb = body(where.vector());
+      add_ball(a, limb, where.vector());
+      add_ball(a, limb, where.vector());
+    }
+  }
+};
+
+/// Onto the velocity constraints: where some rows follow from others, what they ask for does, too, only there.
+void settle(const System& system, const std::vector<ConstraintId>& joints, State& state) {
+  Dynamics dynamics(system, joints, {.path = Path::dense});
+  dynamics.evaluate(state, std::vector<double>(static_cast<std::size_t>(dynamics.assembly().block.n())));
+  for (int i = 0; i < 2; ++i) {
+    project_velocities(system, dynamics, state);
+    dynamics.evaluate(state, std::vector<double>(static_cast<std::size_t>(dynamics.assembly().block.n())));
+  }
+}
+
+/// λ of least norm among those with the same Aᵀλ.
+Eigen::VectorXd shortest(const Instant& instant, const std::vector<double>& lambda) {
+  Eigen::MatrixXd At = Eigen::MatrixXd::Zero(instant.n(), instant.m());
+  for (int r = 0; r < instant.m(); ++r)
+    for (int k = instant.row_start[std::size_t(r)]; k < instant.row_start[std::size_t(r) + 1]; ++k)
+      At(instant.entries[std::size_t(k)].column, r) = instant.entries[std::size_t(k)].value;
+  Eigen::CompleteOrthogonalDecomposition<Eigen::MatrixXd> qr(At.rows(), At.cols());
+  qr.setThreshold(1e-9);
+  qr.compute(At);
+  return qr.solve(At * Eigen::Map<const Eigen::VectorXd>(lambda.data(), At.cols()));
+}
+
+/// Of a step that was taken, against Dynamics and end_on_constraints: the same velocities, the multipliers of least
+/// norm.
+void expect_step_of_dynamics(const System& system, const State& state, const Solve& s,
+                             const detail::JointStep::Outcome& outcome, double newton_tolerance, double least_speed) {
+  const Dynamics& d = s.dynamics;
+  const std::size_t n = s.v.size(), m = s.start.size();
+  std::vector<double> force(n), v(n), lambda(m), end_force(n);
+  for (std::size_t j = 0; j < n; ++j) force[j] = s.applied[j] + dt * d.ideal()[j];
+  d.solver().inverse_mass(force, v);
+  for (std::size_t j = 0; j < n; ++j) v[j] += d.assembly().v[j];
+  State end = state;
+  const NewtonReport newton = end_on_constraints(system, d, state, end, dt, v, lambda, end_force, newton_tolerance, 20);
+  ASSERT_TRUE(newton.converged);
+  for (std::size_t r = 0; r < m; ++r) lambda[r] += dt * d.lambda()[r];
+  const Eigen::VectorXd total = d.solver().full_row_rank()
+                                    ? Eigen::VectorXd(Eigen::Map<const Eigen::VectorXd>(lambda.data(), Eigen::Index(m)))
+                                    : shortest(d.assembly().instant, lambda);
+  double speed = least_speed, size = 0, mean_size = 0;
+  for (std::size_t j = 0; j < n; ++j) speed = std::max({speed, std::abs(v[j]), std::abs(d.assembly().v[j])});
+  for (std::size_t r = 0; r < m; ++r) size = std::max(size, std::abs(d.lambda()[r]));
+  const double impulse = std::max(dt * size, least_speed);  // of a kilogram
+  for (std::size_t j = 0; j < n; ++j) ASSERT_NEAR(s.v[j], v[j], 1e-11 * speed);
+  for (std::size_t r = 0; r < m; ++r) {
+    ASSERT_NEAR(s.start[r], d.lambda()[r], 1e-10 * size);
+    ASSERT_NEAR(s.total[r], total[Eigen::Index(r)], 1e-10 * impulse);
+    ASSERT_NEAR(s.newton[r], s.total[r] - dt * s.start[r], 1e-13 * impulse);
+    mean_size = std::max(mean_size, std::abs(d.assembly().velocity[r]));
+  }
+  EXPECT_NEAR(outcome.off, mean_size, 1e-13 * (1 + mean_size));
+  // Work, row by row, against that of the generalized forces with the mean velocities.
+  double gain = 0, kinetic = 0;
+  for (std::size_t j = 0; j < n; ++j) gain += (dt * d.ideal()[j] + end_force[j]) * 0.5 * (d.assembly().v[j] + v[j]);
+  EXPECT_NEAR(outcome.gain, gain, 1e-9 * (1 + std::abs(gain)));
+  for (const BodyId id : d.assembly().block.bodies) kinetic += 0.5 * system.mass(id) * state[id].v.squaredNorm();
+  EXPECT_NEAR(outcome.kinetic, kinetic, 1e-12 * kinetic);
+  std::vector<double> mean_force(m);
+  for (std::size_t r = 0; r < m; ++r) mean_force[r] = s.total[r] / dt;
+  EXPECT_NEAR(outcome.swing, dt * fastest_swing(system, d, state, mean_force, 0), 1e-9);
+}
+
+TEST(RedundantJoints, StepIsThatOfLeastNorm) {
+  // They move slowly or not at all: what 1e-14 m left open in either would show, and the rounding of poses does where
+  // rows are as near to others as pivots may be: 1e-16 m in a step are 2e-14 m/s, and 300 times that.
+  detail::JointStep::Limits to_rounding = limits;
+  to_rounding.newton_tolerance = 0;
+  int plain = 0, refused = 0;
+  for (const std::uint64_t seed : seeds(300)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Random how(seed), where(seed + 1000000);
+    System system;
+    Redundant mechanism{system, "a", how, where};
+    mechanism.make();
+    State state = system.initial_state();
+    settle(system, mechanism.joints, state);
+    detail::JointShapes shapes(1);
+    Solve s(system, mechanism.joints, state, shapes, where, {.path = Path::dense});
+    detail::JointStep::Job job = s.job();
+    detail::JointStep::take(state, to_rounding, {&job, 1});
+    EXPECT_FALSE(s.dynamics.solver().full_row_rank());
+    if (job.outcome.refused) {
+      ++refused;
+      continue;
+    }
+    ++plain;
+    expect_step_of_dynamics(system, state, s, job.outcome, to_rounding.newton_tolerance, 1);
+    if (HasFatalFailure()) return;
+  }
+  if (plain + refused > 1) {
+    EXPECT_GT(plain, 5 * refused) << refused << " refused";  // as above
+  }
+}
+
+// Held in the least squares, as Dynamics has it, contradictory rows are none of the plain step's. Two bars stretched
+// between two walls can bend out of their line as far as velocities tell, but not go on. And links that move apart
+// across the plane of their loop are off the velocity constraints, which the rows tell each in its own way.
+TEST(RedundantJoints, StepIsNotOfContradictoryRows) {
+  for (const std::uint64_t seed : seeds(50)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Random how(seed), where(seed + 1000000);
+    System system;
+    Redundant stretched{system, "a", how, where}, apart{system, "b", how, where};
+    const Vector3d u = where.direction(), Q = where.vector();
+    const BodyId a = stretched.body(Q + 0.5 * u), b = stretched.body(Q + 1.5 * u);
+    stretched.add_ball(world, a, Q);
+    stretched.add_ball(a, b, Q + u);
+    stretched.add_ball(b, world, Q + 2 * u);
+    apart.ring(how.integer(4, 7), how.coin(), true);
+    State state = system.initial_state();
+    settle(system, stretched.joints, state);
+    detail::JointShapes shapes(1);
+    for (const auto* of : {&stretched, &apart}) {
+      Solve s(system, of->joints, state, shapes, where, {.path = Path::dense});
+      EXPECT_EQ(s.dynamics.evaluate(state, s.Q), of == &stretched ? Status::inconsistent : Status::redundant);
+      detail::JointStep::Job job = s.job();
+      detail::JointStep::take(state, limits, {&job, 1});
+      EXPECT_NE(job.outcome.refused, nullptr);
+    }
+  }
+}
+
+/// Steps of one shape, two to four side by side: each comes out as alone. @return those that were not refused
+int expect_the_same_alone(const State& state, std::deque<Solve>& solves) {
+  const auto numbers = [](const Solve& s, const detail::JointStep::Job& job) {
+    std::vector<double> all;
+    if (!job.outcome.refused)
+      for (const auto* x : {&s.v, &s.newton, &s.start, &s.total, &s.mean}) all.insert(all.end(), x->begin(), x->end());
+    return all;
+  };
+  int taken = 0;
+  std::vector<std::vector<double>> alone;
+  for (Solve& s : solves) {
+    EXPECT_EQ(s.step.shape(), solves[0].step.shape());
+    detail::JointStep::Job job = s.job();
+    detail::JointStep::take(state, limits, {&job, 1});
+    alone.push_back(numbers(s, job));
+    taken += !alone.back().empty();
+  }
+  for (std::size_t count = 2; count <= solves.size(); ++count) {
+    std::vector<detail::JointStep::Job> jobs;
+    for (std::size_t i = 0; i < count; ++i) jobs.push_back(solves[i].job());
+    detail::JointStep::take(state, limits, jobs);  // memory for rows that depend on others is made when there are some
+    for (std::size_t i = 0; i < count; ++i) jobs[i] = solves[i].job();
+    const AllocationCounter allocations;
+    detail::JointStep::take(state, limits, jobs);
+    EXPECT_EQ(allocations.count(), 0u);
+    for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(numbers(solves[i], jobs[i]), alone[i]);
+  }
+  return taken;
+}
+
+// In every lane other rows may be the ones that say nothing new: of rings of seven hinges those in a plane have three,
+// the others none.
+TEST(RedundantJoints, StepInLanesDropsOfEachItsOwnRows) {
+  int taken = 0;
+  for (const std::uint64_t seed : seeds(100)) {
+    SCOPED_TRACE(repeat_with(seed));
+    System system;
+    std::vector<std::vector<ConstraintId>> joints;
+    const bool rings = seed % 2 == 0;
+    for (int i = 0; i < 4; ++i) {
+      Random how(seed), where(seed + 1000000 * static_cast<std::uint64_t>(i + 1));
+      Redundant mechanism{system, "m" + std::to_string(i) + " ", how, where};
+      if (rings)
+        mechanism.ring(7, true, where.coin());
+      else
+        mechanism.make();
+      joints.push_back(mechanism.joints);
+    }
+    State state = system.initial_state();
+    for (const auto& of : joints) settle(system, of, state);
+    detail::JointShapes shapes(1);
+    std::deque<Solve> solves;
+    Random random(seed + 77);
+    for (const auto& of : joints) solves.emplace_back(system, of, state, shapes, random);
+    taken += expect_the_same_alone(state, solves);
+  }
+  EXPECT_GT(taken, 300);
+}
+
+}  // namespace
+}  // namespace linchpin::test::redundant_joints_properties_test
