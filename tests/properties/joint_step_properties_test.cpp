@@ -112,9 +112,11 @@ TEST(JointStep, IsTheStepOfDynamicsAndNewton) {
     detail::JointStep::take(state, limits, {&job, 1});
     if (job.outcome.refused) {
       ++refused;
-      // A wrong entry of G would show as a residual, or as a Newton that is slow.
+      // A wrong entry of G would show as a residual, or as a Newton that is slow; rows that contradict each other do,
+      // too.
       const std::string why = job.outcome.refused;
-      EXPECT_TRUE(why == "rank not clear from the pivots" || why == "too long a step") << why;
+      const bool contradict = why == "the equation's residual" && !s.dynamics.solver().full_row_rank();
+      EXPECT_TRUE(why == "rank not clear from the pivots" || why == "too long a step" || contradict) << why;
       continue;
     }
     ++plain;
@@ -355,6 +357,9 @@ TEST(JointStep, InLanesIsToTheLastBitWhatItIsAlone) {
     for (std::size_t count = 2; count <= 4; ++count) {
       std::vector<detail::JointStep::Job> jobs;
       for (std::size_t i = 0; i < count; ++i) jobs.push_back(solves[i].job());
+      detail::JointStep::take(state, limits,
+                              jobs);  // memory for rows that depend on others is made when there are some
+      for (std::size_t i = 0; i < count; ++i) jobs[i] = solves[i].job();
       const AllocationCounter allocations;
       detail::JointStep::take(state, limits, jobs);
       EXPECT_EQ(allocations.count(), 0u);
