@@ -712,8 +712,18 @@ class JointKernel {
       if (!null_spaces_[z(lane)].empty()) null_spaces_[z(lane)].project(lambda.data(), lane);
   }
 
+  // What rows that depend on each other ask for need not agree: velocities a step begins with are off the constraints
+  // by O(dt), and so are accelerations at them. As far as it does not they are met in the least squares (T6).
+  void consent() {
+    rest_ = x_;
+    least_norm(rest_);
+    for (std::size_t r = 0; r < x_.size(); ++r) bias_[r] -= x_[r] - rest_[r];
+    std::swap(x_, rest_);
+  }
+
   // The equation (T5), its residual looked at and taken out once.
   void answer(const JointPattern& p, Result& result) {
+    if (redundant_) consent();
     factor_.solve(p, x_.data());
     std::swap(lambda_, x_);
     // Before they are looked at: what a null vector is wrong by is part of the residual, and taken out with it.
@@ -760,6 +770,7 @@ class JointKernel {
     for (std::size_t i = 0; i < jobs.size(); ++i) any = any || jumps(i);
     if (!any) return;
     x_ = velocity_;
+    if (redundant_) least_norm(x_);
     factor_.solve(p, x_.data());
     Real energy{};
     for (std::size_t r = 0; r < x_.size(); ++r) energy += 0.5 * (x_[r] * velocity_[r]);
@@ -1038,6 +1049,7 @@ class JointKernel {
   std::vector<char> pushed_;  // bodies of theirs
   std::array<JointNullSpace, std::size_t{lanes}> null_spaces_;
   bool redundant_ = false;  // in a lane
+  Row<Real> rest_;
   Real gap_{}, off_{}, fastest_{}, kinetic_{}, size_{}, extent_{};
 };
 
