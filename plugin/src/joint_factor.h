@@ -119,6 +119,9 @@ class JointFactor {
         case 3:
           factor_node<3, drops>(p, node, margin);
           break;
+        case 4:
+          factor_node<4, drops>(p, node, margin);
+          break;
         case 5:
           factor_node<5, drops>(p, node, margin);
           break;
