@@ -51,6 +51,7 @@ class JointNullSpace {
     g.t = static_cast<int>(t_.size());
     g.y = widest * most_fours * static_cast<int>(groups_.size());
     g.parts = static_cast<int>(parts_.size());
+    alike_ = groups_.empty() || alike_ == dropped ? dropped : 0;
     groups_.push_back(g);
     t_.resize(t_.size() + z(g.fours));
     for (auto* x : {&y_, &inverse_})
@@ -73,28 +74,12 @@ class JointNullSpace {
   /// λ ← the multipliers of least norm of all with the same Aᵀλ. @param x  by row, one lane of it
   template <class Real>
   void project(Real* x, int lane) {
-    std::fill(t_.begin(), t_.end(), Four{});
-    each_part([&](auto fours, const Part& part, int at) {
-      constexpr int C = decltype(fours)::value;
-      std::array<Four, C> t;
-      std::copy_n(t_.data() + at, C, t.begin());
-      const Four* n = values_.data() + part.values;
-      for (const Real* own = x + part.first; own != x + part.first + part.width; ++own, n += C)
-        for (int c = 0; c < C; ++c) t[z(c)] += Lanes<Real>::get(*own, lane) * n[c];
-      std::copy_n(t.begin(), C, t_.data() + at);
-    });
-    solve();
-    each_part([&](auto fours, const Part& part, int at) {
-      constexpr int C = decltype(fours)::value;
-      std::array<Four, C> t;
-      std::copy_n(t_.data() + at, C, t.begin());
-      const Four* n = values_.data() + part.values;
-      for (Real* own = x + part.first; own != x + part.first + part.width; ++own, n += C) {
-        Four sum = n[0] * t[0];
-        for (int c = 1; c < C; ++c) sum += n[c] * t[z(c)];
-        Lanes<Real>::set(*own, lane, Lanes<Real>::get(*own, lane) - total(sum));
-      }
-    });
+    for (const Group& g : groups_) of_count(g.count, [&](auto count) { gather<decltype(count)::value>(g, x, lane); });
+    if (alike_ == 3)  // loops of hinges
+      solve<3>();
+    else
+      solve<0>();
+    for (const Group& g : groups_) of_count(g.count, [&](auto count) { scatter<decltype(count)::value>(g, x, lane); });
   }
 
  private:
@@ -118,16 +103,69 @@ class JointNullSpace {
     int next;     // of its column
   };
 
-  // What fills one four is compiled for that.
+  // Few are summed one by one, more in fours.
   template <class Visit>
-  void each_part(const Visit& visit) const {
-    for (const Group& g : groups_) {
-      const Part* const end = parts_.data() + g.parts_end;
-      for (const Part* part = parts_.data() + g.parts; part != end; ++part)
-        if (g.fours == 1)
-          visit(std::integral_constant<int, 1>{}, *part, g.t);
-        else
-          visit(std::integral_constant<int, 2>{}, *part, g.t);
+  static void of_count(int count, const Visit& visit) {
+    switch (count) {
+      case 1:
+        return visit(std::integral_constant<int, 1>{});
+      case 2:
+        return visit(std::integral_constant<int, 2>{});
+      case 3:
+        return visit(std::integral_constant<int, 3>{});
+      case 4:
+        return visit(std::integral_constant<int, 4>{});
+      default:
+        return visit(std::integral_constant<int, 8>{});
+    }
+  }
+
+  // t ← Nᵀx
+  template <int count, class Real>
+  void gather(const Group& g, const Real* x, int lane) {
+    constexpr int C = (count + 3) / 4, D = count < 4 ? count : C;
+    std::array<std::conditional_t<(count < 4), double, Four>, D> t{};
+    for (int i = g.parts; i < g.parts_end; ++i) {
+      const Part& part = parts_[z(i)];
+      const Four* n = values_.data() + part.values;
+      for (int r = 0; r < part.width; ++r, n += C) {
+        const double own = Lanes<Real>::get(x[part.first + r], lane);
+        for (int c = 0; c < D; ++c)
+          if constexpr (count < 4)
+            t[z(c)] += own * scalars(n)[c];
+          else
+            t[z(c)] += own * n[c];
+      }
+    }
+    if constexpr (count < 4)
+      std::copy_n(t.begin(), D, scalars(t_.data() + g.t));
+    else
+      std::copy_n(t.begin(), D, t_.data() + g.t);
+  }
+
+  // x ← x − N t
+  template <int count, class Real>
+  void scatter(const Group& g, Real* x, int lane) const {
+    constexpr int C = (count + 3) / 4, D = count < 4 ? count : C;
+    std::array<std::conditional_t<(count < 4), double, Four>, D> t;
+    if constexpr (count < 4)
+      std::copy_n(scalars(t_.data() + g.t), D, t.begin());
+    else
+      std::copy_n(t_.data() + g.t, D, t.begin());
+    for (int i = g.parts; i < g.parts_end; ++i) {
+      const Part& part = parts_[z(i)];
+      const Four* n = values_.data() + part.values;
+      for (int r = 0; r < part.width; ++r, n += C) {
+        double own = Lanes<Real>::get(x[part.first + r], lane);
+        if constexpr (count < 4) {
+          for (int c = 0; c < D; ++c) own -= scalars(n)[c] * t[z(c)];
+        } else {
+          Four sum = n[0] * t[0];
+          for (int c = 1; c < D; ++c) sum += n[c] * t[z(c)];
+          own -= total(sum);
+        }
+        Lanes<Real>::set(x[part.first + r], lane, own);
+      }
     }
   }
 
@@ -136,6 +174,9 @@ class JointNullSpace {
     return static_cast<std::size_t>(i);
   }
   static double at(const Four* x, int i) { return x[static_cast<unsigned>(i) / 4][static_cast<unsigned>(i) % 4]; }
+  // A vector's type aliases that of its lanes.
+  static const double* scalars(const Four* x) { return reinterpret_cast<const double*>(x); }
+  static double* scalars(Four* x) { return reinterpret_cast<double*>(x); }
   static double total(const Four& x) { return (x[0] + x[1]) + (x[2] + x[3]); }
   static int last_bit(std::uint64_t bits) {
     int at = 0;
@@ -288,35 +329,45 @@ class JointNullSpace {
     std::copy_n(S, d * C, to);
   }
 
-  // t ← (NᵀN)⁻¹ t
+  // t ← (NᵀN)⁻¹ t. @tparam count  of all groups, 0: of each its own
+  template <int count>
   void solve() {
+    const auto size = [](const Group& g) { return count > 0 ? count : g.count; };
+    const auto stride = [&](const Group& g) { return count > 0 ? 4 * ((count + 3) / 4) : 4 * g.fours; };
+    double* const t = scalars(t_.data());
+    const double *const factor = scalars(factor_.data()), *const inverses = scalars(inverse_.data());
     for (const Group& g : groups_)
       for (int i = g.blocks; i >= 0; i = blocks_[z(i)].next) {
         const Group& h = groups_[z(blocks_[z(i)].row)];
-        const Four* l = factor_.data() + blocks_[z(i)].values;
-        for (int b = 0; b < g.count; ++b)
-          for (int c = 0; c < h.fours; ++c) t_[z(h.t + c)] -= *l++ * t_[z(g.t + b / 4)][b % 4];
+        const double* l = factor + 4 * blocks_[z(i)].values;
+        const double* const own = t + 4 * g.t;
+        double* const to = t + 4 * h.t;
+        for (int b = 0; b < size(g); ++b, l += stride(h))
+          for (int a = 0; a < size(h); ++a) to[a] -= l[a] * own[b];
       }
     for (auto g = groups_.rbegin(); g != groups_.rend(); ++g) {
-      std::array<Four, most_fours> x{};
-      const Four* inverse = inverse_.data() + g->y;
-      for (int a = 0; a < g->count; ++a)
-        for (int c = 0; c < g->fours; ++c) x[z(c)] += *inverse++ * t_[z(g->t + a / 4)][a % 4];
+      std::array<double, widest> x;
+      double* const own = t + 4 * g->t;
+      const double* inverse = inverses + 4 * g->y;
+      for (int a = 0; a < size(*g); ++a, inverse += stride(*g)) {
+        double sum = 0;
+        for (int b = 0; b < size(*g); ++b) sum += inverse[b] * own[b];
+        x[z(a)] = sum;
+      }
       for (int i = g->blocks; i >= 0; i = blocks_[z(i)].next) {
         const Group& h = groups_[z(blocks_[z(i)].row)];
-        const Four* l = factor_.data() + blocks_[z(i)].values;
-        for (int b = 0; b < g->count; ++b) {
-          Four sum{};
-          for (int c = 0; c < h.fours; ++c) sum += *l++ * t_[z(h.t + c)];
-          x[z(b / 4)][b % 4] -= total(sum);
-        }
+        const double* l = factor + 4 * blocks_[z(i)].values;
+        const double* const from = t + 4 * h.t;
+        for (int b = 0; b < size(*g); ++b, l += stride(h))
+          for (int a = 0; a < size(h); ++a) x[z(b)] -= l[a] * from[a];
       }
-      for (int c = 0; c < g->fours; ++c) t_[z(g->t + c)] = x[z(c)];
+      for (int a = 0; a < size(*g); ++a) own[a] = x[z(a)];
     }
   }
 
   std::vector<Group> groups_;
   std::vector<Part> parts_;
+  int alike_ = 0;     // null vectors of each group, or 0
   Row<Four> values_;  // N, by part
   std::vector<Block> blocks_;
   Row<Four> factor_, inverse_;          // of NᵀN: L by block, D⁻¹ by group
