@@ -11,6 +11,7 @@
 #include <array>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace linchpin::detail {
@@ -112,6 +113,16 @@ class JointFactor {
   };
   static std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
+  // Of a width that is known each on its own, so that the loops within are of known lengths, too.
+  template <int W, class Visit>
+  static void each(int w, const Visit& visit) {
+    if constexpr (W > 0) [&]<int... i>(std::integer_sequence<int, i...>) {
+        (visit(std::integral_constant<int, i>{}), ...);
+      }
+    (std::make_integer_sequence<int, W>{});
+    else for (int i = 0; i < w; ++i) visit(i);
+  }
+
   template <bool drops>
   Real factor_nodes(const JointPattern& p) {
     Real margin = Lanes<Real>::all(1);
@@ -205,7 +216,8 @@ class JointFactor {
       std::array<Real, widest * widest> l;  // L below its ones, then its inverse
       std::array<Real, widest> d;
       Real clear = Lanes<Real>::all(1);
-      for (int i = 0; i < w; ++i) {
+      each<W>(w, [&](auto at) {
+        const int i = at;
         for (int j = 0; j <= i; ++j) {
           Real sum = D[i * w + j];
           for (int k = 0; k < j; ++k) sum -= l[z(i * widest + k)] * l[z(j * widest + k)] * d[z(k)];
@@ -215,31 +227,37 @@ class JointFactor {
             d[z(i)] = sum;
         }
         clear = smaller(clear, d[z(i)] - least_pivot * diagonal[i]);
-      }
+      });
       if (!always && !positive(clear)) return false;
       margin = smaller(margin, clear);
       for (int i = 0; i < w; ++i) d[z(i)] = 1 / d[z(i)];
-      invert_made(l, d, w, to);
+      invert_made<W>(l, d, w, to);
       return true;
     }
   }
 
   // `to` ← L⁻ᵀ d L⁻¹, whole. l is L below its ones, overwritten by its inverse.
+  template <int W>
   static void invert_made(std::array<Real, JointPattern::widest * JointPattern::widest>& l,
-                          const std::array<Real, JointPattern::widest>& d, int w, Real* to) {
+                          const std::array<Real, JointPattern::widest>& d, int width, Real* to) {
     constexpr int widest = JointPattern::widest;
-    for (int i = 0; i < w; ++i)
+    const int w = W > 0 ? W : width;
+    each<W>(w, [&](auto at) {
+      const int i = at;
       for (int j = 0; j < i; ++j) {
         Real sum = -l[z(i * widest + j)];
         for (int k = j + 1; k < i; ++k) sum -= l[z(i * widest + k)] * l[z(k * widest + j)];
         l[z(i * widest + j)] = sum;  // rows above are inverted already
       }
-    for (int i = 0; i < w; ++i)
+    });
+    each<W>(w, [&](auto at) {
+      const int i = at;
       for (int j = 0; j <= i; ++j) {  // Σ_k≥i (L⁻¹)_ki d_k (L⁻¹)_kj
         Real sum = i == j ? d[z(i)] : d[z(i)] * l[z(i * widest + j)];
         for (int k = i + 1; k < w; ++k) sum += l[z(k * widest + i)] * d[z(k)] * l[z(k * widest + j)];
         to[i * w + j] = to[j * w + i] = sum;
       }
+    });
   }
 
   // D ← D⁻¹ of a joint with pivots that are not clear. In those lanes rows that depend on rows before them are left
@@ -261,7 +279,8 @@ class JointFactor {
     }
     std::array<Real, widest> d, kept;
     Real left = one;
-    for (int i = 0; i < w; ++i)
+    each<W>(w, [&](auto at) {
+      const int i = at;
       for (int j = 0; j <= i; ++j) {
         Real sum = S[z(i * w + j)];
         for (int k = 0; k < j; ++k) sum -= l[z(i * widest + k)] * l[z(j * widest + k)] * d[z(k)];
@@ -274,8 +293,9 @@ class JointFactor {
         kept[z(i)] = where_below(size, none, Real{}, one);
         left = smaller(left, where_below(size, none, one, sum - least_pivot * diagonal[i]));
       }
+    });
     for (int i = 0; i < w; ++i) d[z(i)] = kept[z(i)] / d[z(i)];
-    invert_made(l, d, w, D);
+    invert_made<W>(l, d, w, D);
     if constexpr (Lanes<Real>::count > 1)
       for (int k = 0; k < w * w; ++k) D[k] = where_below(Real{}, clear, others[z(k)], D[k]);
     margin = smaller(margin, where_below(Real{}, clear, clear, left));
