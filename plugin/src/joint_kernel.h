@@ -115,7 +115,7 @@ class JointKernel {
     if (none(result)) return result;
     const Real margin = refactor(p, [&](int lane) { return !result.of[z(lane)].refused; });
     for (int lane = 0; lane < lanes; ++lane)
-      if (!(get(margin, lane) > 0)) refuse(result, lane, "rank not clear from the pivots");
+      if (!(get(margin, lane) > 0)) refuse(result, lane, why_not(get(margin, lane)));
     if (!none(result)) finish(p, limits, jobs, result);
     return result;
   }
@@ -130,7 +130,8 @@ class JointKernel {
     for (auto* x : {&twists_, &free_}) std::fill(x->begin(), x->end(), Twist{});  // no forces so far
     gap_ = start();
     if (!(gap_ <= gap_tolerance)) return "a gap at the start";
-    return refactor(p, [](int) { return true; }) > 0 ? nullptr : "rank not clear from the pivots";
+    const Real margin = refactor(p, [](int) { return true; });
+    return margin > 0 ? nullptr : why_not(margin);
   }
 
   double reach(const JointPattern& p, double dt, double tolerance, int most, std::span<const double> applied) {
@@ -357,7 +358,13 @@ class JointKernel {
   }
 
   // The factor, made once more where rows depend on each other for the first time, and the null vectors of those that
-  // do. @return as JointFactor::factor
+  // do. Those of long ladders of welds are as long as the ladder, which the way of all others is spared.
+  // @return as JointFactor::factor, or where they are too long `dear`
+  static constexpr double dear = -2;
+  static constexpr std::size_t most_fours = 16;  // of null vectors, by row; windows of four bars have 1.3
+  static const char* why_not(double margin) {
+    return margin == dear ? JointStep::too_dear : "rank not clear from the pivots";
+  }
   template <class Wanted>
   Real refactor(const JointPattern& p, Wanted wanted) {
     fill(p);
@@ -375,6 +382,7 @@ class JointKernel {
       null_spaces_[z(lane)].clear();
       if (!wanted(lane) || !(get(margin, lane) > 0) || factor_.whole(lane)) continue;
       factor_.find_null_space(p, lane, null_spaces_[z(lane)]);
+      if (null_spaces_[z(lane)].size() > most_fours * x_.size()) set(margin, lane, dear);
       redundant_ = true;
     }
     return margin;

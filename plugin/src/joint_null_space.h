@@ -33,6 +33,7 @@ class JointNullSpace {
   }
 
   bool empty() const { return groups_.empty(); }
+  std::size_t size() const { return values_.size(); }  ///< in fours: what a projection costs
 
   /// The null vectors of a joint's dropped rows: in the order in which joints are eliminated.
   /// @param own  [dropped × width] what they are in the joint itself

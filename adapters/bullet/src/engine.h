@@ -107,10 +107,11 @@ struct BlockSolve {
   detail::JointStep plain;                       ///< for steps of nothing but joints (plain.cpp)
   unsigned masses_at = 0;                        ///< Engine::mass_changes_ when it took them
   bool plain_known = false, plain_fits = false;  ///< whether it was tried to lay it out for that; it may be used now
-  bool posed = false;        ///< the poses from which Bullet starts and those of the end are written down
-  std::vector<int> sides;    ///< of a block laid out for plain steps: slot of each of its joints' two bodies, −1: none
-  bool in_turns = false;     ///< it is taken plainly, in turns with native rows
-  bool plain_parts = false;  ///< the last step was taken in plain substeps
+  bool plain_dear = false;                       ///< it costs more than the way of all others
+  bool posed = false;      ///< the poses from which Bullet starts and those of the end are written down
+  std::vector<int> sides;  ///< of a block laid out for plain steps: slot of each of its joints' two bodies, −1: none
+  bool in_turns = false;   ///< it is taken plainly, in turns with native rows
+  bool plain_parts = false;                 ///< the last step was taken in plain substeps
   std::vector<double> part_pull, sub_pull;  ///< of plain substeps, by joint: see JointStep::Numbers::pull; their sums
   std::vector<double> sub_lambda;           ///< multipliers of their impulses [m]
   double next_length = 0;       ///< of plain substeps, where the last step was taken in such: of the next [s]

@@ -9,21 +9,28 @@
 #include "energy_watch.h"
 
 #include <limits>
+#include <string_view>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
+
+namespace {
+bool is_dear(const char* refused) { return refused && std::string_view(refused) == detail::JointStep::too_dear; }
+}  // namespace
 
 void Engine::lay_out_plain(BlockSolve& b) {
   b.plain_fits = false;
   if (options_.mode != Mode::exact || !options_.drift_correction || options_.stepping != Stepping::semi_implicit ||
       b.with_laws || b.of_users || b.with_driven || b.geared)
     return;
-  if (!std::exchange(b.plain_known, true) && b.plain.lay_out(system_, b.block, joint_shapes_)) {
+  if (!std::exchange(b.plain_known, true)) {
+    b.plain_dear = false;
     b.sides.clear();
-    for (const ConstraintId id : b.ids)
-      for (const BodyId body : system_.constraint(id).bodies()) b.sides.push_back(b.block.slot(body));
+    if (b.plain.lay_out(system_, b.block, joint_shapes_))
+      for (const ConstraintId id : b.ids)
+        for (const BodyId body : system_.constraint(id).bodies()) b.sides.push_back(b.block.slot(body));
   }
-  b.plain_fits = b.plain.shape() != nullptr;
+  b.plain_fits = b.plain.shape() != nullptr && !b.plain_dear;
   if (b.plain_fits && std::exchange(b.masses_at, mass_changes_) != mass_changes_) b.plain.take_masses(system_);
 }
 
@@ -106,6 +113,7 @@ bool Engine::settle_plainly(BlockSolve& b, const detail::JointStep::Outcome& who
     end_plainly(b, whole);
     return true;
   }
+  b.plain_dear = is_dear(whole.refused);
   leave_plainly(b, before);
   return false;
 }
@@ -277,8 +285,12 @@ std::span<const double> Engine::forces_with_host(BlockSolve& b) const {
 /// @return whether its step can be taken so, as far as its start tells
 bool Engine::begin_in_turns(BlockSolve& b) {
   lay_out_plain(b);
-  b.in_turns = b.plain_fits && !b.creeps && b.stiffness.empty() && !b.plain.begin(state_, options_.gap_tolerance);
-  if (!b.in_turns) return false;
+  b.in_turns = false;
+  if (!b.plain_fits || b.creeps || !b.stiffness.empty()) return false;
+  const char* why = b.plain.begin(state_, options_.gap_tolerance);
+  b.plain_dear = is_dear(why);
+  if (why) return false;
+  b.in_turns = true;
   b.start_lambda.resize(b.lambda.size());
   b.answered = false;
   return true;

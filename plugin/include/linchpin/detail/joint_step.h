@@ -93,6 +93,9 @@ class JointStep {
     Outcome outcome{};
   };
   static constexpr int most = 4;
+  /// Why a block is refused whose rows depend on each other in ways that cost more here than elsewhere: not to be tried
+  /// again.
+  static constexpr const char* too_dear = "null vectors too long";
   /// Steps of up to `most` blocks of one shape. @param member  whose memory it is done in
   static void take(const State& state, const Limits& limits, std::span<Job> jobs, int member = 0);
 
