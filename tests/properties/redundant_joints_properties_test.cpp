@@ -271,33 +271,6 @@ TEST(RedundantJoints, StepMeetsWhatDisagreesInTheLeastSquares) {
   }
 }
 
-// A dropped rung carries no other loop: null vectors grow with the ladder, and are not worth it.
-TEST(RedundantJoints, LongLaddersOfWeldsAreLeftAlone) {
-  for (const int rungs : {3, 60}) {
-    System system;
-    Random how(1), where(1);
-    Redundant ladder{system, "a", how, where};
-    for (int i = 0; i < rungs; ++i)
-      for (const double y : {0.0, 1.0}) ladder.body(Vector3d(i, y, 0));
-    for (int i = 0; i < rungs; ++i) {
-      const auto at = [&](int k) { return ladder.bodies[static_cast<std::size_t>(k)]; };
-      ladder.add_weld(at(2 * i), at(2 * i + 1), Vector3d(i, 0.5, 0));
-      for (const int side : {0, 1})
-        if (i > 0) ladder.add_weld(at(2 * i - 2 + side), at(2 * i + side), Vector3d(i - 0.5, side, 0));
-    }
-    State state = system.initial_state();
-    settle(system, ladder.joints, state);
-    detail::JointShapes shapes(1);
-    Solve s(system, ladder.joints, state, shapes, where, {.path = Path::dense});
-    detail::JointStep::Job job = s.job();
-    detail::JointStep::take(state, limits, {&job, 1});
-    if (rungs < 10)
-      EXPECT_EQ(job.outcome.refused, nullptr);
-    else
-      EXPECT_STREQ(job.outcome.refused, detail::JointStep::too_dear);
-  }
-}
-
 /// Steps of one shape, two to four side by side: each comes out as alone. @return those that were not refused
 int expect_the_same_alone(const State& state, std::deque<Solve>& solves) {
   const auto numbers = [](const Solve& s, const detail::JointStep::Job& job) {
