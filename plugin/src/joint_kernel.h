@@ -134,10 +134,21 @@ class JointKernel {
     return margin > 0 ? nullptr : why_not(margin);
   }
 
-  double reach(const JointPattern& p, double dt, double tolerance, int most, std::span<const double> applied) {
+  double reach(const JointPattern& p, double dt, double tolerance, int most, std::span<const double> applied,
+               std::span<const double> Q) {
     set_free(applied);
     std::fill(total_.begin(), total_.end(), Real{});
     twists_ = free_;
+    if (!Q.empty()) {  // from what answers the forces
+      for (std::size_t i = 0; i < moving_; ++i) twists_[i] = moved(i, twist_from(Q, i));
+      rates(twists_, x_);
+      for (std::size_t r = 0; r < x_.size(); ++r) x_[r] = bias_[r] - x_[r];
+      if (redundant_) least_norm(x_);
+      factor_.solve(p, x_.data());
+      for (std::size_t r = 0; r < x_.size(); ++r) total_[r] = dt * x_[r];
+      pull(total_);
+      follow(free_);
+    }
     Real worst = look(dt, Real{});
     for (int solves = 0; solves < most && worst > tolerance; ++solves) {
       for (Real& x : x_) x *= -1 / dt;
@@ -1105,9 +1116,9 @@ class JointTurnsOfOne final : public JointTurns {
     for (std::size_t i = 0; i < block.bodies.size(); ++i) kernel_.take_body(i, 0, state[block.bodies[i]]);
     return kernel_.begin(pattern_, gap_tolerance);
   }
-  double reach(double dt, double tolerance, int most_solves, std::span<const double> applied,
+  double reach(double dt, double tolerance, int most_solves, std::span<const double> applied, std::span<const double> Q,
                std::span<double> v) override {
-    const double left = kernel_.reach(pattern_, dt, tolerance, most_solves, applied);
+    const double left = kernel_.reach(pattern_, dt, tolerance, most_solves, applied, Q);
     kernel_.give_velocities(v);
     return left;
   }

@@ -227,7 +227,10 @@ TEST(JointStep, InTurnsIsWhatDynamicsAnswers) {
     // Where rows start: without an answer to the forces, Newton finds all of it.
     constexpr double near = 1e-9;
     std::vector<double> v(n), expected(n), dv(n), e(m);
-    ASSERT_LE(s.step.reach(dt, near, 20, s.applied, v), near);
+    ASSERT_LE(s.step.reach(dt, near, 20, s.applied, {}, v), near);
+    const std::vector<double> without(v);
+    ASSERT_LE(s.step.reach(dt, near, 20, s.applied, s.Q, v), near);
+    for (std::size_t j = 0; j < n; ++j) ASSERT_NEAR(v[j], without[j], 20 * near / dt * (1 + speed));
     solver.inverse_mass(s.applied, expected);
     for (std::size_t j = 0; j < n; ++j) expected[j] += v0[j];
     State end = state;

@@ -116,6 +116,7 @@ struct BlockSolve {
   std::vector<double> sub_lambda;           ///< multipliers of their impulses [m]
   double next_length = 0;       ///< of plain substeps, where the last step was taken in such: of the next [s]
   bool plainly = false;         ///< the last step was taken so, and its problem is not evaluated: see Engine::problem()
+  bool by_joints = false;       ///< the last step was taken so, asked about or not
   std::vector<BodyId> touched;  ///< every body that its constraints name, fixed and driven ones too
   std::vector<BodyId> outside;  ///< the fixed and driven ones of them
   std::vector<btRigidBody*> bodies;  ///< by slot

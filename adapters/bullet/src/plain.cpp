@@ -120,7 +120,7 @@ bool Engine::settle_plainly(BlockSolve& b, const detail::JointStep::Outcome& who
 
 void Engine::end_plainly(BlockSolve& b, const detail::JointStep::Outcome& at_start) {
   b.stage = BlockSolve::Stage::solved;
-  b.plainly = b.answered = true;
+  b.plainly = b.by_joints = b.answered = true;
   b.told = false;
   b.usual_off = at_start.off;
   b.tally.activation_energy = std::max(b.tally.activation_energy, at_start.activation);
@@ -301,8 +301,12 @@ bool Engine::start_in_turns(BlockSolve& b) {
   for (std::size_t j = 0; j < b.v.size(); ++j) b.force[j] = b.applied[j] + b.host[j];
   const double tolerance = std::max(options_.newton_tolerance, start_tolerance);
   const bool in_parts = b.last_length > 0 && b.last_length < 0.99 * dt_;
-  if (in_parts || !(b.plain.reach(dt_, tolerance, start_solves, b.force, b.v) < start_slack * tolerance))
-    b.plain.keep(b.force, b.v);
+  if (!in_parts) {
+    if (b.plain.reach(dt_, tolerance, start_solves, b.force, {}, b.v) < start_slack * tolerance) return true;
+    b.plain.reach(dt_, tolerance, start_solves, b.force, forces_with_host(b), b.v);
+    if (finite(b.v)) return true;
+  }
+  b.plain.keep(b.force, b.v);
   return true;
 }
 

@@ -44,7 +44,10 @@ std::vector<int> Engine::unmet() const {
 
 void Engine::refresh() {
   for (auto& b : blocks_)
-    if (!b->ids.empty() && b->last_step == step_ && !b->failed) tell(*b);
+    if (!b->ids.empty() && b->last_step == step_ && !b->failed)
+      tell(*b);
+    else
+      flush_work(*b);  // of a set that a switched or broken joint left behind
   if (multibodies_) multibodies_->tell();
   tell_gaps();
 }

@@ -108,9 +108,11 @@ class JointStep {
   /// Velocities that end the step on the constraints, of the start's and of `applied` impulses, by Newton (T12).
   /// @param tolerance  of φ at the end [m, rad]
   /// @param applied    [n] [N·s, N·m·s]
+  /// @param Q          [n] forces [N, N·m]: Newton begins with the multipliers that answer them; none: with none
   /// @param v          [n] out
   /// @return the largest |φ| at the end [m, rad]
-  double reach(double dt, double tolerance, int most_solves, std::span<const double> applied, std::span<double> v);
+  double reach(double dt, double tolerance, int most_solves, std::span<const double> applied, std::span<const double> Q,
+               std::span<double> v);
   /// Likewise, velocities that the rows at the start allow.
   void keep(std::span<const double> applied, std::span<double> v);
   /// v [n] ← the nearest in the metric of the masses whose rows have the rates of those that reach() or keep() found.
