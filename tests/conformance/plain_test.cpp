@@ -233,6 +233,36 @@ TEST_P(PlainSteps, AreTheSameToTheLastBitWhoeverAsks) {
   }
 }
 
+// Thresholds are on multipliers of least norm, whether somebody reads the forces or not: in a block whose rows depend
+// on each other others would be as right.
+TEST(PlainBreaking, IsTheSameWhereForcesAreRead) {
+  const auto broken_at = [](bool reads, double threshold) {
+    TestWorld w;
+    rods_and_welds(w);
+    for (const auto& body : w.bodies) body->setAngularVelocity(btVector3(btScalar(0.1), 0, btScalar(2)));
+    bullet::Solver exact(w.world);
+    btJointFeedback feedback;
+    if (reads) w.joints[0]->setJointFeedback(&feedback);
+    for (const auto& joint : w.joints) joint->setBreakingImpulseThreshold(btScalar(threshold));
+    std::vector<int> out(w.joints.size(), -1);
+    for (int step = 0; step < 60; ++step) {
+      w.world.stepSimulation(btScalar(1. / 240), 0);
+      for (std::size_t i = 0; i < out.size(); ++i)
+        if (out[i] < 0 && !w.joints[i]->isEnabled()) out[i] = step;
+    }
+    return out;
+  };
+  int broken = 0, all = 0;
+  for (double threshold = 0.01; threshold < 1; threshold *= 1.05) {
+    const std::vector<int> unread = broken_at(false, threshold);
+    EXPECT_EQ(broken_at(true, threshold), unread) << threshold;
+    for (const int step : unread) broken += step > 0;
+    all += static_cast<int>(unread.size());
+  }
+  EXPECT_GT(broken, 0);
+  EXPECT_LT(broken, all);
+}
+
 // Light links that tumble between a wall and a load snap taut, in hundreds of substeps a step: what is told of them is
 // what they did, not what the like of them would do.
 TEST(PlainParts, AreToldAsTheyWere) {
