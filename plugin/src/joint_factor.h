@@ -62,42 +62,10 @@ class JointFactor {
   void solve(const JointPattern& p, X* x) const {
     const Real* const values = values_.data();
     const JointPattern::Below* const belows = p.belows.data();
-    for (const JointPattern::Node& node : p.nodes) {
-      switch (node.width) {
-        case 3:
-          forward<3>(belows, node, values, x);
-          break;
-        case 4:
-          forward<4>(belows, node, values, x);
-          break;
-        case 5:
-          forward<5>(belows, node, values, x);
-          break;
-        case 6:
-          forward<6>(belows, node, values, x);
-          break;
-        default:
-          forward<0>(belows, node, values, x);
-      }
-    }
-    for (auto node = p.nodes.rbegin(); node != p.nodes.rend(); ++node) {
-      switch (node->width) {
-        case 3:
-          backward<3>(belows, *node, values, x);
-          break;
-        case 4:
-          backward<4>(belows, *node, values, x);
-          break;
-        case 5:
-          backward<5>(belows, *node, values, x);
-          break;
-        case 6:
-          backward<6>(belows, *node, values, x);
-          break;
-        default:
-          backward<0>(belows, *node, values, x);
-      }
-    }
+    for (const JointPattern::Node& node : p.nodes)
+      of_width(node.width, [&](auto width) { forward<decltype(width)::value>(belows, node, values, x); });
+    for (auto node = p.nodes.rbegin(); node != p.nodes.rend(); ++node)
+      of_width(node->width, [&](auto width) { backward<decltype(width)::value>(belows, *node, values, x); });
   }
 
  private:
@@ -113,6 +81,23 @@ class JointFactor {
   };
   static std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
+  // Joints of usual widths have loops of known lengths; the others are of width 0, and know their own.
+  template <class Visit>
+  static void of_width(int width, const Visit& visit) {
+    switch (width) {
+      case 3:
+        return visit(std::integral_constant<int, 3>{});
+      case 4:
+        return visit(std::integral_constant<int, 4>{});
+      case 5:
+        return visit(std::integral_constant<int, 5>{});
+      case 6:
+        return visit(std::integral_constant<int, 6>{});
+      default:
+        return visit(std::integral_constant<int, 0>{});
+    }
+  }
+
   // Of a width that is known each on its own, so that the loops within are of known lengths, too.
   template <int W, class Visit>
   static void each(int w, const Visit& visit) {
@@ -126,22 +111,8 @@ class JointFactor {
   template <bool drops>
   Real factor_nodes(const JointPattern& p) {
     Real margin = Lanes<Real>::all(1);
-    for (const JointPattern::Node& node : p.nodes) switch (node.width) {
-        case 3:
-          factor_node<3, drops>(p, node, margin);
-          break;
-        case 4:
-          factor_node<4, drops>(p, node, margin);
-          break;
-        case 5:
-          factor_node<5, drops>(p, node, margin);
-          break;
-        case 6:
-          factor_node<6, drops>(p, node, margin);
-          break;
-        default:
-          factor_node<0, drops>(p, node, margin);
-      }
+    for (const JointPattern::Node& node : p.nodes)
+      of_width(node.width, [&](auto width) { factor_node<decltype(width)::value, drops>(p, node, margin); });
     return margin;
   }
 

@@ -46,47 +46,13 @@ class JointKernel {
     }
   }
 
-  void take_geometry(int lane, const double* from) {
-    for (Point& k : points_) {
-      put(k.p_A, lane, from);
-      put(k.p_B, lane, from + 3);
-      set(k.arm_A, lane, from[6]);
-      set(k.arm_B, lane, from[7]);
-      from += 8;
+  // Where a block was, and how fast; what does not change of it only where another was in the lane.
+  void take_block(int lane, const JointBlock& block, const State& state) {
+    if (std::exchange(held_[z(lane)], block.version) != block.version) {
+      take_geometry(lane, block.geometry.data());
+      take_masses(lane, block.masses);
     }
-    for (Axis& k : axes_) {
-      put(k.u_A, lane, from);
-      put(k.p_A, lane, from + 3);
-      put(k.p_B, lane, from + 6);
-      set(k.d0, lane, from[9]);
-      from += 10;
-    }
-    for (Dot& k : dots_) {
-      put(k.u_A, lane, from);
-      put(k.w_B, lane, from + 3);
-      set(k.c, lane, from[6]);
-      from += 7;
-    }
-  }
-
-  void take_masses(int lane, std::span<const JointBlock::Mass> masses) {
-    for (std::size_t i = 0; i < moving_; ++i) {
-      Body& body = bodies_[i];
-      set(body.mass, lane, masses[i].mass);
-      set(masses_[i].inverse, lane, masses[i].inverse_mass);
-      set(body.least_inertia, lane, masses[i].least_inertia);
-      put(body.inertia, lane, masses[i].inertia);
-      put(body.inverse_inertia, lane, masses[i].inverse_inertia);
-    }
-  }
-
-  void take_body(std::size_t i, int lane, const BodyState& s) {
-    Body& body = bodies_[i];
-    put(body.p, lane, s.p);
-    set(body.qx, lane, s.q.x()), set(body.qy, lane, s.q.y()), set(body.qz, lane, s.q.z()), set(body.qw, lane, s.q.w());
-    if (i >= moving_) return;
-    put(start_[i].v, lane, s.v);
-    put(start_[i].w, lane, s.w);
+    for (std::size_t i = 0; i < block.bodies.size(); ++i) take_body(i, lane, state[block.bodies[i]]);
   }
 
   // Forces stand in the place of the twists that they make until step() has the masses.
@@ -140,9 +106,7 @@ class JointKernel {
     std::fill(total_.begin(), total_.end(), Real{});
     twists_ = free_;
     if (!Q.empty()) {  // from what answers the forces
-      for (std::size_t i = 0; i < moving_; ++i) twists_[i] = moved(i, twist_from(Q, i));
-      rates(twists_, x_);
-      for (std::size_t r = 0; r < x_.size(); ++r) x_[r] = bias_[r] - x_[r];
+      ask(Q);
       if (redundant_) least_norm(x_);
       factor_.solve(p, x_.data());
       for (std::size_t r = 0; r < x_.size(); ++r) total_[r] = dt * x_[r];
@@ -192,52 +156,41 @@ class JointKernel {
     factor_.solve(p, ways_.data());
     pull(ways_, way_wrenches_);
     for (std::size_t i = 0; i < moving_; ++i) {
-      const TwistOf<Four> back = moved(i, way_wrenches_[i]);
-      TwistOf<Four>& u = way_free_[i];
-      u.v -= back.v;
-      u.w -= back.w;
+      TwistOf<Four>& free = way_free_[i];
+      const TwistOf<Four> u = free - moved(i, way_wrenches_[i]);
       for (std::size_t lane = 0; lane < pushes.size(); ++lane) {
         double* const x = to + 6 * (lane * moving_ + i);
         x[0] = u.v.x[lane], x[1] = u.v.y[lane], x[2] = u.v.z[lane];
         x[3] = u.w.x[lane], x[4] = u.w.y[lane], x[5] = u.w.z[lane];
       }
-      u = TwistOf<Four>{};
+      free = TwistOf<Four>{};
       pushed_[i] = 0;
     }
   }
 
   Result end(const JointPattern& p, const JointStep::Limits& limits, std::span<const JointStep::Job> job) {
     set_free(job[0].numbers.applied);
-    for (std::size_t i = 0; i < moving_; ++i)
-      twists_[i] = accelerations_[i] = moved(i, twist_from(job[0].numbers.Q, i));
-    rates(twists_, x_);
-    size_ = Real{};
-    for (std::size_t r = 0; r < x_.size(); ++r) {
-      size_ = larger(size_, larger(magnitude(bias_[r]), magnitude(x_[r])));
-      x_[r] = bias_[r] - x_[r];
-    }
+    ask(job[0].numbers.Q);
     std::fill(newton_.begin(), newton_.end(), Real{});
     Result result = found();
     finish(p, limits, job, result);
     return result;
   }
 
-  void give_velocities(std::span<double> v) const {
+  void give_velocities(int lane, std::span<double> v) const {
     for (std::size_t i = 0; i < moving_; ++i) {
-      take(twists_[i].v, 0, v.data() + 6 * i);
-      take(twists_[i].w, 0, v.data() + 6 * i + 3);
+      take(twists_[i].v, lane, v.data() + 6 * i);
+      take(twists_[i].w, lane, v.data() + 6 * i + 3);
     }
   }
 
-  void give_start(const JointPattern& p, int lane, const JointStep::Numbers& to) const {
-    for (std::size_t r = 0; r < lambda_.size(); ++r) to.start[z(p.row_of[r])] = get(lambda_[r], lane);
-  }
-
-  void give(const JointPattern& p, int lane, const JointStep::Numbers& to) const {
-    for (std::size_t i = 0; i < moving_; ++i) {
-      take(twists_[i].v, lane, to.v.data() + 6 * i);
-      take(twists_[i].w, lane, to.v.data() + 6 * i + 3);
-    }
+  void give(const JointPattern& p, int lane, const JointStep::Outcome& outcome, JointStep::Job& job) const {
+    const JointStep::Numbers& to = job.numbers;
+    job.outcome = outcome;
+    for (std::size_t r = 0; r < lambda_.size() && outcome.answered; ++r)
+      to.start[z(p.row_of[r])] = get(lambda_[r], lane);
+    if (outcome.refused) return;
+    give_velocities(lane, to.v);
     for (std::size_t r = 0; r < lambda_.size(); ++r) {
       const std::size_t row = z(p.row_of[r]);
       to.newton[row] = get(newton_[r], lane);
@@ -248,6 +201,49 @@ class JointKernel {
   }
 
  private:
+  void take_geometry(int lane, const double* from) {
+    for (Point& k : points_) {
+      put(k.p_A, lane, from);
+      put(k.p_B, lane, from + 3);
+      set(k.arm_A, lane, from[6]);
+      set(k.arm_B, lane, from[7]);
+      from += 8;
+    }
+    for (Axis& k : axes_) {
+      put(k.u_A, lane, from);
+      put(k.p_A, lane, from + 3);
+      put(k.p_B, lane, from + 6);
+      set(k.d0, lane, from[9]);
+      from += 10;
+    }
+    for (Dot& k : dots_) {
+      put(k.u_A, lane, from);
+      put(k.w_B, lane, from + 3);
+      set(k.c, lane, from[6]);
+      from += 7;
+    }
+  }
+
+  void take_masses(int lane, std::span<const JointBlock::Mass> masses) {
+    for (std::size_t i = 0; i < moving_; ++i) {
+      Body& body = bodies_[i];
+      set(body.mass, lane, masses[i].mass);
+      set(masses_[i].inverse, lane, masses[i].inverse_mass);
+      set(body.least_inertia, lane, masses[i].least_inertia);
+      put(body.inertia, lane, masses[i].inertia);
+      put(body.inverse_inertia, lane, masses[i].inverse_inertia);
+    }
+  }
+
+  void take_body(std::size_t i, int lane, const BodyState& s) {
+    Body& body = bodies_[i];
+    put(body.p, lane, s.p);
+    set(body.qx, lane, s.q.x()), set(body.qy, lane, s.q.y()), set(body.qz, lane, s.q.z()), set(body.qw, lane, s.q.w());
+    if (i >= moving_) return;
+    put(start_[i].v, lane, s.v);
+    put(start_[i].w, lane, s.w);
+  }
+
   void give_pull(const JointPattern& p, int lane, std::span<double> to) const {
     for (std::size_t i = 0; i < p.nodes.size(); ++i) {
       const JointPattern::Node& node = p.nodes[i];
@@ -296,6 +292,8 @@ class JointKernel {
   template <class X>
   struct TwistOf {
     V3<X> v, w;
+    TwistOf operator+(const TwistOf& u) const { return {v + u.v, w + u.w}; }
+    TwistOf operator-(const TwistOf& u) const { return {v - u.v, w - u.w}; }
   };
   using Twist = TwistOf<Real>;
   struct Turn {  // of a step: its displacement, its angle, sin t / t and (1 − cos t) / t²
@@ -428,8 +426,18 @@ class JointKernel {
   // free_ ← the velocities at the start and what impulses make of them
   void set_free(std::span<const double> applied) {
     for (std::size_t i = 0; i < moving_; ++i) {
-      const Twist u = moved(i, twist_from(applied, i));
-      free_[i] = {start_[i].v + u.v, start_[i].w + u.w};
+      free_[i] = start_[i] + moved(i, twist_from(applied, i));
+    }
+  }
+
+  // x_ ← what forces leave of the bias, as start() has it of those that it knows
+  void ask(std::span<const double> Q) {
+    for (std::size_t i = 0; i < moving_; ++i) twists_[i] = accelerations_[i] = moved(i, twist_from(Q, i));
+    rates(twists_, x_);
+    size_ = Real{};
+    for (std::size_t r = 0; r < x_.size(); ++r) {
+      size_ = larger(size_, larger(magnitude(bias_[r]), magnitude(x_[r])));
+      x_[r] = bias_[r] - x_[r];
     }
   }
 
@@ -469,11 +477,8 @@ class JointKernel {
       K.xy = dot(kx, R.y), K.xz = dot(kx, R.z), K.yz = dot(ky, R.z);
       Twist &a = twists_[i], &f = free_[i];  // forces so far
       const Twist& now = start_[i];
-      a.v = K.inverse * a.v;
-      a.w = times(K, a.w);
-      f.v = now.v + K.inverse * f.v;
-      f.w = now.w + times(K, f.w);
-      accelerations_[i] = a;
+      accelerations_[i] = a = moved(i, a);
+      f = now + moved(i, f);
       fastest = larger(fastest, larger(largest(now.v), largest(now.w)));
       kinetic += b.mass * dot(now.v, now.v);
       extent = larger(extent, largest(b.p));
@@ -499,6 +504,15 @@ class JointKernel {
       write(x_, k.row, bias - moves);
       probe += 0 * ((k.phi.x + phi_dot.x + bias.x) + (k.phi.y + phi_dot.y + bias.y) + (k.phi.z + phi_dot.z + bias.z));
     }
+    const auto note = [&](int row, const Real& phi, const Real& phi_dot, const Real& bias, const Real& moves) {
+      gap = larger(gap, magnitude(phi));
+      off = larger(off, magnitude(phi_dot));
+      size = larger(size, larger(magnitude(bias), magnitude(moves)));
+      velocity_[z(row)] = phi_dot;
+      bias_[z(row)] = bias;
+      x_[z(row)] = bias - moves;
+      probe += 0 * (phi + phi_dot + bias);
+    };
     for (Axis& k : axes_) {
       const Twist &A = start_[z(k.a)], &B = start_[z(k.b)];
       k.u = turned(frames_[z(k.a)], k.u_A);
@@ -513,13 +527,7 @@ class JointKernel {
       const Real bias =
           -(dot(cross(A.w, u_dot), k.d) + 2 * dot(u_dot, d_dot) + dot(k.u, cross(B.w, v_B) - cross(A.w, v_A)));
       const Real moves = rate(k, twists_);
-      gap = larger(gap, magnitude(phi));
-      off = larger(off, magnitude(phi_dot));
-      size = larger(size, larger(magnitude(bias), magnitude(moves)));
-      velocity_[z(k.row)] = phi_dot;
-      bias_[z(k.row)] = bias;
-      x_[z(k.row)] = bias - moves;
-      probe += 0 * (phi + phi_dot + bias);
+      note(k.row, phi, phi_dot, bias, moves);
     }
     for (Dot& k : dots_) {
       const V &wA = start_[z(k.a)].w, &wB = start_[z(k.b)].w;
@@ -530,13 +538,7 @@ class JointKernel {
       const Real phi = k.phi = dot(k.u, k.w) - k.c, phi_dot = dot(k.n, wA - wB);
       const Real bias = -(dot(cross(wA, u_dot), k.w) + 2 * dot(u_dot, w_dot) + dot(k.u, cross(wB, w_dot)));
       const Real moves = dot(k.n, twists_[z(k.a)].w - twists_[z(k.b)].w);
-      gap = larger(gap, magnitude(phi));
-      off = larger(off, magnitude(phi_dot));
-      size = larger(size, larger(magnitude(bias), magnitude(moves)));
-      velocity_[z(k.row)] = phi_dot;
-      bias_[z(k.row)] = bias;
-      x_[z(k.row)] = bias - moves;
-      probe += 0 * (phi + phi_dot + bias);
+      note(k.row, phi, phi_dot, bias, moves);
     }
     off_ = off;
     size_ = size;
@@ -718,10 +720,7 @@ class JointKernel {
 
   // twists_ ← from + M⁻¹ wrenches_
   void follow(const Row<Twist>& from) {
-    for (std::size_t i = 0; i < moving_; ++i) {
-      twists_[i].v = from[i].v + masses_[i].inverse * wrenches_[i].v;
-      twists_[i].w = from[i].w + times(masses_[i], wrenches_[i].w);
-    }
+    for (std::size_t i = 0; i < moving_; ++i) twists_[i] = from[i] + moved(i, wrenches_[i]);
   }
 
   // Where rows depend on each other, of the multipliers that do the same those of least norm (T6), which the
@@ -1069,6 +1068,7 @@ class JointKernel {
   std::array<JointNullSpace, std::size_t{lanes}> null_spaces_;
   bool redundant_ = false;  // in a lane
   Row<Real> rest_;
+  std::array<unsigned long, std::size_t{lanes}> held_{};  // versions of the blocks whose numbers are there
   Real gap_{}, off_{}, fastest_{}, kinetic_{}, size_{}, extent_{};
 };
 
@@ -1081,27 +1081,17 @@ class JointLanes final : public JointWork {
     for (int lane = 0; lane < JointKernel<Real>::lanes; ++lane) {  // lanes without a job of their own have the first's
       const JointStep::Job& job =
           jobs[static_cast<std::size_t>(lane) < jobs.size() ? static_cast<std::size_t>(lane) : 0];
-      const JointBlock& block = job.of->block();
-      if (std::exchange(held_[static_cast<std::size_t>(lane)], block.version) != block.version) {
-        kernel_.take_geometry(lane, block.geometry.data());
-        kernel_.take_masses(lane, block.masses);
-      }
-      for (std::size_t i = 0; i < block.bodies.size(); ++i) kernel_.take_body(i, lane, state[block.bodies[i]]);
+      kernel_.take_block(lane, job.of->block(), state);
       kernel_.take_forces(lane, job.numbers.Q, job.numbers.applied);
       kernel_.take_start(pattern_, lane, job.numbers.newton);
     }
     const auto result = kernel_.step(pattern_, limits, jobs);
-    for (std::size_t i = 0; i < jobs.size(); ++i) {
-      jobs[i].outcome = result.of[i];
-      if (jobs[i].outcome.answered) kernel_.give_start(pattern_, static_cast<int>(i), jobs[i].numbers);
-      if (!jobs[i].outcome.refused) kernel_.give(pattern_, static_cast<int>(i), jobs[i].numbers);
-    }
+    for (std::size_t i = 0; i < jobs.size(); ++i) kernel_.give(pattern_, static_cast<int>(i), result.of[i], jobs[i]);
   }
 
  private:
   const JointPattern& pattern_;
   JointKernel<Real> kernel_;
-  std::array<unsigned long, JointKernel<Real>::lanes> held_{};  // versions of the blocks whose numbers are there
 };
 
 class JointTurnsOfOne final : public JointTurns {
@@ -1109,38 +1099,31 @@ class JointTurnsOfOne final : public JointTurns {
   explicit JointTurnsOfOne(const JointPattern& pattern) : pattern_(pattern) { kernel_.lay_out(pattern); }
 
   const char* begin(const State& state, const JointBlock& block, double gap_tolerance) override {
-    if (std::exchange(held_, block.version) != block.version) {
-      kernel_.take_geometry(0, block.geometry.data());
-      kernel_.take_masses(0, block.masses);
-    }
-    for (std::size_t i = 0; i < block.bodies.size(); ++i) kernel_.take_body(i, 0, state[block.bodies[i]]);
+    kernel_.take_block(0, block, state);
     return kernel_.begin(pattern_, gap_tolerance);
   }
   double reach(double dt, double tolerance, int most_solves, std::span<const double> applied, std::span<const double> Q,
                std::span<double> v) override {
     const double left = kernel_.reach(pattern_, dt, tolerance, most_solves, applied, Q);
-    kernel_.give_velocities(v);
+    kernel_.give_velocities(0, v);
     return left;
   }
   void keep(std::span<const double> applied, std::span<double> v) override {
     kernel_.keep(pattern_, applied);
-    kernel_.give_velocities(v);
+    kernel_.give_velocities(0, v);
   }
   void hold(std::span<double> v) override {
     kernel_.hold(pattern_, v);
-    kernel_.give_velocities(v);
+    kernel_.give_velocities(0, v);
   }
   void move(std::span<const JointStep::Push> pushes, double* to) override { kernel_.move(pattern_, pushes, to); }
   void end(const JointStep::Limits& limits, JointStep::Job& job) override {
-    job.outcome = kernel_.end(pattern_, limits, {&job, 1}).of[0];
-    if (job.outcome.answered) kernel_.give_start(pattern_, 0, job.numbers);
-    if (!job.outcome.refused) kernel_.give(pattern_, 0, job.numbers);
+    kernel_.give(pattern_, 0, kernel_.end(pattern_, limits, {&job, 1}).of[0], job);
   }
 
  private:
   const JointPattern& pattern_;
   JointKernel<double> kernel_;
-  unsigned long held_ = 0;
 };
 
 }  // namespace LINCHPIN_LANES

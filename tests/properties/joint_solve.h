@@ -1,6 +1,7 @@
 // A block's step by detail::JointStep beside its Dynamics, for tests of the one by the other.
 #pragma once
 
+#include "allocation_counter.h"
 #include "random.h"
 
 #include <linchpin/detail/joint_step.h>
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <vector>
 
 namespace linchpin::test {
@@ -49,5 +51,41 @@ struct JointSolve {
 
 inline constexpr detail::JointStep::Limits joint_step_limits{
     .dt = joint_step_dt, .newton_tolerance = 1e-14, .gap_tolerance = 1e-9, .max_solves = 20, .swing = 1, .enough = 0};
+
+/// Steps of one shape, two to four side by side: each comes out as alone, to the last bit, or is refused as alone.
+/// @return which are not
+inline std::vector<bool> expect_the_same_alone(const State& state, std::deque<JointSolve>& solves) {
+  const auto numbers = [](const JointSolve& s, const detail::JointStep::Job& job) {
+    std::vector<double> all;
+    if (!job.outcome.refused)
+      for (const auto* x : {&s.v, &s.newton, &s.start, &s.total, &s.mean, &s.pull})
+        all.insert(all.end(), x->begin(), x->end());
+    return all;
+  };
+  std::vector<bool> taken;
+  std::vector<std::vector<double>> alone;
+  for (JointSolve& s : solves) {
+    EXPECT_EQ(s.step.shape(), solves[0].step.shape());
+    detail::JointStep::Job job = s.job();
+    detail::JointStep::take(state, joint_step_limits, {&job, 1});
+    alone.push_back(numbers(s, job));
+    taken.push_back(!job.outcome.refused);
+  }
+  for (std::size_t count = 2; count <= solves.size(); ++count) {
+    std::vector<detail::JointStep::Job> jobs(count);
+    const auto take = [&] { detail::JointStep::take(state, joint_step_limits, jobs); };
+    for (std::size_t i = 0; i < count; ++i) jobs[i] = solves[i].job();
+    take();  // memory for rows that depend on others is made when there are some
+    for (std::size_t i = 0; i < count; ++i) jobs[i] = solves[i].job();
+    const AllocationCounter allocations;
+    take();
+    EXPECT_EQ(allocations.count(), 0u);
+    for (std::size_t i = 0; i < count; ++i) {
+      EXPECT_EQ(jobs[i].outcome.refused == nullptr, taken[i]);
+      EXPECT_EQ(numbers(solves[i], jobs[i]), alone[i]);
+    }
+  }
+  return taken;
+}
 
 }  // namespace linchpin::test

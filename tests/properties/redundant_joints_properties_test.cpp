@@ -1,7 +1,6 @@
 // The plain step of joints whose rows depend on each other (linchpin/detail/joint_step.h) against the way of all
 // others: the same end of the step, multipliers of least norm (T7), alone and in lanes; and contradictions are none of
 // its.
-#include "allocation_counter.h"
 #include "joint_solve.h"
 #include "random.h"
 
@@ -271,36 +270,6 @@ TEST(RedundantJoints, StepMeetsWhatDisagreesInTheLeastSquares) {
   }
 }
 
-/// Steps of one shape, two to four side by side: each comes out as alone. @return those that were not refused
-int expect_the_same_alone(const State& state, std::deque<Solve>& solves) {
-  const auto numbers = [](const Solve& s, const detail::JointStep::Job& job) {
-    std::vector<double> all;
-    if (!job.outcome.refused)
-      for (const auto* x : {&s.v, &s.newton, &s.start, &s.total, &s.mean}) all.insert(all.end(), x->begin(), x->end());
-    return all;
-  };
-  int taken = 0;
-  std::vector<std::vector<double>> alone;
-  for (Solve& s : solves) {
-    EXPECT_EQ(s.step.shape(), solves[0].step.shape());
-    detail::JointStep::Job job = s.job();
-    detail::JointStep::take(state, limits, {&job, 1});
-    alone.push_back(numbers(s, job));
-    taken += !alone.back().empty();
-  }
-  for (std::size_t count = 2; count <= solves.size(); ++count) {
-    std::vector<detail::JointStep::Job> jobs;
-    for (std::size_t i = 0; i < count; ++i) jobs.push_back(solves[i].job());
-    detail::JointStep::take(state, limits, jobs);  // memory for rows that depend on others is made when there are some
-    for (std::size_t i = 0; i < count; ++i) jobs[i] = solves[i].job();
-    const AllocationCounter allocations;
-    detail::JointStep::take(state, limits, jobs);
-    EXPECT_EQ(allocations.count(), 0u);
-    for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(numbers(solves[i], jobs[i]), alone[i]);
-  }
-  return taken;
-}
-
 // In every lane other rows may be the ones that say nothing new: of rings of seven hinges those in a plane have three,
 // the others none.
 TEST(RedundantJoints, StepInLanesDropsOfEachItsOwnRows) {
@@ -325,7 +294,7 @@ TEST(RedundantJoints, StepInLanesDropsOfEachItsOwnRows) {
     std::deque<Solve> solves;
     Random random(seed + 77);
     for (const auto& of : joints) solves.emplace_back(system, of, state, shapes, random);
-    taken += expect_the_same_alone(state, solves);
+    for (const bool taken_alone : expect_the_same_alone(state, solves)) taken += taken_alone;
   }
   EXPECT_GT(taken, 300);
 }

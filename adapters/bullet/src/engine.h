@@ -525,6 +525,8 @@ class Engine final : public btActionInterface {
   double length_before(const BlockSolve& b) const;
   void add_applied(BlockSolve& b, double time) const;
   bool substep_plainly(BlockSolve& b, double length, double before, int member, detail::JointStep::Outcome& at_start);
+  bool goes_in_parts(const BlockSolve& b) const;
+  bool go_in_parts(BlockSolve& b, double before, int member);
   bool settle_plainly(BlockSolve& b, const detail::JointStep::Outcome& whole, double before, int member);
   void end_plainly(BlockSolve& b, const detail::JointStep::Outcome& at_start);
   bool begin_in_turns(BlockSolve& b);

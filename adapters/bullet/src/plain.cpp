@@ -1,7 +1,7 @@
-// The step of a block that is nothing but stock joints of full row rank, which no native row touches and which asks for
-// nothing out of the ordinary: what most mechanisms are in most steps. It is taken whole (linchpin::detail::JointStep),
-// four alike at a time, without the problem written down; that is made up for when somebody asks. Whatever is not plain
-// in it goes the way of all others (group.cpp, step.cpp).
+// The step of a block that is nothing but stock joints and asks for nothing out of the ordinary: what most mechanisms
+// are in most steps. It is taken whole (linchpin::detail::JointStep), four alike at a time where no native row touches
+// them, in turns with those where some do, without the problem written down; that is made up for when somebody asks.
+// Whatever is not plain in it goes the way of all others (group.cpp, step.cpp).
 #include "engine.h"
 
 #include "bodies.h"
@@ -69,14 +69,8 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
     b.start_lambda.resize(b.lambda.size());
     const double before = length_before(b);
     add_applied(b, 0.5 * (before - dt_));
-    // Where the last step was too long for one, this is taken for no other.
-    if (b.next_length > 0 && b.next_length <= 0.5 * dt_ && !options_.geometric_stiffness) {
-      detail::JointStep::Outcome first;
-      const double length = std::exchange(b.next_length, 0);
-      if (substep_plainly(b, length, before, member, first))
-        end_plainly(b, first);
-      else
-        leave_plainly(b, before);
+    if (goes_in_parts(b)) {
+      go_in_parts(b, before, member);
       continue;
     }
     predict(b);
@@ -86,6 +80,19 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
   if (count == 0) return;
   detail::JointStep::take(state_, plain_limits(dt_, 1), std::span(jobs).first(count), member);
   for (std::size_t i = 0; i < count; ++i) settle_plainly(*of[i], jobs[i].outcome, length_before(*of[i]), member);
+}
+
+/// Where the last step was too long for one, this is taken for no other.
+bool Engine::goes_in_parts(const BlockSolve& b) const {
+  return b.next_length > 0 && b.next_length <= 0.5 * dt_ && !options_.geometric_stiffness;
+}
+
+/// @return whether it stands
+bool Engine::go_in_parts(BlockSolve& b, double before, int member) {
+  detail::JointStep::Outcome first;
+  const bool stands = substep_plainly(b, std::exchange(b.next_length, 0), before, member, first);
+  stands ? end_plainly(b, first) : leave_plainly(b, before);
+  return stands;
 }
 
 // A whole step that was tried, or where that was too long for one its parts. @return whether it stands
@@ -314,16 +321,7 @@ bool Engine::start_in_turns(BlockSolve& b) {
 bool Engine::finish_in_turns(BlockSolve& b) {
   const double before = length_before(b);
   add_applied(b, 0.5 * (before - dt_));
-  if (b.next_length > 0 && b.next_length <= 0.5 * dt_ && !options_.geometric_stiffness) {
-    detail::JointStep::Outcome first;
-    const double length = std::exchange(b.next_length, 0);
-    if (substep_plainly(b, length, before, 0, first)) {
-      end_plainly(b, first);
-      return true;
-    }
-    leave_plainly(b, before);
-    return false;
-  }
+  if (goes_in_parts(b)) return go_in_parts(b, before, 0);
   for (std::size_t j = 0; j < b.force.size(); ++j) b.force[j] = b.applied[j] + b.host[j];
   detail::JointStep::Job job = plain_job(b);
   job.numbers.Q = forces_with_host(b);

@@ -547,7 +547,8 @@ double Engine::gain_floor(const BlockSolve& b) const {
     const int c = block.column[slot];
     sum += head(b.Q, c).squaredNorm() / system_.mass(id);
     if (block.column[slot + 1] - c != 6) continue;
-    const Vector3d own = state_[id].q.conjugate() * head(b.steady, c + 3), I = system_.inertia(id).diagonal();  // all that Bullet has
+    const Vector3d own = state_[id].q.conjugate() * head(b.steady, c + 3),
+                   I = system_.inertia(id).diagonal();  // all that Bullet has
     sum += own.cwiseQuotient(I).dot(own);
   }
   return 0.5 * dt_ * dt_ * sum;

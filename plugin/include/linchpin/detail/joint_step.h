@@ -1,9 +1,10 @@
-// The step of a block that is nothing but balls, hinges, sliders, welds and their like between rigid bodies, and of
-// full row rank: what most mechanisms are in most steps. The equation at the start (T5), the impulse that ends the step
+// The step of a block that is nothing but balls, hinges, sliders, welds and their like between rigid bodies: what
+// most mechanisms are in most steps. The equation at the start (T5), the impulse that ends the step
 // on the constraints (T12), and the estimates that say whether it may stand (T15), in one walk over joints and bodies
-// each, without rows of A, names or a rank to be found out. Same numbers as Dynamics and end_on_constraints give, to
-// their rounding; anything that is not plain is refused, and theirs to decide. Blocks whose joints meet in the same way
-// are stepped side by side, each as it would be alone, to the last bit.
+// each, without rows of A or names. Where rows depend on each other some are left out, and multipliers are those of
+// least norm (T7). Same numbers as Dynamics and end_on_constraints give, to their rounding; anything that is not plain
+// is refused, and theirs to decide. Blocks whose joints meet in the same way are stepped side by side, each as it would
+// be alone, to the last bit.
 #pragma once
 
 #include <linchpin/dynamics.h>
@@ -40,7 +41,8 @@ class JointStep {
   JointStep();
   ~JointStep();
 
-  /// Takes over structure, geometry and masses of a block. Allocates, as nothing else here.
+  /// Takes over structure, geometry and masses of a block. Allocates, as else only what a first time needs: rows that
+  /// depend on each other, begin().
   /// @return whether the block is of the kind: joints of points, axes and dots between rigid bodies with diagonal
   /// inertia, the rest fixed, and a factor without much fill.
   bool lay_out(const System& system, const Block& block, JointShapes& shapes);
