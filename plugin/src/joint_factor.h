@@ -68,6 +68,21 @@ class JointFactor {
       of_width(node->width, [&](auto width) { backward<decltype(width)::value>(belows, *node, values, x); });
   }
 
+  /// The same for rows of some nodes, in order, with all that their elimination touches: zeros elsewhere, unread.
+  template <class X>
+  void solve(const JointPattern& p, const std::vector<int>& nodes, X* x) const {
+    const Real* const values = values_.data();
+    const JointPattern::Below* const belows = p.belows.data();
+    for (const int i : nodes) {
+      const JointPattern::Node& node = p.nodes[z(i)];
+      of_width(node.width, [&](auto width) { forward<decltype(width)::value>(belows, node, values, x); });
+    }
+    for (auto i = nodes.rbegin(); i != nodes.rend(); ++i) {
+      const JointPattern::Node& node = p.nodes[z(*i)];
+      of_width(node.width, [&](auto width) { backward<decltype(width)::value>(belows, node, values, x); });
+    }
+  }
+
  private:
   // Relative to the diagonal, above rounding and above what counts as dependent by as many digits as there are between
   // 1e-13 and here: rows are independent, and one refinement has the multipliers to rounding.

@@ -92,7 +92,8 @@ class JointKernel {
     for (auto* x : {&target_, &newton_}) x->assign(z(p.rows), Real{});
     ways_.resize(z(p.rows));
     for (auto* x : {&way_free_, &way_wrenches_}) x->resize(bodies_.size());
-    pushed_.resize(bodies_.size());
+    is_aimed_.resize(bodies_.size());
+    reached_.resize(p.nodes.size());
     for (auto* x : {&twists_, &free_}) std::fill(x->begin(), x->end(), Twist{});  // no forces so far
     gap_ = start();
     if (!(gap_ <= gap_tolerance)) return "a gap at the start";
@@ -138,6 +139,29 @@ class JointKernel {
     approach_target(p);
   }
 
+  // Joints on the bodies that are looked at, and all whose elimination those of a solve go through: the others have
+  // nothing to say about what such bodies do to each other.
+  void aim(const JointPattern& p, std::span<const int> bodies) {
+    aimed_.assign(bodies.begin(), bodies.end());
+    std::fill(is_aimed_.begin(), is_aimed_.end(), 0);
+    for (const int body : bodies) is_aimed_[z(body)] = 1;
+    for (auto* x : {&aimed_nodes_, &aimed_points_, &aimed_axes_, &aimed_dots_, &between_, &beside_})
+      x->clear();
+    std::fill(reached_.begin(), reached_.end(), 0);
+    for (std::size_t i = 0; i < p.nodes.size(); ++i) {
+      const JointPattern::Node& node = p.nodes[i];
+      const bool there = is_aimed_[z(node.a)] || is_aimed_[z(node.b)];
+      if (!there && !reached_[i]) continue;
+      aimed_nodes_.push_back(static_cast<int>(i));
+      if (node.below < node.below_end) reached_[z(p.belows[z(node.below)].node)] = 1;
+      if (there) beside_.insert(beside_.end(), {node.a, node.b});
+      for (int k = node.points; there && k < node.points_end; ++k) aimed_points_.push_back(k);
+      for (int k = node.axes; there && k < node.axes_end; ++k) aimed_axes_.push_back(k);
+      for (int k = node.dots; there && k < node.dots_end; ++k) aimed_dots_.push_back(k);
+      for (int r = 0; !there && r < node.width; ++r) between_.push_back(node.first + r);
+    }
+  }
+
   void move(const JointPattern& p, std::span<const JointStep::Push> pushes, double* to) {
     for (std::size_t lane = 0; lane < pushes.size(); ++lane)
       for (const JointStep::Push::At& at : pushes[lane].at) {
@@ -147,24 +171,27 @@ class JointKernel {
           const double* const from = u == &f.v ? at.impulse.data() : at.impulse.data() + 3;
           u->x[lane] += from[0], u->y[lane] += from[1], u->z[lane] += from[2];
         }
-        pushed_[z(at.body)] = 1;
       }
-    for (std::size_t i = 0; i < moving_; ++i)
-      if (pushed_[i]) way_free_[i] = moved(i, way_free_[i]);
-    std::fill(ways_.begin(), ways_.end(), Four{});
-    rates(way_free_, ways_, [&](int a, int b) { return pushed_[z(a)] || pushed_[z(b)]; });
-    factor_.solve(p, ways_.data());
-    pull(ways_, way_wrenches_);
-    for (std::size_t i = 0; i < moving_; ++i) {
+    for (const int i : aimed_) way_free_[z(i)] = moved(z(i), way_free_[z(i)]);
+    for (const int row : between_) ways_[z(row)] = Four{};
+    for (const int k : aimed_points_) write(ways_, points_[z(k)].row, rate(points_[z(k)], way_free_));
+    for (const int k : aimed_axes_) ways_[z(axes_[z(k)].row)] = rate(axes_[z(k)], way_free_);
+    for (const int k : aimed_dots_) ways_[z(dots_[z(k)].row)] = rate(dots_[z(k)], way_free_);
+    factor_.solve(p, aimed_nodes_, ways_.data());
+    for (const int i : beside_) way_wrenches_[z(i)] = TwistOf<Four>{};
+    for (const int k : aimed_points_) add_pull(points_[z(k)], ways_, way_wrenches_);
+    for (const int k : aimed_axes_) add_pull(axes_[z(k)], ways_, way_wrenches_);
+    for (const int k : aimed_dots_) add_pull(dots_[z(k)], ways_, way_wrenches_);
+    for (std::size_t k = 0; k < aimed_.size(); ++k) {
+      const std::size_t i = z(aimed_[k]);
       TwistOf<Four>& free = way_free_[i];
       const TwistOf<Four> u = free - moved(i, way_wrenches_[i]);
       for (std::size_t lane = 0; lane < pushes.size(); ++lane) {
-        double* const x = to + 6 * (lane * moving_ + i);
+        double* const x = to + 6 * (lane * aimed_.size() + k);
         x[0] = u.v.x[lane], x[1] = u.v.y[lane], x[2] = u.v.z[lane];
         x[3] = u.w.x[lane], x[4] = u.w.y[lane], x[5] = u.w.z[lane];
       }
       free = TwistOf<Four>{};
-      pushed_[i] = 0;
     }
   }
 
@@ -450,11 +477,20 @@ class JointKernel {
     follow(twists_);
   }
 
-  // An axis' row of A times what bodies do.
+  // Rows of A times what bodies do.
+  template <class X>
+  static V3<X> rate(const Point& k, const Row<TwistOf<X>>& of) {
+    const TwistOf<X>&a = of[z(k.a)], &b = of[z(k.b)];
+    return (a.v + cross(a.w, k.r_A)) - (b.v + cross(b.w, k.r_B));
+  }
   template <class X>
   static X rate(const Axis& k, const Row<TwistOf<X>>& of) {
     const TwistOf<X>&a = of[z(k.a)], &b = of[z(k.b)];
     return dot(k.u, b.v - a.v) + (dot(k.c_A, a.w) + dot(k.c_B, b.w));
+  }
+  template <class X>
+  static X rate(const Dot& k, const Row<TwistOf<X>>& of) {
+    return dot(k.n, of[z(k.a)].w - of[z(k.b)].w);
   }
 
   // What the poses and velocities at hand make of every body and row. @return the largest |φ|
@@ -670,48 +706,43 @@ class JointKernel {
   template <class X>
   void pull(const Row<X>& lambda, Row<TwistOf<X>>& wrenches) const {
     std::fill(wrenches.begin(), wrenches.end(), TwistOf<X>{});
-    for (const Point& k : points_) {
-      const V3<X> f = read(lambda, k.row);
-      TwistOf<X>&A = wrenches[z(k.a)], &B = wrenches[z(k.b)];
-      A.v += f;
-      A.w += cross(k.r_A, f);
-      B.v -= f;
-      B.w -= cross(k.r_B, f);
-    }
-    for (const Axis& k : axes_) {
-      const X p = lambda[z(k.row)];
-      const V3<X> f = times(k.u, p);
-      TwistOf<X>&A = wrenches[z(k.a)], &B = wrenches[z(k.b)];
-      A.v -= f;
-      A.w += times(k.c_A, p);
-      B.v += f;
-      B.w += times(k.c_B, p);
-    }
-    for (const Dot& k : dots_) {
-      const V3<X> m = times(k.n, lambda[z(k.row)]);
-      wrenches[z(k.a)].w += m;
-      wrenches[z(k.b)].w -= m;
-    }
-  }
-
-  // to ← A twists, of joints on some bodies: what the others' would be is there.
-  template <class X, class On>
-  void rates(const Row<TwistOf<X>>& twists, Row<X>& to, On on) const {
-    for (const Point& k : points_) {
-      if (!on(k.a, k.b)) continue;
-      const TwistOf<X>&a = twists[z(k.a)], &b = twists[z(k.b)];
-      write(to, k.row, (a.v + cross(a.w, k.r_A)) - (b.v + cross(b.w, k.r_B)));
-    }
-    for (const Axis& k : axes_)
-      if (on(k.a, k.b)) to[z(k.row)] = rate(k, twists);
-    for (const Dot& k : dots_)
-      if (on(k.a, k.b)) to[z(k.row)] = dot(k.n, twists[z(k.a)].w - twists[z(k.b)].w);
+    for (const Point& k : points_) add_pull(k, lambda, wrenches);
+    for (const Axis& k : axes_) add_pull(k, lambda, wrenches);
+    for (const Dot& k : dots_) add_pull(k, lambda, wrenches);
   }
   template <class X>
-  void rates(const Row<TwistOf<X>>& twists, Row<X>& to) const {
-    rates(twists, to, [](int, int) { return true; });
+  static void add_pull(const Point& k, const Row<X>& lambda, Row<TwistOf<X>>& wrenches) {
+    const V3<X> f = read(lambda, k.row);
+    TwistOf<X>&A = wrenches[z(k.a)], &B = wrenches[z(k.b)];
+    A.v += f;
+    A.w += cross(k.r_A, f);
+    B.v -= f;
+    B.w -= cross(k.r_B, f);
+  }
+  template <class X>
+  static void add_pull(const Axis& k, const Row<X>& lambda, Row<TwistOf<X>>& wrenches) {
+    const X p = lambda[z(k.row)];
+    const V3<X> f = times(k.u, p);
+    TwistOf<X>&A = wrenches[z(k.a)], &B = wrenches[z(k.b)];
+    A.v -= f;
+    A.w += times(k.c_A, p);
+    B.v += f;
+    B.w += times(k.c_B, p);
+  }
+  template <class X>
+  static void add_pull(const Dot& k, const Row<X>& lambda, Row<TwistOf<X>>& wrenches) {
+    const V3<X> m = times(k.n, lambda[z(k.row)]);
+    wrenches[z(k.a)].w += m;
+    wrenches[z(k.b)].w -= m;
   }
 
+  // to ← A twists
+  template <class X>
+  void rates(const Row<TwistOf<X>>& twists, Row<X>& to) const {
+    for (const Point& k : points_) write(to, k.row, rate(k, twists));
+    for (const Axis& k : axes_) to[z(k.row)] = rate(k, twists);
+    for (const Dot& k : dots_) to[z(k.row)] = rate(k, twists);
+  }
   // M⁻¹ f of a body that moves.
   template <class X>
   TwistOf<X> moved(std::size_t i, const TwistOf<X>& f) const {
@@ -1064,7 +1095,10 @@ class JointKernel {
   Row<Real> target_;  // rates of the rows that a host's own are to leave
   Row<Four> ways_;    // right-hand sides of move()
   Row<TwistOf<Four>> way_free_, way_wrenches_;
-  std::vector<char> pushed_;  // bodies of theirs
+  std::vector<int> aimed_, aimed_nodes_;  // see aim(): its bodies, and the nodes of a solve in order
+  std::vector<int> aimed_points_, aimed_axes_, aimed_dots_;  // of joints on its bodies
+  std::vector<int> beside_, between_;                        // bodies that those pull at; rows of the other nodes
+  std::vector<char> is_aimed_, reached_;  // by body, by node
   std::array<JointNullSpace, std::size_t{lanes}> null_spaces_;
   bool redundant_ = false;  // in a lane
   Row<Real> rest_;
@@ -1116,6 +1150,7 @@ class JointTurnsOfOne final : public JointTurns {
     kernel_.hold(pattern_, v);
     kernel_.give_velocities(0, v);
   }
+  void aim(std::span<const int> bodies) override { kernel_.aim(pattern_, bodies); }
   void move(std::span<const JointStep::Push> pushes, double* to) override { kernel_.move(pattern_, pushes, to); }
   void end(const JointStep::Limits& limits, JointStep::Job& job) override {
     kernel_.give(pattern_, 0, kernel_.end(pattern_, limits, {&job, 1}).of[0], job);

@@ -110,6 +110,7 @@ double JointStep::reach(double dt, double tolerance, int most_solves, std::span<
 }
 void JointStep::keep(std::span<const double> applied, std::span<double> v) { turns_->keep(applied, v); }
 void JointStep::hold(std::span<double> v) { turns_->hold(v); }
+void JointStep::aim(std::span<const int> bodies) { turns_->aim(bodies); }
 void JointStep::move(std::span<const Push> pushes, std::span<double> to) { turns_->move(pushes, to.data()); }
 void JointStep::end(const Limits& limits, Job& job) { turns_->end(limits, job); }
 

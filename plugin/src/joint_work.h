@@ -41,6 +41,7 @@ class JointTurns {
                        std::span<const double> Q, std::span<double> v) = 0;
   virtual void keep(std::span<const double> applied, std::span<double> v) = 0;
   virtual void hold(std::span<double> v) = 0;
+  virtual void aim(std::span<const int> bodies) = 0;
   virtual void move(std::span<const JointStep::Push> pushes, double* to) = 0;
   virtual void end(const JointStep::Limits& limits, JointStep::Job& job) = 0;
 };

@@ -22,6 +22,8 @@ constexpr int most_rows = 64;
 /// step. A tonne a metre out on a hinge pin of a few grams is above.
 constexpr double least_freedom = 1e-6;
 
+constexpr int wanted = -2;  ///< of ways that are yet to be found
+
 thread_local Engine* solving = nullptr;
 
 void sort_rows_by_body(BlockSolve& b) {
@@ -64,21 +66,39 @@ bool Engine::couple_rows(Pools pools) {
         if (block_of(body) >= 0) ++rows_at_[z(body)];
     }
   bool any = false;
+  ways_.clear();
+  ways_at_.assign(slot_of_pool_.size(), -1);
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
     b.by_rows = !b.failed && b.native_rows && !b.link_rows && b.row_count <= most_rows;
-    any = any || b.by_rows;
-    if (b.by_rows && !b.in_turns) sort_rows_by_body(b);
+    if (!b.by_rows) continue;
+    any = true;
+    b.met.clear();
+    b.met_at.assign(b.pool.size(), -1);
+    for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
+      if (rows_at_[z(b.pool[slot])] == 0) continue;
+      b.met_at[slot] = static_cast<int>(b.met.size());
+      b.met.push_back(static_cast<int>(slot));
+    }
+    b.in_turns ? b.plain.aim(b.met) : sort_rows_by_body(b);
   }
   if (!any) return false;
-  ways_.clear();
-  ways_at_.assign(slot_of_pool_.size(), -1);
+  for (const btConstraintArray* rows : all)
+    for (int i = 0; i < rows->size(); ++i)
+      if (goes_by_ways((*rows)[i]))
+        for (const int body : {(*rows)[i].m_solverBodyIdA, (*rows)[i].m_solverBodyIdB})
+          if (block_of(body) >= 0) ways_at_[z(body)] = wanted;
+  for (const int index : group_) find_ways(*blocks_[z(index)]);
+  response_moves_.clear();
   for (btConstraintArray* rows : all) {
     if (rows->size() == 0) continue;
     row_ranges_.push_back({&(*rows)[0], rows->size(), static_cast<int>(responses_.size())});
     for (int i = 0; i < rows->size(); ++i) respond((*rows)[i], pools);
   }
-  answer_asked();
+  for (const int index : group_) answer_asked(*blocks_[z(index)], response_moves_);
+  response_parts_.resize(response_moves_.size() / 3);
+  for (std::size_t i = 0; i < response_parts_.size(); ++i)
+    response_parts_[i] = to_bullet(head(response_moves_, static_cast<int>(3 * i)));
   for (const RowRange& range : row_ranges_)
     for (int i = 0; i < range.size; ++i) step_by_response(range.first[i], responses_[z(range.response + i)]);
   return true;
@@ -103,33 +123,79 @@ void Engine::held_motion(BlockSolve& b, int slot, int other) {
   for (std::size_t j = 0; j < b.dv.size(); ++j) b.dv[j] += response_change_[j];
 }
 
-// What each of the six ways to push at a body does: where many rows do, what a row does is a sum of those.
-void Engine::find_ways(BlockSolve& b, int body, int slot) {
-  if (ways_at_[z(body)] >= 0) return;
-  ways_at_[z(body)] = static_cast<int>(ways_.size());
-  const int c = b.block.column[z(slot)];
-  const std::size_t n = b.dv.size();
+// What a push moves of the bodies at which rows push: nobody looks at the others before all rows are solved. Added to
+// what is at `at` of `to`; of blocks in turns later, several at a time.
+void Engine::ask(BlockSolve& b, const detail::JointStep::Push& push, std::size_t at, std::vector<double>& to) {
   if (b.in_turns) {
-    constexpr std::size_t most = detail::JointStep::most;
-    std::array<detail::JointStep::Push, 6> pushes;
-    for (std::size_t way = 0; way < 6; ++way) {
-      pushes[way].at[0].body = slot;
-      pushes[way].at[0].impulse.setZero()[static_cast<Eigen::Index>(way)] = 1;
-    }
-    const std::size_t first = ways_.size();
-    ways_.resize(first + 6 * n);
-    const std::span<double> to = std::span(ways_).subspan(first);
-    b.plain.move(std::span(pushes).first(most), to);
-    b.plain.move(std::span(pushes).subspan(most), to.subspan(most * n));
+    b.asked.push_back({at, push});
     return;
   }
+  const Block& block = b.block;
   std::fill(b.force.begin(), b.force.end(), 0.0);
-  for (int way = 0; way < 6; ++way) {
-    b.force[z(c + way)] = 1;
-    held_motion(b, slot, -1);
-    b.force[z(c + way)] = 0;
-    ways_.insert(ways_.end(), b.dv.begin(), b.dv.end());
+  for (const detail::JointStep::Push::At& on : push.at) {
+    if (on.body < 0) continue;
+    const int c = block.column[z(on.body)];
+    add(b.force, c, on.impulse.head<3>());
+    if (block.column[z(on.body + 1)] - c == 6) add(b.force, c + 3, on.impulse.tail<3>());
   }
+  held_motion(b, push.at[0].body, push.at[1].body);
+  for (const int slot : b.met) {
+    const int c = block.column[z(slot)];
+    for (int j = 0; j < block.column[z(slot + 1)] - c; ++j) to[at + z(j)] += b.dv[z(c + j)];
+    at += 6;
+  }
+}
+
+void Engine::answer_asked(BlockSolve& b, std::vector<double>& to) {
+  if (!b.by_rows) return;
+  constexpr std::size_t most = detail::JointStep::most;
+  std::array<detail::JointStep::Push, most> pushes;
+  const std::size_t n = 6 * b.met.size();
+  moves_.resize(most * n);
+  for (std::size_t i = 0; i < b.asked.size(); i += most) {
+    const std::size_t count = std::min(most, b.asked.size() - i);
+    for (std::size_t lane = 0; lane < count; ++lane) pushes[lane] = b.asked[i + lane].push;
+    b.plain.move(std::span(pushes).first(count), moves_);
+    for (std::size_t lane = 0; lane < count; ++lane)
+      for (std::size_t j = 0; j < n; ++j) to[b.asked[i + lane].at + j] += moves_[lane * n + j];
+  }
+  b.asked.clear();
+}
+
+// Where many rows push at a body, what each of the six ways to push at it does: what a row does is a sum of those. Not
+// where there would be a push for another body of the row besides.
+bool Engine::goes_by_ways(const btSolverConstraint& row) const {
+  constexpr int many = 6;
+  bool any = false;
+  for (const int body : {row.m_solverBodyIdA, row.m_solverBodyIdB}) {
+    if (body < 0 || z(body) >= slot_of_pool_.size()) continue;
+    const Slot at = slot_of_pool_[z(body)];
+    if (at.block < 0 || !blocks_[z(at.block)]->by_rows) continue;
+    const std::vector<int>& column = blocks_[z(at.block)]->block.column;
+    if (rows_at_[z(body)] <= many || column[z(at.slot + 1)] - column[z(at.slot)] != 6) return false;
+    any = true;
+  }
+  return any;
+}
+
+void Engine::find_ways(BlockSolve& b) {
+  if (!b.by_rows) return;
+  const std::size_t n = 6 * b.met.size();
+  for (const int slot : b.met)
+    if (int& at = ways_at_[z(b.pool[z(slot)])]; at == wanted) {
+      at = static_cast<int>(ways_.size());
+      ways_.resize(ways_.size() + 6 * n);
+    }
+  for (const int slot : b.met) {
+    const int at = ways_at_[z(b.pool[z(slot)])];
+    for (int way = 0; at >= 0 && way < 6; ++way) {
+      detail::JointStep::Push push;
+      push.at[0].body = slot;
+      push.at[0].impulse.setZero()[way] = 1;
+      ask(b, push, z(at) + z(way) * n, ways_);
+    }
+  }
+  answer_asked(b, ways_);
 }
 
 // The response of one row: found at once, or asked for.
@@ -144,6 +210,8 @@ void Engine::respond(const btSolverConstraint& row, Pools pools) {
     any = any || (at[k].block >= 0 && blocks_[z(at[k].block)]->by_rows);
   }
   if (!any) return;
+  const bool by_ways = goes_by_ways(row);
+  std::array<detail::JointStep::Push, 2> asked;  // by block
   for (std::size_t k = 0; k < 2; ++k) {
     const btSolverBody& sb = pools.bodies[body[k]];
     const btVector3 &n = k == 0 ? row.m_contactNormal1 : row.m_contactNormal2,
@@ -155,88 +223,51 @@ void Engine::respond(const btSolverConstraint& row, Pools pools) {
       out.held += own;
       continue;
     }
-    if (k == 1 && at[1].block == out.block[0]) continue;  // both sides at once
     BlockSolve& b = *blocks_[z(at[k].block)];
-    const Block& block = b.block;
-    const bool both = k == 0 && at[1].block == at[0].block;
-    const std::size_t sides = both && at[1].slot != at[0].slot ? 2 : 1;
-    out.block[k] = at[k].block;
-    out.first[k] = response_parts_.size();
-    response_parts_.resize(response_parts_.size() + 2 * b.pool.size());
-    detail::JointStep::Push push;
-    push.at[0] = {at[k].slot, (Vector6() << from_bullet(n), from_bullet(rn)).finished()};
-    if (both) {
-      const Vector6 other =
-          (Vector6() << from_bullet(row.m_contactNormal2), from_bullet(row.m_relpos2CrossNormal)).finished();
-      if (sides == 2)
-        push.at[1] = {at[1].slot, other};
-      else
-        push.at[0].impulse += other;
+    const std::size_t size = 6 * b.met.size();
+    const bool both = k == 1 && at[1].block == out.block[0];
+    const std::size_t of = both ? 0 : k;
+    if (!both) {
+      out.block[k] = at[k].block;
+      out.first[k] = response_moves_.size() / 3;
+      response_moves_.resize(response_moves_.size() + size);
     }
-    bool by_ways = true;
-    for (std::size_t side = k; side < k + sides; ++side)
-      by_ways = by_ways && rows_at_[z(body[side])] > 6 &&
-                block.column[z(at[side].slot + 1)] - block.column[z(at[side].slot)] == 6;
+    const Vector6 impulse = (Vector6() << from_bullet(n), from_bullet(rn)).finished();
     if (by_ways) {
-      for (std::size_t side = k; side < k + sides; ++side) find_ways(b, body[side], at[side].slot);
-      std::fill(b.dv.begin(), b.dv.end(), 0.0);
-      for (std::size_t side = 0; side < sides; ++side) {
-        const double* way = ways_.data() + ways_at_[z(body[k + side])];
-        for (int i = 0; i < 6; ++i)
-          for (double& dv : b.dv) dv += push.at[side].impulse[i] * *way++;
-      }
-    } else if (b.in_turns) {
-      asked_.push_back({static_cast<int>(responses_.size()) - 1, at[k].block, push});
+      const double* way = ways_.data() + ways_at_[z(body[k])];
+      double* const to = response_moves_.data() + 3 * out.first[of];
+      for (int i = 0; i < 6; ++i, way += size)
+        for (std::size_t j = 0; j < size; ++j) to[j] += impulse[i] * way[j];
       continue;
+    }
+    detail::JointStep::Push& push = asked[of];
+    if (push.at[0].body < 0 || push.at[0].body == at[k].slot) {
+      push.at[0].impulse = push.at[0].body < 0 ? impulse : Vector6(push.at[0].impulse + impulse);
+      push.at[0].body = at[k].slot;
     } else {
-      std::fill(b.force.begin(), b.force.end(), 0.0);
-      for (std::size_t side = 0; side < sides; ++side) {
-        const int slot = push.at[side].body, c = block.column[z(slot)];
-        add(b.force, c, push.at[side].impulse.head<3>());
-        if (block.column[z(slot + 1)] - c == 6) add(b.force, c + 3, push.at[side].impulse.tail<3>());
-      }
-      held_motion(b, push.at[0].body, push.at[1].body);
+      push.at[1] = {at[k].slot, impulse};
     }
-    note_response(out, b, static_cast<int>(k), push, b.dv);
   }
+  for (std::size_t k = 0; k < 2; ++k)
+    if (asked[k].at[0].body >= 0) ask(*blocks_[z(out.block[k])], asked[k], 3 * out.first[k], response_moves_);
 }
 
-/// What was asked of blocks in turns, several at a time.
-void Engine::answer_asked() {
-  std::array<detail::JointStep::Push, detail::JointStep::most> pushes;
-  for (std::size_t i = 0; i < asked_.size();) {
-    const int block = asked_[i].block;
-    std::size_t count = 0;
-    while (count < pushes.size() && i + count < asked_.size() && asked_[i + count].block == block) {
-      pushes[count] = asked_[i + count].push;
-      ++count;
-    }
-    BlockSolve& b = *blocks_[z(block)];
-    const std::size_t n = b.dv.size();
-    asked_moves_.resize(count * n);
-    b.plain.move(std::span(pushes).first(count), asked_moves_);
-    for (std::size_t lane = 0; lane < count; ++lane, ++i) {
-      Response& out = responses_[z(asked_[i].response)];
-      note_response(out, b, out.block[0] == block ? 0 : 1, asked_[i].push,
-                    std::span<const double>(asked_moves_).subspan(lane * n, n));
-    }
+/// How far a row that pushes at blocks moves of itself, when it is known what it moves.
+double Engine::held_by(const btSolverConstraint& row, const Response& response) const {
+  double sum = 0;
+  const std::array<int, 2> body{row.m_solverBodyIdA, row.m_solverBodyIdB};
+  for (std::size_t k = 0; k < 2; ++k) {
+    if (body[k] < 0 || z(body[k]) >= slot_of_pool_.size()) continue;
+    const Slot at = slot_of_pool_[z(body[k])];
+    if (at.block < 0 || !blocks_[z(at.block)]->by_rows) continue;
+    const BlockSolve& b = *blocks_[z(at.block)];
+    const std::size_t first = response.first[k == 1 && at.block == response.block[0] ? 0 : k];
+    const int moved = static_cast<int>(3 * first) + 6 * b.met_at[z(at.slot)];
+    sum += from_bullet(k == 0 ? row.m_contactNormal1 : row.m_contactNormal2).dot(head(response_moves_, moved)) +
+           from_bullet(k == 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal)
+               .dot(head(response_moves_, moved + 3));
   }
-  asked_.clear();
-}
-
-/// Of a row on one side, or with both on one block.
-void Engine::note_response(Response& out, const BlockSolve& b, int side, const detail::JointStep::Push& push,
-                           std::span<const double> dv) {
-  const Block& block = b.block;
-  for (const detail::JointStep::Push::At& at : push.at)
-    for (int j = 0; at.body >= 0 && j < block.column[z(at.body + 1)] - block.column[z(at.body)]; ++j)
-      out.held += at.impulse[j] * dv[z(block.column[z(at.body)] + j)];
-  btVector3* part = &response_parts_[out.first[side]];
-  for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
-    const int c = block.column[slot];
-    *part++ = to_bullet(head(dv, c));
-    *part++ = block.column[slot + 1] - c == 6 ? to_bullet(head(dv, c + 3)) : btVector3(0, 0, 0);
-  }
+  return sum;
 }
 
 // Makes a row's step the right one for what it moves. Bullet's zero factors act on the body and not on the row: what a
@@ -245,19 +276,22 @@ void Engine::note_response(Response& out, const BlockSolve& b, int side, const d
 void Engine::step_by_response(btSolverConstraint& row, const Response& response) const {
   if (response.block[0] < 0 && response.block[1] < 0) return;
   const double own = std::min(response.raw, double(world_->getSolverInfo().m_sor) / double(row.m_jacDiagABInv));
-  if (!(own > 0 && response.held > least_freedom * own)) return;
-  const btScalar longer = btScalar(own / response.held);
+  const double held = response.held + held_by(row, response);
+  if (!(own > 0 && held > least_freedom * own)) return;
+  const btScalar longer = btScalar(own / held);
   row.m_jacDiagABInv *= longer;
   row.m_rhs *= longer;
   row.m_cfm *= longer;
 }
 
-// As Bullet's own scalar row solver, but for what moves.
+// As Bullet's own scalar row solver, but for what moves; where that is no more than Bullet takes it to be, Bullet's own.
 btScalar Engine::resolve_row(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row, bool bounded_above) {
   const Response* response = nullptr;
   for (const RowRange& range : row_ranges_)
     if (!std::less<>()(&row, range.first) && std::less<>()(&row, range.first + range.size))
       response = &responses_[z(range.response + static_cast<int>(&row - range.first))];
+  if (!response || (response->block[0] < 0 && response->block[1] < 0))
+    return bounded_above ? native_generic_(a, b, row) : native_lower_(a, b, row);
   const btScalar before = btScalar(row.m_appliedImpulse);
   btScalar change = row.m_rhs - before * row.m_cfm;
   change -= (row.m_contactNormal1.dot(a.internalGetDeltaLinearVelocity()) +
@@ -272,12 +306,12 @@ btScalar Engine::resolve_row(btSolverBody& a, btSolverBody& b, const btSolverCon
   change = sum - before;
   row.m_appliedImpulse = sum;
   const std::array<int, 2> body{row.m_solverBodyIdA, row.m_solverBodyIdB};
-  for (int k = 0; k < 2; ++k) {
-    if (response && response->block[k] >= 0) {
+  for (int k = 0; change != 0 && k < 2; ++k) {
+    if (response->block[k] >= 0) {
       const BlockSolve& block = *blocks_[z(response->block[k])];
       const btVector3* part = &response_parts_[response->first[k]];
-      for (const int index : block.pool) {
-        btSolverBody& moved = (*coupled_bodies_)[index];
+      for (const int slot : block.met) {
+        btSolverBody& moved = (*coupled_bodies_)[block.pool[z(slot)]];
         moved.internalGetDeltaLinearVelocity() += part[0] * change;
         moved.internalGetDeltaAngularVelocity() += part[1] * change;
         part += 2;
@@ -285,7 +319,7 @@ btScalar Engine::resolve_row(btSolverBody& a, btSolverBody& b, const btSolverCon
       continue;
     }
     const Slot at = z(body[z(k)]) < slot_of_pool_.size() ? slot_of_pool_[z(body[z(k)])] : Slot{};
-    if (response && k == 1 && at.block >= 0 && at.block == response->block[0]) continue;  // moved with the other side
+    if (k == 1 && at.block >= 0 && at.block == response->block[0]) continue;  // moved with the other side
     if (k == 0)
       a.internalApplyImpulse(row.m_contactNormal1 * a.internalGetInvMass(), row.m_angularComponentA, change);
     else
@@ -294,8 +328,10 @@ btScalar Engine::resolve_row(btSolverBody& a, btSolverBody& b, const btSolverCon
   return change * (btScalar(1) / row.m_jacDiagABInv);
 }
 
-void Engine::begin_rows(Pools pools) {
+void Engine::begin_rows(Pools pools, btSingleConstraintRowSolver generic, btSingleConstraintRowSolver lower) {
   solving = this;
+  native_generic_ = generic;
+  native_lower_ = lower;
   coupled_bodies_ = &pools.bodies;  // not its first element: Bullet adds bodies to it between the rows of an iteration
 }
 btScalar Engine::row_generic(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row) {

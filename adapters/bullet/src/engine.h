@@ -137,6 +137,13 @@ struct BlockSolve {
   bool link_rows = false;     ///< one of them touches a multibody, too
   bool by_rows = false;       ///< each of them knows what it does to the whole block (coupling.cpp)
   int row_count = 0;          ///< how many there are
+  std::vector<int> met;       ///< where by_rows: slots of bodies that native rows touch
+  std::vector<int> met_at;    ///< by slot its place among those, −1: none
+  struct Asked {
+    std::size_t at;  ///< where the answer goes
+    detail::JointStep::Push push;
+  };
+  std::vector<Asked> asked;  ///< pushes that are yet to be answered
   bool pushed = false;        ///< split impulse or gap correction changed the start poses
   bool write_pose = false;
   bool stray = false;  ///< one of its bodies is not in the world
@@ -261,7 +268,7 @@ class Engine final : public btActionInterface {
   /// Gives native rows of small number the motion of whole blocks. @return whether there are any, to be solved by
   /// row_generic and row_lower instead of Bullet's own between begin_rows() and the end of the iterations.
   bool couple_rows(Pools pools);
-  void begin_rows(Pools pools);
+  void begin_rows(Pools pools, btSingleConstraintRowSolver generic, btSingleConstraintRowSolver lower);
   static btScalar row_generic(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row);
   static btScalar row_lower(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row);
   void after_iteration(Pools pools);
@@ -410,21 +417,15 @@ class Engine final : public btActionInterface {
   /// What an impulse of one on a native row changes, per side: of a block all its bodies, else (−1) Bullet's one.
   struct Response {
     int block[2] = {-1, -1};
-    std::size_t first[2] = {0, 0};  ///< in response_parts_, linear and angular by slot
-    double raw = 0, held = 0;  ///< of the row's own motion by a unit impulse: without the constraints and with them
-  };
-  /// A response that a block in turns has yet to find, with others.
-  struct Asked {
-    int response, block;
-    detail::JointStep::Push push;
+    std::size_t first[2] = {0, 0};  ///< in response_parts_, linear and angular by BlockSolve::met
+    double raw = 0, held = 0;  ///< of the row's own motion by a unit impulse: without constraints; on what has none
   };
   struct RowRange {
     btSolverConstraint* first;
     int size, response;
   };
   std::vector<Response> responses_;
-  std::vector<Asked> asked_;
-  std::vector<double> asked_moves_;
+  std::vector<double> response_moves_, moves_;  ///< the same in double; of pushes answered together
   std::vector<btVector3> response_parts_;
   std::vector<RowRange> row_ranges_;
   struct Still {
@@ -436,8 +437,9 @@ class Engine final : public btActionInterface {
   std::vector<double> response_change_;
   std::vector<Vector6> push_;           ///< of one block, by slot
   std::vector<int> rows_at_, ways_at_;  ///< by Bullet's solver body: rows that push at it; its six ways in ways_, or −1
-  std::vector<double> ways_;            ///< of each the motion of the block [6 × n]
+  std::vector<double> ways_;            ///< of each the motion of BlockSolve::met [6 × 6·met]
   btAlignedObjectArray<btSolverBody>* coupled_bodies_ = nullptr;  ///< during the iterations
+  btSingleConstraintRowSolver native_generic_ = nullptr, native_lower_ = nullptr;
 
   std::vector<Reaction> reactions_;
   std::vector<BodyBooks> books_;
@@ -551,11 +553,12 @@ class Engine final : public btActionInterface {
                              const Vector3d& L, double most) const;
   void end_group();
   void held_motion(BlockSolve& b, int slot, int other);
-  void find_ways(BlockSolve& b, int body, int slot);
+  void ask(BlockSolve& b, const detail::JointStep::Push& push, std::size_t at, std::vector<double>& to);
+  void answer_asked(BlockSolve& b, std::vector<double>& to);
+  bool goes_by_ways(const btSolverConstraint& row) const;
+  void find_ways(BlockSolve& b);
   void respond(const btSolverConstraint& row, Pools pools);
-  void answer_asked();
-  void note_response(Response& out, const BlockSolve& b, int side, const detail::JointStep::Push& push,
-                     std::span<const double> dv);
+  double held_by(const btSolverConstraint& row, const Response& response) const;
   void step_by_response(btSolverConstraint& row, const Response& response) const;
   btScalar resolve_row(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row, bool bounded_above);
   void hold_animated(Pools pools) const;

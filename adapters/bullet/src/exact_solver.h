@@ -65,7 +65,8 @@ class ExactSolver : public Base {
     Base::solveGroupCacheFriendlySplitImpulseIterations(bodies, nb, manifolds, nm, constraints, nc, info, draw);
     engine_.after_push(pools());
     if (!engine_.couple_rows(pools())) return;
-    engine_.begin_rows(pools());
+    engine_.begin_rows(pools(), this->getActiveConstraintRowSolverGeneric(),
+                       this->getActiveConstraintRowSolverLowerLimit());
     this->setConstraintRowSolverGeneric(&Engine::row_generic);
     this->setConstraintRowSolverLowerLimit(&Engine::row_lower);
   }

@@ -127,8 +127,11 @@ class JointStep {
     };
     std::array<At, 2> at;
   };
-  /// What each of up to `most` impulses moves with the constraints kept, P Jᵀ with P = M⁻¹ − M⁻¹AᵀG⁻¹AM⁻¹.
-  /// @param to  [pushes × n] out, one after the other
+  /// Which bodies move() is asked about, in Block::bodies, ascending.
+  void aim(std::span<const int> bodies);
+  /// What each of up to `most` impulses at those moves of those with the constraints kept, P Jᵀ with
+  /// P = M⁻¹ − M⁻¹AᵀG⁻¹AM⁻¹.
+  /// @param to  [pushes × 6 · bodies] out, one after the other
   void move(std::span<const Push> pushes, std::span<double> to);
   /// The step, as take() has it, when the forces on it are known.
   void end(const Limits& limits, Job& job);
