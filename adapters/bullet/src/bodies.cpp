@@ -104,8 +104,8 @@ Pose read_pose(const btTransform& x) {
   return {from_bullet(x.getOrigin()), {scale * q[3], scale * q[0], scale * q[1], scale * q[2]}};
 }
 
-bool is_gyroscopic(const btRigidBody& body) {
-  return (body.getFlags() & (BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT | BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD |
+bool is_gyroscopic(int flags) {
+  return (flags & (BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT | BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD |
                              BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY)) != 0;
 }
 
@@ -129,13 +129,17 @@ Vector3d mean_gyroscopic_torque(const Matrix3d& inertia, const BodyState& s, dou
   return Vector3d::Zero();
 }
 
+void read_state(const btRigidBody& body, BodyState& to) {
+  const Pose pose = read_pose(body.getWorldTransform());
+  to.p = pose.p;
+  to.q = pose.q;
+  to.v = from_bullet(body.getLinearVelocity());
+  to.w = from_bullet(body.getAngularVelocity());
+}
+
 BodyState read_state(const btRigidBody& body) {
   BodyState s;
-  const Pose pose = read_pose(body.getWorldTransform());
-  s.p = pose.p;
-  s.q = pose.q;
-  s.v = from_bullet(body.getLinearVelocity());
-  s.w = from_bullet(body.getAngularVelocity());
+  read_state(body, s);
   return s;
 }
 

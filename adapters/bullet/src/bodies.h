@@ -33,8 +33,8 @@ unsigned locked_axes(const btRigidBody& body);
 /// mass matrix; rows are.
 std::shared_ptr<ConstraintFunction> hold_axes(unsigned locked);
 
-/// Whether the program lets Bullet give the body a gyroscopic torque, by any of its three rules.
-bool is_gyroscopic(const btRigidBody& body);
+/// Whether the program lets Bullet give a body of such flags a gyroscopic torque, by any of its three rules.
+bool is_gyroscopic(int flags);
 
 /// Mean over h of the gyroscopic torque [N·m] (W) on a body that nothing else turns (T2), by the implicit midpoint rule
 /// in its own axes, I Δω + h ω̄ × I ω̄ = 0, which keeps ω·Iω and |Iω| for any h. The torque at the start alone feeds
@@ -48,6 +48,8 @@ inline bool can_be_squared(const Vector3d& u) { return std::isfinite(btScalar(u.
 
 /// Pose and velocity of a body as it stands [W]. Rotations are made orthonormal in double.
 BodyState read_state(const btRigidBody& body);
+/// The same; accelerations stay what they are.
+void read_state(const btRigidBody& body, BodyState& to);
 Pose read_pose(const btTransform& transform);
 /// Central inertia, body axes, from Bullet's inverse diagonal [kg·m²].
 Matrix3d read_inertia(const btRigidBody& body);

@@ -29,7 +29,10 @@ void Engine::tell(BlockSolve& b) {
   if (b.told) return;
   b.told = true;
   problem(b);
-  if (b.plain_parts) tell_parts(b);
+  if (b.plain_parts) {
+    record_parts(b);
+    tell_parts(b);
+  }
   if (b.by_stages && !b.recorded) take_by_stages(b, true);
   if (!b.in_parts) {  // else both are there, from the parts
     keep_reactions(b);

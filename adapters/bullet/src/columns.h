@@ -13,6 +13,18 @@ namespace linchpin::bullet {
 
 inline std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
+/// Asks the memory for what is read soon: a host's bodies and joints lie all over it.
+inline void prefetch(const void* at, std::size_t bytes) {
+#if defined(__GNUC__)
+  constexpr std::size_t line = 64;
+  const char* const first = static_cast<const char*>(at);
+  for (std::size_t i = 0; i < bytes; i += line) __builtin_prefetch(first + i);
+  __builtin_prefetch(first + bytes - 1);
+#else
+  static_cast<void>(at), static_cast<void>(bytes);
+#endif
+}
+
 /// visit(row, its entries of one body, their first column, how many) for all of A, in order.
 template <class Visit>
 void for_rows_of_bodies(const Assembly& assembly, Visit visit) {

@@ -36,6 +36,9 @@ struct WorldPeek : btDiscreteDynamicsWorld {
   static btAlignedObjectArray<btActionInterface*>& actions(btDiscreteDynamicsWorld& w) {
     return w.*(&WorldPeek::m_actions);
   }
+  static const btAlignedObjectArray<btTypedConstraint*>& joints(const btDiscreteDynamicsWorld& w) {
+    return w.*(&WorldPeek::m_constraints);
+  }
   static bool& owns_solver(btDiscreteDynamicsWorld& w) { return w.*(&WorldPeek::m_ownsConstraintSolver); }
 };
 struct ThreadsPeek : btDiscreteDynamicsWorldMt {
@@ -76,11 +79,8 @@ Engine::Engine(Solver& owner, Options options)
     substep_states_.push_back(std::make_unique<SubstepStates>());
   body_of_.push_back(nullptr);
   state_ = base_ = end_ = system_.initial_state();
-  last_v_.resize(1);
-  last_w_.resize(1);
-  last_q_.resize(1);
   place_.resize(1);
-  last_known_.resize(1);
+  loads_.resize(1);
 }
 
 // A solver injected at construction outlives its world, so there may be none to leave any more.
@@ -236,7 +236,7 @@ BodyId Engine::body_id(btRigidBody& body) {
     id_of_.erase(known);
     body_of_[z(id.index)] = nullptr;
     for (Record& r : records_)
-      if (r.alive && r.joint && std::find(r.bodies.begin(), r.bodies.end(), &body) != r.bodies.end()) r.numbers.clear();
+      if (r.alive && r.joint && std::find(r.bodies.begin(), r.bodies.end(), &body) != r.bodies.end()) r.seen_to = false;
   }
   const std::string name = "body#" + std::to_string(system_.body_count());
   // Poses are read anew every step. A body whose numbers are no mass (NaN in the world already) counts as fixed.
@@ -266,10 +266,7 @@ void Engine::make_room(btRigidBody* body) {
   state_.bodies.resize(n);
   base_.bodies.resize(n);
   end_.bodies.resize(n);
-  last_v_.resize(n, Vector3d::Zero());
-  last_w_.resize(n, Vector3d::Zero());
-  last_q_.resize(n, Quaterniond::Identity());
-  last_known_.resize(n, 0);
+  loads_.resize(n);
   if (!tells_native()) return;
   shadow_v_.resize(n, Vector3d::Zero());
   shadow_w_.resize(n, Vector3d::Zero());
@@ -320,7 +317,10 @@ int Engine::make_record(btTypedConstraint* joint, std::string name, bool named) 
   const int index = static_cast<int>(records_.size()) - 1;
   if (joint) {
     record_of_[joint] = index;
-    records_.back().kind = joint_kind(*joint);
+    Record& made = records_.back();
+    made.kind = joint_kind(*joint);
+    made.numbers = static_cast<int>(joint_numbers_.size());
+    joint_numbers_.resize(joint_numbers_.size() + z(count_numbers(*joint, made.kind)));
     classify_record(index);
   }
   return index;
@@ -329,11 +329,13 @@ int Engine::make_record(btTypedConstraint* joint, std::string name, bool named) 
 void Engine::classify_record(int index) {
   Record& r = records_[z(index)];
   const BodyId a = body_id(r.joint->getRigidBodyA()), b = body_id(r.joint->getRigidBodyB());
-  if (unchanged(*r.joint, r.kind, r.numbers) &&
+  double* const numbers = joint_numbers_.data() + r.numbers;
+  if (r.seen_to && unchanged(*r.joint, r.kind, numbers) &&
       (r.id.index < 0 || (system_.constraint(r.id).bodies()[0] == a && system_.constraint(r.id).bodies()[1] == b)))
     return;
-  if (r.id.index >= 0 && !r.numbers.empty()) r.moved_step = step_;  // empty: a body of it has changed, not the joint
-  signature(*r.joint, r.kind, r.numbers);
+  if (r.id.index >= 0 && r.seen_to) r.moved_step = step_;  // else a body of it has changed, not the joint
+  read_numbers(*r.joint, r.kind, numbers);
+  r.seen_to = true;
   ++structure_;
   if (r.reaction >= 0) reactions_[z(r.reaction)].native = true;  // until it is solved exactly
   if (r.id.index >= 0) {
@@ -426,13 +428,38 @@ void Engine::mark_joints() {
   for (const Seen& here : world_order_) mark(*here.joint);
 }
 
+/// Whether its constraints are those that were there; in the same walk, whether each is as it was classified.
+bool Engine::same_world() {
+  const btAlignedObjectArray<btTypedConstraint*>& joints = WorldPeek::joints(*world_);
+  const int n = joints.size();
+  joints_edited_ = false;
+  if (n != static_cast<int>(world_order_.size())) return false;
+  constexpr int ahead = 6;
+  for (int i = 0; i < n; ++i) {
+    if (i + ahead < n) {
+      const Seen& next = world_order_[z(i + ahead)];
+      prefetch(next.joint, sizeof(btTypedConstraint));
+      if (next.reach.size > 0) prefetch(reinterpret_cast<const char*>(next.joint) + next.reach.at, next.reach.size);
+    }
+    const Seen& seen = world_order_[z(i)];
+    btTypedConstraint& joint = *joints[i];
+    if (seen.joint != &joint || !seen.still(joint)) return false;
+    if (seen.record >= 0 && !joints_edited_)
+      joints_edited_ = seen.enabled != joint.isEnabled() || seen.asks != asks_for_forces(joint) ||
+                       !unchanged(joint, seen.kind, joint_numbers_.data() + seen.numbers);
+  }
+  return true;
+}
+
+/// Whether anybody's actions but ours may change the world after a step's solve.
+bool Engine::others_act() const {
+  const int ours = options_.stepping == Stepping::semi_implicit || options_.mode == Mode::observe ? 1 : 2;
+  return WorldPeek::actions(*world_).size() > ours;
+}
+
 void Engine::scan_world() {
+  if (same_world()) return;
   const int n = world_->getNumConstraints();
-  bool same = n == static_cast<int>(world_order_.size());
-  for (int i = 0; same && i < n; ++i)
-    same = world_order_[z(i)].joint == world_->getConstraint(i) &&
-           world_order_[z(i)] == Seen(world_->getConstraint(i)) && marked(*world_->getConstraint(i));
-  if (same) return;
   world_order_.clear();
   std::vector<std::size_t> seen(records_.size(), 0);
   // Joints not known yet and their places, which do not stay: removing a constraint takes its proxies out of the order.
@@ -458,7 +485,6 @@ void Engine::scan_world() {
     const std::size_t bodies = body_of_.size() + z(world_->getNumCollisionObjects());
     system_.reserve(static_cast<int>(bodies), system_.constraint_count() + n);
     for (State* s : {&state_, &base_, &end_}) s->bodies.reserve(bodies);
-    books_.reserve(bodies);
   }
   for (const auto& [i, joint] : fresh) {
     if (!record_of_.contains(joint))  // somebody added it twice
@@ -470,24 +496,27 @@ void Engine::scan_world() {
 
 // Bodies leave the world and are deleted without a word. One that a constraint of the world names must still exist.
 void Engine::drop_bodies_gone() {
+  for (std::size_t i = 1; i < body_of_.size(); ++i)
+    if (body_of_[i]) drop_if_gone(i);
+}
+
+bool Engine::drop_if_gone(std::size_t i) {
   const btCollisionObjectArray& all = world_->getCollisionObjectArray();
-  for (std::size_t i = 1; i < body_of_.size(); ++i) {
-    btRigidBody* body = body_of_[i];
-    if (!body) continue;
-    const auto there = [&] {
-      return place_[i] >= 0 && place_[i] < all.size() && btRigidBody::upcast(all[place_[i]]) == body;
-    };
-    if (there()) continue;
-    place_[i] = all.findLinearSearch(body);
-    if (there()) continue;
-    place_[i] = -1;
-    if (std::any_of(records_.begin(), records_.end(), [&](const Record& r) {
-          return r.alive && !r.held && std::find(r.bodies.begin(), r.bodies.end(), body) != r.bodies.end();
-        }))
-      continue;
-    id_of_.erase(body);
-    body_of_[i] = nullptr;
-  }
+  btRigidBody* body = body_of_[i];
+  const auto there = [&] {
+    return place_[i] >= 0 && place_[i] < all.size() && all[place_[i]] == body && btRigidBody::upcast(all[place_[i]]);
+  };
+  if (there()) return false;
+  place_[i] = all.findLinearSearch(body);
+  if (there()) return false;
+  place_[i] = -1;
+  if (std::any_of(records_.begin(), records_.end(), [&](const Record& r) {
+        return r.alive && !r.held && std::find(r.bodies.begin(), r.bodies.end(), body) != r.bodies.end();
+      }))
+    return false;
+  id_of_.erase(body);
+  body_of_[i] = nullptr;
+  return true;
 }
 
 void Engine::order_reactions() {
@@ -596,7 +625,7 @@ std::string Engine::name_joint(btTypedConstraint& joint, std::string name, int& 
   Record& r = records_[z(known->second)];
   r.name = std::move(name);
   r.named = true;
-  r.numbers.clear();  // the core's constraint is made again under the new name
+  r.seen_to = false;  // the core's constraint is made again under the new name
   classify_record(known->second);
   record = known->second;
   if (r.reaction < 0) {
@@ -650,7 +679,7 @@ void Engine::remove_by_user(int index) {
   refresh();
   if (!r.joint) return order_reactions();
   r.released = true;
-  r.numbers.clear();
+  r.seen_to = false;
   classify_record(index);
   order_reactions();
 }
@@ -677,7 +706,7 @@ void Engine::reset() {
   counts_ = {};
   max_gap_ = max_angle_ = 0;
   teleported_ = true;
-  std::fill(last_known_.begin(), last_known_.end(), 0);
+  past_of_driven_.clear();
   for (const auto& b : blocks_) {
     flush_work(*b);
     b->last_length = b->usual_off = 0;
@@ -688,9 +717,9 @@ void Engine::reset() {
   for (Record& r : records_) r.law_count = 0;  // what they did is forgotten
   laws_changed_ = true;
   for (Record& r : records_)
-    if (r.alive && r.shape.function) r.numbers.clear();  // gears mesh anew where they are
+    if (r.alive && r.shape.function) r.seen_to = false;  // gears mesh anew where they are
   if (multibodies_) multibodies_->reset();
-  std::fill(rest_poses_.begin(), rest_poses_.end(), RestPose{});
+  rest_poses_.clear();
   trouble_.clear();
 }
 

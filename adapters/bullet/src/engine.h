@@ -27,6 +27,11 @@ inline namespace LINCHPIN_BULLET_PRECISION {
 
 class Multibodies;  // multibody.h
 
+/// Programs that read forces off the joint itself get them in every step.
+inline bool asks_for_forces(const btTypedConstraint& joint) {
+  return joint.getJointFeedback() || joint.getBreakingImpulseThreshold() < SIMD_INFINITY;
+}
+
 /// Native rows that touch a multibody, and perhaps a rigid body; none in a world without.
 using LinkRows = std::array<const btMultiBodyConstraintArray*, 5>;
 
@@ -53,7 +58,8 @@ using Vector6 = Eigen::Matrix<double, 6, 1>;
 struct Record {
   // Looked at in every step.
   btTypedConstraint* joint = nullptr;  ///< null for the user's own
-  JointSignature numbers;
+  int numbers = 0;        ///< first of those of a joint, in Engine::joint_numbers_
+  bool seen_to = false;   ///< its numbers are those that it was last classified by, and its bodies have stayed what they were
   std::unique_ptr<NativePart> native_part;
   JointKind kind = JointKind::other;
   ConstraintId id;                    ///< in the core; −1 when all of it is native
@@ -113,15 +119,15 @@ struct BlockSolve {
   bool in_turns = false;   ///< it is taken plainly, in turns with native rows
   bool plain_parts = false;                 ///< the last step was taken in plain substeps
   std::vector<double> part_pull, sub_pull;  ///< of plain substeps, by joint: see JointStep::Numbers::pull; their sums
-  std::vector<double> sub_lambda;           ///< multipliers of their impulses [m]
   double next_length = 0;       ///< of plain substeps, where the last step was taken in such: of the next [s]
+  double parts_length = 0, parts_before = 0;  ///< with which they began [s]
   bool plainly = false;         ///< the last step was taken so, and its problem is not evaluated: see Engine::problem()
   bool by_joints = false;       ///< the last step was taken so, asked about or not
   std::vector<BodyId> touched;  ///< every body that its constraints name, fixed and driven ones too
   std::vector<BodyId> outside;  ///< the fixed and driven ones of them
-  std::vector<btRigidBody*> bodies;  ///< by slot
-  std::vector<int> pool;             ///< solver body by slot
-  std::vector<double> v0, v, applied, host, Q, Q_host, lambda, force, e, dv, target;
+  std::vector<int> pool;  ///< solver body by slot
+  std::vector<double> v, applied, Q, lambda, e;
+  std::vector<double> v0, host, Q_host, force, dv, target;         ///< of plain steps that no native row touches: none
   std::vector<double> own_lambda;                                  ///< multipliers of all impulses of the step [m]
   std::vector<double> sub_v, sub_applied, sub_host, sub_momentum;  ///< of a step redone in smaller ones
   std::vector<double> sub_gross;       ///< largest impulse and angular impulse summed in them, by slot
@@ -129,6 +135,7 @@ struct BlockSolve {
   std::vector<double> sub_gyroscopic;  ///< what a substep's torque has beyond that of the step's start, which is in Q
   Instant kept;                        ///< the problem at the step's start, when substeps have overwritten it
   bool has_kept = false;
+  bool sized = false;         ///< what plain steps do without has the size of the block
   bool creeps = false;        ///< no end at rounding was found: what is closed to gap_tolerance stands
   unsigned creeps_until = 0;  ///< from the step before which it is looked for again
   bool native_rows = false;   ///< some native row touches a body of the block
@@ -190,11 +197,10 @@ struct BlockSolve {
   double usual_off = 0;    ///< by which its last step began off the velocity constraints, O(dt)
   bool in_parts = false;   ///< the step was taken in parts or by stages: another problem than its start's is factored
   bool by_stages = false;  ///< by stages, of which
-  bool recorded = false;   ///< reactions and books have been told as they went
+  bool recorded = false;   ///< reactions and books have been told as they went, or what they take has been summed up
   bool end_after = false;  ///< Bullet integrates with the mean velocity, and is given that of the end after
   const char* stepped_down = nullptr;  ///< why not by stages, where Options::stepping asks for them
   StepInStages stages;
-  std::vector<double> steady;        ///< applied force of the step without the gyroscopic torque
   std::vector<char> gyroscopic;      ///< by slot, whether it has one
   std::vector<double> start_lambda;  ///< multipliers at the step's start
   std::vector<double> part_lambda, part_work, part_applied, part_momentum;  ///< of a part until it stands
@@ -339,25 +345,35 @@ class Engine final : public btActionInterface {
   std::vector<btRigidBody*> body_of_;                           ///< by BodyId; null for the world
   std::unordered_map<const btRigidBody*, int> id_of_;
   std::vector<int> place_;                 ///< in the world's array of objects, by BodyId; −1: not in the world
-  std::vector<Vector3d> last_v_, last_w_;  ///< of driven bodies, by BodyId
-  std::vector<Quaterniond> last_q_;        ///< where they were at the end of the last step
-  std::vector<char> last_known_;
-  /// What of a body's settings the core's system depends on.
+  /// Of a body that the program moves, where it was at the end of the last step, and how fast.
+  struct Past {
+    Vector3d v, w;
+    Quaterniond q;
+  };
+  std::unordered_map<int, Past> past_of_driven_;  ///< by BodyId
+  /// What of a body's settings the core's system depends on, and when it was last looked at.
   struct BodyWatch {
     const btRigidBody* body = nullptr;
     int flags = 0;
-    btScalar inverse_mass = -1;
-    btVector3 inverse_inertia{0, 0, 0}, linear_factor{0, 0, 0}, angular_factor{0, 0, 0};
+    int settings = 0;      ///< btRigidBody::getFlags()
+    unsigned read_at = 0;  ///< step at whose beginning state_ and loads_ have it
+    btScalar inverse_mass = -1, inverse_inertia[3] = {0, 0, 0};
   };
   std::vector<BodyWatch> body_watch_;  ///< by BodyId
-  std::vector<const btRigidBody*> changed_bodies_;
-  /// What of a joint is looked at in every step; the rest only when it changed.
-  struct JointWatch {
-    btTypedConstraint* joint;
-    int record;
-    bool enabled, asks;
+  struct Factors {
+    btVector3 linear{1, 1, 1}, angular{1, 1, 1};
   };
-  std::vector<JointWatch> joint_watch_;
+  std::unordered_map<int, Factors> odd_factors_;  ///< by BodyId, of bodies of which some are not 1
+  struct Load {
+    Vector3d force = Vector3d::Zero(), torque = Vector3d::Zero();  ///< that the program applies, gravity included
+  };
+  std::vector<Load> loads_;   ///< by BodyId
+  std::vector<int> driven_;   ///< BodyIds of what the program moves
+  bool any_swept_ = false;    ///< some body is to be stopped in mid-step (CCD)
+  bool timers_run_ = true;    ///< Bullet's sleep timer may run for some body
+  bool joints_edited_ = false;  ///< a joint of the world is not as it was classified, as last scanned
+  std::vector<double> joint_numbers_;  ///< that joints are classified by, one joint's after the other's
+  std::vector<const btRigidBody*> changed_bodies_;
   std::vector<int> with_native_part_, failed_records_, timed_records_, off_records_, with_driven_;
   bool has_exact_ = false;                                  ///< something in the world is exact
   std::vector<const btTypedConstraint*> last_constraints_;  ///< of the last group, as long as the structure is the same
@@ -375,7 +391,7 @@ class Engine final : public btActionInterface {
     Vector3d p = Vector3d::Zero();
     Quaterniond q = Quaterniond::Identity();
   };
-  std::vector<RestPose> rest_poses_;  ///< where a body was when Bullet's sleep timer began, by BodyId
+  std::vector<RestPose> rest_poses_;  ///< where a body was when Bullet's sleep timer began, by BodyId; none: none did
   std::deque<Record> records_;        ///< a deque: native parts refer to the shapes in it
   std::unordered_map<const btTypedConstraint*, int> record_of_;  ///< joints, native parts and proxies
   /// A constraint of the world. The program may delete one and make another at its address: a pointer is not enough.
@@ -383,8 +399,15 @@ class Engine final : public btActionInterface {
     btTypedConstraint* joint;
     const std::type_info* type;
     const btRigidBody *a, *b;
+    // Of one that has a record, what is looked at in every step; the rest only when it changed.
+    int record = -1, numbers = 0;
+    JointKind kind = JointKind::other;
+    Reach reach;
+    bool enabled = false, asks = false;
     explicit Seen(btTypedConstraint* c) : joint(c), type(&typeid(*c)), a(&c->getRigidBodyA()), b(&c->getRigidBodyB()) {}
-    bool operator==(const Seen&) const = default;
+    bool still(btTypedConstraint& c) const {
+      return type == &typeid(c) && a == &c.getRigidBodyA() && b == &c.getRigidBodyB() && marked(c);
+    }
   };
   std::vector<Seen> world_order_;                     ///< as last scanned
   std::vector<std::unique_ptr<Proxy>> past_proxies_;  ///< removed since the last step began
@@ -406,6 +429,13 @@ class Engine final : public btActionInterface {
   std::vector<std::span<const int>> alike_;  ///< of them, those next to each other that are stepped side by side
   WorldGroup world_group_;
   std::vector<char> touched_by_native_;  ///< by BodyId
+  /// What the world handed over last, pointer by pointer, and the BodyIds of it: −1 none.
+  std::vector<const void*> handed_objects_, handed_constraints_;
+  std::vector<int> handed_bodies_;
+  std::vector<std::array<int, 2>> handed_ends_;
+  std::vector<int> group_bodies_;  ///< of world_group_.bodies
+  std::vector<char> awake_, set_apart_;  ///< by BodyId
+  unsigned handed_structure_ = 0;
   bool whole_world_ = false, islands_were_split_ = true;
   std::vector<btTypedConstraint*> rest_;
   std::vector<int> exact_records_, parent_, first_in_, next_in_, last_in_, last_group_;
@@ -488,8 +518,16 @@ class Engine final : public btActionInterface {
   static bool marked(btTypedConstraint& joint);
   static void mark(btTypedConstraint& joint);
   void mark_joints();
+  bool same_world();
   void scan_world();
+  bool others_act() const;
   void drop_bodies_gone();
+  bool drop_if_gone(std::size_t i);
+  void refuse_velocities(btRigidBody& body, int id);
+  void take_state(BodyId id);
+  void size_up(BlockSolve& b) const;
+  bool has_other_factors(int id, const btRigidBody& body);
+  void recognize(btCollisionObject** bodies, int nb, btTypedConstraint** constraints, int nc);
   void take_out(Proxy& p);
   void watch_bodies();
   void follow_driven();
@@ -526,7 +564,10 @@ class Engine final : public btActionInterface {
   detail::JointStep::Limits plain_limits(double length, double enough) const;
   double length_before(const BlockSolve& b) const;
   void add_applied(BlockSolve& b, double time) const;
-  bool substep_plainly(BlockSolve& b, double length, double before, int member, detail::JointStep::Outcome& at_start);
+  bool substep_plainly(BlockSolve& b, double length, double before, int member, detail::JointStep::Outcome& at_start,
+                       bool records);
+  void record_part(BlockSolve& b, const State& now, double weight);
+  void record_parts(BlockSolve& b);
   bool goes_in_parts(const BlockSolve& b) const;
   bool go_in_parts(BlockSolve& b, double before, int member);
   bool settle_plainly(BlockSolve& b, const detail::JointStep::Outcome& whole, double before, int member);
@@ -549,8 +590,8 @@ class Engine final : public btActionInterface {
   void begin_apart(std::span<const int> blocks, int member);
   void solve_in_turns(BlockSolve& b, WorldGroup& g);
   void solve_on_several_threads();
-  Vector3d gyroscopic_change(const btRigidBody& body, const Matrix3d& R, const Vector3d& I, const Vector3d& u,
-                             const Vector3d& L, double most) const;
+  Vector3d gyroscopic_change(const btRigidBody& body, int flags, const Matrix3d& R, const Vector3d& I,
+                             const Vector3d& u, const Vector3d& L, double most) const;
   void end_group();
   void held_motion(BlockSolve& b, int slot, int other);
   void ask(BlockSolve& b, const detail::JointStep::Push& push, std::size_t at, std::vector<double>& to);
@@ -563,7 +604,6 @@ class Engine final : public btActionInterface {
   btScalar resolve_row(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row, bool bounded_above);
   void hold_animated(Pools pools) const;
   void stand_still();
-  void refuse_velocities();
   void gather_native(Pools pools);
   bool finish_block(BlockSolve& b);
   struct Substep {
@@ -581,7 +621,7 @@ class Engine final : public btActionInterface {
   void begin_parts(BlockSolve& b);
   double first_part(double swing) const;
   double longer_by(double swing) const;
-  void end_parts(BlockSolve& b, const State& now, int taken, double last_length, double fastest);
+  void end_parts(BlockSolve& b, const State& now, int taken, double last_length, double fastest, bool recorded);
   void take_reported_off(BlockSolve& b);
   const char* why_no_stages(const BlockSolve& b) const;
   bool records_stages(const BlockSolve& b) const;
@@ -631,17 +671,20 @@ class Engine final : public btActionInterface {
     double length = 0, angle = 0, own = 0;  ///< [m], [rad], a user's own unit
   };
   struct GapWatch {
+    const btRigidBody *a, *b;
     int reaction;
     ConstraintId id;
-    const JointRows* rows;  ///< null: ask the constraint's function
-    const btRigidBody *a, *b;
+    int first;                    ///< of its primitives in gap_numbers_; −1: ask the constraint's function
+    short points, axes, dots;
     Gap gap{};
   };
   std::vector<GapWatch> gap_watch_;
+  std::vector<double> gap_numbers_;
   bool gaps_told_ = true;    ///< the reactions have them
   bool teleported_ = false;  ///< reset() since the last step: animated bodies have not moved to where they are
   bool replaced_ = false;    ///< another solver solved the last step
-  static Gap gap_of(const JointRows& rows, const btTransform& a, const btTransform& b);
+  Gap gap_of(const GapWatch& w) const;
+  void watch_gap(const Record& r);
   Gap gap_of(Constraint& constraint);
   void cut_together(BlockSolve& b);
   void measure_gaps();

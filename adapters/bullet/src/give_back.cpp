@@ -74,7 +74,10 @@ void Engine::conclude(BlockSolve& b) {
   }
   if (b.by_stages ? !b.recorded : !b.work_in_books && !b.wants_all) {
     const auto lambda = b.by_stages || b.plainly ? std::span<const double>(b.start_lambda) : b.dynamics->lambda();
-    for (const BlockSolve::JointRow& j : b.joints) {
+    constexpr std::size_t ahead = 6;
+    for (std::size_t at = 0; at < b.joints.size(); ++at) {
+      const BlockSolve::JointRow& j = b.joints[at];
+      if (at + ahead < b.joints.size()) prefetch(b.joints[at + ahead].joint, sizeof(btTypedConstraint));
       double square = 0;
       for (int row = j.row; row < j.row + j.count; ++row) square += lambda[z(row)] * lambda[z(row)];
       const double impulse = std::sqrt(square) * dt_;
@@ -147,9 +150,12 @@ void Engine::refuse_non_finite(BlockSolve& b) {
 void Engine::give_back(BlockSolve& b) {
   const Block& block = b.block;
   if (b.end_after) b.mean.assign(b.pool.size(), Vector6::Constant(std::numeric_limits<double>::quiet_NaN()));
+  constexpr std::size_t ahead = 4;
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
-    btRigidBody& body = *b.bodies[slot];
+    if (slot + ahead < b.pool.size())
+      prefetch(&body_of_[z(block.bodies[slot + ahead].index)]->getLinearVelocity(), 2 * sizeof(btVector3));
     const BodyId id = block.bodies[slot];
+    btRigidBody& body = *body_of_[z(id.index)];
     const int c = block.column[slot], dof = block.column[slot + 1] - c;
     Vector3d v = head(b.v, c), w = dof == 6 ? head(b.v, c + 3) : from_bullet(body.getAngularVelocity());
     bool write = b.write_pose;
@@ -299,6 +305,7 @@ void Engine::keep_awake() {
 // is not at rest: the timer begins again. Not in contact, where things creep and Bullet's rule is what lets them rest.
 void Engine::keep_slow_ones_awake() {
   constexpr double rest_motion = 1e-3;  // [m] and [rad]
+  if (!timers_run_ && !others_act()) return rest_poses_.clear();
   rest_poses_.resize(body_of_.size());
   for (const auto& b : blocks_) {
     if (b->last_step != step_ || b->failed || b->in_contact || options_.mode == Mode::observe) continue;
@@ -330,8 +337,29 @@ std::span<const BodyState> Engine::states_now(const Constraint& c) {
   return states_;
 }
 
+/// Has the gap of a constraint measured at the end of every step.
+void Engine::watch_gap(const Record& r) {
+  GapWatch& w = gap_watch_.emplace_back();
+  w.a = r.bodies[0];
+  w.b = r.bodies.size() > 1 ? r.bodies[1] : nullptr;
+  w.reaction = r.reaction;
+  w.id = r.id;
+  w.first = -1;
+  if (!r.joint || r.shape.function) return;
+  const JointRows& rows = r.shape.rows;
+  w.first = static_cast<int>(gap_numbers_.size());
+  w.points = static_cast<short>(rows.points.size());
+  w.axes = static_cast<short>(rows.axes.size());
+  w.dots = static_cast<short>(rows.dots.size());
+  const auto keep = [&](const Vector3d& u) { gap_numbers_.insert(gap_numbers_.end(), {u.x(), u.y(), u.z()}); };
+  for (const JointRows::Point& p : rows.points) keep(p.p_AQ), keep(p.p_BQ);
+  for (const JointRows::Axis& x : rows.axes) keep(x.u_A), keep(x.p_AQ), keep(x.p_BQ), gap_numbers_.push_back(x.d0);
+  for (const JointRows::Dot& d : rows.dots) keep(d.u_A), keep(d.w_B), gap_numbers_.push_back(d.c);
+}
+
 // Straight from Bullet's transforms, in double: the residuals of the primitives P, L and D.
-Engine::Gap Engine::gap_of(const JointRows& rows, const btTransform& a, const btTransform& b) {
+Engine::Gap Engine::gap_of(const GapWatch& w) const {
+  const btTransform &a = w.a->getWorldTransform(), &b = w.b->getWorldTransform();
   const Vector3d p_a = from_bullet(a.getOrigin()), p_b = from_bullet(b.getOrigin());
   const auto turned = [](const btTransform& x, const Vector3d& u) {
     const btMatrix3x3& R = x.getBasis();
@@ -340,14 +368,25 @@ Engine::Gap Engine::gap_of(const JointRows& rows, const btTransform& a, const bt
     };
     return Vector3d(along(0), along(1), along(2));
   };
+  const double* at = gap_numbers_.data() + w.first;
+  const auto number = [&] { return *at++; };
+  const auto vector = [&] {
+    at += 3;
+    return Vector3d(at[-3], at[-2], at[-1]);
+  };
   Gap gap;
-  for (const JointRows::Point& p : rows.points)
-    gap.length = std::max(gap.length, (p_a + turned(a, p.p_AQ) - p_b - turned(b, p.p_BQ)).norm());
-  for (const JointRows::Axis& x : rows.axes)
-    gap.length =
-        std::max(gap.length, std::abs(turned(a, x.u_A).dot(p_b + turned(b, x.p_BQ) - p_a - turned(a, x.p_AQ)) - x.d0));
-  for (const JointRows::Dot& d : rows.dots)
-    gap.angle = std::max(gap.angle, std::abs(turned(a, d.u_A).dot(turned(b, d.w_B)) - d.c));
+  for (int i = 0; i < w.points; ++i) {
+    const Vector3d r_a = turned(a, vector()), r_b = turned(b, vector());
+    gap.length = std::max(gap.length, (p_a + r_a - p_b - r_b).norm());
+  }
+  for (int i = 0; i < w.axes; ++i) {
+    const Vector3d u = turned(a, vector()), r_a = turned(a, vector()), r_b = turned(b, vector());
+    gap.length = std::max(gap.length, std::abs(u.dot(p_b + r_b - p_a - r_a) - number()));
+  }
+  for (int i = 0; i < w.dots; ++i) {
+    const Vector3d u = turned(a, vector()), v = turned(b, vector());
+    gap.angle = std::max(gap.angle, std::abs(u.dot(v) - number()));
+  }
   return gap;
 }
 
@@ -409,9 +448,13 @@ void Engine::cut_together(BlockSolve& b) {
 
 void Engine::measure_gaps() {
   gaps_told_ = false;
-  for (GapWatch& w : gap_watch_) {
-    w.gap =
-        w.rows ? gap_of(*w.rows, w.a->getWorldTransform(), w.b->getWorldTransform()) : gap_of(system_.constraint(w.id));
+  constexpr std::size_t ahead = 4;
+  for (std::size_t i = 0; i < gap_watch_.size(); ++i) {
+    if (i + ahead < gap_watch_.size() && gap_watch_[i + ahead].first >= 0)
+      for (const btRigidBody* body : {gap_watch_[i + ahead].a, gap_watch_[i + ahead].b})
+        prefetch(&body->getWorldTransform(), sizeof(btTransform));
+    GapWatch& w = gap_watch_[i];
+    w.gap = w.first >= 0 ? gap_of(w) : gap_of(system_.constraint(w.id));
     max_gap_ = std::max(max_gap_, w.gap.length);
     max_angle_ = std::max(max_angle_, w.gap.angle);
   }
@@ -422,15 +465,20 @@ void Engine::updateAction(btCollisionWorld*, btScalar dt) {
   teleported_ = false;
   replaced_ = !std::exchange(stepped_, false);
   if (replaced_) {  // the program has put another solver in our place
-    std::fill(last_known_.begin(), last_known_.end(), 0);
+    past_of_driven_.clear();
     for (int i = 0; i < world_->getNumConstraints(); ++i)  // which writes zeros, too
       if (record_of_.contains(world_->getConstraint(i))) mark(*world_->getConstraint(i));
     return;
   }
   ++counts_.steps;
-  // Actions before ours may have taken joints and bodies away since the solve.
-  scan_world();
-  drop_bodies_gone();
+  if (others_act()) {  // and may have taken joints and bodies away since the solve
+    scan_world();
+    drop_bodies_gone();
+    any_swept_ = true;
+    driven_.clear();
+    for (std::size_t i = 1; i < body_of_.size(); ++i)
+      if (body_of_[i] && body_of_[i]->isKinematicObject()) driven_.push_back(static_cast<int>(i));
+  }
   if (watched_structure_ != structure_) watch_joints();
   for (const Still& s : still_) {
     if (!id_of_.contains(s.body)) continue;  // gone
@@ -450,7 +498,8 @@ void Engine::updateAction(btCollisionWorld*, btScalar dt) {
     reaction.t = t_;
     r.unmet = r.moves_by_itself = false;
   }
-  if (options_.drift_correction && options_.mode == Mode::exact && world_->getDispatchInfo().m_useContinuous)
+  if (any_swept_ && options_.drift_correction && options_.mode == Mode::exact &&
+      world_->getDispatchInfo().m_useContinuous)
     for (const auto& b : blocks_)
       if (b->last_step == step_ && !b->failed) cut_together(*b);
   measure_gaps();
@@ -472,14 +521,11 @@ void Engine::updateAction(btCollisionWorld*, btScalar dt) {
       for (std::size_t i = 0; i < b->ids.size(); ++i)
         if (const Record& r = records_[z(b->records[i])]; r.alive && r.id == b->ids[i])
           system_.constraint(r.id).function().accept(states_now(system_.constraint(r.id)), t_);
-  for (std::size_t i = 1; i < body_of_.size(); ++i)
-    if (body_of_[i] && body_of_[i]->isKinematicObject()) {
-      const BodyState now = read_state(*body_of_[i]);
-      last_v_[i] = now.v;
-      last_w_[i] = driven_spin(BodyId{static_cast<int>(i)}, now);
-      last_q_[i] = now.q;
-      last_known_[i] = 1;
-    }
+  for (const int i : driven_) {
+    if (!body_of_[z(i)]) continue;
+    const BodyState now = read_state(*body_of_[z(i)]);
+    past_of_driven_[i] = {now.v, driven_spin(BodyId{i}, now), now.q};
+  }
   keep_awake();
   keep_slow_ones_awake();
   if (tells_native()) compare_with_native();

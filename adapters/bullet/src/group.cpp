@@ -17,11 +17,6 @@ namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
 namespace {
-/// Programs that read forces off the joint itself get them in every step.
-bool asks_for_forces(const btTypedConstraint& joint) {
-  return joint.getJointFeedback() || joint.getBreakingImpulseThreshold() < SIMD_INFINITY;
-}
-
 /// One that the last step did not need, when there are more of those than of others; −1 when not.
 int unused_block(const std::vector<std::unique_ptr<BlockSolve>>& blocks, unsigned step) {
   std::size_t used = 0;
@@ -44,14 +39,15 @@ void Engine::begin_step() {
   stepped_ = true;
   past_proxies_.clear();
   scan_world();
-  drop_bodies_gone();
   still_.clear();
-  refuse_velocities();
+  watch_bodies();
   engage_one_sided();
-  do {
+  watch_joints();
+  while (body_watch_.size() < body_of_.size()) {  // a joint classified again may name a body not known before
     watch_bodies();
     watch_joints();
-  } while (body_watch_.size() < body_of_.size());  // a joint classified again may name a body not known before
+  }
+  timers_run_ = true;
   take_islands();
   order_laws();
   for (LawWork& law : law_works_) law.last = 0;
@@ -117,12 +113,44 @@ void Engine::engage_one_sided() {
   }
 }
 
-// Mass, factors and kind of a body are the program's to change at any time.
+/// What of a body's factors is not 1, remembered. @return whether it is other than it was
+bool Engine::has_other_factors(int id, const btRigidBody& body) {
+  const auto known = odd_factors_.find(id);
+  const Factors is{body.getLinearFactor(), body.getAngularFactor()};
+  if (known != odd_factors_.end() && known->second.linear == is.linear && known->second.angular == is.angular)
+    return false;
+  odd_factors_[id] = is;
+  return true;
+}
+
+/// Pose, velocities and loads of a body as they are.
+void Engine::take_state(BodyId id) {
+  const btRigidBody& body = *body_of_[z(id.index)];
+  read_state(body, state_[id]);
+  loads_[z(id.index)] = {from_bullet(body.getTotalForce()), from_bullet(body.getTotalTorque())};
+  body_watch_[z(id.index)].settings = body.getFlags();
+}
+
+// One walk over the bodies for all that is looked at before a step: whether each is still there, a velocity that is no
+// number, what else the program may change at any time (mass, factors, kind), and what the step starts from.
 void Engine::watch_bodies() {
   bool changed = false;
+  driven_.clear();
+  any_swept_ = false;
   body_watch_.resize(body_of_.size());
+  constexpr std::size_t ahead = 3;
+  constexpr int disabled = 1 << 30, turning = 1 << 29, odd_linear = 1 << 28, odd_angular = 1 << 27;
+  const auto ones = [](const btVector3& u) { return u.x() == 1 && u.y() == 1 && u.z() == 1; };
   for (std::size_t i = 1; i < body_of_.size(); ++i) {  // one that changes kind comes again at the end
     body_watch_.resize(body_of_.size());
+    if (i + ahead < body_of_.size())
+      if (const btRigidBody* next = body_of_[i + ahead]) {
+        prefetch(&next->getWorldTransform(), sizeof(btTransform));
+        prefetch(&next->getAnisotropicFriction(), 7 * sizeof(btVector3));  // to flags, kind and thresholds
+        prefetch(&next->getLinearVelocity(), 9 * sizeof(btVector3));       // to loads
+        prefetch(&next->getAngularFactor() - 3, 4 * sizeof(btVector3));    // with flags
+      }
+    if (body_of_[i]) drop_if_gone(i);
     btRigidBody* body = body_of_[i];
     BodyWatch& w = body_watch_[i];
     if (!body) {
@@ -130,22 +158,37 @@ void Engine::watch_bodies() {
       w = {};
       continue;
     }
-    const int flags =
-        body->getCollisionFlags() | (is_disabled(*body) ? 1 << 30 : 0) | (is_turning_point(*body) ? 1 << 29 : 0);
-    if (w.body == body && w.flags == flags && w.inverse_mass == body->getInvMass() &&
-        w.inverse_inertia == body->getInvInertiaDiagLocal() && w.linear_factor == body->getLinearFactor() &&
-        w.angular_factor == body->getAngularFactor())
-      continue;
-    changed = true;
-    w = {body,
-         flags,
-         body->getInvMass(),
-         body->getInvInertiaDiagLocal(),
-         body->getLinearFactor(),
-         body->getAngularFactor()};
-    const BodyId id = body_id(*body);
-    if (id.index == static_cast<int>(i)) sync_mass(*body, id);
-    changed_bodies_.push_back(body);
+    const bool moves = !body->isStaticOrKinematicObject();
+    if (moves && options_.mode != Mode::observe) refuse_velocities(*body, static_cast<int>(i));
+    const btVector3& inverse_inertia = body->getInvInertiaDiagLocal();
+    const int flags = body->getCollisionFlags() | (is_disabled(*body) ? disabled : 0) |
+                      (is_turning_point(*body) ? turning : 0) | (ones(body->getLinearFactor()) ? 0 : odd_linear) |
+                      (ones(body->getAngularFactor()) ? 0 : odd_angular);
+    const bool odd = (flags & (odd_linear | odd_angular)) != 0;
+    const bool same = w.body == body && w.flags == flags && w.inverse_mass == body->getInvMass() &&
+                      w.inverse_inertia[0] == inverse_inertia.x() && w.inverse_inertia[1] == inverse_inertia.y() &&
+                      w.inverse_inertia[2] == inverse_inertia.z() &&
+                      !(odd && has_other_factors(static_cast<int>(i), *body));
+    if (!same) {
+      changed = true;
+      w.body = body;
+      w.flags = flags;
+      w.inverse_mass = body->getInvMass();
+      for (int k = 0; k < 3; ++k) w.inverse_inertia[k] = inverse_inertia[k];
+      if (odd)
+        has_other_factors(static_cast<int>(i), *body);
+      else
+        odd_factors_.erase(static_cast<int>(i));
+      const BodyId id = body_id(*body);
+      if (id.index == static_cast<int>(i)) sync_mass(*body, id);
+      changed_bodies_.push_back(body);
+      if (id.index != static_cast<int>(i)) continue;
+    }
+    if (body->isKinematicObject()) driven_.push_back(static_cast<int>(i));
+    any_swept_ = any_swept_ || body->getCcdSquareMotionThreshold() != 0;
+    if (!moves) continue;
+    take_state(BodyId{static_cast<int>(i)});
+    body_watch_[i].read_at = step_;
   }
   std::sort(changed_bodies_.begin(), changed_bodies_.end(), std::less<>());
   for (std::size_t k = 0; k < records_.size() && !changed_bodies_.empty(); ++k) {
@@ -156,7 +199,7 @@ void Engine::watch_bodies() {
         }))
       continue;
     if (r.joint) {
-      r.numbers.clear();
+      r.seen_to = false;
     } else {
       const std::vector<BodyId> ids(own(r).bodies().begin(), own(r).bodies().end());
       bool other = r.id.index < 0;  // it waits for one of them to move again
@@ -201,7 +244,20 @@ void Engine::watch_joints() {
     for (std::size_t i = 0; i < records_.size(); ++i)
       if (records_[i].alive && records_[i].joint) classify_record(static_cast<int>(i));
     tell_gaps();
-    joint_watch_.clear();
+    for (Seen& seen : world_order_) {
+      const auto known = record_of_.find(seen.joint);
+      const int at = known == record_of_.end() ? -1 : known->second;
+      seen.record = at >= 0 && records_[z(at)].alive && records_[z(at)].joint == seen.joint ? at : -1;
+      if (seen.record < 0) continue;
+      const Record& r = records_[z(at)];
+      seen.kind = r.kind;
+      seen.numbers = r.numbers;
+      seen.reach = reach_of_numbers(*seen.joint, r.kind);
+      seen.enabled = seen.joint->isEnabled();
+      seen.asks = asks_for_forces(*seen.joint);
+    }
+    joints_edited_ = false;
+    gap_numbers_.clear();
     with_native_part_.clear();
     timed_records_.clear();
     off_records_.clear();
@@ -214,7 +270,6 @@ void Engine::watch_joints() {
       const bool off = r.joint ? !r.joint->isEnabled() : !r.enabled || r.let_go;
       has_exact_ = has_exact_ || (!off && !r.held && r.id.index >= 0);
       if (r.joint) {
-        joint_watch_.push_back({r.joint, static_cast<int>(i), r.joint->isEnabled(), asks_for_forces(*r.joint)});
         // Nobody else would close the gap that has opened under bodies asleep.
         const bool was_on = std::exchange(r.joint_on, r.joint->isEnabled());
         if (r.joint_on && !was_on && r.id.index >= 0 && options_.mode == Mode::exact) wake(r);
@@ -229,21 +284,14 @@ void Engine::watch_joints() {
       if (off)
         off_records_.push_back(static_cast<int>(i));
       else if (r.id.index >= 0 && system_.constraint(r.id).function().level() == Level::position)
-        gap_watch_.push_back({r.reaction, r.id, r.joint && !r.shape.function ? &r.shape.rows : nullptr, r.bodies[0],
-                              r.bodies.size() > 1 ? r.bodies[1] : nullptr});
+        watch_gap(r);
     }
     watched_structure_ = structure_;
     return;
   }
-  for (JointWatch& w : joint_watch_) {
-    const Record& r = records_[z(w.record)];
-    if (w.enabled != w.joint->isEnabled() || w.asks != asks_for_forces(*w.joint)) {
-      ++structure_;
-    } else if (!unchanged(*w.joint, r.kind, r.numbers)) {
-      ++structure_;
-    }
-  }
-  if (watched_structure_ != structure_) watch_joints();
+  if (!joints_edited_) return;
+  ++structure_;
+  watch_joints();
 }
 
 // ---- a group: who is exact, who is native, which blocks
@@ -315,22 +363,17 @@ void Engine::stand_still() {
 
 // A velocity that is no number once Bullet squares it (the program's own: a step leaves none) would be in every pose
 // after it.
-void Engine::refuse_velocities() {
-  if (options_.mode == Mode::observe) return;
-  for (std::size_t i = 1; i < body_of_.size(); ++i) {
-    btRigidBody* body = body_of_[i];
-    if (!body || body->isStaticOrKinematicObject()) continue;
-    for (const bool turning : {false, true}) {
-      const btVector3& u = turning ? body->getAngularVelocity() : body->getLinearVelocity();
-      if (can_be_squared(u)) continue;
-      char size[32];
-      std::snprintf(size, sizeof size, "%g %s", std::hypot(double(u.x()), double(u.y()), double(u.z())),
-                    turning ? "rad/s" : "m/s");
-      trouble_ = "body '" + system_.name(BodyId{static_cast<int>(i)}) + "' had a velocity of " + size +
-                 ", whose square is no number: it was taken for 0";
-      ++counts_.non_finite;
-      turning ? body->setAngularVelocity(btVector3(0, 0, 0)) : body->setLinearVelocity(btVector3(0, 0, 0));
-    }
+void Engine::refuse_velocities(btRigidBody& body, int id) {
+  for (const bool turning : {false, true}) {
+    const btVector3& u = turning ? body.getAngularVelocity() : body.getLinearVelocity();
+    if (can_be_squared(u)) continue;
+    char size[32];
+    std::snprintf(size, sizeof size, "%g %s", std::hypot(double(u.x()), double(u.y()), double(u.z())),
+                  turning ? "rad/s" : "m/s");
+    trouble_ = "body '" + system_.name(BodyId{id}) + "' had a velocity of " + size +
+               ", whose square is no number: it was taken for 0";
+    ++counts_.non_finite;
+    turning ? body.setAngularVelocity(btVector3(0, 0, 0)) : body.setLinearVelocity(btVector3(0, 0, 0));
   }
 }
 
@@ -456,8 +499,9 @@ void Engine::make_blocks() {
 // Bullet takes the rate of an animated body from an arc cosine, which in single precision is off by percents for small
 // turns. Where its pose is a step away from the last one, the turn itself says better.
 Vector3d Engine::driven_spin(BodyId id, const BodyState& now) const {
-  if (!last_known_[z(id.index)]) return now.w;
-  const Vector3d w = turn_between(last_q_[z(id.index)], now.q) / dt_;
+  const auto past = past_of_driven_.find(id.index);
+  if (past == past_of_driven_.end()) return now.w;
+  const Vector3d w = turn_between(past->second.q, now.q) / dt_;
   return (w - now.w).norm() <= 0.25 * std::max(w.norm(), now.w.norm()) ? w : now.w;
 }
 
@@ -487,9 +531,9 @@ void Engine::sync_body(BodyId id) {
     }
     end_[id] = s;
     s.w = driven_spin(id, s);
-    if (last_known_[z(id.index)]) {
-      s.a = (s.v - last_v_[z(id.index)]) / dt_;
-      s.alpha = (s.w - last_w_[z(id.index)]) / dt_;
+    if (const auto past = past_of_driven_.find(id.index); past != past_of_driven_.end()) {
+      s.a = (s.v - past->second.v) / dt_;
+      s.alpha = (s.w - past->second.w) / dt_;
     }
     back_off(s.p, s.q, s.v, s.w, dt_);
   } else if (system_.dof(id) == 0) {
@@ -508,22 +552,20 @@ void Engine::sync_body(BodyId id) {
 // Its bodies and forces.
 bool Engine::read_block(BlockSolve& b, const Pools* pools) {
   const Block& block = b.block;
-  for (const BodyId id : block.bodies) state_[id] = read_state(*body_of_[z(id.index)]);
-  b.posed = false;
+  for (const BodyId id : block.bodies)  // a native setup that is done again finds bodies that we have moved
+    if (pools || body_watch_[z(id.index)].read_at != step_) take_state(id);
+  b.posed = b.sized = false;
   if (step_ < b.next_try) return refuse(b, std::move(b.trouble));
   const std::size_t n = z(block.n()), m = z(block.m());
-  for (auto* x : {&b.v0, &b.v, &b.applied, &b.Q, &b.Q_host, &b.force, &b.dv}) x->resize(n);  // all of it is written
-  for (auto* x : {&b.e, &b.target, &b.own_lambda}) x->resize(m);
-  b.host.assign(n, 0);
+  for (auto* x : {&b.v, &b.applied, &b.Q}) x->resize(n);  // all of it is written
+  for (auto* x : {&b.e, &b.own_lambda}) x->resize(m);
   b.lambda.assign(m, 0);
   if (options_.mode == Mode::observe) {  // but where nobody steps
-    for (auto* x : {&b.v, &b.force, &b.dv}) x->assign(n, 0);
+    b.v.assign(n, 0);
     b.own_lambda.assign(m, 0);
   }
-  b.bodies.resize(block.bodies.size());
   b.pool.assign(block.bodies.size(), -1);
   const bool by_stages = options_.stepping != Stepping::semi_implicit;
-  b.steady.resize(n);
   b.gyroscopic.assign(block.bodies.size(), 0);
   b.native_rows = b.in_contact = b.link_rows = b.by_rows = b.pushed = b.write_pose = false;
   b.creeps = step_ < b.creeps_until;
@@ -537,59 +579,77 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
   b.newton = 0;
   b.swing = 0;
   const bool plain = !pools && b.plain_fits;
+  if (!plain) size_up(b);
   for (int slot = 0; slot < static_cast<int>(block.bodies.size()); ++slot) {
     const BodyId id = block.bodies[z(slot)];
     btRigidBody& body = *body_of_[z(id.index)];
-    const int index = body.getCompanionId();
+    const int index = pools ? body.getCompanionId() : -1;
     const bool here =
         pools ? index >= 0 && index < pools->bodies.size() && pools->bodies[index].m_originalBody == &body : !b.stray;
     if (!here || place_[z(id.index)] < 0) {  // a native row may have brought in a body that nobody will move
       return refuse(b, "body '" + system_.name(id) + "' is constrained but not part of the island (not in the world?)");
     }
-    b.bodies[z(slot)] = &body;
     b.pool[z(slot)] = index;
     const int c = block.column[z(slot)], dof = block.column[z(slot + 1)] - c;
-    put(b.v0, c, state_[id].v);
-    put(b.Q, c, from_bullet(body.getTotalForce()));
-    put(b.steady, c, head(b.Q, c));
+    const auto& [force, torque] = loads_[z(id.index)];
+    put(b.Q, c, force);
     if (pools)
       put(b.applied, c, system_.mass(id) * from_bullet(pools->bodies[index].m_externalForceImpulse));
     else  // as btSequentialImpulseConstraintSolver::initSolverBody and convertBodies have it
-      put(b.applied, c, dt_ * head(b.Q, c));
+      put(b.applied, c, dt_ * force);
     if (dof != 6) continue;
     const Matrix3d R = state_[id].R();
     const Vector3d I =  // all that Bullet's bodies have
         plain ? b.plain.inertia()[z(slot)] : Vector3d(system_.inertia(id).diagonal());
     const Vector3d& w = state_[id].w;
-    const Vector3d u = R.transpose() * w, L = I.cwiseProduct(u), torque = from_bullet(body.getTotalTorque());
-    const bool gyroscopic = is_gyroscopic(body);
-    put(b.v0, c + 3, w);
+    const Vector3d u = R.transpose() * w, L = I.cwiseProduct(u);
+    const int flags = body_watch_[z(id.index)].settings;
+    const bool gyroscopic = is_gyroscopic(flags);
     put(b.Q, c + 3, torque);
     if (pools)
       put(b.applied, c + 3,
           R * I.cwiseProduct(R.transpose() * from_bullet(pools->bodies[index].m_externalTorqueImpulse)));
     else
       put(b.applied, c + 3, dt_ * torque);
-    if (gyroscopic) {
-      const bool fast = w.squaredNorm() * (dt_ * dt_) > 0.25;
-      const Vector3d change =
-          pools && !fast ? Vector3d::Zero() : gyroscopic_change(body, R, I, u, L, max_gyroscopic_force_);
-      if (!pools) add(b.applied, c + 3, R * I.cwiseProduct(change));
-      // Bullet's rules make one step of Newton's, or none, and may multiply the rate of a body that tumbles fast.
-      if (fast && (u + change).dot(I.cwiseProduct(u + change)) > u.dot(L))
-        add(b.applied, c + 3,
-            dt_ * mean_gyroscopic_torque(system_.inertia(id), state_[id], dt_) - R * I.cwiseProduct(change));
-    }
-    put(b.steady, c + 3, torque);
     b.gyroscopic[z(slot)] = gyroscopic;
-    if (gyroscopic) add(b.Q, c + 3, -(R * u.cross(L)));  // (T2)
+    if (!gyroscopic) continue;
+    const bool fast = w.squaredNorm() * (dt_ * dt_) > 0.25;
+    const Vector3d change =
+        pools && !fast ? Vector3d::Zero() : gyroscopic_change(body, flags, R, I, u, L, max_gyroscopic_force_);
+    if (!pools) add(b.applied, c + 3, R * I.cwiseProduct(change));
+    // Bullet's rules make one step of Newton's, or none, and may multiply the rate of a body that tumbles fast.
+    if (fast && (u + change).dot(I.cwiseProduct(u + change)) > u.dot(L))
+      add(b.applied, c + 3,
+          dt_ * mean_gyroscopic_torque(system_.inertia(id), state_[id], dt_) - R * I.cwiseProduct(change));
+    add(b.Q, c + 3, -(R * u.cross(L)));  // (T2)
   }
   if (options_.geometric_stiffness && !by_stages && options_.mode == Mode::exact) {
+    if (!b.sized) size_up(b);
     b.stiffness.clear();
     const bool goes_on = b.last_length == dt_ && b.next_stiffness.size() == block.bodies.size();
     set_stiffness(b, goes_on ? std::span<const Matrix3d>(b.next_stiffness) : std::span<const Matrix3d>{});
   }
   return true;
+}
+
+/// Room for what plain steps that no native row touches do without, and the velocities at the step's start.
+void Engine::size_up(BlockSolve& b) const {
+  const Block& block = b.block;
+  const std::size_t n = z(block.n());
+  for (auto* x : {&b.v0, &b.Q_host}) x->resize(n);
+  if (options_.mode == Mode::observe)
+    for (auto* x : {&b.force, &b.dv}) x->assign(n, 0);
+  else
+    for (auto* x : {&b.force, &b.dv}) x->resize(n);
+  b.target.resize(z(block.m()));
+  b.host.assign(n, 0);
+  b.sized = true;
+  for (std::size_t slot = 0; slot < block.bodies.size(); ++slot) {
+    const BodyState& s = state_[block.bodies[slot]];
+    const int c = block.column[slot];
+    put(b.v0, c, s.v);
+    if (block.column[slot + 1] - c == 6) put(b.v0, c + 3, s.w);
+  }
 }
 
 // Not before something is asked of it that a plain step does not need.
@@ -602,6 +662,7 @@ void Engine::make_dynamics(BlockSolve& b) const {
 /// @param among_rows  its group has native rows
 bool Engine::begin_block(BlockSolve& b, bool among_rows) {
   if (!b.dynamics) make_dynamics(b);
+  if (!b.sized) size_up(b);
   b.next_length = 0;
   for (const BodyId id : b.block.bodies) base_[id] = end_[id] = state_[id];
   b.posed = true;
@@ -620,9 +681,8 @@ bool Engine::begin_block(BlockSolve& b, bool among_rows) {
 
 // How Bullet's gyroscopic term changes a body's angular velocity in a step [rad/s], in the body's axes. Of its three
 // kinds the one that bodies have unless told otherwise, a Newton step of implicit Euler, is taken here, in double.
-Vector3d Engine::gyroscopic_change(const btRigidBody& body, const Matrix3d& R, const Vector3d& I, const Vector3d& u,
-                                   const Vector3d& L, double most) const {
-  const int flags = body.getFlags();
+Vector3d Engine::gyroscopic_change(const btRigidBody& body, int flags, const Matrix3d& R, const Vector3d& I,
+                                   const Vector3d& u, const Vector3d& L, double most) const {
   const btScalar h = btScalar(dt_);
   Vector3d change = Vector3d::Zero();
   if (flags & BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT)

@@ -19,9 +19,6 @@ namespace {
 bool sleeps(const btCollisionObject& body) { return body.getActivationState() == ISLAND_SLEEPING; }
 bool awake(const btRigidBody& body) { return !body.isStaticOrKinematicObject() && !sleeps(body); }
 
-/// Marks a body whose block is solved apart while lists are made; Bullet's own use of the field begins later.
-constexpr int apart = -2;
-
 }  // namespace
 
 // Only while we solve: the setting is the program's, and the next solver's.
@@ -39,14 +36,48 @@ void Engine::give_islands_back() {
   whole_world_ = false;
 }
 
+/// Who is who of what the world hands over, mostly what it did in the last step.
+void Engine::recognize(btCollisionObject** bodies, int nb, btTypedConstraint** constraints, int nc) {
+  const bool same = handed_structure_ == structure_ && handed_objects_.size() == z(nb) &&
+                    handed_constraints_.size() == z(nc) &&
+                    std::equal(bodies, bodies + nb, handed_objects_.begin()) &&
+                    std::equal(constraints, constraints + nc, handed_constraints_.begin());
+  if (same) return;
+  handed_structure_ = structure_;
+  handed_objects_.assign(bodies, bodies + nb);
+  handed_constraints_.assign(constraints, constraints + nc);
+  handed_bodies_.clear();
+  handed_ends_.clear();
+  const auto find = [&](const btRigidBody* body) {
+    const auto known = body ? id_of_.find(body) : id_of_.end();
+    return known == id_of_.end() || place_[z(known->second)] < 0 ? -1 : known->second;
+  };
+  for (int i = 0; i < nb; ++i) handed_bodies_.push_back(find(btRigidBody::upcast(bodies[i])));
+  for (int i = 0; i < nc; ++i)
+    handed_ends_.push_back({find(&constraints[i]->getRigidBodyA()), find(&constraints[i]->getRigidBodyB())});
+}
+
 WorldGroup& Engine::gather_awake(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
                                  btTypedConstraint** constraints, int nc, btDispatcher* dispatcher) {
   WorldGroup& g = world_group_;
   g.bodies.clear();
   g.manifolds.clear();
   g.constraints.clear();
-  for (int i = 0; i < nb; ++i)
-    if (const btRigidBody* body = btRigidBody::upcast(bodies[i]); body && awake(*body)) g.bodies.push_back(bodies[i]);
+  recognize(bodies, nb, constraints, nc);
+  group_bodies_.clear();
+  awake_.assign(body_of_.size(), 0);
+  timers_run_ = false;
+  constexpr int ahead = 8;
+  for (int i = 0; i < nb; ++i) {
+    if (i + ahead < nb) prefetch(&bodies[i + ahead]->getAnisotropicFriction(), 7 * sizeof(btVector3));
+    const btRigidBody* body = btRigidBody::upcast(bodies[i]);
+    timers_run_ = timers_run_ || bodies[i]->getDeactivationTime() > 0;
+    if (!body || !awake(*body)) continue;
+    const int id = handed_bodies_[z(i)];
+    g.bodies.push_back(bodies[i]);
+    group_bodies_.push_back(id);
+    if (id >= 0) awake_[z(id)] = 1;
+  }
   const bool sorted = world_->getDispatchInfo().m_deterministicOverlappingPairs;
   for (int i = 0; i < nm; ++i) {  // as btSimulationIslandManager::buildIslands chooses them
     const btCollisionObject &a = *manifolds[i]->getBody0(), &b = *manifolds[i]->getBody1();
@@ -60,9 +91,12 @@ WorldGroup& Engine::gather_awake(btCollisionObject** bodies, int nb, btPersisten
     };
     std::sort(g.manifolds.begin(), g.manifolds.end(), [&](const auto* x, const auto* y) { return key(x) < key(y); });
   }
-  for (int i = 0; i < nc; ++i)
-    if (awake(constraints[i]->getRigidBodyA()) || awake(constraints[i]->getRigidBodyB()))
+  for (int i = 0; i < nc; ++i) {
+    const auto [a, b] = handed_ends_[z(i)];
+    if ((a >= 0 ? awake_[z(a)] != 0 : awake(constraints[i]->getRigidBodyA())) ||
+        (b >= 0 ? awake_[z(b)] != 0 : awake(constraints[i]->getRigidBodyB())))
       g.constraints.push_back(constraints[i]);
+  }
   return g;
 }
 
@@ -94,19 +128,23 @@ void Engine::set_apart(WorldGroup& g) {
   });
   group_.erase(kept, group_.end());
   if (apart_.empty()) return;
+  set_apart_.assign(body_of_.size(), 0);
   for (const int index : apart_)
-    for (const BodyId id : blocks_[z(index)]->block.bodies) body_of_[z(id.index)]->setCompanionId(apart);
-  std::erase_if(g.bodies, [](btCollisionObject* body) {
-    if (body->getCompanionId() != apart) return false;
-    body->setCompanionId(-1);
-    return true;
-  });
-  for (const int index : apart_)  // constrained, but not in the world
-    for (const BodyId id : blocks_[z(index)]->block.bodies)
-      if (body_of_[z(id.index)]->getCompanionId() == apart) {
-        body_of_[z(id.index)]->setCompanionId(-1);
-        blocks_[z(index)]->stray = true;
-      }
+    for (const BodyId id : blocks_[z(index)]->block.bodies) set_apart_[z(id.index)] = 1;
+  std::size_t left = 0;
+  for (std::size_t i = 0; i < g.bodies.size(); ++i) {
+    if (const int id = group_bodies_[i]; id >= 0 && set_apart_[z(id)] != 0) {
+      set_apart_[z(id)] = 2;
+    } else {
+      g.bodies[left++] = g.bodies[i];
+    }
+  }
+  g.bodies.resize(left);
+  for (const int index : apart_) {  // constrained, but not in the world
+    BlockSolve& b = *blocks_[z(index)];
+    b.stray = std::any_of(b.block.bodies.begin(), b.block.bodies.end(),
+                          [&](BodyId id) { return set_apart_[z(id.index)] == 1; });
+  }
 }
 
 // What cannot be solved goes to the native solver with the rest.

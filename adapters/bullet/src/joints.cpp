@@ -328,16 +328,19 @@ JointShape gear_shape(btGearConstraint& joint) {
   return s;
 }
 
-/// Numbers in a row, kept or compared with those kept before.
+/// Numbers in a row, counted, kept or compared with those kept before.
+struct Count {
+  int count = 0;
+  void operator()(double) { ++count; }
+};
 struct Keep {
-  JointSignature& kept;
-  void operator()(double x) { kept.push_back(x); }
+  double* to;
+  void operator()(double x) { *to++ = x; }
 };
 struct Compare {
-  const JointSignature& kept;
-  std::size_t at = 0;
+  const double* kept;
   bool same = true;
-  void operator()(double x) { same = same && at < kept.size() && kept[at++] == x; }
+  void operator()(double x) { same = same && *kept++ == x; }
 };
 
 template <class Visit>
@@ -361,7 +364,6 @@ void put(Visit& visit, const std::array<Axis6, 6>& axes) {
 
 template <class Visit>
 void numbers_of(btTypedConstraint& joint, JointKind kind, Visit& visit) {
-  visit(double(kind));
   switch (kind) {
     case JointKind::point_to_point: {
       auto& p = static_cast<btPoint2PointConstraint&>(joint);
@@ -489,16 +491,37 @@ JointKind joint_kind(const btTypedConstraint& joint) {
   return JointKind::other;
 }
 
-void signature(btTypedConstraint& joint, JointKind kind, JointSignature& s) {
-  s.clear();
-  Keep keep{s};
+int count_numbers(btTypedConstraint& joint, JointKind kind) {
+  Count count;
+  numbers_of(joint, kind, count);
+  return count.count;
+}
+
+void read_numbers(btTypedConstraint& joint, JointKind kind, double* out) {
+  Keep keep{out};
   numbers_of(joint, kind, keep);
 }
 
-bool unchanged(btTypedConstraint& joint, JointKind kind, const JointSignature& s) {
-  Compare compare{s};
+bool unchanged(btTypedConstraint& joint, JointKind kind, const double* as) {
+  Compare compare{as};
   numbers_of(joint, kind, compare);
   return compare.same;
+}
+
+Reach reach_of_numbers(const btTypedConstraint& joint, JointKind kind) {
+  const auto from = [&](const auto& of, const auto& first) -> Reach {
+    const auto at = static_cast<std::size_t>(reinterpret_cast<const char*>(&first) - reinterpret_cast<const char*>(&of));
+    return {static_cast<unsigned short>(at), static_cast<unsigned short>(sizeof of - at)};
+  };
+  if (kind == JointKind::point_to_point) {
+    const auto& p = static_cast<const btPoint2PointConstraint&>(joint);
+    return from(p, p.getPivotInA());
+  }
+  if (kind == JointKind::hinge) {
+    const auto& h = static_cast<const btHingeConstraint&>(joint);
+    return from(h, h.getAFrame());
+  }
+  return {};
 }
 
 // ---- the native part

@@ -40,11 +40,16 @@ enum class JointKind { point_to_point, hinge, slider, spring2, six_dof, cone_twi
 JointKind joint_kind(const btTypedConstraint& joint);
 
 /// Numbers that classify() depends on, as many as the kind of joint has; when they change, the joint is classified
-/// again. Empty: it has not been yet.
-using JointSignature = std::vector<double>;
-void signature(btTypedConstraint& joint, JointKind kind, JointSignature& out);
+/// again.
+int count_numbers(btTypedConstraint& joint, JointKind kind);
+void read_numbers(btTypedConstraint& joint, JointKind kind, double* out);
 /// Cheap, no allocation.
-bool unchanged(btTypedConstraint& joint, JointKind kind, const JointSignature& as);
+bool unchanged(btTypedConstraint& joint, JointKind kind, const double* as);
+/// Where in a joint those numbers lie, in bytes from its beginning; nowhere where it is not known.
+struct Reach {
+  unsigned short at = 0, size = 0;
+};
+Reach reach_of_numbers(const btTypedConstraint& joint, JointKind kind);
 
 /// The native part of a joint that is otherwise exact: emits only the rows of Bullet's own that linchpin does not hold.
 /// Stands in for the joint in the list handed to the native solver.

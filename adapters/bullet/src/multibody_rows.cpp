@@ -98,7 +98,7 @@ void Multibodies::masses_and_forces() {
       M.bottomRightCorner<3, 3>() = I;
       put(v0_, b.column + 3, s.w);
       put(unit_.Q, b.column + 3, from_bullet(b.body->getTotalTorque()));
-      if (is_gyroscopic(*b.body)) bullet::add(unit_.Q, b.column + 3, -s.w.cross(I * s.w));  // (T2)
+      if (is_gyroscopic(b.body->getFlags())) bullet::add(unit_.Q, b.column + 3, -s.w.cross(I * s.w));  // (T2)
       put(free_, b.column + 3, I.ldlt().solve(head(unit_.Q, b.column + 3)));
     }
     put(free_, b.column, head(unit_.Q, b.column) / engine_.system_.mass(b.id));

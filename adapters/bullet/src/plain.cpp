@@ -90,7 +90,7 @@ bool Engine::goes_in_parts(const BlockSolve& b) const {
 /// @return whether it stands
 bool Engine::go_in_parts(BlockSolve& b, double before, int member) {
   detail::JointStep::Outcome first;
-  const bool stands = substep_plainly(b, std::exchange(b.next_length, 0), before, member, first);
+  const bool stands = substep_plainly(b, std::exchange(b.next_length, 0), before, member, first, b.wants_all);
   stands ? end_plainly(b, first) : leave_plainly(b, before);
   return stands;
 }
@@ -116,7 +116,7 @@ bool Engine::settle_plainly(BlockSolve& b, const detail::JointStep::Outcome& who
   }
   detail::JointStep::Outcome first;
   if (whole.answered && !sticks && !options_.geometric_stiffness &&
-      substep_plainly(b, first_part(whole.swing), before, member, first)) {
+      substep_plainly(b, first_part(whole.swing), before, member, first, b.wants_all)) {
     end_plainly(b, whole);
     return true;
   }
@@ -169,31 +169,44 @@ void Engine::note_pull(BlockSolve& b) {
 }
 
 // As substep_block: the same rules, by plain steps.
+// @param records  what the parts did to each body and joint is summed up as they go; else it is done when somebody asks
 bool Engine::substep_plainly(BlockSolve& b, double length, double before, int member,
-                             detail::JointStep::Outcome& at_start) {
+                             detail::JointStep::Outcome& at_start, bool records) {
   const Block& block = b.block;
-  auto& [start, now, next, end_given, settled] = *b.states;
-  copy_block(b, state_, now);
+  State& now = end_;
+  for (const BodyId id : block.bodies) now[id] = state_[id];
   const double finest = dt_ / options_.max_substeps;
   const double allowed = gain_floor(b) + allowed_gain * energy_at_start(b);
   double done = 0, gain = 0, fastest = 0;
   int solves = 0, factors = 0;
-  b.sub_v.resize(b.v.size());
-  b.sub_lambda.assign(b.own_lambda.size(), 0.0);
+  b.parts_length = length;
+  b.parts_before = before;
+  b.recorded = records;
+  for (auto* x : {&b.sub_v, &b.part_applied, &b.Q_host}) x->resize(b.v.size());
   b.sub_work.assign(b.own_lambda.size(), 0.0);
   b.part_lambda.resize(b.own_lambda.size());
-  b.part_applied.resize(b.v.size());
-  for (auto* x : {&b.sub_applied, &b.sub_momentum}) x->assign(b.v.size(), 0.0);
-  b.part_pull.resize(12 * b.ids.size());
-  b.sub_pull.assign(b.part_pull.size(), 0.0);
-  b.sub_gross.assign(2 * b.pool.size(), 0.0);
+  if (records) {
+    for (auto* x : {&b.sub_applied, &b.sub_momentum}) x->assign(b.v.size(), 0.0);
+    b.part_pull.resize(12 * b.ids.size());
+    b.sub_pull.assign(b.part_pull.size(), 0.0);
+    b.sub_gross.assign(2 * b.pool.size(), 0.0);
+  }
   int parts = 0;
   while (done < dt_ * (1 - 1e-12)) {
     const double left = dt_ - done;
     length = left / std::ceil(left / length * (1 - 1e-9));
     const double weight = b.native_rows ? length : 0.5 * (before + length);  // as in substep_block
-    spread_forces(b, now, weight);
-    for (std::size_t j = 0; j < b.v.size(); ++j) b.part_applied[j] = weight * b.Q_host[j];
+    for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {               // as spread_forces
+      const BodyId id = block.bodies[slot];
+      const int c = block.column[slot];
+      Vector3d force = head(b.Q, c), torque = loads_[z(id.index)].torque;
+      if (b.gyroscopic[slot]) torque += mean_gyroscopic_torque(b.plain.inertia()[slot].asDiagonal(), now[id], weight);
+      if (b.sized) force += head(b.host, c) / dt_, torque += head(b.host, c + 3) / dt_;
+      put(b.Q_host, c, force);
+      put(b.Q_host, c + 3, torque);
+      put(b.part_applied, c, weight * force);
+      put(b.part_applied, c + 3, weight * torque);
+    }
     std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
     // Multipliers at the step's start are those of its forces.
     const bool starts = done == 0;
@@ -201,7 +214,7 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     job.numbers.Q = starts ? forces_with_host(b) : b.Q_host;
     job.numbers.applied = b.part_applied;
     job.numbers.v = b.sub_v;
-    job.numbers.pull = b.part_pull;
+    if (records) job.numbers.pull = b.part_pull;
     if (!starts) {
       job.numbers.start = b.part_lambda;
       job.usual_off = std::numeric_limits<double>::infinity();
@@ -219,24 +232,14 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     }
     gain += job.outcome.gain;
     fastest = std::max(fastest, job.outcome.swing);
-    for (std::size_t r = 0; r < b.sub_lambda.size(); ++r) {
-      b.sub_lambda[r] += b.own_lambda[r];
-      b.sub_work[r] += b.own_lambda[r] * b.e[r];
-    }
-    note_pull(b);
-    for (std::size_t j = 0; j < b.v.size(); ++j)
-      b.sub_applied[j] += b.part_applied[j] - weight / dt_ * b.host[j];  // which has books of its own
+    for (std::size_t r = 0; r < b.sub_work.size(); ++r) b.sub_work[r] += b.own_lambda[r] * b.e[r];
+    if (records) record_part(b, now, weight);
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
-      const BodyId id = block.bodies[slot];
-      BodyState& s = now[id];
+      BodyState& s = now[block.bodies[slot]];
       const int c = block.column[slot];
-      const Vector3d v = head(b.sub_v, c), w = head(b.sub_v, c + 3);
-      add(b.sub_momentum, c, system_.mass(id) * (v - s.v));
-      const Matrix3d R = s.R();
-      add(b.sub_momentum, c + 3, R * b.plain.inertia()[slot].cwiseProduct(R.transpose() * (w - s.w)));
-      s.v = v;
-      s.w = w;
-      advance(s, v, w, length);
+      s.v = head(b.sub_v, c);
+      s.w = head(b.sub_v, c + 3);
+      advance(s, s.v, s.w, length);
     }
     ++parts;
     done += length;
@@ -244,13 +247,42 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     length *= longer_by(job.outcome.swing);
     b.next_length = length;
   }
-  end_parts(b, now, parts, before, fastest);
+  end_parts(b, now, parts, before, fastest, records);
   b.plain_parts = b.posed = true;
   b.added_steps = 0;
   b.newton = solves;
   b.tally.factors += factors;
-  b.own_lambda.swap(b.sub_lambda);
   return true;
+}
+
+/// Of a part from `now`: what was applied in it, what it did to each body, and its joints.
+void Engine::record_part(BlockSolve& b, const State& now, double weight) {
+  const Block& block = b.block;
+  note_pull(b);
+  for (std::size_t j = 0; j < b.v.size(); ++j) {
+    b.sub_applied[j] += b.part_applied[j];
+    if (b.sized) b.sub_applied[j] -= weight / dt_ * b.host[j];  // which has books of its own
+  }
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
+    const BodyId id = block.bodies[slot];
+    const BodyState& s = now[id];
+    const int c = block.column[slot];
+    add(b.sub_momentum, c, system_.mass(id) * (head(b.sub_v, c) - s.v));
+    const Matrix3d R = s.R();
+    add(b.sub_momentum, c + 3,
+        R * b.plain.inertia()[slot].cwiseProduct(R.transpose() * (head(b.sub_v, c + 3) - s.w)));
+  }
+}
+
+/// The same step once more, to the last bit, with records, for who asks.
+void Engine::record_parts(BlockSolve& b) {
+  if (b.recorded) return;
+  const BlockSolve::Tally tally = b.tally;
+  const double next = b.next_length;
+  detail::JointStep::Outcome at_start;
+  substep_plainly(b, b.parts_length, b.parts_before, 0, at_start, true);
+  b.tally = tally;
+  b.next_length = next;
 }
 
 // What the joints did in the parts of a plain step, as a mean force, beside the reactions at its start.
@@ -280,8 +312,9 @@ void Engine::pose(BlockSolve& b) {
   }
 }
 
-/// Until the next call.
+/// Forces on it at the step's start, until the next call.
 std::span<const double> Engine::forces_with_host(BlockSolve& b) const {
+  if (!b.sized) return b.Q;  // there is none
   for (std::size_t j = 0; j < b.dv.size(); ++j) b.dv[j] = b.Q[j] + b.host[j] / dt_;
   return b.dv;
 }
@@ -340,6 +373,7 @@ Dynamics& Engine::problem(BlockSolve& b) const {
   if (!b.dynamics) make_dynamics(b);
   if (!b.plainly) return *b.dynamics;
   b.plainly = false;
+  if (!b.sized) size_up(b);
   b.dynamics->evaluate(state_, forces_with_host(b));
   if (b.in_parts) return *b.dynamics;
   // Both records in the digits of the one that is asked for.

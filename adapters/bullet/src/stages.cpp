@@ -81,10 +81,12 @@ void Engine::place_driven(const BlockSolve& b, double done, State& at) const {
 /// Bullet's forces, and the gyroscopic torque −ω × Iω where the bodies are assembled, with the I that is there.
 void Engine::forces_at_stage(BlockSolve& b) {
   const Assembly& assembly = b.dynamics->assembly();
-  std::copy(b.steady.begin(), b.steady.end(), b.Q_host.begin());
   const double* M = assembly.instant.mass.data();
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const std::size_t size = z(assembly.instant.block_sizes[slot]);
+    const Load& load = loads_[z(assembly.block.bodies[slot].index)];
+    put(b.Q_host, assembly.block.column[slot], load.force);
+    if (size == 6) put(b.Q_host, assembly.block.column[slot] + 3, load.torque);
     if (b.gyroscopic[slot]) {
       const int c = assembly.block.column[slot] + 3;
       const Vector3d w = head(assembly.v, c);

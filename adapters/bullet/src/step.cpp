@@ -547,7 +547,7 @@ double Engine::gain_floor(const BlockSolve& b) const {
     const int c = block.column[slot];
     sum += head(b.Q, c).squaredNorm() / system_.mass(id);
     if (block.column[slot + 1] - c != 6) continue;
-    const Vector3d own = state_[id].q.conjugate() * head(b.steady, c + 3),
+    const Vector3d own = state_[id].q.conjugate() * loads_[z(id.index)].torque,
                    I = system_.inertia(id).diagonal();  // all that Bullet has
     sum += own.cwiseQuotient(I).dot(own);
   }

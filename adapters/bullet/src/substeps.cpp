@@ -29,7 +29,7 @@ bool Engine::spread_forces(BlockSolve& b, const State& at, double length) {
     const int c = block.column[slot];
     put(b.Q_host, c, head(b.Q, c) + head(b.host, c) / dt_);
     if (block.column[slot + 1] - c != 6) continue;
-    Vector3d torque = head(b.steady, c + 3);
+    Vector3d torque = loads_[z(id.index)].torque;
     if (b.gyroscopic[slot]) {
       const Vector3d mean = mean_gyroscopic_torque(system_.inertia(id), at[id], length);
       torque += mean;
@@ -208,8 +208,8 @@ double Engine::longer_by(double swing) const {
   return swing > 0 ? std::clamp(0.9 * options_.swing_limit / swing, 0.5, 2.0) : 2.0;
 }
 
-/// Of a step that stands in so many parts, of which `now` is the end, and their sums the block's.
-void Engine::end_parts(BlockSolve& b, const State& now, int taken, double last_length, double fastest) {
+/// Of a step that stands in so many parts, of which `now` is the end, and their sums the block's where they are recorded.
+void Engine::end_parts(BlockSolve& b, const State& now, int taken, double last_length, double fastest, bool recorded) {
   b.substeps = taken;
   b.in_parts = true;
   b.last_length = last_length;
@@ -217,8 +217,10 @@ void Engine::end_parts(BlockSolve& b, const State& now, int taken, double last_l
   ++b.tally.substepped;
   b.tally.substeps += taken;
   b.v.swap(b.sub_v);
-  b.applied.swap(b.sub_applied);
-  b.Q_host.swap(b.sub_momentum);  // kept for the books
+  if (recorded) {
+    b.applied.swap(b.sub_applied);
+    b.Q_host.swap(b.sub_momentum);  // kept for the books
+  }
   b.write_pose = true;
   for (const BodyId id : b.block.bodies) {
     BodyState& from = base_[id];
@@ -287,7 +289,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
     return false;
   }
 
-  end_parts(b, now, taken, s.before, fastest);
+  end_parts(b, now, taken, s.before, fastest, true);
   b.host.swap(b.sub_host);
   take_reported_off(b);
   return true;
