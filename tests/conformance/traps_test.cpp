@@ -1,4 +1,5 @@
 // What real programs do to a world while it runs, and what Bullet does to those who look on: one test for each.
+#include "one_place.h"
 #include "world.h"
 
 #include <BulletCollision/CollisionDispatch/btSimulationIslandManager.h>
@@ -142,6 +143,42 @@ TEST(Traps, AJointMadeWhereAnotherLayIsAnotherJoint) {
   EXPECT_EQ(exact.reactions()[0].name, "slider#0");
   w.world.removeConstraint(joint);
   joint->~btTypedConstraint();
+}
+
+// What a constraint of the user's own has in the world may come to lie where a joint was that nobody has said is gone.
+TEST(Traps, AConstraintOfTheUsersMadeWhereAJointLayIsHeld) {
+  OnePlace place;
+  TestWorld w;
+  btRigidBody& a = w.ball(1, 0.1, btVector3(0, 0, 0));
+  btRigidBody& b = w.ball(1, 0.1, btVector3(1, 0, 0));
+  place.for_the_next();
+  btTypedConstraint* const joint = new btPoint2PointConstraint(a, btVector3(0, 0, 0));
+  w.world.addConstraint(joint);
+  bullet::Solver exact(w.world);
+  w.step(3);
+  w.world.removeConstraint(joint);
+  delete joint;
+  place.for_the_next();
+  bullet::Handle rod =
+      exact.constrain("rod", a, b, [](const auto& s) { return norm(s[0].position() - s[1].position()) - 1.0; });
+  ASSERT_EQ(w.world.getConstraint(0), joint);
+  a.setAngularVelocity(btVector3(0, 0, 1));
+  b.setLinearVelocity(btVector3(0, 1, 1));
+  for (int i = 0; i < 5; ++i) {
+    w.step();
+    ASSERT_EQ(exact.reactions().size(), 1u) << i;
+    EXPECT_EQ(exact.reactions()[0].name, "rod") << i;
+    EXPECT_FALSE(exact.reactions()[0].native) << i;
+    EXPECT_LE(rod.reaction().residual, closed) << i;
+  }
+  EXPECT_TRUE(exact.native().empty());
+  // And when the world is looked through again, it is no joint that the program has made.
+  w.joint<btPoint2PointConstraint>(b, btVector3(0, 0, 0));
+  w.step(3);
+  ASSERT_EQ(exact.reactions().size(), 2u);
+  EXPECT_TRUE(rod.valid());
+  EXPECT_TRUE(exact.native().empty());
+  EXPECT_LE(largest_gap(exact), closed);
 }
 
 TEST(Traps, AnActionTakesAJointAndItsBodyBeforeTheStepHasEnded) {

@@ -656,7 +656,9 @@ void Engine::remove(int index) {
   if (r.id.index >= 0) system_.remove(r.id);
   if (r.link_id.index >= 0) system_.remove(r.link_id);
   r.link_id = {};
-  if (r.joint) record_of_.erase(r.joint);
+  // Where a deleted joint lay something else may lie by now, a proxy made since the world was last looked at.
+  if (const auto there = record_of_.find(r.joint); there != record_of_.end() && there->second == index)
+    record_of_.erase(there);
   if (r.native_part) record_of_.erase(r.native_part.get());
   for (auto& p : r.proxies) {
     record_of_.erase(p.get());
