@@ -1,4 +1,5 @@
 // What linchpin draws through the program's own btIDebugDraw.
+#include "one_place.h"
 #include "world.h"
 
 #include <gtest/gtest.h>
@@ -97,6 +98,26 @@ TEST(Draw, GhostsStandWhereTheNativeSolverWouldHaveGone) {
   EXPECT_TRUE(std::any_of(s.recorder.spheres.begin(), s.recorder.spheres.end(), [&](const Recorder::Sphere& sphere) {
     return (sphere.at - expected).norm() <= precision(1e-9, 1e-4);
   }));
+}
+
+TEST(Draw, WhatHasBeenDeletedSinceTheStepHasNoGhost) {
+  OnePlace place;
+  Recorder recorder;
+  btSphereShape ball(btScalar(0.1));
+  TestWorld w;
+  w.world.setDebugDrawer(&recorder);
+  chain(w, 1);
+  place.for_the_next();
+  btRigidBody& tip = w.body(1, ball, btVector3(1, 0, 0), btQuaternion::getIdentity());
+  w.joint<btPoint2PointConstraint>(*w.bodies[0], tip, btVector3(btScalar(0.75), 0, 0), btVector3(0, 0, 0));
+  bullet::Solver exact(w.world, {.shadow = true, .draw_ghost = 100});
+  w.step(3);
+  w.world.removeConstraint(w.joints[1].get());
+  w.joints.pop_back();
+  w.world.removeRigidBody(&tip);
+  w.bodies.pop_back();
+  w.world.debugDrawWorld();
+  EXPECT_TRUE(recorder.spheres.empty());
 }
 
 }  // namespace

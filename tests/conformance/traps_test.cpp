@@ -181,6 +181,39 @@ TEST(Traps, AConstraintOfTheUsersMadeWhereAJointLayIsHeld) {
   EXPECT_LE(largest_gap(exact), closed);
 }
 
+// And not even looks at what is deleted.
+TEST(Traps, AHandleOfAJointThatIsDeletedWithoutAWordDoesNothing) {
+  using Call = void (*)(bullet::Handle&);
+  static constexpr Call calls[] = {[](bullet::Handle& h) { h.remove(); }, [](bullet::Handle& h) { h.enable(false); },
+                                   [](bullet::Handle& h) { h.clear_laws(); },
+                                   [](bullet::Handle& h) { EXPECT_NE(h.try_law(viscous(1)), ""); }};
+  for (const Call call : calls)
+    for (const bool stepped : {false, true})
+      for (const bool body_lies_there : {false, true}) {
+        OnePlace place;
+        btSphereShape ball(btScalar(0.1));
+        TestWorld w;
+        chain(w, 1);
+        if (body_lies_there) place.for_the_next();
+        btRigidBody& tip = w.body(1, ball, btVector3(1, 0, 0), btQuaternion::getIdentity());
+        if (!body_lies_there) place.for_the_next();
+        w.joint<btPoint2PointConstraint>(*w.bodies[0], tip, btVector3(btScalar(0.75), 0, 0), btVector3(0, 0, 0));
+        bullet::Solver exact(w.world);
+        bullet::Handle handle = exact.adopt(*w.joints[1], "tip");
+        w.step(3);
+        w.world.removeConstraint(w.joints[1].get());
+        w.joints.pop_back();
+        w.world.removeRigidBody(&tip);
+        w.bodies.pop_back();
+        if (stepped) w.step();
+        call(handle);
+        EXPECT_FALSE(handle.valid());
+        EXPECT_EQ(exact.reactions().size(), 1u);
+        w.step(3);
+        EXPECT_LE(largest_gap(exact), closed);
+      }
+}
+
 TEST(Traps, AnActionTakesAJointAndItsBodyBeforeTheStepHasEnded) {
   struct Scissors : btActionInterface {
     TestWorld* w = nullptr;

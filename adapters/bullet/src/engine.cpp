@@ -674,8 +674,16 @@ void Engine::remove(int index) {
   order_reactions();
 }
 
-void Engine::remove_by_user(int index) {
+Record* Engine::still_there(int index) {
   Record& r = records_[z(index)];
+  if (r.alive && r.joint && world_) scan_world();
+  return r.alive ? &r : nullptr;
+}
+
+void Engine::remove_by_user(int index) {
+  Record* const there = still_there(index);
+  if (!there) return;
+  Record& r = *there;
   if (!r.joint && !(r.on_links && r.proxies.empty() && multibodies_ && multibodies_->give_back(index)))
     return remove(index);
   refresh();
@@ -726,8 +734,9 @@ void Engine::reset() {
 }
 
 std::string Engine::add_law(int index, Law law) {
-  Record& r = records_[z(index)];
-  if (!r.alive) return "linchpin: the constraint has been removed";
+  Record* const there = still_there(index);
+  if (!there) return "linchpin: the constraint has been removed";
+  Record& r = *there;
   if (r.id.index < 0 && !(r.on_links && r.waiting))
     return "linchpin: '" + r.name + "' takes no law: it is left to the native solver: " + r.shape.native;
   if (r.on_links)
@@ -813,8 +822,9 @@ std::string Engine::set_one_sided(int index, OneSided how) {
 }
 
 void Engine::clear_laws(int index) {
-  Record& r = records_[z(index)];
-  if (!r.alive) return;
+  Record* const there = still_there(index);
+  if (!there) return;
+  Record& r = *there;
   refresh();
   ++structure_;
   r.laws.clear();
@@ -837,9 +847,9 @@ void Engine::set_points(int index, std::vector<Vector3d> points) {
 }
 
 void Engine::enable(int index, bool on) {
-  if (world_) scan_world();  // the joint may be gone
-  Record& r = records_[z(index)];
-  if (!r.alive) return;
+  Record* const there = still_there(index);
+  if (!there) return;
+  Record& r = *there;
   r.enabled = on;
   r.let_go = false;
   ++structure_;

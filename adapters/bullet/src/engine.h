@@ -243,6 +243,8 @@ class Engine final : public btActionInterface {
   std::string add_user(Constraint constraint, std::vector<btRigidBody*> bodies, int& record);
   std::string name_joint(btTypedConstraint& joint, std::string name, int& record);
   int find(std::string_view name) const;
+  /// Null where it is gone, by now: the program deletes joints, and their bodies, without a word.
+  Record* still_there(int record);
   void remove(int record);
   void remove_by_user(int record);  ///< an adopted joint stays in the world and goes back to the native solver
   void forget(btRigidBody& body);

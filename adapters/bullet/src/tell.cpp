@@ -258,6 +258,8 @@ void Engine::debugDraw(btIDebugDraw* draw) {
     }
   }
   if (!(options_.draw_ghost > 0) || !options_.shadow || options_.mode != Mode::exact) return;
+  scan_world();  // what has been deleted since the step
+  drop_bodies_gone();
   for (const auto& b : blocks_) {
     if (b->last_step != step_ || b->failed) continue;
     for (const BodyId id : b->block.bodies) {
