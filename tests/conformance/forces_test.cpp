@@ -152,5 +152,34 @@ TEST(Redundancy, ASecondWeldBesideTheFirstIsNamedAndLeavesTheMotionAlone) {
   for (std::size_t i = 0; i < once.size(); ++i) EXPECT_NEAR(double(once[i]), double(twice[i]), precision(1e-11, 1e-3));
 }
 
+// The rank stays what it was, whether both weld or one.
+TEST(Redundancy, IsToldOfThoseThatAreLeftWhenOneOfTwoGoesAndComes) {
+  TestWorld w;
+  btRigidBody& a = w.box(1, btVector3(btScalar(0.2), btScalar(0.2), btScalar(0.2)), btVector3(0, 0, 0));
+  const btTransform at(btQuaternion::getIdentity(), btVector3(btScalar(0.25), 0, 0));
+  for (int i = 0; i < 2; ++i) w.joint<btFixedConstraint>(a, btTypedConstraint::getFixedBody(), at, at);
+  bullet::Solver exact(w.world);
+  const auto expect = [&](bool both, const char* when) {
+    SCOPED_TRACE(when);
+    w.step(2);
+    for (const Reaction& r : exact.reactions()) {
+      EXPECT_EQ(r.determined, !both) << r.name;
+      EXPECT_EQ(r.redundant, both) << r.name;
+    }
+  };
+  expect(true, "both");
+  w.joints[1]->setEnabled(false);
+  expect(false, "the first is left");
+  w.joints[1]->setEnabled(true);
+  expect(true, "both again");
+  w.joints[1]->setBreakingImpulseThreshold(btScalar(1e-6));
+  expect(false, "the second is broken");
+  EXPECT_FALSE(w.joints[1]->isEnabled());
+  w.joints[0]->setEnabled(false);
+  w.joints[1]->setBreakingImpulseThreshold(btScalar(SIMD_INFINITY));
+  w.joints[1]->setEnabled(true);
+  expect(false, "the second alone");
+}
+
 }  // namespace
 }  // namespace linchpin::test::forces_test

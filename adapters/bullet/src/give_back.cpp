@@ -496,7 +496,8 @@ void Engine::updateAction(btCollisionWorld*, btScalar dt) {
     std::fill(reaction.lambda.begin(), reaction.lambda.end(), 0.0);
     reaction.power = reaction.gap = reaction.gap_angle = reaction.residual = reaction.velocity_residual = 0;
     reaction.t = t_;
-    r.unmet = r.moves_by_itself = false;
+    reaction.determined = true;
+    reaction.redundant = r.unmet = r.moves_by_itself = false;
   }
   if (any_swept_ && options_.drift_correction && options_.mode == Mode::exact &&
       world_->getDispatchInfo().m_useContinuous)

@@ -447,6 +447,7 @@ void Engine::make_blocks() {
       same = same && n < b.records.size() && b.records[n] == exact_records_[z(j)] &&
              b.ids[n] == records_[z(exact_records_[z(j)])].id;
     b.was_unmet = true;
+    b.flags_rank = -1;  // another set may have told of its joints since
     b.of_users = b.with_laws = b.wants_all = b.breaks = b.remembers = b.geared = false;
     for (int j = i; j >= 0; j = next_in_[z(j)]) {
       const Record& r = records_[z(exact_records_[z(j)])];
@@ -480,7 +481,6 @@ void Engine::make_blocks() {
     make_block(system_, b.ids, b.block);
     b.dynamics.reset();
     b.plain_known = false;
-    b.flags_rank = -1;
     b.next_part = 0;
     b.last_length = b.usual_off = 0;
     b.added_steps = b.failures = 0;
