@@ -346,7 +346,7 @@ void add_law(System& system, ConstraintId on, Law law) {
       std::all_of(ids.begin(), ids.end(), [&](BodyId id) { return system.kind(id) == BodyKind::particle; });
   if (!entry.constraint.has_points() && !particles)
     throw std::invalid_argument(thing + "a law needs to know where it acts; declare it with acting_at");
-  entry.laws.push_back(std::move(law));
+  entry.with_laws().laws.push_back(std::move(law));
   ++SystemParts::of(system).law_changes;
 }
 
@@ -363,12 +363,15 @@ std::string try_add_law(System& system, ConstraintId on, Law law) noexcept {
 
 void clear_laws(System& system, ConstraintId on) {
   auto& entry = SystemParts::of(system).at(on);
-  entry.laws.clear();
-  ++entry.laws_cleared;
+  entry.with_laws().laws.clear();
+  ++entry.with_laws().cleared;
   ++SystemParts::of(system).law_changes;
 }
 
-std::span<const Law> laws(const System& system, ConstraintId on) { return SystemParts::of(system).at(on).laws; }
+std::span<const Law> laws(const System& system, ConstraintId on) {
+  const auto& lawful = SystemParts::of(system).at(on).lawful;
+  return lawful ? std::span<const Law>(lawful->laws) : std::span<const Law>();
+}
 
 void set_one_sided(System& system, ConstraintId on, OneSided how) {
   auto& entry = SystemParts::of(system).at(on);

@@ -33,7 +33,7 @@ void Ledger::begin(const System& system) {
   const auto& parts = SystemParts::of(system);
   if (law_changes_ != parts.law_changes) {
     for (std::size_t i = laws_.size(); i-- > 0;)
-      if (cleared_[i] != parts.at(laws_[i].on).laws_cleared) {
+      if (cleared_[i] != parts.at(laws_[i].on).laws_cleared()) {
         laws_.erase(laws_.begin() + static_cast<std::ptrdiff_t>(i));
         cleared_.erase(cleared_.begin() + static_cast<std::ptrdiff_t>(i));
       }
@@ -77,7 +77,7 @@ std::size_t Ledger::law_index(const System& system, ConstraintId on, int law, in
   fresh.term = term;
   fresh.constraint = system.name(on);
   fresh.name = linchpin::laws(system, on)[z(law)].terms()[z(term)].name;
-  cleared_.push_back(SystemParts::of(system).at(on).laws_cleared);
+  cleared_.push_back(SystemParts::of(system).at(on).laws_cleared());
   next_law_ = laws_.size();
   return laws_.size() - 1;
 }

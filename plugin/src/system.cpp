@@ -23,9 +23,10 @@ constexpr double host_round_off = 1e-6;
   throw std::invalid_argument(std::string(kind) + " '" + name + "': " + what);
 }
 
-void require_name(const char* kind, const std::string& name, const NameIndex& taken) {
+/// @param taken  who bears it, −1: nobody
+void require_name(const char* kind, const std::string& name, int taken) {
   if (name.empty()) throw std::invalid_argument(std::string("a ") + kind + " needs a name");
-  if (taken.contains(name)) refuse(kind, name, "there is already one of this name");
+  if (taken >= 0) refuse(kind, name, "there is already one of this name");
 }
 
 void require_mass(const std::string& name, double mass) {
@@ -105,11 +106,14 @@ void System::Impl::restructured() {
   structure = ++last;
 }
 
-BodyId System::Impl::append(Body body) {
+BodyId System::Impl::append(Body body, const BodyState& start, std::function<BodyState(double)> motion) {
   restructured();
+  const bool at_rest = start.p.isZero(0) && start.q.coeffs() == Quaterniond::Identity().coeffs() && start.v.isZero(0) &&
+                       start.w.isZero(0) && start.a.isZero(0) && start.alpha.isZero(0);
+  if (!at_rest || motion) body.given = std::make_unique<Start>(Start{start, std::move(motion)});
   const int index = static_cast<int>(bodies.size());
-  body_names.emplace(body.name, index);
   bodies.push_back(std::move(body));
+  body_names.add(index, body_name());
   return {index};
 }
 
@@ -168,7 +172,7 @@ Vector3d turn_between(const Quaterniond& from, const Quaterniond& to) {
 
 System::System() : impl_(std::make_unique<Impl>()) {
   impl_->bodies.push_back({.name = "world"});
-  impl_->body_names["world"] = 0;
+  impl_->body_names.add(0, impl_->body_name());
 }
 System::~System() = default;
 System::System(System&&) noexcept = default;
@@ -177,24 +181,24 @@ System& System::operator=(System&&) noexcept = default;
 // ---- building ----
 
 BodyId System::add_particle(std::string name, double mass, const Vector3d& p, const Vector3d& v) {
-  require_name("body", name, impl_->body_names);
+  require_name("body", name, impl_->find_body(name));
   require_mass(name, mass);
   const BodyState start = checked_state(name, {.p = p, .v = v});
-  return impl_->append({.name = std::move(name), .kind = BodyKind::particle, .mass = mass, .start = start});
+  return impl_->append({.name = std::move(name), .kind = BodyKind::particle, .mass = mass}, start);
 }
 
 BodyId System::add_body(std::string name, double mass, const Matrix3d& inertia, const Pose& pose, const Vector3d& v,
                         const Vector3d& w) {
-  require_name("body", name, impl_->body_names);
+  require_name("body", name, impl_->find_body(name));
   require_mass(name, mass);
   const Inertia checked = checked_inertia(name, inertia, true);
   const BodyState start = checked_state(name, {.p = pose.p, .q = pose.q, .v = v, .w = w});
   return impl_->append({.name = std::move(name),
                         .kind = BodyKind::rigid,
                         .mass = mass,
-                        .inertia = checked.whole,
                         .least_inertia = checked.least,
-                        .start = start});
+                        .inertia = checked.whole},
+                       start);
 }
 
 BodyId System::add_body(std::string name, double mass, const Vector3d& principal_inertia, const Pose& pose,
@@ -203,16 +207,15 @@ BodyId System::add_body(std::string name, double mass, const Vector3d& principal
 }
 
 BodyId System::add_fixed(std::string name, const Pose& pose) {
-  require_name("body", name, impl_->body_names);
+  require_name("body", name, impl_->find_body(name));
   const BodyState start = checked_state(name, {.p = pose.p, .q = pose.q});
-  return impl_->append({.name = std::move(name), .kind = BodyKind::fixed, .start = start});
+  return impl_->append({.name = std::move(name), .kind = BodyKind::fixed}, start);
 }
 
 BodyId System::add_driven(std::string name, const Pose& pose, std::function<BodyState(double)> motion) {
-  require_name("body", name, impl_->body_names);
+  require_name("body", name, impl_->find_body(name));
   const BodyState start = checked_state(name, motion ? motion(0.0) : BodyState{.p = pose.p, .q = pose.q});
-  return impl_->append(
-      {.name = std::move(name), .kind = BodyKind::driven, .start = start, .motion = std::move(motion)});
+  return impl_->append({.name = std::move(name), .kind = BodyKind::driven}, start, std::move(motion));
 }
 
 BodyId System::add_coordinates(std::vector<std::string> names, std::vector<double> q, std::vector<double> rate,
@@ -224,7 +227,7 @@ BodyId System::add_coordinates(std::vector<std::string> names, std::vector<doubl
                                 std::to_string(q.size()) + " values, " + std::to_string(rate.size()) +
                                 " rates, and a kinetic energy of " + std::to_string(kinetics->size()));
   for (std::size_t i = 0; i < n; ++i) {
-    require_name("coordinate", names[i], impl_->body_names);
+    require_name("coordinate", names[i], impl_->find_body(names[i]));
     if (std::count(names.begin(), names.end(), names[i]) > 1) refuse("coordinate", names[i], "is named twice");
     if (!std::isfinite(q[i]) || !std::isfinite(rate[i]))
       refuse("coordinate", names[i], "value and rate must be finite, got " + text(q[i]) + " and " + text(rate[i]));
@@ -235,7 +238,7 @@ BodyId System::add_coordinates(std::vector<std::string> names, std::vector<doubl
     BodyState start;
     start.p.x() = q[i];
     start.v.x() = rate[i];
-    impl_->append({.name = std::move(names[i]), .kind = BodyKind::coordinate, .start = start, .group = group});
+    impl_->append({.name = std::move(names[i]), .kind = BodyKind::coordinate, .group = group}, start);
   }
   return {first};
 }
@@ -243,7 +246,7 @@ BodyId System::add_coordinates(std::vector<std::string> names, std::vector<doubl
 ConstraintId System::add(Constraint constraint) {
   const std::string& name = constraint.name();
   const std::span<const BodyId> ids = constraint.bodies();
-  require_name("constraint", name, impl_->constraint_names);
+  require_name("constraint", name, impl_->find_constraint(name));
   impl_->require_bodies("constraint", name, ids);
 
   int moving = -1, moving_count = 0;
@@ -257,9 +260,9 @@ ConstraintId System::add(Constraint constraint) {
     constraint.acting_at(std::vector<Vector3d>(ids.size(), Vector3d::Zero())).sliding_on(moving);
 
   const int index = constraint_count();
-  impl_->constraint_names.emplace(name, index);
   impl_->restructured();
   impl_->constraints.push_back({.constraint = std::move(constraint)});
+  impl_->constraint_names.add(index, impl_->constraint_name());
   return {index};
 }
 
@@ -329,8 +332,8 @@ void System::remove(ConstraintId id) {
   entry.removed = true;
   impl_->restructured();
   entry.enabled = false;
-  entry.laws.clear();
-  impl_->constraint_names.erase(entry.constraint.name());
+  if (entry.lawful) entry.lawful->laws.clear();
+  impl_->constraint_names.erase(id.index, entry.constraint.name());
 }
 
 void System::remove(BodyId id) {
@@ -344,12 +347,12 @@ void System::remove(BodyId id) {
   for (int i = 0; i < constraint_count(); ++i)
     if (names(constraint(ConstraintId{i}).bodies())) remove(ConstraintId{i});
   std::erase_if(impl_->forces, [&](const Force& f) { return names(f.bodies()); });
-  impl_->body_names.erase(body.name);
+  impl_->body_names.erase(id.index, body.name);
   body.removed = true;
   body.kind = BodyKind::fixed;
   body.mass = 0;
   body.inertia.setZero();
-  body.motion = {};
+  if (body.given) body.given->motion = {};
 }
 
 void System::set_mass(BodyId id, double mass, const Matrix3d& inertia) {
@@ -403,31 +406,29 @@ const Vector3d& System::gravity() const { return impl_->gravity; }
 std::span<const Force> System::forces() const { return impl_->forces; }
 
 BodyId System::find_body(std::string_view name) const {
-  const auto found = impl_->body_names.find(name);
-  return found == impl_->body_names.end() ? BodyId{} : BodyId{found->second};
+  return {impl_->find_body(name)};
 }
 
 ConstraintId System::find_constraint(std::string_view name) const {
-  const auto found = impl_->constraint_names.find(name);
-  return found == impl_->constraint_names.end() ? ConstraintId{} : ConstraintId{found->second};
+  return {impl_->find_constraint(name)};
 }
 
 State System::initial_state() const {
   State state;
   state.bodies.reserve(impl_->bodies.size());
-  for (const Impl::Body& body : impl_->bodies) state.bodies.push_back(body.start);
+  for (const Impl::Body& body : impl_->bodies) state.bodies.push_back(body.start());
   return state;
 }
 
 void System::update_driven(State& state) const {
   for (std::size_t i = state.bodies.size(); i < impl_->bodies.size(); ++i)
-    state.bodies.push_back(impl_->bodies[i].start);
+    state.bodies.push_back(impl_->bodies[i].start());
   for (std::size_t i = 0; i < impl_->bodies.size(); ++i) {
     const Impl::Body& body = impl_->bodies[i];
     if (body.kind == BodyKind::fixed) {
-      state.bodies[i] = {.p = body.start.p, .q = body.start.q};
-    } else if (body.kind == BodyKind::driven && body.motion) {
-      state.bodies[i] = body.motion(state.t);
+      state.bodies[i] = {.p = body.start().p, .q = body.start().q};
+    } else if (body.kind == BodyKind::driven && body.given && body.given->motion) {
+      state.bodies[i] = body.given->motion(state.t);
       state.bodies[i].q.normalize();
     }
   }

@@ -2,35 +2,37 @@
 #pragma once
 
 #include <linchpin/constraint.h>
+#include <linchpin/detail/name_index.h>
 #include <linchpin/forces.h>
 #include <linchpin/system.h>
 
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace linchpin {
 
-/// Name → index, found by std::string_view without a copy.
-struct NameHash {
-  using is_transparent = void;
-  std::size_t operator()(std::string_view name) const { return std::hash<std::string_view>{}(name); }
-};
-using NameIndex = std::unordered_map<std::string, int, NameHash, std::equal_to<>>;
-
+/// There may be a hundred thousand bodies and as many constraints: what few of them have is kept beside them.
 struct System::Impl {
+  struct Start {
+    BodyState state{};
+    std::function<BodyState(double)> motion{};
+  };
   struct Body {
     std::string name;
     BodyKind kind = BodyKind::fixed;
-    double mass = 0;
-    Matrix3d inertia = Matrix3d::Zero();
-    double least_inertia = 0;  // its least principal moment
-    BodyState start{};
-    std::function<BodyState(double)> motion{};
     bool removed = false;
     int group = -1;  // of coordinates
+    double mass = 0;
+    double least_inertia = 0;  // its least principal moment
+    Matrix3d inertia = Matrix3d::Zero();
+    std::unique_ptr<Start> given{};  // null: at rest at the origin, not turned
+
+    const BodyState& start() const {
+      static const BodyState at_rest{};
+      return given ? given->state : at_rest;
+    }
   };
   struct Group {
     int first = 0, count = 0;
@@ -40,16 +42,25 @@ struct System::Impl {
     Constraint constraint;
     bool enabled = true;
     bool removed = false;
-    std::vector<Law> laws{};
-    unsigned long laws_cleared = 0;  // how often
     OneSided one_sided{.on = false};
+    struct Lawful {
+      std::vector<Law> laws;
+      unsigned long cleared = 0;  // how often
+    };
+    std::unique_ptr<Lawful> lawful{};
+
+    Lawful& with_laws() {
+      if (!lawful) lawful = std::make_unique<Lawful>();
+      return *lawful;
+    }
+    unsigned long laws_cleared() const { return lawful ? lawful->cleared : 0; }
   };
 
   std::vector<Body> bodies;
   std::vector<Group> groups;
   std::vector<Entry> constraints;
   std::vector<Force> forces;
-  NameIndex body_names, constraint_names;
+  detail::NameIndex body_names, constraint_names;
   Vector3d gravity = Vector3d::Zero();
   unsigned long structure = 0;
   unsigned long law_changes = 0;  ///< how often a law was added or all of a constraint were taken
@@ -59,7 +70,15 @@ struct System::Impl {
   Body& at(BodyId id);
   Entry& at(ConstraintId id);
   const Entry& at(ConstraintId id) const;
-  BodyId append(Body body);
+  BodyId append(Body body, const BodyState& start, std::function<BodyState(double)> motion = {});
+  auto body_name() const {
+    return [this](int i) -> const std::string& { return bodies[static_cast<std::size_t>(i)].name; };
+  }
+  auto constraint_name() const {
+    return [this](int i) -> const std::string& { return constraints[static_cast<std::size_t>(i)].constraint.name(); };
+  }
+  int find_body(std::string_view name) const { return body_names.find(name, body_name()); }
+  int find_constraint(std::string_view name) const { return constraint_names.find(name, constraint_name()); }
   /// Every id is a body of this system and not removed. @throws std::invalid_argument naming the thing.
   void require_bodies(const char* kind, const std::string& name, std::span<const BodyId> ids) const;
   std::string names_of(std::span<const BodyId> ids) const;

@@ -16,11 +16,12 @@ Vector6 generalized_force(const Assembly& assembly, int i, int k, std::span<cons
 }
 
 void Engine::keep_reactions(BlockSolve& b) {
+  make_reactions();
   for (std::size_t i = 0; i < b.records.size(); ++i) {
     Record& r = records_[z(b.records[i])];
     Reaction& to = reactions_[z(r.reaction)];
     b.dynamics->reaction(static_cast<int>(i), state_, to);  // rank is asked for when somebody reads it
-    to.native = options_.mode == Mode::observe;
+    to.native = r.reports_native = options_.mode == Mode::observe;
   }
 }
 
@@ -28,6 +29,7 @@ void Engine::keep_reactions(BlockSolve& b) {
 void Engine::tell(BlockSolve& b) {
   if (b.told) return;
   b.told = true;
+  make_reactions();
   problem(b);
   if (b.plain_parts) {
     record_parts(b);
@@ -53,13 +55,13 @@ void Engine::flush_work(BlockSolve& b) {
   if (b.ids.empty()) return;
   const Block& block = b.block;
   for (std::size_t i = 0; i < b.records.size(); ++i) {
-    const Record& r = records_[z(b.records[i])];
+    Record& r = records_[z(b.records[i])];
     if (!r.alive || r.reaction < 0) continue;
-    double& work = reactions_[z(r.reaction)].work;
     for (int row = block.row[i]; row < block.row[i + 1]; ++row) {
-      work += b.work[z(row)];
+      r.work += b.work[z(row)];
       b.work[z(row)] = 0;
     }
+    add_work(r, 0);
   }
 }
 
@@ -116,7 +118,8 @@ void Engine::keep_books(BlockSolve& b) {
   // Own impulses, from what the reactions say, moved to the centres of mass; and their work with the mean velocity
   // (T11).
   for (std::size_t i = 0; i < b.records.size(); ++i) {
-    Reaction& r = reactions_[z(records_[z(b.records[i])].reaction)];
+    Record& record = records_[z(b.records[i])];
+    const Reaction& r = reactions_[z(record.reaction)];
     const auto bodies = system_.constraint(b.ids[i]).bodies();
     for (int k = 0; k < static_cast<int>(bodies.size()); ++k) {
       const BodyId id = bodies[z(k)];
@@ -148,7 +151,7 @@ void Engine::keep_books(BlockSolve& b) {
         books.gross_moment = std::max({books.gross_moment, gross_moment, lever * gross_force});
         if (block.column[z(slot + 1)] - c == 6) books.own.tail<3>() += impulse.tail<3>();
       }
-      if (b.work_in_books) r.work += impulse.head<3>().dot(v) + impulse.tail<3>().dot(w);
+      if (b.work_in_books) add_work(record, impulse.head<3>().dot(v) + impulse.tail<3>().dot(w));
     }
   }
   for (const BodyId id : block.bodies)

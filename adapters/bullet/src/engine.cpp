@@ -139,6 +139,8 @@ std::string Engine::install(btDiscreteDynamicsWorld& world) {
   // A world of threads would go past us to it.
   if (threads) native_large_ = std::exchange(ThreadsPeek::large(*threads), nullptr);
   if (links) multibodies_ = std::make_unique<Multibodies>(*this, *links);
+  if (links || tells_native()) make_reactions();
+  if (links) make_ends();
   add_actions();
   scan_world();
   if (multibodies_) multibodies_->look();
@@ -264,9 +266,12 @@ void Engine::make_room(btRigidBody* body) {
   place_.resize(n, 0);
   place_.back() = body ? std::max(body->getWorldArrayIndex(), 0) : -1;
   state_.bodies.resize(n);
-  base_.bodies.resize(n);
-  end_.bodies.resize(n);
+  if (ends_made_)
+    for (State* s : {&base_, &end_}) s->bodies.resize(n);
   loads_.resize(n);
+  body_watch_.resize(n);
+  bodies_came_ = true;
+  if (body) note_settings(n - 1, *body);
   if (!tells_native()) return;
   shadow_v_.resize(n, Vector3d::Zero());
   shadow_w_.resize(n, Vector3d::Zero());
@@ -337,7 +342,7 @@ void Engine::classify_record(int index) {
   read_numbers(*r.joint, r.kind, numbers);
   r.seen_to = true;
   ++structure_;
-  if (r.reaction >= 0) reactions_[z(r.reaction)].native = true;  // until it is solved exactly
+  report_native(r, true);  // until it is solved exactly
   if (r.id.index >= 0) {
     refresh();
     system_.remove(r.id);
@@ -346,41 +351,44 @@ void Engine::classify_record(int index) {
   if (r.native_part) record_of_.erase(r.native_part.get());
   r.native_part.reset();
   r.bodies = {&r.joint->getRigidBodyA(), &r.joint->getRigidBodyB()};
-  r.shape = classify(*r.joint);
+  JointShape shape = classify(*r.joint);
   for (const btRigidBody* body : r.bodies)
     if (part_of(*body) == BodyPart::unsupported) {
-      r.shape = JointShape{};
-      r.shape.native = std::string("all (") + why_unsupported(*body) + ")";
+      shape = JointShape{};
+      shape.native = std::string("all (") + why_unsupported(*body) + ")";
     }
   if (r.released) {
-    r.shape = JointShape{};
-    r.shape.native = "all (given back)";
+    shape = JointShape{};
+    shape.native = "all (given back)";
   }
-  if (!r.shape.any_exact()) return;
-  if (system_.dof(a) + system_.dof(b) == 0 || a == b) {
-    r.shape.native = "all (neither body can move)";
-    r.shape.rows = {};
-    r.shape.function.reset();
-    return;
+  const auto leave = [&](std::string why) {
+    shape.native = std::move(why);
+    shape.rows = {};
+    shape.function.reset();
+  };
+  if (shape.any_exact() && (system_.dof(a) + system_.dof(b) == 0 || a == b)) leave("all (neither body can move)");
+  if (shape.any_exact()) {
+    std::string core_name = r.name;
+    if (system_.find_constraint(core_name).index >= 0) core_name = r.name + "~" + std::to_string(index);
+    std::string why;
+    try {
+      why = system_.try_add(
+          shape.function ? Constraint(core_name, {a, b}, shape.function)
+                         : linchpin::joint(core_name, a, b, shape.rows, shape.acting_A, shape.acting_B),
+          &r.id);
+    } catch (const std::exception& e) {  // frames that are no numbers: we are inside a step
+      why = e.what();
+    }
+    if (!why.empty()) {
+      leave("all (" + why + ")");
+      r.id = {};
+    }
   }
-  std::string core_name = r.name;
-  if (system_.find_constraint(core_name).index >= 0) core_name = r.name + "~" + std::to_string(index);
-  std::string why;
-  try {
-    why = system_.try_add(r.shape.function
-                              ? Constraint(core_name, {a, b}, r.shape.function)
-                              : linchpin::joint(core_name, a, b, r.shape.rows, r.shape.acting_A, r.shape.acting_B),
-                          &r.id);
-  } catch (const std::exception& e) {  // frames that are no numbers: we are inside a step
-    why = e.what();
-  }
-  if (!why.empty()) {
-    r.shape.native = "all (" + why + ")";
-    r.shape.rows = {};
-    r.shape.function.reset();
-    r.id = {};
-    return;
-  }
+  keep_primitives(r, shape.rows);
+  r.row_axes.reset();
+  if (!shape.row_axes_world) r.row_axes = shape.row_axes_A;
+  r.shape = std::move(static_cast<JointSummary&>(shape));
+  if (r.id.index < 0) return;
   for (const Law& law : r.laws) linchpin::add_law(system_, r.id, law);
   laws_changed_ = true;
   if (r.shape.may_emit_native) {
@@ -484,7 +492,7 @@ void Engine::scan_world() {
   if (fresh.size() > records_.size()) {  // most of the world is new to us
     const std::size_t bodies = body_of_.size() + z(world_->getNumCollisionObjects());
     system_.reserve(static_cast<int>(bodies), system_.constraint_count() + n);
-    for (State* s : {&state_, &base_, &end_}) s->bodies.reserve(bodies);
+    state_.bodies.reserve(bodies);
   }
   for (const auto& [i, joint] : fresh) {
     if (!record_of_.contains(joint))  // somebody added it twice
@@ -520,7 +528,6 @@ bool Engine::drop_if_gone(std::size_t i) {
 }
 
 void Engine::order_reactions() {
-  tell_gaps();
   for (const auto& b : blocks_) flush_work(*b);
   ++structure_;
   std::vector<int> order;
@@ -538,19 +545,75 @@ void Engine::order_reactions() {
     else if (!taken[i])
       records_[i].reaction = -1;  // no longer in the world
   }
-  std::vector<Reaction> fresh(order.size());
+  std::vector<Reaction> fresh(reactions_made_ ? order.size() : 0);
   for (std::size_t i = 0; i < order.size(); ++i) {
     Record& r = records_[z(order[i])];
-    if (r.reaction >= 0 && z(r.reaction) < reactions_.size() && reactions_[z(r.reaction)].name == r.name)
-      fresh[i] = std::move(reactions_[z(r.reaction)]);
-    describe(r, fresh[i]);
+    if (reactions_made_) {
+      if (r.reaction >= 0 && z(r.reaction) < reactions_.size() && reactions_[z(r.reaction)].name == r.name)
+        fresh[i] = std::move(reactions_[z(r.reaction)]);
+      describe(r, fresh[i]);
+    }
     r.reaction = static_cast<int>(i);
+    r.reports_native = false;
   }
   reactions_ = std::move(fresh);
+  reaction_count_ = static_cast<int>(order.size());
   laws_changed_ = true;
   if (!tells_native()) return;
   shadow_.resize(reactions_.size());
   for (std::size_t i = 0; i < reactions_.size(); ++i) shadow_[i].name = reactions_[i].name;
+}
+
+/// What plain steps do without: where Bullet starts from, if not from where it is, and where steps end.
+void Engine::make_ends() {
+  if (ends_made_) return;
+  const std::lock_guard<std::mutex> lock(making_);
+  if (ends_made_) return;
+  for (State* s : {&base_, &end_}) s->bodies = state_.bodies;  // what no equation moves is there
+  ends_made_ = true;
+}
+
+// Nearly a kilobyte each, of which most programs never see one.
+void Engine::make_reactions() {
+  if (reactions_made_) return;
+  const std::lock_guard<std::mutex> lock(making_);
+  if (reactions_made_) return;
+  reactions_.resize(z(reaction_count_));
+  for (Record& r : records_) {
+    if (!r.alive || r.reaction < 0) continue;
+    Reaction& reaction = reactions_[z(r.reaction)];
+    describe(r, reaction);
+    reaction.native = reaction.native || r.reports_native;
+    reaction.work = r.work;
+  }
+  if (counts_.steps > 0)
+    for (const int i : off_records_)
+      if (records_[z(i)].alive && records_[z(i)].reaction >= 0) silence(records_[z(i)]);
+  reactions_made_ = true;
+}
+
+void Engine::report_native(Record& r, bool native) {
+  r.reports_native = native;
+  if (reactions_made_ && r.reaction >= 0) reactions_[z(r.reaction)].native = native;
+}
+
+void Engine::add_work(Record& r, double work) {
+  r.work += work;
+  if (reactions_made_ && r.reaction >= 0) reactions_[z(r.reaction)].work = r.work;
+}
+
+/// What is switched off or broken carries nothing.
+void Engine::silence(Record& r) {
+  Reaction& reaction = reactions_[z(r.reaction)];
+  for (Wrenches* part : {static_cast<Wrenches*>(&reaction), &reaction.ideal, &reaction.prescribed, &reaction.induced,
+                         &reaction.stabilisation})
+    for (int k = 0; k < static_cast<int>(r.bodies.size()); ++k)
+      part->on(k).force = part->on(k).moment = Vector3d::Zero();
+  std::fill(reaction.lambda.begin(), reaction.lambda.end(), 0.0);
+  reaction.power = reaction.gap = reaction.gap_angle = reaction.residual = reaction.velocity_residual = 0;
+  reaction.t = t_;
+  reaction.determined = true;
+  reaction.redundant = false;
 }
 
 void Engine::describe(const Record& r, Reaction& reaction) const {
@@ -607,8 +670,8 @@ std::string Engine::add_user(Constraint constraint, std::vector<btRigidBody*> bo
   for (const auto& b : blocks_) flush_work(*b);
   ++structure_;
   laws_changed_ = true;
-  r.reaction = static_cast<int>(reactions_.size());
-  describe(r, reactions_.emplace_back());
+  r.reaction = reaction_count_++;
+  if (reactions_made_) describe(r, reactions_.emplace_back());
   if (tells_native()) shadow_.emplace_back().name = r.name;
   return {};
 }
@@ -635,7 +698,8 @@ std::string Engine::name_joint(btTypedConstraint& joint, std::string name, int& 
   // In its place, since a program that names ten thousand joints must not wait for as many orderings of all of them.
   for (const auto& b : blocks_) flush_work(*b);
   ++structure_;
-  describe(r, reactions_[z(r.reaction)]);
+  r.reports_native = false;
+  if (reactions_made_) describe(r, reactions_[z(r.reaction)]);
   if (tells_native()) shadow_[z(r.reaction)].name = r.name;
   laws_changed_ = true;
   return {};
@@ -724,7 +788,7 @@ void Engine::reset() {
     b->next_try = 0;
   }
   for (Reaction& r : reactions_) r.work = 0;
-  for (Record& r : records_) r.law_count = 0;  // what they did is forgotten
+  for (Record& r : records_) r.law_count = 0, r.work = 0;  // what they did is forgotten
   laws_changed_ = true;
   for (Record& r : records_)
     if (r.alive && r.shape.function) r.seen_to = false;  // gears mesh anew where they are
@@ -767,7 +831,7 @@ void Engine::wake(const Record& r) {
 void Engine::order_laws() {
   if (!laws_changed_) return;
   laws_changed_ = false;
-  std::vector<Record*> order(reactions_.size(), nullptr);
+  std::vector<Record*> order(z(reaction_count_), nullptr);
   for (Record& r : records_) {
     if (r.alive && r.reaction >= 0 && z(r.reaction) < order.size())
       order[z(r.reaction)] = &r;

@@ -14,8 +14,10 @@
 #include <BulletDynamics/Featherstone/btMultiBodySolverConstraint.h>
 
 #include <array>
+#include <atomic>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <typeinfo>
@@ -54,11 +56,40 @@ struct WorldGroup {
 
 using Vector6 = Eigen::Matrix<double, 6, 1>;
 
+/// An optional that is a pointer's size until it is first used, and stays where it is.
+template <class T>
+class Rare {
+ public:
+  T& emplace(T x) { return made().emplace(std::move(x)); }
+  Rare& operator=(T x) {
+    emplace(std::move(x));
+    return *this;
+  }
+  void reset() {
+    if (at_) at_->reset();
+  }
+  explicit operator bool() const { return at_ && at_->has_value(); }
+  T& operator*() { return **at_; }
+  const T& operator*() const { return **at_; }
+  T* operator->() { return &**at_; }
+  const T* operator->() const { return &**at_; }
+
+ private:
+  std::optional<T>& made() {
+    if (!at_) at_ = std::make_unique<std::optional<T>>();
+    return *at_;
+  }
+  std::unique_ptr<std::optional<T>> at_;
+};
+
 /// One constraint of the world: a stock joint or one of the user's.
 struct Record {
   // Looked at in every step.
   btTypedConstraint* joint = nullptr;  ///< null for the user's own
   int numbers = 0;        ///< first of those of a joint, in Engine::joint_numbers_
+  int primitives = 0;     ///< first number of those of its exact part, in Engine::gap_numbers_
+  int primitives_size = 0;
+  short points = 0, axes = 0, dots = 0;  ///< how many of each
   bool seen_to = false;   ///< its numbers are those that it was last classified by, and its bodies have stayed what they were
   std::unique_ptr<NativePart> native_part;
   JointKind kind = JointKind::other;
@@ -81,13 +112,16 @@ struct Record {
   bool on_links = false;  ///< names a link of a multibody (multibody.h): `waiting` is its constraint, `id` stays −1
   bool by_links = false;  ///< a rigid joint that is solved with those
   bool in_tree = false;   ///< one on links that is a multibody's own joint: no row, as its coordinates keep to it
+  bool reports_native = false;  ///< Reaction::native of it
+  double work = 0;              ///< of it since the start [J]
   // The rest.
   std::string name;
   const std::type_info* type = nullptr;  ///< of the joint: another may come to lie where it was
-  JointShape shape;
+  JointSummary shape;
+  Rare<Matrix3d> row_axes;  ///< JointShape::row_axes_A, where they are not the world's
   std::vector<std::unique_ptr<Proxy>> proxies;
   std::vector<btRigidBody*> bodies;   ///< of the user's own; two for a joint
-  std::optional<Constraint> waiting;  ///< of the user's own, while the core cannot take it: no body of it can move
+  Rare<Constraint> waiting;           ///< of the user's own, while the core cannot take it: no body of it can move
   std::vector<Law> laws;              ///< kept for when the joint is classified again
   std::string why_native;             ///< of the last step, beyond its shape: fallback, unsupported body
   OneSided one_sided{.on = false};    ///< kept as laws are
@@ -304,6 +338,11 @@ class Engine final : public btActionInterface {
 
   // ---- telling (tell.cpp) ----
   void order_laws();     ///< where something has changed; before law_works_ is read
+  void make_reactions();  ///< by any of the crew
+  void make_ends();       ///< likewise
+  void silence(Record& r);
+  void report_native(Record& r, bool native);
+  void add_work(Record& r, double work);
   void refresh();        ///< reactions and books of the last step, where nobody has asked yet
   void refresh_flags();  ///< and which of them are redundant or undetermined
   void tell(BlockSolve& b);
@@ -311,9 +350,9 @@ class Engine final : public btActionInterface {
   std::string summary();
   std::vector<Solver::Native> native() const;
   std::vector<Solver::Finding> check();
-  RankReport rank_report() const;
+  RankReport rank_report();
   /// Of constraints that cannot be met, as indices into reactions(): those that something is left of.
-  std::vector<int> unmet() const;
+  std::vector<int> unmet();
   Instant instant(std::string_view name);
   double energy() const;
 
@@ -379,6 +418,8 @@ class Engine final : public btActionInterface {
   std::vector<int> with_native_part_, failed_records_, timed_records_, off_records_, with_driven_;
   bool has_exact_ = false;                                  ///< something in the world is exact
   std::vector<const btTypedConstraint*> last_constraints_;  ///< of the last group, as long as the structure is the same
+  bool bodies_came_ = false;                                ///< since they were last watched
+  std::size_t watched_bodies_ = 0;                          ///< how many there were then
   unsigned mass_changes_ = 1;                               ///< counts them
   unsigned structure_ = 1, watched_structure_ = 0, grouped_structure_ = 0;  ///< counts changes of what there is
   struct Held {
@@ -473,7 +514,10 @@ class Engine final : public btActionInterface {
   btAlignedObjectArray<btSolverBody>* coupled_bodies_ = nullptr;  ///< during the iterations
   btSingleConstraintRowSolver native_generic_ = nullptr, native_lower_ = nullptr;
 
-  std::vector<Reaction> reactions_;
+  std::vector<Reaction> reactions_;            ///< none before somebody asks for one, or a step needs them
+  int reaction_count_ = 0;                     ///< how many there are then
+  std::mutex making_;
+  std::atomic<bool> reactions_made_ = false, ends_made_ = false;  ///< base_ and end_ are the ends
   std::vector<BodyBooks> books_;
   std::vector<int> book_of_;                   ///< by BodyId: index in books_, −1
   std::vector<LawWork> law_works_;             ///< of all records, in the order of reactions_ once order_laws() has run
@@ -529,6 +573,7 @@ class Engine final : public btActionInterface {
   void take_state(BodyId id);
   void size_up(BlockSolve& b) const;
   bool has_other_factors(int id, const btRigidBody& body);
+  bool note_settings(std::size_t i, const btRigidBody& body);
   void recognize(btCollisionObject** bodies, int nb, btTypedConstraint** constraints, int nc);
   void take_out(Proxy& p);
   void watch_bodies();
@@ -674,19 +719,20 @@ class Engine final : public btActionInterface {
   };
   struct GapWatch {
     const btRigidBody *a, *b;
-    int reaction;
+    int record;
     ConstraintId id;
     int first;                    ///< of its primitives in gap_numbers_; −1: ask the constraint's function
     short points, axes, dots;
     Gap gap{};
   };
-  std::vector<GapWatch> gap_watch_;
+  std::vector<GapWatch> gap_watch_, gaps_before_;
   std::vector<double> gap_numbers_;
   bool gaps_told_ = true;    ///< the reactions have them
   bool teleported_ = false;  ///< reset() since the last step: animated bodies have not moved to where they are
   bool replaced_ = false;    ///< another solver solved the last step
   Gap gap_of(const GapWatch& w) const;
-  void watch_gap(const Record& r);
+  void watch_gap(int record);
+  void keep_primitives(Record& r, const JointRows& rows);
   Gap gap_of(Constraint& constraint);
   void cut_together(BlockSolve& b);
   void measure_gaps();

@@ -266,10 +266,10 @@ void Engine::break_joints(BlockSolve& b) {
     if (threshold >= double(SIMD_INFINITY)) continue;
     double worst = 0;
     int row = block.row[i];
-    for (std::size_t k = 0; k < r.shape.rows.points.size(); ++k, row += 3) {
+    for (int k = 0; k < r.points; ++k, row += 3) {
       Vector3d p(lambda[z(row)], lambda[z(row + 1)], lambda[z(row + 2)]);
       if (!r.shape.row_axes_world)
-        p = r.shape.row_axes_A.transpose() * (state_[system_.constraint(r.id).bodies()[0]].q.conjugate() * p);
+        p = (*r.row_axes).transpose() * (state_[system_.constraint(r.id).bodies()[0]].q.conjugate() * p);
       worst = std::max(worst, p.cwiseAbs().maxCoeff());
     }
     for (; row < block.row[i + 1]; ++row) worst = std::max(worst, std::abs(lambda[z(row)]));
@@ -338,23 +338,35 @@ std::span<const BodyState> Engine::states_now(const Constraint& c) {
 }
 
 /// Has the gap of a constraint measured at the end of every step.
-void Engine::watch_gap(const Record& r) {
+void Engine::watch_gap(int record) {
+  const Record& r = records_[z(record)];
   GapWatch& w = gap_watch_.emplace_back();
   w.a = r.bodies[0];
   w.b = r.bodies.size() > 1 ? r.bodies[1] : nullptr;
-  w.reaction = r.reaction;
+  w.record = record;
   w.id = r.id;
-  w.first = -1;
-  if (!r.joint || r.shape.function) return;
-  const JointRows& rows = r.shape.rows;
-  w.first = static_cast<int>(gap_numbers_.size());
-  w.points = static_cast<short>(rows.points.size());
-  w.axes = static_cast<short>(rows.axes.size());
-  w.dots = static_cast<short>(rows.dots.size());
-  const auto keep = [&](const Vector3d& u) { gap_numbers_.insert(gap_numbers_.end(), {u.x(), u.y(), u.z()}); };
+  w.first = r.joint && !r.shape.function ? r.primitives : -1;
+  w.points = r.points;
+  w.axes = r.axes;
+  w.dots = r.dots;
+}
+
+/// Of a joint's exact part, where gaps are measured from: in its old place, if that is large enough.
+void Engine::keep_primitives(Record& r, const JointRows& rows) {
+  r.points = static_cast<short>(rows.points.size());
+  r.axes = static_cast<short>(rows.axes.size());
+  r.dots = static_cast<short>(rows.dots.size());
+  const int size = 6 * r.points + 10 * r.axes + 7 * r.dots;
+  if (size > r.primitives_size) {
+    r.primitives = static_cast<int>(gap_numbers_.size());
+    r.primitives_size = size;
+    gap_numbers_.resize(gap_numbers_.size() + z(size));
+  }
+  double* to = gap_numbers_.data() + r.primitives;
+  const auto keep = [&](const Vector3d& u) { to = std::copy_n(u.data(), 3, to); };
   for (const JointRows::Point& p : rows.points) keep(p.p_AQ), keep(p.p_BQ);
-  for (const JointRows::Axis& x : rows.axes) keep(x.u_A), keep(x.p_AQ), keep(x.p_BQ), gap_numbers_.push_back(x.d0);
-  for (const JointRows::Dot& d : rows.dots) keep(d.u_A), keep(d.w_B), gap_numbers_.push_back(d.c);
+  for (const JointRows::Axis& x : rows.axes) keep(x.u_A), keep(x.p_AQ), keep(x.p_BQ), *to++ = x.d0;
+  for (const JointRows::Dot& d : rows.dots) keep(d.u_A), keep(d.w_B), *to++ = d.c;
 }
 
 // Straight from Bullet's transforms, in double: the residuals of the primitives P, L and D.
@@ -486,18 +498,10 @@ void Engine::updateAction(btCollisionWorld*, btScalar dt) {
     s.body->setLinearVelocity(s.v);
     s.body->setAngularVelocity(s.w);
   }
-  for (const int i : off_records_) {  // what is switched off or broken carries nothing
+  for (const int i : off_records_) {
     Record& r = records_[z(i)];
-    Reaction& reaction = reactions_[z(r.reaction)];
-    for (Wrenches* part : {static_cast<Wrenches*>(&reaction), &reaction.ideal, &reaction.prescribed, &reaction.induced,
-                           &reaction.stabilisation})
-      for (int k = 0; k < static_cast<int>(r.bodies.size()); ++k)
-        part->on(k).force = part->on(k).moment = Vector3d::Zero();
-    std::fill(reaction.lambda.begin(), reaction.lambda.end(), 0.0);
-    reaction.power = reaction.gap = reaction.gap_angle = reaction.residual = reaction.velocity_residual = 0;
-    reaction.t = t_;
-    reaction.determined = true;
-    reaction.redundant = r.unmet = r.moves_by_itself = false;
+    if (reactions_made_) silence(r);
+    r.unmet = r.moves_by_itself = false;
   }
   if (any_swept_ && options_.drift_correction && options_.mode == Mode::exact &&
       world_->getDispatchInfo().m_useContinuous)
@@ -508,6 +512,7 @@ void Engine::updateAction(btCollisionWorld*, btScalar dt) {
   for (const int i : with_native_part_) {  // wholly native joints show what Bullet's rows did
     const Record& r = records_[z(i)];
     if (!r.joint || r.id.index >= 0 || r.reaction < 0 || !r.native_seen || options_.mode != Mode::exact) continue;
+    make_reactions();
     Reaction& reaction = reactions_[z(r.reaction)];
     const auto on = [&](const Wrench& w, const btRigidBody& body) {
       return Wrench{w.force, w.moment,

@@ -43,7 +43,7 @@ void Engine::begin_step() {
   watch_bodies();
   engage_one_sided();
   watch_joints();
-  while (body_watch_.size() < body_of_.size()) {  // a joint classified again may name a body not known before
+  while (watched_bodies_ < body_of_.size()) {  // a joint classified again may name a body not known before
     watch_bodies();
     watch_joints();
   }
@@ -123,6 +123,29 @@ bool Engine::has_other_factors(int id, const btRigidBody& body) {
   return true;
 }
 
+/// What the core's system depends on. @return whether it is other than it was
+bool Engine::note_settings(std::size_t i, const btRigidBody& body) {
+  constexpr int disabled = 1 << 30, turning = 1 << 29, odd_linear = 1 << 28, odd_angular = 1 << 27;
+  const auto ones = [](const btVector3& u) { return u.x() == 1 && u.y() == 1 && u.z() == 1; };
+  const btVector3& inverse_inertia = body.getInvInertiaDiagLocal();
+  const int flags = body.getCollisionFlags() | (is_disabled(body) ? disabled : 0) |
+                    (is_turning_point(body) ? turning : 0) | (ones(body.getLinearFactor()) ? 0 : odd_linear) |
+                    (ones(body.getAngularFactor()) ? 0 : odd_angular);
+  const bool odd = (flags & (odd_linear | odd_angular)) != 0;
+  BodyWatch& w = body_watch_[i];
+  const bool other_factors = odd && has_other_factors(static_cast<int>(i), body);
+  if (w.body == &body && w.flags == flags && w.inverse_mass == body.getInvMass() &&
+      w.inverse_inertia[0] == inverse_inertia.x() && w.inverse_inertia[1] == inverse_inertia.y() &&
+      w.inverse_inertia[2] == inverse_inertia.z() && !other_factors)
+    return false;
+  w.body = &body;
+  w.flags = flags;
+  w.inverse_mass = body.getInvMass();
+  for (int k = 0; k < 3; ++k) w.inverse_inertia[k] = inverse_inertia[k];
+  if (!odd) odd_factors_.erase(static_cast<int>(i));
+  return true;
+}
+
 /// Pose, velocities and loads of a body as they are.
 void Engine::take_state(BodyId id) {
   const btRigidBody& body = *body_of_[z(id.index)];
@@ -134,15 +157,11 @@ void Engine::take_state(BodyId id) {
 // One walk over the bodies for all that is looked at before a step: whether each is still there, a velocity that is no
 // number, what else the program may change at any time (mass, factors, kind), and what the step starts from.
 void Engine::watch_bodies() {
-  bool changed = false;
+  bool changed = std::exchange(bodies_came_, false);
   driven_.clear();
   any_swept_ = false;
-  body_watch_.resize(body_of_.size());
   constexpr std::size_t ahead = 3;
-  constexpr int disabled = 1 << 30, turning = 1 << 29, odd_linear = 1 << 28, odd_angular = 1 << 27;
-  const auto ones = [](const btVector3& u) { return u.x() == 1 && u.y() == 1 && u.z() == 1; };
   for (std::size_t i = 1; i < body_of_.size(); ++i) {  // one that changes kind comes again at the end
-    body_watch_.resize(body_of_.size());
     if (i + ahead < body_of_.size())
       if (const btRigidBody* next = body_of_[i + ahead]) {
         prefetch(&next->getWorldTransform(), sizeof(btTransform));
@@ -160,25 +179,8 @@ void Engine::watch_bodies() {
     }
     const bool moves = !body->isStaticOrKinematicObject();
     if (moves && options_.mode != Mode::observe) refuse_velocities(*body, static_cast<int>(i));
-    const btVector3& inverse_inertia = body->getInvInertiaDiagLocal();
-    const int flags = body->getCollisionFlags() | (is_disabled(*body) ? disabled : 0) |
-                      (is_turning_point(*body) ? turning : 0) | (ones(body->getLinearFactor()) ? 0 : odd_linear) |
-                      (ones(body->getAngularFactor()) ? 0 : odd_angular);
-    const bool odd = (flags & (odd_linear | odd_angular)) != 0;
-    const bool same = w.body == body && w.flags == flags && w.inverse_mass == body->getInvMass() &&
-                      w.inverse_inertia[0] == inverse_inertia.x() && w.inverse_inertia[1] == inverse_inertia.y() &&
-                      w.inverse_inertia[2] == inverse_inertia.z() &&
-                      !(odd && has_other_factors(static_cast<int>(i), *body));
-    if (!same) {
+    if (note_settings(i, *body)) {
       changed = true;
-      w.body = body;
-      w.flags = flags;
-      w.inverse_mass = body->getInvMass();
-      for (int k = 0; k < 3; ++k) w.inverse_inertia[k] = inverse_inertia[k];
-      if (odd)
-        has_other_factors(static_cast<int>(i), *body);
-      else
-        odd_factors_.erase(static_cast<int>(i));
       const BodyId id = body_id(*body);
       if (id.index == static_cast<int>(i)) sync_mass(*body, id);
       changed_bodies_.push_back(body);
@@ -190,6 +192,7 @@ void Engine::watch_bodies() {
     take_state(BodyId{static_cast<int>(i)});
     body_watch_[i].read_at = step_;
   }
+  watched_bodies_ = body_of_.size();
   std::sort(changed_bodies_.begin(), changed_bodies_.end(), std::less<>());
   for (std::size_t k = 0; k < records_.size() && !changed_bodies_.empty(); ++k) {
     Record& r = records_[k];
@@ -243,7 +246,9 @@ void Engine::watch_joints() {
   if (watched_structure_ != structure_) {
     for (std::size_t i = 0; i < records_.size(); ++i)
       if (records_[i].alive && records_[i].joint) classify_record(static_cast<int>(i));
-    tell_gaps();
+    gaps_before_.clear();
+    if (!gaps_told_ && reactions_made_) tell_gaps();
+    if (!gaps_told_) gaps_before_.swap(gap_watch_);
     for (Seen& seen : world_order_) {
       const auto known = record_of_.find(seen.joint);
       const int at = known == record_of_.end() ? -1 : known->second;
@@ -257,7 +262,6 @@ void Engine::watch_joints() {
       seen.asks = asks_for_forces(*seen.joint);
     }
     joints_edited_ = false;
-    gap_numbers_.clear();
     with_native_part_.clear();
     timed_records_.clear();
     off_records_.clear();
@@ -284,9 +288,14 @@ void Engine::watch_joints() {
       if (off)
         off_records_.push_back(static_cast<int>(i));
       else if (r.id.index >= 0 && system_.constraint(r.id).function().level() == Level::position)
-        watch_gap(r);
+        watch_gap(static_cast<int>(i));
     }
     watched_structure_ = structure_;
+    for (std::size_t i = 0, k = 0; i < gap_watch_.size(); ++i) {  // in the order of records, both
+      while (k < gaps_before_.size() && gaps_before_[k].record < gap_watch_[i].record) ++k;
+      if (k < gaps_before_.size() && gaps_before_[k].record == gap_watch_[i].record)
+        gap_watch_[i].gap = gaps_before_[k].gap;
+    }
     return;
   }
   if (!joints_edited_) return;
@@ -492,7 +501,7 @@ void Engine::make_blocks() {
     for (std::size_t k = 0; k < b.records.size(); ++k)
       if (const Record& r = records_[z(b.records[k])]; r.joint)
         b.joints.push_back({r.joint, static_cast<int>(k), b.block.row[k],
-                            static_cast<int>(3 * r.shape.rows.points.size() + r.shape.rows.axes.size())});
+                            3 * r.points + r.axes});
   }
 }
 
@@ -515,12 +524,14 @@ void Engine::sync_outside(const std::vector<int>& blocks) {
 
 void Engine::sync_body(BodyId id) {
   btRigidBody* body = body_of_[z(id.index)];
+  const bool driven = body && system_.kind(id) == BodyKind::driven;
+  if (driven) make_ends();
   if (!body) {
-    base_[id] = end_[id] = state_[id];
+    if (ends_made_) base_[id] = end_[id] = state_[id];
     return;
   }
   BodyState s = read_state(*body);
-  if (system_.kind(id) == BodyKind::driven) {
+  if (driven) {
     // Bullet shows an animated body where it will be at the end of the step, with its mean velocity; one that was
     // teleported is there and stands.
     if (teleported_) {
@@ -536,14 +547,15 @@ void Engine::sync_body(BodyId id) {
       s.alpha = (s.w - past->second.w) / dt_;
     }
     back_off(s.p, s.q, s.v, s.w, dt_);
-  } else if (system_.dof(id) == 0) {
-    s.v.setZero();
-    s.w.setZero();
-    end_[id] = s;
   } else {
-    end_[id] = s;
+    if (system_.dof(id) == 0) {
+      s.v.setZero();
+      s.w.setZero();
+    }
+    if (ends_made_) end_[id] = s;
   }
-  state_[id] = base_[id] = s;
+  state_[id] = s;
+  if (ends_made_) base_[id] = s;
 }
 
 // ---- before the native iterations
@@ -663,6 +675,7 @@ void Engine::make_dynamics(BlockSolve& b) const {
 bool Engine::begin_block(BlockSolve& b, bool among_rows) {
   if (!b.dynamics) make_dynamics(b);
   if (!b.sized) size_up(b);
+  make_ends();
   b.next_length = 0;
   for (const BodyId id : b.block.bodies) base_[id] = end_[id] = state_[id];
   b.posed = true;

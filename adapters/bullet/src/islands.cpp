@@ -165,7 +165,10 @@ void Engine::solve_apart(WorldGroup& g) {
     }
   }
   if (!apart_.empty()) alike_.push_back(std::span(apart_).subspan(first));
-  if (crew_ && alike_.size() > 1) solve_on_several_threads();
+  if (crew_ && alike_.size() > 1) {
+    make_ends();  // of all states, which others write to meanwhile
+    solve_on_several_threads();
+  }
   for (const std::span<const int> blocks : alike_) {
     begin_apart(blocks, 0);
     for (const int index : blocks) solve_in_turns(*blocks_[z(index)], g);

@@ -527,12 +527,13 @@ Reach reach_of_numbers(const btTypedConstraint& joint, JointKind kind) {
 // ---- the native part
 // -------------------------------------------------------------------------------------------------
 
-NativePart::NativePart(btTypedConstraint& joint, const JointShape& shape)
+NativePart::NativePart(btTypedConstraint& joint, const JointSummary& shape)
     : btTypedConstraint(joint.getConstraintType(), joint.getRigidBodyA(), joint.getRigidBodyB()),
       joint_(joint),
       shape_(shape) {}
 
-int NativePart::native_rows(btTypedConstraint& joint, const JointShape& shape, int emitted, std::array<int, 24>& rows) {
+int NativePart::native_rows(btTypedConstraint& joint, const JointSummary& shape, int emitted,
+                            std::array<int, 24>& rows) {
   int kept = 0;
   const auto keep = [&](int row) { rows[static_cast<std::size_t>(kept++)] = row; };
   if (dynamic_cast<btHingeConstraint*>(&joint)) {

@@ -12,19 +12,23 @@
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
-/// What became of one stock joint.
-struct JointShape {
-  JointRows rows;  ///< exact part, in the bodies' own axes; empty when all is native
-  Vector3d acting_A = Vector3d::Zero(), acting_B = Vector3d::Zero();
-  Matrix3d row_axes_A =
-      Matrix3d::Identity();          ///< axes in A along which Bullet's own linear rows lie (breaking is per row)
-  bool row_axes_world = true;        ///< they lie along the world's axes instead
+/// What became of one stock joint, as far as it is remembered of each of very many.
+struct JointSummary {
+  bool row_axes_world = true;        ///< Bullet's own linear rows lie along the world's axes
   bool may_emit_native = false;      ///< limits, motors or springs that Bullet keeps
   std::array<bool, 6> exact_axis{};  ///< 6dof: linear x y z, angular x y z
   bool limit_locked = false;         ///< hinge: its limit row is an equality; slider: see exact_axis 0 and 3
   bool swing_locked = false, twist_locked = false;  ///< cone-twist
   std::shared_ptr<ConstraintFunction> function;     ///< in place of rows: a gear
   std::string native;                               ///< what stays native and why; empty when nothing does
+};
+
+/// And what it is made of.
+struct JointShape : JointSummary {
+  JointRows rows;  ///< exact part, in the bodies' own axes; empty when all is native
+  Vector3d acting_A = Vector3d::Zero(), acting_B = Vector3d::Zero();
+  Matrix3d row_axes_A =
+      Matrix3d::Identity();  ///< axes in A along which Bullet's own linear rows lie (breaking is per row)
 
   bool any_exact() const { return function || !rows.points.empty() || !rows.axes.empty() || !rows.dots.empty(); }
 };
@@ -55,7 +59,7 @@ Reach reach_of_numbers(const btTypedConstraint& joint, JointKind kind);
 /// Stands in for the joint in the list handed to the native solver.
 class NativePart final : public btTypedConstraint {
  public:
-  NativePart(btTypedConstraint& joint, const JointShape& shape);
+  NativePart(btTypedConstraint& joint, const JointSummary& shape);
   btTypedConstraint& joint() const { return joint_; }
 
   void buildJacobian() override { joint_.buildJacobian(); }
@@ -64,11 +68,11 @@ class NativePart final : public btTypedConstraint {
   void setParam(int, btScalar, int) override {}
   btScalar getParam(int, int) const override { return 0; }
   /// Rows of the joint that are Bullet's, in the joint's own order, given that getInfo1 has just been called on it.
-  static int native_rows(btTypedConstraint& joint, const JointShape& shape, int emitted, std::array<int, 24>& rows);
+  static int native_rows(btTypedConstraint& joint, const JointSummary& shape, int emitted, std::array<int, 24>& rows);
 
  private:
   btTypedConstraint& joint_;
-  const JointShape& shape_;
+  const JointSummary& shape_;
   int emitted_ = 0, kept_ = 0;
   std::array<int, 24> rows_{};
 };

@@ -423,7 +423,7 @@ void Multibodies::book_laws() {
   for (const LawEffort& e : bodies_.dynamics->law_efforts()) {
     const int index = bodies_.record_of[z(e.constraint)];
     if (index < 0) continue;
-    const Record& r = engine_.records_[z(index)];
+    Record& r = engine_.records_[z(index)];
     for (int k = 0; k < r.law_count; ++k) {
       LawWork& to = engine_.law_works_[z(r.first_law + k)];
       if (to.law != e.law || to.term != e.term) continue;
@@ -431,7 +431,7 @@ void Multibodies::book_laws() {
           book_law(engine_.system_, *bodies_.dynamics, engine_.state_, e, dt_, bodies_.v0, bodies_.v1, to);
       to.work += to.last;
       to.time += dt_;
-      if (r.reaction >= 0) engine_.reactions_[z(r.reaction)].work += work;
+      if (r.reaction >= 0) engine_.add_work(r, work);
     }
   }
   bodies_.dynamics->accept(dt_);

@@ -156,7 +156,7 @@ void Multibodies::fail(const std::string& why) {
     Record& r = engine_.records_[z(item.record)];
     r.why_native = why;
     engine_.failed_records_.push_back(item.record);
-    if (r.reaction >= 0) engine_.reactions_[z(r.reaction)].native = true;
+    engine_.report_native(r, true);
     r.by_links = false;  // rigid joints are solved without the links
   }
   laid_out_for_ = 0;  // and taken in again in the next step
@@ -201,8 +201,8 @@ void Multibodies::finish() {
   for (std::size_t k = 0; k < v_.size(); ++k) half_[k] = 0.5 * (v0_[k] + v_[k]);
   row_velocities(half_, e_);
   for (const Item& item : items_)
-    if (const int at = record(item).reaction; at >= 0)
-      for (int r = item.row; r < item.row + item.rows; ++r) engine_.reactions_[z(at)].work += impulse_[z(r)] * e_[z(r)];
+    if (Record& of = engine_.records_[z(item.record)]; of.reaction >= 0)
+      for (int r = item.row; r < item.row + item.rows; ++r) engine_.add_work(of, impulse_[z(r)] * e_[z(r)]);
   book_laws();
   release_one_sided();
   told_ = false;

@@ -297,7 +297,7 @@ bool Multibodies::adopted(const btMultiBodyConstraint* constraint) const {
   const auto at = stock_of_.find(constraint);
   if (at == stock_of_.end() || at->second >= stock_.size()) return false;
   const Record& r = engine_.records_[z(stock_[at->second].record)];
-  return r.alive && r.waiting.has_value() && r.enabled;
+  return r.alive && r.waiting && r.enabled;
 }
 
 }  // namespace LINCHPIN_BULLET_PRECISION

@@ -173,6 +173,7 @@ void Engine::note_pull(BlockSolve& b) {
 bool Engine::substep_plainly(BlockSolve& b, double length, double before, int member,
                              detail::JointStep::Outcome& at_start, bool records) {
   const Block& block = b.block;
+  make_ends();
   State& now = end_;
   for (const BodyId id : block.bodies) now[id] = state_[id];
   const double finest = dt_ / options_.max_substeps;
@@ -301,6 +302,7 @@ void Engine::tell_parts(BlockSolve& b) {
 // Of a plain step, for who asks: it does without.
 void Engine::pose(BlockSolve& b) {
   if (std::exchange(b.posed, true)) return;
+  make_ends();
   const Block& block = b.block;
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const BodyId id = block.bodies[slot];

@@ -591,7 +591,7 @@ void Engine::fail_block(BlockSolve& b, const std::string& why) {
     Record& r = records_[z(index)];
     r.why_native = trouble_;
     failed_records_.push_back(index);
-    if (r.reaction >= 0) reactions_[z(r.reaction)].native = true;
+    report_native(r, true);
     if (r.native_part) std::erase(rest_, static_cast<btTypedConstraint*>(r.native_part.get()));
     if (r.joint) rest_.push_back(r.joint);
     for (auto& p : r.proxies) rest_.push_back(p.get());

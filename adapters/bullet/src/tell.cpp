@@ -32,7 +32,8 @@ bool open(const Reaction& r, double tolerance) {
 }  // namespace
 
 // A block that cannot be met is so as a whole; those of its constraints that are met nevertheless are not the reason.
-std::vector<int> Engine::unmet() const {
+std::vector<int> Engine::unmet() {
+  make_reactions();
   std::vector<int> all, with_residual;
   for (const Record& r : records_) {
     if (!r.alive || !r.unmet || r.reaction < 0) continue;
@@ -55,8 +56,11 @@ void Engine::refresh() {
 // Before reactions are put in another order, too: those that are watched are known by their place.
 void Engine::tell_gaps() {
   if (std::exchange(gaps_told_, true)) return;
+  make_reactions();
   for (const GapWatch& w : gap_watch_) {
-    Reaction& r = reactions_[z(w.reaction)];
+    const int at = records_[z(w.record)].reaction;
+    if (at < 0) continue;  // gone since
+    Reaction& r = reactions_[z(at)];
     r.gap = w.gap.length;
     r.gap_angle = w.gap.angle;
     r.residual = w.gap.own;
@@ -64,6 +68,7 @@ void Engine::tell_gaps() {
 }
 
 void Engine::refresh_flags() {
+  make_reactions();
   refresh();
   if (multibodies_) multibodies_->tell_flags();
   for (auto& b : blocks_) {
@@ -89,7 +94,7 @@ void Engine::refresh_flags() {
   }
 }
 
-RankReport Engine::rank_report() const {
+RankReport Engine::rank_report() {
   RankReport all;
   bool first = true;
   for (const auto& b : blocks_) {
@@ -161,7 +166,7 @@ double Engine::energy() const {
 
 std::vector<Solver::Native> Engine::native() const {
   std::vector<Solver::Native> out;
-  std::vector<const Record*> order(reactions_.size(), nullptr);
+  std::vector<const Record*> order(z(reaction_count_), nullptr);
   for (const Record& r : records_)
     if (r.alive && r.reaction >= 0) order[z(r.reaction)] = &r;
   for (const Record* r : order) {
@@ -234,6 +239,7 @@ void Engine::debugDraw(btIDebugDraw* draw) {
   const btVector3 on_first(1, btScalar(0.8), 0), on_second(0, btScalar(0.8), 1), ghost(btScalar(0.6), btScalar(0.6), 1),
       open(1, 0, 0);
   if (options_.draw_force > 0) {
+    make_reactions();
     refresh();
     for (const Record& r : records_) {
       if (!r.alive || r.reaction < 0 || r.id.index < 0) continue;
@@ -281,6 +287,7 @@ std::string Engine::summary() {
   std::ostringstream s;
   if (!world_) return "linchpin: not attached to a world\n";
   scan_world();
+  make_reactions();
   refresh();
   s << std::setprecision(3);
   int exact = 0, joints = 0, user = 0, broken = 0, off = 0;
