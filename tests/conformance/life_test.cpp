@@ -14,6 +14,10 @@
 
 #include <gtest/gtest.h>
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 #include <stdexcept>
 
 namespace linchpin::test::life_test {
@@ -604,6 +608,28 @@ TEST(Life, AWarmStepDoneInHalvesAllocatesNothing) {
   w.step(60, 1.0 / 40);
   EXPECT_EQ(allocations.count(), 0u);
   EXPECT_GT(exact.counts().substepped, before + 5);
+}
+
+// While nobody asks for reactions, ranks or counts.
+TEST(Life, ALinkTakesFourKilobytesBesideBulletsOwn) {
+#if !defined(__GLIBC__) || !__GLIBC_PREREQ(2, 33) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "nobody tells how much is taken";
+#else
+  const auto taken = [] {
+    const struct mallinfo2 info = mallinfo2();
+    return double(info.uordblks) + double(info.hblkhd);
+  };
+  constexpr int links = 2000;
+  TestWorld w;
+  chain(w, links);
+  for (const auto& link : w.bodies) link->getBroadphaseHandle()->m_collisionFilterMask = 0;
+  w.step(3);  // whatever Bullet takes
+  const double before = taken();
+  bullet::Solver exact(w.world);
+  w.step(10);
+  EXPECT_LE((taken() - before) / links, 4000);
+  EXPECT_GT(exact.counts().solves, 0);
+#endif
 }
 
 // A set of constraints that was there before is known again, with the order in which it is eliminated.

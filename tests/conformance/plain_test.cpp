@@ -305,6 +305,43 @@ TEST(PlainParts, AreToldAsTheyWere) {
   EXPECT_GT(steps, 20);
 }
 
+// Who reads forces off a joint has what its parts did summed up as they go; who asks afterwards has the step taken once
+// more. Both are told the same, to the last bit.
+TEST(PlainParts, AreTheSameReadAtOnceOrAskedAboutLater) {
+  TestWorld at_once, later;
+  for (TestWorld* w : {&at_once, &later}) load_on_chain(*w);
+  bullet::Solver a(at_once.world), b(later.world);
+  btJointFeedback feedback;
+  at_once.joints[0]->setJointFeedback(&feedback);
+  int parts = 0;
+  for (int step = 0; step < 60; ++step) {
+    const long before = a.counts().substepped;
+    at_once.step();
+    later.step();
+    ASSERT_EQ(at_once.bits(), later.bits()) << step;
+    if (a.counts().substepped == before) continue;
+    ++parts;
+    const auto asked = b.reactions();
+    for (std::size_t i = 0; i < asked.size(); ++i)
+      for (const int k : {0, 1}) {
+        const Reaction &x = a.reactions()[i], &y = asked[i];
+        ASSERT_EQ(x.stabilisation.on(k).force, y.stabilisation.on(k).force) << step;
+        ASSERT_EQ(x.stabilisation.on(k).moment, y.stabilisation.on(k).moment) << step;
+        ASSERT_EQ(x.on(k).force, y.on(k).force) << step;
+      }
+    ASSERT_EQ(a.books().size(), b.books().size());
+    for (std::size_t i = 0; i < a.books().size(); ++i) {
+      const BodyBooks &x = a.books()[i], &y = b.books()[i];
+      ASSERT_EQ(x.momentum, y.momentum) << step;
+      ASSERT_EQ(x.applied, y.applied) << step;
+      ASSERT_EQ(x.own, y.own) << step;
+    }
+    ASSERT_EQ(a.counts().substeps, b.counts().substeps);
+    ASSERT_EQ(a.counts().newton, b.counts().newton);
+  }
+  EXPECT_GT(parts, 30);
+}
+
 // Sets of constraints that a switched joint leaves behind are remembered; what is told is of the one that was stepped.
 TEST(PlainParts, AnInstantIsOfTheBlockThatWasStepped) {
   TestWorld w;

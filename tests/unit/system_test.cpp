@@ -142,6 +142,24 @@ TEST(System, NamesAreTakenOnceAndGivenBack) {
   EXPECT_NE(system.add_particle("bob", 1, zero), bob);
 }
 
+TEST(System, KnowsManyNamesAndNoneThatHasGone) {
+  System system;
+  const auto name = [](int i) { return "p" + std::to_string(i); };
+  std::vector<BodyId> ids;
+  for (int i = 0; i < 3000; ++i) ids.push_back(system.add_particle(name(i), 1, zero));
+  for (int round = 0; round < 3; ++round)  // places that names have left are taken again
+    for (int i = 0; i < 3000; i += 3) {
+      system.remove(ids[static_cast<std::size_t>(i)]);
+      ASSERT_EQ(system.find_body(name(i)).index, -1);
+      ids[static_cast<std::size_t>(i)] = system.add_particle(name(i), 1, zero);
+    }
+  for (int i = 0; i < 3000; ++i) {
+    ASSERT_EQ(system.find_body(name(i)), ids[static_cast<std::size_t>(i)]);
+    ASSERT_EQ(system.name(ids[static_cast<std::size_t>(i)]), name(i));
+  }
+  EXPECT_EQ(system.find_body("p3000").index, -1);
+}
+
 TEST(System, ChangesMassUnderTheSameChecks) {
   System system;
   const BodyId bead = system.add_particle("bead", 1, zero), block = system.add_body("block", 1, ones, {}),

@@ -306,20 +306,25 @@ std::string Engine::free_name(std::string base) const {
 }
 
 int Engine::find(std::string_view name) const {
-  for (std::size_t i = 0; i < records_.size(); ++i)
-    if (records_[i].alive && records_[i].name == name) return static_cast<int>(i);
-  return -1;
+  return names_.find(name, [this](int i) -> const std::string& { return records_[z(i)].name; });
+}
+
+void Engine::rename(int record, std::string name) {
+  Record& r = records_[z(record)];
+  names_.erase(record, r.name);
+  r.name = std::move(name);
+  names_.add(record, [this](int i) -> const std::string& { return records_[z(i)].name; });
 }
 
 int Engine::make_record(btTypedConstraint* joint, std::string name, bool named) {
   Record r;
-  r.name = std::move(name);
   r.joint = joint;
   if (joint) r.type = &typeid(*joint);
   r.named = named;
   records_.push_back(std::move(r));
   ++structure_;
   const int index = static_cast<int>(records_.size()) - 1;
+  rename(index, std::move(name));
   if (joint) {
     record_of_[joint] = index;
     Record& made = records_.back();
@@ -686,7 +691,7 @@ std::string Engine::name_joint(btTypedConstraint& joint, std::string name, int& 
     return "linchpin: the name '" + name + "' is in use";
   refresh();
   Record& r = records_[z(known->second)];
-  r.name = std::move(name);
+  rename(known->second, std::move(name));
   r.named = true;
   r.seen_to = false;  // the core's constraint is made again under the new name
   classify_record(known->second);
@@ -717,6 +722,7 @@ void Engine::remove(int index) {
   refresh();
   for (const auto& b : blocks_) flush_work(*b);
   r.alive = false;
+  names_.erase(index, r.name);
   if (r.id.index >= 0) system_.remove(r.id);
   if (r.link_id.index >= 0) system_.remove(r.link_id);
   r.link_id = {};

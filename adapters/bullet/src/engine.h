@@ -6,6 +6,7 @@
 
 #include <linchpin/bullet.h>
 #include <linchpin/detail/joint_step.h>
+#include <linchpin/detail/name_index.h>
 
 #include "crew.h"
 #include "joints.h"
@@ -279,6 +280,7 @@ class Engine final : public btActionInterface {
   int find(std::string_view name) const;
   /// Null where it is gone, by now: the program deletes joints, and their bodies, without a word.
   Record* still_there(int record);
+  void rename(int record, std::string name);
   void remove(int record);
   void remove_by_user(int record);  ///< an adopted joint stays in the world and goes back to the native solver
   void forget(btRigidBody& body);
@@ -436,6 +438,7 @@ class Engine final : public btActionInterface {
   };
   std::vector<RestPose> rest_poses_;  ///< where a body was when Bullet's sleep timer began, by BodyId; none: none did
   std::deque<Record> records_;        ///< a deque: native parts refer to the shapes in it
+  detail::NameIndex names_;           ///< of those that are alive
   std::unordered_map<const btTypedConstraint*, int> record_of_;  ///< joints, native parts and proxies
   /// A constraint of the world. The program may delete one and make another at its address: a pointer is not enough.
   struct Seen {

@@ -118,6 +118,7 @@ std::string Multibodies::name_joint(const Link& link, std::string name, int& ind
     r.waiting.emplace(joint_of(link, name, parent, child));
   } catch (const std::exception& e) {
     r.alive = false;
+    engine_.names_.erase(index, r.name);
     return who + e.what();
   }
   changed_ = true;

@@ -175,7 +175,7 @@ std::string Multibodies::name(btMultiBodyConstraint& constraint, std::string nam
     if (const int other = engine_.find(name); other >= 0 && other != s.record)
       return "linchpin: the name '" + name + "' is in use";
     Record& r = engine_.records_[z(s.record)];
-    r.name = std::move(name);
+    engine_.rename(s.record, std::move(name));
     r.named = true;
     engine_.reactions_[z(r.reaction)].name = r.name;
     if (engine_.tells_native()) engine_.shadow_[z(r.reaction)].name = r.name;

@@ -183,7 +183,7 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
   b.parts_length = length;
   b.parts_before = before;
   b.recorded = records;
-  for (auto* x : {&b.sub_v, &b.part_applied, &b.Q_host}) x->resize(b.v.size());
+  for (auto* x : {&b.part_applied, &b.Q_host}) x->resize(b.v.size());
   b.sub_work.assign(b.own_lambda.size(), 0.0);
   b.part_lambda.resize(b.own_lambda.size());
   if (records) {
@@ -214,7 +214,6 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     detail::JointStep::Job job = plain_job(b);
     job.numbers.Q = starts ? forces_with_host(b) : b.Q_host;
     job.numbers.applied = b.part_applied;
-    job.numbers.v = b.sub_v;
     if (records) job.numbers.pull = b.part_pull;
     if (!starts) {
       job.numbers.start = b.part_lambda;
@@ -238,8 +237,8 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
       BodyState& s = now[block.bodies[slot]];
       const int c = block.column[slot];
-      s.v = head(b.sub_v, c);
-      s.w = head(b.sub_v, c + 3);
+      s.v = head(b.v, c);
+      s.w = head(b.v, c + 3);
       advance(s, s.v, s.w, length);
     }
     ++parts;
@@ -268,10 +267,10 @@ void Engine::record_part(BlockSolve& b, const State& now, double weight) {
     const BodyId id = block.bodies[slot];
     const BodyState& s = now[id];
     const int c = block.column[slot];
-    add(b.sub_momentum, c, system_.mass(id) * (head(b.sub_v, c) - s.v));
+    add(b.sub_momentum, c, system_.mass(id) * (head(b.v, c) - s.v));
     const Matrix3d R = s.R();
     add(b.sub_momentum, c + 3,
-        R * b.plain.inertia()[slot].cwiseProduct(R.transpose() * (head(b.sub_v, c + 3) - s.w)));
+        R * b.plain.inertia()[slot].cwiseProduct(R.transpose() * (head(b.v, c + 3) - s.w)));
   }
 }
 

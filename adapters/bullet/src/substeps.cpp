@@ -216,7 +216,6 @@ void Engine::end_parts(BlockSolve& b, const State& now, int taken, double last_l
   b.swing = fastest;
   ++b.tally.substepped;
   b.tally.substeps += taken;
-  b.v.swap(b.sub_v);
   if (recorded) {
     b.applied.swap(b.sub_applied);
     b.Q_host.swap(b.sub_momentum);  // kept for the books
@@ -289,6 +288,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
     return false;
   }
 
+  b.v.swap(b.sub_v);
   end_parts(b, now, taken, s.before, fastest, true);
   b.host.swap(b.sub_host);
   take_reported_off(b);
