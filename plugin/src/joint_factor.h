@@ -1,8 +1,10 @@
 // The block L D Lᵀ of G = A M⁻¹ Aᵀ in the order of a JointPattern (T7), of one block or of several alike side by side
 // in the lanes of a vector (Real); and solves by it, of as many right-hand sides side by side as X has lanes. Rows that
-// depend on rows before them are dropped: their multipliers come out as zero.
+// depend on rows before them are dropped: their multipliers come out as zero. Hubs are no part of that G, but unknowns
+// of their own (JointHubs).
 #pragma once
 
+#include "joint_hubs.h"
 #include "joint_null_space.h"
 #include "joint_pattern.h"
 #include "lanes.h"
@@ -24,13 +26,25 @@ class JointFactor {
     diagonal_.assign(z(p.rows), Real{});
     values_.assign(z(p.values) + 1, Real{});  // and one that backward() reads beyond
     panel_.assign(z(p.widest_panel), Real{});
+    const int columns = p.hub_columns * static_cast<int>(p.hubs.size());
+    holds_.assign(z(p.hold_values), Real{});
+    hub_masses_.assign(p.hubs.size() * (p.hubs.size() + 1) / 2 * z(hub_block), Real{});
+    lengths_.assign(columns > 0 ? z(p.rows) : 0, Real{});
+    for (auto& lane : hubs_)
+      if (columns > 0) lane.lay_out(columns, p.rows);
   }
 
   /// Zeros, for G to be summed into the places that the pattern names: of its diagonal blocks the lower half.
   Real* clear() {
-    std::fill(values_.begin(), values_.end(), Real{});
+    for (auto* x : {&values_, &holds_, &hub_masses_, &lengths_}) std::fill(x->begin(), x->end(), Real{});
     return values_.data();
   }
+  /// Likewise for what joints have in the columns of hubs, JointPattern::hub_stride apart.
+  Real* holds() { return holds_.data(); }
+  /// By row, for what hubs add to the diagonal of G.
+  Real* lengths() { return lengths_.data(); }
+  /// For the mass of one, whole, likewise apart.
+  Real* hub_mass(int hub) { return hub_masses_.data() + block_of(hub, hub); }
 
   /// In the place of D stands D⁻¹, whole. @return positive where every pivot is far from zero or, if dependent rows are
   /// to be dropped, as near to it as rounding comes
@@ -39,7 +53,8 @@ class JointFactor {
     for (const JointPattern::Node& node : p.nodes)
       for (int r = 0; r < node.width; ++r)
         diagonal_[z(node.first + r)] = values_[z(node.diagonal + r * node.width + r)];
-    return drops_ ? factor_nodes<true>(p) : factor_nodes<false>(p);
+    if (p.hubs.empty()) return drops_ ? factor_nodes<true, false>(p) : factor_nodes<false, false>(p);
+    return with_hubs(p, [&] { return drops_ ? factor_nodes<true, true>(p) : factor_nodes<false, true>(p); });
   }
 
   /// From now on. Not from the first: most never need to, and looking takes time.
@@ -47,7 +62,10 @@ class JointFactor {
   bool drops() const { return drops_; }
 
   /// Of a lane: whether all rows are in the factor.
-  bool whole(int lane) const { return dropped_[z(lane)].empty(); }
+  bool whole(int lane) const {
+    const JointHubs& hubs = hubs_[z(lane)];
+    return dropped_[z(lane)].empty() || (hubs.count() > 0 && hubs.count() == static_cast<int>(hubs.kept().size()));
+  }
 
   /// The null vectors of Aᵀ that its dropped rows stand for.
   void find_null_space(const JointPattern& p, int lane, JointNullSpace& to) const {
@@ -55,11 +73,13 @@ class JointFactor {
     for (const Dropped& rows : dropped_[z(lane)])
       to.add(p, rows.node, rows.count, rows.own.data(),
              [&](int place) { return Lanes<Real>::get(values_[z(place)], lane); });
+    if (!p.hubs.empty()) to.hold(hubs_[z(lane)]);
   }
 
   /// x ← G⁻¹ x, by row of the pattern.
   template <class X>
   void solve(const JointPattern& p, X* x) const {
+    if (!p.hubs.empty()) return solve_with_hubs(p, x);
     const Real* const values = values_.data();
     const JointPattern::Below* const belows = p.belows.data();
     for (const JointPattern::Node& node : p.nodes)
@@ -90,11 +110,20 @@ class JointFactor {
   // And what is left of a row that depends on others: the square of its distance from them, which is no more than gaps
   // of the pose, and rounding, which is more.
   static constexpr double no_pivot = 1e-12;
+  static constexpr int hub_columns = JointPattern::hub_columns, hub_stride = JointPattern::hub_stride,
+                       hub_block = hub_columns * hub_stride;
+  using OfNode = std::array<double, JointPattern::widest * JointPattern::widest>;
   struct Dropped {  // of a node
     int node, count;
-    std::array<double, JointPattern::widest * JointPattern::widest> own;  // by dropped row: its null vector there
+    OfNode own;                                 // by dropped row: its null vector there
+    std::array<int, JointPattern::widest> row;  // and which it is
+    OfNode coupled;                             // likewise, what it has of S in rows that are not; with hubs
   };
-  static std::size_t z(int i) { return static_cast<std::size_t>(i); }
+  struct Kept {  // dropped rows that have multipliers after all: what they tell of hubs no other does
+    int first, width, row;
+    std::array<double, JointPattern::widest> own, coupled;
+  };
+  static constexpr std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
   // Joints of usual widths have loops of known lengths; the others are of width 0, and know their own.
   template <class Visit>
@@ -123,20 +152,23 @@ class JointFactor {
     else for (int i = 0; i < w; ++i) visit(i);
   }
 
-  template <bool drops>
+  template <bool drops, bool hubs>
   Real factor_nodes(const JointPattern& p) {
     Real margin = Lanes<Real>::all(1);
-    for (const JointPattern::Node& node : p.nodes)
-      of_width(node.width, [&](auto width) { factor_node<decltype(width)::value, drops>(p, node, margin); });
+    for (int i = 0; i < (hubs ? p.eliminated : static_cast<int>(p.nodes.size())); ++i) {
+      const JointPattern::Node& node = p.nodes[z(i)];
+      of_width(node.width, [&](auto width) { factor_node<decltype(width)::value, drops, hubs>(p, node, margin); });
+    }
     return margin;
   }
 
-  template <int W, bool drops>
+  template <int W, bool drops, bool hubs>
   void factor_node(const JointPattern& p, const JointPattern::Node& node, Real& margin) {
     const int w = W > 0 ? W : node.width;
     Real* const D = values_.data() + node.diagonal;
     if (!invert<W, !drops>(D, diagonal_.data() + node.first, w, D, margin)) [[unlikely]]
       drop<W>(p, node, margin);
+    if constexpr (hubs) hold<W>(p, node);
     if (node.height == 0) return;
     Real* const panel = values_.data() + node.panel;
     Real* const made = panel_.data();
@@ -298,13 +330,202 @@ class JointFactor {
           n[i] = i == j ? 1 : 0;
           for (int k = 0; k < w; ++k) n[i] -= get(D[i * w + k]) * get(S[z(k * w + j)]);
         }
+        if (p.hubs.empty()) continue;
+        rows.row[z(rows.count - 1)] = j;
+        for (int i = 0; i < w; ++i) rows.coupled[z(w * (rows.count - 1) + i)] = get(kept[z(i)]) * get(S[z(i * w + j)]);
       }
       if (rows.count > 0) dropped_[z(lane)].push_back(rows);
     }
   }
 
+  // ---- hubs
+
+  // Of one and itself or one before it.
+  static std::size_t block_of(int i, int j) { return z((i * (i + 1) / 2 + j) * hub_block); }
+
+  // What a joint has in the columns of the hubs, U, after those eliminated into it: D⁻¹ U in its place, and of what
+  // comes after it, and of H, their share.
+  template <int W>
+  void hold(const JointPattern& p, const JointPattern::Node& node) {
+    const int w = W > 0 ? W : node.width, index = static_cast<int>(&node - p.nodes.data());
+    for (int lane = 0; lane < Lanes<Real>::count; ++lane)
+      if (auto& rows = dropped_[z(lane)]; !rows.empty() && rows.back().node == index)
+        tell_hubs(p, node, rows.back(), lane);
+    const Real *const D = values_.data() + node.diagonal, *const panel = values_.data() + node.panel;
+    const int* update = p.hold_updates.data() + node.hold_updates;
+    std::array<HubRow<Real>, JointPattern::widest> raw, made;
+    for (int i = node.holds; i < node.holds_end; ++i) {
+      Real* const own = holds_.data() + p.holds[z(i)].values;
+      for (int r = 0; r < w; ++r) raw[z(r)] = HubRow<Real>::load(own + r * hub_stride);
+      for (int r = 0; r < w; ++r) {
+        HubRow<Real> sum;
+        for (int k = 0; k < w; ++k) sum.add(D[r * w + k], raw[z(k)]);
+        sum.store(own + r * hub_stride);
+        made[z(r)] = sum;
+      }
+      for (int j = node.holds; j <= i; ++j) {
+        const Real* const other = holds_.data() + p.holds[z(j)].values;
+        Real* to = hub_masses_.data() + block_of(p.holds[z(j)].hub, p.holds[z(i)].hub);
+        for (int a = 0; a < hub_columns; ++a, to += hub_stride) {
+          HubRow<Real> sum = HubRow<Real>::load(to);
+          for (int k = 0; k < w; ++k) sum.add(other[k * hub_stride + a], raw[z(k)]);
+          sum.store(to);
+        }
+      }
+      for (int j = node.below; j < node.below_end; ++j) {
+        const JointPattern::Below& below = p.belows[z(j)];
+        Real* to = holds_.data() + *update++;
+        const Real* l = panel + below.offset * w;
+        for (int r = 0; r < below.width; ++r, to += hub_stride, l += w) {
+          HubRow<Real> sum, left = HubRow<Real>::load(to);
+          for (int k = 0; k < w; ++k) sum.add(l[k], made[z(k)]);
+          left.subtract(sum);
+          left.store(to);
+        }
+      }
+    }
+  }
+
+  // What dropped rows of a joint say of the hubs.
+  void tell_hubs(const JointPattern& p, const JointPattern::Node& node, const Dropped& rows, int lane) {
+    JointHubs& hubs = hubs_[z(lane)];
+    for (int i = 0; i < rows.count; ++i) {
+      const int row = node.first + rows.row[z(i)];
+      hubs.add(Lanes<Real>::get(diagonal_[z(row)], lane) + Lanes<Real>::get(lengths_[z(row)], lane));
+      if (p.hubs.size() > 1)
+        for (int c = 0; c < hub_columns * static_cast<int>(p.hubs.size()); ++c) hubs.set(c, 0);
+      for (int j = node.holds; j < node.holds_end; ++j) {
+        const JointPattern::Hold& on = p.holds[z(j)];
+        std::array<double, hub_stride> sum;
+        if constexpr (std::is_same_v<Real, double>) {
+          HubRow<double> said;
+          for (int k = 0; k < node.width; ++k)
+            said.add(rows.own[z(node.width * i + k)], HubRow<double>::load(holds_.data() + on.values + k * hub_stride));
+          said.store(sum.data());
+        } else {
+          sum.fill(0);
+          for (int k = 0; k < node.width; ++k)
+            for (int c = 0; c < hub_columns; ++c)
+              sum[z(c)] +=
+                  rows.own[z(node.width * i + k)] * Lanes<Real>::get(holds_[z(on.values + k * hub_stride + c)], lane);
+        }
+        for (int c = 0; c < hub_columns; ++c) hubs.set(hub_columns * on.hub + c, sum[z(c)]);
+      }
+      if (node.holds == node.holds_end)
+        for (int c = 0; c < hub_columns; ++c) hubs.set(c, 0);
+    }
+  }
+
+  template <class Factor>
+  Real with_hubs(const JointPattern& p, const Factor& factor_all) {
+    for (JointHubs& lane : hubs_) lane.clear();
+    Real margin = factor_all();
+    for (int lane = 0; lane < Lanes<Real>::count; ++lane) {
+      for (int i = p.eliminated; i < static_cast<int>(p.nodes.size()); ++i) {
+        const JointPattern::Node& node = p.nodes[z(i)];
+        Dropped rows{i, node.width, {}, {}, {}};
+        for (int r = 0; r < node.width; ++r) rows.row[z(r)] = r, rows.own[z(r * node.width + r)] = 1;
+        dropped_[z(lane)].push_back(rows);
+        tell_hubs(p, node, rows, lane);
+      }
+      if (!(Lanes<Real>::get(margin, lane) > 0)) continue;
+      JointHubs& hubs = hubs_[z(lane)];
+      for (int i = 0; i < static_cast<int>(p.hubs.size()); ++i)
+        for (int j = 0; j <= i; ++j)
+          for (int a = 0; a < hub_columns; ++a)
+            for (int b = 0; b < (i == j ? a + 1 : hub_columns); ++b)
+              hubs.mass(hub_columns * i + a, hub_columns * j + b) =
+                  Lanes<Real>::get(hub_masses_[block_of(i, j) + z(a * hub_stride + b)], lane);
+      const double clear = hubs.decide(least_pivot, no_pivot);
+      if (!(clear > 0)) Lanes<Real>::set(margin, lane, clear);
+      keep(p, lane);
+    }
+    return margin;
+  }
+
+  // The multipliers of dropped rows that are kept pass through D⁻¹ as they are.
+  void keep(const JointPattern& p, int lane) {
+    kept_[z(lane)].clear();
+    for (int of : hubs_[z(lane)].kept()) {
+      const Dropped* rows = dropped_[z(lane)].data();
+      for (; of >= rows->count; ++rows) of -= rows->count;
+      const JointPattern::Node& node = p.nodes[z(rows->node)];
+      const int w = node.width;
+      Kept kept{node.first, w, rows->row[z(of)], {}, {}};
+      std::copy_n(rows->own.begin() + of * w, w, kept.own.begin());
+      std::copy_n(rows->coupled.begin() + of * w, w, kept.coupled.begin());
+      kept_[z(lane)].push_back(kept);
+      Lanes<Real>::set(values_[z(node.diagonal + kept.row * w + kept.row)], lane, 1);
+    }
+  }
+
+  template <class X>
+  void solve_with_hubs(const JointPattern& p, X* x) const {
+    const Real* const values = values_.data();
+    const JointPattern::Below* const belows = p.belows.data();
+    std::array<X, z(JointPattern::most_hubs * hub_stride)> u;
+    std::fill_n(u.begin(), p.hubs.size() * z(hub_stride), X{});
+    for (int i = 0; i < p.eliminated; ++i) {
+      const JointPattern::Node& node = p.nodes[z(i)];
+      of_width(node.width, [&](auto width) { forward<decltype(width)::value>(belows, node, values, x); });
+      for (int j = node.holds; j < node.holds_end; ++j) {
+        const JointPattern::Hold& on = p.holds[z(j)];
+        const Real* from = holds_.data() + on.values;
+        HubRow<X> sum = HubRow<X>::load(u.data() + hub_stride * on.hub);
+        for (int k = 0; k < node.width; ++k, from += hub_stride)
+          add_to(sum, x[node.first + k], HubRow<Real>::load(from));
+        sum.store(u.data() + hub_stride * on.hub);
+      }
+    }
+    for (int lane = 0; lane < Lanes<X>::count; ++lane) solve_hubs(p, lane, u.data(), x);
+    for (int i = p.eliminated - 1; i >= 0; --i) {
+      const JointPattern::Node& node = p.nodes[z(i)];
+      of_width(node.width, [&](auto width) { backward<decltype(width)::value>(belows, node, values, x); });
+      for (int j = node.holds; j < node.holds_end; ++j) {
+        const JointPattern::Hold& on = p.holds[z(j)];
+        const Real* from = holds_.data() + on.values;
+        const HubRow<X> by = HubRow<X>::load(u.data() + hub_stride * on.hub);
+        for (int k = 0; k < node.width; ++k, from += hub_stride)
+          x[node.first + k] -= along(HubRow<Real>::load(from), by);
+      }
+    }
+  }
+
+  // In between: what the hubs do, and the multipliers of rows that are kept for them.
+  template <class X>
+  void solve_hubs(const JointPattern& p, int lane, X* u, X* x) const {
+    const std::size_t of = Lanes<Real>::count == 1 ? 0 : z(lane);
+    constexpr std::size_t most = z(hub_columns * JointPattern::most_hubs);
+    const int hubs = static_cast<int>(p.hubs.size());
+    std::array<double, most> moves, mu;
+    for (int i = 0; i < hubs; ++i)
+      for (int c = 0; c < hub_columns; ++c) moves[z(hub_columns * i + c)] = Lanes<X>::get(u[hub_stride * i + c], lane);
+    double* to = mu.data();
+    for (const Kept& kept : kept_[of]) {
+      double sum = 0;
+      for (int k = 0; k < kept.width; ++k) sum += kept.own[z(k)] * Lanes<X>::get(x[kept.first + k], lane);
+      *to++ = sum;
+    }
+    hubs_[of].solve(moves.data(), mu.data());
+    for (int i = 0; i < hubs; ++i)
+      for (int c = 0; c < hub_columns; ++c) Lanes<X>::set(u[hub_stride * i + c], lane, moves[z(hub_columns * i + c)]);
+    for (int i = p.eliminated; i < static_cast<int>(p.nodes.size()); ++i)
+      for (int k = 0; k < p.nodes[z(i)].width; ++k) Lanes<X>::set(x[p.nodes[z(i)].first + k], lane, 0);
+    to = mu.data();
+    for (const Kept& kept : kept_[of]) Lanes<X>::set(x[kept.first + kept.row], lane, *to++);
+    to = mu.data();
+    for (const Kept& kept : kept_[of]) {
+      for (int k = 0; k < kept.width; ++k) {
+        X& own = x[kept.first + k];
+        Lanes<X>::set(own, lane, Lanes<X>::get(own, lane) - kept.coupled[z(k)] * *to);
+      }
+      ++to;
+    }
+  }
+
   template <int W, class X>
-  static void forward(const JointPattern::Below* belows, const JointPattern::Node& node, const Real* values, X* x) {
+  [[gnu::always_inline]] static void forward(const JointPattern::Below* belows, const JointPattern::Node& node,
+                                             const Real* values, X* x) {
     const int w = W > 0 ? W : node.width;
     std::array<X, JointPattern::widest> own{};
     for (int k = 0; k < w; ++k) own[z(k)] = x[node.first + k];
@@ -325,7 +546,8 @@ class JointFactor {
   }
 
   template <int W, class X>
-  static void backward(const JointPattern::Below* belows, const JointPattern::Node& node, const Real* values, X* x) {
+  [[gnu::always_inline]] static void backward(const JointPattern::Below* belows, const JointPattern::Node& node,
+                                              const Real* values, X* x) {
     if constexpr (W == 3 && std::is_same_v<Real, double> && std::is_same_v<X, double>) {
       backward_three(belows, node, values, x);
       return;
@@ -378,6 +600,10 @@ class JointFactor {
   Row<Real> diagonal_;  // of G, by row
   Row<Real> panel_;
   std::array<std::vector<Dropped>, Lanes<Real>::count> dropped_;
+  Row<Real> holds_, hub_masses_;  // U by node and hub, then D⁻¹ U; H
+  Row<Real> lengths_;
+  std::array<JointHubs, Lanes<Real>::count> hubs_;
+  std::array<std::vector<Kept>, Lanes<Real>::count> kept_;
   bool drops_ = false;
 };
 

@@ -643,6 +643,50 @@ class JointKernel {
       }
       if (m.axes) meet_axes(i, j, m, linear, to);
     }
+    if (!p.hubs.empty()) fill_hubs(p);
+  }
+
+  // What joints have in the columns of hubs, and how long that makes their rows; and what those weigh.
+  void fill_hubs(const JointPattern& p) {
+    constexpr int stride = JointPattern::hub_stride;
+    for (const JointPattern::Grip& grip : p.grips) {
+      const JointPattern::Node& node = p.nodes[z(grip.node)];
+      const Real inverse = masses_[z(grip.body)].inverse, one = Lanes<Real>::all(grip.side == 0 ? 1 : -1);
+      Real* to = factor_.holds() + grip.values;
+      Real* length = factor_.lengths() + node.first;
+      const auto row = [&](const V& v, const V& w, const Real& square) {
+        to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = w.x, to[4] = w.y, to[5] = w.z;
+        to += stride;
+        *length++ += square;
+      };
+      for (int k = node.points; k < node.points_end; ++k) {
+        const V r = grip.side == 0 ? points_[z(k)].r_A : -points_[z(k)].r_B;
+        const V* on = point_masses_[z(k)].on[grip.side];
+        row({one, Real{}, Real{}}, {Real{}, r.z, -r.y}, inverse + (r.z * on[0].y - r.y * on[0].z));
+        row({Real{}, one, Real{}}, {-r.z, Real{}, r.x}, inverse + (r.x * on[1].z - r.z * on[1].x));
+        row({Real{}, Real{}, one}, {r.y, -r.x, Real{}}, inverse + (r.y * on[2].x - r.x * on[2].y));
+      }
+      for (int k = node.axes; k < node.axes_end; ++k) {
+        const Axis& axis = axes_[z(k)];
+        const V &arm = grip.side == 0 ? axis.c_A : axis.c_B, &on = grip.side == 0 ? axis.on_a : axis.on_b;
+        row(grip.side == 0 ? -axis.u : axis.u, arm, inverse * dot(axis.u, axis.u) + dot(arm, on));
+      }
+      for (int k = node.dots; k < node.dots_end; ++k) {
+        const V n = normal(dots_[z(k)], grip.side);
+        row(V{}, n, dot(n, grip.side == 0 ? dots_[z(k)].on_a : dots_[z(k)].on_b));
+      }
+    }
+    for (std::size_t i = 0; i < p.hubs.size(); ++i) {
+      const Body& body = bodies_[z(p.hubs[i])];
+      const Frame& R = frames_[z(p.hubs[i])];
+      Real* to = factor_.hub_mass(static_cast<int>(i));
+      for (int k = 0; k < 3; ++k, to += stride) to[k] = body.mass;
+      for (const V* x : {&R.x, &R.y, &R.z}) {
+        const V I = scaled(*x, body.inertia);
+        to[3] = dot(I, R.x), to[4] = dot(I, R.y), to[5] = dot(I, R.z);
+        to += stride;
+      }
+    }
   }
 
   static V normal(const Dot& k, int side) { return side == 0 ? k.n : -k.n; }

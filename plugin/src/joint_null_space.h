@@ -2,6 +2,7 @@
 // T7): λ − N (NᵀN)⁻¹ Nᵀ λ. Of one block; those in lanes, which may drop different rows, have one each.
 #pragma once
 
+#include "joint_hubs.h"
 #include "joint_pattern.h"
 #include "lanes.h"
 
@@ -30,6 +31,7 @@ class JointNullSpace {
     blocks_.clear();
     factor_.clear();
     t_.clear();
+    held_ = 0;
   }
 
   bool empty() const { return groups_.empty(); }
@@ -67,19 +69,38 @@ class JointNullSpace {
         return factor<1>(group);
       case 3:
         return factor<3>(group);
+      case 4:
+        return factor<4>(group);
       default:
         return factor<0>(group);
     }
+  }
+
+  /// Once all are there: only those of their combinations count that leave the hubs alone, Cᵀt = 0 (JointHubs).
+  void hold(const JointHubs& hubs) {
+    held_ = static_cast<int>(hubs.kept().size());
+    const std::size_t size = t_.size();
+    for (auto* x : {&shares_, &pulls_}) x->assign(z(held_) * size, Four{});
+    gram_.resize(held_);
+    for (int j = 0; j < held_; ++j) {
+      const double* share = hubs.shares(j);
+      double* const to = scalars(shares_.data() + z(j) * size);
+      for (const Group& g : groups_)
+        for (int a = 0; a < g.count; ++a) to[4 * g.t + a] = *share++;
+      std::copy_n(shares_.data() + z(j) * size, size, t_.data());
+      solve_all();
+      std::copy_n(t_.data(), size, pulls_.data() + z(j) * size);
+      for (int i = 0; i <= j; ++i) gram_.at(j, i) = inner(shares_.data() + z(i) * size, t_.data());
+    }
+    gram_.factor(held_);  // of what is ≥ 0 by how far rows of C are from each other, which JointHubs has looked at
   }
 
   /// λ ← the multipliers of least norm of all with the same Aᵀλ. @param x  by row, one lane of it
   template <class Real>
   void project(Real* x, int lane) {
     for (const Group& g : groups_) of_count(g.count, [&](auto count) { gather<decltype(count)::value>(g, x, lane); });
-    if (alike_ == 3)  // loops of hinges
-      solve<3>();
-    else
-      solve<0>();
+    solve_all();
+    if (held_ > 0) leave_hubs();
     for (const Group& g : groups_) of_count(g.count, [&](auto count) { scatter<decltype(count)::value>(g, x, lane); });
   }
 
@@ -171,7 +192,7 @@ class JointNullSpace {
   }
 
   template <class T>
-  static std::size_t z(T i) {
+  static constexpr std::size_t z(T i) {
     return static_cast<std::size_t>(i);
   }
   static double at(const Four* x, int i) { return x[static_cast<unsigned>(i) / 4][static_cast<unsigned>(i) % 4]; }
@@ -330,6 +351,33 @@ class JointNullSpace {
     std::copy_n(S, d * C, to);
   }
 
+  void solve_all() {
+    if (alike_ == 3)  // loops of hinges
+      solve<3>();
+    else if (alike_ == 4)  // and bars on hinges at both ends
+      solve<4>();
+    else
+      solve<0>();
+  }
+
+  // Of t = (NᵀN)⁻¹ Nᵀλ the nearest, in the metric of NᵀN, with Cᵀt = 0.
+  void leave_hubs() {
+    const std::size_t size = t_.size();
+    std::array<double, z(JointPattern::hub_columns * JointPattern::most_hubs)> along;
+    for (int j = 0; j < held_; ++j) along[z(j)] = inner(shares_.data() + z(j) * size, t_.data());
+    gram_.forward(along.data());
+    gram_.backward(along.data());
+    for (int j = 0; j < held_; ++j) {
+      const Four* const pull = pulls_.data() + z(j) * size;
+      for (std::size_t i = 0; i < size; ++i) t_[i] -= along[z(j)] * pull[i];
+    }
+  }
+  double inner(const Four* a, const Four* b) const {
+    Four sum{};
+    for (std::size_t i = 0; i < t_.size(); ++i) sum += a[i] * b[i];
+    return total(sum);
+  }
+
   // t ← (NᵀN)⁻¹ t. @tparam count  of all groups, 0: of each its own
   template <int count>
   void solve() {
@@ -376,6 +424,9 @@ class JointNullSpace {
   std::vector<char> active_;
   std::vector<int> latest_, reach_;
   Row<Four> n_, y_, t_;
+  int held_ = 0;              // rows of C
+  Row<Four> shares_, pulls_;  // of them, each like t: what null vectors say in their terms, E, and (NᵀN)⁻¹ E
+  SmallCholesky gram_;        // Eᵀ (NᵀN)⁻¹ E
 };
 
 }  // namespace LINCHPIN_LANES

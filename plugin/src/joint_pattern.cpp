@@ -13,7 +13,7 @@ std::size_t z(int i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
 bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::vector<BodyId>& ids) {
-  constexpr std::size_t most_ends = 8;  // of joints on one body: beyond, they fill what a sparse factor need not
+  constexpr std::size_t most_ends = 8;  // of joints on one body: beyond, it is a hub, so that they do not all meet
   constexpr int most_values = 60;       // per row, likewise
   *this = {};
   const int joints = stock.count();
@@ -39,18 +39,39 @@ bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::ve
     pattern.sizes.push_back(width);
   }
   all_bodies = static_cast<int>(ids.size());
-  pattern.negative.assign(z(joints), 0);
-  pattern.late.assign(z(joints), 0);
-  for (const auto& on : ends) {
-    if (on.size() > most_ends) return false;
-    pattern.clique_start.push_back(static_cast<int>(pattern.clique.size()));
-    for (const auto& [joint, side] : on) pattern.clique.push_back(joint);
+  std::vector<int> hub_of(z(all_bodies), -1);
+  for (int body = 0; body < bodies; ++body) {
+    if (ends[z(body)].size() <= most_ends) continue;
+    hub_of[z(body)] = static_cast<int>(hubs.size());
+    hubs.push_back(body);
+    pattern.sizes.push_back(hub_columns);
   }
-  pattern.clique_start.push_back(static_cast<int>(pattern.clique.size()));
+  if (hubs.size() > most_hubs) return false;
+  const auto is_last = [&](int joint) {
+    return std::all_of(at[z(joint)].begin(), at[z(joint)].end(),
+                       [&](int body) { return body >= bodies || hub_of[z(body)] >= 0; });
+  };
+  pattern.negative.assign(z(joints), 0);
+  pattern.negative.resize(pattern.sizes.size(), 1);
+  pattern.late.assign(pattern.sizes.size(), 0);
+  const auto begin_clique = [&] { pattern.clique_start.push_back(static_cast<int>(pattern.clique.size())); };
+  for (int body = 0; body < bodies; ++body) {
+    const int of = hub_of[z(body)];
+    if (of < 0) begin_clique();
+    for (const auto& [joint, side] : ends[z(body)]) {
+      if (of >= 0) begin_clique();
+      pattern.clique.push_back(joint);
+      if (of >= 0) pattern.clique.push_back(joints + of);
+    }
+  }
+  begin_clique();
 
   std::vector<int> order, place(z(joints));
-  std::vector<std::vector<int>> structure(z(joints));
+  std::vector<std::vector<int>> structure(pattern.sizes.size());
   BlockCholesky::eliminate(pattern, order, structure);
+  std::erase_if(order, [&](int i) { return i >= joints; });
+  eliminated = static_cast<int>(std::stable_partition(order.begin(), order.end(), [&](int i) { return !is_last(i); }) -
+                                order.begin());
   for (int k = 0; k < joints; ++k) place[z(order[z(k)])] = k;
   for (const int i : order) {
     const StockJoints::Joint &joint = stock.joints[z(i)], &next = stock.joints[z(i) + 1];
@@ -77,6 +98,13 @@ bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::ve
   for (int k = 0; k < joints; ++k) {
     Node& node = nodes[z(k)];
     std::vector<int>& under = structure[z(order[z(k)])];
+    std::sort(under.begin(), under.end());
+    node.holds = static_cast<int>(holds.size());
+    for (; !under.empty() && under.back() >= joints; under.pop_back()) {
+      holds.push_back({under.back() - joints, hold_values});
+      hold_values += node.width * hub_stride;
+    }
+    node.holds_end = static_cast<int>(holds.size());
     for (int& i : under) i = place[z(i)];
     std::sort(under.begin(), under.end());
     node.below = static_cast<int>(belows.size());
@@ -91,6 +119,21 @@ bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::ve
     widest_panel = std::max(widest_panel, node.height * node.width);
     if (values > most_values * (node.first + node.width) + 1000) return false;
   }
+  const auto hold_of = [&](int node, int hub) {
+    int i = nodes[z(node)].holds;
+    while (holds[z(i)].hub != hub) ++i;
+    return holds[z(i)].values;
+  };
+  for (Node& node : nodes) {
+    node.hold_updates = static_cast<int>(hold_updates.size());
+    for (int i = node.holds; i < node.holds_end; ++i)
+      for (int j = node.below; j < node.below_end; ++j)
+        hold_updates.push_back(hold_of(belows[z(j)].node, holds[z(i)].hub));
+  }
+  for (int body = 0; body < bodies; ++body)
+    for (const auto& [joint, side] : ends[z(body)])
+      if (const int of = hub_of[z(body)]; of >= 0)
+        grips.push_back({place[z(joint)], side, body, hold_of(place[z(joint)], of)});
   std::vector<std::vector<int>> touching(z(joints));
   for (int k = 0; k < joints; ++k)
     for (int i = nodes[z(k)].below; i < nodes[z(k)].below_end; ++i) touching[z(belows[z(i)].node)].push_back(k);
@@ -111,11 +154,13 @@ bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::ve
     for (int i = node.below; i < node.below_end; ++i)
       for (int j = node.below; j <= i; ++j) updates.push_back(place_of(belows[z(i)].node, belows[z(j)].node));
   }
-  for (int body = 0; body < bodies; ++body)
+  for (int body = 0; body < bodies; ++body) {
+    if (hub_of[z(body)] >= 0) continue;
     for (const auto& [x, side_x] : ends[z(body)])
       for (const auto& [y, side_y] : ends[z(body)])
         if (place[z(x)] >= place[z(y)])
           meetings.push_back({place[z(x)], place[z(y)], side_x, side_y, body, place_of(place[z(x)], place[z(y)])});
+  }
   for (Meeting& m : meetings) {
     const Node &i = nodes[z(m.i)], &j = nodes[z(m.j)];
     const auto is_ball = [](const Node& node) { return node.width == 3 && node.points_end - node.points == 1; };

@@ -11,16 +11,29 @@
 namespace linchpin::detail {
 
 struct JointPattern {
-  static constexpr int widest = 6;  // rows of a joint
-  struct Node {                     // a joint
-    int first = 0, width = 0;       // its rows
-    int a = 0, b = 0;               // its bodies
+  static constexpr int widest = 6;     // rows of a joint
+  static constexpr int most_hubs = 8;  // bodies that are unknowns of their own: see JointHubs
+  static constexpr int hub_columns = 6,
+                       hub_stride = 8;  // columns of one; and between rows of them, for they are taken in fours
+  struct Node {                         // a joint
+    int first = 0, width = 0;           // its rows
+    int a = 0, b = 0;                   // its bodies
     int points = 0, points_end = 0, axes = 0, axes_end = 0, dots = 0, dots_end = 0;
     int axis_row = 0, dot_row = 0;             // where among its rows those begin: points come first
     int below = 0, below_end = 0, height = 0;  // what its elimination touches
     int diagonal = 0, panel = 0;               // where its numbers are
     int updates = 0;
+    int holds = 0, holds_end = 0,
+        hold_updates = 0;  // hubs that it holds on to, itself or by what was eliminated into it
     bool operator==(const Node&) const = default;
+  };
+  struct Hold {
+    int hub = 0, values = 0;  // [width × hub_stride]
+    bool operator==(const Hold&) const = default;
+  };
+  struct Grip {  // of a joint's end on a hub
+    int node = 0, side = 0, body = 0, values = 0;
+    bool operator==(const Grip&) const = default;
   };
   struct Below {
     int node = 0, first = 0, width = 0;
@@ -34,15 +47,20 @@ struct JointPattern {
     bool axes = false;             // whether either has any
     bool operator==(const Meeting&) const = default;
   };
-  std::vector<Node> nodes;
+  std::vector<Node> nodes;  // those that hold on to nothing but hubs, and what is fixed, at the end
+  int eliminated = 0;       // all before them
   std::vector<Below> belows;
   std::vector<int> aboves, above;  // nodes whose elimination touches one: from above[node] to above[node + 1]
   std::vector<int> updates;        // where products of a node's belows go, in their order
   std::vector<Meeting> meetings;
+  std::vector<int> hubs;  // bodies
+  std::vector<Hold> holds;
+  std::vector<int> hold_updates;  // where a node's holds go in those of its belows
+  std::vector<Grip> grips;
   std::vector<int> points, axes, dots;  // in StockJoints
   std::vector<int> row_of;              // row of the block
   std::vector<int> joint_of;            // by node: in StockJoints, and in the block
-  int bodies = 0, all_bodies = 0, rows = 0, values = 0, widest_panel = 0;
+  int bodies = 0, all_bodies = 0, rows = 0, values = 0, widest_panel = 0, hold_values = 0;
 
   bool operator==(const JointPattern&) const = default;
 

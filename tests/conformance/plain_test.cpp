@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 namespace linchpin::test::plain_test {
@@ -125,6 +126,26 @@ void windows(TestWorld& w) {
       w.joint<btHingeConstraint>(coupler, bar, end, end, axis, turned);
     }
     last = &bar;
+  }
+}
+
+/// A plate that ten limbs of two links hang from, itself on a ball joint: more joints than may meet on one body.
+void plate_of_limbs(TestWorld& w) {
+  const btVector3 top(0, 1, 0), half(btScalar(0.04), btScalar(0.12), btScalar(0.05));
+  btRigidBody& plate = w.box(2, btVector3(1, btScalar(0.05), 1), top);
+  w.joint<btPoint2PointConstraint>(plate, btVector3(btScalar(0.1), btScalar(0.2), 0));
+  for (int i = 0; i < 10; ++i) {
+    const btVector3 at(std::cos(btScalar(0.6 * i)), btScalar(-0.1), std::sin(btScalar(0.6 * i)));
+    const btVector3 down(0, btScalar(-0.15), 0), axis(0, 0, 1);
+    btRigidBody& upper = w.box(1, half, top + at + down);
+    btRigidBody& lower = w.box(1, half, top + at + 3 * down);
+    if (i % 2 == 0)
+      w.joint<btPoint2PointConstraint>(plate, upper, at, -down);
+    else
+      w.joint<btHingeConstraint>(plate, upper, at, -down, axis, axis);
+    w.joint<btHingeConstraint>(upper, lower, down, -down, axis, axis);
+    lower.setAngularVelocity(btVector3(0, 0, btScalar(0.5 * i)));
+    lower.setLinearVelocity(lower.getAngularVelocity().cross(down));
   }
 }
 
@@ -363,7 +384,8 @@ TEST(PlainParts, AnInstantIsOfTheBlockThatWasStepped) {
 
 INSTANTIATE_TEST_SUITE_P(Of, PlainSteps,
                          ::testing::Values(Case{"chain", let_go_chain, false}, Case{"load", load_on_chain, true},
-                                           Case{"tree", tree, false}, Case{"slides", slides, false},
+                                           Case{"tree", tree, false}, Case{"hub", plate_of_limbs, false},
+                                           Case{"slides", slides, false},
                                            Case{"load_and_slides", load_and_slides, true},
                                            Case{"windows", windows, false, true},
                                            Case{"rods", rods_and_welds, false, true}),

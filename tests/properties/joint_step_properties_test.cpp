@@ -21,16 +21,20 @@ constexpr double dt = joint_step_dt;
 constexpr const detail::JointStep::Limits& limits = joint_step_limits;
 using Solve = JointSolve;
 
+/// Which mechanisms: with a few joints to each body, or with bodies that many hang on.
+enum class Kind { branched, on_hubs };
+
 /// Bodies hung from each other or from the world by balls, hinges, crosses and welds, by what slides in lines and
-/// planes, and by joints of all primitives, here and there closed to a loop. `how` decides which, `where` everything
-/// else: mechanisms of one `how` are alike. Constraints hold at the start.
+/// planes, and by joints of all primitives, here and there closed to a loop. Hubs hang on the world, on each other, on
+/// both or on nothing, with limbs of one body or more that may end on another hub or on the world. `how` decides which,
+/// `where` everything else: mechanisms of one `how` are alike. Constraints hold at the start.
 struct Mechanism {
   std::vector<BodyId> bodies;
   std::vector<ConstraintId> joints;
   int axes = 0;  // of all joints
   /// @param row_by_row  the same rows in the same order, of each primitive a joint of its own
-  Mechanism(System& system, const std::string& name, Random& how, Random& where, bool row_by_row = false) {
-    const int count = how.integer(1, 12);
+  Mechanism(System& system, const std::string& name, Random& how, Random& where, Kind of = Kind::branched,
+            bool row_by_row = false) {
     const auto at = [&](BodyId id) { return system.initial_state()[id]; };
     const auto add = [&](Constraint made) {
       const JointRows& rows = *detail::rows_of(made.function());
@@ -80,15 +84,46 @@ struct Mechanism {
       }
       return linchpin::joint(joint, a, b, std::move(rows), p_A, p_B);
     };
-    for (int i = 0; i < count; ++i) {
-      const int parent = how.integer(-1, i - 1), kind = how.integer(0, 9);
-      const BodyId a = parent < 0 ? world : bodies[static_cast<std::size_t>(parent)];
-      const Vector3d Q = at(a).p + where.vector(0.5), p = Q + where.vector(0.5);
+    const auto add_body = [&](const Vector3d& p) {
       const double m = where.uniform(0.5, 3);
       const Vector3d I = m * Vector3d(where.uniform(0.1, 0.2), where.uniform(0.1, 0.2), where.uniform(0.1, 0.2));
-      bodies.push_back(
-          system.add_body(name + std::to_string(i), m, I, {p, where.rotation()}, where.vector(0.5), where.vector(0.5)));
-      add(join(name + "j" + std::to_string(i), kind, a, bodies.back(), Q));
+      bodies.push_back(system.add_body(name + std::to_string(bodies.size()), m, I, {p, where.rotation()},
+                                       where.vector(0.5), where.vector(0.5)));
+      return bodies.back();
+    };
+    const auto next = [&] { return name + "j" + std::to_string(joints.size()); };
+    const auto hang = [&](BodyId a, int kind) {
+      const Vector3d Q = at(a).p + where.vector(0.5);
+      const BodyId b = add_body(Q + where.vector(0.5));
+      add(join(next(), kind, a, b, Q));
+      return b;
+    };
+    if (of == Kind::on_hubs) {
+      const int hubs = how.integer(1, 3);
+      for (int i = 0; i < hubs; ++i) add_body(where.vector());
+      for (int i = 0; i < hubs; ++i) {
+        const BodyId hub = bodies[static_cast<std::size_t>(i)];
+        if (how.coin()) add(join(next(), how.integer(0, 2), world, hub, at(hub).p + where.vector(0.5)));
+        if (i > 0 && how.coin()) {
+          const BodyId before = bodies[static_cast<std::size_t>(i - 1)];
+          add(join(next(), how.coin() ? 0 : 7, before, hub, 0.5 * (at(before).p + at(hub).p) + where.vector(0.3)));
+        }
+        for (int limbs = how.integer(9, 12), k = 0; k < limbs; ++k) {
+          const int parts = how.integer(1, 3);
+          BodyId last = hub;
+          for (int part = 0; part < parts; ++part) last = hang(last, how.integer(0, parts > 1 ? 2 : 9));
+          if (parts < 3 || k % 3 > 0) continue;
+          const int to = how.integer(-1, i - 1);
+          const BodyId end = to < 0 ? world : bodies[static_cast<std::size_t>(to)];
+          add(join(next(), 8, end, last, 0.5 * (at(end).p + at(last).p) + where.vector(0.3)));
+        }
+      }
+      return;
+    }
+    const int count = how.integer(1, 12);
+    for (int i = 0; i < count; ++i) {
+      const int parent = how.integer(-1, i - 1), kind = how.integer(0, 9);
+      hang(parent < 0 ? world : bodies[static_cast<std::size_t>(parent)], kind);
     }
     if (count > 5 && how.coin()) {
       const BodyId a = bodies[1], b = bodies.back();
@@ -97,13 +132,13 @@ struct Mechanism {
   }
 };
 
-TEST(JointStep, IsTheStepOfDynamicsAndNewton) {
+void expect_step_of_dynamics_and_newton(Kind of, int count) {
   int plain = 0, refused = 0, with_axes = 0;
-  for (const std::uint64_t seed : seeds(1000)) {
+  for (const std::uint64_t seed : seeds(count)) {
     SCOPED_TRACE(repeat_with(seed));
     Random how(seed), where(seed + 1000000);
     System system;
-    const Mechanism mechanism(system, "a", how, where);
+    const Mechanism mechanism(system, "a", how, where, of);
     const State state = system.initial_state();
     detail::JointShapes shapes(1);
     Solve s(system, mechanism.joints, state, shapes, where);
@@ -176,7 +211,7 @@ TEST(JointStep, IsTheStepOfDynamicsAndNewton) {
     // A force swings a body by where it acts, which each primitive knows for itself, and a joint for all of them.
     System parts;
     Random how_again(seed), where_again(seed + 1000000);
-    const Mechanism same(parts, "a", how_again, where_again, true);
+    const Mechanism same(parts, "a", how_again, where_again, of, true);
     Dynamics by_rows(parts, same.joints);
     ASSERT_NE(by_rows.evaluate(parts.initial_state(), s.Q), Status::invalid);
     for (std::size_t r = 0; r < m; ++r) ASSERT_NEAR(by_rows.lambda()[r], d.lambda()[r], 1e-10 * size);
@@ -194,6 +229,11 @@ TEST(JointStep, IsTheStepOfDynamicsAndNewton) {
   }
 }
 
+TEST(JointStep, IsTheStepOfDynamicsAndNewton) { expect_step_of_dynamics_and_newton(Kind::branched, 1000); }
+
+// Bodies that so many joints hang on that they would all meet there.
+TEST(JointStep, OnHubsIsTheStepOfDynamicsAndNewton) { expect_step_of_dynamics_and_newton(Kind::on_hubs, 200); }
+
 double scale(const std::vector<double>& x) {
   double most = 0;
   for (const double a : x) most = std::max(most, std::abs(a));
@@ -208,7 +248,7 @@ TEST(JointStep, InTurnsIsWhatDynamicsAnswers) {
     SCOPED_TRACE(repeat_with(seed));
     Random how(seed), where(seed + 2000000);
     System system;
-    const Mechanism mechanism(system, "a", how, where);
+    const Mechanism mechanism(system, "a", how, where, seed % 2 == 0 ? Kind::on_hubs : Kind::branched);
     const State state = system.initial_state();
     detail::JointShapes shapes(1);
     Solve s(system, mechanism.joints, state, shapes, where);
@@ -343,7 +383,8 @@ TEST(JointStep, InLanesIsToTheLastBitWhatItIsAlone) {
     std::vector<Mechanism> mechanisms;
     for (int i = 0; i < 4; ++i) {
       Random how(seed), where(seed + 1000000 * static_cast<std::uint64_t>(i + 1));
-      mechanisms.emplace_back(system, "m" + std::to_string(i) + " ", how, where);
+      mechanisms.emplace_back(system, "m" + std::to_string(i) + " ", how, where,
+                              seed % 5 == 0 ? Kind::on_hubs : Kind::branched);
     }
     State state = system.initial_state();
     state[mechanisms[2].bodies[0]].p += Vector3d(1e-3, 0, 0);  // a gap at the start
