@@ -88,9 +88,11 @@ class JointFactor {
       of_width(node->width, [&](auto width) { backward<decltype(width)::value>(belows, *node, values, x); });
   }
 
-  /// The same for rows of some nodes, in order, with all that their elimination touches: zeros elsewhere, unread.
+  /// The same for rows of some nodes, in order, with all that their elimination touches, all where there are hubs: zeros
+  /// elsewhere, unread.
   template <class X>
   void solve(const JointPattern& p, const std::vector<int>& nodes, X* x) const {
+    if (!p.hubs.empty()) return solve_with_hubs(p, x);
     const Real* const values = values_.data();
     const JointPattern::Below* const belows = p.belows.data();
     for (const int i : nodes) {

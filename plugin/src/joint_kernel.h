@@ -147,7 +147,7 @@ class JointKernel {
     for (const int body : bodies) is_aimed_[z(body)] = 1;
     for (auto* x : {&aimed_nodes_, &aimed_points_, &aimed_axes_, &aimed_dots_, &between_, &beside_})
       x->clear();
-    std::fill(reached_.begin(), reached_.end(), 0);
+    std::fill(reached_.begin(), reached_.end(), p.hubs.empty() ? 0 : 1);  // all of them by way of hubs
     for (std::size_t i = 0; i < p.nodes.size(); ++i) {
       const JointPattern::Node& node = p.nodes[i];
       const bool there = is_aimed_[z(node.a)] || is_aimed_[z(node.b)];
