@@ -664,7 +664,6 @@ class Engine final : public btActionInterface {
     bool cannot_work = false, watched = false;
   };
   bool substep_block(BlockSolve& b, double before);
-  void act_as_told(BlockSolve& b, double length) const;
   bool try_substep(BlockSolve& b, Substep& s);
   void record_substep(BlockSolve& b, const Substep& s);
   bool spread_forces(BlockSolve& b, const State& at, double length);

@@ -41,24 +41,6 @@ bool Engine::spread_forces(BlockSolve& b, const State& at, double length) {
   return turns;
 }
 
-// Multipliers of rows that depend on each other but for a little are told without that little (T6), and so is what acts:
-// Newton sees to the rest of it.
-void Engine::act_as_told(BlockSolve& b, double length) const {
-  const Assembly& assembly = b.dynamics->assembly();
-  for (std::size_t j = 0; j < b.force.size(); ++j) b.force[j] -= length * b.dynamics->ideal()[j];
-  for (std::size_t i = 0; i < b.ids.size(); ++i) {
-    const auto bodies = system_.constraint(b.ids[i]).bodies();
-    for (int k = 0; k < static_cast<int>(bodies.size()); ++k) {
-      const int slot = assembly.block.slot(bodies[z(k)]);
-      if (slot < 0) continue;
-      const Vector6 f = length * generalized_force(assembly, static_cast<int>(i), k, b.dynamics->lambda());
-      const int c = assembly.block.column[z(slot)];
-      add(b.force, c, f.head<3>());
-      if (assembly.block.column[z(slot + 1)] - c == 6) add(b.force, c + 3, f.tail<3>());
-    }
-  }
-}
-
 // One substep from now to next with the factor that is there. @return whether it may stand.
 bool Engine::try_substep(BlockSolve& b, Substep& s) {
   const linchpin::Solver& solver = b.dynamics->solver();
@@ -73,7 +55,6 @@ bool Engine::try_substep(BlockSolve& b, Substep& s) {
     }
   for (std::size_t j = 0; j < b.force.size(); ++j)
     b.force[j] = s.weight * b.Q_host[j] + s.length * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]);
-  if (!solver.full_row_rank()) act_as_told(b, s.length);
   solver.inverse_mass(b.force, b.dv);
   for (std::size_t j = 0; j < b.sub_v.size(); ++j) b.sub_v[j] = assembly.v[j] + b.dv[j];
   std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
