@@ -543,6 +543,7 @@ class Program final : public btActionInterface {
     // NNCG diverges natively; the bare acceleration, without drift correction, squares what it is off by in every step.
     const bool sound = !poisoned_ && !nncg_ && options_.drift_correction;
     spare_tumblers();
+    const bool in_parts = std::exchange(substeps_, exact_->counts().substeps) != exact_->counts().substeps;
     ASSERT_TRUE(!sound || w_.finite()) << where();
     if (chance(0.3)) (void)exact_->summary();
     if (chance(0.1)) (void)exact_->check();
@@ -576,7 +577,8 @@ class Program final : public btActionInterface {
     for (const BodyBooks& b : exact_->books()) {
       // Newton ends a step to 1e-15 m, which is an impulse of 1e-15 N·s and more on a kilogram.
       if ((b.momentum - b.applied - b.host - b.own).norm() < precision(1e-15, 1e-10)) continue;
-      ASSERT_LE(b.imbalance(), precision(1e-9, 1e-5)) << where();
+      // Parts of a step may pass poses at which they do, of which the rank at its start says nothing.
+      ASSERT_LE(b.imbalance(), in_parts ? precision(1e-6, 1e-5) : precision(1e-9, 1e-5)) << where();
     }
   }
 
@@ -645,7 +647,7 @@ class Program final : public btActionInterface {
   std::vector<User> users_;
   std::string story_;  ///< step:edit
   int named_ = 0, step_ = 0;
-  long long fallbacks_ = 0;
+  long long fallbacks_ = 0, substeps_ = 0;
   double dt_ = 0;  ///< [s] of the last step
   bool nncg_ = false, may_poison_ = false, poisoned_ = false, meddle_ = false, in_step_ = false;
 };
