@@ -26,6 +26,7 @@ class JointFactor {
     diagonal_.assign(z(p.rows), Real{});
     values_.assign(z(p.values) + 1, Real{});  // and one that backward() reads beyond
     panel_.assign(z(p.widest_panel), Real{});
+    eliminations_.assign(p.nodes.begin(), p.nodes.end());
     const int columns = p.hub_columns * static_cast<int>(p.hubs.size());
     holds_.assign(z(p.hold_values), Real{});
     hub_masses_.assign(p.hubs.size() * (p.hubs.size() + 1) / 2 * z(hub_block), Real{});
@@ -82,9 +83,9 @@ class JointFactor {
     if (!p.hubs.empty()) return solve_with_hubs(p, x);
     const Real* const values = values_.data();
     const JointPattern::Below* const belows = p.belows.data();
-    for (const JointPattern::Node& node : p.nodes)
+    for (const JointPattern::Elimination& node : eliminations_)
       of_width(node.width, [&](auto width) { forward<decltype(width)::value>(belows, node, values, x); });
-    for (auto node = p.nodes.rbegin(); node != p.nodes.rend(); ++node)
+    for (auto node = eliminations_.rbegin(); node != eliminations_.rend(); ++node)
       of_width(node->width, [&](auto width) { backward<decltype(width)::value>(belows, *node, values, x); });
   }
 
@@ -526,7 +527,7 @@ class JointFactor {
   }
 
   template <int W, class X>
-  [[gnu::always_inline]] static void forward(const JointPattern::Below* belows, const JointPattern::Node& node,
+  [[gnu::always_inline]] static void forward(const JointPattern::Below* belows, const JointPattern::Elimination& node,
                                              const Real* values, X* x) {
     const int w = W > 0 ? W : node.width;
     std::array<X, JointPattern::widest> own{};
@@ -548,7 +549,7 @@ class JointFactor {
   }
 
   template <int W, class X>
-  [[gnu::always_inline]] static void backward(const JointPattern::Below* belows, const JointPattern::Node& node,
+  [[gnu::always_inline]] static void backward(const JointPattern::Below* belows, const JointPattern::Elimination& node,
                                               const Real* values, X* x) {
     if constexpr (W == 3 && std::is_same_v<Real, double> && std::is_same_v<X, double>) {
       backward_three(belows, node, values, x);
@@ -580,7 +581,7 @@ class JointFactor {
   }
 
   // The same for three rows of one block, in the lanes of a vector whose last is nothing.
-  static void backward_three(const JointPattern::Below* belows, const JointPattern::Node& node, const double* values,
+  static void backward_three(const JointPattern::Below* belows, const JointPattern::Elimination& node, const double* values,
                              double* x) {
     const auto row = [](const double* from) {
       Four four;
@@ -601,6 +602,7 @@ class JointFactor {
   Row<Real> values_;    // by node D and what is below it
   Row<Real> diagonal_;  // of G, by row
   Row<Real> panel_;
+  std::vector<JointPattern::Elimination> eliminations_;  // of the pattern's joints, for solves to pass over in long chains
   std::array<std::vector<Dropped>, Lanes<Real>::count> dropped_;
   Row<Real> holds_, hub_masses_;  // U by node and hub, then D⁻¹ U; H
   Row<Real> lengths_;

@@ -30,6 +30,7 @@ class JointKernel {
     stiffness_.assign(bodies_.size(), Mass{});
     bounds_.resize(bodies_.size());
     points_.resize(p.points.size());
+    point_places_.resize(p.points.size());
     point_masses_.resize(p.points.size());
     axes_.resize(p.axes.size());
     dots_.resize(p.dots.size());
@@ -229,7 +230,7 @@ class JointKernel {
 
  private:
   void take_geometry(int lane, const double* from) {
-    for (Point& k : points_) {
+    for (PointPlace& k : point_places_) {
       put(k.p_A, lane, from);
       put(k.p_B, lane, from + 3);
       set(k.arm_A, lane, from[6]);
@@ -329,9 +330,11 @@ class JointKernel {
   };
   struct Point {
     int a, b, row;
+    V r_A, r_B, phi;  // at the start (W)
+  };
+  struct PointPlace {  // of a point, what passes over the points do without: long chains leave the cache
     V p_A, p_B;
     Real arm_A, arm_B;
-    V r_A, r_B, phi;  // at the start (W)
   };
   struct PointMasses {  // K (r × e_i) by side, the second's with its sign
     V on[2][3];
@@ -523,10 +526,11 @@ class JointKernel {
     extent_ = extent;
     kinetic_ = 0.5 * kinetic;
     Real gap{}, off{}, size{}, probe{};
-    for (Point& k : points_) {
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      Point& k = points_[i];
       const Twist &A = start_[z(k.a)], &B = start_[z(k.b)], &a = twists_[z(k.a)], &b = twists_[z(k.b)];
-      k.r_A = turned(frames_[z(k.a)], k.p_A);
-      k.r_B = turned(frames_[z(k.b)], k.p_B);
+      k.r_A = turned(frames_[z(k.a)], point_places_[i].p_A);
+      k.r_B = turned(frames_[z(k.b)], point_places_[i].p_B);
       k.phi = (bodies_[z(k.a)].p - bodies_[z(k.b)].p) + (k.r_A - k.r_B);
       const V v_A = cross(A.w, k.r_A), v_B = cross(B.w, k.r_B);
       const V phi_dot = (A.v + v_A) - (B.v + v_B);
@@ -991,14 +995,15 @@ class JointKernel {
   void judge(const JointStep::Limits& limits, Result& result) {
     std::fill(bounds_.begin(), bounds_.end(), Real{});
     Real gain{}, probe{};
-    for (const Point& k : points_) {
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      const Point& k = points_[i];
       const Twist &a = twists_[z(k.a)], &b = twists_[z(k.b)];
       const V mean = 0.5 * (read(velocity_, k.row) + ((a.v + cross(a.w, k.r_A)) - (b.v + cross(b.w, k.r_B))));
       const V p = read(total_, k.row);
       gain += dot(p, mean);
       const Real force = root(dot(p, p));
-      bounds_[z(k.a)] += force * k.arm_A;
-      bounds_[z(k.b)] += force * k.arm_B;
+      bounds_[z(k.a)] += force * point_places_[i].arm_A;
+      bounds_[z(k.b)] += force * point_places_[i].arm_B;
       write(x_, k.row, mean);
     }
     for (const Axis& k : axes_) {
@@ -1131,6 +1136,7 @@ class JointKernel {
   Row<Turn> turns_;
   Row<Real> bounds_;
   Row<Point> points_;
+  Row<PointPlace> point_places_;
   Row<PointMasses> point_masses_;
   Row<Axis> axes_;
   Row<Dot> dots_;

@@ -15,13 +15,17 @@ struct JointPattern {
   static constexpr int most_hubs = 8;  // bodies that are unknowns of their own: see JointHubs
   static constexpr int hub_columns = 6,
                        hub_stride = 8;  // columns of one; and between rows of them, for they are taken in fours
-  struct Node {                         // a joint
+  struct Elimination {                  // all of a joint that a solve needs to know
     int first = 0, width = 0;           // its rows
+    int below = 0, below_end = 0;       // what its elimination touches
+    int diagonal = 0, panel = 0;        // where its numbers are
+    bool operator==(const Elimination&) const = default;
+  };
+  struct Node : Elimination {           // a joint
     int a = 0, b = 0;                   // its bodies
     int points = 0, points_end = 0, axes = 0, axes_end = 0, dots = 0, dots_end = 0;
     int axis_row = 0, dot_row = 0;             // where among its rows those begin: points come first
-    int below = 0, below_end = 0, height = 0;  // what its elimination touches
-    int diagonal = 0, panel = 0;               // where its numbers are
+    int height = 0;                            // rows that its elimination touches
     int updates = 0;
     int holds = 0, holds_end = 0,
         hold_updates = 0;  // hubs that it holds on to, itself or by what was eliminated into it
