@@ -157,7 +157,6 @@ struct BlockSolve {
   double next_length = 0;       ///< of plain substeps, where the last step was taken in such: of the next [s]
   double parts_length = 0, parts_before = 0;  ///< with which they began [s]
   bool plainly = false;         ///< the last step was taken so, and its problem is not evaluated: see Engine::problem()
-  bool by_joints = false;       ///< the last step was taken so, asked about or not
   std::vector<BodyId> touched;  ///< every body that its constraints name, fixed and driven ones too
   std::vector<BodyId> outside;  ///< the fixed and driven ones of them
   std::vector<int> pool;  ///< solver body by slot
@@ -708,6 +707,7 @@ class Engine final : public btActionInterface {
   void note_stiffness(BlockSolve& b);
   bool stop_at_end(BlockSolve& b);
   bool predict(BlockSolve& b);
+  void stay_of_least_norm(BlockSolve& b) const;
   bool turns_beyond_host(const BlockSolve& b) const;
   void note_added(BlockSolve& b);
   bool start_from_true_turn(BlockSolve& b);

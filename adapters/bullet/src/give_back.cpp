@@ -247,10 +247,10 @@ void Engine::give_feedback(BlockSolve& b) {
 void Engine::break_joints(BlockSolve& b) {
   if (b.in_parts && !b.by_stages) return;  // the factor is another pose's: breaking waits for the next step
   const Block& block = b.block;
-  // Least-norm multipliers of the whole impulse. Those of stages are, and of a step: the reaction's and what Newton
-  // added (T12), unless its start is from other poses. With what laws prescribe taken off, λ = G⁺A M⁻¹(AᵀL).
+  // Least-norm multipliers of the whole impulse: the reaction's and what Newton added (T12). With what laws prescribe
+  // taken off, λ = G⁺A M⁻¹(AᵀL).
   std::span<const double> lambda = b.own_lambda;
-  if (!b.by_stages && !b.by_joints && (b.with_laws || !(b.native_rows || b.dynamics->solver().full_row_rank()))) {
+  if (!b.by_stages && b.with_laws) {
     for (std::size_t j = 0; j < b.force.size(); ++j)
       b.force[j] +=
           dt_ * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]) - dt_ * b.dynamics->assembly().instant.c[j];

@@ -582,7 +582,7 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
   b.native_rows = b.in_contact = b.link_rows = b.by_rows = b.pushed = b.write_pose = false;
   b.creeps = step_ < b.creeps_until;
   b.substeps = 1;
-  b.in_parts = b.by_stages = b.recorded = b.end_after = b.plainly = b.by_joints = b.plain_parts = b.in_turns = false;
+  b.in_parts = b.by_stages = b.recorded = b.end_after = b.plainly = b.plain_parts = b.in_turns = false;
   b.stepped_down = nullptr;
   b.has_kept = false;
   b.moved = b.gap_left = 0;

@@ -127,7 +127,7 @@ bool Engine::settle_plainly(BlockSolve& b, const detail::JointStep::Outcome& who
 
 void Engine::end_plainly(BlockSolve& b, const detail::JointStep::Outcome& at_start) {
   b.stage = BlockSolve::Stage::solved;
-  b.plainly = b.by_joints = b.answered = true;
+  b.plainly = b.answered = true;
   b.told = false;
   b.usual_off = at_start.off;
   b.tally.activation_energy = std::max(b.tally.activation_energy, at_start.activation);

@@ -285,7 +285,10 @@ Engine::Outcome Engine::try_step(BlockSolve& b) {
   const auto ideal = b.dynamics->ideal(), nonideal = b.dynamics->nonideal();
   std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
   std::fill(b.force.begin(), b.force.end(), 0.0);
-  if (options_.drift_correction && predict(b)) add_pull(b, b.lambda, b.force);
+  if (options_.drift_correction && predict(b)) {
+    add_pull(b, b.lambda, b.force);
+    if (!solver.full_row_rank()) stay_of_least_norm(b);
+  }
   for (std::size_t j = 0; j < b.v.size(); ++j)
     b.dv[j] = b.applied[j] + b.host[j] + dt_ * (ideal[j] + nonideal[j]) + b.force[j];
   solver.inverse_mass(b.dv, b.dv);
@@ -447,6 +450,15 @@ bool Engine::predict(BlockSolve& b) {
     differences += orders;
   }
   return true;
+}
+
+// What was added in the last steps was of least norm at their poses, and is to be so at this one (T6): what is told of
+// it is no chance of the way here, nor what breaks by it. The reference makes multipliers from errors only, and starts
+// from none.
+void Engine::stay_of_least_norm(BlockSolve& b) const {
+  const linchpin::Solver& solver = b.dynamics->solver();
+  if (solver.info().fallbacks == 0) return solver.shortest(b.force, b.lambda);
+  for (auto* x : {&b.lambda, &b.force}) std::fill(x->begin(), x->end(), 0.0);
 }
 
 // force += Aᵀλ
