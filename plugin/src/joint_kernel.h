@@ -3,6 +3,7 @@
 #pragma once
 
 #include "joint_factor.h"
+#include "joint_welds.h"
 #include "joint_work.h"
 #include "lanes.h"
 
@@ -35,7 +36,7 @@ class JointKernel {
     axes_.resize(p.axes.size());
     dots_.resize(p.dots.size());
     for (auto* x : {&bias_, &velocity_, &x_, &lambda_, &newton_, &total_}) x->assign(z(p.rows), Real{});
-    factor_.lay_out(p);
+    p.welds ? welds_.lay_out(p) : factor_.lay_out(p);
     moving_ = z(p.bodies);
     for (const JointPattern::Node& node : p.nodes) {
       for (int k = node.points; k < node.points_end; ++k) points_[z(k)].a = node.a, points_[z(k)].b = node.b;
@@ -103,14 +104,18 @@ class JointKernel {
   }
 
   double reach(const JointPattern& p, double dt, double tolerance, int most, std::span<const double> applied,
-               std::span<const double> Q) {
+               std::span<const double> Q, std::span<const double> from) {
     set_free(applied);
-    std::fill(total_.begin(), total_.end(), Real{});
+    for (std::size_t r = 0; r < total_.size(); ++r) total_[r] = from.empty() ? 0 : from[z(p.row_of[r])];
     twists_ = free_;
+    if (Q.empty() && !from.empty()) {
+      pull(total_);
+      follow(free_);
+    }
     if (!Q.empty()) {  // from what answers the forces
       ask(Q);
       if (redundant_) least_norm(x_);
-      factor_.solve(p, x_.data());
+      solve(p, x_);
       for (std::size_t r = 0; r < x_.size(); ++r) total_[r] = dt * x_[r];
       pull(total_);
       follow(free_);
@@ -118,13 +123,14 @@ class JointKernel {
     Real worst = look(dt, Real{});
     for (int solves = 0; solves < most && worst > tolerance; ++solves) {
       for (Real& x : x_) x *= -1 / dt;
-      factor_.solve(p, x_.data());
+      solve(p, x_);
       for (std::size_t r = 0; r < x_.size(); ++r) total_[r] += x_[r];
       pull(total_);
       follow(free_);
       worst = look(dt, Real{});
     }
     rates(twists_, target_);
+    if (p.welds) lift_target();
     return worst;
   }
 
@@ -132,6 +138,7 @@ class JointKernel {
     set_free(applied);
     twists_ = free_;
     std::fill(target_.begin(), target_.end(), Real{});
+    if (p.welds) lift_target();
     approach_target(p);
   }
 
@@ -146,8 +153,7 @@ class JointKernel {
     aimed_.assign(bodies.begin(), bodies.end());
     std::fill(is_aimed_.begin(), is_aimed_.end(), 0);
     for (const int body : bodies) is_aimed_[z(body)] = 1;
-    for (auto* x : {&aimed_nodes_, &aimed_points_, &aimed_axes_, &aimed_dots_, &between_, &beside_})
-      x->clear();
+    for (auto* x : {&aimed_nodes_, &aimed_points_, &aimed_axes_, &aimed_dots_, &between_, &beside_}) x->clear();
     std::fill(reached_.begin(), reached_.end(), p.hubs.empty() ? 0 : 1);  // all of them by way of hubs
     for (std::size_t i = 0; i < p.nodes.size(); ++i) {
       const JointPattern::Node& node = p.nodes[i];
@@ -164,6 +170,7 @@ class JointKernel {
   }
 
   void move(const JointPattern& p, std::span<const JointStep::Push> pushes, double* to) {
+    if (p.welds) return move_as_one(pushes, to);
     for (std::size_t lane = 0; lane < pushes.size(); ++lane)
       for (const JointStep::Push::At& at : pushes[lane].at) {
         if (at.body < 0) continue;
@@ -194,6 +201,14 @@ class JointKernel {
       }
       free = TwistOf<Four>{};
     }
+  }
+
+  bool as_one(JointStep::One& to) const {
+    const auto& I = welds_.inverse();
+    take(welds_.centre(), 0, to.centre.data());
+    to.inverse_mass = welds_.inverse_mass();
+    to.inverse_inertia << I.xx, I.xy, I.xz, I.xy, I.yy, I.yz, I.xz, I.yz, I.zz;
+    return true;
   }
 
   Result end(const JointPattern& p, const JointStep::Limits& limits, std::span<const JointStep::Job> job) {
@@ -406,6 +421,7 @@ class JointKernel {
   }
   template <class Wanted>
   Real refactor(const JointPattern& p, Wanted wanted) {
+    if (p.welds) return factor_welds(p);
     fill(p);
     Real margin = factor_.factor(p);
     const auto unclear = [&](int lane) { return wanted(lane) && !(get(margin, lane) > 0); };
@@ -427,6 +443,28 @@ class JointKernel {
     return margin;
   }
 
+  Real factor_welds(const JointPattern& p) {
+    for (std::size_t i = 0; i < p.nodes.size(); ++i) {
+      typename JointWelds<Real>::Weld& to = welds_.welds[i];
+      const JointPattern::Node& node = p.nodes[i];
+      const Point& point = points_[z(node.points)];
+      to.r_A = point.r_A, to.r_B = point.r_B;
+      for (std::size_t k = 0; k < 3; ++k) to.n[k] = dots_[z(node.dots) + k].n;
+    }
+    for (std::size_t i = 0; i < moving_; ++i) {
+      const Body& from = bodies_[i];
+      const Frame& R = frames_[i];
+      const V x = scaled(R.x, from.inertia), y = scaled(R.y, from.inertia), w = scaled(R.z, from.inertia);
+      welds_.bodies[i] = {from.mass,   from.p,      dot(x, R.x), dot(y, R.y),
+                          dot(w, R.z), dot(x, R.y), dot(x, R.z), dot(y, R.z)};
+    }
+    redundant_ = welds_.loops();
+    return welds_.factor();
+  }
+
+  // x ← multipliers that make these rates
+  void solve(const JointPattern& p, Row<Real>& x) { p.welds ? welds_.solve(x.data()) : factor_.solve(p, x.data()); }
+
   // From the factor on; x_ is what the forces leave of the bias.
   void finish(const JointPattern& p, const JointStep::Limits& limits, std::span<const JointStep::Job> jobs,
               Result& result) {
@@ -439,7 +477,7 @@ class JointKernel {
     if (redundant_) {
       least_norm(total_);
       for (int lane = 0; lane < lanes; ++lane)
-        if (!null_spaces_[z(lane)].empty())
+        if (welds_.loops() || !null_spaces_[z(lane)].empty())
           for (std::size_t r = 0; r < total_.size(); ++r)
             set(newton_[r], lane, get(total_[r], lane) - limits.dt * get(lambda_[r], lane));
     }
@@ -460,6 +498,33 @@ class JointKernel {
     }
   }
 
+  void lift_target() {
+    lifted_.resize(moving_);
+    const auto* const twists = welds_.lift(target_.data());
+    for (std::size_t i = 0; i < moving_; ++i) lifted_[i] = {twists[i].v, twists[i].w};
+  }
+
+  void move_as_one(std::span<const JointStep::Push> pushes, double* to) const {
+    for (const JointStep::Push& push : pushes) {
+      V linear{}, angular{};
+      for (const JointStep::Push::At& at : push.at) {
+        if (at.body < 0) continue;
+        V f, m;
+        put(f, 0, at.impulse.data());
+        put(m, 0, at.impulse.data() + 3);
+        linear += f;
+        angular += m + cross(welds_.arm(z(at.body)), f);
+      }
+      const auto all = welds_.moved(linear, angular);
+      for (const int body : aimed_) {
+        const auto u = welds_.at(z(body), all);
+        take(u.v, 0, to);
+        take(u.w, 0, to + 3);
+        to += 6;
+      }
+    }
+  }
+
   // x_ ← what forces leave of the bias, as start() has it of those that it knows
   void ask(std::span<const double> Q) {
     for (std::size_t i = 0; i < moving_; ++i) twists_[i] = accelerations_[i] = moved(i, twist_from(Q, i));
@@ -473,9 +538,17 @@ class JointKernel {
 
   // twists_ ← the nearest, in the metric of the masses, whose rates are the target
   void approach_target(const JointPattern& p) {
+    if (p.welds) {
+      const auto all = welds_.common(twists_.data());
+      for (std::size_t i = 0; i < moving_; ++i) {
+        const auto own = welds_.at(i, all);
+        twists_[i] = lifted_[i] + Twist{own.v, own.w};
+      }
+      return;
+    }
     rates(twists_, x_);
     for (std::size_t r = 0; r < x_.size(); ++r) x_[r] = target_[r] - x_[r];
-    factor_.solve(p, x_.data());
+    solve(p, x_);
     pull(x_);
     follow(twists_);
   }
@@ -806,7 +879,10 @@ class JointKernel {
   // estimate of T15 needs, too.
   void least_norm(Row<Real>& lambda) {
     for (int lane = 0; lane < lanes; ++lane)
-      if (!null_spaces_[z(lane)].empty()) null_spaces_[z(lane)].project(lambda.data(), lane);
+      if (welds_.loops())
+        welds_.project(lambda.data(), lane);
+      else if (!null_spaces_[z(lane)].empty())
+        null_spaces_[z(lane)].project(lambda.data(), lane);
   }
 
   // What rows that depend on each other ask for need not agree: velocities a step begins with are off the constraints
@@ -821,7 +897,7 @@ class JointKernel {
   // The equation (T5), its residual looked at and taken out once.
   void answer(const JointPattern& p, Result& result) {
     if (redundant_) consent();
-    factor_.solve(p, x_.data());
+    solve(p, x_);
     std::swap(lambda_, x_);
     // Before they are looked at: what a null vector is wrong by is part of the residual, and taken out with it.
     if (redundant_) least_norm(lambda_);
@@ -852,7 +928,7 @@ class JointKernel {
     for (int lane = 0; lane < lanes; ++lane)
       if (!(get(worst, lane) <= rounding * get(size_, lane))) refuse(result, lane, "the equation's residual");
     if (none(result)) return;
-    factor_.solve(p, x_.data());
+    solve(p, x_);
     for (std::size_t r = 0; r < x_.size(); ++r) lambda_[r] += x_[r];
   }
 
@@ -868,7 +944,7 @@ class JointKernel {
     if (!any) return;
     x_ = velocity_;
     if (redundant_) least_norm(x_);
-    factor_.solve(p, x_.data());
+    solve(p, x_);
     Real energy{};
     for (std::size_t r = 0; r < x_.size(); ++r) energy += 0.5 * (x_[r] * velocity_[r]);
     for (std::size_t i = 0; i < jobs.size(); ++i)
@@ -920,7 +996,7 @@ class JointKernel {
       previous = worst;
       const Real scale = (-1 / dt) * going;
       for (Real& x : x_) x *= scale;
-      factor_.solve(p, x_.data());
+      solve(p, x_);
       for (std::size_t r = 0; r < x_.size(); ++r) {
         newton_[r] += x_[r];
         total_[r] += x_[r];
@@ -1142,13 +1218,15 @@ class JointKernel {
   Row<Dot> dots_;
   Row<Real> bias_, velocity_, x_, lambda_, newton_, total_;
   JointFactor<Real> factor_;
-  Row<Real> target_;  // rates of the rows that a host's own are to leave
-  Row<Four> ways_;    // right-hand sides of move()
+  JointWelds<Real> welds_;
+  Row<Real> target_;   // rates of the rows that a host's own are to leave
+  Row<Twist> lifted_;  // of welds, the twists of those
+  Row<Four> ways_;     // right-hand sides of move()
   Row<TwistOf<Four>> way_free_, way_wrenches_;
-  std::vector<int> aimed_, aimed_nodes_;  // see aim(): its bodies, and the nodes of a solve in order
+  std::vector<int> aimed_, aimed_nodes_;                     // see aim(): its bodies, and the nodes of a solve in order
   std::vector<int> aimed_points_, aimed_axes_, aimed_dots_;  // of joints on its bodies
   std::vector<int> beside_, between_;                        // bodies that those pull at; rows of the other nodes
-  std::vector<char> is_aimed_, reached_;  // by body, by node
+  std::vector<char> is_aimed_, reached_;                     // by body, by node
   std::array<JointNullSpace, std::size_t{lanes}> null_spaces_;
   bool redundant_ = false;  // in a lane
   Row<Real> rest_;
@@ -1187,8 +1265,8 @@ class JointTurnsOfOne final : public JointTurns {
     return kernel_.begin(pattern_, gap_tolerance);
   }
   double reach(double dt, double tolerance, int most_solves, std::span<const double> applied, std::span<const double> Q,
-               std::span<double> v) override {
-    const double left = kernel_.reach(pattern_, dt, tolerance, most_solves, applied, Q);
+               std::span<double> v, std::span<const double> from) override {
+    const double left = kernel_.reach(pattern_, dt, tolerance, most_solves, applied, Q, from);
     kernel_.give_velocities(0, v);
     return left;
   }
@@ -1200,6 +1278,7 @@ class JointTurnsOfOne final : public JointTurns {
     kernel_.hold(pattern_, v);
     kernel_.give_velocities(0, v);
   }
+  bool as_one(JointStep::One& to) const override { return pattern_.welds && kernel_.as_one(to); }
   void aim(std::span<const int> bodies) override { kernel_.aim(pattern_, bodies); }
   void move(std::span<const JointStep::Push> pushes, double* to) override { kernel_.move(pattern_, pushes, to); }
   void end(const JointStep::Limits& limits, JointStep::Job& job) override {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 namespace linchpin::detail {
@@ -28,6 +29,7 @@ bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::ve
   std::vector<std::vector<std::pair<int, int>>> ends(z(bodies));  // joint and its side
   std::vector<std::array<int, 2>> at(z(joints));
   BlockCholesky::Pattern pattern;
+  welds = true;
   for (int i = 0; i < joints; ++i) {
     const StockJoints::Joint& joint = stock.joints[z(i)];
     if (joint.driven_a || joint.driven_b || joint.slot_a == joint.slot_b) return false;
@@ -37,11 +39,13 @@ bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::ve
     const int width = block.row[z(joint.constraint) + 1] - joint.row;
     if (width < 1 || width > widest) return false;
     pattern.sizes.push_back(width);
+    const StockJoints::Joint& next = stock.joints[z(i) + 1];
+    welds = welds && next.point - joint.point == 1 && next.axis == joint.axis && next.dot - joint.dot == 3;
   }
   all_bodies = static_cast<int>(ids.size());
   std::vector<int> hub_of(z(all_bodies), -1);
   for (int body = 0; body < bodies; ++body) {
-    if (ends[z(body)].size() <= most_ends) continue;
+    if (welds || ends[z(body)].size() <= most_ends) continue;
     hub_of[z(body)] = static_cast<int>(hubs.size());
     hubs.push_back(body);
     pattern.sizes.push_back(hub_columns);
@@ -68,10 +72,16 @@ bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::ve
 
   std::vector<int> order, place(z(joints));
   std::vector<std::vector<int>> structure(pattern.sizes.size());
-  BlockCholesky::eliminate(pattern, order, structure);
-  std::erase_if(order, [&](int i) { return i >= joints; });
-  eliminated = static_cast<int>(std::stable_partition(order.begin(), order.end(), [&](int i) { return !is_last(i); }) -
-                                order.begin());
+  if (welds) {
+    order.resize(z(joints));
+    std::iota(order.begin(), order.end(), 0);
+    eliminated = joints;
+  } else {
+    BlockCholesky::eliminate(pattern, order, structure);
+    std::erase_if(order, [&](int i) { return i >= joints; });
+    eliminated = static_cast<int>(
+        std::stable_partition(order.begin(), order.end(), [&](int i) { return !is_last(i); }) - order.begin());
+  }
   for (int k = 0; k < joints; ++k) place[z(order[z(k)])] = k;
   for (const int i : order) {
     const StockJoints::Joint &joint = stock.joints[z(i)], &next = stock.joints[z(i) + 1];
@@ -142,6 +152,7 @@ bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::ve
     aboves.insert(aboves.end(), of.begin(), of.end());
     above.push_back(static_cast<int>(aboves.size()));
   }
+  if (welds) return true;
   const auto place_of = [&](int i, int j) {  // of block (i, j), i not before j
     const Node& node = nodes[z(j)];
     if (i == j) return node.diagonal;

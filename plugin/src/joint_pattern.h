@@ -65,6 +65,7 @@ struct JointPattern {
   std::vector<int> row_of;              // row of the block
   std::vector<int> joint_of;            // by node: in StockJoints, and in the block
   int bodies = 0, all_bodies = 0, rows = 0, values = 0, widest_panel = 0, hold_values = 0;
+  bool welds = false;  // nothing else: joints in their own order, none eliminated (JointWelds)
 
   bool operator==(const JointPattern&) const = default;
 

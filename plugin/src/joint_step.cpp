@@ -108,11 +108,12 @@ const char* JointStep::begin(const State& state, double gap_tolerance) {
   return turns_->begin(state, *block_, gap_tolerance);
 }
 double JointStep::reach(double dt, double tolerance, int most_solves, std::span<const double> applied,
-                        std::span<const double> Q, std::span<double> v) {
-  return turns_->reach(dt, tolerance, most_solves, applied, Q, v);
+                        std::span<const double> Q, std::span<double> v, std::span<const double> from) {
+  return turns_->reach(dt, tolerance, most_solves, applied, Q, v, from);
 }
 void JointStep::keep(std::span<const double> applied, std::span<double> v) { turns_->keep(applied, v); }
 void JointStep::hold(std::span<double> v) { turns_->hold(v); }
+bool JointStep::as_one(One& to) const { return turns_->as_one(to); }
 void JointStep::aim(std::span<const int> bodies) { turns_->aim(bodies); }
 void JointStep::move(std::span<const Push> pushes, std::span<double> to) { turns_->move(pushes, to.data()); }
 void JointStep::end(const Limits& limits, Job& job) { turns_->end(limits, job); }

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace linchpin::test::coupling_test {
 namespace {
 
@@ -69,6 +71,41 @@ TEST(Coupling, ALightFootUnderAHeavyLoadDoesNotSink) {
     deepest = std::max(deepest, 0.1 - double(foot.getWorldTransform().getOrigin().y()));
   }
   EXPECT_LE(deepest, 1e-3);
+}
+
+// Thirty-six bricks welded to a slab and a load of a hundred times a brick's weight on one of them: what the ground
+// does to any brick it does to all. Each brick has more contacts than rows find their own answer for, were it not one
+// body.
+TEST(Coupling, AWeldedSlabCarriesItsLoadAsOneBody) {
+  TestWorld w;
+  w.box(0, btVector3(10, btScalar(0.5), 10), btVector3(0, btScalar(-0.5), 0));
+  constexpr int wide = 6;
+  std::vector<btRigidBody*> brick;
+  const auto weld = [&](btRigidBody& a, btRigidBody& b) {
+    const btVector3 middle = (a.getCenterOfMassPosition() + b.getCenterOfMassPosition()) / 2;
+    w.joint<btFixedConstraint>(a, b, btTransform(btQuaternion::getIdentity(), middle - a.getCenterOfMassPosition()),
+                               btTransform(btQuaternion::getIdentity(), middle - b.getCenterOfMassPosition()));
+  };
+  const btVector3 half(btScalar(0.25), btScalar(0.1), btScalar(0.25));
+  for (int i = 0; i < wide; ++i)
+    for (int k = 0; k < wide; ++k) {
+      brick.push_back(&w.box(1, half, btVector3(btScalar(0.5 * i), btScalar(0.1), btScalar(0.5 * k))));
+      const std::size_t at = brick.size() - 1;
+      if (k > 0) weld(*brick[at - 1], *brick[at]);
+      if (i > 0) weld(*brick[at - wide], *brick[at]);
+    }
+  btRigidBody& load = w.box(100, half, btVector3(btScalar(1.5), btScalar(0.5), btScalar(1.5)));
+  weld(*brick[3 * wide + 3], load);
+  bullet::Solver exact(w.world);
+  double deepest = 0;
+  for (int i = 0; i < 480; ++i) {
+    w.step();
+    for (const btRigidBody* b : brick)
+      deepest = std::max(deepest, 0.1 - double(b->getWorldTransform().getOrigin().y()));
+  }
+  EXPECT_LE(deepest, 2e-4);
+  EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-6));
+  EXPECT_EQ(exact.counts().fallbacks, 0);
 }
 
 // A whip in contact takes its steps in shorter ones; velocities at the end of a whole step, which it cannot take, would

@@ -11,6 +11,7 @@
 #include <Eigen/QR>
 
 #include <deque>
+#include <numeric>
 
 namespace linchpin::test::redundant_joints_properties_test {
 namespace {
@@ -85,6 +86,21 @@ struct Redundant {
       }
       last = b;
     }
+  }
+  /// Of bricks, each welded to its neighbours; one of them, or two, to the world.
+  void wall(int wide, int high, int deep, int anchors) {
+    const Matrix3d axes = where.rotation().toRotationMatrix();
+    const auto at = [&](int i, int k, int l) { return std::size_t((l * high + k) * wide + i); };
+    for (int l = 0; l < deep; ++l)
+      for (int k = 0; k < high; ++k)
+        for (int i = 0; i < wide; ++i) {
+          const Vector3d p = axes * Vector3d(i, k, l);
+          body(p);
+          if (i > 0) add_weld(bodies[at(i - 1, k, l)], bodies.back(), p - 0.5 * axes.col(0));
+          if (k > 0) add_weld(bodies.back(), bodies[at(i, k - 1, l)], p - 0.5 * axes.col(1));
+          if (l > 0) add_weld(bodies[at(i, k, l - 1)], bodies.back(), p - 0.5 * axes.col(2));
+        }
+    for (int i = 0; i < anchors; ++i) add_weld(i == 0 ? bodies.back() : bodies.front(), world, where.vector());
   }
   void make() {
     const int kind = how.integer(0, 6);
@@ -284,6 +300,83 @@ TEST(RedundantJoints, StepIsThatOfLeastNorm) {
 
 TEST(RedundantJoints, StepOnHubsIsThatOfLeastNorm) { expect_least_norm(200, make_hub); }
 TEST(RedundantJoints, StepOnHubsMeetsWhatDisagreesInTheLeastSquares) { expect_least_norm(100, make_hub, false); }
+
+// A block of nothing but welds moves as one body, whatever pushes at it and wherever.
+TEST(RedundantJoints, WeldsMakeOneBody) {
+  detail::JointStep::Limits to_rounding = limits;
+  to_rounding.newton_tolerance = 0;
+  for (const std::uint64_t seed : seeds(60)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Random how(seed), where(seed + 1000000);
+    System system;
+    Redundant wall{system, "a", how, where};
+    wall.wall(how.integer(2, 4), how.integer(1, 4), how.integer(1, 2), how.coin() ? 0 : how.integer(1, 2));
+    State state = system.initial_state();
+    settle(system, wall.joints, state);
+    detail::JointShapes shapes(1);
+    Solve s(system, wall.joints, state, shapes, where, {.path = Path::dense});
+    detail::JointStep::Job job = s.job();
+    detail::JointStep::take(state, to_rounding, {&job, 1});
+    ASSERT_EQ(job.outcome.refused, nullptr);
+    expect_step_of_dynamics(system, state, s, job.outcome, to_rounding.newton_tolerance, 1);
+    if (HasFatalFailure()) return;
+    const std::vector<double> whole(s.v), total(s.total);
+
+    const linchpin::Solver& solver = s.dynamics.solver();
+    const Instant& instant = s.dynamics.assembly().instant;
+    const std::size_t n = s.v.size(), m = s.start.size(), bodies = wall.bodies.size();
+    const auto rates = [&](const std::vector<double>& of) {
+      std::vector<double> to(m);
+      for (std::size_t r = 0; r < m; ++r)
+        for (int k = instant.row_start[r]; k < instant.row_start[r + 1]; ++k)
+          to[r] += instant.entries[std::size_t(k)].value * of[std::size_t(instant.entries[std::size_t(k)].column)];
+      return to;
+    };
+    ASSERT_EQ(s.step.begin(state, limits.gap_tolerance), nullptr);
+    std::vector<double> v(n), thrown(n), e(m), dv(n), expected(n), force(n);
+    ASSERT_LE(s.step.reach(dt, 1e-12, 20, s.applied, s.Q, v), 1e-12);
+    for (std::size_t j = 0; j < n; ++j) thrown[j] = v[j] + where.uniform(-1, 1);
+    std::vector<double> held(thrown);
+    s.step.hold(held);
+    const std::vector<double> wanted = rates(v), now = rates(thrown);
+    for (std::size_t r = 0; r < m; ++r) e[r] = wanted[r] - now[r];
+    solver.apply(e, {}, {}, dv);
+    for (std::size_t j = 0; j < n; ++j) ASSERT_NEAR(held[j], thrown[j] + dv[j], 1e-10);
+
+    detail::JointStep::One one;
+    ASSERT_TRUE(s.step.as_one(one));
+    std::vector<int> all(bodies);
+    std::iota(all.begin(), all.end(), 0);
+    s.step.aim(all);
+    detail::JointStep::Push push;
+    push.at[0] = {where.integer(0, int(bodies) - 1), {}};
+    push.at[0].impulse << where.vector(1), where.vector(1);
+    std::vector<double> moves(n);
+    s.step.move({&push, 1}, moves);
+    const std::size_t at = std::size_t(push.at[0].body);
+    for (std::size_t j = 0; j < 6; ++j) force[6 * at + j] = push.at[0].impulse[Eigen::Index(j)];
+    solver.inverse_mass(force, expected);
+    e = rates(expected);
+    for (double& x : e) x = -x;
+    solver.apply(e, {}, {}, dv);
+    const auto arm = [&](std::size_t i) -> Vector3d { return state[wall.bodies[i]].p - one.centre; };
+    const Vector3d f = push.at[0].impulse.head<3>(),
+                   w = one.inverse_inertia * (push.at[0].impulse.tail<3>() + arm(at).cross(f));
+    for (std::size_t i = 0; i < bodies; ++i) {
+      const Vector3d u = one.inverse_mass * f + w.cross(arm(i));
+      for (std::size_t j = 0; j < 6; ++j) {
+        ASSERT_NEAR(moves[6 * i + j], expected[6 * i + j] + dv[6 * i + j], 1e-10);
+        ASSERT_NEAR(moves[6 * i + j], j < 3 ? u[Eigen::Index(j)] : w[Eigen::Index(j) - 3], 1e-12);
+      }
+    }
+
+    job = s.job();
+    s.step.end(to_rounding, job);
+    ASSERT_EQ(job.outcome.refused, nullptr);
+    for (std::size_t j = 0; j < n; ++j) ASSERT_NEAR(s.v[j], whole[j], 1e-12);
+    for (std::size_t r = 0; r < m; ++r) ASSERT_NEAR(s.total[r], total[r], 1e-11);
+  }
+}
 
 // Where velocities are off the constraints rows that depend on each other ask for accelerations that do not agree:
 // links that move apart across the plane of their loop. As Dynamics has it they are met in the least squares, and

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
@@ -52,6 +53,10 @@ bool Engine::couple_rows(Pools pools) {
   row_ranges_.clear();
   if ((base_name_ != "sequential impulse" && !multibodies_) || group_.empty()) return false;
   const std::array<btConstraintArray*, 4> all{&pools.contacts, &pools.joints, &pools.friction, &pools.rolling};
+  bool ones = false;
+  for (const int index : group_) ones = make_one(*blocks_[z(index)], pools) || ones;
+  for (btConstraintArray* rows : all)
+    for (int i = 0; ones && i < rows->size(); ++i) push_as_one((*rows)[i], pools);
   const auto block_of = [&](int body) {
     return body >= 0 && z(body) < slot_of_pool_.size() ? slot_of_pool_[z(body)].block : -1;
   };
@@ -70,7 +75,7 @@ bool Engine::couple_rows(Pools pools) {
   ways_at_.assign(slot_of_pool_.size(), -1);
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
-    b.by_rows = !b.failed && b.native_rows && !b.link_rows && b.row_count <= most_rows;
+    b.by_rows = !b.failed && b.native_rows && !b.link_rows && b.one < 0 && b.row_count <= most_rows;
     if (!b.by_rows) continue;
     any = true;
     b.met.clear();
@@ -102,6 +107,81 @@ bool Engine::couple_rows(Pools pools) {
   for (const RowRange& range : row_ranges_)
     for (int i = 0; i < range.size; ++i) step_by_response(range.first[i], responses_[z(range.response + i)]);
   return true;
+}
+
+// Welds make one body of a block: to native rows it can be one of Bullet's own.
+bool Engine::make_one(BlockSolve& b, Pools pools) const {
+  detail::JointStep::One as;
+  if (b.failed || !b.native_rows || b.link_rows || multibodies_ || !b.in_turns || !b.plain.as_one(as)) return false;
+  b.one = pools.bodies.size();
+  btSolverBody one;
+  one.m_worldTransform.setIdentity();
+  for (btVector3* x :
+       {&one.m_deltaLinearVelocity, &one.m_deltaAngularVelocity, &one.m_pushVelocity, &one.m_turnVelocity,
+        &one.m_linearVelocity, &one.m_angularVelocity, &one.m_externalForceImpulse, &one.m_externalTorqueImpulse})
+    x->setZero();
+  one.m_linearFactor = one.m_angularFactor = btVector3(1, 1, 1);
+  one.m_invMass = one.m_linearFactor * btScalar(as.inverse_mass);
+  one.m_originalBody = body_of_[z(b.block.bodies[0].index)];  // without any, Bullet's rows do not move it
+  pools.bodies.push_back(one);
+  b.as_one = as;
+  return true;
+}
+
+// What a row has of velocities so far it has of what it asks for from now on: that body begins at none.
+void Engine::push_as_one(btSolverConstraint& row, Pools pools) {
+  const std::array<int, 2> body{row.m_solverBodyIdA, row.m_solverBodyIdB};
+  std::array<Slot, 2> at;
+  for (std::size_t k = 0; k < 2; ++k) {
+    if (body[k] >= 0 && z(body[k]) < slot_of_pool_.size()) at[k] = slot_of_pool_[z(body[k])];
+    if (at[k].block >= 0 && blocks_[z(at[k].block)]->one < 0) at[k] = {};
+  }
+  if (at[0].block == at[1].block) return;  // none, or between bodies of one: it moves nothing
+  const double raw = double(world_->getSolverInfo().m_sor) / double(row.m_jacDiagABInv);
+  double held = raw, had = 0;
+  std::array<btVector3, 2> turn, angular;
+  for (std::size_t k = 0; k < 2; ++k) {
+    if (at[k].block < 0) continue;
+    const BlockSolve& b = *blocks_[z(at[k].block)];
+    const btSolverBody& sb = pools.bodies[body[k]];
+    const btVector3 &n = k == 0 ? row.m_contactNormal1 : row.m_contactNormal2,
+                    &rn = k == 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal;
+    had += dot(n, sb.m_deltaLinearVelocity) + dot(rn, sb.m_deltaAngularVelocity);
+    held -= dot(n, n * sb.m_invMass * sb.m_linearFactor) +
+            dot(rn, (k == 0 ? row.m_angularComponentA : row.m_angularComponentB) * sb.m_angularFactor);
+    const Vector3d arm = state_[b.block.bodies[z(at[k].slot)]].p - b.as_one.centre, f = from_bullet(n);
+    const Vector3d moment = from_bullet(rn) + arm.cross(f), turns = b.as_one.inverse_inertia * moment;
+    held += b.as_one.inverse_mass * f.squaredNorm() + moment.dot(turns);
+    turn[k] = to_bullet(moment);
+    angular[k] = to_bullet(turns);
+  }
+  if (!(held > least_freedom * raw)) return;
+  for (std::size_t k = 0; k < 2; ++k) {
+    if (at[k].block < 0) continue;
+    btVector3 &rn = k == 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal,
+              &by = k == 0 ? row.m_angularComponentA : row.m_angularComponentB;
+    sides_.push_back({&row, static_cast<int>(k), body[k], rn, by});
+    rn = turn[k];
+    by = angular[k];
+    (k == 0 ? row.m_solverBodyIdA : row.m_solverBodyIdB) = blocks_[z(at[k].block)]->one;
+  }
+  row.m_rhs -= btScalar(had) * row.m_jacDiagABInv;
+  const btScalar longer = btScalar(raw / held);
+  row.m_jacDiagABInv *= longer;
+  row.m_rhs *= longer;
+  row.m_cfm *= longer;
+}
+
+void Engine::put_rows_back(Pools pools) {
+  for (const Side& side : sides_) {
+    btSolverConstraint& row = *side.row;
+    (side.k == 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal) = side.turn;
+    (side.k == 0 ? row.m_angularComponentA : row.m_angularComponentB) = side.angular;
+    (side.k == 0 ? row.m_solverBodyIdA : row.m_solverBodyIdB) = side.body;
+  }
+  sides_.clear();
+  for (const int index : group_)
+    if (int& one = blocks_[z(index)]->one; one >= 0) pools.bodies[std::exchange(one, -1)].m_originalBody = nullptr;
 }
 
 // dv ← P f, for an f that pushes at one or two bodies alone.
@@ -263,9 +343,9 @@ double Engine::held_by(const btSolverConstraint& row, const Response& response) 
     const BlockSolve& b = *blocks_[z(at.block)];
     const std::size_t first = response.first[k == 1 && at.block == response.block[0] ? 0 : k];
     const int moved = static_cast<int>(3 * first) + 6 * b.met_at[z(at.slot)];
-    sum += from_bullet(k == 0 ? row.m_contactNormal1 : row.m_contactNormal2).dot(head(response_moves_, moved)) +
-           from_bullet(k == 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal)
-               .dot(head(response_moves_, moved + 3));
+    sum +=
+        from_bullet(k == 0 ? row.m_contactNormal1 : row.m_contactNormal2).dot(head(response_moves_, moved)) +
+        from_bullet(k == 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal).dot(head(response_moves_, moved + 3));
   }
   return sum;
 }
@@ -284,7 +364,8 @@ void Engine::step_by_response(btSolverConstraint& row, const Response& response)
   row.m_cfm *= longer;
 }
 
-// As Bullet's own scalar row solver, but for what moves; where that is no more than Bullet takes it to be, Bullet's own.
+// As Bullet's own scalar row solver, but for what moves; where that is no more than Bullet takes it to be, Bullet's
+// own.
 btScalar Engine::resolve_row(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row, bool bounded_above) {
   const Response* response = nullptr;
   for (const RowRange& range : row_ranges_)

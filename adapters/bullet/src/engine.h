@@ -178,6 +178,8 @@ struct BlockSolve {
   bool link_rows = false;     ///< one of them touches a multibody, too
   bool by_rows = false;       ///< each of them knows what it does to the whole block (coupling.cpp)
   int row_count = 0;          ///< how many there are
+  int one = -1;               ///< solver body for all of it, where welds make it one; only during the iterations
+  detail::JointStep::One as_one;
   std::vector<int> met;       ///< where by_rows: slots of bodies that native rows touch
   std::vector<int> met_at;    ///< by slot its place among those, −1: none
   struct Asked {
@@ -503,6 +505,13 @@ class Engine final : public btActionInterface {
   std::vector<double> response_moves_, moves_;  ///< the same in double; of pushes answered together
   std::vector<btVector3> response_parts_;
   std::vector<RowRange> row_ranges_;
+  /// What of a row is another while it pushes at a block as at one body.
+  struct Side {
+    btSolverConstraint* row;
+    int k, body;
+    btVector3 turn, angular;
+  };
+  std::vector<Side> sides_;
   struct Still {
     btRigidBody* body;
     btTransform pose;
@@ -643,6 +652,9 @@ class Engine final : public btActionInterface {
                              const Vector3d& u, const Vector3d& L, double most) const;
   void end_group();
   void held_motion(BlockSolve& b, int slot, int other);
+  bool make_one(BlockSolve& b, Pools pools) const;
+  void push_as_one(btSolverConstraint& row, Pools pools);
+  void put_rows_back(Pools pools);
   void ask(BlockSolve& b, const detail::JointStep::Push& push, std::size_t at, std::vector<double>& to);
   void answer_asked(BlockSolve& b, std::vector<double>& to);
   bool goes_by_ways(const btSolverConstraint& row) const;

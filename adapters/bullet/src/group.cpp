@@ -500,8 +500,7 @@ void Engine::make_blocks() {
     b.joints.clear();
     for (std::size_t k = 0; k < b.records.size(); ++k)
       if (const Record& r = records_[z(b.records[k])]; r.joint)
-        b.joints.push_back({r.joint, static_cast<int>(k), b.block.row[k],
-                            3 * r.points + r.axes});
+        b.joints.push_back({r.joint, static_cast<int>(k), b.block.row[k], 3 * r.points + r.axes});
   }
 }
 
@@ -580,6 +579,7 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
   const bool by_stages = options_.stepping != Stepping::semi_implicit;
   b.gyroscopic.assign(block.bodies.size(), 0);
   b.native_rows = b.in_contact = b.link_rows = b.by_rows = b.pushed = b.write_pose = false;
+  b.one = -1;
   b.creeps = step_ < b.creeps_until;
   b.substeps = 1;
   b.in_parts = b.by_stages = b.recorded = b.end_after = b.plainly = b.plain_parts = b.in_turns = false;
@@ -895,7 +895,7 @@ void Engine::after_iteration(Pools pools) {
   if (options_.mode == Mode::observe) return;
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
-    if (b.failed || !b.native_rows || b.by_rows) continue;
+    if (b.failed || !b.native_rows || b.by_rows || b.one >= 0) continue;
     const Block& block = b.block;
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
       const btSolverBody& sb = pools.bodies[b.pool[slot]];

@@ -269,8 +269,7 @@ void Engine::record_part(BlockSolve& b, const State& now, double weight) {
     const int c = block.column[slot];
     add(b.sub_momentum, c, system_.mass(id) * (head(b.v, c) - s.v));
     const Matrix3d R = s.R();
-    add(b.sub_momentum, c + 3,
-        R * b.plain.inertia()[slot].cwiseProduct(R.transpose() * (head(b.v, c + 3) - s.w)));
+    add(b.sub_momentum, c + 3, R * b.plain.inertia()[slot].cwiseProduct(R.transpose() * (head(b.v, c + 3) - s.w)));
   }
 }
 
@@ -343,7 +342,9 @@ bool Engine::start_in_turns(BlockSolve& b) {
   const double tolerance = std::max(options_.newton_tolerance, start_tolerance);
   const bool in_parts = b.last_length > 0 && b.last_length < 0.99 * dt_;
   if (!in_parts) {
-    if (b.plain.reach(dt_, tolerance, start_solves, b.force, {}, b.v) < start_slack * tolerance) return true;
+    // What the last step took is a start as good as any, where there was one.
+    const auto last = b.last_length == dt_ ? std::span<const double>(b.own_lambda) : std::span<const double>{};
+    if (b.plain.reach(dt_, tolerance, start_solves, b.force, {}, b.v, last) < start_slack * tolerance) return true;
     b.plain.reach(dt_, tolerance, start_solves, b.force, forces_with_host(b), b.v);
     if (finite(b.v)) return true;
   }

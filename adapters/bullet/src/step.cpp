@@ -118,6 +118,7 @@ void Engine::gather_native(Pools pools) {
 }
 
 bool Engine::after_iterations(Pools pools) {
+  put_rows_back(pools);
   hold_animated(pools);  // the iterations bring in bodies that no row knows
   if (group_.empty()) {
     if (world_ && pools.joints.size() > 0) gather_native(pools);

@@ -112,9 +112,10 @@ class JointStep {
   /// @param applied    [n] [N·s, N·m·s]
   /// @param Q          [n] forces [N, N·m]: Newton begins with the multipliers that answer them; none: with none
   /// @param v          [n] out
+  /// @param from       [m] with these [N·s, N·m·s]; none: with none. Of no use where Q says more
   /// @return the largest |φ| at the end [m, rad]
   double reach(double dt, double tolerance, int most_solves, std::span<const double> applied, std::span<const double> Q,
-               std::span<double> v);
+               std::span<double> v, std::span<const double> from = {});
   /// Likewise, velocities that the rows at the start allow.
   void keep(std::span<const double> applied, std::span<double> v);
   /// v [n] ← the nearest in the metric of the masses whose rows have the rates of those that reach() or keep() found.
@@ -127,6 +128,14 @@ class JointStep {
     };
     std::array<At, 2> at;
   };
+  /// What welds have made of a block: one body, to whatever pushes at it.
+  struct One {
+    double inverse_mass = 0;  ///< 0 where they hold it to what does not move
+    Vector3d centre = Vector3d::Zero();
+    Matrix3d inverse_inertia = Matrix3d::Zero();  ///< (W)
+  };
+  /// @return whether they have
+  bool as_one(One& to) const;
   /// Which bodies move() is asked about, in Block::bodies, ascending.
   void aim(std::span<const int> bodies);
   /// What each of up to `most` impulses at those moves of those with the constraints kept, P Jᵀ with
