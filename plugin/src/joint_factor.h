@@ -89,8 +89,8 @@ class JointFactor {
       of_width(node->width, [&](auto width) { backward<decltype(width)::value>(belows, *node, values, x); });
   }
 
-  /// The same for rows of some nodes, in order, with all that their elimination touches, all where there are hubs: zeros
-  /// elsewhere, unread.
+  /// The same for rows of some nodes, in order, with all that their elimination touches, all where there are hubs:
+  /// zeros elsewhere, unread.
   template <class X>
   void solve(const JointPattern& p, const std::vector<int>& nodes, X* x) const {
     if (!p.hubs.empty()) return solve_with_hubs(p, x);
@@ -581,8 +581,8 @@ class JointFactor {
   }
 
   // The same for three rows of one block, in the lanes of a vector whose last is nothing.
-  static void backward_three(const JointPattern::Below* belows, const JointPattern::Elimination& node, const double* values,
-                             double* x) {
+  static void backward_three(const JointPattern::Below* belows, const JointPattern::Elimination& node,
+                             const double* values, double* x) {
     const auto row = [](const double* from) {
       Four four;
       std::memcpy(&four, from, sizeof four);
@@ -602,7 +602,8 @@ class JointFactor {
   Row<Real> values_;    // by node D and what is below it
   Row<Real> diagonal_;  // of G, by row
   Row<Real> panel_;
-  std::vector<JointPattern::Elimination> eliminations_;  // of the pattern's joints, for solves to pass over in long chains
+  std::vector<JointPattern::Elimination>
+      eliminations_;  // of the pattern's joints, for solves to pass over in long chains
   std::array<std::vector<Dropped>, Lanes<Real>::count> dropped_;
   Row<Real> holds_, hub_masses_;  // U by node and hub, then D⁻¹ U; H
   Row<Real> lengths_;

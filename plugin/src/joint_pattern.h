@@ -21,11 +21,11 @@ struct JointPattern {
     int diagonal = 0, panel = 0;        // where its numbers are
     bool operator==(const Elimination&) const = default;
   };
-  struct Node : Elimination {           // a joint
-    int a = 0, b = 0;                   // its bodies
+  struct Node : Elimination {  // a joint
+    int a = 0, b = 0;          // its bodies
     int points = 0, points_end = 0, axes = 0, axes_end = 0, dots = 0, dots_end = 0;
-    int axis_row = 0, dot_row = 0;             // where among its rows those begin: points come first
-    int height = 0;                            // rows that its elimination touches
+    int axis_row = 0, dot_row = 0;  // where among its rows those begin: points come first
+    int height = 0;                 // rows that its elimination touches
     int updates = 0;
     int holds = 0, holds_end = 0,
         hold_updates = 0;  // hubs that it holds on to, itself or by what was eliminated into it

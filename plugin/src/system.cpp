@@ -405,13 +405,9 @@ bool System::removed(ConstraintId id) const { return impl_->at(id).removed; }
 const Vector3d& System::gravity() const { return impl_->gravity; }
 std::span<const Force> System::forces() const { return impl_->forces; }
 
-BodyId System::find_body(std::string_view name) const {
-  return {impl_->find_body(name)};
-}
+BodyId System::find_body(std::string_view name) const { return {impl_->find_body(name)}; }
 
-ConstraintId System::find_constraint(std::string_view name) const {
-  return {impl_->find_constraint(name)};
-}
+ConstraintId System::find_constraint(std::string_view name) const { return {impl_->find_constraint(name)}; }
 
 State System::initial_state() const {
   State state;

@@ -106,7 +106,7 @@ Pose read_pose(const btTransform& x) {
 
 bool is_gyroscopic(int flags) {
   return (flags & (BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT | BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD |
-                             BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY)) != 0;
+                   BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY)) != 0;
 }
 
 Vector3d mean_gyroscopic_torque(const Matrix3d& inertia, const BodyState& s, double h) {

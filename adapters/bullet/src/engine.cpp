@@ -377,10 +377,10 @@ void Engine::classify_record(int index) {
     if (system_.find_constraint(core_name).index >= 0) core_name = r.name + "~" + std::to_string(index);
     std::string why;
     try {
-      why = system_.try_add(
-          shape.function ? Constraint(core_name, {a, b}, shape.function)
-                         : linchpin::joint(core_name, a, b, shape.rows, shape.acting_A, shape.acting_B),
-          &r.id);
+      why =
+          system_.try_add(shape.function ? Constraint(core_name, {a, b}, shape.function)
+                                         : linchpin::joint(core_name, a, b, shape.rows, shape.acting_A, shape.acting_B),
+                          &r.id);
     } catch (const std::exception& e) {  // frames that are no numbers: we are inside a step
       why = e.what();
     }

@@ -87,11 +87,12 @@ class Rare {
 struct Record {
   // Looked at in every step.
   btTypedConstraint* joint = nullptr;  ///< null for the user's own
-  int numbers = 0;        ///< first of those of a joint, in Engine::joint_numbers_
-  int primitives = 0;     ///< first number of those of its exact part, in Engine::gap_numbers_
+  int numbers = 0;                     ///< first of those of a joint, in Engine::joint_numbers_
+  int primitives = 0;                  ///< first number of those of its exact part, in Engine::gap_numbers_
   int primitives_size = 0;
   short points = 0, axes = 0, dots = 0;  ///< how many of each
-  bool seen_to = false;   ///< its numbers are those that it was last classified by, and its bodies have stayed what they were
+  bool seen_to =
+      false;  ///< its numbers are those that it was last classified by, and its bodies have stayed what they were
   std::unique_ptr<NativePart> native_part;
   JointKind kind = JointKind::other;
   ConstraintId id;                    ///< in the core; −1 when all of it is native
@@ -121,14 +122,14 @@ struct Record {
   JointSummary shape;
   Rare<Matrix3d> row_axes;  ///< JointShape::row_axes_A, where they are not the world's
   std::vector<std::unique_ptr<Proxy>> proxies;
-  std::vector<btRigidBody*> bodies;   ///< of the user's own; two for a joint
-  Rare<Constraint> waiting;           ///< of the user's own, while the core cannot take it: no body of it can move
-  std::vector<Law> laws;              ///< kept for when the joint is classified again
-  std::string why_native;             ///< of the last step, beyond its shape: fallback, unsupported body
-  OneSided one_sided{.on = false};    ///< kept as laws are
-  unsigned moved_step = 0;            ///< in which its frames or limits were last found changed while it held
-  double parting = 0;                 ///< one-sided: |φ̇| at the start of the last step
-  ConstraintId link_id;               ///< one on links in the core, where it is while links have laws
+  std::vector<btRigidBody*> bodies;  ///< of the user's own; two for a joint
+  Rare<Constraint> waiting;          ///< of the user's own, while the core cannot take it: no body of it can move
+  std::vector<Law> laws;             ///< kept for when the joint is classified again
+  std::string why_native;            ///< of the last step, beyond its shape: fallback, unsupported body
+  OneSided one_sided{.on = false};   ///< kept as laws are
+  unsigned moved_step = 0;           ///< in which its frames or limits were last found changed while it held
+  double parting = 0;                ///< one-sided: |φ̇| at the start of the last step
+  ConstraintId link_id;              ///< one on links in the core, where it is while links have laws
   /// What Bullet's own rows of it did, mean force [N, N·m] about the centres of mass; there where it has had any.
   std::unique_ptr<Wrenches> native;
 };
@@ -154,12 +155,12 @@ struct BlockSolve {
   bool in_turns = false;   ///< it is taken plainly, in turns with native rows
   bool plain_parts = false;                 ///< the last step was taken in plain substeps
   std::vector<double> part_pull, sub_pull;  ///< of plain substeps, by joint: see JointStep::Numbers::pull; their sums
-  double next_length = 0;       ///< of plain substeps, where the last step was taken in such: of the next [s]
+  double next_length = 0;  ///< of plain substeps, where the last step was taken in such: of the next [s]
   double parts_length = 0, parts_before = 0;  ///< with which they began [s]
   bool plainly = false;         ///< the last step was taken so, and its problem is not evaluated: see Engine::problem()
   std::vector<BodyId> touched;  ///< every body that its constraints name, fixed and driven ones too
   std::vector<BodyId> outside;  ///< the fixed and driven ones of them
-  std::vector<int> pool;  ///< solver body by slot
+  std::vector<int> pool;        ///< solver body by slot
   std::vector<double> v, applied, Q, lambda, e;
   std::vector<double> v0, host, Q_host, force, dv, target;         ///< of plain steps that no native row touches: none
   std::vector<double> own_lambda;                                  ///< multipliers of all impulses of the step [m]
@@ -180,14 +181,14 @@ struct BlockSolve {
   int row_count = 0;          ///< how many there are
   int one = -1;               ///< solver body for all of it, where welds make it one; only during the iterations
   detail::JointStep::One as_one;
-  std::vector<int> met;       ///< where by_rows: slots of bodies that native rows touch
-  std::vector<int> met_at;    ///< by slot its place among those, −1: none
+  std::vector<int> met;     ///< where by_rows: slots of bodies that native rows touch
+  std::vector<int> met_at;  ///< by slot its place among those, −1: none
   struct Asked {
     std::size_t at;  ///< where the answer goes
     detail::JointStep::Push push;
   };
   std::vector<Asked> asked;  ///< pushes that are yet to be answered
-  bool pushed = false;        ///< split impulse or gap correction changed the start poses
+  bool pushed = false;       ///< split impulse or gap correction changed the start poses
   bool write_pose = false;
   bool stray = false;  ///< one of its bodies is not in the world
   bool failed = false;
@@ -237,8 +238,8 @@ struct BlockSolve {
   bool end_after = false;  ///< Bullet integrates with the mean velocity, and is given that of the end after
   const char* stepped_down = nullptr;  ///< why not by stages, where Options::stepping asks for them
   StepInStages stages;
-  std::vector<char> gyroscopic;      ///< by slot, whether it has one
-  std::vector<double> start_lambda;  ///< multipliers at the step's start
+  std::vector<char> gyroscopic;                                             ///< by slot, whether it has one
+  std::vector<double> start_lambda;                                         ///< multipliers at the step's start
   std::vector<double> part_lambda, part_work, part_applied, part_momentum;  ///< of a part until it stands
   std::vector<double> sub_work;                                             ///< by row, of the parts that do
   std::vector<Vector6> mean;             ///< velocities by slot that Bullet integrates with; not finite: it has its own
@@ -340,7 +341,7 @@ class Engine final : public btActionInterface {
   void debugDraw(btIDebugDraw* draw) override;  ///< tell.cpp
 
   // ---- telling (tell.cpp) ----
-  void order_laws();     ///< where something has changed; before law_works_ is read
+  void order_laws();      ///< where something has changed; before law_works_ is read
   void make_reactions();  ///< by any of the crew
   void make_ends();       ///< likewise
   void silence(Record& r);
@@ -388,7 +389,7 @@ class Engine final : public btActionInterface {
   detail::JointShapes joint_shapes_;                            ///< of blocks that are nothing but joints
   std::vector<btRigidBody*> body_of_;                           ///< by BodyId; null for the world
   std::unordered_map<const btRigidBody*, int> id_of_;
-  std::vector<int> place_;                 ///< in the world's array of objects, by BodyId; −1: not in the world
+  std::vector<int> place_;  ///< in the world's array of objects, by BodyId; −1: not in the world
   /// Of a body that the program moves, where it was at the end of the last step, and how fast.
   struct Past {
     Vector3d v, w;
@@ -411,11 +412,11 @@ class Engine final : public btActionInterface {
   struct Load {
     Vector3d force = Vector3d::Zero(), torque = Vector3d::Zero();  ///< that the program applies, gravity included
   };
-  std::vector<Load> loads_;   ///< by BodyId
-  std::vector<int> driven_;   ///< BodyIds of what the program moves
-  bool any_swept_ = false;    ///< some body is to be stopped in mid-step (CCD)
-  bool timers_run_ = true;    ///< Bullet's sleep timer may run for some body
-  bool joints_edited_ = false;  ///< a joint of the world is not as it was classified, as last scanned
+  std::vector<Load> loads_;            ///< by BodyId
+  std::vector<int> driven_;            ///< BodyIds of what the program moves
+  bool any_swept_ = false;             ///< some body is to be stopped in mid-step (CCD)
+  bool timers_run_ = true;             ///< Bullet's sleep timer may run for some body
+  bool joints_edited_ = false;         ///< a joint of the world is not as it was classified, as last scanned
   std::vector<double> joint_numbers_;  ///< that joints are classified by, one joint's after the other's
   std::vector<const btRigidBody*> changed_bodies_;
   std::vector<int> with_native_part_, failed_records_, timed_records_, off_records_, with_driven_;
@@ -480,7 +481,7 @@ class Engine final : public btActionInterface {
   std::vector<const void*> handed_objects_, handed_constraints_;
   std::vector<int> handed_bodies_;
   std::vector<std::array<int, 2>> handed_ends_;
-  std::vector<int> group_bodies_;  ///< of world_group_.bodies
+  std::vector<int> group_bodies_;        ///< of world_group_.bodies
   std::vector<char> awake_, set_apart_;  ///< by BodyId
   unsigned handed_structure_ = 0;
   bool whole_world_ = false, islands_were_split_ = true;
@@ -525,8 +526,8 @@ class Engine final : public btActionInterface {
   btAlignedObjectArray<btSolverBody>* coupled_bodies_ = nullptr;  ///< during the iterations
   btSingleConstraintRowSolver native_generic_ = nullptr, native_lower_ = nullptr;
 
-  std::vector<Reaction> reactions_;            ///< none before somebody asks for one, or a step needs them
-  int reaction_count_ = 0;                     ///< how many there are then
+  std::vector<Reaction> reactions_;  ///< none before somebody asks for one, or a step needs them
+  int reaction_count_ = 0;           ///< how many there are then
   std::mutex making_;
   std::atomic<bool> reactions_made_ = false, ends_made_ = false;  ///< base_ and end_ are the ends
   std::vector<BodyBooks> books_;
@@ -735,7 +736,7 @@ class Engine final : public btActionInterface {
     const btRigidBody *a, *b;
     int record;
     ConstraintId id;
-    int first;                    ///< of its primitives in gap_numbers_; −1: ask the constraint's function
+    int first;  ///< of its primitives in gap_numbers_; −1: ask the constraint's function
     short points, axes, dots;
     Gap gap{};
   };

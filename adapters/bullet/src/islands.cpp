@@ -39,8 +39,7 @@ void Engine::give_islands_back() {
 /// Who is who of what the world hands over, mostly what it did in the last step.
 void Engine::recognize(btCollisionObject** bodies, int nb, btTypedConstraint** constraints, int nc) {
   const bool same = handed_structure_ == structure_ && handed_objects_.size() == z(nb) &&
-                    handed_constraints_.size() == z(nc) &&
-                    std::equal(bodies, bodies + nb, handed_objects_.begin()) &&
+                    handed_constraints_.size() == z(nc) && std::equal(bodies, bodies + nb, handed_objects_.begin()) &&
                     std::equal(constraints, constraints + nc, handed_constraints_.begin());
   if (same) return;
   handed_structure_ = structure_;

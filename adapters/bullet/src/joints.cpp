@@ -510,7 +510,8 @@ bool unchanged(btTypedConstraint& joint, JointKind kind, const double* as) {
 
 Reach reach_of_numbers(const btTypedConstraint& joint, JointKind kind) {
   const auto from = [&](const auto& of, const auto& first) -> Reach {
-    const auto at = static_cast<std::size_t>(reinterpret_cast<const char*>(&first) - reinterpret_cast<const char*>(&of));
+    const auto at =
+        static_cast<std::size_t>(reinterpret_cast<const char*>(&first) - reinterpret_cast<const char*>(&of));
     return {static_cast<unsigned short>(at), static_cast<unsigned short>(sizeof of - at)};
   };
   if (kind == JointKind::point_to_point) {

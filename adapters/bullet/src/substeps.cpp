@@ -189,7 +189,8 @@ double Engine::longer_by(double swing) const {
   return swing > 0 ? std::clamp(0.9 * options_.swing_limit / swing, 0.5, 2.0) : 2.0;
 }
 
-/// Of a step that stands in so many parts, of which `now` is the end, and their sums the block's where they are recorded.
+/// Of a step that stands in so many parts, of which `now` is the end, and their sums the block's where they are
+/// recorded.
 void Engine::end_parts(BlockSolve& b, const State& now, int taken, double last_length, double fastest, bool recorded) {
   b.substeps = taken;
   b.in_parts = true;

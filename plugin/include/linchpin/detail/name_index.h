@@ -59,8 +59,8 @@ class NameIndex {
       if (index >= 0) place(index, name_of(index));
   }
 
-  std::vector<int> slots_;                 // as many as a power of two
-  std::size_t used_ = 0, alive_ = 0;       // slots that are not empty; those of them that are not erased
+  std::vector<int> slots_;            // as many as a power of two
+  std::size_t used_ = 0, alive_ = 0;  // slots that are not empty; those of them that are not erased
 };
 
 }  // namespace linchpin::detail
