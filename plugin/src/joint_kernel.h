@@ -104,14 +104,10 @@ class JointKernel {
   }
 
   double reach(const JointPattern& p, double dt, double tolerance, int most, std::span<const double> applied,
-               std::span<const double> Q, std::span<const double> from) {
+               std::span<const double> Q) {
     set_free(applied);
-    for (std::size_t r = 0; r < total_.size(); ++r) total_[r] = from.empty() ? 0 : from[z(p.row_of[r])];
+    std::fill(total_.begin(), total_.end(), Real{});
     twists_ = free_;
-    if (Q.empty() && !from.empty()) {
-      pull(total_);
-      follow(free_);
-    }
     if (!Q.empty()) {  // from what answers the forces
       ask(Q);
       if (redundant_) least_norm(x_);
@@ -1265,8 +1261,8 @@ class JointTurnsOfOne final : public JointTurns {
     return kernel_.begin(pattern_, gap_tolerance);
   }
   double reach(double dt, double tolerance, int most_solves, std::span<const double> applied, std::span<const double> Q,
-               std::span<double> v, std::span<const double> from) override {
-    const double left = kernel_.reach(pattern_, dt, tolerance, most_solves, applied, Q, from);
+               std::span<double> v) override {
+    const double left = kernel_.reach(pattern_, dt, tolerance, most_solves, applied, Q);
     kernel_.give_velocities(0, v);
     return left;
   }

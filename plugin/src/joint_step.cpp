@@ -108,8 +108,8 @@ const char* JointStep::begin(const State& state, double gap_tolerance) {
   return turns_->begin(state, *block_, gap_tolerance);
 }
 double JointStep::reach(double dt, double tolerance, int most_solves, std::span<const double> applied,
-                        std::span<const double> Q, std::span<double> v, std::span<const double> from) {
-  return turns_->reach(dt, tolerance, most_solves, applied, Q, v, from);
+                        std::span<const double> Q, std::span<double> v) {
+  return turns_->reach(dt, tolerance, most_solves, applied, Q, v);
 }
 void JointStep::keep(std::span<const double> applied, std::span<double> v) { turns_->keep(applied, v); }
 void JointStep::hold(std::span<double> v) { turns_->hold(v); }

@@ -342,9 +342,7 @@ bool Engine::start_in_turns(BlockSolve& b) {
   const double tolerance = std::max(options_.newton_tolerance, start_tolerance);
   const bool in_parts = b.last_length > 0 && b.last_length < 0.99 * dt_;
   if (!in_parts) {
-    // What the last step took is a start as good as any, where there was one.
-    const auto last = b.last_length == dt_ ? std::span<const double>(b.own_lambda) : std::span<const double>{};
-    if (b.plain.reach(dt_, tolerance, start_solves, b.force, {}, b.v, last) < start_slack * tolerance) return true;
+    if (b.plain.reach(dt_, tolerance, start_solves, b.force, {}, b.v) < start_slack * tolerance) return true;
     b.plain.reach(dt_, tolerance, start_solves, b.force, forces_with_host(b), b.v);
     if (finite(b.v)) return true;
   }

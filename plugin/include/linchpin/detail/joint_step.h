@@ -112,10 +112,9 @@ class JointStep {
   /// @param applied    [n] [N·s, N·m·s]
   /// @param Q          [n] forces [N, N·m]: Newton begins with the multipliers that answer them; none: with none
   /// @param v          [n] out
-  /// @param from       [m] with these [N·s, N·m·s]; none: with none. Of no use where Q says more
   /// @return the largest |φ| at the end [m, rad]
   double reach(double dt, double tolerance, int most_solves, std::span<const double> applied, std::span<const double> Q,
-               std::span<double> v, std::span<const double> from = {});
+               std::span<double> v);
   /// Likewise, velocities that the rows at the start allow.
   void keep(std::span<const double> applied, std::span<double> v);
   /// v [n] ← the nearest in the metric of the masses whose rows have the rates of those that reach() or keep() found.
