@@ -64,7 +64,11 @@ void BlockCholesky::analyse(const Pattern& pattern) {
 
 // Minimum degree on the quotient graph: what is left of the matrix is a set of cliques ("elements") at any time, and
 // eliminating a node joins its cliques to one. Ties go to the lower index, so that equal patterns get equal orders.
-void BlockCholesky::eliminate(const Pattern& p, std::vector<int>& order, std::vector<std::vector<int>>& structure) {
+// By fill: pairs of neighbours but those in the largest of its cliques, over their number, which favours nodes of low
+// degree; ties go to nodes whose neighbours have been left alone for longest, so that a net is eaten all over, not from
+// one corner.
+void BlockCholesky::eliminate(const Pattern& p, std::vector<int>& order, std::vector<std::vector<int>>& structure,
+                              bool by_fill) {
   const int n = p.nodes(), cliques = p.cliques();
   std::vector<std::vector<int>> member(z(cliques)), of(z(n));
   for (int e = 0; e < cliques; ++e) {
@@ -84,8 +88,9 @@ void BlockCholesky::eliminate(const Pattern& p, std::vector<int>& order, std::ve
         }
   };
 
-  std::vector<int> degree(z(n), last);
-  std::priority_queue<std::pair<int, int>, std::vector<std::pair<int, int>>, std::greater<>> queue;
+  std::vector<std::pair<double, int>> rank(z(n), {last, 0});
+  using Next = std::pair<std::pair<double, int>, int>;
+  std::priority_queue<Next, std::vector<Next>, std::greater<>> queue;
   const auto enqueue = [&](int v) {
     if (!p.negative[z(v)]) {
       int d = 0;
@@ -94,10 +99,22 @@ void BlockCholesky::eliminate(const Pattern& p, std::vector<int>& order, std::ve
         d += p.sizes[z(u)];
         waits = waits || p.negative[z(u)];
       });
-      degree[z(v)] = waits && p.late[z(v)] ? last + 1 : d;
-      if (degree[z(v)] > last) return;  // comes back when the last of those is eliminated
+      if (waits && p.late[z(v)]) {  // comes back when the last of those is eliminated
+        rank[z(v)] = {last + 1, 0};
+        return;
+      }
+      rank[z(v)] = {d, 0};
+      if (by_fill) {
+        double most = 0;
+        for (const int e : of[z(v)]) {
+          double rows = -p.sizes[z(v)];
+          for (const int u : member[z(e)]) rows += p.sizes[z(u)];
+          most = std::max(most, rows);
+        }
+        rank[z(v)] = {(1.0 * d * d - most * most) / (d + 1), static_cast<int>(order.size())};
+      }
     }
-    queue.emplace(degree[z(v)], v);
+    queue.emplace(rank[z(v)], v);
   };
   for (int v = 0; v < n; ++v) enqueue(v);
 
@@ -105,7 +122,7 @@ void BlockCholesky::eliminate(const Pattern& p, std::vector<int>& order, std::ve
   while (!queue.empty()) {
     const auto [d, v] = queue.top();
     queue.pop();
-    if (gone[z(v)] || d != degree[z(v)]) continue;
+    if (gone[z(v)] || d != rank[z(v)]) continue;
     gone[z(v)] = 1;
     order.push_back(v);
     auto& below = structure[z(v)];

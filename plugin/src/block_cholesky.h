@@ -24,7 +24,9 @@ class BlockCholesky {
   void analyse(const Pattern& pattern);
 
   /// The order that analyse() takes, and the nodes below each when it is eliminated. @param structure  [nodes], empty
-  static void eliminate(const Pattern& pattern, std::vector<int>& order, std::vector<std::vector<int>>& structure);
+  /// @param by_fill  another order: those first that couple fewest that were not, to a guess. Of nets it is the better.
+  static void eliminate(const Pattern& pattern, std::vector<int>& order, std::vector<std::vector<int>>& structure,
+                        bool by_fill = false);
 
   /// Connected parts of the pattern; each is factored and solved on its own.
   int trees() const { return static_cast<int>(tree_start_.size()) - 1; }

@@ -27,6 +27,7 @@ class JointFactor {
     values_.assign(z(p.values) + 1, Real{});  // and one that backward() reads beyond
     panel_.assign(z(p.widest_panel), Real{});
     eliminations_.assign(p.nodes.begin(), p.nodes.end());
+    nines_.assign(Lanes<Real>::count == 1 ? z(p.widest_panel / 3) : 0, Nine{});
     const int columns = p.hub_columns * static_cast<int>(p.hubs.size());
     holds_.assign(z(p.hold_values), Real{});
     hub_masses_.assign(p.hubs.size() * (p.hubs.size() + 1) / 2 * z(hub_block), Real{});
@@ -186,6 +187,9 @@ class JointFactor {
         made[r * w + c] = sum;
       }
     }
+    if constexpr (W == 3 && std::is_same_v<Real, double>) {
+      if (node.threes) return subtract_threes(p, node, made);
+    }
     const int* update = p.updates.data() + node.updates;
     for (int i = node.below; i < node.below_end; ++i) {
       const JointPattern::Below& to = p.belows[z(i)];
@@ -199,6 +203,47 @@ class JointFactor {
       }
     }
     std::copy(made, made + node.height * w, panel);
+  }
+
+  // The same for three rows on nothing but such of one block: nine numbers as two vectors of four and one.
+  struct Nine {
+    Four a, b;
+    double c;
+    void add(const Nine& x, const Nine& y) { a += x.a * y.a, b += x.b * y.b, c += x.c * y.c; }
+  };
+  void subtract_threes(const JointPattern& p, const JointPattern::Node& node, const double* made) {
+    const int count = node.below_end - node.below;
+    const double* const panel = values_.data() + node.panel;
+    Nine* const columns = nines_.data();
+    for (int j = 0; j < count; ++j)
+      for (int k = 0; k < 3; ++k) {
+        const double x = panel[9 * j + k], y = panel[9 * j + 3 + k], w = panel[9 * j + 6 + k];
+        columns[3 * j + k] = Nine{Four{x, y, w, x}, Four{y, w, x, y}, w};
+      }
+    const int* update = p.updates.data() + node.updates;
+    for (int i = 0; i < count; ++i) {
+      std::array<Nine, 3> rows;
+      for (int k = 0; k < 3; ++k, ++made) {
+        const double x = made[0], y = made[3], w = made[6];
+        rows[z(k)] = Nine{Four{x, x, x, y}, Four{y, y, w, w}, w};
+      }
+      made += 6;
+      for (int j = 0; j <= i; ++j) {  // of the diagonal more than anybody reads
+        double* const to = values_.data() + *update++;
+        const Nine* const by = columns + 3 * j;
+        Nine sum{rows[0].a * by[0].a, rows[0].b * by[0].b, rows[0].c * by[0].c};
+        sum.add(rows[1], by[1]);
+        sum.add(rows[2], by[2]);
+        Four a, b;
+        std::memcpy(&a, to, sizeof a);
+        std::memcpy(&b, to + 4, sizeof b);
+        a -= sum.a, b -= sum.b;
+        std::memcpy(to, &a, sizeof a);
+        std::memcpy(to + 4, &b, sizeof b);
+        to[8] -= sum.c;
+      }
+    }
+    std::copy_n(panel_.data(), 9 * count, values_.data() + node.panel);
   }
 
   template <int W, int R>
@@ -604,6 +649,7 @@ class JointFactor {
   Row<Real> panel_;
   std::vector<JointPattern::Elimination>
       eliminations_;  // of the pattern's joints, for solves to pass over in long chains
+  Row<Nine> nines_;
   std::array<std::vector<Dropped>, Lanes<Real>::count> dropped_;
   Row<Real> holds_, hub_masses_;  // U by node and hub, then D⁻¹ U; H
   Row<Real> lengths_;

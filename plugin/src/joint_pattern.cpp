@@ -15,7 +15,8 @@ std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
 bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::vector<BodyId>& ids) {
   constexpr std::size_t most_ends = 8;  // of joints on one body: beyond, it is a hub, so that they do not all meet
-  constexpr int most_values = 60;       // per row, likewise
+  constexpr int most_values = 120;      // per row
+  constexpr double few_values = 20;     // likewise: beyond, another order may be the better
   *this = {};
   const int joints = stock.count();
   bodies = static_cast<int>(ids.size());
@@ -78,6 +79,21 @@ bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::ve
     eliminated = joints;
   } else {
     BlockCholesky::eliminate(pattern, order, structure);
+    const auto work = [&](const std::vector<std::vector<int>>& below, bool squared) {
+      double sum = 0;
+      for (int i = 0; i < joints; ++i) {
+        double height = pattern.sizes[z(i)];
+        for (const int j : below[z(i)]) height += pattern.sizes[z(j)];
+        sum += pattern.sizes[z(i)] * (squared ? height * height : height);
+      }
+      return sum;
+    };
+    if (work(structure, false) > few_values * std::accumulate(pattern.sizes.begin(), pattern.sizes.end(), 0.0)) {
+      std::vector<int> other;
+      std::vector<std::vector<int>> other_structure(pattern.sizes.size());
+      BlockCholesky::eliminate(pattern, other, other_structure, true);
+      if (work(other_structure, true) < work(structure, true)) order.swap(other), structure.swap(other_structure);
+    }
     std::erase_if(order, [&](int i) { return i >= joints; });
     eliminated = static_cast<int>(
         std::stable_partition(order.begin(), order.end(), [&](int i) { return !is_last(i); }) - order.begin());
@@ -123,6 +139,8 @@ bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::ve
       node.height += nodes[z(i)].width;
     }
     node.below_end = static_cast<int>(belows.size());
+    node.threes =
+        node.width == 3 && std::all_of(under.begin(), under.end(), [&](int i) { return nodes[z(i)].width == 3; });
     node.diagonal = values;
     node.panel = values + node.width * node.width;
     values = node.panel + node.height * node.width;

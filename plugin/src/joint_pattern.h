@@ -27,6 +27,7 @@ struct JointPattern {
     int axis_row = 0, dot_row = 0;  // where among its rows those begin: points come first
     int height = 0;                 // rows that its elimination touches
     int updates = 0;
+    bool threes = false;  // those, like it, have three rows each
     int holds = 0, holds_end = 0,
         hold_updates = 0;  // hubs that it holds on to, itself or by what was eliminated into it
     bool operator==(const Node&) const = default;

@@ -149,7 +149,7 @@ struct BlockSolve {
   detail::JointStep plain;                       ///< for steps of nothing but joints (plain.cpp)
   unsigned masses_at = 0;                        ///< Engine::mass_changes_ when it took them
   bool plain_known = false, plain_fits = false;  ///< whether it was tried to lay it out for that; it may be used now
-  bool plain_dear = false;                       ///< it costs more than the way of all others
+  unsigned plain_from = 0, plain_waits = 0;      ///< it cost more than the way of all others: not before that step
   bool posed = false;      ///< the poses from which Bullet starts and those of the end are written down
   std::vector<int> sides;  ///< of a block laid out for plain steps: slot of each of its joints' two bodies, −1: none
   bool in_turns = false;   ///< it is taken plainly, in turns with native rows

@@ -8,6 +8,7 @@
 #include "columns.h"
 #include "energy_watch.h"
 
+#include <algorithm>
 #include <limits>
 #include <string_view>
 
@@ -15,7 +16,14 @@ namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
 namespace {
-bool is_dear(const char* refused) { return refused && std::string_view(refused) == detail::JointStep::too_dear; }
+// Rows that depend on each other in ways that are dear may be a matter of where bodies are, as of a net that lies flat
+// at its start, or of how they are joined: it is looked at again after a step, after two, after four.
+void note_dear(BlockSolve& b, const char* refused, unsigned step) {
+  if (!refused || std::string_view(refused) != detail::JointStep::too_dear) return;
+  constexpr unsigned most = 1024;
+  b.plain_waits = std::clamp(2 * b.plain_waits, 1u, most);
+  b.plain_from = step + b.plain_waits;
+}
 }  // namespace
 
 void Engine::lay_out_plain(BlockSolve& b) {
@@ -24,13 +32,13 @@ void Engine::lay_out_plain(BlockSolve& b) {
       b.with_laws || b.of_users || b.with_driven || b.geared)
     return;
   if (!std::exchange(b.plain_known, true)) {
-    b.plain_dear = false;
+    b.plain_from = b.plain_waits = 0;
     b.sides.clear();
     if (b.plain.lay_out(system_, b.block, joint_shapes_))
       for (const ConstraintId id : b.ids)
         for (const BodyId body : system_.constraint(id).bodies()) b.sides.push_back(b.block.slot(body));
   }
-  b.plain_fits = b.plain.shape() != nullptr && !b.plain_dear;
+  b.plain_fits = b.plain.shape() != nullptr && step_ >= b.plain_from;
   if (b.plain_fits && std::exchange(b.masses_at, mass_changes_) != mass_changes_) b.plain.take_masses(system_);
 }
 
@@ -65,7 +73,7 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
   std::size_t count = 0;
   for (const int index : blocks) {
     BlockSolve& b = *blocks_[z(index)];
-    if (!b.plain_fits || b.stage == BlockSolve::Stage::refused || b.creeps || !b.stiffness.empty()) continue;
+    if (!b.plain_fits || b.stage == BlockSolve::Stage::refused || !b.stiffness.empty()) continue;
     b.start_lambda.resize(b.lambda.size());
     const double before = length_before(b);
     add_applied(b, 0.5 * (before - dt_));
@@ -120,12 +128,13 @@ bool Engine::settle_plainly(BlockSolve& b, const detail::JointStep::Outcome& who
     end_plainly(b, whole);
     return true;
   }
-  b.plain_dear = is_dear(whole.refused);
+  note_dear(b, whole.refused, step_);
   leave_plainly(b, before);
   return false;
 }
 
 void Engine::end_plainly(BlockSolve& b, const detail::JointStep::Outcome& at_start) {
+  b.plain_waits = 0;
   b.stage = BlockSolve::Stage::solved;
   b.plainly = b.answered = true;
   b.told = false;
@@ -326,9 +335,9 @@ std::span<const double> Engine::forces_with_host(BlockSolve& b) const {
 bool Engine::begin_in_turns(BlockSolve& b) {
   lay_out_plain(b);
   b.in_turns = false;
-  if (!b.plain_fits || b.creeps || !b.stiffness.empty()) return false;
+  if (!b.plain_fits || !b.stiffness.empty()) return false;
   const char* why = b.plain.begin(state_, options_.gap_tolerance);
-  b.plain_dear = is_dear(why);
+  note_dear(b, why, step_);
   if (why) return false;
   b.in_turns = true;
   b.start_lambda.resize(b.lambda.size());
