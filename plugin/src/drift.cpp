@@ -759,6 +759,18 @@ Settling settle(const System& system, const Dynamics& dynamics, const State& off
 
 namespace {
 
+/// The force of the i-th constraint of a block on its body k, and its arm about that body's centre (W).
+struct Pull {
+  Vector3d f = Vector3d::Zero(), r;
+  Pull(const Constraint& constraint, const Assembly& assembly, const State& state, std::span<const double> lambda,
+       int i, int k)
+      : r(constraint.acting_point(k, state) - state[constraint.bodies()[z(k)]].p) {
+    const double* J = assembly.jacobian(i, k).data();
+    for (int row = assembly.block.row[z(i)]; row < assembly.block.row[z(i + 1)]; ++row, J += 6)
+      f += lambda[z(row)] * Vector3d(J[0], J[1], J[2]);
+  }
+};
+
 // K of T15 by slot, lower triangles; of the bodies that `left_out` says not.
 template <typename LeftOut>
 void add_stiffness(const System& system, const Assembly& assembly, const State& state, std::span<const double> lambda,
@@ -768,14 +780,9 @@ void add_stiffness(const System& system, const Assembly& assembly, const State& 
   for (std::size_t i = 0; i < block.constraints.size(); ++i) {
     const Constraint& constraint = at(system, block.constraints[i]);
     for (int k = 0; k < static_cast<int>(constraint.bodies().size()); ++k) {
-      const BodyId id = constraint.bodies()[z(k)];
       const int slot = assembly.slot(static_cast<int>(i), k);
       if (slot < 0 || block.column[z(slot + 1)] - block.column[z(slot)] != 6 || left_out(z(slot))) continue;
-      const double* J = assembly.jacobian(static_cast<int>(i), k).data();
-      Vector3d f = Vector3d::Zero();
-      for (int row = block.row[i]; row < block.row[i + 1]; ++row, J += 6)
-        f += lambda[z(row)] * Vector3d(J[0], J[1], J[2]);
-      const Vector3d r = constraint.acting_point(k, state) - state[id].p;
+      const auto [f, r] = Pull(constraint, assembly, state, lambda, static_cast<int>(i), k);
       const double along = r.dot(f);
       Matrix3d& K = stiffness[z(slot)];
       for (int a = 0; a < 3; ++a) {
@@ -797,11 +804,19 @@ double fastest_swing(const System& system, const Dynamics& dynamics, const State
   thread_local std::vector<Matrix3d> stiffness;
   thread_local std::vector<double> bound;  // of ω²
   bound.assign(block.bodies.size(), 0.0);
-  const bool bounded = stock.rigid && stock.axes.empty();
   double most = 0;
-  if (bounded) {  // ω² ≤ Σ|r||f| / least principal moment
+  if (stock.rigid) {  // ω² ≤ Σ|r||f| / least principal moment
     for (int i = 0; i < stock.count(); ++i) {
       const auto &joint = stock.joints[z(i)], &next = stock.joints[z(i) + 1];
+      if (next.axis > joint.axis) {  // it slides, and its arm with it
+        const Constraint& constraint = at(system, block.constraints[z(joint.constraint)]);
+        for (const int k : {0, 1})
+          if (const int slot = k == 0 ? joint.slot_a : joint.slot_b; slot >= 0) {
+            const Pull pull(constraint, assembly, state, lambda, joint.constraint, k);
+            bound[z(slot)] += pull.f.norm() * pull.r.norm();
+          }
+        continue;
+      }
       const double* f = lambda.data() + joint.row;
       for (int k = joint.point; k < next.point; ++k, f += 3) {
         const double size = std::sqrt(f[0] * f[0] + f[1] * f[1] + f[2] * f[2]);
@@ -818,7 +833,7 @@ double fastest_swing(const System& system, const Dynamics& dynamics, const State
     if (probe != 0) return std::numeric_limits<double>::infinity();
     if (std::sqrt(most) <= enough) return std::sqrt(most);
   }
-  const auto slow = [&](std::size_t s) { return bounded && bound[s] <= enough * enough; };
+  const auto slow = [&](std::size_t s) { return stock.rigid && bound[s] <= enough * enough; };
   most = 0;
   for (std::size_t s = 0; s < bound.size(); ++s)
     if (slow(s)) most = std::max(most, bound[s]);

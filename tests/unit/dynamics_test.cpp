@@ -359,43 +359,53 @@ TEST(FastestSwing, IsNeverAboveItsBound) {
   EXPECT_NEAR(fastest_swing(system, dynamics, state, dynamics.lambda(), anything), std::sqrt(m * 9.81 * l / 0.4),
               tol_rounding(10));
 
-  Random random(7);  // a chain at any angles, pulled anyhow
-  System chain;
-  BodyId last = world;
-  State bent;
-  Vector3d end = Vector3d::Zero();
-  for (int i = 0; i < 12; ++i) {
-    const Quaterniond q = random.rotation();
-    const Vector3d arm(0.4, 0.1, -0.2);
-    const BodyId link = chain.add_body("link" + std::to_string(i), 1 + i, Vector3d(0.3, 0.4, 0.5), {end - q * arm, q});
-    chain.add(ball("pin" + std::to_string(i), last, last == world ? end : Vector3d(-arm), link, arm));
-    end = end - q * arm - q * arm;
-    last = link;
-  }
-  Dynamics any(chain);
-  bent = chain.initial_state();
-  ASSERT_EQ(any.evaluate(bent), Status::ok);
-  for (int trial = 0; trial < 100; ++trial) {
-    std::vector<double> f(any.lambda().size());
-    for (double& x : f) x = random.uniform(-100, 100);
-    const double exact = fastest_swing(chain, any, bent, f), bound = fastest_swing(chain, any, bent, f, anything);
-    EXPECT_LE(exact, bound * (1 + 1e-14));
-    // Where some are fast enough to be looked at, the fastest of all is known; else a bound below what was enough.
-    EXPECT_EQ(fastest_swing(chain, any, bent, f, 0.5 * exact), exact);
-    EXPECT_EQ(fastest_swing(chain, any, bent, f, bound), bound);
-    const double between = fastest_swing(chain, any, bent, f, 0.5 * (exact + bound));
-    EXPECT_GE(between, exact);
-    EXPECT_LE(between, std::max(exact, 0.5 * (exact + bound)));
-  }
+  for (const bool slides : {false, true}) {  // a chain at any angles, pulled anyhow
+    SCOPED_TRACE(slides ? "with sliders" : "of balls");
+    Random random(7);
+    System chain;
+    BodyId last = world;
+    Vector3d end = Vector3d::Zero();
+    for (int i = 0; i < 12; ++i) {
+      const Quaterniond q = random.rotation();
+      const Vector3d arm(0.4, 0.1, -0.2), at = last == world ? end : Vector3d(-arm);
+      const BodyId link =
+          chain.add_body("link" + std::to_string(i), 1 + i, Vector3d(0.3, 0.4, 0.5), {end - q * arm, q});
+      const std::string name = "pin" + std::to_string(i);
+      if (slides && i % 3 == 1)  // some way along its line, where it is an arm of its own
+        chain.add(
+            cylindrical(name, last, at - 0.3 * Vector3d::UnitX(), Vector3d::UnitX(), link, arm, Vector3d::UnitY()));
+      else if (slides && i % 3 == 2)
+        chain.add(axis_row(name, last, at, Vector3d(0, 0.6, 0.8), link, arm));
+      else
+        chain.add(ball(name, last, at, link, arm));
+      end = end - q * arm - q * arm;
+      last = link;
+    }
+    Dynamics any(chain);
+    const State bent = chain.initial_state();
+    ASSERT_NE(any.evaluate(bent), Status::invalid);
+    for (int trial = 0; trial < 100; ++trial) {
+      std::vector<double> f(any.lambda().size());
+      for (double& x : f) x = random.uniform(-100, 100);
+      const double exact = fastest_swing(chain, any, bent, f), bound = fastest_swing(chain, any, bent, f, anything);
+      EXPECT_LE(exact, bound * (1 + 1e-14));
+      EXPECT_NE(exact, bound);
+      // Where some are fast enough to be looked at, the fastest of all is known; else a bound below what was enough.
+      EXPECT_EQ(fastest_swing(chain, any, bent, f, 0.5 * exact), exact);
+      EXPECT_EQ(fastest_swing(chain, any, bent, f, bound), bound);
+      const double between = fastest_swing(chain, any, bent, f, 0.5 * (exact + bound));
+      EXPECT_GE(between, exact);
+      EXPECT_LE(between, std::max(exact, 0.5 * (exact + bound)));
+    }
 
-  // Rows that hold no point have no such bound.
-  chain.add(dot_row("held", world, Vector3d(1, 0, 0), last, Vector3d(0, 1, 0)));
-  chain.add(axis_row("on a plane", world, Vector3d::Zero(), Vector3d(0, 0, 1), last, Vector3d::Zero()));
-  Dynamics other(chain);
-  other.evaluate(bent);
-  const std::vector<double> ones(other.lambda().size(), 1.0);
-  EXPECT_GT(fastest_swing(chain, other, bent, ones), 0);
-  EXPECT_EQ(fastest_swing(chain, other, bent, ones, anything), fastest_swing(chain, other, bent, ones));
+    // What is no stock joint has no such bound.
+    chain.add(rod("rod", world, Vector3d(1, 2, 3), last, Vector3d(0, 0.1, 0), 2));
+    Dynamics other(chain);
+    other.evaluate(bent);
+    const std::vector<double> ones(other.lambda().size(), 1.0);
+    EXPECT_GT(fastest_swing(chain, other, bent, ones), 0);
+    EXPECT_EQ(fastest_swing(chain, other, bent, ones, anything), fastest_swing(chain, other, bent, ones));
+  }
 }
 
 }  // namespace

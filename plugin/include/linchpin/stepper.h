@@ -55,7 +55,8 @@ double project_velocities(const System& system, const Dynamics& dynamics, State&
 /// ω of T15: the fastest swing of any body of the block about its centre under this block's own forces [rad/s].
 /// @param lambda  multipliers of all that the constraints apply, [m]: this step's own, mean over the step
 /// @param enough  [rad/s] what is found to be below it may be a bound, ω² ≤ Σ|r||f| / least principal moment, where all
-///   joints hold points: a tenth of the cost. 0: exact; infinity: the bound, where there is one
+///   are stock joints (joints.h) of rigid bodies: a tenth of the cost. 0: exact; infinity: the bound, where there is
+///   one
 double fastest_swing(const System& system, const Dynamics& dynamics, const State& state, std::span<const double> lambda,
                      double enough = 0);
 
