@@ -420,6 +420,69 @@ TEST(RedundantJoints, StepMeetsWhatDisagreesInTheLeastSquares) {
   }
 }
 
+// Two points, two lines or two angles that are held apart by less than what counts as a gap: no Newton ends on both,
+// and what it leaves is more than rounding.
+TEST(RedundantJoints, StepEndsWhereRowsContradictNoMoreThanByRounding) {
+  const Vector3d p(0.3, -0.2, 0.1), q(0.1, 0.2, -0.1), u = Vector3d(1, 2, 3).normalized(),
+                                                       w = Vector3d(3, -1, 1).normalized();
+  for (const int kind : {0, 1, 2})
+    for (const double apart : {0.0, 5e-10}) {
+      SCOPED_TRACE(std::to_string(kind) + " apart by " + std::to_string(apart * 1e9) + "e-9");
+      System system;
+      const Quaterniond turn(Eigen::AngleAxisd(0.7, w));
+      const BodyId body =
+          system.add_body("body", 2, Vector3d(0.2, 0.3, 0.4), {p - turn * q, turn}, {0.1, 0.2, 0.3}, {0.3, 0.2, -0.4});
+      std::vector<ConstraintId> joints;
+      for (const double by : {-0.5 * apart, 0.5 * apart}) {
+        const std::string name = "row" + std::to_string(joints.size());
+        if (kind == 0) joints.push_back(system.add(ball(name, world, p + by * u, body, q)));
+        if (kind == 1) joints.push_back(system.add(axis_row(name, world, Vector3d::Zero(), u, body, q, u.dot(p) + by)));
+        if (kind == 2) joints.push_back(system.add(dot_row(name, world, u, body, w, u.dot(turn * w) + by)));
+      }
+      State state = system.initial_state();
+      settle(system, joints, state);
+      detail::JointShapes shapes(1);
+      Random random(1);
+      Solve s(system, joints, state, shapes, random);
+      detail::JointStep::Limits to_rounding = limits;
+      to_rounding.newton_tolerance = 0;
+      detail::JointStep::Job job = s.job();
+      detail::JointStep::take(state, to_rounding, {&job, 1});
+      if (apart == 0)
+        EXPECT_EQ(job.outcome.refused, nullptr);
+      else
+        EXPECT_STREQ(job.outcome.refused, "Newton does not contract");
+    }
+}
+
+// Of rails that are named before their rungs the rungs are dropped, and carry no other loop: null vectors grow with the
+// ladder, and are not worth it. All of it lies near one place, which leaves no doubt about its rank.
+TEST(RedundantJoints, LongLaddersOfWeldsAreTooDear) {
+  for (const int rungs : {3, 60}) {
+    SCOPED_TRACE(rungs);
+    System system;
+    Random how(1), where(1);
+    Redundant ladder{system, "a", how, where};
+    for (int i = 0; i < 2 * rungs; ++i) ladder.body(where.vector(0.1));
+    const auto weld = [&](int a, int b) {
+      ladder.add_weld(ladder.bodies[std::size_t(a)], ladder.bodies[std::size_t(b)], where.vector(0.1));
+    };
+    for (int i = 0; i < rungs; ++i) {
+      if (i > 0) weld(2 * i - 2, 2 * i), weld(2 * i - 1, 2 * i + 1);
+      weld(2 * i, 2 * i + 1);
+    }
+    const State state = system.initial_state();
+    detail::JointShapes shapes(1);
+    Solve s(system, ladder.joints, state, shapes, where);
+    detail::JointStep::Job job = s.job();
+    detail::JointStep::take(state, limits, {&job, 1});
+    if (rungs < 10)
+      EXPECT_EQ(job.outcome.refused, nullptr);
+    else
+      EXPECT_STREQ(job.outcome.refused, detail::JointStep::too_dear);
+  }
+}
+
 // In every lane other rows may be the ones that say nothing new: of rings of seven hinges those in a plane have three,
 // the others none.
 TEST(RedundantJoints, StepInLanesDropsOfEachItsOwnRows) {
