@@ -308,7 +308,9 @@ TEST(JointStep, InTurnsIsWhatDynamicsAnswers) {
     for (int body = 0; body < static_cast<int>(mechanism.bodies.size()); ++body)
       if (where.coin()) some.push_back(body);
     if (some.empty()) some.push_back(0);
-    const auto one = [&] { return some[static_cast<std::size_t>(where.integer(0, static_cast<int>(some.size()) - 1))]; };
+    const auto one = [&] {
+      return some[static_cast<std::size_t>(where.integer(0, static_cast<int>(some.size()) - 1))];
+    };
     std::vector<detail::JointStep::Push> pushes(3);
     for (detail::JointStep::Push& push : pushes) {
       push.at[0].body = one();
