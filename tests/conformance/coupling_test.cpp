@@ -107,6 +107,58 @@ TEST(Coupling, AWeldedSlabCarriesItsLoadAsOneBody) {
   EXPECT_EQ(exact.counts().fallbacks, 0);
 }
 
+// Contacts that are softened (globalCfm) under two heavy boxes on a hinge come to rest as they do under the two alone.
+TEST(Coupling, SoftContactsUnderABlockComeToRest) {
+  TestWorld w;
+  w.world.getSolverInfo().m_globalCfm = btScalar(1e-3);
+  w.box(0, btVector3(10, 1, 10), btVector3(0, -1, 0));
+  const btVector3 half(btScalar(0.25), btScalar(0.25), btScalar(0.25));
+  btRigidBody& a = w.box(100, half, btVector3(btScalar(-0.26), btScalar(0.25), 0));
+  btRigidBody& b = w.box(100, half, btVector3(btScalar(0.26), btScalar(0.25), 0));
+  for (btRigidBody* body : {&a, &b}) body->setActivationState(DISABLE_DEACTIVATION);
+  w.joint<btHingeConstraint>(a, b, btTransform(btQuaternion::getIdentity(), btVector3(btScalar(0.26), 0, 0)),
+                             btTransform(btQuaternion::getIdentity(), btVector3(btScalar(-0.26), 0, 0)));
+  bullet::Solver exact(w.world);
+  w.step(360);
+  double fastest = 0;
+  for (int i = 0; i < 120; ++i) {
+    w.step();
+    fastest = std::max(fastest, double(a.getLinearVelocity().length() + a.getAngularVelocity().length()));
+  }
+  EXPECT_LE(fastest, precision(1e-6, 1e-4));
+}
+
+// Bodies of one rigid part that overlap and have no joint between them push at nothing that moves: not more with every
+// iteration.
+TEST(Coupling, WhatOverlapsWithinARigidPartPushesNoMoreTheMoreIterationsThereAre) {
+  for (const bool limb : {false, true}) {
+    SCOPED_TRACE(limb ? "with a limb" : "welds alone");
+    TestWorld w;
+    w.world.setGravity(btVector3(0, 0, 0));
+    w.world.getSolverInfo().m_numIterations = 1000;
+    const btVector3 half(btScalar(0.25), btScalar(0.25), btScalar(0.25));
+    btRigidBody& a = w.box(1, half, btVector3(0, 0, 0));
+    btRigidBody& b = w.box(1, half, btVector3(btScalar(0.3), btScalar(0.6), 0));
+    btRigidBody& c = w.box(1, half, btVector3(btScalar(0.49), 0, btScalar(0.05)));
+    const auto weld = [&](btRigidBody& x, btRigidBody& y) {
+      const btVector3 to = (y.getCenterOfMassPosition() - x.getCenterOfMassPosition()) / 2;
+      w.joint<btFixedConstraint>(x, y, btTransform(btQuaternion::getIdentity(), to),
+                                 btTransform(btQuaternion::getIdentity(), -to));
+    };
+    weld(a, b);
+    weld(b, c);
+    if (limb) {
+      btRigidBody& d = w.ball(1, 0.05, btVector3(btScalar(0.3), btScalar(1.2), 0));
+      w.joint<btHingeConstraint>(b, d, btVector3(0, btScalar(0.35), 0), btVector3(0, btScalar(-0.25), 0),
+                                 btVector3(0, 0, 1), btVector3(0, 0, 1));
+    }
+    bullet::Solver exact(w.world);
+    w.step(20);
+    for (const Reaction& r : exact.reactions()) EXPECT_LE(r.on_a.force.norm(), 1e-3) << r.name;
+    EXPECT_LE(double(a.getLinearVelocity().length() + a.getAngularVelocity().length()), 1e-5);
+  }
+}
+
 // A whip in contact takes its steps in shorter ones; velocities at the end of a whole step, which it cannot take, would
 // have Bullet's contacts answer motion that is not there, and by more than there was.
 TEST(Coupling, ARopeThatWrapsRoundAPoleGainsNoEnergy) {

@@ -136,7 +136,10 @@ void Engine::push_as_one(btSolverConstraint& row, Pools pools) {
     if (body[k] >= 0 && z(body[k]) < slot_of_pool_.size()) at[k] = slot_of_pool_[z(body[k])];
     if (at[k].block >= 0 && blocks_[z(at[k].block)]->one < 0) at[k] = {};
   }
-  if (at[0].block == at[1].block) return;  // none, or between bodies of one: it moves nothing
+  if (at[0].block == at[1].block) {  // none, or between bodies of one: it moves nothing
+    if (at[0].block >= 0) let_be(row);
+    return;
+  }
   const double raw = double(world_->getSolverInfo().m_sor) / double(row.m_jacDiagABInv);
   double held = raw, had = 0;
   std::array<btVector3, 2> turn, angular;
@@ -155,7 +158,7 @@ void Engine::push_as_one(btSolverConstraint& row, Pools pools) {
     turn[k] = to_bullet(moment);
     angular[k] = to_bullet(turns);
   }
-  if (!(held > least_freedom * raw)) return;
+  if (!(held > least_freedom * raw)) return let_be(row);
   for (std::size_t k = 0; k < 2; ++k) {
     if (at[k].block < 0) continue;
     btVector3 &rn = k == 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal,
@@ -355,13 +358,23 @@ double Engine::held_by(const btSolverConstraint& row, const Response& response) 
 // out, for what it takes itself to move.
 void Engine::step_by_response(btSolverConstraint& row, const Response& response) const {
   if (response.block[0] < 0 && response.block[1] < 0) return;
-  const double own = std::min(response.raw, double(world_->getSolverInfo().m_sor) / double(row.m_jacDiagABInv));
-  const double held = response.held + held_by(row, response);
-  if (!(own > 0 && held > least_freedom * own)) return;
+  const double native = double(world_->getSolverInfo().m_sor) / double(row.m_jacDiagABInv);
+  const double soft = double(row.m_cfm) / double(row.m_jacDiagABInv);  // gives way by as much of itself
+  const double own = std::min(response.raw + soft, native), held = response.held + held_by(row, response) + soft;
+  if (!(own > 0)) return;
+  if (!(held > least_freedom * own)) return let_be(row);
   const btScalar longer = btScalar(own / held);
   row.m_jacDiagABInv *= longer;
   row.m_rhs *= longer;
   row.m_cfm *= longer;
+}
+
+// What pushes at nothing that moves would push more in every iteration, for ever: a contact or limit within what its
+// constraints leave no freedom does nothing. What has its limits, a motor, pushes as hard as it can.
+void Engine::let_be(btSolverConstraint& row) {
+  constexpr btScalar no_limit = btScalar(1e10);  // as Bullet writes it in contacts
+  if (row.m_upperLimit < no_limit && row.m_lowerLimit > -no_limit) return;
+  row.m_jacDiagABInv = row.m_rhs = row.m_cfm = 0;
 }
 
 // As Bullet's own scalar row solver, but for what moves; where that is no more than Bullet takes it to be, Bullet's

@@ -663,6 +663,7 @@ class Engine final : public btActionInterface {
   void respond(const btSolverConstraint& row, Pools pools);
   double held_by(const btSolverConstraint& row, const Response& response) const;
   void step_by_response(btSolverConstraint& row, const Response& response) const;
+  static void let_be(btSolverConstraint& row);
   btScalar resolve_row(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row, bool bounded_above);
   void hold_animated(Pools pools) const;
   void stand_still();

@@ -17,6 +17,23 @@ namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
 namespace {
+/// All that watch_bodies() reads of a body, which may be gone by now: it is not asked where that lies.
+void prefetch_body(const btRigidBody* body) {
+  static const auto lies = [] {
+    const btRigidBody& any = btTypedConstraint::getFixedBody();
+    const auto at = [&](const void* part) {
+      return static_cast<const char*>(part) - static_cast<const char*>(static_cast<const void*>(&any));
+    };
+    return std::array{at(&any.getWorldTransform()), at(&any.getAnisotropicFriction()), at(&any.getLinearVelocity()),
+                      at(&any.getAngularFactor()) - std::ptrdiff_t{3 * sizeof(btVector3)}};
+  }();
+  const char* const first = static_cast<const char*>(static_cast<const void*>(body));
+  prefetch(first + lies[0], sizeof(btTransform));
+  prefetch(first + lies[1], 7 * sizeof(btVector3));  // to flags, kind and thresholds
+  prefetch(first + lies[2], 9 * sizeof(btVector3));  // to loads
+  prefetch(first + lies[3], 4 * sizeof(btVector3));  // with flags
+}
+
 /// One that the last step did not need, when there are more of those than of others; −1 when not.
 int unused_block(const std::vector<std::unique_ptr<BlockSolve>>& blocks, unsigned step) {
   std::size_t used = 0;
@@ -162,13 +179,7 @@ void Engine::watch_bodies() {
   any_swept_ = false;
   constexpr std::size_t ahead = 3;
   for (std::size_t i = 1; i < body_of_.size(); ++i) {  // one that changes kind comes again at the end
-    if (i + ahead < body_of_.size())
-      if (const btRigidBody* next = body_of_[i + ahead]) {
-        prefetch(&next->getWorldTransform(), sizeof(btTransform));
-        prefetch(&next->getAnisotropicFriction(), 7 * sizeof(btVector3));  // to flags, kind and thresholds
-        prefetch(&next->getLinearVelocity(), 9 * sizeof(btVector3));       // to loads
-        prefetch(&next->getAngularFactor() - 3, 4 * sizeof(btVector3));    // with flags
-      }
+    if (i + ahead < body_of_.size() && body_of_[i + ahead]) prefetch_body(body_of_[i + ahead]);
     if (body_of_[i]) drop_if_gone(i);
     btRigidBody* body = body_of_[i];
     BodyWatch& w = body_watch_[i];
