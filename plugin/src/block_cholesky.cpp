@@ -103,7 +103,8 @@ void BlockCholesky::eliminate(const Pattern& p, std::vector<int>& order, std::ve
         rank[z(v)] = {last + 1, 0};
         return;
       }
-      rank[z(v)] = {d, 0};
+      // Of equals those that have waited longest: chains go from both ends in turn, and no number waits for the last.
+      rank[z(v)] = {d, static_cast<int>(order.size())};
       if (by_fill) {
         double most = 0;
         for (const int e : of[z(v)]) {
