@@ -108,9 +108,9 @@ class JointFactor {
   }
 
  private:
-  // Relative to the diagonal, above rounding and above what counts as dependent by as many digits as there are between
-  // 1e-13 and here: rows are independent, and one refinement has the multipliers to rounding.
-  static constexpr double least_pivot = 1e-5;
+  // Relative to the diagonal: rows are independent, for what counts as dependent is smaller by as many digits as there
+  // are between no_pivot and here, and one refinement, of what 1e-16 / 1e-8 leaves, has the multipliers to rounding.
+  static constexpr double least_pivot = 1e-8;
   // And what is left of a row that depends on others: the square of its distance from them, which is no more than gaps
   // of the pose, and rounding, which is more.
   static constexpr double no_pivot = 1e-12;
@@ -600,6 +600,20 @@ class JointFactor {
       backward_three(belows, node, values, x);
       return;
     }
+    if constexpr (W == 3) {  // in three sums, to the last bit as backward_three() has them
+      X* const own = x + node.first;
+      const Real *const D = values + node.diagonal, *panel = values + node.panel;
+      std::array<std::array<X, 3>, 3> sums;
+      for (int k = 0; k < 3; ++k)
+        for (int r = 0; r < 3; ++r) sums[z(k)][z(r)] = D[3 * k + r] * own[k];
+      for (const JointPattern::Below* i = belows + node.below; i != belows + node.below_end; ++i) {
+        const X* const from = x + i->first;
+        for (int k = 0; k < i->width; ++k, panel += 3)
+          for (int r = 0; r < 3; ++r) sums[i->width == 3 ? z(k) : 0][z(r)] -= panel[r] * from[k];
+      }
+      for (int r = 0; r < 3; ++r) own[r] = sums[0][z(r)] + (sums[1][z(r)] + sums[2][z(r)]);
+      return;
+    }
     const int w = W > 0 ? W : node.width;
     X* const own = x + node.first;
     const Real* D = values + node.diagonal;
@@ -635,12 +649,19 @@ class JointFactor {
     };
     double* const own = x + node.first;
     const double* const D = values + node.diagonal;  // symmetric: rows are columns
-    Four made = row(D) * own[0] + row(D + 3) * own[1] + row(D + 6) * own[2];
+    // Three sums: each waits for its last product alone.
+    Four x0 = row(D) * own[0], x1 = row(D + 3) * own[1], x2 = row(D + 6) * own[2];
     const double* panel = values + node.panel;
     for (const JointPattern::Below* i = belows + node.below; i != belows + node.below_end; ++i) {
       const double* const from = x + i->first;
-      for (int r = 0; r < i->width; ++r, panel += 3) made -= row(panel) * from[r];
+      if (i->width == 3) {
+        x0 -= row(panel) * from[0], x1 -= row(panel + 3) * from[1], x2 -= row(panel + 6) * from[2];
+        panel += 9;
+      } else {
+        for (int r = 0; r < i->width; ++r, panel += 3) x0 -= row(panel) * from[r];
+      }
     }
+    const Four made = x0 + (x1 + x2);
     own[0] = made[0], own[1] = made[1], own[2] = made[2];
   }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "joint_factor.h"
+#include "joint_secants.h"
 #include "joint_welds.h"
 #include "joint_work.h"
 #include "lanes.h"
@@ -36,6 +37,7 @@ class JointKernel {
     axes_.resize(p.axes.size());
     dots_.resize(p.dots.size());
     for (auto* x : {&bias_, &velocity_, &x_, &lambda_, &newton_, &total_}) x->assign(z(p.rows), Real{});
+    secants_.lay_out(z(p.rows));
     p.welds ? welds_.lay_out(p) : factor_.lay_out(p);
     moving_ = z(p.bodies);
     for (const JointPattern::Node& node : p.nodes) {
@@ -890,7 +892,7 @@ class JointKernel {
     std::swap(x_, rest_);
   }
 
-  // The equation (T5), its residual looked at and taken out once.
+  // The equation (T5), its residual looked at and, where it is more than rounding, taken out once.
   void answer(const JointPattern& p, Result& result) {
     if (redundant_) consent();
     solve(p, x_);
@@ -920,12 +922,20 @@ class JointKernel {
       x_[z(k.row)] = e;
     }
     worst += probe;
-    constexpr double rounding = 1e-7;
+    constexpr double rounding = 1e-7, smooth = 1e-13;
     for (int lane = 0; lane < lanes; ++lane)
       if (!(get(worst, lane) <= rounding * get(size_, lane))) refuse(result, lane, "the equation's residual");
     if (none(result)) return;
+    Real rough{};
+    bool any = false;
+    for (int lane = 0; lane < lanes; ++lane) {
+      if (result.of[z(lane)].refused || get(worst, lane) <= smooth * get(size_, lane)) continue;
+      set(rough, lane, 1);
+      any = true;
+    }
+    if (!any) return;
     solve(p, x_);
-    for (std::size_t r = 0; r < x_.size(); ++r) lambda_[r] += x_[r];
+    for (std::size_t r = 0; r < x_.size(); ++r) lambda_[r] += rough * x_[r];
   }
 
   // Of a step that begins further off the velocity constraints than steps do.
@@ -955,9 +965,13 @@ class JointKernel {
     for (int lane = 0; lane < lanes; ++lane)
       if (get(gap_, lane) > round_off) set(left, lane, limits.left_open);
     for (std::size_t r = 0; r < lambda_.size(); ++r) total_[r] = dt * lambda_[r] + newton_[r];
-    Real going = Lanes<Real>::all(1), previous = Lanes<Real>::all(std::numeric_limits<double>::max());
+    Real going = Lanes<Real>::all(1), best = Lanes<Real>::all(std::numeric_limits<double>::max());
     for (int lane = 0; lane < lanes; ++lane)
       if (result.of[z(lane)].refused) set(going, lane, 0);
+    constexpr int most_stalls = 3;
+    std::array<int, std::size_t{lanes}> stalled{};
+    Real turns{};  // one in lanes where chords leave more than a tenth
+    secants_.begin();
     for (int solves = 0;; ++solves) {
       pull(total_);
       follow(free_);
@@ -975,7 +989,8 @@ class JointKernel {
           set(going, lane, 0);
           refuse(result, lane, "Newton does not end");
         } else {
-          stalls = stalls || now > 0.5 * get(previous, lane);
+          if (solves > 0 && now > 0.1 * get(best, lane)) set(turns, lane, 1);
+          stalls = stalls || now > 0.5 * get(best, lane);
           any = true;
         }
       }
@@ -983,19 +998,23 @@ class JointKernel {
       if (stalls) {
         const Real beyond = beyond_rounding();
         for (int lane = 0; lane < lanes; ++lane) {
-          if (get(going, lane) == 0 || !(get(worst, lane) > 0.5 * get(previous, lane))) continue;
+          if (get(going, lane) == 0 || !(get(worst, lane) > 0.5 * get(best, lane))) continue;
+          const bool rounding = get(beyond, lane) <= 1;
+          if (!rounding && ++stalled[z(lane)] < most_stalls && get(worst, lane) < 10 * get(best, lane)) continue;
           set(going, lane, 0);
           result.of[z(lane)].solves = solves;
-          if (!(get(beyond, lane) <= 1)) refuse(result, lane, "Newton does not contract");
+          if (!rounding) refuse(result, lane, "Newton does not contract");
         }
       }
-      previous = worst;
+      best = smaller(best, worst);
       const Real scale = (-1 / dt) * going;
       for (Real& x : x_) x *= scale;
+      secants_.reduce(x_, turns);
       solve(p, x_);
-      for (std::size_t r = 0; r < x_.size(); ++r) {
-        newton_[r] += x_[r];
-        total_[r] += x_[r];
+      const Row<Real>& step = secants_.lengthen(x_);
+      for (std::size_t r = 0; r < step.size(); ++r) {
+        newton_[r] += step[r];
+        total_[r] += step[r];
       }
     }
   }
@@ -1214,6 +1233,7 @@ class JointKernel {
   Row<Dot> dots_;
   Row<Real> bias_, velocity_, x_, lambda_, newton_, total_;
   JointFactor<Real> factor_;
+  JointSecants<Real> secants_;
   JointWelds<Real> welds_;
   Row<Real> target_;   // rates of the rows that a host's own are to leave
   Row<Twist> lifted_;  // of welds, the twists of those

@@ -88,6 +88,7 @@ const std::map<std::string, std::string> core_sources = {
     {"joint_factor", "joint_step"},
     {"joint_hubs", "joint_step"},
     {"joint_null_space", "joint_step"},
+    {"joint_secants", "joint_step"},
     {"joint_welds", "joint_step"},
     {"joint_lanes", "joint_step"},
     {"joint_lanes_avx2", "joint_step"},

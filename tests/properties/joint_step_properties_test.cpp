@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 
 namespace linchpin::test::joint_step_properties_test {
@@ -162,11 +163,12 @@ void expect_step_of_dynamics_and_newton(Kind of, int count) {
     detail::JointStep::take(state, limits, {&job, 1});
     if (job.outcome.refused) {
       ++refused;
-      // A wrong entry of G would show as a residual, or as a Newton that is slow; rows that contradict each other do,
-      // too.
+      // A wrong entry of G would show as a residual, or as a Newton that is slow; so do rows that contradict each
+      // other, and those that are near depending on each other, which they stop or start within the step.
       const std::string why = job.outcome.refused;
-      const bool contradict = why == "Newton does not contract" && !s.dynamics.solver().full_row_rank();
-      EXPECT_TRUE(why == "rank not clear from the pivots" || why == "too long a step" || contradict) << why;
+      const bool slow = why == "Newton does not contract" &&
+                        (!s.dynamics.solver().full_row_rank() || s.dynamics.solver().info().smallest_pivot < 1e-4);
+      EXPECT_TRUE(why == "rank not clear from the pivots" || why == "too long a step" || slow) << why;
       continue;
     }
     ++plain;
@@ -252,6 +254,45 @@ TEST(JointStep, OnHubsIsTheStepOfDynamicsAndNewton) { expect_step_of_dynamics_an
 
 // Such nets are eliminated in another order than what has less fill.
 TEST(JointStep, OfNetsIsTheStepOfDynamicsAndNewton) { expect_step_of_dynamics_and_newton(Kind::net, 10); }
+
+// A chain thrown round by much of a radian a step, where chords alone leave a half of what is open, each.
+TEST(JointStep, LearnsFromItsOwnChordsWhereRowsTurnFar) {
+  System system;
+  std::vector<ConstraintId> joints;
+  constexpr int links = 12;
+  const Vector3d w(0, 0, 90), I(0.1, 0.2, 0.25);  // [rad/s, kg m²]
+  BodyId last = world;
+  for (int i = 0; i < links; ++i) {
+    const Vector3d anchor(i, i % 2, 0), end(i + 1, (i + 1) % 2, 0), p = 0.5 * (anchor + end);
+    const BodyId b =
+        system.add_body("b" + std::to_string(i), 1 + i % 3, I, {p, Quaterniond::Identity()}, w.cross(p), w);
+    const Vector3d in_last = last == world ? anchor : Vector3d(anchor - system.initial_state()[last].p);
+    joints.push_back(system.add(ball("j" + std::to_string(i), last, in_last, b, anchor - p)));
+    last = b;
+  }
+  const State state = system.initial_state();
+  detail::JointShapes shapes(1);
+  Random random(1);
+  Solve s(system, joints, state, shapes, random);
+  detail::JointStep::Limits far = limits;
+  far.swing = 1e9;
+  detail::JointStep::Job job = s.job();
+  detail::JointStep::take(state, far, {&job, 1});
+  ASSERT_EQ(job.outcome.refused, nullptr) << job.outcome.refused;
+  State end = state;
+  for (std::size_t i = 0; i < links; ++i) {
+    const BodyId id = s.dynamics.assembly().block.bodies[i];
+    const Eigen::Map<const Vector3d> v(s.v.data() + 6 * i), turn(s.v.data() + 6 * i + 3);
+    advance(end[id], v, turn, dt);
+  }
+  for (const ConstraintId id : joints) {
+    const Constraint& joint = system.constraint(id);
+    const std::array<BodyState, 2> at{end[joint.bodies()[0]], end[joint.bodies()[1]]};
+    std::array<double, 3> phi{};
+    joint.function().residual(at, 0, phi);
+    for (const double x : phi) EXPECT_LE(std::abs(x), 1e-13);
+  }
+}
 
 double scale(const std::vector<double>& x) {
   double most = 0;
