@@ -27,7 +27,7 @@ class JointKernel {
     bodies_.assign(z(p.all_bodies), Body{});
     frames_.resize(bodies_.size());
     masses_.assign(bodies_.size(), Mass{});
-    for (auto* x : {&start_, &free_, &accelerations_, &twists_, &wrenches_}) x->assign(bodies_.size(), Twist{});
+    for (auto* x : {&start_, &free_, &accelerations_, &twists_}) x->assign(bodies_.size(), Twist{});
     turns_.assign(bodies_.size(), Turn{});
     stiffness_.assign(bodies_.size(), Mass{});
     bounds_.resize(bodies_.size());
@@ -115,16 +115,14 @@ class JointKernel {
       if (redundant_) least_norm(x_);
       solve(p, x_);
       for (std::size_t r = 0; r < x_.size(); ++r) total_[r] = dt * x_[r];
-      pull(total_);
-      follow(free_);
+      respond(p, total_, free_);
     }
     Real worst = look(dt, Real{});
     for (int solves = 0; solves < most && worst > tolerance; ++solves) {
       for (Real& x : x_) x *= -1 / dt;
       solve(p, x_);
       for (std::size_t r = 0; r < x_.size(); ++r) total_[r] += x_[r];
-      pull(total_);
-      follow(free_);
+      respond(p, total_, free_);
       worst = look(dt, Real{});
     }
     rates(twists_, target_);
@@ -547,8 +545,7 @@ class JointKernel {
     rates(twists_, x_);
     for (std::size_t r = 0; r < x_.size(); ++r) x_[r] = target_[r] - x_[r];
     solve(p, x_);
-    pull(x_);
-    follow(twists_);
+    respond(p, x_, twists_);
   }
 
   // Rows of A times what bodies do.
@@ -819,16 +816,40 @@ class JointKernel {
     y[2] += r.x * on[2].z - r.z * on[2].x;
   }
 
-  // wrenches_ ← Aᵀλ
-  void pull(const Row<Real>& lambda) { pull(lambda, wrenches_); }
-
-  template <class X>
-  void pull(const Row<X>& lambda, Row<TwistOf<X>>& wrenches) const {
-    std::fill(wrenches.begin(), wrenches.end(), TwistOf<X>{});
-    for (const Point& k : points_) add_pull(k, lambda, wrenches);
-    for (const Axis& k : axes_) add_pull(k, lambda, wrenches);
-    for (const Dot& k : dots_) add_pull(k, lambda, wrenches);
+  // twists_ ← from + M⁻¹Aᵀλ, body by body: what pulls at one is summed where it is at hand.
+  void respond(const JointPattern& p, const Row<Real>& lambda, const Row<Twist>& from) {
+    const int* end = p.body_ends.data();
+    for (std::size_t i = 0; i < moving_; ++i) {
+      const JointPattern::Ends &own = p.ends_of[i], &next = p.ends_of[i + 1];
+      Twist f{};
+      for (int k = own.points; k < own.axes; ++k, ++end) {
+        const Point& point = points_[z(*end >> 1)];
+        const V pull = read(lambda, point.row);
+        if ((*end & 1) == 0)
+          f.v += pull, f.w += cross(point.r_A, pull);
+        else
+          f.v -= pull, f.w -= cross(point.r_B, pull);
+      }
+      for (int k = own.axes; k < own.dots; ++k, ++end) {
+        const Axis& axis = axes_[z(*end >> 1)];
+        const Real& pull = lambda[z(axis.row)];
+        if ((*end & 1) == 0)
+          f.v -= pull * axis.u, f.w += pull * axis.c_A;
+        else
+          f.v += pull * axis.u, f.w += pull * axis.c_B;
+      }
+      for (int k = own.dots; k < next.points; ++k, ++end) {
+        const Dot& dot = dots_[z(*end >> 1)];
+        const Real& pull = lambda[z(dot.row)];
+        if ((*end & 1) == 0)
+          f.w += pull * dot.n;
+        else
+          f.w -= pull * dot.n;
+      }
+      twists_[i] = from[i] + moved(i, f);
+    }
   }
+
   template <class X>
   static void add_pull(const Point& k, const Row<X>& lambda, Row<TwistOf<X>>& wrenches) {
     const V3<X> f = read(lambda, k.row);
@@ -868,11 +889,6 @@ class JointKernel {
     return {masses_[i].inverse * f.v, times(masses_[i], f.w)};
   }
 
-  // twists_ ← from + M⁻¹ wrenches_
-  void follow(const Row<Twist>& from) {
-    for (std::size_t i = 0; i < moving_; ++i) twists_[i] = from[i] + moved(i, wrenches_[i]);
-  }
-
   // Where rows depend on each other, of the multipliers that do the same those of least norm (T6), which the
   // estimate of T15 needs, too.
   void least_norm(Row<Real>& lambda) {
@@ -899,8 +915,7 @@ class JointKernel {
     std::swap(lambda_, x_);
     // Before they are looked at: what a null vector is wrong by is part of the residual, and taken out with it.
     if (redundant_) least_norm(lambda_);
-    pull(lambda_);
-    follow(accelerations_);
+    respond(p, lambda_, accelerations_);
     Real worst{}, probe{};
     for (const Point& k : points_) {
       const Twist &a = twists_[z(k.a)], &b = twists_[z(k.b)];
@@ -973,8 +988,7 @@ class JointKernel {
     Real turns{};  // one in lanes where chords leave more than a tenth
     secants_.begin();
     for (int solves = 0;; ++solves) {
-      pull(total_);
-      follow(free_);
+      respond(p, total_, free_);
       const Real worst = look(dt, left);
       bool any = false, stalls = false;
       for (int lane = 0; lane < lanes; ++lane) {
@@ -1223,7 +1237,7 @@ class JointKernel {
   Row<Frame> frames_;
   Row<Mass> masses_;
   Row<Mass> stiffness_;
-  Row<Twist> start_, free_, accelerations_, twists_, wrenches_;
+  Row<Twist> start_, free_, accelerations_, twists_;
   Row<Turn> turns_;
   Row<Real> bounds_;
   Row<Point> points_;

@@ -52,6 +52,11 @@ struct JointPattern {
     bool axes = false;             // whether either has any
     bool operator==(const Meeting&) const = default;
   };
+  struct Ends {  // on a body that moves: where among all ends those of points, axes and dots begin, up to the next
+                 // body's
+    int points = 0, axes = 0, dots = 0;
+    bool operator==(const Ends&) const = default;
+  };
   std::vector<Node> nodes;  // those that hold on to nothing but hubs, and what is fixed, at the end
   int eliminated = 0;       // all before them
   std::vector<Below> belows;
@@ -63,6 +68,8 @@ struct JointPattern {
   std::vector<int> hold_updates;  // where a node's holds go in those of its belows
   std::vector<Grip> grips;
   std::vector<int> points, axes, dots;  // in StockJoints
+  std::vector<Ends> ends_of;            // by body, and one more
+  std::vector<int> body_ends;           // twice the place of a point, an axis or a dot above, and its side
   std::vector<int> row_of;              // row of the block
   std::vector<int> joint_of;            // by node: in StockJoints, and in the block
   int bodies = 0, all_bodies = 0, rows = 0, values = 0, widest_panel = 0, hold_values = 0;

@@ -56,7 +56,8 @@ bool JointStep::lay_out(const System& system, const Block& block, JointShapes& s
   JointPattern& p = shape.pattern;
   if (!p.lay_out(stock, block, made->bodies)) return false;
   const auto shrink = [](auto&... lists) { (lists.shrink_to_fit(), ...); };
-  shrink(p.nodes, p.belows, p.aboves, p.above, p.updates, p.meetings, p.points, p.axes, p.dots, p.row_of, p.joint_of);
+  shrink(p.nodes, p.belows, p.aboves, p.above, p.updates, p.meetings, p.points, p.axes, p.dots, p.ends_of, p.body_ends,
+         p.row_of, p.joint_of);
   std::vector<double>& to = made->geometry;
   to.reserve(8 * shape.pattern.points.size() + 10 * shape.pattern.axes.size() + 7 * shape.pattern.dots.size());
   const auto add = [&](const Vector3d& u) { to.insert(to.end(), {u.x(), u.y(), u.z()}); };
