@@ -87,7 +87,7 @@ bool Engine::couple_rows(Pools pools) {
     }
     b.in_turns ? b.plain.aim(b.met) : sort_rows_by_body(b);
   }
-  if (!any) return false;
+  if (!any) return ones;  // of those rows too some may be let be
   for (const btConstraintArray* rows : all)
     for (int i = 0; i < rows->size(); ++i)
       if (goes_by_ways((*rows)[i]))
@@ -380,6 +380,9 @@ void Engine::let_be(btSolverConstraint& row) {
 // As Bullet's own scalar row solver, but for what moves; where that is no more than Bullet takes it to be, Bullet's
 // own.
 btScalar Engine::resolve_row(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row, bool bounded_above) {
+  // What is let be leaves nothing to do: 0 · ∞ would hide from Bullet, which ends where all rows leave nothing, what
+  // the rows before it do.
+  if (row.m_jacDiagABInv == 0) return 0;
   const Response* response = nullptr;
   for (const RowRange& range : row_ranges_)
     if (!std::less<>()(&row, range.first) && std::less<>()(&row, range.first + range.size))
