@@ -9,6 +9,7 @@
 #include "columns.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -85,6 +86,8 @@ bool Engine::couple_rows(Pools pools) {
       b.met_at[slot] = static_cast<int>(b.met.size());
       b.met.push_back(static_cast<int>(slot));
     }
+    b.mass = 0;
+    for (const BodyId id : b.block.bodies) b.mass += system_.mass(id);
     b.in_turns ? b.plain.aim(b.met) : sort_rows_by_body(b);
   }
   if (!any) return ones;  // of those rows too some may be let be
@@ -104,6 +107,7 @@ bool Engine::couple_rows(Pools pools) {
   response_parts_.resize(response_moves_.size() / 3);
   for (std::size_t i = 0; i < response_parts_.size(); ++i)
     response_parts_[i] = to_bullet(head(response_moves_, static_cast<int>(3 * i)));
+  for (int i = 0; i < pools.contacts.size(); ++i) push_out_gently(pools.contacts[i], responses_[z(i)], pools);
   for (const RowRange& range : row_ranges_)
     for (int i = 0; i < range.size; ++i) step_by_response(range.first[i], responses_[z(range.response + i)]);
   return true;
@@ -351,6 +355,34 @@ double Engine::held_by(const btSolverConstraint& row, const Response& response) 
         from_bullet(k == 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal).dot(head(response_moves_, moved + 3));
   }
   return sum;
+}
+
+// What two bodies overlap by, Bullet makes a velocity of the contact that takes it away in some steps. Where a
+// mechanism gives way there by a thousandth of what it moves elsewhere, as a pendulum that is jammed under its pivot,
+// all of it would come out of a centimetre at the speed of sound: it is pushed out with no more energy than if it moved
+// as one with the contact, which is all that what hangs on nothing ever gets.
+void Engine::push_out_gently(btSolverConstraint& row, const Response& response, Pools pools) const {
+  const int own = response.block[0] >= 0 ? response.block[0] : response.block[1];
+  if (own < 0 || row.m_rhsPenetration != 0) return;
+  const btContactSolverInfo& info = world_->getSolverInfo();
+  const auto& point = *static_cast<const btManifoldPoint*>(row.m_originalContactPoint);
+  const btScalar depth = -(point.getDistance() + info.m_linearSlop);
+  if (!(depth > 0)) return;
+  const std::array<int, 2> body{row.m_solverBodyIdA, row.m_solverBodyIdB};
+  double mass = 0;
+  for (std::size_t k = 0; k < 2; ++k) {
+    if (response.block[k] >= 0) {
+      mass += blocks_[z(response.block[k])]->mass;
+      continue;
+    }
+    const Slot at = z(body[k]) < slot_of_pool_.size() ? slot_of_pool_[z(body[k])] : Slot{};
+    const double inverse = double(pools.bodies[body[k]].m_invMass.x());
+    if (at.block != own && inverse > 0) mass += 1 / inverse;
+  }
+  const double share = mass * (response.held + held_by(row, response));
+  if (!(share < 1)) return;
+  const btScalar erp = point.m_contactPointFlags & BT_CONTACT_FLAG_HAS_CONTACT_ERP ? point.m_contactERP : info.m_erp2;
+  row.m_rhs -= btScalar(1 - std::sqrt(std::max(share, 0.0))) * depth * erp / btScalar(dt_) * row.m_jacDiagABInv;
 }
 
 // Makes a row's step the right one for what it moves. Bullet's zero factors act on the body and not on the row: what a

@@ -179,6 +179,7 @@ struct BlockSolve {
   bool link_rows = false;     ///< one of them touches a multibody, too
   bool by_rows = false;       ///< each of them knows what it does to the whole block (coupling.cpp)
   int row_count = 0;          ///< how many there are
+  double mass = 0;            ///< where by_rows: of all its bodies [kg]
   int one = -1;               ///< solver body for all of it, where welds make it one; only during the iterations
   detail::JointStep::One as_one;
   std::vector<int> met;     ///< where by_rows: slots of bodies that native rows touch
@@ -662,6 +663,7 @@ class Engine final : public btActionInterface {
   void find_ways(BlockSolve& b);
   void respond(const btSolverConstraint& row, Pools pools);
   double held_by(const btSolverConstraint& row, const Response& response) const;
+  void push_out_gently(btSolverConstraint& row, const Response& response, Pools pools) const;
   void step_by_response(btSolverConstraint& row, const Response& response) const;
   static void let_be(btSolverConstraint& row);
   btScalar resolve_row(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row, bool bounded_above);
