@@ -33,7 +33,6 @@ class JointKernel {
     bounds_.resize(bodies_.size());
     points_.resize(p.points.size());
     point_places_.resize(p.points.size());
-    point_masses_.resize(p.points.size());
     axes_.resize(p.axes.size());
     dots_.resize(p.dots.size());
     for (auto* x : {&bias_, &velocity_, &x_, &lambda_, &newton_, &total_}) x->assign(z(p.rows), Real{});
@@ -347,9 +346,10 @@ class JointKernel {
     V p_A, p_B;
     Real arm_A, arm_B;
   };
-  struct PointMasses {  // K (r × e_i) by side, the second's with its sign
+  struct PointMasses {  // K (r × e_i) by side that moves, the second's with its sign
     V on[2][3];
   };
+  using OfNode = std::array<PointMasses, JointPattern::widest / 3>;  // by point
   struct Axis {
     int a, b, row;
     V u_A, p_A, p_B;
@@ -656,18 +656,6 @@ class JointKernel {
   // G = A M⁻¹ Aᵀ into the places of its factor.
   void fill(const JointPattern& p) {
     Real* const values = factor_.clear();
-    for (std::size_t k = 0; k < points_.size(); ++k) {
-      const Point& point = points_[k];
-      for (int side = 0; side < 2; ++side) {
-        const Mass& K = masses_[z(side == 0 ? point.a : point.b)];
-        if (z(side == 0 ? point.a : point.b) >= moving_) continue;
-        const V r = side == 0 ? point.r_A : -point.r_B;
-        V* on = point_masses_[k].on[side];  // K (0, z, −y), K (−z, 0, x), K (y, −x, 0)
-        on[0] = {K.xy * r.z - K.xz * r.y, K.yy * r.z - K.yz * r.y, K.yz * r.z - K.zz * r.y};
-        on[1] = {K.xz * r.x - K.xx * r.z, K.yz * r.x - K.xy * r.z, K.zz * r.x - K.xz * r.z};
-        on[2] = {K.xx * r.y - K.xy * r.x, K.xy * r.y - K.yy * r.x, K.xz * r.y - K.yz * r.x};
-      }
-    }
     for (Axis& k : axes_) {
       if (z(k.a) < moving_) k.on_a = times(masses_[z(k.a)], k.c_A);
       if (z(k.b) < moving_) k.on_b = times(masses_[z(k.b)], k.c_B);
@@ -676,12 +664,17 @@ class JointKernel {
       if (z(k.a) < moving_) k.on_a = times(masses_[z(k.a)], k.n);
       if (z(k.b) < moving_) k.on_b = -times(masses_[z(k.b)], k.n);
     }
-    for (const JointPattern::Meeting& m : p.meetings) {
+    OfNode on_j;
+    int node = -1;
+    for (const JointPattern::Meeting& m : p.meetings) {  // all of one j after the other
+      if (std::exchange(node, m.j) != m.j)
+        for (int k = p.nodes[z(m.j)].points; k < p.nodes[z(m.j)].points_end; ++k)
+          on_j[z(k - p.nodes[z(m.j)].points)] = masses_on(points_[z(k)]);
       const Real inverse = masses_[z(m.body)].inverse;
       const Real linear = m.side_i == m.side_j ? inverse : -inverse;
       Real* const to = values + m.target;
       if (m.ball_i >= 0) {
-        meet(points_[z(m.ball_i)], m.side_i, point_masses_[z(m.ball_j)].on[m.side_j], linear, m.i == m.j, 3, to);
+        meet(points_[z(m.ball_i)], m.side_i, on_j[0].on[m.side_j], linear, m.i == m.j, 3, to);
         continue;
       }
       const JointPattern::Node &i = p.nodes[z(m.i)], &j = p.nodes[z(m.j)];
@@ -691,7 +684,7 @@ class JointKernel {
         Real* const first = to + 3 * (a - i.points) * stride;
         Real* row = first;
         for (int c = j.points; c < j.points_end; ++c, row += 3) {
-          meet(points_[z(a)], m.side_i, point_masses_[z(c)].on[m.side_j], linear, m.i == m.j && a == c, stride, row);
+          meet(points_[z(a)], m.side_i, on_j[z(c - j.points)].on[m.side_j], linear, m.i == m.j && a == c, stride, row);
         }
         row = first + j.dot_row;
         for (int c = j.dots; m.i != m.j && c < j.dots_end; ++c, ++row) {
@@ -706,16 +699,31 @@ class JointKernel {
         Real* const first = to + (i.dot_row + (a - i.dots)) * stride;
         Real* row = first;
         for (int c = j.points; c < j.points_end; ++c, row += 3) {
-          const V* on = point_masses_[z(c)].on[m.side_j];
+          const V* on = on_j[z(c - j.points)].on[m.side_j];
           for (int e = 0; e < 3; ++e) row[e] += dot(n, on[e]);
         }
         row = first + j.dot_row;
         for (int c = j.dots; c < (m.i == m.j ? a + 1 : j.dots_end); ++c, ++row)
           row[0] += dot(n, m.side_j == 0 ? dots_[z(c)].on_a : dots_[z(c)].on_b);
       }
-      if (m.axes) meet_axes(i, j, m, linear, to);
+      if (m.axes) meet_axes(i, j, m, linear, on_j, to);
     }
     if (!p.hubs.empty()) fill_hubs(p);
+  }
+
+  PointMasses masses_on(const Point& point) const {
+    PointMasses to;
+    for (int side = 0; side < 2; ++side) {
+      const std::size_t body = z(side == 0 ? point.a : point.b);
+      if (body >= moving_) continue;
+      const Mass& K = masses_[body];
+      const V r = side == 0 ? point.r_A : -point.r_B;
+      V* on = to.on[side];  // K (0, z, −y), K (−z, 0, x), K (y, −x, 0)
+      on[0] = {K.xy * r.z - K.xz * r.y, K.yy * r.z - K.yz * r.y, K.yz * r.z - K.zz * r.y};
+      on[1] = {K.xz * r.x - K.xx * r.z, K.yz * r.x - K.xy * r.z, K.zz * r.x - K.xz * r.z};
+      on[2] = {K.xx * r.y - K.xy * r.x, K.xy * r.y - K.yy * r.x, K.xz * r.y - K.yz * r.x};
+    }
+    return to;
   }
 
   // What joints have in the columns of hubs, and how long that makes their rows; and what those weigh.
@@ -733,7 +741,8 @@ class JointKernel {
       };
       for (int k = node.points; k < node.points_end; ++k) {
         const V r = grip.side == 0 ? points_[z(k)].r_A : -points_[z(k)].r_B;
-        const V* on = point_masses_[z(k)].on[grip.side];
+        const PointMasses masses = masses_on(points_[z(k)]);
+        const V* on = masses.on[grip.side];
         row({one, Real{}, Real{}}, {Real{}, r.z, -r.y}, inverse + (r.z * on[0].y - r.y * on[0].z));
         row({Real{}, one, Real{}}, {-r.z, Real{}, r.x}, inverse + (r.x * on[1].z - r.z * on[1].x));
         row({Real{}, Real{}, one}, {r.y, -r.x, Real{}}, inverse + (r.y * on[2].x - r.x * on[2].y));
@@ -765,7 +774,7 @@ class JointKernel {
 
   // What axes of one joint and the rows of another add to each other's; of the diagonal the lower half.
   void meet_axes(const JointPattern::Node& i, const JointPattern::Node& j, const JointPattern::Meeting& m,
-                 const Real& linear, Real* to) const {
+                 const Real& linear, const OfNode& on_j, Real* to) const {
     const int stride = j.width;
     const bool lower = m.i == m.j;
     for (int a = i.axes; a < i.axes_end; ++a) {
@@ -773,7 +782,7 @@ class JointKernel {
       const V &arm = m.side_i == 0 ? axis.c_A : axis.c_B, pulls = -linear * axis.u;  // a point's row has the other sign
       Real* row = to + (i.axis_row + (a - i.axes)) * stride;
       for (int c = j.points; c < j.points_end; ++c, row += 3) {
-        const V* on = point_masses_[z(c)].on[m.side_j];
+        const V* on = on_j[z(c - j.points)].on[m.side_j];
         row[0] += pulls.x + dot(arm, on[0]);
         row[1] += pulls.y + dot(arm, on[1]);
         row[2] += pulls.z + dot(arm, on[2]);
@@ -1242,7 +1251,6 @@ class JointKernel {
   Row<Real> bounds_;
   Row<Point> points_;
   Row<PointPlace> point_places_;
-  Row<PointMasses> point_masses_;
   Row<Axis> axes_;
   Row<Dot> dots_;
   Row<Real> bias_, velocity_, x_, lambda_, newton_, total_;
