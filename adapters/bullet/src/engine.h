@@ -156,6 +156,7 @@ struct BlockSolve {
   bool plain_parts = false;                 ///< the last step was taken in plain substeps
   std::vector<double> part_pull, sub_pull;  ///< of plain substeps, by joint: see JointStep::Numbers::pull; their sums
   double next_length = 0;  ///< of plain substeps, where the last step was taken in such: of the next [s]
+  double whole_swing = 0;  ///< of a whole step, the last time that it was too long, over that of its parts, summed up
   double parts_length = 0, parts_before = 0;  ///< with which they began [s]
   bool plainly = false;         ///< the last step was taken so, and its problem is not evaluated: see Engine::problem()
   std::vector<BodyId> touched;  ///< every body that its constraints name, fixed and driven ones too
@@ -629,6 +630,7 @@ class Engine final : public btActionInterface {
   void record_part(BlockSolve& b, const State& now, double weight);
   void record_parts(BlockSolve& b);
   bool goes_in_parts(const BlockSolve& b) const;
+  void expect_parts(BlockSolve& b) const;
   bool go_in_parts(BlockSolve& b, double before, int member);
   bool settle_plainly(BlockSolve& b, const detail::JointStep::Outcome& whole, double before, int member);
   void end_plainly(BlockSolve& b, const detail::JointStep::Outcome& at_start);

@@ -100,7 +100,15 @@ bool Engine::go_in_parts(BlockSolve& b, double before, int member) {
   detail::JointStep::Outcome first;
   const bool stands = substep_plainly(b, std::exchange(b.next_length, 0), before, member, first, b.wants_all);
   stands ? end_plainly(b, first) : leave_plainly(b, before);
+  expect_parts(b);
   return stands;
+}
+
+/// Parts of half a step may well swing by so little that twice as long ones seem to do, of which the whole step is one
+/// that was found too long. As long as what was found then says that it still is it is not tried again.
+void Engine::expect_parts(BlockSolve& b) const {
+  if (b.next_length > 0.5 * dt_ && b.whole_swing * b.swing * b.substeps > options_.swing_limit)
+    b.next_length = 0.5 * dt_;
 }
 
 // A whole step that was tried, or where that was too long for one its parts. @return whether it stands
@@ -125,6 +133,8 @@ bool Engine::settle_plainly(BlockSolve& b, const detail::JointStep::Outcome& who
   detail::JointStep::Outcome first;
   if (whole.answered && !sticks && !options_.geometric_stiffness &&
       substep_plainly(b, first_part(whole.swing), before, member, first, b.wants_all)) {
+    b.whole_swing = whole.swing > 0 ? whole.swing / (b.swing * b.substeps) : 0;
+    expect_parts(b);
     end_plainly(b, whole);
     return true;
   }
