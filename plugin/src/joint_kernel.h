@@ -1220,10 +1220,12 @@ class JointKernel {
         most = std::max(most, m);
         return;
       }
+      const double c = (most - m) / (2 * p);  // cos θ, no less than ½, if this were what is there already
       const double x = (get(K.xx, lane) - m) / p, y = (get(K.yy, lane) - m) / p, z = (get(K.zz, lane) - m) / p;
       const double xy = get(K.xy, lane) / p, xz = get(K.xz, lane) / p, yz = get(K.yz, lane) / p;
       const double det = x * (y * z - yz * yz) - xy * (xy * z - yz * xz) + xz * (xy * yz - y * xz);
-      const double cosine = std::clamp(0.5 * det, -1.0, 1.0);  // of 3θ
+      const double cosine = std::clamp(0.5 * det, -1.0, 1.0);  // of 3θ, 4 cos³ θ − 3 cos θ
+      if (c >= 0.5 && c * (4 * c * c - 3) >= cosine) return;
       most = std::max(most, m + 2 * p * std::cos(std::acos(cosine) / 3));
     };
     look(widest);

@@ -109,21 +109,21 @@ bool is_gyroscopic(int flags) {
                    BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY)) != 0;
 }
 
-Vector3d mean_gyroscopic_torque(const Matrix3d& inertia, const BodyState& s, double h) {
+Vector3d mean_gyroscopic_torque(const Vector3d& I, const BodyState& s, double h) {
   const Matrix3d R = s.R();
   const Vector3d w0 = R.transpose() * s.w;
-  const auto cross = [](const Vector3d& a) {
-    Matrix3d m;
-    m << 0, -a.z(), a.y(), a.z(), 0, -a.x(), -a.y(), a.x(), 0;
-    return m;
-  };
   Vector3d w = w0;
-  const double size = (inertia * w0).norm();
+  const double size = I.cwiseProduct(w0).squaredNorm(), half = 0.5 * h;
   for (int i = 0; i < 20; ++i) {
-    const Vector3d mean = 0.5 * (w + w0), momentum = inertia * mean;
-    const Vector3d off = inertia * (w - w0) + h * mean.cross(momentum);
-    if (off.norm() <= 1e-14 * size) return R * (inertia * (w - w0)) / h;
-    w -= (inertia + 0.5 * h * (cross(mean) * inertia - cross(momentum))).inverse() * off;
+    const Vector3d u = 0.5 * (w + w0), L = I.cwiseProduct(u), change = I.cwiseProduct(w - w0);
+    const Vector3d off = change + h * u.cross(L);
+    if (off.squaredNorm() <= 1e-28 * size) return R * change / h;
+    // J = diag I + ½h ([u]× diag I − [L]×), by columns
+    const Vector3d x(I.x(), half * (u.z() * I.x() - L.z()), half * (L.y() - u.y() * I.x())),
+        y(half * (L.z() - u.z() * I.y()), I.y(), half * (u.x() * I.y() - L.x())),
+        k(half * (u.y() * I.z() - L.y()), half * (L.x() - u.x() * I.z()), I.z());
+    const Vector3d yk = y.cross(k);
+    w -= Vector3d(off.dot(yk), x.dot(off.cross(k)), x.dot(y.cross(off))) / x.dot(yk);
     if (!w.allFinite()) break;
   }
   return Vector3d::Zero();

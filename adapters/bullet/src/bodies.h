@@ -36,11 +36,11 @@ std::shared_ptr<ConstraintFunction> hold_axes(unsigned locked);
 /// Whether the program lets Bullet give a body of such flags a gyroscopic torque, by any of its three rules.
 bool is_gyroscopic(int flags);
 
-/// Mean over h of the gyroscopic torque [N·m] (W) on a body that nothing else turns (T2), by the implicit midpoint rule
-/// in its own axes, I Δω + h ω̄ × I ω̄ = 0, which keeps ω·Iω and |Iω| for any h. The torque at the start alone feeds
-/// energy into whatever tumbles, without bound where the body turns by more than a radian in h. None where Newton does
-/// not get there: a body turns on at its rate then.
-Vector3d mean_gyroscopic_torque(const Matrix3d& inertia, const BodyState& s, double h);
+/// Mean over h of the gyroscopic torque [N·m] (W) on a body of principal moments I that nothing else turns (T2), by the
+/// implicit midpoint rule in its own axes, I Δω + h ω̄ × I ω̄ = 0, which keeps ω·Iω and |Iω| for any h. The torque at
+/// the start alone feeds energy into whatever tumbles, without bound where the body turns by more than a radian in h.
+/// None where Newton does not get there: a body turns on at its rate then.
+Vector3d mean_gyroscopic_torque(const Vector3d& I, const BodyState& s, double h);
 
 /// In the precision of Bullet, which squares velocities at once and goes on with what is no number then.
 inline bool can_be_squared(const btVector3& u) { return std::isfinite(u.length2()); }

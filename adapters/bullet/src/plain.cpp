@@ -220,7 +220,7 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
       const BodyId id = block.bodies[slot];
       const int c = block.column[slot];
       Vector3d force = head(b.Q, c), torque = loads_[z(id.index)].torque;
-      if (b.gyroscopic[slot]) torque += mean_gyroscopic_torque(b.plain.inertia()[slot].asDiagonal(), now[id], weight);
+      if (b.gyroscopic[slot]) torque += mean_gyroscopic_torque(b.plain.inertia()[slot], now[id], weight);
       if (b.sized) force += head(b.host, c) / dt_, torque += head(b.host, c + 3) / dt_;
       put(b.Q_host, c, force);
       put(b.Q_host, c + 3, torque);

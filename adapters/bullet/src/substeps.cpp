@@ -31,7 +31,7 @@ bool Engine::spread_forces(BlockSolve& b, const State& at, double length) {
     if (block.column[slot + 1] - c != 6) continue;
     Vector3d torque = loads_[z(id.index)].torque;
     if (b.gyroscopic[slot]) {
-      const Vector3d mean = mean_gyroscopic_torque(system_.inertia(id), at[id], length);
+      const Vector3d mean = mean_gyroscopic_torque(system_.inertia(id).diagonal(), at[id], length);
       torque += mean;
       put(b.sub_gyroscopic, c + 3, torque - head(b.Q, c + 3));
       turns = turns || !mean.isZero();
