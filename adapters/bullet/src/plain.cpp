@@ -238,8 +238,12 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
       job.numbers.start = b.part_lambda;
       job.usual_off = std::numeric_limits<double>::infinity();
     }
-    detail::JointStep::take(now, plain_limits(length, 0.45), {&job, 1}, member);
-    ++factors;
+    if (starts && b.in_turns) {  // its factor is there
+      b.plain.end(plain_limits(length, 0.45), job);
+    } else {
+      detail::JointStep::take(now, plain_limits(length, 0.45), {&job, 1}, member);
+      ++factors;
+    }
     solves += job.outcome.solves;
     if (starts) at_start = job.outcome;
     const bool watched = length > 1.5 * finest;
