@@ -5,6 +5,9 @@
 #include <programs/measure.h>
 #include <programs/program.h>
 
+#include <BulletDynamics/ConstraintSolver/btFixedConstraint.h>
+#include <Eigen/Dense>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -173,6 +176,122 @@ TEST(SlowLongPrograms, AChainOfAThousandLinksLivesForAMinute) {
   EXPECT_LE(highest - start, 0.02 * 1000 * 9.81 * 250) << exact.summary();
   EXPECT_LE(largest_gap(exact), precision(1e-9, 1e-3));  // single: its end is 500 m out
   EXPECT_EQ(exact.counts().fallbacks, 0);
+}
+
+/// What bodies were before a step.
+struct Before {
+  Vector3d p, v, w, force = Vector3d::Zero(), moment = Vector3d::Zero();  ///< what is not of welds in the step
+  Matrix3d R, inertia;
+  double mass = 0;
+};
+Vector3d eigen(const btVector3& u) { return {double(u.x()), double(u.y()), double(u.z())}; }
+Matrix3d turned(const btMatrix3x3& R) {
+  Matrix3d to;
+  for (int i = 0; i < 3; ++i) to.row(i) = eigen(R[i]);
+  return to;
+}
+
+// The bricks are one rigid body until the ball comes, so statics say what each of them needs of its welds: of the
+// multipliers that give it those of least norm (T6). Contacts are what Bullet has in its manifolds.
+TEST(BreakableWall, BreaksWhereStaticsOfARigidBodySayThatItDoes) {
+  constexpr double threshold = 25;  // [N·s, N·m·s]
+  const auto program = programs::breakable_wall();
+  bullet::Solver exact(program->world);
+  std::vector<Before> bricks;  // the floor is first, and no brick; the ball is last
+  const auto broken = [&] {
+    return std::count_if(program->joints.begin(), program->joints.end(), [](const auto& j) { return !j->isEnabled(); });
+  };
+  while (broken() == 0 && program->t < 2) {
+    bricks.clear();
+    for (std::size_t i = 1; i + 1 < program->bodies.size(); ++i) {
+      const btRigidBody& body = *program->bodies[i];
+      Before b;
+      b.p = eigen(body.getCenterOfMassPosition());
+      b.v = eigen(body.getLinearVelocity());
+      b.w = eigen(body.getAngularVelocity());
+      b.R = turned(body.getCenterOfMassTransform().getBasis());
+      b.mass = 1 / double(body.getInvMass());
+      b.inertia = b.R * eigen(body.getInvInertiaDiagLocal()).cwiseInverse().asDiagonal() * b.R.transpose();
+      b.force = program->dt * b.mass * eigen(body.getGravity());
+      bricks.push_back(b);
+    }
+    program->step();
+  }
+  ASSERT_GT(broken(), 0) << "the ball has missed";
+  const auto index = [&](const btCollisionObject* of) {
+    const auto at =
+        std::find_if(program->bodies.begin(), program->bodies.end(), [&](const auto& b) { return b.get() == of; });
+    const std::size_t i = static_cast<std::size_t>(at - program->bodies.begin());
+    return i >= 1 && i <= bricks.size() ? static_cast<int>(i) - 1 : -1;
+  };
+  for (int m = 0; m < program->dispatcher.getNumManifolds(); ++m) {
+    const btPersistentManifold& manifold = *program->dispatcher.getManifoldByIndexInternal(m);
+    for (int k = 0; k < manifold.getNumContacts(); ++k) {
+      const btManifoldPoint& point = manifold.getContactPoint(k);
+      const Vector3d on_first = double(point.m_appliedImpulse) * eigen(point.m_normalWorldOnB) +
+                                double(point.m_appliedImpulseLateral1) * eigen(point.m_lateralFrictionDir1) +
+                                double(point.m_appliedImpulseLateral2) * eigen(point.m_lateralFrictionDir2);
+      for (const bool first : {true, false}) {
+        const int i = index(first ? manifold.getBody0() : manifold.getBody1());
+        if (i < 0) continue;
+        Before& b = bricks[static_cast<std::size_t>(i)];
+        const Vector3d f = first ? on_first : Vector3d(-on_first);
+        b.force += f;
+        b.moment += (eigen(first ? point.getPositionWorldOnA() : point.getPositionWorldOnB()) - b.p).cross(f);
+      }
+    }
+  }
+  double mass = 0;
+  Vector3d centre = Vector3d::Zero(), momentum = Vector3d::Zero(), spin = Vector3d::Zero();
+  for (const Before& b : bricks) mass += b.mass, centre += b.mass * b.p;
+  centre /= mass;
+  Matrix3d inertia = Matrix3d::Zero();
+  for (const Before& b : bricks) {
+    const Vector3d r = b.p - centre, p = b.mass * b.v + b.force;
+    inertia += b.inertia + b.mass * (r.squaredNorm() * Matrix3d::Identity() - r * r.transpose());
+    momentum += p;
+    spin += r.cross(p) + b.inertia * b.w + b.moment;
+  }
+  const Vector3d v = momentum / mass, w = inertia.inverse() * spin;
+  const Eigen::Index columns = static_cast<Eigen::Index>(6 * bricks.size()),
+                     rows = static_cast<Eigen::Index>(6 * program->joints.size());
+  Eigen::VectorXd need(columns);
+  Eigen::MatrixXd pulls = Eigen::MatrixXd::Zero(columns, rows);  // Aᵀ
+  for (std::size_t i = 0; i < bricks.size(); ++i) {
+    const Before& b = bricks[i];
+    const Vector3d r = b.p - centre;
+    need.segment<6>(static_cast<Eigen::Index>(6 * i)) << b.mass * (v + w.cross(r) - b.v) - b.force,
+        b.inertia * (w - b.w) - b.moment;
+  }
+  for (std::size_t k = 0; k < program->joints.size(); ++k) {
+    auto& weld = dynamic_cast<btFixedConstraint&>(*program->joints[k]);
+    const int a = index(&weld.getRigidBodyA());
+    const Before& of_a = bricks[static_cast<std::size_t>(a)];
+    const Matrix3d axes = of_a.R * turned(weld.getFrameOffsetA().getBasis());
+    const Vector3d point = of_a.p + of_a.R * eigen(weld.getFrameOffsetA().getOrigin());
+    for (const int i : {a, index(&weld.getRigidBodyB())}) {
+      const double sign = i == a ? 1 : -1;
+      for (int j = 0; j < 3; ++j) {
+        const Vector3d axis = sign * axes.col(j), r = point - bricks[static_cast<std::size_t>(i)].p;
+        const Eigen::Index column = static_cast<Eigen::Index>(6 * k) + j;
+        pulls.block<3, 1>(6 * i, column) = axis;
+        pulls.block<3, 1>(6 * i + 3, column) = r.cross(axis);
+        pulls.block<3, 1>(6 * i + 3, column + 3) = axis;
+      }
+    }
+  }
+  Eigen::CompleteOrthogonalDecomposition<Eigen::MatrixXd> solve(pulls);
+  solve.setThreshold(1e-9);
+  const Eigen::VectorXd least = solve.solve(need);
+  ASSERT_LE((pulls * least - need).norm(), precision(1e-9, 1e-3) * need.norm());
+  int said = 0;
+  for (std::size_t k = 0; k < program->joints.size(); ++k) {
+    const double most = least.segment<6>(static_cast<Eigen::Index>(6 * k)).cwiseAbs().maxCoeff();
+    if (std::abs(most - threshold) < 0.02 * threshold) continue;  // the step's end is not its start
+    EXPECT_EQ(!program->joints[k]->isEnabled(), most > threshold) << "weld " << k << " takes " << most << " N s";
+    said += most > threshold;
+  }
+  EXPECT_GE(said, 8) << "the ball comes with 600 N s";
 }
 
 }  // namespace
