@@ -642,8 +642,7 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
     if (!pools) add(b.applied, c + 3, R * I.cwiseProduct(change));
     // Bullet's rules make one step of Newton's, or none, and may multiply the rate of a body that tumbles fast.
     if (fast && (u + change).dot(I.cwiseProduct(u + change)) > u.dot(L))
-      add(b.applied, c + 3,
-          dt_ * mean_gyroscopic_torque(I, state_[id], dt_) - R * I.cwiseProduct(change));
+      add(b.applied, c + 3, dt_ * mean_gyroscopic_torque(I, state_[id], dt_) - R * I.cwiseProduct(change));
     add(b.Q, c + 3, -(R * u.cross(L)));  // (T2)
   }
   if (options_.geometric_stiffness && !by_stages && options_.mode == Mode::exact) {
