@@ -133,7 +133,7 @@ bool Engine::settle_plainly(BlockSolve& b, const detail::JointStep::Outcome& who
   detail::JointStep::Outcome first;
   if (whole.answered && !sticks && !options_.geometric_stiffness &&
       substep_plainly(b, first_part(whole.swing), before, member, first, b.wants_all)) {
-    b.whole_swing = whole.swing > 0 ? whole.swing / (b.swing * b.substeps) : 0;
+    b.whole_swing = whole.swing > 0 && b.swing > 0 ? whole.swing / (b.swing * b.substeps) : 0;
     expect_parts(b);
     end_plainly(b, whole);
     return true;
