@@ -513,37 +513,6 @@ TEST(Stepping, ATeleportIsClosedByMovingAndAThrownBodyByAnImpulse) {
 }
 
 // Per row, as in a semi-implicit step: the tension of two hanging weights, of which the joint bears half too little.
-// No mechanism allows the velocity that it begins with: the impulse that takes it away is no pull that makes bodies
-// swing, however short the part of a step is in which it acts.
-TEST(Stepping, WhatIsWeldedToTheWorldIsStoppedFromAnySpeed) {
-  for (const double speed : {10., 100., 1000.}) {
-    TestWorld w(0);
-    const btVector3 half(btScalar(0.05), btScalar(0.06), btScalar(0.07));
-    const auto weld = [&](btRigidBody& a, btRigidBody& b, const btVector3& at) {
-      const btTransform frame(btQuaternion(btVector3(0, btScalar(0.6), btScalar(0.8)), btScalar(0.7)), at);
-      w.joint<btFixedConstraint>(a, b, a.getWorldTransform().inverse() * frame,
-                                 b.getWorldTransform().inverse() * frame);
-    };
-    for (const int i : {0, 1, 2, 3}) {
-      const btVector3 at(btScalar(0.4 * i), btScalar(0.2 * (i % 2)), btScalar(0.1 * i));
-      btRigidBody& body = w.box(i % 2 == 0 ? 3 : 0.2, half, at);
-      body.setLinearVelocity(btScalar(speed) * btVector3(1, btScalar(i % 2 == 0 ? -0.7 : 0.7), btScalar(0.3)));
-      body.setAngularVelocity(btScalar(speed) * btVector3(2, btScalar(i % 2 == 0 ? -1 : 1), btScalar(-1.5)));
-      weld(body, i == 0 ? btTypedConstraint::getFixedBody() : *w.bodies[std::size_t(i - 1)],
-           at + btVector3(btScalar(-0.2), btScalar(0.1), btScalar(0.15)));
-    }
-    bullet::Solver exact(w.world);
-    w.step(1, 1.0 / 30);
-    EXPECT_LE(worst_books(exact), precision(1e-9, 1e-4)) << speed;
-    w.step(20, 1.0 / 30);
-    EXPECT_EQ(exact.counts().fallbacks, 0) << speed << exact.summary();
-    EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-5)) << speed;
-    for (const auto& body : w.bodies)
-      EXPECT_LE(body->getLinearVelocity().length() + body->getAngularVelocity().length(), precision(1e-9, 1e-3))
-          << speed;
-  }
-}
-
 TEST(Stepping, AJointBreaksAtItsThreshold) {
   for (const double share : {0.9, 1.1}) {
     TestWorld w;

@@ -680,8 +680,7 @@ class Engine final : public btActionInterface {
     double gain = 0, allowed = 0;             ///< energy from constraints that can do no work, so far [J]
     bool cannot_work = false, watched = false;
   };
-  bool substep_block(BlockSolve& b, double before, bool by_impulse = false);
-  bool begin_by_impulse(BlockSolve& b);
+  bool substep_block(BlockSolve& b, double before);
   bool try_substep(BlockSolve& b, Substep& s);
   void record_substep(BlockSolve& b, const Substep& s);
   bool spread_forces(BlockSolve& b, const State& at, double length);
@@ -710,7 +709,7 @@ class Engine final : public btActionInterface {
   void copy_block(const BlockSolve& b, const State& from, State& to) const;
   bool can_do_work(const BlockSolve& b) const;
   bool turns_too_far(const BlockSolve& b, const State& end, double h) const;
-  bool note_activation(BlockSolve& b);
+  void note_activation(BlockSolve& b);
   NewtonReport end_step(BlockSolve& b, const State& evaluated, const State& base, State& end, double h,
                         std::span<double> v, std::span<const double> left_open = {});
   void note_grips(BlockSolve& b);

@@ -168,7 +168,7 @@ bool Engine::finish_block(BlockSolve& b) {
     tell(b);
     return true;
   }
-  const bool thrown = note_activation(b);
+  note_activation(b);
 
   // An initial gap, or one that the program made by moving bodies, is closed by moving, not by pushing (T12). Where it
   // has moved a joint's frame or limit, the bodies go with it: the step ends on the constraints, in the time that it
@@ -214,10 +214,6 @@ bool Engine::finish_block(BlockSolve& b) {
     }
     keep_reactions(b);  // substeps overwrite the problem that they answer
     if (substep_block(b, before)) return true;
-    if (thrown && !b.with_laws) {
-      ++b.tally.factors;
-      if (b.dynamics->evaluate(state_, all_forces(b)) != Status::invalid && substep_block(b, before, true)) return true;
-    }
     constexpr unsigned for_steps = 60;
     if (!b.creeps && !b.dynamics->solver().full_row_rank()) {
       b.creeps = true;
@@ -538,14 +534,12 @@ void Engine::note_grips(BlockSolve& b) {
 // A step that begins off its velocity constraints (a constraint just switched on, a body just thrown) gets them by an
 // impulse; how violent it was is reported (T14). Steps of Bullet's kind are always off by O(dt): only what is far off
 // the last step's is looked at.
-/// @return whether it is such a step
-bool Engine::note_activation(BlockSolve& b) {
+void Engine::note_activation(BlockSolve& b) {
   const Assembly& assembly = b.dynamics->assembly();
   double off = 0;
   for (const double x : assembly.velocity) off = std::max(off, std::abs(x));
   constexpr double rounding = 1e-13;  // all that steps by stages leave
-  const bool thrown = off > 2 * b.usual_off && off > rounding * largest(assembly.v);
-  if (thrown) {
+  if (off > 2 * b.usual_off && off > rounding * largest(assembly.v)) {
     for (std::size_t i = 0; i < b.e.size(); ++i) b.e[i] = -assembly.velocity[i];
     b.dynamics->solver().apply(b.e, {}, b.force, b.dv);
     double energy = 0;
@@ -553,7 +547,6 @@ bool Engine::note_activation(BlockSolve& b) {
     b.tally.activation_energy = std::max(b.tally.activation_energy, energy);
   }
   b.usual_off = off;
-  return thrown;
 }
 
 // What the applied forces could give from rest in one step [J]: below it a gain is rounding, or a start. From rest

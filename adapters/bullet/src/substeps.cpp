@@ -210,24 +210,7 @@ void Engine::end_parts(BlockSolve& b, const State& now, int taken, double last_l
   }
 }
 
-/// Where parts begin, onto the velocity constraints by an impulse (T14), which is a part of its own that takes no time.
-/// @return whether it is finite
-bool Engine::begin_by_impulse(BlockSolve& b) {
-  State &now = b.states->now, &next = b.states->next;
-  const Assembly& assembly = b.dynamics->assembly();
-  for (std::size_t i = 0; i < b.e.size(); ++i) b.e[i] = -assembly.velocity[i];
-  b.dynamics->solver().apply(b.e, b.lambda, b.force, b.dv);
-  for (std::size_t j = 0; j < b.sub_v.size(); ++j) b.sub_v[j] = assembly.v[j] + b.dv[j];
-  if (!finite(b.sub_v)) return false;
-  copy_block(b, now, next);
-  record_substep(b, Substep{});
-  copy_block(b, next, now);
-  return true;
-}
-
-/// @param by_impulse  it begins too far off its velocity constraints for any part to stand: an impulse that acts for as
-///                    short as a part would count as a pull that makes bodies swing
-bool Engine::substep_block(BlockSolve& b, double before, bool by_impulse) {
+bool Engine::substep_block(BlockSolve& b, double before) {
   auto& [start, now, next, end_given, settled] = *b.states;
   const Block& block = b.block;
   begin_parts(b);
@@ -236,8 +219,7 @@ bool Engine::substep_block(BlockSolve& b, double before, bool by_impulse) {
   Substep s;
   s.before = before;
   s.cannot_work = !can_do_work(b);
-  if (by_impulse && !begin_by_impulse(b)) return false;
-  s.allowed = gain_floor(b) + allowed_gain * kinetic(b.dynamics->assembly(), by_impulse ? b.sub_v : b.v0);
+  s.allowed = gain_floor(b) + allowed_gain * kinetic(b.dynamics->assembly(), b.v0);
   s.length = first_part(b.swing);
   constexpr int dear = 10000;  // rows times substeps
   const int rows = block.m();
