@@ -831,58 +831,42 @@ class JointKernel {
     for (std::size_t i = 0; i < moving_; ++i) {
       const JointPattern::Ends &own = p.ends_of[i], &next = p.ends_of[i + 1];
       Twist f{};
-      for (int k = own.points; k < own.axes; ++k, ++end) {
-        const Point& point = points_[z(*end >> 1)];
-        const V pull = read(lambda, point.row);
-        if ((*end & 1) == 0)
-          f.v += pull, f.w += cross(point.r_A, pull);
-        else
-          f.v -= pull, f.w -= cross(point.r_B, pull);
-      }
-      for (int k = own.axes; k < own.dots; ++k, ++end) {
-        const Axis& axis = axes_[z(*end >> 1)];
-        const Real& pull = lambda[z(axis.row)];
-        if ((*end & 1) == 0)
-          f.v -= pull * axis.u, f.w += pull * axis.c_A;
-        else
-          f.v += pull * axis.u, f.w += pull * axis.c_B;
-      }
-      for (int k = own.dots; k < next.points; ++k, ++end) {
-        const Dot& dot = dots_[z(*end >> 1)];
-        const Real& pull = lambda[z(dot.row)];
-        if ((*end & 1) == 0)
-          f.w += pull * dot.n;
-        else
-          f.w -= pull * dot.n;
-      }
+      for (int k = own.points; k < own.axes; ++k, ++end) pull_at(points_[z(*end >> 1)], *end & 1, lambda, f);
+      for (int k = own.axes; k < own.dots; ++k, ++end) pull_at(axes_[z(*end >> 1)], *end & 1, lambda, f);
+      for (int k = own.dots; k < next.points; ++k, ++end) pull_at(dots_[z(*end >> 1)], *end & 1, lambda, f);
       twists_[i] = from[i] + moved(i, f);
     }
   }
 
+  // What a row of a joint does to its body of a side.
   template <class X>
-  static void add_pull(const Point& k, const Row<X>& lambda, Row<TwistOf<X>>& wrenches) {
+  static void pull_at(const Point& k, int side, const Row<X>& lambda, TwistOf<X>& on) {
     const V3<X> f = read(lambda, k.row);
-    TwistOf<X>&A = wrenches[z(k.a)], &B = wrenches[z(k.b)];
-    A.v += f;
-    A.w += cross(k.r_A, f);
-    B.v -= f;
-    B.w -= cross(k.r_B, f);
+    if (side == 0)
+      on.v += f, on.w += cross(k.r_A, f);
+    else
+      on.v -= f, on.w -= cross(k.r_B, f);
   }
   template <class X>
-  static void add_pull(const Axis& k, const Row<X>& lambda, Row<TwistOf<X>>& wrenches) {
+  static void pull_at(const Axis& k, int side, const Row<X>& lambda, TwistOf<X>& on) {
     const X p = lambda[z(k.row)];
-    const V3<X> f = times(k.u, p);
-    TwistOf<X>&A = wrenches[z(k.a)], &B = wrenches[z(k.b)];
-    A.v -= f;
-    A.w += times(k.c_A, p);
-    B.v += f;
-    B.w += times(k.c_B, p);
+    if (side == 0)
+      on.v -= times(k.u, p), on.w += times(k.c_A, p);
+    else
+      on.v += times(k.u, p), on.w += times(k.c_B, p);
   }
   template <class X>
-  static void add_pull(const Dot& k, const Row<X>& lambda, Row<TwistOf<X>>& wrenches) {
+  static void pull_at(const Dot& k, int side, const Row<X>& lambda, TwistOf<X>& on) {
     const V3<X> m = times(k.n, lambda[z(k.row)]);
-    wrenches[z(k.a)].w += m;
-    wrenches[z(k.b)].w -= m;
+    if (side == 0)
+      on.w += m;
+    else
+      on.w -= m;
+  }
+  template <class Primitive, class X>
+  static void add_pull(const Primitive& k, const Row<X>& lambda, Row<TwistOf<X>>& wrenches) {
+    pull_at(k, 0, lambda, wrenches[z(k.a)]);
+    pull_at(k, 1, lambda, wrenches[z(k.b)]);
   }
 
   // to ← A twists

@@ -170,23 +170,19 @@ bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::ve
     aboves.insert(aboves.end(), of.begin(), of.end());
     above.push_back(static_cast<int>(aboves.size()));
   }
-  std::vector<std::array<std::vector<int>, 3>> by_body(z(bodies));
-  for (const Node& node : nodes)
-    for (int side = 0; side < 2; ++side) {
-      const int body = side == 0 ? node.a : node.b;
-      if (body >= bodies) continue;
-      auto& [of_points, of_axes, of_dots] = by_body[z(body)];
-      for (int k = node.points; k < node.points_end; ++k) of_points.push_back(2 * k + side);
-      for (int k = node.axes; k < node.axes_end; ++k) of_axes.push_back(2 * k + side);
-      for (int k = node.dots; k < node.dots_end; ++k) of_dots.push_back(2 * k + side);
-    }
-  for (const auto& of : by_body) {
-    std::array<int, 3> begin{};
-    for (std::size_t kind = 0; kind < 3; ++kind) {
-      begin[kind] = static_cast<int>(body_ends.size());
-      body_ends.insert(body_ends.end(), of[kind].begin(), of[kind].end());
-    }
-    ends_of.push_back({begin[0], begin[1], begin[2]});
+  for (auto own : ends) {
+    std::sort(own.begin(), own.end(), [&](auto x, auto y) { return place[z(x.first)] < place[z(y.first)]; });
+    const auto add = [&](int Node::*first, int Node::*last) {
+      const int begin = static_cast<int>(body_ends.size());
+      for (const auto& [joint, side] : own) {
+        const Node& node = nodes[z(place[z(joint)])];
+        for (int k = node.*first; k < node.*last; ++k) body_ends.push_back(2 * k + side);
+      }
+      return begin;
+    };
+    const int of_points = add(&Node::points, &Node::points_end), of_axes = add(&Node::axes, &Node::axes_end),
+              of_dots = add(&Node::dots, &Node::dots_end);
+    ends_of.push_back({of_points, of_axes, of_dots});
   }
   const int all = static_cast<int>(body_ends.size());
   ends_of.push_back({all, all, all});

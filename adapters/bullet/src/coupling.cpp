@@ -58,9 +58,7 @@ bool Engine::couple_rows(Pools pools) {
   for (const int index : group_) ones = make_one(*blocks_[z(index)], pools) || ones;
   for (btConstraintArray* rows : all)
     for (int i = 0; ones && i < rows->size(); ++i) push_as_one((*rows)[i], pools);
-  const auto block_of = [&](int body) {
-    return body >= 0 && z(body) < slot_of_pool_.size() ? slot_of_pool_[z(body)].block : -1;
-  };
+  const auto block_of = [&](int body) { return slot_of(body).block; };
   for (const int index : group_) blocks_[z(index)]->row_count = 0;
   rows_at_.assign(slot_of_pool_.size(), 0);
   for (const btConstraintArray* rows : all)
@@ -137,7 +135,7 @@ void Engine::push_as_one(btSolverConstraint& row, Pools pools) {
   const std::array<int, 2> body{row.m_solverBodyIdA, row.m_solverBodyIdB};
   std::array<Slot, 2> at;
   for (std::size_t k = 0; k < 2; ++k) {
-    if (body[k] >= 0 && z(body[k]) < slot_of_pool_.size()) at[k] = slot_of_pool_[z(body[k])];
+    at[k] = slot_of(body[k]);
     if (at[k].block >= 0 && blocks_[z(at[k].block)]->one < 0) at[k] = {};
   }
   if (at[0].block == at[1].block) {  // none, or between bodies of one: it moves nothing
@@ -293,7 +291,7 @@ void Engine::respond(const btSolverConstraint& row, Pools pools) {
   std::array<Slot, 2> at;
   bool any = false;
   for (std::size_t k = 0; k < 2; ++k) {
-    if (body[k] >= 0 && z(body[k]) < slot_of_pool_.size()) at[k] = slot_of_pool_[z(body[k])];
+    at[k] = slot_of(body[k]);
     any = any || (at[k].block >= 0 && blocks_[z(at[k].block)]->by_rows);
   }
   if (!any) return;
@@ -375,7 +373,7 @@ void Engine::push_out_gently(btSolverConstraint& row, const Response& response, 
       mass += blocks_[z(response.block[k])]->mass;
       continue;
     }
-    const Slot at = z(body[k]) < slot_of_pool_.size() ? slot_of_pool_[z(body[k])] : Slot{};
+    const Slot at = slot_of(body[k]);
     const double inverse = double(pools.bodies[body[k]].m_invMass.x());
     if (at.block != own && inverse > 0) mass += 1 / inverse;
   }
@@ -447,7 +445,7 @@ btScalar Engine::resolve_row(btSolverBody& a, btSolverBody& b, const btSolverCon
       }
       continue;
     }
-    const Slot at = z(body[z(k)]) < slot_of_pool_.size() ? slot_of_pool_[z(body[z(k)])] : Slot{};
+    const Slot at = slot_of(body[z(k)]);
     if (k == 1 && at.block >= 0 && at.block == response->block[0]) continue;  // moved with the other side
     if (k == 0)
       a.internalApplyImpulse(row.m_contactNormal1 * a.internalGetInvMass(), row.m_angularComponentA, change);

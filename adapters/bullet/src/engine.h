@@ -494,6 +494,11 @@ class Engine final : public btActionInterface {
     int block = -1, slot = -1;
   };
   std::vector<Slot> slot_of_pool_;
+  /// Of a solver body as rows name it: none where there is none, or it belongs to no block.
+  Slot slot_of(int body) const {
+    const auto i = static_cast<std::size_t>(body);
+    return body >= 0 && i < slot_of_pool_.size() ? slot_of_pool_[i] : Slot{};
+  }
   /// What an impulse of one on a native row changes, per side: of a block all its bodies, else (−1) Bullet's one.
   struct Response {
     int block[2] = {-1, -1};

@@ -713,14 +713,7 @@ Vector3d Engine::gyroscopic_change(const btRigidBody& body, int flags, const Mat
               from_bullet(body.computeGyroscopicForceExplicit(btScalar(most)) * body.getInvInertiaTensorWorld() * h);
   if (flags & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD)
     change += R.transpose() * from_bullet(body.computeGyroscopicImpulseImplicit_World(h));
-  if (flags & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY) {
-    // J = diag I + h ([u]× diag I − [L]×), by columns
-    const Vector3d x(I.x(), dt_ * (u.z() * I.x() - L.z()), dt_ * (L.y() - u.y() * I.x())),
-        y(dt_ * (L.z() - u.z() * I.y()), I.y(), dt_ * (u.x() * I.y() - L.x())),
-        k(dt_ * (u.y() * I.z() - L.y()), dt_ * (L.x() - u.x() * I.z()), I.z()), f = dt_ * u.cross(L);
-    const Vector3d yk = y.cross(k);
-    change -= Vector3d(f.dot(yk), x.dot(f.cross(k)), x.dot(y.cross(f))) / x.dot(yk);
-  }
+  if (flags & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY) change -= solve_gyroscopic(I, u, L, dt_, dt_ * u.cross(L));
   return change;
 }
 
@@ -760,8 +753,8 @@ bool Engine::after_setup(Pools pools) {
   const auto touch = [&](const btConstraintArray& rows, bool contact) {
     for (int i = 0; i < rows.size(); ++i)
       for (const int body : {rows[i].m_solverBodyIdA, rows[i].m_solverBodyIdB})
-        if (body >= 0 && z(body) < slot_of_pool_.size() && slot_of_pool_[z(body)].block >= 0) {
-          BlockSolve& b = *blocks_[z(slot_of_pool_[z(body)].block)];
+        if (const int of = slot_of(body).block; of >= 0) {
+          BlockSolve& b = *blocks_[z(of)];
           b.native_rows = true;
           b.in_contact = b.in_contact || contact;
         }
@@ -772,8 +765,8 @@ bool Engine::after_setup(Pools pools) {
     for (int i = 0; rows && i < rows->size(); ++i) {
       const btMultiBodySolverConstraint& row = (*rows)[i];
       for (const int body : {row.m_multiBodyA ? -1 : row.m_solverBodyIdA, row.m_multiBodyB ? -1 : row.m_solverBodyIdB})
-        if (body >= 0 && z(body) < slot_of_pool_.size() && slot_of_pool_[z(body)].block >= 0) {
-          BlockSolve& b = *blocks_[z(slot_of_pool_[z(body)].block)];
+        if (const int of = slot_of(body).block; of >= 0) {
+          BlockSolve& b = *blocks_[z(of)];
           b.native_rows = b.link_rows = b.in_contact = true;
         }
     }

@@ -49,10 +49,11 @@ void Engine::gather_native(Pools pools) {
         record->native->on(k).force += f / dt_;
         record->native->on(k).moment += m / dt_;
       }
-      if (body < 0 || z(body) >= slot_of_pool_.size() || slot_of_pool_[z(body)].block < 0) return;
-      BlockSolve& b = *blocks_[z(slot_of_pool_[z(body)].block)];
+      const auto [of, slot] = slot_of(body);
+      if (of < 0) return;
+      BlockSolve& b = *blocks_[z(of)];
       const Block& block = b.block;
-      const int slot = slot_of_pool_[z(body)].slot, c = block.column[z(slot)];
+      const int c = block.column[z(slot)];
       add(b.host, c, f);
       if (block.column[z(slot + 1)] - c == 6) add(b.host, c + 3, m);
     };
@@ -73,10 +74,11 @@ void Engine::gather_native(Pools pools) {
     for (int i = 0; rows && i < rows->size(); ++i) {
       const btMultiBodySolverConstraint& row = (*rows)[i];
       const auto side = [&](int body, const btVector3& n, const btVector3& rn) {
-        if (body < 0 || z(body) >= slot_of_pool_.size() || slot_of_pool_[z(body)].block < 0) return;
-        BlockSolve& b = *blocks_[z(slot_of_pool_[z(body)].block)];
+        const auto [of, slot] = slot_of(body);
+        if (of < 0) return;
+        BlockSolve& b = *blocks_[z(of)];
         const Block& block = b.block;
-        const int slot = slot_of_pool_[z(body)].slot, c = block.column[z(slot)];
+        const int c = block.column[z(slot)];
         const double p = double(row.m_appliedImpulse);
         add(b.host, c, p * from_bullet(n));
         if (block.column[z(slot + 1)] - c == 6) add(b.host, c + 3, p * from_bullet(rn));
