@@ -129,10 +129,10 @@ class JointKernel {
     return worst;
   }
 
-  void keep(const JointPattern& p, std::span<const double> applied) {
+  void keep(const JointPattern& p, double time, std::span<const double> applied) {
     set_free(applied);
     twists_ = free_;
-    std::fill(target_.begin(), target_.end(), Real{});
+    for (std::size_t r = 0; r < target_.size(); ++r) target_[r] = 0.5 * time * bias_[r];
     if (p.welds) lift_target();
     approach_target(p);
   }
@@ -1294,8 +1294,8 @@ class JointTurnsOfOne final : public JointTurns {
     kernel_.give_velocities(0, v);
     return left;
   }
-  void keep(std::span<const double> applied, std::span<double> v) override {
-    kernel_.keep(pattern_, applied);
+  void keep(double time, std::span<const double> applied, std::span<double> v) override {
+    kernel_.keep(pattern_, time, applied);
     kernel_.give_velocities(0, v);
   }
   void hold(std::span<double> v) override {

@@ -112,7 +112,9 @@ double JointStep::reach(double dt, double tolerance, int most_solves, std::span<
                         std::span<const double> Q, std::span<double> v) {
   return turns_->reach(dt, tolerance, most_solves, applied, Q, v);
 }
-void JointStep::keep(std::span<const double> applied, std::span<double> v) { turns_->keep(applied, v); }
+void JointStep::keep(double time, std::span<const double> applied, std::span<double> v) {
+  turns_->keep(time, applied, v);
+}
 void JointStep::hold(std::span<double> v) { turns_->hold(v); }
 bool JointStep::as_one(One& to) const { return turns_->as_one(to); }
 void JointStep::aim(std::span<const int> bodies) { turns_->aim(bodies); }

@@ -39,7 +39,7 @@ class JointTurns {
   virtual const char* begin(const State& state, const JointBlock& block, double gap_tolerance) = 0;
   virtual double reach(double dt, double tolerance, int most_solves, std::span<const double> applied,
                        std::span<const double> Q, std::span<double> v) = 0;
-  virtual void keep(std::span<const double> applied, std::span<double> v) = 0;
+  virtual void keep(double time, std::span<const double> applied, std::span<double> v) = 0;
   virtual void hold(std::span<double> v) = 0;
   virtual bool as_one(JointStep::One& to) const = 0;
   virtual void aim(std::span<const int> bodies) = 0;

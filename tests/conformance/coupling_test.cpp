@@ -270,5 +270,85 @@ TEST(Coupling, ARopeThatWrapsRoundAPoleGainsNoEnergy) {
   }
 }
 
+// What hangs on a light chain is stepped in parts of Bullet's steps. What swings on it, pivot above the origin, as one.
+struct OnALightChain {
+  static constexpr int links = 8;
+  static constexpr double length = 0.25;
+  TestWorld w;
+  std::vector<btRigidBody*> all;
+  btRigidBody* last = nullptr;
+  OnALightChain() {
+    for (int i = 0; i < links; ++i) {
+      const btVector3 half(btScalar(0.02), btScalar(length / 2), btScalar(0.02)), end(0, half.y(), 0);
+      btRigidBody& link = w.box(0.1, half, btVector3(0, btScalar(-(i + 0.5) * length), 0));
+      last ? w.joint<btPoint2PointConstraint>(*last, link, -end, end) : w.joint<btPoint2PointConstraint>(link, end);
+      all.push_back(last = &link);
+    }
+  }
+  void hang(btRigidBody& load, const btVector3& top) {
+    w.joint<btPoint2PointConstraint>(*last, load, btVector3(0, btScalar(-length / 2), 0), top);
+    all.push_back(&load);
+  }
+  void swing(double rate) {
+    const btVector3 turn(0, 0, btScalar(rate));
+    for (btRigidBody* b : all) {
+      b->setAngularVelocity(turn);
+      b->setLinearVelocity(turn.cross(b->getCenterOfMassPosition()));
+    }
+  }
+};
+
+// Were the wall's impulse spread over the step's parts as weight is, the ball would go on into it for half a step.
+TEST(Coupling, ABallOnALightChainStopsAtTheWallThatItHits) {
+  OnALightChain s;
+  btRigidBody& ball = s.w.ball(1000, 0.5, btVector3(0, btScalar(-2.5), 0));
+  s.hang(ball, btVector3(0, btScalar(0.5), 0));
+  constexpr double face = 0.57;  // after a step and a half
+  s.w.box(0, btVector3(1, 3, 3), btVector3(btScalar(face + 1), btScalar(-2.5), 0));
+  s.swing(1.2);
+  bullet::Solver exact(s.w.world);
+  const auto depth = [&] { return double(ball.getCenterOfMassPosition().x()) + 0.5 - face; };
+  double found = 0;
+  for (int i = 0; i < 30; ++i) {
+    const double before = depth();
+    const long parts = exact.counts().substepped;
+    s.w.step(1, 1.0 / 60);
+    if (found == 0 && before > 0) {
+      found = before;
+      EXPECT_GT(exact.counts().substepped, parts);
+    }
+    if (found > 0) {
+      EXPECT_LE(depth(), found + precision(1e-6, 1e-5)) << i;
+    }
+  }
+  EXPECT_GT(found, 0);
+  EXPECT_EQ(exact.counts().fallbacks, 0);
+  EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-6));
+}
+
+// A tray comes up in a circle as it swings. Were what lies on it told that it goes straight on, it would be met half a
+// step's rise too late in every step, and sink to five times that, of which Bullet takes out a fifth a step.
+TEST(Coupling, WhatLiesOnATrayThatSwingsOnALightChainDoesNotSink) {
+  OnALightChain s;
+  const btVector3 half(btScalar(0.5), btScalar(0.1), btScalar(0.5));
+  btRigidBody& tray = s.w.box(100, half, btVector3(0, btScalar(-2.3), 0));
+  s.hang(tray, btVector3(0, btScalar(0.3), 0));
+  s.all.push_back(&s.w.ball(1, 0.1, btVector3(0, btScalar(-2.1), 0)));
+  s.swing(2);
+  bullet::Solver exact(s.w.world);
+  double deepest = 0;
+  for (int i = 0; i < 15; ++i) {
+    s.w.step(1, 1.0 / 60);
+    for (int m = 0; m < s.w.dispatcher.getNumManifolds(); ++m) {
+      const btPersistentManifold& touch = *s.w.dispatcher.getManifoldByIndexInternal(m);
+      for (int k = 0; k < touch.getNumContacts(); ++k)
+        deepest = std::max(deepest, -double(touch.getContactPoint(k).getDistance()));
+    }
+  }
+  EXPECT_EQ(exact.counts().substepped, 15);
+  EXPECT_EQ(exact.counts().fallbacks, 0);
+  EXPECT_LE(deepest, 1e-3);
+}
+
 }  // namespace
 }  // namespace linchpin::test::coupling_test

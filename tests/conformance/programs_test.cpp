@@ -75,11 +75,7 @@ void run_both(const programs::Entry& entry, double seconds) {
   if (!arrives) {
     EXPECT_LE(of_held.depth, of_held.fastest * held->dt);
   } else if (of_held.depth > std::max(1.5 * of_native.depth, 1e-3)) {
-    // Of 21 rides over the bridge the median is 6.2 mm (6.4 of another build) against 3.9 natively: 1.6 times,
-    // where 1.5 are wanted. Planks that do not give way leave the wheels' rows more to do than Bullet's ten iterations
-    // can.
-    const double allowed = entry.name == "suspension-bridge" ? 2 : 1.5;
-    EXPECT_LE(median_depth(entry, seconds, true), allowed * median_depth(entry, seconds, false));
+    EXPECT_LE(median_depth(entry, seconds, true), 1.5 * median_depth(entry, seconds, false));
   }
   EXPECT_LE(of_held.gain, 0);
   // In single precision the four redundant loops of the walker contradict each other by the rounding of their frames;

@@ -163,8 +163,9 @@ struct BlockSolve {
   std::vector<BodyId> outside;  ///< the fixed and driven ones of them
   std::vector<int> pool;        ///< solver body by slot
   std::vector<double> v, applied, Q, lambda, e;
-  std::vector<double> v0, host, Q_host, force, dv, target;         ///< of plain steps that no native row touches: none
-  std::vector<double> own_lambda;                                  ///< multipliers of all impulses of the step [m]
+  std::vector<double> v0, host, Q_host, force, dv, target;  ///< of plain steps that no native row touches: none
+  std::vector<double> at_once;     ///< likewise, what of `host` begins a step in parts: see blow_of()
+  std::vector<double> own_lambda;  ///< multipliers of all impulses of the step [m]
   std::vector<double> sub_v, sub_applied, sub_host, sub_momentum;  ///< of a step redone in smaller ones
   std::vector<double> sub_gross;       ///< largest impulse and angular impulse summed in them, by slot
   std::vector<double> left_open;       ///< [m] φ that a substep is to end on
@@ -632,7 +633,7 @@ class Engine final : public btActionInterface {
   void add_applied(BlockSolve& b, double time) const;
   bool substep_plainly(BlockSolve& b, double length, double before, int member, detail::JointStep::Outcome& at_start,
                        bool records);
-  void record_part(BlockSolve& b, const State& now, double weight);
+  void record_part(BlockSolve& b, const State& now, double weight, bool starts);
   void record_parts(BlockSolve& b);
   bool goes_in_parts(const BlockSolve& b) const;
   void expect_parts(BlockSolve& b) const;
@@ -640,6 +641,7 @@ class Engine final : public btActionInterface {
   bool settle_plainly(BlockSolve& b, const detail::JointStep::Outcome& whole, double before, int member);
   void end_plainly(BlockSolve& b, const detail::JointStep::Outcome& at_start);
   bool begin_in_turns(BlockSolve& b);
+  double curved_for(const BlockSolve& b) const;
   bool start_in_turns(BlockSolve& b);
   bool finish_in_turns(BlockSolve& b);
   bool leave_turns(BlockSolve& b);
@@ -677,6 +679,7 @@ class Engine final : public btActionInterface {
   void hold_animated(Pools pools) const;
   void stand_still();
   void gather_native(Pools pools);
+  static double blow_of(const btSolverConstraint& row, Pools pools);
   bool finish_block(BlockSolve& b);
   struct Substep {
     double done = 0, length = 0, before = 0;  ///< time behind it in this step; its own; the last one's [s]
@@ -688,6 +691,7 @@ class Engine final : public btActionInterface {
   bool substep_block(BlockSolve& b, double before);
   bool try_substep(BlockSolve& b, Substep& s);
   void record_substep(BlockSolve& b, const Substep& s);
+  Vector3d held_force(const BlockSolve& b, int c) const;
   bool spread_forces(BlockSolve& b, const State& at, double length);
   void begin_parts(BlockSolve& b);
   double first_part(double swing) const;

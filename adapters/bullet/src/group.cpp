@@ -664,7 +664,7 @@ void Engine::size_up(BlockSolve& b) const {
   else
     for (auto* x : {&b.force, &b.dv}) x->resize(n);
   b.target.resize(z(block.m()));
-  b.host.assign(n, 0);
+  for (auto* x : {&b.host, &b.at_once}) x->assign(n, 0);
   b.sized = true;
   for (std::size_t slot = 0; slot < block.bodies.size(); ++slot) {
     const BodyState& s = state_[block.bodies[slot]];
@@ -793,6 +793,15 @@ bool Engine::after_setup(Pools pools) {
   return good;
 }
 
+/// Of a step that is likely to be taken in parts: the time over which what rows have of accelerations at its start
+/// makes up the mean of their velocities. A body that turns comes no further than across its circle.
+double Engine::curved_for(const BlockSolve& b) const {
+  if (b.of_users) return 0;  // whose rows may turn though no body does
+  double fastest = 0;
+  for (const BodyId id : b.block.bodies) fastest = std::max(fastest, state_[id].w.squaredNorm());
+  return fastest * dt_ * dt_ > 4 ? 4 / (fastest * dt_) : dt_;
+}
+
 // Native rows start from velocities that meet the block's constraints at the step's end. The impulses that Bullet has
 // warm-started its contacts with are part of them: rows remember these, so velocities must.
 bool Engine::start_block(BlockSolve& b) {
@@ -812,12 +821,15 @@ bool Engine::start_block(BlockSolve& b) {
     b.newton += newton.solves;
     return newton.converged || newton.residual * dt_ < start_slack * start_tolerance;
   };
-  // A block that moves too fast for one step has no such velocities: those that its rows allow now will do.
+  // A block that moves too fast for one step has no such velocities: the mean of those that its rows allow will do.
   const auto start_now = [&] {
     for (std::size_t j = 0; j < b.v.size(); ++j) b.force[j] = b.applied[j] + b.host[j];
     solver.inverse_mass(b.force, b.v);
     velocity_of_rows(b, b.v, b.e);
-    for (std::size_t i = 0; i < b.e.size(); ++i) b.e[i] = -b.e[i] - b.dynamics->assembly().velocity[i];
+    const Assembly& assembly = b.dynamics->assembly();
+    const double time = curved_for(b);
+    for (std::size_t i = 0; i < b.e.size(); ++i)
+      b.e[i] = 0.5 * time * assembly.instant.b[i] - b.e[i] - assembly.velocity[i];
     solver.approach(b.e, {}, {}, b.dv);
     for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] += b.v0[j] + b.dv[j];
   };

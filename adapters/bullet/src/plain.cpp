@@ -216,20 +216,21 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     const double left = dt_ - done;
     length = left / std::ceil(left / length * (1 - 1e-9));
     const double weight = b.native_rows ? length : 0.5 * (before + length);  // as in substep_block
-    for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {               // as spread_forces
+    const bool starts = done == 0;
+    for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {  // as spread_forces
       const BodyId id = block.bodies[slot];
       const int c = block.column[slot];
       Vector3d force = head(b.Q, c), torque = loads_[z(id.index)].torque;
       if (b.gyroscopic[slot]) torque += mean_gyroscopic_torque(b.plain.inertia()[slot], now[id], weight);
-      if (b.sized) force += head(b.host, c) / dt_, torque += head(b.host, c + 3) / dt_;
+      if (b.sized) force += held_force(b, c), torque += held_force(b, c + 3);
       put(b.Q_host, c, force);
       put(b.Q_host, c + 3, torque);
       put(b.part_applied, c, weight * force);
       put(b.part_applied, c + 3, weight * torque);
     }
+    for (std::size_t j = 0; starts && b.sized && j < b.at_once.size(); ++j) b.part_applied[j] += b.at_once[j];
     std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
     // Multipliers at the step's start are those of its forces.
-    const bool starts = done == 0;
     detail::JointStep::Job job = plain_job(b);
     job.numbers.Q = starts ? forces_with_host(b) : b.Q_host;
     job.numbers.applied = b.part_applied;
@@ -256,7 +257,7 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     gain += job.outcome.gain;
     fastest = std::max(fastest, job.outcome.swing);
     for (std::size_t r = 0; r < b.sub_work.size(); ++r) b.sub_work[r] += b.own_lambda[r] * b.e[r];
-    if (records) record_part(b, now, weight);
+    if (records) record_part(b, now, weight, starts);
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
       BodyState& s = now[block.bodies[slot]];
       const int c = block.column[slot];
@@ -279,12 +280,14 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
 }
 
 /// Of a part from `now`: what was applied in it, what it did to each body, and its joints.
-void Engine::record_part(BlockSolve& b, const State& now, double weight) {
+void Engine::record_part(BlockSolve& b, const State& now, double weight, bool starts) {
   const Block& block = b.block;
   note_pull(b);
   for (std::size_t j = 0; j < b.v.size(); ++j) {
     b.sub_applied[j] += b.part_applied[j];
-    if (b.sized) b.sub_applied[j] -= weight / dt_ * b.host[j];  // which has books of its own
+    if (!b.sized) continue;  // the host's has books of its own
+    b.sub_applied[j] -= weight / dt_ * (b.host[j] - b.at_once[j]);
+    if (starts) b.sub_applied[j] -= b.at_once[j];
   }
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const BodyId id = block.bodies[slot];
@@ -369,7 +372,7 @@ bool Engine::start_in_turns(BlockSolve& b) {
     b.plain.reach(dt_, tolerance, start_solves, b.force, forces_with_host(b), b.v);
     if (finite(b.v)) return true;
   }
-  b.plain.keep(b.force, b.v);
+  b.plain.keep(in_parts ? curved_for(b) : 0, b.force, b.v);
   return true;
 }
 

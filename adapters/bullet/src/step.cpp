@@ -39,10 +39,28 @@ bool Engine::turns_too_far(const BlockSolve& b, const State& end, double h) cons
   return false;
 }
 
+// What a row's impulse changes of its velocity is a blow, at the start of the step: spread over the parts of one it
+// would let come nearer until its end what it is to stop. What it holds against forces acts as long as they do.
+double Engine::blow_of(const btSolverConstraint& row, Pools pools) {
+  const double p = double(row.m_appliedImpulse);
+  if (p == 0) return 0;
+  double change = 0;
+  const auto side = [&](int body, const btVector3& n, const btVector3& rn) {
+    const btSolverBody& sb = pools.bodies[body];
+    change += from_bullet(n).dot(from_bullet(sb.m_externalForceImpulse) + from_bullet(sb.m_deltaLinearVelocity)) +
+              from_bullet(rn).dot(from_bullet(sb.m_externalTorqueImpulse) + from_bullet(sb.m_deltaAngularVelocity));
+  };
+  side(row.m_solverBodyIdA, row.m_contactNormal1, row.m_relpos1CrossNormal);
+  side(row.m_solverBodyIdB, row.m_contactNormal2, row.m_relpos2CrossNormal);
+  const double blow = change * double(row.m_jacDiagABInv);
+  return p > 0 ? std::clamp(blow, 0.0, p) : std::clamp(blow, p, 0.0);
+}
+
 void Engine::gather_native(Pools pools) {
-  for (const int index : group_) std::fill(blocks_[z(index)]->host.begin(), blocks_[z(index)]->host.end(), 0.0);
+  for (const int index : group_)
+    for (auto* x : {&blocks_[z(index)]->host, &blocks_[z(index)]->at_once}) std::fill(x->begin(), x->end(), 0.0);
   const auto take = [&](const btSolverConstraint& row, Record* record) {
-    const double p = double(row.m_appliedImpulse);
+    const double p = double(row.m_appliedImpulse), blow = blow_of(row, pools);
     const auto side = [&](int body, const btVector3& n, const btVector3& rn, int k) {
       const Vector3d f = p * from_bullet(n), m = p * from_bullet(rn);
       if (record) {
@@ -55,7 +73,10 @@ void Engine::gather_native(Pools pools) {
       const Block& block = b.block;
       const int c = block.column[z(slot)];
       add(b.host, c, f);
-      if (block.column[z(slot + 1)] - c == 6) add(b.host, c + 3, m);
+      add(b.at_once, c, blow * from_bullet(n));
+      if (block.column[z(slot + 1)] - c != 6) return;
+      add(b.host, c + 3, m);
+      add(b.at_once, c + 3, blow * from_bullet(rn));
     };
     side(row.m_solverBodyIdA, row.m_contactNormal1, row.m_relpos1CrossNormal, 0);
     side(row.m_solverBodyIdB, row.m_contactNormal2, row.m_relpos2CrossNormal, 1);
@@ -149,7 +170,7 @@ bool Engine::finish_block(BlockSolve& b) {
       b.failed = true;
       return true;
     }
-    std::fill(b.host.begin(), b.host.end(), 0.0);
+    for (auto* x : {&b.host, &b.at_once}) std::fill(x->begin(), x->end(), 0.0);
     ++counts_.non_finite;
     trouble_ = "the native solver returned impulses that are not finite; they were left out";
   }

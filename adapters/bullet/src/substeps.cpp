@@ -1,6 +1,7 @@
-// A step of Bullet's that is too long for a block is taken in shorter ones inside it (T15): forces and host impulses
-// spread evenly, each substep ending on the constraints and judged by its own swing and energy, as long as those allow.
-// Bullet is then made to start from where its integrator will end at our end pose.
+// A step of Bullet's that is too long for a block is taken in shorter ones inside it (T15): forces, and what host
+// impulses hold against them, spread evenly, the rest of those at its start, each substep ending on the constraints and
+// judged by its own swing and energy, as long as those allow. Bullet is then made to start from where its integrator
+// will end at our end pose.
 #include "engine.h"
 
 #include "bodies.h"
@@ -18,7 +19,11 @@ void Engine::copy_block(const BlockSolve& b, const State& from, State& to) const
   for (const BodyId id : b.touched) to[id] = from[id];
 }
 
-/// Applied force, host impulses as a mean force, and the gyroscopic torque of the substep, for bodies that have one.
+/// What the host holds against forces, or their moments, as a mean force: all of its impulses but their blows.
+Vector3d Engine::held_force(const BlockSolve& b, int c) const { return (head(b.host, c) - head(b.at_once, c)) / dt_; }
+
+/// Applied force, host impulses but for their blows as a mean force, and the gyroscopic torque of the substep, for
+/// bodies that have one.
 /// @return whether the force depends on how long the substep is
 bool Engine::spread_forces(BlockSolve& b, const State& at, double length) {
   const Block& block = b.block;
@@ -27,7 +32,7 @@ bool Engine::spread_forces(BlockSolve& b, const State& at, double length) {
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const BodyId id = block.bodies[slot];
     const int c = block.column[slot];
-    put(b.Q_host, c, head(b.Q, c) + head(b.host, c) / dt_);
+    put(b.Q_host, c, head(b.Q, c) + held_force(b, c));
     if (block.column[slot + 1] - c != 6) continue;
     Vector3d torque = loads_[z(id.index)].torque;
     if (b.gyroscopic[slot]) {
@@ -36,7 +41,7 @@ bool Engine::spread_forces(BlockSolve& b, const State& at, double length) {
       put(b.sub_gyroscopic, c + 3, torque - head(b.Q, c + 3));
       turns = turns || !mean.isZero();
     }
-    put(b.Q_host, c + 3, torque + head(b.host, c + 3) / dt_);
+    put(b.Q_host, c + 3, torque + held_force(b, c + 3));
   }
   return turns;
 }
@@ -55,6 +60,7 @@ bool Engine::try_substep(BlockSolve& b, Substep& s) {
     }
   for (std::size_t j = 0; j < b.force.size(); ++j)
     b.force[j] = s.weight * b.Q_host[j] + s.length * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]);
+  for (std::size_t j = 0; s.done == 0 && j < b.force.size(); ++j) b.force[j] += b.at_once[j];
   solver.inverse_mass(b.force, b.dv);
   for (std::size_t j = 0; j < b.sub_v.size(); ++j) b.sub_v[j] = assembly.v[j] + b.dv[j];
   std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
@@ -89,16 +95,20 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
   auto& [start, now, next, end_given, settled] = *b.states;
   const Assembly& assembly = b.dynamics->assembly();
   const Block& block = assembly.block;
+  const auto of_host = [&](int c) -> Vector3d {
+    const Vector3d spread = s.weight * held_force(b, c);
+    return s.done == 0 ? spread + head(b.at_once, c) : spread;
+  };
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const BodyId id = block.bodies[slot];
     const int c = block.column[slot];
     add(b.sub_momentum, c, system_.mass(id) * (head(b.sub_v, c) - head(assembly.v, c)));
-    add(b.sub_host, c, (s.weight / dt_) * head(b.host, c));
+    add(b.sub_host, c, of_host(c));
     add(b.sub_applied, c, s.weight * head(b.Q, c));
     next[id].v = head(b.sub_v, c);
     if (block.column[slot + 1] - c != 6) continue;
     add(b.sub_momentum, c + 3, system_.world_inertia(id, now[id].q) * (head(b.sub_v, c + 3) - head(assembly.v, c + 3)));
-    add(b.sub_host, c + 3, (s.weight / dt_) * head(b.host, c + 3));
+    add(b.sub_host, c + 3, of_host(c + 3));
     add(b.sub_applied, c + 3, s.weight * (head(b.Q, c + 3) + head(b.sub_gyroscopic, c + 3)));
     next[id].w = head(b.sub_v, c + 3);
   }

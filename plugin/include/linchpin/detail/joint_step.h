@@ -115,8 +115,8 @@ class JointStep {
   /// @return the largest |φ| at the end [m, rad]
   double reach(double dt, double tolerance, int most_solves, std::span<const double> applied, std::span<const double> Q,
                std::span<double> v);
-  /// Likewise, velocities that the rows at the start allow.
-  void keep(std::span<const double> applied, std::span<double> v);
+  /// Likewise, velocities that the rows at the start allow: the mean over `time` [s] of theirs, by Ȧ alone.
+  void keep(double time, std::span<const double> applied, std::span<double> v);
   /// v [n] ← the nearest in the metric of the masses whose rows have the rates of those that reach() or keep() found.
   void hold(std::span<double> v);
   /// An impulse at one body of the block or at two.
