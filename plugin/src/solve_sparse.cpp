@@ -15,9 +15,9 @@ namespace linchpin::detail {
 namespace {
 
 constexpr double eps = std::numeric_limits<double>::epsilon();
-constexpr int hub_degree = 12;       // constraints on a body from which on it stays an unknown
-constexpr int reference_rows = 600;  // islands up to here may be left to the reference
-constexpr double sure_pivot = 1e-2;  // pivots above this leave no doubt about rank: no estimate is needed
+constexpr int hub_degree = 12;            // constraints on a body from which on it stays an unknown
+constexpr int most_reference_rows = 600;  // islands up to here may be left to the reference
+constexpr double sure_pivot = 1e-2;       // pivots above this leave no doubt about rank: no estimate is needed
 constexpr double sure_eigenvalue = 3e-8;
 constexpr double even_scales = 1e3;          // ratio of row lengths up to which rows as given can be squared
 constexpr double accepted = 1e-10;           // residual, relative to the right side, that refinement must get below
@@ -524,7 +524,8 @@ bool SolveSparse::factor_island(int i) {
   if (!out.finite) {
     leave_to_reference(i, "numbers too far apart");
   } else if (out.least_kept < doubtful) {
-    if (!leave_to_reference(i, not_clear)) soften(i, not_clear);
+    const bool waits = island.row_count <= options_.reference_rows && leave_to_reference(i, not_clear);
+    if (!waits && !soften(i, not_clear)) leave_to_reference(i, not_clear);
   } else {
     bool sure = out.largest_dropped <= cut;
     // Rounding in a dependent row's pivot is ε over the smallest eigenvalue of those before it: either is below this.
@@ -579,7 +580,7 @@ void SolveSparse::clear_hubs(const Island& island) const {
 bool SolveSparse::leave_to_reference(int i, const char* why) const {
   Island& island = islands_[at(i)];
   if (island.kind == Kind::dense) return true;  // it is there
-  if (island.row_count > reference_rows) return false;
+  if (island.row_count > most_reference_rows) return false;
   if (references_used_ == static_cast<int>(references_.size())) references_.push_back(std::make_unique<Reference>());
   Reference& own = *references_[at(references_used_)];
   Instant& x = own.instant;

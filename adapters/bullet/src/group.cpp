@@ -678,6 +678,7 @@ void Engine::size_up(BlockSolve& b) const {
 void Engine::make_dynamics(BlockSolve& b) const {
   SolveOptions solve;
   solve.rank_tolerance = options_.rank_tolerance;
+  solve.reference_rows = 120;  // a step does not wait
   b.dynamics.emplace(system_, b.ids, solve);
 }
 

@@ -60,6 +60,10 @@ struct SolveOptions {
   double rank_tolerance = 1e-6;
   /// Part of b − A a outside range(B), relative to its scale, above which rows are contradictory (T6).
   double consistency_tolerance = 1e-9;
+  /// Of islands whose pivots are so small that they tell nothing of rank, those of no more rows than this are left to
+  /// the reference, which takes a millisecond at 120 rows and a tenth of a second at 600; larger ones are factored as
+  /// G + δI (T7).
+  int reference_rows = 600;
 };
 
 /// How the last factorisation was done.
