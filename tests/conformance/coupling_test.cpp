@@ -350,5 +350,57 @@ TEST(Coupling, WhatLiesOnATrayThatSwingsOnALightChainDoesNotSink) {
   EXPECT_LE(deepest, 1e-3);
 }
 
+// Where a block gives up, its whole group is solved once more: the others then begin with what their last step left
+// them, not with what their first try did.
+TEST(Coupling, ABlockBesideOneThatGivesUpStepsAsItDoesAlone) {
+  enum class With { nothing, stiffness, friction };
+  for (const With with : {With::nothing, With::stiffness, With::friction}) {
+    SCOPED_TRACE(static_cast<int>(with));
+    const btVector3 z(0, 0, 1);
+    const auto drive = [&](TestWorld& w, btRigidBody& rod, btRigidBody& ball) -> btHingeConstraint& {
+      auto& hinge =
+          w.joint<btHingeConstraint>(rod, ball, btVector3(btScalar(0.1), 0, 0), btVector3(btScalar(-0.1), 0, 0), z, z);
+      hinge.enableAngularMotor(true, 2, btScalar(0.1));
+      return hinge;
+    };
+    std::vector<Vector3d> way[2], force[2];
+    double work[2] = {0, 0};
+    for (const bool beside : {false, true}) {
+      TestWorld w;
+      chain(w, 3, 0.1, 0.2);
+      btRigidBody& ball = w.ball(5, 0.1, btVector3(btScalar(0.7), 0, 0));
+      btHingeConstraint& hinge = drive(w, *w.bodies[2], ball);
+      if (beside) {  // too fast for any step
+        const btScalar thin = btScalar(0.01);
+        btRigidBody &rod = w.box(0.01, btVector3(btScalar(0.1), thin, thin), btVector3(btScalar(10.1), 0, 0)),
+                    &heavy = w.ball(500, 0.1, btVector3(btScalar(10.3), 0, 0));
+        w.joint<btPoint2PointConstraint>(rod, btVector3(btScalar(-0.1), 0, 0));
+        drive(w, rod, heavy);
+        heavy.setLinearVelocity(btVector3(0, 0, 40));
+      }
+      bullet::Options options;
+      options.max_substeps = 16;
+      options.geometric_stiffness = with == With::stiffness;
+      bullet::Solver exact(w.world, options);
+      if (with == With::friction)
+        exact.adopt(hinge, "hinge").law(hinge_friction({.mu_static = 0.3, .mu_kinetic = 0.3, .pin_radius = 0.02}));
+      for (int i = 0; i < 120; ++i) {
+        w.step(1, 1.0 / 120);
+        way[beside].push_back(bullet::from_bullet(ball.getWorldTransform().getOrigin()));
+        force[beside].push_back(exact.reactions()[0].on_a.force);
+      }
+      EXPECT_EQ(exact.counts().fallbacks, beside ? 120 : 0);
+      EXPECT_GT(with == With::stiffness ? exact.counts().stiffened : exact.counts().substepped, 10);
+      for (const LawWork& law : exact.laws()) work[beside] += law.work;
+    }
+    EXPECT_EQ(work[0], work[1]);
+    EXPECT_EQ(work[0] < 0, with == With::friction);
+    for (std::size_t i = 0; i < way[0].size(); ++i) {
+      ASSERT_EQ(way[0][i], way[1][i]) << "step " << i;
+      ASSERT_EQ(force[0][i], force[1][i]) << "step " << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace linchpin::test::coupling_test

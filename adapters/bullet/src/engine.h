@@ -139,9 +139,23 @@ struct SubstepStates {
   State start, now, next, end_given, settled;
 };
 
+/// What a step of a block leaves to its next.
+struct CarriedOn {
+  double last_length = 0;  ///< of the last (sub)step [s]; 0 at the start
+  double next_length = 0;  ///< of plain substeps, where the last step was taken in such: of the next [s]
+  double whole_swing = 0;  ///< of a whole step, the last time that it was too long, over that of its parts, summed up
+  double next_part = 0;    ///< how long the next step's first part may be [s], 0: not known
+  double usual_off = 0;    ///< by which its last step began off the velocity constraints, O(dt)
+  int added_steps = 0;     ///< steps in a row that BlockSolve::added goes back
+  unsigned plain_from = 0, plain_waits = 0;  ///< it cost more than the way of all others: not before that step
+  unsigned creeps_until = 0;                 ///< from the step before which an end at rounding is looked for again
+  std::vector<Matrix3d> next_stiffness;      ///< K⁺ at the end of the last step, where the next will need it
+};
+
 /// Constraints and bodies that are solved together. Blocks share nothing that their solution writes but what is theirs
 /// in the engine's states, records and reactions: several may be solved at a time.
-struct BlockSolve {
+struct BlockSolve : CarriedOn {
+  CarriedOn before;  ///< as this step was given it, when it has to be taken once more
   std::vector<int> records;
   std::vector<ConstraintId> ids;  ///< ascending
   Block block;
@@ -149,14 +163,11 @@ struct BlockSolve {
   detail::JointStep plain;                       ///< for steps of nothing but joints (plain.cpp)
   unsigned masses_at = 0;                        ///< Engine::mass_changes_ when it took them
   bool plain_known = false, plain_fits = false;  ///< whether it was tried to lay it out for that; it may be used now
-  unsigned plain_from = 0, plain_waits = 0;      ///< it cost more than the way of all others: not before that step
   bool posed = false;      ///< the poses from which Bullet starts and those of the end are written down
   std::vector<int> sides;  ///< of a block laid out for plain steps: slot of each of its joints' two bodies, −1: none
   bool in_turns = false;   ///< it is taken plainly, in turns with native rows
-  bool plain_parts = false;                 ///< the last step was taken in plain substeps
-  std::vector<double> part_pull, sub_pull;  ///< of plain substeps, by joint: see JointStep::Numbers::pull; their sums
-  double next_length = 0;  ///< of plain substeps, where the last step was taken in such: of the next [s]
-  double whole_swing = 0;  ///< of a whole step, the last time that it was too long, over that of its parts, summed up
+  bool plain_parts = false;                   ///< the last step was taken in plain substeps
+  std::vector<double> part_pull, sub_pull;    ///< of plain substeps, by joint: see JointStep::Numbers::pull; their sums
   double parts_length = 0, parts_before = 0;  ///< with which they began [s]
   bool plainly = false;         ///< the last step was taken so, and its problem is not evaluated: see Engine::problem()
   std::vector<BodyId> touched;  ///< every body that its constraints name, fixed and driven ones too
@@ -172,17 +183,16 @@ struct BlockSolve {
   std::vector<double> sub_gyroscopic;  ///< what a substep's torque has beyond that of the step's start, which is in Q
   Instant kept;                        ///< the problem at the step's start, when substeps have overwritten it
   bool has_kept = false;
-  bool sized = false;         ///< what plain steps do without has the size of the block
-  bool creeps = false;        ///< no end at rounding was found: what is closed to gap_tolerance stands
-  unsigned creeps_until = 0;  ///< from the step before which it is looked for again
-  bool native_rows = false;   ///< some native row touches a body of the block
-  bool answered = false;      ///< its accelerations are known before the native rows are solved
-  bool in_contact = false;    ///< one of them is a contact
-  bool link_rows = false;     ///< one of them touches a multibody, too
-  bool by_rows = false;       ///< each of them knows what it does to the whole block (coupling.cpp)
-  int row_count = 0;          ///< how many there are
-  double mass = 0;            ///< where by_rows: of all its bodies [kg]
-  int one = -1;               ///< solver body for all of it, where welds make it one; only during the iterations
+  bool sized = false;        ///< what plain steps do without has the size of the block
+  bool creeps = false;       ///< no end at rounding was found: what is closed to gap_tolerance stands
+  bool native_rows = false;  ///< some native row touches a body of the block
+  bool answered = false;     ///< its accelerations are known before the native rows are solved
+  bool in_contact = false;   ///< one of them is a contact
+  bool link_rows = false;    ///< one of them touches a multibody, too
+  bool by_rows = false;      ///< each of them knows what it does to the whole block (coupling.cpp)
+  int row_count = 0;         ///< how many there are
+  double mass = 0;           ///< where by_rows: of all its bodies [kg]
+  int one = -1;              ///< solver body for all of it, where welds make it one; only during the iterations
   detail::JointStep::One as_one;
   std::vector<int> met;     ///< where by_rows: slots of bodies that native rows touch
   std::vector<int> met_at;  ///< by slot its place among those, −1: none
@@ -233,8 +243,6 @@ struct BlockSolve {
   static constexpr int added_orders = 6;
   std::vector<double> added;
   std::array<double, added_orders> added_size{};
-  int added_steps = 0;     ///< steps in a row that they go back
-  double usual_off = 0;    ///< by which its last step began off the velocity constraints, O(dt)
   bool in_parts = false;   ///< the step was taken in parts or by stages: another problem than its start's is factored
   bool by_stages = false;  ///< by stages, of which
   bool recorded = false;   ///< reactions and books have been told as they went, or what they take has been summed up
@@ -244,21 +252,19 @@ struct BlockSolve {
   std::vector<char> gyroscopic;                                             ///< by slot, whether it has one
   std::vector<double> start_lambda;                                         ///< multipliers at the step's start
   std::vector<double> part_lambda, part_work, part_applied, part_momentum;  ///< of a part until it stands
-  std::vector<double> sub_work;                                             ///< by row, of the parts that do
-  std::vector<Vector6> mean;             ///< velocities by slot that Bullet integrates with; not finite: it has its own
-  std::vector<Vector6> part_wrenches;    ///< impulses by constraint and body about the centres of mass
-  double next_part = 0, first_part = 0;  ///< how long the next step's first part may be [s], 0: not known; this one's
-  double part_error = 0;                 ///< of the part tried last, in units of the tolerance
-  std::vector<double> law_last;          ///< LawWork::last of its laws in the parts that stand
-  std::vector<Matrix3d> stiffness;       ///< by slot, ½ dt² K⁺ of this step (T15); empty: none
-  std::vector<Matrix3d> next_stiffness;  ///< K⁺ at the end of the last step, where the next will need it
+  std::vector<double> sub_work, sub_lambda;                                 ///< by row, of the parts that do
+  std::vector<Vector6> mean;           ///< velocities by slot that Bullet integrates with; not finite: it has its own
+  std::vector<Vector6> part_wrenches;  ///< impulses by constraint and body about the centres of mass
+  double first_part = 0;               ///< how long this step's was tried to be [s]
+  double part_error = 0;               ///< of the part tried last, in units of the tolerance
+  std::vector<double> law_last;        ///< LawWork::last of its laws in the parts that stand
+  std::vector<Matrix3d> stiffness;     ///< by slot, ½ dt² K⁺ of this step (T15); empty: none
   int substeps = 1;
-  double last_length = 0;  ///< of the last (sub)step [s]; 0 at the start
-  double moved = 0;        ///< by which a gap was closed in this step [m]
-  double gap_left = 0;     ///< and what was left of it
-  bool follows = false;    ///< its joints' frames have moved, and its bodies go with them in this step
-  bool unmet = false;      ///< rows contradict each other: least squares
-  bool was_unmet = true;   ///< or did in the last step
+  double moved = 0;       ///< by which a gap was closed in this step [m]
+  double gap_left = 0;    ///< and what was left of it
+  bool follows = false;   ///< its joints' frames have moved, and its bodies go with them in this step
+  bool unmet = false;     ///< rows contradict each other: least squares
+  bool was_unmet = true;  ///< or did in the last step
   double swing = 0;
   int newton = 0;
   unsigned last_step = 0;
@@ -607,6 +613,7 @@ class Engine final : public btActionInterface {
   void engage_one_sided();
   void release_one_sided(BlockSolve& b);
   void book_laws(BlockSolve& b, const State& at, double dt, std::span<const double> v0, std::span<const double> v1);
+  void forget_law_works(const BlockSolve& b);
   void classify_record(int record);
   void sync_mass(btRigidBody& body, BodyId id);
   void sync_outside(const std::vector<int>& blocks);

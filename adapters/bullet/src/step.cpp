@@ -8,6 +8,7 @@
 #include "energy_watch.h"
 
 #include <limits>
+#include <utility>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
@@ -152,6 +153,7 @@ bool Engine::after_iterations(Pools pools) {
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
     if (b.failed || b.done) continue;
+    b.before = b;
     if (!finish_block(b)) {
       fail_block(b, b.trouble);
       good = false;
@@ -159,9 +161,20 @@ bool Engine::after_iterations(Pools pools) {
       b.done = true;
     }
   }
-  if (!good)  // everything of this group is solved again: host impulses change
-    for (const int index : group_) blocks_[z(index)]->done = false;
+  for (const int index : group_) {  // everything of this group is solved again: host impulses change
+    BlockSolve& b = *blocks_[z(index)];
+    if (good || !std::exchange(b.done, false)) continue;
+    static_cast<CarriedOn&>(b) = b.before;
+    forget_law_works(b);
+  }
   return good;
+}
+
+/// Of this step, as far as it had come.
+void Engine::forget_law_works(const BlockSolve& b) {
+  if (!b.with_laws) return;
+  for (const int i : b.records)
+    for (int k = 0; k < records_[z(i)].law_count; ++k) law_works_[z(records_[z(i)].first_law + k)].last = 0;
 }
 
 bool Engine::finish_block(BlockSolve& b) {
@@ -212,6 +225,7 @@ bool Engine::finish_block(BlockSolve& b) {
                            ? "no part of the step was short enough for its tolerance"
                            : "no part of the step was short enough to be taken by stages";
       if (b.with_laws) b.dynamics->set_step(dt_);
+      forget_law_works(b);
       ++b.tally.factors;
       if (b.dynamics->evaluate(state_, all_forces(b)) == Status::invalid) return refuse(b, b.dynamics->reason());
     } else if (open && b.dynamics->resolve(state_, b.Q_host) == Status::invalid) {

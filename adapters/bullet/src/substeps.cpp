@@ -277,6 +277,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
       end_[id] = end_given[id];
     }
     b.substeps = taken;  // and for nothing
+    forget_law_works(b);
     return false;
   }
 
