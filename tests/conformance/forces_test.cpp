@@ -126,6 +126,52 @@ TEST(Breaking, ARowBeyondTheThresholdDisablesTheJointAndTheRestGoesOn) {
   EXPECT_GT(exact.reactions()[0].on_a.force.norm(), 1);
 }
 
+// A heavy ball on light links: every step of it is taken in parts.
+TEST(Breaking, AJointBreaksInAStepTakenInPartsToo) {
+  for (const bool with_law : {false, true}) {
+    SCOPED_TRACE(with_law);
+    TestWorld w;
+    chain(w, 4, 0.1, 0.2);
+    btRigidBody& ball = w.ball(50, 0.2, btVector3(1, 0, 0));
+    w.joint<btPoint2PointConstraint>(*w.bodies[3], ball, btVector3(btScalar(0.1), 0, 0),
+                                     btVector3(btScalar(-0.2), 0, 0));
+    bullet::Solver exact(w.world);
+    if (with_law) exact.adopt(*w.joints[4], "oiled").law(viscous(0.1));
+    w.step(60);
+    const long before = exact.counts().substepped;
+    w.step(10);
+    ASSERT_EQ(exact.counts().substepped, before + 10);
+    const double carried = exact.reactions()[0].on_a.force.norm() / 240;
+    w.joints[0]->setBreakingImpulseThreshold(btScalar(2 * carried));
+    w.step(1);
+    EXPECT_TRUE(w.joints[0]->isEnabled());
+    w.joints[0]->setBreakingImpulseThreshold(btScalar(0.5 * carried));
+    w.step(1);
+    EXPECT_FALSE(w.joints[0]->isEnabled());
+  }
+}
+
+TEST(Breaking, AThresholdAndFeedbackAreSeenWhicheverComesFirst) {
+  for (const bool feedback_first : {false, true}) {
+    SCOPED_TRACE(feedback_first);
+    TestWorld w;
+    chain(w, 2);
+    btJointFeedback feedback;
+    feedback.m_appliedForceBodyA.setZero();
+    bullet::Solver exact(w.world);
+    if (feedback_first)
+      w.joints[0]->setJointFeedback(&feedback);
+    else
+      w.joints[0]->setBreakingImpulseThreshold(1000);
+    w.step(10);
+    w.joints[0]->setJointFeedback(&feedback);
+    w.joints[0]->setBreakingImpulseThreshold(btScalar(1e-3));
+    w.step(1);
+    EXPECT_GT(double(feedback.m_appliedForceBodyA.length()), 1);
+    EXPECT_FALSE(w.joints[0]->isEnabled());
+  }
+}
+
 TEST(Redundancy, ASecondWeldBesideTheFirstIsNamedAndLeavesTheMotionAlone) {
   std::vector<btScalar> once, twice;
   for (const bool doubled : {false, true}) {

@@ -30,9 +30,9 @@ inline namespace LINCHPIN_BULLET_PRECISION {
 
 class Multibodies;  // multibody.h
 
-/// Programs that read forces off the joint itself get them in every step.
-inline bool asks_for_forces(const btTypedConstraint& joint) {
-  return joint.getJointFeedback() || joint.getBreakingImpulseThreshold() < SIMD_INFINITY;
+/// Programs that read forces off the joint itself get them in every step: a bit for each way to ask.
+inline unsigned char asks_for_forces(const btTypedConstraint& joint) {
+  return (joint.getJointFeedback() ? 1 : 0) | (joint.getBreakingImpulseThreshold() < SIMD_INFINITY ? 2 : 0);
 }
 
 /// Native rows that touch a multibody, and perhaps a rigid body; none in a world without.
@@ -460,7 +460,8 @@ class Engine final : public btActionInterface {
     int record = -1, numbers = 0;
     JointKind kind = JointKind::other;
     Reach reach;
-    bool enabled = false, asks = false;
+    bool enabled = false;
+    unsigned char asks = 0;
     explicit Seen(btTypedConstraint* c) : joint(c), type(&typeid(*c)), a(&c->getRigidBodyA()), b(&c->getRigidBodyB()) {}
     bool still(btTypedConstraint& c) const {
       return type == &typeid(c) && a == &c.getRigidBodyA() && b == &c.getRigidBodyB() && marked(c);
@@ -612,8 +613,8 @@ class Engine final : public btActionInterface {
   void switch_on(Record& r, bool on);
   void engage_one_sided();
   void release_one_sided(BlockSolve& b);
-  void book_laws(BlockSolve& b, const State& at, double dt, std::span<const double> v0, std::span<const double> v1);
   void forget_law_works(const BlockSolve& b);
+  void book_laws(BlockSolve& b, const State& at, double dt, std::span<const double> v0, std::span<const double> v1);
   void classify_record(int record);
   void sync_mass(btRigidBody& body, BodyId id);
   void sync_outside(const std::vector<int>& blocks);

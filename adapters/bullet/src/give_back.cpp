@@ -245,12 +245,11 @@ void Engine::give_feedback(BlockSolve& b) {
 }
 
 void Engine::break_joints(BlockSolve& b) {
-  if (b.in_parts && !b.by_stages) return;  // the factor is another pose's: breaking waits for the next step
   const Block& block = b.block;
   // Least-norm multipliers of the whole impulse: the reaction's and what Newton added (T12). With what laws prescribe
-  // taken off, λ = G⁺A M⁻¹(AᵀL).
+  // taken off, λ = G⁺A M⁻¹(AᵀL). Of parts the sums, row by row.
   std::span<const double> lambda = b.own_lambda;
-  if (!b.by_stages && b.with_laws) {
+  if (!b.in_parts && b.with_laws) {
     for (std::size_t j = 0; j < b.force.size(); ++j)
       b.force[j] +=
           dt_ * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]) - dt_ * b.dynamics->assembly().instant.c[j];

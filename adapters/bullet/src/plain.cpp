@@ -203,7 +203,7 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
   b.parts_before = before;
   b.recorded = records;
   for (auto* x : {&b.part_applied, &b.Q_host}) x->resize(b.v.size());
-  b.sub_work.assign(b.own_lambda.size(), 0.0);
+  for (auto* x : {&b.sub_work, &b.sub_lambda}) x->assign(b.own_lambda.size(), 0.0);
   b.part_lambda.resize(b.own_lambda.size());
   if (records) {
     for (auto* x : {&b.sub_applied, &b.sub_momentum}) x->assign(b.v.size(), 0.0);
@@ -256,7 +256,10 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     }
     gain += job.outcome.gain;
     fastest = std::max(fastest, job.outcome.swing);
-    for (std::size_t r = 0; r < b.sub_work.size(); ++r) b.sub_work[r] += b.own_lambda[r] * b.e[r];
+    for (std::size_t r = 0; r < b.sub_work.size(); ++r) {
+      b.sub_work[r] += b.own_lambda[r] * b.e[r];
+      b.sub_lambda[r] += b.own_lambda[r];
+    }
     if (records) record_part(b, now, weight, starts);
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
       BodyState& s = now[block.bodies[slot]];
@@ -271,6 +274,7 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     length *= longer_by(job.outcome.swing);
     b.next_length = length;
   }
+  b.own_lambda.swap(b.sub_lambda);
   end_parts(b, now, parts, before, fastest, records);
   b.plain_parts = b.posed = true;
   b.added_steps = 0;
