@@ -49,10 +49,14 @@ struct MlcpPeek : btMLCPSolver {
 };
 
 const char* const not_a_body = " (not a body)";
+
 const char* const known_solvers =
     "btSequentialImpulseConstraintSolver, btNNCGConstraintSolver (Mode::observe also btMLCPSolver), in a "
     "btDiscreteDynamicsWorldMt a btConstraintSolverPoolMt of the first kind, and in a btMultiBodyDynamicsWorld "
     "btMultiBodyConstraintSolver";
+
+/// No row of it is ours, while it is switched on.
+bool all_native(const Record& r) { return r.id.index < 0 && !(r.on_links && r.waiting); }
 
 // As its programmer wrote it, where the compiler's library can say so.
 std::string readable(const std::type_info& type) {
@@ -366,6 +370,10 @@ void Engine::classify_record(int index) {
     shape = JointShape{};
     shape.native = "all (given back)";
   }
+  if (r.bodies[0] == r.bodies[1]) {
+    shape = JointShape{};
+    shape.native = "all (it joins a body to itself)";
+  }
   const auto leave = [&](std::string why) {
     shape.native = std::move(why);
     shape.rows = {};
@@ -619,11 +627,12 @@ void Engine::silence(Record& r) {
   reaction.t = t_;
   reaction.determined = true;
   reaction.redundant = false;
+  report_native(r, all_native(r));  // not as of the last step that it was on
 }
 
 void Engine::describe(const Record& r, Reaction& reaction) const {
   reaction.name = r.name;
-  reaction.native = r.id.index < 0 && !(r.on_links && r.waiting);
+  reaction.native = all_native(r);
   if (r.bodies.size() > 2) reaction.others.resize(r.bodies.size() - 2);
 }
 

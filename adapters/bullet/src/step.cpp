@@ -629,6 +629,7 @@ void Engine::fail_block(BlockSolve& b, const std::string& why) {
   constexpr double dear = 1e5;             // rows times substeps of a try: a second that the program waits
   b.failed = true;
   b.added_steps = 0;
+  b.trouble = why;  // told again in the steps in which it is not tried
   ++counts_.fallbacks;
   if (step_ >= b.next_try) {
     const bool long_try = double(b.substeps) * b.block.m() > dear;
