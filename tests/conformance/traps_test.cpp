@@ -521,6 +521,33 @@ TEST(Traps, AJointThatIsSwitchedOffIsNotReportedAsNative) {
   EXPECT_TRUE(exact.native().empty());
 }
 
+// Bullet no longer looks at their contacts, and does not drop them either: they would push where the bodies were.
+TEST(Traps, ContactsOfBodiesThatHaveSinceBeenJoinedDoNotPush) {
+  TestWorld w(0);
+  const btVector3 half(btScalar(0.1), btScalar(0.1), btScalar(0.1)), x(btScalar(0.095), 0, 0);
+  btRigidBody &a = w.box(1, half, -x), &b = w.box(1, half, x);
+  bullet::Solver exact(w.world);
+  w.step(1);
+  ASSERT_GT(w.dispatcher.getManifoldByIndexInternal(0)->getNumContacts(), 0);
+  w.joint<btPoint2PointConstraint>(a, b, x, -x);
+  b.setAngularVelocity(btVector3(0, 0, 3));
+  w.step(1);
+  const double energy = exact.energy();
+  w.step(240);
+  for (const BodyBooks& books : exact.books()) EXPECT_EQ(books.host.norm(), 0);
+  EXPECT_NEAR(exact.energy(), energy, 0.01 * energy);
+  EXPECT_LE(largest_gap(exact), closed);
+}
+
+TEST(Traps, AJointIsNotGivenAnEmptyName) {
+  TestWorld w;
+  chain(w, 2);
+  bullet::Solver exact(w.world);
+  EXPECT_THROW(exact.adopt(*w.joints[1], ""), std::invalid_argument);
+  w.step(2);
+  EXPECT_TRUE(exact.native().empty());
+}
+
 TEST(Traps, AJointOfABodyWithItselfIsNativeAndSaysSo) {
   TestWorld w;
   btRigidBody& body = w.box(1, btVector3(1, 1, 1), btVector3(0, 0, 0));

@@ -692,6 +692,7 @@ std::string Engine::add_user(Constraint constraint, std::vector<btRigidBody*> bo
 
 std::string Engine::name_joint(btTypedConstraint& joint, std::string name, int& record) {
   if (!world_) return "linchpin: adopt '" + name + "': attach the solver to a world first";
+  if (name.empty()) return "linchpin: adopt: a joint needs a name";
   scan_world();
   const auto known = record_of_.find(&joint);
   if (known == record_of_.end() || !records_[z(known->second)].alive)

@@ -81,6 +81,8 @@ WorldGroup& Engine::gather_awake(btCollisionObject** bodies, int nb, btPersisten
   for (int i = 0; i < nm; ++i) {  // as btSimulationIslandManager::buildIslands chooses them
     const btCollisionObject &a = *manifolds[i]->getBody0(), &b = *manifolds[i]->getBody1();
     if ((sorted && manifolds[i]->getNumContacts() == 0) || (sleeps(a) && sleeps(b))) continue;
+    // Of bodies that have been joined since, and told not to collide, Bullet keeps the contacts as they were.
+    if (!a.checkCollideWith(&b) || !b.checkCollideWith(&a)) continue;
     if (dispatcher->needsResponse(&a, &b)) g.manifolds.push_back(manifolds[i]);
   }
   if (sorted) {
