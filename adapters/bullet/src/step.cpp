@@ -588,20 +588,26 @@ void Engine::note_activation(BlockSolve& b) {
 
 // What the applied forces could give from rest in one step [J]: below it a gain is rounding, or a start. From rest
 // there is no gyroscopic torque; of a body that turns by ω·dt ≫ 1 in the step it would allow (ω·dt)² times all its
-// energy.
+// energy. And no step tells less than the poses it begins with: what the host has rounded there, and Newton left open,
+// is closed again, which in mid-air is all that a structure at rest does.
 double Engine::gain_floor(const BlockSolve& b) const {
+  constexpr double ulps = 4;
   const Block& block = b.block;
-  double sum = 0;
+  double sum = 0, rounding = 0;
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const BodyId id = block.bodies[slot];
     const int c = block.column[slot];
+    const double open = 100 * options_.newton_tolerance +
+                        ulps * double(SIMD_EPSILON) * std::max(1.0, state_[id].p.cwiseAbs().maxCoeff());
     sum += head(b.Q, c).squaredNorm() / system_.mass(id);
+    rounding += system_.mass(id) * open * open;
     if (block.column[slot + 1] - c != 6) continue;
     const Vector3d own = state_[id].q.conjugate() * loads_[z(id.index)].torque,
                    I = system_.inertia(id).diagonal();  // all that Bullet has
     sum += own.cwiseQuotient(I).dot(own);
+    rounding += I.sum() * open * open;
   }
-  return 0.5 * dt_ * dt_ * sum;
+  return 0.5 * (dt_ * dt_ * sum + rounding / (dt_ * dt_));
 }
 
 bool Engine::start_from_true_turn(BlockSolve& b) {
