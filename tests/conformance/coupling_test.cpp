@@ -161,6 +161,40 @@ TEST(Coupling, WhatOverlapsWithinARigidPartPushesNoMoreTheMoreIterationsThereAre
   }
 }
 
+// Nor where there are more contacts than find their own answers one by one: a row of boxes, each deep in the next, that
+// carries a limb is at rest in mid-air, held together or to a post, and stays so in whole steps.
+TEST(Coupling, WhatOverlapsWithinARigidPartIsAtRest) {
+  for (const bool post : {false, true}) {
+    SCOPED_TRACE(post ? "on a post" : "free");
+    TestWorld w(0);
+    w.world.getSolverInfo().m_splitImpulse = false;
+    const btVector3 half(btScalar(0.25), btScalar(0.25), btScalar(0.25));
+    btRigidBody* last = nullptr;
+    for (int i = 0; i < 12; ++i) {
+      btRigidBody& next = w.box(post && i == 6 ? 0 : 1 + i % 3, half,
+                                btVector3(btScalar(0.3 * i), btScalar(0.02 * (i % 2)), btScalar(0.05 * (i % 3))));
+      if (last) {
+        const btVector3 to = (next.getCenterOfMassPosition() - last->getCenterOfMassPosition()) / 2;
+        w.joints.push_back(std::make_unique<btFixedConstraint>(
+            *last, next, btTransform(btQuaternion::getIdentity(), to), btTransform(btQuaternion::getIdentity(), -to)));
+        w.world.addConstraint(w.joints.back().get(), false);
+      }
+      last = &next;
+    }
+    btRigidBody& limb = w.ball(1, 0.05, last->getCenterOfMassPosition() + btVector3(0, btScalar(0.5), 0));
+    const btVector3 up(0, btScalar(0.3), 0), down(0, btScalar(-0.2), 0), axis(0, 0, 1);
+    w.joint<btHingeConstraint>(*last, limb, up, down, axis, axis);
+    bullet::Solver exact(w.world);
+    w.step(30, 1.0 / 60);
+    EXPECT_GT(w.dispatcher.getNumManifolds(), 10);
+    EXPECT_EQ(exact.counts().substepped, 0);
+    for (const Reaction& r : exact.reactions()) EXPECT_LE(r.on_a.force.norm(), precision(1e-6, 1e-2)) << r.name;
+    for (const auto& body : w.bodies)
+      EXPECT_LE(double(body->getLinearVelocity().length() + body->getAngularVelocity().length()),
+                precision(1e-9, 1e-5));
+  }
+}
+
 // What such bodies do to each other is nothing, and no reason to stop while the ground still has work to do: on ice, in
 // whatever order contacts come, parts that overlap meet it as those do that are told not to collide.
 TEST(Coupling, WhatOverlapsWithinARigidPartDoesNotEndTheIterations) {

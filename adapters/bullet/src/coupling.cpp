@@ -47,6 +47,29 @@ double dot(const btVector3& a, const btVector3& b) {
 
 }  // namespace
 
+// Contacts between bodies of one rigid part: of what they do to it nothing is left, but the lever by which they do it
+// turns with the part, and Bullet has none of the impulses by which the welds would answer. Before any impulse counts.
+void Engine::leave_out_rigid_parts(Pools pools) const {
+  const auto part_of = [&](int body) -> std::pair<int, int> {
+    const Slot at = slot_of(body);
+    if (at.block >= 0) {
+      const int part = blocks_[z(at.block)]->part[z(at.slot)];
+      return {part < 0 ? -1 : at.block, part};
+    }
+    const btRigidBody* const free = body >= 0 ? pools.bodies[body].m_originalBody : nullptr;
+    return free && !free->isStaticOrKinematicObject() ? std::pair(-2, body) : std::pair(-1, -1);
+  };
+  for (btConstraintArray* rows : {&pools.contacts, &pools.friction, &pools.rolling})
+    for (int i = 0; i < rows->size(); ++i) {
+      btSolverConstraint& row = (*rows)[i];
+      if (part_of(row.m_solverBodyIdA) != part_of(row.m_solverBodyIdB)) continue;
+      for (btVector3* x : {&row.m_contactNormal1, &row.m_contactNormal2, &row.m_relpos1CrossNormal,
+                           &row.m_relpos2CrossNormal, &row.m_angularComponentA, &row.m_angularComponentB})
+        x->setZero();
+      row.m_appliedImpulse = row.m_rhs = row.m_rhsPenetration = row.m_cfm = 0;
+    }
+}
+
 // After the pushes, whose own pass uses the rows as they were.
 bool Engine::couple_rows(Pools pools) {
   responses_.clear();
@@ -63,6 +86,7 @@ bool Engine::couple_rows(Pools pools) {
   rows_at_.assign(slot_of_pool_.size(), 0);
   for (const btConstraintArray* rows : all)
     for (int i = 0; i < rows->size(); ++i) {
+      if (moves_nothing((*rows)[i])) continue;
       const int a = block_of((*rows)[i].m_solverBodyIdA), b = block_of((*rows)[i].m_solverBodyIdB);
       if (a >= 0) ++blocks_[z(a)]->row_count;
       if (b >= 0 && b != a) ++blocks_[z(b)]->row_count;
@@ -294,7 +318,7 @@ void Engine::respond(const btSolverConstraint& row, Pools pools) {
     at[k] = slot_of(body[k]);
     any = any || (at[k].block >= 0 && blocks_[z(at[k].block)]->by_rows);
   }
-  if (!any) return;
+  if (!any || moves_nothing(row)) return;
   const bool by_ways = goes_by_ways(row);
   std::array<detail::JointStep::Push, 2> asked;  // by block
   for (std::size_t k = 0; k < 2; ++k) {

@@ -48,6 +48,12 @@ struct Pools {
   LinkRows link_rows{};
 };
 
+/// Whether a row was left out: neither side of it has a direction.
+inline bool moves_nothing(const btSolverConstraint& row) {
+  return row.m_contactNormal1.isZero() && row.m_relpos1CrossNormal.isZero() && row.m_contactNormal2.isZero() &&
+         row.m_relpos2CrossNormal.isZero();
+}
+
 /// What of the world takes part in a step.
 struct WorldGroup {
   std::vector<btCollisionObject*> bodies;
@@ -172,6 +178,7 @@ struct BlockSolve : CarriedOn {
   bool plainly = false;         ///< the last step was taken so, and its problem is not evaluated: see Engine::problem()
   std::vector<BodyId> touched;  ///< every body that its constraints name, fixed and driven ones too
   std::vector<BodyId> outside;  ///< the fixed and driven ones of them
+  std::vector<int> part;        ///< by slot, of bodies that welds make one the same; −1: held to what does not move
   std::vector<int> pool;        ///< solver body by slot
   std::vector<double> v, applied, Q, lambda, e;
   std::vector<double> v0, host, Q_host, force, dv, target;  ///< of plain steps that no native row touches: none
@@ -683,6 +690,8 @@ class Engine final : public btActionInterface {
   void push_out_gently(btSolverConstraint& row, const Response& response, Pools pools) const;
   void step_by_response(btSolverConstraint& row, const Response& response) const;
   static void let_be(btSolverConstraint& row);
+  void find_rigid_parts(BlockSolve& b);
+  void leave_out_rigid_parts(Pools pools) const;
   btScalar resolve_row(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row, bool bounded_above);
   void hold_animated(Pools pools) const;
   void stand_still();

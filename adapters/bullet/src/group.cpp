@@ -512,7 +512,32 @@ void Engine::make_blocks() {
     for (std::size_t k = 0; k < b.records.size(); ++k)
       if (const Record& r = records_[z(b.records[k])]; r.joint)
         b.joints.push_back({r.joint, static_cast<int>(k), b.block.row[k], 3 * r.points + r.axes});
+    find_rigid_parts(b);
   }
+}
+
+// Bodies that welds hold to each other, directly or through others. What does not move is one more of them.
+void Engine::find_rigid_parts(BlockSolve& b) {
+  const int fixed = static_cast<int>(b.block.bodies.size());
+  b.part.resize(z(fixed + 1));
+  std::iota(b.part.begin(), b.part.end(), 0);
+  const auto root = [&](int i) {
+    while (b.part[z(i)] != i) i = b.part[z(i)] = b.part[z(b.part[z(i)])];
+    return i;
+  };
+  for (const int index : b.records) {
+    const Record& r = records_[z(index)];
+    if (!r.joint || 3 * r.points + r.axes != 3 || r.dots != 3) continue;
+    std::array<int, 2> at;
+    for (std::size_t k = 0; k < 2; ++k) {
+      const int slot = b.block.slot(system_.constraint(r.id).bodies()[k]);
+      at[k] = root(slot < 0 ? fixed : slot);
+    }
+    b.part[z(std::min(at[0], at[1]))] = std::max(at[0], at[1]);
+  }
+  for (int i = 0; i < fixed; ++i)
+    if (b.part[z(i)] = root(i); b.part[z(i)] == fixed) b.part[z(i)] = -1;
+  b.part.pop_back();
 }
 
 // Bullet takes the rate of an animated body from an arc cosine, which in single precision is off by percents for small
@@ -751,10 +776,11 @@ bool Engine::after_setup(Pools pools) {
   }
   if (!good) return false;
   if (options_.mode == Mode::observe) return true;
+  leave_out_rigid_parts(pools);
   const auto touch = [&](const btConstraintArray& rows, bool contact) {
     for (int i = 0; i < rows.size(); ++i)
       for (const int body : {rows[i].m_solverBodyIdA, rows[i].m_solverBodyIdB})
-        if (const int of = slot_of(body).block; of >= 0) {
+        if (const int of = slot_of(body).block; of >= 0 && !moves_nothing(rows[i])) {
           BlockSolve& b = *blocks_[z(of)];
           b.native_rows = true;
           b.in_contact = b.in_contact || contact;
