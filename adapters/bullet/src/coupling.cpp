@@ -50,6 +50,7 @@ double dot(const btVector3& a, const btVector3& b) {
 // Contacts between bodies of one rigid part: of what they do to it nothing is left, but the lever by which they do it
 // turns with the part, and Bullet has none of the impulses by which the welds would answer. Before any impulse counts.
 void Engine::leave_out_rigid_parts(Pools pools) const {
+  if (std::none_of(group_.begin(), group_.end(), [&](int i) { return blocks_[z(i)]->welded; })) return;
   const auto part_of = [&](int body) -> std::pair<int, int> {
     const Slot at = slot_of(body);
     if (at.block >= 0) {

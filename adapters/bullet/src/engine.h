@@ -179,6 +179,7 @@ struct BlockSolve : CarriedOn {
   std::vector<BodyId> touched;  ///< every body that its constraints name, fixed and driven ones too
   std::vector<BodyId> outside;  ///< the fixed and driven ones of them
   std::vector<int> part;        ///< by slot, of bodies that welds make one the same; −1: held to what does not move
+  bool welded = false;          ///< there are such
   std::vector<int> pool;        ///< solver body by slot
   std::vector<double> v, applied, Q, lambda, e;
   std::vector<double> v0, host, Q_host, force, dv, target;  ///< of plain steps that no native row touches: none

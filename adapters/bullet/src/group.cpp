@@ -534,6 +534,7 @@ void Engine::find_rigid_parts(BlockSolve& b) {
       at[k] = root(slot < 0 ? fixed : slot);
     }
     b.part[z(std::min(at[0], at[1]))] = std::max(at[0], at[1]);
+    b.welded = true;
   }
   for (int i = 0; i < fixed; ++i)
     if (b.part[z(i)] = root(i); b.part[z(i)] == fixed) b.part[z(i)] = -1;
