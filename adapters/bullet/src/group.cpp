@@ -519,6 +519,7 @@ void Engine::make_blocks() {
 // Bodies that welds hold to each other, directly or through others. What does not move is one more of them.
 void Engine::find_rigid_parts(BlockSolve& b) {
   const int fixed = static_cast<int>(b.block.bodies.size());
+  b.welded = false;
   b.part.resize(z(fixed + 1));
   std::iota(b.part.begin(), b.part.end(), 0);
   const auto root = [&](int i) {
