@@ -276,9 +276,11 @@ struct BlockSolve : CarriedOn {
   double swing = 0;
   int newton = 0;
   unsigned last_step = 0;
-  int failures = 0;       ///< tries in a row that failed
-  unsigned next_try = 0;  ///< left to native rows until this step
-  int flags_rank = -1;    ///< rank at which determined/redundant were last asked for
+  unsigned too_long_at = 0;  ///< step in which native rows began from the velocities of a whole one that it cannot take
+  bool again = false;        ///< they are to be solved once more, from others
+  int failures = 0;          ///< tries in a row that failed
+  unsigned next_try = 0;     ///< left to native rows until this step
+  int flags_rank = -1;       ///< rank at which determined/redundant were last asked for
 };
 
 class Engine final : public btActionInterface {
@@ -658,6 +660,8 @@ class Engine final : public btActionInterface {
   void end_plainly(BlockSolve& b, const detail::JointStep::Outcome& at_start);
   bool begin_in_turns(BlockSolve& b);
   double curved_for(const BlockSolve& b) const;
+  bool starts_in_parts(const BlockSolve& b) const;
+  bool wants_rows_again(BlockSolve& b) const;
   bool start_in_turns(BlockSolve& b);
   bool finish_in_turns(BlockSolve& b);
   bool leave_turns(BlockSolve& b);

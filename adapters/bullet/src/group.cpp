@@ -831,6 +831,18 @@ double Engine::curved_for(const BlockSolve& b) const {
   return fastest * dt_ * dt_ > 4 ? 4 / (fastest * dt_) : dt_;
 }
 
+/// Whether native rows are told the mean velocities of a step in parts.
+bool Engine::starts_in_parts(const BlockSolve& b) const {
+  return (b.last_length > 0 && b.last_length < 0.99 * dt_) || b.too_long_at == step_;
+}
+
+/// Of a step that is found too long only now: whether what native rows did is for velocities that it does not have.
+bool Engine::wants_rows_again(BlockSolve& b) const {
+  if (!b.in_contact || starts_in_parts(b)) return false;
+  b.too_long_at = step_;
+  return b.again = true;
+}
+
 // Native rows start from velocities that meet the block's constraints at the step's end. The impulses that Bullet has
 // warm-started its contacts with are part of them: rows remember these, so velocities must.
 bool Engine::start_block(BlockSolve& b) {
@@ -865,7 +877,7 @@ bool Engine::start_block(BlockSolve& b) {
   // Newton answers for all forces at once; far off the constraints their linear answer is a better start.
   // And a gap at the start is closed by moving, when the rows are done: no velocity of theirs is to close it.
   const bool open = start_gap(b, false) > std::max(options_.gap_tolerance, far_open);
-  if (!b.with_laws && options_.drift_correction && (open || (b.last_length > 0 && b.last_length < 0.99 * dt_))) {
+  if (!b.with_laws && options_.drift_correction && (open || starts_in_parts(b))) {
     start_now();
   } else if (b.answered || !start(false)) {
     const bool warm = std::any_of(b.host.begin(), b.host.end(), [](double p) { return p != 0; });

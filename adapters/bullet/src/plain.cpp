@@ -370,7 +370,7 @@ bool Engine::begin_in_turns(BlockSolve& b) {
 bool Engine::start_in_turns(BlockSolve& b) {
   for (std::size_t j = 0; j < b.v.size(); ++j) b.force[j] = b.applied[j] + b.host[j];
   const double tolerance = std::max(options_.newton_tolerance, start_tolerance);
-  const bool in_parts = b.last_length > 0 && b.last_length < 0.99 * dt_;
+  const bool in_parts = starts_in_parts(b);
   if (!in_parts) {
     if (b.plain.reach(dt_, tolerance, start_solves, b.force, {}, b.v) < start_slack * tolerance) return true;
     b.plain.reach(dt_, tolerance, start_solves, b.force, forces_with_host(b), b.v);
@@ -390,6 +390,7 @@ bool Engine::finish_in_turns(BlockSolve& b) {
   job.numbers.Q = forces_with_host(b);
   job.numbers.applied = b.force;
   b.plain.end(plain_limits(dt_, 1), job);
+  if (job.outcome.refused && job.outcome.answered && wants_rows_again(b)) return false;
   return settle_plainly(b, job.outcome, before, 0);
 }
 

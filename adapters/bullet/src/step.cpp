@@ -154,12 +154,10 @@ bool Engine::after_iterations(Pools pools) {
     BlockSolve& b = *blocks_[z(index)];
     if (b.failed || b.done) continue;
     b.before = b;
-    if (!finish_block(b)) {
-      fail_block(b, b.trouble);
-      good = false;
-    } else {
-      b.done = true;
-    }
+    b.done = finish_block(b);
+    if (b.done) continue;
+    if (!std::exchange(b.again, false)) fail_block(b, b.trouble);
+    good = false;
   }
   for (const int index : group_) {  // everything of this group is solved again: host impulses change
     BlockSolve& b = *blocks_[z(index)];
@@ -189,6 +187,7 @@ bool Engine::finish_block(BlockSolve& b) {
   }
   if (b.in_turns) {
     if (finish_in_turns(b)) return true;
+    if (b.again) return false;
     if (!leave_turns(b)) return false;
   }
   // What the host did in this step belongs to the force that the reaction answers (T11).
@@ -241,6 +240,7 @@ bool Engine::finish_block(BlockSolve& b) {
   if (outcome == Outcome::too_long && options_.geometric_stiffness && stiffen(b)) outcome = try_step(b);
   if (outcome == Outcome::lost) return refuse(b, b.dynamics->reason());
   if (outcome == Outcome::too_long) {
+    if (wants_rows_again(b)) return false;
     b.added_steps = 0;
     // Parts of a step would each have to know how far the frame has come by then: too fast, it is a teleport.
     if (std::exchange(b.follows, false) && !close_start_gap(b)) return refuse(b, b.dynamics->reason());
