@@ -61,7 +61,9 @@ void Engine::gather_native(Pools pools) {
   for (const int index : group_)
     for (auto* x : {&blocks_[z(index)]->host, &blocks_[z(index)]->at_once}) std::fill(x->begin(), x->end(), 0.0);
   const auto take = [&](const btSolverConstraint& row, Record* record) {
-    const double p = double(row.m_appliedImpulse), blow = blow_of(row, pools);
+    const double p = double(row.m_appliedImpulse);
+    const bool ours = slot_of(row.m_solverBodyIdA).block >= 0 || slot_of(row.m_solverBodyIdB).block >= 0;
+    const double blow = ours ? blow_of(row, pools) : 0;
     const auto side = [&](int body, const btVector3& n, const btVector3& rn, int k) {
       const Vector3d f = p * from_bullet(n), m = p * from_bullet(rn);
       if (record) {
