@@ -1,5 +1,5 @@
 // Runs the programs of this folder under the native solver and, one line more, under linchpin, and prints what became
-// of both. demos [--seconds 20] [name ...]; exit code 0 when every exact run kept its joints closed.
+// of both. demos [--seconds 20] [--awake] [name ...]; exit code 0 when every exact run kept its joints closed.
 #include "measure.h"
 #include "program.h"
 
@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+
+extern bool gDisableDeactivation;  // Bullet's
 
 namespace {
 
@@ -36,7 +38,10 @@ int usage(std::string_view word) {
   const bool asked = word == "--help" || word == "-h";
   std::FILE* out = asked ? stdout : stderr;
   if (!asked) std::fprintf(out, "demos: '%s' is no program and no option\n", std::string(word).c_str());
-  std::fprintf(out, "demos [--seconds 20] [program ...]; programs, all of them unless named:\n");
+  std::fprintf(
+      out,
+      "demos [--seconds 20] [--awake] [program ...]; --awake: nothing falls asleep, so that both solvers have as much\n"
+      "to do; programs, all of them unless named:\n");
   for (const programs::Entry& entry : programs::all()) std::fprintf(out, "  %s\n", std::string(entry.name).c_str());
   return asked ? 0 : 2;
 }
@@ -50,6 +55,8 @@ int main(int argc, char** argv) {
     const std::string_view word(argv[i]);
     if (word == "--seconds" && i + 1 < argc && std::atof(argv[i + 1]) > 0)
       seconds = std::atof(argv[++i]);
+    else if (word == "--awake")
+      gDisableDeactivation = true;
     else if (std::any_of(programs::all().begin(), programs::all().end(),
                          [&](const programs::Entry& entry) { return entry.name == word; }))
       wanted.emplace_back(word);
