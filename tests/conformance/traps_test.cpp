@@ -840,5 +840,25 @@ TEST(Traps, ATautChainUnderALoadIsHeldOrLeftToNativeRowsByName) {
     EXPECT_NE(exact.summary().find("could be solved"), std::string::npos) << exact.summary();
 }
 
+// A body that becomes kinematic is another one to the core. Who names it first, a new constraint of the user's own, is
+// not the only one that is on it.
+TEST(Traps, AConstraintOnABodyThatHasJustBecomeKinematicLeavesNoOtherBehind) {
+  TestWorld w;
+  btRigidBody &hand = w.ball(1, 0.1, btVector3(0, 0, 0)), &near = w.ball(1, 0.1, btVector3(1, 0, 0)),
+              &far = w.ball(1, 0.1, btVector3(0, 0, 2));
+  bullet::Solver exact(w.world);
+  exact.constrain("near", hand, near, [](const auto& s) { return norm(s[0].position() - s[1].position()) - 1.0; });
+  w.step(3);
+  hand.setMassProps(0, btVector3(0, 0, 0));
+  hand.setCollisionFlags(hand.getCollisionFlags() | btCollisionObject::CF_KINEMATIC_OBJECT);
+  exact.constrain("far", hand, far, [](const auto& s) { return norm(s[0].position() - s[1].position()) - 2.0; });
+  w.step(60);
+  for (const auto& [ball, length] : {std::pair(&near, 1.0), std::pair(&far, 2.0)})
+    EXPECT_NEAR(double((ball->getCenterOfMassPosition() - hand.getCenterOfMassPosition()).length()), length,
+                precision(1e-9, 1e-5));
+  EXPECT_EQ(exact.counts().fallbacks, 0);
+  EXPECT_LT(double(near.getCenterOfMassPosition().y()), -0.1);
+}
+
 }  // namespace
 }  // namespace linchpin::test::traps_test

@@ -241,6 +241,7 @@ BodyId Engine::body_id(btRigidBody& body) {
     // It changed kind (made kinematic, static, …): a new body of the core takes its place.
     id_of_.erase(known);
     body_of_[z(id.index)] = nullptr;
+    changed_bodies_.push_back(&body);  // what the user has on it is joined to the new one in watch_bodies()
     for (Record& r : records_)
       if (r.alive && r.joint && std::find(r.bodies.begin(), r.bodies.end(), &body) != r.bodies.end()) r.seen_to = false;
   }
