@@ -183,6 +183,7 @@ struct BlockSolve : CarriedOn {
   std::vector<int> pool;        ///< solver body by slot
   std::vector<double> v, applied, Q, lambda, e;
   std::vector<double> v0, host, Q_host, force, dv, target;  ///< of plain steps that no native row touches: none
+  std::vector<double> change, row_change;                   ///< of velocities in a step, and of rows: scratch
   std::vector<double> at_once;     ///< likewise, what of `host` begins a step in parts: see blow_of()
   std::vector<double> own_lambda;  ///< multipliers of all impulses of the step [m]
   std::vector<double> sub_v, sub_applied, sub_host, sub_momentum;  ///< of a step redone in smaller ones
@@ -708,7 +709,7 @@ class Engine final : public btActionInterface {
     double weight = 0;                        ///< time over which applied forces act in it [s]
     double swing = 0;                         ///< ω·length (T15)
     double gain = 0, allowed = 0;             ///< energy from constraints that can do no work, so far [J]
-    bool cannot_work = false, watched = false;
+    bool watched = false;
   };
   bool substep_block(BlockSolve& b, double before);
   bool try_substep(BlockSolve& b, Substep& s);
@@ -739,6 +740,7 @@ class Engine final : public btActionInterface {
   void place_driven(const BlockSolve& b, double done, State& at) const;
   void copy_block(const BlockSolve& b, const State& from, State& to) const;
   bool can_do_work(const BlockSolve& b) const;
+  double gain_of_constraints(BlockSolve& b, double h, std::span<const double> v0, std::span<const double> v1);
   bool turns_too_far(const BlockSolve& b, const State& end, double h) const;
   void note_activation(BlockSolve& b);
   NewtonReport end_step(BlockSolve& b, const State& evaluated, const State& base, State& end, double h,

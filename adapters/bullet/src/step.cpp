@@ -23,9 +23,25 @@ std::span<const double> all_forces(const BlockSolve& b) { return among_rows(b) ?
 
 // Whether the block's constraints can do work by themselves: explicit time, or a body that the program moves.
 bool Engine::can_do_work(const BlockSolve& b) const {
-  if (b.with_driven || b.follows) return true;
+  if (b.with_driven) return true;
   return b.of_users &&
          std::any_of(b.records.begin(), b.records.end(), [&](int i) { return records_[z(i)].time_dependent; });
+}
+
+/// What constraint impulses of a step or part gave beyond what time and driven bodies do by them [J]: nothing, were it
+/// short enough. b.force and b.lambda have what Newton added.
+double Engine::gain_of_constraints(BlockSolve& b, double h, std::span<const double> v0, std::span<const double> v1) {
+  const Dynamics& dynamics = *b.dynamics;
+  if (!can_do_work(b)) return work_of_constraints(dynamics, h, b.force, v0, v1);
+  b.change.resize(v0.size());
+  for (std::size_t j = 0; j < v0.size(); ++j) b.change[j] = 0.5 * (v1[j] - v0[j]);
+  b.row_change.resize(b.e.size());
+  velocity_of_rows(b, b.change, b.row_change);
+  const auto reaction = dynamics.lambda(), induced = dynamics.induced();
+  double sum = 0;
+  for (std::size_t i = 0; i < b.e.size(); ++i)
+    sum += (h * (reaction[i] + induced[i]) + b.lambda[i]) * (dynamics.assembly().velocity[i] + b.row_change[i]);
+  return sum;
 }
 
 // Whether a gear's bodies turn further in a step than their poses tell: Newton would end it some teeth away.
@@ -359,8 +375,8 @@ Engine::Outcome Engine::try_step(BlockSolve& b) {
     b.swing = fastest_swing(system_, *b.dynamics, state_, b.e, limit / dt_) * dt_;
     good = !(b.swing > limit);
   }
-  if (good && options_.drift_correction && !can_do_work(b)) {
-    const double gain = work_of_constraints(*b.dynamics, dt_, b.force, b.v0, b.v);
+  if (good && options_.drift_correction && !b.follows) {
+    const double gain = gain_of_constraints(b, dt_, b.v0, b.v);
     if (gain > allowed_gain * kinetic_of_centres(assembly, b.v0) &&
         gain > allowed_gain * std::max(kinetic(assembly, b.v0), kinetic(assembly, b.v)))
       good = !(gain > gain_floor(b) + allowed_gain * std::max(kinetic(assembly, b.v0), kinetic(assembly, b.v)));

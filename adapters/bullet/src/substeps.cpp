@@ -80,9 +80,8 @@ bool Engine::try_substep(BlockSolve& b, Substep& s) {
   // Slower than half of what a substep may have, and the next may be twice as long.
   s.swing = fastest_swing(system_, *b.dynamics, now, b.e, 0.45 * options_.swing_limit / s.length) * s.length;
   if (s.swing > options_.swing_limit) return false;
-  if (s.cannot_work) {
-    const double gain = work_of_constraints(*b.dynamics, s.length, b.force, assembly.v, b.sub_v),
-                 energy = kinetic(assembly, b.sub_v);
+  if (!b.follows) {
+    const double gain = gain_of_constraints(b, s.length, assembly.v, b.sub_v), energy = kinetic(assembly, b.sub_v);
     if (s.watched && s.gain + gain > std::max(s.allowed, allowed_gain * energy)) return false;
     s.gain += gain;
   }
@@ -228,7 +227,6 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   const double finest = dt_ / options_.max_substeps;
   Substep s;
   s.before = before;
-  s.cannot_work = !can_do_work(b);
   s.allowed = gain_floor(b) + allowed_gain * kinetic(b.dynamics->assembly(), b.v0);
   s.length = first_part(b.swing);
   constexpr int dear = 10000;  // rows times substeps
