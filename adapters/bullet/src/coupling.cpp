@@ -278,8 +278,7 @@ bool Engine::goes_by_ways(const btSolverConstraint& row) const {
   constexpr int many = 6;
   bool any = false;
   for (const int body : {row.m_solverBodyIdA, row.m_solverBodyIdB}) {
-    if (body < 0 || z(body) >= slot_of_pool_.size()) continue;
-    const Slot at = slot_of_pool_[z(body)];
+    const Slot at = slot_of(body);
     if (at.block < 0 || !blocks_[z(at.block)]->by_rows) continue;
     const std::vector<int>& column = blocks_[z(at.block)]->block.column;
     if (rows_at_[z(body)] <= many || column[z(at.slot + 1)] - column[z(at.slot)] != 6) return false;
@@ -367,8 +366,7 @@ double Engine::held_by(const btSolverConstraint& row, const Response& response) 
   double sum = 0;
   const std::array<int, 2> body{row.m_solverBodyIdA, row.m_solverBodyIdB};
   for (std::size_t k = 0; k < 2; ++k) {
-    if (body[k] < 0 || z(body[k]) >= slot_of_pool_.size()) continue;
-    const Slot at = slot_of_pool_[z(body[k])];
+    const Slot at = slot_of(body[k]);
     if (at.block < 0 || !blocks_[z(at.block)]->by_rows) continue;
     const BlockSolve& b = *blocks_[z(at.block)];
     const std::size_t first = response.first[k == 1 && at.block == response.block[0] ? 0 : k];

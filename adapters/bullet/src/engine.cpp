@@ -49,7 +49,6 @@ struct MlcpPeek : btMLCPSolver {
 };
 
 const char* const not_a_body = " (not a body)";
-
 const char* const known_solvers =
     "btSequentialImpulseConstraintSolver, btNNCGConstraintSolver (Mode::observe also btMLCPSolver), in a "
     "btDiscreteDynamicsWorldMt a btConstraintSolverPoolMt of the first kind, and in a btMultiBodyDynamicsWorld "

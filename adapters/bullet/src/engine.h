@@ -662,7 +662,7 @@ class Engine final : public btActionInterface {
   bool begin_in_turns(BlockSolve& b);
   double curved_for(const BlockSolve& b) const;
   bool starts_in_parts(const BlockSolve& b) const;
-  bool wants_rows_again(BlockSolve& b) const;
+  bool ask_for_rows_again(BlockSolve& b) const;
   bool start_in_turns(BlockSolve& b);
   bool finish_in_turns(BlockSolve& b);
   bool leave_turns(BlockSolve& b);
@@ -715,6 +715,7 @@ class Engine final : public btActionInterface {
   bool try_substep(BlockSolve& b, Substep& s);
   void record_substep(BlockSolve& b, const Substep& s);
   Vector3d held_force(const BlockSolve& b, int c) const;
+  Vector3d host_impulse(const BlockSolve& b, int c, double weight, bool starts) const;
   bool spread_forces(BlockSolve& b, const State& at, double length);
   void begin_parts(BlockSolve& b);
   double first_part(double swing) const;

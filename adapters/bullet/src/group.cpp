@@ -836,8 +836,9 @@ bool Engine::starts_in_parts(const BlockSolve& b) const {
   return (b.last_length > 0 && b.last_length < 0.99 * dt_) || b.too_long_at == step_;
 }
 
-/// Of a step that is found too long only now: whether what native rows did is for velocities that it does not have.
-bool Engine::wants_rows_again(BlockSolve& b) const {
+/// Of a step that is found too long only now, when what native rows did is for velocities that it does not have.
+/// @return whether they are solved again
+bool Engine::ask_for_rows_again(BlockSolve& b) const {
   if (!b.in_contact || starts_in_parts(b)) return false;
   b.too_long_at = step_;
   return b.again = true;

@@ -287,12 +287,9 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
 void Engine::record_part(BlockSolve& b, const State& now, double weight, bool starts) {
   const Block& block = b.block;
   note_pull(b);
-  for (std::size_t j = 0; j < b.v.size(); ++j) {
-    b.sub_applied[j] += b.part_applied[j];
-    if (!b.sized) continue;  // the host's has books of its own
-    b.sub_applied[j] -= weight / dt_ * (b.host[j] - b.at_once[j]);
-    if (starts) b.sub_applied[j] -= b.at_once[j];
-  }
+  for (std::size_t j = 0; j < b.v.size(); ++j) b.sub_applied[j] += b.part_applied[j];
+  for (int c = 0; b.sized && c < block.n(); c += 3)  // the host has books of its own
+    add(b.sub_applied, c, -host_impulse(b, c, weight, starts));
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const BodyId id = block.bodies[slot];
     const BodyState& s = now[id];
@@ -390,7 +387,7 @@ bool Engine::finish_in_turns(BlockSolve& b) {
   job.numbers.Q = forces_with_host(b);
   job.numbers.applied = b.force;
   b.plain.end(plain_limits(dt_, 1), job);
-  if (job.outcome.refused && job.outcome.answered && wants_rows_again(b)) return false;
+  if (job.outcome.refused && job.outcome.answered && ask_for_rows_again(b)) return false;
   return settle_plainly(b, job.outcome, before, 0);
 }
 

@@ -258,7 +258,7 @@ bool Engine::finish_block(BlockSolve& b) {
   if (outcome == Outcome::too_long && options_.geometric_stiffness && stiffen(b)) outcome = try_step(b);
   if (outcome == Outcome::lost) return refuse(b, b.dynamics->reason());
   if (outcome == Outcome::too_long) {
-    if (wants_rows_again(b)) return false;
+    if (ask_for_rows_again(b)) return false;
     b.added_steps = 0;
     // Parts of a step would each have to know how far the frame has come by then: too fast, it is a teleport.
     if (std::exchange(b.follows, false) && !close_start_gap(b)) return refuse(b, b.dynamics->reason());

@@ -22,6 +22,12 @@ void Engine::copy_block(const BlockSolve& b, const State& from, State& to) const
 /// What the host holds against forces, or their moments, as a mean force: all of its impulses but their blows.
 Vector3d Engine::held_force(const BlockSolve& b, int c) const { return (head(b.host, c) - head(b.at_once, c)) / dt_; }
 
+/// What the host does in a part of the step, the first of which has the blows.
+Vector3d Engine::host_impulse(const BlockSolve& b, int c, double weight, bool starts) const {
+  const Vector3d held = weight * held_force(b, c);
+  return starts ? held + head(b.at_once, c) : held;
+}
+
 /// Applied force, host impulses but for their blows as a mean force, and the gyroscopic torque of the substep, for
 /// bodies that have one.
 /// @return whether the force depends on how long the substep is
@@ -94,20 +100,17 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
   auto& [start, now, next, end_given, settled] = *b.states;
   const Assembly& assembly = b.dynamics->assembly();
   const Block& block = assembly.block;
-  const auto of_host = [&](int c) -> Vector3d {
-    const Vector3d spread = s.weight * held_force(b, c);
-    return s.done == 0 ? spread + head(b.at_once, c) : spread;
-  };
+  const bool starts = s.done == 0;
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const BodyId id = block.bodies[slot];
     const int c = block.column[slot];
     add(b.sub_momentum, c, system_.mass(id) * (head(b.sub_v, c) - head(assembly.v, c)));
-    add(b.sub_host, c, of_host(c));
+    add(b.sub_host, c, host_impulse(b, c, s.weight, starts));
     add(b.sub_applied, c, s.weight * head(b.Q, c));
     next[id].v = head(b.sub_v, c);
     if (block.column[slot + 1] - c != 6) continue;
     add(b.sub_momentum, c + 3, system_.world_inertia(id, now[id].q) * (head(b.sub_v, c + 3) - head(assembly.v, c + 3)));
-    add(b.sub_host, c + 3, of_host(c + 3));
+    add(b.sub_host, c + 3, host_impulse(b, c + 3, s.weight, starts));
     add(b.sub_applied, c + 3, s.weight * (head(b.Q, c + 3) + head(b.sub_gyroscopic, c + 3)));
     next[id].w = head(b.sub_v, c + 3);
   }
