@@ -8,6 +8,8 @@
 #include "joint_work.h"
 #include "lanes.h"
 
+#include <linchpin/detail/gyroscopic.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -66,6 +68,12 @@ class JointKernel {
       put(free_[i].v, lane, applied.data() + 6 * i);
       put(free_[i].w, lane, applied.data() + 6 * i + 3);
     }
+  }
+
+  // Bodies that the end is to find the gyroscopic torque of.
+  void take_turning(int lane, const JointStep::Numbers& of) {
+    if (lane == 0) turning_.clear();
+    for (const int slot : of.turning) turning_.push_back({.body = z(slot), .lane = lane, .h = of.turning_for});
   }
 
   void take_start(const JointPattern& p, int lane, std::span<const double> newton) {
@@ -209,6 +217,7 @@ class JointKernel {
   Result end(const JointPattern& p, const JointStep::Limits& limits, std::span<const JointStep::Job> job) {
     set_free(job[0].numbers.applied);
     ask(job[0].numbers.Q);
+    take_turning(0, job[0].numbers);
     std::fill(newton_.begin(), newton_.end(), Real{});
     Result result = found();
     finish(p, limits, job, result);
@@ -980,8 +989,10 @@ class JointKernel {
     std::array<int, std::size_t{lanes}> stalled{};
     Real turns{};  // one in lanes where chords leave more than a tenth
     secants_.begin();
+    begin_turning();
     for (int solves = 0;; ++solves) {
       respond(p, total_, free_);
+      turn();
       const Real worst = look(dt, left);
       bool any = false, stalls = false;
       for (int lane = 0; lane < lanes; ++lane) {
@@ -1023,6 +1034,29 @@ class JointKernel {
         newton_[r] += step[r];
         total_[r] += step[r];
       }
+    }
+  }
+
+  void begin_turning() {
+    for (Turning& t : turning_) {
+      const Frame& R = frames_[t.body];
+      take(bodies_[t.body].inertia, t.lane, t.I.data());
+      take(start_[t.body].w, t.lane, t.w0.data());
+      double* const to = t.R.data();  // by columns
+      for (int i = 0; i < 3; ++i) {
+        const V& row = i == 0 ? R.x : i == 1 ? R.y : R.z;
+        to[i] = get(row.x, t.lane), to[i + 3] = get(row.y, t.lane), to[i + 6] = get(row.z, t.lane);
+      }
+    }
+  }
+
+  // In twists_, what their own spin does to bodies that turn far.
+  void turn() {
+    for (Turning& t : turning_) {
+      V& w = twists_[t.body].w;
+      take(w, t.lane, t.w.data());
+      t.turn();
+      put(w, t.lane, t.w.data());
     }
   }
 
@@ -1234,6 +1268,7 @@ class JointKernel {
   Row<Mass> stiffness_;
   Row<Twist> start_, free_, accelerations_, twists_;
   Row<Turn> turns_;
+  std::vector<Turning> turning_;  // by lane
   Row<Real> bounds_;
   Row<Point> points_;
   Row<PointPlace> point_places_;
@@ -1269,6 +1304,7 @@ class JointLanes final : public JointWork {
           jobs[static_cast<std::size_t>(lane) < jobs.size() ? static_cast<std::size_t>(lane) : 0];
       kernel_.take_block(lane, job.of->block(), state);
       kernel_.take_forces(lane, job.numbers.Q, job.numbers.applied);
+      kernel_.take_turning(lane, job.numbers);
       kernel_.take_start(pattern_, lane, job.numbers.newton);
     }
     const auto result = kernel_.step(pattern_, limits, jobs);

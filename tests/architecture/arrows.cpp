@@ -82,6 +82,8 @@ const std::map<std::string, std::string> core_sources = {
     // The template half of constraint.h, which includes it at its end.
     {"detail/residual", "constraint"},
     {"detail/joint_step", "joint_step"},
+    {"detail/gyroscopic", "joint_step"},
+    {"gyroscopic", "joint_step"},
     {"joint_pattern", "joint_step"},
     {"joint_work", "joint_step"},
     {"joint_kernel", "joint_step"},

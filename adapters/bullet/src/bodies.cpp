@@ -1,5 +1,7 @@
 #include "bodies.h"
 
+#include <linchpin/detail/gyroscopic.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -109,27 +111,10 @@ bool is_gyroscopic(int flags) {
                    BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY)) != 0;
 }
 
-Vector3d solve_gyroscopic(const Vector3d& I, const Vector3d& u, const Vector3d& L, double h, const Vector3d& f) {
-  const Vector3d x(I.x(), h * (u.z() * I.x() - L.z()), h * (L.y() - u.y() * I.x())),
-      y(h * (L.z() - u.z() * I.y()), I.y(), h * (u.x() * I.y() - L.x())),
-      k(h * (u.y() * I.z() - L.y()), h * (L.x() - u.x() * I.z()), I.z());
-  const Vector3d yk = y.cross(k);
-  return Vector3d(f.dot(yk), x.dot(f.cross(k)), x.dot(y.cross(f))) / x.dot(yk);
-}
-
 Vector3d mean_gyroscopic_torque(const Vector3d& I, const BodyState& s, double h) {
   const Matrix3d R = s.R();
-  const Vector3d w0 = R.transpose() * s.w;
-  Vector3d w = w0;
-  const double size = I.cwiseProduct(w0).squaredNorm();
-  for (int i = 0; i < 20; ++i) {
-    const Vector3d u = 0.5 * (w + w0), L = I.cwiseProduct(u), change = I.cwiseProduct(w - w0);
-    const Vector3d off = change + h * u.cross(L);
-    if (off.squaredNorm() <= 1e-28 * size) return R * change / h;
-    w -= solve_gyroscopic(I, u, L, 0.5 * h, off);
-    if (!w.allFinite()) break;
-  }
-  return Vector3d::Zero();
+  const Vector3d w0 = R.transpose() * s.w, w = detail::turned(I, w0, w0, h);
+  return R * I.cwiseProduct(w - w0) / h;
 }
 
 void read_state(const btRigidBody& body, BodyState& to) {

@@ -36,9 +36,6 @@ std::shared_ptr<ConstraintFunction> hold_axes(unsigned locked);
 /// Whether the program lets Bullet give a body of such flags a gyroscopic torque, by any of its three rules.
 bool is_gyroscopic(int flags);
 
-/// J⁻¹ f with J = diag I + h ([u]× diag I − [L]×), by columns: a step of Newton's in a body's own axes.
-Vector3d solve_gyroscopic(const Vector3d& I, const Vector3d& u, const Vector3d& L, double h, const Vector3d& f);
-
 /// Mean over h of the gyroscopic torque [N·m] (W) on a body of principal moments I that nothing else turns (T2), by the
 /// implicit midpoint rule in its own axes, I Δω + h ω̄ × I ω̄ = 0, which keeps ω·Iω and |Iω| for any h. The torque at
 /// the start alone feeds energy into whatever tumbles, without bound where the body turns by more than a radian in h.

@@ -11,6 +11,7 @@
 #include "crew.h"
 #include "joints.h"
 #include "proxy.h"
+#include "turning.h"
 
 #include <BulletDynamics/Featherstone/btMultiBodySolverConstraint.h>
 
@@ -259,6 +260,7 @@ struct BlockSolve : CarriedOn {
   const char* stepped_down = nullptr;  ///< why not by stages, where Options::stepping asks for them
   StepInStages stages;
   std::vector<char> gyroscopic;                                             ///< by slot, whether it has one
+  TurningBodies turning, part_turning;                                      ///< of the step; of its part at hand
   std::vector<double> start_lambda;                                         ///< multipliers at the step's start
   std::vector<double> part_lambda, part_work, part_applied, part_momentum;  ///< of a part until it stands
   std::vector<double> sub_work, sub_lambda;                                 ///< by row, of the parts that do
@@ -650,6 +652,7 @@ class Engine final : public btActionInterface {
   detail::JointStep::Limits plain_limits(double length, double enough) const;
   double length_before(const BlockSolve& b) const;
   void add_applied(BlockSolve& b, double time) const;
+  bool turns_far(const Vector3d& w) const;
   bool substep_plainly(BlockSolve& b, double length, double before, int member, detail::JointStep::Outcome& at_start,
                        bool records);
   void record_part(BlockSolve& b, const State& now, double weight, bool starts);
@@ -745,7 +748,7 @@ class Engine final : public btActionInterface {
   bool turns_too_far(const BlockSolve& b, const State& end, double h) const;
   void note_activation(BlockSolve& b);
   NewtonReport end_step(BlockSolve& b, const State& evaluated, const State& base, State& end, double h,
-                        std::span<double> v, std::span<const double> left_open = {});
+                        std::span<double> v, TurningBodies& turning, std::span<const double> left_open = {});
   void note_grips(BlockSolve& b);
   double gain_floor(const BlockSolve& b) const;
   bool held_by_curvature(const BlockSolve& b, const NewtonReport& newton) const;

@@ -616,6 +616,7 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
   b.pool.assign(block.bodies.size(), -1);
   const bool by_stages = options_.stepping != Stepping::semi_implicit;
   b.gyroscopic.assign(block.bodies.size(), 0);
+  b.turning.clear();
   b.native_rows = b.in_contact = b.link_rows = b.by_rows = b.pushed = b.write_pose = false;
   b.one = -1;
   b.creeps = step_ < b.creeps_until;
@@ -663,12 +664,14 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
       put(b.applied, c + 3, dt_ * torque);
     b.gyroscopic[z(slot)] = gyroscopic;
     if (!gyroscopic) continue;
-    const bool fast = w.squaredNorm() * (dt_ * dt_) > 0.25;
+    const bool fast = w.squaredNorm() * (dt_ * dt_) > 0.25, far = turns_far(w);
     const Vector3d change =
-        pools && !fast ? Vector3d::Zero() : gyroscopic_change(body, flags, R, I, u, L, max_gyroscopic_force_);
+        pools && !fast && !far ? Vector3d::Zero() : gyroscopic_change(body, flags, R, I, u, L, max_gyroscopic_force_);
     if (!pools) add(b.applied, c + 3, R * I.cwiseProduct(change));
     // Bullet's rules make one step of Newton's, or none, and may multiply the rate of a body that tumbles fast.
-    if (fast && (u + change).dot(I.cwiseProduct(u + change)) > u.dot(L))
+    if (far)
+      add(b.applied, c + 3, b.turning.add(slot, state_[id], I, dt_) - R * I.cwiseProduct(change));
+    else if (fast && (u + change).dot(I.cwiseProduct(u + change)) > u.dot(L))
       add(b.applied, c + 3, dt_ * mean_gyroscopic_torque(I, state_[id], dt_) - R * I.cwiseProduct(change));
     add(b.Q, c + 3, -(R * u.cross(L)));  // (T2)
   }
@@ -741,7 +744,8 @@ Vector3d Engine::gyroscopic_change(const btRigidBody& body, int flags, const Mat
               from_bullet(body.computeGyroscopicForceExplicit(btScalar(most)) * body.getInvInertiaTensorWorld() * h);
   if (flags & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD)
     change += R.transpose() * from_bullet(body.computeGyroscopicImpulseImplicit_World(h));
-  if (flags & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY) change -= solve_gyroscopic(I, u, L, dt_, dt_ * u.cross(L));
+  if (flags & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY)
+    change -= detail::solve_gyroscopic(I, u, L, dt_, dt_ * u.cross(L));
   return change;
 }
 

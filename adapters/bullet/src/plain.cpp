@@ -50,7 +50,9 @@ detail::JointStep::Job Engine::plain_job(BlockSolve& b) const {
                       .v = b.v,
                       .start = b.start_lambda,
                       .total = b.own_lambda,
-                      .mean = b.e},
+                      .mean = b.e,
+                      .turning = b.turning.slots(),
+                      .turning_for = b.turning.time()},
           .usual_off = b.usual_off};
 }
 
@@ -82,6 +84,7 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
       continue;
     }
     predict(b);
+    b.turning.leave_out(b.block, b.applied);
     of[count] = &b;
     jobs[count++] = plain_job(b);
   }
@@ -122,6 +125,7 @@ bool Engine::settle_plainly(BlockSolve& b, const detail::JointStep::Outcome& who
     b.swing = whole.swing;
     b.newton = whole.solves;
     b.next_length = 0;
+    b.turning.apply_found(b.block, b.v, b.applied);
     b.in_turns ? void(b.added_steps = 0) : note_added(b);
     if (turns_beyond_host(b)) {
       pose(b);
@@ -217,23 +221,31 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     length = left / std::ceil(left / length * (1 - 1e-9));
     const double weight = b.native_rows ? length : 0.5 * (before + length);  // as in substep_block
     const bool starts = done == 0;
+    b.part_turning.clear();
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {  // as spread_forces
       const BodyId id = block.bodies[slot];
       const int c = block.column[slot];
       Vector3d force = head(b.Q, c), torque = loads_[z(id.index)].torque;
-      if (b.gyroscopic[slot]) torque += mean_gyroscopic_torque(b.plain.inertia()[slot], now[id], weight);
+      const Vector3d& I = b.plain.inertia()[slot];
+      if (b.gyroscopic[slot])
+        torque += turns_far(now[id].w)
+                      ? Vector3d(b.part_turning.add(static_cast<int>(slot), now[id], I, weight) / weight)
+                      : mean_gyroscopic_torque(I, now[id], weight);
       if (b.sized) force += held_force(b, c), torque += held_force(b, c + 3);
       put(b.Q_host, c, force);
       put(b.Q_host, c + 3, torque);
       put(b.part_applied, c, weight * force);
       put(b.part_applied, c + 3, weight * torque);
     }
+    b.part_turning.leave_out(block, b.part_applied);
     for (std::size_t j = 0; starts && b.sized && j < b.at_once.size(); ++j) b.part_applied[j] += b.at_once[j];
     std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
     // Multipliers at the step's start are those of its forces.
     detail::JointStep::Job job = plain_job(b);
     job.numbers.Q = starts ? forces_with_host(b) : b.Q_host;
     job.numbers.applied = b.part_applied;
+    job.numbers.turning = b.part_turning.slots();
+    job.numbers.turning_for = weight;
     if (records) job.numbers.pull = b.part_pull;
     if (!starts) {
       job.numbers.start = b.part_lambda;
@@ -260,6 +272,7 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
       b.sub_work[r] += b.own_lambda[r] * b.e[r];
       b.sub_lambda[r] += b.own_lambda[r];
     }
+    b.part_turning.apply_found(block, b.v, b.part_applied);
     if (records) record_part(b, now, weight, starts);
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
       BodyState& s = now[block.bodies[slot]];
@@ -382,6 +395,7 @@ bool Engine::finish_in_turns(BlockSolve& b) {
   const double before = length_before(b);
   add_applied(b, 0.5 * (before - dt_));
   if (goes_in_parts(b)) return go_in_parts(b, before, 0);
+  b.turning.leave_out(b.block, b.applied);
   for (std::size_t j = 0; j < b.force.size(); ++j) b.force[j] = b.applied[j] + b.host[j];
   detail::JointStep::Job job = plain_job(b);
   job.numbers.Q = forces_with_host(b);

@@ -299,10 +299,21 @@ double Engine::length_before(const BlockSolve& b) const {
   return b.last_length > 0 && !b.native_rows ? b.last_length : dt_;
 }
 
+// Whether Bullet's rule for its gyroscopic torque will not do: where it turns less, that costs nothing.
+bool Engine::turns_far(const Vector3d& w) const {
+  constexpr double far = 0.1;  // [rad]
+  return options_.mode == Mode::exact && options_.drift_correction && !options_.geometric_stiffness &&
+         options_.stepping == Stepping::semi_implicit && w.squaredNorm() * (dt_ * dt_) > far * far;
+}
+
 /// What is applied over so much more time.
 void Engine::add_applied(BlockSolve& b, double time) const {
-  if (time == 0) return;
-  for (std::size_t j = 0; j < b.applied.size(); ++j) b.applied[j] += time * b.Q[j];
+  for (std::size_t j = 0; time != 0 && j < b.applied.size(); ++j) b.applied[j] += time * b.Q[j];
+  for (const int slot : b.turning.slots()) {  // Q has the torque of the start
+    const int c = b.block.column[z(slot)] + 3;
+    add(b.applied, c, time * (loads_[z(b.block.bodies[z(slot)].index)].torque - head(b.Q, c)));
+  }
+  b.turning.apply_alone(b.block, time, b.applied);
 }
 
 /// The largest |φ| at the step's start, of the joints that the program has moved since the last step or of all others.
@@ -329,6 +340,7 @@ bool Engine::close_start_gap(BlockSolve& b) {
     state_[id].p = base_[id].p;
     state_[id].q = base_[id].q;
   }
+  b.turning.move_to(b.block, state_, b.applied);
   ++b.tally.factors;
   return b.dynamics->evaluate(state_, all_forces(b)) != Status::invalid;
 }
@@ -351,14 +363,15 @@ Engine::Outcome Engine::try_step(BlockSolve& b) {
   for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] = b.v0[j] + b.dv[j];
   bool good = finite(b.v), stopped = false;
   if (good && options_.drift_correction) {
-    NewtonReport newton = end_step(b, state_, base_, end_, dt_, b.v);
+    NewtonReport newton = end_step(b, state_, base_, end_, dt_, b.v, b.turning);
     if (held_by_curvature(b, newton)) {
       if (!stop_at_end(b)) return Outcome::lost;
       stopped = true;
-      newton = end_step(b, state_, base_, end_, dt_, b.v);
+      newton = end_step(b, state_, base_, end_, dt_, b.v, b.turning);
     }
     good = newton.converged && finite(b.v) && !turns_too_far(b, end_, dt_);
     b.unmet = contradicts(newton, dt_, options_.gap_tolerance);
+    b.turning.apply(b.block, b.applied);
   }
   if (stopped)
     b.added_steps = 0;
@@ -546,14 +559,16 @@ void Engine::note_added(BlockSolve& b) {
   ++b.added_steps;
 }
 
-// Newton to the end of the step (T12); what sticks is brought to rest again after each, which moves it a little.
+// Newton to the end of the step (T12); what sticks is brought to rest again after each, which moves it a little, and
+// what turns far turned by what it has become.
 NewtonReport Engine::end_step(BlockSolve& b, const State& evaluated, const State& base, State& end, double h,
-                              std::span<double> v, std::span<const double> left_open) {
+                              std::span<double> v, TurningBodies& turning, std::span<const double> left_open) {
   double extent = 0;  // poses far out are no better than their own rounding
   for (const BodyId id : b.block.bodies) extent = std::max(extent, base[id].p.cwiseAbs().maxCoeff());
   const double tolerance = std::max(options_.newton_tolerance, 4 * std::numeric_limits<double>::epsilon() * extent);
   NewtonReport report;
-  for (int round = 0; round < 4; ++round) {
+  const int rounds = turning.empty() ? 4 : 20;
+  for (int round = 0; round < rounds; ++round) {
     NewtonReport newton = end_on_constraints(system_, *b.dynamics, base, end, h, v, b.lambda, b.force, tolerance,
                                              options_.max_newton, left_open);
     // Among rows that depend on each other as nearly as a flat net's Newton creeps where it should arrive, in short
@@ -564,10 +579,14 @@ NewtonReport Engine::end_step(BlockSolve& b, const State& evaluated, const State
     const int solves = report.solves + newton.solves;
     report = newton;
     report.solves = solves;
-    if (!newton.converged || !b.with_laws || round == 3) break;  // the last word is the constraints'
-    double size = 1;
-    for (const double x : v) size = std::max(size, std::abs(x));
-    if (!(b.dynamics->hold(evaluated, v) > 1e-15 * size)) break;
+    if (!newton.converged || round + 1 == rounds) break;  // the last word is the constraints'
+    bool changed = turning.turn(b.block, v);
+    if (b.with_laws && round < 3) {
+      double size = 1;
+      for (const double x : v) size = std::max(size, std::abs(x));
+      changed = b.dynamics->hold(evaluated, v) > 1e-15 * size || changed;
+    }
+    if (!changed) break;
   }
   b.newton += report.solves;
   b.tally.newton += report.solves;

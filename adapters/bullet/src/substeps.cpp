@@ -35,6 +35,7 @@ bool Engine::spread_forces(BlockSolve& b, const State& at, double length) {
   const Block& block = b.block;
   bool turns = false;
   b.sub_gyroscopic.assign(b.v.size(), 0);
+  b.part_turning.clear();
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const BodyId id = block.bodies[slot];
     const int c = block.column[slot];
@@ -42,7 +43,9 @@ bool Engine::spread_forces(BlockSolve& b, const State& at, double length) {
     if (block.column[slot + 1] - c != 6) continue;
     Vector3d torque = loads_[z(id.index)].torque;
     if (b.gyroscopic[slot]) {
-      const Vector3d mean = mean_gyroscopic_torque(system_.inertia(id).diagonal(), at[id], length);
+      const Vector3d I = system_.inertia(id).diagonal(),  // all that Bullet's bodies have
+          mean = turns_far(at[id].w) ? Vector3d(b.part_turning.add(static_cast<int>(slot), at[id], I, length) / length)
+                                     : mean_gyroscopic_torque(I, at[id], length);
       torque += mean;
       put(b.sub_gyroscopic, c + 3, torque - head(b.Q, c + 3));
       turns = turns || !mean.isZero();
@@ -79,7 +82,7 @@ bool Engine::try_substep(BlockSolve& b, Substep& s) {
   b.left_open.clear();
   if (const double gap = largest(assembly.position); gap > close && gap <= options_.gap_tolerance)
     for (const double phi : assembly.position) b.left_open.push_back((1 - s.length / dt_) * phi);
-  const NewtonReport newton = end_step(b, now, now, next, s.length, b.sub_v, b.left_open);
+  const NewtonReport newton = end_step(b, now, now, next, s.length, b.sub_v, b.part_turning, b.left_open);
   if (!newton.converged || !finite(b.sub_v) || turns_too_far(b, next, s.length)) return false;
   for (std::size_t i = 0; i < b.e.size(); ++i)
     b.e[i] = b.dynamics->lambda()[i] + b.dynamics->induced()[i] + b.lambda[i] / s.length;
@@ -114,6 +117,7 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
     add(b.sub_applied, c + 3, s.weight * (head(b.Q, c + 3) + head(b.sub_gyroscopic, c + 3)));
     next[id].w = head(b.sub_v, c + 3);
   }
+  b.part_turning.apply(block, b.sub_applied);
   for (std::size_t row = 0; row < b.e.size(); ++row) {
     b.e[row] = s.length * (b.dynamics->lambda()[row] + b.dynamics->induced()[row]) + b.lambda[row];
     b.own_lambda[row] += b.e[row];

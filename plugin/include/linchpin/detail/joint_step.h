@@ -73,6 +73,10 @@ class JointStep {
     /// [12 × joints] out: impulse and angular impulse of `total` on the first body of each joint, about its centre of
     /// mass, and on the second [N·s, N·m·s] (W); or none
     std::span<double> pull{};
+    /// In: bodies whose `applied` lacks a gyroscopic torque, that of the mean of the velocities over this time, which
+    /// the end is found with [s]
+    std::span<const int> turning{};
+    double turning_for = 0;
   };
   struct Outcome {
     const char* refused =
