@@ -45,13 +45,16 @@ TEST_P(PendulumFrom, ReactionIsTheClosedFormAndThePivotStaysClosed) {
     const double alpha = -m * g * l * std::sin(theta) / inertia;
     const double fx = m * l * (alpha * std::cos(theta) - rate * rate * std::sin(theta));
     const double fy = m * (l * (alpha * std::sin(theta) + rate * rate * std::cos(theta)) + g);
+    const btVector3 v = bar.getLinearVelocity();
     w.step();
+    const btVector3 a = (bar.getLinearVelocity() - v) * 240;  // the mean of the step, which is what feedback is of
     const Reaction& r = exact.reactions()[0];
     const double size = std::hypot(fx, fy);
     worst_force = std::max(worst_force, std::hypot(r.on_a.force.x() - fx, r.on_a.force.y() - fy) / size);
-    worst_feedback = std::max(worst_feedback, std::hypot(double(feedback.m_appliedForceBodyA.x()) - fx,
-                                                         double(feedback.m_appliedForceBodyA.y()) - fy) /
-                                                  size);
+    worst_feedback =
+        std::max(worst_feedback, std::hypot(double(feedback.m_appliedForceBodyA.x()) - m * double(a.x()),
+                                            double(feedback.m_appliedForceBodyA.y()) - m * (double(a.y()) + g)) /
+                                     size);
     gap = std::max(gap, r.gap);
     books = std::max(books, worst_books(exact));
     // Bullet's velocities belong to the middle of a step (T12): at the pose the reaction is for, the mean of two is
@@ -66,7 +69,7 @@ TEST_P(PendulumFrom, ReactionIsTheClosedFormAndThePivotStaysClosed) {
     }
   }
   EXPECT_LE(worst_force, precision(1e-12, 1e-6));
-  EXPECT_LE(worst_feedback, precision(1e-12, 1e-6));
+  EXPECT_LE(worst_feedback, precision(1e-12, 1e-4));  // velocities are rounded, and their change times 240 is
   EXPECT_LE(gap, precision(1e-14, 1e-6));
   EXPECT_LE(books, 1e-12);
   // No trend (T12): the slope of the per-second mean of H, E₀ measured from the bottom. Seen 1.6e-7 (double), 8.8e-7

@@ -800,9 +800,11 @@ class Engine final : public btActionInterface {
   std::vector<double> residual_;
   void give_back(BlockSolve& b);
   void refuse_non_finite(BlockSolve& b);
-  void report_impulse(const Record& r, double of_force);
+  void report_impulse(const Record& r, btScalar of_force);
+  void report_forces(const Record& r, const Wrench& on_a, const Wrench& on_b);
   void give_feedback(BlockSolve& b);
-  void break_joints(BlockSolve& b);
+  void break_joints(const BlockSolve& b);
+  void break_beyond(Record& r, std::span<const double> lambda);
   void add_pull(const BlockSolve& b, std::span<const double> lambda, std::span<double> force) const;
   void fail_block(BlockSolve& b, const std::string& why);
   void velocity_of_rows(const BlockSolve& b, std::span<const double> v, std::span<double> out) const;

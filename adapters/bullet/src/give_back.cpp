@@ -72,23 +72,21 @@ void Engine::conclude(BlockSolve& b) {
     }
     for (std::size_t i = 0; i < b.e.size(); ++i) b.work[i] += b.own_lambda[i] * b.e[i];
   }
-  if (b.by_stages ? !b.recorded : !b.work_in_books && !b.wants_all) {
-    const auto lambda = b.by_stages || b.plainly ? std::span<const double>(b.start_lambda) : b.dynamics->lambda();
-    constexpr std::size_t ahead = 6;
-    for (std::size_t at = 0; at < b.joints.size(); ++at) {
-      const BlockSolve::JointRow& j = b.joints[at];
-      if (at + ahead < b.joints.size()) prefetch(b.joints[at + ahead].joint, sizeof(btTypedConstraint));
-      double square = 0;
-      for (int row = j.row; row < j.row + j.count; ++row) square += lambda[z(row)] * lambda[z(row)];
-      const double impulse = std::sqrt(square) * dt_;
-      if (b.plainly && !b.in_turns) {  // no native row of it is at work
-        j.joint->internalSetAppliedImpulse(btScalar(impulse));
-        mark(*j.joint);
-      } else {
-        report_impulse(records_[z(b.records[z(j.index)])], impulse);
-      }
+  constexpr std::size_t ahead = 6;
+  for (std::size_t at = 0; at < b.joints.size(); ++at) {
+    const BlockSolve::JointRow& j = b.joints[at];
+    if (at + ahead < b.joints.size()) prefetch(b.joints[at + ahead].joint, sizeof(btTypedConstraint));
+    double square = 0;
+    for (int row = j.row; row < j.row + j.count; ++row) square += b.own_lambda[z(row)] * b.own_lambda[z(row)];
+    const btScalar impulse = btScalar(std::sqrt(square));
+    if (b.plainly && !b.in_turns) {  // no native row of it is at work
+      j.joint->internalSetAppliedImpulse(impulse);
+      mark(*j.joint);
+    } else {
+      report_impulse(records_[z(b.records[z(j.index)])], impulse);
     }
-  } else {
+  }
+  if (b.by_stages ? b.recorded : b.work_in_books || b.wants_all) {
     tell(b);
     give_feedback(b);
   }
@@ -209,74 +207,66 @@ void Engine::end_velocities() {
 
 // Bullet's one number for a joint is the impulse of its last row: that of a motor or a limit where one is at work, as
 // programs read it. Of one without, where the last row says nothing, it is the norm of the force's impulse.
-void Engine::report_impulse(const Record& r, double of_force) {
+void Engine::report_impulse(const Record& r, btScalar of_force) {
   const bool native = r.native_part && r.native_seen;
-  r.joint->internalSetAppliedImpulse(native ? r.native_part->internalGetAppliedImpulse() : btScalar(of_force));
+  r.joint->internalSetAppliedImpulse(native ? r.native_part->internalGetAppliedImpulse() : of_force);
   mark(*r.joint);
 }
 
+// Bullet's own report: forces and torques about the centres of mass as a mean over the step, of all that the joint did
+// in it, native rows included.
+void Engine::report_forces(const Record& r, const Wrench& on_a, const Wrench& on_b) {
+  btJointFeedback* fb = r.joint->getJointFeedback();
+  if (!fb) return;
+  const auto with_native = [&](const Wrench& own, const Wrench& native, btVector3& force, btVector3& torque) {
+    force = to_bullet(own.force + native.force);
+    torque = to_bullet(own.moment + native.moment);
+  };
+  with_native(on_a, r.native_seen ? r.native->on_a : Wrench{}, fb->m_appliedForceBodyA, fb->m_appliedTorqueBodyA);
+  with_native(on_b, r.native_seen ? r.native->on_b : Wrench{}, fb->m_appliedForceBodyB, fb->m_appliedTorqueBodyB);
+}
+
 void Engine::give_feedback(BlockSolve& b) {
-  for (std::size_t i = 0; i < b.records.size(); ++i) {
-    Record& r = records_[z(b.records[i])];
-    if (!r.joint) continue;
+  for (const BlockSolve::JointRow& j : b.joints) {
+    if (!j.joint->getJointFeedback()) continue;
+    const Record& r = records_[z(b.records[z(j.index)])];
     const Reaction& reaction = reactions_[z(r.reaction)];
-    // Bullet's own reports: feedback as forces and torques about the centres of mass, native rows included.
     Wrench on[2];
     for (const int k : {0, 1}) {
       const Vector3d com = state_[system_.constraint(r.id).bodies()[z(k)]].p;
+      const Wrench beyond = reaction.stabilisation.on(k).about(com);
       on[k] = reaction.on(k).about(com);
-      if (!b.follows) continue;  // what sets bodies going with a frame that the program moves is part of the load
-      const Wrench along = reaction.stabilisation.on(k).about(com);
-      on[k].force += along.force;
-      on[k].moment += along.moment;
+      on[k].force += beyond.force;
+      on[k].moment += beyond.moment;
     }
-    report_impulse(r, on[0].force.norm() * dt_);
-    for (int k = 0; r.native_seen && k < 2; ++k) {
-      on[k].force += r.native->on(k).force;
-      on[k].moment += r.native->on(k).moment;
-    }
-    if (btJointFeedback* fb = r.joint->getJointFeedback()) {
-      fb->m_appliedForceBodyA = to_bullet(on[0].force);
-      fb->m_appliedTorqueBodyA = to_bullet(on[0].moment);
-      fb->m_appliedForceBodyB = to_bullet(on[1].force);
-      fb->m_appliedTorqueBodyB = to_bullet(on[1].moment);
-    }
+    report_forces(r, on[0], on[1]);
   }
 }
 
-void Engine::break_joints(BlockSolve& b) {
-  const Block& block = b.block;
-  // Least-norm multipliers of the whole impulse: the reaction's and what Newton added (T12). With what laws prescribe
-  // taken off, λ = G⁺A M⁻¹(AᵀL). Of parts the sums, row by row.
-  std::span<const double> lambda = b.own_lambda;
-  if (!b.in_parts && b.with_laws) {
-    for (std::size_t j = 0; j < b.force.size(); ++j)
-      b.force[j] +=
-          dt_ * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]) - dt_ * b.dynamics->assembly().instant.c[j];
-    b.dynamics->solver().inverse_mass(b.force, b.dv);
-    velocity_of_rows(b, b.dv, b.e);
-    b.dynamics->solver().apply(b.e, b.target, {}, {});
-    lambda = b.target;
+// By the multipliers of least norm of all that the joints' exact rows did in the step, of parts their sums: what their
+// applied impulses and feedbacks are made of.
+void Engine::break_joints(const BlockSolve& b) {
+  const std::span<const double> lambda = b.own_lambda;
+  for (const BlockSolve::JointRow& j : b.joints)
+    break_beyond(records_[z(b.records[z(j.index)])], lambda.subspan(z(j.row), z(b.block.row[z(j.index) + 1] - j.row)));
+}
+
+/// @param lambda  of its rows, over the step
+void Engine::break_beyond(Record& r, std::span<const double> lambda) {
+  const double threshold = double(r.joint->getBreakingImpulseThreshold());
+  if (threshold >= double(SIMD_INFINITY)) return;
+  double worst = 0;
+  std::size_t row = 0;
+  for (int k = 0; k < r.points; ++k, row += 3) {
+    Vector3d p(lambda[row], lambda[row + 1], lambda[row + 2]);
+    if (!r.shape.row_axes_world)
+      p = (*r.row_axes).transpose() * (state_[system_.constraint(r.id).bodies()[0]].q.conjugate() * p);
+    worst = std::max(worst, p.cwiseAbs().maxCoeff());
   }
-  for (std::size_t i = 0; i < b.records.size(); ++i) {
-    Record& r = records_[z(b.records[i])];
-    if (!r.joint) continue;
-    const double threshold = double(r.joint->getBreakingImpulseThreshold());
-    if (threshold >= double(SIMD_INFINITY)) continue;
-    double worst = 0;
-    int row = block.row[i];
-    for (int k = 0; k < r.points; ++k, row += 3) {
-      Vector3d p(lambda[z(row)], lambda[z(row + 1)], lambda[z(row + 2)]);
-      if (!r.shape.row_axes_world)
-        p = (*r.row_axes).transpose() * (state_[system_.constraint(r.id).bodies()[0]].q.conjugate() * p);
-      worst = std::max(worst, p.cwiseAbs().maxCoeff());
-    }
-    for (; row < block.row[i + 1]; ++row) worst = std::max(worst, std::abs(lambda[z(row)]));
-    if (worst >= threshold) {  // per row, as Bullet
-      r.joint->setEnabled(false);
-      r.broken = true;
-    }
-  }
+  for (; row < lambda.size(); ++row) worst = std::max(worst, std::abs(lambda[row]));
+  if (worst < threshold) return;  // per row, as Bullet
+  r.joint->setEnabled(false);
+  r.broken = true;
 }
 
 // A constraint that moves with time moves its bodies: they must not fall asleep, and must wake when it starts again.

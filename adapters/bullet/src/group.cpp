@@ -69,7 +69,10 @@ void Engine::begin_step() {
   order_laws();
   for (LawWork& law : law_works_) law.last = 0;
   follow_driven();
-  for (const int i : failed_records_) records_[z(i)].why_native.clear();
+  for (const int i : failed_records_) {
+    records_[z(i)].why_native.clear();
+    records_[z(i)].native_seen = false;
+  }
   failed_records_.clear();
   for (const int i : with_native_part_) records_[z(i)].native_seen = false;
   group_.clear();

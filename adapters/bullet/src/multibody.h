@@ -235,6 +235,7 @@ class Multibodies {
   void give_velocities();
   void engage_one_sided();
   void release_one_sided();
+  void report_joints();
   void solve_report();
   void tell_forces();
   void tell_constraints();
@@ -285,9 +286,9 @@ class Multibodies {
   std::vector<Instant::Entry> entries_;  ///< A in the multibodies' own coordinates, where unit_ has A L⁻ᵀ
   linchpin::Solver solver_;
   Bodies bodies_;
-  std::vector<double> position_, velocity_, unit_row_, v0_, v_, before_, before_newton_, one_sided_row_, one_sided_,
-      before_law_dv_, before_law_lambda_, free_, e_, scale_, dv_, lambda_, one_, impulse_, target_, half_, dense_,
-      part_row_, force_, half_rows_, one_report_;
+  std::vector<double> position_, velocity_, unit_row_, v0_, v_, before_, before_newton_, impulse_before_newton_,
+      one_sided_row_, one_sided_, before_law_dv_, before_law_lambda_, free_, e_, scale_, dv_, lambda_, one_, impulse_,
+      target_, half_, dense_, part_row_, force_, half_rows_, one_report_;
   std::vector<double> left_open_;              ///< by row, of a gap that no motion closes: it is held as it is
   std::vector<double> best_v_, best_impulse_;  ///< where a Newton has been nearest to its end
   linchpin::detail::Secants secants_;

@@ -102,11 +102,7 @@ void Multibodies::lay_out_rigid(std::set<int>& bodies) {
       item.constraint = &engine_.system_.constraint(r.id);
       for (const BodyId id : ids) item.parts.push_back(part_of_problem(id, bodies));
       items_.push_back(std::move(item));
-      const auto note = [&](const char* what) {
-        notes_.push_back(r.name + "\n" + what + " (it shares bodies with links of a multibody)");
-      };
       bodies_.present = bodies_.present || !r.laws.empty();
-      if (r.joint && double(r.joint->getBreakingImpulseThreshold()) < double(SIMD_INFINITY)) note("does not break");
     }
   }
 }

@@ -147,6 +147,32 @@ void Multibodies::release_one_sided() {
   }
 }
 
+/// Joints between rigid bodies that are solved here, in Bullet's own ways.
+void Multibodies::report_joints() {
+  for (const Item& item : items_) {
+    Record& r = engine_.records_[z(item.record)];
+    if (!r.joint) continue;
+    Wrench on[2];
+    for (const int k : {0, 1}) {
+      const Vector6 p = wrench_on(item, k, impulse_) / dt_;
+      on[k] = {p.head<3>(), p.tail<3>(), Vector3d::Zero()};
+    }
+    engine_.report_impulse(r, btScalar(dt_ * on[0].force.norm()));
+    for (std::size_t i = 0; bodies_.good && i < bodies_.dynamics->prescribed().size(); ++i) {
+      const Dynamics::Prescribed& law = bodies_.dynamics->prescribed()[i];
+      if (bodies_.record_of[z(law.constraint)] != item.record) continue;
+      for (const int k : {0, 1}) {
+        const Wrench w =
+            Wrench{law.force, law.moment, law.p_WQ}.about(engine_.state_[item.constraint->bodies()[z(k)]].p);
+        on[k].force += k == 0 ? w.force : Vector3d(-w.force);
+        on[k].moment += k == 0 ? w.moment : Vector3d(-w.moment);
+      }
+    }
+    engine_.report_forces(r, on[0], on[1]);
+    engine_.break_beyond(r, std::span(impulse_).subspan(z(item.row), z(item.rows)));
+  }
+}
+
 void Multibodies::fail(const std::string& why) {
   failed_ = true;
   solved_ = false;
@@ -204,6 +230,7 @@ void Multibodies::finish() {
     if (Record& of = engine_.records_[z(item.record)]; of.reaction >= 0)
       for (int r = item.row; r < item.row + item.rows; ++r) engine_.add_work(of, impulse_[z(r)] * e_[z(r)]);
   book_laws();
+  report_joints();
   release_one_sided();
   told_ = false;
 }
@@ -241,6 +268,7 @@ void Multibodies::add_forces() {
 
 void Multibodies::end_on_constraints() {
   before_newton_ = v_;
+  impulse_before_newton_ = impulse_;
   double extent = 0;  // poses far out are no better than their own rounding
   for (const auto& t : trees_)
     if (t->column >= 0)
@@ -259,9 +287,10 @@ void Multibodies::end_on_constraints() {
     row_velocities(v0_, one_);
     for (std::size_t r = 0; r < e_.size(); ++r) e_[r] = -(velocity_[r] - one_[r]) - e_[r];
     hush(e_);
-    solver_.apply(e_, impulse_, {}, dv_);
+    solver_.apply(e_, lambda_, {}, dv_);
     from_unit(dv_);
     for (std::size_t k = 0; k < v_.size(); ++k) v_[k] += dv_[k];
+    for (std::size_t r = 0; r < impulse_.size(); ++r) impulse_[r] = impulse_before_newton_[r] + lambda_[r];
     std::fill(e_.begin(), e_.end(), 0.0);
   }
   // What contradicts others is known by what is left of it.
