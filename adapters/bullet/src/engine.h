@@ -269,6 +269,8 @@ struct BlockSolve : CarriedOn {
   double first_part = 0;               ///< how long this step's was tried to be [s]
   double part_error = 0;               ///< of the part tried last, in units of the tolerance
   std::vector<double> law_last;        ///< LawWork::last of its laws in the parts that stand
+  std::vector<double> law_memory;      ///< Dynamics::memory() at the step's start,
+  double lived = 0;                    ///< through so much of which parts have taken it [s]
   std::vector<Matrix3d> stiffness;     ///< by slot, ½ dt² K⁺ of this step (T15); empty: none
   int substeps = 1;
   double moved = 0;       ///< by which a gap was closed in this step [m]
@@ -626,7 +628,7 @@ class Engine final : public btActionInterface {
   void switch_on(Record& r, bool on);
   void engage_one_sided();
   void release_one_sided(BlockSolve& b);
-  void forget_law_works(const BlockSolve& b);
+  void forget_law_works(BlockSolve& b);
   void book_laws(BlockSolve& b, const State& at, double dt, std::span<const double> v0, std::span<const double> v1);
   void classify_record(int record);
   void sync_mass(btRigidBody& body, BodyId id);

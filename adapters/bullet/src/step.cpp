@@ -186,14 +186,23 @@ bool Engine::after_iterations(Pools pools) {
   return good;
 }
 
-/// Of this step, as far as it had come.
-void Engine::forget_law_works(const BlockSolve& b) {
+/// Of this step, as far as it had come; what laws remember has lived through the parts that do not stand.
+void Engine::forget_law_works(BlockSolve& b) {
   if (!b.with_laws) return;
+  if (b.lived > 0 && !b.law_memory.empty()) {
+    b.dynamics->give_memory(b.law_memory);
+    b.dynamics->accept(-std::exchange(b.lived, 0));
+  }
   for (const int i : b.records)
     for (int k = 0; k < records_[z(i)].law_count; ++k) law_works_[z(records_[z(i)].first_law + k)].last = 0;
 }
 
 bool Engine::finish_block(BlockSolve& b) {
+  b.lived = 0;
+  if (b.with_laws) {
+    const auto memory = b.dynamics->memory();
+    b.law_memory.assign(memory.begin(), memory.end());
+  }
   if (!finite(b.host)) {
     if (options_.mode == Mode::observe) {
       b.failed = true;

@@ -267,7 +267,10 @@ bool Engine::substep_block(BlockSolve& b, double before) {
       continue;
     }
     record_substep(b, s);
-    if (b.with_laws) b.dynamics->accept(s.length);
+    if (b.with_laws) {
+      b.dynamics->accept(s.length);
+      b.lived += s.length;
+    }
     ++taken;
     fastest = std::max(fastest, s.swing);
     s.done += s.length;
