@@ -265,12 +265,13 @@ TEST_P(PlainSteps, AreTheSameToTheLastBitWhoeverAsks) {
 // Thresholds are on multipliers of least norm, whether somebody reads the forces or not: in a block whose rows depend
 // on each other others would be as right.
 TEST(PlainBreaking, IsTheSameWhereForcesAreReadAndOnTheWayOfAllOthers) {
-  const auto broken_at = [](bool reads, bool animated, double threshold) {
+  const auto broken_at = [](bool reads, bool animated, double threshold, bool with_law = false) {
     TestWorld w;
     rods_and_welds(w, animated);
     for (const auto& body : w.bodies)
       if (!body->isStaticOrKinematicObject()) body->setAngularVelocity(btVector3(btScalar(0.1), 0, btScalar(2)));
     bullet::Solver exact(w.world);
+    if (with_law) exact.adopt(*w.joints[0], "oiled").law(viscous(0));
     btJointFeedback feedback;
     if (reads) w.joints[0]->setJointFeedback(&feedback);
     for (const auto& joint : w.joints) joint->setBreakingImpulseThreshold(btScalar(threshold));
@@ -287,6 +288,7 @@ TEST(PlainBreaking, IsTheSameWhereForcesAreReadAndOnTheWayOfAllOthers) {
     const std::vector<int> unread = broken_at(false, false, threshold);
     EXPECT_EQ(broken_at(true, false, threshold), unread) << threshold;
     EXPECT_EQ(broken_at(false, true, threshold), unread) << threshold;
+    EXPECT_EQ(broken_at(false, false, threshold, true), unread) << threshold;
     for (const int step : unread) broken += step > 0;
     all += static_cast<int>(unread.size());
   }
