@@ -571,9 +571,9 @@ class Program final : public btActionInterface {
     for (std::size_t i = 0; i < told.size(); ++i) {
       const Reaction& r = exact_->reactions()[i];
       ASSERT_TRUE(std::isfinite(r.work) && r.on_a.force.allFinite() && r.on_b.moment.allFinite()) << r.name;
-      if (!held || told[i] || r.native || asleep(r) || std::any_of(native.begin(), native.end(), [&](const auto& n) {
-            return n.name == r.name && n.why.starts_with("all");
-          }))
+      if (!held || told[i] || r.native || asleep(static_cast<int>(i)) ||
+          std::any_of(native.begin(), native.end(),
+                      [&](const auto& n) { return n.name == r.name && n.why.starts_with("all"); }))
         continue;
       const double away =
           std::max(1.0, extent(static_cast<int>(i)) / 50);  // [50 m]: positions are rounded so, and turns
@@ -595,16 +595,8 @@ class Program final : public btActionInterface {
     }
   }
 
-  // How far out the bodies are that the i-th reaction is between, or how far they turn in the step: joints come first,
-  // in the world's order.
-  double extent(int i) const {
-    const Reaction& r = exact_->reactions()[at(i)];
-    double out = r.on_a.point.norm();
-    const auto reach = [&](const btRigidBody& body) {
-      if (&body != &btTypedConstraint::getFixedBody())
-        out = std::max({out, double(body.getWorldTransform().getOrigin().length()),
-                        double(body.getAngularVelocity().length()) * dt_});
-    };
+  // The bodies that the i-th reaction is between: joints come first, in the world's order.
+  std::vector<const btRigidBody*> held_by(int i) const {
     std::vector<const btTypedConstraint*> joints;
     for (int k = 0; k < w_.world.getNumConstraints(); ++k) {
       const btTypedConstraint* c = w_.world.getConstraint(k);
@@ -612,14 +604,29 @@ class Program final : public btActionInterface {
           std::find(joints.begin(), joints.end(), c) == joints.end())
         joints.push_back(c);
     }
-    if (i < count(joints)) {
-      reach(joints[at(i)]->getRigidBodyA());
-      reach(joints[at(i)]->getRigidBodyB());
-    }
+    std::vector<const btRigidBody*> out;
+    if (i < count(joints)) out = {&joints[at(i)]->getRigidBodyA(), &joints[at(i)]->getRigidBodyB()};
     for (const User& u : users_)
-      if (u.handle.valid() && u.handle.name() == r.name)
-        for (const btRigidBody* body : u.bodies) reach(*body);
+      if (u.handle.valid() && u.handle.name() == exact_->reactions()[at(i)].name)
+        out.insert(out.end(), u.bodies.begin(), u.bodies.end());
+    std::erase(out, &btTypedConstraint::getFixedBody());
     return out;
+  }
+  // How far out they are, or how far they turn in the step.
+  double extent(int i) const {
+    double out = exact_->reactions()[at(i)].on_a.point.norm();
+    for (const btRigidBody* body : held_by(i))
+      out = std::max({out, double(body->getWorldTransform().getOrigin().length()),
+                      double(body->getAngularVelocity().length()) * dt_});
+    return out;
+  }
+  // What native steps left of one that sleeps is closed when it wakes.
+  bool asleep(int i) const {
+    const auto bodies = held_by(i);
+    return exact_->reactions()[at(i)].t < exact_->t() - 1.001 * dt_ ||
+           (!bodies.empty() && std::none_of(bodies.begin(), bodies.end(), [](const btRigidBody* body) {
+             return !body->isStaticOrKinematicObject() && body->isActive();
+           }));
   }
   // Bullet's gyroscopic step, one of Newton's, squares the rate of what turns by radians in a step. On bodies that
   // exact constraints hold linchpin sees to that; on others, free ones and those of a block left to native rows, it is
@@ -641,7 +648,6 @@ class Program final : public btActionInterface {
     return false;
   }
   // What nobody solved in the last step, because all of it sleeps, has the gap that it fell asleep with.
-  bool asleep(const Reaction& r) const { return r.t < exact_->t() - 1.001 * dt_; }
   std::string where() { return "\nstep " + std::to_string(step_) + ", edits" + story_ + "\n" + exact_->summary(); }
   btQuaternion turn() {
     const Quaterniond q = random_.rotation();
