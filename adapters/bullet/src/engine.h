@@ -724,6 +724,7 @@ class Engine final : public btActionInterface {
   bool spread_forces(BlockSolve& b, const State& at, double length);
   void begin_parts(BlockSolve& b);
   double first_part(double swing) const;
+  double finest_part() const;
   double longer_by(double swing) const;
   void end_parts(BlockSolve& b, const State& now, int taken, double last_length, double fastest, bool recorded);
   void take_reported_off(BlockSolve& b);

@@ -199,7 +199,7 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
   make_ends();
   State& now = end_;
   for (const BodyId id : block.bodies) now[id] = state_[id];
-  const double finest = dt_ / options_.max_substeps;
+  const double finest = finest_part();
   const double allowed = gain_floor(b) + allowed_gain * energy_at_start(b);
   double done = 0, gain = 0, fastest = 0;
   int solves = 0, factors = 0;
@@ -217,6 +217,7 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
   }
   int parts = 0;
   while (done < dt_ * (1 - 1e-12)) {
+    if (parts == options_.max_substeps) return false;
     const double left = dt_ - done;
     length = left / std::ceil(left / length * (1 - 1e-9));
     const double weight = b.native_rows ? length : 0.5 * (before + length);  // as in substep_block
@@ -259,7 +260,7 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     }
     solves += job.outcome.solves;
     if (starts) at_start = job.outcome;
-    const bool watched = length > 1.5 * finest;
+    const bool watched = length > 1.5 * dt_ / options_.max_substeps;
     if (job.outcome.refused ||
         (watched && gain + job.outcome.gain > std::max(allowed, allowed_gain * job.outcome.energy))) {
       if (!job.outcome.answered || length <= finest * (1 + 1e-9)) return false;

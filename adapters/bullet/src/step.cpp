@@ -285,7 +285,10 @@ bool Engine::finish_block(BlockSolve& b) {
       ++b.tally.factors;
       if (b.dynamics->evaluate(state_, all_forces(b)) != Status::invalid && substep_block(b, before)) return true;
     }
-    return refuse(b, "no substep as short as dt/" + std::to_string(options_.max_substeps) + " could be solved");
+    return refuse(
+        b, b.substeps < options_.max_substeps
+               ? "no substep as short as dt/" + std::to_string(std::lround(dt_ / finest_part())) + " could be solved"
+               : "it would take more than " + std::to_string(options_.max_substeps) + " substeps");
   }
   if (options_.geometric_stiffness) note_stiffness(b);
   return !turns_beyond_host(b) || start_from_true_turn(b);

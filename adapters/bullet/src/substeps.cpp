@@ -200,6 +200,13 @@ double Engine::first_part(double swing) const {
   return std::clamp(0.9 * options_.swing_limit / swing * dt_, 0.125 * dt_, 0.5 * dt_);
 }
 
+/// The shortest that is tried. A light link that a heavy load turns over as it snaps taut needs ones far shorter than a
+/// step shared out evenly, and few of them.
+double Engine::finest_part() const {
+  constexpr int finer = 256;
+  return dt_ / (finer * double(options_.max_substeps));
+}
+
 /// How many times as long as a substep that swung by ω·length the next may be.
 double Engine::longer_by(double swing) const {
   return swing > 0 ? std::clamp(0.9 * options_.swing_limit / swing, 0.5, 2.0) : 2.0;
@@ -231,7 +238,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   const Block& block = b.block;
   begin_parts(b);
 
-  const double finest = dt_ / options_.max_substeps;
+  const double finest = finest_part();
   Substep s;
   s.before = before;
   s.allowed = gain_floor(b) + allowed_gain * kinetic(b.dynamics->assembly(), b.v0);
@@ -241,7 +248,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   int taken = 0;
   double fastest = 0;
   bool factored = false, turns = false;
-  while (s.done < dt_ * (1 - 1e-12)) {
+  while (s.done < dt_ * (1 - 1e-12) && taken < options_.max_substeps) {
     const double left = dt_ - s.done;
     s.length = left / std::ceil(left / s.length * (1 - 1e-9));  // no short one at the end
     // From the middle of the last (sub)step to the middle of this, as in finish_block.
@@ -258,7 +265,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
       if (b.with_laws) b.dynamics->set_step(s.length);
       if (b.dynamics->resolve(now, b.Q_host) == Status::invalid) break;
     }
-    s.watched = s.length > 1.5 * finest;
+    s.watched = s.length > 1.5 * dt_ / options_.max_substeps;
     // To rounding, or not at that price.
     if (!b.creeps && taken * rows > dear && !b.dynamics->solver().full_row_rank()) break;
     if (!try_substep(b, s)) {
