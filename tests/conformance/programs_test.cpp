@@ -130,29 +130,21 @@ INSTANTIATE_TEST_SUITE_P(Every, Programs, ::testing::ValuesIn(programs::all().be
 INSTANTIATE_TEST_SUITE_P(Every, SlowPrograms, ::testing::ValuesIn(programs::all().begin(), programs::all().end()),
                          name_of);
 
-// Two seconds hide what happens to an exact solver at a snap: the ton on a light chain goes slack and taut again, and a
-// thousand links swing at a step that one of them alone can barely take (T15).
+// Two seconds hide what an exact solver makes of a ton on a light chain, whose links spin, and of a thousand links that
+// swing at a step that one of them alone can barely take (T15).
 TEST(SlowLongPrograms, AWreckingBallWithoutItsWallLivesForAMinute) {
   const auto program = programs::wrecking_ball_alone();
   bullet::Solver exact(program->world);
   programs::Watch watch;
   const double scale = 1000 * 9.81 * 10.5;
-  const auto run = [&](double until) {
-    while (program->t < until && watch.alive) {
-      program->step();
-      watch.look(*program);
-    }
-  };
-  run(20);
+  while (program->t < 60 && watch.alive) {
+    program->step();
+    watch.look(*program);
+  }
+  EXPECT_TRUE(watch.alive);
   EXPECT_LE(watch.gain, 0.002 * scale) << exact.summary();
   EXPECT_LE(watch.gap.length, precision(1e-9, 1e-4));
   EXPECT_EQ(exact.counts().fallbacks, 0) << exact.summary();
-  run(60);
-  EXPECT_TRUE(watch.alive);
-  EXPECT_EQ(exact.counts().non_finite, 0);
-  // What a snap does to a chain as light as this is chance: of sixteen of these programs that differ in the thirteenth
-  // digit of gravity three find no substep short enough within the minute and are left to native rows, which tear the
-  // chain. All of them hold with geometric stiffness (stiffness_test.cpp).
 }
 
 TEST(SlowLongPrograms, AChainOfAThousandLinksLivesForAMinute) {
