@@ -72,10 +72,13 @@ class JointSecants {
     const Real c = by.inverse * product(by.e, e);
     for (std::size_t r = 0; r < e.size(); ++r) e[r] -= c * by.e[r], way[r] -= c * by.way[r];
   }
-  static Real product(const Row<Real>& a, const Row<Real>& b) {
-    Real sum{};
-    for (std::size_t r = 0; r < a.size(); ++r) sum += a[r] * b[r];
-    return sum;
+  static Real product(const Row<Real>& a, const Row<Real>& b) {  // in four sums: one waits for its last addition
+    std::array<Real, 4> sums{};
+    std::size_t r = 0;
+    for (; r + 4 <= a.size(); r += 4)
+      for (std::size_t k = 0; k < 4; ++k) sums[k] += a[r + k] * b[r + k];
+    for (; r < a.size(); ++r) sums[0] += a[r] * b[r];
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
 
   int known_ = 0;  // so far, of which the last are kept
