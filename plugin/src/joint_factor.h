@@ -107,6 +107,23 @@ class JointFactor {
     }
   }
 
+  /// Joints of usual widths have loops of known lengths; the others are of width 0, and know their own.
+  template <class Visit>
+  static void of_width(int width, const Visit& visit) {
+    switch (width) {
+      case 3:
+        return visit(std::integral_constant<int, 3>{});
+      case 4:
+        return visit(std::integral_constant<int, 4>{});
+      case 5:
+        return visit(std::integral_constant<int, 5>{});
+      case 6:
+        return visit(std::integral_constant<int, 6>{});
+      default:
+        return visit(std::integral_constant<int, 0>{});
+    }
+  }
+
  private:
   // Relative to the diagonal: rows are independent, for what counts as dependent is smaller by as many digits as there
   // are between no_pivot and here, and one refinement, of what 1e-16 / 1e-8 leaves, has the multipliers to rounding.
@@ -128,23 +145,6 @@ class JointFactor {
     std::array<double, JointPattern::widest> own, coupled;
   };
   static constexpr std::size_t z(int i) { return static_cast<std::size_t>(i); }
-
-  // Joints of usual widths have loops of known lengths; the others are of width 0, and know their own.
-  template <class Visit>
-  static void of_width(int width, const Visit& visit) {
-    switch (width) {
-      case 3:
-        return visit(std::integral_constant<int, 3>{});
-      case 4:
-        return visit(std::integral_constant<int, 4>{});
-      case 5:
-        return visit(std::integral_constant<int, 5>{});
-      case 6:
-        return visit(std::integral_constant<int, 6>{});
-      default:
-        return visit(std::integral_constant<int, 0>{});
-    }
-  }
 
   // Of a width that is known each on its own, so that the loops within are of known lengths, too.
   template <int W, class Visit>

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -358,7 +359,11 @@ class JointKernel {
   struct PointMasses {  // K (r × e_i) by side that moves, the second's with its sign
     V on[2][3];
   };
-  using OfNode = std::array<PointMasses, JointPattern::widest / 3>;  // by point
+  using ByRow = std::array<Real, JointPattern::widest>;
+  struct OfRows {  // of a joint, by component: what its rows pull with at the first of its sides, and K times their
+                   // moments
+    ByRow v[3], on[2][3];
+  };
   struct Axis {
     int a, b, row;
     V u_A, p_A, p_B;
@@ -673,49 +678,22 @@ class JointKernel {
       if (z(k.a) < moving_) k.on_a = times(masses_[z(k.a)], k.n);
       if (z(k.b) < moving_) k.on_b = -times(masses_[z(k.b)], k.n);
     }
-    OfNode on_j;
-    int node = -1;
+    PointMasses ball;
+    OfRows rows{};
+    int ball_of = -1, rows_of = -1;
     for (const JointPattern::Meeting& m : p.meetings) {  // all of one j after the other
-      if (std::exchange(node, m.j) != m.j)
-        for (int k = p.nodes[z(m.j)].points; k < p.nodes[z(m.j)].points_end; ++k)
-          on_j[z(k - p.nodes[z(m.j)].points)] = masses_on(points_[z(k)]);
       const Real inverse = masses_[z(m.body)].inverse;
       const Real linear = m.side_i == m.side_j ? inverse : -inverse;
       Real* const to = values + m.target;
       if (m.ball_i >= 0) {
-        meet(points_[z(m.ball_i)], m.side_i, on_j[0].on[m.side_j], linear, m.i == m.j, 3, to);
+        if (std::exchange(ball_of, m.j) != m.j) ball = masses_on(points_[z(m.ball_j)]);
+        meet(points_[z(m.ball_i)], m.side_i, ball.on[m.side_j], linear, m.i == m.j, to);
         continue;
       }
-      const JointPattern::Node &i = p.nodes[z(m.i)], &j = p.nodes[z(m.j)];
-      const int stride = j.width;
-      for (int a = i.points; a < i.points_end; ++a) {
-        const V r = m.side_i == 0 ? points_[z(a)].r_A : -points_[z(a)].r_B;
-        Real* const first = to + 3 * (a - i.points) * stride;
-        Real* row = first;
-        for (int c = j.points; c < j.points_end; ++c, row += 3) {
-          meet(points_[z(a)], m.side_i, on_j[z(c - j.points)].on[m.side_j], linear, m.i == m.j && a == c, stride, row);
-        }
-        row = first + j.dot_row;
-        for (int c = j.dots; m.i != m.j && c < j.dots_end; ++c, ++row) {
-          const V on = m.side_j == 0 ? dots_[z(c)].on_a : dots_[z(c)].on_b;
-          row[0] += r.z * on.y - r.y * on.z;
-          row[stride] += r.x * on.z - r.z * on.x;
-          row[2 * stride] += r.y * on.x - r.x * on.y;
-        }
-      }
-      for (int a = i.dots; a < i.dots_end; ++a) {
-        const V n = normal(dots_[z(a)], m.side_i);
-        Real* const first = to + (i.dot_row + (a - i.dots)) * stride;
-        Real* row = first;
-        for (int c = j.points; c < j.points_end; ++c, row += 3) {
-          const V* on = on_j[z(c - j.points)].on[m.side_j];
-          for (int e = 0; e < 3; ++e) row[e] += dot(n, on[e]);
-        }
-        row = first + j.dot_row;
-        for (int c = j.dots; c < (m.i == m.j ? a + 1 : j.dots_end); ++c, ++row)
-          row[0] += dot(n, m.side_j == 0 ? dots_[z(c)].on_a : dots_[z(c)].on_b);
-      }
-      if (m.axes) meet_axes(i, j, m, linear, on_j, to);
+      if (std::exchange(rows_of, m.j) != m.j) take_rows(p.nodes[z(m.j)], rows);
+      const int width = p.nodes[z(m.j)].width;
+      JointFactor<Real>::of_width(
+          width, [&](auto known) { meet<decltype(known)::value>(p.nodes[z(m.i)], m, rows, linear, width, to); });
     }
     if (!p.hubs.empty()) fill_hubs(p);
   }
@@ -781,47 +759,10 @@ class JointKernel {
 
   static V normal(const Dot& k, int side) { return side == 0 ? k.n : -k.n; }
 
-  // What axes of one joint and the rows of another add to each other's; of the diagonal the lower half.
-  void meet_axes(const JointPattern::Node& i, const JointPattern::Node& j, const JointPattern::Meeting& m,
-                 const Real& linear, const OfNode& on_j, Real* to) const {
-    const int stride = j.width;
-    const bool lower = m.i == m.j;
-    for (int a = i.axes; a < i.axes_end; ++a) {
-      const Axis& axis = axes_[z(a)];
-      const V &arm = m.side_i == 0 ? axis.c_A : axis.c_B, pulls = -linear * axis.u;  // a point's row has the other sign
-      Real* row = to + (i.axis_row + (a - i.axes)) * stride;
-      for (int c = j.points; c < j.points_end; ++c, row += 3) {
-        const V* on = on_j[z(c - j.points)].on[m.side_j];
-        row[0] += pulls.x + dot(arm, on[0]);
-        row[1] += pulls.y + dot(arm, on[1]);
-        row[2] += pulls.z + dot(arm, on[2]);
-      }
-      for (int c = j.axes; c < (lower ? a + 1 : j.axes_end); ++c, ++row) {
-        const Axis& other = axes_[z(c)];
-        row[0] += linear * dot(axis.u, other.u) + dot(arm, m.side_j == 0 ? other.on_a : other.on_b);
-      }
-      for (int c = j.dots; !lower && c < j.dots_end; ++c, ++row)
-        row[0] += dot(arm, m.side_j == 0 ? dots_[z(c)].on_a : dots_[z(c)].on_b);
-    }
-    for (int c = j.axes; c < j.axes_end; ++c) {
-      const Axis& axis = axes_[z(c)];
-      const V &on = m.side_j == 0 ? axis.on_a : axis.on_b, pulls = -linear * axis.u;
-      Real* column = to + j.axis_row + (c - j.axes);
-      for (int a = i.points; !lower && a < i.points_end; ++a, column += 3 * stride) {
-        const V r = m.side_i == 0 ? points_[z(a)].r_A : -points_[z(a)].r_B;
-        column[0] += pulls.x + (r.z * on.y - r.y * on.z);
-        column[stride] += pulls.y + (r.x * on.z - r.z * on.x);
-        column[2 * stride] += pulls.z + (r.y * on.x - r.x * on.y);
-      }
-      column = to + i.dot_row * stride + j.axis_row + (c - j.axes);
-      for (int a = i.dots; a < i.dots_end; ++a, column += stride) column[0] += dot(normal(dots_[z(a)], m.side_i), on);
-    }
-  }
-
-  // What two points add to each other's rows: (r × e_x) · on[0] and so on; of the diagonal the lower half.
-  static void meet(const Point& point, int side, const V* on, const Real& linear, bool lower, int stride, Real* x) {
+  // What two balls add to each other's rows: (r × e_x) · on[0] and so on; of the diagonal the lower half.
+  static void meet(const Point& point, int side, const V* on, const Real& linear, bool lower, Real* x) {
     const V r = side == 0 ? point.r_A : -point.r_B;
-    Real *const y = x + stride, *const z = y + stride;
+    Real *const y = x + 3, *const z = y + 3;
     x[0] += linear + (r.z * on[0].y - r.y * on[0].z);
     y[0] += r.x * on[0].z - r.z * on[0].x;
     z[0] += r.y * on[0].x - r.x * on[0].y;
@@ -832,6 +773,74 @@ class JointKernel {
     x[1] += r.z * on[1].y - r.y * on[1].z;
     x[2] += r.z * on[2].y - r.y * on[2].z;
     y[2] += r.x * on[2].z - r.z * on[2].x;
+  }
+
+  void take_rows(const JointPattern::Node& node, OfRows& to) const {
+    std::size_t row = 0;
+    const auto add = [&](const V& v, const V& on_a, const V& on_b) {
+      to.v[0][row] = v.x, to.v[1][row] = v.y, to.v[2][row] = v.z;
+      to.on[0][0][row] = on_a.x, to.on[0][1][row] = on_a.y, to.on[0][2][row] = on_a.z;
+      to.on[1][0][row] = on_b.x, to.on[1][1][row] = on_b.y, to.on[1][2][row] = on_b.z;
+      ++row;
+    };
+    const Real one = Lanes<Real>::all(1);
+    for (int k = node.points; k < node.points_end; ++k) {
+      const PointMasses masses = masses_on(points_[z(k)]);
+      add({one, Real{}, Real{}}, masses.on[0][0], masses.on[1][0]);
+      add({Real{}, one, Real{}}, masses.on[0][1], masses.on[1][1]);
+      add({Real{}, Real{}, one}, masses.on[0][2], masses.on[1][2]);
+    }
+    for (int k = node.axes; k < node.axes_end; ++k) add(-axes_[z(k)].u, axes_[z(k)].on_a, axes_[z(k)].on_b);
+    for (int k = node.dots; k < node.dots_end; ++k) add(V{}, dots_[z(k)].on_a, dots_[z(k)].on_b);
+  }
+
+  // What a joint and the rows of another, or its own, add to each other's; of the diagonal at least the lower half.
+  template <int W>
+  void meet(const JointPattern::Node& i, const JointPattern::Meeting& m, const OfRows& rows, const Real& linear,
+            int width, Real* to) const {
+    const auto& v = rows.v;
+    const auto& on = rows.on[m.side_j];
+    const bool lower = m.i == m.j;
+    int row = 0;
+    const auto add = [&](const Real& a, const ByRow& A, const Real& b, const ByRow& B, const Real& c, const ByRow& C) {
+      add_row<W>(to, lower ? row + 1 : width, a, A, b, B, c, C);
+    };
+    const auto next = [&] { ++row, to += W > 0 ? W : width; };
+    for (int k = i.points; k < i.points_end; ++k) {
+      const V r = m.side_i == 0 ? points_[z(k)].r_A : -points_[z(k)].r_B;
+      add(linear, v[0], r.z, on[1], -r.y, on[2]), next();
+      add(linear, v[1], r.x, on[2], -r.z, on[0]), next();
+      add(linear, v[2], r.y, on[0], -r.x, on[1]), next();
+    }
+    for (int k = i.axes; k < i.axes_end; ++k) {
+      const Axis& axis = axes_[z(k)];
+      const V &arm = m.side_i == 0 ? axis.c_A : axis.c_B, pull = -linear * axis.u;
+      add(pull.x, v[0], pull.y, v[1], pull.z, v[2]);
+      add(arm.x, on[0], arm.y, on[1], arm.z, on[2]), next();
+    }
+    for (int k = i.dots; k < i.dots_end; ++k) {
+      const V n = normal(dots_[z(k)], m.side_i);
+      add(n.x, on[0], n.y, on[1], n.z, on[2]), next();
+    }
+  }
+
+  template <int W>
+  [[gnu::always_inline]] static void add_row(Real* to, int count, const Real& a, const ByRow& A, const Real& b,
+                                             const ByRow& B, const Real& c, const ByRow& C) {
+    const auto one = [&](int k) { to[k] += a * A[z(k)] + (b * B[z(k)] + c * C[z(k)]); };
+    if constexpr (W >= 4 && lanes == 1) {  // whole
+      const auto four = [](const double* from) {
+        Four x;
+        std::memcpy(&x, from, sizeof x);
+        return x;
+      };
+      const Four sum = four(to) + (a * four(A.data()) + (b * four(B.data()) + c * four(C.data())));
+      std::memcpy(to, &sum, sizeof sum);
+      if constexpr (W > 4) one(4);
+      if constexpr (W > 5) one(5);
+    } else {
+      for (int k = 0; k < count; ++k) one(k);
+    }
   }
 
   // twists_ ← from + M⁻¹Aᵀλ, body by body: what pulls at one is summed where it is at hand.
