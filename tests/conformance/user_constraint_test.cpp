@@ -82,6 +82,24 @@ TEST(UserConstraint, OneOverThreeBodiesIsKnownToIslandsPairByPair) {
       1e-9);
 }
 
+TEST(UserConstraint, OneOverThreeBodiesThatIsOffFromTheStartCarriesNothing) {
+  TestWorld w(0);
+  btRigidBody& a = w.ball(1, 0.1, btVector3(-1, 0, 0));
+  btRigidBody& b = w.ball(2, 0.1, btVector3(0, 0, 0));
+  btRigidBody& c = w.ball(1, 0.1, btVector3(1, 0, 0));
+  bullet::Solver exact(w.world);
+  auto middle = exact.constrain("middle", std::vector<btRigidBody*>{&a, &b, &c}, [](const auto& s) {
+    return s[0].position() + s[2].position() - 2.0 * s[1].position();
+  });
+  middle.enable(false);
+  ASSERT_EQ(exact.reactions().size(), 1u);
+  w.step(2);
+  EXPECT_TRUE(exact.reactions()[0].on(2).force.isZero(0));
+  middle.enable(true);
+  w.step();
+  EXPECT_LE(exact.reactions()[0].residual, precision(1e-13, 1e-5));
+}
+
 // Rows that the native solver runs for us: a body that stands, as a gear's carrier does, adds no second pair that would
 // hold the first back.
 TEST(UserConstraint, AStandingThirdBodyLeavesTheNativeRowsAlone) {

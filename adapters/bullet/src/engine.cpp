@@ -619,9 +619,10 @@ void Engine::add_work(Record& r, double work) {
 void Engine::silence(Record& r) {
   Reaction& reaction = reactions_[z(r.reaction)];
   for (Wrenches* part : {static_cast<Wrenches*>(&reaction), &reaction.ideal, &reaction.prescribed, &reaction.induced,
-                         &reaction.stabilisation})
-    for (int k = 0; k < static_cast<int>(r.bodies.size()); ++k)
-      part->on(k).force = part->on(k).moment = Vector3d::Zero();
+                         &reaction.stabilisation}) {
+    for (const int k : {0, 1}) part->on(k).force = part->on(k).moment = Vector3d::Zero();
+    for (Wrench& w : part->others) w.force = w.moment = Vector3d::Zero();  // none before something is told of it
+  }
   std::fill(reaction.lambda.begin(), reaction.lambda.end(), 0.0);
   reaction.power = reaction.gap = reaction.gap_angle = reaction.residual = reaction.velocity_residual = 0;
   reaction.t = t_;
