@@ -587,6 +587,17 @@ double close_by_chord(const System& system, const Assembly& assembly, const Solv
   return gap;
 }
 
+/// What one step more, with a factor of its own, is of a way that is long, as of a body that the program put elsewhere:
+/// it comes back in thirty or so. A mechanism that cannot reach creeps on for as long as it may, and its rows nearly
+/// depend on each other: of a hundred of them by the reference, for seconds. So a way is as long as some tens of
+/// milliseconds allow, no shorter than what a chord that is merely long takes.
+double share_of_a_long_way(const Block& block, const Solver& solver) {
+  constexpr double least = 10, most = 300;
+  constexpr double by_reference = 1.5e6, by_sparse = 2e4;  // m² n of dense factors, rows of sparse ones
+  const double m = block.m(), n = block.n();
+  return 1 / std::clamp(solver.info().fallbacks > 0 ? by_reference / (m * m * n) : by_sparse / m, least, most);
+}
+
 }  // namespace
 
 double close_gaps(const System& system, const Dynamics& dynamics, State& state, double tolerance, int max_solves,
@@ -600,8 +611,8 @@ double close_gaps(const System& system, const Dynamics& dynamics, State& state, 
   if (gap <= tolerance || !std::isfinite(gap)) return gap;
   if (moved != nullptr) work.poses = state;
 
-  int left = max_solves, far = 0;
-  constexpr int most_far = 300;  // steps of a way that is long: a body that the program put elsewhere
+  int left = max_solves;
+  double way = 0;
   bool limited = false;
   const bool positions_only =
       !has_level(system, block, Level::velocity) && !has_level(system, block, Level::acceleration);
@@ -611,8 +622,8 @@ double close_gaps(const System& system, const Dynamics& dynamics, State& state, 
     const double before = gap;
     if (!own_factor(system, dynamics, state, Level::position, Level::position, gap, work)) break;
     gap = close_by_chord(system, work.assembly, work.solver, state, tolerance, left, work, limited);
-    if (limited && gap < before && far < most_far) {
-      ++far, left = max_solves;
+    if (limited && gap < before && (way += share_of_a_long_way(work.assembly.block, work.solver)) < 1) {
+      left = max_solves;
       continue;
     }
     if (!(gap < 0.9 * before)) break;  // at round-off, or the constraints cannot all be met

@@ -1,14 +1,14 @@
 // How a rigid body's own spin turns it in a step.
+#include "spin.h"
+
 #include <linchpin/detail/gyroscopic.h>
 
 namespace linchpin::detail {
 
 Vector3d solve_gyroscopic(const Vector3d& I, const Vector3d& u, const Vector3d& L, double h, const Vector3d& f) {
-  const Vector3d x(I.x(), h * (u.z() * I.x() - L.z()), h * (L.y() - u.y() * I.x())),
-      y(h * (L.z() - u.z() * I.y()), I.y(), h * (u.x() * I.y() - L.x())),
-      k(h * (u.y() * I.z() - L.y()), h * (L.x() - u.x() * I.z()), I.z());
-  const Vector3d yk = y.cross(k);
-  return Vector3d(f.dot(yk), x.dot(f.cross(k)), x.dot(y.cross(f))) / x.dot(yk);
+  const auto of = [](const Vector3d& x) { return V3<double>{x.x(), x.y(), x.z()}; };
+  const V3<double> x = solve_spin(of(I), of(u), of(L), h, of(f));
+  return {x.x, x.y, x.z};
 }
 
 Vector3d turned(const Vector3d& I, const Vector3d& w0, const Vector3d& given, double h) {

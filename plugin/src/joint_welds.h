@@ -39,6 +39,8 @@ class JointWelds {
   std::vector<Weld, LaneAllocator<Weld>> welds;
   std::vector<Body, LaneAllocator<Body>> bodies;
 
+  JointWelds() {}  // NOLINT: with its own GCC 12 fails under the sanitizers, an internal error
+
   void lay_out(const JointPattern& p) {
     const int moving = p.bodies;
     welds.assign(p.nodes.size(), Weld{});

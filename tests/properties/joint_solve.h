@@ -22,6 +22,7 @@ struct JointSolve {
   Dynamics dynamics;
   detail::JointStep step;
   std::vector<double> Q, applied, newton, v, start, total, mean, pull;
+  std::vector<char> spinning;  ///< by body; or none
   JointSolve(const System& system, const std::vector<ConstraintId>& joints, const State& state,
              detail::JointShapes& shapes, Random& random, SolveOptions options = {})
       : dynamics(system, joints, options) {
@@ -45,7 +46,8 @@ struct JointSolve {
                         .start = start,
                         .total = total,
                         .mean = mean,
-                        .pull = pull}};
+                        .pull = pull,
+                        .spinning = spinning}};
   }
 };
 

@@ -294,6 +294,72 @@ TEST(JointStep, LearnsFromItsOwnChordsWhereRowsTurnFar) {
   }
 }
 
+Matrix3d cross_of(const Vector3d& u) {
+  Matrix3d X;
+  X << 0, -u.z(), u.y(), u.z(), 0, -u.x(), -u.y(), u.x(), 0;
+  return X;
+}
+
+// What its own spin does to a body, −ω × Iω at the start and a Newton step of implicit Euler's over the step, is added
+// where it is asked for: as if it had been among the forces, alone and in lanes.
+TEST(JointStep, AddsWhatSpinDoes) {
+  int taken = 0;
+  for (const std::uint64_t seed : seeds(50)) {
+    SCOPED_TRACE(repeat_with(seed));
+    System system;
+    std::vector<Mechanism> mechanisms;
+    Random where(seed + 3000000);
+    for (int i = 0; i < 4; ++i) {
+      Random how(seed);
+      mechanisms.emplace_back(system, std::string(1, static_cast<char>('a' + i)), how, where);
+    }
+    State state = system.initial_state();
+    for (const Mechanism& mechanism : mechanisms)
+      for (const BodyId id : mechanism.bodies) state[id].w = where.vector(15);
+    detail::JointShapes shapes(1);
+    std::deque<Solve> solves;
+    for (const Mechanism& mechanism : mechanisms) {
+      Solve& s = solves.emplace_back(system, mechanism.joints, state, shapes, where);
+      s.spinning.resize(mechanism.bodies.size());
+      for (char& x : s.spinning) x = where.coin();
+      const std::vector<double> Q(s.Q), applied(s.applied);
+      detail::JointStep::Job with = s.job();
+      detail::JointStep::take(state, limits, {&with, 1});
+      const std::vector<double> v(s.v), start(s.start);
+      double spun = 0;
+      for (std::size_t k = 0; k < s.spinning.size(); ++k) {
+        if (!s.spinning[k]) continue;
+        const BodyId id = s.dynamics.assembly().block.bodies[k];
+        const Matrix3d R = state[id].R(), I = system.inertia(id);
+        const Vector3d u = R.transpose() * state[id].w, L = I * u;
+        const Vector3d change = -(I + dt * (cross_of(u) * I - cross_of(L))).partialPivLu().solve(dt * u.cross(L));
+        Eigen::Map<Vector3d>(s.Q.data() + 6 * k + 3) -= R * u.cross(L);
+        Eigen::Map<Vector3d>(s.applied.data() + 6 * k + 3) += R * I * change;
+        spun = std::max(spun, change.norm());
+      }
+      std::vector<char> none;
+      s.spinning.swap(none);
+      detail::JointStep::Job without = s.job();
+      detail::JointStep::take(state, limits, {&without, 1});
+      s.spinning.swap(none);
+      EXPECT_EQ(with.outcome.refused == nullptr, without.outcome.refused == nullptr);
+      if (!with.outcome.refused && !without.outcome.refused) {
+        taken += spun > 0.01;
+        double speed = 0;
+        for (const double x : v) speed = std::max(speed, std::abs(x));
+        double size = 0;
+        for (const double x : start) size = std::max(size, std::abs(x));
+        for (std::size_t j = 0; j < v.size(); ++j) ASSERT_NEAR(v[j], s.v[j], 1e-10 * speed);
+        for (std::size_t r = 0; r < start.size(); ++r) ASSERT_NEAR(start[r], s.start[r], 1e-10 * size);
+      }
+      s.Q = Q;
+      s.applied = applied;
+    }
+    expect_the_same_alone(state, solves);
+  }
+  EXPECT_GT(taken, 20);
+}
+
 double scale(const std::vector<double>& x) {
   double most = 0;
   for (const double a : x) most = std::max(most, std::abs(a));

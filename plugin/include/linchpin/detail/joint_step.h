@@ -67,9 +67,9 @@ class JointStep {
     std::span<const double> applied;  ///< [n] in: what is applied over the step [N·s, N·m·s]
     std::span<double> newton;  ///< [m] in: where Newton starts; out: what it added to dt λ at the start [N·s, N·m·s]
     std::span<double> v;       ///< [n] out: velocities at the end
-    std::span<double> start;   ///< [m] out: λ at the start
-    std::span<double> total;   ///< [m] out: dt λ + newton
-    std::span<double> mean;    ///< [m] out: A ½ (v₀ + v)
+    std::span<double> start{};  ///< [m] out: λ at the start; or none
+    std::span<double> total;    ///< [m] out: dt λ + newton
+    std::span<double> mean;     ///< [m] out: A ½ (v₀ + v)
     /// [12 × joints] out: impulse and angular impulse of `total` on the first body of each joint, about its centre of
     /// mass, and on the second [N·s, N·m·s] (W); or none
     std::span<double> pull{};
@@ -77,6 +77,9 @@ class JointStep {
     /// the end is found with [s]
     std::span<const int> turning{};
     double turning_for = 0;
+    /// In: by body, whether Q and `applied` lack its gyroscopic torque, in `applied` by one Newton step of implicit
+    /// Euler over the whole step (Bullet's BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY); or none does
+    std::span<const char> spinning{};
   };
   struct Outcome {
     const char* refused =
