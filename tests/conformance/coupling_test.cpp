@@ -390,6 +390,104 @@ TEST(Coupling, ABallOnALinkThrownBetweenWallsGainsNothing) {
   }
 }
 
+// Light links between limits under a heavy load, let go from above: a step is taken in parts, in which a link turns
+// away from under what its limit was solved for. Driven on by it, and by what Bullet then made of the overrun, they
+// gave the load up to thousands of times what it can fall.
+TEST(Coupling, LimitsOfLightLinksUnderAHeavyLoadGiveItNothing) {
+  enum class Kind { hinge, cone_twist, six_dof };
+  for (const Kind kind : {Kind::hinge, Kind::cone_twist, Kind::six_dof})
+    for (const double dt : {1.0 / 60, 1.0 / 120, 1.0 / 240}) {
+      SCOPED_TRACE(std::to_string(static_cast<int>(kind)) + ", dt " + std::to_string(dt));
+      constexpr int links = 4;
+      constexpr double length = 0.25, mass = 200, tilt = 1.2;
+      TestWorld w;
+      const btVector3 along(btScalar(std::sin(tilt)), btScalar(-std::cos(tilt)), 0);
+      // x along the chain, hinges about y or z of it by turns, so that it is no plane mechanism.
+      const btQuaternion turn(btVector3(0, 0, 1), btScalar(tilt - pi / 2));
+      btRigidBody* last = nullptr;
+      for (int i = 0; i <= links; ++i) {
+        const btScalar half = btScalar(i == links ? 0.3 : length / 2);
+        const btVector3 centre = along * (btScalar(i * length) + half);
+        btRigidBody& next = w.box(i == links ? mass : 0.2,
+                                  i == links ? btVector3(btScalar(0.2), btScalar(0.2), btScalar(0.2))
+                                             : btVector3(half, btScalar(0.02), btScalar(0.02)),
+                                  centre, turn);
+        const btQuaternion about = kind != Kind::hinge || i % 2 == 0 ? btQuaternion::getIdentity()
+                                                                     : btQuaternion(btVector3(1, 0, 0), SIMD_HALF_PI);
+        btRigidBody& before = last ? *last : btTypedConstraint::getFixedBody();
+        const btTransform in_next(about, btVector3(-half, 0, 0)),
+            in_last = last ? btTransform(about, btVector3(btScalar(length / 2), 0, 0)) : btTransform(turn * about);
+        if (kind == Kind::hinge) {
+          w.joint<btHingeConstraint>(before, next, in_last, in_next).setLimit(btScalar(-0.4), btScalar(0.5));
+        } else if (kind == Kind::cone_twist) {
+          w.joint<btConeTwistConstraint>(before, next, in_last, in_next)
+              .setLimit(btScalar(0.5), btScalar(0.7), btScalar(0.3));
+        } else {
+          auto& joint = w.joint<btGeneric6DofSpring2Constraint>(before, next, in_last, in_next);
+          for (int axis = 0; axis < 6; ++axis)
+            joint.setLimit(axis, btScalar(axis < 3 ? 0 : -0.4), btScalar(axis < 3 ? 0 : 0.5));
+        }
+        const btVector3 spin(btScalar(0.5), 1, btScalar(0.3));
+        next.setAngularVelocity(spin);
+        next.setLinearVelocity(spin.cross(centre));
+        last = &next;
+      }
+      for (const auto& a : w.bodies)  // as long as they fly apart, no contact is to stop them
+        for (const auto& b : w.bodies) a->setIgnoreCollisionCheck(b.get(), true);
+      bullet::Solver exact(w.world);
+      const double at_start = exact.energy(), span = mass * 9.81 * (links * length + 0.3);
+      double highest = at_start;
+      for (double t = 0; t < 3; t += dt) {
+        w.step(1, dt);
+        highest = std::max(highest, exact.energy());
+      }
+      EXPECT_LE(highest - at_start, 0.05 * span);
+      EXPECT_GT(exact.counts().substepped, 0);
+      EXPECT_EQ(exact.counts().fallbacks, 0);
+      EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-5));
+    }
+}
+
+// A light chain that its own load has come to rest upon, between load and floor.
+TEST(Coupling, LinksSqueezedBetweenTheirLoadAndTheFloorComeOutOfItAtNoSpeed) {
+  for (const double friction : {0.0, 0.8})
+    for (const double tilt : {0.5, 1.0, 2.0, 2.5}) {
+      SCOPED_TRACE(std::to_string(friction) + ", tilt " + std::to_string(tilt));
+      constexpr int links = 5;
+      constexpr double length = 0.25, mass = 1000, floor = -0.6;
+      TestWorld w;
+      w.box(0, btVector3(10, 1, 10), btVector3(0, btScalar(floor - 1), 0)).setFriction(1);
+      const btVector3 along(btScalar(std::sin(tilt)), btScalar(-std::cos(tilt)), 0), pivot(0, 1, 0);
+      const btQuaternion turn(btVector3(0, 0, 1), btScalar(tilt - pi / 2));
+      btRigidBody* last = nullptr;
+      double span = 0;
+      for (int i = 0; i <= links; ++i) {
+        const btScalar half = btScalar(i == links ? 0.25 : length / 2);
+        const btVector3 centre = pivot + along * (btScalar(i * length) + half);
+        btRigidBody& next = w.box(i == links ? mass : 0.2,
+                                  i == links ? btVector3(btScalar(0.2), btScalar(0.15), btScalar(0.2))
+                                             : btVector3(half, btScalar(0.02), btScalar(0.02)),
+                                  centre, turn);
+        next.setFriction(btScalar(friction));
+        const btVector3 end(-half, 0, 0);
+        last ? w.joint<btPoint2PointConstraint>(*last, next, btVector3(btScalar(length / 2), 0, 0), end)
+             : w.joint<btPoint2PointConstraint>(next, end);
+        if (i == links) span = mass * 9.81 * (double(centre.y()) - floor);
+        last = &next;
+      }
+      bullet::Solver exact(w.world);
+      const double at_start = exact.energy();
+      double highest = at_start;
+      for (int i = 0; i < 720; ++i) {
+        w.step();
+        highest = std::max(highest, exact.energy());
+      }
+      EXPECT_LE(highest - at_start, 0.05 * span);
+      EXPECT_EQ(exact.counts().fallbacks, 0);
+      EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-5));
+    }
+}
+
 // A tray comes up in a circle as it swings. Were what lies on it told that it goes straight on, it would be met half a
 // step's rise too late in every step, and sink to five times that, of which Bullet takes out a fifth a step.
 TEST(Coupling, WhatLiesOnATrayThatSwingsOnALightChainDoesNotSink) {

@@ -1,4 +1,5 @@
 // Real scenes that nobody here wrote. They are not part of the project: where the folder is absent, these tests say so.
+#include "random.h"
 #include "world.h"
 
 #include <BulletWorldImporter/btBulletWorldImporter.h>
@@ -7,6 +8,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 
 namespace linchpin::test::data_test {
 namespace {
@@ -72,6 +74,36 @@ TEST(SlowData, TheFracturingWallBreaksAndSaysWhatIsUndetermined) {
   EXPECT_NE(text.find("undetermined"), std::string::npos) << text;
   w.step(5);
   EXPECT_LE(largest_gap(exact), precision(1e-9, 1e-4));
+}
+
+// Under loads that strain every weld, as its own hardly does: what all constraints together do to each body, of its
+// blocks one by one, is what the dense reference says, and so is the rank.
+TEST(SlowData, ForcesOfTheFracturingWallAreThoseOfTheReference) {
+  const std::string file = scene("testFileFracture.bullet");
+  if (file.empty()) GTEST_SKIP() << "testFileFracture.bullet is not here (set LINCHPIN_SHARED_DATA)";
+  TestWorld w;
+  Loaded loaded(w.world);
+  ASSERT_TRUE(loaded.importer.loadFile(file.c_str()));
+  bullet::Solver exact(w.world);
+  w.step(1);
+  Random random(1);
+  std::set<std::string> seen;
+  int rank = 0, rows = 0;
+  for (const Reaction& r : exact.reactions()) {
+    if (seen.contains(r.name)) continue;
+    Instant block = exact.instant(r.name);
+    seen.insert(block.constraints.begin(), block.constraints.end());
+    if (block.m() == 0) continue;
+    for (double& Q : block.Q) Q += random.uniform(-100, 100);
+    const auto sparse = linchpin::solve(block, {.path = Path::sparse}),
+               dense = linchpin::solve(block, {.path = Path::dense});
+    EXPECT_EQ(sparse.rank, dense.rank);
+    EXPECT_LE((sparse.ideal - dense.ideal).cwiseAbs().maxCoeff(), 1e-9 * dense.ideal.cwiseAbs().maxCoeff());
+    rank += sparse.rank;
+    rows += block.m();
+  }
+  EXPECT_EQ(rank, 594);
+  EXPECT_EQ(rows, 2628);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ struct WorldPeek : btDiscreteDynamicsWorld {
   static btAlignedObjectArray<btActionInterface*>& actions(btDiscreteDynamicsWorld& w) {
     return w.*(&WorldPeek::m_actions);
   }
-  static const btAlignedObjectArray<btTypedConstraint*>& joints(const btDiscreteDynamicsWorld& w) {
+  static btAlignedObjectArray<btTypedConstraint*>& joints(btDiscreteDynamicsWorld& w) {
     return w.*(&WorldPeek::m_constraints);
   }
   static bool& owns_solver(btDiscreteDynamicsWorld& w) { return w.*(&WorldPeek::m_ownsConstraintSolver); }
@@ -197,7 +197,7 @@ std::string Engine::attach(btDiscreteDynamicsWorld& world) {
 void Engine::uninstall() {
   if (!world_) return;
   for (Record& r : records_) {
-    for (auto& p : r.proxies) take_out(*p);
+    for (auto& p : r.proxies) take_out_for_good(std::move(p));
     r.proxies.clear();
   }
   remove_actions();
@@ -725,6 +725,22 @@ std::string Engine::name_joint(btTypedConstraint& joint, std::string name, int& 
 void Engine::take_out(Proxy& p) {
   for (int i = 0; world_ && i < world_->getNumConstraints(); ++i)
     if (world_->getConstraint(i) == &p) return world_->removeConstraint(&p);
+}
+
+/// A body that is no longer in the world has most likely been deleted, as programs do before they come to the solver:
+/// it is not touched. Should it live on, it still names the stand-in, which therefore stays, switched off.
+void Engine::take_out_for_good(std::unique_ptr<Proxy> p) {
+  const btCollisionObjectArray& all = world_->getCollisionObjectArray();
+  const auto there = [&](btRigidBody& body) {
+    return &body == &btTypedConstraint::getFixedBody() || all.findLinearSearch(&body) < all.size();
+  };
+  if (there(p->getRigidBodyA()) && there(p->getRigidBodyB())) return take_out(*p);
+  WorldPeek::joints(*world_).remove(p.get());
+  p->setEnabled(false);
+  static std::mutex adding;
+  static auto* const left_behind = new std::vector<std::unique_ptr<Proxy>>;  // to the end of the program
+  const std::lock_guard<std::mutex> lock(adding);
+  left_behind->push_back(std::move(p));
 }
 
 void Engine::remove(int index) {

@@ -1,7 +1,7 @@
 // The engine behind linchpin::bullet::Solver: what is known of the world (records), one step of it (groups and blocks),
 // and what is told about it. engine.cpp keeps the records; islands.cpp, group.cpp, coupling.cpp, step.cpp, stages.cpp,
-// substeps.cpp, give_back.cpp and books.cpp take the step, in this order, or plain.cpp the plain one; shadow.cpp runs
-// the native solver beside it; tell.cpp reports.
+// substeps.cpp, host_parts.cpp, give_back.cpp and books.cpp take the step, in this order, or plain.cpp the plain one;
+// shadow.cpp runs the native solver beside it; tell.cpp reports.
 #pragma once
 
 #include <linchpin/bullet.h>
@@ -146,6 +146,19 @@ struct SubstepStates {
   State start, now, next, end_given, settled;
 };
 
+/// A limit or contact between bodies of one block, or one of them and what does not move.
+struct HeldRow {
+  btSolverConstraint* row;
+  std::array<int, 2> slot;  ///< −1: does not move
+  std::array<Vector6, 2> J;
+  Wrenches* native;      ///< what is told of its joint; null: nothing
+  double impulse, blow;  ///< of the step as it was solved; what of it begins the step, see blow_of()
+  double strikes, left;  ///< of a step in parts: of the blow, and of the rest, what is yet to be done
+  double now;            ///< of the rest in the part at hand
+  double before, work;   ///< velocity of the row where that begins, and what it does in it [J]
+  bool limit, let_go;    ///< of a joint, else of a contact; not in the part at hand
+};
+
 /// What a step of a block leaves to its next.
 struct CarriedOn {
   double last_length = 0;  ///< of the last (sub)step [s]; 0 at the start
@@ -185,8 +198,11 @@ struct BlockSolve : CarriedOn {
   std::vector<double> v, applied, Q, lambda, e;
   std::vector<double> v0, host, Q_host, force, dv, target;  ///< of plain steps that no native row touches: none
   std::vector<double> change, row_change;                   ///< of velocities in a step, and of rows: scratch
-  std::vector<double> at_once;     ///< likewise, what of `host` begins a step in parts: see blow_of()
-  std::vector<double> own_lambda;  ///< multipliers of all impulses of the step [m]
+  std::vector<HeldRow> held_rows;            ///< of the rows in `host` those that can be let go in parts of a step
+  std::vector<double> at_once, spread;       ///< of others what begins such a step, see blow_of(), and the rest
+  std::vector<double> part_held, part_blow;  ///< of all in the part at hand, as forces, and at its start
+  std::array<double, 2> may_give{};          ///< what contacts and limits among them may yet do in the step [J]
+  std::vector<double> own_lambda;            ///< multipliers of all impulses of the step [m]
   std::vector<double> sub_v, sub_applied, sub_host, sub_momentum;  ///< of a step redone in smaller ones
   std::vector<double> sub_gross;       ///< largest impulse and angular impulse summed in them, by slot
   std::vector<double> left_open;       ///< [m] φ that a substep is to end on
@@ -253,15 +269,17 @@ struct BlockSolve : CarriedOn {
   static constexpr int added_orders = 6;
   std::vector<double> added;
   std::array<double, added_orders> added_size{};
+  int added_in_vain = 0, added_rest = 0;  ///< steps that nothing was foretold of, and those not to be looked at
   bool in_parts = false;   ///< the step was taken in parts or by stages: another problem than its start's is factored
   bool by_stages = false;  ///< by stages, of which
   bool recorded = false;   ///< reactions and books have been told as they went, or what they take has been summed up
   bool end_after = false;  ///< Bullet integrates with the mean velocity, and is given that of the end after
   const char* stepped_down = nullptr;  ///< why not by stages, where Options::stepping asks for them
   StepInStages stages;
-  std::vector<char> gyroscopic;                                             ///< by slot, whether it has one
+  std::vector<char> gyroscopic;  ///< by slot, whether it has such a torque,
+  std::vector<char> spinning;    ///< and whether Q and `applied` lack it, which a plain step adds; see add_spins()
+  bool spins = false;            ///< some body does
   TurningBodies turning, part_turning;                                      ///< of the step; of its part at hand
-  std::vector<double> start_lambda;                                         ///< multipliers at the step's start
   std::vector<double> part_lambda, part_work, part_applied, part_momentum;  ///< of a part until it stands
   std::vector<double> sub_work, sub_lambda;                                 ///< by row, of the parts that do
   std::vector<Vector6> mean;           ///< velocities by slot that Bullet integrates with; not finite: it has its own
@@ -283,6 +301,8 @@ struct BlockSolve : CarriedOn {
   unsigned last_step = 0;
   unsigned too_long_at = 0;  ///< step in which native rows began from the velocities of a whole one that it cannot take
   bool again = false;        ///< they are to be solved once more, from others
+  double by_reference = 0;   ///< m² n of the factors that substeps of this step had from the reference
+  bool too_dear = false;     ///< and they were too many
   int failures = 0;          ///< tries in a row that failed
   unsigned next_try = 0;     ///< left to native rows until this step
   int flags_rank = -1;       ///< rank at which determined/redundant were last asked for
@@ -618,6 +638,7 @@ class Engine final : public btActionInterface {
   bool note_settings(std::size_t i, const btRigidBody& body);
   void recognize(btCollisionObject** bodies, int nb, btTypedConstraint** constraints, int nc);
   void take_out(Proxy& p);
+  void take_out_for_good(std::unique_ptr<Proxy> p);
   void watch_bodies();
   void follow_driven();
   void watch_joints();
@@ -657,7 +678,7 @@ class Engine final : public btActionInterface {
   bool turns_far(const Vector3d& w) const;
   bool substep_plainly(BlockSolve& b, double length, double before, int member, detail::JointStep::Outcome& at_start,
                        bool records);
-  void record_part(BlockSolve& b, const State& now, double weight, bool starts);
+  void record_part(BlockSolve& b, const State& now, double weight);
   void record_parts(BlockSolve& b);
   bool goes_in_parts(const BlockSolve& b) const;
   void expect_parts(BlockSolve& b) const;
@@ -685,7 +706,9 @@ class Engine final : public btActionInterface {
   void begin_apart(std::span<const int> blocks, int member);
   void solve_in_turns(BlockSolve& b, WorldGroup& g);
   void solve_on_several_threads();
-  Vector3d gyroscopic_change(const btRigidBody& body, int flags, const Matrix3d& R, const Vector3d& I,
+  void add_spin(BlockSolve& b, int slot, bool by_host) const;
+  void add_spins(BlockSolve& b) const;
+  Vector3d gyroscopic_change(const btRigidBody* body, int flags, const Matrix3d& R, const Vector3d& I,
                              const Vector3d& u, const Vector3d& L, double most) const;
   void end_group();
   void held_motion(BlockSolve& b, int slot, int other);
@@ -706,7 +729,14 @@ class Engine final : public btActionInterface {
   btScalar resolve_row(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row, bool bounded_above);
   void hold_animated(Pools pools) const;
   void stand_still();
-  void gather_native(Pools pools);
+  void gather_native(Pools pools, bool solved);
+  bool keep_row(btSolverConstraint& row, double blow, Wrenches* native, Pools pools);
+  static void add_row(const BlockSolve& b, const HeldRow& row, double impulse, std::span<double> to);
+  void begin_host_parts(BlockSolve& b);
+  void set_host_part(BlockSolve& b, const State& now, double done, double length);
+  bool let_rows_go(BlockSolve& b, std::span<const double> v, bool starts);
+  void record_host_part(BlockSolve& b, double length);
+  void end_host_parts(BlockSolve& b);
   static double blow_of(const btSolverConstraint& row, Pools pools);
   bool finish_block(BlockSolve& b);
   struct Substep {
@@ -719,8 +749,6 @@ class Engine final : public btActionInterface {
   bool substep_block(BlockSolve& b, double before);
   bool try_substep(BlockSolve& b, Substep& s);
   void record_substep(BlockSolve& b, const Substep& s);
-  Vector3d held_force(const BlockSolve& b, int c) const;
-  Vector3d host_impulse(const BlockSolve& b, int c, double weight, bool starts) const;
   bool spread_forces(BlockSolve& b, const State& at, double length);
   void begin_parts(BlockSolve& b);
   double first_part(double swing) const;

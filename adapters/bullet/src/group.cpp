@@ -219,8 +219,9 @@ void Engine::watch_bodies() {
       r.seen_to = false;
     } else {
       const std::vector<BodyId> ids(own(r).bodies().begin(), own(r).bodies().end());
-      bool other = r.id.index < 0;  // it waits for one of them to move again
-      for (std::size_t j = 0; j < ids.size(); ++j) other = other || ids[j] != body_id(*r.bodies[j]);
+      bool other = r.id.index < 0;                  // it waits for one of them to move again
+      for (std::size_t j = 0; j < ids.size(); ++j)  // or one moves by itself that stood, as the core has it do still
+        other = other || ids[j] != body_id(*r.bodies[j]) || part_of(*r.bodies[j]) == BodyPart::unsupported;
       if (other) join_anew(r);
     }
   }
@@ -618,7 +619,8 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
   }
   b.pool.assign(block.bodies.size(), -1);
   const bool by_stages = options_.stepping != Stepping::semi_implicit;
-  b.gyroscopic.assign(block.bodies.size(), 0);
+  for (auto* x : {&b.gyroscopic, &b.spinning}) x->assign(block.bodies.size(), 0);
+  b.spins = false;
   b.turning.clear();
   b.native_rows = b.in_contact = b.link_rows = b.by_rows = b.pushed = b.write_pose = false;
   b.one = -1;
@@ -627,7 +629,8 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
   b.in_parts = b.by_stages = b.recorded = b.end_after = b.plainly = b.plain_parts = b.in_turns = false;
   b.stepped_down = nullptr;
   b.has_kept = false;
-  b.moved = b.gap_left = 0;
+  b.moved = b.gap_left = b.by_reference = 0;
+  b.too_dear = false;
   b.follows = false;
   b.unmet = false;
   b.newton = 0;
@@ -652,31 +655,25 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
     else  // as btSequentialImpulseConstraintSolver::initSolverBody and convertBodies have it
       put(b.applied, c, dt_ * force);
     if (dof != 6) continue;
-    const Matrix3d R = state_[id].R();
-    const Vector3d I =  // all that Bullet's bodies have
-        plain ? b.plain.inertia()[z(slot)] : Vector3d(system_.inertia(id).diagonal());
-    const Vector3d& w = state_[id].w;
-    const Vector3d u = R.transpose() * w, L = I.cwiseProduct(u);
     const int flags = body_watch_[z(id.index)].settings;
-    const bool gyroscopic = is_gyroscopic(flags);
+    b.gyroscopic[z(slot)] = is_gyroscopic(flags);
     put(b.Q, c + 3, torque);
-    if (pools)
+    if (pools) {
+      const Matrix3d R = state_[id].R();
       put(b.applied, c + 3,
-          R * I.cwiseProduct(R.transpose() * from_bullet(pools->bodies[index].m_externalTorqueImpulse)));
-    else
+          R * system_.inertia(id).diagonal().cwiseProduct(R.transpose() *
+                                                          from_bullet(pools->bodies[index].m_externalTorqueImpulse)));
+    } else {
       put(b.applied, c + 3, dt_ * torque);
-    b.gyroscopic[z(slot)] = gyroscopic;
-    if (!gyroscopic) continue;
-    const bool fast = w.squaredNorm() * (dt_ * dt_) > 0.25, far = turns_far(w);
-    const Vector3d change =
-        pools && !fast && !far ? Vector3d::Zero() : gyroscopic_change(body, flags, R, I, u, L, max_gyroscopic_force_);
-    if (!pools) add(b.applied, c + 3, R * I.cwiseProduct(change));
-    // Bullet's rules make one step of Newton's, or none, and may multiply the rate of a body that tumbles fast.
-    if (far)
-      add(b.applied, c + 3, b.turning.add(slot, state_[id], I, dt_) - R * I.cwiseProduct(change));
-    else if (fast && (u + change).dot(I.cwiseProduct(u + change)) > u.dot(L))
-      add(b.applied, c + 3, dt_ * mean_gyroscopic_torque(I, state_[id], dt_) - R * I.cwiseProduct(change));
-    add(b.Q, c + 3, -(R * u.cross(L)));  // (T2)
+    }
+    if (!b.gyroscopic[z(slot)]) continue;
+    constexpr int kinds = BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT | BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD |
+                          BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY;
+    if (plain && !options_.geometric_stiffness && (flags & kinds) == BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY &&
+        !turns_far(state_[id].w))
+      b.spinning[z(slot)] = b.spins = true;
+    else
+      add_spin(b, slot, pools != nullptr);
   }
   if (options_.geometric_stiffness && !by_stages && options_.mode == Mode::exact) {
     if (!b.sized) size_up(b);
@@ -685,6 +682,36 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
     set_stiffness(b, goes_on ? std::span<const Matrix3d>(b.next_stiffness) : std::span<const Matrix3d>{});
   }
   return true;
+}
+
+/// Of a body that is gyroscopic, the torque of its own spin (T2): at the step's start in Q, and what the step has of it
+/// in `applied`.
+/// @param by_host  which has Bullet's part of it already
+void Engine::add_spin(BlockSolve& b, int slot, bool by_host) const {
+  const BodyId id = b.block.bodies[z(slot)];
+  const int c = b.block.column[z(slot)] + 3, flags = body_watch_[z(id.index)].settings;
+  const Matrix3d R = state_[id].R();
+  const Vector3d I = system_.inertia(id).diagonal();  // all that Bullet's bodies have
+  const Vector3d& w = state_[id].w;
+  const Vector3d u = R.transpose() * w, L = I.cwiseProduct(u);
+  const bool fast = w.squaredNorm() * (dt_ * dt_) > 0.25, far = turns_far(w);
+  const Vector3d change = by_host && !fast && !far
+                              ? Vector3d::Zero()
+                              : gyroscopic_change(body_of_[z(id.index)], flags, R, I, u, L, max_gyroscopic_force_);
+  if (!by_host) add(b.applied, c, R * I.cwiseProduct(change));
+  // Bullet's rules make one step of Newton's, or none, and may multiply the rate of a body that tumbles fast.
+  if (far)
+    add(b.applied, c, b.turning.add(slot, state_[id], I, dt_) - R * I.cwiseProduct(change));
+  else if (fast && (u + change).dot(I.cwiseProduct(u + change)) > u.dot(L))
+    add(b.applied, c, dt_ * mean_gyroscopic_torque(I, state_[id], dt_) - R * I.cwiseProduct(change));
+  add(b.Q, c, -(R * u.cross(L)));
+}
+
+/// What plain steps find themselves, for those that do not.
+void Engine::add_spins(BlockSolve& b) const {
+  if (!std::exchange(b.spins, false)) return;
+  for (int slot = 0; slot < static_cast<int>(b.spinning.size()); ++slot)
+    if (b.spinning[z(slot)]) add_spin(b, slot, false);
 }
 
 /// Room for what plain steps that no native row touches do without, and the velocities at the step's start.
@@ -697,7 +724,8 @@ void Engine::size_up(BlockSolve& b) const {
   else
     for (auto* x : {&b.force, &b.dv}) x->resize(n);
   b.target.resize(z(block.m()));
-  for (auto* x : {&b.host, &b.at_once}) x->assign(n, 0);
+  for (auto* x : {&b.host, &b.at_once, &b.spread}) x->assign(n, 0);
+  b.held_rows.clear();
   b.sized = true;
   for (std::size_t slot = 0; slot < block.bodies.size(); ++slot) {
     const BodyState& s = state_[block.bodies[slot]];
@@ -717,6 +745,7 @@ void Engine::make_dynamics(BlockSolve& b) const {
 
 /// @param among_rows  its group has native rows
 bool Engine::begin_block(BlockSolve& b, bool among_rows) {
+  add_spins(b);
   if (!b.dynamics) make_dynamics(b);
   if (!b.sized) size_up(b);
   make_ends();
@@ -738,15 +767,16 @@ bool Engine::begin_block(BlockSolve& b, bool among_rows) {
 
 // How Bullet's gyroscopic term changes a body's angular velocity in a step [rad/s], in the body's axes. Of its three
 // kinds the one that bodies have unless told otherwise, a Newton step of implicit Euler, is taken here, in double.
-Vector3d Engine::gyroscopic_change(const btRigidBody& body, int flags, const Matrix3d& R, const Vector3d& I,
+/// @param body  asked about Bullet's other two kinds only: of the first it may be gone by now
+Vector3d Engine::gyroscopic_change(const btRigidBody* body, int flags, const Matrix3d& R, const Vector3d& I,
                                    const Vector3d& u, const Vector3d& L, double most) const {
   const btScalar h = btScalar(dt_);
   Vector3d change = Vector3d::Zero();
   if (flags & BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT)
     change -= R.transpose() *
-              from_bullet(body.computeGyroscopicForceExplicit(btScalar(most)) * body.getInvInertiaTensorWorld() * h);
+              from_bullet(body->computeGyroscopicForceExplicit(btScalar(most)) * body->getInvInertiaTensorWorld() * h);
   if (flags & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD)
-    change += R.transpose() * from_bullet(body.computeGyroscopicImpulseImplicit_World(h));
+    change += R.transpose() * from_bullet(body->computeGyroscopicImpulseImplicit_World(h));
   if (flags & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY)
     change -= detail::solve_gyroscopic(I, u, L, dt_, dt_ * u.cross(L));
   return change;
@@ -806,7 +836,7 @@ bool Engine::after_setup(Pools pools) {
           b.native_rows = b.link_rows = b.in_contact = true;
         }
     }
-  gather_native(pools);
+  gather_native(pools, false);
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
     if (b.failed || !b.native_rows) continue;

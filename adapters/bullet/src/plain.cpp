@@ -48,11 +48,11 @@ detail::JointStep::Job Engine::plain_job(BlockSolve& b) const {
                       .applied = b.applied,
                       .newton = b.lambda,
                       .v = b.v,
-                      .start = b.start_lambda,
                       .total = b.own_lambda,
                       .mean = b.e,
                       .turning = b.turning.slots(),
-                      .turning_for = b.turning.time()},
+                      .turning_for = b.turning.time(),
+                      .spinning = b.spins ? std::span<const char>(b.spinning) : std::span<const char>()},
           .usual_off = b.usual_off};
 }
 
@@ -76,8 +76,8 @@ void Engine::take_plainly(std::span<const int> blocks, int member) {
   for (const int index : blocks) {
     BlockSolve& b = *blocks_[z(index)];
     if (!b.plain_fits || b.stage == BlockSolve::Stage::refused || !b.stiffness.empty()) continue;
-    b.start_lambda.resize(b.lambda.size());
     const double before = length_before(b);
+    if (before != dt_) add_spins(b);
     add_applied(b, 0.5 * (before - dt_));
     if (goes_in_parts(b)) {
       go_in_parts(b, before, member);
@@ -197,6 +197,7 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
                              detail::JointStep::Outcome& at_start, bool records) {
   const Block& block = b.block;
   make_ends();
+  add_spins(b);
   State& now = end_;
   for (const BodyId id : block.bodies) now[id] = state_[id];
   const double finest = finest_part();
@@ -208,13 +209,13 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
   b.recorded = records;
   for (auto* x : {&b.part_applied, &b.Q_host}) x->resize(b.v.size());
   for (auto* x : {&b.sub_work, &b.sub_lambda}) x->assign(b.own_lambda.size(), 0.0);
-  b.part_lambda.resize(b.own_lambda.size());
   if (records) {
     for (auto* x : {&b.sub_applied, &b.sub_momentum}) x->assign(b.v.size(), 0.0);
     b.part_pull.resize(12 * b.ids.size());
     b.sub_pull.assign(b.part_pull.size(), 0.0);
     b.sub_gross.assign(2 * b.pool.size(), 0.0);
   }
+  if (b.sized) begin_host_parts(b);
   int parts = 0;
   while (done < dt_ * (1 - 1e-12)) {
     if (parts == options_.max_substeps) return false;
@@ -223,6 +224,7 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     const double weight = b.native_rows ? length : 0.5 * (before + length);  // as in substep_block
     const bool starts = done == 0;
     b.part_turning.clear();
+    if (b.sized) set_host_part(b, now, done, length);
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {  // as spread_forces
       const BodyId id = block.bodies[slot];
       const int c = block.column[slot];
@@ -232,14 +234,14 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
         torque += turns_far(now[id].w)
                       ? Vector3d(b.part_turning.add(static_cast<int>(slot), now[id], I, weight) / weight)
                       : mean_gyroscopic_torque(I, now[id], weight);
-      if (b.sized) force += held_force(b, c), torque += held_force(b, c + 3);
+      if (b.sized) force += head(b.part_held, c), torque += head(b.part_held, c + 3);
       put(b.Q_host, c, force);
       put(b.Q_host, c + 3, torque);
       put(b.part_applied, c, weight * force);
       put(b.part_applied, c + 3, weight * torque);
     }
     b.part_turning.leave_out(block, b.part_applied);
-    for (std::size_t j = 0; starts && b.sized && j < b.at_once.size(); ++j) b.part_applied[j] += b.at_once[j];
+    for (std::size_t j = 0; starts && b.sized && j < b.part_blow.size(); ++j) b.part_applied[j] += b.part_blow[j];
     std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
     // Multipliers at the step's start are those of its forces.
     detail::JointStep::Job job = plain_job(b);
@@ -248,10 +250,7 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     job.numbers.turning = b.part_turning.slots();
     job.numbers.turning_for = weight;
     if (records) job.numbers.pull = b.part_pull;
-    if (!starts) {
-      job.numbers.start = b.part_lambda;
-      job.usual_off = std::numeric_limits<double>::infinity();
-    }
+    if (!starts) job.usual_off = std::numeric_limits<double>::infinity();
     if (starts && b.in_turns) {  // its factor is there
       b.plain.end(plain_limits(length, 0.45), job);
     } else {
@@ -267,6 +266,7 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
       length = std::max(0.5 * length, finest);
       continue;
     }
+    if (b.sized && let_rows_go(b, b.v, starts)) continue;
     gain += job.outcome.gain;
     fastest = std::max(fastest, job.outcome.swing);
     for (std::size_t r = 0; r < b.sub_work.size(); ++r) {
@@ -274,7 +274,8 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
       b.sub_lambda[r] += b.own_lambda[r];
     }
     b.part_turning.apply_found(block, b.v, b.part_applied);
-    if (records) record_part(b, now, weight, starts);
+    if (b.sized) record_host_part(b, weight);
+    if (records) record_part(b, now, weight);
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
       BodyState& s = now[block.bodies[slot]];
       const int c = block.column[slot];
@@ -288,6 +289,7 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     length *= longer_by(job.outcome.swing);
     b.next_length = length;
   }
+  if (b.sized) end_host_parts(b);
   b.own_lambda.swap(b.sub_lambda);
   end_parts(b, now, parts, before, fastest, records);
   b.plain_parts = b.posed = true;
@@ -298,12 +300,12 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
 }
 
 /// Of a part from `now`: what was applied in it, what it did to each body, and its joints.
-void Engine::record_part(BlockSolve& b, const State& now, double weight, bool starts) {
+void Engine::record_part(BlockSolve& b, const State& now, double weight) {
   const Block& block = b.block;
   note_pull(b);
   for (std::size_t j = 0; j < b.v.size(); ++j) b.sub_applied[j] += b.part_applied[j];
-  for (int c = 0; b.sized && c < block.n(); c += 3)  // the host has books of its own
-    add(b.sub_applied, c, -host_impulse(b, c, weight, starts));
+  for (std::size_t j = 0; b.sized && j < b.v.size(); ++j)  // the host has books of its own
+    b.sub_applied[j] -= weight * b.part_held[j] + b.part_blow[j];
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const BodyId id = block.bodies[slot];
     const BodyState& s = now[id];
@@ -372,7 +374,6 @@ bool Engine::begin_in_turns(BlockSolve& b) {
   note_dear(b, why, step_);
   if (why) return false;
   b.in_turns = true;
-  b.start_lambda.resize(b.lambda.size());
   b.answered = false;
   return true;
 }
@@ -416,6 +417,7 @@ Dynamics& Engine::problem(BlockSolve& b) const {
   if (!b.dynamics) make_dynamics(b);
   if (!b.plainly) return *b.dynamics;
   b.plainly = false;
+  add_spins(b);
   if (!b.sized) size_up(b);
   b.dynamics->evaluate(state_, forces_with_host(b));
   if (b.in_parts) return *b.dynamics;

@@ -247,7 +247,6 @@ bool Engine::try_stages(BlockSolve& b, double done, double length, bool carried)
     b.stages.go_on();
   else if (!solve_stage(b))
     return false;
-  if (done == 0) b.start_lambda.assign(b.stages.lambda().begin(), b.stages.lambda().end());
   for (const State* at = &now;; at = &next) {
     if (!adaptive && b.with_laws && dynamics.law_report().rate * length > law_limit) return false;
     if (const double weight = b.stages.weight(); weight != 0) {

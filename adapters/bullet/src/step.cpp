@@ -73,13 +73,19 @@ double Engine::blow_of(const btSolverConstraint& row, Pools pools) {
   return p > 0 ? std::clamp(blow, 0.0, p) : std::clamp(blow, p, 0.0);
 }
 
-void Engine::gather_native(Pools pools) {
-  for (const int index : group_)
-    for (auto* x : {&blocks_[z(index)]->host, &blocks_[z(index)]->at_once}) std::fill(x->begin(), x->end(), 0.0);
-  const auto take = [&](const btSolverConstraint& row, Record* record) {
+/// @param solved  what a step in parts needs is gathered, too
+void Engine::gather_native(Pools pools, bool solved) {
+  for (const int index : group_) {
+    BlockSolve& b = *blocks_[z(index)];
+    for (auto* x : {&b.host, &b.at_once, &b.spread}) std::fill(x->begin(), x->end(), 0.0);
+    b.held_rows.clear();
+  }
+  const auto take = [&](btSolverConstraint& row, Record* record) {
     const double p = double(row.m_appliedImpulse);
     const bool ours = slot_of(row.m_solverBodyIdA).block >= 0 || slot_of(row.m_solverBodyIdB).block >= 0;
-    const double blow = ours ? blow_of(row, pools) : 0;
+    const double blow = ours && solved ? blow_of(row, pools) : 0;
+    const bool kept = ours && solved && p != 0 && options_.mode == Mode::exact &&
+                      keep_row(row, blow, record ? record->native.get() : nullptr, pools);
     const auto side = [&](int body, const btVector3& n, const btVector3& rn, int k) {
       const Vector3d f = p * from_bullet(n), m = p * from_bullet(rn);
       if (record) {
@@ -91,11 +97,15 @@ void Engine::gather_native(Pools pools) {
       BlockSolve& b = *blocks_[z(of)];
       const Block& block = b.block;
       const int c = block.column[z(slot)];
+      const bool turns = block.column[z(slot + 1)] - c == 6;
       add(b.host, c, f);
+      if (turns) add(b.host, c + 3, m);
+      if (kept || !solved) return;
       add(b.at_once, c, blow * from_bullet(n));
-      if (block.column[z(slot + 1)] - c != 6) return;
-      add(b.host, c + 3, m);
+      add(b.spread, c, (p - blow) * from_bullet(n));
+      if (!turns) return;
       add(b.at_once, c + 3, blow * from_bullet(rn));
+      add(b.spread, c + 3, (p - blow) * from_bullet(rn));
     };
     side(row.m_solverBodyIdA, row.m_contactNormal1, row.m_relpos1CrossNormal, 0);
     side(row.m_solverBodyIdB, row.m_contactNormal2, row.m_relpos2CrossNormal, 1);
@@ -108,7 +118,7 @@ void Engine::gather_native(Pools pools) {
     if (!r.native) r.native = std::make_unique<Wrenches>();
     r.native->on_a = r.native->on_b = Wrench{};
   }
-  for (const btConstraintArray* rows : {&pools.contacts, &pools.friction, &pools.rolling})
+  for (btConstraintArray* rows : {&pools.contacts, &pools.friction, &pools.rolling})
     for (int i = 0; i < rows->size(); ++i) take((*rows)[i], nullptr);
   for (const btMultiBodyConstraintArray* rows : pools.link_rows)  // what multibodies do to rigid bodies
     for (int i = 0; rows && i < rows->size(); ++i) {
@@ -120,8 +130,10 @@ void Engine::gather_native(Pools pools) {
         const Block& block = b.block;
         const int c = block.column[z(slot)];
         const double p = double(row.m_appliedImpulse);
-        add(b.host, c, p * from_bullet(n));
-        if (block.column[z(slot + 1)] - c == 6) add(b.host, c + 3, p * from_bullet(rn));
+        for (auto* x : {&b.host, &b.spread}) {
+          add(*x, c, p * from_bullet(n));
+          if (block.column[z(slot + 1)] - c == 6) add(*x, c + 3, p * from_bullet(rn));
+        }
       };
       if (!row.m_multiBodyA) side(row.m_solverBodyIdA, row.m_contactNormal1, row.m_relpos1CrossNormal);
       if (!row.m_multiBodyB) side(row.m_solverBodyIdB, row.m_contactNormal2, row.m_relpos2CrossNormal);
@@ -130,7 +142,7 @@ void Engine::gather_native(Pools pools) {
   int in_joint = 0, kept = 0;
   std::array<int, 24> own{};
   for (int i = 0; i < pools.joints.size(); ++i) {
-    const btSolverConstraint& row = pools.joints[i];
+    btSolverConstraint& row = pools.joints[i];
     auto* c = static_cast<btTypedConstraint*>(row.m_originalContactPoint);
     const auto known = record_of_.find(c);
     Record* record = known == record_of_.end() ? nullptr : &records_[z(known->second)];
@@ -163,10 +175,10 @@ bool Engine::after_iterations(Pools pools) {
   put_rows_back(pools);
   hold_animated(pools);  // the iterations bring in bodies that no row knows
   if (group_.empty()) {
-    if (world_ && pools.joints.size() > 0) gather_native(pools);
+    if (world_ && pools.joints.size() > 0) gather_native(pools, true);
     return true;
   }
-  gather_native(pools);
+  gather_native(pools, true);
   bool good = true;
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
@@ -208,7 +220,8 @@ bool Engine::finish_block(BlockSolve& b) {
       b.failed = true;
       return true;
     }
-    for (auto* x : {&b.host, &b.at_once}) std::fill(x->begin(), x->end(), 0.0);
+    for (auto* x : {&b.host, &b.at_once, &b.spread}) std::fill(x->begin(), x->end(), 0.0);
+    b.held_rows.clear();
     ++counts_.non_finite;
     trouble_ = "the native solver returned impulses that are not finite; they were left out";
   }
@@ -279,12 +292,15 @@ bool Engine::finish_block(BlockSolve& b) {
     keep_reactions(b);  // substeps overwrite the problem that they answer
     if (substep_block(b, before)) return true;
     constexpr unsigned for_steps = 60;
-    if (!b.creeps && !b.dynamics->solver().full_row_rank()) {
+    if (!b.too_dear && !b.creeps && !b.dynamics->solver().full_row_rank()) {
       b.creeps = true;
       b.creeps_until = step_ + for_steps;
       ++b.tally.factors;
       if (b.dynamics->evaluate(state_, all_forces(b)) != Status::invalid && substep_block(b, before)) return true;
     }
+    if (b.too_dear)
+      return refuse(
+          b, "its rows nearly depend on each other, and no number of substeps that is worth its time could be solved");
     return refuse(
         b, b.substeps < options_.max_substeps
                ? "no substep as short as dt/" + std::to_string(std::lround(dt_ / finest_part())) + " could be solved"
@@ -512,9 +528,13 @@ bool Engine::stop_at_end(BlockSolve& b) {
 // What Newton will have to add is of third order in the step and changes smoothly: a polynomial through the last steps
 // starts it many contractions nearer. The sum of backward differences goes on as long as they shrink: where motion is
 // rough that is none of them, and where it is smooth the last is rounding. It only ever changes how many solves there
-// are, not where they end.
+// are, not where they end. Motion that stays rough is left alone for a while: to look at it takes time, too.
 bool Engine::predict(BlockSolve& b) {
-  constexpr int orders = BlockSolve::added_orders;
+  constexpr int orders = BlockSolve::added_orders, patience = 12, rest = 64;  // [steps]
+  if (b.added_rest > 0) {
+    --b.added_rest;
+    return false;
+  }
   if (b.native_rows || b.moved > 0 || b.last_length != dt_) b.added_steps = 0;
   int terms = 0;  // what is left out is of the size of the first of these
   const int known = std::min(b.added_steps, orders);
@@ -522,7 +542,14 @@ bool Engine::predict(BlockSolve& b) {
     if (b.added_size[z(k)] < b.added_size[z(terms)]) terms = k;
   // A start that is not well below what is left to do saves no solve, and is not free.
   constexpr double worth = 0.1;
-  if (terms == 0 || b.added_size[z(terms)] > worth * b.added_size[0]) return false;
+  if (terms == 0 || b.added_size[z(terms)] > worth * b.added_size[0]) {
+    if (known == orders && ++b.added_in_vain == patience) {
+      b.added_in_vain = b.added_steps = 0;
+      b.added_rest = rest;
+    }
+    return false;
+  }
+  b.added_in_vain = 0;
   if (terms == known - 1) ++terms;
   const double* differences = b.added.data();
   for (double& lambda : b.lambda) {
@@ -555,6 +582,7 @@ void Engine::add_pull(const BlockSolve& b, std::span<const double> lambda, std::
 
 void Engine::note_added(BlockSolve& b) {
   constexpr int orders = BlockSolve::added_orders;
+  if (b.added_rest > 0) return;
   if (b.added_steps == 0) std::fill(b.added.begin(), b.added.end(), 0.0);
   double* differences = b.added.data();
   std::array<double, orders> size{};
@@ -680,16 +708,19 @@ bool Engine::refuse(BlockSolve& b, std::string why) const {
 // To the native rows; not while other blocks are being solved. A block that failed time and again most likely fails
 // again, after its shortest substeps and its largest solves: it is tried less and less often.
 void Engine::fail_block(BlockSolve& b, const std::string& why) {
-  constexpr int patience = 8, rarest = 6;  // tries without a pause; every 2⁶ steps
-  constexpr double dear = 1e5;             // rows times substeps of a try: a second that the program waits
+  constexpr int patience = 8, rarest = 6, rarest_if_long = 9;  // tries without a pause; every 2⁶, 2⁹ steps
+  constexpr double dear = 1e5;  // rows times substeps of a try: a second that the program waits
+  constexpr int large = 60;     // rows of a gap that does not close, of which each step has a factor
   b.failed = true;
   b.added_steps = 0;
   b.trouble = why;  // told again in the steps in which it is not tried
   ++counts_.fallbacks;
   if (step_ >= b.next_try) {
-    const bool long_try = double(b.substeps) * b.block.m() > dear;
+    const bool long_try = double(b.substeps) * b.block.m() > dear || b.too_dear ||
+                          (b.gap_left > options_.gap_tolerance && b.block.m() > large);
     b.failures = long_try ? std::max(b.failures, patience) + 1 : b.failures + 1;
-    if (b.failures > patience) b.next_try = step_ + 1 + (1u << std::min(b.failures - patience, rarest));
+    if (b.failures > patience)
+      b.next_try = step_ + 1 + (1u << std::min(b.failures - patience, long_try ? rarest_if_long : rarest));
   }
   trouble_ = why;
   if (step_ + 1 < b.next_try) trouble_ += " (tried again in " + std::to_string(b.next_try - step_) + " steps)";

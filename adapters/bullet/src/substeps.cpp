@@ -19,15 +19,6 @@ void Engine::copy_block(const BlockSolve& b, const State& from, State& to) const
   for (const BodyId id : b.touched) to[id] = from[id];
 }
 
-/// What the host holds against forces, or their moments, as a mean force: all of its impulses but their blows.
-Vector3d Engine::held_force(const BlockSolve& b, int c) const { return (head(b.host, c) - head(b.at_once, c)) / dt_; }
-
-/// What the host does in a part of the step, the first of which has the blows.
-Vector3d Engine::host_impulse(const BlockSolve& b, int c, double weight, bool starts) const {
-  const Vector3d held = weight * held_force(b, c);
-  return starts ? held + head(b.at_once, c) : held;
-}
-
 /// Applied force, host impulses but for their blows as a mean force, and the gyroscopic torque of the substep, for
 /// bodies that have one.
 /// @return whether the force depends on how long the substep is
@@ -39,7 +30,7 @@ bool Engine::spread_forces(BlockSolve& b, const State& at, double length) {
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const BodyId id = block.bodies[slot];
     const int c = block.column[slot];
-    put(b.Q_host, c, head(b.Q, c) + held_force(b, c));
+    put(b.Q_host, c, head(b.Q, c) + head(b.part_held, c));
     if (block.column[slot + 1] - c != 6) continue;
     Vector3d torque = loads_[z(id.index)].torque;
     if (b.gyroscopic[slot]) {
@@ -50,7 +41,7 @@ bool Engine::spread_forces(BlockSolve& b, const State& at, double length) {
       put(b.sub_gyroscopic, c + 3, torque - head(b.Q, c + 3));
       turns = turns || !mean.isZero();
     }
-    put(b.Q_host, c + 3, torque + held_force(b, c + 3));
+    put(b.Q_host, c + 3, torque + head(b.part_held, c + 3));
   }
   return turns;
 }
@@ -69,7 +60,7 @@ bool Engine::try_substep(BlockSolve& b, Substep& s) {
     }
   for (std::size_t j = 0; j < b.force.size(); ++j)
     b.force[j] = s.weight * b.Q_host[j] + s.length * (b.dynamics->ideal()[j] + b.dynamics->nonideal()[j]);
-  for (std::size_t j = 0; s.done == 0 && j < b.force.size(); ++j) b.force[j] += b.at_once[j];
+  for (std::size_t j = 0; s.done == 0 && j < b.force.size(); ++j) b.force[j] += b.part_blow[j];
   solver.inverse_mass(b.force, b.dv);
   for (std::size_t j = 0; j < b.sub_v.size(); ++j) b.sub_v[j] = assembly.v[j] + b.dv[j];
   std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
@@ -103,21 +94,19 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
   auto& [start, now, next, end_given, settled] = *b.states;
   const Assembly& assembly = b.dynamics->assembly();
   const Block& block = assembly.block;
-  const bool starts = s.done == 0;
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const BodyId id = block.bodies[slot];
     const int c = block.column[slot];
     add(b.sub_momentum, c, system_.mass(id) * (head(b.sub_v, c) - head(assembly.v, c)));
-    add(b.sub_host, c, host_impulse(b, c, s.weight, starts));
     add(b.sub_applied, c, s.weight * head(b.Q, c));
     next[id].v = head(b.sub_v, c);
     if (block.column[slot + 1] - c != 6) continue;
     add(b.sub_momentum, c + 3, system_.world_inertia(id, now[id].q) * (head(b.sub_v, c + 3) - head(assembly.v, c + 3)));
-    add(b.sub_host, c + 3, host_impulse(b, c + 3, s.weight, starts));
     add(b.sub_applied, c + 3, s.weight * (head(b.Q, c + 3) + head(b.sub_gyroscopic, c + 3)));
     next[id].w = head(b.sub_v, c + 3);
   }
   b.part_turning.apply(block, b.sub_applied);
+  record_host_part(b, s.weight);
   for (std::size_t row = 0; row < b.e.size(); ++row) {
     b.e[row] = s.length * (b.dynamics->lambda()[row] + b.dynamics->induced()[row]) + b.lambda[row];
     b.own_lambda[row] += b.e[row];
@@ -237,14 +226,19 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   auto& [start, now, next, end_given, settled] = *b.states;
   const Block& block = b.block;
   begin_parts(b);
+  begin_host_parts(b);
 
   const double finest = finest_part();
   Substep s;
   s.before = before;
   s.allowed = gain_floor(b) + allowed_gain * kinetic(b.dynamics->assembly(), b.v0);
   s.length = first_part(b.swing);
-  constexpr int dear = 10000;  // rows times substeps
+  constexpr int dear = 10000, dearest = 200000;  // rows times substeps
   const int rows = block.m();
+  // A taut bridge takes hundreds of substeps in every step, each factored by the reference, and a program that waits
+  // seconds for each does not run at all.
+  constexpr double most_by_reference = 2e7;  // m² n of dense factors in one step, a tenth of a second
+  const double by_reference = double(rows) * rows * block.n();
   int taken = 0;
   double fastest = 0;
   bool factored = false, turns = false;
@@ -253,6 +247,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
     s.length = left / std::ceil(left / s.length * (1 - 1e-9));  // no short one at the end
     // From the middle of the last (sub)step to the middle of this, as in finish_block.
     s.weight = b.native_rows ? s.length : 0.5 * (s.before + s.length);
+    if (b.native_rows) set_host_part(b, now, s.done, s.length);
     if (!factored) {
       now.t = t_ + s.done;
       turns = spread_forces(b, now, s.weight);
@@ -260,17 +255,31 @@ bool Engine::substep_block(BlockSolve& b, double before) {
       ++b.tally.factors;
       if (b.dynamics->evaluate(now, b.Q_host) == Status::invalid) break;
       factored = true;
-    } else if (b.with_laws || turns) {  // what friction and turning do to the end of a step depends on its length
+      if (b.dynamics->solver().info().fallbacks > 0) b.by_reference += by_reference;
+      if (b.by_reference > most_by_reference) {
+        b.too_dear = true;
+        break;
+      }
+    } else if (b.with_laws || turns || !b.held_rows.empty()) {
+      // What friction, turning and rows do to the end of a step depends on its length.
       spread_forces(b, now, s.weight);
       if (b.with_laws) b.dynamics->set_step(s.length);
       if (b.dynamics->resolve(now, b.Q_host) == Status::invalid) break;
     }
     s.watched = s.length > 1.5 * dt_ / options_.max_substeps;
     // To rounding, or not at that price.
-    if (!b.creeps && taken * rows > dear && !b.dynamics->solver().full_row_rank()) break;
+    if (taken * rows > (b.creeps ? dearest : dear) && !b.dynamics->solver().full_row_rank()) {
+      b.too_dear = b.creeps;
+      break;
+    }
+    const double gain = s.gain;
     if (!try_substep(b, s)) {
       if (s.length <= finest * (1 + 1e-9)) break;
       s.length = std::max(0.5 * s.length, finest);
+      continue;
+    }
+    if (let_rows_go(b, b.sub_v, s.done == 0)) {
+      s.gain = gain;
       continue;
     }
     record_substep(b, s);
@@ -298,7 +307,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
 
   b.v.swap(b.sub_v);
   end_parts(b, now, taken, s.before, fastest, true);
-  b.host.swap(b.sub_host);
+  end_host_parts(b);
   take_reported_off(b);
   return true;
 }

@@ -1,0 +1,173 @@
+// What native rows do in a step that is taken in parts (T15): a blow at its start, the rest as long as forces act. Rows
+// were solved once, for a step as one; in its parts a light body turns away from under what they were solved for, and
+// they would drive it on. Limits and contacts can give a mechanism nothing: in a part in which they would, those that
+// do are let go, and what they have not done is left to the parts after it.
+#include "engine.h"
+
+#include "columns.h"
+#include "energy_watch.h"
+
+#include <functional>
+#include <utility>
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+namespace {
+double speed(const Vector6& J, const Vector3d& v, const Vector3d& w) { return J.head<3>().dot(v) + J.tail<3>().dot(w); }
+bool within(const btSolverConstraint& row, const btConstraintArray& rows) {
+  return rows.size() > 0 && !std::less<>()(&row, &rows[0]) && std::less<>()(&row, &rows[0] + rows.size());
+}
+/// Whether what a row does can only be passive: of joints those that push without bounds, and one way only, which no
+/// motor does; of contacts all, but those of a surface that moves by itself.
+bool is_passive(const btSolverConstraint& row, Pools pools) {
+  constexpr btScalar no_limit = btScalar(1e9);
+  if (within(row, pools.joints))
+    return (row.m_lowerLimit == 0 && row.m_upperLimit >= no_limit) ||
+           (row.m_upperLimit == 0 && row.m_lowerLimit <= -no_limit);
+  if (within(row, pools.contacts)) return true;
+  const auto& point = *static_cast<const btManifoldPoint*>(pools.contacts[row.m_frictionIndex].m_originalContactPoint);
+  return point.m_contactMotion1 == 0 && point.m_contactMotion2 == 0;
+}
+}  // namespace
+
+// One that pushes at another block or at a free body as well does there what it was solved for, and so here; one that
+// pushes at what the program moves may well give.
+/// @return whether it is one that can be let go
+bool Engine::keep_row(btSolverConstraint& row, double blow, Wrenches* native, Pools pools) {
+  const std::array<int, 2> body{row.m_solverBodyIdA, row.m_solverBodyIdB};
+  if (!is_passive(row, pools)) {
+    // Where a motor acts, contacts do what they were solved for: what they give may be its.
+    for (std::size_t k = 0; within(row, pools.joints) && k < 2; ++k)
+      if (const int of = slot_of(body[k]).block; of >= 0) {
+        BlockSolve& b = *blocks_[z(of)];
+        std::erase_if(b.held_rows, [&](const HeldRow& held) {
+          if (within(*held.row, pools.joints)) return false;
+          add_row(b, held, held.blow, b.at_once);
+          add_row(b, held, held.impulse - held.blow, b.spread);
+          return true;
+        });
+      }
+    return false;
+  }
+  HeldRow out{};
+  int block = -1;
+  for (std::size_t k = 0; k < 2; ++k) {
+    const Slot at = slot_of(body[k]);
+    const btSolverBody& sb = pools.bodies[body[k]];
+    const bool moves = sb.m_originalBody && !sb.m_originalBody->isStaticObject();
+    if (at.block < 0 ? moves : block >= 0 && block != at.block) return false;
+    out.slot[k] = at.block < 0 ? -1 : at.slot;
+    if (at.block < 0) continue;
+    block = at.block;
+    out.J[k] << from_bullet(k == 0 ? row.m_contactNormal1 : row.m_contactNormal2),
+        from_bullet(k == 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal);
+    if (blocks_[z(block)]->block.column[z(at.slot + 1)] - blocks_[z(block)]->block.column[z(at.slot)] != 6)
+      return false;
+  }
+  out.row = &row;
+  out.limit = within(row, pools.joints);
+  out.native = native;
+  out.blow = blow;
+  out.impulse = double(row.m_appliedImpulse);
+  blocks_[z(block)]->held_rows.push_back(out);
+  return true;
+}
+
+void Engine::add_row(const BlockSolve& b, const HeldRow& row, double impulse, std::span<double> to) {
+  for (std::size_t k = 0; k < 2; ++k) {
+    if (row.slot[k] < 0) continue;
+    const int c = b.block.column[z(row.slot[k])];
+    add(to, c, impulse * row.J[k].head<3>());
+    add(to, c + 3, impulse * row.J[k].tail<3>());
+  }
+}
+
+void Engine::begin_host_parts(BlockSolve& b) {
+  if (!b.held_rows.empty() && !b.held_rows[0].row) b.host.swap(b.sub_host);  // once more, for its records
+  for (auto* x : {&b.part_held, &b.part_blow, &b.sub_host}) x->assign(b.host.size(), 0);
+  for (HeldRow& row : b.held_rows) {
+    row.let_go = false;
+    row.strikes = row.blow;
+    row.left = row.impulse - row.blow;
+  }
+  // Limits less than constraints: what those give in one step they take in the next. Contacts as much: what a part does
+  // not have of them lies deeper by the next step.
+  constexpr double of_limits = 0.2;
+  if (b.held_rows.empty()) return;
+  const double floor = gain_floor(b), energy = energy_at_start(b);
+  b.may_give = {floor + allowed_gain * energy, floor + of_limits * allowed_gain * energy};
+}
+
+// What of the step a part has of the host's impulses, from `done` on.
+void Engine::set_host_part(BlockSolve& b, const State& now, double done, double length) {
+  const bool starts = done == 0;
+  for (std::size_t j = 0; j < b.part_held.size(); ++j) {
+    b.part_held[j] = b.spread[j] / dt_;
+    b.part_blow[j] = starts ? b.at_once[j] : 0;
+  }
+  for (HeldRow& row : b.held_rows) {
+    row.before = 0;
+    for (std::size_t k = 0; k < 2; ++k)
+      if (row.slot[k] >= 0) {
+        const BodyState& s = now[b.block.bodies[z(row.slot[k])]];
+        row.before += speed(row.J[k], s.v, s.w);
+      }
+    row.now = row.let_go ? 0 : row.left * std::min(1.0, length / (dt_ - done));
+    if (row.now != 0) add_row(b, row, row.now / length, b.part_held);
+    if (starts && row.strikes != 0) add_row(b, row, row.strikes, b.part_blow);
+  }
+}
+
+// Of a part that might stand and ends with the velocities v. Work is that of impulses over the mean velocity (T11).
+/// @return whether rows were let go of which it is to be taken once more
+bool Engine::let_rows_go(BlockSolve& b, std::span<const double> v, bool starts) {
+  std::array<double, 2> work{};
+  for (HeldRow& row : b.held_rows) {
+    const double impulse = row.now + (starts ? row.strikes : 0);
+    double after = 0;
+    for (std::size_t k = 0; impulse != 0 && k < 2; ++k)
+      if (row.slot[k] >= 0) {
+        const int c = b.block.column[z(row.slot[k])];
+        after += speed(row.J[k], head(v, c), head(v, c + 3));
+      }
+    row.work = impulse != 0 ? 0.5 * impulse * (row.before + after) : 0;
+    work[row.limit] += row.work;
+  }
+  bool again = false;
+  for (HeldRow& row : b.held_rows) {
+    if (!(work[row.limit] > b.may_give[row.limit]) || !(row.work > 0)) continue;
+    row.let_go = again = true;
+    if (starts) row.left += std::exchange(row.strikes, 0);
+  }
+  for (std::size_t kind = 0; !again && kind < 2; ++kind) b.may_give[kind] -= std::max(work[kind], 0.0);
+  return again;
+}
+
+void Engine::record_host_part(BlockSolve& b, double length) {
+  for (std::size_t j = 0; j < b.sub_host.size(); ++j) b.sub_host[j] += length * b.part_held[j] + b.part_blow[j];
+  for (HeldRow& row : b.held_rows) {
+    row.let_go = false;
+    row.left -= row.now;
+  }
+}
+
+// Bullet and who reads its joints are told what the rows did, once: Bullet's rows do not outlive the step.
+void Engine::end_host_parts(BlockSolve& b) {
+  if (b.held_rows.empty()) return;
+  b.host.swap(b.sub_host);
+  for (HeldRow& row : b.held_rows) {
+    if (!row.row) continue;
+    row.row->m_appliedImpulse = btScalar(row.impulse - row.left);
+    for (int k = 0; row.native && k < 2; ++k) {
+      const btSolverConstraint& r = *row.row;
+      Wrench& w = row.native->on(k);
+      w.force -= row.left / dt_ * from_bullet(k == 0 ? r.m_contactNormal1 : r.m_contactNormal2);
+      w.moment -= row.left / dt_ * from_bullet(k == 0 ? r.m_relpos1CrossNormal : r.m_relpos2CrossNormal);
+    }
+    row.row = nullptr;
+  }
+}
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet
