@@ -402,7 +402,7 @@ void SolveSparse::borrow() const {
   const auto grow = [](std::vector<double>& x, std::size_t size) {
     if (x.size() < size) x.resize(size);
   };
-  for (auto* x : {&scratch.e, &scratch.rho, &scratch.lambda, &scratch.inside}) grow(*x, at(m_));
+  for (auto* x : {&scratch.e, &scratch.rho, &scratch.lambda, &scratch.inside, &scratch.left}) grow(*x, at(m_));
   for (auto* x : {&scratch.force, &scratch.dv, &scratch.part, &scratch.y, &scratch.before}) grow(*x, at(n_));
   grow(scratch.dropped_force, at(widest_));
   grow(scratch.x, at(dual_.size()));
@@ -876,11 +876,24 @@ void SolveSparse::apply_island(int i, double size, bool with_lambda) const {
     for (int k = island.node_begin; k < island.node_end; ++k)
       for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) work_->rho[at(r)] = e[at(r)];
     refine();
-    if (island.kind == Kind::deficient && error.all > agreement * size && std::isfinite(error.all) && project(i)) {
+    if (island.kind == Kind::deficient && error.all > agreement * size && std::isfinite(error.all) &&
+        project(i, work_->e)) {
       e = work_->inside.data();  // least squares: the part of e inside range(A), in the rows as given (T6)
       error = residual(island, e);
       refine();
-      // What lies in range(A) is met in the rows left out as well; else it was not the part of e that it should be.
+      // What lies in range(A) is met in the rows left out as well, but for what singular values below the cut make of
+      // the kept ones in them: of what they leave, the part in range(A) once more.
+      for (int turn = 0; turn < 3 && error.all > projected * size && std::isfinite(error.all); ++turn) {
+        if (turn > 0) correct(i, false);
+        residual(island, work_->e.data());
+        std::swap(work_->rho, work_->left);
+        if (!project(i, work_->left)) break;
+        for (int k = island.node_begin; k < island.node_end; ++k)
+          std::copy_n(work_->inside.begin() + nodes_[at(k)].row, nodes_[at(k)].rows,
+                      work_->rho.begin() + nodes_[at(k)].row);
+        error.all = error.kept = size_of(island, work_->inside);
+      }
+      // Else it was not the part of e that it should be.
       if (!(error.all <= projected * size) && leave_to_reference(i, "least squares not found by the sparse factor"))
         return apply_reference(island);
     }

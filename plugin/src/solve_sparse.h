@@ -111,7 +111,7 @@ class SolveSparse {
   // What lasts no longer than a call: each thread has one, and thousands of small problems that it solves one after the
   // other pass through the same cache lines.
   struct Scratch {
-    std::vector<double> e, rho, lambda, inside;                  // [m]
+    std::vector<double> e, rho, lambda, inside, left;            // [m]
     std::vector<double> force, dv, part, before, dropped_force;  // [n], and of the widest body
     std::vector<double> x, y;      // as BlockCholesky::solve has them, of rows and of columns
     std::vector<double> whitened;  // B by touch
@@ -165,7 +165,8 @@ class SolveSparse {
   void take_out_null_space(int i, double* rows) const;
   double add_image(const Island& island, double* rows) const;
   void clear_part(const Island& island) const;
-  bool project(int i) const;
+  double trace_of_force(const Island& island) const;
+  bool project(int i, const std::vector<double>& rows) const;
   bool shortest_island(int i) const;
   void shortest_proximal(int i) const;
   void match_force(const Island& island) const;

@@ -268,14 +268,14 @@ double SolveSparse::add_image(const Island& island, double* rows) const {
   return size > 0 ? change / size : 0;
 }
 
-// work_->inside ← the part of e in range(A), in the rows as given: what least squares can meet.
-bool SolveSparse::project(int i) const {
+// work_->inside ← the part of `rows` in range(A), as given: what least squares can meet.
+bool SolveSparse::project(int i, const std::vector<double>& rows) const {
   const Island& island = islands_[at(i)];
   const bool columns = factor_primal(i);
   if (island.kind == Kind::dense) return false;
   if (island.null_space_known) {
     for (int k = island.node_begin; k < island.node_end; ++k)
-      std::copy_n(work_->e.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, work_->inside.begin() + nodes_[at(k)].row);
+      std::copy_n(rows.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, work_->inside.begin() + nodes_[at(k)].row);
     take_out_null_space(i, work_->inside.data());
     return true;
   }
@@ -284,7 +284,7 @@ bool SolveSparse::project(int i) const {
   for (int turn = 0; columns && turn < 4; ++turn) {
     for (int k = island.node_begin; k < island.node_end; ++k)
       for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
-        work_->rho[at(r)] = work_->e[at(r)] - work_->inside[at(r)];
+        work_->rho[at(r)] = rows[at(r)] - work_->inside[at(r)];
     clear_part(island);
     add_transposed(island, work_->rho.data(), work_->part.data());
     if (add_image(island, work_->inside.data()) < 4 * eps) break;
@@ -320,6 +320,24 @@ bool SolveSparse::shortest_island(int i) const {
   }
   if (!(change <= shortest_enough)) return false;
   subtract_from_force();
+  // Multipliers of least norm of rows that depend on others up to a σ below the cut only miss the force by that: the
+  // kept rows have the rest, and of that what is of least norm is added.
+  for (int turn = 0; turn < 3 && trace_of_force(island) > shortest_enough; ++turn) {
+    for (int j = island.body_begin; j < island.body_end; ++j) {
+      const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+      double* const f = work_->part.data() + body.column;
+      times_inverse_mass(body, f, f);
+    }
+    step_to_null(i);
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = 0; r < nodes_[at(k)].rows; ++r)
+        work_->left[at(nodes_[at(k)].row + r)] = -work_->x[at(nodes_[at(k)].position + r)];
+    if (!project(i, work_->left)) return false;
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+        work_->lambda[at(r)] += work_->inside[at(r)];
+    subtract_from_force();
+  }
   match_force(island);
   return true;
 }
@@ -362,23 +380,27 @@ void SolveSparse::shortest_proximal(int i) const {
 // It goes, so that reported multipliers make the reported force to rounding. More than a trace is no such thing, but
 // the conditioning of AᵀA showing in the multipliers, and stays.
 void SolveSparse::match_force(const Island& island) const {
-  double trace = 0, size = 0;
-  const auto each_body = [&](const auto& visit) {
-    for (int j = island.body_begin; j < island.body_end; ++j) visit(bodies_[at(bodies_by_island_[at(j)])]);
-  };
-  each_body([&](const Body& body) {
-    for (int c = body.column; c < body.column + body.size; ++c) {
-      trace = std::max(trace, std::fabs(work_->part[at(c)]));
-      size = std::max(size, std::fabs(work_->force[at(c)]));
-    }
-  });
-  if (!(trace <= largest_trace * size)) return;
-  each_body([&](const Body& body) {
+  if (!(trace_of_force(island) <= largest_trace)) return;
+  for (int j = island.body_begin; j < island.body_end; ++j) {
+    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
     double* const f = work_->part.data() + body.column;
     for (int c = 0; c < body.size; ++c) work_->force[at(body.column + c)] -= f[c];
     times_inverse_mass(body, f, f);
     for (int c = 0; c < body.size; ++c) work_->dv[at(body.column + c)] -= f[c];
-  });
+  }
+}
+
+// ‖work_->part‖∞ over ‖work_->force‖∞
+double SolveSparse::trace_of_force(const Island& island) const {
+  double trace = 0, size = 0;
+  for (int j = island.body_begin; j < island.body_end; ++j) {
+    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    for (int c = body.column; c < body.column + body.size; ++c) {
+      trace = std::max(trace, std::fabs(work_->part[at(c)]));
+      size = std::max(size, std::fabs(work_->force[at(c)]));
+    }
+  }
+  return trace > 0 ? trace / size : 0;
 }
 
 void SolveSparse::shortest(std::span<double> force, std::span<double> lambda, std::span<double> v) const noexcept {
