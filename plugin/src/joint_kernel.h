@@ -307,13 +307,8 @@ class JointKernel {
     std::swap(x_, rest_);
   }
 
-  // The equation (T5), its residual looked at and, where it is more than rounding, taken out once.
-  void answer(const JointPattern& p, Result& result) {
-    if (equation_.redundant()) consent();
-    equation_.solve(p, x_);
-    std::swap(lambda_, x_);
-    // Before they are looked at: what a null vector is wrong by is part of the residual, and taken out with it.
-    if (equation_.redundant()) equation_.least_norm(lambda_);
+  // x_ ← what λ leaves of the biases, with what it does in accelerations_. @return the largest, NaN where one is
+  Real leave(const JointPattern& p) {
     rows_.respond(p, lambda_, accelerations_, twists_);
     Real worst{}, probe{};
     for (const Point& k : rows_.points) {
@@ -335,13 +330,37 @@ class JointKernel {
       probe += 0 * e;
       x_[z(k.row)] = e;
     }
-    worst += probe;
+    return worst + probe;
+  }
+
+  // The equation (T5), its residual looked at and, where it is more than rounding, taken out once.
+  void answer(const JointPattern& p, Result& result) {
     constexpr double rounding = 1e-7, smooth = 1e-13;
+    if (equation_.redundant()) consent();
+    equation_.solve(p, x_);
+    std::swap(lambda_, x_);
+    // Before they are looked at: what a null vector is wrong by is part of the residual, and taken out with it.
+    if (equation_.redundant()) equation_.least_norm(lambda_);
+    Real worst = leave(p);
+    // Gaps of single precision let welds be one body, and rows depend on each other, to seven digits only.
+    Real rough{};
+    bool any = false;
+    for (int lane = 0; lane < lanes; ++lane) {
+      if (get(worst, lane) <= rounding * get(seen_.size, lane) || !(p.welds || equation_.redundant(lane))) continue;
+      set(rough, lane, 1);
+      any = true;
+    }
+    if (any) {
+      equation_.solve(p, x_);
+      if (equation_.redundant()) equation_.least_norm(x_);
+      for (std::size_t r = 0; r < x_.size(); ++r) lambda_[r] += rough * x_[r];
+      worst = leave(p);
+    }
     for (int lane = 0; lane < lanes; ++lane)
       if (!(get(worst, lane) <= rounding * get(seen_.size, lane))) result.refuse(lane, "the equation's residual");
     if (result.refused()) return;
-    Real rough{};
-    bool any = false;
+    rough = Real{};
+    any = false;
     for (int lane = 0; lane < lanes; ++lane) {
       if (result.of[z(lane)].refused || get(worst, lane) <= smooth * get(seen_.size, lane)) continue;
       set(rough, lane, 1);
