@@ -379,8 +379,8 @@ TEST(RedundantJoints, WeldsMakeOneBody) {
 }
 
 // Poses kept in single precision leave welds open by 1e-7 m: they are one body, and loops of them redundant, to seven
-// digits only. Forces thousands of times what is left of them, as of bricks that lie on each other, are answered all the
-// same.
+// digits only. Forces thousands of times what is left of them, as of bricks that lie on each other, are answered all
+// the same.
 TEST(RedundantJoints, WeldsThatAreOpenByRoundingOfSinglePrecisionAreOneBody) {
   detail::JointStep::Limits open = limits;
   open.gap_tolerance = 1e-5;

@@ -400,7 +400,8 @@ TEST(Sparse, AStructureOfManyWeldsWhoseFramesAreOffIsAnsweredAlike) {
     Graph g = random_structure(random, 60, 200);
     for (Instant::Entry& entry : g.instant.entries) entry.value += random.uniform(-1e-9, 1e-9);
     for (double& Q : g.instant.Q) Q += random.uniform(-100, 100);
-    const Acceleration sparse = solve(g.instant, {.path = Path::sparse}), dense = solve(g.instant, {.path = Path::dense});
+    const Acceleration sparse = solve(g.instant, {.path = Path::sparse}),
+                       dense = solve(g.instant, {.path = Path::dense});
     EXPECT_EQ(sparse.rank, 354);
     EXPECT_EQ(dense.rank, 354);
     EXPECT_EQ(sparse.fallback, "");
