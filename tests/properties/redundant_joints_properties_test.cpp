@@ -483,6 +483,15 @@ TEST(RedundantJoints, StepEndsWhereRowsContradictNoMoreThanByRounding) {
         EXPECT_EQ(job.outcome.refused, nullptr);
       else
         EXPECT_STREQ(job.outcome.refused, "Newton does not contract");
+      if (apart == 0) continue;
+      // Where Newton is to leave no less than a tenth of that it has an end.
+      for (const double tolerance : {1e-10, 1e-12}) {
+        to_rounding.newton_tolerance = tolerance;
+        job = s.job();
+        detail::JointStep::take(state, to_rounding, {&job, 1});
+        EXPECT_STREQ(job.outcome.refused, tolerance == 1e-10 ? nullptr : "Newton does not contract");
+        EXPECT_LE(job.outcome.residual, 1.01 * apart);
+      }
     }
 }
 
