@@ -7,6 +7,7 @@
 
 #include <linchpin/dynamics.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -19,6 +20,9 @@ inline constexpr const char* no_shortest = "multipliers of least norm not found 
 inline constexpr double near_scales = 200;
 /// The same where the reference is the other choice: light bodies between heavy ones keep more digits by it.
 inline constexpr double alike_scales = 30;
+
+/// Pivots above this leave no doubt about rank: no estimate is needed.
+inline constexpr double sure_pivot = 1e-2;
 
 inline double dot6(const double* a, const double* b) {
   using Six = Eigen::Map<const Eigen::Matrix<double, 6, 1>>;
@@ -65,6 +69,19 @@ class SolveSparse {
     bool plain = false;  // M = diag(m I₃, I): roots_ has the short form, see factor_body
     bool hub = false;
     int pull_begin = 0, pull_end = 0;
+  };
+  // The short form of M = diag(m I₃, I), I = L Lᵀ: 1/√m, m, √m; the lower triangles of L⁻¹ and
+  // L, and that of I⁻¹, after 1/m; I once more as U D Uᵀ.
+  enum Short : std::size_t {
+    inverse_root = 0,
+    whole_mass = 1,
+    root_mass = 2,
+    L_inverse = 3,
+    L_itself = 9,
+    inverse_mass_itself = 15,
+    inverse_inertia = 16,
+    unit_lower = 22,  // I = U D Uᵀ: below the diagonal of U, and D
+    pivots = 25
   };
   struct Touch {  // a constraint's block for one of its bodies: [rows × size] in jacobians_ and whitened
     int body = 0;

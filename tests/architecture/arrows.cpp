@@ -54,6 +54,7 @@ const std::map<std::string, std::string> core_sources = {
     {"solve", "dynamics"},
     {"solve_dense", "dynamics"},
     {"solve_sparse", "dynamics"},
+    {"solve_sparse_answers", "dynamics"},
     {"solve_sparse_rank", "dynamics"},
     {"stock_joints", "joints"},
     {"drift", "stepper"},
