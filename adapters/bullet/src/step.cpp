@@ -393,6 +393,7 @@ Engine::Outcome Engine::try_step(BlockSolve& b) {
   if (good && options_.drift_correction) {
     NewtonReport newton = end_step(b, state_, base_, end_, dt_, b.v, b.turning);
     if (held_by_curvature(b, newton)) {
+      b.turning.apply(b.block, b.applied);  // of which velocities are made anew
       if (!stop_at_end(b)) return Outcome::lost;
       stopped = true;
       newton = end_step(b, state_, base_, end_, dt_, b.v, b.turning);

@@ -43,7 +43,8 @@ bool Engine::spread_forces(BlockSolve& b, const State& at, double length) {
     }
     put(b.Q_host, c + 3, torque + head(b.part_held, c + 3));
   }
-  return turns;
+  // One that turns by radians has none alone, but is turned with its joints: a try that is refused leaves that behind.
+  return turns || !b.part_turning.empty();
 }
 
 // One substep from now to next with the factor that is there. @return whether it may stand.
