@@ -603,6 +603,30 @@ TEST(Life, ASlowMechanismDoesNotFreezeAndOneAtRestSleeps) {
   }
 }
 
+TEST(Life, ReactionsOfWhatSleepsAreOfItsLastStepAwakeWhoeverHadAsked) {
+  for (const int asked_until : {0, 60, 1200}) {
+    TestWorld w;
+    btRigidBody& bob = w.ball(2, 0.1, btVector3(0, -1, 0));
+    bob.forceActivationState(ACTIVE_TAG);
+    auto& pivot = w.joint<btPoint2PointConstraint>(bob, btVector3(0, 1, 0));
+    bullet::Solver exact(w.world);
+    for (int i = 0; i < 1200; ++i) {
+      if (i == 240) {
+        bob.setMassProps(10, btVector3(1, 1, 1));
+        bob.setGravity(btVector3(0, btScalar(-9.81), 0));
+        bob.activate();
+      }
+      w.step();
+      if (i < asked_until) (void)exact.reactions();
+    }
+    ASSERT_FALSE(bob.isActive());
+    const Reaction& r = exact.reactions()[0];
+    const Vector3d f = &pivot.getRigidBodyA() == &bob ? r.on_a.force : r.on_b.force;
+    EXPECT_NEAR(f.y(), 98.1, precision(1e-9, 1e-3)) << "asked in the first " << asked_until << " steps";
+    EXPECT_FALSE(r.native);
+  }
+}
+
 TEST(Life, AWarmStepAllocatesNothing) {
   TestWorld w;
   chain(w, 8);

@@ -640,6 +640,7 @@ class Engine final : public btActionInterface {
   void take_out(Proxy& p);
   void take_out_for_good(std::unique_ptr<Proxy> p);
   void watch_bodies();
+  bool falls_asleep(const BlockSolve& b) const;
   void follow_driven();
   void watch_joints();
   void join_anew(Record& r);

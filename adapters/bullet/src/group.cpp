@@ -50,8 +50,11 @@ int unused_block(const std::vector<std::unique_ptr<BlockSolve>>& blocks, unsigne
 }  // namespace
 
 void Engine::begin_step() {
+  for (const auto& b : blocks_) {
+    if (falls_asleep(*b)) tell(*b);
+    b->told = true;  // what nobody asked about is past
+  }
   ++step_;
-  for (const auto& b : blocks_) b->told = true;  // what nobody asked about is past
   if (!world_) return;
   stepped_ = true;
   past_proxies_.clear();
@@ -78,6 +81,19 @@ void Engine::begin_step() {
   group_.clear();
   books_.clear();
   if (multibodies_) multibodies_->begin_step();
+}
+
+/// Whether all of a block that was stepped last may be put to sleep in the step that begins. What is told of it then is
+/// that of its last step awake, which knows nobody else: bodies forget their forces.
+bool Engine::falls_asleep(const BlockSolve& b) const {
+  if (b.told || !world_ || b.ids.empty() || b.failed || b.last_step != step_) return false;
+  const btCollisionObjectArray& all = world_->getCollisionObjectArray();
+  return std::all_of(b.block.bodies.begin(), b.block.bodies.end(), [&](BodyId id) {
+    const int at = place_[z(id.index)];  // it may be gone by now
+    if (at < 0 || at >= all.size() || !body_of_[z(id.index)] || all[at] != body_of_[z(id.index)]) return false;
+    const int state = all[at]->getActivationState();
+    return state == WANTS_DEACTIVATION || state == ISLAND_SLEEPING;
+  });
 }
 
 // What sleeps does not follow an animated body: Bullet wakes nobody for it, and the joint between them would open. In
