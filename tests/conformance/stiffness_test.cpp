@@ -1,5 +1,6 @@
 // Implicit geometric stiffness (T15), Options::geometric_stiffness: every step a whole one, at the price of damping
 // that is told.
+#include "random.h"
 #include "world.h"
 
 #include <programs/measure.h>
@@ -75,6 +76,34 @@ TEST(GeometricStiffness, ChangesTheMotionToTheOrderOfTheStep) {
                fine = (end_of_chain(3840, always) - true_end).norm();
   EXPECT_NEAR(coarse / fine, 4, 0.4);
   EXPECT_LE(fine, 5e-3);
+}
+
+// A box on a short rail that is jammed by contacts: what a blow pulls at it is no stiffness for the next.
+TEST(GeometricStiffness, HasNoPartInContacts) {
+  for (const std::uint64_t seed : seeds(100)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Random random(seed);
+    TestWorld w;
+    const btVector3 half(btScalar(0.1), btScalar(0.1), btScalar(0.1));
+    btRigidBody& post = w.box(0, half, btVector3(0, 3, 0));
+    btRigidBody& carrier = w.box(8.2, half, btVector3(btScalar(0.3), btScalar(2.97), btScalar(0.2)));
+    btRigidBody& slide = w.box(3.7, half, btVector3(btScalar(0.164), btScalar(2.974), btScalar(0.058)));
+    w.joint<btFixedConstraint>(
+        post, carrier, btTransform(btQuaternion::getIdentity(), btVector3(btScalar(0.15), 0, btScalar(0.1))),
+        btTransform(btQuaternion::getIdentity(), btVector3(btScalar(-0.15), btScalar(0.03), btScalar(-0.1))));
+    const Quaterniond q = random.rotation();
+    const btTransform rail(btQuaternion(btScalar(q.x()), btScalar(q.y()), btScalar(q.z()), btScalar(q.w())),
+                           btVector3(btScalar(0.23), btScalar(2.97), btScalar(0.13)));
+    auto& slider = w.joint<btSliderConstraint>(carrier, slide, carrier.getWorldTransform().inverse() * rail,
+                                               slide.getWorldTransform().inverse() * rail, true);
+    slider.setLowerLinLimit(btScalar(-0.2));
+    slider.setUpperLinLimit(btScalar(0.2));
+    bullet::Solver exact(w.world, stiff());
+    for (int i = 0; i < 60; ++i) {
+      w.step(1, 1 / 120.);
+      ASSERT_LT(double(slide.getLinearVelocity().length()), 20) << "step " << i << "\n" << exact.summary();
+    }
+  }
 }
 
 // Where nothing swings too fast it has nothing to do, and nothing changes.

@@ -852,6 +852,15 @@ bool Engine::after_setup(Pools pools) {
           b.native_rows = b.link_rows = b.in_contact = true;
         }
     }
+  // Stiffness is of tensions that a blow has made, and makes the next blow one on a body that hardly gives.
+  for (const int index : group_) {
+    BlockSolve& b = *blocks_[z(index)];
+    if (b.failed || !b.in_contact || b.stiffness.empty()) continue;
+    set_stiffness(b, {});
+    if (begin_in_turns(b) || begin_block(b, true)) continue;
+    fail_block(b, b.trouble);
+    good = false;
+  }
   gather_native(pools, false);
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];

@@ -277,7 +277,8 @@ bool Engine::finish_block(BlockSolve& b) {
   add_applied(b, 0.5 * (before - dt_));
 
   Outcome outcome = try_step(b);
-  if (outcome == Outcome::too_long && options_.geometric_stiffness && stiffen(b)) outcome = try_step(b);
+  if (outcome == Outcome::too_long && options_.geometric_stiffness && !b.in_contact && stiffen(b))
+    outcome = try_step(b);
   if (outcome == Outcome::lost) return refuse(b, b.dynamics->reason());
   if (outcome == Outcome::too_long) {
     if (ask_for_rows_again(b)) return false;

@@ -126,8 +126,8 @@ struct Options {
   /// the moments of inertia of the bodies that swing too fast, and the torque that belongs to it. For programs that
   /// need every step to cost the same: one solve where a taut chain takes a dozen, no snap too fast. It damps those
   /// swings, is not the equation (T1), and is told by Counts::stiffened and stiffness_work and by BodyBooks::own.
-  /// Constraints hold as ever; a step that fails so is taken in shorter ones. Of semi_implicit only; multibodies have
-  /// none.
+  /// Constraints hold as ever; a step that fails so, or in which something touches the block, is taken in shorter ones.
+  /// Of semi_implicit only; multibodies have none.
   bool geometric_stiffness = false;
   int max_substeps = 1024;   ///< of a step, as which a snap may need; then the block is left to native rows for it
   double gap_tolerance = 0;  ///< start-of-step |φ| above which poses are corrected; 0: 1e-9 in double, 1e-5 in single
