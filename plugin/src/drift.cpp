@@ -411,13 +411,33 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
   NewtonReport report;
   double first = 0, previous = 0, moved = std::numeric_limits<double>::max();
   bool least_squares = false, turns = false;
-  const std::span<double> pull = with_force ? std::span(work.force) : std::span<double>();
+  std::span<double> pull = with_force ? std::span(work.force) : std::span<double>();
+  // Forces once, from the sum, which velocities then follow to rounding.
+  const auto follow = [&] {
+    work.force_sum.assign(n, 0.0);
+    add_transposed(assembly, work.lambda_sum, work.force_sum);
+    solver.inverse_mass(work.force_sum, work.dv);
+    for (std::size_t j = 0; j < n; ++j) v[j] = work.start[j] + work.dv[j];
+    with_force = true;
+  };
+  constexpr double close = 1e-3;  // to where rows lose their rank
   work.secants.begin();
   for (int stalled = 0;; ++report.solves) {
     work.previous.swap(work.error);
     report.residual = look();
     if (report.solves == 0) first = report.residual;
     report.converged = report.residual * length <= tolerance;
+    if (report.converged && !with_force && !poses_alone && report.solves > 0 && solver.info().smallest_pivot < close) {
+      // There a factor's multipliers do not make quite the velocities it gives: chords of those that they make follow.
+      follow();
+      least_squares = true;
+      pull = work.force;
+      turns = false;
+      work.secants.begin();
+      previous = std::numeric_limits<double>::infinity();
+      report.residual = look();
+      report.converged = report.residual * length <= tolerance;
+    }
     if (report.converged || !std::isfinite(report.residual)) break;
     if (report.solves > 0 && report.residual > 0.5 * previous && !full && !std::exchange(least_squares, true)) {
       // Redundant rows may contradict each other: from here on none of them is left out.
@@ -440,7 +460,6 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
       if (stalled == 3) break;
       // Close to where rows lose their rank they turn within a step, and what the last chord did tells of the next.
       // Elsewhere a chord that does not contract says that the step is too long.
-      constexpr double close = 1e-3;
       if (full && solver.info().smallest_pivot < close && !std::exchange(turns, true))
         work.secants.improve<3>(work.previous, {work.lambda, pull, work.dv}, false);
     }
@@ -464,13 +483,7 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
     place(assembly.block, base, end, dt, v, t_end);
     return report;
   }
-  if (!with_force && !poses_alone &&
-      report.solves > 0) {  // once, from the sum, which velocities then follow to rounding
-    work.force_sum.assign(n, 0.0);
-    add_transposed(assembly, work.lambda_sum, work.force_sum);
-    solver.inverse_mass(work.force_sum, work.dv);
-    for (std::size_t j = 0; j < n; ++j) v[j] = work.start[j] + work.dv[j];
-  }
+  if (!with_force && !poses_alone && report.solves > 0) follow();
   arrive();
   if (!lambda.empty() && !full && report.solves > 0) {
     solver.shortest(work.force_sum, work.lambda_sum, shorten ? v : std::span<double>());
