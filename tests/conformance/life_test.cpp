@@ -3,6 +3,9 @@
 #include "world.h"
 
 #include "allocation_counter.h"
+#include "refused.h"
+
+#include <linchpin/laws.h>
 
 #include <BulletDynamics/ConstraintSolver/btNNCGConstraintSolver.h>
 #include <BulletDynamics/Dynamics/btDiscreteDynamicsWorldMt.h>
@@ -719,6 +722,44 @@ TEST(Life, AJointSwitchedOffAndOnIsAnalysedOnce) {
   for (int i = 0; i < 60; ++i) allocations_of_a_turn(*w.joints[static_cast<std::size_t>(10 + 4 * i)]);
   EXPECT_GT(allocations_of_a_turn(middle), 1000u);
   EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-5));
+}
+
+TEST(Life, AJointGivenBackIsExactAgainOnceItIsAdoptedAgain) {
+  TestWorld w;
+  btRigidBody& bob = w.ball(1, 0.1, btVector3(1, 0, 0));
+  btTypedConstraint& pivot = w.joint<btPoint2PointConstraint>(bob, btVector3(-1, 0, 0));
+  bullet::Solver exact(w.world);
+  bullet::Handle handle = exact.adopt(pivot, "pivot");
+  w.step(100);
+  handle.remove();
+  EXPECT_TRUE(handle.valid());
+  EXPECT_NE(handle.try_law(viscous(1)), "");
+  w.step(100);
+  EXPECT_TRUE(handle.reaction().native);
+  EXPECT_EQ(handle.reaction().gap, 0);  // not what it was when it was looked at
+  EXPECT_GT(handle.reaction().on_a.force.norm(), 1);  // of Bullet's rows
+  EXPECT_EQ(exact.adopt(pivot, "pivot").name(), "pivot");
+  w.step(2);
+  EXPECT_FALSE(handle.reaction().native);
+  EXPECT_TRUE(exact.native().empty());
+  EXPECT_EQ(handle.try_law(viscous(1)), "");
+  EXPECT_LE(handle.reaction().gap, precision(1e-12, 1e-6));
+  w.step(100);
+  EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-6));
+}
+
+TEST(Life, AnEmptyHandleSaysSo) {
+  TestWorld w;
+  btRigidBody& bob = w.ball(1, 0.1, btVector3(1, 0, 0));
+  bullet::Solver exact(w.world);
+  bullet::Handle none = exact.find("no such joint");
+  EXPECT_FALSE(none.valid());
+  expect_refused([&] { none.law(viscous(1)); }, "empty handle");
+  expect_refused([&] { none.one_sided(); }, "empty handle");
+  EXPECT_EQ(none.enable(false).name(), "");
+  none.remove();
+  exact.detach();
+  expect_refused([&] { exact.id(bob); }, "attach the solver to a world first");
 }
 
 }  // namespace

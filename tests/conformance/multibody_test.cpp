@@ -743,6 +743,11 @@ TEST(Multibody, StockPoint2PointIsHeldExactly) {
   w.step();
   ASSERT_EQ(exact.native().size(), 1u);
   EXPECT_NE(exact.native()[0].why.find("given back"), std::string::npos);
+  EXPECT_TRUE(loop.valid());
+  exact.adopt(p2p, "loop");  // and comes again
+  w.step(2);
+  EXPECT_TRUE(exact.native().empty());
+  EXPECT_LE(loop.reaction().gap, precision(1e-9, 1e-5));
 }
 
 TEST(Multibody, StockGearHoldsItsAngles) {

@@ -352,7 +352,8 @@ void Engine::classify_record(int index) {
   r.seen_to = true;
   ++structure_;
   report_native(r, true);  // until it is solved exactly
-  if (r.id.index >= 0) {
+  const bool was_exact = r.id.index >= 0;
+  if (was_exact) {
     refresh();
     system_.remove(r.id);
   }
@@ -401,7 +402,10 @@ void Engine::classify_record(int index) {
   r.row_axes.reset();
   if (!shape.row_axes_world) r.row_axes = shape.row_axes_A;
   r.shape = std::move(static_cast<JointSummary&>(shape));
-  if (r.id.index < 0) return;
+  if (r.id.index < 0) {
+    if (was_exact && reactions_made_ && r.reaction >= 0) silence(r);
+    return;
+  }
   for (const Law& law : r.laws) linchpin::add_law(system_, r.id, law);
   laws_changed_ = true;
   if (r.shape.may_emit_native) {
@@ -615,7 +619,7 @@ void Engine::add_work(Record& r, double work) {
   if (reactions_made_ && r.reaction >= 0) reactions_[z(r.reaction)].work = r.work;
 }
 
-/// What is switched off or broken carries nothing.
+/// What is switched off, broken or native from now on carries nothing that is known.
 void Engine::silence(Record& r) {
   Reaction& reaction = reactions_[z(r.reaction)];
   for (Wrenches* part : {static_cast<Wrenches*>(&reaction), &reaction.ideal, &reaction.prescribed, &reaction.induced,
@@ -704,10 +708,11 @@ std::string Engine::name_joint(btTypedConstraint& joint, std::string name, int& 
   Record& r = records_[z(known->second)];
   rename(known->second, std::move(name));
   r.named = true;
+  const bool back = std::exchange(r.released, false);
   r.seen_to = false;  // the core's constraint is made again under the new name
   classify_record(known->second);
   record = known->second;
-  if (r.reaction < 0) {
+  if (r.reaction < 0 || back) {
     order_reactions();
     return {};
   }

@@ -179,6 +179,7 @@ std::string Multibodies::name(btMultiBodyConstraint& constraint, std::string nam
     r.named = true;
     engine_.reactions_[z(r.reaction)].name = r.name;
     if (engine_.tells_native()) engine_.shadow_[z(r.reaction)].name = r.name;
+    r.released = false;
     make_stock(s);  // its core constraint, under the new name
     index = s.record;
     return {};

@@ -20,6 +20,7 @@ Multibodies& multibodies_of(Engine& engine, const Link& link, const char* verb) 
     throw std::invalid_argument(std::string("linchpin: ") + verb + ": the world is not a btMultiBodyDynamicsWorld");
   return *engine.multibodies();
 }
+constexpr const char* empty_handle = "linchpin: an empty handle, of no constraint";
 const Reaction no_reaction{};
 const std::string no_name;
 }  // namespace
@@ -29,11 +30,11 @@ const std::string no_name;
 bool Handle::valid() const { return engine_ && engine_->records_[z(record_)].alive; }
 const std::string& Handle::name() const { return engine_ ? engine_->records_[z(record_)].name : no_name; }
 Handle& Handle::law(Law law) {
-  if (engine_) demand(engine_->add_law(record_, std::move(law)));
+  demand(try_law(std::move(law)));
   return *this;
 }
 std::string Handle::try_law(Law law) noexcept {
-  return engine_ ? engine_->add_law(record_, std::move(law)) : "linchpin: an empty handle";
+  return engine_ ? engine_->add_law(record_, std::move(law)) : empty_handle;
 }
 Handle& Handle::clear_laws() {
   if (engine_) engine_->clear_laws(record_);
@@ -46,11 +47,11 @@ std::span<const LawWork> Handle::laws() const {
   return std::span(engine_->law_works_).subspan(z(std::max(0, r.first_law)), z(r.law_count));
 }
 Handle& Handle::one_sided(OneSided how) {
-  if (engine_) demand(engine_->set_one_sided(record_, how));
+  demand(try_one_sided(how));
   return *this;
 }
 std::string Handle::try_one_sided(OneSided how) noexcept {
-  return engine_ ? engine_->set_one_sided(record_, how) : "linchpin: an empty handle";
+  return engine_ ? engine_->set_one_sided(record_, how) : empty_handle;
 }
 bool Handle::released() const { return valid() && engine_->records_[z(record_)].let_go; }
 Handle& Handle::acting_at(std::vector<Vector3d> points) {
@@ -223,8 +224,8 @@ Handle Solver::try_add(std::string& why, const std::string& name, const std::vec
 }
 
 BodyId Solver::id(btRigidBody& body) {
-  if (!engine_->world_ || !engine_->in_world(body))
-    throw std::invalid_argument("linchpin: id: the body is not in the world");
+  if (!engine_->world_) throw std::invalid_argument("linchpin: id: attach the solver to a world first");
+  if (!engine_->in_world(body)) throw std::invalid_argument("linchpin: id: the body is not in the world");
   return engine_->body_id(body);
 }
 

@@ -145,8 +145,8 @@ struct Options {
 };
 
 /// One constraint of a Solver, by name. Cheap to copy; valid while the solver is and the constraint has not been
-/// removed; `valid()` tells. On a stale handle law() and one_sided() throw std::invalid_argument ("the constraint has
-/// been removed"), their try_ forms return that, and all other calls do nothing.
+/// removed; `valid()` tells. On a stale handle, and on an empty one, law() and one_sided() throw std::invalid_argument
+/// ("the constraint has been removed", "an empty handle"), their try_ forms return that, and all other calls do nothing.
 class Handle {
  public:
   Handle() = default;
@@ -172,7 +172,8 @@ class Handle {
   Handle& enable(bool on);
   /// Whether Bullet lets the linked bodies collide (it does to begin with). The user's own constraints only.
   Handle& collisions_between_bodies(bool on);
-  /// Takes the user's constraint out of the world; an adopted joint goes back to the native solver.
+  /// Takes the user's constraint out of the world; an adopted joint goes back to the native solver until it is adopted
+  /// again, and its handle stays valid.
   void remove();
   /// Of the last step.
   const Reaction& reaction() const;
@@ -382,7 +383,7 @@ class Solver {
   /// in the world. @throws std::invalid_argument for a joint not in the world or a name in use.
   Handle adopt(btTypedConstraint& joint, std::string name);
   [[nodiscard]] Handle try_adopt(std::string& why, btTypedConstraint& joint, std::string name) noexcept;
-  /// By name; invalid where there is none.
+  /// By name; empty where there is none.
   Handle find(std::string_view name);
 
   /// Derivative self-test, start residuals, rank of everything at the present state; empty findings when all is well.
