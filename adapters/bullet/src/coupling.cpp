@@ -132,6 +132,10 @@ bool Engine::couple_rows(Pools pools) {
     response_parts_[i] = to_bullet(head(response_moves_, static_cast<int>(3 * i)));
   for (int i = 0; i < pools.contacts.size(); ++i) push_out_gently(pools.contacts[i], responses_[z(i)], pools);
   for (const RowRange& range : row_ranges_)
+    for (int i = 0; i < range.size; ++i)
+      if (pools.joints.size() > 0 && range.first == &pools.joints[0])
+        drive_back_gently(range.first[i], responses_[z(range.response + i)], pools);
+  for (const RowRange& range : row_ranges_)
     for (int i = 0; i < range.size; ++i) step_by_response(range.first[i], responses_[z(range.response + i)]);
   return true;
 }
@@ -378,6 +382,36 @@ double Engine::held_by(const btSolverConstraint& row, const Response& response) 
   return sum;
 }
 
+/// Of a row, what one of its bodies has of it before rows are solved: it began so, and forces act.
+double Engine::speed_at_start(const btSolverConstraint& row, Pools pools, int k) {
+  const btSolverBody& sb = pools.bodies[k == 0 ? row.m_solverBodyIdA : row.m_solverBodyIdB];
+  return dot(k == 0 ? row.m_contactNormal1 : row.m_contactNormal2, sb.m_linearVelocity + sb.m_externalForceImpulse) +
+         dot(k == 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal,
+             sb.m_angularVelocity + sb.m_externalTorqueImpulse);
+}
+
+// What iterations end with is where the next step's begin. Where a mechanism is jammed, levers of contacts are short
+// and ten iterations may leave them coming nearer faster than at the start, by impulses that grow from step to step:
+// such a contact begins anew.
+void Engine::forget_unsolved(Pools pools) const {
+  constexpr double faster = 2, solved = 1e-4;  // than at the start; of what the bodies' velocities changed by
+  for (int i = 0; i < pools.contacts.size(); ++i) {
+    btSolverConstraint& row = pools.contacts[i];
+    const std::array<int, 2> body{row.m_solverBodyIdA, row.m_solverBodyIdB};
+    if (slot_of(body[0]).block < 0 && slot_of(body[1]).block < 0) continue;
+    double start = 0, end = 0;
+    for (int k = 0; k < 2; ++k) {
+      const btSolverBody& sb = pools.bodies[body[z(k)]];
+      const double own = speed_at_start(row, pools, k);
+      start += std::abs(own) +
+               solved * (double(sb.m_deltaLinearVelocity.length()) + double(sb.m_deltaAngularVelocity.length()));
+      end += own + dot(k == 0 ? row.m_contactNormal1 : row.m_contactNormal2, sb.m_deltaLinearVelocity) +
+             dot(k == 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal, sb.m_deltaAngularVelocity);
+    }
+    if (-end > faster * start) row.m_appliedImpulse = 0;
+  }
+}
+
 // What two bodies overlap by, Bullet makes a velocity of the contact that takes it away in some steps. Where a
 // mechanism gives way there by a thousandth of what it moves elsewhere, as a pendulum that is jammed under its pivot,
 // all of it would come out of a centimetre at the speed of sound: it is pushed out with no more energy than if it moved
@@ -404,6 +438,36 @@ void Engine::push_out_gently(btSolverConstraint& row, const Response& response, 
   if (!(share < 1)) return;
   const btScalar erp = point.m_contactPointFlags & BT_CONTACT_FLAG_HAS_CONTACT_ERP ? point.m_contactERP : info.m_erp2;
   row.m_rhs -= btScalar(1 - std::sqrt(std::max(share, 0.0))) * depth * erp / btScalar(dt_) * row.m_jacDiagABInv;
+}
+
+// Likewise of a limit that is exceeded: it is driven back no harder than if all that hangs together turned, or slid, as
+// one, nor than it came.
+void Engine::drive_back_gently(btSolverConstraint& row, const Response& response, Pools pools) const {
+  const int own = response.block[0] >= 0 ? response.block[0] : response.block[1];
+  if (own < 0 || !is_limit(row) || !(row.m_jacDiagABInv > 0)) return;
+  const auto known = record_of_.find(static_cast<btTypedConstraint*>(row.m_originalContactPoint));
+  if (known == record_of_.end() || records_[z(known->second)].id.index < 0) return;
+  const double sign = row.m_lowerLimit == 0 ? 1 : -1,
+               speed = speed_at_start(row, pools, 0) + speed_at_start(row, pools, 1);
+  const double came = std::max(-sign * speed, 0.0);
+  const double target = sign * (double(row.m_rhs) / double(row.m_jacDiagABInv) + speed);
+  if (!(target > came)) return;
+  const Vector3d slide = from_bullet(response.block[0] >= 0 ? row.m_contactNormal1 : row.m_contactNormal2),
+                 turn = from_bullet(response.block[0] >= 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal);
+  const BlockSolve& b = *blocks_[z(own)];
+  double as_one = b.mass * slide.squaredNorm();
+  if (slide.isZero()) {
+    const Vector3d about = system_.constraint(records_[z(known->second)].id).acting_point(0, state_);
+    for (const BodyId id : b.block.bodies) {
+      const BodyState& s = state_[id];
+      as_one += system_.mass(id) * turn.cross(s.p - about).squaredNorm();
+      if (system_.dof(id) == 6) as_one += turn.dot(system_.world_inertia(id, s.q) * turn);
+    }
+  }
+  const double share = as_one * (response.held + held_by(row, response));
+  if (!(share < 1)) return;
+  const double gently = std::max(came, std::sqrt(std::max(share, 0.0)) * target);
+  row.m_rhs -= btScalar(sign * (target - gently)) * row.m_jacDiagABInv;
 }
 
 // Makes a row's step the right one for what it moves. Bullet's zero factors act on the body and not on the row: what a

@@ -55,6 +55,13 @@ inline bool moves_nothing(const btSolverConstraint& row) {
          row.m_relpos2CrossNormal.isZero();
 }
 
+/// Of a joint's row, whether it pushes without bounds and one way only, which no motor does.
+inline bool is_limit(const btSolverConstraint& row) {
+  constexpr btScalar no_limit = btScalar(1e9);
+  return (row.m_lowerLimit == 0 && row.m_upperLimit >= no_limit) ||
+         (row.m_upperLimit == 0 && row.m_lowerLimit <= -no_limit);
+}
+
 /// What of the world takes part in a step.
 struct WorldGroup {
   std::vector<btCollisionObject*> bodies;
@@ -365,6 +372,7 @@ class Engine final : public btActionInterface {
   bool after_iterations(Pools pools);  ///< false as after_setup
   void after_finish();
   void drop_pool(Pools pools);  ///< before a native setup is done again
+  void forget_contacts_of_failed(btPersistentManifold** manifolds, int count) const;
 
   // ---- shadow (shadow.cpp) ----
   bool wants_shadow() const { return options_.shadow && options_.mode == Mode::exact && world_; }
@@ -691,6 +699,7 @@ class Engine final : public btActionInterface {
   bool starts_in_parts(const BlockSolve& b) const;
   bool ask_for_rows_again(BlockSolve& b) const;
   bool start_in_turns(BlockSolve& b);
+  bool starts_a_turn_on(const BlockSolve& b) const;
   bool finish_in_turns(BlockSolve& b);
   bool leave_turns(BlockSolve& b);
   std::span<const double> forces_with_host(BlockSolve& b) const;
@@ -716,6 +725,8 @@ class Engine final : public btActionInterface {
   bool make_one(BlockSolve& b, Pools pools) const;
   void push_as_one(btSolverConstraint& row, Pools pools);
   void put_rows_back(Pools pools);
+  static double speed_at_start(const btSolverConstraint& row, Pools pools, int k);
+  void forget_unsolved(Pools pools) const;
   void ask(BlockSolve& b, const detail::JointStep::Push& push, std::size_t at, std::vector<double>& to);
   void answer_asked(BlockSolve& b, std::vector<double>& to);
   bool goes_by_ways(const btSolverConstraint& row) const;
@@ -723,6 +734,7 @@ class Engine final : public btActionInterface {
   void respond(const btSolverConstraint& row, Pools pools);
   double held_by(const btSolverConstraint& row, const Response& response) const;
   void push_out_gently(btSolverConstraint& row, const Response& response, Pools pools) const;
+  void drive_back_gently(btSolverConstraint& row, const Response& response, Pools pools) const;
   void step_by_response(btSolverConstraint& row, const Response& response) const;
   static void let_be(btSolverConstraint& row);
   void find_rigid_parts(BlockSolve& b);

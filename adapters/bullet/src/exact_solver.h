@@ -146,6 +146,7 @@ class ExactSolver : public Base {
                  const btContactSolverInfo& info, btIDebugDraw* draw) {
     set_up_again();
     engine_.drop_pool(pools());
+    engine_.forget_contacts_of_failed(manifolds, nm);
     this->m_tmpSolverContactConstraintPool.resizeNoInitialize(0);
     this->m_tmpSolverNonContactConstraintPool.resizeNoInitialize(0);
     this->m_tmpSolverContactFrictionConstraintPool.resizeNoInitialize(0);

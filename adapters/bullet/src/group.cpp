@@ -923,7 +923,7 @@ bool Engine::start_block(BlockSolve& b) {
     const NewtonReport newton = end_on_constraints(system_, *b.dynamics, base_, end_, dt_, b.v, {}, {},
                                                    std::max(options_.newton_tolerance, start_tolerance), start_solves);
     b.newton += newton.solves;
-    return newton.converged || newton.residual * dt_ < start_slack * start_tolerance;
+    return (newton.converged || newton.residual * dt_ < start_slack * start_tolerance) && !starts_a_turn_on(b);
   };
   // A block that moves too fast for one step has no such velocities: the mean of those that its rows allow will do.
   const auto start_now = [&] {
@@ -946,10 +946,23 @@ bool Engine::start_block(BlockSolve& b) {
     const bool warm = std::any_of(b.host.begin(), b.host.end(), [](double p) { return p != 0; });
     if ((warm || !b.answered) && b.dynamics->resolve(state_, b.Q_host) == Status::invalid)
       return refuse(b, b.dynamics->reason());
-    start(true);
+    if (!start(true) && !b.with_laws) start_now();
   }
   velocity_of_rows(b, b.v, b.target);
   return true;
+}
+
+// Impulses that bodies do not follow for a whole step may turn them so far that joints meet again a turn on.
+bool Engine::starts_a_turn_on(const BlockSolve& b) const {
+  constexpr double half_turn = 3;  // [rad], and a little to spare
+  const Block& block = b.block;
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
+    const int c = block.column[slot];
+    if (block.column[slot + 1] - c == 6 &&
+        !((head(b.v, c + 3) - state_[block.bodies[slot]].w).norm() * dt_ < half_turn))
+      return true;
+  }
+  return false;
 }
 
 void Engine::velocity_of_rows(const BlockSolve& b, std::span<const double> v, std::span<double> out) const {

@@ -15,24 +15,33 @@ inline namespace LINCHPIN_BULLET_PRECISION {
 
 namespace {
 double speed(const Vector6& J, const Vector3d& v, const Vector3d& w) { return J.head<3>().dot(v) + J.tail<3>().dot(w); }
+/// Whether a body has not moved and does not begin to, but for rounding, beside one that it touches.
+bool stands_still(const btSolverBody& sb, const btSolverBody& other) {
+  constexpr btScalar rounding =
+      sizeof(btScalar) == 4 ? btScalar(1e-4) : btScalar(1e-9);  // of blows and what stops them
+  const auto fastest = [](const btSolverBody& of) {
+    return std::max({of.m_linearVelocity.length(), of.m_angularVelocity.length(),
+                     (of.m_linearVelocity + of.m_externalForceImpulse + of.m_deltaLinearVelocity).length(),
+                     (of.m_angularVelocity + of.m_externalTorqueImpulse + of.m_deltaAngularVelocity).length()});
+  };
+  return fastest(sb) <= rounding * fastest(other);
+}
 bool within(const btSolverConstraint& row, const btConstraintArray& rows) {
   return rows.size() > 0 && !std::less<>()(&row, &rows[0]) && std::less<>()(&row, &rows[0] + rows.size());
 }
-/// Whether what a row does can only be passive: of joints those that push without bounds, and one way only, which no
-/// motor does; of contacts all, but those of a surface that moves by itself.
+/// Whether what a row does can only be passive: of joints limits; of contacts all, but those of a surface that moves by
+/// itself.
 bool is_passive(const btSolverConstraint& row, Pools pools) {
-  constexpr btScalar no_limit = btScalar(1e9);
-  if (within(row, pools.joints))
-    return (row.m_lowerLimit == 0 && row.m_upperLimit >= no_limit) ||
-           (row.m_upperLimit == 0 && row.m_lowerLimit <= -no_limit);
+  if (within(row, pools.joints)) return is_limit(row);
   if (within(row, pools.contacts)) return true;
   const auto& point = *static_cast<const btManifoldPoint*>(pools.contacts[row.m_frictionIndex].m_originalContactPoint);
   return point.m_contactMotion1 == 0 && point.m_contactMotion2 == 0;
 }
 }  // namespace
 
-// One that pushes at another block or at a free body as well does there what it was solved for, and so here; one that
-// pushes at what the program moves may well give.
+// One that pushes at another block or at a free body as well does there what it was solved for, and so here, unless
+// that cannot move: one of welds to the ground is none that could. One that pushes at what the program moves may well
+// give.
 /// @return whether it is one that can be let go
 bool Engine::keep_row(btSolverConstraint& row, double blow, Wrenches* native, Pools pools) {
   const std::array<int, 2> body{row.m_solverBodyIdA, row.m_solverBodyIdB};
@@ -52,13 +61,16 @@ bool Engine::keep_row(btSolverConstraint& row, double blow, Wrenches* native, Po
   }
   HeldRow out{};
   int block = -1;
+  const auto stands = [&](std::size_t k) { return stands_still(pools.bodies[body[k]], pools.bodies[body[1 - k]]); };
   for (std::size_t k = 0; k < 2; ++k) {
-    const Slot at = slot_of(body[k]);
+    const Slot at = slot_of(body[k]), other = slot_of(body[1 - k]);
     const btSolverBody& sb = pools.bodies[body[k]];
     const bool moves = sb.m_originalBody && !sb.m_originalBody->isStaticObject();
+    out.slot[k] = -1;
+    if (at.block >= 0 && other.block >= 0 && at.block != other.block && stands(k)) continue;
     if (at.block < 0 ? moves : block >= 0 && block != at.block) return false;
-    out.slot[k] = at.block < 0 ? -1 : at.slot;
     if (at.block < 0) continue;
+    out.slot[k] = at.slot;
     block = at.block;
     out.J[k] << from_bullet(k == 0 ? row.m_contactNormal1 : row.m_contactNormal2),
         from_bullet(k == 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal);

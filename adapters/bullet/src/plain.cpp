@@ -261,7 +261,8 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     if (starts) at_start = job.outcome;
     const bool watched = length > 1.5 * dt_ / options_.max_substeps;
     if (job.outcome.refused ||
-        (watched && gain + job.outcome.gain > std::max(allowed, allowed_gain * job.outcome.energy))) {
+        (watched && gain + job.outcome.gain > std::max(allowed, allowed_gain * job.outcome.energy)) ||
+        job.outcome.gain > allowed + job.outcome.kinetic) {  // however short: all there is once more
       if (!job.outcome.answered || length <= finest * (1 + 1e-9)) return false;
       length = std::max(0.5 * length, finest);
       continue;
@@ -384,9 +385,10 @@ bool Engine::start_in_turns(BlockSolve& b) {
   const double tolerance = std::max(options_.newton_tolerance, start_tolerance);
   const bool in_parts = starts_in_parts(b);
   if (!in_parts) {
-    if (b.plain.reach(dt_, tolerance, start_solves, b.force, {}, b.v) < start_slack * tolerance) return true;
-    b.plain.reach(dt_, tolerance, start_solves, b.force, forces_with_host(b), b.v);
-    if (finite(b.v)) return true;
+    for (const auto& forces : {std::span<const double>(), forces_with_host(b)})
+      if (b.plain.reach(dt_, tolerance, start_solves, b.force, forces, b.v) < start_slack * tolerance &&
+          !starts_a_turn_on(b))
+        return true;
   }
   b.plain.keep(in_parts ? curved_for(b) : 0, b.force, b.v);
   return true;

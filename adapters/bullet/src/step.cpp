@@ -195,6 +195,7 @@ bool Engine::after_iterations(Pools pools) {
     static_cast<CarriedOn&>(b) = b.before;
     forget_law_works(b);
   }
+  if (good) forget_unsolved(pools);
   return good;
 }
 
@@ -734,6 +735,24 @@ void Engine::fail_block(BlockSolve& b, const std::string& why) {
     if (r.native_part) std::erase(rest_, static_cast<btTypedConstraint*>(r.native_part.get()));
     if (r.joint) rest_.push_back(r.joint);
     for (auto& p : r.proxies) rest_.push_back(p.get());
+  }
+}
+
+// Their impulses are those of bodies that their joints held exactly, which may be any number of times what stops the
+// bodies alone: native rows begin without.
+void Engine::forget_contacts_of_failed(btPersistentManifold** manifolds, int count) const {
+  const auto failed = [&](const btCollisionObject* object) {
+    return std::any_of(failed_records_.begin(), failed_records_.end(), [&](int index) {
+      const auto& bodies = records_[z(index)].bodies;
+      return !object->isStaticOrKinematicObject() && std::find(bodies.begin(), bodies.end(), object) != bodies.end();
+    });
+  };
+  for (int i = 0; i < count; ++i) {
+    if (!failed(manifolds[i]->getBody0()) && !failed(manifolds[i]->getBody1())) continue;
+    for (int k = 0; k < manifolds[i]->getNumContacts(); ++k) {
+      btManifoldPoint& point = manifolds[i]->getContactPoint(k);
+      point.m_appliedImpulse = point.m_appliedImpulseLateral1 = point.m_appliedImpulseLateral2 = 0;
+    }
   }
 }
 

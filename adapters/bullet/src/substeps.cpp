@@ -84,6 +84,7 @@ bool Engine::try_substep(BlockSolve& b, Substep& s) {
   if (!b.follows) {
     const double gain = gain_of_constraints(b, s.length, assembly.v, b.sub_v), energy = kinetic(assembly, b.sub_v);
     if (s.watched && s.gain + gain > std::max(s.allowed, allowed_gain * energy)) return false;
+    if (gain > s.allowed + kinetic(assembly, assembly.v)) return false;  // however short: all there is once more
     s.gain += gain;
   }
   b.unmet = contradicts(newton, s.length, options_.gap_tolerance);
