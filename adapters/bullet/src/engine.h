@@ -208,6 +208,7 @@ struct BlockSolve : CarriedOn {
   std::vector<HeldRow> held_rows;            ///< of the rows in `host` those that can be let go in parts of a step
   std::vector<double> at_once, spread;       ///< of others what begins such a step, see blow_of(), and the rest
   std::vector<double> part_held, part_blow;  ///< of all in the part at hand, as forces, and at its start
+  std::array<double, 2> takes{};             ///< what they were solved to do on it that others lose by [J]
   std::array<double, 2> may_give{};          ///< what contacts and limits among them may yet do in the step [J]
   std::vector<double> own_lambda;            ///< multipliers of all impulses of the step [m]
   std::vector<double> sub_v, sub_applied, sub_host, sub_momentum;  ///< of a step redone in smaller ones

@@ -15,17 +15,6 @@ inline namespace LINCHPIN_BULLET_PRECISION {
 
 namespace {
 double speed(const Vector6& J, const Vector3d& v, const Vector3d& w) { return J.head<3>().dot(v) + J.tail<3>().dot(w); }
-/// Whether a body has not moved and does not begin to, but for rounding, beside one that it touches.
-bool stands_still(const btSolverBody& sb, const btSolverBody& other) {
-  constexpr btScalar rounding =
-      sizeof(btScalar) == 4 ? btScalar(1e-4) : btScalar(1e-9);  // of blows and what stops them
-  const auto fastest = [](const btSolverBody& of) {
-    return std::max({of.m_linearVelocity.length(), of.m_angularVelocity.length(),
-                     (of.m_linearVelocity + of.m_externalForceImpulse + of.m_deltaLinearVelocity).length(),
-                     (of.m_angularVelocity + of.m_externalTorqueImpulse + of.m_deltaAngularVelocity).length()});
-  };
-  return fastest(sb) <= rounding * fastest(other);
-}
 bool within(const btSolverConstraint& row, const btConstraintArray& rows) {
   return rows.size() > 0 && !std::less<>()(&row, &rows[0]) && std::less<>()(&row, &rows[0] + rows.size());
 }
@@ -39,9 +28,8 @@ bool is_passive(const btSolverConstraint& row, Pools pools) {
 }
 }  // namespace
 
-// One that pushes at another block or at a free body as well does there what it was solved for, and so here, unless
-// that cannot move: one of welds to the ground is none that could. One that pushes at what the program moves may well
-// give.
+// One that pushes at another block, at a free body or at one that the program moves may give what it takes there: as
+// much as it was solved for.
 /// @return whether it is one that can be let go
 bool Engine::keep_row(btSolverConstraint& row, double blow, Wrenches* native, Pools pools) {
   const std::array<int, 2> body{row.m_solverBodyIdA, row.m_solverBodyIdB};
@@ -59,30 +47,42 @@ bool Engine::keep_row(btSolverConstraint& row, double blow, Wrenches* native, Po
       }
     return false;
   }
-  HeldRow out{};
-  int block = -1;
-  const auto stands = [&](std::size_t k) { return stands_still(pools.bodies[body[k]], pools.bodies[body[1 - k]]); };
+  const std::array<Slot, 2> at{slot_of(body[0]), slot_of(body[1])};
+  bool both = false;  // sides that move, of other blocks than each other's
   for (std::size_t k = 0; k < 2; ++k) {
-    const Slot at = slot_of(body[k]), other = slot_of(body[1 - k]);
     const btSolverBody& sb = pools.bodies[body[k]];
-    const bool moves = sb.m_originalBody && !sb.m_originalBody->isStaticObject();
-    out.slot[k] = -1;
-    if (at.block >= 0 && other.block >= 0 && at.block != other.block && stands(k)) continue;
-    if (at.block < 0 ? moves : block >= 0 && block != at.block) return false;
-    if (at.block < 0) continue;
-    out.slot[k] = at.slot;
-    block = at.block;
-    out.J[k] << from_bullet(k == 0 ? row.m_contactNormal1 : row.m_contactNormal2),
-        from_bullet(k == 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal);
-    if (blocks_[z(block)]->block.column[z(at.slot + 1)] - blocks_[z(block)]->block.column[z(at.slot)] != 6)
-      return false;
+    if (at[k].block < 0 && sb.m_originalBody && !sb.m_originalBody->isStaticObject()) both = true;
+    if (at[k].block < 0) continue;
+    const std::vector<int>& column = blocks_[z(at[k].block)]->block.column;
+    if (column[z(at[k].slot + 1)] - column[z(at[k].slot)] != 6) return false;
   }
+  both = both || (at[0].block >= 0 && at[1].block >= 0 && at[0].block != at[1].block);
+  if (both && native) return false;
+  HeldRow out{};
   out.row = &row;
   out.limit = within(row, pools.joints);
   out.native = native;
   out.blow = blow;
   out.impulse = double(row.m_appliedImpulse);
-  blocks_[z(block)]->held_rows.push_back(out);
+  out.slot = {-1, -1};
+  int block = -1;
+  for (std::size_t k = 0; k < 2; ++k) {
+    if (at[k].block < 0) continue;
+    block = at[k].block;
+    out.slot[k] = at[k].slot;
+    out.J[k] << from_bullet(k == 0 ? row.m_contactNormal1 : row.m_contactNormal2),
+        from_bullet(k == 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal);
+    if (!both) continue;
+    const btSolverBody& sb = pools.bodies[body[k]];
+    const double start = speed_at_start(row, pools, static_cast<int>(k)),
+                 change =
+                     speed(out.J[k], from_bullet(sb.m_deltaLinearVelocity), from_bullet(sb.m_deltaAngularVelocity));
+    BlockSolve& b = *blocks_[z(block)];
+    b.takes[out.limit] += std::max(0.0, out.impulse * (start + 0.5 * change));
+    b.held_rows.push_back(out);
+    out.slot[k] = -1;
+  }
+  if (!both) blocks_[z(block)]->held_rows.push_back(out);
   return true;
 }
 
@@ -108,7 +108,7 @@ void Engine::begin_host_parts(BlockSolve& b) {
   constexpr double of_limits = 0.2;
   if (b.held_rows.empty()) return;
   const double floor = gain_floor(b), energy = energy_at_start(b);
-  b.may_give = {floor + allowed_gain * energy, floor + of_limits * allowed_gain * energy};
+  b.may_give = {floor + allowed_gain * energy + b.takes[0], floor + of_limits * allowed_gain * energy + b.takes[1]};
 }
 
 // What of the step a part has of the host's impulses, from `done` on.
