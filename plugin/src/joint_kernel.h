@@ -300,32 +300,35 @@ class JointKernel {
 
   // What rows that depend on each other ask for need not agree: velocities a step begins with are off the constraints
   // by O(dt), and so are accelerations at them. As far as it does not they are met in the least squares (T6).
-  void consent() {
+  // @return what they agree on in place of the biases, which stay for those that ask again in turns
+  const Row<Real>& consent() {
     rest_ = x_;
     equation_.least_norm(rest_);
-    for (std::size_t r = 0; r < x_.size(); ++r) rows_.biases[r] -= x_[r] - rest_[r];
+    agreed_.resize(x_.size());
+    for (std::size_t r = 0; r < x_.size(); ++r) agreed_[r] = rows_.biases[r] - (x_[r] - rest_[r]);
     std::swap(x_, rest_);
+    return agreed_;
   }
 
   // x_ ← what λ leaves of the biases, with what it does in accelerations_. @return the largest, NaN where one is
-  Real leave(const JointPattern& p) {
+  Real leave(const JointPattern& p, const Row<Real>& biases) {
     rows_.respond(p, lambda_, accelerations_, twists_);
     Real worst{}, probe{};
     for (const Point& k : rows_.points) {
       const Twist &a = twists_[z(k.a)], &b = twists_[z(k.b)];
-      const V e = Rows::read(rows_.biases, k.row) - ((a.v + cross(a.w, k.r_A)) - (b.v + cross(b.w, k.r_B)));
+      const V e = Rows::read(biases, k.row) - ((a.v + cross(a.w, k.r_A)) - (b.v + cross(b.w, k.r_B)));
       worst = larger(worst, largest(e));
       probe += 0 * (e.x + e.y + e.z);
       Rows::write(x_, k.row, e);
     }
     for (const Axis& k : rows_.axes) {
-      const Real e = rows_.biases[z(k.row)] - Rows::rate(k, twists_);
+      const Real e = biases[z(k.row)] - Rows::rate(k, twists_);
       worst = larger(worst, magnitude(e));
       probe += 0 * e;
       x_[z(k.row)] = e;
     }
     for (const Dot& k : rows_.dots) {
-      const Real e = rows_.biases[z(k.row)] - dot(k.n, twists_[z(k.a)].w - twists_[z(k.b)].w);
+      const Real e = biases[z(k.row)] - dot(k.n, twists_[z(k.a)].w - twists_[z(k.b)].w);
       worst = larger(worst, magnitude(e));
       probe += 0 * e;
       x_[z(k.row)] = e;
@@ -336,12 +339,12 @@ class JointKernel {
   // The equation (T5), its residual looked at and, where it is more than rounding, taken out once.
   void answer(const JointPattern& p, Result& result) {
     constexpr double rounding = 1e-7, smooth = 1e-13;
-    if (equation_.redundant()) consent();
+    const Row<Real>& biases = equation_.redundant() ? consent() : rows_.biases;
     equation_.solve(p, x_);
     std::swap(lambda_, x_);
     // Before they are looked at: what a null vector is wrong by is part of the residual, and taken out with it.
     if (equation_.redundant()) equation_.least_norm(lambda_);
-    Real worst = leave(p);
+    Real worst = leave(p, biases);
     // Gaps of single precision let welds be one body, and rows depend on each other, to seven digits only.
     Real rough{};
     bool any = false;
@@ -354,7 +357,7 @@ class JointKernel {
       equation_.solve(p, x_);
       if (equation_.redundant()) equation_.least_norm(x_);
       for (std::size_t r = 0; r < x_.size(); ++r) lambda_[r] += rough * x_[r];
-      worst = leave(p);
+      worst = leave(p, biases);
     }
     for (int lane = 0; lane < lanes; ++lane)
       if (!(get(worst, lane) <= rounding * get(seen_.size, lane))) result.refuse(lane, "the equation's residual");
@@ -490,7 +493,7 @@ class JointKernel {
   typename Rows::Seen seen_;
   Row<Twist> free_, accelerations_;  // without the joints, at the end and at the start
   Row<Twist> twists_;                // of the bodies, with them
-  Row<Real> x_, lambda_, newton_, total_, rest_;
+  Row<Real> x_, lambda_, newton_, total_, rest_, agreed_;
   Row<Real> target_;              // rates of the rows that a host's own are to leave
   Row<Twist> lifted_;             // of welds, the twists of those
   std::vector<Turning> turning_;  // by lane
