@@ -736,7 +736,7 @@ TEST(Life, AJointGivenBackIsExactAgainOnceItIsAdoptedAgain) {
   EXPECT_NE(handle.try_law(viscous(1)), "");
   w.step(100);
   EXPECT_TRUE(handle.reaction().native);
-  EXPECT_EQ(handle.reaction().gap, 0);  // not what it was when it was looked at
+  EXPECT_EQ(handle.reaction().gap, 0);                // not what it was when it was looked at
   EXPECT_GT(handle.reaction().on_a.force.norm(), 1);  // of Bullet's rows
   EXPECT_EQ(exact.adopt(pivot, "pivot").name(), "pivot");
   w.step(2);

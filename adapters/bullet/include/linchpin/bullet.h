@@ -146,7 +146,8 @@ struct Options {
 
 /// One constraint of a Solver, by name. Cheap to copy; valid while the solver is and the constraint has not been
 /// removed; `valid()` tells. On a stale handle, and on an empty one, law() and one_sided() throw std::invalid_argument
-/// ("the constraint has been removed", "an empty handle"), their try_ forms return that, and all other calls do nothing.
+/// ("the constraint has been removed", "an empty handle"), their try_ forms return that, and all other calls do
+/// nothing.
 class Handle {
  public:
   Handle() = default;
