@@ -153,8 +153,10 @@ struct SubstepStates {
   State start, now, next, end_given, settled;
 };
 
-/// A limit or contact between bodies of one block, or one of them and what does not move.
+/// A limit or contact of bodies of a block with each other or with what does not move, or what one shared with others
+/// does on this side.
 struct HeldRow {
+  enum Kind : std::size_t { contact, limit, shared, kinds };
   btSolverConstraint* row;
   std::array<int, 2> slot;  ///< −1: does not move
   std::array<Vector6, 2> J;
@@ -163,7 +165,8 @@ struct HeldRow {
   double strikes, left;  ///< of a step in parts: of the blow, and of the rest, what is yet to be done
   double now;            ///< of the rest in the part at hand
   double before, work;   ///< velocity of the row where that begins, and what it does in it [J]
-  bool limit, let_go;    ///< of a joint, else of a contact; not in the part at hand
+  Kind kind;
+  bool let_go;  ///< not in the part at hand
 };
 
 /// What a step of a block leaves to its next.
@@ -205,12 +208,12 @@ struct BlockSolve : CarriedOn {
   std::vector<double> v, applied, Q, lambda, e;
   std::vector<double> v0, host, Q_host, force, dv, target;  ///< of plain steps that no native row touches: none
   std::vector<double> change, row_change;                   ///< of velocities in a step, and of rows: scratch
-  std::vector<HeldRow> held_rows;            ///< of the rows in `host` those that can be let go in parts of a step
-  std::vector<double> at_once, spread;       ///< of others what begins such a step, see blow_of(), and the rest
-  std::vector<double> part_held, part_blow;  ///< of all in the part at hand, as forces, and at its start
-  std::array<double, 2> takes{};             ///< what they were solved to do on it that others lose by [J]
-  std::array<double, 2> may_give{};          ///< what contacts and limits among them may yet do in the step [J]
-  std::vector<double> own_lambda;            ///< multipliers of all impulses of the step [m]
+  std::vector<HeldRow> held_rows;                 ///< of the rows in `host` those that can be let go in parts of a step
+  std::vector<double> at_once, spread;            ///< of others what begins such a step, see blow_of(), and the rest
+  std::vector<double> part_held, part_blow;       ///< of all in the part at hand, as forces, and at its start
+  double takes = 0;                               ///< what shared ones were solved to do on it [J]
+  std::array<double, HeldRow::kinds> may_give{};  ///< what those of a kind may yet do in the step [J]
+  std::vector<double> own_lambda;                 ///< multipliers of all impulses of the step [m]
   std::vector<double> sub_v, sub_applied, sub_host, sub_momentum;  ///< of a step redone in smaller ones
   std::vector<double> sub_gross;       ///< largest impulse and angular impulse summed in them, by slot
   std::vector<double> left_open;       ///< [m] φ that a substep is to end on

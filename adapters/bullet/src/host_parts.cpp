@@ -28,8 +28,8 @@ bool is_passive(const btSolverConstraint& row, Pools pools) {
 }
 }  // namespace
 
-// One that pushes at another block, at a free body or at one that the program moves may give what it takes there: as
-// much as it was solved for.
+// One that pushes at another block, at a free body or at one that the program moves gives what it takes there, and what
+// it does not do here it has done there all the same: it may give what it was solved for and all there is once more.
 /// @return whether it is one that can be let go
 bool Engine::keep_row(btSolverConstraint& row, double blow, Wrenches* native, Pools pools) {
   const std::array<int, 2> body{row.m_solverBodyIdA, row.m_solverBodyIdB};
@@ -60,7 +60,7 @@ bool Engine::keep_row(btSolverConstraint& row, double blow, Wrenches* native, Po
   if (both && native) return false;
   HeldRow out{};
   out.row = &row;
-  out.limit = within(row, pools.joints);
+  out.kind = both ? HeldRow::shared : within(row, pools.joints) ? HeldRow::limit : HeldRow::contact;
   out.native = native;
   out.blow = blow;
   out.impulse = double(row.m_appliedImpulse);
@@ -78,7 +78,7 @@ bool Engine::keep_row(btSolverConstraint& row, double blow, Wrenches* native, Po
                  change =
                      speed(out.J[k], from_bullet(sb.m_deltaLinearVelocity), from_bullet(sb.m_deltaAngularVelocity));
     BlockSolve& b = *blocks_[z(block)];
-    b.takes[out.limit] += std::max(0.0, out.impulse * (start + 0.5 * change));
+    b.takes += std::max(0.0, out.impulse * (start + 0.5 * change));
     b.held_rows.push_back(out);
     out.slot[k] = -1;
   }
@@ -108,7 +108,9 @@ void Engine::begin_host_parts(BlockSolve& b) {
   constexpr double of_limits = 0.2;
   if (b.held_rows.empty()) return;
   const double floor = gain_floor(b), energy = energy_at_start(b);
-  b.may_give = {floor + allowed_gain * energy + b.takes[0], floor + of_limits * allowed_gain * energy + b.takes[1]};
+  b.may_give[HeldRow::contact] = floor + allowed_gain * energy;
+  b.may_give[HeldRow::limit] = floor + of_limits * allowed_gain * energy;
+  b.may_give[HeldRow::shared] = floor + energy + b.takes;
 }
 
 // What of the step a part has of the host's impulses, from `done` on.
@@ -134,7 +136,7 @@ void Engine::set_host_part(BlockSolve& b, const State& now, double done, double 
 // Of a part that might stand and ends with the velocities v. Work is that of impulses over the mean velocity (T11).
 /// @return whether rows were let go of which it is to be taken once more
 bool Engine::let_rows_go(BlockSolve& b, std::span<const double> v, bool starts) {
-  std::array<double, 2> work{};
+  std::array<double, HeldRow::kinds> work{};
   for (HeldRow& row : b.held_rows) {
     const double impulse = row.now + (starts ? row.strikes : 0);
     double after = 0;
@@ -144,15 +146,15 @@ bool Engine::let_rows_go(BlockSolve& b, std::span<const double> v, bool starts) 
         after += speed(row.J[k], head(v, c), head(v, c + 3));
       }
     row.work = impulse != 0 ? 0.5 * impulse * (row.before + after) : 0;
-    work[row.limit] += row.work;
+    work[row.kind] += row.work;
   }
   bool again = false;
   for (HeldRow& row : b.held_rows) {
-    if (!(work[row.limit] > b.may_give[row.limit]) || !(row.work > 0)) continue;
+    if (!(work[row.kind] > b.may_give[row.kind]) || !(row.work > 0)) continue;
     row.let_go = again = true;
     if (starts) row.left += std::exchange(row.strikes, 0);
   }
-  for (std::size_t kind = 0; !again && kind < 2; ++kind) b.may_give[kind] -= std::max(work[kind], 0.0);
+  for (std::size_t kind = 0; !again && kind < work.size(); ++kind) b.may_give[kind] -= std::max(work[kind], 0.0);
   return again;
 }
 

@@ -79,7 +79,7 @@ void Engine::gather_native(Pools pools, bool solved) {
     BlockSolve& b = *blocks_[z(index)];
     for (auto* x : {&b.host, &b.at_once, &b.spread}) std::fill(x->begin(), x->end(), 0.0);
     b.held_rows.clear();
-    b.takes = {};
+    b.takes = 0;
   }
   const auto take = [&](btSolverConstraint& row, Record* record) {
     const double p = double(row.m_appliedImpulse);
