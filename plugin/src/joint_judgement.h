@@ -146,7 +146,7 @@ class JointJudgement {
       const V x = root(inverse.x) * V{R.x.x, R.y.x, R.z.x}, y = root(inverse.y) * V{R.x.y, R.y.y, R.z.y},
               z = root(inverse.z) * V{R.x.z, R.y.z, R.z.z};  // the body's axes (W)
       const V Kx = Rows::times(K, x), Ky = Rows::times(K, y), Kz = Rows::times(K, z);
-      K = {K.inverse, dot(x, Kx), dot(y, Ky), dot(z, Kz), dot(x, Ky), dot(x, Kz), dot(y, Kz)};
+      K = {K.inverse, dot(x, Kx), dot(x, Ky), dot(x, Kz), dot(y, Ky), dot(y, Kz), dot(z, Kz)};
       bounds_[i] = mean_of(K) + 2 * spread_of(K);
     }
   }

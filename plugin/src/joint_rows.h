@@ -13,6 +13,7 @@
 #include <array>
 #include <limits>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -30,13 +31,17 @@ class JointRows {
     Real mass, least_inertia;
     V inertia, inverse_inertia;  // along its own axes
   };
-  struct Frame {
-    V x, y, z;  // rows of R
+  template <class X>
+  struct FrameOf {
+    V3<X> x, y, z;  // rows of R
   };
-  struct Mass {
-    Real inverse;
-    Real xx, yy, zz, xy, xz, yz;  // R I⁻¹ Rᵀ
+  using Frame = FrameOf<Real>;
+  template <class X>
+  struct MassOf {
+    X inverse;
+    X xx, xy, xz, yy, yz, zz;  // R I⁻¹ Rᵀ; in an order whose fours from xx and from xz hold all its columns
   };
+  using Mass = MassOf<Real>;
   template <class X>
   struct TwistOf {
     V3<X> v, w;
@@ -136,48 +141,94 @@ class JointRows {
   /// @param spin_for       time of the gyroscopic torque of bodies that spin, 0 where none does [s]
   Seen see(Row<Twist>& free, Row<Twist>& accelerations, Row<Real>& asked, double spin_for) {
     Seen seen;
-    for (std::size_t i = 0; i < bodies.size(); ++i) {
+    std::size_t i = 0;
+    if constexpr (lanes == 1)
+      for (; i + 4 <= moving; i += 4) {
+        const Row<Body>& of = bodies;
+        const auto four = [&](auto Body::*x) { return together(of[i].*x, of[i + 1].*x, of[i + 2].*x, of[i + 3].*x); };
+        const auto twists = [&](const Row<Twist>& x) { return together(x[i], x[i + 1], x[i + 2], x[i + 3]); };
+        const FrameOf<Four> R = frame(four(&Body::qx), four(&Body::qy), four(&Body::qz), four(&Body::qw));
+        MassOf<Four> K = mass(R, four(&Body::inverse_inertia));
+        const Mass* const m = &masses[i];
+        K.inverse = Four{m->inverse, m[1].inverse, m[2].inverse, m[3].inverse};
+        const TwistOf<Four> by_forces = moved(K, twists(accelerations)),
+                            with_impulses = twists(start) + moved(K, twists(free));
+        for (int lane = 0; lane < 4; ++lane) {
+          const std::size_t at = i + z(lane);
+          frames[at] = {one_of(R.x, lane), one_of(R.y, lane), one_of(R.z, lane)};
+          masses[at] = {K.inverse[lane], K.xx[lane], K.xy[lane], K.xz[lane], K.yy[lane], K.yz[lane], K.zz[lane]};
+          accelerations[at] = {one_of(by_forces.v, lane), one_of(by_forces.w, lane)};
+          free[at] = {one_of(with_impulses.v, lane), one_of(with_impulses.w, lane)};
+        }
+      }
+    for (; i < bodies.size(); ++i) {
       const Body& b = bodies[i];
-      Frame& R = frames[i];
-      const Real x2 = b.qx + b.qx, y2 = b.qy + b.qy, z2 = b.qz + b.qz;
-      const Real wx = x2 * b.qw, wy = y2 * b.qw, wz = z2 * b.qw, xx = x2 * b.qx, xy = y2 * b.qx, xz = z2 * b.qx,
-                 yy = y2 * b.qy, yz = z2 * b.qy, zz = z2 * b.qz;
-      R.x = {1 - (yy + zz), xy - wz, xz + wy};
-      R.y = {xy + wz, 1 - (xx + zz), yz - wx};
-      R.z = {xz - wy, yz + wx, 1 - (xx + yy)};
+      frames[i] = frame(b.qx, b.qy, b.qz, b.qw);
       if (i >= moving) continue;
-      Mass& K = masses[i];
-      const V kx = scaled(R.x, b.inverse_inertia), ky = scaled(R.y, b.inverse_inertia),
-              kz = scaled(R.z, b.inverse_inertia);
-      K.xx = dot(kx, R.x), K.yy = dot(ky, R.y), K.zz = dot(kz, R.z);
-      K.xy = dot(kx, R.y), K.xz = dot(kx, R.z), K.yz = dot(ky, R.z);
+      Mass K = mass(frames[i], b.inverse_inertia);
+      K.inverse = masses[i].inverse;
+      masses[i] = K;
+      accelerations[i] = moved(K, accelerations[i]);
+      free[i] = start[i] + moved(K, free[i]);
+    }
+    for (i = 0; i < moving; ++i) {
       const Twist& now = start[i];
-      accelerations[i] = moved(i, accelerations[i]);
-      free[i] = now + moved(i, free[i]);
       if (spin_for > 0) spin(i, spin_for, free[i].w, accelerations[i].w);
       seen.fastest = larger(seen.fastest, larger(largest(now.v), largest(now.w)));
-      seen.kinetic += b.mass * dot(now.v, now.v);
-      seen.extent = larger(seen.extent, largest(b.p));
+      seen.kinetic += bodies[i].mass * dot(now.v, now.v);
+      seen.extent = larger(seen.extent, largest(bodies[i].p));
     }
     seen.kinetic *= 0.5;
     Real probe{};
-    for (std::size_t i = 0; i < points.size(); ++i) {
+    i = 0;
+    if constexpr (lanes == 1) {
+      Four gap{}, off{}, size{}, finite{};
+      for (; i + 4 <= points.size(); i += 4) {
+        Point* const k = &points[i];
+        const PointPlace* const place = &point_places[i];
+        const auto four = [&](const auto& of) { return together(of(0), of(1), of(2), of(3)); };
+        const auto all = [&](const auto& of, int Point::*side) {
+          return four([&](int lane) -> const auto& { return of[z(k[lane].*side)]; });
+        };
+        const PointSeen<Four> now = see_point(
+            all(frames, &Point::a), all(frames, &Point::b), four([&](int lane) -> const V& { return place[lane].p_A; }),
+            four([&](int lane) -> const V& { return place[lane].p_B; }),
+            four([&](int lane) { return bodies[z(k[lane].a)].p - bodies[z(k[lane].b)].p; }), all(start, &Point::a),
+            all(start, &Point::b), all(accelerations, &Point::a), all(accelerations, &Point::b));
+        gap = larger(gap, largest(now.phi));
+        off = larger(off, largest(now.phi_dot));
+        size = larger(size, larger(largest(now.bias), largest(now.moves)));
+        finite += now.probe();
+        const V3<Four> rest = now.bias - now.moves;
+        for (int lane = 0; lane < 4; ++lane) {
+          k[lane].r_A = one_of(now.r_A, lane);
+          k[lane].r_B = one_of(now.r_B, lane);
+          k[lane].phi = one_of(now.phi, lane);
+          write(velocities, k[lane].row, one_of(now.phi_dot, lane));
+          write(biases, k[lane].row, one_of(now.bias, lane));
+          write(asked, k[lane].row, one_of(rest, lane));
+        }
+      }
+      seen.gap = largest_of(gap);
+      seen.off = largest_of(off);
+      seen.size = largest_of(size);
+      probe = (finite[0] + finite[1]) + (finite[2] + finite[3]);
+    }
+    for (; i < points.size(); ++i) {
       Point& k = points[i];
-      const Twist &A = start[z(k.a)], &B = start[z(k.b)], &a = accelerations[z(k.a)], &b = accelerations[z(k.b)];
-      k.r_A = turned(frames[z(k.a)], point_places[i].p_A);
-      k.r_B = turned(frames[z(k.b)], point_places[i].p_B);
-      k.phi = (bodies[z(k.a)].p - bodies[z(k.b)].p) + (k.r_A - k.r_B);
-      const V v_A = cross(A.w, k.r_A), v_B = cross(B.w, k.r_B);
-      const V phi_dot = (A.v + v_A) - (B.v + v_B);
-      const V bias = cross(B.w, v_B) - cross(A.w, v_A);
-      const V moves = (a.v + cross(a.w, k.r_A)) - (b.v + cross(b.w, k.r_B));
-      seen.gap = larger(seen.gap, largest(k.phi));
-      seen.off = larger(seen.off, largest(phi_dot));
-      seen.size = larger(seen.size, larger(largest(bias), largest(moves)));
-      write(velocities, k.row, phi_dot);
-      write(biases, k.row, bias);
-      write(asked, k.row, bias - moves);
-      probe += 0 * ((k.phi.x + phi_dot.x + bias.x) + (k.phi.y + phi_dot.y + bias.y) + (k.phi.z + phi_dot.z + bias.z));
+      const PointSeen<Real> now = see_point(frames[z(k.a)], frames[z(k.b)], point_places[i].p_A, point_places[i].p_B,
+                                            bodies[z(k.a)].p - bodies[z(k.b)].p, start[z(k.a)], start[z(k.b)],
+                                            accelerations[z(k.a)], accelerations[z(k.b)]);
+      k.r_A = now.r_A;
+      k.r_B = now.r_B;
+      k.phi = now.phi;
+      seen.gap = larger(seen.gap, largest(now.phi));
+      seen.off = larger(seen.off, largest(now.phi_dot));
+      seen.size = larger(seen.size, larger(largest(now.bias), largest(now.moves)));
+      write(velocities, k.row, now.phi_dot);
+      write(biases, k.row, now.bias);
+      write(asked, k.row, now.bias - now.moves);
+      probe += now.probe();
     }
     const auto note = [&](int row, const Real& phi, const Real& phi_dot, const Real& bias, const Real& moves) {
       seen.gap = larger(seen.gap, magnitude(phi));
@@ -237,13 +288,29 @@ class JointRows {
 
   /// to ← from + M⁻¹Aᵀλ, body by body: what pulls at one is summed where it is at hand.
   void respond(const JointPattern& p, const Row<Real>& lambda, const Row<Twist>& from, Row<Twist>& to) const {
-    const int* end = p.body_ends.data();
-    for (std::size_t i = 0; i < moving; ++i) {
-      const JointPattern::Ends &own = p.ends_of[i], &next = p.ends_of[i + 1];
-      Twist f{};
-      for (int k = own.points; k < own.axes; ++k, ++end) pull_at(points[z(*end >> 1)], *end & 1, lambda, f);
-      for (int k = own.axes; k < own.dots; ++k, ++end) pull_at(axes[z(*end >> 1)], *end & 1, lambda, f);
-      for (int k = own.dots; k < next.points; ++k, ++end) pull_at(dots[z(*end >> 1)], *end & 1, lambda, f);
+    for (std::size_t i = 0; i < moving; ++i) respond(p, i, lambda, from, to);
+  }
+
+  void respond(const JointPattern& p, std::size_t i, const Row<Real>& lambda, const Row<Twist>& from,
+               Row<Twist>& to) const {
+    const JointPattern::Ends &own = p.ends_of[i], &next = p.ends_of[i + 1];
+    const int* end = p.body_ends.data() + own.points;
+    std::conditional_t<lanes == 1, Threes, Twist> f{};
+    const int *const axis = end + (own.axes - own.points), *const last = end + (next.points - own.points);
+    for (; end != axis; ++end) pull_at(points[z(*end >> 1)], *end & 1, lambda, f);
+    if (end != last) {
+      for (const int* const dot = end + (own.dots - own.axes); end != dot; ++end)
+        pull_at(axes[z(*end >> 1)], *end & 1, lambda, f);
+      for (; end != last; ++end) pull_at(dots[z(*end >> 1)], *end & 1, lambda, f);
+    }
+    if constexpr (lanes == 1) {
+      const Mass& K = masses[i];
+      const Four a = three(K.xx), b = three(K.xz);
+      const Four x = a, y{a[1], b[1], b[2], 0}, z{b[0], b[2], b[3], 0};  // its columns
+      const Twist& u = from[i];
+      const V v = of_three(three(u.v.x) + K.inverse * f.v);
+      to[i] = {v, of_three(three(u.w.x) + (x * f.w[0] + y * f.w[1] + z * f.w[2]))};
+    } else {
       to[i] = from[i] + moved(i, f);
     }
   }
@@ -273,6 +340,27 @@ class JointRows {
     else
       on.w -= m;
   }
+  static void pull_at(const Point& k, int side, const Row<double>& lambda, Threes& on) {
+    const Four f = three(lambda[z(k.row)]);
+    if (side == 0)
+      on.v += f, on.w += cross(three(k.r_A.x), f);
+    else
+      on.v -= f, on.w -= cross(three(k.r_B.x), f);
+  }
+  static void pull_at(const Axis& k, int side, const Row<double>& lambda, Threes& on) {
+    const double p = lambda[z(k.row)];
+    if (side == 0)
+      on.v -= p * three(k.u.x), on.w += p * three(k.c_A.x);
+    else
+      on.v += p * three(k.u.x), on.w += p * three(k.c_B.x);
+  }
+  static void pull_at(const Dot& k, int side, const Row<double>& lambda, Threes& on) {
+    const Four m = lambda[z(k.row)] * three(k.n.x);
+    if (side == 0)
+      on.w += m;
+    else
+      on.w -= m;
+  }
   template <class Primitive, class X>
   static void add_pull(const Primitive& k, const Row<X>& lambda, Row<TwistOf<X>>& wrenches) {
     pull_at(k, 0, lambda, wrenches[z(k.a)]);
@@ -289,7 +377,11 @@ class JointRows {
   /// M⁻¹ f of a body that moves.
   template <class X>
   TwistOf<X> moved(std::size_t i, const TwistOf<X>& f) const {
-    return {masses[i].inverse * f.v, times(masses[i], f.w)};
+    return moved(masses[i], f);
+  }
+  template <class M, class X>
+  static TwistOf<X> moved(const MassOf<M>& K, const TwistOf<X>& f) {
+    return {K.inverse * f.v, times(K, f.w)};
   }
 
   /// x ← φ at the end of a step with these twists, by row, less what is to be left of the start's.
@@ -395,9 +487,12 @@ class JointRows {
   static void take(const V& x, int lane, double* to) {
     to[0] = get(x.x, lane), to[1] = get(x.y, lane), to[2] = get(x.z, lane);
   }
-  static V turned(const Frame& R, const V& u) { return {dot(R.x, u), dot(R.y, u), dot(R.z, u)}; }
   template <class X>
-  static V3<X> times(const Mass& K, const V3<X>& u) {
+  static V3<X> turned(const FrameOf<X>& R, const V3<X>& u) {
+    return {dot(R.x, u), dot(R.y, u), dot(R.z, u)};
+  }
+  template <class M, class X>
+  static V3<X> times(const MassOf<M>& K, const V3<X>& u) {
     return {K.xx * u.x + K.xy * u.y + K.xz * u.z, K.xy * u.x + K.yy * u.y + K.yz * u.z,
             K.xz * u.x + K.yz * u.y + K.zz * u.z};
   }
@@ -415,6 +510,53 @@ class JointRows {
   }
 
  private:
+  template <class X>
+  static FrameOf<X> frame(const X& qx, const X& qy, const X& qz, const X& qw) {
+    const X x2 = qx + qx, y2 = qy + qy, z2 = qz + qz;
+    const X wx = x2 * qw, wy = y2 * qw, wz = z2 * qw, xx = x2 * qx, xy = y2 * qx, xz = z2 * qx, yy = y2 * qy,
+            yz = z2 * qy, zz = z2 * qz;
+    return {{1 - (yy + zz), xy - wz, xz + wy}, {xy + wz, 1 - (xx + zz), yz - wx}, {xz - wy, yz + wx, 1 - (xx + yy)}};
+  }
+  // All of it but the mass.
+  template <class X>
+  static MassOf<X> mass(const FrameOf<X>& R, const V3<X>& inverse_inertia) {
+    const V3<X> x = scaled(R.x, inverse_inertia), y = scaled(R.y, inverse_inertia), z = scaled(R.z, inverse_inertia);
+    return {X{}, dot(x, R.x), dot(x, R.y), dot(x, R.z), dot(y, R.y), dot(y, R.z), dot(z, R.z)};
+  }
+
+  // Of a point at the start: its arms, φ, φ̇, what b of A v̇ = b is and what accelerations without joints make of it.
+  template <class X>
+  struct PointSeen {
+    V3<X> r_A, r_B, phi, phi_dot, bias, moves;
+    X probe() const {
+      return 0 * ((phi.x + phi_dot.x + bias.x) + (phi.y + phi_dot.y + bias.y) + (phi.z + phi_dot.z + bias.z));
+    }
+  };
+  template <class X>
+  static PointSeen<X> see_point(const FrameOf<X>& R_A, const FrameOf<X>& R_B, const V3<X>& p_A, const V3<X>& p_B,
+                                const V3<X>& apart, const TwistOf<X>& A, const TwistOf<X>& B, const TwistOf<X>& a,
+                                const TwistOf<X>& b) {
+    PointSeen<X> to;
+    to.r_A = turned(R_A, p_A);
+    to.r_B = turned(R_B, p_B);
+    to.phi = apart + (to.r_A - to.r_B);
+    const V3<X> v_A = cross(A.w, to.r_A), v_B = cross(B.w, to.r_B);
+    to.phi_dot = (A.v + v_A) - (B.v + v_B);
+    to.bias = cross(B.w, v_B) - cross(A.w, v_A);
+    to.moves = (a.v + cross(a.w, to.r_A)) - (b.v + cross(b.w, to.r_B));
+    return to;
+  }
+
+  static FrameOf<Four> together(const Frame& a, const Frame& b, const Frame& c, const Frame& d) {
+    return {detail::together(a.x, b.x, c.x, d.x), detail::together(a.y, b.y, c.y, d.y),
+            detail::together(a.z, b.z, c.z, d.z)};
+  }
+  static TwistOf<Four> together(const Twist& a, const Twist& b, const Twist& c, const Twist& d) {
+    return {detail::together(a.v, b.v, c.v, d.v), detail::together(a.w, b.w, c.w, d.w)};
+  }
+  static V3<Four> together(const V& a, const V& b, const V& c, const V& d) { return detail::together(a, b, c, d); }
+  static Four together(double a, double b, double c, double d) { return Four{a, b, c, d}; }
+
   void spin(std::size_t i, double h, V& free, V& acceleration) const {
     const Body& b = bodies[i];
     const Frame& R = frames[i];

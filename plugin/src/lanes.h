@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <new>
 #include <vector>
 
@@ -49,7 +50,7 @@ inline Four where_below(const Four& a, const Four& b, const Four& x, const Four&
 inline bool positive(const Four& a) { return a[0] > 0 && a[1] > 0 && a[2] > 0 && a[3] > 0; }
 inline Four root(const Four& a) { return Four{std::sqrt(a[0]), std::sqrt(a[1]), std::sqrt(a[2]), std::sqrt(a[3])}; }
 
-/// Memory for them: GCC's allocator takes four numbers to be aligned as one is.
+/// Memory for them: GCC's allocator takes four numbers to be aligned as one is. Four more can be read than there are.
 template <class T>
 struct LaneAllocator {
   using value_type = T;
@@ -57,7 +58,11 @@ struct LaneAllocator {
   LaneAllocator() = default;
   template <class U>
   LaneAllocator(const LaneAllocator<U>&) {}  // NOLINT: allocators convert
-  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), alignment)); }
+  T* allocate(std::size_t n) {
+    char* const at = static_cast<char*>(::operator new(n * sizeof(T) + sizeof(Four), alignment));
+    std::memset(at + n * sizeof(T), 0, sizeof(Four));
+    return reinterpret_cast<T*>(at);
+  }
   void deallocate(T* p, std::size_t) { ::operator delete(p, alignment); }
   bool operator==(const LaneAllocator&) const { return true; }
 };
