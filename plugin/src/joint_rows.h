@@ -291,8 +291,8 @@ class JointRows {
     for (std::size_t i = 0; i < moving; ++i) respond(p, i, lambda, from, to);
   }
 
-  void respond(const JointPattern& p, std::size_t i, const Row<Real>& lambda, const Row<Twist>& from,
-               Row<Twist>& to) const {
+  [[gnu::always_inline]] void respond(const JointPattern& p, std::size_t i, const Row<Real>& lambda,
+                                      const Row<Twist>& from, Row<Twist>& to) const {
     const JointPattern::Ends &own = p.ends_of[i], &next = p.ends_of[i + 1];
     const int* end = p.body_ends.data() + own.points;
     std::conditional_t<lanes == 1, Threes, Twist> f{};
