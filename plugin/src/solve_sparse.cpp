@@ -381,7 +381,8 @@ void SolveSparse::borrow() const {
   const auto grow = [](std::vector<double>& x, std::size_t size) {
     if (x.size() < size) x.resize(size);
   };
-  for (auto* x : {&scratch.e, &scratch.rho, &scratch.lambda, &scratch.inside, &scratch.left}) grow(*x, at(m_));
+  for (auto* x : {&scratch.e, &scratch.rho, &scratch.lambda, &scratch.inside, &scratch.left, &scratch.target})
+    grow(*x, at(m_));
   for (auto* x : {&scratch.force, &scratch.dv, &scratch.part, &scratch.y, &scratch.before}) grow(*x, at(n_));
   grow(scratch.dropped_force, at(widest_));
   grow(scratch.x, at(dual_.size()));

@@ -128,7 +128,7 @@ class SolveSparse {
   // What lasts no longer than a call: each thread has one, and thousands of small problems that it solves one after the
   // other pass through the same cache lines.
   struct Scratch {
-    std::vector<double> e, rho, lambda, inside, left;            // [m]
+    std::vector<double> e, rho, lambda, inside, left, target;    // [m]
     std::vector<double> force, dv, part, before, dropped_force;  // [n], and of the widest body
     std::vector<double> x, y;      // as BlockCholesky::solve has them, of rows and of columns
     std::vector<double> whitened;  // B by touch
@@ -175,6 +175,7 @@ class SolveSparse {
   void fill_primal(const Island& island, int tree) const;
   bool factor_primal(int i) const;
   double image_of_inside(const Island& island) const;
+  double settle(int i) const;
   void image_of_force(const Island& island, double* rows) const;
   void step_to_null(int i) const;
   bool find_null_space(int i, double alike) const;
@@ -185,6 +186,7 @@ class SolveSparse {
   double trace_of_force(const Island& island) const;
   bool project(int i, const std::vector<double>& rows) const;
   bool shortest_island(int i) const;
+  bool share_out(int i, double size) const;
   void shortest_proximal(int i) const;
   void match_force(const Island& island) const;
   void add_transposed(const Island& island, const double* lambda, double* f) const;

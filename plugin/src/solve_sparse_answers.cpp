@@ -176,6 +176,26 @@ SolveSparse::Error SolveSparse::residual(const Island& island, const double* e) 
   return error;
 }
 
+// Multipliers of least norm in place of those of the kept rows alone, which may be a thousand times as long: what
+// cancels of them leaves its rounding in the force, and through light bodies in what moves. Of that, which is taken out
+// once more, nothing cancels. @return whether they were found
+bool SolveSparse::share_out(int i, double size) const {
+  const Island& island = islands_[at(i)];
+  residual(island, work_->e.data());
+  for (int k = island.node_begin; k < island.node_end; ++k)
+    for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+      work_->target[at(r)] = work_->e[at(r)] - work_->rho[at(r)];
+  for (int turn = 0;; ++turn) {
+    if (!shortest_island(i)) return false;
+    for (int j = island.body_begin; turn == 0 && j < island.body_end; ++j) {
+      const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+      times_inverse_mass(body, work_->force.data() + body.column, work_->dv.data() + body.column);
+    }
+    if (!(residual(island, work_->target.data()).kept > sure_rounding * size) || turn == 2) return true;
+    correct(i, false);
+  }
+}
+
 // @param size  of the right side, or of what it is a difference of, in unit rows
 void SolveSparse::apply_island(int i, double size, bool with_lambda) const {
   constexpr int turns = 6;  // solves spent on one right side at most
@@ -236,7 +256,7 @@ void SolveSparse::apply_island(int i, double size, bool with_lambda) const {
       reason_ = "rows too nearly dependent for the sparse factor, and too many for the reference";
       return clear(island);
     }
-    if (island.kind == Kind::deficient && with_lambda && !shortest_island(i)) leave_to_reference(i, no_shortest);
+    if (island.kind == Kind::deficient && with_lambda && !share_out(i, size)) leave_to_reference(i, no_shortest);
   }
   if (island.kind == Kind::dense) apply_reference(island);
 }

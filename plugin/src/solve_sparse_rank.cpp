@@ -18,6 +18,7 @@ constexpr std::size_t most_null_vectors = 32;  // beyond, making them orthogonal
 // Of a null vector, relative: a correction by the factor leaves as much of the error as it took of the vector, so that
 // after one as small as this what is left is rounding.
 constexpr double settled = 1e-8;
+constexpr double settled_image = 1e-11;    // ‖Bᵀn‖ of one whose numbers are good for telling whom it touches
 constexpr double shortest_enough = 1e-11;  // of multipliers of least norm, relative: what their last turn may change
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -126,6 +127,28 @@ void SolveSparse::step_to_null(int i) const {
   dual_.solve(i, work_->x.data());
 }
 
+// work_->inside ← the null vector of Aᵀ that has what it has in the dropped rows, as near to one as the kept rows come;
+// the nearer it is to begin with the fewer turns. @return ‖Bᵀ work_->inside‖²
+double SolveSparse::settle(int i) const {
+  constexpr int turns = 4;
+  const Island& island = islands_[at(i)];
+  for (int turn = 0; turn < turns; ++turn) {
+    image_of_inside(island);
+    step_to_null(i);
+    double size = 0, change = 0;
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = 0; r < nodes_[at(k)].rows; ++r) {
+        double& n = work_->inside[at(nodes_[at(k)].row + r)];
+        const double by = work_->x[at(nodes_[at(k)].position + r)];
+        n += by;
+        change = std::max(change, std::fabs(by));
+        size = std::max(size, std::fabs(n));
+      }
+    if (change <= settled * size) break;
+  }
+  return image_of_inside(island);
+}
+
 // Null vectors by the factor of the rows, each corrected on what Aᵀ leaves of it, then made orthonormal. They tell
 // dropped rows that depend on others from rows that only nearly do, which their pivots, with the rounding of squares,
 // cannot: ‖Bᵀn‖ over ‖n‖ bounds the largest singular value that is dropped. @return whether it is below the cut
@@ -147,35 +170,20 @@ bool SolveSparse::find_null_space(int i, double alike) const {
     longest = std::max(longest, length_[row]);
   });
   if (!(longest <= alike * shortest)) return false;
-  // work_->part ← M⁻¹Aᵀn. @return ‖Bᵀn‖² over ‖n‖² in unit rows
-  const auto leaves = [&](const double* n) {
-    double size = 0;
-    each_row([&](std::size_t own, std::size_t row, int) {
-      work_->inside[row] = n[own];
-      size += (n[own] * length_[row]) * (n[own] * length_[row]);
-    });
-    const double square = image_of_inside(island);
-    return size > 0 ? square / size : 0.0;
-  };
+  const double cut = 0.1 * options_.rank_tolerance;
   double* n = N.data();
   for (int position = dual_.begin(i); position < dual_.end(i); ++position) {
     if (dual_.kept(position)) continue;
     if (n == N.data() + N.size()) return false;
     dual_.null_vector(i, position, work_->x.data());
-    each_row([&](std::size_t own, std::size_t, int p) { n[own] = work_->x[at(p)]; });
-    for (int turn = 0; turn < 3; ++turn) {
-      leaves(n);
-      step_to_null(i);
-      double size = 0, change = 0;
-      each_row([&](std::size_t own, std::size_t, int p) {
-        n[own] += work_->x[at(p)];
-        change = std::max(change, std::fabs(work_->x[at(p)]));
-        size = std::max(size, std::fabs(n[own]));
-      });
-      if (change <= settled * size) break;
-    }
-    const double cut = 0.1 * options_.rank_tolerance;
-    if (!(leaves(n) <= cut * cut)) return false;
+    each_row([&](std::size_t, std::size_t row, int p) { work_->inside[row] = work_->x[at(p)]; });
+    const double left = settle(i);
+    double size = 0;
+    each_row([&](std::size_t own, std::size_t row, int) {
+      n[own] = work_->inside[row];
+      size += (n[own] * length_[row]) * (n[own] * length_[row]);
+    });
+    if (!(left <= cut * cut * size)) return false;
     for (int turn = 0; turn < 2; ++turn)
       for (const double* other = N.data(); other != n; other += rows) {
         const double along = std::inner_product(other, other + rows, n, 0.0);
@@ -207,18 +215,7 @@ bool SolveSparse::dropped_rows_depend(int i) const {
       const double uniform = static_cast<double>(random()) / static_cast<double>(std::minstd_rand::max()) - 0.5;
       work_->inside[row] = dual_.kept(p) ? 0 : std::sqrt(12.0) * uniform / length_[row];
     });
-    for (int turn = 0; turn < 4; ++turn) {
-      image_of_inside(island);
-      step_to_null(i);
-      double size = 0, change = 0;
-      each_row([&](std::size_t row, int p) {
-        work_->inside[row] += work_->x[at(p)];
-        change = std::max(change, std::fabs(work_->x[at(p)]));
-        size = std::max(size, std::fabs(work_->inside[row]));
-      });
-      if (change <= settled * size) break;
-    }
-    if (!(image_of_inside(island) <= cut * cut)) return false;
+    if (!(settle(i) <= cut * cut)) return false;
   }
   return true;
 }
@@ -471,56 +468,48 @@ double SolveSparse::largest_singular_value(const Island& island) const {
 // Every dropped row has a null vector of Aᵀ with a 1 in its place, and these span all of them: a constraint is
 // redundant when one of them touches it, undetermined when its part of one makes a force (T6).
 double SolveSparse::name_island(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const {
+  constexpr double touches = 1e-6, noise = 30;
   const Island& island = islands_[at(i)];
-  // Rows that drift has turned against each other leave noise of about the root of their pivots in the vectors.
-  const double amplitude = std::max(1e-6, 30 * std::sqrt(island.largest_dropped));
+  const auto share_of = [&](int row) {
+    const double length = length_[at(row)];
+    return std::fabs(work_->inside[at(row)]) * (length > 0 ? length : longest_ > 0 ? longest_ : 1.0);
+  };
   double dropped = 0;
   for (int d = dual_.begin(i); d < dual_.end(i); ++d) {
     if (dual_.kept(d)) continue;
     dual_.null_vector(i, d, work_->x.data());
-    double largest = 0, norm = 0;
-    for (int k = island.node_begin; k < island.node_end; ++k) {
-      const Node& node = nodes_[at(k)];
-      for (int r = 0; r < node.rows; ++r) {
-        const double length = length_[at(node.row + r)];
-        const double u = std::fabs(work_->x[at(node.position + r)]) * (length > 0     ? length
-                                                                       : longest_ > 0 ? longest_
-                                                                                      : 1.0);
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = 0; r < nodes_[at(k)].rows; ++r)
+        work_->inside[at(nodes_[at(k)].row + r)] = work_->x[at(nodes_[at(k)].position + r)];
+    double square = image_of_inside(island), largest = 0, norm = 0;
+    if (square > settled_image * settled_image) square = settle(i);  // one number of it is 1
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) {
+        const double u = share_of(r);
         largest = std::max(largest, u);
         norm += u * u;
       }
-    }
-    clear_part(island);
+    // Rows that drift has turned against each other leave noise of about their angle in the vectors.
+    const double left = std::sqrt(square / norm), least = std::max(touches, noise * left) * largest;
+    dropped = std::max(dropped, left);
     for (int k = island.node_begin; k < island.node_end; ++k) {
       const Node& node = nodes_[at(k)];
       double share = 0, open = 0;
-      for (int r = 0; r < node.rows; ++r) {
-        const double length = length_[at(node.row + r)];
-        share = std::max(share, std::fabs(work_->x[at(node.position + r)]) * (length > 0     ? length
-                                                                              : longest_ > 0 ? longest_
-                                                                                             : 1.0));
-      }
-      if (share == 0) continue;
+      for (int r = node.row; r < node.row + node.rows; ++r) share = std::max(share, share_of(r));
+      if (!(share > 0)) continue;
       for (int t = node.touch_begin; t < node.touch_end; ++t) {
         const Body& body = bodies_[at(touches_[at(t)].body)];
         const double* const B = work_->whitened.data() + touches_[at(t)].value;
         for (int c = 0; c < body.size; ++c) {
           double sum = 0;
-          for (int r = 0; r < node.rows; ++r) sum += B[r * body.size + c] * work_->x[at(node.position + r)];
-          work_->part[at(body.column + c)] += sum;
+          for (int r = 0; r < node.rows; ++r) sum += B[r * body.size + c] * work_->inside[at(node.row + r)];
           open = std::max(open, std::fabs(sum));
         }
       }
       const auto c = at(row_constraint_[at(node.row)]);
-      if (share > amplitude * largest) redundant[c] = 1;
-      if (open > amplitude * largest) undetermined[c] = 1;
+      if (share > least) redundant[c] = 1;
+      if (open > least) undetermined[c] = 1;
     }
-    double left = 0;
-    for (int j = island.body_begin; j < island.body_end; ++j) {
-      const Body& body = bodies_[at(bodies_by_island_[at(j)])];
-      for (int c = body.column; c < body.column + body.size; ++c) left += work_->part[at(c)] * work_->part[at(c)];
-    }
-    dropped = std::max(dropped, std::sqrt(left / norm));
   }
   return dropped;
 }

@@ -28,4 +28,8 @@ holds '[.rows[] | .us_per_step > 0 and .status == "ok"] | all'
 expect 2 bench W9
 says 'W5b' # the known ones are named
 expect 2 bench W1:10 --with gauss
+expect 2 bench W1:10 --duration 0
+says '0 is not above 0'
+expect 2 bench W1:10 --budget nan
+says 'nan is not above 0'
 done_testing

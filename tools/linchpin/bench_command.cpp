@@ -128,6 +128,13 @@ int bench(const BenchOptions& o) {
 
 void add_bench(CLI::App& app, int& exit_code) {
   auto o = std::make_shared<BenchOptions>();
+  const CLI::Validator above_zero(
+      [](std::string& value) {
+        double x = 0;
+        if (!CLI::detail::lexical_cast(value, x)) return "\"" + value + "\" is not a number";
+        return x > 0 ? std::string() : value + " is not above 0";
+      },
+      "above 0");
   CLI::App* verb = app.add_subcommand("bench", "Time and error of the benchmark scenes on this machine");
   verb->add_option("scenes", o->scenes,
                    "W1 W1s W2 W3 W4 W5a W5b W6, with :SIZE for one size (W1:1000), or a program of demos/programs "
@@ -144,8 +151,8 @@ void add_bench(CLI::App& app, int& exit_code) {
   verb->add_option("--precision", o->precision, "double, single or both")
       ->check(CLI::IsMember({"double", "single", "both"}))
       ->capture_default_str();
-  verb->add_option("--duration", o->duration, "simulated time [s]")->check(CLI::PositiveNumber)->capture_default_str();
-  verb->add_option("--budget", o->budget, "wall time per run [s]")->check(CLI::PositiveNumber)->capture_default_str();
+  verb->add_option("--duration", o->duration, "simulated time [s]")->check(above_zero)->capture_default_str();
+  verb->add_option("--budget", o->budget, "wall time per run [s]")->check(above_zero)->capture_default_str();
   verb->add_flag("--json", o->json, "one JSON object on stdout");
   verb->footer(
       "ns/row is solver time per constraint row and accepted substep: from the bodies being handed over to their "
