@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <vector>
 
@@ -59,6 +60,8 @@ struct LaneAllocator {
   template <class U>
   LaneAllocator(const LaneAllocator<U>&) {}  // NOLINT: allocators convert
   T* allocate(std::size_t n) {
+    constexpr std::size_t most = (std::numeric_limits<std::ptrdiff_t>::max() - sizeof(Four)) / sizeof(T);
+    if (n > most) throw std::bad_array_new_length();
     char* const at = static_cast<char*>(::operator new(n * sizeof(T) + sizeof(Four), alignment));
     std::memset(at + n * sizeof(T), 0, sizeof(Four));
     return reinterpret_cast<T*>(at);
