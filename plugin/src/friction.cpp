@@ -25,6 +25,7 @@ void FrictionProblem::reset(int unknowns, int sites) {
   W_.assign(n * n, 0.0);
   K_.assign(6 * s * n, 0.0);
   slip0_.assign(n, 0.0);
+  residual_slip_.assign(n, 0.0);
   weight_.assign(n, 1.0);
   N0_.assign(s, Six{});
   ideal_.assign(s, Six{});
@@ -114,6 +115,7 @@ double FrictionProblem::gain_of(Laws& laws, std::span<const double> z) {
 
 /// Whether a block's slip is no more than rounding beside what its friction alone would make.
 bool FrictionProblem::hardly_moves(const Block& b, std::span<const double> z) const {
+  if (b.slip_prescribed) return false;
   double speed = 0, effort = 0;
   for (int i = b.start; i < b.start + b.dim; ++i) {
     const double s = slip(i, z);
@@ -262,7 +264,7 @@ void FrictionProblem::find_all(Laws& laws, std::span<double> z, bool known, Choi
   }
   // All at rest: where a step can end so, no sliding thrust need exist (an impact without collision).
   for (Block& b : blocks)
-    if (!(b.smooth || b.given)) b.mode = Mode::sticks;
+    if (!(b.smooth || b.given || b.slip_prescribed)) b.mode = Mode::sticks;
   if (of.free && settle(laws, z, answer)) keep(z);
   answer.solutions = z.empty() ? 0 : static_cast<int>(found_.size() / z.size());
   answer.found = answer.solutions > 0;

@@ -23,12 +23,14 @@ class FrictionProblem {
     bool smooth = false;     // z = effort(thrust), no dry friction
     bool answers = false;    // smooth: z = effort(thrust, slip), the slip `share` of the way from the start to the end
     double share = 1;
-    bool implicit = false;  // reads the actual thrust N + K z, else the ideal one
-    bool given = false;     // dry: slides along `sense` at `speed`, whatever the slips say
-    bool forced = false;    // dry: sticks, whatever its bound says
-    bool at_rest = false;   // dry: at rest to begin with: held up to the static bound
-    Six sense{};            // unit
-    Six start_slip{};       // dry: a slip that turns against this one has passed through rest
+    bool implicit = false;         // reads the actual thrust N + K z, else the ideal one
+    bool given = false;            // dry: slides along `sense` at `speed`, whatever the slips say
+    bool forced = false;           // dry: sticks, whatever its bound says
+    bool at_rest = false;          // dry: at rest to begin with: held up to the static bound
+    bool slip_prescribed = false;  // dry: constraints prescribe a slip of it, so that no effort brings it to rest
+    double reach = 0;              // dry: speed of its bodies, of which a slip that is only rounding is a small part
+    Six sense{};                   // unit
+    Six start_slip{};              // dry: a slip that turns against this one has passed through rest
     double speed = 0;
     double mobility = 1;      // dry: size of W's own entries if nothing but this contact held its bodies
     Mode mode = Mode::slips;  // out, and guess
@@ -70,13 +72,18 @@ class FrictionProblem {
   void reset(int unknowns, int sites);
   std::vector<Block> blocks;
   int unknowns() const { return size_; }
-  double& W(int i, int j) { return W_[at(i, j)]; }                        // slip i from effort j
-  double& slip0(int i) { return slip0_[static_cast<std::size_t>(i)]; }    // without any
+  double& W(int i, int j) { return W_[at(i, j)]; }                      // slip i from effort j
+  double& slip0(int i) { return slip0_[static_cast<std::size_t>(i)]; }  // without any
+  /// The part of slip0 by which the velocities miss the constraints: it is not prescribed by them.
+  double& residual_slip(int i) { return residual_slip_[static_cast<std::size_t>(i)]; }
   double& weight(int i) { return weight_[static_cast<std::size_t>(i)]; }  // > 0, puts efforts of all kinds on one scale
   double& K(int site, int component, int j) { return K_[at(6 * site + component, j)]; }
   Six& thrust0(int site) { return N0_[static_cast<std::size_t>(site)]; }
   Six& ideal(int site) { return ideal_[static_cast<std::size_t>(site)]; }  // what explicit blocks read
 
+  /// Finds the blocks whose slip constraints prescribe; once W, the slips and the blocks are known. @param rest  slips
+  /// below it are rest
+  void find_prescribed_slips(double rest);
   /// @param z  in: where to begin, and the solution to stay near to; out. @param known  whether z holds such a one.
   Answer solve(Laws& laws, std::span<double> z, bool known, Choice choice);
 
@@ -105,6 +112,7 @@ class FrictionProblem {
   bool within_rounding(const Block& b, const Square& slope, const Six& F, std::span<const double> z) const;
   bool follow(Laws& laws, std::size_t b, std::span<const double> z);
   void relax(Laws& laws, std::size_t b, const Six& N, std::span<double> z);
+  void find_axes(Block& b, bool with_followers);
   void respond(Laws& laws, std::size_t b, std::span<double> z);
   bool sweep(Laws& laws, std::span<double> z, int most, double tolerance);
   bool newton(Laws& laws, std::span<double> z, Answer& answer, int most);
@@ -131,7 +139,7 @@ class FrictionProblem {
 
   int size_ = 0, sites_ = 0;
   bool careful_ = false;  // smooth laws answer to their slip, and saturate: Newton's whole steps may leap for ever
-  std::vector<double> W_, K_, slip0_, weight_;
+  std::vector<double> W_, K_, slip0_, residual_slip_, weight_;
   std::vector<Six> N0_, ideal_, thrusts_;
   bool modes_known_ = false;  // those of `blocks` are of a solve of the same problem
   std::vector<double> J_, LU_, F_, x_, try_, best_, start_, first_, last_, kept_, found_z_;

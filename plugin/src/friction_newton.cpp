@@ -273,7 +273,7 @@ bool FrictionProblem::settle(Laws& laws, std::span<double> z, Answer& answer, in
       if (b.mode == Mode::sticks) {
         const double r = may_hold(b, u, z) ? laws.holding(id, N) : laws.sliding(id, N, 1e-300);
         if (x > r * (1 + 1e-9) + 1e-300) b.mode = Mode::slips, changed = true;
-      } else if (against > 0 && !hardly_moves(b, z)) {
+      } else if (against > 0 && !b.slip_prescribed && !hardly_moves(b, z)) {
         b.mode = Mode::sticks, changed = true;
       }
     }
@@ -366,7 +366,8 @@ bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answe
     for (std::size_t index = 0; index < blocks.size(); ++index) {
       Block& b = blocks[index];
       const double speed = norm(slips(b, z));
-      b.mode = speed <= (part > sharp ? 10 : 1e4) * round_[index] ? Mode::sticks : Mode::slips;
+      const bool sticks = !b.slip_prescribed && speed <= (part > sharp ? 10 : 1e4) * round_[index];
+      b.mode = sticks ? Mode::sticks : Mode::slips;
       sure = sure && !(speed > 3 * round_[index] && speed < 100 * round_[index]);
     }
     if (sure && rests(laws, z, answer)) return true;

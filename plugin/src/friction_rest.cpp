@@ -44,7 +44,7 @@ void solve_definite(const double* C, double* x, std::size_t n, std::size_t strid
 /// less (Newton), which goes from the share by least norm to that of the limit. @param anyhow  beyond all bounds too.
 /// @return whether contacts are redundant, and z lies within all bounds
 bool FrictionProblem::share(Laws& laws, std::span<double> z, bool anyhow) {
-  const auto open = [](const Block& b) { return !b.smooth && !b.given && b.at_rest; };
+  const auto open = [](const Block& b) { return !b.smooth && !b.given && !b.slip_prescribed && b.at_rest; };
   if (std::count_if(blocks.begin(), blocks.end(), open) < 2) return false;
   std::copy(z.begin(), z.end(), kept_.begin());
   const auto refuse = [&] {
@@ -232,7 +232,7 @@ bool FrictionProblem::share(Laws& laws, std::span<double> z, bool anyhow) {
 /// modes, and where nothing changes a factorisation. z is left as it was where something gives way.
 bool FrictionProblem::stays(Laws& laws, std::span<double> z) {
   for (const Block& b : blocks)
-    if (b.smooth || !(b.given || b.forced || b.at_rest)) return false;
+    if (b.smooth || !(b.given || b.forced || (b.at_rest && !b.slip_prescribed))) return false;
   std::copy(z.begin(), z.end(), first_.begin());
   for (Block& b : blocks) b.mode = b.given ? Mode::slips : Mode::sticks;
   const auto off = [&] {  // relative to the terms of each slip

@@ -203,6 +203,47 @@ bool FrictionProblem::follow(Laws& laws, std::size_t index, std::span<const doub
   return with > 0 && with < without;
 }
 
+// Eigenvalues and eigenvectors of what a block's efforts do to its own slips. @param with_followers  of own_
+void FrictionProblem::find_axes(Block& b, bool with_followers) {
+  const std::size_t dim = z_(b.dim);
+  Square W{};
+  for (std::size_t i = 0; i < dim; ++i)
+    for (std::size_t j = 0; j < dim; ++j) {
+      const double w =
+          with_followers ? own_[i][j] : W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))];
+      W[i][j] += 0.5 * w;
+      W[j][i] += 0.5 * w;
+    }
+  diagonalize(W, b.axes, dim);
+  for (std::size_t i = 0; i < dim; ++i) b.size[i] = std::max(W[i][i], 0.0);
+  b.resolved = !with_followers;
+}
+
+// A direction in which no effort moves a block is held by constraints. The slip there is what they prescribe: zero
+// where they only guide the bodies, else that of a drive, against which friction acts like against any other slip.
+void FrictionProblem::find_prescribed_slips(double rest) {
+  for (Block& b : blocks) {
+    if (b.smooth || b.given) continue;
+    find_axes(b, false);
+    const std::size_t dim = z_(b.dim);
+    double square = 0, left = 0;  // of the prescribed slip; of the mobility that its directions have left
+    for (std::size_t i = 0; i < dim; ++i) {
+      if (b.size[i] > immovable * b.mobility) continue;
+      double along = 0;
+      for (std::size_t k = 0; k < dim; ++k) {
+        const std::size_t at_k = z_(b.start) + k;
+        along += b.axes[k][i] * (slip0_[at_k] - residual_slip_[at_k]);
+      }
+      square += along * along;
+      left = std::max(left, b.size[i] / b.mobility);
+    }
+    // The square root of what is left is the angle by which the direction is not quite the one that is held.
+    constexpr double rounding = 1e-8;
+    b.slip_prescribed = std::sqrt(square) > rest + (rounding + std::sqrt(left)) * b.reach;
+    b.forced = b.forced && !b.slip_prescribed;
+  }
+}
+
 // One block answers to all others as they stand.
 void FrictionProblem::respond(Laws& laws, std::size_t index, std::span<double> z) {
   Block& b = blocks[index];
@@ -225,18 +266,7 @@ void FrictionProblem::respond(Laws& laws, std::size_t index, std::span<double> z
     now[i] = q[i] = slip(b.start + static_cast<int>(i), z);
     before[i] = z[z_(b.start) + i];
   }
-  if (shared || !b.resolved) {
-    Square W{};
-    for (std::size_t i = 0; i < dim; ++i)
-      for (std::size_t j = 0; j < dim; ++j) {
-        const double w = shared ? own_[i][j] : W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))];
-        W[i][j] += 0.5 * w;
-        W[j][i] += 0.5 * w;
-      }
-    diagonalize(W, b.axes, dim);
-    for (std::size_t i = 0; i < dim; ++i) b.size[i] = std::max(W[i][i], 0.0);
-    b.resolved = !shared;
-  }
+  if (shared || !b.resolved) find_axes(b, shared);
   for (std::size_t i = 0; i < dim; ++i)
     for (std::size_t j = 0; j < dim; ++j)
       q[i] -= (shared ? own_[i][j] : W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))]) * before[j];
@@ -252,7 +282,7 @@ void FrictionProblem::respond(Laws& laws, std::size_t index, std::span<double> z
 
   const double slides = b.forced ? 0 : laws.sliding(id, N, std::max(norm(now), 1e-300));
   const double holds = b.forced ? 0 : b.may_hold(q) ? laws.holding(id, N) : slides;
-  if (b.forced || norm(x) <= holds) {
+  if (!b.slip_prescribed && (b.forced || norm(x) <= holds)) {
     b.mode = Mode::sticks;
   } else {
     b.mode = Mode::slips;
@@ -262,6 +292,7 @@ void FrictionProblem::respond(Laws& laws, std::size_t index, std::span<double> z
       x = Six{};
     } else {
       double alpha = std::max(0.0, norm(q) / r - most);
+      for (std::size_t i = 0; i < dim; ++i) alpha = std::max(alpha, std::fabs(along[i]) / r - size[i]);
       for (int step = 0; step < 60; ++step) {
         double length = 0, slope = 0;
         for (std::size_t i = 0; i < dim; ++i) {

@@ -169,6 +169,8 @@ class Nonideal {
   std::string too_large(const Scene& scene, std::span<const double> nonideal);
   void book();
   std::string chatter(const Scene& scene) const;
+  double residual_slip(const Scene& scene, int j, std::size_t m) const;
+  double reach_of(const Scene& scene, const Piece& p, std::span<const double> vdot) const;
   double end_slip(const Scene& scene, const Piece& p, int k, std::span<const double> vdot, double h) const;
   Vector6d sense_of(const Piece& p) const;
   bool goes_its_own_way(const Piece& p) const;

@@ -72,7 +72,46 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
     if (step > 0) std::copy_n(p.slip.data(), 6, block.start_slip.begin());
     for (int k = 0; k < p.dim; ++k) problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
     if (!at_end && rounded_rest(scene, p, vdot)) block.at_rest = true;
+    block.reach = reach_of(scene, p, vdot);
+    for (int k = 0; k < p.dim && step > 0; ++k)
+      problem_.residual_slip(p.start + k) = residual_slip(scene, p.start + k, induced.size());
   }
+  problem_.find_prescribed_slips(rest_speed);
+}
+
+/// The part of the slip along unknown j that is an error of the velocities at the state: they miss the constraints that
+/// hold this direction. It is yᵀ(A v + φ_t), where −y are the multipliers that answer a unit effort.
+double Nonideal::residual_slip(const Scene& scene, int j, std::size_t m) const {
+  double sum = 0;
+  for (std::size_t r = 0; r < m; ++r) sum -= multipliers_[z(j) * m + r] * scene.assembly.velocity[r];
+  return sum;
+}
+
+/// How fast the two points of a piece move, each by itself, along its unit directions: their speeds with a step, their
+/// accelerations at an instant.
+double Nonideal::reach_of(const Scene& scene, const Piece& p, std::span<const double> vdot) const {
+  const Site& site = sites_[z(p.site)];
+  const Block& block = scene.assembly.block;
+  double linear = step > 0 ? 0 : site.bias.norm(), angular = 0;
+  for (const BodyId id : {site.first, site.second}) {
+    if (id.index < 0) continue;
+    const BodyState& body = scene.state[id];
+    Vector3d v = body.v, w = body.w;
+    if (const int slot = block.slot(id); step == 0 && slot >= 0) {
+      const Vector6d rate = twist_of(block, z(slot), vdot);
+      v = rate.head<3>();
+      w = rate.tail<3>();
+    } else if (step == 0) {
+      v = body.a;
+      w = body.alpha;
+    }
+    linear += v.norm() + w.norm() * (site.point - body.p).norm();
+    angular += w.norm();
+  }
+  double most = 0;
+  for (int k = 0; k < p.dim; ++k)
+    most = std::max(most, p.basis.col(k).head<3>().norm() * linear + p.basis.col(k).tail<3>().norm() * angular);
+  return most;
 }
 
 /// How every slip and thrust answers to every unknown effort, one back-solve for each.
