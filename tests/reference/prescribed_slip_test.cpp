@@ -60,7 +60,9 @@ TEST(PrescribedSlip, ADrawnBlockGivesWayToASmallSideForce) {
         EXPECT_NEAR(stepper.energy_books().imbalance(), 0, scaled(1e-9));
         errors.push_back(std::fabs(stepper.state()[b.block].v.y() - 0.192533005958));
       }
-      if (method == Method::semi_implicit) EXPECT_GE(slope(errors), 0.95);
+      if (method == Method::semi_implicit) {
+        EXPECT_GE(slope(errors), 0.95);
+      }
     }
 }
 
