@@ -4,14 +4,13 @@
 //   a pendulum, length l:       stays where it is at rest if sin θ ≤ μ r/l, because then m g l sin θ ≤ μ r m g
 //
 // A pendulum that is held hangs with its whole weight m g on the pin, one that is let go does not: the thrust that
-// counts is the *actual* one.
+// counts is the *actual* one, which laws read by default.
 #include "bench.h"
 
 namespace {
 
 constexpr double m = 3, I = 0.06, mu = 0.3, radius = 0.02, w0 = 5, l = 0.25;
-const Law pin =
-    linchpin::hinge_friction({.mu_static = mu, .mu_kinetic = mu, .pin_radius = radius}).reading(Reads::actual);
+const Law pin = linchpin::hinge_friction({.mu_static = mu, .mu_kinetic = mu, .pin_radius = radius});
 
 /// A body on a level pin along y; its centre hangs `below` under the pin when θ = 0.
 template <class Bench>

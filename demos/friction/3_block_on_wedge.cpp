@@ -1,5 +1,6 @@
 // A block slides down a rough wedge (α = 35°) that stands on a smooth floor (T-WEDGE). The wedge gives way, so friction
-// changes the thrust that makes it: the law on the *actual* thrust is implicit, that on the *ideal* thrust is not.
+// changes the thrust that makes it: the law on the *actual* thrust, the default, is implicit. The explicit law of the
+// papers reads the *ideal* thrust.
 //
 //     N = m g cos α / (1 + (m/M) sin α (sin α − μ cos α)),   A = N (sin α − μ cos α)/M
 //

@@ -4,7 +4,7 @@
 //
 // With φ ≥ λ it does not come down by itself: the screw is self-locking. One that is lowers its efficiency tan
 // λ/tan(λ+φ) below one half. The thread is one point of the nut on a helicoid: the thrust is normal to the flank, and
-// the slip runs along the helix. Friction presses the flanks together, so this is a law on the *actual* thrust.
+// the slip runs along the helix. Friction presses the flanks together, which the *actual* thrust of the law includes.
 #include "bench.h"
 
 namespace {
@@ -25,7 +25,7 @@ BodyId build(Bench& bench, double lambda, double mu, double torque, double turni
                   return (p.x * sin(p.z / pitch) - p.y * cos(p.z / pitch)) * (pitch / r);
                 },
                 nut, Vector3d(r, 0, 0)),
-            linchpin::coulomb(mu).reading(Reads::actual));
+            linchpin::coulomb(mu));
   bench.add(linchpin::Force("wrench", {nut}, [torque](linchpin::ForceFrame& f) { f.twist(0, {0, 0, torque}); }));
   return nut;
 }

@@ -9,7 +9,8 @@
 //     u(φ) = (u₀ − p(φ₀)) e^{−2μ(φ−φ₀)} + p(φ),   p = g [2(1 − 2μ²) cos φ − 6μ sin φ] / (1 + 4μ²)
 //
 // From rest at the height of the centre, μ = 0.2: 3.1854 m/s at the bottom after 0.6541 s; it stops at φ = 0.7777.
-// Theory: T5 (third term), T9 (which thrust the law reads).
+// The law is the explicit one of the paper, Reads::ideal. Friction does not change the normal force on a particle, so
+// the default law, on the actual normal force, gives the same. Theory: T5 (third term), T9.
 
 #include <linchpin/constraint.h>
 #include <linchpin/forces.h>
@@ -31,7 +32,7 @@ linchpin::System ring(double mass, double mu, const Vector3d& p, const Vector3d&
     const auto& x = s[0].position();
     return linchpin::rows(x.x * x.x + x.y * x.y - 1.0, x.z);
   }));
-  add_law(system, wire, linchpin::coulomb(mu));
+  add_law(system, wire, linchpin::coulomb(mu).reading(linchpin::Reads::ideal));
   return system;
 }
 

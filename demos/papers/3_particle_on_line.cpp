@@ -4,7 +4,8 @@
 //     k x₁ − x₂ = 0   gravity along −x₂   nonideal force c = (1, 2), unit mass
 //
 // Answer: F^L = −g/(k² + 1) (k, −1), F^C = (1 + 2k)/(k² + 1) (1, k). Not c acts but its part along the line; what is
-// normal to it is taken by the line and does not change F^L. At k = −½ nothing of c is left. Theory: T5.
+// normal to it is taken by the line and does not change F^L. At k = −½ nothing of c is left. The law
+// is the given force c of the paper and reads no normal force. Theory: T5.
 
 #include <linchpin/constraint.h>
 #include <linchpin/forces.h>

@@ -1,5 +1,6 @@
-// Friction from the normal thrust is a law on a joint: a sledge on a level rail, mu = 0.3, begins at 5 m/s and is 3 m/s
-// slower after one second. A law of your own is one lambda: the rail is oiled, and 2 m/s are 2/e in another second.
+// Friction from the actual normal force is a law on a joint: a sledge on a level rail, mu = 0.3, begins at 5 m/s and is
+// 3 m/s slower after one second. A law of your own is one lambda: the rail is oiled, and 2 m/s are 2/e in another
+// second.
 #include <linchpin/bullet.h>
 
 #include <cmath>
@@ -21,8 +22,9 @@ int main() {
   auto rail = exact.adopt(slider, "rail").law(linchpin::coulomb(0.3));
   for (int i = 0; i < 240; ++i) world.stepSimulation(1. / 240, 0);
   // on_b: Bullet makes the world the first body of a slider that is built with one.
-  std::cout << "friction " << rail.reaction().prescribed.on_b.force.x() << " N of thrust "
-            << rail.reaction().ideal.on_b.force.y() << " N; speed " << sledge.getLinearVelocity().x()
+  const linchpin::Reaction& r = rail.reaction();
+  std::cout << "friction " << r.prescribed.on_b.force.x() << " N under a normal force of "
+            << (r.ideal.on_b.force + r.induced.on_b.force).y() << " N; speed " << sledge.getLinearVelocity().x()
             << " m/s, known 2\n";
   const bool dry = std::abs(sledge.getLinearVelocity().x() - 2) < 1e-9;
 

@@ -86,6 +86,15 @@ Six FrictionProblem::slip_read(const Block& b, std::span<const double> z) const 
   return u;
 }
 
+/// Whether efforts change a thrust by more than the rounding of one.
+bool FrictionProblem::thrust_moves(int site) const {
+  constexpr double rounding = 1e-13;
+  for (int k = 0; k < 6; ++k)
+    for (int j = 0; j < size_; ++j)
+      if (std::fabs(K_[at(6 * site + k, j)]) > rounding) return true;
+  return false;
+}
+
 double FrictionProblem::gain_of(Laws& laws, std::span<const double> z) {
   bool implicit = false;
   for (const Block& b : blocks) implicit = implicit || b.implicit;
@@ -135,12 +144,13 @@ FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, 
   Answer answer;
   Kinds of;
   for (Block& b : blocks) {
-    of.implicit = of.implicit || b.implicit;
+    of.implicit = of.implicit || (b.implicit && thrust_moves(b.site));
     of.free = of.free || !(b.smooth || b.given);
     of.answering = of.answering || b.answers;
     of.given = of.given || b.given || b.forced;
     if (b.forced) b.mode = Mode::sticks;
   }
+  answer.implicit = of.implicit;
   careful_ = of.answering;
   if (!known) std::fill(z.begin(), z.end(), 0.0);
   if (!known) share(laws, z);
@@ -240,7 +250,9 @@ void FrictionProblem::find_all(Laws& laws, std::span<double> z, bool known, Choi
   // Two are different where thrusts are: how redundant contacts share does not matter, nor a digit that a large
   // ratio of masses has cost.
   const auto keep = [&](std::span<const double> at) {
-    if (!allowed(laws, at)) return;
+    // Efforts beyond that meet their laws by the rounding of their slips alone.
+    constexpr double beyond = 1e10;
+    if (largest(at) > beyond * largest(first_) || !allowed(laws, at)) return;
     for (std::size_t k = 0; k < found_.size(); k += z.size()) {
       double apart = 0, size = 0;
       for (int s = 0; s < sites_; ++s) {

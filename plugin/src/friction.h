@@ -60,6 +60,7 @@ class FrictionProblem {
   enum class Choice { continuous, smallest, largest };
   struct Answer {
     bool found = false;     // a solution of all laws, to round-off
+    bool implicit = false;  // whether efforts change thrusts that are read
     int solutions = 0;      // distinct ones met with; the search is made only where the gain allows several
     double residual = 0;    // of the laws, relative to the largest effort
     int worst = -1;         // the block that has it
@@ -120,6 +121,7 @@ class FrictionProblem {
   double linearize(Laws& laws, std::span<const double> z, bool turning = true, int* worst = nullptr);
   void linearize_smooth(Laws& laws, int b, const Six& N, double thrust_size, std::span<const double> z, bool turning);
   void linearize_sliding(Laws& laws, int b, const Six& N, double thrust_size, std::span<const double> z, bool turning);
+  bool thrust_moves(int site) const;
   bool hardly_moves(const Block& b, std::span<const double> z) const;
   bool stays(Laws& laws, std::span<double> z);
   void find(Laws& laws, std::span<double> z, bool known, const Kinds& of, Answer& answer);

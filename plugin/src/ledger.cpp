@@ -170,10 +170,7 @@ void Ledger::record_momentum(const Block& block, const Instant& instant, std::sp
 
 void Ledger::close(double dt) {
   for (std::size_t i = 0; i < work_of_step_.size(); ++i) work_[z(constraint_[i])] += work_of_step_[i];
-  for (LawWork& law : laws_) {
-    law.work += law.last;
-    law.time += dt;
-  }
+  for (LawWork& law : laws_) law.end_step(dt);
   energy_.kinetic += energy_of_step_.kinetic;
   energy_.applied += energy_of_step_.applied;
   energy_.laws += energy_of_step_.laws;

@@ -76,15 +76,16 @@ void Nonideal::forget_response(const Scene& scene, std::span<double> vdot, std::
 }
 
 // What was found, contact by contact, and whether laws were what they say they are.
-void Nonideal::conclude(const Scene& scene, std::span<const double> vdot) {
+void Nonideal::conclude(const Scene& scene, std::span<const double> vdot, std::span<const double> induced) {
   Answers answers(*this, scene);
+  read_thrusts(scene, induced);
   for (const Piece& p : pieces_) {
     const Site& site = sites_[z(p.site)];
     const detail::FrictionProblem::Block* const block = p.block < 0 ? nullptr : &problem_.blocks[z(p.block)];
+    const bool actual = p.what->reads == Reads::actual && (block == nullptr || block->implicit || !report.fell_back);
     detail::Six N{};
-    std::copy_n(site.ideal.data(), 6, N.begin());
-    const bool actual = block != nullptr && block->implicit;
-    if (actual) N = problem_.thrust(p.site, z_);
+    std::copy_n(actual ? site.actual.data() : site.ideal.data(), 6, N.begin());
+    if (block != nullptr && block->implicit) N = problem_.thrust(p.site, z_);
     const Vector6d e = effort_of(p);
     LawEffort& own = efforts[z(p.effort)];
     own.reads = actual ? Reads::actual : Reads::ideal;
@@ -94,9 +95,7 @@ void Nonideal::conclude(const Scene& scene, std::span<const double> vdot) {
       const Eigen::Map<const Vector6d> thrust(N.data());
       Thrust n;
       if (p.answers) {
-        Vector6d u = Vector6d::Zero();
-        for (int k = 0; k < p.dim; ++k) u[k] = (1 - p.share) * p.slip[k] + p.share * problem_.slip(p.start + k, z_);
-        n = thrust_at_slip(scene, p, thrust, u);
+        n = thrust_at_slip(scene, p, thrust, slip_answered(p));
         if (p.memory >= 0) {  // it lives through the step with the slip that it answers to
           Memory& m = memories_[z(p.memory)];
           m.thrust = n;
@@ -142,12 +141,46 @@ void Nonideal::conclude(const Scene& scene, std::span<const double> vdot) {
     }
   }
   report.contacts = static_cast<int>(contacts.size());
+  if (reads_actual_ && posed_.empty()) report.solutions = 1;
+  note_differences(scene);
   if (step == 0) measure_turning(scene);
+}
+
+/// By how much the actual thrust differs from the ideal one, where a law gives another answer for the one than for the
+/// other.
+void Nonideal::note_differences(const Scene& scene) {
+  constexpr double rounding = 1e-9;
+  const auto differ = [](const auto& a, const auto& b, double size) { return (a - b).norm() > rounding * size; };
+  report.most_different = -1;
+  double most = 0;
+  auto at = sites_.begin();
+  for (std::size_t i = 0; i < efforts.size(); ++i) {
+    LawEffort& own = efforts[i];
+    own.difference.setZero();
+    own.difference_moment.setZero();
+    while (at->constraint != own.constraint) ++at;
+    const double force = std::max(at->ideal.head<3>().norm(), at->actual.head<3>().norm());
+    const double moment = std::max(at->ideal.tail<3>().norm(), at->actual.tail<3>().norm());
+    const bool forces = differ(at->actual.head<3>(), at->ideal.head<3>(), force);
+    const bool moments = differ(at->actual.tail<3>(), at->ideal.tail<3>(), std::max(moment, 1e-3 * force));
+    if (!forces && !moments) continue;
+    const Law::Term& term =
+        laws(scene.system, scene.assembly.block.constraints[z(own.constraint)])[z(own.law)].terms()[z(own.term)];
+    if (!term.advance) {
+      const Vector6d actual = ask(scene, *at, term, {at->relative, at->relative_spin, at->actual});
+      const Vector6d ideal = ask(scene, *at, term, {at->relative, at->relative_spin, at->ideal});
+      if (!differ(actual, ideal, std::max(actual.norm(), ideal.norm()))) continue;
+    }
+    if (forces) own.difference = at->actual.head<3>() - at->ideal.head<3>();
+    if (moments) own.difference_moment = at->actual.tail<3>() - at->ideal.tail<3>();
+    const double size = own.difference.norm() + own.difference_moment.norm();
+    if (size > most) most = size, report.most_different = static_cast<int>(i);
+  }
 }
 
 Vector6d Nonideal::effort_of(const Piece& p) const {
   Vector6d e = Vector6d::Zero();
-  for (int k = 0; k < p.dim; ++k) e += (p.block < 0 ? p.slides[k] : z_[z(p.start + k)]) * p.basis.col(k);
+  for (int k = 0; k < p.dim; ++k) e += (p.block < 0 ? p.known[k] : z_[z(p.start + k)]) * p.basis.col(k);
   return e;
 }
 
@@ -187,6 +220,7 @@ std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::spa
   report.contacts = report.sticking = report.back_solves = report.solutions = 0;
   report.residual = report.gain = report.rate = 0;
   report.stiffest = -1;
+  report.most_different = -1;
   report.branch = Branch::continuous;
   report.fell_back = false;
   report.trouble.clear();
@@ -202,15 +236,20 @@ std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::spa
     kept_nonideal_.assign(nonideal.begin(), nonideal.end());
     kept_induced_.assign(induced.begin(), induced.end());
     mark_sliding(scene);
-    slide(scene, vdot, nonideal, induced);
-    if (!rub(scene, vdot, nonideal, induced)) {  // friction beside it has turned what slid: all of them answer together
-      for (Piece& p : pieces_) p.block = 0;
-      forget_response(scene, vdot, nonideal, induced);
+    for (;;) {  // each round poses more
+      report.fell_back = false;
+      report.trouble.clear();
       slide(scene, vdot, nonideal, induced);
-      rub(scene, vdot, nonideal, induced);
+      if (!rub(scene, vdot, nonideal, induced)) {  // friction beside it has turned what slid: all answer together
+        for (Piece& p : pieces_)
+          if (p.contact >= 0) p.block = 0;
+      } else if (!pose_what_changed(scene, induced)) {
+        break;
+      }
+      forget_response(scene, vdot, nonideal, induced);
     }
-    for (const Piece& p : pieces_) sites_[z(p.site)].effort += effort_of(p);
-    conclude(scene, vdot);
+    for (const Piece& p : pieces_) sites_[z(p.site)].effort += effort_of(p) + p.across;
+    conclude(scene, vdot, induced);
     for (const Site& site : sites_)
       if (!site.effort.allFinite()) return names_on(scene, site) + " gave a force that is not finite";
     if (std::string why = too_large(scene, nonideal); !why.empty()) return why;

@@ -74,7 +74,7 @@ class Nonideal {
     Vector6d effort;                                    // all laws together
     Eigen::Matrix<double, 6, 6> mobility;  // of its free bodies at the point: twist from effort; only for smooth laws
   };
-  /// A term that is not simply added: dry, on the actual thrust, or too stiff for the step.
+  /// A term whose effort is not known from the start: dry, on the actual thrust, or too stiff for the step.
   struct Piece {
     int site = 0;
     const Law::Term* what = nullptr;
@@ -83,12 +83,15 @@ class Nonideal {
     Eigen::Matrix<double, 6, 6> basis;  // efforts, the first dim columns
     Eigen::Matrix<double, 6, 6> axes;   // the same of unit length
     int place = 0, dim = 0;             // among the efforts of all pieces
-    int block = -1, start = 0;          // in the friction problem and among its unknowns; −1: it simply slides
+    int block = -1, start = 0;          // in the friction problem and among its unknowns; −1: its effort is `known`
     Vector6d slip;                      // in basis coordinates
-    Vector6d slides;                    // its effort where it simply slides, in the basis
-    int memory = -1;
-    Vector6d across;       // of an answering one: its effort across what is free, as at the state
-    bool answers = false;  // smooth: to its slip at `share` of the way through the step
+    Vector6d known;                     // its effort where it slides, or is smooth and weak for the step; in the basis
+    Vector6d next;                      // the same with the thrust that the known efforts call up
+    int memory = -1, smooth = -1;
+    Vector6d measured;      // of a smooth one: the thrust at which it was judged how stiff it is
+    Vector6d across;        // of an answering one: its effort across what is free, as at the state
+    bool answers = false;   // smooth: to its slip at `share` of the way through the step
+    bool implicit = false;  // in the friction problem it reads the actual thrust, else the ideal one
     double share = 1;
   };
   /// A smooth term before it is decided how it is taken.
@@ -131,6 +134,11 @@ class Nonideal {
     Grip how = Grip::automatic;
     Vector6d sense = Vector6d::Zero();
   };
+  /// How efforts that are known follow the thrusts that they call up.
+  struct Following {
+    int rounds = 0;
+    double change = 0;  // in the last round, relative to the effort
+  };
   class Answers;
 
   void gather(const Scene& scene);
@@ -141,15 +149,19 @@ class Nonideal {
   }
   Thrust thrust_of(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& reaction,
                    const Vector3d& relative, const Vector3d& spin) const;
+  Vector6d slip_answered(const Piece& p) const;
   Thrust thrust_at_slip(const Scene& scene, const Piece& p, const Vector6d& reaction, const Vector6d& slip) const;
   void mobility_of(const Scene& scene, Site& site) const;
-  void measure(const Scene& scene, Smooth& s);
+  Vector6d effort_at(const Scene& scene, const Smooth& s, const Vector6d& N, const Vector3d& relative,
+                     const Vector3d& spin) const;
+  bool depends_on_thrust(const Scene& scene, const Smooth& s) const;
+  void measure(const Scene& scene, Smooth& s, const Vector6d& N);
+  bool stiffens(const Scene& scene, Piece& p);
   void sort_smooth(const Scene& scene);
   void add(const Scene& scene, const Site& site, const Vector6d& effort, std::span<double> out) const;
   Vector6d twist(const Scene& scene, const Site& site, std::span<const double> v) const;
   Vector6d reaction(const Scene& scene, const Site& site, std::span<const double> lambda) const;
-  Piece& add_piece(const Scene& scene, int site, int law, int term, const Law::Term& what, int memory, int effort,
-                   bool answers = false);
+  Piece& add_piece(const Scene& scene, int site, int law, int term, const Law::Term& what, int memory, int effort);
   void note_memory(int which, const Thrust& n);
   void forget_response(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                        std::span<double> induced);
@@ -157,6 +169,10 @@ class Nonideal {
   bool rounded_rest(const Scene& scene, const Piece& p, std::span<const double> vdot) const;
   bool keeps_sliding(const Scene& scene, const Piece& p, std::span<const double> vdot, double part) const;
   void slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
+  void set_basis(Piece& p, const Vector6d& effort) const;
+  void read_thrusts(const Scene& scene, std::span<const double> induced);
+  bool follow_thrusts(const Scene& scene, Following& so_far);
+  bool pose_what_changed(const Scene& scene, std::span<const double> induced);
   bool rub(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
   void pose(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
   void answer_to_units(const Scene& scene, std::size_t n, std::size_t m);
@@ -165,7 +181,8 @@ class Nonideal {
   void look_for_jamming(const Scene& scene, Answers& answers);
   void respond(const Scene& scene, std::span<const double> c, std::span<double> vdot, std::span<double> nonideal,
                std::span<double> induced);
-  void conclude(const Scene& scene, std::span<const double> vdot);
+  void conclude(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
+  void note_differences(const Scene& scene);
   std::string too_large(const Scene& scene, std::span<const double> nonideal);
   void book();
   std::string chatter(const Scene& scene) const;
@@ -210,7 +227,8 @@ class Nonideal {
   std::vector<std::size_t> masses_;  // by slot: where its block of M begins
   std::vector<double> shared_;       // by slot: of all smooth laws on it, √rate
   int places_ = 0, unknowns_ = 0;
-  bool implicit_ = false;
+  bool reads_actual_ = false;  // whether any law does
+  bool implicit_ = false;      // whether any unknown does
   detail::FrictionProblem problem_;
   std::vector<double> z_known_, z_;                     // efforts: of all pieces at the last evaluation; the unknowns
   std::vector<double> columns_, forces_, multipliers_;  // responses to unit efforts: v̇ [n], force [n], λ [m] each

@@ -18,8 +18,24 @@ class Nonideal::Answers final : public detail::FrictionProblem::Laws {
     const Effort e = own(p).effort(p.answers ? own_.thrust_at_slip(scene_, p, Eigen::Map<const Vector6d>(N.data()),
                                                                    Eigen::Map<const Vector6d>(slip.data()))
                                              : thrust(p, N));
-    for (int k = 0; k < p.dim; ++k)
-      out[k] = p.basis.col(k).head<3>().dot(e.force) + p.basis.col(k).tail<3>().dot(e.moment);
+    in_basis(p, e, out);
+  }
+  /// Of a piece that is known for its thrust: what it gives, in its basis.
+  Vector6d known(const Piece& p, const Vector6d& N) {
+    detail::Six of{};
+    std::copy_n(N.data(), 6, of.begin());
+    if (p.contact >= 0) return -sliding(p, of, p.slip.norm()) * own_.sense_of(p);
+    const Effort e = own(p).effort(thrust(p, of));
+    Vector6d out = Vector6d::Zero();
+    in_basis(p, e, out.data());
+    return out;
+  }
+  /// Of a smooth piece that answers to its slip: what it gives at the slip that was found.
+  Vector6d answer(const Piece& p, const Vector6d& N) {
+    const Effort e = own(p).effort(own_.thrust_at_slip(scene_, p, N, own_.slip_answered(p)));
+    Vector6d out;
+    out << e.force, e.moment;
+    return out;
   }
   bool allowed(std::span<const detail::Six> thrusts) override {
     for (std::size_t s = 0; s < own_.sites_.size(); ++s) {
@@ -32,6 +48,10 @@ class Nonideal::Answers final : public detail::FrictionProblem::Laws {
   }
 
  private:
+  static void in_basis(const Piece& p, const Effort& e, double* out) {
+    for (int k = 0; k < p.dim; ++k)
+      out[k] = p.basis.col(k).head<3>().dot(e.force) + p.basis.col(k).tail<3>().dot(e.moment);
+  }
   const Piece& piece(int block) const { return own_.pieces_[z(own_.posed_[z(block)])]; }
   const Law::Term& own(const Piece& p) const {
     own_.blame(own_.sites_[z(p.site)], *p.what);

@@ -138,6 +138,13 @@ Thrust Nonideal::thrust_of(const Scene& scene, const Site& site, const Law::Term
   return n;
 }
 
+/// The slip that a smooth piece answers to, in its basis.
+Vector6d Nonideal::slip_answered(const Piece& p) const {
+  Vector6d u = Vector6d::Zero();
+  for (int k = 0; k < p.dim; ++k) u[k] = (1 - p.share) * p.slip[k] + p.share * problem_.slip(p.start + k, z_);
+  return u;
+}
+
 /// What a smooth piece sees when its slip is another than at the state; its internal state has then lived through the
 /// step with it.
 Thrust Nonideal::thrust_at_slip(const Scene& scene, const Piece& p, const Vector6d& N, const Vector6d& slip) const {
@@ -177,27 +184,43 @@ void Nonideal::mobility_of(const Scene& scene, Site& site) const {
   }
 }
 
+/// What a smooth term gives for a thrust and velocities; its internal state has then lived through the step with them.
+Vector6d Nonideal::effort_at(const Scene& scene, const Smooth& s, const Vector6d& N, const Vector3d& relative,
+                             const Vector3d& spin) const {
+  Thrust n = thrust_of(scene, sites_[z(s.site)], *s.what, N, relative, spin);
+  if (s.memory >= 0) {
+    const Memory& m = memories_[z(s.memory)];
+    n.memory = n.memory_before = m.value;
+    n.memory = step > 0 ? s.what->advance(n, step) : m.next;
+    n.memory_span = step;
+  }
+  const Effort e = s.what->effort(n);
+  Vector6d out;
+  out << e.force, e.moment;
+  return out;
+}
+
+/// Whether a smooth law gives another effort for another thrust. A law that is so weakly dependent that this does not
+/// show is found out by pose_what_changed().
+bool Nonideal::depends_on_thrust(const Scene& scene, const Smooth& s) const {
+  const Site& site = sites_[z(s.site)];
+  const auto at = [&](double factor) {
+    return effort_at(scene, s, factor * site.ideal, site.relative, site.relative_spin);
+  };
+  return (at(1.5) - at(1)).norm() > 0;
+}
+
 /// How fast a smooth law damps what it acts on: from its slope at the slip, and from the chord to the opposite slip,
 /// which shows a law that jumps at rest. Traces, because they do not mind that forces and moments have other units.
-void Nonideal::measure(const Scene& scene, Smooth& s) {
+void Nonideal::measure(const Scene& scene, Smooth& s, const Vector6d& N) {
   const Site& site = sites_[z(s.site)];
   const Law::Term& term = *s.what;
   blame(site, term);
   const auto at = [&](const Vector3d& relative, const Vector3d& spin) {
-    Thrust n = thrust_of(scene, site, term, site.ideal, relative, spin);
-    if (s.memory >= 0) {
-      const Memory& m = memories_[z(s.memory)];
-      n.memory = n.memory_before = m.value;
-      n.memory = step > 0 ? term.advance(n, step) : m.next;
-      n.memory_span = step;
-    }
-    const Effort e = term.effort(n);
-    Vector6d out;
-    out << e.force, e.moment;
-    return out;
+    return effort_at(scene, s, N, relative, spin);
   };
-  const Thrust n = thrust_of(scene, site, term, site.ideal);
-  const Vector6d here = s.memory >= 0 ? at(site.relative, site.relative_spin) : s.e;
+  const Thrust n = thrust_of(scene, site, term, N);
+  const Vector6d here = s.memory >= 0 || N != site.ideal ? at(site.relative, site.relative_spin) : s.e;
   Eigen::Matrix<double, 6, 6> C = Eigen::Matrix<double, 6, 6>::Zero();
   for (int k = 0; k < site.slips; ++k) {
     const Vector3d u = site.free_slip.col(k);
@@ -270,7 +293,7 @@ void Nonideal::sort_smooth(const Scene& scene) {
   for (Smooth& s : smooth_) {
     s.rate = 0;
     s.answers = s.turns = false;
-    if (step > 0 || rates) measure(scene, s);
+    if (step > 0 || rates) measure(scene, s, sites_[z(s.site)].ideal);
     if (step == 0 && s.rate > abrupt && s.memory < 0) look_for_jump_at_rest(scene, sites_[z(s.site)], *s.what);
     if (!s.answers) continue;
     for (const int slot : slots(s))
@@ -294,14 +317,14 @@ void Nonideal::sort_smooth(const Scene& scene) {
     const bool stiff =
         step > 0 && s.answers && s.rate > 0 && (s.turns || s.memory >= 0 || rate * step > explicit_limit);
     if (stiff || s.what->reads == Reads::actual) {
-      Piece& p = add_piece(scene, s.site, s.law, s.term, *s.what, s.memory, s.effort, stiff);
+      Piece& p = add_piece(scene, s.site, s.law, s.term, *s.what, s.memory, s.effort);
+      p.smooth = static_cast<int>(&s - smooth_.data());
+      p.measured = sites_[z(s.site)].ideal;
       p.answers = stiff;
       p.share = s.turns ? 0.5 : 1;
-      if (stiff && p.what->reads == Reads::ideal) {
-        p.across = s.e - p.basis.leftCols(p.dim) * (p.basis.leftCols(p.dim).transpose() * s.e);
-        if (!s.what->turns) p.across.tail<3>().setZero();
-        sites_[z(s.site)].effort += p.across;
-      }
+      p.implicit = stiff && s.what->reads == Reads::actual && depends_on_thrust(scene, s);
+      set_basis(p, s.e);
+      places_ += s.what->turns ? 6 : 3;
       continue;
     }
     Site& site = sites_[z(s.site)];
@@ -312,6 +335,24 @@ void Nonideal::sort_smooth(const Scene& scene) {
     efforts[z(s.effort)].moment = s.e.tail<3>();
     site.effort += s.e;
   }
+}
+
+/// Whether a smooth piece that is weak for the step at the thrust at which that was judged is too stiff at the thrust
+/// that is there, which others may call up. It then answers to the step's end.
+bool Nonideal::stiffens(const Scene& scene, Piece& p) {
+  constexpr double hardly = 0.1;
+  const Site& site = sites_[z(p.site)];
+  if (step == 0 || p.contact >= 0 || p.answers) return false;
+  if ((site.actual - p.measured).norm() <= hardly * std::max(site.actual.norm(), p.measured.norm())) return false;
+  Smooth& s = smooth_[z(p.smooth)];
+  p.measured = site.actual;
+  measure(scene, s, site.actual);
+  if (!s.answers || !(s.turns || s.rate * step > explicit_limit)) return false;
+  p.answers = p.implicit = true;
+  p.share = s.turns ? 0.5 : 1;
+  p.block = 0;
+  set_basis(p, s.e);
+  return true;
 }
 
 void Nonideal::add(const Scene& scene, const Site& site, const Vector6d& effort, std::span<double> out) const {
@@ -364,7 +405,7 @@ std::string Nonideal::names_on(const Scene& scene, const Site& site) const {
 }
 
 Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law, int index, const Law::Term& what,
-                                     int memory, int effort, bool answers) {
+                                     int memory, int effort) {
   const Site& site = sites_[z(site_index)];
   Piece& p = pieces_.emplace_back();
   p.site = site_index;
@@ -373,20 +414,14 @@ Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law
   p.memory = memory;
   p.basis.setZero();
   p.slip.setZero();
-  p.slides.setZero();
+  p.known.setZero();
+  p.next.setZero();
   p.across.setZero();
-  if (!what.holding) {
-    if (answers && what.reads == Reads::ideal) {  // across what is free nothing moves: that part is simply added
-      for (int k = 0; k < site.slips; ++k) p.basis.col(p.dim++).head<3>() = site.free_slip.col(k);
-      for (int k = 0; k < site.spins && what.turns; ++k) p.basis.col(p.dim++).tail<3>() = site.free_spin.col(k);
-    } else {
-      p.dim = what.turns ? 6 : 3;
-      p.basis.setIdentity();
-    }
-    Vector6d twist;
-    twist << site.relative, site.relative_spin;
-    p.slip.head(p.dim) = p.basis.leftCols(p.dim).transpose() * twist;
-  } else {
+  p.axes.setZero();
+  p.place = places_;
+  reads_actual_ = reads_actual_ || what.reads == Reads::actual;
+  if (what.holding) {
+    p.implicit = what.reads == Reads::actual;
     if (!turns(what))
       for (int k = 0; k < site.slips; ++k) p.basis.col(p.dim++).head<3>() = site.free_slip.col(k);
     if (what.rubs == Rubs::spin || what.rubs == Rubs::both)
@@ -403,10 +438,8 @@ Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law
       const int count = left_free(taken, 1, across);
       for (int k = 0; k < count; ++k) p.basis.col(p.dim++).tail<3>() = across.col(k);
     }
-  }
-  p.axes = p.basis;
-  if (what.rubs == Rubs::both && what.holding) p.axes.bottomRows<3>() /= what.arm;
-  if (what.holding) {
+    p.axes = p.basis;
+    if (what.rubs == Rubs::both) p.axes.bottomRows<3>() /= what.arm;
     p.contact = static_cast<int>(contacts.size());
     Contact contact;
     contact.constraint = site.constraint;
@@ -420,11 +453,34 @@ Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law
     contact.rubbing = p.axes.leftCols(p.dim) * p.slip.head(p.dim);
     contacts.push_back(contact);
     efforts[z(effort)].contact = p.contact;
+    places_ += p.dim;
   }
-  p.place = places_;
-  places_ += p.dim;
-  implicit_ = implicit_ || (p.dim > 0 && what.reads == Reads::actual);
   return p;
+}
+
+/// Directions in which a smooth piece pushes. One that answers to its slip at a thrust that is known does so where its
+/// constraint leaves it free; across that nothing moves, and its effort there is that at the state.
+void Nonideal::set_basis(Piece& p, const Vector6d& effort) const {
+  const Site& site = sites_[z(p.site)];
+  p.basis.setZero();
+  p.slip.setZero();
+  p.known.setZero();
+  p.across.setZero();
+  p.dim = 0;
+  if (p.answers && !p.implicit) {
+    for (int k = 0; k < site.slips; ++k) p.basis.col(p.dim++).head<3>() = site.free_slip.col(k);
+    for (int k = 0; k < site.spins && p.what->turns; ++k) p.basis.col(p.dim++).tail<3>() = site.free_spin.col(k);
+    p.across = effort - p.basis.leftCols(p.dim) * (p.basis.leftCols(p.dim).transpose() * effort);
+    if (!p.what->turns) p.across.tail<3>().setZero();
+  } else {
+    p.dim = p.what->turns ? 6 : 3;
+    p.basis.setIdentity();
+    p.known.head(p.dim) = effort.head(p.dim);
+  }
+  Vector6d twist;
+  twist << site.relative, site.relative_spin;
+  p.slip.head(p.dim) = p.basis.leftCols(p.dim).transpose() * twist;
+  p.axes = p.basis;
 }
 
 void Nonideal::note_memory(int which, const Thrust& n) {
@@ -451,7 +507,7 @@ void Nonideal::gather(const Scene& scene) {
   contacts.clear();
   smooth_.clear();
   places_ = 0;
-  implicit_ = false;
+  reads_actual_ = false;
   forget_flaw(scene.system);
   std::size_t remembering = 0;
   if (!memory_begun_) memory_t_ = scene.state.t, memory_begun_ = true;

@@ -19,8 +19,9 @@ bool Nonideal::rub(const Scene& scene, std::span<double> vdot, std::span<double>
   std::fill(given_.begin(), given_.end(), 0.0);
   for (const int i : posed_) add(scene, sites_[z(pieces_[z(i)].site)], effort_of(pieces_[z(i)]), given_);
   respond(scene, given_, vdot, nonideal, induced);
-  return step == 0 || std::all_of(pieces_.begin(), pieces_.end(),
-                                  [&](const Piece& p) { return p.block >= 0 || keeps_sliding(scene, p, vdot, 0.25); });
+  return step == 0 || std::all_of(pieces_.begin(), pieces_.end(), [&](const Piece& p) {
+           return p.block >= 0 || p.contact < 0 || keeps_sliding(scene, p, vdot, 0.25);
+         });
 }
 
 /// Poses the friction problem.
@@ -43,6 +44,7 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
     std::copy_n(sites_[s].ideal.data(), 6, problem_.ideal(static_cast<int>(s)).begin());
     std::copy_n(sites_[s].actual.data(), 6, problem_.thrust0(static_cast<int>(s)).begin());
   }
+  implicit_ = std::any_of(posed_.begin(), posed_.end(), [&](int i) { return pieces_[z(i)].implicit; });
   answer_to_units(scene, vdot.size(), induced.size());
   for (const int index : posed_) {
     const Piece& p = pieces_[z(index)];
@@ -50,7 +52,7 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
     block.start = p.start;
     block.dim = p.dim;
     block.site = p.site;
-    block.implicit = p.what->reads == Reads::actual;
+    block.implicit = p.implicit;
     block.smooth = p.contact < 0;
     block.answers = p.answers;
     block.share = p.share;
@@ -185,20 +187,20 @@ void Nonideal::solve(const Scene& scene) {
     for (const int i : posed_)
       std::copy_n(&z_known_[z(pieces_[z(i)].place)], pieces_[z(i)].dim, &z_[z(pieces_[z(i)].start)]);
   auto choice = detail::FrictionProblem::Choice::continuous;
-  for (const Piece& p : pieces_)
-    if (p.what->reads == Reads::actual && p.what->branch != Branch::continuous)
+  for (const int i : posed_)
+    if (const Piece& p = pieces_[z(i)]; p.implicit && p.what->branch != Branch::continuous)
       choice = p.what->branch == Branch::smallest ? detail::FrictionProblem::Choice::smallest
                                                   : detail::FrictionProblem::Choice::largest;
   auto answer = problem_.solve(answers, z_, known, choice);
   report.gain = answer.gain;
   report.residual = answer.residual;
   report.solutions = implicit_ ? answer.solutions : 0;
-  if (!answer.found && implicit_) {
+  if (!answer.found && answer.implicit) {
     report.fell_back = true;
     const Law::Term* reader = nullptr;
     const Site* where = nullptr;
-    for (const Piece& p : pieces_)
-      if (p.what->reads == Reads::actual && reader == nullptr) reader = p.what, where = &sites_[z(p.site)];
+    for (const int i : posed_)
+      if (const Piece& p = pieces_[z(i)]; p.implicit && reader == nullptr) reader = p.what, where = &sites_[z(p.site)];
     report.trouble =
         name_of(scene, *where, *reader) +
         (answer.gain < 0.9 ? ": no actual thrust was found that satisfies it (coupling gain "
@@ -250,8 +252,7 @@ void Nonideal::solve(const Scene& scene) {
 std::string Nonideal::jump_at_end(const Scene& scene, const Piece& p) {
   const Site& site = sites_[z(p.site)];
   const detail::Six N = problem_.blocks[z(p.block)].implicit ? problem_.thrust(p.site, z_) : problem_.ideal(p.site);
-  Vector6d end = Vector6d::Zero();
-  for (int k = 0; k < p.dim; ++k) end[k] = (1 - p.share) * p.slip[k] + p.share * problem_.slip(p.start + k, z_);
+  const Vector6d end = slip_answered(p);
   const auto at = [&](double part) {
     Vector6d u;
     u << site.relative, site.relative_spin;
@@ -265,7 +266,7 @@ std::string Nonideal::jump_at_end(const Scene& scene, const Piece& p) {
 void Nonideal::remember() {
   z_known_.resize(z(places_));
   for (const Piece& p : pieces_)
-    std::copy_n(p.block < 0 ? p.slides.data() : &z_[z(p.start)], p.dim, &z_known_[z(p.place)]);
+    std::copy_n(p.block < 0 ? p.known.data() : &z_[z(p.start)], p.dim, &z_known_[z(p.place)]);
 }
 
 /// What slid at the step's start and rests at its end may have had no choice: as it slides no thrust satisfies its law
@@ -362,7 +363,7 @@ double Nonideal::hold(const Scene& scene, std::span<double> v, std::span<double>
     }
     for (std::size_t j = 0; j < n; ++j) scene.assembly.instant.c[j] += given_[j];
     report.sticking = 0;
-    conclude(scene, vdot);
+    conclude(scene, vdot, induced);
     book();
   } catch (...) {
     return 0;  // a law that has just answered and now does not: the answer it gave stays

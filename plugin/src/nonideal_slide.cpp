@@ -64,10 +64,10 @@ void Nonideal::measure_turning(const Scene& scene) {
   report.stiffest = -1;
 }
 
-/// Finds the contacts whose friction is known before anything is solved (T5): they read the ideal thrust and slide.
-/// Within a step that is only right far from rest, and where friction that turns with the slip is weak for the step: it
-/// damps across the slip by r/|slip|, and an explicit step is unstable where that is much for the mass (four feet of a
-/// table that slides slowly begin to yaw). The others are posed.
+/// Finds the terms whose effort is known once their thrust is (T5): smooth ones that are weak for the step, and
+/// contacts that slide. Within a step that the latter is only right far from rest, and where friction that turns with
+/// the slip is weak for the step: it damps across the slip by r/|slip|, and an explicit step is unstable where that is
+/// much for the mass (four feet of a table that slides slowly begin to yaw). The others are posed.
 void Nonideal::mark_sliding(const Scene& scene) {
   Answers answers(*this, scene);
   const Block& block = scene.assembly.block;
@@ -80,8 +80,8 @@ void Nonideal::mark_sliding(const Scene& scene) {
   work_.assign(2 * pieces_.size(), 0.0);  // √mobility over the step, and what it adds to its bodies' rate
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     Piece& p = pieces_[i];
-    p.block = 0;
-    if (p.contact < 0 || p.what->reads != Reads::ideal) continue;
+    p.block = p.contact >= 0 || p.answers ? 0 : -1;
+    if (p.contact < 0) continue;
     const Grip how = holds_[z(p.contact)].how;
     const double speed = p.slip.norm();
     if (how == Grip::sticks || (speed <= rest_speed && (how == Grip::automatic || step > 0)) ||
@@ -90,7 +90,7 @@ void Nonideal::mark_sliding(const Scene& scene) {
     detail::Six N{};
     std::copy_n(sites_[z(p.site)].ideal.data(), 6, N.begin());
     const double friction = answers.sliding(p, N, speed);
-    p.slides = -friction * sense_of(p);
+    p.known = -friction * sense_of(p);
     p.block = -1;
     if (step == 0 || p.dim == 1) continue;
     double mobility = 0;
@@ -127,25 +127,97 @@ bool Nonideal::keeps_sliding(const Scene& scene, const Piece& p, std::span<const
   return along > part * begin * std::max(begin, std::sqrt(end));
 }
 
-/// All that is known: smooth laws that are simply added, and the friction of what slides. One back-solve, and a second
-/// one where a contact so comes near rest or turns, and is posed instead.
+/// All that is known: smooth laws that are simply added, and the friction of what slides. One back-solve, and one more
+/// each time that a contact so comes near rest or turns and is posed instead, or that what is known follows its thrust.
 void Nonideal::slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                      std::span<double> induced) {
-  const auto respond_to_known = [&]() {
+  for (Following so_far;;) {
     std::fill(given_.begin(), given_.end(), 0.0);
     for (const Site& site : sites_) add(scene, site, site.effort, given_);
-    for (const Piece& p : pieces_)
-      if (p.block < 0) add(scene, sites_[z(p.site)], p.basis * p.slides, given_);
+    for (const Piece& p : pieces_) {
+      if (p.block < 0) add(scene, sites_[z(p.site)], p.basis * p.known, given_);
+      if (p.answers) add(scene, sites_[z(p.site)], p.across, given_);
+    }
     if (largest(given_) > 0) respond(scene, given_, vdot, nonideal, induced);
-  };
-  respond_to_known();
-  if (step == 0) return;
-  bool stays = true;
-  for (Piece& p : pieces_)
-    if (p.block < 0 && !keeps_sliding(scene, p, vdot, 0.5)) p.block = 0, stays = false;
-  if (stays) return;
-  forget_response(scene, vdot, nonideal, induced);
-  respond_to_known();
+    bool stays = true;
+    if (step > 0)
+      for (Piece& p : pieces_)
+        if (p.block < 0 && p.contact >= 0 && !keeps_sliding(scene, p, vdot, 0.5)) p.block = 0, stays = false;
+    if (stays) {
+      if (!reads_actual_) return;
+      read_thrusts(scene, induced);
+      if (follow_thrusts(scene, so_far)) return;
+    }
+    forget_response(scene, vdot, nonideal, induced);
+  }
+}
+
+void Nonideal::read_thrusts(const Scene& scene, std::span<const double> induced) {
+  for (Site& site : sites_) site.actual = site.ideal + reaction(scene, site, induced);
+}
+
+/// Whether what is known agrees with the thrusts that are there with it (T9). What does not is made to follow them, as
+/// long as that takes fewer back-solves than its unit responses; else it is posed. It is also posed beside what is
+/// posed already, since that calls up thrusts too.
+bool Nonideal::follow_thrusts(const Scene& scene, Following& so_far) {
+  constexpr double rounding = 1e-13, stalled = 1e-11;
+  Answers answers(*this, scene);
+  double change = 0;
+  int unknowns = 0;
+  bool posed = false;
+  for (Piece& p : pieces_) {
+    posed = posed || p.block >= 0;
+    if (p.block >= 0 || p.what->reads != Reads::actual) continue;
+    p.next = answers.known(p, sites_[z(p.site)].actual);
+    const double off = (p.next - p.known).norm(), size = std::max(p.next.norm(), p.known.norm());
+    if (!(off > rounding * size)) continue;
+    unknowns += p.dim;
+    change = std::max(change, off / size);
+  }
+  if (unknowns == 0) return true;
+  const double rate = so_far.rounds > 0 ? change / so_far.change : change;
+  if (so_far.rounds > 0 && change <= stalled && rate > 0.5) return true;  // round-off of the thrusts
+  report.gain = rate;
+  // In a step friction that changes much is judged anew for its length.
+  const bool follows = !posed && rate < 0.9 && (step == 0 || change < 0.1) &&
+                       so_far.rounds + std::log(rounding / change) / std::log(rate) < unknowns;
+  for (Piece& p : pieces_) {
+    if (p.block >= 0 || p.what->reads != Reads::actual || p.next == p.known) continue;
+    p.known = p.next;
+    if (!follows) p.block = 0, p.implicit = true;
+  }
+  so_far = {so_far.rounds + 1, change};
+  return false;
+}
+
+/// Poses what was solved for another thrust than is there now that everything has answered. @return whether there is
+/// such a term
+bool Nonideal::pose_what_changed(const Scene& scene, std::span<const double> induced) {
+  if (!reads_actual_ || posed_.empty()) return false;
+  read_thrusts(scene, induced);
+  Answers answers(*this, scene);
+  bool changed = false;
+  for (Piece& p : pieces_) {
+    if (p.what->reads != Reads::actual) continue;
+    changed = stiffens(scene, p) || changed;
+    if (p.block >= 0 && p.implicit) continue;
+    const Site& site = sites_[z(p.site)];
+    Vector6d was, is;
+    if (p.block < 0) {
+      was = p.known;
+      is = answers.known(p, site.actual);
+    } else {
+      was = answers.answer(p, site.ideal);
+      is = answers.answer(p, site.actual);
+    }
+    if (!((is - was).norm() > 1e-12 * std::max(is.norm(), was.norm()))) continue;
+    p.implicit = changed = true;
+    if (p.block < 0)
+      p.block = 0;
+    else
+      set_basis(p, was);
+  }
+  return changed;
 }
 
 }  // namespace linchpin

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <limits>
 #include <ostream>
+#include <sstream>
+#include <utility>
 
 namespace linchpin {
 
@@ -63,9 +65,53 @@ double book_law(const System& system, const Dynamics& dynamics, const State& sta
     to.mode = contact.sticks ? LawWork::Mode::sticks : LawWork::Mode::slides;
     to.bound = contact.bound;
   }
+  to.difference = Wrench{e.difference, e.difference_moment, e.p_WQ};
   if (e.switches > to.counted) to.switches += e.switches - to.counted;
   to.counted = e.switches;
   return on_moving;
+}
+
+void LawWork::end_step(double dt) {
+  work += last;
+  time += dt;
+  const double force = difference.force.norm(), moment = difference.moment.norm();
+  if (force > largest_difference) thrust_there = thrust.force.norm();
+  if (largest_difference == 0 && force == 0 && moment > largest_moment_difference) thrust_there = thrust.moment.norm();
+  largest_difference = std::max(largest_difference, force);
+  largest_moment_difference = std::max(largest_moment_difference, moment);
+}
+
+namespace {
+
+std::string difference_text(const LawWork& law) {
+  const bool force = law.largest_difference > 0, actual = law.reads == Reads::actual;
+  const char* unit = force ? " N" : " N·m";
+  std::ostringstream out;
+  out.precision(4);
+  out << (law.name == "law" ? "the law" : "law '" + law.name + "'") << " on " << law.constraint << " read the "
+      << (actual ? "actual" : "ideal") << (force ? " normal force" : " moment") << "; it differed from the "
+      << (actual ? "ideal" : "actual") << " one by up to "
+      << (force ? law.largest_difference : law.largest_moment_difference) << unit << ", where it was "
+      << law.thrust_there << unit;
+  return out.str();
+}
+
+}  // namespace
+
+std::vector<std::string> thrust_differences(std::span<const LawWork> laws, std::size_t most) {
+  std::vector<const LawWork*> different;
+  for (const LawWork& law : laws)
+    if (law.largest_difference > 0 || law.largest_moment_difference > 0) different.push_back(&law);
+  std::stable_sort(different.begin(), different.end(), [](const LawWork* a, const LawWork* b) {
+    return std::pair(a->largest_difference, a->largest_moment_difference) >
+           std::pair(b->largest_difference, b->largest_moment_difference);
+  });
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < different.size() && i < most; ++i) out.push_back(difference_text(*different[i]));
+  if (different.size() > most)
+    out.push_back("the actual and the ideal normal force differed for " + std::to_string(different.size() - most) +
+                  " more laws");
+  return out;
 }
 
 namespace {

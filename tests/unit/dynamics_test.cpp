@@ -49,11 +49,11 @@ TEST(Laws, SeeTheIdealReactionAndTheSlipWhereTheConstraintActs) {
   BlockOnRail s;
   Thrust seen;
   int calls = 0;
-  add_law(s.system, s.rail, [&](const Thrust& n) -> Vector3d {
-    seen = n;
-    ++calls;
-    return Vector3d::Zero();
-  });
+  add_law(s.system, s.rail, Law([&](const Thrust& n) -> Vector3d {
+                              seen = n;
+                              ++calls;
+                              return Vector3d::Zero();
+                            }).reading(Reads::ideal));
   Dynamics dynamics(s.system);
   ASSERT_EQ(dynamics.evaluate(s.state), Status::ok);
   EXPECT_EQ(calls, 1);

@@ -2,6 +2,7 @@
 
 #include "contradiction.h"
 #include "csv.h"
+#include "law_works.h"
 #include "messages.h"
 #include "recording/columns.h"
 #include "recording/compare_text.h"
@@ -275,6 +276,7 @@ std::string summary(const Json& row, const Model& model) {
         << " independent\n";
   if (row.contains("rank") && !row["rank"]["contradictory"].empty())
     out << "  contradictory: " << recording::some(row["rank"]["contradictory"], 6) << "\n";
+  for (const Json& each : row["law_differences"]) out << "  " << each.get<std::string>() << "\n";
   for (const Json& each : row["warnings"]) out << "  warning: " << each.get<std::string>() << "\n";
   return out.str();
 }
@@ -433,6 +435,8 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   row["substepped"] = substepped;
   row["start"] = {{"gap", begun.gap}, {"moved_m", begun.moved}, {"impulse_energy_J", begun.impulse_energy}};
   row["warnings"] = warnings;
+  row["laws"] = laws_json(stepper->law_works());
+  row["law_differences"] = thrust_differences(stepper->law_works());
   if (!rank.is_null()) row["rank"] = rank;
   row["left_out"] = model.native;
   if (model.multibodies > 0) row["left_out"].push_back(in_bodies);

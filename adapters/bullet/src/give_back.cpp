@@ -52,11 +52,7 @@ void Engine::conclude(BlockSolve& b) {
       b.dynamics->accept(dt_);
     }
     for (const int i : b.records)
-      for (int k = 0; k < records_[z(i)].law_count; ++k) {
-        LawWork& law = law_works_[z(records_[z(i)].first_law + k)];
-        law.work += law.last;
-        law.time += dt_;
-      }
+      for (int k = 0; k < records_[z(i)].law_count; ++k) law_works_[z(records_[z(i)].first_law + k)].end_step(dt_);
     note_grips(b);
   }
   release_one_sided(b);

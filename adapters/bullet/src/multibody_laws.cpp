@@ -430,8 +430,7 @@ void Multibodies::book_laws() {
       if (to.law != e.law || to.term != e.term) continue;
       const double work =
           book_law(engine_.system_, *bodies_.dynamics, engine_.state_, e, dt_, bodies_.v0, bodies_.v1, to);
-      to.work += to.last;
-      to.time += dt_;
+      to.end_step(dt_);
       if (r.reaction >= 0) engine_.add_work(r, work);
     }
   }

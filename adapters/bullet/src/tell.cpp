@@ -361,6 +361,8 @@ std::string Engine::summary() {
   if (counts_.released)
     s << "\n  one-sided constraints let go " << counts_.released << " times, held again " << counts_.engaged;
   if (counts_.mode_switches) s << "\n  contacts of laws that began to stick or to slide: " << counts_.mode_switches;
+  order_laws();
+  for (const std::string& difference : thrust_differences(law_works_)) s << "\n  " << difference;
   for (const auto& b : blocks_)
     if (!b->ids.empty() && b->with_laws && b->last_step == step_ && !b->failed)
       for (const std::string& warning : problem(*b).warnings()) s << "\n  warning: " << warning;

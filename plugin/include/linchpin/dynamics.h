@@ -271,7 +271,10 @@ struct LawEffort {
       Reads::ideal;  ///< the thrust it was given; ideal too where it asked for the actual one and none was found
   Vector3d thrust = Vector3d::Zero();         ///< that thrust: force on the first body [N] (W)
   Vector3d thrust_moment = Vector3d::Zero();  ///< and moment about p_WQ [N·m] (W)
-  int contact = -1;                           ///< of dry friction: index into contacts()
+  /// The actual thrust less the ideal one, whichever of the two it was given [N; N·m] (W). Zero where they differ by no
+  /// more than rounding, and where the law gives the same for both.
+  Vector3d difference = Vector3d::Zero(), difference_moment = Vector3d::Zero();
+  int contact = -1;  ///< of dry friction: index into contacts()
   long switches =
       0;  ///< up to the last accept(): times a dry one began to stick or slide, or a smooth one's force reversed
 };
@@ -279,10 +282,11 @@ struct LawEffort {
 /// How the laws were answered at the last evaluation.
 struct LawReport {
   int contacts = 0, sticking = 0;  ///< dry ones
-  int back_solves = 0;  ///< with the factor: 1 where all laws read the ideal thrust and nothing is at rest (T5)
+  int back_solves = 0;  ///< with the factor: 1 where friction does not change what laws read and nothing rests (T5)
   double residual = 0;  ///< of laws on the actual thrust, relative to the largest effort
   double gain = 0;      ///< how strongly such laws call themselves up; below 1 there is one answer (T9)
   int solutions = 0;  ///< found of the actual thrust: 0 none, several where the gain allows it; 0 also if none reads it
+  int most_different = -1;  ///< index into law_efforts(): LawEffort::difference is largest there; −1: all are zero
   Branch branch = Branch::continuous;  ///< which of several solutions was taken
   bool fell_back = false;              ///< none was found: those laws were given the ideal thrust instead
   double rate = 0;  ///< bound on how fast smooth laws damp or turn what they act on [1/s]: an explicit step is shorter.

@@ -46,10 +46,10 @@ struct Effort {
   Vector3d moment = Vector3d::Zero();  ///< [N·m] (W)
 };
 
-/// Which thrust a law reads (T9). They agree for a single particle, and differ where friction itself presses.
+/// Which normal force a law reads (T9). The two agree for a single particle, and differ where friction itself presses.
 enum class Reads {
-  ideal,  ///< of Q^N, before any law has spoken: explicit, always there, the law of the papers; the default
-  actual  ///< what is really there while all laws act: implicit, and there may be none or several (Painlevé)
+  actual,  ///< what is there while all laws act: implicit, and there may be none or several (Painlevé); the default
+  ideal    ///< of Q^N, that of the constraint without laws: explicit, always there; the explicit law of the papers
 };
 /// Which one, where the actual thrust has several answers.
 enum class Branch {
@@ -82,7 +82,7 @@ class Law {
   /// One summand. Exactly one of `effort` and `holding` is set.
   struct Term {
     std::string name = "law";
-    Reads reads = Reads::ideal;
+    Reads reads = Reads::actual;
     Branch branch = Branch::continuous;
     bool turns = true;         ///< false: the effort has no moment, which saves half the work of an actual thrust
     bool dissipative = false;  ///< declared to take energy only: found to give some, the evaluation is invalid
@@ -129,6 +129,8 @@ class Law {
 
   // All of them change every summand of this law and return it.
   Law& named(const std::string& name);  ///< how messages call it; not empty
+  /// `reading(Reads::ideal)` makes it the explicit law of the papers. Where the two normal forces differ, and by how
+  /// much, is in LawEffort::difference and LawWork::difference.
   Law& reading(Reads reads);
   Law& choosing(Branch branch);
   Law& dissipative(bool declared = true);

@@ -108,12 +108,24 @@ struct LawWork {
   int solutions = 0;  ///< of the actual thrust: 0 if nothing reads it, or none was found
   Branch branch = Branch::continuous;  ///< of several: which was taken
   bool fell_back = false;              ///< it asked for the actual thrust and there was none
+  Wrench difference;                   ///< as LawEffort::difference
+
+  double largest_difference = 0;         ///< of that force, since the start [N]
+  double largest_moment_difference = 0;  ///< and of that moment [N·m]
+  double thrust_there = 0;  ///< force of the thrust it was given where the force differed most, or else the moment
 
   long switches = 0;  ///< dry: times it began to stick or to slide; smooth: times its force reversed from step to step
   double time = 0;    ///< that these are counted in [s]
   long counted = 0;   ///< of LawEffort::switches, up to now
   double switches_per_second() const { return time > 0 ? static_cast<double>(switches) / time : 0; }
+
+  void end_step(double dt);  ///< takes what the last step did into the sums and maxima
 };
+
+/// By how much the actual thrust of laws differed from the ideal one since the start, and which of them they read, in
+/// words: a line for each law where it is more than rounding, the largest first. Of more than `most` the last line
+/// gives the number that is left.
+std::vector<std::string> thrust_differences(std::span<const LawWork> laws, std::size_t most = 4);
 
 /// Takes what `e`, of the last evaluation of `dynamics` at `state`, did while it acted for dt between the velocities v0
 /// and v1 [n] of the block into `to`, adding to `last`. @return the part of the work on bodies that the equations move.

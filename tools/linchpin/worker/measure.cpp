@@ -1,6 +1,7 @@
 #include "measure.h"
 
 #include "contradiction.h"
+#include "law_works.h"
 #include "recorder.h"
 #include "recording/compare_text.h"
 #include "reference.h"
@@ -340,6 +341,10 @@ Json measure(const Job& job, Progress& progress) {
     for (const NativeLoops::Held& each : scene.built()->native_loops()->held())
       row["held_by_bullet"].push_back({{"name", each.name}, {"why", each.by}});
     row["summary"] = summary_of(job, row, end, watch.energy(end));
+  }
+  if (exact) {
+    row["laws"] = laws_json(solver->laws());
+    row["law_differences"] = thrust_differences(solver->laws());
   }
   if (solver) row["summary"] = solver->summary();
   if (row.contains("summary"))

@@ -992,7 +992,7 @@ Law read_law(const toml::table& node, Context& context, const std::string& who) 
   } else if (table.has("belt_on")) {
     table.refuse("belt_on", "says whose surface runs, and belt how fast: belt = [1, 0, 0]");
   }
-  if (table.has("thrust") && table.word("thrust", {"ideal", "actual"}, 0) == 1) law.reading(Reads::actual);
+  if (table.has("thrust") && table.word("thrust", {"actual", "ideal"}, 0) == 1) law.reading(Reads::ideal);
   table.done();
   return law;
 }
