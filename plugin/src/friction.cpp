@@ -159,12 +159,8 @@ FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, 
   find(laws, z, known, of, answer);
   if (of.implicit) {
     if (answer.found) answer.gain = std::max(answer.gain, gain_of(laws, z));
-    if (!answer.found || answer.gain >= 0.9) {
-      find_all(laws, z, known, choice, of, answer);
-    } else if (!allowed(laws, z)) {
-      answer.found = false;
-      answer.solutions = 0;
-    }
+    // A single answer stands even if a one-sided constraint pulls in it: that constraint is let go by its multiplier.
+    if (!answer.found || answer.gain >= 0.9) find_all(laws, z, known, choice, of, answer);
     if (!answer.found) std::copy(first_.begin(), first_.end(), z.begin());
   }
 

@@ -310,6 +310,17 @@ TEST(NormalForce, ARunSaysByHowMuchTheTwoDiffered) {
   EXPECT_TRUE(thrust_differences(without.law_works()).empty()) << "a law that reads no normal force";
 }
 
+// A rod that turns so fast that its tip leaves the floor: below the critical friction the one answer pulls, which the
+// floor cannot, and is let go for it. Neither is a case of Painlevé's.
+TEST(NormalForce, AOneSidedConstraintThatWouldPullIsLetGoWithoutAComplaint) {
+  for (const Method method : {Method::semi_implicit, Method::rk4}) {
+    Rod rod(rod_rows[0].theta, 4, coulomb(0.5), -1, true);
+    Stepper stepper(rod.system, rod.state, {.method = method});
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(stepper.step(1e-3).warning, "");
+    EXPECT_GT(stepper.state()[rod.body].p.z(), 1e-3 + std::sin(rod_rows[0].theta));
+  }
+}
+
 // A step asks for the slip at its end. Where no thrust lets the tip slide on it comes to rest within the step, as by an
 // impact without collision; so it does below the critical friction, if the step is long enough for that.
 TEST(PainleveRod, AStepEndsAtRestWhereNoThrustLetsItSlide) {
