@@ -13,7 +13,7 @@ again='
     }
     next
   }
-  { n = NR - 2; E = $(at["energy [J]"]) }
+  { n = NR - 2; E = $(at["energy [J]"]); put_in = at["work of what moves with time [J]"]; if (put_in) E -= $put_in }
   n == settle { E0 = E }
   n > settle {
     for (i in metres) if ($i != "") { g2 += $i * $i; ++count; if ($i > max) max = $i }

@@ -41,6 +41,28 @@ TEST(Reactions, AHingeAcrossAMotorReportsItsLoad) {
   EXPECT_NE(exact.native()[0].why.find("motor"), std::string::npos);
 }
 
+// A bead is carried round by an arm that the program moves. What the joint does to the bead is its kinetic energy; what
+// it does to the arm is in no balance, or the two would be nothing together.
+TEST(Reactions, TheWorkOfAJointToAKinematicBodyIsThatOnTheOther) {
+  TestWorld w;
+  w.world.setGravity(btVector3(0, 0, 0));
+  btRigidBody& arm = w.box(0, btVector3(btScalar(0.5), btScalar(0.05), btScalar(0.05)), btVector3(0, 0, 0));
+  arm.setCollisionFlags(arm.getCollisionFlags() | btCollisionObject::CF_KINEMATIC_OBJECT);
+  arm.setActivationState(DISABLE_DEACTIVATION);
+  btRigidBody& bead = w.box(2, btVector3(btScalar(0.02), btScalar(0.02), btScalar(0.02)), btVector3(1, 0, 0));
+  bead.setActivationState(DISABLE_DEACTIVATION);
+  w.joint<btPoint2PointConstraint>(arm, bead, btVector3(1, 0, 0), btVector3(0, 0, 0));
+  bullet::Solver exact(w.world);
+  for (int i = 1; i <= 60; ++i) {
+    const double t = i / 240.0;
+    arm.setWorldTransform(btTransform(btQuaternion(btVector3(0, 0, 1), btScalar(3 * t * t)), btVector3(0, 0, 0)));
+    w.step();
+    const double energy = double(bead.getLinearVelocity().length2());  // ½ · 2 kg · v²
+    ASSERT_NEAR(exact.reactions()[0].work, energy, precision(1e-11, 1e-4) * (1 + energy)) << i;
+  }
+  EXPECT_GT(exact.reactions()[0].work, 1);
+}
+
 // Programs read a motor's torque from it. That a joint has feedback, for which the reactions are put together in every
 // step, changes nothing.
 TEST(Reactions, TheAppliedImpulseIsTheMotorsAsBulletHasIt) {

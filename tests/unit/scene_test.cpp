@@ -472,6 +472,119 @@ TEST(SceneFile, BulletFilesComeThroughTheSameDoor) {
                SceneError);
 }
 
+// ---- what is asked of a run ----
+
+TEST(Judge, HasAStepEndAtEveryTimeThatIsWaitedFor) {
+  Model model = load_text(R"(schema = 1
+[world]
+duration = 1
+dt = 0.25
+[[body]]
+name = "p"
+kind = "particle"
+mass = 1
+[[expect]]
+value = "p.x"
+at = 0.5
+is = 0
+[[expect]]
+value = "p.x"
+at = 0.55
+is = 0
+[[expect]]
+value = "p.y"
+at = 0.7
+is = 0
+bullet = false
+[[expect]]
+value = "p.z"
+at = 0.55
+is = 0
+)",
+                          "s.toml");
+  Judge judge(model, Host::bare, model.dt);
+  EXPECT_EQ(judge.parts(0.25, 0.25), std::vector<double>{0.25}) << "a step that ends there anyway";
+  const std::vector<double> parts = judge.parts(0.5, 0.25);
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_NEAR(parts[0], 0.05, 1e-15);
+  EXPECT_NEAR(parts[1], 0.15, 1e-15);
+  EXPECT_NEAR(parts[2], 0.05, 1e-15);
+  EXPECT_EQ(Judge(model, Host::bullet_float64, model.dt).parts(0.5, 0.25).size(), 2u) << "not judged there";
+
+  // What the run did not come to is not met, and says so.
+  const System system = model.system();
+  State state = system.initial_state();
+  for (const double t : {0.0, 0.5}) {
+    state.t = t;
+    judge.see({system, state, {}});
+  }
+  EXPECT_EQ(judge.why_not(judge.verdicts()[0]), "");
+  EXPECT_TRUE(judge.verdicts()[0].met);
+  EXPECT_FALSE(judge.verdicts()[1].met);
+  EXPECT_EQ(judge.why_not(judge.verdicts()[1]), "the run ends before, at 0.5 s");
+}
+
+TEST(Channel, HasTheUnitOfWhatItIs) {
+  const auto unit = [](const std::string& channel) {
+    return load_text(R"(schema = 1
+[[body]]
+name = "p"
+kind = "particle"
+mass = 1
+[[coordinate]]
+name = "phi"
+unit = "rad"
+[[coordinate]]
+name = "x"
+unit = "m"
+[[coordinate]]
+name = "q"
+[lagrangian]
+mass = [1, 1, 1]
+[[constraint]]
+name = "turns"
+equation = "phi = t"
+unit = "rad"
+[[constraint]]
+name = "pulls"
+equation = "x = p.x"
+unit = "m"
+[[constraint]]
+name = "mixes"
+equation = "q = phi"
+unit = "own"
+[[log]]
+channel = ")" + channel + "\"\n",
+                     "s.toml")
+        .logs.front()
+        .unit();
+  };
+  EXPECT_EQ(unit("phi"), "rad");
+  EXPECT_EQ(unit("phi'"), "rad/s");
+  EXPECT_EQ(unit("-x"), "m");
+  EXPECT_EQ(unit("abs(x')"), "m/s");
+  EXPECT_EQ(unit("q"), "");
+  EXPECT_EQ(unit("q'"), "");
+  EXPECT_EQ(unit("reaction(turns, phi)"), "N m");
+  EXPECT_EQ(unit("reaction(pulls, x)"), "N");
+  EXPECT_EQ(unit("reaction(pulls, p)"), "N");
+  EXPECT_EQ(unit("norm(reaction(pulls, p))"), "N");
+  EXPECT_EQ(unit("reaction(mixes, q)"), "");
+  EXPECT_EQ(unit("lambda(turns)"), "N m");
+  EXPECT_EQ(unit("lambda(pulls)"), "N");
+  EXPECT_EQ(unit("gap(turns)"), "rad");
+  EXPECT_EQ(unit("gap(pulls)"), "m");
+  EXPECT_EQ(unit("gap(mixes)"), "");
+  EXPECT_EQ(unit("work(turns)"), "J");
+  EXPECT_EQ(unit("p.position"), "m");
+  EXPECT_EQ(unit("norm(p.velocity)"), "m/s");
+  EXPECT_EQ(unit("t"), "s");
+  for (const char* other :
+       {"norm2(p.position)", "phi^2", "energy()^2", "sin(phi)", "2*x", "dist2(p.position, [1, 2, 3])"})
+    EXPECT_EQ(unit(other), "") << other;
+  EXPECT_EQ(force_unit("deg"), "J/deg");
+}
+
 // ---- analysis ----
 
 Classification classified(const std::string& scene, const char* name) {
@@ -568,6 +681,73 @@ TEST(Classify, NamesTheIntegralAndNothingElse) {
   EXPECT_EQ(classified(two_bodies(sine), "c").integral, "");
 }
 
+// Without t in its equation a turntable changes with nothing, though it asks for motion. The rate of x − t does.
+TEST(Classify, ATurntableIsNotRheonomic) {
+  const Classification turntable = classified_file("ball-on-turntable", "rolling");
+  EXPECT_FALSE(turntable.rheonomic);
+  EXPECT_FALSE(turntable.catastatic);
+}
+
+std::vector<IntegrableCombination> combinations(const System& system) {
+  std::vector<Classification> kinds;
+  for (int i = 0; i < system.constraint_count(); ++i)
+    kinds.push_back(classify(system, ConstraintId{i}, system.initial_state()));
+  return integrable_combinations(system, kinds, system.initial_state());
+}
+
+// A ball that rolls on a table: v + w × (−a e_z) = 0 is nonholonomic, and keeps the height of the ball all the same,
+// whatever the axes in which the three rows are written.
+TEST(IntegrableCombinations, OfARollingBallAreItsHeight) {
+  const auto ball = [](const std::string& velocity) {
+    return load_text(R"(schema = 1
+[[body]]
+name = "ball"
+mass = 1
+shape = { sphere = 0.1 }
+position = [0, 0, 0.1]
+rotation = { axis = [1, 2, 3], angle = 0.7 }
+[[constraint]]
+name = "rolls"
+velocity = )" + velocity +
+                         "\n",
+                     "s.toml")
+        .system();
+  };
+  const auto plain = combinations(ball("\"ball.velocity + cross(ball.omega, [0, 0, -0.1]) = [0, 0, 0]\""));
+  ASSERT_EQ(plain.size(), 1u);
+  ASSERT_EQ(plain[0].rows.size(), 1u);
+  EXPECT_EQ(plain[0].rows[0].row, 2);
+  EXPECT_TRUE(plain[0].constant);
+  EXPECT_EQ(plain[0].integral, "ball.z");
+  // Mixed, with numbers.
+  const auto mixed = combinations(
+      ball("[\"ball.velocity.x - 0.1*ball.omega.y + ball.velocity.z = 0\", \"ball.velocity.y + 0.1*ball.omega.x = 0\", "
+           "\"2*ball.velocity.x - 0.2*ball.omega.y = 0\"]"));
+  ASSERT_EQ(mixed.size(), 1u);
+  ASSERT_EQ(mixed[0].rows.size(), 2u);
+  EXPECT_EQ(mixed[0].rows[0].row, 0);
+  EXPECT_NEAR(mixed[0].rows[0].coefficient, 1, 1e-6);
+  EXPECT_EQ(mixed[0].rows[1].row, 2);
+  EXPECT_NEAR(mixed[0].rows[1].coefficient, -0.5, 1e-6);
+  EXPECT_EQ(mixed[0].integral, "ball.z");
+  // In the axes of the ball: no row alone, and no combination with the same numbers everywhere.
+  std::string turned;
+  for (const char* axis : {"1, 0, 0", "0, 1, 0", "0, 0, 1"})
+    turned += std::string(turned.empty() ? "[" : ", ") +
+              "\"dot(ball.velocity + cross(ball.omega, [0, 0, -0.1]), ball.axis(" + axis + ")) = 0\"";
+  const auto in_axes = combinations(ball(turned + "]"));
+  ASSERT_EQ(in_axes.size(), 1u);
+  EXPECT_EQ(in_axes[0].rows.size(), 3u);
+  EXPECT_FALSE(in_axes[0].constant);
+  // What is nonholonomic through and through, and what is so by a small term alone, has none.
+  EXPECT_TRUE(combinations(load(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/skate.toml").system()).empty());
+  EXPECT_TRUE(combinations(load_text(two_bodies("[[constraint]]\nname = \"c\"\nvelocity = [\"a.velocity.z = "
+                                                "1e-6*a.y*a.velocity.x\", \"a.omega.z = 0\"]\n"),
+                                     "s.toml")
+                               .system())
+                  .empty());
+}
+
 // dz = k y dx is no differential for any k but 0; w = dz − k y dx has w ∧ dw = −k dx ∧ dy ∧ dz.
 TEST(Classify, JudgesTermsByTheirOwnSize) {
   for (const char* k : {"1", "1e-3", "1e-5", "3e-6", "1e-6", "1e-8"})
@@ -626,6 +806,48 @@ TEST(Equilibrium, RodsAt45Degrees) {  // T-1.11: tan = 1/3, F = sqrt(5/2) m g, w
   ASSERT_EQ(found[0].frequencies_squared.size(), 1u);
   EXPECT_NEAR(found[0].frequencies_squared[0], std::sqrt(2.5) * 9.81 / (1.2 * 0.9), 1e-6);
   EXPECT_EQ(found[1].stability, Equilibrium::Stability::unstable);
+}
+
+// A disk rolls on its rim, with a weight on it. Its rows are all on velocities, and hold its centre above the road by
+// r times the sine between its axis and the vertical: it does not sink in while a place of rest is looked for.
+TEST(Equilibrium, AWheelThatRollsStaysOnItsRoad) {
+  const System system = load_text(R"~(schema = 1
+[params]
+r = 0.35
+[world]
+gravity = [0, 0, -9.81]
+[[body]]
+name = "disk"
+mass = 1.2
+shape = { cylinder = ["r", 0.02] }
+rotation = { axis = [1, 0, 0], angle = 0.4 }
+position = [0, 0, "r*cos(0.4)"]
+[[body]]
+name = "weight"
+kind = "particle"
+mass = 0.5
+position = [0.2, 0, "r*cos(0.4)"]
+[[joint]]
+name = "glue"
+type = "ball"
+a = "disk"
+b = "weight"
+at = [0.2, 0, "r*cos(0.4)"]
+[[constraint]]
+name = "rolling"
+velocity = "disk.velocity + cross(disk.omega, r/sqrt(1 - disk.axis(0, 1, 0).z^2)*(disk.axis(0, 1, 0).z*disk.axis(0, 1, 0) - [0, 0, 1])) = [0, 0, 0]"
+)~",
+                                  "s.toml")
+                            .system();
+  EquilibriumSearch search;
+  search.starts = 4;
+  const auto found = find_equilibria(system, system.initial_state(), search);
+  ASSERT_FALSE(found.empty());
+  for (const Equilibrium& e : found) {
+    const BodyState& disk = e.state[system.find_body("disk")];
+    const double up = disk.R().col(1).z();
+    EXPECT_NEAR(disk.p.z(), 0.35 * std::sqrt(1 - up * up), 1e-7);
+  }
 }
 
 TEST(Equilibrium, RotatingHoopOnEitherSideOfTheBifurcation) {

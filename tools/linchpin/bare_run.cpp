@@ -4,8 +4,10 @@
 #include "csv.h"
 #include "law_works.h"
 #include "messages.h"
+#include "prescribing.h"
 #include "recording/columns.h"
 #include "recording/compare_text.h"
+#include "remarks.h"
 #include "verdicts.h"
 
 #include <linchpin/report.h>
@@ -30,34 +32,46 @@ constexpr const char* in_bodies = "multibodies; joints of robots are constraints
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
+// Of the rows of each constraint, by the first: what its gap is told in.
+std::vector<RowUnit> units_of_gaps(const Model& model, const System& system) {
+  std::vector<RowUnit> out;
+  for (const SceneConstraint& c : model.constraints) {
+    const ConstraintFunction& f = system.constraint(system.find_constraint(c.name)).function();
+    out.push_back(f.level() == Level::position ? f.unit(0) : RowUnit::own);
+  }
+  return out;
+}
+
+// Of rows in other units too, what is in this one.
+double gap_in(RowUnit unit, const Reaction& r) {
+  return unit == RowUnit::metre ? r.gap : unit == RowUnit::radian ? r.gap_angle : r.residual;
+}
+
 // The columns of a worker's file (worker/table_file.h), from the core's own records.
 class Table {
  public:
-  Table(const std::string& file, const Model& model, const System& system) : csv_(file), model_(model) {
+  Table(const std::string& file, const Model& model, const System& system)
+      : csv_(file), model_(model), units_(units_of_gaps(model, system)) {
     csv_.column("t [s]");
     for (const SceneBody& body : model.bodies) {
       if (body.kind != BodyKind::coordinate) {
         csv_.columns(body.name, body_columns);
         continue;
       }
-      csv_.column(body.name + (body.unit.empty() ? "" : " [" + body.unit + "]"));
-      csv_.column(body.name + "'" + (body.unit.empty() ? "" : " [" + body.unit + "/s]"));
+      csv_.column(body.name + bracketed(body.unit));
+      csv_.column(body.name + "'" + bracketed(body.unit.empty() ? "" : body.unit + "/s"));
     }
-    for (const SceneConstraint& c : model.constraints) {
-      const ConstraintFunction& f = system.constraint(system.find_constraint(c.name)).function();
-      csv_.column(c.name + gap_column(f.level() == Level::position ? f.unit(0) : RowUnit::own));
-    }
+    for (std::size_t i = 0; i < units_.size(); ++i) csv_.column(model.constraints[i].name + gap_column(units_[i]));
     for (const SceneConstraint& c : model.constraints) {
       if (!is_coordinate(c.bodies[0])) csv_.columns(c.name, force_columns);
       for (const BodyId id : c.bodies)
-        if (is_coordinate(id)) csv_.column(c.name + " on " + system.name(id));
+        if (is_coordinate(id)) csv_.column(c.name + " on " + system.name(id) + bracketed(force_unit(body_of(id).unit)));
     }
     for (const Channel& log : model.logs) {
-      const std::string unit = log.unit().empty() ? "" : " [" + log.unit() + "]";
       if (log.size() == 1)
-        csv_.column(log.text() + unit);
+        csv_.column(log.text() + bracketed(log.unit()));
       else
-        for (const char* part : {".x", ".y", ".z"}) csv_.column(log.text() + part + unit);
+        for (const char* part : {".x", ".y", ".z"}) csv_.column(log.text() + part + bracketed(log.unit()));
     }
     csv_.end_row();
   }
@@ -77,7 +91,7 @@ class Table {
       for (const Vector3d& v : {s.v, s.w})
         for (int k = 0; k < 3; ++k) csv_.put(v[k]);
     }
-    for (const Reaction& r : at.reactions) csv_.put(std::max({r.gap, r.gap_angle, r.residual}));
+    for (std::size_t i = 0; i < units_.size(); ++i) csv_.put(gap_in(units_[i], at.reactions[i]));
     const double none = std::nan("");
     for (std::size_t i = 0; i < at.reactions.size(); ++i) {
       const Reaction& r = at.reactions[i];
@@ -95,11 +109,11 @@ class Table {
   void close() { csv_.close(); }
 
  private:
-  bool is_coordinate(BodyId id) const {
-    return id != world && model_.bodies[static_cast<std::size_t>(id.index) - 1].kind == BodyKind::coordinate;
-  }
+  const SceneBody& body_of(BodyId id) const { return model_.bodies[static_cast<std::size_t>(id.index) - 1]; }
+  bool is_coordinate(BodyId id) const { return id != world && body_of(id).kind == BodyKind::coordinate; }
   Csv csv_;
   const Model& model_;
+  std::vector<RowUnit> units_;  // of gaps
 };
 
 // The same as frames.
@@ -115,7 +129,7 @@ class Recorder {
     signals_.clear();
     for (std::size_t i = 0; i < at.reactions.size(); ++i) {
       const Reaction& r = at.reactions[i];
-      gaps_.push_back(std::max({r.gap, r.gap_angle, r.residual}));
+      gaps_.push_back(recording_.links()[i].gap_of(r));
       forces_.push_back(Recording::Force::of(r, recording_.links()[i].on));
     }
     recording_.state(at.state.t, std::span(at.state.bodies).subspan(1), gaps_, linchpin::energy(at.system, at.state));
@@ -133,15 +147,15 @@ class Recorder {
     for (const SceneBody& body : model.bodies) {
       // The kinds of both stand in the same order.
       const Look look = {static_cast<Look::Kind>(body.shape.kind), body.shape.size};
-      out.push_back({body.name, body.kind, look, body.unit});
+      out.push_back({body.name, body.kind, look, body.unit, force_unit(body.unit)});
     }
     return out;
   }
   static std::vector<Recording::Link> links(const Model& model, const System& system) {
+    const std::vector<RowUnit> units = units_of_gaps(model, system);
     std::vector<Recording::Link> out;
     for (const SceneConstraint& c : model.constraints) {
-      const ConstraintFunction& f = system.constraint(system.find_constraint(c.name)).function();
-      const RowUnit unit = f.level() == Level::position ? f.unit(0) : RowUnit::own;
+      const RowUnit unit = units[out.size()];
       Recording::Link link{c.name, unit == RowUnit::metre ? "m" : unit == RowUnit::radian ? "rad" : "", {}};
       for (const BodyId id : c.bodies) link.bodies.push_back(id == world ? -1 : id.index - 1);
       out.push_back(std::move(link));
@@ -194,19 +208,6 @@ std::string movers(long bodies, long coordinates) {
   return (bodies > 0 ? of_bodies + " and " : "") + counted(coordinates, "coordinate");
 }
 
-// A run says what its laws complain of, each thing once, and does not drown in it.
-constexpr std::size_t most_warnings = 8;
-void take_warning(const std::string& warning, std::vector<std::string>& warnings) {
-  // One whose numbers alone are others says nothing new.
-  const auto words = [](std::string text) {
-    std::erase_if(text, [](char c) { return std::string_view("0123456789.+-e").find(c) != std::string_view::npos; });
-    return text;
-  };
-  if (warning.empty() || warnings.size() >= most_warnings) return;
-  if (std::none_of(warnings.begin(), warnings.end(), [&](const auto& w) { return words(w) == words(warning); }))
-    warnings.push_back(warning);
-}
-
 // From where the stepper stands, a step that leaves the gaps as they are. @return null where not even that begins
 const StepReport* go_on_without_closing(System& system, const Model& model, double dt,
                                         std::unique_ptr<Stepper>& stepper) {
@@ -230,27 +231,6 @@ Json suspects(const Dynamics& dynamics, const Model& model) {
   return rank_json(report, dynamics.solver().rows(), model);
 }
 
-// Which constraints do work though they are ideal: those that ask for motion of bodies at rest. What the others do in
-// a step is the step's error.
-std::vector<char> working(const Model& model, const System& system) {
-  State rest = system.initial_state();
-  for (BodyState& s : rest.bodies) s.v.setZero(), s.w.setZero();
-  Dynamics dynamics(system, model.options.solve);
-  std::vector<Reaction> at_rest;
-  if (dynamics.evaluate(rest) != Status::invalid) dynamics.reactions(rest, at_rest, false);
-  std::vector<char> out;
-  for (std::size_t i = 0; i < model.constraints.size(); ++i) {
-    const SceneConstraint& c = model.constraints[i];
-    const auto driven = [&](BodyId id) { return id != world && system.kind(id) == BodyKind::driven; };
-    // A velocity's equation that cannot be asked at rest may be of any kind.
-    const bool asks = i < at_rest.size()
-                          ? at_rest[i].velocity_residual > 1e-12
-                          : system.constraint(system.find_constraint(c.name)).function().level() != Level::position;
-    out.push_back(c.rheonomic || asks || std::any_of(c.bodies.begin(), c.bodies.end(), driven));
-  }
-  return out;
-}
-
 std::string summary(const Json& row, const Model& model) {
   std::ostringstream out;
   out.precision(3);
@@ -271,9 +251,7 @@ std::string summary(const Json& row, const Model& model) {
     out << "  start gaps closed by moving bodies, without velocity: by at most " << moved << " m\n";
   if (const double jump = row["start"]["impulse_energy_J"]; jump > 1e-9)
     out << "  start velocities brought onto the constraints: a jump of " << jump << " J\n";
-  if (row.contains("rank"))
-    out << "  " << counted(row["rank"]["rows"].get<long>(), "equation") << ", " << row["rank"]["rank"]
-        << " independent\n";
+  if (row.contains("rank")) out << "  " << rank_text(row["rank"], false) << "\n";
   if (row.contains("rank") && !row["rank"]["contradictory"].empty())
     out << "  contradictory: " << recording::some(row["rank"]["contradictory"], 6) << "\n";
   for (const Json& each : row["law_differences"]) out << "  " << each.get<std::string>() << "\n";
@@ -318,14 +296,7 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
     const auto& g = *simulation.gravity;
     system.set_gravity({g[0], g[1], g[2]});
   }
-  Json rank;
-  {
-    Dynamics dynamics(system, model.options.solve);
-    if (dynamics.evaluate(system.initial_state()) != Status::invalid) {
-      const RankReport report = dynamics.rank_report();
-      if (report.rank < dynamics.solver().rows()) rank = rank_json(report, dynamics.solver().rows(), model);
-    }
-  }
+  Json rank = dependent_rows(system, model, system.initial_state());
   auto stepper = std::make_unique<Stepper>(system, system.initial_state(), model.options);
   const Stepper::Start begun = stepper->start();
   std::unique_ptr<Table> table;
@@ -345,7 +316,7 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   }
   const bool energy_means = conservative(system);
   // What is kept: the energy, less the work of constraints that do some; of coordinates Jacobi's integral.
-  const std::vector<char> works = energy_means ? working(model, system) : std::vector<char>();
+  const std::vector<char> works = energy_means ? prescribes_motion(model, system) : std::vector<char>();
   const bool any_work = std::count(works.begin(), works.end(), char(true)) > 0;
   double work_before = 0;  // of steppers before this one
   const auto work = [&](std::span<const Reaction> reactions) {
@@ -359,14 +330,15 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   std::string status = "ok";
   std::vector<std::string> warnings;
   long taken = 0, substepped = 0;
-  bool gaps_stay = false, torn = false;
-  std::string since;  // what became of the step when they were found to stay
+  bool gaps_stay = false, torn = false, divided = false;  // divided: the step was made in substeps
+  std::string since;                                      // what became of the step when they were found to stay
   ProgressLine progress;
-  const auto observe = [&](bool every) {
-    const bool forces = every || judge.wants_forces(stepper->t());
+  // At every state a step of the run ends in, and at those within it that an expectation waits for.
+  const auto observe = [&](bool end_of_step) {
+    const bool forces = end_of_step || judge.wants_forces(stepper->t());
     const Observation at{system, stepper->state(), forces ? stepper->reactions() : std::span<const Reaction>()};
     judge.see(at);
-    if (!forces) return;
+    if (!end_of_step) return;
     const bool known = stepper->dynamics().reason().empty();
     if (table) table->row(at, known);
     if (recorder) recorder->row(at, known);
@@ -377,39 +349,52 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
     integral_alone =
         integral_alone || std::abs(kept - linchpin::energy(system, at.state)) > 1e-9 * (1 + std::abs(kept));
   };
-  observe(true);
-  for (long step = 0; step < simulation.steps; ++step) {
-    const auto start = Clock::now();
-    const StepReport* report = &stepper->step(simulation.dt);
+  // @return whether the run goes on
+  const auto take = [&](long step, double dt) {
+    const StepReport* report = &stepper->step(dt);
     if (report->rejected && !gaps_stay) {
       // Where constraints contradict each other no end of a step lies on them all: it goes on by their accelerations.
       State end = stepper->state();
-      end.t += simulation.dt;
+      end.t += dt;
       if (const Json found = contradiction(system, model, end); !found.is_null() && !found["contradictory"].empty()) {
         rank = found;
         gaps_stay = torn = true;
         const std::string why = report->reason;
         work_before = work(stepper->reactions());
-        report = go_on_without_closing(system, model, simulation.dt, stepper);
+        report = go_on_without_closing(system, model, dt, stepper);
         const std::string from = " (from step " + std::to_string(step) + " on by accelerations alone: " + why + ")";
         if (report && !report->rejected) since = from;
       }
     }
-    ns.push_back(std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
     if (!report || report->rejected) {
       status = "stopped at step " + std::to_string(step) + ": " + (report ? report->reason : "not finite");
       if (gaps_stay) status += "; " + torn_text(rank);
-      break;
+      return false;
     }
     take_warning(report->warning, warnings);
-    ++taken;
-    substepped += report->substeps > 1 && !chooses_parts(model.options.method);
+    divided = divided || (report->substeps > 1 && !chooses_parts(model.options.method));
     if (report->status == Status::inconsistent && !std::exchange(torn, true)) {
       // What the step could not meet may be met again by now, as at a pose at which a mechanism folds.
       const Json found = contradiction(system, model, stepper->state());
       rank = found.is_null() ? suspects(stepper->dynamics(), model) : found;
     }
-    observe(true);
+    return true;
+  };
+  observe(true);
+  bool goes_on = true;
+  for (long step = 0; goes_on && step < simulation.steps; ++step) {
+    divided = false;
+    const std::vector<double> parts = judge.parts(stepper->t(), simulation.dt);
+    std::chrono::nanoseconds spent{0};
+    for (std::size_t i = 0; goes_on && i < parts.size(); ++i) {
+      const auto start = Clock::now();
+      goes_on = take(step, parts[i]);
+      spent += Clock::now() - start;
+      if (goes_on) observe(i + 1 == parts.size());
+    }
+    ns.push_back(spent.count());
+    taken += goes_on;
+    substepped += goes_on && divided;
     progress.show("bare: %ld %%", 100 * step / simulation.steps);
   }
   if (table) table->close();
@@ -429,8 +414,7 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   row["user_gaps"] = watch.user;
   row["max_energy_error_J"] = energy_means ? Json(watch.energy_error) : Json();
   if (energy_means && (any_work || integral_alone))
-    row["energy_error_of"] = std::string(integral_alone ? "Jacobi's integral" : "energy") +
-                             (any_work ? " less the work of what moves with time" : "");
+    row["energy_error_of"] = std::string(integral_alone ? "Jacobi's integral" : "energy") + (any_work ? less_work : "");
   row["energy_note"] = energy_means ? Json() : Json("force laws, or forces without a potential");
   row["substepped"] = substepped;
   row["start"] = {{"gap", begun.gap}, {"moved_m", begun.moved}, {"impulse_energy_J", begun.impulse_energy}};

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -71,6 +72,33 @@ void find_unmet_velocities(const System& system, const Dynamics& dynamics, State
   }
 }
 
+Json combination_json(const IntegrableCombination& each, const System& system) {
+  Json rows = Json::array();
+  for (const IntegrableCombination::Row& row : each.rows)
+    rows.push_back({{"constraint", system.constraint(row.constraint).name()},
+                    {"row", row.row + 1},
+                    {"coefficient", row.coefficient}});
+  return {
+      {"rows", rows}, {"constant", each.constant}, {"integral", each.integral.empty() ? Json() : Json(each.integral)}};
+}
+
+// "row 3 of rolling", "0.5 of row 1 of front + row 2 of rear".
+std::string combination_text(const Json& each) {
+  std::string out;
+  for (const Json& row : each["rows"]) {
+    const double x = row["coefficient"];
+    const std::string name =
+        "row " + std::to_string(row["row"].get<int>()) + " of " + row["constraint"].get<std::string>();
+    out += out.empty() ? (x < 0 ? "-" : "") : (x < 0 ? " - " : " + ");
+    out += (std::abs(std::abs(x) - 1) < 1e-9 ? "" : brief(std::abs(x)) + " of ") + name;
+  }
+  const bool one = each["rows"].size() == 1;
+  out += !one && !each["constant"].get<bool>() ? ", as the start has them," : "";
+  return out + " is integrable: it is " +
+         (each["integral"].is_string() ? "the rate of " + each["integral"].get<std::string>()
+                                       : std::string("a condition on positions"));
+}
+
 struct CheckArguments {
   std::string scene;
   bool json = false;
@@ -112,11 +140,12 @@ int run_check(const CheckArguments& arguments) {
       find_unmet_velocities(system, there, closed, unmet);
   }
   std::vector<int> contradictory = rank.contradictory;
+  std::vector<Classification> kinds(static_cast<std::size_t>(system.constraint_count()));
   for (int i = 0; i < static_cast<int>(model->constraints.size()); ++i) {
     const SceneConstraint& c = model->constraints[static_cast<std::size_t>(i)];
     const ConstraintId id = system.find_constraint(c.name);
     const ConstraintCheck check = check_constraint(system, system.constraint(id), start);
-    const Classification kind = classify(system, id, start);
+    const Classification kind = kinds[static_cast<std::size_t>(id.index)] = classify(system, id, start);
     double residual = 0;
     bool still_open = false;
     for (int r = assembly.block.row[static_cast<std::size_t>(i)];
@@ -149,6 +178,9 @@ int run_check(const CheckArguments& arguments) {
          {"integral", kind.integral.empty() ? Json() : Json(kind.integral)},
          {"says", words(kind)}});
   }
+  result["integrable"] = Json::array();
+  for (const IntegrableCombination& each : integrable_combinations(system, kinds, closed))
+    result["integrable"].push_back(combination_json(each, system));
   result["native"] = model->native;
   result["warnings"] = model->warnings;
   result["notes"] = model->notes;
@@ -175,6 +207,7 @@ int run_check(const CheckArguments& arguments) {
                                                      : "")
                 << "\n";
     }
+    for (const Json& each : result["integrable"]) std::cout << combination_text(each) << "\n";
     const long bodies = static_cast<long>(model->bodies.size());
     std::cout << (has_coordinates ? "bodies and coordinates: " + std::to_string(bodies)
                                   : counted(bodies, "body", "bodies"))
@@ -204,8 +237,10 @@ void add_check(CLI::App& app, int& exit_code) {
   verb->footer(
       "holonomic: on positions. exact, integrable with a factor: on velocities, but a condition on positions in\n"
       "disguise, told from the derivatives of its coefficients to 1e-7 of their size and 1e-10 of the row's.\n"
-      "nonholonomic: on velocities only. rheonomic: changes with time, or has a term without a velocity (which is one\n"
-      "with dt); scleronomic: neither. catastatic: bodies at rest meet it; acatastatic: it asks for velocities.\n"
+      "nonholonomic: on velocities only; combinations of its rows may be integrable all the same, and are named.\n"
+      "rheonomic: changes with time, or is integrable and has a term without a velocity, which makes time occur in "
+      "its\n"
+      "integral; scleronomic: neither. catastatic: bodies at rest meet it; acatastatic: it asks for velocities.\n"
       "dA check: the derivatives used against differences of the residual, relative.\n"
       "The residual is that of the start as written, which run closes first.\n"
       "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 constraints contradict each other or a derivative is wrong.");

@@ -204,9 +204,10 @@ void add_compare(CLI::App& app, int& exit_code) {
       "all of them and all samples. Impulse error: the same of what was applied. - stands where there is no number: "
       "the\n"
       "solver did not run to the end, no row has that unit, or energy is not expected to be conserved.\n"
-      "Energy error: the largest change of the energy since the start, the one that a report draws. Where something "
-      "moves\n"
-      "with time, of energy less its work, and a note says so.\n"
+      "Energy error: the largest change of the energy since the start, the one that a report draws. Where "
+      "constraints\n"
+      "prescribe motion it is of the energy less their work, and a note says so; a native solver does not tell that "
+      "work.\n"
       "Exit codes: 0 ok, 2 usage, 3 bad scene or recording, 4 exact failed, or no solver ran to the end.\n"
       "With --json stdout stays empty on 2 and 3: what is wrong is said on stderr.");
   verb->callback([arguments, verb, &exit_code] {

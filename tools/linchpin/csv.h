@@ -77,6 +77,9 @@ class Csv {
   bool first_ = true;
 };
 
+/// " [N m]" behind the name of what has a unit; nothing of what has none.
+inline std::string bracketed(const std::string& unit) { return unit.empty() ? "" : " [" + unit + "]"; }
+
 /// The column of a constraint's residual.
 inline const char* gap_column(RowUnit unit) {
   return unit == RowUnit::metre ? ".gap [m]" : unit == RowUnit::radian ? ".gap [rad]" : ".gap";

@@ -45,6 +45,7 @@ Json equilibrium_json(const Model& model, const System& system, Dynamics& dynami
   out["potential_J"] = potential_energy(system, e.state);
   out["residual"] = e.residual;
   out["coordinates"] = Json::object();
+  out["units"] = Json::object();  // of coordinates
   out["bodies"] = Json::object();
   for (std::size_t i = 0; i < model.bodies.size(); ++i) {
     const BodyId id{static_cast<int>(i) + 1};
@@ -52,6 +53,7 @@ Json equilibrium_json(const Model& model, const System& system, Dynamics& dynami
     const BodyState& s = e.state[id];
     if (system.kind(id) == BodyKind::coordinate) {
       out["coordinates"][model.bodies[i].name] = s.p.x();
+      out["units"][model.bodies[i].name] = model.bodies[i].unit;
       continue;
     }
     Json body = {{"position", three(s.p)}};
@@ -93,6 +95,8 @@ std::string shown(const Json& v) {
   return out + ")";
 }
 
+std::string behind(const std::string& unit) { return unit.empty() ? "" : " " + unit; }
+
 void print(const Json& e, std::size_t number) {
   std::cout << number << ". " << e["stability"].get<std::string>();
   const Json& w2 = e["frequencies_squared"];
@@ -113,7 +117,7 @@ void print(const Json& e, std::size_t number) {
   }
   std::cout << "; potential " << shown(e["potential_J"].get<double>()) << " J\n";
   for (const auto& [name, value] : e["coordinates"].items())
-    std::cout << "   " << name << " = " << shown(value.get<double>()) << "\n";
+    std::cout << "   " << name << " = " << shown(value.get<double>()) << behind(e["units"][name]) << "\n";
   std::size_t count = 0;
   for (const auto& [name, body] : e["bodies"].items()) {
     if (++count > 12) {
@@ -129,7 +133,10 @@ void print(const Json& e, std::size_t number) {
     if (++count > 12) break;
     for (const auto& [body, force] : on.items())
       std::cout << "   " << name << " pushes " << body << " with "
-                << (force.is_array() ? shown(force) + " N" : "the generalized force " + force.dump()) << "\n";
+                << (force.is_array() ? shown(force) + " N"
+                                     : "the generalized force " + shown(force.get<double>()) +
+                                           behind(force_unit(e["units"][body].get<std::string>())))
+                << "\n";
   }
 }
 
@@ -178,6 +185,8 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
   result["held_at_start"] = held.bodies;
   for (const std::string& name : held.others) result["held_at_start"].push_back(name);
   result["asking_for_motion"] = moving;
+  const std::vector<std::string> without = left_out(*model);
+  result["left_out"] = without;
   result["starts_tried"] = tried;
   result["stopped_early"] = stopped;
   result["equilibria"] = Json::array();
@@ -193,6 +202,10 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
     for (const std::string& name : held.others) std::cout << name << " changes with time: held as it is at the start\n";
     if (held.any() && !found.empty())
       std::cout << "what follows, stability too, is of a system so held, not of one that moves as told\n";
+    for (const std::string& each : without) std::cout << "left out: " << each << "\n";
+    if (!without.empty() && !found.empty())
+      std::cout << "what follows rests without " << (without.size() == 1 ? "it" : "them") << "; with "
+                << (without.size() == 1 ? "it" : "them") << " the scene may rest elsewhere too, or not rest here\n";
     std::size_t number = 0;
     for (const Json& e : result["equilibria"]) print(e, ++number);
   }
@@ -231,7 +244,10 @@ void add_equilibrium(CLI::App& app, int& exit_code) {
       "So are constraints and forces in which time occurs: places and stability are then those of a system so held,\n"
       "and the stability has \"while held\" behind it. A constraint that asks for velocities leaves no rest.\n"
       "Stability is that of the stiffness in the virtual displacements, with forces that have no potential (flutter);\n"
-      "friction, damping and Coriolis forces are left out.\n"
+      "damping and Coriolis forces are left out. Force laws, and limits and motors, which the host has, have no part "
+      "in\n"
+      "the search, and are named. Rows on velocities are kept on all ways from place to place, so that what they hold\n"
+      "of positions stays: a wheel that rolls stays on its road.\n"
       "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 nothing found.");
   verb->callback([arguments, &exit_code] { exit_code = run_equilibrium(*arguments); });
 }

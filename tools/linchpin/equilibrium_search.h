@@ -44,6 +44,22 @@ inline Held held_at_start(const Model& model, const System& system, bool turning
   return out;
 }
 
+/// What the search leaves out, in words: laws, and what a scene leaves to its host (limits, motors). Damping has no
+/// part in rest, but laws, limits and motors may hold a scene where it else would move, or move it where it else would
+/// rest.
+inline std::vector<std::string> left_out(const Model& model) {
+  std::vector<std::string> out;
+  for (const SceneConstraint& c : model.constraints) {
+    std::vector<std::string> names;
+    for (const Law& law : c.laws)
+      for (const Law::Term& term : law.terms())
+        if (std::find(names.begin(), names.end(), term.name) == names.end()) names.push_back(term.name);
+    for (const std::string& name : names) out.push_back("law '" + name + "' on " + c.name);
+  }
+  out.insert(out.end(), model.native.begin(), model.native.end());
+  return out;
+}
+
 /// Leaves out what is no place of rest: a constraint asks for motion there. @return the names of those that did
 inline std::vector<std::string> drop_moving(const System& system, const EquilibriumSearch& search,
                                             std::vector<Equilibrium>& found) {

@@ -3,6 +3,7 @@
 #include "contradiction.h"
 #include "messages.h"
 #include "recording/compare_text.h"
+#include "remarks.h"
 #include "scene_file.h"
 
 #include <linchpin/dynamics.h>
@@ -55,7 +56,8 @@ Json wrench_json(const std::string& body, const Wrench& w) {
 }
 
 // One constraint of an evaluated system: its rows and what it does.
-Json explained(const System& system, const Dynamics& dynamics, const Reaction& r, std::size_t i, bool contradictory) {
+Json explained(const Model& model, const System& system, const Dynamics& dynamics, const Reaction& r, std::size_t i,
+               bool contradictory) {
   static const char* const parts[] = {"vx", "vy", "vz", "wx", "wy", "wz"};
   const Assembly& a = dynamics.assembly();
   const ConstraintId id = a.block.constraints[i];
@@ -87,8 +89,12 @@ Json explained(const System& system, const Dynamics& dynamics, const Reaction& r
   out["on"] = Json::array();
   for (std::size_t k = 0; k < K; ++k) {
     const int body = static_cast<int>(k);
-    if (system.kind(c.bodies()[k]) == BodyKind::coordinate) {
-      out["on"].push_back({{"coordinate", system.name(c.bodies()[k])}, {"generalized_force", r.on(body).force.x()}});
+    const BodyId who = c.bodies()[k];
+    if (system.kind(who) == BodyKind::coordinate) {
+      const std::string unit = force_unit(model.bodies[static_cast<std::size_t>(who.index) - 1].unit);
+      out["on"].push_back({{"coordinate", system.name(who)},
+                           {"generalized_force", r.on(body).force.x()},
+                           {"unit", unit.empty() ? Json() : Json(unit)}});
       continue;
     }
     Json on = wrench_json(system.name(c.bodies()[k]), r.on(body));
@@ -125,7 +131,8 @@ void print(const Json& c) {
   for (const Json& on : c["on"]) {
     if (on.contains("coordinate")) {
       std::cout << "  pushes " << on["coordinate"].get<std::string>() << " with the generalized force "
-                << on["generalized_force"].get<double>() << "\n";
+                << on["generalized_force"].get<double>()
+                << (on["unit"].is_string() ? " " + on["unit"].get<std::string>() : "") << "\n";
       continue;
     }
     std::cout << "  pushes " << on["body"].get<std::string>() << " with F = " << vector_text(on["force"])
@@ -138,7 +145,7 @@ void print(const Json& c) {
             << (c["contradictory"].get<bool>() ? "CONTRADICTORY: no motion meets this and the others; this is the "
                                                  "least-squares answer"
                 : c["determined"].get<bool>()
-                    ? "determined"
+                    ? (c["redundant"].get<bool>() ? "determined, though redundant" : "determined")
                     : "NOT determined: redundant constraints share a load; this is the least-norm choice")
             << ", power " << c["power_W"].get<double>() << " W\n";
 }
@@ -169,31 +176,39 @@ int run_explain(const ExplainArguments& arguments) {
     return exit_physics;
   }
   Stepper& stepper = *started;
-  const long steps = std::lround(arguments.at / model->dt);
+  std::vector<std::string> warnings;
+  const long steps = static_cast<long>(std::ceil(arguments.at / model->dt - 1e-6));
   for (long i = 0; i < steps; ++i) {
-    const StepReport& report = stepper.step(model->dt);
+    const double left = arguments.at - double(i) * model->dt;  // the last step may be shorter
+    const StepReport& report = stepper.step(left < (1 - 1e-6) * model->dt ? left : model->dt);
+    take_warning(report.warning, warnings);
     if (!report.rejected) continue;
     std::cerr << "linchpin explain: stopped at " << stepper.t() << " s: " << report.reason << "\n";
     return exit_physics;
   }
-  Dynamics dynamics(system, model->options.solve);
-  if (dynamics.evaluate(stepper.state()) == Status::invalid) {
+  // The stepper's own: laws with a memory, and the branch that one of several answers is on, are of the motion.
+  const auto reactions = stepper.reactions();
+  const Dynamics& dynamics = stepper.dynamics();
+  if (!dynamics.reason().empty()) {
     std::cerr << "linchpin explain: " << dynamics.reason() << "\n";
     return exit_physics;
   }
-  std::vector<Reaction> reactions;
-  dynamics.reactions(stepper.state(), reactions);
-  const Json rank = contradiction(system, *model, stepper.state());
-  const Json torn = rank.is_null() ? Json::array() : rank["contradictory"];
+  for (const std::string& each : dynamics.warnings()) take_warning(each, warnings);
+  const Json dependent = dependent_rows(system, *model, stepper.state());
+  const Json contradictory = contradiction(system, *model, stepper.state());
+  const Json torn = contradictory.is_null() ? Json::array() : contradictory["contradictory"];
   Json result;
   result["schema"] = 1;
   result["scene"] = arguments.scene;
   result["t"] = stepper.t();
   result["native"] = model->native;
+  result["warnings"] = warnings;
+  if (!dependent.is_null()) result["rank"] = dependent;
   result["constraints"] = Json::array();
   for (std::size_t i = 0; i < reactions.size(); ++i)
     if (arguments.constraint.empty() || reactions[i].name == arguments.constraint)
-      result["constraints"].push_back(explained(system, dynamics, reactions[i], i, has(torn, reactions[i].name)));
+      result["constraints"].push_back(
+          explained(*model, system, dynamics, reactions[i], i, has(torn, reactions[i].name)));
   if (arguments.json) {
     std::cout << result.dump(2) << "\n";
     return exit_ok;
@@ -201,6 +216,8 @@ int run_explain(const ExplainArguments& arguments) {
   std::cout << "at " << stepper.t()
             << " s; ' is the rate of a velocity, w turns about world axes; forces act on the body named\n";
   for (const std::string& each : model->native) std::cout << "without what is left to the host, " << each << "\n";
+  if (!dependent.is_null()) std::cout << rank_text(dependent, false) << "\n";
+  for (const std::string& each : warnings) std::cout << "warning: " << each << "\n";
   for (const Json& c : result["constraints"]) print(c);
   if (model->constraints.empty()) std::cout << "there are no constraints, and nothing to explain\n";
   return exit_ok;

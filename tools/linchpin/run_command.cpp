@@ -169,11 +169,18 @@ int run_run(const RunArguments& arguments) try {
   output.keep();  // rows up to a failure are worth having
   print(arguments, simulation, host, answer.row);
   if (answer.row["status"].get<std::string>().starts_with("ok")) {
-    const int wrong = answer.row.contains("expect") ? unmet(answer.row["expect"]) : 0;
+    const Json expected = answer.row.value("expect", Json::array());
+    const int wrong = unmet(expected);
     if (wrong == 0) return exit_ok;
-    std::cerr
-        << "linchpin run: " << wrong << (wrong == 1 ? " expectation was" : " expectations were")
-        << " not met. [[expect]] in the scene says what it should come to; who changes the scene changes it too\n";
+    const long unjudged = std::count_if(expected.begin(), expected.end(), [](const Json& v) {
+      return v["met"].is_boolean() && v.contains("not_judged");
+    });
+    if (unjudged > 0) std::cerr << "linchpin run: " << counted(unjudged, "expectation") << " could not be judged\n";
+    if (wrong > unjudged)
+      std::cerr << "linchpin run: " << wrong - unjudged
+                << (wrong - unjudged == 1 ? " expectation was" : " expectations were")
+                << " not met. [[expect]] in the scene says what it should come to; who changes the scene changes it "
+                   "too\n";
     return exit_physics;
   }
   std::cerr << "linchpin run: " << solver.name << ": " << answer.row["status"].get<std::string>() << "\n";

@@ -5,6 +5,7 @@
 #include "case_table.h"
 #include "case_workers.h"
 #include "commands.h"
+#include "contradiction.h"
 #include "csv.h"
 #include "equilibrium_search.h"
 #include "messages.h"
@@ -12,6 +13,7 @@
 #include "ranks.h"
 #include "recording/output_file.h"
 #include "recording/page.h"
+#include "remarks.h"
 #include "report_file.h"
 #include "scene_file.h"
 #include "simulation_options.h"
@@ -75,7 +77,7 @@ class Experiment {
                                   "\", expected one number of the motion, no force");
     std::size_t expectations = 0;  // that have their columns
     for (const auto& [channel, log] : channels(model)) {
-      const std::string unit = channel->unit().empty() ? "" : " [" + channel->unit() + "]";
+      const std::string unit = bracketed(channel->unit());
       const Expectation* expectation = log ? nullptr : &model.expectations[expectations++];
       const std::string when = log ? "" : at(*expectation);
       if (channel->size() == 1) add_column(channel->text() + when, unit);
@@ -201,8 +203,12 @@ class Experiment {
   // A number that is none, with its name: an empty field alone does not say whether it was lost.
   void explain_holes(Outcome& out) const {
     for (std::size_t i = tolerances_.size(); i < out.values.size() && i < columns_.size(); ++i)
-      if (!std::isfinite(out.values[i]) && out.status == "ok")
-        out.status = "ok, but " + columns_[i] + " is " + (std::isnan(out.values[i]) ? "not a number" : "infinite");
+      if (!std::isfinite(out.values[i]) && out.status.starts_with("ok"))
+        return remark(out.status, columns_[i] + " is " + (std::isnan(out.values[i]) ? "not a number" : "infinite"));
+  }
+  // What `run` would say of the case too, behind its status.
+  static void remark(std::string& status, const std::string& what) {
+    status += (status == "ok" ? ", but " : "; ") + what;
   }
 
   Model load(const std::vector<double>& values) const {
@@ -256,25 +262,40 @@ class Experiment {
       const bool forces = judge.wants_forces(stepper.t());
       judge.see({system, stepper.state(), forces ? stepper.reactions() : std::span<const Reaction>()});
     };
-    out.status = until ? arguments_.until + " did not pass through zero" : "ok";
-    observe();
-    for (long step = 0; step < simulation.steps; ++step) {
-      const StepReport& report = stepper.step(simulation.dt);
+    std::vector<std::string> warnings;
+    bool torn = false;
+    // @return whether the case goes on
+    const auto take = [&](long step, double dt) {
+      const StepReport& report = stepper.step(dt);
       if (report.rejected) {
         out.status = "stopped at step " + std::to_string(step) + ": " + report.reason;
-        break;
+        return false;
       }
-      if (!stepper.crossings().empty()) {
-        const State there = stepper.crossings().front().state;
-        stepper.set_state(there);
-        out.status = "ok";
-        break;
+      take_warning(report.warning, warnings);
+      torn = torn || report.status == Status::inconsistent;
+      if (stepper.crossings().empty()) return true;
+      const State there = stepper.crossings().front().state;
+      stepper.set_state(there);
+      out.status = "ok";
+      return false;
+    };
+    const nlohmann::ordered_json rank = dependent_rows(system, model, system.initial_state());
+    out.status = until ? arguments_.until + " did not pass through zero" : "ok";
+    observe();
+    bool goes_on = true;
+    for (long step = 0; goes_on && step < simulation.steps; ++step)
+      for (const double part : judge.parts(stepper.t(), simulation.dt)) {
+        goes_on = take(step, part);
+        if (!goes_on) break;
+        observe();
       }
-      if (report.status == Status::inconsistent && out.status == "ok")
-        out.status = "ok, but constraints contradict each other";
-      observe();
-    }
     out.first = csv_field(stepper.t());
+    if (torn) {
+      const auto found = contradiction(system, model, stepper.state());
+      remark(out.status, found.is_null() ? "constraints contradict each other" : torn_text(found));
+    }
+    if (!rank.is_null()) remark(out.status, rank_text(rank, true));
+    for (const std::string& warning : warnings) remark(out.status, warning);
     if (!out.status.starts_with("ok")) return;  // numbers of where it got to would pass for an answer
     const Observation end{system, stepper.state(), stepper.reactions()};
     std::size_t i = 0;
@@ -320,6 +341,11 @@ class Experiment {
     std::vector<Reaction> reactions;
     if (dynamics.evaluate(state) != Status::invalid) dynamics.reactions(state, reactions);
     out.status = "ok";
+    const nlohmann::ordered_json rank = dependent_rows(system, model, state);
+    if (!rank.is_null()) remark(out.status, rank_text(rank, true));
+    std::string without;
+    for (const std::string& each : left_out(model)) without += (without.empty() ? "left out: " : "; ") + each;
+    if (!without.empty()) remark(out.status, without);
     out.first = to_string(e.stability, held.any());
     for (const auto& [channel, log] : channels(model)) {
       const auto values = (*channel)({system, state, reactions});
@@ -465,13 +491,16 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* 
   }
   if (!complete) table.finish();
 
-  std::uint64_t rows = 0, bad = 0;
-  std::string first;
+  std::uint64_t rows = 0, bad = 0, remarked = 0;
+  std::string first, remark;
   for (std::uint64_t n = 0; n < cases.size(); ++n) {
     if (!table.has(n)) continue;
     ++rows;
     const std::string row = table.row(n).substr(begins(n).size());
-    if (is_ok(row)) continue;
+    if (is_ok(row)) {
+      if (row.starts_with('"') && ++remarked == 1) remark = "case " + std::to_string(n) + ": " + status_of(row);
+      continue;
+    }
     if (++bad == 1) first = "case " + std::to_string(n) + ": " + status_of(row);
   }
   if (!arguments.report.empty()) {
@@ -487,8 +516,9 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* 
     page.write(report_page(sweep_json(picture)));
   }
   if (arguments.json) {
-    nlohmann::ordered_json written = {{"schema", 1},   {"scene", scene},        {"out", arguments.out},
-                                      {"cases", rows}, {"run", missing.size()}, {"failed", bad}};
+    nlohmann::ordered_json written = {{"schema", 1},         {"scene", scene},        {"out", arguments.out},
+                                      {"cases", rows},       {"run", missing.size()}, {"failed", bad},
+                                      {"remarked", remarked}};
     if (!arguments.report.empty()) written["report"] = arguments.report;
     std::cout << written.dump(2) << "\n";
   } else {
@@ -498,6 +528,9 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* 
       std::cout << "wrote " << arguments.out << ": " << counted(static_cast<long>(rows), "case") << ", "
                 << missing.size() << " of them run now\n";
     if (!arguments.report.empty()) std::cout << "wrote " << arguments.report << "\n";
+    if (remarked > 0)
+      std::cout << counted(static_cast<long>(remarked), "case is", "cases are")
+                << " ok with a remark in the status, the first of them " << remark << "\n";
   }
   if (bad == 0) return exit_ok;
   std::cerr << "linchpin sweep: " << bad << (bad == 1 ? " case" : " cases") << " failed, " << first << "\n";

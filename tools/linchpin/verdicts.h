@@ -27,7 +27,8 @@ inline nlohmann::ordered_json verdicts_json(const Judge& judge) {
                    {"got", value(v.got)},
                    {"error", v.judged ? Json(v.error) : Json()},
                    {"tolerance", v.tolerance},
-                   {"met", v.judged ? Json(v.met) : Json()}});
+                   {"met", v.tolerance > 0 ? Json(v.met) : Json()}});
+    if (!v.judged) out.back()["not_judged"] = judge.why_not(v);
   }
   return out;
 }
@@ -36,14 +37,15 @@ inline nlohmann::ordered_json verdicts_json(const Judge& judge) {
 inline std::string verdicts_text(const nlohmann::ordered_json& verdicts) {
   std::string out;
   for (const auto& v : verdicts) {
-    const bool judged = v["met"].is_boolean();
+    const bool judged = !v.contains("not_judged"), asked = v["met"].is_boolean();
     std::string numbers;
     if (judged && v["error"].is_number())
       numbers = "  off by " + brief(v["error"].get<double>()) + ", at most " + brief(v["tolerance"].get<double>());
     char at[48] = "at all times";
     if (v["at"].is_number()) std::snprintf(at, sizeof at, "at %g s", v["at"].get<double>());
-    const char* why = judged ? "" : v["tolerance"] == 0 ? "  (not on this host)" : "  (no step of this run ends then)";
-    out += std::string(!judged                ? "  not judged  "
+    const std::string why = judged ? "" : "  (" + v["not_judged"].get<std::string>() + ")";
+    out += std::string(!asked                 ? "  not judged  "
+                       : !judged              ? "  NOT JUDGED  "
                        : v["met"].get<bool>() ? "  met         "
                                               : "  NOT MET     ") +
            v["value"].get<std::string>() + " " + at +
@@ -52,7 +54,7 @@ inline std::string verdicts_text(const nlohmann::ordered_json& verdicts) {
   return out;
 }
 
-/// How many are judged and not met.
+/// How many are not met, those included that were asked of this host and could not be judged.
 inline int unmet(const nlohmann::ordered_json& verdicts) {
   int n = 0;
   for (const auto& v : verdicts) n += v["met"].is_boolean() && !v["met"].get<bool>();

@@ -103,6 +103,7 @@ void demand_motion(const Field& motion) {
     body.at("kind").one_of({"rigid", "particle", "fixed", "driven", "coordinate"});
     if (body.at("kind").value == "coordinate") {
       body.at("unit").text();
+      if (body.has("force_unit")) body.at("force_unit").text();
       continue;
     }
     ++placed;

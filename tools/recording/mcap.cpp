@@ -99,7 +99,7 @@ class Run {
       scene_ = file.channel(schemas.scene, at + "/scene", {});
     }
     for (const Motion::Link& link : m_.links) {
-      wrenches_.push_back(file.channel(schemas.wrench, at + "/wrench/" + link.name, {{"unit", "N, N m, m"}}));
+      wrenches_.push_back(file.channel(schemas.wrench, at + "/wrench/" + link.name, {{"unit", link.force_unit}}));
       gaps_.push_back(file.channel(schemas.scalar, at + "/gap/" + link.name, {{"unit", link.unit}}));
     }
     if (!m_.energy.empty()) energy_ = file.channel(schemas.scalar, at + "/energy", {{"unit", "J, since the start"}});

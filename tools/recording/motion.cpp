@@ -36,10 +36,9 @@ std::vector<double> column(const Json& columns, const char* name, std::size_t si
 }  // namespace
 
 Motion::Motion(const Json& json) : frames(json.at("frames").get<std::size_t>()), full(json.contains("full")) {
-  std::vector<std::string> names;
-  for (const Json& each : json.at("bodies")) {
+  const Json& all = json.at("bodies");
+  for (const Json& each : all) {
     Body body{each.at("name"), each.at("kind"), {}, {}, {}};
-    names.push_back(body.name);
     if (body.kind == "coordinate") {
       body.unit = each.at("unit");
       coordinates.push_back(std::move(body));
@@ -51,11 +50,15 @@ Motion::Motion(const Json& json) : frames(json.at("frames").get<std::size_t>()),
     bodies.push_back(std::move(body));
   }
   for (const Json& each : json.at("constraints")) {
-    Link link{each.at("name"), each.at("unit"), {}};
+    Link link{each.at("name"), each.at("unit"), {}, "N, N m, m"};
     const auto of = each.at("bodies").get<std::vector<long>>();
     const auto on = each.at("on").get<std::size_t>();
-    if (on < of.size() && of[on] >= 0 && static_cast<std::size_t>(of[on]) < names.size())
-      link.on = names[static_cast<std::size_t>(of[on])];
+    if (on < of.size() && of[on] >= 0 && static_cast<std::size_t>(of[on]) < all.size()) {
+      const Json& body = all[static_cast<std::size_t>(of[on])];
+      link.on = body.at("name");
+      // A generalized force is the first component of what is recorded.
+      if (body.at("kind") == "coordinate") link.force_unit = body.value("force_unit", std::string());
+    }
     links.push_back(std::move(link));
   }
   for (const Json& each : json.at("signals")) signals.push_back({each.at("name"), each.at("unit")});

@@ -16,7 +16,8 @@ struct Motion {
   };
   struct Link {
     std::string name, unit;
-    std::string on;  ///< the body that forces act on; empty: the world
+    std::string on;          ///< the body that forces act on; empty: the world
+    std::string force_unit;  ///< of force, moment and place; on a coordinate that of the generalized force
   };
   struct Signal {
     std::string name, unit;

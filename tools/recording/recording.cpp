@@ -232,6 +232,7 @@ Json recording::Columns::json(Recording r) {
     Json each = {{"name", body.name}, {"kind", kind_name(body.kind)}};
     if (body.kind == BodyKind::coordinate) {
       each["unit"] = body.unit;
+      each["force_unit"] = body.force_unit;
     } else {
       each["shape"] = shape_name(body.look.kind);
       each["size"] = {body.look.size.x(), body.look.size.y(), body.look.size.z()};

@@ -151,7 +151,8 @@ void Engine::keep_books(BlockSolve& b) {
         books.gross_moment = std::max({books.gross_moment, gross_moment, lever * gross_force});
         if (block.column[z(slot + 1)] - c == 6) books.own.tail<3>() += impulse.tail<3>();
       }
-      if (b.work_in_books) add_work(record, impulse.head<3>().dot(v) + impulse.tail<3>().dot(w));
+      // What the program moves is in no balance: an ideal joint would do as much to it as it takes from the others.
+      if (slot >= 0 && b.work_in_books) add_work(record, impulse.head<3>().dot(v) + impulse.tail<3>().dot(w));
     }
   }
   for (const BodyId id : block.bodies)

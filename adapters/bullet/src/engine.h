@@ -663,7 +663,9 @@ class Engine final : public btActionInterface {
   void engage_one_sided();
   void release_one_sided(BlockSolve& b);
   void forget_law_works(BlockSolve& b);
-  void book_laws(BlockSolve& b, const State& at, double dt, std::span<const double> v0, std::span<const double> v1);
+  /// @param by_row  [m] or empty: what they do to bodies that the equations move is added to their constraint's first
+  void book_laws(BlockSolve& b, const State& at, double dt, std::span<const double> v0, std::span<const double> v1,
+                 std::span<double> by_row = {});
   void classify_record(int record);
   void sync_mass(btRigidBody& body, BodyId id);
   void sync_outside(const std::vector<int>& blocks);

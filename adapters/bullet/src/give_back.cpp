@@ -105,13 +105,15 @@ void Engine::release_one_sided(BlockSolve& b) {
 }
 
 void Engine::book_laws(BlockSolve& b, const State& at, double dt, std::span<const double> v0,
-                       std::span<const double> v1) {
+                       std::span<const double> v1, std::span<double> by_row) {
   order_laws();
   for (const LawEffort& e : b.dynamics->law_efforts()) {
     const Record& r = records_[z(b.records[z(e.constraint)])];
     for (int k = 0; k < r.law_count; ++k) {
       LawWork& to = law_works_[z(r.first_law + k)];
-      if (to.law == e.law && to.term == e.term) book_law(system_, *b.dynamics, at, e, dt, v0, v1, to);
+      if (to.law != e.law || to.term != e.term) continue;
+      const double work = book_law(system_, *b.dynamics, at, e, dt, v0, v1, to);
+      if (!by_row.empty()) by_row[z(b.block.row[z(e.constraint)])] += work;
     }
   }
 }

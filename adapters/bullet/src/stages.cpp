@@ -146,9 +146,7 @@ void Engine::record_stage(BlockSolve& b, const State& at, double weight) {
   record_impulse(b, weight, b.stages.lambda(), b.stages.vdot());
   for (std::size_t j = 0; j < b.part_applied.size(); ++j) b.part_applied[j] += weight * b.Q_host[j];
   if (!b.with_laws) return;
-  book_laws(b, at, weight, b.stages.v(), b.stages.v());
-  const Block& block = b.block;
-  for (const LawEffort& e : b.dynamics->law_efforts()) b.part_work[z(block.row[z(e.constraint)])] += weight * e.power;
+  book_laws(b, at, weight, b.stages.v(), b.stages.v(), b.part_work);
   std::size_t first = 0;
   int constraint = 0;
   for (const Dynamics::Prescribed& law : b.dynamics->prescribed()) {

@@ -41,7 +41,7 @@ struct Reaction : Wrenches {
                            ///< constraint
   std::vector<double> lambda;    ///< per row, of the ideal part (least norm) [N or N·m or as the row's unit implies]
   double power = 0;              ///< of the reaction at t, on those of its bodies that the equations move [W]
-  double work = 0;               ///< accumulated over steps since the start: impulse · ½(v₀ + v₁) [J]
+  double work = 0;               ///< since the start, the last step included: impulse · ½(v₀ + v₁) [J]
   double gap = 0;                ///< largest |φ| of rows in metres [m]
   double gap_angle = 0;          ///< likewise in radians [rad]
   double residual = 0;           ///< likewise in the user's own unit

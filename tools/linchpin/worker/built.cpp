@@ -352,10 +352,9 @@ void Built::residuals(double t, double dt, std::vector<double>& out) {
 }
 
 const char* Built::why_not_conserved() const {
-  for (const SceneBody& body : model_.bodies)
-    if (body.kind == BodyKind::driven) return "driven bodies";
-  for (const SceneConstraint& c : model_.constraints)
-    if (c.rheonomic) return "constraints that move with time";
+  const auto driven = [&](BodyId id) { return mirror_.kind(id) == BodyKind::driven; };
+  for (const Force& force : mirror_.forces())
+    if (std::any_of(force.bodies().begin(), force.bodies().end(), driven)) return "a force on a driven body";
   return conservative(mirror_) ? nullptr : "force laws, or forces without a potential";
 }
 

@@ -6,6 +6,7 @@
 #include "recording/compare_text.h"
 #include "reference.h"
 #include "scene.h"
+#include "step_start.h"
 #include "table_file.h"
 #include "verdicts.h"
 #include "watch.h"
@@ -250,7 +251,7 @@ Json measure(const Job& job, Progress& progress) {
       job.kind == "exact" || (!alone(scene) && scene.built() && !scene.built()->constrained().empty());
   if (!solver && needs_us) throw Refused("solver", why);
   const std::vector<std::string> names = names_of_joints(scene, solver.get());
-  Watch watch(scene);
+  Watch watch(scene, job.kind == "exact" ? solver.get() : nullptr);
   std::unique_ptr<Reference> reference;
   const bool multibodies = scene.built() && scene.built()->multibodies();
   if (multibodies)
@@ -258,7 +259,7 @@ Json measure(const Job& job, Progress& progress) {
   else if (solver)
     reference = std::make_unique<Reference>(scene, *solver, job, structure.undetermined);
   std::unique_ptr<TableFile> table;
-  if (!job.csv.empty()) table = std::make_unique<TableFile>(job.csv, scene, names, job.time_apart);
+  if (!job.csv.empty()) table = std::make_unique<TableFile>(job.csv, scene, names, job.time_apart, watch);
   std::unique_ptr<Recorder> recorder;
   if (job.record) recorder = std::make_unique<Recorder>(*job.record, scene, names, job.dt, job.steps);
   std::unique_ptr<JointForces> joint_forces;
@@ -267,7 +268,7 @@ Json measure(const Job& job, Progress& progress) {
   std::unique_ptr<Judge> judge;
   if (scene.built() && job.kind == "exact" && !scene.built()->model().expectations.empty())
     judge = std::make_unique<Judge>(scene.built()->model(), host, job.dt);
-  State before;
+  StepStart start(scene, solver.get());
 
   std::string status = "ok";
   long taken = 0, astray = 0, fallbacks = 0;
@@ -279,29 +280,39 @@ Json measure(const Job& job, Progress& progress) {
     if (table) table->state(t, job.dt, watch);
     if (recorder) recorder->state(t, watch);
     if (joint_forces) joint_forces->before();
-    if (judge) before = scene.built()->state(t);
-    const long long ns = timed_step(scene, t, job.dt);
+    // A step within which an expectation waits is taken in parts. Forces at its start are those of the first.
+    const std::vector<double> parts = judge ? judge->parts(t, job.dt) : std::vector<double>{job.dt};
+    double now = t;
+    long long ns = 0;
     ++taken;
+    for (std::size_t part = 0; part < parts.size() && status == "ok"; ++part) {
+      const double h = parts[part];
+      start.before(now);
+      ns += timed_step(scene, now, h);
+      now += h;
+      if (const char* ruin = scene.ruin()) {
+        status = std::string(ruin) + " at step " + std::to_string(step);
+        break;
+      }
+      if (judge) judge->see({scene.built()->mirror(), start.state(), start.reactions()});
+      watch.events(step);
+      if (part + 1 == parts.size() && step >= job.settle) {
+        watch.look(double(step + 1) * job.dt, h);
+        if (!job.time_apart) timing.ns.push_back(ns);
+        if (reference && parts.size() == 1) reference->after(step);
+      }
+      if (part > 0) continue;
+      if (table) table->forces(*joint_forces, solver.get(), reference.get(), start);
+      if (recorder) recorder->forces(*joint_forces, solver.get(), start);
+    }
     if (job.kind == "exact" && solver->counts().fallbacks > fallbacks) ++astray, fallbacks = solver->counts().fallbacks;
-    if (const char* ruin = scene.ruin()) {
-      status = std::string(ruin) + " at step " + std::to_string(step);
-      break;
-    }
-    if (judge) judge->see({scene.built()->mirror(), before, solver->reactions()});
-    watch.events(step);
-    if (step >= job.settle) {
-      watch.look(double(step + 1) * job.dt, job.dt);
-      if (!job.time_apart) timing.ns.push_back(ns);
-      if (reference) reference->after(step);
-    }
-    if (table) table->forces(*joint_forces, solver.get(), reference.get());
-    if (recorder) recorder->forces(*joint_forces, solver.get());
+    if (status != "ok") break;
     progress.step(step, job.steps);
   }
   const double end = double(taken) * job.dt;
   if (table) {
     if (status == "ok") table->state(end, job.dt, watch);
-    table->close();
+    table->close(end);
   }
   if (recorder && status == "ok") recorder->state(end, watch);
 
@@ -353,10 +364,10 @@ Json measure(const Job& job, Progress& progress) {
   if (recorder) row["motion"] = recorder->json();
   if (!judge) return row;
   if (status.starts_with("ok")) {  // the forces at the last state are those of the step that starts there
-    before = scene.built()->state(end);
+    start.before(end);
     const bool forces = judge->wants_forces(end);
     if (forces) scene.step(end, job.dt);
-    judge->see({scene.built()->mirror(), before, forces ? solver->reactions() : std::span<const Reaction>()});
+    judge->see({scene.built()->mirror(), start.state(), forces ? start.reactions() : std::span<const Reaction>()});
   }
   row["expect"] = cli::verdicts_json(*judge);
   return row;

@@ -28,8 +28,8 @@ Recording Recorder::make(const RecordingOptions& options, const std::vector<std:
                          long steps) const {
   std::vector<Recording::Body> bodies;
   for (std::size_t i = 0; i < bodies_.size(); ++i)
-    bodies.push_back(
-        {scene_.body_names()[i], bullet::kind_of(*bodies_[i]), bullet::look_of(*bodies_[i]->getCollisionShape()), ""});
+    bodies.push_back({scene_.body_names()[i], bullet::kind_of(*bodies_[i]),
+                      bullet::look_of(*bodies_[i]->getCollisionShape()), "", ""});
   const auto index = [&](const btRigidBody& body) {
     const auto at = std::find(bodies_.begin(), bodies_.end(), &body);
     return at == bodies_.end() ? -1 : static_cast<int>(at - bodies_.begin());
@@ -72,12 +72,11 @@ void Recorder::state(double t, const Watch& watch) {
   if (scene_.built()) {
     scene_.built()->residuals(t, dt_, residuals_);
     gaps_.insert(gaps_.end(), residuals_.begin(), residuals_.end());
-    before_ = scene_.built()->state(t);
   }
   recording_.state(t, states_, gaps_, watch.energy(t));
 }
 
-void Recorder::forces(const JointForces& forces, const bullet::Solver* solver) {
+void Recorder::forces(const JointForces& forces, const bullet::Solver* solver, StepStart& start) {
   if (!recording_.is_frame()) return;
   for (std::size_t i = 0; i < forces_.size(); ++i) {
     const std::size_t body = recording_.links()[i].on;
@@ -91,7 +90,7 @@ void Recorder::forces(const JointForces& forces, const bullet::Solver* solver) {
   }
   signals_.clear();
   if (scene_.built()) {
-    const Observation at{scene_.built()->mirror(), before_, solver ? solver->reactions() : std::span<const Reaction>()};
+    const Observation at{scene_.built()->mirror(), start.state(), start.reactions()};
     for (const Channel& log : scene_.built()->model().logs)
       for (const double x : log(at)) signals_.push_back(x);
   }

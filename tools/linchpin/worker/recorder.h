@@ -3,6 +3,7 @@
 
 #include "joint_forces.h"
 #include "scene.h"
+#include "step_start.h"
 #include "watch.h"
 
 #include "recording/columns.h"
@@ -19,7 +20,7 @@ class Recorder {
   /// Call before every step, and at the end. @param t  [s] now
   void state(double t, const Watch& watch);
   /// Call after it. @param solver  may be null
-  void forces(const JointForces& forces, const bullet::Solver* solver);
+  void forces(const JointForces& forces, const bullet::Solver* solver, StepStart& start);
   Json json() const { return recording::Columns::json(recording_); }
 
  private:
@@ -32,7 +33,6 @@ class Recorder {
   std::vector<BodyState> states_;
   std::vector<double> gaps_, residuals_, signals_;
   std::vector<Recording::Force> forces_;
-  State before_;
 };
 
 }  // namespace linchpin::worker

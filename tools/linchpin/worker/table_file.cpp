@@ -26,7 +26,8 @@ std::unique_ptr<cli::Csv> open(const std::string& file) {
 
 }  // namespace
 
-TableFile::TableFile(const std::string& file, Scene& scene, const std::vector<std::string>& joint_names, bool compared)
+TableFile::TableFile(const std::string& file, Scene& scene, const std::vector<std::string>& joint_names, bool compared,
+                     const Watch& watch)
     : scene_(scene), compared_(compared), out_(open(file)), links_(joint_names.size()) {
   out_->column("t [s]");
   for (const std::string& name : scene.body_names()) out_->columns(name, cli::body_columns);
@@ -37,6 +38,7 @@ TableFile::TableFile(const std::string& file, Scene& scene, const std::vector<st
   }
   if (compared)
     for (const char* name : {"largest gap [rad]", "energy [J]"}) out_->column(name);
+  if (compared && watch.counts_work()) out_->column("work of what moves with time [J]");
   for (const std::string& name : joint_names) out_->columns(name, cli::force_columns);
   // Of all joints or bodies together, as the root of the sum of squares; empty in steps that were no sample.
   if (compared)
@@ -46,7 +48,7 @@ TableFile::TableFile(const std::string& file, Scene& scene, const std::vector<st
       out_->column(name);
   if (scene.built())
     for (const Channel& log : scene.built()->model().logs) {
-      const std::string unit = log.unit().empty() ? "" : " [" + log.unit() + "]";
+      const std::string unit = cli::bracketed(log.unit());
       if (log.size() == 1)
         out_->column(log.text() + unit);
       else
@@ -56,6 +58,7 @@ TableFile::TableFile(const std::string& file, Scene& scene, const std::vector<st
 }
 
 void TableFile::state(double t, double dt, const Watch& watch) {
+  row_open_ = true;
   out_->put(t);
   for (const btRigidBody* body : scene_.bodies()) {
     const btTransform& x = body->getWorldTransform();
@@ -77,14 +80,15 @@ void TableFile::state(double t, double dt, const Watch& watch) {
       out_->put(residuals_[i]);
       if (scene_.built()->constrained()[i].unit == RowUnit::radian) angle = std::max(angle, residuals_[i]);
     }
-    before_ = scene_.built()->state(t);
   }
   if (!compared_) return;
   out_->put(angle);
   out_->put(watch.energy(t));
+  if (watch.counts_work()) out_->put(watch.work());
 }
 
-void TableFile::forces(const JointForces& forces, const bullet::Solver* solver, const Reference* reference) {
+void TableFile::forces(const JointForces& forces, const bullet::Solver* solver, const Reference* reference,
+                       StepStart& start) {
   for (std::size_t i = 0; i < links_; ++i) {
     const Wrench on = forces.on_a(i, solver);
     for (const Vector3d& v : {on.force, on.moment})
@@ -96,22 +100,25 @@ void TableFile::forces(const JointForces& forces, const bullet::Solver* solver, 
         reference && reference->added() ? *reference->added() : Reference::Added{none, none, none, none, none, none};
     for (const double x : {e.force_error, e.force, e.moment_error, e.moment, e.impulse_error, e.impulse}) out_->put(x);
   }
-  logs(solver ? solver->reactions() : std::span<const Reaction>());
+  logs(start.state(), start.reactions());
   out_->end_row();
+  row_open_ = false;
 }
 
-void TableFile::logs(std::span<const Reaction> reactions) {
+void TableFile::logs(const State& state, std::span<const Reaction> reactions) {
   if (!scene_.built()) return;
-  const Observation at{scene_.built()->mirror(), before_, reactions};
+  const Observation at{scene_.built()->mirror(), state, reactions};
   for (const Channel& log : scene_.built()->model().logs)
     for (const double x : log(at)) out_->put(x);
 }
 
-void TableFile::close() {
-  for (std::size_t i = 0; i < 6 * links_; ++i) out_->put(std::nan(""));
-  for (int i = 0; compared_ && i < 6; ++i) out_->put(std::nan(""));
-  logs({});
-  out_->end_row();
+void TableFile::close(double t) {
+  if (row_open_) {
+    for (std::size_t i = 0; i < 6 * links_; ++i) out_->put(std::nan(""));
+    for (int i = 0; compared_ && i < 6; ++i) out_->put(std::nan(""));
+    if (scene_.built()) logs(scene_.built()->state(t), {});
+    out_->end_row();
+  }
   or_refuse([&] { out_->close(); });
 }
 

@@ -1,12 +1,13 @@
 #include "watch.h"
 
 #include "gaps.h"
+#include "prescribing.h"
 
 #include <cmath>
 
 namespace linchpin::worker {
 
-Watch::Watch(Scene& scene) : scene_(scene) {
+Watch::Watch(Scene& scene, const bullet::Solver* solver) : scene_(scene), solver_(solver) {
   for (const btTypedConstraint* joint : scene.joints()) enabled_at_start_.push_back(joint->isEnabled());
   for (const btRigidBody* body : scene.bodies())
     if (!body->isStaticOrKinematicObject() && (body->getLinearDamping() != 0 || body->getAngularDamping() != 0))
@@ -14,11 +15,36 @@ Watch::Watch(Scene& scene) : scene_(scene) {
   if (scene.built()) {
     user_gaps_.assign(scene.built()->constrained().size(), 0.0);
     if (const char* why = scene.built()->why_not_conserved()) energy_note_ = why;
+    note_prescribed_motion();
   }
   begin(0);
 }
 
-void Watch::begin(double t) { energy0_ = energy(t); }
+void Watch::note_prescribed_motion() {
+  const Model& model = scene_.built()->model();
+  const std::vector<char> prescribes = cli::prescribes_motion(model, scene_.built()->mirror());
+  for (std::size_t i = 0; i < prescribes.size(); ++i)
+    if (prescribes[i]) working_.insert(model.constraints[i].name);
+  if (working_.empty() || solver_) return;
+  if (energy_note_.empty())
+    energy_note_ = "constraints that prescribe motion (" + *working_.begin() +
+                   (working_.size() > 1 ? " and " + std::to_string(working_.size() - 1) + " more" : "") +
+                   "), whose work a native solver does not tell";
+  working_.clear();
+}
+
+void Watch::begin(double t) {
+  energy0_ = energy(t);
+  work0_ = work();
+}
+
+double Watch::work() const {
+  if (working_.empty()) return 0;
+  double sum = 0;
+  for (const Reaction& r : solver_->reactions())
+    if (working_.contains(r.name)) sum += r.work;
+  return sum;
+}
 
 void Watch::look(double t, double dt) {
   looked_ = true;
@@ -36,7 +62,7 @@ void Watch::look(double t, double dt) {
     }
     max_angle_ = std::max(max_angle_, gap.radians);
   }
-  energy_error_ = std::max(energy_error_, std::abs(energy(t) - energy0_));
+  energy_error_ = std::max(energy_error_, std::abs(energy(t) - energy0_ - (work() - work0_)));
 }
 
 void Watch::look_at_constraints(double dt) {
@@ -107,6 +133,7 @@ void Watch::report(Json& row, const std::vector<std::string>& joint_names) const
     row["user_gaps"][scene_.built()->constrained()[i].name] = user_gaps_[i];
   row["max_energy_error_J"] = looked_ && energy_note_.empty() ? Json(energy_error_) : Json();
   row["energy_note"] = energy_note_.empty() ? Json() : Json(energy_note_);
+  if (looked_ && energy_note_.empty() && counts_work()) row["energy_error_of"] = std::string("energy") + cli::less_work;
   long broken = 0;
   for (std::size_t i = 0; i < scene_.joints().size(); ++i)
     broken += enabled_at_start_[i] && !scene_.joints()[i]->isEnabled();

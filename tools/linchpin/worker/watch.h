@@ -4,13 +4,17 @@
 #include "job.h"
 #include "scene.h"
 
+#include <functional>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace linchpin::worker {
 
 class Watch {
  public:
-  explicit Watch(Scene& scene);
+  /// @param solver  of an exact run, whose reactions tell the work of constraints that prescribe motion; else null
+  Watch(Scene& scene, const bullet::Solver* solver);
 
   /// Energy now is what later energies are compared with. @param t  [s] now
   void begin(double t);
@@ -22,12 +26,16 @@ class Watch {
   /// With the potentials of springs and other forces [J]. @param t  [s] now
   double energy(double t) const;
   double energy_at_start() const { return energy0_; }  ///< when it began
-  /// max_gap_m, rms_gap_m, max_gap_rad, max_gap_joint, max_energy_error_J, energy_note, broken.
+  /// Whether constraints prescribe motion, so that the energy error is of the energy less their work.
+  bool counts_work() const { return !working_.empty(); }
+  double work() const;  ///< theirs since the first step [J]
+  /// max_gap_m, rms_gap_m, max_gap_rad, max_gap_joint, max_energy_error_J, energy_error_of, energy_note, broken.
   void report(Json& row, const std::vector<std::string>& joint_names) const;
 
  private:
   void look_at_constraints(double dt);
   const char* why_not_conserved() const;
+  void note_prescribed_motion();
 
   Scene& scene_;
   std::vector<char> enabled_at_start_;
@@ -37,7 +45,9 @@ class Watch {
   double max_gap_ = 0, max_angle_ = 0, squares_ = 0;
   long count_ = 0;
   std::size_t worst_ = 0;
-  double energy0_ = 0, energy_error_ = 0;
+  double energy0_ = 0, work0_ = 0, energy_error_ = 0;
+  const bullet::Solver* solver_;
+  std::set<std::string, std::less<>> working_;  // constraints that prescribe motion
   std::string energy_note_;
 };
 

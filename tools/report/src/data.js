@@ -83,7 +83,13 @@ export class Motion {
   }
   forces(link) {
     if (link >= 0) return this.size(this.force, link);
-    return this.largest(this.links.map((l, i) => this.size(this.force, i)));
+    const unit = this.forceUnit(-1);
+    return this.largest(this.links.map((l, i) => (this.forceUnit(i) === unit ? this.size(this.force, i) : [])).filter((c) => c.length));
+  }
+  forceUnit(link) {  // of all: newtons, where any constraint is among bodies
+    if (link < 0) { const units = this.links.map((l, i) => this.forceUnit(i)); return units.includes('N') ? 'N' : units[0] ?? 'N'; }
+    const on = this.all[this.links[link].bodies[this.links[link].on]];
+    return on && on.kind === 'coordinate' ? on.force_unit ?? '' : 'N';
   }
   part(name, link) { return this[name] ? this.column(this[name], this.links.length, link) : null; }
   // The pose of a body between frames; q as x, y, z, w.

@@ -283,8 +283,9 @@ function timed() {
   }
   // On an axis of its own: it may be many times the reaction, for a step.
   const pushes = link < 0 ? [] : shown.filter((r) => r.motion.stabilisation).map((r) => line(r, r.motion.part('stabilisation', link))).filter((s) => s.y.some((v) => v));
-  $('push-title').textContent = `Stabilisation [N], ${name}: beyond the reaction, the push that ends a step on the constraints, mean over the step`;
-  $('force-title').textContent = `Reaction [N]${name ? ', ' + name : ''}`;
+  const force = moving[0].motion.forceUnit(link), push = force ? ` [${force}]` : '';
+  $('push-title').textContent = `Stabilisation${push}, ${name}: beyond the reaction, the push that ends a step on the constraints, mean over the step`;
+  $('force-title').textContent = `Reaction${push}${name ? ', ' + (link < 0 && links.some((l, i) => moving[0].motion.forceUnit(i) !== force) ? 'largest of the constraints in that unit' : name) : ''}`;
   if (there.length) $('force-title').append('; parts of ' + one.label + ':');
   for (const [label, colour, dash] of there) $('force-title').append(' ', swatch(colour, dash), label);
   return [
@@ -349,7 +350,7 @@ if (moving.length) {
     ['x', 'y', 'z'].forEach((axis, k) => quantities.push([`${b.name}.${axis} [m]`, (o) => o.column(o.position, 3 * o.bodies.length, 3 * i + k)]));
     if (b.kind === 'rigid') quantities.push([`${b.name} turned from the start by [°]`, (o) => o.turned(i)]);
   });
-  links.forEach((l, i) => quantities.push([`gap of ${l.name}${l.unit ? ` [${l.unit}]` : ''}`, (o) => o.gaps(i)], [`reaction of ${l.name} [N]`, (o) => o.forces(i)]));
+  links.forEach((l, i) => quantities.push([`gap of ${l.name}${l.unit ? ` [${l.unit}]` : ''}`, (o) => o.gaps(i)], [`reaction of ${l.name}${m.forceUnit(i) ? ` [${m.forceUnit(i)}]` : ''}`, (o) => o.forces(i)]));
   if (moving.some((r) => r.motion.energy)) quantities.push(['energy, change since the start [J]', (o) => (o.energy ? o.column(o.energy, 1, 0) : new Array(o.frames).fill(null))]);
   for (const id of ['across', 'up']) quantities.forEach(([name], i) => $(id).append(make('option', name, { value: String(i) })));
   // What is likely to be a picture: a coordinate and its rate, or the path of the last body of those that move most;

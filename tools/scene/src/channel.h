@@ -32,8 +32,8 @@ struct Channel::Impl {
 namespace scene {
 /// Adds reaction(c), gap(c), energy() and their kin to what an expression may use.
 void offer_observables(Names& names);
-/// The unit of an expression that is one quantity by itself; else empty.
-std::string unit_of(const std::string& text, const Tape& tape);
+/// The unit of an expression that is one quantity by itself, a part of it or its size; else empty.
+std::string unit_of(const Tape& tape, const Model& model);
 }  // namespace scene
 
 }  // namespace linchpin

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -22,6 +23,7 @@ namespace linchpin {
 using analysis::at_rest;
 using analysis::Direction;
 using analysis::displace;
+using analysis::kernel;
 using analysis::Numbers;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
@@ -199,17 +201,6 @@ class Forms {
   mutable State whole_;  // where driven bodies are asked for
 };
 
-MatrixXd kernel(MatrixXd A) {
-  for (Eigen::Index r = 0; r < A.rows(); ++r)  // units of rows decide nothing
-    if (const double norm = A.row(r).norm(); norm > 0) A.row(r) /= norm;
-  const Eigen::Index n = A.cols();
-  if (A.rows() == 0 || A.isZero(0)) return MatrixXd::Identity(n, n);
-  Eigen::ColPivHouseholderQR<MatrixXd> qr;
-  qr.setThreshold(1e-9);
-  qr.compute(A.transpose());
-  return qr.householderQ() * MatrixXd::Identity(n, n).rightCols(n - qr.rank());
-}
-
 // Whether every dω vanishes on the kernel Z of all rows: Frobenius.
 bool involutive(const Forms::Exterior& exterior, const MatrixXd& Z) {
   const MatrixXd size = Z.cwiseAbs();
@@ -229,13 +220,14 @@ class Integral {
  public:
   Integral(const System& system, const Forms& forms) : system_(system), forms_(forms) {}
 
-  std::string of(const State& around, int row) {
+  /// @param rows  how much of each row
+  std::string of(const State& around, const VectorXd& rows) {
     active_.assign(static_cast<std::size_t>(forms_.size()), false);
     Numbers random;
     VectorXd most_seen = VectorXd::Zero(forms_.size());
     for (int i = 0; i < 8; ++i) {
       const MatrixXd W = forms_.at(somewhere(around, random));
-      most_seen = most_seen.cwiseMax(W.row(row).cwiseAbs().transpose());
+      most_seen = most_seen.cwiseMax((W.transpose() * rows).cwiseAbs());
     }
     for (std::size_t d = 0; d < active_.size(); ++d)
       active_[d] = most_seen[static_cast<Eigen::Index>(d)] > 1e-12 * most_seen.maxCoeff();
@@ -250,7 +242,7 @@ class Integral {
       const auto degree_of = [](const Powers& p) { return std::accumulate(p.begin(), p.end(), 0); };
       std::stable_sort(monomials_.begin(), monomials_.end(),
                        [&](const Powers& a, const Powers& b) { return degree_of(a) < degree_of(b); });
-      if (const std::string found = fit(around, row); !found.empty()) return found;
+      if (const std::string found = fit(around, rows); !found.empty()) return found;
     }
     return {};
   }
@@ -333,7 +325,8 @@ class Integral {
   }
 
   // The row and the gradients of all monomials, in the directions that occur, at places not seen before.
-  void sample(const State& around, int row, Numbers& random, Eigen::Index places, MatrixXd& G, VectorXd& g) const {
+  void sample(const State& around, const VectorXd& rows, Numbers& random, Eigen::Index places, MatrixXd& G,
+              VectorXd& g) const {
     const auto n = static_cast<Eigen::Index>(std::count(active_.begin(), active_.end(), true));
     const auto N = static_cast<Eigen::Index>(monomials_.size());
     G.resize(places * n, N);
@@ -342,11 +335,11 @@ class Integral {
     Eigen::Index at = 0;
     for (Eigen::Index place = 0; place < places; ++place) {
       const State state = somewhere(around, random);
-      const MatrixXd W = forms_.at(state);
+      const VectorXd form = forms_.at(state).transpose() * rows;
       for (std::size_t v = 0; v < x.size(); ++v) x[v] = value(variables_[v], state);
       for (int d = 0; d < forms_.size(); ++d) {
         if (!active_[static_cast<std::size_t>(d)]) continue;
-        g[at] = W(row, d);
+        g[at] = form[d];
         for (std::size_t v = 0; v < x.size(); ++v) dx[v] = slope(variables_[v], d, state);
         for (Eigen::Index k = 0; k < N; ++k) G(at, k) = rate(monomials_[static_cast<std::size_t>(k)], x, dx);
         ++at;
@@ -354,12 +347,12 @@ class Integral {
     }
   }
 
-  std::string fit(const State& around, int row) const {
+  std::string fit(const State& around, const VectorXd& rows) const {
     Numbers random;
     MatrixXd G;
     VectorXd g;
     const auto N = static_cast<Eigen::Index>(monomials_.size());
-    sample(around, row, random, 2 * N / std::count(active_.begin(), active_.end(), true) + 6, G, g);
+    sample(around, rows, random, 2 * N / std::count(active_.begin(), active_.end(), true) + 6, G, g);
     // Gram and Schmidt, twice for each column, in the order of degrees: what is left out is expressed by what came
     // before.
     MatrixXd Q(G.rows(), N), R = MatrixXd::Zero(N, N);
@@ -394,7 +387,7 @@ class Integral {
     const double largest = share.maxCoeff();
     for (Eigen::Index k = 0; k < N; ++k)
       if (!(share[k] > 1e-9 * largest)) all[k] = 0;
-    sample(around, row, random, 6, G, g);
+    sample(around, rows, random, 6, G, g);
     if (!((G * all - g).cwiseAbs().maxCoeff() < 1e-8 * g.cwiseAbs().maxCoeff())) return {};
     std::string out;
     for (Eigen::Index k = 0; k < N; ++k)
@@ -473,7 +466,9 @@ std::vector<BodyId> all_bodies(const System& system) {
 
 }  // namespace
 
-Classification classify(const System& system, ConstraintId id, const State& given) {
+namespace {
+
+Classification classified(const System& system, ConstraintId id, const State& given) {
   Classification out;
   const Constraint& c = system.constraint(id);
   const Level level = c.function().level();
@@ -520,8 +515,6 @@ Classification classify(const System& system, ConstraintId id, const State& give
   }
   const VectorXd steepest_here = forms.at(here).leftCols(n).cwiseAbs().rowwise().maxCoeff();
   out.holds_nothing = (steepest_here.array() < 1e-9 * least_beside.array() && least_beside.array().isFinite()).any();
-  // As one-forms on positions and time, rows with a term without velocities have dt in them.
-  out.rheonomic = out.rheonomic || (out.linear && !out.catastatic);
   if (level == Level::position) {
     out.linear = true;
     out.kind = Integrability::holonomic;
@@ -545,7 +538,7 @@ Classification classify(const System& system, ConstraintId id, const State& give
     out.kind = Integrability::exact;
     Integral integral(system, forms);
     for (int r = 0; r < forms.rows(); ++r) {
-      const std::string each = integral.of(resting, r);
+      const std::string each = integral.of(resting, VectorXd::Unit(forms.rows(), r));
       if (each.empty()) {
         out.integral.clear();
         break;
@@ -579,6 +572,239 @@ Classification classify(const System& system, ConstraintId id, const State& give
     if (!involutive(together.derivative(state, 1), kernel(together.at(state)))) return out;
   }
   out.kind = Integrability::integrable_here;
+  return out;
+}
+
+}  // namespace
+
+Classification classify(const System& system, ConstraintId id, const State& given) {
+  Classification out = classified(system, id, given);
+  // A function whose rate has a term without velocities has time in it. A row that is no such rate has time in it
+  // where t occurs, and nowhere else.
+  out.rheonomic = out.rheonomic || (out.kind != Integrability::nonholonomic && out.linear && !out.catastatic);
+  return out;
+}
+
+namespace {
+
+// What can be reached from a state along ways that meet all rows is a surface; its tangents at the state are those of
+// the ways themselves, at all places on it, carried back along them (Sussmann). A combination of rows that vanishes on
+// it is the rate of a function, times a factor: the surfaces are where that is constant.
+class Orbit {
+ public:
+  Orbit(const Forms& forms, const State& from) : forms_(forms), from_(from) {
+    const MatrixXd Z = kernel(forms_.at(from_));
+    std::vector<VectorXd> all;
+    for (Eigen::Index k = 0; k < Z.cols(); ++k) all.emplace_back(Z.col(k));
+    for (int way = 0; way < ways && Z.cols() > 0; ++way) {
+      VectorXd w(Z.cols());
+      for (double& each : w) each = random_.next();
+      const VectorXd by = Z * (length / w.norm() * w);
+      State there = from_;
+      if (!go(there, by)) continue;
+      const MatrixXd out = kernel(forms_.at(there));
+      for (Eigen::Index k = 0; k < out.cols(); ++k)
+        if (const auto back = carried(there, out.col(k), -by, from_)) all.push_back(*back);
+      last_ = by;
+      end_ = there;
+    }
+    tangents_ = span_of(all);
+  }
+  const MatrixXd& tangents() const { return tangents_; }
+
+  /// Another place on it, with the tangents there. @return nothing where no way leads to one
+  std::optional<std::pair<State, MatrixXd>> elsewhere() const {
+    if (!end_) return {};
+    std::vector<VectorXd> all;
+    for (Eigen::Index k = 0; k < tangents_.cols(); ++k) {
+      const auto there = carried(from_, tangents_.col(k), last_, *end_);
+      if (!there) return {};
+      all.push_back(*there);
+    }
+    return std::pair(*end_, span_of(all));
+  }
+
+ private:
+  static constexpr int ways = 6;
+  static constexpr double length = 0.7;
+
+  bool go(State& state, const VectorXd& by) const {
+    const auto along = [&](const State& at) -> VectorXd {
+      const MatrixXd Z = kernel(forms_.at(at));
+      return Z * (Z.transpose() * by);
+    };
+    return analysis::follow(state, forms_.directions(), along, 16);
+  }
+  // A small displacement of a state, carried along a way that ends at `to`.
+  std::optional<VectorXd> carried(const State& from, const VectorXd& by, const VectorXd& way, const State& to) const {
+    constexpr double h = 3e-5;
+    VectorXd out = VectorXd::Zero(by.size());
+    for (const double sign : {1.0, -1.0}) {
+      State state = from;
+      displace(state, forms_.directions(), VectorXd(sign * h * by.head(by.size() - 1)));
+      state.t += sign * h * by[by.size() - 1];
+      if (!go(state, way)) return {};
+      out.head(by.size() - 1) += sign / (2 * h) * analysis::difference(to, state, forms_.directions());
+      out[by.size() - 1] += sign / (2 * h) * (state.t - to.t);
+    }
+    return out.allFinite() ? std::optional(out) : std::nullopt;
+  }
+  MatrixXd span_of(const std::vector<VectorXd>& all) const {
+    MatrixXd A(forms_.size(), static_cast<Eigen::Index>(all.size()));
+    for (std::size_t k = 0; k < all.size(); ++k) A.col(static_cast<Eigen::Index>(k)) = all[k];
+    if (A.cols() == 0) return A;
+    Eigen::JacobiSVD<MatrixXd> svd(A, Eigen::ComputeThinU);
+    svd.setThreshold(1e-5);
+    return svd.matrixU().leftCols(svd.rank());
+  }
+
+  const Forms& forms_;
+  const State from_;
+  Numbers random_;
+  VectorXd last_;  // a way, and where it ended
+  std::optional<State> end_;
+  MatrixXd tangents_;
+};
+
+// All that hold together with some: by chains of bodies that can move.
+void take_neighbours(const System& system, const std::vector<bool>& is_form, std::vector<ConstraintId>& all,
+                     std::vector<BodyId>& bodies) {
+  std::vector<bool> seen(static_cast<std::size_t>(system.body_count()), false), taken(is_form.size(), false);
+  const auto look_at = [&](ConstraintId id) {
+    taken[static_cast<std::size_t>(id.index)] = true;
+    for (const BodyId body : system.constraint(id).bodies()) seen[static_cast<std::size_t>(body.index)] = true;
+  };
+  for (const ConstraintId id : all) look_at(id);
+  for (bool more = true; more;) {
+    more = false;
+    for (std::size_t i = 0; i < is_form.size(); ++i) {
+      const ConstraintId id{static_cast<int>(i)};
+      if (taken[i] || !is_form[i]) continue;
+      const auto on = system.constraint(id).bodies();
+      if (std::none_of(on.begin(), on.end(),
+                       [&](BodyId body) { return system.dof(body) > 0 && seen[static_cast<std::size_t>(body.index)]; }))
+        continue;
+      look_at(id);
+      all.push_back(id);
+      more = true;
+    }
+  }
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    if (seen[i]) bodies.push_back({static_cast<int>(i)});
+}
+
+// Combinations of rows, each as few rows as there are: single ones first, then the reduced row echelon form.
+MatrixXd sparsest(const MatrixXd& null) {
+  const Eigen::Index m = null.rows();
+  constexpr double small = 1e-5;
+  std::vector<VectorXd> out;
+  MatrixXd left = null;  // an orthonormal basis, in columns
+  for (Eigen::Index r = 0; r < m; ++r)
+    if (std::abs(null.row(r).norm() - 1) < small * small) out.emplace_back(VectorXd::Unit(m, r)), left.row(r).setZero();
+  MatrixXd R = left.transpose();
+  for (Eigen::Index row = 0; row < R.rows(); ++row) {
+    Eigen::Index r = 0, c = 0;
+    if (!(R.bottomRows(R.rows() - row).cwiseAbs().maxCoeff(&r, &c) > small)) break;
+    R.row(row).swap(R.row(row + r));
+    R.row(row) /= R(row, c);
+    for (Eigen::Index other = 0; other < R.rows(); ++other)
+      if (other != row) R.row(other) -= R(other, c) * R.row(row);
+    if (row + 1 == R.rows() || !(R.bottomRows(R.rows() - row - 1).cwiseAbs().maxCoeff() > small)) {
+      for (Eigen::Index k = 0; k <= row; ++k) out.emplace_back(R.row(k).transpose());
+      break;
+    }
+  }
+  MatrixXd all(m, static_cast<Eigen::Index>(out.size()));
+  for (std::size_t k = 0; k < out.size(); ++k) all.col(static_cast<Eigen::Index>(k)) = out[k];
+  return all;
+}
+
+}  // namespace
+
+std::vector<IntegrableCombination> integrable_combinations(const System& system, std::span<const Classification> kinds,
+                                                           const State& given) {
+  std::vector<IntegrableCombination> out;
+  std::vector<ConstraintId> all;
+  std::vector<bool> is_form(static_cast<std::size_t>(system.constraint_count()), false);
+  for (std::size_t i = 0; i < is_form.size() && i < kinds.size(); ++i) {
+    const ConstraintId id{static_cast<int>(i)};
+    if (system.removed(id) || !system.enabled(id) || !kinds[i].linear) continue;
+    const Level level = system.constraint(id).function().level();
+    is_form[i] = level != Level::acceleration;
+    if (level == Level::velocity && kinds[i].kind == Integrability::nonholonomic) all.push_back(id);
+  }
+  if (all.empty()) return out;
+  const std::size_t asked = all.size();
+  std::vector<BodyId> bodies;
+  take_neighbours(system, is_form, all, bodies);
+  constexpr int most_columns = 80;
+  int columns = 0;
+  for (const BodyId id : bodies) columns += system.dof(id);
+  if (columns > most_columns) return out;
+  const Forms forms(system, all, bodies, given);
+  State here = forms.part(given);
+  forms.rest(here);
+  const Orbit orbit(forms, here);
+  const MatrixXd& T = orbit.tangents();
+
+  std::vector<IntegrableCombination::Row> names;
+  for (std::size_t i = 0; i < asked; ++i)
+    for (int r = 0; r < system.constraint(all[i]).function().rows(); ++r) names.push_back({all[i], r, 0});
+  const auto m = static_cast<Eigen::Index>(names.size());
+  const auto scaled = [&](const State& at) {  // rows of unit length
+    MatrixXd W = forms.at(at, asked);
+    VectorXd size = W.rowwise().norm();
+    for (double& each : size) each = each > 0 ? each : 1;
+    W = size.cwiseInverse().asDiagonal() * W;
+    return std::pair(W, size);
+  };
+  const auto [W, size] = scaled(here);
+  MatrixXd null = MatrixXd::Identity(m, m);
+  if (T.cols() > 0) {
+    Eigen::JacobiSVD<MatrixXd> svd(W * T, Eigen::ComputeFullU);
+    svd.setThreshold(1e-5);
+    Eigen::Index rank = 0;
+    for (const double each : svd.singularValues()) rank += each > 1e-5;
+    null = svd.matrixU().rightCols(m - rank);
+  }
+  if (null.cols() == 0) return out;
+  const MatrixXd found = sparsest(null);
+  const auto elsewhere = orbit.elsewhere();
+  const Forms::Exterior exterior = forms.derivative(here, asked);
+  Integral integral(system, forms);
+  for (Eigen::Index k = 0; k < found.cols(); ++k) {
+    VectorXd c = found.col(k).cwiseQuotient(size);
+    Eigen::Index largest = 0;
+    c.cwiseAbs().maxCoeff(&largest);
+    c /= c[largest];
+    for (double& each : c)
+      if (std::abs(each) < 1e-6) each = 0;
+    IntegrableCombination each;
+    for (Eigen::Index r = 0; r < m; ++r)
+      if (c[r] != 0) {
+        each.rows.push_back(names[static_cast<std::size_t>(r)]);
+        each.rows.back().coefficient = c[r];
+      }
+    if (elsewhere) {
+      const VectorXd there = forms.at(elsewhere->first, asked).transpose() * c;
+      each.constant = (elsewhere->second.transpose() * there).norm() < 1e-5 * there.norm();
+    }
+    if (each.constant) {
+      // By the exact derivatives of its rows, which tell smaller terms apart than ways of finite length do.
+      MatrixXd d = MatrixXd::Zero(forms.size(), forms.size()), error = d;
+      for (Eigen::Index r = 0; r < m; ++r) {
+        d += c[r] * exterior.d[static_cast<std::size_t>(r)];
+        error += std::abs(c[r]) * exterior.error[static_cast<std::size_t>(r)];
+      }
+      const MatrixXd size_of_T = T.cwiseAbs();
+      const MatrixXd on = (T.transpose() * d * T).cwiseAbs(), most = size_of_T.transpose() * error * size_of_T;
+      if ((on.array() > 10 * most.array() + 1e-7 * d.cwiseAbs().maxCoeff()).any()) continue;
+      VectorXd rows = VectorXd::Zero(forms.rows());
+      rows.head(m) = c;
+      each.integral = integral.of(here, rows);
+    }
+    out.push_back(std::move(each));
+  }
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <Eigen/Core>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -37,6 +38,17 @@ void displace(State& state, const Direction& d, double h);
 // All columns of a body at once: rotations do not commute.
 void displace(State& state, const std::vector<Direction>& directions, const Eigen::VectorXd& by);
 State at_rest(const System& system, State state);
+/// What displaces `from` to `to` in one step, in these directions.
+Eigen::VectorXd difference(const State& from, const State& to, const std::vector<Direction>& directions);
+
+/// The directions in which rows leave a state free: Π w = Z Zᵀ w of a basis Z of unit length.
+Eigen::MatrixXd kernel(Eigen::MatrixXd rows);
+
+/// How directions change along a way, at a state; one number more is the rate of time. Empty: the way ends.
+using Rate = std::function<Eigen::VectorXd(const State&)>;
+/// Goes the way q' = rate(q) for a unit of its parameter, in so many parts of fourth order (Runge, Kutta and
+/// Munthe-Kaas), and more where it bends. @return false where it ended before, or bends without end
+bool follow(State& state, const std::vector<Direction>& directions, const Rate& rate, int parts);
 
 // Weights of f(x + kh) − f(x − kh), k = 1, 2, 3, in h f'(x): wrong by h⁶.
 inline constexpr double difference_weights[] = {45.0 / 60, -9.0 / 60, 1.0 / 60};

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <limits>
 #include <utility>
 
 namespace linchpin {
@@ -164,6 +165,8 @@ class Rest {
         dynamics_(system),
         directions_(directions_of(system, analysis::movable(system))) {
     assembly_.block = whole(system);
+    for (const ConstraintId id : assembly_.block.constraints)
+      rolls_ = rolls_ || system.constraint(id).function().level() == Level::velocity;
   }
 
   Eigen::Index n() const { return static_cast<Eigen::Index>(directions_.size()); }
@@ -177,10 +180,7 @@ class Rest {
   bool look(const State& state, Balance& out) {
     if (!assemble(state, out.F)) return false;
     const Instant& in = assembly_.instant;
-    out.A = MatrixXd::Zero(in.m(), in.n());
-    for (int r = 0; r < in.m(); ++r)
-      for (int e = in.row_start[static_cast<std::size_t>(r)]; e < in.row_start[static_cast<std::size_t>(r) + 1]; ++e)
-        out.A(r, in.entries[static_cast<std::size_t>(e)].column) = in.entries[static_cast<std::size_t>(e)].value;
+    out.A = rows();
     const bool held = in.m() > 0 && !out.A.isZero(0);
     if (held) {  // one decomposition for the multipliers of least norm and for what the rows leave free
       Eigen::CompleteOrthogonalDecomposition<MatrixXd> split;
@@ -225,6 +225,41 @@ class Rest {
     return true;
   }
 
+  /// Displaces a state. Rows on velocities may hold positions together, as the height of a wheel that rolls: a way is
+  /// gone along all rows then, so that it stays where they lead. @return false where that ended before
+  bool move(State& state, const VectorXd& way) {
+    if (!rolls_) {
+      displace(state, directions_, way);
+      return true;
+    }
+    const auto along = [&](const State& at) -> VectorXd {
+      assemble_constraints(system_, at, assembly_);
+      if (!assembly_.failure.empty()) return {};
+      const MatrixXd Z = analysis::kernel(rows());
+      return Z * (Z.transpose() * way);
+    };
+    constexpr double part = 0.02;  // error of a way of length 1: 1e-9
+    const double parts = std::ceil(way.norm() / part);
+    return parts < 1e6 && analysis::follow(state, directions_, along, std::max(1, static_cast<int>(parts)));
+  }
+
+  /// From a place on the constraints towards another: that itself, or as near to it as ways along rows on velocities
+  /// lead. A place beside these ways is none that the system can get to.
+  State towards(const State& from, const State& to) {
+    if (!rolls_) return to;
+    State state = from;
+    double before = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < 60; ++i) {
+      VectorXd way = analysis::difference(state, to, directions_);
+      const double left = way.norm();
+      if (!(left < before - 1e-6 * (1 + left))) break;
+      before = left;
+      if (left > 0.5) way *= 0.5 / left;
+      if (!move(state, way) || !close(state)) break;
+    }
+    return state;
+  }
+
   bool close(State& state) {
     if (dynamics_.evaluate(state) == Status::invalid) return false;
     return close_gaps(system_, dynamics_, state, 1e-13, 100) < 1e-9;
@@ -253,9 +288,9 @@ class Rest {
                          .solve(-H.transpose() * at.g);
         if (const double length = y.norm(); length > 0.5) y *= 0.5 / length;
         State moved = state;
-        displace(moved, directions_, VectorXd(at.Z * y));
         Balance there;
-        better = y.allFinite() && close(moved) && look(moved, there) && there.g.norm() < at.g.norm();
+        better = y.allFinite() && move(moved, at.Z * y) && close(moved) && look(moved, there) &&
+                 there.g.norm() < at.g.norm();
         if (better) {
           state = moved;
           at = std::move(there);
@@ -285,10 +320,9 @@ class Rest {
       bool better = false;
       for (int attempt = 0; attempt < 12 && !better; ++attempt, way *= 0.5) {
         State moved = state;
-        displace(moved, directions_, way);
         Balance there;
-        better =
-            way.allFinite() && close(moved) && look(moved, there) && (at.Z * at.g + there.Z * there.g).dot(way) > 0;
+        better = way.allFinite() && move(moved, way) && close(moved) && look(moved, there) &&
+                 (at.Z * at.g + there.Z * there.g).dot(way) > 0;
         if (!better) continue;
         state = moved;
         at = std::move(there);
@@ -323,7 +357,7 @@ class Rest {
 
   // Whether no balance tells two places near each other apart. Not from the middle, which may be a third one.
   bool one_place(const State& a, const State& b, double residual_of_both) {
-    State between = mixed(a, b, 0.31);
+    State between = towards(a, mixed(a, b, 0.31));
     Balance there;
     return close(between) && look(between, there) && residual(there) <= std::max(1e-10, 10 * residual_of_both);
   }
@@ -398,11 +432,18 @@ class Rest {
     return out;
   }
 
-  const std::vector<Direction>& directions() const { return directions_; }
-
   int start = 0, starts = 0;  // what go_on is told
 
  private:
+  MatrixXd rows() const {
+    const Instant& in = assembly_.instant;
+    MatrixXd A = MatrixXd::Zero(in.m(), in.n());
+    for (int r = 0; r < in.m(); ++r)
+      for (int e = in.row_start[static_cast<std::size_t>(r)]; e < in.row_start[static_cast<std::size_t>(r) + 1]; ++e)
+        A(r, in.entries[static_cast<std::size_t>(e)].column) = in.entries[static_cast<std::size_t>(e)].value;
+    return A;
+  }
+
   // M, A and the residuals into assembly_; the applied force, with what the turning frame adds.
   bool assemble(const State& state, VectorXd& F) {
     assemble_constraints(system_, state, assembly_);
@@ -433,7 +474,8 @@ class Rest {
   Dynamics dynamics_;
   Assembly assembly_;
   std::vector<Direction> directions_;
-  double usual_ = 0;  // size of the forces at the places the searches began
+  bool rolls_ = false;  // some rows are on velocities
+  double usual_ = 0;    // size of the forces at the places the searches began
 };
 
 double apart(const State& a, const State& b) {
@@ -503,8 +545,10 @@ std::vector<Equilibrium> find_equilibria(const System& system, const State& give
   rest.starts = search.starts + 1 + static_cast<int>(symmetric.size());
   if (go_on()) look_from(start);
   if (State down = start; go_on() && rest.let_down(down)) look_from(down);
+  State closed = start;
+  (void)rest.close(closed);
   for (const State& state : symmetric)
-    if (go_on()) look_from(state);
+    if (go_on()) look_from(rest.towards(closed, state));
   Numbers random;
   for (int i = 1; i < search.starts && go_on(); ++i) {
     State state = start;
@@ -516,8 +560,7 @@ std::vector<Equilibrium> find_equilibria(const System& system, const State& give
     VectorXd way = at.Z * by;
     const double length = way.norm();
     for (int part = 0; part < 20 && way.norm() > 0 && go_on(); ++part) {
-      displace(state, rest.directions(), VectorXd(0.05 * way));
-      if (!rest.close(state) || !rest.look(state, at)) break;
+      if (!rest.move(state, 0.05 * way) || !rest.close(state) || !rest.look(state, at)) break;
       way = at.Z * (at.Z.transpose() * way);
       if (way.norm() > 0) way *= length / way.norm();
     }
@@ -527,7 +570,7 @@ std::vector<Equilibrium> find_equilibria(const System& system, const State& give
   std::vector<State> between;
   for (std::size_t a = 0; a < found.size(); ++a)
     for (std::size_t b = 0; b < a && between.size() < static_cast<std::size_t>(search.starts); ++b)
-      between.push_back(rest.mixed(found[a].state, found[b].state, 0.5));
+      between.push_back(rest.towards(found[a].state, rest.mixed(found[a].state, found[b].state, 0.5)));
   rest.starts += static_cast<int>(between.size());
   for (const State& state : between)
     if (go_on()) look_from(state);

@@ -812,7 +812,6 @@ class SceneReader {
         const std::string text = sensor.name + part;
         model_.logs.push_back(
             make_channel({text, {std::make_shared<const scene::Source>("sensor", text), 1, 0}, false}, "sensor"));
-        model_.logs.back().unit_ = part[1] == 'f' ? "N" : "N m";
       }
     for (const toml::table* each : logs_) {
       Table table(context, *each, "log");
@@ -840,7 +839,7 @@ class SceneReader {
     Channel channel;
     channel.text_ = text.value;
     channel.impl_ = std::make_shared<Channel::Impl>(std::make_shared<const scene::Tape>(compiler.finish()), sensing_);
-    channel.unit_ = scene::unit_of(text.value, channel.impl_->evaluate.tape());
+    channel.unit_ = scene::unit_of(channel.impl_->evaluate.tape(), model_);
     return channel;
   }
 

@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <limits>
+#include <numeric>
+#include <optional>
 
 namespace linchpin {
 
@@ -144,7 +147,35 @@ bool Judge::wants_forces(double t) const {
                      [&](const Verdict& v) { return v.expectation->value.reads_forces() && due(*v.expectation, t); });
 }
 
+std::vector<double> Judge::parts(double t, double dt) const {
+  std::vector<double> ends;
+  for (const Verdict& v : verdicts_) {
+    const double at = v.expectation->at;
+    if (v.tolerance > 0 && !v.expectation->throughout && at > t + 1e-6 * dt_ && at < t + dt - 1e-6 * dt_)
+      ends.push_back(at);
+  }
+  if (ends.empty()) return {dt};
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end(), [&](double a, double b) { return b - a < 1e-6 * dt_; }), ends.end());
+  ends.push_back(t + dt);
+  std::adjacent_difference(ends.begin(), ends.end(), ends.begin());
+  ends.front() -= t;
+  return ends;
+}
+
+std::string Judge::why_not(const Verdict& verdict) const {
+  if (verdict.judged) return {};
+  if (verdict.tolerance == 0) return "not on this host";
+  char text[80];
+  if (!verdict.expectation->throughout && verdict.expectation->at > last_ + 1e-6 * dt_) {
+    std::snprintf(text, sizeof text, "the run ends before, at %.6g s", last_);
+    return text;
+  }
+  return "a force that it reads is not known then";
+}
+
 void Judge::see(const Observation& at) {
+  last_ = at.state.t;
   for (std::size_t i = 0; i < verdicts_.size(); ++i) {
     Verdict& verdict = verdicts_[i];
     if (verdict.tolerance == 0 || !due(*verdict.expectation, at.state.t)) continue;
@@ -163,6 +194,11 @@ void Judge::see(const Observation& at) {
     verdict.met = error <= verdict.tolerance;
     verdict.got.assign(value.begin(), value.end());
   }
+}
+
+std::string force_unit(const std::string& unit) {
+  if (unit.empty()) return {};
+  return unit == "rad" ? "N m" : unit == "m" ? "N" : "J/" + unit;
 }
 
 namespace scene {
@@ -197,16 +233,96 @@ void offer_observables(Names& names) {
     names.observables.push_back({o.name, o.type, o.of_constraint ? std::string() : "-"});
 }
 
-std::string unit_of(const std::string& text, const Tape& tape) {
-  if (tape.operations.size() > 2) return {};
+namespace {
+
+// Operations that pick a part of a quantity or its size: its unit stays.
+bool keeps_unit(Code code) {
+  switch (code) {
+    case Code::x:
+    case Code::y:
+    case Code::z:
+    case Code::norm:
+    case Code::abs:
+    case Code::negate:
+    case Code::negate_vector:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool gives_vector(Code code) { return code == Code::input_vector || code >= Code::make; }
+
+// What gave an operand; null where it is a constant.
+const Operation* maker_of(const Tape& tape, int at, bool vector) {
+  const auto found = std::find_if(tape.operations.begin(), tape.operations.end(),
+                                  [&](const Operation& op) { return op.out == at && gives_vector(op.code) == vector; });
+  return found == tape.operations.end() ? nullptr : &*found;
+}
+
+bool takes_vector(Code code) { return code != Code::abs && code != Code::negate; }
+
+const SceneBody* coordinate_at(BodyId id, const Model& model) {
+  if (id == world) return nullptr;
+  const SceneBody& body = model.bodies[static_cast<std::size_t>(id.index) - 1];
+  return body.kind == BodyKind::coordinate ? &body : nullptr;
+}
+
+// Of the rows of a constraint on positions, where all of them have one unit.
+std::optional<RowUnit> unit_of_rows(const SceneConstraint& c) {
+  const Constraint made = c.make(c.bodies);
+  const ConstraintFunction& f = made.function();
+  if (f.level() != Level::position) return {};
+  for (int row = 1; row < f.rows(); ++row)
+    if (f.unit(row) != f.unit(0)) return {};
+  return f.unit(0);
+}
+
+std::string unit_of_input(const Input& input, const Model& model) {
+  if (input.of.empty())  // of a sensor
+    return input.name.ends_with("_force") ? "N" : input.name.ends_with("_torque") ? "N m" : "";
+  const auto c = std::find_if(model.constraints.begin(), model.constraints.end(),
+                              [&](const SceneConstraint& each) { return each.name == input.of; });
+  if (c != model.constraints.end()) {
+    const bool gap = input.name == "gap";
+    if (gap || input.name == "lambda") {
+      const auto unit = unit_of_rows(*c);
+      if (unit == RowUnit::metre) return gap ? "m" : "N";
+      if (unit == RowUnit::radian) return gap ? "rad" : "N m";
+      return {};
+    }
+    const std::size_t on = static_cast<std::size_t>(std::max(input.on, 0));
+    const SceneBody* coordinate = input.type == Type::vector ? coordinate_at(c->bodies[on], model) : nullptr;
+    if (coordinate) return force_unit(coordinate->unit);
+  }
   for (const Observable& o : observables)
-    if (text.starts_with(std::string(o.name) + "(")) return o.unit;
-  if (tape.operations.empty()) return {};
-  switch (tape.operations.front().code) {
+    if (input.name == o.name) return o.unit;
+  return {};
+}
+
+}  // namespace
+
+std::string unit_of(const Tape& tape, const Model& model) {
+  const Tape::Result& result = tape.results.front();
+  const Operation* op = maker_of(tape, result.at, result.type == Type::vector);
+  while (op && keeps_unit(op->code)) op = maker_of(tape, op->a, takes_vector(op->code));
+  if (!op) return {};
+  const auto body = [&] { return BodyId{tape.bodies[static_cast<std::size_t>(op->b)]}; };
+  switch (op->code) {
+    case Code::time:
+      return "s";
+    case Code::input:
+    case Code::input_vector:
+      return unit_of_input(tape.inputs[static_cast<std::size_t>(op->a)], model);
     case Code::position:
-    case Code::point:
+      if (const SceneBody* coordinate = coordinate_at(body(), model)) return coordinate->unit;
       return "m";
     case Code::velocity:
+      if (const SceneBody* coordinate = coordinate_at(body(), model))
+        return coordinate->unit.empty() ? "" : coordinate->unit + "/s";
+      return "m/s";
+    case Code::point:
+      return "m";
     case Code::velocity_of:
       return "m/s";
     case Code::omega:

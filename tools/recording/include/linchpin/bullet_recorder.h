@@ -216,7 +216,7 @@ class Recorder final : private btActionInterface {
     for (std::size_t i = 0; i < bodies_.size(); ++i) {
       const auto named = names_.find(bodies_[i]);
       bodies.push_back({named == names_.end() ? "body#" + std::to_string(i) : named->second, kind_of(*bodies_[i]),
-                        look_of(*bodies_[i]->getCollisionShape()), ""});
+                        look_of(*bodies_[i]->getCollisionShape()), "", ""});
     }
     std::vector<Recording::Link> links;
     const auto find = [this](std::string_view name) { return const_cast<Solver&>(solver_).find(name); };
@@ -313,7 +313,7 @@ class Recorder final : private btActionInterface {
         late_joint_ = true;
         continue;
       }
-      gaps_[link] = std::max({r.gap, r.gap_angle, r.residual});
+      gaps_[link] = recording_->links()[link].gap_of(r);
       if (r.gap > gap_ || joint_.empty()) gap_ = r.gap, joint_ = r.name;
       angle_ = std::max(angle_, r.gap_angle);
       worst_[link] = std::max(worst_[link], r.residual);

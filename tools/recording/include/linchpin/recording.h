@@ -41,7 +41,8 @@ class Recording {
     std::string name;
     BodyKind kind = BodyKind::rigid;
     Look look;
-    std::string unit;  ///< of a coordinate
+    std::string unit;        ///< of a coordinate
+    std::string force_unit;  ///< of a coordinate: of a generalized force on it
   };
   struct Link {
     std::string name;
@@ -49,6 +50,8 @@ class Recording {
     std::vector<int> bodies;  ///< into the bodies; -1 is the world
     /// Of those, the one that forces are shown on: the first that moves.
     std::size_t on = 0;
+    /// Of a reaction with rows in other units too, what is in this one.
+    double gap_of(const Reaction& r) const { return unit == "m" ? r.gap : unit == "rad" ? r.gap_angle : r.residual; }
   };
   struct Signal {
     std::string name, unit;

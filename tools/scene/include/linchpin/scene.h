@@ -68,9 +68,12 @@ struct SceneBody {
   int multibody = 0;                                ///< bodies of one, if it is not 0, are links of one btMultiBody
   BodyState start;                                  ///< at t = 0
   std::function<BodyState(double)> motion;          ///< of a driven body
-  std::string unit;                                 ///< of a coordinate: rad, m, … or empty
+  std::string unit;                                 ///< of a coordinate: rad, m, … or empty; see force_unit()
   bool imported = false;                            ///< from an included .bullet file: the host has it already
 };
+
+/// The unit of the generalized force on a coordinate of this unit: N m of rad, N of m, J/unit of others, none of none.
+std::string force_unit(const std::string& unit);
 
 /// A stock joint or a typed constraint.
 struct SceneConstraint {
@@ -174,8 +177,8 @@ class Judge {
   struct Verdict {
     const Expectation* expectation = nullptr;
     bool judged = false;  ///< its time was reached, and a force it reads was there
-    bool met = false;
-    double error = 0;  ///< largest |value − is|
+    bool met = false;     ///< and it was so. What was asked of this host and not judged is not met
+    double error = 0;     ///< largest |value − is|
     double tolerance = 0;
     std::vector<double> got;  ///< at the time, or where the error was largest
   };
@@ -183,11 +186,17 @@ class Judge {
   void see(const Observation& at);
   /// Whether a state at time t is worth its forces.
   bool wants_forces(double t) const;
+  /// The lengths of the parts in which a step from t is to be taken, so that one ends at each time within it that an
+  /// expectation waits for: mostly dt alone.
+  std::vector<double> parts(double t, double dt) const;
   const std::vector<Verdict>& verdicts() const { return verdicts_; }
+  /// Why an expectation was not judged, in words; empty where it was.
+  std::string why_not(const Verdict& verdict) const;
 
  private:
   bool due(const Expectation& e, double t) const;
   double dt_;
+  double last_ = 0;  // time that was seen
   std::vector<Verdict> verdicts_;
   std::vector<std::vector<double>> first_;
 };

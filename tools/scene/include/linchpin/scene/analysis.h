@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,8 +27,9 @@ const char* to_string(Integrability kind);
 struct Classification {
   Integrability kind = Integrability::nonholonomic;
   bool linear = true;  ///< in the velocities
-  /// Changes with time, by itself or by a driven body; a linear row also by a term without a velocity, which is one
-  /// with dt (so velocity.y = 1 is rheonomic, and is the rate of y − t).
+  /// Changes with time, by itself or by a driven body. A row that is integrable is rheonomic also by a term without a
+  /// velocity, for its function has time in it: velocity.y = 1 is the rate of y − t. A nonholonomic row is not: that of
+  /// a turntable is scleronomic and acatastatic.
   bool rheonomic = false;
   bool catastatic = true;  ///< met by bodies at rest: no term without a velocity
   /// All derivatives of some row vanish at the state, though not around it: nothing could hold it there.
@@ -42,6 +44,27 @@ struct Classification {
 /// the row. Costs some (6K)² · 6 linearisations for K bodies, O(n) of them for the whole system when the constraint is
 /// not integrable by itself.
 [[nodiscard]] Classification classify(const System& system, ConstraintId id, const State& state);
+
+/// A combination of rows on velocities that is a condition on positions in disguise, while the constraints it is taken
+/// from are nonholonomic as a whole: the row along the normal of a rolling contact holds a wheel on its road.
+struct IntegrableCombination {
+  struct Row {
+    ConstraintId constraint;
+    int row = 0;             ///< of the constraint, from 0
+    double coefficient = 0;  ///< at the state
+  };
+  std::vector<Row> rows;  ///< the largest coefficient is 1
+  bool constant = false;  ///< the coefficients are the same elsewhere
+  std::string integral;   ///< as Classification::integral, of the combination; with constant coefficients only
+};
+
+/// Combinations of the rows of constraints that are nonholonomic, together with all constraints that share movable
+/// bodies with them. Found from what can be reached along all rows by ways of finite length, numerically to 1e-5 of the
+/// rows. Nothing is looked for where these bodies have more than 80 velocities.
+/// @param kinds  of all constraints, by ConstraintId. @param state  on the constraints
+[[nodiscard]] std::vector<IntegrableCombination> integrable_combinations(const System& system,
+                                                                         std::span<const Classification> kinds,
+                                                                         const State& state);
 
 /// A place of rest: applied and constraint forces balance in every virtual displacement (principle of virtual work).
 struct Equilibrium {

@@ -1,0 +1,48 @@
+#include "remarks.h"
+
+#include "contradiction.h"
+#include "messages.h"
+#include "recording/compare_text.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace linchpin::cli {
+
+namespace {
+
+constexpr std::size_t most_warnings = 8;
+
+std::string without_numbers(std::string text) {
+  std::erase_if(text, [](char c) { return std::string_view("0123456789.+-e").find(c) != std::string_view::npos; });
+  return text;
+}
+
+}  // namespace
+
+void take_warning(const std::string& warning, std::vector<std::string>& warnings) {
+  if (warning.empty() || warnings.size() >= most_warnings) return;
+  const std::string words = without_numbers(warning);
+  if (std::none_of(warnings.begin(), warnings.end(), [&](const auto& w) { return without_numbers(w) == words; }))
+    warnings.push_back(warning);
+}
+
+nlohmann::ordered_json dependent_rows(const System& system, const Model& model, const State& at) {
+  Dynamics dynamics(system, model.options.solve);
+  if (dynamics.evaluate(at) == Status::invalid) return {};
+  const RankReport report = dynamics.rank_report();
+  const int rows = dynamics.solver().rows();
+  return report.rank < rows ? rank_json(report, rows, model) : nlohmann::ordered_json();
+}
+
+std::string rank_text(const nlohmann::ordered_json& rank, bool forces) {
+  std::string out =
+      counted(rank["rows"].get<long>(), "equation") + ", " + std::to_string(rank["rank"].get<long>()) + " independent";
+  const auto& open = rank["undetermined"];
+  if (forces && !open.empty())
+    out += "; redundancy leaves " + std::string(open.size() == 1 ? "the reaction" : "the reactions") + " of " +
+           recording::some(open, 6) + " undetermined, and the least-norm choice is given";
+  return out;
+}
+
+}  // namespace linchpin::cli

@@ -1,0 +1,45 @@
+// The reactions of a step as of the state that it began with, for what a scene logs and expects. Forces are of that
+// state by themselves; what linchpin tells of gaps and works is of the step's end.
+#pragma once
+
+#include "scene.h"
+
+#include <linchpin/bullet.h>
+#include <linchpin/dynamics.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace linchpin::worker {
+
+class StepStart {
+ public:
+  /// @param solver  may be null: then there are no reactions
+  StepStart(Scene& scene, const bullet::Solver* solver);
+
+  /// Call before a step. @param t  [s] now
+  void before(double t);
+  /// The state that before() saw.
+  const State& state() const { return state_; }
+  /// Call after it: the reactions with works and gaps as of state().
+  std::span<const Reaction> reactions();
+
+ private:
+  struct Before {
+    std::string name;
+    double work = 0, gap = 0, gap_angle = 0, residual = 0;
+  };
+  void measure_gaps();
+
+  Scene& scene_;
+  const bullet::Solver* solver_;
+  bool wanted_ = false;  // the scene asks for something of reactions
+  State state_;
+  std::vector<Before> before_;
+  std::vector<Reaction> list_;
+  Assembly assembly_;
+  std::vector<std::size_t> place_;  // of its constraints, in before_
+};
+
+}  // namespace linchpin::worker
