@@ -727,15 +727,19 @@ double close_gaps(const System& system, const Dynamics& dynamics, State& state, 
       !has_level(system, block, Level::velocity) && !has_level(system, block, Level::acceleration);
   if (positions_only && gap < 1e-3 && !from_afar)
     gap = close_by_chord(system, dynamics.assembly(), dynamics.solver(), state, tolerance, left, work, limited);
+  constexpr double finer = 1e-3;
+  double of_gap = 1;  // in what is left of a way from afar rows look dependent that are not
   while (gap > tolerance && left > 0) {
     const double before = gap;
-    if (!own_factor(system, dynamics, state, Level::position, Level::position, gap, work)) break;
+    if (!own_factor(system, dynamics, state, Level::position, Level::position, of_gap * gap, work)) break;
     gap = close_by_chord(system, work.assembly, work.solver, state, tolerance, left, work, limited);
     if (limited && gap < before && (way += share_of_a_long_way(work.assembly.block, work.solver)) < 1) {
       left = max_solves;
       continue;
     }
-    if (!(gap < 0.9 * before)) break;  // at round-off, or the constraints cannot all be met
+    if (gap < 0.9 * before) continue;
+    if (!from_afar || of_gap < 1) break;  // at round-off, or the constraints cannot all be met
+    of_gap = finer;
   }
   if (moved != nullptr && turned != nullptr)
     for (const BodyId id : block.bodies)
