@@ -261,7 +261,14 @@ void write_stock_joints(const System& system, const State& state, detail::KeptAs
     };
     for (int k = joint.point; k < next.point; ++k, at_row += 3) detail::write_point(stock.points[at(k)], A, B, row);
     for (int k = joint.axis; k < next.axis; ++k, ++at_row) detail::write_axis(stock.axes[at(k)], A, B, row(0));
+    const int dots = at_row;
     for (int k = joint.dot; k < next.dot; ++k, ++at_row) detail::write_dot(stock.dots[at(k)], A, B, row(0));
+    if (out.closing && joint.alignment >= 0) {
+      const JointRows::Alignment& alignment = stock.alignments[at(joint.alignment)];
+      at_row = dots;
+      if (const auto off = detail::misalignment(alignment, A.R, B.R); off.far)
+        detail::write_misalignment(off, alignment.held(), A, B, row);
+    }
     double* const right = &out.instant.b[at(joint.row)];
     if (joint.driven_a) subtract_given(a, J, rows, right);
     if (joint.driven_b) subtract_given(b, J + 6 * rows, rows, right);
@@ -289,6 +296,7 @@ void detail::find_stock(const System& system, const Block& block, StockJoints& s
   stock.points.clear();
   stock.axes.clear();
   stock.dots.clear();
+  stock.alignments.clear();
   stock.others.clear();
   stock.arms.clear();
   const auto begin = [&](int i, int row) {
@@ -318,6 +326,9 @@ void detail::find_stock(const System& system, const Block& block, StockJoints& s
     stock.points.insert(stock.points.end(), rows->points.begin(), rows->points.end());
     stock.axes.insert(stock.axes.end(), rows->axes.begin(), rows->axes.end());
     stock.dots.insert(stock.dots.end(), rows->dots.begin(), rows->dots.end());
+    if (rows->alignment.of == JointRows::Alignment::Of::nothing) continue;
+    stock.joints.back().alignment = static_cast<int>(stock.alignments.size());
+    stock.alignments.push_back(rows->alignment);
   }
   stock.rigid = stock.others.empty();
   for (const BodyId id : block.bodies) stock.rigid = stock.rigid && system.kind(id) == BodyKind::rigid;

@@ -8,6 +8,7 @@
 
 #include <linchpin/constraint.h>
 #include <linchpin/detail/secants.h>
+#include <linchpin/detail/turned_joints.h>
 #include <linchpin/stepper.h>
 
 #include <Eigen/Eigenvalues>
@@ -571,7 +572,7 @@ double turn_of(const Block& block, std::span<const double> d) {
 /// @param limited  set where a step was cut because it would have turned a body too far
 double close_by_chord(const System& system, const Assembly& assembly, const Solver& solver, State& state,
                       double tolerance, int& solves_left, Workspace& work, bool& limited) {
-  constexpr double far_turn = 0.5;  // [rad] beyond which rows say nothing of where a step leads
+  using detail::far_turn;  // beyond it rows say nothing of where a step leads
   resize(work, assembly.block);
   double gap = position_residuals(system, assembly.block, state, work.X, work.error);
   while (gap > tolerance && solves_left > 0) {
@@ -611,36 +612,138 @@ double share_of_a_long_way(const Block& block, const Solver& solver) {
   return 1 / std::clamp(solver.info().fallbacks > 0 ? by_reference / (m * m * n) : by_sparse / m, least, most);
 }
 
+/// Turns joints that are turned far back the shortest way, the other constraints kept, until their dots tell the way.
+/// @param most_turn  of a body by all of it [rad]
+/// @param widest  in and out: the widest angle that is left [rad]; not 0 where joints contradict each other, too
+/// @return whether `most_turn` ended it
+bool turn_back(const System& system, const Dynamics& dynamics, State& state, double most_turn, double& widest,
+               Workspace& work) {
+  double turned = 0;
+  for (double way = 0; widest > 0 && way < 1;) {
+    if (!(turned < most_turn)) return true;
+    work.assembly.closing = true;
+    const bool factored = own_factor(system, dynamics, state, Level::position, Level::position, detail::far_turn, work);
+    work.assembly.closing = false;
+    if (!factored) break;
+    const Assembly& assembly = work.assembly;
+    work.minus.assign(assembly.position.begin(), assembly.position.end());
+    for (double& x : work.minus) x = -x;
+    work.dv.assign(z(assembly.block.n()), 0.0);
+    work.solver.apply(work.minus, {}, {}, work.dv);
+    const double turn = turn_of(assembly.block, work.dv), allowed = std::min(detail::far_turn, most_turn - turned);
+    if (!finite(work.dv)) break;
+    const double scale = turn > allowed ? allowed / turn : 1;
+    displace(assembly.block, work.dv, scale, state);
+    const double next = detail::widest_turn(dynamics, state);
+    if (!(next < widest)) {
+      displace(assembly.block, work.dv, -scale, state);
+      break;
+    }
+    widest = next;
+    turned += std::min(turn, allowed);
+    way += share_of_a_long_way(assembly.block, work.solver);
+  }
+  return false;
+}
+
 }  // namespace
 
+double detail::widest_turn(const Dynamics& dynamics, const State& state) {
+  const StockJoints& stock = stock_of(dynamics);
+  double most = 0;
+  for (int i = 0; i < stock.count(); ++i) {
+    const StockJoints::Joint& joint = stock.joints[z(i)];
+    if (joint.alignment < 0) continue;
+    const JointRows::Alignment& alignment = stock.alignments[z(joint.alignment)];
+    most = std::max(most, turned_away(alignment, state[joint.a].R(), state[joint.b].R()));
+  }
+  return most;
+}
+
+namespace {
+
+/// Dots that vanish where the bodies are turned as they are.
+void hold_as_turned(const JointRows::Alignment& alignment, const Matrix3d& A, const Matrix3d& B, JointRows::Dot* dots) {
+  using Of = JointRows::Alignment::Of;
+  const Matrix3d& G = alignment.B;
+  const Matrix3d now = A.transpose() * B * G;  // the frame of B, in the axes of A
+  if (alignment.of == Of::orientation) {
+    for (int i = 0; i < 3; ++i) dots[i] = {now.col(i), G.col((i + 1) % 3), 0};
+  } else if (alignment.of == Of::direction) {
+    const Vector3d x = now.col(2).unitOrthogonal();
+    dots[0] = {x, G.col(2), 0};
+    dots[1] = {now.col(2).cross(x), G.col(2), 0};
+  } else if (alignment.of == Of::angle) {
+    dots[0] = {alignment.A.col(2).cross(now.col(0)), G.col(0), 0};
+  } else {
+    const Vector3d x = B.transpose() * (A * alignment.A.col(0));
+    dots[0] = {alignment.A.col(0), G.col(2).cross(x), 0};
+  }
+}
+
+}  // namespace
+
+bool detail::hold_as_turned(Dynamics& dynamics, const State& state) {
+  auto& stock = const_cast<StockJoints&>(stock_of(dynamics));  // of a Dynamics that may be changed
+  if (!stock.rigid) return false;
+  for (int i = 0; i < stock.count(); ++i) {
+    const StockJoints::Joint& joint = stock.joints[z(i)];
+    if (joint.alignment < 0) continue;
+    const JointRows::Alignment& alignment = stock.alignments[z(joint.alignment)];
+    const Matrix3d A = state[joint.a].R(), B = state[joint.b].R();
+    if (turned_away(alignment, A, B) > 0) linchpin::hold_as_turned(alignment, A, B, &stock.dots[z(joint.dot)]);
+  }
+  return true;
+}
+
+void detail::hold_as_made(const System& system, Dynamics& dynamics) {
+  find_stock(system, dynamics.assembly().block, const_cast<StockJoints&>(stock_of(dynamics)));
+}
+
 double close_gaps(const System& system, const Dynamics& dynamics, State& state, double tolerance, int max_solves,
-                  double* moved) {
+                  double* moved, double* turned, double most_turn) {
   const Block& block = dynamics.assembly().block;
   Workspace& work = workspace();
   if (moved != nullptr) *moved = 0;
+  if (turned != nullptr) *turned = 0;
   if (!has_level(system, block, Level::position)) return 0;
   resize(work, block);
   double gap = position_residuals(system, block, state, work.X, work.error);
-  if (gap <= tolerance || !std::isfinite(gap)) return gap;
+  double away = detail::widest_turn(dynamics, state);
+  if ((gap <= tolerance && away == 0) || !std::isfinite(gap)) return gap;
   if (moved != nullptr) work.poses = state;
+  const bool from_afar = away > 0;
+  bool on_the_way = false;  // what is still turned far has dots that lead elsewhere
+  if (from_afar) {
+    on_the_way = turn_back(system, dynamics, state, most_turn, away, work);
+    resize(work, block);
+    gap = position_residuals(system, block, state, work.X, work.error);
+  }
 
-  int left = max_solves;
+  int left = on_the_way ? 0 : max_solves;
   double way = 0;
   bool limited = false;
   const bool positions_only =
       !has_level(system, block, Level::velocity) && !has_level(system, block, Level::acceleration);
-  if (positions_only && gap < 1e-3)
+  if (positions_only && gap < 1e-3 && !from_afar)
     gap = close_by_chord(system, dynamics.assembly(), dynamics.solver(), state, tolerance, left, work, limited);
+  constexpr double finer = 1e-3;
+  double of_gap = 1;  // in what is left of a way from afar rows look dependent that are not
   while (gap > tolerance && left > 0) {
     const double before = gap;
-    if (!own_factor(system, dynamics, state, Level::position, Level::position, gap, work)) break;
+    if (!own_factor(system, dynamics, state, Level::position, Level::position, of_gap * gap, work)) break;
     gap = close_by_chord(system, work.assembly, work.solver, state, tolerance, left, work, limited);
     if (limited && gap < before && (way += share_of_a_long_way(work.assembly.block, work.solver)) < 1) {
       left = max_solves;
       continue;
     }
-    if (!(gap < 0.9 * before)) break;  // at round-off, or the constraints cannot all be met
+    if (gap < 0.9 * before) continue;
+    if (!from_afar || of_gap < 1) break;  // at round-off, or the constraints cannot all be met
+    of_gap = finer;
   }
+  if (moved != nullptr && turned != nullptr)
+    for (const BodyId id : block.bodies)
+      *turned = std::max(*turned, turn_between(work.poses[id].q, state[id].q).norm());
   for (const ConstraintId id : block.constraints) {
     if (moved == nullptr) break;
     const Constraint& constraint = system.constraint(id);
@@ -650,7 +753,7 @@ double close_gaps(const System& system, const Dynamics& dynamics, State& state, 
           {*moved, (is.p - was.p).norm(), (is.point(constraint.point(k)) - was.point(constraint.point(k))).norm()});
     }
   }
-  return gap;
+  return std::max(gap, away);
 }
 
 double project_velocities(const System& system, const Dynamics& dynamics, State& state, std::span<double> lambda) {

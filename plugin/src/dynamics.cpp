@@ -341,6 +341,9 @@ void Dynamics::reactions(const State& state, std::vector<Reaction>& out, bool as
                                                 : out[i].residual;
       worst = std::max(worst, std::fabs(d.assembly.position[z(r)]));
     }
+    if (const JointRows::Alignment* const alignment = detail::alignment_of(constraint.function()))
+      out[i].gap_angle = std::max(out[i].gap_angle, detail::turned_away(*alignment, state[constraint.bodies()[0]].R(),
+                                                                        state[constraint.bodies()[1]].R()));
     out[i].determined = true;
     out[i].redundant = false;
   }

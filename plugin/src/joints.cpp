@@ -241,9 +241,11 @@ void keep_on_line(JointRows& rows, const Vector3d& p_AQ, const Vector3d& u_A, co
   for (const Vector3d& e : perpendiculars(u_A)) rows.axes.push_back({e, p_AQ, p_BQ, 0});
 }
 
-// x·y, y·z and z·x of two frames vanish together only where the frames agree (or differ by half turns).
+// x·y, y·z and z·x of two frames vanish together where the frames agree, differ by half turns about an axis, or by
+// third turns about a diagonal.
 void keep_orientation(JointRows& rows, const JointFrame& A, const JointFrame& B) {
   for (Eigen::Index i = 0; i < 3; ++i) rows.dots.push_back({A.axes.col(i), B.axes.col((i + 1) % 3), 0});
+  rows.alignment = {JointRows::Alignment::Of::orientation, A.axes, B.axes};
 }
 
 void require_frame(const std::string& name, const char* what, const JointFrame& frame) {
@@ -271,6 +273,27 @@ namespace detail {
 const JointRows* rows_of(const ConstraintFunction& function) {
   const auto* joint = dynamic_cast<const JointFunction*>(&function);
   return joint ? &joint->primitives() : nullptr;
+}
+
+const JointRows::Alignment* alignment_of(const ConstraintFunction& function) {
+  const JointRows* rows = rows_of(function);
+  return rows && rows->alignment.of != JointRows::Alignment::Of::nothing ? &rows->alignment : nullptr;
+}
+
+double linearize_way_back(const ConstraintFunction& function, std::span<const BodyState> X, Linearization out) {
+  const JointRows::Alignment* const alignment = alignment_of(function);
+  if (!alignment) return 0;
+  const Matrix3d RA = X[0].R(), RB = X[1].R();
+  const Misalignment off = misalignment(*alignment, RA, RB);
+  if (!off.far) return 0;
+  const JointRows& rows = *rows_of(function);
+  const std::size_t dots = 3 * rows.points.size() + rows.axes.size();
+  write_misalignment(off, alignment->held(), TurnedBody{X[0], RA}, TurnedBody{X[1], RB}, [&](int r) {
+    const std::size_t row = dots + static_cast<std::size_t>(r);
+    double* const at = &out.A[12 * row];
+    return JointRow{at, at + 6, &out.b[row], &out.position[row], &out.velocity[row]};
+  });
+  return off.turn.norm();
 }
 
 Vector3d unit_axis(const std::string& joint, const char* what, const Vector3d& u) {
@@ -304,6 +327,13 @@ Constraint joint(std::string name, BodyId a, BodyId b, JointRows rows, const Vec
     d.u_A = unit_axis(name, "u_A", d.u_A);
     d.w_B = unit_axis(name, "w_B", d.w_B);
     finite(name, "c", d.c);
+  }
+  if (rows.alignment.of != JointRows::Alignment::Of::nothing) {
+    require_frame(name, "alignment.A", {Vector3d::Zero(), rows.alignment.A});
+    require_frame(name, "alignment.B", {Vector3d::Zero(), rows.alignment.B});
+    if (rows.alignment.held() > static_cast<int>(rows.dots.size()))
+      refuse(name, "alignment needs as many dots as it stands for, " + std::to_string(rows.alignment.held()) +
+                       ", and there are " + std::to_string(rows.dots.size()));
   }
   const bool slides = rows.points.empty() && !rows.axes.empty();
   Constraint made(std::move(name), {a, b}, std::make_shared<JointFunction>(std::move(rows)));

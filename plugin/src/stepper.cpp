@@ -1,6 +1,7 @@
 // The motion without a host: its start, the opening and closing of a step, and what can be asked of it. Hides when
 // things are made again because the system changed. How a step is made lies in the rooms beside this one
 // (stepper_impl.h).
+#include "kept_assembly.h"
 #include "stepper_impl.h"
 #include "system_impl.h"
 #include "text.h"
@@ -102,8 +103,8 @@ std::string Stepper::Impl::begin_at(bool forget) {
     ledger.restructure(*system, block(), forget);
     if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
   }
-  start.gap = largest(dynamics.assembly().position);
-  close_gaps(*system, dynamics, state, options.newton_tolerance, 10 * options.max_newton, &start.moved);
+  start.gap = std::max(largest(dynamics.assembly().position), detail::widest_turn(dynamics, state));
+  close_gaps(*system, dynamics, state, options.newton_tolerance, 10 * options.max_newton, &start.moved, &start.turned);
   if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
   start.impulse_energy = project_velocities(*system, dynamics, state);
   make_room();

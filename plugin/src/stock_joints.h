@@ -2,6 +2,7 @@
 // the Newton of a step's end do for every joint in every step, without a call, a copy or an allocation for each.
 #pragma once
 
+#include <linchpin/detail/alignment.h>
 #include <linchpin/joints.h>
 
 #include <algorithm>
@@ -19,11 +20,13 @@ struct StockJoints {
     int slot_a = -1, slot_b = -1;  // in Block::bodies, −1 outside
     bool driven_a = false, driven_b = false;
     int point = 0, axis = 0, dot = 0;  // first of each; the next joint's are the ends
+    int alignment = -1;                // −1: none
   };
   std::vector<Joint> joints;  // and one more at the end
   std::vector<JointRows::Point> points;
   std::vector<JointRows::Axis> axes;
   std::vector<JointRows::Dot> dots;
+  std::vector<JointRows::Alignment> alignments;
   std::vector<int> others;   // constraints of the block that are none
   bool rigid = false;        // there are no others, and every body of the block has six columns
   std::vector<double> arms;  // per point ‖p_AQ‖ and ‖p_BQ‖
@@ -89,6 +92,18 @@ inline void write_dot(const JointRows::Dot& dot, const TurnedBody& A, const Turn
   row.columns(Vector3d::Zero(), n, Vector3d::Zero(), -n);
   row.values(u.dot(w) - dot.c, n.dot(A.s.w - B.s.w),
              -(A.s.w.cross(u_dot).dot(w) + 2 * u_dot.dot(w_dot) + u.dot(B.s.w.cross(w_dot))));
+}
+
+// In place of the first dots of a joint that is turned far: B turns back about the axis of its turn, the shortest way.
+// For moving poses only; b is that of no motion.
+template <class Row>
+void write_misalignment(const Misalignment& off, int held, const TurnedBody& A, const TurnedBody& B, const Row& row) {
+  for (int i = 0; i < held; ++i) {
+    const Vector3d e = off.axes.col(i);
+    const JointRow to = row(i);
+    to.columns(Vector3d::Zero(), e, Vector3d::Zero(), -e);
+    to.values(-e.dot(off.turn), e.dot(A.s.w - B.s.w), 0);
+  }
 }
 
 }  // namespace linchpin::detail

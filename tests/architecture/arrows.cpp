@@ -82,6 +82,8 @@ const std::map<std::string, std::string> core_sources = {
     {"instant_io", "dynamics"},
     // The template half of constraint.h, which includes it at its end.
     {"detail/residual", "constraint"},
+    {"detail/alignment", "joints"},
+    {"detail/turned_joints", "stepper"},
     {"detail/joint_step", "joint_step"},
     {"detail/gyroscopic", "joint_step"},
     {"gyroscopic", "joint_step"},

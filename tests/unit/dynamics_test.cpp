@@ -11,10 +11,13 @@
 
 #include <gtest/gtest.h>
 
+#include <numbers>
 #include <stdexcept>
 
 namespace linchpin::test::dynamics_test {
 namespace {
+
+constexpr double pi = std::numbers::pi;
 
 Vector3d part(std::span<const double> x, std::size_t from) { return {x[from], x[from + 1], x[from + 2]}; }
 
@@ -335,6 +338,65 @@ TEST(CloseGaps, LeavesALongWayThatDoesNotArriveAfterAFewSteps) {
   looks = 0;
   EXPECT_GT(close_gaps(system, dynamics, state, 1e-14, 30), 1e-3);
   EXPECT_LE(looks, 300);
+}
+
+// x·y, y·z and z·x of two frames vanish at half turns about an axis and at third turns about a diagonal as well.
+TEST(CloseGaps, BringsFramesTogetherFromAnyTurnAndNotToAnother) {
+  std::vector<Quaterniond> turns;
+  for (const Vector3d& axis :
+       {Vector3d(1, 0, 0), Vector3d(0, 1, 0), Vector3d(0, 0, 1), Vector3d(1, 1, 1), Vector3d(1, -1, 1)})
+    for (const double angle : {0.4, 1.0, 0.5 * pi, 2.0, 2 * pi / 3, -2 * pi / 3, 3.0, pi})
+      turns.emplace_back(Eigen::AngleAxisd(angle, axis.normalized()));
+  for (const auto seed : seeds(20)) turns.push_back(Random(seed).rotation());
+  const JointFrame here{{0.5, 0, 0}, Matrix3d::Identity()}, there{{-0.5, 0, 0}, Matrix3d::Identity()};
+  for (const bool slides : {false, true})
+    for (const Quaterniond& turn : turns) {
+      SCOPED_TRACE(Eigen::AngleAxisd(turn).angle());
+      System system;
+      const BodyId a = system.add_body("a", 2, Vector3d(2, 3, 1.5)),
+                   b = system.add_body("b", 1, Vector3d(1, 1.5, 0.9), {{1, 0, 0}, turn});
+      system.add(slides ? slider("joint", a, here, b, there) : weld("joint", a, here, b, there));
+      Dynamics dynamics(system);
+      State state = system.initial_state();
+      dynamics.evaluate(state);
+      double moved = 0, turned = 0;
+      EXPECT_LE(close_gaps(system, dynamics, state, 1e-13, 100, &moved, &turned), scaled(1e-13));
+      EXPECT_NEAR(turn_between(state[a].q, state[b].q).norm(), 0, 1e-12);
+      EXPECT_LE(turned, pi + 1e-9);
+      EXPECT_GE(turned, 0.3 * turn_between(Quaterniond::Identity(), turn).norm());
+    }
+}
+
+TEST(CloseGaps, TurnsBackByNoMoreThanItIsAllowed) {
+  System system;
+  const BodyId b = system.add_body("b", 1, Vector3d(1, 1.5, 0.9),
+                                   {{0, 0, 0}, Quaterniond(Eigen::AngleAxisd(2.5, Vector3d(1, 2, 3).normalized()))});
+  system.add(weld("weld", world, {}, b, {}));
+  Dynamics dynamics(system);
+  State state = system.initial_state();
+  for (const double left : {2.0, 1.5, 1.0, 0.5}) {
+    dynamics.evaluate(state);
+    double moved = 0, turned = 0;
+    const double gap = close_gaps(system, dynamics, state, 1e-13, 100, &moved, &turned, 0.5);
+    if (left > 0.6) {
+      EXPECT_NEAR(gap, left, 1e-12) << "what is left is told as the angle";
+      EXPECT_NEAR(turned, 0.5, 1e-12);
+    }
+  }
+  EXPECT_NEAR(turn_between(state[b].q, Quaterniond::Identity()).norm(), 0, 1e-12);
+}
+
+// A line has no sense: axes that were given in opposite directions stay so.
+TEST(CloseGaps, LeavesTheAxesOfAHingeAsTheyWereGiven) {
+  System system;
+  const BodyId b = system.add_body("b", 1, Vector3d(1, 1.5, 0.9), {{0.01, 0, 0}, Quaterniond::Identity()});
+  system.add(hinge("hinge", world, {}, {0, 0, 1}, b, {}, {0, 0, -1}));
+  Dynamics dynamics(system);
+  State state = system.initial_state();
+  dynamics.evaluate(state);
+  double moved = 0, turned = 0;
+  EXPECT_LE(close_gaps(system, dynamics, state, 1e-13, 100, &moved, &turned), scaled(1e-13));
+  EXPECT_EQ(turned, 0);
 }
 
 TEST(ProjectVelocities, IsTheImpulseOfLeastEnergy) {

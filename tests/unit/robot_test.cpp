@@ -632,6 +632,33 @@ TEST_F(Robot, NotesNameAllTheyAreOf) {
             (std::vector<std::string>{"link \"a\" and no joint that a multibody has: a rigid body, no multibody"}));
 }
 
+// As of a UR arm, whose joints go from −2π to 2π: a hinge of Bullet counts no turns, a multibody does.
+TEST_F(Robot, LimitsOfAWholeTurnAreAMultibodysOnly) {
+  const auto arm = [&](const std::string& lower, const std::string& upper, const std::string& as) {
+    return robot(
+        "<robot name='r'><link name='world'/><link name='arm'><inertial><mass value='1'/>"
+        "<inertia ixx='1' iyy='1' izz='1'/></inertial></link><joint name='shoulder' type='revolute'>"
+        "<parent link='world'/><child link='arm'/><axis xyz='0 0 1'/><limit lower='" +
+            lower + "' upper='" + upper + "'/></joint></robot>",
+        "[model]\nurdf = 'robot.urdf'\n" + as);
+  };
+  for (const auto& [lower, upper] :
+       {std::pair("-6.283185307179586", "6.283185307179586"), std::pair("0", "6.2832"), std::pair("-7", "1")}) {
+    const Model bodies = arm(lower, upper, "");
+    EXPECT_FALSE(bodies.constraints.at(0).limits);
+    EXPECT_TRUE(bodies.native.empty()) << bodies.native[0];
+    EXPECT_EQ(bodies.notes, (std::vector<std::string>{
+                                "the limits of joint \"shoulder\" span a whole turn or more, and hinges count no "
+                                "turns: it turns without limits; with as = \"multibody\" the limits act"}));
+    const Model multibody = arm(lower, upper, "as = 'multibody'\n");
+    EXPECT_TRUE(multibody.constraints.at(0).limits);
+    EXPECT_TRUE(multibody.notes.empty());
+  }
+  const Model less = arm("2.5", "4", "");
+  EXPECT_TRUE(less.constraints.at(0).limits);
+  EXPECT_EQ(less.native.size(), 1u);
+}
+
 // The same robot in both formats: poses of SDF are of the model, URDF's of the joint above.
 TEST_F(Robot, SdfIsTheSameRobotAsUrdf) {
   const std::string sdf = written("robot.sdf", R"(<sdf version="1.9"><model name="r"><pose>0 0 0.5 0 0 0</pose>

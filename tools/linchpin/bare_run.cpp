@@ -247,8 +247,12 @@ std::string summary(const Json& row, const Model& model) {
         << (row.contains("energy_error_of") ? ", of " + row["energy_error_of"].get<std::string>() : "") << "\n";
   for (const std::string& each : model.native) out << "  not in this host: " << each << "\n";
   if (model.multibodies > 0) out << "  not in this host: " << in_bodies << "\n";
-  if (const double moved = row["start"]["moved_m"]; moved > 1e-9)
-    out << "  start gaps closed by moving bodies, without velocity: by at most " << moved << " m\n";
+  const double moved = row["start"]["moved_m"], turned = row["start"]["turned_rad"];
+  if (moved > 1e-9 || turned > 1e-9) {
+    out << "  start gaps closed by moving bodies, without velocity: by at most " << moved << " m";
+    if (turned > 1e-9) out << ", turning them by at most " << turned << " rad";
+    out << "\n";
+  }
   if (const double jump = row["start"]["impulse_energy_J"]; jump > 1e-9)
     out << "  start velocities brought onto the constraints: a jump of " << jump << " J\n";
   if (row.contains("rank")) out << "  " << rank_text(row["rank"], false) << "\n";
@@ -417,7 +421,10 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
     row["energy_error_of"] = std::string(integral_alone ? "Jacobi's integral" : "energy") + (any_work ? less_work : "");
   row["energy_note"] = energy_means ? Json() : Json("force laws, or forces without a potential");
   row["substepped"] = substepped;
-  row["start"] = {{"gap", begun.gap}, {"moved_m", begun.moved}, {"impulse_energy_J", begun.impulse_energy}};
+  row["start"] = {{"gap", begun.gap},
+                  {"moved_m", begun.moved},
+                  {"turned_rad", begun.turned},
+                  {"impulse_energy_J", begun.impulse_energy}};
   row["warnings"] = warnings;
   row["laws"] = laws_json(stepper->law_works());
   row["law_differences"] = thrust_differences(stepper->law_works());

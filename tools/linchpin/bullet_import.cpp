@@ -39,6 +39,10 @@ JointRows rows_of(const Json& j) {
   for (const Json& p : j["points"]) rows.points.push_back({three(p, 0), three(p, 3)});
   for (const Json& l : j["axes"]) rows.axes.push_back({three(l, 0), three(l, 3), three(l, 6), l[9]});
   for (const Json& d : j["dots"]) rows.dots.push_back({three(d, 0), three(d, 3), d[6]});
+  const Json& frames = j["alignment"]["frames"];
+  rows.alignment.of = static_cast<JointRows::Alignment::Of>(j["alignment"]["of"].get<int>());
+  rows.alignment.A << three(frames, 0), three(frames, 3), three(frames, 6);
+  rows.alignment.B << three(frames, 9), three(frames, 12), three(frames, 15);
   return rows;
 }
 

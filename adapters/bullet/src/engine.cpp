@@ -399,6 +399,8 @@ void Engine::classify_record(int index) {
     }
   }
   keep_primitives(r, shape.rows);
+  note_turned_away(r, r.oriented && detail::turned_away(shape.rows.alignment, read_state(*r.bodies[0]).R(),
+                                                        read_state(*r.bodies[1]).R()) > 0);
   r.row_axes.reset();
   if (!shape.row_axes_world) r.row_axes = shape.row_axes_A;
   r.shape = std::move(static_cast<JointSummary&>(shape));

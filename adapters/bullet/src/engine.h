@@ -5,6 +5,7 @@
 #pragma once
 
 #include <linchpin/bullet.h>
+#include <linchpin/detail/alignment.h>
 #include <linchpin/detail/joint_step.h>
 #include <linchpin/detail/name_index.h>
 
@@ -105,6 +106,8 @@ struct Record {
   int primitives = 0;                  ///< first number of those of its exact part, in Engine::gap_numbers_
   int primitives_size = 0;
   short points = 0, axes = 0, dots = 0;  ///< how many of each
+  bool oriented = false;                 ///< and behind them how the bodies are to be turned, as R_AB by rows
+  bool turned_away = false;              ///< they were turned far from there when last looked at
   bool seen_to =
       false;  ///< its numbers are those that it was last classified by, and its bodies have stayed what they were
   std::unique_ptr<NativePart> native_part;
@@ -302,11 +305,15 @@ struct BlockSolve : CarriedOn {
   double lived = 0;                    ///< through so much of which parts have taken it [s]
   std::vector<Matrix3d> stiffness;     ///< by slot, ½ dt² K⁺ of this step (T15); empty: none
   int substeps = 1;
-  double moved = 0;       ///< by which a gap was closed in this step [m]
-  double gap_left = 0;    ///< and what was left of it
-  bool follows = false;   ///< its joints' frames have moved, and its bodies go with them in this step
-  bool unmet = false;     ///< rows contradict each other: least squares
-  bool was_unmet = true;  ///< or did in the last step
+  double moved = 0;         ///< by which a gap was closed in this step [m]
+  double gap_left = 0;      ///< and what was left of it
+  double turned = 0;        ///< the largest turn of a body by that [rad]
+  double away = 0;          ///< by which a joint was turned far from where it is held, at the start [rad]
+  int away_record = -1;     ///< and which
+  bool on_the_way = false;  ///< it still is, for a step brings it back by no more than so much
+  bool follows = false;     ///< its joints' frames have moved, and its bodies go with them in this step
+  bool unmet = false;       ///< rows contradict each other: least squares
+  bool was_unmet = true;    ///< or did in the last step
   double swing = 0;
   int newton = 0;
   unsigned last_step = 0;
@@ -607,6 +614,7 @@ class Engine final : public btActionInterface {
   bool stepped_ = false;                ///< this step's solve came to us, directly or through a solver that wraps ours
   std::string trouble_;                 ///< last reason of a fallback
   double max_gap_ = 0, max_angle_ = 0;
+  std::string widest_turned_;  ///< the joint of Counts::widest
 
  private:
   friend class Multibodies;
@@ -803,6 +811,7 @@ class Engine final : public btActionInterface {
   double gain_floor(const BlockSolve& b) const;
   bool held_by_curvature(const BlockSolve& b, const NewtonReport& newton) const;
   double start_gap(const BlockSolve& b, bool moved) const;
+  double turned_away(BlockSolve& b) const;
   bool close_start_gap(BlockSolve& b);
   enum class Outcome { stands, too_long, lost };
   Outcome try_step(BlockSolve& b);
@@ -830,11 +839,13 @@ class Engine final : public btActionInterface {
     ConstraintId id;
     int first;  ///< of its primitives in gap_numbers_; −1: ask the constraint's function
     short points, axes, dots;
+    bool oriented;
     Gap gap{};
   };
   std::vector<GapWatch> gap_watch_, gaps_before_;
   std::vector<double> gap_numbers_;
   bool gaps_told_ = true;    ///< the reactions have them
+  int turned_away_ = 0;      ///< so many records are
   bool teleported_ = false;  ///< reset() since the last step: animated bodies have not moved to where they are
   bool replaced_ = false;    ///< another solver solved the last step
   Gap gap_of(const GapWatch& w) const;
@@ -843,6 +854,7 @@ class Engine final : public btActionInterface {
   Gap gap_of(Constraint& constraint);
   void cut_together(BlockSolve& b);
   void measure_gaps();
+  void note_turned_away(Record& r, bool is) { turned_away_ += r.turned_away = is; }
   void tell_gaps();
   std::span<const BodyState> states_now(
       const Constraint& constraint);  ///< as Bullet has them; valid until the next call

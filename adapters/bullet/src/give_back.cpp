@@ -36,11 +36,19 @@ void Engine::conclude(BlockSolve& b) {
   if (b.failed) return refuse_non_finite(b);
   b.failures = 0;
   if (!b.in_parts) b.last_length = dt_;
-  if (b.moved > 0 && b.gap_left <= options_.gap_tolerance) {
+  if (std::max(b.moved, b.turned) > 0 && (b.on_the_way || b.gap_left <= options_.gap_tolerance)) {
     ++counts_.gap_corrections;
     counts_.corrected = std::max(counts_.corrected, b.moved);
+    counts_.turned = std::max(counts_.turned, b.turned);
   }
-  const bool unmet = b.unmet || b.gap_left > options_.gap_tolerance;
+  if (b.away > 0) {
+    ++counts_.turned_back;
+    if (b.away > counts_.widest) {
+      counts_.widest = b.away;
+      widest_turned_ = records_[z(b.away_record)].name;
+    }
+  }
+  const bool unmet = b.unmet || (b.gap_left > options_.gap_tolerance && !b.on_the_way);
   if (unmet || b.was_unmet)
     for (const int i : b.records) records_[z(i)].unmet = unmet;
   b.was_unmet = unmet;
@@ -336,6 +344,7 @@ void Engine::watch_gap(int record) {
   w.points = r.points;
   w.axes = r.axes;
   w.dots = r.dots;
+  w.oriented = r.oriented;
 }
 
 /// Of a joint's exact part, where gaps are measured from: in its old place, if that is large enough.
@@ -343,7 +352,8 @@ void Engine::keep_primitives(Record& r, const JointRows& rows) {
   r.points = static_cast<short>(rows.points.size());
   r.axes = static_cast<short>(rows.axes.size());
   r.dots = static_cast<short>(rows.dots.size());
-  const int size = 6 * r.points + 10 * r.axes + 7 * r.dots;
+  r.oriented = rows.alignment.of == JointRows::Alignment::Of::orientation;
+  const int size = 6 * r.points + 10 * r.axes + 7 * r.dots + 9 * r.oriented;
   if (size > r.primitives_size) {
     r.primitives = static_cast<int>(gap_numbers_.size());
     r.primitives_size = size;
@@ -354,6 +364,8 @@ void Engine::keep_primitives(Record& r, const JointRows& rows) {
   for (const JointRows::Point& p : rows.points) keep(p.p_AQ), keep(p.p_BQ);
   for (const JointRows::Axis& x : rows.axes) keep(x.u_A), keep(x.p_AQ), keep(x.p_BQ), *to++ = x.d0;
   for (const JointRows::Dot& d : rows.dots) keep(d.u_A), keep(d.w_B), *to++ = d.c;
+  const Matrix3d columns = rows.alignment.B * rows.alignment.A.transpose();  // of R_BA, which are the rows of R_AB
+  for (int i = 0; r.oriented && i < 3; ++i) keep(columns.col(i));
 }
 
 // Straight from Bullet's transforms, in double: the residuals of the primitives P, L and D.
@@ -385,6 +397,16 @@ Engine::Gap Engine::gap_of(const GapWatch& w) const {
   for (int i = 0; i < w.dots; ++i) {
     const Vector3d u = turned(a, vector()), v = turned(b, vector());
     gap.angle = std::max(gap.angle, std::abs(u.dot(v) - number()));
+  }
+  if (w.oriented) {  // the trace of R_AB R_Bᵀ R_A: dots vanish at other poses, too
+    double trace = 0;
+    for (int i = 0; i < 3; ++i) {
+      const Vector3d u = turned(b, vector());
+      const btMatrix3x3& R = a.getBasis();
+      trace += double(R[0][i]) * u.x() + double(R[1][i]) * u.y() + double(R[2][i]) * u.z();
+    }
+    if (const double cosine = 0.5 * (trace - 1); cosine < detail::cosine_of_far)
+      gap.angle = std::acos(std::max(cosine, -1.0));
   }
   return gap;
 }
@@ -447,6 +469,7 @@ void Engine::cut_together(BlockSolve& b) {
 
 void Engine::measure_gaps() {
   gaps_told_ = false;
+  turned_away_ = 0;
   constexpr std::size_t ahead = 4;
   for (std::size_t i = 0; i < gap_watch_.size(); ++i) {
     if (i + ahead < gap_watch_.size() && gap_watch_[i + ahead].first >= 0)
@@ -454,6 +477,7 @@ void Engine::measure_gaps() {
         prefetch(&body->getWorldTransform(), sizeof(btTransform));
     GapWatch& w = gap_watch_[i];
     w.gap = w.first >= 0 ? gap_of(w) : gap_of(system_.constraint(w.id));
+    if (w.oriented) note_turned_away(records_[z(w.record)], w.gap.angle > detail::far_turn);
     max_gap_ = std::max(max_gap_, w.gap.length);
     max_angle_ = std::max(max_angle_, w.gap.angle);
   }

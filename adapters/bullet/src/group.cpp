@@ -8,6 +8,8 @@
 #include "columns.h"
 #include "multibody.h"
 
+#include <linchpin/detail/turned_joints.h>
+
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -645,7 +647,8 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
   b.in_parts = b.by_stages = b.recorded = b.end_after = b.plainly = b.plain_parts = b.in_turns = false;
   b.stepped_down = nullptr;
   b.has_kept = false;
-  b.moved = b.gap_left = b.by_reference = 0;
+  b.moved = b.gap_left = b.turned = b.away = b.by_reference = 0;
+  if (std::exchange(b.on_the_way, false) && b.dynamics) detail::hold_as_made(system_, *b.dynamics);
   b.too_dear = false;
   b.follows = false;
   b.unmet = false;
@@ -939,7 +942,7 @@ bool Engine::start_block(BlockSolve& b) {
   };
   // Newton answers for all forces at once; far off the constraints their linear answer is a better start.
   // And a gap at the start is closed by moving, when the rows are done: no velocity of theirs is to close it.
-  const bool open = start_gap(b, false) > std::max(options_.gap_tolerance, far_open);
+  const bool open = std::max(start_gap(b, false), turned_away(b)) > std::max(options_.gap_tolerance, far_open);
   if (!b.with_laws && options_.drift_correction && (open || starts_in_parts(b))) {
     start_now();
   } else if (b.answered || !start(false)) {

@@ -223,7 +223,9 @@ void Engine::solve_on_several_threads() {
     begin_apart(blocks, member);
     for (const int index : blocks) {
       BlockSolve& b = *blocks_[z(index)];
-      if (b.stage != Stage::begun || largest(b.dynamics->assembly().position) > options_.gap_tolerance) continue;
+      if (b.stage != Stage::begun || largest(b.dynamics->assembly().position) > options_.gap_tolerance ||
+          turned_away(b) > 0)
+        continue;
       b.stage = finish_block(b) ? Stage::solved : Stage::refused;
     }
   });

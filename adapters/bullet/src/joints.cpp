@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
+#include <optional>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
@@ -43,6 +44,20 @@ void square_up(Frame& f) {
   f.axis[1] = z.cross(f.axis[0]);
 }
 
+// Right-handed, with these for the first two axes as far as they are square, or this for the third.
+Matrix3d frame_with(const Vector3d& x, const Vector3d& y) {
+  const Vector3d across = y - x * x.dot(y), e = across.norm() > 1e-3 ? across.normalized() : x.unitOrthogonal();
+  Matrix3d out;
+  out << x, e, x.cross(e);
+  return out;
+}
+Matrix3d frame_about(const Vector3d& z) {
+  const Vector3d x = z.unitOrthogonal();
+  return frame_with(x, z.cross(x));
+}
+
+using Of = JointRows::Alignment::Of;
+
 bool orthonormal(const btTransform& f) {
   const Frame g = frame_of(f);
   return std::abs(g.axis[0].dot(g.axis[1])) < 1e-4 && std::abs(g.axis[0].dot(g.axis[2])) < 1e-4;
@@ -70,6 +85,26 @@ JointShape point_to_point(btPoint2PointConstraint& joint) {
   return s;
 }
 
+// Bullet brings angles to −π … π before it compares them with limits: those that span a whole turn stop nothing.
+constexpr double half_turn = double(SIMD_PI), whole_turn = double(SIMD_2_PI);
+bool stops(double lower, double upper) { return lower <= upper && upper - lower < whole_turn; }
+
+// getLowerLimit() and getUpperLimit() of a hinge lie between −π and π, where a lock, whole turns and no limits may read
+// alike. Half of what they span is private and has no accessor; an explicit instantiation may name it.
+const btAngularLimit& limit_in(const btHingeConstraint& joint);
+template <auto limit>
+struct LimitPeek {
+  friend const btAngularLimit& limit_in(const btHingeConstraint& joint) { return joint.*limit; }
+};
+template struct LimitPeek<&btHingeConstraint::m_limit>;
+
+enum class HingeLimits { none, locked, stops };
+HingeLimits limits_of(const btHingeConstraint& joint) {
+  const double half_range = double(limit_in(joint).getHalfRange());
+  if (half_range == 0) return HingeLimits::locked;
+  return half_range > 0 && half_range < half_turn ? HingeLimits::stops : HingeLimits::none;
+}
+
 JointShape hinge_shape(btHingeConstraint& joint) {
   JointShape s;
   if (joint.getFlags() & BT_HINGE_FLAGS_CFM_NORM) {
@@ -83,16 +118,21 @@ JointShape hinge_shape(btHingeConstraint& joint) {
   if (!joint.getAngularOnly()) s.rows.points.push_back({a.origin, b.origin});
   s.rows.dots.push_back({a.axis[0], b.axis[2], 0});
   s.rows.dots.push_back({a.axis[1], b.axis[2], 0});
-  const bool locked = joint.getLowerLimit() == joint.getUpperLimit();
-  if (locked && !joint.getEnableAngularMotor() && !(joint.getFlags() & BT_HINGE_FLAGS_CFM_STOP) &&
-      orthonormal(joint.getAFrame()) && orthonormal(joint.getBFrame())) {
+  s.rows.alignment = {Of::direction, frame_about(a.axis[2]), frame_about(b.axis[2])};
+  const HingeLimits limits = limits_of(joint);
+  if (limits == HingeLimits::locked && !joint.getEnableAngularMotor() &&
+      !(joint.getFlags() & BT_HINGE_FLAGS_CFM_STOP) && orthonormal(joint.getAFrame()) &&
+      orthonormal(joint.getBFrame())) {
     // Bullet's angle is sign·atan2(y_B·x_A, y_B·y_A), sign −1 when A is the reference.
     const double angle = (joint.getUseReferenceFrameA() ? -1.0 : 1.0) * double(joint.getLowerLimit());
     const Frame raw = frame_of(joint.getAFrame());
-    s.rows.dots.push_back({raw.axis[0] * std::cos(angle) - raw.axis[1] * std::sin(angle), b.axis[1], 0});
+    const Vector3d x = raw.axis[0] * std::cos(angle) - raw.axis[1] * std::sin(angle);
+    s.rows.dots.push_back({x, b.axis[1], 0});
+    s.rows.alignment = {Of::orientation, frame_with(x, raw.axis[0] * std::sin(angle) + raw.axis[1] * std::cos(angle)),
+                        frame_with(b.axis[0], b.axis[1])};
     s.limit_locked = true;
   } else {
-    if (joint.hasLimit()) add(s.native, "limits");
+    if (limits != HingeLimits::none) add(s.native, "limits");
     if (joint.getEnableAngularMotor()) add(s.native, "motor");
     s.may_emit_native = !s.native.empty();
   }
@@ -115,6 +155,7 @@ JointShape slider_shape(btSliderConstraint& joint) {
   s.rows.axes.push_back({a.axis[2], a.origin, b.origin, 0});
   s.rows.dots.push_back({a.axis[1], b.axis[0], 0});
   s.rows.dots.push_back({a.axis[2], b.axis[0], 0});
+  s.rows.alignment = {Of::direction, frame_about(a.axis[0]), frame_about(b.axis[0])};
   if (joint.getLowerLinLimit() == joint.getUpperLinLimit() && !joint.getPoweredLinMotor() &&
       !(joint.getFlags() & BT_SLIDER_FLAGS_CFM_LIMLIN)) {
     const double at = double(joint.getLowerLinLimit()) * (joint.getUseLinearReferenceFrameA() ? 1.0 : -1.0);
@@ -127,10 +168,12 @@ JointShape slider_shape(btSliderConstraint& joint) {
   if (joint.getLowerAngLimit() == joint.getUpperAngLimit() && !joint.getPoweredAngMotor() &&
       !(joint.getFlags() & BT_SLIDER_FLAGS_CFM_LIMANG)) {
     const double t = double(joint.getLowerAngLimit());  // y_B leads y_A by t about x
-    s.rows.dots.push_back({a.axis[2] * std::cos(t) - a.axis[1] * std::sin(t), b.axis[1], 0});
+    const Vector3d z = a.axis[2] * std::cos(t) - a.axis[1] * std::sin(t);
+    s.rows.dots.push_back({z, b.axis[1], 0});
+    s.rows.alignment = {Of::orientation, frame_with(a.axis[0], z.cross(a.axis[0])), frame_with(b.axis[0], b.axis[1])};
     s.exact_axis[3] = true;
   } else {
-    if (joint.getLowerAngLimit() <= joint.getUpperAngLimit()) add(s.native, "angular limits");
+    if (stops(double(joint.getLowerAngLimit()), double(joint.getUpperAngLimit()))) add(s.native, "angular limits");
     if (joint.getPoweredAngMotor()) add(s.native, "angular motor");
   }
   s.may_emit_native = !s.native.empty();
@@ -141,6 +184,8 @@ JointShape slider_shape(btSliderConstraint& joint) {
 struct Axis6 {
   double lo = 1, hi = -1;  // free
   bool motor = false, spring = false, soft = false;
+  bool acts_ahead = true;  // its limit rows act before the limit is reached: at half a turn, too
+  bool limited() const { return acts_ahead ? lo <= hi : stops(lo, hi); }
 };
 
 // The rotation order: which axis of A (a) and of B (b) span the Euler angles, the middle one m, and the parity σ.
@@ -165,6 +210,30 @@ EulerOrder euler_order(int order) {
   }
 }
 
+// Angles of a 6dof joint locked at t, and no others: where they hold the frames. The middle axis is n = n_A = n_B, and
+// a_A and β_B lie at the angle of the middle one across it.
+JointRows::Alignment alignment_of(const Frame& A, const Frame& B, const EulerOrder& o,
+                                  const std::array<std::optional<double>, 3>& t) {
+  const auto z = [](int i) { return static_cast<std::size_t>(i); };
+  const Vector3d &a_A = A.axis[z(o.a)], &b_A = A.axis[z(o.b)], &m_A = A.axis[z(o.m)];
+  const Vector3d &a_B = B.axis[z(o.a)], &b_B = B.axis[z(o.b)], &m_B = B.axis[z(o.m)];
+  const std::optional<double>&a = t[z(o.a)], &b = t[z(o.b)], &m = t[z(o.m)];
+  const auto c = [](double angle) { return std::cos(angle); };
+  const auto s = [&](double angle) { return o.sigma * std::sin(angle); };
+  Vector3d n_A, n_B, along_A, along_B;  // the middle axis, and where β and a point while the middle angle is zero
+  if (a) n_A = m_A * c(*a) + b_A * s(*a), along_A = b_A * c(*a) - m_A * s(*a);
+  if (b) n_B = m_B * c(*b) + a_B * s(*b), along_B = a_B * c(*b) - m_B * s(*b);
+  const Vector3d b_in_A = a && m ? Vector3d(along_A * c(*m) + a_A * s(*m)) : Vector3d();
+  const Vector3d a_in_B = b && m ? Vector3d(along_B * c(*m) + b_B * s(*m)) : Vector3d();
+  if (a && b && m) return {Of::orientation, frame_with(b_in_A, n_A), frame_with(b_B, n_B)};
+  if (a && b) return {Of::direction, frame_about(n_A), frame_about(n_B)};
+  if (a && m) return {Of::direction, frame_about(b_in_A), frame_about(b_B)};
+  if (b && m) return {Of::direction, frame_about(a_A), frame_about(a_in_B)};
+  if (a) return {Of::angle, frame_with(along_A, n_A), frame_with(b_B, m_B)};
+  if (b) return {Of::angle_in_b, frame_with(a_A, m_A), frame_with(along_B, n_B)};
+  return {};
+}
+
 JointShape six_axes(const btTransform& frame_a, const btTransform& frame_b, const std::array<Axis6, 6>& axes,
                     const EulerOrder& o) {
   JointShape s;
@@ -181,7 +250,7 @@ JointShape six_axes(const btTransform& frame_a, const btTransform& frame_b, cons
     const std::string name = names[i];
     if (x.soft)
       add(s.native, name + " soft");
-    else if (x.lo <= x.hi)
+    else if (x.limited())
       add(s.native, name + " limits");
     if (x.motor) add(s.native, name + " motor");
     if (x.spring) add(s.native, name + " spring");
@@ -196,9 +265,11 @@ JointShape six_axes(const btTransform& frame_a, const btTransform& frame_b, cons
   }
   const auto ax = [&](int i) { return a.axis[static_cast<std::size_t>(i)]; };
   const auto bx = [&](int i) { return b.axis[static_cast<std::size_t>(i)]; };
+  std::array<std::optional<double>, 3> locked;
   for (int i = 0; i < 3; ++i) {
     if (!s.exact_axis[static_cast<std::size_t>(i + 3)]) continue;
     const double t = axes[static_cast<std::size_t>(i + 3)].lo;
+    locked[static_cast<std::size_t>(i)] = t;
     if (i == o.m)
       s.rows.dots.push_back({ax(o.a), bx(o.b), o.sigma * std::sin(t)});
     else if (i == o.b)
@@ -206,6 +277,7 @@ JointShape six_axes(const btTransform& frame_a, const btTransform& frame_b, cons
     else
       s.rows.dots.push_back({ax(o.m) * std::cos(t) + ax(o.b) * (o.sigma * std::sin(t)), bx(o.b), 0});
   }
+  s.rows.alignment = alignment_of(a, b, o, locked);
   s.may_emit_native = !s.native.empty();
   return s;
 }
@@ -220,8 +292,12 @@ std::array<Axis6, 6> axes_of(btGeneric6DofConstraint& joint) {
          spring && spring->isSpringEnabled(i), lin->m_stopCFM[i] != 0 || lin->m_normalCFM[i] != 0};
     auto& y = out[static_cast<std::size_t>(i + 3)];
     const auto* rot = joint.getRotationalLimitMotor(i);
-    y = {double(rot->m_loLimit), double(rot->m_hiLimit), rot->m_enableMotor, spring && spring->isSpringEnabled(i + 3),
-         rot->m_stopCFM != 0 || rot->m_normalCFM != 0};
+    y = {double(rot->m_loLimit),
+         double(rot->m_hiLimit),
+         rot->m_enableMotor,
+         spring && spring->isSpringEnabled(i + 3),
+         rot->m_stopCFM != 0 || rot->m_normalCFM != 0,
+         false};
   }
   return out;
 }
@@ -246,6 +322,7 @@ JointShape cone_twist_shape(btConeTwistConstraint& joint) {
     return s;
   }
   const Frame a = frame_of(joint.getAFrame()), b = frame_of(joint.getBFrame());
+  const auto stops_in = [&](btScalar span) { return double(span * joint.getLimitSoftness()) < half_turn; };
   s.acting_A = a.origin;
   s.acting_B = b.origin;
   s.rows.points.push_back({a.origin, b.origin});
@@ -257,13 +334,18 @@ JointShape cone_twist_shape(btConeTwistConstraint& joint) {
   if (s.swing_locked) {
     s.rows.dots.push_back({a.axis[1], b.axis[0], 0});
     s.rows.dots.push_back({a.axis[2], b.axis[0], 0});
+    s.rows.alignment = {Of::direction, frame_about(a.axis[0]), frame_about(b.axis[0])};
   }
-  if (s.twist_locked) s.rows.dots.push_back({a.axis[2], b.axis[1], 0});
+  if (s.twist_locked) {
+    s.rows.dots.push_back({a.axis[2], b.axis[1], 0});
+    s.rows.alignment = {Of::orientation, frame_with(a.axis[0], a.axis[1]), frame_with(b.axis[0], b.axis[1])};
+  }
   if (joint.isMotorEnabled())
     add(s.native, "motor");
-  else if (!s.swing_locked)
+  else if (!s.swing_locked && stops_in(std::min(joint.getSwingSpan1(), joint.getSwingSpan2())))
     add(s.native, "swing limits");
-  if (!s.twist_locked && !joint.isMotorEnabled() && joint.getTwistSpan() >= 0) add(s.native, "twist limits");
+  if (!s.twist_locked && !joint.isMotorEnabled() && joint.getTwistSpan() >= 0 && stops_in(joint.getTwistSpan()))
+    add(s.native, "twist limits");
   s.may_emit_native = !s.native.empty();
   return s;
 }
@@ -377,7 +459,7 @@ void numbers_of(btTypedConstraint& joint, JointKind kind, Visit& visit) {
       auto& h = static_cast<btHingeConstraint&>(joint);
       put(visit, h.getAFrame());
       put(visit, h.getBFrame());
-      for (const double x : {double(h.getLowerLimit()), double(h.getUpperLimit()), double(h.getAngularOnly()),
+      for (const double x : {double(h.getLowerLimit()), double(limit_in(h).getHalfRange()), double(h.getAngularOnly()),
                              double(h.getEnableAngularMotor()), double(h.getFlags())})
         visit(x);
       return;
@@ -411,8 +493,9 @@ void numbers_of(btTypedConstraint& joint, JointKind kind, Visit& visit) {
       auto& c = static_cast<btConeTwistConstraint&>(joint);
       put(visit, c.getAFrame());
       put(visit, c.getBFrame());
-      for (const double x : {double(c.getSwingSpan1()), double(c.getSwingSpan2()), double(c.getTwistSpan()),
-                             double(c.getFixThresh()), double(c.isMotorEnabled()), double(c.getFlags())})
+      for (const double x :
+           {double(c.getSwingSpan1()), double(c.getSwingSpan2()), double(c.getTwistSpan()),
+            double(c.getLimitSoftness()), double(c.getFixThresh()), double(c.isMotorEnabled()), double(c.getFlags())})
         visit(x);
       return;
     }

@@ -206,6 +206,8 @@ class Multibodies {
   int lay_out_rows();
   void lay_path(Item& item);
   void close_gaps();
+  void close_gaps_so();
+  bool any_turned_away();
   Approach approach_gaps();
   double turn_of(std::span<const double> d) const;
   double reach(std::span<const double> d, double scale);
@@ -289,7 +291,8 @@ class Multibodies {
   std::vector<double> position_, velocity_, unit_row_, v0_, v_, before_, before_newton_, impulse_before_newton_,
       one_sided_row_, one_sided_, before_law_dv_, before_law_lambda_, free_, e_, scale_, dv_, lambda_, one_, impulse_,
       target_, half_, dense_, part_row_, force_, half_rows_, one_report_;
-  std::vector<double> left_open_;              ///< by row, of a gap that no motion closes: it is held as it is
+  bool closing_ = false;           ///< a joint that is turned far has the rows of the way back, not those of its dots
+  std::vector<double> left_open_;  ///< by row, of a gap that no motion closes: it is held as it is
   std::vector<double> best_v_, best_impulse_;  ///< where a Newton has been nearest to its end
   linchpin::detail::Secants secants_;
   std::vector<BodyState> X_;

@@ -5,6 +5,7 @@
 #include "bodies.h"
 #include "columns.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace linchpin::bullet {
@@ -21,6 +22,32 @@ double Multibodies::gap() const {
 // An initial gap, or one that the program made, is closed by moving, not by pushing (T12). What no motion closes, as a
 // pin beyond the reach of its arm, stays open as it then is.
 void Multibodies::close_gaps() {
+  const bool away = any_turned_away();
+  if (away) {
+    closing_ = true;
+    if (!linearize()) return void(closing_ = false);
+  }
+  close_gaps_so();
+  if (!away) return;
+  closing_ = false;
+  if (!failed_ && linearize() && gap() > engine_.options_.gap_tolerance)
+    for (std::size_t r = 0; r < position_.size(); ++r) left_open_[r] = silent_[r] ? 0 : position_[r];
+}
+
+/// @return whether a joint is turned so far from where it is held that its dots do not tell the way
+bool Multibodies::any_turned_away() {
+  return std::any_of(items_.begin(), items_.end(), [&](const Item& item) {
+    const JointRows::Alignment* const alignment =
+        item.coordinates.empty() ? detail::alignment_of(item.constraint->function()) : nullptr;
+    const auto R = [&](std::size_t k) {
+      const BodyId id = item.parts[k].id;
+      return id == linchpin::world ? Matrix3d(Matrix3d::Identity()) : engine_.state_[id].R();
+    };
+    return alignment && detail::turned_away(*alignment, R(0), R(1)) > 0;
+  });
+}
+
+void Multibodies::close_gaps_so() {
   constexpr int most_long = 300;  // steps of a long way, after each of which Newton has all of its own again
   double moved = 0;
   for (int left = engine_.options_.max_newton, long_steps = 0; left > 0;) {

@@ -132,7 +132,9 @@ bool Multibodies::rows_of(Item& item) {
     if (p.dof > 0) X_.back().a = X_.back().alpha = Vector3d::Zero();
   }
   try {
-    item.constraint->function().linearize(X_, engine_.t_, {item.A, own(unit_.b), own(position_), own(velocity_)});
+    const Linearization out{item.A, own(unit_.b), own(position_), own(velocity_)};
+    item.constraint->function().linearize(X_, engine_.t_, out);
+    if (closing_) detail::linearize_way_back(item.constraint->function(), X_, out);
   } catch (const std::exception& e) {  // a user's residual: nothing throws out of a step
     fail("constraint '" + record(item).name + "': " + e.what());
     return false;

@@ -60,7 +60,7 @@ void Multibodies::begin_step() {
   cut_ = engine_.options_.rank_tolerance;
   if (!linearize()) return;
   if (engine_.options_.drift_correction) {
-    if (gap() > engine_.options_.gap_tolerance) close_gaps();
+    if (gap() > engine_.options_.gap_tolerance || any_turned_away()) close_gaps();
     if (failed_) return;
   }
   evaluate_laws();
@@ -394,6 +394,8 @@ void Multibodies::after_step() {
         double& gap = unit == RowUnit::metre ? to.gap : unit == RowUnit::radian ? to.gap_angle : to.residual;
         gap = std::max(gap, std::abs(out[z(i)]));
       }
+      if (const JointRows::Alignment* const alignment = detail::alignment_of(function))
+        to.gap_angle = std::max(to.gap_angle, detail::turned_away(*alignment, X_[0].R(), X_[1].R()));
       engine_.max_gap_ = std::max(engine_.max_gap_, to.gap);
       engine_.max_angle_ = std::max(engine_.max_angle_, to.gap_angle);
     }

@@ -47,6 +47,7 @@ Matrix3d matrix(const btMatrix3x3& m) {
 // 3D: the axes of two frames stay together.
 void hold_turn(const Matrix3d& A, const Matrix3d& B, JointRows& rows) {
   for (int i = 0; i < 3; ++i) rows.dots.push_back({A.col(i), B.col((i + 1) % 3), 0});
+  rows.alignment = {JointRows::Alignment::Of::orientation, A, B};
 }
 
 }  // namespace

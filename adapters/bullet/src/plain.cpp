@@ -31,6 +31,9 @@ void Engine::lay_out_plain(BlockSolve& b) {
   if (options_.mode != Mode::exact || !options_.drift_correction || options_.stepping != Stepping::semi_implicit ||
       b.with_laws || b.of_users || b.with_driven || b.geared)
     return;
+  if (turned_away_ > 0 &&
+      std::any_of(b.records.begin(), b.records.end(), [&](int i) { return records_[z(i)].turned_away; }))
+    return;
   if (!std::exchange(b.plain_known, true)) {
     b.plain_from = b.plain_waits = 0;
     b.sides.clear();

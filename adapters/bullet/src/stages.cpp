@@ -61,6 +61,7 @@ const char* Engine::why_no_stages(const BlockSolve& b) const {
   if (b.native_rows && (b.pushed || std::any_of(b.host.begin(), b.host.end(), [](double p) { return p != 0; })))
     return b.in_contact ? "contacts or other rows of Bullet's act on the block"
                         : "limits, motors or other rows of Bullet's act on the block";
+  if (b.on_the_way) return "a joint is on its way from where it was turned away";
   return nullptr;
 }
 

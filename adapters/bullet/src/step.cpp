@@ -7,6 +7,8 @@
 #include "columns.h"
 #include "energy_watch.h"
 
+#include <linchpin/detail/turned_joints.h>
+
 #include <limits>
 #include <utility>
 
@@ -251,10 +253,10 @@ bool Engine::finish_block(BlockSolve& b) {
   // has moved a joint's frame or limit, the bodies go with it: the step ends on the constraints, in the time that it
   // has.
   if (options_.drift_correction) {
-    const double gap = start_gap(b, false), moved = start_gap(b, true);
-    b.follows =
-        moved > options_.gap_tolerance && gap <= options_.gap_tolerance && options_.stepping == Stepping::semi_implicit;
-    if (std::max(gap, moved) > options_.gap_tolerance && !b.follows && !close_start_gap(b))
+    const double gap = start_gap(b, false), moved = start_gap(b, true), away = turned_away(b);
+    b.follows = moved > options_.gap_tolerance && gap <= options_.gap_tolerance && away == 0 &&
+                options_.stepping == Stepping::semi_implicit;
+    if (std::max({gap, moved, away}) > options_.gap_tolerance && !b.follows && !close_start_gap(b))
       return refuse(b, b.dynamics->reason());
   }
 
@@ -359,14 +361,36 @@ double Engine::start_gap(const BlockSolve& b, bool moved) const {
   return gap;
 }
 
+/// The widest angle by which a joint of the block is turned from where it is held, where that is so far that its dots
+/// do not tell the way [rad].
+double Engine::turned_away(BlockSolve& b) const {
+  b.away = 0;
+  if (turned_away_ == 0 && largest(b.dynamics->assembly().position) <= options_.gap_tolerance) return 0;
+  for (std::size_t i = 0; i < b.ids.size(); ++i) {
+    const Constraint& constraint = system_.constraint(b.ids[i]);
+    const JointRows::Alignment* const alignment = detail::alignment_of(constraint.function());
+    if (!alignment) continue;
+    const auto bodies = constraint.bodies();
+    const double angle = detail::turned_away(*alignment, state_[bodies[0]].R(), state_[bodies[1]].R());
+    if (angle <= b.away) continue;
+    b.away = angle;
+    b.away_record = b.records[i];
+  }
+  return b.away;
+}
+
 /// @return false where the equation cannot be evaluated at the poses that close it
 bool Engine::close_start_gap(BlockSolve& b) {
-  b.gap_left = close_gaps(system_, *b.dynamics, base_, options_.newton_tolerance, options_.max_newton, &b.moved);
+  constexpr double most_turn = 0.5;  // [rad] in a step: bodies come from afar by a way that others see
+  b.gap_left = close_gaps(system_, *b.dynamics, base_, options_.newton_tolerance, options_.max_newton, &b.moved,
+                          &b.turned, most_turn);
+  b.on_the_way = b.away > 0 && b.gap_left > detail::far_turn && b.turned > 0.9 * most_turn;
+  if (b.on_the_way) detail::hold_as_turned(*b.dynamics, base_);
   b.pushed = b.write_pose = true;
   // Rows of where the bodies were would hold them askew of where they are: near a dead point without bound. Not for
   // what a host in single precision leaves in every step, which is no more than its rounding.
   constexpr double far_moved = 1e-4;  // [m, rad]
-  if (b.moved <= far_moved) return true;
+  if (std::max(b.moved, b.turned) <= far_moved) return true;
   for (const BodyId id : b.block.bodies) {
     state_[id].p = base_[id].p;
     state_[id].q = base_[id].q;
@@ -394,8 +418,10 @@ Engine::Outcome Engine::try_step(BlockSolve& b) {
   for (std::size_t j = 0; j < b.v.size(); ++j) b.v[j] = b.v0[j] + b.dv[j];
   bool good = finite(b.v), stopped = false;
   if (good && options_.drift_correction) {
-    NewtonReport newton = end_step(b, state_, base_, end_, dt_, b.v, b.turning);
-    if (held_by_curvature(b, newton)) {
+    b.left_open.clear();  // gaps of what is on its way stay as they are for the step
+    if (b.on_the_way) b.left_open.assign(assembly.position.begin(), assembly.position.end());
+    NewtonReport newton = end_step(b, state_, base_, end_, dt_, b.v, b.turning, b.left_open);
+    if (!b.on_the_way && held_by_curvature(b, newton)) {
       b.turning.apply(b.block, b.applied);  // of which velocities are made anew
       if (!stop_at_end(b)) return Outcome::lost;
       stopped = true;
@@ -539,7 +565,7 @@ bool Engine::predict(BlockSolve& b) {
     --b.added_rest;
     return false;
   }
-  if (b.native_rows || b.moved > 0 || b.last_length != dt_) b.added_steps = 0;
+  if (b.native_rows || std::max(b.moved, b.turned) > 0 || b.last_length != dt_) b.added_steps = 0;
   int terms = 0;  // what is left out is of the size of the first of these
   const int known = std::min(b.added_steps, orders);
   for (int k = 1; k < known; ++k)

@@ -72,7 +72,9 @@ bool Engine::try_substep(BlockSolve& b, Substep& s) {
   // substep it would take impulses that are the larger, the shorter it is. Not what steps of native rows have opened:
   // that is no velocity.
   b.left_open.clear();
-  if (const double gap = largest(assembly.position); gap > close && gap <= options_.gap_tolerance)
+  if (b.on_the_way)
+    b.left_open.assign(assembly.position.begin(), assembly.position.end());
+  else if (const double gap = largest(assembly.position); gap > close && gap <= options_.gap_tolerance)
     for (const double phi : assembly.position) b.left_open.push_back((1 - s.length / dt_) * phi);
   const NewtonReport newton = end_step(b, now, now, next, s.length, b.sub_v, b.part_turning, b.left_open);
   if (!newton.converged || !finite(b.sub_v) || turns_too_far(b, next, s.length)) return false;

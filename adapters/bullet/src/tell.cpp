@@ -377,7 +377,10 @@ std::string Engine::summary() {
       << counts_.activation_energy << " J";
   if (counts_.gap_corrections)
     s << "\n  start gaps closed by moving bodies, without velocity: " << counts_.gap_corrections << " times, at most "
-      << counts_.corrected << " m";
+      << counts_.corrected << " m, " << counts_.turned << " rad";
+  if (counts_.turned_back)
+    s << "\n  joints turned far from where they are held: at most " << counts_.widest << " rad, " << widest_turned_
+      << "; brought back by moving bodies in " << counts_.turned_back << " block steps, by no more than 1 rad in each";
   if (counts_.non_finite) s << "\n  non-finite numbers kept from the world: " << counts_.non_finite;
   if (broken) s << "\n  broken joints: " << broken;
   if (!trouble_.empty()) s << "\n  last trouble: " << trouble_;

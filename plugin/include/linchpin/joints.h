@@ -83,9 +83,26 @@ struct JointRows {
     Vector3d u_A, p_AQ, p_BQ;
     double d0 = 0;
   };
+  /// The relative rotation that the dots hold, by frames of A and B (axes as columns, body axes). Dots alone vanish at
+  /// other rotations, too, such as half a turn away. A joint that is turned by more than half a radian is brought to
+  /// this one (`close_gaps`).
+  struct Alignment {
+    enum class Of {
+      nothing,
+      angle,       ///< the first axis of B, seen along the third of A, lies along the first of A
+      angle_in_b,  ///< the first axis of A, seen along the third of B, lies along the first of B
+      direction,   ///< the third axes are the same
+      orientation  ///< all axes are the same
+    };
+    Of of = Of::nothing;
+    Matrix3d A = Matrix3d::Identity(), B = Matrix3d::Identity();
+    /// How many dots it stands for.
+    int held() const { return of == Of::nothing ? 0 : of == Of::direction ? 2 : of == Of::orientation ? 3 : 1; }
+  };
   std::vector<Point> points;
   std::vector<Axis> axes;
   std::vector<Dot> dots;
+  Alignment alignment = {};
 };
 /// @param acting_A, acting_B where its wrench is reported [m], body axes.
 Constraint joint(std::string name, BodyId a, BodyId b, JointRows rows, const Vector3d& acting_A,

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -44,9 +45,15 @@ NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, 
 
 /// Moves poses in the mass metric until φ = 0 at state.t, velocities untouched (an initial gap is not a velocity, T12,
 /// T14).
-/// @return largest |φ| left. `moved` receives the largest displacement [m] when given.
+/// Joints that are turned far from where they are held (`JointRows::Alignment`) are turned back first, the shortest
+/// way.
+/// @param moved   receives the largest displacement [m] when given
+/// @param turned  receives the largest turn of a body [rad] when given with `moved`
+/// @param most_turn  of a body by turning back [rad]; poses stay where that leaves them
+/// @return largest |φ| left, the angle of a joint that is still turned far included
 double close_gaps(const System& system, const Dynamics& dynamics, State& state, double tolerance, int max_solves,
-                  double* moved = nullptr);
+                  double* moved = nullptr, double* turned = nullptr,
+                  double most_turn = std::numeric_limits<double>::infinity());
 
 /// v⁺ = v − M⁻¹AᵀG⁺(A v + φ_t): the impulse at activation (T14). @return its kinetic-energy norm ½ΔvᵀMΔv [J].
 /// @param lambda  [m] added: its multipliers; may be empty. Not told of blocks with acceleration rows
@@ -243,8 +250,9 @@ class Stepper {
   double t() const { return state().t; }
 
   struct Start {
-    double gap = 0;             ///< largest |φ| before
+    double gap = 0;             ///< largest |φ| before, or turn of a joint away from where it is held
     double moved = 0;           ///< largest displacement that closed it [m]
+    double turned = 0;          ///< largest turn of a body that closed it [rad]
     double impulse_energy = 0;  ///< kinetic energy of the velocity jump [J]
   };
   const Start& start() const;

@@ -32,6 +32,10 @@ Json joint_json(btTypedConstraint& joint, const Json& a, const Json& b) {
     out["dots"].push_back(numbers({d.u_A, d.w_B}));
     out["dots"].back().push_back(d.c);
   }
+  const JointRows::Alignment& alignment = part.rows.alignment;
+  out["alignment"] = {{"of", static_cast<int>(alignment.of)},
+                      {"frames", numbers({alignment.A.col(0), alignment.A.col(1), alignment.A.col(2),
+                                          alignment.B.col(0), alignment.B.col(1), alignment.B.col(2)})}};
   if (const auto* gear = dynamic_cast<const btGearConstraint*>(&joint)) {
     out["gear"] = numbers({bullet::from_bullet(gear->getAxisA()), bullet::from_bullet(gear->getAxisB())});
     out["gear"].push_back(double(gear->getRatio()));

@@ -132,6 +132,24 @@ Gap six_gap(Joint& joint) {
              {double(joint.getAngle(0)), double(joint.getAngle(1)), double(joint.getAngle(2))});
 }
 
+// Whether Bullet's own test, on a copy, finds an angle of the hinge beyond its limits.
+bool beyond_limits(const btHingeConstraint& joint, double angle) {
+  btHingeConstraint copy(joint);
+  const double turn = joint.getUseReferenceFrameA() ? angle : -angle;
+  const btTransform about_z(btQuaternion(btVector3(0, 0, 1), btScalar(turn)));
+  copy.testLimit(copy.getAFrame().inverse(), about_z * copy.getBFrame().inverse());
+  return copy.getSolveLimit();
+}
+
+// A hinge tells its limits between −π and π, where a lock, whole turns and no limits look alike. The middle of the
+// limits is one of two opposite angles.
+enum class HingeLimits { none, locked, stops };
+HingeLimits limits_of(const btHingeConstraint& joint) {
+  const double half_turn = std::acos(-1.0), middle = 0.5 * double(joint.getLowerLimit() + joint.getUpperLimit());
+  if (!beyond_limits(joint, middle) && !beyond_limits(joint, middle + half_turn)) return HingeLimits::none;
+  return joint.hasLimit() ? HingeLimits::stops : HingeLimits::locked;
+}
+
 Gap hinge_gap(btHingeConstraint& joint) {
   Gap gap;
   if (joint.getFlags() & BT_HINGE_FLAGS_CFM_NORM) return gap;
@@ -139,7 +157,7 @@ Gap hinge_gap(btHingeConstraint& joint) {
   gap.any = true;
   if (!joint.getAngularOnly()) gap.metres = (a.origin - b.origin).norm();
   gap.radians = angle_between(Vector3d(a.axes.col(2)), Vector3d(b.axes.col(2)));
-  if (joint.getLowerLimit() == joint.getUpperLimit() && !joint.getEnableAngularMotor()) {
+  if (limits_of(joint) == HingeLimits::locked && !joint.getEnableAngularMotor()) {
     const double angle = (joint.getUseReferenceFrameA() ? -1 : 1) *
                          std::atan2(b.axes.col(1).dot(a.axes.col(0)), b.axes.col(1).dot(a.axes.col(1)));
     gap.radians = std::hypot(gap.radians, wrapped(angle - double(joint.getLowerLimit())));
@@ -211,7 +229,7 @@ const char* works(btTypedConstraint& joint) {
   if (!joint.isEnabled()) return nullptr;
   if (auto* p = dynamic_cast<btHingeConstraint*>(&joint)) {
     if (p->getEnableAngularMotor()) return "a motor";
-    return p->getLowerLimit() < p->getUpperLimit() && p->getSolveLimit() ? "a limit" : nullptr;
+    return p->getSolveLimit() && limits_of(*p) == HingeLimits::stops ? "a limit" : nullptr;
   }
   if (auto* p = dynamic_cast<btSliderConstraint*>(&joint)) {
     if (p->getPoweredLinMotor() || p->getPoweredAngMotor()) return "a motor";
@@ -234,7 +252,7 @@ bool has_native_rows(btTypedConstraint& joint) {
                        [](const Axis& x) { return !x.locked() && (x.driven || x.lo <= x.hi); });
   };
   if (auto* p = dynamic_cast<btHingeConstraint*>(&joint))
-    return p->getEnableAngularMotor() || p->getLowerLimit() < p->getUpperLimit();
+    return p->getEnableAngularMotor() || limits_of(*p) == HingeLimits::stops;
   if (auto* p = dynamic_cast<btSliderConstraint*>(&joint))
     return p->getPoweredLinMotor() || p->getPoweredAngMotor() || p->getLowerLinLimit() < p->getUpperLinLimit() ||
            p->getLowerAngLimit() < p->getUpperAngLimit();

@@ -384,11 +384,22 @@ class Maker {
     return out;
   }
 
+  void note_whole_turns(const std::vector<std::string>& joints) {
+    if (joints.empty()) return;
+    std::string names;
+    for (const std::string& name : joints) names += (names.empty() ? "" : ", ") + name;
+    const bool one = joints.size() == 1;
+    out_.notes.push_back((one ? "the limits of joint " : "the limits of the joints ") + names +
+                         " span a whole turn or more, and hinges count no turns: " + (one ? "it turns" : "they turn") +
+                         " without limits; with as = \"multibody\" the limits act");
+  }
+
   void make_joints() {
     struct Frames {
       JointFrame P, C;
     };
     std::vector<Frames> frames(file_.joints.size());
+    std::vector<std::string> whole_turns;
     for (std::size_t k = 0; k < file_.joints.size(); ++k) {
       const Joint& j = file_.joints[k];
       const int a = cluster_of(j.parent).body;
@@ -447,13 +458,18 @@ class Maker {
       const bool nobodys = options_.multibody && !c.tree;
       if (j.limits && !j.mimic && nobodys)
         out_.notes.push_back("joint \"" + j.name + "\" closes a loop of a multibody: its limits are left out");
-      if (j.limits && !j.mimic && !nobodys) {
+      // A hinge of Bullet's bodies counts no turns; the coordinate of a multibody does.
+      const bool whole_turn =
+          j.limits && j.turns() && !c.tree && j.limits->second - j.limits->first >= 2 * std::numbers::pi;
+      if (whole_turn && !j.mimic && !nobodys) whole_turns.push_back("\"" + j.name + "\"");
+      if (j.limits && !j.mimic && !nobodys && !whole_turn) {
         c.limits = j.limits;
         out_.native.push_back(c.name + ": limits " + shown(j.limits->first) + " to " + shown(j.limits->second) +
                               (j.turns() ? " rad" : " m"));
       }
       out_.joints.emplace_back(std::move(c), j.at);
     }
+    note_whole_turns(whole_turns);
     for (std::size_t k = 0; k < file_.joints.size(); ++k) {
       const Joint& j = file_.joints[k];
       if (!j.mimic) continue;

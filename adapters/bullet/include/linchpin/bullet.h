@@ -229,6 +229,9 @@ struct Counts {
   long non_finite = 0;           ///< times a non-finite number was kept from the host
   long gap_corrections = 0;      ///< positional corrections
   double corrected = 0;          ///< largest displacement of one of them [m]
+  double turned = 0;             ///< largest turn of a body by one of them [rad]
+  long turned_back = 0;          ///< block steps that began with a joint turned far (0.5 rad) from where it is held
+  double widest = 0;             ///< the most that one was [rad]
   double imbalance = 0;          ///< largest BodyBooks::imbalance() of any body at any step whose books were read
   double activation_energy = 0;  ///< largest ½ΔvᵀMΔv by which a step began off its velocity constraints [J]
 };
