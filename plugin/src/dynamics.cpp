@@ -28,6 +28,11 @@ struct Dynamics::Impl {
   std::vector<double> a, vdot, ideal, nonideal, lambda, induced;
   Nonideal laws_;
 
+  // The laws at the instant where the evaluation was for a step (T11).
+  Nonideal instant_laws_;
+  std::vector<double> instant_vdot, instant_nonideal, instant_induced, step_c;
+  bool at_instant = false;
+
   // The same constraints once more with projected velocities: made when rows first look contradictory.
   mutable detail::KeptAssembly projected;
   mutable State projected_state;
@@ -57,6 +62,8 @@ struct Dynamics::Impl {
     for (auto* x : {&a, &vdot, &ideal, &nonideal}) x->assign(n, 0.0);
     for (auto* x : {&scale, &lambda, &induced, &judged}) x->assign(m, 0.0);
     laws_.restructure(assembly.block);
+    instant_laws_.restructure(assembly.block);
+    at_instant = false;
     projected.block = {};
     factored = doubtful = false;
     status = Status::invalid;
@@ -65,6 +72,7 @@ struct Dynamics::Impl {
   }
 
   Status fail(std::string why) {
+    at_instant = false;
     reason = std::move(why);
     for (auto* x : {&vdot, &ideal, &nonideal, &lambda, &induced}) std::fill(x->begin(), x->end(), 0.0);
     laws_.prescribed.clear();
@@ -139,7 +147,7 @@ struct Dynamics::Impl {
   /// @param judge  whether rows that disagree contradict each other; else that is looked into when somebody asks
   Status respond(const State& state, bool judge) {
     Instant& instant = assembly.instant;
-    ranks_known = false;
+    ranks_known = at_instant = false;
     reason.clear();
     std::fill(nonideal.begin(), nonideal.end(), 0.0);
     std::fill(induced.begin(), induced.end(), 0.0);
@@ -165,6 +173,23 @@ struct Dynamics::Impl {
     if (!finite(vdot) || !finite(lambda)) return fail("the acceleration is not finite");
     return status;
   }
+
+  void answer_at_instant(const State& state) {
+    if (status == Status::invalid || !(laws_.step > 0) || laws_.efforts.empty()) return;
+    instant_laws_.take_over(laws_);
+    instant_vdot.resize(vdot.size());
+    solver.inverse_mass(ideal, instant_vdot);
+    for (std::size_t j = 0; j < vdot.size(); ++j) instant_vdot[j] += a[j];
+    instant_nonideal.assign(nonideal.size(), 0.0);
+    instant_induced.assign(induced.size(), 0.0);
+    std::vector<double>& c = assembly.instant.c;
+    step_c = c;
+    std::fill(c.begin(), c.end(), 0.0);
+    at_instant = instant_laws_.apply(scene(state), instant_vdot, instant_nonideal, instant_induced).empty();
+    if (!at_instant) c = step_c;  // a law that answers for the step and not at its start: its answer stays
+  }
+
+  const Nonideal& told_laws() const { return at_instant ? instant_laws_ : laws_; }
 
   /// A gap of g turns rows by about g over the lever (taken as 1 m), and redundant rows then disagree by as much
   /// without contradicting each other.
@@ -269,10 +294,13 @@ std::span<const double> Dynamics::ideal() const { return impl_->ideal; }
 std::span<const double> Dynamics::nonideal() const { return impl_->nonideal; }
 std::span<const double> Dynamics::lambda() const { return impl_->lambda; }
 std::span<const double> Dynamics::induced() const { return impl_->induced; }
-std::span<const Dynamics::Prescribed> Dynamics::prescribed() const { return impl_->laws_.prescribed; }
+std::span<const Dynamics::Prescribed> Dynamics::prescribed() const { return impl_->told_laws().prescribed; }
 std::span<const LawEffort> Dynamics::law_efforts() const { return impl_->laws_.efforts; }
 void Dynamics::set_step(double dt) { impl_->laws_.step = dt > 0 && std::isfinite(dt) ? dt : 0; }
 void Dynamics::ask_rates(bool on) { impl_->laws_.rates = on; }
+void Dynamics::find_rate(const State& state, double from) {
+  if (impl_->status != Status::invalid) impl_->laws_.find_rate(impl_->scene(state), from);
+}
 double Dynamics::step() const { return impl_->laws_.step; }
 std::span<const Contact> Dynamics::contacts() const { return impl_->laws_.contacts; }
 void Dynamics::grip(int contact, Grip how, const Eigen::Matrix<double, 6, 1>& sense) {
@@ -288,6 +316,7 @@ std::span<const double> Dynamics::memory() const { return impl_->laws_.memory_no
 std::span<const double> Dynamics::memory_rate() const { return impl_->laws_.memory_rate; }
 void Dynamics::give_memory(std::span<const double> values) { impl_->laws_.give_memory(values); }
 void Dynamics::accept(double dt) { impl_->laws_.accept(dt); }
+void Dynamics::answer_at_instant(const State& state) noexcept { impl_->answer_at_instant(state); }
 const LawReport& Dynamics::law_report() const { return impl_->laws_.report; }
 
 std::vector<std::string> Dynamics::warnings() const {
@@ -352,6 +381,16 @@ void Dynamics::reactions(const State& state, std::vector<Reaction>& out, bool as
   for (const int i : d.known_ranks().redundant) out[z(i)].redundant = true;
 }
 
+namespace {
+/// What the laws of constraint i prescribe; null without any.
+const Dynamics::Prescribed* prescribed_on(const Nonideal& laws, int i) {
+  const auto& all = laws.prescribed;  // in the order of constraints
+  const auto at = std::lower_bound(all.begin(), all.end(), i,
+                                   [](const Dynamics::Prescribed& p, int of) { return p.constraint < of; });
+  return at != all.end() && at->constraint == i ? &*at : nullptr;
+}
+}  // namespace
+
 void Dynamics::reaction(int i, const State& state, Reaction& reaction) const {
   const Impl& d = *impl_;
   const Block& block = d.assembly.block;
@@ -364,22 +403,32 @@ void Dynamics::reaction(int i, const State& state, Reaction& reaction) const {
                          &reaction.stabilisation})
     part->others.resize(z(std::max(0, K - 2)));
 
-  const auto& prescribed_list = d.laws_.prescribed;  // in the order of constraints
-  const auto law = std::lower_bound(prescribed_list.begin(), prescribed_list.end(), i,
-                                    [](const Prescribed& p, int of) { return p.constraint < of; });
-  const bool has_law = law != prescribed_list.end() && law->constraint == i;
+  const Prescribed* const law = prescribed_on(d.told_laws(), i);
+  const Prescribed* const law_in_step = d.at_instant ? prescribed_on(d.laws_, i) : nullptr;
+  const std::span<const double> induced_now = d.at_instant ? d.instant_induced : d.induced;
 
   reaction.power = 0;
   for (int k = 0; k < K; ++k) {
     const BodyState& body = state[bodies[z(k)]];
     const Vector3d p_WQ = constraint.acting_point(k, state);
     Wrench& ideal = reaction.ideal.on(k) = moved_to(d.wrench_on(i, k, d.lambda), body.p, p_WQ);
-    Wrench& induced = reaction.induced.on(k) = moved_to(d.wrench_on(i, k, d.induced), body.p, p_WQ);
-    Wrench& prescribed = reaction.prescribed.on(k) = Wrench{Vector3d::Zero(), Vector3d::Zero(), p_WQ};
-    if (has_law && k < 2)
-      prescribed = k == 0 ? Wrench{law->force, law->moment, law->p_WQ}.about(p_WQ)
-                          : Wrench{-law->force, -law->moment, law->p_WQ}.about(p_WQ);
-    if (d.system->kind(bodies[z(k)]) == BodyKind::particle) prescribed.moment.setZero();
+    Wrench& induced = reaction.induced.on(k) = moved_to(d.wrench_on(i, k, induced_now), body.p, p_WQ);
+    const auto wrench_of = [&](const Prescribed* of) {
+      Wrench w{Vector3d::Zero(), Vector3d::Zero(), p_WQ};
+      if (of != nullptr && k < 2)
+        w = k == 0 ? Wrench{of->force, of->moment, of->p_WQ}.about(p_WQ)
+                   : Wrench{-of->force, -of->moment, of->p_WQ}.about(p_WQ);
+      if (d.system->kind(bodies[z(k)]) == BodyKind::particle) w.moment.setZero();
+      return w;
+    };
+    const Wrench& prescribed = reaction.prescribed.on(k) = wrench_of(law);
+    if (d.at_instant) {
+      const Wrench laws = wrench_of(law_in_step), called = moved_to(d.wrench_on(i, k, d.induced), body.p, p_WQ);
+      reaction.stabilisation.on(k) = {laws.force + called.force - prescribed.force - induced.force,
+                                      laws.moment + called.moment - prescribed.moment - induced.moment, p_WQ};
+    } else if (d.laws_.step > 0) {
+      reaction.stabilisation.on(k) = Wrench{Vector3d::Zero(), Vector3d::Zero(), p_WQ};
+    }
     Wrench& sum = reaction.on(k);
     sum =
         Wrench{ideal.force + induced.force + prescribed.force, ideal.moment + induced.moment + prescribed.moment, p_WQ};

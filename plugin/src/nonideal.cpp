@@ -43,6 +43,7 @@ void Nonideal::restructure(const Block& block) {
   }
   shared_.assign(block.bodies.size(), 0.0);
   memory_begun_ = false;
+  smooth_share_ = turning_share_ = nan_;
   report = {};
 }
 
@@ -143,7 +144,7 @@ void Nonideal::conclude(const Scene& scene, std::span<const double> vdot, std::s
   report.contacts = static_cast<int>(contacts.size());
   if (reads_actual_ && posed_.empty()) report.solutions = 1;
   note_differences(scene);
-  if (step == 0) measure_turning(scene);
+  if (step == 0 && span == 0) measure_turning(scene);
 }
 
 /// By how much the actual thrust differs from the ideal one, where a law gives another answer for the one than for the
@@ -333,6 +334,7 @@ void Nonideal::accept(double dt) {
       m.given = false;
     }
   memory_t_ += dt;
+  smooth_share_ = turning_share_ = nan_;
   if (histories_.size() != efforts.size()) histories_.assign(efforts.size(), History{});
   auto at = sites_.begin();
   for (std::size_t i = 0; i < efforts.size(); ++i) {
@@ -360,6 +362,19 @@ void Nonideal::accept(double dt) {
     h.last = now;
     h.stuck = stuck;
   }
+}
+
+void Nonideal::take_over(const Nonideal& of_step) {
+  step = 0;
+  span = of_step.step;
+  memories_ = of_step.memories_;
+  holds_ = of_step.holds_;
+  z_known_ = of_step.z_known_;
+  flaw_ = of_step.flaw_;
+  flaw_of_ = of_step.flaw_of_;
+  memory_t_ = of_step.memory_t_;
+  memory_begun_ = of_step.memory_begun_;
+  give_memory(of_step.memory_now);  // at the evaluation: accept() may have been there since
 }
 
 void Nonideal::grip(int contact, Grip how, const Vector6d& sense) {

@@ -8,6 +8,7 @@
 #include <linchpin/dynamics.h>
 #include <linchpin/laws.h>
 
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,6 +45,9 @@ class Nonideal {
   void accept(double dt);
   /// As Dynamics::give_memory.
   void give_memory(std::span<const double> values);
+  /// Takes over the memory and the modes of the laws of a step. The next apply() is then of the instant at which that
+  /// step begins.
+  void take_over(const Nonideal& of_step);
 
   /// Laws for which their constraints leave nothing to rub on, in words.
   std::vector<std::string> idle(const System& system, const Block& block) const;
@@ -51,7 +55,11 @@ class Nonideal {
   void grip(int contact, Grip how, const Vector6d& sense);
   void release_grips();
 
+  /// As Dynamics::find_rate.
+  void find_rate(const Scene& scene, double from);
+
   double step = 0;     // 0: of the instant
+  double span = 0;     // the step that begins at the instant, by which rest is judged; 0: none
   bool rates = false;  // whether how stiff laws are is asked for at an instant too
   LawReport report;
   std::vector<Dynamics::Prescribed> prescribed;
@@ -103,6 +111,12 @@ class Nonideal {
     bool answers =
         false;           // whether it makes sense to ask it for the end of a step: it damps or turns, and does not feed
     bool turns = false;  // across its slip: neither damps nor feeds
+    Eigen::Matrix<double, 6, 6> slope;  // effort against twist, which makes that rate; of laws without a memory
+  };
+  /// What a law makes of a twist of its site: effort = −damping · twist.
+  struct Slope {
+    int site = 0, effort = -1;  // the latter of smooth laws
+    Eigen::Matrix<double, 6, 6> damping;
   };
   /// What a law is asked with, beside time and bodies.
   struct Asked {
@@ -191,7 +205,16 @@ class Nonideal {
   double end_slip(const Scene& scene, const Piece& p, int k, std::span<const double> vdot, double h) const;
   Vector6d sense_of(const Piece& p) const;
   bool goes_its_own_way(const Piece& p) const;
+  bool turns_with_slip(const Piece& p) const;
   void measure_turning(const Scene& scene);
+  template <class Mobility>
+  double bound_of_turning(const Mobility& mobility_of) const;
+  double mobility_across(const Scene& scene, const Piece& p);
+  double answer_of_constrained(const Scene& scene, std::span<const double> f, std::span<double> v);
+  double rate_of_smooth(const Scene& scene, double from);
+  double fastest_of_slopes(const Scene& scene, double from);
+  int stiffest_of_slopes(const Scene& scene) const;
+  void note_rate();
   void share_anew(Answers& answers);
   bool jumps_at_rest(const Scene& scene, const Piece& p, const detail::Six& N) const;
   std::string jump_at_end(const Scene& scene, const Piece& p);
@@ -216,16 +239,23 @@ class Nonideal {
   std::string name_of(const System& system, const Block& block, const Site& site, const Law::Term& term) const;
   std::string names_on(const Scene& scene, const Site& site) const;
 
+  static constexpr double nan_ = std::numeric_limits<double>::quiet_NaN();
   std::vector<Site> sites_;
   std::vector<Piece> pieces_;
   std::vector<int> posed_;  // pieces of the friction problem, by block
   std::vector<Memory> memories_;
   std::vector<Hold> holds_;
   std::vector<Smooth> smooth_;
-  std::vector<History> histories_;   // by index of efforts
-  std::vector<Vector6d> values_;     // likewise: what terms gave, as ask()
-  std::vector<std::size_t> masses_;  // by slot: where its block of M begins
-  std::vector<double> shared_;       // by slot: of all smooth laws on it, √rate
+  std::vector<History> histories_;                     // by index of efforts
+  std::vector<Vector6d> values_;                       // likewise: what terms gave, as ask()
+  std::vector<std::size_t> masses_;                    // by slot: where its block of M begins
+  std::vector<double> shared_;                         // by slot: of all smooth laws on it, √rate
+  std::vector<Slope> slopes_;                          // of the rate that is being found,
+  std::vector<double> rate_v_;                         // and velocities that decay with it
+  double smooth_rate_ = 0, turning_rate_ = 0;          // of LawReport::rate: of smooth laws, and of friction that turns
+  double memory_rate_bound_ = 0;                       // the part that laws with a memory have in the former
+  double smooth_share_ = nan_, turning_share_ = nan_;  // what these are of their bounds; NaN: not known
+  int smooth_stiffest_ = -1;
   int places_ = 0, unknowns_ = 0;
   bool reads_actual_ = false;  // whether any law does
   bool implicit_ = false;      // whether any unknown does

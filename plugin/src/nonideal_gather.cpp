@@ -237,6 +237,7 @@ void Nonideal::measure(const Scene& scene, Smooth& s, const Vector6d& N) {
   s.rate = std::max(std::fabs(damping), turning);
   s.turns = turning > 0 && std::fabs(damping) <= 1e-6 * turning;
   s.answers = s.turns || damping > 0;
+  s.slope = C;
   Vector6d slip;
   slip << n.slip, term.turns ? n.spin : Vector3d(Vector3d::Zero());
   if (slip.squaredNorm() > 0) {
@@ -246,7 +247,10 @@ void Nonideal::measure(const Scene& scene, Smooth& s, const Vector6d& N) {
     if (std::fabs(along) <= 1e-9 * change.norm() * slip.norm()) {
       // Across its slip: nothing to be learnt from the chord.
     } else if (along < 0) {
-      s.rate = std::max(s.rate, chord / -along);
+      if (chord / -along > s.rate) {
+        s.rate = chord / -along;
+        s.slope = change * change.transpose() / -along;
+      }
       s.answers = true;
       s.turns = false;
     } else if (along > 0 && !s.turns) {
@@ -288,8 +292,8 @@ void Nonideal::sort_smooth(const Scene& scene) {
     return std::array<int, 2>{slot(site.first), slot(site.second)};
   };
   std::fill(shared_.begin(), shared_.end(), 0.0);
-  report.rate = 0;
-  report.stiffest = -1;
+  smooth_rate_ = turning_rate_ = memory_rate_bound_ = 0;
+  smooth_stiffest_ = -1;
   for (Smooth& s : smooth_) {
     s.rate = 0;
     s.answers = s.turns = false;
@@ -309,9 +313,10 @@ void Nonideal::sort_smooth(const Scene& scene) {
       for (const int slot : slots(s))
         if (slot >= 0) sum += shared_[z(slot)], ++bodies;
       rate = own * (sum - (bodies == 2 ? own : 0));
-      if (rate > report.rate) {
-        report.rate = rate;
-        report.stiffest = s.effort;
+      if (s.memory >= 0) memory_rate_bound_ = std::max(memory_rate_bound_, rate);
+      if (rate > smooth_rate_) {
+        smooth_rate_ = rate;
+        smooth_stiffest_ = s.effort;
       }
     }
     const bool stiff =
@@ -335,6 +340,7 @@ void Nonideal::sort_smooth(const Scene& scene) {
     efforts[z(s.effort)].moment = s.e.tail<3>();
     site.effort += s.e;
   }
+  note_rate();
 }
 
 /// Whether a smooth piece that is weak for the step at the thrust at which that was judged is too stiff at the thrust

@@ -69,7 +69,8 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
     block.forced = how == Grip::sticks;
     const bool at_end = how == Grip::slips && step > 0 && !(holds_[z(p.contact)].sense.squaredNorm() > 0);
     block.at_rest = step > 0 ? speed <= rest_speed && !at_end : true;
-    block.given = (how == Grip::slips && !at_end) || (how == Grip::automatic && step == 0 && speed > rest_speed);
+    block.given = (how == Grip::slips && !at_end) ||
+                  (how == Grip::automatic && step == 0 && speed > rest_speed && !rounded_rest(scene, p, vdot));
     if (block.given) std::copy_n(sense_of(p).data(), 6, block.sense.begin());
     if (step > 0) std::copy_n(p.slip.data(), 6, block.start_slip.begin());
     for (int k = 0; k < p.dim; ++k) problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);

@@ -20,9 +20,10 @@ double Nonideal::end_slip(const Scene& scene, const Piece& p, int k, std::span<c
 /// Whether a slip is what a host in single precision leaves in what rests: little beside what one step would make of it
 /// with the accelerations vdot, its own friction apart.
 bool Nonideal::rounded_rest(const Scene& scene, const Piece& p, std::span<const double> vdot) const {
+  const double length = step > 0 ? step : span;
   double gain = 0;
-  for (int k = 0; k < p.dim && step > 0; ++k) gain += std::pow(end_slip(scene, p, k, vdot, step) - p.slip[k], 2);
-  return step > 0 && p.slip.norm() <= 1e-3 * std::sqrt(gain);
+  for (int k = 0; k < p.dim && length > 0; ++k) gain += std::pow(end_slip(scene, p, k, vdot, length) - p.slip[k], 2);
+  return length > 0 && p.slip.norm() <= 1e-3 * std::sqrt(gain);
 }
 
 /// Whether a contact that slides does so along its slip, rather than in a sense that was given.
@@ -41,27 +42,6 @@ Vector6d Nonideal::sense_of(const Piece& p) const {
     for (int k = 0; k < p.dim; ++k) sense[k] = p.axes.col(k).dot(holds_[z(p.contact)].sense);
   const double length = sense.norm();
   return length > 0 ? Vector6d(sense / length) : sense;
-}
-
-/// Friction μN against a slip of several directions damps what is across the slip by μN/|slip|: a rate like that of a
-/// stiff smooth law, of no term in particular. The sum bounds how contacts share bodies.
-void Nonideal::measure_turning(const Scene& scene) {
-  double sum = 0, most = 0;
-  for (const Piece& p : pieces_) {
-    if (p.contact < 0 || p.dim == 1 || contacts[z(p.contact)].sticks || !goes_its_own_way(p)) continue;
-    double mobility = 0;
-    for (int k = 0; k < p.dim; ++k) {
-      std::fill(kept_.begin(), kept_.end(), 0.0);
-      add(scene, sites_[z(p.site)], p.basis.col(k), kept_);
-      scene.solver.inverse_mass(kept_, kept_);
-      mobility = std::max(mobility, p.basis.col(k).dot(twist(scene, sites_[z(p.site)], kept_)));
-    }
-    sum += contacts[z(p.contact)].kinetic * std::sqrt(mobility);
-    most = std::max(most, std::sqrt(mobility) / p.slip.norm());
-  }
-  if (!(sum * most > report.rate) || !std::isfinite(sum * most)) return;
-  report.rate = sum * most;
-  report.stiffest = -1;
 }
 
 /// Finds the terms whose effort is known once their thrust is (T5): smooth ones that are weak for the step, and

@@ -13,8 +13,11 @@ namespace linchpin {
 
 namespace {
 
-/// Of an adaptive step, which would otherwise follow a force that jumps for ever.
-constexpr long most_parts = 100000, many_parts = 1000;
+/// A step by tolerance has no more parts than the first number, or it would follow a force that jumps for ever. Other
+/// steps have no more than the second: only events, smooth laws (max_substeps) and friction that turns (fine_parts) cut
+/// them. Each part that a step may have allows so many tries.
+constexpr long most_parts = 100000, most_explicit_parts = 4000, most_tries = 5;
+constexpr long many_parts = 1000;
 
 /// Parts of a step of rk4 in which friction turns as finely as it asks for.
 constexpr long fine_parts = 1000;
@@ -87,6 +90,11 @@ void Stepper::Impl::apply_modes() {
   }
 }
 
+double Stepper::Impl::rate_of_laws(const State& at, double from) {
+  dynamics.find_rate(at, from);
+  return dynamics.law_report().rate;
+}
+
 bool Stepper::Impl::may_turn(std::size_t i) const {
   return !modes[i].sticks && dynamics.contacts()[i].dim > 1 && modes[i].sense.squaredNorm() > 0;
 }
@@ -103,13 +111,14 @@ void Stepper::Impl::let_turn() {
 }
 
 bool Stepper::Impl::go_straight(double h, bool anyhow) {
+  ++tries;
   let_turn();
   for (std::size_t i = 0; i < modes.size(); ++i)
     if (may_turn(i)) dynamics.grip(static_cast<int>(i), Grip::slips);
   dynamics.set_step(h);
   const bool answered = dynamics.evaluate(state) != Status::invalid;
+  smooth_rate = rate_of_laws(state, stable / h);
   dynamics.set_step(0);
-  smooth_rate = dynamics.law_report().rate;
   bool any = false;
   for (std::size_t i = 0; answered && i < modes.size(); ++i) {
     if (!may_turn(i)) continue;
@@ -296,6 +305,7 @@ void Stepper::Impl::march(double dt) {
   if (symplectic(options.method) && (dry_terms() > 0 || !held.empty() || !let_go.empty()))
     return refuse(Status::invalid, "rattle has no stick, slip and release; take rk4, adaptive or semi_implicit");
   report.substeps = 0;
+  tries = 0;
   fresh = false;
   if (adaptive && !(try_h > 0)) try_h = first_guess(dt);
   double last = dt;
@@ -304,15 +314,9 @@ void Stepper::Impl::march(double dt) {
     ledger.keep();
     if (adaptive && hopeless(dt - done, splinters)) return;
     if (adaptive && report.substeps == many_parts) name_what_slows(last);
-    if (report.substeps >= most_parts) {
-      std::string why = "the step needs more than " + std::to_string(most_parts) + " parts, the last of " + text(last) +
-                        " s at t = " + text(state.t) + " s: a force jumps, or is stiff";
-      if (!report.warning.empty()) why += "; " + report.warning;
-      for (const std::string& warning : dynamics.warnings()) why += "; " + warning;
-      return refuse(report.status, why);
-    }
     double e = 0, at = 0;
     for (double most = dt - done;; most = 0.5 * at, ledger.undo()) {
+      if (takes_too_many(last)) return;
       double left = most;
       if (!(adaptive ? advance_adaptively(left, dt - done) : advance_in_stages(left, dt))) return;
       e = eventful() ? event_value(next) : 1;
@@ -339,6 +343,24 @@ void Stepper::Impl::march(double dt) {
     if (!switch_modes() || !release_and_engage(state.t)) return;
     fresh = false;
   }
+}
+
+bool Stepper::Impl::takes_too_many(double part) {
+  const long most = by_tolerance(options.method) ? most_parts : most_explicit_parts;
+  if (report.substeps < most && tries < most_tries * most) return false;
+  const std::string too_many = report.substeps < most ? std::to_string(most_tries * most) + " tries for its parts"
+                                                      : std::to_string(most) + " parts";
+  std::string why = "the step needs more than " + too_many + ", the last of " + text(part) +
+                    " s at t = " + text(state.t) + " s: a force jumps, or is stiff";
+  if (!report.warning.empty()) why += "; " + report.warning;
+  if (const LawReport& r = dynamics.law_report(); r.rate * part > 0.1 * stable)
+    why += "; " +
+           (r.stiffest < 0 ? "dry friction turns with its slip at "
+                           : name_of(dynamics.law_efforts()[z(r.stiffest)]) + " damps at ") +
+           text(r.rate) + " 1/s";
+  for (const std::string& warning : dynamics.warnings()) why += "; " + warning;
+  refuse(report.status, why + ". Take a shorter step, or Method::semi_implicit");
+  return true;
 }
 
 std::string Stepper::Impl::most_switched() const {
@@ -368,9 +390,10 @@ bool Stepper::Impl::hopeless(double left, int splinters) {
   const bool answered = dynamics.evaluate(state) != Status::invalid;
   dynamics.ask_rates(false);
   fresh = false;
+  constexpr double too_many = 3 * static_cast<double>(most_parts);
+  const bool too_fast = answered && rate_of_laws(state, too_many / left) * left > too_many;
   const LawReport& r = dynamics.law_report();
-  if (!answered || r.stiffest < 0 || !(r.rate * left > 3 * static_cast<double>(most_parts)))
-    return false;  // its own limit
+  if (!too_fast || r.stiffest < 0) return false;  // its own limit
   if (!r.trouble.empty()) return jumps();
   refuse(report.status, name_of(dynamics.law_efforts()[z(r.stiffest)]) + too_stiff);
   return true;
@@ -381,8 +404,9 @@ void Stepper::Impl::name_what_slows(double part) {
   const bool answered = dynamics.evaluate(state) != Status::invalid;
   dynamics.ask_rates(false);
   fresh = false;
+  const bool slows = answered && rate_of_laws(state, 0.3 * stable / part) * part > 0.3 * stable;
   const LawReport& r = dynamics.law_report();
-  if (!answered || r.stiffest < 0 || !(r.rate * part > 0.3 * stable) || !report.warning.empty()) return;
+  if (!slows || r.stiffest < 0 || !report.warning.empty()) return;
   report.warning = name_of(dynamics.law_efforts()[z(r.stiffest)]) + " holds the step to parts of some " + text(part) +
                    " s at t = " + text(state.t) +
                    " s: it damps as fast as that, or its slope knows no bound there, as that of a root at zero. "
@@ -403,7 +427,7 @@ bool Stepper::Impl::advance_in_stages(double& left, double dt) {
   const auto enough = [](double rate) { return 0.7 * stable / rate; };
   const bool goes_on = goes_straight();
   let_turn();
-  const double rate = dynamics.law_report().rate;
+  const double rate = rate_of_laws(state, stable / left);
   const bool dry = dynamics.law_report().stiffest < 0;
   smooth_rate = dry ? 0 : rate;
   const auto limit = [&](double h) {
@@ -457,8 +481,8 @@ bool Stepper::Impl::advance_adaptively(double& left, double rest_of_step) {
   const bool goes_on = goes_straight();
   let_turn();
   const bool begins = begins_to_slide();
-  const LawReport& known = dynamics.law_report();
-  if (begins || goes_on || (known.stiffest < 0 && known.rate * try_h > 0.3 * stable)) {
+  const bool turns = rate_of_laws(state, 0.3 * stable / try_h) * try_h > 0.3 * stable;
+  if (begins || goes_on || (turns && dynamics.law_report().stiffest < 0)) {
     left = plan(most, begins ? 0 : try_h, false);
     if (goes_straight()) {
       if (!advance_within_tolerance(left, rest_of_step)) return false;

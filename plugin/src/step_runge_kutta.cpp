@@ -44,8 +44,10 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
   report.status = std::max(report.status, on_the_way ? Status::redundant : status);
   const std::vector<double>& v = dynamics.assembly().v;
   if (k == 0) v0 = v, turned_back = dry_is_fastest = false, law_rate = 0;
-  if (dynamics.law_report().rate > law_rate) {
-    law_rate = dynamics.law_report().rate;
+  // A pair finds by its error how long a part may be.
+  const double from = options.method == Method::rk4 ? stable / dt : std::numeric_limits<double>::infinity();
+  if (const double rate = rate_of_laws(stage, from); rate > law_rate) {
+    law_rate = rate;
     dry_is_fastest = dynamics.law_report().stiffest < 0;
   }
   for (std::size_t i = 0; k > 0 && i < modes.size() && i < dynamics.contacts().size(); ++i)

@@ -76,6 +76,7 @@ struct Stepper::Impl {
   double smooth_rate = 0;          // of smooth laws, as go_straight() has last met them [1/s]
   bool dry_is_fastest = false;     // law_rate is that of friction which turns with its slip
   bool modes_known = false, turned_back = false;
+  long tries = 0;           // parts that were tried in this step, and ways of contacts that were looked for
   double closed = 0;        // up to when the ledger counts [s]
   double law_rate = 0;      // the largest of the stages of the last advance_by() [1/s]
   std::vector<char> stuck;  // contacts at the end of the last semi-implicit step
@@ -256,7 +257,10 @@ struct Stepper::Impl {
 
   bool step_symplectic(double dt);
 
-  bool advance_by(double dt) { return symplectic(options.method) ? step_symplectic(dt) : step_runge_kutta(dt); }
+  bool advance_by(double dt) {
+    ++tries;
+    return symplectic(options.method) ? step_symplectic(dt) : step_runge_kutta(dt);
+  }
 
   void give(std::span<const double> v, State& to) const;
 
@@ -271,6 +275,10 @@ struct Stepper::Impl {
   void decide_modes();
 
   std::size_t dry_terms() const;
+
+  /// LawReport::rate of the last evaluation, which was at or near `at`: of the constrained motion where the bound by
+  /// free bodies is above `from` [1/s].
+  double rate_of_laws(const State& at, double from);
 
   /// Gives the contacts their modes. A sliding one goes along its slip, or straight.
   void apply_modes();
@@ -303,6 +311,10 @@ struct Stepper::Impl {
   /// Whether a step by tolerance comes to no end, because a law jumps at rest or is far too stiff: refuses it by name.
   /// @param splinters  parts that a law which is known to jump has cut short
   bool hopeless(double left, int splinters);
+
+  /// Refuses a step that has had all the parts it may have, and says what made it so long. @param part  the last [s]
+  /// @return whether it did
+  bool takes_too_many(double part);
 
   /// Warns of the law, if it is one, for which a step by tolerance takes very many parts, now of `part`.
   void name_what_slows(double part);

@@ -463,6 +463,48 @@ TEST(Stepping, SmoothLawsActInTheStages) {
   }
 }
 
+/// A heavy wheel on a light shaft whose pin is damped.
+struct WheelInOil {
+  TestWorld w;
+  btRigidBody& shaft;
+  btRigidBody& wheel;
+  bullet::Solver exact;
+  explicit WheelInOil(double oil)
+      : w(0),
+        shaft(w.box(0.001, btVector3(btScalar(0.01), btScalar(0.01), btScalar(0.1)), btVector3(0, 0, 0))),
+        wheel(w.box(20, btVector3(btScalar(0.4), btScalar(0.4), btScalar(0.1)), btVector3(0, 0, 0))),
+        exact(w.world, by_stages(Stepping::rk4)) {
+    auto& pin = w.joint<btHingeConstraint>(shaft, btVector3(0, 0, 0), btVector3(0, 0, 1));
+    w.joint<btFixedConstraint>(shaft, wheel, btTransform::getIdentity(), btTransform::getIdentity());
+    for (btRigidBody* body : {&shaft, &wheel}) body->setAngularVelocity(btVector3(0, 0, 10));
+    exact.adopt(pin, "pin").law(viscous_torque(oil).named("oil"));
+  }
+};
+
+// The shaft alone would stop within microseconds: how fast a damper acts is judged on the motion that constraints
+// leave.
+TEST(Stepping, ADamperOnALightPartOfAHeavyBodyTakesWholeSteps) {
+  WheelInOil scene(0.5);
+  scene.w.step(60, 1.0 / 60);
+  EXPECT_EQ(scene.exact.counts().parts, 60) << scene.exact.summary();
+  EXPECT_EQ(scene.exact.counts().stepped_down, 0) << scene.exact.summary();
+  const double I =
+      1 / double(scene.wheel.getInvInertiaDiagLocal().z()) + 1 / double(scene.shaft.getInvInertiaDiagLocal().z());
+  EXPECT_NEAR(double(scene.wheel.getAngularVelocity().z()), 10 * std::exp(-0.5 / I), precision(1e-9, 1e-4));
+}
+
+// And where no part that max_substeps allows is short enough, the step is left at once, and says why.
+TEST(Stepping, ADamperThatNoPartCanFollowIsLeftToSemiImplicitStepsByName) {
+  WheelInOil scene(1e6);
+  scene.w.step(10, 1.0 / 60);
+  EXPECT_EQ(scene.exact.counts().stepped_down, 10) << scene.exact.summary();
+  EXPECT_LE(scene.exact.counts().parts_refused, 10) << scene.exact.summary();
+  EXPECT_NE(scene.exact.summary().find("laws damp faster than max_substeps parts of the step can follow"),
+            std::string::npos)
+      << scene.exact.summary();
+  EXPECT_LE(std::abs(double(scene.wheel.getAngularVelocity().z())), 1e-2);
+}
+
 TEST(Stepping, DryFrictionAndLawsWithAMemoryAreLeftToSemiImplicitStepsByName) {
   const auto run = [](const Law& law, Stepping stepping) {
     TestWorld w;

@@ -8,6 +8,8 @@
 #include <linchpin/joints.h>
 #include <linchpin/report.h>
 
+#include <numbers>
+
 namespace linchpin::test::coupled_friction_test {
 namespace {
 
@@ -87,6 +89,74 @@ TEST(Wedge, ALawOnTheIdealThrustCostsOneBackSolveAndNoFactor) {
   Dynamics implicitly(actual.system);
   ASSERT_EQ(implicitly.evaluate(actual.state), Status::ok);
   EXPECT_EQ(implicitly.law_report().back_solves, 4);
+}
+
+// ---- a rope of beads over a drum ----
+
+/// n beads of a gramme over half a turn of a drum of 1 m, in slow steady slip, each in a plane that is a constraint of
+/// its own, or a row of the drum's. T₁ = 1 N pulls at the tail, a hand that is driven at the head.
+struct BeadRope {
+  System system;
+  BodyId hand;
+  double angle;  // of a bead
+  static constexpr double slip = 1e-4, mu = 0.3;
+  static BodyState on_circle(double at, double t) {
+    const double a = at + slip * t;
+    BodyState s;
+    s.p = {std::cos(a), std::sin(a), 0};
+    s.v = slip * Vector3d(-std::sin(a), std::cos(a), 0);
+    s.a = -slip * slip * s.p;
+    return s;
+  }
+  BeadRope(int n, bool own_planes) : angle(std::numbers::pi / n) {
+    const auto driven = [&](const char* name, double at) {
+      const BodyState start = on_circle(at, 0);
+      return system.add_driven(name, Pose{start.p}, [at](double t) { return on_circle(at, t); });
+    };
+    const BodyId tail = driven("tail", -0.5 * angle);
+    std::vector<BodyId> beads;
+    for (int i = 0; i < n; ++i) {
+      const BodyState start = on_circle((i + 0.5) * angle, 0);
+      const std::string number = std::to_string(i + 1);
+      beads.push_back(system.add_particle("bead" + number, 1e-3, start.p, start.v));
+      const auto around = [](const auto& q) {
+        const auto p = q[0].position();
+        return p.x * p.x + p.y * p.y - 1.0;
+      };
+      if (own_planes)
+        system.add(holonomic("plane" + number, {beads.back()}, [](const auto& q) { return q[0].position().z; }));
+      const ConstraintId drum =
+          system.add(own_planes ? holonomic("drum" + number, {beads.back()}, around)
+                                : holonomic("drum" + number, {beads.back()},
+                                            [around](const auto& q) { return rows(around(q), q[0].position().z); }));
+      add_law(system, drum, coulomb(mu).reading(Reads::actual));
+    }
+    hand = driven("hand", (n + 0.5) * angle);
+    const double length = 2 * std::sin(0.5 * angle);
+    for (int i = 0; i < n; ++i)
+      system.add(rod(i + 1 < n ? "rope" + std::to_string(i + 1) : "pull", beads[std::size_t(i)], Vector3d::Zero(),
+                     i + 1 < n ? beads[std::size_t(i + 1)] : hand, Vector3d::Zero(), length));
+    system.add(Force("T1", {beads[0], tail}, [](ForceFrame& f) { f.push(0, (f[1].p - f[0].p).normalized()); }));
+  }
+};
+
+// Nothing but the drum's own row leaves the beads free to move out of their planes: their friction turns nowhere, and
+// asks for no parts of a step.
+TEST(BeadRope, TakesWholeStepsThoughAnotherConstraintHoldsItsPlanes) {
+  for (const int n : {2, 10})
+    for (const bool own_planes : {true, false})
+      for (const Method method : {Method::rk4, Method::adaptive, Method::adaptive8}) {
+        SCOPED_TRACE(std::to_string(n) + (own_planes ? ", planes of their own, " : ", ") + to_string(method));
+        BeadRope rope(n, own_planes);
+        Stepper stepper(rope.system, rope.system.initial_state(), {.method = method});
+        const double bend = BeadRope::mu * std::tan(0.5 * rope.angle), ratio = std::pow((1 + bend) / (1 - bend), n);
+        for (int k = 0; k < 10; ++k) {
+          const StepReport& report = stepper.step(1e-3);
+          ASSERT_FALSE(report.rejected) << report.reason;
+          ASSERT_EQ(report.substeps, 1);
+          ASSERT_NEAR(named(stepper.reactions(), "pull").on_a.force.norm(), ratio, scaled(1e-8));
+        }
+      }
 }
 
 // ---- Painlevé's rod ----

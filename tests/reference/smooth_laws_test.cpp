@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <numbers>
 #include <string>
 #include <vector>
 
@@ -311,6 +312,81 @@ TEST(Rk4, TakesStiffLawsInShorterPartsAndSaysWhereItCannot) {
   Stepper cannot(hard.system, hard.system.initial_state(), rk4());
   EXPECT_NE(cannot.step(0.01).warning.find("law 'tar' on rail damps faster than the step"), std::string::npos)
       << cannot.step(0.01).warning;
+}
+
+// A heavy wheel on a light shaft that turns in oil. The shaft alone would stop within two microseconds, with the wheel
+// it takes seconds.
+TEST(Rk4, JudgesADamperByTheMotionThatConstraintsLeave) {
+  constexpr double oil = 0.5, shaft_inertia = 1e-6, wheel_inertia = 2, rate = 20;
+  System system;
+  const BodyId shaft = system.add_body("shaft", 1e-3, Vector3d::Constant(shaft_inertia), {}, {}, {0, 0, rate});
+  const BodyId wheel = system.add_body("wheel", 30, Vector3d(1, 1, wheel_inertia), {}, {}, {0, 0, rate});
+  const ConstraintId pin =
+      system.add(hinge("pin", world, Vector3d::Zero(), Vector3d::UnitZ(), shaft, Vector3d::Zero(), Vector3d::UnitZ()));
+  system.add(weld("key", shaft, {}, wheel, {}));
+  add_law(system, pin, viscous_torque(oil));
+  Stepper stepper(system, system.initial_state(), rk4());
+  for (int k = 0; k < 100; ++k) {
+    const StepReport& report = stepper.step(0.01);
+    ASSERT_EQ(report.substeps, 1);
+    ASSERT_EQ(report.warning, "");
+  }
+  EXPECT_NEAR(stepper.state()[wheel].w.z(), rate * std::exp(-oil / (shaft_inertia + wheel_inertia)), scaled(1e-10));
+
+  Dynamics dynamics(system);
+  dynamics.ask_rates(true);
+  ASSERT_EQ(dynamics.evaluate(stepper.state()), Status::ok);
+  EXPECT_NEAR(dynamics.law_report().rate, oil / shaft_inertia, 1e-3 * oil / shaft_inertia);
+  dynamics.find_rate(stepper.state(), 1e9);  // no question
+  EXPECT_NEAR(dynamics.law_report().rate, oil / shaft_inertia, 1e-3 * oil / shaft_inertia);
+  dynamics.find_rate(stepper.state(), 0);
+  EXPECT_GE(dynamics.law_report().rate, oil / wheel_inertia);
+  EXPECT_LE(dynamics.law_report().rate, 1.2 * oil / wheel_inertia);
+}
+
+// The fastest way in which a chain of flywheels between dampers comes to rest: 4 c/I sin²(nπ/(2n + 2)) of n, held at
+// both ends.
+TEST(Rk4, FindsTheRateOfDampersThatHangTogether) {
+  constexpr int n = 12;
+  constexpr double c = 3, inertia = 0.2;
+  System system;
+  BodyId before = world;
+  for (int i = 0; i <= n; ++i) {
+    const BodyId next = i == n ? world
+                               : system.add_body("wheel" + std::to_string(i), 1, Vector3d::Constant(inertia),
+                                                 {Vector3d(0, 0, i), Quaterniond::Identity()}, {}, {0, 0, 1.0 + i});
+    const Vector3d on_next(0, 0, i == n ? n : 0), on_before(0, 0, i == 0 ? 0 : 1);
+    const std::string name = "oil" + std::to_string(i);
+    const ConstraintId oil =
+        system.add(i == n ? hinge(name, before, Vector3d(0, 0, 1), Vector3d::UnitZ(), next, on_next, Vector3d::UnitZ())
+                          : hinge(name, before, on_before, Vector3d::UnitZ(), next, on_next, Vector3d::UnitZ()));
+    add_law(system, oil, viscous_torque(c));
+    before = next;
+  }
+  Dynamics dynamics(system);
+  dynamics.ask_rates(true);
+  const State at = system.initial_state();
+  ASSERT_NE(dynamics.evaluate(at), Status::invalid) << dynamics.reason();
+  dynamics.find_rate(at, 0);
+  const double fastest = 4 * c / inertia * std::pow(std::sin(n * std::numbers::pi / (2 * n + 2)), 2);
+  EXPECT_GE(dynamics.law_report().rate, 0.95 * fastest);
+  EXPECT_LE(dynamics.law_report().rate, 1.15 * fastest);
+}
+
+// Jumps every ten nanoseconds: no number of parts is enough.
+TEST(Adaptive, AForceThatNeverEndsItsJumpsEndsTheStepWithAMessage) {
+  System system;
+  const BodyId body = system.add_particle("grain", 1, {});
+  system.add(
+      Force("rattle", {body}, [](ForceFrame& f) { f.push(0, Vector3d(std::fmod(f.t, 2e-8) < 1e-8 ? 1 : -1, 0, 0)); }));
+  Stepper stepper(system, system.initial_state(), {.method = Method::adaptive});
+  const StepReport& report = stepper.step(1);
+  EXPECT_TRUE(report.rejected);
+  EXPECT_LE(report.substeps, 100000);
+  EXPECT_NE(report.reason.find("the step needs more than 100000 parts, the last of"), std::string::npos)
+      << report.reason;
+  EXPECT_NE(report.reason.find("Take a shorter step, or Method::semi_implicit"), std::string::npos) << report.reason;
+  EXPECT_EQ(stepper.t(), 0);
 }
 
 TEST(Rk4, RefusesForcesBeyondAllBoundsWithTheReason) {

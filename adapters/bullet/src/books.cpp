@@ -17,6 +17,8 @@ Vector6 generalized_force(const Assembly& assembly, int i, int k, std::span<cons
 
 void Engine::keep_reactions(BlockSolve& b) {
   make_reactions();
+  // Reports are of the step's start (T11), where the laws of the step may be of its end.
+  if (b.with_laws) b.dynamics->answer_at_instant(state_);
   for (std::size_t i = 0; i < b.records.size(); ++i) {
     Record& r = records_[z(b.records[i])];
     Reaction& to = reactions_[z(r.reaction)];
@@ -38,12 +40,19 @@ void Engine::tell(BlockSolve& b) {
   if (b.by_stages && !b.recorded) take_by_stages(b, true);
   if (!b.in_parts) {  // else both are there, from the parts
     keep_reactions(b);
-    for (std::size_t i = 0; i < b.ids.size(); ++i) {  // the stabilisation part is Newton's own record
+    // The stabilisation part is Newton's own record, and what laws do in the step beyond its start.
+    const bool beyond = b.with_laws && options_.mode == Mode::exact;
+    for (std::size_t i = 0; i < b.ids.size(); ++i) {
       Reaction& r = reactions_[z(records_[z(b.records[i])].reaction)];
       const auto bodies = system_.constraint(b.ids[i]).bodies();
       for (int k = 0; k < static_cast<int>(bodies.size()); ++k) {
         const Vector6 f = generalized_force(b.dynamics->assembly(), static_cast<int>(i), k, b.lambda) / dt_;
-        r.stabilisation.on(k) = Wrench{f.head<3>(), f.tail<3>(), state_[bodies[z(k)]].p}.about(r.ideal.on(k).point);
+        const Wrench of_laws = r.stabilisation.on(k);
+        Wrench& sum = r.stabilisation.on(k);
+        sum = Wrench{f.head<3>(), f.tail<3>(), state_[bodies[z(k)]].p}.about(r.ideal.on(k).point);
+        if (!beyond) continue;
+        sum.force += of_laws.force;
+        sum.moment += of_laws.moment;
       }
     }
   }

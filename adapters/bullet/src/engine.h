@@ -789,6 +789,7 @@ class Engine final : public btActionInterface {
   bool take_by_stages(BlockSolve& b, bool again = false);
   bool try_stages(BlockSolve& b, double done, double length, bool carried);
   bool answer(BlockSolve& b, const State& at);
+  bool laws_too_stiff(const BlockSolve& b) const;
   bool solve_stage(BlockSolve& b);
   bool swings_too_far(BlockSolve& b, const State& end, double length);
   bool end_part(BlockSolve& b, double length);

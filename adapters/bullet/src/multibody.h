@@ -253,6 +253,8 @@ class Multibodies {
   void evaluate_laws();
   void take_forces(bool native);
   void answer_laws();
+  void answer_laws_at_start();
+  void take_reported_off();
   void spread_prescribed();
   bool hold_laws();
   void velocities_of_bodies(std::span<const double> v, std::vector<double>& out);

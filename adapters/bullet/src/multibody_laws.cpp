@@ -340,6 +340,13 @@ void Multibodies::answer_laws() {
   for (std::size_t k = 0; k < dv_.size(); ++k) bodies_.dv[k] += dv_[k];
 }
 
+// Reports are of the step's start (T11), and so are the laws in them.
+void Multibodies::answer_laws_at_start() {
+  if (!bodies_.good) return;
+  bodies_.dynamics->answer_at_instant(engine_.state_);
+  answer_laws();
+}
+
 // Of what laws prescribe: c along the columns; in dv, what it gives to the solver's columns.
 void Multibodies::spread_prescribed() {
   const Block& block = bodies_.dynamics->assembly().block;

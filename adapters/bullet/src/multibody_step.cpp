@@ -215,6 +215,7 @@ void Multibodies::finish() {
     add_forces();
     if (engine_.options_.drift_correction) end_on_constraints();
   }
+  take_reported_off();
   if (!finite(v_)) {
     ++engine_.counts_.non_finite;
     engine_.trouble_ = "links of multibodies: velocities that are not finite were kept from the world";
@@ -222,7 +223,6 @@ void Multibodies::finish() {
     return;
   }
   give_velocities();
-  tell_forces();
   // Work of the impulses with the mean velocity (T11).
   for (std::size_t k = 0; k < v_.size(); ++k) half_[k] = 0.5 * (v0_[k] + v_[k]);
   row_velocities(half_, e_);
@@ -232,6 +232,8 @@ void Multibodies::finish() {
   book_laws();
   report_joints();
   release_one_sided();
+  answer_laws_at_start();
+  tell_forces();
   told_ = false;
 }
 
@@ -298,6 +300,12 @@ void Multibodies::end_on_constraints() {
     for (int r = item.row; r < item.row + item.rows; ++r)
       if (std::abs(e_[z(r)]) * dt_ + std::abs(left_open_[z(r)]) > engine_.options_.gap_tolerance)
         engine_.records_[z(item.record)].unmet = true;
+}
+
+// What the step did beyond its reactions, as mean multipliers.
+void Multibodies::take_reported_off() {
+  for (std::size_t r = 0; r < impulse_.size(); ++r)
+    lambda_[r] = impulse_[r] / dt_ - one_report_[r] - (bodies_.good ? bodies_.lambda[r] : 0);
 }
 
 void Multibodies::give_velocities() {

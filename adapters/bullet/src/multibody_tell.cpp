@@ -115,6 +115,7 @@ void Multibodies::tell_joint(const Record& r, Reaction& to) {
   to.t = engine_.state_.t;
   to.lambda.clear();
   to.power = to.gap = to.gap_angle = to.residual = to.velocity_residual = 0;
+  to.stabilisation.on_a = to.stabilisation.on_b = Wrench{};
   if (bodies_.good && solved_ && t->column >= 0) {
     for (std::size_t i = 0; i < bodies_.record_of.size(); ++i) {
       const int record = bodies_.record_of[i];
@@ -125,6 +126,7 @@ void Multibodies::tell_joint(const Record& r, Reaction& to) {
       to.prescribed = from.prescribed;
       to.induced = from.induced;
       to.power = from.power;
+      to.stabilisation = from.stabilisation;
     }
   } else {
     const Wrench w = held(*t, of.link, through(*t)[z(of.link + 1)]);
@@ -132,18 +134,17 @@ void Multibodies::tell_joint(const Record& r, Reaction& to) {
     to.on_a = to.ideal.on_a = Wrench{-w.force, -w.moment, w.point};
     for (Wrenches* none : {&to.prescribed, &to.induced})
       none->on_a = none->on_b = Wrench{Vector3d::Zero(), Vector3d::Zero(), w.point};
+    to.stabilisation.on_a = to.stabilisation.on_b = Wrench{Vector3d::Zero(), Vector3d::Zero(), w.point};
   }
-  to.stabilisation.on_a = to.stabilisation.on_b = Wrench{Vector3d::Zero(), Vector3d::Zero(), to.on_b.point};
   if (!solved_ || t->column < 0) return;
   const Wrench w = held(*t, of.link, corrected(*t)[z(of.link + 1)]).about(to.on_b.point);
-  to.stabilisation.on_b = w;
-  to.stabilisation.on_a = Wrench{-w.force, -w.moment, w.point};
+  const Wrenches of_laws = std::exchange(to.stabilisation, {});  // what laws do in the step beyond its start
+  to.stabilisation.on_b = Wrench{of_laws.on_b.force + w.force, of_laws.on_b.moment + w.moment, w.point};
+  to.stabilisation.on_a = Wrench{of_laws.on_a.force - w.force, of_laws.on_a.moment - w.moment, w.point};
 }
 
 void Multibodies::tell_constraints() {
   const bool laws = bodies_.good;
-  for (std::size_t r = 0; r < impulse_.size(); ++r)
-    lambda_[r] = impulse_[r] / dt_ - one_report_[r] - (laws ? bodies_.lambda[r] : 0);
   if (laws) bodies_.dynamics->reactions(engine_.state_, bodies_.reactions, false);
   for (const Item& item : items_) {
     const Record& r = record(item);
@@ -189,6 +190,12 @@ void Multibodies::tell_constraints() {
     if (!r.alive || r.reaction < 0 || r.in_tree) continue;
     Reaction& to = engine_.reactions_[z(r.reaction)];
     const auto ids = (r.by_links ? engine_.system_.constraint(r.id) : *r.waiting).bodies();
+    for (std::size_t k = 0; k < ids.size(); ++k) {  // what laws do in the step beyond its start
+      Wrench& sum = to.stabilisation.on(static_cast<int>(k));
+      const Wrench of_laws = bodies_.reactions[i].stabilisation.on(static_cast<int>(k)).about(sum.point);
+      sum.force += of_laws.force;
+      sum.moment += of_laws.moment;
+    }
     for (std::size_t k = 0; k < std::min<std::size_t>(2, ids.size()); ++k) {
       const int side = static_cast<int>(k);
       const Wrench w = bodies_.reactions[i].prescribed.on(side).about(to.on(side).point);
@@ -310,7 +317,7 @@ const std::vector<Wrench>& Multibodies::through(Tree& t) {
 }
 
 // Through the joints, by what constraints gave beyond their reactions to end the step where they are met (T11): their
-// multipliers are in lambda_, once tell_constraints() has been there.
+// multipliers are in lambda_.
 const std::vector<Wrench>& Multibodies::corrected(Tree& t) {
   std::vector<Wrench>& out = t.correction;
   if (std::exchange(t.told_corrected, true)) return out;

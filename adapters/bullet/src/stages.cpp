@@ -226,6 +226,13 @@ bool Engine::answer(BlockSolve& b, const State& at) {
   return !b.with_laws || b.dynamics->resolve(at, b.Q_host) != Status::invalid;
 }
 
+/// @return whether even the shortest part is too long for the laws of the last stage. Parts of the pair find that by
+/// their error.
+bool Engine::laws_too_stiff(const BlockSolve& b) const {
+  return options_.stepping == Stepping::rk4 && b.with_laws &&
+         b.dynamics->law_report().rate * dt_ / options_.max_substeps > law_limit;
+}
+
 /// The stage placed last, whose problem is there.
 bool Engine::solve_stage(BlockSolve& b) {
   if (!b.with_laws) return b.stages.solve(*b.dynamics, b.Q_host);
@@ -247,7 +254,10 @@ bool Engine::try_stages(BlockSolve& b, double done, double length, bool carried)
   else if (!solve_stage(b))
     return false;
   for (const State* at = &now;; at = &next) {
-    if (!adaptive && b.with_laws && dynamics.law_report().rate * length > law_limit) return false;
+    if (!adaptive && b.with_laws) {
+      dynamics.find_rate(*at, law_limit / length);
+      if (dynamics.law_report().rate * length > law_limit) return false;
+    }
     if (const double weight = b.stages.weight(); weight != 0) {
       const auto lambda = b.stages.lambda();
       std::span<const double> rate = dynamics.assembly().velocity;  // of each row; what others move is theirs
@@ -364,17 +374,17 @@ bool Engine::take_by_stages(BlockSolve& b, bool again) {
     if (taken == 0 && options_.drift_correction && !start_on_velocities(b)) return false;
     if (!try_stages(b, done, length, carried)) {
       ++refused;
-      if (length <= finest * (1 + 1e-9)) {
+      if (length <= finest * (1 + 1e-9) || laws_too_stiff(b)) {
         b.tally.parts_refused += refused;
         b.next_part = 0;
         clear_part(b);
         return false;
       }
       const bool told = adaptive && std::isfinite(b.part_error);
-      wish = std::max(length * (told       ? std::clamp(0.9 * std::pow(b.part_error, -0.2), 0.1, 0.9)
-                                : adaptive ? 0.25
-                                           : 0.5),
-                      finest);
+      wish = length * (told ? std::clamp(0.9 * std::pow(b.part_error, -0.2), 0.1, 0.9) : adaptive ? 0.25 : 0.5);
+      if (const double rate = adaptive || !b.with_laws ? 0 : b.dynamics->law_report().rate; rate * length > law_limit)
+        wish = std::min(wish, 0.9 * law_limit / rate);
+      wish = std::max(wish, finest);
       shortened = true;
       known = carried = false;
       continue;

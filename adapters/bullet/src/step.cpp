@@ -266,7 +266,8 @@ bool Engine::finish_block(BlockSolve& b) {
       if (take_by_stages(b)) return true;
       b.stepped_down = options_.stepping == Stepping::adaptive
                            ? "no part of the step was short enough for its tolerance"
-                           : "no part of the step was short enough to be taken by stages";
+                       : laws_too_stiff(b) ? "laws damp faster than max_substeps parts of the step can follow"
+                                           : "no part of the step was short enough to be taken by stages";
       if (b.with_laws) b.dynamics->set_step(dt_);
       forget_law_works(b);
       ++b.tally.factors;

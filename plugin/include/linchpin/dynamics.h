@@ -290,8 +290,9 @@ struct LawReport {
   Branch branch = Branch::continuous;  ///< which of several solutions was taken
   bool fell_back = false;              ///< none was found: those laws were given the ideal thrust instead
   double rate = 0;  ///< bound on how fast smooth laws damp or turn what they act on [1/s]: an explicit step is shorter.
-                    ///< At an instant also of dry friction that turns with its slip; `stiffest` then is −1. Of smooth
-                    ///< laws where it is looked for: with a step, or after ask_rates()
+                    ///< It takes bodies as free, until Dynamics::find_rate() has found better. At an instant also of
+                    ///< dry friction that turns with its slip; `stiffest` then is −1. Of smooth laws where it is looked
+                    ///< for: with a step, or after ask_rates()
   int stiffest = -1;    ///< the one of them that does so fastest: index into law_efforts()
   std::string trouble;  ///< names laws and constraint when one of these is worth a warning; else empty
 };
@@ -360,6 +361,9 @@ class Dynamics {
   void set_step(double dt);
   double step() const;
   void ask_rates(bool on);  ///< LawReport::rate also for laws of the instant, for some more calls of each smooth law
+  /// Finds LawReport::rate of the last evaluation, which was at `state`, on the motion that the constraints leave. It
+  /// does nothing where the bound of free bodies is not above `from` [1/s]. It costs some ten back-solves.
+  void find_rate(const State& state, double from);
   /// Every dry term of every law of the block, in row order; same order while laws and constraints stay.
   std::span<const Contact> contacts() const;
   /// From the next evaluation on, until changed or the number of contacts changes. @param sense  rubbing velocity whose
@@ -381,6 +385,12 @@ class Dynamics {
   void give_memory(std::span<const double> values);
   /// Lets laws with an internal state live through dt, with the thrusts of the last evaluation, or as they were given.
   void accept(double dt);
+  /// Answers the laws once more at the instant of `state`, which is that of the last evaluate() or resolve() (T11).
+  /// Smooth laws are then taken at the slips of the state, and contacts at rest as the step judges rest. Until the next
+  /// evaluation prescribed(), reaction(), reactions() and assembly().instant.c are of that instant.
+  /// Reaction::stabilisation holds what the laws do in the step beyond it. Everything else stays that of the step.
+  /// Without a step this call does nothing, and reaction() leaves the stabilisation as it is.
+  void answer_at_instant(const State& state) noexcept;
   const LawReport& law_report() const;
   /// Laws whose thrust redundancy leaves undetermined (T6), by name and with what to do, laws with nothing to rub on,
   /// and law_report().trouble. With redundant rows O(m r²); allocates.

@@ -33,7 +33,8 @@ struct Wrenches {
 /// ideal + induced + prescribed.
 struct Reaction : Wrenches {
   std::string name;
-  double t = 0;            ///< [s] of the state the forces belong to
+  /// [s] of the state the forces belong to, laws included: in a host the state before the step, without one the current
+  double t = 0;
   Wrenches ideal;          ///< A_iᵀλ, does no virtual work (T9)
   Wrenches prescribed;     ///< what the laws returned: friction (T9)
   Wrenches induced;        ///< normal forces that all prescribed forces call up, −A_iᵀ(G⁺A M⁻¹Σc)_i (T9)
@@ -97,7 +98,8 @@ struct LawWork {
   double last = 0;               ///< in the last step [J]
   std::string constraint, name;  ///< of the constraint and of the term
 
-  // At the last evaluation of the last step.
+  // At the last evaluation of the last step: as the law acted in the step, at its end where the law is implicit (T10).
+  // Reaction::prescribed is that of the state before it.
   Wrench effort;     ///< on the first body; its opposite acts on the second
   double power = 0;  ///< [W], at the state before the step
   Mode mode = Mode::smooth;

@@ -183,7 +183,11 @@ struct StepOptions {
   /// ω·dt above which a semi-implicit step is redone in halves (T15). At 1.5 everything stays alive, but chains gain
   /// energy each time they snap taut; at 1 they lose some instead.
   double swing_limit = 1.0;
-  int max_substeps = 64;           ///< at the finest of them the limit of stability, 2, takes the place of swing_limit
+  /// The most substeps of semi_implicit; at the finest the limit of stability, 2, takes the place of swing_limit.
+  /// Smooth laws may ask rk4 for so many parts, too. With events and turning friction a step of rk4, rattle or rattle4
+  /// has at most 4000 parts, and one of adaptive or adaptive8 at most 100000. A longer one is rejected, and the reason
+  /// says why.
+  int max_substeps = 64;
   double event_tolerance = 1e-13;  ///< to which rk4 and the adaptive ones locate stick, slip and release [s] (T10)
   int max_switches = 100;          ///< of modes in one step of theirs, beyond which it is rejected
   /// Of adaptive and adaptive8: a part is accepted when rms(error / (absolute + relative · size)) ≤ 1, errors and sizes
