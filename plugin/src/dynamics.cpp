@@ -296,7 +296,14 @@ std::span<const double> Dynamics::lambda() const { return impl_->lambda; }
 std::span<const double> Dynamics::induced() const { return impl_->induced; }
 std::span<const Dynamics::Prescribed> Dynamics::prescribed() const { return impl_->told_laws().prescribed; }
 std::span<const LawEffort> Dynamics::law_efforts() const { return impl_->laws_.efforts; }
-void Dynamics::set_step(double dt) { impl_->laws_.step = dt > 0 && std::isfinite(dt) ? dt : 0; }
+void Dynamics::set_step(double dt) {
+  impl_->laws_.step = dt > 0 && std::isfinite(dt) ? dt : 0;
+  impl_->laws_.span = 0;
+}
+void Dynamics::set_instant(double dt) {
+  impl_->laws_.step = 0;
+  impl_->laws_.span = dt > 0 && std::isfinite(dt) ? dt : 0;
+}
 void Dynamics::ask_rates(bool on) { impl_->laws_.rates = on; }
 void Dynamics::find_rate(const State& state, double from) {
   if (impl_->status != Status::invalid) impl_->laws_.find_rate(impl_->scene(state), from);

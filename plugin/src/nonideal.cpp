@@ -33,6 +33,7 @@ void Nonideal::restructure(const Block& block) {
   holds_.clear();
   z_known_.clear();
   histories_.clear();
+  stuck_before_.clear();
   flaw_.clear();
   masses_.clear();
   std::size_t entries = 0;
@@ -228,6 +229,10 @@ std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::spa
   problem_.blocks.clear();
   prescribed.clear();
   at_fault_ = nullptr;
+  if (!histories_.empty()) {
+    stuck_before_.resize(histories_.size());
+    for (std::size_t i = 0; i < histories_.size(); ++i) stuck_before_[i] = histories_[i].stuck;
+  }
   try {
     gather(scene);
     if (sites_.empty()) return {};
@@ -370,6 +375,7 @@ void Nonideal::take_over(const Nonideal& of_step) {
   memories_ = of_step.memories_;
   holds_ = of_step.holds_;
   z_known_ = of_step.z_known_;
+  stuck_before_ = of_step.stuck_before_;
   flaw_ = of_step.flaw_;
   flaw_of_ = of_step.flaw_of_;
   memory_t_ = of_step.memory_t_;

@@ -246,12 +246,13 @@ class Nonideal {
   std::vector<Memory> memories_;
   std::vector<Hold> holds_;
   std::vector<Smooth> smooth_;
-  std::vector<History> histories_;                     // by index of efforts
-  std::vector<Vector6d> values_;                       // likewise: what terms gave, as ask()
-  std::vector<std::size_t> masses_;                    // by slot: where its block of M begins
-  std::vector<double> shared_;                         // by slot: of all smooth laws on it, √rate
-  std::vector<Slope> slopes_;                          // of the rate that is being found,
-  std::vector<double> rate_v_;                         // and velocities that decay with it
+  std::vector<History> histories_;   // by index of efforts
+  std::vector<char> stuck_before_;   // likewise: contacts that stuck at the last accept() before the last apply()
+  std::vector<Vector6d> values_;     // likewise: what terms gave, as ask()
+  std::vector<std::size_t> masses_;  // by slot: where its block of M begins
+  std::vector<double> shared_;       // by slot: of all smooth laws on it, √rate
+  std::vector<Slope> slopes_;        // of the rate that is being found,
+  std::vector<double> rate_v_;       // and velocities that decay with it
   double smooth_rate_ = 0, turning_rate_ = 0;          // of LawReport::rate: of smooth laws, and of friction that turns
   double memory_rate_bound_ = 0;                       // the part that laws with a memory have in the former
   double smooth_share_ = nan_, turning_share_ = nan_;  // what these are of their bounds; NaN: not known

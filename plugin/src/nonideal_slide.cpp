@@ -18,12 +18,14 @@ double Nonideal::end_slip(const Scene& scene, const Piece& p, int k, std::span<c
 }
 
 /// Whether a slip is what a host in single precision leaves in what rests: little beside what one step would make of it
-/// with the accelerations vdot, its own friction apart.
+/// with the accelerations vdot, its own friction apart. At the start of a step a contact that stuck at the end of the
+/// last one may have all of that: steps bring it to rest in their middle.
 bool Nonideal::rounded_rest(const Scene& scene, const Piece& p, std::span<const double> vdot) const {
   const double length = step > 0 ? step : span;
   double gain = 0;
   for (int k = 0; k < p.dim && length > 0; ++k) gain += std::pow(end_slip(scene, p, k, vdot, length) - p.slip[k], 2);
-  return length > 0 && p.slip.norm() <= 1e-3 * std::sqrt(gain);
+  const bool stuck = step == 0 && z(p.effort) < stuck_before_.size() && stuck_before_[z(p.effort)];
+  return length > 0 && p.slip.norm() <= (stuck ? 1 : 1e-3) * std::sqrt(gain);
 }
 
 /// Whether a contact that slides does so along its slip, rather than in a sense that was given.

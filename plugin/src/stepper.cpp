@@ -293,7 +293,7 @@ std::span<const Reaction> Stepper::Impl::reactions() {
     list_current = false;
   }
   if (!list_current) {
-    dynamics.set_step(0);
+    dynamics.set_instant(options.method == Method::semi_implicit ? last_h : 0);
     dynamics.evaluate(state);
     dynamics.reactions(state, list);
     ledger.complete(*system, block(), state, last_dt, list);

@@ -334,5 +334,31 @@ TEST(BowlingBall, RollingResistanceStopsIt) {
   EXPECT_LE(stepper.state()[b.ball].v.norm(), scaled(1e-12));
 }
 
+// A grain rests on a turntable: friction holds it on its circle with m r ω². The semi-implicit step rests in its
+// middle, and between two steps the grain has a slip of ½ dt r ω² that is none.
+TEST(Turntable, FrictionThatHoldsAGrainIsReportedAsSuchByEveryMethod) {
+  const double radius = 0.5, omega = 1.2, mass = 2;
+  for (const Method method : {Method::semi_implicit, Method::rk4, Method::adaptive}) {
+    SCOPED_TRACE(to_string(method));
+    System system;
+    system.set_gravity({0, 0, -9.81});
+    const BodyId table = system.add_driven("table", Pose{}, [omega](double t) {
+      BodyState s;
+      s.q = Quaterniond(Eigen::AngleAxisd(omega * t, Vector3d::UnitZ()));
+      s.w = {0, 0, omega};
+      return s;
+    });
+    const BodyId grain = system.add_particle("grain", mass, {radius, 0, 0}, {0, radius * omega, 0});
+    const ConstraintId floor =
+        system.add(point_on_plane("floor", table, Vector3d::Zero(), Vector3d::UnitZ(), grain, Vector3d::Zero()));
+    add_law(system, floor, coulomb(0.8));
+    Stepper stepper(system, system.initial_state(), {.method = method});
+    for (int k = 0; k < 240; ++k) {
+      ASSERT_FALSE(stepper.step(1.0 / 240).rejected);
+      ASSERT_NEAR(stepper.reactions()[0].prescribed.on_a.force.norm(), mass * radius * omega * omega, 1e-4) << k;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace linchpin::test::friction_test

@@ -360,6 +360,9 @@ class Dynamics {
   /// @param dt  of the steps that evaluations are for [s]; 0: instantaneous laws (the default)
   void set_step(double dt);
   double step() const;
+  /// Laws of the instant between two steps of dt [s] (T11). What such a step leaves in a contact that stuck at the last
+  /// accept() is no slip: the contact is at rest, and holds what its bound allows. 0: as set_step(0).
+  void set_instant(double dt);
   void ask_rates(bool on);  ///< LawReport::rate also for laws of the instant, for some more calls of each smooth law
   /// Finds LawReport::rate of the last evaluation, which was at `state`, on the motion that the constraints leave. It
   /// does nothing where the bound of free bodies is not above `from` [1/s]. It costs some ten back-solves.
@@ -386,8 +389,8 @@ class Dynamics {
   /// Lets laws with an internal state live through dt, with the thrusts of the last evaluation, or as they were given.
   void accept(double dt);
   /// Answers the laws once more at the instant of `state`, which is that of the last evaluate() or resolve() (T11).
-  /// Smooth laws are then taken at the slips of the state, and contacts at rest as the step judges rest. Until the next
-  /// evaluation prescribed(), reaction(), reactions() and assembly().instant.c are of that instant.
+  /// Smooth laws are then taken at the slips of the state, and contacts are at rest as set_instant() says. Until the
+  /// next evaluation prescribed(), reaction(), reactions() and assembly().instant.c are of that instant.
   /// Reaction::stabilisation holds what the laws do in the step beyond it. Everything else stays that of the step.
   /// Without a step this call does nothing, and reaction() leaves the stabilisation as it is.
   void answer_at_instant(const State& state) noexcept;
