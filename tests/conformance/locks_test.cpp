@@ -1,8 +1,10 @@
 // Joints that hold an angle, and bodies that begin, or are put, far from it. The bodies come to that angle and not to
 // the opposite one, as natively. They come in bounded steps, and the reports say so.
-#include "world.h"
+#include "link_world.h"
 
 #include <BulletDynamics/ConstraintSolver/btConeTwistConstraint.h>
+#include <BulletDynamics/Featherstone/btMultiBodyFixedConstraint.h>
+#include <BulletDynamics/Featherstone/btMultiBodySliderConstraint.h>
 
 #include <gtest/gtest.h>
 
@@ -254,6 +256,30 @@ TEST(Locks, AHingeThatIsTurnedOverComesBackByTheShortestWay) {
     EXPECT_NEAR(double(t.arm.getWorldTransform().getBasis()[2][2]), 1, precision(1e-12, 1e-5));
     EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-5));
   }
+}
+
+TEST(Locks, WeldsOfMultibodiesComeToTheirPoseAndNotToAnother) {
+  for (const double start : starts)
+    for (const bool slides : {false, true})
+      for (const btVector3& axis : {z, btVector3(1, 1, 1).normalized()}) {
+        SCOPED_TRACE(std::to_string(start) + (slides ? " slider" : " fixed"));
+        LinkWorld w(0);
+        btMultiBody& a = w.multibody(0, true);
+        w.finish(a);
+        btMultiBody& b = w.multibody(0, false, 2, bt(0.1, 0.2, 0.15));
+        w.finish(b);
+        b.setBaseWorldTransform(about(axis, start, bt(0.3, 0.1, 0)));
+        const btMatrix3x3 I = btMatrix3x3::getIdentity();
+        if (slides)
+          w.constraint<btMultiBodySliderConstraint>(&a, -1, &b, -1, bt(0, 0, 0), bt(-0.3, 0, 0), I, I, bt(1, 0, 0));
+        else
+          w.constraint<btMultiBodyFixedConstraint>(&a, -1, &b, -1, bt(0, 0, 0), bt(-0.3, 0, 0), I, I);
+        bullet::Solver exact(w.world);
+        w.step(3);
+        EXPECT_LE(angle_between(b.getBaseWorldTransform().getBasis(), I), precision(1e-7, 2e-3)) << exact.summary();
+        EXPECT_LE(exact.reactions()[0].gap_angle, precision(1e-9, 1e-5)) << exact.summary();
+        EXPECT_LE(exact.reactions()[0].gap, precision(1e-9, 1e-5));
+      }
 }
 
 TEST(Locks, AnAngleThatMovesByALittleInEachStepCarriesItsArmAllTheWayRound) {

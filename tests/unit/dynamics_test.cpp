@@ -353,7 +353,7 @@ TEST(CloseGaps, BringsFramesTogetherFromAnyTurnAndNotToAnother) {
     for (const Quaterniond& turn : turns) {
       SCOPED_TRACE(Eigen::AngleAxisd(turn).angle());
       System system;
-      const BodyId a = system.add_body("a", 2, Vector3d(2, 3, 1.5)),
+      const BodyId a = system.add_body("a", 2, Vector3d(2, 3, 1.5), {}),
                    b = system.add_body("b", 1, Vector3d(1, 1.5, 0.9), {{1, 0, 0}, turn});
       system.add(slides ? slider("joint", a, here, b, there) : weld("joint", a, here, b, there));
       Dynamics dynamics(system);

@@ -184,6 +184,7 @@ class Multibodies {
     bool ends = false;           ///< there is none that would
     bool on_a_long_way = false;  ///< shortened, from where gaps are wide
     double length = 0;           ///< [m]
+    double turn = 0;             ///< [rad]
   };
   struct Moving {
     BodyId id;
@@ -207,7 +208,7 @@ class Multibodies {
   void lay_path(Item& item);
   void close_gaps();
   void close_gaps_so();
-  bool any_turned_away();
+  double turned_away(const Item*& which) const;
   Approach approach_gaps();
   double turn_of(std::span<const double> d) const;
   double reach(std::span<const double> d, double scale);

@@ -22,45 +22,53 @@ double Multibodies::gap() const {
 // An initial gap, or one that the program made, is closed by moving, not by pushing (T12). What no motion closes, as a
 // pin beyond the reach of its arm, stays open as it then is.
 void Multibodies::close_gaps() {
-  const bool away = any_turned_away();
-  if (away) {
-    closing_ = true;
-    if (!linearize()) return void(closing_ = false);
+  const Item* which = nullptr;
+  const double away = turned_away(which);
+  if (away == 0) return close_gaps_so();
+  ++engine_.counts_.turned_back;
+  if (away > engine_.counts_.widest) {
+    engine_.counts_.widest = away;
+    engine_.widest_turned_ = record(*which).name;
   }
-  close_gaps_so();
-  if (!away) return;
+  closing_ = true;
+  if (linearize()) close_gaps_so();
   closing_ = false;
-  if (!failed_ && linearize() && gap() > engine_.options_.gap_tolerance)
-    for (std::size_t r = 0; r < position_.size(); ++r) left_open_[r] = silent_[r] ? 0 : position_[r];
+  if (failed_ || !linearize() || gap() <= engine_.options_.gap_tolerance) return;
+  for (std::size_t r = 0; r < position_.size(); ++r) left_open_[r] = silent_[r] ? 0 : position_[r];
 }
 
-/// @return whether a joint is turned so far from where it is held that its dots do not tell the way
-bool Multibodies::any_turned_away() {
-  return std::any_of(items_.begin(), items_.end(), [&](const Item& item) {
-    const JointRows::Alignment* const alignment =
-        item.coordinates.empty() ? detail::alignment_of(item.constraint->function()) : nullptr;
-    const auto R = [&](std::size_t k) {
-      const BodyId id = item.parts[k].id;
-      return id == linchpin::world ? Matrix3d(Matrix3d::Identity()) : engine_.state_[id].R();
-    };
-    return alignment && detail::turned_away(*alignment, R(0), R(1)) > 0;
-  });
+/// The widest angle [rad] by which a joint is turned so far from where it is held that its dots do not tell the way.
+double Multibodies::turned_away(const Item*& which) const {
+  double most = 0;
+  const auto R = [&](const Part& p) {
+    return p.id == linchpin::world ? Matrix3d(Matrix3d::Identity()) : engine_.state_[p.id].R();
+  };
+  for (const Item& item : items_) {
+    if (!item.coordinates.empty()) continue;
+    const JointRows::Alignment* const alignment = detail::alignment_of(item.constraint->function());
+    if (!alignment) continue;
+    const double angle = detail::turned_away(*alignment, R(item.parts[0]), R(item.parts[1]));
+    if (angle > most) most = angle, which = &item;
+  }
+  return most;
 }
 
 void Multibodies::close_gaps_so() {
   constexpr int most_long = 300;  // steps of a long way, after each of which Newton has all of its own again
-  double moved = 0;
+  double moved = 0, turned = 0;
   for (int left = engine_.options_.max_newton, long_steps = 0; left > 0;) {
     const Approach approach = approach_gaps();
     if (failed_) return;
     if (approach.ends) break;
     moved = std::max(moved, approach.length);
+    turned += approach.turn;
     left = approach.on_a_long_way && long_steps++ < most_long ? engine_.options_.max_newton : left - 1;
   }
   if (gap() > engine_.options_.gap_tolerance)
     for (std::size_t r = 0; r < position_.size(); ++r) left_open_[r] = silent_[r] ? 0 : position_[r];
-  if (moved == 0) return;
+  if (std::max(moved, turned) == 0) return;
   ++engine_.counts_.gap_corrections;
+  engine_.counts_.turned = std::max(engine_.counts_.turned, turned);
   engine_.counts_.corrected = std::max(engine_.counts_.corrected, moved);
 }
 
@@ -81,21 +89,22 @@ Multibodies::Approach Multibodies::approach_gaps() {
   const double turn = turn_of(half_);
   double scale = turn > far_turn ? far_turn / turn : 1;
   const double length = reach(half_, scale);
-  if (length <= 1e-3 * engine_.options_.gap_tolerance) return ends;  // what is left contradicts other rows
+  if (std::max(length, scale * turn) <= 1e-3 * engine_.options_.gap_tolerance)
+    return ends;  // what is left contradicts other rows
   if (!(length <= far * open)) {
     if (cut_ >= widest_cut) return ends;
     cut_ *= 10;
     if (!settle_rank()) fail("a number is not finite");
     return {};
   }
-  if (!arrive(half_, scale) || open <= far_open) return {.length = length};
+  if (!arrive(half_, scale) || open <= far_open) return {.length = length, .turn = scale * turn};
   for (const double least = 0.1 * scale; !(gap() < open) && scale > least; scale *= 0.5)
     if (!displace(half_, -0.5 * scale)) return ends;
   if (!(gap() < 0.99 * open)) {
     displace(half_, -scale);
     return ends;
   }
-  return {.on_a_long_way = scale < 1, .length = length};
+  return {.on_a_long_way = scale < 1, .length = length, .turn = scale * turn};
 }
 
 /// The widest angle [rad] by which a displacement turns a joint or a body.

@@ -60,7 +60,8 @@ void Multibodies::begin_step() {
   cut_ = engine_.options_.rank_tolerance;
   if (!linearize()) return;
   if (engine_.options_.drift_correction) {
-    if (gap() > engine_.options_.gap_tolerance || any_turned_away()) close_gaps();
+    const Item* away = nullptr;
+    if (gap() > engine_.options_.gap_tolerance || turned_away(away) > 0) close_gaps();
     if (failed_) return;
   }
   evaluate_laws();

@@ -380,7 +380,7 @@ std::string Engine::summary() {
       << counts_.corrected << " m, " << counts_.turned << " rad";
   if (counts_.turned_back)
     s << "\n  joints turned far from where they are held: at most " << counts_.widest << " rad, " << widest_turned_
-      << "; brought back by moving bodies in " << counts_.turned_back << " block steps, by no more than 1 rad in each";
+      << "; brought back by moving bodies in " << counts_.turned_back << " block steps";
   if (counts_.non_finite) s << "\n  non-finite numbers kept from the world: " << counts_.non_finite;
   if (broken) s << "\n  broken joints: " << broken;
   if (!trouble_.empty()) s << "\n  last trouble: " << trouble_;
