@@ -85,7 +85,7 @@ law = { type = "hinge_friction", mu = 0.2, pin_radius = 0.05 }
 TOML
 expect 0 equilibrium rest.toml
 prints "^left out: law 'hinge friction' on pin$|^left out: law 'hinge_friction.*' on pin$"
-prints '^what follows rests without it; with it the scene may rest elsewhere too, or not rest here$'
+prints '^the places that follow are found without it; with it the scene may also rest elsewhere, or not rest there$'
 expect 0 equilibrium rest.toml --json
 holds '.left_out | length == 1 and (.[0] | test("on pin$"))'
 expect 0 sweep rest.toml --set L=1,2 --equilibrium --column bob.y --out rest.csv

@@ -204,8 +204,8 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
       std::cout << "what follows, stability too, is of a system so held, not of one that moves as told\n";
     for (const std::string& each : without) std::cout << "left out: " << each << "\n";
     if (!without.empty() && !found.empty())
-      std::cout << "what follows rests without " << (without.size() == 1 ? "it" : "them") << "; with "
-                << (without.size() == 1 ? "it" : "them") << " the scene may rest elsewhere too, or not rest here\n";
+      std::cout << "the places that follow are found without " << (without.size() == 1 ? "it" : "them") << "; with "
+                << (without.size() == 1 ? "it" : "them") << " the scene may also rest elsewhere, or not rest there\n";
     std::size_t number = 0;
     for (const Json& e : result["equilibria"]) print(e, ++number);
   }

@@ -587,9 +587,9 @@ Classification classify(const System& system, ConstraintId id, const State& give
 
 namespace {
 
-// What can be reached from a state along ways that meet all rows is a surface; its tangents at the state are those of
-// the ways themselves, at all places on it, carried back along them (Sussmann). A combination of rows that vanishes on
-// it is the rate of a function, times a factor: the surfaces are where that is constant.
+// The places that ways along all rows reach from a state are a surface. Its tangents at the state are the tangents of
+// such ways at all places on it, carried back along the ways (Sussmann). A combination of rows that vanishes on them is
+// the rate of a function times a factor. The function is constant on each such surface.
 class Orbit {
  public:
   Orbit(const Forms& forms, const State& from) : forms_(forms), from_(from) {

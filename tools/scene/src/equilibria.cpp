@@ -225,8 +225,8 @@ class Rest {
     return true;
   }
 
-  /// Displaces a state. Rows on velocities may hold positions together, as the height of a wheel that rolls: a way is
-  /// gone along all rows then, so that it stays where they lead. @return false where that ended before
+  /// Displaces a state. Rows on velocities may hold positions, as the height of a wheel that rolls. Then the way goes
+  /// along all rows and stays where they lead. @return false where that ended before
   bool move(State& state, const VectorXd& way) {
     if (!rolls_) {
       displace(state, directions_, way);
