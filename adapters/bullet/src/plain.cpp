@@ -229,7 +229,7 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
   if (watches) begin_energy(b);
   int parts = 0, tries = 0;
   while (done < dt_ * (1 - 1e-12)) {
-    if (parts == options_.max_substeps || tries == 2 * most) return false;
+    if (parts == options_.max_substeps || tries == 4 * most) return false;
     const double left = dt_ - done;
     const bool at_any_swing = tries >= most;
     if (tries++ == most) length = left;
@@ -309,7 +309,7 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     ++parts;
     done += length;
     before = length;
-    length = at_any_swing ? dt_ - done : length * longer_by(job.outcome.swing);
+    length *= at_any_swing ? 2 : longer_by(job.outcome.swing);
     b.next_length = length;
   }
   if (b.sized) end_host_parts(b);

@@ -231,7 +231,7 @@ void Engine::end_parts(BlockSolve& b, const State& now, int taken, double last_l
 /// @param price  of one, over that of a plain one
 int Engine::most_tries(const BlockSolve& b, double price) const {
   constexpr double dear = 10000;  // rows times tries
-  constexpr int least = 16, no_limit = 1 << 29;
+  constexpr int least = 16, no_limit = 1 << 28;
   return watches_energy(b) ? std::max(least, static_cast<int>(dear / (price * std::max(1, b.block.m())))) : no_limit;
 }
 
@@ -259,7 +259,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   int taken = 0, tries = 0;
   double fastest = 0;
   bool factored = false, turns = false;
-  while (s.done < dt_ * (1 - 1e-12) && taken < options_.max_substeps && tries < 2 * most) {
+  while (s.done < dt_ * (1 - 1e-12) && taken < options_.max_substeps && tries < 4 * most) {
     const double left = dt_ - s.done;
     s.at_any_swing = tries >= most;
     if (tries++ == most) s.length = left;
@@ -317,7 +317,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
     s.before = s.length;
     copy_block(b, next, now);
     factored = false;
-    s.length = s.at_any_swing ? dt_ - s.done : s.length * longer_by(s.swing);
+    s.length *= s.at_any_swing ? 2 : longer_by(s.swing);
   }
   if (s.done < dt_ * (1 - 1e-12)) {
     for (const BodyId id : block.bodies) {  // nothing else of the block was changed
