@@ -107,6 +107,7 @@ void Engine::keep_books(BlockSolve& b) {
           system_.world_inertia(id, state_[id].q) * (from_bullet(to_bullet(head(b.v, c + 3))) - head(b.v, c + 3));
     at->applied.head<3>() = head(b.applied, c);
     at->host.head<3>() = head(b.host, c);
+    if (!b.damping.empty()) at->own.head<3>() += head(b.damping, c);
     if (b.in_parts)
       at->momentum.head<3>() = head(b.Q_host, c);
     else
@@ -114,6 +115,7 @@ void Engine::keep_books(BlockSolve& b) {
     if (dof == 6) {
       at->applied.tail<3>() = head(b.applied, c + 3);
       at->host.tail<3>() = head(b.host, c + 3);
+      if (!b.damping.empty()) at->own.tail<3>() += head(b.damping, c + 3);
       if (!b.stiffness.empty()) {  // −½ dt² K⁺ω₁ of its torque and inertia together
         at->applied.tail<3>() += b.stiffness[slot] * head(b.v0, c + 3);
         at->own.tail<3>() -= b.stiffness[slot] * head(b.v, c + 3);

@@ -7,6 +7,7 @@
 
 #include "bodies.h"
 #include "columns.h"
+#include "host_rows.h"
 
 #include <algorithm>
 #include <cmath>
@@ -111,6 +112,7 @@ bool Engine::couple_rows(Pools pools) {
     }
     b.mass = 0;
     for (const BodyId id : b.block.bodies) b.mass += system_.mass(id);
+    b.may_give[HeldRow::limit] = gain_floor(b) + given_by_limits * energy_at_start(b);
     b.in_turns ? b.plain.aim(b.met) : sort_rows_by_body(b);
   }
   if (!any) return ones;  // of those rows too some may be let be
@@ -440,17 +442,19 @@ void Engine::push_out_gently(btSolverConstraint& row, const Response& response, 
   row.m_rhs -= btScalar(1 - std::sqrt(std::max(share, 0.0))) * depth * erp / btScalar(dt_) * row.m_jacDiagABInv;
 }
 
-// Likewise of a limit that is exceeded: it is driven back no harder than if all that hangs together turned, or slid, as
-// one, nor than it came.
+// Likewise of a limit or lock that is exceeded: it is driven back no harder than if all that hangs together turned, or
+// slid, as one, nor than its bodies would be by as much energy alone, as natively, nor than it came.
 void Engine::drive_back_gently(btSolverConstraint& row, const Response& response, Pools pools) const {
   const int own = response.block[0] >= 0 ? response.block[0] : response.block[1];
-  if (own < 0 || !is_limit(row) || !(row.m_jacDiagABInv > 0)) return;
+  const bool limit = is_limit(row);
+  if (own < 0 || !(limit || is_lock(row, *this)) || !(row.m_jacDiagABInv > 0)) return;
   const auto known = record_of_.find(static_cast<btTypedConstraint*>(row.m_originalContactPoint));
   if (known == record_of_.end() || records_[z(known->second)].id.index < 0) return;
-  const double sign = row.m_lowerLimit == 0 ? 1 : -1,
-               speed = speed_at_start(row, pools, 0) + speed_at_start(row, pools, 1);
+  const double speed = speed_at_start(row, pools, 0) + speed_at_start(row, pools, 1),
+               asked = double(row.m_rhs) / double(row.m_jacDiagABInv) + speed,
+               sign = (limit ? row.m_lowerLimit == 0 : asked > 0) ? 1 : -1;
   const double came = std::max(-sign * speed, 0.0);
-  const double target = sign * (double(row.m_rhs) / double(row.m_jacDiagABInv) + speed);
+  const double target = sign * asked;
   if (!(target > came)) return;
   const Vector3d slide = from_bullet(response.block[0] >= 0 ? row.m_contactNormal1 : row.m_contactNormal2),
                  turn = from_bullet(response.block[0] >= 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal);
@@ -464,9 +468,10 @@ void Engine::drive_back_gently(btSolverConstraint& row, const Response& response
       if (system_.dof(id) == 6) as_one += turn.dot(system_.world_inertia(id, s.q) * turn);
     }
   }
-  const double share = as_one * (response.held + held_by(row, response));
-  if (!(share < 1)) return;
-  const double gently = std::max(came, std::sqrt(std::max(share, 0.0)) * target);
+  const double held = response.held + held_by(row, response);
+  const double share = std::min(as_one * held, response.raw > 0 ? held / response.raw : 1);
+  const double gently = std::max(came, std::min({target, std::sqrt(std::max(share, 0.0)) * target,
+                                                 std::sqrt(2 * std::max(held, 0.0) * b.may_give[HeldRow::limit])}));
   row.m_rhs -= btScalar(sign * (target - gently)) * row.m_jacDiagABInv;
 }
 

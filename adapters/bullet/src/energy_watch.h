@@ -41,6 +41,13 @@ inline double kinetic_of_centres(const Assembly& assembly, std::span<const doubl
   return 0.5 * sum;
 }
 
+/// Work of impulses between velocities [J].
+inline double work_of(std::span<const double> impulses, std::span<const double> v0, std::span<const double> v1) {
+  double sum = 0;
+  for (std::size_t j = 0; j < impulses.size(); ++j) sum += 0.5 * impulses[j] * (v0[j] + v1[j]);
+  return sum;
+}
+
 /// Work that ideal constraint impulses did where they can do none: impulse · ½(v₀ + v₁), prescribed forces left out
 /// [J].
 inline double work_of_constraints(const Dynamics& dynamics, double h, std::span<const double> stabilisation,

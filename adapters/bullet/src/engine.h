@@ -63,6 +63,19 @@ inline bool is_limit(const btSolverConstraint& row) {
          (row.m_upperLimit == 0 && row.m_lowerLimit <= -no_limit);
 }
 
+/// Of one side of a row, its velocity at velocities of a body's.
+inline double velocity_of(const btVector3& n, const btVector3& rn, const btVector3& v, const btVector3& w) {
+  const auto dot = [](const btVector3& a, const btVector3& b) {
+    return double(a.x()) * double(b.x()) + double(a.y()) * double(b.y()) + double(a.z()) * double(b.z());
+  };
+  return dot(n, v) + dot(rn, w);
+}
+/// Likewise, what forces and rows have changed it by since the step began.
+inline double change_of(const btVector3& n, const btVector3& rn, const btSolverBody& body) {
+  return velocity_of(n, rn, body.m_externalForceImpulse, body.m_externalTorqueImpulse) +
+         velocity_of(n, rn, body.m_deltaLinearVelocity, body.m_deltaAngularVelocity);
+}
+
 /// What of the world takes part in a step.
 struct WorldGroup {
   std::vector<btCollisionObject*> bodies;
@@ -179,6 +192,7 @@ struct CarriedOn {
   double whole_swing = 0;  ///< of a whole step, the last time that it was too long, over that of its parts, summed up
   double next_part = 0;    ///< how long the next step's first part may be [s], 0: not known
   double usual_off = 0;    ///< by which its last step began off the velocity constraints, O(dt)
+  double owed = 0;         ///< energy that steps with native rows have gained from no source, and not given back [J]
   int added_steps = 0;     ///< steps in a row that BlockSolve::added goes back
   unsigned plain_from = 0, plain_waits = 0;  ///< it cost more than the way of all others: not before that step
   unsigned creeps_until = 0;                 ///< from the step before which an end at rounding is looked for again
@@ -215,6 +229,10 @@ struct BlockSolve : CarriedOn {
   std::vector<double> at_once, spread;            ///< of others what begins such a step, see blow_of(), and the rest
   std::vector<double> part_held, part_blow;       ///< of all in the part at hand, as forces, and at its start
   double takes = 0;                               ///< what shared ones were solved to do on it [J]
+  double solved_work = 0;                         ///< of all native rows on it, as they were solved [J]
+  double given = 0;                               ///< by native rows and constraints in this step so far [J]
+  double given_by_constraints = 0;                ///< of that
+  std::vector<double> damping;                    ///< impulses of what damps this step; empty: none could
   std::array<double, HeldRow::kinds> may_give{};  ///< what those of a kind may yet do in the step [J]
   std::vector<double> own_lambda;                 ///< multipliers of all impulses of the step [m]
   std::vector<double> sub_v, sub_applied, sub_host, sub_momentum;  ///< of a step redone in smaller ones
@@ -228,6 +246,7 @@ struct BlockSolve : CarriedOn {
   bool native_rows = false;  ///< some native row touches a body of the block
   bool answered = false;     ///< its accelerations are known before the native rows are solved
   bool in_contact = false;   ///< one of them is a contact
+  bool on_ground = false;    ///< one of them pushes at what does not move
   bool link_rows = false;    ///< one of them touches a multibody, too
   bool by_rows = false;      ///< each of them knows what it does to the whole block (coupling.cpp)
   int row_count = 0;         ///< how many there are
@@ -252,7 +271,8 @@ struct BlockSolve : CarriedOn {
   struct Tally {  ///< for Counts, since it was last collected
     long solves = 0, factors = 0, newton = 0, substepped = 0, substeps = 0, parts = 0, parts_refused = 0,
          stepped_down = 0, stiffened = 0;
-    double activation_energy = 0, stiffness_work = 0;
+    long damped = 0;
+    double activation_energy = 0, stiffness_work = 0, damping_work = 0;
   } tally;
   /// Of a joint, the rows that are forces: along orthonormal axes, so that their norm is the force's.
   struct JointRow {
@@ -721,6 +741,7 @@ class Engine final : public btActionInterface {
   void note_pull(BlockSolve& b);
   void tell_parts(BlockSolve& b);
   double energy_at_start(const BlockSolve& b) const;
+  static void put_velocities(const BlockSolve& b, const State& at, std::span<double> v);
   void pose(BlockSolve& b);
   /// The problem of a block's last step as it was at its start.
   Dynamics& problem(BlockSolve& b) const;
@@ -757,13 +778,23 @@ class Engine final : public btActionInterface {
   void hold_animated(Pools pools) const;
   void stand_still();
   void gather_native(Pools pools, bool solved);
+  void note_work(const btSolverConstraint& row, Pools pools);
   bool keep_row(btSolverConstraint& row, double blow, Wrenches* native, Pools pools);
   static void add_row(const BlockSolve& b, const HeldRow& row, double impulse, std::span<double> to);
   void begin_host_parts(BlockSolve& b);
   void set_host_part(BlockSolve& b, const State& now, double done, double length);
   bool let_rows_go(BlockSolve& b, std::span<const double> v, bool starts);
+  static double work_of_part(const BlockSolve& b, double weight, bool starts, std::span<const double> v0,
+                             std::span<const double> v1);
   void record_host_part(BlockSolve& b, double length);
   void end_host_parts(BlockSolve& b);
+  bool watches_energy(const BlockSolve& b) const;
+  static void begin_energy(BlockSolve& b);
+  void settle_energy(BlockSolve& b, double constraints, double rows, double allowed, const State& at,
+                     std::span<double> v);
+  static void end_energy(BlockSolve& b);
+  double damp(BlockSolve& b, double energy, const State& at, std::span<double> v);
+  void end_whole(BlockSolve& b, double constraints, double rows);
   static double blow_of(const btSolverConstraint& row, Pools pools);
   bool finish_block(BlockSolve& b);
   struct Substep {
@@ -772,7 +803,9 @@ class Engine final : public btActionInterface {
     double swing = 0;                         ///< ω·length (T15)
     double gain = 0, allowed = 0;             ///< energy from constraints that can do no work, so far [J]
     bool watched = false;
+    bool at_any_swing = false;  ///< and gain: what it gains is damped
   };
+  int most_tries(const BlockSolve& b, double price) const;
   bool substep_block(BlockSolve& b, double before);
   bool try_substep(BlockSolve& b, Substep& s);
   void record_substep(BlockSolve& b, const Substep& s);
@@ -825,7 +858,7 @@ class Engine final : public btActionInterface {
   void stay_of_least_norm(BlockSolve& b) const;
   bool turns_beyond_host(const BlockSolve& b) const;
   void note_added(BlockSolve& b);
-  bool start_from_true_turn(BlockSolve& b);
+  void start_from_true_turn(BlockSolve& b, std::span<const double> way);
   void keep_reactions(BlockSolve& b);
   void keep_books(BlockSolve& b);
   void note_time_dependence(BlockSolve& b);

@@ -27,6 +27,8 @@ void Engine::conclude(BlockSolve& b) {
   counts_.substeps += done.substeps;
   counts_.stiffened += done.stiffened;
   counts_.stiffness_work += done.stiffness_work;
+  counts_.damped += done.damped;
+  counts_.damping_work += done.damping_work;
   counts_.parts += done.parts;
   counts_.parts_refused += done.parts_refused;
   counts_.stepped_down += done.stepped_down;

@@ -481,7 +481,7 @@ void Engine::make_blocks() {
     std::size_t n = 0;
     bool same = !b.ids.empty();
     if (b.last_step + 1 < step_) {
-      b.last_length = b.next_length = b.usual_off = 0;
+      b.last_length = b.next_length = b.usual_off = b.owed = 0;
       b.added_steps = 0;
     }
     b.last_step = step_;
@@ -524,7 +524,7 @@ void Engine::make_blocks() {
     b.dynamics.reset();
     b.plain_known = false;
     b.next_part = 0;
-    b.last_length = b.usual_off = 0;
+    b.last_length = b.usual_off = b.owed = 0;
     b.added_steps = b.failures = 0;
     b.next_try = 0;
     b.added.assign(z(BlockSolve::added_orders * b.block.m()), 0.0);
@@ -640,7 +640,8 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
   for (auto* x : {&b.gyroscopic, &b.spinning}) x->assign(block.bodies.size(), 0);
   b.spins = false;
   b.turning.clear();
-  b.native_rows = b.in_contact = b.link_rows = b.by_rows = b.pushed = b.write_pose = false;
+  b.native_rows = b.in_contact = b.on_ground = b.link_rows = b.by_rows = b.pushed = b.write_pose = false;
+  b.damping.clear();
   b.one = -1;
   b.creeps = step_ < b.creeps_until;
   b.substeps = 1;

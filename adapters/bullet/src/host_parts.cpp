@@ -6,6 +6,7 @@
 
 #include "columns.h"
 #include "energy_watch.h"
+#include "host_rows.h"
 
 #include <functional>
 #include <utility>
@@ -18,22 +19,68 @@ double speed(const Vector6& J, const Vector3d& v, const Vector3d& w) { return J.
 bool within(const btSolverConstraint& row, const btConstraintArray& rows) {
   return rows.size() > 0 && !std::less<>()(&row, &rows[0]) && std::less<>()(&row, &rows[0] + rows.size());
 }
-/// Whether what a row does can only be passive: of joints limits; of contacts all, but those of a surface that moves by
-/// itself.
-bool is_passive(const btSolverConstraint& row, Pools pools) {
-  if (within(row, pools.joints)) return is_limit(row);
+/// Whether what a row does can only be passive: of joints limits and locks; of contacts all, but those of a surface
+/// that moves by itself.
+bool is_passive(const btSolverConstraint& row, Pools pools, const Engine& engine) {
+  if (within(row, pools.joints)) return is_limit(row) || is_lock(row, engine);
   if (within(row, pools.contacts)) return true;
   const auto& point = *static_cast<const btManifoldPoint*>(pools.contacts[row.m_frictionIndex].m_originalContactPoint);
   return point.m_contactMotion1 == 0 && point.m_contactMotion2 == 0;
 }
 }  // namespace
 
+// What a row was solved to do on each block [J]: its impulse over the mean of the velocities between which the host
+// has solved it (T11). A row that can only be passive gives no more than takes it to the velocity that it asks for, as
+// to push out what overlaps: what iterations have left beyond that has no source.
+void Engine::note_work(const btSolverConstraint& row, Pools pools) {
+  const double p = double(row.m_appliedImpulse);
+  const std::array<int, 2> body{row.m_solverBodyIdA, row.m_solverBodyIdB};
+  const std::array<int, 2> of{slot_of(body[0]).block, slot_of(body[1]).block};
+  std::array<double, 2> work{};
+  double start = 0;
+  bool moves = false;  // another block, a free body or one that the program moves
+  for (std::size_t k = 0; k < 2; ++k) {
+    const btSolverBody& sb = pools.bodies[body[k]];
+    if (of[k] < 0) {
+      moves = moves || (sb.m_originalBody && !sb.m_originalBody->isStaticObject());
+      continue;
+    }
+    const btVector3 &n = k == 0 ? row.m_contactNormal1 : row.m_contactNormal2,
+                    &rn = k == 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal;
+    const double before = velocity_of(n, rn, sb.m_linearVelocity, sb.m_angularVelocity);
+    start += before;
+    work[k] = p * (before + 0.5 * change_of(n, rn, sb));
+  }
+  const double sum = work[0] + work[1];
+  if (of[0] == of[1]) {
+    work[1] = 0;
+    work[0] = sum;
+  } else {
+    moves = moves || (of[0] >= 0 && of[1] >= 0);
+  }
+  double most = sum;
+  if (!moves && is_passive(row, pools, *this) && row.m_jacDiagABInv > 0) {
+    const double target =
+        double(row.m_rhs) / double(row.m_jacDiagABInv) + speed_at_start(row, pools, 0) + speed_at_start(row, pools, 1);
+    const BlockSolve& b = *blocks_[z(std::max(of[0], of[1]))];
+    const double asked = 0.5 * std::max(0.0, p * target);
+    most = 0.5 * p * start +
+           std::min(asked, within(row, pools.joints) ? b.may_give[HeldRow::limit] : 0.5 * b.mass * target * target);
+  }
+  for (std::size_t k = 0; k < 2; ++k) {
+    if (of[k] < 0 || (k == 1 && of[0] == of[1])) continue;
+    BlockSolve& b = *blocks_[z(of[k])];
+    b.solved_work += std::min(work[k], most);
+    b.on_ground = b.on_ground || (!moves && of[0] != of[1]);
+  }
+}
+
 // One that pushes at another block, at a free body or at one that the program moves gives what it takes there, and what
 // it does not do here it has done there all the same: it may give what it was solved for and all there is once more.
 /// @return whether it is one that can be let go
 bool Engine::keep_row(btSolverConstraint& row, double blow, Wrenches* native, Pools pools) {
   const std::array<int, 2> body{row.m_solverBodyIdA, row.m_solverBodyIdB};
-  if (!is_passive(row, pools)) {
+  if (!is_passive(row, pools, *this)) {
     // Where a motor acts, contacts do what they were solved for: what they give may be its.
     for (std::size_t k = 0; within(row, pools.joints) && k < 2; ++k)
       if (const int of = slot_of(body[k]).block; of >= 0) {
@@ -103,13 +150,11 @@ void Engine::begin_host_parts(BlockSolve& b) {
     row.strikes = row.blow;
     row.left = row.impulse - row.blow;
   }
-  // Limits less than constraints: what those give in one step they take in the next. Contacts as much: what a part does
-  // not have of them lies deeper by the next step.
-  constexpr double of_limits = 0.2;
+  // Contacts as much as constraints: what a part does not have of them lies deeper by the next step.
   if (b.held_rows.empty()) return;
   const double floor = gain_floor(b), energy = energy_at_start(b);
   b.may_give[HeldRow::contact] = floor + allowed_gain * energy;
-  b.may_give[HeldRow::limit] = floor + of_limits * allowed_gain * energy;
+  b.may_give[HeldRow::limit] = floor + given_by_limits * energy;
   b.may_give[HeldRow::shared] = floor + energy + b.takes;
 }
 
@@ -158,6 +203,14 @@ bool Engine::let_rows_go(BlockSolve& b, std::span<const double> v, bool starts) 
   return again;
 }
 
+/// What all rows do in a part between the velocities v0 and v1 [J].
+double Engine::work_of_part(const BlockSolve& b, double weight, bool starts, std::span<const double> v0,
+                            std::span<const double> v1) {
+  double sum = weight * work_of(b.part_held, v0, v1);
+  if (starts) sum += work_of(b.part_blow, v0, v1);
+  return sum;
+}
+
 void Engine::record_host_part(BlockSolve& b, double length) {
   for (std::size_t j = 0; j < b.sub_host.size(); ++j) b.sub_host[j] += length * b.part_held[j] + b.part_blow[j];
   for (HeldRow& row : b.held_rows) {
@@ -181,6 +234,137 @@ void Engine::end_host_parts(BlockSolve& b) {
     }
     row.row = nullptr;
   }
+}
+
+// ---- the energy of a step that native rows act in
+// ----------------------------------------------------------------
+
+/// Whether what native rows and constraints give a block in a step is bounded by what rows were solved to do.
+bool Engine::watches_energy(const BlockSolve& b) const {
+  return options_.mode == Mode::exact && options_.drift_correction && b.native_rows && !b.follows &&
+         b.stiffness.empty();
+}
+
+void Engine::begin_energy(BlockSolve& b) {
+  b.given = b.given_by_constraints = 0;
+  b.damping.assign(b.v.size(), 0.0);
+}
+
+/// Of a step or of its part that stands and ends with the velocities v: where steps have come to more than `allowed`
+/// above what rows were solved to give, these are damped.
+/// @param constraints, rows  what they gave in it [J] @param at  poses at which it began
+void Engine::settle_energy(BlockSolve& b, double constraints, double rows, double allowed, const State& at,
+                           std::span<double> v) {
+  b.given += constraints + rows;
+  b.given_by_constraints += constraints;
+  const double given = b.given - std::max(b.solved_work, 0.0), excess = std::min(given, b.owed + given - allowed);
+  if (excess > 0) b.given -= damp(b, excess, at, v);
+}
+
+// What rows take is theirs: only constraints give back what they owe.
+void Engine::end_energy(BlockSolve& b) {
+  if (largest(b.damping) > 0) ++b.tally.damped;
+  const double given = b.given - std::max(b.solved_work, 0.0);
+  b.owed = std::max(0.0, b.owed + (given > 0 ? given : std::max(given, std::min(b.given_by_constraints, 0.0))));
+}
+
+// Takes energy out of velocities and leaves the joints closed: all are scaled towards those of one rigid body that has
+// the momenta of the block, of which what hangs on nothing and touches nothing that stands keeps all; or towards what a
+// body that the program moves would take along, or towards rest.
+/// @return what it took [J]
+double Engine::damp(BlockSolve& b, double energy, const State& at, std::span<double> v) {
+  const Block& block = b.block;
+  const auto turns = [&](std::size_t slot) { return block.column[slot + 1] - block.column[slot] == 6; };
+  Vector3d centre(0, 0, 0), linear(0, 0, 0),
+      angular(0, 0, 0);  // of the common motion: v = linear + angular × (p − centre)
+  const bool free = b.outside.empty();
+  double mass = 0;
+  for (const BodyId id : block.bodies) mass += system_.mass(id);
+  if (free) {
+    for (std::size_t slot = 0; slot < block.bodies.size(); ++slot) {
+      const double m = system_.mass(block.bodies[slot]) / mass;
+      centre += m * at[block.bodies[slot]].p;
+      linear += m * head(v, block.column[slot]);
+    }
+    Vector3d L(0, 0, 0);
+    Matrix3d I = Matrix3d::Zero();
+    for (std::size_t slot = 0; slot < block.bodies.size(); ++slot) {
+      const BodyId id = block.bodies[slot];
+      const int c = block.column[slot];
+      const Vector3d r = at[id].p - centre;
+      L += system_.mass(id) * r.cross(head(v, c) - linear);
+      I += system_.mass(id) * (r.squaredNorm() * Matrix3d::Identity() - r * r.transpose());
+      if (!turns(slot)) continue;
+      const Matrix3d own = system_.world_inertia(id, at[id].q);
+      L += own * head(v, c + 3);
+      I += own;
+    }
+    const Vector3d found = I.ldlt().solve(L);
+    if (found.allFinite()) angular = found;
+  } else {
+    for (const BodyId id : b.outside)
+      if (system_.kind(id) == BodyKind::driven) {
+        centre = at[id].p;
+        linear = at[id].v;
+        angular = at[id].w;
+        break;
+      }
+  }
+  const auto scale = [&](double by, bool about_common) {
+    for (std::size_t slot = 0; slot < block.bodies.size(); ++slot) {
+      const BodyId id = block.bodies[slot];
+      const int c = block.column[slot];
+      const Vector3d common_v = about_common ? Vector3d(linear + angular.cross(at[id].p - centre)) : Vector3d::Zero(),
+                     v0 = head(v, c), change = (by - 1) * (v0 - common_v);
+      put(v, c, v0 + change);
+      add(b.damping, c, system_.mass(id) * change);
+      if (!turns(slot)) continue;
+      const Vector3d common_w = about_common ? angular : Vector3d::Zero(), w0 = head(v, c + 3),
+                     turn = (by - 1) * (w0 - common_w);
+      put(v, c + 3, w0 + turn);
+      add(b.damping, c + 3, system_.world_inertia(id, at[id].q) * turn);
+    }
+  };
+  const auto kinetic = [&](bool about_common) {
+    double sum = 0;
+    for (std::size_t slot = 0; slot < block.bodies.size(); ++slot) {
+      const BodyId id = block.bodies[slot];
+      const int c = block.column[slot];
+      Vector3d u = head(v, c);
+      if (about_common) u -= linear + angular.cross(at[id].p - centre);
+      sum += 0.5 * system_.mass(id) * u.squaredNorm();
+      if (!turns(slot)) continue;
+      const Vector3d w = about_common ? Vector3d(head(v, c + 3) - angular) : head(v, c + 3);
+      sum += 0.5 * w.dot(system_.world_inertia(id, at[id].q) * w);
+    }
+    return sum;
+  };
+  double taken = 0;
+  for (const bool about_common : {true, false}) {
+    if (!about_common && !(free && b.on_ground)) break;
+    const double there = kinetic(about_common), part = std::min(energy - taken, there);
+    if (!(part > 0) || !std::isfinite(there)) continue;
+    scale(std::sqrt(std::max(0.0, 1 - part / there)), about_common);
+    taken += part;
+  }
+  b.tally.damping_work -= taken;
+  return taken;
+}
+
+/// Of a step that stands as a whole: its energy, and where Bullet is to start from.
+/// @param constraints, rows  what they gave in it [J]
+void Engine::end_whole(BlockSolve& b, double constraints, double rows) {
+  const bool beyond = turns_beyond_host(b);
+  const double damped = b.tally.damping_work;
+  if (b.native_rows) b.dv.assign(b.v.begin(), b.v.end());
+  if (watches_energy(b)) {
+    begin_energy(b);
+    settle_energy(b, constraints, rows, gain_floor(b) + allowed_gain * energy_at_start(b), state_, b.v);
+    end_energy(b);
+  }
+  if (!beyond && b.tally.damping_work == damped) return;
+  pose(b);
+  start_from_true_turn(b, b.native_rows ? std::span<const double>(b.dv) : std::span<const double>(b.v));
 }
 
 }  // namespace LINCHPIN_BULLET_PRECISION

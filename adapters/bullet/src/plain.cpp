@@ -122,18 +122,17 @@ bool Engine::settle_plainly(BlockSolve& b, const detail::JointStep::Outcome& who
   // A Newton that sticks here is not one of too long a step: what its rows allow is looked at closer elsewhere.
   constexpr double round_off = 1e-12;
   const bool sticks = whole.refused && whole.swing == 0 && whole.residual < round_off;
-  const bool gains = whole.gain > allowed_gain * std::max(whole.kinetic, whole.energy) &&
-                     whole.gain > gain_floor(b) + allowed_gain * std::max(energy_at_start(b), whole.energy);
+  const double rows = !whole.refused && watches_energy(b) ? work_of(b.host, b.v0, b.v) : 0,
+               gain = std::max(whole.gain, whole.gain + rows - std::max(b.solved_work, 0.0));
+  const bool gains = gain > allowed_gain * std::max(whole.kinetic, whole.energy) &&
+                     gain > gain_floor(b) + allowed_gain * std::max(energy_at_start(b), whole.energy);
   if (!whole.refused && !gains) {
     b.swing = whole.swing;
     b.newton = whole.solves;
     b.next_length = 0;
     b.turning.apply_found(b.block, b.v, b.applied);
     b.in_turns ? void(b.added_steps = 0) : note_added(b);
-    if (turns_beyond_host(b)) {
-      pose(b);
-      start_from_true_turn(b);
-    }
+    end_whole(b, whole.gain, rows);
     end_plainly(b, whole);
     return true;
   }
@@ -180,6 +179,15 @@ double Engine::energy_at_start(const BlockSolve& b) const {
   return sum;
 }
 
+void Engine::put_velocities(const BlockSolve& b, const State& at, std::span<double> v) {
+  for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
+    const BodyState& s = at[b.block.bodies[slot]];
+    const int c = b.block.column[slot];
+    put(v, c, s.v);
+    if (b.block.column[slot + 1] - c == 6) put(v, c + 3, s.w);
+  }
+}
+
 // Of the part just taken.
 void Engine::note_pull(BlockSolve& b) {
   for (std::size_t i = 0; i < b.part_pull.size(); ++i) b.sub_pull[i] += b.part_pull[i];
@@ -207,6 +215,8 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
   const double allowed = gain_floor(b) + allowed_gain * energy_at_start(b);
   double done = 0, gain = 0, fastest = 0;
   int solves = 0, factors = 0;
+  const bool watches = watches_energy(b);
+  const int most = most_tries(b, 1);
   b.parts_length = length;
   b.parts_before = before;
   b.recorded = records;
@@ -219,10 +229,13 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     b.sub_gross.assign(2 * b.pool.size(), 0.0);
   }
   if (b.sized) begin_host_parts(b);
-  int parts = 0;
+  if (watches) begin_energy(b);
+  int parts = 0, tries = 0;
   while (done < dt_ * (1 - 1e-12)) {
-    if (parts == options_.max_substeps) return false;
+    if (parts == options_.max_substeps || tries == 4 * most) return false;
     const double left = dt_ - done;
+    const bool at_any_swing = tries >= most;
+    if (tries++ == most) length = left;
     length = left / std::ceil(left / length * (1 - 1e-9));
     const double weight = b.native_rows ? length : 0.5 * (before + length);  // as in substep_block
     const bool starts = done == 0;
@@ -247,6 +260,8 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     for (std::size_t j = 0; starts && b.sized && j < b.part_blow.size(); ++j) b.part_applied[j] += b.part_blow[j];
     std::fill(b.lambda.begin(), b.lambda.end(), 0.0);
     // Multipliers at the step's start are those of its forces.
+    detail::JointStep::Limits limits = plain_limits(length, 0.45);
+    if (at_any_swing) limits.swing = std::numeric_limits<double>::infinity();
     detail::JointStep::Job job = plain_job(b);
     job.numbers.Q = starts ? forces_with_host(b) : b.Q_host;
     job.numbers.applied = b.part_applied;
@@ -255,45 +270,53 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     if (records) job.numbers.pull = b.part_pull;
     if (!starts) job.usual_off = std::numeric_limits<double>::infinity();
     if (starts && b.in_turns) {  // its factor is there
-      b.plain.end(plain_limits(length, 0.45), job);
+      b.plain.end(limits, job);
     } else {
-      detail::JointStep::take(now, plain_limits(length, 0.45), {&job, 1}, member);
+      detail::JointStep::take(now, limits, {&job, 1}, member);
       ++factors;
     }
     solves += job.outcome.solves;
     if (starts) at_start = job.outcome;
     const bool watched = length > 1.5 * dt_ / options_.max_substeps;
-    if (job.outcome.refused ||
-        (watched && gain + job.outcome.gain > std::max(allowed, allowed_gain * job.outcome.energy)) ||
-        job.outcome.gain > allowed + job.outcome.kinetic) {  // however short: all there is once more
+    const bool gains = (watched && gain + job.outcome.gain > std::max(allowed, allowed_gain * job.outcome.energy)) ||
+                       job.outcome.gain > allowed + job.outcome.kinetic;  // however short: all there is once more
+    if (job.outcome.refused || (gains && !at_any_swing)) {
       if (!job.outcome.answered || length <= finest * (1 + 1e-9)) return false;
       length = std::max(0.5 * length, finest);
       continue;
     }
     if (b.sized && let_rows_go(b, b.v, starts)) continue;
-    gain += job.outcome.gain;
+    b.part_turning.apply_found(block, b.v, b.part_applied);
+    if (watches) {
+      b.force.assign(b.v.begin(), b.v.end());
+      put_velocities(b, now, b.dv);
+      settle_energy(b, job.outcome.gain, work_of_part(b, weight, starts, b.dv, b.v), allowed, now, b.v);
+    } else {
+      gain += job.outcome.gain;
+    }
     fastest = std::max(fastest, job.outcome.swing);
     for (std::size_t r = 0; r < b.sub_work.size(); ++r) {
       b.sub_work[r] += b.own_lambda[r] * b.e[r];
       b.sub_lambda[r] += b.own_lambda[r];
     }
-    b.part_turning.apply_found(block, b.v, b.part_applied);
     if (b.sized) record_host_part(b, weight);
     if (records) record_part(b, now, weight);
     for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
       BodyState& s = now[block.bodies[slot]];
       const int c = block.column[slot];
+      const std::vector<double>& way = watches ? b.force : b.v;  // what is damped ends where it was to end
+      advance(s, head(way, c), head(way, c + 3), length);
       s.v = head(b.v, c);
       s.w = head(b.v, c + 3);
-      advance(s, s.v, s.w, length);
     }
     ++parts;
     done += length;
     before = length;
-    length *= longer_by(job.outcome.swing);
+    length *= at_any_swing ? 2 : longer_by(job.outcome.swing);
     b.next_length = length;
   }
   if (b.sized) end_host_parts(b);
+  if (watches) end_energy(b);
   b.own_lambda.swap(b.sub_lambda);
   end_parts(b, now, parts, before, fastest, records);
   b.plain_parts = b.posed = true;
@@ -324,11 +347,13 @@ void Engine::record_part(BlockSolve& b, const State& now, double weight) {
 void Engine::record_parts(BlockSolve& b) {
   if (b.recorded) return;
   const BlockSolve::Tally tally = b.tally;
-  const double next = b.next_length;
+  const double next = b.next_length, owed = b.owed;
+  b.owed = b.before.owed;
   detail::JointStep::Outcome at_start;
   substep_plainly(b, b.parts_length, b.parts_before, 0, at_start, true);
   b.tally = tally;
   b.next_length = next;
+  b.owed = owed;
 }
 
 // What the joints did in the parts of a plain step, as a mean force, beside the reactions at its start.

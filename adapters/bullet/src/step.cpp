@@ -6,6 +6,7 @@
 #include "bodies.h"
 #include "columns.h"
 #include "energy_watch.h"
+#include "host_rows.h"
 
 #include <linchpin/detail/turned_joints.h>
 
@@ -64,13 +65,8 @@ double Engine::blow_of(const btSolverConstraint& row, Pools pools) {
   const double p = double(row.m_appliedImpulse);
   if (p == 0) return 0;
   double change = 0;
-  const auto side = [&](int body, const btVector3& n, const btVector3& rn) {
-    const btSolverBody& sb = pools.bodies[body];
-    change += from_bullet(n).dot(from_bullet(sb.m_externalForceImpulse) + from_bullet(sb.m_deltaLinearVelocity)) +
-              from_bullet(rn).dot(from_bullet(sb.m_externalTorqueImpulse) + from_bullet(sb.m_deltaAngularVelocity));
-  };
-  side(row.m_solverBodyIdA, row.m_contactNormal1, row.m_relpos1CrossNormal);
-  side(row.m_solverBodyIdB, row.m_contactNormal2, row.m_relpos2CrossNormal);
+  change += change_of(row.m_contactNormal1, row.m_relpos1CrossNormal, pools.bodies[row.m_solverBodyIdA]) +
+            change_of(row.m_contactNormal2, row.m_relpos2CrossNormal, pools.bodies[row.m_solverBodyIdB]);
   const double blow = change * double(row.m_jacDiagABInv);
   return p > 0 ? std::clamp(blow, 0.0, p) : std::clamp(blow, p, 0.0);
 }
@@ -81,12 +77,17 @@ void Engine::gather_native(Pools pools, bool solved) {
     BlockSolve& b = *blocks_[z(index)];
     for (auto* x : {&b.host, &b.at_once, &b.spread}) std::fill(x->begin(), x->end(), 0.0);
     b.held_rows.clear();
-    b.takes = 0;
+    b.takes = b.solved_work = 0;
+    if (!solved || !b.native_rows) continue;
+    b.may_give[HeldRow::limit] = gain_floor(b) + given_by_limits * energy_at_start(b);
+    b.mass = 0;
+    for (const BodyId id : b.block.bodies) b.mass += system_.mass(id);
   }
   const auto take = [&](btSolverConstraint& row, Record* record) {
     const double p = double(row.m_appliedImpulse);
     const bool ours = slot_of(row.m_solverBodyIdA).block >= 0 || slot_of(row.m_solverBodyIdB).block >= 0;
     const double blow = ours && solved ? blow_of(row, pools) : 0;
+    if (ours && solved && p != 0) note_work(row, pools);
     const bool kept = ours && solved && p != 0 && options_.mode == Mode::exact &&
                       keep_row(row, blow, record ? record->native.get() : nullptr, pools);
     const auto side = [&](int body, const btVector3& n, const btVector3& rn, int k) {
@@ -133,6 +134,9 @@ void Engine::gather_native(Pools pools, bool solved) {
         const Block& block = b.block;
         const int c = block.column[z(slot)];
         const double p = double(row.m_appliedImpulse);
+        const btSolverBody& sb = pools.bodies[body];
+        b.solved_work +=
+            p * (velocity_of(n, rn, sb.m_linearVelocity, sb.m_angularVelocity) + 0.5 * change_of(n, rn, sb));
         for (auto* x : {&b.host, &b.spread}) {
           add(*x, c, p * from_bullet(n));
           if (block.column[z(slot + 1)] - c == 6) add(*x, c + 3, p * from_bullet(rn));
@@ -313,7 +317,9 @@ bool Engine::finish_block(BlockSolve& b) {
                : "it would take more than " + std::to_string(options_.max_substeps) + " substeps");
   }
   if (options_.geometric_stiffness) note_stiffness(b);
-  return !turns_beyond_host(b) || start_from_true_turn(b);
+  const bool watched = watches_energy(b);
+  end_whole(b, watched ? gain_of_constraints(b, dt_, b.v0, b.v) : 0, watched ? work_of(b.host, b.v0, b.v) : 0);
+  return true;
 }
 
 // Beyond π/4 per step Bullet does not turn as it says.
@@ -448,7 +454,8 @@ Engine::Outcome Engine::try_step(BlockSolve& b) {
     good = !(b.swing > limit);
   }
   if (good && options_.drift_correction && !b.follows) {
-    const double gain = gain_of_constraints(b, dt_, b.v0, b.v);
+    double gain = gain_of_constraints(b, dt_, b.v0, b.v);
+    if (watches_energy(b)) gain = std::max(gain, gain + work_of(b.host, b.v0, b.v) - std::max(b.solved_work, 0.0));
     if (gain > allowed_gain * kinetic_of_centres(assembly, b.v0) &&
         gain > allowed_gain * std::max(kinetic(assembly, b.v0), kinetic(assembly, b.v)))
       good = !(gain > gain_floor(b) + allowed_gain * std::max(kinetic(assembly, b.v0), kinetic(assembly, b.v)));
@@ -718,17 +725,19 @@ double Engine::gain_floor(const BlockSolve& b) const {
   return 0.5 * (dt_ * dt_ * sum + rounding / (dt_ * dt_));
 }
 
-bool Engine::start_from_true_turn(BlockSolve& b) {
+/// Of a whole step by the velocities `way`, which ends with b.v: Bullet integrates these to the same end.
+void Engine::start_from_true_turn(BlockSolve& b, std::span<const double> way) {
   const Block& block = b.block;
   b.write_pose = true;
   for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
     const int c = block.column[slot];
     BodyState& s = base_[block.bodies[slot]];
-    const Vector3d v = head(b.v, c), w = block.column[slot + 1] - c == 6 ? head(b.v, c + 3) : Vector3d::Zero();
-    advance(s, v, w, dt_);
-    back_off(s.p, s.q, v, w, dt_);
+    const auto turning = [&](std::span<const double> v) -> Vector3d {
+      return block.column[slot + 1] - c == 6 ? head(v, c + 3) : Vector3d::Zero();
+    };
+    advance(s, head(way, c), turning(way), dt_);
+    back_off(s.p, s.q, head(b.v, c), turning(b.v), dt_);
   }
-  return true;
 }
 
 bool Engine::refuse(BlockSolve& b, std::string why) const {

@@ -82,11 +82,13 @@ bool Engine::try_substep(BlockSolve& b, Substep& s) {
     b.e[i] = b.dynamics->lambda()[i] + b.dynamics->induced()[i] + b.lambda[i] / s.length;
   // Slower than half of what a substep may have, and the next may be twice as long.
   s.swing = fastest_swing(system_, *b.dynamics, now, b.e, 0.45 * options_.swing_limit / s.length) * s.length;
-  if (s.swing > options_.swing_limit) return false;
+  if (s.swing > options_.swing_limit && !s.at_any_swing) return false;
   if (!b.follows) {
     const double gain = gain_of_constraints(b, s.length, assembly.v, b.sub_v), energy = kinetic(assembly, b.sub_v);
-    if (s.watched && s.gain + gain > std::max(s.allowed, allowed_gain * energy)) return false;
-    if (gain > s.allowed + kinetic(assembly, assembly.v)) return false;  // however short: all there is once more
+    if (!s.at_any_swing) {
+      if (s.watched && s.gain + gain > std::max(s.allowed, allowed_gain * energy)) return false;
+      if (gain > s.allowed + kinetic(assembly, assembly.v)) return false;  // however short: all there is once more
+    }
     s.gain += gain;
   }
   b.unmet = contradicts(newton, s.length, options_.gap_tolerance);
@@ -226,6 +228,15 @@ void Engine::end_parts(BlockSolve& b, const State& now, int taken, double last_l
   }
 }
 
+/// Tries of parts, refused ones included, after which those of a block that native rows touch are as long as their
+/// Newton allows: a step of a game's is not to take longer than a frame, and what such a part gains is damped.
+/// @param price  of one, over that of a plain one
+int Engine::most_tries(const BlockSolve& b, double price) const {
+  constexpr double dear = 10000;  // rows times tries
+  constexpr int least = 16, no_limit = 1 << 28;
+  return watches_energy(b) ? std::max(least, static_cast<int>(dear / (price * std::max(1, b.block.m())))) : no_limit;
+}
+
 bool Engine::substep_block(BlockSolve& b, double before) {
   auto& [start, now, next, end_given, settled] = *b.states;
   const Block& block = b.block;
@@ -233,6 +244,10 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   begin_host_parts(b);
 
   const double finest = finest_part();
+  const bool watches = watches_energy(b);
+  if (watches) begin_energy(b);
+  constexpr double price = 8;
+  const int most = most_tries(b, price);
   Substep s;
   s.before = before;
   s.allowed = gain_floor(b) + allowed_gain * kinetic(b.dynamics->assembly(), b.v0);
@@ -243,11 +258,13 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   // seconds for each does not run at all.
   constexpr double most_by_reference = 2e7;  // m² n of dense factors in one step, a tenth of a second
   const double by_reference = double(rows) * rows * block.n();
-  int taken = 0;
+  int taken = 0, tries = 0;
   double fastest = 0;
   bool factored = false, turns = false;
-  while (s.done < dt_ * (1 - 1e-12) && taken < options_.max_substeps) {
+  while (s.done < dt_ * (1 - 1e-12) && taken < options_.max_substeps && tries < 4 * most) {
     const double left = dt_ - s.done;
+    s.at_any_swing = tries >= most;
+    if (tries++ == most) s.length = left;
     s.length = left / std::ceil(left / s.length * (1 - 1e-9));  // no short one at the end
     // From the middle of the last (sub)step to the middle of this, as in finish_block.
     s.weight = b.native_rows ? s.length : 0.5 * (s.before + s.length);
@@ -286,6 +303,11 @@ bool Engine::substep_block(BlockSolve& b, double before) {
       s.gain = gain;
       continue;
     }
+    if (watches) {
+      const std::vector<double>& v = b.dynamics->assembly().v;
+      settle_energy(b, s.gain - gain, work_of_part(b, s.weight, s.done == 0, v, b.sub_v), s.allowed, now, b.sub_v);
+      s.gain = gain;
+    }
     record_substep(b, s);
     if (b.with_laws) {
       b.dynamics->accept(s.length);
@@ -297,7 +319,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
     s.before = s.length;
     copy_block(b, next, now);
     factored = false;
-    s.length *= longer_by(s.swing);
+    s.length *= s.at_any_swing ? 2 : longer_by(s.swing);
   }
   if (s.done < dt_ * (1 - 1e-12)) {
     for (const BodyId id : block.bodies) {  // nothing else of the block was changed
@@ -312,6 +334,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   b.v.swap(b.sub_v);
   end_parts(b, now, taken, s.before, fastest, true);
   end_host_parts(b);
+  if (watches) end_energy(b);
   take_reported_off(b);
   return true;
 }

@@ -350,6 +350,9 @@ std::string Engine::summary() {
   if (counts_.stiffened)
     s << "\n  block steps with geometric stiffness, which damps: " << counts_.stiffened << " (work "
       << counts_.stiffness_work << " J)";
+  if (counts_.damped)
+    s << "\n  block steps damped, as contacts, limits or motors would have given energy from no source: "
+      << counts_.damped << " (work " << counts_.damping_work << " J)";
   if (counts_.parts) {
     s << "\n  by stages in " << counts_.parts << " parts";
     if (counts_.parts_refused) s << ", another " << counts_.parts_refused << " taken again shorter";

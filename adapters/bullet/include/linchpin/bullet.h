@@ -218,6 +218,8 @@ struct Counts {
   long substeps = 0;             ///< substeps those took
   long stiffened = 0;            ///< block steps taken with geometric stiffness instead
   double stiffness_work = 0;     ///< done by its torques: what it damped, negative [J]
+  long damped = 0;               ///< block steps damped, as native rows would have given energy from no source (T15)
+  double damping_work = 0;       ///< done by that: what it took, negative [J]
   long parts = 0;                ///< that block steps by stages were made of
   long parts_refused = 0;        ///< tried besides, and taken again shorter
   long stepped_down = 0;         ///< block steps taken semi-implicitly though Options::stepping asks for more
