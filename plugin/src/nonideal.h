@@ -44,6 +44,10 @@ class Nonideal {
   void accept(double dt);
   /// As Dynamics::give_memory.
   void give_memory(std::span<const double> values);
+  /// As Dynamics::LawHistory.
+  struct Past;
+  void keep(Past& past) const;
+  void go_back(const Past& past);
 
   /// Laws for which their constraints leave nothing to rub on, in words.
   std::vector<std::string> idle(const System& system, const Block& block) const;
@@ -220,6 +224,16 @@ class Nonideal {
   const Law::Term* at_fault_ = nullptr;
   std::string flaw_;           // of a law as such, which is said for as long as the law is there
   unsigned long flaw_of_ = 0;  // which laws that was
+};
+
+/// All that one evaluation leaves to those after it.
+struct Nonideal::Past {
+  std::vector<Memory> memories;
+  std::vector<Hold> holds;
+  std::vector<History> histories;
+  std::vector<double> z_known;
+  double memory_t = 0;
+  bool memory_begun = false;
 };
 
 }  // namespace linchpin
