@@ -345,9 +345,9 @@ int Block::slot(BodyId id) const {
 Block whole(const System& system) {
   Block block;
   for (int i = 0; i < system.body_count(); ++i)
-    if (system.dof(BodyId{i}) > 0) block.bodies.push_back(BodyId{i});
+    if (const BodyId id = system.body_at(i); system.dof(id) > 0) block.bodies.push_back(id);
   for (int i = 0; i < system.constraint_count(); ++i)
-    if (system.enabled(ConstraintId{i})) block.constraints.push_back(ConstraintId{i});
+    if (const ConstraintId id = system.constraint_at(i); system.enabled(id)) block.constraints.push_back(id);
   number(block, system);
   return block;
 }

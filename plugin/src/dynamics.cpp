@@ -324,6 +324,17 @@ std::span<const double> Dynamics::memory_rate() const { return impl_->laws_.memo
 void Dynamics::give_memory(std::span<const double> values) { impl_->laws_.give_memory(values); }
 void Dynamics::accept(double dt) { impl_->laws_.accept(dt); }
 void Dynamics::answer_at_instant(const State& state) noexcept { impl_->answer_at_instant(state); }
+struct Dynamics::LawHistory {
+  Nonideal::Past past;
+};
+std::shared_ptr<const Dynamics::LawHistory> Dynamics::law_history() const {
+  auto out = std::make_shared<LawHistory>();
+  impl_->laws_.keep(out->past);
+  return out;
+}
+void Dynamics::set_law_history(const std::shared_ptr<const LawHistory>& history) {
+  impl_->laws_.go_back(history ? history->past : Nonideal::Past{});
+}
 const LawReport& Dynamics::law_report() const { return impl_->laws_.report; }
 
 std::vector<std::string> Dynamics::warnings() const {

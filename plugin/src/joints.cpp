@@ -1,4 +1,5 @@
 // Stock joints, by hand: every row is one of the primitives P, D, L, a rod, or a gear, with its A and b (T3).
+#include <linchpin/detail/class_of.h>
 #include <linchpin/joints.h>
 
 #include "stock_joints.h"
@@ -181,6 +182,25 @@ class GearFunction final : public ConstraintFunction {
     for (std::size_t k = 0; k < 2; ++k) turn_[k].last = angle(X, k);
   }
 
+  std::vector<double> memory() const override {
+    std::vector<double> out{settled_ ? 1.0 : 0.0};
+    for (const Turn& turn : turn_) {
+      for (const Vector3d* u : {&turn.arrow, &turn.x, &turn.y}) out.insert(out.end(), u->data(), u->data() + 3);
+      out.push_back(turn.last);
+    }
+    return out;
+  }
+  void set_memory(std::span<const double> kept) override {
+    if (kept.size() != 21) return;
+    settled_ = kept[0] != 0;
+    const double* from = &kept[1];
+    for (Turn& turn : turn_) {
+      for (Vector3d* u : {&turn.arrow, &turn.x, &turn.y})
+        *u = Eigen::Map<const Vector3d>(std::exchange(from, from + 3));
+      turn.last = *from++;
+    }
+  }
+
  private:
   struct Turn {
     Vector3d arrow;   // in the wheel
@@ -271,8 +291,7 @@ double finite(const std::string& name, const char* what, double x) {
 namespace detail {
 
 const JointRows* rows_of(const ConstraintFunction& function) {
-  const auto* joint = dynamic_cast<const JointFunction*>(&function);
-  return joint ? &joint->primitives() : nullptr;
+  return is_exactly<JointFunction>(function) ? &static_cast<const JointFunction&>(function).primitives() : nullptr;
 }
 
 const JointRows::Alignment* alignment_of(const ConstraintFunction& function) {

@@ -6,6 +6,7 @@
 #include <linchpin/constraint.h>
 
 #include <numeric>
+#include <utility>
 
 namespace linchpin {
 
@@ -15,8 +16,17 @@ void Ledger::restructure(const System& system, const Block& block, bool forget) 
     laws_.clear();
     cleared_.clear();
     energy_ = {};
+    work_of_removed_ = 0;
   }
   work_.resize(z(system.constraint_count()), 0.0);
+  for (std::size_t i = 0; i < work_.size(); ++i) {
+    const unsigned version = system.constraint_at(static_cast<int>(i)).version;
+    if (i < version_.size() && version_[i] != version) work_of_removed_ += std::exchange(work_[i], 0.0);
+    if (i < version_.size())
+      version_[i] = version;
+    else
+      version_.push_back(version);
+  }
   start_.assign(1, 0);
   constraint_.clear();
   for (const ConstraintId id : block.constraints) {
@@ -33,7 +43,8 @@ void Ledger::begin(const System& system) {
   const auto& parts = SystemParts::of(system);
   if (law_changes_ != parts.law_changes) {
     for (std::size_t i = laws_.size(); i-- > 0;)
-      if (cleared_[i] != parts.at(laws_[i].on).laws_cleared()) {
+      if (const ConstraintId on = laws_[i].on;
+          system.constraint_at(on.index) != on || cleared_[i] != parts.at(on).laws_cleared()) {
         laws_.erase(laws_.begin() + static_cast<std::ptrdiff_t>(i));
         cleared_.erase(cleared_.begin() + static_cast<std::ptrdiff_t>(i));
       }
@@ -191,6 +202,6 @@ void Ledger::complete(const System& system, const Block& block, const State& sta
   }
 }
 
-double Ledger::work() const { return std::accumulate(work_.begin(), work_.end(), 0.0); }
+double Ledger::work() const { return std::accumulate(work_.begin(), work_.end(), work_of_removed_); }
 
 }  // namespace linchpin

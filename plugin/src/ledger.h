@@ -48,6 +48,8 @@ class Ledger {
   std::vector<int> constraint_;       // index of its id
   std::vector<double> work_of_step_;  // per constraint of the block
   std::vector<double> work_;          // by constraint id, since the start
+  std::vector<unsigned> version_;     // of whom that is
+  double work_of_removed_ = 0;        // whose place another has
   std::vector<BodyBooks> books_;
   std::vector<LawWork> laws_;
   std::vector<unsigned long> cleared_;  // of each: how often its constraint's laws had been cleared when it began

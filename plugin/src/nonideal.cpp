@@ -48,6 +48,20 @@ void Nonideal::restructure(const Block& block) {
   report = {};
 }
 
+void Nonideal::keep(Past& past) const {
+  past = {memories_, holds_, histories_, z_known_, memory_t_, memory_begun_};
+  for (Memory& m : past.memories) m.what = nullptr;  // the same law may lie elsewhere by then
+}
+
+void Nonideal::go_back(const Past& past) {
+  memories_ = past.memories;
+  holds_ = past.holds;
+  histories_ = past.histories;
+  z_known_ = past.z_known;
+  memory_t_ = past.memory_t;
+  memory_begun_ = past.memory_begun;
+}
+
 /// Adds what the force `c` [n] does to everything: one back-solve (T5).
 void Nonideal::respond(const Scene& scene, std::span<const double> c, std::span<double> vdot,
                        std::span<double> nonideal, std::span<double> induced) {

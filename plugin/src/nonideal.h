@@ -48,6 +48,10 @@ class Nonideal {
   /// Takes over the memory and the modes of the laws of a step. The next apply() is then of the instant at which that
   /// step begins.
   void take_over(const Nonideal& of_step);
+  /// As Dynamics::LawHistory.
+  struct Past;
+  void keep(Past& past) const;
+  void go_back(const Past& past);
 
   /// Laws for which their constraints leave nothing to rub on, in words.
   std::vector<std::string> idle(const System& system, const Block& block) const;
@@ -271,6 +275,16 @@ class Nonideal {
   const Law::Term* at_fault_ = nullptr;
   std::string flaw_;           // of a law as such, which is said for as long as the law is there
   unsigned long flaw_of_ = 0;  // which laws that was
+};
+
+/// All that one evaluation leaves to those after it.
+struct Nonideal::Past {
+  std::vector<Memory> memories;
+  std::vector<Hold> holds;
+  std::vector<History> histories;
+  std::vector<double> z_known;
+  double memory_t = 0;
+  bool memory_begun = false;
 };
 
 }  // namespace linchpin

@@ -548,10 +548,8 @@ void Nonideal::gather(const Scene& scene) {
         if (term.advance) {
           if (remembering == memories_.size()) memories_.emplace_back();
           Memory& m = memories_[remembering];
-          if (m.what != &term) {
-            m = Memory{};
-            m.what = &term;
-          }
+          if (m.what && m.what != &term) m = Memory{};
+          m.what = &term;
           remembers = static_cast<int>(remembering++);
           n.memory = m.value;
           m.thrust = n;

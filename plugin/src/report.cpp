@@ -119,7 +119,7 @@ namespace {
 template <class Visit>
 void for_movable(const System& system, const State& state, Visit visit) {
   for (int i = 0; i < system.body_count(); ++i)
-    if (const BodyId id{i}; system.dof(id) > 0) visit(id, state[id], system.dof(id) == 6);
+    if (const BodyId id = system.body_at(i); system.dof(id) > 0) visit(id, state[id], system.dof(id) == 6);
 }
 
 }  // namespace
@@ -131,7 +131,7 @@ template <class Visit>
 void for_coordinates(const System& system, const State& state, Visit visit) {
   std::vector<double> q, rate;
   for (int i = 0; i < system.body_count();) {
-    const auto group = system.coordinates(BodyId{i});
+    const auto group = system.coordinates(system.body_at(i));
     if (!group.kinetics) {
       ++i;
       continue;
@@ -174,11 +174,14 @@ double potential_energy(const System& system, const State& state) {
 
 bool conservative(const System& system) {
   for (int i = 0; i < system.body_count(); ++i)
-    if (const auto group = system.coordinates(BodyId{i}); group.kinetics && group.kinetics->rheonomic()) return false;
+    if (const auto group = system.coordinates(system.body_at(i)); group.kinetics && group.kinetics->rheonomic())
+      return false;
   for (const Force& force : system.forces())
     if (!force.has_energy()) return false;
   for (int i = 0; i < system.constraint_count(); ++i)
-    if (const ConstraintId id{i}; !system.removed(id) && system.enabled(id) && !laws(system, id).empty()) return false;
+    if (const ConstraintId id = system.constraint_at(i);
+        !system.removed(id) && system.enabled(id) && !laws(system, id).empty())
+      return false;
   return true;
 }
 

@@ -70,11 +70,7 @@ std::string Stepper::Impl::begin_at(bool forget) {
   const std::size_t count = z(system->body_count());
   if (state.bodies.size() > count || (forget && state.bodies.size() < count))
     return "the state has " + std::to_string(state.bodies.size()) + " bodies, the system " + std::to_string(count);
-  if (state.bodies.size() < count) {  // added on the way
-    const State added = system->initial_state();
-    state.bodies.insert(state.bodies.end(), added.bodies.begin() + static_cast<long>(state.bodies.size()),
-                        added.bodies.end());
-  }
+  SystemParts::of(*system).bring_in(state);  // added on the way
   dynamics.restructure();
   dynamics.set_step(0);
   dynamics.ask_rates(options.method == Method::rk4);
@@ -125,7 +121,7 @@ void Stepper::Impl::make_room() {
 bool Stepper::Impl::structure_changed() const {
   std::size_t on = 0;
   for (int i = 0; i < system->constraint_count(); ++i) {
-    const ConstraintId id{i};
+    const ConstraintId id = system->constraint_at(i);
     if (system->removed(id) || !system->enabled(id)) continue;
     if (on >= block().constraints.size() || block().constraints[on] != id) return true;
     ++on;
@@ -133,7 +129,7 @@ bool Stepper::Impl::structure_changed() const {
   if (on != block().constraints.size()) return true;
   for (const BodyId id : block().bodies)
     if (system->dof(id) == 0) return true;
-  return static_cast<int>(state.bodies.size()) != system->body_count();
+  return static_cast<int>(state.bodies.size()) > system->body_count() || SystemParts::of(*system).lacks_bodies(state);
 }
 
 void Stepper::Impl::refuse(Status status, std::string why) {

@@ -94,12 +94,20 @@ auto& item(Items& items, int index, const char* kind) {
                                 " (this system has " + std::to_string(items.size()) + ")");
   return items[static_cast<std::size_t>(index)];
 }
+template <class Items, class Id>
+auto& item(Items& items, Id id, const char* kind) {
+  auto& found = item(items, id.index, kind);
+  if (found.version != id.version)
+    throw std::invalid_argument("the " + std::string(kind) + " of the index " + std::to_string(id.index) +
+                                " has been removed, and another has its place");
+  return found;
+}
 
 }  // namespace
 
-System::Impl::Body& System::Impl::at(BodyId id) { return item(bodies, id.index, "body"); }
-System::Impl::Entry& System::Impl::at(ConstraintId id) { return item(constraints, id.index, "constraint"); }
-const System::Impl::Entry& System::Impl::at(ConstraintId id) const { return item(constraints, id.index, "constraint"); }
+System::Impl::Body& System::Impl::at(BodyId id) { return item(bodies, id, "body"); }
+System::Impl::Entry& System::Impl::at(ConstraintId id) { return item(constraints, id, "constraint"); }
+const System::Impl::Entry& System::Impl::at(ConstraintId id) const { return item(constraints, id, "constraint"); }
 
 void System::Impl::restructured() {
   static std::atomic<unsigned long> last{0};
@@ -111,10 +119,39 @@ BodyId System::Impl::append(Body body, const BodyState& start, std::function<Bod
   const bool at_rest = start.p.isZero(0) && start.q.coeffs() == Quaterniond::Identity().coeffs() && start.v.isZero(0) &&
                        start.w.isZero(0) && start.a.isZero(0) && start.alpha.isZero(0);
   if (!at_rest || motion) body.given = std::make_unique<Start>(Start{start, std::move(motion)});
-  const int index = static_cast<int>(bodies.size());
-  bodies.push_back(std::move(body));
+  int index = body.kind == BodyKind::coordinate ? -1 : free_bodies.take(bodies.size());  // coordinates stand in a row
+  if (index < 0) {
+    index = static_cast<int>(bodies.size());
+    bodies.push_back(std::move(body));
+  } else {
+    body.version = bodies[static_cast<std::size_t>(index)].version + 1;
+    bodies[static_cast<std::size_t>(index)] = std::move(body);
+    bodies_replaced = true;
+  }
   body_names.add(index, body_name());
-  return {index};
+  return {index, bodies[static_cast<std::size_t>(index)].version};
+}
+
+bool System::Impl::lacks_bodies(const State& state) const {
+  if (state.bodies.size() < bodies.size()) return true;
+  for (std::size_t i = 0; bodies_replaced && i < std::min(state.versions.size(), bodies.size()); ++i)
+    if (state.versions[i] != bodies[i].version) return true;
+  return false;
+}
+
+bool System::Impl::bring_in(State& state) const {
+  const bool any = lacks_bodies(state);
+  for (std::size_t i = 0; any && i < bodies.size(); ++i) {
+    if (i == state.bodies.size())
+      state.bodies.push_back(bodies[i].start());
+    else if (i < state.versions.size() && state.versions[i] != bodies[i].version)
+      state.bodies[i] = bodies[i].start();
+  }
+  if (!any && state.versions.size() == state.bodies.size()) return false;
+  state.versions.resize(state.bodies.size());
+  for (std::size_t i = 0; i < std::min(state.versions.size(), bodies.size()); ++i)
+    state.versions[i] = bodies[i].version;
+  return any;
 }
 
 std::string System::Impl::names_of(std::span<const BodyId> ids) const {
@@ -130,6 +167,8 @@ void System::Impl::require_bodies(const char* kind, const std::string& name, std
       refuse(kind, name,
              "its body " + std::to_string(k) + " is not in this system (index " + std::to_string(index) + ")");
     const Body& body = bodies[static_cast<std::size_t>(index)];
+    if (body.version != ids[k].version)
+      refuse(kind, name, "its body " + std::to_string(k) + " has been removed (index " + std::to_string(index) + ")");
     if (body.removed) refuse(kind, name, "its body '" + body.name + "' has been removed");
   }
 }
@@ -259,11 +298,17 @@ ConstraintId System::add(Constraint constraint) {
       impl_->at(ids[static_cast<std::size_t>(moving)]).kind == BodyKind::particle)
     constraint.acting_at(std::vector<Vector3d>(ids.size(), Vector3d::Zero())).sliding_on(moving);
 
-  const int index = constraint_count();
   impl_->restructured();
-  impl_->constraints.push_back({.constraint = std::move(constraint)});
+  int index = impl_->free_constraints.take(impl_->constraints.size());
+  if (index < 0) {
+    index = constraint_count();
+    impl_->constraints.push_back({.constraint = std::move(constraint)});
+  } else {
+    Impl::Entry& place = impl_->constraints[static_cast<std::size_t>(index)];
+    place = {.constraint = std::move(constraint), .version = place.version + 1};
+  }
   impl_->constraint_names.add(index, impl_->constraint_name());
-  return {index};
+  return constraint_at(index);
 }
 
 void System::add(Force force) {
@@ -315,37 +360,36 @@ std::string System::try_set_mass(BodyId id, double mass, const Matrix3d& inertia
 // ---- changing ----
 
 void System::enable(ConstraintId id, bool on) {
+  if (!on && removed(id)) return;
   Impl::Entry& entry = impl_->at(id);
   if (entry.removed && on) refuse("constraint", entry.constraint.name(), "has been removed and cannot be enabled");
   entry.enabled = on;
   impl_->restructured();
 }
 
-bool System::enabled(ConstraintId id) const {
-  const Impl::Entry& entry = impl_->at(id);
-  return entry.enabled && !entry.removed;
-}
+bool System::enabled(ConstraintId id) const { return !removed(id) && impl_->at(id).enabled; }
 
 void System::remove(ConstraintId id) {
+  if (removed(id)) return;
   Impl::Entry& entry = impl_->at(id);
-  if (entry.removed) return;
   entry.removed = true;
   impl_->restructured();
   entry.enabled = false;
   if (entry.lawful) entry.lawful->laws.clear();
   impl_->constraint_names.erase(id.index, entry.constraint.name());
+  impl_->free_constraints.give(id.index);
 }
 
 void System::remove(BodyId id) {
-  Impl::Body& body = impl_->at(id);
   if (id == world) throw std::invalid_argument("body 'world': cannot be removed");
-  if (body.removed) return;
+  if (removed(id)) return;
+  Impl::Body& body = impl_->at(id);
   if (body.kind == BodyKind::coordinate)
     refuse("coordinate", body.name, "cannot be removed: the mass matrix couples it to the others");
   impl_->restructured();
   const auto names = [&](std::span<const BodyId> ids) { return std::find(ids.begin(), ids.end(), id) != ids.end(); };
   for (int i = 0; i < constraint_count(); ++i)
-    if (names(constraint(ConstraintId{i}).bodies())) remove(ConstraintId{i});
+    if (names(constraint(constraint_at(i)).bodies())) remove(constraint_at(i));
   std::erase_if(impl_->forces, [&](const Force& f) { return names(f.bodies()); });
   impl_->body_names.erase(id.index, body.name);
   body.removed = true;
@@ -353,6 +397,7 @@ void System::remove(BodyId id) {
   body.mass = 0;
   body.inertia.setZero();
   if (body.given) body.given->motion = {};
+  impl_->free_bodies.give(id.index);
 }
 
 void System::set_mass(BodyId id, double mass, const Matrix3d& inertia) {
@@ -376,7 +421,14 @@ void System::reserve(int bodies, int constraints) {
 }
 int System::body_count() const { return static_cast<int>(impl_->bodies.size()); }
 int System::constraint_count() const { return static_cast<int>(impl_->constraints.size()); }
-BodyKind System::kind(BodyId id) const { return impl_->at(id).kind; }
+BodyId System::body_at(int index) const { return {index, item(impl_->bodies, index, "body").version}; }
+ConstraintId System::constraint_at(int index) const {
+  return {index, item(impl_->constraints, index, "constraint").version};
+}
+BodyKind System::kind(BodyId id) const {
+  const Impl::Body& body = item(impl_->bodies, id.index, "body");
+  return body.version == id.version ? body.kind : BodyKind::fixed;
+}
 
 int System::dof(BodyId id) const {
   const BodyKind k = kind(id);
@@ -400,25 +452,37 @@ const std::string& System::name(BodyId id) const { return impl_->at(id).name; }
 const std::string& System::name(ConstraintId id) const { return impl_->at(id).constraint.name(); }
 const Constraint& System::constraint(ConstraintId id) const { return impl_->at(id).constraint; }
 Constraint& System::constraint(ConstraintId id) { return impl_->at(id).constraint; }
-bool System::removed(BodyId id) const { return impl_->at(id).removed; }
-bool System::removed(ConstraintId id) const { return impl_->at(id).removed; }
+bool System::removed(BodyId id) const {
+  const Impl::Body& body = item(impl_->bodies, id.index, "body");
+  return body.removed || body.version != id.version;
+}
+bool System::removed(ConstraintId id) const {
+  const Impl::Entry& entry = item(impl_->constraints, id.index, "constraint");
+  return entry.removed || entry.version != id.version;
+}
 const Vector3d& System::gravity() const { return impl_->gravity; }
 std::span<const Force> System::forces() const { return impl_->forces; }
 
-BodyId System::find_body(std::string_view name) const { return {impl_->find_body(name)}; }
+BodyId System::find_body(std::string_view name) const {
+  const int index = impl_->find_body(name);
+  return index < 0 ? BodyId{} : body_at(index);
+}
 
-ConstraintId System::find_constraint(std::string_view name) const { return {impl_->find_constraint(name)}; }
+ConstraintId System::find_constraint(std::string_view name) const {
+  const int index = impl_->find_constraint(name);
+  return index < 0 ? ConstraintId{} : constraint_at(index);
+}
 
 State System::initial_state() const {
   State state;
   state.bodies.reserve(impl_->bodies.size());
   for (const Impl::Body& body : impl_->bodies) state.bodies.push_back(body.start());
+  impl_->bring_in(state);
   return state;
 }
 
 void System::update_driven(State& state) const {
-  for (std::size_t i = state.bodies.size(); i < impl_->bodies.size(); ++i)
-    state.bodies.push_back(impl_->bodies[i].start());
+  impl_->bring_in(state);
   for (std::size_t i = 0; i < impl_->bodies.size(); ++i) {
     const Impl::Body& body = impl_->bodies[i];
     if (body.kind == BodyKind::fixed) {

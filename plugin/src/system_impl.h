@@ -2,6 +2,7 @@
 #pragma once
 
 #include <linchpin/constraint.h>
+#include <linchpin/detail/free_list.h>
 #include <linchpin/detail/name_index.h>
 #include <linchpin/forces.h>
 #include <linchpin/system.h>
@@ -23,6 +24,7 @@ struct System::Impl {
     std::string name;
     BodyKind kind = BodyKind::fixed;
     bool removed = false;
+    unsigned version = 0;
     int group = -1;  // of coordinates
     double mass = 0;
     double least_inertia = 0;  // its least principal moment
@@ -42,6 +44,7 @@ struct System::Impl {
     Constraint constraint;
     bool enabled = true;
     bool removed = false;
+    unsigned version = 0;
     OneSided one_sided{.on = false};
     struct Lawful {
       std::vector<Law> laws;
@@ -61,12 +64,14 @@ struct System::Impl {
   std::vector<Entry> constraints;
   std::vector<Force> forces;
   detail::NameIndex body_names, constraint_names;
+  detail::FreeList free_bodies, free_constraints;
+  bool bodies_replaced = false;  ///< some place of a body was used again
   Vector3d gravity = Vector3d::Zero();
   unsigned long structure = 0;
   unsigned long law_changes = 0;  ///< how often a law was added or all of a constraint were taken
   void restructured();            ///< draws a new stamp
 
-  /// @throws std::invalid_argument for an index that was never given out.
+  /// @throws std::invalid_argument for an index that was never given out, and where the place is another's by now.
   Body& at(BodyId id);
   Entry& at(ConstraintId id);
   const Entry& at(ConstraintId id) const;
@@ -77,6 +82,9 @@ struct System::Impl {
   auto constraint_name() const {
     return [this](int i) -> const std::string& { return constraints[static_cast<std::size_t>(i)].constraint.name(); };
   }
+  /// Brings in the bodies that were added since `state` was made. @return whether there were any
+  bool bring_in(State& state) const;
+  bool lacks_bodies(const State& state) const;
   int find_body(std::string_view name) const { return body_names.find(name, body_name()); }
   int find_constraint(std::string_view name) const { return constraint_names.find(name, constraint_name()); }
   /// Every id is a body of this system and not removed. @throws std::invalid_argument naming the thing.

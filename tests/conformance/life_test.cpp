@@ -748,6 +748,229 @@ TEST(Life, AJointGivenBackIsExactAgainOnceItIsAdoptedAgain) {
   EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-6));
 }
 
+/// A joint is made and deleted in every frame (a hand that grabs and lets go), or a ragdoll comes and another goes.
+struct Churn {
+  explicit Churn(bool bodies, bool users = false) : with_bodies(bodies), of_users(users) {
+    keep = &make();
+    exact = std::make_unique<bullet::Solver>(w.world);
+  }
+  ~Churn() { w.world.removeRigidBody(keep); }
+  btRigidBody& make() {
+    auto* body = new btRigidBody(1, nullptr, &shape, btVector3(btScalar(.004), btScalar(.004), btScalar(.004)));
+    body->setActivationState(DISABLE_DEACTIVATION);
+    w.world.addRigidBody(body);
+    return *body;
+  }
+  void frames(int n) {
+    for (int i = 0; i < n; ++i) {
+      btRigidBody& body = with_bodies ? make() : *keep;
+      btTypedConstraint* joint = nullptr;
+      bullet::Handle handle;
+      if (of_users) {
+        handle = exact->constrain("hold", body, [](const auto& s) { return s[0].position().z; });
+      } else {
+        joint = new btPoint2PointConstraint(body, btVector3(1, 0, 0));
+        w.world.addConstraint(joint, true);
+      }
+      largest = std::max(largest, exact->id(body).index);
+      w.step();
+      if (of_users) handle.remove();
+      if (joint) w.world.removeConstraint(joint);
+      delete joint;
+      if (!with_bodies) continue;
+      w.world.removeRigidBody(&body);
+      delete &body;
+    }
+  }
+  const bool with_bodies, of_users;
+  btSphereShape shape{btScalar(.1)};
+  TestWorld w;
+  btRigidBody* keep = nullptr;
+  std::unique_ptr<bullet::Solver> exact;
+  int largest = 0;
+};
+
+class ChurnOf : public ::testing::TestWithParam<std::pair<bool, bool>> {};
+TEST_P(ChurnOf, WhatIsGoneTakesNoMemoryAndNoAllocations) {
+  Churn churn(GetParam().first, GetParam().second);
+  churn.frames(400);
+  const int largest = churn.largest;
+  EXPECT_LT(largest, 200);
+  std::size_t allocations = 0;
+  const auto taken = [] {
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    const struct mallinfo2 info = mallinfo2();
+    return double(info.uordblks) + double(info.hblkhd);
+#else
+    return 0.0;
+#endif
+  };
+  const double before = taken();
+  for (const bool second : {false, true}) {
+    const AllocationCounter counter;
+    churn.frames(400);
+    if (!second)
+      allocations = counter.count();
+    else  // hash tables are laid out anew now and then
+      EXPECT_NEAR(double(counter.count()), double(allocations), 0.02 * double(allocations));
+  }
+  EXPECT_LT(taken() - before, 800 * 20) << "bytes per joint or body that was";
+  EXPECT_EQ(churn.largest, largest);
+  EXPECT_EQ(churn.exact->reactions().size(), 0u);
+}
+INSTANTIATE_TEST_SUITE_P(Life, ChurnOf,
+                         ::testing::Values(std::pair(false, false), std::pair(true, false), std::pair(false, true),
+                                           std::pair(true, true)),
+                         [](const auto& of) {
+                           return std::string(of.param.second ? "OwnConstraints" : "Joints") +
+                                  (of.param.first ? "WithBodies" : "");
+                         });
+
+TEST(Life, HandlesOfWhatIsGoneDoNotNameWhatHasItsPlace) {
+  TestWorld w;
+  btRigidBody& bob = w.ball(1, 0.1, btVector3(0, 0, 0));
+  bullet::Solver exact(w.world);
+  const auto hold = [&] { return exact.constrain("hold", bob, [](const auto& s) { return s[0].position().z; }); };
+  std::vector<bullet::Handle> stale;
+  for (int i = 0; i < 400; ++i) {
+    stale.push_back(hold());
+    w.step();
+    stale.back().remove();
+  }
+  bullet::Handle now = hold();
+  w.step();
+  for (bullet::Handle& gone : stale) {
+    EXPECT_FALSE(gone.valid());
+    EXPECT_EQ(gone.name(), "");
+    EXPECT_EQ(gone.reaction().name, "");
+    EXPECT_TRUE(gone.bodies().empty());
+    EXPECT_TRUE(gone.laws().empty());
+    EXPECT_NE(gone.try_law(viscous(1)).find("has been removed"), std::string::npos);
+    EXPECT_NE(gone.try_one_sided().find("has been removed"), std::string::npos);
+    gone.enable(false).clear_laws().remove();
+  }
+  EXPECT_TRUE(now.valid());
+  EXPECT_EQ(now.reaction().name, "hold");
+  w.step(10);
+  EXPECT_EQ(exact.reactions().size(), 1u);
+  EXPECT_LE(std::abs(double(bob.getWorldTransform().getOrigin().z())), precision(1e-15, 1e-6));
+}
+
+/// All that can be asked of a solver, whatever has become of its world.
+void ask_everything(bullet::Solver& exact, bullet::Handle joint, bullet::Handle own, btRigidBody& body) {
+  for (bullet::Handle handle : {joint, own}) {
+    (void)handle.name();
+    (void)handle.reaction();
+    (void)handle.laws();
+    (void)handle.unit();
+    (void)handle.try_law(viscous(1));
+    (void)handle.try_one_sided();
+    handle.enable(false).enable(true).collisions_between_bodies(true).clear_laws();
+    handle.remove();
+  }
+  (void)exact.reactions();
+  (void)exact.books();
+  (void)exact.counts();
+  (void)exact.native();
+  (void)exact.rank_report();
+  (void)exact.instant("own");
+  (void)exact.energy();
+  (void)exact.find("own");
+  exact.reset();
+  (void)exact.history();
+  std::string why;
+  EXPECT_FALSE(exact.try_constrain(why, "new", {&body}, [](const auto& s) { return s[0].position().x; }).valid());
+  EXPECT_NE(why.find("the world of this solver has been destroyed"), std::string::npos) << why;
+  EXPECT_NE(exact.summary().find("the world has been destroyed"), std::string::npos);
+  ASSERT_EQ(exact.check().size(), 1u);
+  EXPECT_NE(exact.check()[0].message.find("destroyed"), std::string::npos);
+  expect_refused([&] { exact.id(body); }, "the world of this solver has been destroyed");
+}
+
+// Members of a game are destroyed in the order of its class; nobody thinks of the solver's.
+TEST(Life, ASolverThatOutlivesItsWorldKnowsItIsGone) {
+  for (const bool bodies_first : {false, true}) {
+    auto w = std::make_unique<TestWorld>();
+    auto elsewhere = std::make_unique<TestWorld>();
+    chain(*w, 4);
+    auto exact = std::make_unique<bullet::Solver>(w->world);
+    bullet::Handle joint = exact->adopt(*w->joints[1], "joint");
+    bullet::Handle own = exact->constrain("own", *w->bodies[2], [](const auto& s) { return s[0].position().z; });
+    joint.law(viscous(0.1));
+    w->step(10);
+    (void)exact->reactions();
+    w->step(1);
+    btRigidBody& other = elsewhere->ball(1, 0.1, btVector3(0, 0, 0));
+    if (bodies_first) {  // taken out and deleted, as games do
+      while (w->world.getNumConstraints() > 0) w->world.removeConstraint(w->world.getConstraint(0));
+      w->joints.clear();
+      while (w->world.getNumCollisionObjects() > 0)
+        w->world.removeCollisionObject(w->world.getCollisionObjectArray()[0]);
+      w->bodies.clear();
+    }
+    w.reset();
+    ask_everything(*exact, joint, own, other);
+    exact.reset();
+  }
+}
+
+TEST(Life, AWorldDestroyedFirstFreesItsOwnSolverAndHasNothingOfOursLeft) {
+  btDefaultCollisionConfiguration config;
+  btCollisionDispatcher dispatcher(&config);
+  btDbvtBroadphase broadphase;
+  btSphereShape shape(btScalar(.1));
+  btRigidBody body(1, nullptr, &shape, btVector3(1, 1, 1));
+  std::unique_ptr<bullet::Solver> exact;
+  {
+    btDiscreteDynamicsWorld world(&dispatcher, &broadphase, nullptr, &config);  // whose solver is its own
+    world.addRigidBody(&body);
+    exact = std::make_unique<bullet::Solver>(world);
+    exact->constrain("hold", body, [](const auto& s) { return s[0].position().z; });
+    world.stepSimulation(btScalar(1) / 60, 0);
+    EXPECT_EQ(body.getNumConstraintRefs(), 1);
+  }
+  EXPECT_EQ(body.getNumConstraintRefs(), 0) << "it goes on without us";
+  btDiscreteDynamicsWorld next(&dispatcher, &broadphase, nullptr, &config);
+  next.addRigidBody(&body);
+  next.stepSimulation(btScalar(1) / 60, 0);
+  bullet::Solver again(next);
+  next.stepSimulation(btScalar(1) / 60, 0);
+  next.removeRigidBody(&body);
+}
+
+TEST(Life, WorldsOfThreadsAndOfMultibodiesMayGoFirstToo) {
+  btDefaultCollisionConfiguration config;
+  btCollisionDispatcher dispatcher(&config);
+  btDbvtBroadphase broadphase;
+  TestWorld elsewhere;
+  btRigidBody& other = elsewhere.ball(1, 0.1, btVector3(0, 0, 0));
+  std::unique_ptr<bullet::Solver> threads, links;
+  {
+    btConstraintSolverPoolMt pool(1);
+    btDiscreteDynamicsWorldMt world(&dispatcher, &broadphase, &pool, nullptr, &config);
+    threads = std::make_unique<bullet::Solver>(world);
+    world.stepSimulation(btScalar(1) / 60, 0, btScalar(1) / 60);
+  }
+  {
+    btMultiBodyConstraintSolver native;
+    btMultiBodyDynamicsWorld world(&dispatcher, &broadphase, &native, &config);
+    links = std::make_unique<bullet::Solver>(world);
+    world.stepSimulation(btScalar(1) / 60, 0);
+  }
+  for (const auto& exact : {threads.get(), links.get()}) ask_everything(*exact, {}, {}, other);
+}
+
+TEST(Life, PassedToTheConstructorItMayBeDestroyedBeforeTheWorld) {
+  auto exact = std::make_unique<bullet::Solver>();
+  TestWorld w(9.81, exact->constraint_solver());
+  exact->attach(w.world);
+  chain(w, 3);
+  w.step(10);
+  exact.reset();
+  w.step(10);  // by a native solver of the world's own
+  EXPECT_TRUE(w.finite());
+}
+
 TEST(Life, AnEmptyHandleSaysSo) {
   TestWorld w;
   btRigidBody& bob = w.ball(1, 0.1, btVector3(1, 0, 0));

@@ -717,6 +717,31 @@ TEST(Memory, NothingIsAllocatedOnceWarm) {
   }
 }
 
+// What comes and goes beside a pendulum is not seen in its motion, its work or its size.
+TEST(Changes, GuestsThatComeAndGoLeaveNothingBehind) {
+  Pendulum alone, visited;
+  Stepper quiet(alone.system, alone.system.initial_state()), busy(visited.system, visited.system.initial_state());
+  double work_of_guests = 0;
+  for (int i = 0; i < 400; ++i) {
+    const BodyId guest = visited.system.add_particle("guest", 1, {5, 0, -1}, {1, 0, 0});
+    const ConstraintId hold = visited.system.add(
+        nonholonomic("hold", {guest}, [](const auto& s) { return s[0].velocity().x - 1 - 0.1 * s.t; }));
+    ASSERT_FALSE(busy.step(0.01).rejected) << i;
+    ASSERT_FALSE(quiet.step(0.01).rejected);
+    EXPECT_NEAR(busy.state()[guest].p.z(), -1, 0.01) << "from where it was added";
+    for (const Reaction& r : busy.reactions())
+      if (r.name == "hold") work_of_guests += r.work;
+    visited.system.remove(hold);
+    visited.system.remove(guest);
+  }
+  EXPECT_EQ(busy.state()[visited.bob].p, quiet.state()[alone.bob].p);
+  EXPECT_LT(visited.system.body_count(), 200);
+  EXPECT_LT(visited.system.constraint_count(), 200);
+  EXPECT_EQ(busy.state().bodies.size(), static_cast<std::size_t>(visited.system.body_count()));
+  EXPECT_NEAR(busy.constraint_work() - quiet.constraint_work(), work_of_guests, 1e-9 * std::abs(work_of_guests));
+  EXPECT_GT(std::abs(work_of_guests), 1e-3);
+}
+
 TEST(Repeatability, SameInputSameBits) {
   const auto final_state = [] {
     Chain chain(5, 2, 0.2, 1);

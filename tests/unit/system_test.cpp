@@ -241,6 +241,67 @@ TEST(System, EnablesDisablesAndRemovesConstraints) {
   EXPECT_NO_THROW(system.remove(one));
 }
 
+// A hand that grabs and lets go, for an hour.
+TEST(System, PlacesOfRemovedThingsAreUsedAgainAndTheirIdsNameNobody) {
+  System system;
+  const BodyId bob = system.add_particle("bob", 1, zero);
+  const BodyId first_body = system.add_particle("guest", 1, zero);
+  const ConstraintId first = system.add(rod("hold", bob, zero, first_body, zero, 1));
+  system.remove(first_body);
+  BodyId last_body;
+  ConstraintId last;
+  for (int i = 0; i < 1000; ++i) {
+    last_body = system.add_particle("guest", 2, Vector3d(1, 2, 3));
+    last = system.add(rod("hold", bob, zero, last_body, zero, 1));
+    EXPECT_EQ(system.find_body("guest"), last_body);
+    EXPECT_EQ(system.find_constraint("hold"), last);
+    if (i < 999) system.remove(last_body);
+  }
+  EXPECT_LT(system.body_count(), 100);
+  EXPECT_LT(system.constraint_count(), 100);
+  BodyId stale;
+  ConstraintId gone;
+  for (unsigned version = 0; version < last_body.version; ++version) {
+    EXPECT_TRUE(system.removed(BodyId{last_body.index, version}));
+    EXPECT_EQ(system.kind(BodyId{last_body.index, version}), BodyKind::fixed);
+    stale = {last_body.index, version};
+  }
+  for (unsigned version = 0; version < last.version; ++version) gone = {last.index, version};
+  ASSERT_GT(last_body.version, 1u);
+  ASSERT_GT(last.version, 1u);
+  EXPECT_FALSE(system.removed(last_body));
+  EXPECT_TRUE(system.removed(gone));
+  EXPECT_FALSE(system.enabled(gone));
+  expect_refused([&] { system.mass(stale); }, "has been removed, and another has its place");
+  expect_refused([&] { system.name(gone); }, "has been removed, and another has its place");
+  expect_refused([&] { system.enable(gone, true); }, "has been removed, and another has its place");
+  expect_refused([&] { system.add(rod("to a stale one", bob, zero, stale, zero, 1)); }, "has been removed");
+  EXPECT_NO_THROW(system.remove(gone));
+  EXPECT_NO_THROW(system.remove(stale));
+  EXPECT_TRUE(system.enabled(last));
+  EXPECT_EQ(system.kind(last_body), BodyKind::particle);
+}
+
+TEST(System, AStateMadeBeforeABodyTookTheirPlaceGetsItAsItWasAdded) {
+  System system;
+  const BodyId bob = system.add_particle("bob", 1, zero);
+  State state = system.initial_state();
+  state[bob].p = {7, 7, 7};
+  BodyId guest;
+  while (guest.version == 0) {
+    if (guest.index >= 0) system.remove(guest);
+    guest = system.add_particle("guest", 1, Vector3d(1, 2, 3));
+    if (guest.version == 0) system.update_driven(state);
+    if (guest.version == 0) state[guest].p = {9, 9, 9};
+  }
+  system.update_driven(state);
+  EXPECT_EQ(state[bob].p, Vector3d(7, 7, 7));
+  EXPECT_EQ(state[guest].p, Vector3d(1, 2, 3)) << "not where one before it was";
+  state[guest].p = {4, 4, 4};
+  system.update_driven(state);
+  EXPECT_EQ(state[guest].p, Vector3d(4, 4, 4));
+}
+
 TEST(System, ARemovedBodyTakesItsConstraintsAndForcesAlong) {
   System system;
   const BodyId a = system.add_body("a", 1, ones, {}), b = system.add_body("b", 1, ones, {});

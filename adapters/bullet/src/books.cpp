@@ -3,6 +3,8 @@
 
 #include "columns.h"
 
+#include <utility>
+
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
@@ -65,11 +67,12 @@ void Engine::flush_work(BlockSolve& b) {
   const Block& block = b.block;
   for (std::size_t i = 0; i < b.records.size(); ++i) {
     Record& r = records_[z(b.records[i])];
-    if (!r.alive || r.reaction < 0) continue;
-    for (int row = block.row[i]; row < block.row[i + 1]; ++row) {
-      r.work += b.work[z(row)];
-      b.work[z(row)] = 0;
-    }
+    double work = 0;
+    const bool counts = r.alive && r.reaction >= 0;
+    if (counts) work = r.work;
+    for (int row = block.row[i]; row < block.row[i + 1]; ++row) work += std::exchange(b.work[z(row)], 0.0);
+    if (!counts) continue;
+    r.work = work;
     add_work(r, 0);
   }
 }

@@ -8,7 +8,6 @@
 #include "multibody_solver.h"
 
 #include <BulletDynamics/ConstraintSolver/btNNCGConstraintSolver.h>
-#include <BulletDynamics/Dynamics/btDiscreteDynamicsWorldMt.h>
 #include <BulletDynamics/Featherstone/btMultiBodyConstraintSolver.h>
 #include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
 #include <BulletDynamics/MLCPSolvers/btMLCPSolver.h>
@@ -18,7 +17,6 @@
 #include <cstdlib>
 #include <limits>
 #include <memory>
-#include <typeinfo>
 #include <utility>
 
 #if __has_include(<cxxabi.h>)
@@ -40,6 +38,8 @@ struct WorldPeek : btDiscreteDynamicsWorld {
     return w.*(&WorldPeek::m_constraints);
   }
   static bool& owns_solver(btDiscreteDynamicsWorld& w) { return w.*(&WorldPeek::m_ownsConstraintSolver); }
+  static bool owns_islands(btDiscreteDynamicsWorld& w) { return w.*(&WorldPeek::m_ownsIslandManager); }
+  static btSimulationIslandManager*& islands(btDiscreteDynamicsWorld& w) { return w.*(&WorldPeek::m_islandManager); }
 };
 struct ThreadsPeek : btDiscreteDynamicsWorldMt {
   static btConstraintSolver*& large(btDiscreteDynamicsWorldMt& w) { return w.*(&ThreadsPeek::m_constraintSolverMt); }
@@ -58,7 +58,10 @@ const char* const known_solvers =
 bool all_native(const Record& r) { return r.id.index < 0 && !(r.on_links && r.waiting); }
 
 // As its programmer wrote it, where the compiler's library can say so.
-std::string readable(const std::type_info& type) {
+std::string readable(const btConstraintSolver& solver) {
+  const std::type_info* found = type_of(solver);
+  if (!found) return "a class that was compiled without type information (-fno-rtti)";
+  const std::type_info& type = *found;
 #if __has_include(<cxxabi.h>)
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
@@ -86,15 +89,17 @@ Engine::Engine(Solver& owner, Options options)
   loads_.resize(1);
 }
 
-// A solver injected at construction outlives its world, so there may be none to leave any more.
+// A solver injected at construction may outlive its world. Without an island manager of ours nobody knows whether it did.
 Engine::~Engine() {
-  if (native_) uninstall();
+  if (native_ || islands_) uninstall();
 }
 
 void Engine::make_solver() { host_solver_ = std::make_unique<ExactSolver<btSequentialImpulseConstraintSolver>>(*this); }
 
 std::string Engine::install(btDiscreteDynamicsWorld& world) {
-  auto* const threads = dynamic_cast<btDiscreteDynamicsWorldMt*>(&world);
+  if (std::string why = find_kind(world); !why.empty()) return why;
+  btDiscreteDynamicsWorldMt* const threads = threads_;
+  btMultiBodyDynamicsWorld* const links = links_world_;
   if (threads && options_.mode == Mode::observe)
     return "linchpin: the world is a btDiscreteDynamicsWorldMt, whose native solvers run in several threads at once: "
            "Mode::observe is not supported there";
@@ -104,37 +109,35 @@ std::string Engine::install(btDiscreteDynamicsWorld& world) {
     return "linchpin: the world is of a kind that is not supported";
   btConstraintSolver* found = world.getConstraintSolver();
   if (!found) return "linchpin: the world has no constraint solver";
-  const std::type_info& type = typeid(*found);
-  auto* const links = dynamic_cast<btMultiBodyDynamicsWorld*>(&world);
   if (links && (options_.shadow || options_.mode == Mode::observe))
     return "linchpin: the world is a btMultiBodyDynamicsWorld, where Mode::observe and Options::shadow are not "
            "supported yet";
-  if (links && type == typeid(btMultiBodyConstraintSolver)) {
+  if (links && is_exactly<btMultiBodyConstraintSolver>(*found)) {
     host_solver_ = std::make_unique<ExactMultiBodySolver>(*this);
     base_name_ = "multibody";
   } else if (links) {
-    const std::string name = readable(type);
+    const std::string name = readable(*found);
     if (name.find("ExactMultiBodySolver") != std::string::npos)
       return "linchpin: this world already has a linchpin solver";
     return "linchpin: the world's constraint solver is of type " + name + "; known are " + known_solvers;
-  } else if (type == typeid(btSequentialImpulseConstraintSolver) ||
-             (threads && type == typeid(btConstraintSolverPoolMt) &&
+  } else if (is_exactly<btSequentialImpulseConstraintSolver>(*found) ||
+             (threads && is_exactly<btConstraintSolverPoolMt>(*found) &&
               found->getSolverType() == BT_SEQUENTIAL_IMPULSE_SOLVER)) {
     host_solver_ = std::make_unique<ExactSolver<btSequentialImpulseConstraintSolver>>(*this);
-  } else if (type == typeid(btNNCGConstraintSolver)) {
+  } else if (is_exactly<btNNCGConstraintSolver>(*found)) {
     host_solver_ = std::make_unique<ExactSolver<btNNCGConstraintSolver>>(*this);
     base_name_ = "NNCG";
-  } else if (type == typeid(btMLCPSolver) && options_.mode == Mode::observe) {
+  } else if (is_exactly<btMLCPSolver>(*found) && options_.mode == Mode::observe) {
     host_solver_ =
         std::make_unique<ExactSolver<btMLCPSolver>>(*this, MlcpPeek::inner(static_cast<btMLCPSolver&>(*found)));
     base_name_ = "MLCP";
   } else {
-    const std::string name = readable(type);
+    const std::string name = readable(*found);
     if (name.find("ExactSolver") != std::string::npos) return "linchpin: this world already has a linchpin solver";
     return "linchpin: the world's constraint solver is of type " + name + "; known are " + known_solvers;
   }
   native_ = found;
-  world_ = &world;
+  enter(world);
   // A world that owns its solver would free it when it is replaced; it gets it back, owned, in uninstall().
   world_owned_native_ = WorldPeek::owns_solver(world);
   WorldPeek::owns_solver(world) = false;
@@ -148,6 +151,46 @@ std::string Engine::install(btDiscreteDynamicsWorld& world) {
   scan_world();
   if (multibodies_) multibodies_->look();
   return {};
+}
+
+/// Finds whether the world is one of threads or of multibodies. @return why that cannot be said, or empty
+std::string Engine::find_kind(btDiscreteDynamicsWorld& world) {
+  if (type_of(world)) {
+    threads_ = dynamic_cast<btDiscreteDynamicsWorldMt*>(&world);
+    links_world_ = dynamic_cast<btMultiBodyDynamicsWorld*>(&world);
+    return {};
+  }
+  // The program's own class, compiled with -fno-rtti. The parts that Bullet itself has put into the world have types.
+  threads_ = nullptr;
+  links_world_ = nullptr;
+  if (is_exactly<btSimulationIslandManagerMt>(*world.getSimulationIslandManager()))
+    threads_ = static_cast<btDiscreteDynamicsWorldMt*>(&world);
+  const btConstraintSolver* solver = world.getConstraintSolver();
+  if (!solver || !(is_exactly<btMultiBodyConstraintSolver>(*solver) || is_exactly<ExactMultiBodySolver>(*solver)))
+    return {};
+  return "linchpin: the class of this world was compiled without type information (-fno-rtti). Its solver is a "
+         "btMultiBodyConstraintSolver, so linchpin cannot tell whether the world is a btMultiBodyDynamicsWorld. Compile "
+         "the source files that use the class with -frtti";
+}
+
+void Engine::enter(btDiscreteDynamicsWorld& world) {
+  world_ = &world;
+  world_ended_ = false;
+  if (WorldPeek::owns_islands(world) && world.getSimulationIslandManager())
+    islands_ = std::make_unique<WorldIslands>(WorldPeek::islands(world), [this] { world_ends(); });
+  if (islands_ && !islands_->watches()) islands_.reset();
+}
+
+/// From its destructor. Those of Bullet's derived classes have run already.
+void Engine::world_ends() {
+  threads_ = nullptr;
+  links_world_ = nullptr;
+  world_ended_ = true;
+  uninstall();
+}
+
+const char* Engine::why_no_world() const {
+  return world_ended_ ? "the world of this solver has been destroyed" : "attach the solver to a world first";
 }
 
 // One of ours before all others, in whose order nothing changes, and one after those that are there.
@@ -173,8 +216,8 @@ void Engine::remove_actions() {
 
 // A world of multibodies has its solver in a second place, which only this call reaches.
 void Engine::set_solver(btConstraintSolver* solver) {
-  if (auto* links = dynamic_cast<btMultiBodyDynamicsWorld*>(world_))
-    links->setMultiBodyConstraintSolver(static_cast<btMultiBodyConstraintSolver*>(solver));
+  if (links_world_)
+    links_world_->setMultiBodyConstraintSolver(static_cast<btMultiBodyConstraintSolver*>(solver));
   else
     world_->setConstraintSolver(solver);
 }
@@ -183,11 +226,14 @@ std::string Engine::attach(btDiscreteDynamicsWorld& world) {
   if (world_) return world_ == &world ? "" : "linchpin: this solver is attached to another world";
   if (world.getConstraintSolver() != host_solver_.get())
     return "linchpin: attach: the world was not built with this solver's constraint_solver()";
-  if (dynamic_cast<btMultiBodyDynamicsWorld*>(&world) || dynamic_cast<btDiscreteDynamicsWorldMt*>(&world) ||
+  if (std::string why = find_kind(world); !why.empty()) return why;
+  if (std::exchange(links_world_, nullptr) || std::exchange(threads_, nullptr) ||
       world.getWorldType() != BT_DISCRETE_DYNAMICS_WORLD)
     return "linchpin: attach: worlds of multibodies (btMultiBodyDynamicsWorld), whose solver is given to the "
            "constructor of Solver, of soft bodies or of threads (btDiscreteDynamicsWorldMt) are not supported";
-  world_ = &world;
+  for (std::size_t i = 0; i < records_.size(); ++i)  // of a world before this one
+    if (records_[i].alive && !records_[i].joint) remove(static_cast<int>(i));
+  enter(world);
   native_ = nullptr;  // the world never had another: it gets a fresh sequential impulse solver when we leave
   add_actions();
   scan_world();
@@ -201,20 +247,23 @@ void Engine::uninstall() {
     r.proxies.clear();
   }
   remove_actions();
-  if (auto* threads = dynamic_cast<btDiscreteDynamicsWorldMt*>(world_))
-    ThreadsPeek::large(*threads) = std::exchange(native_large_, nullptr);
+  if (threads_) ThreadsPeek::large(*threads_) = std::exchange(native_large_, nullptr);
   if (world_->getConstraintSolver() == host_solver_.get()) {
     if (native_) {
       set_solver(native_);
       WorldPeek::owns_solver(*world_) = world_owned_native_;
-    } else {
+    } else if (!world_ended_) {
       void* memory = btAlignedAlloc(sizeof(btSequentialImpulseConstraintSolver), 16);
       world_->setConstraintSolver(new (memory) btSequentialImpulseConstraintSolver);
       WorldPeek::owns_solver(*world_) = true;
     }
   }
   multibodies_.reset();
+  islands_.reset();
   world_ = nullptr;
+  native_ = nullptr;
+  threads_ = nullptr;
+  links_world_ = nullptr;
 }
 
 // ---- bodies
@@ -227,6 +276,10 @@ bool Engine::in_world(const btRigidBody& body) const {
   return index >= 0 && index < all.size() && all[index] == &body;
 }
 
+btRigidBody* Engine::body_of(BodyId id) const {
+  return id.index > 0 && z(id.index) < body_of_.size() && !system_.removed(id) ? body_of_[z(id.index)] : nullptr;
+}
+
 BodyId Engine::body_id(btRigidBody& body) {
   if (&body == &btTypedConstraint::getFixedBody()) return world;
   const BodyPart part = part_of(body);
@@ -235,16 +288,16 @@ BodyId Engine::body_id(btRigidBody& body) {
                       : part == BodyPart::point                                ? BodyKind::particle
                                                                                : BodyKind::rigid;
   if (const auto known = id_of_.find(&body); known != id_of_.end()) {
-    const BodyId id{known->second};
+    const BodyId id = system_.body_at(known->second);
     if (system_.kind(id) == wanted || system_.name(id).ends_with(not_a_body)) return id;
     // It changed kind (made kinematic, static, …): a new body of the core takes its place.
     id_of_.erase(known);
-    body_of_[z(id.index)] = nullptr;
+    leave_body(id.index);
     changed_bodies_.push_back(&body);  // what the user has on it is joined to the new one in watch_bodies()
     for (Record& r : records_)
       if (r.alive && r.joint && std::find(r.bodies.begin(), r.bodies.end(), &body) != r.bodies.end()) r.seen_to = false;
   }
-  const std::string name = "body#" + std::to_string(system_.body_count());
+  const std::string name = new_body_name("body");
   // Poses are read anew every step. A body whose numbers are no mass (NaN in the world already) counts as fixed.
   BodyId id;
   std::string why;
@@ -259,26 +312,75 @@ BodyId Engine::body_id(btRigidBody& body) {
   }
   if (wanted == BodyKind::fixed || !why.empty()) id = system_.add_fixed(why.empty() ? name : name + not_a_body, Pose{});
   id_of_[&body] = id.index;
-  make_room(&body);
+  make_room(id, &body);
   return id;
 }
 
-void Engine::make_room(btRigidBody* body) {
-  body_of_.resize(static_cast<std::size_t>(system_.body_count()), nullptr);
-  body_of_.back() = body;
-  const std::size_t n = body_of_.size();
+std::string Engine::new_body_name(const char* kind) { return std::string(kind) + "#" + std::to_string(bodies_made_++); }
+
+void Engine::make_room(BodyId id, btRigidBody* body) {
+  const std::size_t n = z(system_.body_count()), i = z(id.index);
+  body_of_.resize(n, nullptr);
+  body_of_[i] = body;
   place_.resize(n, 0);
-  place_.back() = body ? std::max(body->getWorldArrayIndex(), 0) : -1;
+  place_[i] = body ? std::max(body->getWorldArrayIndex(), 0) : -1;
   state_.bodies.resize(n);
+  state_[id] = {};
   if (ends_made_)
-    for (State* s : {&base_, &end_}) s->bodies.resize(n);
+    for (State* s : {&base_, &end_}) {
+      s->bodies.resize(n);
+      (*s)[id] = {};
+    }
   loads_.resize(n);
+  loads_[i] = {};
   body_watch_.resize(n);
+  body_watch_[i] = {};
+  if (i < rest_poses_.size()) rest_poses_[i] = {};
+  past_of_driven_.erase(id.index);
+  odd_factors_.erase(id.index);
   bodies_came_ = true;
-  if (body) note_settings(n - 1, *body);
+  if (body) note_settings(i, *body);
   if (!tells_native()) return;
-  shadow_v_.resize(n, Vector3d::Zero());
-  shadow_w_.resize(n, Vector3d::Zero());
+  for (auto* x : {&shadow_v_, &shadow_w_}) {
+    x->resize(n, Vector3d::Zero());
+    (*x)[i].setZero();
+  }
+}
+
+void Engine::leave_body(int index) {
+  body_of_[z(index)] = nullptr;
+  place_[z(index)] = -1;
+  bodies_gone_.push_back(index);
+}
+
+/// By a constraint that is there.
+bool Engine::is_named(BodyId id) const {
+  const auto names = [&](const Constraint& c) {
+    return std::find(c.bodies().begin(), c.bodies().end(), id) != c.bodies().end();
+  };
+  return std::any_of(records_.begin(), records_.end(), [&](const Record& r) {
+    return r.alive && ((r.id.index >= 0 && names(system_.constraint(r.id))) || (r.waiting && names(*r.waiting)) ||
+                       (r.link_id.index >= 0 && names(system_.constraint(r.link_id))));
+  });
+}
+
+/// At a step's beginning, when nobody can ask about the last one any more and all lists are of what is there now.
+void Engine::free_places() {
+  std::erase_if(records_gone_, [&](int index) {
+    Record& r = records_[z(index)];
+    if (multibodies_ && multibodies_->stock(r)) return false;
+    joint_numbers_.give(r.numbers, r.numbers_size);
+    gap_numbers_.give(r.primitives, r.primitives_size);
+    r.numbers_size = r.primitives_size = 0;
+    free_records_.give(index);
+    return true;
+  });
+  std::erase_if(bodies_gone_, [&](int index) {
+    const BodyId id = system_.body_at(index);
+    if (is_named(id)) return false;
+    system_.remove(id);
+    return true;
+  });
 }
 
 void Engine::sync_mass(btRigidBody& body, BodyId id) {
@@ -323,18 +425,24 @@ void Engine::rename(int record, std::string name) {
 int Engine::make_record(btTypedConstraint* joint, std::string name, bool named) {
   Record r;
   r.joint = joint;
-  if (joint) r.type = &typeid(*joint);
+  if (joint) r.type = class_of(*joint);
   r.named = named;
-  records_.push_back(std::move(r));
+  r.version = ++records_made_;
+  int index = free_records_.take(records_.size());
+  if (index < 0) {
+    index = static_cast<int>(records_.size());
+    records_.push_back(std::move(r));
+  } else {
+    records_[z(index)] = std::move(r);
+  }
   ++structure_;
-  const int index = static_cast<int>(records_.size()) - 1;
   rename(index, std::move(name));
   if (joint) {
     record_of_[joint] = index;
-    Record& made = records_.back();
+    Record& made = records_[z(index)];
     made.kind = joint_kind(*joint);
-    made.numbers = static_cast<int>(joint_numbers_.size());
-    joint_numbers_.resize(joint_numbers_.size() + z(count_numbers(*joint, made.kind)));
+    made.numbers_size = count_numbers(*joint, made.kind);
+    made.numbers = joint_numbers_.take(made.numbers_size);
     classify_record(index);
   }
   return index;
@@ -396,6 +504,8 @@ void Engine::classify_record(int index) {
     if (!why.empty()) {
       leave("all (" + why + ")");
       r.id = {};
+    } else {
+      r.order = ++orders_given_;
     }
   }
   keep_primitives(r, shape.rows);
@@ -429,13 +539,14 @@ void Engine::hold_locked_axes() {
     h = {locked, -1, 0};
     changed = true;
     if (locked == 0) continue;
-    const BodyId id{static_cast<int>(i)};
+    const BodyId id = system_.body_at(static_cast<int>(i));
     ConstraintId made;
     const std::string name = free_name(system_.name(id) + " held axes");
     if (!system_.try_add(Constraint(name, {id}, hold_axes(locked)), &made).empty()) continue;
     h.record = make_record(nullptr, name, false);
     Record& r = records_[z(h.record)];
     r.id = made;
+    r.order = ++orders_given_;
     r.bodies = {body_of_[i]};
     r.held = true;
   }
@@ -542,7 +653,7 @@ bool Engine::drop_if_gone(std::size_t i) {
       }))
     return false;
   id_of_.erase(body);
-  body_of_[i] = nullptr;
+  leave_body(static_cast<int>(i));
   return true;
 }
 
@@ -558,12 +669,15 @@ void Engine::order_reactions() {
     if (records_[z(known->second)].alive && records_[z(known->second)].joint == here.joint)
       order.push_back(known->second);
   }
+  const auto joints = static_cast<std::ptrdiff_t>(order.size());
   for (std::size_t i = 0; i < records_.size(); ++i) {
     if (records_[i].alive && !records_[i].joint)
       order.push_back(static_cast<int>(i));
     else if (!taken[i])
       records_[i].reaction = -1;  // no longer in the world
   }
+  std::sort(order.begin() + joints, order.end(),
+            [&](int a, int b) { return records_[z(a)].version < records_[z(b)].version; });
   std::vector<Reaction> fresh(reactions_made_ ? order.size() : 0);
   for (std::size_t i = 0; i < order.size(); ++i) {
     Record& r = records_[z(order[i])];
@@ -648,7 +762,7 @@ void Engine::end_links() {
 }
 
 std::string Engine::add_user(Constraint constraint, std::vector<btRigidBody*> bodies, int& record) {
-  if (!world_) return "linchpin: constraint '" + constraint.name() + "': attach the solver to a world first";
+  if (!world_) return "linchpin: constraint '" + constraint.name() + "': " + why_no_world();
   if (find(constraint.name()) >= 0) return "linchpin: the name '" + constraint.name() + "' is in use";
   for (std::size_t k = 0; k < bodies.size(); ++k)
     if (!bodies[k] || !in_world(*bodies[k]))
@@ -668,6 +782,7 @@ std::string Engine::add_user(Constraint constraint, std::vector<btRigidBody*> bo
   record = make_record(nullptr, name, true);
   Record& r = records_[z(record)];
   r.id = id;
+  r.order = ++orders_given_;
   r.bodies = std::move(bodies);
   const int K = static_cast<int>(r.bodies.size());
   int first = 0;  // one that moves, for Bullet's islands do not reach across one that stands
@@ -698,7 +813,7 @@ std::string Engine::add_user(Constraint constraint, std::vector<btRigidBody*> bo
 }
 
 std::string Engine::name_joint(btTypedConstraint& joint, std::string name, int& record) {
-  if (!world_) return "linchpin: adopt '" + name + "': attach the solver to a world first";
+  if (!world_) return "linchpin: adopt '" + name + "': " + why_no_world();
   if (name.empty()) return "linchpin: adopt: a joint needs a name";
   scan_world();
   const auto known = record_of_.find(&joint);
@@ -756,7 +871,11 @@ void Engine::remove(int index) {
   refresh();
   for (const auto& b : blocks_) flush_work(*b);
   r.alive = false;
+  records_gone_.push_back(index);
   names_.erase(index, r.name);
+  if (r.held)
+    for (Held& h : held_)
+      if (h.record == index) h.record = -1;
   if (r.id.index >= 0) system_.remove(r.id);
   if (r.link_id.index >= 0) system_.remove(r.link_id);
   r.link_id = {};
@@ -792,6 +911,7 @@ void Engine::remove_by_user(int index) {
     return remove(index);
   refresh();
   if (!r.joint) return order_reactions();
+  if (!world_) return;
   r.released = true;
   r.seen_to = false;
   classify_record(index);
@@ -806,7 +926,7 @@ void Engine::forget(btRigidBody& body) {
       remove(static_cast<int>(i));
   const auto known = id_of_.find(&body);
   if (known == id_of_.end()) return;
-  body_of_[z(known->second)] = nullptr;
+  leave_body(known->second);
   id_of_.erase(known);
   for (const auto& b : blocks_) flush_work(*b);
   blocks_.clear();
@@ -820,21 +940,53 @@ void Engine::reset() {
   counts_ = {};
   max_gap_ = max_angle_ = 0;
   teleported_ = true;
+  replaced_ = false;
+  dt_ = first_dt;
   past_of_driven_.clear();
-  for (const auto& b : blocks_) {
-    flush_work(*b);
-    b->last_length = b->usual_off = 0;
-    b->failures = 0;
-    b->next_try = 0;
-  }
-  for (Reaction& r : reactions_) r.work = 0;
-  for (Record& r : records_) r.law_count = 0, r.work = 0;  // what they did is forgotten
-  laws_changed_ = true;
-  for (Record& r : records_)
-    if (r.alive && r.shape.function) r.seen_to = false;  // gears mesh anew where they are
-  if (multibodies_) multibodies_->reset();
   rest_poses_.clear();
   trouble_.clear();
+  for (const auto& b : blocks_) {
+    flush_work(*b);
+    b->past.reset();
+    BlockPast none;
+    none.added.assign(b->added.size(), 0.0);
+    none.last_step = b->last_step;
+    go_back(*b, none);
+  }
+  for (Reaction& r : reactions_) r.work = 0;
+  for (Record& r : records_) {
+    r.law_count = 0, r.work = 0;  // what they did is forgotten
+    r.time_dependent = r.moves_by_itself = r.unmet = false;
+    r.parting = 0;
+    if (r.let_go && r.one_sided.reengage) {
+      r.let_go = false;
+      switch_on(r, r.enabled);
+    }
+  }
+  laws_changed_ = true;
+  if (world_) classify_anew();
+  if (multibodies_) multibodies_->reset();
+}
+
+/// Joints as they are configured now, which is where they start from; and all in the order in which they came.
+void Engine::classify_anew() {
+  scan_world();
+  std::vector<Record*> all;
+  for (std::size_t i = 0; i < records_.size(); ++i) {
+    Record& r = records_[i];
+    if (!r.alive) continue;
+    if (r.joint) {
+      // Gears mesh anew where they are.
+      if (r.shape.function || !unchanged(*r.joint, r.kind, joint_numbers_.data() + r.numbers)) r.seen_to = false;
+      classify_record(static_cast<int>(i));
+    }
+    if (r.id.index >= 0) all.push_back(&r);
+  }
+  std::sort(all.begin(), all.end(), [](const Record* a, const Record* b) { return a->version < b->version; });
+  if (std::is_sorted(all.begin(), all.end(), [](const Record* a, const Record* b) { return a->order < b->order; }))
+    return;
+  for (Record* r : all) r->order = ++orders_given_;
+  ++structure_;
 }
 
 std::string Engine::add_law(int index, Law law) {
@@ -863,6 +1015,7 @@ std::string Engine::add_law(int index, Law law) {
 }
 
 void Engine::wake(const Record& r) {
+  if (!world_) return;  // they may be gone with it
   for (btRigidBody* body : r.bodies)
     if (body && !body->isStaticOrKinematicObject()) body->activate();
 }
@@ -957,7 +1110,7 @@ void Engine::enable(int index, bool on) {
   r.enabled = on;
   r.let_go = false;
   ++structure_;
-  if (r.joint) r.joint->setEnabled(on);
+  if (r.joint && world_) r.joint->setEnabled(on);
   for (auto& p : r.proxies) p->setEnabled(on);
   wake(r);
 }

@@ -6,26 +6,32 @@
 
 #include <linchpin/bullet.h>
 #include <linchpin/detail/alignment.h>
+#include <linchpin/detail/free_list.h>
 #include <linchpin/detail/joint_step.h>
 #include <linchpin/detail/name_index.h>
 
+#include "class_of.h"
 #include "crew.h"
 #include "joints.h"
 #include "proxy.h"
 #include "turning.h"
+#include "world_islands.h"
 
+#include <BulletDynamics/Dynamics/btDiscreteDynamicsWorldMt.h>
 #include <BulletDynamics/Featherstone/btMultiBodySolverConstraint.h>
 
 #include <array>
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <typeinfo>
 #include <unordered_map>
 #include <vector>
+
+class btMultiBodyDynamicsWorld;
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
@@ -111,11 +117,36 @@ class Rare {
   std::unique_ptr<std::optional<T>> at_;
 };
 
+/// Runs of numbers in one array, used again when what they were of is gone.
+class NumberRuns {
+ public:
+  /// @return where a run of this length begins
+  int take(int size) {
+    if (std::vector<int>& free = free_[size]; !free.empty()) {
+      const int first = free.back();
+      free.pop_back();
+      return first;
+    }
+    const int first = static_cast<int>(numbers_.size());
+    numbers_.resize(numbers_.size() + static_cast<std::size_t>(size));
+    return first;
+  }
+  void give(int first, int size) {
+    if (size > 0) free_[size].push_back(first);
+  }
+  double* data() { return numbers_.data(); }
+  const double* data() const { return numbers_.data(); }
+
+ private:
+  std::vector<double> numbers_;
+  std::map<int, std::vector<int>> free_;  ///< by length
+};
+
 /// One constraint of the world: a stock joint or one of the user's.
 struct Record {
   // Looked at in every step.
   btTypedConstraint* joint = nullptr;  ///< null for the user's own
-  int numbers = 0;                     ///< first of those of a joint, in Engine::joint_numbers_
+  int numbers = 0, numbers_size = 0;   ///< first of those of a joint, in Engine::joint_numbers_
   int primitives = 0;                  ///< first number of those of its exact part, in Engine::gap_numbers_
   int primitives_size = 0;
   short points = 0, axes = 0, dots = 0;  ///< how many of each
@@ -129,6 +160,8 @@ struct Record {
   int reaction = -1;                  ///< index in reactions()
   int first_law = -1, law_count = 0;  ///< its terms in Engine::law_works_
   bool alive = true;
+  unsigned version = 0;          ///< how many had been made when it was: another may come to have its place
+  unsigned order = 0;            ///< likewise, of constraints given to the core, when `id` was: blocks have them so
   bool enabled = true;           ///< the user's own
   bool native_seen = false;      ///< `native` is of the last step
   bool unmet = false;            ///< contradicts others: held in the least squares only
@@ -148,7 +181,7 @@ struct Record {
   double work = 0;              ///< of it since the start [J]
   // The rest.
   std::string name;
-  const std::type_info* type = nullptr;  ///< of the joint: another may come to lie where it was
+  const void* type = nullptr;  ///< class_of() the joint: another may come to lie where it was
   JointSummary shape;
   Rare<Matrix3d> row_axes;  ///< JointShape::row_axes_A, where they are not the world's
   std::vector<std::unique_ptr<Proxy>> proxies;
@@ -199,12 +232,27 @@ struct CarriedOn {
   std::vector<Matrix3d> next_stiffness;      ///< K⁺ at the end of the last step, where the next will need it
 };
 
+/// What else its next steps depend on, for Solver::history(). Steps are counted as by the engine.
+struct BlockPast : CarriedOn {
+  std::vector<int> records;
+  std::vector<double> added;
+  std::array<double, 6> added_size{};
+  int added_in_vain = 0, added_rest = 0, failures = 0;
+  bool was_unmet = true;
+  unsigned last_step = 0, too_long_at = 0, next_try = 0;
+  std::string trouble;
+  std::vector<char> stuck;
+  std::shared_ptr<const Dynamics::LawHistory> laws;
+};
+
 /// Constraints and bodies that are solved together. Blocks share nothing that their solution writes but what is theirs
 /// in the engine's states, records and reactions: several may be solved at a time.
 struct BlockSolve : CarriedOn {
-  CarriedOn before;  ///< as this step was given it, when it has to be taken once more
+  CarriedOn before;                       ///< as this step was given it, when it has to be taken once more
+  std::unique_ptr<const BlockPast> past;  ///< what it goes back to, when it is laid out
   std::vector<int> records;
-  std::vector<ConstraintId> ids;  ///< ascending
+  unsigned records_made = 0;      ///< how many had been when it was laid out
+  std::vector<ConstraintId> ids;  ///< by Record::order
   Block block;
   std::optional<Dynamics> dynamics;              ///< where a step has needed it
   detail::JointStep plain;                       ///< for steps of nothing but joints (plain.cpp)
@@ -346,6 +394,54 @@ struct BlockSolve : CarriedOn {
   int flags_rank = -1;       ///< rank at which determined/redundant were last asked for
 };
 
+/// Of a body that the program moves, where it was at the end of the last step, and how fast.
+struct PastOfDriven {
+  Vector3d v, w;
+  Quaterniond q;
+};
+/// Where a body was when Bullet's sleep timer began.
+struct RestPose {
+  bool known = false;
+  Vector3d p = Vector3d::Zero();
+  Quaterniond q = Quaterniond::Identity();
+};
+/// By Record::order what one step's sets differ in (the first alone would do), and mostly those of different steps too.
+struct ConstraintSet {
+  unsigned first, last;
+  int count;
+  bool operator==(const ConstraintSet&) const = default;
+  struct Hash {
+    std::size_t operator()(const ConstraintSet& s) const {
+      return s.first * 73856093u ^ s.last * 19349663u ^ unsigned(s.count) * 83492791u;
+    }
+  };
+};
+
+/// Of a record what Solver::history() keeps.
+struct RecordPast {
+  int index;
+  unsigned version, order, moved_step;
+  bool enabled, let_go, unmet, time_dependent, moves_by_itself, joint_on, broken, released;
+  double parting, work;
+  std::vector<double> memory;  ///< of its function
+  std::vector<LawWork> law_works;
+};
+/// And of all, with the solver's own marks where it is `of`.
+struct EnginePast {
+  unsigned long of;
+  double t, dt;
+  unsigned step;
+  bool teleported, replaced;
+  std::unordered_map<int, PastOfDriven> driven;
+  std::vector<RestPose> rest_poses;
+  std::vector<RecordPast> records;
+  std::vector<BlockPast> blocks;
+  std::unordered_map<ConstraintSet, int, ConstraintSet::Hash> block_of_set;
+  std::shared_ptr<const Dynamics::LawHistory> link_laws;
+  Counts counts;
+  double max_gap, max_angle;
+};
+
 class Engine final : public btActionInterface {
  public:
   Engine(Solver& owner, Options options);
@@ -355,20 +451,29 @@ class Engine final : public btActionInterface {
   std::string install(btDiscreteDynamicsWorld& world);  ///< empty, or why not
   void make_solver();                                   ///< for construction-time injection
   std::string attach(btDiscreteDynamicsWorld& world);
+  void world_ends();
+  const char* why_no_world() const;  ///< while there is none
   void uninstall();
   btConstraintSolver* host_solver() { return host_solver_.get(); }
 
   BodyId body_id(btRigidBody& body);
+  btRigidBody* body_of(BodyId id) const;  ///< null for the world, and for one that is gone
   std::string add_user(Constraint constraint, std::vector<btRigidBody*> bodies, int& record);
   std::string name_joint(btTypedConstraint& joint, std::string name, int& record);
   int find(std::string_view name) const;
   /// Null where it is gone, by now: the program deletes joints, and their bodies, without a word.
   Record* still_there(int record);
+  bool is_stale(int record, unsigned version) const {
+    const Record& r = records_[static_cast<std::size_t>(record)];
+    return r.version != version || !r.alive;
+  }
   void rename(int record, std::string name);
   void remove(int record);
   void remove_by_user(int record);  ///< an adopted joint stays in the world and goes back to the native solver
   void forget(btRigidBody& body);
   void reset();
+  std::shared_ptr<const EnginePast> history();
+  std::string go_back(const EnginePast& past);  ///< empty, or why not
   std::string add_law(int record, Law law);
   void clear_laws(int record);
   std::string set_one_sided(int record, OneSided how);
@@ -415,8 +520,10 @@ class Engine final : public btActionInterface {
 
   // ---- links of multibodies (multibody.h) ----
   Multibodies* multibodies() const { return multibodies_.get(); }
-  void end_links();                   ///< all islands are solved
-  void make_room(btRigidBody* body);  ///< for the core's last body
+  void end_links();  ///< all islands are solved
+  std::string new_body_name(const char* kind);
+  void make_room(BodyId id, btRigidBody* body);  ///< for a body new to the core
+  void leave_body(int index);                    ///< it is gone: its place is free when nothing names it any more
 
   void end_velocities();  ///< right after the host has integrated
   // btActionInterface: after that
@@ -451,6 +558,10 @@ class Engine final : public btActionInterface {
   Solver& owner_;
   Options options_;
   btDiscreteDynamicsWorld* world_ = nullptr;
+  btDiscreteDynamicsWorldMt* threads_ = nullptr;     ///< the same, where it is one of several threads,
+  btMultiBodyDynamicsWorld* links_world_ = nullptr;  ///< or one of multibodies
+  std::unique_ptr<WorldIslands> islands_;            ///< while there is a world
+  bool world_ended_ = false;                         ///< the last one was destroyed before it was left
   btConstraintSolver* native_ = nullptr;
   btConstraintSolver* native_large_ = nullptr;  ///< a btDiscreteDynamicsWorldMt's other one, for large islands
   bool world_owned_native_ = false;
@@ -473,11 +584,7 @@ class Engine final : public btActionInterface {
   std::vector<btRigidBody*> body_of_;                           ///< by BodyId; null for the world
   std::unordered_map<const btRigidBody*, int> id_of_;
   std::vector<int> place_;  ///< in the world's array of objects, by BodyId; −1: not in the world
-  /// Of a body that the program moves, where it was at the end of the last step, and how fast.
-  struct Past {
-    Vector3d v, w;
-    Quaterniond q;
-  };
+  using Past = PastOfDriven;
   std::unordered_map<int, Past> past_of_driven_;  ///< by BodyId
   /// What of a body's settings the core's system depends on, and when it was last looked at.
   struct BodyWatch {
@@ -495,18 +602,19 @@ class Engine final : public btActionInterface {
   struct Load {
     Vector3d force = Vector3d::Zero(), torque = Vector3d::Zero();  ///< that the program applies, gravity included
   };
-  std::vector<Load> loads_;            ///< by BodyId
-  std::vector<int> driven_;            ///< BodyIds of what the program moves
-  bool any_swept_ = false;             ///< some body is to be stopped in mid-step (CCD)
-  bool timers_run_ = true;             ///< Bullet's sleep timer may run for some body
-  bool joints_edited_ = false;         ///< a joint of the world is not as it was classified, as last scanned
-  std::vector<double> joint_numbers_;  ///< that joints are classified by, one joint's after the other's
+  std::vector<Load> loads_;     ///< by BodyId
+  std::vector<int> driven_;     ///< BodyIds of what the program moves
+  bool any_swept_ = false;      ///< some body is to be stopped in mid-step (CCD)
+  bool timers_run_ = true;      ///< Bullet's sleep timer may run for some body
+  bool joints_edited_ = false;  ///< a joint of the world is not as it was classified, as last scanned
+  NumberRuns joint_numbers_;    ///< that joints are classified by, one joint's after the other's
   std::vector<const btRigidBody*> changed_bodies_;
   std::vector<int> with_native_part_, failed_records_, timed_records_, off_records_, with_driven_;
   bool has_exact_ = false;                                  ///< something in the world is exact
   std::vector<const btTypedConstraint*> last_constraints_;  ///< of the last group, as long as the structure is the same
   bool bodies_came_ = false;                                ///< since they were last watched
-  std::size_t watched_bodies_ = 0;                          ///< how many there were then
+  int bodies_made_ = 1;                                     ///< in the core, the world with them
+  std::vector<int> bodies_gone_;                            ///< whose places in the core are not free yet
   unsigned mass_changes_ = 1;                               ///< counts them
   unsigned structure_ = 1, watched_structure_ = 0, grouped_structure_ = 0;  ///< counts changes of what there is
   struct Held {
@@ -515,20 +623,18 @@ class Engine final : public btActionInterface {
     unsigned in_group = 0;  ///< the last group it was taken into
   };
   unsigned group_count_ = 0;
-  std::vector<Held> held_;  ///< by BodyId
-  struct RestPose {
-    bool known = false;
-    Vector3d p = Vector3d::Zero();
-    Quaterniond q = Quaterniond::Identity();
-  };
+  std::vector<Held> held_;            ///< by BodyId
   std::vector<RestPose> rest_poses_;  ///< where a body was when Bullet's sleep timer began, by BodyId; none: none did
   std::deque<Record> records_;        ///< a deque: native parts refer to the shapes in it
   detail::NameIndex names_;           ///< of those that are alive
+  detail::FreeList free_records_;
+  std::vector<int> records_gone_;  ///< whose places are not free yet
+  unsigned records_made_ = 0, orders_given_ = 0;
   std::unordered_map<const btTypedConstraint*, int> record_of_;  ///< joints, native parts and proxies
   /// A constraint of the world. The program may delete one and make another at its address: a pointer is not enough.
   struct Seen {
     btTypedConstraint* joint;
-    const std::type_info* type;
+    const void* type;  ///< class_of()
     const btRigidBody *a, *b;
     // Of one that has a record, what is looked at in every step; the rest only when it changed.
     int record = -1, numbers = 0;
@@ -536,25 +642,16 @@ class Engine final : public btActionInterface {
     Reach reach;
     bool enabled = false;
     unsigned char asks = 0;
-    explicit Seen(btTypedConstraint* c) : joint(c), type(&typeid(*c)), a(&c->getRigidBodyA()), b(&c->getRigidBodyB()) {}
+    explicit Seen(btTypedConstraint* c)
+        : joint(c), type(class_of(*c)), a(&c->getRigidBodyA()), b(&c->getRigidBodyB()) {}
     bool still(btTypedConstraint& c) const {
-      return type == &typeid(c) && a == &c.getRigidBodyA() && b == &c.getRigidBodyB() && marked(c);
+      return type == class_of(c) && a == &c.getRigidBodyA() && b == &c.getRigidBodyB() && marked(c);
     }
   };
   std::vector<Seen> world_order_;                     ///< as last scanned
   std::vector<std::unique_ptr<Proxy>> past_proxies_;  ///< removed since the last step began
 
-  std::vector<std::unique_ptr<BlockSolve>> blocks_;  ///< reused from step to step
-  /// What one step's sets differ in (the first alone would do), and mostly those of different steps too.
-  struct ConstraintSet {
-    int first, last, count;
-    bool operator==(const ConstraintSet&) const = default;
-    struct Hash {
-      std::size_t operator()(const ConstraintSet& s) const {
-        return unsigned(s.first) * 73856093u ^ unsigned(s.last) * 19349663u ^ unsigned(s.count) * 83492791u;
-      }
-    };
-  };
+  std::vector<std::unique_ptr<BlockSolve>> blocks_;                           ///< reused from step to step
   std::unordered_map<ConstraintSet, int, ConstraintSet::Hash> block_of_set_;  ///< index in blocks_
   std::vector<int> group_;                   ///< blocks of the present group that native rows may touch
   std::vector<int> apart_;                   ///< and those that none does
@@ -628,11 +725,13 @@ class Engine final : public btActionInterface {
   std::shared_ptr<const std::function<void(const Step&)>>
       callback_;  ///< shared: it may replace or destroy us while it runs
   Counts counts_;
-  double t_ = 0, dt_ = 1.0 / 60, max_gyroscopic_force_ = 100;
+  static constexpr double first_dt = 1.0 / 60;
+  double t_ = 0, dt_ = first_dt, max_gyroscopic_force_ = 100;
   unsigned step_ = 0;
-  const char* stepped_down_ = nullptr;  ///< last reason of Counts::stepped_down
-  bool stepped_ = false;                ///< this step's solve came to us, directly or through a solver that wraps ours
-  std::string trouble_;                 ///< last reason of a fallback
+  const unsigned long serial_ = next_serial();  ///< no other engine's
+  const char* stepped_down_ = nullptr;          ///< last reason of Counts::stepped_down
+  bool stepped_ = false;  ///< this step's solve came to us, directly or through a solver that wraps ours
+  std::string trouble_;   ///< last reason of a fallback
   double max_gap_ = 0, max_angle_ = 0;
   std::string widest_turned_;  ///< the joint of Counts::widest
 
@@ -660,6 +759,9 @@ class Engine final : public btActionInterface {
   std::vector<SavedJoint> saved_joints_;
   std::vector<btJointFeedback> shadow_feedback_;
 
+  std::string find_kind(btDiscreteDynamicsWorld& world);
+  void enter(btDiscreteDynamicsWorld& world);
+  static unsigned long next_serial();
   void set_solver(btConstraintSolver* solver);
   void add_actions();
   void remove_actions();
@@ -669,6 +771,8 @@ class Engine final : public btActionInterface {
   bool same_world();
   void scan_world();
   bool others_act() const;
+  void free_places();
+  bool is_named(BodyId id) const;
   void drop_bodies_gone();
   bool drop_if_gone(std::size_t i);
   void refuse_velocities(btRigidBody& body, int id);
@@ -685,6 +789,10 @@ class Engine final : public btActionInterface {
   void watch_joints();
   void join_anew(Record& r);
   void make_blocks();
+  static void keep_past(const BlockSolve& b, BlockPast& past);
+  void go_back(BlockSolve& b, const BlockPast& past) const;
+  void go_back(Record& r, const RecordPast& past, unsigned later);
+  std::string why_not_back(const EnginePast& past) const;
   void hold_locked_axes();
   void wake(const Record& r);
   void switch_on(Record& r, bool on);
@@ -695,6 +803,7 @@ class Engine final : public btActionInterface {
   void book_laws(BlockSolve& b, const State& at, double dt, std::span<const double> v0, std::span<const double> v1,
                  std::span<double> by_row = {});
   void classify_record(int record);
+  void classify_anew();
   void sync_mass(btRigidBody& body, BodyId id);
   void sync_outside(const std::vector<int>& blocks);
   void sync_body(BodyId id);
@@ -877,7 +986,7 @@ class Engine final : public btActionInterface {
     Gap gap{};
   };
   std::vector<GapWatch> gap_watch_, gaps_before_;
-  std::vector<double> gap_numbers_;
+  NumberRuns gap_numbers_;
   bool gaps_told_ = true;    ///< the reactions have them
   int turned_away_ = 0;      ///< so many records are
   bool teleported_ = false;  ///< reset() since the last step: animated bodies have not moved to where they are

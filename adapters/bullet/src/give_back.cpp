@@ -357,9 +357,9 @@ void Engine::keep_primitives(Record& r, const JointRows& rows) {
   r.oriented = rows.alignment.of == JointRows::Alignment::Of::orientation;
   const int size = 6 * r.points + 10 * r.axes + 7 * r.dots + 9 * r.oriented;
   if (size > r.primitives_size) {
-    r.primitives = static_cast<int>(gap_numbers_.size());
+    gap_numbers_.give(r.primitives, r.primitives_size);
+    r.primitives = gap_numbers_.take(size);
     r.primitives_size = size;
-    gap_numbers_.resize(gap_numbers_.size() + z(size));
   }
   double* to = gap_numbers_.data() + r.primitives;
   const auto keep = [&](const Vector3d& u) { to = std::copy_n(u.data(), 3, to); };
@@ -543,7 +543,7 @@ void Engine::updateAction(btCollisionWorld*, btScalar dt) {
   for (const int i : driven_) {
     if (!body_of_[z(i)]) continue;
     const BodyState now = read_state(*body_of_[z(i)]);
-    past_of_driven_[i] = {now.v, driven_spin(BodyId{i}, now), now.q};
+    past_of_driven_[i] = {now.v, driven_spin(system_.body_at(i), now), now.q};
   }
   keep_awake();
   keep_slow_ones_awake();

@@ -65,7 +65,7 @@ void Engine::begin_step() {
   watch_bodies();
   engage_one_sided();
   watch_joints();
-  while (watched_bodies_ < body_of_.size()) {  // a joint classified again may name a body not known before
+  while (bodies_came_) {  // a joint classified again may name a body not known before
     watch_bodies();
     watch_joints();
   }
@@ -83,6 +83,7 @@ void Engine::begin_step() {
   group_.clear();
   books_.clear();
   if (multibodies_) multibodies_->begin_step();
+  free_places();
 }
 
 /// Whether all of a block that was stepped last may be put to sleep in the step that begins. What is told of it then is
@@ -221,10 +222,9 @@ void Engine::watch_bodies() {
     if (body->isKinematicObject()) driven_.push_back(static_cast<int>(i));
     any_swept_ = any_swept_ || body->getCcdSquareMotionThreshold() != 0;
     if (!moves) continue;
-    take_state(BodyId{static_cast<int>(i)});
+    take_state(system_.body_at(static_cast<int>(i)));
     body_watch_[i].read_at = step_;
   }
-  watched_bodies_ = body_of_.size();
   std::sort(changed_bodies_.begin(), changed_bodies_.end(), std::less<>());
   for (std::size_t k = 0; k < records_.size() && !changed_bodies_.empty(); ++k) {
     Record& r = records_[k];
@@ -268,6 +268,7 @@ void Engine::join_anew(Record& r) {
     return;
   }
   r.waiting.reset();
+  r.order = ++orders_given_;
   r.shape.native.clear();
   for (const Law& law : r.laws) linchpin::add_law(system_, r.id, law);
   if (r.one_sided.on) linchpin::set_one_sided(system_, r.id, r.one_sided);
@@ -412,7 +413,7 @@ void Engine::refuse_velocities(btRigidBody& body, int id) {
     char size[32];
     std::snprintf(size, sizeof size, "%g %s", std::hypot(double(u.x()), double(u.y()), double(u.z())),
                   turning ? "rad/s" : "m/s");
-    trouble_ = "body '" + system_.name(BodyId{id}) + "' had a velocity of " + size +
+    trouble_ = "body '" + system_.name(system_.body_at(id)) + "' had a velocity of " + size +
                ", whose square is no number: it was taken for 0";
     ++counts_.non_finite;
     turning ? body.setAngularVelocity(btVector3(0, 0, 0)) : body.setLinearVelocity(btVector3(0, 0, 0));
@@ -431,7 +432,7 @@ void Engine::make_blocks() {
         exact_records_.push_back(h.record);
       }
   std::sort(exact_records_.begin(), exact_records_.end(),
-            [&](int a, int b) { return records_[z(a)].id.index < records_[z(b)].id.index; });
+            [&](int a, int b) { return records_[z(a)].order < records_[z(b)].order; });
   exact_records_.erase(std::unique(exact_records_.begin(), exact_records_.end()),
                        exact_records_.end());  // by several proxies, or added twice
   const int count = static_cast<int>(exact_records_.size());
@@ -461,8 +462,7 @@ void Engine::make_blocks() {
   for (int i = 0; i < count; ++i) {
     if (root(i) != i) continue;
     // Sets of constraints are known again: what a joint that is switched off and on leaves and makes is analysed once.
-    ConstraintSet key{records_[z(exact_records_[z(i)])].id.index,
-                      records_[z(exact_records_[z(last_in_[z(i)])])].id.index, 0};
+    ConstraintSet key{records_[z(exact_records_[z(i)])].order, records_[z(exact_records_[z(last_in_[z(i)])])].order, 0};
     for (int j = i; j >= 0; j = next_in_[z(j)]) ++key.count;
     const auto known = block_of_set_.find(key);
     int index = known != block_of_set_.end() ? known->second : unused_block(blocks_, step_);
@@ -501,8 +501,10 @@ void Engine::make_blocks() {
       b.geared = b.geared || r.shape.function;
     }
     if (same && n == b.records.size()) continue;
+    const auto past = std::move(b.past);
     flush_work(b);
     b.records.clear();
+    b.records_made = records_made_;
     b.ids.clear();
     b.touched.clear();
     b.outside.clear();
@@ -535,6 +537,7 @@ void Engine::make_blocks() {
       if (const Record& r = records_[z(b.records[k])]; r.joint)
         b.joints.push_back({r.joint, static_cast<int>(k), b.block.row[k], 3 * r.points + r.axes});
     find_rigid_parts(b);
+    if (past && past->records == b.records) go_back(b, *past);
   }
 }
 

@@ -6,7 +6,6 @@
 #include "columns.h"
 
 #include <BulletCollision/CollisionDispatch/btSimulationIslandManager.h>
-#include <BulletDynamics/Dynamics/btDiscreteDynamicsWorldMt.h>
 
 #include <algorithm>
 #include <cmath>
@@ -25,8 +24,7 @@ bool awake(const btRigidBody& body) { return !body.isStaticOrKinematicObject() &
 void Engine::take_islands() {
   btSimulationIslandManager& islands = *world_->getSimulationIslandManager();
   // Bullet's own pass where nothing is exact, with its order of islands, and bits; but not from several threads.
-  whole_world_ = options_.mode == Mode::exact && base_name_ == "sequential impulse" &&
-                 (has_exact_ || dynamic_cast<btDiscreteDynamicsWorldMt*>(world_));
+  whole_world_ = options_.mode == Mode::exact && base_name_ == "sequential impulse" && (has_exact_ || threads_);
   islands_were_split_ = islands.getSplitIslands();
   if (whole_world_) islands.setSplitIslands(false);
 }

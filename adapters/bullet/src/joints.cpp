@@ -2,6 +2,7 @@
 #include "joints.h"
 
 #include "bodies.h"
+#include "class_of.h"
 
 #include <BulletDynamics/ConstraintSolver/btConeTwistConstraint.h>
 #include <BulletDynamics/ConstraintSolver/btFixedConstraint.h>
@@ -285,7 +286,7 @@ JointShape six_axes(const btTransform& frame_a, const btTransform& frame_b, cons
 std::array<Axis6, 6> axes_of(btGeneric6DofConstraint& joint) {
   std::array<Axis6, 6> out;
   const auto* lin = joint.getTranslationalLimitMotor();
-  auto* spring = dynamic_cast<btGeneric6DofSpringConstraint*>(&joint);
+  auto* spring = as<btGeneric6DofSpringConstraint>(joint);
   for (int i = 0; i < 3; ++i) {
     auto& x = out[static_cast<std::size_t>(i)];
     x = {double(lin->m_lowerLimit[i]), double(lin->m_upperLimit[i]), lin->m_enableMotor[i],
@@ -377,6 +378,19 @@ class Gear final : public ConstraintFunction {
     }
   }
   void accept(std::span<const BodyState> X, double t) override { look(X, t); }
+  std::vector<double> memory() const override {
+    std::vector<double> out{known_ ? 1.0 : 0.0, sum_, t_};
+    for (const Quaterniond& q : last_) out.insert(out.end(), {q.w(), q.x(), q.y(), q.z()});
+    return out;
+  }
+  void set_memory(std::span<const double> kept) override {
+    if (kept.size() != 11) return;
+    known_ = kept[0] != 0;
+    sum_ = kept[1];
+    t_ = kept[2];
+    for (std::size_t k = 0; k < 2; ++k)
+      last_[k] = Quaterniond(kept[3 + 4 * k], kept[4 + 4 * k], kept[5 + 4 * k], kept[6 + 4 * k]);
+  }
 
  private:
   // A body that turns by exp([θ]ₓ) at constant rate has turned by u·θ about its own axis u, for u·ω stays constant.
@@ -514,18 +528,17 @@ void numbers_of(btTypedConstraint& joint, JointKind kind, Visit& visit) {
 }  // namespace
 
 const char* kind_of(const btTypedConstraint& joint) {
-  const btTypedConstraint* p = &joint;
-  if (dynamic_cast<const btPoint2PointConstraint*>(p)) return "point2point";
-  if (dynamic_cast<const btHingeConstraint*>(p)) return "hinge";
-  if (dynamic_cast<const btSliderConstraint*>(p)) return "slider";
-  if (dynamic_cast<const btFixedConstraint*>(p)) return "fixed";
-  if (dynamic_cast<const btHinge2Constraint*>(p)) return "hinge2";
-  if (dynamic_cast<const btGeneric6DofSpring2Constraint*>(p)) return "6dof-spring2";
-  if (dynamic_cast<const btUniversalConstraint*>(p)) return "universal";
-  if (dynamic_cast<const btGeneric6DofSpringConstraint*>(p)) return "6dof-spring";
-  if (dynamic_cast<const btGeneric6DofConstraint*>(p)) return "6dof";
-  if (dynamic_cast<const btConeTwistConstraint*>(p)) return "cone-twist";
-  if (dynamic_cast<const btGearConstraint*>(p)) return "gear";
+  if (as<btPoint2PointConstraint>(joint)) return "point2point";
+  if (as<btHingeConstraint>(joint)) return "hinge";
+  if (as<btSliderConstraint>(joint)) return "slider";
+  if (as<btFixedConstraint>(joint)) return "fixed";
+  if (as<btHinge2Constraint>(joint)) return "hinge2";
+  if (as<btGeneric6DofSpring2Constraint>(joint)) return "6dof-spring2";
+  if (as<btUniversalConstraint>(joint)) return "universal";
+  if (as<btGeneric6DofSpringConstraint>(joint)) return "6dof-spring";
+  if (as<btGeneric6DofConstraint>(joint)) return "6dof";
+  if (as<btConeTwistConstraint>(joint)) return "cone-twist";
+  if (as<btGearConstraint>(joint)) return "gear";
   return "constraint";
 }
 
@@ -563,14 +576,13 @@ ExactPart exact_part(btTypedConstraint& joint) {
 }
 
 JointKind joint_kind(const btTypedConstraint& joint) {
-  const btTypedConstraint* p = &joint;
-  if (dynamic_cast<const btPoint2PointConstraint*>(p)) return JointKind::point_to_point;
-  if (dynamic_cast<const btHingeConstraint*>(p)) return JointKind::hinge;
-  if (dynamic_cast<const btSliderConstraint*>(p)) return JointKind::slider;
-  if (dynamic_cast<const btGeneric6DofSpring2Constraint*>(p)) return JointKind::spring2;
-  if (dynamic_cast<const btGeneric6DofConstraint*>(p)) return JointKind::six_dof;
-  if (dynamic_cast<const btConeTwistConstraint*>(p)) return JointKind::cone_twist;
-  if (dynamic_cast<const btGearConstraint*>(p)) return JointKind::gear;
+  if (as<btPoint2PointConstraint>(joint)) return JointKind::point_to_point;
+  if (as<btHingeConstraint>(joint)) return JointKind::hinge;
+  if (as<btSliderConstraint>(joint)) return JointKind::slider;
+  if (as<btGeneric6DofSpring2Constraint>(joint)) return JointKind::spring2;
+  if (as<btGeneric6DofConstraint>(joint)) return JointKind::six_dof;
+  if (as<btConeTwistConstraint>(joint)) return JointKind::cone_twist;
+  if (as<btGearConstraint>(joint)) return JointKind::gear;
   return JointKind::other;
 }
 
@@ -620,9 +632,9 @@ int NativePart::native_rows(btTypedConstraint& joint, const JointSummary& shape,
                             std::array<int, 24>& rows) {
   int kept = 0;
   const auto keep = [&](int row) { rows[static_cast<std::size_t>(kept++)] = row; };
-  if (dynamic_cast<btHingeConstraint*>(&joint)) {
+  if (as<btHingeConstraint>(joint)) {
     if (emitted == 6 && !shape.limit_locked) keep(5);
-  } else if (auto* l = dynamic_cast<btSliderConstraint*>(&joint)) {
+  } else if (auto* l = as<btSliderConstraint>(joint)) {
     int row = 4;  // two angular, two linear rows first
     if (l->getSolveLinLimit() || l->getPoweredLinMotor()) {
       if (!shape.exact_axis[0]) keep(row);
@@ -632,7 +644,7 @@ int NativePart::native_rows(btTypedConstraint& joint, const JointSummary& shape,
       if (!shape.exact_axis[3]) keep(row);
       ++row;
     }
-  } else if (auto* g = dynamic_cast<btGeneric6DofSpring2Constraint*>(&joint)) {
+  } else if (auto* g = as<btGeneric6DofSpring2Constraint>(joint)) {
     int row = 0;
     const auto axis = [&](std::size_t i, int limit, bool motor, bool spring) {
       for (int n = (limit == 4 ? 2 : limit != 0 ? 1 : 0) + motor + spring; n > 0; --n, ++row)
@@ -646,7 +658,7 @@ int NativePart::native_rows(btTypedConstraint& joint, const JointSummary& shape,
     const auto* t = g->getTranslationalLimitMotor();
     for (int i = 0; i < 3; ++i)
       axis(static_cast<std::size_t>(i), t->m_currentLimit[i], t->m_enableMotor[i], t->m_enableSpring[i]);
-  } else if (auto* d = dynamic_cast<btGeneric6DofConstraint*>(&joint)) {
+  } else if (auto* d = as<btGeneric6DofConstraint>(joint)) {
     int row = 0;
     const auto linear = [&] {
       for (int i = 0; i < 3; ++i)
@@ -669,7 +681,7 @@ int NativePart::native_rows(btTypedConstraint& joint, const JointSummary& shape,
       linear();
       angular();
     }
-  } else if (auto* c = dynamic_cast<btConeTwistConstraint*>(&joint)) {
+  } else if (auto* c = as<btConeTwistConstraint>(joint)) {
     int row = 3;
     if (c->getSolveSwingLimit()) {
       const int swing = c->getSwingSpan1() < c->getFixThresh() && c->getSwingSpan2() < c->getFixThresh() ? 2 : 1;

@@ -25,11 +25,11 @@ std::string Multibodies::register_link(const Link& link, BodyId& id) {
     return "the multibody cannot be held exactly: " + why;
   for (std::size_t i = 0; i < link_of_id_.size(); ++i)
     if (link_of_id_[i].body == link.body && link_of_id_[i].link == link.index) {
-      id = {static_cast<int>(i)};
+      id = engine_.system_.body_at(static_cast<int>(i));
       return {};
     }
   // To the core a rigid body with a mass of its own; that it is part of a tree is known here only.
-  const std::string name = "link#" + std::to_string(engine_.system_.body_count());
+  const std::string name = engine_.new_body_name("link");
   const Articulated a(*link.body);
   const Vector3d inertia = a.inertia(link.index);
   if ((link.index < 0 && link.body->hasFixedBase()) || !(a.mass(link.index) > 0) || !(inertia.minCoeff() > 0)) {
@@ -39,8 +39,8 @@ std::string Multibodies::register_link(const Link& link, BodyId& id) {
     if (why.empty()) why = engine_.system_.try_set_mass(id, a.mass(link.index), inertia.asDiagonal());
     if (!why.empty()) return why;
   }
-  engine_.make_room(nullptr);
-  link_of_id_.resize(z(id.index) + 1);
+  engine_.make_room(id, nullptr);
+  link_of_id_.resize(std::max(link_of_id_.size(), z(id.index) + 1));
   link_of_id_[z(id.index)] = {link.body, link.index};
   return {};
 }
@@ -63,7 +63,7 @@ std::string Multibodies::add(Constraint constraint, int& index) {
       moves = moves || a.moves(link.link);
       continue;
     }
-    btRigidBody* body = id == linchpin::world ? nullptr : engine_.body_of_[z(id.index)];
+    btRigidBody* body = id == linchpin::world ? nullptr : engine_.body_of(id);
     if (!body) continue;
     if (part_of(*body) == BodyPart::unsupported)
       return "linchpin: constraint '" + constraint.name() + "' is on " + why_unsupported(*body) +
@@ -102,10 +102,15 @@ void Multibodies::forget(const btMultiBody& body) {
     return true;
   });
   stock_of_.clear();  // the next look finds them anew
-  for (LinkId& link : link_of_id_)
-    if (link.body == &body) link = {};
+  for (std::size_t i = 0; i < link_of_id_.size(); ++i)
+    if (link_of_id_[i].body == &body) leave_link(i);
   std::erase_if(trees_, [&](const auto& t) { return &t->a.body() == &body; });
   changed_ = true;
+}
+
+void Multibodies::leave_link(std::size_t id) {
+  link_of_id_[id] = {};
+  engine_.leave_body(static_cast<int>(id));
 }
 
 // Multibodies come and go without a word. Pointers are compared, what they point to may be gone.
@@ -133,8 +138,8 @@ void Multibodies::scan() {
                       [&](BodyId id) { return is_link(id) && tree_of(link_of_id_[z(id.index)].body) < 0; }))
         engine_.remove(static_cast<int>(i));
     }
-    for (LinkId& link : link_of_id_)
-      if (link.body && tree_of(link.body) < 0) link = {};
+    for (std::size_t i = 0; i < link_of_id_.size(); ++i)
+      if (link_of_id_[i].body && tree_of(link_of_id_[i].body) < 0) leave_link(i);
     changed_ = true;
   }
   scan_stock();

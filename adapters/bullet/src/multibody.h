@@ -83,6 +83,13 @@ class Multibodies {
   void tell_flags();
   std::vector<std::string> law_warnings() const;
   bool holds(int record) const;
+  /// What its laws carry from step to step; null where there are none.
+  std::shared_ptr<const Dynamics::LawHistory> law_history() const {
+    return bodies_.dynamics ? bodies_.dynamics->law_history() : nullptr;
+  }
+  void go_back(std::shared_ptr<const Dynamics::LawHistory> laws) {
+    laws_to_go_back_to_ = std::move(laws), changed_ = true;
+  }
   /// In the multibodies' own coordinates, with their mass matrices.
   Instant instant() const;
   int rows() const { return solved_ ? solver_.rows() : 0; }
@@ -272,6 +279,7 @@ class Multibodies {
   Engine& engine_;
   btMultiBodyDynamicsWorld& world_;
   std::vector<std::unique_ptr<Tree>> trees_;
+  void leave_link(std::size_t id);
   std::vector<LinkId> link_of_id_;
   std::vector<Stock> stock_;  ///< in the world's order
   std::unordered_map<const btMultiBodyConstraint*, std::size_t> stock_of_;
@@ -291,6 +299,7 @@ class Multibodies {
   std::vector<Instant::Entry> entries_;  ///< A in the multibodies' own coordinates, where unit_ has A L⁻ᵀ
   linchpin::Solver solver_;
   Bodies bodies_;
+  std::shared_ptr<const Dynamics::LawHistory> laws_to_go_back_to_;
   std::vector<double> position_, velocity_, unit_row_, v0_, v_, before_, before_newton_, impulse_before_newton_,
       one_sided_row_, one_sided_, before_law_dv_, before_law_lambda_, free_, e_, scale_, dv_, lambda_, one_, impulse_,
       target_, half_, dense_, part_row_, force_, half_rows_, one_report_;

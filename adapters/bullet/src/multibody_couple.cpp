@@ -3,6 +3,7 @@
 #include "multibody.h"
 
 #include "bodies.h"
+#include "class_of.h"
 #include "columns.h"
 
 #include <BulletDynamics/Featherstone/btMultiBodyGearConstraint.h>
@@ -11,7 +12,6 @@
 #include <BulletDynamics/Featherstone/btMultiBodySphericalJointLimit.h>
 #include <BulletDynamics/Featherstone/btMultiBodySphericalJointMotor.h>
 
-#include <typeinfo>
 #include <utility>
 
 namespace linchpin::bullet {
@@ -112,12 +112,9 @@ void Multibodies::look_for_rows(Pools pools) {
 namespace {
 
 bool acts_along_joints(const btMultiBodyConstraint* c) {
-  if (!c) return false;
-  for (const std::type_info* type :
-       {&typeid(btMultiBodyJointMotor), &typeid(btMultiBodyJointLimitConstraint), &typeid(btMultiBodyGearConstraint),
-        &typeid(btMultiBodySphericalJointMotor), &typeid(btMultiBodySphericalJointLimit)})
-    if (typeid(*c) == *type) return true;
-  return false;
+  return c && (is_exactly<btMultiBodyJointMotor>(*c) || is_exactly<btMultiBodyJointLimitConstraint>(*c) ||
+               is_exactly<btMultiBodyGearConstraint>(*c) || is_exactly<btMultiBodySphericalJointMotor>(*c) ||
+               is_exactly<btMultiBodySphericalJointLimit>(*c));
 }
 
 }  // namespace

@@ -227,10 +227,10 @@ void Multibodies::lay_out_bodies() {
       return refuse(why);
     }
   }
-  std::sort(ids.begin(), ids.end(), [](ConstraintId a, ConstraintId b) { return a.index < b.index; });
   SolveOptions options;
   options.rank_tolerance = engine_.options_.rank_tolerance;
   bodies_.dynamics.emplace(engine_.system_, ids, options);
+  if (const auto laws = std::exchange(laws_to_go_back_to_, nullptr)) bodies_.dynamics->set_law_history(laws);
   const Block& block = bodies_.dynamics->assembly().block;
   bodies_.record_of.assign(block.constraints.size(), -1);
   for (std::size_t i = 0; i < block.constraints.size(); ++i)

@@ -158,8 +158,9 @@ int Multibodies::lay_out_columns(const std::set<int>& bodies) {
   }
   bodies_from_ = n;
   for (const int id : bodies) {
-    const int dof = engine_.system_.dof(BodyId{id});
-    moving_.push_back({BodyId{id}, engine_.body_of_[z(id)], n, dof, Vector6::Zero(), Vector6::Zero(), false});
+    const BodyId of = engine_.system_.body_at(id);
+    const int dof = engine_.system_.dof(of);
+    moving_.push_back({of, engine_.body_of_[z(id)], n, dof, Vector6::Zero(), Vector6::Zero(), false});
     unit_.block_sizes.push_back(dof);
     unit_.mass.resize(unit_.mass.size() + z(dof * dof));
     n += dof;

@@ -2,6 +2,7 @@
 #include "multibody.h"
 
 #include "bodies.h"
+#include "class_of.h"
 
 #include <BulletDynamics/Featherstone/btMultiBodyFixedConstraint.h>
 #include <BulletDynamics/Featherstone/btMultiBodyGearConstraint.h>
@@ -9,7 +10,6 @@
 #include <BulletDynamics/Featherstone/btMultiBodySliderConstraint.h>
 
 #include <cstdint>
-#include <typeinfo>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
@@ -54,7 +54,6 @@ void hold_turn(const Matrix3d& A, const Matrix3d& B, JointRows& rows) {
 
 StockShape shape_of(btMultiBodyConstraint& c) {
   StockShape out;
-  const std::type_info& type = typeid(c);
   const auto names_links = [&] {
     const auto there = [](const btMultiBody* body, int link) { return !body || link < body->getNumLinks(); };
     return c.getMultiBodyA() && there(c.getMultiBodyA(), c.getLinkA()) && there(c.getMultiBodyB(), c.getLinkB());
@@ -68,14 +67,14 @@ StockShape shape_of(btMultiBodyConstraint& c) {
     out.acting_A = from_bullet(f.getPivotInA());
     out.acting_B = from_bullet(f.getPivotInB());
   };
-  if (type == typeid(btMultiBodyPoint2Point)) {
+  if (is_exactly<btMultiBodyPoint2Point>(c)) {
     auto& p = static_cast<btMultiBodyPoint2Point&>(c);
     out.kind = "multibody point2point";
     out.rigid = PointPeek::rigid(p);
     out.acting_A = from_bullet(PointPeek::pivot(p));
     out.acting_B = from_bullet(p.getPivotInB());
     out.rows.points.push_back({out.acting_A, out.acting_B});
-  } else if (type == typeid(btMultiBodyFixedConstraint)) {
+  } else if (is_exactly<btMultiBodyFixedConstraint>(c)) {
     auto& f = static_cast<btMultiBodyFixedConstraint&>(c);
     out.kind = "multibody fixed";
     out.rigid = FixedPeek::rigid(f);
@@ -83,7 +82,7 @@ StockShape shape_of(btMultiBodyConstraint& c) {
     const auto [A, B] = frames(f, out.rigid);
     out.rows.points.push_back({out.acting_A, out.acting_B});
     hold_turn(A, B, out.rows);
-  } else if (type == typeid(btMultiBodySliderConstraint)) {
+  } else if (is_exactly<btMultiBodySliderConstraint>(c)) {
     auto& s = static_cast<btMultiBodySliderConstraint&>(c);
     out.kind = "multibody slider";
     out.rigid = SliderPeek::rigid(s);
@@ -98,7 +97,7 @@ StockShape shape_of(btMultiBodyConstraint& c) {
     out.rows.axes.push_back({e, out.acting_A, out.acting_B, 0});
     out.rows.axes.push_back({u.cross(e), out.acting_A, out.acting_B, 0});
     hold_turn(A, B, out.rows);
-  } else if (type == typeid(btMultiBodyGearConstraint)) {
+  } else if (is_exactly<btMultiBodyGearConstraint>(c)) {
     auto& g = static_cast<btMultiBodyGearConstraint&>(c);
     out.kind = "multibody gear";
     out.gear = true;
@@ -138,28 +137,27 @@ StockNumbers numbers_of(btMultiBodyConstraint& c) {
     vector(f.getPivotInA());
     vector(f.getPivotInB());
   };
-  const std::type_info& type = typeid(c);
-  body(&type);
+  body(class_of(c));
   body(c.getMultiBodyA());
   body(c.getMultiBodyB());
   put(c.getLinkA());
   put(c.getLinkB());
   put(double(c.getMaxAppliedImpulse()));
-  if (type == typeid(btMultiBodyPoint2Point)) {
+  if (is_exactly<btMultiBodyPoint2Point>(c)) {
     auto& p = static_cast<btMultiBodyPoint2Point&>(c);
     body(PointPeek::rigid(p));
     vector(PointPeek::pivot(p));
     vector(p.getPivotInB());
-  } else if (type == typeid(btMultiBodyFixedConstraint)) {
+  } else if (is_exactly<btMultiBodyFixedConstraint>(c)) {
     auto& f = static_cast<btMultiBodyFixedConstraint&>(c);
     body(FixedPeek::rigid(f));
     frames(f);
-  } else if (type == typeid(btMultiBodySliderConstraint)) {
+  } else if (is_exactly<btMultiBodySliderConstraint>(c)) {
     auto& s = static_cast<btMultiBodySliderConstraint&>(c);
     body(SliderPeek::rigid(s));
     frames(s);
     vector(s.getJointAxis());
-  } else if (type == typeid(btMultiBodyGearConstraint)) {
+  } else if (is_exactly<btMultiBodyGearConstraint>(c)) {
     auto& g = static_cast<btMultiBodyGearConstraint&>(c);
     put(GearPeek::ratio(g));
     put(GearPeek::aux(g));
@@ -189,6 +187,8 @@ std::string Multibodies::name(btMultiBodyConstraint& constraint, std::string nam
 }
 
 void Multibodies::reset() {
+  laws_to_go_back_to_ = nullptr;
+  if (bodies_.dynamics) bodies_.dynamics->set_law_history(nullptr);
   for (Stock& s : stock_)
     if (s.shape.gear) make_stock(s);
 }

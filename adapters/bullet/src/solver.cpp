@@ -21,23 +21,27 @@ Multibodies& multibodies_of(Engine& engine, const Link& link, const char* verb) 
   return *engine.multibodies();
 }
 constexpr const char* empty_handle = "linchpin: an empty handle, of no constraint";
+constexpr const char* removed = "linchpin: the constraint has been removed";
 const Reaction no_reaction{};
 const std::string no_name;
 }  // namespace
 
 // ---- Handle ----
 
-bool Handle::valid() const { return engine_ && engine_->records_[z(record_)].alive; }
-const std::string& Handle::name() const { return engine_ ? engine_->records_[z(record_)].name : no_name; }
+Handle::Handle(Engine* engine, int record)
+    : engine_(engine), record_(record), version_(engine->records_[z(record)].version) {}
+bool Handle::valid() const { return engine_ && !engine_->is_stale(record_, version_); }
+const std::string& Handle::name() const { return valid() ? engine_->records_[z(record_)].name : no_name; }
 Handle& Handle::law(Law law) {
   demand(try_law(std::move(law)));
   return *this;
 }
 std::string Handle::try_law(Law law) noexcept {
-  return engine_ ? engine_->add_law(record_, std::move(law)) : empty_handle;
+  if (!valid()) return engine_ ? removed : empty_handle;
+  return engine_->add_law(record_, std::move(law));
 }
 Handle& Handle::clear_laws() {
-  if (engine_) engine_->clear_laws(record_);
+  if (valid()) engine_->clear_laws(record_);
   return *this;
 }
 std::span<const LawWork> Handle::laws() const {
@@ -51,23 +55,24 @@ Handle& Handle::one_sided(OneSided how) {
   return *this;
 }
 std::string Handle::try_one_sided(OneSided how) noexcept {
-  return engine_ ? engine_->set_one_sided(record_, how) : empty_handle;
+  if (!valid()) return engine_ ? removed : empty_handle;
+  return engine_->set_one_sided(record_, how);
 }
 bool Handle::released() const { return valid() && engine_->records_[z(record_)].let_go; }
 Handle& Handle::acting_at(std::vector<Vector3d> points) {
-  if (engine_) engine_->set_points(record_, std::move(points));
+  if (valid()) engine_->set_points(record_, std::move(points));
   return *this;
 }
 Handle& Handle::enable(bool on) {
-  if (engine_) engine_->enable(record_, on);
+  if (valid()) engine_->enable(record_, on);
   return *this;
 }
 Handle& Handle::collisions_between_bodies(bool on) {
-  if (engine_) engine_->link_collisions(record_, on);
+  if (valid()) engine_->link_collisions(record_, on);
   return *this;
 }
 void Handle::remove() {
-  if (engine_) engine_->remove_by_user(record_);
+  if (valid()) engine_->remove_by_user(record_);
 }
 const Reaction& Handle::reaction() const {
   if (!valid() || engine_->records_[z(record_)].reaction < 0) return no_reaction;
@@ -115,8 +120,7 @@ void Solver::attach(btDiscreteDynamicsWorld& world) { demand(engine_->attach(wor
 void Solver::detach() { engine_->uninstall(); }
 
 std::vector<BodyId> Solver::ids_of(const std::string& name, const std::vector<btRigidBody*>& bodies) {
-  if (!engine_->world_)
-    throw std::invalid_argument("linchpin: constraint '" + name + "': attach the solver to a world first");
+  if (!engine_->world_) throw std::invalid_argument("linchpin: constraint '" + name + "': " + engine_->why_no_world());
   if (bodies.empty()) throw std::invalid_argument("linchpin: constraint '" + name + "' names no body");
   std::vector<BodyId> ids;
   for (std::size_t k = 0; k < bodies.size(); ++k) {
@@ -201,9 +205,7 @@ Handle Solver::add(Constraint constraint) {
     }
   }
   for (const BodyId id : constraint.bodies()) {
-    btRigidBody* body = id == linchpin::world                                    ? &btTypedConstraint::getFixedBody()
-                        : id.index > 0 && z(id.index) < engine_->body_of_.size() ? engine_->body_of_[z(id.index)]
-                                                                                 : nullptr;
+    btRigidBody* body = id == linchpin::world ? &btTypedConstraint::getFixedBody() : engine_->body_of(id);
     if (!body)
       throw std::invalid_argument("linchpin: constraint '" + constraint.name() +
                                   "' names a body that this solver does not know: use id(body)");
@@ -224,7 +226,7 @@ Handle Solver::try_add(std::string& why, const std::string& name, const std::vec
 }
 
 BodyId Solver::id(btRigidBody& body) {
-  if (!engine_->world_) throw std::invalid_argument("linchpin: id: attach the solver to a world first");
+  if (!engine_->world_) throw std::invalid_argument(std::string("linchpin: id: ") + engine_->why_no_world());
   if (!engine_->in_world(body)) throw std::invalid_argument("linchpin: id: the body is not in the world");
   return engine_->body_id(body);
 }
@@ -288,6 +290,19 @@ void Solver::forget(btMultiBody& body) {
 }
 void Solver::forget(btRigidBody& body) { engine_->forget(body); }
 void Solver::reset() { engine_->reset(); }
+History Solver::history() const {
+  History out;
+  out.past_ = engine_->history();
+  return out;
+}
+void Solver::restore(const History& history) { demand(try_restore(history)); }
+std::string Solver::try_restore(const History& history) noexcept {
+  try {
+    return history.past_ ? engine_->go_back(*history.past_) : "linchpin: restore: an empty history, of no solver";
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
 const Options& Solver::options() const { return engine_->options_; }
 
 }  // namespace LINCHPIN_BULLET_PRECISION

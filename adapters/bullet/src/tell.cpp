@@ -133,11 +133,13 @@ RankReport Engine::rank_report() {
 Instant Engine::instant(std::string_view name) {
   const int index = find(name);
   if (multibodies_ && multibodies_->holds(index)) return multibodies_->instant();
-  BlockSolve* last = nullptr;  // sets that a switched joint leaves behind are remembered
+  BlockSolve* last = nullptr;                    // sets that a switched joint leaves behind are remembered
+  const auto holds = [&](const BlockSolve& b) {  // of one before it in its place it may be
+    return std::find(b.records.begin(), b.records.end(), index) != b.records.end() &&
+           records_[z(index)].version <= b.records_made;
+  };
   for (const auto& b : blocks_)
-    if (!b->ids.empty() && !b->failed && (!last || b->last_step > last->last_step) &&
-        std::find(b->records.begin(), b->records.end(), index) != b->records.end())
-      last = b.get();
+    if (!b->ids.empty() && !b->failed && (!last || b->last_step > last->last_step) && holds(*b)) last = b.get();
   const auto gone = [&](ConstraintId id) { return system_.removed(id); };
   if (!last || (last->plainly && std::any_of(last->ids.begin(), last->ids.end(), gone))) return {};
   if (last->by_stages && !last->has_kept) tell(*last);
@@ -183,7 +185,7 @@ std::vector<Solver::Native> Engine::native() const {
 
 std::vector<Solver::Finding> Engine::check() {
   std::vector<Solver::Finding> out;
-  if (!world_) return {{"", "the solver is not attached to a world"}};
+  if (!world_) return {{"", world_ended_ ? "the world has been destroyed" : "the solver is not attached to a world"}};
   scan_world();
   drop_bodies_gone();
   for (std::size_t i = 0; i < records_.size(); ++i)
@@ -285,7 +287,7 @@ void Engine::debugDraw(btIDebugDraw* draw) {
 
 std::string Engine::summary() {
   std::ostringstream s;
-  if (!world_) return "linchpin: not attached to a world\n";
+  if (!world_) return world_ended_ ? "linchpin: the world has been destroyed\n" : "linchpin: not attached to a world\n";
   scan_world();
   make_reactions();
   refresh();

@@ -56,6 +56,10 @@ class ConstraintFunction {
   virtual void linearize(std::span<const BodyState> X, double t, Linearization out) const = 0;
   /// Called once after each accepted step: functions with a memory (unwrapped angles) update it here.
   virtual void accept(std::span<const BodyState> /*X*/, double /*t*/) {}
+  /// That memory as numbers, for who goes back to where a motion has been; functions without one have none.
+  virtual std::vector<double> memory() const { return {}; }
+  /// @param kept  what memory() gave; of another size: nothing happens
+  virtual void set_memory(std::span<const double> /*kept*/) {}
 };
 
 /// A named constraint between K bodies, ready to be added to a System. Copies share the function and its memory: make

@@ -394,6 +394,12 @@ class Dynamics {
   /// Reaction::stabilisation holds what the laws do in the step beyond it. Everything else stays that of the step.
   /// Without a step this call does nothing, and reaction() leaves the stabilisation as it is.
   void answer_at_instant(const State& state) noexcept;
+  /// What laws carry from one evaluation to the next: internal states and where friction was found.
+  struct LawHistory;
+  std::shared_ptr<const LawHistory> law_history() const;
+  /// Back to there, in this Dynamics or another of the same constraints and laws: what is evaluated then is the same to
+  /// the last bit. Null: as if nothing had been evaluated yet.
+  void set_law_history(const std::shared_ptr<const LawHistory>& history);
   const LawReport& law_report() const;
   /// Laws whose thrust redundancy leaves undetermined (T6), by name and with what to do, laws with nothing to rub on,
   /// and law_report().trouble. With redundant rows O(m r²); allocates.

@@ -21,13 +21,16 @@ using Eigen::Matrix3d;
 using Quaterniond = Eigen::Quaternion<double, Eigen::DontAlign>;
 using Eigen::Vector3d;
 
-/// Indices with a type each, so that a body cannot be passed where a constraint is meant.
+/// Indices with a type each, so that a body cannot be passed where a constraint is meant. Places of removed things are
+/// used again in the end: the version of a place says which of those that have had it is meant.
 struct BodyId {
   int index = -1;
+  unsigned version = 0;
   friend bool operator==(BodyId, BodyId) = default;
 };
 struct ConstraintId {
   int index = -1;
+  unsigned version = 0;
   friend bool operator==(ConstraintId, ConstraintId) = default;
 };
 
@@ -61,6 +64,8 @@ struct BodyState {
 struct State {
   double t = 0;  ///< [s]
   std::vector<BodyState> bodies;
+  /// BodyId::version of each as far as places have been used again; of those beyond, whatever the system has there.
+  std::vector<unsigned> versions{};
 
   BodyState& operator[](BodyId id) { return bodies[static_cast<std::size_t>(id.index)]; }
   const BodyState& operator[](BodyId id) const { return bodies[static_cast<std::size_t>(id.index)]; }
@@ -148,6 +153,8 @@ class System {
   void enable(ConstraintId id, bool on);
   bool enabled(ConstraintId id) const;
   /// Takes a constraint, or a body with the constraints and forces on it, out for good; ids of the others stay valid.
+  /// In time its place is another's. Its own id never names that one: removed() is true of it, its kind is fixed, it is
+  /// not enabled, and what asks for more throws std::invalid_argument.
   void remove(ConstraintId id);
   void remove(BodyId id);
 
@@ -161,6 +168,9 @@ class System {
   unsigned long structure() const;
   int body_count() const;        ///< with the world, and with removed bodies (kind fixed)
   int constraint_count() const;  ///< with removed ones (not enabled)
+  /// The id of what is, or was last, at an index below the count: to go through all of them.
+  BodyId body_at(int index) const;
+  ConstraintId constraint_at(int index) const;
   BodyKind kind(BodyId id) const;
   int dof(BodyId id) const;                  ///< 0, 1, 3 or 6
   double mass(BodyId id) const;              ///< [kg]; 0 for fixed and driven bodies and for coordinates
@@ -189,7 +199,7 @@ class System {
   /// The state the bodies were added with, at t = 0; driven bodies at their motion(0).
   State initial_state() const;
   /// Sets fixed and driven bodies of `state` to where they are at state.t (driven ones without a motion stay as they
-  /// are). Bodies that were added since `state` was made are appended as they were added.
+  /// are). Bodies that were added since `state` was made come in as they were added.
   void update_driven(State& state) const;
 
   /// World inertia R I Rᵀ [kg·m²] of a rigid body.

@@ -39,7 +39,8 @@ namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
 class Solver;
-class Engine;  // src/engine.h
+class Engine;       // src/engine.h
+struct EnginePast;  // src/engine.h
 
 /// Who solves the equality constraints.
 enum class Mode {
@@ -184,9 +185,10 @@ class Handle {
 
  private:
   friend class Solver;
-  Handle(Engine* engine, int record) : engine_(engine), record_(record) {}
+  Handle(Engine* engine, int record);
   Engine* engine_ = nullptr;
   int record_ = -1;
+  unsigned version_ = 0;  ///< of what was there when it was made
 };
 
 /// What the native solver would have done from the same state (shadow mode), one per constraint, as reactions() orders
@@ -238,6 +240,16 @@ struct Counts {
   double activation_energy = 0;  ///< largest ½ΔvᵀMΔv by which a step began off its velocity constraints [J]
 };
 
+/// What a Solver carries from one step to the next, beside what is in Bullet's world: see Solver::history().
+class History {
+ public:
+  History() = default;
+
+ private:
+  friend class Solver;
+  std::shared_ptr<const EnginePast> past_;
+};
+
 /// Replaces the equality part of a world's constraint solver for as long as it lives.
 class Solver {
  public:
@@ -247,15 +259,17 @@ class Solver {
   /// without shadow.
   /// @throws std::invalid_argument for another solver, a world with soft bodies, or a second linchpin.
   explicit Solver(btDiscreteDynamicsWorld& world, Options options = {});
-  /// Construction-time injection: give `constraint_solver()` to the world's constructor, then attach(world). As any
-  /// Bullet solver given so it must outlive the world, and its destructor leaves the world alone; detach() leaves one
-  /// that lives on.
+  /// Construction-time injection: give `constraint_solver()` to the world's constructor, then attach(world). Like any
+  /// Bullet solver it has to be there for as long as the world is stepped.
   explicit Solver(Options options = {});
   /// The same as the first constructor without throwing: null, and the reason in `why`.
   [[nodiscard]] static std::unique_ptr<Solver> try_install(btDiscreteDynamicsWorld& world, std::string& why,
                                                            Options options = {}) noexcept;
   /// Puts the native solver back and takes the user's constraints out of the world; nothing else of the world is
-  /// touched. The world must still exist.
+  /// touched. A world that is destroyed first has left its solver by then, as by detach(): handles are of no use any
+  /// more, and what asks for a world says that it has been destroyed. (Known from the world's island manager, in whose
+  /// place there is one of linchpin's meanwhile. Where the program has made its own, the world must outlive the
+  /// solver.)
   ~Solver();
   Solver(const Solver&) = delete;
   Solver& operator=(const Solver&) = delete;
@@ -430,8 +444,23 @@ class Solver {
   /// Call before deleting a body: takes the user's constraints on it out of the world.
   void forget(btRigidBody& body);
   /// After teleports: forgets what was remembered from step to step, clears counts and work. The next step takes
-  /// kinematic bodies to stand where they are; without it they have got there by moving, as Bullet has it.
+  /// kinematic bodies to stand where they are; without it they have got there by moving, as Bullet has it. One-sided
+  /// constraints that have let go hold again, if they may at all. The time stays: see set_t().
   void reset();
+  /// For programs that go back and step again (rollback): with the world as it was then, steps after restore() have the
+  /// bits of the steps after history(). It has the time; of every block of constraints how its last step was taken, how
+  /// long the next may be and what Newton began from; of constraints whether they are enabled, have let go or are given
+  /// back, angles and bristles that they and their laws remember, and their work; where bodies that the program moves
+  /// came from; and counts. What is Bullet's the program keeps and puts back itself, as without linchpin: poses, also
+  /// interpolated ones, velocities, forces and activation of bodies, multibodies' joints, the world's contacts with
+  /// their impulses, the native solver's random seed, settings of joints and whether they are enabled. Without a
+  /// history, reset() after putting these back has the same bits every time, too, with no memory of what was before.
+  /// Reactions and books are the last step's until the next.
+  /// Cost: a copy, in proportion to constraints and bodies.
+  History history() const;
+  /// @throws std::invalid_argument for another solver's history, and where constraints have come or gone since.
+  void restore(const History& history);
+  [[nodiscard]] std::string try_restore(const History& history) noexcept;  ///< empty when it went well
   const Options& options() const;
 
  private:
