@@ -49,7 +49,7 @@ void Nonideal::restructure(const Block& block) {
 }
 
 void Nonideal::keep(Past& past) const {
-  past = {memories_, holds_, histories_, z_known_, memory_t_, memory_begun_};
+  past = {memories_, holds_, histories_, z_known_, memory_t_, memory_begun_, smooth_share_, turning_share_};
   for (Memory& m : past.memories) m.what = nullptr;  // the same law may lie elsewhere by then
 }
 
@@ -60,6 +60,8 @@ void Nonideal::go_back(const Past& past) {
   z_known_ = past.z_known;
   memory_t_ = past.memory_t;
   memory_begun_ = past.memory_begun;
+  smooth_share_ = past.smooth_share;
+  turning_share_ = past.turning_share;
 }
 
 /// Adds what the force `c` [n] does to everything: one back-solve (T5).

@@ -285,6 +285,7 @@ struct Nonideal::Past {
   std::vector<double> z_known;
   double memory_t = 0;
   bool memory_begun = false;
+  double smooth_share = nan_, turning_share = nan_;
 };
 
 }  // namespace linchpin
