@@ -147,8 +147,8 @@ struct Options {
 
 /// One constraint of a Solver, by name. Cheap to copy; valid while the solver is and the constraint has not been
 /// removed; `valid()` tells. On a stale handle, and on an empty one, law() and one_sided() throw std::invalid_argument
-/// ("the constraint has been removed", "an empty handle"), their try_ forms return that, and all other calls do
-/// nothing.
+/// ("the constraint has been removed", "an empty handle"), their try_ forms return that, name() is empty, and all other
+/// calls do nothing. A stale handle stays stale when another constraint comes to have the place.
 class Handle {
  public:
   Handle() = default;
@@ -266,10 +266,9 @@ class Solver {
   [[nodiscard]] static std::unique_ptr<Solver> try_install(btDiscreteDynamicsWorld& world, std::string& why,
                                                            Options options = {}) noexcept;
   /// Puts the native solver back and takes the user's constraints out of the world; nothing else of the world is
-  /// touched. A world that is destroyed first has left its solver by then, as by detach(): handles are of no use any
-  /// more, and what asks for a world says that it has been destroyed. (Known from the world's island manager, in whose
-  /// place there is one of linchpin's meanwhile. Where the program has made its own, the world must outlive the
-  /// solver.)
+  /// touched. When a world is destroyed first, its solver leaves it as by detach(). Handles then do nothing, and calls
+  /// that need a world say that it has been destroyed. The world's island manager, which is linchpin's meanwhile, tells
+  /// the solver. A world with an island manager of the program's own class must outlive the solver.
   ~Solver();
   Solver(const Solver&) = delete;
   Solver& operator=(const Solver&) = delete;
@@ -445,18 +444,22 @@ class Solver {
   void forget(btRigidBody& body);
   /// After teleports: forgets what was remembered from step to step, clears counts and work. The next step takes
   /// kinematic bodies to stand where they are; without it they have got there by moving, as Bullet has it. One-sided
-  /// constraints that have let go hold again, if they may at all. The time stays: see set_t().
+  /// constraints that have let go hold again if they are made to `reengage`. The time stays: see set_t().
   void reset();
-  /// For programs that go back and step again (rollback): with the world as it was then, steps after restore() have the
-  /// bits of the steps after history(). It has the time; of every block of constraints how its last step was taken, how
-  /// long the next may be and what Newton began from; of constraints whether they are enabled, have let go or are given
-  /// back, angles and bristles that they and their laws remember, and their work; where bodies that the program moves
-  /// came from; and counts. What is Bullet's the program keeps and puts back itself, as without linchpin: poses, also
-  /// interpolated ones, velocities, forces and activation of bodies, multibodies' joints, the world's contacts with
-  /// their impulses, the native solver's random seed, settings of joints and whether they are enabled. Without a
-  /// history, reset() after putting these back has the same bits every time, too, with no memory of what was before.
-  /// Reactions and books are the last step's until the next.
-  /// Cost: a copy, in proportion to constraints and bodies.
+  /// For programs that go back and step again (rollback). The program puts the world back as it was, and then calls
+  /// restore(). The steps that follow have the same bits as the steps after history().
+  /// A history holds:
+  /// - the time, the counts, and the length of the last step;
+  /// - of every block of constraints, how its last step was taken, how long the next part may be, what Newton began
+  ///   from, and where friction was found;
+  /// - of every constraint, its work, whether it is enabled, has let go or is given back, and the angles and bristles
+  ///   that it and its laws remember;
+  /// - of bodies that the program moves, where they came from.
+  /// The program itself keeps what is Bullet's, as it does without linchpin: poses, interpolated poses, velocities,
+  /// forces and activation of bodies; positions and velocities of multibodies; contacts with their impulses; the native
+  /// solver's random seed; settings of joints, and whether they are enabled.
+  /// reset() in place of restore() has the same bits every time, too, but without any memory.
+  /// Reactions and books stay those of the last step until the next one. Cost: a copy of what is listed.
   History history() const;
   /// @throws std::invalid_argument for another solver's history, and where constraints have come or gone since.
   void restore(const History& history);
