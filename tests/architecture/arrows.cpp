@@ -78,6 +78,7 @@ const std::map<std::string, std::string> core_sources = {
     {"nonideal_rub", "dynamics"},
     {"nonideal_gather", "dynamics"},
     {"nonideal_flaws", "dynamics"},
+    {"nonideal_rate", "dynamics"},
     {"instant", "dynamics"},
     {"instant_io", "dynamics"},
     // The template half of constraint.h, which includes it at its end.
