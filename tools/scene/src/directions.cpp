@@ -93,7 +93,8 @@ bool follow(State& state, const std::vector<Direction>& directions, const Rate& 
   constexpr double rough = 5e-7;  // of third order in a part, where an even way has some 1e-7
   const double least = 1e-4 / parts;
   double left = 1, h = 1.0 / parts;
-  while (left > 1e-12) {
+  for (int tries = 0; left > 1e-12; ++tries) {
+    if (tries > 20 * parts + 100) return false;
     h = std::min(h, left);
     const Eigen::VectorXd a = rate(state);
     if (a.size() == 0) return false;
