@@ -89,7 +89,8 @@ Engine::Engine(Solver& owner, Options options)
   loads_.resize(1);
 }
 
-// A solver injected at construction may outlive its world. Without an island manager of ours nobody knows whether it did.
+// A solver injected at construction may outlive its world. Without an island manager of ours nobody knows whether it
+// did.
 Engine::~Engine() {
   if (native_ || islands_) uninstall();
 }
@@ -169,7 +170,8 @@ std::string Engine::find_kind(btDiscreteDynamicsWorld& world) {
   if (!solver || !(is_exactly<btMultiBodyConstraintSolver>(*solver) || is_exactly<ExactMultiBodySolver>(*solver)))
     return {};
   return "linchpin: the class of this world was compiled without type information (-fno-rtti). Its solver is a "
-         "btMultiBodyConstraintSolver, so linchpin cannot tell whether the world is a btMultiBodyDynamicsWorld. Compile "
+         "btMultiBodyConstraintSolver, so linchpin cannot tell whether the world is a btMultiBodyDynamicsWorld. "
+         "Compile "
          "the source files that use the class with -frtti";
 }
 
