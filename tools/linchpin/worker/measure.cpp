@@ -354,7 +354,7 @@ Json measure(const Job& job, Progress& progress) {
     row["summary"] = summary_of(job, row, end, watch.energy(end));
   }
   if (exact) {
-    row["laws"] = laws_json(solver->laws());
+    row["laws"] = cli::laws_json(solver->laws());
     row["law_differences"] = thrust_differences(solver->laws());
   }
   if (solver) row["summary"] = solver->summary();
