@@ -246,7 +246,7 @@ TEST(System, PlacesOfRemovedThingsAreUsedAgainAndTheirIdsNameNobody) {
   System system;
   const BodyId bob = system.add_particle("bob", 1, zero);
   const BodyId first_body = system.add_particle("guest", 1, zero);
-  const ConstraintId first = system.add(rod("hold", bob, zero, first_body, zero, 1));
+  system.add(rod("hold", bob, zero, first_body, zero, 1));
   system.remove(first_body);
   BodyId last_body;
   ConstraintId last;
