@@ -139,16 +139,6 @@ std::vector<Scene> scenes() {
   out.push_back({"ChainAdaptively", {.stepping = bullet::Stepping::adaptive}, hanging});
   out.push_back({"Sledge", {}, sledge});
   out.push_back({"LoopOfHinges", {}, loop_of_hinges});
-  out.push_back({"Hub", {}, [](TestWorld& w) {  // more joints than a body is eliminated with
-                   btRigidBody& hub = w.ball(1, 0.5, btVector3(0, 0, 0));
-                   for (int i = 0; i < 12; ++i) {
-                     const double a = 2 * pi * i / 12;
-                     const btVector3 at(btScalar(std::cos(a)), btScalar(std::sin(a)), 0);
-                     btRigidBody& spoke = w.ball(0.1, 0.05, at);
-                     w.joint<btPoint2PointConstraint>(hub, spoke, at * btScalar(0.9), at * btScalar(-0.1));
-                   }
-                   hub.setAngularVelocity(btVector3(2, 1, 5));
-                 }});
   out.push_back(
       {"DryHinge", {}, swinging, lawful(hinge_friction({.mu_static = 0.3, .mu_kinetic = 0.25, .pin_radius = 0.05}))});
   out.push_back(
