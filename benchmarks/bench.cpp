@@ -170,14 +170,15 @@ struct Run {
       scene->world.getSolverInfo().m_numIterations = name.iterations;
     if (name.kind == "law")  // on every joint: a torque by the ideal thrust, for one more back-solve in all
       for (std::size_t i = 0; i < scene->joints.size(); ++i)
-        exact->adopt(*scene->joints[i], "joint " + std::to_string(i)).law([](const Thrust& n) {
-          const double bearing = 1e-6 * n.magnitude();
-          return Effort{Vector3d::Zero(), Vector3d(-bearing * n.spin / std::sqrt(n.spin.squaredNorm() + 1))};
-        });
+        exact->adopt(*scene->joints[i], "joint " + std::to_string(i))
+            .law(Law([](const Thrust& n) {
+                   const double bearing = 1e-6 * n.magnitude();
+                   return Effort{Vector3d::Zero(), Vector3d(-bearing * n.spin / std::sqrt(n.spin.squaredNorm() + 1))};
+                 }).reading(Reads::ideal));
     if (name.kind == "dry")  // on every joint: dry friction of a thin pin, which slides but where the joint turns back
       for (std::size_t i = 0; i < scene->joints.size(); ++i)
         exact->adopt(*scene->joints[i], "joint " + std::to_string(i))
-            .law(ball_friction({.mu_static = 0.1, .mu_kinetic = 0.1, .pin_radius = 1e-4}));
+            .law(ball_friction({.mu_static = 0.1, .mu_kinetic = 0.1, .pin_radius = 1e-4}).reading(Reads::ideal));
     inner = scene->world.getConstraintSolver();
     timed = std::make_unique<Timed>(*inner);
     scene->world.setConstraintSolver(timed.get());

@@ -17,18 +17,19 @@ constexpr int many = 24;
 
 }  // namespace
 
-void FrictionProblem::reset(int unknowns, int sites) {
+void FrictionProblem::reset(int unknowns, int sites, bool same) {
   size_ = unknowns;
   sites_ = sites;
   blocks.clear();
   const std::size_t n = z_(unknowns), s = z_(sites);
-  W_.assign(n * n, 0.0);
-  K_.assign(6 * s * n, 0.0);
+  if (!same) {
+    W_.assign(n * n, 0.0);
+    K_.assign(6 * s * n, 0.0);
+    weight_.assign(n, 1.0);
+  }
   slip0_.assign(n, 0.0);
   residual_slip_.assign(n, 0.0);
-  weight_.assign(n, 1.0);
   N0_.assign(s, Six{});
-  ideal_.assign(s, Six{});
   thrusts_.assign(s, Six{});
   J_.resize(n * (n + 6));
   LU_.resize(n * n);
@@ -76,7 +77,7 @@ Six FrictionProblem::thrust(int site, std::span<const double> z) const {
 }
 
 Six FrictionProblem::read(const Block& b, std::span<const double> z) const {
-  return b.implicit ? thrust(b.site, z) : ideal_[z_(b.site)];
+  return b.implicit ? thrust(b.site, z) : b.known;
 }
 
 Six FrictionProblem::slip_read(const Block& b, std::span<const double> z) const {

@@ -23,7 +23,8 @@ class FrictionProblem {
     bool smooth = false;     // z = effort(thrust), no dry friction
     bool answers = false;    // smooth: z = effort(thrust, slip), the slip `share` of the way from the start to the end
     double share = 1;
-    bool implicit = false;         // reads the actual thrust N + K z, else the ideal one
+    bool implicit = false;         // reads the thrust that efforts make, N + K z, else `known`
+    Six known{};                   // a thrust that is given
     bool given = false;            // dry: slides along `sense` at `speed`, whatever the slips say
     bool forced = false;           // dry: sticks, whatever its bound says
     bool at_rest = false;          // dry: at rest to begin with: held up to the static bound
@@ -69,8 +70,8 @@ class FrictionProblem {
     int iterations = 0;
   };
 
-  /// Forgets the content, keeps the memory.
-  void reset(int unknowns, int sites);
+  /// Forgets the content, keeps the memory. @param same  keep W, K and weights, which are those of the last problem
+  void reset(int unknowns, int sites, bool same = false);
   std::vector<Block> blocks;
   int unknowns() const { return size_; }
   double& W(int i, int j) { return W_[at(i, j)]; }                      // slip i from effort j
@@ -80,7 +81,6 @@ class FrictionProblem {
   double& weight(int i) { return weight_[static_cast<std::size_t>(i)]; }  // > 0, puts efforts of all kinds on one scale
   double& K(int site, int component, int j) { return K_[at(6 * site + component, j)]; }
   Six& thrust0(int site) { return N0_[static_cast<std::size_t>(site)]; }
-  Six& ideal(int site) { return ideal_[static_cast<std::size_t>(site)]; }  // what explicit blocks read
 
   /// Finds the blocks whose slip constraints prescribe; once W, the slips and the blocks are known. @param rest  slips
   /// below it are rest
@@ -90,6 +90,8 @@ class FrictionProblem {
 
   double slip(int i, std::span<const double> z) const;
   Six thrust(int site, std::span<const double> z) const;
+  /// What a block reads.
+  Six read(const Block& b, std::span<const double> z) const;
   /// What holds all that is at rest, where contacts are redundant. @return whether z is within all bounds; if not, and
   /// not `anyhow`, it is as it was
   bool share(Laws& laws, std::span<double> z, bool anyhow = false);
@@ -108,7 +110,6 @@ class FrictionProblem {
   }
   Six slips(const Block& b, std::span<const double> z) const;
   bool may_hold(const Block& b, const Six& u, std::span<const double> z) const;
-  Six read(const Block& b, std::span<const double> z) const;
   Six slip_read(const Block& b, std::span<const double> z) const;
   bool within_rounding(const Block& b, const Square& slope, const Six& F, std::span<const double> z) const;
   bool follow(Laws& laws, std::size_t b, std::span<const double> z);
@@ -142,7 +143,7 @@ class FrictionProblem {
   int size_ = 0, sites_ = 0;
   bool careful_ = false;  // smooth laws answer to their slip, and saturate: Newton's whole steps may leap for ever
   std::vector<double> W_, K_, slip0_, residual_slip_, weight_;
-  std::vector<Six> N0_, ideal_, thrusts_;
+  std::vector<Six> N0_, thrusts_;
   bool modes_known_ = false;  // those of `blocks` are of a solve of the same problem
   std::vector<double> J_, LU_, F_, x_, try_, best_, start_, first_, last_, kept_, found_z_;
   std::vector<double> radius_, round_;  // by block, of rounded()

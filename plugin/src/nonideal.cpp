@@ -102,8 +102,10 @@ void Nonideal::conclude(const Scene& scene, std::span<const double> vdot, std::s
     const detail::FrictionProblem::Block* const block = p.block < 0 ? nullptr : &problem_.blocks[z(p.block)];
     const bool actual = p.what->reads == Reads::actual && (block == nullptr || block->implicit || !report.fell_back);
     detail::Six N{};
-    std::copy_n(actual ? site.actual.data() : site.ideal.data(), 6, N.begin());
-    if (block != nullptr && block->implicit) N = problem_.thrust(p.site, z_);
+    if (block != nullptr)
+      N = problem_.read(*block, z_);
+    else
+      std::copy_n(thrust_read(p).data(), 6, N.begin());
     const Vector6d e = effort_of(p);
     LawEffort& own = efforts[z(p.effort)];
     own.reads = actual ? Reads::actual : Reads::ideal;
@@ -159,7 +161,7 @@ void Nonideal::conclude(const Scene& scene, std::span<const double> vdot, std::s
     }
   }
   report.contacts = static_cast<int>(contacts.size());
-  if (reads_actual_ && posed_.empty()) report.solutions = 1;
+  if (reads_actual_ && (posed_.empty() || !implicit_)) report.solutions = 1;
   note_differences(scene);
   if (step == 0 && span == 0) measure_turning(scene);
 }
@@ -258,18 +260,20 @@ std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::spa
     kept_nonideal_.assign(nonideal.begin(), nonideal.end());
     kept_induced_.assign(induced.begin(), induced.end());
     mark_sliding(scene);
-    for (;;) {  // each round poses more
+    for (Following so_far;;) {
       report.fell_back = false;
       report.trouble.clear();
+      read_few_implicitly(scene);
       slide(scene, vdot, nonideal, induced);
       if (!rub(scene, vdot, nonideal, induced)) {  // friction beside it has turned what slid: all answer together
         for (Piece& p : pieces_)
           if (p.contact >= 0) p.block = 0;
-      } else if (!pose_what_changed(scene, induced)) {
+      } else if (agree(scene, induced, so_far)) {
         break;
       }
       forget_response(scene, vdot, nonideal, induced);
     }
+    if (!posed_.empty() && !report.fell_back) remember();
     for (const Piece& p : pieces_) sites_[z(p.site)].effort += effort_of(p) + p.across;
     conclude(scene, vdot, induced);
     for (const Site& site : sites_)

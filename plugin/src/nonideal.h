@@ -16,9 +16,12 @@
 namespace linchpin {
 
 using Vector6d = Eigen::Matrix<double, 6, 1>;
+using Vector1d = Eigen::Matrix<double, 1, 1>;
 
 /// Slower than this is at rest for laws of the instant [m/s or rad/s].
 constexpr double rest_speed = 1e-9;
+/// Up to so many unknowns read their thrust implicitly at once; of more the laws follow their thrusts first.
+constexpr int few_unknowns = 6;
 /// No law may make a body faster than this within a step [m/s, rad/s].
 constexpr double fastest_by_laws = 1e9;
 /// What is said of a law whose force [N or N·m] does. @param acceleration  that it makes [m/s²]
@@ -81,6 +84,7 @@ class Nonideal {
     int slips = 0, spins = 0;
     Vector3d relative, relative_spin, bias, bias_spin;  // velocity at the point, and its rate at v̇ = 0
     Vector6d ideal, actual;                             // thrust on the first body about the point
+    Vector6d read;                                      // and what laws on the actual one read in this round
     int one_sided = 0;                                  // the sign its multiplier must have, 0: any
     Vector3d push;                                      // force of a unit multiplier
     Vector6d effort;                                    // all laws together
@@ -98,12 +102,14 @@ class Nonideal {
     int block = -1, start = 0;          // in the friction problem and among its unknowns; −1: its effort is `known`
     Vector6d slip;                      // in basis coordinates
     Vector6d known;                     // its effort where it slides, or is smooth and weak for the step; in the basis
-    Vector6d next;                      // the same with the thrust that the known efforts call up
+    Vector6d next;                      // the same with the thrust that is there with it
+    double judged = 0;                  // in a step, of what slides: its friction when it was taken to slide
+    bool disagrees = false;             // with the thrust that is there
     int memory = -1, smooth = -1;
     Vector6d measured;      // of a smooth one: the thrust at which it was judged how stiff it is
     Vector6d across;        // of an answering one: its effort across what is free, as at the state
     bool answers = false;   // smooth: to its slip at `share` of the way through the step
-    bool implicit = false;  // in the friction problem it reads the actual thrust, else the ideal one
+    bool implicit = false;  // in the friction problem it reads the thrust that its unknowns make, else a given one
     double share = 1;
   };
   /// A smooth term before it is decided how it is taken.
@@ -152,10 +158,11 @@ class Nonideal {
     Grip how = Grip::automatic;
     Vector6d sense = Vector6d::Zero();
   };
-  /// How efforts that are known follow the thrusts that they call up.
+  /// How laws follow the thrusts that they call up, round by round.
   struct Following {
     int rounds = 0;
-    double change = 0;  // in the last round, relative to the effort
+    double change = 0;   // in the last round, relative to the effort
+    bool ended = false;  // too slow: what disagrees from here on reads its thrust implicitly
   };
   class Answers;
 
@@ -187,12 +194,14 @@ class Nonideal {
   bool rounded_rest(const Scene& scene, const Piece& p, std::span<const double> vdot) const;
   bool keeps_sliding(const Scene& scene, const Piece& p, std::span<const double> vdot, double part) const;
   void slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
-  void set_basis(Piece& p, const Vector6d& effort) const;
+  void set_basis(Piece& p, const Vector6d& effort);
   void read_thrusts(const Scene& scene, std::span<const double> induced);
-  bool follow_thrusts(const Scene& scene, Following& so_far);
-  bool pose_what_changed(const Scene& scene, std::span<const double> induced);
+  const Vector6d& thrust_read(const Piece& p) const;
+  double disagreement(Answers& answers, Piece& p) const;
+  bool agree(const Scene& scene, std::span<const double> induced, Following& so_far);
   bool rub(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
   void pose(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
+  void read_few_implicitly(const Scene& scene);
   void answer_to_units(const Scene& scene, std::size_t n, std::size_t m);
   void solve(const Scene& scene);
   double slips_midway(const Scene& scene, std::span<const double> v);
@@ -263,7 +272,9 @@ class Nonideal {
   int smooth_stiffest_ = -1;
   int places_ = 0, unknowns_ = 0;
   bool reads_actual_ = false;  // whether any law does
-  bool implicit_ = false;      // whether any unknown does
+  bool implicit_ = false;      // whether any unknown does so implicitly
+  std::vector<int> units_of_;  // pieces whose unit responses there are in this evaluation
+  bool units_with_thrusts_ = false, resumes_ = false;
   detail::FrictionProblem problem_;
   std::vector<double> z_known_, z_;                     // efforts: of all pieces at the last evaluation; the unknowns
   std::vector<double> columns_, forces_, multipliers_;  // responses to unit efforts: v̇ [n], force [n], λ [m] each

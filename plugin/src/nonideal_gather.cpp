@@ -200,8 +200,7 @@ Vector6d Nonideal::effort_at(const Scene& scene, const Smooth& s, const Vector6d
   return out;
 }
 
-/// Whether a smooth law gives another effort for another thrust. A law that is so weakly dependent that this does not
-/// show is found out by pose_what_changed().
+/// Whether a smooth law gives another effort for half as much thrust again.
 bool Nonideal::depends_on_thrust(const Scene& scene, const Smooth& s) const {
   const Site& site = sites_[z(s.site)];
   const auto at = [&](double factor) {
@@ -327,7 +326,6 @@ void Nonideal::sort_smooth(const Scene& scene) {
       p.measured = sites_[z(s.site)].ideal;
       p.answers = stiff;
       p.share = s.turns ? 0.5 : 1;
-      p.implicit = stiff && s.what->reads == Reads::actual && depends_on_thrust(scene, s);
       set_basis(p, s.e);
       places_ += s.what->turns ? 6 : 3;
       continue;
@@ -354,10 +352,10 @@ bool Nonideal::stiffens(const Scene& scene, Piece& p) {
   p.measured = site.actual;
   measure(scene, s, site.actual);
   if (!s.answers || !(s.turns || s.rate * step > explicit_limit)) return false;
-  p.answers = p.implicit = true;
+  p.answers = true;
   p.share = s.turns ? 0.5 : 1;
   p.block = 0;
-  set_basis(p, s.e);
+  set_basis(p, effort_at(scene, s, site.actual, site.relative, site.relative_spin));
   return true;
 }
 
@@ -426,8 +424,8 @@ Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law
   p.axes.setZero();
   p.place = places_;
   reads_actual_ = reads_actual_ || what.reads == Reads::actual;
+  p.implicit = what.reads == Reads::actual && what.branch != Branch::continuous;  // a choice among several
   if (what.holding) {
-    p.implicit = what.reads == Reads::actual;
     if (!turns(what))
       for (int k = 0; k < site.slips; ++k) p.basis.col(p.dim++).head<3>() = site.free_slip.col(k);
     if (what.rubs == Rubs::spin || what.rubs == Rubs::both)
@@ -464,9 +462,16 @@ Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law
   return p;
 }
 
+/// The thrust that a piece reads in this round, unless implicitly.
+const Vector6d& Nonideal::thrust_read(const Piece& p) const {
+  const Site& site = sites_[z(p.site)];
+  return p.what->reads == Reads::actual ? site.read : site.ideal;
+}
+
 /// Directions in which a smooth piece pushes. One that answers to its slip at a thrust that is known does so where its
 /// constraint leaves it free; across that nothing moves, and its effort there is that at the state.
-void Nonideal::set_basis(Piece& p, const Vector6d& effort) const {
+void Nonideal::set_basis(Piece& p, const Vector6d& effort) {
+  const Eigen::Matrix<double, 6, 6> before = p.basis;
   const Site& site = sites_[z(p.site)];
   p.basis.setZero();
   p.slip.setZero();
@@ -487,6 +492,7 @@ void Nonideal::set_basis(Piece& p, const Vector6d& effort) const {
   twist << site.relative, site.relative_spin;
   p.slip.head(p.dim) = p.basis.leftCols(p.dim).transpose() * twist;
   p.axes = p.basis;
+  if (p.basis != before) units_of_.clear();
 }
 
 void Nonideal::note_memory(int which, const Thrust& n) {
@@ -513,6 +519,7 @@ void Nonideal::gather(const Scene& scene) {
   contacts.clear();
   smooth_.clear();
   places_ = 0;
+  units_of_.clear();
   reads_actual_ = false;
   forget_flaw(scene.system);
   std::size_t remembering = 0;
@@ -533,7 +540,7 @@ void Nonideal::gather(const Scene& scene) {
     site.one_sided = !sided.on ? 0 : sided.negative ? -1 : 1;
     free_directions(scene, site);
     motion_at(scene, site);
-    site.ideal = reaction(scene, site, scene.lambda);
+    site.read = site.ideal = reaction(scene, site, scene.lambda);
     site.effort.setZero();
     if (std::any_of(on_this.begin(), on_this.end(), [](const Law& law) {
           return std::any_of(law.terms().begin(), law.terms().end(), [](const Law::Term& t) { return !t.holding; });

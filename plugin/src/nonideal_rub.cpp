@@ -24,6 +24,20 @@ bool Nonideal::rub(const Scene& scene, std::span<double> vdot, std::span<double>
          });
 }
 
+/// Few unknowns read the actual thrust implicitly from the start: that takes no more back-solves, and tells how many
+/// answers there are.
+void Nonideal::read_few_implicitly(const Scene& scene) {
+  int unknowns = 0;
+  for (const Piece& p : pieces_) unknowns += p.block >= 0 ? p.dim : 0;
+  if (unknowns > few_unknowns) return;
+  for (Piece& p : pieces_) {
+    if (p.block < 0 || p.implicit || p.what->reads != Reads::actual) continue;
+    if (p.answers && !depends_on_thrust(scene, smooth_[z(p.smooth)])) continue;
+    p.implicit = true;
+    if (p.answers) set_basis(p, Vector6d::Zero());
+  }
+}
+
 /// Poses the friction problem.
 void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<const double> induced) {
   posed_.clear();
@@ -38,14 +52,19 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
     posed_.push_back(static_cast<int>(i));
   }
   if (posed_.empty()) return;
-  problem_.reset(unknowns_, static_cast<int>(sites_.size()));
+  implicit_ = std::any_of(posed_.begin(), posed_.end(), [&](int i) { return pieces_[z(i)].implicit; });
+  const bool same = units_of_ == posed_ && (units_with_thrusts_ || !implicit_);
+  problem_.reset(unknowns_, static_cast<int>(sites_.size()), same);
   for (std::size_t s = 0; s < sites_.size(); ++s) {
     sites_[s].actual = sites_[s].ideal + reaction(scene, sites_[s], induced);
-    std::copy_n(sites_[s].ideal.data(), 6, problem_.ideal(static_cast<int>(s)).begin());
     std::copy_n(sites_[s].actual.data(), 6, problem_.thrust0(static_cast<int>(s)).begin());
   }
-  implicit_ = std::any_of(posed_.begin(), posed_.end(), [&](int i) { return pieces_[z(i)].implicit; });
-  answer_to_units(scene, vdot.size(), induced.size());
+  resumes_ = same && !implicit_;
+  if (!same) {
+    answer_to_units(scene, vdot.size(), induced.size());
+    units_of_ = posed_;
+    units_with_thrusts_ = implicit_;
+  }
   for (const int index : posed_) {
     const Piece& p = pieces_[z(index)];
     auto& block = problem_.blocks.emplace_back();
@@ -53,6 +72,7 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
     block.dim = p.dim;
     block.site = p.site;
     block.implicit = p.implicit;
+    std::copy_n(thrust_read(p).data(), 6, block.known.begin());
     block.smooth = p.contact < 0;
     block.answers = p.answers;
     block.share = p.share;
@@ -168,8 +188,7 @@ void Nonideal::share_anew(Answers& answers) {
     if (!block.forced) continue;
     double friction = 0;
     for (int k = 0; k < block.dim; ++k) friction += std::pow(z_[z(block.start + k)], 2);
-    const double bound = answers.holding(static_cast<int>(i),
-                                         block.implicit ? problem_.thrust(block.site, z_) : problem_.ideal(block.site));
+    const double bound = answers.holding(static_cast<int>(i), problem_.read(block, z_));
     passed = passed || std::sqrt(friction) > (1 + 1e-12) * bound;
   }
   if (!passed) return;
@@ -181,10 +200,11 @@ void Nonideal::share_anew(Answers& answers) {
 
 void Nonideal::solve(const Scene& scene) {
   Answers answers(*this, scene);
-  z_.assign(z(unknowns_), 0.0);
-  // What was found last is where to begin: the branch of the actual thrust, and how redundant contacts share.
-  const bool known = z_known_.size() == z(places_);
-  if (known)
+  // What was found last is where to begin: the branch of the actual thrust, and how redundant contacts share. Of the
+  // same unknowns at another given thrust it is what the last round found.
+  const bool known = resumes_ || z_known_.size() == z(places_);
+  if (!resumes_) z_.assign(z(unknowns_), 0.0);
+  if (known && !resumes_)
     for (const int i : posed_)
       std::copy_n(&z_known_[z(pieces_[z(i)].place)], pieces_[z(i)].dim, &z_[z(pieces_[z(i)].start)]);
   auto choice = detail::FrictionProblem::Choice::continuous;
@@ -211,14 +231,16 @@ void Nonideal::solve(const Scene& scene) {
                              "are)"
                            : "; the Painlevé case)") +
         "; the ideal thrust was used";
-    for (auto& block : problem_.blocks) block.implicit = false;
+    for (auto& block : problem_.blocks) {
+      block.implicit = false;
+      std::copy_n(sites_[z(block.site)].ideal.data(), 6, block.known.begin());
+    }
     z_known_.clear();
     std::fill(z_.begin(), z_.end(), 0.0);
     answer = problem_.solve(answers, z_, false, choice);
     report.residual = answer.residual;
   } else {
     share_anew(answers);
-    remember();
     report.branch = choice == detail::FrictionProblem::Choice::smallest  ? Branch::smallest
                     : choice == detail::FrictionProblem::Choice::largest ? Branch::largest
                                                                          : Branch::continuous;
@@ -236,8 +258,7 @@ void Nonideal::solve(const Scene& scene) {
     // Slips at the level of their rounding make forces that are rounding too.
     if (answer.worst_size <= 1e-9 * sites_[z(p.site)].ideal.head<3>().norm()) return;
     report.trouble = name_of(scene, sites_[z(p.site)], *p.what);
-    if (jumps_at_rest(scene, p,
-                      problem_.blocks[z(answer.worst)].implicit ? problem_.thrust(p.site, z_) : problem_.ideal(p.site)))
+    if (jumps_at_rest(scene, p, problem_.read(problem_.blocks[z(answer.worst)], z_)))
       report.trouble +=
           ": jumps where its slip changes sign, and no slip at the end of the step satisfies it; it is held at the "
           "jump. coulomb() knows what rest is, regularized_coulomb() is smooth";
@@ -252,7 +273,7 @@ void Nonideal::solve(const Scene& scene) {
 /// The same about the slip at the step's end, in words.
 std::string Nonideal::jump_at_end(const Scene& scene, const Piece& p) {
   const Site& site = sites_[z(p.site)];
-  const detail::Six N = problem_.blocks[z(p.block)].implicit ? problem_.thrust(p.site, z_) : problem_.ideal(p.site);
+  const detail::Six N = problem_.read(problem_.blocks[z(p.block)], z_);
   const Vector6d end = slip_answered(p);
   const auto at = [&](double part) {
     Vector6d u;

@@ -62,8 +62,8 @@ void Nonideal::mark_sliding(const Scene& scene) {
   work_.assign(2 * pieces_.size(), 0.0);  // √mobility over the step, and what it adds to its bodies' rate
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     Piece& p = pieces_[i];
-    p.block = p.contact >= 0 || p.answers ? 0 : -1;
-    if (p.contact < 0) continue;
+    p.block = p.contact >= 0 || p.answers || p.implicit ? 0 : -1;
+    if (p.contact < 0 || p.implicit) continue;
     const Grip how = holds_[z(p.contact)].how;
     const double speed = p.slip.norm();
     if (how == Grip::sticks || (speed <= rest_speed && (how == Grip::automatic || step > 0)) ||
@@ -73,6 +73,7 @@ void Nonideal::mark_sliding(const Scene& scene) {
     std::copy_n(sites_[z(p.site)].ideal.data(), 6, N.begin());
     const double friction = answers.sliding(p, N, speed);
     p.known = -friction * sense_of(p);
+    p.judged = p.known.norm();
     p.block = -1;
     if (step == 0 || p.dim == 1) continue;
     double mobility = 0;
@@ -109,11 +110,11 @@ bool Nonideal::keeps_sliding(const Scene& scene, const Piece& p, std::span<const
   return along > part * begin * std::max(begin, std::sqrt(end));
 }
 
-/// All that is known: smooth laws that are simply added, and the friction of what slides. One back-solve, and one more
-/// each time that a contact so comes near rest or turns and is posed instead, or that what is known follows its thrust.
+/// All that is known: smooth laws that are simply added, and the friction of what slides. One back-solve, and a second
+/// one where a contact so comes near rest or turns, and is posed instead.
 void Nonideal::slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                      std::span<double> induced) {
-  for (Following so_far;;) {
+  const auto respond_to_known = [&]() {
     std::fill(given_.begin(), given_.end(), 0.0);
     for (const Site& site : sites_) add(scene, site, site.effort, given_);
     for (const Piece& p : pieces_) {
@@ -121,85 +122,104 @@ void Nonideal::slide(const Scene& scene, std::span<double> vdot, std::span<doubl
       if (p.answers) add(scene, sites_[z(p.site)], p.across, given_);
     }
     if (largest(given_) > 0) respond(scene, given_, vdot, nonideal, induced);
-    bool stays = true;
-    if (step > 0)
-      for (Piece& p : pieces_)
-        if (p.block < 0 && p.contact >= 0 && !keeps_sliding(scene, p, vdot, 0.5)) p.block = 0, stays = false;
-    if (stays) {
-      if (!reads_actual_) return;
-      read_thrusts(scene, induced);
-      if (follow_thrusts(scene, so_far)) return;
-    }
-    forget_response(scene, vdot, nonideal, induced);
-  }
+  };
+  respond_to_known();
+  if (step == 0) return;
+  bool stays = true;
+  for (Piece& p : pieces_)
+    if (p.block < 0 && p.contact >= 0 && !keeps_sliding(scene, p, vdot, 0.5)) p.block = 0, stays = false;
+  if (stays) return;
+  forget_response(scene, vdot, nonideal, induced);
+  respond_to_known();
 }
 
 void Nonideal::read_thrusts(const Scene& scene, std::span<const double> induced) {
   for (Site& site : sites_) site.actual = site.ideal + reaction(scene, site, induced);
 }
 
-/// Whether what is known agrees with the thrusts that are there with it (T9). What does not is made to follow them, as
-/// long as that takes fewer back-solves than its unit responses; else it is posed. It is also posed beside what is
-/// posed already, since that calls up thrusts too.
-bool Nonideal::follow_thrusts(const Scene& scene, Following& so_far) {
-  constexpr double rounding = 1e-13, stalled = 1e-11;
+/// By how much the answer of a piece to the thrust that is there differs from the one it gave, relative to the larger.
+double Nonideal::disagreement(Answers& answers, Piece& p) const {
+  const auto relative = [](const auto& a, const auto& b) {
+    const double off = (a - b).norm(), size = std::max(a.norm(), b.norm());
+    return off > 0 ? off / size : 0.0;
+  };
+  const Vector6d &was = thrust_read(p), &is = sites_[z(p.site)].actual;
+  if (p.block < 0) {
+    p.next = answers.known(p, is);
+    return relative(p.next, p.known);
+  }
+  if (p.answers) return relative(answers.answer(p, is), answers.answer(p, was));
+  const auto& block = problem_.blocks[z(p.block)];
+  detail::Six before{}, after{};
+  std::copy_n(was.data(), 6, before.begin());
+  std::copy_n(is.data(), 6, after.begin());
+  double speed = 0, friction = 0;
+  for (int k = 0; k < p.dim; ++k) {
+    speed += std::pow(problem_.slip(p.start + k, z_), 2);
+    friction += std::pow(z_[z(p.start + k)], 2);
+  }
+  if (block.mode == detail::FrictionProblem::Mode::sticks) {  // whatever its bound, as long as that holds it
+    const double bound = answers.holding(p, after);
+    if (std::sqrt(friction) <= (1 + 1e-12) * bound) return 0;
+    return relative(Vector1d(bound), Vector1d(answers.holding(p, before)));
+  }
+  speed = std::max(block.given ? block.speed : std::sqrt(speed), 1e-300);
+  return relative(Vector1d(answers.sliding(p, after, speed)), Vector1d(answers.sliding(p, before, speed)));
+}
+
+/// Whether the laws agree with the thrusts that are there with their answers (T9). Where they do not, they read these
+/// in the next round, as long as that is likely to end in fewer rounds than there are unknowns; else what disagrees
+/// becomes an unknown that reads the thrust implicitly.
+bool Nonideal::agree(const Scene& scene, std::span<const double> induced, Following& so_far) {
+  constexpr double rounding = 1e-15, stalled = 1e-11, much = 1.1;
+  if (!reads_actual_) return true;
+  read_thrusts(scene, induced);
   Answers answers(*this, scene);
   double change = 0;
   int unknowns = 0;
-  bool posed = false;
+  bool anew = false;
   for (Piece& p : pieces_) {
-    posed = posed || p.block >= 0;
-    if (p.block >= 0 || p.what->reads != Reads::actual) continue;
-    p.next = answers.known(p, sites_[z(p.site)].actual);
-    const double off = (p.next - p.known).norm(), size = std::max(p.next.norm(), p.known.norm());
-    if (!(off > rounding * size)) continue;
+    p.disagrees = false;
+    if (p.what->reads != Reads::actual) continue;
     unknowns += p.dim;
-    change = std::max(change, off / size);
+    if (stiffens(scene, p)) anew = true;
+    if (p.block >= 0 && (p.implicit || anew)) continue;
+    const double off = disagreement(answers, p);
+    p.disagrees = off > rounding;
+    change = std::max(change, off);
   }
-  if (unknowns == 0) return true;
   const double rate = so_far.rounds > 0 ? change / so_far.change : change;
-  if (so_far.rounds > 0 && change <= stalled && rate > 0.5) return true;  // round-off of the thrusts
-  report.gain = rate;
-  // In a step friction that changes much is judged anew for its length.
-  const bool follows = !posed && rate < 0.9 && (step == 0 || change < 0.1) &&
-                       so_far.rounds + std::log(rounding / change) / std::log(rate) < unknowns;
-  for (Piece& p : pieces_) {
-    if (p.block >= 0 || p.what->reads != Reads::actual || p.next == p.known) continue;
-    p.known = p.next;
-    if (!follows) p.block = 0, p.implicit = true;
+  const bool round_off = change <= rounding || (so_far.rounds > 0 && change <= stalled && rate > 0.5);
+  for (Site& site : sites_) site.read = site.actual;
+  if (!anew && round_off) {
+    for (const int i : posed_)  // hold() keeps to these
+      if (const Piece& p = pieces_[z(i)]; !report.fell_back)
+        std::copy_n(thrust_read(p).data(), 6, problem_.blocks[z(p.block)].known.begin());
+    return true;
   }
-  so_far = {so_far.rounds + 1, change};
-  return false;
-}
-
-/// Poses what was solved for another thrust than is there now that everything has answered. @return whether there is
-/// such a term
-bool Nonideal::pose_what_changed(const Scene& scene, std::span<const double> induced) {
-  if (!reads_actual_ || posed_.empty()) return false;
-  read_thrusts(scene, induced);
-  Answers answers(*this, scene);
-  bool changed = false;
+  if (!anew) {
+    report.gain = rate;
+    so_far.ended = so_far.ended || !(rate < 0.9) || (unknowns <= few_unknowns && change > stalled) ||
+                   so_far.rounds + std::log(rounding / change) / std::log(rate) >= unknowns;
+    ++so_far.rounds;
+    so_far.change = change;
+  }
   for (Piece& p : pieces_) {
     if (p.what->reads != Reads::actual) continue;
-    changed = stiffens(scene, p) || changed;
-    if (p.block >= 0 && p.implicit) continue;
-    const Site& site = sites_[z(p.site)];
-    Vector6d was, is;
-    if (p.block < 0) {
-      was = p.known;
-      is = answers.known(p, site.actual);
-    } else {
-      was = answers.answer(p, site.ideal);
-      is = answers.answer(p, site.actual);
-    }
-    if (!((is - was).norm() > 1e-12 * std::max(is.norm(), was.norm()))) continue;
-    p.implicit = changed = true;
-    if (p.block < 0)
+    if (so_far.ended && (p.disagrees || (p.block >= 0 && p.contact >= 0))) {
+      p.implicit = true;
       p.block = 0;
-    else
-      set_basis(p, was);
+      if (p.answers) set_basis(p, Vector6d::Zero());
+    } else if (p.block < 0) {
+      p.known = p.next;
+      // In a step friction that comes to more than it was when that was judged turns faster.
+      if (step > 0 && p.contact >= 0 && p.dim > 1 && p.known.norm() > much * p.judged) p.block = 0;
+    } else if (p.answers && !p.implicit && p.memory < 0) {
+      const Site& site = sites_[z(p.site)];
+      set_basis(p, effort_at(scene, smooth_[z(p.smooth)], site.actual, site.relative, site.relative_spin));
+    }
   }
-  return changed;
+  return false;
 }
 
 }  // namespace linchpin
