@@ -69,14 +69,14 @@ inline bool is_limit(const btSolverConstraint& row) {
          (row.m_upperLimit == 0 && row.m_lowerLimit <= -no_limit);
 }
 
-/// Of one side of a row, its velocity at velocities of a body's.
+/// The velocity of one side of a row at the velocities of its body.
 inline double velocity_of(const btVector3& n, const btVector3& rn, const btVector3& v, const btVector3& w) {
   const auto dot = [](const btVector3& a, const btVector3& b) {
     return double(a.x()) * double(b.x()) + double(a.y()) * double(b.y()) + double(a.z()) * double(b.z());
   };
   return dot(n, v) + dot(rn, w);
 }
-/// Likewise, what forces and rows have changed it by since the step began.
+/// By how much forces and rows have changed it since the step began.
 inline double change_of(const btVector3& n, const btVector3& rn, const btSolverBody& body) {
   return velocity_of(n, rn, body.m_externalForceImpulse, body.m_externalTorqueImpulse) +
          velocity_of(n, rn, body.m_deltaLinearVelocity, body.m_deltaAngularVelocity);
@@ -279,7 +279,6 @@ struct BlockSolve : CarriedOn {
   double takes = 0;                               ///< what shared ones were solved to do on it [J]
   double solved_work = 0;                         ///< of all native rows on it, as they were solved [J]
   double given = 0;                               ///< by native rows and constraints in this step so far [J]
-  double given_by_constraints = 0;                ///< of that
   std::vector<double> damping;                    ///< impulses of what damps this step; empty: none could
   std::array<double, HeldRow::kinds> may_give{};  ///< what those of a kind may yet do in the step [J]
   std::vector<double> own_lambda;                 ///< multipliers of all impulses of the step [m]

@@ -29,9 +29,9 @@ bool is_passive(const btSolverConstraint& row, Pools pools, const Engine& engine
 }
 }  // namespace
 
-// What a row was solved to do on each block [J]: its impulse over the mean of the velocities between which the host
-// has solved it (T11). A row that can only be passive gives no more than takes it to the velocity that it asks for, as
-// to push out what overlaps: what iterations have left beyond that has no source.
+// Notes the work that a row was solved to do on each block [J]. It is the impulse times the mean of the velocities
+// before and after the host's iterations (T11). A passive row has no more of it than it needs to bring its bodies to
+// the velocity that it asks for, for example to push out an overlap. What iterations left beyond that has no source.
 void Engine::note_work(const btSolverConstraint& row, Pools pools) {
   const double p = double(row.m_appliedImpulse);
   const std::array<int, 2> body{row.m_solverBodyIdA, row.m_solverBodyIdB};
@@ -203,7 +203,7 @@ bool Engine::let_rows_go(BlockSolve& b, std::span<const double> v, bool starts) 
   return again;
 }
 
-/// What all rows do in a part between the velocities v0 and v1 [J].
+/// The work of all rows in a part between the velocities v0 and v1 [J].
 double Engine::work_of_part(const BlockSolve& b, double weight, bool starts, std::span<const double> v0,
                             std::span<const double> v1) {
   double sum = weight * work_of(b.part_held, v0, v1);
@@ -239,38 +239,37 @@ void Engine::end_host_parts(BlockSolve& b) {
 // ---- the energy of a step that native rows act in
 // ----------------------------------------------------------------
 
-/// Whether what native rows and constraints give a block in a step is bounded by what rows were solved to do.
+/// Whether the work of native rows and constraints on a block is bounded by what the rows were solved to do.
 bool Engine::watches_energy(const BlockSolve& b) const {
   return options_.mode == Mode::exact && options_.drift_correction && b.native_rows && !b.follows &&
          b.stiffness.empty();
 }
 
 void Engine::begin_energy(BlockSolve& b) {
-  b.given = b.given_by_constraints = 0;
+  b.given = 0;
   b.damping.assign(b.v.size(), 0.0);
 }
 
-/// Of a step or of its part that stands and ends with the velocities v: where steps have come to more than `allowed`
-/// above what rows were solved to give, these are damped.
+/// Adds up what a step or a part of it has gained, and damps its end velocities v by what exceeds the source and
+/// `allowed` [J].
 /// @param constraints, rows  what they gave in it [J] @param at  poses at which it began
 void Engine::settle_energy(BlockSolve& b, double constraints, double rows, double allowed, const State& at,
                            std::span<double> v) {
   b.given += constraints + rows;
-  b.given_by_constraints += constraints;
   const double given = b.given - std::max(b.solved_work, 0.0), excess = std::min(given, b.owed + given - allowed);
   if (excess > 0) b.given -= damp(b, excess, at, v);
 }
 
-// What rows take is theirs: only constraints give back what they owe.
+// Rows and constraints pay back what they owe. What they take beyond that is no credit for later steps.
 void Engine::end_energy(BlockSolve& b) {
   if (largest(b.damping) > 0) ++b.tally.damped;
-  const double given = b.given - std::max(b.solved_work, 0.0);
-  b.owed = std::max(0.0, b.owed + (given > 0 ? given : std::max(given, std::min(b.given_by_constraints, 0.0))));
+  b.owed = std::max(0.0, b.owed + b.given - std::max(b.solved_work, 0.0));
 }
 
-// Takes energy out of velocities and leaves the joints closed: all are scaled towards those of one rigid body that has
-// the momenta of the block, of which what hangs on nothing and touches nothing that stands keeps all; or towards what a
-// body that the program moves would take along, or towards rest.
+// Takes energy out of velocities and leaves the joints closed. All velocities are scaled towards a common motion of the
+// block. That is the motion of the rigid body with the same momenta where no joint holds the block to anything else,
+// that of a body that the program moves where one is joined to it, and rest elsewhere. A block on the ground is then
+// slowed as a whole.
 /// @return what it took [J]
 double Engine::damp(BlockSolve& b, double energy, const State& at, std::span<double> v) {
   const Block& block = b.block;
@@ -351,7 +350,7 @@ double Engine::damp(BlockSolve& b, double energy, const State& at, std::span<dou
   return taken;
 }
 
-/// Of a step that stands as a whole: its energy, and where Bullet is to start from.
+/// Ends a step that stands as a whole: accounts for its energy and sets the pose from which Bullet starts.
 /// @param constraints, rows  what they gave in it [J]
 void Engine::end_whole(BlockSolve& b, double constraints, double rows) {
   const bool beyond = turns_beyond_host(b);

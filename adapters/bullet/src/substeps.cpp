@@ -228,9 +228,10 @@ void Engine::end_parts(BlockSolve& b, const State& now, int taken, double last_l
   }
 }
 
-/// Tries of parts, refused ones included, after which those of a block that native rows touch are as long as their
-/// Newton allows: a step of a game's is not to take longer than a frame, and what such a part gains is damped.
-/// @param price  of one, over that of a plain one
+/// How many tries of parts, refused ones included, may be judged by their swing and gain. Later parts of a block that
+/// native rows touch are as long as Newton allows, and what they gain is damped: a game cannot wait longer than a
+/// frame.
+/// @param price  of a try, over that of a plain one
 int Engine::most_tries(const BlockSolve& b, double price) const {
   constexpr double dear = 10000;  // rows times tries
   constexpr int least = 16, no_limit = 1 << 28;
