@@ -107,7 +107,7 @@ says '^ {42}\^$'
 
 # Coordinates of one's own: columns by name and unit, generalized forces, rest and rate.
 expect 0 run "$scenes/bead-on-turning-arm.toml" --csv "$scratch/arm.csv"
-head -n 1 "$scratch/arm.csv" | grep -q "^t \[s\],r \[m\],r' \[m/s\],phi \[rad\],phi' \[rad/s\],motor.gap \[rad\],motor on phi," ||
+head -n 1 "$scratch/arm.csv" | grep -q "^t \[s\],r \[m\],r' \[m/s\],phi \[rad\],phi' \[rad/s\],motor.gap \[rad\],motor on phi \[N m\]," ||
   fail "header: $(head -n 1 "$scratch/arm.csv")"
 expect 0 explain "$scenes/bead-on-turning-arm.toml" --at 0.5 --json
 holds '.constraints[0].rows[0].A == {"phi'"'"'": 1} and (.constraints[0].on[0].generalized_force - 0.5*9*0.04*10.0178749 | fabs) < 1e-6'

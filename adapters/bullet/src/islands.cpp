@@ -22,6 +22,7 @@ bool awake(const btRigidBody& body) { return !body.isStaticOrKinematicObject() &
 
 // Only while we solve: the setting is the program's, and the next solver's.
 void Engine::take_islands() {
+  if (islands_) islands_->exchange_split();
   btSimulationIslandManager& islands = *world_->getSimulationIslandManager();
   // Bullet's own pass where nothing is exact, with its order of islands, and bits; but not from several threads.
   whole_world_ = options_.mode == Mode::exact && base_name_ == "sequential impulse" && (has_exact_ || threads_);

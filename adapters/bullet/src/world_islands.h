@@ -28,12 +28,14 @@ class WorldIslands {
       ours_ = make<btSimulationIslandManagerMt>(std::move(world_ends));
     if (!ours_) return;
     copy_settings(*before_, *ours_);
+    split_ = before_->getSplitIslands();
     at_ = ours_;
   }
   /// The world gets its own back, unless it is being destroyed.
   ~WorldIslands() {
     if (!ours_) return;
     if (!ended_) {
+      exchange_split();
       copy_settings(*ours_, *before_);
       at_ = before_;
       disarm_();
@@ -45,6 +47,16 @@ class WorldIslands {
   WorldIslands(const WorldIslands&) = delete;
   WorldIslands& operator=(const WorldIslands&) = delete;
 
+  /// Gives both managers the setting that the program has changed in one of them: it may have kept a reference to its
+  /// own manager.
+  void exchange_split() {
+    if (!ours_) return;
+    if (before_->getSplitIslands() != split_)
+      ours_->setSplitIslands(before_->getSplitIslands());
+    else
+      before_->setSplitIslands(ours_->getSplitIslands());
+    split_ = ours_->getSplitIslands();
+  }
   /// False where the manager stayed.
   bool watches() const { return ours_; }
 
@@ -83,7 +95,7 @@ class WorldIslands {
   btSimulationIslandManager*& at_;
   btSimulationIslandManager *before_, *ours_ = nullptr;
   std::function<void()> disarm_;
-  bool ended_ = false;
+  bool ended_ = false, split_ = true;
 };
 
 }  // namespace LINCHPIN_BULLET_PRECISION
