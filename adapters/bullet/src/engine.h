@@ -225,7 +225,6 @@ struct CarriedOn {
   double whole_swing = 0;  ///< of a whole step, the last time that it was too long, over that of its parts, summed up
   double next_part = 0;    ///< how long the next step's first part may be [s], 0: not known
   double usual_off = 0;    ///< by which its last step began off the velocity constraints, O(dt)
-  double owed = 0;         ///< energy that steps with native rows have gained from no source, and not given back [J]
   int added_steps = 0;     ///< steps in a row that BlockSolve::added goes back
   unsigned plain_from = 0, plain_waits = 0;  ///< it cost more than the way of all others: not before that step
   unsigned creeps_until = 0;                 ///< from the step before which an end at rounding is looked for again
@@ -900,7 +899,7 @@ class Engine final : public btActionInterface {
   static void begin_energy(BlockSolve& b);
   void settle_energy(BlockSolve& b, double constraints, double rows, double allowed, const State& at,
                      std::span<double> v);
-  static void end_energy(BlockSolve& b);
+  static void count_damping(BlockSolve& b);
   double damp(BlockSolve& b, double energy, const State& at, std::span<double> v);
   void end_whole(BlockSolve& b, double constraints, double rows);
   static double blow_of(const btSolverConstraint& row, Pools pools);

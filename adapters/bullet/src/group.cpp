@@ -481,7 +481,7 @@ void Engine::make_blocks() {
     std::size_t n = 0;
     bool same = !b.ids.empty();
     if (b.last_step + 1 < step_) {
-      b.last_length = b.next_length = b.usual_off = b.owed = 0;
+      b.last_length = b.next_length = b.usual_off = 0;
       b.added_steps = 0;
     }
     b.last_step = step_;
@@ -526,7 +526,7 @@ void Engine::make_blocks() {
     b.dynamics.reset();
     b.plain_known = false;
     b.next_part = 0;
-    b.last_length = b.usual_off = b.owed = 0;
+    b.last_length = b.usual_off = 0;
     b.added_steps = b.failures = 0;
     b.next_try = 0;
     b.added.assign(z(BlockSolve::added_orders * b.block.m()), 0.0);

@@ -256,14 +256,12 @@ void Engine::begin_energy(BlockSolve& b) {
 void Engine::settle_energy(BlockSolve& b, double constraints, double rows, double allowed, const State& at,
                            std::span<double> v) {
   b.given += constraints + rows;
-  const double given = b.given - std::max(b.solved_work, 0.0), excess = std::min(given, b.owed + given - allowed);
+  const double excess = b.given - std::max(b.solved_work, 0.0) - allowed;
   if (excess > 0) b.given -= damp(b, excess, at, v);
 }
 
-// Rows and constraints pay back what they owe. What they take beyond that is no credit for later steps.
-void Engine::end_energy(BlockSolve& b) {
+void Engine::count_damping(BlockSolve& b) {
   if (largest(b.damping) > 0) ++b.tally.damped;
-  b.owed = std::max(0.0, b.owed + b.given - std::max(b.solved_work, 0.0));
 }
 
 // Takes energy out of velocities and leaves the joints closed. All velocities are scaled towards a common motion of the
@@ -359,7 +357,7 @@ void Engine::end_whole(BlockSolve& b, double constraints, double rows) {
   if (watches_energy(b)) {
     begin_energy(b);
     settle_energy(b, constraints, rows, gain_floor(b) + allowed_gain * energy_at_start(b), state_, b.v);
-    end_energy(b);
+    count_damping(b);
   }
   if (!beyond && b.tally.damping_work == damped) return;
   pose(b);

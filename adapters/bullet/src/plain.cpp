@@ -316,7 +316,7 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
     b.next_length = length;
   }
   if (b.sized) end_host_parts(b);
-  if (watches) end_energy(b);
+  if (watches) count_damping(b);
   b.own_lambda.swap(b.sub_lambda);
   end_parts(b, now, parts, before, fastest, records);
   b.plain_parts = b.posed = true;
@@ -347,13 +347,11 @@ void Engine::record_part(BlockSolve& b, const State& now, double weight) {
 void Engine::record_parts(BlockSolve& b) {
   if (b.recorded) return;
   const BlockSolve::Tally tally = b.tally;
-  const double next = b.next_length, owed = b.owed;
-  b.owed = b.before.owed;
+  const double next = b.next_length;
   detail::JointStep::Outcome at_start;
   substep_plainly(b, b.parts_length, b.parts_before, 0, at_start, true);
   b.tally = tally;
   b.next_length = next;
-  b.owed = owed;
 }
 
 // What the joints did in the parts of a plain step, as a mean force, beside the reactions at its start.

@@ -335,7 +335,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   b.v.swap(b.sub_v);
   end_parts(b, now, taken, s.before, fastest, true);
   end_host_parts(b);
-  if (watches) end_energy(b);
+  if (watches) count_damping(b);
   take_reported_off(b);
   return true;
 }
