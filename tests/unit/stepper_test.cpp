@@ -734,11 +734,15 @@ TEST(Changes, GuestsThatComeAndGoLeaveNothingBehind) {
     visited.system.remove(hold);
     visited.system.remove(guest);
   }
-  EXPECT_EQ(busy.state()[visited.bob].p, quiet.state()[alone.bob].p);
+  // Every change of structure projects the velocities anew, which moves the last digits of the pendulum.
+  EXPECT_LE((busy.state()[visited.bob].p - quiet.state()[alone.bob].p).norm(), scaled(1e-12));
   EXPECT_LT(visited.system.body_count(), 200);
   EXPECT_LT(visited.system.constraint_count(), 200);
   EXPECT_EQ(busy.state().bodies.size(), static_cast<std::size_t>(visited.system.body_count()));
-  EXPECT_NEAR(busy.constraint_work() - quiet.constraint_work(), work_of_guests, 1e-9 * std::abs(work_of_guests));
+  double work_of_rod = 0;
+  for (const Reaction& r : busy.reactions())
+    if (r.name == "rod") work_of_rod = r.work;
+  EXPECT_NEAR(busy.constraint_work(), work_of_rod + work_of_guests, scaled(1e-9) * std::abs(work_of_guests));
   EXPECT_GT(std::abs(work_of_guests), 1e-3);
 }
 
