@@ -443,7 +443,7 @@ void Engine::push_out_gently(btSolverConstraint& row, const Response& response, 
 }
 
 // Likewise of a limit or lock that is exceeded: it is driven back no harder than if all that hangs together turned, or
-// slid, as one, nor than its bodies would be by as much energy alone, as natively, nor than it came.
+// slid, as one, nor by more energy than limits may give in a step, nor than it came.
 void Engine::drive_back_gently(btSolverConstraint& row, const Response& response, Pools pools) const {
   const int own = response.block[0] >= 0 ? response.block[0] : response.block[1];
   const bool limit = is_limit(row);
@@ -469,7 +469,7 @@ void Engine::drive_back_gently(btSolverConstraint& row, const Response& response
     }
   }
   const double held = response.held + held_by(row, response);
-  const double share = std::min(as_one * held, response.raw > 0 ? held / response.raw : 1);
+  const double share = as_one * held;
   const double gently = std::max(came, std::min({target, std::sqrt(std::max(share, 0.0)) * target,
                                                  std::sqrt(2 * std::max(held, 0.0) * b.may_give[HeldRow::limit])}));
   row.m_rhs -= btScalar(sign * (target - gently)) * row.m_jacDiagABInv;
