@@ -96,9 +96,9 @@ int main() {
   host.step(host_step);
   // What acted in the step, to its order, for the rod also turns a little. The reaction is of the instant before, at
   // which no thrust satisfies the law.
-  const linchpin::LawWork& law = host.exact.laws()[0];
-  expect("friction [N]", law.effort.force.x(), F, 2e-3);
-  expect("thrust [N]", law.thrust.force.z(), (g + 3 * s * c * F) / q, 2e-3);
+  const linchpin::LawWork& acted = host.exact.laws()[0];
+  expect("friction [N]", acted.effort.force.x(), F, 2e-3);
+  expect("thrust [N]", acted.thrust.force.z(), (g + 3 * s * c * F) / q, 2e-3);
   expect("tip after the step [m/s]", host[rod].velocity_of({-1, 0, 0}).x(), 0, 1e-2);
   expect("energy gained [J]", std::max(0.0, host.exact.energy() - before), 0);
 
