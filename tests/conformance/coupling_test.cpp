@@ -485,8 +485,8 @@ TEST(Coupling, LinksSqueezedBetweenTheirLoadAndTheFloorComeOutOfItAtNoSpeed) {
         highest = std::max(highest, exact.energy());
       }
       EXPECT_LE(highest - at_start, 0.05 * span);
-      // Under a load of 5000 times its mass a link turns so fast that single precision may have no substep for one step of
-      // the 5760: that step is native, and is counted.
+      // Under a load of 5000 times its mass a link turns so fast that single precision may have no substep for one step
+      // of the 5760: that step is native, and is counted.
       EXPECT_LE(exact.counts().fallbacks, single ? 1 : 0);
       EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-5));
     }
