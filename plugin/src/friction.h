@@ -76,6 +76,7 @@ class FrictionProblem {
   int unknowns() const { return size_; }
   double& W(int i, int j) { return W_[at(i, j)]; }                      // slip i from effort j
   double& slip0(int i) { return slip0_[static_cast<std::size_t>(i)]; }  // without any
+  double slip0(int i) const { return slip0_[static_cast<std::size_t>(i)]; }
   /// The part of slip0 by which the velocities miss the constraints: it is not prescribed by them.
   double& residual_slip(int i) { return residual_slip_[static_cast<std::size_t>(i)]; }
   double& weight(int i) { return weight_[static_cast<std::size_t>(i)]; }  // > 0, puts efforts of all kinds on one scale

@@ -17,12 +17,7 @@
 #include <stdexcept>
 
 namespace linchpin {
-namespace {
-
-/// Counts as a step where laws are those of the instant [s], for how fast they may make a body.
-constexpr double shortest = 1e-6;
-
-}  // namespace
+namespace {}  // namespace
 
 void Nonideal::restructure(const Block& block) {
   sites_.clear();
@@ -320,7 +315,7 @@ std::string beyond_all_bounds(double force, double acceleration) {
 /// Forces that are finite and yet no forces: a host in single precision has no number for what they do.
 std::string Nonideal::too_large(const Scene& scene, std::span<const double> nonideal) {
   scene.solver.inverse_mass(nonideal, dv_);
-  const double most = largest(dv_) * std::max(step, shortest);
+  const double most = largest(dv_) * std::max(step, shortest_law_step);
   if (most <= fastest_by_laws) return {};
   std::size_t worst = 0;
   double size = -1;

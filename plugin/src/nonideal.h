@@ -24,6 +24,8 @@ constexpr double rest_speed = 1e-9;
 constexpr int few_unknowns = 6;
 /// No law may make a body faster than this within a step [m/s, rad/s].
 constexpr double fastest_by_laws = 1e9;
+/// Counts as a step where laws are those of the instant [s], for how fast they may make a body.
+constexpr double shortest_law_step = 1e-6;
 /// What is said of a law whose force [N or N·m] does. @param acceleration  that it makes [m/s²]
 std::string beyond_all_bounds(double force, double acceleration);
 
@@ -204,6 +206,7 @@ class Nonideal {
   void read_few_implicitly(const Scene& scene);
   void answer_to_units(const Scene& scene, std::size_t n, std::size_t m);
   void solve(const Scene& scene);
+  bool moves_beyond_all_bounds() const;
   double slips_midway(const Scene& scene, std::span<const double> v);
   void look_for_jamming(const Scene& scene, Answers& answers);
   void respond(const Scene& scene, std::span<const double> c, std::span<double> vdot, std::span<double> nonideal,

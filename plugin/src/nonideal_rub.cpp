@@ -198,6 +198,15 @@ void Nonideal::share_anew(Answers& answers) {
     z_ = change_;
 }
 
+/// Whether the efforts found would move a contact beyond all bounds: thrusts and efforts that call each other up have
+/// then no end, and what was found is none.
+bool Nonideal::moves_beyond_all_bounds() const {
+  const double most = fastest_by_laws / (step > 0 ? 1 : shortest_law_step);
+  for (int i = 0; i < unknowns_; ++i)
+    if (!(std::fabs(problem_.slip(i, z_) - problem_.slip0(i)) <= most)) return true;
+  return false;
+}
+
 void Nonideal::solve(const Scene& scene) {
   Answers answers(*this, scene);
   // What was found last is where to begin: the branch of the actual thrust, and how redundant contacts share. Of the
@@ -216,7 +225,7 @@ void Nonideal::solve(const Scene& scene) {
   report.gain = answer.gain;
   report.residual = answer.residual;
   report.solutions = implicit_ ? answer.solutions : 0;
-  if (!answer.found && answer.implicit) {
+  if (answer.implicit && (!answer.found || moves_beyond_all_bounds())) {
     report.fell_back = true;
     const Law::Term* reader = nullptr;
     const Site* where = nullptr;

@@ -574,7 +574,7 @@ class Program final : public btActionInterface {
     for (std::size_t i = 0; i < told.size(); ++i) {
       const Reaction& r = exact_->reactions()[i];
       ASSERT_TRUE(std::isfinite(r.work) && r.on_a.force.allFinite() && r.on_b.moment.allFinite()) << r.name;
-      if (!held || told[i] || r.native || asleep(static_cast<int>(i)) || (comes_back && r.gap_angle > 0.1) ||
+      if (!held || told[i] || r.native || asleep(static_cast<int>(i)) || comes_back ||
           std::any_of(native.begin(), native.end(),
                       [&](const auto& n) { return n.name == r.name && n.why.starts_with("all"); }))
         continue;
