@@ -754,7 +754,11 @@ struct Churn {
     keep = &make();
     exact = std::make_unique<bullet::Solver>(w.world);
   }
-  ~Churn() { w.world.removeRigidBody(keep); }
+  ~Churn() {
+    exact.reset();
+    w.world.removeRigidBody(keep);
+    delete keep;
+  }
   btRigidBody& make() {
     auto* body = new btRigidBody(1, nullptr, &shape, btVector3(btScalar(.004), btScalar(.004), btScalar(.004)));
     body->setActivationState(DISABLE_DEACTIVATION);
