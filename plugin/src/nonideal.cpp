@@ -17,7 +17,6 @@
 #include <stdexcept>
 
 namespace linchpin {
-namespace {}  // namespace
 
 void Nonideal::restructure(const Block& block) {
   sites_.clear();
