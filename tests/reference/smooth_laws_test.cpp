@@ -319,8 +319,8 @@ TEST(Rk4, TakesStiffLawsInShorterPartsAndSaysWhereItCannot) {
 TEST(Rk4, JudgesADamperByTheMotionThatConstraintsLeave) {
   constexpr double oil = 0.5, shaft_inertia = 1e-6, wheel_inertia = 2, rate = 20;
   System system;
-  const BodyId shaft = system.add_body("shaft", 1e-3, Vector3d::Constant(shaft_inertia), {}, {}, {0, 0, rate});
-  const BodyId wheel = system.add_body("wheel", 30, Vector3d(1, 1, wheel_inertia), {}, {}, {0, 0, rate});
+  const BodyId shaft = system.add_body("shaft", 1e-3, Vector3d::Constant(shaft_inertia), {}, {0, 0, 0}, {0, 0, rate});
+  const BodyId wheel = system.add_body("wheel", 30, Vector3d(1, 1, wheel_inertia), {}, {0, 0, 0}, {0, 0, rate});
   const ConstraintId pin =
       system.add(hinge("pin", world, Vector3d::Zero(), Vector3d::UnitZ(), shaft, Vector3d::Zero(), Vector3d::UnitZ()));
   system.add(weld("key", shaft, {}, wheel, {}));
@@ -352,9 +352,10 @@ TEST(Rk4, FindsTheRateOfDampersThatHangTogether) {
   System system;
   BodyId before = world;
   for (int i = 0; i <= n; ++i) {
-    const BodyId next = i == n ? world
-                               : system.add_body("wheel" + std::to_string(i), 1, Vector3d::Constant(inertia),
-                                                 {Vector3d(0, 0, i), Quaterniond::Identity()}, {}, {0, 0, 1.0 + i});
+    const BodyId next = i == n
+                            ? world
+                            : system.add_body("wheel" + std::to_string(i), 1, Vector3d::Constant(inertia),
+                                              {Vector3d(0, 0, i), Quaterniond::Identity()}, {0, 0, 0}, {0, 0, 1.0 + i});
     const Vector3d on_next(0, 0, i == n ? n : 0), on_before(0, 0, i == 0 ? 0 : 1);
     const std::string name = "oil" + std::to_string(i);
     const ConstraintId oil =

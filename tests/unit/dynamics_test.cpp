@@ -390,7 +390,7 @@ TEST(CloseGaps, TurnsBackByNoMoreThanItIsAllowed) {
 TEST(CloseGaps, LeavesTheAxesOfAHingeAsTheyWereGiven) {
   System system;
   const BodyId b = system.add_body("b", 1, Vector3d(1, 1.5, 0.9), {{0.01, 0, 0}, Quaterniond::Identity()});
-  system.add(hinge("hinge", world, {}, {0, 0, 1}, b, {}, {0, 0, -1}));
+  system.add(hinge("hinge", world, {0, 0, 0}, {0, 0, 1}, b, {0, 0, 0}, {0, 0, -1}));
   Dynamics dynamics(system);
   State state = system.initial_state();
   dynamics.evaluate(state);
