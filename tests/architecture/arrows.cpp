@@ -2,11 +2,13 @@
 //
 //   std, Eigen <- plugin <- tools/scene <- tools, demos, benchmarks          nothing but tests -> tests
 //   host SDK   <- adapters/<host> (sees the core, no other adapter, no scenes)
-//   inside the core:  report, stepper -> dynamics -> constraint, forces -> laws -> system;  joints -> constraint
-//                     and all of them -> detail
+//   inside the core, by the folders of plugin/src:
+//     math <- model <- problem <- force_laws <- dynamics <- projection <- integrators
+//                      problem <- joint_kernel
 //
-// An arrow includes what lies below its head (joints may name system.h), because files include what they use.
-// A new module of the core is a line in `core_modules`, a new area a line in `areas`: both are meant to be noticed.
+// A file may also include what lies below the head of an arrow, because files include what they use. A public header
+// belongs to the folder that holds the source of the same name, and to `model` where there is none.
+// A new folder of the core is a line in `core_folders`, a new area a line in `areas`: both are meant to be noticed.
 
 #include <gtest/gtest.h>
 
@@ -26,94 +28,16 @@ namespace {
 namespace fs = std::filesystem;
 using Strings = std::set<std::string>;
 
-// Module of the core -> the modules it may include. A header is its own module; see `core_module` for the sources.
-const std::map<std::string, Strings> core_modules = {
-    {"detail", {}},
-    {"system", {"detail"}},
-    {"coordinates", {"detail"}},
-    {"laws", {"system", "detail"}},
-    {"forces", {"laws", "system", "detail"}},
-    {"constraint", {"system", "detail"}},
-    {"joints", {"constraint", "system", "detail"}},
-    {"dynamics", {"constraint", "forces", "laws", "system", "detail"}},
-    {"stepper", {"report", "dynamics", "constraint", "forces", "laws", "system", "detail"}},
-    // What a System owns: its private half alone sees constraints and forces whole; system.h only names them.
-    {"system_impl", {"constraint", "forces", "laws", "system", "detail"}},
-    {"report", {"dynamics", "constraint", "forces", "laws", "system", "detail"}},
-    // What a Dynamics keeps beside the Assembly that it shows.
-    {"kept_assembly", {"dynamics", "joints", "constraint", "forces", "laws", "system", "detail"}},
-    // The plain step of stock joints, whole: adapters include it.
-    {"joint_step",
-     {"kept_assembly", "system_impl", "dynamics", "joints", "constraint", "forces", "laws", "system", "detail"}},
-};
-
-// Files whose name is not that of their header. A private file under plugin/src that is not listed counts as `detail`:
-// all may use it, and it may use nothing of ours.
-const std::map<std::string, std::string> core_sources = {
-    {"assemble", "dynamics"},
-    {"solve", "dynamics"},
-    {"solve_dense", "dynamics"},
-    {"solve_sparse", "dynamics"},
-    {"solve_sparse_answers", "dynamics"},
-    {"solve_sparse_rank", "dynamics"},
-    {"stock_joints", "joints"},
-    {"drift", "stepper"},
-    {"variational", "stepper"},
-    {"ledger", "stepper"},
-    {"runge_kutta", "stepper"},
-    {"chart", "stepper"},
-    {"stages", "stepper"},
-    {"stepper_impl", "stepper"},
-    {"step_semi_implicit", "stepper"},
-    {"step_runge_kutta", "stepper"},
-    {"step_rattle", "stepper"},
-    {"step_events", "stepper"},
-    {"dense_output", "stepper"},
-    // Columns of a block as wrenches: what reports are made of.
-    {"columns", "report"},
-    {"solve_rank", "dynamics"},
-    {"nonideal", "dynamics"},
-    {"nonideal_answers", "dynamics"},
-    {"nonideal_slide", "dynamics"},
-    {"nonideal_rub", "dynamics"},
-    {"nonideal_gather", "dynamics"},
-    {"nonideal_flaws", "dynamics"},
-    {"nonideal_rate", "dynamics"},
-    {"instant", "dynamics"},
-    {"instant_io", "dynamics"},
-    // The template half of constraint.h, which includes it at its end.
-    {"detail/residual", "constraint"},
-    {"detail/alignment", "joints"},
-    {"detail/turned_joints", "stepper"},
-    {"detail/joint_step", "joint_step"},
-    {"detail/gyroscopic", "joint_step"},
-    {"gyroscopic", "joint_step"},
-    {"joint_pattern", "joint_step"},
-    {"joint_work", "joint_step"},
-    {"joint_kernel", "joint_step"},
-    {"joint_rows", "joint_step"},
-    {"joint_fours", "joint_step"},
-    {"spin", "joint_step"},
-    {"joint_equation", "joint_step"},
-    {"joint_moves", "joint_step"},
-    {"joint_judgement", "joint_step"},
-    {"joint_factor", "joint_step"},
-    {"joint_hubs", "joint_step"},
-    {"joint_null_space", "joint_step"},
-    {"joint_secants", "joint_step"},
-    {"joint_welds", "joint_step"},
-    {"joint_lanes", "joint_step"},
-    {"joint_lanes_avx2", "joint_step"},
-};
-
-// What the sources of a module may see beyond what its header may: a definition that the header only names.
-const std::map<std::string, Strings> source_extras = {
-    {"system", {"system_impl", "constraint", "coordinates", "forces", "laws"}},
-    {"constraint", {"system_impl"}},
-    {"laws", {"system_impl", "constraint"}},
-    {"dynamics", {"system_impl", "kept_assembly", "joints", "report", "coordinates"}},
-    {"report", {"coordinates"}},
-    {"stepper", {"system_impl", "kept_assembly", "joints"}},
+// Folder of plugin/src -> the folders it may include.
+const std::map<std::string, Strings> core_folders = {
+    {"math", {}},
+    {"model", {"math"}},
+    {"problem", {"model", "math"}},
+    {"force_laws", {"problem", "model", "math"}},
+    {"dynamics", {"force_laws", "problem", "model", "math"}},
+    {"projection", {"dynamics", "force_laws", "problem", "model", "math"}},
+    {"integrators", {"projection", "dynamics", "force_laws", "problem", "model", "math"}},
+    {"joint_kernel", {"problem", "model", "math"}},
 };
 
 // Longest prefix wins. What may be included from outside the area itself, by the kinds that `classify` knows.
@@ -123,7 +47,7 @@ struct Area {
 };
 const std::vector<Area> areas = {
     {"plugin/", {"std", "Eigen", "core"}},
-    {"plugin/src/instant_io.cpp", {"std", "Eigen", "core", "nlohmann"}},
+    {"plugin/src/problem/problem_json.cpp", {"std", "Eigen", "core", "nlohmann"}},
     {"adapters/bullet/", {"std", "Eigen", "core", "Bullet"}},
     {"tools/scene/", {"std", "Eigen", "core", "nlohmann", "toml++", "tinyxml2", "sdformat"}},
     // What a run leaves behind. One header of it is compiled with a Bullet program, in that program's precision.
@@ -212,26 +136,26 @@ Target classify(const std::string& root, const std::string& file, const std::str
   return {"", ""};
 }
 
-// Module of a file of the core ("dynamics"), or "" for a public header that was never declared.
-std::string core_module(const std::string& file) {
-  const fs::path path(file);
-  const bool in_detail = path.parent_path().filename() == "detail";
-  const std::string stem = (in_detail ? "detail/" : "") + path.stem().string();
-  if (core_modules.count(stem)) return stem;
-  const auto listed = core_sources.find(stem);
-  if (listed != core_sources.end()) return listed->second;
-  return in_detail || starts_with(file, "plugin/src/") ? "detail" : "";
+// The folder of the core that a file belongs to ("dynamics"), or "" where that is none that is declared.
+std::string core_folder(const std::string& root, const std::string& file) {
+  std::string folder;
+  if (starts_with(file, "plugin/src/")) {
+    folder = fs::path(file.substr(std::string("plugin/src/").size())).begin()->string();
+    return core_folders.count(folder) ? folder : "";
+  }
+  const std::string source = fs::path(file).stem().string() + ".cpp";
+  for (const auto& [name, below] : core_folders)
+    if (fs::is_regular_file(fs::path(root) / "plugin/src" / name / source)) return name;
+  return "model";
 }
 
-std::optional<std::string> check_core_arrow(const std::string& file, const std::string& included) {
-  const std::string from = core_module(file), to = core_module(included);
-  if (from.empty()) return "belongs to no module of the core; declare it in tests/architecture/arrows.cpp";
-  if (to.empty()) return "includes " + included + ", which belongs to no module of the core";
-  if (from == to || core_modules.at(from).count(to)) return std::nullopt;
-  if (const auto extras = source_extras.find(from);
-      fs::path(file).extension() == ".cpp" && extras != source_extras.end() && extras->second.count(to))
-    return std::nullopt;
-  return from + " must not include " + to + (from == "detail" ? " (if it is no leaf, list it in core_sources)" : "");
+std::optional<std::string> check_core_arrow(const std::string& root, const std::string& file,
+                                            const std::string& included) {
+  const std::string from = core_folder(root, file), to = core_folder(root, included);
+  if (from.empty()) return "lies in no folder of the core; declare it in tests/architecture/arrows.cpp";
+  if (to.empty()) return "includes " + included + ", which lies in no folder of the core";
+  if (from == to || core_folders.at(from).count(to)) return std::nullopt;
+  return from + " must not include " + to;
 }
 
 // What is wrong with `line` standing in `file` (a path from the root), if anything.
@@ -261,7 +185,7 @@ std::optional<std::string> check_line(const std::string& root, const std::string
     for (const std::string& kind : area_of(target.path)->may)
       if (!area->may.count(kind) && area_of(target.path)->prefix.size() > area->prefix.size())
         return "includes " + target.path + ", which may see more than it";
-    if (starts_with(file, "plugin/")) return check_core_arrow(file, target.path);
+    if (starts_with(file, "plugin/")) return check_core_arrow(root, file, target.path);
     return std::nullopt;
   }
   // An area's own public header, by its installed name.
@@ -270,8 +194,9 @@ std::optional<std::string> check_line(const std::string& root, const std::string
   if (target.kind == "recording" && starts_with(file, "tools/recording/")) return std::nullopt;
   if (!area->may.count(target.kind)) return "must not include <" + name + "> (" + target.kind + ")";
   if (target.kind == "core") {
-    if (!core_modules.count(core_module(target.path))) return "includes <" + name + ">, which is no header of the core";
-    if (starts_with(file, "plugin/")) return check_core_arrow(file, target.path);
+    const std::string header = "plugin/include/linchpin/" + target.path;
+    if (!fs::is_regular_file(fs::path(root) / header)) return "includes <" + name + ">, which is no header of the core";
+    if (starts_with(file, "plugin/")) return check_core_arrow(root, file, header);
   }
   return std::nullopt;
 }
@@ -316,30 +241,31 @@ TEST(Arrows, WholeTree) {
 
 TEST(Arrows, SayNo) {
   const std::vector<std::pair<std::string, std::string>> offending = {
-      {"plugin/src/system.cpp", "#include <btBulletDynamicsCommon.h>"},
-      {"plugin/src/system.cpp", "#include <BulletDynamics/Dynamics/btRigidBody.h>"},
-      {"plugin/src/system.cpp", "#include <linchpin/bullet.h>"},
-      {"plugin/src/system.cpp", "// as btRigidBody does"},
-      {"plugin/src/solve.cpp", "#include <nlohmann/json.hpp>"},
+      {"plugin/src/model/system.cpp", "#include <btBulletDynamicsCommon.h>"},
+      {"plugin/src/model/system.cpp", "#include <BulletDynamics/Dynamics/btRigidBody.h>"},
+      {"plugin/src/model/system.cpp", "#include <linchpin/bullet.h>"},
+      {"plugin/src/model/system.cpp", "// as btRigidBody does"},
+      {"plugin/src/model/system.cpp", "#include <linchpin/extra.h>"},
+      {"plugin/src/model/system.cpp", "#include <linchpin/problem.h>"},
+      {"plugin/src/model/system.cpp", "#include \"problem/kept_assembly.h\""},
+      {"plugin/src/problem/factorization.cpp", "#include <nlohmann/json.hpp>"},
       {"plugin/include/linchpin/dynamics.h", "#include <nlohmann/json.hpp>"},
-      {"plugin/src/solve.cpp", "#include <unistd.h>"},
-      {"plugin/src/solve.cpp", "#include <boost/any.hpp>"},
-      {"plugin/src/solve.cpp", "  #  include <linchpin/stepper.h>"},
-      {"plugin/include/linchpin/system.h", "#include <linchpin/constraint.h>"},
-      {"plugin/include/linchpin/forces.h", "#include <linchpin/constraint.h>"},
-      {"plugin/include/linchpin/laws.h", "#include <linchpin/forces.h>"},
-      {"plugin/include/linchpin/constraint.h", "#include <linchpin/joints.h>"},
+      {"plugin/src/problem/factorization.cpp", "#include <unistd.h>"},
+      {"plugin/src/problem/factorization.cpp", "#include <boost/any.hpp>"},
+      {"plugin/src/problem/factorization.cpp", "  #  include <linchpin/stepper.h>"},
+      {"plugin/src/problem/factorization.cpp", "#include <linchpin/dynamics.h>"},
+      {"plugin/src/force_laws/law_solver.cpp", "#include <linchpin/dynamics.h>"},
+      {"plugin/src/joint_kernel/rows.h", "#include <linchpin/projection.h>"},
+      {"plugin/src/projection/projection.cpp", "#include <linchpin/stepper.h>"},
       {"plugin/include/linchpin/joints.h", "#include <linchpin/dynamics.h>"},
-      {"plugin/include/linchpin/joints.h", "#include <linchpin/forces.h>"},
-      {"plugin/include/linchpin/dynamics.h", "#include <linchpin/report.h>"},
-      {"plugin/include/linchpin/dynamics.h", "#include <linchpin/joints.h>"},
+      {"plugin/include/linchpin/problem.h", "#include <linchpin/dynamics.h>"},
+      {"plugin/include/linchpin/assembly.h", "#include <linchpin/report.h>"},
       {"plugin/include/linchpin/report.h", "#include <linchpin/stepper.h>"},
-      {"plugin/include/linchpin/detail/jet.h", "#include <linchpin/system.h>"},
-      {"plugin/src/householder.cpp", "#include <linchpin/system.h>"},
-      {"plugin/include/linchpin/system.h", "#include <linchpin/detail/residual.h>"},
-      {"plugin/include/linchpin/extra.h", "#include <linchpin/system.h>"},
-      {"plugin/src/system.cpp", "#include SYSTEM_HEADER"},
-      {"plugin/src/system.cpp", "#include \"../../tests/architecture/preludes/none.h\""},
+      {"plugin/src/math/householder_qr.cpp", "#include <linchpin/system.h>"},
+      {"plugin/src/extra/system.cpp", "#include <linchpin/system.h>"},
+      {"plugin/src/system.cpp", "#include <linchpin/system.h>"},
+      {"plugin/src/model/system.cpp", "#include SYSTEM_HEADER"},
+      {"plugin/src/model/system.cpp", "#include \"../../tests/architecture/preludes/none.h\""},
       {"adapters/bullet/src/solver.cpp", "#include <linchpin/scene.h>"},
       {"adapters/bullet/src/solver.cpp", "#include <nlohmann/json.hpp>"},
       {"adapters/bullet/src/solver.cpp", "#include <linchpin/unheard_of.h>"},
@@ -358,18 +284,17 @@ TEST(Arrows, SayNo) {
 
 TEST(Arrows, SayYes) {
   const std::vector<std::pair<std::string, std::string>> rightful = {
-      {"plugin/src/system.cpp", "#include <linchpin/system.h>  // own header"},
-      {"plugin/src/system.cpp", "#include \"linchpin/system.h\""},
-      {"plugin/src/instant_io.cpp", "#include <nlohmann/json.hpp>"},
-      {"plugin/src/solve_sparse.cpp", "#include <Eigen/SparseCholesky>"},
-      {"plugin/src/solve.cpp", "#include <linchpin/dynamics.h>"},
-      {"plugin/src/drift.cpp", "#include <linchpin/stepper.h>"},
+      {"plugin/src/model/system.cpp", "#include <linchpin/system.h>  // own header"},
+      {"plugin/src/model/system.cpp", "#include \"linchpin/system.h\""},
+      {"plugin/src/model/system.cpp", "#include \"model/system_impl.h\""},
+      {"plugin/src/problem/problem_json.cpp", "#include <nlohmann/json.hpp>"},
+      {"plugin/src/problem/sparse_factorization.cpp", "#include <Eigen/SparseCholesky>"},
+      {"plugin/src/problem/factorization.cpp", "#include <linchpin/problem.h>"},
+      {"plugin/src/integrators/stepper.cpp", "#include <linchpin/projection.h>"},
       {"plugin/include/linchpin/dynamics.h", "#include <linchpin/system.h>"},
       {"plugin/include/linchpin/joints.h", "#include <linchpin/constraint.h>"},
-      {"plugin/include/linchpin/constraint.h", "#include <linchpin/detail/jet.h>"},
       {"plugin/include/linchpin/constraint.h", "/// A line that only talks about #include <linchpin/report.h>"},
       {"plugin/include/linchpin/constraint.h", "#include <linchpin/detail/residual.h>"},
-      {"plugin/src/householder.cpp", "#include <linchpin/detail/jet.h>"},
       {"adapters/bullet/src/solver.cpp", "#include <linchpin/bullet.h>"},
       {"adapters/bullet/src/solver.cpp", "#include <linchpin/dynamics.h>"},
       {"adapters/bullet/src/solver.cpp", "#include <BulletDynamics/Dynamics/btRigidBody.h>"},
@@ -394,11 +319,12 @@ TEST(Arrows, WalkFindsTheBadFile) {
     fs::create_directories((root / file).parent_path());
     std::ofstream(root / file) << text;
   };
-  write("plugin/src/system.cpp", "#include <linchpin/system.h>\n#include <vector>\n");
-  write("plugin/src/solve.cpp", "#include <vector>\n#include <btBulletDynamicsCommon.h>\n");
-  write("plugin/src/solve_dense.h", "#include <linchpin/dynamics.h>\n");
-  write("plugin/src/solve_dense.cpp", "#include \"solve_dense.h\"\n");
-  write("adapters/bullet/src/solver.cpp", "#include \"../../../plugin/src/solve_dense.h\"\n");
+  write("plugin/include/linchpin/system.h", "#include <vector>\n");
+  write("plugin/src/model/system.cpp", "#include <linchpin/system.h>\n#include <vector>\n");
+  write("plugin/src/problem/factorization.cpp", "#include <vector>\n#include <btBulletDynamicsCommon.h>\n");
+  write("plugin/src/problem/dense_factorization.h", "#include <linchpin/system.h>\n");
+  write("plugin/src/problem/dense_factorization.cpp", "#include \"problem/dense_factorization.h\"\n");
+  write("adapters/bullet/src/solver.cpp", "#include \"../../../plugin/src/problem/dense_factorization.h\"\n");
   write("tools/linchpin/protocol.h", "#include <string>\n");
   write("tools/linchpin/worker/host.h", "#include <linchpin/bullet.h>\n");
   write("tools/linchpin/worker/main.cpp", "#include \"protocol.h\"\n#include \"host.h\"\n");
@@ -406,10 +332,10 @@ TEST(Arrows, WalkFindsTheBadFile) {
   const Finding finding = check_tree(root.string());
   fs::remove_all(root);
 
-  EXPECT_EQ(finding.files, 9u);
+  EXPECT_EQ(finding.files, 10u);
   ASSERT_EQ(finding.problems.size(), 3u) << testing::PrintToString(finding.problems);
   EXPECT_TRUE(starts_with(finding.problems[0], "adapters/bullet/src/solver.cpp:1: ")) << finding.problems[0];
-  EXPECT_TRUE(starts_with(finding.problems[1], "plugin/src/solve.cpp:2: ")) << finding.problems[1];
+  EXPECT_TRUE(starts_with(finding.problems[1], "plugin/src/problem/factorization.cpp:2: ")) << finding.problems[1];
   EXPECT_TRUE(starts_with(finding.problems[2], "tools/linchpin/main.cpp:2: ")) << finding.problems[2];
 }
 

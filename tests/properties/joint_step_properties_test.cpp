@@ -3,11 +3,11 @@
 #include "joint_solve.h"
 #include "random.h"
 
-#include "stock_joints.h"
+#include "model/stock_joints.h"
 
 #include <linchpin/detail/joint_step.h>
 #include <linchpin/joints.h>
-#include <linchpin/stepper.h>
+#include <linchpin/projection.h>
 
 #include <gtest/gtest.h>
 

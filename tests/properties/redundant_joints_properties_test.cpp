@@ -5,7 +5,7 @@
 #include "random.h"
 
 #include <linchpin/joints.h>
-#include <linchpin/stepper.h>
+#include <linchpin/projection.h>
 
 #include <gtest/gtest.h>
 #include <Eigen/QR>

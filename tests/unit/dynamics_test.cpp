@@ -7,6 +7,7 @@
 #include <linchpin/constraint.h>
 #include <linchpin/forces.h>
 #include <linchpin/joints.h>
+#include <linchpin/projection.h>
 #include <linchpin/stepper.h>
 
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include <linchpin/constraint.h>
 #include <linchpin/dynamics.h>
 #include <linchpin/scene/analysis.h>
-#include <linchpin/stepper.h>
+#include <linchpin/projection.h>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

@@ -2,7 +2,7 @@
 
 #include "brief.h"
 
-#include <linchpin/stepper.h>
+#include <linchpin/projection.h>
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 #include "columns.h"
 
 #include <linchpin/dynamics.h>
-#include <linchpin/stepper.h>
+#include <linchpin/projection.h>
 
 namespace linchpin::bullet {
 

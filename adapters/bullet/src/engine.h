@@ -9,6 +9,8 @@
 #include <linchpin/detail/free_list.h>
 #include <linchpin/detail/joint_step.h>
 #include <linchpin/detail/name_index.h>
+#include <linchpin/projection.h>
+#include <linchpin/stages.h>
 
 #include "class_of.h"
 #include "crew.h"

@@ -352,7 +352,7 @@ void Multibodies::spread_prescribed() {
   const Block& block = bodies_.dynamics->assembly().block;
   for (std::size_t t = 0; t < trees_.size(); ++t)
     if (trees_[t]->column >= 0) bodies_.prescribed[t].assign(z(trees_[t]->a.links() + 1), Wrench{});
-  const auto on = [&](BodyId id, double sign, const Dynamics::Prescribed& p) {
+  const auto on = [&](BodyId id, double sign, const Prescribed& p) {
     if (id == linchpin::world) return;
     const Vector3d force = sign * p.force, moment = sign * (p.moment + (p.p_WQ - engine_.state_[id].p).cross(p.force));
     if (is_link(id)) {
@@ -368,7 +368,7 @@ void Multibodies::spread_prescribed() {
         if (b.dof == 6) bullet::add(bodies_.c, b.column + 3, moment);
       }
   };
-  for (const Dynamics::Prescribed& p : bodies_.dynamics->prescribed()) {
+  for (const Prescribed& p : bodies_.dynamics->prescribed()) {
     const auto ids = engine_.system_.constraint(block.constraints[z(p.constraint)]).bodies();
     on(ids[0], 1, p);
     if (ids.size() > 1) on(ids[1], -1, p);

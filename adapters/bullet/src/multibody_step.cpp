@@ -160,7 +160,7 @@ void Multibodies::report_joints() {
     }
     engine_.report_impulse(r, btScalar(dt_ * on[0].force.norm()));
     for (std::size_t i = 0; bodies_.good && i < bodies_.dynamics->prescribed().size(); ++i) {
-      const Dynamics::Prescribed& law = bodies_.dynamics->prescribed()[i];
+      const Prescribed& law = bodies_.dynamics->prescribed()[i];
       if (bodies_.record_of[z(law.constraint)] != item.record) continue;
       for (const int k : {0, 1}) {
         const Wrench w =

@@ -69,7 +69,7 @@ void Multibodies::tell_forces() {
   }
   if (!laws) return;
   // And what laws prescribe between links; in a joint of a multibody it is part of what goes through the joint.
-  for (const Dynamics::Prescribed& p : bodies_.dynamics->prescribed()) {
+  for (const Prescribed& p : bodies_.dynamics->prescribed()) {
     const int index = bodies_.record_of[z(p.constraint)];
     if (index < 0 || engine_.records_[z(index)].in_tree) continue;
     const auto ids =

@@ -150,7 +150,7 @@ void Engine::record_stage(BlockSolve& b, const State& at, double weight) {
   book_laws(b, at, weight, b.stages.v(), b.stages.v(), b.part_work);
   std::size_t first = 0;
   int constraint = 0;
-  for (const Dynamics::Prescribed& law : b.dynamics->prescribed()) {
+  for (const Prescribed& law : b.dynamics->prescribed()) {
     for (; constraint < law.constraint; ++constraint) first += system_.constraint(b.ids[z(constraint)]).bodies().size();
     const auto bodies = system_.constraint(b.ids[z(constraint)]).bodies();
     for (std::size_t k = 0; k < std::min<std::size_t>(2, bodies.size()); ++k) {

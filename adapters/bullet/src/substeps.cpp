@@ -134,7 +134,7 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
           std::max({b.sub_gross[z(2 * slot + 1)], f.tail<3>().norm(), newton.tail<3>().norm()});
     }
   }
-  for (const Dynamics::Prescribed& law : b.dynamics->prescribed()) {  // what laws did, at this substep's state
+  for (const Prescribed& law : b.dynamics->prescribed()) {  // what laws did, at this substep's state
     const auto bodies = system_.constraint(b.ids[z(law.constraint)]).bodies();
     Reaction& r = reactions_[z(records_[z(b.records[z(law.constraint)])].reaction)];
     for (int k = 0; k < std::min(2, static_cast<int>(bodies.size())); ++k) {

@@ -3,7 +3,7 @@
 #include <linchpin/constraint.h>
 #include <linchpin/scene/analysis.h>
 #include <linchpin/scene/names.h>
-#include <linchpin/stepper.h>
+#include <linchpin/projection.h>
 
 #include <Eigen/Dense>
 

@@ -4,7 +4,7 @@
 #include <linchpin/forces.h>
 #include <linchpin/report.h>
 #include <linchpin/scene/analysis.h>
-#include <linchpin/stepper.h>
+#include <linchpin/projection.h>
 
 #include <Eigen/Dense>
 

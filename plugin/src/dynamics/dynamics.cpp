@@ -1,0 +1,464 @@
+// The equation at one state with forces and laws. Hides in which order assembly, factor and laws come, and how
+// contradictory rows are told from rows that are merely a step off.
+#include "problem/jacobian_products.h"
+#include "problem/kept_assembly.h"
+#include "force_laws/law_solver.h"
+
+#include <linchpin/constraint.h>
+#include <linchpin/dynamics.h>
+#include <linchpin/forces.h>
+#include <linchpin/report.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace linchpin {
+
+struct Dynamics::Impl {
+  const System* system;
+  bool everything;
+  std::vector<ConstraintId> only;  // the block's constraints, when not everything
+  Solver solver;
+  detail::KeptAssembly assembly;
+  bool factored = false;
+  Status status = Status::invalid;
+  std::string reason = "not evaluated yet";
+  std::vector<Eigen::Matrix3d> added_inertia;  // by slot
+  std::vector<double> a, vdot, ideal, nonideal, lambda, induced;
+  Nonideal laws_;
+
+  // The laws at the instant where the evaluation was for a step (T11).
+  Nonideal instant_laws_;
+  std::vector<double> instant_vdot, instant_nonideal, instant_induced, step_c;
+  bool at_instant = false;
+
+  // The same constraints once more with projected velocities: made when rows first look contradictory.
+  mutable detail::KeptAssembly projected;
+  mutable State projected_state;
+  mutable std::vector<double> row, projection;
+  mutable std::vector<double> judged, scale;  // b − A a as it was judged, and the size of its terms
+  mutable bool doubtful = false;  // rows disagree, and whether they contradict each other has not been looked into
+
+  mutable RankReport ranks;  // of the last evaluation, found when first asked for
+  mutable bool ranks_known = false;
+
+  Impl(const System& s, bool all, std::span<const ConstraintId> constraints, SolveOptions options)
+      : system(&s), everything(all), only(constraints.begin(), constraints.end()), solver(options) {
+    restructure();
+  }
+
+  void restructure() {
+    added_inertia.clear();
+    if (everything) {
+      assembly.block = whole(*system);
+    } else {
+      std::vector<ConstraintId> on;
+      for (const ConstraintId id : only)
+        if (!system->removed(id) && system->enabled(id)) on.push_back(id);
+      make_block(*system, on, assembly.block);
+    }
+    const std::size_t n = z(assembly.block.n()), m = z(assembly.block.m());
+    for (auto* x : {&a, &vdot, &ideal, &nonideal}) x->assign(n, 0.0);
+    for (auto* x : {&scale, &lambda, &induced, &judged}) x->assign(m, 0.0);
+    laws_.restructure(assembly.block);
+    instant_laws_.restructure(assembly.block);
+    at_instant = false;
+    projected.block = {};
+    factored = doubtful = false;
+    status = Status::invalid;
+    reason = "not evaluated yet";
+    ranks_known = false;
+  }
+
+  Status fail(std::string why) {
+    at_instant = false;
+    reason = std::move(why);
+    for (auto* x : {&vdot, &ideal, &nonideal, &lambda, &induced}) std::fill(x->begin(), x->end(), 0.0);
+    laws_.prescribed.clear();
+    laws_.efforts.clear();
+    laws_.contacts.clear();
+    return status = Status::invalid;
+  }
+
+  Status factor(const State& state) {
+    factored = ranks_known = doubtful = false;
+    std::fill(judged.begin(), judged.end(), 0.0);  // rows of another pose say nothing of these
+    if (!assembly.failure.empty()) return fail(assembly.failure);
+    if (!added_inertia.empty()) add_inertia();
+    if (!solver.factor(assembly.instant)) return fail(why_not_factored(state.t));
+    factored = true;
+    return solver.full_row_rank() ? Status::ok : Status::redundant;
+  }
+
+  void add_inertia() {
+    const std::vector<int>& column = assembly.block.column;
+    for_mass_blocks(assembly.block, assembly.instant, [&](std::size_t s, double* M, int) {
+      if (s >= added_inertia.size() || column[s + 1] - column[s] != 6) return;
+      for (int i = 0; i < 3; ++i)
+        for (int j = 0; j < 3; ++j) M[(3 + i) * 6 + 3 + j] += added_inertia[s](i, j);
+    });
+  }
+
+  Status solve(const State& state) { return factor(state) == Status::invalid ? Status::invalid : respond(state, true); }
+
+  /// What the solver could not do, in the names of the system.
+  std::string why_not_factored(double t) const {
+    const std::string why = assembly.instant.invalid();
+    const std::size_t column = first_without_inertia();
+    if (column == z(assembly.block.n())) return why.empty() ? "the mass matrix could not be factored" : why;
+    std::size_t slot = 0;
+    while (z(assembly.block.column[slot + 1]) <= column) ++slot;
+    const BodyId id = assembly.block.bodies[slot];
+    char when[48];
+    std::snprintf(when, sizeof when, " at t = %.9g s", t);
+    return (system->kind(id) == BodyKind::coordinate
+                ? "coordinate '" + system->name(id) + "' has no inertia of its own"
+                : "the mass or inertia of body '" + system->name(id) + "' is not above 0") +
+           when + ": the mass matrix is not positive definite";
+  }
+
+  /// The first column of M whose pivot in a Cholesky factor is not above rounding; n when all are, or M is no number.
+  std::size_t first_without_inertia() const {
+    const Instant& instant = assembly.instant;
+    std::size_t start = 0, first = 0;
+    for (const int size : instant.block_sizes) {
+      const std::size_t n = z(size);
+      std::vector<double> L(instant.mass.begin() + static_cast<std::ptrdiff_t>(start),
+                            instant.mass.begin() + static_cast<std::ptrdiff_t>(start + n * n));
+      for (std::size_t j = 0; j < n; ++j) {
+        const double whole = L[j * n + j];
+        for (std::size_t k = 0; k < j; ++k) L[j * n + j] -= L[j * n + k] * L[j * n + k];
+        if (!std::isfinite(L[j * n + j])) return z(assembly.block.n());
+        if (!(L[j * n + j] > 1e-14 * whole)) return first + j;
+        L[j * n + j] = std::sqrt(L[j * n + j]);
+        for (std::size_t i = j + 1; i < n; ++i) {
+          for (std::size_t k = 0; k < j; ++k) L[i * n + j] -= L[i * n + k] * L[j * n + k];
+          L[i * n + j] /= L[j * n + j];
+        }
+      }
+      start += n * n;
+      first += n;
+    }
+    return first;
+  }
+
+  /// Everything that depends on the applied force, with the rows and the factor that are there.
+  /// @param judge  whether rows that disagree contradict each other; else that is looked into when somebody asks
+  Status respond(const State& state, bool judge) {
+    Instant& instant = assembly.instant;
+    ranks_known = at_instant = false;
+    reason.clear();
+    std::fill(nonideal.begin(), nonideal.end(), 0.0);
+    std::fill(induced.begin(), induced.end(), 0.0);
+    if (!finite(instant.Q)) return fail("the applied force is not finite");
+
+    thread_local std::vector<double> dv;
+    dv.assign(instant.Q.begin(), instant.Q.end());
+    solver.complete_force(instant.b, dv);
+    solver.inverse_mass(dv, a);  // (T2)
+    difference(assembly, instant.b, a, judged, scale);
+    const double outside = solver.apply(judged, lambda, ideal, dv, scale);  // (T5)
+    if (std::isinf(outside))
+      return fail(*solver.info().reason ? solver.info().reason : "the acceleration is not finite");
+    for (std::size_t j = 0; j < vdot.size(); ++j) vdot[j] = a[j] + dv[j];
+
+    status = solver.full_row_rank() ? Status::ok : Status::redundant;
+    doubtful = outside > consistency_tolerance();
+    if (doubtful) keep_for_judgement(state);
+    if (doubtful && judge && contradictory()) status = Status::inconsistent;
+
+    std::fill(instant.c.begin(), instant.c.end(), 0.0);
+    if (const std::string why = laws_.apply(scene(state), vdot, nonideal, induced); !why.empty()) return fail(why);
+    if (!finite(vdot) || !finite(lambda)) return fail("the acceleration is not finite");
+    return status;
+  }
+
+  void answer_at_instant(const State& state) {
+    if (status == Status::invalid || !(laws_.step > 0) || laws_.efforts.empty()) return;
+    instant_laws_.take_over(laws_);
+    instant_vdot.resize(vdot.size());
+    solver.inverse_mass(ideal, instant_vdot);
+    for (std::size_t j = 0; j < vdot.size(); ++j) instant_vdot[j] += a[j];
+    instant_nonideal.assign(nonideal.size(), 0.0);
+    instant_induced.assign(induced.size(), 0.0);
+    std::vector<double>& c = assembly.instant.c;
+    step_c = c;
+    std::fill(c.begin(), c.end(), 0.0);
+    at_instant = instant_laws_.apply(scene(state), instant_vdot, instant_nonideal, instant_induced).empty();
+    if (!at_instant) c = step_c;  // a law that answers for the step and not at its start: its answer stays
+  }
+
+  const Nonideal& told_laws() const { return at_instant ? instant_laws_ : laws_; }
+
+  /// A gap of g turns rows by about g over the lever (taken as 1 m), and redundant rows then disagree by as much
+  /// without contradicting each other.
+  double consistency_tolerance() const {
+    return std::max(solver.options().consistency_tolerance, largest(assembly.position));
+  }
+
+  void keep_for_judgement(const State& state) {
+    projected_state.t = state.t;
+    projected_state.bodies.resize(state.bodies.size());
+    for (const ConstraintId id : assembly.block.constraints)
+      for (const BodyId body : system->constraint(id).bodies()) projected_state[body] = state[body];
+    for (const BodyId body : assembly.block.bodies) projected_state[body] = state[body];
+  }
+
+  /// Velocities that obey the constraints only to O(dt), as any host's do, put a part of that size outside range(A)
+  /// into b. Only what stays there once the velocity is projected is a contradiction (T11).
+  bool contradictory() const {
+    const Block& block = assembly.block;
+    doubtful = false;
+    if (projected.block.constraints != block.constraints || projected.block.row != block.row) projected.block = block;
+    row.resize(judged.size());
+    projection.resize(vdot.size());
+    for (std::size_t r = 0; r < row.size(); ++r) row[r] = -assembly.velocity[r];
+    solver.apply(row, {}, {}, projection);  // (T14)
+    for (std::size_t s = 0; s < block.bodies.size(); ++s) {
+      BodyState& body = projected_state[block.bodies[s]];
+      const double* d = &projection[z(block.column[s])];
+      body.v += Vector3d(d[0], d[1], d[2]);
+      if (block.column[s + 1] - block.column[s] == 6) body.w += Vector3d(d[3], d[4], d[5]);
+    }
+    assemble_constraints(*system, projected_state, projected);
+    if (!projected.failure.empty()) return true;
+    difference(assembly, projected.instant.b, a, judged, scale);
+    return solver.apply(judged, {}, {}, {}, scale) > consistency_tolerance();
+  }
+
+  Nonideal::Scene scene(const State& state) { return {*system, assembly, solver, state, lambda}; }
+
+  /// A_ikᵀλ about the centre of mass; on a point mass a force and nothing else.
+  Vector6d wrench_on(int i, int k, std::span<const double> multipliers) const {
+    Vector6d w = wrench_at_centre(assembly, i, k, multipliers);
+    if (system->kind(system->constraint(assembly.block.constraints[z(i)]).bodies()[z(k)]) == BodyKind::particle)
+      w.tail<3>().setZero();
+    return w;
+  }
+
+  const RankReport& known_ranks() const {
+    if (!ranks_known && doubtful) contradictory();
+    if (!ranks_known) ranks = status == Status::invalid ? RankReport{} : solver.report(judged, scale);
+    ranks_known = true;
+    return ranks;
+  }
+};
+
+Dynamics::Dynamics(const System& system, SolveOptions options)
+    : impl_(std::make_unique<Impl>(system, true, std::span<const ConstraintId>{}, options)) {}
+Dynamics::Dynamics(const System& system, std::span<const ConstraintId> constraints, SolveOptions options)
+    : impl_(std::make_unique<Impl>(system, false, constraints, options)) {}
+Dynamics::~Dynamics() = default;
+Dynamics::Dynamics(Dynamics&&) noexcept = default;
+
+void Dynamics::restructure() { impl_->restructure(); }
+
+Status Dynamics::evaluate(const State& state) noexcept {
+  assemble_constraints(*impl_->system, state, impl_->assembly);
+  assemble_forces(*impl_->system, state, impl_->assembly);
+  return impl_->solve(state);
+}
+
+Status Dynamics::evaluate(const State& state, std::span<const double> Q) noexcept {
+  assemble_constraints(*impl_->system, state, impl_->assembly);
+  if (Q.size() != z(impl_->assembly.block.n())) return impl_->fail("the applied force has the wrong length");
+  impl_->assembly.instant.Q.assign(Q.begin(), Q.end());
+  impl_->assembly.instant.c.resize(Q.size());
+  return impl_->solve(state);
+}
+
+Status Dynamics::factor(const State& state) noexcept {
+  assemble_constraints(*impl_->system, state, impl_->assembly);
+  impl_->assembly.instant.Q.assign(z(impl_->assembly.block.n()), 0.0);
+  impl_->assembly.instant.c.assign(z(impl_->assembly.block.n()), 0.0);
+  return impl_->factor(state);
+}
+
+Status Dynamics::resolve(const State& state, std::span<const double> Q) noexcept {
+  if (!impl_->factored) return Status::invalid;  // and `reason` still says why
+  if (Q.size() != z(impl_->assembly.block.n())) return impl_->fail("the applied force has the wrong length");
+  impl_->assembly.instant.Q.assign(Q.begin(), Q.end());
+  return impl_->respond(state, false);
+}
+
+void Dynamics::add_inertia(std::span<const Eigen::Matrix3d> by_slot) {
+  impl_->added_inertia.assign(by_slot.begin(), by_slot.end());
+}
+
+const std::string& Dynamics::reason() const { return impl_->reason; }
+const Assembly& Dynamics::assembly() const { return impl_->assembly; }
+const Solver& Dynamics::solver() const { return impl_->solver; }
+std::span<const double> Dynamics::vdot() const { return impl_->vdot; }
+std::span<const double> Dynamics::ideal() const { return impl_->ideal; }
+std::span<const double> Dynamics::nonideal() const { return impl_->nonideal; }
+std::span<const double> Dynamics::lambda() const { return impl_->lambda; }
+std::span<const double> Dynamics::induced() const { return impl_->induced; }
+std::span<const Prescribed> Dynamics::prescribed() const { return impl_->told_laws().prescribed; }
+std::span<const LawEffort> Dynamics::law_efforts() const { return impl_->laws_.efforts; }
+void Dynamics::set_step(double dt) {
+  impl_->laws_.step = dt > 0 && std::isfinite(dt) ? dt : 0;
+  impl_->laws_.span = 0;
+}
+void Dynamics::set_instant(double dt) {
+  impl_->laws_.step = 0;
+  impl_->laws_.span = dt > 0 && std::isfinite(dt) ? dt : 0;
+}
+void Dynamics::ask_rates(bool on) { impl_->laws_.rates = on; }
+void Dynamics::find_rate(const State& state, double from) {
+  if (impl_->status != Status::invalid) impl_->laws_.find_rate(impl_->scene(state), from);
+}
+double Dynamics::step() const { return impl_->laws_.step; }
+std::span<const Contact> Dynamics::contacts() const { return impl_->laws_.contacts; }
+void Dynamics::grip(int contact, Grip how, const Eigen::Matrix<double, 6, 1>& sense) {
+  impl_->laws_.grip(contact, how, sense);
+}
+void Dynamics::release_grips() { impl_->laws_.release_grips(); }
+double Dynamics::hold(const State& state, std::span<double> v) {
+  Impl& d = *impl_;
+  if (d.status == Status::invalid || v.size() != d.vdot.size()) return 0;
+  return d.laws_.hold(d.scene(state), v, d.vdot, d.nonideal, d.induced);
+}
+std::span<const double> Dynamics::memory() const { return impl_->laws_.memory_now; }
+std::span<const double> Dynamics::memory_rate() const { return impl_->laws_.memory_rate; }
+void Dynamics::give_memory(std::span<const double> values) { impl_->laws_.give_memory(values); }
+void Dynamics::accept(double dt) { impl_->laws_.accept(dt); }
+void Dynamics::answer_at_instant(const State& state) noexcept { impl_->answer_at_instant(state); }
+struct Dynamics::LawHistory {
+  Nonideal::Past past;
+};
+std::shared_ptr<const Dynamics::LawHistory> Dynamics::law_history() const {
+  auto out = std::make_shared<LawHistory>();
+  impl_->laws_.keep(out->past);
+  return out;
+}
+void Dynamics::set_law_history(const std::shared_ptr<const LawHistory>& history) {
+  impl_->laws_.go_back(history ? history->past : Nonideal::Past{});
+}
+const LawReport& Dynamics::law_report() const { return impl_->laws_.report; }
+
+std::vector<std::string> Dynamics::warnings() const {
+  Impl& d = *impl_;
+  std::vector<std::string> out;
+  if (!d.laws_.report.trouble.empty()) out.push_back(d.laws_.report.trouble);
+  // What was evaluated may be gone by now.
+  if (d.status == Status::invalid || d.assembly.laid_out_for != d.system->structure()) return out;
+  for (const std::string& what : d.laws_.idle(*d.system, d.assembly.block)) out.push_back(what);
+  if (d.solver.full_row_rank()) return out;
+  // One sentence for all constraints that have a law of the same name.
+  std::vector<std::pair<std::string, std::vector<std::string>>> readers;
+  for (const int i : d.known_ranks().undetermined) {
+    const ConstraintId id = d.assembly.block.constraints[z(i)];
+    for (const Law& law : laws(*d.system, id))
+      for (const Law::Term& term : law.terms()) {
+        auto at = std::find_if(readers.begin(), readers.end(), [&](const auto& r) { return r.first == term.name; });
+        if (at == readers.end()) at = readers.insert(at, {term.name, {}});
+        if (at->second.empty() || at->second.back() != d.system->name(id)) at->second.push_back(d.system->name(id));
+      }
+  }
+  for (const auto& [law, on] : readers) {
+    constexpr std::size_t most = 8;  // names in one sentence
+    std::string where;
+    for (std::size_t k = 0; k < std::min(on.size(), most); ++k)
+      where += (k == 0 ? "" : k + 1 == on.size() ? " and " : ", ") + on[k];
+    if (on.size() > most) where += " and " + std::to_string(on.size() - most) + " more";
+    out.push_back("law '" + law + "' on " + where +
+                  ": redundant constraints leave the thrust it may read undetermined (they are taken to share it by "
+                  "least norm); remove what is redundant, put the law on a determined constraint, or take a law that "
+                  "does not read the thrust");
+  }
+  return out;
+}
+
+RankReport Dynamics::rank_report() const { return impl_->known_ranks(); }
+
+void Dynamics::reactions(const State& state, std::vector<Reaction>& out, bool ask_rank) const {
+  const Impl& d = *impl_;
+  const Block& block = d.assembly.block;
+  out.resize(block.constraints.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    reaction(static_cast<int>(i), state, out[i]);
+    const Constraint& constraint = d.system->constraint(block.constraints[i]);
+    out[i].name = constraint.name();
+    out[i].gap = out[i].gap_angle = out[i].residual = 0;
+    for (int r = block.row[i]; r < block.row[i + 1]; ++r) {
+      const RowUnit unit = constraint.function().unit(r - block.row[i]);
+      double& worst = unit == RowUnit::metre    ? out[i].gap
+                      : unit == RowUnit::radian ? out[i].gap_angle
+                                                : out[i].residual;
+      worst = std::max(worst, std::fabs(d.assembly.position[z(r)]));
+    }
+    if (const JointRows::Alignment* const alignment = detail::alignment_of(constraint.function()))
+      out[i].gap_angle = std::max(out[i].gap_angle, detail::turned_away(*alignment, state[constraint.bodies()[0]].R(),
+                                                                        state[constraint.bodies()[1]].R()));
+    out[i].determined = true;
+    out[i].redundant = false;
+  }
+  if (!ask_rank || d.status == Status::invalid || d.solver.full_row_rank()) return;
+  for (const int i : d.known_ranks().undetermined) out[z(i)].determined = false;
+  for (const int i : d.known_ranks().redundant) out[z(i)].redundant = true;
+}
+
+namespace {
+/// What the laws of constraint i prescribe; null without any.
+const Prescribed* prescribed_on(const Nonideal& laws, int i) {
+  const auto& all = laws.prescribed;  // in the order of constraints
+  const auto at = std::lower_bound(all.begin(), all.end(), i,
+                                   [](const Prescribed& p, int of) { return p.constraint < of; });
+  return at != all.end() && at->constraint == i ? &*at : nullptr;
+}
+}  // namespace
+
+void Dynamics::reaction(int i, const State& state, Reaction& reaction) const {
+  const Impl& d = *impl_;
+  const Block& block = d.assembly.block;
+  const Constraint& constraint = d.system->constraint(block.constraints[z(i)]);
+  const auto bodies = constraint.bodies();
+  const int K = static_cast<int>(bodies.size()), first = block.row[z(i)], end = block.row[z(i + 1)];
+  reaction.t = state.t;
+  reaction.lambda.assign(d.lambda.begin() + first, d.lambda.begin() + end);
+  for (Wrenches* part : {static_cast<Wrenches*>(&reaction), &reaction.ideal, &reaction.prescribed, &reaction.induced,
+                         &reaction.stabilisation})
+    part->others.resize(z(std::max(0, K - 2)));
+
+  const Prescribed* const law = prescribed_on(d.told_laws(), i);
+  const Prescribed* const law_in_step = d.at_instant ? prescribed_on(d.laws_, i) : nullptr;
+  const std::span<const double> induced_now = d.at_instant ? d.instant_induced : d.induced;
+
+  reaction.power = 0;
+  for (int k = 0; k < K; ++k) {
+    const BodyState& body = state[bodies[z(k)]];
+    const Vector3d p_WQ = constraint.acting_point(k, state);
+    Wrench& ideal = reaction.ideal.on(k) = moved_to(d.wrench_on(i, k, d.lambda), body.p, p_WQ);
+    Wrench& induced = reaction.induced.on(k) = moved_to(d.wrench_on(i, k, induced_now), body.p, p_WQ);
+    const auto wrench_of = [&](const Prescribed* of) {
+      Wrench w{Vector3d::Zero(), Vector3d::Zero(), p_WQ};
+      if (of != nullptr && k < 2)
+        w = k == 0 ? Wrench{of->force, of->moment, of->p_WQ}.about(p_WQ)
+                   : Wrench{-of->force, -of->moment, of->p_WQ}.about(p_WQ);
+      if (d.system->kind(bodies[z(k)]) == BodyKind::particle) w.moment.setZero();
+      return w;
+    };
+    const Wrench& prescribed = reaction.prescribed.on(k) = wrench_of(law);
+    if (d.at_instant) {
+      const Wrench laws = wrench_of(law_in_step), called = moved_to(d.wrench_on(i, k, d.induced), body.p, p_WQ);
+      reaction.stabilisation.on(k) = {laws.force + called.force - prescribed.force - induced.force,
+                                      laws.moment + called.moment - prescribed.moment - induced.moment, p_WQ};
+    } else if (d.laws_.step > 0) {
+      reaction.stabilisation.on(k) = Wrench{Vector3d::Zero(), Vector3d::Zero(), p_WQ};
+    }
+    Wrench& sum = reaction.on(k);
+    sum =
+        Wrench{ideal.force + induced.force + prescribed.force, ideal.moment + induced.moment + prescribed.moment, p_WQ};
+    const int dof = d.system->dof(bodies[z(k)]);
+    if (dof == 0) continue;
+    reaction.power += sum.force.dot(body.v);
+    if (dof == 6) reaction.power += sum.about(body.p).moment.dot(body.w);
+  }
+
+  reaction.velocity_residual = 0;
+  for (int r = first; r < end; ++r)
+    reaction.velocity_residual = std::max(reaction.velocity_residual, std::fabs(d.assembly.velocity[z(r)]));
+}
+
+}  // namespace linchpin

@@ -1,0 +1,207 @@
+// Sums impulses and their work from the records of the equation.
+#include "dynamics/impulse_recorder.h"
+
+#include "model/system_impl.h"
+
+#include <linchpin/constraint.h>
+
+#include <numeric>
+#include <utility>
+
+namespace linchpin {
+
+void Ledger::restructure(const System& system, const Block& block, bool forget) {
+  if (forget) {
+    work_.clear();
+    laws_.clear();
+    cleared_.clear();
+    energy_ = {};
+    work_of_removed_ = 0;
+  }
+  work_.resize(z(system.constraint_count()), 0.0);
+  for (std::size_t i = 0; i < work_.size(); ++i) {
+    const unsigned version = system.constraint_at(static_cast<int>(i)).version;
+    if (i < version_.size() && version_[i] != version) work_of_removed_ += std::exchange(work_[i], 0.0);
+    if (i < version_.size())
+      version_[i] = version;
+    else
+      version_.push_back(version);
+  }
+  start_.assign(1, 0);
+  constraint_.clear();
+  for (const ConstraintId id : block.constraints) {
+    start_.push_back(start_.back() + static_cast<int>(system.constraint(id).bodies().size()));
+    constraint_.push_back(id.index);
+  }
+  impulses_.assign(z(start_.back()), {});
+  work_of_step_.assign(block.constraints.size(), 0.0);
+  books_.assign(block.bodies.size(), {});
+  for (std::size_t s = 0; s < books_.size(); ++s) books_[s].body = block.bodies[s];
+}
+
+void Ledger::begin(const System& system) {
+  const auto& parts = SystemParts::of(system);
+  if (law_changes_ != parts.law_changes) {
+    for (std::size_t i = laws_.size(); i-- > 0;)
+      if (const ConstraintId on = laws_[i].on;
+          system.constraint_at(on.index) != on || cleared_[i] != parts.at(on).laws_cleared()) {
+        laws_.erase(laws_.begin() + static_cast<std::ptrdiff_t>(i));
+        cleared_.erase(cleared_.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    law_changes_ = parts.law_changes;
+    next_law_ = 0;
+  }
+  std::fill(impulses_.begin(), impulses_.end(), Impulse{});
+  std::fill(work_of_step_.begin(), work_of_step_.end(), 0.0);
+  for (LawWork& law : laws_) law.last = 0;
+  energy_of_step_ = {};
+  for (BodyBooks& book : books_) book = BodyBooks{.body = book.body};
+}
+
+void Ledger::keep() {
+  kept_.impulses = impulses_;
+  kept_.work = work_of_step_;
+  kept_.law.clear();
+  for (const LawWork& law : laws_) kept_.law.push_back(law.last);
+  kept_.books = books_;
+  kept_.energy = energy_of_step_;
+}
+
+void Ledger::undo() {
+  impulses_ = kept_.impulses;
+  work_of_step_ = kept_.work;
+  for (std::size_t i = 0; i < laws_.size(); ++i) laws_[i].last = i < kept_.law.size() ? kept_.law[i] : 0;
+  books_ = kept_.books;
+  energy_of_step_ = kept_.energy;
+}
+
+std::size_t Ledger::law_index(const System& system, ConstraintId on, int law, int term) {
+  for (std::size_t k = 0; k < laws_.size(); ++k) {  // they come in the same order every time
+    const std::size_t i = (next_law_ + k) % laws_.size();
+    if (laws_[i].on != on || laws_[i].law != law || laws_[i].term != term) continue;
+    next_law_ = i + 1;
+    return i;
+  }
+  LawWork& fresh = laws_.emplace_back();
+  fresh.on = on;
+  fresh.law = law;
+  fresh.term = term;
+  fresh.constraint = system.name(on);
+  fresh.name = linchpin::laws(system, on)[z(law)].terms()[z(term)].name;
+  cleared_.push_back(SystemParts::of(system).at(on).laws_cleared());
+  next_law_ = laws_.size();
+  return laws_.size() - 1;
+}
+
+void Ledger::record(const System& system, const Dynamics& dynamics, const State& state, double dt,
+                    std::span<const double> stabilisation, std::span<const double> v0, std::span<const double> v1) {
+  const Assembly& assembly = dynamics.assembly();
+  const Block& block = assembly.block;
+  std::size_t law = 0;
+  const auto prescribed = dynamics.prescribed();
+  for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
+    const auto bodies = system.constraint(block.constraints[z(i)]).bodies();
+    while (law < prescribed.size() && prescribed[law].constraint < i) ++law;
+    const bool has_law = law < prescribed.size() && prescribed[law].constraint == i;
+    for (int k = 0; k < static_cast<int>(bodies.size()); ++k) {
+      const BodyId id = bodies[z(k)];
+      const int slot = block.slot(id);
+      if (slot < 0) continue;
+      Vector6d own = dt * (wrench_at_centre(assembly, i, k, dynamics.lambda()) +
+                           wrench_at_centre(assembly, i, k, dynamics.induced()));
+      if (has_law && k < 2) {
+        const Vector3d f = k == 0 ? prescribed[law].force : -prescribed[law].force;
+        own.head<3>() += dt * f;
+        own.tail<3>() += dt * ((prescribed[law].p_WQ - state[id].p).cross(f) +
+                               (k == 0 ? prescribed[law].moment : -prescribed[law].moment));
+      }
+      Vector6d beyond = Vector6d::Zero();
+      if (!stabilisation.empty()) beyond = wrench_at_centre(assembly, i, k, stabilisation);
+      if (system.dof(id) <= 3) own.tail<3>().setZero(), beyond.tail<3>().setZero();
+
+      Impulse& impulse = impulses_[z(start_[z(i)] + k)];
+      impulse.own += own;
+      impulse.stabilisation += beyond;
+      const Vector6d both = own + beyond;
+      work_of_step_[z(i)] += 0.5 * both.dot(twist_of(block, z(slot), v0) + twist_of(block, z(slot), v1));
+      BodyBooks& book = books_[z(slot)];
+      book.own += both;
+      book.gross_force = std::max(book.gross_force, both.head<3>().norm());
+      book.gross_moment = std::max(book.gross_moment, both.tail<3>().norm());
+    }
+  }
+  for (std::size_t s = 0; s < books_.size(); ++s) {
+    const Vector6d impulse = dt * twist_of(block, s, assembly.instant.Q);
+    books_[s].applied += impulse;
+    energy_of_step_.applied += 0.5 * impulse.dot(twist_of(block, s, v0) + twist_of(block, s, v1));
+  }
+
+  double lawful = 0;
+  for (const LawEffort& e : dynamics.law_efforts())
+    lawful += book_law(system, dynamics, state, e, dt, v0, v1,
+                       laws_[law_index(system, block.constraints[z(e.constraint)], e.law, e.term)]);
+  double all = 0;
+  for (const double w : work_of_step_) all += w;
+  energy_of_step_.laws += lawful;
+  energy_of_step_.constraints = all - energy_of_step_.laws;
+}
+
+void Ledger::record_applied(const Block& block, std::span<const double> impulse, std::span<const double> v0,
+                            std::span<const double> v1) {
+  for (std::size_t s = 0; s < books_.size(); ++s) {
+    const Vector6d p = twist_of(block, s, impulse);
+    books_[s].applied += p;
+    energy_of_step_.applied += 0.5 * p.dot(twist_of(block, s, v0) + twist_of(block, s, v1));
+  }
+}
+
+void Ledger::record_momentum(const Block& block, const Instant& instant, std::span<const double> mass,
+                             std::span<const double> v0, std::span<const double> v1) {
+  const double* M = mass.data();
+  std::size_t s = 0;  // the body that the column belongs to
+  int first = 0;
+  for (const int size : instant.block_sizes) {
+    for (int i = 0; i < size; ++i) {
+      while (block.column[s + 1] <= first + i) ++s;
+      const int own = first + i - block.column[s];
+      double before = 0;
+      for (int j = 0; j < size; ++j) {
+        before += M[i * size + j] * v0[z(first + j)];
+        const double p = M[i * size + j] * (v1[z(first + j)] - v0[z(first + j)]);
+        books_[s].momentum[own] += p;
+        energy_of_step_.kinetic += 0.5 * p * (v0[z(first + i)] + v1[z(first + i)]);
+      }
+      double& motion = own < 3 ? books_[s].linear_motion : books_[s].angular_motion;
+      motion = std::max(motion, std::abs(before));
+    }
+    M += size * size;
+    first += size;
+  }
+}
+
+void Ledger::close(double dt) {
+  for (std::size_t i = 0; i < work_of_step_.size(); ++i) work_[z(constraint_[i])] += work_of_step_[i];
+  for (LawWork& law : laws_) law.end_step(dt);
+  energy_.kinetic += energy_of_step_.kinetic;
+  energy_.applied += energy_of_step_.applied;
+  energy_.laws += energy_of_step_.laws;
+  energy_.constraints += energy_of_step_.constraints;
+}
+
+void Ledger::complete(const System& system, const Block& block, const State& state, double dt,
+                      std::vector<Reaction>& reactions) const {
+  for (std::size_t i = 0; i < reactions.size(); ++i) {
+    const Constraint& constraint = system.constraint(block.constraints[i]);
+    reactions[i].work = work_[z(constraint_[i])];
+    for (int k = 0; k < static_cast<int>(constraint.bodies().size()); ++k) {
+      const BodyState& body = state[constraint.bodies()[z(k)]];
+      Vector6d mean = Vector6d::Zero();
+      if (dt > 0) mean = impulses_[z(start_[i] + k)].stabilisation / dt;
+      reactions[i].stabilisation.on(k) = moved_to(mean, body.p, constraint.acting_point(k, state));
+    }
+  }
+}
+
+double Ledger::work() const { return std::accumulate(work_.begin(), work_.end(), work_of_removed_); }
+
+}  // namespace linchpin

@@ -1,0 +1,245 @@
+// Energy and momenta of a whole system, and how reactions and books read. Hides nothing but sums.
+#include "problem/jacobian_products.h"
+
+#include <linchpin/constraint.h>
+#include <linchpin/coordinates.h>
+#include <linchpin/forces.h>
+#include <linchpin/report.h>
+
+#include <algorithm>
+#include <limits>
+#include <ostream>
+#include <sstream>
+#include <utility>
+
+namespace linchpin {
+
+double BodyBooks::imbalance() const {
+  const Eigen::Matrix<double, 6, 1> left = momentum - applied - host - own;
+  if (!left.allFinite()) return std::numeric_limits<double>::infinity();
+  double force = gross_force, moment = gross_moment;
+  for (const auto* term : {&momentum, &applied, &host, &own}) {
+    force = std::max(force, term->head<3>().norm());
+    moment = std::max(moment, term->tail<3>().norm());
+  }
+  // Where one of the two is nothing but round-off it is no measure of itself.
+  const double force_scale = std::max(force, 1e-3 * moment), moment_scale = std::max(moment, 1e-3 * force);
+  if (!(force_scale > 0) && !(moment_scale > 0)) return 0;
+  // The velocities are known to their own rounding: what passes in a step may be less than that.
+  constexpr double slack = 16 * std::numeric_limits<double>::epsilon();
+  return std::max({0.0, (left.head<3>().norm() - slack * linear_motion) / force_scale,
+                   (left.tail<3>().norm() - slack * angular_motion) / moment_scale});
+}
+
+double book_law(const System& system, const Dynamics& dynamics, const State& state, const LawEffort& e, double dt,
+                std::span<const double> v0, std::span<const double> v1, LawWork& to) {
+  const Block& block = dynamics.assembly().block;
+  const ConstraintId id = block.constraints[z(e.constraint)];
+  const auto bodies = system.constraint(id).bodies();
+  double on_moving = 0;
+  for (int k = 0; k < std::min(2, static_cast<int>(bodies.size())); ++k) {
+    const BodyState& body = state[bodies[z(k)]];
+    const int slot = block.slot(bodies[z(k)]);
+    Vector6d twice;
+    if (slot >= 0)
+      twice = twist_of(block, z(slot), v0) + twist_of(block, z(slot), v1);
+    else  // a driven or fixed body takes part with the velocity it has
+      twice << 2 * body.v, 2 * body.w;
+    if (system.kind(bodies[z(k)]) == BodyKind::particle) twice.tail<3>().setZero();
+    const Vector3d moment = e.moment + (e.p_WQ - body.p).cross(e.force);
+    const double work = (k == 0 ? 0.5 : -0.5) * dt * (e.force.dot(twice.head<3>()) + moment.dot(twice.tail<3>()));
+    to.last += work;
+    if (slot >= 0) on_moving += work;
+  }
+  const LawReport& report = dynamics.law_report();
+  to.effort = Wrench{e.force, e.moment, e.p_WQ};
+  to.power = e.power;
+  to.reads = e.reads;
+  to.thrust = Wrench{e.thrust, e.thrust_moment, e.p_WQ};
+  to.solutions = e.reads == Reads::actual ? report.solutions : 0;
+  to.branch = report.branch;
+  to.fell_back = report.fell_back && laws(system, id)[z(e.law)].terms()[z(e.term)].reads == Reads::actual;
+  to.mode = LawWork::Mode::smooth;
+  if (e.contact >= 0) {
+    const Contact& contact = dynamics.contacts()[z(e.contact)];
+    to.mode = contact.sticks ? LawWork::Mode::sticks : LawWork::Mode::slides;
+    to.bound = contact.bound;
+  }
+  to.difference = Wrench{e.difference, e.difference_moment, e.p_WQ};
+  if (e.switches > to.counted) to.switches += e.switches - to.counted;
+  to.counted = e.switches;
+  return on_moving;
+}
+
+void LawWork::end_step(double dt) {
+  work += last;
+  time += dt;
+  const double force = difference.force.norm(), moment = difference.moment.norm();
+  if (force > largest_difference) thrust_there = thrust.force.norm();
+  if (largest_difference == 0 && force == 0 && moment > largest_moment_difference) thrust_there = thrust.moment.norm();
+  largest_difference = std::max(largest_difference, force);
+  largest_moment_difference = std::max(largest_moment_difference, moment);
+}
+
+namespace {
+
+std::string difference_text(const LawWork& law) {
+  const bool force = law.largest_difference > 0, actual = law.reads == Reads::actual;
+  const char* unit = force ? " N" : " N·m";
+  std::ostringstream out;
+  out.precision(4);
+  out << (law.name == "law" ? "the law" : "law '" + law.name + "'") << " on " << law.constraint << " read the "
+      << (actual ? "actual" : "ideal") << (force ? " normal force" : " moment") << "; it differed from the "
+      << (actual ? "ideal" : "actual") << " one by up to "
+      << (force ? law.largest_difference : law.largest_moment_difference) << unit << ", where it was "
+      << law.thrust_there << unit;
+  return out.str();
+}
+
+}  // namespace
+
+std::vector<std::string> thrust_differences(std::span<const LawWork> laws, std::size_t most) {
+  std::vector<const LawWork*> different;
+  for (const LawWork& law : laws)
+    if (law.largest_difference > 0 || law.largest_moment_difference > 0) different.push_back(&law);
+  std::stable_sort(different.begin(), different.end(), [](const LawWork* a, const LawWork* b) {
+    return std::pair(a->largest_difference, a->largest_moment_difference) >
+           std::pair(b->largest_difference, b->largest_moment_difference);
+  });
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < different.size() && i < most; ++i) out.push_back(difference_text(*different[i]));
+  if (different.size() > most)
+    out.push_back("the actual and the ideal normal force differed for " + std::to_string(different.size() - most) +
+                  " more laws");
+  return out;
+}
+
+namespace {
+
+template <class Visit>
+void for_movable(const System& system, const State& state, Visit visit) {
+  for (int i = 0; i < system.body_count(); ++i)
+    if (const BodyId id = system.body_at(i); system.dof(id) > 0) visit(id, state[id], system.dof(id) == 6);
+}
+
+}  // namespace
+
+namespace {
+
+// Each group of coordinates once: visit(kinetics, q, rate).
+template <class Visit>
+void for_coordinates(const System& system, const State& state, Visit visit) {
+  std::vector<double> q, rate;
+  for (int i = 0; i < system.body_count();) {
+    const auto group = system.coordinates(system.body_at(i));
+    if (!group.kinetics) {
+      ++i;
+      continue;
+    }
+    q.clear(), rate.clear();
+    for (const int end = i + group.count; i < end; ++i) {
+      q.push_back(state[BodyId{i}].p.x());
+      rate.push_back(state[BodyId{i}].v.x());
+    }
+    visit(*group.kinetics, q, rate);
+  }
+}
+
+}  // namespace
+
+double kinetic_energy(const System& system, const State& state) {
+  double sum = 0;
+  for_coordinates(system, state,
+                  [&](const Kinetics& T, const auto& q, const auto& rate) { sum += T.energy(q, rate, state.t); });
+  for_movable(system, state, [&](BodyId id, const BodyState& s, bool rigid) {
+    sum += 0.5 * system.mass(id) * s.v.squaredNorm();
+    if (rigid) sum += 0.5 * s.w.dot(system.world_inertia(id, s.q) * s.w);
+  });
+  return sum;
+}
+
+double potential_energy(const System& system, const State& state) {
+  double sum = 0;
+  for_movable(system, state,
+              [&](BodyId id, const BodyState& s, bool) { sum -= system.mass(id) * system.gravity().dot(s.p); });
+  std::vector<BodyState> of_force;
+  for (const Force& force : system.forces()) {
+    if (!force.has_energy()) continue;
+    of_force.clear();
+    for (const BodyId id : force.bodies()) of_force.push_back(state[id]);
+    sum += force.energy(of_force, state.t);
+  }
+  return sum;
+}
+
+bool conservative(const System& system) {
+  for (int i = 0; i < system.body_count(); ++i)
+    if (const auto group = system.coordinates(system.body_at(i)); group.kinetics && group.kinetics->rheonomic())
+      return false;
+  for (const Force& force : system.forces())
+    if (!force.has_energy()) return false;
+  for (int i = 0; i < system.constraint_count(); ++i)
+    if (const ConstraintId id = system.constraint_at(i);
+        !system.removed(id) && system.enabled(id) && !laws(system, id).empty())
+      return false;
+  return true;
+}
+
+double energy(const System& system, const State& state) {
+  return kinetic_energy(system, state) + potential_energy(system, state);
+}
+
+double energy_integral(const System& system, const State& state) {
+  double sum = energy(system, state);
+  for_coordinates(system, state, [&](const Kinetics& T, const auto& q, const auto& rate) {
+    sum += T.energy_integral(q, rate, state.t) - T.energy(q, rate, state.t);
+  });
+  return sum;
+}
+
+Vector3d linear_momentum(const System& system, const State& state) {
+  Vector3d sum = Vector3d::Zero();
+  for_movable(system, state, [&](BodyId id, const BodyState& s, bool) { sum += system.mass(id) * s.v; });
+  return sum;
+}
+
+Vector3d angular_momentum(const System& system, const State& state, const Vector3d& about) {
+  Vector3d sum = Vector3d::Zero();
+  for_movable(system, state, [&](BodyId id, const BodyState& s, bool rigid) {
+    sum += system.mass(id) * (s.p - about).cross(s.v);
+    if (rigid) sum += system.world_inertia(id, s.q) * s.w;
+  });
+  return sum;
+}
+
+double energy_in_rotating_frame(const System& system, const State& state, const Vector3d& omega) {
+  return energy(system, state) - omega.dot(angular_momentum(system, state));
+}
+
+std::ostream& operator<<(std::ostream& out, const Reaction& r) {
+  // A component that is round-off of the others reads as zero.
+  const auto print = [&out](const Vector3d& u, double size) {
+    const auto clean = [&](double x) { return std::fabs(x) > 1e-13 * size ? x : 0.0; };
+    out << '(' << clean(u.x()) << ", " << clean(u.y()) << ", " << clean(u.z()) << ')';
+  };
+  const double force = r.on_a.force.norm();
+  out << r.name;
+  if (r.native) out << "  (solved by the host)";
+  out << "  F = ";
+  print(r.on_a.force, force);
+  out << " N  M = ";
+  print(r.on_a.moment, r.on_a.moment.norm());
+  out << " N·m at ";
+  print(r.on_a.point, std::max(1.0, r.on_a.point.norm()));
+  out << " m";
+  if (!r.prescribed.on_a.force.isZero(0)) {
+    out << "  of it prescribed ";
+    print(r.prescribed.on_a.force, force);
+    out << " N";
+  }
+  out << "  power " << r.power << " W  gap " << std::max({r.gap, r.gap_angle, r.residual});
+  if (!r.determined) out << "  (undetermined: one of many)";
+  return out << '\n';
+}
+
+}  // namespace linchpin

@@ -1,0 +1,453 @@
+// Friction that is not known before something is solved: unit responses of all unknown efforts, the friction problem,
+// what is said of its answer, and the answer once more where what ends a step on the constraints has moved the slips.
+#include "problem/jacobian_products.h"
+#include "force_laws/friction_callbacks.h"
+#include "model/format.h"
+
+#include <linchpin/constraint.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace linchpin {
+
+/// What is not known: the friction problem. @return whether what was taken to slide does, with it
+bool Nonideal::rub(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced) {
+  pose(scene, vdot, induced);
+  if (posed_.empty()) return true;
+  solve(scene);
+  std::fill(given_.begin(), given_.end(), 0.0);
+  for (const int i : posed_) add(scene, sites_[z(pieces_[z(i)].site)], effort_of(pieces_[z(i)]), given_);
+  respond(scene, given_, vdot, nonideal, induced);
+  return step == 0 || std::all_of(pieces_.begin(), pieces_.end(), [&](const Piece& p) {
+           return p.block >= 0 || p.contact < 0 || keeps_sliding(scene, p, vdot, 0.25);
+         });
+}
+
+/// Few unknowns read the actual thrust implicitly from the start: that takes no more back-solves, and tells how many
+/// answers there are.
+void Nonideal::read_few_implicitly(const Scene& scene) {
+  int unknowns = 0;
+  for (const Piece& p : pieces_) unknowns += p.block >= 0 ? p.dim : 0;
+  if (unknowns > few_unknowns) return;
+  for (Piece& p : pieces_) {
+    if (p.block < 0 || p.implicit || p.what->reads != Reads::actual) continue;
+    if (p.answers && !depends_on_thrust(scene, smooth_[z(p.smooth)])) continue;
+    p.implicit = true;
+    if (p.answers) set_basis(p, Vector6d::Zero());
+  }
+}
+
+/// Poses the friction problem.
+void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<const double> induced) {
+  posed_.clear();
+  unknowns_ = 0;
+  problem_.blocks.clear();
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    Piece& p = pieces_[i];
+    if (p.block < 0) continue;
+    p.block = static_cast<int>(posed_.size());
+    p.start = unknowns_;
+    unknowns_ += p.dim;
+    posed_.push_back(static_cast<int>(i));
+  }
+  if (posed_.empty()) return;
+  implicit_ = std::any_of(posed_.begin(), posed_.end(), [&](int i) { return pieces_[z(i)].implicit; });
+  const bool same = units_of_ == posed_ && (units_with_thrusts_ || !implicit_);
+  problem_.reset(unknowns_, static_cast<int>(sites_.size()), same);
+  for (std::size_t s = 0; s < sites_.size(); ++s) {
+    sites_[s].actual = sites_[s].ideal + reaction(scene, sites_[s], induced);
+    std::copy_n(sites_[s].actual.data(), 6, problem_.thrust0(static_cast<int>(s)).begin());
+  }
+  resumes_ = same && !implicit_;
+  if (!same) {
+    answer_to_units(scene, vdot.size(), induced.size());
+    units_of_ = posed_;
+    units_with_thrusts_ = implicit_;
+  }
+  for (const int index : posed_) {
+    const Piece& p = pieces_[z(index)];
+    auto& block = problem_.blocks.emplace_back();
+    block.start = p.start;
+    block.dim = p.dim;
+    block.site = p.site;
+    block.implicit = p.implicit;
+    std::copy_n(thrust_read(p).data(), 6, block.known.begin());
+    block.smooth = p.contact < 0;
+    block.answers = p.answers;
+    block.share = p.share;
+    if (p.answers) {
+      std::copy_n(p.slip.data(), 6, block.start_slip.begin());
+      for (int k = 0; k < p.dim; ++k) problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
+    }
+    if (block.smooth) continue;
+    const Grip how = holds_[z(p.contact)].how;
+    const double speed = p.slip.norm();
+    block.speed = speed;
+    block.mobility = 1e-300;
+    for (int k = 0; k < p.dim; ++k) block.mobility = std::max(block.mobility, mobility_[z(p.start + k)]);
+    block.forced = how == Grip::sticks;
+    const bool at_end = how == Grip::slips && step > 0 && !(holds_[z(p.contact)].sense.squaredNorm() > 0);
+    block.at_rest = step > 0 ? speed <= rest_speed && !at_end : true;
+    block.given = (how == Grip::slips && !at_end) ||
+                  (how == Grip::automatic && step == 0 && speed > rest_speed && !rounded_rest(scene, p, vdot));
+    if (block.given) std::copy_n(sense_of(p).data(), 6, block.sense.begin());
+    if (step > 0) std::copy_n(p.slip.data(), 6, block.start_slip.begin());
+    for (int k = 0; k < p.dim; ++k) problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
+    if (!at_end && rounded_rest(scene, p, vdot)) block.at_rest = true;
+    block.reach = reach_of(scene, p, vdot);
+    for (int k = 0; k < p.dim && step > 0; ++k)
+      problem_.residual_slip(p.start + k) = residual_slip(scene, p.start + k, induced.size());
+  }
+  problem_.find_prescribed_slips(rest_speed);
+}
+
+/// The part of the slip along unknown j that is an error of the velocities at the state: they miss the constraints that
+/// hold this direction. It is yᵀ(A v + φ_t), where −y are the multipliers that answer a unit effort.
+double Nonideal::residual_slip(const Scene& scene, int j, std::size_t m) const {
+  double sum = 0;
+  for (std::size_t r = 0; r < m; ++r) sum -= multipliers_[z(j) * m + r] * scene.assembly.velocity[r];
+  return sum;
+}
+
+/// How fast the two points of a piece move, each by itself, along its unit directions: their speeds with a step, their
+/// accelerations at an instant.
+double Nonideal::reach_of(const Scene& scene, const Piece& p, std::span<const double> vdot) const {
+  const Site& site = sites_[z(p.site)];
+  const Block& block = scene.assembly.block;
+  double linear = step > 0 ? 0 : site.bias.norm(), angular = 0;
+  for (const BodyId id : {site.first, site.second}) {
+    if (id.index < 0) continue;
+    const BodyState& body = scene.state[id];
+    Vector3d v = body.v, w = body.w;
+    if (const int slot = block.slot(id); step == 0 && slot >= 0) {
+      const Vector6d rate = twist_of(block, z(slot), vdot);
+      v = rate.head<3>();
+      w = rate.tail<3>();
+    } else if (step == 0) {
+      v = body.a;
+      w = body.alpha;
+    }
+    linear += v.norm() + w.norm() * (site.point - body.p).norm();
+    angular += w.norm();
+  }
+  double most = 0;
+  for (int k = 0; k < p.dim; ++k)
+    most = std::max(most, p.basis.col(k).head<3>().norm() * linear + p.basis.col(k).tail<3>().norm() * angular);
+  return most;
+}
+
+/// How every slip and thrust answers to every unknown effort, one back-solve for each.
+void Nonideal::answer_to_units(const Scene& scene, std::size_t n, std::size_t m) {
+  columns_.resize(z(unknowns_) * n);
+  forces_.resize(z(unknowns_) * n);
+  multipliers_.resize(z(unknowns_) * m);
+  mobility_.assign(z(unknowns_), 0.0);
+  const double h = step > 0 ? step : 1;
+  for (const int index : posed_)
+    for (int k = 0; k < pieces_[z(index)].dim; ++k) {
+      const Piece& p = pieces_[z(index)];
+      const int j = p.start + k;
+      const std::span<double> column = std::span(columns_).subspan(z(j) * n, n),
+                              force = std::span(forces_).subspan(z(j) * n, n),
+                              lambda = std::span(multipliers_).subspan(z(j) * m, m);
+      std::fill(given_.begin(), given_.end(), 0.0);
+      add(scene, sites_[z(p.site)], p.basis.col(k), given_);
+      scene.solver.inverse_mass(given_, column);
+      mobility_[z(j)] = h * p.basis.col(k).dot(twist(scene, sites_[z(p.site)], column));
+      if (mobility_[z(j)] > 0) problem_.weight(j) = mobility_[z(j)];
+      multiply(scene.assembly.instant, column, row_);
+      for (double& r : row_) r = -r;
+      scene.solver.apply(row_, lambda, force, dv_);
+      ++report.back_solves;
+      for (std::size_t i = 0; i < n; ++i) {
+        column[i] += dv_[i];
+        force[i] += given_[i];
+      }
+      for (const int o : posed_) {
+        const Piece& other = pieces_[z(o)];
+        if (other.contact < 0 && !other.answers) continue;
+        const Vector6d u = twist(scene, sites_[z(other.site)], column);
+        for (int i = 0; i < other.dim; ++i) problem_.W(other.start + i, j) = h * other.basis.col(i).dot(u);
+      }
+      if (implicit_)
+        for (std::size_t s = 0; s < sites_.size(); ++s) {
+          const Vector6d N = reaction(scene, sites_[s], lambda);
+          for (int i = 0; i < 6; ++i) problem_.K(static_cast<int>(s), i, j) = N[i];
+        }
+    }
+}
+
+/// Redundant contacts that are held share as they come to be swept. Where one so passes its bound they share anew:
+/// within their bounds if all together can hold, else by the share of the limit, which passes all bounds in one moment,
+/// for that to be found.
+void Nonideal::share_anew(Answers& answers) {
+  bool passed = false;
+  for (std::size_t i = 0; i < problem_.blocks.size(); ++i) {
+    const auto& block = problem_.blocks[i];
+    if (!block.forced) continue;
+    double friction = 0;
+    for (int k = 0; k < block.dim; ++k) friction += std::pow(z_[z(block.start + k)], 2);
+    const double bound = answers.holding(static_cast<int>(i), problem_.read(block, z_));
+    passed = passed || std::sqrt(friction) > (1 + 1e-12) * bound;
+  }
+  if (!passed) return;
+  change_ = z_;
+  if (problem_.share(answers, z_, true) &&  // and what slides beside it answers
+      !problem_.solve(answers, z_, true, detail::FrictionProblem::Choice::continuous).found)
+    z_ = change_;
+}
+
+/// Whether the efforts found would move a contact beyond all bounds: thrusts and efforts that call each other up have
+/// then no end, and what was found is none.
+bool Nonideal::moves_beyond_all_bounds() const {
+  const double most = fastest_by_laws / (step > 0 ? 1 : shortest_law_step);
+  for (int i = 0; i < unknowns_; ++i)
+    if (!(std::fabs(problem_.slip(i, z_) - problem_.slip0(i)) <= most)) return true;
+  return false;
+}
+
+void Nonideal::solve(const Scene& scene) {
+  Answers answers(*this, scene);
+  // What was found last is where to begin: the branch of the actual thrust, and how redundant contacts share. Of the
+  // same unknowns at another given thrust it is what the last round found.
+  const bool known = resumes_ || z_known_.size() == z(places_);
+  if (!resumes_) z_.assign(z(unknowns_), 0.0);
+  if (known && !resumes_)
+    for (const int i : posed_)
+      std::copy_n(&z_known_[z(pieces_[z(i)].place)], pieces_[z(i)].dim, &z_[z(pieces_[z(i)].start)]);
+  auto choice = detail::FrictionProblem::Choice::continuous;
+  for (const int i : posed_)
+    if (const Piece& p = pieces_[z(i)]; p.implicit && p.what->branch != Branch::continuous)
+      choice = p.what->branch == Branch::smallest ? detail::FrictionProblem::Choice::smallest
+                                                  : detail::FrictionProblem::Choice::largest;
+  auto answer = problem_.solve(answers, z_, known, choice);
+  report.gain = answer.gain;
+  report.residual = answer.residual;
+  report.solutions = implicit_ ? answer.solutions : 0;
+  if (answer.implicit && (!answer.found || moves_beyond_all_bounds())) {
+    report.fell_back = true;
+    const Law::Term* reader = nullptr;
+    const Site* where = nullptr;
+    for (const int i : posed_)
+      if (const Piece& p = pieces_[z(i)]; p.implicit && reader == nullptr) reader = p.what, where = &sites_[z(p.site)];
+    report.trouble =
+        name_of(scene, *where, *reader) +
+        (answer.gain < 0.9 ? ": no actual thrust was found that satisfies it (coupling gain "
+                           : ": no actual thrust satisfies it (coupling gain ") +
+        text(answer.gain) +
+        (answer.gain < 0.9 ? "; the law is discontinuous, or masses are too far apart for the digits there "
+                             "are)"
+                           : "; the Painlevé case)") +
+        "; the ideal thrust was used";
+    for (auto& block : problem_.blocks) {
+      block.implicit = false;
+      std::copy_n(sites_[z(block.site)].ideal.data(), 6, block.known.begin());
+    }
+    z_known_.clear();
+    std::fill(z_.begin(), z_.end(), 0.0);
+    answer = problem_.solve(answers, z_, false, choice);
+    report.residual = answer.residual;
+  } else {
+    share_anew(answers);
+    report.branch = choice == detail::FrictionProblem::Choice::smallest  ? Branch::smallest
+                    : choice == detail::FrictionProblem::Choice::largest ? Branch::largest
+                                                                         : Branch::continuous;
+    if (answer.solutions > 1)
+      report.trouble = "several actual thrusts satisfy the laws (coupling gain " + std::to_string(answer.gain) +
+                       "); taken is the one " +
+                       (report.branch == Branch::smallest  ? "of least magnitude"
+                        : report.branch == Branch::largest ? "of greatest magnitude"
+                                                           : "nearest to the last") +
+                       " (Branch)";
+    if (step > 0 && answer.gain >= 1 && answer.solutions == 1) look_for_jamming(scene, answers);
+  }
+  if (answer.worst < 0 || !report.trouble.empty()) return;
+  if (const Piece& p = pieces_[z(posed_[z(answer.worst)])]; answer.residual > 1e-3 && p.answers) {
+    // Slips at the level of their rounding make forces that are rounding too.
+    if (answer.worst_size <= 1e-9 * sites_[z(p.site)].ideal.head<3>().norm()) return;
+    report.trouble = name_of(scene, sites_[z(p.site)], *p.what);
+    if (jumps_at_rest(scene, p, problem_.read(problem_.blocks[z(answer.worst)], z_)))
+      report.trouble +=
+          ": jumps where its slip changes sign, and no slip at the end of the step satisfies it; it is held at the "
+          "jump. coulomb() knows what rest is, regularized_coulomb() is smooth";
+    else if (const std::string jump = jump_at_end(scene, p); !jump.empty())
+      report.trouble += jump;
+    else
+      report.trouble += ": met at the end of the step to " + text(answer.residual) +
+                        " of the largest effort only, beside the other laws on these bodies. A shorter step helps";
+  }
+}
+
+/// The same about the slip at the step's end, in words.
+std::string Nonideal::jump_at_end(const Scene& scene, const Piece& p) {
+  const Site& site = sites_[z(p.site)];
+  const detail::Six N = problem_.read(problem_.blocks[z(p.block)], z_);
+  const Vector6d end = slip_answered(p);
+  const auto at = [&](double part) {
+    Vector6d u;
+    u << site.relative, site.relative_spin;
+    u += p.basis.leftCols(p.dim) * (part * end - p.slip).head(p.dim);
+    return Asked{u.head<3>(), u.tail<3>(), Eigen::Map<const Vector6d>(N.data())};
+  };
+  return p.memory >= 0 ? std::string() : jump_between(scene, site, *p.what, at(0.9), at(1.1));
+}
+
+/// Where the next solution begins: at what was found for every piece.
+void Nonideal::remember() {
+  z_known_.resize(z(places_));
+  for (const Piece& p : pieces_)
+    std::copy_n(p.block < 0 ? p.known.data() : &z_[z(p.start)], p.dim, &z_known_[z(p.place)]);
+}
+
+/// What slid at the step's start and rests at its end may have had no choice: as it slides no thrust satisfies its law
+/// (Painlevé), and it stops as by an impact without collision.
+void Nonideal::look_for_jamming(const Scene& scene, Answers& answers) {
+  const auto jams = [&](const Piece& p) {
+    const auto& block = problem_.blocks[z(p.block)];
+    return p.contact >= 0 && block.implicit && !block.forced && !block.at_rest &&
+           block.mode == detail::FrictionProblem::Mode::sticks;
+  };
+  const auto one = std::find_if(posed_.begin(), posed_.end(), [&](int i) { return jams(pieces_[z(i)]); });
+  if (one == posed_.end()) return;
+  const std::vector<detail::FrictionProblem::Block> blocks = problem_.blocks;  // what is rare may allocate
+  std::vector<double> slides(z_.size(), 0.0);
+  for (const int i : posed_) {
+    const Piece& p = pieces_[z(i)];
+    auto& block = problem_.blocks[z(p.block)];
+    if (!jams(p)) continue;
+    std::copy_n(sense_of(p).data(), 6, block.sense.begin());
+    block.given = true;
+  }
+  if (!problem_.solve(answers, slides, false, detail::FrictionProblem::Choice::continuous).found)
+    report.trouble = name_of(scene, sites_[z(pieces_[z(*one)].site)], *pieces_[z(*one)].what) +
+                     ": no actual thrust lets it slide (coupling gain " + text(report.gain) +
+                     "; the Painlevé case); it stops within the step, as by an impact";
+  problem_.blocks = blocks;
+}
+
+/// Whether a law's effort jumps where the slip goes through rest in some direction. What is smooth changes in
+/// proportion over so little, however stiff it is.
+bool Nonideal::jumps_at_rest(const Scene& scene, const Piece& p, const detail::Six& N) const {
+  const Eigen::Map<const Vector6d> thrust(N.data());
+  for (int k = 0; k < p.dim; ++k) {
+    const auto across = [&](double slip) {
+      const Effort a = p.what->effort(thrust_at_slip(scene, p, thrust, slip * Vector6d::Unit(k)));
+      const Effort b = p.what->effort(thrust_at_slip(scene, p, thrust, -slip * Vector6d::Unit(k)));
+      return std::hypot((a.force - b.force).norm(), (a.moment - b.moment).norm());
+    };
+    constexpr double hardly = 1e-12;  // [m/s]
+    if (across(0) > 0) return false;  // no function of its arguments
+    const double change = across(hardly);
+    if (change > 0 && change > 0.5 * across(1000 * hardly)) return true;
+  }
+  return false;
+}
+
+double Nonideal::hold(const Scene& scene, std::span<double> v, std::span<double> vdot, std::span<double> nonideal,
+                      std::span<double> induced) {
+  if (problem_.blocks.empty() || (step == 0 && report.sticking == 0)) return 0;
+  double most = slips_midway(scene, v);
+  change_.assign(z(unknowns_), 0.0);
+  const std::size_t n = v.size(), m = induced.size();
+  if (step == 0) {  // an impulse, no part of the instant's force
+    if (!(most > 0)) return 0;
+    problem_.correction(work_, change_);
+    for (std::size_t k = 0; k < change_.size(); ++k)
+      for (std::size_t j = 0; j < n; ++j) v[j] += change_[k] * columns_[k * n + j];
+    return most;
+  }
+
+  // What ends the step on the constraints has moved the slips: every contact answers again, within its bound.
+  for (const int index : posed_) {
+    const Piece& p = pieces_[z(index)];
+    for (int k = 0; k < p.dim && (p.contact >= 0 || p.answers); ++k) {
+      const int i = p.start + k;
+      problem_.slip0(i) += work_[z(i)] - problem_.slip(i, z_);
+    }
+  }
+  change_ = z_;
+  Answers answers(*this, scene);
+  try {
+    if (!problem_.solve(answers, z_, true, detail::FrictionProblem::Choice::continuous).found) z_ = change_;
+    for (std::size_t k = 0; k < change_.size(); ++k) change_[k] = z_[k] - change_[k];
+    remember();
+    most = 0;
+    for (std::size_t k = 0; k < change_.size(); ++k) {
+      const double d = change_[k];
+      if (d == 0) continue;
+      for (std::size_t j = 0; j < n; ++j) {
+        v[j] += step * d * columns_[k * n + j];
+        most = std::max(most, std::fabs(step * d * columns_[k * n + j]));
+        vdot[j] += d * columns_[k * n + j];
+        nonideal[j] += d * forces_[k * n + j];
+      }
+      for (std::size_t r = 0; r < m; ++r) induced[r] += d * multipliers_[k * m + r];
+    }
+    std::fill(given_.begin(), given_.end(), 0.0);
+    for (const int i : posed_) {
+      const Piece& p = pieces_[z(i)];
+      Vector6d e = Vector6d::Zero();
+      for (int k = 0; k < p.dim; ++k) e += change_[z(p.start + k)] * p.basis.col(k);
+      sites_[z(p.site)].effort += e;
+      add(scene, sites_[z(p.site)], e, given_);
+    }
+    for (std::size_t j = 0; j < n; ++j) scene.assembly.instant.c[j] += given_[j];
+    report.sticking = 0;
+    conclude(scene, vdot, induced);
+    book();
+  } catch (...) {
+    return 0;  // a law that has just answered and now does not: the answer it gave stays
+  }
+  return most;
+}
+
+/// Rubbing of all unknown efforts in the middle of a step with velocities v, where a velocity constraint of a step is
+/// met (T12), into work_. @return the largest of what sticks
+double Nonideal::slips_midway(const Scene& scene, std::span<const double> v) {
+  // One state for all blocks: a world of thousands has no room for one of the world in each.
+  thread_local State middle;
+  const Block& block = scene.assembly.block;
+  for (const Site& site : sites_) {
+    const auto bodies = scene.system.constraint(block.constraints[z(site.constraint)]).bodies();
+    copy_bodies(scene.state, bodies, middle);
+    for (const BodyId id : bodies) {
+      BodyState& body = middle[id];
+      if (const int slot = block.slot(id); slot >= 0) {
+        const Vector6d u = twist_of(block, z(slot), v);
+        body.v = u.head<3>();
+        body.w = u.tail<3>();
+      } else if (scene.system.kind(id) != BodyKind::driven) {
+        continue;
+      }
+      advance(body, body.v, body.w, 0.5 * step);
+    }
+  }
+  middle.t = scene.state.t + 0.5 * step;
+  const auto velocity = [&](BodyId id, const Vector3d& at) -> Vector3d {
+    if (id.index < 0) return Vector3d::Zero();
+    const BodyState& body = middle[id];
+    return scene.system.kind(id) == BodyKind::particle ? body.v : Vector3d(body.v + body.w.cross(at - body.p));
+  };
+  work_.assign(z(unknowns_), 0.0);
+  double most = 0;
+  for (const int i : posed_) {
+    const Piece& p = pieces_[z(i)];
+    if (p.contact < 0 && !p.answers) continue;
+    const Site& site = sites_[z(p.site)];
+    const Vector3d at = scene.system.constraint(block.constraints[z(site.constraint)]).acting_point(0, middle);
+    Vector6d rubs;
+    rubs << velocity(site.first, at) - velocity(site.second, at),
+        middle[site.first].w - (site.second.index < 0 ? Vector3d(Vector3d::Zero()) : middle[site.second].w);
+    if (p.what->belt && p.contact >= 0)
+      rubs.head<3>() += p.what->belt_slip(thrust_of(scene, site, *p.what, site.ideal));
+    const bool sticks = p.contact >= 0 && contacts[z(p.contact)].sticks;
+    for (int k = 0; k < p.dim; ++k) {
+      work_[z(p.start + k)] = p.basis.col(k).dot(rubs);
+      if (sticks) most = std::max(most, std::fabs(work_[z(p.start + k)]));
+    }
+  }
+  return most;
+}
+
+}  // namespace linchpin

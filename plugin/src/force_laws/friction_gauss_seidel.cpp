@@ -1,0 +1,333 @@
+// Block Gauss–Seidel finds who sticks and who slides: for thrusts that friction does not change it descends a convex
+// function, so it always ends, redundant contacts included.
+#include "force_laws/friction_problem_impl.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace linchpin::detail {
+namespace {
+
+/// Eigenvalues (diagonal of W) and eigenvectors (columns of U) of a symmetric n × n matrix, n ≤ 6, by Jacobi's
+/// rotations.
+void diagonalize(Square& W, Square& U, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < n; ++j) U[i][j] = i == j;
+  for (int round = 0; round < 40; ++round) {
+    double off = 0, size = 0;
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t j = 0; j < n; ++j) (i == j ? size : off) += W[i][j] * W[i][j];
+    if (!(off > 1e-34 * size)) return;
+    for (std::size_t p = 0; p < n; ++p)
+      for (std::size_t q = p + 1; q < n; ++q) {
+        if (W[p][q] == 0) continue;
+        const double theta = (W[q][q] - W[p][p]) / (2 * W[p][q]);
+        const double t = (theta < 0 ? -1 : 1) / (std::fabs(theta) + std::sqrt(theta * theta + 1));
+        const double c = 1 / std::sqrt(t * t + 1), s = t * c;
+        for (std::size_t k = 0; k < n; ++k) {
+          const double x = W[k][p], y = W[k][q];
+          W[k][p] = c * x - s * y;
+          W[k][q] = s * x + c * y;
+        }
+        for (std::size_t k = 0; k < n; ++k) {
+          const double x = W[p][k], y = W[q][k], u = U[k][p], v = U[k][q];
+          W[p][k] = c * x - s * y;
+          W[q][k] = s * x + c * y;
+          U[k][p] = c * u - s * v;
+          U[k][q] = s * u + c * v;
+        }
+      }
+  }
+}
+
+}  // namespace
+
+// d(effort)/d(slip), out[i][k] of effort i by slip k, by central differences.
+void FrictionProblem::slopes(Laws& laws, int id, const Six& N, const Six& u, Square& out) {
+  const std::size_t dim = z_(blocks[z_(id)].dim);
+  for (std::size_t k = 0; k < dim; ++k) {
+    const std::size_t group = k < 3 ? 0 : 3;  // velocities, and angular velocities
+    const double h = 1e-6 * std::max({std::fabs(u[group]), std::fabs(u[group + 1]), std::fabs(u[group + 2])}) + 1e-9;
+    Six up = u, down = u, f_up{}, f_down{};
+    up[k] += h;
+    down[k] -= h;
+    laws.effort(id, N, up, f_up.data());
+    laws.effort(id, N, down, f_down.data());
+    for (std::size_t i = 0; i < dim; ++i) out[i][k] = (f_up[i] - f_down[i]) / (2 * h);
+  }
+}
+
+// Whether F is no more than what a stiff law makes of the rounding of its slip.
+bool FrictionProblem::within_rounding(const Block& b, const Square& slope, const Six& F,
+                                      std::span<const double> z) const {
+  Six noise{};
+  for (int k = 0; k < b.dim; ++k) {
+    const int i = b.start + k;
+    double sum = std::fabs(slip0_[z_(i)]) + std::fabs(b.start_slip[z_(k)]);
+    for (int j = 0; j < size_; ++j) sum += std::fabs(W_[at(i, j)] * z[z_(j)]);
+    noise[z_(k)] = 4 * epsilon * sum;
+  }
+  for (int i = 0; i < b.dim; ++i) {
+    double most = 4 * epsilon * std::fabs(z[z_(b.start + i)]);
+    for (int k = 0; k < b.dim; ++k) most += std::fabs(slope[z_(i)][z_(k)]) * noise[z_(k)];
+    if (!(std::fabs(F[z_(i)]) <= most)) return false;
+  }
+  return true;
+}
+
+// A smooth block that answers to its own slip: Newton, each step as short as |residual| needs to fall. For laws that
+// damp there always is such a step; where the law jumps, it ends at the jump, which is where friction would stick.
+void FrictionProblem::relax(Laws& laws, std::size_t index, const Six& N, std::span<double> z) {
+  const Block& b = blocks[index];
+  const int id = static_cast<int>(index);
+  const std::size_t dim = z_(b.dim), at0 = z_(b.start);
+  Six F{};
+  const auto residual = [&]() {
+    Six f{};
+    laws.effort(id, N, slip_read(b, z), f.data());
+    double sum = 0;
+    for (std::size_t i = 0; i < dim; ++i) {
+      F[i] = z[at0 + i] - f[i];
+      sum += weight_[at0 + i] * F[i] * F[i];
+    }
+    return sum;
+  };
+  double size = residual();
+  for (int step = 0; step < 60 && size > 0; ++step) {
+    Square slope{}, J{};
+    slopes(laws, id, N, slip_read(b, z), slope);
+    if (within_rounding(b, slope, F, z)) return;
+    Six x{};
+    for (std::size_t i = 0; i < dim; ++i) {
+      x[i] = -F[i];
+      for (std::size_t j = 0; j < dim; ++j) {
+        J[i][j] = i == j;
+        for (std::size_t k = 0; k < dim; ++k)
+          J[i][j] -= b.share * slope[i][k] * W_[at(b.start + static_cast<int>(k), b.start + static_cast<int>(j))];
+      }
+    }
+    for (std::size_t p = 0; p < dim; ++p) {  // elimination with row pivots
+      std::size_t best = p;
+      for (std::size_t i = p + 1; i < dim; ++i)
+        if (std::fabs(J[i][p]) > std::fabs(J[best][p])) best = i;
+      if (J[best][p] == 0) return;
+      std::swap(J[p], J[best]);
+      std::swap(x[p], x[best]);
+      for (std::size_t i = p + 1; i < dim; ++i) {
+        const double factor = J[i][p] / J[p][p];
+        for (std::size_t j = p; j < dim; ++j) J[i][j] -= factor * J[p][j];
+        x[i] -= factor * x[p];
+      }
+    }
+    double moves = 0, length = 0;
+    for (std::size_t p = dim; p-- > 0;) {
+      for (std::size_t j = p + 1; j < dim; ++j) x[p] -= J[p][j] * x[j];
+      x[p] /= J[p][p];
+      moves = std::max(moves, std::fabs(x[p]));
+      length = std::max(length, std::fabs(z[at0 + p]));
+    }
+    if (!std::isfinite(moves)) return;
+    Six from{};
+    for (std::size_t i = 0; i < dim; ++i) from[i] = z[at0 + i];
+    double part = 1, now = 0;
+    for (;; part *= 0.5) {
+      for (std::size_t i = 0; i < dim; ++i) z[at0 + i] = from[i] + part * x[i];
+      now = residual();
+      if (now < size || part < 1e-9) break;
+    }
+    if (!(now < size)) {  // rounding, or a jump
+      for (std::size_t i = 0; i < dim; ++i) z[at0 + i] = from[i];
+      return;
+    }
+    size = now;
+    if (moves <= 4 * epsilon * std::max(length, moves)) return;
+  }
+}
+
+// Smooth laws at the site of a dry block that answer to the same slip: what they make of its efforts, as their slopes
+// are now. Sweeps in which each answers to the other as it stands hardly move where the smooth law is stiff. Fills
+// own_, followers_ and follow_. @return whether there are any that damp
+bool FrictionProblem::follow(Laws& laws, std::size_t index, std::span<const double> z) {
+  const Block& b = blocks[index];
+  const std::size_t dim = z_(b.dim);
+  followers_.clear();
+  for (const Block& other : blocks)
+    for (int i = 0; other.answers && other.site == b.site && i < other.dim; ++i) followers_.push_back(other.start + i);
+  const std::size_t n = followers_.size();
+  if (n == 0) return false;
+  // (I − S W) δz = S δu of the followers, with δu what the dry block alone would do.
+  const std::size_t columns = n + dim;
+  J_.assign(std::max(J_.size(), n * columns), 0.0);
+  std::size_t row = 0;
+  for (std::size_t o = 0; o < blocks.size(); ++o) {
+    const Block& other = blocks[o];
+    if (!other.answers || other.site != b.site) continue;
+    Square slope{};
+    slopes(laws, static_cast<int>(o), read(other, z), slip_read(other, z), slope);
+    for (std::size_t i = 0; i < z_(other.dim); ++i, ++row) {
+      J_[row * columns + row] = 1;
+      for (int k = 0; k < other.dim; ++k) {
+        const double s = other.share * slope[i][z_(k)];
+        if (s == 0) continue;
+        for (std::size_t j = 0; j < n; ++j) J_[row * columns + j] -= s * W_[at(other.start + k, followers_[j])];
+        for (std::size_t j = 0; j < dim; ++j)
+          J_[row * columns + n + j] += s * W_[at(other.start + k, b.start + static_cast<int>(j))];
+      }
+    }
+  }
+  for (std::size_t p = 0; p < n; ++p) {  // elimination with row pivots
+    std::size_t best = p;
+    for (std::size_t i = p + 1; i < n; ++i)
+      if (std::fabs(J_[i * columns + p]) > std::fabs(J_[best * columns + p])) best = i;
+    if (J_[best * columns + p] == 0) return false;
+    for (std::size_t j = 0; best != p && j < columns; ++j) std::swap(J_[p * columns + j], J_[best * columns + j]);
+    for (std::size_t i = 0; i < n; ++i) {
+      if (i == p) continue;
+      const double factor = J_[i * columns + p] / J_[p * columns + p];
+      for (std::size_t j = p; factor != 0 && j < columns; ++j) J_[i * columns + j] -= factor * J_[p * columns + j];
+    }
+  }
+  follow_.assign(6 * n, 0.0);
+  double with = 0, without = 0;
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t k = 0; k < dim; ++k) follow_[6 * i + k] = J_[i * columns + n + k] / J_[i * columns + i];
+  for (std::size_t i = 0; i < dim; ++i)
+    for (std::size_t k = 0; k < dim; ++k) {
+      const int at_i = b.start + static_cast<int>(i);
+      double sum = W_[at(at_i, b.start + static_cast<int>(k))];
+      if (i == k) without += sum;
+      for (std::size_t j = 0; j < n; ++j) sum += W_[at(at_i, followers_[j])] * follow_[6 * j + k];
+      own_[i][k] = sum;
+      if (i == k) with += sum;
+    }
+  return with > 0 && with < without;
+}
+
+// Eigenvalues and eigenvectors of what a block's efforts do to its own slips. @param with_followers  of own_
+void FrictionProblem::find_axes(Block& b, bool with_followers) {
+  const std::size_t dim = z_(b.dim);
+  Square W{};
+  for (std::size_t i = 0; i < dim; ++i)
+    for (std::size_t j = 0; j < dim; ++j) {
+      const double w =
+          with_followers ? own_[i][j] : W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))];
+      W[i][j] += 0.5 * w;
+      W[j][i] += 0.5 * w;
+    }
+  diagonalize(W, b.axes, dim);
+  for (std::size_t i = 0; i < dim; ++i) b.size[i] = std::max(W[i][i], 0.0);
+  b.resolved = !with_followers;
+}
+
+// A direction in which no effort moves a block is held by constraints. The slip there is what they prescribe: zero
+// where they only guide the bodies, else that of a drive, against which friction acts like against any other slip.
+void FrictionProblem::find_prescribed_slips(double rest) {
+  for (Block& b : blocks) {
+    if (b.smooth || b.given) continue;
+    find_axes(b, false);
+    const std::size_t dim = z_(b.dim);
+    double square = 0, left = 0;  // of the prescribed slip; of the mobility that its directions have left
+    for (std::size_t i = 0; i < dim; ++i) {
+      if (b.size[i] > immovable * b.mobility) continue;
+      double along = 0;
+      for (std::size_t k = 0; k < dim; ++k) {
+        const std::size_t at_k = z_(b.start) + k;
+        along += b.axes[k][i] * (slip0_[at_k] - residual_slip_[at_k]);
+      }
+      square += along * along;
+      left = std::max(left, b.size[i] / b.mobility);
+    }
+    // The square root of what is left is the angle by which the direction is not quite the one that is held.
+    constexpr double rounding = 1e-8;
+    b.slip_prescribed = std::sqrt(square) > rest + (rounding + std::sqrt(left)) * b.reach;
+    b.forced = b.forced && !b.slip_prescribed;
+  }
+}
+
+// One block answers to all others as they stand.
+void FrictionProblem::respond(Laws& laws, std::size_t index, std::span<double> z) {
+  Block& b = blocks[index];
+  const int id = static_cast<int>(index);
+  const Six N = read(b, z);
+  if (b.answers) return relax(laws, index, N, z);
+  if (b.smooth) {
+    laws.effort(id, N, Six{}, &z[z_(b.start)]);
+    return;
+  }
+  if (b.given) {
+    const double r = laws.sliding(id, N, b.speed);
+    for (int i = 0; i < b.dim; ++i) z[z_(b.start + i)] = -r * b.sense[z_(i)];
+    return;
+  }
+  const std::size_t dim = z_(b.dim);
+  const bool shared = follow(laws, index, z);
+  Six q{}, now{}, along{}, x{}, before{};
+  for (std::size_t i = 0; i < dim; ++i) {
+    now[i] = q[i] = slip(b.start + static_cast<int>(i), z);
+    before[i] = z[z_(b.start) + i];
+  }
+  if (shared || !b.resolved) find_axes(b, shared);
+  for (std::size_t i = 0; i < dim; ++i)
+    for (std::size_t j = 0; j < dim; ++j)
+      q[i] -= (shared ? own_[i][j] : W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))]) * before[j];
+  const Square& U = b.axes;
+  const Six& size = b.size;
+  double most = 0;
+  for (std::size_t i = 0; i < dim; ++i) {
+    most = std::max(most, size[i]);
+    for (std::size_t k = 0; k < dim; ++k) along[i] += U[k][i] * q[k];
+  }
+  for (std::size_t i = 0; i < dim; ++i)
+    if (size[i] > immovable * b.mobility) x[i] = -along[i] / size[i];
+
+  const double slides = b.forced ? 0 : laws.sliding(id, N, std::max(norm(now), 1e-300));
+  const double holds = b.forced ? 0 : b.may_hold(q) ? laws.holding(id, N) : slides;
+  if (!b.slip_prescribed && (b.forced || norm(x) <= holds)) {
+    b.mode = Mode::sticks;
+  } else {
+    b.mode = Mode::slips;
+    // |x| = r along −slip: (W + α) x = −q with α ≥ 0, from below, where Newton on 1/|x| cannot overshoot.
+    const double r = slides;
+    if (!(r > 0)) {
+      x = Six{};
+    } else {
+      double alpha = std::max(0.0, norm(q) / r - most);
+      for (std::size_t i = 0; i < dim; ++i) alpha = std::max(alpha, std::fabs(along[i]) / r - size[i]);
+      for (int step = 0; step < 60; ++step) {
+        double length = 0, slope = 0;
+        for (std::size_t i = 0; i < dim; ++i) {
+          const double d = size[i] + alpha, xi = d > 0 ? along[i] / d : 0;
+          x[i] = -xi;
+          length += xi * xi;
+          if (d > 0) slope += xi * xi / d;
+        }
+        length = std::sqrt(length);
+        if (!(slope > 0) || std::fabs(length - r) <= 4 * epsilon * r) break;
+        alpha = std::max(0.0, alpha + (length - r) / r * length * length / slope);
+      }
+      if (const double length = norm(x); length > 0)
+        for (double& xi : x) xi *= r / length;
+    }
+  }
+  for (std::size_t k = 0; k < dim; ++k) {
+    double sum = 0;
+    for (std::size_t i = 0; i < dim; ++i) sum += U[k][i] * x[i];
+    z[z_(b.start) + k] = sum;
+  }
+  for (std::size_t i = 0; shared && i < followers_.size(); ++i)
+    for (std::size_t k = 0; k < dim; ++k) z[z_(followers_[i])] += follow_[6 * i + k] * (z[z_(b.start) + k] - before[k]);
+}
+
+bool FrictionProblem::sweep(Laws& laws, std::span<double> z, int most, double tolerance) {
+  for (int round = 0; round < most; ++round) {
+    std::copy(z.begin(), z.end(), try_.begin());
+    for (std::size_t b = 0; b < blocks.size(); ++b) respond(laws, b, z);
+    for (std::size_t i = 0; i < z.size(); ++i) try_[i] = z[i] - try_[i];
+    const double change = largest(try_);
+    if (!std::isfinite(change)) return false;
+    if (change <= tolerance * largest(z)) return true;
+  }
+  return false;
+}
+
+}  // namespace linchpin::detail

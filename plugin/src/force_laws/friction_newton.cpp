@@ -1,0 +1,394 @@
+// Newton on modes that sweeps have found goes to round-off, and is the only one used where thrusts answer so strongly
+// that sweeps would diverge; on a problem whose corners are rounded it needs no modes.
+#include "force_laws/friction_problem_impl.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace linchpin::detail {
+
+// d(law)/d(thrust) of one block, by central differences: laws are callables.
+void FrictionProblem::derivatives(Laws& laws, int b, const Six& N, double speed, double size, Six& by_thrust,
+                                  double& by_speed) {
+  const double h = 1e-6 * std::max(size, 1e-6);
+  for (std::size_t k = 0; k < 6; ++k) {
+    Six up = N, down = N;
+    up[k] += h;
+    down[k] -= h;
+    by_thrust[k] = (laws.sliding(b, up, speed) - laws.sliding(b, down, speed)) / (2 * h);
+  }
+  const double ds = 1e-5 * speed;
+  by_speed = ds > 0 ? (laws.sliding(b, N, speed + ds) - laws.sliding(b, N, speed - ds)) / (2 * ds) : 0;
+}
+
+/// F and J at z for the modes as they are; without `turning`, for slips that stay as they are. @return the largest |F|
+/// of laws, relative to the largest effort; `at_worst` receives its block.
+double FrictionProblem::linearize(Laws& laws, std::span<const double> z, bool turning, int* at_worst) {
+  std::fill(J_.begin(), J_.end(), 0.0);
+  double worst = 0;
+  const double size = std::max(largest(z), 1e-300);
+  for (std::size_t index = 0; index < blocks.size(); ++index) {
+    const Block& b = blocks[index];
+    const int id = static_cast<int>(index);
+    if (!b.smooth && b.mode == Mode::sticks && !b.given) {
+      for (int i = b.start; i < b.start + b.dim; ++i) {
+        F_[z_(i)] = slip(i, z) / b.mobility;
+        for (int j = 0; j < size_; ++j) J_[at(i, j)] = W_[at(i, j)] / b.mobility;
+      }
+      continue;
+    }
+    const Six N = read(b, z);
+    double thrust_size = 0;
+    for (const double x : N) thrust_size = std::max(thrust_size, std::fabs(x));
+    for (int i = 0; i < b.dim; ++i) J_[at(b.start + i, b.start + i)] = 1;
+    if (b.smooth)
+      linearize_smooth(laws, id, N, thrust_size, z, turning);
+    else
+      linearize_sliding(laws, id, N, thrust_size, z, turning);
+    for (int i = b.start; i < b.start + b.dim; ++i) {
+      if (!(std::fabs(F_[z_(i)]) / size > worst)) continue;
+      worst = std::fabs(F_[z_(i)]) / size;
+      if (at_worst != nullptr) *at_worst = id;
+    }
+  }
+  return worst;
+}
+
+void FrictionProblem::linearize_smooth(Laws& laws, int id, const Six& N, double thrust_size, std::span<const double> z,
+                                       bool turning) {
+  const Block& b = blocks[z_(id)];
+  Six f{};
+  const Six u = slip_read(b, z);
+  laws.effort(id, N, u, f.data());
+  for (int i = 0; i < b.dim; ++i) F_[z_(b.start + i)] = z[z_(b.start + i)] - f[z_(i)];
+  if (b.answers && turning) {
+    Square slope{};
+    slopes(laws, id, N, u, slope);
+    for (int i = 0; i < b.dim; ++i)
+      for (int k = 0; k < b.dim; ++k) {
+        if (slope[z_(i)][z_(k)] == 0) continue;
+        for (int j = 0; j < size_; ++j)
+          J_[at(b.start + i, j)] -= b.share * slope[z_(i)][z_(k)] * W_[at(b.start + k, j)];
+      }
+  }
+  const double h = 1e-6 * std::max(thrust_size, 1e-6);
+  for (int k = 0; k < 6 && b.implicit; ++k) {
+    Six up = N, down = N, f_up{}, f_down{};
+    up[z_(k)] += h;
+    down[z_(k)] -= h;
+    laws.effort(id, up, u, f_up.data());
+    laws.effort(id, down, u, f_down.data());
+    for (int i = 0; i < b.dim; ++i) {
+      const double slope = (f_up[z_(i)] - f_down[z_(i)]) / (2 * h);
+      if (slope == 0) continue;
+      for (int j = 0; j < size_; ++j) J_[at(b.start + i, j)] -= slope * K_[at(6 * b.site + k, j)];
+    }
+  }
+}
+
+void FrictionProblem::linearize_sliding(Laws& laws, int id, const Six& N, double thrust_size, std::span<const double> z,
+                                        bool turning) {
+  const Block& b = blocks[z_(id)];
+  Six along = b.sense;
+  double speed = b.speed;
+  if (!b.given) {
+    speed = 0;
+    for (int i = 0; i < b.dim; ++i) {
+      along[z_(i)] = slip(b.start + i, z);
+      speed += along[z_(i)] * along[z_(i)];
+    }
+    speed = std::sqrt(speed);
+    double x = 0;
+    for (int i = 0; i < b.dim; ++i) x += z[z_(b.start + i)] * z[z_(b.start + i)];
+    // One of several redundant contacts may be at its bound and yet not move, held by the others. The slip it then
+    // has is rounding and has no direction: it keeps that of its friction.
+    if (hardly_moves(b, z)) speed = 0;
+    for (int i = 0; i < b.dim; ++i)
+      along[z_(i)] = speed > 0 ? along[z_(i)] / speed : x > 0 ? -z[z_(b.start + i)] / std::sqrt(x) : 0;
+  }
+  const double r = laws.sliding(id, N, std::max(speed, 1e-300));
+  Six by_thrust{};
+  double by_speed = 0;
+  if (b.implicit || !b.given) derivatives(laws, id, N, std::max(speed, 1e-300), thrust_size, by_thrust, by_speed);
+  for (int i = 0; i < b.dim; ++i) F_[z_(b.start + i)] = z[z_(b.start + i)] + r * along[z_(i)];
+  for (int j = 0; j < size_; ++j) {
+    double dr = 0, turned = 0;
+    if (b.implicit)
+      for (int k = 0; k < 6; ++k) dr += by_thrust[z_(k)] * K_[at(6 * b.site + k, j)];
+    if (turning && !b.given && speed > 0) {
+      for (int i = 0; i < b.dim; ++i) turned += along[z_(i)] * W_[at(b.start + i, j)];
+      dr += by_speed * turned;
+    }
+    for (int i = 0; i < b.dim; ++i) {
+      double d = dr * along[z_(i)];
+      if (turning && !b.given && speed > 0) d += r / speed * (W_[at(b.start + i, j)] - turned * along[z_(i)]);
+      J_[at(b.start + i, j)] += d;
+    }
+  }
+}
+
+/// |F|² of the last linearize() or rounded().
+double FrictionProblem::merit() const { return weighted(F_); }
+
+/// |x|² with efforts of all kinds on one scale.
+double FrictionProblem::weighted(std::span<const double> x) const {
+  double sum = 0;
+  for (int i = 0; i < size_; ++i) sum += weight_[z_(i)] * x[z_(i)] * x[z_(i)];
+  return sum;
+}
+
+// x ← −J⁻¹ F by elimination with row pivots, along rows of memory. @return whether every pivot was well above what
+// rounding may leave of a dependent row; else nothing has happened but that LU_ and x_ are spoiled.
+bool FrictionProblem::eliminate_rows() {
+  const std::size_t n = z_(size_);
+  std::copy_n(J_.begin(), n * n, LU_.begin());
+  for (std::size_t i = 0; i < n; ++i) {  // rows of contacts at rest may be 10¹⁰ times those of others
+    double* row = &LU_[i * n];
+    double size = 0;
+    for (std::size_t j = 0; j < n; ++j) size = std::max(size, std::fabs(row[j]));
+    if (!(size > 1e-6)) return false;  // a direction that others hold: not to be blown up
+    const double scale = 1 / size;
+    for (std::size_t j = 0; j < n; ++j) row[j] *= scale;
+    x_[i] = -F_[i] * scale;
+  }
+  double most = 0;
+  for (std::size_t p = 0; p < n; ++p) {
+    std::size_t best = p;
+    for (std::size_t i = p + 1; i < n; ++i)
+      if (std::fabs(LU_[i * n + p]) > std::fabs(LU_[best * n + p])) best = i;
+    const double pivot = std::fabs(LU_[best * n + p]);
+    most = std::max(most, pivot);
+    if (!(pivot > 1e-6 * most)) return false;
+    if (best != p) {
+      std::swap_ranges(&LU_[p * n], &LU_[p * n] + n, &LU_[best * n]);
+      std::swap(x_[p], x_[best]);
+    }
+    const double* row = &LU_[p * n];
+    for (std::size_t i = p + 1; i < n; ++i) {
+      double* other = &LU_[i * n];
+      const double factor = other[p] / row[p];
+      if (factor == 0) continue;
+      for (std::size_t j = p + 1; j < n; ++j) other[j] -= factor * row[j];
+      x_[i] -= factor * x_[p];
+    }
+  }
+  for (std::size_t i = n; i-- > 0;) {
+    double sum = x_[i];
+    for (std::size_t j = i + 1; j < n; ++j) sum -= LU_[i * n + j] * x_[j];
+    x_[i] = sum / LU_[i * n + i];
+  }
+  return true;
+}
+
+// The same with complete pivoting where rows may depend on each other; what the rank does not reach stays zero.
+// (Redundant sticking contacts share what the sweeps have given them.)
+void FrictionProblem::eliminate() {
+  if (eliminate_rows()) return;
+  const int n = size_;
+  for (int i = 0; i < n; ++i) {
+    F_[z_(i)] = -F_[z_(i)];
+    row_[z_(i)] = column_[z_(i)] = i;
+  }
+  int rank = 0;
+  for (; rank < n; ++rank) {
+    int r = rank, c = rank;
+    double pivot = 0;
+    for (int i = rank; i < n; ++i)
+      for (int j = rank; j < n; ++j)
+        if (const double x = std::fabs(J_[at(row_[z_(i)], column_[z_(j)])]); x > pivot) pivot = x, r = i, c = j;
+    if (!(pivot > immovable)) break;
+    std::swap(row_[z_(rank)], row_[z_(r)]);
+    std::swap(column_[z_(rank)], column_[z_(c)]);
+    const int pr = row_[z_(rank)], pc = column_[z_(rank)];
+    for (int i = rank + 1; i < n; ++i) {
+      const int ri = row_[z_(i)];
+      const double factor = J_[at(ri, pc)] / J_[at(pr, pc)];
+      if (factor == 0) continue;
+      for (int j = rank; j < n; ++j) J_[at(ri, column_[z_(j)])] -= factor * J_[at(pr, column_[z_(j)])];
+      F_[z_(ri)] -= factor * F_[z_(pr)];
+    }
+  }
+  std::fill(x_.begin(), x_.end(), 0.0);
+  for (int i = rank - 1; i >= 0; --i) {
+    const int ri = row_[z_(i)];
+    double sum = F_[z_(ri)];
+    for (int j = i + 1; j < rank; ++j) sum -= J_[at(ri, column_[z_(j)])] * x_[z_(column_[z_(j)])];
+    x_[z_(column_[z_(i)])] = sum / J_[at(ri, column_[z_(i)])];
+  }
+}
+
+bool FrictionProblem::newton(Laws& laws, std::span<double> z, Answer& answer, int most) {
+  double last = std::numeric_limits<double>::infinity();
+  // Laws that answer to their slip saturate, and whole steps may then leap from one side of rest to the other for ever.
+  most = std::min(most, careful_ ? 15 : 40);
+  for (int step = 0; step < most; ++step) {
+    ++answer.iterations;
+    const double residual = linearize(laws, z), before = careful_ ? merit() : 0;
+    eliminate();
+    const double moves = largest(x_), size = largest(z);
+    if (!std::isfinite(moves)) return false;
+    std::copy(z.begin(), z.end(), last_.begin());
+    std::copy(x_.begin(), x_.end(), try_.begin());
+    for (std::size_t i = 0; i < z.size(); ++i) z[i] += try_[i];
+    if (careful_ && residual > 1e-12 && moves > 4 * epsilon * std::max(size, largest(z))) {
+      double part = 1;
+      while (linearize(laws, z), !(merit() < before)) {
+        part *= 0.5;
+        if (part < 1e-2) return false;
+        for (std::size_t i = 0; i < z.size(); ++i) z[i] = last_[i] + part * try_[i];
+      }
+      if (part < 1) {
+        last = std::numeric_limits<double>::infinity();
+        continue;
+      }
+    }
+    if (moves <= 4 * epsilon * std::max(size, largest(z))) return true;
+    if (moves >= 0.5 * last && moves <= 1e-11 * std::max(size, largest(z))) return true;  // rounding
+    last = moves;
+  }
+  return false;
+}
+
+// Modes and their Newton until they agree.
+bool FrictionProblem::settle(Laws& laws, std::span<double> z, Answer& answer, int steps) {
+  const int most = careful_ ? 6 : 20;
+  for (int round = 0; round < most; ++round) {
+    if (!newton(laws, z, answer, steps)) return false;
+    bool changed = false;
+    for (std::size_t index = 0; index < blocks.size(); ++index) {
+      Block& b = blocks[index];
+      if (b.smooth || b.given || b.forced) continue;
+      const int id = static_cast<int>(index);
+      const Six N = read(b, z);
+      const Six u = slips(b, z);
+      double x = 0, against = 0, speed = 0;
+      for (int i = 0; i < b.dim; ++i) {
+        const double xi = z[z_(b.start + i)];
+        x += xi * xi;
+        against += xi * u[z_(i)];
+        speed += u[z_(i)] * u[z_(i)];
+      }
+      x = std::sqrt(x);
+      if (b.mode == Mode::sticks) {
+        const double r = may_hold(b, u, z) ? laws.holding(id, N) : laws.sliding(id, N, 1e-300);
+        if (x > r * (1 + 1e-9) + 1e-300) b.mode = Mode::slips, changed = true;
+      } else if (against > 0 && !b.slip_prescribed && !hardly_moves(b, z)) {
+        b.mode = Mode::sticks, changed = true;
+      }
+    }
+    if (!changed) return true;
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      // A block that has just been let go needs a direction to slide in: the one in which its bound was passed.
+      const Mode mode = blocks[b].mode;
+      if (mode == Mode::slips && !blocks[b].smooth && !blocks[b].given) respond(laws, b, z);
+    }
+  }
+  return false;
+}
+
+/// What is minimised for thrusts that friction does not change, with the corner of dry friction rounded:
+/// ½ zᵀWz + Σ r √(|s|² + ε²), s = s₀ + W z, convex in z; its gradient is W F with F = z + r s/√(|s|² + ε²). Fills F_
+/// and, if asked, J_ = dF/dz. r and ε are by block in radius_ and round_. Every block is dry and answers.
+double FrictionProblem::rounded(std::span<const double> z, bool with_jacobian) {
+  double sum = 0;
+  if (with_jacobian) std::fill(J_.begin(), J_.end(), 0.0);
+  for (std::size_t index = 0; index < blocks.size(); ++index) {
+    const Block& b = blocks[index];
+    const double r = radius_[index], round = round_[index];
+    const Six u = r > 0 ? slips(b, z) : Six{};
+    double square = round * round;
+    for (int i = 0; r > 0 && i < b.dim; ++i) {
+      const std::size_t at_i = z_(b.start + i);
+      square += u[z_(i)] * u[z_(i)];
+      sum += 0.5 * z[at_i] * (u[z_(i)] - slip0_[at_i]);
+    }
+    const double d = std::sqrt(square);
+    sum += r * d;
+    for (int i = 0; i < b.dim; ++i) {
+      F_[z_(b.start + i)] = z[z_(b.start + i)] + (r > 0 ? r / d * u[z_(i)] : 0);
+      if (with_jacobian) J_[at(b.start + i, b.start + i)] = 1;
+    }
+    // Its derivative is that of d z + r s = 0, by d: the effort as it is in the place of −r s/d, which it comes to be.
+    // So what is at rest stays so when it is rounded less (Chan, Golub, Mulet 1999).
+    double length = 0;
+    for (int i = 0; i < b.dim; ++i) length += z[z_(b.start + i)] * z[z_(b.start + i)];
+    const double limit = std::min(1.0, r / std::max(std::sqrt(length), 1e-300));
+    for (int j = 0; with_jacobian && r > 0 && j < size_; ++j) {
+      double along = 0;
+      for (int i = 0; i < b.dim; ++i) along += u[z_(i)] / d * W_[at(b.start + i, j)];
+      for (int i = 0; i < b.dim; ++i)
+        J_[at(b.start + i, j)] += (r * W_[at(b.start + i, j)] + along * limit * z[z_(b.start + i)]) / d;
+    }
+  }
+  return sum;
+}
+
+/// Newton on rounded(), ever less so: a convex function falls in every step, so it ends however stiffly contacts hang
+/// together, where sweeps crawl. Bounds are those of the slips on the way. Where it has become clear who sticks, the
+/// problem itself is solved. @param known  whether z is of a problem much like this one. @return whether the laws are
+/// met
+bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answer& answer) {
+  radius_.assign(blocks.size(), 0.0);
+  round_.assign(blocks.size(), 0.0);
+  bool let_go = false;             // whether what slides has its own bound, and not that of rest
+  constexpr double sharp = 1e-10;  // of the slip that the whole friction of a contact alone would make
+  double moves = 0;                // by the last Newton step, relative
+  for (double part = known ? 1e-3 : 1;; part = std::max(sharp, 0.03 * part)) {
+    const double enough = part > sharp ? 0.03 : 1e-11;
+    for (int step = 0; step < (part > sharp ? 10 : 30); ++step) {
+      ++answer.iterations;
+      for (std::size_t index = 0; index < blocks.size(); ++index) {
+        const Block& b = blocks[index];
+        const Six u = slips(b, z), N = read(b, z);
+        const double speed = norm(u);
+        radius_[index] = may_hold(b, u, z) && !(let_go && speed > 30 * round_[index])
+                             ? laws.holding(static_cast<int>(index), N)
+                             : laws.sliding(static_cast<int>(index), N, std::max(speed, 1e-300));
+        const double size = *std::max_element(b.size.begin(), b.size.begin() + b.dim);
+        round_[index] = part * radius_[index] * std::max(size, immovable * b.mobility);
+      }
+      const double before = rounded(z, true);
+      if (std::sqrt(merit()) <= enough * std::sqrt(weighted(z))) break;
+      eliminate();
+      moves = largest(x_) / std::max(largest(z), 1e-300);
+      if (!std::isfinite(moves)) return false;
+      std::copy(z.begin(), z.end(), last_.begin());
+      std::copy(x_.begin(), x_.end(), try_.begin());
+      for (double along = 1; along > 1e-3; along *= 0.5) {
+        for (std::size_t i = 0; i < z.size(); ++i) z[i] = last_[i] + along * try_[i];
+        if (rounded(z, false) < before + 1e-14 * std::fabs(before)) break;  // where it falls by less than its rounding
+      }
+      if (moves <= 1e-11) break;  // the residual has rounding of its own, which stiff corners magnify
+    }
+    bool sure = let_go;
+    let_go = part < 1e-3;
+    for (std::size_t index = 0; index < blocks.size(); ++index) {
+      Block& b = blocks[index];
+      const double speed = norm(slips(b, z));
+      const bool sticks = !b.slip_prescribed && speed <= (part > sharp ? 10 : 1e4) * round_[index];
+      b.mode = sticks ? Mode::sticks : Mode::slips;
+      sure = sure && !(speed > 3 * round_[index] && speed < 100 * round_[index]);
+    }
+    if (sure && rests(laws, z, answer)) return true;
+    if (!(part > sharp)) break;
+  }
+  return moves <= 1e-9;  // modes that would not agree: laws are met as far as they have been sharpened
+}
+
+/// As settle(), but only to where a sweep would stay: of two answers, one at rest and one that slides, sweeps take the
+/// one that a body at rest has. z is left as it was where there is none.
+bool FrictionProblem::rests(Laws& laws, std::span<double> z, Answer& answer) {
+  kept_.assign(z.begin(), z.end());
+  if (settle(laws, z, answer, 12)) {
+    std::copy(z.begin(), z.end(), found_z_.begin());
+    if (sweep(laws, z, 1, 1e-9)) {
+      std::copy(found_z_.begin(), found_z_.end(), z.begin());
+      return true;
+    }
+  }
+  std::copy(kept_.begin(), kept_.end(), z.begin());
+  return false;
+}
+
+}  // namespace linchpin::detail

@@ -1,0 +1,316 @@
+// Which way a friction problem is solved: by staying at rest (friction_rest.cpp), by sweeps (friction_sweep.cpp), by
+// Newton (friction_newton.cpp), and where there may be several solutions by a search for them.
+#include "force_laws/friction_problem_impl.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace linchpin::detail {
+namespace {
+
+/// Sweeps after which Newton is tried, where many dampers in a row make sweeps slow and Newton no slower.
+constexpr int few = 12;
+
+/// Unknowns above which sweeps of a system that hangs together have far to go.
+constexpr int many = 24;
+
+}  // namespace
+
+void FrictionProblem::reset(int unknowns, int sites, bool same) {
+  size_ = unknowns;
+  sites_ = sites;
+  blocks.clear();
+  const std::size_t n = z_(unknowns), s = z_(sites);
+  if (!same) {
+    W_.assign(n * n, 0.0);
+    K_.assign(6 * s * n, 0.0);
+    weight_.assign(n, 1.0);
+  }
+  slip0_.assign(n, 0.0);
+  residual_slip_.assign(n, 0.0);
+  N0_.assign(s, Six{});
+  thrusts_.assign(s, Six{});
+  J_.resize(n * (n + 6));
+  LU_.resize(n * n);
+  for (auto* x : {&F_, &x_, &try_, &best_, &start_, &first_, &last_, &kept_, &found_z_, &freed_, &gives_way_})
+    x->resize(n);
+  modes_known_ = false;
+  followers_.reserve(n);
+  follow_.reserve(6 * n);
+  row_.resize(n);
+  column_.resize(n);
+  found_.reserve(8 * n);
+}
+
+double FrictionProblem::slip(int i, std::span<const double> z) const {
+  // Four sums, since compilers keep the order of one.
+  const double* row = &W_[at(i, 0)];
+  std::array<double, 4> sum{};
+  std::size_t j = 0;
+  for (const std::size_t n = z_(size_) & ~std::size_t{3}; j < n; j += 4)
+    for (std::size_t k = 0; k < 4; ++k) sum[k] += row[j + k] * z[j + k];
+  double rest = slip0_[z_(i)];
+  for (; j < z_(size_); ++j) rest += row[j] * z[j];
+  return rest + (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+Six FrictionProblem::slips(const Block& b, std::span<const double> z) const {
+  Six u{};
+  for (int i = 0; i < b.dim; ++i) u[z_(i)] = slip(b.start + i, z);
+  return u;
+}
+
+// Whether the bound of rest holds a dry block. @param u  its slips at z
+bool FrictionProblem::may_hold(const Block& b, const Six& u, std::span<const double> z) const {
+  Six q = u;
+  for (int i = 0; i < b.dim; ++i)
+    for (int j = 0; j < b.dim; ++j) q[z_(i)] -= W_[at(b.start + i, b.start + j)] * z[z_(b.start + j)];
+  return b.may_hold(q);
+}
+
+Six FrictionProblem::thrust(int site, std::span<const double> z) const {
+  Six N = N0_[z_(site)];
+  for (int k = 0; k < 6; ++k)
+    for (int j = 0; j < size_; ++j) N[z_(k)] += K_[at(6 * site + k, j)] * z[z_(j)];
+  return N;
+}
+
+Six FrictionProblem::read(const Block& b, std::span<const double> z) const {
+  return b.implicit ? thrust(b.site, z) : b.known;
+}
+
+Six FrictionProblem::slip_read(const Block& b, std::span<const double> z) const {
+  Six u{};
+  for (int i = 0; b.answers && i < b.dim; ++i)
+    u[z_(i)] = (1 - b.share) * b.start_slip[z_(i)] + b.share * slip(b.start + i, z);
+  return u;
+}
+
+/// Whether efforts change a thrust by more than the rounding of one.
+bool FrictionProblem::thrust_moves(int site) const {
+  constexpr double rounding = 1e-13;
+  for (int k = 0; k < 6; ++k)
+    for (int j = 0; j < size_; ++j)
+      if (std::fabs(K_[at(6 * site + k, j)]) > rounding) return true;
+  return false;
+}
+
+double FrictionProblem::gain_of(Laws& laws, std::span<const double> z) {
+  bool implicit = false;
+  for (const Block& b : blocks) implicit = implicit || b.implicit;
+  if (!implicit) return 0;
+  // I − J of the implicit blocks, sticking ones left out: how efforts call up efforts.
+  linearize(laws, z, false);
+  for (const Block& b : blocks)
+    for (int i = b.start; i < b.start + b.dim; ++i)
+      for (int j = 0; j < size_; ++j) {
+        double& m = J_[at(i, j)];
+        m = b.implicit && (b.smooth || b.given || b.mode == Mode::slips) ? (i == j) - m : 0;
+      }
+  for (std::size_t i = 0; i < x_.size(); ++i) x_[i] = 1 + 0.37 * static_cast<double>(i % 5);
+  double gain = 0;
+  for (int k = 0; k < 40; ++k) {
+    for (int i = 0; i < size_; ++i) {
+      F_[z_(i)] = 0;
+      for (int j = 0; j < size_; ++j) F_[z_(i)] += J_[at(i, j)] * x_[z_(j)];
+    }
+    const double before = largest(x_), after = largest(F_);
+    if (!(after > 1e-200)) return 0;
+    gain = after / before;
+    for (std::size_t i = 0; i < x_.size(); ++i) x_[i] = F_[i] / after;
+  }
+  return gain;
+}
+
+/// Whether a block's slip is no more than rounding beside what its friction alone would make.
+bool FrictionProblem::hardly_moves(const Block& b, std::span<const double> z) const {
+  if (b.slip_prescribed) return false;
+  double speed = 0, effort = 0;
+  for (int i = b.start; i < b.start + b.dim; ++i) {
+    const double s = slip(i, z);
+    speed += s * s;
+    effort += z[z_(i)] * z[z_(i)];
+  }
+  return std::sqrt(speed) <= 1e-9 * b.mobility * std::sqrt(effort);
+}
+
+/// Where contacts are redundant some may be at their bounds and yet not move: what does not slip, sticks.
+void FrictionProblem::at_rest_sticks(std::span<const double> z) {
+  for (Block& b : blocks)
+    if (!b.smooth && !b.given && b.mode != Mode::sticks && hardly_moves(b, z)) b.mode = Mode::sticks;
+}
+
+FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, bool known, Choice choice) {
+  Answer answer;
+  Kinds of;
+  for (Block& b : blocks) {
+    of.implicit = of.implicit || (b.implicit && thrust_moves(b.site));
+    of.free = of.free || !(b.smooth || b.given);
+    of.answering = of.answering || b.answers;
+    of.given = of.given || b.given || b.forced;
+    if (b.forced) b.mode = Mode::sticks;
+  }
+  answer.implicit = of.implicit;
+  careful_ = of.answering;
+  if (!known) std::fill(z.begin(), z.end(), 0.0);
+  if (!known) share(laws, z);
+  std::copy(z.begin(), z.end(), start_.begin());
+
+  find(laws, z, known, of, answer);
+  if (of.implicit) {
+    if (answer.found) answer.gain = std::max(answer.gain, gain_of(laws, z));
+    // A single answer stands even if a one-sided constraint pulls in it: that constraint is let go by its multiplier.
+    if (!answer.found || answer.gain >= 0.9) find_all(laws, z, known, choice, of, answer);
+    if (!answer.found) std::copy(first_.begin(), first_.end(), z.begin());
+  }
+
+  if (!std::isfinite(largest(z))) {  // thrusts that call each other up without end, in whatever looked last
+    answer.found = false;
+    answer.solutions = 0;
+    std::fill(z.begin(), z.end(), 0.0);
+  }
+  at_rest_sticks(z);
+  modes_known_ = true;
+  answer.residual = linearize(laws, z, true, &answer.worst);
+  answer.worst_size = answer.residual * std::max(largest(z), 1e-300);
+  return answer;
+}
+
+/// One solution: what is cheapest is tried first. The first answer of the laws is left in first_.
+void FrictionProblem::find(Laws& laws, std::span<double> z, bool known, const Kinds& of, Answer& answer) {
+  // The first answer of every law to what is there without it.
+  const bool convex = of.free && !of.implicit && !of.answering && !of.given && size_ > many;
+  bool swept = false;
+  if (known && of.free && !of.answering) answer.found = stays(laws, z);
+  if (!answer.found && convex && known && modes_known_) answer.found = rests(laws, z, answer);
+  if (!answer.found) swept = sweep(laws, z, of.implicit || !of.free ? 1 : few, 1e-15);
+  if (convex && !answer.found && !swept) {  // sweeps have not come to an end where contacts hang together
+    std::copy(z.begin(), z.end(), first_.begin());
+    if (!(answer.found = descend(laws, z, known, answer))) {
+      std::copy(first_.begin(), first_.end(), z.begin());
+      swept = sweep(laws, z, 400, 1e-15);
+    }
+  }
+  std::copy(z.begin(), z.end(), first_.begin());
+  answer.gain = gain_of(laws, z);
+  const bool one = !of.implicit || answer.gain < 0.9;
+  if (of.implicit && one && !answer.found) {
+    swept = sweep(laws, z, of.answering ? few : 400, 1e-13);
+    if (!swept && share(laws, z)) swept = sweep(laws, z, few, 1e-13);  // bounds that are hardly enough
+  }
+  std::copy(z.begin(), z.end(), best_.begin());
+  swept_modes_.clear();
+  for (const Block& b : blocks) swept_modes_.push_back(b.mode);
+  const auto back_to_sweeps = [&] {
+    std::copy(best_.begin(), best_.end(), z.begin());
+    for (std::size_t b = 0; b < blocks.size(); ++b) blocks[b].mode = swept_modes_[b];
+  };
+  if (!answer.found) answer.found = settle(laws, z, answer);
+  const bool all_dry = std::all_of(blocks.begin(), blocks.end(), [](const Block& b) { return !b.smooth; });
+  if (!answer.found && !swept && !of.implicit && of.free && !of.given && !convex && all_dry) {
+    // At the edge of slip sweeps crawl, and what they leave is as much as the slip itself.
+    back_to_sweeps();
+    answer.found = descend(laws, z, true, answer);
+  }
+  if (!answer.found && of.implicit && one && !of.answering) {  // modes that would not agree, as at the edge of slip
+    back_to_sweeps();
+    answer.found = swept || (of.free && !of.given && all_dry && descend(laws, z, true, answer));
+    if (!answer.found) {
+      std::copy(best_.begin(), best_.end(), z.begin());
+      // Where thrusts call up no others there is one answer (T9); a large ratio of masses costs digits of it.
+      answer.found = sweep(laws, z, 4000, 1e-12) || linearize(laws, z) <= 1e-6;
+    }
+    std::copy(z.begin(), z.end(), best_.begin());
+  }
+  // Laws that answer to their slip may be falling ones, or jump: Newton and sweeps take turns, and what neither finds
+  // is left where the sweeps end, with its residual.
+  for (int round = 0; of.answering && one && !answer.found && round < 4; ++round) {
+    std::copy(best_.begin(), best_.end(), z.begin());
+    answer.found = sweep(laws, z, few, 1e-12);
+    std::copy(z.begin(), z.end(), best_.begin());
+    if (!answer.found && !(answer.found = settle(laws, z, answer))) std::copy(best_.begin(), best_.end(), z.begin());
+  }
+  if (!answer.found && !of.implicit) {  // modes that would not agree: the sweeps' answer is good to their tolerance
+    std::copy(best_.begin(), best_.end(), z.begin());
+    answer.found = swept || of.answering || sweep(laws, z, 4000, 1e-12);
+  }
+  if (of.answering && one) answer.found = true;
+  if (answer.found) answer.solutions = 1;
+}
+
+/// There may be none or several: Newton from the ideal answer many times over, in both senses of the thrust.
+void FrictionProblem::find_all(Laws& laws, std::span<double> z, bool known, Choice choice, const Kinds& of,
+                               Answer& answer) {
+  found_.clear();
+  found_modes_.clear();
+  // Two are different where thrusts are: how redundant contacts share does not matter, nor a digit that a large
+  // ratio of masses has cost.
+  const auto keep = [&](std::span<const double> at) {
+    // Efforts beyond that meet their laws by the rounding of their slips alone.
+    constexpr double beyond = 1e10;
+    if (largest(at) > beyond * largest(first_) || !allowed(laws, at)) return;
+    for (std::size_t k = 0; k < found_.size(); k += z.size()) {
+      double apart = 0, size = 0;
+      for (int s = 0; s < sites_; ++s) {
+        const Six N = thrust(s, std::span(found_).subspan(k, z.size()));
+        for (std::size_t i = 0; i < 6; ++i) {
+          apart = std::max(apart, std::fabs(N[i] - thrusts_[z_(s)][i]));
+          size = std::max(size, std::fabs(N[i]));
+        }
+      }
+      if (apart <= 1e-6 * size) return;
+    }
+    if (found_.size() >= 8 * z.size()) return;
+    found_.insert(found_.end(), at.begin(), at.end());
+    for (const Block& b : blocks) found_modes_.push_back(b.mode);
+    answer.gain = std::max(answer.gain, gain_of(laws, at));
+  };
+  if (answer.found) keep(z);
+  for (const double factor : {1.0, 0.0, 0.1, 10.0, 1e2, 1e3, 1e5, -1.0, -10.0}) {
+    for (std::size_t i = 0; i < z.size(); ++i) z[i] = factor * first_[i];
+    if (settle(laws, z, answer)) keep(z);
+  }
+  // All at rest: where a step can end so, no sliding thrust need exist (an impact without collision).
+  for (Block& b : blocks)
+    if (!(b.smooth || b.given || b.slip_prescribed)) b.mode = Mode::sticks;
+  if (of.free && settle(laws, z, answer)) keep(z);
+  answer.solutions = z.empty() ? 0 : static_cast<int>(found_.size() / z.size());
+  answer.found = answer.solutions > 0;
+  if (answer.gain < 0.9) answer.solutions = std::min(answer.solutions, 1);  // what differs is rounding (T9)
+  const std::vector<double>& near = known ? start_ : first_;
+  double best = std::numeric_limits<double>::infinity();
+  for (std::size_t k = 0; k < found_.size(); k += z.size()) {
+    double measure = 0;
+    for (std::size_t i = 0; i < z.size(); ++i) {
+      const double x = found_[k + i], d = choice == Choice::continuous ? x - near[i] : x;
+      measure += d * d;
+    }
+    if (choice == Choice::largest) measure = -measure;
+    if (measure < best) {
+      best = measure;
+      std::copy_n(found_.begin() + static_cast<std::ptrdiff_t>(k), z.size(), z.begin());
+      for (std::size_t b = 0; b < blocks.size(); ++b) blocks[b].mode = found_modes_[k / z.size() * blocks.size() + b];
+    }
+  }
+}
+
+bool FrictionProblem::allowed(Laws& laws, std::span<const double> z) {
+  for (int s = 0; s < sites_; ++s) thrusts_[z_(s)] = thrust(s, z);
+  return laws.allowed(thrusts_);
+}
+
+void FrictionProblem::correction(std::span<const double> slips, std::span<double> dz) {
+  std::fill(J_.begin(), J_.end(), 0.0);
+  for (const Block& b : blocks) {
+    const bool sticks = !b.smooth && !b.given && b.mode == Mode::sticks;
+    for (int i = b.start; i < b.start + b.dim; ++i) {
+      F_[z_(i)] = sticks ? slips[z_(i)] / b.mobility : 0;
+      for (int j = 0; j < size_; ++j) J_[at(i, j)] = sticks ? W_[at(i, j)] / b.mobility : i == j;
+    }
+  }
+  eliminate();
+  std::copy(x_.begin(), x_.end(), dz.begin());
+}
+
+}  // namespace linchpin::detail

@@ -1,0 +1,614 @@
+// What laws meet at one state: where they act, which directions their constraints leave free, what they feel there, and
+// how each is taken: simply added, or as a piece of the friction problem (T9, T10). The solution is in nonideal.cpp.
+#include "force_laws/law_solver.h"
+
+#include "problem/jacobian_products.h"
+
+#include <linchpin/constraint.h>
+
+#include <Eigen/Eigenvalues>
+#include <Eigen/LU>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <stdexcept>
+
+namespace linchpin {
+namespace {
+
+/// Rate of damping times step up to which smooth laws are taken at the start of the step. At 1 a body would stop in it,
+/// at 2 it would be driven.
+constexpr double explicit_limit = 0.5;
+
+/// Rate [1/s] from which a law at rest is asked whether it jumps there.
+constexpr double abrupt = 1e5;
+
+/// Orthonormal directions that rows (3 numbers each, in `gram` = Σ row rowᵀ) leave free. Rows below 1e-5 of the longest
+/// are noise of frames in single precision. @return how many
+int left_free(const Eigen::Matrix3d& gram, double longest, Eigen::Matrix3d& out) {
+  const Eigen::SelfAdjointEigenSolver<Eigen::Matrix3d> modes(gram);
+  int count = 0;
+  for (int i = 0; i < 3; ++i)
+    if (!(modes.eigenvalues()[i] > 1e-10 * longest * longest)) out.col(count++) = modes.eigenvectors().col(i);
+  return count;
+}
+
+/// Part of x along the first `count` columns, which are orthonormal. Written out: products of dynamic width cost five
+/// times as much, and this is asked several times for every law and step.
+Vector3d along(const Eigen::Matrix3d& columns, int count, const Vector3d& x) {
+  if (count == 3) return x;
+  Vector3d sum = Vector3d::Zero();
+  for (int k = 0; k < count; ++k) sum += columns.col(k).dot(x) * columns.col(k);
+  return sum;
+}
+
+bool turns(const Law::Term& term) { return term.rubs == Rubs::spin || term.rubs == Rubs::roll; }
+
+}  // namespace
+
+void Nonideal::free_directions(const Scene& scene, Site& site) const {
+  const auto J = scene.assembly.jacobian(site.constraint, 0);
+  const Vector3d arm = scene.state[site.first].p - site.point;
+  Eigen::Matrix3d linear = Eigen::Matrix3d::Zero(), angular = Eigen::Matrix3d::Zero();
+  const int first = scene.assembly.block.row[z(site.constraint)];
+  const int rows = scene.assembly.block.row[z(site.constraint) + 1] - first;
+  for (int r = 0; r < rows; ++r) {
+    const double* row = &J[z(6 * r)];
+    Vector3d f(row[0], row[1], row[2]), m = Vector3d(row[3], row[4], row[5]) + arm.cross(f);
+    if (r == 0) site.push = f;
+    const double length = std::sqrt(f.squaredNorm() + m.squaredNorm());  // a metre of arm for a newton
+    if (!(length > 0)) continue;
+    f /= length;
+    m /= length;
+    linear += f * f.transpose();
+    angular += m * m.transpose();
+  }
+  site.slips = left_free(linear, 1, site.free_slip);
+  const auto rotates = [&](BodyId id) { return id.index >= 0 && scene.system.kind(id) == BodyKind::rigid; };
+  site.spins = rotates(site.first) || rotates(site.second) ? left_free(angular, 1, site.free_spin) : 0;
+}
+
+void Nonideal::motion_at(const Scene& scene, Site& site) const {
+  const Constraint& constraint = scene.system.constraint(scene.assembly.block.constraints[z(site.constraint)]);
+  const auto velocity = [&](BodyId id) -> Vector3d {
+    const BodyState& body = scene.state[id];
+    if (scene.system.kind(id) == BodyKind::particle) return body.v;
+    return body.v + body.w.cross(site.point - body.p);
+  };
+  // How the point itself moves: with its body, or as the declaration says.
+  Vector3d moves;
+  if (!constraint.wanders()) {
+    moves = velocity(constraint.sliding() < 0 ? site.first : constraint.bodies()[z(constraint.sliding())]);
+  } else {
+    thread_local State at;
+    const auto point = [&](double s) {
+      copy_bodies(scene.state, constraint.bodies(), at);
+      at.t += s;
+      for (const BodyId id : constraint.bodies()) advance(at[id], at[id].v, at[id].w, s);
+      return constraint.acting_point(0, at);
+    };
+    const double h = 1e-4;
+    moves = (8 * (point(h) - point(-h)) - (point(2 * h) - point(-2 * h))) / (12 * h);
+  }
+  const auto gains = [&](BodyId id) -> Vector3d {  // of velocity(), at v̇ = 0
+    const BodyState& body = scene.state[id];
+    const BodyKind kind = scene.system.kind(id);
+    if (kind == BodyKind::particle) return Vector3d::Zero();
+    Vector3d sum = body.w.cross(moves - body.v);
+    if (kind == BodyKind::driven) sum += body.a + body.alpha.cross(site.point - body.p);
+    return sum;
+  };
+  site.relative = velocity(site.first);
+  site.relative_spin = scene.state[site.first].w;
+  site.bias = gains(site.first);
+  site.bias_spin.setZero();
+  if (scene.system.kind(site.first) == BodyKind::driven) site.bias_spin += scene.state[site.first].alpha;
+  if (site.second.index < 0) return;
+  site.relative -= velocity(site.second);
+  site.relative_spin -= scene.state[site.second].w;
+  site.bias -= gains(site.second);
+  if (scene.system.kind(site.second) == BodyKind::driven) site.bias_spin -= scene.state[site.second].alpha;
+}
+
+Vector6d Nonideal::reaction(const Scene& scene, const Site& site, std::span<const double> lambda) const {
+  Vector6d w = wrench_at_centre(scene.assembly, site.constraint, 0, lambda);
+  if (scene.system.kind(site.first) == BodyKind::particle) w.tail<3>().setZero();
+  const Wrench at = moved_to(w, scene.state[site.first].p, site.point);
+  w << at.force, at.moment;
+  if (scene.system.kind(site.first) == BodyKind::particle) w.tail<3>().setZero();
+  return w;
+}
+
+Thrust Nonideal::thrust_of(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& N,
+                           const Vector3d& relative, const Vector3d& spin) const {
+  Thrust n;
+  n.t = scene.state.t;
+  n.point = site.point;
+  n.normal = N.head<3>();
+  n.moment = N.tail<3>();
+  n.first = &scene.state[site.first];
+  n.second = site.second.index < 0 ? nullptr : &scene.state[site.second];
+  n.relative = relative;
+  if (site.spins == 1) n.axis = site.free_spin.col(0);
+  Vector3d rubs = relative;
+  rubs += term.belt_slip(n);
+  n.slip = along(site.free_slip, site.slips, rubs);
+  n.spin = along(site.free_spin, site.spins, spin);
+  return n;
+}
+
+/// The slip that a smooth piece answers to, in its basis.
+Vector6d Nonideal::slip_answered(const Piece& p) const {
+  Vector6d u = Vector6d::Zero();
+  for (int k = 0; k < p.dim; ++k) u[k] = (1 - p.share) * p.slip[k] + p.share * problem_.slip(p.start + k, z_);
+  return u;
+}
+
+/// What a smooth piece sees when its slip is another than at the state; its internal state has then lived through the
+/// step with it.
+Thrust Nonideal::thrust_at_slip(const Scene& scene, const Piece& p, const Vector6d& N, const Vector6d& slip) const {
+  const Site& site = sites_[z(p.site)];
+  Vector6d u;
+  u << site.relative, site.relative_spin;
+  u += p.basis.leftCols(p.dim) * (slip - p.slip).head(p.dim);
+  Thrust n = thrust_of(scene, site, *p.what, N, u.head<3>(), u.tail<3>());
+  if (p.memory >= 0) {
+    n.memory = n.memory_before = memories_[z(p.memory)].value;
+    n.memory = p.what->advance(n, step);
+    n.memory_span = step;
+  }
+  return n;
+}
+
+void Nonideal::mobility_of(const Scene& scene, Site& site) const {
+  const Block& block = scene.assembly.block;
+  site.mobility.setZero();
+  for (const BodyId id : {site.first, site.second}) {
+    const int slot = id.index < 0 ? -1 : block.slot(id);
+    if (slot < 0) continue;
+    const int dof = block.column[z(slot + 1)] - block.column[z(slot)];
+    const double* M = &scene.assembly.instant.mass[masses_[z(slot)]];
+    site.mobility.topLeftCorner<3, 3>().diagonal().array() += 1 / M[0];
+    if (dof != 6) continue;
+    Eigen::Matrix3d I, arm;
+    for (int i = 0; i < 3; ++i)
+      for (int j = 0; j < 3; ++j) I(i, j) = M[6 * (i + 3) + j + 3];
+    const Vector3d r = site.point - scene.state[id].p;
+    arm << 0, r.z(), -r.y(), -r.z(), 0, r.x(), r.y(), -r.x(), 0;  // ω × r = arm ω
+    const Eigen::Matrix3d inverse = I.inverse();
+    site.mobility.topLeftCorner<3, 3>() += arm * inverse * arm.transpose();
+    site.mobility.topRightCorner<3, 3>() += arm * inverse;
+    site.mobility.bottomLeftCorner<3, 3>() += inverse * arm.transpose();
+    site.mobility.bottomRightCorner<3, 3>() += inverse;
+  }
+}
+
+/// What a smooth term gives for a thrust and velocities; its internal state has then lived through the step with them.
+Vector6d Nonideal::effort_at(const Scene& scene, const Smooth& s, const Vector6d& N, const Vector3d& relative,
+                             const Vector3d& spin) const {
+  Thrust n = thrust_of(scene, sites_[z(s.site)], *s.what, N, relative, spin);
+  if (s.memory >= 0) {
+    const Memory& m = memories_[z(s.memory)];
+    n.memory = n.memory_before = m.value;
+    n.memory = step > 0 ? s.what->advance(n, step) : m.next;
+    n.memory_span = step;
+  }
+  const Effort e = s.what->effort(n);
+  Vector6d out;
+  out << e.force, e.moment;
+  return out;
+}
+
+/// Whether a smooth law gives another effort for half as much thrust again.
+bool Nonideal::depends_on_thrust(const Scene& scene, const Smooth& s) const {
+  const Site& site = sites_[z(s.site)];
+  const auto at = [&](double factor) {
+    return effort_at(scene, s, factor * site.ideal, site.relative, site.relative_spin);
+  };
+  return (at(1.5) - at(1)).norm() > 0;
+}
+
+/// How fast a smooth law damps what it acts on: from its slope at the slip, and from the chord to the opposite slip,
+/// which shows a law that jumps at rest. Traces, because they do not mind that forces and moments have other units.
+void Nonideal::measure(const Scene& scene, Smooth& s, const Vector6d& N) {
+  const Site& site = sites_[z(s.site)];
+  const Law::Term& term = *s.what;
+  blame(site, term);
+  const auto at = [&](const Vector3d& relative, const Vector3d& spin) {
+    return effort_at(scene, s, N, relative, spin);
+  };
+  const Thrust n = thrust_of(scene, site, term, N);
+  const Vector6d here = s.memory >= 0 || N != site.ideal ? at(site.relative, site.relative_spin) : s.e;
+  Eigen::Matrix<double, 6, 6> C = Eigen::Matrix<double, 6, 6>::Zero();
+  for (int k = 0; k < site.slips; ++k) {
+    const Vector3d u = site.free_slip.col(k);
+    const double h = 1e-6 * n.slip.norm() + 1e-9;
+    C.leftCols<3>() -= (at(site.relative + h * u, site.relative_spin) - here) / h * u.transpose();
+  }
+  for (int k = 0; k < site.spins && term.turns; ++k) {
+    const Vector3d u = site.free_spin.col(k);
+    const double h = 1e-6 * n.spin.norm() + 1e-9;
+    C.rightCols<3>() -= (at(site.relative, site.relative_spin + h * u) - here) / h * u.transpose();
+  }
+  const Eigen::Matrix<double, 6, 6> A = site.mobility * C;
+  const double damping = A.trace(), turning = std::sqrt(std::fabs((A * A).trace()));
+  s.rate = std::max(std::fabs(damping), turning);
+  s.turns = turning > 0 && std::fabs(damping) <= 1e-6 * turning;
+  s.answers = s.turns || damping > 0;
+  s.slope = C;
+  Vector6d slip;
+  slip << n.slip, term.turns ? n.spin : Vector3d(Vector3d::Zero());
+  if (slip.squaredNorm() > 0) {
+    const Vector6d change = here - at(site.relative - 2 * slip.head<3>(), site.relative_spin - 2 * slip.tail<3>());
+    const double along = 2 * change.dot(slip);
+    const double chord = change.dot(site.mobility * change);
+    if (std::fabs(along) <= 1e-9 * change.norm() * slip.norm()) {
+      // Across its slip: nothing to be learnt from the chord.
+    } else if (along < 0) {
+      if (chord / -along > s.rate) {
+        s.rate = chord / -along;
+        s.slope = change * change.transpose() / -along;
+      }
+      s.answers = true;
+      s.turns = false;
+    } else if (along > 0 && !s.turns) {
+      s.answers = false;
+    }
+  }
+  if (s.memory >= 0 && step == 0) {  // bristles: a spring, where steps are explicit
+    Thrust bent = n;
+    bent.memory = memories_[z(s.memory)].next;
+    const double h = 1e-6 * bent.memory.norm() + 1e-12;
+    double stiffness = 0;
+    for (int k = 0; k < 3; ++k) {
+      Thrust more = bent;
+      more.memory[k] += h;
+      stiffness -= (site.mobility.topLeftCorner<3, 3>() * (term.effort(more).force - s.e.head<3>()))[k] / h;
+    }
+    if (stiffness > 0) s.rate = std::max(s.rate, std::sqrt(stiffness));
+    // And how fast they forget, which is how fast their force settles.
+    constexpr double moment = 1e-7;
+    for (int k = 0; k < 3; ++k) {
+      Thrust more = bent;
+      more.memory[k] += h;
+      const double kept = (term.advance(more, moment) - term.advance(bent, moment))[k] / h;
+      if (kept < 1) s.rate = std::max(s.rate, -std::log(std::max(kept, 1e-300)) / moment);
+    }
+    s.answers = true;
+  }
+  if (!std::isfinite(s.rate)) s.rate = 0;
+}
+
+/// Smooth laws are simply added where the step is short for all of them together; else they answer, as dry friction
+/// does, to the slip at the step's end, and so never give energy however stiff they are. Laws that turn their slip
+/// (Lorentz) answer to its mean, which neither gives nor takes.
+void Nonideal::sort_smooth(const Scene& scene) {
+  const Block& block = scene.assembly.block;
+  const auto slots = [&](const Smooth& s) {
+    const Site& site = sites_[z(s.site)];
+    const auto slot = [&](BodyId id) { return id.index < 0 ? -1 : block.slot(id); };
+    return std::array<int, 2>{slot(site.first), slot(site.second)};
+  };
+  std::fill(shared_.begin(), shared_.end(), 0.0);
+  smooth_rate_ = turning_rate_ = memory_rate_bound_ = 0;
+  smooth_stiffest_ = -1;
+  for (Smooth& s : smooth_) {
+    s.rate = 0;
+    s.answers = s.turns = false;
+    if (step > 0 || rates) measure(scene, s, sites_[z(s.site)].ideal);
+    if (step == 0 && s.rate > abrupt && s.memory < 0) look_for_jump_at_rest(scene, sites_[z(s.site)], *s.what);
+    if (!s.answers) continue;
+    for (const int slot : slots(s))
+      if (slot >= 0) shared_[z(slot)] += std::sqrt(s.rate);
+  }
+  for (const Smooth& s : smooth_) {
+    // Gershgorin's bound for the rates of all laws that share bodies.
+    double rate = 0;
+    if (s.answers) {
+      const double own = std::sqrt(s.rate);
+      double sum = 0;
+      int bodies = 0;
+      for (const int slot : slots(s))
+        if (slot >= 0) sum += shared_[z(slot)], ++bodies;
+      rate = own * (sum - (bodies == 2 ? own : 0));
+      if (s.memory >= 0) memory_rate_bound_ = std::max(memory_rate_bound_, rate);
+      if (rate > smooth_rate_) {
+        smooth_rate_ = rate;
+        smooth_stiffest_ = s.effort;
+      }
+    }
+    const bool stiff =
+        step > 0 && s.answers && s.rate > 0 && (s.turns || s.memory >= 0 || rate * step > explicit_limit);
+    if (stiff || s.what->reads == Reads::actual) {
+      Piece& p = add_piece(scene, s.site, s.law, s.term, *s.what, s.memory, s.effort);
+      p.smooth = static_cast<int>(&s - smooth_.data());
+      p.measured = sites_[z(s.site)].ideal;
+      p.answers = stiff;
+      p.share = s.turns ? 0.5 : 1;
+      set_basis(p, s.e);
+      places_ += s.what->turns ? 6 : 3;
+      continue;
+    }
+    Site& site = sites_[z(s.site)];
+    const Thrust n = thrust_of(scene, site, *s.what, site.ideal);
+    blame(site, *s.what);
+    check(scene, site, *s.what, {s.e.head<3>(), s.e.tail<3>()}, n);
+    efforts[z(s.effort)].force = s.e.head<3>();
+    efforts[z(s.effort)].moment = s.e.tail<3>();
+    site.effort += s.e;
+  }
+  note_rate();
+}
+
+/// Whether a smooth piece that is weak for the step at the thrust at which that was judged is too stiff at the thrust
+/// that is there, which others may call up. It then answers to the step's end.
+bool Nonideal::stiffens(const Scene& scene, Piece& p) {
+  constexpr double hardly = 0.1;
+  const Site& site = sites_[z(p.site)];
+  if (step == 0 || p.contact >= 0 || p.answers) return false;
+  if ((site.actual - p.measured).norm() <= hardly * std::max(site.actual.norm(), p.measured.norm())) return false;
+  Smooth& s = smooth_[z(p.smooth)];
+  p.measured = site.actual;
+  measure(scene, s, site.actual);
+  if (!s.answers || !(s.turns || s.rate * step > explicit_limit)) return false;
+  p.answers = true;
+  p.share = s.turns ? 0.5 : 1;
+  p.block = 0;
+  set_basis(p, effort_at(scene, s, site.actual, site.relative, site.relative_spin));
+  return true;
+}
+
+void Nonideal::add(const Scene& scene, const Site& site, const Vector6d& effort, std::span<double> out) const {
+  const Block& block = scene.assembly.block;
+  const auto on = [&](BodyId id, double sign) {
+    if (id.index < 0) return;
+    const int slot = block.slot(id);
+    if (slot < 0) return;
+    const int column = block.column[z(slot)], dof = block.column[z(slot + 1)] - column;
+    const Vector3d f = sign * effort.head<3>();
+    for (int j = 0; j < 3; ++j) out[z(column + j)] += f[j];
+    if (dof < 6) return;
+    const Vector3d m = (site.point - scene.state[id].p).cross(f) + sign * effort.tail<3>();
+    for (int j = 0; j < 3; ++j) out[z(column + 3 + j)] += m[j];
+  };
+  on(site.first, 1);
+  on(site.second, -1);
+}
+
+Vector6d Nonideal::twist(const Scene& scene, const Site& site, std::span<const double> v) const {
+  const Block& block = scene.assembly.block;
+  const auto of = [&](BodyId id) -> Vector6d {
+    Vector6d u = Vector6d::Zero();
+    if (id.index < 0) return u;
+    const int slot = block.slot(id);
+    if (slot < 0) return u;
+    u = twist_of(block, z(slot), v);
+    u.head<3>() += Vector3d(u.tail<3>()).cross(site.point - scene.state[id].p);
+    return u;
+  };
+  return of(site.first) - of(site.second);
+}
+
+std::string Nonideal::name_of(const System& system, const Block& block, const Site& site, const Law::Term& term) const {
+  return (term.name == "law" ? term.name : "law '" + term.name + "'") + " on " +
+         system.name(block.constraints[z(site.constraint)]);
+}
+
+/// All laws of a constraint together.
+std::string Nonideal::names_on(const Scene& scene, const Site& site) const {
+  const ConstraintId id = scene.assembly.block.constraints[z(site.constraint)];
+  const Law::Term* only = nullptr;
+  std::string names;
+  for (const Law& law : laws(scene.system, id))
+    for (const Law::Term& term : law.terms()) {
+      only = names.empty() ? &term : nullptr;
+      names += (names.empty() ? "'" : ", '") + term.name + "'";
+    }
+  return only != nullptr ? name_of(scene, site, *only) : "laws " + names + " on " + scene.system.name(id);
+}
+
+Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law, int index, const Law::Term& what,
+                                     int memory, int effort) {
+  const Site& site = sites_[z(site_index)];
+  Piece& p = pieces_.emplace_back();
+  p.site = site_index;
+  p.what = &what;
+  p.effort = effort;
+  p.memory = memory;
+  p.basis.setZero();
+  p.slip.setZero();
+  p.known.setZero();
+  p.next.setZero();
+  p.across.setZero();
+  p.axes.setZero();
+  p.place = places_;
+  reads_actual_ = reads_actual_ || what.reads == Reads::actual;
+  p.implicit = what.reads == Reads::actual && what.branch != Branch::continuous;  // a choice among several
+  if (what.holding) {
+    if (!turns(what))
+      for (int k = 0; k < site.slips; ++k) p.basis.col(p.dim++).head<3>() = site.free_slip.col(k);
+    if (what.rubs == Rubs::spin || what.rubs == Rubs::both)
+      for (int k = 0; k < site.spins; ++k)
+        p.basis.col(p.dim++).tail<3>() = (what.rubs == Rubs::both ? what.arm : 1) * site.free_spin.col(k);
+    if (what.rubs == Rubs::roll) {
+      // Free axes across the thrust; all of them where nothing presses.
+      const Vector3d n = site.ideal.head<3>();
+      const auto S = site.free_spin.leftCols(site.spins);
+      Eigen::Matrix3d taken = n.squaredNorm() > 0 ? Eigen::Matrix3d(n * n.transpose() / n.squaredNorm())
+                                                  : Eigen::Matrix3d(Eigen::Matrix3d::Zero());
+      taken += Eigen::Matrix3d::Identity() - S * S.transpose();
+      Eigen::Matrix3d across;
+      const int count = left_free(taken, 1, across);
+      for (int k = 0; k < count; ++k) p.basis.col(p.dim++).tail<3>() = across.col(k);
+    }
+    p.axes = p.basis;
+    if (what.rubs == Rubs::both) p.axes.bottomRows<3>() /= what.arm;
+    p.contact = static_cast<int>(contacts.size());
+    Contact contact;
+    contact.constraint = site.constraint;
+    contact.law = law;
+    contact.term = index;
+    contact.dim = p.dim;
+    Vector6d rubs;
+    rubs << site.relative, site.relative_spin;
+    if (what.belt) rubs.head<3>() += what.belt_slip(thrust_of(scene, site, what, site.ideal));
+    p.slip.head(p.dim) = p.basis.leftCols(p.dim).transpose() * rubs;
+    contact.rubbing = p.axes.leftCols(p.dim) * p.slip.head(p.dim);
+    contacts.push_back(contact);
+    efforts[z(effort)].contact = p.contact;
+    places_ += p.dim;
+  }
+  return p;
+}
+
+/// The thrust that a piece reads in this round, unless implicitly.
+const Vector6d& Nonideal::thrust_read(const Piece& p) const {
+  const Site& site = sites_[z(p.site)];
+  return p.what->reads == Reads::actual ? site.read : site.ideal;
+}
+
+/// Directions in which a smooth piece pushes. One that answers to its slip at a thrust that is known does so where its
+/// constraint leaves it free; across that nothing moves, and its effort there is that at the state.
+void Nonideal::set_basis(Piece& p, const Vector6d& effort) {
+  const Eigen::Matrix<double, 6, 6> before = p.basis;
+  const Site& site = sites_[z(p.site)];
+  p.basis.setZero();
+  p.slip.setZero();
+  p.known.setZero();
+  p.across.setZero();
+  p.dim = 0;
+  if (p.answers && !p.implicit) {
+    for (int k = 0; k < site.slips; ++k) p.basis.col(p.dim++).head<3>() = site.free_slip.col(k);
+    for (int k = 0; k < site.spins && p.what->turns; ++k) p.basis.col(p.dim++).tail<3>() = site.free_spin.col(k);
+    p.across = effort - p.basis.leftCols(p.dim) * (p.basis.leftCols(p.dim).transpose() * effort);
+    if (!p.what->turns) p.across.tail<3>().setZero();
+  } else {
+    p.dim = p.what->turns ? 6 : 3;
+    p.basis.setIdentity();
+    p.known.head(p.dim) = effort.head(p.dim);
+  }
+  Vector6d twist;
+  twist << site.relative, site.relative_spin;
+  p.slip.head(p.dim) = p.basis.leftCols(p.dim).transpose() * twist;
+  p.axes = p.basis;
+  if (p.basis != before) units_of_.clear();
+}
+
+void Nonideal::note_memory(int which, const Thrust& n) {
+  const std::size_t first = 3 * z(which);
+  if (memory_now.size() < first + 3) memory_now.resize(first + 3), memory_rate.resize(first + 3);
+  Eigen::Map<Vector3d>{&memory_now[first]} = n.memory;
+  Eigen::Map<Vector3d>{&memory_rate[first]} = memories_[z(which)].what->memory_rate(n);
+}
+
+void Nonideal::give_memory(std::span<const double> values) {
+  const bool all = values.size() == 3 * memories_.size();
+  for (std::size_t i = 0; i < memories_.size(); ++i) {
+    memories_[i].given = all;
+    if (all) memories_[i].next = Eigen::Map<const Vector3d>(&values[3 * i]);
+  }
+}
+
+// Sites, pieces and contacts as they are at this state; laws that only add up are asked at once.
+void Nonideal::gather(const Scene& scene) {
+  const Block& block = scene.assembly.block;
+  sites_.clear();
+  pieces_.clear();
+  efforts.clear();
+  contacts.clear();
+  smooth_.clear();
+  places_ = 0;
+  units_of_.clear();
+  reads_actual_ = false;
+  forget_flaw(scene.system);
+  std::size_t remembering = 0;
+  if (!memory_begun_) memory_t_ = scene.state.t, memory_begun_ = true;
+  const double elapsed = std::max(0.0, scene.state.t - memory_t_);
+  for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
+    const ConstraintId id = block.constraints[z(i)];
+    const auto on_this = laws(scene.system, id);
+    if (on_this.empty()) continue;
+    const Constraint& constraint = scene.system.constraint(id);
+    Site& site = sites_.emplace_back();
+    site.constraint = i;
+    site.first = constraint.bodies()[0];
+    site.second = constraint.bodies().size() > 1 ? constraint.bodies()[1] : BodyId{};
+    site.point = constraint.acting_point(0, scene.state);
+    site.push.setZero();
+    const OneSided& sided = one_sided(scene.system, id);
+    site.one_sided = !sided.on ? 0 : sided.negative ? -1 : 1;
+    free_directions(scene, site);
+    motion_at(scene, site);
+    site.read = site.ideal = reaction(scene, site, scene.lambda);
+    site.effort.setZero();
+    if (std::any_of(on_this.begin(), on_this.end(), [](const Law& law) {
+          return std::any_of(law.terms().begin(), law.terms().end(), [](const Law::Term& t) { return !t.holding; });
+        }))
+      mobility_of(scene, site);
+    for (std::size_t l = 0; l < on_this.size(); ++l)
+      for (std::size_t k = 0; k < on_this[l].terms().size(); ++k) {
+        const Law::Term& term = on_this[l].terms()[k];
+        blame(site, term);
+        int remembers = -1;
+        Thrust n = thrust_of(scene, site, term, site.ideal);
+        if (term.advance) {
+          if (remembering == memories_.size()) memories_.emplace_back();
+          Memory& m = memories_[remembering];
+          if (m.what && m.what != &term) m = Memory{};
+          m.what = &term;
+          remembers = static_cast<int>(remembering++);
+          n.memory = m.value;
+          m.thrust = n;
+          if (!m.given || step > 0) m.next = elapsed > 0 ? term.advance(n, elapsed) : m.value;
+          n.memory = m.next;
+          note_memory(remembers, n);
+        }
+        LawEffort& own = efforts.emplace_back();
+        own.constraint = i;
+        own.law = static_cast<int>(l);
+        own.term = static_cast<int>(k);
+        own.p_WQ = site.point;
+        own.thrust = site.ideal.head<3>();
+        own.thrust_moment = site.ideal.tail<3>();
+        if (efforts.size() <= histories_.size()) own.switches = histories_[efforts.size() - 1].switches;
+        const int here = static_cast<int>(sites_.size()) - 1, effort = static_cast<int>(efforts.size()) - 1;
+        if (term.holding) {
+          if (add_piece(scene, here, own.law, own.term, term, remembers, effort).dim == 0) pieces_.pop_back();
+          continue;
+        }
+        Smooth& s = smooth_.emplace_back();
+        s.site = here;
+        s.law = own.law;
+        s.term = own.term;
+        s.effort = effort;
+        s.memory = remembers;
+        s.what = &term;
+        const Effort e = term.effort(n);
+        s.e << e.force, e.moment;
+        if (!s.e.allFinite())
+          throw std::runtime_error(name_of(scene, site, term) + " returned a force that is not finite");
+        if (term.dissipative) look_for_push(scene, site, term, s.e);
+      }
+  }
+  memories_.resize(remembering);  // those of laws that are gone point nowhere
+  memory_now.resize(3 * remembering);
+  memory_rate.resize(3 * remembering);
+  sort_smooth(scene);
+  if (holds_.size() != contacts.size()) holds_.assign(contacts.size(), Hold{});
+}
+
+void Nonideal::check(const Scene& scene, const Site& site, const Law::Term& term, const Effort& e, const Thrust& n) {
+  if (!e.force.allFinite() || !e.moment.allFinite())
+    throw std::runtime_error(name_of(scene, site, term) + " returned a force that is not finite");
+  if (!term.dissipative) return;
+  const double power = e.force.dot(n.slip) + e.moment.dot(n.spin);
+  // Slip and spin are parts of these, and rounded as these are; a picowatt is rounding in any case.
+  const Vector3d turning = n.first->w - (n.second ? n.second->w : Vector3d::Zero());
+  if (power > 1e-12 + 1e-9 * (e.force.norm() * (n.slip.norm() + n.relative.norm()) +
+                              e.moment.norm() * (n.spin.norm() + turning.norm())))
+    throw std::runtime_error(name_of(scene, site, term) + " is declared dissipative but gives " +
+                             std::to_string(power) + " W");
+}
+
+}  // namespace linchpin

@@ -1,0 +1,407 @@
+// Laws at one state. The order of things: laws that only add up; then, if anything is at rest, is to be judged at the
+// end of a step or reads the actual thrust, unit responses of all unknown efforts and the friction problem; last, what
+// came out goes through the factor once more as one force, so that no round-off of the small problem is left in v̇. What
+// laws read is collected in nonideal_gather.cpp; who slides is in nonideal_slide.cpp, the friction problem in
+// nonideal_rub.cpp.
+#include "problem/jacobian_products.h"
+#include "force_laws/friction_callbacks.h"
+#include "model/format.h"
+
+#include <linchpin/constraint.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <stdexcept>
+
+namespace linchpin {
+
+void Nonideal::restructure(const Block& block) {
+  sites_.clear();
+  prescribed.clear();
+  pieces_.clear();
+  contacts.clear();
+  memories_.clear();
+  holds_.clear();
+  z_known_.clear();
+  histories_.clear();
+  stuck_before_.clear();
+  flaw_.clear();
+  masses_.clear();
+  std::size_t entries = 0;
+  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
+    masses_.push_back(entries);
+    const std::size_t dof = z(block.column[s + 1] - block.column[s]);
+    entries += dof * dof;
+  }
+  shared_.assign(block.bodies.size(), 0.0);
+  memory_begun_ = false;
+  smooth_share_ = turning_share_ = nan_;
+  report = {};
+}
+
+void Nonideal::keep(Past& past) const {
+  past = {memories_, holds_, histories_, z_known_, memory_t_, memory_begun_, smooth_share_, turning_share_};
+  for (Memory& m : past.memories) m.what = nullptr;  // the same law may lie elsewhere by then
+}
+
+void Nonideal::go_back(const Past& past) {
+  memories_ = past.memories;
+  holds_ = past.holds;
+  histories_ = past.histories;
+  z_known_ = past.z_known;
+  memory_t_ = past.memory_t;
+  memory_begun_ = past.memory_begun;
+  smooth_share_ = past.smooth_share;
+  turning_share_ = past.turning_share;
+}
+
+/// Adds what the force `c` [n] does to everything: one back-solve (T5).
+void Nonideal::respond(const Scene& scene, std::span<const double> c, std::span<double> vdot,
+                       std::span<double> nonideal, std::span<double> induced) {
+  scene.solver.inverse_mass(c, dv_);
+  for (std::size_t j = 0; j < vdot.size(); ++j) {
+    vdot[j] += dv_[j];
+    nonideal[j] += c[j];
+    scene.assembly.instant.c[j] += c[j];
+  }
+  multiply(scene.assembly.instant, dv_, row_);
+  for (double& r : row_) r = -r;
+  scene.solver.apply(row_, lambda_, force_, dv_);  // −AᵀG⁺A M⁻¹c
+  ++report.back_solves;
+  for (std::size_t j = 0; j < vdot.size(); ++j) {
+    vdot[j] += dv_[j];
+    nonideal[j] += force_[j];
+  }
+  for (std::size_t r = 0; r < induced.size(); ++r) induced[r] += lambda_[r];
+}
+
+/// All as it was without laws.
+void Nonideal::forget_response(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                               std::span<double> induced) {
+  std::copy(kept_.begin(), kept_.end(), vdot.begin());
+  std::copy(kept_nonideal_.begin(), kept_nonideal_.end(), nonideal.begin());
+  std::copy(kept_induced_.begin(), kept_induced_.end(), induced.begin());
+  std::fill(scene.assembly.instant.c.begin(), scene.assembly.instant.c.end(), 0.0);
+}
+
+// What was found, contact by contact, and whether laws were what they say they are.
+void Nonideal::conclude(const Scene& scene, std::span<const double> vdot, std::span<const double> induced) {
+  Answers answers(*this, scene);
+  read_thrusts(scene, induced);
+  for (const Piece& p : pieces_) {
+    const Site& site = sites_[z(p.site)];
+    const detail::FrictionProblem::Block* const block = p.block < 0 ? nullptr : &problem_.blocks[z(p.block)];
+    const bool actual = p.what->reads == Reads::actual && (block == nullptr || block->implicit || !report.fell_back);
+    detail::Six N{};
+    if (block != nullptr)
+      N = problem_.read(*block, z_);
+    else
+      std::copy_n(thrust_read(p).data(), 6, N.begin());
+    const Vector6d e = effort_of(p);
+    LawEffort& own = efforts[z(p.effort)];
+    own.reads = actual ? Reads::actual : Reads::ideal;
+    own.thrust = Vector3d(N[0], N[1], N[2]);
+    own.thrust_moment = Vector3d(N[3], N[4], N[5]);
+    if (p.contact < 0) {
+      const Eigen::Map<const Vector6d> thrust(N.data());
+      Thrust n;
+      if (p.answers) {
+        n = thrust_at_slip(scene, p, thrust, slip_answered(p));
+        if (p.memory >= 0) {  // it lives through the step with the slip that it answers to
+          Memory& m = memories_[z(p.memory)];
+          m.thrust = n;
+          m.thrust.memory = m.value;
+        }
+        // The law itself: what was found is a little beside it where no slip satisfies it.
+        check(scene, site, *p.what, p.what->effort(n), n);
+        continue;
+      } else {
+        n = thrust_of(scene, site, *p.what, thrust);
+        if (p.memory >= 0) {  // it was the ideal thrust so far
+          Memory& m = memories_[z(p.memory)];
+          n.memory = m.value;
+          m.thrust = n;
+          n.memory = m.next;
+          note_memory(p.memory, n);
+        }
+      }
+      check(scene, site, *p.what, {e.head<3>(), e.tail<3>()}, n);
+      continue;
+    }
+    Contact& contact = contacts[z(p.contact)];
+    const bool answered = block != nullptr && !block->given;
+    contact.sticks = answered && block->mode == detail::FrictionProblem::Mode::sticks;
+    contact.bound = answers.holding(p, N);
+    double speed = p.slip.norm();
+    if (answered) {  // friction then is that of the slip at the end
+      speed = 0;
+      for (int k = 0; k < p.dim; ++k) speed += std::pow(problem_.slip(p.start + k, z_), 2);
+      speed = std::sqrt(speed);
+    }
+    contact.kinetic = answers.sliding(p, N, std::max(speed, 1e-300));
+    if (!std::isfinite(contact.bound) || !std::isfinite(contact.kinetic) || !e.allFinite())
+      throw std::runtime_error(name_of(scene, site, *p.what) + " returned a bound that is not finite");
+    if (contact.bound < 0 || contact.kinetic < 0)
+      throw std::runtime_error(name_of(scene, site, *p.what) + " is dry friction but gives power: its bound is " +
+                               std::to_string(std::min(contact.bound, contact.kinetic)));
+    contact.gaining.setZero();
+    if (contact.sticks) {
+      ++report.sticking;
+    } else {
+      for (int k = 0; k < p.dim; ++k) contact.gaining += end_slip(scene, p, k, vdot, 0) * p.axes.col(k);
+    }
+  }
+  report.contacts = static_cast<int>(contacts.size());
+  if (reads_actual_ && (posed_.empty() || !implicit_)) report.solutions = 1;
+  note_differences(scene);
+  if (step == 0 && span == 0) measure_turning(scene);
+}
+
+/// By how much the actual thrust differs from the ideal one, where a law gives another answer for the one than for the
+/// other.
+void Nonideal::note_differences(const Scene& scene) {
+  constexpr double rounding = 1e-9;
+  const auto differ = [](const auto& a, const auto& b, double size) { return (a - b).norm() > rounding * size; };
+  report.most_different = -1;
+  double most = 0;
+  auto at = sites_.begin();
+  for (std::size_t i = 0; i < efforts.size(); ++i) {
+    LawEffort& own = efforts[i];
+    own.difference.setZero();
+    own.difference_moment.setZero();
+    while (at->constraint != own.constraint) ++at;
+    const double force = std::max(at->ideal.head<3>().norm(), at->actual.head<3>().norm());
+    const double moment = std::max(at->ideal.tail<3>().norm(), at->actual.tail<3>().norm());
+    const bool forces = differ(at->actual.head<3>(), at->ideal.head<3>(), force);
+    const bool moments = differ(at->actual.tail<3>(), at->ideal.tail<3>(), std::max(moment, 1e-3 * force));
+    if (!forces && !moments) continue;
+    const Law::Term& term =
+        laws(scene.system, scene.assembly.block.constraints[z(own.constraint)])[z(own.law)].terms()[z(own.term)];
+    if (!term.advance) {
+      const Vector6d actual = ask(scene, *at, term, {at->relative, at->relative_spin, at->actual});
+      const Vector6d ideal = ask(scene, *at, term, {at->relative, at->relative_spin, at->ideal});
+      if (!differ(actual, ideal, std::max(actual.norm(), ideal.norm()))) continue;
+    }
+    if (forces) own.difference = at->actual.head<3>() - at->ideal.head<3>();
+    if (moments) own.difference_moment = at->actual.tail<3>() - at->ideal.tail<3>();
+    const double size = own.difference.norm() + own.difference_moment.norm();
+    if (size > most) most = size, report.most_different = static_cast<int>(i);
+  }
+}
+
+Vector6d Nonideal::effort_of(const Piece& p) const {
+  Vector6d e = Vector6d::Zero();
+  for (int k = 0; k < p.dim; ++k) e += (p.block < 0 ? p.known[k] : z_[z(p.start + k)]) * p.basis.col(k);
+  return e;
+}
+
+void Nonideal::book() {
+  for (const Piece& p : pieces_) {
+    const Vector6d e = effort_of(p);
+    efforts[z(p.effort)].force = e.head<3>() + p.across.head<3>();
+    efforts[z(p.effort)].moment = e.tail<3>() + p.across.tail<3>();
+    if (p.contact < 0) continue;
+    Contact& contact = contacts[z(p.contact)];
+    contact.effort = e;
+    if (p.what->rubs == Rubs::both)
+      contact.friction = std::hypot(e.head<3>().norm(), e.tail<3>().norm() / p.what->arm);
+    else
+      contact.friction = e.norm();
+  }
+  // The stages of a method may see a law jump that looks the same at the end of every step.
+  for (std::size_t i = 0; step == 0 && i < efforts.size() && histories_.size() == efforts.size(); ++i) {
+    History& h = histories_[i];
+    Vector6d now;
+    now << efforts[i].force, efforts[i].moment;
+    h.reversed = h.reversed || (efforts[i].contact < 0 && now.dot(h.seen) < 0 && now.norm() > 0.1 * h.largest);
+    h.seen = now;
+  }
+  auto at = sites_.begin();
+  for (LawEffort& e : efforts) {
+    while (at->constraint != e.constraint) ++at;
+    e.power = e.force.dot(at->relative) + e.moment.dot(at->relative_spin);
+  }
+  prescribed.clear();
+  for (const Site& site : sites_)
+    prescribed.push_back({site.constraint, site.effort.head<3>(), site.point, site.effort.tail<3>()});
+}
+
+std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                            std::span<double> induced) {
+  report.contacts = report.sticking = report.back_solves = report.solutions = 0;
+  report.residual = report.gain = report.rate = 0;
+  report.stiffest = -1;
+  report.most_different = -1;
+  report.branch = Branch::continuous;
+  report.fell_back = false;
+  report.trouble.clear();
+  problem_.blocks.clear();
+  prescribed.clear();
+  at_fault_ = nullptr;
+  if (!histories_.empty()) {
+    stuck_before_.resize(histories_.size());
+    for (std::size_t i = 0; i < histories_.size(); ++i) stuck_before_[i] = histories_[i].stuck;
+  }
+  try {
+    gather(scene);
+    if (sites_.empty()) return {};
+    for (auto* x : {&given_, &dv_, &force_}) x->resize(vdot.size());  // not before there is a law: mostly there is none
+    for (auto* x : {&row_, &lambda_}) x->resize(induced.size());
+    kept_.assign(vdot.begin(), vdot.end());
+    kept_nonideal_.assign(nonideal.begin(), nonideal.end());
+    kept_induced_.assign(induced.begin(), induced.end());
+    mark_sliding(scene);
+    for (Following so_far;;) {
+      report.fell_back = false;
+      report.trouble.clear();
+      read_few_implicitly(scene);
+      slide(scene, vdot, nonideal, induced);
+      if (!rub(scene, vdot, nonideal, induced)) {  // friction beside it has turned what slid: all answer together
+        for (Piece& p : pieces_)
+          if (p.contact >= 0) p.block = 0;
+      } else if (agree(scene, induced, so_far)) {
+        break;
+      }
+      forget_response(scene, vdot, nonideal, induced);
+    }
+    if (!posed_.empty() && !report.fell_back) remember();
+    for (const Piece& p : pieces_) sites_[z(p.site)].effort += effort_of(p) + p.across;
+    conclude(scene, vdot, induced);
+    for (const Site& site : sites_)
+      if (!site.effort.allFinite()) return names_on(scene, site) + " gave a force that is not finite";
+    if (std::string why = too_large(scene, nonideal); !why.empty()) return why;
+    book();
+    look_for_jumps(scene);
+    if (report.trouble.empty()) report.trouble = flaw_;
+    if (report.trouble.empty()) report.trouble = chatter(scene);
+  } catch (const std::exception& e) {
+    // What we throw names the law; what a law throws does not.
+    const std::string what = e.what();
+    const std::string name = at_fault_ == nullptr ? "a law" : name_of(scene, *at_fault_site_, *at_fault_);
+    return what.rfind(name, 0) == 0 ? what : name + " threw: " + what;
+  } catch (...) {
+    return (at_fault_ == nullptr ? std::string("a law") : name_of(scene, *at_fault_site_, *at_fault_)) + " threw";
+  }
+  return {};
+}
+
+/// A law that reverses in step after step, in words; else empty.
+std::string Nonideal::chatter(const Scene& scene) const {
+  if (histories_.size() != efforts.size()) return {};
+  for (std::size_t i = 0; i < efforts.size(); ++i)
+    if (const int of16 = std::popcount(histories_[i].reversals & 0xffffu); of16 >= 9 || histories_[i].overshoots >= 2) {
+      const LawEffort& e = efforts[i];
+      const ConstraintId id = scene.assembly.block.constraints[z(e.constraint)];
+      const Law::Term& term = laws(scene.system, id)[z(e.law)].terms()[z(e.term)];
+      const auto site =
+          std::find_if(sites_.begin(), sites_.end(), [&](const Site& x) { return x.constraint == e.constraint; });
+      // The same words in every step: how often is LawWork::switches_per_second().
+      return name_of(scene, *site, term) + ": chatters, its force reverses " +
+             (of16 >= 9 ? "in most steps" : "with its slip, by more than stops it in a step") +
+             "; it jumps, or is too strong for the step. coulomb() knows what rest is, "
+             "regularized_coulomb() is smooth";
+    }
+  return {};
+}
+
+std::string beyond_all_bounds(double force, double acceleration) {
+  return " gave a force of " + text(force) + ", which is beyond all bounds: it makes " + text(acceleration) + " m/s²";
+}
+
+/// Forces that are finite and yet no forces: a host in single precision has no number for what they do.
+std::string Nonideal::too_large(const Scene& scene, std::span<const double> nonideal) {
+  scene.solver.inverse_mass(nonideal, dv_);
+  const double most = largest(dv_) * std::max(step, shortest_law_step);
+  if (most <= fastest_by_laws) return {};
+  std::size_t worst = 0;
+  double size = -1;
+  for (std::size_t i = 0; i < sites_.size(); ++i)
+    if (const double x = sites_[i].effort.cwiseAbs().maxCoeff(); !(x <= size)) size = x, worst = i;
+  return names_on(scene, sites_[worst]) + beyond_all_bounds(size, largest(dv_));
+}
+
+std::vector<std::string> Nonideal::idle(const System& system, const Block& block) const {
+  std::vector<std::string> out;
+  for (const Site& site : sites_) {
+    const ConstraintId id = block.constraints[z(site.constraint)];
+    for (const Law& law : laws(system, id))
+      for (const Law::Term& term : law.terms()) {
+        bool slides = site.slips == 0, spins = site.spins == 0;
+        if (term.holding) {
+          slides = slides && (term.rubs == Rubs::slip || term.rubs == Rubs::both);
+          spins = spins && term.rubs == Rubs::spin;  // rolling needs a thrust to roll across, which may come
+          if (term.rubs == Rubs::both && site.spins > 0) slides = false;
+        } else {  // smooth: one that only takes energy does so where something moves
+          slides = slides && term.dissipative && (!term.turns || spins);
+          spins = slides && term.turns;
+        }
+        if (slides || spins)
+          out.push_back(name_of(system, block, site, term) + ": the constraint leaves no direction to " +
+                        (spins ? "turn about" : "slide in") + ", so it does nothing");
+      }
+  }
+  return out;
+}
+
+void Nonideal::accept(double dt) {
+  for (Memory& m : memories_)
+    if (m.what != nullptr) {
+      m.value = m.given ? m.next : m.what->advance(m.thrust, dt);
+      m.given = false;
+    }
+  memory_t_ += dt;
+  smooth_share_ = turning_share_ = nan_;
+  if (histories_.size() != efforts.size()) histories_.assign(efforts.size(), History{});
+  auto at = sites_.begin();
+  for (std::size_t i = 0; i < efforts.size(); ++i) {
+    History& h = histories_[i];
+    const LawEffort& e = efforts[i];
+    while (at->constraint != e.constraint) ++at;
+    const Asked asked = asked_of(*at, e);
+    Vector6d now;
+    now << e.force, e.moment;
+    h.overshoots += overshoots(*at, h, asked, now, static_cast<int>(i), dt);
+    h.asked = asked;
+    h.value = values_[i];
+    const double size = now.norm(), before = h.last.norm();
+    h.largest = std::max(h.largest, size);
+    const bool stuck = e.contact >= 0 && contacts[z(e.contact)].sticks;
+    // What rests reverses with its rounding, and dry friction that holds with what it holds.
+    const bool rounding = size <= 1e-9 * std::max(e.thrust.norm(), e.thrust_moment.norm());
+    const bool reverses =
+        h.known && (stuck != h.stuck || (!rounding && (h.reversed || (!stuck && !h.stuck && now.dot(h.last) < 0 &&
+                                                                      std::max(size, before) > 0.1 * h.largest))));
+    h.known = true;
+    h.reversed = false;
+    h.reversals = (h.reversals << 1) | static_cast<unsigned>(reverses);
+    h.switches += reverses;
+    h.last = now;
+    h.stuck = stuck;
+  }
+}
+
+void Nonideal::take_over(const Nonideal& of_step) {
+  step = 0;
+  span = of_step.step;
+  memories_ = of_step.memories_;
+  holds_ = of_step.holds_;
+  z_known_ = of_step.z_known_;
+  stuck_before_ = of_step.stuck_before_;
+  flaw_ = of_step.flaw_;
+  flaw_of_ = of_step.flaw_of_;
+  memory_t_ = of_step.memory_t_;
+  memory_begun_ = of_step.memory_begun_;
+  give_memory(of_step.memory_now);  // at the evaluation: accept() may have been there since
+}
+
+void Nonideal::grip(int contact, Grip how, const Vector6d& sense) {
+  if (contact < 0 || z(contact) >= holds_.size()) return;
+  holds_[z(contact)] = {how, sense};
+}
+
+void Nonideal::release_grips() { std::fill(holds_.begin(), holds_.end(), Hold{}); }
+
+}  // namespace linchpin

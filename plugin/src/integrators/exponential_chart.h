@@ -1,0 +1,85 @@
+// The chart of the exponential map in which Runge–Kutta–Munthe-Kaas methods have their stages (T13): where a block is
+// when its chart at a state has some coordinates, and how fast those change. Private to the core.
+#pragma once
+
+#include "problem/jacobian_products.h"
+#include "integrators/discrete_legendre.h"
+
+#include <linchpin/system.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+namespace linchpin {
+
+/// y ← h Σ_k weight_k rate_k over the first `count` stages.
+template <class Rates>
+void combine_rates(double h, std::span<const double> weight, std::size_t count, const Rates& rate,
+                   std::span<double> y) {
+  bool first = true;
+  for (std::size_t k = 0; k < count; ++k) {
+    if (weight[k] == 0) continue;
+    const double w = h * weight[k];
+    const double* const from = rate[k].data();
+    if (std::exchange(first, false))
+      for (std::size_t j = 0; j < y.size(); ++j) y[j] = w * from[j];
+    else
+      for (std::size_t j = 0; j < y.size(); ++j) y[j] += w * from[j];
+  }
+  if (first) std::fill(y.begin(), y.end(), 0.0);
+}
+
+/// Bodies of `to` where the chart at `from` has `pose`, with the velocities of `from` and `gained` more.
+inline void place_in_chart(const Block& block, const State& from, std::span<const double> pose,
+                           std::span<const double> gained, State& to) {
+  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
+    const Vector6d u = twist_of(block, s, pose), dv = twist_of(block, s, gained);
+    BodyState& body = to[block.bodies[s]];
+    body = from[block.bodies[s]];
+    advance(body, u.head<3>(), u.tail<3>(), 1.0);
+    body.v += dv.head<3>();
+    body.w += dv.tail<3>();
+  }
+}
+
+/// The rate of the chart where it has `pose`, when bodies have velocities v.
+inline void rates_in_chart(const Block& block, std::span<const double> pose, std::span<const double> v,
+                           std::span<double> rate) {
+  std::copy(v.begin(), v.end(), rate.begin());
+  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
+    if (block.column[s + 1] - block.column[s] != 6) continue;
+    Eigen::Map<Vector3d> turning(&rate[z(block.column[s] + 3)]);
+    turning = rate_of_rotation(Eigen::Map<const Vector3d>(&pose[z(block.column[s] + 3)]), turning);
+  }
+}
+
+/// The chart follows where the end of a step, at `off`, is projected to `on`.
+inline void follow_in_chart(const Block& block, const State& off, const State& on, std::span<double> pose) {
+  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
+    const BodyState &was = off[block.bodies[s]], &is = on[block.bodies[s]];
+    const int first = block.column[s], dof = block.column[s + 1] - first;
+    for (int j = 0; j < std::min(3, dof); ++j) pose[z(first + j)] += is.p[j] - was.p[j];
+    if (dof == 6) Eigen::Map<Vector3d>(&pose[z(first + 3)]) += turn_between(was.q, is.q);
+  }
+}
+
+/// Σ (e / (absolute + relative · size))² of what the members of a pair disagree by. Vectors are judged by their length,
+/// so that the axes do not matter. @param poses  in the chart, where a turn's size is 1; else in velocities
+inline double squares_in_chart(const Block& block, const State& from, const State& to, std::span<const double> e,
+                               bool poses, double absolute, double relative) {
+  double sum = 0;
+  const auto add = [&](int first, int count, double size) {
+    const double scale = absolute + relative * size;
+    for (int j = first; j < first + count; ++j) sum += e[z(j)] * e[z(j)] / (scale * scale);
+  };
+  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
+    const BodyState &a = from[block.bodies[s]], &b = to[block.bodies[s]];
+    const int first = block.column[s], dof = block.column[s + 1] - first;
+    add(first, std::min(3, dof), poses ? std::max(a.p.norm(), b.p.norm()) : std::max(a.v.norm(), b.v.norm()));
+    if (dof == 6) add(first + 3, 3, poses ? 1 : std::max(a.w.norm(), b.w.norm()));
+  }
+  return sum;
+}
+
+}  // namespace linchpin

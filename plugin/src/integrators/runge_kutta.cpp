@@ -1,0 +1,281 @@
+// Runge–Kutta–Munthe-Kaas steps (T13): stages in the chart of the exponential map, projection at the end, and how long
+// a part of a pair may be.
+#include "integrators/exponential_chart.h"
+#include "integrators/stepper_impl.h"
+#include "model/format.h"
+
+#include <linchpin/constraint.h>
+#include <linchpin/laws.h>
+#include <linchpin/projection.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+namespace linchpin {
+
+void Stepper::Impl::combine(double h, std::span<const double> weight, std::size_t count, const Stages& rate,
+                            std::span<double> y) const {
+  combine_rates(h, weight, count, rate, y);
+}
+
+void Stepper::Impl::place(const State& from, std::span<const double> pose, std::span<const double> rate,
+                          State& to) const {
+  place_in_chart(block(), from, pose, rate, to);
+}
+
+void Stepper::Impl::rate_of_chart(std::span<const double> pose, std::span<const double> v,
+                                  std::span<double> rate) const {
+  rates_in_chart(block(), pose, v, rate);
+}
+
+bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
+  const double weight = tableau().weight[k];
+  const bool known = k == 0 && fresh;
+  if (k == 0) dynamics.give_memory({});
+  fresh = false;
+  Status status = known ? report.status : dynamics.evaluate(stage);
+  if (on_constraints && k > 0 && k != tableau().stages && status != Status::invalid) status = settle_stage();
+  if (status == Status::invalid) {
+    const bool stiff = options.method == Method::rk4 && dynamics.law_report().rate * dt > stable;
+    return refuse(Status::invalid, dynamics.reason() + (stiff ? "; it" + std::string(too_stiff) : "")), false;
+  }
+  // Stages between the ends are off the constraints by their error, and redundant rows then disagree by as much.
+  const bool on_the_way = k > 0 && status == Status::inconsistent;
+  report.status = std::max(report.status, on_the_way ? Status::redundant : status);
+  const std::vector<double>& v = dynamics.assembly().v;
+  if (k == 0) v0 = v, turned_back = dry_is_fastest = false, law_rate = 0;
+  // A pair finds by its error how long a part may be.
+  const double from = options.method == Method::rk4 ? stable / dt : std::numeric_limits<double>::infinity();
+  if (const double rate = rate_of_laws(stage, from); rate > law_rate) {
+    law_rate = rate;
+    dry_is_fastest = dynamics.law_report().stiffest < 0;
+  }
+  for (std::size_t i = 0; k > 0 && i < modes.size() && i < dynamics.contacts().size(); ++i)
+    turned_back = turned_back || (!modes[i].sticks && dynamics.contacts()[i].rubbing.dot(modes[i].sense) < 0);
+  const double pivot = dynamics.solver().info().smallest_pivot;
+  if (k == 0) pivot_at_start = least_pivot = pivot;
+  if (k == tableau().stages) pivot_at_end = pivot;
+  least_pivot = std::min(least_pivot, pivot);
+  // M(v₁ − v₀) is right to second order with M of the middle (stage 2 of rk4), or the mean of both ends.
+  const std::vector<double>& M = dynamics.assembly().instant.mass;
+  if (k == (tableau().pair ? 0 : 2)) mass = M;
+  if (tableau().pair && k == tableau().stages)
+    for (std::size_t j = 0; j < mass.size(); ++j) mass[j] = 0.5 * (mass[j] + M[j]);
+  std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), vdot[k].begin());
+  if (k == 0) memory_before.assign(dynamics.memory().begin(), dynamics.memory().end());
+  memory_rate[k].assign(dynamics.memory_rate().begin(), dynamics.memory_rate().end());
+  if (const auto laws_now = dynamics.law_efforts(); !laws_now.empty() && largest(vdot[k]) * dt > fastest_by_laws) {
+    const auto size = [](const LawEffort& e) { return std::max(e.force.norm(), e.moment.norm()); };
+    const LawEffort& most = *std::max_element(laws_now.begin(), laws_now.end(),
+                                              [&](const auto& a, const auto& b) { return size(a) < size(b); });
+    if (size(most) > 0)
+      return refuse(Status::invalid, name_of(most) + beyond_all_bounds(size(most), largest(vdot[k])) +
+                                         (law_rate * dt > stable ? "; it" + std::string(too_stiff) : "")),
+             false;
+  }
+  std::fill(beyond.begin(), beyond.end(), 0.0);
+  if (options.drift == Drift::baumgarte) {
+    add_feedback(vdot[k]);
+    for (std::size_t r = 0; r < beyond.size(); ++r) beyond[r] = weight * dt * beyond_rate[r];
+  }
+  rate_of_chart(in_chart, v, pose_rate[k]);
+  // The power of each stage with the weights of the method: work is as accurate as the motion.
+  if (weight != 0) ledger.record(*system, dynamics, stage, weight * dt, beyond, v, v);
+  return true;
+}
+
+bool Stepper::Impl::take_stages(double dt) {
+  const bool may_settle = tableau().pair && options.drift == Drift::exact;
+  const auto once = [&] {
+    stage = state;
+    std::fill(in_chart.begin(), in_chart.end(), 0.0);
+    for (std::size_t k = 0; k < tableau().stages; ++k) {
+      if (k > 0) place_stage(k, dt);
+      if (!evaluate_stage(k, dt)) return false;
+      if (may_settle && !on_constraints && least_pivot < nearly_singular) return true;
+    }
+    return true;
+  };
+  if (!once()) return false;
+  if (may_settle && !on_constraints && least_pivot < nearly_singular) {
+    on_constraints = true;
+    ledger.undo();
+    return once();
+  }
+  on_constraints = on_constraints && least_pivot < 2 * nearly_singular;
+  return true;
+}
+
+Status Stepper::Impl::settle_stage() {
+  close_gaps(*system, dynamics, stage, options.newton_tolerance, options.max_newton);
+  if (dynamics.evaluate(stage) == Status::invalid) return Status::invalid;
+  project_velocities(*system, dynamics, stage);
+  return dynamics.evaluate(stage);
+}
+
+bool Stepper::Impl::step_runge_kutta(double dt) {
+  const Tableau& method = tableau();
+  const Block& b = block();
+  if (!take_stages(dt)) return false;
+  report.swing = std::max(report.swing, dt * swing_of(stage, dt));
+
+  next = state;
+  next.t = state.t + dt;
+  system->update_driven(next);
+  combine(dt, method.weight, method.stages, pose_rate, in_chart);
+  combine(dt, method.weight, method.stages, vdot, gained);
+  place(state, in_chart, gained, next);
+  remember(dt, method.weight, method.stages, memory_after);
+  if (!is_finite(next)) return refuse(report.status, "the state is not finite"), false;
+  if (options.drift == Drift::exact) {
+    stage = next;
+    const double gap = close_gaps(*system, dynamics, next, options.newton_tolerance, options.max_newton);
+    if (!(gap <= std::max(options.newton_tolerance, 1e-6))) {
+      // Either the step went too far, or the rows contradict each other.
+      if (!std::isfinite(gap) || !settle_in_least_squares(next)) return refuse(report.status, step_went_astray), false;
+      report.status = Status::inconsistent;
+    }
+    project_velocities(*system, dynamics, next);
+    if (!is_finite(next)) return refuse(report.status, "the state is not finite"), false;
+    follow_in_chart(b, stage, next, in_chart);
+  }
+  if (method.pair) {  // its last stage, on the constraints, is the first of the next step
+    stage = next;
+    if (!evaluate_stage(method.stages, dt)) return false;
+  } else if (eventful() && dynamics.evaluate(next) == Status::invalid) {
+    return refuse(Status::invalid, dynamics.reason()), false;
+  }
+  velocities(next, v1);
+  // The end itself: what sticks is at rest there, and events are judged there.
+  if (eventful() && dynamics.hold(next, v1) > 0) give(v1, next);
+  if (method.pair) error_of_step = error_norm(dt);
+  const std::size_t last = method.pair ? method.stages : method.stages - 1;
+  interpolate(dt, pose_rate[last], vdot[last]);
+  ledger.record_momentum(b, dynamics.assembly().instant, mass, v0, v1);
+  return add_powers(dt);
+}
+
+void Stepper::Impl::remember(double dt, std::span<const double> weight, std::size_t count,
+                             std::vector<double>& memory) {
+  if (memory_before.empty()) return;
+  // Where rk4 cannot follow, and says so, its stages would swing up; what the laws make of it by themselves is bounded.
+  if (options.method == Method::rk4 && law_rate * dt > 2 * stable && !dry_is_fastest) {
+    memory.clear();
+    return dynamics.give_memory({});
+  }
+  memory.resize(memory_before.size());
+  combine(dt, weight, count, memory_rate, memory);
+  for (std::size_t j = 0; j < memory.size(); ++j) memory[j] += memory_before[j];
+  dynamics.give_memory(memory);
+}
+
+void Stepper::Impl::place_stage(std::size_t k, double dt) {
+  const Tableau& method = tableau();
+  combine(dt, method.from[k], k, pose_rate, in_chart);
+  combine(dt, method.from[k], k, vdot, gained);
+  place(state, in_chart, gained, stage);
+  remember(dt, method.from[k], k, memory_there);
+  stage.t = state.t + method.at[k] * dt;
+  system->update_driven(stage);
+}
+
+bool Stepper::Impl::settle_in_least_squares(State& end) {
+  double last = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < 30; ++round) {
+    if (dynamics.evaluate(end) == Status::invalid) return false;
+    dynamics.solver().apply(dynamics.assembly().position, {}, {}, force);
+    const double moves = largest(force);
+    if (moves <= 1e-6 * largest(dynamics.assembly().position)) return true;
+    // Rows that are independent do not contradict each other here.
+    if (dynamics.solver().full_row_rank() || !(moves < 0.5 * last)) return false;
+    last = moves;
+    for (std::size_t s = 0; s < block().bodies.size(); ++s) {
+      const Vector6d u = twist_of(block(), s, force);
+      advance(end[block().bodies[s]], u.head<3>(), u.tail<3>(), -1.0);
+    }
+  }
+  return false;
+}
+
+double Stepper::Impl::error_norm(double dt) {
+  const Tableau& method = tableau();
+  const double fine = error_norm(dt, method.error);
+  if (!method.third || fine == 0) return fine;
+  return fine / std::hypot(1.0, 0.1 * error_norm(dt, method.coarse_error) / fine);  // (Hairer et al., II.10)
+}
+
+double Stepper::Impl::error_norm(double dt, const Tableau::Row& weight) {
+  double sum = 0;
+  for (const Stages* rate : {&pose_rate, &vdot}) {
+    combine(dt, weight, tableau().stages + 1, *rate, gained);
+    sum += squares_in_chart(block(), state, next, gained, rate == &pose_rate, options.absolute_tolerance,
+                            options.relative_tolerance);
+  }
+  memory_there.resize(memory_before.size());
+  combine(dt, weight, tableau().stages + 1, memory_rate, memory_there);
+  for (std::size_t j = 0; j < memory_there.size(); j += 3) {
+    const auto length = [&](const std::vector<double>& x) { return Eigen::Map<const Vector3d>(&x[j]).norm(); };
+    const double size = std::max(length(memory_before), length(memory_after));
+    sum += std::pow(length(memory_there) / (options.absolute_tolerance + options.relative_tolerance * size), 2);
+  }
+  return std::sqrt(sum / std::max(1.0, 2.0 * block().n() + static_cast<double>(memory_there.size())));
+}
+
+double Stepper::Impl::first_guess(double dt) {
+  if (dynamics.evaluate(state) == Status::invalid) return dt;
+  double size = 0, rate = 0;
+  for (std::size_t s = 0; s < block().bodies.size(); ++s) {
+    const BodyState& body = state[block().bodies[s]];
+    const Vector6d a = twist_of(block(), s, dynamics.vdot());
+    const auto add = [&](double x, double x_dot) {
+      const double scale = options.absolute_tolerance + options.relative_tolerance * x;
+      size = std::max(size, x / scale);
+      rate = std::max(rate, x_dot / scale);
+    };
+    add(body.p.norm(), body.v.norm());
+    add(body.v.norm(), a.head<3>().norm());
+    if (system->dof(block().bodies[s]) < 6) continue;
+    add(1, body.w.norm());
+    add(body.w.norm(), a.tail<3>().norm());
+  }
+  return rate > 0 && size > 0 ? std::min(dt, 0.01 * size / rate) : dt;
+}
+
+bool Stepper::Impl::advance_within_tolerance(double& part, double left) {
+  const double power = 1.0 / tableau().order;
+  const double wanted = try_h, shortest = 16 * std::numeric_limits<double>::epsilon() * (std::fabs(state.t) + left);
+  const Status status = report.status;
+  const double planned = part;
+  std::size_t sidesteps = 0;
+  for (bool first = true;; first = false) {
+    report.status = status;
+    const bool went = advance_by(part);
+    const double e = went ? std::max(error_of_step, 1e-10) : std::numeric_limits<double>::infinity();
+    // A singular position is passed by stages that lie on both sides of it. Shorter steps would only creep up to it.
+    constexpr double beside[] = {0.93, 1.07, 0.86, 1.14, 0.79, 0.65};
+    const bool too_near = pivot_at_end < blurred || (e > 1 && least_pivot < 10 * blurred);
+    if (went && too_near && pivot_at_start > 10 * blurred && sidesteps < std::size(beside)) {
+      part = std::min(beside[sidesteps++] * planned, left);
+      ledger.undo();
+      continue;
+    }
+    if (e <= 1) {
+      const double factor = 0.9 * std::pow(e, -0.7 * power) * std::pow(last_error, 0.4 * power);
+      const double next_h = part * std::clamp(factor, 0.2, first ? 5.0 : 1.0);
+      try_h = part < wanted && first ? std::max(wanted, next_h) : next_h;  // cut short by the end of the step only
+      last_error = std::max(e, 1e-4);
+      return true;
+    }
+    part *= went ? std::clamp(0.9 * std::pow(e, -power), 0.1, 0.9) : 0.25;
+    if (!(part > shortest)) {
+      if (went) refuse(report.status, "the error of the step stays above the tolerance however short it is");
+      return false;
+    }
+    report.rejected = false;
+    report.reason.clear();
+    ledger.undo();
+  }
+}
+
+}  // namespace linchpin

@@ -1,0 +1,343 @@
+// The motion without a host: its start, the opening and closing of a step, and what can be asked of it. Hides when
+// things are made again because the system changed. How a step is made lies in the rooms beside this one
+// (stepper_impl.h).
+#include "problem/kept_assembly.h"
+#include "integrators/stepper_impl.h"
+#include "model/system_impl.h"
+#include "model/format.h"
+
+#include <linchpin/constraint.h>
+#include <linchpin/projection.h>
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <stdexcept>
+
+namespace linchpin {
+
+const char* to_string(Method method) {
+  switch (method) {
+    case Method::semi_implicit:
+      return "semi-implicit";
+    case Method::rk4:
+      return "rk4";
+    case Method::adaptive:
+      return "adaptive";
+    case Method::adaptive8:
+      return "adaptive8";
+    case Method::rattle:
+      return "rattle";
+    default:
+      return "rattle4";
+  }
+}
+
+namespace {
+
+/// What no step can be made with, by name and value; else empty.
+std::string wrong_with(const StepOptions& o) {
+  if (std::find(all_methods.begin(), all_methods.end(), o.method) == all_methods.end())
+    return "StepOptions::method is " + std::to_string(static_cast<int>(o.method)) + ", which is no method";
+  if (o.drift != Drift::exact && o.drift != Drift::none && o.drift != Drift::baumgarte)
+    return "StepOptions::drift is " + std::to_string(static_cast<int>(o.drift)) + ", which is no policy";
+  if (symplectic(o.method) && o.drift != Drift::exact)
+    return std::string(to_string(o.method)) +
+           " is what it is by keeping the constraints: StepOptions::drift is exact with it";
+  for (const auto& [name, value] : {std::pair{"newton_tolerance", o.newton_tolerance},
+                                    {"swing_limit", o.swing_limit},
+                                    {"event_tolerance", o.event_tolerance},
+                                    {"baumgarte_rate", o.baumgarte_rate}})
+    if (!(value > 0)) return "StepOptions::" + std::string(name) + " is positive, not " + text(value);
+  for (const auto& [name, value] :
+       {std::pair{"relative_tolerance", o.relative_tolerance}, {"absolute_tolerance", o.absolute_tolerance}})
+    if (!(value >= 0) || !std::isfinite(value) || o.relative_tolerance + o.absolute_tolerance == 0)
+      return "StepOptions::" + std::string(name) + " is not negative, and not both are zero; it is " + text(value);
+  for (const auto& [name, value] :
+       {std::pair{"max_newton", o.max_newton}, {"max_substeps", o.max_substeps}, {"max_switches", o.max_switches}})
+    if (value < 1) return "StepOptions::" + std::string(name) + " is at least 1, not " + std::to_string(value);
+  return "";
+}
+
+}  // namespace
+
+Stepper::Impl::Impl(System& s, State at, const StepOptions& o)
+    : system(&s), state(std::move(at)), options(o), dynamics(s, o.solve) {
+  if (const std::string why = wrong_with(o); !why.empty()) throw std::invalid_argument("linchpin::Stepper: " + why);
+  if (const std::string why = begin_at(true); !why.empty()) throw std::invalid_argument("linchpin::Stepper: " + why);
+}
+
+std::string Stepper::Impl::begin_at(bool forget) {
+  const std::size_t count = z(system->body_count());
+  if (state.bodies.size() > count || (forget && state.bodies.size() < count))
+    return "the state has " + std::to_string(state.bodies.size()) + " bodies, the system " + std::to_string(count);
+  SystemParts::of(*system).bring_in(state);  // added on the way
+  dynamics.restructure();
+  dynamics.set_step(0);
+  dynamics.ask_rates(options.method == Method::rk4);
+  if (symplectic(options.method))
+    for (const BodyId id : block().bodies)
+      if (system->kind(id) == BodyKind::coordinate)
+        return "rattle moves bodies by their momenta; coordinates such as '" + system->name(id) +
+               "' need rk4 or adaptive";
+  try_h = 0;
+  fresh = false;
+  segment_count = 0;
+  std::fill(values.begin(), values.end(), std::numeric_limits<double>::quiet_NaN());
+  modes.clear();
+  modes_known = false;
+  stuck.clear();
+  watch();
+  ledger.restructure(*system, block(), forget);
+  start = {};
+  list_current = false;
+  last_dt = last_swing = last_h = 0;
+  system->update_driven(state);
+  if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
+  if (open_those_apart()) {
+    dynamics.restructure();
+    watch();
+    ledger.restructure(*system, block(), forget);
+    if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
+  }
+  start.gap = std::max(largest(dynamics.assembly().position), detail::widest_turn(dynamics, state));
+  close_gaps(*system, dynamics, state, options.newton_tolerance, 10 * options.max_newton, &start.moved, &start.turned);
+  if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
+  start.impulse_energy = project_velocities(*system, dynamics, state);
+  make_room();
+  return {};
+}
+
+void Stepper::Impl::make_room() {
+  const std::size_t n = z(block().n()), m = z(block().m());
+  for (auto* x : {&v0, &v1, &force, &gyroscopic, &in_chart, &gained, &momentum, &momentum_before}) x->assign(n, 0.0);
+  for (auto* x : {&beyond, &beyond_rate, &error, &all}) x->assign(m, 0.0);
+  for (Stages* stages : {&vdot, &pose_rate})
+    for (auto& x : *stages) x.assign(n, 0.0);
+  trial.resize(n);
+  forces_alone.block = block();
+  switches.reserve(16);
+}
+
+bool Stepper::Impl::structure_changed() const {
+  std::size_t on = 0;
+  for (int i = 0; i < system->constraint_count(); ++i) {
+    const ConstraintId id = system->constraint_at(i);
+    if (system->removed(id) || !system->enabled(id)) continue;
+    if (on >= block().constraints.size() || block().constraints[on] != id) return true;
+    ++on;
+  }
+  if (on != block().constraints.size()) return true;
+  for (const BodyId id : block().bodies)
+    if (system->dof(id) == 0) return true;
+  return static_cast<int>(state.bodies.size()) > system->body_count() || SystemParts::of(*system).lacks_bodies(state);
+}
+
+void Stepper::Impl::refuse(Status status, std::string why) {
+  report.rejected = true;
+  report.status = std::max(report.status, status);
+  report.reason = std::move(why);
+}
+
+void Stepper::Impl::add_feedback(std::span<double> acceleration) {
+  const Assembly& assembly = dynamics.assembly();
+  const double alpha = options.baumgarte_rate;
+  for (std::size_t r = 0; r < error.size(); ++r)
+    error[r] = -2 * alpha * assembly.velocity[r] - alpha * alpha * assembly.position[r];
+  dynamics.solver().apply(error, beyond_rate, {}, force);
+  for (std::size_t j = 0; j < acceleration.size(); ++j) acceleration[j] += force[j];
+}
+
+void Stepper::Impl::move(const State& from, State& to, double h, std::span<const double> v) const {
+  for (std::size_t s = 0; s < block().bodies.size(); ++s) {
+    const Vector6d u = twist_of(block(), s, v);
+    BodyState& body = to[block().bodies[s]];
+    body = from[block().bodies[s]];
+    body.v = u.head<3>();
+    body.w = u.tail<3>();
+    advance(body, body.v, body.w, h);
+  }
+}
+
+double Stepper::Impl::swing_of(const State& at, double h) {
+  for (std::size_t r = 0; r < all.size(); ++r) all[r] = dynamics.lambda()[r] + dynamics.induced()[r] + beyond[r] / h;
+  return fastest_swing(*system, dynamics, at, all);
+}
+
+void Stepper::Impl::velocities(const State& at, std::span<double> v) const {
+  for (std::size_t s = 0; s < block().bodies.size(); ++s) {
+    const BodyState& body = at[block().bodies[s]];
+    const int first = block().column[s], dof = block().column[s + 1] - first;
+    for (int j = 0; j < dof; ++j) v[z(first + j)] = j < 3 ? body.v[j] : body.w[j - 3];
+  }
+}
+
+bool Stepper::Impl::is_finite(const State& x) const {
+  return std::all_of(block().bodies.begin(), block().bodies.end(), [&](BodyId id) {
+    const BodyState& body = x[id];
+    return body.p.allFinite() && body.v.allFinite() && body.w.allFinite();
+  });
+}
+
+void Stepper::Impl::give(std::span<const double> v, State& to) const {
+  for (std::size_t s = 0; s < block().bodies.size(); ++s) {
+    const Vector6d u = twist_of(block(), s, v);
+    to[block().bodies[s]].v = u.head<3>();
+    to[block().bodies[s]].w = u.tail<3>();
+  }
+}
+
+std::string Stepper::Impl::name_of(const LawEffort& e) const {
+  const ConstraintId on = block().constraints[z(e.constraint)];
+  return "law '" + laws(*system, on)[z(e.law)].terms()[z(e.term)].name + "' on " + system->name(on);
+}
+
+void Stepper::Impl::accept() {
+  for (const ConstraintId id : block().constraints) {
+    Constraint& constraint = system->constraint(id);
+    scene.clear();
+    for (const BodyId body : constraint.bodies()) scene.push_back(state[body]);
+    constraint.function().accept(scene, state.t);
+  }
+}
+
+const StepReport& Stepper::Impl::step(double dt) {
+  report.status = Status::ok;
+  report.substeps = 1;
+  report.newton_solves = 0;
+  report.swing = 0;
+  report.rejected = false;
+  report.mode_switches = 0;
+  report.reason.clear();
+  report.warning.clear();
+  switches.clear();
+  crossings.clear();
+  segment_count = 0;
+  toggled.clear();
+  let_go_before = let_go;
+  if (!(dt > 0) || !std::isfinite(dt)) {
+    refuse(Status::invalid, "dt must be positive and finite");
+    return report;
+  }
+  list_current = false;
+  before = state;
+  const double h_before = last_h;
+  try {  // motions of driven bodies are the user's
+    if (restart || structure_changed()) {
+      restart = true;
+      const std::string why = begin_at(false);
+      restart = !why.empty();
+      if (restart) {
+        refuse(Status::invalid, why);
+        state = before;
+        return report;
+      }
+      before = state;
+    }
+    ledger.begin(*system);
+    closed = state.t;
+    options.method == Method::semi_implicit ? semi_implicit(dt) : march(dt);
+  } catch (const std::exception& e) {
+    refuse(Status::invalid, e.what());
+  } catch (...) {
+    refuse(Status::invalid, "something that is not a std::exception was thrown");
+  }
+  if (report.rejected) {
+    state = before;  // not a trace of what was tried
+    dynamics.give_memory({});
+    for (const ConstraintId id : toggled) system->enable(id, !system->enabled(id));
+    let_go = let_go_before;
+    restart = restart || !toggled.empty();
+    modes.clear();
+    modes_known = false;
+    switches.clear();
+    crossings.clear();
+    segment_count = 0;
+    std::fill(values.begin(), values.end(), std::numeric_limits<double>::quiet_NaN());
+    report.mode_switches = 0;
+    last_h = h_before;
+    ledger.begin(*system);
+    return report;
+  }
+  state.t = before.t + dt;
+  if (options.method != Method::semi_implicit) report.sticking = dynamics.law_report().sticking;
+  last_dt = dt;
+  ledger.close(state.t - closed);
+  accept();
+  if (report.warning.empty() && !dynamics.law_report().trouble.empty()) report.warning = dynamics.law_report().trouble;
+  if (report.warning.empty() && !dynamics.law_efforts().empty()) report.warning = standing_warning();
+  return report;
+}
+
+const std::string& Stepper::Impl::standing_warning() {
+  const bool determined = dynamics.solver().full_row_rank();
+  const std::pair now{system->structure(), SystemParts::of(*system).law_changes};
+  if (now != warned_of) warned = {};
+  warned_of = now;
+  auto& warning = warned[determined];
+  if (!warning) {
+    warning.emplace();
+    for (const std::string& one : dynamics.warnings()) *warning += (warning->empty() ? "" : "; ") + one;
+  }
+  return *warning;
+}
+
+std::span<const Reaction> Stepper::Impl::reactions() {
+  if (structure_changed()) {
+    dynamics.restructure();
+    ledger.restructure(*system, block(), false);
+    restart = true;
+    list_current = false;
+  }
+  if (!list_current) {
+    dynamics.set_instant(options.method == Method::semi_implicit ? last_h : 0);
+    dynamics.evaluate(state);
+    dynamics.reactions(state, list);
+    ledger.complete(*system, block(), state, last_dt, list);
+    list_current = true;
+  }
+  return list;
+}
+
+Stepper::Stepper(System& system, State start, StepOptions options)
+    : impl_(std::make_unique<Impl>(system, std::move(start), options)) {}
+Stepper::~Stepper() = default;
+
+const StepReport& Stepper::step(double dt) { return impl_->step(dt); }
+const State& Stepper::state() const { return impl_->state; }
+void Stepper::set_state(const State& state) {
+  impl_->state = state;
+  if (const std::string why = impl_->begin_at(true); !why.empty())
+    throw std::invalid_argument("linchpin::Stepper::set_state: " + why);
+}
+const Stepper::Start& Stepper::start() const { return impl_->start; }
+std::span<const Reaction> Stepper::reactions() { return impl_->reactions(); }
+std::span<const BodyBooks> Stepper::books() const { return impl_->ledger.books(); }
+const EnergyBooks& Stepper::energy_books() const { return impl_->ledger.energy(); }
+std::span<const LawWork> Stepper::law_works() const { return impl_->ledger.laws(); }
+std::span<const ModeSwitch> Stepper::switches() const { return impl_->switches; }
+int Stepper::watch(std::function<double(const State&)> function) {
+  impl_->functions.push_back(std::move(function));
+  impl_->values.push_back(std::numeric_limits<double>::quiet_NaN());
+  return static_cast<int>(impl_->functions.size()) - 1;
+}
+std::span<const Crossing> Stepper::crossings() const { return impl_->crossings; }
+State Stepper::state_at(double t) const {
+  Impl& d = *impl_;
+  State out = d.state;
+  for (std::size_t i = 0; i < d.segment_count; ++i) {
+    const Impl::Segment& segment = d.segments[i];
+    const double theta = (t - segment.base.t) / segment.h;
+    if (theta < 0 || (theta >= 1 && i + 1 < d.segment_count) || theta >= 1 + 1e-9) continue;
+    if (theta < 1) d.look_inside(segment.base, segment, theta, out);
+    break;
+  }
+  return out;
+}
+const Dynamics& Stepper::dynamics() const { return impl_->dynamics; }
+double Stepper::constraint_work() const { return impl_->ledger.work(); }
+double Stepper::energy_minus_work() const {
+  return energy_integral(*impl_->system, impl_->state) - impl_->ledger.work();
+}
+
+}  // namespace linchpin

@@ -1,0 +1,124 @@
+// The plain step of blocks of stock joints. Hides which of them are alike, and in whose memory each is worked out.
+#include "joint_kernel/dispatch.h"
+#include "problem/kept_assembly.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+namespace linchpin::detail {
+
+namespace {
+std::size_t z(int i) { return static_cast<std::size_t>(i); }
+}  // namespace
+
+struct JointShape {
+  JointPattern pattern;
+  struct Member {
+    std::unique_ptr<JointWork> one, four;
+  };
+  std::vector<Member> members;
+};
+
+JointShapes::JointShapes(int members) : members_(members) {}
+JointShapes::~JointShapes() = default;
+
+std::shared_ptr<JointShape> JointShapes::find(JointShape&& shape) {
+  std::erase_if(known_, [](const auto& known) { return known.expired(); });
+  for (const auto& known : known_)
+    if (auto same = known.lock(); same && same->pattern == shape.pattern) {
+      for (JointShape::Member& member : same->members)
+        if (!member.four) member.four = work_for_four(same->pattern);
+      return same;
+    }
+  auto made = std::make_shared<JointShape>(std::move(shape));
+  made->members.resize(z(members_));
+  for (JointShape::Member& member : made->members) member.one = work_for_one(made->pattern);
+  known_.push_back(made);
+  return made;
+}
+
+JointStep::JointStep() = default;
+JointStep::~JointStep() = default;
+
+bool JointStep::lay_out(const System& system, const Block& block, JointShapes& shapes) {
+  turns_.reset();
+  shape_.reset();
+  block_.reset();
+  StockJoints stock;
+  find_stock(system, block, stock);
+  if (!stock.rigid || stock.count() == 0) return false;
+  for (const BodyId id : block.bodies)
+    if (!system.inertia(id).isDiagonal(0)) return false;
+  auto made = std::make_unique<JointBlock>();
+  made->bodies = block.bodies;
+  JointShape shape;
+  JointPattern& p = shape.pattern;
+  if (!p.lay_out(stock, block, made->bodies)) return false;
+  const auto shrink = [](auto&... lists) { (lists.shrink_to_fit(), ...); };
+  shrink(p.nodes, p.belows, p.aboves, p.above, p.updates, p.meetings, p.points, p.axes, p.dots, p.ends_of, p.body_ends,
+         p.row_of, p.joint_of);
+  std::vector<double>& to = made->geometry;
+  to.reserve(8 * shape.pattern.points.size() + 10 * shape.pattern.axes.size() + 7 * shape.pattern.dots.size());
+  const auto add = [&](const Vector3d& u) { to.insert(to.end(), {u.x(), u.y(), u.z()}); };
+  for (const int k : shape.pattern.points) {
+    const JointRows::Point& from = stock.points[z(k)];
+    add(from.p_AQ);
+    add(from.p_BQ);
+    to.insert(to.end(), {from.p_AQ.norm(), from.p_BQ.norm()});
+  }
+  for (const int k : shape.pattern.axes) {
+    const JointRows::Axis& from = stock.axes[z(k)];
+    add(from.u_A);
+    add(from.p_AQ);
+    add(from.p_BQ);
+    to.push_back(from.d0);
+  }
+  for (const int k : shape.pattern.dots) {
+    const JointRows::Dot& from = stock.dots[z(k)];
+    add(from.u_A);
+    add(from.w_B);
+    to.push_back(from.c);
+  }
+  made->masses.resize(block.bodies.size());
+  shape_ = shapes.find(std::move(shape));
+  block_ = std::move(made);
+  take_masses(system);
+  return true;
+}
+
+void JointStep::take_masses(const System& system) {
+  static std::atomic<unsigned long> versions = 0;
+  block_->version = ++versions;
+  inertia_.resize(block_->masses.size());
+  for (std::size_t i = 0; i < block_->masses.size(); ++i) {
+    const Vector3d I = inertia_[i] = system.inertia(block_->bodies[i]).diagonal();
+    const double mass = system.mass(block_->bodies[i]);
+    block_->masses[i] = {mass, 1 / mass, I.minCoeff(), I, I.cwiseInverse()};
+  }
+}
+
+void JointStep::take(const State& state, const Limits& limits, std::span<Job> jobs, int member) {
+  JointShape::Member& own = jobs[0].of->shape_->members[z(member)];
+  if (jobs.size() > 1 && own.four) return own.four->take(state, limits, jobs);
+  for (Job& job : jobs) own.one->take(state, limits, {&job, 1});
+}
+
+const char* JointStep::begin(const State& state, double gap_tolerance) {
+  if (!turns_) turns_ = turns_of_one(shape_->pattern);
+  return turns_->begin(state, *block_, gap_tolerance);
+}
+double JointStep::reach(double dt, double tolerance, int most_solves, std::span<const double> applied,
+                        std::span<const double> Q, std::span<double> v) {
+  return turns_->reach(dt, tolerance, most_solves, applied, Q, v);
+}
+void JointStep::keep(double time, std::span<const double> applied, std::span<double> v) {
+  turns_->keep(time, applied, v);
+}
+void JointStep::hold(std::span<double> v) { turns_->hold(v); }
+bool JointStep::as_one(One& to) const { return turns_->as_one(to); }
+void JointStep::aim(std::span<const int> bodies) { turns_->aim(bodies); }
+void JointStep::move(std::span<const Push> pushes, std::span<double> to) { turns_->move(pushes, to.data()); }
+void JointStep::end(const Limits& limits, Job& job) { turns_->end(limits, job); }
+
+}  // namespace linchpin::detail

@@ -1,0 +1,617 @@
+#include "math/block_cholesky.h"
+
+#include <Eigen/Core>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <queue>
+#include <type_traits>
+#include <utility>
+
+namespace linchpin::detail {
+namespace {
+
+constexpr int widest = 64;      // rows eliminated together
+constexpr int compiled = 6;     // widths up to here: one joint's rows
+constexpr double plain = 0.05;  // pivots of such widths above this: their block may be inverted without losing digits
+constexpr int wide = 8;         // from here on dense products pay
+constexpr double shaky = 1e-5;  // a pivot below this with a negative node to come is not divided by
+constexpr int last = 1 << 28;   // degree of negative nodes: after everything that need not wait for them
+
+using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+// Σ a_l b_l for l < count; of a compiled width W count is known to be small.
+template <int W>
+double inner(const double* a, const double* b, int count) {
+  if constexpr (W == 0) {
+    if (count >= 4) return Eigen::Map<const Eigen::VectorXd>(a, count).dot(Eigen::Map<const Eigen::VectorXd>(b, count));
+  }
+  double sum = 0;
+  for (int l = 0; l < count; ++l) sum += a[l] * b[l];
+  return sum;
+}
+
+template <int W>
+double dot(const double* a, const double* b) {
+  double sum = a[0] * b[0];
+  for (int l = 1; l < W; ++l) sum += a[l] * b[l];
+  return sum;
+}
+
+}  // namespace
+
+void BlockCholesky::Pattern::clear() {
+  sizes.clear();
+  clique_start.assign(1, 0);
+  clique.clear();
+  negative.clear();
+  late.clear();
+}
+
+// ---- ordering
+// ----------------------------------------------------------------------------------------------------------
+
+void BlockCholesky::analyse(const Pattern& pattern) {
+  std::vector<int> order;
+  std::vector<std::vector<int>> structure(z(pattern.nodes()));
+  eliminate(pattern, order, structure);
+  lay_out(pattern, order, structure);
+  late_.clear();
+  late_.reserve(z(pattern.nodes()));
+}
+
+// Minimum degree on the quotient graph: what is left of the matrix is a set of cliques ("elements") at any time, and
+// eliminating a node joins its cliques to one. Ties go to the lower index, so that equal patterns get equal orders.
+// By fill: pairs of neighbours but those in the largest of its cliques, over their number, which favours nodes of low
+// degree; ties go to nodes whose neighbours have been left alone for longest, so that a net is eaten all over, not from
+// one corner.
+void BlockCholesky::eliminate(const Pattern& p, std::vector<int>& order, std::vector<std::vector<int>>& structure,
+                              bool by_fill) {
+  const int n = p.nodes(), cliques = p.cliques();
+  std::vector<std::vector<int>> member(z(cliques)), of(z(n));
+  for (int e = 0; e < cliques; ++e) {
+    member[z(e)].assign(p.clique.begin() + p.clique_start[z(e)], p.clique.begin() + p.clique_start[z(e) + 1]);
+    for (const int v : member[z(e)]) of[z(v)].push_back(e);
+  }
+  std::vector<int> stamp(z(n), -1);
+  std::vector<char> gone(z(n), 0);
+  int now = 0;
+  const auto each_neighbour = [&](int v, const auto& visit) {
+    stamp[z(v)] = ++now;
+    for (const int e : of[z(v)])
+      for (const int u : member[z(e)])
+        if (stamp[z(u)] != now) {
+          stamp[z(u)] = now;
+          visit(u);
+        }
+  };
+
+  std::vector<std::pair<double, int>> rank(z(n), {last, 0});
+  using Next = std::pair<std::pair<double, int>, int>;
+  std::priority_queue<Next, std::vector<Next>, std::greater<>> queue;
+  const auto enqueue = [&](int v) {
+    if (!p.negative[z(v)]) {
+      int d = 0;
+      bool waits = false;
+      each_neighbour(v, [&](int u) {
+        d += p.sizes[z(u)];
+        waits = waits || p.negative[z(u)];
+      });
+      if (waits && p.late[z(v)]) {  // comes back when the last of those is eliminated
+        rank[z(v)] = {last + 1, 0};
+        return;
+      }
+      // Of equals those that have waited longest: chains go from both ends in turn, and no number waits for the last.
+      rank[z(v)] = {d, static_cast<int>(order.size())};
+      if (by_fill) {
+        double most = 0;
+        for (const int e : of[z(v)]) {
+          double rows = -p.sizes[z(v)];
+          for (const int u : member[z(e)]) rows += p.sizes[z(u)];
+          most = std::max(most, rows);
+        }
+        rank[z(v)] = {(1.0 * d * d - most * most) / (d + 1), static_cast<int>(order.size())};
+      }
+    }
+    queue.emplace(rank[z(v)], v);
+  };
+  for (int v = 0; v < n; ++v) enqueue(v);
+
+  order.reserve(z(n));
+  while (!queue.empty()) {
+    const auto [d, v] = queue.top();
+    queue.pop();
+    if (gone[z(v)] || d != rank[z(v)]) continue;
+    gone[z(v)] = 1;
+    order.push_back(v);
+    auto& below = structure[z(v)];
+    each_neighbour(v, [&](int u) { below.push_back(u); });
+    for (const int e : of[z(v)]) std::vector<int>().swap(member[z(e)]);
+    std::vector<int>().swap(of[z(v)]);
+    const int joined = static_cast<int>(member.size());
+    member.push_back(below);
+    for (const int u : below) {
+      auto& mine = of[z(u)];
+      // A hub has as many cliques as joints: looking through them each time would cost their square.
+      if (!p.negative[z(u)]) std::erase_if(mine, [&](int e) { return member[z(e)].empty(); });
+      mine.push_back(joined);
+      if (!p.negative[z(u)]) enqueue(u);
+    }
+  }
+}
+
+void BlockCholesky::lay_out(const Pattern& p, const std::vector<int>& order, std::vector<std::vector<int>>& structure) {
+  const int n = p.nodes();
+  std::vector<int> when(z(n)), parent(z(n), -1), rows_below(z(n), 0);
+  for (int k = 0; k < n; ++k) when[z(order[z(k)])] = k;
+  std::vector<std::vector<int>> children(z(n));
+  for (const int v : order) {
+    for (const int u : structure[z(v)]) {
+      rows_below[z(v)] += p.sizes[z(u)];
+      if (parent[z(v)] < 0 || when[z(u)] < when[z(parent[z(v)])]) parent[z(v)] = u;
+    }
+    if (parent[z(v)] >= 0) children[z(parent[z(v)])].push_back(v);
+  }
+
+  // Depth first, the child that reaches farthest last: it can be eliminated together with its parent.
+  std::vector<int> sequence, stack;
+  sequence.reserve(z(n));
+  tree_.assign(z(n), 0);
+  std::vector<int> tree_begin;
+  std::vector<char> opened(z(n), 0);
+  for (const int root : order) {
+    if (parent[z(root)] >= 0) continue;
+    tree_begin.push_back(static_cast<int>(sequence.size()));
+    stack.push_back(root);
+    while (!stack.empty()) {
+      const int v = stack.back();
+      if (!opened[z(v)]) {
+        opened[z(v)] = 1;
+        auto& own = children[z(v)];
+        std::stable_sort(own.begin(), own.end(), [&](int a, int b) { return rows_below[z(a)] > rows_below[z(b)]; });
+        stack.insert(stack.end(), own.begin(), own.end());
+        continue;
+      }
+      stack.pop_back();
+      tree_[z(v)] = static_cast<int>(tree_begin.size()) - 1;
+      sequence.push_back(v);
+    }
+  }
+  tree_begin.push_back(n);
+
+  position_.assign(z(n), 0);
+  super_of_.assign(z(n), 0);
+  supers_.clear();
+  node_at_.clear();
+  tree_start_.clear();
+  int position = 0, tree = 0;
+  std::vector<int> last_node;  // of each super: its structure is the super's
+  for (int k = 0; k < n; ++k) {
+    const int v = sequence[z(k)];
+    const bool new_tree = k == tree_begin[z(tree)];
+    const int before = k > 0 ? sequence[z(k) - 1] : -1;
+    const bool joins = !new_tree && parent[z(before)] == v &&
+                       rows_below[z(before)] == p.sizes[z(v)] + rows_below[z(v)] &&
+                       p.negative[z(before)] == p.negative[z(v)] && supers_.back().width + p.sizes[z(v)] <= widest;
+    if (new_tree) {
+      tree_start_.push_back(static_cast<int>(supers_.size()));
+      ++tree;
+    }
+    if (!joins) {
+      supers_.push_back({.first = position, .negative = p.negative[z(v)] != 0});
+      last_node.push_back(v);
+    }
+    supers_.back().width += p.sizes[z(v)];
+    last_node.back() = v;
+    super_of_[z(v)] = static_cast<int>(supers_.size()) - 1;
+    position_[z(v)] = position;
+    position += p.sizes[z(v)];
+    node_at_.insert(node_at_.end(), z(p.sizes[z(v)]), v);
+  }
+  tree_start_.push_back(static_cast<int>(supers_.size()));
+
+  below_.clear();
+  std::size_t panel = 0, pivot = 0;
+  int tallest = 0;
+  for (std::size_t s = 0; s < supers_.size(); ++s) {
+    Super& super = supers_[s];
+    auto& under = structure[z(last_node[s])];
+    std::sort(under.begin(), under.end(), [&](int a, int b) { return position_[z(a)] < position_[z(b)]; });
+    super.below_begin = static_cast<int>(below_.size());
+    for (const int u : under) {
+      const int t = super_of_[z(u)];
+      below_.push_back({.position = position_[z(u)],
+                        .rows = p.sizes[z(u)],
+                        .offset = super.height,
+                        .super = t,
+                        .column = position_[z(u)] - supers_[z(t)].first});
+      super.height += p.sizes[z(u)];
+      super.waits = super.waits || (p.negative[z(u)] && !super.negative);
+    }
+    super.below_end = static_cast<int>(below_.size());
+    super.panel = panel;
+    panel += z(super.width + super.height) * z(super.width);
+    super.pivot = pivot;
+    if (super.width <= compiled) pivot += z(super.width) * z(super.width);
+    if (super.width >= wide) tallest = std::max(tallest, super.height);
+  }
+  supers_.shrink_to_fit();
+  below_.shrink_to_fit();
+  node_at_.shrink_to_fit();
+  panels_.assign(panel, 0.0);
+  pivots_.assign(pivot, 0.0);
+  inverse_.assign(z(position), 0.0);
+  diagonal_.assign(z(position), 0.0);
+  work_.assign(z(tallest) * z(tallest), 0.0);
+}
+
+int BlockCholesky::end(int tree) const {
+  const Super& s = supers_[z(tree_start_[z(tree) + 1]) - 1];
+  return s.first + s.width;
+}
+
+BlockCholesky::Slot BlockCholesky::slot(int i, int k) const {
+  const Super& s = supers_[z(super_of_[z(k)])];
+  const int column = position_[z(k)] - s.first;
+  int row = position_[z(i)] - s.first;
+  if (super_of_[z(i)] != super_of_[z(k)]) {
+    const auto found = std::lower_bound(below_.begin() + s.below_begin, below_.begin() + s.below_end, position_[z(i)],
+                                        [](const Below& b, int position) { return b.position < position; });
+    row = s.width + found->offset;
+  }
+  return {s.panel + z(row) * z(s.width) + z(column), s.width};
+}
+
+void BlockCholesky::clear(int tree) {
+  const Super &first = supers_[z(tree_start_[z(tree)])], &final = supers_[z(tree_start_[z(tree) + 1]) - 1];
+  std::fill(panels_.begin() + static_cast<std::ptrdiff_t>(first.panel),
+            panels_.begin() + static_cast<std::ptrdiff_t>(final.panel + z(final.width + final.height) * z(final.width)),
+            0.0);
+}
+
+std::size_t BlockCholesky::bytes() const {
+  return (panels_.capacity() + pivots_.capacity()) * sizeof(double) +
+         (inverse_.capacity() + diagonal_.capacity()) * sizeof(double) + supers_.capacity() * sizeof(Super) +
+         below_.capacity() * sizeof(Below) +
+         (tree_.capacity() + position_.capacity() + super_of_.capacity() + node_at_.capacity()) * sizeof(int);
+}
+
+// ---- numbers
+// -----------------------------------------------------------------------------------------------------------
+
+// Of compiled widths W; W = 0 reads the width.
+template <int W>
+void BlockCholesky::factor_panel(Super& s, double drop, Outcome& out) {
+  const int w = W > 0 ? W : s.width;
+  double* const A = panels_.data() + s.panel;
+  double* const inverse = inverse_.data() + s.first;
+  if (s.negative)
+    for (std::size_t i = 0; i < z(s.width + s.height) * z(s.width); ++i) A[i] = -A[i];
+  s.inverted = W > 0;
+  // @return 1 / pivot, 0 where it is dropped
+  const auto take = [&](int c, double pivot) {
+    const double whole = diagonal_[z(s.first + c)];
+    const bool keep = pivot > drop * whole;
+    s.inverted = s.inverted && pivot > plain * whole;
+    const double over = keep ? 1 / pivot : 0, root = keep ? std::sqrt(pivot) : 0;
+    A[c * w + c] = root;
+    inverse[c] = root * over;
+    if (!std::isfinite(pivot) || !std::isfinite(over)) out.finite = false;
+    if (keep) {
+      ++out.kept;
+      if (pivot < out.least_kept * whole) out.least_kept = pivot / whole;
+    } else if (whole > 0) {
+      out.largest_dropped = std::max(out.largest_dropped, std::fabs(pivot) / whole);
+    }
+    if (s.waits && !(keep && pivot > shaky * whole)) {
+      const int node = node_at_[z(s.first + c)];
+      if (late_.empty() || late_.back() != node) late_.push_back(node);
+      out.late_needed = true;
+    }
+    return over;
+  };
+  if constexpr (W > 0) {
+    // With U = L D in place of L, so that no pivot waits for the root of the one before.
+    double U[W][W], M[W][W], over[W];
+    for (int c = 0; c < W; ++c) {
+      double pivot = A[c * W + c];
+      for (int l = 0; l < c; ++l) {
+        double sum = A[c * W + l];
+        for (int k = 0; k < l; ++k) sum -= U[c][k] * M[l][k];
+        U[c][l] = sum;
+        M[c][l] = sum * over[l];
+        pivot -= sum * M[c][l];
+      }
+      over[c] = take(c, pivot);
+    }
+    for (int c = 1; c < W; ++c)
+      for (int l = 0; l < c; ++l) A[c * W + l] = U[c][l] * inverse[l];
+  } else {
+    for (int c = 0; c < w; ++c) {
+      double* const row = A + c * w;
+      double pivot = row[c];
+      for (int l = 0; l < c; ++l) {
+        row[l] = (row[l] - inner<W>(row, A + l * w, l)) * inverse[l];
+        pivot -= row[l] * row[l];
+      }
+      take(c, pivot);
+    }
+  }
+  double* row = A + w * w;
+  if (W == 0 && w >= wide && s.height >= wide) {
+    // Dropped columns of L are zero; with a 1 on the diagonal they pass through the triangle and touch no other.
+    for (int c = 0; c < w; ++c)
+      if (inverse[c] == 0) A[c * w + c] = 1;
+    Eigen::Map<Rows> below(row, s.height, w);
+    auto columns = below.transpose();
+    Eigen::Map<const Rows>(A, w, w).triangularView<Eigen::Lower>().solveInPlace(columns);
+    for (int c = 0; c < w; ++c) {
+      if (inverse[c] != 0) continue;
+      A[c * w + c] = 0;
+      below.col(c).setZero();
+    }
+    return;
+  }
+  if constexpr (W > 0) {
+    double L[W][W];
+    for (int c = 0; c < W; ++c) {
+      for (int l = 0; l < c; ++l) L[c][l] = A[c * W + l];
+      L[c][c] = inverse[c];
+    }
+    for (int r = 0; r < s.height; ++r, row += W)
+      for (int c = 0; c < W; ++c) {
+        double sum = 0;
+        for (int l = 0; l < c; ++l) sum += row[l] * L[c][l];
+        row[c] = (row[c] - sum) * L[c][c];
+      }
+    return;
+  }
+  for (int r = 0; r < s.height; ++r, row += w)
+    for (int c = 0; c < w; ++c) row[c] = (row[c] - inner<W>(row, A + c * w, c)) * inverse[c];
+}
+
+// Visits every block (i, k) that a super changes, with i and k among its rows below.
+template <class Add>
+void BlockCholesky::each_target(const Super& s, Add add) {
+  for (int b = s.below_begin; b < s.below_end; ++b) {
+    const Below& k = below_[z(b)];
+    const Super& t = supers_[z(k.super)];
+    double* const base = panels_.data() + t.panel + k.column;
+    const Below* next = below_.data() + t.below_begin;
+    for (int a = b; a < s.below_end; ++a) {
+      const Below& i = below_[z(a)];
+      int row = 0;
+      if (i.super == k.super) {
+        row = i.position - t.first;
+      } else {
+        while (next->position != i.position) ++next;
+        row = t.width + next->offset;
+      }
+      add(base + static_cast<std::ptrdiff_t>(row) * t.width, t.width, i, k, a == b);
+    }
+  }
+}
+
+template <int W>
+void BlockCholesky::update(const Super& s) {
+  const double* const P = panels_.data() + s.panel + s.width * s.width;
+  const double sign = s.negative ? -1 : 1;
+  each_target(s, [&](double* to, int stride, const Below& i, const Below& k, bool diagonal) {
+    const double* const Pi = P + i.offset * W;
+    const double* const Pk = P + k.offset * W;
+    if (diagonal && i.rows == W && !s.negative) {  // joints of one kind in a chain
+      for (int r = 0; r < W; ++r, to += stride)
+        for (int q = 0; q <= r; ++q) to[q] -= dot<W>(Pi + r * W, Pi + q * W);
+      return;
+    }
+    for (int r = 0; r < i.rows; ++r, to += stride) {
+      const int columns = diagonal ? r + 1 : k.rows;
+      for (int q = 0; q < columns; ++q) to[q] -= sign * dot<W>(Pi + r * W, Pk + q * W);
+    }
+  });
+}
+
+void BlockCholesky::update_wide(const Super& s) {
+  const int h = s.height;
+  if (h == 0) return;
+  const Eigen::Map<const Rows> P(panels_.data() + s.panel + s.width * s.width, h, s.width);
+  if (work_.size() < z(h) * z(h)) work_.resize(z(h) * z(h));
+  Eigen::Map<Rows> U(work_.data(), h, h);
+  if (s.width >= wide && h >= wide) {
+    U.triangularView<Eigen::Lower>().setZero();
+    U.selfadjointView<Eigen::Lower>().rankUpdate(P, s.negative ? -1.0 : 1.0);
+  } else {
+    U.noalias() = (s.negative ? -1.0 : 1.0) * P.lazyProduct(P.transpose());
+  }
+  each_target(s, [&](double* to, int stride, const Below& i, const Below& k, bool diagonal) {
+    for (int r = 0; r < i.rows; ++r, to += stride) {
+      const double* const from = work_.data() + static_cast<std::ptrdiff_t>(i.offset + r) * h + k.offset;
+      const int columns = diagonal ? r + 1 : k.rows;
+      for (int q = 0; q < columns; ++q) to[q] -= from[q];
+    }
+  });
+}
+
+void BlockCholesky::read_diagonal(int tree) {
+  for (int t = tree_start_[z(tree)]; t < tree_start_[z(tree) + 1]; ++t) {
+    const Super& s = supers_[z(t)];
+    const double* A = panels_.data() + s.panel;
+    for (int c = 0; c < s.width; ++c, A += s.width + 1) diagonal_[z(s.first + c)] = std::fabs(*A);
+  }
+}
+
+void BlockCholesky::shift(int tree, double by) {
+  for (int t = tree_start_[z(tree)]; t < tree_start_[z(tree) + 1]; ++t) {
+    const Super& s = supers_[z(t)];
+    double* A = panels_.data() + s.panel;
+    for (int c = 0; c < s.width && !s.negative; ++c, A += s.width + 1) *A += by;
+  }
+}
+
+// Where no pivot is small the panel below becomes W = P L⁻¹, and D⁻¹ = ±L⁻ᵀL⁻¹ stands beside it: a solve then passes
+// from joint to joint by one product, where triangles would make each row wait for the one before.
+template <int W>
+void BlockCholesky::invert(const Super& s) {
+  double* const A = panels_.data() + s.panel;
+  const double* const inverse = inverse_.data() + s.first;
+  double X[W][W];  // L⁻¹
+  for (int c = 0; c < W; ++c) {
+    X[c][c] = inverse[c];
+    for (int r = c + 1; r < W; ++r) {
+      double sum = 0;
+      for (int l = c; l < r; ++l) sum += A[r * W + l] * X[l][c];
+      X[r][c] = -sum * inverse[r];
+    }
+  }
+  double* const D = pivots_.data() + s.pivot;
+  for (int r = 0; r < W; ++r)
+    for (int c = 0; c <= r; ++c) {
+      double sum = 0;
+      for (int l = r; l < W; ++l) sum += X[l][r] * X[l][c];
+      D[r * W + c] = D[c * W + r] = s.negative ? -sum : sum;
+    }
+  double* row = A + W * W;
+  for (int r = 0; r < s.height; ++r, row += W)
+    for (int c = 0; c < W; ++c) {
+      double sum = 0;
+      for (int l = c; l < W; ++l) sum += row[l] * X[l][c];
+      row[c] = sum;
+    }
+}
+
+// x below −= W x, x ← D⁻¹ x; of what is not inverted x ← ±L⁻¹ x, x below −= P L⁻¹ x.
+template <int W>
+void BlockCholesky::forward_super(const Super& s, double* x) const {
+  const double* row = panels_.data() + s.panel + s.width * s.width;
+  double* const own = x + s.first;
+  if constexpr (W > 0) {
+    double y[W];
+    for (int c = 0; c < W; ++c) y[c] = own[c];
+    for (int b = s.below_begin; b < s.below_end; ++b) {
+      double* const to = x + below_[z(b)].position;
+      if (below_[z(b)].rows == W) {
+        for (int r = 0; r < W; ++r, row += W) to[r] -= dot<W>(row, y);
+        continue;
+      }
+      for (int r = 0; r < below_[z(b)].rows; ++r, row += W) to[r] -= dot<W>(row, y);
+    }
+    const double* D = pivots_.data() + s.pivot;
+    for (int c = 0; c < W; ++c, D += W) own[c] = dot<W>(D, y);
+    return;
+  }
+  const int w = s.width;
+  const double* const inverse = inverse_.data() + s.first;
+  const double* triangle = panels_.data() + s.panel;
+  for (int c = 0; c < w; ++c, triangle += w) own[c] = (own[c] - inner<0>(triangle, own, c)) * inverse[c];
+  for (int b = s.below_begin; b < s.below_end; ++b) {
+    double* const to = x + below_[z(b)].position;
+    for (int r = 0; r < below_[z(b)].rows; ++r, row += w) to[r] -= inner<0>(row, own, w);
+  }
+  for (int c = 0; s.negative && c < w; ++c) own[c] = -own[c];
+}
+
+template <int W>
+void BlockCholesky::backward_super(const Super& s, double* x) const {
+  const int w = W > 0 ? W : s.width;
+  const double* row = panels_.data() + s.panel + w * w;
+  double* const own = x + s.first;
+  if constexpr (W > 0) {
+    double y[W];
+    for (int l = 0; l < W; ++l) y[l] = own[l];
+    for (int b = s.below_begin; b < s.below_end; ++b) {
+      const double* const from = x + below_[z(b)].position;
+      if (below_[z(b)].rows == W) {
+        for (int r = 0; r < W; ++r, row += W)
+          for (int l = 0; l < W; ++l) y[l] -= row[l] * from[r];
+        continue;
+      }
+      for (int r = 0; r < below_[z(b)].rows; ++r, row += W)
+        for (int l = 0; l < W; ++l) y[l] -= row[l] * from[r];
+    }
+    for (int l = 0; l < W; ++l) own[l] = y[l];
+    return;
+  }
+  for (int b = s.below_begin; b < s.below_end; ++b) {
+    const double* const from = x + below_[z(b)].position;
+    for (int r = 0; r < below_[z(b)].rows; ++r, row += w)
+      for (int l = 0; l < w; ++l) own[l] -= row[l] * from[r];
+  }
+  backward_in(s, w, own);
+}
+
+// own ← L⁻ᵀ own of the columns before `column`; that column's own number is taken as it is.
+void BlockCholesky::backward_in(const Super& s, int column, double* own) const {
+  const double* const A = panels_.data() + s.panel;
+  for (int c = std::min(column, s.width - 1); c >= 0; --c) {
+    if (c < column) own[c] *= inverse_[z(s.first + c)];
+    for (int l = 0; l < c; ++l) own[l] -= A[c * s.width + l] * own[c];
+  }
+}
+
+template <class Visit>
+void BlockCholesky::by_width(int width, Visit visit) {
+  switch (width) {
+    case 1:
+      return visit(std::integral_constant<int, 1>());
+    case 2:
+      return visit(std::integral_constant<int, 2>());
+    case 3:
+      return visit(std::integral_constant<int, 3>());
+    case 4:
+      return visit(std::integral_constant<int, 4>());
+    case 5:
+      return visit(std::integral_constant<int, 5>());
+    case 6:
+      return visit(std::integral_constant<int, 6>());
+    default:
+      return visit(std::integral_constant<int, 0>());
+  }
+}
+
+BlockCholesky::Outcome BlockCholesky::factor(int tree, double drop) {
+  Outcome out;
+  for (int t = tree_start_[z(tree)]; t < tree_start_[z(tree) + 1]; ++t) {
+    Super& s = supers_[z(t)];
+    by_width(s.width, [&](auto width) {
+      factor_panel<width>(s, drop, out);
+      if constexpr (width > 0) {
+        update<width>(s);
+        if (s.inverted) invert<width>(s);
+      } else {
+        update_wide(s);
+      }
+    });
+  }
+  return out;
+}
+
+// What one push asks for is zero but on the way from its rows to the root.
+void BlockCholesky::solve(int tree, double* x) const {
+  const int first = tree_start_[z(tree)], end = tree_start_[z(tree) + 1];
+  for (int t = first; t < end; ++t) {
+    const Super& s = supers_[z(t)];
+    if (std::all_of(x + s.first, x + s.first + s.width, [](double a) { return a == 0; })) continue;
+    by_width(s.inverted ? s.width : 0, [&](auto width) { forward_super<width>(s, x); });
+  }
+  backward(first, end, x);
+}
+
+void BlockCholesky::backward(int first, int end, double* x) const {
+  for (int t = end - 1; t >= first; --t) {
+    const Super& s = supers_[z(t)];
+    by_width(s.inverted ? s.width : 0, [&](auto width) { backward_super<width>(s, x); });
+  }
+}
+
+void BlockCholesky::null_vector(int tree, int dropped, double* x) const {
+  std::fill(x + begin(tree), x + end(tree), 0.0);
+  x[dropped] = 1;
+  const int super = super_of_[z(node_at_[z(dropped)])];
+  const Super& s = supers_[z(super)];
+  backward_in(s, dropped - s.first, x + s.first);
+  backward(tree_start_[z(tree)], super, x);
+}
+
+}  // namespace linchpin::detail

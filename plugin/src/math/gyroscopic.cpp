@@ -1,0 +1,28 @@
+// How a rigid body's own spin turns it in a step.
+#include "math/gyroscopic_newton.h"
+
+#include <linchpin/detail/gyroscopic.h>
+
+namespace linchpin::detail {
+
+Vector3d solve_gyroscopic(const Vector3d& I, const Vector3d& u, const Vector3d& L, double h, const Vector3d& f) {
+  const auto of = [](const Vector3d& x) { return V3<double>{x.x(), x.y(), x.z()}; };
+  const V3<double> x = solve_spin(of(I), of(u), of(L), h, of(f));
+  return {x.x, x.y, x.z};
+}
+
+Vector3d turned(const Vector3d& I, const Vector3d& w0, const Vector3d& given, double h) {
+  Vector3d w = given;
+  const double size = I.cwiseProduct(w0).squaredNorm() + I.cwiseProduct(given).squaredNorm();
+  for (int i = 0; i < 20; ++i) {
+    const Vector3d u = 0.5 * (w + w0), L = I.cwiseProduct(u), off = I.cwiseProduct(w - given) + h * u.cross(L);
+    if (off.squaredNorm() <= 1e-28 * size) return w;
+    w -= solve_gyroscopic(I, u, L, 0.5 * h, off);
+    if (!w.allFinite()) break;
+  }
+  return given;
+}
+
+void Turning::turn() { w = R * turned(I, R.transpose() * w0, R.transpose() * w, h); }
+
+}  // namespace linchpin::detail

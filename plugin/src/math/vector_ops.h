@@ -1,0 +1,24 @@
+// Small helpers for vectors of numbers: an index for containers, whether all numbers are finite, the largest one.
+// Private to the core.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <span>
+
+namespace linchpin {
+
+inline std::size_t z(int i) { return static_cast<std::size_t>(i); }
+
+inline bool finite(std::span<const double> x) {
+  return std::all_of(x.begin(), x.end(), [](double xi) { return std::isfinite(xi); });
+}
+
+inline double largest(std::span<const double> x) {
+  double most = 0;
+  for (const double xi : x) most = std::max(most, std::fabs(xi));
+  return most;
+}
+
+}  // namespace linchpin

@@ -1,0 +1,536 @@
+// A system at a state becomes plain numbers. Hides which body has which columns, the two calls that functions and
+// forces need with their scratch memory, and what a callable of the user's may throw.
+#include <linchpin/constraint.h>
+#include <linchpin/coordinates.h>
+#include <linchpin/dynamics.h>
+#include <linchpin/forces.h>
+
+#include "problem/kept_assembly.h"
+#include "model/system_impl.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <string>
+
+namespace linchpin {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+// Columns for the listed bodies in BodyId order, each once, rows for the constraints already listed.
+void number(Block& block, const System& system) {
+  // One mass matrix couples the coordinates of a group: where one is, all are.
+  for (std::size_t s = 0, bodies = block.bodies.size(); s < bodies; ++s)
+    if (const auto group = system.coordinates(block.bodies[s]); group.kinetics)
+      for (int i = 0; i < group.count; ++i) block.bodies.push_back({group.first.index + i});
+  std::sort(block.bodies.begin(), block.bodies.end(), [](BodyId x, BodyId y) { return x.index < y.index; });
+  block.bodies.erase(std::unique(block.bodies.begin(), block.bodies.end()), block.bodies.end());
+  block.column.clear();
+  block.row.clear();
+  int column = 0;
+  for (const BodyId id : block.bodies) {
+    block.column.push_back(column);
+    column += system.dof(id);
+  }
+  block.column.push_back(column);
+  int row = 0;
+  for (const ConstraintId id : block.constraints) {
+    block.row.push_back(row);
+    row += system.constraint(id).function().rows();
+  }
+  block.row.push_back(row);
+}
+
+// The states a function or a force sees. What the equations move has no known acceleration: theirs is the unknown v̇.
+void gather(const System& system, const State& state, std::span<const BodyId> bodies, std::vector<BodyState>& out) {
+  out.resize(bodies.size());
+  for (std::size_t k = 0; k < bodies.size(); ++k) {
+    const BodyState& from = state[bodies[k]];
+    if (system.kind(bodies[k]) == BodyKind::driven) {
+      out[k] = from;
+      continue;
+    }
+    out[k].p = from.p;
+    out[k].q = from.q;
+    out[k].v = from.v;
+    out[k].w = from.w;
+    out[k].a.setZero();
+    out[k].alpha.setZero();
+  }
+}
+
+// By their sum, and only if that is not finite one by one.
+bool finite(std::span<const double> x) {
+  return std::isfinite(Eigen::Map<const Eigen::VectorXd>(x.data(), static_cast<Eigen::Index>(x.size())).sum()) ||
+         std::all_of(x.begin(), x.end(), [](double xi) { return std::isfinite(xi); });
+}
+
+// M and h of a group of coordinates, whose first column is `first`.
+void fill_coordinates(const System& system, const State& state, const System::CoordinateGroup& group, int first,
+                      double* M, Assembly& out) {
+  const auto n = at(group.count);
+  out.scratch_q.resize(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const BodyState& s = state[BodyId{group.first.index + static_cast<int>(i)}];
+    out.scratch_q[i] = s.p.x();
+    out.v[at(first) + i] = s.v.x();
+  }
+  const std::span<double> mass(M, n * n), bias = std::span(out.bias).subspan(at(first), n);
+  const char* fault = nullptr;
+  std::string what;
+  try {
+    group.kinetics->evaluate(out.scratch_q, std::span(out.v).subspan(at(first), n), state.t, mass, bias);
+    if (!finite(mass) || !finite(bias)) fault = "its kinetic energy or its derivatives are not finite";
+  } catch (const std::exception& e) {
+    fault = "its kinetic energy threw: ";
+    what = e.what();
+  } catch (...) {
+    fault = "its kinetic energy threw";
+  }
+  if (fault) {
+    if (out.failure.empty())
+      out.failure =
+          "coordinate \"" + system.name(group.first) + "\" at t = " + std::to_string(state.t) + ": " + fault + what;
+    std::fill(mass.begin(), mass.end(), std::numeric_limits<double>::quiet_NaN());
+    return;
+  }
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < i; ++j) mass[i * n + j] = mass[j * n + i] = 0.5 * (mass[i * n + j] + mass[j * n + i]);
+}
+
+// @param turned  [bodies] out: R; null where nobody asks for it
+void fill_masses(const System& system, const State& state, Assembly& out, Matrix3d* turned) {
+  Instant& x = out.instant;
+  out.v.resize(at(out.block.n()));
+  const auto& bodies = SystemParts::of(system).bodies;
+  double* v = out.v.data();
+  double* M = x.mass.data();
+  for (std::size_t s = 0; s < out.block.bodies.size(); ++s) {
+    const BodyId id = out.block.bodies[s];
+    if (bodies[at(id.index)].kind == BodyKind::coordinate) {
+      const System::CoordinateGroup group = system.coordinates(id);
+      fill_coordinates(system, state, group, out.block.column[s], M, out);
+      v += group.count;
+      M += group.count * group.count;
+      s += at(group.count) - 1;
+      continue;
+    }
+    const BodyState& body = state[id];
+    const auto& given = bodies[at(id.index)];
+    const int dof = out.block.column[s + 1] - out.block.column[s];
+    for (int i = 0; i < 3; ++i) {  // what else a block holds is zero since it was laid out
+      v[i] = body.v[i];
+      M[i * dof + i] = given.mass;
+    }
+    const Matrix3d R = body.R();
+    if (turned) turned[s] = R;
+    if (dof == 6) {
+      const Matrix3d half = R * given.inertia;
+      for (int i = 0; i < 3; ++i) {  // half of it, which makes it symmetric to the last bit
+        v[3 + i] = body.w[i];
+        for (int j = 0; j <= i; ++j)
+          M[(3 + i) * 6 + 3 + j] = M[(3 + j) * 6 + 3 + i] =
+              half(i, 0) * R(j, 0) + half(i, 1) * R(j, 1) + half(i, 2) * R(j, 2);
+      }
+    }
+    v += dof;
+    M += dof * dof;
+  }
+}
+
+// Row r of constraint i: the columns of its movable bodies, ascending, whatever order it names the bodies in.
+void lay_out_row(Assembly& out, std::span<const BodyId> bodies, int i, int r) {
+  const int rows = out.block.row[at(i) + 1] - out.block.row[at(i)];
+  int before = -1;
+  for (std::size_t done = 0; done < bodies.size(); ++done) {
+    int slot = std::numeric_limits<int>::max(), k = -1;
+    for (std::size_t l = 0; l < bodies.size(); ++l) {
+      const int s = out.slot(i, static_cast<int>(l));
+      if (s > before && s < slot) {
+        slot = s;
+        k = static_cast<int>(l);
+      }
+    }
+    if (k < 0) return;
+    before = slot;
+    const int first = out.block.column[at(slot)], dof = out.block.column[at(slot) + 1] - first;
+    for (int j = 0; j < dof; ++j) out.instant.entries.push_back({first + j, 0.0});
+    out.entry_runs.push_back({out.jacobian_start[at(i)] + 6 * (rows * k + r), dof});
+  }
+}
+
+// Whether `instant` has the pattern of the block.
+bool laid_out(const System& system, const Assembly& out) {
+  const Block &a = out.laid_out, &b = out.block;
+  return out.laid_out_for == system.structure() && a.constraints == b.constraints && a.bodies == b.bodies &&
+         a.column == b.column && a.row == b.row && out.instant.row_start.size() == at(b.m()) + 1;
+}
+
+// All of the instant that only the block decides.
+void lay_out(const System& system, Assembly& out) {
+  Instant& x = out.instant;
+  const Block& block = out.block;
+  x.clear();
+  const auto n = at(block.n()), m = at(block.m());
+  x.Q.assign(n, 0.0);
+  x.c.assign(n, 0.0);
+  x.b.assign(m, 0.0);
+  std::size_t mass = 0;
+  for (std::size_t s = 0; s < block.bodies.size();) {
+    const System::CoordinateGroup group = system.coordinates(block.bodies[s]);
+    const int size = group.kinetics ? group.count : system.dof(block.bodies[s]);
+    x.block_sizes.push_back(size);
+    mass += at(size) * at(size);
+    s += group.kinetics ? at(group.count) : 1;
+  }
+  x.mass.assign(mass, 0.0);
+  out.bias.assign(n, 0.0);  // and stays so for bodies
+  out.jacobian_start.clear();
+  out.entry_runs.clear();
+  out.slot_start.clear();
+  out.slots.clear();
+  x.row_start.push_back(0);
+  std::size_t entries = 0, runs = 0;
+  for (std::size_t i = 0; i < block.constraints.size(); ++i) {
+    for (const BodyId id : system.constraint(block.constraints[i]).bodies()) {
+      const int dof = system.dof(id);
+      entries += at(dof * (block.row[i + 1] - block.row[i]));
+      if (dof > 0) runs += at(block.row[i + 1] - block.row[i]);
+    }
+  }
+  x.entries.reserve(entries);
+  out.entry_runs.reserve(runs);
+  int jacobian = 0;
+  for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
+    const Constraint& constraint = system.constraint(block.constraints[at(i)]);
+    const int rows = block.row[at(i) + 1] - block.row[at(i)];
+    x.constraints.push_back(constraint.name());
+    out.slot_start.push_back(static_cast<int>(out.slots.size()));
+    for (const BodyId id : constraint.bodies()) out.slots.push_back(block.slot(id));
+    out.jacobian_start.push_back(jacobian);
+    jacobian += 6 * rows * static_cast<int>(constraint.bodies().size());
+    for (int r = 0; r < rows; ++r) {
+      lay_out_row(out, constraint.bodies(), i, r);
+      x.row_start.push_back(static_cast<int>(x.entries.size()));
+      x.row_constraint.push_back(i);
+    }
+  }
+  out.jacobians.assign(at(jacobian), 0.0);
+  out.laid_out = block;
+  out.laid_out_for = system.structure();
+}
+
+// What is not finite is named, and nothing passes for numbers in its place: whoever overlooks `failure` must still be
+// stopped by solve.
+void fail(const Constraint& constraint, double t, int first, int rows, const std::string& why, Assembly& out) {
+  if (out.failure.empty())
+    out.failure = "constraint \"" + constraint.name() + "\" at t = " + std::to_string(t) + ": " + why;
+  std::fill_n(out.instant.b.begin() + first, rows, std::numeric_limits<double>::quiet_NaN());
+}
+
+constexpr const char* not_finite = "the residual or its derivatives are not finite";
+
+// b −= A_k [a; α] of a body whose acceleration is given.
+void subtract_given(const BodyState& s, const double* A, int rows, double* b) {
+  for (int r = 0; r < rows; ++r, A += 6)
+    b[r] -= A[0] * s.a[0] + A[1] * s.a[1] + A[2] * s.a[2] + A[3] * s.alpha[0] + A[4] * s.alpha[1] + A[5] * s.alpha[2];
+}
+
+// Rows of stock joints, each straight to its place.
+void write_stock_joints(const System& system, const State& state, detail::KeptAssembly& out) {
+  const detail::StockJoints& stock = out.stock;
+  double probe = 0;  // 0 times what is not finite is not a number
+  for (int i = 0; i < stock.count(); ++i) {
+    const detail::StockJoints::Joint &joint = stock.joints[at(i)], &next = stock.joints[at(i) + 1];
+    const BodyState &a = state[joint.a], &b = state[joint.b];
+    const Matrix3d other = joint.slot_a < 0 ? a.R() : joint.slot_b < 0 ? b.R() : Matrix3d();
+    const detail::TurnedBody A{a, joint.slot_a < 0 ? other : out.turned[at(joint.slot_a)]};
+    const Matrix3d both_outside = joint.slot_a < 0 && joint.slot_b < 0 ? b.R() : Matrix3d();
+    const detail::TurnedBody B{b, joint.slot_b >= 0  ? out.turned[at(joint.slot_b)]
+                                  : joint.slot_a < 0 ? both_outside
+                                                     : other};
+    const int rows = out.block.row[at(joint.constraint) + 1] - joint.row;
+    double* const J = out.jacobians.data() + out.jacobian_start[at(joint.constraint)];
+    int at_row = 0;
+    const auto row = [&](int r) {
+      double* const to = J + 6 * (at_row + r);
+      const std::size_t whole = at(joint.row + at_row + r);
+      return detail::JointRow{to, to + 6 * rows, &out.instant.b[whole], &out.position[whole], &out.velocity[whole]};
+    };
+    for (int k = joint.point; k < next.point; ++k, at_row += 3) detail::write_point(stock.points[at(k)], A, B, row);
+    for (int k = joint.axis; k < next.axis; ++k, ++at_row) detail::write_axis(stock.axes[at(k)], A, B, row(0));
+    const int dots = at_row;
+    for (int k = joint.dot; k < next.dot; ++k, ++at_row) detail::write_dot(stock.dots[at(k)], A, B, row(0));
+    if (out.closing && joint.alignment >= 0) {
+      const JointRows::Alignment& alignment = stock.alignments[at(joint.alignment)];
+      at_row = dots;
+      if (const auto off = detail::misalignment(alignment, A.R, B.R); off.far)
+        detail::write_misalignment(off, alignment.held(), A, B, row);
+    }
+    double* const right = &out.instant.b[at(joint.row)];
+    if (joint.driven_a) subtract_given(a, J, rows, right);
+    if (joint.driven_b) subtract_given(b, J + 6 * rows, rows, right);
+    for (int r = joint.row; r < joint.row + rows; ++r)
+      probe += 0 * (out.instant.b[at(r)] + (out.position[at(r)] + out.velocity[at(r)]));
+  }
+  if (probe == 0) return;
+  for (int i = 0; i < stock.count(); ++i) {
+    const detail::StockJoints::Joint& joint = stock.joints[at(i)];
+    const int rows = out.block.row[at(joint.constraint) + 1] - joint.row;
+    double* const J = out.jacobians.data() + out.jacobian_start[at(joint.constraint)];
+    const auto part = [&](std::vector<double>& all) { return std::span(all).subspan(at(joint.row), at(rows)); };
+    if (finite(part(out.instant.b)) && finite(part(out.position)) && finite(part(out.velocity)) &&
+        finite({J, at(12 * rows)}))
+      continue;
+    std::fill_n(J, 12 * rows, 0.0);
+    fail(system.constraint(out.block.constraints[at(joint.constraint)]), state.t, joint.row, rows, not_finite, out);
+  }
+}
+
+}  // namespace
+
+void detail::find_stock(const System& system, const Block& block, StockJoints& stock) {
+  stock.joints.clear();
+  stock.points.clear();
+  stock.axes.clear();
+  stock.dots.clear();
+  stock.alignments.clear();
+  stock.others.clear();
+  stock.arms.clear();
+  const auto begin = [&](int i, int row) {
+    return StockJoints::Joint{.constraint = i,
+                              .row = row,
+                              .a = {},
+                              .b = {},
+                              .point = static_cast<int>(stock.points.size()),
+                              .axis = static_cast<int>(stock.axes.size()),
+                              .dot = static_cast<int>(stock.dots.size())};
+  };
+  for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
+    const Constraint& constraint = system.constraint(block.constraints[at(i)]);
+    const JointRows* rows = rows_of(constraint.function());
+    if (!rows) {
+      stock.others.push_back(i);
+      continue;
+    }
+    StockJoints::Joint joint = begin(i, block.row[at(i)]);
+    joint.a = constraint.bodies()[0];
+    joint.b = constraint.bodies()[1];
+    joint.slot_a = block.slot(joint.a);
+    joint.slot_b = block.slot(joint.b);
+    joint.driven_a = system.kind(joint.a) == BodyKind::driven;
+    joint.driven_b = system.kind(joint.b) == BodyKind::driven;
+    stock.joints.push_back(joint);
+    stock.points.insert(stock.points.end(), rows->points.begin(), rows->points.end());
+    stock.axes.insert(stock.axes.end(), rows->axes.begin(), rows->axes.end());
+    stock.dots.insert(stock.dots.end(), rows->dots.begin(), rows->dots.end());
+    if (rows->alignment.of == JointRows::Alignment::Of::nothing) continue;
+    stock.joints.back().alignment = static_cast<int>(stock.alignments.size());
+    stock.alignments.push_back(rows->alignment);
+  }
+  stock.rigid = stock.others.empty();
+  for (const BodyId id : block.bodies) stock.rigid = stock.rigid && system.kind(id) == BodyKind::rigid;
+  stock.joints.push_back(begin(static_cast<int>(block.constraints.size()), block.m()));
+  for (const JointRows::Point& p : stock.points) stock.arms.insert(stock.arms.end(), {p.p_AQ.norm(), p.p_BQ.norm()});
+}
+
+int Block::slot(BodyId id) const {
+  const auto found =
+      std::lower_bound(bodies.begin(), bodies.end(), id, [](BodyId x, BodyId y) { return x.index < y.index; });
+  return found != bodies.end() && *found == id ? static_cast<int>(found - bodies.begin()) : -1;
+}
+
+Block whole(const System& system) {
+  Block block;
+  for (int i = 0; i < system.body_count(); ++i)
+    if (const BodyId id = system.body_at(i); system.dof(id) > 0) block.bodies.push_back(id);
+  for (int i = 0; i < system.constraint_count(); ++i)
+    if (const ConstraintId id = system.constraint_at(i); system.enabled(id)) block.constraints.push_back(id);
+  number(block, system);
+  return block;
+}
+
+void make_block(const System& system, std::span<const ConstraintId> constraints, Block& out) {
+  out.bodies.clear();
+  out.constraints.assign(constraints.begin(), constraints.end());
+  for (const ConstraintId id : constraints)
+    for (const BodyId body : system.constraint(id).bodies())
+      if (system.dof(body) > 0) out.bodies.push_back(body);
+  number(out, system);
+}
+
+std::span<const double> Assembly::jacobian(int i, int k) const {
+  const int rows = block.row[at(i) + 1] - block.row[at(i)];
+  return {jacobians.data() + jacobian_start[at(i)] + 6 * rows * k, at(6 * rows)};
+}
+
+namespace {
+
+// One constraint by asking its function.
+void ask(const System& system, const State& state, int i, Assembly& out) {
+  Instant& x = out.instant;
+  const Block& block = out.block;
+  const Constraint& constraint = system.constraint(block.constraints[at(i)]);
+  const auto bodies = constraint.bodies();
+  const int first = block.row[at(i)], rows = block.row[at(i) + 1] - first;
+  const auto width = 6 * bodies.size();
+  out.scratch_rows.assign(at(rows) * width, 0.0);
+  for (auto* values : {&x.b, &out.position, &out.velocity}) std::fill_n(values->begin() + first, rows, 0.0);
+  gather(system, state, bodies, out.scratch);
+
+  const auto part = [&](std::vector<double>& all) { return std::span(all).subspan(at(first), at(rows)); };
+  const char* fault = nullptr;
+  std::string what;
+  try {
+    constraint.function().linearize(out.scratch, state.t,
+                                    {out.scratch_rows, part(x.b), part(out.position), part(out.velocity)});
+    double probe =
+        Eigen::Map<const Eigen::VectorXd>(
+            out.scratch_rows.data(), static_cast<Eigen::Index>(rows * 6) * static_cast<Eigen::Index>(bodies.size()))
+            .sum();
+    for (int r = first; r < first + rows; ++r) probe += x.b[at(r)] + (out.position[at(r)] + out.velocity[at(r)]);
+    if (!std::isfinite(probe) && (!finite(out.scratch_rows) || !finite(part(x.b)) || !finite(part(out.position)) ||
+                                  !finite(part(out.velocity)))) {
+      fault = not_finite;
+    }
+  } catch (const std::exception& e) {
+    fault = "the residual threw: ";
+    what = e.what();
+  } catch (...) {
+    fault = "the residual threw";
+  }
+  if (fault) {
+    std::fill(out.scratch_rows.begin(), out.scratch_rows.end(), 0.0);
+    fail(constraint, state.t, first, rows, fault + what, out);
+  }
+
+  const double* from = out.scratch_rows.data();
+  double* const J = out.jacobians.data() + out.jacobian_start[at(i)];
+  for (int r = 0; r < rows; ++r) {
+    double* to = J + 6 * r;
+    for (std::size_t k = 0; k < bodies.size(); ++k, from += 6, to += 6 * rows)
+      for (int j = 0; j < 6; ++j) to[j] = from[j];
+  }
+}
+
+// Everything of the pattern, and what does not depend on constraints. @return whether there is anything to assemble.
+bool begin(const System& system, const State& state, Assembly& out) {
+  out.failure.clear();
+  if (state.bodies.size() != at(system.body_count())) {
+    out.instant.clear();
+    out.failure = "the state has " + std::to_string(state.bodies.size()) + " bodies, the system " +
+                  std::to_string(system.body_count());
+    return false;
+  }
+  out.instant.t = state.t;
+  for (auto* rows : {&out.instant.b, &out.position, &out.velocity}) rows->resize(at(out.block.m()));
+  return true;
+}
+
+// The entries of A are the jacobians' columns of what can move.
+void fill_entries(Assembly& out) {
+  Instant::Entry* entry = out.instant.entries.data();
+  for (const auto& run : out.entry_runs) {
+    const double* const from = out.jacobians.data() + run.source;
+    if (run.length == 6) {
+      for (int j = 0; j < 6; ++j) entry[j].value = from[j];
+      entry += 6;
+      continue;
+    }
+    for (int j = 0; j < run.length; ++j, ++entry) entry->value = from[j];
+  }
+}
+
+}  // namespace
+
+void assemble_constraints(const System& system, const State& state, Assembly& out) noexcept {
+  if (state.bodies.size() == at(system.body_count()) && !laid_out(system, out)) lay_out(system, out);
+  if (!begin(system, state, out)) return;
+  fill_masses(system, state, out, nullptr);
+  for (int i = 0; i < static_cast<int>(out.block.constraints.size()); ++i) ask(system, state, i, out);
+  fill_entries(out);
+}
+
+namespace detail {
+
+void assemble_constraints(const System& system, const State& state, KeptAssembly& out) noexcept {
+  if (state.bodies.size() == at(system.body_count()) && !laid_out(system, out)) {
+    lay_out(system, out);
+    find_stock(system, out.block, out.stock);
+    out.turned.resize(out.block.bodies.size());
+  }
+  if (!begin(system, state, out)) return;
+  fill_masses(system, state, out, out.turned.data());
+  write_stock_joints(system, state, out);
+  for (const int i : out.stock.others) ask(system, state, i, out);
+  fill_entries(out);
+}
+
+}  // namespace detail
+
+void assemble_forces(const System& system, const State& state, Assembly& out) noexcept {
+  Instant& x = out.instant;
+  const Block& block = out.block;
+  if (state.bodies.size() != at(system.body_count())) return;  // assemble_constraints has said so
+  x.Q.assign(at(block.n()), 0.0);
+  x.c.assign(at(block.n()), 0.0);
+  const auto add = [&](BodyId id, int from, const Vector3d& u) {
+    double* Q = x.Q.data() + block.column[at(block.slot(id))] + from;
+    for (int j = 0; j < std::min(3, system.dof(id)); ++j) Q[j] += u[j];
+  };
+  for (std::size_t s = 0; s < block.bodies.size(); ++s) {  // (T2)
+    const BodyId id = block.bodies[s];
+    if (system.kind(id) == BodyKind::coordinate) {
+      x.Q[at(block.column[s])] = -out.bias[at(block.column[s])];
+      continue;
+    }
+    Eigen::Map<Vector3d>(&x.Q[at(block.column[s])]) = system.mass(id) * system.gravity();
+    if (system.dof(id) == 6)
+      Eigen::Map<Vector3d>(&x.Q[at(block.column[s] + 3)]) = system.gyroscopic_torque(id, state[id]);
+  }
+  for (const Force& force : system.forces()) {
+    const auto bodies = force.bodies();
+    const auto ours = [&](BodyId id) { return block.slot(id) >= 0; };
+    if (std::none_of(bodies.begin(), bodies.end(), ours)) continue;
+    gather(system, state, bodies, out.scratch);
+    out.scratch_wrenches.assign(bodies.size(), Eigen::Matrix<double, 6, 1>::Zero());
+    std::string what;
+    bool failed = false;
+    try {
+      ForceFrame frame(state.t, out.scratch, out.scratch_wrenches);
+      force.act(frame);
+      failed = std::any_of(out.scratch_wrenches.begin(), out.scratch_wrenches.end(),
+                           [](const auto& w) { return !w.allFinite(); });
+      if (failed) what = "it is not finite";
+    } catch (const std::exception& e) {
+      failed = true;
+      what = std::string("it threw: ") + e.what();
+    } catch (...) {
+      failed = true;
+      what = "it threw";
+    }
+    if (failed) {
+      if (out.failure.empty())
+        out.failure = "force \"" + force.name() + "\" at t = " + std::to_string(state.t) + ": " + what;
+      std::fill(x.Q.begin(), x.Q.end(), std::numeric_limits<double>::quiet_NaN());
+      return;
+    }
+    for (std::size_t k = 0; k < bodies.size(); ++k) {
+      if (!ours(bodies[k])) continue;
+      add(bodies[k], 0, out.scratch_wrenches[k].head<3>());
+      if (system.dof(bodies[k]) == 6) add(bodies[k], 3, out.scratch_wrenches[k].tail<3>());
+    }
+  }
+}
+
+Instant assemble(const System& system, const State& state) {
+  Assembly assembly;
+  assembly.block = whole(system);
+  assemble_constraints(system, state, assembly);
+  assemble_forces(system, state, assembly);
+  return std::move(assembly.instant);
+}
+
+}  // namespace linchpin

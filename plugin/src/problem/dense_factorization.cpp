@@ -1,0 +1,491 @@
+// Two factorisations, two questions. Column-pivoted QR of B̂ᵀ (rows of unit length) decides rank and gives an
+// orthonormal basis V of the row space; QR of C = B V gives the pseudo-inverse in the rows as given (T6): B⁺ = V C⁺.
+#include "problem/dense_factorization.h"
+
+#include <Eigen/Core>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace linchpin::detail {
+namespace {
+
+using Matrix = Eigen::Map<Eigen::MatrixXd>;
+using Vector = Eigen::Map<Eigen::VectorXd>;
+using ConstVector = Eigen::Map<const Eigen::VectorXd>;
+using ConstMatrix = Eigen::Map<const Eigen::MatrixXd>;
+using ConstStrided = Eigen::Map<const Eigen::MatrixXd, 0, Eigen::OuterStride<>>;
+
+constexpr double eps = std::numeric_limits<double>::epsilon();
+constexpr double shortest_row = 1e-300;  // below, a row's direction is noise of denormal numbers: a zero row
+constexpr double even_scales = 1e3;      // ratio of row lengths up to which rows may enter a QR in any order
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+template <class T>
+void grow(std::vector<T>& v, std::size_t size) {
+  if (v.size() < size) v.resize(size);
+}
+
+}  // namespace
+
+bool SolveDense::factor(const Instant& instant, const SolveOptions& options) noexcept {
+  n_ = instant.n();
+  m_ = instant.m();
+  rank_ = 0;
+  tall_ = m_ >= 2 * n_ && n_ >= 100;
+  folded_ = uneven_ = false;
+  consistency_ = options.consistency_tolerance;
+  const auto most = at(std::max(m_, n_));
+  for (auto* v : {&e_, &rho_, &work_, &z_, &dz_, &x_, &dv_}) grow(*v, most);
+  if (!factor_mass(instant) || !scale_rows(instant)) return false;
+  tolerance_ = std::max(options.rank_tolerance, static_cast<double>(most) * eps);
+  factor_row_space(tolerance_);
+  return factor_images();
+}
+
+bool SolveDense::factor_mass(const Instant& instant) {
+  const auto blocks = instant.block_sizes.size();
+  grow(block_start_, blocks + 1);
+  grow(block_value_, blocks);
+  grow(block_of_, at(n_));
+  grow(cholesky_, instant.mass.size());
+  std::size_t value = 0;
+  int column = 0;
+  for (std::size_t k = 0; k < blocks; ++k) {
+    const int size = instant.block_sizes[k];
+    block_start_[k] = column;
+    block_value_[k] = value;
+    for (int i = 0; i < size; ++i) block_of_[at(column + i)] = static_cast<int>(k);
+    column += size;
+    value += at(size) * at(size);
+  }
+  block_start_[blocks] = column;
+  return cholesky(instant, cholesky_.data()) < 0;
+}
+
+bool SolveDense::scale_rows(const Instant& instant) {
+  const auto m = at(m_);
+  grow(a_start_, m + 1);
+  grow(b_start_, m + 1);
+  grow(length_, m);
+  grow(constraint_, m);
+  grow(a_column_, instant.entries.size());
+  grow(a_value_, instant.entries.size());
+  constraints_ = static_cast<int>(instant.constraints.size());
+  longest_ = 0;
+  std::size_t filled = 0;
+  a_start_[0] = b_start_[0] = 0;
+  for (int r = 0; r < m_; ++r) {
+    constraint_[at(r)] = instant.row_constraint[at(r)];
+    const int end = instant.row_start[at(r) + 1];
+    int block = -1;
+    double largest = 0;
+    for (int i = instant.row_start[at(r)]; i < end; ++i) {
+      const auto& entry = instant.entries[at(i)];
+      if (!std::isfinite(entry.value)) return false;
+      a_column_[at(i)] = entry.column;
+      a_value_[at(i)] = entry.value;
+      const int k = block_of_[at(entry.column)];
+      const int first = block_start_[at(k)], size = block_start_[at(k) + 1] - first;
+      if (k != block) {  // L⁻¹ fills a block from the entry's row on; keep it whole
+        block = k;
+        grow(b_column_, filled + at(size));
+        grow(b_value_, filled + at(size));
+        for (int j = 0; j < size; ++j) {
+          b_column_[filled + at(j)] = first + j;
+          b_value_[filled + at(j)] = 0;
+        }
+        filled += at(size);
+      }
+      b_value_[filled - at(size) + at(entry.column - first)] = entry.value;
+      const bool last = i + 1 == end || block_of_[at(instant.entries[at(i) + 1].column)] != k;
+      if (last) lower(k, b_value_.data() + filled - at(size));
+    }
+    a_start_[at(r) + 1] = end;
+    b_start_[at(r) + 1] = static_cast<int>(filled);
+    double* b = b_value_.data() + b_start_[at(r)];
+    const int count = static_cast<int>(filled) - b_start_[at(r)];
+    for (int j = 0; j < count; ++j) {
+      if (!std::isfinite(b[j])) return false;
+      largest = std::max(largest, std::abs(b[j]));
+    }
+    double length = 0;
+    if (largest > shortest_row) {
+      double sum = 0;
+      for (int j = 0; j < count; ++j) sum += (b[j] / largest) * (b[j] / largest);
+      length = largest * std::sqrt(sum);
+      if (!std::isfinite(length)) return false;
+    }
+    for (int j = 0; j < count; ++j) b[j] = length > 0 ? b[j] / length : 0.0;
+    length_[at(r)] = length;
+    longest_ = std::max(longest_, length);
+  }
+  return true;
+}
+
+// ---- rank and row space
+// ----------------------------------------------------------------------------------------------
+
+void SolveDense::sort_by_lead() {
+  // By counting, so that equal rows keep their order and nothing is allocated.
+  grow(lead_, at(m_));
+  grow(reach_, at(n_) + 1);
+  grow(by_lead_, at(m_));
+  std::fill_n(reach_.begin(), n_ + 1, 0);
+  for (int r = 0; r < m_; ++r) {
+    const int start = b_start_[at(r)];
+    lead_[at(r)] = start == b_start_[at(r) + 1] ? n_ - 1 : b_column_[at(start)];
+    ++reach_[at(lead_[at(r)]) + 1];
+  }
+  for (int j = 0; j < n_; ++j) reach_[at(j) + 1] += reach_[at(j)];
+  for (int r = 0; r < m_; ++r) by_lead_[at(reach_[at(lead_[at(r)])]++)] = r;
+  // Each reach_[j] has moved on to the number of rows that lead at or before j.
+}
+
+void SolveDense::sort_by_length() {
+  grow(by_length_, at(m_));
+  for (int r = 0; r < m_; ++r) by_length_[at(r)] = r;
+  std::sort(by_length_.begin(), by_length_.begin() + m_, [this](int a, int b) {
+    return length_[at(a)] != length_[at(b)] ? length_[at(a)] > length_[at(b)] : a < b;
+  });
+}
+
+void SolveDense::factor_row_space(double rank_tolerance) {
+  if (!tall_) {
+    space_.resize(n_, m_);
+    for (int r = 0; r < m_; ++r) {
+      double* column = space_.column(r);
+      for (int i = b_start_[at(r)]; i < b_start_[at(r) + 1]; ++i) column[b_column_[at(i)]] = b_value_[at(i)];
+    }
+  } else {
+    sort_by_lead();
+    unit_rows_.resize(m_, n_);
+    for (int s = 0; s < m_; ++s) {
+      const auto r = at(by_lead_[at(s)]);
+      for (int i = b_start_[r]; i < b_start_[r + 1]; ++i) unit_rows_.column(b_column_[at(i)])[s] = b_value_[at(i)];
+    }
+    unit_rows_.factor_staircase(reach_);
+    space_.resize(n_, n_);
+    for (int j = 0; j < n_; ++j) {
+      for (int i = 0; i <= j; ++i) space_.column(i)[j] = unit_rows_.column(j)[i];
+    }
+  }
+  space_.factor_pivoted(1e-3 * rank_tolerance);
+  decide_rank(rank_tolerance);
+}
+
+void SolveDense::decide_rank(double rank_tolerance) {
+  const double cut = rank_tolerance * largest_singular_value();
+  int k = 0;
+  while (k < space_.steps && std::abs(space_.column(k)[k]) > cut) ++k;
+  double tail = 0;
+  for (int j = k; j < space_.columns; ++j) {
+    const int bottom = j < space_.steps ? j + 1 : n_;
+    for (int i = k; i < bottom; ++i) tail += space_.column(j)[i] * space_.column(j)[i];
+  }
+  dropped_ = std::sqrt(tail);
+  kept_ = k > 0 ? smallest_singular_value(k) : 0;
+  rank_ = k;
+  // Pivots are not singular values, but they bracket them: σ_k ≥ σ_min(R₁₁), σ_{k+1} ≤ ‖R₂₂‖. Where the cut is not
+  // clearly between the two, the singular values decide (T6).
+  if ((k == 0 || kept_ > 3 * cut) && 1.5 * dropped_ < cut) {
+    space_.form(rank_, basis_);
+  } else if (longest_ > 0) {
+    rank_by_singular_values(rank_tolerance);
+  }
+}
+
+double SolveDense::smallest_pivot() const {
+  double least = 1;  // rows have unit length; where they were folded, the pivots are still no smaller than σ_min
+  for (int k = 0; k < std::min(rank_, space_.steps); ++k)
+    least = std::min(least, space_.column(k)[k] * space_.column(k)[k]);
+  return least;
+}
+
+double SolveDense::largest_singular_value() const {
+  // Power iteration on B̂ᵀB̂; only the order of magnitude of the cut depends on it.
+  for (int j = 0; j < n_; ++j) x_[at(j)] = 1 + static_cast<double>(j * 37 % 101) / 101;
+  double sigma = 0;
+  for (int turn = 0; turn < 8; ++turn) {
+    const double norm = ConstVector(x_.data(), n_).norm();
+    if (!(norm > 0)) break;
+    Vector(x_.data(), n_) /= norm;
+    std::fill_n(dv_.begin(), n_, 0.0);
+    double sum = 0;
+    for (int r = 0; r < m_; ++r) {
+      double y = 0;
+      for (int i = b_start_[at(r)]; i < b_start_[at(r) + 1]; ++i) y += b_value_[at(i)] * x_[at(b_column_[at(i)])];
+      for (int i = b_start_[at(r)]; i < b_start_[at(r) + 1]; ++i) dv_[at(b_column_[at(i)])] += b_value_[at(i)] * y;
+      sum += y * y;
+    }
+    sigma = std::sqrt(sum);
+    x_.swap(dv_);
+  }
+  return longest_ > 0 ? std::max(sigma, 1.0) : 0.0;  // a unit row is a lower bound
+}
+
+double SolveDense::smallest_singular_value(int k) const {
+  for (int j = 0; j < k; ++j) x_[at(j)] = 1 + static_cast<double>(j * 37 % 101) / 101;
+  double sigma = 0;
+  for (int turn = 0; turn < 4; ++turn) {
+    Vector x(x_.data(), k);
+    x /= x.norm();
+    space_.solve_transposed(k, x_.data());
+    const double grown = x.norm();
+    if (!(grown > 0) || !std::isfinite(grown)) return 0;
+    sigma = 1 / grown;
+    space_.solve(k, x_.data());
+  }
+  return sigma;
+}
+
+// ---- the rows as given
+// -----------------------------------------------------------------------------------------------
+
+// image ← B V or B̂ V, row by row of the order given.
+void SolveDense::map_basis(const std::vector<int>* order, bool as_given, Reflectors& image) const {
+  image.resize(m_, rank_);
+  for (int j = 0; j < rank_; ++j) {
+    const double* v = basis_.data() + at(j) * at(n_);
+    double* c = image.column(j);
+    for (int s = 0; s < m_; ++s) {
+      const auto r = order ? at((*order)[at(s)]) : at(s);
+      double sum = 0;
+      for (int i = b_start_[r]; i < b_start_[r + 1]; ++i) sum += b_value_[at(i)] * v[b_column_[at(i)]];
+      c[s] = as_given ? length_[r] / longest_ * sum : sum;
+    }
+  }
+}
+
+bool SolveDense::factor_images() {
+  if (rank_ == 0 || rank_ == m_) return true;
+  const ConstMatrix V(basis_.data(), n_, rank_);
+  double least = longest_;
+  for (int r = 0; r < m_; ++r) {
+    if (length_[at(r)] > 0) least = std::min(least, length_[at(r)]);
+  }
+  uneven_ = longest_ > even_scales * least;
+  folded_ = tall_ && !uneven_;
+  if (folded_) {
+    given_rows_.resize(m_, n_);
+    for (int s = 0; s < m_; ++s) {
+      const auto r = at(by_lead_[at(s)]);
+      for (int i = b_start_[r]; i < b_start_[r + 1]; ++i) {
+        given_rows_.column(b_column_[at(i)])[s] = length_[r] / longest_ * b_value_[at(i)];
+      }
+    }
+    given_rows_.factor_staircase(reach_);
+    given_image_.resize(n_, rank_);
+    const ConstStrided R(given_rows_.a.data(), n_, n_, Eigen::OuterStride<>(m_));
+    Matrix(given_image_.a.data(), n_, rank_).noalias() = R.triangularView<Eigen::Upper>() * V;
+  } else {
+    // Long rows first, with pivoted columns: then every row keeps its own digits, whatever the lengths (Cox and
+    // Higham).
+    sort_by_length();
+    map_basis(&by_length_, true, given_image_);
+  }
+  given_image_.factor_pivoted(-1);
+  for (int j = 0; j < rank_; ++j) {
+    if (given_image_.column(j)[j] == 0) return false;  // scales farther apart than doubles reach
+  }
+  if (!uneven_) return true;
+  // Least squares trusts long rows first, and if those are nearly dependent, their rounding is all it sees. Where the
+  // equations agree there is no need to choose: unit rows have the same solution, and every row has its say.
+  if (tall_) {
+    unit_image_.resize(n_, rank_);
+    const ConstStrided R(unit_rows_.a.data(), n_, n_, Eigen::OuterStride<>(m_));
+    Matrix(unit_image_.a.data(), n_, rank_).noalias() = R.triangularView<Eigen::Upper>() * V;
+  } else {
+    map_basis(nullptr, false, unit_image_);
+  }
+  unit_image_.factor_pivoted(-1);
+  return true;
+}
+
+void SolveDense::pseudo_inverse(const double* e, bool as_given, double* z) const {
+  double* w = work_.data();
+  if (rank_ == m_) {  // Pᵀ B̂ V = Rᵀ
+    for (int i = 0; i < m_; ++i) {
+      const auto r = at(space_.pivot[at(i)]);
+      z[i] = e[r] / length_[r];
+    }
+    space_.solve_transposed(m_, z);
+    return;
+  }
+  const Reflectors& image = as_given ? given_image_ : unit_image_;
+  if (as_given) {
+    const auto& order = folded_ ? by_lead_ : by_length_;
+    for (int s = 0; s < m_; ++s) w[s] = e[order[at(s)]] / longest_;
+    if (folded_) given_rows_.apply_transposed(w);
+  } else {
+    for (int s = 0; s < m_; ++s) {
+      const auto r = tall_ ? at(by_lead_[at(s)]) : at(s);
+      w[s] = length_[r] > 0 ? e[r] / length_[r] : 0.0;
+    }
+    if (tall_) unit_rows_.apply_transposed(w);
+  }
+  image.apply_transposed(w);
+  image.solve(rank_, w);
+  for (int j = 0; j < rank_; ++j) z[image.pivot[at(j)]] = w[j];
+}
+
+void SolveDense::multipliers(const double* z, std::span<double> lambda) const {
+  double* w = work_.data();
+  if (rank_ == m_) {
+    std::copy(z, z + m_, w);
+    space_.solve(m_, w);
+    for (int i = 0; i < m_; ++i) {
+      const auto r = at(space_.pivot[at(i)]);
+      lambda[r] = w[i] / length_[r];
+    }
+    return;
+  }
+  for (int j = 0; j < rank_; ++j) w[j] = z[given_image_.pivot[at(j)]];
+  given_image_.solve_transposed(rank_, w);
+  std::fill(w + rank_, w + std::max(m_, n_), 0.0);
+  given_image_.apply(w);
+  if (folded_) given_rows_.apply(w);
+  const auto& order = folded_ ? by_lead_ : by_length_;
+  for (int s = 0; s < m_; ++s) lambda[at(order[at(s)])] = w[s] / longest_;
+}
+
+// ---- answers
+// ---------------------------------------------------------------------------------------------------------
+
+double SolveDense::apply(std::span<const double> e, std::span<const double> scale, std::span<double> lambda,
+                         std::span<double> force, std::span<double> dv) const noexcept {
+  std::copy_n(e.data(), m_, e_.data());  // e and lambda may be one array
+  const double size = std::max(largest_unit({e_.data(), at(m_)}), scale.empty() ? 0.0 : largest_unit(scale));
+  double outside = 0;
+  const auto answer = [&](bool as_given) {
+    if (rank_ > 0) pseudo_inverse(e_.data(), as_given, z_.data());
+    for (int turn = 0;; ++turn) {
+      expand(z_.data(), x_.data());
+      std::copy_n(x_.data(), n_, dv_.data());
+      lower_transposed(dv_.data());
+      residual(e_.data(), dv_.data(), rho_.data());
+      outside = size > 0 ? largest_unit({rho_.data(), at(m_)}) / size : 0;
+      if (!std::isfinite(outside)) outside = std::numeric_limits<double>::infinity();
+      // Once more on what is left, where that is neither rounding nor contradiction.
+      if (turn > 0 || rank_ == 0 || outside < 16 * eps || (rank_ < m_ && outside > 1e-6) || std::isinf(outside)) return;
+      pseudo_inverse(rho_.data(), as_given, dz_.data());
+      Vector(z_.data(), rank_) += ConstVector(dz_.data(), rank_);
+    }
+  };
+  answer(!uneven_);
+  if (uneven_ && outside > consistency_) answer(true);  // contradictory: least squares in the rows as given (T6)
+  if (!dv.empty()) std::copy_n(dv_.data(), n_, dv.data());
+  if (!force.empty()) times_lower(x_.data(), force.data());
+  if (!lambda.empty()) {
+    std::fill_n(lambda.data(), m_, 0.0);
+    if (rank_ > 0) multipliers(z_.data(), lambda);
+  }
+  return rank_ == m_ && std::isfinite(outside) ? 0 : outside;
+}
+
+void SolveDense::inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept {
+  if (f.data() != dv.data()) std::copy_n(f.data(), n_, dv.data());
+  for (int j = 0; j < n_; j = block_start_[at(block_of_[at(j)]) + 1]) lower(block_of_[at(j)], dv.data() + j);
+  lower_transposed(dv.data());
+}
+
+void SolveDense::size_of_terms(std::span<const double> b, std::span<const double> a, std::span<double> scale) const {
+  int size = 0;
+  for (int first = 0; first < n_; first += size) {  // x ← ‖Lᵀa‖ of its block, in every column
+    const int block = block_of_[at(first)];
+    size = block_start_[at(block) + 1] - first;
+    const double* L = cholesky_.data() + block_value_[at(block)];
+    double sum = 0;
+    for (int j = 0; j < size; ++j) {
+      double y = 0;
+      for (int i = j; i < size; ++i) y += L[i * size + j] * a[at(first + i)];
+      sum += y * y;
+    }
+    std::fill_n(x_.begin() + first, size, std::sqrt(sum));
+  }
+  for (int r = 0; r < m_; ++r) {
+    double terms = 0, sum = 0;
+    for (int i = b_start_[at(r)]; i < b_start_[at(r) + 1]; ++i) {
+      sum += b_value_[at(i)] * b_value_[at(i)];
+      const bool last =
+          i + 1 == b_start_[at(r) + 1] || block_of_[at(b_column_[at(i + 1)])] != block_of_[at(b_column_[at(i)])];
+      if (!last) continue;
+      terms += std::sqrt(sum) * x_[at(b_column_[at(i)])];
+      sum = 0;
+    }
+    scale[at(r)] = terms * length_[at(r)] + (b.empty() ? 0.0 : std::abs(b[at(r)]));
+  }
+}
+
+void SolveDense::expand(const double* z, double* x) const {
+  Vector y(x, n_);
+  y.setZero();
+  for (int j = 0; j < rank_; ++j) y += z[j] * ConstVector(basis_.data() + at(j) * at(n_), n_);
+}
+
+void SolveDense::residual(const double* e, const double* dv, double* rho) const {
+  for (int r = 0; r < m_; ++r) {
+    double sum = e[r];
+    for (int i = a_start_[at(r)]; i < a_start_[at(r) + 1]; ++i) sum -= a_value_[at(i)] * dv[a_column_[at(i)]];
+    rho[r] = sum;
+  }
+}
+
+// A zero row has no length of its own; the longest row's lets it take part in comparisons.
+double SolveDense::unit(int row, double value) const {
+  const double length = length_[at(row)] > 0 ? length_[at(row)] : longest_;
+  return std::abs(value) / (length > 0 ? length : 1.0);
+}
+
+double SolveDense::largest_unit(std::span<const double> e) const {
+  double largest = 0;
+  for (int r = 0; r < m_; ++r) {
+    const double u = unit(r, e[at(r)]);
+    if (!(u <= largest)) largest = u;  // a NaN stays
+    if (std::isnan(largest)) return std::numeric_limits<double>::infinity();
+  }
+  return largest;
+}
+
+void SolveDense::lower(int block, double* x) const {
+  const int size = block_start_[at(block) + 1] - block_start_[at(block)];
+  const double* L = cholesky_.data() + block_value_[at(block)];
+  for (int i = 0; i < size; ++i) {
+    double sum = x[i];
+    for (int j = 0; j < i; ++j) sum -= L[i * size + j] * x[j];
+    x[i] = sum / L[i * size + i];
+  }
+}
+
+void SolveDense::lower_transposed(double* x) const {
+  int size = 0;
+  for (int first = 0; first < n_; first += size) {
+    const int block = block_of_[at(first)];
+    size = block_start_[at(block) + 1] - first;
+    const double* L = cholesky_.data() + block_value_[at(block)];
+    double* y = x + first;
+    for (int i = size - 1; i >= 0; --i) {
+      double sum = y[i];
+      for (int j = i + 1; j < size; ++j) sum -= L[j * size + i] * y[j];
+      y[i] = sum / L[i * size + i];
+    }
+  }
+}
+
+void SolveDense::times_lower(const double* x, double* y) const {
+  int size = 0;
+  for (int first = 0; first < n_; first += size) {
+    const int block = block_of_[at(first)];
+    size = block_start_[at(block) + 1] - first;
+    const double* L = cholesky_.data() + block_value_[at(block)];
+    for (int i = 0; i < size; ++i) {
+      double sum = 0;
+      for (int j = 0; j <= i; ++j) sum += L[i * size + j] * x[first + j];
+      y[first + i] = sum;
+    }
+  }
+}
+
+}  // namespace linchpin::detail

@@ -1,0 +1,234 @@
+// Chooses the solver, judges its answer by the data as given, and says what was found. Leaves the factorisations to
+// solve_dense and solve_sparse.
+#include "problem/dense_factorization.h"
+#include "problem/sparse_factorization.h"
+
+#include <linchpin/dynamics.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace linchpin {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+bool usable(const SolveOptions& o) {
+  return o.rank_tolerance >= 0 && o.rank_tolerance < 1 && o.consistency_tolerance >= 0;  // false for NaN too
+}
+
+// e = b − A x, or −A x.
+void error_of(const Instant& instant, const Eigen::VectorXd& x, bool with_b, std::vector<double>& e) {
+  for (int r = 0; r < instant.m(); ++r) {
+    double sum = with_b ? instant.b[at(r)] : 0.0;
+    for (int i = instant.row_start[at(r)]; i < instant.row_start[at(r) + 1]; ++i) {
+      sum -= instant.entries[at(i)].value * x[instant.entries[at(i)].column];
+    }
+    e[at(r)] = sum;
+  }
+}
+
+std::span<double> span_of(Eigen::VectorXd& x) { return {x.data(), static_cast<std::size_t>(x.size())}; }
+
+std::vector<std::string> names(const Instant& instant, const std::vector<int>& which) {
+  std::vector<std::string> out;
+  out.reserve(which.size());
+  for (const int i : which) out.push_back(instant.constraints[at(i)]);
+  return out;
+}
+
+Acceleration invalid(std::string reason) {
+  Acceleration out;
+  out.status = Status::invalid;
+  out.reason = std::move(reason);
+  return out;
+}
+
+constexpr const char* overflows = "the answer is not finite: the data overflow double precision";
+
+// The whole equation by either solver.
+template <class AnySolver>
+Acceleration answer(const Instant& instant, std::span<const double> Q, const AnySolver& solver) {
+  const int n = instant.n(), m = instant.m();
+  Acceleration out;
+  out.vdot.setZero(n);
+  out.ideal.setZero(n);
+  out.nonideal.setZero(n);
+  out.lambda.setZero(m);
+  std::vector<double> e(at(m)), scale(at(m));
+  Eigen::VectorXd dv(n);
+
+  solver.inverse_mass(Q, span_of(out.vdot));  // (T2)
+  error_of(instant, out.vdot, true, e);
+  solver.size_of_terms(instant.b, span_of(out.vdot), scale);
+  if (std::isinf(solver.apply(e, scale, span_of(out.lambda), span_of(out.ideal), span_of(dv))))
+    return invalid(overflows);
+  out.vdot += dv;  // (T5)
+  const RankReport ranks = solver.report(e, scale, false);
+
+  if (std::any_of(instant.c.begin(), instant.c.end(), [](double c) { return c != 0; })) {
+    Eigen::VectorXd free(n);
+    solver.inverse_mass(instant.c, span_of(free));
+    error_of(instant, free, false, e);
+    solver.size_of_terms({}, span_of(free), scale);
+    solver.apply(e, scale, {}, span_of(out.nonideal), span_of(dv));
+    out.nonideal += Eigen::Map<const Eigen::VectorXd>(instant.c.data(), n);  // Q^W = c − AᵀG⁺A M⁻¹c (T5)
+    out.vdot += free + dv;
+  }
+
+  error_of(instant, out.vdot, true, e);
+  for (const double r : e) {
+    if (!(std::abs(r) <= out.residual)) out.residual = std::abs(r);
+  }
+  if (!out.vdot.allFinite() || !out.ideal.allFinite() || !out.nonideal.allFinite() || !out.lambda.allFinite() ||
+      !std::isfinite(out.residual)) {
+    return invalid(overflows);
+  }
+  out.rank = ranks.rank;
+  out.redundant = names(instant, ranks.redundant);
+  out.undetermined = names(instant, ranks.undetermined);
+  out.contradictory = names(instant, ranks.contradictory);
+  out.status = !ranks.contradictory.empty() ? Status::inconsistent : ranks.rank < m ? Status::redundant : Status::ok;
+  return out;
+}
+
+}  // namespace
+
+const char* to_string(Status status) {
+  switch (status) {
+    case Status::ok:
+      return "ok";
+    case Status::redundant:
+      return "redundant";
+    case Status::inconsistent:
+      return "inconsistent";
+    case Status::invalid:
+      break;
+  }
+  return "invalid";
+}
+
+const char* to_string(Path path) {
+  switch (path) {
+    case Path::automatic:
+      return "auto";
+    case Path::dense:
+      return "dense";
+    case Path::sparse:
+      break;
+  }
+  return "sparse";
+}
+
+// ---- the keeper
+// ------------------------------------------------------------------------------------------------------
+
+struct Solver::Impl {
+  SolveOptions options;
+  detail::SolveDense dense;
+  detail::SolveSparse sparse;
+  bool by_reference = false;
+
+  detail::Completion completion;  // of a singular M
+  bool completed = false;
+
+  bool factor(const Instant& instant) {
+    completed = false;
+    if (!usable(options)) return false;
+    by_reference = options.path == Path::dense;
+    if (factor_as_given(instant)) return true;
+    completed = detail::well_formed(instant, nullptr) && completion.make(instant);
+    return completed && factor_as_given(completion.instant);
+  }
+  bool factor_as_given(const Instant& instant) {
+    return by_reference ? detail::well_formed(instant, nullptr) && dense.factor(instant, options)
+                        : sparse.factor(instant, options);
+  }
+  /// What both solvers can be asked, asked of the one that factored.
+  template <class Ask>
+  decltype(auto) ask(Ask question) const {
+    return by_reference ? question(dense) : question(sparse);
+  }
+};
+
+Solver::Solver(SolveOptions options) : impl_(std::make_unique<Impl>()) { impl_->options = options; }
+Solver::~Solver() = default;
+Solver::Solver(Solver&&) noexcept = default;
+Solver& Solver::operator=(Solver&&) noexcept = default;
+
+const SolveOptions& Solver::options() const { return impl_->options; }
+void Solver::set_options(const SolveOptions& options) { impl_->options = options; }
+bool Solver::factor(const Instant& instant) noexcept { return impl_->factor(instant); }
+void Solver::complete_force(std::span<const double> b, std::span<double> Q) const noexcept {
+  if (!impl_->completed) return;
+  for (const auto& term : impl_->completion.terms) Q[at(term.column)] += term.value * b[at(term.row)];
+}
+
+int Solver::rank() const {
+  return impl_->ask([](const auto& s) { return s.rank(); });
+}
+int Solver::rows() const {
+  return impl_->ask([](const auto& s) { return s.rows(); });
+}
+int Solver::columns() const {
+  return impl_->ask([](const auto& s) { return s.columns(); });
+}
+bool Solver::full_row_rank() const { return rank() == rows(); }
+SolveInfo Solver::info() const {
+  return impl_->by_reference ? SolveInfo{.smallest_pivot = impl_->dense.smallest_pivot()} : impl_->sparse.info();
+}
+
+double Solver::apply(std::span<const double> e, std::span<double> lambda, std::span<double> force, std::span<double> dv,
+                     std::span<const double> scale) const noexcept {
+  return impl_->ask([&](const auto& s) { return s.apply(e, scale, lambda, force, dv); });
+}
+
+void Solver::approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
+                      std::span<double> dv) const noexcept {
+  if (impl_->by_reference)
+    impl_->dense.apply(e, {}, lambda, force, dv);
+  else
+    impl_->sparse.approach(e, lambda, force, dv);
+}
+
+void Solver::shortest(std::span<double> force, std::span<double> lambda, std::span<double> v) const noexcept {
+  if (!impl_->by_reference) impl_->sparse.shortest(force, lambda, v);  // the reference knows no other
+}
+
+void Solver::inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept {
+  impl_->ask([&](const auto& s) { s.inverse_mass(f, dv); });
+}
+
+RankReport Solver::report(std::span<const double> e, std::span<const double> scale) const {
+  return impl_->ask([&](const auto& s) { return s.report(e, scale, true); });
+}
+
+// ---- the one-liner
+// ---------------------------------------------------------------------------------------------------
+
+Acceleration solve(const Instant& instant, const SolveOptions& options) noexcept {
+  if (!usable(options))
+    return invalid("rank_tolerance must lie in [0, 1) and consistency_tolerance must not be negative");
+  if (std::string why = instant.invalid(); !why.empty()) return invalid(std::move(why));
+  Solver solver(options);
+  if (!solver.factor(instant)) return invalid("the numbers are too far apart for double precision");
+  std::vector<double> Q = instant.Q;
+  solver.complete_force(instant.b, Q);
+  Acceleration out = solver.impl_->ask([&](const auto& s) { return answer(instant, Q, s); });
+  const SolveInfo info = solver.info();
+  out.path = info.path;
+  out.fallback = info.reason;
+  if (out.status != Status::invalid || options.path == Path::dense) return out;
+  // A step would not wait for the reference with so many rows; whoever asks once does.
+  SolveOptions patient = options;
+  patient.path = Path::dense;
+  out = solve(instant, patient);
+  out.fallback = info.reason;
+  return out;
+}
+
+}  // namespace linchpin

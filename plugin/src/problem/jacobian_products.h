@@ -1,0 +1,146 @@
+// Products of A, Aᵀ and M of an assembled problem with vectors, and the parts of vectors that belong to one body. Private
+// to the core.
+#pragma once
+
+#include "math/vector_ops.h"
+
+#include <linchpin/assembly.h>
+#include <linchpin/problem.h>
+#include <linchpin/wrench.h>
+
+#include <cmath>
+#include <span>
+
+namespace linchpin {
+
+using Vector6d = Eigen::Matrix<double, 6, 1>;
+
+/// The time and some bodies of a state; the others keep what they were. A block of a large world pays for its own.
+inline void copy_bodies(const State& from, std::span<const BodyId> bodies, State& to) {
+  to.t = from.t;
+  to.bodies.resize(from.bodies.size());
+  for (const BodyId id : bodies) to[id] = from[id];
+}
+
+/// y = A x
+inline void multiply(const Instant& instant, std::span<const double> x, std::span<double> y) {
+  for (int r = 0; r < instant.m(); ++r) {
+    double sum = 0;
+    for (int i = instant.row_start[z(r)]; i < instant.row_start[z(r + 1)]; ++i)
+      sum += instant.entries[z(i)].value * x[z(instant.entries[z(i)].column)];
+    y[z(r)] = sum;
+  }
+}
+
+/// e = b − A x, and the size |b| + |A||x| of what it is a difference of. Rigid bodies' rows are taken whole, others two
+/// sums at a time, so that one need not wait for the other.
+inline void difference(const Assembly& assembly, std::span<const double> b, std::span<const double> x,
+                       std::span<double> e, std::span<double> scale) {
+  const Instant& instant = assembly.instant;
+  const Assembly::EntryRun* run = assembly.entry_runs.data();
+  const Instant::Entry* entry = instant.entries.data();
+  for (int r = 0; r < instant.m(); ++r) {
+    double sum = b[z(r)], size = std::fabs(sum), other_sum = 0, other_size = 0;
+    const Instant::Entry* const end = instant.entries.data() + instant.row_start[z(r + 1)];
+    for (; entry != end && run->length == 6; entry += 6, ++run) {
+      const Vector6d terms = Eigen::Map<const Vector6d>(assembly.jacobians.data() + run->source)
+                                 .cwiseProduct(Eigen::Map<const Vector6d>(x.data() + entry->column));
+      sum -= terms.sum();
+      size += terms.cwiseAbs().sum();
+    }
+    for (const Instant::Entry* other = entry; other != end; ++run) other += run->length;
+    for (; end - entry > 1; entry += 2) {
+      const double term = entry[0].value * x[z(entry[0].column)], other = entry[1].value * x[z(entry[1].column)];
+      sum -= term;
+      size += std::fabs(term);
+      other_sum -= other;
+      other_size += std::fabs(other);
+    }
+    if (entry != end) {
+      const double term = entry->value * x[z(entry->column)];
+      sum -= term;
+      size += std::fabs(term);
+      ++entry;
+    }
+    e[z(r)] = sum + other_sum;
+    scale[z(r)] = size + other_size;
+  }
+}
+
+/// f += Aᵀλ
+inline void add_transposed(const Assembly& assembly, std::span<const double> lambda, std::span<double> f) {
+  const Block& block = assembly.block;
+  for (std::size_t i = 0; i < block.constraints.size(); ++i) {
+    const int rows = block.row[i + 1] - block.row[i], first = assembly.slot_start[i];
+    const int last =
+        i + 1 < block.constraints.size() ? assembly.slot_start[i + 1] : static_cast<int>(assembly.slots.size());
+    const double* J = assembly.jacobians.data() + assembly.jacobian_start[i];
+    for (int k = first; k < last; ++k) {
+      const int slot = assembly.slots[z(k)];
+      if (slot < 0) {
+        J += 6 * rows;
+        continue;
+      }
+      double* const to = f.data() + block.column[z(slot)];
+      const int dof = block.column[z(slot) + 1] - block.column[z(slot)];
+      for (int r = block.row[i]; r < block.row[i + 1]; ++r, J += 6)
+        if (dof == 6)
+          Eigen::Map<Vector6d>(to) += lambda[z(r)] * Eigen::Map<const Vector6d>(J);
+        else
+          for (int j = 0; j < dof; ++j) to[j] += lambda[z(r)] * J[j];
+    }
+  }
+}
+
+/// visit(first slot, M row by row, its size) for every block of the mass matrix: one body's, or that of coordinates
+/// which follow each other.
+template <class InstantOrConst, class Visit>
+void for_mass_blocks(const Block& block, InstantOrConst& instant, Visit visit) {
+  auto* M = instant.mass.data();
+  std::size_t s = 0;
+  int column = 0;
+  for (const int size : instant.block_sizes) {
+    visit(s, M, size);
+    M += size * size;
+    column += size;
+    while (s < block.bodies.size() && block.column[s] < column) ++s;
+  }
+}
+
+/// xᵀ M x
+inline double mass_norm(const Instant& instant, std::span<const double> x) {
+  double sum = 0;
+  const double* block = instant.mass.data();
+  int column = 0;
+  for (const int size : instant.block_sizes) {
+    for (int i = 0; i < size; ++i)
+      for (int j = 0; j < size; ++j) sum += x[z(column + i)] * block[i * size + j] * x[z(column + j)];
+    block += size * size;
+    column += size;
+  }
+  return sum;
+}
+
+/// The part of x that belongs to the s-th body of a block; zeros below the linear part of a particle.
+inline Vector6d twist_of(const Block& block, std::size_t s, std::span<const double> x) {
+  Vector6d u = Vector6d::Zero();
+  for (int j = block.column[s]; j < block.column[s + 1]; ++j) u[j - block.column[s]] = x[z(j)];
+  return u;
+}
+
+/// What constraint i of a block does to its body k, about the centre of mass: A_ikᵀλ [force; moment].
+inline Vector6d wrench_at_centre(const Assembly& assembly, int i, int k, std::span<const double> lambda) {
+  const auto J = assembly.jacobian(i, k);
+  const int first = assembly.block.row[z(i)], rows = assembly.block.row[z(i + 1)] - first;
+  Vector6d w = Vector6d::Zero();
+  for (int r = 0; r < rows; ++r)
+    for (int j = 0; j < 6; ++j) w[j] += lambda[z(first + r)] * J[z(6 * r + j)];
+  return w;
+}
+
+/// A wrench about the centre of mass p_WB, moved to p_WQ.
+inline Wrench moved_to(const Vector6d& at_centre, const Vector3d& p_WB, const Vector3d& p_WQ) {
+  return Wrench{at_centre.head<3>(), at_centre.tail<3>(), p_WB}.about(p_WQ);
+}
+
+}  // namespace linchpin

@@ -1,0 +1,673 @@
+// Bodies of few joints are eliminated in closed form, which gives blocks of G = A M⁻¹Aᵀ; bodies of many joints stay
+// unknowns of their own, [G B_H; B_Hᵀ −I], so that their joints do not all couple (T7). Rows that depend on earlier
+// ones drop out of the factor: with λ = 0 there, consistent equations have the same v̇ and the same forces.
+#include "problem/sparse_factorization.h"
+
+#include <Eigen/Core>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace linchpin::detail {
+namespace {
+
+constexpr double eps = std::numeric_limits<double>::epsilon();
+constexpr int hub_degree = 12;            // constraints on a body from which on it stays an unknown
+constexpr int most_reference_rows = 600;  // islands up to here may be left to the reference
+constexpr double sure_eigenvalue = 3e-8;
+constexpr double even_scales = 1e3;        // ratio of row lengths up to which rows as given can be squared
+constexpr double proximity = 1e-10;        // δ of soften(), relative to the mean square of a row
+constexpr double beyond_proximity = 1e-7;  // pivots below are of rows that depend on others as far as can be told
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+// to += A Bᵀ of two blocks of three rows in six columns; `lower` leaves out what is above the diagonal.
+template <bool lower>
+void add_product3(const double* a, const double* b, double* to, int stride) {
+  for (int r = 0; r < 3; ++r, a += 6, to += stride)
+    for (int c = 0; c < (lower ? r + 1 : 3); ++c) to[c] += dot6(a, b + 6 * c);
+}
+
+}  // namespace
+
+// ---- the pattern
+// -------------------------------------------------------------------------------------------------------
+
+bool SolveSparse::factor(const Instant& instant, const SolveOptions& options) noexcept {
+  options_ = options;
+  fallbacks_ = references_used_ = 0;
+  reason_ = "";
+  if (!read(instant)) {
+    known_ = false;
+    if (!well_formed(instant, nullptr)) return false;
+    analyse(instant);
+    read(instant);
+  }
+  if (!finite_) return false;
+  const double* M = instant.mass.data();
+  for (Body& body : bodies_)
+    if (!factor_body(body, M + body.mass)) return false;
+  borrow();
+  whiten();
+
+  longest_ = 0;
+  int passes = 0;
+  for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
+    fill(islands_[at(i)]);
+    if (!factor_island(i)) {
+      // A joint on a hub was divided by too early: it waits for the hub from now on.
+      if (++passes > 4) std::fill(late_.begin(), late_.end(), 1);
+      for (const int v : dual_.late()) late_[at(v)] = 1;
+      order();
+      longest_ = 0;
+      fallbacks_ = references_used_ = 0;
+      i = -1;
+    }
+  }
+  // A zero row has no length of its own; the longest row's lets it take part in comparisons.
+  const double longest = longest_ > 0 ? longest_ : 1.0;
+  for (int r = 0; r < m_; ++r) inverse_length_[at(r)] = 1 / (length_[at(r)] > 0 ? length_[at(r)] : longest);
+  for (Island& island : islands_) {
+    if (island.kind != Kind::deficient) continue;
+    if (!primal_known_) prepare_primal();
+    double least = longest_, most = 0;
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) {
+        most = std::max(most, length_[at(r)]);
+        if (length_[at(r)] > 0) least = std::min(least, length_[at(r)]);
+      }
+    if (most > even_scales * least)
+      leave_to_reference(static_cast<int>(&island - islands_.data()), "redundant rows of very different length");
+  }
+  return true;
+}
+
+// Takes the numbers of A if its pattern is the known one.
+bool SolveSparse::read(const Instant& instant) {
+  if (!known_ || at(row_start_.back()) != instant.entries.size() || instant.c.size() != instant.Q.size() ||
+      instant.n() != n_ || instant.row_start != row_start_ || instant.row_constraint != row_constraint_ ||
+      instant.block_sizes != block_sizes_ || instant.m() != m_ || instant.mass.size() != roots_.size() ||
+      static_cast<int>(instant.constraints.size()) != constraints_)
+    return false;
+  const Instant::Entry* entry = instant.entries.data();
+  double probe = 0;  // not finite once there was a number that is not, or when they overflow together
+  for (const Run& run : runs_) {
+    double* const J = jacobians_.data() + run.value;
+    int wrong = 0;
+    if (run.length == 6) {  // a sum of pairs: added one by one each number would wait for the one before it
+      for (int i = 0; i < 6; ++i) {
+        wrong |= entry[i].column ^ (run.column + i);
+        J[i] = entry[i].value;
+      }
+      probe += (J[0] + J[1]) + (J[2] + J[3]) + (J[4] + J[5]);
+    } else {
+      for (int i = 0; i < run.length; ++i) {
+        wrong |= entry[i].column ^ (run.column + i);
+        J[i] = entry[i].value;
+        probe += J[i];
+      }
+    }
+    if (wrong != 0) return false;
+    entry += run.length;
+  }
+  finite_ = std::isfinite(probe) ||
+            std::all_of(jacobians_.begin(), jacobians_.end(), [](double x) { return std::isfinite(x); });
+  return true;
+}
+
+void SolveSparse::analyse(const Instant& instant) {
+  n_ = instant.n();
+  m_ = instant.m();
+  constraints_ = static_cast<int>(instant.constraints.size());
+  block_sizes_ = instant.block_sizes;
+  row_start_ = instant.row_start;
+  row_constraint_ = instant.row_constraint;
+  roots_.assign(instant.mass.size(), 0.0);
+  for (auto* x : {&length_, &inverse_length_}) x->assign(at(m_), 0.0);
+
+  bodies_.clear();
+  std::vector<int> body_of(at(n_));
+  Place mass = 0;
+  int column = 0;
+  for (const int size : block_sizes_) {
+    std::fill_n(body_of.begin() + column, size, static_cast<int>(bodies_.size()));
+    bodies_.push_back({.column = column, .size = size, .mass = mass});
+    mass += static_cast<Place>(size * size);
+    column += size;
+  }
+
+  nodes_.clear();
+  touches_.clear();
+  runs_.clear();
+  std::vector<int> degree(bodies_.size(), 0), last_node(bodies_.size(), -1), last_touch(bodies_.size(), -1);
+  for (int r = 0; r < m_;) {
+    Node node{.row = r, .touch_begin = static_cast<int>(touches_.size())};
+    const int index = static_cast<int>(nodes_.size());
+    for (; r < m_ && row_constraint_[at(r)] == row_constraint_[at(node.row)]; ++r) {
+      int before = -1;
+      for (int i = row_start_[at(r)]; i < row_start_[at(r) + 1]; ++i) {
+        const int entry = instant.entries[at(i)].column;
+        const auto b = at(body_of[at(entry)]);
+        if (before >= 0 && entry == before + 1 && body_of[at(before)] == body_of[at(entry)]) {
+          ++runs_.back().length;
+        } else {
+          if (last_node[b] != index) {
+            last_node[b] = index;
+            last_touch[b] = static_cast<int>(touches_.size());
+            ++degree[b];
+            touches_.push_back({.body = static_cast<int>(b)});
+          }
+          runs_.push_back({.length = 1, .column = entry, .touch = last_touch[b], .row = r - node.row});
+        }
+        before = entry;
+      }
+    }
+    node.rows = r - node.row;
+    node.touch_end = static_cast<int>(touches_.size());
+    nodes_.push_back(node);
+  }
+  for (std::size_t b = 0; b < bodies_.size(); ++b) bodies_[b].hub = degree[b] > hub_degree;
+  late_.assign(nodes_.size(), 0);
+  for (std::size_t k = 0; k < nodes_.size(); ++k) {
+    int free = 0;
+    bool hub = false;
+    for (int t = nodes_[k].touch_begin; t < nodes_[k].touch_end; ++t) {
+      const Body& body = bodies_[at(touches_[at(t)].body)];
+      body.hub ? void(hub = true) : void(free += body.size);
+    }
+    late_[k] = hub && free < nodes_[k].rows;
+  }
+  order();
+  primal_known_ = false;
+  runs_.shrink_to_fit();
+  touches_.shrink_to_fit();
+  nodes_.shrink_to_fit();
+  known_ = true;
+}
+
+// Everything that follows from nodes, touches and who has to wait.
+void SolveSparse::order() {
+  std::sort(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) { return a.row < b.row; });
+  const int count = static_cast<int>(nodes_.size());
+  std::vector<std::vector<std::pair<int, int>>> on(bodies_.size());  // node and touch
+  for (int k = 0; k < count; ++k)
+    for (int t = nodes_[at(k)].touch_begin; t < nodes_[at(k)].touch_end; ++t)
+      on[at(touches_[at(t)].body)].emplace_back(k, t);
+
+  BlockCholesky::Pattern pattern;
+  pattern.clear();
+  for (const Node& node : nodes_) pattern.sizes.push_back(node.rows);
+  pattern.late = late_;
+  std::vector<int> hub_node(bodies_.size(), -1);
+  const auto close = [&] { pattern.clique_start.push_back(static_cast<int>(pattern.clique.size())); };
+  for (std::size_t b = 0; b < bodies_.size(); ++b) {
+    if (bodies_[b].hub) {
+      hub_node[b] = pattern.nodes();
+      pattern.sizes.push_back(bodies_[b].size);
+      pattern.late.push_back(0);
+    }
+    for (const auto& [k, t] : on[b]) {
+      pattern.clique.push_back(k);
+      if (!bodies_[b].hub) continue;
+      pattern.clique.push_back(hub_node[b]);
+      close();
+    }
+    if (!bodies_[b].hub && !on[b].empty()) close();
+  }
+  pattern.negative.assign(at(count), 0);
+  pattern.negative.resize(at(pattern.nodes()), 1);
+  dual_.analyse(pattern);
+
+  islands_.assign(at(dual_.trees()), {});
+  std::vector<int> sequence(at(count)), place(at(count));
+  std::iota(sequence.begin(), sequence.end(), 0);
+  std::sort(sequence.begin(), sequence.end(), [&](int a, int b) { return dual_.position(a) < dual_.position(b); });
+  std::vector<int> island_of_body(bodies_.size(), -1);
+  bodies_by_island_.clear();
+  products_.clear();
+  spokes_.clear();
+  hubs_.clear();
+  Place value = 0;
+  const auto at_end = [](const auto& list) { return static_cast<int>(list.size()); };
+  for (int s = 0; s < count;) {
+    const int tree = dual_.tree_of(sequence[at(s)]);
+    Island& island = islands_[at(tree)];
+    island.node_begin = s;
+    island.body_begin = at_end(bodies_by_island_);
+    for (; s < count && dual_.tree_of(sequence[at(s)]) == tree; ++s) {
+      Node& node = nodes_[at(sequence[at(s)])];
+      node.position = dual_.position(sequence[at(s)]);
+      island.row_count += node.rows;
+      for (int t = node.touch_begin; t < node.touch_end; ++t) {
+        Touch& touch = touches_[at(t)];
+        touch.value = value;
+        value += static_cast<Place>(node.rows * bodies_[at(touch.body)].size);
+        if (island_of_body[at(touch.body)] >= 0) continue;
+        island_of_body[at(touch.body)] = tree;
+        bodies_by_island_.push_back(touch.body);
+      }
+    }
+    island.node_end = s;
+    island.body_end = at_end(bodies_by_island_);
+    island.rank = 0;
+  }
+  for (Island& island : islands_) {
+    island.product_begin = at_end(products_);
+    island.spoke_begin = at_end(spokes_);
+    island.hub_begin = at_end(hubs_);
+    for (int j = island.body_begin; j < island.body_end; ++j) {
+      const int b = bodies_by_island_[at(j)];
+      const Body& body = bodies_[at(b)];
+      const auto& list = on[at(b)];
+      for (std::size_t p = 0; p < list.size(); ++p) {
+        const auto [k, t] = list[p];
+        const Node& node = nodes_[at(k)];
+        if (body.hub) {
+          const bool transposed = dual_.position(hub_node[at(b)]) > node.position;
+          const auto slot = transposed ? dual_.slot(hub_node[at(b)], k) : dual_.slot(k, hub_node[at(b)]);
+          spokes_.push_back({.from = touches_[at(t)].value,
+                             .to = static_cast<Place>(slot.offset),
+                             .rows = node.rows,
+                             .size = body.size,
+                             .stride = slot.stride,
+                             .transposed = transposed});
+          continue;
+        }
+        for (std::size_t q = 0; q <= p; ++q) {
+          auto a = list[p], c = list[q];
+          if (dual_.position(a.first) < dual_.position(c.first)) std::swap(a, c);
+          const auto slot = dual_.slot(a.first, c.first);
+          products_.push_back({.a = touches_[at(a.second)].value,
+                               .b = touches_[at(c.second)].value,
+                               .to = static_cast<Place>(slot.offset),
+                               .rows_a = nodes_[at(a.first)].rows,
+                               .rows_b = nodes_[at(c.first)].rows,
+                               .size = body.size,
+                               .stride = slot.stride});
+        }
+      }
+      if (body.hub) {
+        const auto slot = dual_.slot(hub_node[at(b)], hub_node[at(b)]);
+        hubs_.push_back({.to = static_cast<Place>(slot.offset),
+                         .position = dual_.position(hub_node[at(b)]),
+                         .size = body.size,
+                         .stride = slot.stride});
+      }
+    }
+    island.product_end = at_end(products_);
+    island.spoke_end = at_end(spokes_);
+    island.hub_end = at_end(hubs_);
+  }
+
+  const std::vector<double> old = std::move(jacobians_);
+  jacobians_.assign(value, 0.0);
+  for (Run& run : runs_) {
+    const Touch& touch = touches_[at(run.touch)];
+    const Body& body = bodies_[at(touch.body)];
+    const Place now = touch.value + static_cast<Place>(run.row * body.size + (run.column - body.column));
+    if (known_)  // ordered anew, with the numbers already read
+      std::copy_n(old.begin() + run.value, run.length, jacobians_.begin() + now);
+    run.value = now;
+  }
+  pulls_.clear();
+  for (std::size_t b = 0; b < bodies_.size(); ++b) {
+    bodies_[b].pull_begin = at_end(pulls_);
+    for (const auto& [k, t] : on[b])
+      pulls_.push_back(
+          {.value = touches_[at(t)].value, .rows = nodes_[at(k)].rows, .position = nodes_[at(k)].position});
+    bodies_[b].pull_end = at_end(pulls_);
+  }
+  widest_ = 0;
+  for (const Body& body : bodies_) widest_ = std::max(widest_, body.size);
+  borrow();
+  if (known_) whiten();
+  std::sort(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) { return a.position < b.position; });
+  primal_known_ = false;
+  products_.shrink_to_fit();
+  pulls_.shrink_to_fit();
+}
+
+// ---- numbers
+// -----------------------------------------------------------------------------------------------------------
+
+bool SolveSparse::factor_body(Body& body, const double* M) {
+  double* const L = roots_.data() + body.mass;
+  const int size = body.size;
+  const double m = M[0];
+  const bool known = body.plain && L[whole_mass] == m;  // its mass stays what it was
+  body.plain = size == 6 && M[7] == m && M[14] == m && M[1] == 0 && M[2] == 0 && M[8] == 0;
+  if (body.plain) {
+    for (int i = 0; i < 3; ++i) body.plain = body.plain && M[6 * i + 3] == 0 && M[6 * i + 4] == 0 && M[6 * i + 5] == 0;
+  }
+  if (!body.plain) return cholesky_block(M, size, L);
+  const double least = 24 * eps;
+  const double a = M[21], b = M[27], c = M[28], d = M[33], e = M[34], f = M[35];
+  if (!(m > 0) || !(a > 0) || !std::isfinite(m)) return false;
+  const double l00 = std::sqrt(a), i00 = 1 / l00, l10 = b * i00, l20 = d * i00;
+  const double p = c - l10 * l10;
+  if (!(p > least * c)) return false;
+  const double l11 = std::sqrt(p), i11 = 1 / l11, l21 = (e - l20 * l10) * i11;
+  const double q = f - l20 * l20 - l21 * l21;
+  if (!(q > least * f) || !std::isfinite(q)) return false;
+  const double l22 = std::sqrt(q), i22 = 1 / l22;
+  const double i10 = -l10 * i00 * i11, i21 = -l21 * i11 * i22, i20 = -(l20 * i00 + l21 * i10) * i22;
+  if (!known) {
+    L[whole_mass] = m;
+    L[root_mass] = std::sqrt(m);
+    L[inverse_root] = 1 / L[root_mass];
+    L[inverse_mass_itself] = 1 / m;
+  }
+  double* x = L + L_inverse;
+  x[0] = i00, x[1] = i10, x[2] = i11, x[3] = i20, x[4] = i21, x[5] = i22;
+  x = L + L_itself;
+  x[0] = l00, x[1] = l10, x[2] = l11, x[3] = l20, x[4] = l21, x[5] = l22;
+  x = L + inverse_inertia;
+  x[0] = i00 * i00 + i10 * i10 + i20 * i20;
+  x[1] = i10 * i11 + i20 * i21, x[2] = i11 * i11 + i21 * i21;
+  x[3] = i20 * i22, x[4] = i21 * i22, x[5] = i22 * i22;
+  x = L + unit_lower;
+  x[0] = b / a, x[1] = d / a, x[2] = l21 / l11;
+  x = L + pivots;
+  x[0] = a, x[1] = p, x[2] = q;
+  return true;
+}
+
+// The thread's scratch, large enough; what is in it is anybody's.
+void SolveSparse::borrow() const {
+  thread_local Scratch scratch;
+  const auto grow = [](std::vector<double>& x, std::size_t size) {
+    if (x.size() < size) x.resize(size);
+  };
+  for (auto* x : {&scratch.e, &scratch.rho, &scratch.lambda, &scratch.inside, &scratch.left, &scratch.target})
+    grow(*x, at(m_));
+  for (auto* x : {&scratch.force, &scratch.dv, &scratch.part, &scratch.y, &scratch.before}) grow(*x, at(n_));
+  grow(scratch.dropped_force, at(widest_));
+  grow(scratch.x, at(dual_.size()));
+  grow(scratch.whitened, jacobians_.size());
+  work_ = &scratch;
+}
+
+void SolveSparse::whiten() const {
+  for (const Node& node : nodes_)
+    for (int t = node.touch_begin; t < node.touch_end; ++t) whiten(touches_[at(t)], node.rows);
+}
+
+// B = A L⁻ᵀ, row by row.
+void SolveSparse::whiten(const Touch& touch, int rows) const {
+  const Body& body = bodies_[at(touch.body)];
+  const double* const L = roots_.data() + body.mass;
+  const double* J = jacobians_.data() + touch.value;
+  double* B = work_->whitened.data() + touch.value;
+  const int size = body.size;
+  if (body.plain) {
+    const double r = L[inverse_root];
+    const double* const T = L + L_inverse;
+    for (int i = 0; i < rows; ++i, J += 6, B += 6) {
+      B[0] = r * J[0], B[1] = r * J[1], B[2] = r * J[2];
+      B[3] = T[0] * J[3];
+      B[4] = T[1] * J[3] + T[2] * J[4];
+      B[5] = T[3] * J[3] + T[4] * J[4] + T[5] * J[5];
+    }
+    return;
+  }
+  for (int r = 0; r < rows; ++r, J += size, B += size) {
+    for (int i = 0; i < size; ++i) {
+      double sum = J[i];
+      for (int j = 0; j < i; ++j) sum -= L[i * size + j] * B[j];
+      B[i] = sum / L[i * size + i];
+    }
+  }
+}
+
+void SolveSparse::fill(const Island& island) const {
+  const int tree = static_cast<int>(&island - islands_.data());
+  dual_.clear(tree);
+  double* const panels = dual_.values();
+  const double* const B = work_->whitened.data();
+  for (int i = island.product_begin; i < island.product_end; ++i) {
+    const Product& p = products_[at(i)];
+    const double* a = B + p.a;
+    double* to = panels + p.to;
+    const bool diagonal = p.a == p.b;
+    if (p.size == 6) {
+      if (p.rows_a == 3 && p.rows_b == 3) {
+        diagonal ? add_product3<true>(a, a, to, p.stride) : add_product3<false>(a, B + p.b, to, p.stride);
+        continue;
+      }
+      for (int r = 0; r < p.rows_a; ++r, a += 6, to += p.stride) {
+        const double* b = B + p.b;
+        const int columns = diagonal ? r + 1 : p.rows_b;
+        for (int c = 0; c < columns; ++c, b += 6) to[c] += dot6(a, b);
+      }
+      continue;
+    }
+    for (int r = 0; r < p.rows_a; ++r, a += p.size, to += p.stride) {
+      const double* b = B + p.b;
+      const int columns = diagonal ? r + 1 : p.rows_b;
+      for (int c = 0; c < columns; ++c, b += p.size) to[c] += dot(a, b, p.size);
+    }
+  }
+  for (int i = island.hub_begin; i < island.hub_end; ++i)
+    for (int c = 0; c < hubs_[at(i)].size; ++c) panels[hubs_[at(i)].to + at(c) * at(hubs_[at(i)].stride + 1)] = -1;
+  for (int i = island.spoke_begin; i < island.spoke_end; ++i) {
+    const Spoke& s = spokes_[at(i)];
+    const double* from = B + s.from;
+    for (int r = 0; r < s.rows; ++r)
+      for (int c = 0; c < s.size; ++c)
+        panels[s.to + (s.transposed ? at(c) * at(s.stride) + at(r) : at(r) * at(s.stride) + at(c))] = *from++;
+  }
+}
+
+// Lengths of the rows of B, for all that is measured in unit rows.
+void SolveSparse::measure_rows(const Island& island) {
+  const bool hubs = island.hub_end > island.hub_begin;
+  double* const diagonal = dual_.diagonal();
+  for (int k = island.node_begin; k < island.node_end; ++k) {
+    const Node& node = nodes_[at(k)];
+    for (int r = 0; r < node.rows; ++r) {
+      double& square = diagonal[node.position + r];
+      for (int t = node.touch_begin; hubs && t < node.touch_end; ++t) {
+        const Body& body = bodies_[at(touches_[at(t)].body)];
+        const double* b = work_->whitened.data() + touches_[at(t)].value + r * body.size;
+        if (body.hub) square += dot(b, b, body.size);
+      }
+      const double length = std::sqrt(square);
+      length_[at(node.row + r)] = length;
+      longest_ = std::max(longest_, length);
+    }
+  }
+}
+
+// Pivots are squares of what the rank decision is about (T6): those far from the square of the cut settle it, the rest
+// is left to the reference. @return false when the ordering has to change first.
+bool SolveSparse::factor_island(int i) {
+  Island& island = islands_[at(i)];
+  const double cut = options_.rank_tolerance * options_.rank_tolerance;
+  // Rounding leaves up to 1e-12 of a dependent row where fill is heavy (grids), hence the distance to both sides.
+  const double drop = std::max(100 * cut, 1e-13), doubtful = std::max(1000 * cut, 1e-10);
+  dual_.read_diagonal(i);
+  measure_rows(island);
+  const BlockCholesky::Outcome out = dual_.factor(i, drop);
+  if (out.late_needed) return false;
+  int hub_rows = 0;
+  for (int h = island.hub_begin; h < island.hub_end; ++h) hub_rows += hubs_[at(h)].size;
+  island.rank = out.kept - hub_rows;
+  island.kind = island.rank == island.row_count ? Kind::full : Kind::deficient;
+  island.largest_dropped = out.largest_dropped;
+  island.least_kept = out.least_kept;
+  island.primal_factored = island.null_space_known = false;
+  island.reference = -1;
+  constexpr const char* not_clear = "rank not clear from the pivots";
+  if (!out.finite) {
+    leave_to_reference(i, "numbers too far apart");
+  } else if (out.least_kept < doubtful) {
+    const bool waits = island.row_count <= options_.reference_rows && leave_to_reference(i, not_clear);
+    if (!waits && !soften(i, not_clear)) leave_to_reference(i, not_clear);
+  } else {
+    bool sure = out.largest_dropped <= cut;
+    // Rounding in a dependent row's pivot is ε over the smallest eigenvalue of those before it: either is below this.
+    const double least = sure && out.least_kept >= sure_pivot ? 1 : smallest_singular_value(i);
+    sure = sure && least * least > std::max(10 * doubtful, sure_eigenvalue);
+    // Long mechanisms have smaller ones than that; then the dropped rows themselves are looked at.
+    if (!sure &&
+        !(least > 30 * options_.rank_tolerance && (find_null_space(i, alike_scales) || dropped_rows_depend(i))))
+      leave_to_reference(i, not_clear);
+  }
+  return true;
+}
+
+// Of the rows kept, with unit length: inverse iteration.
+double SolveSparse::smallest_singular_value(int i) const {
+  const Island& island = islands_[at(i)];
+  const auto each = [&](const auto& visit) {
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = 0; r < nodes_[at(k)].rows; ++r)
+        if (dual_.kept(nodes_[at(k)].position + r)) visit(nodes_[at(k)].row + r, at(nodes_[at(k)].position + r));
+  };
+  std::fill(work_->x.begin() + dual_.begin(i), work_->x.begin() + dual_.end(i), 0.0);
+  each([&](int row, std::size_t p) { work_->x[p] = 1 + static_cast<double>(row * 37 % 101) / 101; });
+  double sigma = 0;
+  for (int turn = 0; turn < 3; ++turn) {
+    double norm = 0, grown = 0;
+    each([&](int, std::size_t p) { norm += work_->x[p] * work_->x[p]; });
+    if (!(norm > 0)) return 0;
+    const double scale = 1 / std::sqrt(norm);
+    each([&](int row, std::size_t p) { work_->x[p] *= scale * length_[at(row)]; });
+    clear_hubs(island);
+    dual_.solve(i, work_->x.data());
+    each([&](int row, std::size_t p) {
+      work_->x[p] *= length_[at(row)];
+      grown += work_->x[p] * work_->x[p];
+    });
+    if (!(grown > 0) || !std::isfinite(grown)) return 0;
+    sigma = 1 / std::sqrt(std::sqrt(grown));
+  }
+  return sigma;
+}
+
+void SolveSparse::clear_hubs(const Island& island) const {
+  for (int h = island.hub_begin; h < island.hub_end; ++h)
+    std::fill_n(work_->x.begin() + hubs_[at(h)].position, hubs_[at(h)].size, 0.0);
+}
+
+// ---- the reference, island by island
+// -----------------------------------------------------------------------------------
+
+// Large islands keep their sparse factor whatever is said against it: the reference would take minutes.
+bool SolveSparse::leave_to_reference(int i, const char* why) const {
+  Island& island = islands_[at(i)];
+  if (island.kind == Kind::dense) return true;  // it is there
+  if (island.row_count > most_reference_rows) return false;
+  if (references_used_ == static_cast<int>(references_.size())) references_.push_back(std::make_unique<Reference>());
+  Reference& own = *references_[at(references_used_)];
+  Instant& x = own.instant;
+  x.clear();
+  own.constraint.clear();
+  x.row_start.push_back(0);
+  own.bodies.assign(bodies_by_island_.begin() + island.body_begin, bodies_by_island_.begin() + island.body_end);
+  std::sort(own.bodies.begin(), own.bodies.end());
+  for (const int b : own.bodies) {
+    const Body& body = bodies_[at(b)];
+    const double* L = roots_.data() + body.mass;
+    const auto start = x.mass.size();
+    x.block_sizes.push_back(body.size);
+    x.mass.resize(start + at(body.size) * at(body.size), 0.0);
+    double* M = x.mass.data() + start;
+    const int size = body.size;
+    if (body.plain) {
+      for (int j = 0; j < 3; ++j) M[7 * j] = L[whole_mass];
+      L += L_itself;
+      for (int j = 0; j < 3; ++j)
+        for (int k = 0; k < 3; ++k)
+          for (int l = 0; l <= std::min(j, k); ++l)
+            M[6 * (3 + j) + 3 + k] += L[j * (j + 1) / 2 + l] * L[k * (k + 1) / 2 + l];
+    } else {
+      for (int j = 0; j < size; ++j)
+        for (int k = 0; k < size; ++k)
+          for (int l = 0; l <= std::min(j, k); ++l) M[j * size + k] += L[j * size + l] * L[k * size + l];
+    }
+    x.Q.insert(x.Q.end(), at(size), 0.0);
+  }
+  x.c.assign(x.Q.size(), 0.0);
+  own.nodes.resize(at(island.node_end - island.node_begin));
+  std::iota(own.nodes.begin(), own.nodes.end(), island.node_begin);
+  std::sort(own.nodes.begin(), own.nodes.end(), [&](int a, int b) { return nodes_[at(a)].row < nodes_[at(b)].row; });
+  for (const int k : own.nodes) {
+    const Node& node = nodes_[at(k)];
+    if (own.constraint.empty() || own.constraint.back() != row_constraint_[at(node.row)])
+      own.constraint.push_back(row_constraint_[at(node.row)]);
+    // Its bodies in column order, as the rows of an instant want them.
+    own.touches.clear();
+    for (int t = node.touch_begin; t < node.touch_end; ++t) own.touches.push_back(t);
+    std::sort(own.touches.begin(), own.touches.end(),
+              [&](int a, int b) { return touches_[at(a)].body < touches_[at(b)].body; });
+    for (int r = 0; r < node.rows; ++r) {
+      int column = 0;
+      std::size_t next = 0;
+      for (const int t : own.touches) {
+        for (; own.bodies[next] != touches_[at(t)].body; ++next) column += bodies_[at(own.bodies[next])].size;
+        const int size = bodies_[at(touches_[at(t)].body)].size;
+        const double* J = jacobians_.data() + touches_[at(t)].value + r * size;
+        for (int c = 0; c < size; ++c) x.entries.push_back({column + c, J[c]});
+      }
+      x.row_start.push_back(static_cast<int>(x.entries.size()));
+      x.b.push_back(0);
+      x.row_constraint.push_back(static_cast<int>(own.constraint.size()) - 1);
+    }
+  }
+  x.constraints.resize(own.constraint.size());
+  for (auto* v : {&own.e, &own.scale, &own.lambda}) v->assign(at(island.row_count), 0.0);
+  for (auto* v : {&own.force, &own.dv}) v->assign(x.Q.size(), 0.0);
+  if (!own.solver.factor(x, options_)) return false;
+  island.kind = Kind::dense;
+  island.rank = own.solver.rank();
+  island.reference = references_used_++;
+  ++fallbacks_;
+  reason_ = why;
+  return true;
+}
+
+// Islands that are too large for the reference, with rows so nearly dependent that their pivots are rounding: G + δI is
+// factored in place of G, with no row left out, and refined on the true residual (T7). B has to be there.
+// @return whether it could be
+bool SolveSparse::soften(int i, const char* why) const {
+  Island& island = islands_[at(i)];
+  double square = 0;
+  for (int k = island.node_begin; k < island.node_end; ++k)
+    for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+      square += length_[at(r)] * length_[at(r)];
+  square /= island.row_count;
+  fill(island);
+  dual_.shift(i, proximity * square);
+  const BlockCholesky::Outcome out = dual_.factor(i, 0);
+  if (!out.finite || out.late_needed) return false;
+  island.kind = Kind::proximal;
+  island.least_kept = proximity;
+  island.rank = 0;
+  for (int k = island.node_begin; k < island.node_end; ++k)
+    for (int p = nodes_[at(k)].position; p < nodes_[at(k)].position + nodes_[at(k)].rows; ++p)
+      island.rank += dual_.kept(p) && dual_.pivot(p) > beyond_proximity ? 1 : 0;
+  reason_ = why;
+  return true;
+}
+
+void SolveSparse::apply_reference(const Island& island) const {
+  Reference& own = *references_[at(island.reference)];
+  std::size_t r = 0, j = 0;
+  for (const int k : own.nodes)
+    for (int i = 0; i < nodes_[at(k)].rows; ++i, ++r) own.e[r] = work_->e[at(nodes_[at(k)].row + i)];
+  own.solver.apply(own.e, {}, own.lambda, own.force, own.dv);
+  r = 0;
+  for (const int k : own.nodes)
+    for (int i = 0; i < nodes_[at(k)].rows; ++i, ++r) work_->lambda[at(nodes_[at(k)].row + i)] = own.lambda[r];
+  for (const int b : own.bodies)
+    for (int i = 0; i < bodies_[at(b)].size; ++i, ++j) {
+      work_->force[at(bodies_[at(b)].column + i)] = own.force[j];
+      work_->dv[at(bodies_[at(b)].column + i)] = own.dv[j];
+    }
+}
+
+}  // namespace linchpin::detail

@@ -1,0 +1,238 @@
+// The fast solver (T7): G = A M⁻¹Aᵀ factored over the graph of bodies and constraints, island by island. Hides the
+// ordering, hubs, dependent rows, refinement on the true residual, and which island had to be left to the reference.
+#pragma once
+
+#include "math/block_cholesky.h"
+#include "problem/dense_factorization.h"
+
+#include <linchpin/dynamics.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace linchpin::detail {
+
+inline constexpr const char* no_shortest = "multipliers of least norm not found by the sparse factor";
+/// Ratio of an island's row lengths up to which null vectors keep the digits: light rods on hinges are within it.
+inline constexpr double near_scales = 200;
+/// The same where the reference is the other choice: light bodies between heavy ones keep more digits by it.
+inline constexpr double alike_scales = 30;
+
+/// Pivots above this leave no doubt about rank: no estimate is needed.
+inline constexpr double sure_pivot = 1e-2;
+
+inline double dot6(const double* a, const double* b) {
+  using Six = Eigen::Map<const Eigen::Matrix<double, 6, 1>>;
+  return Six(a).dot(Six(b));
+}
+inline double dot(const double* a, const double* b, int size) {
+  if (size == 6) return dot6(a, b);
+  double sum = 0;
+  for (int i = 0; i < size; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+class SolveSparse {
+ public:
+  /// @return false when the instant is malformed, M is not positive definite or a number is not finite. What depends on
+  /// the pattern of A alone is kept while that stays the same.
+  bool factor(const Instant& instant, const SolveOptions& options) noexcept;
+
+  int rank() const;
+  int rows() const { return m_; }
+  int columns() const { return n_; }
+  SolveInfo info() const;
+
+  /// As Solver::apply and Solver::approach; infinity, and no correction, for an island too large for the reference
+  /// whose factor is no good.
+  double apply(std::span<const double> e, std::span<const double> scale, std::span<double> lambda,
+               std::span<double> force, std::span<double> dv) const noexcept;
+  void approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
+                std::span<double> dv) const noexcept;
+  /// As Solver::shortest.
+  void shortest(std::span<double> force, std::span<double> lambda, std::span<double> v) const noexcept;
+  void inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept;
+  /// As SolveDense::size_of_terms.
+  void size_of_terms(std::span<const double> b, std::span<const double> a, std::span<double> scale) const;
+  RankReport report(std::span<const double> e, std::span<const double> scale, bool singular_values) const;
+
+ private:
+  // Places in lists of numbers, of which a problem that fits into memory has fewer than 2³²: what is walked in every
+  // solve is half as long as with std::size_t.
+  using Place = std::uint32_t;
+  struct Body {
+    int column = 0, size = 0;
+    Place mass = 0;      // where its block starts in Instant::mass and in roots_
+    bool plain = false;  // M = diag(m I₃, I): roots_ has the short form, see factor_body
+    bool hub = false;
+    int pull_begin = 0, pull_end = 0;
+  };
+  // The short form of M = diag(m I₃, I), I = L Lᵀ: 1/√m, m, √m; the lower triangles of L⁻¹ and
+  // L, and that of I⁻¹, after 1/m; I once more as U D Uᵀ.
+  enum Short : std::size_t {
+    inverse_root = 0,
+    whole_mass = 1,
+    root_mass = 2,
+    L_inverse = 3,
+    L_itself = 9,
+    inverse_mass_itself = 15,
+    inverse_inertia = 16,
+    unit_lower = 22,  // I = U D Uᵀ: below the diagonal of U, and D
+    pivots = 25
+  };
+  struct Touch {  // a constraint's block for one of its bodies: [rows × size] in jacobians_ and whitened
+    int body = 0;
+    Place value = 0;
+  };
+  struct Node {  // consecutive rows of one constraint
+    int row = 0, rows = 0, position = 0;
+    int touch_begin = 0, touch_end = 0;
+  };
+  struct Pull {  // the same, by body: what its constraints do to it
+    Place value = 0;
+    int rows = 0, position = 0;
+  };
+  struct Run {  // entries of one row in neighbouring columns of one body, and where they go in jacobians_
+    Place value = 0;
+    int length = 0, column = 0;
+    int touch = 0, row = 0;  // row within the constraint
+  };
+  struct Product {  // panel block (a, b) += B_a B_bᵀ
+    Place a = 0, b = 0, to = 0;
+    int rows_a = 0, rows_b = 0, size = 0, stride = 0;
+  };
+  struct Spoke {  // block of a constraint and a hub ← B, or Bᵀ where the hub comes later
+    Place from = 0, to = 0;
+    int rows = 0, size = 0, stride = 0;
+    bool transposed = false;
+  };
+  struct Hub {  // its diagonal block, −I
+    Place to = 0;
+    int position = 0, size = 0, stride = 0;
+  };
+  enum class Kind { full, deficient, proximal, dense };  // proximal: see soften()
+  struct Island {
+    int node_begin = 0, node_end = 0, body_begin = 0, body_end = 0;
+    int product_begin = 0, product_end = 0, spoke_begin = 0, spoke_end = 0, hub_begin = 0, hub_end = 0;
+    int row_count = 0;
+    Kind kind = Kind::full;
+    int rank = 0;
+    double largest_dropped = 0, least_kept = 1;
+    int reference = -1;  // into references_, where kind is dense
+    bool primal_factored = false;
+    bool null_space_known = false;  // in null_spaces_
+  };
+  // What lasts no longer than a call: each thread has one, and thousands of small problems that it solves one after the
+  // other pass through the same cache lines.
+  struct Scratch {
+    std::vector<double> e, rho, lambda, inside, left, target;    // [m]
+    std::vector<double> force, dv, part, before, dropped_force;  // [n], and of the widest body
+    std::vector<double> x, y;      // as BlockCholesky::solve has them, of rows and of columns
+    std::vector<double> whitened;  // B by touch
+  };
+  struct Reference {  // an island as a problem of its own
+    Instant instant;
+    SolveDense solver;
+    std::vector<int> constraint;  // its constraints' indices in the whole
+    std::vector<int> bodies, nodes, touches;
+    std::vector<double> e, scale, lambda, force, dv;
+  };
+
+  void borrow() const;
+  bool read(const Instant& instant);
+  void analyse(const Instant& instant);
+  void order();
+  bool factor_body(Body& body, const double* M);
+  void whiten() const;
+  void whiten(const Touch& touch, int rows) const;
+  void fill(const Island& island) const;
+  bool factor_island(int i);
+  void measure_rows(const Island& island);
+  double smallest_singular_value(int i) const;
+  bool leave_to_reference(int i, const char* why) const;
+  bool soften(int i, const char* why) const;
+  void prepare_primal();
+
+  void apply_island(int i, double size, bool with_lambda) const;
+  double refine_proximal(int i, const double* e, double size) const;
+  void apply_proximal(int i, double size, bool with_lambda) const;
+  void clear(const Island& island) const;
+  void clear_unconstrained() const;
+  void deliver(std::span<double> lambda, std::span<double> force, std::span<double> dv) const;
+  void apply_reference(const Island& island) const;
+  void clear_hubs(const Island& island) const;
+  using Six = Eigen::Matrix<double, 6, 1>;
+  Six pull_on(const Body& body, const double* x) const;
+  void correct(int i, bool first) const;
+  struct Error {  // largest of a residual in unit rows
+    double kept = 0, all = 0;
+  };
+  Error residual(const Island& island, const double* e) const;
+  double size_of(const Island& island, std::span<const double> e) const;
+  void fill_primal(const Island& island, int tree) const;
+  bool factor_primal(int i) const;
+  double image_of_inside(const Island& island) const;
+  double settle(int i) const;
+  void image_of_force(const Island& island, double* rows) const;
+  void step_to_null(int i) const;
+  bool find_null_space(int i, double alike) const;
+  bool dropped_rows_depend(int i) const;
+  void take_out_null_space(int i, double* rows) const;
+  double add_image(const Island& island, double* rows) const;
+  void clear_part(const Island& island) const;
+  double trace_of_force(const Island& island) const;
+  bool project(int i, const std::vector<double>& rows) const;
+  bool shortest_island(int i) const;
+  bool share_out(int i, double size) const;
+  void shortest_proximal(int i) const;
+  void match_force(const Island& island) const;
+  void add_transposed(const Island& island, const double* lambda, double* f) const;
+  void times_inverse_mass(const Body& body, const double* f, double* dv) const;
+  double largest_singular_value(const Island& island) const;
+  double name_island(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const;
+  double name_proximal(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const;
+  double unit(int row, double value) const;
+
+  int n_ = 0, m_ = 0, constraints_ = 0, widest_ = 0;  // the largest body's columns
+  SolveOptions options_;
+  bool known_ = false;   // the pattern below is that of the last instant
+  bool finite_ = false;  // so are its entries
+
+  // The pattern as it was given.
+  std::vector<int> block_sizes_, row_start_, row_constraint_;
+  std::vector<Run> runs_;
+
+  std::vector<Body> bodies_;  // in column order
+  std::vector<int> bodies_by_island_;
+  std::vector<Node> nodes_;  // in order of position
+  std::vector<Touch> touches_;
+  std::vector<Pull> pulls_;
+  std::vector<Product> products_;
+  std::vector<Spoke> spokes_;
+  std::vector<Hub> hubs_;
+  std::vector<char> late_;  // [nodes in the order of rows] see BlockCholesky
+  mutable std::vector<Island> islands_;
+  mutable BlockCholesky dual_;    // of G, rows and hubs
+  mutable BlockCholesky primal_;  // of AᵀA, columns: made when an island first is deficient
+  bool primal_known_ = false;
+  // By island, where it is known: an orthonormal basis of null(Aᵀ), vector after vector, rows in order of position.
+  mutable std::vector<std::vector<double>> null_spaces_;
+
+  std::vector<double> roots_;           // factors of the blocks of M
+  std::vector<double> jacobians_;       // A by touch
+  std::vector<double> length_;          // [m] of the rows of B
+  std::vector<double> inverse_length_;  // [m] a zero row's is the longest row's
+  double longest_ = 0;
+
+  mutable std::vector<std::unique_ptr<Reference>> references_;
+  mutable int references_used_ = 0;
+  mutable int fallbacks_ = 0;
+  mutable bool astray_ = false;  // some island has no answer, in the last apply
+  mutable const char* reason_ = "";
+  mutable Scratch* work_ = nullptr;  // of the thread that called last
+};
+
+}  // namespace linchpin::detail

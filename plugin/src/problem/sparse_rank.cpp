@@ -1,0 +1,580 @@
+// Redundant rows on the sparse path (T6): multipliers of least norm and least squares by a second factor, of AᵀA over
+// the bodies, or by the null vectors of the first; names by the null vectors.
+#include "problem/sparse_factorization.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+namespace linchpin::detail {
+namespace {
+
+constexpr double eps = std::numeric_limits<double>::epsilon();
+// Of the force, relative: what directions below the usual cut of the rank can leave.
+constexpr double largest_trace = 1e-4;
+constexpr std::size_t most_null_vectors = 32;  // beyond, making them orthogonal costs more than it saves
+// Of a null vector, relative: a correction by the factor leaves as much of the error as it took of the vector, so that
+// after one as small as this what is left is rounding.
+constexpr double settled = 1e-8;
+constexpr double settled_image = 1e-11;    // ‖Bᵀn‖ of one whose numbers are good for telling whom it touches
+constexpr double shortest_enough = 1e-11;  // of multipliers of least norm, relative: what their last turn may change
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+void SolveSparse::prepare_primal() {
+  BlockCholesky::Pattern pattern;
+  pattern.clear();
+  for (const Body& body : bodies_) pattern.sizes.push_back(body.size);
+  for (const Node& node : nodes_) {
+    for (int t = node.touch_begin; t < node.touch_end; ++t) pattern.clique.push_back(touches_[at(t)].body);
+    pattern.clique_start.push_back(static_cast<int>(pattern.clique.size()));
+  }
+  pattern.negative.assign(bodies_.size(), 0);
+  pattern.late.assign(bodies_.size(), 0);
+  primal_.analyse(pattern);
+  primal_known_ = true;
+}
+
+void SolveSparse::fill_primal(const Island& island, int tree) const {
+  primal_.clear(tree);
+  double* const panels = primal_.values();
+  for (int k = island.node_begin; k < island.node_end; ++k) {
+    const Node& node = nodes_[at(k)];
+    for (int s = node.touch_begin; s < node.touch_end; ++s) {
+      for (int t = node.touch_begin; t < node.touch_end; ++t) {
+        const Touch &a = touches_[at(s)], &b = touches_[at(t)];
+        if (primal_.position(a.body) < primal_.position(b.body)) continue;
+        const int rows = bodies_[at(a.body)].size, columns = bodies_[at(b.body)].size;
+        const auto slot = primal_.slot(a.body, b.body);
+        for (int r = 0; r < node.rows; ++r) {
+          const double* const Ja = jacobians_.data() + a.value + r * rows;
+          const double* const Jb = jacobians_.data() + b.value + r * columns;
+          for (int p = 0; p < rows; ++p) {
+            double* const to = panels + slot.offset + at(p) * at(slot.stride);
+            if (s != t && columns == 6) {
+              for (int q = 0; q < 6; ++q) to[q] += Ja[p] * Jb[q];
+              continue;
+            }
+            for (int q = 0; q < (s == t ? p + 1 : columns); ++q) to[q] += Ja[p] * Jb[q];
+          }
+        }
+      }
+    }
+  }
+}
+
+// Two counts of the rank, from the rows and from the columns, have to agree. Where columns are graded their pivots
+// need another cut than those of the rows; which one is right shows in the count. Where no cut is, null vectors of the
+// rows say the same.
+bool SolveSparse::factor_primal(int i) const {
+  Island& island = islands_[at(i)];
+  if (island.body_begin == island.body_end) return false;
+  if (island.primal_factored) return true;
+  if (island.null_space_known) return island.primal_factored = true;
+  // A few null vectors are cheaper than the second factor, and so is what follows.
+  const int dropped = island.row_count - island.rank;
+  if (4 * dropped <= island.row_count &&
+      find_null_space(i, 8 * dropped <= island.row_count ? near_scales : alike_scales))
+    return island.primal_factored = true;
+  const int tree = primal_.tree_of(bodies_by_island_[at(island.body_begin)]);
+  BlockCholesky::Outcome out;
+  for (const double drop : {1e-10, 1e-8, 1e-12, 1e-13}) {
+    fill_primal(island, tree);
+    primal_.read_diagonal(tree);
+    out = primal_.factor(tree, drop);
+    if (out.kept == island.rank && out.finite) return island.primal_factored = true;
+  }
+  if (find_null_space(i, alike_scales)) return island.primal_factored = true;
+  if (leave_to_reference(i, "rank not clear from the pivots")) return false;
+  return island.primal_factored = out.finite;
+}
+
+// work_->part ← M⁻¹Aᵀ work_->inside. @return ‖Bᵀ work_->inside‖²
+double SolveSparse::image_of_inside(const Island& island) const {
+  double square = 0;
+  clear_part(island);
+  add_transposed(island, work_->inside.data(), work_->part.data());
+  for (int j = island.body_begin; j < island.body_end; ++j) {
+    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    double* const f = work_->part.data() + body.column;
+    std::copy_n(f, body.size, work_->dropped_force.begin());
+    times_inverse_mass(body, work_->dropped_force.data(), f);
+    square += dot(work_->dropped_force.data(), f, body.size);
+  }
+  return square;
+}
+
+// work_->x ← the change of the kept rows that takes work_->part = M⁻¹Aᵀn out of their range: one step of n towards a
+// null vector.
+void SolveSparse::step_to_null(int i) const {
+  const Island& island = islands_[at(i)];
+  clear_hubs(island);
+  for (int k = island.node_begin; k < island.node_end; ++k) {
+    const Node& node = nodes_[at(k)];
+    double* const x = work_->x.data() + node.position;
+    std::fill_n(x, node.rows, 0.0);
+    for (int t = node.touch_begin; t < node.touch_end; ++t) {
+      const Body& body = bodies_[at(touches_[at(t)].body)];
+      const double* J = jacobians_.data() + touches_[at(t)].value;
+      const double* const u = work_->part.data() + body.column;
+      for (int r = 0; r < node.rows; ++r, J += body.size) x[r] -= dot(J, u, body.size);
+    }
+  }
+  dual_.solve(i, work_->x.data());
+}
+
+// work_->inside ← the null vector of Aᵀ that has what it has in the dropped rows, as near to one as the kept rows come;
+// the nearer it is to begin with the fewer turns. @return ‖Bᵀ work_->inside‖²
+double SolveSparse::settle(int i) const {
+  constexpr int turns = 4;
+  const Island& island = islands_[at(i)];
+  for (int turn = 0; turn < turns; ++turn) {
+    image_of_inside(island);
+    step_to_null(i);
+    double size = 0, change = 0;
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = 0; r < nodes_[at(k)].rows; ++r) {
+        double& n = work_->inside[at(nodes_[at(k)].row + r)];
+        const double by = work_->x[at(nodes_[at(k)].position + r)];
+        n += by;
+        change = std::max(change, std::fabs(by));
+        size = std::max(size, std::fabs(n));
+      }
+    if (change <= settled * size) break;
+  }
+  return image_of_inside(island);
+}
+
+// Null vectors by the factor of the rows, each corrected on what Aᵀ leaves of it, then made orthonormal. They tell
+// dropped rows that depend on others from rows that only nearly do, which their pivots, with the rounding of squares,
+// cannot: ‖Bᵀn‖ over ‖n‖ bounds the largest singular value that is dropped. @return whether it is below the cut
+bool SolveSparse::find_null_space(int i, double alike) const {
+  Island& island = islands_[at(i)];
+  const std::size_t rows = at(island.row_count), count = rows - at(island.rank);
+  if (count == 0 || count > most_null_vectors) return false;
+  if (null_spaces_.size() < islands_.size()) null_spaces_.resize(islands_.size());
+  std::vector<double>& N = null_spaces_[at(i)];
+  N.resize(rows * count);
+  const auto each_row = [&](const auto& visit) {  // index in N, row, position
+    std::size_t own = 0;
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = 0; r < nodes_[at(k)].rows; ++r) visit(own++, at(nodes_[at(k)].row + r), nodes_[at(k)].position + r);
+  };
+  double shortest = std::numeric_limits<double>::infinity(), longest = 0;
+  each_row([&](std::size_t, std::size_t row, int) {
+    shortest = std::min(shortest, length_[row]);
+    longest = std::max(longest, length_[row]);
+  });
+  if (!(longest <= alike * shortest)) return false;
+  const double cut = 0.1 * options_.rank_tolerance;
+  double* n = N.data();
+  for (int position = dual_.begin(i); position < dual_.end(i); ++position) {
+    if (dual_.kept(position)) continue;
+    if (n == N.data() + N.size()) return false;
+    dual_.null_vector(i, position, work_->x.data());
+    each_row([&](std::size_t, std::size_t row, int p) { work_->inside[row] = work_->x[at(p)]; });
+    const double left = settle(i);
+    double size = 0;
+    each_row([&](std::size_t own, std::size_t row, int) {
+      n[own] = work_->inside[row];
+      size += (n[own] * length_[row]) * (n[own] * length_[row]);
+    });
+    if (!(left <= cut * cut * size)) return false;
+    for (int turn = 0; turn < 2; ++turn)
+      for (const double* other = N.data(); other != n; other += rows) {
+        const double along = std::inner_product(other, other + rows, n, 0.0);
+        for (std::size_t r = 0; r < rows; ++r) n[r] -= along * other[r];
+      }
+    const double square = std::inner_product(n, n + rows, n, 0.0);
+    if (!(square > 0) || !std::isfinite(square)) return false;
+    const double scale = 1 / std::sqrt(square);
+    for (std::size_t r = 0; r < rows; ++r) n[r] *= scale;
+    n += rows;
+  }
+  return island.null_space_known = n == N.data() + N.size();
+}
+
+// The same question where there are too many null vectors to have them all: ‖Bᵀn‖² of the n that belongs to random
+// numbers of unit variance in the dropped rows (of unit length) is, in the mean, the sum of ‖Bᵀn‖² of all of them, and
+// n is no shorter than those numbers. All of six less than a tenth of the cut is luck once in four million, were one
+// singular value as large as the cut.
+bool SolveSparse::dropped_rows_depend(int i) const {
+  const Island& island = islands_[at(i)];
+  std::minstd_rand random;
+  const auto each_row = [&](const auto& visit) {
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = 0; r < nodes_[at(k)].rows; ++r) visit(at(nodes_[at(k)].row + r), nodes_[at(k)].position + r);
+  };
+  const double cut = 0.1 * options_.rank_tolerance;
+  for (int probe = 0; probe < 6; ++probe) {
+    each_row([&](std::size_t row, int p) {
+      const double uniform = static_cast<double>(random()) / static_cast<double>(std::minstd_rand::max()) - 0.5;
+      work_->inside[row] = dual_.kept(p) ? 0 : std::sqrt(12.0) * uniform / length_[row];
+    });
+    if (!(settle(i) <= cut * cut)) return false;
+  }
+  return true;
+}
+
+// rows ← their part in range(A), which is all that is perpendicular to null(Aᵀ); twice, for the rounding of the first.
+void SolveSparse::take_out_null_space(int i, double* rows) const {
+  const Island& island = islands_[at(i)];
+  const std::vector<double>& N = null_spaces_[at(i)];
+  const std::size_t count = at(island.row_count);
+  for (int turn = 0; turn < 2; ++turn)
+    for (std::size_t start = 0; start < N.size(); start += count) {
+      const double* n = N.data() + start;
+      double along = 0;
+      for (int k = island.node_begin; k < island.node_end; ++k)
+        for (int r = 0; r < nodes_[at(k)].rows; ++r) along += *n++ * rows[nodes_[at(k)].row + r];
+      n = N.data() + start;
+      for (int k = island.node_begin; k < island.node_end; ++k)
+        for (int r = 0; r < nodes_[at(k)].rows; ++r) rows[nodes_[at(k)].row + r] -= along * *n++;
+    }
+}
+
+// rows += A (AᵀA)⁺ work_->part
+double SolveSparse::add_image(const Island& island, double* rows) const {
+  const int tree = primal_.tree_of(bodies_by_island_[at(island.body_begin)]);
+  for (int j = island.body_begin; j < island.body_end; ++j) {
+    const int b = bodies_by_island_[at(j)];
+    std::copy_n(work_->part.begin() + bodies_[at(b)].column, bodies_[at(b)].size,
+                work_->y.begin() + primal_.position(b));
+  }
+  primal_.solve(tree, work_->y.data());
+  double change = 0, size = 0;
+  for (int k = island.node_begin; k < island.node_end; ++k) {
+    const Node& node = nodes_[at(k)];
+    for (int r = 0; r < node.rows; ++r) {
+      double sum = 0;
+      for (int t = node.touch_begin; t < node.touch_end; ++t) {
+        const int b = touches_[at(t)].body, columns = bodies_[at(b)].size;
+        const double* const J = jacobians_.data() + touches_[at(t)].value + r * columns;
+        sum += dot(J, work_->y.data() + primal_.position(b), columns);
+      }
+      double& x = rows[node.row + r];
+      x += sum;
+      change = std::max(change, std::fabs(sum));
+      size = std::max(size, std::fabs(x));
+    }
+  }
+  return size > 0 ? change / size : 0;
+}
+
+// work_->inside ← the part of `rows` in range(A), as given: what least squares can meet.
+bool SolveSparse::project(int i, const std::vector<double>& rows) const {
+  const Island& island = islands_[at(i)];
+  const bool columns = factor_primal(i);
+  if (island.kind == Kind::dense) return false;
+  if (island.null_space_known) {
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      std::copy_n(rows.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, work_->inside.begin() + nodes_[at(k)].row);
+    take_out_null_space(i, work_->inside.data());
+    return true;
+  }
+  for (int k = island.node_begin; k < island.node_end; ++k)
+    std::fill_n(work_->inside.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
+  for (int turn = 0; columns && turn < 4; ++turn) {
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+        work_->rho[at(r)] = rows[at(r)] - work_->inside[at(r)];
+    clear_part(island);
+    add_transposed(island, work_->rho.data(), work_->part.data());
+    if (add_image(island, work_->inside.data()) < 4 * eps) break;
+  }
+  return true;
+}
+
+// work_->lambda ← the least-norm multipliers that make work_->force, those in range(A); work_->part ← what of
+// work_->force they do not make. @return whether they were found; if not, nothing is changed but work_->lambda
+bool SolveSparse::shortest_island(int i) const {
+  const Island& island = islands_[at(i)];
+  if (island.kind == Kind::proximal) return shortest_proximal(i), true;
+  const bool columns = factor_primal(i);
+  if (island.kind == Kind::dense) return false;
+  const bool projected = island.null_space_known;
+  for (int k = island.node_begin; k < island.node_end && !projected; ++k)
+    std::fill_n(work_->lambda.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
+  if (projected) take_out_null_space(i, work_->lambda.data());
+  const auto subtract_from_force = [&] {
+    clear_part(island);
+    add_transposed(island, work_->lambda.data(), work_->part.data());
+    for (int j = island.body_begin; j < island.body_end; ++j) {
+      const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+      for (int c = body.column; c < body.column + body.size; ++c)
+        work_->part[at(c)] = work_->force[at(c)] - work_->part[at(c)];
+    }
+  };
+  double change = 0;
+  for (int turn = 0; columns && !projected && turn < 4; ++turn) {
+    subtract_from_force();
+    change = add_image(island, work_->lambda.data());
+    if (change < 4 * eps) break;
+  }
+  if (!(change <= shortest_enough)) return false;
+  subtract_from_force();
+  // Multipliers of least norm of rows that depend on others up to a σ below the cut only miss the force by that: the
+  // kept rows have the rest, and of that what is of least norm is added.
+  for (int turn = 0; turn < 3 && trace_of_force(island) > shortest_enough; ++turn) {
+    for (int j = island.body_begin; j < island.body_end; ++j) {
+      const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+      double* const f = work_->part.data() + body.column;
+      times_inverse_mass(body, f, f);
+    }
+    step_to_null(i);
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = 0; r < nodes_[at(k)].rows; ++r)
+        work_->left[at(nodes_[at(k)].row + r)] = -work_->x[at(nodes_[at(k)].position + r)];
+    if (!project(i, work_->left)) return false;
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+        work_->lambda[at(r)] += work_->inside[at(r)];
+    subtract_from_force();
+  }
+  match_force(island);
+  return true;
+}
+
+// rows ← A M⁻¹ work_->force; work_->dv ← M⁻¹ work_->force
+void SolveSparse::image_of_force(const Island& island, double* rows) const {
+  for (int j = island.body_begin; j < island.body_end; ++j) {
+    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    times_inverse_mass(body, work_->force.data() + body.column, work_->dv.data() + body.column);
+  }
+  for (int k = island.node_begin; k < island.node_end; ++k)
+    std::fill_n(rows + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
+  residual(island, rows);
+  for (int k = island.node_begin; k < island.node_end; ++k)
+    for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) rows[r] = -work_->rho[at(r)];
+}
+
+// The same where G + δI is factored: the multipliers of what the force does to the rows are those of least norm. The
+// force becomes what they make, work_->dv follows.
+void SolveSparse::shortest_proximal(int i) const {
+  const Island& island = islands_[at(i)];
+  const auto each_body = [&](const auto& visit) {
+    for (int j = island.body_begin; j < island.body_end; ++j) visit(bodies_[at(bodies_by_island_[at(j)])]);
+  };
+  each_body([&](const Body& body) {
+    std::copy_n(work_->force.begin() + body.column, body.size, work_->before.begin() + body.column);
+    std::copy_n(work_->dv.begin() + body.column, body.size, work_->y.begin() + body.column);
+  });
+  image_of_force(island, work_->inside.data());
+  refine_proximal(i, work_->inside.data(), size_of(island, work_->inside));
+  each_body([&](const Body& body) {
+    double* const change = work_->before.data() + body.column;
+    for (int c = 0; c < body.size; ++c) change[c] = work_->force[at(body.column + c)] - change[c];
+    times_inverse_mass(body, change, change);
+    for (int c = 0; c < body.size; ++c) work_->dv[at(body.column + c)] = work_->y[at(body.column + c)] + change[c];
+  });
+}
+
+// Rows that are only nearly redundant leave in the force of the kept rows a trace of the direction that the rank drops.
+// It goes, so that reported multipliers make the reported force to rounding. More than a trace is no such thing, but
+// the conditioning of AᵀA showing in the multipliers, and stays.
+void SolveSparse::match_force(const Island& island) const {
+  if (!(trace_of_force(island) <= largest_trace)) return;
+  for (int j = island.body_begin; j < island.body_end; ++j) {
+    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    double* const f = work_->part.data() + body.column;
+    for (int c = 0; c < body.size; ++c) work_->force[at(body.column + c)] -= f[c];
+    times_inverse_mass(body, f, f);
+    for (int c = 0; c < body.size; ++c) work_->dv[at(body.column + c)] -= f[c];
+  }
+}
+
+// ‖work_->part‖∞ over ‖work_->force‖∞
+double SolveSparse::trace_of_force(const Island& island) const {
+  double trace = 0, size = 0;
+  for (int j = island.body_begin; j < island.body_end; ++j) {
+    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    for (int c = body.column; c < body.column + body.size; ++c) {
+      trace = std::max(trace, std::fabs(work_->part[at(c)]));
+      size = std::max(size, std::fabs(work_->force[at(c)]));
+    }
+  }
+  return trace > 0 ? trace / size : 0;
+}
+
+void SolveSparse::shortest(std::span<double> force, std::span<double> lambda, std::span<double> v) const noexcept {
+  borrow();
+  std::copy_n(force.begin(), n_, work_->force.begin());
+  std::copy(v.begin(), v.end(), work_->dv.begin());
+  std::copy_n(lambda.begin(), m_, work_->lambda.begin());
+  for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
+    const Island& island = islands_[at(i)];
+    if (island.kind != Kind::deficient && island.kind != Kind::proximal) continue;
+    if (shortest_island(i)) continue;
+    if (!leave_to_reference(i, no_shortest)) continue;
+    // The reference has them from what the force does to the rows.
+    std::copy_n(work_->dv.begin(), n_, work_->y.begin());
+    image_of_force(island, work_->e.data());
+    apply_reference(island);
+    std::copy_n(work_->y.begin(), n_, work_->dv.begin());
+  }
+  deliver(lambda, force, v);
+}
+
+// ---- names
+// -------------------------------------------------------------------------------------------------------------
+
+// Power iteration on B̂ᵀB̂, which only gives an order of magnitude that rank and names do not depend on.
+double SolveSparse::largest_singular_value(const Island& island) const {
+  const auto each_column = [&](const auto& visit) {
+    for (int j = island.body_begin; j < island.body_end; ++j) {
+      const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+      for (int c = body.column; c < body.column + body.size; ++c) visit(c);
+    }
+  };
+  each_column([&](int c) { work_->dv[at(c)] = 1 + static_cast<double>(c * 37 % 101) / 101; });
+  double sigma = 0;
+  for (int turn = 0; turn < 12; ++turn) {
+    double norm = 0, sum = 0;
+    each_column([&](int c) { norm += work_->dv[at(c)] * work_->dv[at(c)]; });
+    if (!(norm > 0)) break;
+    norm = std::sqrt(norm);
+    each_column([&](int c) {
+      work_->dv[at(c)] /= norm;
+      work_->part[at(c)] = 0;
+    });
+    for (int k = island.node_begin; k < island.node_end; ++k) {
+      const Node& node = nodes_[at(k)];
+      for (int r = 0; r < node.rows; ++r) {
+        const double length = length_[at(node.row + r)];
+        if (!(length > 0)) continue;
+        const auto each = [&](const auto& visit) {
+          for (int t = node.touch_begin; t < node.touch_end; ++t) {
+            const Body& body = bodies_[at(touches_[at(t)].body)];
+            const double* const B = work_->whitened.data() + touches_[at(t)].value + r * body.size;
+            for (int c = 0; c < body.size; ++c) visit(B[c] / length, at(body.column + c));
+          }
+        };
+        double y = 0;
+        each([&](double b, std::size_t j) { y += b * work_->dv[j]; });
+        each([&](double b, std::size_t j) { work_->part[j] += b * y; });
+        sum += y * y;
+      }
+    }
+    sigma = std::sqrt(sum);
+    each_column([&](int c) { work_->dv[at(c)] = work_->part[at(c)]; });
+  }
+  return island.rank > 0 ? std::max(sigma, 1.0) : 0.0;  // a unit row is a lower bound
+}
+
+// Every dropped row has a null vector of Aᵀ with a 1 in its place, and these span all of them: a constraint is
+// redundant when one of them touches it, undetermined when its part of one makes a force (T6).
+double SolveSparse::name_island(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const {
+  constexpr double touches = 1e-6, noise = 30;
+  const Island& island = islands_[at(i)];
+  const auto share_of = [&](int row) {
+    const double length = length_[at(row)];
+    return std::fabs(work_->inside[at(row)]) * (length > 0 ? length : longest_ > 0 ? longest_ : 1.0);
+  };
+  double dropped = 0;
+  for (int d = dual_.begin(i); d < dual_.end(i); ++d) {
+    if (dual_.kept(d)) continue;
+    dual_.null_vector(i, d, work_->x.data());
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = 0; r < nodes_[at(k)].rows; ++r)
+        work_->inside[at(nodes_[at(k)].row + r)] = work_->x[at(nodes_[at(k)].position + r)];
+    double square = image_of_inside(island), largest = 0, norm = 0;
+    if (square > settled_image * settled_image) square = settle(i);  // one number of it is 1
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) {
+        const double u = share_of(r);
+        largest = std::max(largest, u);
+        norm += u * u;
+      }
+    // Rows that drift has turned against each other leave noise of about their angle in the vectors.
+    const double left = std::sqrt(square / norm), least = std::max(touches, noise * left) * largest;
+    dropped = std::max(dropped, left);
+    for (int k = island.node_begin; k < island.node_end; ++k) {
+      const Node& node = nodes_[at(k)];
+      double share = 0, open = 0;
+      for (int r = node.row; r < node.row + node.rows; ++r) share = std::max(share, share_of(r));
+      if (!(share > 0)) continue;
+      for (int t = node.touch_begin; t < node.touch_end; ++t) {
+        const Body& body = bodies_[at(touches_[at(t)].body)];
+        const double* const B = work_->whitened.data() + touches_[at(t)].value;
+        for (int c = 0; c < body.size; ++c) {
+          double sum = 0;
+          for (int r = 0; r < node.rows; ++r) sum += B[r * body.size + c] * work_->inside[at(node.row + r)];
+          open = std::max(open, std::fabs(sum));
+        }
+      }
+      const auto c = at(row_constraint_[at(node.row)]);
+      if (share > least) redundant[c] = 1;
+      if (open > least) undetermined[c] = 1;
+    }
+  }
+  return dropped;
+}
+
+// The factor that leaves rows out knows the null vectors; the one that is solved with is put back.
+double SolveSparse::name_proximal(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const {
+  constexpr double drop = 1e-7;
+  Island& island = islands_[at(i)];
+  fill(island);
+  island.largest_dropped = dual_.factor(i, drop).largest_dropped;
+  const double dropped = name_island(i, redundant, undetermined);
+  soften(i, reason_);
+  return std::max(dropped, std::sqrt(island.largest_dropped));
+}
+
+RankReport SolveSparse::report(std::span<const double> e, std::span<const double> scale, bool singular_values) const {
+  RankReport report;
+  std::vector<char> redundant(at(constraints_), 0), undetermined(at(constraints_), 0),
+      contradictory(at(constraints_), 0);
+  borrow();
+  whiten();
+  if (!e.empty()) apply(e, scale, {}, {}, {});  // may leave an island to the reference; leaves residuals in work_->rho
+  report.rank = rank();
+  double size = 0, largest = 0;
+  for (const Island& island : islands_)
+    if (!e.empty()) size = std::max({size, size_of(island, e), scale.empty() ? 0.0 : size_of(island, scale)});
+  for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
+    const Island& island = islands_[at(i)];
+    double own_largest = 0, kept = 0, dropped = 0;
+    if (island.kind == Kind::dense) {
+      const Reference& own = *references_[at(island.reference)];
+      const RankReport part = own.solver.report({}, {}, singular_values);
+      for (const int c : part.redundant) redundant[at(own.constraint[at(c)])] = 1;
+      for (const int c : part.undetermined) undetermined[at(own.constraint[at(c)])] = 1;
+      own_largest = own.solver.largest_singular_value();
+      kept = part.smallest_kept * own_largest;
+      dropped = part.largest_dropped * own_largest;
+    } else {
+      if (singular_values) own_largest = largest_singular_value(island);
+      if (singular_values && island.rank > 0) kept = smallest_singular_value(i);
+      if (island.kind == Kind::deficient) dropped = name_island(i, redundant, undetermined);
+      if (island.kind == Kind::proximal) dropped = name_proximal(i, redundant, undetermined);
+    }
+    if (singular_values) {
+      largest = std::max(largest, own_largest);
+      if (island.rank > 0 && (report.smallest_kept == 0 || kept < report.smallest_kept)) report.smallest_kept = kept;
+      report.largest_dropped = std::max(report.largest_dropped, dropped);
+    }
+    if (e.empty() || island.rank == island.row_count) continue;
+    // Rows whose directions are uncertain by what was dropped cannot be held to more than that.
+    const double allowed = std::max(options_.consistency_tolerance, 4 * dropped) * size;
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+        if (unit(r, work_->rho[at(r)]) > allowed) contradictory[at(row_constraint_[at(r)])] = 1;
+  }
+  if (largest > 0) {
+    report.smallest_kept /= largest;
+    report.largest_dropped /= largest;
+  }
+  for (int c = 0; c < constraints_; ++c) {
+    if (redundant[at(c)]) report.redundant.push_back(c);
+    if (undetermined[at(c)]) report.undetermined.push_back(c);
+    if (contradictory[at(c)]) report.contradictory.push_back(c);
+  }
+  return report;
+}
+
+}  // namespace linchpin::detail

@@ -1,0 +1,321 @@
+// Projections in the mass metric: poses (gaps and joints that are turned far), velocities, and both at the end of a step.
+#include "projection/end_of_step_newton.h"
+
+#include <linchpin/constraint.h>
+#include <linchpin/detail/alignment.h>
+#include <linchpin/projection.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace linchpin {
+
+namespace {
+
+/// Displaces the block's bodies by M⁻¹Aᵀ of a solve: a twist over unit time.
+void displace(const Block& block, std::span<const double> d, double scale, State& state) {
+  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
+    const Vector6d u = scale * twist_of(block, s, d);
+    advance(state[block.bodies[s]], u.head<3>(), u.tail<3>(), 1.0);
+  }
+}
+
+/// The factor of the constraints of the block that have one of two levels, at `state`, in the workspace: where the
+/// factor at hand is too far away or holds rows that have no say.
+bool own_factor(const System& system, const Dynamics& dynamics, const State& state, Level level, Level or_level,
+                double gap, Workspace& work) {
+  work.chosen.clear();
+  for (const ConstraintId id : dynamics.assembly().block.constraints) {
+    const Level l = system.constraint(id).function().level();
+    if (l == level || l == or_level) work.chosen.push_back(id);
+  }
+  make_block(system, work.chosen, work.assembly.block);
+  assemble_constraints(system, state, work.assembly);
+  if (!work.assembly.failure.empty()) return false;
+  work.assembly.instant.Q.assign(z(work.assembly.block.n()), 0.0);
+  work.assembly.instant.c.assign(z(work.assembly.block.n()), 0.0);
+  // Redundant rows with a gap between them look independent at a singular value of the gap over the lever (T6).
+  SolveOptions options = dynamics.solver().options();
+  options.rank_tolerance = std::max(options.rank_tolerance, std::min(gap, 1e-2));
+  work.solver.set_options(options);
+  return work.solver.factor(work.assembly.instant);
+}
+
+void resize(Workspace& work, const Block& block) {
+  for (auto* x : {&work.error, &work.minus}) x->assign(z(block.m()), 0.0);
+  work.dv.assign(z(block.n()), 0.0);
+}
+
+/// The largest angle [rad] that a displacement turns a body by.
+double turn_of(const Block& block, std::span<const double> d) {
+  double most = 0;
+  for (std::size_t s = 0; s < block.bodies.size(); ++s)
+    if (block.column[s + 1] - block.column[s] == 6)
+      most = std::max(most, Eigen::Map<const Vector3d>(&d[z(block.column[s] + 3)]).norm());
+  return most;
+}
+
+/// @param limited  set where a step was cut because it would have turned a body too far
+double close_by_chord(const System& system, const Assembly& assembly, const Solver& solver, State& state,
+                      double tolerance, int& solves_left, Workspace& work, bool& limited) {
+  using detail::far_turn;  // beyond it rows say nothing of where a step leads
+  resize(work, assembly.block);
+  double gap = position_residuals(system, assembly.block, state, work.X, work.error);
+  while (gap > tolerance && solves_left > 0) {
+    for (std::size_t r = 0; r < work.error.size(); ++r) work.minus[r] = -work.error[r];
+    solver.apply(work.minus, {}, {}, work.dv);
+    --solves_left;
+    // A full step that does not help is halved a few times: far from the constraints the chord overshoots.
+    const double turn = turn_of(assembly.block, work.dv);
+    limited = turn > far_turn;
+    double scale = limited ? far_turn / turn : 1, next = 0;
+    const double least = 0.1 * scale;
+    displace(assembly.block, work.dv, scale, state);
+    while (next = position_residuals(system, assembly.block, state, work.X, work.error),
+           !(next < gap) && scale > least) {
+      displace(assembly.block, work.dv, -0.5 * scale, state);
+      scale *= 0.5;
+    }
+    if (!(next < gap)) {
+      displace(assembly.block, work.dv, -scale, state);
+      return gap;
+    }
+    const bool slow = next > 0.5 * gap;
+    gap = next;
+    if (slow) break;
+  }
+  return gap;
+}
+
+/// What one step more, with a factor of its own, is of a way that is long, as of a body that the program put elsewhere:
+/// it comes back in thirty or so. A mechanism that cannot reach creeps on for as long as it may, and its rows nearly
+/// depend on each other: of a hundred of them by the reference, for seconds. So a way is as long as some tens of
+/// milliseconds allow, no shorter than what a chord that is merely long takes.
+double share_of_a_long_way(const Block& block, const Solver& solver) {
+  constexpr double least = 10, most = 300;
+  constexpr double by_reference = 1.5e6, by_sparse = 2e4;  // m² n of dense factors, rows of sparse ones
+  const double m = block.m(), n = block.n();
+  return 1 / std::clamp(solver.info().fallbacks > 0 ? by_reference / (m * m * n) : by_sparse / m, least, most);
+}
+
+/// Turns joints that are turned far back the shortest way, the other constraints kept, until their dots tell the way.
+/// @param most_turn  of a body by all of it [rad]
+/// @param widest  in and out: the widest angle that is left [rad]; not 0 where joints contradict each other, too
+/// @return whether `most_turn` ended it
+bool turn_back(const System& system, const Dynamics& dynamics, State& state, double most_turn, double& widest,
+               Workspace& work) {
+  double turned = 0;
+  for (double way = 0; widest > 0 && way < 1;) {
+    if (!(turned < most_turn)) return true;
+    work.assembly.closing = true;
+    const bool factored = own_factor(system, dynamics, state, Level::position, Level::position, detail::far_turn, work);
+    work.assembly.closing = false;
+    if (!factored) break;
+    const Assembly& assembly = work.assembly;
+    work.minus.assign(assembly.position.begin(), assembly.position.end());
+    for (double& x : work.minus) x = -x;
+    work.dv.assign(z(assembly.block.n()), 0.0);
+    work.solver.apply(work.minus, {}, {}, work.dv);
+    const double turn = turn_of(assembly.block, work.dv), allowed = std::min(detail::far_turn, most_turn - turned);
+    if (!finite(work.dv)) break;
+    const double scale = turn > allowed ? allowed / turn : 1;
+    displace(assembly.block, work.dv, scale, state);
+    const double next = detail::widest_turn(dynamics, state);
+    if (!(next < widest)) {
+      displace(assembly.block, work.dv, -scale, state);
+      break;
+    }
+    widest = next;
+    turned += std::min(turn, allowed);
+    way += share_of_a_long_way(assembly.block, work.solver);
+  }
+  return false;
+}
+
+}  // namespace
+
+double close_gaps(const System& system, const Dynamics& dynamics, State& state, double tolerance, int max_solves,
+                  double* moved, double* turned, double most_turn) {
+  const Block& block = dynamics.assembly().block;
+  Workspace& work = workspace();
+  if (moved != nullptr) *moved = 0;
+  if (turned != nullptr) *turned = 0;
+  if (!has_level(system, block, Level::position)) return 0;
+  resize(work, block);
+  double gap = position_residuals(system, block, state, work.X, work.error);
+  double away = detail::widest_turn(dynamics, state);
+  if ((gap <= tolerance && away == 0) || !std::isfinite(gap)) return gap;
+  if (moved != nullptr) work.poses = state;
+  const bool from_afar = away > 0;
+  bool on_the_way = false;  // what is still turned far has dots that lead elsewhere
+  if (from_afar) {
+    on_the_way = turn_back(system, dynamics, state, most_turn, away, work);
+    resize(work, block);
+    gap = position_residuals(system, block, state, work.X, work.error);
+  }
+
+  int left = on_the_way ? 0 : max_solves;
+  double way = 0;
+  bool limited = false;
+  const bool positions_only =
+      !has_level(system, block, Level::velocity) && !has_level(system, block, Level::acceleration);
+  if (positions_only && gap < 1e-3 && !from_afar)
+    gap = close_by_chord(system, dynamics.assembly(), dynamics.solver(), state, tolerance, left, work, limited);
+  constexpr double finer = 1e-3;
+  double of_gap = 1;  // in what is left of a way from afar rows look dependent that are not
+  while (gap > tolerance && left > 0) {
+    const double before = gap;
+    if (!own_factor(system, dynamics, state, Level::position, Level::position, of_gap * gap, work)) break;
+    gap = close_by_chord(system, work.assembly, work.solver, state, tolerance, left, work, limited);
+    if (limited && gap < before && (way += share_of_a_long_way(work.assembly.block, work.solver)) < 1) {
+      left = max_solves;
+      continue;
+    }
+    if (gap < 0.9 * before) continue;
+    if (!from_afar || of_gap < 1) break;  // at round-off, or the constraints cannot all be met
+    of_gap = finer;
+  }
+  if (moved != nullptr && turned != nullptr)
+    for (const BodyId id : block.bodies)
+      *turned = std::max(*turned, turn_between(work.poses[id].q, state[id].q).norm());
+  for (const ConstraintId id : block.constraints) {
+    if (moved == nullptr) break;
+    const Constraint& constraint = system.constraint(id);
+    for (int k = 0; k < static_cast<int>(constraint.bodies().size()); ++k) {
+      const BodyState &was = work.poses[constraint.bodies()[z(k)]], &is = state[constraint.bodies()[z(k)]];
+      *moved = std::max(
+          {*moved, (is.p - was.p).norm(), (is.point(constraint.point(k)) - was.point(constraint.point(k))).norm()});
+    }
+  }
+  return std::max(gap, away);
+}
+
+double project_velocities(const System& system, const Dynamics& dynamics, State& state, std::span<double> lambda) {
+  const Block& block = dynamics.assembly().block;
+  Workspace& work = workspace();
+  const bool mixed = has_level(system, block, Level::acceleration);
+  if (mixed) {
+    if (!own_factor(system, dynamics, state, Level::position, Level::velocity, 0, work)) return 0;
+  } else {
+    work.assembly.block = block;
+    assemble_constraints(system, state, work.assembly);
+    if (!work.assembly.failure.empty()) return 0;
+    work.assembly.instant.Q.assign(z(block.n()), 0.0);
+    work.assembly.instant.c.assign(z(block.n()), 0.0);
+    work.solver.set_options(dynamics.solver().options());
+  }
+  const Block& own = work.assembly.block;
+  resize(work, own);
+  work.start = work.assembly.v;
+  const Solver* solver = mixed ? &work.solver : &dynamics.solver();
+
+  // One solve is the answer for the factor at this very state; a chord from a neighbouring one, or rows that are not
+  // linear in the velocity, take a few.
+  double worst = largest(work.assembly.velocity);
+  for (int solves = 0; solves < 20 && worst > 0 && std::isfinite(worst); ++solves) {
+    for (std::size_t r = 0; r < work.minus.size(); ++r) work.minus[r] = -work.assembly.velocity[r];
+    const bool record = !mixed && !lambda.empty();
+    if (record) work.lambda.resize(lambda.size());
+    solver->apply(work.minus, record ? std::span(work.lambda) : std::span<double>(), {}, work.dv);  // (T14)
+    for (std::size_t r = 0; record && r < lambda.size(); ++r) lambda[r] += work.lambda[r];
+    for (std::size_t s = 0; s < own.bodies.size(); ++s) {
+      const Vector6d u = twist_of(own, s, work.dv);
+      state[own.bodies[s]].v += u.head<3>();
+      state[own.bodies[s]].w += u.tail<3>();
+    }
+    assemble_constraints(system, state, work.assembly);
+    const double next = largest(work.assembly.velocity);
+    if (!(next < 0.5 * worst)) {
+      if (solver == &work.solver || next < 1e-12) break;
+      if (!work.solver.factor(work.assembly.instant)) break;
+      solver = &work.solver;
+    }
+    worst = next;
+  }
+  for (std::size_t j = 0; j < work.start.size(); ++j) work.start[j] = work.assembly.v[j] - work.start[j];
+  return 0.5 * mass_norm(work.assembly.instant, work.start);
+}
+
+Settling settle(const System& system, const Dynamics& dynamics, const State& off, State& on, std::span<double> v,
+                std::span<double> lambda, double tolerance, int max_solves) {
+  const Assembly& assembly = dynamics.assembly();
+  const Block& block = assembly.block;
+  const Solver& solver = dynamics.solver();
+  Workspace& work = workspace();
+  Settling out;
+  const auto give_velocities = [&] {
+    for (std::size_t s = 0; s < block.bodies.size(); ++s) {
+      const Vector6d u = twist_of(block, s, v);
+      on[block.bodies[s]].v = u.head<3>();
+      on[block.bodies[s]].w = u.tail<3>();
+    }
+  };
+  std::fill(lambda.begin(), lambda.end(), 0.0);
+  work.shift.assign(v.size(), 0.0);
+  const NewtonReport poses = newton_to_the_end(
+      system, dynamics, off, on, 1.0, work.shift, {}, {}, tolerance, max_solves, false, false,
+      [&](std::span<const double>, std::span<const double> dv) {
+        for (std::size_t j = 0; j < work.shift.size(); ++j) work.shift[j] += dv[j];
+      },
+      true);
+  out.solves = poses.solves;
+  out.residual = poses.residual;
+  out.least_squares = poses.least_squares;
+  out.moved = largest(work.shift);
+  give_velocities();
+  if (!poses.converged || !finite(work.shift)) return out;
+
+  // Velocities at the new poses. Rows on accelerations say nothing of them: what those leave alone stays.
+  const bool by_joints = detail::stock_of(dynamics).rigid;
+  const bool accelerations = !by_joints && has_level(system, block, Level::acceleration);
+  if (by_joints) {
+    work.joint_velocities.begin(dynamics, on);
+    work.error.resize(lambda.size());
+  } else {
+    work.assembly.block = block;
+  }
+  const auto look = [&] {
+    if (by_joints) return work.joint_velocities.residuals(v, work.error);
+    give_velocities();
+    assemble_constraints(system, on, work.assembly);
+    if (!work.assembly.failure.empty()) return std::numeric_limits<double>::infinity();
+    work.error = work.assembly.velocity;
+    for (std::size_t i = 0; accelerations && i < block.constraints.size(); ++i)
+      if (constraint_at(system, block.constraints[i]).function().level() == Level::acceleration)
+        std::fill(work.error.begin() + block.row[i], work.error.begin() + block.row[i + 1], 0.0);
+    return largest(work.error);
+  };
+  work.lambda.resize(lambda.size());
+  work.dv.resize(v.size());
+  work.shift.assign(v.begin(), v.end());
+  double size = largest(v), previous = std::numeric_limits<double>::max();
+  for (int solves = 0;; ++solves) {
+    const double worst = look();
+    out.converged = worst <= 4 * epsilon * size;
+    if (out.converged || !std::isfinite(worst)) break;
+    if (worst > 0.5 * previous) {  // as far as rounding, or rows that contradict each other, let it come
+      const double moves = largest(work.dv);
+      out.converged = worst <= 1e-12 * size || moves <= 64 * epsilon * size;
+      out.least_squares = out.least_squares || worst > 1e-12 * size;
+      break;
+    }
+    if (solves == max_solves) break;
+    previous = worst;
+    for (double& e : work.error) e = -e;
+    solver.approach(work.error, work.lambda, {}, work.dv);
+    for (std::size_t j = 0; j < v.size(); ++j) v[j] += work.dv[j];
+    for (std::size_t r = 0; r < lambda.size(); ++r) lambda[r] += work.lambda[r];
+    ++out.solves;
+  }
+  give_velocities();
+  if (!solver.full_row_rank()) {
+    work.force_sum.assign(v.size(), 0.0);
+    add_transposed(assembly, lambda, work.force_sum);
+    solver.shortest(work.force_sum, lambda);
+  }
+  for (std::size_t j = 0; j < v.size(); ++j) out.changed = std::max(out.changed, std::fabs(v[j] - work.shift[j]));
+  out.converged = out.converged && finite(v);
+  return out;
+}
+
+}  // namespace linchpin

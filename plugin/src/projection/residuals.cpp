@@ -1,0 +1,70 @@
+// Residuals of constraints at a state, and what of them rounding explains.
+#include "model/system_impl.h"
+#include "projection/workspace.h"
+
+namespace linchpin {
+
+Workspace& workspace() {
+  thread_local Workspace memory;
+  return memory;
+}
+
+const Constraint& constraint_at(const System& system, ConstraintId id) {
+  return SystemParts::of(system).constraints[z(id.index)].constraint;
+}
+
+bool has_level(const System& system, const Block& block, Level level) {
+  return std::any_of(block.constraints.begin(), block.constraints.end(),
+                     [&](ConstraintId id) { return constraint_at(system, id).function().level() == level; });
+}
+
+double round_off(const System& system, const Assembly& assembly, const State& state, int i, int r) {
+  const Constraint& constraint = constraint_at(system, assembly.block.constraints[z(i)]);
+  double sum = 0;
+  for (int k = 0; k < static_cast<int>(constraint.bodies().size()); ++k) {
+    const BodyState& body = state[constraint.bodies()[z(k)]];
+    const auto J = assembly.jacobian(i, k).subspan(z(6 * r), 6);
+    if (constraint.function().level() == Level::position)
+      for (int j = 0; j < 3; ++j) sum += std::fabs(J[z(j)]) * body.p.cwiseAbs().maxCoeff() + std::fabs(J[z(3 + j)]);
+    else
+      for (int j = 0; j < 3; ++j) sum += std::fabs(J[z(j)] * body.v[j]) + std::fabs(J[z(3 + j)] * body.w[j]);
+  }
+  return 32 * epsilon * sum;
+}
+
+void evaluate_residual(const Constraint& constraint, std::span<const BodyState> X, double t, std::span<double> out) noexcept {
+  try {
+    constraint.function().residual(X, t, out);
+  } catch (...) {
+    std::fill(out.begin(), out.end(), std::numeric_limits<double>::quiet_NaN());
+  }
+}
+
+double position_residuals(const System& system, const Block& block, const State& state, std::vector<BodyState>& X,
+                          std::span<double> phi) {
+  const auto& constraints = SystemParts::of(system).constraints;
+  for (std::size_t i = 0; i < block.constraints.size(); ++i) {
+    const Constraint& constraint = constraints[z(block.constraints[i].index)].constraint;
+    const auto out = phi.subspan(z(block.row[i]), z(block.row[i + 1] - block.row[i]));
+    if (constraint.function().level() != Level::position) {
+      std::fill(out.begin(), out.end(), 0.0);
+      continue;
+    }
+    const auto bodies = constraint.bodies();
+    X.resize(bodies.size());
+    for (std::size_t k = 0; k < bodies.size(); ++k) {  // poses are all that it reads
+      const BodyState& body = state[bodies[k]];
+      X[k].p = body.p;
+      X[k].q = body.q;
+    }
+    evaluate_residual(constraint, X, state.t, out);
+  }
+  double worst = 0, probe = 0;  // 0 times what is not finite is not a number
+  for (const double x : phi) {
+    worst = std::max(worst, std::fabs(x));
+    probe += 0 * x;
+  }
+  return probe == 0 ? worst : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace linchpin
