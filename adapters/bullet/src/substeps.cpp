@@ -233,7 +233,7 @@ void Engine::end_parts(BlockSolve& b, const State& now, int taken, double last_l
 /// frame.
 /// @param price  of a try, over that of a plain one
 int Engine::most_tries(const BlockSolve& b, double price) const {
-  constexpr double dear = 10000;  // rows times tries
+  constexpr double dear = 6000;  // rows times tries
   constexpr int least = 16, no_limit = 1 << 28;
   return watches_energy(b) ? std::max(least, static_cast<int>(dear / (price * std::max(1, b.block.m())))) : no_limit;
 }
