@@ -215,7 +215,16 @@ struct HeldRow {
   double now;            ///< of the rest in the part at hand
   double before, work;   ///< velocity of the row where that begins, and what it does in it [J]
   Kind kind;
-  bool let_go;  ///< not in the part at hand
+  bool let_go;   ///< not in the part at hand
+  bool dropped;  ///< nor in those after it
+};
+
+/// What limits, locks and contacts with what does not move, or among a block's own bodies, were solved to do [J].
+struct PassiveWork {
+  double work = 0;           ///< of all
+  double contacts_ask = 0;   ///< half of what it takes to bring bodies to the velocities that contacts ask for
+  double contacts_most = 0;  ///< all bodies at the largest of these
+  double limits_ask = 0;
 };
 
 /// What a step of a block leaves to its next.
@@ -277,6 +286,8 @@ struct BlockSolve : CarriedOn {
   std::vector<double> part_held, part_blow;       ///< of all in the part at hand, as forces, and at its start
   double takes = 0;                               ///< what shared ones were solved to do on it [J]
   double solved_work = 0;                         ///< of all native rows on it, as they were solved [J]
+  PassiveWork passive;                            ///< is part of it
+  double limit_return = 0;                        ///< what may bring back a limit that is exceeded, whatever moves [J]
   double given = 0;                               ///< by native rows and constraints in this step so far [J]
   std::vector<double> damping;                    ///< impulses of what damps this step; empty: none could
   std::array<double, HeldRow::kinds> may_give{};  ///< what those of a kind may yet do in the step [J]
@@ -848,6 +859,8 @@ class Engine final : public btActionInterface {
   void note_pull(BlockSolve& b);
   void tell_parts(BlockSolve& b);
   double energy_at_start(const BlockSolve& b) const;
+  double inner_energy_at_start(const BlockSolve& b) const;
+  double limits_may_give(const BlockSolve& b) const;
   static void put_velocities(const BlockSolve& b, const State& at, std::span<double> v);
   void pose(BlockSolve& b);
   /// The problem of a block's last step as it was at its start.
@@ -886,6 +899,7 @@ class Engine final : public btActionInterface {
   void stand_still();
   void gather_native(Pools pools, bool solved);
   void note_work(const btSolverConstraint& row, Pools pools);
+  double passive_work(const BlockSolve& b) const;
   bool keep_row(btSolverConstraint& row, double blow, Wrenches* native, Pools pools);
   static void add_row(const BlockSolve& b, const HeldRow& row, double impulse, std::span<double> to);
   void begin_host_parts(BlockSolve& b);
@@ -900,6 +914,7 @@ class Engine final : public btActionInterface {
   void settle_energy(BlockSolve& b, double constraints, double rows, double allowed, const State& at,
                      std::span<double> v);
   static void count_damping(BlockSolve& b);
+  static bool drop_rows(BlockSolve& b, double gain, double kinetic, double allowed);
   double damp(BlockSolve& b, double energy, const State& at, std::span<double> v);
   void end_whole(BlockSolve& b, double constraints, double rows);
   static double blow_of(const btSolverConstraint& row, Pools pools);
@@ -912,6 +927,7 @@ class Engine final : public btActionInterface {
     bool watched = false;
     bool at_any_swing = false;  ///< and gain: what it gains is damped
   };
+  static constexpr int all_tries = 7;  ///< so many times as those that are judged by swing and gain
   int most_tries(const BlockSolve& b, double price) const;
   bool substep_block(BlockSolve& b, double before);
   bool try_substep(BlockSolve& b, Substep& s);

@@ -78,8 +78,9 @@ void Engine::gather_native(Pools pools, bool solved) {
     for (auto* x : {&b.host, &b.at_once, &b.spread}) std::fill(x->begin(), x->end(), 0.0);
     b.held_rows.clear();
     b.takes = b.solved_work = 0;
+    b.passive = {};
     if (!solved || !b.native_rows) continue;
-    b.may_give[HeldRow::limit] = gain_floor(b) + given_by_limits * energy_at_start(b);
+    b.may_give[HeldRow::limit] = limits_may_give(b);
     b.mass = 0;
     for (const BodyId id : b.block.bodies) b.mass += system_.mass(id);
   }
@@ -175,6 +176,10 @@ void Engine::gather_native(Pools pools, bool solved) {
       take(row, options_.mode == Mode::observe && record && record->id.index >= 0 ? nullptr : record);
     }
     ++in_joint;
+  }
+  for (const int index : group_) {
+    BlockSolve& b = *blocks_[z(index)];
+    b.solved_work += passive_work(b);
   }
 }
 
