@@ -43,6 +43,24 @@ grep -q '"ok, but several actual thrusts satisfy the laws' three.csv || fail "th
 expect 0 explain three.toml --json
 holds '.warnings | length == 1 and (.[0] | test("several actual thrusts"))'
 
+# A step without an answer is told to the end of the run, on every host and in a comparison.
+for host in bare bullet bullet-float64; do
+  expect 0 run rod.toml --host $host --duration 0.1
+  prints "warning: law 'coulomb' on tip: no actual thrust lets it slide .*Painlev"
+done
+expect 0 run rod.toml --host bullet-float64 --duration 0.1 --json
+holds '.solver.warnings | length == 1 and (.[0] | test("Painlevé case.*in the step that begins at t = 0 s"))'
+expect 0 compare rod.toml --duration 0.1
+prints "exact, double: warning: law 'coulomb' on tip: no actual thrust lets it slide .*Painlev"
+# Two tips whose names differ by a digit are two.
+{
+  sed -e 's|"rod"|"rod1"|' -e 's|"tip"|"tip1"|' rod.toml
+  sed -e '/^\[\[body/,$!d' -e 's|"rod"|"rod2"|' -e 's|"tip"|"tip2"|' rod.toml
+} >rods.toml
+expect 0 run rods.toml --host bullet-float64 --duration 0.1
+prints "warning: law 'coulomb' on tip1: no actual thrust"
+prints "warning: law 'coulomb' on tip2: no actual thrust"
+
 # A law with a memory is explained as the motion has it: the bristles of LuGre, bent by what went before.
 sed -e '/^\[\[expect/,$d' -e 's|^law = .*|law = { type = "lugre", mu = 0.3, mu_kinetic = 0.2, speed = 0.01, stiffness = 1e4, damping = 100, viscous = 0.1 }|' \
   "$scenes/slider-friction.toml" >lugre.toml

@@ -271,6 +271,7 @@ const Counts& Solver::counts() const {
   engine_->refresh();
   return engine_->counts_;
 }
+std::span<const LawWarning> Solver::law_warnings() const { return engine_->law_warnings_.all(); }
 std::string Solver::summary() const { return engine_->summary(); }
 std::vector<Solver::Native> Solver::native() const { return engine_->native(); }
 RankReport Solver::rank_report() const {

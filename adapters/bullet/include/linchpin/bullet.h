@@ -240,6 +240,16 @@ struct Counts {
   double activation_energy = 0;  ///< largest ½ΔvᵀMΔv by which a step began off its velocity constraints [J]
 };
 
+/// What laws warn of: a step that has no answer on the actual thrust (Painlevé's case) or several, an effort that
+/// jumps, a thrust that redundancy leaves undetermined, a law with nothing to rub on. It names law and constraint.
+struct LawWarning {
+  std::string text;  ///< with the numbers of the first time
+  double t = 0;      ///< [s] at the start of the step in which it was first so
+  long steps = 0;    ///< in so many steps; 0 for what is so as long as laws and constraints stay what they are
+};
+/// As summary() has it: the text, then when and how often.
+std::string told(const LawWarning& warning);
+
 /// What a Solver carries from one step to the next, beside what is in Bullet's world: see Solver::history().
 class History {
  public:
@@ -420,6 +430,9 @@ class Solver {
   /// In shadow mode and in Mode::observe, one per reaction; empty otherwise.
   std::span<const Shadow> shadow() const;
   const Counts& counts() const;
+  /// Of all steps since the start or the last reset(), each once, whatever its numbers; the first 16. Valid until the
+  /// next step.
+  std::span<const LawWarning> law_warnings() const;
   /// Gap, energy, rank, redundancy by name, substeps, fallbacks, what stayed native and why. Several lines of text.
   std::string summary() const;
   /// What stayed with the native solver and why, by constraint name; empty when nothing did.
@@ -442,14 +455,14 @@ class Solver {
   void forget(btMultiBody& body);
   /// Call before deleting a body: takes the user's constraints on it out of the world.
   void forget(btRigidBody& body);
-  /// After teleports: forgets what was remembered from step to step, clears counts and work. The next step takes
-  /// kinematic bodies to stand where they are; without it they have got there by moving, as Bullet has it. One-sided
-  /// constraints that have let go hold again if they are made to `reengage`. The time stays: see set_t().
+  /// After teleports: forgets what was remembered from step to step, clears counts, work and warnings. The next step
+  /// takes kinematic bodies to stand where they are; without it they have got there by moving, as Bullet has it.
+  /// One-sided constraints that have let go hold again if they are made to `reengage`. The time stays: see set_t().
   void reset();
   /// For programs that go back and step again (rollback). The program puts the world back as it was, and then calls
   /// restore(). The steps that follow have the same bits as the steps after history().
   /// A history holds:
-  /// - the time, the counts, and the length of the last step;
+  /// - the time, the counts, the warnings of laws, and the length of the last step;
   /// - of every block of constraints, how its last step was taken, how long the next part may be, what Newton began
   ///   from, and where friction was found;
   /// - of every constraint, its work, whether it is enabled, has let go or is given back, and the angles and bristles
