@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
+#include <limits>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -157,7 +158,7 @@ Instant Engine::instant(std::string_view name) {
 }
 
 double Engine::energy() const {
-  if (!world_) return 0;
+  if (!world_) return std::numeric_limits<double>::quiet_NaN();
   double sum = 0;
   const btCollisionObjectArray& all = world_->getCollisionObjectArray();
   for (int i = 0; i < all.size(); ++i) {

@@ -145,10 +145,11 @@ struct Options {
   double draw_ghost = 0;
 };
 
-/// One constraint of a Solver, by name. Cheap to copy; valid while the solver is and the constraint has not been
-/// removed; `valid()` tells. On a stale handle, and on an empty one, law() and one_sided() throw std::invalid_argument
-/// ("the constraint has been removed", "an empty handle"), their try_ forms return that, name() is empty, and all other
-/// calls do nothing. A stale handle stays stale when another constraint comes to have the place.
+/// One constraint of a Solver, by name. Cheap to copy; valid while the solver is, its world has not been destroyed and
+/// the constraint has not been removed; `valid()` tells. On a stale handle, and on an empty one, law() and one_sided()
+/// throw std::invalid_argument ("the constraint has been removed", "the world of this solver has been destroyed", "an
+/// empty handle"), their try_ forms return that, name() is empty, and all other calls do nothing. A stale handle stays
+/// stale when another constraint comes to have the place.
 class Handle {
  public:
   Handle() = default;
@@ -186,6 +187,7 @@ class Handle {
  private:
   friend class Solver;
   Handle(Engine* engine, int record);
+  std::string why_not_valid() const;
   Engine* engine_ = nullptr;
   int record_ = -1;
   unsigned version_ = 0;  ///< of what was there when it was made
@@ -276,9 +278,10 @@ class Solver {
   [[nodiscard]] static std::unique_ptr<Solver> try_install(btDiscreteDynamicsWorld& world, std::string& why,
                                                            Options options = {}) noexcept;
   /// Puts the native solver back and takes the user's constraints out of the world; nothing else of the world is
-  /// touched. When a world is destroyed first, its solver leaves it as by detach(). Handles then do nothing, and calls
-  /// that need a world say that it has been destroyed. The world's island manager, which is linchpin's meanwhile, tells
-  /// the solver. A world with an island manager of the program's own class must outlive the solver.
+  /// touched. When a world is destroyed first, its solver leaves it as by detach(). Handles are then not valid, and
+  /// calls that need a world say that it has been destroyed; energy() is NaN. The world's island manager, which is
+  /// linchpin's meanwhile, tells the solver. A world with an island manager of the program's own class must outlive the
+  /// solver.
   ~Solver();
   Solver(const Solver&) = delete;
   Solver& operator=(const Solver&) = delete;
@@ -444,7 +447,8 @@ class Solver {
   /// Problem of one constraint's block at the last step, to save and replay with `linchpin solve`. Empty (n() == 0)
   /// for a name that is not there and before the first step.
   Instant instant(std::string_view constraint) const;
-  /// Kinetic energy plus gravity potential of the world's dynamic bodies and multibodies, in double [J].
+  /// Kinetic energy plus gravity potential of the world's dynamic bodies and multibodies, in double [J]. NaN
+  /// where there is no world: it has been destroyed, or none is attached.
   double energy() const;
 
   void on_step(std::function<void(const Step&)> callback);
