@@ -129,6 +129,28 @@ if ! "$linchpin" check arm.urdf 2>&1 | grep -q "built without URDF"; then
   prints '^left out: pin: limits -0.3 to 0.7 rad$'
 fi
 
+# A door on a vertical hinge rests wherever it stands: one place for all, and no rates of rounding.
+cat >door.toml <<'TOML'
+schema = 1
+[[body]]
+name = "door"
+mass = 10
+shape = { box = [1, 2, 0.05] }
+position = [0.5, 0, 0]
+[[joint]]
+name = "h"
+type = "hinge"
+b = "door"
+at = [0, 0, 0]
+axis = [0, 1, 0]
+TOML
+expect 0 equilibrium door.toml
+prints '^1. marginal: 0 rad/s; potential 0 J$'
+prints '^   one of a continuum of places: where the rate is 0, all places rest at the same potential$'
+grep -q '^2\.' out && fail "one place is enough: $(cat out)"
+expect 0 equilibrium door.toml --json
+holds '.equilibria | length == 1 and .[0].continuum'
+
 # A bicycle: the rows of its wheels along the normal of the road hold positions. No place of rest is in the road.
 cat >bicycle.toml <<'TOML'
 schema = 1
