@@ -127,6 +127,45 @@ URDF
 if ! "$linchpin" check arm.urdf 2>&1 | grep -q "built without URDF"; then
   expect 0 equilibrium arm.urdf
   prints '^left out: pin: limits -0.3 to 0.7 rad$'
+  # Laws on links of a multibody warn as those on bodies do.
+  cat >bars.urdf <<'URDF'
+<robot name="bars">
+  <link name="base"/>
+  <link name="upper">
+    <inertial>
+      <origin xyz="0.5 0 0"/><mass value="1"/><inertia ixx="0.02" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/>
+    </inertial>
+  </link>
+  <link name="fore">
+    <inertial>
+      <origin xyz="0.5 0 0"/><mass value="1"/><inertia ixx="0.02" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/>
+    </inertial>
+  </link>
+  <joint name="shoulder" type="continuous">
+    <parent link="base"/><child link="upper"/><origin xyz="0 0.3 0"/><axis xyz="0 0 1"/>
+  </joint>
+  <joint name="elbow" type="continuous">
+    <parent link="upper"/><child link="fore"/><origin xyz="1 0 0"/><axis xyz="0 0 1"/>
+  </joint>
+</robot>
+URDF
+  cat >bars.toml <<'TOML'
+schema = 1
+[world]
+gravity = [0, -10, 0]
+dt = 0.001
+duration = 0.02
+[model]
+urdf = "bars.urdf"
+as = "multibody"
+[[constraint]]
+name = "floor"
+equation = "fore.point(0.5, 0, 0).y = 0"
+acting_at = { fore = [0.5, 0, 0] }
+law = { force = "-N*slip_direction*1e3" }
+TOML
+  expect 0 run bars.toml --host bullet-float64
+  prints 'warning: law on floor: no actual thrust satisfies it .*the Painlevé case.*\(first in the step that begins at t = 0 s; in 20 steps\)$'
 fi
 
 # A door on a vertical hinge rests wherever it stands: one place for all, and no rates of rounding.
