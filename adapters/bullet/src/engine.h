@@ -13,6 +13,7 @@
 #include "class_of.h"
 #include "crew.h"
 #include "joints.h"
+#include "law_warnings.h"
 #include "proxy.h"
 #include "turning.h"
 #include "world_islands.h"
@@ -349,7 +350,9 @@ struct BlockSolve : CarriedOn {
   bool of_users = false;     ///< some constraint of it is the user's own
   bool with_driven = false;  ///< or touches a body that the program moves
   bool with_laws = false;
-  std::vector<char> stuck;     ///< which dry contacts of its laws stuck at the end of the last step
+  std::vector<char> stuck;  ///< which dry contacts of its laws stuck at the end of the last step
+  std::string law_trouble;  ///< the first that laws had in the parts of this step that stand
+  StandingTold standing_told;
   bool wants_all = false;      ///< or has laws or feedback: its reactions are needed in every step
   bool breaks = false;         ///< some joint of it has a threshold
   bool work_in_books = false;  ///< the last step's work is counted when its books are put together
@@ -448,6 +451,7 @@ struct EnginePast {
   std::unordered_map<ConstraintSet, int, ConstraintSet::Hash> block_of_set;
   std::shared_ptr<const Dynamics::LawHistory> link_laws;
   Counts counts;
+  LawWarnings law_warnings;
   double max_gap, max_angle;
 };
 
@@ -726,9 +730,11 @@ class Engine final : public btActionInterface {
   std::mutex making_;
   std::atomic<bool> reactions_made_ = false, ends_made_ = false;  ///< base_ and end_ are the ends
   std::vector<BodyBooks> books_;
-  std::vector<int> book_of_;                   ///< by BodyId: index in books_, −1
-  std::vector<LawWork> law_works_;             ///< of all records, in the order of reactions_ once order_laws() has run
-  bool laws_changed_ = false;                  ///< who has which laws, since then
+  std::vector<int> book_of_;        ///< by BodyId: index in books_, −1
+  std::vector<LawWork> law_works_;  ///< of all records, in the order of reactions_ once order_laws() has run
+  bool laws_changed_ = false;       ///< who has which laws, since then
+  unsigned law_edits_ = 1;          ///< counts the times that what stands of laws is to be told anew
+  LawWarnings law_warnings_;
   std::vector<Shadow> shadow_;                 ///< where tells_native(), as reactions_
   std::vector<Vector3d> shadow_v_, shadow_w_;  ///< native end-of-step velocity by BodyId, likewise
   std::shared_ptr<const std::function<void(const Step&)>>
@@ -808,6 +814,9 @@ class Engine final : public btActionInterface {
   void engage_one_sided();
   void release_one_sided(BlockSolve& b);
   void forget_law_works(BlockSolve& b);
+  static void note_trouble(BlockSolve& b);
+  /// @param trouble  of laws in this step
+  void note_warnings(const Dynamics& dynamics, std::string_view trouble, StandingTold& told);
   /// @param by_row  [m] or empty: what they do to bodies that the equations move is added to their constraint's first
   void book_laws(BlockSolve& b, const State& at, double dt, std::span<const double> v0, std::span<const double> v1,
                  std::span<double> by_row = {});

@@ -524,6 +524,7 @@ void Engine::make_blocks() {
                  [&](BodyId id) { return system_.dof(id) == 0; });
     make_block(system_, b.ids, b.block);
     b.dynamics.reset();
+    b.standing_told = {};
     b.plain_known = false;
     b.next_part = 0;
     b.last_length = b.usual_off = 0;

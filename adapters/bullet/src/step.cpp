@@ -214,6 +214,7 @@ bool Engine::after_iterations(Pools pools) {
 /// Of this step, as far as it had come; what laws remember has lived through the parts that do not stand.
 void Engine::forget_law_works(BlockSolve& b) {
   if (!b.with_laws) return;
+  b.law_trouble.clear();
   if (b.lived > 0 && !b.law_memory.empty()) {
     b.dynamics->give_memory(b.law_memory);
     b.dynamics->accept(-std::exchange(b.lived, 0));

@@ -117,7 +117,10 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
     b.e[row] = s.length * (b.dynamics->lambda()[row] + b.dynamics->induced()[row]) + b.lambda[row];
     b.own_lambda[row] += b.e[row];
   }
-  if (b.with_laws) book_laws(b, now, s.length, assembly.v, b.sub_v);
+  if (b.with_laws) {
+    book_laws(b, now, s.length, assembly.v, b.sub_v);
+    note_trouble(b);
+  }
   for (std::size_t i = 0; i < b.ids.size(); ++i) {
     Reaction& r = reactions_[z(records_[z(b.records[i])].reaction)];
     for (int k = 0; k < static_cast<int>(system_.constraint(b.ids[i]).bodies().size()); ++k) {
