@@ -43,6 +43,24 @@ grep -q '"ok, but several actual thrusts satisfy the laws' three.csv || fail "th
 expect 0 explain three.toml --json
 holds '.warnings | length == 1 and (.[0] | test("several actual thrusts"))'
 
+# A step without an answer is told to the end of the run, on every host and in a comparison.
+for host in bare bullet bullet-float64; do
+  expect 0 run rod.toml --host $host --duration 0.1
+  prints "warning: law 'coulomb' on tip: no actual thrust lets it slide .*Painlev"
+done
+expect 0 run rod.toml --host bullet-float64 --duration 0.1 --json
+holds '.solver.warnings | length == 1 and (.[0] | test("Painlevé case.*in the step that begins at t = 0 s"))'
+expect 0 compare rod.toml --duration 0.1
+prints "exact, double: warning: law 'coulomb' on tip: no actual thrust lets it slide .*Painlev"
+# Two tips whose names differ by a digit are two.
+{
+  sed -e 's|"rod"|"rod1"|' -e 's|"tip"|"tip1"|' rod.toml
+  sed -e '/^\[\[body/,$!d' -e 's|"rod"|"rod2"|' -e 's|"tip"|"tip2"|' rod.toml
+} >rods.toml
+expect 0 run rods.toml --host bullet-float64 --duration 0.1
+prints "warning: law 'coulomb' on tip1: no actual thrust"
+prints "warning: law 'coulomb' on tip2: no actual thrust"
+
 # A law with a memory is explained as the motion has it: the bristles of LuGre, bent by what went before.
 sed -e '/^\[\[expect/,$d' -e 's|^law = .*|law = { type = "lugre", mu = 0.3, mu_kinetic = 0.2, speed = 0.01, stiffness = 1e4, damping = 100, viscous = 0.1 }|' \
   "$scenes/slider-friction.toml" >lugre.toml
@@ -109,7 +127,68 @@ URDF
 if ! "$linchpin" check arm.urdf 2>&1 | grep -q "built without URDF"; then
   expect 0 equilibrium arm.urdf
   prints '^left out: pin: limits -0.3 to 0.7 rad$'
+  # Laws on links of a multibody warn as those on bodies do.
+  cat >bars.urdf <<'URDF'
+<robot name="bars">
+  <link name="base"/>
+  <link name="upper">
+    <inertial>
+      <origin xyz="0.5 0 0"/><mass value="1"/><inertia ixx="0.02" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/>
+    </inertial>
+  </link>
+  <link name="fore">
+    <inertial>
+      <origin xyz="0.5 0 0"/><mass value="1"/><inertia ixx="0.02" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/>
+    </inertial>
+  </link>
+  <joint name="shoulder" type="continuous">
+    <parent link="base"/><child link="upper"/><origin xyz="0 0.3 0"/><axis xyz="0 0 1"/>
+  </joint>
+  <joint name="elbow" type="continuous">
+    <parent link="upper"/><child link="fore"/><origin xyz="1 0 0"/><axis xyz="0 0 1"/>
+  </joint>
+</robot>
+URDF
+  cat >bars.toml <<'TOML'
+schema = 1
+[world]
+gravity = [0, -10, 0]
+dt = 0.001
+duration = 0.02
+[model]
+urdf = "bars.urdf"
+as = "multibody"
+[[constraint]]
+name = "floor"
+equation = "fore.point(0.5, 0, 0).y = 0"
+acting_at = { fore = [0.5, 0, 0] }
+law = { force = "-N*slip_direction*1e3" }
+TOML
+  expect 0 run bars.toml --host bullet-float64
+  prints 'warning: law on floor: no actual thrust satisfies it .*the Painlevé case.*\(first in the step that begins at t = 0 s; in 20 steps\)$'
 fi
+
+# A door on a vertical hinge rests wherever it stands: one place for all, and no rates of rounding.
+cat >door.toml <<'TOML'
+schema = 1
+[[body]]
+name = "door"
+mass = 10
+shape = { box = [1, 2, 0.05] }
+position = [0.5, 0, 0]
+[[joint]]
+name = "h"
+type = "hinge"
+b = "door"
+at = [0, 0, 0]
+axis = [0, 1, 0]
+TOML
+expect 0 equilibrium door.toml
+prints '^1. marginal: 0 rad/s; potential 0 J$'
+prints '^   one of a continuum of places: where the rate is 0, all places rest at the same potential$'
+grep -q '^2\.' out && fail "one place is enough: $(cat out)"
+expect 0 equilibrium door.toml --json
+holds '.equilibria | length == 1 and .[0].continuum'
 
 # A bicycle: the rows of its wheels along the normal of the road hold positions. No place of rest is in the road.
 cat >bicycle.toml <<'TOML'

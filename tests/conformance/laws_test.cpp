@@ -346,6 +346,71 @@ TEST(Painleve, WhereNoThrustLetsItSlideAStepStopsItAndSaysSo) {
   }
 }
 
+TEST(Painleve, WhatAStepHadToWarnOfIsToldToTheEndOfTheRun) {
+  Rod rod(std::atan(2.0), 0, coulomb(1.4));
+  EXPECT_TRUE(rod.exact.law_warnings().empty());
+  const bullet::History start = rod.exact.history();
+  rod.w.step();
+  const bullet::History after_one = rod.exact.history();
+  rod.w.step(30);
+  ASSERT_EQ(rod.exact.law_warnings().size(), 1u);
+  EXPECT_EQ(rod.exact.law_warnings()[0].t, 0);
+  EXPECT_EQ(rod.exact.law_warnings()[0].steps, 1);
+  const char* told = "warning: law 'coulomb' on tip: no actual thrust lets it slide (coupling gain 1.05";
+  const auto tells = [&] { return rod.exact.summary().find(told) != std::string::npos; };
+  EXPECT_TRUE(tells()) << rod.exact.summary();
+  EXPECT_NE(rod.exact.summary().find("(in the step that begins at t = 0 s)"), std::string::npos);
+  rod.exact.restore(start);
+  EXPECT_TRUE(rod.exact.law_warnings().empty()) << "it has not come to that yet";
+  EXPECT_FALSE(tells());
+  rod.exact.restore(after_one);
+  EXPECT_EQ(rod.exact.law_warnings().size(), 1u);
+  EXPECT_TRUE(tells());
+  rod.exact.reset();
+  EXPECT_TRUE(rod.exact.law_warnings().empty());
+  EXPECT_FALSE(tells());
+}
+
+// A law that jumps where its slip is zero is held there in every step: one sentence, and in how many.
+TEST(Laws, AWarningOfManyStepsIsToldOnceWithTheirNumber) {
+  TestWorld w;
+  btRigidBody& ball = w.ball(1, 0.1, btVector3(0, 0, 0));
+  ball.setLinearVelocity(btVector3(1, 0, 0));
+  bullet::Solver exact(w.world);
+  exact.set_t(2);
+  exact.constrain("floor", ball, [](const auto& s) { return s[0].position().y; })
+      .acting_at({Vector3d::Zero()})
+      .law([](const Thrust& n) { return Vector3d(-100 * n.magnitude() * n.slip_direction()); });
+  w.step(20);
+  ASSERT_EQ(exact.law_warnings().size(), 1u) << exact.summary();
+  EXPECT_EQ(exact.law_warnings()[0].t, 2);
+  EXPECT_EQ(exact.law_warnings()[0].steps, 20);
+  EXPECT_NE(exact.summary().find("(first in the step that begins at t = 2 s; in 20 steps)"), std::string::npos)
+      << exact.summary();
+}
+
+// What stands of laws is told of blocks that are not solved any more, too.
+TEST(Laws, AThrustLeftUndeterminedIsToldAfterItsJointIsSwitchedOff) {
+  TestWorld w;
+  btRigidBody& ball = w.ball(1, 0.1, btVector3(0, 0, 0));
+  bullet::Solver exact(w.world);
+  const auto floor = [&](const char* name) {
+    return exact.constrain(name, ball, [](const auto& s) { return s[0].position().y; })
+        .acting_at({Vector3d::Zero()})
+        .law(coulomb(0.3));
+  };
+  bullet::Handle one = floor("one"), two = floor("two");
+  w.step(2);
+  one.enable(false);
+  two.enable(false);
+  w.step(5);
+  ASSERT_EQ(exact.law_warnings().size(), 1u) << exact.summary();
+  EXPECT_EQ(exact.law_warnings()[0].steps, 0);
+  EXPECT_NE(exact.law_warnings()[0].text.find("on one and two: redundant constraints leave the thrust"),
+            std::string::npos)
+      << exact.law_warnings()[0].text;
+}
+
 TEST(Laws, GivenToASleepingBodyTheyWakeIt) {
   Sledge s(0);
   s.w.step();

@@ -9,6 +9,7 @@
 
 #include <BulletDynamics/ConstraintSolver/btNNCGConstraintSolver.h>
 #include <BulletDynamics/Dynamics/btDiscreteDynamicsWorldMt.h>
+#include <BulletDynamics/Featherstone/btMultiBody.h>
 #include <BulletDynamics/Featherstone/btMultiBodyConstraintSolver.h>
 #include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
 #include <BulletDynamics/Featherstone/btMultiBodyMLCPConstraintSolver.h>
@@ -21,6 +22,7 @@
 #include <malloc.h>
 #endif
 
+#include <cmath>
 #include <stdexcept>
 
 namespace linchpin::test::life_test {
@@ -863,13 +865,19 @@ TEST(Life, HandlesOfWhatIsGoneDoNotNameWhatHasItsPlace) {
 
 /// All that can be asked of a solver, whatever has become of its world.
 void ask_everything(bullet::Solver& exact, bullet::Handle joint, bullet::Handle own, btRigidBody& body) {
+  EXPECT_TRUE(std::isnan(exact.energy())) << exact.energy();
   for (bullet::Handle handle : {joint, own}) {
-    (void)handle.name();
+    EXPECT_FALSE(handle.valid());
+    EXPECT_EQ(handle.name(), "");
+    EXPECT_TRUE(handle.bodies().empty());
+    EXPECT_FALSE(handle.released());
     (void)handle.reaction();
     (void)handle.laws();
     (void)handle.unit();
-    (void)handle.try_law(viscous(1));
-    (void)handle.try_one_sided();
+    for (const std::string& why : {handle.try_law(viscous(1)), handle.try_one_sided()})
+      EXPECT_TRUE(why.find("the world of this solver has been destroyed") != std::string::npos ||
+                  why.find("an empty handle") != std::string::npos)
+          << why;
     handle.enable(false).enable(true).collisions_between_bodies(true).clear_laws();
     handle.remove();
   }
@@ -879,8 +887,7 @@ void ask_everything(bullet::Solver& exact, bullet::Handle joint, bullet::Handle 
   (void)exact.native();
   (void)exact.rank_report();
   (void)exact.instant("own");
-  (void)exact.energy();
-  (void)exact.find("own");
+  EXPECT_FALSE(exact.find("own").valid());
   exact.reset();
   (void)exact.history();
   std::string why;
@@ -890,6 +897,9 @@ void ask_everything(bullet::Solver& exact, bullet::Handle joint, bullet::Handle 
   ASSERT_EQ(exact.check().size(), 1u);
   EXPECT_NE(exact.check()[0].message.find("destroyed"), std::string::npos);
   expect_refused([&] { exact.id(body); }, "the world of this solver has been destroyed");
+  btMultiBody links(1, btScalar(1), btVector3(1, 1, 1), true, false);
+  expect_refused([&] { exact.joint_wrench(bullet::link(links, 0)); }, "the world of this solver has been destroyed");
+  expect_refused([&] { exact.id(bullet::link(links, 0)); }, "the world of this solver has been destroyed");
 }
 
 // Members of a game are destroyed in the order of its class; nobody thinks of the solver's.

@@ -202,5 +202,51 @@ TEST(Limits, AConeTwistWithSpansOfHalfATurnIsABallAndSaysSo) {
   }
 }
 
+// The energy that limits may give was a share of what moves and of what forces could give, which is nothing here.
+TEST(Limits, BringBackWhatRestsBeyondThemWithoutForces) {
+  for (const int kind : {0, 1, 2}) {
+    SCOPED_TRACE(kind);
+    Wheel t(0);
+    const btTransform frame = turned_about_z(0);
+    const btScalar least = btScalar(0.3), most = btScalar(1.2);
+    if (kind == 0) {
+      t.w.joint<btHingeConstraint>(t.post, t.wheel, frame, frame).setLimit(-most, -least);
+    } else if (kind == 1) {
+      auto& slider = t.w.joint<btSliderConstraint>(t.post, t.wheel, frame, frame, true);
+      slider.setLowerLinLimit(least);
+      slider.setUpperLinLimit(most);
+    } else {
+      auto& joint = t.w.joint<btGeneric6DofConstraint>(t.post, t.wheel, frame, frame, true);
+      for (int i = 0; i < 6; ++i) joint.setLimit(i, 0, 0);
+      joint.setLimit(0, least, most);
+    }
+    bullet::Solver exact(t.w.world);
+    double far = 0;
+    for (int i = 0; i < 600; ++i) {
+      t.w.step(1, 1.0 / 60);
+      far = std::max(far, kind == 0 ? std::abs(t.angle()) : double(t.wheel.getWorldTransform().getOrigin().x()));
+    }
+    EXPECT_GE(far, 0.29);
+  }
+}
+
+// Their solver body moves for all of them: without that contacts seemed to have done no work.
+TEST(Limits, WeldedBodiesComeOutOfAnOverlapWithoutForces) {
+  TestWorld w(0);
+  const btVector3 half(btScalar(0.5), btScalar(0.1), btScalar(0.1));
+  w.box(0, half, btVector3(0, 0, 0));
+  btRigidBody &low = w.box(1, half, btVector3(0, btScalar(0.15), 0)),
+              &high = w.box(1, half, btVector3(0, btScalar(0.35), 0));
+  btTransform in_low = btTransform::getIdentity(), in_high = in_low;
+  in_low.setOrigin(btVector3(0, btScalar(0.1), 0));
+  in_high.setOrigin(btVector3(0, btScalar(-0.1), 0));
+  w.joint<btFixedConstraint>(low, high, in_low, in_high);
+  bullet::Solver exact(w.world);
+  w.step(60, 1.0 / 60);
+  EXPECT_GE(double(low.getWorldTransform().getOrigin().y()), 0.2);
+  EXPECT_EQ(exact.counts().damped, 0);
+  EXPECT_EQ(exact.counts().substepped, 0);
+}
+
 }  // namespace
 }  // namespace linchpin::test::limits_test

@@ -4,6 +4,7 @@
 #include "support/tolerances.h"
 
 #include <linchpin/constraint.h>
+#include <linchpin/detail/same_words.h>
 #include <linchpin/forces.h>
 #include <linchpin/joints.h>
 
@@ -28,6 +29,20 @@ TEST(Laws, CoulombOpposesSlipByMuTimesTheThrust) {
   EXPECT_NEAR(regularized_coulomb(0.3, 1e-3)(n).force.x(), -1.5 / std::sqrt(2.0), tol_rounding());
   n.slip = {1e5, 0, 0};
   EXPECT_NEAR(regularized_coulomb(0.3, 1e-3)(n).force.x(), -1.5, tol_rounding());
+}
+
+// A warning of every step is told once; the digits of a name are no number.
+TEST(Laws, WarningsThatDifferInNumbersOnlyAreTheSame) {
+  using detail::same_words;
+  EXPECT_TRUE(same_words("on tip: (coupling gain 1.05; the case)", "on tip: (coupling gain 12.5e-07; the case)"));
+  EXPECT_TRUE(same_words("met to -3 of it", "met to 0.25 of it"));
+  EXPECT_TRUE(same_words("to 3", "to 1e+05"));
+  EXPECT_TRUE(same_words("", ""));
+  EXPECT_FALSE(same_words("on tip1: gain 2", "on tip2: gain 2"));
+  EXPECT_FALSE(same_words("on leg-1: gain 2", "on leg-2: gain 2"));
+  EXPECT_FALSE(same_words("gain 2", "gain 2 and more"));
+  EXPECT_FALSE(same_words("gain 2", "gain "));
+  EXPECT_FALSE(same_words("gain 2", "gain x"));
 }
 
 TEST(Laws, ViscousFrictionIsProportionalToSlipAndLawsAdd) {

@@ -975,6 +975,7 @@ TEST(Equilibrium, RotatingHoopAtTheBifurcation) {
   ASSERT_EQ(found.size(), 2u);  // bottom and top
   EXPECT_EQ(found[0].stability, Equilibrium::Stability::marginal);
   EXPECT_EQ(found[0].frequencies_squared[0], 0);
+  EXPECT_FALSE(found[0].continuum) << "a rate of 0, and yet rest at one place only";
   EXPECT_NEAR(found[0].state[BodyId{2}].p.x(), 0, 1e-4);  // the other two are at 2e-5 to either side
 }
 
@@ -1065,6 +1066,49 @@ TEST(Equilibrium, RopeHangsStraight) {
   EXPECT_EQ(std::count(down.frequencies_squared.begin(), down.frequencies_squared.end(), 0.0), 30);
   EXPECT_NEAR(down.state[BodyId{30}].p.y(), -2.95, 1e-6);
   EXPECT_NEAR(down.frequencies_squared[30], 2.4048256 * 2.4048256 / 4 * 9.81 / 3.0, 2e-3);
+}
+
+// A door on a vertical hinge rests wherever it stands. The moments of its weight and of what bears it are large and
+// cancel: what is left of them is rounding, and no stiffness.
+TEST(Equilibrium, ADoorOnAVerticalHingeIsOneContinuumOfPlaces) {
+  const std::string door = R"(
+    schema = 1
+    [[body]]
+    name = "door"
+    mass = 10
+    shape = { box = [1, 2, 0.05] }
+    position = [0.5, 0, 0]
+    [[joint]]
+    name = "h1"
+    type = "hinge"
+    b = "door"
+    at = [0, 0.8, 0]
+    axis = [0, 1, 0]
+  )";
+  std::string two = replaced(door, "h1", "h2");
+  two = two.substr(two.find("[[joint]]"));
+  for (const std::string& text : {door, replaced(door, "0.8", "0"), door + replaced(two, "0.8", "-0.8")}) {
+    const System system = load_text(text, "door.toml").system();
+    const auto found = find_equilibria(system, system.initial_state());
+    ASSERT_EQ(found.size(), 1u) << text;
+    EXPECT_EQ(found[0].stability, Equilibrium::Stability::marginal);
+    EXPECT_EQ(found[0].frequencies_squared, std::vector<double>{0});
+    EXPECT_TRUE(found[0].continuum);
+  }
+  // A hinge that leans by an angle makes a pendulum of it, however slow: w^2 = m g sin(angle) (1/2) / I.
+  for (const double lean : {1e-2, 1e-4, 1e-5}) {
+    const System system =
+        load_text(replaced(door, "axis = [0, 1, 0]", "axis = [" + std::to_string(lean) + ", 1, 0]"), "door.toml")
+            .system();
+    const double w2 = 9.81 * std::sin(std::atan(lean)) * 0.5 / ((1 + 0.05 * 0.05) / 12 + 0.25);
+    const auto found = find_equilibria(system, system.initial_state());
+    ASSERT_EQ(found.size(), 2u) << lean;
+    EXPECT_EQ(found[0].stability, Equilibrium::Stability::stable);
+    EXPECT_EQ(found[1].stability, Equilibrium::Stability::unstable);
+    EXPECT_NEAR(found[0].frequencies_squared[0] / w2, 1, 0.05);
+    EXPECT_NEAR(found[1].frequencies_squared[0] / w2, -1, 0.05);
+    for (const Equilibrium& e : found) EXPECT_FALSE(e.continuum);
+  }
 }
 
 TEST(Equilibrium, SearchStopsWhenTold) {

@@ -42,6 +42,7 @@ Json equilibrium_json(const Model& model, const System& system, Dynamics& dynami
   out["stability"] = to_string(e.stability, held);
   out["frequencies_squared"] = e.frequencies_squared;
   if (!e.imaginary_parts.empty()) out["imaginary_parts"] = e.imaginary_parts;
+  out["continuum"] = e.continuum;
   out["potential_J"] = potential_energy(system, e.state);
   out["residual"] = e.residual;
   out["coordinates"] = Json::object();
@@ -116,6 +117,8 @@ void print(const Json& e, std::size_t number) {
     first = false;
   }
   std::cout << "; potential " << shown(e["potential_J"].get<double>()) << " J\n";
+  if (e["continuum"].get<bool>())
+    std::cout << "   one of a continuum of places: where the rate is 0, all places rest at the same potential\n";
   for (const auto& [name, value] : e["coordinates"].items())
     std::cout << "   " << name << " = " << shown(value.get<double>()) << behind(e["units"][name]) << "\n";
   std::size_t count = 0;

@@ -4,8 +4,9 @@
 #include "messages.h"
 #include "recording/compare_text.h"
 
+#include <linchpin/detail/same_words.h>
+
 #include <algorithm>
-#include <string_view>
 
 namespace linchpin::cli {
 
@@ -13,17 +14,11 @@ namespace {
 
 constexpr std::size_t most_warnings = 8;
 
-std::string without_numbers(std::string text) {
-  std::erase_if(text, [](char c) { return std::string_view("0123456789.+-e").find(c) != std::string_view::npos; });
-  return text;
-}
-
 }  // namespace
 
 void take_warning(const std::string& warning, std::vector<std::string>& warnings) {
   if (warning.empty() || warnings.size() >= most_warnings) return;
-  const std::string words = without_numbers(warning);
-  if (std::none_of(warnings.begin(), warnings.end(), [&](const auto& w) { return without_numbers(w) == words; }))
+  if (std::none_of(warnings.begin(), warnings.end(), [&](const auto& w) { return detail::same_words(w, warning); }))
     warnings.push_back(warning);
 }
 

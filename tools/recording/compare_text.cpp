@@ -237,6 +237,8 @@ void add_notes(const Json& row, Footnotes& notes) {
                        "; plots and recordings have the energy itself");
   if (row.contains("law_differences"))
     for (const Json& each : row["law_differences"]) notes.add(row, each.get<std::string>());
+  if (row.contains("warnings"))
+    for (const Json& each : row["warnings"]) notes.add(row, "warning: " + each.get<std::string>());
   if (row.value("fallbacks", 0L) > 0)
     notes.add(row, row["name"] == "exact"
                        ? count(row["fallbacks"], "block step was", "block steps were") + " not held exactly"

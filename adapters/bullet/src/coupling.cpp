@@ -112,7 +112,8 @@ bool Engine::couple_rows(Pools pools) {
     }
     b.mass = 0;
     for (const BodyId id : b.block.bodies) b.mass += system_.mass(id);
-    b.may_give[HeldRow::limit] = gain_floor(b) + given_by_limits * energy_at_start(b);
+    b.limit_return = 0;
+    b.may_give[HeldRow::limit] = limits_may_give(b);
     b.in_turns ? b.plain.aim(b.met) : sort_rows_by_body(b);
   }
   if (!any) return ones;  // of those rows too some may be let be
@@ -216,8 +217,19 @@ void Engine::put_rows_back(Pools pools) {
     (side.k == 0 ? row.m_solverBodyIdA : row.m_solverBodyIdB) = side.body;
   }
   sides_.clear();
-  for (const int index : group_)
-    if (int& one = blocks_[z(index)]->one; one >= 0) pools.bodies[std::exchange(one, -1)].m_originalBody = nullptr;
+  for (const int index : group_) {
+    BlockSolve& b = *blocks_[z(index)];
+    if (b.one < 0) continue;
+    btSolverBody& one = pools.bodies[std::exchange(b.one, -1)];
+    one.m_originalBody = nullptr;
+    // Its bodies have moved with it: what rows did to them is told by that.
+    for (std::size_t slot = 0; slot < b.pool.size(); ++slot) {
+      btSolverBody& body = pools.bodies[b.pool[slot]];
+      const btVector3 arm = to_bullet(Vector3d(state_[b.block.bodies[slot]].p - b.as_one.centre));
+      body.m_deltaLinearVelocity += one.m_deltaLinearVelocity + one.m_deltaAngularVelocity.cross(arm);
+      body.m_deltaAngularVelocity += one.m_deltaAngularVelocity;
+    }
+  }
 }
 
 // dv ← P f, for an f that pushes at one or two bodies alone.
@@ -443,7 +455,8 @@ void Engine::push_out_gently(btSolverConstraint& row, const Response& response, 
 }
 
 // Likewise of a limit or lock that is exceeded: it is driven back no harder than if all that hangs together turned, or
-// slid, as one, nor by more energy than limits may give in a step, nor than it came.
+// slid, as one, nor by more energy than limits may give in a step, nor than it came. A mechanism at rest without forces
+// has no such energy: what would bring it back as one in some seconds is always there.
 void Engine::drive_back_gently(btSolverConstraint& row, const Response& response, Pools pools) const {
   const int own = response.block[0] >= 0 ? response.block[0] : response.block[1];
   const bool limit = is_limit(row);
@@ -458,7 +471,7 @@ void Engine::drive_back_gently(btSolverConstraint& row, const Response& response
   if (!(target > came)) return;
   const Vector3d slide = from_bullet(response.block[0] >= 0 ? row.m_contactNormal1 : row.m_contactNormal2),
                  turn = from_bullet(response.block[0] >= 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal);
-  const BlockSolve& b = *blocks_[z(own)];
+  BlockSolve& b = *blocks_[z(own)];
   double as_one = b.mass * slide.squaredNorm();
   if (slide.isZero()) {
     const Vector3d about = system_.constraint(records_[z(known->second)].id).acting_point(0, state_);
@@ -470,8 +483,13 @@ void Engine::drive_back_gently(btSolverConstraint& row, const Response& response
   }
   const double held = response.held + held_by(row, response);
   const double share = as_one * held;
-  const double gently = std::max(came, std::min({target, std::sqrt(std::max(share, 0.0)) * target,
-                                                 std::sqrt(2 * std::max(held, 0.0) * b.may_give[HeldRow::limit])}));
+  constexpr double return_time = 2;  // [s]
+  const double slow = std::min(1.0, dt_ / (double(world_->getSolverInfo().m_erp) * return_time)) * target,
+               returning = 0.5 * as_one * slow * slow;
+  b.limit_return = std::max(b.limit_return, returning);
+  const double gently =
+      std::max(came, std::min({target, std::sqrt(std::max(share, 0.0)) * target,
+                               std::sqrt(2 * std::max(held, 0.0) * std::max(b.may_give[HeldRow::limit], returning))}));
   row.m_rhs -= btScalar(sign * (target - gently)) * row.m_jacDiagABInv;
 }
 

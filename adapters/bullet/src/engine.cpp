@@ -940,6 +940,7 @@ void Engine::forget(btRigidBody& body) {
 void Engine::reset() {
   refresh();
   counts_ = {};
+  law_warnings_.clear();
   max_gap_ = max_angle_ = 0;
   teleported_ = true;
   replaced_ = false;
@@ -966,6 +967,7 @@ void Engine::reset() {
     }
   }
   laws_changed_ = true;
+  ++law_edits_;
   if (world_) classify_anew();
   if (multibodies_) multibodies_->reset();
 }
@@ -1012,6 +1014,7 @@ std::string Engine::add_law(int index, Law law) {
   r.laws.push_back(std::move(law));
   ++structure_;
   laws_changed_ = true;
+  ++law_edits_;
   wake(r);
   return {};
 }
@@ -1091,6 +1094,7 @@ void Engine::clear_laws(int index) {
   if (r.link_id.index >= 0) linchpin::clear_laws(system_, r.link_id);
   r.law_count = 0;
   laws_changed_ = true;
+  ++law_edits_;
   wake(r);
 }
 

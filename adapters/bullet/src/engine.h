@@ -15,6 +15,7 @@
 #include "class_of.h"
 #include "crew.h"
 #include "joints.h"
+#include "law_warnings.h"
 #include "proxy.h"
 #include "turning.h"
 #include "world_islands.h"
@@ -217,7 +218,16 @@ struct HeldRow {
   double now;            ///< of the rest in the part at hand
   double before, work;   ///< velocity of the row where that begins, and what it does in it [J]
   Kind kind;
-  bool let_go;  ///< not in the part at hand
+  bool let_go;   ///< not in the part at hand
+  bool dropped;  ///< nor in those after it
+};
+
+/// What limits, locks and contacts with what does not move, or among a block's own bodies, were solved to do [J].
+struct PassiveWork {
+  double work = 0;           ///< of all
+  double contacts_ask = 0;   ///< half of what it takes to bring bodies to the velocities that contacts ask for
+  double contacts_most = 0;  ///< all bodies at the largest of these
+  double limits_ask = 0;
 };
 
 /// What a step of a block leaves to its next.
@@ -279,6 +289,8 @@ struct BlockSolve : CarriedOn {
   std::vector<double> part_held, part_blow;       ///< of all in the part at hand, as forces, and at its start
   double takes = 0;                               ///< what shared ones were solved to do on it [J]
   double solved_work = 0;                         ///< of all native rows on it, as they were solved [J]
+  PassiveWork passive;                            ///< is part of it
+  double limit_return = 0;                        ///< what may bring back a limit that is exceeded, whatever moves [J]
   double given = 0;                               ///< by native rows and constraints in this step so far [J]
   std::vector<double> damping;                    ///< impulses of what damps this step; empty: none could
   std::array<double, HeldRow::kinds> may_give{};  ///< what those of a kind may yet do in the step [J]
@@ -340,7 +352,9 @@ struct BlockSolve : CarriedOn {
   bool of_users = false;     ///< some constraint of it is the user's own
   bool with_driven = false;  ///< or touches a body that the program moves
   bool with_laws = false;
-  std::vector<char> stuck;     ///< which dry contacts of its laws stuck at the end of the last step
+  std::vector<char> stuck;  ///< which dry contacts of its laws stuck at the end of the last step
+  std::string law_trouble;  ///< the first that laws had in the parts of this step that stand
+  StandingTold standing_told;
   bool wants_all = false;      ///< or has laws or feedback: its reactions are needed in every step
   bool breaks = false;         ///< some joint of it has a threshold
   bool work_in_books = false;  ///< the last step's work is counted when its books are put together
@@ -439,6 +453,7 @@ struct EnginePast {
   std::unordered_map<ConstraintSet, int, ConstraintSet::Hash> block_of_set;
   std::shared_ptr<const Dynamics::LawHistory> link_laws;
   Counts counts;
+  LawWarnings law_warnings;
   double max_gap, max_angle;
 };
 
@@ -717,9 +732,11 @@ class Engine final : public btActionInterface {
   std::mutex making_;
   std::atomic<bool> reactions_made_ = false, ends_made_ = false;  ///< base_ and end_ are the ends
   std::vector<BodyBooks> books_;
-  std::vector<int> book_of_;                   ///< by BodyId: index in books_, −1
-  std::vector<LawWork> law_works_;             ///< of all records, in the order of reactions_ once order_laws() has run
-  bool laws_changed_ = false;                  ///< who has which laws, since then
+  std::vector<int> book_of_;        ///< by BodyId: index in books_, −1
+  std::vector<LawWork> law_works_;  ///< of all records, in the order of reactions_ once order_laws() has run
+  bool laws_changed_ = false;       ///< who has which laws, since then
+  unsigned law_edits_ = 1;          ///< counts the times that what stands of laws is to be told anew
+  LawWarnings law_warnings_;
   std::vector<Shadow> shadow_;                 ///< where tells_native(), as reactions_
   std::vector<Vector3d> shadow_v_, shadow_w_;  ///< native end-of-step velocity by BodyId, likewise
   std::shared_ptr<const std::function<void(const Step&)>>
@@ -799,6 +816,9 @@ class Engine final : public btActionInterface {
   void engage_one_sided();
   void release_one_sided(BlockSolve& b);
   void forget_law_works(BlockSolve& b);
+  static void note_trouble(BlockSolve& b);
+  /// @param trouble  of laws in this step
+  void note_warnings(const Dynamics& dynamics, std::string_view trouble, StandingTold& told);
   /// @param by_row  [m] or empty: what they do to bodies that the equations move is added to their constraint's first
   void book_laws(BlockSolve& b, const State& at, double dt, std::span<const double> v0, std::span<const double> v1,
                  std::span<double> by_row = {});
@@ -850,6 +870,8 @@ class Engine final : public btActionInterface {
   void note_pull(BlockSolve& b);
   void tell_parts(BlockSolve& b);
   double energy_at_start(const BlockSolve& b) const;
+  double inner_energy_at_start(const BlockSolve& b) const;
+  double limits_may_give(const BlockSolve& b) const;
   static void put_velocities(const BlockSolve& b, const State& at, std::span<double> v);
   void pose(BlockSolve& b);
   /// The problem of a block's last step as it was at its start.
@@ -888,6 +910,7 @@ class Engine final : public btActionInterface {
   void stand_still();
   void gather_native(Pools pools, bool solved);
   void note_work(const btSolverConstraint& row, Pools pools);
+  double passive_work(const BlockSolve& b) const;
   bool keep_row(btSolverConstraint& row, double blow, Wrenches* native, Pools pools);
   static void add_row(const BlockSolve& b, const HeldRow& row, double impulse, std::span<double> to);
   void begin_host_parts(BlockSolve& b);
@@ -902,6 +925,7 @@ class Engine final : public btActionInterface {
   void settle_energy(BlockSolve& b, double constraints, double rows, double allowed, const State& at,
                      std::span<double> v);
   static void count_damping(BlockSolve& b);
+  static bool drop_rows(BlockSolve& b, double gain, double kinetic, double allowed);
   double damp(BlockSolve& b, double energy, const State& at, std::span<double> v);
   void end_whole(BlockSolve& b, double constraints, double rows);
   static double blow_of(const btSolverConstraint& row, Pools pools);
@@ -914,6 +938,7 @@ class Engine final : public btActionInterface {
     bool watched = false;
     bool at_any_swing = false;  ///< and gain: what it gains is damped
   };
+  static constexpr int all_tries = 7;  ///< so many times as those that are judged by swing and gain
   int most_tries(const BlockSolve& b, double price) const;
   bool substep_block(BlockSolve& b, double before);
   bool try_substep(BlockSolve& b, Substep& s);

@@ -34,6 +34,11 @@ void Engine::conclude(BlockSolve& b) {
   counts_.stepped_down += done.stepped_down;
   if (done.stepped_down > 0) stepped_down_ = b.stepped_down;
   counts_.activation_energy = std::max(counts_.activation_energy, done.activation_energy);
+  if (b.with_laws && !b.failed) {
+    note_trouble(b);
+    note_warnings(*b.dynamics, b.law_trouble, b.standing_told);
+  }
+  b.law_trouble.clear();
   if (options_.mode == Mode::observe) return;
   if (b.failed) return refuse_non_finite(b);
   b.failures = 0;
@@ -97,6 +102,18 @@ void Engine::conclude(BlockSolve& b) {
     give_feedback(b);
   }
   if (b.breaks) break_joints(b);
+}
+
+void Engine::note_trouble(BlockSolve& b) {
+  if (b.law_trouble.empty()) b.law_trouble = b.dynamics->law_report().trouble;
+}
+
+void Engine::note_warnings(const Dynamics& dynamics, std::string_view trouble, StandingTold& told) {
+  if (!trouble.empty()) law_warnings_.note(trouble, t_, step_);
+  if (std::exchange(told.laws, law_edits_) != law_edits_) told.told = {};
+  if (std::exchange(told.told[dynamics.solver().full_row_rank()], true)) return;
+  for (const std::string& warning : dynamics.warnings())
+    if (warning != dynamics.law_report().trouble) law_warnings_.note_standing(warning, t_);
 }
 
 // Those whose multiplier had the wrong sign over the step hold no more from the next on.

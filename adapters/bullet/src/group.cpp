@@ -524,6 +524,7 @@ void Engine::make_blocks() {
                  [&](BodyId id) { return system_.dof(id) == 0; });
     make_block(system_, b.ids, b.block);
     b.dynamics.reset();
+    b.standing_told = {};
     b.plain_known = false;
     b.next_part = 0;
     b.last_length = b.usual_off = 0;
@@ -643,6 +644,7 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
   for (auto* x : {&b.gyroscopic, &b.spinning}) x->assign(block.bodies.size(), 0);
   b.spins = false;
   b.turning.clear();
+  b.limit_return = 0;
   b.native_rows = b.in_contact = b.on_ground = b.link_rows = b.by_rows = b.pushed = b.write_pose = false;
   b.damping.clear();
   b.one = -1;

@@ -71,6 +71,7 @@ std::shared_ptr<const EnginePast> Engine::history() {
                                                      .block_of_set = block_of_set_,
                                                      .link_laws = multibodies_ ? multibodies_->law_history() : nullptr,
                                                      .counts = counts_,
+                                                     .law_warnings = law_warnings_,
                                                      .max_gap = max_gap_,
                                                      .max_angle = max_angle_});
   for (std::size_t i = 0; i < records_.size(); ++i) {
@@ -198,6 +199,8 @@ std::string Engine::go_back(const EnginePast& past) {
   past_of_driven_ = past.driven;
   rest_poses_ = past.rest_poses;
   counts_ = past.counts;
+  law_warnings_ = past.law_warnings;
+  ++law_edits_;  // what stands may have been told since
   max_gap_ = past.max_gap;
   max_angle_ = past.max_angle;
   if (multibodies_) multibodies_->go_back(past.link_laws);

@@ -58,21 +58,36 @@ void Engine::note_work(const btSolverConstraint& row, Pools pools) {
   } else {
     moves = moves || (of[0] >= 0 && of[1] >= 0);
   }
-  double most = sum;
   if (!moves && is_passive(row, pools, *this) && row.m_jacDiagABInv > 0) {
+    BlockSolve& b = *blocks_[z(std::max(of[0], of[1]))];
     const double target =
         double(row.m_rhs) / double(row.m_jacDiagABInv) + speed_at_start(row, pools, 0) + speed_at_start(row, pools, 1);
-    const BlockSolve& b = *blocks_[z(std::max(of[0], of[1]))];
-    const double asked = 0.5 * std::max(0.0, p * target);
-    most = 0.5 * p * start +
-           std::min(asked, within(row, pools.joints) ? b.may_give[HeldRow::limit] : 0.5 * b.mass * target * target);
+    const bool limit = within(row, pools.joints);
+    const double as_one = 0.5 * b.mass * target * target,
+                 asked = std::min(0.5 * std::max(0.0, p * target), limit ? b.may_give[HeldRow::limit] : as_one);
+    b.passive.work += std::min(sum, 0.5 * p * start + asked);
+    (limit ? b.passive.limits_ask : b.passive.contacts_ask) += asked;
+    if (!limit) b.passive.contacts_most = std::max(b.passive.contacts_most, as_one);
+    b.on_ground = b.on_ground || of[0] != of[1];
+    return;
   }
   for (std::size_t k = 0; k < 2; ++k) {
     if (of[k] < 0 || (k == 1 && of[0] == of[1])) continue;
     BlockSolve& b = *blocks_[z(of[k])];
-    b.solved_work += std::min(work[k], most);
+    b.solved_work += work[k];
     b.on_ground = b.on_ground || (!moves && of[0] != of[1]);
   }
+}
+
+/// What all passive rows of a block were solved to do, as far as it has a source [J]. Impulses p that bring velocities
+/// J v, to which forces add J x, to those that rows ask for do the work ½ pᵀ(J v + target). Solved to the end they have
+/// pᵀ J v ≤ pᵀ target − pᵀ J x, so that the work is no more than pᵀ target − ½ pᵀ J x. The last term is at most what
+/// the energies of x and of the motion allow together.
+double Engine::passive_work(const BlockSolve& b) const {
+  const PassiveWork& passive = b.passive;
+  const double asked = std::min(2 * passive.contacts_ask, passive.contacts_most) +
+                       std::min(2 * passive.limits_ask, b.may_give[HeldRow::limit]);
+  return std::min(passive.work, asked + 2 * std::sqrt(gain_floor(b) * (energy_at_start(b) + asked)));
 }
 
 // One that pushes at another block, at a free body or at one that the program moves gives what it takes there, and what
@@ -146,16 +161,16 @@ void Engine::begin_host_parts(BlockSolve& b) {
   if (!b.held_rows.empty() && !b.held_rows[0].row) b.host.swap(b.sub_host);  // once more, for its records
   for (auto* x : {&b.part_held, &b.part_blow, &b.sub_host}) x->assign(b.host.size(), 0);
   for (HeldRow& row : b.held_rows) {
-    row.let_go = false;
+    row.let_go = row.dropped = false;
     row.strikes = row.blow;
     row.left = row.impulse - row.blow;
   }
   // Contacts as much as constraints: what a part does not have of them lies deeper by the next step.
   if (b.held_rows.empty()) return;
-  const double floor = gain_floor(b), energy = energy_at_start(b);
-  b.may_give[HeldRow::contact] = floor + allowed_gain * energy;
-  b.may_give[HeldRow::limit] = floor + given_by_limits * energy;
-  b.may_give[HeldRow::shared] = floor + energy + b.takes;
+  const double floor = gain_floor(b);
+  b.may_give[HeldRow::contact] = floor + allowed_gain * inner_energy_at_start(b);
+  b.may_give[HeldRow::limit] = limits_may_give(b);
+  b.may_give[HeldRow::shared] = floor + energy_at_start(b) + b.takes;
 }
 
 // What of the step a part has of the host's impulses, from `done` on.
@@ -172,7 +187,7 @@ void Engine::set_host_part(BlockSolve& b, const State& now, double done, double 
         const BodyState& s = now[b.block.bodies[z(row.slot[k])]];
         row.before += speed(row.J[k], s.v, s.w);
       }
-    row.now = row.let_go ? 0 : row.left * std::min(1.0, length / (dt_ - done));
+    row.now = row.let_go || row.dropped ? 0 : row.left * std::min(1.0, length / (dt_ - done));
     if (row.now != 0) add_row(b, row, row.now / length, b.part_held);
     if (starts && row.strikes != 0) add_row(b, row, row.strikes, b.part_blow);
   }
@@ -256,12 +271,30 @@ void Engine::begin_energy(BlockSolve& b) {
 void Engine::settle_energy(BlockSolve& b, double constraints, double rows, double allowed, const State& at,
                            std::span<double> v) {
   b.given += constraints + rows;
-  const double excess = b.given - std::max(b.solved_work, 0.0) - allowed;
+  constexpr double unsolved = 1e-3;  // of what rows were solved to do: the host's iterations end before they are exact
+  const double excess = b.given - (1 + unsolved) * std::max(b.solved_work, 0.0) - allowed;
   if (excess > 0) b.given -= damp(b, excess, at, v);
 }
 
 void Engine::count_damping(BlockSolve& b) {
-  if (largest(b.damping) > 0) ++b.tally.damped;
+  const bool dropped = std::any_of(b.held_rows.begin(), b.held_rows.end(), [](const HeldRow& r) { return r.dropped; });
+  if (dropped || largest(b.damping) > 0) ++b.tally.damped;
+}
+
+// Damping keeps momenta. Rows that iterations left unsolved by far, among parts that are jammed, push at points from
+// which the bodies have turned away, and give them momenta that they do not have. Where a part would as much as double
+// the energy that there is, without a source, they are left out of it and of the parts after it.
+/// @param gain, kinetic  of the part: what constraints and rows gave in it; what there was at its start [J]
+/// @return whether rows were left out of which it is to be taken once more
+bool Engine::drop_rows(BlockSolve& b, double gain, double kinetic, double allowed) {
+  if (!(b.given + gain - std::max(b.solved_work, 0.0) > 2 * allowed + kinetic)) return false;
+  bool again = false;
+  for (HeldRow& row : b.held_rows) {
+    if (row.dropped || (row.left == 0 && row.strikes == 0)) continue;
+    row.dropped = again = true;
+    row.left += std::exchange(row.strikes, 0);
+  }
+  return again;
 }
 
 // Takes energy out of velocities and leaves the joints closed. All velocities are scaled towards a common motion of the
@@ -348,6 +381,11 @@ double Engine::damp(BlockSolve& b, double energy, const State& at, std::span<dou
   return taken;
 }
 
+/// What limits and locks may give in a step [J].
+double Engine::limits_may_give(const BlockSolve& b) const {
+  return std::max(gain_floor(b) + given_by_limits * inner_energy_at_start(b), b.limit_return);
+}
+
 /// Ends a step that stands as a whole: accounts for its energy and sets the pose from which Bullet starts.
 /// @param constraints, rows  what they gave in it [J]
 void Engine::end_whole(BlockSolve& b, double constraints, double rows) {
@@ -356,7 +394,7 @@ void Engine::end_whole(BlockSolve& b, double constraints, double rows) {
   if (b.native_rows) b.dv.assign(b.v.begin(), b.v.end());
   if (watches_energy(b)) {
     begin_energy(b);
-    settle_energy(b, constraints, rows, gain_floor(b) + allowed_gain * energy_at_start(b), state_, b.v);
+    settle_energy(b, constraints, rows, gain_floor(b) + allowed_gain * inner_energy_at_start(b), state_, b.v);
     count_damping(b);
   }
   if (!beyond && b.tally.damping_work == damped) return;

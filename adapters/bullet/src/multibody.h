@@ -81,7 +81,6 @@ class Multibodies {
   // ---- telling ----
   void tell();
   void tell_flags();
-  std::vector<std::string> law_warnings() const;
   bool holds(int record) const;
   /// What its laws carry from step to step; null where there are none.
   std::shared_ptr<const Dynamics::LawHistory> law_history() const {
@@ -162,6 +161,7 @@ class Multibodies {
     std::vector<std::vector<Wrench>> prescribed;  ///< by tree: what laws prescribe on links
     std::vector<Reaction> reactions;
     std::vector<char> stuck;
+    StandingTold standing_told;
     std::vector<double> c, dv, lambda;           ///< prescribed, along the columns; what that does to v̇; its rows'
     std::vector<double> first_dv, first_lambda;  ///< before native rows were known
     bool present = false;                        ///< some constraint of the problem has laws

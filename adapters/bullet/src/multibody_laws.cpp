@@ -230,6 +230,7 @@ void Multibodies::lay_out_bodies() {
   SolveOptions options;
   options.rank_tolerance = engine_.options_.rank_tolerance;
   bodies_.dynamics.emplace(engine_.system_, ids, options);
+  bodies_.standing_told = {};
   if (const auto laws = std::exchange(laws_to_go_back_to_, nullptr)) bodies_.dynamics->set_law_history(laws);
   const Block& block = bodies_.dynamics->assembly().block;
   bodies_.record_of.assign(block.constraints.size(), -1);
@@ -428,6 +429,7 @@ void Multibodies::book_laws() {
   velocities_of_bodies(v0_, bodies_.v0);
   velocities_of_bodies(v_, bodies_.v1);
   engine_.order_laws();
+  engine_.note_warnings(*bodies_.dynamics, bodies_.dynamics->law_report().trouble, bodies_.standing_told);
   for (const LawEffort& e : bodies_.dynamics->law_efforts()) {
     const int index = bodies_.record_of[z(e.constraint)];
     if (index < 0) continue;
@@ -450,10 +452,6 @@ void Multibodies::book_laws() {
     if (known && contacts[i].sticks != static_cast<bool>(bodies_.stuck[i])) ++engine_.counts_.mode_switches;
     bodies_.stuck[i] = contacts[i].sticks;
   }
-}
-
-std::vector<std::string> Multibodies::law_warnings() const {
-  return bodies_.good && bodies_.dynamics ? bodies_.dynamics->warnings() : std::vector<std::string>{};
 }
 
 }  // namespace LINCHPIN_BULLET_PRECISION

@@ -15,10 +15,15 @@ namespace {
 void demand(const std::string& why) {
   if (!why.empty()) throw std::invalid_argument(why);
 }
-Multibodies& multibodies_of(Engine& engine, const Link& link, const char* verb) {
-  if (!engine.multibodies() || !link.body)
-    throw std::invalid_argument(std::string("linchpin: ") + verb + ": the world is not a btMultiBodyDynamicsWorld");
+Multibodies& multibodies_of(Engine& engine, const std::string& who) {
+  if (!engine.world_) throw std::invalid_argument("linchpin: " + who + ": " + engine.why_no_world());
+  if (!engine.multibodies())
+    throw std::invalid_argument("linchpin: " + who + ": the world is not a btMultiBodyDynamicsWorld");
   return *engine.multibodies();
+}
+Multibodies& multibodies_of(Engine& engine, const Link& link, const std::string& who) {
+  if (!link.body) throw std::invalid_argument("linchpin: " + who + ": the link is of no multibody");
+  return multibodies_of(engine, who);
 }
 constexpr const char* empty_handle = "linchpin: an empty handle, of no constraint";
 constexpr const char* removed = "linchpin: the constraint has been removed";
@@ -30,14 +35,18 @@ const std::string no_name;
 
 Handle::Handle(Engine* engine, int record)
     : engine_(engine), record_(record), version_(engine->records_[z(record)].version) {}
-bool Handle::valid() const { return engine_ && !engine_->is_stale(record_, version_); }
+bool Handle::valid() const { return engine_ && !engine_->world_ended_ && !engine_->is_stale(record_, version_); }
+std::string Handle::why_not_valid() const {
+  if (!engine_) return empty_handle;
+  return engine_->world_ended_ ? std::string("linchpin: ") + engine_->why_no_world() : removed;
+}
 const std::string& Handle::name() const { return valid() ? engine_->records_[z(record_)].name : no_name; }
 Handle& Handle::law(Law law) {
   demand(try_law(std::move(law)));
   return *this;
 }
 std::string Handle::try_law(Law law) noexcept {
-  if (!valid()) return engine_ ? removed : empty_handle;
+  if (!valid()) return why_not_valid();
   return engine_->add_law(record_, std::move(law));
 }
 Handle& Handle::clear_laws() {
@@ -55,7 +64,7 @@ Handle& Handle::one_sided(OneSided how) {
   return *this;
 }
 std::string Handle::try_one_sided(OneSided how) noexcept {
-  if (!valid()) return engine_ ? removed : empty_handle;
+  if (!valid()) return why_not_valid();
   return engine_->set_one_sided(record_, how);
 }
 bool Handle::released() const { return valid() && engine_->records_[z(record_)].let_go; }
@@ -142,10 +151,8 @@ std::vector<BodyId> Solver::ids_of(const std::string& name, const std::vector<Pa
       continue;
     }
     BodyId link;
-    if (!engine_->multibodies())
-      throw std::invalid_argument("linchpin: constraint '" + name +
-                                  "': the world is not a btMultiBodyDynamicsWorld that this solver is attached to");
-    if (const std::string why = engine_->multibodies()->id_of(part.link_, link); !why.empty())
+    Multibodies& multibodies = multibodies_of(*engine_, "constraint '" + name + "'");
+    if (const std::string why = multibodies.id_of(part.link_, link); !why.empty())
       throw std::invalid_argument("linchpin: constraint '" + name + "': " + why);
     ids.push_back(link);
   }
@@ -154,25 +161,22 @@ std::vector<BodyId> Solver::ids_of(const std::string& name, const std::vector<Pa
 
 BodyId Solver::id(Link link) {
   BodyId id;
-  if (!engine_->multibodies()) throw std::invalid_argument("linchpin: id: the world is not a btMultiBodyDynamicsWorld");
-  if (const std::string why = engine_->multibodies()->id_of(link, id); !why.empty())
+  if (const std::string why = multibodies_of(*engine_, "id").id_of(link, id); !why.empty())
     throw std::invalid_argument("linchpin: id: " + why);
   return id;
 }
 
 Handle Solver::adopt(btMultiBodyConstraint& constraint, std::string name) {
   int record = -1;
-  if (!engine_->multibodies())
-    throw std::invalid_argument("linchpin: adopt '" + name + "': the world is not a btMultiBodyDynamicsWorld");
-  demand(engine_->multibodies()->name(constraint, std::move(name), record));
+  Multibodies& multibodies = multibodies_of(*engine_, "adopt '" + name + "'");
+  demand(multibodies.name(constraint, std::move(name), record));
   return {engine_.get(), record};
 }
 
 Handle Solver::adopt(Link link, std::string name) {
   int record = -1;
-  if (!link.body || !engine_->multibodies())
-    throw std::invalid_argument("linchpin: adopt '" + name + "': the world is not a btMultiBodyDynamicsWorld");
-  demand(engine_->multibodies()->name_joint(link, std::move(name), record));
+  Multibodies& multibodies = multibodies_of(*engine_, link, "adopt '" + name + "'");
+  demand(multibodies.name_joint(link, std::move(name), record));
   return {engine_.get(), record};
 }
 
@@ -271,6 +275,7 @@ const Counts& Solver::counts() const {
   engine_->refresh();
   return engine_->counts_;
 }
+std::span<const LawWarning> Solver::law_warnings() const { return engine_->law_warnings_.all(); }
 std::string Solver::summary() const { return engine_->summary(); }
 std::vector<Solver::Native> Solver::native() const { return engine_->native(); }
 RankReport Solver::rank_report() const {

@@ -165,7 +165,10 @@ void Engine::record_stage(BlockSolve& b, const State& at, double weight) {
 /// What has been recorded belongs to the step.
 void Engine::stand(BlockSolve& b) {
   for (std::size_t i = 0; i < b.own_lambda.size(); ++i) b.own_lambda[i] += b.part_lambda[i];
-  if (b.with_laws) keep_law_works(b);
+  if (b.with_laws) {
+    keep_law_works(b);
+    note_trouble(b);
+  }
   if (!b.recorded) return;
   const Block& block = b.block;
   for (std::size_t j = 0; j < b.sub_momentum.size(); ++j) {

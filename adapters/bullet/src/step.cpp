@@ -78,8 +78,9 @@ void Engine::gather_native(Pools pools, bool solved) {
     for (auto* x : {&b.host, &b.at_once, &b.spread}) std::fill(x->begin(), x->end(), 0.0);
     b.held_rows.clear();
     b.takes = b.solved_work = 0;
+    b.passive = {};
     if (!solved || !b.native_rows) continue;
-    b.may_give[HeldRow::limit] = gain_floor(b) + given_by_limits * energy_at_start(b);
+    b.may_give[HeldRow::limit] = limits_may_give(b);
     b.mass = 0;
     for (const BodyId id : b.block.bodies) b.mass += system_.mass(id);
   }
@@ -176,6 +177,10 @@ void Engine::gather_native(Pools pools, bool solved) {
     }
     ++in_joint;
   }
+  for (const int index : group_) {
+    BlockSolve& b = *blocks_[z(index)];
+    b.solved_work += passive_work(b);
+  }
 }
 
 bool Engine::after_iterations(Pools pools) {
@@ -209,6 +214,7 @@ bool Engine::after_iterations(Pools pools) {
 /// Of this step, as far as it had come; what laws remember has lived through the parts that do not stand.
 void Engine::forget_law_works(BlockSolve& b) {
   if (!b.with_laws) return;
+  b.law_trouble.clear();
   if (b.lived > 0 && !b.law_memory.empty()) {
     b.dynamics->give_memory(b.law_memory);
     b.dynamics->accept(-std::exchange(b.lived, 0));

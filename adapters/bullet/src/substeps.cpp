@@ -117,7 +117,10 @@ void Engine::record_substep(BlockSolve& b, const Substep& s) {
     b.e[row] = s.length * (b.dynamics->lambda()[row] + b.dynamics->induced()[row]) + b.lambda[row];
     b.own_lambda[row] += b.e[row];
   }
-  if (b.with_laws) book_laws(b, now, s.length, assembly.v, b.sub_v);
+  if (b.with_laws) {
+    book_laws(b, now, s.length, assembly.v, b.sub_v);
+    note_trouble(b);
+  }
   for (std::size_t i = 0; i < b.ids.size(); ++i) {
     Reaction& r = reactions_[z(records_[z(b.records[i])].reaction)];
     for (int k = 0; k < static_cast<int>(system_.constraint(b.ids[i]).bodies().size()); ++k) {
@@ -233,7 +236,7 @@ void Engine::end_parts(BlockSolve& b, const State& now, int taken, double last_l
 /// frame.
 /// @param price  of a try, over that of a plain one
 int Engine::most_tries(const BlockSolve& b, double price) const {
-  constexpr double dear = 10000;  // rows times tries
+  constexpr double dear = 6000;  // rows times tries
   constexpr int least = 16, no_limit = 1 << 28;
   return watches_energy(b) ? std::max(least, static_cast<int>(dear / (price * std::max(1, b.block.m())))) : no_limit;
 }
@@ -251,7 +254,8 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   const int most = most_tries(b, price);
   Substep s;
   s.before = before;
-  s.allowed = gain_floor(b) + allowed_gain * kinetic(b.dynamics->assembly(), b.v0);
+  s.allowed =
+      gain_floor(b) + allowed_gain * (watches ? inner_energy_at_start(b) : kinetic(b.dynamics->assembly(), b.v0));
   s.length = first_part(b.swing);
   constexpr int dear = 10000, dearest = 200000;  // rows times substeps
   const int rows = block.m();
@@ -262,7 +266,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   int taken = 0, tries = 0;
   double fastest = 0;
   bool factored = false, turns = false;
-  while (s.done < dt_ * (1 - 1e-12) && taken < options_.max_substeps && tries < 4 * most) {
+  while (s.done < dt_ * (1 - 1e-12) && taken < options_.max_substeps && tries < all_tries * most) {
     const double left = dt_ - s.done;
     s.at_any_swing = tries >= most;
     if (tries++ == most) s.length = left;
@@ -306,8 +310,10 @@ bool Engine::substep_block(BlockSolve& b, double before) {
     }
     if (watches) {
       const std::vector<double>& v = b.dynamics->assembly().v;
-      settle_energy(b, s.gain - gain, work_of_part(b, s.weight, s.done == 0, v, b.sub_v), s.allowed, now, b.sub_v);
+      const double constraints = s.gain - gain, of_rows = work_of_part(b, s.weight, s.done == 0, v, b.sub_v);
       s.gain = gain;
+      if (drop_rows(b, constraints + of_rows, kinetic(b.dynamics->assembly(), v), s.allowed)) continue;
+      settle_energy(b, constraints, of_rows, s.allowed, now, b.sub_v);
     }
     record_substep(b, s);
     if (b.with_laws) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
+#include <limits>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -30,6 +31,16 @@ bool open(const Reaction& r, double tolerance) {
   return std::max({r.gap, r.gap_angle, r.residual, r.velocity_residual}) > tolerance;
 }
 }  // namespace
+
+std::string told(const LawWarning& warning) {
+  if (warning.steps == 0) return warning.text;
+  std::ostringstream out;
+  out << std::setprecision(6) << warning.text << " (" << (warning.steps == 1 ? "in" : "first in")
+      << " the step that begins at t = " << warning.t << " s";
+  if (warning.steps > 1) out << "; in " << warning.steps << " steps";
+  out << ")";
+  return out.str();
+}
 
 // A block that cannot be met is so as a whole; those of its constraints that are met nevertheless are not the reason.
 std::vector<int> Engine::unmet() {
@@ -147,7 +158,7 @@ Instant Engine::instant(std::string_view name) {
 }
 
 double Engine::energy() const {
-  if (!world_) return 0;
+  if (!world_) return std::numeric_limits<double>::quiet_NaN();
   double sum = 0;
   const btCollisionObjectArray& all = world_->getCollisionObjectArray();
   for (int i = 0; i < all.size(); ++i) {
@@ -368,11 +379,8 @@ std::string Engine::summary() {
   if (counts_.mode_switches) s << "\n  contacts of laws that began to stick or to slide: " << counts_.mode_switches;
   order_laws();
   for (const std::string& difference : thrust_differences(law_works_)) s << "\n  " << difference;
-  for (const auto& b : blocks_)
-    if (!b->ids.empty() && b->with_laws && b->last_step == step_ && !b->failed)
-      for (const std::string& warning : problem(*b).warnings()) s << "\n  warning: " << warning;
-  if (multibodies_)
-    for (const std::string& warning : multibodies_->law_warnings()) s << "\n  warning: " << warning;
+  for (const LawWarning& warning : law_warnings_.all()) s << "\n  warning: " << told(warning);
+  if (law_warnings_.full()) s << "\n  warning: laws had more to warn of than these " << LawWarnings::most;
   if (!books_.empty() && counts_.imbalance > 0)
     s << "\n  books, of the bodies and steps looked at, balance to " << counts_.imbalance << " of their largest entry";
   else if (!books_.empty())

@@ -356,6 +356,8 @@ Json measure(const Job& job, Progress& progress) {
   if (exact) {
     row["laws"] = cli::laws_json(solver->laws());
     row["law_differences"] = thrust_differences(solver->laws());
+    row["warnings"] = Json::array();
+    for (const bullet::LawWarning& warning : solver->law_warnings()) row["warnings"].push_back(bullet::told(warning));
   }
   if (solver) row["summary"] = solver->summary();
   if (row.contains("summary"))

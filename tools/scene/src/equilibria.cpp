@@ -200,7 +200,7 @@ class Rest {
   // ∂(F + Aᵀλ)/∂q in the virtual displacements: minus the stiffness. By central differences, of order 6 where `parts`
   // is asked for as well: the two of ∂F and ∂Aᵀλ, whose size says how much of their sum is rounding.
   bool tangent(const State& state, const Balance& at, MatrixXd& H, std::pair<MatrixXd, MatrixXd>* parts = nullptr) {
-    const double h = parts ? 1e-4 : 1e-5;
+    const double h = parts ? fine_step : 1e-5;
     MatrixXd of_F = MatrixXd::Zero(n(), at.Z.cols()), of_A = of_F;
     VectorXd F;
     for (Eigen::Index j = 0; j < at.Z.cols(); ++j)
@@ -402,11 +402,19 @@ class Rest {
     const double scale =
         std::max(reduced(parts.first).cwiseAbs().maxCoeff(), reduced(parts.second).cwiseAbs().maxCoeff());
     const double small = 1e-9 * std::max(1e-9, scale);
+    const MatrixXd half = mass.matrixL().solve(MatrixXd::Identity(K.rows(), K.cols())).cwiseAbs();
+    const MatrixXd by_rounding = half * rounding(at) * half.transpose();
     std::vector<std::complex<double>> w2;
+    std::vector<double> least;  // below it, each is none
+    MatrixXd ways;              // of each, in the virtual displacements
     // Forces with a potential have a symmetric stiffness; others (circulatory ones) may make oscillations that grow.
     if ((K - K.transpose()).cwiseAbs().maxCoeff() <= 1e-8 * std::max(1e-9, scale)) {
-      const Eigen::SelfAdjointEigenSolver<MatrixXd> eigen(0.5 * (K + K.transpose()), Eigen::EigenvaluesOnly);
+      const Eigen::SelfAdjointEigenSolver<MatrixXd> eigen(0.5 * (K + K.transpose()));
       w2.assign(eigen.eigenvalues().begin(), eigen.eigenvalues().end());
+      const MatrixXd size = eigen.eigenvectors().cwiseAbs();
+      for (Eigen::Index i = 0; i < size.cols(); ++i)  // to first order, xᵀ δK x
+        least.push_back(small + size.col(i).dot(by_rounding * size.col(i)));
+      ways = mass.matrixU().solve(eigen.eigenvectors());
     } else {
       const Eigen::EigenSolver<MatrixXd> eigen(K, false);
       w2.assign(eigen.eigenvalues().begin(), eigen.eigenvalues().end());
@@ -416,10 +424,12 @@ class Rest {
       std::sort(w2.begin(), w2.end(), [](const auto& a, const auto& b) {
         return std::pair(a.real(), a.imag()) < std::pair(b.real(), b.imag());
       });
+      least.assign(w2.size(), small + by_rounding.norm());
     }
     bool unstable = false, marginal = false;
-    for (auto& each : w2) {
-      if (std::abs(each) <= small) each = 0;
+    for (std::size_t i = 0; i < w2.size(); ++i) {
+      auto& each = w2[i];
+      if (std::abs(each) <= least[i]) each = 0;
       unstable = unstable || each.real() < 0 || each.imag() != 0;
       marginal = marginal || each == 0.0;
       out.frequencies_squared.push_back(each.real());
@@ -429,12 +439,57 @@ class Rest {
     out.stability = unstable   ? Equilibrium::Stability::unstable
                     : marginal ? Equilibrium::Stability::marginal
                                : Equilibrium::Stability::stable;
+    std::vector<Eigen::Index> idle;
+    for (std::size_t i = 0; i < w2.size() && ways.cols() > 0; ++i)
+      if (w2[i] == 0.0) idle.push_back(static_cast<Eigen::Index>(i));
+    if (!idle.empty()) out.continuum = goes_on(state, at, ways(Eigen::all, idle));
     return out;
   }
 
   int start = 0, starts = 0;  // what go_on is told
 
  private:
+  static constexpr double fine_step = 1e-4;  // of the differences that a place is judged by
+
+  // How large each entry of the stiffness may be by rounding alone. Generalized forces Zᵀ(F + Aᵀλ) are sums of forces
+  // on bodies that may cancel to the last digit, or be at right angles to every virtual displacement, as those are that
+  // bear a door on a vertical hinge. The entries of a force or of a row on one body come from turned vectors: each is
+  // rounded in proportion to the largest of them. A derivative by differences has that rounding over the step, with the
+  // sum of the weights' sizes; the derivatives themselves, which may be nothing else, say nothing of it.
+  MatrixXd rounding(const Balance& at) const {
+    double weights = 0;
+    for (const double each : analysis::difference_weights) weights += 2 * std::abs(each);
+    VectorXd terms(n());
+    for (Eigen::Index first = 0; first < n();) {
+      const Eigen::Index dof = system_.dof(directions_[static_cast<std::size_t>(first)].body);
+      double size = at.F.segment(first, dof).cwiseAbs().maxCoeff();
+      if (at.A.rows() > 0)
+        size += at.A.middleCols(first, dof).cwiseAbs().rowwise().maxCoeff().dot(at.lambda.cwiseAbs());
+      terms.segment(first, dof).setConstant(size);
+      first += dof;
+    }
+    const VectorXd of_force =
+        weights * std::numeric_limits<double>::epsilon() / fine_step * (at.Z.cwiseAbs().transpose() * terms);
+    return of_force * Eigen::RowVectorXd::Ones(at.Z.cols());
+  }
+
+  // Whether some way of rate 0 goes on through places of rest at the same potential, and not only begins so.
+  bool goes_on(const State& state, const Balance& at, const MatrixXd& ways) {
+    const double V = potential_energy(system_, state);
+    for (Eigen::Index k = 0; k < ways.cols(); ++k) {
+      State moved = state;
+      Balance there;
+      VectorXd way = at.Z * ways.col(k);
+      const double most = way.cwiseAbs().maxCoeff();
+      if (!(most > 0)) continue;
+      way *= 0.1 / most;
+      if (move(moved, way) && close(moved) && look(moved, there) && residual(there) <= 1e-7 &&
+          std::abs(potential_energy(system_, moved) - V) <= 1e-9 * (1 + std::abs(V)))
+        return true;
+    }
+    return false;
+  }
+
   MatrixXd rows() const {
     const Instant& in = assembly_.instant;
     MatrixXd A = MatrixXd::Zero(in.m(), in.n());

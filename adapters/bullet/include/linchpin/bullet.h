@@ -145,10 +145,11 @@ struct Options {
   double draw_ghost = 0;
 };
 
-/// One constraint of a Solver, by name. Cheap to copy; valid while the solver is and the constraint has not been
-/// removed; `valid()` tells. On a stale handle, and on an empty one, law() and one_sided() throw std::invalid_argument
-/// ("the constraint has been removed", "an empty handle"), their try_ forms return that, name() is empty, and all other
-/// calls do nothing. A stale handle stays stale when another constraint comes to have the place.
+/// One constraint of a Solver, by name. Cheap to copy; valid while the solver is, its world has not been destroyed and
+/// the constraint has not been removed; `valid()` tells. On a stale handle, and on an empty one, law() and one_sided()
+/// throw std::invalid_argument ("the constraint has been removed", "the world of this solver has been destroyed", "an
+/// empty handle"), their try_ forms return that, name() is empty, and all other calls do nothing. A stale handle stays
+/// stale when another constraint comes to have the place.
 class Handle {
  public:
   Handle() = default;
@@ -186,6 +187,7 @@ class Handle {
  private:
   friend class Solver;
   Handle(Engine* engine, int record);
+  std::string why_not_valid() const;
   Engine* engine_ = nullptr;
   int record_ = -1;
   unsigned version_ = 0;  ///< of what was there when it was made
@@ -240,6 +242,16 @@ struct Counts {
   double activation_energy = 0;  ///< largest ½ΔvᵀMΔv by which a step began off its velocity constraints [J]
 };
 
+/// What laws warn of: a step that has no answer on the actual thrust (Painlevé's case) or several, an effort that
+/// jumps, a thrust that redundancy leaves undetermined, a law with nothing to rub on. It names law and constraint.
+struct LawWarning {
+  std::string text;  ///< with the numbers of the first time
+  double t = 0;      ///< [s] at the start of the step in which it was first so
+  long steps = 0;    ///< in so many steps; 0 for what is so as long as laws and constraints stay what they are
+};
+/// As summary() has it: the text, then when and how often.
+std::string told(const LawWarning& warning);
+
 /// What a Solver carries from one step to the next, beside what is in Bullet's world: see Solver::history().
 class History {
  public:
@@ -266,9 +278,10 @@ class Solver {
   [[nodiscard]] static std::unique_ptr<Solver> try_install(btDiscreteDynamicsWorld& world, std::string& why,
                                                            Options options = {}) noexcept;
   /// Puts the native solver back and takes the user's constraints out of the world; nothing else of the world is
-  /// touched. When a world is destroyed first, its solver leaves it as by detach(). Handles then do nothing, and calls
-  /// that need a world say that it has been destroyed. The world's island manager, which is linchpin's meanwhile, tells
-  /// the solver. A world with an island manager of the program's own class must outlive the solver.
+  /// touched. When a world is destroyed first, its solver leaves it as by detach(). Handles are then not valid, and
+  /// calls that need a world say that it has been destroyed; energy() is NaN. The world's island manager, which is
+  /// linchpin's meanwhile, tells the solver. A world with an island manager of the program's own class must outlive the
+  /// solver.
   ~Solver();
   Solver(const Solver&) = delete;
   Solver& operator=(const Solver&) = delete;
@@ -420,6 +433,9 @@ class Solver {
   /// In shadow mode and in Mode::observe, one per reaction; empty otherwise.
   std::span<const Shadow> shadow() const;
   const Counts& counts() const;
+  /// Of all steps since the start or the last reset(), each once, whatever its numbers; the first 16. Valid until the
+  /// next step.
+  std::span<const LawWarning> law_warnings() const;
   /// Gap, energy, rank, redundancy by name, substeps, fallbacks, what stayed native and why. Several lines of text.
   std::string summary() const;
   /// What stayed with the native solver and why, by constraint name; empty when nothing did.
@@ -431,7 +447,8 @@ class Solver {
   /// Problem of one constraint's block at the last step, to save and replay with `linchpin solve`. Empty (n() == 0)
   /// for a name that is not there and before the first step.
   Instant instant(std::string_view constraint) const;
-  /// Kinetic energy plus gravity potential of the world's dynamic bodies and multibodies, in double [J].
+  /// Kinetic energy plus gravity potential of the world's dynamic bodies and multibodies, in double [J]. NaN
+  /// where there is no world: it has been destroyed, or none is attached.
   double energy() const;
 
   void on_step(std::function<void(const Step&)> callback);
@@ -442,14 +459,14 @@ class Solver {
   void forget(btMultiBody& body);
   /// Call before deleting a body: takes the user's constraints on it out of the world.
   void forget(btRigidBody& body);
-  /// After teleports: forgets what was remembered from step to step, clears counts and work. The next step takes
-  /// kinematic bodies to stand where they are; without it they have got there by moving, as Bullet has it. One-sided
-  /// constraints that have let go hold again if they are made to `reengage`. The time stays: see set_t().
+  /// After teleports: forgets what was remembered from step to step, clears counts, work and warnings. The next step
+  /// takes kinematic bodies to stand where they are; without it they have got there by moving, as Bullet has it.
+  /// One-sided constraints that have let go hold again if they are made to `reengage`. The time stays: see set_t().
   void reset();
   /// For programs that go back and step again (rollback). The program puts the world back as it was, and then calls
   /// restore(). The steps that follow have the same bits as the steps after history().
   /// A history holds:
-  /// - the time, the counts, and the length of the last step;
+  /// - the time, the counts, the warnings of laws, and the length of the last step;
   /// - of every block of constraints, how its last step was taken, how long the next part may be, what Newton began
   ///   from, and where friction was found;
   /// - of every constraint, its work, whether it is enabled, has let go or is given back, and the angles and bristles

@@ -72,13 +72,17 @@ struct Equilibrium {
   double residual = 0;  ///< largest generalized force left in a virtual displacement, relative to the largest force
   enum class Stability { stable, unstable, marginal } stability = Stability::marginal;
   /// Squares of the small-oscillation frequencies [1/s²], ascending: stiffness against mass in the virtual
-  /// displacements. Negative ones lead away. Those below 1e-9 of the terms they are a sum of are 0, and where one is
-  /// nothing is decided: marginal. Velocity-dependent forces (damping, Coriolis) are not in them.
+  /// displacements. Negative ones lead away. Those below 1e-9 of the terms they are a sum of, and those that the
+  /// rounding of the forces alone can make, are 0. Where one is, nothing is decided: marginal. Velocity-dependent
+  /// forces (damping, Coriolis) are not in them.
   std::vector<double> frequencies_squared;
   /// Their imaginary parts where some are complex, else empty: circulatory forces, which have no potential, feed an
   /// oscillation that grows (flutter). The motions are exp(λt) with λ² the negative of the complex square.
   std::vector<double> imaginary_parts;
   std::vector<double> lambda;  ///< of the block's rows, least norm
+  /// It belongs to a continuum of places of rest: a way along a rate of 0 goes on through such places, at the same
+  /// potential. The search keeps one of those that it comes to.
+  bool continuum = false;
 };
 
 struct EquilibriumSearch {
