@@ -29,7 +29,7 @@ class SolveLaw : public testing::Test {
   void check(const Instant& x, std::uint64_t seed) {
     if (!HasFailure() || saved_) return;
     saved_ = true;
-    const std::string file = "failed-instant-" + std::to_string(seed) + ".json";
+    const std::string file = LINCHPIN_FAILURES_DIR "/failed-instant-" + std::to_string(seed) + ".json";
     std::ofstream(file) << write_json(x);
     std::printf("the problem is in %s\n", file.c_str());
   }

@@ -1,4 +1,4 @@
-// Which way a friction problem is solved: by staying at rest (friction_rest.cpp), by sweeps (friction_sweep.cpp), by
+// Which way a friction problem is solved: by staying at rest (static_friction.cpp), by sweeps (friction_gauss_seidel.cpp), by
 // Newton (friction_newton.cpp), and where there may be several solutions by a search for them.
 #include "force_laws/friction_problem_impl.h"
 

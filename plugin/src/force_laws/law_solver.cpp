@@ -1,8 +1,8 @@
 // Laws at one state. The order of things: laws that only add up; then, if anything is at rest, is to be judged at the
 // end of a step or reads the actual thrust, unit responses of all unknown efforts and the friction problem; last, what
 // came out goes through the factor once more as one force, so that no round-off of the small problem is left in v̇. What
-// laws read is collected in nonideal_gather.cpp; who slides is in nonideal_slide.cpp, the friction problem in
-// nonideal_rub.cpp.
+// laws read is collected in law_evaluation.cpp; who slides is in sliding.cpp, the friction problem in
+// friction_coupling.cpp.
 #include "problem/jacobian_products.h"
 #include "force_laws/friction_callbacks.h"
 #include "model/format.h"

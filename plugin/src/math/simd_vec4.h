@@ -1,5 +1,5 @@
 // One block in vectors of four numbers: four bodies, points or dots of it side by side, or the three components of one.
-// To the last bit what each would come to alone, and to what it comes to in the lanes of lanes.h.
+// To the last bit what each would come to alone, and to what it comes to in the lanes of simd.h.
 #pragma once
 
 #include "math/simd.h"

@@ -1,5 +1,5 @@
 // The factors of a turn by a vector t, the exponential less one: sin t / t times t ×, (1 − cos t) / t² times t × t ×.
-// In a namespace of those that include it, as lanes.h has it.
+// In a namespace of those that include it, as simd.h has it.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // Chooses the solver, judges its answer by the data as given, and says what was found. Leaves the factorisations to
-// solve_dense and solve_sparse.
+// dense_factorization and sparse_factorization.
 #include "problem/dense_factorization.h"
 #include "problem/sparse_factorization.h"
 
