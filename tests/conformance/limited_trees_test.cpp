@@ -118,14 +118,14 @@ class Tree {
 };
 
 // Contacts among bars that jam are far from solved when the host's iterations end.
-TEST(LimitedTrees, ThatJamGainNothingBesideTheNativeSolver) {
+TEST(SlowLimitedTrees, ThatJamGainFarLessThanByTheNativeSolver) {
   for (const double rate : {60.0, 240.0})
     for (unsigned seed = 0; seed < 24; ++seed) {
       SCOPED_TRACE(std::to_string(rate) + " Hz, seed " + std::to_string(seed));
       Tree tree(seed, 10, true);
       bullet::Solver exact(tree.w.world);
       // Overlaps are pushed out, which is a source: natively by up to 230 J.
-      EXPECT_LE(tree.gain(rate, 3), 40);
+      EXPECT_LE(tree.gain(rate, 3), precision(40, 80));
       EXPECT_EQ(exact.counts().non_finite, 0);
     }
 }
