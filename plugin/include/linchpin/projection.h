@@ -1,5 +1,5 @@
-// Keeping poses and velocities on the constraints at finite steps: the Newton that ends a step on them (T12), projections
-// in the mass metric (T13, T14), and the geometric stiffness of constraint forces (T15).
+// Keeping poses and velocities on the constraints at finite steps: the Newton that ends a step on them (T12),
+// projections in the mass metric (T13, T14), and the geometric stiffness of constraint forces (T15).
 #pragma once
 
 #include <linchpin/dynamics.h>

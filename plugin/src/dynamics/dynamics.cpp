@@ -1,8 +1,8 @@
 // The equation at one state with forces and laws. Hides in which order assembly, factor and laws come, and how
 // contradictory rows are told from rows that are merely a step off.
+#include "force_laws/law_solver.h"
 #include "problem/jacobian_products.h"
 #include "problem/kept_assembly.h"
-#include "force_laws/law_solver.h"
 
 #include <linchpin/constraint.h>
 #include <linchpin/dynamics.h>
@@ -403,8 +403,8 @@ namespace {
 /// What the laws of constraint i prescribe; null without any.
 const Prescribed* prescribed_on(const Nonideal& laws, int i) {
   const auto& all = laws.prescribed;  // in the order of constraints
-  const auto at = std::lower_bound(all.begin(), all.end(), i,
-                                   [](const Prescribed& p, int of) { return p.constraint < of; });
+  const auto at =
+      std::lower_bound(all.begin(), all.end(), i, [](const Prescribed& p, int of) { return p.constraint < of; });
   return at != all.end() && at->constraint == i ? &*at : nullptr;
 }
 }  // namespace

@@ -1,8 +1,8 @@
 // This file finds how fast laws damp or turn what they act on (T10). The bound takes all bodies as free and costs
 // little. The rate of the constrained motion is found on request. A direction that other constraints hold does not
 // move, and a body that is joined to a heavy one moves less than it would alone.
-#include "problem/jacobian_products.h"
 #include "force_laws/law_solver.h"
+#include "problem/jacobian_products.h"
 
 #include <algorithm>
 #include <cmath>

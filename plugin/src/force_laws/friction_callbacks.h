@@ -1,7 +1,8 @@
-// Private to what asks laws in the words of the friction problem; to be included after columns.h.
+// Private to what asks laws in the words of the friction problem.
 #pragma once
 
 #include "force_laws/law_solver.h"
+#include "math/vector_ops.h"
 
 namespace linchpin {
 

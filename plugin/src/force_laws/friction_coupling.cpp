@@ -1,8 +1,8 @@
 // Friction that is not known before something is solved: unit responses of all unknown efforts, the friction problem,
 // what is said of its answer, and the answer once more where what ends a step on the constraints has moved the slips.
-#include "problem/jacobian_products.h"
 #include "force_laws/friction_callbacks.h"
 #include "model/format.h"
+#include "problem/jacobian_products.h"
 
 #include <linchpin/constraint.h>
 

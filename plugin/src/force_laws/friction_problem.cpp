@@ -1,5 +1,6 @@
-// Which way a friction problem is solved: by staying at rest (static_friction.cpp), by sweeps (friction_gauss_seidel.cpp), by
-// Newton (friction_newton.cpp), and where there may be several solutions by a search for them.
+// Which way a friction problem is solved: by staying at rest (static_friction.cpp), by sweeps
+// (friction_gauss_seidel.cpp), by Newton (friction_newton.cpp), and where there may be several solutions by a search
+// for them.
 #include "force_laws/friction_problem_impl.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // Laws that are not what laws have to be: that jump, or push at rest though they say that they only take energy. Found
 // from what they are asked anyway; named once, and for as long as they are there.
-#include "problem/jacobian_products.h"
 #include "force_laws/law_solver.h"
-#include "model/system_impl.h"
 #include "model/format.h"
+#include "model/system_impl.h"
+#include "problem/jacobian_products.h"
 
 #include <linchpin/constraint.h>
 

@@ -3,9 +3,9 @@
 // came out goes through the factor once more as one force, so that no round-off of the small problem is left in v̇. What
 // laws read is collected in law_evaluation.cpp; who slides is in sliding.cpp, the friction problem in
 // friction_coupling.cpp.
-#include "problem/jacobian_products.h"
 #include "force_laws/friction_callbacks.h"
 #include "model/format.h"
+#include "problem/jacobian_products.h"
 
 #include <linchpin/constraint.h>
 

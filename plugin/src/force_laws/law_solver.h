@@ -5,8 +5,10 @@
 
 #include "force_laws/friction_problem.h"
 
-#include <linchpin/dynamics.h>
+#include <linchpin/assembly.h>
+#include <linchpin/law_report.h>
 #include <linchpin/laws.h>
+#include <linchpin/problem.h>
 
 #include <limits>
 #include <span>

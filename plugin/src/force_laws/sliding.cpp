@@ -1,6 +1,6 @@
 // Who slides, and keeps to it through the step: friction that is known before anything is solved (T5).
-#include "problem/jacobian_products.h"
 #include "force_laws/friction_callbacks.h"
+#include "problem/jacobian_products.h"
 
 #include <algorithm>
 #include <cmath>

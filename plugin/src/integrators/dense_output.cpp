@@ -1,7 +1,7 @@
 // Any time of the last step, and the zeros of the user's functions in it.
-#include "problem/jacobian_products.h"
-#include "integrators/stepper_impl.h"
 #include "integrators/discrete_legendre.h"
+#include "integrators/stepper_impl.h"
+#include "problem/jacobian_products.h"
 
 #include <algorithm>
 #include <cmath>

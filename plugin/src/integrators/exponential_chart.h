@@ -2,8 +2,8 @@
 // when its chart at a state has some coordinates, and how fast those change. Private to the core.
 #pragma once
 
-#include "problem/jacobian_products.h"
 #include "integrators/discrete_legendre.h"
+#include "problem/jacobian_products.h"
 
 #include <linchpin/system.h>
 

@@ -1,7 +1,7 @@
 // RATTLE on momenta with the exponential map, and its composition of order 4 (T13).
+#include "integrators/discrete_legendre.h"
 #include "integrators/stepper_impl.h"
 #include "projection/end_of_step_newton.h"
-#include "integrators/discrete_legendre.h"
 
 #include <linchpin/constraint.h>
 #include <linchpin/laws.h>

@@ -1,10 +1,10 @@
 // The motion without a host: its start, the opening and closing of a step, and what can be asked of it. Hides when
 // things are made again because the system changed. How a step is made lies in the rooms beside this one
 // (stepper_impl.h).
-#include "problem/kept_assembly.h"
 #include "integrators/stepper_impl.h"
-#include "model/system_impl.h"
 #include "model/format.h"
+#include "model/system_impl.h"
+#include "projection/stock_joints_of.h"
 
 #include <linchpin/constraint.h>
 #include <linchpin/projection.h>

@@ -2,8 +2,8 @@
 // its multipliers, its energy, and how fast the tension makes bodies swing, against how long it is (T15).
 #pragma once
 
-#include "joint_kernel/symbolic.h"
 #include "joint_kernel/rows.h"
+#include "joint_kernel/symbolic.h"
 #include "math/simd.h"
 
 #include <linchpin/detail/joint_step.h>

@@ -5,8 +5,8 @@
 // (Real).
 #pragma once
 
-#include "math/block_cholesky.h"
 #include "joint_kernel/symbolic.h"
+#include "math/block_cholesky.h"
 #include "math/simd.h"
 
 #include <algorithm>

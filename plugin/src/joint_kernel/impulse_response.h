@@ -2,10 +2,10 @@
 // and of the bodies that it looks at alone.
 #pragma once
 
+#include "joint_kernel/composite_body.h"
+#include "joint_kernel/rows.h"
 #include "joint_kernel/schur_complement.h"
 #include "joint_kernel/symbolic.h"
-#include "joint_kernel/rows.h"
-#include "joint_kernel/composite_body.h"
 #include "math/simd.h"
 
 #include <linchpin/detail/joint_step.h>

@@ -2,12 +2,12 @@
 // equation's answer at the start, and Newton from there to the end.
 #pragma once
 
-#include "joint_kernel/schur_complement.h"
 #include "joint_kernel/acceptance.h"
+#include "joint_kernel/dispatch.h"
 #include "joint_kernel/impulse_response.h"
 #include "joint_kernel/rows.h"
+#include "joint_kernel/schur_complement.h"
 #include "math/anderson_simd.h"
-#include "joint_kernel/dispatch.h"
 #include "math/simd.h"
 
 #include <linchpin/detail/gyroscopic.h>

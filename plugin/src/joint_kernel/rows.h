@@ -3,11 +3,11 @@
 // Rows stand in the order in which their joints are eliminated, so that each pass reads memory from front to back.
 #pragma once
 
-#include "math/simd_vec4.h"
-#include "joint_kernel/symbolic.h"
 #include "joint_kernel/dispatch.h"
-#include "math/simd.h"
+#include "joint_kernel/symbolic.h"
 #include "math/gyroscopic_newton.h"
+#include "math/simd.h"
+#include "math/simd_vec4.h"
 
 #include <algorithm>
 #include <array>

@@ -3,11 +3,11 @@
 // each other the multipliers of least norm (T6).
 #pragma once
 
+#include "joint_kernel/composite_body.h"
 #include "joint_kernel/factor.h"
 #include "joint_kernel/null_space.h"
-#include "joint_kernel/symbolic.h"
 #include "joint_kernel/rows.h"
-#include "joint_kernel/composite_body.h"
+#include "joint_kernel/symbolic.h"
 #include "math/simd.h"
 
 #include <linchpin/detail/joint_step.h>

@@ -4,7 +4,7 @@
 
 #include "model/stock_joints.h"
 
-#include <linchpin/dynamics.h>
+#include <linchpin/assembly.h>
 
 #include <vector>
 

@@ -5,6 +5,8 @@
 
 namespace linchpin::detail {
 
+using Eigen::Vector3d;
+
 Vector3d solve_gyroscopic(const Vector3d& I, const Vector3d& u, const Vector3d& L, double h, const Vector3d& f) {
   const auto of = [](const Vector3d& x) { return V3<double>{x.x(), x.y(), x.z()}; };
   const V3<double> x = solve_spin(of(I), of(u), of(L), h, of(f));

@@ -2,8 +2,8 @@
 #include <linchpin/detail/class_of.h>
 #include <linchpin/joints.h>
 
-#include "model/stock_joints.h"
 #include "model/format.h"
+#include "model/stock_joints.h"
 
 #include <cmath>
 #include <numbers>

@@ -1,8 +1,8 @@
 // The catalogue of laws and where laws are kept.
 #include <linchpin/laws.h>
 
-#include "model/system_impl.h"
 #include "model/format.h"
+#include "model/system_impl.h"
 
 #include <algorithm>
 #include <cmath>

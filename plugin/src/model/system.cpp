@@ -2,8 +2,8 @@
 #include <linchpin/coordinates.h>
 #include <linchpin/system.h>
 
-#include "model/system_impl.h"
 #include "model/format.h"
+#include "model/system_impl.h"
 
 #include <Eigen/Eigenvalues>
 

@@ -1,12 +1,12 @@
 // A system at a state becomes plain numbers. Hides which body has which columns, the two calls that functions and
 // forces need with their scratch memory, and what a callable of the user's may throw.
+#include <linchpin/assembly.h>
 #include <linchpin/constraint.h>
 #include <linchpin/coordinates.h>
-#include <linchpin/dynamics.h>
 #include <linchpin/forces.h>
 
-#include "problem/kept_assembly.h"
 #include "model/system_impl.h"
+#include "problem/kept_assembly.h"
 
 #include <algorithm>
 #include <cmath>

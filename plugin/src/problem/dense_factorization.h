@@ -4,7 +4,7 @@
 
 #include "math/householder_qr.h"
 
-#include <linchpin/dynamics.h>
+#include <linchpin/problem.h>
 
 #include <span>
 #include <string>

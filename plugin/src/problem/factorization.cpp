@@ -3,7 +3,7 @@
 #include "problem/dense_factorization.h"
 #include "problem/sparse_factorization.h"
 
-#include <linchpin/dynamics.h>
+#include <linchpin/problem.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
-// Products of A, Aᵀ and M of an assembled problem with vectors, and the parts of vectors that belong to one body. Private
-// to the core.
+// Products of A, Aᵀ and M of an assembled problem with vectors, and the parts of vectors that belong to one body.
+// Private to the core.
 #pragma once
 
 #include "math/vector_ops.h"

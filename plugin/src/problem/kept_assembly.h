@@ -3,7 +3,7 @@
 
 #include "model/stock_joints.h"
 
-#include <linchpin/dynamics.h>
+#include <linchpin/assembly.h>
 
 #include <vector>
 
@@ -17,11 +17,6 @@ struct KeptAssembly : Assembly {
 };
 /// What of a block is stock joints.
 void find_stock(const System& system, const Block& block, StockJoints& stock);
-inline const StockJoints& stock_of(const Dynamics& dynamics) {
-  return static_cast<const KeptAssembly&>(dynamics.assembly()).stock;
-}
-/// The largest angle by which a joint of its block is turned far from where it is held [rad], 0 for none.
-double widest_turn(const Dynamics& dynamics, const State& state);
 /// As the public one, which asks the function of every joint.
 void assemble_constraints(const System& system, const State& state, KeptAssembly& out) noexcept;
 

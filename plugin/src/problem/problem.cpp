@@ -1,7 +1,7 @@
 // What makes an Instant a problem that can be solved, and the words for what does not.
 #include "problem/dense_factorization.h"
 
-#include <linchpin/dynamics.h>
+#include <linchpin/problem.h>
 
 #include <algorithm>
 #include <cmath>

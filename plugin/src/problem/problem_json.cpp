@@ -1,6 +1,6 @@
 // The file form of an Instant, schema 1. Hides the JSON library, and numbers that JSON has no words for.
 #include <linchpin/detail/edits.h>
-#include <linchpin/dynamics.h>
+#include <linchpin/problem.h>
 
 #include <nlohmann/json.hpp>
 

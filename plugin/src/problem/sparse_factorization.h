@@ -5,7 +5,7 @@
 #include "math/block_cholesky.h"
 #include "problem/dense_factorization.h"
 
-#include <linchpin/dynamics.h>
+#include <linchpin/problem.h>
 
 #include <cstddef>
 #include <cstdint>

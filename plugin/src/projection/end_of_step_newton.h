@@ -2,7 +2,7 @@
 #pragma once
 
 #include "problem/jacobian_products.h"
-#include "problem/kept_assembly.h"
+#include "projection/stock_joints_of.h"
 #include "projection/workspace.h"
 
 #include <linchpin/projection.h>

@@ -1,7 +1,8 @@
-// Geometric stiffness of constraint forces (T15): how strongly they turn a body back, and how fast it swings under them.
+// Geometric stiffness of constraint forces (T15): how strongly they turn a body back, and how fast it swings under
+// them.
 #include "model/system_impl.h"
 #include "problem/jacobian_products.h"
-#include "problem/kept_assembly.h"
+#include "projection/stock_joints_of.h"
 #include "projection/workspace.h"
 
 #include <linchpin/projection.h>

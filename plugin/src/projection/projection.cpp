@@ -1,4 +1,5 @@
-// Projections in the mass metric: poses (gaps and joints that are turned far), velocities, and both at the end of a step.
+// Projections in the mass metric: poses (gaps and joints that are turned far), velocities, and both at the end of a
+// step.
 #include "projection/end_of_step_newton.h"
 
 #include <linchpin/constraint.h>

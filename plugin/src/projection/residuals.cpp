@@ -32,7 +32,8 @@ double round_off(const System& system, const Assembly& assembly, const State& st
   return 32 * epsilon * sum;
 }
 
-void evaluate_residual(const Constraint& constraint, std::span<const BodyState> X, double t, std::span<double> out) noexcept {
+void evaluate_residual(const Constraint& constraint, std::span<const BodyState> X, double t,
+                       std::span<double> out) noexcept {
   try {
     constraint.function().residual(X, t, out);
   } catch (...) {

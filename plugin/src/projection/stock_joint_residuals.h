@@ -3,7 +3,7 @@
 
 #include "math/so3_exp.h"
 #include "problem/jacobian_products.h"
-#include "problem/kept_assembly.h"
+#include "projection/stock_joints_of.h"
 
 #include <linchpin/dynamics.h>
 

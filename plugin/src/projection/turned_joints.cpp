@@ -1,6 +1,6 @@
 // Joints that are turned far from where they are held.
 #include "problem/jacobian_products.h"
-#include "problem/kept_assembly.h"
+#include "projection/stock_joints_of.h"
 
 #include <linchpin/detail/alignment.h>
 #include <linchpin/detail/turned_joints.h>

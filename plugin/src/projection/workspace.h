@@ -37,8 +37,8 @@ const Constraint& constraint_at(const System& system, ConstraintId id);
 
 bool has_level(const System& system, const Block& block, Level level);
 
-/// Residual of row r of constraint i that the rounding of poses and velocities alone explains. A Newton that is there has
-/// arrived.
+/// Residual of row r of constraint i that the rounding of poses and velocities alone explains. A Newton that is there
+/// has arrived.
 double round_off(const System& system, const Assembly& assembly, const State& state, int i, int r);
 
 /// The residual of a constraint. A user's residual may throw, but not out of a step: its residual is then not a number.

@@ -7,7 +7,7 @@
 // be alone, to the last bit.
 #pragma once
 
-#include <linchpin/dynamics.h>
+#include <linchpin/assembly.h>
 #include <linchpin/system.h>
 
 #include <array>
