@@ -308,7 +308,8 @@ bool Engine::end_part(BlockSolve& b, double length) {
   double extent = 0;  // poses far out are no better than their own rounding
   for (const BodyId id : dynamics.assembly().block.bodies) extent = std::max(extent, next[id].p.cwiseAbs().maxCoeff());
   const double tolerance = std::max(options_.newton_tolerance, 4 * std::numeric_limits<double>::epsilon() * extent);
-  const Settling end = settle(system_, dynamics, next, settled, b.sub_v, b.lambda, tolerance, options_.max_newton);
+  const ProjectionReport end =
+      settle(system_, dynamics, next, settled, b.sub_v, b.lambda, tolerance, options_.max_newton);
   b.newton += end.solves;
   b.tally.newton += end.solves;
   const double size = largest(b.sub_v);

@@ -68,7 +68,7 @@ void geometric_stiffness(const System& system, const Dynamics& dynamics, const S
                          std::span<const double> lambda, std::vector<Matrix3d>& K);
 
 /// How a step by stages came to its end on the constraints.
-struct Settling {
+struct ProjectionReport {
   bool converged = false;      ///< poses and velocities
   bool least_squares = false;  ///< likewise, but rows contradict each other (T6)
   int solves = 0;
@@ -86,7 +86,7 @@ struct Settling {
 /// @param lambda  [m] out: multipliers of the impulses that changed them
 /// @param tolerance  on |φ|; a residual at round-off counts as converged
 /// No allocation once warm.
-Settling settle(const System& system, const Dynamics& dynamics, const State& off, State& on, std::span<double> v,
+ProjectionReport settle(const System& system, const Dynamics& dynamics, const State& off, State& on, std::span<double> v,
                 std::span<double> lambda, double tolerance, int max_solves);
 
 }  // namespace linchpin

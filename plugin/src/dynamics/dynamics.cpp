@@ -26,10 +26,10 @@ struct Dynamics::Impl {
   std::string reason = "not evaluated yet";
   std::vector<Eigen::Matrix3d> added_inertia;  // by slot
   std::vector<double> a, vdot, ideal, nonideal, lambda, induced;
-  Nonideal laws_;
+  LawSolver laws_;
 
   // The laws at the instant where the evaluation was for a step (T11).
-  Nonideal instant_laws_;
+  LawSolver instant_laws_;
   std::vector<double> instant_vdot, instant_nonideal, instant_induced, step_c;
   bool at_instant = false;
 
@@ -189,7 +189,7 @@ struct Dynamics::Impl {
     if (!at_instant) c = step_c;  // a law that answers for the step and not at its start: its answer stays
   }
 
-  const Nonideal& told_laws() const { return at_instant ? instant_laws_ : laws_; }
+  const LawSolver& told_laws() const { return at_instant ? instant_laws_ : laws_; }
 
   /// A gap of g turns rows by about g over the lever (taken as 1 m), and redundant rows then disagree by as much
   /// without contradicting each other.
@@ -227,7 +227,7 @@ struct Dynamics::Impl {
     return solver.apply(judged, {}, {}, {}, scale) > consistency_tolerance();
   }
 
-  Nonideal::Scene scene(const State& state) { return {*system, assembly, solver, state, lambda}; }
+  LawSolver::Scene scene(const State& state) { return {*system, assembly, solver, state, lambda}; }
 
   /// A_ikᵀλ about the centre of mass; on a point mass a force and nothing else.
   Vector6d wrench_on(int i, int k, std::span<const double> multipliers) const {
@@ -325,7 +325,7 @@ void Dynamics::give_memory(std::span<const double> values) { impl_->laws_.give_m
 void Dynamics::accept(double dt) { impl_->laws_.accept(dt); }
 void Dynamics::answer_at_instant(const State& state) noexcept { impl_->answer_at_instant(state); }
 struct Dynamics::LawHistory {
-  Nonideal::Past past;
+  LawSolver::Past past;
 };
 std::shared_ptr<const Dynamics::LawHistory> Dynamics::law_history() const {
   auto out = std::make_shared<LawHistory>();
@@ -333,7 +333,7 @@ std::shared_ptr<const Dynamics::LawHistory> Dynamics::law_history() const {
   return out;
 }
 void Dynamics::set_law_history(const std::shared_ptr<const LawHistory>& history) {
-  impl_->laws_.go_back(history ? history->past : Nonideal::Past{});
+  impl_->laws_.go_back(history ? history->past : LawSolver::Past{});
 }
 const LawReport& Dynamics::law_report() const { return impl_->laws_.report; }
 
@@ -401,7 +401,7 @@ void Dynamics::reactions(const State& state, std::vector<Reaction>& out, bool as
 
 namespace {
 /// What the laws of constraint i prescribe; null without any.
-const Prescribed* prescribed_on(const Nonideal& laws, int i) {
+const Prescribed* prescribed_on(const LawSolver& laws, int i) {
   const auto& all = laws.prescribed;  // in the order of constraints
   const auto at =
       std::lower_bound(all.begin(), all.end(), i, [](const Prescribed& p, int of) { return p.constraint < of; });

@@ -10,7 +10,7 @@
 
 namespace linchpin {
 
-void Ledger::restructure(const System& system, const Block& block, bool forget) {
+void ImpulseRecorder::restructure(const System& system, const Block& block, bool forget) {
   if (forget) {
     work_.clear();
     laws_.clear();
@@ -39,7 +39,7 @@ void Ledger::restructure(const System& system, const Block& block, bool forget) 
   for (std::size_t s = 0; s < books_.size(); ++s) books_[s].body = block.bodies[s];
 }
 
-void Ledger::begin(const System& system) {
+void ImpulseRecorder::begin(const System& system) {
   const auto& parts = SystemParts::of(system);
   if (law_changes_ != parts.law_changes) {
     for (std::size_t i = laws_.size(); i-- > 0;)
@@ -58,7 +58,7 @@ void Ledger::begin(const System& system) {
   for (BodyBooks& book : books_) book = BodyBooks{.body = book.body};
 }
 
-void Ledger::keep() {
+void ImpulseRecorder::keep() {
   kept_.impulses = impulses_;
   kept_.work = work_of_step_;
   kept_.law.clear();
@@ -67,7 +67,7 @@ void Ledger::keep() {
   kept_.energy = energy_of_step_;
 }
 
-void Ledger::undo() {
+void ImpulseRecorder::undo() {
   impulses_ = kept_.impulses;
   work_of_step_ = kept_.work;
   for (std::size_t i = 0; i < laws_.size(); ++i) laws_[i].last = i < kept_.law.size() ? kept_.law[i] : 0;
@@ -75,7 +75,7 @@ void Ledger::undo() {
   energy_of_step_ = kept_.energy;
 }
 
-std::size_t Ledger::law_index(const System& system, ConstraintId on, int law, int term) {
+std::size_t ImpulseRecorder::law_index(const System& system, ConstraintId on, int law, int term) {
   for (std::size_t k = 0; k < laws_.size(); ++k) {  // they come in the same order every time
     const std::size_t i = (next_law_ + k) % laws_.size();
     if (laws_[i].on != on || laws_[i].law != law || laws_[i].term != term) continue;
@@ -93,8 +93,9 @@ std::size_t Ledger::law_index(const System& system, ConstraintId on, int law, in
   return laws_.size() - 1;
 }
 
-void Ledger::record(const System& system, const Dynamics& dynamics, const State& state, double dt,
-                    std::span<const double> stabilisation, std::span<const double> v0, std::span<const double> v1) {
+void ImpulseRecorder::record(const System& system, const Dynamics& dynamics, const State& state, double dt,
+                             std::span<const double> stabilisation, std::span<const double> v0,
+                             std::span<const double> v1) {
   const Assembly& assembly = dynamics.assembly();
   const Block& block = assembly.block;
   std::size_t law = 0;
@@ -146,8 +147,8 @@ void Ledger::record(const System& system, const Dynamics& dynamics, const State&
   energy_of_step_.constraints = all - energy_of_step_.laws;
 }
 
-void Ledger::record_applied(const Block& block, std::span<const double> impulse, std::span<const double> v0,
-                            std::span<const double> v1) {
+void ImpulseRecorder::record_applied(const Block& block, std::span<const double> impulse, std::span<const double> v0,
+                                     std::span<const double> v1) {
   for (std::size_t s = 0; s < books_.size(); ++s) {
     const Vector6d p = twist_of(block, s, impulse);
     books_[s].applied += p;
@@ -155,8 +156,8 @@ void Ledger::record_applied(const Block& block, std::span<const double> impulse,
   }
 }
 
-void Ledger::record_momentum(const Block& block, const Instant& instant, std::span<const double> mass,
-                             std::span<const double> v0, std::span<const double> v1) {
+void ImpulseRecorder::record_momentum(const Block& block, const Instant& instant, std::span<const double> mass,
+                                      std::span<const double> v0, std::span<const double> v1) {
   const double* M = mass.data();
   std::size_t s = 0;  // the body that the column belongs to
   int first = 0;
@@ -179,7 +180,7 @@ void Ledger::record_momentum(const Block& block, const Instant& instant, std::sp
   }
 }
 
-void Ledger::close(double dt) {
+void ImpulseRecorder::close(double dt) {
   for (std::size_t i = 0; i < work_of_step_.size(); ++i) work_[z(constraint_[i])] += work_of_step_[i];
   for (LawWork& law : laws_) law.end_step(dt);
   energy_.kinetic += energy_of_step_.kinetic;
@@ -188,8 +189,8 @@ void Ledger::close(double dt) {
   energy_.constraints += energy_of_step_.constraints;
 }
 
-void Ledger::complete(const System& system, const Block& block, const State& state, double dt,
-                      std::vector<Reaction>& reactions) const {
+void ImpulseRecorder::complete(const System& system, const Block& block, const State& state, double dt,
+                               std::vector<Reaction>& reactions) const {
   for (std::size_t i = 0; i < reactions.size(); ++i) {
     const Constraint& constraint = system.constraint(block.constraints[i]);
     reactions[i].work = work_[z(constraint_[i])];
@@ -202,6 +203,6 @@ void Ledger::complete(const System& system, const Block& block, const State& sta
   }
 }
 
-double Ledger::work() const { return std::accumulate(work_.begin(), work_.end(), work_of_removed_); }
+double ImpulseRecorder::work() const { return std::accumulate(work_.begin(), work_.end(), work_of_removed_); }
 
 }  // namespace linchpin

@@ -9,7 +9,7 @@
 
 namespace linchpin {
 
-class Ledger {
+class ImpulseRecorder {
  public:
   /// Follows a new block. @param forget  also the work done so far.
   void restructure(const System& system, const Block& block, bool forget);

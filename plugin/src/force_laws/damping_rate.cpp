@@ -20,14 +20,14 @@ constexpr double margin_of_turning = 1.25;
 }  // namespace
 
 /// @return whether the friction of a contact turns with its slip
-bool Nonideal::turns_with_slip(const Piece& p) const {
+bool LawSolver::turns_with_slip(const Piece& p) const {
   return p.contact >= 0 && p.dim > 1 && !contacts[z(p.contact)].sticks && goes_its_own_way(p);
 }
 
 /// Friction μN against a slip of several directions damps what is across the slip by μN/|slip|: a rate like that of a
 /// stiff smooth law, of no term in particular. The sum bounds how contacts share bodies.
 template <class Mobility>
-double Nonideal::bound_of_turning(const Mobility& mobility_of) const {
+double LawSolver::bound_of_turning(const Mobility& mobility_of) const {
   double sum = 0, most = 0;
   for (const Piece& p : pieces_) {
     if (!turns_with_slip(p)) continue;
@@ -39,7 +39,7 @@ double Nonideal::bound_of_turning(const Mobility& mobility_of) const {
 }
 
 /// Finds the bound with the mobility that free bodies have.
-void Nonideal::measure_turning(const Scene& scene) {
+void LawSolver::measure_turning(const Scene& scene) {
   turning_rate_ = bound_of_turning([&](const Piece& p) {
     double mobility = 0;
     for (int k = 0; k < p.dim; ++k) {
@@ -54,7 +54,7 @@ void Nonideal::measure_turning(const Scene& scene) {
 }
 
 /// v ← P M⁻¹ f, with P = 1 − M⁻¹AᵀG⁺A. @return √(vᵀM v)
-double Nonideal::answer_of_constrained(const Scene& scene, std::span<const double> f, std::span<double> v) {
+double LawSolver::answer_of_constrained(const Scene& scene, std::span<const double> f, std::span<double> v) {
   scene.solver.inverse_mass(f, v);
   multiply(scene.assembly.instant, v, row_);
   for (double& r : row_) r = -r;
@@ -69,7 +69,7 @@ double Nonideal::answer_of_constrained(const Scene& scene, std::span<const doubl
 
 /// Finds the largest |eigenvalue| of P M⁻¹ D by power iteration, where D is the sum of all slopes. Leaves the
 /// velocities that belong to it in rate_v_.
-double Nonideal::fastest_of_slopes(const Scene& scene, double from) {
+double LawSolver::fastest_of_slopes(const Scene& scene, double from) {
   // The efforts at the start alternate from law to law: in chains those excite the fastest motion.
   std::fill(given_.begin(), given_.end(), 0.0);
   for (std::size_t i = 0; i < slopes_.size(); ++i) {
@@ -93,7 +93,7 @@ double Nonideal::fastest_of_slopes(const Scene& scene, double from) {
 }
 
 /// @return the index into efforts of the smooth law that has most of the power at the velocities rate_v_, or −1
-int Nonideal::stiffest_of_slopes(const Scene& scene) const {
+int LawSolver::stiffest_of_slopes(const Scene& scene) const {
   double most = 0;
   int which = -1;
   for (const Slope& s : slopes_) {
@@ -104,7 +104,7 @@ int Nonideal::stiffest_of_slopes(const Scene& scene) const {
   return which;
 }
 
-void Nonideal::find_rate(const Scene& scene, double from) {
+void LawSolver::find_rate(const Scene& scene, double from) {
   if (sites_.empty() || !(report.rate > from)) return;
   rate_v_.resize(given_.size());
   // Poses hardly change within a part of a step, so the ratio of a rate to its bound stays as it was found.
@@ -121,7 +121,7 @@ void Nonideal::find_rate(const Scene& scene, double from) {
 }
 
 /// Finds the rate of the smooth laws. Laws with a memory keep their bound.
-double Nonideal::rate_of_smooth(const Scene& scene, double from) {
+double LawSolver::rate_of_smooth(const Scene& scene, double from) {
   slopes_.clear();
   for (const Smooth& s : smooth_)
     if (s.answers && s.memory < 0 && s.rate > 0) slopes_.push_back({s.site, s.effort, s.slope});
@@ -134,7 +134,7 @@ double Nonideal::rate_of_smooth(const Scene& scene, double from) {
 
 /// @return how far a unit effort across the slip of a contact moves it across its slip, on the constrained motion
 /// [1/kg or 1/(kg·m²)]
-double Nonideal::mobility_across(const Scene& scene, const Piece& p) {
+double LawSolver::mobility_across(const Scene& scene, const Piece& p) {
   const Vector6d along = p.slip.normalized();
   double sum = 0;
   for (int k = 0; k < (p.dim == 2 ? 1 : p.dim); ++k) {
@@ -148,7 +148,7 @@ double Nonideal::mobility_across(const Scene& scene, const Piece& p) {
 }
 
 /// The rate of friction that turns with its slip belongs to no single law.
-void Nonideal::note_rate() {
+void LawSolver::note_rate() {
   const bool turning = turning_rate_ > smooth_rate_;
   report.rate = turning ? turning_rate_ : smooth_rate_;
   report.stiffest = turning ? -1 : smooth_stiffest_;

@@ -7,9 +7,9 @@
 namespace linchpin {
 
 /// The laws as the friction problem calls them.
-class Nonideal::Answers final : public detail::FrictionProblem::Laws {
+class LawSolver::Answers final : public detail::FrictionProblem::Laws {
  public:
-  Answers(Nonideal& own, const Scene& scene) : own_(own), scene_(scene) {}
+  Answers(LawSolver& own, const Scene& scene) : own_(own), scene_(scene) {}
   double holding(int block, const detail::Six& N) override { return holding(piece(block), N); }
   double holding(const Piece& p, const detail::Six& N) { return own(p).holding(thrust(p, N)); }
   double sliding(int block, const detail::Six& N, double speed) override { return sliding(piece(block), N, speed); }
@@ -63,7 +63,7 @@ class Nonideal::Answers final : public detail::FrictionProblem::Laws {
     if (p.memory >= 0) n.memory = own_.memories_[z(p.memory)].next;
     return n;
   }
-  Nonideal& own_;
+  LawSolver& own_;
   const Scene& scene_;
 };
 

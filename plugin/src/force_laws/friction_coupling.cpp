@@ -12,7 +12,7 @@
 namespace linchpin {
 
 /// What is not known: the friction problem. @return whether what was taken to slide does, with it
-bool Nonideal::rub(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced) {
+bool LawSolver::rub(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced) {
   pose(scene, vdot, induced);
   if (posed_.empty()) return true;
   solve(scene);
@@ -26,7 +26,7 @@ bool Nonideal::rub(const Scene& scene, std::span<double> vdot, std::span<double>
 
 /// Few unknowns read the actual thrust implicitly from the start: that takes no more back-solves, and tells how many
 /// answers there are.
-void Nonideal::read_few_implicitly(const Scene& scene) {
+void LawSolver::read_few_implicitly(const Scene& scene) {
   int unknowns = 0;
   for (const Piece& p : pieces_) unknowns += p.block >= 0 ? p.dim : 0;
   if (unknowns > few_unknowns) return;
@@ -39,7 +39,7 @@ void Nonideal::read_few_implicitly(const Scene& scene) {
 }
 
 /// Poses the friction problem.
-void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<const double> induced) {
+void LawSolver::pose(const Scene& scene, std::span<const double> vdot, std::span<const double> induced) {
   posed_.clear();
   unknowns_ = 0;
   problem_.blocks.clear();
@@ -104,7 +104,7 @@ void Nonideal::pose(const Scene& scene, std::span<const double> vdot, std::span<
 
 /// The part of the slip along unknown j that is an error of the velocities at the state: they miss the constraints that
 /// hold this direction. It is yᵀ(A v + φ_t), where −y are the multipliers that answer a unit effort.
-double Nonideal::residual_slip(const Scene& scene, int j, std::size_t m) const {
+double LawSolver::residual_slip(const Scene& scene, int j, std::size_t m) const {
   double sum = 0;
   for (std::size_t r = 0; r < m; ++r) sum -= multipliers_[z(j) * m + r] * scene.assembly.velocity[r];
   return sum;
@@ -112,7 +112,7 @@ double Nonideal::residual_slip(const Scene& scene, int j, std::size_t m) const {
 
 /// How fast the two points of a piece move, each by itself, along its unit directions: their speeds with a step, their
 /// accelerations at an instant.
-double Nonideal::reach_of(const Scene& scene, const Piece& p, std::span<const double> vdot) const {
+double LawSolver::reach_of(const Scene& scene, const Piece& p, std::span<const double> vdot) const {
   const Site& site = sites_[z(p.site)];
   const Block& block = scene.assembly.block;
   double linear = step > 0 ? 0 : site.bias.norm(), angular = 0;
@@ -138,7 +138,7 @@ double Nonideal::reach_of(const Scene& scene, const Piece& p, std::span<const do
 }
 
 /// How every slip and thrust answers to every unknown effort, one back-solve for each.
-void Nonideal::answer_to_units(const Scene& scene, std::size_t n, std::size_t m) {
+void LawSolver::answer_to_units(const Scene& scene, std::size_t n, std::size_t m) {
   columns_.resize(z(unknowns_) * n);
   forces_.resize(z(unknowns_) * n);
   multipliers_.resize(z(unknowns_) * m);
@@ -181,7 +181,7 @@ void Nonideal::answer_to_units(const Scene& scene, std::size_t n, std::size_t m)
 /// Redundant contacts that are held share as they come to be swept. Where one so passes its bound they share anew:
 /// within their bounds if all together can hold, else by the share of the limit, which passes all bounds in one moment,
 /// for that to be found.
-void Nonideal::share_anew(Answers& answers) {
+void LawSolver::share_anew(Answers& answers) {
   bool passed = false;
   for (std::size_t i = 0; i < problem_.blocks.size(); ++i) {
     const auto& block = problem_.blocks[i];
@@ -200,14 +200,14 @@ void Nonideal::share_anew(Answers& answers) {
 
 /// Whether the efforts found would move a contact beyond all bounds: thrusts and efforts that call each other up have
 /// then no end, and what was found is none.
-bool Nonideal::moves_beyond_all_bounds() const {
+bool LawSolver::moves_beyond_all_bounds() const {
   const double most = fastest_by_laws / (step > 0 ? 1 : shortest_law_step);
   for (int i = 0; i < unknowns_; ++i)
     if (!(std::fabs(problem_.slip(i, z_) - problem_.slip0(i)) <= most)) return true;
   return false;
 }
 
-void Nonideal::solve(const Scene& scene) {
+void LawSolver::solve(const Scene& scene) {
   Answers answers(*this, scene);
   // What was found last is where to begin: the branch of the actual thrust, and how redundant contacts share. Of the
   // same unknowns at another given thrust it is what the last round found.
@@ -280,7 +280,7 @@ void Nonideal::solve(const Scene& scene) {
 }
 
 /// The same about the slip at the step's end, in words.
-std::string Nonideal::jump_at_end(const Scene& scene, const Piece& p) {
+std::string LawSolver::jump_at_end(const Scene& scene, const Piece& p) {
   const Site& site = sites_[z(p.site)];
   const detail::Six N = problem_.read(problem_.blocks[z(p.block)], z_);
   const Vector6d end = slip_answered(p);
@@ -294,7 +294,7 @@ std::string Nonideal::jump_at_end(const Scene& scene, const Piece& p) {
 }
 
 /// Where the next solution begins: at what was found for every piece.
-void Nonideal::remember() {
+void LawSolver::remember() {
   z_known_.resize(z(places_));
   for (const Piece& p : pieces_)
     std::copy_n(p.block < 0 ? p.known.data() : &z_[z(p.start)], p.dim, &z_known_[z(p.place)]);
@@ -302,7 +302,7 @@ void Nonideal::remember() {
 
 /// What slid at the step's start and rests at its end may have had no choice: as it slides no thrust satisfies its law
 /// (Painlevé), and it stops as by an impact without collision.
-void Nonideal::look_for_jamming(const Scene& scene, Answers& answers) {
+void LawSolver::look_for_jamming(const Scene& scene, Answers& answers) {
   const auto jams = [&](const Piece& p) {
     const auto& block = problem_.blocks[z(p.block)];
     return p.contact >= 0 && block.implicit && !block.forced && !block.at_rest &&
@@ -328,7 +328,7 @@ void Nonideal::look_for_jamming(const Scene& scene, Answers& answers) {
 
 /// Whether a law's effort jumps where the slip goes through rest in some direction. What is smooth changes in
 /// proportion over so little, however stiff it is.
-bool Nonideal::jumps_at_rest(const Scene& scene, const Piece& p, const detail::Six& N) const {
+bool LawSolver::jumps_at_rest(const Scene& scene, const Piece& p, const detail::Six& N) const {
   const Eigen::Map<const Vector6d> thrust(N.data());
   for (int k = 0; k < p.dim; ++k) {
     const auto across = [&](double slip) {
@@ -344,8 +344,8 @@ bool Nonideal::jumps_at_rest(const Scene& scene, const Piece& p, const detail::S
   return false;
 }
 
-double Nonideal::hold(const Scene& scene, std::span<double> v, std::span<double> vdot, std::span<double> nonideal,
-                      std::span<double> induced) {
+double LawSolver::hold(const Scene& scene, std::span<double> v, std::span<double> vdot, std::span<double> nonideal,
+                       std::span<double> induced) {
   if (problem_.blocks.empty() || (step == 0 && report.sticking == 0)) return 0;
   double most = slips_midway(scene, v);
   change_.assign(z(unknowns_), 0.0);
@@ -404,7 +404,7 @@ double Nonideal::hold(const Scene& scene, std::span<double> v, std::span<double>
 
 /// Rubbing of all unknown efforts in the middle of a step with velocities v, where a velocity constraint of a step is
 /// met (T12), into work_. @return the largest of what sticks
-double Nonideal::slips_midway(const Scene& scene, std::span<const double> v) {
+double LawSolver::slips_midway(const Scene& scene, std::span<const double> v) {
   // One state for all blocks: a world of thousands has no room for one of the world in each.
   thread_local State middle;
   const Block& block = scene.assembly.block;

@@ -13,7 +13,7 @@
 namespace linchpin {
 
 /// What a term gives: the effort of a smooth one, the bounds of a dry one.
-Vector6d Nonideal::ask(const Scene& scene, const Site& site, const Law::Term& term, const Asked& in) {
+Vector6d LawSolver::ask(const Scene& scene, const Site& site, const Law::Term& term, const Asked& in) {
   blame(site, term);
   const Thrust n = thrust_of(scene, site, term, in.thrust, in.relative, in.spin);
   Vector6d out = Vector6d::Zero();
@@ -35,7 +35,7 @@ Vector6d Nonideal::ask(const Scene& scene, const Site& site, const Law::Term& te
 
 /// Where a term jumps on the way from a to b, in words; empty if it does not. Halving a way halves the change of what
 /// is smooth, however steep, but not of what jumps.
-std::string Nonideal::jump_between(const Scene& scene, const Site& site, const Law::Term& term, Asked a, Asked b) {
+std::string LawSolver::jump_between(const Scene& scene, const Site& site, const Law::Term& term, Asked a, Asked b) {
   Vector6d at_a = ask(scene, site, term, a), at_b = ask(scene, site, term, b);
   if ((ask(scene, site, term, a) - at_a).norm() > 0)
     return ": gives another force when it is asked the same again. A law is a function of what it is given, without a "
@@ -72,7 +72,7 @@ std::string Nonideal::jump_between(const Scene& scene, const Site& site, const L
          ", and steps about there take the one value or the other. Make it smooth over a width";
 }
 
-Nonideal::Asked Nonideal::asked_of(const Site& site, const LawEffort& e) const {
+LawSolver::Asked LawSolver::asked_of(const Site& site, const LawEffort& e) const {
   Asked out{site.relative, site.relative_spin, Vector6d::Zero()};
   out.thrust << e.thrust, e.thrust_moment;
   return out;
@@ -81,8 +81,8 @@ Nonideal::Asked Nonideal::asked_of(const Site& site, const LawEffort& e) const {
 /// Whether a smooth law that does not answer to the step's end has reversed with its slip, by more than the change of
 /// the slip is worth: its slope on that way times the mobility times the step is above 1. Under a load that is all that
 /// shows of a law which jumps at rest and hides it: it reverses rarely.
-bool Nonideal::overshoots(const Site& site, const History& h, const Asked& asked, const Vector6d& now, int effort,
-                          double dt) const {
+bool LawSolver::overshoots(const Site& site, const History& h, const Asked& asked, const Vector6d& now, int effort,
+                           double dt) const {
   if (!h.known || !(now.dot(h.last) < 0) || !(std::min(now.norm(), h.last.norm()) > 0.1 * h.largest)) return false;
   const auto simple = [&](const Smooth& s) { return s.effort == effort && s.memory < 0; };
   if (std::none_of(smooth_.begin(), smooth_.end(), simple) ||
@@ -97,8 +97,8 @@ bool Nonideal::overshoots(const Site& site, const History& h, const Asked& asked
 }
 
 /// What changes much from one step to the next may have jumped between them.
-void Nonideal::look_for_jump(const Scene& scene, const Site& site, const Law::Term& term, int effort,
-                             const Vector6d& value) {
+void LawSolver::look_for_jump(const Scene& scene, const Site& site, const Law::Term& term, int effort,
+                              const Vector6d& value) {
   values_[z(effort)] = value;
   if (histories_.size() != efforts.size()) return;
   const History& h = histories_[z(effort)];
@@ -108,7 +108,7 @@ void Nonideal::look_for_jump(const Scene& scene, const Site& site, const Law::Te
   if (!jump.empty()) note_flaw(scene, site, term, jump);
 }
 
-void Nonideal::look_for_jumps(const Scene& scene) {
+void LawSolver::look_for_jumps(const Scene& scene) {
   values_.assign(efforts.size(), Vector6d::Zero());
   for (const Smooth& s : smooth_)
     if (s.memory < 0) look_for_jump(scene, sites_[z(s.site)], *s.what, s.effort, s.e);
@@ -122,7 +122,7 @@ void Nonideal::look_for_jumps(const Scene& scene) {
 }
 
 /// What damps as fast as that about a slip of rest may jump there.
-void Nonideal::look_for_jump_at_rest(const Scene& scene, const Site& site, const Law::Term& term) {
+void LawSolver::look_for_jump_at_rest(const Scene& scene, const Site& site, const Law::Term& term) {
   if (!flaw_.empty()) return;
   const Thrust n = thrust_of(scene, site, term, site.ideal);
   constexpr double about = 1e-6;  // [m/s, rad/s]
@@ -139,7 +139,7 @@ void Nonideal::look_for_jump_at_rest(const Scene& scene, const Site& site, const
 }
 
 /// A law that only takes energy gives no force along what is free where nothing moves there: it would move it.
-void Nonideal::look_for_push(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& e) {
+void LawSolver::look_for_push(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& e) {
   if (!flaw_.empty()) return;
   const Thrust n = thrust_of(scene, site, term, site.ideal);
   if (n.slip.norm() > rest_speed || (term.turns && n.spin.norm() > rest_speed)) return;
@@ -159,11 +159,11 @@ void Nonideal::look_for_push(const Scene& scene, const Site& site, const Law::Te
 }
 
 /// Said in every report until laws change.
-void Nonideal::note_flaw(const Scene& scene, const Site& site, const Law::Term& term, const std::string& what) {
+void LawSolver::note_flaw(const Scene& scene, const Site& site, const Law::Term& term, const std::string& what) {
   flaw_ = name_of(scene, site, term) + what;
 }
 
-void Nonideal::forget_flaw(const System& system) {
+void LawSolver::forget_flaw(const System& system) {
   const unsigned long now = SystemParts::of(system).law_changes;
   if (now != flaw_of_) flaw_.clear();
   flaw_of_ = now;

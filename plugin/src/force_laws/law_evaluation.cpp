@@ -47,7 +47,7 @@ bool turns(const Law::Term& term) { return term.rubs == Rubs::spin || term.rubs 
 
 }  // namespace
 
-void Nonideal::free_directions(const Scene& scene, Site& site) const {
+void LawSolver::free_directions(const Scene& scene, Site& site) const {
   const auto J = scene.assembly.jacobian(site.constraint, 0);
   const Vector3d arm = scene.state[site.first].p - site.point;
   Eigen::Matrix3d linear = Eigen::Matrix3d::Zero(), angular = Eigen::Matrix3d::Zero();
@@ -69,7 +69,7 @@ void Nonideal::free_directions(const Scene& scene, Site& site) const {
   site.spins = rotates(site.first) || rotates(site.second) ? left_free(angular, 1, site.free_spin) : 0;
 }
 
-void Nonideal::motion_at(const Scene& scene, Site& site) const {
+void LawSolver::motion_at(const Scene& scene, Site& site) const {
   const Constraint& constraint = scene.system.constraint(scene.assembly.block.constraints[z(site.constraint)]);
   const auto velocity = [&](BodyId id) -> Vector3d {
     const BodyState& body = scene.state[id];
@@ -111,7 +111,7 @@ void Nonideal::motion_at(const Scene& scene, Site& site) const {
   if (scene.system.kind(site.second) == BodyKind::driven) site.bias_spin -= scene.state[site.second].alpha;
 }
 
-Vector6d Nonideal::reaction(const Scene& scene, const Site& site, std::span<const double> lambda) const {
+Vector6d LawSolver::reaction(const Scene& scene, const Site& site, std::span<const double> lambda) const {
   Vector6d w = wrench_at_centre(scene.assembly, site.constraint, 0, lambda);
   if (scene.system.kind(site.first) == BodyKind::particle) w.tail<3>().setZero();
   const Wrench at = moved_to(w, scene.state[site.first].p, site.point);
@@ -120,8 +120,8 @@ Vector6d Nonideal::reaction(const Scene& scene, const Site& site, std::span<cons
   return w;
 }
 
-Thrust Nonideal::thrust_of(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& N,
-                           const Vector3d& relative, const Vector3d& spin) const {
+Thrust LawSolver::thrust_of(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& N,
+                            const Vector3d& relative, const Vector3d& spin) const {
   Thrust n;
   n.t = scene.state.t;
   n.point = site.point;
@@ -139,7 +139,7 @@ Thrust Nonideal::thrust_of(const Scene& scene, const Site& site, const Law::Term
 }
 
 /// The slip that a smooth piece answers to, in its basis.
-Vector6d Nonideal::slip_answered(const Piece& p) const {
+Vector6d LawSolver::slip_answered(const Piece& p) const {
   Vector6d u = Vector6d::Zero();
   for (int k = 0; k < p.dim; ++k) u[k] = (1 - p.share) * p.slip[k] + p.share * problem_.slip(p.start + k, z_);
   return u;
@@ -147,7 +147,7 @@ Vector6d Nonideal::slip_answered(const Piece& p) const {
 
 /// What a smooth piece sees when its slip is another than at the state; its internal state has then lived through the
 /// step with it.
-Thrust Nonideal::thrust_at_slip(const Scene& scene, const Piece& p, const Vector6d& N, const Vector6d& slip) const {
+Thrust LawSolver::thrust_at_slip(const Scene& scene, const Piece& p, const Vector6d& N, const Vector6d& slip) const {
   const Site& site = sites_[z(p.site)];
   Vector6d u;
   u << site.relative, site.relative_spin;
@@ -161,7 +161,7 @@ Thrust Nonideal::thrust_at_slip(const Scene& scene, const Piece& p, const Vector
   return n;
 }
 
-void Nonideal::mobility_of(const Scene& scene, Site& site) const {
+void LawSolver::mobility_of(const Scene& scene, Site& site) const {
   const Block& block = scene.assembly.block;
   site.mobility.setZero();
   for (const BodyId id : {site.first, site.second}) {
@@ -185,8 +185,8 @@ void Nonideal::mobility_of(const Scene& scene, Site& site) const {
 }
 
 /// What a smooth term gives for a thrust and velocities; its internal state has then lived through the step with them.
-Vector6d Nonideal::effort_at(const Scene& scene, const Smooth& s, const Vector6d& N, const Vector3d& relative,
-                             const Vector3d& spin) const {
+Vector6d LawSolver::effort_at(const Scene& scene, const Smooth& s, const Vector6d& N, const Vector3d& relative,
+                              const Vector3d& spin) const {
   Thrust n = thrust_of(scene, sites_[z(s.site)], *s.what, N, relative, spin);
   if (s.memory >= 0) {
     const Memory& m = memories_[z(s.memory)];
@@ -201,7 +201,7 @@ Vector6d Nonideal::effort_at(const Scene& scene, const Smooth& s, const Vector6d
 }
 
 /// Whether a smooth law gives another effort for half as much thrust again.
-bool Nonideal::depends_on_thrust(const Scene& scene, const Smooth& s) const {
+bool LawSolver::depends_on_thrust(const Scene& scene, const Smooth& s) const {
   const Site& site = sites_[z(s.site)];
   const auto at = [&](double factor) {
     return effort_at(scene, s, factor * site.ideal, site.relative, site.relative_spin);
@@ -211,7 +211,7 @@ bool Nonideal::depends_on_thrust(const Scene& scene, const Smooth& s) const {
 
 /// How fast a smooth law damps what it acts on: from its slope at the slip, and from the chord to the opposite slip,
 /// which shows a law that jumps at rest. Traces, because they do not mind that forces and moments have other units.
-void Nonideal::measure(const Scene& scene, Smooth& s, const Vector6d& N) {
+void LawSolver::measure(const Scene& scene, Smooth& s, const Vector6d& N) {
   const Site& site = sites_[z(s.site)];
   const Law::Term& term = *s.what;
   blame(site, term);
@@ -283,7 +283,7 @@ void Nonideal::measure(const Scene& scene, Smooth& s, const Vector6d& N) {
 /// Smooth laws are simply added where the step is short for all of them together; else they answer, as dry friction
 /// does, to the slip at the step's end, and so never give energy however stiff they are. Laws that turn their slip
 /// (Lorentz) answer to its mean, which neither gives nor takes.
-void Nonideal::sort_smooth(const Scene& scene) {
+void LawSolver::sort_smooth(const Scene& scene) {
   const Block& block = scene.assembly.block;
   const auto slots = [&](const Smooth& s) {
     const Site& site = sites_[z(s.site)];
@@ -343,7 +343,7 @@ void Nonideal::sort_smooth(const Scene& scene) {
 
 /// Whether a smooth piece that is weak for the step at the thrust at which that was judged is too stiff at the thrust
 /// that is there, which others may call up. It then answers to the step's end.
-bool Nonideal::stiffens(const Scene& scene, Piece& p) {
+bool LawSolver::stiffens(const Scene& scene, Piece& p) {
   constexpr double hardly = 0.1;
   const Site& site = sites_[z(p.site)];
   if (step == 0 || p.contact >= 0 || p.answers) return false;
@@ -359,7 +359,7 @@ bool Nonideal::stiffens(const Scene& scene, Piece& p) {
   return true;
 }
 
-void Nonideal::add(const Scene& scene, const Site& site, const Vector6d& effort, std::span<double> out) const {
+void LawSolver::add(const Scene& scene, const Site& site, const Vector6d& effort, std::span<double> out) const {
   const Block& block = scene.assembly.block;
   const auto on = [&](BodyId id, double sign) {
     if (id.index < 0) return;
@@ -376,7 +376,7 @@ void Nonideal::add(const Scene& scene, const Site& site, const Vector6d& effort,
   on(site.second, -1);
 }
 
-Vector6d Nonideal::twist(const Scene& scene, const Site& site, std::span<const double> v) const {
+Vector6d LawSolver::twist(const Scene& scene, const Site& site, std::span<const double> v) const {
   const Block& block = scene.assembly.block;
   const auto of = [&](BodyId id) -> Vector6d {
     Vector6d u = Vector6d::Zero();
@@ -390,13 +390,14 @@ Vector6d Nonideal::twist(const Scene& scene, const Site& site, std::span<const d
   return of(site.first) - of(site.second);
 }
 
-std::string Nonideal::name_of(const System& system, const Block& block, const Site& site, const Law::Term& term) const {
+std::string LawSolver::name_of(const System& system, const Block& block, const Site& site,
+                               const Law::Term& term) const {
   return (term.name == "law" ? term.name : "law '" + term.name + "'") + " on " +
          system.name(block.constraints[z(site.constraint)]);
 }
 
 /// All laws of a constraint together.
-std::string Nonideal::names_on(const Scene& scene, const Site& site) const {
+std::string LawSolver::names_on(const Scene& scene, const Site& site) const {
   const ConstraintId id = scene.assembly.block.constraints[z(site.constraint)];
   const Law::Term* only = nullptr;
   std::string names;
@@ -408,8 +409,8 @@ std::string Nonideal::names_on(const Scene& scene, const Site& site) const {
   return only != nullptr ? name_of(scene, site, *only) : "laws " + names + " on " + scene.system.name(id);
 }
 
-Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law, int index, const Law::Term& what,
-                                     int memory, int effort) {
+LawSolver::Piece& LawSolver::add_piece(const Scene& scene, int site_index, int law, int index, const Law::Term& what,
+                                       int memory, int effort) {
   const Site& site = sites_[z(site_index)];
   Piece& p = pieces_.emplace_back();
   p.site = site_index;
@@ -463,14 +464,14 @@ Nonideal::Piece& Nonideal::add_piece(const Scene& scene, int site_index, int law
 }
 
 /// The thrust that a piece reads in this round, unless implicitly.
-const Vector6d& Nonideal::thrust_read(const Piece& p) const {
+const Vector6d& LawSolver::thrust_read(const Piece& p) const {
   const Site& site = sites_[z(p.site)];
   return p.what->reads == Reads::actual ? site.read : site.ideal;
 }
 
 /// Directions in which a smooth piece pushes. One that answers to its slip at a thrust that is known does so where its
 /// constraint leaves it free; across that nothing moves, and its effort there is that at the state.
-void Nonideal::set_basis(Piece& p, const Vector6d& effort) {
+void LawSolver::set_basis(Piece& p, const Vector6d& effort) {
   const Eigen::Matrix<double, 6, 6> before = p.basis;
   const Site& site = sites_[z(p.site)];
   p.basis.setZero();
@@ -495,14 +496,14 @@ void Nonideal::set_basis(Piece& p, const Vector6d& effort) {
   if (p.basis != before) units_of_.clear();
 }
 
-void Nonideal::note_memory(int which, const Thrust& n) {
+void LawSolver::note_memory(int which, const Thrust& n) {
   const std::size_t first = 3 * z(which);
   if (memory_now.size() < first + 3) memory_now.resize(first + 3), memory_rate.resize(first + 3);
   Eigen::Map<Vector3d>{&memory_now[first]} = n.memory;
   Eigen::Map<Vector3d>{&memory_rate[first]} = memories_[z(which)].what->memory_rate(n);
 }
 
-void Nonideal::give_memory(std::span<const double> values) {
+void LawSolver::give_memory(std::span<const double> values) {
   const bool all = values.size() == 3 * memories_.size();
   for (std::size_t i = 0; i < memories_.size(); ++i) {
     memories_[i].given = all;
@@ -511,7 +512,7 @@ void Nonideal::give_memory(std::span<const double> values) {
 }
 
 // Sites, pieces and contacts as they are at this state; laws that only add up are asked at once.
-void Nonideal::gather(const Scene& scene) {
+void LawSolver::gather(const Scene& scene) {
   const Block& block = scene.assembly.block;
   sites_.clear();
   pieces_.clear();
@@ -598,7 +599,7 @@ void Nonideal::gather(const Scene& scene) {
   if (holds_.size() != contacts.size()) holds_.assign(contacts.size(), Hold{});
 }
 
-void Nonideal::check(const Scene& scene, const Site& site, const Law::Term& term, const Effort& e, const Thrust& n) {
+void LawSolver::check(const Scene& scene, const Site& site, const Law::Term& term, const Effort& e, const Thrust& n) {
   if (!e.force.allFinite() || !e.moment.allFinite())
     throw std::runtime_error(name_of(scene, site, term) + " returned a force that is not finite");
   if (!term.dissipative) return;

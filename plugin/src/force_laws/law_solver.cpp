@@ -18,7 +18,7 @@
 
 namespace linchpin {
 
-void Nonideal::restructure(const Block& block) {
+void LawSolver::restructure(const Block& block) {
   sites_.clear();
   prescribed.clear();
   pieces_.clear();
@@ -42,12 +42,12 @@ void Nonideal::restructure(const Block& block) {
   report = {};
 }
 
-void Nonideal::keep(Past& past) const {
+void LawSolver::keep(Past& past) const {
   past = {memories_, holds_, histories_, z_known_, memory_t_, memory_begun_, smooth_share_, turning_share_};
   for (Memory& m : past.memories) m.what = nullptr;  // the same law may lie elsewhere by then
 }
 
-void Nonideal::go_back(const Past& past) {
+void LawSolver::go_back(const Past& past) {
   memories_ = past.memories;
   holds_ = past.holds;
   histories_ = past.histories;
@@ -59,8 +59,8 @@ void Nonideal::go_back(const Past& past) {
 }
 
 /// Adds what the force `c` [n] does to everything: one back-solve (T5).
-void Nonideal::respond(const Scene& scene, std::span<const double> c, std::span<double> vdot,
-                       std::span<double> nonideal, std::span<double> induced) {
+void LawSolver::respond(const Scene& scene, std::span<const double> c, std::span<double> vdot,
+                        std::span<double> nonideal, std::span<double> induced) {
   scene.solver.inverse_mass(c, dv_);
   for (std::size_t j = 0; j < vdot.size(); ++j) {
     vdot[j] += dv_[j];
@@ -79,8 +79,8 @@ void Nonideal::respond(const Scene& scene, std::span<const double> c, std::span<
 }
 
 /// All as it was without laws.
-void Nonideal::forget_response(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
-                               std::span<double> induced) {
+void LawSolver::forget_response(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                                std::span<double> induced) {
   std::copy(kept_.begin(), kept_.end(), vdot.begin());
   std::copy(kept_nonideal_.begin(), kept_nonideal_.end(), nonideal.begin());
   std::copy(kept_induced_.begin(), kept_induced_.end(), induced.begin());
@@ -88,7 +88,7 @@ void Nonideal::forget_response(const Scene& scene, std::span<double> vdot, std::
 }
 
 // What was found, contact by contact, and whether laws were what they say they are.
-void Nonideal::conclude(const Scene& scene, std::span<const double> vdot, std::span<const double> induced) {
+void LawSolver::conclude(const Scene& scene, std::span<const double> vdot, std::span<const double> induced) {
   Answers answers(*this, scene);
   read_thrusts(scene, induced);
   for (const Piece& p : pieces_) {
@@ -162,7 +162,7 @@ void Nonideal::conclude(const Scene& scene, std::span<const double> vdot, std::s
 
 /// By how much the actual thrust differs from the ideal one, where a law gives another answer for the one than for the
 /// other.
-void Nonideal::note_differences(const Scene& scene) {
+void LawSolver::note_differences(const Scene& scene) {
   constexpr double rounding = 1e-9;
   const auto differ = [](const auto& a, const auto& b, double size) { return (a - b).norm() > rounding * size; };
   report.most_different = -1;
@@ -192,13 +192,13 @@ void Nonideal::note_differences(const Scene& scene) {
   }
 }
 
-Vector6d Nonideal::effort_of(const Piece& p) const {
+Vector6d LawSolver::effort_of(const Piece& p) const {
   Vector6d e = Vector6d::Zero();
   for (int k = 0; k < p.dim; ++k) e += (p.block < 0 ? p.known[k] : z_[z(p.start + k)]) * p.basis.col(k);
   return e;
 }
 
-void Nonideal::book() {
+void LawSolver::book() {
   for (const Piece& p : pieces_) {
     const Vector6d e = effort_of(p);
     efforts[z(p.effort)].force = e.head<3>() + p.across.head<3>();
@@ -229,8 +229,8 @@ void Nonideal::book() {
     prescribed.push_back({site.constraint, site.effort.head<3>(), site.point, site.effort.tail<3>()});
 }
 
-std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
-                            std::span<double> induced) {
+std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                             std::span<double> induced) {
   report.contacts = report.sticking = report.back_solves = report.solutions = 0;
   report.residual = report.gain = report.rate = 0;
   report.stiffest = -1;
@@ -289,7 +289,7 @@ std::string Nonideal::apply(const Scene& scene, std::span<double> vdot, std::spa
 }
 
 /// A law that reverses in step after step, in words; else empty.
-std::string Nonideal::chatter(const Scene& scene) const {
+std::string LawSolver::chatter(const Scene& scene) const {
   if (histories_.size() != efforts.size()) return {};
   for (std::size_t i = 0; i < efforts.size(); ++i)
     if (const int of16 = std::popcount(histories_[i].reversals & 0xffffu); of16 >= 9 || histories_[i].overshoots >= 2) {
@@ -312,7 +312,7 @@ std::string beyond_all_bounds(double force, double acceleration) {
 }
 
 /// Forces that are finite and yet no forces: a host in single precision has no number for what they do.
-std::string Nonideal::too_large(const Scene& scene, std::span<const double> nonideal) {
+std::string LawSolver::too_large(const Scene& scene, std::span<const double> nonideal) {
   scene.solver.inverse_mass(nonideal, dv_);
   const double most = largest(dv_) * std::max(step, shortest_law_step);
   if (most <= fastest_by_laws) return {};
@@ -323,7 +323,7 @@ std::string Nonideal::too_large(const Scene& scene, std::span<const double> noni
   return names_on(scene, sites_[worst]) + beyond_all_bounds(size, largest(dv_));
 }
 
-std::vector<std::string> Nonideal::idle(const System& system, const Block& block) const {
+std::vector<std::string> LawSolver::idle(const System& system, const Block& block) const {
   std::vector<std::string> out;
   for (const Site& site : sites_) {
     const ConstraintId id = block.constraints[z(site.constraint)];
@@ -346,7 +346,7 @@ std::vector<std::string> Nonideal::idle(const System& system, const Block& block
   return out;
 }
 
-void Nonideal::accept(double dt) {
+void LawSolver::accept(double dt) {
   for (Memory& m : memories_)
     if (m.what != nullptr) {
       m.value = m.given ? m.next : m.what->advance(m.thrust, dt);
@@ -383,7 +383,7 @@ void Nonideal::accept(double dt) {
   }
 }
 
-void Nonideal::take_over(const Nonideal& of_step) {
+void LawSolver::take_over(const LawSolver& of_step) {
   step = 0;
   span = of_step.step;
   memories_ = of_step.memories_;
@@ -397,11 +397,11 @@ void Nonideal::take_over(const Nonideal& of_step) {
   give_memory(of_step.memory_now);  // at the evaluation: accept() may have been there since
 }
 
-void Nonideal::grip(int contact, Grip how, const Vector6d& sense) {
+void LawSolver::grip(int contact, Grip how, const Vector6d& sense) {
   if (contact < 0 || z(contact) >= holds_.size()) return;
   holds_[z(contact)] = {how, sense};
 }
 
-void Nonideal::release_grips() { std::fill(holds_.begin(), holds_.end(), Hold{}); }
+void LawSolver::release_grips() { std::fill(holds_.begin(), holds_.end(), Hold{}); }
 
 }  // namespace linchpin

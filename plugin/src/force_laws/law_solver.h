@@ -31,7 +31,7 @@ constexpr double shortest_law_step = 1e-6;
 /// What is said of a law whose force [N or N·m] does. @param acceleration  that it makes [m/s²]
 std::string beyond_all_bounds(double force, double acceleration);
 
-class Nonideal {
+class LawSolver {
  public:
   /// What stays the same during one evaluation.
   struct Scene {
@@ -54,7 +54,7 @@ class Nonideal {
   void give_memory(std::span<const double> values);
   /// Takes over the memory and the modes of the laws of a step. The next apply() is then of the instant at which that
   /// step begins.
-  void take_over(const Nonideal& of_step);
+  void take_over(const LawSolver& of_step);
   /// As Dynamics::LawHistory.
   struct Past;
   void keep(Past& past) const;
@@ -141,7 +141,7 @@ class Nonideal {
   struct History {
     Vector6d last = Vector6d::Zero(), seen = Vector6d::Zero();  // at the last step's end, at the last evaluation
     double largest = 0;
-    Vector6d value = Vector6d::Zero();  // as Nonideal::ask, in the last step
+    Vector6d value = Vector6d::Zero();  // as LawSolver::ask, in the last step
     Asked asked;                        // and of what
     bool known = false, stuck = false;
     bool reversed = false;   // from one evaluation to the next, in this step
@@ -294,7 +294,7 @@ class Nonideal {
 };
 
 /// All that one evaluation leaves to those after it.
-struct Nonideal::Past {
+struct LawSolver::Past {
   std::vector<Memory> memories;
   std::vector<Hold> holds;
   std::vector<History> histories;

@@ -8,7 +8,7 @@
 namespace linchpin {
 
 /// Rubbing velocity of a piece after h with the accelerations vdot; its rate for h = 0.
-double Nonideal::end_slip(const Scene& scene, const Piece& p, int k, std::span<const double> vdot, double h) const {
+double LawSolver::end_slip(const Scene& scene, const Piece& p, int k, std::span<const double> vdot, double h) const {
   const Site& site = sites_[z(p.site)];
   Vector6d rate = twist(scene, site, vdot);
   rate.head<3>() += site.bias;
@@ -20,7 +20,7 @@ double Nonideal::end_slip(const Scene& scene, const Piece& p, int k, std::span<c
 /// Whether a slip is what a host in single precision leaves in what rests: little beside what one step would make of it
 /// with the accelerations vdot, its own friction apart. At the start of a step a contact that stuck at the end of the
 /// last one may have all of that: steps bring it to rest in their middle.
-bool Nonideal::rounded_rest(const Scene& scene, const Piece& p, std::span<const double> vdot) const {
+bool LawSolver::rounded_rest(const Scene& scene, const Piece& p, std::span<const double> vdot) const {
   const double length = step > 0 ? step : span;
   double gain = 0;
   for (int k = 0; k < p.dim && length > 0; ++k) gain += std::pow(end_slip(scene, p, k, vdot, length) - p.slip[k], 2);
@@ -29,7 +29,7 @@ bool Nonideal::rounded_rest(const Scene& scene, const Piece& p, std::span<const 
 }
 
 /// Whether a contact that slides does so along its slip, rather than in a sense that was given.
-bool Nonideal::goes_its_own_way(const Piece& p) const {
+bool LawSolver::goes_its_own_way(const Piece& p) const {
   const Hold& hold = holds_[z(p.contact)];
   Vector6d given = Vector6d::Zero();
   for (int k = 0; k < p.dim; ++k) given[k] = p.axes.col(k).dot(hold.sense);
@@ -38,7 +38,7 @@ bool Nonideal::goes_its_own_way(const Piece& p) const {
 }
 
 /// The sense in which a contact that slides does so, in the basis of its piece.
-Vector6d Nonideal::sense_of(const Piece& p) const {
+Vector6d LawSolver::sense_of(const Piece& p) const {
   Vector6d sense = p.slip;
   if (!goes_its_own_way(p))
     for (int k = 0; k < p.dim; ++k) sense[k] = p.axes.col(k).dot(holds_[z(p.contact)].sense);
@@ -50,7 +50,7 @@ Vector6d Nonideal::sense_of(const Piece& p) const {
 /// contacts that slide. Within a step that the latter is only right far from rest, and where friction that turns with
 /// the slip is weak for the step: it damps across the slip by r/|slip|, and an explicit step is unstable where that is
 /// much for the mass (four feet of a table that slides slowly begin to yaw). The others are posed.
-void Nonideal::mark_sliding(const Scene& scene) {
+void LawSolver::mark_sliding(const Scene& scene) {
   Answers answers(*this, scene);
   const Block& block = scene.assembly.block;
   const auto on_bodies = [&](const Piece& p, const auto& visit) {
@@ -99,7 +99,7 @@ void Nonideal::mark_sliding(const Scene& scene) {
 
 /// Whether a contact that slides still does so at the step's end, in about the same direction and at least at `part` of
 /// its speed. Its work then is negative.
-bool Nonideal::keeps_sliding(const Scene& scene, const Piece& p, std::span<const double> vdot, double part) const {
+bool LawSolver::keeps_sliding(const Scene& scene, const Piece& p, std::span<const double> vdot, double part) const {
   double along = 0, end = 0;
   for (int k = 0; k < p.dim; ++k) {
     const double s = end_slip(scene, p, k, vdot, step);
@@ -112,8 +112,8 @@ bool Nonideal::keeps_sliding(const Scene& scene, const Piece& p, std::span<const
 
 /// All that is known: smooth laws that are simply added, and the friction of what slides. One back-solve, and a second
 /// one where a contact so comes near rest or turns, and is posed instead.
-void Nonideal::slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
-                     std::span<double> induced) {
+void LawSolver::slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                      std::span<double> induced) {
   const auto respond_to_known = [&]() {
     std::fill(given_.begin(), given_.end(), 0.0);
     for (const Site& site : sites_) add(scene, site, site.effort, given_);
@@ -133,12 +133,12 @@ void Nonideal::slide(const Scene& scene, std::span<double> vdot, std::span<doubl
   respond_to_known();
 }
 
-void Nonideal::read_thrusts(const Scene& scene, std::span<const double> induced) {
+void LawSolver::read_thrusts(const Scene& scene, std::span<const double> induced) {
   for (Site& site : sites_) site.actual = site.ideal + reaction(scene, site, induced);
 }
 
 /// By how much the answer of a piece to the thrust that is there differs from the one it gave, relative to the larger.
-double Nonideal::disagreement(Answers& answers, Piece& p) const {
+double LawSolver::disagreement(Answers& answers, Piece& p) const {
   const auto relative = [](const auto& a, const auto& b) {
     const double off = (a - b).norm(), size = std::max(a.norm(), b.norm());
     return off > 0 ? off / size : 0.0;
@@ -170,7 +170,7 @@ double Nonideal::disagreement(Answers& answers, Piece& p) const {
 /// Whether the laws agree with the thrusts that are there with their answers (T9). Where they do not, they read these
 /// in the next round, as long as that is likely to end in fewer rounds than there are unknowns; else what disagrees
 /// becomes an unknown that reads the thrust implicitly.
-bool Nonideal::agree(const Scene& scene, std::span<const double> induced, Following& so_far) {
+bool LawSolver::agree(const Scene& scene, std::span<const double> induced, Following& so_far) {
   constexpr double rounding = 1e-15, stalled = 1e-11, much = 1.1;
   if (!reads_actual_) return true;
   read_thrusts(scene, induced);

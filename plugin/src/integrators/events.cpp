@@ -279,11 +279,11 @@ bool Stepper::Impl::release_and_engage(double t) {
     changed = impact = true;
   }
   if (!changed) return true;
-  ledger.close(state.t - closed);
+  recorder.close(state.t - closed);
   closed = state.t;
   dynamics.restructure();
-  ledger.restructure(*system, block(), false);
-  ledger.begin(*system);
+  recorder.restructure(*system, block(), false);
+  recorder.begin(*system);
   make_room();
   watch();
   if (at_end && (!impact || options.drift == Drift::exact)) return true;
@@ -312,11 +312,11 @@ void Stepper::Impl::march(double dt) {
   double last = dt;
   int splinters = 0;  // parts that a law which is known to jump has cut
   for (double done = 0; done < dt;) {
-    ledger.keep();
+    recorder.keep();
     if (adaptive && hopeless(dt - done, splinters)) return;
     if (adaptive && report.substeps == many_parts) name_what_slows(last);
     double e = 0, at = 0;
-    for (double most = dt - done;; most = 0.5 * at, ledger.undo()) {
+    for (double most = dt - done;; most = 0.5 * at, recorder.undo()) {
       if (takes_too_many(last)) return;
       double left = most;
       if (!(adaptive ? advance_adaptively(left, dt - done) : advance_in_stages(left, dt))) return;
@@ -325,7 +325,7 @@ void Stepper::Impl::march(double dt) {
       // give power there.
       while (e >= 0 && turned_back && left > dt / 256) {
         left *= 0.5;
-        ledger.undo();
+        recorder.undo();
         if (!advance_by(left)) return;
         e = event_value(next);
       }
@@ -449,22 +449,22 @@ bool Stepper::Impl::advance_in_stages(double& left, double dt) {
       report.rejected = false;
       report.reason.clear();
       report.status = status;
-      ledger.undo();
+      recorder.undo();
       left = std::max(finest, 0.5 * left);
       continue;
     }
     if (!(law_rate * left > stable)) {
       if (anyhow || left <= shortest_part || went_straight()) return true;
-      ledger.undo();
+      recorder.undo();
       left = limit(plan(0.5 * left, rate > 0 ? enough(rate) : 0, anyhow));
     } else if (dry_is_fastest) {
       if (left <= shortest_part) return true;
-      ledger.undo();
+      recorder.undo();
       // A stage may have come to lie where the slip is least: no shorter at once than that takes.
       left = limit(plan(goes_straight() ? 0.5 * left : left, std::max(enough(law_rate), 0.25 * left), anyhow));
     } else {
       if (!(left > finest * (1 + 1e-9))) break;
-      ledger.undo();
+      recorder.undo();
       left = std::max(finest, 0.5 * left);
     }
   }
@@ -488,7 +488,7 @@ bool Stepper::Impl::advance_adaptively(double& left, double rest_of_step) {
     if (goes_straight()) {
       if (!advance_within_tolerance(left, rest_of_step)) return false;
       if (went_straight()) return true;
-      ledger.undo();
+      recorder.undo();
       try_h = planned;
       let_turn();
     }
@@ -528,7 +528,7 @@ double Stepper::Impl::locate(double left, double e) {
     return dynamics.evaluate(next) == Status::invalid ? std::numeric_limits<double>::quiet_NaN() : event_value(next);
   };
   const auto by_a_step = [&](double h) {
-    ledger.undo();
+    recorder.undo();
     last = h;
     return advance_by(h) ? event_value(next) : std::numeric_limits<double>::quiet_NaN();
   };

@@ -89,9 +89,9 @@ bool Stepper::Impl::step_rattle(double h, const State& from, State& to) {
     }
   }
   velocities_of(*system, b, from, momentum, gained);
-  ledger.record(*system, dynamics, from, half, beyond, v0, gained);
-  ledger.record_applied(b, gyroscopic, v0, gained);
-  ledger.record_momentum(b, dynamics.assembly().instant, dynamics.assembly().instant.mass, v0, gained);
+  recorder.record(*system, dynamics, from, half, beyond, v0, gained);
+  recorder.record_applied(b, gyroscopic, v0, gained);
+  recorder.record_momentum(b, dynamics.assembly().instant, dynamics.assembly().instant.mass, v0, gained);
 
   velocities_of(*system, b, to, momentum, v0);  // v of the middle, as M at the end has it
   give(v0, to);
@@ -103,9 +103,9 @@ bool Stepper::Impl::step_rattle(double h, const State& from, State& to) {
   velocities(to, v1);
   if (!is_finite(to)) return refuse(report.status, "the state is not finite"), false;
   report.swing = std::max(report.swing, std::fabs(h) * swing_of(to, half));
-  ledger.record(*system, dynamics, to, half, beyond, v0, v1);
-  ledger.record_applied(b, gyroscopic, v0, v1);
-  ledger.record_momentum(b, dynamics.assembly().instant, dynamics.assembly().instant.mass, v0, v1);
+  recorder.record(*system, dynamics, to, half, beyond, v0, v1);
+  recorder.record_applied(b, gyroscopic, v0, v1);
+  recorder.record_momentum(b, dynamics.assembly().instant, dynamics.assembly().instant.mass, v0, v1);
   return true;
 }
 

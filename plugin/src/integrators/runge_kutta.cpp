@@ -81,7 +81,7 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
   }
   rate_of_chart(in_chart, v, pose_rate[k]);
   // The power of each stage with the weights of the method: work is as accurate as the motion.
-  if (weight != 0) ledger.record(*system, dynamics, stage, weight * dt, beyond, v, v);
+  if (weight != 0) recorder.record(*system, dynamics, stage, weight * dt, beyond, v, v);
   return true;
 }
 
@@ -100,7 +100,7 @@ bool Stepper::Impl::take_stages(double dt) {
   if (!once()) return false;
   if (may_settle && !on_constraints && least_pivot < nearly_singular) {
     on_constraints = true;
-    ledger.undo();
+    recorder.undo();
     return once();
   }
   on_constraints = on_constraints && least_pivot < 2 * nearly_singular;
@@ -152,7 +152,7 @@ bool Stepper::Impl::step_runge_kutta(double dt) {
   if (method.pair) error_of_step = error_norm(dt);
   const std::size_t last = method.pair ? method.stages : method.stages - 1;
   interpolate(dt, pose_rate[last], vdot[last]);
-  ledger.record_momentum(b, dynamics.assembly().instant, mass, v0, v1);
+  recorder.record_momentum(b, dynamics.assembly().instant, mass, v0, v1);
   return add_powers(dt);
 }
 
@@ -257,7 +257,7 @@ bool Stepper::Impl::advance_within_tolerance(double& part, double left) {
     const bool too_near = pivot_at_end < blurred || (e > 1 && least_pivot < 10 * blurred);
     if (went && too_near && pivot_at_start > 10 * blurred && sidesteps < std::size(beside)) {
       part = std::min(beside[sidesteps++] * planned, left);
-      ledger.undo();
+      recorder.undo();
       continue;
     }
     if (e <= 1) {
@@ -274,7 +274,7 @@ bool Stepper::Impl::advance_within_tolerance(double& part, double left) {
     }
     report.rejected = false;
     report.reason.clear();
-    ledger.undo();
+    recorder.undo();
   }
 }
 

@@ -130,12 +130,12 @@ Stepper::Impl::Outcome Stepper::Impl::substep(double h, bool finest, double& swi
   const double limit = finest ? std::max(options.swing_limit, 2.0) : options.swing_limit;
   if (options.drift == Drift::exact && !(swing * h <= limit)) return Outcome::too_long;
 
-  ledger.record(*system, dynamics, state, kick, beyond, v0, v1);
-  ledger.record_applied(block(), gyroscopic, v0, v1);
+  recorder.record(*system, dynamics, state, kick, beyond, v0, v1);
+  recorder.record_applied(block(), gyroscopic, v0, v1);
   note_modes(state.t + h);
   dynamics.accept(h);
   const Instant& instant = dynamics.assembly().instant;
-  ledger.record_momentum(block(), instant, instant.mass, v0, v1);
+  recorder.record_momentum(block(), instant, instant.mass, v0, v1);
   interpolate_ends(h);
   std::swap(state, next);
   keep_segment();

@@ -88,7 +88,7 @@ std::string Stepper::Impl::begin_at(bool forget) {
   modes_known = false;
   stuck.clear();
   watch();
-  ledger.restructure(*system, block(), forget);
+  recorder.restructure(*system, block(), forget);
   start = {};
   list_current = false;
   last_dt = last_swing = last_h = 0;
@@ -97,7 +97,7 @@ std::string Stepper::Impl::begin_at(bool forget) {
   if (open_those_apart()) {
     dynamics.restructure();
     watch();
-    ledger.restructure(*system, block(), forget);
+    recorder.restructure(*system, block(), forget);
     if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
   }
   start.gap = std::max(largest(dynamics.assembly().position), detail::widest_turn(dynamics, state));
@@ -234,7 +234,7 @@ const StepReport& Stepper::Impl::step(double dt) {
       }
       before = state;
     }
-    ledger.begin(*system);
+    recorder.begin(*system);
     closed = state.t;
     options.method == Method::semi_implicit ? semi_implicit(dt) : march(dt);
   } catch (const std::exception& e) {
@@ -256,13 +256,13 @@ const StepReport& Stepper::Impl::step(double dt) {
     std::fill(values.begin(), values.end(), std::numeric_limits<double>::quiet_NaN());
     report.mode_switches = 0;
     last_h = h_before;
-    ledger.begin(*system);
+    recorder.begin(*system);
     return report;
   }
   state.t = before.t + dt;
   if (options.method != Method::semi_implicit) report.sticking = dynamics.law_report().sticking;
   last_dt = dt;
-  ledger.close(state.t - closed);
+  recorder.close(state.t - closed);
   accept();
   if (report.warning.empty() && !dynamics.law_report().trouble.empty()) report.warning = dynamics.law_report().trouble;
   if (report.warning.empty() && !dynamics.law_efforts().empty()) report.warning = standing_warning();
@@ -285,7 +285,7 @@ const std::string& Stepper::Impl::standing_warning() {
 std::span<const Reaction> Stepper::Impl::reactions() {
   if (structure_changed()) {
     dynamics.restructure();
-    ledger.restructure(*system, block(), false);
+    recorder.restructure(*system, block(), false);
     restart = true;
     list_current = false;
   }
@@ -293,7 +293,7 @@ std::span<const Reaction> Stepper::Impl::reactions() {
     dynamics.set_instant(options.method == Method::semi_implicit ? last_h : 0);
     dynamics.evaluate(state);
     dynamics.reactions(state, list);
-    ledger.complete(*system, block(), state, last_dt, list);
+    recorder.complete(*system, block(), state, last_dt, list);
     list_current = true;
   }
   return list;
@@ -312,9 +312,9 @@ void Stepper::set_state(const State& state) {
 }
 const Stepper::Start& Stepper::start() const { return impl_->start; }
 std::span<const Reaction> Stepper::reactions() { return impl_->reactions(); }
-std::span<const BodyBooks> Stepper::books() const { return impl_->ledger.books(); }
-const EnergyBooks& Stepper::energy_books() const { return impl_->ledger.energy(); }
-std::span<const LawWork> Stepper::law_works() const { return impl_->ledger.laws(); }
+std::span<const BodyBooks> Stepper::books() const { return impl_->recorder.books(); }
+const EnergyBooks& Stepper::energy_books() const { return impl_->recorder.energy(); }
+std::span<const LawWork> Stepper::law_works() const { return impl_->recorder.laws(); }
 std::span<const ModeSwitch> Stepper::switches() const { return impl_->switches; }
 int Stepper::watch(std::function<double(const State&)> function) {
   impl_->functions.push_back(std::move(function));
@@ -335,9 +335,9 @@ State Stepper::state_at(double t) const {
   return out;
 }
 const Dynamics& Stepper::dynamics() const { return impl_->dynamics; }
-double Stepper::constraint_work() const { return impl_->ledger.work(); }
+double Stepper::constraint_work() const { return impl_->recorder.work(); }
 double Stepper::energy_minus_work() const {
-  return energy_integral(*impl_->system, impl_->state) - impl_->ledger.work();
+  return energy_integral(*impl_->system, impl_->state) - impl_->recorder.work();
 }
 
 }  // namespace linchpin

@@ -42,7 +42,7 @@ struct Stepper::Impl {
   State state;
   StepOptions options;
   Dynamics dynamics;
-  Ledger ledger;
+  ImpulseRecorder recorder;
   Start start;
   StepReport report;
   std::vector<Reaction> list;
@@ -77,7 +77,7 @@ struct Stepper::Impl {
   bool dry_is_fastest = false;     // law_rate is that of friction which turns with its slip
   bool modes_known = false, turned_back = false;
   long tries = 0;           // parts that were tried in this step, and ways of contacts that were looked for
-  double closed = 0;        // up to when the ledger counts [s]
+  double closed = 0;        // up to when the recorder counts [s]
   double law_rate = 0;      // the largest of the stages of the last advance_by() [1/s]
   std::vector<char> stuck;  // contacts at the end of the last semi-implicit step
   std::vector<BodyState> watched;

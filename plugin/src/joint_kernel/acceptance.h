@@ -14,7 +14,7 @@
 #include <limits>
 
 namespace linchpin::detail {
-inline namespace LINCHPIN_LANES {
+inline namespace LINCHPIN_SIMD {
 
 template <class Real>
 struct JointResult {
@@ -32,13 +32,13 @@ struct JointResult {
 };
 
 template <class Real>
-class JointJudgement {
+class StepAcceptance {
  public:
-  using Rows = JointRows<Real>;
+  using Rows = KernelRows<Real>;
   using Twist = typename Rows::Twist;
   static constexpr int lanes = Lanes<Real>::count;
 
-  void lay_out(const JointPattern& p) {
+  void lay_out(const SymbolicFactor& p) {
     stiffness_.assign(z(p.all_bodies), Mass{});
     bounds_.resize(stiffness_.size());
   }
@@ -194,5 +194,5 @@ class JointJudgement {
   Row<Real> bounds_;  // of the squares of frequencies, by body
 };
 
-}  // namespace LINCHPIN_LANES
+}  // namespace LINCHPIN_SIMD
 }  // namespace linchpin::detail

@@ -1,7 +1,7 @@
-// Bodies that welds make one (T7): what a JointFactor and a JointNullSpace are to other joints, for a block of nothing
-// else. Loops of welds have six rows too many each, and G as much to drop; but whatever moves such a block without
-// opening it moves it as one body, and every answer comes from a walk over a spanning tree. Of the multipliers, those
-// of least norm are A y with AᵀA y = Aᵀλ, by body instead of by loop. Of one block, or of several alike in lanes
+// Bodies that welds make one (T7): what a KernelFactor and a KernelNullSpace are to other joints, for a block of
+// nothing else. Loops of welds have six rows too many each, and G as much to drop; but whatever moves such a block
+// without opening it moves it as one body, and every answer comes from a walk over a spanning tree. Of the multipliers,
+// those of least norm are A y with AᵀA y = Aᵀλ, by body instead of by loop. Of one block, or of several alike in lanes
 // (Real).
 #pragma once
 
@@ -14,10 +14,10 @@
 #include <vector>
 
 namespace linchpin::detail {
-inline namespace LINCHPIN_LANES {
+inline namespace LINCHPIN_SIMD {
 
 template <class Real>
-class JointWelds {
+class CompositeBody {
   using V = V3<Real>;
 
  public:
@@ -39,9 +39,9 @@ class JointWelds {
   std::vector<Weld, LaneAllocator<Weld>> welds;
   std::vector<Body, LaneAllocator<Body>> bodies;
 
-  JointWelds() {}  // NOLINT: with its own GCC 12 fails under the sanitizers, an internal error
+  CompositeBody() {}  // NOLINT: with its own GCC 12 fails under the sanitizers, an internal error
 
-  void lay_out(const JointPattern& p) {
+  void lay_out(const SymbolicFactor& p) {
     const int moving = p.bodies;
     welds.assign(p.nodes.size(), Weld{});
     bodies.assign(z(moving), Body{});
@@ -372,5 +372,5 @@ class JointWelds {
   std::vector<double> y_, left_, made_;
 };
 
-}  // namespace LINCHPIN_LANES
+}  // namespace LINCHPIN_SIMD
 }  // namespace linchpin::detail

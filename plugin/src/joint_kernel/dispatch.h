@@ -33,9 +33,9 @@ class JointWork {
 };
 
 /// JointStep::begin and what follows it.
-class JointTurns {
+class CoupledStep {
  public:
-  virtual ~JointTurns() = default;
+  virtual ~CoupledStep() = default;
   virtual const char* begin(const State& state, const JointBlock& block, double gap_tolerance) = 0;
   virtual double reach(double dt, double tolerance, int most_solves, std::span<const double> applied,
                        std::span<const double> Q, std::span<double> v) = 0;
@@ -47,13 +47,13 @@ class JointTurns {
   virtual void end(const JointStep::Limits& limits, JointStep::Job& job) = 0;
 };
 
-std::unique_ptr<JointWork> work_for_one(const JointPattern& pattern);
-std::unique_ptr<JointWork> work_for_four(const JointPattern& pattern);
-std::unique_ptr<JointTurns> turns_of_one(const JointPattern& pattern);
+std::unique_ptr<JointWork> work_for_one(const SymbolicFactor& pattern);
+std::unique_ptr<JointWork> work_for_four(const SymbolicFactor& pattern);
+std::unique_ptr<CoupledStep> turns_of_one(const SymbolicFactor& pattern);
 #if defined(__x86_64__)
-std::unique_ptr<JointWork> work_for_one_by_avx2(const JointPattern& pattern);
-std::unique_ptr<JointWork> work_for_four_by_avx2(const JointPattern& pattern);
-std::unique_ptr<JointTurns> turns_of_one_by_avx2(const JointPattern& pattern);
+std::unique_ptr<JointWork> work_for_one_by_avx2(const SymbolicFactor& pattern);
+std::unique_ptr<JointWork> work_for_four_by_avx2(const SymbolicFactor& pattern);
+std::unique_ptr<CoupledStep> turns_of_one_by_avx2(const SymbolicFactor& pattern);
 #endif
 
 }  // namespace linchpin::detail

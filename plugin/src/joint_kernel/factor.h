@@ -1,7 +1,7 @@
-// The block L D Lᵀ of G = A M⁻¹ Aᵀ in the order of a JointPattern (T7), of one block or of several alike side by side
+// The block L D Lᵀ of G = A M⁻¹ Aᵀ in the order of a SymbolicFactor (T7), of one block or of several alike side by side
 // in the lanes of a vector (Real); and solves by it, of as many right-hand sides side by side as X has lanes. Rows that
 // depend on rows before them are dropped: their multipliers come out as zero. Hubs are no part of that G, but unknowns
-// of their own (JointHubs).
+// of their own (HighDegreeBodies).
 #pragma once
 
 #include "joint_kernel/high_degree_bodies.h"
@@ -17,12 +17,12 @@
 #include <vector>
 
 namespace linchpin::detail {
-inline namespace LINCHPIN_LANES {
+inline namespace LINCHPIN_SIMD {
 
 template <class Real>
-class JointFactor {
+class KernelFactor {
  public:
-  void lay_out(const JointPattern& p) {
+  void lay_out(const SymbolicFactor& p) {
     diagonal_.assign(z(p.rows), Real{});
     values_.assign(z(p.values) + 1, Real{});  // and one that backward() reads beyond
     panel_.assign(z(p.widest_panel), Real{});
@@ -41,7 +41,7 @@ class JointFactor {
     for (auto* x : {&values_, &holds_, &hub_masses_, &lengths_}) std::fill(x->begin(), x->end(), Real{});
     return values_.data();
   }
-  /// Likewise for what joints have in the columns of hubs, JointPattern::hub_stride apart.
+  /// Likewise for what joints have in the columns of hubs, SymbolicFactor::hub_stride apart.
   Real* holds() { return holds_.data(); }
   /// By row, for what hubs add to the diagonal of G.
   Real* lengths() { return lengths_.data(); }
@@ -50,9 +50,9 @@ class JointFactor {
 
   /// In the place of D stands D⁻¹, whole. @return positive where every pivot is far from zero or, if dependent rows are
   /// to be dropped, as near to it as rounding comes
-  Real factor(const JointPattern& p) {
+  Real factor(const SymbolicFactor& p) {
     for (auto& lane : dropped_) lane.clear();
-    for (const JointPattern::Node& node : p.nodes)
+    for (const SymbolicFactor::Node& node : p.nodes)
       for (int r = 0; r < node.width; ++r)
         diagonal_[z(node.first + r)] = values_[z(node.diagonal + r * node.width + r)];
     if (p.hubs.empty()) return drops_ ? factor_nodes<true, false>(p) : factor_nodes<false, false>(p);
@@ -65,12 +65,12 @@ class JointFactor {
 
   /// Of a lane: whether all rows are in the factor.
   bool whole(int lane) const {
-    const JointHubs& hubs = hubs_[z(lane)];
+    const HighDegreeBodies& hubs = hubs_[z(lane)];
     return dropped_[z(lane)].empty() || (hubs.count() > 0 && hubs.count() == static_cast<int>(hubs.kept().size()));
   }
 
   /// The null vectors of Aᵀ that its dropped rows stand for.
-  void find_null_space(const JointPattern& p, int lane, JointNullSpace& to) const {
+  void find_null_space(const SymbolicFactor& p, int lane, KernelNullSpace& to) const {
     to.clear();
     for (const Dropped& rows : dropped_[z(lane)])
       to.add(p, rows.node, rows.count, rows.own.data(),
@@ -80,11 +80,11 @@ class JointFactor {
 
   /// x ← G⁻¹ x, by row of the pattern.
   template <class X>
-  void solve(const JointPattern& p, X* x) const {
+  void solve(const SymbolicFactor& p, X* x) const {
     if (!p.hubs.empty()) return solve_with_hubs(p, x);
     const Real* const values = values_.data();
-    const JointPattern::Below* const belows = p.belows.data();
-    for (const JointPattern::Elimination& node : eliminations_)
+    const SymbolicFactor::Below* const belows = p.belows.data();
+    for (const SymbolicFactor::Elimination& node : eliminations_)
       of_width(node.width, [&](auto width) { forward<decltype(width)::value>(belows, node, values, x); });
     for (auto node = eliminations_.rbegin(); node != eliminations_.rend(); ++node)
       of_width(node->width, [&](auto width) { backward<decltype(width)::value>(belows, *node, values, x); });
@@ -93,16 +93,16 @@ class JointFactor {
   /// The same for rows of some nodes, in order, with all that their elimination touches, all where there are hubs:
   /// zeros elsewhere, unread.
   template <class X>
-  void solve(const JointPattern& p, const std::vector<int>& nodes, X* x) const {
+  void solve(const SymbolicFactor& p, const std::vector<int>& nodes, X* x) const {
     if (!p.hubs.empty()) return solve_with_hubs(p, x);
     const Real* const values = values_.data();
-    const JointPattern::Below* const belows = p.belows.data();
+    const SymbolicFactor::Below* const belows = p.belows.data();
     for (const int i : nodes) {
-      const JointPattern::Node& node = p.nodes[z(i)];
+      const SymbolicFactor::Node& node = p.nodes[z(i)];
       of_width(node.width, [&](auto width) { forward<decltype(width)::value>(belows, node, values, x); });
     }
     for (auto i = nodes.rbegin(); i != nodes.rend(); ++i) {
-      const JointPattern::Node& node = p.nodes[z(*i)];
+      const SymbolicFactor::Node& node = p.nodes[z(*i)];
       of_width(node.width, [&](auto width) { backward<decltype(width)::value>(belows, node, values, x); });
     }
   }
@@ -131,18 +131,18 @@ class JointFactor {
   // And what is left of a row that depends on others: the square of its distance from them, which is no more than gaps
   // of the pose, and rounding, which is more.
   static constexpr double no_pivot = 1e-12;
-  static constexpr int hub_columns = JointPattern::hub_columns, hub_stride = JointPattern::hub_stride,
+  static constexpr int hub_columns = SymbolicFactor::hub_columns, hub_stride = SymbolicFactor::hub_stride,
                        hub_block = hub_columns * hub_stride;
-  using OfNode = std::array<double, JointPattern::widest * JointPattern::widest>;
+  using OfNode = std::array<double, SymbolicFactor::widest * SymbolicFactor::widest>;
   struct Dropped {  // of a node
     int node, count;
-    OfNode own;                                 // by dropped row: its null vector there
-    std::array<int, JointPattern::widest> row;  // and which it is
-    OfNode coupled;                             // likewise, what it has of S in rows that are not; with hubs
+    OfNode own;                                   // by dropped row: its null vector there
+    std::array<int, SymbolicFactor::widest> row;  // and which it is
+    OfNode coupled;                               // likewise, what it has of S in rows that are not; with hubs
   };
   struct Kept {  // dropped rows that have multipliers after all: what they tell of hubs no other does
     int first, width, row;
-    std::array<double, JointPattern::widest> own, coupled;
+    std::array<double, SymbolicFactor::widest> own, coupled;
   };
   static constexpr std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
@@ -157,17 +157,17 @@ class JointFactor {
   }
 
   template <bool drops, bool hubs>
-  Real factor_nodes(const JointPattern& p) {
+  Real factor_nodes(const SymbolicFactor& p) {
     Real margin = Lanes<Real>::all(1);
     for (int i = 0; i < (hubs ? p.eliminated : static_cast<int>(p.nodes.size())); ++i) {
-      const JointPattern::Node& node = p.nodes[z(i)];
+      const SymbolicFactor::Node& node = p.nodes[z(i)];
       of_width(node.width, [&](auto width) { factor_node<decltype(width)::value, drops, hubs>(p, node, margin); });
     }
     return margin;
   }
 
   template <int W, bool drops, bool hubs>
-  void factor_node(const JointPattern& p, const JointPattern::Node& node, Real& margin) {
+  void factor_node(const SymbolicFactor& p, const SymbolicFactor::Node& node, Real& margin) {
     const int w = W > 0 ? W : node.width;
     Real* const D = values_.data() + node.diagonal;
     if (!invert<W, !drops>(D, diagonal_.data() + node.first, w, D, margin)) [[unlikely]]
@@ -176,10 +176,10 @@ class JointFactor {
     if (node.height == 0) return;
     Real* const panel = values_.data() + node.panel;
     Real* const made = panel_.data();
-    std::array<Real, JointPattern::widest * JointPattern::widest> inverse;
+    std::array<Real, SymbolicFactor::widest * SymbolicFactor::widest> inverse;
     for (int k = 0; k < w * w; ++k) inverse[z(k)] = D[k];
     for (int r = 0; r < node.height; ++r) {
-      std::array<Real, JointPattern::widest> row{};
+      std::array<Real, SymbolicFactor::widest> row{};
       for (int k = 0; k < w; ++k) row[z(k)] = panel[r * w + k];
       for (int c = 0; c < w; ++c) {
         Real sum = row[0] * inverse[z(c)];
@@ -192,9 +192,9 @@ class JointFactor {
     }
     const int* update = p.updates.data() + node.updates;
     for (int i = node.below; i < node.below_end; ++i) {
-      const JointPattern::Below& to = p.belows[z(i)];
+      const SymbolicFactor::Below& to = p.belows[z(i)];
       for (int j = node.below; j <= i; ++j) {
-        const JointPattern::Below& by = p.belows[z(j)];
+        const SymbolicFactor::Below& by = p.belows[z(j)];
         Real* const target = values_.data() + *update++;
         if (to.width == 3 && by.width == 3)
           subtract<W, 3>(made + to.offset * w, panel + by.offset * w, w, 3, 3, i == j, target);
@@ -211,7 +211,7 @@ class JointFactor {
     double c;
     void add(const Nine& x, const Nine& y) { a += x.a * y.a, b += x.b * y.b, c += x.c * y.c; }
   };
-  void subtract_threes(const JointPattern& p, const JointPattern::Node& node, const double* made) {
+  void subtract_threes(const SymbolicFactor& p, const SymbolicFactor::Node& node, const double* made) {
     const int count = node.below_end - node.below;
     const double* const panel = values_.data() + node.panel;
     Nine* const columns = nines_.data();
@@ -248,10 +248,10 @@ class JointFactor {
 
   template <int W, int R>
   static void subtract(const Real* a, const Real* b, int w, int rows, int columns, bool lower, Real* to) {
-    std::array<Real, JointPattern::widest * JointPattern::widest> by;
+    std::array<Real, SymbolicFactor::widest * SymbolicFactor::widest> by;
     for (int k = 0; k < (R > 0 ? R : columns) * w; ++k) by[z(k)] = b[k];
     for (int r = 0; r<(R > 0 ? R : rows); ++r, a += w, to += R> 0 ? R : columns) {
-      std::array<Real, JointPattern::widest> row{};
+      std::array<Real, SymbolicFactor::widest> row{};
       for (int k = 0; k < w; ++k) row[z(k)] = a[k];
       for (int c = 0; c < (lower ? r + 1 : R > 0 ? R : columns); ++c) {
         Real sum = row[0] * by[z(c * w)];
@@ -265,7 +265,7 @@ class JointFactor {
   // @return whether it did; margin: less where they are not, which is not positive where they are not far from zero
   template <int W, bool always>
   static bool invert(const Real* D, const Real* diagonal, int w, Real* to, Real& margin) {
-    constexpr int widest = JointPattern::widest;
+    constexpr int widest = SymbolicFactor::widest;
     if constexpr (W == 3) {  // its adjugate: one division
       const Real a = D[0], b = D[3], c = D[6], d = D[4], e = D[7], f = D[8];
       const Real cxx = d * f - e * e, cxy = c * e - b * f, cxz = b * e - c * d, minor = a * d - b * b;
@@ -304,9 +304,9 @@ class JointFactor {
 
   // `to` ← L⁻ᵀ d L⁻¹, whole. l is L below its ones, overwritten by its inverse.
   template <int W>
-  static void invert_made(std::array<Real, JointPattern::widest * JointPattern::widest>& l,
-                          const std::array<Real, JointPattern::widest>& d, int width, Real* to) {
-    constexpr int widest = JointPattern::widest;
+  static void invert_made(std::array<Real, SymbolicFactor::widest * SymbolicFactor::widest>& l,
+                          const std::array<Real, SymbolicFactor::widest>& d, int width, Real* to) {
+    constexpr int widest = SymbolicFactor::widest;
     const int w = W > 0 ? W : width;
     each<W>(w, [&](auto at) {
       const int i = at;
@@ -329,8 +329,8 @@ class JointFactor {
   // D ← D⁻¹ of a joint with pivots that are not clear. In those lanes rows that depend on rows before them are left
   // out, zeros in D⁻¹; in the others it is what it always is.
   template <int W>
-  [[gnu::noinline]] void drop(const JointPattern& p, const JointPattern::Node& node, Real& margin) {
-    constexpr int widest = JointPattern::widest;
+  [[gnu::noinline]] void drop(const SymbolicFactor& p, const SymbolicFactor::Node& node, Real& margin) {
+    constexpr int widest = SymbolicFactor::widest;
     const int w = W > 0 ? W : node.width;
     Real* const D = values_.data() + node.diagonal;
     const Real* const diagonal = diagonal_.data() + node.first;
@@ -394,14 +394,14 @@ class JointFactor {
   // What a joint has in the columns of the hubs, U, after those eliminated into it: D⁻¹ U in its place, and of what
   // comes after it, and of H, their share.
   template <int W>
-  void hold(const JointPattern& p, const JointPattern::Node& node) {
+  void hold(const SymbolicFactor& p, const SymbolicFactor::Node& node) {
     const int w = W > 0 ? W : node.width, index = static_cast<int>(&node - p.nodes.data());
     for (int lane = 0; lane < Lanes<Real>::count; ++lane)
       if (auto& rows = dropped_[z(lane)]; !rows.empty() && rows.back().node == index)
         tell_hubs(p, node, rows.back(), lane);
     const Real *const D = values_.data() + node.diagonal, *const panel = values_.data() + node.panel;
     const int* update = p.hold_updates.data() + node.hold_updates;
-    std::array<HubRow<Real>, JointPattern::widest> raw, made;
+    std::array<HubRow<Real>, SymbolicFactor::widest> raw, made;
     for (int i = node.holds; i < node.holds_end; ++i) {
       Real* const own = holds_.data() + p.holds[z(i)].values;
       for (int r = 0; r < w; ++r) raw[z(r)] = HubRow<Real>::load(own + r * hub_stride);
@@ -421,7 +421,7 @@ class JointFactor {
         }
       }
       for (int j = node.below; j < node.below_end; ++j) {
-        const JointPattern::Below& below = p.belows[z(j)];
+        const SymbolicFactor::Below& below = p.belows[z(j)];
         Real* to = holds_.data() + *update++;
         const Real* l = panel + below.offset * w;
         for (int r = 0; r < below.width; ++r, to += hub_stride, l += w) {
@@ -435,15 +435,15 @@ class JointFactor {
   }
 
   // What dropped rows of a joint say of the hubs.
-  void tell_hubs(const JointPattern& p, const JointPattern::Node& node, const Dropped& rows, int lane) {
-    JointHubs& hubs = hubs_[z(lane)];
+  void tell_hubs(const SymbolicFactor& p, const SymbolicFactor::Node& node, const Dropped& rows, int lane) {
+    HighDegreeBodies& hubs = hubs_[z(lane)];
     for (int i = 0; i < rows.count; ++i) {
       const int row = node.first + rows.row[z(i)];
       hubs.add(Lanes<Real>::get(diagonal_[z(row)], lane) + Lanes<Real>::get(lengths_[z(row)], lane));
       if (p.hubs.size() > 1)
         for (int c = 0; c < hub_columns * static_cast<int>(p.hubs.size()); ++c) hubs.set(c, 0);
       for (int j = node.holds; j < node.holds_end; ++j) {
-        const JointPattern::Hold& on = p.holds[z(j)];
+        const SymbolicFactor::Hold& on = p.holds[z(j)];
         std::array<double, hub_stride> sum;
         if constexpr (std::is_same_v<Real, double>) {
           HubRow<double> said;
@@ -465,19 +465,19 @@ class JointFactor {
   }
 
   template <class Factor>
-  Real with_hubs(const JointPattern& p, const Factor& factor_all) {
-    for (JointHubs& lane : hubs_) lane.clear();
+  Real with_hubs(const SymbolicFactor& p, const Factor& factor_all) {
+    for (HighDegreeBodies& lane : hubs_) lane.clear();
     Real margin = factor_all();
     for (int lane = 0; lane < Lanes<Real>::count; ++lane) {
       for (int i = p.eliminated; i < static_cast<int>(p.nodes.size()); ++i) {
-        const JointPattern::Node& node = p.nodes[z(i)];
+        const SymbolicFactor::Node& node = p.nodes[z(i)];
         Dropped rows{i, node.width, {}, {}, {}};
         for (int r = 0; r < node.width; ++r) rows.row[z(r)] = r, rows.own[z(r * node.width + r)] = 1;
         dropped_[z(lane)].push_back(rows);
         tell_hubs(p, node, rows, lane);
       }
       if (!(Lanes<Real>::get(margin, lane) > 0)) continue;
-      JointHubs& hubs = hubs_[z(lane)];
+      HighDegreeBodies& hubs = hubs_[z(lane)];
       for (int i = 0; i < static_cast<int>(p.hubs.size()); ++i)
         for (int j = 0; j <= i; ++j)
           for (int a = 0; a < hub_columns; ++a)
@@ -492,12 +492,12 @@ class JointFactor {
   }
 
   // The multipliers of dropped rows that are kept pass through D⁻¹ as they are.
-  void keep(const JointPattern& p, int lane) {
+  void keep(const SymbolicFactor& p, int lane) {
     kept_[z(lane)].clear();
     for (int of : hubs_[z(lane)].kept()) {
       const Dropped* rows = dropped_[z(lane)].data();
       for (; of >= rows->count; ++rows) of -= rows->count;
-      const JointPattern::Node& node = p.nodes[z(rows->node)];
+      const SymbolicFactor::Node& node = p.nodes[z(rows->node)];
       const int w = node.width;
       Kept kept{node.first, w, rows->row[z(of)], {}, {}};
       std::copy_n(rows->own.begin() + of * w, w, kept.own.begin());
@@ -508,16 +508,16 @@ class JointFactor {
   }
 
   template <class X>
-  void solve_with_hubs(const JointPattern& p, X* x) const {
+  void solve_with_hubs(const SymbolicFactor& p, X* x) const {
     const Real* const values = values_.data();
-    const JointPattern::Below* const belows = p.belows.data();
-    std::array<X, z(JointPattern::most_hubs * hub_stride)> u;
+    const SymbolicFactor::Below* const belows = p.belows.data();
+    std::array<X, z(SymbolicFactor::most_hubs * hub_stride)> u;
     std::fill_n(u.begin(), p.hubs.size() * z(hub_stride), X{});
     for (int i = 0; i < p.eliminated; ++i) {
-      const JointPattern::Node& node = p.nodes[z(i)];
+      const SymbolicFactor::Node& node = p.nodes[z(i)];
       of_width(node.width, [&](auto width) { forward<decltype(width)::value>(belows, node, values, x); });
       for (int j = node.holds; j < node.holds_end; ++j) {
-        const JointPattern::Hold& on = p.holds[z(j)];
+        const SymbolicFactor::Hold& on = p.holds[z(j)];
         const Real* from = holds_.data() + on.values;
         HubRow<X> sum = HubRow<X>::load(u.data() + hub_stride * on.hub);
         for (int k = 0; k < node.width; ++k, from += hub_stride)
@@ -527,10 +527,10 @@ class JointFactor {
     }
     for (int lane = 0; lane < Lanes<X>::count; ++lane) solve_hubs(p, lane, u.data(), x);
     for (int i = p.eliminated - 1; i >= 0; --i) {
-      const JointPattern::Node& node = p.nodes[z(i)];
+      const SymbolicFactor::Node& node = p.nodes[z(i)];
       of_width(node.width, [&](auto width) { backward<decltype(width)::value>(belows, node, values, x); });
       for (int j = node.holds; j < node.holds_end; ++j) {
-        const JointPattern::Hold& on = p.holds[z(j)];
+        const SymbolicFactor::Hold& on = p.holds[z(j)];
         const Real* from = holds_.data() + on.values;
         const HubRow<X> by = HubRow<X>::load(u.data() + hub_stride * on.hub);
         for (int k = 0; k < node.width; ++k, from += hub_stride)
@@ -541,9 +541,9 @@ class JointFactor {
 
   // In between: what the hubs do, and the multipliers of rows that are kept for them.
   template <class X>
-  void solve_hubs(const JointPattern& p, int lane, X* u, X* x) const {
+  void solve_hubs(const SymbolicFactor& p, int lane, X* u, X* x) const {
     const std::size_t of = Lanes<Real>::count == 1 ? 0 : z(lane);
-    constexpr std::size_t most = z(hub_columns * JointPattern::most_hubs);
+    constexpr std::size_t most = z(hub_columns * SymbolicFactor::most_hubs);
     const int hubs = static_cast<int>(p.hubs.size());
     std::array<double, most> moves, mu;
     for (int i = 0; i < hubs; ++i)
@@ -572,10 +572,10 @@ class JointFactor {
   }
 
   template <int W, class X>
-  [[gnu::always_inline]] static void forward(const JointPattern::Below* belows, const JointPattern::Elimination& node,
-                                             const Real* values, X* x) {
+  [[gnu::always_inline]] static void forward(const SymbolicFactor::Below* belows,
+                                             const SymbolicFactor::Elimination& node, const Real* values, X* x) {
     const int w = W > 0 ? W : node.width;
-    std::array<X, JointPattern::widest> own{};
+    std::array<X, SymbolicFactor::widest> own{};
     for (int k = 0; k < w; ++k) own[z(k)] = x[node.first + k];
     const Real* panel = values + node.panel;
     const auto row = [&](X& to) {
@@ -584,7 +584,7 @@ class JointFactor {
       to -= sum;
       panel += w;
     };
-    for (const JointPattern::Below* i = belows + node.below; i != belows + node.below_end; ++i) {
+    for (const SymbolicFactor::Below* i = belows + node.below; i != belows + node.below_end; ++i) {
       X* const to = x + i->first;
       if (i->width == 3)
         row(to[0]), row(to[1]), row(to[2]);
@@ -594,8 +594,8 @@ class JointFactor {
   }
 
   template <int W, class X>
-  [[gnu::always_inline]] static void backward(const JointPattern::Below* belows, const JointPattern::Elimination& node,
-                                              const Real* values, X* x) {
+  [[gnu::always_inline]] static void backward(const SymbolicFactor::Below* belows,
+                                              const SymbolicFactor::Elimination& node, const Real* values, X* x) {
     if constexpr (W == 3 && std::is_same_v<Real, double> && std::is_same_v<X, double>) {
       backward_three(belows, node, values, x);
       return;
@@ -606,7 +606,7 @@ class JointFactor {
       std::array<std::array<X, 3>, 3> sums;
       for (int k = 0; k < 3; ++k)
         for (int r = 0; r < 3; ++r) sums[z(k)][z(r)] = D[3 * k + r] * own[k];
-      for (const JointPattern::Below* i = belows + node.below; i != belows + node.below_end; ++i) {
+      for (const SymbolicFactor::Below* i = belows + node.below; i != belows + node.below_end; ++i) {
         const X* const from = x + i->first;
         for (int k = 0; k < i->width; ++k, panel += 3)
           for (int r = 0; r < 3; ++r) sums[i->width == 3 ? z(k) : 0][z(r)] -= panel[r] * from[k];
@@ -617,7 +617,7 @@ class JointFactor {
     const int w = W > 0 ? W : node.width;
     X* const own = x + node.first;
     const Real* D = values + node.diagonal;
-    std::array<X, JointPattern::widest> made{}, given{};
+    std::array<X, SymbolicFactor::widest> made{}, given{};
     for (int k = 0; k < w; ++k) given[z(k)] = own[k];
     for (int r = 0; r < w; ++r, D += w) {
       X sum = D[0] * given[0];
@@ -629,7 +629,7 @@ class JointFactor {
       for (int k = 0; k < w; ++k) made[z(k)] -= panel[k] * from;
       panel += w;
     };
-    for (const JointPattern::Below* i = belows + node.below; i != belows + node.below_end; ++i) {
+    for (const SymbolicFactor::Below* i = belows + node.below; i != belows + node.below_end; ++i) {
       const X* const from = x + i->first;
       if (i->width == 3)
         row(from[0]), row(from[1]), row(from[2]);
@@ -640,7 +640,7 @@ class JointFactor {
   }
 
   // The same for three rows of one block, in the lanes of a vector whose last is nothing.
-  static void backward_three(const JointPattern::Below* belows, const JointPattern::Elimination& node,
+  static void backward_three(const SymbolicFactor::Below* belows, const SymbolicFactor::Elimination& node,
                              const double* values, double* x) {
     const auto row = [](const double* from) {
       Four four;
@@ -652,7 +652,7 @@ class JointFactor {
     // Three sums: each waits for its last product alone.
     Four x0 = row(D) * own[0], x1 = row(D + 3) * own[1], x2 = row(D + 6) * own[2];
     const double* panel = values + node.panel;
-    for (const JointPattern::Below* i = belows + node.below; i != belows + node.below_end; ++i) {
+    for (const SymbolicFactor::Below* i = belows + node.below; i != belows + node.below_end; ++i) {
       const double* const from = x + i->first;
       if (i->width == 3) {
         x0 -= row(panel) * from[0], x1 -= row(panel + 3) * from[1], x2 -= row(panel + 6) * from[2];
@@ -668,16 +668,16 @@ class JointFactor {
   Row<Real> values_;    // by node D and what is below it
   Row<Real> diagonal_;  // of G, by row
   Row<Real> panel_;
-  std::vector<JointPattern::Elimination>
+  std::vector<SymbolicFactor::Elimination>
       eliminations_;  // of the pattern's joints, for solves to pass over in long chains
   Row<Nine> nines_;
   std::array<std::vector<Dropped>, Lanes<Real>::count> dropped_;
   Row<Real> holds_, hub_masses_;  // U by node and hub, then D⁻¹ U; H
   Row<Real> lengths_;
-  std::array<JointHubs, Lanes<Real>::count> hubs_;
+  std::array<HighDegreeBodies, Lanes<Real>::count> hubs_;
   std::array<std::vector<Kept>, Lanes<Real>::count> kept_;
   bool drops_ = false;
 };
 
-}  // namespace LINCHPIN_LANES
+}  // namespace LINCHPIN_SIMD
 }  // namespace linchpin::detail

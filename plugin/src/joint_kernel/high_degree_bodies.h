@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace linchpin::detail {
-inline namespace LINCHPIN_LANES {
+inline namespace LINCHPIN_SIMD {
 
 /// What a row has in the columns of a hub, and two zeros, so that of one block they are two vectors of four.
 template <class Real>
@@ -124,7 +124,7 @@ class SmallCholesky {
 // u what the hubs do. Rows that S drops say, by the null vectors N that they stand for, what hubs may do at all:
 // C u = Nᵀ r with C = NᵀU, and λ = S⁺(r − U u) + N μ. What is left is H u = Uᵀ S⁺ r + Cᵀ μ with H = M + Uᵀ S⁺ U.
 // Of the rows of C those are kept that tell most, one by one; the rest depends on them and has no μ.
-class JointHubs {
+class HighDegreeBodies {
  public:
   /// @param most  rows of C
   void lay_out(int columns, int most) {
@@ -241,5 +241,5 @@ class JointHubs {
   std::vector<int> kept_;
 };
 
-}  // namespace LINCHPIN_LANES
+}  // namespace LINCHPIN_SIMD
 }  // namespace linchpin::detail

@@ -15,14 +15,14 @@
 #include <vector>
 
 namespace linchpin::detail {
-inline namespace LINCHPIN_LANES {
+inline namespace LINCHPIN_SIMD {
 
 template <class Real>
-class JointMoves {
+class ImpulseResponse {
  public:
-  using Rows = JointRows<Real>;
+  using Rows = KernelRows<Real>;
 
-  void lay_out(const JointPattern& p) {
+  void lay_out(const SymbolicFactor& p) {
     ways_.resize(z(p.rows));
     for (auto* x : {&free_, &wrenches_}) x->resize(z(p.all_bodies));
     is_aimed_.resize(z(p.all_bodies));
@@ -31,14 +31,14 @@ class JointMoves {
 
   /// At the bodies that are looked at. Solves keep to joints on those, and to all whose elimination these go through:
   /// the others have nothing to say about what such bodies do to each other.
-  void aim(const JointPattern& p, std::span<const int> bodies) {
+  void aim(const SymbolicFactor& p, std::span<const int> bodies) {
     aimed_.assign(bodies.begin(), bodies.end());
     std::fill(is_aimed_.begin(), is_aimed_.end(), 0);
     for (const int body : bodies) is_aimed_[z(body)] = 1;
     for (auto* x : {&aimed_nodes_, &aimed_points_, &aimed_axes_, &aimed_dots_, &between_, &beside_}) x->clear();
     std::fill(reached_.begin(), reached_.end(), p.hubs.empty() ? 0 : 1);  // all of them by way of hubs
     for (std::size_t i = 0; i < p.nodes.size(); ++i) {
-      const JointPattern::Node& node = p.nodes[i];
+      const SymbolicFactor::Node& node = p.nodes[i];
       const bool there = is_aimed_[z(node.a)] || is_aimed_[z(node.b)];
       if (!there && !reached_[i]) continue;
       aimed_nodes_.push_back(static_cast<int>(i));
@@ -53,7 +53,7 @@ class JointMoves {
 
   /// @param pushes  four at most
   /// @param to      twists, by push and body of aim()
-  void move(const JointPattern& p, const Rows& rows, const JointEquation<Real>& equation,
+  void move(const SymbolicFactor& p, const Rows& rows, const SchurComplement<Real>& equation,
             std::span<const JointStep::Push> pushes, double* to) {
     if (p.welds) return move_as_one(equation.welds(), pushes, to);
     for (std::size_t lane = 0; lane < pushes.size(); ++lane)
@@ -95,7 +95,7 @@ class JointMoves {
 
   static std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
-  void move_as_one(const JointWelds<Real>& welds, std::span<const JointStep::Push> pushes, double* to) const {
+  void move_as_one(const CompositeBody<Real>& welds, std::span<const JointStep::Push> pushes, double* to) const {
     for (const JointStep::Push& push : pushes) {
       V linear{}, angular{};
       for (const JointStep::Push::At& at : push.at) {
@@ -124,5 +124,5 @@ class JointMoves {
   std::vector<char> is_aimed_, reached_;                     // by body, by node
 };
 
-}  // namespace LINCHPIN_LANES
+}  // namespace LINCHPIN_SIMD
 }  // namespace linchpin::detail

@@ -2,25 +2,25 @@
 
 namespace linchpin::detail {
 
-std::unique_ptr<JointWork> work_for_one(const JointPattern& pattern) {
+std::unique_ptr<JointWork> work_for_one(const SymbolicFactor& pattern) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2")) return work_for_one_by_avx2(pattern);
 #endif
   return std::make_unique<JointLanes<double>>(pattern);
 }
 
-std::unique_ptr<JointWork> work_for_four(const JointPattern& pattern) {
+std::unique_ptr<JointWork> work_for_four(const SymbolicFactor& pattern) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2")) return work_for_four_by_avx2(pattern);
 #endif
   return std::make_unique<JointLanes<Four>>(pattern);
 }
 
-std::unique_ptr<JointTurns> turns_of_one(const JointPattern& pattern) {
+std::unique_ptr<CoupledStep> turns_of_one(const SymbolicFactor& pattern) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2")) return turns_of_one_by_avx2(pattern);
 #endif
-  return std::make_unique<JointTurnsOfOne>(pattern);
+  return std::make_unique<SingleCoupledStep>(pattern);
 }
 
 }  // namespace linchpin::detail

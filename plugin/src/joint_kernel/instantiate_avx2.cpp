@@ -14,7 +14,7 @@
 
 #if defined(__x86_64__)
 
-#define LINCHPIN_LANES lanes_avx2
+#define LINCHPIN_SIMD simd_avx2
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
 #else
@@ -26,16 +26,16 @@
 
 namespace linchpin::detail {
 
-std::unique_ptr<JointWork> work_for_one_by_avx2(const JointPattern& pattern) {
+std::unique_ptr<JointWork> work_for_one_by_avx2(const SymbolicFactor& pattern) {
   return std::make_unique<JointLanes<double>>(pattern);
 }
 
-std::unique_ptr<JointWork> work_for_four_by_avx2(const JointPattern& pattern) {
+std::unique_ptr<JointWork> work_for_four_by_avx2(const SymbolicFactor& pattern) {
   return std::make_unique<JointLanes<Four>>(pattern);
 }
 
-std::unique_ptr<JointTurns> turns_of_one_by_avx2(const JointPattern& pattern) {
-  return std::make_unique<JointTurnsOfOne>(pattern);
+std::unique_ptr<CoupledStep> turns_of_one_by_avx2(const SymbolicFactor& pattern) {
+  return std::make_unique<SingleCoupledStep>(pattern);
 }
 
 }  // namespace linchpin::detail

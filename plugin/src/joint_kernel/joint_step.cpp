@@ -13,7 +13,7 @@ std::size_t z(int i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
 struct JointShape {
-  JointPattern pattern;
+  SymbolicFactor pattern;
   struct Member {
     std::unique_ptr<JointWork> one, four;
   };
@@ -53,7 +53,7 @@ bool JointStep::lay_out(const System& system, const Block& block, JointShapes& s
   auto made = std::make_unique<JointBlock>();
   made->bodies = block.bodies;
   JointShape shape;
-  JointPattern& p = shape.pattern;
+  SymbolicFactor& p = shape.pattern;
   if (!p.lay_out(stock, block, made->bodies)) return false;
   const auto shrink = [](auto&... lists) { (lists.shrink_to_fit(), ...); };
   shrink(p.nodes, p.belows, p.aboves, p.above, p.updates, p.meetings, p.points, p.axes, p.dots, p.ends_of, p.body_ends,

@@ -21,17 +21,17 @@
 #include <vector>
 
 namespace linchpin::detail {
-inline namespace LINCHPIN_LANES {
+inline namespace LINCHPIN_SIMD {
 
 template <class Real>
 class JointKernel {
  public:
-  using Rows = JointRows<Real>;
-  using Equation = JointEquation<Real>;
+  using Rows = KernelRows<Real>;
+  using Equation = SchurComplement<Real>;
   using Result = JointResult<Real>;
   static constexpr int lanes = Lanes<Real>::count;
 
-  void lay_out(const JointPattern& p) {
+  void lay_out(const SymbolicFactor& p) {
     rows_.lay_out(p);
     equation_.lay_out(p);
     judgement_.lay_out(p);
@@ -64,11 +64,11 @@ class JointKernel {
     for (const int slot : of.turning) turning_.push_back({.body = z(slot), .lane = lane, .h = of.turning_for});
   }
 
-  void take_start(const JointPattern& p, int lane, std::span<const double> newton) {
+  void take_start(const SymbolicFactor& p, int lane, std::span<const double> newton) {
     for (std::size_t r = 0; r < newton_.size(); ++r) set(newton_[r], lane, newton[z(p.row_of[r])]);
   }
 
-  Result step(const JointPattern& p, const JointStep::Limits& limits, std::span<const JointStep::Job> jobs) {
+  Result step(const SymbolicFactor& p, const JointStep::Limits& limits, std::span<const JointStep::Job> jobs) {
     see(spins_ ? limits.dt : 0);
     Result result = found();
     for (int lane = 0; lane < lanes; ++lane)
@@ -83,7 +83,7 @@ class JointKernel {
 
   // ---- one block in turns with a host's rows (JointStep::begin and what follows it) ----
 
-  const char* begin(const JointPattern& p, double gap_tolerance) {
+  const char* begin(const SymbolicFactor& p, double gap_tolerance) {
     for (auto* x : {&target_, &newton_}) x->assign(z(p.rows), Real{});
     moves_.lay_out(p);
     for (auto* x : {&accelerations_, &free_}) std::fill(x->begin(), x->end(), Twist{});  // no forces so far
@@ -93,7 +93,7 @@ class JointKernel {
     return margin > 0 ? nullptr : Equation::why_not(margin);
   }
 
-  double reach(const JointPattern& p, double dt, double tolerance, int most, std::span<const double> applied,
+  double reach(const SymbolicFactor& p, double dt, double tolerance, int most, std::span<const double> applied,
                std::span<const double> Q) {
     set_free(applied);
     std::fill(total_.begin(), total_.end(), Real{});
@@ -118,7 +118,7 @@ class JointKernel {
     return worst;
   }
 
-  void keep(const JointPattern& p, double time, std::span<const double> applied) {
+  void keep(const SymbolicFactor& p, double time, std::span<const double> applied) {
     set_free(applied);
     twists_ = free_;
     for (std::size_t r = 0; r < target_.size(); ++r) target_[r] = 0.5 * time * rows_.biases[r];
@@ -126,13 +126,13 @@ class JointKernel {
     approach_target(p);
   }
 
-  void hold(const JointPattern& p, std::span<const double> v) {
+  void hold(const SymbolicFactor& p, std::span<const double> v) {
     for (std::size_t i = 0; i < rows_.moving; ++i) twists_[i] = twist_from(v, i);
     approach_target(p);
   }
 
-  void aim(const JointPattern& p, std::span<const int> bodies) { moves_.aim(p, bodies); }
-  void move(const JointPattern& p, std::span<const JointStep::Push> pushes, double* to) {
+  void aim(const SymbolicFactor& p, std::span<const int> bodies) { moves_.aim(p, bodies); }
+  void move(const SymbolicFactor& p, std::span<const JointStep::Push> pushes, double* to) {
     moves_.move(p, rows_, equation_, pushes, to);
   }
 
@@ -144,7 +144,7 @@ class JointKernel {
     return true;
   }
 
-  Result end(const JointPattern& p, const JointStep::Limits& limits, std::span<const JointStep::Job> job) {
+  Result end(const SymbolicFactor& p, const JointStep::Limits& limits, std::span<const JointStep::Job> job) {
     set_free(job[0].numbers.applied);
     ask(job[0].numbers.Q);
     take_turning(0, job[0].numbers);
@@ -161,7 +161,7 @@ class JointKernel {
     }
   }
 
-  void give(const JointPattern& p, int lane, const JointStep::Outcome& outcome, JointStep::Job& job) const {
+  void give(const SymbolicFactor& p, int lane, const JointStep::Outcome& outcome, JointStep::Job& job) const {
     const JointStep::Numbers& to = job.numbers;
     job.outcome = outcome;
     for (std::size_t r = 0; r < to.start.size() && outcome.answered; ++r)
@@ -189,9 +189,9 @@ class JointKernel {
   static double get(const Real& x, int lane) { return Lanes<Real>::get(x, lane); }
   static void set(Real& x, int lane, double to) { Lanes<Real>::set(x, lane, to); }
 
-  void give_pull(const JointPattern& p, int lane, std::span<double> to) const {
+  void give_pull(const SymbolicFactor& p, int lane, std::span<double> to) const {
     for (std::size_t i = 0; i < p.nodes.size(); ++i) {
-      const JointPattern::Node& node = p.nodes[i];
+      const SymbolicFactor::Node& node = p.nodes[i];
       V f{}, on_a{}, on_b{};
       for (int k = node.points; k < node.points_end; ++k) {
         const Point& point = rows_.points[z(k)];
@@ -233,7 +233,7 @@ class JointKernel {
   }
 
   // From the factor on; x_ is what the forces leave of the bias.
-  void finish(const JointPattern& p, const JointStep::Limits& limits, std::span<const JointStep::Job> jobs,
+  void finish(const SymbolicFactor& p, const JointStep::Limits& limits, std::span<const JointStep::Job> jobs,
               Result& result) {
     answer(p, result);
     for (JointStep::Outcome& out : result.of) out.answered = !out.refused;
@@ -283,7 +283,7 @@ class JointKernel {
   }
 
   // twists_ ← the nearest, in the metric of the masses, whose rates are the target
-  void approach_target(const JointPattern& p) {
+  void approach_target(const SymbolicFactor& p) {
     if (p.welds) {
       const auto all = equation_.welds().common(twists_.data());
       for (std::size_t i = 0; i < rows_.moving; ++i) {
@@ -311,7 +311,7 @@ class JointKernel {
   }
 
   // x_ ← what λ leaves of the biases, with what it does in accelerations_. @return the largest, NaN where one is
-  Real leave(const JointPattern& p, const Row<Real>& biases) {
+  Real leave(const SymbolicFactor& p, const Row<Real>& biases) {
     rows_.respond(p, lambda_, accelerations_, twists_);
     Real worst{}, probe{};
     for (const Point& k : rows_.points) {
@@ -337,7 +337,7 @@ class JointKernel {
   }
 
   // The equation (T5), its residual looked at and, where it is more than rounding, taken out once.
-  void answer(const JointPattern& p, Result& result) {
+  void answer(const SymbolicFactor& p, Result& result) {
     constexpr double rounding = 1e-7, smooth = 1e-13;
     const Row<Real>& biases = equation_.redundant() ? consent() : rows_.biases;
     equation_.solve(p, x_);
@@ -375,7 +375,7 @@ class JointKernel {
   }
 
   // Of a step that begins further off the velocity constraints than steps do.
-  void activate(const JointPattern& p, std::span<const JointStep::Job> jobs, Result& result) {
+  void activate(const SymbolicFactor& p, std::span<const JointStep::Job> jobs, Result& result) {
     constexpr double rounding = 1e-13;
     const auto jumps = [&](std::size_t i) {
       const JointStep::Outcome& out = result.of[i];
@@ -394,7 +394,7 @@ class JointKernel {
   }
 
   // Newton from newton_ to the step's end on the constraints (T12), by the factor at its start.
-  void close(const JointPattern& p, const JointStep::Limits& limits, Result& result) {
+  void close(const SymbolicFactor& p, const JointStep::Limits& limits, Result& result) {
     constexpr double round_off = 1e-12;
     const double dt = limits.dt;
     Real left{};
@@ -485,11 +485,11 @@ class JointKernel {
     }
   }
 
-  JointRows<Real> rows_;
-  JointEquation<Real> equation_;
-  JointJudgement<Real> judgement_;
-  JointSecants<Real> secants_;
-  JointMoves<Real> moves_;  // of one block in turns
+  KernelRows<Real> rows_;
+  SchurComplement<Real> equation_;
+  StepAcceptance<Real> judgement_;
+  AndersonSimd<Real> secants_;
+  ImpulseResponse<Real> moves_;  // of one block in turns
   typename Rows::Seen seen_;
   Row<Twist> free_, accelerations_;  // without the joints, at the end and at the start
   Row<Twist> twists_;                // of the bodies, with them
@@ -503,7 +503,7 @@ class JointKernel {
 template <class Real>
 class JointLanes final : public JointWork {
  public:
-  explicit JointLanes(const JointPattern& pattern) : pattern_(pattern) { kernel_.lay_out(pattern); }
+  explicit JointLanes(const SymbolicFactor& pattern) : pattern_(pattern) { kernel_.lay_out(pattern); }
 
   void take(const State& state, const JointStep::Limits& limits, std::span<JointStep::Job> jobs) override {
     for (int lane = 0; lane < JointKernel<Real>::lanes; ++lane) {  // lanes without a job of their own have the first's
@@ -520,13 +520,13 @@ class JointLanes final : public JointWork {
   }
 
  private:
-  const JointPattern& pattern_;
+  const SymbolicFactor& pattern_;
   JointKernel<Real> kernel_;
 };
 
-class JointTurnsOfOne final : public JointTurns {
+class SingleCoupledStep final : public CoupledStep {
  public:
-  explicit JointTurnsOfOne(const JointPattern& pattern) : pattern_(pattern) { kernel_.lay_out(pattern); }
+  explicit SingleCoupledStep(const SymbolicFactor& pattern) : pattern_(pattern) { kernel_.lay_out(pattern); }
 
   const char* begin(const State& state, const JointBlock& block, double gap_tolerance) override {
     kernel_.take_block(0, block, state);
@@ -554,9 +554,9 @@ class JointTurnsOfOne final : public JointTurns {
   }
 
  private:
-  const JointPattern& pattern_;
+  const SymbolicFactor& pattern_;
   JointKernel<double> kernel_;
 };
 
-}  // namespace LINCHPIN_LANES
+}  // namespace LINCHPIN_SIMD
 }  // namespace linchpin::detail

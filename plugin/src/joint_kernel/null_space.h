@@ -1,4 +1,4 @@
-// The null vectors of Aᵀ that a JointFactor's dropped rows stand for, and the multipliers of least norm by them (T6,
+// The null vectors of Aᵀ that a KernelFactor's dropped rows stand for, and the multipliers of least norm by them (T6,
 // T7): λ − N (NᵀN)⁻¹ Nᵀ λ. Of one block; those in lanes, which may drop different rows, have one each.
 #pragma once
 
@@ -14,14 +14,14 @@
 #include <vector>
 
 namespace linchpin::detail {
-inline namespace LINCHPIN_LANES {
+inline namespace LINCHPIN_SIMD {
 
 // A dropped row k makes Lᵀ n = e_k: n is e_k − D⁻ S e_k in its own joint and runs from there up the joints that were
 // eliminated into it, as half a solve does. Where a loop closes it is the loop's, with nothing elsewhere: N is sparse.
 // Two overlap only where one joint is eliminated into the other in the end, so that NᵀN, factored in the order of
 // elimination, fills no more than those; and as each n is 1 in its own dropped row and 0 in all others, NᵀN ≥ 1.
 // The null vectors of one joint stand side by side in lanes of fours, as many as they need.
-class JointNullSpace {
+class KernelNullSpace {
  public:
   void clear() {
     for (const Part& part : parts_) latest_[z(part.node)] = -1;
@@ -39,9 +39,9 @@ class JointNullSpace {
 
   /// The null vectors of a joint's dropped rows: in the order in which joints are eliminated.
   /// @param own  [dropped × width] what they are in the joint itself
-  /// @param value  of values of L by place (JointPattern::Node::panel)
+  /// @param value  of values of L by place (SymbolicFactor::Node::panel)
   template <class Value>
-  void add(const JointPattern& p, int node, int dropped, const double* own, const Value& value) {
+  void add(const SymbolicFactor& p, int node, int dropped, const double* own, const Value& value) {
     if (n_.empty()) {  // the first time that it is asked for: most never need it
       reached_.assign(p.nodes.size() / 64 + 1, 0);
       active_.assign(p.nodes.size(), 0);
@@ -76,8 +76,8 @@ class JointNullSpace {
     }
   }
 
-  /// Once all are there: only those of their combinations count that leave the hubs alone, Cᵀt = 0 (JointHubs).
-  void hold(const JointHubs& hubs) {
+  /// Once all are there: only those of their combinations count that leave the hubs alone, Cᵀt = 0 (HighDegreeBodies).
+  void hold(const HighDegreeBodies& hubs) {
     held_ = static_cast<int>(hubs.kept().size());
     const std::size_t size = t_.size();
     for (auto* x : {&shares_, &pulls_}) x->assign(z(held_) * size, Four{});
@@ -92,7 +92,8 @@ class JointNullSpace {
       std::copy_n(t_.data(), size, pulls_.data() + z(j) * size);
       for (int i = 0; i <= j; ++i) gram_.at(j, i) = inner(shares_.data() + z(i) * size, t_.data());
     }
-    gram_.factor(held_);  // of what is ≥ 0 by how far rows of C are from each other, which JointHubs has looked at
+    gram_.factor(
+        held_);  // of what is ≥ 0 by how far rows of C are from each other, which HighDegreeBodies has looked at
   }
 
   /// λ ← the multipliers of least norm of all with the same Aᵀλ. @param x  by row, one lane of it
@@ -105,7 +106,7 @@ class JointNullSpace {
   }
 
  private:
-  static constexpr int widest = JointPattern::widest, most_fours = 2;
+  static constexpr int widest = SymbolicFactor::widest, most_fours = 2;
   struct Group {  // the null vectors of a joint's rows
     int count = 0, fours = 0;
     int t = 0, y = 0;  // its places there
@@ -209,7 +210,7 @@ class JointNullSpace {
 
   // The null vectors of the last group, up from where they begin.
   template <int C, class Value>
-  void spread(const JointPattern& p, int node, const double* own, const Value& value) {
+  void spread(const SymbolicFactor& p, int node, const double* own, const Value& value) {
     std::array<Four, widest * C> n{};
     const int width = p.nodes[z(node)].width;
     for (int c = 0; c < groups_.back().count; ++c)
@@ -227,9 +228,9 @@ class JointNullSpace {
 
   // @return its largest, where that is no rounding of `size`
   template <int C>
-  double keep(const JointPattern& p, int node, const std::array<Four, widest * C>& n, double size) {
+  double keep(const SymbolicFactor& p, int node, const std::array<Four, widest * C>& n, double size) {
     constexpr double negligible = 1e-13;  // what joints out of the loop come to
-    const JointPattern::Node& of = p.nodes[z(node)];
+    const SymbolicFactor::Node& of = p.nodes[z(node)];
     Four all{};
     for (int i = 0; i < of.width * C; ++i) all = larger(all, magnitude(n[z(i)]));
     const double most = std::max(std::max(all[0], all[1]), std::max(all[2], all[3]));
@@ -249,12 +250,12 @@ class JointNullSpace {
 
   // −L_belowᵀ n_below.
   template <int C, class Value>
-  double follow(const JointPattern& p, int node, double size, const Value& value) {
-    const JointPattern::Node& of = p.nodes[z(node)];
+  double follow(const SymbolicFactor& p, int node, double size, const Value& value) {
+    const SymbolicFactor::Node& of = p.nodes[z(node)];
     const int w = of.width;
     std::array<Four, widest * C> sum{};
     for (int i = of.below; i < of.below_end; ++i) {
-      const JointPattern::Below& below = p.belows[z(i)];
+      const SymbolicFactor::Below& below = p.belows[z(i)];
       if (!active_[z(below.node)]) continue;
       int at = of.panel + below.offset * w;
       const Four* n = n_.data() + below.first * C;
@@ -363,7 +364,7 @@ class JointNullSpace {
   // Of t = (NᵀN)⁻¹ Nᵀλ the nearest, in the metric of NᵀN, with Cᵀt = 0.
   void leave_hubs() {
     const std::size_t size = t_.size();
-    std::array<double, z(JointPattern::hub_columns * JointPattern::most_hubs)> along;
+    std::array<double, z(SymbolicFactor::hub_columns * SymbolicFactor::most_hubs)> along;
     for (int j = 0; j < held_; ++j) along[z(j)] = inner(shares_.data() + z(j) * size, t_.data());
     gram_.forward(along.data());
     gram_.backward(along.data());
@@ -429,5 +430,5 @@ class JointNullSpace {
   SmallCholesky gram_;        // Eᵀ (NᵀN)⁻¹ E
 };
 
-}  // namespace LINCHPIN_LANES
+}  // namespace LINCHPIN_SIMD
 }  // namespace linchpin::detail

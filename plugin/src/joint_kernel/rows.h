@@ -18,10 +18,10 @@
 #include <vector>
 
 namespace linchpin::detail {
-inline namespace LINCHPIN_LANES {
+inline namespace LINCHPIN_SIMD {
 
 template <class Real>
-class JointRows {
+class KernelRows {
  public:
   static constexpr int lanes = Lanes<Real>::count;
   using V = V3<Real>;
@@ -97,7 +97,7 @@ class JointRows {
   Row<Real> biases, velocities;  // b of A v̇ = b, and φ̇, by row, at the start
   Row<Real> spinning;            // one of bodies whose gyroscopic torque see() adds, zero of others
 
-  void lay_out(const JointPattern& p) {
+  void lay_out(const SymbolicFactor& p) {
     bodies.assign(z(p.all_bodies), Body{});
     frames.resize(bodies.size());
     masses.assign(bodies.size(), Mass{});
@@ -110,7 +110,7 @@ class JointRows {
     dots.resize(p.dots.size());
     for (auto* x : {&biases, &velocities}) x->assign(z(p.rows), Real{});
     moving = z(p.bodies);
-    for (const JointPattern::Node& node : p.nodes) {
+    for (const SymbolicFactor::Node& node : p.nodes) {
       for (int k = node.points; k < node.points_end; ++k) points[z(k)].a = node.a, points[z(k)].b = node.b;
       for (int k = node.axes; k < node.axes_end; ++k) axes[z(k)].a = node.a, axes[z(k)].b = node.b;
       for (int k = node.dots; k < node.dots_end; ++k) dots[z(k)].a = node.a, dots[z(k)].b = node.b;
@@ -287,13 +287,13 @@ class JointRows {
   }
 
   /// to ← from + M⁻¹Aᵀλ, body by body: what pulls at one is summed where it is at hand.
-  void respond(const JointPattern& p, const Row<Real>& lambda, const Row<Twist>& from, Row<Twist>& to) const {
+  void respond(const SymbolicFactor& p, const Row<Real>& lambda, const Row<Twist>& from, Row<Twist>& to) const {
     for (std::size_t i = 0; i < moving; ++i) respond(p, i, lambda, from, to);
   }
 
-  [[gnu::always_inline]] void respond(const JointPattern& p, std::size_t i, const Row<Real>& lambda,
+  [[gnu::always_inline]] void respond(const SymbolicFactor& p, std::size_t i, const Row<Real>& lambda,
                                       const Row<Twist>& from, Row<Twist>& to) const {
-    const JointPattern::Ends &own = p.ends_of[i], &next = p.ends_of[i + 1];
+    const SymbolicFactor::Ends &own = p.ends_of[i], &next = p.ends_of[i + 1];
     const int* end = p.body_ends.data() + own.points;
     std::conditional_t<lanes == 1, Threes, Twist> f{};
     const int *const axis = end + (own.axes - own.points), *const last = end + (next.points - own.points);
@@ -635,5 +635,5 @@ class JointRows {
   std::array<unsigned long, std::size_t{lanes}> held_{};  // versions of the blocks whose numbers are there
 };
 
-}  // namespace LINCHPIN_LANES
+}  // namespace LINCHPIN_SIMD
 }  // namespace linchpin::detail

@@ -17,22 +17,22 @@
 #include <utility>
 
 namespace linchpin::detail {
-inline namespace LINCHPIN_LANES {
+inline namespace LINCHPIN_SIMD {
 
 template <class Real>
-class JointEquation {
+class SchurComplement {
  public:
-  using Rows = JointRows<Real>;
+  using Rows = KernelRows<Real>;
   static constexpr int lanes = Lanes<Real>::count;
 
-  void lay_out(const JointPattern& p) { p.welds ? welds_.lay_out(p) : factor_.lay_out(p); }
+  void lay_out(const SymbolicFactor& p) { p.welds ? welds_.lay_out(p) : factor_.lay_out(p); }
 
   /// Made once more where rows depend on each other for the first time, with the null vectors of those that do. Those
   /// of long ladders of welds are as long as the ladder, which the way of all others is spared.
   /// @param wanted  whether anybody waits for a lane
   /// @return positive where there is an answer; else why_not() says why
   template <class Wanted>
-  Real factor(const JointPattern& p, Rows& rows, Wanted wanted) {
+  Real factor(const SymbolicFactor& p, Rows& rows, Wanted wanted) {
     if (p.welds) return factor_welds(p, rows);
     fill(p, rows);
     Real margin = factor_.factor(p);
@@ -59,7 +59,7 @@ class JointEquation {
   }
 
   /// x ← multipliers that make these rates, by row.
-  void solve(const JointPattern& p, Row<Real>& x) { p.welds ? welds_.solve(x.data()) : factor_.solve(p, x.data()); }
+  void solve(const SymbolicFactor& p, Row<Real>& x) { p.welds ? welds_.solve(x.data()) : factor_.solve(p, x.data()); }
 
   /// Whether rows depend on each other, in a lane; and in this one.
   bool redundant() const { return redundant_; }
@@ -75,9 +75,9 @@ class JointEquation {
   }
 
   /// What solve() goes by, for right-hand sides of other kinds: where all are welds, those, else the factor.
-  const JointFactor<Real>& factor() const { return factor_; }
-  JointWelds<Real>& welds() { return welds_; }
-  const JointWelds<Real>& welds() const { return welds_; }
+  const KernelFactor<Real>& factor() const { return factor_; }
+  CompositeBody<Real>& welds() { return welds_; }
+  const CompositeBody<Real>& welds() const { return welds_; }
 
  private:
   using V = V3<Real>;
@@ -90,7 +90,7 @@ class JointEquation {
   struct PointMasses {  // K (r × e_i) by side that moves, the second's with its sign
     V on[2][3];
   };
-  using ByRow = std::array<Real, JointPattern::widest>;
+  using ByRow = std::array<Real, SymbolicFactor::widest>;
   struct OfRows {  // of a joint, by component: what its rows pull with at the first of its sides, and K times their
                    // moments
     ByRow v[3], on[2][3];
@@ -103,10 +103,10 @@ class JointEquation {
   static double get(const Real& x, int lane) { return Lanes<Real>::get(x, lane); }
   static void set(Real& x, int lane, double to) { Lanes<Real>::set(x, lane, to); }
 
-  Real factor_welds(const JointPattern& p, const Rows& rows) {
+  Real factor_welds(const SymbolicFactor& p, const Rows& rows) {
     for (std::size_t i = 0; i < p.nodes.size(); ++i) {
-      typename JointWelds<Real>::Weld& to = welds_.welds[i];
-      const JointPattern::Node& node = p.nodes[i];
+      typename CompositeBody<Real>::Weld& to = welds_.welds[i];
+      const SymbolicFactor::Node& node = p.nodes[i];
       const Point& point = rows.points[z(node.points)];
       to.r_A = point.r_A, to.r_B = point.r_B;
       for (std::size_t k = 0; k < 3; ++k) to.n[k] = rows.dots[z(node.dots) + k].n;
@@ -123,7 +123,7 @@ class JointEquation {
   }
 
   // G = A M⁻¹ Aᵀ into the places of its factor.
-  void fill(const JointPattern& p, Rows& rows) {
+  void fill(const SymbolicFactor& p, Rows& rows) {
     Real* const values = factor_.clear();
     for (Axis& k : rows.axes) {
       if (z(k.a) < rows.moving) k.on_a = Rows::times(rows.masses[z(k.a)], k.c_A);
@@ -136,7 +136,7 @@ class JointEquation {
     PointMasses ball;
     OfRows of{};
     int ball_of = -1, width_of = -1;
-    for (const JointPattern::Meeting& m : p.meetings) {  // all of one j after the other
+    for (const SymbolicFactor::Meeting& m : p.meetings) {  // all of one j after the other
       const Real inverse = rows.masses[z(m.body)].inverse;
       const Real linear = m.side_i == m.side_j ? inverse : -inverse;
       Real* const to = values + m.target;
@@ -147,7 +147,7 @@ class JointEquation {
       }
       if (std::exchange(width_of, m.j) != m.j) take_rows(p.nodes[z(m.j)], rows, of);
       const int width = p.nodes[z(m.j)].width;
-      JointFactor<Real>::of_width(
+      KernelFactor<Real>::of_width(
           width, [&](auto known) { meet<decltype(known)::value>(p.nodes[z(m.i)], m, rows, of, linear, width, to); });
     }
     if (!p.hubs.empty()) fill_hubs(p, rows);
@@ -169,10 +169,10 @@ class JointEquation {
   }
 
   // What joints have in the columns of hubs, and how long that makes their rows; and what those weigh.
-  void fill_hubs(const JointPattern& p, const Rows& rows) {
-    constexpr int stride = JointPattern::hub_stride;
-    for (const JointPattern::Grip& grip : p.grips) {
-      const JointPattern::Node& node = p.nodes[z(grip.node)];
+  void fill_hubs(const SymbolicFactor& p, const Rows& rows) {
+    constexpr int stride = SymbolicFactor::hub_stride;
+    for (const SymbolicFactor::Grip& grip : p.grips) {
+      const SymbolicFactor::Node& node = p.nodes[z(grip.node)];
       const Real inverse = rows.masses[z(grip.body)].inverse, one = Lanes<Real>::all(grip.side == 0 ? 1 : -1);
       Real* to = factor_.holds() + grip.values;
       Real* length = factor_.lengths() + node.first;
@@ -230,7 +230,7 @@ class JointEquation {
     y[2] += r.x * on[2].z - r.z * on[2].x;
   }
 
-  static void take_rows(const JointPattern::Node& node, const Rows& rows, OfRows& to) {
+  static void take_rows(const SymbolicFactor::Node& node, const Rows& rows, OfRows& to) {
     std::size_t row = 0;
     const auto add = [&](const V& v, const V& on_a, const V& on_b) {
       to.v[0][row] = v.x, to.v[1][row] = v.y, to.v[2][row] = v.z;
@@ -251,7 +251,7 @@ class JointEquation {
 
   // What a joint and the rows of another, or its own, add to each other's; of the diagonal at least the lower half.
   template <int W>
-  static void meet(const JointPattern::Node& i, const JointPattern::Meeting& m, const Rows& rows, const OfRows& of,
+  static void meet(const SymbolicFactor::Node& i, const SymbolicFactor::Meeting& m, const Rows& rows, const OfRows& of,
                    const Real& linear, int width, Real* to) {
     const auto& v = of.v;
     const auto& on = of.on[m.side_j];
@@ -298,11 +298,11 @@ class JointEquation {
     }
   }
 
-  JointFactor<Real> factor_;
-  JointWelds<Real> welds_;
-  std::array<JointNullSpace, std::size_t{lanes}> null_spaces_;
+  KernelFactor<Real> factor_;
+  CompositeBody<Real> welds_;
+  std::array<KernelNullSpace, std::size_t{lanes}> null_spaces_;
   bool redundant_ = false;  // in a lane
 };
 
-}  // namespace LINCHPIN_LANES
+}  // namespace LINCHPIN_SIMD
 }  // namespace linchpin::detail

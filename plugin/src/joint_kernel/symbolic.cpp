@@ -13,7 +13,7 @@ namespace {
 std::size_t z(int i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
-bool JointPattern::lay_out(const StockJoints& stock, const Block& block, std::vector<BodyId>& ids) {
+bool SymbolicFactor::lay_out(const StockJoints& stock, const Block& block, std::vector<BodyId>& ids) {
   constexpr std::size_t most_ends = 8;  // of joints on one body: beyond, it is a hub, so that they do not all meet
   constexpr int most_values = 120;      // per row
   constexpr double few_values = 20;     // likewise: beyond, another order may be the better

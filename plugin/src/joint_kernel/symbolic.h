@@ -10,9 +10,9 @@
 
 namespace linchpin::detail {
 
-struct JointPattern {
+struct SymbolicFactor {
   static constexpr int widest = 6;     // rows of a joint
-  static constexpr int most_hubs = 8;  // bodies that are unknowns of their own: see JointHubs
+  static constexpr int most_hubs = 8;  // bodies that are unknowns of their own: see HighDegreeBodies
   static constexpr int hub_columns = 6,
                        hub_stride = 8;  // columns of one; and between rows of them, for they are taken in fours
   struct Elimination {                  // all of a joint that a solve needs to know
@@ -73,9 +73,9 @@ struct JointPattern {
   std::vector<int> row_of;              // row of the block
   std::vector<int> joint_of;            // by node: in StockJoints, and in the block
   int bodies = 0, all_bodies = 0, rows = 0, values = 0, widest_panel = 0, hold_values = 0;
-  bool welds = false;  // nothing else: joints in their own order, none eliminated (JointWelds)
+  bool welds = false;  // nothing else: joints in their own order, none eliminated (CompositeBody)
 
-  bool operator==(const JointPattern&) const = default;
+  bool operator==(const SymbolicFactor&) const = default;
 
   /// @param ids  in: the block's bodies; out: and those that its joints hold on to besides
   /// @return false where its factor would fill up, or its bodies are not of the kind

@@ -11,11 +11,11 @@
 #include <utility>
 
 namespace linchpin::detail {
-inline namespace LINCHPIN_LANES {
+inline namespace LINCHPIN_SIMD {
 
 /// Before every chord of a Newton in turn reduce(), after it lengthen().
 template <class Real>
-class JointSecants {
+class AndersonSimd {
  public:
   void lay_out(std::size_t rows) {
     last_.resize(rows);
@@ -86,5 +86,5 @@ class JointSecants {
   Row<Real> last_, step_;
 };
 
-}  // namespace LINCHPIN_LANES
+}  // namespace LINCHPIN_SIMD
 }  // namespace linchpin::detail

@@ -4,7 +4,7 @@
 #include "math/simd.h"
 
 namespace linchpin::detail {
-inline namespace LINCHPIN_LANES {
+inline namespace LINCHPIN_SIMD {
 
 /// As solve_gyroscopic().
 template <class Real>
@@ -16,5 +16,5 @@ V3<Real> solve_spin(const V3<Real>& I, const V3<Real>& u, const V3<Real>& L, dou
   return {scale * dot(f, yk), scale * dot(x, cross(f, k)), scale * dot(x, cross(y, f))};
 }
 
-}  // namespace LINCHPIN_LANES
+}  // namespace LINCHPIN_SIMD
 }  // namespace linchpin::detail

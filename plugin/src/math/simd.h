@@ -1,6 +1,6 @@
 // Numbers one by one or four side by side, and vectors in space of either: what JointKernel is written in. Four
 // numbers are summed, multiplied and rounded as each would be alone. A file that is compiled for more than the least of
-// processors says so by LINCHPIN_LANES: its functions must not be taken for those of the others.
+// processors says so by LINCHPIN_SIMD: its functions must not be taken for those of the others.
 #pragma once
 
 #include "math/so3_exp.h"
@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace linchpin::detail {
-inline namespace LINCHPIN_LANES {
+inline namespace LINCHPIN_SIMD {
 
 /// Access to the lanes of a number.
 template <class Real>
@@ -120,5 +120,5 @@ inline void turn_factors(const Four& t2, Four& sine, Four& versine) {
   }
 }
 
-}  // namespace LINCHPIN_LANES
+}  // namespace LINCHPIN_SIMD
 }  // namespace linchpin::detail

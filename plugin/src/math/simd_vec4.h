@@ -7,7 +7,7 @@
 #include <cstring>
 
 namespace linchpin::detail {
-inline namespace LINCHPIN_LANES {
+inline namespace LINCHPIN_SIMD {
 
 inline V3<Four> together(const V3<double>& a, const V3<double>& b, const V3<double>& c, const V3<double>& d) {
   return {Four{a.x, b.x, c.x, d.x}, Four{a.y, b.y, c.y, d.y}, Four{a.z, b.z, c.z, d.z}};
@@ -32,5 +32,5 @@ struct Threes {
 
 inline double largest_of(const Four& x) { return larger(larger(x[0], x[1]), larger(x[2], x[3])); }
 
-}  // namespace LINCHPIN_LANES
+}  // namespace LINCHPIN_SIMD
 }  // namespace linchpin::detail

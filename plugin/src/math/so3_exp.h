@@ -4,12 +4,12 @@
 
 #include <cmath>
 
-#ifndef LINCHPIN_LANES
-#define LINCHPIN_LANES lanes_for_all
+#ifndef LINCHPIN_SIMD
+#define LINCHPIN_SIMD simd_baseline
 #endif
 
 namespace linchpin::detail {
-inline namespace LINCHPIN_LANES {
+inline namespace LINCHPIN_SIMD {
 
 constexpr double small_turn = 4e-2;  // [rad²], where the next terms of the series below are under 1e-18
 template <class Real>
@@ -25,5 +25,5 @@ inline void turn_factors(double t2, double& sine, double& versine) {
   versine = 2 * half * half;
 }
 
-}  // namespace LINCHPIN_LANES
+}  // namespace LINCHPIN_SIMD
 }  // namespace linchpin::detail

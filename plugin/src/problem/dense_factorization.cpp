@@ -30,7 +30,7 @@ void grow(std::vector<T>& v, std::size_t size) {
 
 }  // namespace
 
-bool SolveDense::factor(const Instant& instant, const SolveOptions& options) noexcept {
+bool DenseFactorization::factor(const Instant& instant, const SolveOptions& options) noexcept {
   n_ = instant.n();
   m_ = instant.m();
   rank_ = 0;
@@ -45,7 +45,7 @@ bool SolveDense::factor(const Instant& instant, const SolveOptions& options) noe
   return factor_images();
 }
 
-bool SolveDense::factor_mass(const Instant& instant) {
+bool DenseFactorization::factor_mass(const Instant& instant) {
   const auto blocks = instant.block_sizes.size();
   grow(block_start_, blocks + 1);
   grow(block_value_, blocks);
@@ -65,7 +65,7 @@ bool SolveDense::factor_mass(const Instant& instant) {
   return cholesky(instant, cholesky_.data()) < 0;
 }
 
-bool SolveDense::scale_rows(const Instant& instant) {
+bool DenseFactorization::scale_rows(const Instant& instant) {
   const auto m = at(m_);
   grow(a_start_, m + 1);
   grow(b_start_, m + 1);
@@ -128,7 +128,7 @@ bool SolveDense::scale_rows(const Instant& instant) {
 // ---- rank and row space
 // ----------------------------------------------------------------------------------------------
 
-void SolveDense::sort_by_lead() {
+void DenseFactorization::sort_by_lead() {
   // By counting, so that equal rows keep their order and nothing is allocated.
   grow(lead_, at(m_));
   grow(reach_, at(n_) + 1);
@@ -144,7 +144,7 @@ void SolveDense::sort_by_lead() {
   // Each reach_[j] has moved on to the number of rows that lead at or before j.
 }
 
-void SolveDense::sort_by_length() {
+void DenseFactorization::sort_by_length() {
   grow(by_length_, at(m_));
   for (int r = 0; r < m_; ++r) by_length_[at(r)] = r;
   std::sort(by_length_.begin(), by_length_.begin() + m_, [this](int a, int b) {
@@ -152,7 +152,7 @@ void SolveDense::sort_by_length() {
   });
 }
 
-void SolveDense::factor_row_space(double rank_tolerance) {
+void DenseFactorization::factor_row_space(double rank_tolerance) {
   if (!tall_) {
     space_.resize(n_, m_);
     for (int r = 0; r < m_; ++r) {
@@ -176,7 +176,7 @@ void SolveDense::factor_row_space(double rank_tolerance) {
   decide_rank(rank_tolerance);
 }
 
-void SolveDense::decide_rank(double rank_tolerance) {
+void DenseFactorization::decide_rank(double rank_tolerance) {
   const double cut = rank_tolerance * largest_singular_value();
   int k = 0;
   while (k < space_.steps && std::abs(space_.column(k)[k]) > cut) ++k;
@@ -197,14 +197,14 @@ void SolveDense::decide_rank(double rank_tolerance) {
   }
 }
 
-double SolveDense::smallest_pivot() const {
+double DenseFactorization::smallest_pivot() const {
   double least = 1;  // rows have unit length; where they were folded, the pivots are still no smaller than σ_min
   for (int k = 0; k < std::min(rank_, space_.steps); ++k)
     least = std::min(least, space_.column(k)[k] * space_.column(k)[k]);
   return least;
 }
 
-double SolveDense::largest_singular_value() const {
+double DenseFactorization::largest_singular_value() const {
   // Power iteration on B̂ᵀB̂; only the order of magnitude of the cut depends on it.
   for (int j = 0; j < n_; ++j) x_[at(j)] = 1 + static_cast<double>(j * 37 % 101) / 101;
   double sigma = 0;
@@ -226,7 +226,7 @@ double SolveDense::largest_singular_value() const {
   return longest_ > 0 ? std::max(sigma, 1.0) : 0.0;  // a unit row is a lower bound
 }
 
-double SolveDense::smallest_singular_value(int k) const {
+double DenseFactorization::smallest_singular_value(int k) const {
   for (int j = 0; j < k; ++j) x_[at(j)] = 1 + static_cast<double>(j * 37 % 101) / 101;
   double sigma = 0;
   for (int turn = 0; turn < 4; ++turn) {
@@ -245,7 +245,7 @@ double SolveDense::smallest_singular_value(int k) const {
 // -----------------------------------------------------------------------------------------------
 
 // image ← B V or B̂ V, row by row of the order given.
-void SolveDense::map_basis(const std::vector<int>* order, bool as_given, Reflectors& image) const {
+void DenseFactorization::map_basis(const std::vector<int>* order, bool as_given, Reflectors& image) const {
   image.resize(m_, rank_);
   for (int j = 0; j < rank_; ++j) {
     const double* v = basis_.data() + at(j) * at(n_);
@@ -259,7 +259,7 @@ void SolveDense::map_basis(const std::vector<int>* order, bool as_given, Reflect
   }
 }
 
-bool SolveDense::factor_images() {
+bool DenseFactorization::factor_images() {
   if (rank_ == 0 || rank_ == m_) return true;
   const ConstMatrix V(basis_.data(), n_, rank_);
   double least = longest_;
@@ -304,7 +304,7 @@ bool SolveDense::factor_images() {
   return true;
 }
 
-void SolveDense::pseudo_inverse(const double* e, bool as_given, double* z) const {
+void DenseFactorization::pseudo_inverse(const double* e, bool as_given, double* z) const {
   double* w = work_.data();
   if (rank_ == m_) {  // Pᵀ B̂ V = Rᵀ
     for (int i = 0; i < m_; ++i) {
@@ -331,7 +331,7 @@ void SolveDense::pseudo_inverse(const double* e, bool as_given, double* z) const
   for (int j = 0; j < rank_; ++j) z[image.pivot[at(j)]] = w[j];
 }
 
-void SolveDense::multipliers(const double* z, std::span<double> lambda) const {
+void DenseFactorization::multipliers(const double* z, std::span<double> lambda) const {
   double* w = work_.data();
   if (rank_ == m_) {
     std::copy(z, z + m_, w);
@@ -354,8 +354,8 @@ void SolveDense::multipliers(const double* z, std::span<double> lambda) const {
 // ---- answers
 // ---------------------------------------------------------------------------------------------------------
 
-double SolveDense::apply(std::span<const double> e, std::span<const double> scale, std::span<double> lambda,
-                         std::span<double> force, std::span<double> dv) const noexcept {
+double DenseFactorization::apply(std::span<const double> e, std::span<const double> scale, std::span<double> lambda,
+                                 std::span<double> force, std::span<double> dv) const noexcept {
   std::copy_n(e.data(), m_, e_.data());  // e and lambda may be one array
   const double size = std::max(largest_unit({e_.data(), at(m_)}), scale.empty() ? 0.0 : largest_unit(scale));
   double outside = 0;
@@ -385,13 +385,14 @@ double SolveDense::apply(std::span<const double> e, std::span<const double> scal
   return rank_ == m_ && std::isfinite(outside) ? 0 : outside;
 }
 
-void SolveDense::inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept {
+void DenseFactorization::inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept {
   if (f.data() != dv.data()) std::copy_n(f.data(), n_, dv.data());
   for (int j = 0; j < n_; j = block_start_[at(block_of_[at(j)]) + 1]) lower(block_of_[at(j)], dv.data() + j);
   lower_transposed(dv.data());
 }
 
-void SolveDense::size_of_terms(std::span<const double> b, std::span<const double> a, std::span<double> scale) const {
+void DenseFactorization::size_of_terms(std::span<const double> b, std::span<const double> a,
+                                       std::span<double> scale) const {
   int size = 0;
   for (int first = 0; first < n_; first += size) {  // x ← ‖Lᵀa‖ of its block, in every column
     const int block = block_of_[at(first)];
@@ -419,13 +420,13 @@ void SolveDense::size_of_terms(std::span<const double> b, std::span<const double
   }
 }
 
-void SolveDense::expand(const double* z, double* x) const {
+void DenseFactorization::expand(const double* z, double* x) const {
   Vector y(x, n_);
   y.setZero();
   for (int j = 0; j < rank_; ++j) y += z[j] * ConstVector(basis_.data() + at(j) * at(n_), n_);
 }
 
-void SolveDense::residual(const double* e, const double* dv, double* rho) const {
+void DenseFactorization::residual(const double* e, const double* dv, double* rho) const {
   for (int r = 0; r < m_; ++r) {
     double sum = e[r];
     for (int i = a_start_[at(r)]; i < a_start_[at(r) + 1]; ++i) sum -= a_value_[at(i)] * dv[a_column_[at(i)]];
@@ -434,12 +435,12 @@ void SolveDense::residual(const double* e, const double* dv, double* rho) const 
 }
 
 // A zero row has no length of its own; the longest row's lets it take part in comparisons.
-double SolveDense::unit(int row, double value) const {
+double DenseFactorization::unit(int row, double value) const {
   const double length = length_[at(row)] > 0 ? length_[at(row)] : longest_;
   return std::abs(value) / (length > 0 ? length : 1.0);
 }
 
-double SolveDense::largest_unit(std::span<const double> e) const {
+double DenseFactorization::largest_unit(std::span<const double> e) const {
   double largest = 0;
   for (int r = 0; r < m_; ++r) {
     const double u = unit(r, e[at(r)]);
@@ -449,7 +450,7 @@ double SolveDense::largest_unit(std::span<const double> e) const {
   return largest;
 }
 
-void SolveDense::lower(int block, double* x) const {
+void DenseFactorization::lower(int block, double* x) const {
   const int size = block_start_[at(block) + 1] - block_start_[at(block)];
   const double* L = cholesky_.data() + block_value_[at(block)];
   for (int i = 0; i < size; ++i) {
@@ -459,7 +460,7 @@ void SolveDense::lower(int block, double* x) const {
   }
 }
 
-void SolveDense::lower_transposed(double* x) const {
+void DenseFactorization::lower_transposed(double* x) const {
   int size = 0;
   for (int first = 0; first < n_; first += size) {
     const int block = block_of_[at(first)];
@@ -474,7 +475,7 @@ void SolveDense::lower_transposed(double* x) const {
   }
 }
 
-void SolveDense::times_lower(const double* x, double* y) const {
+void DenseFactorization::times_lower(const double* x, double* y) const {
   int size = 0;
   for (int first = 0; first < n_; first += size) {
     const int block = block_of_[at(first)];

@@ -35,7 +35,7 @@ struct Completion {
   bool make(const Instant& given) noexcept;
 };
 
-class SolveDense {
+class DenseFactorization {
  public:
   /// The instant must be well formed. @return false when M is not positive definite or a number is not finite.
   bool factor(const Instant& instant, const SolveOptions& options) noexcept;

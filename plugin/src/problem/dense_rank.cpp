@@ -43,7 +43,7 @@ Singular singular(const Eigen::MatrixXd& R, bool vectors) {
 
 }  // namespace
 
-void SolveDense::rank_by_singular_values(double rank_tolerance) {
+void DenseFactorization::rank_by_singular_values(double rank_tolerance) {
   const Singular svd = singular(leftover(space_, space_.steps), true);
   int r = 0;
   while (r < svd.values.size() && svd.values[r] > rank_tolerance * svd.values[0]) ++r;
@@ -56,7 +56,8 @@ void SolveDense::rank_by_singular_values(double rank_tolerance) {
   std::copy_n(V.data(), V.size(), basis_.data());
 }
 
-RankReport SolveDense::report(std::span<const double> e, std::span<const double> scale, bool singular_values) const {
+RankReport DenseFactorization::report(std::span<const double> e, std::span<const double> scale,
+                                      bool singular_values) const {
   RankReport report;
   report.rank = rank_;
   if (singular_values && rank_ > 0) {

@@ -129,8 +129,8 @@ const char* to_string(Path path) {
 
 struct Solver::Impl {
   SolveOptions options;
-  detail::SolveDense dense;
-  detail::SolveSparse sparse;
+  detail::DenseFactorization dense;
+  detail::SparseFactorization sparse;
   bool by_reference = false;
 
   detail::Completion completion;  // of a singular M

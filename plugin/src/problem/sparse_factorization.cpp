@@ -36,7 +36,7 @@ void add_product3(const double* a, const double* b, double* to, int stride) {
 // ---- the pattern
 // -------------------------------------------------------------------------------------------------------
 
-bool SolveSparse::factor(const Instant& instant, const SolveOptions& options) noexcept {
+bool SparseFactorization::factor(const Instant& instant, const SolveOptions& options) noexcept {
   options_ = options;
   fallbacks_ = references_used_ = 0;
   reason_ = "";
@@ -86,7 +86,7 @@ bool SolveSparse::factor(const Instant& instant, const SolveOptions& options) no
 }
 
 // Takes the numbers of A if its pattern is the known one.
-bool SolveSparse::read(const Instant& instant) {
+bool SparseFactorization::read(const Instant& instant) {
   if (!known_ || at(row_start_.back()) != instant.entries.size() || instant.c.size() != instant.Q.size() ||
       instant.n() != n_ || instant.row_start != row_start_ || instant.row_constraint != row_constraint_ ||
       instant.block_sizes != block_sizes_ || instant.m() != m_ || instant.mass.size() != roots_.size() ||
@@ -118,7 +118,7 @@ bool SolveSparse::read(const Instant& instant) {
   return true;
 }
 
-void SolveSparse::analyse(const Instant& instant) {
+void SparseFactorization::analyse(const Instant& instant) {
   n_ = instant.n();
   m_ = instant.m();
   constraints_ = static_cast<int>(instant.constraints.size());
@@ -189,7 +189,7 @@ void SolveSparse::analyse(const Instant& instant) {
 }
 
 // Everything that follows from nodes, touches and who has to wait.
-void SolveSparse::order() {
+void SparseFactorization::order() {
   std::sort(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) { return a.row < b.row; });
   const int count = static_cast<int>(nodes_.size());
   std::vector<std::vector<std::pair<int, int>>> on(bodies_.size());  // node and touch
@@ -333,7 +333,7 @@ void SolveSparse::order() {
 // ---- numbers
 // -----------------------------------------------------------------------------------------------------------
 
-bool SolveSparse::factor_body(Body& body, const double* M) {
+bool SparseFactorization::factor_body(Body& body, const double* M) {
   double* const L = roots_.data() + body.mass;
   const int size = body.size;
   const double m = M[0];
@@ -376,7 +376,7 @@ bool SolveSparse::factor_body(Body& body, const double* M) {
 }
 
 // The thread's scratch, large enough; what is in it is anybody's.
-void SolveSparse::borrow() const {
+void SparseFactorization::borrow() const {
   thread_local Scratch scratch;
   const auto grow = [](std::vector<double>& x, std::size_t size) {
     if (x.size() < size) x.resize(size);
@@ -390,13 +390,13 @@ void SolveSparse::borrow() const {
   work_ = &scratch;
 }
 
-void SolveSparse::whiten() const {
+void SparseFactorization::whiten() const {
   for (const Node& node : nodes_)
     for (int t = node.touch_begin; t < node.touch_end; ++t) whiten(touches_[at(t)], node.rows);
 }
 
 // B = A L⁻ᵀ, row by row.
-void SolveSparse::whiten(const Touch& touch, int rows) const {
+void SparseFactorization::whiten(const Touch& touch, int rows) const {
   const Body& body = bodies_[at(touch.body)];
   const double* const L = roots_.data() + body.mass;
   const double* J = jacobians_.data() + touch.value;
@@ -422,7 +422,7 @@ void SolveSparse::whiten(const Touch& touch, int rows) const {
   }
 }
 
-void SolveSparse::fill(const Island& island) const {
+void SparseFactorization::fill(const Island& island) const {
   const int tree = static_cast<int>(&island - islands_.data());
   dual_.clear(tree);
   double* const panels = dual_.values();
@@ -462,7 +462,7 @@ void SolveSparse::fill(const Island& island) const {
 }
 
 // Lengths of the rows of B, for all that is measured in unit rows.
-void SolveSparse::measure_rows(const Island& island) {
+void SparseFactorization::measure_rows(const Island& island) {
   const bool hubs = island.hub_end > island.hub_begin;
   double* const diagonal = dual_.diagonal();
   for (int k = island.node_begin; k < island.node_end; ++k) {
@@ -483,7 +483,7 @@ void SolveSparse::measure_rows(const Island& island) {
 
 // Pivots are squares of what the rank decision is about (T6): those far from the square of the cut settle it, the rest
 // is left to the reference. @return false when the ordering has to change first.
-bool SolveSparse::factor_island(int i) {
+bool SparseFactorization::factor_island(int i) {
   Island& island = islands_[at(i)];
   const double cut = options_.rank_tolerance * options_.rank_tolerance;
   // Rounding leaves up to 1e-12 of a dependent row where fill is heavy (grids), hence the distance to both sides.
@@ -520,7 +520,7 @@ bool SolveSparse::factor_island(int i) {
 }
 
 // Of the rows kept, with unit length: inverse iteration.
-double SolveSparse::smallest_singular_value(int i) const {
+double SparseFactorization::smallest_singular_value(int i) const {
   const Island& island = islands_[at(i)];
   const auto each = [&](const auto& visit) {
     for (int k = island.node_begin; k < island.node_end; ++k)
@@ -548,7 +548,7 @@ double SolveSparse::smallest_singular_value(int i) const {
   return sigma;
 }
 
-void SolveSparse::clear_hubs(const Island& island) const {
+void SparseFactorization::clear_hubs(const Island& island) const {
   for (int h = island.hub_begin; h < island.hub_end; ++h)
     std::fill_n(work_->x.begin() + hubs_[at(h)].position, hubs_[at(h)].size, 0.0);
 }
@@ -557,7 +557,7 @@ void SolveSparse::clear_hubs(const Island& island) const {
 // -----------------------------------------------------------------------------------
 
 // Large islands keep their sparse factor whatever is said against it: the reference would take minutes.
-bool SolveSparse::leave_to_reference(int i, const char* why) const {
+bool SparseFactorization::leave_to_reference(int i, const char* why) const {
   Island& island = islands_[at(i)];
   if (island.kind == Kind::dense) return true;  // it is there
   if (island.row_count > most_reference_rows) return false;
@@ -633,7 +633,7 @@ bool SolveSparse::leave_to_reference(int i, const char* why) const {
 // Islands that are too large for the reference, with rows so nearly dependent that their pivots are rounding: G + δI is
 // factored in place of G, with no row left out, and refined on the true residual (T7). B has to be there.
 // @return whether it could be
-bool SolveSparse::soften(int i, const char* why) const {
+bool SparseFactorization::soften(int i, const char* why) const {
   Island& island = islands_[at(i)];
   double square = 0;
   for (int k = island.node_begin; k < island.node_end; ++k)
@@ -654,7 +654,7 @@ bool SolveSparse::soften(int i, const char* why) const {
   return true;
 }
 
-void SolveSparse::apply_reference(const Island& island) const {
+void SparseFactorization::apply_reference(const Island& island) const {
   Reference& own = *references_[at(island.reference)];
   std::size_t r = 0, j = 0;
   for (const int k : own.nodes)

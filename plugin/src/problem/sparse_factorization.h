@@ -35,7 +35,7 @@ inline double dot(const double* a, const double* b, int size) {
   return sum;
 }
 
-class SolveSparse {
+class SparseFactorization {
  public:
   /// @return false when the instant is malformed, M is not positive definite or a number is not finite. What depends on
   /// the pattern of A alone is kept while that stays the same.
@@ -55,7 +55,7 @@ class SolveSparse {
   /// As Solver::shortest.
   void shortest(std::span<double> force, std::span<double> lambda, std::span<double> v) const noexcept;
   void inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept;
-  /// As SolveDense::size_of_terms.
+  /// As DenseFactorization::size_of_terms.
   void size_of_terms(std::span<const double> b, std::span<const double> a, std::span<double> scale) const;
   RankReport report(std::span<const double> e, std::span<const double> scale, bool singular_values) const;
 
@@ -135,7 +135,7 @@ class SolveSparse {
   };
   struct Reference {  // an island as a problem of its own
     Instant instant;
-    SolveDense solver;
+    DenseFactorization solver;
     std::vector<int> constraint;  // its constraints' indices in the whole
     std::vector<int> bodies, nodes, touches;
     std::vector<double> e, scale, lambda, force, dv;

@@ -25,7 +25,7 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
-void SolveSparse::prepare_primal() {
+void SparseFactorization::prepare_primal() {
   BlockCholesky::Pattern pattern;
   pattern.clear();
   for (const Body& body : bodies_) pattern.sizes.push_back(body.size);
@@ -39,7 +39,7 @@ void SolveSparse::prepare_primal() {
   primal_known_ = true;
 }
 
-void SolveSparse::fill_primal(const Island& island, int tree) const {
+void SparseFactorization::fill_primal(const Island& island, int tree) const {
   primal_.clear(tree);
   double* const panels = primal_.values();
   for (int k = island.node_begin; k < island.node_end; ++k) {
@@ -70,7 +70,7 @@ void SolveSparse::fill_primal(const Island& island, int tree) const {
 // Two counts of the rank, from the rows and from the columns, have to agree. Where columns are graded their pivots
 // need another cut than those of the rows; which one is right shows in the count. Where no cut is, null vectors of the
 // rows say the same.
-bool SolveSparse::factor_primal(int i) const {
+bool SparseFactorization::factor_primal(int i) const {
   Island& island = islands_[at(i)];
   if (island.body_begin == island.body_end) return false;
   if (island.primal_factored) return true;
@@ -94,7 +94,7 @@ bool SolveSparse::factor_primal(int i) const {
 }
 
 // work_->part ← M⁻¹Aᵀ work_->inside. @return ‖Bᵀ work_->inside‖²
-double SolveSparse::image_of_inside(const Island& island) const {
+double SparseFactorization::image_of_inside(const Island& island) const {
   double square = 0;
   clear_part(island);
   add_transposed(island, work_->inside.data(), work_->part.data());
@@ -110,7 +110,7 @@ double SolveSparse::image_of_inside(const Island& island) const {
 
 // work_->x ← the change of the kept rows that takes work_->part = M⁻¹Aᵀn out of their range: one step of n towards a
 // null vector.
-void SolveSparse::step_to_null(int i) const {
+void SparseFactorization::step_to_null(int i) const {
   const Island& island = islands_[at(i)];
   clear_hubs(island);
   for (int k = island.node_begin; k < island.node_end; ++k) {
@@ -129,7 +129,7 @@ void SolveSparse::step_to_null(int i) const {
 
 // work_->inside ← the null vector of Aᵀ that has what it has in the dropped rows, as near to one as the kept rows come;
 // the nearer it is to begin with the fewer turns. @return ‖Bᵀ work_->inside‖²
-double SolveSparse::settle(int i) const {
+double SparseFactorization::settle(int i) const {
   constexpr int turns = 4;
   const Island& island = islands_[at(i)];
   for (int turn = 0; turn < turns; ++turn) {
@@ -152,7 +152,7 @@ double SolveSparse::settle(int i) const {
 // Null vectors by the factor of the rows, each corrected on what Aᵀ leaves of it, then made orthonormal. They tell
 // dropped rows that depend on others from rows that only nearly do, which their pivots, with the rounding of squares,
 // cannot: ‖Bᵀn‖ over ‖n‖ bounds the largest singular value that is dropped. @return whether it is below the cut
-bool SolveSparse::find_null_space(int i, double alike) const {
+bool SparseFactorization::find_null_space(int i, double alike) const {
   Island& island = islands_[at(i)];
   const std::size_t rows = at(island.row_count), count = rows - at(island.rank);
   if (count == 0 || count > most_null_vectors) return false;
@@ -202,7 +202,7 @@ bool SolveSparse::find_null_space(int i, double alike) const {
 // numbers of unit variance in the dropped rows (of unit length) is, in the mean, the sum of ‖Bᵀn‖² of all of them, and
 // n is no shorter than those numbers. All of six less than a tenth of the cut is luck once in four million, were one
 // singular value as large as the cut.
-bool SolveSparse::dropped_rows_depend(int i) const {
+bool SparseFactorization::dropped_rows_depend(int i) const {
   const Island& island = islands_[at(i)];
   std::minstd_rand random;
   const auto each_row = [&](const auto& visit) {
@@ -221,7 +221,7 @@ bool SolveSparse::dropped_rows_depend(int i) const {
 }
 
 // rows ← their part in range(A), which is all that is perpendicular to null(Aᵀ); twice, for the rounding of the first.
-void SolveSparse::take_out_null_space(int i, double* rows) const {
+void SparseFactorization::take_out_null_space(int i, double* rows) const {
   const Island& island = islands_[at(i)];
   const std::vector<double>& N = null_spaces_[at(i)];
   const std::size_t count = at(island.row_count);
@@ -238,7 +238,7 @@ void SolveSparse::take_out_null_space(int i, double* rows) const {
 }
 
 // rows += A (AᵀA)⁺ work_->part
-double SolveSparse::add_image(const Island& island, double* rows) const {
+double SparseFactorization::add_image(const Island& island, double* rows) const {
   const int tree = primal_.tree_of(bodies_by_island_[at(island.body_begin)]);
   for (int j = island.body_begin; j < island.body_end; ++j) {
     const int b = bodies_by_island_[at(j)];
@@ -266,7 +266,7 @@ double SolveSparse::add_image(const Island& island, double* rows) const {
 }
 
 // work_->inside ← the part of `rows` in range(A), as given: what least squares can meet.
-bool SolveSparse::project(int i, const std::vector<double>& rows) const {
+bool SparseFactorization::project(int i, const std::vector<double>& rows) const {
   const Island& island = islands_[at(i)];
   const bool columns = factor_primal(i);
   if (island.kind == Kind::dense) return false;
@@ -291,7 +291,7 @@ bool SolveSparse::project(int i, const std::vector<double>& rows) const {
 
 // work_->lambda ← the least-norm multipliers that make work_->force, those in range(A); work_->part ← what of
 // work_->force they do not make. @return whether they were found; if not, nothing is changed but work_->lambda
-bool SolveSparse::shortest_island(int i) const {
+bool SparseFactorization::shortest_island(int i) const {
   const Island& island = islands_[at(i)];
   if (island.kind == Kind::proximal) return shortest_proximal(i), true;
   const bool columns = factor_primal(i);
@@ -340,7 +340,7 @@ bool SolveSparse::shortest_island(int i) const {
 }
 
 // rows ← A M⁻¹ work_->force; work_->dv ← M⁻¹ work_->force
-void SolveSparse::image_of_force(const Island& island, double* rows) const {
+void SparseFactorization::image_of_force(const Island& island, double* rows) const {
   for (int j = island.body_begin; j < island.body_end; ++j) {
     const Body& body = bodies_[at(bodies_by_island_[at(j)])];
     times_inverse_mass(body, work_->force.data() + body.column, work_->dv.data() + body.column);
@@ -354,7 +354,7 @@ void SolveSparse::image_of_force(const Island& island, double* rows) const {
 
 // The same where G + δI is factored: the multipliers of what the force does to the rows are those of least norm. The
 // force becomes what they make, work_->dv follows.
-void SolveSparse::shortest_proximal(int i) const {
+void SparseFactorization::shortest_proximal(int i) const {
   const Island& island = islands_[at(i)];
   const auto each_body = [&](const auto& visit) {
     for (int j = island.body_begin; j < island.body_end; ++j) visit(bodies_[at(bodies_by_island_[at(j)])]);
@@ -376,7 +376,7 @@ void SolveSparse::shortest_proximal(int i) const {
 // Rows that are only nearly redundant leave in the force of the kept rows a trace of the direction that the rank drops.
 // It goes, so that reported multipliers make the reported force to rounding. More than a trace is no such thing, but
 // the conditioning of AᵀA showing in the multipliers, and stays.
-void SolveSparse::match_force(const Island& island) const {
+void SparseFactorization::match_force(const Island& island) const {
   if (!(trace_of_force(island) <= largest_trace)) return;
   for (int j = island.body_begin; j < island.body_end; ++j) {
     const Body& body = bodies_[at(bodies_by_island_[at(j)])];
@@ -388,7 +388,7 @@ void SolveSparse::match_force(const Island& island) const {
 }
 
 // ‖work_->part‖∞ over ‖work_->force‖∞
-double SolveSparse::trace_of_force(const Island& island) const {
+double SparseFactorization::trace_of_force(const Island& island) const {
   double trace = 0, size = 0;
   for (int j = island.body_begin; j < island.body_end; ++j) {
     const Body& body = bodies_[at(bodies_by_island_[at(j)])];
@@ -400,7 +400,8 @@ double SolveSparse::trace_of_force(const Island& island) const {
   return trace > 0 ? trace / size : 0;
 }
 
-void SolveSparse::shortest(std::span<double> force, std::span<double> lambda, std::span<double> v) const noexcept {
+void SparseFactorization::shortest(std::span<double> force, std::span<double> lambda,
+                                   std::span<double> v) const noexcept {
   borrow();
   std::copy_n(force.begin(), n_, work_->force.begin());
   std::copy(v.begin(), v.end(), work_->dv.begin());
@@ -423,7 +424,7 @@ void SolveSparse::shortest(std::span<double> force, std::span<double> lambda, st
 // -------------------------------------------------------------------------------------------------------------
 
 // Power iteration on B̂ᵀB̂, which only gives an order of magnitude that rank and names do not depend on.
-double SolveSparse::largest_singular_value(const Island& island) const {
+double SparseFactorization::largest_singular_value(const Island& island) const {
   const auto each_column = [&](const auto& visit) {
     for (int j = island.body_begin; j < island.body_end; ++j) {
       const Body& body = bodies_[at(bodies_by_island_[at(j)])];
@@ -467,7 +468,7 @@ double SolveSparse::largest_singular_value(const Island& island) const {
 
 // Every dropped row has a null vector of Aᵀ with a 1 in its place, and these span all of them: a constraint is
 // redundant when one of them touches it, undetermined when its part of one makes a force (T6).
-double SolveSparse::name_island(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const {
+double SparseFactorization::name_island(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const {
   constexpr double touches = 1e-6, noise = 30;
   const Island& island = islands_[at(i)];
   const auto share_of = [&](int row) {
@@ -515,7 +516,7 @@ double SolveSparse::name_island(int i, std::vector<char>& redundant, std::vector
 }
 
 // The factor that leaves rows out knows the null vectors; the one that is solved with is put back.
-double SolveSparse::name_proximal(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const {
+double SparseFactorization::name_proximal(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const {
   constexpr double drop = 1e-7;
   Island& island = islands_[at(i)];
   fill(island);
@@ -525,7 +526,8 @@ double SolveSparse::name_proximal(int i, std::vector<char>& redundant, std::vect
   return std::max(dropped, std::sqrt(island.largest_dropped));
 }
 
-RankReport SolveSparse::report(std::span<const double> e, std::span<const double> scale, bool singular_values) const {
+RankReport SparseFactorization::report(std::span<const double> e, std::span<const double> scale,
+                                       bool singular_values) const {
   RankReport report;
   std::vector<char> redundant(at(constraints_), 0), undetermined(at(constraints_), 0),
       contradictory(at(constraints_), 0);

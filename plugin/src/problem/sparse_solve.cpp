@@ -23,22 +23,22 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
-int SolveSparse::rank() const {
+int SparseFactorization::rank() const {
   int rank = 0;
   for (const Island& island : islands_) rank += island.rank;
   return rank;
 }
 
-SolveInfo SolveSparse::info() const {
+SolveInfo SparseFactorization::info() const {
   SolveInfo info{.islands = static_cast<int>(islands_.size()), .fallbacks = fallbacks_, .reason = reason_};
   for (const Island& island : islands_) info.smallest_pivot = std::min(info.smallest_pivot, island.least_kept);
   info.path = info.fallbacks > 0 && info.fallbacks == info.islands ? Path::dense : Path::sparse;
   return info;
 }
 
-double SolveSparse::unit(int row, double value) const { return std::fabs(value) * inverse_length_[at(row)]; }
+double SparseFactorization::unit(int row, double value) const { return std::fabs(value) * inverse_length_[at(row)]; }
 
-double SolveSparse::size_of(const Island& island, std::span<const double> e) const {
+double SparseFactorization::size_of(const Island& island, std::span<const double> e) const {
   double largest = 0, probe = 0;
   for (int k = island.node_begin; k < island.node_end; ++k)
     for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) {
@@ -49,7 +49,7 @@ double SolveSparse::size_of(const Island& island, std::span<const double> e) con
   return std::isnan(probe) ? std::numeric_limits<double>::infinity() : largest;
 }
 
-void SolveSparse::clear_part(const Island& island) const {
+void SparseFactorization::clear_part(const Island& island) const {
   for (int j = island.body_begin; j < island.body_end; ++j) {
     const Body& body = bodies_[at(bodies_by_island_[at(j)])];
     std::fill_n(work_->part.begin() + body.column, body.size, 0.0);
@@ -57,7 +57,7 @@ void SolveSparse::clear_part(const Island& island) const {
 }
 
 // f += Aᵀλ
-void SolveSparse::add_transposed(const Island& island, const double* lambda, double* f) const {
+void SparseFactorization::add_transposed(const Island& island, const double* lambda, double* f) const {
   for (int k = island.node_begin; k < island.node_end; ++k) {
     const Node& node = nodes_[at(k)];
     const double* const l = lambda + node.row;
@@ -77,7 +77,7 @@ void SolveSparse::add_transposed(const Island& island, const double* lambda, dou
 }
 
 // f ← Jᵀx of all that pulls at a body of six columns. Joints of three rows, the most of all, are compiled whole.
-inline SolveSparse::Six SolveSparse::pull_on(const Body& body, const double* x) const {
+inline SparseFactorization::Six SparseFactorization::pull_on(const Body& body, const double* x) const {
   using Row = Eigen::Map<const Six>;
   Six f = Six::Zero();
   for (int p = body.pull_begin; p < body.pull_end; ++p) {
@@ -97,7 +97,7 @@ inline SolveSparse::Six SolveSparse::pull_on(const Body& body, const double* x) 
 
 // One solve for work_->rho: λ, force and Δv move by it. Δv is the sum of its corrections and not made anew from λ,
 // which keeps its digits where large multipliers nearly cancel. @param first  from zero
-void SolveSparse::correct(int i, bool first) const {
+void SparseFactorization::correct(int i, bool first) const {
   const Island& island = islands_[at(i)];
   clear_hubs(island);
   for (int k = island.node_begin; k < island.node_end; ++k) {
@@ -146,7 +146,7 @@ void SolveSparse::correct(int i, bool first) const {
 }
 
 // work_->rho ← e − A Δv
-SolveSparse::Error SolveSparse::residual(const Island& island, const double* e) const {
+SparseFactorization::Error SparseFactorization::residual(const Island& island, const double* e) const {
   Error error;
   const bool full = island.kind == Kind::full;
   double probe = 0;
@@ -179,7 +179,7 @@ SolveSparse::Error SolveSparse::residual(const Island& island, const double* e) 
 // Multipliers of least norm in place of those of the kept rows alone, which may be a thousand times as long: what
 // cancels of them leaves its rounding in the force, and through light bodies in what moves. Of that, which is taken out
 // once more, nothing cancels. @return whether they were found
-bool SolveSparse::share_out(int i, double size) const {
+bool SparseFactorization::share_out(int i, double size) const {
   const Island& island = islands_[at(i)];
   residual(island, work_->e.data());
   for (int k = island.node_begin; k < island.node_end; ++k)
@@ -197,7 +197,7 @@ bool SolveSparse::share_out(int i, double size) const {
 }
 
 // @param size  of the right side, or of what it is a difference of, in unit rows
-void SolveSparse::apply_island(int i, double size, bool with_lambda) const {
+void SparseFactorization::apply_island(int i, double size, bool with_lambda) const {
   constexpr int turns = 6;  // solves spent on one right side at most
   const Island& island = islands_[at(i)];
   const double* e = work_->e.data();
@@ -264,7 +264,7 @@ void SolveSparse::apply_island(int i, double size, bool with_lambda) const {
 // λ, force and Δv for e where G + δI is factored. Each turn takes δ/(σ² + δ) of what is left in the direction of a
 // singular value σ: what remains is what no row can answer for, and the sum of the turns is the least-squares answer.
 // @return what is left, in unit rows
-double SolveSparse::refine_proximal(int i, const double* e, double size) const {
+double SparseFactorization::refine_proximal(int i, const double* e, double size) const {
   constexpr int turns = 16;
   const Island& island = islands_[at(i)];
   for (int k = island.node_begin; k < island.node_end; ++k)
@@ -279,7 +279,7 @@ double SolveSparse::refine_proximal(int i, const double* e, double size) const {
   return before;
 }
 
-void SolveSparse::apply_proximal(int i, double size, bool with_lambda) const {
+void SparseFactorization::apply_proximal(int i, double size, bool with_lambda) const {
   const Island& island = islands_[at(i)];
   double error = refine_proximal(i, work_->e.data(), size);
   // What contradicts, be it rounding, stands 1/δ times in the multipliers: once more without it.
@@ -295,7 +295,7 @@ void SolveSparse::apply_proximal(int i, double size, bool with_lambda) const {
   clear(island);
 }
 
-void SolveSparse::clear(const Island& island) const {
+void SparseFactorization::clear(const Island& island) const {
   for (int k = island.node_begin; k < island.node_end; ++k)
     std::fill_n(work_->lambda.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
   for (int j = island.body_begin; j < island.body_end; ++j) {
@@ -306,7 +306,7 @@ void SolveSparse::clear(const Island& island) const {
 }
 
 // What no island answers for.
-void SolveSparse::clear_unconstrained() const {
+void SparseFactorization::clear_unconstrained() const {
   if (bodies_by_island_.size() == bodies_.size()) return;
   for (const Body& body : bodies_) {
     if (body.pull_begin != body.pull_end) continue;
@@ -315,8 +315,8 @@ void SolveSparse::clear_unconstrained() const {
   }
 }
 
-double SolveSparse::apply(std::span<const double> e, std::span<const double> scale, std::span<double> lambda,
-                          std::span<double> force, std::span<double> dv) const noexcept {
+double SparseFactorization::apply(std::span<const double> e, std::span<const double> scale, std::span<double> lambda,
+                                  std::span<double> force, std::span<double> dv) const noexcept {
   borrow();
   std::copy_n(e.data(), m_, work_->e.data());  // e and lambda may be one array
   clear_unconstrained();
@@ -343,8 +343,8 @@ double SolveSparse::apply(std::span<const double> e, std::span<const double> sca
 }
 
 // Rows that depend on others are left out, as the factor has them: they are met where the others are, or not at all.
-void SolveSparse::approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
-                           std::span<double> dv) const noexcept {
+void SparseFactorization::approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
+                                   std::span<double> dv) const noexcept {
   borrow();
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
     const Island& island = islands_[at(i)];
@@ -411,13 +411,13 @@ void SolveSparse::approach(std::span<const double> e, std::span<double> lambda, 
   }
 }
 
-void SolveSparse::deliver(std::span<double> lambda, std::span<double> force, std::span<double> dv) const {
+void SparseFactorization::deliver(std::span<double> lambda, std::span<double> force, std::span<double> dv) const {
   if (!lambda.empty()) std::copy_n(work_->lambda.begin(), m_, lambda.begin());
   if (!force.empty()) std::copy_n(work_->force.begin(), n_, force.begin());
   if (!dv.empty()) std::copy_n(work_->dv.begin(), n_, dv.begin());
 }
 
-void SolveSparse::times_inverse_mass(const Body& body, const double* f, double* dv) const {
+void SparseFactorization::times_inverse_mass(const Body& body, const double* f, double* dv) const {
   const double* const L = roots_.data() + body.mass;
   const int size = body.size;
   if (body.plain) {
@@ -445,11 +445,12 @@ void SolveSparse::times_inverse_mass(const Body& body, const double* f, double* 
   }
 }
 
-void SolveSparse::inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept {
+void SparseFactorization::inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept {
   for (const Body& body : bodies_) times_inverse_mass(body, f.data() + body.column, dv.data() + body.column);
 }
 
-void SolveSparse::size_of_terms(std::span<const double> b, std::span<const double> a, std::span<double> scale) const {
+void SparseFactorization::size_of_terms(std::span<const double> b, std::span<const double> a,
+                                        std::span<double> scale) const {
   borrow();
   whiten();
   for (const Body& body : bodies_) {  // ‖Lᵀa‖, in the first column of each body

@@ -237,13 +237,13 @@ double project_velocities(const System& system, const Dynamics& dynamics, State&
   return 0.5 * mass_norm(work.assembly.instant, work.start);
 }
 
-Settling settle(const System& system, const Dynamics& dynamics, const State& off, State& on, std::span<double> v,
-                std::span<double> lambda, double tolerance, int max_solves) {
+ProjectionReport settle(const System& system, const Dynamics& dynamics, const State& off, State& on,
+                        std::span<double> v, std::span<double> lambda, double tolerance, int max_solves) {
   const Assembly& assembly = dynamics.assembly();
   const Block& block = assembly.block;
   const Solver& solver = dynamics.solver();
   Workspace& work = workspace();
-  Settling out;
+  ProjectionReport out;
   const auto give_velocities = [&] {
     for (std::size_t s = 0; s < block.bodies.size(); ++s) {
       const Vector6d u = twist_of(block, s, v);

@@ -28,7 +28,7 @@ struct Workspace {
   State poses;
   detail::KeptAssembly assembly;
   Solver solver;
-  detail::Secants secants;
+  detail::AndersonAcceleration secants;
 };
 Workspace& workspace();
 

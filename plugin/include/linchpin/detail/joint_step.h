@@ -20,7 +20,7 @@ namespace linchpin::detail {
 
 struct JointBlock;
 struct JointShape;
-class JointTurns;
+class CoupledStep;
 
 /// The shapes of all blocks, and the memory in which their steps are worked out.
 class JointShapes {
@@ -154,7 +154,7 @@ class JointStep {
  private:
   std::shared_ptr<JointShape> shape_;
   std::unique_ptr<JointBlock> block_;
-  std::unique_ptr<JointTurns> turns_;
+  std::unique_ptr<CoupledStep> turns_;
   std::vector<Vector3d> inertia_;
 };
 

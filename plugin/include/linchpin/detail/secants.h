@@ -13,7 +13,7 @@
 namespace linchpin::detail {
 
 /// One Newton: begin(), then improve() for every chord step in turn. Memory is kept and only grows.
-class Secants {
+class AndersonAcceleration {
  public:
   void begin() { known_ = steps_ = 0; }
 
