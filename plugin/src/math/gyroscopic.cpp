@@ -3,6 +3,8 @@
 
 #include <linchpin/detail/gyroscopic.h>
 
+#include <Eigen/Geometry>
+
 namespace linchpin::detail {
 
 using Eigen::Vector3d;
