@@ -1,5 +1,5 @@
 // What the snippets of docs/writing-an-adapter.md take for granted: one block of a host's step.
-#include <linchpin/stepper.h>
+#include <linchpin/projection.h>
 
 #include <string>
 #include <vector>
