@@ -100,6 +100,7 @@ bool Engine::couple_rows(Pools pools) {
   ways_at_.assign(slot_of_pool_.size(), -1);
   for (const int index : group_) {
     BlockSolve& b = *blocks_[z(index)];
+    b.limit_return = 0;
     b.by_rows = !b.failed && b.native_rows && !b.link_rows && b.one < 0 && b.row_count <= most_rows;
     if (!b.by_rows) continue;
     any = true;
@@ -112,7 +113,6 @@ bool Engine::couple_rows(Pools pools) {
     }
     b.mass = 0;
     for (const BodyId id : b.block.bodies) b.mass += system_.mass(id);
-    b.limit_return = 0;
     b.may_give[HeldRow::limit] = limits_may_give(b);
     b.in_turns ? b.plain.aim(b.met) : sort_rows_by_body(b);
   }

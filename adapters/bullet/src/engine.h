@@ -225,7 +225,7 @@ struct HeldRow {
 /// What limits, locks and contacts with what does not move, or among a block's own bodies, were solved to do [J].
 struct PassiveWork {
   double work = 0;           ///< of all
-  double contacts_ask = 0;   ///< half of what it takes to bring bodies to the velocities that contacts ask for
+  double contacts_ask = 0;   ///< Σ p · target, of each no more than twice what it may give
   double contacts_most = 0;  ///< all bodies at the largest of these
   double limits_ask = 0;
 };
@@ -871,6 +871,7 @@ class Engine final : public btActionInterface {
   void tell_parts(BlockSolve& b);
   double energy_at_start(const BlockSolve& b) const;
   double inner_energy_at_start(const BlockSolve& b) const;
+  double may_gain(const BlockSolve& b) const;
   double limits_may_give(const BlockSolve& b) const;
   static void put_velocities(const BlockSolve& b, const State& at, std::span<double> v);
   void pose(BlockSolve& b);

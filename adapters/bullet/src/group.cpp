@@ -644,7 +644,6 @@ bool Engine::read_block(BlockSolve& b, const Pools* pools) {
   for (auto* x : {&b.gyroscopic, &b.spinning}) x->assign(block.bodies.size(), 0);
   b.spins = false;
   b.turning.clear();
-  b.limit_return = 0;
   b.native_rows = b.in_contact = b.on_ground = b.link_rows = b.by_rows = b.pushed = b.write_pose = false;
   b.damping.clear();
   b.one = -1;

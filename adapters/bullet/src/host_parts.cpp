@@ -66,7 +66,7 @@ void Engine::note_work(const btSolverConstraint& row, Pools pools) {
     const double as_one = 0.5 * b.mass * target * target,
                  asked = std::min(0.5 * std::max(0.0, p * target), limit ? b.may_give[HeldRow::limit] : as_one);
     b.passive.work += std::min(sum, 0.5 * p * start + asked);
-    (limit ? b.passive.limits_ask : b.passive.contacts_ask) += asked;
+    (limit ? b.passive.limits_ask : b.passive.contacts_ask) += 2 * asked;
     if (!limit) b.passive.contacts_most = std::max(b.passive.contacts_most, as_one);
     b.on_ground = b.on_ground || of[0] != of[1];
     return;
@@ -85,8 +85,9 @@ void Engine::note_work(const btSolverConstraint& row, Pools pools) {
 /// the energies of x and of the motion allow together.
 double Engine::passive_work(const BlockSolve& b) const {
   const PassiveWork& passive = b.passive;
-  const double asked = std::min(2 * passive.contacts_ask, passive.contacts_most) +
-                       std::min(2 * passive.limits_ask, b.may_give[HeldRow::limit]);
+  if (!(passive.work > 0)) return passive.work;
+  const double asked =
+      std::min(passive.contacts_ask, passive.contacts_most) + std::min(passive.limits_ask, b.may_give[HeldRow::limit]);
   return std::min(passive.work, asked + 2 * std::sqrt(gain_floor(b) * (energy_at_start(b) + asked)));
 }
 
@@ -167,10 +168,9 @@ void Engine::begin_host_parts(BlockSolve& b) {
   }
   // Contacts as much as constraints: what a part does not have of them lies deeper by the next step.
   if (b.held_rows.empty()) return;
-  const double floor = gain_floor(b);
-  b.may_give[HeldRow::contact] = floor + allowed_gain * inner_energy_at_start(b);
+  b.may_give[HeldRow::contact] = may_gain(b);
   b.may_give[HeldRow::limit] = limits_may_give(b);
-  b.may_give[HeldRow::shared] = floor + energy_at_start(b) + b.takes;
+  b.may_give[HeldRow::shared] = gain_floor(b) + energy_at_start(b) + b.takes;
 }
 
 // What of the step a part has of the host's impulses, from `done` on.
@@ -381,6 +381,9 @@ double Engine::damp(BlockSolve& b, double energy, const State& at, std::span<dou
   return taken;
 }
 
+/// What a block that native rows touch may gain in a step beyond what has a source [J].
+double Engine::may_gain(const BlockSolve& b) const { return gain_floor(b) + allowed_gain * inner_energy_at_start(b); }
+
 /// What limits and locks may give in a step [J].
 double Engine::limits_may_give(const BlockSolve& b) const {
   return std::max(gain_floor(b) + given_by_limits * inner_energy_at_start(b), b.limit_return);
@@ -394,7 +397,7 @@ void Engine::end_whole(BlockSolve& b, double constraints, double rows) {
   if (b.native_rows) b.dv.assign(b.v.begin(), b.v.end());
   if (watches_energy(b)) {
     begin_energy(b);
-    settle_energy(b, constraints, rows, gain_floor(b) + allowed_gain * inner_energy_at_start(b), state_, b.v);
+    settle_energy(b, constraints, rows, may_gain(b), state_, b.v);
     count_damping(b);
   }
   if (!beyond && b.tally.damping_work == damped) return;

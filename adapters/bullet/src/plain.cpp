@@ -227,7 +227,7 @@ bool Engine::substep_plainly(BlockSolve& b, double length, double before, int me
   for (const BodyId id : block.bodies) now[id] = state_[id];
   const double finest = finest_part();
   const bool watches = watches_energy(b);
-  const double allowed = gain_floor(b) + allowed_gain * (watches ? inner_energy_at_start(b) : energy_at_start(b));
+  const double allowed = watches ? may_gain(b) : gain_floor(b) + allowed_gain * energy_at_start(b);
   double done = 0, gain = 0, fastest = 0;
   int solves = 0, factors = 0;
   const int most = most_tries(b, 1);

@@ -254,8 +254,7 @@ bool Engine::substep_block(BlockSolve& b, double before) {
   const int most = most_tries(b, price);
   Substep s;
   s.before = before;
-  s.allowed =
-      gain_floor(b) + allowed_gain * (watches ? inner_energy_at_start(b) : kinetic(b.dynamics->assembly(), b.v0));
+  s.allowed = watches ? may_gain(b) : gain_floor(b) + allowed_gain * kinetic(b.dynamics->assembly(), b.v0);
   s.length = first_part(b.swing);
   constexpr int dear = 10000, dearest = 200000;  // rows times substeps
   const int rows = block.m();
