@@ -7,8 +7,8 @@
 
 #include <linchpin/constraint.h>
 #include <linchpin/dynamics.h>
-#include <linchpin/scene/analysis.h>
 #include <linchpin/projection.h>
+#include <linchpin/scene/analysis.h>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

@@ -15,7 +15,7 @@
 #include <BulletDynamics/Featherstone/btMultiBodyConstraint.h>
 #include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
 
-#include <linchpin/detail/secants.h>
+#include <linchpin/detail/anderson.h>
 
 #include <memory>
 #include <set>
@@ -306,7 +306,7 @@ class Multibodies {
   bool closing_ = false;           ///< a joint that is turned far has the rows of the way back, not those of its dots
   std::vector<double> left_open_;  ///< by row, of a gap that no motion closes: it is held as it is
   std::vector<double> best_v_, best_impulse_;  ///< where a Newton has been nearest to its end
-  linchpin::detail::AndersonAcceleration secants_;
+  linchpin::detail::AndersonAcceleration anderson_;
   std::vector<BodyState> X_;
   std::vector<btScalar> narrow_;
   /// Of rank (multibody_rank.cpp): rows as long as their bodies make them; what is left of them across those before,

@@ -240,7 +240,7 @@ bool Multibodies::newton(std::span<double> v, double tolerance, int most) {
   const bool full = solver_.full_row_rank();
   double last = std::numeric_limits<double>::infinity(), best = last;
   bool turns = false;
-  secants_.begin();
+  anderson_.begin();
   for (int i = 0, since = 0; i <= most; ++i) {
     const double worst = residuals(v, e_);
     if (worst <= tolerance) return true;
@@ -268,7 +268,7 @@ bool Multibodies::newton(std::span<double> v, double tolerance, int most) {
     }
     last = left;
     half_ = dv_;
-    secants_.improve<2>(full ? e_ : half_, {lambda_, dv_}, turns);
+    anderson_.improve<2>(full ? e_ : half_, {lambda_, dv_}, turns);
     ++engine_.counts_.newton;
     for (std::size_t k = 0; k < v.size(); ++k) v[k] += dv_[k];
     for (std::size_t r = 0; r < impulse_.size(); ++r) impulse_[r] += lambda_[r];

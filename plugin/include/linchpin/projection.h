@@ -86,7 +86,7 @@ struct ProjectionReport {
 /// @param lambda  [m] out: multipliers of the impulses that changed them
 /// @param tolerance  on |φ|; a residual at round-off counts as converged
 /// No allocation once warm.
-ProjectionReport settle(const System& system, const Dynamics& dynamics, const State& off, State& on, std::span<double> v,
-                std::span<double> lambda, double tolerance, int max_solves);
+ProjectionReport settle(const System& system, const Dynamics& dynamics, const State& off, State& on,
+                        std::span<double> v, std::span<double> lambda, double tolerance, int max_solves);
 
 }  // namespace linchpin

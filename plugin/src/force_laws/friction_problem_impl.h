@@ -1,4 +1,4 @@
-// What the rooms of the friction problem share. Private to it.
+// What the sources of the friction problem share. Private to it.
 #pragma once
 
 #include "force_laws/friction_problem.h"

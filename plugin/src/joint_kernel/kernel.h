@@ -35,7 +35,7 @@ class JointKernel {
     rows_.lay_out(p);
     equation_.lay_out(p);
     judgement_.lay_out(p);
-    secants_.lay_out(z(p.rows));
+    anderson_.lay_out(z(p.rows));
     for (auto* x : {&free_, &accelerations_, &twists_}) x->assign(z(p.all_bodies), Twist{});
     for (auto* x : {&x_, &lambda_, &newton_, &total_}) x->assign(z(p.rows), Real{});
   }
@@ -408,7 +408,7 @@ class JointKernel {
     constexpr double coarse = 1e-11, most_disagreement = 10;  // of what Newton is to leave, and of that
     std::array<int, std::size_t{lanes}> stalled{};
     Real turns{};  // one in lanes where chords leave more than a tenth
-    secants_.begin();
+    anderson_.begin();
     begin_turning();
     for (int solves = 0;; ++solves) {
       rows_.respond(p, total_, free_, twists_);
@@ -452,9 +452,9 @@ class JointKernel {
       best = smaller(best, worst);
       const Real scale = (-1 / dt) * going;
       for (Real& x : x_) x *= scale;
-      secants_.reduce(x_, turns);
+      anderson_.reduce(x_, turns);
       equation_.solve(p, x_);
-      const Row<Real>& step = secants_.lengthen(x_);
+      const Row<Real>& step = anderson_.lengthen(x_);
       for (std::size_t r = 0; r < step.size(); ++r) {
         newton_[r] += step[r];
         total_[r] += step[r];
@@ -488,7 +488,7 @@ class JointKernel {
   KernelRows<Real> rows_;
   SchurComplement<Real> equation_;
   StepAcceptance<Real> judgement_;
-  AndersonSimd<Real> secants_;
+  AndersonSimd<Real> anderson_;
   ImpulseResponse<Real> moves_;  // of one block in turns
   typename Rows::Seen seen_;
   Row<Twist> free_, accelerations_;  // without the joints, at the end and at the start

@@ -79,7 +79,7 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
     with_force = true;
   };
   constexpr double close = 1e-3;  // to where rows lose their rank
-  work.secants.begin();
+  work.anderson.begin();
   for (int stalled = 0;; ++report.solves) {
     work.previous.swap(work.error);
     report.residual = look();
@@ -91,7 +91,7 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
       least_squares = true;
       pull = work.force;
       turns = false;
-      work.secants.begin();
+      work.anderson.begin();
       previous = std::numeric_limits<double>::infinity();
       report.residual = look();
       report.converged = report.residual * length <= tolerance;
@@ -119,7 +119,7 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
       // Close to where rows lose their rank they turn within a step, and what the last chord did tells of the next.
       // Elsewhere a chord that does not contract says that the step is too long.
       if (full && solver.info().smallest_pivot < close && !std::exchange(turns, true))
-        work.secants.improve<3>(work.previous, {work.lambda, pull, work.dv}, false);
+        work.anderson.improve<3>(work.previous, {work.lambda, pull, work.dv}, false);
     }
     if (report.solves == max_solves) break;
     previous = report.residual;
@@ -129,7 +129,7 @@ NewtonReport newton_to_the_end(const System& system, const Dynamics& dynamics, c
       solver.apply(work.error, work.lambda, pull, work.dv);
     else
       solver.approach(work.error, work.lambda, pull, work.dv);
-    if (turns) work.secants.improve<3>(work.error, {work.lambda, pull, work.dv}, true);
+    if (turns) work.anderson.improve<3>(work.error, {work.lambda, pull, work.dv}, true);
     settle(work.force, work.dv);
     for (std::size_t j = 0; with_force && j < n; ++j) work.force_sum[j] += work.force[j];
     for (std::size_t r = 0; r < m; ++r) work.lambda_sum[r] += work.lambda[r];

@@ -4,7 +4,7 @@
 #include "projection/stock_joint_residuals.h"
 
 #include <linchpin/constraint.h>
-#include <linchpin/detail/secants.h>
+#include <linchpin/detail/anderson.h>
 #include <linchpin/dynamics.h>
 
 #include <limits>
@@ -28,7 +28,7 @@ struct Workspace {
   State poses;
   detail::KeptAssembly assembly;
   Solver solver;
-  detail::AndersonAcceleration secants;
+  detail::AndersonAcceleration anderson;
 };
 Workspace& workspace();
 

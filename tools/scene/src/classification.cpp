@@ -1,9 +1,9 @@
 #include "directions.h"
 
 #include <linchpin/constraint.h>
+#include <linchpin/projection.h>
 #include <linchpin/scene/analysis.h>
 #include <linchpin/scene/names.h>
-#include <linchpin/projection.h>
 
 #include <Eigen/Dense>
 

@@ -2,9 +2,9 @@
 
 #include <linchpin/constraint.h>
 #include <linchpin/forces.h>
+#include <linchpin/projection.h>
 #include <linchpin/report.h>
 #include <linchpin/scene/analysis.h>
-#include <linchpin/projection.h>
 
 #include <Eigen/Dense>
 
