@@ -5,6 +5,7 @@
 //   inside the core, by the folders of plugin/src:
 //     math <- model <- problem <- force_laws <- dynamics <- projection <- integrators
 //                      problem <- joint_kernel
+//     dynamics <- projection <- articulated
 //
 // A file may also include what lies below the head of an arrow, because files include what they use. A public header
 // belongs to the folder that holds the source of the same name, and to `model` where there is none.
@@ -38,6 +39,7 @@ const std::map<std::string, Strings> core_folders = {
     {"projection", {"dynamics", "force_laws", "problem", "model", "math"}},
     {"integrators", {"projection", "dynamics", "force_laws", "problem", "model", "math"}},
     {"joint_kernel", {"problem", "model", "math"}},
+    {"articulated", {"projection", "dynamics", "force_laws", "problem", "model", "math"}},
 };
 
 // Longest prefix wins. What may be included from outside the area itself, by the kinds that `classify` knows.
@@ -48,7 +50,8 @@ struct Area {
 const std::vector<Area> areas = {
     {"plugin/", {"std", "Eigen", "core"}},
     {"plugin/src/problem/problem_json.cpp", {"std", "Eigen", "core", "nlohmann"}},
-    {"adapters/bullet/", {"std", "Eigen", "core", "Bullet"}},
+    // The tree solver lies in the core, but the adapter still drives it step by step, by its private headers.
+    {"adapters/bullet/", {"std", "Eigen", "core", "articulated", "Bullet"}},
     {"tools/scene/", {"std", "Eigen", "core", "nlohmann", "toml++", "tinyxml2", "sdformat"}},
     // What a run leaves behind. One header of it is compiled with a Bullet program, in that program's precision.
     {"tools/recording/", {"std", "system", "Eigen", "core", "nlohmann"}},
@@ -111,6 +114,7 @@ Target classify(const std::string& root, const std::string& file, const std::str
     if (name == "linchpin/scene.h" || starts_with(name, "linchpin/scene/")) return {"scene", ""};
     return {"core", name.substr(std::string("linchpin/").size())};
   }
+  if (starts_with(name, "articulated/")) return {"articulated", ""};
   if (starts_with(name, "recording/")) return {"recording", ""};
   // The programs of demos/ are a library: benchmarks and tests use what demos show.
   if (starts_with(name, "programs/")) return {"programs", ""};

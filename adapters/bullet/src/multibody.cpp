@@ -8,7 +8,7 @@ inline namespace LINCHPIN_BULLET_PRECISION {
 
 int Multibodies::tree_of(const btMultiBody* body) const {
   for (std::size_t i = 0; i < trees_.size(); ++i)
-    if (&trees_[i]->a.body() == body) return static_cast<int>(i);
+    if (trees_[i]->body == body) return static_cast<int>(i);
   return -1;
 }
 
@@ -21,7 +21,7 @@ std::string Multibodies::register_link(const Link& link, BodyId& id) {
   if (!link.body || tree_of(link.body) < 0) return "the multibody is not in the world";
   if (link.index < -1 || link.index >= link.body->getNumLinks())
     return "the multibody has no link " + std::to_string(link.index);
-  if (const std::string why = Articulated(*link.body).unsupported(); !why.empty())
+  if (const std::string why = why_unsupported(*link.body); !why.empty())
     return "the multibody cannot be held exactly: " + why;
   for (std::size_t i = 0; i < link_of_id_.size(); ++i)
     if (link_of_id_[i].body == link.body && link_of_id_[i].link == link.index) {
@@ -30,13 +30,13 @@ std::string Multibodies::register_link(const Link& link, BodyId& id) {
     }
   // To the core a rigid body with a mass of its own; that it is part of a tree is known here only.
   const std::string name = engine_.new_body_name("link");
-  const Articulated a(*link.body);
-  const Vector3d inertia = a.inertia(link.index);
-  if ((link.index < 0 && link.body->hasFixedBase()) || !(a.mass(link.index) > 0) || !(inertia.minCoeff() > 0)) {
+  const double mass = mass_of(*link.body, link.index);
+  const Vector3d inertia = inertia_of(*link.body, link.index);
+  if ((link.index < 0 && link.body->hasFixedBase()) || !(mass > 0) || !(inertia.minCoeff() > 0)) {
     id = engine_.system_.add_fixed(name, Pose{});
   } else {
     std::string why = engine_.system_.try_add_body(id, name, 1, Matrix3d::Identity(), Pose{});
-    if (why.empty()) why = engine_.system_.try_set_mass(id, a.mass(link.index), inertia.asDiagonal());
+    if (why.empty()) why = engine_.system_.try_set_mass(id, mass, inertia.asDiagonal());
     if (!why.empty()) return why;
   }
   engine_.make_room(id, nullptr);
@@ -49,18 +49,18 @@ std::string Multibodies::add(Constraint constraint, int& index) {
   if (engine_.find(constraint.name()) >= 0) return "linchpin: the name '" + constraint.name() + "' is in use";
   std::vector<btRigidBody*> rigid;
   bool moves = false;
-  std::vector<Articulated::Place> places;
+  std::vector<articulated::LinkMotion> places;
   State now = engine_.state_;
   now.t = engine_.t_;
   for (const BodyId id : constraint.bodies()) {
     if (is_link(id)) {
       const LinkId& link = link_of_id_[z(id.index)];
-      Articulated a(*link.body);
-      a.capture();
-      a.place(a.start(), a.u(), places);
-      const Articulated::Place& at = places[z(link.link + 1)];
+      KinematicTree a(host_rotation);
+      read_tree(*link.body, a);
+      a.forward_kinematics(a.state().at, a.state().velocity, places);
+      const articulated::LinkMotion& at = places[z(link.link + 1)];
       now[id] = BodyState{at.p, Quaterniond(at.R), at.v, at.w};
-      moves = moves || a.moves(link.link);
+      moves = moves || a.can_move(link.link);
       continue;
     }
     btRigidBody* body = id == linchpin::world ? nullptr : engine_.body_of(id);
@@ -104,7 +104,7 @@ void Multibodies::forget(const btMultiBody& body) {
   stock_of_.clear();  // the next look finds them anew
   for (std::size_t i = 0; i < link_of_id_.size(); ++i)
     if (link_of_id_[i].body == &body) leave_link(i);
-  std::erase_if(trees_, [&](const auto& t) { return &t->a.body() == &body; });
+  std::erase_if(trees_, [&](const auto& t) { return t->body == &body; });
   changed_ = true;
 }
 
@@ -118,8 +118,8 @@ void Multibodies::scan() {
   const int n = world_.getNumMultibodies();
   bool same = n == static_cast<int>(trees_.size());
   for (int i = 0; same && i < n; ++i)
-    same = &trees_[z(i)]->a.body() == world_.getMultiBody(i) &&
-           (trees_[z(i)]->a.links() == 0 || trees_[z(i)]->a.same_shape());
+    same = trees_[z(i)]->body == world_.getMultiBody(i) &&
+           (trees_[z(i)]->a.links() == 0 || same_shape(trees_[z(i)]->a, *trees_[z(i)]->body));
   if (!same) {
     std::vector<std::unique_ptr<Tree>> fresh;
     for (int i = 0; i < n; ++i) {
@@ -127,7 +127,7 @@ void Multibodies::scan() {
       fresh.push_back(at >= 0 && trees_[z(at)] ? std::move(trees_[z(at)])
                                                : std::make_unique<Tree>(*world_.getMultiBody(i)));
       std::erase(trees_, nullptr);
-      fresh.back()->a.capture();
+      read_tree(*fresh.back()->body, fresh.back()->a);
     }
     trees_ = std::move(fresh);
     for (std::size_t i = 0; i < engine_.records_.size(); ++i) {

@@ -8,9 +8,10 @@
 // its iterations, finish() when all islands are solved, after_step() when it has integrated.
 #pragma once
 
-#include "articulated.h"
+#include "bodies.h"
 #include "columns.h"
 #include "engine.h"
+#include "multibody_reading.h"
 
 #include <BulletDynamics/Featherstone/btMultiBodyConstraint.h>
 #include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
@@ -102,9 +103,10 @@ class Multibodies {
 
  private:
   struct Tree {
-    explicit Tree(btMultiBody& body) : a(body), after(body) {}
-    Articulated a;                   ///< at the step's start
-    Articulated after;               ///< where Bullet has taken it
+    explicit Tree(btMultiBody& of) : body(&of), a(host_rotation), after(host_rotation) {}
+    btMultiBody* body;
+    KinematicTree a;                 ///< at the step's start
+    KinematicTree after;             ///< where Bullet has taken it
     int column = -1;                 ///< first in the problem, −1: not in it
     std::vector<double> u, own;      ///< velocities at hand; what was added to Bullet's by us in this step
     std::vector<double> vdot, host;  ///< of the report; what native rows changed, per dt
@@ -113,12 +115,12 @@ class Multibodies {
     std::vector<Wrench> within;      ///< of these what rows along joints are said to do, which goes through the joints
     std::vector<Wrench> outside;     ///< the others
     std::vector<double> contact, friction, joint_rows;  ///< impulses of native rows along the rates
-    Articulated::Configuration end;
-    std::vector<Articulated::Place> at_end;
-    std::vector<Vector6> on;         ///< wrenches on links on their way inward
-    std::vector<Wrench> through;     ///< of all joints, where they have been asked for
-    std::vector<Wrench> correction;  ///< likewise: by what ended the step on the constraints
-    Articulated::Causes causes;      ///< likewise, with M v̇ and Aᵀλ
+    articulated::Configuration end;
+    std::vector<articulated::LinkMotion> at_end;
+    std::vector<Vector6> on;              ///< wrenches on links on their way inward
+    std::vector<Wrench> through;          ///< of all joints, where they have been asked for
+    std::vector<Wrench> correction;       ///< likewise: by what ended the step on the constraints
+    KinematicTree::ForcesByCause causes;  ///< likewise, with M v̇ and Aᵀλ
     std::vector<double> inertia, exact;
     bool captured = false, slept = false, told = false, told_wrenches = false, told_causes = false,
          told_corrected = false;
@@ -250,7 +252,7 @@ class Multibodies {
   void tell_forces();
   void tell_constraints();
   void tell_joint(const Record& r, Reaction& to);
-  Wrench held(const Tree& t, int link, Wrench w) const;
+
   Vector6 native_change(const Moving& b) const;
   // laws (multibody_laws.cpp)
   Constraint joint_of(const Link& link, const std::string& name, BodyId parent, BodyId child) const;

@@ -61,15 +61,15 @@ void Multibodies::couple(Pools pools, btMultiBodyJacobianData& data, bool first)
   if (!finite(dv_)) return;
   for (auto& t : trees_) {
     if (t->column < 0) continue;
-    narrow_.assign(z(t->a.rates()), 0);
+    narrow_.assign(z(t->a.velocities()), 0);
     for (int k = 0; k < t->a.columns(); ++k) {
-      const std::size_t i = z(t->a.first() + k);
+      const std::size_t i = z(t->a.fixed_velocities() + k);
       narrow_[i] = btScalar(dv_[z(t->column + k)]);
       t->own[i] += double(narrow_[i]);
     }
-    t->a.body().applyDeltaVeeMultiDof2(narrow_.data(), 1);
-    if (const int at = t->a.body().getCompanionId(); at >= 0)
-      for (int i = 0; i < t->a.rates(); ++i) data.m_deltaVelocities[at + i] += narrow_[z(i)];
+    t->body->applyDeltaVeeMultiDof2(narrow_.data(), 1);
+    if (const int at = t->body->getCompanionId(); at >= 0)
+      for (int i = 0; i < t->a.velocities(); ++i) data.m_deltaVelocities[at + i] += narrow_[z(i)];
   }
   for (Moving& b : moving_) {
     if (!b.in_pool) continue;
@@ -128,7 +128,7 @@ void Multibodies::gather(const LinkRows& rows, const btMultiBodyJacobianData& da
       const int at = tree_of(body);
       tree = at >= 0 ? trees_[z(at)].get() : nullptr;
     }
-    if (!tree || !tree->captured || !tree->a.same_shape()) return;
+    if (!tree || !tree->captured || !same_shape(tree->a, *tree->body)) return;
     std::vector<double>& to = tree->*sum;
     for (std::size_t i = 0; i < to.size(); ++i)
       to[i] += impulse * double(data.m_jacobians[jacobian + static_cast<int>(i)]);
@@ -136,7 +136,7 @@ void Multibodies::gather(const LinkRows& rows, const btMultiBodyJacobianData& da
   // Bullet writes rows along joints back as couples on two links, from outside; they go through the joint.
   const auto add_within = [&](const btMultiBody* body, int link, const btVector3& force, const btVector3& moment) {
     const int at = body ? tree_of(body) : -1;
-    if (at < 0 || !trees_[z(at)]->captured || !trees_[z(at)]->a.same_shape()) return;
+    if (at < 0 || !trees_[z(at)]->captured || !same_shape(trees_[z(at)]->a, *trees_[z(at)]->body)) return;
     Wrench& to = trees_[z(at)]->within[z(link + 1)];
     to.force += from_bullet(force);
     to.moment += from_bullet(moment);
@@ -157,8 +157,8 @@ void Multibodies::gather(const LinkRows& rows, const btMultiBodyJacobianData& da
 
 void Multibodies::drop(btMultiBodyJacobianData& data) {
   for (auto& t : trees_)
-    if (const int at = t->a.body().getCompanionId(); at >= 0 && at + t->a.rates() <= data.m_deltaVelocities.size())
-      t->a.body().applyDeltaVeeMultiDof2(&data.m_deltaVelocities[at], -1);
+    if (const int at = t->body->getCompanionId(); at >= 0 && at + t->a.velocities() <= data.m_deltaVelocities.size())
+      t->body->applyDeltaVeeMultiDof2(&data.m_deltaVelocities[at], -1);
 }
 
 }  // namespace LINCHPIN_BULLET_PRECISION

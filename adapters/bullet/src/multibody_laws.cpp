@@ -66,7 +66,7 @@ Constraint Multibodies::gear_of(const Item& item, const std::string& name) {
     return ids.size() - 1;
   };
   for (const Coordinate& c : item.coordinates) {
-    btMultiBody& body = trees_[z(c.tree)]->a.body();
+    btMultiBody& body = *trees_[z(c.tree)]->body;
     const btMultibodyLink& own = body.getLink(c.link);
     const bool slides = own.m_jointType == btMultibodyLink::ePrismatic;
     terms.push_back({place(body, c.link), place(body, own.m_parent),
@@ -171,7 +171,7 @@ void Multibodies::lay_out_bodies() {
   std::vector<std::vector<char>> has_name(trees_.size());
   for (std::size_t t = 0; t < trees_.size(); ++t) {
     if (trees_[t]->column < 0) continue;
-    btMultiBody& body = trees_[t]->a.body();
+    btMultiBody& body = *trees_[t]->body;
     if (std::string why = massless(body); !why.empty()) return refuse(why);
     has_name[t].assign(z(body.getNumLinks()), 0);
     for (int i = -1; i < body.getNumLinks(); ++i) {
@@ -205,7 +205,7 @@ void Multibodies::lay_out_bodies() {
   for (std::size_t t = 0; t < trees_.size(); ++t)
     for (std::size_t i = 0; i < has_name[t].size(); ++i) {
       if (has_name[t][i]) continue;
-      btMultiBody& body = trees_[t]->a.body();
+      btMultiBody& body = *trees_[t]->body;
       BodyId child, parent;
       register_link({&body, static_cast<int>(i)}, child);
       register_link({&body, body.getLink(static_cast<int>(i)).m_parent}, parent);
@@ -253,18 +253,18 @@ void Multibodies::evaluate_laws() {
   bodies_.good = false;
   if (!bodies_.present) return;
   const auto state = [&](const Bodies::Member& m) {
-    const Articulated& a = trees_[z(m.tree)]->a;
-    const Articulated::Place& at = a.places()[z(m.link + 1)];
+    const KinematicTree& a = trees_[z(m.tree)]->a;
+    const articulated::LinkMotion& at = a.motions()[z(m.link + 1)];
     engine_.state_[m.id] = BodyState{at.p, Quaterniond(at.R), at.v, at.w};
   };
   for (const Bodies::Member& m : bodies_.fixed) state(m);
   for (const Bodies::Member& m : bodies_.members) {
     if (m.tree < 0) continue;
     state(m);
-    const Articulated& a = trees_[z(m.tree)]->a;
-    const Vector3d inertia = a.inertia(m.link);
-    if (engine_.system_.mass(m.id) != a.mass(m.link) || engine_.system_.inertia(m.id).diagonal() != inertia)
-      (void)engine_.system_.try_set_mass(m.id, a.mass(m.link), inertia.asDiagonal());
+    const KinematicTree& a = trees_[z(m.tree)]->a;
+    const Vector3d inertia = a.model().inertia(m.link);
+    if (engine_.system_.mass(m.id) != a.model().mass(m.link) || engine_.system_.inertia(m.id).diagonal() != inertia)
+      (void)engine_.system_.try_set_mass(m.id, a.model().mass(m.link), inertia.asDiagonal());
   }
   take_forces(false);
   bodies_.dynamics->set_step(dt_);  // friction obeys its law at the end of the step (T10)
@@ -279,7 +279,7 @@ void Multibodies::take_forces(bool native) {
   for (std::size_t t = 0; t < trees_.size(); ++t) {
     Tree& tree = *trees_[t];
     if (tree.column < 0) continue;
-    tree.a.applied_on_links(bodies_.on[t]);
+    tree.a.applied_wrenches(bodies_.on[t]);
     if (!native) continue;
     // Wrenches of native rows on links, as far as they are known by link; the rest of what they did, motors and limits
     // mostly, is along the joints.
@@ -287,15 +287,15 @@ void Multibodies::take_forces(bool native) {
     half_.assign(half_.size(), 0);
     const auto rest = std::span(half_).first(z(n));
     const auto all = std::span(part_row_).first(z(n));
-    tree.a.along(tree.others, rest);
-    tree.a.times_mass(std::span(tree.host).subspan(z(tree.a.first())), all);
+    tree.a.generalized(tree.others, rest);
+    tree.a.times_mass(std::span(tree.host).subspan(z(tree.a.fixed_velocities())), all);
     for (std::size_t r = 0; r < z(n); ++r) rest[r] = all[r] - rest[r];
     for (int i = 0; i <= tree.a.links(); ++i) {
       bodies_.on[t][z(i)].force += tree.others[z(i)].force;
       bodies_.on[t][z(i)].moment += tree.others[z(i)].moment;
     }
-    const int joints = 6 - tree.a.first();
-    tree.a.add_along_joints(rest.subspan(z(joints)), bodies_.on[t]);
+    const int joints = 6 - tree.a.fixed_velocities();
+    tree.a.add_joint_forces(rest.subspan(z(joints)), bodies_.on[t]);
     if (joints == 0) continue;
     bodies_.on[t][0].moment += head(rest, 0);
     bodies_.on[t][0].force += head(rest, 3);
@@ -379,10 +379,10 @@ void Multibodies::spread_prescribed() {
     Tree& t = *trees_[at];
     if (t.column < 0) continue;
     const auto own = [&](std::vector<double>& x) { return std::span(x).subspan(z(t.column), z(t.a.columns())); };
-    t.a.along(bodies_.prescribed[at], own(bodies_.c));
+    t.a.generalized(bodies_.prescribed[at], own(bodies_.c));
     for (std::size_t i = 0; i < t.on.size(); ++i)
       t.on[i] << bodies_.prescribed[at][i].force, bodies_.prescribed[at][i].moment;
-    t.a.to_unit(t.on, own(bodies_.dv));
+    t.a.solve_factor(t.on, own(bodies_.dv));
   }
 }
 
@@ -402,7 +402,7 @@ void Multibodies::velocities_of_bodies(std::span<const double> v, std::vector<do
     Tree& t = *trees_[z(m.tree)];
     if (std::exchange(placed, m.tree) != m.tree) {
       velocities_of(t, v, t.u);
-      t.a.place(t.a.start(), t.u, t.at_end);
+      t.a.forward_kinematics(t.a.state().at, t.u, t.at_end);
     }
     put(out, c, t.at_end[z(m.link + 1)].v);
     put(out, c + 3, t.at_end[z(m.link + 1)].w);

@@ -119,17 +119,17 @@ void Multibodies::lay_path(Item& item) {
       if (tree != static_cast<int>(at)) return;
       on.resize(z(t.a.links() + 1), 0);
       ++on[0];
-      for (int i = link; i >= 0; i = t.a.body().getLink(i).m_parent) ++on[z(i + 1)];
+      for (int i = link; i >= 0; i = t.body->getLink(i).m_parent) ++on[z(i + 1)];
     };
     for (const Part& p : item.parts) take(p.tree, p.link);
     for (const Coordinate& c : item.coordinates) take(c.tree, c.link);
     if (on.empty()) continue;
     Path path{static_cast<int>(at), {}};
-    for (int c = 0; c < 6 - t.a.first(); ++c) item.columns.push_back(t.column + c);
+    for (int c = 0; c < 6 - t.a.fixed_velocities(); ++c) item.columns.push_back(t.column + c);
     for (int i = 0; i < t.a.links(); ++i) {
-      const btMultibodyLink& own = t.a.body().getLink(i);
+      const btMultibodyLink& own = t.body->getLink(i);
       for (int k = 0; on[z(i + 1)] && k < own.m_dofCount; ++k)
-        item.columns.push_back(t.column + 6 - t.a.first() + own.m_dofOffset + k);
+        item.columns.push_back(t.column + 6 - t.a.fixed_velocities() + own.m_dofOffset + k);
     }
     for (int i = t.a.links() - 1; i >= -1; --i) {
       if (on[z(i + 1)]) path.links.push_back(i);
@@ -151,7 +151,7 @@ int Multibodies::lay_out_columns(const std::set<int>& bodies) {
     t->column = n;
     t->on.assign(z(t->a.links() + 1), Vector6::Zero());
     n += t->a.columns();
-    for (const int size : t->a.groups()) {
+    for (const int size : t->a.column_group_sizes()) {
       unit_.block_sizes.push_back(size);
       for (int i = 0; i < size * size; ++i) unit_.mass.push_back(i % (size + 1) == 0 ? 1 : 0);
     }

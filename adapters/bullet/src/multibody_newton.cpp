@@ -112,13 +112,13 @@ double Multibodies::turn_of(std::span<const double> d) const {
   double most = 0;
   for (const auto& t : trees_) {
     if (t->column < 0) continue;
-    const btMultiBody& body = t->a.body();
-    if (t->a.first() == 0) most = std::max(most, head(d, t->column).norm());
+    const btMultiBody& body = *t->body;
+    if (t->a.fixed_velocities() == 0) most = std::max(most, head(d, t->column).norm());
     for (int i = 0; i < t->a.links(); ++i) {
       const btMultibodyLink& link = body.getLink(i);
       if (link.m_jointType == btMultibodyLink::ePrismatic) continue;
       for (int k = 0; k < link.m_dofCount; ++k)
-        most = std::max(most, std::abs(d[z(t->column + 6 - t->a.first() + link.m_dofOffset + k)]));
+        most = std::max(most, std::abs(d[z(t->column + 6 - t->a.fixed_velocities() + link.m_dofOffset + k)]));
     }
   }
   for (const Moving& b : moving_)
@@ -132,11 +132,11 @@ double Multibodies::reach(std::span<const double> d, double scale) {
   for (auto& t : trees_) {
     if (t->column < 0) continue;
     velocities_of(*t, d, t->u);
-    for (int k = 0; k < t->a.first(); ++k) t->u[z(k)] = 0;
-    t->a.advance(t->a.start(), t->u, scale, t->end);
-    t->a.place(t->end, t->u, t->at_end);
+    for (int k = 0; k < t->a.fixed_velocities(); ++k) t->u[z(k)] = 0;
+    t->a.integrate(t->a.state().at, t->u, scale, t->end);
+    t->a.forward_kinematics(t->end, t->u, t->at_end);
     for (std::size_t k = 0; k < t->at_end.size(); ++k)
-      most = std::max(most, (t->at_end[k].p - t->a.places()[k].p).norm());
+      most = std::max(most, (t->at_end[k].p - t->a.motions()[k].p).norm());
   }
   for (const Moving& b : moving_) most = std::max(most, std::abs(scale) * head(d, b.column).norm());
   return most;
@@ -152,8 +152,8 @@ bool Multibodies::displace(std::span<const double> d, double scale) {
 bool Multibodies::arrive(std::span<const double> d, double scale) {
   for (auto& t : trees_) {
     if (t->column < 0) continue;
-    t->a.write(t->end);
-    t->a.capture();
+    write_configuration(t->end, *t->body);
+    read_tree(*t->body, t->a);
     t->ready = false;
   }
   for (const Moving& b : moving_) {
@@ -178,8 +178,8 @@ double Multibodies::residuals(std::span<const double> v, std::span<double> e) {
     for (auto& t : trees_) {
       if (t->column < 0) continue;
       velocities_of(*t, v, t->u);
-      t->a.advance(t->a.start(), t->u, h, t->end);
-      t->a.place(t->end, t->u, t->at_end);
+      t->a.integrate(t->a.state().at, t->u, h, t->end);
+      t->a.forward_kinematics(t->end, t->u, t->at_end);
     }
     for (const Moving& b : moving_) {
       const Vector3d u = head(v, b.column), w = b.dof == 6 ? head(v, b.column + 3) : Vector3d::Zero();

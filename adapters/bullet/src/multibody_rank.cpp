@@ -18,10 +18,11 @@ void Multibodies::measure_row(const Item& item, int row) {
     const double* A = item.A.data() + (z(row) * item.parts.size() + k) * 6;
     const Vector3d force(A[0], A[1], A[2]), moment(A[3], A[4], A[5]);
     if (p.tree >= 0) {
-      const Articulated& a = trees_[z(p.tree)]->a;
-      if (!a.moves(p.link)) continue;
-      const Vector3d m = a.places()[z(p.link + 1)].R.transpose() * moment;
-      square += force.squaredNorm() / a.mass(p.link) + m.dot(a.inertia(p.link).cwiseInverse().asDiagonal() * m);
+      const KinematicTree& a = trees_[z(p.tree)]->a;
+      if (!a.can_move(p.link)) continue;
+      const Vector3d m = a.motions()[z(p.link + 1)].R.transpose() * moment;
+      square += force.squaredNorm() / a.model().mass(p.link) +
+                m.dot(a.model().inertia(p.link).cwiseInverse().asDiagonal() * m);
     } else if (p.dof > 0) {
       beside += force.squaredNorm() / engine_.system_.mass(p.id);
       if (p.dof == 6)

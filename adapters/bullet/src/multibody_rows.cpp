@@ -14,7 +14,7 @@ inline namespace LINCHPIN_BULLET_PRECISION {
 
 Multibodies::Tree& Multibodies::ready(Tree& t) {
   if (std::exchange(t.ready, true)) return t;
-  t.good = t.a.refresh();
+  t.good = t.a.factorize();
   t.free.assign(z(t.a.columns()), 0);
   if (t.good) t.a.free_acceleration(t.free);
   return t;
@@ -23,7 +23,7 @@ Multibodies::Tree& Multibodies::ready(Tree& t) {
 /// From the solver's columns to the multibodies' own coordinates.
 void Multibodies::from_unit(std::span<double> v) const {
   for (const auto& t : trees_)
-    if (t->column >= 0) t->a.from_unit(v.subspan(z(t->column), z(t->a.columns())));
+    if (t->column >= 0) t->a.solve_factor_transposed(v.subspan(z(t->column), z(t->a.columns())));
 }
 
 void Multibodies::states_at_start() {
@@ -40,7 +40,7 @@ void Multibodies::states_at_start() {
 
 BodyState Multibodies::state_of(const Part& p, bool end) const {
   const Tree& t = *trees_[z(p.tree)];
-  const Articulated::Place& at = (end ? t.at_end : t.a.places())[z(p.link + 1)];
+  const articulated::LinkMotion& at = (end ? t.at_end : t.a.motions())[z(p.link + 1)];
   return BodyState{at.p, Quaterniond(at.R), at.v, at.w, at.a, at.alpha};
 }
 
@@ -84,7 +84,8 @@ void Multibodies::masses_and_forces() {
   for (auto& t : trees_) {
     if (t->column < 0) continue;
     std::copy(t->free.begin(), t->free.end(), free_.begin() + t->column);
-    for (int k = 0; k < t->a.columns(); ++k) v0_[z(t->column + k)] = t->a.u()[z(t->a.first() + k)];
+    for (int k = 0; k < t->a.columns(); ++k)
+      v0_[z(t->column + k)] = t->a.state().velocity[z(t->a.fixed_velocities() + k)];
   }
   std::size_t mass = mass_of_bodies();
   for (const Moving& b : moving_) {
@@ -112,9 +113,9 @@ void Multibodies::gear_row(const Item& item) {
   for (const int c : item.columns) dense_[z(c)] = 0;
   for (const Coordinate& c : item.coordinates) {
     const Tree& t = *trees_[z(c.tree)];
-    phi += c.factor * t.a.start().joints[z(c.position)];
-    rate += c.factor * t.a.u()[z(c.rate)];
-    dense_[z(t.column + c.rate - t.a.first())] += c.factor;
+    phi += c.factor * t.a.state().at.joints[z(c.position)];
+    rate += c.factor * t.a.state().velocity[z(c.rate)];
+    dense_[z(t.column + c.rate - t.a.fixed_velocities())] += c.factor;
   }
   position_[z(item.row)] = phi;
   velocity_[z(item.row)] = rate;
@@ -149,7 +150,7 @@ bool Multibodies::rows_of(Item& item) {
       if (p.tree >= 0) {
         const Tree& t = *trees_[z(p.tree)];
         for (const int c : item.columns) part_row_[z(c)] = 0;
-        t.a.add_row(p.link, row, std::span(part_row_).subspan(z(t.column), z(t.a.columns())));
+        t.a.add_jacobian_row(p.link, row, std::span(part_row_).subspan(z(t.column), z(t.a.columns())));
         for (const int c : item.columns) {
           dense_[z(c)] += part_row_[z(c)];
           alone = std::max(alone, std::abs(part_row_[z(c)]));
@@ -195,7 +196,7 @@ void Multibodies::append_row(const Item& item, int row) {
         if (item.parts[k].tree == path.tree)
           t.on[z(item.parts[k].link + 1)] += Eigen::Map<const Vector6>(item.A.data() + (z(row) * K + k) * 6);
     }
-    t.a.to_unit(path.links, t.on, w);
+    t.a.solve_factor(path.links, t.on, w);
   }
   for (const int c : item.columns) {
     entries_.push_back({c, dense_[z(c)]});
@@ -204,8 +205,8 @@ void Multibodies::append_row(const Item& item, int row) {
 }
 
 void Multibodies::velocities_of(const Tree& t, std::span<const double> v, std::vector<double>& u) const {
-  u.assign(t.a.u().begin(), t.a.u().end());
-  for (int k = 0; k < t.a.columns(); ++k) u[z(t.a.first() + k)] = v[z(t.column + k)];
+  u.assign(t.a.state().velocity.begin(), t.a.state().velocity.end());
+  for (int k = 0; k < t.a.columns(); ++k) u[z(t.a.fixed_velocities() + k)] = v[z(t.column + k)];
 }
 
 /// As they are now, with what Bullet's rows have added.
@@ -213,9 +214,8 @@ void Multibodies::velocities_of_links(std::span<double> v) const {
   for (const auto& t : trees_) {
     if (t->column < 0) continue;
     for (int k = 0; k < t->a.columns(); ++k) {
-      const int i = t->a.first() + k;
-      v[z(t->column + k)] =
-          double(t->a.body().getVelocityVector()[i]) + double(t->a.body().getDeltaVelocityVector()[i]);
+      const int i = t->a.fixed_velocities() + k;
+      v[z(t->column + k)] = double(t->body->getVelocityVector()[i]) + double(t->body->getDeltaVelocityVector()[i]);
     }
   }
 }

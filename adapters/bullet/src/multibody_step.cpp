@@ -22,11 +22,11 @@ void Multibodies::begin_step() {
   bodies_.good = false;
   dt_ = double(world_.getSolverInfo().m_timeStep);
   for (auto& t : trees_) {
-    t->a.capture();
+    read_tree(*t->body, t->a);
     t->captured = true;
     t->ready = t->told = t->told_wrenches = t->told_causes = t->told_corrected = false;
-    t->slept = t->a.asleep();
-    for (auto* x : {&t->own, &t->host, &t->contact, &t->friction, &t->joint_rows}) x->assign(z(t->a.rates()), 0);
+    t->slept = is_asleep(*t->body);
+    for (auto* x : {&t->own, &t->host, &t->contact, &t->friction, &t->joint_rows}) x->assign(z(t->a.velocities()), 0);
     t->within.assign(z(t->a.links() + 1), Wrench{});
   }
   engage_one_sided();
@@ -35,7 +35,7 @@ void Multibodies::begin_step() {
   for (auto& t : trees_) {
     if (t->column < 0) continue;
     // A closed loop at rest in mid-air is no rest to Bullet's timer: multibodies held exactly stay awake.
-    btMultiBody& body = t->a.body();
+    btMultiBody& body = *t->body;
     body.wakeUp();
     const auto wake = [](btMultiBodyLinkCollider* c) {
       if (c && !c->isActive()) c->setActivationState(ACTIVE_TAG);
@@ -108,7 +108,7 @@ void Multibodies::engage_one_sided() {
         const Tree& t = *trees_[z(tree_of(link_of_id_[z(ids[k].index)].body))];
         const int n = t.a.columns();
         one_sided_.assign(z(n), 0);
-        t.a.add_row(link_of_id_[z(ids[k].index)].link, row, one_sided_);
+        t.a.add_jacobian_row(link_of_id_[z(ids[k].index)].link, row, one_sided_);
         for (int c = 0; t.good && c < n; ++c) gain += dt_ * one_sided_[z(c)] * t.free[z(c)];
       } else if (btRigidBody* body = ids[k] == linchpin::world ? nullptr : engine_.body_of_[z(ids[k].index)];
                  body && !body->isStaticOrKinematicObject()) {
@@ -242,13 +242,13 @@ void Multibodies::finish() {
 void Multibodies::note_native_rows() {
   for (auto& t : trees_) {
     if (!t->captured) continue;
-    btMultiBody& body = t->a.body();
+    btMultiBody& body = *t->body;
     t->others.assign(z(t->a.links() + 1), Wrench{});
     for (int i = 0; i < t->a.links(); ++i) {
       t->others[z(i + 1)].force = from_bullet(body.getLink(i).m_appliedConstraintForce);
       t->others[z(i + 1)].moment = from_bullet(body.getLink(i).m_appliedConstraintTorque);
     }
-    for (int i = 0; i < t->a.rates(); ++i)
+    for (int i = 0; i < t->a.velocities(); ++i)
       t->host[z(i)] = (double(body.getDeltaVelocityVector()[i]) - t->own[z(i)]) / dt_;
   }
 }
@@ -275,7 +275,7 @@ void Multibodies::end_on_constraints() {
   double extent = 0;  // poses far out are no better than their own rounding
   for (const auto& t : trees_)
     if (t->column >= 0)
-      for (const auto& p : t->a.places()) extent = std::max(extent, p.p.cwiseAbs().maxCoeff());
+      for (const auto& p : t->a.motions()) extent = std::max(extent, p.p.cwiseAbs().maxCoeff());
   const double tolerance =
       std::max(engine_.options_.newton_tolerance, 4 * std::numeric_limits<double>::epsilon() * extent);
   bool ends = newton(v_, tolerance, engine_.options_.max_newton);
@@ -312,14 +312,14 @@ void Multibodies::take_reported_off() {
 void Multibodies::give_velocities() {
   for (auto& t : trees_) {
     if (t->column < 0) continue;
-    narrow_.assign(z(t->a.rates()), 0);
+    narrow_.assign(z(t->a.velocities()), 0);
     bool clamped = false;
-    const double most = double(t->a.body().getMaxCoordinateVelocity());
+    const double most = double(t->body->getMaxCoordinateVelocity());
     for (int k = 0; k < t->a.columns(); ++k) {
-      narrow_[z(t->a.first() + k)] = btScalar(v_[z(t->column + k)] - before_[z(t->column + k)]);
+      narrow_[z(t->a.fixed_velocities() + k)] = btScalar(v_[z(t->column + k)] - before_[z(t->column + k)]);
       clamped = clamped || std::abs(v_[z(t->column + k)]) > most;
     }
-    t->a.body().applyDeltaVeeMultiDof2(narrow_.data(), 1);
+    t->body->applyDeltaVeeMultiDof2(narrow_.data(), 1);
     if (clamped)
       engine_.trouble_ =
           "links of multibodies: a velocity beyond the multibody's largest (setMaxCoordinateVelocity), at "
@@ -334,7 +334,8 @@ void Multibodies::give_velocities() {
 // The instantaneous forces (T5) at the step's start, with what native rows did as a mean force (T11).
 void Multibodies::solve_report() {
   for (const auto& t : trees_)
-    for (int k = 0; t->column >= 0 && k < t->a.columns(); ++k) free_[z(t->column + k)] += t->host[z(t->a.first() + k)];
+    for (int k = 0; t->column >= 0 && k < t->a.columns(); ++k)
+      free_[z(t->column + k)] += t->host[z(t->a.fixed_velocities() + k)];
   if (native_rows_)
     for (const Moving& b : moving_) {
       if (!b.in_pool) continue;
@@ -368,9 +369,9 @@ void Multibodies::after_step() {
   if (!solved_) return;
   for (auto& t : trees_) {
     if (t->column < 0) continue;
-    t->after.capture();
-    t->after.place(t->after.start(), t->after.u(), t->at_end);
-    t->end = t->after.start();
+    read_tree(*t->body, t->after);
+    t->after.forward_kinematics(t->after.state().at, t->after.state().velocity, t->at_end);
+    t->end = t->after.state().at;
   }
   for (const Item& item : items_) {
     const Record& r = record(item);

@@ -28,22 +28,6 @@ void Multibodies::tell() {
     if (r.alive && r.in_tree && r.reaction >= 0) tell_joint(r, engine_.reactions_[z(r.reaction)]);
 }
 
-// Of what goes through a joint, that which the joint does not leave free.
-Wrench Multibodies::held(const Tree& t, int link, Wrench w) const {
-  const btMultibodyLink& own = t.a.body().getLink(link);
-  const Matrix3d& R = t.a.places()[z(link + 1)].R;
-  if (own.m_jointType == btMultibodyLink::eRevolute) {
-    const Vector3d u = R * from_bullet(own.getAxisTop(0)).normalized();
-    w.moment -= u.dot(w.moment) * u;
-  } else if (own.m_jointType == btMultibodyLink::ePrismatic) {
-    const Vector3d u = R * from_bullet(own.getAxisBottom(0)).normalized();
-    w.force -= u.dot(w.force) * u;
-  } else if (own.m_jointType == btMultibodyLink::eSpherical) {
-    w.moment.setZero();
-  }
-  return w;
-}
-
 // Accelerations and what acts on the links, for the sensors in joints.
 void Multibodies::tell_forces() {
   const bool laws = bodies_.good;
@@ -90,13 +74,13 @@ Vector6 Multibodies::wrench_on(const Item& item, int k, std::span<const double> 
   if (!item.coordinates.empty()) {  // along the joint's axis, on its link
     const Coordinate& c = item.coordinates[z(k)];
     const Part& p = item.parts[z(k)];
-    const btMultibodyLink& link = trees_[z(p.tree)]->a.body().getLink(p.link);
-    const Matrix3d& R = trees_[z(p.tree)]->a.places()[z(p.link + 1)].R;
+    const articulated::LinkModel& link = trees_[z(p.tree)]->a.link(p.link);
+    const Matrix3d& R = trees_[z(p.tree)]->a.motions()[z(p.link + 1)].R;
     const double size = lambda[z(item.row)] * c.factor;
-    if (link.m_jointType == btMultibodyLink::ePrismatic)
-      out.head<3>() = size * (R * from_bullet(link.getAxisBottom(0)));
+    if (link.joint == articulated::JointKind::prismatic)
+      out.head<3>() = size * (R * link.linear[0]);
     else
-      out.tail<3>() = size * (R * from_bullet(link.getAxisTop(0)));
+      out.tail<3>() = size * (R * link.angular[0]);
     return out;
   }
   const std::size_t K = item.parts.size();
@@ -129,7 +113,7 @@ void Multibodies::tell_joint(const Record& r, Reaction& to) {
       to.stabilisation = from.stabilisation;
     }
   } else {
-    const Wrench w = held(*t, of.link, through(*t)[z(of.link + 1)]);
+    const Wrench w = t->a.without_free_part(of.link, through(*t)[z(of.link + 1)]);
     to.on_b = to.ideal.on_b = w;
     to.on_a = to.ideal.on_a = Wrench{-w.force, -w.moment, w.point};
     for (Wrenches* none : {&to.prescribed, &to.induced})
@@ -137,7 +121,7 @@ void Multibodies::tell_joint(const Record& r, Reaction& to) {
     to.stabilisation.on_a = to.stabilisation.on_b = Wrench{Vector3d::Zero(), Vector3d::Zero(), w.point};
   }
   if (!solved_ || t->column < 0) return;
-  const Wrench w = held(*t, of.link, corrected(*t)[z(of.link + 1)]).about(to.on_b.point);
+  const Wrench w = t->a.without_free_part(of.link, corrected(*t)[z(of.link + 1)]).about(to.on_b.point);
   const Wrenches of_laws = std::exchange(to.stabilisation, {});  // what laws do in the step beyond its start
   to.stabilisation.on_b = Wrench{of_laws.on_b.force + w.force, of_laws.on_b.moment + w.moment, w.point};
   to.stabilisation.on_a = Wrench{of_laws.on_a.force - w.force, of_laws.on_a.moment - w.moment, w.point};
@@ -162,7 +146,7 @@ void Multibodies::tell_constraints() {
       const BodyState s = p.id == linchpin::world ? BodyState{} : engine_.state_[p.id];
       Vector3d point = s.p;
       if (!item.coordinates.empty())
-        point = trees_[z(p.tree)]->a.places()[z(p.link + 1)].pivot;
+        point = trees_[z(p.tree)]->a.motions()[z(p.link + 1)].pivot;
       else
         point = item.constraint->acting_point(k, engine_.state_);
       const auto at = [&](std::span<const double> lambda) {
@@ -246,10 +230,10 @@ Instant Multibodies::instant() const {
   std::vector<double> M;
   for (const auto& t : trees_) {
     if (t->column < 0) continue;
-    t->a.applied(std::span(out.Q).subspan(z(t->column), z(t->a.columns())));
+    t->a.generalized_force(std::span(out.Q).subspan(z(t->column), z(t->a.columns())));
     t->a.mass_matrix(M);
     int at = 0;
-    for (const int size : t->a.limbs()) {
+    for (const int size : t->a.mass_block_sizes()) {
       if (size > 0) out.block_sizes.push_back(size);
       for (int r = at; r < at + size; ++r) {
         const auto row = std::span(M).subspan(z(r) * z(t->a.columns()) + z(at), z(size));
@@ -267,11 +251,12 @@ double Multibodies::energy() const {
   double sum = 0;
   const Vector3d g = from_bullet(world_.getGravity());
   for (int i = 0; i < world_.getNumMultibodies(); ++i) {
-    Articulated a(*world_.getMultiBody(i));
-    a.capture();
-    a.refresh();
-    sum += a.kinetic();
-    for (int k = a.first() > 0 ? 0 : -1; k < a.links(); ++k) sum -= a.mass(k) * g.dot(a.places()[z(k + 1)].p);
+    KinematicTree a(host_rotation);
+    read_tree(*world_.getMultiBody(i), a);
+    a.factorize();
+    sum += a.kinetic_energy();
+    for (int k = a.fixed_velocities() > 0 ? 0 : -1; k < a.links(); ++k)
+      sum -= a.model().mass(k) * g.dot(a.motions()[z(k + 1)].p);
   }
   return sum;
 }
@@ -284,13 +269,13 @@ std::string Multibodies::told_tree(const char* verb, const Link& link, Tree*& ou
   Tree& t = *trees_[z(at)];
   if (link.index < 0 || link.index >= t.a.links())
     return who() + "the multibody has no joint " + std::to_string(link.index);
-  if (const std::string why = t.a.unsupported(); !why.empty()) return who() + why;
+  if (const std::string why = why_unsupported(*t.body); !why.empty()) return who() + why;
   if (!t.captured || t.others.empty()) return who() + "no step has been taken yet";
   if (!t.told && (t.column < 0 || !solved_)) {
     const int n = t.a.columns();
     t.vdot.assign(z(n), 0);
     if (!ready(t).good) return who() + "the mass matrix of the multibody is not positive definite";
-    for (int k = 0; !t.slept && k < n; ++k) t.vdot[z(k)] = t.free[z(k)] + t.host[z(t.a.first() + k)];
+    for (int k = 0; !t.slept && k < n; ++k) t.vdot[z(k)] = t.free[z(k)] + t.host[z(t.a.fixed_velocities() + k)];
   }
   t.told = true;
   out = &t;
@@ -312,7 +297,7 @@ const std::vector<Wrench>& Multibodies::through(Tree& t) {
     t.outside[i].force -= t.within[i].force;
     t.outside[i].moment -= t.within[i].moment;
   }
-  t.a.through_joints(t.vdot, t.outside, t.through);
+  t.a.joint_wrenches(t.vdot, t.outside, t.through);
   return t.through;
 }
 
@@ -325,7 +310,7 @@ const std::vector<Wrench>& Multibodies::corrected(Tree& t) {
   std::fill(dv.begin(), dv.end(), 0.0);
   pull(
       unit_, unit_.entries, t.column, [&](int r) { return lambda_[z(r)]; }, dv);
-  t.a.from_unit(dv);
+  t.a.solve_factor_transposed(dv);
   out.assign(z(t.a.links() + 1), Wrench{});
   for (const Item& item : items_)
     for (std::size_t k = 0; item.coordinates.empty() && k < item.parts.size(); ++k) {
@@ -335,14 +320,14 @@ const std::vector<Wrench>& Multibodies::corrected(Tree& t) {
       out[z(p.link + 1)].force += w.head<3>();
       out[z(p.link + 1)].moment += w.tail<3>();
     }
-  t.a.through_joints_at_rest(dv, out, out);
+  t.a.joint_wrenches_at_rest(dv, out, out);
   return out;
 }
 
 void Multibodies::tell_causes(Tree& t) {
   if (std::exchange(t.told_causes, true)) return;
   const int n = t.a.columns();
-  t.a.causes(from_bullet(world_.getGravity()), t.causes);
+  t.a.forces_by_cause(from_bullet(world_.getGravity()), t.causes);
   t.inertia.assign(z(n), 0);
   t.a.times_mass(t.vdot, t.inertia);
   t.exact.assign(z(n), 0);
@@ -356,10 +341,10 @@ std::string Multibodies::joint_forces(const Link& link, JointForces& out) {
   Tree* t = nullptr;
   if (std::string why = told_tree("joint_forces", link, t); !why.empty()) return why;
   tell_causes(*t);
-  const Articulated& a = t->a;
+  const KinematicTree& a = t->a;
   const btMultibodyLink& joint = link.body->getLink(link.index);
   for (int k = 0; k < joint.m_dofCount; ++k) {
-    const int rate = 6 + joint.m_dofOffset + k, column = rate - a.first();
+    const int rate = 6 + joint.m_dofOffset + k, column = rate - a.fixed_velocities();
     out.gravity[k] = t->causes.gravity[z(column)];
     out.velocity[k] = t->causes.velocity[z(column)];
     out.damping[k] = t->causes.damping[z(column)];
@@ -384,7 +369,7 @@ std::vector<Solver::Finding> Multibodies::check() {
   lay_out();
   if (!active_) return out;
   for (auto& t : trees_) {
-    t->a.capture();
+    read_tree(*t->body, t->a);
     t->ready = false;
   }
   states_at_start();

@@ -1,0 +1,35 @@
+// Reading a btMultiBody into the core's description of an articulated body, and writing a configuration back. Joint
+// positions and velocities are read by Bullet's own conventions and converted to double here and nowhere else. Bullet's
+// caches, which single precision rounds, are not used.
+#pragma once
+
+#include "articulated/kinematic_tree.h"
+
+#include <BulletDynamics/Featherstone/btMultiBody.h>
+
+#include <linchpin/bullet.h>
+
+#include <string>
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+using articulated::KinematicTree;
+
+/// Why this multibody cannot take part in exact constraints; empty when it can.
+std::string why_unsupported(const btMultiBody& body);
+/// Whether Bullet lets it stand: one collider asleep is enough for btMultiBodyDynamicsWorld.
+bool is_asleep(const btMultiBody& body);
+/// Whether it has the joints and links that the tree was read with.
+bool same_shape(const KinematicTree& tree, const btMultiBody& body);
+
+double mass_of(const btMultiBody& body, int link);
+Vector3d inertia_of(const btMultiBody& body, int link);
+articulated::LinkModel read_link(const btMultiBody& body, int link);
+/// Reads masses, joints, configuration, velocities and applied forces.
+void read_tree(const btMultiBody& body, KinematicTree& tree);
+/// Writes a configuration back to Bullet, and its caches.
+void write_configuration(const articulated::Configuration& at, btMultiBody& body);
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet

@@ -1,0 +1,522 @@
+#include "articulated/kinematic_tree.h"
+
+#include "articulated/column_parts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace linchpin::articulated {
+
+namespace {
+
+double square(double x) { return x * x; }
+
+Matrix3d cross_matrix(const Vector3d& r) {
+  Matrix3d out;
+  out << 0, -r.z(), r.y(), r.z(), 0, -r.x(), -r.y(), r.x(), 0;
+  return out;
+}
+
+/// A wrench [force; moment] about a point that is r from its present one.
+Vector6 about(const Vector6& w, const Vector3d& r) {
+  Vector6 out = w;
+  out.tail<3>() += r.cross(w.head<3>());
+  return out;
+}
+
+/// The rotation of a spherical joint from its position.
+Quaterniond rotation_of(const double* position) {
+  return Quaterniond(position[3], position[0], position[1], position[2]).normalized();
+}
+
+}  // namespace
+
+// ---- model and sizes ----
+
+/// Computes what depends on the model alone.
+void KinematicTree::prepare() {
+  fixed_ = model_.fixed_base ? 6 : 0;
+  link_of_rate_.assign(z(model_.rates), -1);
+  inward_order_.resize(z(links() + 1));
+  for (int i = 0; i <= links(); ++i) inward_order_[z(i)] = links() - 1 - i;
+  revolute_axis_.resize(z(links()));
+  for (int i = 0; i < links(); ++i) {
+    const LinkModel& own = link(i);
+    for (int k = 0; k < own.rates; ++k) link_of_rate_[z(own.first_rate + k)] = i;
+    revolute_axis_[z(i)] =
+        own.joint == JointKind::revolute ? Vector3d(own.angular[0].normalized()) : Vector3d(Vector3d::UnitX());
+  }
+}
+
+std::vector<int> KinematicTree::mass_block_sizes() const {
+  if (fixed_ == 0) return {columns()};
+  std::vector<int> sizes, root(z(links()));
+  for (int i = 0; i < links(); ++i) {
+    const int up = link(i).parent;
+    root[z(i)] = up < 0 ? i : root[z(up)];
+  }
+  std::vector<char> seen(z(links()), 0);
+  int last = -1;
+  for (const int i : link_of_rate_) {
+    const int own = root[z(i)];
+    if (std::exchange(last, own) != own) {
+      if (std::exchange(seen[z(own)], 1)) return {columns()};  // the coordinates of a limb are in several places
+      sizes.push_back(0);
+    }
+    ++sizes.back();
+  }
+  return sizes;
+}
+
+// A row that touches a link touches all ancestors of it. A group goes on as long as every link hangs on the one before
+// it, and that one has no other child.
+std::vector<int> KinematicTree::column_group_sizes() const {
+  constexpr int none = -2;
+  std::vector<int> sizes, children(z(links() + 1), 0);
+  if (fixed_ == 0) sizes.push_back(6);
+  for (int i = 0; i < links(); ++i) ++children[z(link(i).parent + 1)];
+  int last = none;  // link of the group's last column
+  for (int i = 0; i < links(); ++i) {
+    const LinkModel& own = link(i);
+    const bool hangs_on_last = own.parent == last && children[z(last + 1)] == 1;
+    if (own.rates == 0) {  // a weld belongs to the line that it is in
+      if (hangs_on_last) last = i;
+      continue;
+    }
+    if (last >= 0 && hangs_on_last && sizes.back() + own.rates <= 6)
+      sizes.back() += own.rates;
+    else
+      sizes.push_back(own.rates);
+    last = i;
+  }
+  return sizes;
+}
+
+bool KinematicTree::can_move(int i) const {
+  if (fixed_ == 0) return true;
+  for (; i >= 0; i = link(i).parent)
+    if (link(i).rates > 0) return true;
+  return false;
+}
+
+/// First column of a link, or of the base, and the one behind its last.
+std::pair<int, int> KinematicTree::columns_of(int i) const {
+  if (i < 0) return {0, base_columns()};
+  return {column_of(link(i).first_rate), column_of(link(i).first_rate + link(i).rates)};
+}
+
+// ---- kinematics ----
+
+Matrix3d KinematicTree::rotation_to_parent(int i, const Configuration& at) const {
+  const LinkModel& own = link(i);
+  const double* position = at.joints.data() + own.first_position;
+  if (own.joint == JointKind::revolute)
+    return own.R_PL_at_zero * Eigen::AngleAxisd(position[0], revolute_axis_[z(i)]).toRotationMatrix();
+  if (own.joint == JointKind::spherical) return own.R_PL_at_zero * rotation_of(position).toRotationMatrix();
+  return own.R_PL_at_zero;
+}
+
+void KinematicTree::forward_kinematics(const Configuration& at, std::span<const double> u,
+                                       std::vector<LinkMotion>& out) const {
+  out.resize(z(links() + 1));
+  LinkMotion& base = out[0];
+  base.p = base.pivot = at.p;
+  base.R = at.q.toRotationMatrix();
+  base.w = three_at(u, 0);
+  base.v = three_at(u, 3);
+  base.a.setZero();
+  base.alpha.setZero();
+  for (int i = 0; i < links(); ++i) {
+    const LinkModel& own = link(i);
+    const LinkMotion& up = out[z(own.parent + 1)];
+    LinkMotion& to = out[z(i + 1)];
+    to.R = up.R * rotation_to_parent(i, at);
+    to.pivot = up.p + up.R * own.p_PJ;
+    if (own.joint == JointKind::prismatic)  // the pivot of a slider goes with the link
+      to.pivot += at.joints[z(own.first_position)] * (to.R * own.linear[0]);
+    to.p = to.pivot + to.R * own.p_JL;
+    Vector3d angular = Vector3d::Zero(), linear = Vector3d::Zero();
+    for (int k = 0; k < own.rates; ++k) {
+      const double rate = u[z(6 + own.first_rate + k)];
+      angular += rate * own.angular[z(k)];
+      linear += rate * own.linear[z(k)];
+    }
+    angular = to.R * angular;
+    linear = to.R * linear;
+    const Vector3d r = to.p - up.p;
+    to.w = up.w + angular;
+    to.v = up.v + up.w.cross(r) + linear;
+    to.alpha = up.alpha + up.w.cross(angular);
+    to.a = up.a + up.alpha.cross(r) + up.w.cross(up.w.cross(r) + linear) + to.w.cross(linear);
+  }
+}
+
+void KinematicTree::integrate(const Configuration& from, std::span<const double> u, double dt,
+                              Configuration& to) const {
+  to.joints = from.joints;
+  to.p = from.p + dt * three_at(u, 3);
+  to.q = (rotation_(three_at(u, 0), dt) * from.q).normalized();
+  for (const LinkModel& own : model_.links) {
+    double* position = to.joints.data() + own.first_position;
+    const int at = 6 + own.first_rate;
+    if (own.joint == JointKind::spherical) {
+      const Quaterniond now = rotation_of(position);
+      const Quaterniond next = (rotation_(now * three_at(u, at), dt) * now).normalized();
+      position[0] = next.x(), position[1] = next.y(), position[2] = next.z(), position[3] = next.w();
+    } else if (own.rates == 1) {
+      position[0] += dt * u[z(at)];
+    }
+  }
+}
+
+bool KinematicTree::factorize() {
+  forward_kinematics(state_.at, state_.velocity, motions_);
+  angular_.resize(z(model_.rates));
+  linear_.resize(z(model_.rates));
+  for (int k = 0; k < model_.rates; ++k) {
+    const LinkModel& own = link(link_of_rate_[z(k)]);
+    const Matrix3d& R = motion(link_of_rate_[z(k)]).R;
+    angular_[z(k)] = R * own.angular[z(k - own.first_rate)];
+    linear_[z(k)] = R * own.linear[z(k - own.first_rate)];
+  }
+  pivots_.resize(z(columns()));
+  inertias_.resize(z(links() + 1));
+  cancelled_.assign(z(columns()), 0);
+  for (int i = -1; i < links(); ++i) {
+    Matrix6& P = inertias_[z(i + 1)];
+    P.setZero();
+    P.diagonal().head<3>().setConstant(model_.mass(i));
+    P.bottomRightCorner<3, 3>() = motion(i).R * model_.inertia(i).asDiagonal() * motion(i).R.transpose();
+  }
+  for (const int i : inward_order_) {
+    if (!factor_link(i)) return false;
+    if (i >= 0 && (link(i).parent >= 0 || fixed_ == 0)) add_inertia_to_parent(i);
+  }
+  return true;
+}
+
+// ---- the mass as an operator ----
+
+/// From the parent's centre to the link's.
+Vector3d KinematicTree::arm(int i) const { return motion(i).p - motion(link(i).parent).p; }
+
+/// Direction of motion [linear; angular] of a column at its link's centre; those of a base that moves come first.
+Vector6 KinematicTree::direction(int column) const {
+  Vector6 out = Vector6::Zero();
+  const int k = column + fixed_ - 6;
+  if (k < 0)
+    out[(column + 3) % 6] = 1;
+  else
+    out << linear_[z(k)], angular_[z(k)];
+  return out;
+}
+
+// Subtracts from the articulated inertia P of a link what its joint leaves free, P S Sᵀ P / D, one coordinate after the
+// other. The parent carries the rest.
+bool KinematicTree::factor_link(int i) {
+  // Where SᵀP S has cancelled to this part of itself, only rounding is left, and M is singular.
+  constexpr double least = 32 * std::numeric_limits<double>::epsilon();
+  Matrix6& P = inertias_[z(i + 1)];
+  const auto [begin, end] = columns_of(i);
+  const Vector3d r = i < 0 ? Vector3d(Vector3d::Zero()) : arm(i);
+  const auto [up_begin, up_end] = i < 0 ? std::pair(0, 0) : columns_of(link(i).parent);
+  for (int c = begin; c < end; ++c) {
+    const Vector6 S = direction(c), U = P * S;
+    const double D = S.dot(U);
+    if (!(D > least * (D + cancelled_[z(c)])) || !std::isfinite(D)) return false;
+    pivots_[z(c)] = {U / D, 1 / std::sqrt(D)};
+    P.noalias() -= U * pivots_[z(c)].gain.transpose();
+    for (int other = c + 1; other < end; ++other) cancelled_[z(other)] += square(direction(other).dot(U)) / D;
+    const Vector6 carried = about(U, r);
+    for (int other = up_begin; other < up_end; ++other)
+      cancelled_[z(other)] += square(direction(other).dot(carried)) / D;
+  }
+  return true;
+}
+
+void KinematicTree::add_inertia_to_parent(int i) {
+  const Matrix6& P = inertias_[z(i + 1)];
+  const Matrix3d R = cross_matrix(arm(i)), C = P.topLeftCorner<3, 3>(), H = P.topRightCorner<3, 3>();
+  const Matrix3d moved = H - C * R;
+  Matrix6& up = inertias_[z(link(i).parent + 1)];
+  up.topLeftCorner<3, 3>() += C;
+  up.topRightCorner<3, 3>() += moved;
+  up.bottomLeftCorner<3, 3>() += moved.transpose();
+  up.bottomRightCorner<3, 3>() += P.bottomRightCorner<3, 3>() - H.transpose() * R + R * moved;
+}
+
+void KinematicTree::solve_factor(std::span<const int> path, std::span<Vector6> on, std::span<double> w) const {
+  for (const int i : path) {
+    Vector6& f = on[z(i + 1)];
+    const auto [begin, end] = columns_of(i);
+    for (int c = begin; c < end; ++c) {
+      const double left = w[z(c)] + direction(c).dot(f);
+      w[z(c)] = left * pivots_[z(c)].root;
+      f -= left * pivots_[z(c)].gain;
+    }
+    if (i >= 0) on[z(link(i).parent + 1)] += about(f, arm(i));
+  }
+}
+
+/// Sets the acceleration of a link to that of its parent, seen at the link's centre: the joint between them as yet at
+/// rest.
+Vector6& KinematicTree::carry_outward(int i) const {
+  const Vector6& up = link_accelerations_[z(link(i).parent + 1)];
+  Vector6& own = link_accelerations_[z(i + 1)];
+  own = up;
+  own.head<3>() += up.tail<3>().cross(arm(i));
+  return own;
+}
+
+void KinematicTree::solve_factor_transposed(std::span<double> v) const {
+  link_accelerations_.resize(z(links() + 1));
+  link_accelerations_[0].setZero();
+  for (int i = -1; i < links(); ++i) {
+    Vector6& own = i < 0 ? link_accelerations_[0] : carry_outward(i);
+    const auto [begin, end] = columns_of(i);
+    for (int c = end - 1; c >= begin; --c) {
+      v[z(c)] = v[z(c)] * pivots_[z(c)].root - pivots_[z(c)].gain.dot(own);
+      own += v[z(c)] * direction(c);
+    }
+  }
+}
+
+void KinematicTree::free_acceleration(std::span<double> out) const {
+  link_wrenches_.resize(z(links() + 1));
+  for (int i = 0; i <= links(); ++i) {
+    const LinkForce own = net_force(i);
+    link_wrenches_[z(i)] << own.force, own.moment;
+  }
+  for (int c = 0; c < base_columns(); ++c) out[z(c)] = 0;
+  for (int k = 0; k < model_.rates; ++k) out[z(column_of(k))] = state_.joint_forces[z(k)];
+  solve_factor(link_wrenches_, out);
+  solve_factor_transposed(out);
+}
+
+/// Sets link_accelerations_ to what the accelerations of the coordinates alone make.
+void KinematicTree::accelerate(std::span<const double> vdot) const {
+  link_accelerations_.resize(z(links() + 1));
+  link_accelerations_[0].setZero();
+  if (fixed_ == 0) link_accelerations_[0] << three_at(vdot, 3), three_at(vdot, 0);
+  for (int i = 0; i < links(); ++i) {
+    const LinkModel& own = link(i);
+    Vector6& acceleration = carry_outward(i);
+    for (int k = own.first_rate; k < own.first_rate + own.rates; ++k) {
+      acceleration.head<3>() += vdot[z(column_of(k))] * linear_[z(k)];
+      acceleration.tail<3>() += vdot[z(column_of(k))] * angular_[z(k)];
+    }
+  }
+}
+
+/// The force that gives a link its part of link_accelerations_.
+LinkForce KinematicTree::acceleration_force(int i) const {
+  const Matrix3d& R = motions_[z(i)].R;
+  const Vector3d angular = link_accelerations_[z(i)].tail<3>();
+  return {model_.mass(i - 1) * link_accelerations_[z(i)].head<3>(),
+          R * (model_.inertia(i - 1).asDiagonal() * (R.transpose() * angular))};
+}
+
+void KinematicTree::times_mass(std::span<const double> v, std::span<double> out) const {
+  accelerate(v);
+  link_forces_.resize(z(links() + 1));
+  for (int i = 0; i <= links(); ++i) link_forces_[z(i)] = acceleration_force(i);
+  project_on_coordinates(link_forces_, out);
+}
+
+void KinematicTree::mass_matrix(std::vector<double>& out) const {
+  const int n = columns();
+  out.assign(z(n) * z(n), 0.0);
+  std::vector<double> one(z(n), 0.0), column(z(n));
+  for (int c = 0; c < n; ++c) {
+    one[z(c)] = 1;
+    times_mass(one, column);
+    one[z(c)] = 0;
+    for (int r = 0; r < n; ++r) out[z(r) * z(n) + z(c)] = column[z(r)];
+  }
+  for (int r = 0; r < n; ++r)  // the two halves may differ by rounding
+    for (int c = 0; c < r; ++c) out[z(c) * z(n) + z(r)] = out[z(r) * z(n) + z(c)];
+}
+
+double KinematicTree::kinetic_energy() const {
+  double sum = 0;
+  for (int i = model_.fixed_base ? 0 : -1; i < links(); ++i) {
+    const LinkMotion& at = motion(i);
+    const Vector3d w = at.R.transpose() * at.w;
+    sum += 0.5 * model_.mass(i) * at.v.squaredNorm() + 0.5 * w.dot(model_.inertia(i).asDiagonal() * w);
+  }
+  return sum;
+}
+
+// ---- forces ----
+
+/// The force that a link takes to move as it does with all joint accelerations zero.
+LinkForce KinematicTree::velocity_force(int i) const {
+  const LinkMotion& at = motions_[z(i)];
+  const Matrix3d I = at.R * model_.inertia(i - 1).asDiagonal() * at.R.transpose();
+  LinkForce out{model_.mass(i - 1) * at.a, I * at.alpha};
+  if (model_.gyroscopic) out.moment += at.w.cross(I * at.w);
+  return out;
+}
+
+LinkForce KinematicTree::damping_force(int i) const {
+  const LinkMotion& at = motions_[z(i)];
+  const double c = model_.linear_damping, d = model_.angular_damping;
+  const Vector3d angular_momentum = at.R * (model_.inertia(i - 1).asDiagonal() * (at.R.transpose() * at.w));
+  return {-model_.mass(i - 1) * c * (1 + at.v.norm()) * at.v, -d * (1 + at.w.norm()) * angular_momentum};
+}
+
+/// The part of the applied forces and damping that is left for joint accelerations.
+LinkForce KinematicTree::net_force(int i) const {
+  const LinkForce needed = velocity_force(i), damping = damping_force(i);
+  return {state_.forces[z(i)].force - needed.force + damping.force,
+          state_.forces[z(i)].moment - needed.moment + damping.moment};
+}
+
+/// Adds the forces on every link to those on its parent, about the parent's centre.
+void KinematicTree::accumulate_inward(std::vector<LinkForce>& on) const {
+  for (int i = links(); i >= 1; --i) {
+    const int up = link(i - 1).parent + 1;
+    on[z(up)].force += on[z(i)].force;
+    on[z(up)].moment += on[z(i)].moment + (motions_[z(i)].p - motions_[z(up)].p).cross(on[z(i)].force);
+  }
+}
+
+/// Jᵀ of forces on the links. Overwrites `on` by their sums.
+void KinematicTree::project_on_coordinates(std::vector<LinkForce>& on, std::span<double> out) const {
+  accumulate_inward(on);
+  for (int k = 0; k < model_.rates; ++k) {
+    const LinkForce& at = on[z(link_of_rate_[z(k)] + 1)];
+    out[z(column_of(k))] = angular_[z(k)].dot(at.moment) + linear_[z(k)].dot(at.force);
+  }
+  if (fixed_ > 0) return;
+  set_three(out, 0, on[0].moment);
+  set_three(out, 3, on[0].force);
+}
+
+void KinematicTree::generalized_force(std::span<double> out) const {
+  link_forces_.resize(z(links() + 1));
+  for (int i = 0; i <= links(); ++i) link_forces_[z(i)] = net_force(i);
+  project_on_coordinates(link_forces_, out);
+  for (int k = 0; k < model_.rates; ++k) out[z(column_of(k))] += state_.joint_forces[z(k)];
+}
+
+void KinematicTree::forces_by_cause(const Vector3d& g, ForcesByCause& out) const {
+  const auto project = [&](std::vector<double>& sum, auto force) {
+    sum.resize(z(columns()));
+    link_forces_.resize(z(links() + 1));
+    for (int i = 0; i <= links(); ++i) link_forces_[z(i)] = force(i);
+    project_on_coordinates(link_forces_, sum);
+  };
+  const auto weight = [&](int i) { return (model_.mass(i - 1) * g).eval(); };
+  project(out.gravity, [&](int i) { return LinkForce{weight(i), Vector3d::Zero()}; });
+  project(out.velocity, [&](int i) {
+    const LinkForce needed = velocity_force(i);
+    return LinkForce{-needed.force, -needed.moment};
+  });
+  project(out.damping, [&](int i) { return damping_force(i); });
+  project(out.applied, [&](int i) {
+    return LinkForce{state_.forces[z(i)].force - weight(i), state_.forces[z(i)].moment};
+  });
+  for (int k = 0; k < model_.rates; ++k) out.applied[z(column_of(k))] += state_.joint_forces[z(k)];
+}
+
+void KinematicTree::applied_wrenches(std::vector<Wrench>& out) const {
+  out.resize(z(links() + 1));
+  for (int i = 0; i <= links(); ++i) {
+    const LinkMotion& at = motions_[z(i)];
+    const LinkForce damping = damping_force(i);
+    out[z(i)] = {state_.forces[z(i)].force + damping.force, state_.forces[z(i)].moment + damping.moment, at.p};
+    if (!model_.gyroscopic) continue;
+    const Vector3d angular_momentum = at.R * (model_.inertia(i - 1).asDiagonal() * (at.R.transpose() * at.w));
+    out[z(i)].moment -= at.w.cross(angular_momentum);
+  }
+  add_joint_forces(state_.joint_forces, out);
+}
+
+void KinematicTree::add_joint_forces(std::span<const double> efforts, std::vector<Wrench>& on) const {
+  for (int k = 0; k < model_.rates; ++k) {
+    const LinkModel& own = link(link_of_rate_[z(k)]);
+    const std::size_t down = z(link_of_rate_[z(k)] + 1), up = z(own.parent + 1);
+    const bool slides = own.joint == JointKind::prismatic;
+    const Vector3d f = slides ? Vector3d(efforts[z(k)] * linear_[z(k)]) : Vector3d(Vector3d::Zero()),
+                   n = slides ? Vector3d(Vector3d::Zero()) : Vector3d(efforts[z(k)] * angular_[z(k)]);
+    on[down].force += f;
+    on[down].moment += n;
+    on[up].force -= f;
+    on[up].moment -= n + (motions_[down].p - motions_[up].p).cross(f);
+  }
+}
+
+void KinematicTree::generalized(std::span<const Wrench> on, std::span<double> out) const {
+  link_forces_.resize(z(links() + 1));
+  for (int i = 0; i <= links(); ++i) link_forces_[z(i)] = {on[z(i)].force, on[z(i)].moment};
+  project_on_coordinates(link_forces_, out);
+}
+
+void KinematicTree::add_jacobian_row(int i, const double* row, std::span<double> out) const {
+  const Vector3d f(row[0], row[1], row[2]), n(row[3], row[4], row[5]);
+  const Vector3d& p = motion(i).p;
+  for (int j = i; j >= 0; j = link(j).parent) {
+    const Vector3d moment = n + (p - motion(j).p).cross(f);
+    for (int k = link(j).first_rate; k < link(j).first_rate + link(j).rates; ++k)
+      out[z(column_of(k))] += linear_[z(k)].dot(f) + angular_[z(k)].dot(moment);
+  }
+  if (fixed_ > 0) return;
+  add_three(out, 0, n + (p - motions_[0].p).cross(f));
+  add_three(out, 3, f);
+}
+
+// ---- wrenches through the joints ----
+
+/// Sets link_forces_ to what gives the links their link_accelerations_, less the part of `others`.
+void KinematicTree::subtract_from_inertial(std::span<const Wrench> others) const {
+  link_forces_.resize(z(links() + 1));
+  for (int i = 0; i <= links(); ++i) {
+    const LinkForce needed = acceleration_force(i);
+    link_forces_[z(i)] = {needed.force - others[z(i)].force, needed.moment - others[z(i)].moment};
+  }
+}
+
+void KinematicTree::wrenches_at_pivots(std::vector<Wrench>& out) const {
+  accumulate_inward(link_forces_);
+  out.resize(z(links() + 1));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = Wrench{link_forces_[i].force, link_forces_[i].moment, motions_[i].p}.about(motions_[i].pivot);
+}
+
+void KinematicTree::joint_wrenches(std::span<const double> vdot, std::span<const Wrench> others,
+                                   std::vector<Wrench>& out) const {
+  accelerate(vdot);
+  subtract_from_inertial(others);
+  for (int i = 0; i <= links(); ++i) {
+    const LinkForce needed = velocity_force(i), damping = damping_force(i);
+    link_forces_[z(i)].force += needed.force - damping.force - state_.forces[z(i)].force;
+    link_forces_[z(i)].moment += needed.moment - damping.moment - state_.forces[z(i)].moment;
+  }
+  wrenches_at_pivots(out);
+}
+
+void KinematicTree::joint_wrenches_at_rest(std::span<const double> vdot, std::span<const Wrench> others,
+                                           std::vector<Wrench>& out) const {
+  accelerate(vdot);
+  subtract_from_inertial(others);
+  wrenches_at_pivots(out);
+}
+
+Wrench KinematicTree::without_free_part(int i, Wrench w) const {
+  const LinkModel& own = link(i);
+  const Matrix3d& R = motion(i).R;
+  if (own.joint == JointKind::revolute) {
+    const Vector3d u = R * own.angular[0].normalized();
+    w.moment -= u.dot(w.moment) * u;
+  } else if (own.joint == JointKind::prismatic) {
+    const Vector3d u = R * own.linear[0].normalized();
+    w.force -= u.dot(w.force) * u;
+  } else if (own.joint == JointKind::spherical) {
+    w.moment.setZero();
+  }
+  return w;
+}
+
+}  // namespace linchpin::articulated

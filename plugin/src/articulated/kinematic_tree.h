@@ -1,0 +1,157 @@
+// One articulated body in joint coordinates: kinematics of its links, its mass as an operator and the forces on it.
+// It knows no constraints and no host.
+//
+// The joint-space mass matrix M is never assembled for a step. Articulated-body inertias (Featherstone), computed once
+// from the tips to the base, factor it, M = L Lᵀ, with one column of L per joint coordinate. One walk along the tree
+// multiplies by L⁻¹ (inward) or by L⁻ᵀ (outward). Any factor serves as the root of M in T5. Private to the core.
+#pragma once
+
+#include "articulated/tree_model.h"
+
+#include <linchpin/wrench.h>
+
+#include <Eigen/Core>
+
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace linchpin::articulated {
+
+/// [linear; angular] of a link: a velocity, an acceleration, or a wrench about its centre of mass.
+using Vector6 = Eigen::Matrix<double, 6, 1>;
+
+/// Velocities are [angular velocity of the base, its velocity, joint rates], world axes, 6 + joint rates numbers.
+/// Columns of an equation are the same without the first six where the base is fixed.
+class KinematicTree {
+ public:
+  explicit KinematicTree(RotationOverStep rotation) : rotation_(rotation) {}
+
+  /// Takes another model and state: `fill(model, state)` writes them in place, so that memory is kept.
+  template <class Fill>
+  void update(Fill fill) {
+    fill(model_, state_);
+    prepare();
+  }
+
+  // ---- kinematics ----
+  /// Motion of all links at `at` with velocities `u`, base first. @param out [links + 1], kept memory
+  void forward_kinematics(const Configuration& at, std::span<const double> u, std::vector<LinkMotion>& out) const;
+  /// Where the host's integrator ends from a configuration.
+  void integrate(const Configuration& from, std::span<const double> u, double dt, Configuration& to) const;
+  /// Computes motions(), joint axes and the factor of M at the state. O(links).
+  /// @return false when M is not positive definite, or a number is not finite: then only motions() and axes are good
+  bool factorize();
+
+  // ---- forces ----
+  /// Q − h [columns]: applied forces, gravity, damping and joint forces, less Coriolis and gyroscopic terms.
+  void generalized_force(std::span<double> out) const;
+  /// The same by cause, with the gravity `g` [m/s²] of the forces on the links apart: gravity + velocity + damping +
+  /// applied.
+  struct ForcesByCause {
+    std::vector<double> gravity, velocity, damping, applied;  ///< [columns] each
+  };
+  void forces_by_cause(const Vector3d& g, ForcesByCause& out) const;
+  /// The same as wrenches on the links about their centres, base first, each link as a body of its own: a force along a
+  /// joint acts on its link, and its opposite on the parent. @param out [links + 1]
+  void applied_wrenches(std::vector<Wrench>& out) const;
+  /// Adds forces along the joint rates [joint rates] as such pairs to `on` [links + 1].
+  void add_joint_forces(std::span<const double> efforts, std::vector<Wrench>& on) const;
+  /// Jᵀ of wrenches on the links about their centres. @param out [columns]
+  void generalized(std::span<const Wrench> on, std::span<double> out) const;
+  /// Adds Jᵀ of a row that is [linear; angular] on a link to out [columns].
+  void add_jacobian_row(int link, const double* row, std::span<double> out) const;
+  /// Whether any coordinate moves a link, −1 the base.
+  bool can_move(int link) const;
+  /// Wrenches [N, N·m] on the links by their parents, through their joints, about the joints' pivots, when all move
+  /// with accelerations `vdot` [columns]. `others` [links + 1] act on the links about their centres beside what
+  /// generalized_force() has; motors and limits of the joints are part of the result. One walk out and one in.
+  /// @param out [links + 1]; the base's belongs to no joint
+  void joint_wrenches(std::span<const double> vdot, std::span<const Wrench> others, std::vector<Wrench>& out) const;
+  /// The part of them that `vdot` and `others` make by themselves, with the links at rest and no other force. `others`
+  /// may be `out`.
+  void joint_wrenches_at_rest(std::span<const double> vdot, std::span<const Wrench> others,
+                              std::vector<Wrench>& out) const;
+  /// A wrench through a joint without the part that the joint leaves free.
+  Wrench without_free_part(int link, Wrench w) const;
+
+  // ---- M = L Lᵀ, at the state ----
+  /// w ← L⁻¹(Jᵀ on + w): wrenches on links about their centres, [force; moment], with forces along the coordinates.
+  /// @param path  links to walk, children before parents, −1 the base: all that anything acts on, and their ancestors
+  /// @param on    [links + 1] base first; overwritten on the path
+  /// @param w     [columns], those of the path alone
+  void solve_factor(std::span<const int> path, std::span<Vector6> on, std::span<double> w) const;
+  /// The same with every link on the path.
+  void solve_factor(std::span<Vector6> on, std::span<double> w) const { solve_factor(inward_order_, on, w); }
+  /// v ← L⁻ᵀ v, [columns].
+  void solve_factor_transposed(std::span<double> v) const;
+  /// M⁻¹(Q − h) from the forces on the links, without Q of the coordinates, whose sums would cancel in a long chain.
+  void free_acceleration(std::span<double> out) const;
+  /// M v, [columns] → [columns], as the forces that accelerate all links by v.
+  void times_mass(std::span<const double> v, std::span<double> out) const;
+  /// M itself, row by row [columns × columns], for reports: O(links²).
+  void mass_matrix(std::vector<double>& out) const;
+  double kinetic_energy() const;  ///< [J] at the state, summed over the links
+
+  // ---- sizes ----
+  int links() const { return static_cast<int>(model_.links.size()); }
+  int velocities() const { return 6 + model_.rates; }    ///< numbers of a velocity
+  int columns() const { return velocities() - fixed_; }  ///< of an equation
+  int fixed_velocities() const { return fixed_; }        ///< 6 where the base is fixed, else 0
+  int base_columns() const { return 6 - fixed_; }        ///< columns of the base
+  int column_of(int rate) const { return rate + 6 - fixed_; }
+  /// Sizes of the diagonal blocks that M falls apart into, in column order: limbs on a base that is fixed.
+  std::vector<int> mass_block_sizes() const;
+  /// Sizes of groups of neighbouring columns, six at most, in which a row touches all or none.
+  std::vector<int> column_group_sizes() const;
+
+  const TreeModel& model() const { return model_; }
+  const LinkModel& link(int i) const { return model_.links[static_cast<std::size_t>(i)]; }
+  const TreeState& state() const { return state_; }
+  /// At the state, base first; good after factorize().
+  const std::vector<LinkMotion>& motions() const { return motions_; }
+  const LinkMotion& motion(int link) const { return motions_[static_cast<std::size_t>(link + 1)]; }
+
+ private:
+  using Matrix6 = Eigen::Matrix<double, 6, 6>;
+  /// Of every column: P S / D and 1/√D, with the articulated inertia P behind its joint and D = SᵀP S.
+  struct Pivot {
+    Vector6 gain;
+    double root;
+  };
+
+  void prepare();
+  Matrix3d rotation_to_parent(int link, const Configuration& at) const;
+  std::pair<int, int> columns_of(int link) const;
+  bool factor_link(int link);
+  void add_inertia_to_parent(int link);
+  void accelerate(std::span<const double> vdot) const;
+  void subtract_from_inertial(std::span<const Wrench> others) const;
+  void wrenches_at_pivots(std::vector<Wrench>& out) const;
+  void accumulate_inward(std::vector<LinkForce>& on) const;
+  void project_on_coordinates(std::vector<LinkForce>& on, std::span<double> out) const;
+  Vector6 direction(int column) const;
+  LinkForce velocity_force(int i) const;
+  LinkForce acceleration_force(int i) const;
+  LinkForce damping_force(int i) const;
+  LinkForce net_force(int i) const;
+  Vector3d arm(int link) const;
+  Vector6& carry_outward(int link) const;
+
+  RotationOverStep rotation_;
+  TreeModel model_;
+  TreeState state_;
+  int fixed_ = 0;
+  std::vector<Vector3d> revolute_axis_;  ///< unit length, by link
+  std::vector<int> link_of_rate_;
+  std::vector<int> inward_order_;  ///< all links, children before parents, the base last
+  std::vector<LinkMotion> motions_;
+  std::vector<Vector3d> angular_, linear_;  ///< of every joint rate, world axes, at the state
+  std::vector<Pivot> pivots_;
+  std::vector<Matrix6> inertias_;  ///< articulated, [linear; angular], while the factor is computed
+  std::vector<double> cancelled_;  ///< part of SᵀP S that has cancelled, by column
+  mutable std::vector<LinkForce> link_forces_;
+  mutable std::vector<Vector6> link_accelerations_, link_wrenches_;  ///< by link: [linear; angular]
+};
+
+}  // namespace linchpin::articulated
