@@ -188,6 +188,10 @@ struct RowChange {
 struct Response {
   std::array<int, 2> island{-1, -1};       ///< −1: the host's body alone
   std::array<std::size_t, 2> first{0, 0};  ///< first of its numbers in ConstraintSolver::response_motion()
+  bool second_with_first = false;          ///< both sides act on the island of the first one, which moves as a whole
+  bool moves_body(int side) const {        ///< A side moves the host's own body.
+    return island[static_cast<std::size_t>(side)] < 0 && !(side == 1 && second_with_first);
+  }
   double raw = 0;   ///< motion of the row itself as the host knows it [1/kg]
   double held = 0;  ///< the part of it that bodies outside of islands have [1/kg]
 };
@@ -318,8 +322,6 @@ struct JointImpulse {
 class World {
  public:
   virtual ~World() = default;
-  virtual Capabilities capabilities() const = 0;
-
   /// Pose and velocities of a body as they are now. A kinematic body is where it is at the end of the step, with its
   /// mean velocity. Accelerations are left as they are.
   virtual void read(BodyId body, BodyState& out) const = 0;
@@ -414,6 +416,8 @@ class ConstraintSolver {
   ConstraintSolver(const ConstraintSolver&) = delete;
   ConstraintSolver& operator=(const ConstraintSolver&) = delete;
 
+  const Options& options() const;
+
   // ---- bodies ----
 
   System& system();
@@ -443,6 +447,8 @@ class ConstraintSolver {
   /// An entry of the user's own that has its constraint is complete: it gets a reaction behind all others.
   void append_reaction(int entry);
   void rename(int entry, std::string name);
+  /// Its name, or what the host keeps of it, has changed: its reaction says so, in its place.
+  void refresh_reaction(int entry);
   /// Gives the constraint of an entry to the system. @return why not, or empty
   std::string attach(int entry, Constraint constraint);
   /// Takes it out again. Reports of the last step are brought up to date first.
@@ -516,6 +522,7 @@ class ConstraintSolver {
   /// Takes the host's split impulses, given as velocities in coupled_bodies(), to the start poses of islands.
   void push();
   std::span<const CompositeBody> find_composites();
+  std::span<const CompositeBody> composites() const;
   CompositeRow on_composites(const Rows& rows, const Row& row) const;
   bool find_responses(const Rows& rows, const RowSettings& settings);
   const Response& response(std::span<const Row> rows, std::size_t i) const;
@@ -529,6 +536,8 @@ class ConstraintSolver {
   void project();
   /// The iterations are over: ends the steps of the group. @return false as begin_among_rows()
   bool finish_rows(Rows& rows);
+  /// Entries that the host solves in this step although they are exact.
+  std::span<const int> entries_left_to_host() const;
   bool is_left_approaching(const Rows& rows, const Row& contact) const;
   /// Mean wrenches of the host's rows of joints, in a step without islands.
   void note_rows(Rows& rows);
@@ -568,6 +577,7 @@ class ConstraintSolver {
   Instant problem(std::string_view constraint);
   std::vector<Finding> check();
   const BodyState& start_state(BodyId body) const;
+  std::span<const BodyId> solved_bodies();  ///< bodies of the islands that were solved in the last step
   double t() const;
   void set_t(double t);
   double dt() const;

@@ -31,11 +31,10 @@ unsigned long Context::next_serial() {
 }
 
 ConstraintSolver::ConstraintSolver(World& world, const Options& options)
-    : impl_(std::make_unique<Impl>(world, options)) {
-  impl_->c.capabilities = world.capabilities();
-}
+    : impl_(std::make_unique<Impl>(world, options)) {}
 ConstraintSolver::~ConstraintSolver() = default;
 
+const Options& ConstraintSolver::options() const { return impl_->c.options; }
 Context& ConstraintSolver::context() { return impl_->c; }
 void ConstraintSolver::set_companion(Companion* companion) { impl_->c.companion = companion; }
 void ConstraintSolver::set_capabilities(const Capabilities& capabilities) { impl_->c.capabilities = capabilities; }
@@ -104,15 +103,14 @@ void ConstraintSolver::append_reaction(int entry) {
   impl_->c.reactions.append(impl_->c, impl_->c.constraints[entry]);
 }
 
-void ConstraintSolver::rename(int entry, std::string name) {
+void ConstraintSolver::rename(int entry, std::string name) { impl_->c.constraints.rename(entry, std::move(name)); }
+
+// A program that names ten thousand joints does not wait for as many orderings of all of them.
+void ConstraintSolver::refresh_reaction(int entry) {
   Context& c = impl_->c;
-  ConstraintEntry& r = c.constraints[entry];
-  c.constraints.rename(entry, std::move(name));
-  if (r.reaction < 0) return;
-  // In its place: a program that names ten thousand joints does not wait for as many orderings of all of them.
   for (const auto& b : c.islands.all()) flush_work(c, *b);
   structure_changed();
-  c.reactions.describe(r);
+  c.reactions.describe(c.constraints[entry]);
   c.laws.constraints_changed();
 }
 
@@ -299,6 +297,13 @@ std::vector<Finding> ConstraintSolver::check() {
 }
 
 const BodyState& ConstraintSolver::start_state(BodyId body) const { return impl_->c.bodies.start[body]; }
+std::span<const BodyId> ConstraintSolver::solved_bodies() {
+  impl_->bodies.clear();
+  for (const auto& b : impl_->c.islands.all())
+    if (b->took_part(impl_->c.step))
+      impl_->bodies.insert(impl_->bodies.end(), b->block().bodies.begin(), b->block().bodies.end());
+  return impl_->bodies;
+}
 double ConstraintSolver::t() const { return impl_->c.t; }
 void ConstraintSolver::set_t(double t) { impl_->c.t = t; }
 double ConstraintSolver::dt() const { return impl_->c.dt; }

@@ -73,6 +73,7 @@ CompositeRow RowCoupling::on_composites(const Rows& rows, const Row& row) const 
   }
   if (at[0].island == at[1].island) {  // of none, or between bodies of one, which it cannot move
     if (at[0].island >= 0) out.change = inactive(row);
+    out.composite = {-1, -1};
     return out;
   }
   const double raw = row.host_mobility;
@@ -230,6 +231,7 @@ void RowCoupling::respond(const Row& row) {
     const std::size_t size = 6 * c_.islands[at[k].island].rows.contacted.size();
     const bool both = k == 1 && at[1].island == out.island[0];
     const std::size_t of = both ? 0 : k;
+    out.second_with_first = both;
     if (!both) {
       out.island[k] = at[k].island;
       out.first[k] = motion_.size();

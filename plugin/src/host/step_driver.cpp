@@ -361,11 +361,13 @@ void ConstraintSolver::push() {
 }
 
 std::span<const CompositeBody> ConstraintSolver::find_composites() { return impl_->coupling.find_composites(); }
+std::span<const CompositeBody> ConstraintSolver::composites() const { return impl_->coupling.composites(); }
 CompositeRow ConstraintSolver::on_composites(const Rows& rows, const Row& row) const {
   return impl_->coupling.on_composites(rows, row);
 }
 
 bool ConstraintSolver::find_responses(const Rows& rows, const RowSettings& settings) {
+  if (impl_->c.capabilities.coupling != Capabilities::Coupling::rows) return false;
   return impl_->coupling.find_responses(rows, settings);
 }
 const Response& ConstraintSolver::response(std::span<const Row> rows, std::size_t i) const {
@@ -391,7 +393,7 @@ bool is_projected(const Island& b) {
 std::span<RowVelocity> ConstraintSolver::projected_bodies() {
   Context& c = impl_->c;
   impl_->projected.clear();
-  if (c.options.mode == Mode::observe) return {};
+  if (c.options.mode == Mode::observe || c.capabilities.coupling == Capabilities::Coupling::after_solve) return {};
   for (const int index : c.islands.group) {
     const Island& b = c.islands[index];
     if (!is_projected(b)) continue;
@@ -479,6 +481,8 @@ bool ConstraintSolver::Impl::finish(Island& b) {
 bool ConstraintSolver::is_left_approaching(const Rows& rows, const Row& contact) const {
   return host::is_left_approaching(impl_->coupling.slots, rows, contact);
 }
+
+std::span<const int> ConstraintSolver::entries_left_to_host() const { return impl_->c.left_to_host; }
 
 void ConstraintSolver::write_group() {
   Context& c = impl_->c;
