@@ -104,6 +104,7 @@ std::string JointTable::add_user(Constraint constraint, std::vector<btRigidBody*
 // says everything; a second pair, with less of the row in it, would hold the first one back.
 void JointTable::add_proxies(int entry) {
   JointBinding& j = (*this)[entry];
+  const ProxyRows& rows = *this;
   const int count = static_cast<int>(j.bodies.size());
   const auto stands = [&](int k) { return j.bodies[z(k)]->isStaticOrKinematicObject(); };
   int first = 0;
@@ -115,7 +116,7 @@ void JointTable::add_proxies(int entry) {
     if (count > 1 && stands(k) && (partners > 0 || !j.proxies.empty())) continue;
     btRigidBody& second = count > 1 ? *j.bodies[z(k)] : btTypedConstraint::getFixedBody();
     j.proxies.push_back(
-        std::make_unique<Proxy>(*this, entry, *j.bodies[z(first)], second, first, count > 1 ? k : -1));
+        std::make_unique<Proxy>(rows, entry, *j.bodies[z(first)], second, first, count > 1 ? k : -1));
     entry_of_[j.proxies.back().get()] = entry;
     world_->addConstraint(j.proxies.back().get(), false);
     world_order_.emplace_back(j.proxies.back().get());

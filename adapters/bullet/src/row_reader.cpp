@@ -151,14 +151,14 @@ void RowReader::read_rows(SolverArrays arrays) {
   read_bodies(arrays);
   const auto rows = all_rows();
   const auto from = all(arrays);
-  for (const Array of : {contacts, friction, rolling}) {
+  for (const Array of : {contact_rows, friction_rows, rolling_rows}) {
     rows[of]->clear();
     for (int i = 0; i < from[of]->size(); ++i) {
       const btSolverConstraint& row = (*from[of])[i];
       if (!concerns_us(row)) continue;
       Row& to = rows[of]->emplace_back();
       read_row(row, i, to);
-      if (of == contacts) {
+      if (of == contact_rows) {
         read_contact(row, to);
         continue;
       }
@@ -237,7 +237,7 @@ bool RowReader::start(SolverArrays arrays) {
 // Contacts between bodies of one rigid part, before any impulse counts.
 void RowReader::leave_out_rigid_parts(SolverArrays arrays) {
   const auto rows = all_rows();
-  for (const Array of : {contacts, friction, rolling})
+  for (const Array of : {contact_rows, friction_rows, rolling_rows})
     std::erase_if(*rows[of], [&](const Row& row) {
       if (!solver_.is_within_rigid_part(rows_, row)) return false;
       btSolverConstraint& at = (*all(arrays)[of])[row.index];
@@ -304,7 +304,7 @@ bool RowReader::make_composites(SolverArrays arrays) {
   }
   if (found.empty()) return false;
   const auto rows = all_rows();
-  for (const Array of : {contacts, joints, friction, rolling})
+  for (const Array of : {contact_rows, joint_rows, friction_rows, rolling_rows})
     for (const Row& row : *rows[of]) put_on_composites((*all(arrays)[of])[row.index], solver_.on_composites(rows_, row));
   return true;
 }
@@ -346,7 +346,7 @@ void RowReader::put_rows_back(SolverArrays arrays) {
 void RowReader::apply_changes(SolverArrays arrays) {
   const auto rows = all_rows();
   const btContactSolverInfo& info = world_->getSolverInfo();
-  for (const Array of : {contacts, joints, friction, rolling}) {
+  for (const Array of : {contact_rows, joint_rows, friction_rows, rolling_rows}) {
     btConstraintArray& to = *all(arrays)[of];
     Range& range = ranges_[of];
     range.first = to.size() > 0 ? &to[0] : nullptr;
@@ -484,7 +484,7 @@ bool RowReader::finish(SolverArrays arrays) {
   read_rows(arrays);
   if (!solver_.finish_rows(rows_)) return false;
   const auto rows = all_rows();
-  for (const Array of : {contacts, joints, friction, rolling})
+  for (const Array of : {contact_rows, joint_rows, friction_rows, rolling_rows})
     for (const Row& row : *rows[of])
       if (row.was_cut) (*all(arrays)[of])[row.index].m_appliedImpulse = btScalar(row.impulse);
   for (const Row& row : rows_.contacts)

@@ -54,7 +54,7 @@ class RowReader {
   bool finish(SolverArrays arrays);
 
  private:
-  enum Array : std::size_t { contacts, joints, friction, rolling };
+  enum Array : std::size_t { contact_rows, joint_rows, friction_rows, rolling_rows };
   static std::array<btConstraintArray*, 4> all(SolverArrays arrays) {
     return {&arrays.contacts, &arrays.joints, &arrays.friction, &arrays.rolling};
   }
