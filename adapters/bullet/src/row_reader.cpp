@@ -272,6 +272,7 @@ void RowReader::push(SolverArrays arrays) {
 
 bool RowReader::couple(SolverArrays arrays, bool find_composites) {
   responses_.clear();
+  for (Range& range : ranges_) range.first = nullptr;
   if (!solver_.has_group()) return false;
   read_rows(arrays);
   bool any = false;
