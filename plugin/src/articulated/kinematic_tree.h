@@ -52,8 +52,8 @@ class KinematicTree {
     std::vector<double> gravity, velocity, damping, applied;  ///< [columns] each
   };
   void forces_by_cause(const Vector3d& g, ForcesByCause& out) const;
-  /// The same as wrenches on the links about their centres, base first, each link as a body of its own: a force along a
-  /// joint acts on its link, and its opposite on the parent. @param out [links + 1]
+  /// The same as wrenches on the links about their centres, base first, each link as a body of its own. A force along a
+  /// joint acts on its link, and its opposite acts on the parent. @param out [links + 1]
   void applied_wrenches(std::vector<Wrench>& out) const;
   /// Adds forces along the joint rates [joint rates] as such pairs to `on` [links + 1].
   void add_joint_forces(std::span<const double> efforts, std::vector<Wrench>& on) const;
@@ -61,12 +61,13 @@ class KinematicTree {
   void generalized(std::span<const Wrench> on, std::span<double> out) const;
   /// Adds Jᵀ of a row that is [linear; angular] on a link to out [columns].
   void add_jacobian_row(int link, const double* row, std::span<double> out) const;
-  /// Whether any coordinate moves a link, −1 the base.
+  /// Returns whether any coordinate moves a link, −1 the base.
   bool can_move(int link) const;
-  /// Wrenches [N, N·m] on the links by their parents, through their joints, about the joints' pivots, when all move
-  /// with accelerations `vdot` [columns]. `others` [links + 1] act on the links about their centres beside what
-  /// generalized_force() has; motors and limits of the joints are part of the result. One walk out and one in.
-  /// @param out [links + 1]; the base's belongs to no joint
+  /// Wrenches [N, N·m] on the links by their parents, through their joints, about the joints' pivots. Motors and limits
+  /// of the joints are part of them. One walk out and one in.
+  /// @param vdot    accelerations [columns]
+  /// @param others  wrenches on the links about their centres, beside those of generalized_force() [links + 1]
+  /// @param out     [links + 1]; that of the base belongs to no joint
   void joint_wrenches(std::span<const double> vdot, std::span<const Wrench> others, std::vector<Wrench>& out) const;
   /// The part of them that `vdot` and `others` make by themselves, with the links at rest and no other force. `others`
   /// may be `out`.
@@ -76,9 +77,9 @@ class KinematicTree {
   Wrench without_free_part(int link, Wrench w) const;
 
   // ---- M = L Lᵀ, at the state ----
-  /// w ← L⁻¹(Jᵀ on + w): wrenches on links about their centres, [force; moment], with forces along the coordinates.
-  /// @param path  links to walk, children before parents, −1 the base: all that anything acts on, and their ancestors
-  /// @param on    [links + 1] base first; overwritten on the path
+  /// w ← L⁻¹(Jᵀ on + w), with wrenches on the links and forces along the coordinates.
+  /// @param path  links to walk, children before parents, −1 the base: all that something acts on, and their ancestors
+  /// @param on    wrenches about the centres, [force; moment], base first [links + 1]; overwritten on the path
   /// @param w     [columns], those of the path alone
   void solve_factor(std::span<const int> path, std::span<Vector6> on, std::span<double> w) const;
   /// The same with every link on the path.
@@ -114,7 +115,7 @@ class KinematicTree {
 
  private:
   using Matrix6 = Eigen::Matrix<double, 6, 6>;
-  /// Of every column: P S / D and 1/√D, with the articulated inertia P behind its joint and D = SᵀP S.
+  /// P S / D and 1/√D of one column, with the articulated inertia P behind its joint and D = SᵀP S.
   struct Pivot {
     Vector6 gain;
     double root;
