@@ -35,12 +35,8 @@ struct ConstrainedTree {
   /// Computes motions, factor and free acceleration where the state has changed since they were.
   void refresh();
   bool has_factor() const { return factor == Factor::good; }
-  std::span<double> own(std::span<double> x) const {
-    return x.subspan(static_cast<std::size_t>(column), static_cast<std::size_t>(tree.columns()));
-  }
-  std::span<const double> own(std::span<const double> x) const {
-    return x.subspan(static_cast<std::size_t>(column), static_cast<std::size_t>(tree.columns()));
-  }
+  std::span<double> own(std::span<double> x) const { return x.subspan(z(column), z(tree.columns())); }
+  std::span<const double> own(std::span<const double> x) const { return x.subspan(z(column), z(tree.columns())); }
   /// Sets `velocity` to that of the state, with its columns from v.
   void set_velocity(std::span<const double> v);
   /// Computes where the velocities v of its columns lead in h: `end` and `at_end`.
@@ -90,12 +86,8 @@ struct ConstraintRows {
   bool is_gear() const { return !gear.empty(); }
   Level level() const { return is_gear() ? Level::position : constraint->function().level(); }
   /// Its part of a vector of rows.
-  std::span<double> own(std::span<double> x) const {
-    return x.subspan(static_cast<std::size_t>(row), static_cast<std::size_t>(rows));
-  }
-  std::span<const double> own(std::span<const double> x) const {
-    return x.subspan(static_cast<std::size_t>(row), static_cast<std::size_t>(rows));
-  }
+  std::span<double> own(std::span<double> x) const { return x.subspan(z(row), z(rows)); }
+  std::span<const double> own(std::span<const double> x) const { return x.subspan(z(row), z(rows)); }
 };
 
 class TreeConstraints {

@@ -1,7 +1,5 @@
 #include "articulated/tree_rank.h"
 
-#include "math/vector_ops.h"
-
 #include <Eigen/Cholesky>
 
 #include <algorithm>
@@ -50,7 +48,8 @@ bool TreeRank::drop_dependent_rows(Instant& problem, double smallest_pivot, Tole
   for (std::size_t r = 0; r < dropped_.size(); ++r) {
     const double left = row_of(remainder_, r, columns_).norm();
     if (done_[r] || dropped_[r] || left <= tolerances.rank * initial_remainder_size_[r]) continue;
-    dropped_[r] = any = true;
+    dropped_[r] = 1;
+    any = true;
     for (int k = problem.row_start[r]; k < problem.row_start[r + 1]; ++k) problem.entries[z(k)].value = 0;
   }
   return any;

@@ -3,6 +3,8 @@
 // constraint, distinguishes a real row from the rounding of a file (T6). Private to the core.
 #pragma once
 
+#include "math/vector_ops.h"
+
 #include <linchpin/problem.h>
 #include <linchpin/system.h>
 
@@ -25,7 +27,7 @@ class TreeRank {
  public:
   void resize(int rows);
   void keep_all_rows();
-  bool is_dropped(int row) const { return dropped_[static_cast<std::size_t>(row)] != 0; }
+  bool is_dropped(int row) const { return dropped_[z(row)] != 0; }
   /// e ← 0 in the dropped rows.
   void zero_dropped_rows(std::span<double> e) const;
 
