@@ -1,7 +1,5 @@
 #include "bodies.h"
 
-#include <linchpin/detail/gyroscopic.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -106,17 +104,6 @@ Pose read_pose(const btTransform& x) {
   return {from_bullet(x.getOrigin()), {scale * q[3], scale * q[0], scale * q[1], scale * q[2]}};
 }
 
-bool is_gyroscopic(int flags) {
-  return (flags & (BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT | BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD |
-                   BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY)) != 0;
-}
-
-Vector3d mean_gyroscopic_torque(const Vector3d& I, const BodyState& s, double h) {
-  const Matrix3d R = s.R();
-  const Vector3d w0 = R.transpose() * s.w, w = detail::turned(I, w0, w0, h);
-  return R * I.cwiseProduct(w - w0) / h;
-}
-
 void read_state(const btRigidBody& body, BodyState& to) {
   const Pose pose = read_pose(body.getWorldTransform());
   to.p = pose.p;
@@ -131,9 +118,9 @@ BodyState read_state(const btRigidBody& body) {
   return s;
 }
 
-Matrix3d read_inertia(const btRigidBody& body) {
+Vector3d read_inertia(const btRigidBody& body) {
   const btVector3& inv = body.getInvInertiaDiagLocal();
-  return Vector3d(1 / double(inv.x()), 1 / double(inv.y()), 1 / double(inv.z())).asDiagonal();
+  return {1 / double(inv.x()), 1 / double(inv.y()), 1 / double(inv.z())};
 }
 
 void write_pose(btTransform& x, const Vector3d& p, const Quaterniond& q) {
@@ -152,11 +139,6 @@ Quaterniond host_rotation(const Vector3d& w, double dt) {
                                      : Vector3d(w * (std::sin(0.5 * rate * dt) / rate));
   Quaterniond q(std::cos(0.5 * rate * dt), axis.x(), axis.y(), axis.z());
   return q.normalized();
-}
-
-void back_off(Vector3d& p, Quaterniond& q, const Vector3d& v, const Vector3d& w, double dt) {
-  p -= dt * v;
-  q = (host_rotation(w, dt).conjugate() * q).normalized();
 }
 
 }  // namespace LINCHPIN_BULLET_PRECISION

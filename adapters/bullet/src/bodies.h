@@ -33,14 +33,10 @@ unsigned locked_axes(const btRigidBody& body);
 /// mass matrix; rows are.
 std::shared_ptr<ConstraintFunction> hold_axes(unsigned locked);
 
-/// Whether the program lets Bullet give a body of such flags a gyroscopic torque, by any of its three rules.
-bool is_gyroscopic(int flags);
-
-/// Mean over h of the gyroscopic torque [N·m] (W) on a body of principal moments I that nothing else turns (T2), by the
-/// implicit midpoint rule in its own axes, I Δω + h ω̄ × I ω̄ = 0, which keeps ω·Iω and |Iω| for any h. The torque at
-/// the start alone feeds energy into whatever tumbles, without bound where the body turns by more than a radian in h.
-/// None where Newton does not get there: a body turns on at its rate then.
-Vector3d mean_gyroscopic_torque(const Vector3d& I, const BodyState& s, double h);
+/// Flags of a body by which the program lets Bullet give it a gyroscopic torque, one for each of three rules.
+inline constexpr int gyroscopic_flags = BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT |
+                                        BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD |
+                                        BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY;
 
 /// In the precision of Bullet, which squares velocities at once and goes on with what is no number then.
 inline bool can_be_squared(const btVector3& u) { return std::isfinite(u.length2()); }
@@ -51,14 +47,12 @@ BodyState read_state(const btRigidBody& body);
 /// The same; accelerations stay what they are.
 void read_state(const btRigidBody& body, BodyState& to);
 Pose read_pose(const btTransform& transform);
-/// Central inertia, body axes, from Bullet's inverse diagonal [kg·m²].
-Matrix3d read_inertia(const btRigidBody& body);
+/// Principal moments of inertia, body axes, from Bullet's inverse diagonal [kg·m²].
+Vector3d read_inertia(const btRigidBody& body);
 void write_pose(btTransform& transform, const Vector3d& p, const Quaterniond& q);
 
 /// The rotation by which Bullet's own integrator turns a body over dt, its clamp at π/4 included.
 Quaterniond host_rotation(const Vector3d& w, double dt);
-/// Where Bullet must start from to end at `end` when it integrates v, w over dt.
-void back_off(Vector3d& p, Quaterniond& q, const Vector3d& v, const Vector3d& w, double dt);
 
 }  // namespace LINCHPIN_BULLET_PRECISION
 }  // namespace linchpin::bullet

@@ -1,17 +1,33 @@
-// The stand-in of a user's constraint in the world: what Bullet's islands, sleeping and collision filters know of it.
-// Its rows are honest and linearised, for the steps that the native solver takes (fallback, shadow, Mode::observe).
+// A proxy represents a constraint of the user's own in the world, for Bullet's islands, sleeping and collision filters.
+// Its rows are the constraint, linearised, for the steps that Bullet's own solver takes (fallback, shadow, Mode::observe).
 #pragma once
 
 #include <linchpin/bullet.h>
 
+#include <span>
+#include <vector>
+
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
+
+/// Rows of a constraint at the present states of its bodies: A [rows × 6 bodies], the others [rows].
+struct LinearRows {
+  std::vector<double> A, b, position, velocity;
+  Level level = Level::position;
+  std::span<btRigidBody* const> bodies;
+};
+/// Has the rows that proxies show.
+class ProxyRows {
+ public:
+  virtual ~ProxyRows() = default;
+  virtual int rows(int entry) const = 0;
+  virtual void linearize(int entry, LinearRows& out) const = 0;
+};
 
 class Proxy final : public btTypedConstraint {
  public:
   /// @param first, second  which of the constraint's bodies this one joins; second −1: to the world.
-  Proxy(Engine& engine, int record, btRigidBody& a, btRigidBody& b, int first, int second);
-  int record() const { return record_; }
+  Proxy(const ProxyRows& rows, int entry, btRigidBody& a, btRigidBody& b, int first, int second);
 
   void getInfo1(btConstraintInfo1* info) override;
   void getInfo2(btConstraintInfo2* info) override;
@@ -19,8 +35,8 @@ class Proxy final : public btTypedConstraint {
   btScalar getParam(int, int) const override { return 0; }
 
  private:
-  Engine& engine_;
-  int record_;
+  const ProxyRows& rows_;
+  int entry_;
   int first_, second_;
 };
 

@@ -1,9 +1,6 @@
-// The public door: turns the engine's answers into exceptions or reasons.
-#include "engine.h"
-
-#include "bodies.h"
-#include "columns.h"
+// The facade: turns the answers of the binding into exceptions or reasons.
 #include "multibody.h"
+#include "world_binding.h"
 
 #include <stdexcept>
 #include <string>
@@ -12,18 +9,19 @@ namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
 namespace {
+std::size_t z(int i) { return static_cast<std::size_t>(i); }
 void demand(const std::string& why) {
   if (!why.empty()) throw std::invalid_argument(why);
 }
-Multibodies& multibodies_of(Engine& engine, const std::string& who) {
-  if (!engine.world_) throw std::invalid_argument("linchpin: " + who + ": " + engine.why_no_world());
-  if (!engine.multibodies())
+Multibodies& multibodies_of(WorldBinding& binding, const std::string& who) {
+  if (!binding.world()) throw std::invalid_argument("linchpin: " + who + ": " + binding.why_no_world());
+  if (!binding.multibodies())
     throw std::invalid_argument("linchpin: " + who + ": the world is not a btMultiBodyDynamicsWorld");
-  return *engine.multibodies();
+  return *binding.multibodies();
 }
-Multibodies& multibodies_of(Engine& engine, const Link& link, const std::string& who) {
+Multibodies& multibodies_of(WorldBinding& binding, const Link& link, const std::string& who) {
   if (!link.body) throw std::invalid_argument("linchpin: " + who + ": the link is of no multibody");
-  return multibodies_of(engine, who);
+  return multibodies_of(binding, who);
 }
 constexpr const char* empty_handle = "linchpin: an empty handle, of no constraint";
 constexpr const char* removed = "linchpin: the constraint has been removed";
@@ -33,31 +31,39 @@ const std::string no_name;
 
 // ---- Handle ----
 
-Handle::Handle(Engine* engine, int record)
-    : engine_(engine), record_(record), version_(engine->records_[z(record)].version) {}
-bool Handle::valid() const { return engine_ && !engine_->world_ended_ && !engine_->is_stale(record_, version_); }
+Handle::Handle(WorldBinding* binding, int entry)
+    : binding_(binding), entry_(entry), version_(binding->solver().entry(entry).version) {}
+bool Handle::valid() const { return binding_ && !binding_->world_ended() && !binding_->is_stale(entry_, version_); }
 std::string Handle::why_not_valid() const {
-  if (!engine_) return empty_handle;
-  return engine_->world_ended_ ? std::string("linchpin: ") + engine_->why_no_world() : removed;
+  if (!binding_) return empty_handle;
+  return binding_->world_ended() ? std::string("linchpin: ") + binding_->why_no_world() : removed;
 }
-const std::string& Handle::name() const { return valid() ? engine_->records_[z(record_)].name : no_name; }
+const std::string& Handle::name() const { return valid() ? binding_->solver().entry(entry_).name : no_name; }
 Handle& Handle::law(Law law) {
   demand(try_law(std::move(law)));
   return *this;
 }
 std::string Handle::try_law(Law law) noexcept {
   if (!valid()) return why_not_valid();
-  return engine_->add_law(record_, std::move(law));
+  if (!binding_->is_there(entry_)) return removed;
+  host::ConstraintSolver& solver = binding_->solver();
+  const host::ConstraintEntry& r = solver.entry(entry_);
+  const std::string takes_none = "linchpin: '" + r.name + "' takes no law: ";
+  if (r.id.index < 0 && !(r.is_on_links() && r.deferred))
+    return takes_none + "it is left to the native solver: " + r.host_part;
+  if (r.is_on_links()) {
+    if (const std::string why = binding_->multibodies()->why_no_law(entry_); !why.empty()) return takes_none + why;
+    if (std::string why = binding_->multibodies()->add_law(entry_, law); !why.empty()) return why;
+  }
+  return solver.add_law(entry_, std::move(law));
 }
 Handle& Handle::clear_laws() {
-  if (valid()) engine_->clear_laws(record_);
+  if (valid() && binding_->is_there(entry_)) binding_->solver().clear_laws(entry_);
   return *this;
 }
 std::span<const LawWork> Handle::laws() const {
   if (!valid()) return {};
-  engine_->order_laws();
-  const Record& r = engine_->records_[z(record_)];
-  return std::span(engine_->law_works_).subspan(z(std::max(0, r.first_law)), z(r.law_count));
+  return binding_->solver().laws_of(entry_);
 }
 Handle& Handle::one_sided(OneSided how) {
   demand(try_one_sided(how));
@@ -65,38 +71,38 @@ Handle& Handle::one_sided(OneSided how) {
 }
 std::string Handle::try_one_sided(OneSided how) noexcept {
   if (!valid()) return why_not_valid();
-  return engine_->set_one_sided(record_, how);
+  return binding_->solver().set_unilateral(entry_, how);
 }
-bool Handle::released() const { return valid() && engine_->records_[z(record_)].let_go; }
+bool Handle::released() const { return valid() && binding_->solver().entry(entry_).released; }
 Handle& Handle::acting_at(std::vector<Vector3d> points) {
-  if (valid()) engine_->set_points(record_, std::move(points));
+  if (valid()) binding_->solver().set_application_points(entry_, std::move(points));
   return *this;
 }
 Handle& Handle::enable(bool on) {
-  if (valid()) engine_->enable(record_, on);
+  if (valid() && binding_->is_there(entry_)) binding_->solver().enable(entry_, on);
   return *this;
 }
 Handle& Handle::collisions_between_bodies(bool on) {
-  if (valid()) engine_->link_collisions(record_, on);
+  if (valid() && !binding_->joints()[entry_].joint) binding_->joints().set_collisions(entry_, on);
   return *this;
 }
 void Handle::remove() {
-  if (valid()) engine_->remove_by_user(record_);
+  if (valid()) binding_->remove_by_user(entry_);
 }
 const Reaction& Handle::reaction() const {
-  if (!valid() || engine_->records_[z(record_)].reaction < 0) return no_reaction;
-  engine_->refresh_flags();
-  return engine_->reactions_[z(engine_->records_[z(record_)].reaction)];
+  if (!valid() || binding_->solver().entry(entry_).reaction < 0) return no_reaction;
+  binding_->solver().update_redundancy();
+  return binding_->solver().reactions()[z(binding_->solver().entry(entry_).reaction)];
 }
 std::span<btRigidBody* const> Handle::bodies() const {
   if (!valid()) return {};
-  return engine_->records_[z(record_)].bodies;
+  return binding_->joints()[entry_].bodies;
 }
 RowUnit Handle::unit() const {
   if (!valid()) return RowUnit::own;
-  const Record& r = engine_->records_[z(record_)];
-  if (r.id.index < 0) return r.joint ? RowUnit::metre : RowUnit::own;
-  const ConstraintFunction& f = engine_->system_.constraint(r.id).function();
+  const host::ConstraintEntry& r = binding_->solver().entry(entry_);
+  if (r.id.index < 0) return r.is_joint() ? RowUnit::metre : RowUnit::own;
+  const ConstraintFunction& f = binding_->solver().constraint(entry_).function();
   return f.level() == Level::position ? f.unit(0) : RowUnit::own;
 }
 
@@ -108,10 +114,11 @@ const Reaction& Step::operator[](std::string_view name) const {
 
 // ---- Solver ----
 
-Solver::Solver(btDiscreteDynamicsWorld& world, Options options) : engine_(std::make_unique<Engine>(*this, options)) {
-  demand(engine_->install(world));
+Solver::Solver(btDiscreteDynamicsWorld& world, Options options)
+    : binding_(std::make_unique<WorldBinding>(*this, options)) {
+  demand(binding_->install(world));
 }
-Solver::Solver(Options options) : engine_(std::make_unique<Engine>(*this, options)) { engine_->make_solver(); }
+Solver::Solver(Options options) : binding_(std::make_unique<WorldBinding>(*this, options)) { binding_->make_solver(); }
 std::unique_ptr<Solver> Solver::try_install(btDiscreteDynamicsWorld& world, std::string& why,
                                             Options options) noexcept {
   try {
@@ -124,21 +131,21 @@ std::unique_ptr<Solver> Solver::try_install(btDiscreteDynamicsWorld& world, std:
 }
 Solver::~Solver() = default;
 
-btConstraintSolver* Solver::constraint_solver() { return engine_->host_solver(); }
-void Solver::attach(btDiscreteDynamicsWorld& world) { demand(engine_->attach(world)); }
-void Solver::detach() { engine_->uninstall(); }
+btConstraintSolver* Solver::constraint_solver() { return binding_->hooks(); }
+void Solver::attach(btDiscreteDynamicsWorld& world) { demand(binding_->attach(world)); }
+void Solver::detach() { binding_->uninstall(); }
 
 std::vector<BodyId> Solver::ids_of(const std::string& name, const std::vector<btRigidBody*>& bodies) {
-  if (!engine_->world_) throw std::invalid_argument("linchpin: constraint '" + name + "': " + engine_->why_no_world());
+  if (!binding_->world()) throw std::invalid_argument("linchpin: constraint '" + name + "': " + binding_->why_no_world());
   if (bodies.empty()) throw std::invalid_argument("linchpin: constraint '" + name + "' names no body");
   std::vector<BodyId> ids;
   for (std::size_t k = 0; k < bodies.size(); ++k) {
     if (!bodies[k])
       throw std::invalid_argument("linchpin: constraint '" + name + "': body " + std::to_string(k) + " is null");
-    if (!engine_->in_world(*bodies[k]))
+    if (!binding_->bodies().in_world(*bodies[k]))
       throw std::invalid_argument("linchpin: constraint '" + name + "': body " + std::to_string(k) +
                                   " is not in the world");
-    ids.push_back(engine_->body_id(*bodies[k]));
+    ids.push_back(binding_->bodies().id(*bodies[k]));
   }
   return ids;
 }
@@ -151,7 +158,7 @@ std::vector<BodyId> Solver::ids_of(const std::string& name, const std::vector<Pa
       continue;
     }
     BodyId link;
-    Multibodies& multibodies = multibodies_of(*engine_, "constraint '" + name + "'");
+    Multibodies& multibodies = multibodies_of(*binding_, "constraint '" + name + "'");
     if (const std::string why = multibodies.id_of(part.link_, link); !why.empty())
       throw std::invalid_argument("linchpin: constraint '" + name + "': " + why);
     ids.push_back(link);
@@ -161,55 +168,55 @@ std::vector<BodyId> Solver::ids_of(const std::string& name, const std::vector<Pa
 
 BodyId Solver::id(Link link) {
   BodyId id;
-  if (const std::string why = multibodies_of(*engine_, "id").id_of(link, id); !why.empty())
+  if (const std::string why = multibodies_of(*binding_, "id").id_of(link, id); !why.empty())
     throw std::invalid_argument("linchpin: id: " + why);
   return id;
 }
 
 Handle Solver::adopt(btMultiBodyConstraint& constraint, std::string name) {
-  int record = -1;
-  Multibodies& multibodies = multibodies_of(*engine_, "adopt '" + name + "'");
-  demand(multibodies.name(constraint, std::move(name), record));
-  return {engine_.get(), record};
+  int entry = -1;
+  Multibodies& multibodies = multibodies_of(*binding_, "adopt '" + name + "'");
+  demand(multibodies.name(constraint, std::move(name), entry));
+  return {binding_.get(), entry};
 }
 
 Handle Solver::adopt(Link link, std::string name) {
-  int record = -1;
-  Multibodies& multibodies = multibodies_of(*engine_, link, "adopt '" + name + "'");
-  demand(multibodies.name_joint(link, std::move(name), record));
-  return {engine_.get(), record};
+  int entry = -1;
+  Multibodies& multibodies = multibodies_of(*binding_, link, "adopt '" + name + "'");
+  demand(multibodies.name_joint(link, std::move(name), entry));
+  return {binding_.get(), entry};
 }
 
 Wrench Solver::joint_wrench(Link link) const {
   Wrench out;
-  demand(multibodies_of(*engine_, link, "joint_wrench").joint_wrench(link, out));
+  demand(multibodies_of(*binding_, link, "joint_wrench").joint_wrench(link, out));
   return out;
 }
 
 JointForces Solver::joint_forces(Link link) const {
   JointForces out;
-  demand(multibodies_of(*engine_, link, "joint_forces").joint_forces(link, out));
+  demand(multibodies_of(*binding_, link, "joint_forces").joint_forces(link, out));
   return out;
 }
 
 Handle Solver::add(Constraint constraint, std::vector<btRigidBody*> bodies) {
-  int record = -1;
-  demand(engine_->add_user(std::move(constraint), std::move(bodies), record));
-  return {engine_.get(), record};
+  int entry = -1;
+  demand(binding_->joints().add_user(std::move(constraint), std::move(bodies), entry));
+  return {binding_.get(), entry};
 }
 
 Handle Solver::add(Constraint constraint) {
   std::vector<btRigidBody*> bodies;
-  if (Multibodies* links = engine_->multibodies()) {
+  if (Multibodies* links = binding_->multibodies()) {
     const auto ids = constraint.bodies();
     if (std::any_of(ids.begin(), ids.end(), [&](BodyId id) { return id.index >= 0 && links->is_link(id); })) {
-      int record = -1;
-      demand(links->add(std::move(constraint), record));
-      return {engine_.get(), record};
+      int entry = -1;
+      demand(links->add(std::move(constraint), entry));
+      return {binding_.get(), entry};
     }
   }
   for (const BodyId id : constraint.bodies()) {
-    btRigidBody* body = id == linchpin::world ? &btTypedConstraint::getFixedBody() : engine_->body_of(id);
+    btRigidBody* body = id == linchpin::world ? &btTypedConstraint::getFixedBody() : binding_->bodies().body(id);
     if (!body)
       throw std::invalid_argument("linchpin: constraint '" + constraint.name() +
                                   "' names a body that this solver does not know: use id(body)");
@@ -230,85 +237,76 @@ Handle Solver::try_add(std::string& why, const std::string& name, const std::vec
 }
 
 BodyId Solver::id(btRigidBody& body) {
-  if (!engine_->world_) throw std::invalid_argument(std::string("linchpin: id: ") + engine_->why_no_world());
-  if (!engine_->in_world(body)) throw std::invalid_argument("linchpin: id: the body is not in the world");
-  return engine_->body_id(body);
+  if (!binding_->world()) throw std::invalid_argument(std::string("linchpin: id: ") + binding_->why_no_world());
+  if (!binding_->bodies().in_world(body)) throw std::invalid_argument("linchpin: id: the body is not in the world");
+  return binding_->bodies().id(body);
 }
 
 Handle Solver::adopt(btTypedConstraint& joint, std::string name) {
-  int record = -1;
-  demand(engine_->name_joint(joint, std::move(name), record));
-  return {engine_.get(), record};
+  int entry = -1;
+  demand(binding_->joints().adopt(joint, std::move(name), entry));
+  return {binding_.get(), entry};
 }
 Handle Solver::try_adopt(std::string& why, btTypedConstraint& joint, std::string name) noexcept {
-  int record = -1;
+  int entry = -1;
   try {
-    why = engine_->name_joint(joint, std::move(name), record);
+    why = binding_->joints().adopt(joint, std::move(name), entry);
   } catch (const std::exception& e) {
     why = e.what();
   }
-  return why.empty() ? Handle{engine_.get(), record} : Handle{};
+  return why.empty() ? Handle{binding_.get(), entry} : Handle{};
 }
 Handle Solver::find(std::string_view name) {
-  const int record = engine_->find(name);
-  return record < 0 ? Handle{} : Handle{engine_.get(), record};
+  const int entry = binding_->solver().find(name);
+  return entry < 0 ? Handle{} : Handle{binding_.get(), entry};
 }
 
-std::vector<Solver::Finding> Solver::check() { return engine_->check(); }
+std::vector<Solver::Finding> Solver::check() { return binding_->check(); }
 std::span<const Reaction> Solver::reactions() const {
-  engine_->refresh_flags();
-  return engine_->reactions_;
+  binding_->solver().update_redundancy();
+  return binding_->solver().reactions();
 }
-std::span<const LawWork> Solver::laws() const {
-  engine_->order_laws();
-  return engine_->law_works_;
-}
+std::span<const LawWork> Solver::laws() const { return binding_->solver().laws(); }
 std::span<const BodyBooks> Solver::books() const {
-  engine_->refresh();
-  return engine_->books_;
+  binding_->solver().update_reports();
+  return binding_->solver().balances();
 }
 std::span<const Shadow> Solver::shadow() const {
-  if (!engine_->tells_native()) return {};
-  return engine_->shadow_;
+  if (!binding_->compares()) return {};
+  return binding_->comparison().all();
 }
 const Counts& Solver::counts() const {
-  engine_->refresh();
-  return engine_->counts_;
+  binding_->solver().update_reports();
+  return binding_->solver().counts();
 }
-std::span<const LawWarning> Solver::law_warnings() const { return engine_->law_warnings_.all(); }
-std::string Solver::summary() const { return engine_->summary(); }
-std::vector<Solver::Native> Solver::native() const { return engine_->native(); }
-RankReport Solver::rank_report() const {
-  engine_->refresh();  // residuals
-  return engine_->rank_report();
-}
-Instant Solver::instant(std::string_view constraint) const { return engine_->instant(constraint); }
-double Solver::energy() const { return engine_->energy(); }
-void Solver::on_step(std::function<void(const Step&)> callback) {
-  engine_->callback_ =
-      callback ? std::make_shared<const std::function<void(const Step&)>>(std::move(callback)) : nullptr;
-}
-double Solver::t() const { return engine_->t_; }
-void Solver::set_t(double t) { engine_->t_ = t; }
+std::span<const LawWarning> Solver::law_warnings() const { return binding_->solver().law_warnings(); }
+std::string Solver::summary() const { return binding_->summary(); }
+std::vector<Solver::Native> Solver::native() const { return binding_->solver().host_parts(); }
+RankReport Solver::rank_report() const { return binding_->solver().rank_report(); }
+Instant Solver::instant(std::string_view constraint) const { return binding_->solver().problem(constraint); }
+double Solver::energy() const { return binding_->energy(); }
+void Solver::on_step(std::function<void(const Step&)> callback) { binding_->set_callback(std::move(callback)); }
+double Solver::t() const { return binding_->solver().t(); }
+void Solver::set_t(double t) { binding_->solver().set_t(t); }
 void Solver::forget(btMultiBody& body) {
-  if (engine_->multibodies()) engine_->multibodies()->forget(body);
+  if (binding_->multibodies()) binding_->multibodies()->forget(body);
 }
-void Solver::forget(btRigidBody& body) { engine_->forget(body); }
-void Solver::reset() { engine_->reset(); }
+void Solver::forget(btRigidBody& body) { binding_->forget(body); }
+void Solver::reset() { binding_->reset(); }
 History Solver::history() const {
   History out;
-  out.past_ = engine_->history();
+  out.past_ = binding_->history();
   return out;
 }
 void Solver::restore(const History& history) { demand(try_restore(history)); }
 std::string Solver::try_restore(const History& history) noexcept {
   try {
-    return history.past_ ? engine_->go_back(*history.past_) : "linchpin: restore: an empty history, of no solver";
+    return history.past_ ? binding_->restore(*history.past_) : "linchpin: restore: an empty history, of no solver";
   } catch (const std::exception& e) {
     return e.what();
   }
 }
-const Options& Solver::options() const { return engine_->options_; }
+const Options& Solver::options() const { return binding_->options(); }
 
 }  // namespace LINCHPIN_BULLET_PRECISION
 }  // namespace linchpin::bullet

@@ -12,6 +12,7 @@
 
 #include <linchpin/constraint.h>
 #include <linchpin/forces.h>
+#include <linchpin/host.h>
 #include <linchpin/joints.h>
 #include <linchpin/report.h>
 #include <linchpin/stepper.h>
@@ -39,40 +40,30 @@ namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
 class Solver;
-class Engine;       // src/engine.h
-struct EnginePast;  // src/engine.h
+class WorldBinding;  // src/world_binding.h
+struct BindingPast;  // src/world_binding.h
 
-/// Who solves the equality constraints.
-enum class Mode {
-  exact,   ///< linchpin does
-  observe  ///< Bullet does, as without linchpin; linchpin measures gaps and the forces that would have been exact
-};
+using host::Counts;      ///< since the start or the last reset()
+using host::LawWarning;
+using host::Mode;
+using host::told;
 
-/// How a block, the bodies that exact constraints join, goes through a step of Bullet's.
-enum class Stepping {
-  /// Order 1, as Bullet itself: v₁ = v₀ + dt·a, X₁ = X₀ ⊕ dt·v₁, ending on the constraints (T12).
-  semi_implicit,
-  /// Order 4 (T13): Runge–Kutta–Munthe-Kaas from Bullet's state at the start of its step, each stage with the explicit
-  /// equation (T5), then poses and velocities projected in the mass metric. The forces on a body are Bullet's, constant
-  /// over its step; gyroscopic torques and constraints with time are asked at each stage. Bodies that the program moves
-  /// are known by their poses alone and follow a parabola through them: beside them the order is 2 to 3. Bullet's
-  /// damping is its own, by a factor at the start of a step: with it the order is 1. Bullet's integrator is given the
-  /// mean velocity, so that swept collisions (CCD) and motion states see the way from pose to pose, and the velocity at
-  /// the step's end is set right after, before any action of the program's runs.
-  ///
-  /// Smooth laws act in the stages, as they are at that instant; their parts are so short that none of them damps by
-  /// more than a factor of e in one.
-  ///
-  /// What a block of a step is left to semi_implicit for, counted in Counts::stepped_down and named by summary(): rows
-  /// of Bullet's own (contacts, limits, motors, springs) give it an impulse or a push, since those were solved for
-  /// X₁ = X₀ ⊕ dt·v₁ and would be met on no other way; it has laws of dry friction or with a memory; or it could not be
-  /// taken in parts as short as max_substeps makes them. Links of multibodies are always stepped semi-implicitly.
-  rk4,
-  /// Order 5(4) (T13): the pair of Dormand and Prince likewise, in as many parts of Bullet's step as Options::tolerance
-  /// asks for, the first as long as the last step's would have been. Stages with the forces of the same step, so that
-  /// a part never goes beyond it. Six factorisations a part and one a step, of rk4 four a part.
-  adaptive
-};
+/// How a block, the bodies that exact constraints join, goes through a step of Bullet's (see linchpin/host.h).
+///
+/// By the stages of rk4 and adaptive the forces on a body are Bullet's, constant over its step; gyroscopic torques and
+/// constraints with time are asked at each stage. Bodies that the program moves are known by their poses alone and follow
+/// a parabola through them: beside them the order is 2 to 3. Bullet's damping is its own, by a factor at the start of a
+/// step: with it the order is 1. Bullet's integrator is given the mean velocity, so that swept collisions (CCD) and motion
+/// states see the way from pose to pose, and the velocity at the step's end is set right after, before any action of the
+/// program's runs. Smooth laws act in the stages, as they are at that instant; substeps are so short that none of them
+/// damps by more than a factor of e in one.
+///
+/// A step of a block falls back to semi_implicit, counted in Counts::stepped_down and named by summary(), when rows of
+/// Bullet's own (contacts, limits, motors, springs) give it an impulse or a push, since those were solved for
+/// X₁ = X₀ ⊕ dt·v₁ and would be met on no other way; when it has laws of dry friction or with a memory; or when it could
+/// not be taken in substeps as short as max_substeps makes them. Links of multibodies are always stepped
+/// semi-implicitly. adaptive takes six factorisations a substep and one a step, rk4 four a substep.
+using host::Stepping;
 
 /// A link of a multibody, as a constraint sees it: a body whose points and axes are in the link's own axes from its
 /// centre of mass, as btMultiBody has them. Index −1 is the base.
@@ -186,10 +177,10 @@ class Handle {
 
  private:
   friend class Solver;
-  Handle(Engine* engine, int record);
+  Handle(WorldBinding* binding, int entry);
   std::string why_not_valid() const;
-  Engine* engine_ = nullptr;
-  int record_ = -1;
+  WorldBinding* binding_ = nullptr;
+  int entry_ = -1;
   unsigned version_ = 0;  ///< of what was there when it was made
 };
 
@@ -212,46 +203,6 @@ struct Step {
   const Reaction& operator[](std::string_view name) const;
 };
 
-/// Counts since the start or the last reset().
-struct Counts {
-  long steps = 0;
-  long solves = 0;               ///< block solves
-  long factors = 0;              ///< factorisations: one for a block's step or substep, more where a gap is closed
-  long newton = 0;               ///< back-solves of end-of-step satisfaction
-  long substepped = 0;           ///< block steps redone in shorter ones (T15)
-  long substeps = 0;             ///< substeps those took
-  long stiffened = 0;            ///< block steps taken with geometric stiffness instead
-  double stiffness_work = 0;     ///< done by its torques: what it damped, negative [J]
-  long damped = 0;               ///< block steps damped, as native rows would have given energy from no source (T15)
-  double damping_work = 0;       ///< done by that: what it took, negative [J]
-  long parts = 0;                ///< that block steps by stages were made of
-  long parts_refused = 0;        ///< tried besides, and taken again shorter
-  long stepped_down = 0;         ///< block steps taken semi-implicitly though Options::stepping asks for more
-  long law_solves = 0;           ///< back-solves for laws, of the last evaluation of each block step (T9)
-  long mode_switches = 0;        ///< times a contact of a law began to stick or to slide (T10)
-  long released = 0;             ///< times a one-sided constraint let go
-  long engaged = 0;              ///< and held again
-  long fallbacks = 0;            ///< block steps left to native rows
-  long non_finite = 0;           ///< times a non-finite number was kept from the host
-  long gap_corrections = 0;      ///< positional corrections
-  double corrected = 0;          ///< largest displacement of one of them [m]
-  double turned = 0;             ///< largest turn of a body by one of them [rad]
-  long turned_back = 0;          ///< block steps that began with a joint turned far (0.5 rad) from where it is held
-  double widest = 0;             ///< the most that one was [rad]
-  double imbalance = 0;          ///< largest BodyBooks::imbalance() of any body at any step whose books were read
-  double activation_energy = 0;  ///< largest ½ΔvᵀMΔv by which a step began off its velocity constraints [J]
-};
-
-/// What laws warn of: a step that has no answer on the actual thrust (Painlevé's case) or several, an effort that
-/// jumps, a thrust that redundancy leaves undetermined, a law with nothing to rub on. It names law and constraint.
-struct LawWarning {
-  std::string text;  ///< with the numbers of the first time
-  double t = 0;      ///< [s] at the start of the step in which it was first so
-  long steps = 0;    ///< in so many steps; 0 for what is so as long as laws and constraints stay what they are
-};
-/// As summary() has it: the text, then when and how often.
-std::string told(const LawWarning& warning);
-
 /// What a Solver carries from one step to the next, beside what is in Bullet's world: see Solver::history().
 class History {
  public:
@@ -259,7 +210,7 @@ class History {
 
  private:
   friend class Solver;
-  std::shared_ptr<const EnginePast> past_;
+  std::shared_ptr<const BindingPast> past_;
 };
 
 /// Replaces the equality part of a world's constraint solver for as long as it lives.
@@ -419,9 +370,7 @@ class Solver {
   Handle find(std::string_view name);
 
   /// Derivative self-test, start residuals, rank of everything at the present state; empty findings when all is well.
-  struct Finding {
-    std::string constraint, message;
-  };
+  using Finding = host::Finding;
   std::vector<Finding> check();
 
   /// Of the last step, in world order, then the user's. Names, wrenches on every body, parts, power, work, gap.
@@ -439,9 +388,7 @@ class Solver {
   /// Gap, energy, rank, redundancy by name, substeps, fallbacks, what stayed native and why. Several lines of text.
   std::string summary() const;
   /// What stayed with the native solver and why, by constraint name; empty when nothing did.
-  struct Native {
-    std::string name, why;
-  };
+  using Native = host::HostPart;
   std::vector<Native> native() const;
   RankReport rank_report() const;  ///< of all exact constraints at the last step; indices as reactions()
   /// Problem of one constraint's block at the last step, to save and replay with `linchpin solve`. Empty (n() == 0)
@@ -490,7 +437,7 @@ class Solver {
   Handle add(Constraint constraint, std::vector<btRigidBody*> bodies);
   Handle try_add(std::string& why, const std::string& name, const std::vector<btRigidBody*>& bodies,
                  const std::function<Constraint(std::vector<BodyId>)>& make) noexcept;
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<WorldBinding> binding_;
 };
 
 /// What linchpin holds of a stock joint as it is configured now, whoever solves it; nothing is installed or changed.

@@ -1,0 +1,106 @@
+// The rows of Bullet's solver as the host module knows them: reading them, and applying what it changes of them.
+#pragma once
+
+#include "joint_table.h"
+
+#include <linchpin/host.h>
+
+#include <BulletDynamics/Featherstone/btMultiBodySolverConstraint.h>
+
+#include <array>
+#include <vector>
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+/// Rows that act on a multibody, and perhaps a rigid body; none in a world without.
+using LinkRows = std::array<const btMultiBodyConstraintArray*, 5>;
+
+/// The arrays of Bullet's solver during one group.
+struct SolverArrays {
+  btAlignedObjectArray<btSolverBody>& bodies;
+  btConstraintArray& contacts;
+  btConstraintArray& joints;
+  btConstraintArray& friction;
+  btConstraintArray& rolling;
+  LinkRows link_rows{};
+};
+
+class RowReader {
+ public:
+  RowReader(host::ConstraintSolver& solver, const BodyTable& bodies, const JointTable& joints)
+      : solver_(solver), bodies_(bodies), joints_(joints) {}
+  void set_world(btDiscreteDynamicsWorld* world) { world_ = world; }
+
+  /// Index of a body in the arrays, −1 where it is not there.
+  int row_body(const btRigidBody& body) const;
+  /// A kinematic body that kept its mass would be moved by rows, warm start, pushes and forces, away from where the
+  /// program has it, and with a velocity that it still has in the next of several substeps.
+  void hold_kinematic(SolverArrays arrays) const;
+  /// Before a setup is done again: companion ids of kinematic bodies outlive a setup, and would index the next arrays.
+  static void forget_companions(SolverArrays arrays);
+
+  /// Rows are set up. @return false where they are to be set up once more
+  bool start(SolverArrays arrays);
+  void push(SolverArrays arrays);
+  /// Gives rows of small number the motion of whole islands. @return whether there are any, which row_generic() and
+  /// row_lower() then solve instead of Bullet's own until the iterations end
+  bool couple(SolverArrays arrays, bool find_composites);
+  void begin_iterations(SolverArrays arrays, btSingleConstraintRowSolver generic, btSingleConstraintRowSolver lower);
+  static btScalar row_generic(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row);
+  static btScalar row_lower(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row);
+  void project(SolverArrays arrays);
+  /// The iterations are over. @return false where rows are to be set up once more
+  bool finish(SolverArrays arrays);
+
+ private:
+  enum Array : std::size_t { contact_rows, joint_rows, friction_rows, rolling_rows };
+  static std::array<btConstraintArray*, 4> all(SolverArrays arrays) {
+    return {&arrays.contacts, &arrays.joints, &arrays.friction, &arrays.rolling};
+  }
+  std::array<std::vector<host::Row>*, 4> all_rows() { return {&rows_.contacts, &rows_.joints, &rows_.friction, &rows_.rolling}; }
+  void read_bodies(SolverArrays arrays);
+  void read_rows(SolverArrays arrays);
+  void read_joints(SolverArrays arrays);
+  void read_link_rows(SolverArrays arrays);
+  void read_row(const btSolverConstraint& row, int index, host::Row& out) const;
+  void read_contact(const btSolverConstraint& row, host::Row& out) const;
+  bool concerns_us(const btSolverConstraint& row) const;
+  void leave_out_rigid_parts(SolverArrays arrays);
+  void write_start_velocities(SolverArrays arrays);
+  bool make_composites(SolverArrays arrays);
+  void put_on_composites(btSolverConstraint& row, const host::CompositeRow& by);
+  void put_rows_back(SolverArrays arrays);
+  void apply_changes(SolverArrays arrays);
+  btScalar resolve(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row, bool bounded_above) const;
+  const host::Response* response_of(const btSolverConstraint& row) const;
+
+  /// What of a row is another while it acts on a composite body.
+  struct Side {
+    btSolverConstraint* row;
+    int k, body;
+    btVector3 moment, angular;
+  };
+  /// A part of the arrays whose rows have responses.
+  struct Range {
+    const btSolverConstraint* first = nullptr;
+    std::vector<int> response;  // by row, −1: none
+  };
+
+  host::ConstraintSolver& solver_;
+  const BodyTable& bodies_;
+  const JointTable& joints_;
+  btDiscreteDynamicsWorld* world_ = nullptr;
+  btAlignedObjectArray<btSolverBody>* solver_bodies_ = nullptr;  // during a group
+  host::Rows rows_;
+  std::vector<Side> sides_;
+  std::vector<int> composite_body_;  // by composite: its solver body
+  std::array<Range, 4> ranges_;
+  std::vector<host::Response> responses_;
+  std::vector<btVector3> motion_;    // of responses, in Bullet's precision: linear and angular by body
+  std::vector<std::vector<int>> response_bodies_;  // by island
+  btSingleConstraintRowSolver native_generic_ = nullptr, native_lower_ = nullptr;
+};
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet

@@ -1,0 +1,167 @@
+// The hook into Bullet: a mixin over one of its stock solvers that overrides the protected steps of a group solve and
+// lends its arrays to the binding. Everything native stays the base's.
+#pragma once
+
+#include "world_binding.h"
+
+#include <utility>
+#include <vector>
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+template <class Base>
+class SolverHooks : public Base {
+ public:
+  template <class... Args>
+  explicit SolverHooks(WorldBinding& binding, Args... args) : Base(args...), binding_(binding), shadow_(args...) {}
+
+  void prepareSolve(int body_count, int manifold_count) override {
+    Base::prepareSolve(body_count, manifold_count);
+    binding_.begin_step();
+  }
+  void allSolved(const btContactSolverInfo& info, btIDebugDraw* draw) override {
+    Base::allSolved(info, draw);
+    binding_.end_solve();
+  }
+
+  btScalar solveGroup(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
+                      btTypedConstraint** constraints, int nc, const btContactSolverInfo& info, btIDebugDraw* draw,
+                      btDispatcher* dispatcher) override {
+    if (!binding_.takes_islands())
+      return Base::solveGroup(bodies, nb, manifolds, nm, constraints, nc, info, draw, dispatcher);
+    if (nb == 0) return 0;
+    WorldGroup& g = binding_.gather_awake(bodies, nb, manifolds, nm, constraints, nc, dispatcher);
+    shadow(g.bodies.data(), size(g.bodies), g.manifolds.data(), size(g.manifolds), g.constraints.data(),
+           size(g.constraints), info, draw);
+    binding_.begin_group(g.constraints.data(), size(g.constraints), info);
+    binding_.solve_separate(g);
+    if (!g.bodies.empty() || !native().empty())
+      Base::solveGroup(g.bodies.data(), size(g.bodies), g.manifolds.data(), size(g.manifolds), native_data(),
+                       size(native()), info, draw, dispatcher);
+    binding_.write_separate();
+    return 0;
+  }
+
+ protected:
+  btScalar solveGroupCacheFriendlySetup(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
+                                        btTypedConstraint** constraints, int nc, const btContactSolverInfo& info,
+                                        btIDebugDraw* draw) override {
+    if (!binding_.takes_islands()) {
+      shadow(bodies, nb, manifolds, nm, constraints, nc, info, draw);
+      binding_.begin_group(constraints, nc, info);
+    }
+    btScalar r =
+        Base::solveGroupCacheFriendlySetup(bodies, nb, manifolds, nm, native_data(), size(native()), info, draw);
+    while (!binding_.rows().start(arrays())) r = set_up_again(bodies, nb, manifolds, nm, info, draw);
+    return r;
+  }
+
+  void solveGroupCacheFriendlySplitImpulseIterations(btCollisionObject** bodies, int nb,
+                                                     btPersistentManifold** manifolds, int nm,
+                                                     btTypedConstraint** constraints, int nc,
+                                                     const btContactSolverInfo& info, btIDebugDraw* draw) override {
+    Base::solveGroupCacheFriendlySplitImpulseIterations(bodies, nb, manifolds, nm, constraints, nc, info, draw);
+    binding_.rows().push(arrays());
+    // After the pushes, whose own iterations use the rows as they were.
+    if (!binding_.couples_rows() || !binding_.rows().couple(arrays(), !binding_.has_multibodies())) return;
+    binding_.rows().begin_iterations(arrays(), this->getActiveConstraintRowSolverGeneric(),
+                                     this->getActiveConstraintRowSolverLowerLimit());
+    this->setConstraintRowSolverGeneric(&RowReader::row_generic);
+    this->setConstraintRowSolverLowerLimit(&RowReader::row_lower);
+  }
+
+  btScalar solveSingleIteration(int iteration, btCollisionObject** bodies, int nb, btPersistentManifold** manifolds,
+                                int nm, btTypedConstraint** constraints, int nc, const btContactSolverInfo& info,
+                                btIDebugDraw* draw) override {
+    const btScalar residual =
+        Base::solveSingleIteration(iteration, bodies, nb, manifolds, nm, constraints, nc, info, draw);
+    binding_.rows().project(arrays());
+    return residual;
+  }
+
+  btScalar solveGroupCacheFriendlyIterations(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds,
+                                             int nm, btTypedConstraint**, int, const btContactSolverInfo& info,
+                                             btIDebugDraw* draw) override {
+    const RowSolvers own(*this);
+    const auto iterate = [&] {
+      const btScalar r = Base::solveGroupCacheFriendlyIterations(bodies, nb, manifolds, nm, native_data(),
+                                                                 size(native()), info, draw);
+      own.put_back();
+      return r;
+    };
+    btScalar r = iterate();
+    // An island is left to Bullet, or was too long for what its rows were solved for: all starts once more.
+    while (!binding_.rows().finish(arrays())) {
+      do set_up_again(bodies, nb, manifolds, nm, info, draw);
+      while (!binding_.rows().start(arrays()));
+      after_second_setup();
+      r = iterate();
+    }
+    return r;
+  }
+
+  btScalar solveGroupCacheFriendlyFinish(btCollisionObject** bodies, int nb, const btContactSolverInfo& info) override {
+    const btScalar r = Base::solveGroupCacheFriendlyFinish(bodies, nb, info);
+    binding_.write_group();
+    return r;
+  }
+
+  // For hosts that set up more than rigid bodies: before a setup is done again, and after.
+  virtual void before_second_setup() {}
+  virtual void after_second_setup() {}
+  virtual LinkRows link_rows() { return {}; }
+  SolverArrays arrays() {
+    return {this->m_tmpSolverBodyPool,
+            this->m_tmpSolverContactConstraintPool,
+            this->m_tmpSolverNonContactConstraintPool,
+            this->m_tmpSolverContactFrictionConstraintPool,
+            this->m_tmpSolverContactRollingFrictionConstraintPool,
+            link_rows()};
+  }
+
+ private:
+  /// The row solvers that the program chose, for while coupled rows have another.
+  struct RowSolvers {
+    explicit RowSolvers(SolverHooks& s)
+        : solver(s),
+          generic(s.getActiveConstraintRowSolverGeneric()),
+          lower(s.getActiveConstraintRowSolverLowerLimit()) {}
+    void put_back() const {
+      solver.setConstraintRowSolverGeneric(generic);
+      solver.setConstraintRowSolverLowerLimit(lower);
+    }
+    SolverHooks& solver;
+    btSingleConstraintRowSolver generic, lower;
+  };
+  template <class T>
+  static int size(const std::vector<T>& x) {
+    return static_cast<int>(x.size());
+  }
+  std::vector<btTypedConstraint*>& native() { return binding_.native_constraints(); }
+  btTypedConstraint** native_data() { return native().empty() ? nullptr : native().data(); }
+  void shadow(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
+              btTypedConstraint** constraints, int nc, const btContactSolverInfo& info, btIDebugDraw* draw) {
+    if (!binding_.runs_comparison()) return;
+    binding_.comparison().save(bodies, nb, manifolds, nm, constraints, nc);
+    shadow_.solveGroup(bodies, nb, manifolds, nm, constraints, nc, info, draw, nullptr);
+    binding_.comparison().take(manifolds, nm, constraints, nc);
+  }
+  btScalar set_up_again(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
+                        const btContactSolverInfo& info, btIDebugDraw* draw) {
+    before_second_setup();
+    RowReader::forget_companions(arrays());
+    binding_.forget_contacts_of_failed(manifolds, nm);
+    this->m_tmpSolverContactConstraintPool.resizeNoInitialize(0);
+    this->m_tmpSolverNonContactConstraintPool.resizeNoInitialize(0);
+    this->m_tmpSolverContactFrictionConstraintPool.resizeNoInitialize(0);
+    this->m_tmpSolverContactRollingFrictionConstraintPool.resizeNoInitialize(0);
+    return Base::solveGroupCacheFriendlySetup(bodies, nb, manifolds, nm, native_data(), size(native()), info, draw);
+  }
+
+  WorldBinding& binding_;
+  Base shadow_;
+};
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet

@@ -1,0 +1,603 @@
+// The interface between linchpin and a physics engine, the host. An adapter implements `World`, which reads and writes
+// the bodies and joints of the host. It drives one `ConstraintSolver`, which finds the constraint forces.
+// docs/writing-an-adapter.md explains the order of the calls; adapters/minimal is a complete small adapter.
+//
+// All quantities are in double precision, SI units and world axes. A moment acts about the centre of mass of its body.
+// A `ConstraintSolver` serves one thread at a time. It uses `World` from that thread only.
+#pragma once
+
+#include <linchpin/constraint.h>
+#include <linchpin/dynamics.h>
+#include <linchpin/joints.h>
+#include <linchpin/laws.h>
+#include <linchpin/report.h>
+#include <linchpin/system.h>
+
+#include <array>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace linchpin::host {
+
+using Vector6 = Eigen::Matrix<double, 6, 1>;
+
+// ---- options and counts ----
+
+/// Who solves the equality constraints.
+enum class Mode {
+  exact,   ///< linchpin solves them.
+  observe  ///< The host solves them. linchpin measures gaps and the forces that would have been exact.
+};
+
+/// How an island goes through a step of the host.
+enum class Stepping {
+  /// Order 1, as hosts themselves: v₁ = v₀ + dt·a, X₁ = X₀ ⊕ dt·v₁, ending on the constraints (T12).
+  semi_implicit,
+  /// Order 4: Runge–Kutta–Munthe-Kaas stages inside the host's step, then a projection in the mass metric (T13). The
+  /// forces on a body are those of the host, constant over its step.
+  rk4,
+  /// Order 5(4): the pair of Dormand and Prince, in as many substeps as `Options::tolerance` needs (T13).
+  adaptive
+};
+
+/// Settings of a solver. They do not change while it exists.
+struct Options {
+  Mode mode = Mode::exact;
+  Stepping stepping = Stepping::semi_implicit;
+  double rank_tolerance = 1e-6;     ///< T6
+  double newton_tolerance = 1e-15;  ///< |φ| at the end of a step [m or the row's unit] (T12)
+  double gap_tolerance = 1e-9;      ///< |φ| at the start of a step above which poses are corrected [m or rad]
+  double tolerance = 1e-9;          ///< error of a substep of Stepping::adaptive
+  double swing_limit = 1;           ///< ω·dt above which a step is taken in substeps (T15)
+  int max_newton = 30;              ///< solves of one end-of-step Newton
+  int max_substeps = 1024;          ///< of one step; then the island is left to the host
+  int threads = 1;                  ///< that solve islands without host rows, the caller's included
+  bool geometric_stiffness = false; ///< T15: implicit geometric stiffness in place of substeps
+  bool drift_correction = true;     ///< T12; false: the bare acceleration, which drifts
+};
+
+/// Counts since the start or the last reset().
+struct Counts {
+  long steps = 0;
+  long solves = 0;               ///< solves of islands
+  long factors = 0;              ///< factorisations: one for a step or substep, more where a gap is closed
+  long newton = 0;               ///< back-solves of the end-of-step Newton
+  long substepped = 0;           ///< steps of islands that were redone in substeps (T15)
+  long substeps = 0;             ///< substeps of those
+  long stiffened = 0;            ///< steps of islands with geometric stiffness instead
+  double stiffness_work = 0;     ///< work of its torques: what it damped, negative [J]
+  long damped = 0;               ///< steps of islands that were damped, as host rows would have given energy (T15)
+  double damping_work = 0;       ///< work of that damping, negative [J]
+  long parts = 0;                ///< substeps of rk4 and adaptive
+  long parts_refused = 0;        ///< tried besides, and taken again shorter
+  long stepped_down = 0;         ///< steps of islands taken semi-implicitly although Options::stepping is another
+  long law_solves = 0;           ///< back-solves for laws, of the last evaluation of each step of an island (T9)
+  long mode_switches = 0;        ///< times a friction element of a law began to stick or to slide (T10)
+  long released = 0;             ///< times a unilateral constraint was released
+  long engaged = 0;              ///< times it was engaged again
+  long fallbacks = 0;            ///< steps of islands that were left to the host
+  long non_finite = 0;           ///< times a non-finite number was kept from the host
+  long gap_corrections = 0;      ///< corrections of poses at the start of a step
+  double corrected = 0;          ///< largest displacement of one of them [m]
+  double turned = 0;             ///< largest turn of a body by one of them [rad]
+  long turned_back = 0;          ///< steps of islands that began with a joint turned far (0.5 rad) from its place
+  double widest = 0;             ///< the largest such turn [rad]
+  double imbalance = 0;          ///< largest BodyBooks::imbalance() of any body at any step whose balance was read
+  double activation_energy = 0;  ///< largest ½ΔvᵀMΔv by which a step began off its velocity constraints [J]
+};
+
+/// A warning of a law: a step without a solution on the actual thrust (Painlevé's case) or with several, an effort that
+/// jumps, a thrust that redundancy leaves undetermined, a law with nothing to rub on. It names law and constraint.
+struct LawWarning {
+  std::string text;  ///< with the numbers of the first time
+  double t = 0;      ///< [s] at the start of the step in which it was first so
+  long steps = 0;    ///< number of such steps; 0 for what holds as long as laws and constraints stay as they are
+};
+/// The text of a warning, then when and how often it was so, as a summary prints it.
+std::string told(const LawWarning& warning);
+
+// ---- bodies and rows of the host ----
+
+/// Forces that the program applies to a body in a step, gravity included [N, N·m].
+struct Load {
+  Vector3d force = Vector3d::Zero(), torque = Vector3d::Zero();
+};
+
+/// By which rule the host adds the gyroscopic torque of a body.
+enum class GyroscopicRule : unsigned char {
+  none,           ///< The program does not want one.
+  implicit_body,  ///< One Newton step of implicit Euler in the body's axes.
+  host            ///< Another rule: World::gyroscopic_change() has it.
+};
+
+/// A body of the host's row solver during a step, with the velocities that its rows change.
+struct RowBody {
+  enum class Motion : unsigned char { fixed, kinematic, free };
+  BodyId body;                  ///< Its index is −1 where linchpin does not know the body.
+  Motion motion = Motion::fixed;
+  double inverse_mass = 0;      ///< along the first axis [1/kg]
+  Vector3d v = Vector3d::Zero(), w = Vector3d::Zero();              ///< at the start of the step
+  Vector3d force_v = Vector3d::Zero(), force_w = Vector3d::Zero();  ///< change by applied forces
+  Vector3d v_forces = Vector3d::Zero(), w_forces = Vector3d::Zero();  ///< v + force_v in the host's own arithmetic
+  Vector3d row_v = Vector3d::Zero(), row_w = Vector3d::Zero();      ///< change by rows
+};
+
+/// One row of the host's own: a contact, friction, a limit, a motor, a spring. It asks for a velocity along J and applies
+/// the impulse Jᵀ · impulse.
+struct Row {
+  enum class Kind : unsigned char {
+    contact,   ///< the normal of a contact
+    friction,  ///< of a contact, rolling friction included
+    belt,      ///< friction against a surface that moves by itself
+    limit,     ///< of a joint: pushes without bound, and one way only
+    lock,      ///< of a joint: holds an angle both ways, without bound
+    motor,     ///< any other row of a joint
+    equality,  ///< Mode::observe: the host's row of an equality constraint that linchpin knows
+    multibody  ///< acts on an articulated body as well
+  };
+  struct Side {
+    int body = -1;                ///< index in Rows::bodies; −1: the row has no body there
+    Vector6 J = Vector6::Zero();  ///< force and moment of an impulse of one
+    double mobility = 0;          ///< J M⁻¹ Jᵀ of that body alone, in the host's own arithmetic [1/kg]
+  };
+  Kind kind = Kind::motor;
+  bool penetrates = false;     ///< a contact whose target velocity removes an overlap
+  bool bounded = false;        ///< It has a bound on both sides: it gives way where it cannot hold.
+  bool was_cut = false;        ///< out: substeps have left a part of the impulse out, and `impulse` is the rest
+  int index = -1;              ///< in the host's array; for the adapter alone
+  int constraint = -1;         ///< entry of the joint that it belongs to; −1: none
+  double limit_sign = 1;       ///< of a limit: the direction in which it pushes
+  double ask = 0;              ///< change of velocity that the host asks for when it begins to iterate [m/s or rad/s]
+  double effective_mass = 0;   ///< impulse for each unit of velocity [kg]
+  double softness = 0;         ///< compliance of the row [1/kg]
+  double host_mobility = 0;    ///< motion of the row by a unit impulse that the host relaxes to [1/kg]
+  double impulse = 0;          ///< [N·s or N·m·s]
+  std::array<Side, 2> side;
+
+  bool moves_nothing() const { return side[0].J.isZero(0) && side[1].J.isZero(0); }
+  bool of_joint() const { return kind == Kind::limit || kind == Kind::lock || kind == Kind::motor; }
+  /// Whether what it does can only be passive.
+  bool is_passive() const { return kind != Kind::belt && kind != Kind::motor; }
+};
+
+/// Rows of the host that act on islands or belong to joints that linchpin knows, in the order of the host's arrays.
+struct Rows {
+  std::vector<RowBody> bodies;
+  std::vector<Row> contacts, joints, friction, rolling, multibody;
+};
+
+/// Settings of the host's row solver.
+struct RowSettings {
+  double joint_erp = 0.2;  ///< share of a position error of a joint that a row removes in a step
+};
+
+/// What is to be changed of a row before the iterations, in this order.
+struct RowChange {
+  double overlap_less = 0;  ///< share of the velocity that removes an overlap which is to be taken off
+  double target_less = 0;   ///< velocity to be taken off
+  double scale = 1;         ///< factor on effective mass, target impulse and softness
+  bool inactive = false;    ///< The row is to do nothing.
+};
+
+/// What an impulse of one on a row changes: of each side the bodies of an island that rows act on, or the host's body.
+struct Response {
+  std::array<int, 2> island{-1, -1};       ///< −1: the host's body alone
+  std::array<std::size_t, 2> first{0, 0};  ///< first of its numbers in ConstraintSolver::response_motion()
+  bool second_with_first = false;          ///< both sides act on the island of the first one, which moves as a whole
+  bool moves_body(int side) const {        ///< A side moves the host's own body.
+    return island[static_cast<std::size_t>(side)] < 0 && !(side == 1 && second_with_first);
+  }
+  double raw = 0;   ///< motion of the row itself as the host knows it [1/kg]
+  double held = 0;  ///< the part of it that bodies outside of islands have [1/kg]
+};
+
+/// Velocities of a body of the host's row solver.
+struct RowVelocity {
+  int body;
+  bool turns;
+  Vector3d v, w;
+};
+
+/// An island that welds make one rigid body of the host's row solver.
+struct CompositeBody {
+  struct Member {
+    int body;      ///< index in Rows::bodies
+    Vector3d arm;  ///< from the centre of the whole
+  };
+  int island = -1;
+  double inverse_mass = 0;  ///< 0: the welds hold it to what does not move
+  Vector3d centre = Vector3d::Zero();
+  Matrix3d inverse_inertia = Matrix3d::Zero();  ///< (W)
+  std::vector<Member> members;
+};
+/// A row as it acts on composite bodies.
+struct CompositeRow {
+  std::array<int, 2> composite{-1, -1};  ///< index in ConstraintSolver::composites(); −1: that side is as it was
+  std::array<Vector3d, 2> moment, turn;  ///< of an impulse of one; the angular velocity by it
+  double had = 0;                        ///< velocity of the row so far, which the composite body does not have
+  RowChange change;
+};
+
+// ---- constraints ----
+
+/// The exact part of a stock joint, by primitives.
+struct JointGeometry {
+  short points = 0, axes = 0, dots = 0;
+  bool has_orientation = false;             ///< It holds all three axes of turning.
+  bool is_gear = false;                     ///< a function with an internal state in place of primitives
+  bool turned_far = false;                  ///< its bodies were turned far from where it holds them when last looked at
+  int first = 0, size = 0;                  ///< its numbers in the gap monitor
+  std::unique_ptr<Matrix3d> breaking_axes;  ///< axes in the first body for the breaking test; null: world axes
+};
+
+/// One constraint that the solver knows, by its index: a joint of the host, one of the user's own, or the locked axes
+/// of a body.
+struct ConstraintEntry {
+  enum class Owner : unsigned char {
+    joint,                 ///< a joint of the host's world
+    user,                  ///< a constraint of the user's own on rigid bodies
+    locked_axes,           ///< axes that a body of the host may not move along
+    user_on_links,         ///< a constraint of the user's own on links of multibodies
+    multibody_constraint,  ///< a constraint of the host's world on links
+    multibody_joint        ///< a joint of a multibody: no row, as its coordinates keep to it
+  };
+  enum class Time : unsigned char {
+    constant,  ///< φ_t has always been zero.
+    stopped,   ///< φ_t was not zero in an earlier step.
+    moving     ///< φ_t is not zero now: the constraint moves its bodies.
+  };
+  /// What the last step found.
+  struct Outcome {
+    bool contradictory = false;  ///< contradicts others: met in the least squares only
+    bool left_to_host = false;   ///< no exact reaction
+    bool has_host_rows = false;  ///< `host` is of the last step
+    bool broken = false;
+  };
+  bool is_joint() const { return owner == Owner::joint; }
+  bool is_on_links() const { return owner >= Owner::user_on_links; }
+  Owner owner = Owner::user;
+  bool alive = true;
+  bool enabled = true;   ///< by the program
+  bool released = false;            ///< unilateral, and not holding
+  bool may_have_host_rows = false;  ///< The host keeps rows of it, such as limits, or all of it.
+  ConstraintId id;       ///< in the system; −1 while the host has all of it
+  std::string name;
+  unsigned version = 0;  ///< number of entries made before: another entry may take its place
+  unsigned order = 0;    ///< number of constraints that the system had been given before
+  int reaction = -1;     ///< place in reactions(); −1: the host's world does not contain it
+  int first_law = -1, law_count = 0;  ///< its terms in laws()
+  Time time = Time::constant;
+  Outcome outcome;
+  unsigned frames_moved_at = 0;  ///< step in which the program was last found to have moved its frames
+  double work = 0;               ///< since the start [J]
+  double parting_speed = 0;      ///< unilateral: |φ̇| at the start of the last step
+  OneSided unilateral{.on = false};
+  std::vector<Law> laws;
+  std::unique_ptr<Constraint> deferred;  ///< while the system cannot take it: none of its bodies can move
+  ConstraintId link_id;                  ///< in the system, of one on links of multibodies that have laws
+  std::string host_part;                 ///< what the host keeps and why; empty: nothing
+  std::string fallback;                  ///< why the host had all of it in the last step; empty: it had not
+  JointGeometry geometry;
+  std::unique_ptr<Wrenches> host;           ///< mean wrenches of the host's own rows of it, about the centres of mass
+};
+
+// ---- what an adapter implements ----
+
+/// What a host lets linchpin do beside its own solver.
+struct Capabilities {
+  enum class Coupling : unsigned char {
+    after_solve,         ///< linchpin reads the impulses of the host's rows when the host has solved them.
+    between_iterations,  ///< It also puts velocities back on the constraints between two iterations of the host.
+    rows                 ///< Rows also know what their impulses do to a whole island, and the host applies that.
+  };
+  Coupling coupling = Coupling::after_solve;
+  double rounding = std::numeric_limits<double>::epsilon();  ///< of poses as the host stores them, relative
+  /// Largest turn in one step that the host integrates as it is asked to [rad].
+  double largest_turn = std::numeric_limits<double>::infinity();
+};
+
+/// Velocities that a body is to have when the host integrates, and the pose that it starts from.
+struct Motion {
+  BodyId body;
+  bool turns = true;        ///< false: a particle, whose w the host keeps
+  bool write_pose = false;  ///< `start` is another pose than the host has
+  bool written = false;     ///< out: false where a velocity is not finite in the host's precision
+  Vector3d v = Vector3d::Zero(), w = Vector3d::Zero();
+  Pose start;
+};
+
+/// Impulse of the force rows of a joint in the step [N·s].
+struct JointImpulse {
+  int entry;
+  double impulse;
+};
+
+/// The bodies and joints of a host. An adapter implements it; it contains no algorithm. Bodies are named by the ids that
+/// ConstraintSolver::add_body() returned, joints by their entries. No call may throw.
+class World {
+ public:
+  virtual ~World() = default;
+  /// Pose and velocities of a body as they are now. A kinematic body is where it is at the end of the step, with its
+  /// mean velocity. Accelerations are left as they are.
+  virtual void read(BodyId body, BodyState& out) const = 0;
+  /// Forces on a body that can move, and the rule for its gyroscopic torque.
+  virtual void read_forces(BodyId body, Load& load, GyroscopicRule& rule) const = 0;
+  /// Index of a body in the host's row solver during a step; −1: it is not there.
+  virtual int row_body(BodyId) const { return -1; }
+  /// The pose as the host stores it: position of the centre of mass, and a rotation matrix that is not made orthonormal.
+  virtual void read_frame(BodyId body, Vector3d& p, Matrix3d& R) const;
+  virtual void write(std::span<Motion> motions) = 0;
+  /// After the host has integrated: the velocities that were written as `given` become v and w; what the host has added
+  /// since stays added.
+  virtual void replace_velocity(const Motion& given, const Vector3d& v, const Vector3d& w);
+  /// After the host has integrated: moves a body to a pose, without a velocity.
+  virtual void move(BodyId body, const Vector3d& p, const Quaterniond& q) = 0;
+  /// Gives a body whose state is not finite in the host's precision the state `was`. @return whether it was not finite
+  virtual bool restore_finite(BodyId body, const BodyState& was) = 0;
+  /// Rotation by which the host's integrator turns a body of angular velocity w in dt. Default: the exponential map.
+  virtual Quaterniond rotation(const Vector3d& w, double dt) const;
+  /// Of GyroscopicRule::host: change of the angular velocity in a step [rad/s], in the body's axes.
+  virtual Vector3d gyroscopic_change(BodyId body, const Matrix3d& R) const;
+  /// A velocity in the host's precision. Default: itself.
+  virtual Vector3d rounded(const Vector3d& u) const { return u; }
+  /// Square of the way in a step beyond which the host stops a body in mid-step; 0: never [m²].
+  virtual double swept_motion(BodyId) const { return 0; }
+
+  // Sleeping. By default the host has none.
+  virtual bool is_awake(BodyId) const { return true; }
+  virtual void wake(BodyId) {}
+  virtual bool may_fall_asleep(BodyId) const { return false; }  ///< in the step that begins
+  virtual double rest_time(BodyId) const { return 0; }          ///< since when the sleep timer runs [s]
+  virtual void restart_rest_timer(BodyId) {}
+
+  // Joints and the user's constraints, by entry.
+  virtual bool is_enabled(int) const { return true; }
+  virtual void enable(int, bool) {}
+  /// Whether the program reads the forces of a joint in every step.
+  virtual bool wants_forces(int) const { return false; }
+  /// Impulse of one row above which a joint breaks [N·s or N·m·s].
+  virtual double breaking_impulse(int) const { return std::numeric_limits<double>::infinity(); }
+  virtual void break_joint(int) {}
+  /// @param alone  no row of the host acts on these joints
+  virtual void report_impulses(std::span<const JointImpulse>, bool /*alone*/) {}
+  /// Mean forces of a joint in the step, about the centres of mass, without the host's own rows of it.
+  virtual void report_forces(int, const Wrench&, const Wrench&) {}
+  /// The host is to solve a constraint itself in this step.
+  virtual void solve_in_host(int entry) = 0;
+};
+
+// ---- reports ----
+
+/// What a host keeps of a constraint, and why.
+struct HostPart {
+  std::string name, why;
+};
+/// Something that is wrong with a constraint.
+struct Finding {
+  std::string constraint, message;
+};
+
+/// A solver of constraints beside the islands of rigid bodies, as that of articulated bodies. Reports contain what it
+/// solves.
+class Companion {
+ public:
+  virtual ~Companion() = default;
+  virtual void update_reports() = 0;
+  virtual void update_redundancy() = 0;
+  virtual int rows() const = 0;
+  virtual int rank() const = 0;
+  virtual RankReport rank_report() const = 0;        ///< indices as reactions()
+  virtual bool has(int entry) const = 0;             ///< It solves the constraint.
+  virtual Instant problem() const = 0;
+  virtual std::vector<HostPart> host_parts() const = 0;
+  virtual std::vector<Finding> check() = 0;
+  virtual std::shared_ptr<const Dynamics::LawHistory> law_history() const = 0;
+  virtual void restore(std::shared_ptr<const Dynamics::LawHistory> laws) = 0;
+  virtual void end_step() = 0;                       ///< after the host has integrated
+  virtual void reset() = 0;
+};
+
+// ---- what an adapter calls ----
+
+struct SolverHistory;
+struct Context;
+
+/// Finds the constraint forces of a host's world, step by step.
+class ConstraintSolver {
+ public:
+  /// @param world  kept by reference; it must live longer than the solver
+  ConstraintSolver(World& world, const Options& options);
+  ~ConstraintSolver();
+  ConstraintSolver(const ConstraintSolver&) = delete;
+  ConstraintSolver& operator=(const ConstraintSolver&) = delete;
+
+  const Options& options() const;
+
+  // ---- bodies ----
+
+  System& system();
+  /// Adds a body. A kinematic body has BodyKind::driven. @param mass, inertia  [kg], principal moments [kg·m²]
+  /// @return its id; where the mass or the inertia is no number that a body can have, that of a fixed body
+  BodyId add_body(BodyKind kind, double mass, const Vector3d& inertia);
+  bool is_of_kind(BodyId body, BodyKind kind) const;  ///< also where its numbers are no mass
+  /// The body is gone. Its id is used again when no constraint names it any more.
+  void remove_body(BodyId body);
+  void set_mass(BodyId body, double mass, const Vector3d& inertia);
+  void set_in_world(BodyId body, bool is);
+  /// Reads state and forces of a body that can move, in the step that begins. Call it before begin_step().
+  void read_body(BodyId body);
+  /// Axes that the host locks, by an entry of Owner::locked_axes; −1: none.
+  void set_locked_axes(BodyId body, int entry);
+
+  // ---- constraints ----
+
+  ConstraintEntry& entry(int index);
+  const ConstraintEntry& entry(int index) const { return const_cast<ConstraintSolver*>(this)->entry(index); }
+  int entry_count() const;
+  /// The constraint of an entry, deferred or in the system.
+  const Constraint& constraint(int entry) const;
+  int find(std::string_view name) const;  ///< −1: none
+  std::string free_name(std::string base) const;
+  int add_entry(ConstraintEntry::Owner owner, std::string name);
+  /// An entry of the user's own that has its constraint is complete: it gets a reaction behind all others.
+  void append_reaction(int entry);
+  void rename(int entry, std::string name);
+  /// Its name, or what the host keeps of it, has changed: its reaction says so, in its place.
+  void refresh_reaction(int entry);
+  /// Gives the constraint of an entry to the system. @return why not, or empty
+  std::string attach(int entry, Constraint constraint);
+  /// Takes it out again. Reports of the last step are brought up to date first.
+  void detach(int entry);
+  /// Keeps the primitives of a joint's exact part for its gap. @param rows  empty: it has none
+  void set_geometry(int entry, const JointRows& rows);
+  void set_turned_far(int entry, bool is);
+  /// The program has moved the frames or limits of a joint.
+  void note_frames_moved(int entry);
+  void set_left_to_host(int entry, bool is);
+  void clear_reaction(int entry);
+  void remove(int entry);
+  std::string add_law(int entry, Law law);  ///< @return why not, or empty
+  void clear_laws(int entry);
+  std::string set_unilateral(int entry, OneSided how);
+  void set_application_points(int entry, std::vector<Vector3d> p_BQ);
+  void enable(int entry, bool on);
+  void wake(int entry);
+  /// All joints of the host's world, in its order. Reactions are ordered so, then those of all other entries.
+  void set_order(std::span<const int> joints);
+  /// Constraints take the order in which they were made.
+  void order_by_age();
+  /// Bodies, constraints or their settings have changed.
+  void structure_changed();
+  unsigned structure() const;
+  bool has_exact_constraints() const;  ///< as of the last update_lists()
+  void update_lists();
+  std::span<const int> entries_with_host_rows() const;
+  /// Rows of a constraint at the states that its bodies have in the host now. [rows × 6 bodies], [rows]
+  void linearize(int entry, std::vector<double>& A, std::vector<double>& b, std::vector<double>& position,
+                 std::vector<double>& velocity) const;
+
+  // ---- a step, in this order ----
+
+  void set_capabilities(const Capabilities& capabilities);
+  /// Reports of islands that may fall asleep are brought up to date. Call it before bodies are read.
+  void prepare_step();
+  /// Unilateral constraints are switched. Call it when bodies have been read.
+  void switch_unilateral();
+  void begin_step();
+  /// Gives indices of removed entries and bodies free. @param is_free  whether an entry may go
+  void release_places(const std::function<bool(int entry)>& is_free);
+  /// Makes the islands of a group. @param entries  constraints that are to be exact in it
+  void build_islands(std::span<const int> entries);
+  /// Begins the step of the islands that build_islands() has made last. @param dt  [s]
+  void begin_islands(double dt);
+  /// In place of begin_islands(), for a step whose length is no positive number: joints cannot be kept together over it.
+  /// @return bodies of the islands, which the host is to leave where they are
+  std::span<const BodyId> leave_out_islands(double dt, std::string why);
+  /// Separates islands that no row of the host will act on from the group.
+  /// @param touched  by id of body: a row or contact of the host may act on it
+  /// @return bodies of the separated islands
+  std::span<const BodyId> separate_islands(std::span<const char> touched);
+  /// @param missing  by id of body: a body of a separated island is not in the group
+  void note_detached(std::span<const char> missing);
+  /// Solves the separated islands. @param host_is_idle  the host solves nothing after them: velocities are written at once
+  /// @return bodies of islands that the host must solve
+  std::span<const BodyId> solve_separate(bool host_is_idle);
+  void write_separate();
+  bool has_group() const;  ///< some island of the group is not separated
+
+  /// Rows are set up: reads the islands of the group. @return false where an island is left to the host, and rows have to
+  /// be set up once more
+  bool begin_among_rows(const Rows& rows);
+  bool acts_on_island(int row_body) const;
+  bool is_within_rigid_part(const Rows& rows, const Row& row) const;
+  /// Finds the velocities that rows start from, coupled_bodies(). @return false as begin_among_rows()
+  bool start_rows(Rows& rows);
+  /// Bodies of islands on which rows act.
+  std::span<RowVelocity> coupled_bodies();
+  /// Takes the host's split impulses, given as velocities in coupled_bodies(), to the start poses of islands.
+  void push();
+  std::span<const CompositeBody> find_composites();
+  std::span<const CompositeBody> composites() const;
+  CompositeRow on_composites(const Rows& rows, const Row& row) const;
+  bool find_responses(const Rows& rows, const RowSettings& settings);
+  const Response& response(std::span<const Row> rows, std::size_t i) const;
+  const RowChange& row_change(std::span<const Row> rows, std::size_t i) const;
+  std::span<const double> response_motion() const;
+  /// Indices in Rows::bodies of the bodies that responses of an island move, in the order of their numbers.
+  std::span<const int> response_bodies(int island) const;
+  /// Bodies of islands that are to be projected between two iterations. Write their velocities into them; project()
+  /// replaces these by changes.
+  std::span<RowVelocity> projected_bodies();
+  void project();
+  /// The iterations are over: ends the steps of the group. @return false as begin_among_rows()
+  bool finish_rows(Rows& rows);
+  /// Entries that the host solves in this step although they are exact.
+  std::span<const int> entries_left_to_host() const;
+  bool is_left_approaching(const Rows& rows, const Row& contact) const;
+  /// Mean wrenches of the host's rows of joints, in a step without islands.
+  void note_rows(Rows& rows);
+  void write_group();
+  void end_group();
+
+  /// Right after the host has integrated: end velocities of steps by stages.
+  void write_end_velocities();
+  /// After a step. @param dt  by which the clock goes on @param may_stop_bodies  CCD may have stopped bodies in mid-step
+  /// @param timers_run  the host's sleep timer may run for some body
+  struct StepEnd {
+    double dt = 0;
+    bool may_stop_bodies = false;
+    bool timers_run = true;
+    std::span<const BodyId> kinematic;
+  };
+  void end_step(const StepEnd& end);
+  /// The host has taken a step without this solver.
+  void skip_step(double dt);
+
+  // ---- reports ----
+
+  void make_reactions();
+  void update_reports();     ///< reactions and balances of the last step
+  void update_redundancy();  ///< and which of them are redundant or undetermined
+  std::span<Reaction> reactions();
+  std::span<LawWork> laws();
+  std::span<LawWork> laws_of(int entry);
+  std::span<const BodyBooks> balances() const;
+  Counts& counts();
+  const std::vector<LawWarning>& law_warnings() const;
+  std::string& trouble();  ///< reason of the last fallback
+  /// Text about the last step, in lines that each begin with a line break. @param remark  behind the first line
+  std::string summary(const std::string& remark, double energy);
+  std::vector<HostPart> host_parts() const;
+  RankReport rank_report();
+  Instant problem(std::string_view constraint);
+  std::vector<Finding> check();
+  const BodyState& start_state(BodyId body) const;
+  std::span<const BodyId> solved_bodies();  ///< bodies of the islands that were solved in the last step
+  double t() const;
+  void set_t(double t);
+  double dt() const;
+
+  /// Islands are made and analysed anew.
+  void forget_islands();
+  void forget_unreported_gaps();
+  /// Forgets what was remembered from step to step, counts and work.
+  void reset();
+  std::shared_ptr<SolverHistory> history();
+  std::string why_not_restored(const SolverHistory& past) const;
+  void restore(const SolverHistory& past);
+
+  void set_companion(Companion* companion);
+  /// For solvers inside the core.
+  Context& context();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace linchpin::host

@@ -1,0 +1,108 @@
+#include "host/body_registry.h"
+
+#include <algorithm>
+
+namespace linchpin::host {
+
+Bodies::Bodies(System& system) : start(system.initial_state()), base(start), end(start), system_(system) {
+  loads_.resize(1);
+  gyroscopic_.resize(1);
+  read_at_.resize(1);
+  presence_.resize(1);
+}
+
+void Bodies::add(BodyId id, bool in_host) {
+  const std::size_t n = static_cast<std::size_t>(system_.body_count()), i = static_cast<std::size_t>(id.index);
+  for (State* s : {&start, &base, &end}) {
+    s->bodies.resize(n);
+    (*s)[id] = {};
+  }
+  loads_.resize(n);
+  gyroscopic_.resize(n);
+  read_at_.resize(n);
+  presence_.resize(n);
+  loads_[i] = {};
+  gyroscopic_[i] = GyroscopicRule::none;
+  read_at_[i] = 0;
+  presence_[i] = in_host ? Presence::in_world : Presence::none;
+  motions_.erase(id.index);
+}
+
+void Bodies::remove(BodyId id) {
+  presence_[static_cast<std::size_t>(id.index)] = Presence::none;
+  removed_.push_back(id.index);
+}
+
+void Bodies::set_mass(BodyId id, double mass, const Vector3d& inertia) {
+  const BodyKind kind = system_.kind(id);
+  if (kind == BodyKind::particle) {
+    if (mass == system_.mass(id)) return;
+    (void)system_.try_set_mass(id, mass, Matrix3d::Zero());
+    ++mass_changes_;
+  } else if (kind == BodyKind::rigid) {
+    if (mass == system_.mass(id) && inertia == Vector3d(system_.inertia(id).diagonal())) return;
+    (void)system_.try_set_mass(id, mass, inertia.asDiagonal());
+    ++mass_changes_;
+  }
+}
+
+void Bodies::read(const World& world, BodyId id, unsigned step) {
+  const std::size_t i = static_cast<std::size_t>(id.index);
+  world.read(id, start[id]);
+  world.read_forces(id, loads_[i], gyroscopic_[i]);
+  read_at_[i] = step;
+}
+
+// A host may find the rate of a kinematic body from an arc cosine, which in single precision is off by percents for
+// small turns. Where the pose is one step away from the last one, the turn between the two tells the rate better.
+Vector3d Bodies::kinematic_spin(BodyId id, const BodyState& now, double dt) const {
+  const auto past = motions_.find(id.index);
+  if (past == motions_.end()) return now.w;
+  const Vector3d w = turn_between(past->second.q, now.q) / dt;
+  return (w - now.w).norm() <= 0.25 * std::max(w.norm(), now.w.norm()) ? w : now.w;
+}
+
+void Bodies::read_boundary(const World& world, BodyId id, double dt, bool teleported) {
+  if (!in_host(id)) {
+    base[id] = end[id] = start[id];
+    return;
+  }
+  BodyState s;
+  world.read(id, s);
+  if (system_.kind(id) == BodyKind::driven) {
+    if (teleported) {
+      s.v.setZero();
+      s.w.setZero();
+      start[id] = base[id] = end[id] = s;
+      return;
+    }
+    end[id] = s;
+    s.w = kinematic_spin(id, s, dt);
+    if (const auto past = motions_.find(id.index); past != motions_.end()) {
+      s.a = (s.v - past->second.v) / dt;
+      s.alpha = (s.w - past->second.w) / dt;
+    }
+    start_pose_for_end(world, s.p, s.q, s.v, s.w, dt);
+  } else {
+    if (system_.dof(id) == 0) {
+      s.v.setZero();
+      s.w.setZero();
+    }
+    end[id] = s;
+  }
+  start[id] = base[id] = s;
+}
+
+void Bodies::note_kinematic(const World& world, BodyId id, double dt) {
+  BodyState now;
+  world.read(id, now);
+  motions_[id.index] = {now.v, kinematic_spin(id, now, dt), now.q};
+}
+
+void start_pose_for_end(const World& world, Vector3d& p, Quaterniond& q, const Vector3d& v, const Vector3d& w,
+                        double dt) {
+  p -= dt * v;
+  q = (world.rotation(w, dt).conjugate() * q).normalized();
+}
+
+}  // namespace linchpin::host

@@ -1,0 +1,79 @@
+// The bodies of a host as the core knows them: their states at the start and at the end of a step, the pose from which
+// the host integrates them, the forces on them, and how kinematic bodies move.
+#pragma once
+
+#include <linchpin/host.h>
+#include <linchpin/system.h>
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace linchpin::host {
+
+/// Where a kinematic body was at the end of the last step, and how fast.
+struct KinematicMotion {
+  Vector3d v, w;
+  Quaterniond q;
+};
+
+class Bodies {
+ public:
+  explicit Bodies(System& system);
+
+  /// Makes room for a body that the system has just got.
+  void add(BodyId id, bool in_host);
+  /// The body is gone. Its id is free when no constraint names it any more.
+  void remove(BodyId id);
+  /// A name that no body has had: "body#3".
+  std::string new_name(const char* kind) { return std::string(kind) + "#" + std::to_string(made_++); }
+  void set_mass(BodyId id, double mass, const Vector3d& inertia);
+
+  /// Reads state, loads and gyroscopic rule of a body that can move.
+  void read(const World& world, BodyId id, unsigned step);
+  bool was_read(BodyId id, unsigned step) const { return read_at_[static_cast<std::size_t>(id.index)] == step; }
+  /// Reads a body that no equation moves. A kinematic one is shown by the host where it is at the end of the step:
+  /// it starts where it comes from. @param teleported  it has got there without a motion
+  void read_boundary(const World& world, BodyId id, double dt, bool teleported);
+  /// After the host has integrated: notes how a kinematic body has moved.
+  void note_kinematic(const World& world, BodyId id, double dt);
+  void forget_motions() { motions_.clear(); }
+  const std::unordered_map<int, KinematicMotion>& motions() const { return motions_; }
+  void set_motions(std::unordered_map<int, KinematicMotion> motions) { motions_ = std::move(motions); }
+
+  /// Whether the host has the body, and whether it is in the host's world.
+  bool in_host(BodyId id) const { return presence_[static_cast<std::size_t>(id.index)] != Presence::none; }
+  bool in_world(BodyId id) const { return presence_[static_cast<std::size_t>(id.index)] == Presence::in_world; }
+  void set_in_world(BodyId id, bool is) {
+    presence_[static_cast<std::size_t>(id.index)] = is ? Presence::in_world : Presence::outside;
+  }
+  std::size_t count() const { return start.bodies.size(); }
+  const Load& load(BodyId id) const { return loads_[static_cast<std::size_t>(id.index)]; }
+  GyroscopicRule gyroscopic(BodyId id) const { return gyroscopic_[static_cast<std::size_t>(id.index)]; }
+  unsigned mass_changes() const { return mass_changes_; }
+  std::vector<int>& removed() { return removed_; }
+
+  State start;  ///< at the start of the step
+  State base;   ///< poses from which the host integrates
+  State end;    ///< at the end of the step
+
+ private:
+  Vector3d kinematic_spin(BodyId id, const BodyState& now, double dt) const;
+
+  System& system_;
+  std::vector<Load> loads_;                  // by id, as the following
+  std::vector<GyroscopicRule> gyroscopic_;
+  std::vector<unsigned> read_at_;            // step in which `start` and `loads_` were read
+  enum class Presence : unsigned char { none, outside, in_world };
+  std::vector<Presence> presence_;
+  std::vector<int> removed_;                 // whose ids are not free yet
+  std::unordered_map<int, KinematicMotion> motions_;
+  unsigned mass_changes_ = 1;
+  int made_ = 1;
+};
+
+/// The pose from which the host ends at (p, q) when it integrates v and w over dt.
+void start_pose_for_end(const World& world, Vector3d& p, Quaterniond& q, const Vector3d& v, const Vector3d& w,
+                        double dt);
+
+}  // namespace linchpin::host

@@ -1,0 +1,74 @@
+// The parts of an island's vectors that belong to one body, and the velocities of its rows.
+#pragma once
+
+#include "math/vector_ops.h"
+
+#include <linchpin/assembly.h>
+#include <linchpin/system.h>
+
+#include <span>
+
+namespace linchpin::host {
+
+using Vector6 = Eigen::Matrix<double, 6, 1>;
+
+inline Vector3d head(std::span<const double> x, int column) {
+  return {x[z(column)], x[z(column + 1)], x[z(column + 2)]};
+}
+inline void put(std::span<double> x, int column, const Vector3d& u) {
+  for (int i = 0; i < 3; ++i) x[z(column + i)] = u[i];
+}
+inline void add(std::span<double> x, int column, const Vector3d& u) {
+  for (int i = 0; i < 3; ++i) x[z(column + i)] += u[i];
+}
+/// Sums from the left. Eigen's own sum has another order, and so other bits.
+inline double dot(const Vector3d& a, const Vector3d& b) { return a.x() * b.x() + a.y() * b.y() + a.z() * b.z(); }
+
+/// Number of columns of the body at `slot`: 6, or 3 of a particle.
+inline int dof_of(const Block& block, std::size_t slot) { return block.column[slot + 1] - block.column[slot]; }
+inline bool turns(const Block& block, std::size_t slot) { return dof_of(block, slot) == 6; }
+
+/// Visits A in order: visit(row, entries of one body, their first column, how many).
+template <class Visit>
+void for_rows_of_bodies(const Assembly& assembly, Visit visit) {
+  const Instant& x = assembly.instant;
+  const Assembly::EntryRun* run = assembly.entry_runs.data();
+  for (int r = 0; r < x.m(); ++r)
+    for (int k = x.row_start[z(r)]; k < x.row_start[z(r + 1)]; k += run->length, ++run)
+      visit(r, assembly.jacobians.data() + run->source, x.entries[z(k)].column, run->length);
+}
+
+/// out ← A v
+inline void row_velocities(const Assembly& assembly, std::span<const double> v, std::span<double> out) {
+  std::fill(out.begin(), out.end(), 0.0);
+  for_rows_of_bodies(assembly, [&](int row, const double* J, int column, int count) {
+    if (count == 6) {
+      out[z(row)] += Eigen::Map<const Vector6>(J).dot(Eigen::Map<const Vector6>(v.data() + column));
+      return;
+    }
+    for (int j = 0; j < count; ++j) out[z(row)] += J[j] * v[z(column + j)];
+  });
+}
+
+/// v ← velocities of the bodies of a block in a state.
+inline void read_velocities(const Block& block, const State& at, std::span<double> v) {
+  for (std::size_t slot = 0; slot < block.bodies.size(); ++slot) {
+    const BodyState& s = at[block.bodies[slot]];
+    put(v, block.column[slot], s.v);
+    if (turns(block, slot)) put(v, block.column[slot] + 3, s.w);
+  }
+}
+
+/// Asks the memory for numbers that are read soon: the bodies and joints of a host lie all over it.
+inline void prefetch(const void* at, std::size_t bytes) {
+#if defined(__GNUC__)
+  constexpr std::size_t line = 64;
+  const char* const first = static_cast<const char*>(at);
+  for (std::size_t i = 0; i < bytes; i += line) __builtin_prefetch(first + i);
+  __builtin_prefetch(first + bytes - 1);
+#else
+  static_cast<void>(at), static_cast<void>(bytes);
+#endif
+}
+
+}  // namespace linchpin::host

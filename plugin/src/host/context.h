@@ -1,0 +1,70 @@
+// What the parts of a solver share: the settings, the clock, the registries of bodies and constraints, the islands, and
+// the sums for reports. Each function names the part that it changes.
+#pragma once
+
+#include "host/body_registry.h"
+#include "host/constraint_registry.h"
+#include "host/entry_lists.h"
+#include "host/gap_monitor.h"
+#include "host/island_cache.h"
+#include "host/law_records.h"
+#include "host/momentum_balance.h"
+#include "host/reactions.h"
+
+#include <linchpin/host.h>
+#include <linchpin/system.h>
+
+#include <string>
+#include <vector>
+
+namespace linchpin::host {
+
+struct Context {
+  static unsigned long next_serial();
+  static constexpr double first_dt = 1.0 / 60;  ///< step length before the first step [s]
+
+  Context(World& w, const Options& o) : world(w), options(o), bodies(system), constraints(system) {}
+
+  World& world;
+  const Options options;
+  Capabilities capabilities;
+
+  double t = 0, dt = first_dt;  ///< at the start of the step; its length [s]
+  unsigned step = 0;
+  unsigned structure = 1;   ///< counts changes of what there is
+  bool teleported = false;  ///< reset() was called since the last step: kinematic bodies have not moved to their poses
+
+  const unsigned long serial = next_serial();  ///< no other solver has it
+  Companion* companion = nullptr;
+
+  System system;
+  Bodies bodies;
+  Constraints constraints;
+  EntryLists lists;
+  IslandCache islands;
+  LawRecords laws;
+  ReactionTable reactions;
+  MomentumBalance balance;
+  GapMonitor gaps;
+
+  Counts counts;
+  std::string trouble;                  ///< reason of the last fallback
+  const char* stepped_down = nullptr;   ///< last reason of Counts::stepped_down
+  std::string widest_turned;            ///< the joint of Counts::widest
+  std::vector<JointImpulse> joint_impulses;  ///< memory
+  std::vector<int> left_to_host;        ///< entries that the host has in this step, though they are exact
+};
+
+/// Sets the reason of a failure. @return false
+inline bool fail(Island& island, std::string why) {
+  island.history.failure = std::move(why);
+  return false;
+}
+
+/// Whether the step's forces are known only when the host's rows are solved: then they are in Q_total.
+inline bool waits_for_rows(const Island& b) {
+  return b.step.rows != HostRows::none || b.solver_body[0] >= 0 || !b.step.has_forces;
+}
+inline std::span<const double> all_forces(const Island& b) { return waits_for_rows(b) ? b.x.Q_total : b.x.Q; }
+
+}  // namespace linchpin::host

@@ -1,0 +1,293 @@
+#include "host/diagnostics.h"
+
+#include "host/reactions.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+#include <map>
+#include <sstream>
+#include <utility>
+
+namespace linchpin::host {
+
+namespace {
+
+/// "a, b, c and 4 more"
+std::string list(const std::vector<std::string>& names, std::size_t most = 6) {
+  std::string out;
+  for (std::size_t i = 0; i < names.size() && i < most; ++i) out += (i ? ", " : "") + names[i];
+  if (names.size() > most) out += " and " + std::to_string(names.size() - most) + " more";
+  return out;
+}
+
+/// Whether a constraint is not met, beyond the tolerance.
+bool is_open(const Reaction& r, double tolerance) {
+  return std::max({r.gap, r.gap_angle, r.residual, r.velocity_residual}) > tolerance;
+}
+
+std::vector<std::string> names_of(Context& c, const std::vector<int>& reactions) {
+  std::vector<std::string> out;
+  for (const int i : reactions) out.push_back(c.reactions[i].name);
+  return out;
+}
+
+/// Whether a constraint is switched on now.
+bool is_on(const Context& c, int entry) {
+  const ConstraintEntry& r = c.constraints[entry];
+  return r.is_joint() ? c.world.is_enabled(entry) : r.enabled && !r.released;
+}
+
+const char* plural(int count) { return count == 1 ? "" : "s"; }
+
+}  // namespace
+
+// An island that cannot be met cannot be met as a whole. Constraints of it that are met nevertheless are not the reason.
+std::vector<int> contradictory_reactions(Context& c) {
+  c.reactions.make(c);
+  std::vector<int> all, open;
+  for (const ConstraintEntry& r : c.constraints.all()) {
+    if (!r.alive || !r.outcome.contradictory || r.reaction < 0) continue;
+    all.push_back(r.reaction);
+    if (is_open(c.reactions[r.reaction], c.options.gap_tolerance)) open.push_back(r.reaction);
+  }
+  return open.empty() ? all : open;
+}
+
+RankReport rank_report(Context& c) {
+  RankReport all;
+  bool first = true;
+  const auto add = [&](const RankReport& ranks, const auto& reaction) {
+    all.rank += ranks.rank;
+    if (ranks.rank > 0)
+      all.smallest_kept = std::exchange(first, false) ? ranks.smallest_kept
+                                                      : std::min(all.smallest_kept, ranks.smallest_kept);
+    all.largest_dropped = std::max(all.largest_dropped, ranks.largest_dropped);
+    const auto take = [&](const std::vector<int>& from, std::vector<int>& to) {
+      for (const int i : from)
+        if (const int at = reaction(i); at >= 0) to.push_back(at);
+    };
+    take(ranks.redundant, all.redundant);
+    take(ranks.undetermined, all.undetermined);
+    take(ranks.contradictory, all.contradictory);
+  };
+  for (const auto& b : c.islands.all())
+    if (b->took_part(c.step))
+      add(start_problem(c, *b).rank_report(),
+          [&](int i) { return c.constraints[b->topology.entries[z(i)]].reaction; });
+  if (c.companion) add(c.companion->rank_report(), [](int i) { return i; });
+  // Poses or velocities alone may show that constraints contradict each other.
+  for (const int i : contradictory_reactions(c)) all.contradictory.push_back(i);
+  for (auto* x : {&all.redundant, &all.undetermined, &all.contradictory}) {
+    std::sort(x->begin(), x->end());
+    x->erase(std::unique(x->begin(), x->end()), x->end());
+  }
+  return all;
+}
+
+Instant problem_of(Context& c, std::string_view constraint) {
+  const int entry = c.constraints.find(constraint);
+  if (c.companion && c.companion->has(entry)) return c.companion->problem();
+  Island* last = nullptr;  // sets that a switched joint has left behind are remembered
+  const auto holds = [&](const Topology& t) {  // an entry before it may have had its index
+    return std::find(t.entries.begin(), t.entries.end(), entry) != t.entries.end() &&
+           c.constraints[entry].version <= t.entries_made;
+  };
+  for (const auto& b : c.islands.all())
+    if (!b->topology.ids.empty() && !b->failed() && (!last || b->history.last_step > last->history.last_step) &&
+        holds(b->topology))
+      last = b.get();
+  const auto gone = [&](ConstraintId id) { return c.system.removed(id); };
+  if (!last || (!last->step.problem_is_current &&
+                std::any_of(last->topology.ids.begin(), last->topology.ids.end(), gone)))
+    return {};
+  if (last->step.division == Division::stages && !last->report.has_start_problem) update_report(c, *last);
+  return last->report.has_start_problem ? last->report.start_problem : start_problem(c, *last).assembly().instant;
+}
+
+std::vector<HostPart> host_parts(const Context& c) {
+  std::vector<HostPart> out;
+  std::vector<const ConstraintEntry*> order(z(c.constraints.reactions), nullptr);
+  for (const ConstraintEntry& r : c.constraints.all())
+    if (r.alive && r.reaction >= 0) order[z(r.reaction)] = &r;
+  for (const ConstraintEntry* r : order) {
+    if (!r) continue;
+    if (!r->fallback.empty())
+      out.push_back({r->name, "all, this step (" + r->fallback + ")"});
+    else if (!r->host_part.empty())
+      out.push_back({r->name, r->host_part});
+  }
+  if (c.companion)
+    for (HostPart& part : c.companion->host_parts()) out.push_back(std::move(part));
+  return out;
+}
+
+std::vector<Finding> check(const Context& c, const State& now) {
+  std::vector<Finding> out;
+  std::vector<ConstraintId> ids;
+  std::vector<const ConstraintEntry*> of;
+  for (int i = 0; i < static_cast<int>(c.constraints.size()); ++i) {
+    const ConstraintEntry& r = c.constraints[i];
+    if (!r.alive || r.id.index < 0) continue;
+    if (!is_on(c, i)) continue;
+    ids.push_back(r.id);
+    of.push_back(&r);
+    const ConstraintCheck found = check_constraint(c.system, c.system.constraint(r.id), now);
+    if (!found.ok()) out.push_back({r.name, found.message});
+    const double large = r.is_joint() ? 1e-3 : 1e-6;
+    if (found.residual > large) {
+      std::ostringstream text;
+      text << "starts " << found.residual << " off ("
+           << (c.system.constraint(r.id).function().level() == Level::position ? "position" : "velocity")
+           << " residual)";
+      out.push_back({r.name, text.str()});
+    }
+  }
+  if (c.companion)
+    for (Finding& found : c.companion->check()) out.push_back(std::move(found));
+  if (ids.empty()) return out;
+  Dynamics all(c.system, ids);
+  if (all.evaluate(now) == Status::invalid) {
+    out.push_back({"", all.reason()});
+    return out;
+  }
+  const RankReport ranks = all.rank_report();
+  const auto& block = all.assembly().block.constraints;
+  const auto named = [&](int i) {
+    const auto at = std::find(ids.begin(), ids.end(), block[z(i)]);
+    return at == ids.end() ? std::string() : of[static_cast<std::size_t>(at - ids.begin())]->name;
+  };
+  for (const int i : ranks.contradictory) out.push_back({named(i), "contradicts other constraints"});
+  for (const int i : ranks.redundant) {
+    const bool open = std::find(ranks.undetermined.begin(), ranks.undetermined.end(), i) != ranks.undetermined.end();
+    out.push_back({named(i), open ? "is redundant: its reaction is not determined by the equations" : "is redundant"});
+  }
+  return out;
+}
+
+namespace {
+
+/// @return the number of exact constraints
+int write_constraints(Context& c, std::ostream& s) {
+  using Owner = ConstraintEntry::Owner;
+  int exact = 0, joints = 0, user = 0, off = 0;
+  for (int i = 0; i < static_cast<int>(c.constraints.size()); ++i) {
+    const ConstraintEntry& r = c.constraints[i];
+    if (!r.alive) continue;
+    const bool on = is_on(c, i);
+    if ((r.id.index >= 0 || (r.is_on_links() && r.deferred)) && on)
+      ++(r.owner == Owner::multibody_joint ? joints : exact);
+    if (!on && !r.outcome.broken) ++off;
+    if (r.owner == Owner::user || r.owner == Owner::user_on_links) ++user;
+  }
+  s << "\n  t = " << c.t << " s, " << c.counts.steps << " steps, " << exact << " exact constraint" << plural(exact);
+  if (user) s << " (" << user << " of the user's own)";
+  if (joints) s << ", " << joints << " joint" << plural(joints) << " of multibodies by coordinates";
+  if (off) s << ", " << off << " switched off";
+  return exact;
+}
+
+void write_rank(Context& c, std::ostream& s, int exact) {
+  int rows = 0, rank = 0;
+  for (const auto& b : c.islands.all())
+    if (b->took_part(c.step)) {
+      rows += start_problem(c, *b).solver().rows();
+      rank += start_problem(c, *b).solver().rank();
+    }
+  if (c.companion) {
+    rows += c.companion->rows();
+    rank += c.companion->rank();
+  }
+  if (rows > 0)
+    s << "\n  rank " << rank << " of " << rows << " rows";
+  else if (exact > 0)
+    s << "\n  no exact block was solved in the last step (asleep, or left to native rows)";
+  const std::vector<std::string> open = names_of(c, contradictory_reactions(c));
+  if (!open.empty())
+    s << "\n  contradictory: " << list(open) << " (no motion meets them all: held in the least squares)";
+  if (rank >= rows) return;
+  const RankReport ranks = rank_report(c);
+  if (!ranks.redundant.empty()) s << "\n  redundant: " << list(names_of(c, ranks.redundant));
+  if (!ranks.undetermined.empty())
+    s << "\n  undetermined loads (the equations leave them open; reported is the least-norm choice): "
+      << list(names_of(c, ranks.undetermined));
+  if (!ranks.contradictory.empty() && open.empty())
+    s << "\n  contradictory: " << list(names_of(c, ranks.contradictory));
+}
+
+void write_counts(const Context& c, std::ostream& s) {
+  const Counts& n = c.counts;
+  s << "\n  solves " << n.solves << ", Newton " << n.newton << ", steps in halves " << n.substepped << " ("
+    << n.substeps << " substeps), fallbacks " << n.fallbacks;
+  if (n.stiffened)
+    s << "\n  block steps with geometric stiffness, which damps: " << n.stiffened << " (work " << n.stiffness_work
+      << " J)";
+  if (n.damped)
+    s << "\n  block steps damped, as contacts, limits or motors would have given energy from no source: " << n.damped
+      << " (work " << n.damping_work << " J)";
+  if (n.parts) {
+    s << "\n  by stages in " << n.parts << " parts";
+    if (n.parts_refused) s << ", another " << n.parts_refused << " taken again shorter";
+    if (c.options.stepping == Stepping::adaptive) s << ", to a tolerance of " << c.options.tolerance;
+  }
+  if (n.stepped_down)
+    s << "\n  block steps taken semi-implicitly, not by stages: " << n.stepped_down
+      << " (the last: " << c.stepped_down << ")";
+  if (n.released) s << "\n  one-sided constraints let go " << n.released << " times, held again " << n.engaged;
+  if (n.mode_switches) s << "\n  contacts of laws that began to stick or to slide: " << n.mode_switches;
+}
+
+void write_laws(Context& c, std::ostream& s) {
+  for (const std::string& difference : thrust_differences(c.laws.all(c.constraints))) s << "\n  " << difference;
+  for (const LawWarning& warning : c.laws.warnings.all()) s << "\n  warning: " << told(warning);
+  if (c.laws.warnings.full()) s << "\n  warning: laws had more to warn of than these " << LawWarnings::most;
+}
+
+void write_corrections(const Context& c, std::ostream& s) {
+  const Counts& n = c.counts;
+  if (!c.balance.all().empty() && n.imbalance > 0)
+    s << "\n  books, of the bodies and steps looked at, balance to " << n.imbalance << " of their largest entry";
+  else if (!c.balance.all().empty())
+    s << "\n  books, of the bodies and steps looked at, balance to the rounding of the velocities";
+  if (n.activation_energy > 1e-3)
+    s << "\n  largest jump in velocity that the constraints asked for at the start of a step: " << n.activation_energy
+      << " J";
+  if (n.gap_corrections)
+    s << "\n  start gaps closed by moving bodies, without velocity: " << n.gap_corrections << " times, at most "
+      << n.corrected << " m, " << n.turned << " rad";
+  if (n.turned_back)
+    s << "\n  joints turned far from where they are held: at most " << n.widest << " rad, " << c.widest_turned
+      << "; brought back by moving bodies in " << n.turned_back << " block steps";
+  if (n.non_finite) s << "\n  non-finite numbers kept from the world: " << n.non_finite;
+  const auto broken = std::count_if(c.constraints.all().begin(), c.constraints.all().end(),
+                                    [](const auto& r) { return r.alive && r.outcome.broken; });
+  if (broken) s << "\n  broken joints: " << broken;
+  if (!c.trouble.empty()) s << "\n  last trouble: " << c.trouble;
+}
+
+}  // namespace
+
+std::string summary(Context& c, const std::string& remark, double energy) {
+  std::ostringstream s;
+  s << std::setprecision(3);
+  const int exact = write_constraints(c, s);
+  s << remark;
+  s << "\n  largest gap " << c.gaps.largest_gap << " m, " << c.gaps.largest_angle << " rad";
+  for (const ConstraintEntry& r : c.constraints.all())
+    if (r.alive && !r.is_joint() && r.reaction >= 0 && c.reactions[r.reaction].residual > 0)
+      s << "; " << r.name << " " << c.reactions[r.reaction].residual;
+  s << "\n  energy " << std::setprecision(6) << energy << " J" << std::setprecision(3);
+  write_rank(c, s, exact);
+  write_counts(c, s);
+  write_laws(c, s);
+  write_corrections(c, s);
+  std::map<std::string, std::vector<std::string>> why;
+  for (const HostPart& part : host_parts(c)) why[part.why].push_back(part.name);
+  for (const auto& [reason, names] : why)
+    s << "\n  native: " << names.size() << " constraint" << plural(static_cast<int>(names.size())) << " ("
+      << list(names, 3) << "): " << reason;
+  s << "\n";
+  return s.str();
+}
+
+}  // namespace linchpin::host

@@ -1,0 +1,170 @@
+#include "host/energy_budget.h"
+
+#include "host/body_vectors.h"
+#include "host/step_acceptance.h"
+
+#include <Eigen/Cholesky>
+
+#include <algorithm>
+#include <cmath>
+
+namespace linchpin::host {
+
+bool bounds_energy(const Context& c, const Island& b) {
+  return c.options.mode == Mode::exact && c.options.drift_correction && b.step.rows != HostRows::none &&
+         b.step.start_gap != StartGap::frames_moved && b.stiffness.empty();
+}
+
+double energy_allowance(const Context& c, const Island& b) {
+  return energy_floor(c, b) + allowed_gain * inner_start_energy(c, b);
+}
+
+double limit_budget(const Context& c, const Island& b) {
+  return std::max(energy_floor(c, b) + allowed_limit_gain * inner_start_energy(c, b), b.rows.limit_return);
+}
+
+// Impulses p that bring velocities J v, to which forces add J x, to those that rows ask for do the work
+// ½ pᵀ(J v + target). Solved to the end they have pᵀ J v ≤ pᵀ target − pᵀ J x, so that the work is no more than
+// pᵀ target − ½ pᵀ J x. The last term is at most what the energies of x and of the motion allow together.
+double passive_work(const Context& c, const Island& b) {
+  const PassiveWork& passive = b.rows.passive_work;
+  if (!(passive.work > 0)) return passive.work;
+  const double asked = std::min(passive.contacts_ask, passive.contacts_most) +
+                       std::min(passive.limits_ask, b.rows.budget[PassiveRow::limit]);
+  return std::min(passive.work, asked + 2 * std::sqrt(energy_floor(c, b) * (start_energy(c, b) + asked)));
+}
+
+void begin_energy(Island& b) {
+  b.rows.given = 0;
+  b.rows.damping.assign(b.x.v.size(), 0.0);
+}
+
+bool gains_far_too_much(const Island& b, double gain, double kinetic, double allowed) {
+  return b.rows.given + gain - std::max(b.rows.solved_work, 0.0) > 2 * allowed + kinetic;
+}
+
+void count_damping(Island& b) {
+  const bool dropped = std::any_of(b.rows.passive.begin(), b.rows.passive.end(),
+                                   [](const PassiveRow& r) { return r.state == PassiveRow::State::dropped; });
+  if (dropped || largest(b.rows.damping) > 0) ++b.stats.damped;
+}
+
+namespace {
+
+/// Takes energy out of velocities and leaves the joints closed: all velocities are scaled towards a common motion of
+/// the island. That is the motion of the rigid body with the same momenta where no constraint holds the island to
+/// anything else, that of a kinematic body where one is joined to it, and rest elsewhere. An island on the ground is
+/// then slowed as a whole.
+class Damping {
+ public:
+  Damping(const Context& c, Island& b, const State& at, std::span<double> v) : c_(c), b_(b), at_(at), v_(v) {
+    if (is_free())
+      find_rigid_motion();
+    else
+      find_kinematic_motion();
+  }
+
+  /// @return what it took [J]
+  double take(double energy) {
+    double taken = 0;
+    for (const bool about_common : {true, false}) {
+      if (!about_common && !(is_free() && b_.rows.pushes_at_fixed)) break;
+      const double there = kinetic(about_common), part = std::min(energy - taken, there);
+      if (!(part > 0) || !std::isfinite(there)) continue;
+      scale(std::sqrt(std::max(0.0, 1 - part / there)), about_common);
+      taken += part;
+    }
+    return taken;
+  }
+
+ private:
+  bool is_free() const { return b_.topology.boundary.empty(); }
+
+  void find_rigid_motion() {
+    const Block& block = b_.block();
+    double mass = 0;
+    for (const BodyId id : block.bodies) mass += c_.system.mass(id);
+    for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
+      const double m = c_.system.mass(block.bodies[slot]) / mass;
+      centre_ += m * at_[block.bodies[slot]].p;
+      linear_ += m * head(v_, block.column[slot]);
+    }
+    Vector3d L(0, 0, 0);
+    Matrix3d I = Matrix3d::Zero();
+    for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
+      const BodyId id = block.bodies[slot];
+      const int column = block.column[slot];
+      const Vector3d r = at_[id].p - centre_;
+      L += c_.system.mass(id) * r.cross(head(v_, column) - linear_);
+      I += c_.system.mass(id) * (r.squaredNorm() * Matrix3d::Identity() - r * r.transpose());
+      if (!turns(block, slot)) continue;
+      const Matrix3d own = c_.system.world_inertia(id, at_[id].q);
+      L += own * head(v_, column + 3);
+      I += own;
+    }
+    const Vector3d found = I.ldlt().solve(L);
+    if (found.allFinite()) angular_ = found;
+  }
+
+  void find_kinematic_motion() {
+    for (const BodyId id : b_.topology.boundary)
+      if (c_.system.kind(id) == BodyKind::driven) {
+        centre_ = at_[id].p;
+        linear_ = at_[id].v;
+        angular_ = at_[id].w;
+        break;
+      }
+  }
+
+  void scale(double by, bool about_common) {
+    for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
+      const BodyId id = b_.block().bodies[slot];
+      const int column = b_.block().column[slot];
+      const Vector3d common_v = about_common ? Vector3d(linear_ + angular_.cross(at_[id].p - centre_)) : Vector3d::Zero(),
+                     v0 = head(v_, column), change = (by - 1) * (v0 - common_v);
+      put(v_, column, v0 + change);
+      add(b_.rows.damping, column, c_.system.mass(id) * change);
+      if (!turns(b_.block(), slot)) continue;
+      const Vector3d common_w = about_common ? angular_ : Vector3d::Zero(), w0 = head(v_, column + 3),
+                     turn = (by - 1) * (w0 - common_w);
+      put(v_, column + 3, w0 + turn);
+      add(b_.rows.damping, column + 3, c_.system.world_inertia(id, at_[id].q) * turn);
+    }
+  }
+
+  double kinetic(bool about_common) const {
+    double sum = 0;
+    for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
+      const BodyId id = b_.block().bodies[slot];
+      const int column = b_.block().column[slot];
+      Vector3d u = head(v_, column);
+      if (about_common) u -= linear_ + angular_.cross(at_[id].p - centre_);
+      sum += 0.5 * c_.system.mass(id) * u.squaredNorm();
+      if (!turns(b_.block(), slot)) continue;
+      const Vector3d w = about_common ? Vector3d(head(v_, column + 3) - angular_) : head(v_, column + 3);
+      sum += 0.5 * w.dot(c_.system.world_inertia(id, at_[id].q) * w);
+    }
+    return sum;
+  }
+
+  const Context& c_;
+  Island& b_;
+  const State& at_;
+  std::span<double> v_;
+  Vector3d centre_{0, 0, 0}, linear_{0, 0, 0}, angular_{0, 0, 0};  // v = linear + angular × (p − centre)
+};
+
+}  // namespace
+
+void settle_energy(const Context& c, Island& b, double constraints, double rows, double allowed, const State& at,
+                   std::span<double> v) {
+  b.rows.given += constraints + rows;
+  constexpr double unsolved = 1e-3;  // of the solved work: the host's iterations end before they are exact
+  const double excess = b.rows.given - (1 + unsolved) * std::max(b.rows.solved_work, 0.0) - allowed;
+  if (!(excess > 0)) return;
+  const double taken = Damping(c, b, at, v).take(excess);
+  b.stats.damping_work -= taken;
+  b.rows.given -= taken;
+}
+
+}  // namespace linchpin::host

@@ -1,0 +1,47 @@
+#include "host/fallback.h"
+
+#include "host/reactions.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace linchpin::host {
+
+// An island that has failed several times will most likely fail again, after its shortest substeps and its largest
+// solves. It is tried less and less often.
+void leave_to_host(Context& c, Island& b, std::string why) {
+  constexpr int patience = 8;                        // tries without a pause
+  constexpr int rarest = 6, rarest_if_long = 9;      // then the pause grows up to 2⁶ steps, or 2⁹
+  constexpr double long_try_work = 1e5;              // rows times substeps of a try: a second that the program waits
+  constexpr int large = 60;                          // rows of a gap that does not close, factored in each step
+  History& h = b.history;
+  const bool long_try = double(b.step.substeps) * b.block().m() > long_try_work || b.step.verdict.over_budget ||
+                        (b.step.gap_left > c.options.gap_tolerance && b.block().m() > large);
+  b.phase = Phase::failed;
+  h.extrapolation_steps = 0;
+  h.failure = why;  // reported again in the steps in which it is not tried
+  ++c.counts.fallbacks;
+  if (c.step >= h.next_try) {
+    h.failures = long_try ? std::max(h.failures, patience) + 1 : h.failures + 1;
+    if (h.failures > patience)
+      h.next_try = c.step + 1 + (1u << std::min(h.failures - patience, long_try ? rarest_if_long : rarest));
+  }
+  c.trouble = std::move(why);
+  if (c.step + 1 < h.next_try) c.trouble += " (tried again in " + std::to_string(h.next_try - c.step) + " steps)";
+  for (const int i : b.topology.entries) {
+    ConstraintEntry& r = c.constraints[i];
+    r.fallback = c.trouble;
+    c.left_to_host.push_back(i);
+    c.reactions.set_left_to_host(r, true);
+    c.world.solve_in_host(i);
+  }
+}
+
+void keep_finite(Context& c, const Island& b) {
+  for (const ConstraintId constraint : b.topology.ids)
+    for (const BodyId id : c.system.constraint(constraint).bodies())
+      if (c.bodies.in_host(id) && c.system.dof(id) > 0 && c.world.restore_finite(id, c.bodies.start[id]))
+        ++c.counts.non_finite;
+}
+
+}  // namespace linchpin::host

@@ -1,0 +1,449 @@
+#include "host/fast_island_solver.h"
+
+#include "host/body_vectors.h"
+#include "host/energy_budget.h"
+#include "host/semi_implicit_substep.h"
+#include "host/start_of_step.h"
+#include "host/step_acceptance.h"
+#include "host/whole_step.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+namespace linchpin::host {
+
+namespace {
+
+using Kernel = linchpin::detail::JointStep;
+
+// Rows that depend on each other in ways that cost much may do so by the poses, as of a net that lies flat at its start,
+// or by the way they are joined: the fast path is tried again after a step, after two, after four.
+void note_refusal(Island& b, const char* reason, unsigned step) {
+  if (!reason || std::string_view(reason) != Kernel::too_dear) return;
+  constexpr unsigned most = 1024;
+  b.history.fast_pause = std::clamp(2 * b.history.fast_pause, 1u, most);
+  b.history.fast_from = step + b.history.fast_pause;
+}
+
+Kernel::Job job_of(Island& b) {
+  const Gyroscopics& g = b.gyroscopics;
+  return {.of = &b.fast.kernel,
+          .numbers = {.Q = b.x.Q,
+                      .applied = b.x.applied,
+                      .newton = b.x.newton,
+                      .v = b.x.v,
+                      .total = b.x.multipliers,
+                      .mean = b.x.row_velocity,
+                      .turning = g.step.slots(),
+                      .turning_for = g.step.time(),
+                      .spinning = g.any_in_kernel ? std::span<const char>(g.in_kernel) : std::span<const char>()},
+          .usual_off = b.history.typical_velocity_error};
+}
+
+/// @param enough  share of the limit of ω·dt up to which a bound of it will do
+Kernel::Limits limits_of(const Context& c, double length, double enough) {
+  return {.dt = length,
+          .newton_tolerance = c.options.newton_tolerance,
+          .gap_tolerance = c.options.gap_tolerance,
+          .max_solves = c.options.max_newton,
+          .swing = c.options.swing_limit,
+          .left_open = 1 - length / c.dt,  // a gap at the start closes in the time of a step
+          .enough = enough * c.options.swing_limit};
+}
+
+class FastSubstep final : public SemiImplicitSubstep {
+ public:
+  FastSubstep(Context& c, Island& b, double allowed, bool keeps_records, int worker)
+      : SemiImplicitSubstep(c, b, allowed), keeps_records_(keeps_records), worker_(worker) {
+    for (const BodyId id : b.block().bodies) now()[id] = c.bodies.start[id];
+    SubstepSums& sums = b.sums;
+    const std::size_t n = b.x.v.size(), m = b.x.multipliers.size();
+    for (auto* x : {&sums.h_applied, &b.x.Q_total}) x->resize(n);
+    for (auto* x : {&sums.work, &sums.multipliers}) x->assign(m, 0.0);
+    if (!keeps_records) return;
+    for (auto* x : {&sums.applied, &sums.momentum}) x->assign(n, 0.0);
+    b.x.momentum.resize(n);
+    sums.h_pull.resize(12 * b.topology.ids.size());
+    sums.pull.assign(sums.h_pull.size(), 0.0);
+    sums.gross.assign(2 * b.slots(), 0.0);
+  }
+
+  void accept(const Substep& s) override {
+    const Block& block = b_.block();
+    const std::vector<double>& way = bounds_energy() ? undamped_ : b_.x.v;  // damping does not move the end
+    b_.gyroscopics.substep.apply_of_step(block, way, b_.sums.h_applied);
+    for (std::size_t r = 0; r < b_.sums.work.size(); ++r) {
+      b_.sums.work[r] += b_.x.multipliers[r] * b_.x.row_velocity[r];
+      b_.sums.multipliers[r] += b_.x.multipliers[r];
+    }
+    accepted(s);
+    if (keeps_records_) record(s.weight);
+    for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
+      BodyState& body = now()[block.bodies[slot]];
+      const int column = block.column[slot];
+      advance(body, head(way, column), head(way, column + 3), s.length);
+      body.v = head(b_.x.v, column);
+      body.w = head(b_.x.v, column + 3);
+    }
+  }
+
+  /// Of the first substep: what the kernel found at the step's start.
+  const Kernel::Outcome& at_start() const { return at_start_; }
+  int solves() const { return solves_; }
+  int factors() const { return factors_; }
+
+ protected:
+  State& now() override { return c_.bodies.end; }
+  std::span<const double> start_velocities() override {
+    read_velocities(b_.block(), now(), b_.x.dv);
+    return b_.x.dv;
+  }
+  std::span<double> end_velocities() override { return b_.x.v; }
+
+  Verdict solve(Substep& s) override {
+    find_forces(s);
+    const Kernel::Outcome found = run(s);
+    solves_ += found.solves;
+    if (s.first()) at_start_ = found;
+    s.omega_dt = found.swing;
+    s.gain = found.gain;
+    s.kinetic = found.kinetic;
+    const bool gains = gains_too_much(s, found.gain, found.energy, found.kinetic);
+    if (!found.refused && !(gains && s.is_judged)) return Verdict::accepted;
+    return found.answered ? Verdict::too_long : Verdict::impossible;
+  }
+
+ private:
+  void find_forces(const Substep& s) {
+    const Block& block = b_.block();
+    FastRotation& rotation = b_.gyroscopics.substep;
+    rotation.clear();
+    for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
+      const BodyId id = block.bodies[slot];
+      const int column = block.column[slot];
+      const BodyState& at = now()[id];
+      Vector3d force = head(b_.x.Q, column), torque = c_.bodies.load(id).torque;
+      const Vector3d& I = b_.fast.kernel.inertia()[slot];
+      if (b_.gyroscopics.active[slot])
+        torque += turns_far(c_, at.w) ? Vector3d(rotation.add(static_cast<int>(slot), at, I, s.weight) / s.weight)
+                                      : mean_gyroscopic_torque(I, at, s.weight);
+      if (b_.step.is_sized) {
+        force += head(b_.rows.force_now, column);
+        torque += head(b_.rows.force_now, column + 3);
+      }
+      put(b_.x.Q_total, column, force);
+      put(b_.x.Q_total, column + 3, torque);
+      put(b_.sums.h_applied, column, s.weight * force);
+      put(b_.sums.h_applied, column + 3, s.weight * torque);
+    }
+    rotation.remove_from(block, b_.sums.h_applied);
+    if (s.first() && b_.step.is_sized)
+      for (std::size_t j = 0; j < b_.rows.impact_now.size(); ++j) b_.sums.h_applied[j] += b_.rows.impact_now[j];
+    std::fill(b_.x.newton.begin(), b_.x.newton.end(), 0.0);
+  }
+
+  Kernel::Outcome run(const Substep& s) {
+    Kernel::Limits limits = limits_of(c_, s.length, 0.45);  // below it the next substep may be twice as long
+    if (!s.is_judged) limits.swing = std::numeric_limits<double>::infinity();
+    Kernel::Job job = job_of(b_);
+    // Multipliers at the step's start are those of its forces.
+    job.numbers.Q = s.first() ? forces_with_rows(c_, b_) : std::span<const double>(b_.x.Q_total);
+    job.numbers.applied = b_.sums.h_applied;
+    job.numbers.turning = b_.gyroscopics.substep.slots();
+    job.numbers.turning_for = s.weight;
+    if (keeps_records_) job.numbers.pull = b_.sums.h_pull;
+    if (!s.first()) job.usual_off = std::numeric_limits<double>::infinity();
+    if (s.first() && b_.step.path == Path::coupled) {  // the factor of the step's start is there
+      b_.fast.kernel.end(limits, job);
+    } else {
+      Kernel::take(now(), limits, {&job, 1}, worker_);
+      ++factors_;
+    }
+    return job.outcome;
+  }
+
+  void record(double weight) {
+    record_pull();
+    SubstepSums& sums = b_.sums;
+    for (std::size_t j = 0; j < b_.x.v.size(); ++j) sums.applied[j] += sums.h_applied[j];
+    if (b_.step.is_sized)  // the balance has a term of its own for host rows
+      for (std::size_t j = 0; j < b_.x.v.size(); ++j)
+        sums.applied[j] -= weight * b_.rows.force_now[j] + b_.rows.impact_now[j];
+    for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
+      const BodyId id = b_.block().bodies[slot];
+      const BodyState& s = now()[id];
+      const int column = b_.block().column[slot];
+      add(sums.momentum, column, c_.system.mass(id) * (head(b_.x.v, column) - s.v));
+      const Matrix3d R = s.R();
+      add(sums.momentum, column + 3,
+          R * b_.fast.kernel.inertia()[slot].cwiseProduct(R.transpose() * (head(b_.x.v, column + 3) - s.w)));
+    }
+  }
+
+  void record_pull() {
+    SubstepSums& sums = b_.sums;
+    for (std::size_t i = 0; i < sums.h_pull.size(); ++i) sums.pull[i] += sums.h_pull[i];
+    for (std::size_t i = 0; i < b_.topology.ids.size(); ++i)
+      for (const std::size_t k : {0, 1}) {
+        const int slot = b_.fast.sides[2 * i + k];
+        if (slot < 0) continue;
+        const double* const p = sums.h_pull.data() + 12 * i + 6 * k;
+        double &force = sums.gross[2 * z(slot)], &moment = sums.gross[2 * z(slot) + 1];
+        force = std::max(force, Vector3d(p[0], p[1], p[2]).norm());
+        moment = std::max(moment, Vector3d(p[3], p[4], p[5]).norm());
+      }
+  }
+
+  const bool keeps_records_;
+  const int worker_;
+  Kernel::Outcome at_start_;
+  int solves_ = 0, factors_ = 0;
+};
+
+/// @param at_start  out: what the kernel found at the step's start @return whether the step stands
+bool take_fast_substeps(Context& c, Island& b, double length, double before, int worker, bool keeps_records,
+                        Kernel::Outcome& at_start) {
+  add_gyroscopic_torques(c, b);
+  const double allowed = bounds_energy(c, b) ? energy_allowance(c, b)
+                                             : energy_floor(c, b) + allowed_gain * start_energy(c, b);
+  b.step.first_length = length;
+  b.step.length_before = before;
+  b.step.keeps_records = keeps_records;
+  FastSubstep method(c, b, allowed, keeps_records, worker);
+  const SubstepResult result = take_substeps(method, semi_implicit_limits(c, b, 1), c.dt, length, before);
+  at_start = method.at_start();
+  b.history.next_length = result.next_length;
+  if (!result.complete) return false;
+  end_semi_implicit_substeps(c, b, c.bodies.end, result, method.largest_omega_dt(), keeps_records);
+  b.step.newton_solves = method.solves();
+  b.stats.factors += method.factors();
+  return true;
+}
+
+/// Two half steps often pass the test of ω·dt so easily that a whole step seems possible although it was just rejected.
+/// Steps stay halved while the recorded ratio still predicts a rejection.
+void keep_halved(const Context& c, Island& b) {
+  if (b.history.next_length > 0.5 * c.dt &&
+      b.history.rejected_ratio * b.step.omega_dt * b.step.substeps > c.options.swing_limit)
+    b.history.next_length = 0.5 * c.dt;
+}
+
+}  // namespace
+
+void FastIslandSolver::lay_out(Island& b) {
+  b.fast.fits = false;
+  const Options& o = c_.options;
+  if (o.mode != Mode::exact || !o.drift_correction || o.stepping != Stepping::semi_implicit || b.has(Trait::laws) ||
+      b.has(Trait::user_constraint) || b.has(Trait::kinematic_body) || b.has(Trait::gear))
+    return;
+  if (c_.gaps.turned_far() > 0 &&
+      std::any_of(b.topology.entries.begin(), b.topology.entries.end(),
+                  [&](int i) { return c_.constraints[i].geometry.turned_far; }))
+    return;
+  if (!std::exchange(b.fast.is_laid_out, true)) {
+    b.history.fast_from = b.history.fast_pause = 0;
+    b.fast.sides.clear();
+    if (b.fast.kernel.lay_out(c_.system, b.block(), shapes_))
+      for (const ConstraintId id : b.topology.ids)
+        for (const BodyId body : c_.system.constraint(id).bodies()) b.fast.sides.push_back(b.block().slot(body));
+  }
+  b.fast.fits = b.fast.kernel.shape() != nullptr && c_.step >= b.history.fast_from;
+  const unsigned masses = c_.bodies.mass_changes();
+  if (b.fast.fits && std::exchange(b.fast.masses_at, masses) != masses) b.fast.kernel.take_masses(c_.system);
+}
+
+// ---- without host rows ----
+
+void FastIslandSolver::take(std::span<Island* const> islands, int worker) {
+  std::array<Kernel::Job, Kernel::most> jobs;
+  std::array<Island*, Kernel::most> of{};
+  std::size_t count = 0;
+  for (Island* const island : islands) {
+    Island& b = *island;
+    if (!b.fast.fits || b.phase == Phase::refused || !b.stiffness.empty()) continue;
+    const double before = length_before(c_, b);
+    if (before != c_.dt) add_gyroscopic_torques(c_, b);
+    add_applied(c_, b, 0.5 * (before - c_.dt));
+    if (goes_in_substeps(b)) {
+      take_substeps_at_once(b, before, worker);
+      continue;
+    }
+    predict_newton(c_, b);
+    b.gyroscopics.step.remove_from(b.block(), b.x.applied);
+    of[count] = &b;
+    jobs[count++] = job_of(b);
+  }
+  if (count == 0) return;
+  Kernel::take(c_.bodies.start, limits_of(c_, c_.dt, 1), std::span(jobs).first(count), worker);
+  for (std::size_t i = 0; i < count; ++i) settle(*of[i], jobs[i].outcome, length_before(c_, *of[i]), worker);
+}
+
+// Where the last step was too long for a whole one, this one is not tried as a whole.
+bool FastIslandSolver::goes_in_substeps(const Island& b) const {
+  return b.history.next_length > 0 && b.history.next_length <= 0.5 * c_.dt && !c_.options.geometric_stiffness;
+}
+
+bool FastIslandSolver::take_substeps_at_once(Island& b, double before, int worker) {
+  Kernel::Outcome first;
+  const bool stands = take_fast_substeps(c_, b, std::exchange(b.history.next_length, 0), before, worker,
+                                         b.has(Trait::forces_read), first);
+  if (stands)
+    accept(b, first);
+  else
+    leave(b, before);
+  keep_halved(c_, b);
+  return stands;
+}
+
+// Accepts a whole step that was tried, or takes its substeps where it was too long. @return whether the step stands
+bool FastIslandSolver::settle(Island& b, const Kernel::Outcome& whole, double before, int worker) {
+  // A Newton that stops at rounding is not one of too long a step. The general solver looks at what its rows allow.
+  constexpr double round_off = 1e-12;
+  const bool sticks = whole.refused && whole.swing == 0 && whole.residual < round_off;
+  const double rows = !whole.refused && bounds_energy(c_, b) ? work_of(b.rows.total, b.x.v0, b.x.v) : 0,
+               gain = std::max(whole.gain, whole.gain + rows - std::max(b.rows.solved_work, 0.0));
+  const bool gains = gain > allowed_gain * std::max(whole.kinetic, whole.energy) &&
+                     gain > energy_floor(c_, b) + allowed_gain * std::max(start_energy(c_, b), whole.energy);
+  if (!whole.refused && !gains) {
+    b.step.omega_dt = whole.swing;
+    b.step.newton_solves = whole.solves;
+    b.history.next_length = 0;
+    b.gyroscopics.step.apply_of_step(b.block(), b.x.v, b.x.applied);
+    if (b.step.path == Path::coupled)
+      b.history.extrapolation_steps = 0;
+    else
+      b.history.extrapolation.note(b.history.extrapolation_steps, b.x.newton);
+    end_whole_step(c_, b, whole.gain, rows);
+    accept(b, whole);
+    return true;
+  }
+  Kernel::Outcome first;
+  if (whole.answered && !sticks && !c_.options.geometric_stiffness &&
+      take_fast_substeps(c_, b, first_substep(c_, whole.swing), before, worker, b.has(Trait::forces_read), first)) {
+    b.history.rejected_ratio =
+        whole.swing > 0 && b.step.omega_dt > 0 ? whole.swing / (b.step.omega_dt * b.step.substeps) : 0;
+    keep_halved(c_, b);
+    accept(b, whole);
+    return true;
+  }
+  note_refusal(b, whole.refused, c_.step);
+  leave(b, before);
+  return false;
+}
+
+void FastIslandSolver::accept(Island& b, const Kernel::Outcome& at_start) {
+  b.history.fast_pause = 0;
+  b.phase = Phase::solved;
+  if (b.step.path == Path::general) b.step.path = Path::fast;
+  b.step.problem_is_current = false;
+  b.step.has_forces = true;
+  b.report.is_current = false;
+  b.history.typical_velocity_error = at_start.off;
+  b.stats.activation_energy = std::max(b.stats.activation_energy, at_start.activation);
+  b.stats.newton += b.step.newton_solves;
+  ++b.stats.factors;
+  ++b.stats.solves;
+  b.history.stiffness.clear();
+}
+
+// Leaves the step to the general solver, as it was.
+void FastIslandSolver::leave(Island& b, double before) {
+  std::fill(b.x.newton.begin(), b.x.newton.end(), 0.0);
+  b.history.next_length = 0;
+  add_applied(c_, b, -0.5 * (before - c_.dt));
+}
+
+// ---- coupled with host rows ----
+
+bool FastIslandSolver::begin(Island& b, bool) {
+  lay_out(b);
+  b.step.path = Path::general;
+  if (!b.fast.fits || !b.stiffness.empty()) return false;
+  const char* why = b.fast.kernel.begin(c_.bodies.start, c_.options.gap_tolerance);
+  note_refusal(b, why, c_.step);
+  if (why) return false;
+  b.step.path = Path::coupled;
+  b.step.has_forces = false;
+  return true;
+}
+
+bool FastIslandSolver::start(Island& b) {
+  for (std::size_t j = 0; j < b.x.v.size(); ++j) b.x.force[j] = b.x.applied[j] + b.rows.total[j];
+  const double tolerance = std::max(c_.options.newton_tolerance, StartNewton::tolerance);
+  const bool in_substeps = starts_in_substeps(c_, b);
+  if (!in_substeps) {
+    for (const auto& forces : {std::span<const double>(), forces_with_rows(c_, b)})
+      if (b.fast.kernel.reach(c_.dt, tolerance, StartNewton::solves, b.x.force, forces, b.x.v) <
+              StartNewton::slack * tolerance &&
+          !starts_half_a_turn_away(c_, b))
+        return true;
+  }
+  b.fast.kernel.keep(in_substeps ? extrapolation_time(c_, b) : 0, b.x.force, b.x.v);
+  return true;
+}
+
+void FastIslandSolver::project(Island& b, std::span<double> change) {
+  std::copy(b.x.v.begin(), b.x.v.end(), change.begin());
+  b.fast.kernel.hold(change);
+  for (std::size_t j = 0; j < b.x.v.size(); ++j) change[j] -= b.x.v[j];
+}
+
+void FastIslandSolver::prepare_responses(Island& b) { b.fast.kernel.aim(b.rows.contacted); }
+
+void FastIslandSolver::respond(Island& b, std::span<const Impulse> impulses, std::span<double> motion) {
+  b.fast.kernel.move(impulses, motion);
+}
+
+bool FastIslandSolver::is_composite(const Island& b, CompositeBody& out) const {
+  Kernel::One one;
+  if (!b.fast.kernel.as_one(one)) return false;
+  out.inverse_mass = one.inverse_mass;
+  out.centre = one.centre;
+  out.inverse_inertia = one.inverse_inertia;
+  return true;
+}
+
+bool FastIslandSolver::finish(Island& b, SubstepStates&) {
+  const double before = length_before(c_, b);
+  add_applied(c_, b, 0.5 * (before - c_.dt));
+  if (goes_in_substeps(b)) return take_substeps_at_once(b, before, 0);
+  b.gyroscopics.step.remove_from(b.block(), b.x.applied);
+  for (std::size_t j = 0; j < b.x.force.size(); ++j) b.x.force[j] = b.x.applied[j] + b.rows.total[j];
+  Kernel::Job job = job_of(b);
+  job.numbers.Q = forces_with_rows(c_, b);
+  job.numbers.applied = b.x.force;
+  b.fast.kernel.end(limits_of(c_, c_.dt, 1), job);
+  if (job.outcome.refused && job.outcome.answered && ask_for_rows_again(c_, b)) return false;
+  return settle(b, job.outcome, before, 0);
+}
+
+// ---- reports ----
+
+std::span<const double> forces_with_rows(const Context& c, Island& b) {
+  if (!b.step.is_sized) return b.x.Q;  // no row acts on it
+  for (std::size_t j = 0; j < b.x.dv.size(); ++j) b.x.dv[j] = b.x.Q[j] + b.rows.total[j] / c.dt;
+  return b.x.dv;
+}
+
+void record_fast_substeps(Context& c, Island& b) {
+  if (b.step.keeps_records) return;
+  const IslandStats stats = b.stats;
+  const double next = b.history.next_length;
+  Kernel::Outcome at_start;
+  take_fast_substeps(c, b, b.step.first_length, b.step.length_before, 0, true, at_start);
+  b.stats = stats;
+  b.history.next_length = next;
+}
+
+void sum_fast_wrenches(const Context& c, Island& b) {
+  std::size_t count = 0;
+  for (const ConstraintId id : b.topology.ids) count += c.system.constraint(id).bodies().size();
+  b.sums.wrenches.assign(count, Vector6::Zero());
+  for (std::size_t at = 0; at < count; ++at)  // of two bodies each
+    for (int j = 0; j < 6; ++j) b.sums.wrenches[at][j] = b.sums.pull[6 * at + z(j)] / c.dt;
+}
+
+}  // namespace linchpin::host

@@ -1,0 +1,84 @@
+// Measures the gaps of all constraints on positions after each step of the host, from the poses as the host stores them.
+#pragma once
+
+#include <linchpin/constraint.h>
+#include <linchpin/host.h>
+#include <linchpin/joints.h>
+#include <linchpin/system.h>
+
+#include <map>
+#include <span>
+#include <vector>
+
+namespace linchpin::host {
+
+struct Context;
+
+/// Runs of numbers in one array. A run that is given back is used again for another of its length.
+class NumberRuns {
+ public:
+  /// @return where a run of this length begins
+  int take(int size);
+  void give(int first, int size) {
+    if (size > 0) free_[size].push_back(first);
+  }
+  double* data() { return numbers_.data(); }
+  const double* data() const { return numbers_.data(); }
+
+ private:
+  std::vector<double> numbers_;
+  std::map<int, std::vector<int>> free_;  // by length
+};
+
+class GapMonitor {
+ public:
+  /// Largest gaps of one constraint [m], [rad] and in a unit of the user's own.
+  struct Gap {
+    double length = 0, angle = 0, own = 0;
+  };
+
+  /// Keeps the primitives of a joint's exact part. Empty rows: it has none.
+  void set_geometry(ConstraintEntry& entry, const JointRows& rows);
+  void forget_geometry(ConstraintEntry& entry);
+  void set_turned_far(ConstraintEntry& entry, bool is);
+  /// Number of joints whose bodies were turned far from where they hold them.
+  int turned_far() const { return turned_far_; }
+
+  /// Begins a new list of watched constraints. watch() adds to it in the order of entries; end_list() takes over the
+  /// gaps of those that were in the list before and are not reported yet.
+  void begin_list(Context& c);
+  void watch(const Context& c, int entry);
+  void end_list();
+  /// Measures all gaps.
+  void measure(Context& c);
+  /// Writes the gaps into the reactions.
+  void report(Context& c);
+  void forget_unreported() { reported_ = true; }
+
+  double largest_gap = 0, largest_angle = 0;  ///< since the start [m], [rad]
+
+ private:
+  struct Watch {
+    BodyId a, b;
+    int entry;
+    ConstraintId id;
+    int first;  // of its primitives in numbers_; −1: its function has the residual
+    short points, axes, dots;
+    bool has_orientation;
+    Gap gap{};
+  };
+  Gap of_primitives(const World& world, const Watch& w) const;
+  Gap of_function(Context& c, Constraint& constraint);
+
+  std::vector<Watch> watched_, before_;
+  NumberRuns numbers_;
+  bool reported_ = true;
+  int turned_far_ = 0;
+  std::vector<BodyState> states_;
+  std::vector<double> residual_;
+};
+
+/// The states of the bodies of a constraint as the host has them now. @param out  memory
+std::span<const BodyState> read_states(const Context& c, const Constraint& constraint, std::vector<BodyState>& out);
+
+}  // namespace linchpin::host

@@ -1,0 +1,66 @@
+// Solves any island: all kinds of constraints and laws, redundant rows, implicit geometric stiffness, and steps by
+// stages. It assembles the problem of an island and factors it (Dynamics).
+#pragma once
+
+#include "host/context.h"
+#include "host/island_solver.h"
+
+#include <linchpin/projection.h>
+
+#include <span>
+
+namespace linchpin::host {
+
+class GeneralIslandSolver final : public IslandSolver {
+ public:
+  explicit GeneralIslandSolver(Context& c) : c_(c) {}
+
+  bool begin(Island& b, bool among_rows) override;
+  bool start(Island& b) override;
+  void project(Island& b, std::span<double> change) override;
+  void prepare_responses(Island& b) override;
+  void respond(Island& b, std::span<const Impulse> impulses, std::span<double> motion) override;
+  bool finish(Island& b, SubstepStates& states) override;
+  /// Moves the start poses of an island by a split impulse of the host: the nearest displacement, in the mass metric,
+  /// that keeps the constraints. @param push  [n] velocities of the host's push
+  void push(Island& b, std::span<const double> push);
+
+ private:
+  enum class Outcome { stands, too_long, impossible };
+  bool start_from_forces(Island& b, bool with_constraint_forces);
+  void start_from_rows(Island& b);
+  bool correct_start_gap(Island& b);
+  bool take_stages(Island& b, SubstepStates& states, bool forces_are_open, bool& done);
+  bool take_semi_implicit(Island& b, SubstepStates& states);
+  bool redo_in_substeps(Island& b, SubstepStates& states, double before);
+  Outcome try_whole_step(Island& b);
+  struct WholeStep {
+    bool converged = false;
+    bool is_re_linearized = false;  ///< at a pose ahead
+    bool is_impossible = false;     ///< the problem cannot be evaluated there
+  };
+  WholeStep find_whole_velocities(Island& b);
+  void start_newton(Island& b);
+  bool re_linearize_ahead(Island& b);
+  bool is_energy_acceptable(Island& b);
+  void find_multipliers(Island& b, bool stands);
+
+  Context& c_;
+};
+
+/// Solves the end-of-step Newton (T12), and alternates it with re-applying stick and with the gyroscopic update of fast
+/// rotating bodies until neither changes the velocities. The constraints have the last iteration.
+/// @param evaluated  state of the problem @param base, end  start and end poses @param h  [s] @param v  [n] in and out
+NewtonReport end_step(const Context& c, Island& b, const State& evaluated, const State& base, State& end, double h,
+                      std::span<double> v, FastRotation& rotation, std::span<const double> left_open = {});
+/// A step that begins off its velocity constraints, as of a body that was just thrown, gets them by an impulse: notes
+/// its energy (T14). Steps of a host are always off by O(dt), so only what is far off the last step's error counts.
+void note_activation(Island& b);
+/// Keeps the first trouble of the laws in the accepted substeps of a step.
+void note_law_trouble(Island& b);
+/// Notes which constraints of the user's own move by themselves: φ_t ≠ 0.
+void note_time_dependence(Context& c, Island& b);
+/// Forgets what laws did in this step, and puts their states back, where its substeps do not stand.
+void forget_law_works(Context& c, Island& b);
+
+}  // namespace linchpin::host

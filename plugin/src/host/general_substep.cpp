@@ -1,0 +1,250 @@
+#include "host/general_substep.h"
+
+#include "host/body_vectors.h"
+#include "host/energy_budget.h"
+#include "host/general_island_solver.h"
+#include "host/reactions.h"
+#include "host/semi_implicit_substep.h"
+#include "host/start_of_step.h"
+#include "host/step_acceptance.h"
+#include "host/substep_records.h"
+#include "problem/jacobian_products.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace linchpin::host {
+
+namespace {
+
+// Most work of the substeps of one step.
+constexpr int most_row_substeps = 10000;         // rows times substeps that converge to rounding
+constexpr int most_loose_row_substeps = 200000;  // and of those that converge to gap_tolerance
+// A taut bridge takes hundreds of substeps in every step, each factored by the dense solver, and a program that waits
+// seconds for each step does not run at all.
+constexpr double most_dense_flops = 2e7;  // m² n of dense factors: a tenth of a second
+constexpr double price = 8;               // of a try, over that of a fast one
+
+class GeneralSubstep final : public SemiImplicitSubstep {
+ public:
+  GeneralSubstep(Context& c, Island& b, SubstepStates& states, double allowed)
+      : SemiImplicitSubstep(c, b, allowed), states_(states) {}
+
+  void accept(const Substep& s) override {
+    record(s);
+    accepted(s);
+    if (b_.has(Trait::laws)) {
+      b_.dynamics->accept(s.length);
+      b_.step.law_time += s.length;
+    }
+    copy_island(b_, states_.next, states_.now);
+    is_factored_ = false;
+  }
+
+ protected:
+  State& now() override { return states_.now; }
+  std::span<const double> start_velocities() override { return b_.dynamics->assembly().v; }
+  std::span<double> end_velocities() override { return b_.sums.v; }
+
+  Verdict solve(Substep& s) override {
+    if (!find_forces(s)) return Verdict::impossible;
+    const int rows = b_.block().m();
+    const bool loose = b_.step.verdict.loose;
+    if (s.taken * rows > (loose ? most_loose_row_substeps : most_row_substeps) &&
+        !b_.dynamics->solver().full_row_rank()) {
+      b_.step.verdict.over_budget = loose;
+      return Verdict::impossible;
+    }
+    return find_end(s) && is_short_enough(s) ? Verdict::accepted : Verdict::too_long;
+  }
+
+ private:
+  // Evaluates the problem where the substep begins. What friction, turning and rows do to the end of a substep depends on
+  // its length, so a refused try of another length answers its own forces with the same factor.
+  bool find_forces(const Substep& s) {
+    if (is_factored_ && !b_.has(Trait::laws) && !force_depends_on_length_ && b_.rows.passive.empty()) return true;
+    states_.now.t = c_.t + s.done;
+    force_depends_on_length_ = spread_forces(s.weight);
+    if (b_.has(Trait::laws)) b_.dynamics->set_step(s.length);
+    if (is_factored_) return b_.dynamics->resolve(states_.now, b_.x.Q_total) != Status::invalid;
+    ++b_.stats.factors;
+    if (b_.dynamics->evaluate(states_.now, b_.x.Q_total) == Status::invalid) return false;
+    is_factored_ = true;
+    const double rows = b_.block().m();
+    if (b_.dynamics->solver().info().fallbacks > 0) b_.step.dense_flops += rows * rows * b_.block().n();
+    b_.step.verdict.over_budget = b_.step.dense_flops > most_dense_flops;
+    return !b_.step.verdict.over_budget;
+  }
+
+  // Applied force, the host's impulses without their impacts as a mean force, and the gyroscopic torque of the substep.
+  // @return whether the force depends on the length of the substep
+  bool spread_forces(double length) {
+    const Block& block = b_.block();
+    FastRotation& rotation = b_.gyroscopics.substep;
+    bool depends = false;
+    b_.sums.gyroscopic.assign(b_.x.v.size(), 0);
+    rotation.clear();
+    for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
+      const BodyId id = block.bodies[slot];
+      const int column = block.column[slot];
+      put(b_.x.Q_total, column, head(b_.x.Q, column) + head(b_.rows.force_now, column));
+      if (!turns(block, slot)) continue;
+      Vector3d torque = c_.bodies.load(id).torque;
+      if (b_.gyroscopics.active[slot]) {
+        const BodyState& at = states_.now[id];
+        const Vector3d I = c_.system.inertia(id).diagonal(),
+                       mean = turns_far(c_, at.w)
+                                  ? Vector3d(rotation.add(static_cast<int>(slot), at, I, length) / length)
+                                  : mean_gyroscopic_torque(I, at, length);
+        torque += mean;
+        put(b_.sums.gyroscopic, column + 3, torque - head(b_.x.Q, column + 3));
+        depends = depends || !mean.isZero();
+      }
+      put(b_.x.Q_total, column + 3, torque + head(b_.rows.force_now, column + 3));
+    }
+    // A body that turns by radians may have no torque alone, but it is turned with its joints: a refused try leaves that
+    // behind.
+    return depends || !rotation.empty();
+  }
+
+  void place_next(const Substep& s) {
+    const auto& [start, now, next, end, projected] = states_;
+    copy_island(b_, now, states_.next);
+    states_.next.t = now.t + s.length;
+    for (const BodyId id : b_.topology.boundary)
+      if (c_.system.kind(id) == BodyKind::driven) {
+        states_.next[id] = start[id];
+        advance(states_.next[id], start[id].v, start[id].w, s.done + s.length);
+      }
+  }
+
+  // A gap that the last step left open among rows that nearly depend on each other closes in the time of a step. In that
+  // of a short substep it would take impulses that are the larger, the shorter the substep is.
+  void find_left_open(const Substep& s) {
+    constexpr double close = 1e-12;  // [m]
+    const std::vector<double>& position = b_.dynamics->assembly().position;
+    std::vector<double>& left_open = b_.sums.left_open;
+    left_open.clear();
+    if (b_.step.start_gap == StartGap::turned_far)
+      left_open.assign(position.begin(), position.end());
+    else if (const double gap = largest(position); gap > close && gap <= c_.options.gap_tolerance)
+      for (const double phi : position) left_open.push_back((1 - s.length / c_.dt) * phi);
+  }
+
+  bool find_end(Substep& s) {
+    const linchpin::Solver& solver = b_.dynamics->solver();
+    place_next(s);
+    const auto ideal = b_.dynamics->ideal(), nonideal = b_.dynamics->nonideal();
+    std::vector<double>&force = b_.x.force, &v = b_.sums.v;
+    for (std::size_t j = 0; j < force.size(); ++j)
+      force[j] = s.weight * b_.x.Q_total[j] + s.length * (ideal[j] + nonideal[j]);
+    if (s.first())
+      for (std::size_t j = 0; j < force.size(); ++j) force[j] += b_.rows.impact_now[j];
+    solver.inverse_mass(force, b_.x.dv);
+    for (std::size_t j = 0; j < v.size(); ++j) v[j] = b_.dynamics->assembly().v[j] + b_.x.dv[j];
+    std::fill(b_.x.newton.begin(), b_.x.newton.end(), 0.0);
+    std::fill(force.begin(), force.end(), 0.0);
+    if (!finite(v)) return false;
+    find_left_open(s);
+    const NewtonReport newton = end_step(c_, b_, states_.now, states_.now, states_.next, s.length, v,
+                                         b_.gyroscopics.substep, b_.sums.left_open);
+    contradicts_ = contradicts(newton, s.length, c_.options.gap_tolerance);
+    return newton.converged && finite(v) && !gear_turns_too_far(c_, b_, states_.next, s.length);
+  }
+
+  bool is_short_enough(Substep& s) {
+    const Assembly& assembly = b_.dynamics->assembly();
+    for (std::size_t i = 0; i < b_.x.mean_force.size(); ++i)
+      b_.x.mean_force[i] = b_.dynamics->lambda()[i] + b_.dynamics->induced()[i] + b_.x.newton[i] / s.length;
+    // Below half of the limit the next substep may be twice as long: a bound of ω will do.
+    const double limit = c_.options.swing_limit;
+    s.omega_dt =
+        fastest_swing(c_.system, *b_.dynamics, states_.now, b_.x.mean_force, 0.45 * limit / s.length) * s.length;
+    if (s.omega_dt > limit && s.is_judged) return false;
+    s.gain = gain_of_constraints(c_, b_, s.length, assembly.v, b_.sums.v);
+    s.kinetic = kinetic_energy(assembly, assembly.v);
+    if (s.is_judged && gains_too_much(s, s.gain, kinetic_energy(assembly, b_.sums.v), s.kinetic)) return false;
+    b_.step.verdict.contradictory = contradicts_;
+    return true;
+  }
+
+  // Each record takes its share of an accepted substep from its own source.
+  void record(const Substep& s) {
+    const Assembly& assembly = b_.dynamics->assembly();
+    const Block& block = b_.block();
+    State& next = states_.next;
+    SubstepSums& sums = b_.sums;
+    for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
+      const BodyId id = block.bodies[slot];
+      const int column = block.column[slot];
+      next[id].v = head(sums.v, column);
+      add(sums.momentum, column, c_.system.mass(id) * (head(sums.v, column) - head(assembly.v, column)));
+      add(sums.applied, column, s.weight * head(b_.x.Q, column));
+      if (!turns(block, slot)) continue;
+      next[id].w = head(sums.v, column + 3);
+      add(sums.momentum, column + 3,
+          c_.system.world_inertia(id, states_.now[id].q) * (head(sums.v, column + 3) - head(assembly.v, column + 3)));
+      add(sums.applied, column + 3, s.weight * (head(b_.x.Q, column + 3) + head(sums.gyroscopic, column + 3)));
+    }
+    b_.gyroscopics.substep.apply(block, sums.applied);
+    for (std::size_t row = 0; row < b_.x.row.size(); ++row) {
+      b_.x.row[row] = s.length * (b_.dynamics->lambda()[row] + b_.dynamics->induced()[row]) + b_.x.newton[row];
+      sums.multipliers[row] += b_.x.row[row];
+    }
+    if (b_.has(Trait::laws)) {
+      c_.laws.book(c_.system, c_.constraints, b_.topology.entries, *b_.dynamics, states_.now, s.length, assembly.v,
+                   sums.v);
+      note_law_trouble(b_);
+    }
+    record_wrenches();
+    add_prescribed(c_, b_, states_.now, s.length, c_.dt, sums.wrenches);
+  }
+
+  void record_wrenches() {
+    const Assembly& assembly = b_.dynamics->assembly();
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < b_.topology.ids.size(); ++i) {
+      const auto bodies = c_.system.constraint(b_.topology.ids[i]).bodies();
+      for (std::size_t k = 0; k < bodies.size(); ++k, ++at) {
+        const int constraint = static_cast<int>(i), body = static_cast<int>(k);
+        const Vector6 all = wrench_at_centre(assembly, constraint, body, b_.x.row);
+        b_.sums.wrenches[at] += all / c_.dt;
+        const int slot = b_.block().slot(bodies[k]);
+        if (slot < 0) continue;
+        const Vector6 newton = wrench_at_centre(assembly, constraint, body, b_.x.newton);
+        note_gross(b_, slot, std::max(all.head<3>().norm(), newton.head<3>().norm()),
+                   std::max(all.tail<3>().norm(), newton.tail<3>().norm()));
+      }
+    }
+  }
+
+  SubstepStates& states_;
+  bool is_factored_ = false, force_depends_on_length_ = false, contradicts_ = false;
+};
+
+}  // namespace
+
+bool take_general_substeps(Context& c, Island& b, SubstepStates& states, double before) {
+  begin_substeps(c, b, states);
+  const double allowed = bounds_energy(c, b)
+                             ? energy_allowance(c, b)
+                             : energy_floor(c, b) + allowed_gain * kinetic_energy(b.dynamics->assembly(), b.x.v0);
+  GeneralSubstep method(c, b, states, allowed);
+  const SubstepResult result = take_substeps(method, semi_implicit_limits(c, b, price), c.dt,
+                                             first_substep(c, b.step.omega_dt), before);
+  if (!result.complete) {
+    for (const BodyId id : b.block().bodies) {
+      c.bodies.base[id] = states.start[id];
+      c.bodies.end[id] = states.end[id];
+    }
+    b.step.substeps = result.taken;
+    forget_law_works(c, b);
+    return false;
+  }
+  b.x.v.swap(b.sums.v);
+  end_semi_implicit_substeps(c, b, states.now, result, method.largest_omega_dt(), true);
+  write_stabilisation(c, b);
+  return true;
+}
+
+}  // namespace linchpin::host

@@ -1,0 +1,146 @@
+#include "host/step_acceptance.h"
+
+#include "host/body_vectors.h"
+#include "problem/jacobian_products.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace linchpin::host {
+
+namespace {
+
+/// Whether the constraints of an island can do work by themselves: explicit time, or a kinematic body.
+bool can_do_work(const Context& c, const Island& b) {
+  if (b.has(Trait::kinematic_body)) return true;
+  return b.has(Trait::user_constraint) &&
+         std::any_of(b.topology.entries.begin(), b.topology.entries.end(),
+                     [&](int i) { return c.constraints[i].time != ConstraintEntry::Time::constant; });
+}
+
+/// Work of ideal constraint impulses where they can do none: impulse · ½(v₀ + v₁), without prescribed forces [J].
+double work_of_ideal(const Dynamics& dynamics, double h, std::span<const double> newton, std::span<const double> v0,
+                     std::span<const double> v1) {
+  const auto ideal = dynamics.ideal(), nonideal = dynamics.nonideal();
+  const std::vector<double>& prescribed = dynamics.assembly().instant.c;
+  double sum = 0;
+  for (std::size_t j = 0; j < v0.size(); ++j) {
+    const double impulse = h * (ideal[j] + nonideal[j] - prescribed[j]) + newton[j];
+    sum += impulse * 0.5 * (v0[j] + v1[j]);
+  }
+  return sum;
+}
+
+}  // namespace
+
+double kinetic_energy(const Assembly& assembly, std::span<const double> v) {
+  return 0.5 * mass_norm(assembly.instant, v);
+}
+
+double start_energy(const Context& c, const Island& b) {
+  double sum = 0;
+  for (const BodyId id : b.block().bodies) {
+    const BodyState& s = c.bodies.start[id];
+    sum += 0.5 * (c.system.mass(id) * s.v.squaredNorm() + s.w.dot(c.system.world_inertia(id, s.q) * s.w));
+  }
+  return sum;
+}
+
+double inner_start_energy(const Context& c, const Island& b) {
+  const double all = start_energy(c, b);
+  if (!b.topology.boundary.empty()) return all;
+  double mass = 0;
+  Vector3d momentum(0, 0, 0);
+  for (const BodyId id : b.block().bodies) {
+    mass += c.system.mass(id);
+    momentum += c.system.mass(id) * c.bodies.start[id].v;
+  }
+  return std::max(0.0, all - 0.5 * momentum.squaredNorm() / mass);
+}
+
+double work_of(std::span<const double> impulses, std::span<const double> v0, std::span<const double> v1) {
+  double sum = 0;
+  for (std::size_t j = 0; j < impulses.size(); ++j) sum += 0.5 * impulses[j] * (v0[j] + v1[j]);
+  return sum;
+}
+
+double gain_of_constraints(const Context& c, Island& b, double h, std::span<const double> v0,
+                           std::span<const double> v1) {
+  const Dynamics& dynamics = *b.dynamics;
+  if (!can_do_work(c, b)) return work_of_ideal(dynamics, h, b.x.force, v0, v1);
+  b.x.change.resize(v0.size());
+  for (std::size_t j = 0; j < v0.size(); ++j) b.x.change[j] = 0.5 * (v1[j] - v0[j]);
+  b.x.row_change.resize(b.x.row.size());
+  row_velocities(dynamics.assembly(), b.x.change, b.x.row_change);
+  const auto reaction = dynamics.lambda(), induced = dynamics.induced();
+  double sum = 0;
+  for (std::size_t i = 0; i < b.x.row.size(); ++i)
+    sum += (h * (reaction[i] + induced[i]) + b.x.newton[i]) *
+           (dynamics.assembly().velocity[i] + b.x.row_change[i]);
+  return sum;
+}
+
+// From rest there is no gyroscopic torque: of a body that turns by ω·dt ≫ 1 in the step it would allow (ω·dt)² times all
+// its energy. And no step is more exact than the poses that it begins with: what the host has rounded there, and Newton
+// left open, is closed again, which in mid-air is all that a structure at rest does.
+double energy_floor(const Context& c, const Island& b) {
+  constexpr double roundings = 4, newton_margin = 100;
+  const Block& block = b.block();
+  double sum = 0, rounding = 0;
+  for (std::size_t slot = 0; slot < b.slots(); ++slot) {
+    const BodyId id = block.bodies[slot];
+    const BodyState& s = c.bodies.start[id];
+    const double open = newton_margin * c.options.newton_tolerance +
+                        roundings * c.capabilities.rounding * std::max(1.0, s.p.cwiseAbs().maxCoeff());
+    sum += head(b.x.Q, block.column[slot]).squaredNorm() / c.system.mass(id);
+    rounding += c.system.mass(id) * open * open;
+    if (!turns(block, slot)) continue;
+    const Vector3d own = s.q.conjugate() * c.bodies.load(id).torque, I = c.system.inertia(id).diagonal();
+    sum += own.cwiseQuotient(I).dot(own);
+    rounding += I.sum() * open * open;
+  }
+  return 0.5 * (c.dt * c.dt * sum + rounding / (c.dt * c.dt));
+}
+
+bool gear_turns_too_far(const Context& c, const Island& b, const State& end, double h) {
+  if (!b.has(Trait::gear)) return false;
+  for (std::size_t i = 0; i < b.topology.entries.size(); ++i) {
+    if (!c.constraints[b.topology.entries[i]].geometry.is_gear) continue;
+    for (const BodyId id : c.system.constraint(b.topology.ids[i]).bodies())
+      if (!(end[id].w.norm() * h < half_turn)) return true;
+  }
+  return false;
+}
+
+bool turns_beyond_host(const Context& c, const Island& b) {
+  const double most = c.capabilities.largest_turn;
+  for (std::size_t slot = 0; slot < b.slots(); ++slot)
+    if (turns(b.block(), slot) &&
+        head(b.x.v, b.block().column[slot] + 3).squaredNorm() * (c.dt * c.dt) > most * most)
+      return true;
+  return false;
+}
+
+bool starts_half_a_turn_away(const Context& c, const Island& b) {
+  for (std::size_t slot = 0; slot < b.slots(); ++slot)
+    if (turns(b.block(), slot) &&
+        !((head(b.x.v, b.block().column[slot] + 3) - c.bodies.start[b.block().bodies[slot]].w).norm() * c.dt <
+          half_turn))
+      return true;
+  return false;
+}
+
+bool held_by_curvature(const Context& c, const Island& b, const NewtonReport& newton) {
+  constexpr double round_off = 1e-12;  // [m]
+  return newton.least_squares && !b.has(Trait::laws) &&
+         newton.residual * c.dt > round_off + 10 * largest(b.dynamics->assembly().position) &&
+         std::all_of(b.topology.ids.begin(), b.topology.ids.end(), [&](ConstraintId id) {
+           return c.system.constraint(id).function().level() == Level::position;
+         });
+}
+
+bool contradicts(const NewtonReport& newton, double h, double gap_tolerance) {
+  return newton.least_squares && std::sqrt(3.0) * newton.residual * h > gap_tolerance;
+}
+
+}  // namespace linchpin::host

@@ -1,0 +1,32 @@
+// Unilateral constraints: when they are released, and when they are engaged again.
+#pragma once
+
+#include "host/context.h"
+
+#include <vector>
+
+namespace linchpin::host {
+
+/// Rows of a constraint at the states that its bodies have in the host now.
+struct LinearizedEntry {
+  std::vector<double> A, b, position, velocity;  ///< [rows × 6 bodies], [rows]; A of NaN where the residual throws
+};
+LinearizedEntry linearize(const Context& c, const ConstraintEntry& r);
+
+/// What decides about a unilateral constraint at the start of a step.
+struct UnilateralState {
+  double position = 0, velocity = 0;  ///< φ, φ̇
+  double gain = 0;                    ///< change of φ̇ in the step by the applied forces alone
+};
+/// Engages a released constraint in the step in which its gap would close: the step then ends on the surface. Releases
+/// one that holds where bodies are thrown apart faster than steps leave them, or are put apart.
+void switch_unilateral(Context& c, int entry, const UnilateralState& at);
+/// Releases constraints of an island whose multipliers had the wrong sign over the step.
+void release_unilateral(Context& c, int entry, double impulse);
+
+/// At the start of a step: switches the unilateral constraints on rigid bodies.
+void switch_all_unilateral(Context& c);
+/// At the end of the step of an island.
+void release_all_unilateral(Context& c, const Island& b);
+
+}  // namespace linchpin::host

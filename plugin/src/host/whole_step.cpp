@@ -1,0 +1,83 @@
+#include "host/whole_step.h"
+
+#include "host/body_vectors.h"
+#include "host/energy_budget.h"
+#include "host/step_acceptance.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace linchpin::host {
+
+bool predict_newton(const Context& c, Island& b) {
+  History& h = b.history;
+  if (h.extrapolation.rests()) return false;
+  if (b.step.rows != HostRows::none || std::max(b.step.moved, b.step.turned) > 0 || h.last_length != c.dt)
+    h.extrapolation_steps = 0;
+  return h.extrapolation.predict(h.extrapolation_steps, b.x.newton);
+}
+
+bool starts_in_substeps(const Context& c, const Island& b) {
+  return (b.history.last_length > 0 && b.history.last_length < 0.99 * c.dt) || b.history.too_long_at == c.step;
+}
+
+double extrapolation_time(const Context& c, const Island& b) {
+  if (b.has(Trait::user_constraint)) return 0;  // its rows may turn though no body does
+  double fastest = 0;
+  for (const BodyId id : b.block().bodies) fastest = std::max(fastest, c.bodies.start[id].w.squaredNorm());
+  return fastest * c.dt * c.dt > 4 ? 4 / (fastest * c.dt) : c.dt;
+}
+
+bool ask_for_rows_again(const Context& c, Island& b) {
+  if (b.step.rows < HostRows::contacts || starts_in_substeps(c, b)) return false;
+  b.history.too_long_at = c.step;
+  b.step.verdict.again = true;
+  return true;
+}
+
+void set_poses(Context& c, Island& b) {
+  if (std::exchange(b.step.poses.current, true)) return;
+  for (std::size_t slot = 0; slot < b.slots(); ++slot) {
+    const BodyId id = b.block().bodies[slot];
+    BodyState& end = c.bodies.end[id];
+    c.bodies.base[id] = end = c.bodies.start[id];
+    end.v = head(b.x.v, b.block().column[slot]);
+    end.w = head(b.x.v, b.block().column[slot] + 3);
+    advance(end, end.v, end.w, c.dt);
+  }
+}
+
+namespace {
+
+/// Sets the start pose of a step that moved by the velocities `way` and ends with x.v: the host, which integrates x.v,
+/// then comes to the same end.
+void start_from_end_of(Context& c, Island& b, std::span<const double> way) {
+  b.step.poses.start_changed = true;
+  for (std::size_t slot = 0; slot < b.slots(); ++slot) {
+    const int column = b.block().column[slot];
+    BodyState& s = c.bodies.base[b.block().bodies[slot]];
+    const auto turning = [&](std::span<const double> v) -> Vector3d {
+      return turns(b.block(), slot) ? head(v, column + 3) : Vector3d::Zero();
+    };
+    advance(s, head(way, column), turning(way), c.dt);
+    start_pose_for_end(c.world, s.p, s.q, head(b.x.v, column), turning(b.x.v), c.dt);
+  }
+}
+
+}  // namespace
+
+void end_whole_step(Context& c, Island& b, double constraints, double rows) {
+  const bool beyond = turns_beyond_host(c, b), has_rows = b.step.rows != HostRows::none;
+  const double damped = b.stats.damping_work;
+  if (has_rows) b.x.dv.assign(b.x.v.begin(), b.x.v.end());
+  if (bounds_energy(c, b)) {
+    begin_energy(b);
+    settle_energy(c, b, constraints, rows, energy_allowance(c, b), c.bodies.start, b.x.v);
+    count_damping(b);
+  }
+  if (!beyond && b.stats.damping_work == damped) return;
+  set_poses(c, b);
+  start_from_end_of(c, b, has_rows ? std::span<const double>(b.x.dv) : std::span<const double>(b.x.v));
+}
+
+}  // namespace linchpin::host

@@ -1,0 +1,252 @@
+#include "host/write_back.h"
+
+#include "host/body_vectors.h"
+#include "host/breaking.h"
+#include "host/fallback.h"
+#include "host/general_island_solver.h"
+#include "host/reactions.h"
+#include "host/substep_records.h"
+#include "host/unilateral.h"
+#include "host/whole_step.h"
+
+#include <linchpin/projection.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace linchpin::host {
+
+namespace {
+
+void collect_counts(Context& c, Island& b) {
+  const IslandStats done = std::exchange(b.stats, {});
+  Counts& n = c.counts;
+  n.solves += done.solves;
+  n.factors += done.factors;
+  n.newton += done.newton;
+  n.substepped += done.substepped;
+  n.substeps += done.substeps;
+  n.stiffened += done.stiffened;
+  n.stiffness_work += done.stiffness_work;
+  n.damped += done.damped;
+  n.damping_work += done.damping_work;
+  n.parts += done.parts;
+  n.parts_refused += done.parts_refused;
+  n.stepped_down += done.stepped_down;
+  if (done.stepped_down > 0) c.stepped_down = b.step.stepped_down;
+  n.activation_energy = std::max(n.activation_energy, done.activation_energy);
+}
+
+void note_law_warnings(Context& c, Island& b) {
+  if (b.has(Trait::laws) && !b.failed()) {
+    note_law_trouble(b);
+    c.laws.note_warnings(*b.dynamics, b.report.law_trouble, b.report.standing, c.t, c.step);
+  }
+  b.report.law_trouble.clear();
+}
+
+void count_start_gap(Context& c, const Island& b) {
+  const IslandStep& s = b.step;
+  const bool on_the_way = s.start_gap == StartGap::turned_far;
+  if (std::max(s.moved, s.turned) > 0 && (on_the_way || s.gap_left <= c.options.gap_tolerance)) {
+    ++c.counts.gap_corrections;
+    c.counts.corrected = std::max(c.counts.corrected, s.moved);
+    c.counts.turned = std::max(c.counts.turned, s.turned);
+  }
+  if (!(s.turned_away > 0)) return;
+  ++c.counts.turned_back;
+  if (s.turned_away > c.counts.widest) {
+    c.counts.widest = s.turned_away;
+    c.widest_turned = c.constraints[s.turned_entry].name;
+  }
+}
+
+void note_contradictions(Context& c, Island& b) {
+  const bool contradictory =
+      b.step.verdict.contradictory ||
+      (b.step.gap_left > c.options.gap_tolerance && b.step.start_gap != StartGap::turned_far);
+  if (contradictory || b.history.was_contradictory)
+    for (const int i : b.topology.entries) c.constraints[i].outcome.contradictory = contradictory;
+  b.history.was_contradictory = contradictory;
+}
+
+/// Velocities that the host is to integrate, and where it starts from.
+Motion motion_of(const Context& c, const Island& b, std::size_t slot) {
+  const BodyId id = b.block().bodies[slot];
+  const int column = b.block().column[slot];
+  const BodyState& base = c.bodies.base[id];
+  Motion out;
+  out.body = id;
+  out.turns = turns(b.block(), slot);
+  out.write_pose = b.step.poses.start_changed;
+  out.v = head(b.x.v, column);
+  if (out.turns) out.w = head(b.x.v, column + 3);
+  if (out.write_pose) out.start = {base.p, base.q};
+  if (!b.step.poses.end_velocity_later) return out;
+  const BodyState& end = c.bodies.end[id];
+  out.start.p = base.p;
+  out.v = (end.p - base.p) / c.dt;
+  if (!out.turns) return out;
+  out.w = turn_between(base.q, end.q) / c.dt;
+  if (out.w.norm() * c.dt > c.capabilities.largest_turn) {
+    out.start.q = (c.world.rotation(out.w, c.dt).conjugate() * end.q).normalized();
+    out.write_pose = true;
+  }
+  return out;
+}
+
+void write_velocities(Context& c, Island& b) {
+  std::vector<Motion>& motions = b.report.written;
+  motions.resize(b.slots());
+  for (std::size_t slot = 0; slot < b.slots(); ++slot) motions[slot] = motion_of(c, b, slot);
+  c.world.write(motions);
+  for (const Motion& m : motions)
+    if (!m.written) ++c.counts.non_finite;  // the body keeps what the host's solver gave it
+}
+
+/// What laws took, and which friction elements stick or slide other than after the last step: chatter shows there.
+void note_friction_modes(Context& c, Island& b) {
+  c.counts.law_solves += b.dynamics->law_report().back_solves;
+  const auto contacts = b.dynamics->contacts();
+  std::vector<char>& sticking = b.history.sticking;
+  const bool known = sticking.size() == contacts.size();
+  sticking.resize(contacts.size());
+  for (std::size_t i = 0; i < contacts.size(); ++i) {
+    if (known && contacts[i].sticks != static_cast<bool>(sticking[i])) ++c.counts.mode_switches;
+    sticking[i] = contacts[i].sticks;
+  }
+}
+
+void end_laws(Context& c, Island& b) {
+  if (b.step.division == Division::whole) {
+    c.laws.book(c.system, c.constraints, b.topology.entries, *b.dynamics, c.bodies.start, c.dt, b.x.v0, b.x.v);
+    b.dynamics->accept(c.dt);
+  }
+  (void)c.laws.all(c.constraints);  // in their order
+  for (const int i : b.topology.entries)
+    for (LawWork& law : c.laws.of(c.constraints[i])) law.end_step(c.dt);
+  note_friction_modes(c, b);
+}
+
+// Work of the impulses with the mean velocity (T11): row by row where rows do all of it, one by one of fast substeps,
+// else with the momentum balance.
+void add_work(Island& b) {
+  const Division division = b.step.division;
+  const bool fast = b.step.path != Path::general;
+  b.report.work_in_balance = division != Division::stages && !(fast && division == Division::substeps) &&
+                             (b.has(Trait::forces_read) || b.has(Trait::kinematic_body) ||
+                              b.step.start_gap == StartGap::frames_moved || division != Division::whole);
+  std::vector<double>& work = b.report.work;
+  if (fast && division == Division::substeps) {
+    for (std::size_t i = 0; i < work.size(); ++i) work[i] += b.sums.work[i];
+    return;
+  }
+  if (division == Division::stages || b.report.work_in_balance) return;
+  if (!fast) {  // else the kernel has found the row velocities
+    for (std::size_t j = 0; j < b.x.v.size(); ++j) b.x.dv[j] = 0.5 * (b.x.v0[j] + b.x.v[j]);
+    row_velocities(b.dynamics->assembly(), b.x.dv, b.x.row_velocity);
+  }
+  for (std::size_t i = 0; i < work.size(); ++i) work[i] += b.x.multipliers[i] * b.x.row_velocity[i];
+}
+
+void report_joints(Context& c, const Island& b, std::vector<JointImpulse>& impulses) {
+  impulses.clear();
+  for (const Topology::Joint& j : b.topology.joints) {
+    double square = 0;
+    for (int row = j.row; row < j.row + j.force_rows; ++row)
+      square += b.x.multipliers[z(row)] * b.x.multipliers[z(row)];
+    impulses.push_back({j.entry, std::sqrt(square)});
+  }
+  c.world.report_impulses(impulses, b.step.path == Path::fast);
+}
+
+/// Mean forces over the step of all that joints did in it, about the centres of mass.
+void report_forces(Context& c, const Island& b) {
+  for (const Topology::Joint& j : b.topology.joints) {
+    if (!c.world.wants_forces(j.entry)) continue;
+    const ConstraintEntry& r = c.constraints[j.entry];
+    const Reaction& reaction = c.reactions[r.reaction];
+    Wrench on[2];
+    for (const int k : {0, 1}) {
+      const Vector3d com = c.bodies.start[c.system.constraint(r.id).bodies()[z(k)]].p;
+      const Wrench beyond = reaction.stabilisation.on(k).about(com);
+      on[k] = reaction.on(k).about(com);
+      on[k].force += beyond.force;
+      on[k].moment += beyond.moment;
+    }
+    c.world.report_forces(j.entry, on[0], on[1]);
+  }
+}
+
+}  // namespace
+
+void write_island(Context& c, Island& b) {
+  collect_counts(c, b);
+  note_law_warnings(c, b);
+  if (c.options.mode == Mode::observe) return;
+  if (b.failed()) return keep_finite(c, b);
+  b.history.failures = 0;
+  if (b.step.division == Division::whole) b.history.last_length = c.dt;
+  count_start_gap(c, b);
+  note_contradictions(c, b);
+  write_velocities(c, b);
+  if (b.has(Trait::laws)) end_laws(c, b);
+  release_all_unilateral(c, b);
+  add_work(b);
+  report_joints(c, b, c.joint_impulses);
+  const bool report_now = b.step.division == Division::stages
+                              ? b.step.keeps_records
+                              : b.report.work_in_balance || b.has(Trait::forces_read);
+  if (report_now) {
+    update_report(c, b);
+    report_forces(c, b);
+  }
+  if (b.has(Trait::breakable)) break_joints(c, b);
+  b.phase = Phase::written;
+}
+
+void write_end_velocities(Context& c, Island& b) {
+  if (!b.took_part(c.step) || !b.step.poses.end_velocity_later) return;
+  for (std::size_t slot = 0; slot < b.slots(); ++slot) {
+    const Motion& given = b.report.written[slot];
+    if (!c.bodies.in_host(given.body) || !given.written) continue;
+    const int column = b.block().column[slot];
+    c.world.replace_velocity(given, head(b.x.v, column),
+                             given.turns ? head(b.x.v, column + 3) : Vector3d(Vector3d::Zero()));
+  }
+}
+
+void clip_to_swept_bodies(Context& c, Island& b, SubstepStates& states) {
+  double part = 1;  // of the step
+  for (const BodyId id : b.block().bodies) {
+    if (!c.bodies.in_host(id)) return;  // it was taken out since the solve
+    const double threshold = c.world.swept_motion(id);
+    if (threshold == 0) continue;
+    set_poses(c, b);
+    BodyState at;
+    c.world.read(id, at);
+    const BodyState& from = c.bodies.base[id];
+    const Vector3d whole = b.step.poses.end_velocity_later ? Vector3d(c.bodies.end[id].p - from.p) : c.dt * at.v,
+                   gone = at.p - from.p;
+    if (!(whole.squaredNorm() > threshold)) continue;
+    const double rounding = 64 * c.capabilities.rounding * (1 + from.p.norm()) / whole.norm(),
+                 covered = gone.dot(whole) / whole.squaredNorm();
+    if (covered < 1 - rounding) part = std::min(part, std::max(covered, 0.0));
+  }
+  if (part == 1) return;
+  for (std::size_t i = 0; i < b.topology.entries.size(); ++i)
+    if (const ConstraintEntry& r = c.constraints[b.topology.entries[i]]; !r.alive || r.id != b.topology.ids[i]) return;
+  State& now = states.now;
+  copy_island(b, c.bodies.end, now);
+  now.t = c.t;
+  for (const BodyId id : b.block().bodies) {
+    const BodyState &from = c.bodies.start[id], &to = c.bodies.end[id];
+    now[id] = from;
+    advance(now[id], to.p - from.p, turn_between(from.q, to.q), part);
+  }
+  close_gaps(c.system, start_problem(c, b), now, c.options.newton_tolerance, c.options.max_newton);
+  for (const BodyId id : b.block().bodies) c.world.move(id, now[id].p, now[id].q);
+}
+
+}  // namespace linchpin::host
