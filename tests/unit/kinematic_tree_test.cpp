@@ -17,7 +17,7 @@ using namespace articulated;
 
 Quaterniond exponential(const Vector3d& w, double dt) {
   const double angle = w.norm() * dt;
-  return angle > 0 ? Quaterniond(Eigen::AngleAxisd(angle, w.normalized())) : Quaterniond(Quaterniond::Identity());
+  return angle != 0 ? Quaterniond(Eigen::AngleAxisd(angle, w.normalized())) : Quaterniond(Quaterniond::Identity());
 }
 
 /// A tree of ten links: limbs of hinges, sliders, ball joints and welds on a base, at a random state.

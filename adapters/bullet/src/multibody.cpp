@@ -1,4 +1,4 @@
-// Multibodies in the world, their links as bodies of the core, and constraints between them.
+// Multibodies of the world, their links as bodies of the core, and the constraints between them.
 #include "multibody.h"
 
 #include "bodies.h"
@@ -28,7 +28,7 @@ std::string Multibodies::register_link(const Link& link, BodyId& id) {
       id = engine_.system_.body_at(static_cast<int>(i));
       return {};
     }
-  // To the core a rigid body with a mass of its own; that it is part of a tree is known here only.
+  // To the core it is a rigid body with a mass of its own; only this class knows that it is part of a tree.
   const std::string name = engine_.new_body_name("link");
   const double mass = mass_of(*link.body, link.index);
   const Vector3d inertia = inertia_of(*link.body, link.index);
@@ -45,22 +45,32 @@ std::string Multibodies::register_link(const Link& link, BodyId& id) {
   return {};
 }
 
+namespace {
+
+/// Reads the state of a link as it is now. @return whether any coordinate moves it
+bool read_link_state(const btMultiBody& body, int link, BodyState& to) {
+  KinematicTree tree(host_rotation);
+  std::vector<articulated::LinkMotion> motions;
+  read_tree(body, tree);
+  tree.forward_kinematics(tree.state().at, tree.state().velocity, motions);
+  const articulated::LinkMotion& at = motions[z(link + 1)];
+  to = BodyState{at.p, Quaterniond(at.R), at.v, at.w};
+  return tree.can_move(link);
+}
+
+}  // namespace
+
 std::string Multibodies::add(Constraint constraint, int& index) {
   if (engine_.find(constraint.name()) >= 0) return "linchpin: the name '" + constraint.name() + "' is in use";
   std::vector<btRigidBody*> rigid;
   bool moves = false;
-  std::vector<articulated::LinkMotion> places;
   State now = engine_.state_;
   now.t = engine_.t_;
   for (const BodyId id : constraint.bodies()) {
     if (is_link(id)) {
       const LinkId& link = link_of_id_[z(id.index)];
-      KinematicTree a(host_rotation);
-      read_tree(*link.body, a);
-      a.forward_kinematics(a.state().at, a.state().velocity, places);
-      const articulated::LinkMotion& at = places[z(link.link + 1)];
-      now[id] = BodyState{at.p, Quaterniond(at.R), at.v, at.w};
-      moves = moves || a.can_move(link.link);
+      const bool can_move = read_link_state(*link.body, link.link, now[id]);
+      moves = moves || can_move;
       continue;
     }
     btRigidBody* body = id == linchpin::world ? nullptr : engine_.body_of(id);
@@ -68,7 +78,7 @@ std::string Multibodies::add(Constraint constraint, int& index) {
     if (part_of(*body) == BodyPart::unsupported)
       return "linchpin: constraint '" + constraint.name() + "' is on " + why_unsupported(*body) +
              ", which has no mass matrix";
-    now[id] = read_state(*body);
+    now[id] = bullet::read_state(*body);
     moves = moves || engine_.system_.dof(id) > 0;
     rigid.push_back(body);
   }
@@ -82,7 +92,7 @@ std::string Multibodies::add(Constraint constraint, int& index) {
   r.bodies = std::move(rigid);
   r.waiting = std::move(constraint);
   for (btRigidBody* body : r.bodies) body->activate();
-  changed_ = true;
+  layout_is_stale_ = true;
   engine_.order_reactions();
   return {};
 }
@@ -101,35 +111,21 @@ void Multibodies::forget(const btMultiBody& body) {
     if (engine_.records_[z(s.record)].alive) engine_.remove(s.record);
     return true;
   });
-  stock_of_.clear();  // the next look finds them anew
+  stock_of_.clear();  // the next scan finds them again
   for (std::size_t i = 0; i < link_of_id_.size(); ++i)
-    if (link_of_id_[i].body == &body) leave_link(i);
+    if (link_of_id_[i].body == &body) release_link(i);
   std::erase_if(trees_, [&](const auto& t) { return t->body == &body; });
-  changed_ = true;
+  layout_is_stale_ = true;
 }
 
-void Multibodies::leave_link(std::size_t id) {
+void Multibodies::release_link(std::size_t id) {
   link_of_id_[id] = {};
   engine_.leave_body(static_cast<int>(id));
 }
 
-// Multibodies come and go without a word. Pointers are compared, what they point to may be gone.
+// Programs add and remove multibodies without notice. Pointers are compared only, because their objects may be gone.
 void Multibodies::scan() {
-  const int n = world_.getNumMultibodies();
-  bool same = n == static_cast<int>(trees_.size());
-  for (int i = 0; same && i < n; ++i)
-    same = trees_[z(i)]->body == world_.getMultiBody(i) &&
-           (trees_[z(i)]->a.links() == 0 || same_shape(trees_[z(i)]->a, *trees_[z(i)]->body));
-  if (!same) {
-    std::vector<std::unique_ptr<Tree>> fresh;
-    for (int i = 0; i < n; ++i) {
-      const int at = tree_of(world_.getMultiBody(i));
-      fresh.push_back(at >= 0 && trees_[z(at)] ? std::move(trees_[z(at)])
-                                               : std::make_unique<Tree>(*world_.getMultiBody(i)));
-      std::erase(trees_, nullptr);
-      read_tree(*fresh.back()->body, fresh.back()->a);
-    }
-    trees_ = std::move(fresh);
+  if (scan_trees()) {
     for (std::size_t i = 0; i < engine_.records_.size(); ++i) {
       const Record& r = engine_.records_[i];
       if (!r.alive || !r.on_links || !r.waiting) continue;
@@ -139,14 +135,36 @@ void Multibodies::scan() {
         engine_.remove(static_cast<int>(i));
     }
     for (std::size_t i = 0; i < link_of_id_.size(); ++i)
-      if (link_of_id_[i].body && tree_of(link_of_id_[i].body) < 0) leave_link(i);
-    changed_ = true;
+      if (link_of_id_[i].body && tree_of(link_of_id_[i].body) < 0) release_link(i);
+    layout_is_stale_ = true;
   }
   scan_stock();
 }
 
+/// Takes the trees of the world, in its order. @return whether they are others than before
+bool Multibodies::scan_trees() {
+  const int n = world_.getNumMultibodies();
+  bool same = n == static_cast<int>(trees_.size());
+  for (int i = 0; same && i < n; ++i)
+    same = trees_[z(i)]->body == world_.getMultiBody(i) &&
+           (trees_[z(i)]->tree.links() == 0 || same_shape(trees_[z(i)]->tree, *trees_[z(i)]->body));
+  if (same) return false;
+  std::vector<std::unique_ptr<Tree>> fresh;
+  for (int i = 0; i < n; ++i) {
+    const int at = tree_of(world_.getMultiBody(i));
+    fresh.push_back(at >= 0 && trees_[z(at)] ? std::move(trees_[z(at)])
+                                             : std::make_unique<Tree>(*world_.getMultiBody(i)));
+    std::erase(trees_, nullptr);
+    read_tree(*fresh.back()->body, fresh.back()->tree);
+  }
+  trees_ = std::move(fresh);
+  return true;
+}
+
 bool Multibodies::holds(int record) const {
-  return solved_ && std::any_of(items_.begin(), items_.end(), [&](const Item& i) { return i.record == record; });
+  const auto all = constraints_.constraints();
+  return is_solved() &&
+         std::any_of(all.begin(), all.end(), [&](const articulated::ConstraintRows& c) { return c.owner == record; });
 }
 
 std::vector<Solver::Native> Multibodies::notes() const {

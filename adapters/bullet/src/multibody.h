@@ -1,13 +1,14 @@
-// Exact constraints on the links of btMultiBody. A multibody is one mass block of the explicit equation (T5), given by
-// the factor of its articulated inertias: the solver gets rows and velocities in columns in which that mass is one. A
-// link is seen by a constraint like a body whose acceleration has a known part, J̇q̇. Links, rigid bodies that share a
-// constraint with them, and the exact joints among those are one problem for the whole world, solved beside the blocks
-// of rigid bodies. What Bullet does to multibodies otherwise (contacts, limits, motors, damping) stays Bullet's.
+// Exact constraints on the links of btMultiBody: the adapter's side of articulated/tree_constraints.h. Links, rigid
+// bodies that share a constraint with them, and the exact joints among those are one problem for the whole world. It is
+// solved beside the islands of rigid bodies. Everything else that Bullet does to multibodies (contacts, limits, motors,
+// damping) stays with Bullet.
 //
-// One step: begin_step() before Bullet adds forces to velocities, couple() after its rows are set up and after each of
-// its iterations, finish() when all islands are solved, after_step() when it has integrated.
+// A step has four parts: begin_step() before Bullet adds forces to velocities, couple() after its rows are set up and
+// after each of its iterations, finish() when all islands are solved, after_step() when it has integrated.
 #pragma once
 
+#include "articulated/tree_constraints.h"
+#include "articulated/tree_projection.h"
 #include "bodies.h"
 #include "columns.h"
 #include "engine.h"
@@ -16,19 +17,19 @@
 #include <BulletDynamics/Featherstone/btMultiBodyConstraint.h>
 #include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
 
-#include <linchpin/detail/anderson.h>
-
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
-/// What of a stock multibody constraint can be held exactly; `native` says why it is not.
+/// The rows of a stock multibody constraint that can be held exactly; `native` says why there are none.
 struct StockShape {
   const char* kind = "multibody constraint";
   std::string native;
@@ -41,7 +42,7 @@ struct StockShape {
   bool has_target = false;
 };
 StockShape shape_of(btMultiBodyConstraint& constraint);
-/// Everything of its settings that the shape depends on.
+/// All settings that the shape depends on.
 using StockNumbers = std::array<double, 40>;
 StockNumbers numbers_of(btMultiBodyConstraint& constraint);
 
@@ -49,51 +50,53 @@ class Multibodies {
  public:
   Multibodies(Engine& engine, btMultiBodyDynamicsWorld& world) : engine_(engine), world_(world) {}
 
-  // ---- what there is ----
+  // ---- the world ----
   void look() { scan(); }
   /// The core's id of a link. @return a reason, or empty.
   std::string id_of(const Link& link, BodyId& id);
   bool is_link(BodyId id) const { return z(id.index) < link_of_id_.size() && link_of_id_[z(id.index)].body != nullptr; }
-  std::string add(Constraint constraint, int& record);  ///< one that names a link
+  std::string add(Constraint constraint, int& record);  ///< a constraint that names a link
   std::string name(btMultiBodyConstraint& constraint, std::string name, int& record);
-  std::string name_joint(const Link& link, std::string name, int& record);  ///< a multibody's own
+  std::string name_joint(const Link& link, std::string name, int& record);  ///< a joint of a multibody itself
   /// @return why a constraint on links, or a joint that shares a body with some, takes no law; empty when it does.
   std::string why_no_law(const Record& r);
   std::string add_law(Record& r, const Law& law);
-  void reset();                          ///< gears mesh anew where they are
+  void reset();                          ///< gears mesh again where they are
   void forget(const btMultiBody& body);  ///< removes the constraints on it
-  bool stock(const Record& r) const;     ///< a constraint of the world, not of the user's own
-  bool give_back(int record);            ///< one of those, to the native solver; false for others
-  bool adopted(const btMultiBodyConstraint* constraint) const;  ///< not to be given to the native solver in this step
+  bool stock(const Record& r) const;     ///< whether it is a constraint of the world, not of the user's own
+  bool give_back(int record);            ///< gives one of those back to Bullet's solver; false for others
+  /// Whether it is held exactly in this step, and so must not be given to Bullet's solver.
+  bool adopted(const btMultiBodyConstraint* constraint) const;
 
   // ---- a step ----
   void begin_step();
-  /// The native solver's arrays during its iterations. Velocities of everything in the problem are put back on the
-  /// constraints. @param first  before the iterations
+  /// Puts the velocities of everything in the problem back on the constraints, in the arrays of Bullet's solver.
+  /// @param first  before its iterations
   void couple(Pools pools, btMultiBodyJacobianData& data, bool first);
-  /// Before a native setup is done again: takes back what rows have done to multibodies.
-  void drop(btMultiBodyJacobianData& data);
-  /// What native rows have done to multibodies, when a group's iterations are over.
-  void gather(const LinkRows& rows, const btMultiBodyJacobianData& data);
+  /// Takes back what Bullet's rows have done to multibodies, before its setup is done again.
+  void take_back_host_rows(btMultiBodyJacobianData& data);
+  /// Reads what Bullet's rows have done to multibodies, when a group's iterations are over.
+  void read_host_rows(const LinkRows& rows, const btMultiBodyJacobianData& data);
+  /// Finds out whether some row of Bullet's touches a body of the problem.
+  void find_host_rows(Pools pools);
   void finish();
   void after_step();
-  void look_for_rows(Pools pools);
 
-  // ---- telling ----
+  // ---- reports ----
   void tell();
   void tell_flags();
   bool holds(int record) const;
-  /// What its laws carry from step to step; null where there are none.
+  /// State that the laws carry from step to step; null where there are none.
   std::shared_ptr<const Dynamics::LawHistory> law_history() const {
-    return bodies_.dynamics ? bodies_.dynamics->law_history() : nullptr;
+    return laws_.dynamics ? laws_.dynamics->law_history() : nullptr;
   }
   void go_back(std::shared_ptr<const Dynamics::LawHistory> laws) {
-    laws_to_go_back_to_ = std::move(laws), changed_ = true;
+    laws_to_go_back_to_ = std::move(laws), layout_is_stale_ = true;
   }
-  /// In the multibodies' own coordinates, with their mass matrices.
+  /// The problem in the multibodies' own coordinates, with their mass matrices.
   Instant instant() const;
-  int rows() const { return solved_ ? solver_.rows() : 0; }
-  int rank() const { return solved_ ? solver_.rank() : 0; }
+  int rows() const { return is_solved() ? constraints_.solver().rows() : 0; }
+  int rank() const { return is_solved() ? constraints_.solver().rank() : 0; }
   RankReport rank_report() const;  ///< indices as reactions()
   double energy() const;
   std::string joint_wrench(const Link& link, Wrench& out);
@@ -102,222 +105,218 @@ class Multibodies {
   std::vector<Solver::Finding> check();
 
  private:
-  struct Tree {
-    explicit Tree(btMultiBody& of) : body(&of), a(host_rotation), after(host_rotation) {}
-    btMultiBody* body;
-    KinematicTree a;                 ///< at the step's start
-    KinematicTree after;             ///< where Bullet has taken it
-    int column = -1;                 ///< first in the problem, −1: not in it
-    std::vector<double> u, own;      ///< velocities at hand; what was added to Bullet's by us in this step
-    std::vector<double> vdot, host;  ///< of the report; what native rows changed, per dt
-    std::vector<double> free;        ///< M⁻¹(Q − h), where `ready`
-    std::vector<Wrench> others;      ///< by native rows and exact constraints on the links
-    std::vector<Wrench> within;      ///< of these what rows along joints are said to do, which goes through the joints
-    std::vector<Wrench> outside;     ///< the others
-    std::vector<double> contact, friction, joint_rows;  ///< impulses of native rows along the rates
-    articulated::Configuration end;
-    std::vector<articulated::LinkMotion> at_end;
-    std::vector<Vector6> on;              ///< wrenches on links on their way inward
-    std::vector<Wrench> through;          ///< of all joints, where they have been asked for
-    std::vector<Wrench> correction;       ///< likewise: by what ended the step on the constraints
-    KinematicTree::ForcesByCause causes;  ///< likewise, with M v̇ and Aᵀλ
-    std::vector<double> inertia, exact;
-    bool captured = false, slept = false, told = false, told_wrenches = false, told_causes = false,
-         told_corrected = false;
-    bool ready = false, good = false;  ///< places and factor are the captured state's; M is positive definite
+  /// Effect of Bullet's own rows on a tree in a step.
+  struct HostImpulses {
+    std::vector<double> acceleration;              ///< change of velocity by them, per dt [velocities]
+    std::vector<double> contact, friction, joint;  ///< impulses along the velocities, by kind of row
+    std::vector<Wrench> on_links;                  ///< on the links; reports add the exact constraints to it
+    std::vector<Wrench> along_joints;              ///< of these, what rows along joints do: it goes through the joints
   };
-  /// Links of a tree that a constraint touches, with all that they hang on, children first.
-  struct Path {
-    int tree;
-    std::vector<int> links;
+  /// Reports of joints, computed when one is asked for.
+  struct JointReports {
+    bool acceleration_is_current = false, wrenches_are_current = false, forces_are_current = false,
+         corrections_are_current = false;
+    std::vector<double> acceleration;           ///< [columns]
+    std::vector<Wrench> wrenches, corrections;  ///< through all joints; by what ended the step on the constraints
+    KinematicTree::ForcesByCause forces;
+    std::vector<double> inertia, constraint;  ///< M v̇ and Aᵀλ [columns]
+    std::vector<Wrench> outside;              ///< scratch
+  };
+  /// A multibody of the world.
+  struct Tree : articulated::ConstrainedTree {
+    explicit Tree(btMultiBody& of) : ConstrainedTree(host_rotation), body(&of), after(host_rotation) {}
+    btMultiBody* body;
+    KinematicTree after;        ///< where Bullet has taken it
+    std::vector<double> added;  ///< change of velocity that was added to Bullet's for the constraints in this step
+    HostImpulses host;
+    JointReports reports;
+    bool was_read = false;    ///< in a step
+    bool was_asleep = false;  ///< at the start of the step
   };
   struct LinkId {
     btMultiBody* body = nullptr;
     int link = -1;
   };
-  struct Part {
-    BodyId id;
-    int tree = -1, link = -1;
-    int column = -1, dof = 0;  ///< of a rigid body that moves
-  };
-  struct Coordinate {
-    int tree, link, position, rate;
-    double factor;
-  };
-  /// Laws (T9, T10). What they read are reactions of joints too, which joint coordinates do not know: the problem once
-  /// more with every link a body of its own and every joint a constraint (T5 is the same in any coordinates). What laws
-  /// prescribe there acts in the problem itself.
-  struct Bodies {
+  /// Laws (T9, T10). They read reactions of joints too, which joint coordinates do not know. So the problem is solved
+  /// once more with every link a body of its own and every joint a constraint: T5 is the same in any coordinates. The
+  /// forces that laws prescribe there act in the problem itself.
+  struct Laws {
     struct Member {
       BodyId id;
       int tree = -1, link = -1;  ///< or −1: a rigid body,
-      int moving = -1;           ///< this one
+      int rigid = -1;            ///< this one
     };
     std::optional<Dynamics> dynamics;
     std::vector<Member> members;       ///< all that move, in the order of the block
     std::vector<Member> fixed;         ///< bases that do not
-    std::vector<ConstraintId> joints;  ///< of multibodies, that nobody gave a name
+    std::vector<ConstraintId> joints;  ///< of multibodies, that have no name
     std::vector<int> record_of;        ///< by constraint of the block; −1: such a joint
     std::vector<double> Q, v0, v1;
-    std::vector<std::vector<Wrench>> on;          ///< by tree: forces on links
+    std::vector<std::vector<Wrench>> applied;     ///< by tree: forces on links
     std::vector<std::vector<Wrench>> prescribed;  ///< by tree: what laws prescribe on links
     std::vector<Reaction> reactions;
-    std::vector<char> stuck;
+    std::vector<char> sticks;  ///< by friction element, in the last step
     StandingTold standing_told;
     std::vector<double> c, dv, lambda;           ///< prescribed, along the columns; what that does to v̇; its rows'
-    std::vector<double> first_dv, first_lambda;  ///< before native rows were known
-    bool present = false;                        ///< some constraint of the problem has laws
-    bool good = false;                           ///< and in this step they answered
-  };
-  struct Item {
-    int record = -1;
-    const Constraint* constraint = nullptr;
-    std::vector<Part> parts;
-    std::vector<Path> paths;
-    std::vector<int> columns;             ///< that its rows may touch, ascending
-    std::vector<Coordinate> coordinates;  ///< of a gear, instead of parts' rows
-    double target = 0;
-    int row = 0, rows = 0;
-    int joints = 0;         ///< of multibodies that its forces go through
-    std::vector<double> A;  ///< [rows × 6 parts]
+    std::vector<double> first_dv, first_lambda;  ///< before Bullet's rows were known
+    std::vector<double> last_dv, last_lambda;    ///< before stick was reapplied
+    bool are_present = false;                    ///< some constraint of the problem has laws
+    bool are_solved = false;                     ///< and in this step they have an answer
   };
   struct Stock {
     btMultiBodyConstraint* constraint;
     int record;
-    StockNumbers numbers;  ///< its settings when it was looked at last
+    StockNumbers numbers;  ///< its settings when it was classified last
     StockShape shape;
     double target = 0;
   };
-  /// A step that closes gaps.
-  struct Approach {
-    bool ends = false;           ///< there is none that would
-    bool on_a_long_way = false;  ///< shortened, from where gaps are wide
-    double length = 0;           ///< [m]
-    double turn = 0;             ///< [rad]
-  };
-  struct Moving {
+  /// A rigid body of the problem.
+  struct Rigid {
     BodyId id;
     btRigidBody* body;
     int column, dof;
-    Vector6 applied, own;  ///< Bullet's own change of velocity by forces; ours
-    bool in_pool = false;
+    Vector6 applied, own;  ///< change of velocity by applied forces, which Bullet adds; by the constraints
+    bool in_pool = false;  ///< whether it is in the group that Bullet solves
   };
+  /// The numbers of a step.
+  struct Solution {
+    std::vector<double> v;             ///< velocities at hand [columns]
+    std::vector<double> bullet_v;      ///< velocities that Bullet has [columns]
+    std::vector<double> acceleration;  ///< by the reported forces [columns]
+    std::vector<double> reported;      ///< multipliers of the report [rows]
+    std::vector<double> correction;    ///< mean multipliers of the step beyond these [rows]
+    std::vector<double> impulse;       ///< of the step [rows]
+    std::vector<double> row_target;    ///< velocities of the rows that Bullet's own rows are kept to [rows]
+    std::vector<double> v_before_newton, impulse_before_newton;
+  };
+  struct Scratch {
+    std::vector<double> dv, columns;   ///< [columns]
+    std::vector<double> rows, lambda;  ///< [rows]
+    std::vector<double> unilateral_row, unilateral_columns;
+    std::vector<BodyState> states;
+    std::vector<btScalar> bullet_dv;
+  };
+  enum class StepPhase {
+    idle,    ///< no problem is solved in this step
+    solved,  ///< rows are factored, and held until the step's end
+    failed   ///< the constraints were left to Bullet
+  };
+  class Poses;
 
+  // the world
   std::string register_link(const Link& link, BodyId& id);
   int tree_of(const btMultiBody* body) const;
+  Tree& tree_of(const LinkId& link) const { return *trees_[z(tree_of(link.body))]; }
   void scan();
+  bool scan_trees();
   void scan_stock();
-  void make_stock(Stock& s);
+  void classify_stock(Stock& s);
+  std::string find_stock_bodies(const Stock& s, Record& r, BodyId& id_a, BodyId& id_b);
+  double gear_target(const Stock& s) const;
+  void release_link(std::size_t id);
+
+  // layout
   void lay_out();
-  Part part_of_problem(BodyId id, std::set<int>& bodies);
-  void lay_out_own(std::set<int>& bodies);
-  void lay_out_rigid(std::set<int>& bodies);
-  int lay_out_columns(const std::set<int>& bodies);
-  int lay_out_rows();
-  void lay_path(Item& item);
+  articulated::ConstraintBody take_body(BodyId id, std::set<int>& rigid);
+  void lay_out_link_constraints(std::set<int>& rigid);
+  void lay_out_gear(const Stock& s, articulated::ConstraintRows& rows) const;
+  void lay_out_rigid_joints(std::set<int>& rigid);
+  std::vector<articulated::RigidBody> rigid_bodies(const std::set<int>& rigid) const;
+  bool is_active() const { return constraints_.columns() > 0 && (constraints_.rows() > 0 || laws_.are_present); }
+
+  // a step
+  void read_trees();
+  bool wake_all();
+  bool read_problem();
+  void read_states();
+  articulated::TreeStep step() const;
   void close_gaps();
-  void close_gaps_so();
-  double turned_away(const Item*& which) const;
-  Approach approach_gaps();
-  double turn_of(std::span<const double> d) const;
-  double reach(std::span<const double> d, double scale);
-  bool displace(std::span<const double> d, double scale);
-  bool arrive(std::span<const double> d, double scale);
-  double gap() const;
-  void states_at_start();
-  bool linearize();
-  bool settle_rank();
-  void measure_row(const Item& item, int row);
-  void masses_and_forces();
-  void gear_row(const Item& item);
-  bool rows_of(Item& item);
-  void append_row(const Item& item, int row);
-  Tree& ready(Tree& t);
-  void from_unit(std::span<double> v) const;
-  double residuals(std::span<const double> v, std::span<double> e);
-  void hush(std::span<double> e) const;
-  bool newton(std::span<double> v, double tolerance, int most);
-  void row_velocities(std::span<const double> v, std::span<double> out) const;
-  void velocities_of(const Tree& t, std::span<const double> v, std::vector<double>& u) const;
-  void velocities_of_links(std::span<double> v) const;
-  BodyState state_of(const Part& p, bool end) const;
-  void note_native_rows();
+  void engage_unilateral(Record& r);
+  bool read_unilateral_row(const Record& r, double& position, double& velocity, double& gain);
+  void release_unilateral();
+  void read_host_impulses();
+  void read_velocities_of_links(std::span<double> v) const;
+  void read_velocities_of_bodies(std::span<double> v);
+  Tree* read_tree_of(const btMultiBody* body);
+  void read_pool_velocities(Pools pools, bool first);
+  void start_coupling();
+  void add_to_multibodies(btMultiBodyJacobianData& data);
+  void add_to_pools(Pools pools);
+  void solve_forces();
   void add_forces();
   void end_on_constraints();
-  void give_velocities();
-  void engage_one_sided();
-  void release_one_sided();
-  void report_joints();
-  void solve_report();
-  void tell_forces();
-  void tell_constraints();
-  void tell_joint(const Record& r, Reaction& to);
-
-  Vector6 native_change(const Moving& b) const;
-  // laws (multibody_laws.cpp)
-  Constraint joint_of(const Link& link, const std::string& name, BodyId parent, BodyId child) const;
-  Constraint gear_of(const Item& item, const std::string& name);
-  std::string massless(const btMultiBody& body) const;
-  void forget_bodies();
-  void lay_out_bodies();
-  void evaluate_laws();
-  void take_forces(bool native);
-  void answer_laws();
-  void answer_laws_at_start();
-  void take_reported_off();
-  void spread_prescribed();
-  bool hold_laws();
-  void velocities_of_bodies(std::span<const double> v, std::vector<double>& out);
-  void book_laws();
-  std::string told_tree(const char* verb, const Link& link, Tree*& out);
-  const std::vector<Wrench>& through(Tree& t);
-  const std::vector<Wrench>& corrected(Tree& t);
-  void tell_causes(Tree& t);
-  std::size_t mass_of_bodies() const;
+  void subtract_reported();
+  void write_velocities();
+  void add_work();
+  void write_joint_reports();
   void fail(const std::string& why);
-  Vector6 wrench_on(const Item& item, int k, std::span<const double> lambda) const;
-  const Record& record(const Item& item) const { return engine_.records_[z(item.record)]; }
+  Vector6 host_acceleration(const Rigid& b) const;
+  void measure_gap(const articulated::ConstraintRows& c, Reaction& to);
+  bool is_solved() const { return phase_ == StepPhase::solved; }
+
+  // reports (multibody_report.cpp)
+  void report_accelerations();
+  void report_constraints();
+  void report_constraint(const articulated::ConstraintRows& c, Reaction& to);
+  void report_prescribed(std::size_t i, const Record& r, Reaction& to);
+  void report_joint(const Record& r, Reaction& to);
+  std::string tree_with_report(const char* verb, const Link& link, Tree*& out);
+  const std::vector<Wrench>& wrenches_through_joints(Tree& t);
+  const std::vector<Wrench>& corrections_through_joints(Tree& t);
+  void report_forces(Tree& t);
+
+  // laws (multibody_laws.cpp)
+  std::string massless(const btMultiBody& body) const;
+  Constraint gear_of(const articulated::ConstraintRows& c, const std::string& name);
+  void forget_laws();
+  void lay_out_laws();
+  std::string add_members();
+  std::string add_with_laws(Record& r, int index, Constraint constraint, std::vector<ConstraintId>& ids,
+                            std::vector<std::pair<int, int>>& named);
+  std::string add_joints(std::vector<ConstraintId>& ids, std::vector<std::pair<int, int>>& named);
+  std::string add_constraints(std::vector<ConstraintId>& ids, std::vector<std::pair<int, int>>& named);
+  void start_laws(const std::vector<ConstraintId>& ids, const std::vector<std::pair<int, int>>& named);
+  void evaluate_laws();
+  void update_mass(const Laws::Member& m);
+  void resolve_laws();
+  void collect_forces(bool with_host);
+  void add_host_forces(const Tree& t, std::vector<Wrench>& on);
+  void solve_prescribed();
+  void solve_laws_at_start();
+  void spread_prescribed();
+  void add_prescribed(BodyId id, double sign, const Prescribed& p);
+  bool reapply_stick();
+  void velocities_of_members(std::span<const double> v, std::vector<double>& out);
+  void account_laws();
+
+  const Record& record(const articulated::ConstraintRows& c) const { return engine_.records_[z(c.owner)]; }
+  Record& record(const articulated::ConstraintRows& c) { return engine_.records_[z(c.owner)]; }
 
   Engine& engine_;
   btMultiBodyDynamicsWorld& world_;
   std::vector<std::unique_ptr<Tree>> trees_;
-  void leave_link(std::size_t id);
   std::vector<LinkId> link_of_id_;
   std::vector<Stock> stock_;  ///< in the world's order
   std::unordered_map<const btMultiBodyConstraint*, std::size_t> stock_of_;
-  std::vector<Item> items_;
-  std::vector<Moving> moving_;
+  std::vector<Rigid> rigid_;
   std::vector<std::string> notes_;
-  unsigned laid_out_for_ = 0;
-  bool changed_ = true, active_ = false, solved_ = false, told_ = true, failed_ = false;
-  bool joints_told_ = true;   ///< reactions of joints of multibodies that have names
-  bool native_rows_ = false;  ///< of this step: some native row touches a body or multibody of the problem
-  int batch_ = 0;
-  bool batched_ = false;
-  double dt_ = 0;
 
-  /// As the solver has it: columns of multibodies are those of L⁻¹, so that their mass is one; Q is only in them.
-  Instant unit_;
-  std::vector<Instant::Entry> entries_;  ///< A in the multibodies' own coordinates, where unit_ has A L⁻ᵀ
-  linchpin::Solver solver_;
-  Bodies bodies_;
+  articulated::TreeConstraints constraints_;
+  articulated::TreeProjection projection_{constraints_, host_rotation};
+  Laws laws_;
   std::shared_ptr<const Dynamics::LawHistory> laws_to_go_back_to_;
-  std::vector<double> position_, velocity_, unit_row_, v0_, v_, before_, before_newton_, impulse_before_newton_,
-      one_sided_row_, one_sided_, before_law_dv_, before_law_lambda_, free_, e_, scale_, dv_, lambda_, one_, impulse_,
-      target_, half_, dense_, part_row_, force_, half_rows_, one_report_;
-  bool closing_ = false;           ///< a joint that is turned far has the rows of the way back, not those of its dots
-  std::vector<double> left_open_;  ///< by row, of a gap that no motion closes: it is held as it is
-  std::vector<double> best_v_, best_impulse_;  ///< where a Newton has been nearest to its end
-  linchpin::detail::AndersonAcceleration anderson_;
-  std::vector<BodyState> X_;
-  std::vector<btScalar> narrow_;
-  /// Of rank (multibody_rank.cpp): rows as long as their bodies make them; what is left of them across those before,
-  /// row by row [m × n]; which are left out, as they say no more than others; the cut of this step.
-  std::vector<double> length_, length_beside_, rest_, rest_size_;
-  std::vector<char> silent_, done_;
-  int bodies_from_ = 0;  ///< first column of a rigid body
-  double cut_ = 0;
-  int flags_rank_ = -1;
+
+  unsigned laid_out_for_ = 0;  ///< Engine::structure_ of the layout
+  bool layout_is_stale_ = true;
+  bool has_host_rows_ = false;  ///< in this step: some row of Bullet's touches a body or multibody of the problem
+  bool report_is_current_ = true, joint_reports_are_current_ = true;
+  StepPhase phase_ = StepPhase::idle;
+  std::optional<int> batch_size_;  ///< Bullet's own, while ours is in force
+  double dt_ = 0;
+  int flags_rank_ = -1;  ///< the rank for which flags were reported last
+
+  Solution solution_;
+  Scratch scratch_;
 };
 
 }  // namespace LINCHPIN_BULLET_PRECISION

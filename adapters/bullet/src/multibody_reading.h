@@ -18,9 +18,9 @@ using articulated::KinematicTree;
 
 /// Why this multibody cannot take part in exact constraints; empty when it can.
 std::string why_unsupported(const btMultiBody& body);
-/// Whether Bullet lets it stand: one collider asleep is enough for btMultiBodyDynamicsWorld.
+/// Returns whether Bullet lets it stand: one collider asleep is enough for btMultiBodyDynamicsWorld.
 bool is_asleep(const btMultiBody& body);
-/// Whether it has the joints and links that the tree was read with.
+/// Returns whether it has the joints and links that the tree was read with.
 bool same_shape(const KinematicTree& tree, const btMultiBody& body);
 
 double mass_of(const btMultiBody& body, int link);

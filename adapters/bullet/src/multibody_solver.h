@@ -1,5 +1,5 @@
-// The hook for worlds of multibodies: ExactSolver over btMultiBodyConstraintSolver, which beside that keeps constraints
-// that are held exactly from the native solver and the others' iterations on them.
+// The hook for worlds of multibodies: ExactSolver over btMultiBodyConstraintSolver. Bullet's solver does not get the
+// multibody constraints that are held exactly, and velocities are put back on these between its iterations.
 #pragma once
 
 #include "exact_solver.h"
@@ -19,11 +19,12 @@ class ExactMultiBodySolver final : public ExactSolver<btMultiBodyConstraintSolve
   void solveMultiBodyGroup(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
                            btTypedConstraint** constraints, int nc, btMultiBodyConstraint** links, int nl,
                            const btContactSolverInfo& info, btIDebugDraw* draw, btDispatcher* dispatcher) override {
-    native_.clear();
+    host_constraints_.clear();
     for (int i = 0; i < nl; ++i)
-      if (!links_() || !links_()->adopted(links[i])) native_.push_back(links[i]);
-    Exact::solveMultiBodyGroup(bodies, nb, manifolds, nm, constraints, nc, native_.empty() ? nullptr : native_.data(),
-                               static_cast<int>(native_.size()), info, draw, dispatcher);
+      if (!links_() || !links_()->adopted(links[i])) host_constraints_.push_back(links[i]);
+    Exact::solveMultiBodyGroup(bodies, nb, manifolds, nm, constraints, nc,
+                               host_constraints_.empty() ? nullptr : host_constraints_.data(),
+                               static_cast<int>(host_constraints_.size()), info, draw, dispatcher);
   }
 
  protected:
@@ -42,16 +43,16 @@ class ExactMultiBodySolver final : public ExactSolver<btMultiBodyConstraintSolve
     return r;
   }
   btScalar solveGroupCacheFriendlyFinish(btCollisionObject** bodies, int nb, const btContactSolverInfo& info) override {
-    if (links_()) links_()->gather(link_rows(), m_data);
+    if (links_()) links_()->read_host_rows(link_rows(), m_data);
     return Exact::solveGroupCacheFriendlyFinish(bodies, nb, info);
   }
   void set_up_again() override {
-    if (links_()) links_()->drop(m_data);
-    drop_ = true;
+    if (links_()) links_()->take_back_host_rows(m_data);
+    setup_was_repeated_ = true;
   }
   void after_setup_again() override {
-    if (drop_) couple(true);
-    drop_ = false;
+    if (setup_was_repeated_) couple(true);
+    setup_was_repeated_ = false;
   }
   LinkRows link_rows() override {
     return {&m_multiBodyNonContactConstraints, &m_multiBodyNormalContactConstraints,
@@ -63,13 +64,13 @@ class ExactMultiBodySolver final : public ExactSolver<btMultiBodyConstraintSolve
   Multibodies* links_() const { return engine_.multibodies(); }
   void couple(bool first) {
     if (!links_()) return;
-    if (first) links_()->look_for_rows(pools());
+    if (first) links_()->find_host_rows(pools());
     links_()->couple(pools(), m_data, first);
   }
 
   Engine& engine_;
-  std::vector<btMultiBodyConstraint*> native_;
-  bool drop_ = false;
+  std::vector<btMultiBodyConstraint*> host_constraints_;
+  bool setup_was_repeated_ = false;
 };
 
 }  // namespace LINCHPIN_BULLET_PRECISION

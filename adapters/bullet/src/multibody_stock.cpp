@@ -1,7 +1,6 @@
-// Bullet's own constraints between links: what of each can be held exactly, and those that are in the world.
+// Bullet's own constraints between links: which rows of each can be held exactly, and which of them are in the world.
 #include "multibody.h"
 
-#include "bodies.h"
 #include "class_of.h"
 
 #include <BulletDynamics/Featherstone/btMultiBodyFixedConstraint.h>
@@ -16,7 +15,8 @@ inline namespace LINCHPIN_BULLET_PRECISION {
 
 namespace {
 
-// Protected without accessors: a pointer to member named through a derived class is how C++ lets one read them.
+// These members are protected and have no accessors. C++ allows to read them through a pointer to member that a
+// derived class forms.
 struct PointPeek : btMultiBodyPoint2Point {
   static btRigidBody* rigid(btMultiBodyPoint2Point& c) { return c.*(&PointPeek::m_rigidBodyB); }
   static const btVector3& pivot(btMultiBodyPoint2Point& c) { return c.*(&PointPeek::m_pivotInA); }
@@ -34,7 +34,7 @@ struct GearPeek : btMultiBodyGearConstraint {
   static double target(btMultiBodyGearConstraint& c) { return double(c.*(&GearPeek::m_relativePositionTarget)); }
 };
 
-/// Above it Bullet's multibody constraints let go; it is a default, not a wish.
+/// Above this impulse Bullet's multibody constraints give way. It is Bullet's default, which no program asks for.
 constexpr double default_most_impulse = 100;
 
 Matrix3d matrix(const btMatrix3x3& m) {
@@ -44,80 +44,89 @@ Matrix3d matrix(const btMatrix3x3& m) {
   return out;
 }
 
-// 3D: the axes of two frames stay together.
-void hold_turn(const Matrix3d& A, const Matrix3d& B, JointRows& rows) {
+/// Adds rows that keep the axes of two frames together.
+void add_orientation_rows(const Matrix3d& A, const Matrix3d& B, JointRows& rows) {
   for (int i = 0; i < 3; ++i) rows.dots.push_back({A.col(i), B.col((i + 1) % 3), 0});
   rows.alignment = {JointRows::Alignment::Of::orientation, A, B};
+}
+
+template <class Framed>
+std::pair<Matrix3d, Matrix3d> read_frames(const Framed& c, StockShape& out) {
+  out.acting_A = from_bullet(c.getPivotInA());
+  out.acting_B = from_bullet(c.getPivotInB());
+  if (out.rigid && !matrix(c.getFrameInB()).isIdentity(0))
+    out.native = "all (its frame on the rigid body is not the identity, and Bullet takes it in world axes)";
+  return {matrix(c.getFrameInA()), matrix(c.getFrameInB())};
+}
+
+void read_point(btMultiBodyPoint2Point& c, StockShape& out) {
+  out.kind = "multibody point2point";
+  out.rigid = PointPeek::rigid(c);
+  out.acting_A = from_bullet(PointPeek::pivot(c));
+  out.acting_B = from_bullet(c.getPivotInB());
+  out.rows.points.push_back({out.acting_A, out.acting_B});
+}
+
+void read_fixed(btMultiBodyFixedConstraint& c, StockShape& out) {
+  out.kind = "multibody fixed";
+  out.rigid = FixedPeek::rigid(c);
+  const auto [A, B] = read_frames(c, out);
+  out.rows.points.push_back({out.acting_A, out.acting_B});
+  add_orientation_rows(A, B, out.rows);
+}
+
+void read_slider(btMultiBodySliderConstraint& c, StockShape& out) {
+  out.kind = "multibody slider";
+  out.rigid = SliderPeek::rigid(c);
+  const auto [A, B] = read_frames(c, out);
+  const Vector3d axis = from_bullet(c.getJointAxis());
+  if (!(axis.norm() > 0)) {
+    out.native = "all (its axis is zero)";
+    return;
+  }
+  const Vector3d u = axis.normalized(), e = u.unitOrthogonal();
+  out.rows.axes.push_back({e, out.acting_A, out.acting_B, 0});
+  out.rows.axes.push_back({u.cross(e), out.acting_A, out.acting_B, 0});
+  add_orientation_rows(A, B, out.rows);
+}
+
+void read_gear(btMultiBodyGearConstraint& c, StockShape& out) {
+  out.kind = "multibody gear";
+  out.gear = true;
+  out.ratio = GearPeek::ratio(c);
+  out.aux = GearPeek::aux(c);
+  out.has_target = GearPeek::erp(c) != 0;
+  out.target = GearPeek::target(c);
+  const auto has_one_rate = [](const btMultiBody* body, int link) {
+    return body && link >= 0 && link < body->getNumLinks() && body->getLink(link).m_dofCount == 1;
+  };
+  if (!has_one_rate(c.getMultiBodyA(), c.getLinkA()) || !has_one_rate(c.getMultiBodyB(), c.getLinkB()) ||
+      (out.aux >= 0 && !has_one_rate(c.getMultiBodyA(), out.aux)))
+    out.native = "all (its links do not have one joint coordinate each)";
+  else if (c.getMultiBodyA() != c.getMultiBodyB())
+    out.native = "all (its links belong to two multibodies, of which Bullet reads one)";
+}
+
+bool names_links(btMultiBodyConstraint& c) {
+  const auto there = [](const btMultiBody* body, int link) { return !body || link < body->getNumLinks(); };
+  return c.getMultiBodyA() && there(c.getMultiBodyA(), c.getLinkA()) && there(c.getMultiBodyB(), c.getLinkB());
 }
 
 }  // namespace
 
 StockShape shape_of(btMultiBodyConstraint& c) {
   StockShape out;
-  const auto names_links = [&] {
-    const auto there = [](const btMultiBody* body, int link) { return !body || link < body->getNumLinks(); };
-    return c.getMultiBodyA() && there(c.getMultiBodyA(), c.getLinkA()) && there(c.getMultiBodyB(), c.getLinkB());
-  };
-  const auto frames = [&](const auto& f, const btRigidBody* rigid) {
-    if (rigid && !matrix(f.getFrameInB()).isIdentity(0))
-      out.native = "all (its frame on the rigid body is not the identity, and Bullet takes it in world axes)";
-    return std::pair(matrix(f.getFrameInA()), matrix(f.getFrameInB()));
-  };
-  const auto acting = [&](const auto& f) {
-    out.acting_A = from_bullet(f.getPivotInA());
-    out.acting_B = from_bullet(f.getPivotInB());
-  };
-  if (is_exactly<btMultiBodyPoint2Point>(c)) {
-    auto& p = static_cast<btMultiBodyPoint2Point&>(c);
-    out.kind = "multibody point2point";
-    out.rigid = PointPeek::rigid(p);
-    out.acting_A = from_bullet(PointPeek::pivot(p));
-    out.acting_B = from_bullet(p.getPivotInB());
-    out.rows.points.push_back({out.acting_A, out.acting_B});
-  } else if (is_exactly<btMultiBodyFixedConstraint>(c)) {
-    auto& f = static_cast<btMultiBodyFixedConstraint&>(c);
-    out.kind = "multibody fixed";
-    out.rigid = FixedPeek::rigid(f);
-    acting(f);
-    const auto [A, B] = frames(f, out.rigid);
-    out.rows.points.push_back({out.acting_A, out.acting_B});
-    hold_turn(A, B, out.rows);
-  } else if (is_exactly<btMultiBodySliderConstraint>(c)) {
-    auto& s = static_cast<btMultiBodySliderConstraint&>(c);
-    out.kind = "multibody slider";
-    out.rigid = SliderPeek::rigid(s);
-    acting(s);
-    const auto [A, B] = frames(s, out.rigid);
-    const Vector3d axis = from_bullet(s.getJointAxis());
-    if (!(axis.norm() > 0)) {
-      out.native = "all (its axis is zero)";
-      return out;
-    }
-    const Vector3d u = axis.normalized(), e = u.unitOrthogonal();
-    out.rows.axes.push_back({e, out.acting_A, out.acting_B, 0});
-    out.rows.axes.push_back({u.cross(e), out.acting_A, out.acting_B, 0});
-    hold_turn(A, B, out.rows);
-  } else if (is_exactly<btMultiBodyGearConstraint>(c)) {
-    auto& g = static_cast<btMultiBodyGearConstraint&>(c);
-    out.kind = "multibody gear";
-    out.gear = true;
-    out.ratio = GearPeek::ratio(g);
-    out.aux = GearPeek::aux(g);
-    out.has_target = GearPeek::erp(g) != 0;
-    out.target = GearPeek::target(g);
-    const auto turns_or_slides = [](const btMultiBody* body, int link) {
-      return body && link >= 0 && link < body->getNumLinks() && body->getLink(link).m_dofCount == 1;
-    };
-    if (!turns_or_slides(c.getMultiBodyA(), c.getLinkA()) || !turns_or_slides(c.getMultiBodyB(), c.getLinkB()) ||
-        (out.aux >= 0 && !turns_or_slides(c.getMultiBodyA(), out.aux)))
-      out.native = "all (its links do not have one joint coordinate each)";
-    else if (c.getMultiBodyA() != c.getMultiBodyB())
-      out.native = "all (its links belong to two multibodies, of which Bullet reads one)";
-  } else {
+  if (is_exactly<btMultiBodyPoint2Point>(c))
+    read_point(static_cast<btMultiBodyPoint2Point&>(c), out);
+  else if (is_exactly<btMultiBodyFixedConstraint>(c))
+    read_fixed(static_cast<btMultiBodyFixedConstraint&>(c), out);
+  else if (is_exactly<btMultiBodySliderConstraint>(c))
+    read_slider(static_cast<btMultiBodySliderConstraint&>(c), out);
+  else if (is_exactly<btMultiBodyGearConstraint>(c))
+    read_gear(static_cast<btMultiBodyGearConstraint&>(c), out);
+  else
     out.native = "all (a limit, a motor or a kind that is not known stays with Bullet)";
-    return out;
-  }
-  if (out.native.empty() && !names_links()) out.native = "all (it names a link that is not there)";
+  if (out.native.empty() && !names_links(c)) out.native = "all (it names a link that is not there)";
   if (out.native.empty() && double(c.getMaxAppliedImpulse()) < default_most_impulse)
     out.native = "all (its largest impulse is bounded by the program)";
   return out;
@@ -179,7 +188,7 @@ std::string Multibodies::name(btMultiBodyConstraint& constraint, std::string nam
     engine_.reactions_[z(r.reaction)].name = r.name;
     if (engine_.tells_native()) engine_.shadow_[z(r.reaction)].name = r.name;
     r.released = false;
-    make_stock(s);  // its core constraint, under the new name
+    classify_stock(s);  // makes its core constraint under the new name
     index = s.record;
     return {};
   }
@@ -188,9 +197,9 @@ std::string Multibodies::name(btMultiBodyConstraint& constraint, std::string nam
 
 void Multibodies::reset() {
   laws_to_go_back_to_ = nullptr;
-  if (bodies_.dynamics) bodies_.dynamics->set_law_history(nullptr);
+  if (laws_.dynamics) laws_.dynamics->set_law_history(nullptr);
   for (Stock& s : stock_)
-    if (s.shape.gear) make_stock(s);
+    if (s.shape.gear) classify_stock(s);
 }
 
 void Multibodies::scan_stock() {
@@ -199,14 +208,14 @@ void Multibodies::scan_stock() {
   for (int i = 0; same && i < n; ++i) same = world_.getMultiBodyConstraint(i) == stock_[z(i)].constraint;
   if (same) {
     for (Stock& s : stock_)
-      if (numbers_of(*s.constraint) != s.numbers) make_stock(s);
+      if (numbers_of(*s.constraint) != s.numbers) classify_stock(s);
     return;
   }
   std::erase_if(stock_, [&](const Stock& s) {
     for (int i = 0; i < n; ++i)
       if (world_.getMultiBodyConstraint(i) == s.constraint) return false;
     if (engine_.records_[z(s.record)].alive) engine_.remove(s.record);
-    changed_ = true;
+    layout_is_stale_ = true;
     return true;
   });
   for (int i = 0; i < n; ++i) {
@@ -218,10 +227,10 @@ void Multibodies::scan_stock() {
           engine_.make_record(nullptr, engine_.free_name(std::string(shape.kind) + "#" + std::to_string(i)), false);
       engine_.records_[z(record)].on_links = true;
       stock_.push_back({c, record, {}, {}, 0});
-      make_stock(stock_.back());
+      classify_stock(stock_.back());
       engine_.order_reactions();
     } else if (numbers_of(*c) != at->numbers) {
-      make_stock(*at);
+      classify_stock(*at);
     }
   }
   stock_of_.clear();
@@ -230,14 +239,14 @@ void Multibodies::scan_stock() {
             [&](const Stock& a, const Stock& b) { return stock_of_.at(a.constraint) < stock_of_.at(b.constraint); });
 }
 
-void Multibodies::make_stock(Stock& s) {
-  changed_ = true;
+void Multibodies::classify_stock(Stock& s) {
+  layout_is_stale_ = true;
   s.numbers = numbers_of(*s.constraint);
   s.shape = shape_of(*s.constraint);
   Record& r = engine_.records_[z(s.record)];
   r.waiting.reset();
   r.bodies.clear();
-  if (r.reaction >= 0) {  // what it was is no more
+  if (r.reaction >= 0) {  // the reaction of what it was before is no more
     Reaction none;
     none.name = r.name;
     none.native = true;
@@ -246,9 +255,24 @@ void Multibodies::make_stock(Stock& s) {
   }
   r.shape.native = r.released ? "all (given back)" : s.shape.native;
   if (!r.shape.native.empty()) return;
+  BodyId id_a, id_b = linchpin::world;
+  if (const std::string why = find_stock_bodies(s, r, id_a, id_b); !why.empty()) {
+    r.shape.native = "all (" + why + ")";
+  } else if (s.shape.gear) {
+    s.target = gear_target(s);
+    // Its row is on joint positions; the constraint only says between which bodies.
+    JointRows none;
+    none.points.push_back({Vector3d::Zero(), Vector3d::Zero()});
+    r.waiting.emplace(linchpin::joint(r.name, id_a, id_b, none, Vector3d::Zero(), Vector3d::Zero()));
+  } else {
+    r.waiting.emplace(linchpin::joint(r.name, id_a, id_b, s.shape.rows, s.shape.acting_A, s.shape.acting_B));
+  }
+}
+
+/// The core's ids of the bodies of a stock constraint. @return why it has none, or empty
+std::string Multibodies::find_stock_bodies(const Stock& s, Record& r, BodyId& id_a, BodyId& id_b) {
   const Link a{s.constraint->getMultiBodyA(), s.constraint->getLinkA()};
   const Link b{s.constraint->getMultiBodyB(), s.constraint->getLinkB()};
-  BodyId id_a, id_b = linchpin::world;
   std::string why = register_link(a, id_a);
   if (why.empty() && b.body) why = register_link(b, id_b);
   if (why.empty() && !b.body && s.shape.rigid) {
@@ -262,21 +286,16 @@ void Multibodies::make_stock(Stock& s) {
     }
   }
   if (why.empty() && id_a == id_b) why = "it joins a link to itself";
-  if (!why.empty()) {
-    r.shape.native = "all (" + why + ")";
-    return;
-  }
-  if (s.shape.gear) {
-    const auto at = [](const Link& l) { return double(l.body->getJointPosMultiDof(l.index)[0]); };
-    s.target = s.shape.has_target ? s.shape.target
-                                  : at(a) - (s.shape.aux >= 0 ? at({a.body, s.shape.aux}) : 0) + s.shape.ratio * at(b);
-    // Its rows are on joint coordinates; the constraint only says between whom.
-    JointRows none;
-    none.points.push_back({Vector3d::Zero(), Vector3d::Zero()});
-    r.waiting.emplace(linchpin::joint(r.name, id_a, id_b, none, Vector3d::Zero(), Vector3d::Zero()));
-    return;
-  }
-  r.waiting.emplace(linchpin::joint(r.name, id_a, id_b, s.shape.rows, s.shape.acting_A, s.shape.acting_B));
+  return why;
+}
+
+/// The position of a gear: its own, or the one that it has now.
+double Multibodies::gear_target(const Stock& s) const {
+  if (s.shape.has_target) return s.shape.target;
+  btMultiBody *const a = s.constraint->getMultiBodyA(), *const b = s.constraint->getMultiBodyB();
+  const auto position = [](btMultiBody& body, int link) { return double(body.getJointPosMultiDof(link)[0]); };
+  return position(*a, s.constraint->getLinkA()) - (s.shape.aux >= 0 ? position(*a, s.shape.aux) : 0) +
+         s.shape.ratio * position(*b, s.constraint->getLinkB());
 }
 
 bool Multibodies::stock(const Record& r) const {
@@ -288,14 +307,14 @@ bool Multibodies::give_back(int record) {
   for (Stock& s : stock_) {
     if (s.record != record) continue;
     engine_.records_[z(record)].released = true;
-    make_stock(s);
+    classify_stock(s);
     return true;
   }
   return false;
 }
 
 bool Multibodies::adopted(const btMultiBodyConstraint* constraint) const {
-  if (!active_ || failed_) return false;
+  if (!is_active() || phase_ == StepPhase::failed) return false;
   const auto at = stock_of_.find(constraint);
   if (at == stock_of_.end() || at->second >= stock_.size()) return false;
   const Record& r = engine_.records_[z(stock_[at->second].record)];

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "articulated/tree_model.h"
+#include "math/vector_ops.h"
 
 #include <linchpin/wrench.h>
 
@@ -52,33 +53,34 @@ class KinematicTree {
     std::vector<double> gravity, velocity, damping, applied;  ///< [columns] each
   };
   void forces_by_cause(const Vector3d& g, ForcesByCause& out) const;
-  /// The same as wrenches on the links about their centres, base first, each link as a body of its own: a force along a
-  /// joint acts on its link, and its opposite on the parent. @param out [links + 1]
+  /// The same as wrenches on the links about their centres, base first, each link as a body of its own. A force along a
+  /// joint acts on its link, and its opposite acts on the parent. @param out [links + 1]
   void applied_wrenches(std::vector<Wrench>& out) const;
   /// Adds forces along the joint rates [joint rates] as such pairs to `on` [links + 1].
   void add_joint_forces(std::span<const double> efforts, std::vector<Wrench>& on) const;
   /// Jᵀ of wrenches on the links about their centres. @param out [columns]
   void generalized(std::span<const Wrench> on, std::span<double> out) const;
-  /// Adds Jᵀ of a row that is [linear; angular] on a link to out [columns].
-  void add_jacobian_row(int link, const double* row, std::span<double> out) const;
-  /// Whether any coordinate moves a link, −1 the base.
-  bool can_move(int link) const;
-  /// Wrenches [N, N·m] on the links by their parents, through their joints, about the joints' pivots, when all move
-  /// with accelerations `vdot` [columns]. `others` [links + 1] act on the links about their centres beside what
-  /// generalized_force() has; motors and limits of the joints are part of the result. One walk out and one in.
-  /// @param out [links + 1]; the base's belongs to no joint
+  /// Adds Jᵀ of a row that is [linear; angular] on link i to out [columns].
+  void add_jacobian_row(int i, const double* row, std::span<double> out) const;
+  /// Returns whether any coordinate moves link i, −1 the base.
+  bool can_move(int i) const;
+  /// Wrenches [N, N·m] on the links by their parents, through their joints, about the joints' pivots. Motors and limits
+  /// of the joints are part of them. One walk out and one in.
+  /// @param vdot    accelerations [columns]
+  /// @param others  wrenches on the links about their centres, beside those of generalized_force() [links + 1]
+  /// @param out     [links + 1]; that of the base belongs to no joint
   void joint_wrenches(std::span<const double> vdot, std::span<const Wrench> others, std::vector<Wrench>& out) const;
   /// The part of them that `vdot` and `others` make by themselves, with the links at rest and no other force. `others`
   /// may be `out`.
   void joint_wrenches_at_rest(std::span<const double> vdot, std::span<const Wrench> others,
                               std::vector<Wrench>& out) const;
-  /// A wrench through a joint without the part that the joint leaves free.
-  Wrench without_free_part(int link, Wrench w) const;
+  /// A wrench through the joint of link i without the part that the joint leaves free.
+  Wrench without_free_part(int i, Wrench w) const;
 
   // ---- M = L Lᵀ, at the state ----
-  /// w ← L⁻¹(Jᵀ on + w): wrenches on links about their centres, [force; moment], with forces along the coordinates.
-  /// @param path  links to walk, children before parents, −1 the base: all that anything acts on, and their ancestors
-  /// @param on    [links + 1] base first; overwritten on the path
+  /// w ← L⁻¹(Jᵀ on + w), with wrenches on the links and forces along the coordinates.
+  /// @param path  links to walk, children before parents, −1 the base: all that something acts on, and their ancestors
+  /// @param on    wrenches about the centres, [force; moment], base first [links + 1]; overwritten on the path
   /// @param w     [columns], those of the path alone
   void solve_factor(std::span<const int> path, std::span<Vector6> on, std::span<double> w) const;
   /// The same with every link on the path.
@@ -106,25 +108,25 @@ class KinematicTree {
   std::vector<int> column_group_sizes() const;
 
   const TreeModel& model() const { return model_; }
-  const LinkModel& link(int i) const { return model_.links[static_cast<std::size_t>(i)]; }
+  const LinkModel& link(int i) const { return model_.links[z(i)]; }
   const TreeState& state() const { return state_; }
   /// At the state, base first; good after factorize().
   const std::vector<LinkMotion>& motions() const { return motions_; }
-  const LinkMotion& motion(int link) const { return motions_[static_cast<std::size_t>(link + 1)]; }
+  const LinkMotion& motion(int link) const { return motions_[z(link + 1)]; }
 
  private:
   using Matrix6 = Eigen::Matrix<double, 6, 6>;
-  /// Of every column: P S / D and 1/√D, with the articulated inertia P behind its joint and D = SᵀP S.
+  /// P S / D and 1/√D of one column, with the articulated inertia P behind its joint and D = SᵀP S.
   struct Pivot {
     Vector6 gain;
     double root;
   };
 
   void prepare();
-  Matrix3d rotation_to_parent(int link, const Configuration& at) const;
-  std::pair<int, int> columns_of(int link) const;
-  bool factor_link(int link);
-  void add_inertia_to_parent(int link);
+  Matrix3d rotation_to_parent(int i, const Configuration& at) const;
+  std::pair<int, int> columns_of(int i) const;
+  bool factor_link(int i);
+  void add_inertia_to_parent(int i);
   void accelerate(std::span<const double> vdot) const;
   void subtract_from_inertial(std::span<const Wrench> others) const;
   void wrenches_at_pivots(std::vector<Wrench>& out) const;
@@ -135,8 +137,8 @@ class KinematicTree {
   LinkForce acceleration_force(int i) const;
   LinkForce damping_force(int i) const;
   LinkForce net_force(int i) const;
-  Vector3d arm(int link) const;
-  Vector6& carry_outward(int link) const;
+  Vector3d arm(int i) const;
+  Vector6& carry_outward(int i) const;
 
   RotationOverStep rotation_;
   TreeModel model_;

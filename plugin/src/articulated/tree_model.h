@@ -37,17 +37,16 @@ struct LinkModel {
   Vector3d inertia = Vector3d::Zero();  ///< principal, about the centre of mass (link axes) [kg·m²]
 };
 
-/// What does not change while the tree moves.
+/// The part of the description that does not change while the tree moves.
 struct TreeModel {
   std::vector<LinkModel> links;  ///< every parent before its children
   int positions = 0, rates = 0;  ///< joint positions and joint rates of all links together
   bool fixed_base = false;
   double base_mass = 0;
   Vector3d base_inertia = Vector3d::Zero();
-  /// Damping force of a link −m c (1 + |v|) v and torque −d (1 + |w|) I w, as hosts with a drag that grows with the
-  /// speed have it.
-  double linear_damping = 0, angular_damping = 0;
-  bool gyroscopic = true;  ///< whether the host gives the links the torque −w × I w
+  double linear_damping = 0;   ///< c of the force −m c (1 + |v|) v on a link: a drag that grows with the speed
+  double angular_damping = 0;  ///< d of the torque −d (1 + |w|) I w
+  bool gyroscopic = true;      ///< whether the host gives the links the torque −w × I w
 
   double mass(int link) const { return link < 0 ? base_mass : links[static_cast<std::size_t>(link)].mass; }
   const Vector3d& inertia(int link) const {

@@ -1,0 +1,27 @@
+// Joints of a tree as constraints between bodies, for problems in which every link is a body of its own. Private to the
+// core.
+#pragma once
+
+#include "articulated/tree_model.h"
+
+#include <linchpin/constraint.h>
+
+#include <string>
+#include <vector>
+
+namespace linchpin::articulated {
+
+/// The constraint that the joint coordinates of a link keep. @throws std::invalid_argument as the joints of joints.h
+Constraint joint_constraint(const LinkModel& link, const std::string& name, BodyId parent, BodyId child);
+
+/// A joint in a gear: the rate of `child` against `parent`.
+struct GearedJoint {
+  std::size_t child, parent;  ///< indices among the bodies of the constraint
+  Vector3d axis;              ///< fixed in the child
+  bool slides;
+  double factor;
+};
+/// A gear between joints, Σ factor · rate = 0. It is on rates, because bodies do not know the angles of their joints.
+Constraint gear_constraint(const std::string& name, const std::vector<BodyId>& bodies, std::vector<GearedJoint> joints);
+
+}  // namespace linchpin::articulated

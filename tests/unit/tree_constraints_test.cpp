@@ -1,0 +1,214 @@
+// Loop-closing constraints in joint coordinates without a host: a planar four-bar linkage, a tree of three links whose
+// last one is closed by a hinge to the ground.
+#include "articulated/tree_constraints.h"
+#include "articulated/tree_joints.h"
+#include "articulated/tree_projection.h"
+
+#include <linchpin/joints.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace linchpin::test::tree_constraints {
+namespace {
+
+using namespace articulated;
+using FarJoints = TreeConstraints::FarJoints;
+
+Quaterniond exponential(const Vector3d& w, double dt) {
+  const double angle = w.norm() * dt;
+  return angle != 0 ? Quaterniond(Eigen::AngleAxisd(angle, w.normalized())) : Quaterniond(Quaterniond::Identity());
+}
+
+/// A square of side 1 m that swings as a parallelogram with 1 rad/s, under gravity.
+class FourBar : public PoseAccess {
+ public:
+  static constexpr double dt = 1.0 / 240;
+
+  explicit FourBar(double opened = 0) {
+    const double right = 0.5 * std::numbers::pi;
+    tree.tree.update([&](TreeModel& model, TreeState& start) {
+      model.fixed_base = true;
+      for (int i = 0; i < 3; ++i) model.links.push_back(bar(i));
+      model.positions = model.rates = 3;
+      start.at.joints = {right + opened, -right, -right};
+      start.velocity = {0, 0, 0, 0, 0, 0, 1, -1, 1};
+      start.forces.assign(4, LinkForce{Vector3d::Zero(), Vector3d::Zero()});
+      for (int i = 0; i < 3; ++i) start.forces[static_cast<std::size_t>(i + 1)].force = Vector3d(0, -9.81, 0);
+      start.joint_forces.assign(3, 0);
+    });
+    last = system.add_body("last", 1, Vector3d(0.1, 0.1, 0.1), Pose{});
+    state = system.initial_state();
+    end = state;
+  }
+  void lay_out(const std::vector<Constraint>& closings) {
+    std::vector<std::string> names;
+    constraints.clear();
+    for (const Constraint& c : closings) {
+      ConstraintRows rows;
+      rows.constraint = &c;
+      rows.bodies = {{last, 0, 2}, {linchpin::world}};
+      constraints.add(std::move(rows));
+      names.push_back(c.name());
+    }
+    tree.column = 0;
+    ConstrainedTree* const trees[] = {&tree};
+    constraints.lay_out(trees, {}, names, {});
+    projection.lay_out();
+    projection.set_options({1e-12, 1e-13, 20});
+    projection.begin_step();
+  }
+  Constraint closing(const std::string& name = "closing") const {
+    return hinge(name, last, {0.5, 0, 0}, Vector3d::UnitZ(), linchpin::world, {1, 0, 0}, Vector3d::UnitZ());
+  }
+  std::string linearize() {
+    constraints.write_link_states(state);
+    constraints.reset_rank_cut();
+    return constraints.linearize(system, state, 0, FarJoints::as_they_are);
+  }
+  TreeStep step() { return {system, state, state, end, 0, dt}; }
+
+  void move_tree(int, const Configuration& to) override {
+    tree.tree.update([&](TreeModel&, TreeState& s) { s.at = to; });
+    ++moves;
+  }
+  void move_body(BodyId, const BodyState&) override {}
+  void read_bodies() override {}
+
+  System system;
+  BodyId last;
+  State state, end;
+  ConstrainedTree tree{exponential};
+  TreeConstraints constraints;
+  TreeProjection projection{constraints, exponential};
+  int moves = 0;
+
+ private:
+  static LinkModel bar(int i) {
+    LinkModel link;
+    link.parent = i - 1;
+    link.joint = JointKind::revolute;
+    link.first_position = link.first_rate = i;
+    link.positions = link.rates = 1;
+    link.p_PJ = i == 0 ? Vector3d(0, 0, 0) : Vector3d(0.5, 0, 0);
+    link.p_JL = Vector3d(0.5, 0, 0);
+    link.angular[0] = Vector3d::UnitZ();
+    link.linear[0] = Vector3d::UnitZ().cross(link.p_JL);
+    link.mass = 1;
+    link.inertia = Vector3d(0.01, 0.08, 0.08);
+    return link;
+  }
+};
+
+TEST(TreeConstraints, RowsAcrossAPlanarLoopAreNoRows) {
+  FourBar t;
+  const std::vector<Constraint> closings = {t.closing()};
+  t.lay_out(closings);
+  ASSERT_EQ(t.linearize(), "");
+  EXPECT_EQ(t.constraints.rows(), 5);
+  EXPECT_EQ(t.constraints.solver().rank(), 2);
+}
+
+TEST(TreeConstraints, ForcesGiveTheAccelerationOfTheDenseSolver) {
+  FourBar t;
+  const std::vector<Constraint> closings = {t.closing(), t.closing("the same again")};
+  t.lay_out(closings);
+  ASSERT_EQ(t.linearize(), "");
+  std::vector<double> lambda(10), acceleration(3);
+  EXPECT_LT(t.constraints.solve_forces(lambda, acceleration), 1e-9);
+  const Acceleration expected = solve(t.constraints.problem_in_joint_coordinates(), {.path = Path::dense});
+  ASSERT_NE(expected.status, Status::invalid) << expected.reason;
+  for (int k = 0; k < 3; ++k)
+    EXPECT_NEAR(
+        t.constraints.free_acceleration()[static_cast<std::size_t>(k)] + acceleration[static_cast<std::size_t>(k)],
+        expected.vdot[k], 1e-9);
+  std::vector<double> force(3);
+  t.constraints.add_constraint_force(t.tree, TreeConstraints::Columns::joint, lambda, force);
+  for (int k = 0; k < 3; ++k) EXPECT_NEAR(force[static_cast<std::size_t>(k)], expected.ideal[k], 1e-9);
+}
+
+TEST(TreeConstraints, NewtonEndsTheStepOnTheConstraints) {
+  FourBar t;
+  const std::vector<Constraint> closings = {t.closing()};
+  t.lay_out(closings);
+  ASSERT_EQ(t.linearize(), "");
+  std::vector<double> lambda(5), acceleration(3), impulse(5), v(3);
+  t.constraints.solve_forces(lambda, acceleration);
+  for (std::size_t k = 0; k < 3; ++k)
+    v[k] = t.constraints.start_velocity()[k] + FourBar::dt * (t.constraints.free_acceleration()[k] + acceleration[k]);
+  v[1] += 0.1;  // a parallelogram that swings ends on its constraints without Newton
+  ASSERT_TRUE(t.projection.solve_end_of_step(t.step(), v, impulse, 1e-13, 20));
+  EXPECT_GT(t.projection.take_solves(), 0);
+  t.tree.try_motion(v, FourBar::dt);
+  const BodyState at_end = state_of(t.tree.at_end[3]);
+  EXPECT_LT((at_end.point({0.5, 0, 0}) - Vector3d(1, 0, 0)).norm(), 1e-12);
+  EXPECT_FALSE(t.projection.is_unmet(t.constraints.constraints()[0], FourBar::dt));
+}
+
+TEST(TreeConstraints, GapsAreClosedByMoving) {
+  FourBar t(0.2);
+  const std::vector<Constraint> closings = {t.closing()};
+  t.lay_out(closings);
+  ASSERT_EQ(t.linearize(), "");
+  ASSERT_TRUE(t.projection.has_gap(t.state));
+  EXPECT_GT(t.constraints.largest_gap(), 0.1);
+  const GapClosing done = t.projection.close_gaps(t.step(), t);
+  EXPECT_EQ(done.failure, "");
+  EXPECT_TRUE(done.is_any);
+  EXPECT_GT(t.moves, 0);
+  EXPECT_LT(t.constraints.largest_gap(), 1e-12);
+}
+
+TEST(TreeConstraints, GapsBeyondReachStayOpen) {
+  FourBar t;
+  const std::vector<Constraint> closings = {ball("too far", t.last, {0.5, 0, 0}, linchpin::world, {3.5, 0, 0})};
+  t.lay_out(closings);
+  ASSERT_EQ(t.linearize(), "");
+  t.projection.close_gaps(t.step(), t);
+  EXPECT_NEAR(t.constraints.largest_gap(), 0.5, 0.02);  // iterations end where they gain less than a hundredth
+  EXPECT_TRUE(t.projection.is_unmet(t.constraints.constraints()[0], FourBar::dt));
+}
+
+TEST(TreeConstraints, AThrowingResidualIsAReason) {
+  FourBar t;
+  bool is_broken = false;
+  const std::vector<Constraint> closings = {holonomic("broken", std::vector{t.last}, [&](const auto& s) {
+    if (is_broken) throw std::runtime_error("no such place");
+    return s[0].position().x;
+  })};
+  is_broken = true;
+  t.lay_out(closings);
+  EXPECT_NE(t.linearize().find("no such place"), std::string::npos);
+}
+
+// A row that is short in joint coordinates alone is rounding; one that is as short for the bodies themselves is not.
+TEST(TreeRank, DropsRowsThatAreShortAgainstTheirLengthInMaximalCoordinates) {
+  for (const double length : {1.0, 1e-8}) {
+    Instant problem;
+    problem.Q = {0, 0};
+    problem.b = {0, 0};
+    problem.entries = {{0, 1.0}, {1, 1e-8}};
+    problem.row_start = {0, 1, 2};
+    TreeRank rank;
+    rank.resize(2);
+    rank.set_length(0, 1, 0, 0);
+    rank.set_length(1, length * length, 0, 0);
+    const bool dropped = rank.drop_dependent_rows(problem, 1e-16, {.cut = 1e-6, .rank = 1e-6}, System(), State(), {});
+    EXPECT_EQ(dropped, length == 1);
+    EXPECT_EQ(rank.is_dropped(1), length == 1);
+    EXPECT_FALSE(rank.is_dropped(0));
+    EXPECT_EQ(problem.entries[1].value, length == 1 ? 0 : 1e-8);
+    std::vector<double> e = {1, 1};
+    rank.zero_dropped_rows(e);
+    EXPECT_EQ(e[1], length == 1 ? 0 : 1);
+  }
+}
+
+}  // namespace
+}  // namespace linchpin::test::tree_constraints
