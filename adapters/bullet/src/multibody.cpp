@@ -25,21 +25,22 @@ std::string Multibodies::register_link(const Link& link, BodyId& id) {
     return "the multibody cannot be held exactly: " + why;
   for (std::size_t i = 0; i < link_of_id_.size(); ++i)
     if (link_of_id_[i].body == link.body && link_of_id_[i].link == link.index) {
-      id = engine_.system_.body_at(static_cast<int>(i));
+      id = c_.system.body_at(static_cast<int>(i));
       return {};
     }
   // To the core it is a rigid body with a mass of its own; only this class knows that it is part of a tree.
-  const std::string name = engine_.new_body_name("link");
+  const std::string name = c_.bodies.new_name("link");
   const double mass = mass_of(*link.body, link.index);
   const Vector3d inertia = inertia_of(*link.body, link.index);
   if ((link.index < 0 && link.body->hasFixedBase()) || !(mass > 0) || !(inertia.minCoeff() > 0)) {
-    id = engine_.system_.add_fixed(name, Pose{});
+    id = c_.system.add_fixed(name, Pose{});
   } else {
-    std::string why = engine_.system_.try_add_body(id, name, 1, Matrix3d::Identity(), Pose{});
-    if (why.empty()) why = engine_.system_.try_set_mass(id, mass, inertia.asDiagonal());
+    std::string why = c_.system.try_add_body(id, name, 1, Matrix3d::Identity(), Pose{});
+    if (why.empty()) why = c_.system.try_set_mass(id, mass, inertia.asDiagonal());
     if (!why.empty()) return why;
   }
-  engine_.make_room(id, nullptr);
+  c_.bodies.add(id, false);
+  binding_.bodies().add_foreign(id);
   link_of_id_.resize(std::max(link_of_id_.size(), z(id.index) + 1));
   link_of_id_[z(id.index)] = {link.body, link.index};
   return {};
@@ -61,11 +62,11 @@ bool read_link_state(const btMultiBody& body, int link, BodyState& to) {
 }  // namespace
 
 std::string Multibodies::add(Constraint constraint, int& index) {
-  if (engine_.find(constraint.name()) >= 0) return "linchpin: the name '" + constraint.name() + "' is in use";
+  if (c_.constraints.find(constraint.name()) >= 0) return "linchpin: the name '" + constraint.name() + "' is in use";
   std::vector<btRigidBody*> rigid;
   bool moves = false;
-  State now = engine_.state_;
-  now.t = engine_.t_;
+  State now = c_.bodies.start;
+  now.t = c_.t;
   for (const BodyId id : constraint.bodies()) {
     if (is_link(id)) {
       const LinkId& link = link_of_id_[z(id.index)];
@@ -73,42 +74,40 @@ std::string Multibodies::add(Constraint constraint, int& index) {
       moves = moves || can_move;
       continue;
     }
-    btRigidBody* body = id == linchpin::world ? nullptr : engine_.body_of(id);
+    btRigidBody* body = id == linchpin::world ? nullptr : binding_.bodies().body(id);
     if (!body) continue;
     if (part_of(*body) == BodyPart::unsupported)
       return "linchpin: constraint '" + constraint.name() + "' is on " + why_unsupported(*body) +
              ", which has no mass matrix";
     now[id] = bullet::read_state(*body);
-    moves = moves || engine_.system_.dof(id) > 0;
+    moves = moves || c_.system.dof(id) > 0;
     rigid.push_back(body);
   }
   if (!moves) return "linchpin: constraint '" + constraint.name() + "': none of its bodies and links can move";
-  if (const ConstraintCheck found = check_constraint(engine_.system_, constraint, now);
+  if (const ConstraintCheck found = check_constraint(c_.system, constraint, now);
       !found.ok() && (!found.finite || std::max({found.error_A, found.error_b, found.error_velocity}) > 1e-5))
     return "linchpin: " + found.message;
-  index = engine_.make_record(nullptr, constraint.name(), true);
-  Record& r = engine_.records_[z(index)];
-  r.on_links = true;
-  r.bodies = std::move(rigid);
-  r.waiting = std::move(constraint);
-  for (btRigidBody* body : r.bodies) body->activate();
+  index = binding_.joints().add(Owner::user_on_links, constraint.name());
+  binding_of(index).bodies = std::move(rigid);
+  c_.constraints[index].deferred = std::make_unique<Constraint>(std::move(constraint));
+  for (btRigidBody* body : binding_of(index).bodies) body->activate();
   layout_is_stale_ = true;
-  engine_.order_reactions();
+  binding_.joints().order_reactions();
   return {};
 }
 
 void Multibodies::forget(const btMultiBody& body) {
-  for (std::size_t i = 0; i < engine_.records_.size(); ++i) {
-    const Record& r = engine_.records_[i];
-    if (!r.alive || !r.on_links || !r.waiting) continue;
-    const auto ids = r.waiting->bodies();
+  for (int i = 0; i < static_cast<int>(c_.constraints.size()); ++i) {
+    const host::ConstraintEntry& r = c_.constraints[i];
+    if (!r.alive || !r.is_on_links() || !r.deferred) continue;
+    const auto ids = r.deferred->bodies();
     if (std::any_of(ids.begin(), ids.end(),
                     [&](BodyId id) { return is_link(id) && link_of_id_[z(id.index)].body == &body; }))
-      engine_.remove(static_cast<int>(i));
+      binding_.joints().remove(i);
   }
   std::erase_if(stock_, [&](const Stock& s) {
     if (s.constraint->getMultiBodyA() != &body && s.constraint->getMultiBodyB() != &body) return false;
-    if (engine_.records_[z(s.record)].alive) engine_.remove(s.record);
+    if (c_.constraints[s.entry].alive) binding_.joints().remove(s.entry);
     return true;
   });
   stock_of_.clear();  // the next scan finds them again
@@ -120,19 +119,19 @@ void Multibodies::forget(const btMultiBody& body) {
 
 void Multibodies::release_link(std::size_t id) {
   link_of_id_[id] = {};
-  engine_.leave_body(static_cast<int>(id));
+  c_.bodies.remove(c_.system.body_at(static_cast<int>(id)));
 }
 
 // Programs add and remove multibodies without notice. Pointers are compared only, because their objects may be gone.
 void Multibodies::scan() {
   if (scan_trees()) {
-    for (std::size_t i = 0; i < engine_.records_.size(); ++i) {
-      const Record& r = engine_.records_[i];
-      if (!r.alive || !r.on_links || !r.waiting) continue;
-      const auto ids = r.waiting->bodies();
+    for (int i = 0; i < static_cast<int>(c_.constraints.size()); ++i) {
+      const host::ConstraintEntry& r = c_.constraints[i];
+      if (!r.alive || !r.is_on_links() || !r.deferred) continue;
+      const auto ids = r.deferred->bodies();
       if (std::any_of(ids.begin(), ids.end(),
                       [&](BodyId id) { return is_link(id) && tree_of(link_of_id_[z(id.index)].body) < 0; }))
-        engine_.remove(static_cast<int>(i));
+        binding_.joints().remove(i);
     }
     for (std::size_t i = 0; i < link_of_id_.size(); ++i)
       if (link_of_id_[i].body && tree_of(link_of_id_[i].body) < 0) release_link(i);
@@ -161,14 +160,14 @@ bool Multibodies::scan_trees() {
   return true;
 }
 
-bool Multibodies::holds(int record) const {
+bool Multibodies::has(int entry) const {
   const auto all = constraints_.constraints();
   return is_solved() &&
-         std::any_of(all.begin(), all.end(), [&](const articulated::ConstraintRows& c) { return c.owner == record; });
+         std::any_of(all.begin(), all.end(), [&](const articulated::ConstraintRows& c) { return c.owner == entry; });
 }
 
-std::vector<Solver::Native> Multibodies::notes() const {
-  std::vector<Solver::Native> out;
+std::vector<host::HostPart> Multibodies::host_parts() const {
+  std::vector<host::HostPart> out;
   for (const std::string& text : notes_) {
     const std::size_t cut = text.find('\n');
     out.push_back({text.substr(0, cut), text.substr(cut + 1)});

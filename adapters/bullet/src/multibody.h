@@ -10,9 +10,10 @@
 #include "articulated/tree_constraints.h"
 #include "articulated/tree_projection.h"
 #include "bodies.h"
-#include "columns.h"
-#include "engine.h"
+#include "host/body_vectors.h"
+#include "host/context.h"
 #include "multibody_reading.h"
+#include "world_binding.h"
 
 #include <BulletDynamics/Featherstone/btMultiBodyConstraint.h>
 #include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
@@ -28,6 +29,10 @@
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
+
+using host::head;
+using host::put;
+using host::Vector6;
 
 /// The rows of a stock multibody constraint that can be held exactly; `native` says why there are none.
 struct StockShape {
@@ -46,9 +51,16 @@ StockShape shape_of(btMultiBodyConstraint& constraint);
 using StockNumbers = std::array<double, 40>;
 StockNumbers numbers_of(btMultiBodyConstraint& constraint);
 
-class Multibodies {
+class Multibodies final : public host::Companion {
  public:
-  Multibodies(Engine& engine, btMultiBodyDynamicsWorld& world) : engine_(engine), world_(world) {}
+  using Owner = host::ConstraintEntry::Owner;
+  Multibodies(WorldBinding& binding, btMultiBodyDynamicsWorld& world)
+      : binding_(binding), c_(binding.solver().context()), world_(world) {
+    binding_.solver().set_companion(this);
+  }
+  ~Multibodies() override { binding_.solver().set_companion(nullptr); }
+  Multibodies(const Multibodies&) = delete;
+  Multibodies& operator=(const Multibodies&) = delete;
 
   // ---- the world ----
   void look() { scan(); }
@@ -59,12 +71,12 @@ class Multibodies {
   std::string name(btMultiBodyConstraint& constraint, std::string name, int& record);
   std::string name_joint(const Link& link, std::string name, int& record);  ///< a joint of a multibody itself
   /// @return why a constraint on links, or a joint that shares a body with some, takes no law; empty when it does.
-  std::string why_no_law(const Record& r);
-  std::string add_law(Record& r, const Law& law);
-  void reset();                          ///< gears mesh again where they are
+  std::string why_no_law(int entry);
+  std::string add_law(int entry, const Law& law);
+  void reset() override;                 ///< gears mesh again where they are
   void forget(const btMultiBody& body);  ///< removes the constraints on it
-  bool stock(const Record& r) const;     ///< whether it is a constraint of the world, not of the user's own
-  bool give_back(int record);            ///< gives one of those back to Bullet's solver; false for others
+  bool is_stock(int entry) const;        ///< whether it is a constraint of the world, not of the user's own
+  bool give_back(int entry);             ///< gives one of those back to Bullet's solver; false for others
   /// Whether it is held exactly in this step, and so must not be given to Bullet's solver.
   bool adopted(const btMultiBodyConstraint* constraint) const;
 
@@ -72,37 +84,38 @@ class Multibodies {
   void begin_step();
   /// Puts the velocities of everything in the problem back on the constraints, in the arrays of Bullet's solver.
   /// @param first  before its iterations
-  void couple(Pools pools, btMultiBodyJacobianData& data, bool first);
+  void couple(SolverArrays arrays, btMultiBodyJacobianData& data, bool first);
   /// Takes back what Bullet's rows have done to multibodies, before its setup is done again.
   void take_back_host_rows(btMultiBodyJacobianData& data);
   /// Reads what Bullet's rows have done to multibodies, when a group's iterations are over.
   void read_host_rows(const LinkRows& rows, const btMultiBodyJacobianData& data);
   /// Finds out whether some row of Bullet's touches a body of the problem.
-  void find_host_rows(Pools pools);
+  void find_host_rows(SolverArrays arrays);
   void finish();
-  void after_step();
+  void end_step() override;
 
   // ---- reports ----
-  void tell();
-  void tell_flags();
-  bool holds(int record) const;
+  void update_reports() override;
+  void update_redundancy() override;
+  bool has(int entry) const override;
   /// State that the laws carry from step to step; null where there are none.
-  std::shared_ptr<const Dynamics::LawHistory> law_history() const {
+  std::shared_ptr<const Dynamics::LawHistory> law_history() const override {
     return laws_.dynamics ? laws_.dynamics->law_history() : nullptr;
   }
-  void go_back(std::shared_ptr<const Dynamics::LawHistory> laws) {
-    laws_to_go_back_to_ = std::move(laws), layout_is_stale_ = true;
+  void restore(std::shared_ptr<const Dynamics::LawHistory> laws) override {
+    laws_to_restore_ = std::move(laws);
+    layout_is_stale_ = true;
   }
   /// The problem in the multibodies' own coordinates, with their mass matrices.
-  Instant instant() const;
-  int rows() const { return is_solved() ? constraints_.solver().rows() : 0; }
-  int rank() const { return is_solved() ? constraints_.solver().rank() : 0; }
-  RankReport rank_report() const;  ///< indices as reactions()
+  Instant problem() const override;
+  int rows() const override { return is_solved() ? constraints_.solver().rows() : 0; }
+  int rank() const override { return is_solved() ? constraints_.solver().rank() : 0; }
+  RankReport rank_report() const override;
   double energy() const;
   std::string joint_wrench(const Link& link, Wrench& out);
   std::string joint_forces(const Link& link, JointForces& out);
-  std::vector<Solver::Native> notes() const;
-  std::vector<Solver::Finding> check();
+  std::vector<host::HostPart> host_parts() const override;
+  std::vector<host::Finding> check() override;
 
  private:
   /// Effect of Bullet's own rows on a tree in a step.
@@ -150,13 +163,13 @@ class Multibodies {
     std::vector<Member> members;       ///< all that move, in the order of the block
     std::vector<Member> fixed;         ///< bases that do not
     std::vector<ConstraintId> joints;  ///< of multibodies, that have no name
-    std::vector<int> record_of;        ///< by constraint of the block; −1: such a joint
+    std::vector<int> entry_of_constraint;        ///< by constraint of the block; −1: such a joint
     std::vector<double> Q, v0, v1;
     std::vector<std::vector<Wrench>> applied;     ///< by tree: forces on links
     std::vector<std::vector<Wrench>> prescribed;  ///< by tree: what laws prescribe on links
     std::vector<Reaction> reactions;
     std::vector<char> sticks;  ///< by friction element, in the last step
-    StandingTold standing_told;
+    host::StandingWarnings standing;
     std::vector<double> c, dv, lambda;           ///< prescribed, along the columns; what that does to v̇; its rows'
     std::vector<double> first_dv, first_lambda;  ///< before Bullet's rows were known
     std::vector<double> last_dv, last_lambda;    ///< before stick was reapplied
@@ -165,7 +178,7 @@ class Multibodies {
   };
   struct Stock {
     btMultiBodyConstraint* constraint;
-    int record;
+    int entry;
     StockNumbers numbers;  ///< its settings when it was classified last
     StockShape shape;
     double target = 0;
@@ -211,7 +224,7 @@ class Multibodies {
   bool scan_trees();
   void scan_stock();
   void classify_stock(Stock& s);
-  std::string find_stock_bodies(const Stock& s, Record& r, BodyId& id_a, BodyId& id_b);
+  std::string find_stock_bodies(const Stock& s, BodyId& id_a, BodyId& id_b);
   double gear_target(const Stock& s) const;
   void release_link(std::size_t id);
 
@@ -231,17 +244,17 @@ class Multibodies {
   void read_states();
   articulated::TreeStep step() const;
   void close_gaps();
-  void engage_unilateral(Record& r);
-  bool read_unilateral_row(const Record& r, double& position, double& velocity, double& gain);
+  void engage_unilateral(int entry);
+  bool read_unilateral_row(const host::ConstraintEntry& r, double& position, double& velocity, double& gain);
   void release_unilateral();
   void read_host_impulses();
   void read_velocities_of_links(std::span<double> v) const;
   void read_velocities_of_bodies(std::span<double> v);
   Tree* read_tree_of(const btMultiBody* body);
-  void read_pool_velocities(Pools pools, bool first);
+  void read_pool_velocities(SolverArrays arrays, bool first);
   void start_coupling();
   void add_to_multibodies(btMultiBodyJacobianData& data);
-  void add_to_pools(Pools pools);
+  void add_to_pools(SolverArrays arrays);
   void solve_forces();
   void add_forces();
   void end_on_constraints();
@@ -258,8 +271,8 @@ class Multibodies {
   void report_accelerations();
   void report_constraints();
   void report_constraint(const articulated::ConstraintRows& c, Reaction& to);
-  void report_prescribed(std::size_t i, const Record& r, Reaction& to);
-  void report_joint(const Record& r, Reaction& to);
+  void report_prescribed(std::size_t i, int entry, Reaction& to);
+  void report_joint(int entry, Reaction& to);
   std::string tree_with_report(const char* verb, const Link& link, Tree*& out);
   const std::vector<Wrench>& wrenches_through_joints(Tree& t);
   const std::vector<Wrench>& corrections_through_joints(Tree& t);
@@ -271,7 +284,7 @@ class Multibodies {
   void forget_laws();
   void lay_out_laws();
   std::string add_members();
-  std::string add_with_laws(Record& r, int index, Constraint constraint, std::vector<ConstraintId>& ids,
+  std::string add_with_laws(host::ConstraintEntry& r, int index, Constraint constraint, std::vector<ConstraintId>& ids,
                             std::vector<std::pair<int, int>>& named);
   std::string add_joints(std::vector<ConstraintId>& ids, std::vector<std::pair<int, int>>& named);
   std::string add_constraints(std::vector<ConstraintId>& ids, std::vector<std::pair<int, int>>& named);
@@ -289,10 +302,11 @@ class Multibodies {
   void velocities_of_members(std::span<const double> v, std::vector<double>& out);
   void account_laws();
 
-  const Record& record(const articulated::ConstraintRows& c) const { return engine_.records_[z(c.owner)]; }
-  Record& record(const articulated::ConstraintRows& c) { return engine_.records_[z(c.owner)]; }
+  host::ConstraintEntry& entry_of(const articulated::ConstraintRows& c) const { return c_.constraints[c.owner]; }
+  JointBinding& binding_of(int entry) const { return binding_.joints()[entry]; }
 
-  Engine& engine_;
+  WorldBinding& binding_;
+  host::Context& c_;
   btMultiBodyDynamicsWorld& world_;
   std::vector<std::unique_ptr<Tree>> trees_;
   std::vector<LinkId> link_of_id_;
@@ -304,9 +318,9 @@ class Multibodies {
   articulated::TreeConstraints constraints_;
   articulated::TreeProjection projection_{constraints_, host_rotation};
   Laws laws_;
-  std::shared_ptr<const Dynamics::LawHistory> laws_to_go_back_to_;
+  std::shared_ptr<const Dynamics::LawHistory> laws_to_restore_;
 
-  unsigned laid_out_for_ = 0;  ///< Engine::structure_ of the layout
+  unsigned laid_out_for_ = 0;  ///< Context::structure of the layout
   bool layout_is_stale_ = true;
   bool has_host_rows_ = false;  ///< in this step: some row of Bullet's touches a body or multibody of the problem
   bool report_is_current_ = true, joint_reports_are_current_ = true;

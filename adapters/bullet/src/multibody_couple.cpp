@@ -15,10 +15,10 @@
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
-void Multibodies::couple(Pools pools, btMultiBodyJacobianData& data, bool first) {
+void Multibodies::couple(SolverArrays arrays, btMultiBodyJacobianData& data, bool first) {
   if (!is_solved() || (!first && !has_host_rows_)) return;
   read_velocities_of_links(solution_.v);
-  read_pool_velocities(pools, first);
+  read_pool_velocities(arrays, first);
   if (first) {
     std::fill(solution_.impulse.begin(), solution_.impulse.end(), 0.0);
     for (auto& t : trees_) std::fill(t->added.begin(), t->added.end(), 0.0);
@@ -33,16 +33,16 @@ void Multibodies::couple(Pools pools, btMultiBodyJacobianData& data, bool first)
   }
   if (!finite(scratch_.dv)) return;
   add_to_multibodies(data);
-  add_to_pools(pools);
+  add_to_pools(arrays);
 }
 
 /// Reads the velocities of the rigid bodies from Bullet's solver bodies.
-void Multibodies::read_pool_velocities(Pools pools, bool first) {
+void Multibodies::read_pool_velocities(SolverArrays arrays, bool first) {
   for (Rigid& b : rigid_) {
     const int index = b.body->getCompanionId();
-    b.in_pool = index >= 0 && index < pools.bodies.size() && pools.bodies[index].m_originalBody == b.body;
+    b.in_pool = index >= 0 && index < arrays.bodies.size() && arrays.bodies[index].m_originalBody == b.body;
     if (!b.in_pool) continue;
-    const btSolverBody& sb = pools.bodies[index];
+    const btSolverBody& sb = arrays.bodies[index];
     if (first) {
       b.applied << from_bullet(sb.m_externalForceImpulse), from_bullet(sb.m_externalTorqueImpulse);
       b.own.setZero();
@@ -67,9 +67,9 @@ void Multibodies::start_coupling() {
     for (std::size_t k = 0; k < solution_.v.size(); ++k) solution_.v[k] += dt_ * laws_.dv[k];
     for (std::size_t r = 0; r < solution_.impulse.size(); ++r) solution_.impulse[r] = dt_ * laws_.lambda[r];
   }
-  projection_.solve_end_of_step(step(), solution_.v, solution_.impulse, loose * engine_.options_.newton_tolerance,
+  projection_.solve_end_of_step(step(), solution_.v, solution_.impulse, loose * c_.options.newton_tolerance,
                                 most_solves);
-  engine_.counts_.newton += projection_.take_solves();
+  c_.counts.newton += projection_.take_solves();
   constraints_.row_velocities(solution_.v, solution_.row_target);
   for (std::size_t k = 0; k < solution_.v.size(); ++k) scratch_.dv[k] = solution_.v[k] - solution_.bullet_v[k];
 }
@@ -89,10 +89,10 @@ void Multibodies::add_to_multibodies(btMultiBodyJacobianData& data) {
   }
 }
 
-void Multibodies::add_to_pools(Pools pools) {
+void Multibodies::add_to_pools(SolverArrays arrays) {
   for (Rigid& b : rigid_) {
     if (!b.in_pool) continue;
-    btSolverBody& sb = pools.bodies[b.body->getCompanionId()];
+    btSolverBody& sb = arrays.bodies[b.body->getCompanionId()];
     const btVector3 v = to_bullet(head(scratch_.dv, b.column));
     sb.internalGetDeltaLinearVelocity() += v;
     b.own.head<3>() += from_bullet(v);
@@ -103,7 +103,7 @@ void Multibodies::add_to_pools(Pools pools) {
   }
 }
 
-void Multibodies::find_host_rows(Pools pools) {
+void Multibodies::find_host_rows(SolverArrays arrays) {
   has_host_rows_ = false;
   if (!is_solved()) return;
   const auto in_tree = [&](const btMultiBody* body) {
@@ -111,19 +111,19 @@ void Multibodies::find_host_rows(Pools pools) {
     return at >= 0 && trees_[z(at)]->column >= 0;
   };
   const auto in_body = [&](int index) {
-    if (index < 0 || index >= pools.bodies.size()) return false;
+    if (index < 0 || index >= arrays.bodies.size()) return false;
     for (const Rigid& b : rigid_)
-      if (pools.bodies[index].m_originalBody == b.body) return true;
+      if (arrays.bodies[index].m_originalBody == b.body) return true;
     return false;
   };
-  for (const btMultiBodyConstraintArray* rows : pools.link_rows)
+  for (const btMultiBodyConstraintArray* rows : arrays.link_rows)
     for (int i = 0; rows && i < rows->size() && !has_host_rows_; ++i) {
       const btMultiBodySolverConstraint& row = (*rows)[i];
       has_host_rows_ = row.m_multiBodyA ? in_tree(row.m_multiBodyA) : in_body(row.m_solverBodyIdA);
       has_host_rows_ = has_host_rows_ || (row.m_multiBodyB ? in_tree(row.m_multiBodyB) : in_body(row.m_solverBodyIdB));
     }
   if (rigid_.empty()) return;
-  for (const btConstraintArray* rows : {&pools.contacts, &pools.joints})
+  for (const btConstraintArray* rows : {&arrays.contacts, &arrays.joints})
     for (int i = 0; i < rows->size() && !has_host_rows_; ++i)
       has_host_rows_ = in_body((*rows)[i].m_solverBodyIdA) || in_body((*rows)[i].m_solverBodyIdB);
 }

@@ -56,50 +56,50 @@ std::string Multibodies::name_joint(const Link& link, std::string name, int& ind
   if (link.index < 0) return who + "the base of a multibody has no joint";
   if (std::string why = register_link({link.body, link.body->getLink(link.index).m_parent}, parent); !why.empty())
     return who + why;
-  if (engine_.find(name) >= 0) return "linchpin: the name '" + name + "' is in use";
-  for (const Record& r : engine_.records_)
-    if (r.alive && r.in_tree && r.waiting->bodies()[1] == child)
+  if (c_.constraints.find(name) >= 0) return "linchpin: the name '" + name + "' is in use";
+  for (const host::ConstraintEntry& r : c_.constraints.all())
+    if (r.alive && r.owner == Owner::multibody_joint && r.deferred->bodies()[1] == child)
       return who + "the joint is known already, as '" + r.name + "'";
-  index = engine_.make_record(nullptr, name, true);
-  Record& r = engine_.records_[z(index)];
-  r.on_links = r.in_tree = true;
+  index = binding_.joints().add(Owner::multibody_joint, name);
   try {
-    r.waiting.emplace(articulated::joint_constraint(read_link(*link.body, link.index), name, parent, child));
+    c_.constraints[index].deferred = std::make_unique<Constraint>(
+        articulated::joint_constraint(read_link(*link.body, link.index), name, parent, child));
   } catch (const std::exception& e) {
-    r.alive = false;
-    engine_.names_.erase(index, r.name);
+    c_.constraints.remove(index);
     return who + e.what();
   }
   layout_is_stale_ = true;
-  engine_.order_reactions();
+  binding_.joints().order_reactions();
   return {};
 }
 
-std::string Multibodies::why_no_law(const Record& r) {
-  if (!r.waiting && r.id.index < 0) return "it is left to the native solver: " + r.shape.native;
+std::string Multibodies::why_no_law(int entry) {
+  const host::ConstraintEntry& r = c_.constraints[entry];
+  if (!r.deferred && r.id.index < 0) return "it is left to the native solver: " + r.host_part;
   for (const Stock& s : stock_)
-    if (&engine_.records_[z(s.record)] == &r && s.shape.gear) return "a gear has no place where a law could act";
-  if (!r.waiting) return {};
-  for (const BodyId id : r.waiting->bodies())
+    if (s.entry == entry && s.shape.gear) return "a gear has no place where a law could act";
+  if (!r.deferred) return {};
+  for (const BodyId id : r.deferred->bodies())
     if (id.index > 0 && is_link(id))
       if (std::string why = massless(*link_of_id_[z(id.index)].body); !why.empty()) return why;
   return {};
 }
 
-std::string Multibodies::add_law(Record& r, const Law& law) {
+std::string Multibodies::add_law(int entry, const Law& law) {
+  host::ConstraintEntry& r = c_.constraints[entry];
   if (r.link_id.index < 0)
-    if (std::string why = engine_.system_.try_add(*r.waiting, &r.link_id); !why.empty()) return "linchpin: " + why;
-  return linchpin::try_add_law(engine_.system_, r.link_id, law);
+    if (std::string why = c_.system.try_add(*r.deferred, &r.link_id); !why.empty()) return "linchpin: " + why;
+  return linchpin::try_add_law(c_.system, r.link_id, law);
 }
 
 // ---- layout ----
 
 void Multibodies::forget_laws() {
-  for (const ConstraintId id : laws_.joints) engine_.system_.remove(id);
+  for (const ConstraintId id : laws_.joints) c_.system.remove(id);
   laws_.joints.clear();
-  for (Record& r : engine_.records_)
+  for (host::ConstraintEntry& r : c_.constraints.all())
     if (r.link_id.index >= 0) {
-      engine_.system_.remove(r.link_id);
+      c_.system.remove(r.link_id);
       r.link_id = {};
     }
   laws_.dynamics.reset();
@@ -109,7 +109,7 @@ void Multibodies::forget_laws() {
 // Makes the problem in which every link is a body. If it is not possible, its laws are reported by name, and the rest
 // goes on.
 void Multibodies::lay_out_laws() {
-  engine_.laws_changed_ = true;
+  c_.laws.constraints_changed();
   laws_.members.clear();
   laws_.fixed.clear();
   std::vector<ConstraintId> ids;
@@ -118,8 +118,9 @@ void Multibodies::lay_out_laws() {
   if (why.empty()) why = add_joints(ids, named);
   if (why.empty()) why = add_constraints(ids, named);
   if (why.empty()) return start_laws(ids, named);
-  for (Record& r : engine_.records_)
-    if (r.alive && !r.laws.empty() && (r.on_links || r.by_links))
+  for (int i = 0; i < static_cast<int>(c_.constraints.size()); ++i)
+    if (const host::ConstraintEntry& r = c_.constraints[i];
+        r.alive && !r.laws.empty() && (r.is_on_links() || binding_of(i).with_links))
       notes_.push_back(r.name + "\nits laws are not in force (" + why + ")");
   forget_laws();
 }
@@ -141,15 +142,15 @@ std::string Multibodies::add_members() {
 }
 
 /// Adds a constraint to the core with its laws. @return why not, or empty
-std::string Multibodies::add_with_laws(Record& r, int index, Constraint constraint, std::vector<ConstraintId>& ids,
+std::string Multibodies::add_with_laws(host::ConstraintEntry& r, int index, Constraint constraint, std::vector<ConstraintId>& ids,
                                        std::vector<std::pair<int, int>>& named) {
-  std::string why = engine_.system_.try_add(std::move(constraint), &r.link_id);
+  std::string why = c_.system.try_add(std::move(constraint), &r.link_id);
   if (!why.empty()) return why;
   ids.push_back(r.link_id);
   named.emplace_back(r.link_id.index, index);
   for (const Law& law : r.laws)
-    if (why.empty()) why = linchpin::try_add_law(engine_.system_, r.link_id, law);
-  if (r.one_sided.on) linchpin::set_one_sided(engine_.system_, r.link_id, r.one_sided);
+    if (why.empty()) why = linchpin::try_add_law(c_.system, r.link_id, law);
+  if (r.unilateral.on) linchpin::set_one_sided(c_.system, r.link_id, r.unilateral);
   return why;
 }
 
@@ -158,14 +159,14 @@ std::string Multibodies::add_joints(std::vector<ConstraintId>& ids, std::vector<
   std::vector<std::vector<char>> has_name(trees_.size());
   for (std::size_t t = 0; t < trees_.size(); ++t)
     if (trees_[t]->column >= 0) has_name[t].assign(z(trees_[t]->tree.links()), 0);
-  for (std::size_t i = 0; i < engine_.records_.size(); ++i) {
-    Record& r = engine_.records_[i];
-    if (!r.alive || !r.in_tree || !r.enabled || !r.waiting) continue;
-    const LinkId& link = link_of_id_[z(r.waiting->bodies()[1].index)];
+  for (int i = 0; i < static_cast<int>(c_.constraints.size()); ++i) {
+    host::ConstraintEntry& r = c_.constraints[i];
+    if (!r.alive || r.owner != Owner::multibody_joint || !r.enabled || !r.deferred) continue;
+    const LinkId& link = link_of_id_[z(r.deferred->bodies()[1].index)];
     const int t = tree_of(link.body);
     if (t < 0 || trees_[z(t)]->column < 0) continue;
     has_name[z(t)][z(link.link)] = 1;
-    if (std::string why = add_with_laws(r, static_cast<int>(i), *r.waiting, ids, named); !why.empty()) return why;
+    if (std::string why = add_with_laws(r, i, *r.deferred, ids, named); !why.empty()) return why;
   }
   for (std::size_t t = 0; t < trees_.size(); ++t)
     for (std::size_t i = 0; i < has_name[t].size(); ++i) {
@@ -175,10 +176,10 @@ std::string Multibodies::add_joints(std::vector<ConstraintId>& ids, std::vector<
       BodyId child, parent;
       register_link({&body, at}, child);
       register_link({&body, body.getLink(at).m_parent}, parent);
-      const std::string name = "joint of " + engine_.system_.name(child);
+      const std::string name = "joint of " + c_.system.name(child);
       ConstraintId id;
       std::string why =
-          engine_.system_.try_add(articulated::joint_constraint(read_link(body, at), name, parent, child), &id);
+          c_.system.try_add(articulated::joint_constraint(read_link(body, at), name, parent, child), &id);
       if (!why.empty()) return why;
       laws_.joints.push_back(id);
       ids.push_back(id);
@@ -189,8 +190,8 @@ std::string Multibodies::add_joints(std::vector<ConstraintId>& ids, std::vector<
 /// Adds the constraints of the problem.
 std::string Multibodies::add_constraints(std::vector<ConstraintId>& ids, std::vector<std::pair<int, int>>& named) {
   for (const ConstraintRows& c : constraints_.constraints()) {
-    Record& r = record(c);
-    if (r.by_links) {
+    host::ConstraintEntry& r = entry_of(c);
+    if (binding_of(c.owner).with_links) {
       ids.push_back(r.id);
       named.emplace_back(r.id.index, c.owner);
       continue;
@@ -204,15 +205,15 @@ std::string Multibodies::add_constraints(std::vector<ConstraintId>& ids, std::ve
 
 void Multibodies::start_laws(const std::vector<ConstraintId>& ids, const std::vector<std::pair<int, int>>& named) {
   SolveOptions options;
-  options.rank_tolerance = engine_.options_.rank_tolerance;
-  laws_.dynamics.emplace(engine_.system_, ids, options);
-  laws_.standing_told = {};
-  if (const auto history = std::exchange(laws_to_go_back_to_, nullptr)) laws_.dynamics->set_law_history(history);
+  options.rank_tolerance = c_.options.rank_tolerance;
+  laws_.dynamics.emplace(c_.system, ids, options);
+  laws_.standing = {};
+  if (const auto history = std::exchange(laws_to_restore_, nullptr)) laws_.dynamics->set_law_history(history);
   const Block& block = laws_.dynamics->assembly().block;
-  laws_.record_of.assign(block.constraints.size(), -1);
+  laws_.entry_of_constraint.assign(block.constraints.size(), -1);
   for (std::size_t i = 0; i < block.constraints.size(); ++i)
     for (const auto& [core, record] : named)
-      if (core == block.constraints[i].index) laws_.record_of[i] = record;
+      if (core == block.constraints[i].index) laws_.entry_of_constraint[i] = record;
   for (auto* x : {&laws_.Q, &laws_.v0, &laws_.v1}) x->assign(z(block.n()), 0);
   laws_.applied.resize(trees_.size());
   laws_.prescribed.resize(trees_.size());
@@ -232,12 +233,12 @@ void Multibodies::evaluate_laws() {
     for (const Laws::Member& m : *list) {
       if (m.tree < 0) continue;
       const LinkMotion& at = trees_[z(m.tree)]->tree.motion(m.link);
-      engine_.state_[m.id] = BodyState{at.p, Quaterniond(at.R), at.v, at.w};
+      c_.bodies.start[m.id] = BodyState{at.p, Quaterniond(at.R), at.v, at.w};
       if (list == &laws_.members) update_mass(m);
     }
   collect_forces(false);
   laws_.dynamics->set_step(dt_);  // friction obeys its law at the end of the step (T10)
-  laws_.are_solved = laws_.dynamics->evaluate(engine_.state_, laws_.Q) != Status::invalid;
+  laws_.are_solved = laws_.dynamics->evaluate(c_.bodies.start, laws_.Q) != Status::invalid;
   solve_prescribed();
   laws_.first_dv = laws_.dv;
   laws_.first_lambda = laws_.lambda;
@@ -248,15 +249,15 @@ void Multibodies::update_mass(const Laws::Member& m) {
   const articulated::TreeModel& model = trees_[z(m.tree)]->tree.model();
   const double mass = model.mass(m.link);
   const Vector3d inertia = model.inertia(m.link);
-  if (engine_.system_.mass(m.id) != mass || engine_.system_.inertia(m.id).diagonal() != inertia)
-    (void)engine_.system_.try_set_mass(m.id, mass, inertia.asDiagonal());
+  if (c_.system.mass(m.id) != mass || c_.system.inertia(m.id).diagonal() != inertia)
+    (void)c_.system.try_set_mass(m.id, mass, inertia.asDiagonal());
 }
 
 /// Solves the laws again with the impulses of Bullet's rows, which are known now.
 void Multibodies::resolve_laws() {
   if (!laws_.are_solved || !has_host_rows_) return;
   collect_forces(true);
-  laws_.are_solved = laws_.dynamics->resolve(engine_.state_, laws_.Q) != Status::invalid;
+  laws_.are_solved = laws_.dynamics->resolve(c_.bodies.start, laws_.Q) != Status::invalid;
   solve_prescribed();
 }
 
@@ -282,9 +283,9 @@ void Multibodies::collect_forces(bool with_host) {
     for (int k = 0; k < b.dof; ++k) laws_.Q[z(c + k)] = constraints_.problem().Q[z(b.column + k)];
     if (!with_host || !b.in_pool) continue;
     const Vector6 a = host_acceleration(b);
-    bullet::add(laws_.Q, c, engine_.system_.mass(b.id) * a.head<3>());
+    host::add(laws_.Q, c, c_.system.mass(b.id) * a.head<3>());
     if (b.dof == 6)
-      bullet::add(laws_.Q, c + 3, engine_.system_.world_inertia(b.id, engine_.state_[b.id].q) * a.tail<3>());
+      host::add(laws_.Q, c + 3, c_.system.world_inertia(b.id, c_.bodies.start[b.id].q) * a.tail<3>());
   }
 }
 
@@ -310,8 +311,8 @@ void Multibodies::add_host_forces(const Tree& t, std::vector<Wrench>& on) {
 void Multibodies::solve_prescribed() {
   for (auto* x : {&laws_.c, &laws_.dv, &laws_.lambda}) std::fill(x->begin(), x->end(), 0.0);
   if (!laws_.are_solved) {
-    ++engine_.counts_.fallbacks;
-    engine_.trouble_ = "links of multibodies: laws were left out of a step: " + laws_.dynamics->reason();
+    ++c_.counts.fallbacks;
+    c_.trouble = "links of multibodies: laws were left out of a step: " + laws_.dynamics->reason();
     return;
   }
   spread_prescribed();
@@ -326,7 +327,7 @@ void Multibodies::solve_prescribed() {
 /// Solves the laws as they are at the step's start, because reports are of that time (T11).
 void Multibodies::solve_laws_at_start() {
   if (!laws_.are_solved) return;
-  laws_.dynamics->answer_at_instant(engine_.state_);
+  laws_.dynamics->answer_at_instant(c_.bodies.start);
   solve_prescribed();
 }
 
@@ -336,7 +337,7 @@ void Multibodies::spread_prescribed() {
   for (std::size_t t = 0; t < trees_.size(); ++t)
     if (trees_[t]->column >= 0) laws_.prescribed[t].assign(z(trees_[t]->tree.links() + 1), Wrench{});
   for (const Prescribed& p : laws_.dynamics->prescribed()) {
-    const auto ids = engine_.system_.constraint(block.constraints[z(p.constraint)]).bodies();
+    const auto ids = c_.system.constraint(block.constraints[z(p.constraint)]).bodies();
     add_prescribed(ids[0], 1, p);
     if (ids.size() > 1) add_prescribed(ids[1], -1, p);
   }
@@ -354,7 +355,7 @@ void Multibodies::spread_prescribed() {
 /// Adds a prescribed force to one of its bodies.
 void Multibodies::add_prescribed(BodyId id, double sign, const Prescribed& p) {
   if (id == linchpin::world) return;
-  const Vector3d force = sign * p.force, moment = sign * (p.moment + (p.p_WQ - engine_.state_[id].p).cross(p.force));
+  const Vector3d force = sign * p.force, moment = sign * (p.moment + (p.p_WQ - c_.bodies.start[id].p).cross(p.force));
   if (is_link(id)) {
     const LinkId& link = link_of_id_[z(id.index)];
     Wrench& to = laws_.prescribed[z(tree_of(link.body))][z(link.link + 1)];
@@ -364,8 +365,8 @@ void Multibodies::add_prescribed(BodyId id, double sign, const Prescribed& p) {
   }
   for (const Rigid& b : rigid_) {
     if (b.id != id) continue;
-    bullet::add(laws_.c, b.column, force);
-    if (b.dof == 6) bullet::add(laws_.c, b.column + 3, moment);
+    host::add(laws_.c, b.column, force);
+    if (b.dof == 6) host::add(laws_.c, b.column + 3, moment);
   }
 }
 
@@ -397,7 +398,7 @@ bool Multibodies::reapply_stick() {
   velocities_of_members(solution_.v, laws_.v1);
   double size = 1;
   for (const double x : solution_.v) size = std::max(size, std::abs(x));
-  if (!(laws_.dynamics->hold(engine_.state_, laws_.v1) > 1e-15 * size)) return false;
+  if (!(laws_.dynamics->hold(c_.bodies.start, laws_.v1) > 1e-15 * size)) return false;
   laws_.last_dv = laws_.dv;
   laws_.last_lambda = laws_.lambda;
   solve_prescribed();
@@ -412,27 +413,26 @@ void Multibodies::account_laws() {
   if (!laws_.are_solved) return;
   velocities_of_members(constraints_.start_velocity(), laws_.v0);
   velocities_of_members(solution_.v, laws_.v1);
-  engine_.order_laws();
-  engine_.note_warnings(*laws_.dynamics, laws_.dynamics->law_report().trouble, laws_.standing_told);
+  (void)c_.laws.all(c_.constraints);  // in their order
+  c_.laws.note_warnings(*laws_.dynamics, laws_.dynamics->law_report().trouble, laws_.standing, c_.t, c_.step);
   for (const LawEffort& e : laws_.dynamics->law_efforts()) {
-    const int index = laws_.record_of[z(e.constraint)];
+    const int index = laws_.entry_of_constraint[z(e.constraint)];
     if (index < 0) continue;
-    Record& r = engine_.records_[z(index)];
-    for (int k = 0; k < r.law_count; ++k) {
-      LawWork& to = engine_.law_works_[z(r.first_law + k)];
+    host::ConstraintEntry& r = c_.constraints[index];
+    for (LawWork& to : c_.laws.of(r)) {
       if (to.law != e.law || to.term != e.term) continue;
-      const double work = book_law(engine_.system_, *laws_.dynamics, engine_.state_, e, dt_, laws_.v0, laws_.v1, to);
+      const double work = book_law(c_.system, *laws_.dynamics, c_.bodies.start, e, dt_, laws_.v0, laws_.v1, to);
       to.end_step(dt_);
-      if (r.reaction >= 0) engine_.add_work(r, work);
+      if (r.reaction >= 0) c_.reactions.add_work(r, work);
     }
   }
   laws_.dynamics->accept(dt_);
-  engine_.counts_.law_solves += laws_.dynamics->law_report().back_solves;
+  c_.counts.law_solves += laws_.dynamics->law_report().back_solves;
   const auto contacts = laws_.dynamics->contacts();
   const bool is_known = laws_.sticks.size() == contacts.size();
   laws_.sticks.resize(contacts.size());
   for (std::size_t i = 0; i < contacts.size(); ++i) {
-    if (is_known && contacts[i].sticks != static_cast<bool>(laws_.sticks[i])) ++engine_.counts_.mode_switches;
+    if (is_known && contacts[i].sticks != static_cast<bool>(laws_.sticks[i])) ++c_.counts.mode_switches;
     laws_.sticks[i] = contacts[i].sticks;
   }
 }

@@ -23,12 +23,14 @@ Wrench none_at(const Vector3d& point) { return {Vector3d::Zero(), Vector3d::Zero
 
 }  // namespace
 
-void Multibodies::tell() {
+void Multibodies::update_reports() {
   if (!report_is_current_ && is_solved()) report_constraints();
   report_is_current_ = true;
   if (std::exchange(joint_reports_are_current_, true)) return;
-  for (Record& r : engine_.records_)
-    if (r.alive && r.in_tree && r.reaction >= 0) report_joint(r, engine_.reactions_[z(r.reaction)]);
+  for (int i = 0; i < static_cast<int>(c_.constraints.size()); ++i)
+    if (const host::ConstraintEntry& r = c_.constraints[i];
+        r.alive && r.owner == Owner::multibody_joint && r.reaction >= 0)
+      report_joint(i, c_.reactions[r.reaction]);
 }
 
 /// Collects accelerations and what acts on the links, for the sensors in joints.
@@ -56,34 +58,33 @@ void Multibodies::report_accelerations() {
   if (!laws) return;
   // Forces that laws prescribe between links act here too. In a joint of a multibody they are part of its wrench.
   for (const Prescribed& p : laws_.dynamics->prescribed()) {
-    const int index = laws_.record_of[z(p.constraint)];
-    if (index < 0 || engine_.records_[z(index)].in_tree) continue;
-    const auto ids = engine_.system_.constraint(laws_.dynamics->assembly().block.constraints[z(p.constraint)]).bodies();
+    const int index = laws_.entry_of_constraint[z(p.constraint)];
+    if (index < 0 || c_.constraints[index].owner == Owner::multibody_joint) continue;
+    const auto ids = c_.system.constraint(laws_.dynamics->assembly().block.constraints[z(p.constraint)]).bodies();
     for (std::size_t k = 0; k < std::min<std::size_t>(2, ids.size()); ++k) {
       if (!is_link(ids[k])) continue;
       const LinkId& link = link_of_id_[z(ids[k].index)];
       add_wrench(tree_of(link).host.on_links[z(link.link + 1)],
-                 Wrench{p.force, p.moment, p.p_WQ}.about(engine_.state_[ids[k]].p), k == 0 ? 1 : -1);
+                 Wrench{p.force, p.moment, p.p_WQ}.about(c_.bodies.start[ids[k]].p), k == 0 ? 1 : -1);
     }
   }
 }
 
 // A joint of a multibody that has a name: everything that goes through it but for what acts along it. Laws, and the
 // normal forces that they call up, are reported apart where there are any.
-void Multibodies::report_joint(const Record& r, Reaction& to) {
-  const LinkId& of = link_of_id_[z(r.waiting->bodies()[1].index)];
+void Multibodies::report_joint(int entry, Reaction& to) {
+  const LinkId& of = link_of_id_[z(c_.constraints[entry].deferred->bodies()[1].index)];
   Tree* t = nullptr;
   to.native = !tree_with_report("reaction", {of.body, of.link}, t).empty();
   if (to.native) return;
-  to.t = engine_.state_.t;
+  to.t = c_.bodies.start.t;
   to.lambda.clear();
   to.power = to.gap = to.gap_angle = to.residual = to.velocity_residual = 0;
   to.stabilisation.on_a = to.stabilisation.on_b = Wrench{};
   const bool is_in_problem = is_solved() && t->column >= 0;
   if (laws_.are_solved && is_in_problem) {
-    for (std::size_t i = 0; i < laws_.record_of.size(); ++i) {
-      const int record = laws_.record_of[i];
-      if (record < 0 || &engine_.records_[z(record)] != &r) continue;
+    for (std::size_t i = 0; i < laws_.entry_of_constraint.size(); ++i) {
+      if (laws_.entry_of_constraint[i] != entry) continue;
       const Reaction& from = laws_.reactions[i];
       static_cast<Wrenches&>(to) = from;
       to.ideal = from.ideal;
@@ -107,14 +108,15 @@ void Multibodies::report_joint(const Record& r, Reaction& to) {
 }
 
 void Multibodies::report_constraints() {
-  if (laws_.are_solved) laws_.dynamics->reactions(engine_.state_, laws_.reactions, false);
+  if (laws_.are_solved) laws_.dynamics->reactions(c_.bodies.start, laws_.reactions, false);
   constraints_.row_velocities(constraints_.start_velocity(), scratch_.rows);
   for (const ConstraintRows& c : constraints_.constraints())
-    if (const Record& r = record(c); r.reaction >= 0) report_constraint(c, engine_.reactions_[z(r.reaction)]);
-  for (std::size_t i = 0; laws_.are_solved && i < laws_.record_of.size(); ++i) {
-    if (laws_.record_of[i] < 0) continue;
-    const Record& r = engine_.records_[z(laws_.record_of[i])];
-    if (r.alive && r.reaction >= 0 && !r.in_tree) report_prescribed(i, r, engine_.reactions_[z(r.reaction)]);
+    if (const host::ConstraintEntry& r = entry_of(c); r.reaction >= 0) report_constraint(c, c_.reactions[r.reaction]);
+  for (std::size_t i = 0; laws_.are_solved && i < laws_.entry_of_constraint.size(); ++i) {
+    if (laws_.entry_of_constraint[i] < 0) continue;
+    const host::ConstraintEntry& r = c_.constraints[laws_.entry_of_constraint[i]];
+    if (r.alive && r.reaction >= 0 && r.owner != Owner::multibody_joint)
+      report_prescribed(i, laws_.entry_of_constraint[i], c_.reactions[r.reaction]);
   }
 }
 
@@ -130,9 +132,9 @@ void Multibodies::report_constraint(const ConstraintRows& c, Reaction& to) {
     w->others.resize(z(std::max(0, K - 2)));
   for (int k = 0; k < K; ++k) {
     const ConstraintBody& body = c.bodies[z(k)];
-    const BodyState s = body.id == linchpin::world ? BodyState{} : engine_.state_[body.id];
+    const BodyState s = body.id == linchpin::world ? BodyState{} : c_.bodies.start[body.id];
     const Vector3d point = c.is_gear() ? trees_[z(body.tree)]->tree.motion(body.link).pivot
-                                       : c.constraint->acting_point(k, engine_.state_);
+                                       : c.constraint->acting_point(k, c_.bodies.start);
     const auto at = [&](std::span<const double> lambda) {
       const Vector6 f = constraints_.wrench_on(c, k, lambda);
       return Wrench{f.head<3>(), f.tail<3>(), s.p}.about(point);
@@ -152,8 +154,8 @@ void Multibodies::report_constraint(const ConstraintRows& c, Reaction& to) {
 }
 
 /// Adds what laws prescribe, and what they do in the step beyond its start. @param i  constraint of the laws' problem
-void Multibodies::report_prescribed(std::size_t i, const Record& r, Reaction& to) {
-  const auto ids = (r.by_links ? engine_.system_.constraint(r.id) : *r.waiting).bodies();
+void Multibodies::report_prescribed(std::size_t i, int entry, Reaction& to) {
+  const auto ids = c_.constraints.of(c_.constraints[entry]).bodies();
   for (std::size_t k = 0; k < ids.size(); ++k) {
     Wrench& sum = to.stabilisation.on(static_cast<int>(k));
     add_wrench(sum, laws_.reactions[i].stabilisation.on(static_cast<int>(k)).about(sum.point));
@@ -163,7 +165,7 @@ void Multibodies::report_prescribed(std::size_t i, const Record& r, Reaction& to
     const Wrench w = laws_.reactions[i].prescribed.on(side).about(to.on(side).point);
     to.prescribed.on(side) = w;
     add_wrench(to.on(side), w);
-    const BodyState& s = engine_.state_[ids[k]];
+    const BodyState& s = c_.bodies.start[ids[k]];
     if (ids[k] != linchpin::world) to.power += w.force.dot(s.v) + w.about(s.p).moment.dot(s.w);
   }
 }
@@ -175,30 +177,30 @@ RankReport Multibodies::rank_report() const {
   const auto to_reactions = [&](std::vector<int>& of) {
     std::vector<int> at;
     for (const int i : of)
-      if (const int reaction = record(constraints_.constraints()[z(i)]).reaction; reaction >= 0) at.push_back(reaction);
+      if (const int reaction = entry_of(constraints_.constraints()[z(i)]).reaction; reaction >= 0) at.push_back(reaction);
     of = at;
   };
   to_reactions(out.redundant);
   to_reactions(out.undetermined);
-  out.contradictory.clear();  // found with the forces: Record::unmet
+  out.contradictory.clear();  // found with the forces
   return out;
 }
 
-void Multibodies::tell_flags() {
+void Multibodies::update_redundancy() {
   if (!is_solved() || flags_rank_ == constraints_.solver().rank()) return;
   flags_rank_ = constraints_.solver().rank();
   for (const ConstraintRows& c : constraints_.constraints())
-    if (const int at = record(c).reaction; at >= 0) {
-      engine_.reactions_[z(at)].determined = true;
-      engine_.reactions_[z(at)].redundant = false;
+    if (const int at = entry_of(c).reaction; at >= 0) {
+      c_.reactions[at].determined = true;
+      c_.reactions[at].redundant = false;
     }
   if (constraints_.solver().full_row_rank()) return;
   const RankReport ranks = rank_report();
-  for (const int i : ranks.redundant) engine_.reactions_[z(i)].redundant = true;
-  for (const int i : ranks.undetermined) engine_.reactions_[z(i)].determined = false;
+  for (const int i : ranks.redundant) c_.reactions[i].redundant = true;
+  for (const int i : ranks.undetermined) c_.reactions[i].determined = false;
 }
 
-Instant Multibodies::instant() const { return constraints_.problem_in_joint_coordinates(); }
+Instant Multibodies::problem() const { return constraints_.problem_in_joint_coordinates(); }
 
 double Multibodies::energy() const {
   double sum = 0;
@@ -314,9 +316,9 @@ std::string Multibodies::joint_forces(const Link& link, JointForces& out) {
   return {};
 }
 
-std::vector<Solver::Finding> Multibodies::check() {
-  std::vector<Solver::Finding> out;
-  tell();
+std::vector<host::Finding> Multibodies::check() {
+  std::vector<host::Finding> out;
+  update_reports();
   phase_ = StepPhase::idle;
   layout_is_stale_ = true;
   scan();
@@ -327,11 +329,11 @@ std::vector<Solver::Finding> Multibodies::check() {
     t->factor = Tree::Factor::stale;
   }
   read_states();
-  engine_.state_.t = engine_.t_;
+  c_.bodies.start.t = c_.t;
   for (const ConstraintRows& c : constraints_.constraints()) {
-    const Record& r = record(c);
-    if (!r.on_links || c.is_gear()) continue;
-    const ConstraintCheck found = check_constraint(engine_.system_, *c.constraint, engine_.state_);
+    const host::ConstraintEntry& r = entry_of(c);
+    if (!r.is_on_links() || c.is_gear()) continue;
+    const ConstraintCheck found = check_constraint(c_.system, *c.constraint, c_.bodies.start);
     if (!found.finite || std::max({found.error_A, found.error_b, found.error_velocity}) > 1e-4)
       out.push_back({r.name, found.message});
     if (found.residual > 1e-6) out.push_back({r.name, "starts " + std::to_string(found.residual) + " off"});

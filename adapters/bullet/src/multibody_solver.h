@@ -1,20 +1,20 @@
-// The hook for worlds of multibodies: ExactSolver over btMultiBodyConstraintSolver. Bullet's solver does not get the
+// The hook for worlds of multibodies: SolverHooks over btMultiBodyConstraintSolver. Bullet's solver does not get the
 // multibody constraints that are held exactly, and velocities are put back on these between its iterations.
 #pragma once
 
-#include "exact_solver.h"
 #include "multibody.h"
+#include "solver_hooks.h"
 
 #include <BulletDynamics/Featherstone/btMultiBodyConstraintSolver.h>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
-class ExactMultiBodySolver final : public ExactSolver<btMultiBodyConstraintSolver> {
-  using Exact = ExactSolver<btMultiBodyConstraintSolver>;
+class MultiBodySolverHooks final : public SolverHooks<btMultiBodyConstraintSolver> {
+  using Hooks = SolverHooks<btMultiBodyConstraintSolver>;
 
  public:
-  explicit ExactMultiBodySolver(Engine& engine) : Exact(engine), engine_(engine) {}
+  explicit MultiBodySolverHooks(WorldBinding& binding) : Hooks(binding), binding_(binding) {}
 
   void solveMultiBodyGroup(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
                            btTypedConstraint** constraints, int nc, btMultiBodyConstraint** links, int nl,
@@ -22,7 +22,7 @@ class ExactMultiBodySolver final : public ExactSolver<btMultiBodyConstraintSolve
     host_constraints_.clear();
     for (int i = 0; i < nl; ++i)
       if (!links_() || !links_()->adopted(links[i])) host_constraints_.push_back(links[i]);
-    Exact::solveMultiBodyGroup(bodies, nb, manifolds, nm, constraints, nc,
+    Hooks::solveMultiBodyGroup(bodies, nb, manifolds, nm, constraints, nc,
                                host_constraints_.empty() ? nullptr : host_constraints_.data(),
                                static_cast<int>(host_constraints_.size()), info, draw, dispatcher);
   }
@@ -31,26 +31,26 @@ class ExactMultiBodySolver final : public ExactSolver<btMultiBodyConstraintSolve
   btScalar solveGroupCacheFriendlySetup(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
                                         btTypedConstraint** constraints, int nc, const btContactSolverInfo& info,
                                         btIDebugDraw* draw) override {
-    const btScalar r = Exact::solveGroupCacheFriendlySetup(bodies, nb, manifolds, nm, constraints, nc, info, draw);
+    const btScalar r = Hooks::solveGroupCacheFriendlySetup(bodies, nb, manifolds, nm, constraints, nc, info, draw);
     couple(true);
     return r;
   }
   btScalar solveSingleIteration(int iteration, btCollisionObject** bodies, int nb, btPersistentManifold** manifolds,
                                 int nm, btTypedConstraint** constraints, int nc, const btContactSolverInfo& info,
                                 btIDebugDraw* draw) override {
-    const btScalar r = Exact::solveSingleIteration(iteration, bodies, nb, manifolds, nm, constraints, nc, info, draw);
+    const btScalar r = Hooks::solveSingleIteration(iteration, bodies, nb, manifolds, nm, constraints, nc, info, draw);
     couple(false);
     return r;
   }
   btScalar solveGroupCacheFriendlyFinish(btCollisionObject** bodies, int nb, const btContactSolverInfo& info) override {
     if (links_()) links_()->read_host_rows(link_rows(), m_data);
-    return Exact::solveGroupCacheFriendlyFinish(bodies, nb, info);
+    return Hooks::solveGroupCacheFriendlyFinish(bodies, nb, info);
   }
-  void set_up_again() override {
+  void before_second_setup() override {
     if (links_()) links_()->take_back_host_rows(m_data);
     setup_was_repeated_ = true;
   }
-  void after_setup_again() override {
+  void after_second_setup() override {
     if (setup_was_repeated_) couple(true);
     setup_was_repeated_ = false;
   }
@@ -61,14 +61,14 @@ class ExactMultiBodySolver final : public ExactSolver<btMultiBodyConstraintSolve
   }
 
  private:
-  Multibodies* links_() const { return engine_.multibodies(); }
+  Multibodies* links_() const { return binding_.multibodies(); }
   void couple(bool first) {
     if (!links_()) return;
-    if (first) links_()->find_host_rows(pools());
-    links_()->couple(pools(), m_data, first);
+    if (first) links_()->find_host_rows(arrays());
+    links_()->couple(arrays(), m_data, first);
   }
 
-  Engine& engine_;
+  WorldBinding& binding_;
   std::vector<btMultiBodyConstraint*> host_constraints_;
   bool setup_was_repeated_ = false;
 };

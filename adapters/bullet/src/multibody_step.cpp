@@ -2,6 +2,9 @@
 // Bullet's iterations is in multibody_couple.cpp.
 #include "multibody.h"
 
+#include "host/breaking.h"
+#include "host/unilateral.h"
+
 #include <BulletDynamics/Featherstone/btMultiBodyLinkCollider.h>
 
 #include <linchpin/detail/alignment.h>
@@ -26,12 +29,12 @@ class Multibodies::Poses final : public articulated::PoseAccess {
     read_tree(*t.body, t.tree);
   }
   void move_body(BodyId id, const BodyState& to) override {
-    write_pose(owner_.engine_.body_of_[z(id.index)]->getWorldTransform(), to.p, to.q);
+    write_pose(owner_.binding_.bodies().body(id)->getWorldTransform(), to.p, to.q);
   }
   void read_bodies() override {
     for (const ConstraintRows& c : owner_.constraints_.constraints())
       for (const ConstraintBody& body : c.bodies)
-        if (body.tree < 0 && body.id != linchpin::world) owner_.engine_.sync_body(body.id);
+        if (body.tree < 0 && body.id != linchpin::world) owner_.c_.bodies.read_boundary(owner_.c_.world, body.id, owner_.c_.dt, owner_.c_.teleported);
   }
 
  private:
@@ -43,17 +46,17 @@ void Multibodies::begin_step() {
   phase_ = StepPhase::idle;
   has_host_rows_ = laws_.are_solved = false;
   report_is_current_ = joint_reports_are_current_ = true;
-  dt_ = double(world_.getSolverInfo().m_timeStep);
+  c_.dt = dt_ = double(world_.getSolverInfo().m_timeStep);
   read_trees();
-  for (Record& r : engine_.records_) engage_unilateral(r);
-  if (layout_is_stale_ || laid_out_for_ != engine_.structure_) lay_out();
+  for (int i = 0; i < static_cast<int>(c_.constraints.size()); ++i) engage_unilateral(i);
+  if (layout_is_stale_ || laid_out_for_ != c_.structure) lay_out();
   if (!is_active() || !wake_all() || !read_problem()) return;
   evaluate_laws();
   // Bullet solves islands in batches. The islands of one problem must be in one of them.
   batch_size_ = world_.getSolverInfo().m_minimumSolverBatchSize;
   world_.getSolverInfo().m_minimumSolverBatchSize = std::numeric_limits<int>::max();
   phase_ = StepPhase::solved;
-  ++engine_.counts_.solves;
+  ++c_.counts.solves;
 }
 
 void Multibodies::read_trees() {
@@ -84,8 +87,8 @@ bool Multibodies::wake_all() {
     t->was_asleep = false;
   }
   for (Rigid& b : rigid_) {
-    if (engine_.place_[z(b.id.index)] < 0) {
-      fail("body '" + engine_.system_.name(b.id) + "' is constrained but not in the world");
+    if (!c_.bodies.in_world(b.id)) {
+      fail("body '" + c_.system.name(b.id) + "' is constrained but not in the world");
       return false;
     }
     if (!b.body->isActive()) b.body->activate();
@@ -98,49 +101,49 @@ bool Multibodies::wake_all() {
 
 /// Reads the problem at the step's start, and closes its gaps. @return whether there is one
 bool Multibodies::read_problem() {
-  engine_.dt_ = dt_;
-  engine_.state_.t = engine_.base_.t = engine_.t_;
-  engine_.end_.t = engine_.t_ + dt_;
+  c_.dt = dt_;
+  c_.bodies.start.t = c_.bodies.base.t = c_.t;
+  c_.bodies.end.t = c_.t + dt_;
   projection_.set_options(
-      {engine_.options_.gap_tolerance, engine_.options_.newton_tolerance, engine_.options_.max_newton});
+      {c_.options.gap_tolerance, c_.options.newton_tolerance, c_.options.max_newton});
   projection_.begin_step();
   for (std::size_t i = 0; i < rigid_.size(); ++i) {
     articulated::RigidBody& b = constraints_.rigid_bodies()[i];
     b.force = from_bullet(rigid_[i].body->getTotalForce());
     b.moment = from_bullet(rigid_[i].body->getTotalTorque());
-    b.gyroscopic = is_gyroscopic(rigid_[i].body->getFlags());
+    b.gyroscopic = (rigid_[i].body->getFlags() & gyroscopic_flags) != 0;
   }
   read_states();
   constraints_.reset_rank_cut();
-  if (const std::string why = constraints_.linearize(engine_.system_, engine_.state_, engine_.t_,
+  if (const std::string why = constraints_.linearize(c_.system, c_.bodies.start, c_.t,
                                                      articulated::TreeConstraints::FarJoints::as_they_are);
       !why.empty()) {
     fail(why);
     return false;
   }
-  if (engine_.options_.drift_correction && projection_.has_gap(engine_.state_)) close_gaps();
+  if (c_.options.drift_correction && projection_.has_gap(c_.bodies.start)) close_gaps();
   return phase_ != StepPhase::failed;
 }
 
 /// Reads the states of all bodies of the problem at the step's start.
 void Multibodies::read_states() {
   Poses(*this).read_bodies();
-  constraints_.write_link_states(engine_.state_);
+  constraints_.write_link_states(c_.bodies.start);
 }
 
 articulated::TreeStep Multibodies::step() const {
-  return {engine_.system_, engine_.state_, engine_.base_, engine_.end_, engine_.t_, dt_};
+  return {c_.system, c_.bodies.start, c_.bodies.base, c_.bodies.end, c_.t, dt_};
 }
 
 void Multibodies::close_gaps() {
   Poses poses(*this);
   const articulated::GapClosing done = projection_.close_gaps(step(), poses);
-  auto& counts = engine_.counts_;
+  auto& counts = c_.counts;
   if (done.widest > 0) {
     ++counts.turned_back;
     if (done.widest > counts.widest) {
       counts.widest = done.widest;
-      engine_.widest_turned_ = record(constraints_.constraints()[z(done.widest_constraint)]).name;
+      c_.widest_turned = entry_of(constraints_.constraints()[z(done.widest_constraint)]).name;
     }
   }
   if (done.is_any) {
@@ -151,36 +154,19 @@ void Multibodies::close_gaps() {
   if (!done.failure.empty()) fail(done.failure);
 }
 
-// A unilateral constraint that is released engages in the step in which its gap would close: the step then ends on the
-// surface, inelastically. One that holds is released before a step that begins with links thrown apart, faster than
-// steps leave them.
-void Multibodies::engage_unilateral(Record& r) {
-  if (!r.alive || !r.on_links || !r.waiting || !r.enabled || !r.one_sided.on) return;
-  if (r.let_go && !r.one_sided.reengage) return;
-  double position = 0, velocity = 0, gain = 0;
-  if (!read_unilateral_row(r, position, velocity, gain)) return;
-  const double sign = r.one_sided.negative ? -1 : 1, parting = sign * velocity;
-  if (!r.let_go) {
-    if (parting > 2 * r.parting + 2 * std::abs(gain)) {
-      r.let_go = true;
-      ++engine_.counts_.released;
-      engine_.switch_on(r, false);
-    }
-    r.parting = std::abs(parting);
-  } else if (sign * (position + dt_ * (velocity + gain)) < 0) {
-    r.let_go = false;
-    r.parting = std::abs(parting);
-    ++engine_.counts_.engaged;
-    engine_.switch_on(r, r.enabled);
-    engine_.wake(r);
-  }
+void Multibodies::engage_unilateral(int entry) {
+  const host::ConstraintEntry& r = c_.constraints[entry];
+  if (!r.alive || !r.is_on_links() || !r.deferred || !r.enabled || !r.unilateral.on) return;
+  if (r.released && !r.unilateral.reengage) return;
+  host::UnilateralState at;
+  if (read_unilateral_row(r, at.position, at.velocity, at.gain)) host::switch_unilateral(c_, entry, at);
 }
 
 /// Evaluates the row of a unilateral constraint.
 /// @param gain  change of its velocity in the step, by the applied forces alone
 /// @return false where the residual throws: the solve that holds it again names it
-bool Multibodies::read_unilateral_row(const Record& r, double& position, double& velocity, double& gain) {
-  const auto ids = r.waiting->bodies();
+bool Multibodies::read_unilateral_row(const host::ConstraintEntry& r, double& position, double& velocity, double& gain) {
+  const auto ids = r.deferred->bodies();
   scratch_.states.clear();
   for (const BodyId id : ids) {
     if (is_link(id)) {
@@ -189,14 +175,14 @@ bool Multibodies::read_unilateral_row(const Record& r, double& position, double&
       t.refresh();
       scratch_.states.push_back(articulated::state_of(t.tree.motion(link.link)));
     } else {
-      btRigidBody* body = id == linchpin::world ? nullptr : engine_.body_of_[z(id.index)];
+      btRigidBody* body = id == linchpin::world ? nullptr : binding_.bodies().body(id);
       scratch_.states.push_back(body ? bullet::read_state(*body) : BodyState{});
     }
   }
   scratch_.unilateral_row.assign(6 * ids.size(), 0);
   double b = 0;
   try {
-    r.waiting->function().linearize(scratch_.states, engine_.t_,
+    r.deferred->function().linearize(scratch_.states, c_.t,
                                     {scratch_.unilateral_row, {&b, 1}, {&position, 1}, {&velocity, 1}});
   } catch (...) {
     return false;
@@ -211,7 +197,7 @@ bool Multibodies::read_unilateral_row(const Record& r, double& position, double&
       scratch_.unilateral_columns.assign(z(n), 0);
       t.tree.add_jacobian_row(link.link, row, scratch_.unilateral_columns);
       for (int c = 0; t.has_factor() && c < n; ++c) gain += dt_ * scratch_.unilateral_columns[z(c)] * t.free[z(c)];
-    } else if (btRigidBody* body = ids[k] == linchpin::world ? nullptr : engine_.body_of_[z(ids[k].index)];
+    } else if (btRigidBody* body = ids[k] == linchpin::world ? nullptr : binding_.bodies().body(ids[k]);
                body && !body->isStaticOrKinematicObject()) {
       const Vector3d a = double(body->getInvMass()) * from_bullet(body->getTotalForce()),
                      alpha = from_bullet(body->getInvInertiaTensorWorld() * body->getTotalTorque());
@@ -221,29 +207,21 @@ bool Multibodies::read_unilateral_row(const Record& r, double& position, double&
   return true;
 }
 
-/// Releases the unilateral constraints whose multiplier had the wrong sign over the step, from the next step on.
 void Multibodies::release_unilateral() {
-  for (const ConstraintRows& c : constraints_.constraints()) {
-    Record& r = record(c);
-    if (!r.one_sided.on || r.joint || c.rows != 1) continue;
-    const double impulse = solution_.impulse[z(c.row)];
-    if (!((r.one_sided.negative ? -impulse : impulse) < 0)) continue;
-    r.let_go = true;
-    ++engine_.counts_.released;
-    engine_.switch_on(r, false);
-  }
+  for (const ConstraintRows& c : constraints_.constraints())
+    if (c.rows == 1) host::release_unilateral(c_, c.owner, solution_.impulse[z(c.row)]);
 }
 
 void Multibodies::fail(const std::string& why) {
   phase_ = StepPhase::failed;
-  ++engine_.counts_.fallbacks;
-  engine_.trouble_ = "links of multibodies: " + why;
+  ++c_.counts.fallbacks;
+  c_.trouble = "links of multibodies: " + why;
   for (const ConstraintRows& c : constraints_.constraints()) {
-    Record& r = record(c);
-    r.why_native = why;
-    engine_.failed_records_.push_back(c.owner);
-    engine_.report_native(r, true);
-    r.by_links = false;  // rigid joints are solved without the links
+    host::ConstraintEntry& r = entry_of(c);
+    r.fallback = why;
+    c_.left_to_host.push_back(c.owner);
+    c_.reactions.set_left_to_host(r, true);
+    binding_of(c.owner).with_links = false;  // rigid joints are solved without the links
   }
   laid_out_for_ = 0;  // the next step tries again
 }
@@ -263,12 +241,12 @@ void Multibodies::finish() {
   solve_forces();
   if (finite(solution_.v)) {
     add_forces();
-    if (engine_.options_.drift_correction) end_on_constraints();
+    if (c_.options.drift_correction) end_on_constraints();
   }
   subtract_reported();
   if (!finite(solution_.v)) {
-    ++engine_.counts_.non_finite;
-    engine_.trouble_ = "links of multibodies: velocities that are not finite were kept from the world";
+    ++c_.counts.non_finite;
+    c_.trouble = "links of multibodies: velocities that are not finite were kept from the world";
     report_is_current_ = false;
     return;
   }
@@ -314,8 +292,8 @@ void Multibodies::read_velocities_of_bodies(std::span<double> v) {
     const BodyState now = bullet::read_state(*b.body);
     put(v, b.column, now.v);
     if (b.dof == 6) put(v, b.column + 3, now.w);
-    engine_.base_[b.id].p = now.p;
-    engine_.base_[b.id].q = now.q;
+    c_.bodies.base[b.id].p = now.p;
+    c_.bodies.base[b.id].q = now.q;
   }
 }
 
@@ -338,29 +316,29 @@ void Multibodies::add_forces() {
 }
 
 void Multibodies::end_on_constraints() {
-  const double tolerance = std::max(engine_.options_.newton_tolerance, constraints_.pose_rounding());
+  const double tolerance = std::max(c_.options.newton_tolerance, constraints_.pose_rounding());
   solution_.v_before_newton = solution_.v;
   solution_.impulse_before_newton = solution_.impulse;
   const auto newton = [&] {
     return projection_.solve_end_of_step(step(), solution_.v, solution_.impulse, tolerance,
-                                         engine_.options_.max_newton);
+                                         c_.options.max_newton);
   };
   bool ends = newton();
   for (int round = 1; round < 4 && ends && laws_.are_solved && reapply_stick(); ++round)
     ends = newton();  // the constraints have the last iteration
-  engine_.counts_.newton += projection_.take_solves();
+  c_.counts.newton += projection_.take_solves();
   if (!ends) {
     // The step is too long. It gets the velocities that the constraints allow now; the gap that is left is closed by
     // moving.
-    ++engine_.counts_.fallbacks;
-    engine_.trouble_ = "links of multibodies: a step did not end on the constraints; its velocities were put on them";
+    ++c_.counts.fallbacks;
+    c_.trouble = "links of multibodies: a step did not end on the constraints; its velocities were put on them";
     solution_.v = solution_.v_before_newton;
     solution_.impulse = solution_.impulse_before_newton;
     projection_.project_velocities(solution_.v, solution_.impulse);
   }
   // Rows that contradict others are known by the residual that is left of them.
   for (const ConstraintRows& c : constraints_.constraints())
-    if (projection_.is_unmet(c, dt_)) record(c).unmet = true;
+    if (projection_.is_unmet(c, dt_)) entry_of(c).outcome.contradictory = true;
 }
 
 /// The step's impulses beyond the reported forces, as mean multipliers.
@@ -383,7 +361,7 @@ void Multibodies::write_velocities() {
     }
     t->body->applyDeltaVeeMultiDof2(scratch_.bullet_dv.data(), 1);
     if (is_clamped)
-      engine_.trouble_ =
+      c_.trouble =
           "links of multibodies: a velocity beyond the multibody's largest (setMaxCoordinateVelocity), at "
           "which Bullet clamps it";
   }
@@ -399,8 +377,8 @@ void Multibodies::add_work() {
     scratch_.columns[k] = 0.5 * (constraints_.start_velocity()[k] + solution_.v[k]);
   constraints_.row_velocities(scratch_.columns, scratch_.rows);
   for (const ConstraintRows& c : constraints_.constraints())
-    if (Record& of = record(c); of.reaction >= 0)
-      for (int r = c.row; r < c.row + c.rows; ++r) engine_.add_work(of, solution_.impulse[z(r)] * scratch_.rows[z(r)]);
+    if (host::ConstraintEntry& of = entry_of(c); of.reaction >= 0)
+      for (int r = c.row; r < c.row + c.rows; ++r) c_.reactions.add_work(of, solution_.impulse[z(r)] * scratch_.rows[z(r)]);
 }
 
 /// Solves the instantaneous forces (T5) at the step's start, with what Bullet's rows did as a mean force (T11).
@@ -416,13 +394,13 @@ void Multibodies::solve_forces() {
   }
   const double contradiction = constraints_.solve_forces(solution_.reported, solution_.acceleration);
   for (const ConstraintRows& c : constraints_.constraints())
-    record(c).unmet = contradiction > SolveOptions{}.consistency_tolerance;
+    entry_of(c).outcome.contradictory = contradiction > SolveOptions{}.consistency_tolerance;
 }
 
 /// Change of a rigid body's velocity by Bullet's own rows in this step, per dt.
 Vector6 Multibodies::host_acceleration(const Rigid& b) const {
   const BodyState now = bullet::read_state(*b.body);
-  const BodyState& then = engine_.state_[b.id];
+  const BodyState& then = c_.bodies.start[b.id];
   Vector6 host;
   host << now.v - then.v, now.w - then.w;
   return (host - b.applied - b.own) / dt_;
@@ -431,31 +409,30 @@ Vector6 Multibodies::host_acceleration(const Rigid& b) const {
 /// Reports joints between rigid bodies that are solved here, in Bullet's own ways.
 void Multibodies::write_joint_reports() {
   for (const ConstraintRows& c : constraints_.constraints()) {
-    Record& r = record(c);
-    if (!r.joint) continue;
+    if (!entry_of(c).is_joint()) continue;
     Wrench on[2];
     for (const int k : {0, 1}) {
       const Vector6 p = constraints_.wrench_on(c, k, solution_.impulse) / dt_;
       on[k] = {p.head<3>(), p.tail<3>(), Vector3d::Zero()};
     }
-    engine_.report_impulse(r, btScalar(dt_ * on[0].force.norm()));
+    binding_.report_impulse(c.owner, btScalar(dt_ * on[0].force.norm()));
     for (std::size_t i = 0; laws_.are_solved && i < laws_.dynamics->prescribed().size(); ++i) {
       const Prescribed& law = laws_.dynamics->prescribed()[i];
-      if (laws_.record_of[z(law.constraint)] != c.owner) continue;
+      if (laws_.entry_of_constraint[z(law.constraint)] != c.owner) continue;
       for (const int k : {0, 1}) {
-        const Wrench w = Wrench{law.force, law.moment, law.p_WQ}.about(engine_.state_[c.constraint->bodies()[z(k)]].p);
+        const Wrench w = Wrench{law.force, law.moment, law.p_WQ}.about(c_.bodies.start[c.constraint->bodies()[z(k)]].p);
         on[k].force += k == 0 ? w.force : Vector3d(-w.force);
         on[k].moment += k == 0 ? w.moment : Vector3d(-w.moment);
       }
     }
-    engine_.report_forces(r, on[0], on[1]);
-    engine_.break_beyond(r, c.own(std::span(std::as_const(solution_.impulse))));
+    binding_.report_forces(c.owner, on[0], on[1]);
+    host::break_if_overloaded(c_, c.owner, c.own(std::span(std::as_const(solution_.impulse))));
   }
 }
 
 // ---- when Bullet has integrated ----
 
-void Multibodies::after_step() {
+void Multibodies::end_step() {
   if (!is_solved()) return;
   for (auto& t : trees_) {
     if (t->column < 0) continue;
@@ -464,8 +441,8 @@ void Multibodies::after_step() {
     t->end = t->after.state().at;
   }
   for (const ConstraintRows& c : constraints_.constraints()) {
-    const Record& r = record(c);
-    if (r.on_links && r.reaction >= 0) measure_gap(c, engine_.reactions_[z(r.reaction)]);
+    const host::ConstraintEntry& r = entry_of(c);
+    if (r.is_on_links() && r.reaction >= 0) measure_gap(c, c_.reactions[r.reaction]);
   }
 }
 
@@ -474,20 +451,20 @@ void Multibodies::measure_gap(const ConstraintRows& c, Reaction& to) {
   to.gap = to.gap_angle = to.residual = 0;
   if (c.is_gear()) {
     to.gap_angle = std::abs(constraints_.gear_residual_at_end(c));
-    engine_.max_angle_ = std::max(engine_.max_angle_, to.gap_angle);
+    c_.gaps.largest_angle = std::max(c_.gaps.largest_angle, to.gap_angle);
     return;
   }
   ConstraintFunction& function = const_cast<ConstraintFunction&>(c.constraint->function());
   scratch_.states.clear();
   for (const ConstraintBody& body : c.bodies)
     scratch_.states.push_back(body.tree >= 0 ? constraints_.state_of(body, true)
-                              : body.id == linchpin::world || !engine_.body_of_[z(body.id.index)]
+                              : body.id == linchpin::world || !binding_.bodies().body(body.id)
                                   ? BodyState{}
-                                  : bullet::read_state(*engine_.body_of_[z(body.id.index)]));
+                                  : bullet::read_state(*binding_.bodies().body(body.id)));
   if (function.level() == Level::position) {
     const auto out = c.own(std::span(scratch_.rows));
     try {
-      function.residual(scratch_.states, engine_.t_, out);
+      function.residual(scratch_.states, c_.t, out);
     } catch (...) {  // a user's: the next step's solve names it
       return;
     }
@@ -499,10 +476,10 @@ void Multibodies::measure_gap(const ConstraintRows& c, Reaction& to) {
     if (const JointRows::Alignment* const alignment = detail::alignment_of(function))
       to.gap_angle =
           std::max(to.gap_angle, detail::turned_away(*alignment, scratch_.states[0].R(), scratch_.states[1].R()));
-    engine_.max_gap_ = std::max(engine_.max_gap_, to.gap);
-    engine_.max_angle_ = std::max(engine_.max_angle_, to.gap_angle);
+    c_.gaps.largest_gap = std::max(c_.gaps.largest_gap, to.gap);
+    c_.gaps.largest_angle = std::max(c_.gaps.largest_angle, to.gap_angle);
   }
-  function.accept(scratch_.states, engine_.t_);
+  function.accept(scratch_.states, c_.t);
 }
 
 }  // namespace LINCHPIN_BULLET_PRECISION

@@ -180,23 +180,21 @@ std::string Multibodies::name(btMultiBodyConstraint& constraint, std::string nam
   scan();
   for (Stock& s : stock_) {
     if (s.constraint != &constraint) continue;
-    if (const int other = engine_.find(name); other >= 0 && other != s.record)
+    if (const int other = c_.constraints.find(name); other >= 0 && other != s.entry)
       return "linchpin: the name '" + name + "' is in use";
-    Record& r = engine_.records_[z(s.record)];
-    engine_.rename(s.record, std::move(name));
-    r.named = true;
-    engine_.reactions_[z(r.reaction)].name = r.name;
-    if (engine_.tells_native()) engine_.shadow_[z(r.reaction)].name = r.name;
-    r.released = false;
+    const host::ConstraintEntry& r = c_.constraints[s.entry];
+    c_.constraints.rename(s.entry, std::move(name));
+    c_.reactions[r.reaction].name = r.name;
+    binding_of(s.entry).given_back = false;
     classify_stock(s);  // makes its core constraint under the new name
-    index = s.record;
+    index = s.entry;
     return {};
   }
   return "linchpin: adopt '" + name + "': the constraint is not in the world";
 }
 
 void Multibodies::reset() {
-  laws_to_go_back_to_ = nullptr;
+  laws_to_restore_ = nullptr;
   if (laws_.dynamics) laws_.dynamics->set_law_history(nullptr);
   for (Stock& s : stock_)
     if (s.shape.gear) classify_stock(s);
@@ -214,7 +212,7 @@ void Multibodies::scan_stock() {
   std::erase_if(stock_, [&](const Stock& s) {
     for (int i = 0; i < n; ++i)
       if (world_.getMultiBodyConstraint(i) == s.constraint) return false;
-    if (engine_.records_[z(s.record)].alive) engine_.remove(s.record);
+    if (c_.constraints[s.entry].alive) binding_.joints().remove(s.entry);
     layout_is_stale_ = true;
     return true;
   });
@@ -223,12 +221,11 @@ void Multibodies::scan_stock() {
     auto at = std::find_if(stock_.begin(), stock_.end(), [&](const Stock& s) { return s.constraint == c; });
     if (at == stock_.end()) {
       const StockShape shape = shape_of(*c);
-      const int record =
-          engine_.make_record(nullptr, engine_.free_name(std::string(shape.kind) + "#" + std::to_string(i)), false);
-      engine_.records_[z(record)].on_links = true;
-      stock_.push_back({c, record, {}, {}, 0});
+      const int entry = binding_.joints().add(
+          Owner::multibody_constraint, c_.constraints.free_name(std::string(shape.kind) + "#" + std::to_string(i)));
+      stock_.push_back({c, entry, {}, {}, 0});
       classify_stock(stock_.back());
-      engine_.order_reactions();
+      binding_.joints().order_reactions();
     } else if (numbers_of(*c) != at->numbers) {
       classify_stock(*at);
     }
@@ -243,46 +240,46 @@ void Multibodies::classify_stock(Stock& s) {
   layout_is_stale_ = true;
   s.numbers = numbers_of(*s.constraint);
   s.shape = shape_of(*s.constraint);
-  Record& r = engine_.records_[z(s.record)];
-  r.waiting.reset();
-  r.bodies.clear();
+  host::ConstraintEntry& r = c_.constraints[s.entry];
+  r.deferred.reset();
+  binding_of(s.entry).bodies.clear();
   if (r.reaction >= 0) {  // the reaction of what it was before is no more
     Reaction none;
     none.name = r.name;
     none.native = true;
-    none.work = engine_.reactions_[z(r.reaction)].work;
-    engine_.reactions_[z(r.reaction)] = std::move(none);
+    none.work = c_.reactions[r.reaction].work;
+    c_.reactions[r.reaction] = std::move(none);
   }
-  r.shape.native = r.released ? "all (given back)" : s.shape.native;
-  if (!r.shape.native.empty()) return;
+  r.host_part = binding_of(s.entry).given_back ? "all (given back)" : s.shape.native;
+  if (!r.host_part.empty()) return;
   BodyId id_a, id_b = linchpin::world;
-  if (const std::string why = find_stock_bodies(s, r, id_a, id_b); !why.empty()) {
-    r.shape.native = "all (" + why + ")";
+  if (const std::string why = find_stock_bodies(s, id_a, id_b); !why.empty()) {
+    r.host_part = "all (" + why + ")";
   } else if (s.shape.gear) {
     s.target = gear_target(s);
     // Its row is on joint positions; the constraint only says between which bodies.
     JointRows none;
     none.points.push_back({Vector3d::Zero(), Vector3d::Zero()});
-    r.waiting.emplace(linchpin::joint(r.name, id_a, id_b, none, Vector3d::Zero(), Vector3d::Zero()));
+    r.deferred = std::make_unique<Constraint>(linchpin::joint(r.name, id_a, id_b, none, Vector3d::Zero(), Vector3d::Zero()));
   } else {
-    r.waiting.emplace(linchpin::joint(r.name, id_a, id_b, s.shape.rows, s.shape.acting_A, s.shape.acting_B));
+    r.deferred = std::make_unique<Constraint>(linchpin::joint(r.name, id_a, id_b, s.shape.rows, s.shape.acting_A, s.shape.acting_B));
   }
 }
 
 /// The core's ids of the bodies of a stock constraint. @return why it has none, or empty
-std::string Multibodies::find_stock_bodies(const Stock& s, Record& r, BodyId& id_a, BodyId& id_b) {
+std::string Multibodies::find_stock_bodies(const Stock& s, BodyId& id_a, BodyId& id_b) {
   const Link a{s.constraint->getMultiBodyA(), s.constraint->getLinkA()};
   const Link b{s.constraint->getMultiBodyB(), s.constraint->getLinkB()};
   std::string why = register_link(a, id_a);
   if (why.empty() && b.body) why = register_link(b, id_b);
   if (why.empty() && !b.body && s.shape.rigid) {
-    if (!engine_.in_world(*s.shape.rigid)) {
+    if (!binding_.bodies().in_world(*s.shape.rigid)) {
       why = "its rigid body is not in the world";
     } else if (part_of(*s.shape.rigid) == BodyPart::unsupported) {
       why = why_unsupported(*s.shape.rigid);
     } else {
-      id_b = engine_.body_id(*s.shape.rigid);
-      r.bodies.push_back(s.shape.rigid);
+      id_b = binding_.bodies().id(*s.shape.rigid);
+      binding_of(s.entry).bodies.push_back(s.shape.rigid);
     }
   }
   if (why.empty() && id_a == id_b) why = "it joins a link to itself";
@@ -298,15 +295,14 @@ double Multibodies::gear_target(const Stock& s) const {
          s.shape.ratio * position(*b, s.constraint->getLinkB());
 }
 
-bool Multibodies::stock(const Record& r) const {
-  return std::any_of(stock_.begin(), stock_.end(),
-                     [&](const Stock& s) { return &engine_.records_[z(s.record)] == &r; });
+bool Multibodies::is_stock(int entry) const {
+  return std::any_of(stock_.begin(), stock_.end(), [&](const Stock& s) { return s.entry == entry; });
 }
 
-bool Multibodies::give_back(int record) {
+bool Multibodies::give_back(int entry) {
   for (Stock& s : stock_) {
-    if (s.record != record) continue;
-    engine_.records_[z(record)].released = true;
+    if (s.entry != entry) continue;
+    binding_of(entry).given_back = true;
     classify_stock(s);
     return true;
   }
@@ -317,8 +313,8 @@ bool Multibodies::adopted(const btMultiBodyConstraint* constraint) const {
   if (!is_active() || phase_ == StepPhase::failed) return false;
   const auto at = stock_of_.find(constraint);
   if (at == stock_of_.end() || at->second >= stock_.size()) return false;
-  const Record& r = engine_.records_[z(stock_[at->second].record)];
-  return r.alive && r.waiting && r.enabled;
+  const host::ConstraintEntry& r = c_.constraints[stock_[at->second].entry];
+  return r.alive && r.deferred && r.enabled;
 }
 
 }  // namespace LINCHPIN_BULLET_PRECISION
