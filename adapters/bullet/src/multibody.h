@@ -57,6 +57,7 @@ class Multibodies final : public host::Companion {
   Multibodies(WorldBinding& binding, btMultiBodyDynamicsWorld& world)
       : binding_(binding), c_(binding.solver().context()), world_(world) {
     binding_.solver().set_companion(this);
+    c_.bodies.make_ends();
   }
   ~Multibodies() override { binding_.solver().set_companion(nullptr); }
   Multibodies(const Multibodies&) = delete;

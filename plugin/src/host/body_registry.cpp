@@ -4,7 +4,7 @@
 
 namespace linchpin::host {
 
-Bodies::Bodies(System& system) : start(system.initial_state()), base(start), end(start), system_(system) {
+Bodies::Bodies(System& system) : start(system.initial_state()), system_(system) {
   loads_.resize(1);
   gyroscopic_.resize(1);
   read_at_.resize(1);
@@ -14,6 +14,7 @@ Bodies::Bodies(System& system) : start(system.initial_state()), base(start), end
 void Bodies::add(BodyId id, bool in_host) {
   const std::size_t n = static_cast<std::size_t>(system_.body_count()), i = static_cast<std::size_t>(id.index);
   for (State* s : {&start, &base, &end}) {
+    if (s != &start && !has_ends_) continue;
     s->bodies.resize(n);
     (*s)[id] = {};
   }
@@ -64,12 +65,13 @@ Vector3d Bodies::kinematic_spin(BodyId id, const BodyState& now, double dt) cons
 
 void Bodies::read_boundary(const World& world, BodyId id, double dt, bool teleported) {
   if (!in_host(id)) {
-    base[id] = end[id] = start[id];
+    if (has_ends_) base[id] = end[id] = start[id];
     return;
   }
   BodyState s;
   world.read(id, s);
   if (system_.kind(id) == BodyKind::driven) {
+    make_ends();
     if (teleported) {
       s.v.setZero();
       s.w.setZero();
@@ -88,9 +90,16 @@ void Bodies::read_boundary(const World& world, BodyId id, double dt, bool telepo
       s.v.setZero();
       s.w.setZero();
     }
-    end[id] = s;
+    if (has_ends_) end[id] = s;
   }
-  start[id] = base[id] = s;
+  start[id] = s;
+  if (has_ends_) base[id] = s;
+}
+
+void Bodies::make_ends() {
+  if (has_ends_) return;
+  has_ends_ = true;
+  base.bodies = end.bodies = start.bodies;  // bodies that no equation moves are there
 }
 
 void Bodies::note_kinematic(const World& world, BodyId id, double dt) {

@@ -53,9 +53,12 @@ class Bodies {
   unsigned mass_changes() const { return mass_changes_; }
   std::vector<int>& removed() { return removed_; }
 
+  /// Makes `base` and `end`, which whole fast steps do without. Not while islands are solved on several threads.
+  void make_ends();
+
   State start;  ///< at the start of the step
-  State base;   ///< poses from which the host integrates
-  State end;    ///< at the end of the step
+  State base;   ///< poses from which the host integrates; see make_ends()
+  State end;    ///< at the end of the step; likewise
 
  private:
   Vector3d kinematic_spin(BodyId id, const BodyState& now, double dt) const;
@@ -69,6 +72,7 @@ class Bodies {
   std::vector<int> removed_;                 // whose ids are not free yet
   std::unordered_map<int, KinematicMotion> motions_;
   unsigned mass_changes_ = 1;
+  bool has_ends_ = false;
   int made_ = 1;
 };
 

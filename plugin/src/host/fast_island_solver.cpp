@@ -206,6 +206,7 @@ class FastSubstep final : public SemiImplicitSubstep {
 /// @param at_start  out: what the kernel found at the step's start @return whether the step stands
 bool take_fast_substeps(Context& c, Island& b, double length, double before, int worker, bool keeps_records,
                         Kernel::Outcome& at_start) {
+  c.bodies.make_ends();
   add_gyroscopic_torques(c, b);
   const double allowed = bounds_energy(c, b) ? energy_allowance(c, b)
                                              : energy_floor(c, b) + allowed_gain * start_energy(c, b);

@@ -28,6 +28,7 @@ bool GeneralIslandSolver::begin(Island& b, bool among_rows) {
   if (!b.dynamics) make_dynamics(c_, b);
   if (!b.step.is_sized) size_vectors(c_, b);
   b.history.next_length = 0;
+  c_.bodies.make_ends();
   for (const BodyId id : b.block().bodies) c_.bodies.base[id] = c_.bodies.end[id] = c_.bodies.start[id];
   b.step.poses.current = true;
   if (b.has(Trait::laws)) b.dynamics->set_step(c_.dt);  // friction obeys its law at the end of the step (T10)

@@ -22,7 +22,7 @@ void begin_step(Context& c, Island& b) {
   b.report.has_start_problem = false;
   b.rows.damping.clear();
   for (auto* x : {&b.x.v, &b.x.applied, &b.x.Q}) x->resize(n);  // all of it is written
-  for (auto* x : {&b.x.row, &b.x.mean_force, &b.x.row_velocity, &b.x.multipliers}) x->resize(m);
+  for (auto* x : {&b.x.row_velocity, &b.x.multipliers}) x->resize(m);
   b.x.newton.assign(m, 0);
   if (c.options.mode == Mode::observe) {  // the host steps: nothing else writes these
     b.x.v.assign(n, 0);
@@ -128,7 +128,7 @@ void size_vectors(const Context& c, Island& b) {
   for (auto* x : {&b.x.force, &b.x.dv}) x->resize(n);
   if (c.options.mode == Mode::observe)  // the host steps: nothing else writes these
     for (auto* x : {&b.x.force, &b.x.dv}) std::fill(x->begin(), x->end(), 0.0);
-  b.x.target.resize(z(b.block().m()));
+  for (auto* x : {&b.x.target, &b.x.row, &b.x.mean_force}) x->resize(z(b.block().m()));
   for (auto* x : {&b.rows.total, &b.rows.impact, &b.rows.sustained}) x->assign(n, 0);
   b.rows.passive.clear();
   b.step.is_sized = true;

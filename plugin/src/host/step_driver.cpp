@@ -158,7 +158,10 @@ std::span<const BodyId> ConstraintSolver::solve_separate(bool host_is_idle) {
   impl_->bodies.clear();
   read_boundaries(c, c.islands.separate);
   impl_->find_shapes();
-  if (impl_->pool && impl_->same_shape.size() > 1) impl_->solve_on_threads();
+  if (impl_->pool && impl_->same_shape.size() > 1) {
+    c.bodies.make_ends();
+    impl_->solve_on_threads();
+  }
   for (const auto& islands : impl_->same_shape) {
     impl_->begin_separate(islands, 0);
     for (Island* const b : islands) {

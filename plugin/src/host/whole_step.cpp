@@ -37,6 +37,7 @@ bool ask_for_rows_again(const Context& c, Island& b) {
 
 void set_poses(Context& c, Island& b) {
   if (std::exchange(b.step.poses.current, true)) return;
+  c.bodies.make_ends();
   for (std::size_t slot = 0; slot < b.slots(); ++slot) {
     const BodyId id = b.block().bodies[slot];
     BodyState& end = c.bodies.end[id];

@@ -12,6 +12,7 @@
 #include <linchpin/projection.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -97,12 +98,18 @@ Motion motion_of(const Context& c, const Island& b, std::size_t slot) {
 }
 
 void write_velocities(Context& c, Island& b) {
-  std::vector<Motion>& motions = b.report.written;
-  motions.resize(b.slots());
-  for (std::size_t slot = 0; slot < b.slots(); ++slot) motions[slot] = motion_of(c, b, slot);
-  c.world.write(motions);
-  for (const Motion& m : motions)
-    if (!m.written) ++c.counts.non_finite;  // the body keeps what the host's solver gave it
+  std::array<Motion, 32> motions;  // at a time: a large island needs no memory for them
+  const bool later = b.step.poses.end_velocity_later;
+  b.report.written.clear();
+  for (std::size_t first = 0; first < b.slots(); first += motions.size()) {
+    const std::size_t count = std::min(motions.size(), b.slots() - first);
+    for (std::size_t i = 0; i < count; ++i) motions[i] = motion_of(c, b, first + i);
+    c.world.write(std::span(motions).first(count));
+    for (const Motion& m : std::span(motions).first(count)) {
+      if (!m.written) ++c.counts.non_finite;  // the body keeps what the host's solver gave it
+      if (later) b.report.written.push_back(m);
+    }
+  }
 }
 
 /// What laws took, and which friction elements stick or slide other than after the last step: chatter shows there.
