@@ -148,6 +148,26 @@ TEST(Breaking, ARowBeyondTheThresholdDisablesTheJointAndTheRestGoesOn) {
   EXPECT_GT(exact.reactions()[0].on_a.force.norm(), 1);
 }
 
+// Bullet's rows of a joint of six axes lie along the joint's frame in the first body. The post is turned by 45°. Two
+// rows therefore carry the weight straight below, each 1/√2 of it.
+TEST(Breaking, TheRowsThatBreakTurnWithTheFirstBody) {
+  for (const double threshold : {0.65, 0.8}) {
+    SCOPED_TRACE(threshold);
+    TestWorld w;
+    btRigidBody& post = w.box(0, btVector3(btScalar(0.1), btScalar(0.1), btScalar(0.1)), btVector3(0, 0, 0),
+                              btQuaternion(btVector3(0, 0, 1), SIMD_PI / 4));
+    btRigidBody& weight = w.ball(2, 0.1, btVector3(0, -1, 0));
+    auto& joint = w.joint<btGeneric6DofConstraint>(
+        post, weight, btTransform::getIdentity(),
+        btTransform(btQuaternion(btVector3(0, 0, 1), SIMD_PI / 4), btVector3(0, 1, 0)), true);
+    for (int i = 3; i < 6; ++i) joint.setLimit(i, 1, -1);  // free
+    bullet::Solver exact(w.world);
+    joint.setBreakingImpulseThreshold(btScalar(threshold * 2 * 9.81 / 240));
+    w.step(10);
+    EXPECT_EQ(joint.isEnabled(), threshold > 0.7);
+  }
+}
+
 // A heavy ball on light links: every step of it is taken in parts.
 TEST(Breaking, AJointBreaksInAStepTakenInPartsToo) {
   for (const bool with_law : {false, true}) {

@@ -506,6 +506,49 @@ TEST(OneSided, WhatBeginsOpenOrOpeningIsNotPulledShut) {
   }
 }
 
+// A bar on a hinge rests on a stop, nearer than its centre or further out. The hinge then pulls down or pushes up, and
+// the stop pushes up in both cases. The stop is released by the sign of its own force, when gravity is reversed.
+TEST(OneSided, AStopBesideAHingeIsReleasedByItsOwnForce) {
+  for (const double at : {0.25, 1.0}) {
+    SCOPED_TRACE(at);
+    TestWorld w;
+    btRigidBody& bar =
+        w.box(1, btVector3(btScalar(0.5), btScalar(0.05), btScalar(0.05)), btVector3(btScalar(0.5), 0, 0));
+    w.joint<btHingeConstraint>(bar, btVector3(btScalar(-0.5), 0, 0), btVector3(0, 0, 1));
+    bullet::Solver exact(w.world);
+    bullet::Handle stop = exact.constrain("stop", bar, [at](const auto& s) { return s[0].point(at - 0.5, 0, 0).y; });
+    stop.one_sided();
+    w.step(24);
+    EXPECT_FALSE(stop.released());
+    EXPECT_NEAR(stop.reaction().on_a.force.y(), 0.5 * g / at, precision(1e-9, 1e-3));  // moments about the hinge
+    w.world.setGravity(btVector3(0, btScalar(9.81), 0));
+    w.step(2);
+    EXPECT_TRUE(stop.released());
+    EXPECT_EQ(exact.counts().released, 1);
+    EXPECT_GT(double(bar.getCenterOfMassPosition().y()), 0);
+  }
+}
+
+// A falling ball reaches the floor within a step, and this step ends on the floor. From these heights free fall would
+// end the step ½ g dt² below the floor. Without gravity during that step it would end above the floor.
+TEST(OneSided, AStepThatGravityEndsBelowTheFloorEndsOnIt) {
+  const double dt = 1.0 / 240;
+  for (const int steps : {3, 5, 12}) {
+    SCOPED_TRACE(steps);
+    TestWorld w;
+    btRigidBody& ball = w.ball(1, 0.1, btVector3(0, btScalar(0.5 * g * dt * dt * (steps * (steps + 1) - 1)), 0));
+    bullet::Solver exact(w.world);
+    bullet::Handle floor = exact.constrain("floor", ball, [](const auto& s) { return s[0].position().y; });
+    floor.one_sided({.reengage = true});
+    for (int i = 0; i < 2 * steps; ++i) {
+      w.step(1, dt);
+      EXPECT_GE(double(ball.getCenterOfMassPosition().y()), -precision(1e-12, 1e-6)) << i;
+    }
+    EXPECT_EQ(exact.counts().engaged, 1);
+    EXPECT_FALSE(floor.released());
+  }
+}
+
 TEST(OneSided, IsRefusedWhereItMeansNothing) {
   TestWorld w;
   btRigidBody& body = w.box(1, btVector3(1, 1, 1), btVector3(0, 0, 0));

@@ -3,6 +3,7 @@
 #include "world.h"
 
 #include "allocation_counter.h"
+#include "random.h"
 #include "refused.h"
 
 #include <linchpin/laws.h>
@@ -418,6 +419,65 @@ TEST(Life, ATeleportIsClosedByMovingNotByPushing) {
   EXPECT_GE(exact.counts().gap_corrections, 1);
 }
 
+// The counts report a correction as a displacement and as a rotation. Each of the two is zero where only the other is
+// corrected.
+TEST(Life, ATeleportIsToldByItsWayAndByItsTurn) {
+  for (const bool turned : {false, true}) {
+    SCOPED_TRACE(turned);
+    TestWorld w(0);
+    btRigidBody& post = w.box(0, btVector3(btScalar(0.1), btScalar(0.1), btScalar(0.1)), btVector3(0, 0, 0));
+    btRigidBody& body = w.box(1, btVector3(btScalar(0.1), btScalar(0.1), btScalar(0.1)), btVector3(0, 1, 0));
+    w.joint<btFixedConstraint>(post, body, btTransform(btQuaternion::getIdentity(), btVector3(0, 1, 0)),
+                               btTransform::getIdentity());
+    bullet::Solver exact(w.world);
+    w.step(2);
+    if (turned)
+      body.setWorldTransform(btTransform(btQuaternion(btVector3(0, 0, 1), btScalar(0.2)), btVector3(0, 1, 0)));
+    else
+      body.setWorldTransform(btTransform(btQuaternion::getIdentity(), btVector3(btScalar(0.05), 1, 0)));
+    w.step();
+    EXPECT_EQ(exact.counts().gap_corrections, 1);
+    EXPECT_NEAR(exact.counts().corrected, turned ? 0 : 0.05, precision(1e-9, 1e-5));
+    EXPECT_NEAR(exact.counts().turned, turned ? 0.2 : 0, precision(1e-9, 1e-5));
+  }
+}
+
+// The velocity after a step in substeps belongs to the middle of the last substep, and the forces of the next step act
+// from there. A mechanism that is joined again after some steps has no such last substep. Its first step has the whole
+// weight.
+TEST(Life, AMechanismThatIsJoinedAgainFeelsItsWholeWeight) {
+  TestWorld w;
+  chain(w, 6, 0.1);
+  btRigidBody& load = w.ball(1000, 0.3, btVector3(btScalar(3.3), 0, 0));
+  w.joint<btPoint2PointConstraint>(*w.bodies[5], load, btVector3(btScalar(0.25), 0, 0),
+                                   btVector3(btScalar(-0.3), 0, 0));
+  std::vector<btTransform> start;
+  for (const auto& body : w.bodies) {
+    body->getBroadphaseHandle()->m_collisionFilterMask = 0;
+    start.push_back(body->getWorldTransform());
+  }
+  bullet::Solver exact(w.world);
+  w.step(120);
+  const long before = exact.counts().substepped;
+  ASSERT_GT(before, 0);
+  w.step();
+  ASSERT_EQ(exact.counts().substepped, before + 1);  // the last one too
+  w.joints[0]->setEnabled(false);
+  w.step(5);
+  w.joints[0]->setEnabled(true);
+  for (std::size_t i = 0; i < w.bodies.size(); ++i) {
+    w.bodies[i]->setWorldTransform(start[i]);
+    w.bodies[i]->setLinearVelocity(btVector3(0, 0, 0));
+    w.bodies[i]->setAngularVelocity(btVector3(0, 0, 0));
+  }
+  w.step();
+  ASSERT_EQ(exact.books().size(), w.bodies.size());
+  for (const BodyBooks& b : exact.books()) {
+    const double weight = (b.body == exact.id(load) ? 1000 : 0.1) * double(btScalar(9.81));
+    EXPECT_NEAR(b.applied[1], -weight / 240, precision(1e-12, 1e-6) * weight);
+  }
+}
+
 TEST(Life, AKinematicBodyTeleportsAfterReset) {
   for (const bool told : {false, true}) {
     SCOPED_TRACE(told);
@@ -584,6 +644,73 @@ TEST(Life, TheClockAndTheCallbackFollowTheHost) {
 }
 
 // Bullet puts a pendulum of 1 m and 0.2 rad to sleep in mid-air after two seconds: it is slower than 0.8 m/s.
+// Links are thrown so fast that their steps are taken in substeps. Joints that do not move should do no work. All
+// substeps of a step together may gain no more than a whole step may: 2 % of the kinetic energy (T15).
+TEST(Life, WhipsGainNoMoreInAStepInPartsThanInAWholeOne) {
+  long parts = 0;
+  for (const std::uint64_t seed : seeds(20)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Random random(seed);
+    TestWorld w(0);
+    chain(w, random.integer(3, 9), random.uniform(0.02, 1), random.uniform(0.1, 0.5));
+    for (const auto& link : w.bodies) {
+      link->getBroadphaseHandle()->m_collisionFilterMask = 0;
+      link->setLinearVelocity(bullet::to_bullet(random.vector(10)));
+      link->setAngularVelocity(bullet::to_bullet(random.vector(10)));
+    }
+    bullet::Solver exact(w.world);
+    const auto work = [&] {
+      double sum = 0;
+      for (const Reaction& r : exact.reactions()) sum += r.work;
+      return sum;
+    };
+    w.step(1, 1.0 / 30);  // which puts the velocities on the joints
+    double before = work(), energy = exact.energy();
+    for (int i = 0; i < 60; ++i) {
+      w.step(1, 1.0 / 30);
+      const double most = std::max(energy, exact.energy());
+      energy = exact.energy();
+      ASSERT_LE(work() - before, (0.02 + precision(1e-9, 1e-4)) * most) << "step " << i << "\n" << exact.summary();
+      before = work();
+    }
+    parts += exact.counts().substepped;
+  }
+  EXPECT_GT(parts, 300);
+}
+
+// A load on light links hangs on a pivot that the program moves at a steady speed. Steps are taken in substeps. Each
+// substep ends where the pivot is at that time, so that the joint at the pivot stays closed. A law excludes the fast
+// path for stock joints.
+TEST(Life, AKinematicPivotGoesOnThroughThePartsOfAStep) {
+  for (const bool with_law : {false, true}) {
+    SCOPED_TRACE(with_law);
+    TestWorld w;
+    btRigidBody& pivot = w.box(0, btVector3(btScalar(0.1), btScalar(0.1), btScalar(0.1)), btVector3(0, 0, 0));
+    pivot.setCollisionFlags(pivot.getCollisionFlags() | btCollisionObject::CF_KINEMATIC_OBJECT);
+    pivot.setActivationState(DISABLE_DEACTIVATION);
+    const btScalar h(0.25), speed(2);
+    btRigidBody* last = &pivot;
+    for (int i = 0; i <= 6; ++i) {
+      const btVector3 at(btScalar(0.5 * i + 0.25), 0, 0), half(h, btScalar(0.05), btScalar(0.05));
+      btRigidBody& next = w.box(i < 6 ? 0.1 : 1000, half, at);
+      next.getBroadphaseHandle()->m_collisionFilterMask = 0;
+      next.setLinearVelocity(btVector3(speed, 0, 0));
+      w.joint<btPoint2PointConstraint>(*last, next, i > 0 ? btVector3(h, 0, 0) : btVector3(0, 0, 0),
+                                       btVector3(-h, 0, 0));
+      last = &next;
+    }
+    bullet::Solver exact(w.world);
+    if (with_law) exact.adopt(*w.joints[3], "oiled").law(viscous(0.1));
+    for (int i = 1; i <= 120; ++i) {
+      pivot.setWorldTransform(btTransform(btQuaternion::getIdentity(), btVector3(speed * btScalar(i / 240.0), 0, 0)));
+      w.step();
+      ASSERT_LE(largest_gap(exact), precision(1e-11, 1e-4)) << i;
+    }
+    EXPECT_GT(exact.counts().substepped, 30);
+    EXPECT_EQ(exact.counts().fallbacks, 0) << exact.summary();
+  }
+}
+
 TEST(Life, ASlowMechanismDoesNotFreezeAndOneAtRestSleeps) {
   for (const bool moving : {true, false}) {
     TestWorld w;

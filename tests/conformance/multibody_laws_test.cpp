@@ -452,6 +452,30 @@ TEST(MultibodyLaws, AStopForALinkOnlyPushes) {
   EXPECT_EQ(exact.counts().engaged, 1);
 }
 
+// A link is thrown off its stop and falls back. Free flight would end a step ½ g dt² below the stop. Without gravity
+// during that step it would end above the stop. The step ends on the stop.
+TEST(MultibodyLaws, AStepThatGravityEndsBeyondTheStopOfALinkEndsOnIt) {
+  const double dt = 1.0 / 240;
+  for (const int steps : {20, 21, 40}) {
+    SCOPED_TRACE(steps);
+    LinkWorld w;
+    btMultiBody& mb = w.multibody(1, true);
+    mb.setupPrismatic(0, 2, bt(0.1, 0.1, 0.1), -1, straight, bt(0, 1, 0), bt(0, 0, 0), bt(0, 0, 0), true);
+    w.finish(mb);
+    bullet::Solver exact(w.world);
+    bullet::Handle stop = exact.constrain("stop", link(mb, 0), [](const auto& s) { return s[0].position().y; });
+    stop.one_sided({.reengage = true});
+    w.step(2);
+    mb.setJointVel(0, btScalar(g * dt * (0.5 * (steps + 1) - 0.5 / steps)));
+    for (int i = 0; i < 2 * steps; ++i) {
+      w.step();
+      EXPECT_GE(double(mb.getJointPos(0)), -precision(1e-12, 1e-6)) << i;
+    }
+    EXPECT_EQ(exact.counts().engaged, 1);
+    EXPECT_FALSE(stop.released());
+  }
+}
+
 // ---- life ----
 
 TEST(MultibodyLaws, AStepAllocatesNothingOnceWarm) {

@@ -963,6 +963,91 @@ TEST(Multibody, ATeleportIsClosedByMovingAndLoopsDoNotFallAsleep) {
   for (int i = 0; i < 3; ++i) EXPECT_NEAR(double(mb.getJointVel(i)), 0, precision(1e-6, 1e-2));
 }
 
+// A pin moves beyond the reach of its arm, and the constraint stays open by as much. The pin comes back within reach,
+// and the constraint is closed again.
+TEST(Multibody, APinThatComesBackWithinReachIsHeldAgain) {
+  LinkWorld w;
+  btMultiBody& mb = w.multibody(1, true);
+  bar(mb, 0, -1, 1, 0);
+  w.finish(mb);
+  bullet::Solver exact(w.world);
+  double reach = 1, angle = 0;
+  const bullet::Handle pin = exact.constrain("pin", link(mb, 0), [&](const auto& s) {
+    const auto end = s[0].point(0.5, 0, 0);
+    return rows(end.x - reach * std::cos(angle), end.y - reach * std::sin(angle));
+  });
+  w.step(2);
+  EXPECT_LE(norm_gap(pin.reaction()), precision(1e-12, 1e-6));
+  reach = 1.2;
+  w.step(5);
+  EXPECT_NEAR(norm_gap(pin.reaction()), 0.2, 1e-3);
+  reach = 1;
+  angle = 0.3;
+  w.step(5);
+  EXPECT_LE(norm_gap(pin.reaction()), precision(1e-12, 1e-6));
+  EXPECT_NEAR(double(mb.getJointPos(0)), 0.3, precision(1e-12, 1e-6));
+}
+
+// A bar of 1 kg is held by a pin at one end, and hooked to a block on the floor at the other. The hook's reaction is
+// half of the bar's weight.
+TEST(Multibody, AHookOnABlockThatLiesOnTheFloorCarriesItsShare) {
+  LinkWorld w;
+  btMultiBody& mb = w.multibody(1, true);
+  bar(mb, 0, -1, 1, 0);
+  w.finish(mb);
+  btRigidBody& block = w.box(5, bt(0.2, 0.1, 0.2), bt(1, -0.1, 0));
+  btRigidBody& floor = w.box(0, bt(5, 1, 5), bt(0, -1.2, 0));
+  for (btRigidBody* body : {&block, &floor}) {
+    w.world.removeRigidBody(body);
+    w.world.addRigidBody(body);
+  }
+  bullet::Solver exact(w.world);
+  const bullet::Handle hook = exact.constrain(
+      "hook", link(mb, 0), block, [](const auto& s) { return s[0].point(0.5, 0, 0) - s[1].point(0, 0.1, 0); });
+  w.step(480);
+  const double half = 0.5 * 9.81;
+  // At rest up to what Bullet's ten contact iterations leave, as of welded blocks on a floor.
+  EXPECT_NEAR(hook.reaction().on_a.force.y(), half, 0.02 * half);
+  EXPECT_NEAR(hook.reaction().on_b.force.y(), -half, 0.02 * half);
+  EXPECT_LE(norm_gap(hook.reaction()), precision(1e-9, 1e-5));
+}
+
+// A prescribed velocity that depends on time is that of the middle of the step, for links as for rigid bodies (T12).
+TEST(Multibody, ARateThatFollowsTheClockIsMetInTheMiddleOfTheStep) {
+  LinkWorld w;
+  btMultiBody& mb = w.multibody(1, true);
+  mb.setupPrismatic(0, 2, bt(0.1, 0.1, 0.1), -1, straight, bt(0, 1, 0), bt(0, 0, 0), bt(0, 0, 0), true);
+  w.finish(mb);
+  bullet::Solver exact(w.world);
+  exact.constrain_velocity("drive", {link(mb, 0)},
+                           [](const auto& s) { return s[0].velocity().y - 0.3 * sin(5.0 * s.t); });
+  for (int i = 0; i < 240; ++i) {
+    w.step();
+    ASSERT_NEAR(double(mb.getJointVel(0)), 0.3 * std::sin(5 * (i + 0.5) / 240), precision(1e-12, 1e-5)) << i;
+  }
+}
+
+// A constraint that depends on time lifts a load. Its work is the kinetic energy that the load gains and the work
+// against gravity, both with the mean of the velocities before and after each step (T11).
+TEST(Multibody, TheWorkOfALiftIsTheEnergyThatItGives) {
+  LinkWorld w;
+  btMultiBody& mb = w.multibody(1, true);
+  mb.setupPrismatic(0, 2, bt(0.1, 0.1, 0.1), -1, straight, bt(0, 1, 0), bt(0, 0, 0), bt(0, 0, 0), true);
+  w.finish(mb);
+  bullet::Solver exact(w.world);
+  const bullet::Handle lift =
+      exact.constrain("lift", link(mb, 0), [](const auto& s) { return s[0].position().y - 0.5 * square(s.t); });
+  double gained = 0;
+  for (int i = 0; i < 240; ++i) {
+    const double before = double(mb.getJointVel(0));
+    w.step();
+    const double after = double(mb.getJointVel(0));
+    gained += after * after - before * before + 2 * double(btScalar(9.81)) / 240 * 0.5 * (before + after);
+    ASSERT_NEAR(lift.reaction().work, gained, precision(1e-9, 1e-3)) << i;
+  }
+  EXPECT_GT(gained, 5);
+}
+
 TEST(Multibody, AStockConstraintOfBoundedImpulseStaysNativeByName) {
   const FourBar f;
   LinkWorld w;

@@ -388,6 +388,39 @@ TEST(Stepping, AnAnimatedPivotCarriesItsPendulumSmoothly) {
   for (const Stepping stepping : both) EXPECT_LT(off(run(stepping, 60)), 0.1 * semi) << name(stepping);
 }
 
+// The program moves a pivot at a steady speed. The pendulum on it swings as on a pivot at rest. Steps are so long that
+// each of them consists of several parts.
+TEST(Stepping, ASteadyPivotCarriesItsPendulumThroughThePartsOfAStep) {
+  const auto run = [](Stepping stepping, double speed) {
+    TestWorld w;
+    btRigidBody& pivot = w.box(0, btVector3(btScalar(0.1), btScalar(0.1), btScalar(0.1)), btVector3(0, 0, 0));
+    pivot.setCollisionFlags(pivot.getCollisionFlags() | btCollisionObject::CF_KINEMATIC_OBJECT);
+    pivot.setActivationState(DISABLE_DEACTIVATION);
+    btRigidBody& rod =
+        w.box(1, btVector3(btScalar(0.5), btScalar(0.05), btScalar(0.1)), btVector3(btScalar(0.5), 0, 0));
+    rod.getBroadphaseHandle()->m_collisionFilterMask = 0;
+    w.joint<btHingeConstraint>(rod, pivot, btVector3(btScalar(-0.5), 0, 0), btVector3(0, 0, 0), btVector3(0, 0, 1),
+                               btVector3(0, 0, 1));
+    rod.setAngularVelocity(btVector3(0, 0, 15));
+    rod.setLinearVelocity(btVector3(btScalar(speed), btScalar(7.5), 0));
+    bullet::Solver exact(w.world, {.stepping = stepping, .tolerance = precision(1e-9, 1e-6)});
+    for (int i = 1; i <= 6; ++i) {
+      btTransform at = pivot.getWorldTransform();
+      at.setOrigin(btVector3(btScalar(speed * i / 6), 0, 0));
+      pivot.setWorldTransform(at);
+      w.step(1, 1.0 / 6);
+    }
+    EXPECT_GE(exact.counts().parts, 2 * exact.counts().steps) << exact.summary();
+    EXPECT_EQ(exact.counts().stepped_down, 0);
+    return Vector3d(bullet::from_bullet(rod.getCenterOfMassPosition()) - Vector3d(speed, 0, 0));
+  };
+  for (const Stepping stepping : both) {
+    SCOPED_TRACE(name(stepping));
+    // The adaptive error is relative to sizes and speeds. They differ between the two runs, and so do the parts.
+    EXPECT_LT((run(stepping, 3) - run(stepping, 0)).norm(), precision(1e-6, 1e-3));
+  }
+}
+
 // Too stiff for a whole step: taken in parts, and where no part is allowed, semi-implicitly or by Bullet, counted.
 TEST(Stepping, AWreckingBallIsTakenInPartsAndNamedWhereItMayNot) {
   const auto ball_on_chain = [](TestWorld& w) {

@@ -106,6 +106,37 @@ TEST(GeometricStiffness, HasNoPartInContacts) {
   }
 }
 
+// A heavy ball on light links swings in a plane with geometric stiffness, and falls on a floor. In a step in contact
+// only weight, contacts and joints act on a link. The stiffness of the step before has no part in it.
+TEST(GeometricStiffness, IsGoneFromWhatIsAppliedInAStepOfContact) {
+  TestWorld w;
+  chain(w, 6, 0.1);
+  for (const auto& body : w.bodies) body->getBroadphaseHandle()->m_collisionFilterMask = 0;
+  btRigidBody& ball = w.ball(100, 0.3, btVector3(btScalar(3.3), 0, 0));
+  w.joint<btPoint2PointConstraint>(*w.bodies[5], ball, btVector3(btScalar(0.25), 0, 0),
+                                   btVector3(btScalar(-0.3), 0, 0));
+  w.box(0, btVector3(5, 1, 5), btVector3(0, btScalar(-3), 0));
+  bullet::Solver exact(w.world, stiff());
+  int touched = 0;
+  long stiffened = 0;
+  for (int i = 0; i < 360; ++i) {
+    w.step();
+    double host = 0;
+    for (const BodyBooks& b : exact.books()) host = std::max(host, b.host.norm());
+    if (host == 0) {
+      stiffened = exact.counts().stiffened;
+      continue;
+    }
+    touched += stiffened > 0;
+    for (const BodyBooks& b : exact.books()) {  // in its plane no link has a gyroscopic torque
+      ASSERT_LE(b.applied.tail<3>().norm(), precision(1e-12, 1e-5)) << i;
+      ASSERT_LE(std::abs(b.applied[1] / b.applied.head<3>().norm() + 1), precision(1e-12, 1e-6)) << i;
+    }
+  }
+  EXPECT_GT(stiffened, 30);
+  EXPECT_GT(touched, 3);
+}
+
 // Where nothing swings too fast it has nothing to do, and nothing changes.
 TEST(GeometricStiffness, LeavesSlowMechanismsAlone) {
   const auto bits = [](const bullet::Options& options) {

@@ -136,6 +136,29 @@ TEST(UserConstraint, AKnifeEdgeHoldsItsMidpointCondition) {
               precision(1e-4, 1e-3));  // the end point would pump it to 2.2
 }
 
+// A skate runs in a groove of a turntable that the program turns. The skate's velocity at the end of a step is along
+// the direction that the groove has in the middle of the step (T12).
+TEST(UserConstraint, AConditionOnVelocitiesMeetsAKinematicBodyInTheMiddleOfTheStep) {
+  TestWorld w(0);
+  btRigidBody& table = w.box(0, btVector3(1, btScalar(0.05), 1), btVector3(0, -1, 0));
+  table.setCollisionFlags(table.getCollisionFlags() | btCollisionObject::CF_KINEMATIC_OBJECT);
+  table.setActivationState(DISABLE_DEACTIVATION);
+  btRigidBody& skate = w.ball(2, 0.1, btVector3(0, 0, 0));
+  skate.setLinearVelocity(btVector3(2, 0, 0));
+  bullet::Solver exact(w.world);
+  exact.constrain_velocity("groove", skate, table,
+                           [](const auto& s) { return dot(s[0].velocity(), s[1].axis(0, 0, 1)); });
+  const double turn = 0.01;  // [rad] in a step
+  for (int i = 1; i <= 240; ++i) {
+    table.setWorldTransform(btTransform(btQuaternion(btVector3(0, 1, 0), btScalar(turn * i)), btVector3(0, -1, 0)));
+    w.step();
+    if (i == 1) continue;  // Bullet has no velocity of it before
+    const double middle = turn * (i - 0.5);
+    const btVector3 v = skate.getLinearVelocity();
+    ASSERT_NEAR(double(v.x()) * std::sin(middle) + double(v.z()) * std::cos(middle), 0, precision(1e-9, 1e-4)) << i;
+  }
+}
+
 TEST(UserConstraint, SaysWhatIsWrongWithIt) {
   TestWorld w, other;
   btRigidBody& a = w.ball(1, 0.1, btVector3(0, 0, 0));
@@ -244,6 +267,23 @@ TEST(UserConstraint, WhatFailsTimeAndAgainIsTriedNowAndThenAndHoldsAgainOnceItCa
   exact.reset();
   w.step(2);
   EXPECT_EQ(exact.counts().fallbacks, 0);  // counted anew: there was nothing to wait for
+}
+
+// One step in ten fails. The constraint holds in the steps between, so that every failure is followed by a new try in
+// the next step.
+TEST(UserConstraint, WhatFailsNowAndThenIsHeldInAllOtherSteps) {
+  TestWorld w;
+  btRigidBody& a = w.ball(1, 0.1, btVector3(0, 0, 0));
+  bullet::Solver exact(w.world);
+  double scale = 1;
+  exact.constrain("hold", a, [&](const auto& s) { return scale * s[0].position(); });
+  for (int i = 1; i <= 30; ++i) {
+    scale = NAN;
+    w.step();
+    scale = 1;
+    w.step(9);
+    ASSERT_EQ(exact.counts().fallbacks, i) << exact.summary();
+  }
 }
 
 TEST(UserConstraint, CanBeSwitchedRemovedAndForgotten) {
