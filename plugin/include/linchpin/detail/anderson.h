@@ -1,6 +1,7 @@
-// What a Newton by a factor of some other place, a chord, learns from its own steps (Anderson, J. ACM 12 (1965) 547).
-// Where rows turn much within a step, as close to a pose at which a mechanism folds, a chord overshoots or leads away
-// in a direction or two; what the last steps did there says how long the next has to be.
+// Anderson acceleration of a chord Newton, whose factor belongs to another place (Anderson, J. ACM 12 (1965) 547). A
+// chord iteration overshoots or diverges in one or two directions where rows turn much within a step, as close to a
+// pose at which a mechanism folds. The changes of residual and step in the last iterations correct the length of the
+// next step.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +13,14 @@
 
 namespace linchpin::detail {
 
-/// One Newton: begin(), then improve() for every chord step in turn. Memory is kept and only grows.
+/// One Newton iteration: call begin(), then improve() for every chord step in order. Memory is kept and only grows.
 class AndersonAcceleration {
  public:
   void begin() { known_ = steps_ = 0; }
 
-  /// @param e      residual, what the chord step would take away if rows were straight
-  /// @param steps  in: parts of the chord step, linear in e (multipliers, forces, velocities); out: of the step to take
-  /// @param use    false: the chord step stays, and is remembered
+  /// @param e      residual that the chord step would remove if the rows were linear
+  /// @param steps  in: parts of the chord step, linear in e (multipliers, forces, velocities). Out: the step to take.
+  /// @param use    false: the chord step is returned unchanged, but stored
   template <std::size_t parts>
   void improve(std::span<const double> e, const std::array<std::span<double>, parts>& steps, bool use) {
     std::size_t n = 0;
@@ -27,7 +28,8 @@ class AndersonAcceleration {
     chord_.resize(n);
     double* to = chord_.data();
     for (const auto& s : steps) to = std::copy(s.begin(), s.end(), to);
-    if (steps_ > 0) {  // e and chord step of now less those of before, and the way between them
+    // Stores the change of e and of the chord step since the last call, and the displacement between them.
+    if (steps_ > 0) {
       Change& c = changes_[static_cast<std::size_t>(known_++) % most];
       c.e.resize(e.size());
       c.way.resize(n);
@@ -50,7 +52,7 @@ class AndersonAcceleration {
   static constexpr std::size_t most = 5;
   struct Change {
     std::vector<double> e, way;
-    std::vector<double> q;  // of e across the newer ones, unit length
+    std::vector<double> q;  // Component of e orthogonal to the newer ones, unit length.
   };
   static double dot(const std::vector<double>& a, const std::vector<double>& b) {
     double sum = 0;
@@ -58,7 +60,7 @@ class AndersonAcceleration {
     return sum;
   }
 
-  // last_step_ −= Σ γ_j way_j with the γ for which e − Σ γ_j e_j is least, newest changes first.
+  // Computes last_step_ −= Σ γ_j way_j with the γ for which ‖e − Σ γ_j e_j‖ is least, newest changes first.
   void take_off(std::span<const double> e) {
     const std::size_t count = std::min(static_cast<std::size_t>(known_), most);
     std::array<std::array<double, most>, most> R{};
