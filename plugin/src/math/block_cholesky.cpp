@@ -13,16 +13,17 @@
 namespace linchpin::detail {
 namespace {
 
-constexpr int widest = 64;      // rows eliminated together
-constexpr int compiled = 6;     // widths up to here: one joint's rows
-constexpr double plain = 0.05;  // pivots of such widths above this: their block may be inverted without losing digits
-constexpr int wide = 8;         // from here on dense products pay
-constexpr double shaky = 1e-5;  // a pivot below this with a negative node to come is not divided by
-constexpr int last = 1 << 28;   // degree of negative nodes: after everything that need not wait for them
+constexpr int widest = 64;   // Largest number of rows eliminated together.
+constexpr int compiled = 6;  // Largest width with compiled kernels: the rows of one joint.
+// Least relative pivot of such widths with which a block may be inverted without loss of digits.
+constexpr double plain = 0.05;
+constexpr int wide = 8;         // Least width for which dense products are faster.
+constexpr double shaky = 1e-5;  // Least relative pivot that may be divided by while a negative node has still to come.
+constexpr int last = 1 << 28;   // Degree of negative nodes. They come after all nodes that need not wait for them.
 
 using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// Σ a_l b_l for l < count; of a compiled width W count is known to be small.
+// Returns Σ a_l b_l for l < count. For a compiled width W, count is known to be small.
 template <int W>
 double inner(const double* a, const double* b, int count) {
   if constexpr (W == 0) {
@@ -50,8 +51,7 @@ void BlockCholesky::Pattern::clear() {
   late.clear();
 }
 
-// ---- ordering
-// ----------------------------------------------------------------------------------------------------------
+// ---- ordering ----
 
 void BlockCholesky::analyse(const Pattern& pattern) {
   std::vector<int> order;
@@ -62,11 +62,12 @@ void BlockCholesky::analyse(const Pattern& pattern) {
   late_.reserve(z(pattern.nodes()));
 }
 
-// Minimum degree on the quotient graph: what is left of the matrix is a set of cliques ("elements") at any time, and
-// eliminating a node joins its cliques to one. Ties go to the lower index, so that equal patterns get equal orders.
-// By fill: pairs of neighbours but those in the largest of its cliques, over their number, which favours nodes of low
-// degree; ties go to nodes whose neighbours have been left alone for longest, so that a net is eaten all over, not from
-// one corner.
+// Minimum degree on the quotient graph. The remaining matrix is a set of cliques ("elements") at any time. Eliminating
+// a node joins its cliques to one. Ties go to the lower index, so that equal patterns get equal orders.
+//
+// With `by_fill` nodes are ranked by the fill. It is the number of pairs of neighbours outside the largest clique,
+// divided by the number of neighbours. This favours nodes of low degree. Ties go to the node whose neighbours have not
+// been eliminated for the longest time. So a net is eliminated from all sides, not from one corner.
 void BlockCholesky::eliminate(const Pattern& p, std::vector<int>& order, std::vector<std::vector<int>>& structure,
                               bool by_fill) {
   const int n = p.nodes(), cliques = p.cliques();
@@ -99,11 +100,12 @@ void BlockCholesky::eliminate(const Pattern& p, std::vector<int>& order, std::ve
         d += p.sizes[z(u)];
         waits = waits || p.negative[z(u)];
       });
-      if (waits && p.late[z(v)]) {  // comes back when the last of those is eliminated
+      if (waits && p.late[z(v)]) {  // It is enqueued again when the last of those is eliminated.
         rank[z(v)] = {last + 1, 0};
         return;
       }
-      // Of equals those that have waited longest: chains go from both ends in turn, and no number waits for the last.
+      // Ties go to the nodes that have waited longest. Chains are eliminated from both ends alternately,
+      // and the two halves do not depend on each other.
       rank[z(v)] = {d, static_cast<int>(order.size())};
       if (by_fill) {
         double most = 0;
@@ -134,7 +136,7 @@ void BlockCholesky::eliminate(const Pattern& p, std::vector<int>& order, std::ve
     member.push_back(below);
     for (const int u : below) {
       auto& mine = of[z(u)];
-      // A hub has as many cliques as joints: looking through them each time would cost their square.
+      // A body of high degree has as many cliques as joints. Searching all of them each time would cost their square.
       if (!p.negative[z(u)]) std::erase_if(mine, [&](int e) { return member[z(e)].empty(); });
       mine.push_back(joined);
       if (!p.negative[z(u)]) enqueue(u);
@@ -155,7 +157,7 @@ void BlockCholesky::lay_out(const Pattern& p, const std::vector<int>& order, std
     if (parent[z(v)] >= 0) children[z(parent[z(v)])].push_back(v);
   }
 
-  // Depth first, the child that reaches farthest last: it can be eliminated together with its parent.
+  // Depth first. The child with the most rows below is last, because it can be eliminated together with its parent.
   std::vector<int> sequence, stack;
   sequence.reserve(z(n));
   tree_.assign(z(n), 0);
@@ -187,7 +189,7 @@ void BlockCholesky::lay_out(const Pattern& p, const std::vector<int>& order, std
   node_at_.clear();
   tree_start_.clear();
   int position = 0, tree = 0;
-  std::vector<int> last_node;  // of each super: its structure is the super's
+  std::vector<int> last_node;  // Last node of each supernode. Its structure is that of the supernode.
   for (int k = 0; k < n; ++k) {
     const int v = sequence[z(k)];
     const bool new_tree = k == tree_begin[z(tree)];
@@ -278,10 +280,9 @@ std::size_t BlockCholesky::bytes() const {
          (tree_.capacity() + position_.capacity() + super_of_.capacity() + node_at_.capacity()) * sizeof(int);
 }
 
-// ---- numbers
-// -----------------------------------------------------------------------------------------------------------
+// ---- numeric factorisation ----
 
-// Of compiled widths W; W = 0 reads the width.
+// W is a compiled width. W = 0 reads the width at run time.
 template <int W>
 void BlockCholesky::factor_panel(Super& s, double drop, Outcome& out) {
   const int w = W > 0 ? W : s.width;
@@ -290,7 +291,7 @@ void BlockCholesky::factor_panel(Super& s, double drop, Outcome& out) {
   if (s.negative)
     for (std::size_t i = 0; i < z(s.width + s.height) * z(s.width); ++i) A[i] = -A[i];
   s.inverted = W > 0;
-  // @return 1 / pivot, 0 where it is dropped
+  // @return 1 / pivot, or 0 where it is dropped
   const auto take = [&](int c, double pivot) {
     const double whole = diagonal_[z(s.first + c)];
     const bool keep = pivot > drop * whole;
@@ -313,7 +314,7 @@ void BlockCholesky::factor_panel(Super& s, double drop, Outcome& out) {
     return over;
   };
   if constexpr (W > 0) {
-    // With U = L D in place of L, so that no pivot waits for the root of the one before.
+    // Uses U = L D in place of L, so that no pivot waits for the square root of the one before.
     double U[W][W], M[W][W], over[W];
     for (int c = 0; c < W; ++c) {
       double pivot = A[c * W + c];
@@ -341,7 +342,8 @@ void BlockCholesky::factor_panel(Super& s, double drop, Outcome& out) {
   }
   double* row = A + w * w;
   if (W == 0 && w >= wide && s.height >= wide) {
-    // Dropped columns of L are zero; with a 1 on the diagonal they pass through the triangle and touch no other.
+    // Dropped columns of L are zero. With a 1 on the diagonal they pass through the triangular solve without changing
+    // others.
     for (int c = 0; c < w; ++c)
       if (inverse[c] == 0) A[c * w + c] = 1;
     Eigen::Map<Rows> below(row, s.height, w);
@@ -372,7 +374,7 @@ void BlockCholesky::factor_panel(Super& s, double drop, Outcome& out) {
     for (int c = 0; c < w; ++c) row[c] = (row[c] - inner<W>(row, A + c * w, c)) * inverse[c];
 }
 
-// Visits every block (i, k) that a super changes, with i and k among its rows below.
+// Visits every block (i, k) that a supernode changes, with i and k among its rows below.
 template <class Add>
 void BlockCholesky::each_target(const Super& s, Add add) {
   for (int b = s.below_begin; b < s.below_end; ++b) {
@@ -401,7 +403,7 @@ void BlockCholesky::update(const Super& s) {
   each_target(s, [&](double* to, int stride, const Below& i, const Below& k, bool diagonal) {
     const double* const Pi = P + i.offset * W;
     const double* const Pk = P + k.offset * W;
-    if (diagonal && i.rows == W && !s.negative) {  // joints of one kind in a chain
+    if (diagonal && i.rows == W && !s.negative) {  // The usual case: joints of one kind in a chain.
       for (int r = 0; r < W; ++r, to += stride)
         for (int q = 0; q <= r; ++q) to[q] -= dot<W>(Pi + r * W, Pi + q * W);
       return;
@@ -450,13 +452,13 @@ void BlockCholesky::shift(int tree, double by) {
   }
 }
 
-// Where no pivot is small the panel below becomes W = P L⁻¹, and D⁻¹ = ±L⁻ᵀL⁻¹ stands beside it: a solve then passes
-// from joint to joint by one product, where triangles would make each row wait for the one before.
+// Where no pivot is small, the panel below becomes W = P L⁻¹, and D⁻¹ = ±L⁻ᵀL⁻¹ is stored beside it. A solve then needs
+// one product per joint. Triangles would make each row wait for the one before.
 template <int W>
 void BlockCholesky::invert(const Super& s) {
   double* const A = panels_.data() + s.panel;
   const double* const inverse = inverse_.data() + s.first;
-  double X[W][W];  // L⁻¹
+  double X[W][W];  // L⁻¹.
   for (int c = 0; c < W; ++c) {
     X[c][c] = inverse[c];
     for (int r = c + 1; r < W; ++r) {
@@ -481,7 +483,7 @@ void BlockCholesky::invert(const Super& s) {
     }
 }
 
-// x below −= W x, x ← D⁻¹ x; of what is not inverted x ← ±L⁻¹ x, x below −= P L⁻¹ x.
+// Computes x below −= W x, x ← D⁻¹ x. Where the supernode is not inverted: x ← ±L⁻¹ x, x below −= P L⁻¹ x.
 template <int W>
 void BlockCholesky::forward_super(const Super& s, double* x) const {
   const double* row = panels_.data() + s.panel + s.width * s.width;
@@ -541,7 +543,7 @@ void BlockCholesky::backward_super(const Super& s, double* x) const {
   backward_in(s, w, own);
 }
 
-// own ← L⁻ᵀ own of the columns before `column`; that column's own number is taken as it is.
+// Computes own ← L⁻ᵀ own for the columns before `column`. The value of that column itself is not scaled.
 void BlockCholesky::backward_in(const Super& s, int column, double* own) const {
   const double* const A = panels_.data() + s.panel;
   for (int c = std::min(column, s.width - 1); c >= 0; --c) {
@@ -587,7 +589,8 @@ BlockCholesky::Outcome BlockCholesky::factor(int tree, double drop) {
   return out;
 }
 
-// What one push asks for is zero but on the way from its rows to the root.
+// The right-hand side of a unit impulse is zero except on the path from its rows to the root. Zero supernodes are
+// skipped.
 void BlockCholesky::solve(int tree, double* x) const {
   const int first = tree_start_[z(tree)], end = tree_start_[z(tree) + 1];
   for (int t = first; t < end; ++t) {
