@@ -1,4 +1,4 @@
-// Chooses the solver, judges its answer by the data as given, and says what was found. Leaves the factorisations to
+// Chooses the solver, checks its result against the given data, and reports how it was found. The factorisations are in
 // dense_factorization and sparse_factorization.
 #include "problem/dense_factorization.h"
 #include "problem/sparse_factorization.h"
@@ -18,7 +18,7 @@ namespace {
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 bool usable(const SolveOptions& o) {
-  return o.rank_tolerance >= 0 && o.rank_tolerance < 1 && o.consistency_tolerance >= 0;  // false for NaN too
+  return o.rank_tolerance >= 0 && o.rank_tolerance < 1 && o.consistency_tolerance >= 0;  // It is false for NaN, too.
 }
 
 // e = b − A x, or −A x.
@@ -50,7 +50,7 @@ Acceleration invalid(std::string reason) {
 
 constexpr const char* overflows = "the answer is not finite: the data overflow double precision";
 
-// The whole equation by either solver.
+// Solves the whole equation by either solver.
 template <class AnySolver>
 Acceleration answer(const Instant& instant, std::span<const double> Q, const AnySolver& solver) {
   const int n = instant.n(), m = instant.m();
@@ -124,8 +124,7 @@ const char* to_string(Path path) {
   return "sparse";
 }
 
-// ---- the keeper
-// ------------------------------------------------------------------------------------------------------
+// ---- the solver ----
 
 struct Solver::Impl {
   SolveOptions options;
@@ -133,7 +132,7 @@ struct Solver::Impl {
   detail::SparseFactorization sparse;
   bool by_reference = false;
 
-  detail::Completion completion;  // of a singular M
+  detail::Completion completion;  // Completion of a singular M.
   bool completed = false;
 
   bool factor(const Instant& instant) {
@@ -148,7 +147,7 @@ struct Solver::Impl {
     return by_reference ? detail::well_formed(instant, nullptr) && dense.factor(instant, options)
                         : sparse.factor(instant, options);
   }
-  /// What both solvers can be asked, asked of the one that factored.
+  /// Calls a function that both solvers have, on the one that factored.
   template <class Ask>
   decltype(auto) ask(Ask question) const {
     return by_reference ? question(dense) : question(sparse);
@@ -196,7 +195,7 @@ void Solver::approach(std::span<const double> e, std::span<double> lambda, std::
 }
 
 void Solver::shortest(std::span<double> force, std::span<double> lambda, std::span<double> v) const noexcept {
-  if (!impl_->by_reference) impl_->sparse.shortest(force, lambda, v);  // the reference knows no other
+  if (!impl_->by_reference) impl_->sparse.shortest(force, lambda, v);  // The dense solver always has the least norm.
 }
 
 void Solver::inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept {
@@ -207,8 +206,7 @@ RankReport Solver::report(std::span<const double> e, std::span<const double> sca
   return impl_->ask([&](const auto& s) { return s.report(e, scale, true); });
 }
 
-// ---- the one-liner
-// ---------------------------------------------------------------------------------------------------
+// ---- solve() ----
 
 Acceleration solve(const Instant& instant, const SolveOptions& options) noexcept {
   if (!usable(options))
@@ -223,7 +221,7 @@ Acceleration solve(const Instant& instant, const SolveOptions& options) noexcept
   out.path = info.path;
   out.fallback = info.reason;
   if (out.status != Status::invalid || options.path == Path::dense) return out;
-  // A step would not wait for the reference with so many rows; whoever asks once does.
+  // A step does not use the dense solver for so many rows, because it is slow. A single call of solve() does.
   SolveOptions patient = options;
   patient.path = Path::dense;
   out = solve(instant, patient);

@@ -1,6 +1,6 @@
-// Bodies of few joints are eliminated in closed form, which gives blocks of G = A M⁻¹Aᵀ; bodies of many joints stay
-// unknowns of their own, [G B_H; B_Hᵀ −I], so that their joints do not all couple (T7). Rows that depend on earlier
-// ones drop out of the factor: with λ = 0 there, consistent equations have the same v̇ and the same forces.
+// Bodies of few joints are eliminated in closed form, which gives blocks of G = A M⁻¹Aᵀ. Bodies of many joints (hubs)
+// stay unknowns, [G B_H; B_Hᵀ −I], so that their joints are not all coupled (T7). Rows that depend on earlier ones are
+// dropped from the factor. With λ = 0 there, consistent equations have the same v̇ and the same forces.
 #include "problem/sparse_factorization.h"
 
 #include <Eigen/Core>
@@ -15,16 +15,16 @@ namespace linchpin::detail {
 namespace {
 
 constexpr double eps = std::numeric_limits<double>::epsilon();
-constexpr int hub_degree = 12;            // constraints on a body from which on it stays an unknown
-constexpr int most_reference_rows = 600;  // islands up to here may be left to the reference
+constexpr int hub_degree = 12;            // Number of constraints on a body above which it stays an unknown.
+constexpr int most_reference_rows = 600;  // Largest number of rows of an island for the dense solver.
 constexpr double sure_eigenvalue = 3e-8;
-constexpr double even_scales = 1e3;        // ratio of row lengths up to which rows as given can be squared
-constexpr double proximity = 1e-10;        // δ of soften(), relative to the mean square of a row
-constexpr double beyond_proximity = 1e-7;  // pivots below are of rows that depend on others as far as can be told
+constexpr double even_scales = 1e3;        // Ratio of row lengths up to which rows as given can be squared.
+constexpr double proximity = 1e-10;        // δ of soften(), relative to the mean square of a row.
+constexpr double beyond_proximity = 1e-7;  // Rows with smaller pivots count as dependent on others.
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-// to += A Bᵀ of two blocks of three rows in six columns; `lower` leaves out what is above the diagonal.
+// to += A Bᵀ of two blocks of three rows in six columns. `lower` omits the entries above the diagonal.
 template <bool lower>
 void add_product3(const double* a, const double* b, double* to, int stride) {
   for (int r = 0; r < 3; ++r, a += 6, to += stride)
@@ -33,8 +33,7 @@ void add_product3(const double* a, const double* b, double* to, int stride) {
 
 }  // namespace
 
-// ---- the pattern
-// -------------------------------------------------------------------------------------------------------
+// ---- symbolic analysis ----
 
 bool SparseFactorization::factor(const Instant& instant, const SolveOptions& options) noexcept {
   options_ = options;
@@ -58,7 +57,7 @@ bool SparseFactorization::factor(const Instant& instant, const SolveOptions& opt
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
     fill(islands_[at(i)]);
     if (!factor_island(i)) {
-      // A joint on a hub was divided by too early: it waits for the hub from now on.
+      // Division by the block of a constraint on a hub came too early. From now on the constraint waits for the hub.
       if (++passes > 4) std::fill(late_.begin(), late_.end(), 1);
       for (const int v : dual_.late()) late_[at(v)] = 1;
       order();
@@ -67,7 +66,7 @@ bool SparseFactorization::factor(const Instant& instant, const SolveOptions& opt
       i = -1;
     }
   }
-  // A zero row has no length of its own; the longest row's lets it take part in comparisons.
+  // A zero row has no length of its own. It is compared with the length of the longest row.
   const double longest = longest_ > 0 ? longest_ : 1.0;
   for (int r = 0; r < m_; ++r) inverse_length_[at(r)] = 1 / (length_[at(r)] > 0 ? length_[at(r)] : longest);
   for (Island& island : islands_) {
@@ -85,7 +84,7 @@ bool SparseFactorization::factor(const Instant& instant, const SolveOptions& opt
   return true;
 }
 
-// Takes the numbers of A if its pattern is the known one.
+// Reads the numbers of A if its pattern is the known one.
 bool SparseFactorization::read(const Instant& instant) {
   if (!known_ || at(row_start_.back()) != instant.entries.size() || instant.c.size() != instant.Q.size() ||
       instant.n() != n_ || instant.row_start != row_start_ || instant.row_constraint != row_constraint_ ||
@@ -93,11 +92,11 @@ bool SparseFactorization::read(const Instant& instant) {
       static_cast<int>(instant.constraints.size()) != constraints_)
     return false;
   const Instant::Entry* entry = instant.entries.data();
-  double probe = 0;  // not finite once there was a number that is not, or when they overflow together
+  double probe = 0;  // It is not finite if a number is not, or when the numbers overflow together.
   for (const Run& run : runs_) {
     double* const J = jacobians_.data() + run.value;
     int wrong = 0;
-    if (run.length == 6) {  // a sum of pairs: added one by one each number would wait for the one before it
+    if (run.length == 6) {  // The sum is made of pairs. Added one by one, each number would wait for the one before it.
       for (int i = 0; i < 6; ++i) {
         wrong |= entry[i].column ^ (run.column + i);
         J[i] = entry[i].value;
@@ -188,11 +187,11 @@ void SparseFactorization::analyse(const Instant& instant) {
   known_ = true;
 }
 
-// Everything that follows from nodes, touches and who has to wait.
+// Computes all that follows from nodes, touches and late nodes.
 void SparseFactorization::order() {
   std::sort(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) { return a.row < b.row; });
   const int count = static_cast<int>(nodes_.size());
-  std::vector<std::vector<std::pair<int, int>>> on(bodies_.size());  // node and touch
+  std::vector<std::vector<std::pair<int, int>>> on(bodies_.size());  // Node and touch.
   for (int k = 0; k < count; ++k)
     for (int t = nodes_[at(k)].touch_begin; t < nodes_[at(k)].touch_end; ++t)
       on[at(touches_[at(t)].body)].emplace_back(k, t);
@@ -308,7 +307,7 @@ void SparseFactorization::order() {
     const Touch& touch = touches_[at(run.touch)];
     const Body& body = bodies_[at(touch.body)];
     const Place now = touch.value + static_cast<Place>(run.row * body.size + (run.column - body.column));
-    if (known_)  // ordered anew, with the numbers already read
+    if (known_)  // For a new order the numbers have already been read.
       std::copy_n(old.begin() + run.value, run.length, jacobians_.begin() + now);
     run.value = now;
   }
@@ -330,14 +329,13 @@ void SparseFactorization::order() {
   pulls_.shrink_to_fit();
 }
 
-// ---- numbers
-// -----------------------------------------------------------------------------------------------------------
+// ---- numeric factorisation ----
 
 bool SparseFactorization::factor_body(Body& body, const double* M) {
   double* const L = roots_.data() + body.mass;
   const int size = body.size;
   const double m = M[0];
-  const bool known = body.plain && L[whole_mass] == m;  // its mass stays what it was
+  const bool known = body.plain && L[whole_mass] == m;  // The mass usually does not change.
   body.plain = size == 6 && M[7] == m && M[14] == m && M[1] == 0 && M[2] == 0 && M[8] == 0;
   if (body.plain) {
     for (int i = 0; i < 3; ++i) body.plain = body.plain && M[6 * i + 3] == 0 && M[6 * i + 4] == 0 && M[6 * i + 5] == 0;
@@ -375,7 +373,7 @@ bool SparseFactorization::factor_body(Body& body, const double* M) {
   return true;
 }
 
-// The thread's scratch, large enough; what is in it is anybody's.
+// Resizes the scratch memory of this thread and selects it. Its content is undefined.
 void SparseFactorization::borrow() const {
   thread_local Scratch scratch;
   const auto grow = [](std::vector<double>& x, std::size_t size) {
@@ -461,7 +459,7 @@ void SparseFactorization::fill(const Island& island) const {
   }
 }
 
-// Lengths of the rows of B, for all that is measured in unit rows.
+// Computes the lengths of the rows of B, by which residuals are divided.
 void SparseFactorization::measure_rows(const Island& island) {
   const bool hubs = island.hub_end > island.hub_begin;
   double* const diagonal = dual_.diagonal();
@@ -481,12 +479,13 @@ void SparseFactorization::measure_rows(const Island& island) {
   }
 }
 
-// Pivots are squares of what the rank decision is about (T6): those far from the square of the cut settle it, the rest
-// is left to the reference. @return false when the ordering has to change first.
+// Pivots are squares of the quantities of the rank decision (T6). Pivots far from the square of the cut decide it, and
+// the dense solver decides the rest. @return false when the ordering has to change first
 bool SparseFactorization::factor_island(int i) {
   Island& island = islands_[at(i)];
   const double cut = options_.rank_tolerance * options_.rank_tolerance;
-  // Rounding leaves up to 1e-12 of a dependent row where fill is heavy (grids), hence the distance to both sides.
+  // Rounding leaves up to 1e-12 of a dependent row where fill is heavy (grids). So both limits keep a distance from the
+  // cut.
   const double drop = std::max(100 * cut, 1e-13), doubtful = std::max(1000 * cut, 1e-10);
   dual_.read_diagonal(i);
   measure_rows(island);
@@ -508,10 +507,11 @@ bool SparseFactorization::factor_island(int i) {
     if (!waits && !soften(i, not_clear)) leave_to_reference(i, not_clear);
   } else {
     bool sure = out.largest_dropped <= cut;
-    // Rounding in a dependent row's pivot is ε over the smallest eigenvalue of those before it: either is below this.
+    // The rounding in the pivot of a dependent row is ε over the smallest eigenvalue of the rows before it. Both must
+    // be below this limit.
     const double least = sure && out.least_kept >= sure_pivot ? 1 : smallest_singular_value(i);
     sure = sure && least * least > std::max(10 * doubtful, sure_eigenvalue);
-    // Long mechanisms have smaller ones than that; then the dropped rows themselves are looked at.
+    // Long mechanisms have smaller eigenvalues than that. Then the dropped rows themselves are tested.
     if (!sure &&
         !(least > 30 * options_.rank_tolerance && (find_null_space(i, alike_scales) || dropped_rows_depend(i))))
       leave_to_reference(i, not_clear);
@@ -519,7 +519,7 @@ bool SparseFactorization::factor_island(int i) {
   return true;
 }
 
-// Of the rows kept, with unit length: inverse iteration.
+// Inverse iteration on the kept rows with unit length.
 double SparseFactorization::smallest_singular_value(int i) const {
   const Island& island = islands_[at(i)];
   const auto each = [&](const auto& visit) {
@@ -553,13 +553,12 @@ void SparseFactorization::clear_hubs(const Island& island) const {
     std::fill_n(work_->x.begin() + hubs_[at(h)].position, hubs_[at(h)].size, 0.0);
 }
 
-// ---- the reference, island by island
-// -----------------------------------------------------------------------------------
+// ---- dense solver for single islands ----
 
-// Large islands keep their sparse factor whatever is said against it: the reference would take minutes.
+// Large islands always keep their sparse factor, because the dense solver would take minutes.
 bool SparseFactorization::leave_to_reference(int i, const char* why) const {
   Island& island = islands_[at(i)];
-  if (island.kind == Kind::dense) return true;  // it is there
+  if (island.kind == Kind::dense) return true;  // It exists already.
   if (island.row_count > most_reference_rows) return false;
   if (references_used_ == static_cast<int>(references_.size())) references_.push_back(std::make_unique<Reference>());
   Reference& own = *references_[at(references_used_)];
@@ -599,7 +598,7 @@ bool SparseFactorization::leave_to_reference(int i, const char* why) const {
     const Node& node = nodes_[at(k)];
     if (own.constraint.empty() || own.constraint.back() != row_constraint_[at(node.row)])
       own.constraint.push_back(row_constraint_[at(node.row)]);
-    // Its bodies in column order, as the rows of an instant want them.
+    // The touches in column order, which is required for the rows of an instant.
     own.touches.clear();
     for (int t = node.touch_begin; t < node.touch_end; ++t) own.touches.push_back(t);
     std::sort(own.touches.begin(), own.touches.end(),
@@ -630,9 +629,10 @@ bool SparseFactorization::leave_to_reference(int i, const char* why) const {
   return true;
 }
 
-// Islands that are too large for the reference, with rows so nearly dependent that their pivots are rounding: G + δI is
-// factored in place of G, with no row left out, and refined on the true residual (T7). B has to be there.
-// @return whether it could be
+// Factors G + δI in place of G, and drops no row. It is for islands that are too large for the dense solver and whose
+// rows are so nearly dependent that their pivots are rounding. Solutions are refined on the true residual (T7). B must
+// be available.
+// @return whether it succeeded
 bool SparseFactorization::soften(int i, const char* why) const {
   Island& island = islands_[at(i)];
   double square = 0;

@@ -1,5 +1,5 @@
-// Redundant rows on the sparse path (T6): multipliers of least norm and least squares by a second factor, of AᵀA over
-// the bodies, or by the null vectors of the first; names by the null vectors.
+// Redundant rows in the sparse solver (T6). Multipliers of least norm and least squares use a second factor, of AᵀA
+// over the bodies, or the null vectors of the first factor. The null vectors also name redundant constraints.
 #include "problem/sparse_factorization.h"
 
 #include <algorithm>
@@ -12,14 +12,16 @@ namespace linchpin::detail {
 namespace {
 
 constexpr double eps = std::numeric_limits<double>::epsilon();
-// Of the force, relative: what directions below the usual cut of the rank can leave.
+// Largest part of the force, relative to it, that directions below the usual rank tolerance can make.
 constexpr double largest_trace = 1e-4;
-constexpr std::size_t most_null_vectors = 32;  // beyond, making them orthogonal costs more than it saves
-// Of a null vector, relative: a correction by the factor leaves as much of the error as it took of the vector, so that
-// after one as small as this what is left is rounding.
+constexpr std::size_t most_null_vectors = 32;  // Above this number, orthogonalising them costs more than it saves.
+// Relative change of a null vector at which its iteration stops. A correction by the factor reduces the error in
+// proportion to the change. So after a change as small as this only rounding is left.
 constexpr double settled = 1e-8;
-constexpr double settled_image = 1e-11;    // ‖Bᵀn‖ of one whose numbers are good for telling whom it touches
-constexpr double shortest_enough = 1e-11;  // of multipliers of least norm, relative: what their last turn may change
+// ‖Bᵀn‖ of a null vector that is accurate enough to decide which constraints are redundant.
+constexpr double settled_image = 1e-11;
+// Largest relative change of the last iteration for multipliers of least norm.
+constexpr double shortest_enough = 1e-11;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -67,15 +69,15 @@ void SparseFactorization::fill_primal(const Island& island, int tree) const {
   }
 }
 
-// Two counts of the rank, from the rows and from the columns, have to agree. Where columns are graded their pivots
-// need another cut than those of the rows; which one is right shows in the count. Where no cut is, null vectors of the
-// rows say the same.
+// Factors AᵀA. Two counts of the rank, from the rows and from the columns, must agree. Where columns are graded, their
+// pivots need another cut than those of the rows, and the count shows the right one. Where no cut is right, null
+// vectors of the rows serve the same purpose.
 bool SparseFactorization::factor_primal(int i) const {
   Island& island = islands_[at(i)];
   if (island.body_begin == island.body_end) return false;
   if (island.primal_factored) return true;
   if (island.null_space_known) return island.primal_factored = true;
-  // A few null vectors are cheaper than the second factor, and so is what follows.
+  // A few null vectors are cheaper than the second factor, and make later solves cheaper.
   const int dropped = island.row_count - island.rank;
   if (4 * dropped <= island.row_count &&
       find_null_space(i, 8 * dropped <= island.row_count ? near_scales : alike_scales))
@@ -108,8 +110,8 @@ double SparseFactorization::image_of_inside(const Island& island) const {
   return square;
 }
 
-// work_->x ← the change of the kept rows that takes work_->part = M⁻¹Aᵀn out of their range: one step of n towards a
-// null vector.
+// work_->x ← the change of the kept rows that removes work_->part = M⁻¹Aᵀn from their range. It is one step of n
+// towards a null vector.
 void SparseFactorization::step_to_null(int i) const {
   const Island& island = islands_[at(i)];
   clear_hubs(island);
@@ -127,8 +129,8 @@ void SparseFactorization::step_to_null(int i) const {
   dual_.solve(i, work_->x.data());
 }
 
-// work_->inside ← the null vector of Aᵀ that has what it has in the dropped rows, as near to one as the kept rows come;
-// the nearer it is to begin with the fewer turns. @return ‖Bᵀ work_->inside‖²
+// Iterates work_->inside towards the null vector of Aᵀ with the same values in the dropped rows. The nearer it is at
+// the start, the fewer iterations it needs. @return ‖Bᵀ work_->inside‖²
 double SparseFactorization::settle(int i) const {
   constexpr int turns = 4;
   const Island& island = islands_[at(i)];
@@ -149,9 +151,10 @@ double SparseFactorization::settle(int i) const {
   return image_of_inside(island);
 }
 
-// Null vectors by the factor of the rows, each corrected on what Aᵀ leaves of it, then made orthonormal. They tell
-// dropped rows that depend on others from rows that only nearly do, which their pivots, with the rounding of squares,
-// cannot: ‖Bᵀn‖ over ‖n‖ bounds the largest singular value that is dropped. @return whether it is below the cut
+// Computes null vectors by the factor of the rows. Each is corrected on its residual Aᵀn, and then made orthonormal.
+// They distinguish dropped rows that depend on others from rows that only nearly do. Pivots cannot, because they have
+// the rounding of squares. ‖Bᵀn‖ over ‖n‖ bounds the largest singular value that is dropped. @return whether it is
+// below the cut
 bool SparseFactorization::find_null_space(int i, double alike) const {
   Island& island = islands_[at(i)];
   const std::size_t rows = at(island.row_count), count = rows - at(island.rank);
@@ -159,7 +162,7 @@ bool SparseFactorization::find_null_space(int i, double alike) const {
   if (null_spaces_.size() < islands_.size()) null_spaces_.resize(islands_.size());
   std::vector<double>& N = null_spaces_[at(i)];
   N.resize(rows * count);
-  const auto each_row = [&](const auto& visit) {  // index in N, row, position
+  const auto each_row = [&](const auto& visit) {  // Calls visit(index in N, row, position).
     std::size_t own = 0;
     for (int k = island.node_begin; k < island.node_end; ++k)
       for (int r = 0; r < nodes_[at(k)].rows; ++r) visit(own++, at(nodes_[at(k)].row + r), nodes_[at(k)].position + r);
@@ -198,10 +201,10 @@ bool SparseFactorization::find_null_space(int i, double alike) const {
   return island.null_space_known = n == N.data() + N.size();
 }
 
-// The same question where there are too many null vectors to have them all: ‖Bᵀn‖² of the n that belongs to random
-// numbers of unit variance in the dropped rows (of unit length) is, in the mean, the sum of ‖Bᵀn‖² of all of them, and
-// n is no shorter than those numbers. All of six less than a tenth of the cut is luck once in four million, were one
-// singular value as large as the cut.
+// Tests whether the dropped rows depend on the others, where there are too many null vectors to compute all. Random
+// numbers of unit variance in the dropped rows (of unit length) define a vector n. The mean of ‖Bᵀn‖² is the sum of
+// ‖Bᵀn‖² over all null vectors, and n is no shorter than those numbers. Assume that one singular value were as large as
+// the cut. Then all of six samples would be less than a tenth of it once in four million cases.
 bool SparseFactorization::dropped_rows_depend(int i) const {
   const Island& island = islands_[at(i)];
   std::minstd_rand random;
@@ -220,7 +223,8 @@ bool SparseFactorization::dropped_rows_depend(int i) const {
   return true;
 }
 
-// rows ← their part in range(A), which is all that is perpendicular to null(Aᵀ); twice, for the rounding of the first.
+// Projects rows on range(A), which is orthogonal to null(Aᵀ). It does so twice because of the rounding of the first
+// projection.
 void SparseFactorization::take_out_null_space(int i, double* rows) const {
   const Island& island = islands_[at(i)];
   const std::vector<double>& N = null_spaces_[at(i)];
@@ -237,7 +241,7 @@ void SparseFactorization::take_out_null_space(int i, double* rows) const {
     }
 }
 
-// rows += A (AᵀA)⁺ work_->part
+// rows += A (AᵀA)⁺ work_->part. @return the relative change of rows
 double SparseFactorization::add_image(const Island& island, double* rows) const {
   const int tree = primal_.tree_of(bodies_by_island_[at(island.body_begin)]);
   for (int j = island.body_begin; j < island.body_end; ++j) {
@@ -265,7 +269,7 @@ double SparseFactorization::add_image(const Island& island, double* rows) const 
   return size > 0 ? change / size : 0;
 }
 
-// work_->inside ← the part of `rows` in range(A), as given: what least squares can meet.
+// work_->inside ← the part of `rows` in range(A), as given. Least squares can meet only this part.
 bool SparseFactorization::project(int i, const std::vector<double>& rows) const {
   const Island& island = islands_[at(i)];
   const bool columns = factor_primal(i);
@@ -289,8 +293,8 @@ bool SparseFactorization::project(int i, const std::vector<double>& rows) const 
   return true;
 }
 
-// work_->lambda ← the least-norm multipliers that make work_->force, those in range(A); work_->part ← what of
-// work_->force they do not make. @return whether they were found; if not, nothing is changed but work_->lambda
+// work_->lambda ← the least-norm multipliers of work_->force, which are in range(A). work_->part ← the part of
+// work_->force that they do not make. @return whether they were found. If not, only work_->lambda is changed.
 bool SparseFactorization::shortest_island(int i) const {
   const Island& island = islands_[at(i)];
   if (island.kind == Kind::proximal) return shortest_proximal(i), true;
@@ -317,8 +321,8 @@ bool SparseFactorization::shortest_island(int i) const {
   }
   if (!(change <= shortest_enough)) return false;
   subtract_from_force();
-  // Multipliers of least norm of rows that depend on others up to a σ below the cut only miss the force by that: the
-  // kept rows have the rest, and of that what is of least norm is added.
+  // Some rows depend on others only up to a σ below the cut. For them the least-norm multipliers miss the force by that
+  // much. The kept rows make up the rest, and the least-norm part of it is added.
   for (int turn = 0; turn < 3 && trace_of_force(island) > shortest_enough; ++turn) {
     for (int j = island.body_begin; j < island.body_end; ++j) {
       const Body& body = bodies_[at(bodies_by_island_[at(j)])];
@@ -339,7 +343,7 @@ bool SparseFactorization::shortest_island(int i) const {
   return true;
 }
 
-// rows ← A M⁻¹ work_->force; work_->dv ← M⁻¹ work_->force
+// rows ← A M⁻¹ work_->force; work_->dv ← M⁻¹ work_->force.
 void SparseFactorization::image_of_force(const Island& island, double* rows) const {
   for (int j = island.body_begin; j < island.body_end; ++j) {
     const Body& body = bodies_[at(bodies_by_island_[at(j)])];
@@ -352,8 +356,8 @@ void SparseFactorization::image_of_force(const Island& island, double* rows) con
     for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) rows[r] = -work_->rho[at(r)];
 }
 
-// The same where G + δI is factored: the multipliers of what the force does to the rows are those of least norm. The
-// force becomes what they make, work_->dv follows.
+// The same where G + δI is factored. The multipliers for the image of the force in the rows are those of least norm.
+// The force becomes the one that they make, and work_->dv follows.
 void SparseFactorization::shortest_proximal(int i) const {
   const Island& island = islands_[at(i)];
   const auto each_body = [&](const auto& visit) {
@@ -373,9 +377,9 @@ void SparseFactorization::shortest_proximal(int i) const {
   });
 }
 
-// Rows that are only nearly redundant leave in the force of the kept rows a trace of the direction that the rank drops.
-// It goes, so that reported multipliers make the reported force to rounding. More than a trace is no such thing, but
-// the conditioning of AᵀA showing in the multipliers, and stays.
+// Removes from the force a small component in the direction that the rank drops. Rows that are only nearly redundant
+// leave it in the force of the kept rows. Without it the reported multipliers make the reported force to rounding. A
+// larger component shows the conditioning of AᵀA in the multipliers, and it stays.
 void SparseFactorization::match_force(const Island& island) const {
   if (!(trace_of_force(island) <= largest_trace)) return;
   for (int j = island.body_begin; j < island.body_end; ++j) {
@@ -387,7 +391,7 @@ void SparseFactorization::match_force(const Island& island) const {
   }
 }
 
-// ‖work_->part‖∞ over ‖work_->force‖∞
+// ‖work_->part‖∞ over ‖work_->force‖∞.
 double SparseFactorization::trace_of_force(const Island& island) const {
   double trace = 0, size = 0;
   for (int j = island.body_begin; j < island.body_end; ++j) {
@@ -411,7 +415,7 @@ void SparseFactorization::shortest(std::span<double> force, std::span<double> la
     if (island.kind != Kind::deficient && island.kind != Kind::proximal) continue;
     if (shortest_island(i)) continue;
     if (!leave_to_reference(i, no_shortest)) continue;
-    // The reference has them from what the force does to the rows.
+    // The dense solver computes them from the image of the force in the rows.
     std::copy_n(work_->dv.begin(), n_, work_->y.begin());
     image_of_force(island, work_->e.data());
     apply_reference(island);
@@ -420,10 +424,9 @@ void SparseFactorization::shortest(std::span<double> force, std::span<double> la
   deliver(lambda, force, v);
 }
 
-// ---- names
-// -------------------------------------------------------------------------------------------------------------
+// ---- names of redundant constraints ----
 
-// Power iteration on B̂ᵀB̂, which only gives an order of magnitude that rank and names do not depend on.
+// Power iteration on B̂ᵀB̂. Rank and names do not depend on it, so an order of magnitude is enough.
 double SparseFactorization::largest_singular_value(const Island& island) const {
   const auto each_column = [&](const auto& visit) {
     for (int j = island.body_begin; j < island.body_end; ++j) {
@@ -463,11 +466,12 @@ double SparseFactorization::largest_singular_value(const Island& island) const {
     sigma = std::sqrt(sum);
     each_column([&](int c) { work_->dv[at(c)] = work_->part[at(c)]; });
   }
-  return island.rank > 0 ? std::max(sigma, 1.0) : 0.0;  // a unit row is a lower bound
+  return island.rank > 0 ? std::max(sigma, 1.0) : 0.0;  // A unit row is a lower bound.
 }
 
-// Every dropped row has a null vector of Aᵀ with a 1 in its place, and these span all of them: a constraint is
-// redundant when one of them touches it, undetermined when its part of one makes a force (T6).
+// Marks redundant and undetermined constraints (T6). Every dropped row has a null vector of Aᵀ with a 1 in its place,
+// and these span all of them. A constraint is redundant when one of them has a component in its rows. It is
+// undetermined when that component makes a force.
 double SparseFactorization::name_island(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const {
   constexpr double touches = 1e-6, noise = 30;
   const Island& island = islands_[at(i)];
@@ -483,14 +487,14 @@ double SparseFactorization::name_island(int i, std::vector<char>& redundant, std
       for (int r = 0; r < nodes_[at(k)].rows; ++r)
         work_->inside[at(nodes_[at(k)].row + r)] = work_->x[at(nodes_[at(k)].position + r)];
     double square = image_of_inside(island), largest = 0, norm = 0;
-    if (square > settled_image * settled_image) square = settle(i);  // one number of it is 1
+    if (square > settled_image * settled_image) square = settle(i);  // One value of the vector is 1.
     for (int k = island.node_begin; k < island.node_end; ++k)
       for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) {
         const double u = share_of(r);
         largest = std::max(largest, u);
         norm += u * u;
       }
-    // Rows that drift has turned against each other leave noise of about their angle in the vectors.
+    // Rows that drift has rotated against each other leave noise of about their angle in the vectors.
     const double left = std::sqrt(square / norm), least = std::max(touches, noise * left) * largest;
     dropped = std::max(dropped, left);
     for (int k = island.node_begin; k < island.node_end; ++k) {
@@ -515,7 +519,7 @@ double SparseFactorization::name_island(int i, std::vector<char>& redundant, std
   return dropped;
 }
 
-// The factor that leaves rows out knows the null vectors; the one that is solved with is put back.
+// The null vectors need the factor that drops rows. The regularised factor, which solves use, is then restored.
 double SparseFactorization::name_proximal(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const {
   constexpr double drop = 1e-7;
   Island& island = islands_[at(i)];
@@ -533,7 +537,8 @@ RankReport SparseFactorization::report(std::span<const double> e, std::span<cons
       contradictory(at(constraints_), 0);
   borrow();
   whiten();
-  if (!e.empty()) apply(e, scale, {}, {}, {});  // may leave an island to the reference; leaves residuals in work_->rho
+  // It may leave an island to the dense solver, and leaves residuals in work_->rho.
+  if (!e.empty()) apply(e, scale, {}, {}, {});
   report.rank = rank();
   double size = 0, largest = 0;
   for (const Island& island : islands_)
@@ -561,7 +566,7 @@ RankReport SparseFactorization::report(std::span<const double> e, std::span<cons
       report.largest_dropped = std::max(report.largest_dropped, dropped);
     }
     if (e.empty() || island.rank == island.row_count) continue;
-    // Rows whose directions are uncertain by what was dropped cannot be held to more than that.
+    // The directions of rows are uncertain by the dropped part, so smaller residuals are not contradictions.
     const double allowed = std::max(options_.consistency_tolerance, 4 * dropped) * size;
     for (int k = island.node_begin; k < island.node_end; ++k)
       for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)

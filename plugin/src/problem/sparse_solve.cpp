@@ -1,5 +1,5 @@
-// Answers of the sparse solver by its factor: corrections on the true residual until what is left is rounding, least
-// squares where rows contradict, δ taken back out where G + δI is factored (T7).
+// Solutions by the sparse factor (T7). They are corrected on the true residual until only rounding is left. Where rows
+// contradict each other, they are least-squares solutions. Where G + δI is factored, the effect of δ is removed.
 #include "problem/sparse_factorization.h"
 
 #include <Eigen/Core>
@@ -12,12 +12,14 @@ namespace linchpin::detail {
 namespace {
 
 constexpr double eps = std::numeric_limits<double>::epsilon();
-constexpr double accepted = 1e-10;           // residual, relative to the right side, that refinement must get below
-constexpr double rounding = 16 * eps;        // likewise, below which refinement has nothing left to do
-constexpr double sure_rounding = 512 * eps;  // likewise where no pivot is small: a solve's own rounding is all there is
-constexpr double projected = 1e-11;          // likewise of what was made to lie in their range
-constexpr double agreement = 1e-12;  // residual in dropped rows above which equations are solved as least squares
-constexpr double indistinct = 4e-5;  // residual that directions of σ² < δ may keep and contradict nothing: 4 √δ
+constexpr double accepted = 1e-10;     // Residual that refinement must reach, relative to the right side.
+constexpr double rounding = 16 * eps;  // Relative residual at which refinement stops.
+// The same where no pivot is small, so that the residual is the rounding of the solve itself.
+constexpr double sure_rounding = 512 * eps;
+constexpr double projected = 1e-11;  // Relative residual for a right side that was projected on the range.
+// Relative residual in dropped rows above which equations are solved as least squares.
+constexpr double agreement = 1e-12;
+constexpr double indistinct = 4e-5;  // Residual, 4 √δ, that directions of σ² < δ may keep without a contradiction.
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -56,7 +58,7 @@ void SparseFactorization::clear_part(const Island& island) const {
   }
 }
 
-// f += Aᵀλ
+// f += Aᵀλ.
 void SparseFactorization::add_transposed(const Island& island, const double* lambda, double* f) const {
   for (int k = island.node_begin; k < island.node_end; ++k) {
     const Node& node = nodes_[at(k)];
@@ -76,7 +78,8 @@ void SparseFactorization::add_transposed(const Island& island, const double* lam
   }
 }
 
-// f ← Jᵀx of all that pulls at a body of six columns. Joints of three rows, the most of all, are compiled whole.
+// Returns f = Jᵀx of all constraints on a body of six columns. Joints of three rows are the most frequent, and have
+// compiled code.
 inline SparseFactorization::Six SparseFactorization::pull_on(const Body& body, const double* x) const {
   using Row = Eigen::Map<const Six>;
   Six f = Six::Zero();
@@ -95,8 +98,8 @@ inline SparseFactorization::Six SparseFactorization::pull_on(const Body& body, c
   return f;
 }
 
-// One solve for work_->rho: λ, force and Δv move by it. Δv is the sum of its corrections and not made anew from λ,
-// which keeps its digits where large multipliers nearly cancel. @param first  from zero
+// Solves once for work_->rho, and adds the result to λ, force and Δv. Δv is the sum of its corrections and is not
+// recomputed from λ. So it keeps its digits where large multipliers nearly cancel. @param first  starts from zero
 void SparseFactorization::correct(int i, bool first) const {
   const Island& island = islands_[at(i)];
   clear_hubs(island);
@@ -145,7 +148,7 @@ void SparseFactorization::correct(int i, bool first) const {
   }
 }
 
-// work_->rho ← e − A Δv
+// work_->rho ← e − A Δv.
 SparseFactorization::Error SparseFactorization::residual(const Island& island, const double* e) const {
   Error error;
   const bool full = island.kind == Kind::full;
@@ -176,9 +179,9 @@ SparseFactorization::Error SparseFactorization::residual(const Island& island, c
   return error;
 }
 
-// Multipliers of least norm in place of those of the kept rows alone, which may be a thousand times as long: what
-// cancels of them leaves its rounding in the force, and through light bodies in what moves. Of that, which is taken out
-// once more, nothing cancels. @return whether they were found
+// Replaces the multipliers of the kept rows by those of least norm. The former may be a thousand times as long. Their
+// cancellation leaves its rounding in the force, and through light bodies in the motion. The residual is corrected once
+// more, without cancellation. @return whether they were found
 bool SparseFactorization::share_out(int i, double size) const {
   const Island& island = islands_[at(i)];
   residual(island, work_->e.data());
@@ -196,9 +199,9 @@ bool SparseFactorization::share_out(int i, double size) const {
   }
 }
 
-// @param size  of the right side, or of what it is a difference of, in unit rows
+// @param size  in unit rows, of the right side or of the terms whose difference it is
 void SparseFactorization::apply_island(int i, double size, bool with_lambda) const {
-  constexpr int turns = 6;  // solves spent on one right side at most
+  constexpr int turns = 6;  // Largest number of solves for one right side.
   const Island& island = islands_[at(i)];
   const double* e = work_->e.data();
   if (size == 0) return clear(island), residual(island, e), void();
@@ -210,8 +213,8 @@ void SparseFactorization::apply_island(int i, double size, bool with_lambda) con
       correct(i, first);
       first = false;
       error = residual(island, e);
-      // Once more on what is left, until that is rounding; known to be so where this turn took as much as the last has
-      // to.
+      // Repeats on the residual until that is rounding. It is known to be rounding where this iteration reduced as much
+      // as the last one has to reduce.
       if (island.kind == Kind::full && turn == 0 && error.kept <= accepted * size &&
           error.kept * error.kept <= rounding * size * size) {
         if (error.kept > (island.least_kept >= sure_pivot ? sure_rounding : rounding) * size) correct(i, false);
@@ -228,11 +231,11 @@ void SparseFactorization::apply_island(int i, double size, bool with_lambda) con
     refine();
     if (island.kind == Kind::deficient && error.all > agreement * size && std::isfinite(error.all) &&
         project(i, work_->e)) {
-      e = work_->inside.data();  // least squares: the part of e inside range(A), in the rows as given (T6)
+      e = work_->inside.data();  // Least squares: the part of e inside range(A), in the rows as given (T6).
       error = residual(island, e);
       refine();
-      // What lies in range(A) is met in the rows left out as well, but for what singular values below the cut make of
-      // the kept ones in them: of what they leave, the part in range(A) once more.
+      // A right side in range(A) is met in the dropped rows as well. The exception is the contribution of singular
+      // values below the cut of the kept rows. So the part of the residual in range(A) is solved again.
       for (int turn = 0; turn < 3 && error.all > projected * size && std::isfinite(error.all); ++turn) {
         if (turn > 0) correct(i, false);
         residual(island, work_->e.data());
@@ -243,13 +246,13 @@ void SparseFactorization::apply_island(int i, double size, bool with_lambda) con
                       work_->rho.begin() + nodes_[at(k)].row);
         error.all = error.kept = size_of(island, work_->inside);
       }
-      // Else it was not the part of e that it should be.
+      // Otherwise the projection was not accurate enough.
       if (!(error.all <= projected * size) && leave_to_reference(i, "least squares not found by the sparse factor"))
         return apply_reference(island);
     }
     constexpr const char* not_vanished = "the residual did not vanish";
     if (!(error.kept <= accepted * size) && !leave_to_reference(i, not_vanished) &&
-        !(error.kept <= size)) {  // an answer that leaves more than there was is none
+        !(error.kept <= size)) {  // A solution with a larger residual than the right side is rejected.
       whiten();
       if (soften(i, not_vanished)) return apply_proximal(i, size, with_lambda);
       astray_ = true;
@@ -261,9 +264,10 @@ void SparseFactorization::apply_island(int i, double size, bool with_lambda) con
   if (island.kind == Kind::dense) apply_reference(island);
 }
 
-// λ, force and Δv for e where G + δI is factored. Each turn takes δ/(σ² + δ) of what is left in the direction of a
-// singular value σ: what remains is what no row can answer for, and the sum of the turns is the least-squares answer.
-// @return what is left, in unit rows
+// Computes λ, force and Δv for e where G + δI is factored. Each iteration leaves δ/(σ² + δ) of the residual in the
+// direction of a singular value σ. The rest is a part that no row can meet, and the sum of the iterations is the
+// least-squares solution.
+// @return the residual in unit rows
 double SparseFactorization::refine_proximal(int i, const double* e, double size) const {
   constexpr int turns = 16;
   const Island& island = islands_[at(i)];
@@ -282,7 +286,7 @@ double SparseFactorization::refine_proximal(int i, const double* e, double size)
 void SparseFactorization::apply_proximal(int i, double size, bool with_lambda) const {
   const Island& island = islands_[at(i)];
   double error = refine_proximal(i, work_->e.data(), size);
-  // What contradicts, be it rounding, stands 1/δ times in the multipliers: once more without it.
+  // A contradiction, even of rounding size, appears 1/δ times in the multipliers. So the solve is repeated without it.
   if ((with_lambda || error > agreement * size) && std::isfinite(error)) {
     for (int k = island.node_begin; k < island.node_end; ++k)
       for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
@@ -305,7 +309,7 @@ void SparseFactorization::clear(const Island& island) const {
   }
 }
 
-// What no island answers for.
+// Clears the bodies that belong to no island.
 void SparseFactorization::clear_unconstrained() const {
   if (bodies_by_island_.size() == bodies_.size()) return;
   for (const Body& body : bodies_) {
@@ -318,7 +322,7 @@ void SparseFactorization::clear_unconstrained() const {
 double SparseFactorization::apply(std::span<const double> e, std::span<const double> scale, std::span<double> lambda,
                                   std::span<double> force, std::span<double> dv) const noexcept {
   borrow();
-  std::copy_n(e.data(), m_, work_->e.data());  // e and lambda may be one array
+  std::copy_n(e.data(), m_, work_->e.data());  // `e` and `lambda` may be one array.
   clear_unconstrained();
   astray_ = false;
   double outside = 0, size = 0;
@@ -342,7 +346,7 @@ double SparseFactorization::apply(std::span<const double> e, std::span<const dou
   return full ? 0 : outside;
 }
 
-// Rows that depend on others are left out, as the factor has them: they are met where the others are, or not at all.
+// Dropped rows are left out, as in the factor. They are met only as far as the kept rows imply them.
 void SparseFactorization::approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
                                    std::span<double> dv) const noexcept {
   borrow();
@@ -370,7 +374,7 @@ void SparseFactorization::approach(std::span<const double> e, std::span<double> 
       times_inverse_mass(body, f.data(), u);
       continue;
     }
-    if (body.plain) {  // M⁻¹ itself: one who comes again needs no last digit
+    if (body.plain) {  // Uses M⁻¹ itself, because callers that iterate do not need the last digit.
       const Six f = pull_on(body, work_->x.data());
       const double* const L = roots_.data() + body.mass;
       const double m = L[inverse_mass_itself];
@@ -421,8 +425,8 @@ void SparseFactorization::times_inverse_mass(const Body& body, const double* f, 
   const double* const L = roots_.data() + body.mass;
   const int size = body.size;
   if (body.plain) {
-    // By substitution, and by division: I Δω then is the moment to rounding, whatever the condition of I, and books
-    // close. With the divisions side by side, none of which waits for another.
+    // Solves by substitution and division. Then I Δω is the moment to rounding, for any condition of I, and the
+    // momentum balance closes. The divisions are independent of each other.
     const double m = L[whole_mass];
     const double* const U = L + unit_lower;
     const double* const D = L + pivots;
@@ -453,7 +457,7 @@ void SparseFactorization::size_of_terms(std::span<const double> b, std::span<con
                                         std::span<double> scale) const {
   borrow();
   whiten();
-  for (const Body& body : bodies_) {  // ‖Lᵀa‖, in the first column of each body
+  for (const Body& body : bodies_) {  // ‖Lᵀa‖, in the first column of each body.
     const double* L = roots_.data() + body.mass;
     const double* const u = a.data() + body.column;
     double sum = 0;
