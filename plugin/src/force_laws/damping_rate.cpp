@@ -1,6 +1,6 @@
-// This file finds how fast laws damp or turn what they act on (T10). The bound takes all bodies as free and costs
-// little. The rate of the constrained motion is found on request. A direction that other constraints hold does not
-// move, and a body that is joined to a heavy one moves less than it would alone.
+// Finds how fast laws damp or rotate velocities (T10). The bound treats all bodies as free and costs little. The rate
+// of the constrained motion is computed on request. A direction that other constraints hold does not move, and a body
+// that is joined to a heavy one moves less than it would alone.
 #include "force_laws/law_solver.h"
 #include "problem/jacobian_products.h"
 
@@ -14,18 +14,19 @@ namespace {
 constexpr int most_iterations = 40, least_iterations = 4;
 constexpr double settled = 0.03, margin = 1.1;
 
-/// Friction slows a slip within a part, and so turns it faster at the end of the part.
+/// Friction slows a slip within a substep, and so turns it faster at the end of the substep.
 constexpr double margin_of_turning = 1.25;
 
 }  // namespace
 
-/// @return whether the friction of a contact turns with its slip
+/// @return whether the friction of an element turns with its slip
 bool LawSolver::turns_with_slip(const Piece& p) const {
   return p.contact >= 0 && p.dim > 1 && !contacts[z(p.contact)].sticks && goes_its_own_way(p);
 }
 
-/// Friction μN against a slip of several directions damps what is across the slip by μN/|slip|: a rate like that of a
-/// stiff smooth law, of no term in particular. The sum bounds how contacts share bodies.
+/// Friction μN against a slip of several directions damps velocities across the slip at the rate μN/|slip|. It is a
+/// rate like that of a stiff smooth law, but belongs to no single term. The sum bounds the coupling of elements that
+/// share bodies.
 template <class Mobility>
 double LawSolver::bound_of_turning(const Mobility& mobility_of) const {
   double sum = 0, most = 0;
@@ -38,7 +39,7 @@ double LawSolver::bound_of_turning(const Mobility& mobility_of) const {
   return std::isfinite(sum * most) ? sum * most : 0;
 }
 
-/// Finds the bound with the mobility that free bodies have.
+/// Computes the bound with the mobility of free bodies.
 void LawSolver::measure_turning(const Scene& scene) {
   turning_rate_ = bound_of_turning([&](const Piece& p) {
     double mobility = 0;
@@ -67,10 +68,10 @@ double LawSolver::answer_of_constrained(const Scene& scene, std::span<const doub
   return std::sqrt(std::max(0.0, square));
 }
 
-/// Finds the largest |eigenvalue| of P M⁻¹ D by power iteration, where D is the sum of all slopes. Leaves the
-/// velocities that belong to it in rate_v_.
+/// Computes the largest |eigenvalue| of P M⁻¹ D by power iteration, where D is the sum of all slopes. Leaves its
+/// velocities in rate_v_.
 double LawSolver::fastest_of_slopes(const Scene& scene, double from) {
-  // The efforts at the start alternate from law to law: in chains those excite the fastest motion.
+  // The efforts at the start alternate from law to law, because in chains those excite the fastest motion.
   std::fill(given_.begin(), given_.end(), 0.0);
   for (std::size_t i = 0; i < slopes_.size(); ++i) {
     int column = 0;
@@ -92,7 +93,7 @@ double LawSolver::fastest_of_slopes(const Scene& scene, double from) {
   return margin * rate;
 }
 
-/// @return the index into efforts of the smooth law that has most of the power at the velocities rate_v_, or −1
+/// @return the index in efforts of the smooth law with the largest power at the velocities rate_v_, or −1
 int LawSolver::stiffest_of_slopes(const Scene& scene) const {
   double most = 0;
   int which = -1;
@@ -107,7 +108,7 @@ int LawSolver::stiffest_of_slopes(const Scene& scene) const {
 void LawSolver::find_rate(const Scene& scene, double from) {
   if (sites_.empty() || !(report.rate > from)) return;
   rate_v_.resize(given_.size());
-  // Poses hardly change within a part of a step, so the ratio of a rate to its bound stays as it was found.
+  // Poses hardly change within a substep, so the ratio of a rate to its bound is kept.
   const auto find = [&](double& rate, double& share, const auto& found) {
     if (!(rate > from)) return;
     const double bound = rate;
@@ -120,7 +121,7 @@ void LawSolver::find_rate(const Scene& scene, double from) {
   note_rate();
 }
 
-/// Finds the rate of the smooth laws. Laws with a memory keep their bound.
+/// Computes the rate of the smooth laws. Laws with an internal state keep their bound.
 double LawSolver::rate_of_smooth(const Scene& scene, double from) {
   slopes_.clear();
   for (const Smooth& s : smooth_)
@@ -132,7 +133,7 @@ double LawSolver::rate_of_smooth(const Scene& scene, double from) {
   return found + memory_rate_bound_;
 }
 
-/// @return how far a unit effort across the slip of a contact moves it across its slip, on the constrained motion
+/// @return the displacement of an element across its slip by a unit effort across its slip, on the constrained motion
 /// [1/kg or 1/(kg·m²)]
 double LawSolver::mobility_across(const Scene& scene, const Piece& p) {
   const Vector6d along = p.slip.normalized();

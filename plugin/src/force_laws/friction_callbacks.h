@@ -1,4 +1,4 @@
-// Private to what asks laws in the words of the friction problem.
+// Private to the sources that evaluate laws for the friction problem.
 #pragma once
 
 #include "force_laws/law_solver.h"
@@ -6,7 +6,7 @@
 
 namespace linchpin {
 
-/// The laws as the friction problem calls them.
+/// Implements the callbacks of the friction problem by the laws.
 class LawSolver::Answers final : public detail::FrictionProblem::Laws {
  public:
   Answers(LawSolver& own, const Scene& scene) : own_(own), scene_(scene) {}
@@ -21,7 +21,7 @@ class LawSolver::Answers final : public detail::FrictionProblem::Laws {
                                              : thrust(p, N));
     in_basis(p, e, out);
   }
-  /// Of a piece that is known for its thrust: what it gives, in its basis.
+  /// Returns the effort of a piece that is known for its reaction, in its basis.
   Vector6d known(const Piece& p, const Vector6d& N) {
     detail::Six of{};
     std::copy_n(N.data(), 6, of.begin());
@@ -31,7 +31,7 @@ class LawSolver::Answers final : public detail::FrictionProblem::Laws {
     in_basis(p, e, out.data());
     return out;
   }
-  /// Of a smooth piece that answers to its slip: what it gives at the slip that was found.
+  /// Returns the effort of a smooth piece that is implicit in its slip, at the slip that was found.
   Vector6d answer(const Piece& p, const Vector6d& N) {
     const Effort e = own(p).effort(own_.thrust_at_slip(scene_, p, N, own_.slip_answered(p)));
     Vector6d out;

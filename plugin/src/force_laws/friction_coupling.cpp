@@ -1,5 +1,5 @@
-// Friction that is not known before something is solved: unit responses of all unknown efforts, the friction problem,
-// what is said of its answer, and the answer once more where what ends a step on the constraints has moved the slips.
+// Friction with unknown efforts: unit responses, the friction problem, and warnings about its solution. Also re-applies
+// friction after the end-of-step Newton has changed the slips.
 #include "force_laws/friction_callbacks.h"
 #include "model/format.h"
 #include "problem/jacobian_products.h"
@@ -11,7 +11,8 @@
 
 namespace linchpin {
 
-/// What is not known: the friction problem. @return whether what was taken to slide does, with it
+/// Poses and solves the friction problem for the unknown efforts. @return whether elements classified as sliding still
+/// slide with its solution
 bool LawSolver::rub(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced) {
   pose(scene, vdot, induced);
   if (posed_.empty()) return true;
@@ -24,8 +25,8 @@ bool LawSolver::rub(const Scene& scene, std::span<double> vdot, std::span<double
          });
 }
 
-/// Few unknowns read the actual thrust implicitly from the start: that takes no more back-solves, and tells how many
-/// answers there are.
+/// Lets a small number of unknowns read the actual normal force implicitly from the start. That takes no more
+/// back-solves, and shows how many solutions there are.
 void LawSolver::read_few_implicitly(const Scene& scene) {
   int unknowns = 0;
   for (const Piece& p : pieces_) unknowns += p.block >= 0 ? p.dim : 0;
@@ -102,15 +103,15 @@ void LawSolver::pose(const Scene& scene, std::span<const double> vdot, std::span
   problem_.find_prescribed_slips(rest_speed);
 }
 
-/// The part of the slip along unknown j that is an error of the velocities at the state: they miss the constraints that
-/// hold this direction. It is yᵀ(A v + φ_t), where −y are the multipliers that answer a unit effort.
+/// Returns the part of the slip along unknown j that is an error of the velocities at the state, which violate the
+/// constraints in this direction. It is yᵀ(A v + φ_t), where −y are the multipliers in response to a unit effort.
 double LawSolver::residual_slip(const Scene& scene, int j, std::size_t m) const {
   double sum = 0;
   for (std::size_t r = 0; r < m; ++r) sum -= multipliers_[z(j) * m + r] * scene.assembly.velocity[r];
   return sum;
 }
 
-/// How fast the two points of a piece move, each by itself, along its unit directions: their speeds with a step, their
+/// Returns how fast the two points of a piece move separately along its unit directions: speeds with a step,
 /// accelerations at an instant.
 double LawSolver::reach_of(const Scene& scene, const Piece& p, std::span<const double> vdot) const {
   const Site& site = sites_[z(p.site)];
@@ -137,7 +138,7 @@ double LawSolver::reach_of(const Scene& scene, const Piece& p, std::span<const d
   return most;
 }
 
-/// How every slip and thrust answers to every unknown effort, one back-solve for each.
+/// Computes the response of every slip and reaction to every unknown effort, with one back-solve for each.
 void LawSolver::answer_to_units(const Scene& scene, std::size_t n, std::size_t m) {
   columns_.resize(z(unknowns_) * n);
   forces_.resize(z(unknowns_) * n);
@@ -178,9 +179,10 @@ void LawSolver::answer_to_units(const Scene& scene, std::size_t n, std::size_t m
     }
 }
 
-/// Redundant contacts that are held share as they come to be swept. Where one so passes its bound they share anew:
-/// within their bounds if all together can hold, else by the share of the limit, which passes all bounds in one moment,
-/// for that to be found.
+/// Redistributes the friction of redundant elements that are held. Gauss–Seidel distributes it in an arbitrary way.
+/// Where one element exceeds its bound, they are distributed within their bounds if all together can stick. Otherwise
+/// the distribution of limit analysis is used. It exceeds all bounds at the same time, so that this time can be
+/// located.
 void LawSolver::share_anew(Answers& answers) {
   bool passed = false;
   for (std::size_t i = 0; i < problem_.blocks.size(); ++i) {
@@ -193,13 +195,13 @@ void LawSolver::share_anew(Answers& answers) {
   }
   if (!passed) return;
   change_ = z_;
-  if (problem_.share(answers, z_, true) &&  // and what slides beside it answers
+  if (problem_.share(answers, z_, true) &&  // Sliding elements beside it respond to the new distribution.
       !problem_.solve(answers, z_, true, detail::FrictionProblem::Choice::continuous).found)
     z_ = change_;
 }
 
-/// Whether the efforts found would move a contact beyond all bounds: thrusts and efforts that call each other up have
-/// then no end, and what was found is none.
+/// Returns true if the efforts would accelerate an element beyond all bounds. Then normal forces and efforts increase
+/// each other without end, and the result is not a solution.
 bool LawSolver::moves_beyond_all_bounds() const {
   const double most = fastest_by_laws / (step > 0 ? 1 : shortest_law_step);
   for (int i = 0; i < unknowns_; ++i)
@@ -209,8 +211,8 @@ bool LawSolver::moves_beyond_all_bounds() const {
 
 void LawSolver::solve(const Scene& scene) {
   Answers answers(*this, scene);
-  // What was found last is where to begin: the branch of the actual thrust, and how redundant contacts share. Of the
-  // same unknowns at another given thrust it is what the last round found.
+  // Starts at the last solution. It determines the branch of the actual normal force, and the distribution over
+  // redundant elements. For the same unknowns at another given normal force it is the result of the last iteration.
   const bool known = resumes_ || z_known_.size() == z(places_);
   if (!resumes_) z_.assign(z(unknowns_), 0.0);
   if (known && !resumes_)
@@ -264,7 +266,7 @@ void LawSolver::solve(const Scene& scene) {
   }
   if (answer.worst < 0 || !report.trouble.empty()) return;
   if (const Piece& p = pieces_[z(posed_[z(answer.worst)])]; answer.residual > 1e-3 && p.answers) {
-    // Slips at the level of their rounding make forces that are rounding too.
+    // Slips at the level of their rounding make forces that are rounding, too.
     if (answer.worst_size <= 1e-9 * sites_[z(p.site)].ideal.head<3>().norm()) return;
     report.trouble = name_of(scene, sites_[z(p.site)], *p.what);
     if (jumps_at_rest(scene, p, problem_.read(problem_.blocks[z(answer.worst)], z_)))
@@ -279,7 +281,7 @@ void LawSolver::solve(const Scene& scene) {
   }
 }
 
-/// The same about the slip at the step's end, in words.
+/// Describes a jump of the law near the slip at the end of the step. Empty if there is none.
 std::string LawSolver::jump_at_end(const Scene& scene, const Piece& p) {
   const Site& site = sites_[z(p.site)];
   const detail::Six N = problem_.read(problem_.blocks[z(p.block)], z_);
@@ -293,15 +295,16 @@ std::string LawSolver::jump_at_end(const Scene& scene, const Piece& p) {
   return p.memory >= 0 ? std::string() : jump_between(scene, site, *p.what, at(0.9), at(1.1));
 }
 
-/// Where the next solution begins: at what was found for every piece.
+/// Stores the efforts of every piece as the start of the next solution.
 void LawSolver::remember() {
   z_known_.resize(z(places_));
   for (const Piece& p : pieces_)
     std::copy_n(p.block < 0 ? p.known.data() : &z_[z(p.start)], p.dim, &z_known_[z(p.place)]);
 }
 
-/// What slid at the step's start and rests at its end may have had no choice: as it slides no thrust satisfies its law
-/// (Painlevé), and it stops as by an impact without collision.
+/// Warns of jamming. An element that slid at the start of the step and is at rest at its end may have had no other
+/// solution. While it slides, no normal force satisfies its law (Painlevé), and it stops as by an impact without
+/// collision.
 void LawSolver::look_for_jamming(const Scene& scene, Answers& answers) {
   const auto jams = [&](const Piece& p) {
     const auto& block = problem_.blocks[z(p.block)];
@@ -310,7 +313,7 @@ void LawSolver::look_for_jamming(const Scene& scene, Answers& answers) {
   };
   const auto one = std::find_if(posed_.begin(), posed_.end(), [&](int i) { return jams(pieces_[z(i)]); });
   if (one == posed_.end()) return;
-  const std::vector<detail::FrictionProblem::Block> blocks = problem_.blocks;  // what is rare may allocate
+  const std::vector<detail::FrictionProblem::Block> blocks = problem_.blocks;  // Rare cases may allocate.
   std::vector<double> slides(z_.size(), 0.0);
   for (const int i : posed_) {
     const Piece& p = pieces_[z(i)];
@@ -326,8 +329,8 @@ void LawSolver::look_for_jamming(const Scene& scene, Answers& answers) {
   problem_.blocks = blocks;
 }
 
-/// Whether a law's effort jumps where the slip goes through rest in some direction. What is smooth changes in
-/// proportion over so little, however stiff it is.
+/// Returns true if the effort of a law jumps where the slip passes through rest in some direction. A smooth effort
+/// changes in proportion over so small a distance, however stiff it is.
 bool LawSolver::jumps_at_rest(const Scene& scene, const Piece& p, const detail::Six& N) const {
   const Eigen::Map<const Vector6d> thrust(N.data());
   for (int k = 0; k < p.dim; ++k) {
@@ -336,8 +339,8 @@ bool LawSolver::jumps_at_rest(const Scene& scene, const Piece& p, const detail::
       const Effort b = p.what->effort(thrust_at_slip(scene, p, thrust, -slip * Vector6d::Unit(k)));
       return std::hypot((a.force - b.force).norm(), (a.moment - b.moment).norm());
     };
-    constexpr double hardly = 1e-12;  // [m/s]
-    if (across(0) > 0) return false;  // no function of its arguments
+    constexpr double hardly = 1e-12;  // In m/s.
+    if (across(0) > 0) return false;  // The law is not a function of its arguments.
     const double change = across(hardly);
     if (change > 0 && change > 0.5 * across(1000 * hardly)) return true;
   }
@@ -350,7 +353,7 @@ double LawSolver::hold(const Scene& scene, std::span<double> v, std::span<double
   double most = slips_midway(scene, v);
   change_.assign(z(unknowns_), 0.0);
   const std::size_t n = v.size(), m = induced.size();
-  if (step == 0) {  // an impulse, no part of the instant's force
+  if (step == 0) {  // An impulse, which is not part of the force at the instant.
     if (!(most > 0)) return 0;
     problem_.correction(work_, change_);
     for (std::size_t k = 0; k < change_.size(); ++k)
@@ -358,7 +361,7 @@ double LawSolver::hold(const Scene& scene, std::span<double> v, std::span<double
     return most;
   }
 
-  // What ends the step on the constraints has moved the slips: every contact answers again, within its bound.
+  // The end-of-step Newton has changed the slips. So every element responds again, within its bound.
   for (const int index : posed_) {
     const Piece& p = pieces_[z(index)];
     for (int k = 0; k < p.dim && (p.contact >= 0 || p.answers); ++k) {
@@ -397,15 +400,15 @@ double LawSolver::hold(const Scene& scene, std::span<double> v, std::span<double
     conclude(scene, vdot, induced);
     book();
   } catch (...) {
-    return 0;  // a law that has just answered and now does not: the answer it gave stays
+    return 0;  // A law that was just evaluated fails now. The earlier result stays.
   }
   return most;
 }
 
-/// Rubbing of all unknown efforts in the middle of a step with velocities v, where a velocity constraint of a step is
-/// met (T12), into work_. @return the largest of what sticks
+/// Computes the slips of all unknown efforts in the middle of a step with velocities v, where a velocity constraint of
+/// a step is met (T12), into work_. @return the largest one of a sticking element
 double LawSolver::slips_midway(const Scene& scene, std::span<const double> v) {
-  // One state for all blocks: a world of thousands has no room for one of the world in each.
+  // One state for all blocks, because a state for each of thousands of blocks of one world is too large.
   thread_local State middle;
   const Block& block = scene.assembly.block;
   for (const Site& site : sites_) {

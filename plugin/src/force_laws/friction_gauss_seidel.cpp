@@ -1,5 +1,5 @@
-// Block Gauss–Seidel finds who sticks and who slides: for thrusts that friction does not change it descends a convex
-// function, so it always ends, redundant contacts included.
+// Block Gauss–Seidel decides which elements stick and which slide. For reactions that friction does not change, it
+// minimises a convex function. So it always converges, with redundant elements, too.
 #include "force_laws/friction_problem_impl.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace linchpin::detail {
 namespace {
 
-/// Eigenvalues (diagonal of W) and eigenvectors (columns of U) of a symmetric n × n matrix, n ≤ 6, by Jacobi's
+/// Computes eigenvalues (diagonal of W) and eigenvectors (columns of U) of a symmetric n × n matrix, n ≤ 6, by Jacobi
 /// rotations.
 void diagonalize(Square& W, Square& U, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i)
@@ -42,11 +42,11 @@ void diagonalize(Square& W, Square& U, std::size_t n) {
 
 }  // namespace
 
-// d(effort)/d(slip), out[i][k] of effort i by slip k, by central differences.
+// Computes d(effort)/d(slip) by central differences: out[i][k] of effort i by slip k.
 void FrictionProblem::slopes(Laws& laws, int id, const Six& N, const Six& u, Square& out) {
   const std::size_t dim = z_(blocks[z_(id)].dim);
   for (std::size_t k = 0; k < dim; ++k) {
-    const std::size_t group = k < 3 ? 0 : 3;  // velocities, and angular velocities
+    const std::size_t group = k < 3 ? 0 : 3;  // Velocities, and angular velocities.
     const double h = 1e-6 * std::max({std::fabs(u[group]), std::fabs(u[group + 1]), std::fabs(u[group + 2])}) + 1e-9;
     Six up = u, down = u, f_up{}, f_down{};
     up[k] += h;
@@ -57,7 +57,7 @@ void FrictionProblem::slopes(Laws& laws, int id, const Six& N, const Six& u, Squ
   }
 }
 
-// Whether F is no more than what a stiff law makes of the rounding of its slip.
+// Returns true if F is no more than the effect of the rounding of the slip on a stiff law.
 bool FrictionProblem::within_rounding(const Block& b, const Square& slope, const Six& F,
                                       std::span<const double> z) const {
   Six noise{};
@@ -75,8 +75,9 @@ bool FrictionProblem::within_rounding(const Block& b, const Square& slope, const
   return true;
 }
 
-// A smooth block that answers to its own slip: Newton, each step as short as |residual| needs to fall. For laws that
-// damp there always is such a step; where the law jumps, it ends at the jump, which is where friction would stick.
+// Solves a smooth block that is implicit in its own slip by Newton. Each step is shortened until |residual| decreases.
+// For laws that damp there always is such a step. Where the law jumps, the iteration ends at the jump, where friction
+// would stick.
 void FrictionProblem::relax(Laws& laws, std::size_t index, const Six& N, std::span<double> z) {
   const Block& b = blocks[index];
   const int id = static_cast<int>(index);
@@ -106,7 +107,7 @@ void FrictionProblem::relax(Laws& laws, std::size_t index, const Six& N, std::sp
           J[i][j] -= b.share * slope[i][k] * W_[at(b.start + static_cast<int>(k), b.start + static_cast<int>(j))];
       }
     }
-    for (std::size_t p = 0; p < dim; ++p) {  // elimination with row pivots
+    for (std::size_t p = 0; p < dim; ++p) {  // Elimination with row pivots.
       std::size_t best = p;
       for (std::size_t i = p + 1; i < dim; ++i)
         if (std::fabs(J[i][p]) > std::fabs(J[best][p])) best = i;
@@ -135,7 +136,7 @@ void FrictionProblem::relax(Laws& laws, std::size_t index, const Six& N, std::sp
       now = residual();
       if (now < size || part < 1e-9) break;
     }
-    if (!(now < size)) {  // rounding, or a jump
+    if (!(now < size)) {  // Rounding, or a jump.
       for (std::size_t i = 0; i < dim; ++i) z[at0 + i] = from[i];
       return;
     }
@@ -144,9 +145,9 @@ void FrictionProblem::relax(Laws& laws, std::size_t index, const Six& N, std::sp
   }
 }
 
-// Smooth laws at the site of a dry block that answer to the same slip: what they make of its efforts, as their slopes
-// are now. Sweeps in which each answers to the other as it stands hardly move where the smooth law is stiff. Fills
-// own_, followers_ and follow_. @return whether there are any that damp
+// Computes the response of smooth laws at the site of a dry block that are implicit in the same slip, with their
+// present slopes. Without it, sweeps in which each responds to the present value of the other hardly converge where the
+// smooth law is stiff. Fills own_, followers_ and follow_. @return whether there are any that damp
 bool FrictionProblem::follow(Laws& laws, std::size_t index, std::span<const double> z) {
   const Block& b = blocks[index];
   const std::size_t dim = z_(b.dim);
@@ -155,7 +156,7 @@ bool FrictionProblem::follow(Laws& laws, std::size_t index, std::span<const doub
     for (int i = 0; other.answers && other.site == b.site && i < other.dim; ++i) followers_.push_back(other.start + i);
   const std::size_t n = followers_.size();
   if (n == 0) return false;
-  // (I − S W) δz = S δu of the followers, with δu what the dry block alone would do.
+  // (I − S W) δz = S δu of these laws, where δu is the effect of the dry block alone.
   const std::size_t columns = n + dim;
   J_.assign(std::max(J_.size(), n * columns), 0.0);
   std::size_t row = 0;
@@ -175,7 +176,7 @@ bool FrictionProblem::follow(Laws& laws, std::size_t index, std::span<const doub
       }
     }
   }
-  for (std::size_t p = 0; p < n; ++p) {  // elimination with row pivots
+  for (std::size_t p = 0; p < n; ++p) {  // Elimination with row pivots.
     std::size_t best = p;
     for (std::size_t i = p + 1; i < n; ++i)
       if (std::fabs(J_[i * columns + p]) > std::fabs(J_[best * columns + p])) best = i;
@@ -203,7 +204,8 @@ bool FrictionProblem::follow(Laws& laws, std::size_t index, std::span<const doub
   return with > 0 && with < without;
 }
 
-// Eigenvalues and eigenvectors of what a block's efforts do to its own slips. @param with_followers  of own_
+// Computes eigenvalues and eigenvectors of the response of a block's slips to its efforts. @param with_followers  uses
+// own_
 void FrictionProblem::find_axes(Block& b, bool with_followers) {
   const std::size_t dim = z_(b.dim);
   Square W{};
@@ -219,14 +221,15 @@ void FrictionProblem::find_axes(Block& b, bool with_followers) {
   b.resolved = !with_followers;
 }
 
-// A direction in which no effort moves a block is held by constraints. The slip there is what they prescribe: zero
-// where they only guide the bodies, else that of a drive, against which friction acts like against any other slip.
+// Finds prescribed slips. A direction in which no effort moves a block is held by constraints, which prescribe the slip
+// there. It is zero where they only guide the bodies. Otherwise it is the slip of a drive, and friction acts against it
+// as against any other slip.
 void FrictionProblem::find_prescribed_slips(double rest) {
   for (Block& b : blocks) {
     if (b.smooth || b.given) continue;
     find_axes(b, false);
     const std::size_t dim = z_(b.dim);
-    double square = 0, left = 0;  // of the prescribed slip; of the mobility that its directions have left
+    double square = 0, left = 0;  // Squared prescribed slip, and remaining mobility of its directions.
     for (std::size_t i = 0; i < dim; ++i) {
       if (b.size[i] > immovable * b.mobility) continue;
       double along = 0;
@@ -237,14 +240,14 @@ void FrictionProblem::find_prescribed_slips(double rest) {
       square += along * along;
       left = std::max(left, b.size[i] / b.mobility);
     }
-    // The square root of what is left is the angle by which the direction is not quite the one that is held.
+    // The square root of what is left is the angle between the direction and the one that is held.
     constexpr double rounding = 1e-8;
     b.slip_prescribed = std::sqrt(square) > rest + (rounding + std::sqrt(left)) * b.reach;
     b.forced = b.forced && !b.slip_prescribed;
   }
 }
 
-// One block answers to all others as they stand.
+// Solves one block with the present values of all others.
 void FrictionProblem::respond(Laws& laws, std::size_t index, std::span<double> z) {
   Block& b = blocks[index];
   const int id = static_cast<int>(index);
@@ -286,7 +289,7 @@ void FrictionProblem::respond(Laws& laws, std::size_t index, std::span<double> z
     b.mode = Mode::sticks;
   } else {
     b.mode = Mode::slips;
-    // |x| = r along −slip: (W + α) x = −q with α ≥ 0, from below, where Newton on 1/|x| cannot overshoot.
+    // x| = r along −slip: (W + α) x = −q with α ≥ 0. Newton on 1/|x| starts from below and cannot overshoot.
     const double r = slides;
     if (!(r > 0)) {
       x = Six{};

@@ -1,5 +1,5 @@
-// Newton on modes that sweeps have found goes to round-off, and is the only one used where thrusts answer so strongly
-// that sweeps would diverge; on a problem whose corners are rounded it needs no modes.
+// Newton with fixed modes from the sweeps converges to round-off. It is the only method where reactions feed back so
+// strongly that sweeps would diverge. On a problem with rounded corners it needs no modes.
 #include "force_laws/friction_problem_impl.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace linchpin::detail {
 
-// d(law)/d(thrust) of one block, by central differences: laws are callables.
+// Computes d(law)/d(reaction) of one block by central differences, because laws are callables.
 void FrictionProblem::derivatives(Laws& laws, int b, const Six& N, double speed, double size, Six& by_thrust,
                                   double& by_speed) {
   const double h = 1e-6 * std::max(size, 1e-6);
@@ -22,8 +22,8 @@ void FrictionProblem::derivatives(Laws& laws, int b, const Six& N, double speed,
   by_speed = ds > 0 ? (laws.sliding(b, N, speed + ds) - laws.sliding(b, N, speed - ds)) / (2 * ds) : 0;
 }
 
-/// F and J at z for the modes as they are; without `turning`, for slips that stay as they are. @return the largest |F|
-/// of laws, relative to the largest effort; `at_worst` receives its block.
+/// Computes F and J at z for the present modes. Without `turning`, slips count as fixed. @return the largest |F| of
+/// laws, relative to the largest effort. `at_worst` receives its block.
 double FrictionProblem::linearize(Laws& laws, std::span<const double> z, bool turning, int* at_worst) {
   std::fill(J_.begin(), J_.end(), 0.0);
   double worst = 0;
@@ -101,8 +101,8 @@ void FrictionProblem::linearize_sliding(Laws& laws, int id, const Six& N, double
     speed = std::sqrt(speed);
     double x = 0;
     for (int i = 0; i < b.dim; ++i) x += z[z_(b.start + i)] * z[z_(b.start + i)];
-    // One of several redundant contacts may be at its bound and yet not move, held by the others. The slip it then
-    // has is rounding and has no direction: it keeps that of its friction.
+    // One of several redundant elements may be at its bound and yet not move, because the others hold it. Its slip is
+    // then rounding without a direction, and the direction of its friction is used.
     if (hardly_moves(b, z)) speed = 0;
     for (int i = 0; i < b.dim; ++i)
       along[z_(i)] = speed > 0 ? along[z_(i)] / speed : x > 0 ? -z[z_(b.start + i)] / std::sqrt(x) : 0;
@@ -128,26 +128,26 @@ void FrictionProblem::linearize_sliding(Laws& laws, int id, const Six& N, double
   }
 }
 
-/// |F|² of the last linearize() or rounded().
+/// F|² of the last linearize() or rounded().
 double FrictionProblem::merit() const { return weighted(F_); }
 
-/// |x|² with efforts of all kinds on one scale.
+/// x|² with efforts of all kinds on one scale.
 double FrictionProblem::weighted(std::span<const double> x) const {
   double sum = 0;
   for (int i = 0; i < size_; ++i) sum += weight_[z_(i)] * x[z_(i)] * x[z_(i)];
   return sum;
 }
 
-// x ← −J⁻¹ F by elimination with row pivots, along rows of memory. @return whether every pivot was well above what
-// rounding may leave of a dependent row; else nothing has happened but that LU_ and x_ are spoiled.
+// Computes x ← −J⁻¹ F by elimination with row pivots, along rows of memory. @return whether every pivot was well above
+// the rounding of a dependent row. If not, only LU_ and x_ are changed.
 bool FrictionProblem::eliminate_rows() {
   const std::size_t n = z_(size_);
   std::copy_n(J_.begin(), n * n, LU_.begin());
-  for (std::size_t i = 0; i < n; ++i) {  // rows of contacts at rest may be 10¹⁰ times those of others
+  for (std::size_t i = 0; i < n; ++i) {  // Rows of sticking elements may be 10¹⁰ times as large as those of others.
     double* row = &LU_[i * n];
     double size = 0;
     for (std::size_t j = 0; j < n; ++j) size = std::max(size, std::fabs(row[j]));
-    if (!(size > 1e-6)) return false;  // a direction that others hold: not to be blown up
+    if (!(size > 1e-6)) return false;  // A direction that others hold, which must not be scaled up.
     const double scale = 1 / size;
     for (std::size_t j = 0; j < n; ++j) row[j] *= scale;
     x_[i] = -F_[i] * scale;
@@ -181,8 +181,8 @@ bool FrictionProblem::eliminate_rows() {
   return true;
 }
 
-// The same with complete pivoting where rows may depend on each other; what the rank does not reach stays zero.
-// (Redundant sticking contacts share what the sweeps have given them.)
+// The same with complete pivoting, where rows may depend on each other. Unknowns beyond the rank stay zero, so
+// redundant sticking elements keep their distribution from the sweeps.
 void FrictionProblem::eliminate() {
   if (eliminate_rows()) return;
   const int n = size_;
@@ -220,7 +220,8 @@ void FrictionProblem::eliminate() {
 
 bool FrictionProblem::newton(Laws& laws, std::span<double> z, Answer& answer, int most) {
   double last = std::numeric_limits<double>::infinity();
-  // Laws that answer to their slip saturate, and whole steps may then leap from one side of rest to the other for ever.
+  // Laws that are implicit in their slip saturate. Full steps may then jump from one side of rest to the other for
+  // ever.
   most = std::min(most, careful_ ? 15 : 40);
   for (int step = 0; step < most; ++step) {
     ++answer.iterations;
@@ -244,13 +245,13 @@ bool FrictionProblem::newton(Laws& laws, std::span<double> z, Answer& answer, in
       }
     }
     if (moves <= 4 * epsilon * std::max(size, largest(z))) return true;
-    if (moves >= 0.5 * last && moves <= 1e-11 * std::max(size, largest(z))) return true;  // rounding
+    if (moves >= 0.5 * last && moves <= 1e-11 * std::max(size, largest(z))) return true;  // Rounding.
     last = moves;
   }
   return false;
 }
 
-// Modes and their Newton until they agree.
+// Alternates between modes and their Newton until they agree.
 bool FrictionProblem::settle(Laws& laws, std::span<double> z, Answer& answer, int steps) {
   const int most = careful_ ? 6 : 20;
   for (int round = 0; round < most; ++round) {
@@ -279,7 +280,7 @@ bool FrictionProblem::settle(Laws& laws, std::span<double> z, Answer& answer, in
     }
     if (!changed) return true;
     for (std::size_t b = 0; b < blocks.size(); ++b) {
-      // A block that has just been let go needs a direction to slide in: the one in which its bound was passed.
+      // A block that starts to slide needs a direction. It is the one in which its bound was exceeded.
       const Mode mode = blocks[b].mode;
       if (mode == Mode::slips && !blocks[b].smooth && !blocks[b].given) respond(laws, b, z);
     }
@@ -287,9 +288,10 @@ bool FrictionProblem::settle(Laws& laws, std::span<double> z, Answer& answer, in
   return false;
 }
 
-/// What is minimised for thrusts that friction does not change, with the corner of dry friction rounded:
-/// ½ zᵀWz + Σ r √(|s|² + ε²), s = s₀ + W z, convex in z; its gradient is W F with F = z + r s/√(|s|² + ε²). Fills F_
-/// and, if asked, J_ = dF/dz. r and ε are by block in radius_ and round_. Every block is dry and answers.
+/// Evaluates the function that is minimised for reactions that friction does not change. The corner of dry friction is
+/// rounded: ½ zᵀWz + Σ r √(|s|² + ε²), s = s₀ + W z. It is convex in z, and its gradient is W F with F = z + r s/√(|s|²
+/// + ε²). It fills F_ and, on request, J_ = dF/dz. r and ε are by block in radius_ and round_. Every block is dry and
+/// free.
 double FrictionProblem::rounded(std::span<const double> z, bool with_jacobian) {
   double sum = 0;
   if (with_jacobian) std::fill(J_.begin(), J_.end(), 0.0);
@@ -309,8 +311,8 @@ double FrictionProblem::rounded(std::span<const double> z, bool with_jacobian) {
       F_[z_(b.start + i)] = z[z_(b.start + i)] + (r > 0 ? r / d * u[z_(i)] : 0);
       if (with_jacobian) J_[at(b.start + i, b.start + i)] = 1;
     }
-    // Its derivative is that of d z + r s = 0, by d: the effort as it is in the place of −r s/d, which it comes to be.
-    // So what is at rest stays so when it is rounded less (Chan, Golub, Mulet 1999).
+    // Uses the derivative of d z + r s = 0, divided by d, with the present effort in place of −r s/d, to which it
+    // converges. So an element at rest stays at rest when the rounding decreases (Chan, Golub, Mulet 1999).
     double length = 0;
     for (int i = 0; i < b.dim; ++i) length += z[z_(b.start + i)] * z[z_(b.start + i)];
     const double limit = std::min(1.0, r / std::max(std::sqrt(length), 1e-300));
@@ -324,16 +326,17 @@ double FrictionProblem::rounded(std::span<const double> z, bool with_jacobian) {
   return sum;
 }
 
-/// Newton on rounded(), ever less so: a convex function falls in every step, so it ends however stiffly contacts hang
-/// together, where sweeps crawl. Bounds are those of the slips on the way. Where it has become clear who sticks, the
-/// problem itself is solved. @param known  whether z is of a problem much like this one. @return whether the laws are
-/// met
+/// Newton on rounded() with decreasing rounding. A convex function decreases in every step, so it converges for any
+/// stiffness, where sweeps are slow. The bounds are those of the slips of each iterate. Once it is clear which elements
+/// stick, the problem itself is solved. @param known  whether z is the solution of a similar problem. @return whether
+/// the laws are satisfied
 bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answer& answer) {
   radius_.assign(blocks.size(), 0.0);
   round_.assign(blocks.size(), 0.0);
-  bool let_go = false;             // whether what slides has its own bound, and not that of rest
-  constexpr double sharp = 1e-10;  // of the slip that the whole friction of a contact alone would make
-  double moves = 0;                // by the last Newton step, relative
+  bool let_go = false;  // Sliding elements have their kinetic bound, and not the static one.
+  // Final rounding, relative to the slip that the whole friction of an element alone would make.
+  constexpr double sharp = 1e-10;
+  double moves = 0;  // Relative change by the last Newton step.
   for (double part = known ? 1e-3 : 1;; part = std::max(sharp, 0.03 * part)) {
     const double enough = part > sharp ? 0.03 : 1e-11;
     for (int step = 0; step < (part > sharp ? 10 : 30); ++step) {
@@ -357,9 +360,10 @@ bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answe
       std::copy(x_.begin(), x_.end(), try_.begin());
       for (double along = 1; along > 1e-3; along *= 0.5) {
         for (std::size_t i = 0; i < z.size(); ++i) z[i] = last_[i] + along * try_[i];
-        if (rounded(z, false) < before + 1e-14 * std::fabs(before)) break;  // where it falls by less than its rounding
+        // It may increase by less than its rounding.
+        if (rounded(z, false) < before + 1e-14 * std::fabs(before)) break;
       }
-      if (moves <= 1e-11) break;  // the residual has rounding of its own, which stiff corners magnify
+      if (moves <= 1e-11) break;  // The residual has rounding of its own, which stiff corners magnify.
     }
     bool sure = let_go;
     let_go = part < 1e-3;
@@ -373,11 +377,11 @@ bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answe
     if (sure && rests(laws, z, answer)) return true;
     if (!(part > sharp)) break;
   }
-  return moves <= 1e-9;  // modes that would not agree: laws are met as far as they have been sharpened
+  return moves <= 1e-9;  // The modes do not agree. The laws are satisfied to the accuracy of the last rounding.
 }
 
-/// As settle(), but only to where a sweep would stay: of two answers, one at rest and one that slides, sweeps take the
-/// one that a body at rest has. z is left as it was where there is none.
+/// Runs settle(), and accepts its result only if a sweep leaves it unchanged. Where a solution at rest and a sliding
+/// one exist, sweeps select the one of a body at rest. If there is none, z is unchanged.
 bool FrictionProblem::rests(Laws& laws, std::span<double> z, Answer& answer) {
   kept_.assign(z.begin(), z.end());
   if (settle(laws, z, answer, 12)) {

@@ -1,6 +1,5 @@
-// Which way a friction problem is solved: by staying at rest (static_friction.cpp), by sweeps
-// (friction_gauss_seidel.cpp), by Newton (friction_newton.cpp), and where there may be several solutions by a search
-// for them.
+// Selects the method for a friction problem: staying at rest (static_friction.cpp), sweeps (friction_gauss_seidel.cpp),
+// Newton (friction_newton.cpp), and a search where there may be several solutions.
 #include "force_laws/friction_problem_impl.h"
 
 #include <algorithm>
@@ -10,10 +9,10 @@
 namespace linchpin::detail {
 namespace {
 
-/// Sweeps after which Newton is tried, where many dampers in a row make sweeps slow and Newton no slower.
+/// Sweeps before Newton is tried. Many dampers in a chain make sweeps slow and Newton no slower.
 constexpr int few = 12;
 
-/// Unknowns above which sweeps of a system that hangs together have far to go.
+/// Number of unknowns above which sweeps of a connected system converge slowly.
 constexpr int many = 24;
 
 }  // namespace
@@ -45,7 +44,7 @@ void FrictionProblem::reset(int unknowns, int sites, bool same) {
 }
 
 double FrictionProblem::slip(int i, std::span<const double> z) const {
-  // Four sums, since compilers keep the order of one.
+  // Uses four sums, because compilers keep the order of one.
   const double* row = &W_[at(i, 0)];
   std::array<double, 4> sum{};
   std::size_t j = 0;
@@ -62,7 +61,7 @@ Six FrictionProblem::slips(const Block& b, std::span<const double> z) const {
   return u;
 }
 
-// Whether the bound of rest holds a dry block. @param u  its slips at z
+// Returns true if the static bound applies to a dry block. @param u  its slips at z
 bool FrictionProblem::may_hold(const Block& b, const Six& u, std::span<const double> z) const {
   Six q = u;
   for (int i = 0; i < b.dim; ++i)
@@ -88,7 +87,7 @@ Six FrictionProblem::slip_read(const Block& b, std::span<const double> z) const 
   return u;
 }
 
-/// Whether efforts change a thrust by more than the rounding of one.
+/// Returns true if efforts change a reaction by more than its rounding.
 bool FrictionProblem::thrust_moves(int site) const {
   constexpr double rounding = 1e-13;
   for (int k = 0; k < 6; ++k)
@@ -101,7 +100,7 @@ double FrictionProblem::gain_of(Laws& laws, std::span<const double> z) {
   bool implicit = false;
   for (const Block& b : blocks) implicit = implicit || b.implicit;
   if (!implicit) return 0;
-  // I − J of the implicit blocks, sticking ones left out: how efforts call up efforts.
+  // I − J of the implicit blocks without sticking ones is the feedback of efforts on efforts.
   linearize(laws, z, false);
   for (const Block& b : blocks)
     for (int i = b.start; i < b.start + b.dim; ++i)
@@ -124,7 +123,7 @@ double FrictionProblem::gain_of(Laws& laws, std::span<const double> z) {
   return gain;
 }
 
-/// Whether a block's slip is no more than rounding beside what its friction alone would make.
+/// Returns true if a block's slip is only rounding beside the slip that its friction alone would make.
 bool FrictionProblem::hardly_moves(const Block& b, std::span<const double> z) const {
   if (b.slip_prescribed) return false;
   double speed = 0, effort = 0;
@@ -136,7 +135,7 @@ bool FrictionProblem::hardly_moves(const Block& b, std::span<const double> z) co
   return std::sqrt(speed) <= 1e-9 * b.mobility * std::sqrt(effort);
 }
 
-/// Where contacts are redundant some may be at their bounds and yet not move: what does not slip, sticks.
+/// Redundant elements may be at their bounds and yet not move. An element that does not slip counts as sticking.
 void FrictionProblem::at_rest_sticks(std::span<const double> z) {
   for (Block& b : blocks)
     if (!b.smooth && !b.given && b.mode != Mode::sticks && hardly_moves(b, z)) b.mode = Mode::sticks;
@@ -161,12 +160,13 @@ FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, 
   find(laws, z, known, of, answer);
   if (of.implicit) {
     if (answer.found) answer.gain = std::max(answer.gain, gain_of(laws, z));
-    // A single answer stands even if a one-sided constraint pulls in it: that constraint is let go by its multiplier.
+    // A single solution is accepted even if the force of a unilateral constraint has the wrong sign in it. That
+    // constraint is released by its multiplier.
     if (!answer.found || answer.gain >= 0.9) find_all(laws, z, known, choice, of, answer);
     if (!answer.found) std::copy(first_.begin(), first_.end(), z.begin());
   }
 
-  if (!std::isfinite(largest(z))) {  // thrusts that call each other up without end, in whatever looked last
+  if (!std::isfinite(largest(z))) {  // Reactions that increase each other without end, in the search that ran last.
     answer.found = false;
     answer.solutions = 0;
     std::fill(z.begin(), z.end(), 0.0);
@@ -178,15 +178,16 @@ FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, 
   return answer;
 }
 
-/// One solution: what is cheapest is tried first. The first answer of the laws is left in first_.
+/// Finds one solution, with the cheapest method first. Leaves the first response of the laws in first_.
 void FrictionProblem::find(Laws& laws, std::span<double> z, bool known, const Kinds& of, Answer& answer) {
-  // The first answer of every law to what is there without it.
+  // The first response of every law to the values without it.
   const bool convex = of.free && !of.implicit && !of.answering && !of.given && size_ > many;
   bool swept = false;
   if (known && of.free && !of.answering) answer.found = stays(laws, z);
   if (!answer.found && convex && known && modes_known_) answer.found = rests(laws, z, answer);
   if (!answer.found) swept = sweep(laws, z, of.implicit || !of.free ? 1 : few, 1e-15);
-  if (convex && !answer.found && !swept) {  // sweeps have not come to an end where contacts hang together
+  // The sweeps have not converged, because the elements form a connected system.
+  if (convex && !answer.found && !swept) {
     std::copy(z.begin(), z.end(), first_.begin());
     if (!(answer.found = descend(laws, z, known, answer))) {
       std::copy(first_.begin(), first_.end(), z.begin());
@@ -198,7 +199,7 @@ void FrictionProblem::find(Laws& laws, std::span<double> z, bool known, const Ki
   const bool one = !of.implicit || answer.gain < 0.9;
   if (of.implicit && one && !answer.found) {
     swept = sweep(laws, z, of.answering ? few : 400, 1e-13);
-    if (!swept && share(laws, z)) swept = sweep(laws, z, few, 1e-13);  // bounds that are hardly enough
+    if (!swept && share(laws, z)) swept = sweep(laws, z, few, 1e-13);  // The bounds are hardly sufficient.
   }
   std::copy(z.begin(), z.end(), best_.begin());
   swept_modes_.clear();
@@ -210,29 +211,30 @@ void FrictionProblem::find(Laws& laws, std::span<double> z, bool known, const Ki
   if (!answer.found) answer.found = settle(laws, z, answer);
   const bool all_dry = std::all_of(blocks.begin(), blocks.end(), [](const Block& b) { return !b.smooth; });
   if (!answer.found && !swept && !of.implicit && of.free && !of.given && !convex && all_dry) {
-    // At the edge of slip sweeps crawl, and what they leave is as much as the slip itself.
+    // At the edge of slip, sweeps converge slowly, and their error is as large as the slip itself.
     back_to_sweeps();
     answer.found = descend(laws, z, true, answer);
   }
-  if (!answer.found && of.implicit && one && !of.answering) {  // modes that would not agree, as at the edge of slip
+  if (!answer.found && of.implicit && one && !of.answering) {  // The modes do not agree, as at the edge of slip.
     back_to_sweeps();
     answer.found = swept || (of.free && !of.given && all_dry && descend(laws, z, true, answer));
     if (!answer.found) {
       std::copy(best_.begin(), best_.end(), z.begin());
-      // Where thrusts call up no others there is one answer (T9); a large ratio of masses costs digits of it.
+      // Without feedback through reactions there is one solution (T9). A large ratio of masses reduces its accuracy.
       answer.found = sweep(laws, z, 4000, 1e-12) || linearize(laws, z) <= 1e-6;
     }
     std::copy(z.begin(), z.end(), best_.begin());
   }
-  // Laws that answer to their slip may be falling ones, or jump: Newton and sweeps take turns, and what neither finds
-  // is left where the sweeps end, with its residual.
+  // Laws that are implicit in their slip may fall with speed, or jump. Newton and sweeps alternate. If neither
+  // converges, the end of the sweeps is the result, with its residual.
   for (int round = 0; of.answering && one && !answer.found && round < 4; ++round) {
     std::copy(best_.begin(), best_.end(), z.begin());
     answer.found = sweep(laws, z, few, 1e-12);
     std::copy(z.begin(), z.end(), best_.begin());
     if (!answer.found && !(answer.found = settle(laws, z, answer))) std::copy(best_.begin(), best_.end(), z.begin());
   }
-  if (!answer.found && !of.implicit) {  // modes that would not agree: the sweeps' answer is good to their tolerance
+  // The modes do not agree. The result of the sweeps is accurate to their tolerance.
+  if (!answer.found && !of.implicit) {
     std::copy(best_.begin(), best_.end(), z.begin());
     answer.found = swept || of.answering || sweep(laws, z, 4000, 1e-12);
   }
@@ -240,15 +242,16 @@ void FrictionProblem::find(Laws& laws, std::span<double> z, bool known, const Ki
   if (answer.found) answer.solutions = 1;
 }
 
-/// There may be none or several: Newton from the ideal answer many times over, in both senses of the thrust.
+/// Searches for all solutions, of which there may be none or several. Starts Newton from many multiples of the ideal
+/// solution, with both signs of the reaction.
 void FrictionProblem::find_all(Laws& laws, std::span<double> z, bool known, Choice choice, const Kinds& of,
                                Answer& answer) {
   found_.clear();
   found_modes_.clear();
-  // Two are different where thrusts are: how redundant contacts share does not matter, nor a digit that a large
-  // ratio of masses has cost.
+  // Two solutions are different where their reactions are. The distribution over redundant elements does not matter,
+  // nor a digit that a large ratio of masses has cost.
   const auto keep = [&](std::span<const double> at) {
-    // Efforts beyond that meet their laws by the rounding of their slips alone.
+    // Larger efforts satisfy their laws only by the rounding of their slips.
     constexpr double beyond = 1e10;
     if (largest(at) > beyond * largest(first_) || !allowed(laws, at)) return;
     for (std::size_t k = 0; k < found_.size(); k += z.size()) {
@@ -272,13 +275,13 @@ void FrictionProblem::find_all(Laws& laws, std::span<double> z, bool known, Choi
     for (std::size_t i = 0; i < z.size(); ++i) z[i] = factor * first_[i];
     if (settle(laws, z, answer)) keep(z);
   }
-  // All at rest: where a step can end so, no sliding thrust need exist (an impact without collision).
+  // All at rest: a step can end so even if no sliding solution exists (an impact without collision).
   for (Block& b : blocks)
     if (!(b.smooth || b.given || b.slip_prescribed)) b.mode = Mode::sticks;
   if (of.free && settle(laws, z, answer)) keep(z);
   answer.solutions = z.empty() ? 0 : static_cast<int>(found_.size() / z.size());
   answer.found = answer.solutions > 0;
-  if (answer.gain < 0.9) answer.solutions = std::min(answer.solutions, 1);  // what differs is rounding (T9)
+  if (answer.gain < 0.9) answer.solutions = std::min(answer.solutions, 1);  // The differences are rounding (T9).
   const std::vector<double>& near = known ? start_ : first_;
   double best = std::numeric_limits<double>::infinity();
   for (std::size_t k = 0; k < found_.size(); k += z.size()) {

@@ -1,5 +1,5 @@
-// Laws that are not what laws have to be: that jump, or push at rest though they say that they only take energy. Found
-// from what they are asked anyway; named once, and for as long as they are there.
+// Finds faulty laws: laws that jump, and laws that push at rest although they are declared dissipative. Uses mostly
+// evaluations that are made anyway. The fault is reported as long as the law exists.
 #include "force_laws/law_solver.h"
 #include "model/format.h"
 #include "model/system_impl.h"
@@ -12,7 +12,7 @@
 
 namespace linchpin {
 
-/// What a term gives: the effort of a smooth one, the bounds of a dry one.
+/// Returns the value of a term: the effort of a smooth one, the bounds of a dry one.
 Vector6d LawSolver::ask(const Scene& scene, const Site& site, const Law::Term& term, const Asked& in) {
   blame(site, term);
   const Thrust n = thrust_of(scene, site, term, in.thrust, in.relative, in.spin);
@@ -33,8 +33,8 @@ Vector6d LawSolver::ask(const Scene& scene, const Site& site, const Law::Term& t
   return out;
 }
 
-/// Where a term jumps on the way from a to b, in words; empty if it does not. Halving a way halves the change of what
-/// is smooth, however steep, but not of what jumps.
+/// Describes where a term jumps on the way from a to b. Empty if it does not. Halving the interval halves the change of
+/// a smooth function, however steep, but not a jump.
 std::string LawSolver::jump_between(const Scene& scene, const Site& site, const Law::Term& term, Asked a, Asked b) {
   Vector6d at_a = ask(scene, site, term, a), at_b = ask(scene, site, term, b);
   if ((ask(scene, site, term, a) - at_a).norm() > 0)
@@ -43,7 +43,7 @@ std::string LawSolver::jump_between(const Scene& scene, const Site& site, const 
   const double whole = (at_b - at_a).norm();
   const Asked begin = a, end = b;
   if (!(whole > 0.02 * std::max(at_a.norm(), at_b.norm())) || !std::isfinite(whole)) return {};
-  constexpr int halvings = 48;  // to the rounding of the way
+  constexpr int halvings = 48;  // Down to the rounding of the interval.
   for (int k = 0; k < halvings; ++k) {
     const Asked middle{0.5 * (a.relative + b.relative), 0.5 * (a.spin + b.spin), 0.5 * (a.thrust + b.thrust)};
     const Vector6d at_middle = ask(scene, site, term, middle);
@@ -64,7 +64,7 @@ std::string LawSolver::jump_between(const Scene& scene, const Site& site, const 
   const double way = by_slip ? (end.relative - begin.relative).norm() : (end.spin - begin.spin).norm();
   if (speed <= 1e-9 + 1e-6 * way)
     return ": jumps where its slip changes sign. coulomb() knows what rest is, regularized_coulomb() is smooth";
-  // The law may jump by any part of it: unless it is along an axis, all of it is said.
+  // The law may jump by any component, so the whole vector is printed unless it is along an axis.
   const bool along_axis = where.cwiseAbs().maxCoeff() >= (1 - 1e-9) * speed;
   const std::string what = along_axis ? text(speed) : text(where);
   return std::string(": jumps where its ") + (by_slip ? "slip is " : "spin is ") + what +
@@ -78,9 +78,9 @@ LawSolver::Asked LawSolver::asked_of(const Site& site, const LawEffort& e) const
   return out;
 }
 
-/// Whether a smooth law that does not answer to the step's end has reversed with its slip, by more than the change of
-/// the slip is worth: its slope on that way times the mobility times the step is above 1. Under a load that is all that
-/// shows of a law which jumps at rest and hides it: it reverses rarely.
+/// Returns true if a smooth law that is explicit in the step has reversed with its slip, by more than the slip change
+/// justifies. Its slope on that way times the mobility times the step is then above 1. Under a load this is the only
+/// sign of a law that jumps at rest, because it rarely reverses.
 bool LawSolver::overshoots(const Site& site, const History& h, const Asked& asked, const Vector6d& now, int effort,
                            double dt) const {
   if (!h.known || !(now.dot(h.last) < 0) || !(std::min(now.norm(), h.last.norm()) > 0.1 * h.largest)) return false;
@@ -96,7 +96,7 @@ bool LawSolver::overshoots(const Site& site, const History& h, const Asked& aske
   return change.dot(before) > 0 && change.dot(after) < 0 && dt * change.dot(site.mobility * change) > along;
 }
 
-/// What changes much from one step to the next may have jumped between them.
+/// A term that changed much from one step to the next may have jumped between them.
 void LawSolver::look_for_jump(const Scene& scene, const Site& site, const Law::Term& term, int effort,
                               const Vector6d& value) {
   values_[z(effort)] = value;
@@ -121,11 +121,11 @@ void LawSolver::look_for_jumps(const Scene& scene) {
   }
 }
 
-/// What damps as fast as that about a slip of rest may jump there.
+/// Tests a law that damps so fast at a slip near rest for a jump there.
 void LawSolver::look_for_jump_at_rest(const Scene& scene, const Site& site, const Law::Term& term) {
   if (!flaw_.empty()) return;
   const Thrust n = thrust_of(scene, site, term, site.ideal);
-  constexpr double about = 1e-6;  // [m/s, rad/s]
+  constexpr double about = 1e-6;  // In m/s and rad/s.
   if (n.slip.norm() > about || n.spin.norm() > about) return;
   const auto look = [&](const Vector3d& slip, const Vector3d& spin) {
     const Vector3d relative = site.relative - n.slip, turning = site.relative_spin - n.spin;
@@ -138,7 +138,7 @@ void LawSolver::look_for_jump_at_rest(const Scene& scene, const Site& site, cons
   for (int k = 0; k < site.spins && term.turns; ++k) look(Vector3d::Zero(), site.free_spin.col(k));
 }
 
-/// A law that only takes energy gives no force along what is free where nothing moves there: it would move it.
+/// A dissipative law gives no force along the free directions where nothing moves, because it would start a motion.
 void LawSolver::look_for_push(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& e) {
   if (!flaw_.empty()) return;
   const Thrust n = thrust_of(scene, site, term, site.ideal);
@@ -147,10 +147,11 @@ void LawSolver::look_for_push(const Scene& scene, const Site& site, const Law::T
   for (int k = 0; k < site.slips; ++k) free.head<3>() += site.free_slip.col(k).dot(e.head<3>()) * site.free_slip.col(k);
   for (int k = 0; k < site.spins && term.turns; ++k)
     free.tail<3>() += site.free_spin.col(k).dot(e.tail<3>()) * site.free_spin.col(k);
-  // Against the little that moves it may be as strong as it likes.
+  // Against the small motion there it may have any strength.
   if (free.head<3>().dot(n.slip) + free.tail<3>().dot(n.spin) < 0) return;
-  const double power = 1e-3 * free.dot(site.mobility * free);  // of the velocity that it makes in a millisecond
-  if (!(power > 1e-15)) return;                                // rounding
+  // Power at the velocity that the force makes in a millisecond.
+  const double power = 1e-3 * free.dot(site.mobility * free);
+  if (!(power > 1e-15)) return;  // Rounding.
   note_flaw(
       scene, site, term,
       " is declared dissipative but pushes at rest, with " +
@@ -158,7 +159,7 @@ void LawSolver::look_for_push(const Scene& scene, const Site& site, const Law::T
           ": after a millisecond it gives " + text(power) + " W");
 }
 
-/// Said in every report until laws change.
+/// The fault is in every report until laws change.
 void LawSolver::note_flaw(const Scene& scene, const Site& site, const Law::Term& term, const std::string& what) {
   flaw_ = name_of(scene, site, term) + what;
 }

@@ -1,5 +1,6 @@
-// What laws meet at one state: where they act, which directions their constraints leave free, what they feel there, and
-// how each is taken: simply added, or as a piece of the friction problem (T9, T10). The solution is in nonideal.cpp.
+// Inputs of laws at one state: their acting points, the free directions of their constraints, and the motion and
+// reaction there. Decides how each is solved: simply added, or as a piece of the friction problem (T9, T10). The
+// solution is in law_solver.cpp.
 #include "force_laws/law_solver.h"
 
 #include "problem/jacobian_products.h"
@@ -17,15 +18,15 @@
 namespace linchpin {
 namespace {
 
-/// Rate of damping times step up to which smooth laws are taken at the start of the step. At 1 a body would stop in it,
-/// at 2 it would be driven.
+/// Product of damping rate and step up to which smooth laws are evaluated at the start of the step. At 1 a body would
+/// stop in it. At 2 the law would drive it.
 constexpr double explicit_limit = 0.5;
 
-/// Rate [1/s] from which a law at rest is asked whether it jumps there.
+/// Rate [1/s] above which a law at rest is tested for a jump there.
 constexpr double abrupt = 1e5;
 
-/// Orthonormal directions that rows (3 numbers each, in `gram` = Σ row rowᵀ) leave free. Rows below 1e-5 of the longest
-/// are noise of frames in single precision. @return how many
+/// Computes orthonormal directions that rows leave free (3 values each, `gram` = Σ row rowᵀ). Rows below 1e-5 of the
+/// longest are noise of frames in single precision. @return their number
 int left_free(const Eigen::Matrix3d& gram, double longest, Eigen::Matrix3d& out) {
   const Eigen::SelfAdjointEigenSolver<Eigen::Matrix3d> modes(gram);
   int count = 0;
@@ -34,8 +35,8 @@ int left_free(const Eigen::Matrix3d& gram, double longest, Eigen::Matrix3d& out)
   return count;
 }
 
-/// Part of x along the first `count` columns, which are orthonormal. Written out: products of dynamic width cost five
-/// times as much, and this is asked several times for every law and step.
+/// Returns the part of x along the first `count` columns, which are orthonormal. It is written out, because products of
+/// dynamic width cost five times as much and this runs several times for every law and step.
 Vector3d along(const Eigen::Matrix3d& columns, int count, const Vector3d& x) {
   if (count == 3) return x;
   Vector3d sum = Vector3d::Zero();
@@ -57,7 +58,7 @@ void LawSolver::free_directions(const Scene& scene, Site& site) const {
     const double* row = &J[z(6 * r)];
     Vector3d f(row[0], row[1], row[2]), m = Vector3d(row[3], row[4], row[5]) + arm.cross(f);
     if (r == 0) site.push = f;
-    const double length = std::sqrt(f.squaredNorm() + m.squaredNorm());  // a metre of arm for a newton
+    const double length = std::sqrt(f.squaredNorm() + m.squaredNorm());  // A moment of 1 N·m counts as a force of 1 N.
     if (!(length > 0)) continue;
     f /= length;
     m /= length;
@@ -76,7 +77,7 @@ void LawSolver::motion_at(const Scene& scene, Site& site) const {
     if (scene.system.kind(id) == BodyKind::particle) return body.v;
     return body.v + body.w.cross(site.point - body.p);
   };
-  // How the point itself moves: with its body, or as the declaration says.
+  // Velocity of the acting point itself: that of its body, or from the declared function.
   Vector3d moves;
   if (!constraint.wanders()) {
     moves = velocity(constraint.sliding() < 0 ? site.first : constraint.bodies()[z(constraint.sliding())]);
@@ -91,7 +92,7 @@ void LawSolver::motion_at(const Scene& scene, Site& site) const {
     const double h = 1e-4;
     moves = (8 * (point(h) - point(-h)) - (point(2 * h) - point(-2 * h))) / (12 * h);
   }
-  const auto gains = [&](BodyId id) -> Vector3d {  // of velocity(), at v̇ = 0
+  const auto gains = [&](BodyId id) -> Vector3d {  // Rate of velocity() at v̇ = 0.
     const BodyState& body = scene.state[id];
     const BodyKind kind = scene.system.kind(id);
     if (kind == BodyKind::particle) return Vector3d::Zero();
@@ -138,15 +139,15 @@ Thrust LawSolver::thrust_of(const Scene& scene, const Site& site, const Law::Ter
   return n;
 }
 
-/// The slip that a smooth piece answers to, in its basis.
+/// Returns the slip at which a smooth piece is evaluated implicitly, in its basis.
 Vector6d LawSolver::slip_answered(const Piece& p) const {
   Vector6d u = Vector6d::Zero();
   for (int k = 0; k < p.dim; ++k) u[k] = (1 - p.share) * p.slip[k] + p.share * problem_.slip(p.start + k, z_);
   return u;
 }
 
-/// What a smooth piece sees when its slip is another than at the state; its internal state has then lived through the
-/// step with it.
+/// Returns the input of a smooth piece for another slip than at the state. Its internal state is advanced through the
+/// step with that slip.
 Thrust LawSolver::thrust_at_slip(const Scene& scene, const Piece& p, const Vector6d& N, const Vector6d& slip) const {
   const Site& site = sites_[z(p.site)];
   Vector6d u;
@@ -175,7 +176,7 @@ void LawSolver::mobility_of(const Scene& scene, Site& site) const {
     for (int i = 0; i < 3; ++i)
       for (int j = 0; j < 3; ++j) I(i, j) = M[6 * (i + 3) + j + 3];
     const Vector3d r = site.point - scene.state[id].p;
-    arm << 0, r.z(), -r.y(), -r.z(), 0, r.x(), r.y(), -r.x(), 0;  // ω × r = arm ω
+    arm << 0, r.z(), -r.y(), -r.z(), 0, r.x(), r.y(), -r.x(), 0;  // ω × r = arm ω.
     const Eigen::Matrix3d inverse = I.inverse();
     site.mobility.topLeftCorner<3, 3>() += arm * inverse * arm.transpose();
     site.mobility.topRightCorner<3, 3>() += arm * inverse;
@@ -184,7 +185,8 @@ void LawSolver::mobility_of(const Scene& scene, Site& site) const {
   }
 }
 
-/// What a smooth term gives for a thrust and velocities; its internal state has then lived through the step with them.
+/// Returns the effort of a smooth term for a reaction and velocities. Its internal state is advanced through the step
+/// with them.
 Vector6d LawSolver::effort_at(const Scene& scene, const Smooth& s, const Vector6d& N, const Vector3d& relative,
                               const Vector3d& spin) const {
   Thrust n = thrust_of(scene, sites_[z(s.site)], *s.what, N, relative, spin);
@@ -200,7 +202,7 @@ Vector6d LawSolver::effort_at(const Scene& scene, const Smooth& s, const Vector6
   return out;
 }
 
-/// Whether a smooth law gives another effort for half as much thrust again.
+/// Returns true if a smooth law changes its effort when the normal force is 1.5 times as large.
 bool LawSolver::depends_on_thrust(const Scene& scene, const Smooth& s) const {
   const Site& site = sites_[z(s.site)];
   const auto at = [&](double factor) {
@@ -209,8 +211,9 @@ bool LawSolver::depends_on_thrust(const Scene& scene, const Smooth& s) const {
   return (at(1.5) - at(1)).norm() > 0;
 }
 
-/// How fast a smooth law damps what it acts on: from its slope at the slip, and from the chord to the opposite slip,
-/// which shows a law that jumps at rest. Traces, because they do not mind that forces and moments have other units.
+/// Measures how fast a smooth law damps velocities. Uses its slope at the slip, and the chord to the opposite slip,
+/// which shows a law that jumps at rest. Uses traces, because they do not depend on the different units of forces and
+/// moments.
 void LawSolver::measure(const Scene& scene, Smooth& s, const Vector6d& N) {
   const Site& site = sites_[z(s.site)];
   const Law::Term& term = *s.what;
@@ -244,7 +247,7 @@ void LawSolver::measure(const Scene& scene, Smooth& s, const Vector6d& N) {
     const double along = 2 * change.dot(slip);
     const double chord = change.dot(site.mobility * change);
     if (std::fabs(along) <= 1e-9 * change.norm() * slip.norm()) {
-      // Across its slip: nothing to be learnt from the chord.
+      // The law acts across its slip, so the chord contains no information.
     } else if (along < 0) {
       if (chord / -along > s.rate) {
         s.rate = chord / -along;
@@ -256,7 +259,7 @@ void LawSolver::measure(const Scene& scene, Smooth& s, const Vector6d& N) {
       s.answers = false;
     }
   }
-  if (s.memory >= 0 && step == 0) {  // bristles: a spring, where steps are explicit
+  if (s.memory >= 0 && step == 0) {  // Bristles are a spring where steps are explicit.
     Thrust bent = n;
     bent.memory = memories_[z(s.memory)].next;
     const double h = 1e-6 * bent.memory.norm() + 1e-12;
@@ -267,7 +270,7 @@ void LawSolver::measure(const Scene& scene, Smooth& s, const Vector6d& N) {
       stiffness -= (site.mobility.topLeftCorner<3, 3>() * (term.effort(more).force - s.e.head<3>()))[k] / h;
     }
     if (stiffness > 0) s.rate = std::max(s.rate, std::sqrt(stiffness));
-    // And how fast they forget, which is how fast their force settles.
+    // The decay rate of the bristles is the rate at which their force settles.
     constexpr double moment = 1e-7;
     for (int k = 0; k < 3; ++k) {
       Thrust more = bent;
@@ -280,9 +283,9 @@ void LawSolver::measure(const Scene& scene, Smooth& s, const Vector6d& N) {
   if (!std::isfinite(s.rate)) s.rate = 0;
 }
 
-/// Smooth laws are simply added where the step is short for all of them together; else they answer, as dry friction
-/// does, to the slip at the step's end, and so never give energy however stiff they are. Laws that turn their slip
-/// (Lorentz) answer to its mean, which neither gives nor takes.
+/// Classifies smooth laws. Where the step is short for all of them together, they are simply added. Otherwise they are
+/// evaluated at the slip at the end of the step, as dry friction is. So they never give energy, however stiff they are.
+/// Laws that turn their slip (Lorentz) are evaluated at its mean, which conserves energy.
 void LawSolver::sort_smooth(const Scene& scene) {
   const Block& block = scene.assembly.block;
   const auto slots = [&](const Smooth& s) {
@@ -341,8 +344,9 @@ void LawSolver::sort_smooth(const Scene& scene) {
   note_rate();
 }
 
-/// Whether a smooth piece that is weak for the step at the thrust at which that was judged is too stiff at the thrust
-/// that is there, which others may call up. It then answers to the step's end.
+/// Tests a smooth piece that was weak for the step at the normal force at which it was measured. Other forces may have
+/// increased the normal force since. If the piece is too stiff now, it becomes implicit in the slip at the end of the
+/// step.
 bool LawSolver::stiffens(const Scene& scene, Piece& p) {
   constexpr double hardly = 0.1;
   const Site& site = sites_[z(p.site)];
@@ -396,7 +400,7 @@ std::string LawSolver::name_of(const System& system, const Block& block, const S
          system.name(block.constraints[z(site.constraint)]);
 }
 
-/// All laws of a constraint together.
+/// Names all laws of a constraint.
 std::string LawSolver::names_on(const Scene& scene, const Site& site) const {
   const ConstraintId id = scene.assembly.block.constraints[z(site.constraint)];
   const Law::Term* only = nullptr;
@@ -425,7 +429,8 @@ LawSolver::Piece& LawSolver::add_piece(const Scene& scene, int site_index, int l
   p.axes.setZero();
   p.place = places_;
   reads_actual_ = reads_actual_ || what.reads == Reads::actual;
-  p.implicit = what.reads == Reads::actual && what.branch != Branch::continuous;  // a choice among several
+  // Branches other than `continuous` select one of several solutions.
+  p.implicit = what.reads == Reads::actual && what.branch != Branch::continuous;
   if (what.holding) {
     if (!turns(what))
       for (int k = 0; k < site.slips; ++k) p.basis.col(p.dim++).head<3>() = site.free_slip.col(k);
@@ -433,7 +438,7 @@ LawSolver::Piece& LawSolver::add_piece(const Scene& scene, int site_index, int l
       for (int k = 0; k < site.spins; ++k)
         p.basis.col(p.dim++).tail<3>() = (what.rubs == Rubs::both ? what.arm : 1) * site.free_spin.col(k);
     if (what.rubs == Rubs::roll) {
-      // Free axes across the thrust; all of them where nothing presses.
+      // Uses the free axes perpendicular to the normal force, or all of them without a normal force.
       const Vector3d n = site.ideal.head<3>();
       const auto S = site.free_spin.leftCols(site.spins);
       Eigen::Matrix3d taken = n.squaredNorm() > 0 ? Eigen::Matrix3d(n * n.transpose() / n.squaredNorm())
@@ -463,14 +468,14 @@ LawSolver::Piece& LawSolver::add_piece(const Scene& scene, int site_index, int l
   return p;
 }
 
-/// The thrust that a piece reads in this round, unless implicitly.
+/// Returns the reaction that a piece reads in this iteration, unless it reads it implicitly.
 const Vector6d& LawSolver::thrust_read(const Piece& p) const {
   const Site& site = sites_[z(p.site)];
   return p.what->reads == Reads::actual ? site.read : site.ideal;
 }
 
-/// Directions in which a smooth piece pushes. One that answers to its slip at a thrust that is known does so where its
-/// constraint leaves it free; across that nothing moves, and its effort there is that at the state.
+/// Sets the directions of the efforts of a smooth piece. A piece that is implicit in its slip, at a known reaction,
+/// acts in the free directions of its constraint. Across them nothing moves, and its effort there is that at the state.
 void LawSolver::set_basis(Piece& p, const Vector6d& effort) {
   const Eigen::Matrix<double, 6, 6> before = p.basis;
   const Site& site = sites_[z(p.site)];
@@ -511,7 +516,7 @@ void LawSolver::give_memory(std::span<const double> values) {
   }
 }
 
-// Sites, pieces and contacts as they are at this state; laws that only add up are asked at once.
+// Collects sites, pieces and friction elements at this state, and evaluates all smooth laws.
 void LawSolver::gather(const Scene& scene) {
   const Block& block = scene.assembly.block;
   sites_.clear();
@@ -592,7 +597,7 @@ void LawSolver::gather(const Scene& scene) {
         if (term.dissipative) look_for_push(scene, site, term, s.e);
       }
   }
-  memories_.resize(remembering);  // those of laws that are gone point nowhere
+  memories_.resize(remembering);  // Entries of removed laws would have dangling pointers.
   memory_now.resize(3 * remembering);
   memory_rate.resize(3 * remembering);
   sort_smooth(scene);
@@ -604,7 +609,7 @@ void LawSolver::check(const Scene& scene, const Site& site, const Law::Term& ter
     throw std::runtime_error(name_of(scene, site, term) + " returned a force that is not finite");
   if (!term.dissipative) return;
   const double power = e.force.dot(n.slip) + e.moment.dot(n.spin);
-  // Slip and spin are parts of these, and rounded as these are; a picowatt is rounding in any case.
+  // Slip and spin are parts of these velocities, and have their rounding. A picowatt counts as rounding in any case.
   const Vector3d turning = n.first->w - (n.second ? n.second->w : Vector3d::Zero());
   if (power > 1e-12 + 1e-9 * (e.force.norm() * (n.slip.norm() + n.relative.norm()) +
                               e.moment.norm() * (n.spin.norm() + turning.norm())))

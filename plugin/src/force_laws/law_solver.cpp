@@ -1,8 +1,8 @@
-// Laws at one state. The order of things: laws that only add up; then, if anything is at rest, is to be judged at the
-// end of a step or reads the actual thrust, unit responses of all unknown efforts and the friction problem; last, what
-// came out goes through the factor once more as one force, so that no round-off of the small problem is left in v̇. What
-// laws read is collected in law_evaluation.cpp; who slides is in sliding.cpp, the friction problem in
-// friction_coupling.cpp.
+// Laws at one state. First, laws whose efforts are known are added. Other laws are at rest, are evaluated at the end of
+// a step, or read the actual normal force. For these the friction problem is solved with unit responses of all unknown
+// efforts. Last, the result passes through the factor once more as one force. So no round-off of the small problem
+// remains in v̇. Inputs of laws are collected in law_evaluation.cpp. Sliding is in sliding.cpp, and the friction
+// problem in friction_coupling.cpp.
 #include "force_laws/friction_callbacks.h"
 #include "model/format.h"
 #include "problem/jacobian_products.h"
@@ -44,7 +44,7 @@ void LawSolver::restructure(const Block& block) {
 
 void LawSolver::keep(Past& past) const {
   past = {memories_, holds_, histories_, z_known_, memory_t_, memory_begun_, smooth_share_, turning_share_};
-  for (Memory& m : past.memories) m.what = nullptr;  // the same law may lie elsewhere by then
+  for (Memory& m : past.memories) m.what = nullptr;  // The same law may have another address when it is restored.
 }
 
 void LawSolver::go_back(const Past& past) {
@@ -58,7 +58,7 @@ void LawSolver::go_back(const Past& past) {
   turning_share_ = past.turning_share;
 }
 
-/// Adds what the force `c` [n] does to everything: one back-solve (T5).
+/// Adds the response to the force `c` [n]: one back-solve (T5).
 void LawSolver::respond(const Scene& scene, std::span<const double> c, std::span<double> vdot,
                         std::span<double> nonideal, std::span<double> induced) {
   scene.solver.inverse_mass(c, dv_);
@@ -78,7 +78,7 @@ void LawSolver::respond(const Scene& scene, std::span<const double> c, std::span
   for (std::size_t r = 0; r < induced.size(); ++r) induced[r] += lambda_[r];
 }
 
-/// All as it was without laws.
+/// Restores the values without laws.
 void LawSolver::forget_response(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                                 std::span<double> induced) {
   std::copy(kept_.begin(), kept_.end(), vdot.begin());
@@ -87,7 +87,7 @@ void LawSolver::forget_response(const Scene& scene, std::span<double> vdot, std:
   std::fill(scene.assembly.instant.c.begin(), scene.assembly.instant.c.end(), 0.0);
 }
 
-// What was found, contact by contact, and whether laws were what they say they are.
+// Writes the results of all friction elements and laws. Checks that laws have the properties that they declare.
 void LawSolver::conclude(const Scene& scene, std::span<const double> vdot, std::span<const double> induced) {
   Answers answers(*this, scene);
   read_thrusts(scene, induced);
@@ -110,17 +110,18 @@ void LawSolver::conclude(const Scene& scene, std::span<const double> vdot, std::
       Thrust n;
       if (p.answers) {
         n = thrust_at_slip(scene, p, thrust, slip_answered(p));
-        if (p.memory >= 0) {  // it lives through the step with the slip that it answers to
+        // Its internal state advances through the step with the slip at which the law is evaluated.
+        if (p.memory >= 0) {
           Memory& m = memories_[z(p.memory)];
           m.thrust = n;
           m.thrust.memory = m.value;
         }
-        // The law itself: what was found is a little beside it where no slip satisfies it.
+        // Evaluates the law itself. The result found differs from it a little where no slip satisfies the law.
         check(scene, site, *p.what, p.what->effort(n), n);
         continue;
       } else {
         n = thrust_of(scene, site, *p.what, thrust);
-        if (p.memory >= 0) {  // it was the ideal thrust so far
+        if (p.memory >= 0) {  // So far it was evaluated at the ideal normal force.
           Memory& m = memories_[z(p.memory)];
           n.memory = m.value;
           m.thrust = n;
@@ -136,7 +137,7 @@ void LawSolver::conclude(const Scene& scene, std::span<const double> vdot, std::
     contact.sticks = answered && block->mode == detail::FrictionProblem::Mode::sticks;
     contact.bound = answers.holding(p, N);
     double speed = p.slip.norm();
-    if (answered) {  // friction then is that of the slip at the end
+    if (answered) {  // Then friction is that of the slip at the end.
       speed = 0;
       for (int k = 0; k < p.dim; ++k) speed += std::pow(problem_.slip(p.start + k, z_), 2);
       speed = std::sqrt(speed);
@@ -160,8 +161,7 @@ void LawSolver::conclude(const Scene& scene, std::span<const double> vdot, std::
   if (step == 0 && span == 0) measure_turning(scene);
 }
 
-/// By how much the actual thrust differs from the ideal one, where a law gives another answer for the one than for the
-/// other.
+/// Computes the difference between the actual and the ideal normal force, where a law gives different efforts for them.
 void LawSolver::note_differences(const Scene& scene) {
   constexpr double rounding = 1e-9;
   const auto differ = [](const auto& a, const auto& b, double size) { return (a - b).norm() > rounding * size; };
@@ -211,7 +211,7 @@ void LawSolver::book() {
     else
       contact.friction = e.norm();
   }
-  // The stages of a method may see a law jump that looks the same at the end of every step.
+  // Between the stages of a method a law may jump although it is the same at the end of every step.
   for (std::size_t i = 0; step == 0 && i < efforts.size() && histories_.size() == efforts.size(); ++i) {
     History& h = histories_[i];
     Vector6d now;
@@ -248,7 +248,8 @@ std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::sp
   try {
     gather(scene);
     if (sites_.empty()) return {};
-    for (auto* x : {&given_, &dv_, &force_}) x->resize(vdot.size());  // not before there is a law: mostly there is none
+    // Sized only when there is a law, because most systems have none.
+    for (auto* x : {&given_, &dv_, &force_}) x->resize(vdot.size());
     for (auto* x : {&row_, &lambda_}) x->resize(induced.size());
     kept_.assign(vdot.begin(), vdot.end());
     kept_nonideal_.assign(nonideal.begin(), nonideal.end());
@@ -259,7 +260,8 @@ std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::sp
       report.trouble.clear();
       read_few_implicitly(scene);
       slide(scene, vdot, nonideal, induced);
-      if (!rub(scene, vdot, nonideal, induced)) {  // friction beside it has turned what slid: all answer together
+      // Other friction has turned an element that was sliding. All friction is then solved together.
+      if (!rub(scene, vdot, nonideal, induced)) {
         for (Piece& p : pieces_)
           if (p.contact >= 0) p.block = 0;
       } else if (agree(scene, induced, so_far)) {
@@ -278,7 +280,7 @@ std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::sp
     if (report.trouble.empty()) report.trouble = flaw_;
     if (report.trouble.empty()) report.trouble = chatter(scene);
   } catch (const std::exception& e) {
-    // What we throw names the law; what a law throws does not.
+    // Exceptions of this library name the law. Exceptions of a law do not.
     const std::string what = e.what();
     const std::string name = at_fault_ == nullptr ? "a law" : name_of(scene, *at_fault_site_, *at_fault_);
     return what.rfind(name, 0) == 0 ? what : name + " threw: " + what;
@@ -288,7 +290,7 @@ std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::sp
   return {};
 }
 
-/// A law that reverses in step after step, in words; else empty.
+/// Describes a law whose effort reverses in step after step. Otherwise returns an empty text.
 std::string LawSolver::chatter(const Scene& scene) const {
   if (histories_.size() != efforts.size()) return {};
   for (std::size_t i = 0; i < efforts.size(); ++i)
@@ -298,7 +300,7 @@ std::string LawSolver::chatter(const Scene& scene) const {
       const Law::Term& term = laws(scene.system, id)[z(e.law)].terms()[z(e.term)];
       const auto site =
           std::find_if(sites_.begin(), sites_.end(), [&](const Site& x) { return x.constraint == e.constraint; });
-      // The same words in every step: how often is LawWork::switches_per_second().
+      // The text is the same in every step. LawWork::switches_per_second() gives the frequency.
       return name_of(scene, *site, term) + ": chatters, its force reverses " +
              (of16 >= 9 ? "in most steps" : "with its slip, by more than stops it in a step") +
              "; it jumps, or is too strong for the step. coulomb() knows what rest is, "
@@ -311,7 +313,7 @@ std::string beyond_all_bounds(double force, double acceleration) {
   return " gave a force of " + text(force) + ", which is beyond all bounds: it makes " + text(acceleration) + " m/s²";
 }
 
-/// Forces that are finite and yet no forces: a host in single precision has no number for what they do.
+/// Rejects forces that are finite but unusable, because a host in single precision cannot represent their effect.
 std::string LawSolver::too_large(const Scene& scene, std::span<const double> nonideal) {
   scene.solver.inverse_mass(nonideal, dv_);
   const double most = largest(dv_) * std::max(step, shortest_law_step);
@@ -332,9 +334,9 @@ std::vector<std::string> LawSolver::idle(const System& system, const Block& bloc
         bool slides = site.slips == 0, spins = site.spins == 0;
         if (term.holding) {
           slides = slides && (term.rubs == Rubs::slip || term.rubs == Rubs::both);
-          spins = spins && term.rubs == Rubs::spin;  // rolling needs a thrust to roll across, which may come
+          spins = spins && term.rubs == Rubs::spin;  // Rolling friction needs a normal force, which may appear later.
           if (term.rubs == Rubs::both && site.spins > 0) slides = false;
-        } else {  // smooth: one that only takes energy does so where something moves
+        } else {  // A smooth law that only dissipates acts only where something moves.
           slides = slides && term.dissipative && (!term.turns || spins);
           spins = slides && term.turns;
         }
@@ -369,7 +371,7 @@ void LawSolver::accept(double dt) {
     const double size = now.norm(), before = h.last.norm();
     h.largest = std::max(h.largest, size);
     const bool stuck = e.contact >= 0 && contacts[z(e.contact)].sticks;
-    // What rests reverses with its rounding, and dry friction that holds with what it holds.
+    // At rest, a force reverses with its rounding, and dry friction that sticks reverses with the load.
     const bool rounding = size <= 1e-9 * std::max(e.thrust.norm(), e.thrust_moment.norm());
     const bool reverses =
         h.known && (stuck != h.stuck || (!rounding && (h.reversed || (!stuck && !h.stuck && now.dot(h.last) < 0 &&
@@ -394,7 +396,7 @@ void LawSolver::take_over(const LawSolver& of_step) {
   flaw_of_ = of_step.flaw_of_;
   memory_t_ = of_step.memory_t_;
   memory_begun_ = of_step.memory_begun_;
-  give_memory(of_step.memory_now);  // at the evaluation: accept() may have been there since
+  give_memory(of_step.memory_now);  // Uses the values at the evaluation, because accept() may have followed since.
 }
 
 void LawSolver::grip(int contact, Grip how, const Vector6d& sense) {

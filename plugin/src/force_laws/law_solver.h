@@ -1,6 +1,6 @@
-// The third term of the equation at one state: collects what laws read, asks them, poses and solves the friction
-// problem where anything sticks or reads the actual thrust, and keeps the answer apart for the books (T5, T9, T10).
-// Private to the core.
+// The nonideal term of the equation at one state (T5, T9, T10). Collects the inputs of laws and evaluates the laws.
+// Where anything sticks or reads the actual normal force, it poses and solves the friction problem. Stores the efforts
+// separately for the energy balance. Private to the core.
 #pragma once
 
 #include "force_laws/friction_problem.h"
@@ -20,153 +20,164 @@ namespace linchpin {
 using Vector6d = Eigen::Matrix<double, 6, 1>;
 using Vector1d = Eigen::Matrix<double, 1, 1>;
 
-/// Slower than this is at rest for laws of the instant [m/s or rad/s].
+/// Slips below this speed count as rest for laws of the instant [m/s or rad/s].
 constexpr double rest_speed = 1e-9;
-/// Up to so many unknowns read their thrust implicitly at once; of more the laws follow their thrusts first.
+/// Largest number of unknowns that read their normal force implicitly at once. With more, fixed-point iterations come
+/// first.
 constexpr int few_unknowns = 6;
-/// No law may make a body faster than this within a step [m/s, rad/s].
+/// Largest speed change that a law may cause within a step [m/s, rad/s].
 constexpr double fastest_by_laws = 1e9;
-/// Counts as a step where laws are those of the instant [s], for how fast they may make a body.
+/// Length of a step for that limit where laws are those of the instant [s].
 constexpr double shortest_law_step = 1e-6;
-/// What is said of a law whose force [N or N·m] does. @param acceleration  that it makes [m/s²]
+/// Message for a law whose force [N or N·m] exceeds it. @param acceleration  caused by the force [m/s²]
 std::string beyond_all_bounds(double force, double acceleration);
 
 class LawSolver {
  public:
-  /// What stays the same during one evaluation.
+  /// Data that stay the same during one evaluation.
   struct Scene {
     const System& system;
-    Assembly& assembly;  ///< c is filled
+    Assembly& assembly;  ///< Its `c` is written.
     const Solver& solver;
     const State& state;
-    std::span<const double> lambda;  ///< ideal
+    std::span<const double> lambda;  ///< Multipliers of the ideal forces.
   };
 
   void restructure(const Block& block);
-  /// @param vdot      [n] in: ideal; out: with laws. @param induced [m], nonideal [n]  out.
-  /// @return why a law failed; empty when all went well.
+  /// Evaluates the laws and adds their effect.
+  /// @param vdot      [n] in: ideal. Out: with laws. @param induced [m], nonideal [n]  out.
+  /// @return why a law failed. Empty on success.
   std::string apply(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
-  /// As Dynamics::hold.
+  /// The same as Dynamics::hold().
   double hold(const Scene& scene, std::span<double> v, std::span<double> vdot, std::span<double> nonideal,
               std::span<double> induced);
   void accept(double dt);
-  /// As Dynamics::give_memory.
+  /// The same as Dynamics::give_memory().
   void give_memory(std::span<const double> values);
-  /// Takes over the memory and the modes of the laws of a step. The next apply() is then of the instant at which that
-  /// step begins.
+  /// Copies the internal states and the friction modes from the laws of a step. The next apply() is then at the instant
+  /// at which that step begins.
   void take_over(const LawSolver& of_step);
-  /// As Dynamics::LawHistory.
+  /// The same as Dynamics::LawHistory.
   struct Past;
   void keep(Past& past) const;
   void go_back(const Past& past);
 
-  /// Laws for which their constraints leave nothing to rub on, in words.
+  /// Describes laws whose constraints leave no direction in which they can act.
   std::vector<std::string> idle(const System& system, const Block& block) const;
 
   void grip(int contact, Grip how, const Vector6d& sense);
   void release_grips();
 
-  /// As Dynamics::find_rate.
+  /// The same as Dynamics::find_rate().
   void find_rate(const Scene& scene, double from);
 
-  double step = 0;     // 0: of the instant
-  double span = 0;     // the step that begins at the instant, by which rest is judged; 0: none
-  bool rates = false;  // whether how stiff laws are is asked for at an instant too
+  double step = 0;     // Length of the step [s]. 0: laws of the instant.
+  double span = 0;     // Length of the step that begins at the instant, for the test of rest [s]. 0: none.
+  bool rates = false;  // Rates of laws are computed at an instant, too.
   LawReport report;
   std::vector<Prescribed> prescribed;
   std::vector<LawEffort> efforts;
   std::vector<Contact> contacts;
-  std::vector<double> memory_now, memory_rate;  // at the last evaluation, three for each law that has one
+  // Internal states at the last evaluation, and their rates. Three values for each law that has one.
+  std::vector<double> memory_now, memory_rate;
 
  private:
   /// A constraint with laws.
   struct Site {
     int constraint = 0;
-    BodyId first, second;  // second −1: none
+    BodyId first, second;  // An index −1 of `second` means none.
     Vector3d point;
-    Eigen::Matrix3d free_slip, free_spin;  // orthonormal columns, the first `slips` and `spins` of them
+    Eigen::Matrix3d free_slip, free_spin;  // Orthonormal columns. The first `slips` and `spins` of them are used.
     int slips = 0, spins = 0;
-    Vector3d relative, relative_spin, bias, bias_spin;  // velocity at the point, and its rate at v̇ = 0
-    Vector6d ideal, actual;                             // thrust on the first body about the point
-    Vector6d read;                                      // and what laws on the actual one read in this round
-    int one_sided = 0;                                  // the sign its multiplier must have, 0: any
-    Vector3d push;                                      // force of a unit multiplier
-    Vector6d effort;                                    // all laws together
-    Eigen::Matrix<double, 6, 6> mobility;  // of its free bodies at the point: twist from effort; only for smooth laws
+    Vector3d relative, relative_spin, bias, bias_spin;  // Relative velocities at the point, and their rates at v̇ = 0.
+    Vector6d ideal, actual;                             // Reaction on the first body about the point [N; N·m].
+    Vector6d read;                                      // Reaction that laws on the actual one read in this iteration.
+    int one_sided = 0;                                  // Sign that its multiplier must have. 0: any.
+    Vector3d push;                                      // Force of a unit multiplier.
+    Vector6d effort;                                    // Sum of the efforts of all laws.
+    // Response of the relative twist of the free bodies at the point to an effort. It is computed for smooth laws only.
+    Eigen::Matrix<double, 6, 6> mobility;
   };
-  /// A term whose effort is not known from the start: dry, on the actual thrust, or too stiff for the step.
+  /// A law term whose effort is unknown at first: dry, on the actual normal force, or too stiff for the step.
   struct Piece {
     int site = 0;
     const Law::Term* what = nullptr;
-    int effort = 0;                     // index into efforts
-    int contact = -1;                   // of a dry one
-    Eigen::Matrix<double, 6, 6> basis;  // efforts, the first dim columns
-    Eigen::Matrix<double, 6, 6> axes;   // the same of unit length
-    int place = 0, dim = 0;             // among the efforts of all pieces
-    int block = -1, start = 0;          // in the friction problem and among its unknowns; −1: its effort is `known`
-    Vector6d slip;                      // in basis coordinates
-    Vector6d known;                     // its effort where it slides, or is smooth and weak for the step; in the basis
-    Vector6d next;                      // the same with the thrust that is there with it
-    double judged = 0;                  // in a step, of what slides: its friction when it was taken to slide
-    bool disagrees = false;             // with the thrust that is there
+    int effort = 0;                     // Index in `efforts`.
+    int contact = -1;                   // Index in `contacts` of a dry one.
+    Eigen::Matrix<double, 6, 6> basis;  // Basis of efforts, the first dim columns.
+    Eigen::Matrix<double, 6, 6> axes;   // The same with unit length.
+    int place = 0, dim = 0;             // Place among the efforts of all pieces.
+    // Index in the friction problem, and start among its unknowns. −1: its effort is `known`.
+    int block = -1, start = 0;
+    Vector6d slip;           // Slip in basis coordinates.
+    Vector6d known;          // Effort in the basis, where it slides, or is smooth and weak for the step.
+    Vector6d next;           // The same at the present actual normal force.
+    double judged = 0;       // Sliding friction at the time when the piece was classified as sliding, in a step.
+    bool disagrees = false;  // The effort differs from that at the actual normal force.
     int memory = -1, smooth = -1;
-    Vector6d measured;      // of a smooth one: the thrust at which it was judged how stiff it is
-    Vector6d across;        // of an answering one: its effort across what is free, as at the state
-    bool answers = false;   // smooth: to its slip at `share` of the way through the step
-    bool implicit = false;  // in the friction problem it reads the thrust that its unknowns make, else a given one
+    Vector6d measured;  // For a smooth piece: reaction at which its rate was measured.
+    Vector6d across;    // For a piece that is implicit in its slip: effort across the free directions, as at the state.
+    bool answers = false;  // Smooth and implicit in the slip at `share` of the way through the step.
+    // In the friction problem it reads the normal force that the unknowns make. Otherwise it reads a given one.
+    bool implicit = false;
     double share = 1;
   };
-  /// A smooth term before it is decided how it is taken.
+  /// A smooth term before it is classified.
   struct Smooth {
     int site = 0, law = 0, term = 0, effort = 0, memory = -1;
     const Law::Term* what = nullptr;
-    Vector6d e;       // at the state
-    double rate = 0;  // at which it damps or turns what it acts on [1/s], other laws apart
+    Vector6d e;       // Effort at the state.
+    double rate = 0;  // Rate at which it damps or rotates velocities [1/s], without other laws.
     bool answers =
-        false;           // whether it makes sense to ask it for the end of a step: it damps or turns, and does not feed
-    bool turns = false;  // across its slip: neither damps nor feeds
-    Eigen::Matrix<double, 6, 6> slope;  // effort against twist, which makes that rate; of laws without a memory
+        // It may be evaluated at the end of a step, because it damps or turns the slip and does not drive it.
+        false;
+    bool turns = false;  // It acts across its slip, so that it neither damps nor drives.
+    // Derivative of the effort by the twist, which gives that rate. For laws without an internal state.
+    Eigen::Matrix<double, 6, 6> slope;
   };
-  /// What a law makes of a twist of its site: effort = −damping · twist.
+  /// Linearised effort of a law for a twist of its site: effort = −damping · twist.
   struct Slope {
-    int site = 0, effort = -1;  // the latter of smooth laws
+    int site = 0, effort = -1;  // Index of the effort for smooth laws.
     Eigen::Matrix<double, 6, 6> damping;
   };
-  /// What a law is asked with, beside time and bodies.
+  /// Inputs of a law, beside time and bodies.
   struct Asked {
     Vector3d relative = Vector3d::Zero(), spin = Vector3d::Zero();
     Vector6d thrust = Vector6d::Zero();
   };
-  /// What a term did in the last steps: laws that jump, or are too strong for the step, reverse in each of them.
+  /// History of a term in the last steps. The effort of a law that jumps, or is too strong for the step, reverses in
+  /// each step.
   struct History {
-    Vector6d last = Vector6d::Zero(), seen = Vector6d::Zero();  // at the last step's end, at the last evaluation
+    // Effort at the end of the last step, and at the last evaluation.
+    Vector6d last = Vector6d::Zero(), seen = Vector6d::Zero();
     double largest = 0;
-    Vector6d value = Vector6d::Zero();  // as LawSolver::ask, in the last step
-    Asked asked;                        // and of what
+    Vector6d value = Vector6d::Zero();  // Result of LawSolver::ask() in the last step.
+    Asked asked;                        // Inputs of that call.
     bool known = false, stuck = false;
-    bool reversed = false;   // from one evaluation to the next, in this step
-    unsigned reversals = 0;  // one bit for each step
-    long overshoots = 0;     // reversals with the slip, by more than would have stopped it
+    bool reversed = false;   // Reversed from one evaluation to the next, in this step.
+    unsigned reversals = 0;  // One bit for each step.
+    long overshoots = 0;     // Number of reversals with the slip in which the law did more than stop it.
     long switches = 0;
   };
   /// Internal state of one term.
   struct Memory {
-    Vector3d value = Vector3d::Zero();  // as accepted
-    Vector3d next = Vector3d::Zero();   // at the time of this evaluation
-    bool given = false;                 // `next` by the caller
+    Vector3d value = Vector3d::Zero();  // Accepted value.
+    Vector3d next = Vector3d::Zero();   // Value at the time of this evaluation.
+    bool given = false;                 // `next` was set by the caller.
     const Law::Term* what = nullptr;
     Thrust thrust;
   };
-  /// How the caller wants a contact held.
+  /// Friction mode that the caller requires.
   struct Hold {
     Grip how = Grip::automatic;
     Vector6d sense = Vector6d::Zero();
   };
-  /// How laws follow the thrusts that they call up, round by round.
+  /// State of the fixed-point iteration of laws and the normal forces that they induce.
   struct Following {
     int rounds = 0;
-    double change = 0;   // in the last round, relative to the effort
-    bool ended = false;  // too slow: what disagrees from here on reads its thrust implicitly
+    double change = 0;  // Change in the last iteration, relative to the effort.
+    // It converges too slowly. Terms that do not agree from here on read their normal force implicitly.
+    bool ended = false;
   };
   class Answers;
 
@@ -260,40 +271,42 @@ class LawSolver {
   static constexpr double nan_ = std::numeric_limits<double>::quiet_NaN();
   std::vector<Site> sites_;
   std::vector<Piece> pieces_;
-  std::vector<int> posed_;  // pieces of the friction problem, by block
+  std::vector<int> posed_;  // Pieces of the friction problem, by block.
   std::vector<Memory> memories_;
   std::vector<Hold> holds_;
   std::vector<Smooth> smooth_;
-  std::vector<History> histories_;   // by index of efforts
-  std::vector<char> stuck_before_;   // likewise: contacts that stuck at the last accept() before the last apply()
-  std::vector<Vector6d> values_;     // likewise: what terms gave, as ask()
-  std::vector<std::size_t> masses_;  // by slot: where its block of M begins
-  std::vector<double> shared_;       // by slot: of all smooth laws on it, √rate
-  std::vector<Slope> slopes_;        // of the rate that is being found,
-  std::vector<double> rate_v_;       // and velocities that decay with it
-  double smooth_rate_ = 0, turning_rate_ = 0;          // of LawReport::rate: of smooth laws, and of friction that turns
-  double memory_rate_bound_ = 0;                       // the part that laws with a memory have in the former
-  double smooth_share_ = nan_, turning_share_ = nan_;  // what these are of their bounds; NaN: not known
+  std::vector<History> histories_;  // By index of efforts.
+  // By index of efforts: elements that stuck at the last accept() before the last apply().
+  std::vector<char> stuck_before_;
+  std::vector<Vector6d> values_;     // By index of efforts: results of ask().
+  std::vector<std::size_t> masses_;  // By slot: start of its block of M.
+  std::vector<double> shared_;       // By slot: sum of √rate over all smooth laws on the body.
+  std::vector<Slope> slopes_;        // Slopes for the rate that is being computed.
+  std::vector<double> rate_v_;       // Velocities that decay with that rate.
+  // Parts of LawReport::rate: of smooth laws, and of friction that turns with its slip.
+  double smooth_rate_ = 0, turning_rate_ = 0;
+  double memory_rate_bound_ = 0;  // Part of the former that belongs to laws with an internal state.
+  double smooth_share_ = nan_, turning_share_ = nan_;  // Ratios of these rates to their bounds. NaN: not known.
   int smooth_stiffest_ = -1;
   int places_ = 0, unknowns_ = 0;
-  bool reads_actual_ = false;  // whether any law does
-  bool implicit_ = false;      // whether any unknown does so implicitly
-  std::vector<int> units_of_;  // pieces whose unit responses there are in this evaluation
+  bool reads_actual_ = false;  // Any law reads the actual normal force.
+  bool implicit_ = false;      // Any unknown reads it implicitly.
+  std::vector<int> units_of_;  // Pieces whose unit responses are stored in this evaluation.
   bool units_with_thrusts_ = false, resumes_ = false;
   detail::FrictionProblem problem_;
-  std::vector<double> z_known_, z_;                     // efforts: of all pieces at the last evaluation; the unknowns
-  std::vector<double> columns_, forces_, multipliers_;  // responses to unit efforts: v̇ [n], force [n], λ [m] each
+  std::vector<double> z_known_, z_;  // Efforts: of all pieces at the last evaluation, and the unknowns.
+  std::vector<double> columns_, forces_, multipliers_;  // Responses to unit efforts: v̇ [n], force [n], λ [m] each.
   std::vector<double> given_, dv_, row_, lambda_, force_, kept_, kept_nonideal_, kept_induced_, work_, change_,
       mobility_;
   double memory_t_ = 0;
   bool memory_begun_ = false;
   const Site* at_fault_site_ = nullptr;
   const Law::Term* at_fault_ = nullptr;
-  std::string flaw_;           // of a law as such, which is said for as long as the law is there
-  unsigned long flaw_of_ = 0;  // which laws that was
+  std::string flaw_;           // Fault of a law, which is reported as long as the law exists.
+  unsigned long flaw_of_ = 0;  // Identifies the set of laws with that fault.
 };
 
-/// All that one evaluation leaves to those after it.
+/// All values that later evaluations use.
 struct LawSolver::Past {
   std::vector<Memory> memories;
   std::vector<Hold> holds;

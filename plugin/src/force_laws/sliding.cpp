@@ -1,4 +1,4 @@
-// Who slides, and keeps to it through the step: friction that is known before anything is solved (T5).
+// Decides which friction elements slide through the whole step. Their friction is known before anything is solved (T5).
 #include "force_laws/friction_callbacks.h"
 #include "problem/jacobian_products.h"
 
@@ -7,7 +7,7 @@
 
 namespace linchpin {
 
-/// Rubbing velocity of a piece after h with the accelerations vdot; its rate for h = 0.
+/// Returns the slip velocity of a piece after h with the accelerations vdot. For h = 0 returns its rate.
 double LawSolver::end_slip(const Scene& scene, const Piece& p, int k, std::span<const double> vdot, double h) const {
   const Site& site = sites_[z(p.site)];
   Vector6d rate = twist(scene, site, vdot);
@@ -17,9 +17,10 @@ double LawSolver::end_slip(const Scene& scene, const Piece& p, int k, std::span<
   return h > 0 ? p.slip[k] + h * gain : gain;
 }
 
-/// Whether a slip is what a host in single precision leaves in what rests: little beside what one step would make of it
-/// with the accelerations vdot, its own friction apart. At the start of a step a contact that stuck at the end of the
-/// last one may have all of that: steps bring it to rest in their middle.
+/// Returns true if a slip is only the single-precision rounding of a host at rest. It is then small beside the change
+/// that one step makes with the accelerations vdot, without its own friction. At the start of a step, an element that
+/// stuck at the end of the last one may have all of that change. The reason is that steps bring it to rest in their
+/// middle.
 bool LawSolver::rounded_rest(const Scene& scene, const Piece& p, std::span<const double> vdot) const {
   const double length = step > 0 ? step : span;
   double gain = 0;
@@ -28,7 +29,7 @@ bool LawSolver::rounded_rest(const Scene& scene, const Piece& p, std::span<const
   return length > 0 && p.slip.norm() <= (stuck ? 1 : 1e-3) * std::sqrt(gain);
 }
 
-/// Whether a contact that slides does so along its slip, rather than in a sense that was given.
+/// Returns true if a sliding element slides along its slip, and not in a given sense.
 bool LawSolver::goes_its_own_way(const Piece& p) const {
   const Hold& hold = holds_[z(p.contact)];
   Vector6d given = Vector6d::Zero();
@@ -37,7 +38,7 @@ bool LawSolver::goes_its_own_way(const Piece& p) const {
          (p.dim > 1 && p.slip.dot(given) > 0 && p.slip.norm() > std::max(rest_speed, hold.sense.norm()));
 }
 
-/// The sense in which a contact that slides does so, in the basis of its piece.
+/// Returns the sense in which an element slides, in the basis of its piece.
 Vector6d LawSolver::sense_of(const Piece& p) const {
   Vector6d sense = p.slip;
   if (!goes_its_own_way(p))
@@ -46,10 +47,11 @@ Vector6d LawSolver::sense_of(const Piece& p) const {
   return length > 0 ? Vector6d(sense / length) : sense;
 }
 
-/// Finds the terms whose effort is known once their thrust is (T5): smooth ones that are weak for the step, and
-/// contacts that slide. Within a step that the latter is only right far from rest, and where friction that turns with
-/// the slip is weak for the step: it damps across the slip by r/|slip|, and an explicit step is unstable where that is
-/// much for the mass (four feet of a table that slides slowly begin to yaw). The others are posed.
+/// Finds the terms whose effort is known for a given normal force (T5): smooth ones that are weak for the step, and
+/// elements that slide. All others become unknowns of the friction problem. Within a step, explicit sliding friction is
+/// correct only far from rest. It also has to be weak for the step where it turns with the slip. It damps across the
+/// slip at a rate of r/|slip|, and an explicit step is unstable where that is large for the mass. Example: four feet of
+/// a table that slides slowly begin to yaw.
 void LawSolver::mark_sliding(const Scene& scene) {
   Answers answers(*this, scene);
   const Block& block = scene.assembly.block;
@@ -59,7 +61,7 @@ void LawSolver::mark_sliding(const Scene& scene) {
       if (const int slot = id.index < 0 ? -1 : block.slot(id); slot >= 0) visit(shared_[z(slot)]);
   };
   std::fill(shared_.begin(), shared_.end(), 0.0);
-  work_.assign(2 * pieces_.size(), 0.0);  // √mobility over the step, and what it adds to its bodies' rate
+  work_.assign(2 * pieces_.size(), 0.0);  // √mobility over the step, and its contribution to the rate of its bodies.
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     Piece& p = pieces_[i];
     p.block = p.contact >= 0 || p.answers || p.implicit ? 0 : -1;
@@ -92,13 +94,13 @@ void LawSolver::mark_sliding(const Scene& scene) {
     double sum = 0;
     int bodies = 0;
     on_bodies(pieces_[i], [&](double& rate) { sum += rate, ++bodies; });
-    // Gershgorin's bound for the contacts that share bodies; what other constraints hold moves less.
+    // Gershgorin's bound for the elements that share bodies. Bodies held by other constraints move less.
     if (work_[2 * i] * (sum - (bodies == 2 ? work_[2 * i + 1] : 0)) > 0.5) pieces_[i].block = 0;
   }
 }
 
-/// Whether a contact that slides still does so at the step's end, in about the same direction and at least at `part` of
-/// its speed. Its work then is negative.
+/// Returns true if a sliding element still slides at the end of the step, in about the same direction and at least at
+/// `part` of its speed. Its work is then negative.
 bool LawSolver::keeps_sliding(const Scene& scene, const Piece& p, std::span<const double> vdot, double part) const {
   double along = 0, end = 0;
   for (int k = 0; k < p.dim; ++k) {
@@ -110,8 +112,8 @@ bool LawSolver::keeps_sliding(const Scene& scene, const Piece& p, std::span<cons
   return along > part * begin * std::max(begin, std::sqrt(end));
 }
 
-/// All that is known: smooth laws that are simply added, and the friction of what slides. One back-solve, and a second
-/// one where a contact so comes near rest or turns, and is posed instead.
+/// Adds all known efforts: smooth laws that are simply added, and the friction of sliding elements. It needs one
+/// back-solve. It needs a second one where an element comes near rest or turns, and becomes an unknown instead.
 void LawSolver::slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                       std::span<double> induced) {
   const auto respond_to_known = [&]() {
@@ -137,7 +139,8 @@ void LawSolver::read_thrusts(const Scene& scene, std::span<const double> induced
   for (Site& site : sites_) site.actual = site.ideal + reaction(scene, site, induced);
 }
 
-/// By how much the answer of a piece to the thrust that is there differs from the one it gave, relative to the larger.
+/// Returns by how much the effort of a piece at the actual normal force differs from the one it gave, relative to the
+/// larger.
 double LawSolver::disagreement(Answers& answers, Piece& p) const {
   const auto relative = [](const auto& a, const auto& b) {
     const double off = (a - b).norm(), size = std::max(a.norm(), b.norm());
@@ -158,7 +161,7 @@ double LawSolver::disagreement(Answers& answers, Piece& p) const {
     speed += std::pow(problem_.slip(p.start + k, z_), 2);
     friction += std::pow(z_[z(p.start + k)], 2);
   }
-  if (block.mode == detail::FrictionProblem::Mode::sticks) {  // whatever its bound, as long as that holds it
+  if (block.mode == detail::FrictionProblem::Mode::sticks) {  // Its bound does not matter as long as it is sufficient.
     const double bound = answers.holding(p, after);
     if (std::sqrt(friction) <= (1 + 1e-12) * bound) return 0;
     return relative(Vector1d(bound), Vector1d(answers.holding(p, before)));
@@ -167,9 +170,9 @@ double LawSolver::disagreement(Answers& answers, Piece& p) const {
   return relative(Vector1d(answers.sliding(p, after, speed)), Vector1d(answers.sliding(p, before, speed)));
 }
 
-/// Whether the laws agree with the thrusts that are there with their answers (T9). Where they do not, they read these
-/// in the next round, as long as that is likely to end in fewer rounds than there are unknowns; else what disagrees
-/// becomes an unknown that reads the thrust implicitly.
+/// Returns true if the laws agree with the actual normal forces that result from their efforts (T9). Otherwise they
+/// read these in the next iteration, as long as that probably ends in fewer iterations than there are unknowns. If not,
+/// terms that do not agree become unknowns that read their normal force implicitly.
 bool LawSolver::agree(const Scene& scene, std::span<const double> induced, Following& so_far) {
   constexpr double rounding = 1e-15, stalled = 1e-11, much = 1.1;
   if (!reads_actual_) return true;
@@ -192,7 +195,7 @@ bool LawSolver::agree(const Scene& scene, std::span<const double> induced, Follo
   const bool round_off = change <= rounding || (so_far.rounds > 0 && change <= stalled && rate > 0.5);
   for (Site& site : sites_) site.read = site.actual;
   if (!anew && round_off) {
-    for (const int i : posed_)  // hold() keeps to these
+    for (const int i : posed_)  // hold() uses these values.
       if (const Piece& p = pieces_[z(i)]; !report.fell_back)
         std::copy_n(thrust_read(p).data(), 6, problem_.blocks[z(p.block)].known.begin());
     return true;
@@ -212,7 +215,7 @@ bool LawSolver::agree(const Scene& scene, std::span<const double> induced, Follo
       if (p.answers) set_basis(p, Vector6d::Zero());
     } else if (p.block < 0) {
       p.known = p.next;
-      // In a step friction that comes to more than it was when that was judged turns faster.
+      // In a step, friction that has become larger than when it was classified also turns faster.
       if (step > 0 && p.contact >= 0 && p.dim > 1 && p.known.norm() > much * p.judged) p.block = 0;
     } else if (p.answers && !p.implicit && p.memory < 0) {
       const Site& site = sites_[z(p.site)];

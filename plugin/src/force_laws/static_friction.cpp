@@ -1,4 +1,4 @@
-// What holds all that is at rest, where contacts are redundant, and whether it stays so.
+// Distribution of static friction over redundant elements at rest, and the test whether all stay at rest.
 #include "force_laws/friction_problem_impl.h"
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 namespace linchpin::detail {
 namespace {
 
-/// A = C Cᵀ of a symmetric positive definite A [n × n, rows of `stride`], in its lower half. Pivots that rounding may
-/// have made are raised.
+/// Factors A = C Cᵀ of a symmetric positive definite A [n × n, rows of `stride`], in its lower half. Pivots that may be
+/// rounding are raised.
 void factor_definite(double* A, std::size_t n, std::size_t stride) {
   double most = 0;
   for (std::size_t i = 0; i < n; ++i) most = std::max(most, A[i * stride + i]);
@@ -36,13 +36,16 @@ void solve_definite(const double* C, double* x, std::size_t n, std::size_t strid
 
 }  // namespace
 
-/// Where contacts at rest are redundant, how they share is open: sweeps load the first to its bound before they turn to
-/// the next, and come to an end slowly where the bounds are hardly enough for all. So z becomes the efforts of least
-/// norm that hold all of them, and where these pass bounds, those whose largest part of a bound is least: the share of
-/// the limit of rest. With W = L Lᵀ the slips are L y, efforts that hold obey Lᵀz = c, and that part is 1/ν with ν the
-/// least of Σ r |L y| over −cᵀy = 1, by which the motion y gives way (limit analysis). Its corners are rounded by ever
-/// less (Newton), which goes from the share by least norm to that of the limit. @param anyhow  beyond all bounds too.
-/// @return whether contacts are redundant, and z lies within all bounds
+/// Distributes static friction over redundant elements at rest, where it is statically indeterminate. Gauss–Seidel
+/// would load the first one to its bound before it turns to the next. It converges slowly where the bounds are hardly
+/// sufficient.
+///
+/// First z becomes the efforts of least norm that hold all elements. If these exceed bounds, z becomes the efforts
+/// whose largest utilisation of a bound is least (limit analysis). With W = L Lᵀ the slips are L y, and efforts that
+/// hold obey Lᵀz = c. The least utilisation is 1/ν, where ν is the least of Σ r |L y| over −cᵀy = 1. That y is the
+/// motion of the collapse. The corners of the function are rounded with decreasing size (Newton), so the solution moves
+/// from least norm to the limit. @param anyhow  accepts a utilisation above 1, too. @return whether elements are
+/// redundant, and z is within all bounds
 bool FrictionProblem::share(Laws& laws, std::span<double> z, bool anyhow) {
   const auto open = [](const Block& b) { return !b.smooth && !b.given && !b.slip_prescribed && b.at_rest; };
   if (std::count_if(blocks.begin(), blocks.end(), open) < 2) return false;
@@ -56,9 +59,9 @@ bool FrictionProblem::share(Laws& laws, std::span<double> z, bool anyhow) {
   for (std::size_t b = 0; b < blocks.size(); ++b)
     if (blocks[b].given) respond(laws, b, z);
 
-  // Efforts of all kinds on one scale, the same for all of a block.
+  // Puts efforts of all kinds on one scale, which is the same for all of a block.
   const std::size_t n = z_(size_);
-  double* const L = LU_.data();  // [n × rank], rows of n
+  double* const L = LU_.data();  // [n × rank], rows of n.
   part_.assign(blocks.size(), 0.0);
   for (std::size_t k = 0; k < blocks.size(); ++k) {
     const Block& b = blocks[k];
@@ -70,12 +73,12 @@ bool FrictionProblem::share(Laws& laws, std::span<double> z, bool anyhow) {
   std::size_t rank = 0, directions = 0;
   for (std::size_t k = 0; k < blocks.size(); ++k)
     for (int i = blocks[k].start; i < blocks[k].start + blocks[k].dim; ++i) {
-      x_[z_(i)] = part_[k] * part_[k] * W_[at(i, i)];  // what is left of the diagonal
+      x_[z_(i)] = part_[k] * part_[k] * W_[at(i, i)];  // Remaining diagonal.
       last_[z_(i)] = part_[k];
       directions += part_[k] > 0;
     }
   const double cut = 1e-9 * largest(x_);
-  for (; rank < n; ++rank) {  // Cholesky with pivots
+  for (; rank < n; ++rank) {  // Cholesky with pivots.
     const std::size_t p = static_cast<std::size_t>(std::max_element(x_.begin(), x_.end()) - x_.begin());
     if (!(x_[p] > cut)) break;
     const double pivot = std::sqrt(x_[p]);
@@ -88,7 +91,7 @@ bool FrictionProblem::share(Laws& laws, std::span<double> z, bool anyhow) {
     }
     x_[p] = 0;
   }
-  if (rank == directions || rank == 0) return refuse();  // nothing is redundant
+  if (rank == directions || rank == 0) return refuse();  // Nothing is redundant.
   std::span<double> c = try_, y = gives_way_, g = F_;
   for (std::size_t k = 0; k < rank; ++k) {
     double sum = -freed_[z_(row_[k])];
@@ -103,7 +106,8 @@ bool FrictionProblem::share(Laws& laws, std::span<double> z, bool anyhow) {
       for (std::size_t k = 0; k < rank; ++k) s[z_(i)] += L[z_(b.start + i) * n + k] * y[k];
     return s;
   };
-  // The largest part of a bound, of efforts −scale · slips; bounds, which these may change, are known afterwards.
+  // Sets efforts −scale · slips and returns the largest utilisation of a bound. The efforts may change the bounds,
+  // which are stored.
   radius_.assign(blocks.size(), 0.0);
   const auto take = [&](auto scale) {
     for (std::size_t k = 0; k < blocks.size(); ++k) {
@@ -135,7 +139,7 @@ bool FrictionProblem::share(Laws& laws, std::span<double> z, bool anyhow) {
   factor_definite(H, rank, n);
   solve_definite(H, y.data(), rank, n);
   constexpr double within = 1 + 1e-13;
-  double worst = take([](std::size_t, const Six&) { return 1.0; });  // least norm
+  double worst = take([](std::size_t, const Six&) { return 1.0; });  // Least norm.
   if (worst <= within) return true;
   if (!std::isfinite(worst)) return refuse();
   double along = 0;
@@ -171,13 +175,13 @@ bool FrictionProblem::share(Laws& laws, std::span<double> z, bool anyhow) {
         };
         for (int i = 0; i < b.dim; ++i) {
           for (std::size_t j = 0; j < rank; ++j) g[j] += r * s[z_(i)] * row(i)[j];
-          // I − s sᵀ/d², so that nothing cancels.
+          // I − s sᵀ/d², written without cancellation.
           add(r * (round / d) * (round / d), [&](std::size_t j) { return row(i)[j]; });
           for (int o = 0; o < i; ++o)
             add(r, [&](std::size_t j) { return (s[z_(i)] * row(o)[j] - s[z_(o)] * row(i)[j]) / d; });
         }
       }
-      // Along c the step does not go, so that H may have any curvature there: as much as elsewhere.
+      // The step has no component along c, so H may have any curvature there. It gets as much as elsewhere.
       double curvature = 0, square = 0;
       for (std::size_t k = 0; k < rank; ++k) curvature = std::max(curvature, H[k * n + k]), square += c[k] * c[k];
       for (std::size_t j = 0; j < rank; ++j)
@@ -208,7 +212,7 @@ bool FrictionProblem::share(Laws& laws, std::span<double> z, bool anyhow) {
       }
       if (moves <= (round > sharp * size ? 1e-3 : 4 * epsilon) * length || part < 1e-3) break;
     }
-    double least = 0;  // of the power, not rounded
+    double least = 0;  // Least power, without rounding.
     for (std::size_t k = 0; k < blocks.size(); ++k)
       if (radius_[k] > 0) {
         const double s = norm(slips_of(blocks[k]));
@@ -219,7 +223,8 @@ bool FrictionProblem::share(Laws& laws, std::span<double> z, bool anyhow) {
     const double before = worst;
     worst = take([&](std::size_t k, const Six& s) { return radius_[k] / (nu * std::hypot(norm(s), round)); });
     if (!std::isfinite(worst)) return refuse();
-    // The part is as small as can be where it is no more than what the motion says; bounds may have answered to it.
+    // The utilisation is minimal where it is not above the value of the collapse motion. The bounds may have changed
+    // with it.
     if (!(worst * least <= 1 + 1e-14) && round > sharp * size) continue;
     ++settled;
     if (std::fabs(worst - before) <= 4 * epsilon) break;
@@ -227,15 +232,15 @@ bool FrictionProblem::share(Laws& laws, std::span<double> z, bool anyhow) {
   return worst <= within || anyhow || refuse();
 }
 
-/// Whether all that is at rest stays, each within its bound, by the efforts z of the last solution: as they are, or
-/// after one correction where loads have changed, which redundant contacts share anew. Spares what rests the search for
-/// modes, and where nothing changes a factorisation. z is left as it was where something gives way.
+/// Tests whether all elements at rest stay, each within its bound, with the efforts z of the last solution. Where loads
+/// have changed, one correction redistributes them over redundant elements. This saves the search for modes, and a
+/// factorisation where nothing changes. z is unchanged where an element starts to slide.
 bool FrictionProblem::stays(Laws& laws, std::span<double> z) {
   for (const Block& b : blocks)
     if (b.smooth || !(b.given || b.forced || (b.at_rest && !b.slip_prescribed))) return false;
   std::copy(z.begin(), z.end(), first_.begin());
   for (Block& b : blocks) b.mode = b.given ? Mode::slips : Mode::sticks;
-  const auto off = [&] {  // relative to the terms of each slip
+  const auto off = [&] {  // Relative to the terms of each slip.
     double worst = linearize(laws, z);
     for (const Block& b : blocks)
       for (int i = b.start; b.mode == Mode::sticks && i < b.start + b.dim; ++i) {
@@ -253,9 +258,11 @@ bool FrictionProblem::stays(Laws& laws, std::span<double> z) {
     std::copy(first_.begin(), first_.end(), z.begin());
     return false;
   };
-  // By so much the slips of redundant contacts may disagree, where constraints are met to their tolerance only.
+  // Largest relative contradiction between the slips of redundant elements, where constraints are met only to their
+  // tolerance.
   constexpr double contradiction = 1e-8;
-  // What is left goes the same way in every step: of few contacts, where a correction is cheap, nothing is.
+  // A remaining error would be the same in every step. So no error is accepted for few elements, where a correction is
+  // cheap.
   constexpr int few_rows = 12;
   if (const double by = off(); by > (size_ > few_rows ? 16 * epsilon : 0)) {
     if (by > contradiction) share(laws, z), off();
