@@ -1,5 +1,5 @@
-// The equation at one state with forces and laws. Hides in which order assembly, factor and laws come, and how
-// contradictory rows are told from rows that are merely a step off.
+// The equation at one state with forces and laws. Hides the order of assembly, factor and laws, and the distinction
+// between contradictory rows and rows with a residual velocity error.
 #include "force_laws/law_solver.h"
 #include "problem/jacobian_products.h"
 #include "problem/kept_assembly.h"
@@ -18,29 +18,29 @@ namespace linchpin {
 struct Dynamics::Impl {
   const System* system;
   bool everything;
-  std::vector<ConstraintId> only;  // the block's constraints, when not everything
+  std::vector<ConstraintId> only;  // Constraints of the block, when not `everything`.
   Solver solver;
   detail::KeptAssembly assembly;
   bool factored = false;
   Status status = Status::invalid;
   std::string reason = "not evaluated yet";
-  std::vector<Eigen::Matrix3d> added_inertia;  // by slot
+  std::vector<Eigen::Matrix3d> added_inertia;  // By slot.
   std::vector<double> a, vdot, ideal, nonideal, lambda, induced;
   LawSolver laws_;
 
-  // The laws at the instant where the evaluation was for a step (T11).
+  // Laws at the instant, where the evaluation was for a step (T11).
   LawSolver instant_laws_;
   std::vector<double> instant_vdot, instant_nonideal, instant_induced, step_c;
   bool at_instant = false;
 
-  // The same constraints once more with projected velocities: made when rows first look contradictory.
+  // The same constraints with projected velocities. It is made when rows first look contradictory.
   mutable detail::KeptAssembly projected;
   mutable State projected_state;
   mutable std::vector<double> row, projection;
-  mutable std::vector<double> judged, scale;  // b − A a as it was judged, and the size of its terms
-  mutable bool doubtful = false;  // rows disagree, and whether they contradict each other has not been looked into
+  mutable std::vector<double> judged, scale;  // b − A a, and the size of its terms, for the consistency test.
+  mutable bool doubtful = false;  // Rows disagree, and it has not been tested whether they contradict each other.
 
-  mutable RankReport ranks;  // of the last evaluation, found when first asked for
+  mutable RankReport ranks;  // For the last evaluation, computed on first request.
   mutable bool ranks_known = false;
 
   Impl(const System& s, bool all, std::span<const ConstraintId> constraints, SolveOptions options)
@@ -83,7 +83,7 @@ struct Dynamics::Impl {
 
   Status factor(const State& state) {
     factored = ranks_known = doubtful = false;
-    std::fill(judged.begin(), judged.end(), 0.0);  // rows of another pose say nothing of these
+    std::fill(judged.begin(), judged.end(), 0.0);  // Rows of another pose contain no information on these.
     if (!assembly.failure.empty()) return fail(assembly.failure);
     if (!added_inertia.empty()) add_inertia();
     if (!solver.factor(assembly.instant)) return fail(why_not_factored(state.t));
@@ -102,7 +102,7 @@ struct Dynamics::Impl {
 
   Status solve(const State& state) { return factor(state) == Status::invalid ? Status::invalid : respond(state, true); }
 
-  /// What the solver could not do, in the names of the system.
+  /// Returns why the solver failed, with the names of the system.
   std::string why_not_factored(double t) const {
     const std::string why = assembly.instant.invalid();
     const std::size_t column = first_without_inertia();
@@ -118,7 +118,8 @@ struct Dynamics::Impl {
            when + ": the mass matrix is not positive definite";
   }
 
-  /// The first column of M whose pivot in a Cholesky factor is not above rounding; n when all are, or M is no number.
+  /// Returns the first column of M whose pivot in a Cholesky factor is not above rounding. Returns n when all are
+  /// above, or M is not finite.
   std::size_t first_without_inertia() const {
     const Instant& instant = assembly.instant;
     std::size_t start = 0, first = 0;
@@ -143,8 +144,8 @@ struct Dynamics::Impl {
     return first;
   }
 
-  /// Everything that depends on the applied force, with the rows and the factor that are there.
-  /// @param judge  whether rows that disagree contradict each other; else that is looked into when somebody asks
+  /// Computes all that depends on the applied force, with the present rows and factor.
+  /// @param judge  test at once whether rows that disagree contradict each other. Otherwise this is tested on request.
   Status respond(const State& state, bool judge) {
     Instant& instant = assembly.instant;
     ranks_known = at_instant = false;
@@ -186,13 +187,13 @@ struct Dynamics::Impl {
     step_c = c;
     std::fill(c.begin(), c.end(), 0.0);
     at_instant = instant_laws_.apply(scene(state), instant_vdot, instant_nonideal, instant_induced).empty();
-    if (!at_instant) c = step_c;  // a law that answers for the step and not at its start: its answer stays
+    if (!at_instant) c = step_c;  // A law has a value for the step but none at its start. The value for the step stays.
   }
 
   const LawSolver& told_laws() const { return at_instant ? instant_laws_ : laws_; }
 
-  /// A gap of g turns rows by about g over the lever (taken as 1 m), and redundant rows then disagree by as much
-  /// without contradicting each other.
+  /// Returns the consistency tolerance. A gap of g rotates rows by about g over the lever (taken as 1 m). Redundant
+  /// rows then disagree by that much without a contradiction.
   double consistency_tolerance() const {
     return std::max(solver.options().consistency_tolerance, largest(assembly.position));
   }
@@ -205,8 +206,9 @@ struct Dynamics::Impl {
     for (const BodyId body : assembly.block.bodies) projected_state[body] = state[body];
   }
 
-  /// Velocities that obey the constraints only to O(dt), as any host's do, put a part of that size outside range(A)
-  /// into b. Only what stays there once the velocity is projected is a contradiction (T11).
+  /// Tests whether rows contradict each other. The velocities of any host obey the constraints only to O(dt). They put
+  /// a part of that size outside range(A) into b. Only a part that remains with projected velocities is a contradiction
+  /// (T11).
   bool contradictory() const {
     const Block& block = assembly.block;
     doubtful = false;
@@ -229,7 +231,7 @@ struct Dynamics::Impl {
 
   LawSolver::Scene scene(const State& state) { return {*system, assembly, solver, state, lambda}; }
 
-  /// A_ikᵀλ about the centre of mass; on a point mass a force and nothing else.
+  /// Returns A_ikᵀλ about the centre of mass. On a point mass it is a force only.
   Vector6d wrench_on(int i, int k, std::span<const double> multipliers) const {
     Vector6d w = wrench_at_centre(assembly, i, k, multipliers);
     if (system->kind(system->constraint(assembly.block.constraints[z(i)]).bodies()[z(k)]) == BodyKind::particle)
@@ -276,7 +278,7 @@ Status Dynamics::factor(const State& state) noexcept {
 }
 
 Status Dynamics::resolve(const State& state, std::span<const double> Q) noexcept {
-  if (!impl_->factored) return Status::invalid;  // and `reason` still says why
+  if (!impl_->factored) return Status::invalid;  // `reason` still contains the cause.
   if (Q.size() != z(impl_->assembly.block.n())) return impl_->fail("the applied force has the wrong length");
   impl_->assembly.instant.Q.assign(Q.begin(), Q.end());
   return impl_->respond(state, false);
@@ -341,11 +343,11 @@ std::vector<std::string> Dynamics::warnings() const {
   Impl& d = *impl_;
   std::vector<std::string> out;
   if (!d.laws_.report.trouble.empty()) out.push_back(d.laws_.report.trouble);
-  // What was evaluated may be gone by now.
+  // The evaluated things may have been removed since.
   if (d.status == Status::invalid || d.assembly.laid_out_for != d.system->structure()) return out;
   for (const std::string& what : d.laws_.idle(*d.system, d.assembly.block)) out.push_back(what);
   if (d.solver.full_row_rank()) return out;
-  // One sentence for all constraints that have a law of the same name.
+  // Writes one sentence for all constraints that have a law of the same name.
   std::vector<std::pair<std::string, std::vector<std::string>>> readers;
   for (const int i : d.known_ranks().undetermined) {
     const ConstraintId id = d.assembly.block.constraints[z(i)];
@@ -357,7 +359,7 @@ std::vector<std::string> Dynamics::warnings() const {
       }
   }
   for (const auto& [law, on] : readers) {
-    constexpr std::size_t most = 8;  // names in one sentence
+    constexpr std::size_t most = 8;  // Number of names in one sentence.
     std::string where;
     for (std::size_t k = 0; k < std::min(on.size(), most); ++k)
       where += (k == 0 ? "" : k + 1 == on.size() ? " and " : ", ") + on[k];
@@ -400,9 +402,9 @@ void Dynamics::reactions(const State& state, std::vector<Reaction>& out, bool as
 }
 
 namespace {
-/// What the laws of constraint i prescribe; null without any.
+/// Returns the sum of the laws of constraint i, or null without any.
 const Prescribed* prescribed_on(const LawSolver& laws, int i) {
-  const auto& all = laws.prescribed;  // in the order of constraints
+  const auto& all = laws.prescribed;  // In the order of constraints.
   const auto at =
       std::lower_bound(all.begin(), all.end(), i, [](const Prescribed& p, int of) { return p.constraint < of; });
   return at != all.end() && at->constraint == i ? &*at : nullptr;

@@ -1,4 +1,4 @@
-// Sums impulses and their work from the records of the equation.
+// Sums impulses and their work from the results of the equation.
 #include "dynamics/impulse_recorder.h"
 
 #include "model/system_impl.h"
@@ -76,7 +76,7 @@ void ImpulseRecorder::undo() {
 }
 
 std::size_t ImpulseRecorder::law_index(const System& system, ConstraintId on, int law, int term) {
-  for (std::size_t k = 0; k < laws_.size(); ++k) {  // they come in the same order every time
+  for (std::size_t k = 0; k < laws_.size(); ++k) {  // Laws are in the same order every time.
     const std::size_t i = (next_law_ + k) % laws_.size();
     if (laws_[i].on != on || laws_[i].law != law || laws_[i].term != term) continue;
     next_law_ = i + 1;
@@ -159,7 +159,7 @@ void ImpulseRecorder::record_applied(const Block& block, std::span<const double>
 void ImpulseRecorder::record_momentum(const Block& block, const Instant& instant, std::span<const double> mass,
                                       std::span<const double> v0, std::span<const double> v1) {
   const double* M = mass.data();
-  std::size_t s = 0;  // the body that the column belongs to
+  std::size_t s = 0;  // Body of the column.
   int first = 0;
   for (const int size : instant.block_sizes) {
     for (int i = 0; i < size; ++i) {

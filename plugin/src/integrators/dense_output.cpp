@@ -1,4 +1,4 @@
-// Any time of the last step, and the zeros of the user's functions in it.
+// State at any time of the last step, and zero crossings of user functions in it.
 #include "integrators/discrete_legendre.h"
 #include "integrators/stepper_impl.h"
 #include "problem/jacobian_products.h"
@@ -35,7 +35,7 @@ bool Stepper::Impl::add_powers(double dt) {
     combine(dt, method.dense[i], known + method.extra, vdot, trial.rate[3 + i]);
   }
   trial.powers = 3 + method.powers;
-  // The last evaluation is that of the end, where events are judged and the next part begins.
+  // The last evaluation is that of the end, where events are tested and the next substep begins.
   if (method.extra == 0) return true;
   dynamics.give_memory(memory_after);
   return dynamics.evaluate(next) != Status::invalid;
@@ -85,7 +85,8 @@ void Stepper::Impl::keep_segment() {
 }
 
 void Stepper::Impl::find_crossings(const Segment& segment) {
-  constexpr int samples = 4;  // of each part: a function that comes and goes within it should be seen
+  // Number of samples in each substep, so that a function that comes and goes within it is detected.
+  constexpr int samples = 4;
   for (std::size_t i = 0; i < functions.size(); ++i) {
     double& value = values[i];
     if (std::isnan(value)) value = functions[i](segment.base);
@@ -100,7 +101,7 @@ void Stepper::Impl::find_crossings(const Segment& segment) {
       if (!(at_a < 0 && at_b >= 0) && !(at_a > 0 && at_b <= 0)) continue;
       const bool rising = at_a < 0;
       const double sharp = std::max(options.event_tolerance, 4e-16 * std::fabs(state.t)) / segment.h;
-      for (int n = 0; b - a > sharp && n < 200; ++n) {  // Illinois, kept honest by halving
+      for (int n = 0; b - a > sharp && n < 200; ++n) {  // Illinois, with halving as a safeguard.
         double m = n % 3 == 2 || at_a == at_b ? 0.5 * (a + b) : (a * at_b - b * at_a) / (at_b - at_a);
         m = std::clamp(m, a + 0.25 * std::min(sharp, b - a), b - 0.25 * std::min(sharp, b - a));
         const double e = look(m);

@@ -1,5 +1,5 @@
-// Events (T10): what sticks, slides, lets go and engages, where within a step it does so, and the march from one event
-// to the next.
+// Events (T10): changes between stick, slip, release and engagement, their location within a step, and the loop from
+// one event to the next.
 #include "integrators/stepper_impl.h"
 #include "model/format.h"
 
@@ -14,21 +14,22 @@ namespace linchpin {
 
 namespace {
 
-/// A step by tolerance has no more parts than the first number, or it would follow a force that jumps for ever. Other
-/// steps have no more than the second: only events, smooth laws (max_substeps) and friction that turns (fine_parts) cut
-/// them. Each part that a step may have allows so many tries.
+/// Limits of substeps. A step by tolerance has at most the first number, because it would follow a force that jumps for
+/// ever. Other steps have at most the second, because only events, smooth laws (max_substeps) and friction that turns
+/// (fine_parts) divide them. The number of tries is limited for each substep.
 constexpr long most_parts = 100000, most_explicit_parts = 4000, most_tries = 5;
 constexpr long many_parts = 1000;
 
-/// Parts of a step of rk4 in which friction turns as finely as it asks for.
+/// Number of substeps of rk4 in which friction that turns is fully resolved.
 constexpr long fine_parts = 1000;
 
-constexpr double shortest_part = 1e-13;  // [s]
+constexpr double shortest_part = 1e-13;  // In s.
 
-/// Contacts at rest that are as near to their bounds [relative] where one of them comes to it, come to them with it.
+/// Relative distance to its bound within which an element at rest starts to slide together with another one that
+/// reaches its bound.
 constexpr double at_limit = 1e-11;
 
-/// What of a slip is not along a way [m/s or rad/s].
+/// Returns the part of a slip that is not along a direction [m/s or rad/s].
 double beside(const Vector6d& slip, const Vector6d& way) {
   const Vector6d along = way.stableNormalized();
   return (slip - std::max(0.0, slip.dot(along)) * along).norm();
@@ -44,7 +45,7 @@ void Stepper::Impl::watch() {
 }
 
 bool Stepper::Impl::open_those_apart() {
-  constexpr double open_gap = 1e-9;  // [m] no more than what closing gaps is for
+  constexpr double open_gap = 1e-9;  // In m. It is not more than an error that closing gaps removes.
   bool any = false;
   for (const Pusher& p : held) {
     if (!one_sided(*system, p.on).reengage) continue;
@@ -142,8 +143,10 @@ bool Stepper::Impl::went_straight() const {
   for (std::size_t i = 0; i < straight.size(); ++i) {
     if (!(straight[i].squaredNorm() > 0)) continue;
     const Contact& c = dynamics.contacts()[i];
-    // On a curved surface the way turns with it; friction, which goes against the way, tells where it is by now.
-    const bool one_kind = c.effort.head<3>().isZero(0) || c.effort.tail<3>().isZero(0);  // not bores, with their arm
+    // On a curved surface the direction turns with it. Friction is opposite to the direction, and so shows the present
+    // one.
+    // Not for bores, which have an arm.
+    const bool one_kind = c.effort.head<3>().isZero(0) || c.effort.tail<3>().isZero(0);
     const bool told = one_kind && c.effort.squaredNorm() > 0;
     if (beside(c.rubbing, told ? Vector6d(-c.effort) : straight[i]) > 2 * rest_speed) return false;
   }
@@ -186,7 +189,7 @@ double Stepper::Impl::event_value(const State& at) {
     if (c.dim == 0) continue;
     double e = 0;
     if (modes[i].sticks) {
-      e = c.bound - c.friction + 1e-12 * c.bound;  // held with a bound that is just enough, it stays
+      e = c.bound - c.friction + 1e-12 * c.bound;  // An element with a bound that is just sufficient stays.
       if (c.bound == 0 && c.friction <= 1e-12) e = 0;
     } else {
       const double size = modes[i].sense.norm();
@@ -217,14 +220,14 @@ void Stepper::Impl::note(double t, const Mode& mode, ModeSwitch::What what) {
 
 bool Stepper::Impl::switch_modes() {
   std::vector<char>& past = over;
-  // Contacts of one body stop together, but for rounding: those that are at rest are judged with the one that was
-  // found.
+  // Elements of one body stop together, except for rounding. So those at rest are switched together with the one that
+  // was found.
   if (std::find(past.begin(), past.end(), 1) != past.end())
     for (std::size_t i = 0; i < modes.size(); ++i)
       if (!modes[i].sticks && dynamics.contacts()[i].dim > 0)
         past[i] = past[i] || dynamics.contacts()[i].rubbing.norm() <= rest_speed;
-  // Redundant ones that come to the limit of rest do so together, and give way against what they hold with: what they
-  // gain there is rounding.
+  // Redundant elements reach the limit of rest together, and start to slide against their friction. Their slip
+  // acceleration there is rounding.
   ways.assign(modes.size(), Vector6d::Zero());
   bool gives_way = false;
   for (std::size_t i = 0; i < modes.size(); ++i) gives_way = gives_way || (past[i] && modes[i].sticks);
@@ -310,7 +313,7 @@ void Stepper::Impl::march(double dt) {
   fresh = false;
   if (adaptive && !(try_h > 0)) try_h = first_guess(dt);
   double last = dt;
-  int splinters = 0;  // parts that a law which is known to jump has cut
+  int splinters = 0;  // Substeps that a law with a known jump has shortened.
   for (double done = 0; done < dt;) {
     recorder.keep();
     if (adaptive && hopeless(dt - done, splinters)) return;
@@ -321,8 +324,8 @@ void Stepper::Impl::march(double dt) {
       double left = most;
       if (!(adaptive ? advance_adaptively(left, dt - done) : advance_in_stages(left, dt))) return;
       e = eventful() ? event_value(next) : 1;
-      // A stage that has turned back where the end has not: the motion is too fast for the step, and friction would
-      // give power there.
+      // A stage has turned back although the end has not. The motion is too fast for the step, and friction would give
+      // power there.
       while (e >= 0 && turned_back && left > dt / 256) {
         left *= 0.5;
         recorder.undo();
@@ -385,7 +388,7 @@ bool Stepper::Impl::hopeless(double left, int splinters) {
     return true;
   };
   if (splinters >= enough_splinters) return jumps();
-  constexpr long asked_at = 64;  // parts, by which what only begins or ends a motion is over
+  constexpr long asked_at = 64;  // Number of substeps after which the start or the end of a motion is over.
   if (report.substeps != asked_at) return false;
   dynamics.ask_rates(true);
   const bool answered = dynamics.evaluate(state) != Status::invalid;
@@ -394,7 +397,7 @@ bool Stepper::Impl::hopeless(double left, int splinters) {
   constexpr double too_many = 3 * static_cast<double>(most_parts);
   const bool too_fast = answered && rate_of_laws(state, too_many / left) * left > too_many;
   const LawReport& r = dynamics.law_report();
-  if (!too_fast || r.stiffest < 0) return false;  // its own limit
+  if (!too_fast || r.stiffest < 0) return false;  // It has its own limit.
   if (!r.trouble.empty()) return jumps();
   refuse(report.status, name_of(dynamics.law_efforts()[z(r.stiffest)]) + too_stiff);
   return true;
@@ -422,7 +425,7 @@ bool Stepper::Impl::turned_round() const {
 
 bool Stepper::Impl::advance_in_stages(double& left, double dt) {
   if (options.method != Method::rk4) return advance_by(left);
-  // Smooth laws are explicit in the stages, and drive what they should damp where rate · h is far beyond 1.
+  // Smooth laws are explicit in the stages. They drive the motion that they should damp where rate · h is far above 1.
   const double finest = dt / std::max(1, options.max_substeps);
   const bool anyhow = report.substeps >= fine_parts;
   const auto enough = [](double rate) { return 0.7 * stable / rate; };
@@ -439,12 +442,12 @@ bool Stepper::Impl::advance_in_stages(double& left, double dt) {
     left = limit(plan(left, 0, anyhow));
   else if (dry && rate * left > stable)
     left = limit(plan(left, enough(rate), anyhow));
-  else if (goes_on && go_straight(left, anyhow))  // how fast it would turn has not been asked for
+  else if (goes_on && go_straight(left, anyhow))  // The rate at which it would turn has not been computed.
     left = limit(left);
   const Status status = report.status;
   for (;;) {
     if (!advance_by(left)) {
-      // Stages of laws too stiff for the part lie anywhere.
+      // Stages of laws that are too stiff for the substep may have any state.
       if (!(law_rate * left > stable) || !(left > finest * (1 + 1e-9))) return false;
       report.rejected = false;
       report.reason.clear();
@@ -460,7 +463,7 @@ bool Stepper::Impl::advance_in_stages(double& left, double dt) {
     } else if (dry_is_fastest) {
       if (left <= shortest_part) return true;
       recorder.undo();
-      // A stage may have come to lie where the slip is least: no shorter at once than that takes.
+      // A stage may have been where the slip is least. So the length is reduced by no more than that requires at once.
       left = limit(plan(goes_straight() ? 0.5 * left : left, std::max(enough(law_rate), 0.25 * left), anyhow));
     } else {
       if (!(left > finest * (1 + 1e-9))) break;
@@ -494,7 +497,7 @@ bool Stepper::Impl::advance_adaptively(double& left, double rest_of_step) {
     }
     left = most;
   }
-  if (1.001 * try_h < left) left = 2 * try_h < left ? try_h : 0.5 * left;  // no splinter at the end
+  if (1.001 * try_h < left) left = 2 * try_h < left ? try_h : 0.5 * left;  // Avoids a very short substep at the end.
   return advance_within_tolerance(left, rest_of_step);
 }
 
@@ -502,7 +505,7 @@ double Stepper::Impl::locate(double left, double e) {
   const double sharp = std::max(options.event_tolerance, 4e-16 * (std::fabs(state.t) + left));
   double a = 0, b = left, at_a = 0, at_b = e, last = left;
   const auto narrow = [&](auto value) {
-    for (int k = 0; at_a > 0 && b - a > sharp && k < 200; ++k) {  // Illinois, kept honest by halving
+    for (int k = 0; at_a > 0 && b - a > sharp && k < 200; ++k) {  // Illinois, with halving as a safeguard.
       double h = k % 3 == 2 ? 0.5 * (a + b) : (at_a * b - at_b * a) / (at_a - at_b);
       if (!(h > a && h < b)) h = 0.5 * (a + b);
       h = std::clamp(h, a + 0.25 * std::min(sharp, b - a), b - 0.25 * std::min(sharp, b - a));
@@ -551,7 +554,7 @@ double Stepper::Impl::locate(double left, double e) {
       b = there, at_b = e;
     else
       a = there, at_a = std::max(e, 1e-300);
-    // The polynomial is off by its own error; a few widths of that bracket the event.
+    // The polynomial has an error of its own. A few widths of that bracket the event.
     for (int k = 0; k < 8 && (at_a <= 0 || b == left); ++k, width *= 8) {
       const double h = at_a <= 0 ? b - width : a + width;
       if (!(h > 0.01 * b && h < left)) break;
@@ -565,7 +568,7 @@ double Stepper::Impl::locate(double left, double e) {
   } else {
     a = 0, b = left, at_a = 0, at_b = -1;
   }
-  // Between `a`, where nothing has happened, and `b`, where something has.
+  // The event is between `a`, where it has not happened, and `b`, where it has.
   for (int k = 0; at_a <= 0 && k < 40 && b > sharp; ++k) {
     const double h = 0.5 * b;
     e = by_a_step(h);
@@ -581,7 +584,7 @@ double Stepper::Impl::locate(double left, double e) {
 void Stepper::Impl::take(double h) {
   ++report.substeps;
   std::swap(state, next);
-  // What the pair found last is what it needs first, where nothing else is to be settled there.
+  // The last evaluation of the pair is the first one of the next substep, if nothing else changes there.
   fresh = by_tolerance(options.method) && !eventful() && dynamics.law_efforts().empty();
   keep_segment();
   dynamics.accept(h);

@@ -44,7 +44,7 @@ bool Stepper::Impl::step_rattle(double h, const State& from, State& to) {
   const double half = 0.5 * h;
   velocities(from, v0);
   stage = from;
-  // Forces that depend on velocities see that of the middle in both kicks, the first of which is implicit in it.
+  // Forces that depend on velocities use the velocity of the middle in both kicks. The first kick is implicit in it.
   double moved_before = std::numeric_limits<double>::infinity();
   for (int round = 0;; ++round) {
     if (round > 0) {
@@ -59,12 +59,13 @@ bool Stepper::Impl::step_rattle(double h, const State& from, State& to) {
     system->update_driven(to);
     std::copy(v0.begin(), v0.end(), v1.begin());
     if (options.drift == Drift::exact) {
-      // Newton goes on to a hundredth of what is promised: poses are rounded once more after it has looked at them, and
-      // what it leaves is work of the constraints, which would give energy a trend (T13).
+      // Newton continues to a hundredth of the promised tolerance. Poses are rounded once more after its last test, and
+      // the remaining error is work of the constraints. It would give energy a trend (T13).
       const NewtonReport newton = end_on_constraints_with_momenta(*system, dynamics, from, to, h, momentum, v1, beyond,
                                                                   0.01 * options.newton_tolerance, options.max_newton);
       report.newton_solves += newton.solves;
-      const bool met = newton.residual * std::fabs(h) <= options.newton_tolerance;  // as far as its rounding lets it
+      // It converged as far as its rounding allows.
+      const bool met = newton.residual * std::fabs(h) <= options.newton_tolerance;
       if (newton.least_squares && !met) report.status = Status::inconsistent;
       if (!newton.converged && !met && report.status != Status::inconsistent)
         return refuse(report.status, step_went_astray), false;
@@ -93,7 +94,7 @@ bool Stepper::Impl::step_rattle(double h, const State& from, State& to) {
   recorder.record_applied(b, gyroscopic, v0, gained);
   recorder.record_momentum(b, dynamics.assembly().instant, dynamics.assembly().instant.mass, v0, gained);
 
-  velocities_of(*system, b, to, momentum, v0);  // v of the middle, as M at the end has it
+  velocities_of(*system, b, to, momentum, v0);  // Velocity of the middle, with M at the end.
   give(v0, to);
   if (!is_finite(to)) return refuse(report.status, "the state is not finite"), false;
   if (!kick(to, half, v0)) return false;
@@ -121,7 +122,7 @@ bool Stepper::Impl::depends_on_velocity(const State& a, const State& b) {
   take_gyroscopic(b, 1, gained);
   for (std::size_t j = 0; j < all_forces.size(); ++j) {
     const double force_there = forces_alone.instant.Q[j] + gained[j];
-    // What is left of a gyroscopic torque taken away is no force.
+    // The rounding left after subtracting a gyroscopic torque is not a force.
     if (std::fabs(force_there - all_forces[j]) > 1e-13 * (std::fabs(force_there) + std::fabs(gained[j]))) return true;
   }
   return false;

@@ -1,5 +1,5 @@
-// Runge–Kutta–Munthe-Kaas steps (T13): stages in the chart of the exponential map, projection at the end, and how long
-// a part of a pair may be.
+// Runge–Kutta–Munthe-Kaas steps (T13): stages in the chart of the exponential map, projection at the end, and step-size
+// control of the embedded pairs.
 #include "integrators/exponential_chart.h"
 #include "integrators/stepper_impl.h"
 #include "model/format.h"
@@ -40,12 +40,12 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
     const bool stiff = options.method == Method::rk4 && dynamics.law_report().rate * dt > stable;
     return refuse(Status::invalid, dynamics.reason() + (stiff ? "; it" + std::string(too_stiff) : "")), false;
   }
-  // Stages between the ends are off the constraints by their error, and redundant rows then disagree by as much.
+  // Stages between the ends are off the constraints by their error, so redundant rows disagree by that much.
   const bool on_the_way = k > 0 && status == Status::inconsistent;
   report.status = std::max(report.status, on_the_way ? Status::redundant : status);
   const std::vector<double>& v = dynamics.assembly().v;
   if (k == 0) v0 = v, turned_back = dry_is_fastest = false, law_rate = 0;
-  // A pair finds by its error how long a part may be.
+  // A pair controls the length of a substep by its error.
   const double from = options.method == Method::rk4 ? stable / dt : std::numeric_limits<double>::infinity();
   if (const double rate = rate_of_laws(stage, from); rate > law_rate) {
     law_rate = rate;
@@ -57,7 +57,7 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
   if (k == 0) pivot_at_start = least_pivot = pivot;
   if (k == tableau().stages) pivot_at_end = pivot;
   least_pivot = std::min(least_pivot, pivot);
-  // M(v₁ − v₀) is right to second order with M of the middle (stage 2 of rk4), or the mean of both ends.
+  // M(v₁ − v₀) is accurate to second order with M of the middle (stage 2 of rk4), or the mean of both ends.
   const std::vector<double>& M = dynamics.assembly().instant.mass;
   if (k == (tableau().pair ? 0 : 2)) mass = M;
   if (tableau().pair && k == tableau().stages)
@@ -80,7 +80,7 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
     for (std::size_t r = 0; r < beyond.size(); ++r) beyond[r] = weight * dt * beyond_rate[r];
   }
   rate_of_chart(in_chart, v, pose_rate[k]);
-  // The power of each stage with the weights of the method: work is as accurate as the motion.
+  // Records the power of each stage with the weights of the method, so that work is as accurate as the motion.
   if (weight != 0) recorder.record(*system, dynamics, stage, weight * dt, beyond, v, v);
   return true;
 }
@@ -132,7 +132,7 @@ bool Stepper::Impl::step_runge_kutta(double dt) {
     stage = next;
     const double gap = close_gaps(*system, dynamics, next, options.newton_tolerance, options.max_newton);
     if (!(gap <= std::max(options.newton_tolerance, 1e-6))) {
-      // Either the step went too far, or the rows contradict each other.
+      // Either the step was too long, or the rows contradict each other.
       if (!std::isfinite(gap) || !settle_in_least_squares(next)) return refuse(report.status, step_went_astray), false;
       report.status = Status::inconsistent;
     }
@@ -140,14 +140,14 @@ bool Stepper::Impl::step_runge_kutta(double dt) {
     if (!is_finite(next)) return refuse(report.status, "the state is not finite"), false;
     follow_in_chart(b, stage, next, in_chart);
   }
-  if (method.pair) {  // its last stage, on the constraints, is the first of the next step
+  if (method.pair) {  // Its last stage, on the constraints, is the first of the next step.
     stage = next;
     if (!evaluate_stage(method.stages, dt)) return false;
   } else if (eventful() && dynamics.evaluate(next) == Status::invalid) {
     return refuse(Status::invalid, dynamics.reason()), false;
   }
   velocities(next, v1);
-  // The end itself: what sticks is at rest there, and events are judged there.
+  // At the end itself, sticking elements are brought to rest, and events are tested.
   if (eventful() && dynamics.hold(next, v1) > 0) give(v1, next);
   if (method.pair) error_of_step = error_norm(dt);
   const std::size_t last = method.pair ? method.stages : method.stages - 1;
@@ -159,7 +159,8 @@ bool Stepper::Impl::step_runge_kutta(double dt) {
 void Stepper::Impl::remember(double dt, std::span<const double> weight, std::size_t count,
                              std::vector<double>& memory) {
   if (memory_before.empty()) return;
-  // Where rk4 cannot follow, and says so, its stages would swing up; what the laws make of it by themselves is bounded.
+  // Where rk4 is unstable, and reports it, its stages would grow. The states that the laws compute by themselves are
+  // bounded.
   if (options.method == Method::rk4 && law_rate * dt > 2 * stable && !dry_is_fastest) {
     memory.clear();
     return dynamics.give_memory({});
@@ -187,7 +188,7 @@ bool Stepper::Impl::settle_in_least_squares(State& end) {
     dynamics.solver().apply(dynamics.assembly().position, {}, {}, force);
     const double moves = largest(force);
     if (moves <= 1e-6 * largest(dynamics.assembly().position)) return true;
-    // Rows that are independent do not contradict each other here.
+    // Independent rows do not contradict each other here.
     if (dynamics.solver().full_row_rank() || !(moves < 0.5 * last)) return false;
     last = moves;
     for (std::size_t s = 0; s < block().bodies.size(); ++s) {
@@ -252,7 +253,7 @@ bool Stepper::Impl::advance_within_tolerance(double& part, double left) {
     report.status = status;
     const bool went = advance_by(part);
     const double e = went ? std::max(error_of_step, 1e-10) : std::numeric_limits<double>::infinity();
-    // A singular position is passed by stages that lie on both sides of it. Shorter steps would only creep up to it.
+    // Stages on both sides of a singular position pass it. Shorter steps would only approach it slowly.
     constexpr double beside[] = {0.93, 1.07, 0.86, 1.14, 0.79, 0.65};
     const bool too_near = pivot_at_end < blurred || (e > 1 && least_pivot < 10 * blurred);
     if (went && too_near && pivot_at_start > 10 * blurred && sidesteps < std::size(beside)) {
@@ -263,7 +264,8 @@ bool Stepper::Impl::advance_within_tolerance(double& part, double left) {
     if (e <= 1) {
       const double factor = 0.9 * std::pow(e, -0.7 * power) * std::pow(last_error, 0.4 * power);
       const double next_h = part * std::clamp(factor, 0.2, first ? 5.0 : 1.0);
-      try_h = part < wanted && first ? std::max(wanted, next_h) : next_h;  // cut short by the end of the step only
+      // The substep was shortened only by the end of the step.
+      try_h = part < wanted && first ? std::max(wanted, next_h) : next_h;
       last_error = std::max(e, 1e-4);
       return true;
     }

@@ -1,5 +1,5 @@
-// The semi-implicit step (T12): substeps as short as the swing of its own forces asks (T15), one-sided constraints that
-// let go or engage within it.
+// The semi-implicit step (T12). Substeps are as short as the geometric stiffness of its own forces requires (T15).
+// Unilateral constraints release or engage within it.
 #include "integrators/stepper_impl.h"
 #include "model/format.h"
 
@@ -80,10 +80,10 @@ bool Stepper::Impl::one_sided_is_wrong(double h, double kick) {
 }
 
 Stepper::Impl::Outcome Stepper::Impl::substep(double h, bool finest, double& swing, const char*& trouble) {
-  // Velocities belong to the middle of the steps they carry: from one middle to the next is half of each. With h
-  // alone a pendulum that is stepped finely where it is fast comes to rest within minutes.
+  // Velocities belong to the middle of their steps, and from one middle to the next is half of each step. With h alone,
+  // a pendulum with short steps where it is fast comes to rest within minutes.
   const double kick = last_h > 0 ? 0.5 * (last_h + h) : h;
-  dynamics.set_step(kick);  // friction obeys its law at the end of the step
+  dynamics.set_step(kick);  // Friction obeys its law at the end of the step.
   const Status status = dynamics.evaluate(state);
   if (status == Status::invalid) return Outcome::invalid;
   report.status = std::max(report.status, status);
@@ -101,7 +101,7 @@ Stepper::Impl::Outcome Stepper::Impl::substep(double h, bool finest, double& swi
   system->update_driven(next);
   std::fill(gyroscopic.begin(), gyroscopic.end(), 0.0);
   if (options.drift == Drift::exact) {
-    // Sticking contacts are brought to rest again after each Newton, which moves them a little.
+    // Each Newton moves sticking elements a little, so they are brought to rest again.
     const auto unsettled = [&] {
       const bool turned = centre_gyroscopic(h);
       return dynamics.hold(state, v1) > 1e-15 * (1 + largest(v1)) || turned;
@@ -110,7 +110,8 @@ Stepper::Impl::Outcome Stepper::Impl::substep(double h, bool finest, double& swi
       const NewtonReport newton = end_on_constraints(*system, dynamics, state, next, h, v1, beyond, {},
                                                      options.newton_tolerance, options.max_newton);
       report.newton_solves += newton.solves;
-      // Rows that contradict each other have no end to meet; the step then is the least-squares one, and says so.
+      // Contradictory rows cannot be met at the end of the step. The step is then the least-squares one, and its status
+      // says so.
       if (newton.least_squares) report.status = Status::inconsistent;
       if (!newton.converged && status != Status::inconsistent) {
         trouble = step_went_astray;
@@ -126,7 +127,7 @@ Stepper::Impl::Outcome Stepper::Impl::substep(double h, bool finest, double& swi
     return release_and_engage(state.t + h) ? Outcome::switched : Outcome::invalid;
   swing = swing_of(state, kick);
   trouble = "a body swings too fast for the step under its own joint forces";
-  // At the finest part the limit of stability is the limit; beyond it nothing is believed (T15).
+  // At the finest substep the limit of stability is used. Beyond it the result is rejected (T15).
   const double limit = finest ? std::max(options.swing_limit, 2.0) : options.swing_limit;
   if (options.drift == Drift::exact && !(swing * h <= limit)) return Outcome::too_long;
 
@@ -158,8 +159,8 @@ void Stepper::Impl::note_modes(double t) {
 }
 
 void Stepper::Impl::semi_implicit(double dt) {
-  // Time inside a step is counted in its smallest parts, so that halves meet the end exactly. The last step's swing
-  // is only a guess to begin with: whether a part was short enough is judged by the forces it had itself.
+  // Time in a step is counted in its smallest parts, so that halves meet the end exactly. The frequency of the last
+  // step is only a first guess. A substep is accepted by the forces that it had itself.
   const int parts = static_cast<int>(std::bit_floor(static_cast<unsigned>(std::max(1, options.max_substeps))));
   int stride = parts;
   while (stride > 1 && last_swing * dt * stride / parts > options.swing_limit) stride /= 2;

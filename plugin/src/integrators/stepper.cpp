@@ -1,6 +1,5 @@
-// The motion without a host: its start, the opening and closing of a step, and what can be asked of it. Hides when
-// things are made again because the system changed. How a step is made lies in the rooms beside this one
-// (stepper_impl.h).
+// Motion without a host: its start, the beginning and end of a step, and its queries. Hides the updates after a change
+// of the system. The kinds of steps are in the sources beside this one (stepper_impl.h).
 #include "integrators/stepper_impl.h"
 #include "model/format.h"
 #include "model/system_impl.h"
@@ -35,7 +34,7 @@ const char* to_string(Method method) {
 
 namespace {
 
-/// What no step can be made with, by name and value; else empty.
+/// Returns an error with name and value for options that allow no step. Otherwise empty.
 std::string wrong_with(const StepOptions& o) {
   if (std::find(all_methods.begin(), all_methods.end(), o.method) == all_methods.end())
     return "StepOptions::method is " + std::to_string(static_cast<int>(o.method)) + ", which is no method";
@@ -71,7 +70,7 @@ std::string Stepper::Impl::begin_at(bool forget) {
   const std::size_t count = z(system->body_count());
   if (state.bodies.size() > count || (forget && state.bodies.size() < count))
     return "the state has " + std::to_string(state.bodies.size()) + " bodies, the system " + std::to_string(count);
-  SystemParts::of(*system).bring_in(state);  // added on the way
+  SystemParts::of(*system).bring_in(state);  // Bodies added since.
   dynamics.restructure();
   dynamics.set_step(0);
   dynamics.ask_rates(options.method == Method::rk4);
@@ -222,7 +221,7 @@ const StepReport& Stepper::Impl::step(double dt) {
   list_current = false;
   before = state;
   const double h_before = last_h;
-  try {  // motions of driven bodies are the user's
+  try {  // Motions of kinematic bodies are user functions.
     if (restart || structure_changed()) {
       restart = true;
       const std::string why = begin_at(false);
@@ -243,7 +242,7 @@ const StepReport& Stepper::Impl::step(double dt) {
     refuse(Status::invalid, "something that is not a std::exception was thrown");
   }
   if (report.rejected) {
-    state = before;  // not a trace of what was tried
+    state = before;  // Restores everything that the attempt changed.
     dynamics.give_memory({});
     for (const ConstraintId id : toggled) system->enable(id, !system->enabled(id));
     let_go = let_go_before;
