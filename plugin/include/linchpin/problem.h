@@ -86,8 +86,8 @@ struct RankReport {
   /// Smallest singular value kept, relative to the largest. 0 when the rank is 0. It is exact from the dense solver,
   /// and otherwise an estimate by iteration.
   double smallest_kept = 0;
-  double largest_dropped =
-      0;  ///< Largest dropped singular value, relative to the largest of all. 0 when none was dropped.
+  /// Largest dropped singular value, relative to the largest of all. 0 when none was dropped.
+  double largest_dropped = 0;
   std::vector<int> redundant, undetermined, contradictory;
 };
 

@@ -13,13 +13,15 @@
 namespace linchpin::detail {
 namespace {
 
-constexpr int widest = 64;   // Largest number of rows eliminated together.
-constexpr int compiled = 6;  // Largest width with compiled kernels: the rows of one joint.
+constexpr int max_width = 64;      // Largest number of rows eliminated together.
+constexpr int compiled_width = 6;  // Largest width with compiled kernels: the rows of one joint.
 // Least relative pivot of such widths with which a block may be inverted without loss of digits.
-constexpr double plain = 0.05;
-constexpr int wide = 8;         // Least width for which dense products are faster.
-constexpr double shaky = 1e-5;  // Least relative pivot that may be divided by while a negative node has still to come.
-constexpr int last = 1 << 28;   // Degree of negative nodes. They come after all nodes that need not wait for them.
+constexpr double invertible_pivot = 0.05;
+constexpr int wide = 8;  // Least width for which dense products are faster.
+// Least relative pivot that may be divided by while a negative node has still to come.
+constexpr double unsafe_pivot = 1e-5;
+// Degree of negative nodes. They come after all nodes that need not wait for them.
+constexpr int last_degree = 1 << 28;
 
 using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
@@ -89,7 +91,7 @@ void BlockCholesky::eliminate(const Pattern& p, std::vector<int>& order, std::ve
         }
   };
 
-  std::vector<std::pair<double, int>> rank(z(n), {last, 0});
+  std::vector<std::pair<double, int>> rank(z(n), {last_degree, 0});
   using Next = std::pair<std::pair<double, int>, int>;
   std::priority_queue<Next, std::vector<Next>, std::greater<>> queue;
   const auto enqueue = [&](int v) {
@@ -101,7 +103,7 @@ void BlockCholesky::eliminate(const Pattern& p, std::vector<int>& order, std::ve
         waits = waits || p.negative[z(u)];
       });
       if (waits && p.late[z(v)]) {  // It is enqueued again when the last of those is eliminated.
-        rank[z(v)] = {last + 1, 0};
+        rank[z(v)] = {last_degree + 1, 0};
         return;
       }
       // Ties go to the nodes that have waited longest. Chains are eliminated from both ends alternately,
@@ -196,7 +198,7 @@ void BlockCholesky::lay_out(const Pattern& p, const std::vector<int>& order, std
     const int before = k > 0 ? sequence[z(k) - 1] : -1;
     const bool joins = !new_tree && parent[z(before)] == v &&
                        rows_below[z(before)] == p.sizes[z(v)] + rows_below[z(v)] &&
-                       p.negative[z(before)] == p.negative[z(v)] && supers_.back().width + p.sizes[z(v)] <= widest;
+                       p.negative[z(before)] == p.negative[z(v)] && supers_.back().width + p.sizes[z(v)] <= max_width;
     if (new_tree) {
       tree_start_.push_back(static_cast<int>(supers_.size()));
       ++tree;
@@ -236,7 +238,7 @@ void BlockCholesky::lay_out(const Pattern& p, const std::vector<int>& order, std
     super.panel = panel;
     panel += z(super.width + super.height) * z(super.width);
     super.pivot = pivot;
-    if (super.width <= compiled) pivot += z(super.width) * z(super.width);
+    if (super.width <= compiled_width) pivot += z(super.width) * z(super.width);
     if (super.width >= wide) tallest = std::max(tallest, super.height);
   }
   supers_.shrink_to_fit();
@@ -293,20 +295,20 @@ void BlockCholesky::factor_panel(Super& s, double drop, Outcome& out) {
   s.inverted = W > 0;
   // @return 1 / pivot, or 0 where it is dropped
   const auto take = [&](int c, double pivot) {
-    const double whole = diagonal_[z(s.first + c)];
-    const bool keep = pivot > drop * whole;
-    s.inverted = s.inverted && pivot > plain * whole;
+    const double diagonal = diagonal_[z(s.first + c)];
+    const bool keep = pivot > drop * diagonal;
+    s.inverted = s.inverted && pivot > invertible_pivot * diagonal;
     const double over = keep ? 1 / pivot : 0, root = keep ? std::sqrt(pivot) : 0;
     A[c * w + c] = root;
     inverse[c] = root * over;
     if (!std::isfinite(pivot) || !std::isfinite(over)) out.finite = false;
     if (keep) {
       ++out.kept;
-      if (pivot < out.least_kept * whole) out.least_kept = pivot / whole;
-    } else if (whole > 0) {
-      out.largest_dropped = std::max(out.largest_dropped, std::fabs(pivot) / whole);
+      if (pivot < out.least_kept * diagonal) out.least_kept = pivot / diagonal;
+    } else if (diagonal > 0) {
+      out.largest_dropped = std::max(out.largest_dropped, std::fabs(pivot) / diagonal);
     }
-    if (s.waits && !(keep && pivot > shaky * whole)) {
+    if (s.waits && !(keep && pivot > unsafe_pivot * diagonal)) {
       const int node = node_at_[z(s.first + c)];
       if (late_.empty() || late_.back() != node) late_.push_back(node);
       out.late_needed = true;

@@ -148,12 +148,12 @@ class GearFunction final : public ConstraintFunction {
   RowUnit unit(int) const override { return RowUnit::radian; }
 
   void residual(std::span<const BodyState> X, double, std::span<double> out) const override {
-    settle(X);
+    set_frames(X);
     out[0] = angle(X, 0) + ratio_ * angle(X, 1);
   }
 
   void linearize(std::span<const BodyState> X, double, Linearization out) const override {
-    settle(X);
+    set_frames(X);
     const Body carrier(X[2]);
     Row row(out, 3, 0);
     Vector3d on_carrier = Vector3d::Zero();
@@ -178,12 +178,12 @@ class GearFunction final : public ConstraintFunction {
   }
 
   void accept(std::span<const BodyState> X, double) override {
-    settle(X);
+    set_frames(X);
     for (std::size_t k = 0; k < 2; ++k) turn_[k].last = angle(X, k);
   }
 
   std::vector<double> memory() const override {
-    std::vector<double> out{settled_ ? 1.0 : 0.0};
+    std::vector<double> out{frames_known_ ? 1.0 : 0.0};
     for (const Turn& turn : turn_) {
       for (const Vector3d* u : {&turn.arrow, &turn.x, &turn.y}) out.insert(out.end(), u->data(), u->data() + 3);
       out.push_back(turn.last);
@@ -192,7 +192,7 @@ class GearFunction final : public ConstraintFunction {
   }
   void set_memory(std::span<const double> kept) override {
     if (kept.size() != 21) return;
-    settled_ = kept[0] != 0;
+    frames_known_ = kept[0] != 0;
     const double* from = &kept[1];
     for (Turn& turn : turn_) {
       for (Vector3d* u : {&turn.arrow, &turn.x, &turn.y})
@@ -229,8 +229,8 @@ class GearFunction final : public ConstraintFunction {
   }
 
   // Sets the frames in the carrier at the first evaluation.
-  void settle(std::span<const BodyState> X) const {
-    if (settled_) return;
+  void set_frames(std::span<const BodyState> X) const {
+    if (frames_known_) return;
     for (std::size_t k = 0; k < 2; ++k) {
       const Quaterniond to_carrier = X[2].q.conjugate() * X[k].q;
       Turn& turn = turn_[k];
@@ -238,13 +238,13 @@ class GearFunction final : public ConstraintFunction {
       turn.x = to_carrier * turn.arrow;
       turn.y = (to_carrier * axis_[k]).cross(turn.x);
     }
-    settled_ = true;
+    frames_known_ = true;
   }
 
   std::array<Vector3d, 2> axis_;
   double ratio_;
   mutable std::array<Turn, 2> turn_;
-  mutable bool settled_ = false;
+  mutable bool frames_known_ = false;
 };
 
 // Two unit vectors that make a right-handed frame with u.

@@ -370,7 +370,7 @@ std::span<const double> Assembly::jacobian(int i, int k) const {
 namespace {
 
 // Assembles one constraint by a call of its function.
-void ask(const System& system, const State& state, int i, Assembly& out) {
+void assemble_by_function(const System& system, const State& state, int i, Assembly& out) {
   Instant& x = out.instant;
   const Block& block = out.block;
   const Constraint& constraint = system.constraint(block.constraints[at(i)]);
@@ -450,7 +450,7 @@ void assemble_constraints(const System& system, const State& state, Assembly& ou
   if (state.bodies.size() == at(system.body_count()) && !laid_out(system, out)) lay_out(system, out);
   if (!begin(system, state, out)) return;
   fill_masses(system, state, out, nullptr);
-  for (int i = 0; i < static_cast<int>(out.block.constraints.size()); ++i) ask(system, state, i, out);
+  for (int i = 0; i < static_cast<int>(out.block.constraints.size()); ++i) assemble_by_function(system, state, i, out);
   fill_entries(out);
 }
 
@@ -465,7 +465,7 @@ void assemble_constraints(const System& system, const State& state, KeptAssembly
   if (!begin(system, state, out)) return;
   fill_masses(system, state, out, out.turned.data());
   write_stock_joints(system, state, out);
-  for (const int i : out.stock.others) ask(system, state, i, out);
+  for (const int i : out.stock.others) assemble_by_function(system, state, i, out);
   fill_entries(out);
 }
 

@@ -19,8 +19,8 @@ using ConstStrided = Eigen::Map<const Eigen::MatrixXd, 0, Eigen::OuterStride<>>;
 
 constexpr double eps = std::numeric_limits<double>::epsilon();
 // Below it the direction of a row is noise of denormal numbers, and it counts as a zero row.
-constexpr double shortest_row = 1e-300;
-constexpr double even_scales = 1e3;  // Ratio of row lengths up to which rows may enter a QR in any order.
+constexpr double smallest_row_length = 1e-300;
+constexpr double max_even_ratio = 1e3;  // Ratio of row lengths up to which rows may enter a QR in any order.
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -36,7 +36,7 @@ bool DenseFactorization::factor(const Instant& instant, const SolveOptions& opti
   m_ = instant.m();
   rank_ = 0;
   tall_ = m_ >= 2 * n_ && n_ >= 100;
-  folded_ = uneven_ = false;
+  reduced_ = uneven_ = false;
   consistency_ = options.consistency_tolerance;
   const auto most = at(std::max(m_, n_));
   for (auto* v : {&e_, &rho_, &work_, &z_, &dz_, &x_, &dv_}) grow(*v, most);
@@ -113,7 +113,7 @@ bool DenseFactorization::scale_rows(const Instant& instant) {
       largest = std::max(largest, std::abs(b[j]));
     }
     double length = 0;
-    if (largest > shortest_row) {
+    if (largest > smallest_row_length) {
       double sum = 0;
       for (int j = 0; j < count; ++j) sum += (b[j] / largest) * (b[j] / largest);
       length = largest * std::sqrt(sum);
@@ -209,7 +209,7 @@ double DenseFactorization::largest_singular_value() const {
   // Power iteration on B̂ᵀB̂. Only the order of magnitude of the cut depends on it.
   for (int j = 0; j < n_; ++j) x_[at(j)] = 1 + static_cast<double>(j * 37 % 101) / 101;
   double sigma = 0;
-  for (int turn = 0; turn < 8; ++turn) {
+  for (int iteration = 0; iteration < 8; ++iteration) {
     const double norm = ConstVector(x_.data(), n_).norm();
     if (!(norm > 0)) break;
     Vector(x_.data(), n_) /= norm;
@@ -230,7 +230,7 @@ double DenseFactorization::largest_singular_value() const {
 double DenseFactorization::smallest_singular_value(int k) const {
   for (int j = 0; j < k; ++j) x_[at(j)] = 1 + static_cast<double>(j * 37 % 101) / 101;
   double sigma = 0;
-  for (int turn = 0; turn < 4; ++turn) {
+  for (int iteration = 0; iteration < 4; ++iteration) {
     Vector x(x_.data(), k);
     x /= x.norm();
     space_.solve_transposed(k, x_.data());
@@ -266,9 +266,9 @@ bool DenseFactorization::factor_images() {
   for (int r = 0; r < m_; ++r) {
     if (length_[at(r)] > 0) least = std::min(least, length_[at(r)]);
   }
-  uneven_ = longest_ > even_scales * least;
-  folded_ = tall_ && !uneven_;
-  if (folded_) {
+  uneven_ = longest_ > max_even_ratio * least;
+  reduced_ = tall_ && !uneven_;
+  if (reduced_) {
     given_rows_.resize(m_, n_);
     for (int s = 0; s < m_; ++s) {
       const auto r = at(by_lead_[at(s)]);
@@ -316,9 +316,9 @@ void DenseFactorization::pseudo_inverse(const double* e, bool as_given, double* 
   }
   const Reflectors& image = as_given ? given_image_ : unit_image_;
   if (as_given) {
-    const auto& order = folded_ ? by_lead_ : by_length_;
+    const auto& order = reduced_ ? by_lead_ : by_length_;
     for (int s = 0; s < m_; ++s) w[s] = e[order[at(s)]] / longest_;
-    if (folded_) given_rows_.apply_transposed(w);
+    if (reduced_) given_rows_.apply_transposed(w);
   } else {
     for (int s = 0; s < m_; ++s) {
       const auto r = tall_ ? at(by_lead_[at(s)]) : at(s);
@@ -346,8 +346,8 @@ void DenseFactorization::multipliers(const double* z, std::span<double> lambda) 
   given_image_.solve_transposed(rank_, w);
   std::fill(w + rank_, w + std::max(m_, n_), 0.0);
   given_image_.apply(w);
-  if (folded_) given_rows_.apply(w);
-  const auto& order = folded_ ? by_lead_ : by_length_;
+  if (reduced_) given_rows_.apply(w);
+  const auto& order = reduced_ ? by_lead_ : by_length_;
   for (int s = 0; s < m_; ++s) lambda[at(order[at(s)])] = w[s] / longest_;
 }
 
@@ -360,7 +360,7 @@ double DenseFactorization::apply(std::span<const double> e, std::span<const doub
   double outside = 0;
   const auto answer = [&](bool as_given) {
     if (rank_ > 0) pseudo_inverse(e_.data(), as_given, z_.data());
-    for (int turn = 0;; ++turn) {
+    for (int iteration = 0;; ++iteration) {
       expand(z_.data(), x_.data());
       std::copy_n(x_.data(), n_, dv_.data());
       lower_transposed(dv_.data());
@@ -368,7 +368,8 @@ double DenseFactorization::apply(std::span<const double> e, std::span<const doub
       outside = size > 0 ? largest_unit({rho_.data(), at(m_)}) / size : 0;
       if (!std::isfinite(outside)) outside = std::numeric_limits<double>::infinity();
       // Repeats on the residual, where that is neither rounding nor contradiction.
-      if (turn > 0 || rank_ == 0 || outside < 16 * eps || (rank_ < m_ && outside > 1e-6) || std::isinf(outside)) return;
+      if (iteration > 0 || rank_ == 0 || outside < 16 * eps || (rank_ < m_ && outside > 1e-6) || std::isinf(outside))
+        return;
       pseudo_inverse(rho_.data(), as_given, dz_.data());
       Vector(z_.data(), rank_) += ConstVector(dz_.data(), rank_);
     }

@@ -79,9 +79,9 @@ class DenseFactorization {
   void times_lower(const double* x, double* y) const;
 
   int n_ = 0, m_ = 0, rank_ = 0;
-  bool tall_ = false;    // B̂ was reduced to its triangle first.
-  bool folded_ = false;  // B, with rows as given, was reduced as well.
-  bool uneven_ = false;  // Rows differ so much in length that consistent equations are better solved in unit rows.
+  bool tall_ = false;     // B̂ was reduced to its triangle first.
+  bool reduced_ = false;  // B, with rows as given, was reduced as well.
+  bool uneven_ = false;   // Rows differ so much in length that consistent equations are better solved in unit rows.
   double tolerance_ = 0, consistency_ = 0;
 
   std::vector<int> block_start_, block_of_;  // [blocks + 1]; [n].

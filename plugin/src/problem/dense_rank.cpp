@@ -17,7 +17,7 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Returns the first `rows` rows of QᵀB̂ᵀP after the pivoted QR, with all that is below the triangle when it stopped
 // early.
-Eigen::MatrixXd leftover(const Reflectors& qr, int rows) {
+Eigen::MatrixXd remaining_rows(const Reflectors& qr, int rows) {
   Eigen::MatrixXd R = Eigen::MatrixXd::Zero(rows, qr.columns);
   for (int j = 0; j < qr.columns; ++j) {
     const int bottom = std::min(rows, j < qr.steps ? j + 1 : qr.rows);
@@ -44,7 +44,7 @@ Singular singular(const Eigen::MatrixXd& R, bool vectors) {
 }  // namespace
 
 void DenseFactorization::rank_by_singular_values(double rank_tolerance) {
-  const Singular svd = singular(leftover(space_, space_.steps), true);
+  const Singular svd = singular(remaining_rows(space_, space_.steps), true);
   int r = 0;
   while (r < svd.values.size() && svd.values[r] > rank_tolerance * svd.values[0]) ++r;
   rank_ = r;
@@ -61,7 +61,7 @@ RankReport DenseFactorization::report(std::span<const double> e, std::span<const
   RankReport report;
   report.rank = rank_;
   if (singular_values && rank_ > 0) {
-    const Eigen::VectorXd sigma = singular(leftover(space_, n_), false).values;
+    const Eigen::VectorXd sigma = singular(remaining_rows(space_, n_), false).values;
     report.smallest_kept = sigma[rank_ - 1] / sigma[0];
     if (rank_ < std::min(n_, m_) && rank_ < sigma.size()) report.largest_dropped = sigma[rank_] / sigma[0];
   }
@@ -99,19 +99,19 @@ RankReport DenseFactorization::report(std::span<const double> e, std::span<const
     const Eigen::MatrixXd Qi = Q(rows, Eigen::all);
     const auto k = static_cast<Eigen::Index>(rows.size());
     const Eigen::MatrixXd S = Eigen::MatrixXd::Identity(k, k) - Qi * Qi.transpose();
-    const double share = S.norm();
-    if (share <= amplitude * amplitude) continue;
+    const double redundancy = S.norm();
+    if (redundancy <= amplitude * amplitude) continue;
     report.redundant.push_back(c);
-    double open = 0;
+    double undetermined_part = 0;
     for (Eigen::Index s = 0; s < k; ++s) {  // Columns of B̂_iᵀ (I − Q_i Q_iᵀ).
       reaction.setZero();
       for (Eigen::Index l = 0; l < k; ++l) {
         const auto r = at(rows[static_cast<std::size_t>(l)]);
         for (int i = b_start_[r]; i < b_start_[r + 1]; ++i) reaction[b_column_[at(i)]] += S(l, s) * b_value_[at(i)];
       }
-      open = std::max(open, reaction.norm());
+      undetermined_part = std::max(undetermined_part, reaction.norm());
     }
-    if (open > amplitude * std::sqrt(share)) report.undetermined.push_back(c);
+    if (undetermined_part > amplitude * std::sqrt(redundancy)) report.undetermined.push_back(c);
   }
 
   if (e.empty()) return report;

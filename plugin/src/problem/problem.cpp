@@ -126,7 +126,7 @@ int directions_with_inertia(double* M, int n) noexcept {
 }
 
 /// @return the smallest pivot relative to its diagonal entry, or 0 where a pivot is not positive
-double plain_cholesky(const double* M, int size, double* L) noexcept {
+double unpivoted_cholesky(const double* M, int size, double* L) noexcept {
   double least = 1;
   for (int i = 0; i < size; ++i) {
     for (int j = 0; j <= i; ++j) {
@@ -149,12 +149,12 @@ double plain_cholesky(const double* M, int size, double* L) noexcept {
 bool cholesky_block(const double* M, int size, double* L) noexcept {
   for (int i = 0; i < size * size; ++i)
     if (!std::isfinite(M[i])) return false;
-  const double least = plain_cholesky(M, size, L);
+  const double least = unpivoted_cholesky(M, size, L);
   if (!(least > 0)) return false;
   constexpr double doubtful = 1e-3;
   if (least > doubtful) return true;
   std::copy(M, M + size * size, L);
-  return directions_with_inertia(L, size) == size && plain_cholesky(M, size, L) > 0;
+  return directions_with_inertia(L, size) == size && unpivoted_cholesky(M, size, L) > 0;
 }
 
 int cholesky(const Instant& instant, double* L) noexcept {

@@ -15,12 +15,12 @@ namespace linchpin::detail {
 namespace {
 
 constexpr double eps = std::numeric_limits<double>::epsilon();
-constexpr int hub_degree = 12;            // Number of constraints on a body above which it stays an unknown.
-constexpr int most_reference_rows = 600;  // Largest number of rows of an island for the dense solver.
-constexpr double sure_eigenvalue = 3e-8;
-constexpr double even_scales = 1e3;        // Ratio of row lengths up to which rows as given can be squared.
-constexpr double proximity = 1e-10;        // δ of soften(), relative to the mean square of a row.
-constexpr double beyond_proximity = 1e-7;  // Rows with smaller pivots count as dependent on others.
+constexpr int max_joint_degree = 12;  // Number of constraints on a body above which it stays an unknown.
+constexpr int max_dense_rows = 600;   // Largest number of rows of an island for the dense solver.
+constexpr double certain_eigenvalue = 3e-8;
+constexpr double max_even_ratio = 1e3;      // Ratio of row lengths up to which rows as given can be squared.
+constexpr double proximity = 1e-10;         // δ of regularize(), relative to the mean square of a row.
+constexpr double independent_pivot = 1e-7;  // Rows with smaller pivots count as dependent on others.
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -37,7 +37,7 @@ void add_product3(const double* a, const double* b, double* to, int stride) {
 
 bool SparseFactorization::factor(const Instant& instant, const SolveOptions& options) noexcept {
   options_ = options;
-  fallbacks_ = references_used_ = 0;
+  fallbacks_ = dense_islands_used_ = 0;
   reason_ = "";
   if (!read(instant)) {
     known_ = false;
@@ -49,7 +49,7 @@ bool SparseFactorization::factor(const Instant& instant, const SolveOptions& opt
   const double* M = instant.mass.data();
   for (Body& body : bodies_)
     if (!factor_body(body, M + body.mass)) return false;
-  borrow();
+  select_scratch();
   whiten();
 
   longest_ = 0;
@@ -62,7 +62,7 @@ bool SparseFactorization::factor(const Instant& instant, const SolveOptions& opt
       for (const int v : dual_.late()) late_[at(v)] = 1;
       order();
       longest_ = 0;
-      fallbacks_ = references_used_ = 0;
+      fallbacks_ = dense_islands_used_ = 0;
       i = -1;
     }
   }
@@ -78,8 +78,8 @@ bool SparseFactorization::factor(const Instant& instant, const SolveOptions& opt
         most = std::max(most, length_[at(r)]);
         if (length_[at(r)] > 0) least = std::min(least, length_[at(r)]);
       }
-    if (most > even_scales * least)
-      leave_to_reference(static_cast<int>(&island - islands_.data()), "redundant rows of very different length");
+    if (most > max_even_ratio * least)
+      solve_densely(static_cast<int>(&island - islands_.data()), "redundant rows of very different length");
   }
   return true;
 }
@@ -93,7 +93,7 @@ bool SparseFactorization::read(const Instant& instant) {
     return false;
   const Instant::Entry* entry = instant.entries.data();
   double probe = 0;  // It is not finite if a number is not, or when the numbers overflow together.
-  for (const Run& run : runs_) {
+  for (const EntryRun& run : entry_runs_) {
     double* const J = jacobians_.data() + run.value;
     int wrong = 0;
     if (run.length == 6) {  // The sum is made of pairs. Added one by one, each number would wait for the one before it.
@@ -139,11 +139,11 @@ void SparseFactorization::analyse(const Instant& instant) {
   }
 
   nodes_.clear();
-  touches_.clear();
-  runs_.clear();
-  std::vector<int> degree(bodies_.size(), 0), last_node(bodies_.size(), -1), last_touch(bodies_.size(), -1);
+  jacobian_blocks_.clear();
+  entry_runs_.clear();
+  std::vector<int> degree(bodies_.size(), 0), last_node(bodies_.size(), -1), last_block(bodies_.size(), -1);
   for (int r = 0; r < m_;) {
-    Node node{.row = r, .touch_begin = static_cast<int>(touches_.size())};
+    Node node{.row = r, .block_begin = static_cast<int>(jacobian_blocks_.size())};
     const int index = static_cast<int>(nodes_.size());
     for (; r < m_ && row_constraint_[at(r)] == row_constraint_[at(node.row)]; ++r) {
       int before = -1;
@@ -151,38 +151,38 @@ void SparseFactorization::analyse(const Instant& instant) {
         const int entry = instant.entries[at(i)].column;
         const auto b = at(body_of[at(entry)]);
         if (before >= 0 && entry == before + 1 && body_of[at(before)] == body_of[at(entry)]) {
-          ++runs_.back().length;
+          ++entry_runs_.back().length;
         } else {
           if (last_node[b] != index) {
             last_node[b] = index;
-            last_touch[b] = static_cast<int>(touches_.size());
+            last_block[b] = static_cast<int>(jacobian_blocks_.size());
             ++degree[b];
-            touches_.push_back({.body = static_cast<int>(b)});
+            jacobian_blocks_.push_back({.body = static_cast<int>(b)});
           }
-          runs_.push_back({.length = 1, .column = entry, .touch = last_touch[b], .row = r - node.row});
+          entry_runs_.push_back({.length = 1, .column = entry, .block = last_block[b], .row = r - node.row});
         }
         before = entry;
       }
     }
     node.rows = r - node.row;
-    node.touch_end = static_cast<int>(touches_.size());
+    node.block_end = static_cast<int>(jacobian_blocks_.size());
     nodes_.push_back(node);
   }
-  for (std::size_t b = 0; b < bodies_.size(); ++b) bodies_[b].hub = degree[b] > hub_degree;
+  for (std::size_t b = 0; b < bodies_.size(); ++b) bodies_[b].hub = degree[b] > max_joint_degree;
   late_.assign(nodes_.size(), 0);
   for (std::size_t k = 0; k < nodes_.size(); ++k) {
     int free = 0;
     bool hub = false;
-    for (int t = nodes_[k].touch_begin; t < nodes_[k].touch_end; ++t) {
-      const Body& body = bodies_[at(touches_[at(t)].body)];
+    for (int t = nodes_[k].block_begin; t < nodes_[k].block_end; ++t) {
+      const Body& body = bodies_[at(jacobian_blocks_[at(t)].body)];
       body.hub ? void(hub = true) : void(free += body.size);
     }
     late_[k] = hub && free < nodes_[k].rows;
   }
   order();
   primal_known_ = false;
-  runs_.shrink_to_fit();
-  touches_.shrink_to_fit();
+  entry_runs_.shrink_to_fit();
+  jacobian_blocks_.shrink_to_fit();
   nodes_.shrink_to_fit();
   known_ = true;
 }
@@ -193,8 +193,8 @@ void SparseFactorization::order() {
   const int count = static_cast<int>(nodes_.size());
   std::vector<std::vector<std::pair<int, int>>> on(bodies_.size());  // Node and touch.
   for (int k = 0; k < count; ++k)
-    for (int t = nodes_[at(k)].touch_begin; t < nodes_[at(k)].touch_end; ++t)
-      on[at(touches_[at(t)].body)].emplace_back(k, t);
+    for (int t = nodes_[at(k)].block_begin; t < nodes_[at(k)].block_end; ++t)
+      on[at(jacobian_blocks_[at(t)].body)].emplace_back(k, t);
 
   BlockCholesky::Pattern pattern;
   pattern.clear();
@@ -226,8 +226,8 @@ void SparseFactorization::order() {
   std::sort(sequence.begin(), sequence.end(), [&](int a, int b) { return dual_.position(a) < dual_.position(b); });
   std::vector<int> island_of_body(bodies_.size(), -1);
   bodies_by_island_.clear();
-  products_.clear();
-  spokes_.clear();
+  block_products_.clear();
+  hub_blocks_.clear();
   hubs_.clear();
   Place value = 0;
   const auto at_end = [](const auto& list) { return static_cast<int>(list.size()); };
@@ -240,13 +240,13 @@ void SparseFactorization::order() {
       Node& node = nodes_[at(sequence[at(s)])];
       node.position = dual_.position(sequence[at(s)]);
       island.row_count += node.rows;
-      for (int t = node.touch_begin; t < node.touch_end; ++t) {
-        Touch& touch = touches_[at(t)];
-        touch.value = value;
-        value += static_cast<Place>(node.rows * bodies_[at(touch.body)].size);
-        if (island_of_body[at(touch.body)] >= 0) continue;
-        island_of_body[at(touch.body)] = tree;
-        bodies_by_island_.push_back(touch.body);
+      for (int t = node.block_begin; t < node.block_end; ++t) {
+        JacobianBlock& block = jacobian_blocks_[at(t)];
+        block.value = value;
+        value += static_cast<Place>(node.rows * bodies_[at(block.body)].size);
+        if (island_of_body[at(block.body)] >= 0) continue;
+        island_of_body[at(block.body)] = tree;
+        bodies_by_island_.push_back(block.body);
       }
     }
     island.node_end = s;
@@ -254,8 +254,8 @@ void SparseFactorization::order() {
     island.rank = 0;
   }
   for (Island& island : islands_) {
-    island.product_begin = at_end(products_);
-    island.spoke_begin = at_end(spokes_);
+    island.product_begin = at_end(block_products_);
+    island.hub_block_begin = at_end(hub_blocks_);
     island.hub_begin = at_end(hubs_);
     for (int j = island.body_begin; j < island.body_end; ++j) {
       const int b = bodies_by_island_[at(j)];
@@ -267,25 +267,25 @@ void SparseFactorization::order() {
         if (body.hub) {
           const bool transposed = dual_.position(hub_node[at(b)]) > node.position;
           const auto slot = transposed ? dual_.slot(hub_node[at(b)], k) : dual_.slot(k, hub_node[at(b)]);
-          spokes_.push_back({.from = touches_[at(t)].value,
-                             .to = static_cast<Place>(slot.offset),
-                             .rows = node.rows,
-                             .size = body.size,
-                             .stride = slot.stride,
-                             .transposed = transposed});
+          hub_blocks_.push_back({.from = jacobian_blocks_[at(t)].value,
+                                 .to = static_cast<Place>(slot.offset),
+                                 .rows = node.rows,
+                                 .size = body.size,
+                                 .stride = slot.stride,
+                                 .transposed = transposed});
           continue;
         }
         for (std::size_t q = 0; q <= p; ++q) {
           auto a = list[p], c = list[q];
           if (dual_.position(a.first) < dual_.position(c.first)) std::swap(a, c);
           const auto slot = dual_.slot(a.first, c.first);
-          products_.push_back({.a = touches_[at(a.second)].value,
-                               .b = touches_[at(c.second)].value,
-                               .to = static_cast<Place>(slot.offset),
-                               .rows_a = nodes_[at(a.first)].rows,
-                               .rows_b = nodes_[at(c.first)].rows,
-                               .size = body.size,
-                               .stride = slot.stride});
+          block_products_.push_back({.a = jacobian_blocks_[at(a.second)].value,
+                                     .b = jacobian_blocks_[at(c.second)].value,
+                                     .to = static_cast<Place>(slot.offset),
+                                     .rows_a = nodes_[at(a.first)].rows,
+                                     .rows_b = nodes_[at(c.first)].rows,
+                                     .size = body.size,
+                                     .stride = slot.stride});
         }
       }
       if (body.hub) {
@@ -296,37 +296,37 @@ void SparseFactorization::order() {
                          .stride = slot.stride});
       }
     }
-    island.product_end = at_end(products_);
-    island.spoke_end = at_end(spokes_);
+    island.product_end = at_end(block_products_);
+    island.hub_block_end = at_end(hub_blocks_);
     island.hub_end = at_end(hubs_);
   }
 
   const std::vector<double> old = std::move(jacobians_);
   jacobians_.assign(value, 0.0);
-  for (Run& run : runs_) {
-    const Touch& touch = touches_[at(run.touch)];
-    const Body& body = bodies_[at(touch.body)];
-    const Place now = touch.value + static_cast<Place>(run.row * body.size + (run.column - body.column));
+  for (EntryRun& run : entry_runs_) {
+    const JacobianBlock& block = jacobian_blocks_[at(run.block)];
+    const Body& body = bodies_[at(block.body)];
+    const Place now = block.value + static_cast<Place>(run.row * body.size + (run.column - body.column));
     if (known_)  // For a new order the numbers have already been read.
       std::copy_n(old.begin() + run.value, run.length, jacobians_.begin() + now);
     run.value = now;
   }
-  pulls_.clear();
+  column_blocks_.clear();
   for (std::size_t b = 0; b < bodies_.size(); ++b) {
-    bodies_[b].pull_begin = at_end(pulls_);
+    bodies_[b].column_block_begin = at_end(column_blocks_);
     for (const auto& [k, t] : on[b])
-      pulls_.push_back(
-          {.value = touches_[at(t)].value, .rows = nodes_[at(k)].rows, .position = nodes_[at(k)].position});
-    bodies_[b].pull_end = at_end(pulls_);
+      column_blocks_.push_back(
+          {.value = jacobian_blocks_[at(t)].value, .rows = nodes_[at(k)].rows, .position = nodes_[at(k)].position});
+    bodies_[b].column_block_end = at_end(column_blocks_);
   }
   widest_ = 0;
   for (const Body& body : bodies_) widest_ = std::max(widest_, body.size);
-  borrow();
+  select_scratch();
   if (known_) whiten();
   std::sort(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) { return a.position < b.position; });
   primal_known_ = false;
-  products_.shrink_to_fit();
-  pulls_.shrink_to_fit();
+  block_products_.shrink_to_fit();
+  column_blocks_.shrink_to_fit();
 }
 
 // ---- numeric factorisation ----
@@ -335,12 +335,13 @@ bool SparseFactorization::factor_body(Body& body, const double* M) {
   double* const L = roots_.data() + body.mass;
   const int size = body.size;
   const double m = M[0];
-  const bool known = body.plain && L[whole_mass] == m;  // The mass usually does not change.
-  body.plain = size == 6 && M[7] == m && M[14] == m && M[1] == 0 && M[2] == 0 && M[8] == 0;
-  if (body.plain) {
-    for (int i = 0; i < 3; ++i) body.plain = body.plain && M[6 * i + 3] == 0 && M[6 * i + 4] == 0 && M[6 * i + 5] == 0;
+  const bool known = body.rigid_form && L[whole_mass] == m;  // The mass usually does not change.
+  body.rigid_form = size == 6 && M[7] == m && M[14] == m && M[1] == 0 && M[2] == 0 && M[8] == 0;
+  if (body.rigid_form) {
+    for (int i = 0; i < 3; ++i)
+      body.rigid_form = body.rigid_form && M[6 * i + 3] == 0 && M[6 * i + 4] == 0 && M[6 * i + 5] == 0;
   }
-  if (!body.plain) return cholesky_block(M, size, L);
+  if (!body.rigid_form) return cholesky_block(M, size, L);
   const double least = 24 * eps;
   const double a = M[21], b = M[27], c = M[28], d = M[33], e = M[34], f = M[35];
   if (!(m > 0) || !(a > 0) || !std::isfinite(m)) return false;
@@ -374,7 +375,7 @@ bool SparseFactorization::factor_body(Body& body, const double* M) {
 }
 
 // Resizes the scratch memory of this thread and selects it. Its content is undefined.
-void SparseFactorization::borrow() const {
+void SparseFactorization::select_scratch() const {
   thread_local Scratch scratch;
   const auto grow = [](std::vector<double>& x, std::size_t size) {
     if (x.size() < size) x.resize(size);
@@ -390,17 +391,17 @@ void SparseFactorization::borrow() const {
 
 void SparseFactorization::whiten() const {
   for (const Node& node : nodes_)
-    for (int t = node.touch_begin; t < node.touch_end; ++t) whiten(touches_[at(t)], node.rows);
+    for (int t = node.block_begin; t < node.block_end; ++t) whiten(jacobian_blocks_[at(t)], node.rows);
 }
 
 // B = A L⁻ᵀ, row by row.
-void SparseFactorization::whiten(const Touch& touch, int rows) const {
-  const Body& body = bodies_[at(touch.body)];
+void SparseFactorization::whiten(const JacobianBlock& block, int rows) const {
+  const Body& body = bodies_[at(block.body)];
   const double* const L = roots_.data() + body.mass;
-  const double* J = jacobians_.data() + touch.value;
-  double* B = work_->whitened.data() + touch.value;
+  const double* J = jacobians_.data() + block.value;
+  double* B = work_->whitened.data() + block.value;
   const int size = body.size;
-  if (body.plain) {
+  if (body.rigid_form) {
     const double r = L[inverse_root];
     const double* const T = L + L_inverse;
     for (int i = 0; i < rows; ++i, J += 6, B += 6) {
@@ -426,7 +427,7 @@ void SparseFactorization::fill(const Island& island) const {
   double* const panels = dual_.values();
   const double* const B = work_->whitened.data();
   for (int i = island.product_begin; i < island.product_end; ++i) {
-    const Product& p = products_[at(i)];
+    const BlockProduct& p = block_products_[at(i)];
     const double* a = B + p.a;
     double* to = panels + p.to;
     const bool diagonal = p.a == p.b;
@@ -450,8 +451,8 @@ void SparseFactorization::fill(const Island& island) const {
   }
   for (int i = island.hub_begin; i < island.hub_end; ++i)
     for (int c = 0; c < hubs_[at(i)].size; ++c) panels[hubs_[at(i)].to + at(c) * at(hubs_[at(i)].stride + 1)] = -1;
-  for (int i = island.spoke_begin; i < island.spoke_end; ++i) {
-    const Spoke& s = spokes_[at(i)];
+  for (int i = island.hub_block_begin; i < island.hub_block_end; ++i) {
+    const HubBlock& s = hub_blocks_[at(i)];
     const double* from = B + s.from;
     for (int r = 0; r < s.rows; ++r)
       for (int c = 0; c < s.size; ++c)
@@ -467,9 +468,9 @@ void SparseFactorization::measure_rows(const Island& island) {
     const Node& node = nodes_[at(k)];
     for (int r = 0; r < node.rows; ++r) {
       double& square = diagonal[node.position + r];
-      for (int t = node.touch_begin; hubs && t < node.touch_end; ++t) {
-        const Body& body = bodies_[at(touches_[at(t)].body)];
-        const double* b = work_->whitened.data() + touches_[at(t)].value + r * body.size;
+      for (int t = node.block_begin; hubs && t < node.block_end; ++t) {
+        const Body& body = bodies_[at(jacobian_blocks_[at(t)].body)];
+        const double* b = work_->whitened.data() + jacobian_blocks_[at(t)].value + r * body.size;
         if (body.hub) square += dot(b, b, body.size);
       }
       const double length = std::sqrt(square);
@@ -498,23 +499,23 @@ bool SparseFactorization::factor_island(int i) {
   island.largest_dropped = out.largest_dropped;
   island.least_kept = out.least_kept;
   island.primal_factored = island.null_space_known = false;
-  island.reference = -1;
+  island.dense_index = -1;
   constexpr const char* not_clear = "rank not clear from the pivots";
   if (!out.finite) {
-    leave_to_reference(i, "numbers too far apart");
+    solve_densely(i, "numbers too far apart");
   } else if (out.least_kept < doubtful) {
-    const bool waits = island.row_count <= options_.reference_rows && leave_to_reference(i, not_clear);
-    if (!waits && !soften(i, not_clear)) leave_to_reference(i, not_clear);
+    const bool waits = island.row_count <= options_.reference_rows && solve_densely(i, not_clear);
+    if (!waits && !regularize(i, not_clear)) solve_densely(i, not_clear);
   } else {
     bool sure = out.largest_dropped <= cut;
     // The rounding in the pivot of a dependent row is ε over the smallest eigenvalue of the rows before it. Both must
     // be below this limit.
-    const double least = sure && out.least_kept >= sure_pivot ? 1 : smallest_singular_value(i);
-    sure = sure && least * least > std::max(10 * doubtful, sure_eigenvalue);
+    const double least = sure && out.least_kept >= certain_pivot ? 1 : smallest_singular_value(i);
+    sure = sure && least * least > std::max(10 * doubtful, certain_eigenvalue);
     // Long mechanisms have smaller eigenvalues than that. Then the dropped rows themselves are tested.
-    if (!sure &&
-        !(least > 30 * options_.rank_tolerance && (find_null_space(i, alike_scales) || dropped_rows_depend(i))))
-      leave_to_reference(i, not_clear);
+    if (!sure && !(least > 30 * options_.rank_tolerance &&
+                   (find_null_space(i, max_length_ratio_before_dense) || dropped_rows_depend(i))))
+      solve_densely(i, not_clear);
   }
   return true;
 }
@@ -530,7 +531,7 @@ double SparseFactorization::smallest_singular_value(int i) const {
   std::fill(work_->x.begin() + dual_.begin(i), work_->x.begin() + dual_.end(i), 0.0);
   each([&](int row, std::size_t p) { work_->x[p] = 1 + static_cast<double>(row * 37 % 101) / 101; });
   double sigma = 0;
-  for (int turn = 0; turn < 3; ++turn) {
+  for (int iteration = 0; iteration < 3; ++iteration) {
     double norm = 0, grown = 0;
     each([&](int, std::size_t p) { norm += work_->x[p] * work_->x[p]; });
     if (!(norm > 0)) return 0;
@@ -556,12 +557,13 @@ void SparseFactorization::clear_hubs(const Island& island) const {
 // ---- dense solver for single islands ----
 
 // Large islands always keep their sparse factor, because the dense solver would take minutes.
-bool SparseFactorization::leave_to_reference(int i, const char* why) const {
+bool SparseFactorization::solve_densely(int i, const char* why) const {
   Island& island = islands_[at(i)];
   if (island.kind == Kind::dense) return true;  // It exists already.
-  if (island.row_count > most_reference_rows) return false;
-  if (references_used_ == static_cast<int>(references_.size())) references_.push_back(std::make_unique<Reference>());
-  Reference& own = *references_[at(references_used_)];
+  if (island.row_count > max_dense_rows) return false;
+  if (dense_islands_used_ == static_cast<int>(dense_islands_.size()))
+    dense_islands_.push_back(std::make_unique<DenseIsland>());
+  DenseIsland& own = *dense_islands_[at(dense_islands_used_)];
   Instant& x = own.instant;
   x.clear();
   own.constraint.clear();
@@ -576,7 +578,7 @@ bool SparseFactorization::leave_to_reference(int i, const char* why) const {
     x.mass.resize(start + at(body.size) * at(body.size), 0.0);
     double* M = x.mass.data() + start;
     const int size = body.size;
-    if (body.plain) {
+    if (body.rigid_form) {
       for (int j = 0; j < 3; ++j) M[7 * j] = L[whole_mass];
       L += L_itself;
       for (int j = 0; j < 3; ++j)
@@ -599,17 +601,17 @@ bool SparseFactorization::leave_to_reference(int i, const char* why) const {
     if (own.constraint.empty() || own.constraint.back() != row_constraint_[at(node.row)])
       own.constraint.push_back(row_constraint_[at(node.row)]);
     // The touches in column order, which is required for the rows of an instant.
-    own.touches.clear();
-    for (int t = node.touch_begin; t < node.touch_end; ++t) own.touches.push_back(t);
-    std::sort(own.touches.begin(), own.touches.end(),
-              [&](int a, int b) { return touches_[at(a)].body < touches_[at(b)].body; });
+    own.blocks.clear();
+    for (int t = node.block_begin; t < node.block_end; ++t) own.blocks.push_back(t);
+    std::sort(own.blocks.begin(), own.blocks.end(),
+              [&](int a, int b) { return jacobian_blocks_[at(a)].body < jacobian_blocks_[at(b)].body; });
     for (int r = 0; r < node.rows; ++r) {
       int column = 0;
       std::size_t next = 0;
-      for (const int t : own.touches) {
-        for (; own.bodies[next] != touches_[at(t)].body; ++next) column += bodies_[at(own.bodies[next])].size;
-        const int size = bodies_[at(touches_[at(t)].body)].size;
-        const double* J = jacobians_.data() + touches_[at(t)].value + r * size;
+      for (const int t : own.blocks) {
+        for (; own.bodies[next] != jacobian_blocks_[at(t)].body; ++next) column += bodies_[at(own.bodies[next])].size;
+        const int size = bodies_[at(jacobian_blocks_[at(t)].body)].size;
+        const double* J = jacobians_.data() + jacobian_blocks_[at(t)].value + r * size;
         for (int c = 0; c < size; ++c) x.entries.push_back({column + c, J[c]});
       }
       x.row_start.push_back(static_cast<int>(x.entries.size()));
@@ -623,7 +625,7 @@ bool SparseFactorization::leave_to_reference(int i, const char* why) const {
   if (!own.solver.factor(x, options_)) return false;
   island.kind = Kind::dense;
   island.rank = own.solver.rank();
-  island.reference = references_used_++;
+  island.dense_index = dense_islands_used_++;
   ++fallbacks_;
   reason_ = why;
   return true;
@@ -633,7 +635,7 @@ bool SparseFactorization::leave_to_reference(int i, const char* why) const {
 // rows are so nearly dependent that their pivots are rounding. Solutions are refined on the true residual (T7). B must
 // be available.
 // @return whether it succeeded
-bool SparseFactorization::soften(int i, const char* why) const {
+bool SparseFactorization::regularize(int i, const char* why) const {
   Island& island = islands_[at(i)];
   double square = 0;
   for (int k = island.node_begin; k < island.node_end; ++k)
@@ -649,13 +651,13 @@ bool SparseFactorization::soften(int i, const char* why) const {
   island.rank = 0;
   for (int k = island.node_begin; k < island.node_end; ++k)
     for (int p = nodes_[at(k)].position; p < nodes_[at(k)].position + nodes_[at(k)].rows; ++p)
-      island.rank += dual_.kept(p) && dual_.pivot(p) > beyond_proximity ? 1 : 0;
+      island.rank += dual_.kept(p) && dual_.pivot(p) > independent_pivot ? 1 : 0;
   reason_ = why;
   return true;
 }
 
-void SparseFactorization::apply_reference(const Island& island) const {
-  Reference& own = *references_[at(island.reference)];
+void SparseFactorization::apply_dense(const Island& island) const {
+  DenseIsland& own = *dense_islands_[at(island.dense_index)];
   std::size_t r = 0, j = 0;
   for (const int k : own.nodes)
     for (int i = 0; i < nodes_[at(k)].rows; ++i, ++r) own.e[r] = work_->e[at(nodes_[at(k)].row + i)];

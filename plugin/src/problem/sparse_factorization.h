@@ -15,14 +15,14 @@
 
 namespace linchpin::detail {
 
-inline constexpr const char* no_shortest = "multipliers of least norm not found by the sparse factor";
+inline constexpr const char* no_minimum_norm = "multipliers of least norm not found by the sparse factor";
 /// Ratio of an island's row lengths up to which null vectors keep their digits. Light rods on hinges are within it.
-inline constexpr double near_scales = 200;
+inline constexpr double max_length_ratio = 200;
 /// The same limit where the alternative is the dense solver. Light bodies between heavy ones keep more digits with it.
-inline constexpr double alike_scales = 30;
+inline constexpr double max_length_ratio_before_dense = 30;
 
 /// Pivots above this make the rank certain, so that no estimate is needed.
-inline constexpr double sure_pivot = 1e-2;
+inline constexpr double certain_pivot = 1e-2;
 
 inline double dot6(const double* a, const double* b) {
   using Six = Eigen::Map<const Eigen::Matrix<double, 6, 1>>;
@@ -65,10 +65,10 @@ class SparseFactorization {
   using Place = std::uint32_t;
   struct Body {
     int column = 0, size = 0;
-    Place mass = 0;      // Start of its block in Instant::mass and in roots_.
-    bool plain = false;  // M = diag(m I₃, I), and roots_ has the short form: see factor_body().
+    Place mass = 0;           // Start of its block in Instant::mass and in roots_.
+    bool rigid_form = false;  // M = diag(m I₃, I), and roots_ has the short form: see factor_body().
     bool hub = false;
-    int pull_begin = 0, pull_end = 0;
+    int column_block_begin = 0, column_block_end = 0;
   };
   // The short form of M = diag(m I₃, I), I = L Lᵀ. It contains 1/√m, m and √m, the lower triangles of L⁻¹ and L, 1/m,
   // the lower triangle of I⁻¹, and I again as U D Uᵀ.
@@ -83,28 +83,29 @@ class SparseFactorization {
     unit_lower = 22,  // I = U D Uᵀ: entries below the diagonal of U, and D.
     pivots = 25
   };
-  struct Touch {  // Block of A of a constraint and one of its bodies: [rows × size] in jacobians_ and in `whitened`.
+  // Block of A of a constraint and one of its bodies: [rows × size] in jacobians_ and in `whitened`.
+  struct JacobianBlock {
     int body = 0;
     Place value = 0;
   };
   struct Node {  // Consecutive rows of one constraint.
     int row = 0, rows = 0, position = 0;
-    int touch_begin = 0, touch_end = 0;
+    int block_begin = 0, block_end = 0;
   };
-  struct Pull {  // The same block in the list of its body, for the constraint force on the body.
+  struct ColumnBlock {  // The same block in the list of its body, for the constraint force on the body.
     Place value = 0;
     int rows = 0, position = 0;
   };
-  struct Run {  // Entries of one row in neighbouring columns of one body, and their place in jacobians_.
+  struct EntryRun {  // Entries of one row in neighbouring columns of one body, and their place in jacobians_.
     Place value = 0;
     int length = 0, column = 0;
-    int touch = 0, row = 0;  // The row counts within the constraint.
+    int block = 0, row = 0;  // The row counts within the constraint.
   };
-  struct Product {  // Panel block (a, b) += B_a B_bᵀ.
+  struct BlockProduct {  // Panel block (a, b) += B_a B_bᵀ.
     Place a = 0, b = 0, to = 0;
     int rows_a = 0, rows_b = 0, size = 0, stride = 0;
   };
-  struct Spoke {  // Off-diagonal block of a constraint and a hub: B, or Bᵀ where the hub comes later.
+  struct HubBlock {  // Off-diagonal block of a constraint and a hub: B, or Bᵀ where the hub comes later.
     Place from = 0, to = 0;
     int rows = 0, size = 0, stride = 0;
     bool transposed = false;
@@ -113,15 +114,15 @@ class SparseFactorization {
     Place to = 0;
     int position = 0, size = 0, stride = 0;
   };
-  enum class Kind { full, deficient, proximal, dense };  // `proximal`: see soften().
+  enum class Kind { full, deficient, proximal, dense };  // `proximal`: see regularize().
   struct Island {
     int node_begin = 0, node_end = 0, body_begin = 0, body_end = 0;
-    int product_begin = 0, product_end = 0, spoke_begin = 0, spoke_end = 0, hub_begin = 0, hub_end = 0;
+    int product_begin = 0, product_end = 0, hub_block_begin = 0, hub_block_end = 0, hub_begin = 0, hub_end = 0;
     int row_count = 0;
     Kind kind = Kind::full;
     int rank = 0;
     double largest_dropped = 0, least_kept = 1;
-    int reference = -1;  // Index in references_, where kind is dense.
+    int dense_index = -1;  // Index in dense_islands_, where kind is dense.
     bool primal_factored = false;
     bool null_space_known = false;  // It is stored in null_spaces_.
   };
@@ -131,29 +132,29 @@ class SparseFactorization {
     std::vector<double> e, rho, lambda, inside, left, target;    // [m]
     std::vector<double> force, dv, part, before, dropped_force;  // [n], and of the widest body.
     std::vector<double> x, y;      // Vectors of BlockCholesky::solve, of rows and of columns.
-    std::vector<double> whitened;  // B, in the order of `touches_`.
+    std::vector<double> whitened;  // B, in the order of `jacobian_blocks_`.
   };
-  struct Reference {  // An island as a problem of its own.
+  struct DenseIsland {  // An island as a problem of its own.
     Instant instant;
     DenseFactorization solver;
     std::vector<int> constraint;  // Indices of its constraints in the whole problem.
-    std::vector<int> bodies, nodes, touches;
+    std::vector<int> bodies, nodes, blocks;
     std::vector<double> e, scale, lambda, force, dv;
   };
 
-  void borrow() const;
+  void select_scratch() const;
   bool read(const Instant& instant);
   void analyse(const Instant& instant);
   void order();
   bool factor_body(Body& body, const double* M);
   void whiten() const;
-  void whiten(const Touch& touch, int rows) const;
+  void whiten(const JacobianBlock& block, int rows) const;
   void fill(const Island& island) const;
   bool factor_island(int i);
   void measure_rows(const Island& island);
   double smallest_singular_value(int i) const;
-  bool leave_to_reference(int i, const char* why) const;
-  bool soften(int i, const char* why) const;
+  bool solve_densely(int i, const char* why) const;
+  bool regularize(int i, const char* why) const;
   void prepare_primal();
 
   void apply_island(int i, double size, bool with_lambda) const;
@@ -161,11 +162,11 @@ class SparseFactorization {
   void apply_proximal(int i, double size, bool with_lambda) const;
   void clear(const Island& island) const;
   void clear_unconstrained() const;
-  void deliver(std::span<double> lambda, std::span<double> force, std::span<double> dv) const;
-  void apply_reference(const Island& island) const;
+  void write_results(std::span<double> lambda, std::span<double> force, std::span<double> dv) const;
+  void apply_dense(const Island& island) const;
   void clear_hubs(const Island& island) const;
   using Six = Eigen::Matrix<double, 6, 1>;
-  Six pull_on(const Body& body, const double* x) const;
+  Six constraint_force(const Body& body, const double* x) const;
   void correct(int i, bool first) const;
   struct Error {  // Largest residual in unit rows.
     double kept = 0, all = 0;
@@ -175,25 +176,25 @@ class SparseFactorization {
   void fill_primal(const Island& island, int tree) const;
   bool factor_primal(int i) const;
   double image_of_inside(const Island& island) const;
-  double settle(int i) const;
+  double refine_null_vector(int i) const;
   void image_of_force(const Island& island, double* rows) const;
-  void step_to_null(int i) const;
-  bool find_null_space(int i, double alike) const;
+  void null_vector_step(int i) const;
+  bool find_null_space(int i, double max_ratio) const;
   bool dropped_rows_depend(int i) const;
-  void take_out_null_space(int i, double* rows) const;
+  void project_out_null_space(int i, double* rows) const;
   double add_image(const Island& island, double* rows) const;
   void clear_part(const Island& island) const;
-  double trace_of_force(const Island& island) const;
+  double dropped_force_ratio(const Island& island) const;
   bool project(int i, const std::vector<double>& rows) const;
-  bool shortest_island(int i) const;
-  bool share_out(int i, double size) const;
-  void shortest_proximal(int i) const;
-  void match_force(const Island& island) const;
+  bool minimum_norm_island(int i) const;
+  bool use_minimum_norm(int i, double size) const;
+  void minimum_norm_proximal(int i) const;
+  void remove_dropped_force(const Island& island) const;
   void add_transposed(const Island& island, const double* lambda, double* f) const;
   void times_inverse_mass(const Body& body, const double* f, double* dv) const;
   double largest_singular_value(const Island& island) const;
-  double name_island(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const;
-  double name_proximal(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const;
+  double mark_redundant(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const;
+  double mark_redundant_proximal(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const;
   double unit(int row, double value) const;
 
   int n_ = 0, m_ = 0, constraints_ = 0, widest_ = 0;  // `widest_` is the number of columns of the largest body.
@@ -203,15 +204,15 @@ class SparseFactorization {
 
   // The pattern as given.
   std::vector<int> block_sizes_, row_start_, row_constraint_;
-  std::vector<Run> runs_;
+  std::vector<EntryRun> entry_runs_;
 
   std::vector<Body> bodies_;  // In column order.
   std::vector<int> bodies_by_island_;
   std::vector<Node> nodes_;  // In order of position.
-  std::vector<Touch> touches_;
-  std::vector<Pull> pulls_;
-  std::vector<Product> products_;
-  std::vector<Spoke> spokes_;
+  std::vector<JacobianBlock> jacobian_blocks_;
+  std::vector<ColumnBlock> column_blocks_;
+  std::vector<BlockProduct> block_products_;
+  std::vector<HubBlock> hub_blocks_;
   std::vector<Hub> hubs_;
   std::vector<char> late_;  // [nodes in the order of rows] See BlockCholesky.
   mutable std::vector<Island> islands_;
@@ -223,15 +224,15 @@ class SparseFactorization {
   mutable std::vector<std::vector<double>> null_spaces_;
 
   std::vector<double> roots_;           // Factors of the blocks of M.
-  std::vector<double> jacobians_;       // A, in the order of `touches_`.
+  std::vector<double> jacobians_;       // A, in the order of `jacobian_blocks_`.
   std::vector<double> length_;          // [m] Lengths of the rows of B.
   std::vector<double> inverse_length_;  // [m] A zero row has that of the longest row.
   double longest_ = 0;
 
-  mutable std::vector<std::unique_ptr<Reference>> references_;
-  mutable int references_used_ = 0;
+  mutable std::vector<std::unique_ptr<DenseIsland>> dense_islands_;
+  mutable int dense_islands_used_ = 0;
   mutable int fallbacks_ = 0;
-  mutable bool astray_ = false;  // Some island had no solution in the last apply().
+  mutable bool unsolvable_ = false;  // Some island had no solution in the last apply().
   mutable const char* reason_ = "";
   mutable Scratch* work_ = nullptr;  // Scratch memory of the thread that called last.
 };

@@ -13,15 +13,15 @@ namespace {
 
 constexpr double eps = std::numeric_limits<double>::epsilon();
 // Largest part of the force, relative to it, that directions below the usual rank tolerance can make.
-constexpr double largest_trace = 1e-4;
-constexpr std::size_t most_null_vectors = 32;  // Above this number, orthogonalising them costs more than it saves.
+constexpr double largest_dropped_force = 1e-4;
+constexpr std::size_t max_null_vectors = 32;  // Above this number, orthogonalising them costs more than it saves.
 // Relative change of a null vector at which its iteration stops. A correction by the factor reduces the error in
 // proportion to the change. So after a change as small as this only rounding is left.
-constexpr double settled = 1e-8;
+constexpr double null_vector_tolerance = 1e-8;
 // ‖Bᵀn‖ of a null vector that is accurate enough to decide which constraints are redundant.
-constexpr double settled_image = 1e-11;
+constexpr double null_image_tolerance = 1e-11;
 // Largest relative change of the last iteration for multipliers of least norm.
-constexpr double shortest_enough = 1e-11;
+constexpr double minimum_norm_tolerance = 1e-11;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -32,7 +32,7 @@ void SparseFactorization::prepare_primal() {
   pattern.clear();
   for (const Body& body : bodies_) pattern.sizes.push_back(body.size);
   for (const Node& node : nodes_) {
-    for (int t = node.touch_begin; t < node.touch_end; ++t) pattern.clique.push_back(touches_[at(t)].body);
+    for (int t = node.block_begin; t < node.block_end; ++t) pattern.clique.push_back(jacobian_blocks_[at(t)].body);
     pattern.clique_start.push_back(static_cast<int>(pattern.clique.size()));
   }
   pattern.negative.assign(bodies_.size(), 0);
@@ -46,9 +46,9 @@ void SparseFactorization::fill_primal(const Island& island, int tree) const {
   double* const panels = primal_.values();
   for (int k = island.node_begin; k < island.node_end; ++k) {
     const Node& node = nodes_[at(k)];
-    for (int s = node.touch_begin; s < node.touch_end; ++s) {
-      for (int t = node.touch_begin; t < node.touch_end; ++t) {
-        const Touch &a = touches_[at(s)], &b = touches_[at(t)];
+    for (int s = node.block_begin; s < node.block_end; ++s) {
+      for (int t = node.block_begin; t < node.block_end; ++t) {
+        const JacobianBlock &a = jacobian_blocks_[at(s)], &b = jacobian_blocks_[at(t)];
         if (primal_.position(a.body) < primal_.position(b.body)) continue;
         const int rows = bodies_[at(a.body)].size, columns = bodies_[at(b.body)].size;
         const auto slot = primal_.slot(a.body, b.body);
@@ -80,7 +80,7 @@ bool SparseFactorization::factor_primal(int i) const {
   // A few null vectors are cheaper than the second factor, and make later solves cheaper.
   const int dropped = island.row_count - island.rank;
   if (4 * dropped <= island.row_count &&
-      find_null_space(i, 8 * dropped <= island.row_count ? near_scales : alike_scales))
+      find_null_space(i, 8 * dropped <= island.row_count ? max_length_ratio : max_length_ratio_before_dense))
     return island.primal_factored = true;
   const int tree = primal_.tree_of(bodies_by_island_[at(island.body_begin)]);
   BlockCholesky::Outcome out;
@@ -90,8 +90,8 @@ bool SparseFactorization::factor_primal(int i) const {
     out = primal_.factor(tree, drop);
     if (out.kept == island.rank && out.finite) return island.primal_factored = true;
   }
-  if (find_null_space(i, alike_scales)) return island.primal_factored = true;
-  if (leave_to_reference(i, "rank not clear from the pivots")) return false;
+  if (find_null_space(i, max_length_ratio_before_dense)) return island.primal_factored = true;
+  if (solve_densely(i, "rank not clear from the pivots")) return false;
   return island.primal_factored = out.finite;
 }
 
@@ -112,16 +112,16 @@ double SparseFactorization::image_of_inside(const Island& island) const {
 
 // work_->x ← the change of the kept rows that removes work_->part = M⁻¹Aᵀn from their range. It is one step of n
 // towards a null vector.
-void SparseFactorization::step_to_null(int i) const {
+void SparseFactorization::null_vector_step(int i) const {
   const Island& island = islands_[at(i)];
   clear_hubs(island);
   for (int k = island.node_begin; k < island.node_end; ++k) {
     const Node& node = nodes_[at(k)];
     double* const x = work_->x.data() + node.position;
     std::fill_n(x, node.rows, 0.0);
-    for (int t = node.touch_begin; t < node.touch_end; ++t) {
-      const Body& body = bodies_[at(touches_[at(t)].body)];
-      const double* J = jacobians_.data() + touches_[at(t)].value;
+    for (int t = node.block_begin; t < node.block_end; ++t) {
+      const Body& body = bodies_[at(jacobian_blocks_[at(t)].body)];
+      const double* J = jacobians_.data() + jacobian_blocks_[at(t)].value;
       const double* const u = work_->part.data() + body.column;
       for (int r = 0; r < node.rows; ++r, J += body.size) x[r] -= dot(J, u, body.size);
     }
@@ -131,12 +131,12 @@ void SparseFactorization::step_to_null(int i) const {
 
 // Iterates work_->inside towards the null vector of Aᵀ with the same values in the dropped rows. The nearer it is at
 // the start, the fewer iterations it needs. @return ‖Bᵀ work_->inside‖²
-double SparseFactorization::settle(int i) const {
-  constexpr int turns = 4;
+double SparseFactorization::refine_null_vector(int i) const {
+  constexpr int max_iterations = 4;
   const Island& island = islands_[at(i)];
-  for (int turn = 0; turn < turns; ++turn) {
+  for (int iteration = 0; iteration < max_iterations; ++iteration) {
     image_of_inside(island);
-    step_to_null(i);
+    null_vector_step(i);
     double size = 0, change = 0;
     for (int k = island.node_begin; k < island.node_end; ++k)
       for (int r = 0; r < nodes_[at(k)].rows; ++r) {
@@ -146,7 +146,7 @@ double SparseFactorization::settle(int i) const {
         change = std::max(change, std::fabs(by));
         size = std::max(size, std::fabs(n));
       }
-    if (change <= settled * size) break;
+    if (change <= null_vector_tolerance * size) break;
   }
   return image_of_inside(island);
 }
@@ -155,10 +155,10 @@ double SparseFactorization::settle(int i) const {
 // They distinguish dropped rows that depend on others from rows that only nearly do. Pivots cannot, because they have
 // the rounding of squares. ‖Bᵀn‖ over ‖n‖ bounds the largest singular value that is dropped. @return whether it is
 // below the cut
-bool SparseFactorization::find_null_space(int i, double alike) const {
+bool SparseFactorization::find_null_space(int i, double max_ratio) const {
   Island& island = islands_[at(i)];
   const std::size_t rows = at(island.row_count), count = rows - at(island.rank);
-  if (count == 0 || count > most_null_vectors) return false;
+  if (count == 0 || count > max_null_vectors) return false;
   if (null_spaces_.size() < islands_.size()) null_spaces_.resize(islands_.size());
   std::vector<double>& N = null_spaces_[at(i)];
   N.resize(rows * count);
@@ -172,7 +172,7 @@ bool SparseFactorization::find_null_space(int i, double alike) const {
     shortest = std::min(shortest, length_[row]);
     longest = std::max(longest, length_[row]);
   });
-  if (!(longest <= alike * shortest)) return false;
+  if (!(longest <= max_ratio * shortest)) return false;
   const double cut = 0.1 * options_.rank_tolerance;
   double* n = N.data();
   for (int position = dual_.begin(i); position < dual_.end(i); ++position) {
@@ -180,14 +180,14 @@ bool SparseFactorization::find_null_space(int i, double alike) const {
     if (n == N.data() + N.size()) return false;
     dual_.null_vector(i, position, work_->x.data());
     each_row([&](std::size_t, std::size_t row, int p) { work_->inside[row] = work_->x[at(p)]; });
-    const double left = settle(i);
+    const double left = refine_null_vector(i);
     double size = 0;
     each_row([&](std::size_t own, std::size_t row, int) {
       n[own] = work_->inside[row];
       size += (n[own] * length_[row]) * (n[own] * length_[row]);
     });
     if (!(left <= cut * cut * size)) return false;
-    for (int turn = 0; turn < 2; ++turn)
+    for (int iteration = 0; iteration < 2; ++iteration)
       for (const double* other = N.data(); other != n; other += rows) {
         const double along = std::inner_product(other, other + rows, n, 0.0);
         for (std::size_t r = 0; r < rows; ++r) n[r] -= along * other[r];
@@ -218,18 +218,18 @@ bool SparseFactorization::dropped_rows_depend(int i) const {
       const double uniform = static_cast<double>(random()) / static_cast<double>(std::minstd_rand::max()) - 0.5;
       work_->inside[row] = dual_.kept(p) ? 0 : std::sqrt(12.0) * uniform / length_[row];
     });
-    if (!(settle(i) <= cut * cut)) return false;
+    if (!(refine_null_vector(i) <= cut * cut)) return false;
   }
   return true;
 }
 
 // Projects rows on range(A), which is orthogonal to null(Aᵀ). It does so twice because of the rounding of the first
 // projection.
-void SparseFactorization::take_out_null_space(int i, double* rows) const {
+void SparseFactorization::project_out_null_space(int i, double* rows) const {
   const Island& island = islands_[at(i)];
   const std::vector<double>& N = null_spaces_[at(i)];
   const std::size_t count = at(island.row_count);
-  for (int turn = 0; turn < 2; ++turn)
+  for (int iteration = 0; iteration < 2; ++iteration)
     for (std::size_t start = 0; start < N.size(); start += count) {
       const double* n = N.data() + start;
       double along = 0;
@@ -255,9 +255,9 @@ double SparseFactorization::add_image(const Island& island, double* rows) const 
     const Node& node = nodes_[at(k)];
     for (int r = 0; r < node.rows; ++r) {
       double sum = 0;
-      for (int t = node.touch_begin; t < node.touch_end; ++t) {
-        const int b = touches_[at(t)].body, columns = bodies_[at(b)].size;
-        const double* const J = jacobians_.data() + touches_[at(t)].value + r * columns;
+      for (int t = node.block_begin; t < node.block_end; ++t) {
+        const int b = jacobian_blocks_[at(t)].body, columns = bodies_[at(b)].size;
+        const double* const J = jacobians_.data() + jacobian_blocks_[at(t)].value + r * columns;
         sum += dot(J, work_->y.data() + primal_.position(b), columns);
       }
       double& x = rows[node.row + r];
@@ -277,12 +277,12 @@ bool SparseFactorization::project(int i, const std::vector<double>& rows) const 
   if (island.null_space_known) {
     for (int k = island.node_begin; k < island.node_end; ++k)
       std::copy_n(rows.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, work_->inside.begin() + nodes_[at(k)].row);
-    take_out_null_space(i, work_->inside.data());
+    project_out_null_space(i, work_->inside.data());
     return true;
   }
   for (int k = island.node_begin; k < island.node_end; ++k)
     std::fill_n(work_->inside.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
-  for (int turn = 0; columns && turn < 4; ++turn) {
+  for (int iteration = 0; columns && iteration < 4; ++iteration) {
     for (int k = island.node_begin; k < island.node_end; ++k)
       for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
         work_->rho[at(r)] = rows[at(r)] - work_->inside[at(r)];
@@ -295,15 +295,15 @@ bool SparseFactorization::project(int i, const std::vector<double>& rows) const 
 
 // work_->lambda ← the least-norm multipliers of work_->force, which are in range(A). work_->part ← the part of
 // work_->force that they do not make. @return whether they were found. If not, only work_->lambda is changed.
-bool SparseFactorization::shortest_island(int i) const {
+bool SparseFactorization::minimum_norm_island(int i) const {
   const Island& island = islands_[at(i)];
-  if (island.kind == Kind::proximal) return shortest_proximal(i), true;
+  if (island.kind == Kind::proximal) return minimum_norm_proximal(i), true;
   const bool columns = factor_primal(i);
   if (island.kind == Kind::dense) return false;
   const bool projected = island.null_space_known;
   for (int k = island.node_begin; k < island.node_end && !projected; ++k)
     std::fill_n(work_->lambda.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
-  if (projected) take_out_null_space(i, work_->lambda.data());
+  if (projected) project_out_null_space(i, work_->lambda.data());
   const auto subtract_from_force = [&] {
     clear_part(island);
     add_transposed(island, work_->lambda.data(), work_->part.data());
@@ -314,22 +314,22 @@ bool SparseFactorization::shortest_island(int i) const {
     }
   };
   double change = 0;
-  for (int turn = 0; columns && !projected && turn < 4; ++turn) {
+  for (int iteration = 0; columns && !projected && iteration < 4; ++iteration) {
     subtract_from_force();
     change = add_image(island, work_->lambda.data());
     if (change < 4 * eps) break;
   }
-  if (!(change <= shortest_enough)) return false;
+  if (!(change <= minimum_norm_tolerance)) return false;
   subtract_from_force();
   // Some rows depend on others only up to a σ below the cut. For them the least-norm multipliers miss the force by that
   // much. The kept rows make up the rest, and the least-norm part of it is added.
-  for (int turn = 0; turn < 3 && trace_of_force(island) > shortest_enough; ++turn) {
+  for (int iteration = 0; iteration < 3 && dropped_force_ratio(island) > minimum_norm_tolerance; ++iteration) {
     for (int j = island.body_begin; j < island.body_end; ++j) {
       const Body& body = bodies_[at(bodies_by_island_[at(j)])];
       double* const f = work_->part.data() + body.column;
       times_inverse_mass(body, f, f);
     }
-    step_to_null(i);
+    null_vector_step(i);
     for (int k = island.node_begin; k < island.node_end; ++k)
       for (int r = 0; r < nodes_[at(k)].rows; ++r)
         work_->left[at(nodes_[at(k)].row + r)] = -work_->x[at(nodes_[at(k)].position + r)];
@@ -339,7 +339,7 @@ bool SparseFactorization::shortest_island(int i) const {
         work_->lambda[at(r)] += work_->inside[at(r)];
     subtract_from_force();
   }
-  match_force(island);
+  remove_dropped_force(island);
   return true;
 }
 
@@ -358,7 +358,7 @@ void SparseFactorization::image_of_force(const Island& island, double* rows) con
 
 // The same where G + δI is factored. The multipliers for the image of the force in the rows are those of least norm.
 // The force becomes the one that they make, and work_->dv follows.
-void SparseFactorization::shortest_proximal(int i) const {
+void SparseFactorization::minimum_norm_proximal(int i) const {
   const Island& island = islands_[at(i)];
   const auto each_body = [&](const auto& visit) {
     for (int j = island.body_begin; j < island.body_end; ++j) visit(bodies_[at(bodies_by_island_[at(j)])]);
@@ -380,8 +380,8 @@ void SparseFactorization::shortest_proximal(int i) const {
 // Removes from the force a small component in the direction that the rank drops. Rows that are only nearly redundant
 // leave it in the force of the kept rows. Without it the reported multipliers make the reported force to rounding. A
 // larger component shows the conditioning of AᵀA in the multipliers, and it stays.
-void SparseFactorization::match_force(const Island& island) const {
-  if (!(trace_of_force(island) <= largest_trace)) return;
+void SparseFactorization::remove_dropped_force(const Island& island) const {
+  if (!(dropped_force_ratio(island) <= largest_dropped_force)) return;
   for (int j = island.body_begin; j < island.body_end; ++j) {
     const Body& body = bodies_[at(bodies_by_island_[at(j)])];
     double* const f = work_->part.data() + body.column;
@@ -392,7 +392,7 @@ void SparseFactorization::match_force(const Island& island) const {
 }
 
 // ‖work_->part‖∞ over ‖work_->force‖∞.
-double SparseFactorization::trace_of_force(const Island& island) const {
+double SparseFactorization::dropped_force_ratio(const Island& island) const {
   double trace = 0, size = 0;
   for (int j = island.body_begin; j < island.body_end; ++j) {
     const Body& body = bodies_[at(bodies_by_island_[at(j)])];
@@ -406,22 +406,22 @@ double SparseFactorization::trace_of_force(const Island& island) const {
 
 void SparseFactorization::shortest(std::span<double> force, std::span<double> lambda,
                                    std::span<double> v) const noexcept {
-  borrow();
+  select_scratch();
   std::copy_n(force.begin(), n_, work_->force.begin());
   std::copy(v.begin(), v.end(), work_->dv.begin());
   std::copy_n(lambda.begin(), m_, work_->lambda.begin());
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
     const Island& island = islands_[at(i)];
     if (island.kind != Kind::deficient && island.kind != Kind::proximal) continue;
-    if (shortest_island(i)) continue;
-    if (!leave_to_reference(i, no_shortest)) continue;
+    if (minimum_norm_island(i)) continue;
+    if (!solve_densely(i, no_minimum_norm)) continue;
     // The dense solver computes them from the image of the force in the rows.
     std::copy_n(work_->dv.begin(), n_, work_->y.begin());
     image_of_force(island, work_->e.data());
-    apply_reference(island);
+    apply_dense(island);
     std::copy_n(work_->y.begin(), n_, work_->dv.begin());
   }
-  deliver(lambda, force, v);
+  write_results(lambda, force, v);
 }
 
 // ---- names of redundant constraints ----
@@ -436,7 +436,7 @@ double SparseFactorization::largest_singular_value(const Island& island) const {
   };
   each_column([&](int c) { work_->dv[at(c)] = 1 + static_cast<double>(c * 37 % 101) / 101; });
   double sigma = 0;
-  for (int turn = 0; turn < 12; ++turn) {
+  for (int iteration = 0; iteration < 12; ++iteration) {
     double norm = 0, sum = 0;
     each_column([&](int c) { norm += work_->dv[at(c)] * work_->dv[at(c)]; });
     if (!(norm > 0)) break;
@@ -451,9 +451,9 @@ double SparseFactorization::largest_singular_value(const Island& island) const {
         const double length = length_[at(node.row + r)];
         if (!(length > 0)) continue;
         const auto each = [&](const auto& visit) {
-          for (int t = node.touch_begin; t < node.touch_end; ++t) {
-            const Body& body = bodies_[at(touches_[at(t)].body)];
-            const double* const B = work_->whitened.data() + touches_[at(t)].value + r * body.size;
+          for (int t = node.block_begin; t < node.block_end; ++t) {
+            const Body& body = bodies_[at(jacobian_blocks_[at(t)].body)];
+            const double* const B = work_->whitened.data() + jacobian_blocks_[at(t)].value + r * body.size;
             for (int c = 0; c < body.size; ++c) visit(B[c] / length, at(body.column + c));
           }
         };
@@ -472,8 +472,8 @@ double SparseFactorization::largest_singular_value(const Island& island) const {
 // Marks redundant and undetermined constraints (T6). Every dropped row has a null vector of Aᵀ with a 1 in its place,
 // and these span all of them. A constraint is redundant when one of them has a component in its rows. It is
 // undetermined when that component makes a force.
-double SparseFactorization::name_island(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const {
-  constexpr double touches = 1e-6, noise = 30;
+double SparseFactorization::mark_redundant(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const {
+  constexpr double blocks = 1e-6, noise = 30;
   const Island& island = islands_[at(i)];
   const auto share_of = [&](int row) {
     const double length = length_[at(row)];
@@ -487,7 +487,8 @@ double SparseFactorization::name_island(int i, std::vector<char>& redundant, std
       for (int r = 0; r < nodes_[at(k)].rows; ++r)
         work_->inside[at(nodes_[at(k)].row + r)] = work_->x[at(nodes_[at(k)].position + r)];
     double square = image_of_inside(island), largest = 0, norm = 0;
-    if (square > settled_image * settled_image) square = settle(i);  // One value of the vector is 1.
+    if (square > null_image_tolerance * null_image_tolerance)
+      square = refine_null_vector(i);  // One value of the vector is 1.
     for (int k = island.node_begin; k < island.node_end; ++k)
       for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) {
         const double u = share_of(r);
@@ -495,16 +496,16 @@ double SparseFactorization::name_island(int i, std::vector<char>& redundant, std
         norm += u * u;
       }
     // Rows that drift has rotated against each other leave noise of about their angle in the vectors.
-    const double left = std::sqrt(square / norm), least = std::max(touches, noise * left) * largest;
+    const double left = std::sqrt(square / norm), least = std::max(blocks, noise * left) * largest;
     dropped = std::max(dropped, left);
     for (int k = island.node_begin; k < island.node_end; ++k) {
       const Node& node = nodes_[at(k)];
       double share = 0, open = 0;
       for (int r = node.row; r < node.row + node.rows; ++r) share = std::max(share, share_of(r));
       if (!(share > 0)) continue;
-      for (int t = node.touch_begin; t < node.touch_end; ++t) {
-        const Body& body = bodies_[at(touches_[at(t)].body)];
-        const double* const B = work_->whitened.data() + touches_[at(t)].value;
+      for (int t = node.block_begin; t < node.block_end; ++t) {
+        const Body& body = bodies_[at(jacobian_blocks_[at(t)].body)];
+        const double* const B = work_->whitened.data() + jacobian_blocks_[at(t)].value;
         for (int c = 0; c < body.size; ++c) {
           double sum = 0;
           for (int r = 0; r < node.rows; ++r) sum += B[r * body.size + c] * work_->inside[at(node.row + r)];
@@ -520,13 +521,14 @@ double SparseFactorization::name_island(int i, std::vector<char>& redundant, std
 }
 
 // The null vectors need the factor that drops rows. The regularised factor, which solves use, is then restored.
-double SparseFactorization::name_proximal(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const {
+double SparseFactorization::mark_redundant_proximal(int i, std::vector<char>& redundant,
+                                                    std::vector<char>& undetermined) const {
   constexpr double drop = 1e-7;
   Island& island = islands_[at(i)];
   fill(island);
   island.largest_dropped = dual_.factor(i, drop).largest_dropped;
-  const double dropped = name_island(i, redundant, undetermined);
-  soften(i, reason_);
+  const double dropped = mark_redundant(i, redundant, undetermined);
+  regularize(i, reason_);
   return std::max(dropped, std::sqrt(island.largest_dropped));
 }
 
@@ -535,7 +537,7 @@ RankReport SparseFactorization::report(std::span<const double> e, std::span<cons
   RankReport report;
   std::vector<char> redundant(at(constraints_), 0), undetermined(at(constraints_), 0),
       contradictory(at(constraints_), 0);
-  borrow();
+  select_scratch();
   whiten();
   // It may leave an island to the dense solver, and leaves residuals in work_->rho.
   if (!e.empty()) apply(e, scale, {}, {}, {});
@@ -547,7 +549,7 @@ RankReport SparseFactorization::report(std::span<const double> e, std::span<cons
     const Island& island = islands_[at(i)];
     double own_largest = 0, kept = 0, dropped = 0;
     if (island.kind == Kind::dense) {
-      const Reference& own = *references_[at(island.reference)];
+      const DenseIsland& own = *dense_islands_[at(island.dense_index)];
       const RankReport part = own.solver.report({}, {}, singular_values);
       for (const int c : part.redundant) redundant[at(own.constraint[at(c)])] = 1;
       for (const int c : part.undetermined) undetermined[at(own.constraint[at(c)])] = 1;
@@ -557,8 +559,8 @@ RankReport SparseFactorization::report(std::span<const double> e, std::span<cons
     } else {
       if (singular_values) own_largest = largest_singular_value(island);
       if (singular_values && island.rank > 0) kept = smallest_singular_value(i);
-      if (island.kind == Kind::deficient) dropped = name_island(i, redundant, undetermined);
-      if (island.kind == Kind::proximal) dropped = name_proximal(i, redundant, undetermined);
+      if (island.kind == Kind::deficient) dropped = mark_redundant(i, redundant, undetermined);
+      if (island.kind == Kind::proximal) dropped = mark_redundant_proximal(i, redundant, undetermined);
     }
     if (singular_values) {
       largest = std::max(largest, own_largest);

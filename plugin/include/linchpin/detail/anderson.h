@@ -32,15 +32,15 @@ class AndersonAcceleration {
     if (steps_ > 0) {
       Change& c = changes_[static_cast<std::size_t>(known_++) % most];
       c.e.resize(e.size());
-      c.way.resize(n);
+      c.displacement.resize(n);
       for (std::size_t i = 0; i < e.size(); ++i) c.e[i] = e[i] - last_e_[i];
-      for (std::size_t i = 0; i < n; ++i) c.way[i] = last_step_[i] + (chord_[i] - last_chord_[i]);
+      for (std::size_t i = 0; i < n; ++i) c.displacement[i] = last_step_[i] + (chord_[i] - last_chord_[i]);
     }
     ++steps_;
     last_e_.assign(e.begin(), e.end());
     last_chord_ = chord_;
     last_step_ = chord_;
-    if (use) take_off(e);
+    if (use) subtract_projection(e);
     const double* from = last_step_.data();
     for (const auto& s : steps) {
       std::copy_n(from, s.size(), s.data());
@@ -51,7 +51,7 @@ class AndersonAcceleration {
  private:
   static constexpr std::size_t most = 5;
   struct Change {
-    std::vector<double> e, way;
+    std::vector<double> e, displacement;
     std::vector<double> q;  // Component of e orthogonal to the newer ones, unit length.
   };
   static double dot(const std::vector<double>& a, const std::vector<double>& b) {
@@ -61,7 +61,7 @@ class AndersonAcceleration {
   }
 
   // Computes last_step_ −= Σ γ_j way_j with the γ for which ‖e − Σ γ_j e_j‖ is least, newest changes first.
-  void take_off(std::span<const double> e) {
+  void subtract_projection(std::span<const double> e) {
     const std::size_t count = std::min(static_cast<std::size_t>(known_), most);
     std::array<std::array<double, most>, most> R{};
     std::array<double, most> y{}, gamma{};
@@ -92,7 +92,7 @@ class AndersonAcceleration {
       gamma[j] = y[j];
       for (std::size_t l = j + 1; l < k; ++l) gamma[j] -= R[j][l] * gamma[l];
       gamma[j] /= R[j][j];
-      for (std::size_t i = 0; i < last_step_.size(); ++i) last_step_[i] -= gamma[j] * kept[j]->way[i];
+      for (std::size_t i = 0; i < last_step_.size(); ++i) last_step_[i] -= gamma[j] * kept[j]->displacement[i];
     }
   }
 
