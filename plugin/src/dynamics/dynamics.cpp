@@ -37,7 +37,7 @@ struct Dynamics::Impl {
   mutable detail::KeptAssembly projected;
   mutable State projected_state;
   mutable std::vector<double> row, projection;
-  mutable std::vector<double> judged, scale;  // b − A a, and the size of its terms, for the consistency test.
+  mutable std::vector<double> tested_residual, scale;  // b − A a, and the size of its terms, for the consistency test.
   mutable bool doubtful = false;  // Rows disagree, and it has not been tested whether they contradict each other.
 
   mutable RankReport ranks;  // For the last evaluation, computed on first request.
@@ -60,7 +60,7 @@ struct Dynamics::Impl {
     }
     const std::size_t n = z(assembly.block.n()), m = z(assembly.block.m());
     for (auto* x : {&a, &vdot, &ideal, &nonideal}) x->assign(n, 0.0);
-    for (auto* x : {&scale, &lambda, &induced, &judged}) x->assign(m, 0.0);
+    for (auto* x : {&scale, &lambda, &induced, &tested_residual}) x->assign(m, 0.0);
     laws_.restructure(assembly.block);
     instant_laws_.restructure(assembly.block);
     at_instant = false;
@@ -83,7 +83,8 @@ struct Dynamics::Impl {
 
   Status factor(const State& state) {
     factored = ranks_known = doubtful = false;
-    std::fill(judged.begin(), judged.end(), 0.0);  // Rows of another pose contain no information on these.
+    std::fill(tested_residual.begin(), tested_residual.end(),
+              0.0);  // Rows of another pose contain no information on these.
     if (!assembly.failure.empty()) return fail(assembly.failure);
     if (!added_inertia.empty()) add_inertia();
     if (!solver.factor(assembly.instant)) return fail(why_not_factored(state.t));
@@ -145,8 +146,8 @@ struct Dynamics::Impl {
   }
 
   /// Computes all that depends on the applied force, with the present rows and factor.
-  /// @param judge  test at once whether rows that disagree contradict each other. Otherwise this is tested on request.
-  Status respond(const State& state, bool judge) {
+  /// @param test_consistency  test at once whether rows that disagree contradict each other. Otherwise this is tested on request.
+  Status respond(const State& state, bool test_consistency) {
     Instant& instant = assembly.instant;
     ranks_known = at_instant = false;
     reason.clear();
@@ -158,16 +159,16 @@ struct Dynamics::Impl {
     dv.assign(instant.Q.begin(), instant.Q.end());
     solver.complete_force(instant.b, dv);
     solver.inverse_mass(dv, a);  // (T2)
-    difference(assembly, instant.b, a, judged, scale);
-    const double outside = solver.apply(judged, lambda, ideal, dv, scale);  // (T5)
+    difference(assembly, instant.b, a, tested_residual, scale);
+    const double outside = solver.apply(tested_residual, lambda, ideal, dv, scale);  // (T5)
     if (std::isinf(outside))
       return fail(*solver.info().reason ? solver.info().reason : "the acceleration is not finite");
     for (std::size_t j = 0; j < vdot.size(); ++j) vdot[j] = a[j] + dv[j];
 
     status = solver.full_row_rank() ? Status::ok : Status::redundant;
     doubtful = outside > consistency_tolerance();
-    if (doubtful) keep_for_judgement(state);
-    if (doubtful && judge && contradictory()) status = Status::inconsistent;
+    if (doubtful) store_state_for_projection(state);
+    if (doubtful && test_consistency && contradictory()) status = Status::inconsistent;
 
     std::fill(instant.c.begin(), instant.c.end(), 0.0);
     if (const std::string why = laws_.apply(scene(state), vdot, nonideal, induced); !why.empty()) return fail(why);
@@ -177,7 +178,7 @@ struct Dynamics::Impl {
 
   void answer_at_instant(const State& state) {
     if (status == Status::invalid || !(laws_.step > 0) || laws_.efforts.empty()) return;
-    instant_laws_.take_over(laws_);
+    instant_laws_.start_at_instant_of(laws_);
     instant_vdot.resize(vdot.size());
     solver.inverse_mass(ideal, instant_vdot);
     for (std::size_t j = 0; j < vdot.size(); ++j) instant_vdot[j] += a[j];
@@ -190,7 +191,7 @@ struct Dynamics::Impl {
     if (!at_instant) c = step_c;  // A law has a value for the step but none at its start. The value for the step stays.
   }
 
-  const LawSolver& told_laws() const { return at_instant ? instant_laws_ : laws_; }
+  const LawSolver& reported_laws() const { return at_instant ? instant_laws_ : laws_; }
 
   /// Returns the consistency tolerance. A gap of g rotates rows by about g over the lever (taken as 1 m). Redundant
   /// rows then disagree by that much without a contradiction.
@@ -198,7 +199,7 @@ struct Dynamics::Impl {
     return std::max(solver.options().consistency_tolerance, largest(assembly.position));
   }
 
-  void keep_for_judgement(const State& state) {
+  void store_state_for_projection(const State& state) {
     projected_state.t = state.t;
     projected_state.bodies.resize(state.bodies.size());
     for (const ConstraintId id : assembly.block.constraints)
@@ -213,7 +214,7 @@ struct Dynamics::Impl {
     const Block& block = assembly.block;
     doubtful = false;
     if (projected.block.constraints != block.constraints || projected.block.row != block.row) projected.block = block;
-    row.resize(judged.size());
+    row.resize(tested_residual.size());
     projection.resize(vdot.size());
     for (std::size_t r = 0; r < row.size(); ++r) row[r] = -assembly.velocity[r];
     solver.apply(row, {}, {}, projection);  // (T14)
@@ -225,8 +226,8 @@ struct Dynamics::Impl {
     }
     assemble_constraints(*system, projected_state, projected);
     if (!projected.failure.empty()) return true;
-    difference(assembly, projected.instant.b, a, judged, scale);
-    return solver.apply(judged, {}, {}, {}, scale) > consistency_tolerance();
+    difference(assembly, projected.instant.b, a, tested_residual, scale);
+    return solver.apply(tested_residual, {}, {}, {}, scale) > consistency_tolerance();
   }
 
   LawSolver::Scene scene(const State& state) { return {*system, assembly, solver, state, lambda}; }
@@ -241,7 +242,7 @@ struct Dynamics::Impl {
 
   const RankReport& known_ranks() const {
     if (!ranks_known && doubtful) contradictory();
-    if (!ranks_known) ranks = status == Status::invalid ? RankReport{} : solver.report(judged, scale);
+    if (!ranks_known) ranks = status == Status::invalid ? RankReport{} : solver.report(tested_residual, scale);
     ranks_known = true;
     return ranks;
   }
@@ -296,7 +297,7 @@ std::span<const double> Dynamics::ideal() const { return impl_->ideal; }
 std::span<const double> Dynamics::nonideal() const { return impl_->nonideal; }
 std::span<const double> Dynamics::lambda() const { return impl_->lambda; }
 std::span<const double> Dynamics::induced() const { return impl_->induced; }
-std::span<const Prescribed> Dynamics::prescribed() const { return impl_->told_laws().prescribed; }
+std::span<const Prescribed> Dynamics::prescribed() const { return impl_->reported_laws().prescribed; }
 std::span<const LawEffort> Dynamics::law_efforts() const { return impl_->laws_.efforts; }
 void Dynamics::set_step(double dt) {
   impl_->laws_.step = dt > 0 && std::isfinite(dt) ? dt : 0;
@@ -327,15 +328,15 @@ void Dynamics::give_memory(std::span<const double> values) { impl_->laws_.give_m
 void Dynamics::accept(double dt) { impl_->laws_.accept(dt); }
 void Dynamics::answer_at_instant(const State& state) noexcept { impl_->answer_at_instant(state); }
 struct Dynamics::LawHistory {
-  LawSolver::Past past;
+  LawSolver::Snapshot snapshot;
 };
 std::shared_ptr<const Dynamics::LawHistory> Dynamics::law_history() const {
   auto out = std::make_shared<LawHistory>();
-  impl_->laws_.keep(out->past);
+  impl_->laws_.save(out->snapshot);
   return out;
 }
 void Dynamics::set_law_history(const std::shared_ptr<const LawHistory>& history) {
-  impl_->laws_.go_back(history ? history->past : LawSolver::Past{});
+  impl_->laws_.restore(history ? history->snapshot : LawSolver::Snapshot{});
 }
 const LawReport& Dynamics::law_report() const { return impl_->laws_.report; }
 
@@ -345,7 +346,7 @@ std::vector<std::string> Dynamics::warnings() const {
   if (!d.laws_.report.trouble.empty()) out.push_back(d.laws_.report.trouble);
   // The evaluated things may have been removed since.
   if (d.status == Status::invalid || d.assembly.laid_out_for != d.system->structure()) return out;
-  for (const std::string& what : d.laws_.idle(*d.system, d.assembly.block)) out.push_back(what);
+  for (const std::string& what : d.laws_.inactive_laws(*d.system, d.assembly.block)) out.push_back(what);
   if (d.solver.full_row_rank()) return out;
   // Writes one sentence for all constraints that have a law of the same name.
   std::vector<std::pair<std::string, std::vector<std::string>>> readers;
@@ -423,7 +424,7 @@ void Dynamics::reaction(int i, const State& state, Reaction& reaction) const {
                          &reaction.stabilisation})
     part->others.resize(z(std::max(0, K - 2)));
 
-  const Prescribed* const law = prescribed_on(d.told_laws(), i);
+  const Prescribed* const law = prescribed_on(d.reported_laws(), i);
   const Prescribed* const law_in_step = d.at_instant ? prescribed_on(d.laws_, i) : nullptr;
   const std::span<const double> induced_now = d.at_instant ? d.instant_induced : d.induced;
 

@@ -20,19 +20,19 @@ constexpr double margin_of_turning = 1.25;
 }  // namespace
 
 /// @return whether the friction of an element turns with its slip
-bool LawSolver::turns_with_slip(const Piece& p) const {
-  return p.contact >= 0 && p.dim > 1 && !contacts[z(p.contact)].sticks && goes_its_own_way(p);
+bool LawSolver::turns_with_slip(const UnknownTerm& p) const {
+  return p.contact >= 0 && p.dim > 1 && !contacts[z(p.contact)].sticks && slides_along_slip(p);
 }
 
 /// Friction μN against a slip of several directions damps velocities across the slip at the rate μN/|slip|. It is a
 /// rate like that of a stiff smooth law, but belongs to no single term. The sum bounds the coupling of elements that
 /// share bodies.
 template <class Mobility>
-double LawSolver::bound_of_turning(const Mobility& mobility_of) const {
+double LawSolver::bound_of_turning(const Mobility& free_mobility) const {
   double sum = 0, most = 0;
-  for (const Piece& p : pieces_) {
+  for (const UnknownTerm& p : unknown_terms_) {
     if (!turns_with_slip(p)) continue;
-    const double mobility = mobility_of(p);
+    const double mobility = free_mobility(p);
     sum += contacts[z(p.contact)].kinetic * std::sqrt(mobility);
     most = std::max(most, std::sqrt(mobility) / p.slip.norm());
   }
@@ -40,22 +40,22 @@ double LawSolver::bound_of_turning(const Mobility& mobility_of) const {
 }
 
 /// Computes the bound with the mobility of free bodies.
-void LawSolver::measure_turning(const Scene& scene) {
-  turning_rate_ = bound_of_turning([&](const Piece& p) {
+void LawSolver::bound_turning_rate(const Scene& scene) {
+  turning_rate_ = bound_of_turning([&](const UnknownTerm& p) {
     double mobility = 0;
     for (int k = 0; k < p.dim; ++k) {
-      std::fill(kept_.begin(), kept_.end(), 0.0);
-      add(scene, sites_[z(p.site)], p.basis.col(k), kept_);
-      scene.solver.inverse_mass(kept_, kept_);
-      mobility = std::max(mobility, p.basis.col(k).dot(twist(scene, sites_[z(p.site)], kept_)));
+      std::fill(ideal_vdot_.begin(), ideal_vdot_.end(), 0.0);
+      add(scene, sites_[z(p.site)], p.basis.col(k), ideal_vdot_);
+      scene.solver.inverse_mass(ideal_vdot_, ideal_vdot_);
+      mobility = std::max(mobility, p.basis.col(k).dot(twist(scene, sites_[z(p.site)], ideal_vdot_)));
     }
     return mobility;
   });
-  note_rate();
+  update_rate();
 }
 
 /// v ← P M⁻¹ f, with P = 1 − M⁻¹AᵀG⁺A. @return √(vᵀM v)
-double LawSolver::answer_of_constrained(const Scene& scene, std::span<const double> f, std::span<double> v) {
+double LawSolver::constrained_response(const Scene& scene, std::span<const double> f, std::span<double> v) {
   scene.solver.inverse_mass(f, v);
   multiply(scene.assembly.instant, v, row_);
   for (double& r : row_) r = -r;
@@ -79,13 +79,13 @@ double LawSolver::fastest_of_slopes(const Scene& scene, double from) {
     const double weight = (i % 2 == 0 ? 1.0 : -1.0) * (0.75 + 0.5 * std::fmod(0.618 * static_cast<double>(i), 1.0));
     add(scene, sites_[z(slopes_[i].site)], weight * slopes_[i].damping.col(column), given_);
   }
-  double size = answer_of_constrained(scene, given_, rate_v_), rate = 0;
+  double size = constrained_response(scene, given_, rate_v_), rate = 0;
   for (int k = 0; k < most_iterations && size > 0 && std::isfinite(size); ++k) {
     for (double& v : rate_v_) v /= size;
     std::fill(given_.begin(), given_.end(), 0.0);
     for (const Slope& s : slopes_)
       add(scene, sites_[z(s.site)], s.damping * twist(scene, sites_[z(s.site)], rate_v_), given_);
-    size = answer_of_constrained(scene, given_, rate_v_);
+    size = constrained_response(scene, given_, rate_v_);
     const bool done = std::fabs(size - rate) <= settled * size || size < 0.3 * from;
     rate = size;
     if (done && k + 1 >= least_iterations) break;
@@ -115,17 +115,18 @@ void LawSolver::find_rate(const Scene& scene, double from) {
     if (!(share * bound <= from)) share = std::min(1.0, found() / bound);
     rate = share * bound;
   };
-  find(smooth_rate_, smooth_share_, [&] { return rate_of_smooth(scene, from); });
-  find(turning_rate_, turning_share_,
-       [&] { return margin_of_turning * bound_of_turning([&](const Piece& p) { return mobility_across(scene, p); }); });
-  note_rate();
+  find(smooth_rate_, smooth_ratio_, [&] { return rate_of_smooth(scene, from); });
+  find(turning_rate_, turning_ratio_, [&] {
+    return margin_of_turning * bound_of_turning([&](const UnknownTerm& p) { return mobility_across(scene, p); });
+  });
+  update_rate();
 }
 
 /// Computes the rate of the smooth laws. Laws with an internal state keep their bound.
 double LawSolver::rate_of_smooth(const Scene& scene, double from) {
   slopes_.clear();
-  for (const Smooth& s : smooth_)
-    if (s.answers && s.memory < 0 && s.rate > 0) slopes_.push_back({s.site, s.effort, s.slope});
+  for (const SmoothTerm& s : smooth_terms_)
+    if (s.slip_implicit && s.memory < 0 && s.rate > 0) slopes_.push_back({s.site, s.effort, s.slope});
   if (slopes_.empty()) return smooth_rate_;
   const double found = fastest_of_slopes(scene, from);
   const int which = stiffest_of_slopes(scene);
@@ -135,7 +136,7 @@ double LawSolver::rate_of_smooth(const Scene& scene, double from) {
 
 /// @return the displacement of an element across its slip by a unit effort across its slip, on the constrained motion
 /// [1/kg or 1/(kg·m²)]
-double LawSolver::mobility_across(const Scene& scene, const Piece& p) {
+double LawSolver::mobility_across(const Scene& scene, const UnknownTerm& p) {
   const Vector6d along = p.slip.normalized();
   double sum = 0;
   for (int k = 0; k < (p.dim == 2 ? 1 : p.dim); ++k) {
@@ -143,13 +144,13 @@ double LawSolver::mobility_across(const Scene& scene, const Piece& p) {
                                        : Vector6d(Vector6d::Unit(k) - along[k] * along);
     std::fill(given_.begin(), given_.end(), 0.0);
     add(scene, sites_[z(p.site)], p.basis * across, given_);
-    sum += std::pow(answer_of_constrained(scene, given_, rate_v_), 2);
+    sum += std::pow(constrained_response(scene, given_, rate_v_), 2);
   }
   return sum;
 }
 
 /// The rate of friction that turns with its slip belongs to no single law.
-void LawSolver::note_rate() {
+void LawSolver::update_rate() {
   const bool turning = turning_rate_ > smooth_rate_;
   report.rate = turning ? turning_rate_ : smooth_rate_;
   report.stiffest = turning ? -1 : smooth_stiffest_;

@@ -78,7 +78,7 @@ bool FrictionProblem::within_rounding(const Block& b, const Square& slope, const
 // Solves a smooth block that is implicit in its own slip by Newton. Each step is shortened until |residual| decreases.
 // For laws that damp there always is such a step. Where the law jumps, the iteration ends at the jump, where friction
 // would stick.
-void FrictionProblem::relax(Laws& laws, std::size_t index, const Six& N, std::span<double> z) {
+void FrictionProblem::solve_smooth_block(Laws& laws, std::size_t index, const Six& N, std::span<double> z) {
   const Block& b = blocks[index];
   const int id = static_cast<int>(index);
   const std::size_t dim = z_(b.dim), at0 = z_(b.start);
@@ -147,14 +147,16 @@ void FrictionProblem::relax(Laws& laws, std::size_t index, const Six& N, std::sp
 
 // Computes the response of smooth laws at the site of a dry block that are implicit in the same slip, with their
 // present slopes. Without it, sweeps in which each responds to the present value of the other hardly converge where the
-// smooth law is stiff. Fills own_, followers_ and follow_. @return whether there are any that damp
-bool FrictionProblem::follow(Laws& laws, std::size_t index, std::span<const double> z) {
+// smooth law is stiff. Fills own_response_, coupled_unknowns_ and coupled_response_. @return whether there are any that
+// damp
+bool FrictionProblem::linearize_coupled_laws(Laws& laws, std::size_t index, std::span<const double> z) {
   const Block& b = blocks[index];
   const std::size_t dim = z_(b.dim);
-  followers_.clear();
+  coupled_unknowns_.clear();
   for (const Block& other : blocks)
-    for (int i = 0; other.answers && other.site == b.site && i < other.dim; ++i) followers_.push_back(other.start + i);
-  const std::size_t n = followers_.size();
+    for (int i = 0; other.slip_implicit && other.site == b.site && i < other.dim; ++i)
+      coupled_unknowns_.push_back(other.start + i);
+  const std::size_t n = coupled_unknowns_.size();
   if (n == 0) return false;
   // (I − S W) δz = S δu of these laws, where δu is the effect of the dry block alone.
   const std::size_t columns = n + dim;
@@ -162,7 +164,7 @@ bool FrictionProblem::follow(Laws& laws, std::size_t index, std::span<const doub
   std::size_t row = 0;
   for (std::size_t o = 0; o < blocks.size(); ++o) {
     const Block& other = blocks[o];
-    if (!other.answers || other.site != b.site) continue;
+    if (!other.slip_implicit || other.site != b.site) continue;
     Square slope{};
     slopes(laws, static_cast<int>(o), read(other, z), slip_read(other, z), slope);
     for (std::size_t i = 0; i < z_(other.dim); ++i, ++row) {
@@ -170,7 +172,7 @@ bool FrictionProblem::follow(Laws& laws, std::size_t index, std::span<const doub
       for (int k = 0; k < other.dim; ++k) {
         const double s = other.share * slope[i][z_(k)];
         if (s == 0) continue;
-        for (std::size_t j = 0; j < n; ++j) J_[row * columns + j] -= s * W_[at(other.start + k, followers_[j])];
+        for (std::size_t j = 0; j < n; ++j) J_[row * columns + j] -= s * W_[at(other.start + k, coupled_unknowns_[j])];
         for (std::size_t j = 0; j < dim; ++j)
           J_[row * columns + n + j] += s * W_[at(other.start + k, b.start + static_cast<int>(j))];
       }
@@ -188,37 +190,37 @@ bool FrictionProblem::follow(Laws& laws, std::size_t index, std::span<const doub
       for (std::size_t j = p; factor != 0 && j < columns; ++j) J_[i * columns + j] -= factor * J_[p * columns + j];
     }
   }
-  follow_.assign(6 * n, 0.0);
+  coupled_response_.assign(6 * n, 0.0);
   double with = 0, without = 0;
   for (std::size_t i = 0; i < n; ++i)
-    for (std::size_t k = 0; k < dim; ++k) follow_[6 * i + k] = J_[i * columns + n + k] / J_[i * columns + i];
+    for (std::size_t k = 0; k < dim; ++k) coupled_response_[6 * i + k] = J_[i * columns + n + k] / J_[i * columns + i];
   for (std::size_t i = 0; i < dim; ++i)
     for (std::size_t k = 0; k < dim; ++k) {
       const int at_i = b.start + static_cast<int>(i);
       double sum = W_[at(at_i, b.start + static_cast<int>(k))];
       if (i == k) without += sum;
-      for (std::size_t j = 0; j < n; ++j) sum += W_[at(at_i, followers_[j])] * follow_[6 * j + k];
-      own_[i][k] = sum;
+      for (std::size_t j = 0; j < n; ++j) sum += W_[at(at_i, coupled_unknowns_[j])] * coupled_response_[6 * j + k];
+      own_response_[i][k] = sum;
       if (i == k) with += sum;
     }
   return with > 0 && with < without;
 }
 
-// Computes eigenvalues and eigenvectors of the response of a block's slips to its efforts. @param with_followers  uses
-// own_
-void FrictionProblem::find_axes(Block& b, bool with_followers) {
+// Computes eigenvalues and eigenvectors of the response of a block's slips to its efforts. @param with_coupled_laws
+// uses own_response_
+void FrictionProblem::find_axes(Block& b, bool with_coupled_laws) {
   const std::size_t dim = z_(b.dim);
   Square W{};
   for (std::size_t i = 0; i < dim; ++i)
     for (std::size_t j = 0; j < dim; ++j) {
-      const double w =
-          with_followers ? own_[i][j] : W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))];
+      const double w = with_coupled_laws ? own_response_[i][j]
+                                         : W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))];
       W[i][j] += 0.5 * w;
       W[j][i] += 0.5 * w;
     }
   diagonalize(W, b.axes, dim);
   for (std::size_t i = 0; i < dim; ++i) b.size[i] = std::max(W[i][i], 0.0);
-  b.resolved = !with_followers;
+  b.resolved = !with_coupled_laws;
 }
 
 // Finds prescribed slips. A direction in which no effort moves a block is held by constraints, which prescribe the slip
@@ -248,11 +250,11 @@ void FrictionProblem::find_prescribed_slips(double rest) {
 }
 
 // Solves one block with the present values of all others.
-void FrictionProblem::respond(Laws& laws, std::size_t index, std::span<double> z) {
+void FrictionProblem::update_block(Laws& laws, std::size_t index, std::span<double> z) {
   Block& b = blocks[index];
   const int id = static_cast<int>(index);
   const Six N = read(b, z);
-  if (b.answers) return relax(laws, index, N, z);
+  if (b.slip_implicit) return solve_smooth_block(laws, index, N, z);
   if (b.smooth) {
     laws.effort(id, N, Six{}, &z[z_(b.start)]);
     return;
@@ -263,7 +265,7 @@ void FrictionProblem::respond(Laws& laws, std::size_t index, std::span<double> z
     return;
   }
   const std::size_t dim = z_(b.dim);
-  const bool shared = follow(laws, index, z);
+  const bool shared = linearize_coupled_laws(laws, index, z);
   Six q{}, now{}, along{}, x{}, before{};
   for (std::size_t i = 0; i < dim; ++i) {
     now[i] = q[i] = slip(b.start + static_cast<int>(i), z);
@@ -272,7 +274,8 @@ void FrictionProblem::respond(Laws& laws, std::size_t index, std::span<double> z
   if (shared || !b.resolved) find_axes(b, shared);
   for (std::size_t i = 0; i < dim; ++i)
     for (std::size_t j = 0; j < dim; ++j)
-      q[i] -= (shared ? own_[i][j] : W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))]) * before[j];
+      q[i] -= (shared ? own_response_[i][j] : W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))]) *
+              before[j];
   const Square& U = b.axes;
   const Six& size = b.size;
   double most = 0;
@@ -317,14 +320,15 @@ void FrictionProblem::respond(Laws& laws, std::size_t index, std::span<double> z
     for (std::size_t i = 0; i < dim; ++i) sum += U[k][i] * x[i];
     z[z_(b.start) + k] = sum;
   }
-  for (std::size_t i = 0; shared && i < followers_.size(); ++i)
-    for (std::size_t k = 0; k < dim; ++k) z[z_(followers_[i])] += follow_[6 * i + k] * (z[z_(b.start) + k] - before[k]);
+  for (std::size_t i = 0; shared && i < coupled_unknowns_.size(); ++i)
+    for (std::size_t k = 0; k < dim; ++k)
+      z[z_(coupled_unknowns_[i])] += coupled_response_[6 * i + k] * (z[z_(b.start) + k] - before[k]);
 }
 
-bool FrictionProblem::sweep(Laws& laws, std::span<double> z, int most, double tolerance) {
+bool FrictionProblem::gauss_seidel(Laws& laws, std::span<double> z, int most, double tolerance) {
   for (int round = 0; round < most; ++round) {
     std::copy(z.begin(), z.end(), try_.begin());
-    for (std::size_t b = 0; b < blocks.size(); ++b) respond(laws, b, z);
+    for (std::size_t b = 0; b < blocks.size(); ++b) update_block(laws, b, z);
     for (std::size_t i = 0; i < z.size(); ++i) try_[i] = z[i] - try_[i];
     const double change = largest(try_);
     if (!std::isfinite(change)) return false;

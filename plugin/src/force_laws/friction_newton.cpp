@@ -62,7 +62,7 @@ void FrictionProblem::linearize_smooth(Laws& laws, int id, const Six& N, double 
   const Six u = slip_read(b, z);
   laws.effort(id, N, u, f.data());
   for (int i = 0; i < b.dim; ++i) F_[z_(b.start + i)] = z[z_(b.start + i)] - f[z_(i)];
-  if (b.answers && turning) {
+  if (b.slip_implicit && turning) {
     Square slope{};
     slopes(laws, id, N, u, slope);
     for (int i = 0; i < b.dim; ++i)
@@ -73,7 +73,7 @@ void FrictionProblem::linearize_smooth(Laws& laws, int id, const Six& N, double 
       }
   }
   const double h = 1e-6 * std::max(thrust_size, 1e-6);
-  for (int k = 0; k < 6 && b.implicit; ++k) {
+  for (int k = 0; k < 6 && b.reaction_implicit; ++k) {
     Six up = N, down = N, f_up{}, f_down{};
     up[z_(k)] += h;
     down[z_(k)] -= h;
@@ -103,18 +103,19 @@ void FrictionProblem::linearize_sliding(Laws& laws, int id, const Six& N, double
     for (int i = 0; i < b.dim; ++i) x += z[z_(b.start + i)] * z[z_(b.start + i)];
     // One of several redundant elements may be at its bound and yet not move, because the others hold it. Its slip is
     // then rounding without a direction, and the direction of its friction is used.
-    if (hardly_moves(b, z)) speed = 0;
+    if (slip_is_rounding(b, z)) speed = 0;
     for (int i = 0; i < b.dim; ++i)
       along[z_(i)] = speed > 0 ? along[z_(i)] / speed : x > 0 ? -z[z_(b.start + i)] / std::sqrt(x) : 0;
   }
   const double r = laws.sliding(id, N, std::max(speed, 1e-300));
   Six by_thrust{};
   double by_speed = 0;
-  if (b.implicit || !b.given) derivatives(laws, id, N, std::max(speed, 1e-300), thrust_size, by_thrust, by_speed);
+  if (b.reaction_implicit || !b.given)
+    derivatives(laws, id, N, std::max(speed, 1e-300), thrust_size, by_thrust, by_speed);
   for (int i = 0; i < b.dim; ++i) F_[z_(b.start + i)] = z[z_(b.start + i)] + r * along[z_(i)];
   for (int j = 0; j < size_; ++j) {
     double dr = 0, turned = 0;
-    if (b.implicit)
+    if (b.reaction_implicit)
       for (int k = 0; k < 6; ++k) dr += by_thrust[z_(k)] * K_[at(6 * b.site + k, j)];
     if (turning && !b.given && speed > 0) {
       for (int i = 0; i < b.dim; ++i) turned += along[z_(i)] * W_[at(b.start + i, j)];
@@ -218,21 +219,21 @@ void FrictionProblem::eliminate() {
   }
 }
 
-bool FrictionProblem::newton(Laws& laws, std::span<double> z, Answer& answer, int most) {
+bool FrictionProblem::newton(Laws& laws, std::span<double> z, Result& result, int most) {
   double last = std::numeric_limits<double>::infinity();
   // Laws that are implicit in their slip saturate. Full steps may then jump from one side of rest to the other for
   // ever.
-  most = std::min(most, careful_ ? 15 : 40);
+  most = std::min(most, damped_newton_ ? 15 : 40);
   for (int step = 0; step < most; ++step) {
-    ++answer.iterations;
-    const double residual = linearize(laws, z), before = careful_ ? merit() : 0;
+    ++result.iterations;
+    const double residual = linearize(laws, z), before = damped_newton_ ? merit() : 0;
     eliminate();
     const double moves = largest(x_), size = largest(z);
     if (!std::isfinite(moves)) return false;
     std::copy(z.begin(), z.end(), last_.begin());
     std::copy(x_.begin(), x_.end(), try_.begin());
     for (std::size_t i = 0; i < z.size(); ++i) z[i] += try_[i];
-    if (careful_ && residual > 1e-12 && moves > 4 * epsilon * std::max(size, largest(z))) {
+    if (damped_newton_ && residual > 1e-12 && moves > 4 * epsilon * std::max(size, largest(z))) {
       double part = 1;
       while (linearize(laws, z), !(merit() < before)) {
         part *= 0.5;
@@ -252,10 +253,10 @@ bool FrictionProblem::newton(Laws& laws, std::span<double> z, Answer& answer, in
 }
 
 // Alternates between modes and their Newton until they agree.
-bool FrictionProblem::settle(Laws& laws, std::span<double> z, Answer& answer, int steps) {
-  const int most = careful_ ? 6 : 20;
+bool FrictionProblem::solve_modes(Laws& laws, std::span<double> z, Result& result, int steps) {
+  const int most = damped_newton_ ? 6 : 20;
   for (int round = 0; round < most; ++round) {
-    if (!newton(laws, z, answer, steps)) return false;
+    if (!newton(laws, z, result, steps)) return false;
     bool changed = false;
     for (std::size_t index = 0; index < blocks.size(); ++index) {
       Block& b = blocks[index];
@@ -274,7 +275,7 @@ bool FrictionProblem::settle(Laws& laws, std::span<double> z, Answer& answer, in
       if (b.mode == Mode::sticks) {
         const double r = may_hold(b, u, z) ? laws.holding(id, N) : laws.sliding(id, N, 1e-300);
         if (x > r * (1 + 1e-9) + 1e-300) b.mode = Mode::slips, changed = true;
-      } else if (against > 0 && !b.slip_prescribed && !hardly_moves(b, z)) {
+      } else if (against > 0 && !b.slip_prescribed && !slip_is_rounding(b, z)) {
         b.mode = Mode::sticks, changed = true;
       }
     }
@@ -282,7 +283,7 @@ bool FrictionProblem::settle(Laws& laws, std::span<double> z, Answer& answer, in
     for (std::size_t b = 0; b < blocks.size(); ++b) {
       // A block that starts to slide needs a direction. It is the one in which its bound was exceeded.
       const Mode mode = blocks[b].mode;
-      if (mode == Mode::slips && !blocks[b].smooth && !blocks[b].given) respond(laws, b, z);
+      if (mode == Mode::slips && !blocks[b].smooth && !blocks[b].given) update_block(laws, b, z);
     }
   }
   return false;
@@ -330,7 +331,7 @@ double FrictionProblem::rounded(std::span<const double> z, bool with_jacobian) {
 /// stiffness, where sweeps are slow. The bounds are those of the slips of each iterate. Once it is clear which elements
 /// stick, the problem itself is solved. @param known  whether z is the solution of a similar problem. @return whether
 /// the laws are satisfied
-bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answer& answer) {
+bool FrictionProblem::minimize_rounded(Laws& laws, std::span<double> z, bool known, Result& result) {
   radius_.assign(blocks.size(), 0.0);
   round_.assign(blocks.size(), 0.0);
   bool let_go = false;  // Sliding elements have their kinetic bound, and not the static one.
@@ -340,7 +341,7 @@ bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answe
   for (double part = known ? 1e-3 : 1;; part = std::max(sharp, 0.03 * part)) {
     const double enough = part > sharp ? 0.03 : 1e-11;
     for (int step = 0; step < (part > sharp ? 10 : 30); ++step) {
-      ++answer.iterations;
+      ++result.iterations;
       for (std::size_t index = 0; index < blocks.size(); ++index) {
         const Block& b = blocks[index];
         const Six u = slips(b, z), N = read(b, z);
@@ -374,19 +375,19 @@ bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answe
       b.mode = sticks ? Mode::sticks : Mode::slips;
       sure = sure && !(speed > 3 * round_[index] && speed < 100 * round_[index]);
     }
-    if (sure && rests(laws, z, answer)) return true;
+    if (sure && solve_modes_at_rest(laws, z, result)) return true;
     if (!(part > sharp)) break;
   }
   return moves <= 1e-9;  // The modes do not agree. The laws are satisfied to the accuracy of the last rounding.
 }
 
-/// Runs settle(), and accepts its result only if a sweep leaves it unchanged. Where a solution at rest and a sliding
-/// one exist, sweeps select the one of a body at rest. If there is none, z is unchanged.
-bool FrictionProblem::rests(Laws& laws, std::span<double> z, Answer& answer) {
+/// Runs solve_modes(), and accepts its result only if a sweep leaves it unchanged. Where a solution at rest and a
+/// sliding one exist, sweeps select the one of a body at rest. If there is none, z is unchanged.
+bool FrictionProblem::solve_modes_at_rest(Laws& laws, std::span<double> z, Result& result) {
   kept_.assign(z.begin(), z.end());
-  if (settle(laws, z, answer, 12)) {
+  if (solve_modes(laws, z, result, 12)) {
     std::copy(z.begin(), z.end(), found_z_.begin());
-    if (sweep(laws, z, 1, 1e-9)) {
+    if (gauss_seidel(laws, z, 1, 1e-9)) {
       std::copy(found_z_.begin(), found_z_.end(), z.begin());
       return true;
     }

@@ -23,17 +23,17 @@ class FrictionProblem {
     bool smooth = false;     // z = effort(reaction), no dry friction.
     // Smooth and implicit in its slip: z = effort(reaction, slip), with the slip at `share` of the way from the start
     // to the end.
-    bool answers = false;
+    bool slip_implicit = false;
     double share = 1;
-    bool implicit = false;         // It reads the reaction that efforts make, N + K z. Otherwise it reads `known`.
-    Six known{};                   // The given reaction.
-    bool given = false;            // Dry: it slides along `sense` at `speed`, for any slips.
-    bool forced = false;           // Dry: it sticks, for any bound.
-    bool at_rest = false;          // Dry: it is at rest at first, and is held up to the static bound.
-    bool slip_prescribed = false;  // Dry: constraints prescribe a slip of it, so that no effort brings it to rest.
-    double reach = 0;              // Dry: speed of its bodies. A slip that is only rounding is a small part of it.
-    Six sense{};                   // Unit vector.
-    Six start_slip{};              // Dry: a slip that turns against this one has passed through rest.
+    bool reaction_implicit = false;  // It reads the reaction that efforts make, N + K z. Otherwise it reads `known`.
+    Six known{};                     // The given reaction.
+    bool given = false;              // Dry: it slides along `sense` at `speed`, for any slips.
+    bool forced = false;             // Dry: it sticks, for any bound.
+    bool at_rest = false;            // Dry: it is at rest at first, and is held up to the static bound.
+    bool slip_prescribed = false;    // Dry: constraints prescribe a slip of it, so that no effort brings it to rest.
+    double reach = 0;                // Dry: speed of its bodies. A slip that is only rounding is a small part of it.
+    Six sense{};                     // Unit vector.
+    Six start_slip{};                // Dry: a slip that turns against this one has passed through rest.
     double speed = 0;
     double mobility = 1;      // Dry: size of its own entries of W if only this element held its bodies.
     Mode mode = Mode::slips;  // Result, and initial guess.
@@ -58,12 +58,12 @@ class FrictionProblem {
     /// @param slip  for blocks that are implicit in it, undefined for others
     virtual void effort(int block, const Six& thrust, const Six& slip, double* out) = 0;
     /// Returns true if the reactions of a solution are allowed (unilateral constraints).
-    virtual bool allowed(std::span<const Six> thrusts) = 0;
+    virtual bool reactions_allowed(std::span<const Six> thrusts) = 0;
   };
   enum class Choice { continuous, smallest, largest };
-  struct Answer {
-    bool found = false;     // A solution of all laws, to round-off.
-    bool implicit = false;  // Efforts change reactions that laws read.
+  struct Result {
+    bool found = false;              // A solution of all laws, to round-off.
+    bool reaction_implicit = false;  // Efforts change reactions that laws read.
     int solutions = 0;  // Number of distinct solutions found. Several are searched for only where the gain allows them.
     double residual = 0;    // Residual of the laws, relative to the largest effort.
     int worst = -1;         // Block with that residual.
@@ -92,7 +92,7 @@ class FrictionProblem {
   void find_prescribed_slips(double rest);
   /// Solves the problem. @param z  in: where to begin, and the solution to stay near to. Out: the solution. @param
   /// known  whether z holds such a solution
-  Answer solve(Laws& laws, std::span<double> z, bool known, Choice choice);
+  Result solve(Laws& laws, std::span<double> z, bool known, Choice choice);
 
   double slip(int i, std::span<const double> z) const;
   Six thrust(int site, std::span<const double> z) const;
@@ -107,7 +107,7 @@ class FrictionProblem {
  private:
   /// Kinds of blocks in the problem.
   struct Kinds {
-    bool implicit = false, answering = false;
+    bool reaction_implicit = false, slip_implicit = false;
     bool free = false;   // Dry, without a given sense.
     bool given = false;  // Dry, with a given sense, or forced to stick.
   };
@@ -118,49 +118,50 @@ class FrictionProblem {
   bool may_hold(const Block& b, const Six& u, std::span<const double> z) const;
   Six slip_read(const Block& b, std::span<const double> z) const;
   bool within_rounding(const Block& b, const Square& slope, const Six& F, std::span<const double> z) const;
-  bool follow(Laws& laws, std::size_t b, std::span<const double> z);
-  void relax(Laws& laws, std::size_t b, const Six& N, std::span<double> z);
-  void find_axes(Block& b, bool with_followers);
-  void respond(Laws& laws, std::size_t b, std::span<double> z);
-  bool sweep(Laws& laws, std::span<double> z, int most, double tolerance);
-  bool newton(Laws& laws, std::span<double> z, Answer& answer, int most);
-  bool settle(Laws& laws, std::span<double> z, Answer& answer, int steps = 40);
+  bool linearize_coupled_laws(Laws& laws, std::size_t b, std::span<const double> z);
+  void solve_smooth_block(Laws& laws, std::size_t b, const Six& N, std::span<double> z);
+  void find_axes(Block& b, bool with_coupled_laws);
+  void update_block(Laws& laws, std::size_t b, std::span<double> z);
+  bool gauss_seidel(Laws& laws, std::span<double> z, int most, double tolerance);
+  bool newton(Laws& laws, std::span<double> z, Result& result, int most);
+  bool solve_modes(Laws& laws, std::span<double> z, Result& result, int steps = 40);
   double linearize(Laws& laws, std::span<const double> z, bool turning = true, int* worst = nullptr);
   void linearize_smooth(Laws& laws, int b, const Six& N, double thrust_size, std::span<const double> z, bool turning);
   void linearize_sliding(Laws& laws, int b, const Six& N, double thrust_size, std::span<const double> z, bool turning);
-  bool thrust_moves(int site) const;
-  bool hardly_moves(const Block& b, std::span<const double> z) const;
-  bool stays(Laws& laws, std::span<double> z);
-  void find(Laws& laws, std::span<double> z, bool known, const Kinds& of, Answer& answer);
-  void find_all(Laws& laws, std::span<double> z, bool known, Choice choice, const Kinds& of, Answer& answer);
-  bool allowed(Laws& laws, std::span<const double> z);
+  bool efforts_change_reaction(int site) const;
+  bool slip_is_rounding(const Block& b, std::span<const double> z) const;
+  bool stays_at_rest(Laws& laws, std::span<double> z);
+  void find_solution(Laws& laws, std::span<double> z, bool known, const Kinds& kinds, Result& result);
+  void find_all_solutions(Laws& laws, std::span<double> z, bool known, Choice choice, const Kinds& kinds,
+                          Result& result);
+  bool reactions_allowed(Laws& laws, std::span<const double> z);
   double merit() const;
   double weighted(std::span<const double> x) const;
   double rounded(std::span<const double> z, bool with_jacobian);
-  bool descend(Laws& laws, std::span<double> z, bool known, Answer& answer);
+  bool minimize_rounded(Laws& laws, std::span<double> z, bool known, Result& result);
   void slopes(Laws& laws, int b, const Six& N, const Six& slip, Square& out);
   double gain_of(Laws& laws, std::span<const double> z);
   void eliminate();
   bool eliminate_rows();
-  bool rests(Laws& laws, std::span<double> z, Answer& answer);
-  void at_rest_sticks(std::span<const double> z);
+  bool solve_modes_at_rest(Laws& laws, std::span<double> z, Result& result);
+  void stick_where_at_rest(std::span<const double> z);
   void derivatives(Laws& laws, int b, const Six& N, double speed, double size, Six& by_thrust, double& by_speed);
 
   int size_ = 0, sites_ = 0;
   // Smooth laws that are implicit in their slip saturate. Full Newton steps may then oscillate for ever.
-  bool careful_ = false;
+  bool damped_newton_ = false;
   std::vector<double> W_, K_, slip0_, residual_slip_, weight_;
   std::vector<Six> N0_, thrusts_;
   bool modes_known_ = false;  // The modes in `blocks` are from a solution of the same problem.
   std::vector<double> J_, LU_, F_, x_, try_, best_, start_, first_, last_, kept_, found_z_;
   std::vector<double> radius_, round_;  // By block, for rounded().
   std::vector<int> row_, column_;
-  std::vector<int> followers_;     // Unknowns of smooth laws that respond to the slip of the present block.
-  std::vector<double> follow_;     // Their response to its efforts, 6 values each.
-  Square own_{};                   // W of that block including this response.
-  std::vector<double> found_;      // Solutions, one after the other.
-  std::vector<Mode> found_modes_;  // Modes of every block in each of them.
-  std::vector<Mode> swept_modes_;  // Modes at the end of the sweeps.
+  std::vector<int> coupled_unknowns_;     // Unknowns of smooth laws that respond to the slip of the present block.
+  std::vector<double> coupled_response_;  // Their response to its efforts, 6 values each.
+  Square own_response_{};                 // W of that block including this response.
+  std::vector<double> found_;             // Solutions, one after the other.
+  std::vector<Mode> found_modes_;         // Modes of every block in each of them.
+  std::vector<Mode> swept_modes_;         // Modes at the end of the sweeps.
   std::vector<double> part_, freed_, gives_way_;  // Work memory of share(): by block, by unknown, and y.
 };
 

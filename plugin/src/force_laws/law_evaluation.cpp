@@ -1,6 +1,6 @@
 // Inputs of laws at one state: their acting points, the free directions of their constraints, and the motion and
-// reaction there. Decides how each is solved: simply added, or as a piece of the friction problem (T9, T10). The
-// solution is in law_solver.cpp.
+// reaction there. Decides how each is solved: simply added, or as an unknown term of the friction problem (T9, T10).
+// The solution is in law_solver.cpp.
 #include "force_laws/law_solver.h"
 
 #include "problem/jacobian_products.h"
@@ -57,7 +57,7 @@ void LawSolver::free_directions(const Scene& scene, Site& site) const {
   for (int r = 0; r < rows; ++r) {
     const double* row = &J[z(6 * r)];
     Vector3d f(row[0], row[1], row[2]), m = Vector3d(row[3], row[4], row[5]) + arm.cross(f);
-    if (r == 0) site.push = f;
+    if (r == 0) site.unit_force = f;
     const double length = std::sqrt(f.squaredNorm() + m.squaredNorm());  // A moment of 1 N·m counts as a force of 1 N.
     if (!(length > 0)) continue;
     f /= length;
@@ -139,30 +139,31 @@ Thrust LawSolver::thrust_of(const Scene& scene, const Site& site, const Law::Ter
   return n;
 }
 
-/// Returns the slip at which a smooth piece is evaluated implicitly, in its basis.
-Vector6d LawSolver::slip_answered(const Piece& p) const {
+/// Returns the slip at which a smooth unknown term is evaluated implicitly, in its basis.
+Vector6d LawSolver::implicit_slip(const UnknownTerm& p) const {
   Vector6d u = Vector6d::Zero();
   for (int k = 0; k < p.dim; ++k) u[k] = (1 - p.share) * p.slip[k] + p.share * problem_.slip(p.start + k, z_);
   return u;
 }
 
-/// Returns the input of a smooth piece for another slip than at the state. Its internal state is advanced through the
-/// step with that slip.
-Thrust LawSolver::thrust_at_slip(const Scene& scene, const Piece& p, const Vector6d& N, const Vector6d& slip) const {
+/// Returns the input of a smooth unknown term for another slip than at the state. Its internal state is advanced
+/// through the step with that slip.
+Thrust LawSolver::thrust_at_slip(const Scene& scene, const UnknownTerm& p, const Vector6d& N,
+                                 const Vector6d& slip) const {
   const Site& site = sites_[z(p.site)];
   Vector6d u;
   u << site.relative, site.relative_spin;
   u += p.basis.leftCols(p.dim) * (slip - p.slip).head(p.dim);
   Thrust n = thrust_of(scene, site, *p.what, N, u.head<3>(), u.tail<3>());
   if (p.memory >= 0) {
-    n.memory = n.memory_before = memories_[z(p.memory)].value;
+    n.memory = n.memory_before = persistent_.memories[z(p.memory)].value;
     n.memory = p.what->advance(n, step);
     n.memory_span = step;
   }
   return n;
 }
 
-void LawSolver::mobility_of(const Scene& scene, Site& site) const {
+void LawSolver::free_mobility(const Scene& scene, Site& site) const {
   const Block& block = scene.assembly.block;
   site.mobility.setZero();
   for (const BodyId id : {site.first, site.second}) {
@@ -187,11 +188,11 @@ void LawSolver::mobility_of(const Scene& scene, Site& site) const {
 
 /// Returns the effort of a smooth term for a reaction and velocities. Its internal state is advanced through the step
 /// with them.
-Vector6d LawSolver::effort_at(const Scene& scene, const Smooth& s, const Vector6d& N, const Vector3d& relative,
+Vector6d LawSolver::effort_at(const Scene& scene, const SmoothTerm& s, const Vector6d& N, const Vector3d& relative,
                               const Vector3d& spin) const {
   Thrust n = thrust_of(scene, sites_[z(s.site)], *s.what, N, relative, spin);
   if (s.memory >= 0) {
-    const Memory& m = memories_[z(s.memory)];
+    const Memory& m = persistent_.memories[z(s.memory)];
     n.memory = n.memory_before = m.value;
     n.memory = step > 0 ? s.what->advance(n, step) : m.next;
     n.memory_span = step;
@@ -203,7 +204,7 @@ Vector6d LawSolver::effort_at(const Scene& scene, const Smooth& s, const Vector6
 }
 
 /// Returns true if a smooth law changes its effort when the normal force is 1.5 times as large.
-bool LawSolver::depends_on_thrust(const Scene& scene, const Smooth& s) const {
+bool LawSolver::depends_on_thrust(const Scene& scene, const SmoothTerm& s) const {
   const Site& site = sites_[z(s.site)];
   const auto at = [&](double factor) {
     return effort_at(scene, s, factor * site.ideal, site.relative, site.relative_spin);
@@ -214,10 +215,10 @@ bool LawSolver::depends_on_thrust(const Scene& scene, const Smooth& s) const {
 /// Measures how fast a smooth law damps velocities. Uses its slope at the slip, and the chord to the opposite slip,
 /// which shows a law that jumps at rest. Uses traces, because they do not depend on the different units of forces and
 /// moments.
-void LawSolver::measure(const Scene& scene, Smooth& s, const Vector6d& N) {
+void LawSolver::measure(const Scene& scene, SmoothTerm& s, const Vector6d& N) {
   const Site& site = sites_[z(s.site)];
   const Law::Term& term = *s.what;
-  blame(site, term);
+  set_error_context(site, term);
   const auto at = [&](const Vector3d& relative, const Vector3d& spin) {
     return effort_at(scene, s, N, relative, spin);
   };
@@ -238,7 +239,7 @@ void LawSolver::measure(const Scene& scene, Smooth& s, const Vector6d& N) {
   const double damping = A.trace(), turning = std::sqrt(std::fabs((A * A).trace()));
   s.rate = std::max(std::fabs(damping), turning);
   s.turns = turning > 0 && std::fabs(damping) <= 1e-6 * turning;
-  s.answers = s.turns || damping > 0;
+  s.slip_implicit = s.turns || damping > 0;
   s.slope = C;
   Vector6d slip;
   slip << n.slip, term.turns ? n.spin : Vector3d(Vector3d::Zero());
@@ -253,15 +254,15 @@ void LawSolver::measure(const Scene& scene, Smooth& s, const Vector6d& N) {
         s.rate = chord / -along;
         s.slope = change * change.transpose() / -along;
       }
-      s.answers = true;
+      s.slip_implicit = true;
       s.turns = false;
     } else if (along > 0 && !s.turns) {
-      s.answers = false;
+      s.slip_implicit = false;
     }
   }
   if (s.memory >= 0 && step == 0) {  // Bristles are a spring where steps are explicit.
     Thrust bent = n;
-    bent.memory = memories_[z(s.memory)].next;
+    bent.memory = persistent_.memories[z(s.memory)].next;
     const double h = 1e-6 * bent.memory.norm() + 1e-12;
     double stiffness = 0;
     for (int k = 0; k < 3; ++k) {
@@ -278,7 +279,7 @@ void LawSolver::measure(const Scene& scene, Smooth& s, const Vector6d& N) {
       const double kept = (term.advance(more, moment) - term.advance(bent, moment))[k] / h;
       if (kept < 1) s.rate = std::max(s.rate, -std::log(std::max(kept, 1e-300)) / moment);
     }
-    s.answers = true;
+    s.slip_implicit = true;
   }
   if (!std::isfinite(s.rate)) s.rate = 0;
 }
@@ -286,34 +287,34 @@ void LawSolver::measure(const Scene& scene, Smooth& s, const Vector6d& N) {
 /// Classifies smooth laws. Where the step is short for all of them together, they are simply added. Otherwise they are
 /// evaluated at the slip at the end of the step, as dry friction is. So they never give energy, however stiff they are.
 /// Laws that turn their slip (Lorentz) are evaluated at its mean, which conserves energy.
-void LawSolver::sort_smooth(const Scene& scene) {
+void LawSolver::classify_smooth(const Scene& scene) {
   const Block& block = scene.assembly.block;
-  const auto slots = [&](const Smooth& s) {
+  const auto slots = [&](const SmoothTerm& s) {
     const Site& site = sites_[z(s.site)];
     const auto slot = [&](BodyId id) { return id.index < 0 ? -1 : block.slot(id); };
     return std::array<int, 2>{slot(site.first), slot(site.second)};
   };
-  std::fill(shared_.begin(), shared_.end(), 0.0);
+  std::fill(root_rates_.begin(), root_rates_.end(), 0.0);
   smooth_rate_ = turning_rate_ = memory_rate_bound_ = 0;
   smooth_stiffest_ = -1;
-  for (Smooth& s : smooth_) {
+  for (SmoothTerm& s : smooth_terms_) {
     s.rate = 0;
-    s.answers = s.turns = false;
+    s.slip_implicit = s.turns = false;
     if (step > 0 || rates) measure(scene, s, sites_[z(s.site)].ideal);
-    if (step == 0 && s.rate > abrupt && s.memory < 0) look_for_jump_at_rest(scene, sites_[z(s.site)], *s.what);
-    if (!s.answers) continue;
+    if (step == 0 && s.rate > abrupt && s.memory < 0) check_jump_at_rest(scene, sites_[z(s.site)], *s.what);
+    if (!s.slip_implicit) continue;
     for (const int slot : slots(s))
-      if (slot >= 0) shared_[z(slot)] += std::sqrt(s.rate);
+      if (slot >= 0) root_rates_[z(slot)] += std::sqrt(s.rate);
   }
-  for (const Smooth& s : smooth_) {
+  for (const SmoothTerm& s : smooth_terms_) {
     // Gershgorin's bound for the rates of all laws that share bodies.
     double rate = 0;
-    if (s.answers) {
+    if (s.slip_implicit) {
       const double own = std::sqrt(s.rate);
       double sum = 0;
       int bodies = 0;
       for (const int slot : slots(s))
-        if (slot >= 0) sum += shared_[z(slot)], ++bodies;
+        if (slot >= 0) sum += root_rates_[z(slot)], ++bodies;
       rate = own * (sum - (bodies == 2 ? own : 0));
       if (s.memory >= 0) memory_rate_bound_ = std::max(memory_rate_bound_, rate);
       if (rate > smooth_rate_) {
@@ -322,41 +323,41 @@ void LawSolver::sort_smooth(const Scene& scene) {
       }
     }
     const bool stiff =
-        step > 0 && s.answers && s.rate > 0 && (s.turns || s.memory >= 0 || rate * step > explicit_limit);
+        step > 0 && s.slip_implicit && s.rate > 0 && (s.turns || s.memory >= 0 || rate * step > explicit_limit);
     if (stiff || s.what->reads == Reads::actual) {
-      Piece& p = add_piece(scene, s.site, s.law, s.term, *s.what, s.memory, s.effort);
-      p.smooth = static_cast<int>(&s - smooth_.data());
-      p.measured = sites_[z(s.site)].ideal;
-      p.answers = stiff;
+      UnknownTerm& p = add_unknown_term(scene, s.site, s.law, s.term, *s.what, s.memory, s.effort);
+      p.smooth = static_cast<int>(&s - smooth_terms_.data());
+      p.measured_at = sites_[z(s.site)].ideal;
+      p.slip_implicit = stiff;
       p.share = s.turns ? 0.5 : 1;
       set_basis(p, s.e);
-      places_ += s.what->turns ? 6 : 3;
+      effort_count_ += s.what->turns ? 6 : 3;
       continue;
     }
     Site& site = sites_[z(s.site)];
     const Thrust n = thrust_of(scene, site, *s.what, site.ideal);
-    blame(site, *s.what);
+    set_error_context(site, *s.what);
     check(scene, site, *s.what, {s.e.head<3>(), s.e.tail<3>()}, n);
     efforts[z(s.effort)].force = s.e.head<3>();
     efforts[z(s.effort)].moment = s.e.tail<3>();
     site.effort += s.e;
   }
-  note_rate();
+  update_rate();
 }
 
-/// Tests a smooth piece that was weak for the step at the normal force at which it was measured. Other forces may have
-/// increased the normal force since. If the piece is too stiff now, it becomes implicit in the slip at the end of the
-/// step.
-bool LawSolver::stiffens(const Scene& scene, Piece& p) {
+/// Tests a smooth unknown term that was weak for the step at the normal force at which it was measured. Other forces
+/// may have increased the normal force since. If the unknown term is too stiff now, it becomes implicit in the slip at
+/// the end of the step.
+bool LawSolver::stiffens(const Scene& scene, UnknownTerm& p) {
   constexpr double hardly = 0.1;
   const Site& site = sites_[z(p.site)];
-  if (step == 0 || p.contact >= 0 || p.answers) return false;
-  if ((site.actual - p.measured).norm() <= hardly * std::max(site.actual.norm(), p.measured.norm())) return false;
-  Smooth& s = smooth_[z(p.smooth)];
-  p.measured = site.actual;
+  if (step == 0 || p.contact >= 0 || p.slip_implicit) return false;
+  if ((site.actual - p.measured_at).norm() <= hardly * std::max(site.actual.norm(), p.measured_at.norm())) return false;
+  SmoothTerm& s = smooth_terms_[z(p.smooth)];
+  p.measured_at = site.actual;
   measure(scene, s, site.actual);
-  if (!s.answers || !(s.turns || s.rate * step > explicit_limit)) return false;
-  p.answers = true;
+  if (!s.slip_implicit || !(s.turns || s.rate * step > explicit_limit)) return false;
+  p.slip_implicit = true;
   p.share = s.turns ? 0.5 : 1;
   p.block = 0;
   set_basis(p, effort_at(scene, s, site.actual, site.relative, site.relative_spin));
@@ -413,10 +414,10 @@ std::string LawSolver::names_on(const Scene& scene, const Site& site) const {
   return only != nullptr ? name_of(scene, site, *only) : "laws " + names + " on " + scene.system.name(id);
 }
 
-LawSolver::Piece& LawSolver::add_piece(const Scene& scene, int site_index, int law, int index, const Law::Term& what,
-                                       int memory, int effort) {
+LawSolver::UnknownTerm& LawSolver::add_unknown_term(const Scene& scene, int site_index, int law, int index,
+                                                    const Law::Term& what, int memory, int effort) {
   const Site& site = sites_[z(site_index)];
-  Piece& p = pieces_.emplace_back();
+  UnknownTerm& p = unknown_terms_.emplace_back();
   p.site = site_index;
   p.what = &what;
   p.effort = effort;
@@ -427,10 +428,10 @@ LawSolver::Piece& LawSolver::add_piece(const Scene& scene, int site_index, int l
   p.next.setZero();
   p.across.setZero();
   p.axes.setZero();
-  p.place = places_;
+  p.effort_offset = effort_count_;
   reads_actual_ = reads_actual_ || what.reads == Reads::actual;
   // Branches other than `continuous` select one of several solutions.
-  p.implicit = what.reads == Reads::actual && what.branch != Branch::continuous;
+  p.reaction_implicit = what.reads == Reads::actual && what.branch != Branch::continuous;
   if (what.holding) {
     if (!turns(what))
       for (int k = 0; k < site.slips; ++k) p.basis.col(p.dim++).head<3>() = site.free_slip.col(k);
@@ -463,20 +464,21 @@ LawSolver::Piece& LawSolver::add_piece(const Scene& scene, int site_index, int l
     contact.rubbing = p.axes.leftCols(p.dim) * p.slip.head(p.dim);
     contacts.push_back(contact);
     efforts[z(effort)].contact = p.contact;
-    places_ += p.dim;
+    effort_count_ += p.dim;
   }
   return p;
 }
 
-/// Returns the reaction that a piece reads in this iteration, unless it reads it implicitly.
-const Vector6d& LawSolver::thrust_read(const Piece& p) const {
+/// Returns the reaction that an unknown term reads in this iteration, unless it reads it implicitly.
+const Vector6d& LawSolver::thrust_read(const UnknownTerm& p) const {
   const Site& site = sites_[z(p.site)];
   return p.what->reads == Reads::actual ? site.read : site.ideal;
 }
 
-/// Sets the directions of the efforts of a smooth piece. A piece that is implicit in its slip, at a known reaction,
-/// acts in the free directions of its constraint. Across them nothing moves, and its effort there is that at the state.
-void LawSolver::set_basis(Piece& p, const Vector6d& effort) {
+/// Sets the directions of the efforts of a smooth unknown term. An unknown term that is implicit in its slip, at a
+/// known reaction, acts in the free directions of its constraint. Across them nothing moves, and its effort there is
+/// that at the state.
+void LawSolver::set_basis(UnknownTerm& p, const Vector6d& effort) {
   const Eigen::Matrix<double, 6, 6> before = p.basis;
   const Site& site = sites_[z(p.site)];
   p.basis.setZero();
@@ -484,7 +486,7 @@ void LawSolver::set_basis(Piece& p, const Vector6d& effort) {
   p.known.setZero();
   p.across.setZero();
   p.dim = 0;
-  if (p.answers && !p.implicit) {
+  if (p.slip_implicit && !p.reaction_implicit) {
     for (int k = 0; k < site.slips; ++k) p.basis.col(p.dim++).head<3>() = site.free_slip.col(k);
     for (int k = 0; k < site.spins && p.what->turns; ++k) p.basis.col(p.dim++).tail<3>() = site.free_spin.col(k);
     p.across = effort - p.basis.leftCols(p.dim) * (p.basis.leftCols(p.dim).transpose() * effort);
@@ -498,39 +500,39 @@ void LawSolver::set_basis(Piece& p, const Vector6d& effort) {
   twist << site.relative, site.relative_spin;
   p.slip.head(p.dim) = p.basis.leftCols(p.dim).transpose() * twist;
   p.axes = p.basis;
-  if (p.basis != before) units_of_.clear();
+  if (p.basis != before) unit_responses_of_.clear();
 }
 
-void LawSolver::note_memory(int which, const Thrust& n) {
+void LawSolver::write_memory(int which, const Thrust& n) {
   const std::size_t first = 3 * z(which);
   if (memory_now.size() < first + 3) memory_now.resize(first + 3), memory_rate.resize(first + 3);
   Eigen::Map<Vector3d>{&memory_now[first]} = n.memory;
-  Eigen::Map<Vector3d>{&memory_rate[first]} = memories_[z(which)].what->memory_rate(n);
+  Eigen::Map<Vector3d>{&memory_rate[first]} = persistent_.memories[z(which)].what->memory_rate(n);
 }
 
 void LawSolver::give_memory(std::span<const double> values) {
-  const bool all = values.size() == 3 * memories_.size();
-  for (std::size_t i = 0; i < memories_.size(); ++i) {
-    memories_[i].given = all;
-    if (all) memories_[i].next = Eigen::Map<const Vector3d>(&values[3 * i]);
+  const bool all = values.size() == 3 * persistent_.memories.size();
+  for (std::size_t i = 0; i < persistent_.memories.size(); ++i) {
+    persistent_.memories[i].given = all;
+    if (all) persistent_.memories[i].next = Eigen::Map<const Vector3d>(&values[3 * i]);
   }
 }
 
-// Collects sites, pieces and friction elements at this state, and evaluates all smooth laws.
+// Collects sites, unknown terms and friction elements at this state, and evaluates all smooth laws.
 void LawSolver::gather(const Scene& scene) {
   const Block& block = scene.assembly.block;
   sites_.clear();
-  pieces_.clear();
+  unknown_terms_.clear();
   efforts.clear();
   contacts.clear();
-  smooth_.clear();
-  places_ = 0;
-  units_of_.clear();
+  smooth_terms_.clear();
+  effort_count_ = 0;
+  unit_responses_of_.clear();
   reads_actual_ = false;
-  forget_flaw(scene.system);
+  refresh_fault(scene.system);
   std::size_t remembering = 0;
-  if (!memory_begun_) memory_t_ = scene.state.t, memory_begun_ = true;
-  const double elapsed = std::max(0.0, scene.state.t - memory_t_);
+  if (!persistent_.memory_begun) persistent_.memory_t = scene.state.t, persistent_.memory_begun = true;
+  const double elapsed = std::max(0.0, scene.state.t - persistent_.memory_t);
   for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
     const ConstraintId id = block.constraints[z(i)];
     const auto on_this = laws(scene.system, id);
@@ -541,7 +543,7 @@ void LawSolver::gather(const Scene& scene) {
     site.first = constraint.bodies()[0];
     site.second = constraint.bodies().size() > 1 ? constraint.bodies()[1] : BodyId{};
     site.point = constraint.acting_point(0, scene.state);
-    site.push.setZero();
+    site.unit_force.setZero();
     const OneSided& sided = one_sided(scene.system, id);
     site.one_sided = !sided.on ? 0 : sided.negative ? -1 : 1;
     free_directions(scene, site);
@@ -551,16 +553,16 @@ void LawSolver::gather(const Scene& scene) {
     if (std::any_of(on_this.begin(), on_this.end(), [](const Law& law) {
           return std::any_of(law.terms().begin(), law.terms().end(), [](const Law::Term& t) { return !t.holding; });
         }))
-      mobility_of(scene, site);
+      free_mobility(scene, site);
     for (std::size_t l = 0; l < on_this.size(); ++l)
       for (std::size_t k = 0; k < on_this[l].terms().size(); ++k) {
         const Law::Term& term = on_this[l].terms()[k];
-        blame(site, term);
+        set_error_context(site, term);
         int remembers = -1;
         Thrust n = thrust_of(scene, site, term, site.ideal);
         if (term.advance) {
-          if (remembering == memories_.size()) memories_.emplace_back();
-          Memory& m = memories_[remembering];
+          if (remembering == persistent_.memories.size()) persistent_.memories.emplace_back();
+          Memory& m = persistent_.memories[remembering];
           if (m.what && m.what != &term) m = Memory{};
           m.what = &term;
           remembers = static_cast<int>(remembering++);
@@ -568,7 +570,7 @@ void LawSolver::gather(const Scene& scene) {
           m.thrust = n;
           if (!m.given || step > 0) m.next = elapsed > 0 ? term.advance(n, elapsed) : m.value;
           n.memory = m.next;
-          note_memory(remembers, n);
+          write_memory(remembers, n);
         }
         LawEffort& own = efforts.emplace_back();
         own.constraint = i;
@@ -580,10 +582,11 @@ void LawSolver::gather(const Scene& scene) {
         if (efforts.size() <= histories_.size()) own.switches = histories_[efforts.size() - 1].switches;
         const int here = static_cast<int>(sites_.size()) - 1, effort = static_cast<int>(efforts.size()) - 1;
         if (term.holding) {
-          if (add_piece(scene, here, own.law, own.term, term, remembers, effort).dim == 0) pieces_.pop_back();
+          if (add_unknown_term(scene, here, own.law, own.term, term, remembers, effort).dim == 0)
+            unknown_terms_.pop_back();
           continue;
         }
-        Smooth& s = smooth_.emplace_back();
+        SmoothTerm& s = smooth_terms_.emplace_back();
         s.site = here;
         s.law = own.law;
         s.term = own.term;
@@ -594,14 +597,15 @@ void LawSolver::gather(const Scene& scene) {
         s.e << e.force, e.moment;
         if (!s.e.allFinite())
           throw std::runtime_error(name_of(scene, site, term) + " returned a force that is not finite");
-        if (term.dissipative) look_for_push(scene, site, term, s.e);
+        if (term.dissipative) check_push_at_rest(scene, site, term, s.e);
       }
   }
-  memories_.resize(remembering);  // Entries of removed laws would have dangling pointers.
+  persistent_.memories.resize(remembering);  // Entries of removed laws would have dangling pointers.
   memory_now.resize(3 * remembering);
   memory_rate.resize(3 * remembering);
-  sort_smooth(scene);
-  if (holds_.size() != contacts.size()) holds_.assign(contacts.size(), Hold{});
+  classify_smooth(scene);
+  if (persistent_.requested_modes.size() != contacts.size())
+    persistent_.requested_modes.assign(contacts.size(), ModeRequest{});
 }
 
 void LawSolver::check(const Scene& scene, const Site& site, const Law::Term& term, const Effort& e, const Thrust& n) {

@@ -21,14 +21,14 @@ namespace linchpin {
 void LawSolver::restructure(const Block& block) {
   sites_.clear();
   prescribed.clear();
-  pieces_.clear();
+  unknown_terms_.clear();
   contacts.clear();
-  memories_.clear();
-  holds_.clear();
-  z_known_.clear();
+  persistent_.memories.clear();
+  persistent_.requested_modes.clear();
+  persistent_.last_efforts.clear();
   histories_.clear();
   stuck_before_.clear();
-  flaw_.clear();
+  fault_.clear();
   masses_.clear();
   std::size_t entries = 0;
   for (std::size_t s = 0; s < block.bodies.size(); ++s) {
@@ -36,31 +36,28 @@ void LawSolver::restructure(const Block& block) {
     const std::size_t dof = z(block.column[s + 1] - block.column[s]);
     entries += dof * dof;
   }
-  shared_.assign(block.bodies.size(), 0.0);
-  memory_begun_ = false;
-  smooth_share_ = turning_share_ = nan_;
+  root_rates_.assign(block.bodies.size(), 0.0);
+  persistent_.memory_begun = false;
+  smooth_ratio_ = turning_ratio_ = nan_;
   report = {};
 }
 
-void LawSolver::keep(Past& past) const {
-  past = {memories_, holds_, histories_, z_known_, memory_t_, memory_begun_, smooth_share_, turning_share_};
-  for (Memory& m : past.memories) m.what = nullptr;  // The same law may have another address when it is restored.
+void LawSolver::save(Snapshot& to) const {
+  to = {persistent_, histories_, smooth_ratio_, turning_ratio_};
+  // The same law may have another address when it is restored.
+  for (Memory& m : to.persistent.memories) m.what = nullptr;
 }
 
-void LawSolver::go_back(const Past& past) {
-  memories_ = past.memories;
-  holds_ = past.holds;
-  histories_ = past.histories;
-  z_known_ = past.z_known;
-  memory_t_ = past.memory_t;
-  memory_begun_ = past.memory_begun;
-  smooth_share_ = past.smooth_share;
-  turning_share_ = past.turning_share;
+void LawSolver::restore(const Snapshot& from) {
+  persistent_ = from.persistent;
+  histories_ = from.histories;
+  smooth_ratio_ = from.smooth_ratio;
+  turning_ratio_ = from.turning_ratio;
 }
 
 /// Adds the response to the force `c` [n]: one back-solve (T5).
-void LawSolver::respond(const Scene& scene, std::span<const double> c, std::span<double> vdot,
-                        std::span<double> nonideal, std::span<double> induced) {
+void LawSolver::add_response(const Scene& scene, std::span<const double> c, std::span<double> vdot,
+                             std::span<double> nonideal, std::span<double> induced) {
   scene.solver.inverse_mass(c, dv_);
   for (std::size_t j = 0; j < vdot.size(); ++j) {
     vdot[j] += dv_[j];
@@ -79,22 +76,23 @@ void LawSolver::respond(const Scene& scene, std::span<const double> c, std::span
 }
 
 /// Restores the values without laws.
-void LawSolver::forget_response(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
-                                std::span<double> induced) {
-  std::copy(kept_.begin(), kept_.end(), vdot.begin());
-  std::copy(kept_nonideal_.begin(), kept_nonideal_.end(), nonideal.begin());
-  std::copy(kept_induced_.begin(), kept_induced_.end(), induced.begin());
+void LawSolver::restore_without_laws(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                                     std::span<double> induced) {
+  std::copy(ideal_vdot_.begin(), ideal_vdot_.end(), vdot.begin());
+  std::copy(ideal_nonideal_.begin(), ideal_nonideal_.end(), nonideal.begin());
+  std::copy(ideal_induced_.begin(), ideal_induced_.end(), induced.begin());
   std::fill(scene.assembly.instant.c.begin(), scene.assembly.instant.c.end(), 0.0);
 }
 
 // Writes the results of all friction elements and laws. Checks that laws have the properties that they declare.
-void LawSolver::conclude(const Scene& scene, std::span<const double> vdot, std::span<const double> induced) {
-  Answers answers(*this, scene);
+void LawSolver::write_results(const Scene& scene, std::span<const double> vdot, std::span<const double> induced) {
+  LawCallbacks callbacks(*this, scene);
   read_thrusts(scene, induced);
-  for (const Piece& p : pieces_) {
+  for (const UnknownTerm& p : unknown_terms_) {
     const Site& site = sites_[z(p.site)];
     const detail::FrictionProblem::Block* const block = p.block < 0 ? nullptr : &problem_.blocks[z(p.block)];
-    const bool actual = p.what->reads == Reads::actual && (block == nullptr || block->implicit || !report.fell_back);
+    const bool actual =
+        p.what->reads == Reads::actual && (block == nullptr || block->reaction_implicit || !report.fell_back);
     detail::Six N{};
     if (block != nullptr)
       N = problem_.read(*block, z_);
@@ -108,11 +106,11 @@ void LawSolver::conclude(const Scene& scene, std::span<const double> vdot, std::
     if (p.contact < 0) {
       const Eigen::Map<const Vector6d> thrust(N.data());
       Thrust n;
-      if (p.answers) {
-        n = thrust_at_slip(scene, p, thrust, slip_answered(p));
+      if (p.slip_implicit) {
+        n = thrust_at_slip(scene, p, thrust, implicit_slip(p));
         // Its internal state advances through the step with the slip at which the law is evaluated.
         if (p.memory >= 0) {
-          Memory& m = memories_[z(p.memory)];
+          Memory& m = persistent_.memories[z(p.memory)];
           m.thrust = n;
           m.thrust.memory = m.value;
         }
@@ -122,11 +120,11 @@ void LawSolver::conclude(const Scene& scene, std::span<const double> vdot, std::
       } else {
         n = thrust_of(scene, site, *p.what, thrust);
         if (p.memory >= 0) {  // So far it was evaluated at the ideal normal force.
-          Memory& m = memories_[z(p.memory)];
+          Memory& m = persistent_.memories[z(p.memory)];
           n.memory = m.value;
           m.thrust = n;
           n.memory = m.next;
-          note_memory(p.memory, n);
+          write_memory(p.memory, n);
         }
       }
       check(scene, site, *p.what, {e.head<3>(), e.tail<3>()}, n);
@@ -135,14 +133,14 @@ void LawSolver::conclude(const Scene& scene, std::span<const double> vdot, std::
     Contact& contact = contacts[z(p.contact)];
     const bool answered = block != nullptr && !block->given;
     contact.sticks = answered && block->mode == detail::FrictionProblem::Mode::sticks;
-    contact.bound = answers.holding(p, N);
+    contact.bound = callbacks.holding(p, N);
     double speed = p.slip.norm();
     if (answered) {  // Then friction is that of the slip at the end.
       speed = 0;
       for (int k = 0; k < p.dim; ++k) speed += std::pow(problem_.slip(p.start + k, z_), 2);
       speed = std::sqrt(speed);
     }
-    contact.kinetic = answers.sliding(p, N, std::max(speed, 1e-300));
+    contact.kinetic = callbacks.sliding(p, N, std::max(speed, 1e-300));
     if (!std::isfinite(contact.bound) || !std::isfinite(contact.kinetic) || !e.allFinite())
       throw std::runtime_error(name_of(scene, site, *p.what) + " returned a bound that is not finite");
     if (contact.bound < 0 || contact.kinetic < 0)
@@ -156,13 +154,13 @@ void LawSolver::conclude(const Scene& scene, std::span<const double> vdot, std::
     }
   }
   report.contacts = static_cast<int>(contacts.size());
-  if (reads_actual_ && (posed_.empty() || !implicit_)) report.solutions = 1;
-  note_differences(scene);
-  if (step == 0 && span == 0) measure_turning(scene);
+  if (reads_actual_ && (posed_terms_.empty() || !any_reaction_implicit_)) report.solutions = 1;
+  update_differences(scene);
+  if (step == 0 && span == 0) bound_turning_rate(scene);
 }
 
 /// Computes the difference between the actual and the ideal normal force, where a law gives different efforts for them.
-void LawSolver::note_differences(const Scene& scene) {
+void LawSolver::update_differences(const Scene& scene) {
   constexpr double rounding = 1e-9;
   const auto differ = [](const auto& a, const auto& b, double size) { return (a - b).norm() > rounding * size; };
   report.most_different = -1;
@@ -181,8 +179,8 @@ void LawSolver::note_differences(const Scene& scene) {
     const Law::Term& term =
         laws(scene.system, scene.assembly.block.constraints[z(own.constraint)])[z(own.law)].terms()[z(own.term)];
     if (!term.advance) {
-      const Vector6d actual = ask(scene, *at, term, {at->relative, at->relative_spin, at->actual});
-      const Vector6d ideal = ask(scene, *at, term, {at->relative, at->relative_spin, at->ideal});
+      const Vector6d actual = evaluate_term(scene, *at, term, {at->relative, at->relative_spin, at->actual});
+      const Vector6d ideal = evaluate_term(scene, *at, term, {at->relative, at->relative_spin, at->ideal});
       if (!differ(actual, ideal, std::max(actual.norm(), ideal.norm()))) continue;
     }
     if (forces) own.difference = at->actual.head<3>() - at->ideal.head<3>();
@@ -192,14 +190,14 @@ void LawSolver::note_differences(const Scene& scene) {
   }
 }
 
-Vector6d LawSolver::effort_of(const Piece& p) const {
+Vector6d LawSolver::effort_of(const UnknownTerm& p) const {
   Vector6d e = Vector6d::Zero();
   for (int k = 0; k < p.dim; ++k) e += (p.block < 0 ? p.known[k] : z_[z(p.start + k)]) * p.basis.col(k);
   return e;
 }
 
-void LawSolver::book() {
-  for (const Piece& p : pieces_) {
+void LawSolver::write_efforts() {
+  for (const UnknownTerm& p : unknown_terms_) {
     const Vector6d e = effort_of(p);
     efforts[z(p.effort)].force = e.head<3>() + p.across.head<3>();
     efforts[z(p.effort)].moment = e.tail<3>() + p.across.tail<3>();
@@ -240,7 +238,7 @@ std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::sp
   report.trouble.clear();
   problem_.blocks.clear();
   prescribed.clear();
-  at_fault_ = nullptr;
+  error_term_ = nullptr;
   if (!histories_.empty()) {
     stuck_before_.resize(histories_.size());
     for (std::size_t i = 0; i < histories_.size(); ++i) stuck_before_[i] = histories_[i].stuck;
@@ -251,47 +249,47 @@ std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::sp
     // Sized only when there is a law, because most systems have none.
     for (auto* x : {&given_, &dv_, &force_}) x->resize(vdot.size());
     for (auto* x : {&row_, &lambda_}) x->resize(induced.size());
-    kept_.assign(vdot.begin(), vdot.end());
-    kept_nonideal_.assign(nonideal.begin(), nonideal.end());
-    kept_induced_.assign(induced.begin(), induced.end());
-    mark_sliding(scene);
-    for (Following so_far;;) {
+    ideal_vdot_.assign(vdot.begin(), vdot.end());
+    ideal_nonideal_.assign(nonideal.begin(), nonideal.end());
+    ideal_induced_.assign(induced.begin(), induced.end());
+    classify_sliding(scene);
+    for (FixedPointState iteration;;) {
       report.fell_back = false;
       report.trouble.clear();
       read_few_implicitly(scene);
-      slide(scene, vdot, nonideal, induced);
+      add_known_efforts(scene, vdot, nonideal, induced);
       // Other friction has turned an element that was sliding. All friction is then solved together.
-      if (!rub(scene, vdot, nonideal, induced)) {
-        for (Piece& p : pieces_)
+      if (!couple_friction(scene, vdot, nonideal, induced)) {
+        for (UnknownTerm& p : unknown_terms_)
           if (p.contact >= 0) p.block = 0;
-      } else if (agree(scene, induced, so_far)) {
+      } else if (laws_agree(scene, induced, iteration)) {
         break;
       }
-      forget_response(scene, vdot, nonideal, induced);
+      restore_without_laws(scene, vdot, nonideal, induced);
     }
-    if (!posed_.empty() && !report.fell_back) remember();
-    for (const Piece& p : pieces_) sites_[z(p.site)].effort += effort_of(p) + p.across;
-    conclude(scene, vdot, induced);
+    if (!posed_terms_.empty() && !report.fell_back) store_efforts();
+    for (const UnknownTerm& p : unknown_terms_) sites_[z(p.site)].effort += effort_of(p) + p.across;
+    write_results(scene, vdot, induced);
     for (const Site& site : sites_)
       if (!site.effort.allFinite()) return names_on(scene, site) + " gave a force that is not finite";
-    if (std::string why = too_large(scene, nonideal); !why.empty()) return why;
-    book();
-    look_for_jumps(scene);
-    if (report.trouble.empty()) report.trouble = flaw_;
-    if (report.trouble.empty()) report.trouble = chatter(scene);
+    if (std::string why = excessive_force(scene, nonideal); !why.empty()) return why;
+    write_efforts();
+    check_jumps(scene);
+    if (report.trouble.empty()) report.trouble = fault_;
+    if (report.trouble.empty()) report.trouble = chatter_warning(scene);
   } catch (const std::exception& e) {
     // Exceptions of this library name the law. Exceptions of a law do not.
     const std::string what = e.what();
-    const std::string name = at_fault_ == nullptr ? "a law" : name_of(scene, *at_fault_site_, *at_fault_);
+    const std::string name = error_term_ == nullptr ? "a law" : name_of(scene, *error_site_, *error_term_);
     return what.rfind(name, 0) == 0 ? what : name + " threw: " + what;
   } catch (...) {
-    return (at_fault_ == nullptr ? std::string("a law") : name_of(scene, *at_fault_site_, *at_fault_)) + " threw";
+    return (error_term_ == nullptr ? std::string("a law") : name_of(scene, *error_site_, *error_term_)) + " threw";
   }
   return {};
 }
 
 /// Describes a law whose effort reverses in step after step. Otherwise returns an empty text.
-std::string LawSolver::chatter(const Scene& scene) const {
+std::string LawSolver::chatter_warning(const Scene& scene) const {
   if (histories_.size() != efforts.size()) return {};
   for (std::size_t i = 0; i < efforts.size(); ++i)
     if (const int of16 = std::popcount(histories_[i].reversals & 0xffffu); of16 >= 9 || histories_[i].overshoots >= 2) {
@@ -314,7 +312,7 @@ std::string beyond_all_bounds(double force, double acceleration) {
 }
 
 /// Rejects forces that are finite but unusable, because a host in single precision cannot represent their effect.
-std::string LawSolver::too_large(const Scene& scene, std::span<const double> nonideal) {
+std::string LawSolver::excessive_force(const Scene& scene, std::span<const double> nonideal) {
   scene.solver.inverse_mass(nonideal, dv_);
   const double most = largest(dv_) * std::max(step, shortest_law_step);
   if (most <= fastest_by_laws) return {};
@@ -325,7 +323,7 @@ std::string LawSolver::too_large(const Scene& scene, std::span<const double> non
   return names_on(scene, sites_[worst]) + beyond_all_bounds(size, largest(dv_));
 }
 
-std::vector<std::string> LawSolver::idle(const System& system, const Block& block) const {
+std::vector<std::string> LawSolver::inactive_laws(const System& system, const Block& block) const {
   std::vector<std::string> out;
   for (const Site& site : sites_) {
     const ConstraintId id = block.constraints[z(site.constraint)];
@@ -349,24 +347,24 @@ std::vector<std::string> LawSolver::idle(const System& system, const Block& bloc
 }
 
 void LawSolver::accept(double dt) {
-  for (Memory& m : memories_)
+  for (Memory& m : persistent_.memories)
     if (m.what != nullptr) {
       m.value = m.given ? m.next : m.what->advance(m.thrust, dt);
       m.given = false;
     }
-  memory_t_ += dt;
-  smooth_share_ = turning_share_ = nan_;
+  persistent_.memory_t += dt;
+  smooth_ratio_ = turning_ratio_ = nan_;
   if (histories_.size() != efforts.size()) histories_.assign(efforts.size(), History{});
   auto at = sites_.begin();
   for (std::size_t i = 0; i < efforts.size(); ++i) {
     History& h = histories_[i];
     const LawEffort& e = efforts[i];
     while (at->constraint != e.constraint) ++at;
-    const Asked asked = asked_of(*at, e);
+    const LawInput input = input_of(*at, e);
     Vector6d now;
     now << e.force, e.moment;
-    h.overshoots += overshoots(*at, h, asked, now, static_cast<int>(i), dt);
-    h.asked = asked;
+    h.overshoots += overshoots(*at, h, input, now, static_cast<int>(i), dt);
+    h.input = input;
     h.value = values_[i];
     const double size = now.norm(), before = h.last.norm();
     h.largest = std::max(h.largest, size);
@@ -385,25 +383,23 @@ void LawSolver::accept(double dt) {
   }
 }
 
-void LawSolver::take_over(const LawSolver& of_step) {
+void LawSolver::start_at_instant_of(const LawSolver& of_step) {
   step = 0;
   span = of_step.step;
-  memories_ = of_step.memories_;
-  holds_ = of_step.holds_;
-  z_known_ = of_step.z_known_;
+  persistent_ = of_step.persistent_;
   stuck_before_ = of_step.stuck_before_;
-  flaw_ = of_step.flaw_;
-  flaw_of_ = of_step.flaw_of_;
-  memory_t_ = of_step.memory_t_;
-  memory_begun_ = of_step.memory_begun_;
+  fault_ = of_step.fault_;
+  fault_law_changes_ = of_step.fault_law_changes_;
   give_memory(of_step.memory_now);  // Uses the values at the evaluation, because accept() may have followed since.
 }
 
 void LawSolver::grip(int contact, Grip how, const Vector6d& sense) {
-  if (contact < 0 || z(contact) >= holds_.size()) return;
-  holds_[z(contact)] = {how, sense};
+  if (contact < 0 || z(contact) >= persistent_.requested_modes.size()) return;
+  persistent_.requested_modes[z(contact)] = {how, sense};
 }
 
-void LawSolver::release_grips() { std::fill(holds_.begin(), holds_.end(), Hold{}); }
+void LawSolver::release_grips() {
+  std::fill(persistent_.requested_modes.begin(), persistent_.requested_modes.end(), ModeRequest{});
+}
 
 }  // namespace linchpin

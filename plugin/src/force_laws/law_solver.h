@@ -56,14 +56,14 @@ class LawSolver {
   void give_memory(std::span<const double> values);
   /// Copies the internal states and the friction modes from the laws of a step. The next apply() is then at the instant
   /// at which that step begins.
-  void take_over(const LawSolver& of_step);
+  void start_at_instant_of(const LawSolver& of_step);
   /// The same as Dynamics::LawHistory.
-  struct Past;
-  void keep(Past& past) const;
-  void go_back(const Past& past);
+  struct Snapshot;
+  void save(Snapshot& to) const;
+  void restore(const Snapshot& from);
 
   /// Describes laws whose constraints leave no direction in which they can act.
-  std::vector<std::string> idle(const System& system, const Block& block) const;
+  std::vector<std::string> inactive_laws(const System& system, const Block& block) const;
 
   void grip(int contact, Grip how, const Vector6d& sense);
   void release_grips();
@@ -93,42 +93,44 @@ class LawSolver {
     Vector6d ideal, actual;                             // Reaction on the first body about the point [N; N·m].
     Vector6d read;                                      // Reaction that laws on the actual one read in this iteration.
     int one_sided = 0;                                  // Sign that its multiplier must have. 0: any.
-    Vector3d push;                                      // Force of a unit multiplier.
+    Vector3d unit_force;                                // Force of a unit multiplier.
     Vector6d effort;                                    // Sum of the efforts of all laws.
     // Response of the relative twist of the free bodies at the point to an effort. It is computed for smooth laws only.
     Eigen::Matrix<double, 6, 6> mobility;
   };
   /// A law term whose effort is unknown at first: dry, on the actual normal force, or too stiff for the step.
-  struct Piece {
+  struct UnknownTerm {
     int site = 0;
     const Law::Term* what = nullptr;
     int effort = 0;                     // Index in `efforts`.
     int contact = -1;                   // Index in `contacts` of a dry one.
     Eigen::Matrix<double, 6, 6> basis;  // Basis of efforts, the first dim columns.
     Eigen::Matrix<double, 6, 6> axes;   // The same with unit length.
-    int place = 0, dim = 0;             // Place among the efforts of all pieces.
+    int effort_offset = 0, dim = 0;     // Place among the efforts of all unknown terms.
     // Index in the friction problem, and start among its unknowns. −1: its effort is `known`.
     int block = -1, start = 0;
-    Vector6d slip;           // Slip in basis coordinates.
-    Vector6d known;          // Effort in the basis, where it slides, or is smooth and weak for the step.
-    Vector6d next;           // The same at the present actual normal force.
-    double judged = 0;       // Sliding friction at the time when the piece was classified as sliding, in a step.
+    Vector6d slip;   // Slip in basis coordinates.
+    Vector6d known;  // Effort in the basis, where it slides, or is smooth and weak for the step.
+    Vector6d next;   // The same at the present actual normal force.
+    // Sliding friction at the time when the unknown term was classified as sliding, in a step.
+    double classified_friction = 0;
     bool disagrees = false;  // The effort differs from that at the actual normal force.
     int memory = -1, smooth = -1;
-    Vector6d measured;  // For a smooth piece: reaction at which its rate was measured.
-    Vector6d across;    // For a piece that is implicit in its slip: effort across the free directions, as at the state.
-    bool answers = false;  // Smooth and implicit in the slip at `share` of the way through the step.
+    Vector6d measured_at;  // For a smooth unknown term: reaction at which its rate was measured.
+    Vector6d across;  // For an unknown term that is implicit in its slip: effort across the free directions, as at the
+                      // state.
+    bool slip_implicit = false;  // Smooth and implicit in the slip at `share` of the way through the step.
     // In the friction problem it reads the normal force that the unknowns make. Otherwise it reads a given one.
-    bool implicit = false;
+    bool reaction_implicit = false;
     double share = 1;
   };
   /// A smooth term before it is classified.
-  struct Smooth {
+  struct SmoothTerm {
     int site = 0, law = 0, term = 0, effort = 0, memory = -1;
     const Law::Term* what = nullptr;
     Vector6d e;       // Effort at the state.
     double rate = 0;  // Rate at which it damps or rotates velocities [1/s], without other laws.
-    bool answers =
+    bool slip_implicit =
         // It may be evaluated at the end of a step, because it damps or turns the slip and does not drive it.
         false;
     bool turns = false;  // It acts across its slip, so that it neither damps nor drives.
@@ -141,7 +143,7 @@ class LawSolver {
     Eigen::Matrix<double, 6, 6> damping;
   };
   /// Inputs of a law, beside time and bodies.
-  struct Asked {
+  struct LawInput {
     Vector3d relative = Vector3d::Zero(), spin = Vector3d::Zero();
     Vector6d thrust = Vector6d::Zero();
   };
@@ -151,8 +153,8 @@ class LawSolver {
     // Effort at the end of the last step, and at the last evaluation.
     Vector6d last = Vector6d::Zero(), seen = Vector6d::Zero();
     double largest = 0;
-    Vector6d value = Vector6d::Zero();  // Result of LawSolver::ask() in the last step.
-    Asked asked;                        // Inputs of that call.
+    Vector6d value = Vector6d::Zero();  // Result of LawSolver::evaluate_term() in the last step.
+    LawInput input;                     // Inputs of that call.
     bool known = false, stuck = false;
     bool reversed = false;   // Reversed from one evaluation to the next, in this step.
     unsigned reversals = 0;  // One bit for each step.
@@ -168,18 +170,26 @@ class LawSolver {
     Thrust thrust;
   };
   /// Friction mode that the caller requires.
-  struct Hold {
+  struct ModeRequest {
     Grip how = Grip::automatic;
     Vector6d sense = Vector6d::Zero();
   };
+  /// Values that one evaluation leaves to the next, at an instant as in a step.
+  struct Persistent {
+    std::vector<Memory> memories;
+    double memory_t = 0;  // Time of the accepted values of `memories` [s].
+    bool memory_begun = false;
+    std::vector<ModeRequest> requested_modes;  // By friction element.
+    std::vector<double> last_efforts;          // Efforts of all unknown terms, from which the next solution starts.
+  };
   /// State of the fixed-point iteration of laws and the normal forces that they induce.
-  struct Following {
+  struct FixedPointState {
     int rounds = 0;
     double change = 0;  // Change in the last iteration, relative to the effort.
     // It converges too slowly. Terms that do not agree from here on read their normal force implicitly.
     bool ended = false;
   };
-  class Answers;
+  class LawCallbacks;
 
   void gather(const Scene& scene);
   void free_directions(const Scene& scene, Site& site) const;
@@ -189,78 +199,81 @@ class LawSolver {
   }
   Thrust thrust_of(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& reaction,
                    const Vector3d& relative, const Vector3d& spin) const;
-  Vector6d slip_answered(const Piece& p) const;
-  Thrust thrust_at_slip(const Scene& scene, const Piece& p, const Vector6d& reaction, const Vector6d& slip) const;
-  void mobility_of(const Scene& scene, Site& site) const;
-  Vector6d effort_at(const Scene& scene, const Smooth& s, const Vector6d& N, const Vector3d& relative,
+  Vector6d implicit_slip(const UnknownTerm& p) const;
+  Thrust thrust_at_slip(const Scene& scene, const UnknownTerm& p, const Vector6d& reaction, const Vector6d& slip) const;
+  void free_mobility(const Scene& scene, Site& site) const;
+  Vector6d effort_at(const Scene& scene, const SmoothTerm& s, const Vector6d& N, const Vector3d& relative,
                      const Vector3d& spin) const;
-  bool depends_on_thrust(const Scene& scene, const Smooth& s) const;
-  void measure(const Scene& scene, Smooth& s, const Vector6d& N);
-  bool stiffens(const Scene& scene, Piece& p);
-  void sort_smooth(const Scene& scene);
+  bool depends_on_thrust(const Scene& scene, const SmoothTerm& s) const;
+  void measure(const Scene& scene, SmoothTerm& s, const Vector6d& N);
+  bool stiffens(const Scene& scene, UnknownTerm& p);
+  void classify_smooth(const Scene& scene);
   void add(const Scene& scene, const Site& site, const Vector6d& effort, std::span<double> out) const;
   Vector6d twist(const Scene& scene, const Site& site, std::span<const double> v) const;
   Vector6d reaction(const Scene& scene, const Site& site, std::span<const double> lambda) const;
-  Piece& add_piece(const Scene& scene, int site, int law, int term, const Law::Term& what, int memory, int effort);
-  void note_memory(int which, const Thrust& n);
-  void forget_response(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
-                       std::span<double> induced);
-  void mark_sliding(const Scene& scene);
-  bool rounded_rest(const Scene& scene, const Piece& p, std::span<const double> vdot) const;
-  bool keeps_sliding(const Scene& scene, const Piece& p, std::span<const double> vdot, double part) const;
-  void slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
-  void set_basis(Piece& p, const Vector6d& effort);
+  UnknownTerm& add_unknown_term(const Scene& scene, int site, int law, int term, const Law::Term& what, int memory,
+                                int effort);
+  void write_memory(int which, const Thrust& n);
+  void restore_without_laws(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                            std::span<double> induced);
+  void classify_sliding(const Scene& scene);
+  bool rounded_rest(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot) const;
+  bool keeps_sliding(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot, double part) const;
+  void add_known_efforts(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                         std::span<double> induced);
+  void set_basis(UnknownTerm& p, const Vector6d& effort);
   void read_thrusts(const Scene& scene, std::span<const double> induced);
-  const Vector6d& thrust_read(const Piece& p) const;
-  double disagreement(Answers& answers, Piece& p) const;
-  bool agree(const Scene& scene, std::span<const double> induced, Following& so_far);
-  bool rub(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
-  void pose(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
+  const Vector6d& thrust_read(const UnknownTerm& p) const;
+  double relative_disagreement(LawCallbacks& callbacks, UnknownTerm& p) const;
+  bool laws_agree(const Scene& scene, std::span<const double> induced, FixedPointState& iteration);
+  bool couple_friction(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                       std::span<double> induced);
+  void pose_problem(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
   void read_few_implicitly(const Scene& scene);
-  void answer_to_units(const Scene& scene, std::size_t n, std::size_t m);
+  void compute_unit_responses(const Scene& scene, std::size_t n, std::size_t m);
   void solve(const Scene& scene);
   bool moves_beyond_all_bounds() const;
-  double slips_midway(const Scene& scene, std::span<const double> v);
-  void look_for_jamming(const Scene& scene, Answers& answers);
-  void respond(const Scene& scene, std::span<const double> c, std::span<double> vdot, std::span<double> nonideal,
-               std::span<double> induced);
-  void conclude(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
-  void note_differences(const Scene& scene);
-  std::string too_large(const Scene& scene, std::span<const double> nonideal);
-  void book();
-  std::string chatter(const Scene& scene) const;
+  double slips_at_midpoint(const Scene& scene, std::span<const double> v);
+  void check_jamming(const Scene& scene, LawCallbacks& callbacks);
+  void add_response(const Scene& scene, std::span<const double> c, std::span<double> vdot, std::span<double> nonideal,
+                    std::span<double> induced);
+  void write_results(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
+  void update_differences(const Scene& scene);
+  std::string excessive_force(const Scene& scene, std::span<const double> nonideal);
+  void write_efforts();
+  std::string chatter_warning(const Scene& scene) const;
   double residual_slip(const Scene& scene, int j, std::size_t m) const;
-  double reach_of(const Scene& scene, const Piece& p, std::span<const double> vdot) const;
-  double end_slip(const Scene& scene, const Piece& p, int k, std::span<const double> vdot, double h) const;
-  Vector6d sense_of(const Piece& p) const;
-  bool goes_its_own_way(const Piece& p) const;
-  bool turns_with_slip(const Piece& p) const;
-  void measure_turning(const Scene& scene);
+  double reach_of(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot) const;
+  double end_slip(const Scene& scene, const UnknownTerm& p, int k, std::span<const double> vdot, double h) const;
+  Vector6d sliding_sense(const UnknownTerm& p) const;
+  bool slides_along_slip(const UnknownTerm& p) const;
+  bool turns_with_slip(const UnknownTerm& p) const;
+  void bound_turning_rate(const Scene& scene);
   template <class Mobility>
-  double bound_of_turning(const Mobility& mobility_of) const;
-  double mobility_across(const Scene& scene, const Piece& p);
-  double answer_of_constrained(const Scene& scene, std::span<const double> f, std::span<double> v);
+  double bound_of_turning(const Mobility& free_mobility) const;
+  double mobility_across(const Scene& scene, const UnknownTerm& p);
+  double constrained_response(const Scene& scene, std::span<const double> f, std::span<double> v);
   double rate_of_smooth(const Scene& scene, double from);
   double fastest_of_slopes(const Scene& scene, double from);
   int stiffest_of_slopes(const Scene& scene) const;
-  void note_rate();
-  void share_anew(Answers& answers);
-  bool jumps_at_rest(const Scene& scene, const Piece& p, const detail::Six& N) const;
-  std::string jump_at_end(const Scene& scene, const Piece& p);
-  Vector6d effort_of(const Piece& p) const;
-  void remember();
-  void blame(const Site& site, const Law::Term& term) { at_fault_site_ = &site, at_fault_ = &term; }
-  Vector6d ask(const Scene& scene, const Site& site, const Law::Term& term, const Asked& in);
-  std::string jump_between(const Scene& scene, const Site& site, const Law::Term& term, Asked a, Asked b);
-  Asked asked_of(const Site& site, const LawEffort& e) const;
-  bool overshoots(const Site& site, const History& h, const Asked& asked, const Vector6d& now, int effort,
+  void update_rate();
+  void redistribute_static_friction(LawCallbacks& callbacks);
+  bool jumps_at_rest(const Scene& scene, const UnknownTerm& p, const detail::Six& N) const;
+  std::string jump_at_end(const Scene& scene, const UnknownTerm& p);
+  Vector6d effort_of(const UnknownTerm& p) const;
+  void store_efforts();
+  void set_error_context(const Site& site, const Law::Term& term) { error_site_ = &site, error_term_ = &term; }
+  Vector6d evaluate_term(const Scene& scene, const Site& site, const Law::Term& term, const LawInput& in);
+  std::string jump_between(const Scene& scene, const Site& site, const Law::Term& term, LawInput a, LawInput b);
+  LawInput input_of(const Site& site, const LawEffort& e) const;
+  bool overshoots(const Site& site, const History& h, const LawInput& input, const Vector6d& now, int effort,
                   double dt) const;
-  void look_for_jump(const Scene& scene, const Site& site, const Law::Term& term, int effort, const Vector6d& value);
-  void look_for_jumps(const Scene& scene);
-  void look_for_jump_at_rest(const Scene& scene, const Site& site, const Law::Term& term);
-  void look_for_push(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& e);
-  void note_flaw(const Scene& scene, const Site& site, const Law::Term& term, const std::string& what);
-  void forget_flaw(const System& system);
+  void check_jump(const Scene& scene, const Site& site, const Law::Term& term, int effort, const Vector6d& value);
+  void check_jumps(const Scene& scene);
+  void check_jump_at_rest(const Scene& scene, const Site& site, const Law::Term& term);
+  void check_push_at_rest(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& e);
+  void set_fault(const Scene& scene, const Site& site, const Law::Term& term, const std::string& what);
+  void refresh_fault(const System& system);
   void check(const Scene& scene, const Site& site, const Law::Term& term, const Effort& effort, const Thrust& thrust);
   std::string name_of(const Scene& scene, const Site& site, const Law::Term& term) const {
     return name_of(scene.system, scene.assembly.block, site, term);
@@ -269,52 +282,45 @@ class LawSolver {
   std::string names_on(const Scene& scene, const Site& site) const;
 
   static constexpr double nan_ = std::numeric_limits<double>::quiet_NaN();
+  Persistent persistent_;
   std::vector<Site> sites_;
-  std::vector<Piece> pieces_;
-  std::vector<int> posed_;  // Pieces of the friction problem, by block.
-  std::vector<Memory> memories_;
-  std::vector<Hold> holds_;
-  std::vector<Smooth> smooth_;
+  std::vector<UnknownTerm> unknown_terms_;
+  std::vector<int> posed_terms_;  // Unknown terms of the friction problem, by block.
+  std::vector<SmoothTerm> smooth_terms_;
   std::vector<History> histories_;  // By index of efforts.
   // By index of efforts: elements that stuck at the last accept() before the last apply().
   std::vector<char> stuck_before_;
-  std::vector<Vector6d> values_;     // By index of efforts: results of ask().
+  std::vector<Vector6d> values_;     // By index of efforts: results of evaluate_term().
   std::vector<std::size_t> masses_;  // By slot: start of its block of M.
-  std::vector<double> shared_;       // By slot: sum of √rate over all smooth laws on the body.
+  std::vector<double> root_rates_;   // By slot: sum of √rate over all smooth laws on the body.
   std::vector<Slope> slopes_;        // Slopes for the rate that is being computed.
   std::vector<double> rate_v_;       // Velocities that decay with that rate.
   // Parts of LawReport::rate: of smooth laws, and of friction that turns with its slip.
   double smooth_rate_ = 0, turning_rate_ = 0;
   double memory_rate_bound_ = 0;  // Part of the former that belongs to laws with an internal state.
-  double smooth_share_ = nan_, turning_share_ = nan_;  // Ratios of these rates to their bounds. NaN: not known.
+  double smooth_ratio_ = nan_, turning_ratio_ = nan_;  // Ratios of these rates to their bounds. NaN: not known.
   int smooth_stiffest_ = -1;
-  int places_ = 0, unknowns_ = 0;
-  bool reads_actual_ = false;  // Any law reads the actual normal force.
-  bool implicit_ = false;      // Any unknown reads it implicitly.
-  std::vector<int> units_of_;  // Pieces whose unit responses are stored in this evaluation.
-  bool units_with_thrusts_ = false, resumes_ = false;
+  int effort_count_ = 0, unknowns_ = 0;
+  bool reads_actual_ = false;           // Any law reads the actual normal force.
+  bool any_reaction_implicit_ = false;  // Any unknown reads it implicitly.
+  std::vector<int> unit_responses_of_;  // Unknown terms whose unit responses are stored in this evaluation.
+  bool unit_responses_with_reactions_ = false, continues_ = false;
   detail::FrictionProblem problem_;
-  std::vector<double> z_known_, z_;  // Efforts: of all pieces at the last evaluation, and the unknowns.
+  std::vector<double> z_;                               // Efforts of the unknowns of the friction problem.
   std::vector<double> columns_, forces_, multipliers_;  // Responses to unit efforts: v̇ [n], force [n], λ [m] each.
-  std::vector<double> given_, dv_, row_, lambda_, force_, kept_, kept_nonideal_, kept_induced_, work_, change_,
+  std::vector<double> given_, dv_, row_, lambda_, force_, ideal_vdot_, ideal_nonideal_, ideal_induced_, work_, change_,
       mobility_;
-  double memory_t_ = 0;
-  bool memory_begun_ = false;
-  const Site* at_fault_site_ = nullptr;
-  const Law::Term* at_fault_ = nullptr;
-  std::string flaw_;           // Fault of a law, which is reported as long as the law exists.
-  unsigned long flaw_of_ = 0;  // Identifies the set of laws with that fault.
+  const Site* error_site_ = nullptr;
+  const Law::Term* error_term_ = nullptr;
+  std::string fault_;                    // Fault of a law, which is reported as long as the law exists.
+  unsigned long fault_law_changes_ = 0;  // Identifies the set of laws with that fault.
 };
 
-/// All values that later evaluations use.
-struct LawSolver::Past {
-  std::vector<Memory> memories;
-  std::vector<Hold> holds;
+/// All values that later evaluations of steps use.
+struct LawSolver::Snapshot {
+  Persistent persistent;
   std::vector<History> histories;
-  std::vector<double> z_known;
-  double memory_t = 0;
-  bool memory_begun = false;
-  double smooth_share = nan_, turning_share = nan_;
+  double smooth_ratio = nan_, turning_ratio = nan_;
 };
 
 }  // namespace linchpin

@@ -57,7 +57,7 @@ bool FrictionProblem::share(Laws& laws, std::span<double> z, bool anyhow) {
   for (const Block& b : blocks)
     for (int i = b.start; open(b) && i < b.start + b.dim; ++i) z[z_(i)] = 0;
   for (std::size_t b = 0; b < blocks.size(); ++b)
-    if (blocks[b].given) respond(laws, b, z);
+    if (blocks[b].given) update_block(laws, b, z);
 
   // Puts efforts of all kinds on one scale, which is the same for all of a block.
   const std::size_t n = z_(size_);
@@ -169,9 +169,9 @@ bool FrictionProblem::share(Laws& laws, std::span<double> z, bool anyhow) {
         const Six s = slips_of(b);
         const double d = std::hypot(norm(s), round), r = radius_[k] / d;
         const auto row = [&](int i) { return L + z_(b.start + i) * n; };
-        const auto add = [&](double weight, auto of) {
+        const auto add = [&](double weight, auto kinds) {
           for (std::size_t j = 0; j < rank; ++j)
-            for (std::size_t l = 0; l <= j; ++l) H[j * n + l] += weight * of(j) * of(l);
+            for (std::size_t l = 0; l <= j; ++l) H[j * n + l] += weight * kinds(j) * kinds(l);
         };
         for (int i = 0; i < b.dim; ++i) {
           for (std::size_t j = 0; j < rank; ++j) g[j] += r * s[z_(i)] * row(i)[j];
@@ -235,7 +235,7 @@ bool FrictionProblem::share(Laws& laws, std::span<double> z, bool anyhow) {
 /// Tests whether all elements at rest stay, each within its bound, with the efforts z of the last solution. Where loads
 /// have changed, one correction redistributes them over redundant elements. This saves the search for modes, and a
 /// factorisation where nothing changes. z is unchanged where an element starts to slide.
-bool FrictionProblem::stays(Laws& laws, std::span<double> z) {
+bool FrictionProblem::stays_at_rest(Laws& laws, std::span<double> z) {
   for (const Block& b : blocks)
     if (b.smooth || !(b.given || b.forced || (b.at_rest && !b.slip_prescribed))) return false;
   std::copy(z.begin(), z.end(), first_.begin());

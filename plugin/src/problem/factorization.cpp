@@ -48,7 +48,7 @@ Acceleration invalid(std::string reason) {
   return out;
 }
 
-constexpr const char* overflows = "the solve_with is not finite: the data overflow double precision";
+constexpr const char* overflows = "the answer is not finite: the data overflow double precision";
 
 // Solves the whole equation by either solver.
 template <class AnySolver>

@@ -259,7 +259,7 @@ void SparseFactorization::apply_island(int i, double size, bool with_lambda) con
       whiten();
       if (regularize(i, not_vanished)) return apply_proximal(i, size, with_lambda);
       unsolvable_ = true;
-      reason_ = "rows too nearly dependent for the sparse factor, and too many for the dense_index";
+      reason_ = "rows too nearly dependent for the sparse factor, and too many for the reference";
       return clear(island);
     }
     if (island.kind == Kind::deficient && with_lambda && !use_minimum_norm(i, size)) solve_densely(i, no_minimum_norm);
@@ -298,7 +298,7 @@ void SparseFactorization::apply_proximal(int i, double size, bool with_lambda) c
   }
   if (error <= size) return;
   unsolvable_ = true;
-  reason_ = "rows too nearly dependent for the sparse factor, and too many for the dense_index";
+  reason_ = "rows too nearly dependent for the sparse factor, and too many for the reference";
   clear(island);
 }
 
