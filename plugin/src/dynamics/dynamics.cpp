@@ -146,7 +146,8 @@ struct Dynamics::Impl {
   }
 
   /// Computes all that depends on the applied force, with the present rows and factor.
-  /// @param test_consistency  test at once whether rows that disagree contradict each other. Otherwise this is tested on request.
+  /// @param test_consistency  test at once whether rows that disagree contradict each other. Otherwise this is tested
+  /// on request.
   Status respond(const State& state, bool test_consistency) {
     Instant& instant = assembly.instant;
     ranks_known = at_instant = false;

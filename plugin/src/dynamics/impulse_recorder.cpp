@@ -58,21 +58,21 @@ void ImpulseRecorder::begin(const System& system) {
   for (BodyBooks& book : books_) book = BodyBooks{.body = book.body};
 }
 
-void ImpulseRecorder::keep() {
-  kept_.impulses = impulses_;
-  kept_.work = work_of_step_;
-  kept_.law.clear();
-  for (const LawWork& law : laws_) kept_.law.push_back(law.last);
-  kept_.books = books_;
-  kept_.energy = energy_of_step_;
+void ImpulseRecorder::store() {
+  stored_.impulses = impulses_;
+  stored_.work = work_of_step_;
+  stored_.law.clear();
+  for (const LawWork& law : laws_) stored_.law.push_back(law.last);
+  stored_.books = books_;
+  stored_.energy = energy_of_step_;
 }
 
-void ImpulseRecorder::undo() {
-  impulses_ = kept_.impulses;
-  work_of_step_ = kept_.work;
-  for (std::size_t i = 0; i < laws_.size(); ++i) laws_[i].last = i < kept_.law.size() ? kept_.law[i] : 0;
-  books_ = kept_.books;
-  energy_of_step_ = kept_.energy;
+void ImpulseRecorder::restore() {
+  impulses_ = stored_.impulses;
+  work_of_step_ = stored_.work;
+  for (std::size_t i = 0; i < laws_.size(); ++i) laws_[i].last = i < stored_.law.size() ? stored_.law[i] : 0;
+  books_ = stored_.books;
+  energy_of_step_ = stored_.energy;
 }
 
 std::size_t ImpulseRecorder::law_index(const System& system, ConstraintId on, int law, int term) {
@@ -189,8 +189,8 @@ void ImpulseRecorder::close(double dt) {
   energy_.constraints += energy_of_step_.constraints;
 }
 
-void ImpulseRecorder::complete(const System& system, const Block& block, const State& state, double dt,
-                               std::vector<Reaction>& reactions) const {
+void ImpulseRecorder::fill_work(const System& system, const Block& block, const State& state, double dt,
+                                std::vector<Reaction>& reactions) const {
   for (std::size_t i = 0; i < reactions.size(); ++i) {
     const Constraint& constraint = system.constraint(block.constraints[i]);
     reactions[i].work = work_[z(constraint_[i])];

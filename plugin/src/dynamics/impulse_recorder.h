@@ -14,8 +14,8 @@ class ImpulseRecorder {
   /// Selects a new block. @param forget  clears also the work done so far
   void restructure(const System& system, const Block& block, bool forget);
   /// Stores the records since begin(), and restores them, for substeps that are repeated.
-  void keep();
-  void undo();
+  void store();
+  void restore();
   /// Begins the records of a step. Removes the records of laws that have been cleared.
   void begin(const System& system);
   /// Records the forces of `dynamics` at `state`, acting for `dt`, and in addition impulses λ of stabilisation [m].
@@ -32,8 +32,8 @@ class ImpulseRecorder {
   void close(double dt);
 
   /// Fills work and stabilisation of reactions of this block, at `state` after a step of `dt`.
-  void complete(const System& system, const Block& block, const State& state, double dt,
-                std::vector<Reaction>& reactions) const;
+  void fill_work(const System& system, const Block& block, const State& state, double dt,
+                 std::vector<Reaction>& reactions) const;
   std::span<const BodyBooks> books() const { return books_; }
   double work() const;  ///< Work of constraints and laws together.
   const EnergyBooks& energy() const { return energy_; }
@@ -62,7 +62,7 @@ class ImpulseRecorder {
     std::vector<double> work, law;
     std::vector<BodyBooks> books;
     EnergyBooks energy;
-  } kept_;
+  } stored_;
   std::size_t law_index(const System& system, ConstraintId on, int law, int term);
 };
 

@@ -117,8 +117,8 @@ class LawSolver {
     bool disagrees = false;  // The effort differs from that at the actual normal force.
     int memory = -1, smooth = -1;
     Vector6d measured_at;  // For a smooth unknown term: reaction at which its rate was measured.
-    Vector6d across;  // For an unknown term that is implicit in its slip: effort across the free directions, as at the
-                      // state.
+    // For an unknown term that is implicit in its slip: effort across the free directions, as at the state.
+    Vector6d across;
     bool slip_implicit = false;  // Smooth and implicit in the slip at `share` of the way through the step.
     // In the friction problem it reads the normal force that the unknowns make. Otherwise it reads a given one.
     bool reaction_implicit = false;

@@ -58,7 +58,7 @@ void Stepper::Impl::interpolate_ends(double dt) {
   interpolate(dt, pose_rate[3], vdot[0]);
 }
 
-void Stepper::Impl::look_inside(const State& base, const Segment& segment, double theta, State& out) {
+void Stepper::Impl::evaluate_segment(const State& base, const Segment& segment, double theta, State& out) {
   out = base;
   out.t = base.t + theta * segment.h;
   system->update_driven(out);
@@ -75,7 +75,7 @@ void Stepper::Impl::look_inside(const State& base, const Segment& segment, doubl
   place(base, in_chart, gained, out);
 }
 
-void Stepper::Impl::keep_segment() {
+void Stepper::Impl::store_segment() {
   if (segment_count == segments.size()) segments.emplace_back(trial);
   Segment& segment = segments[segment_count++];
   std::swap(segment, trial);
@@ -93,7 +93,7 @@ void Stepper::Impl::find_crossings(const Segment& segment) {
     for (int k = 1; k <= samples; ++k) {
       double a = (k - 1.0) / samples, b = double(k) / samples, at_a = value;
       const auto look = [&](double theta) {
-        look_inside(segment.base, segment, theta, probe);
+        evaluate_segment(segment.base, segment, theta, probe);
         return functions[i](probe);
       };
       double at_b = k == samples ? functions[i](state) : look(b);
@@ -113,7 +113,7 @@ void Stepper::Impl::find_crossings(const Segment& segment) {
           at_a *= 0.5;
         }
       }
-      look_inside(segment.base, segment, b, probe);
+      evaluate_segment(segment.base, segment, b, probe);
       crossings.push_back({probe.t, static_cast<int>(i), rising, probe});
     }
   }

@@ -16,14 +16,14 @@ namespace {
 
 /// Limits of substeps. A step by tolerance has at most the first number, because it would follow a force that jumps for
 /// ever. Other steps have at most the second, because only events, smooth laws (max_substeps) and friction that turns
-/// (fine_parts) divide them. The number of tries is limited for each substep.
-constexpr long most_parts = 100000, most_explicit_parts = 4000, most_tries = 5;
-constexpr long many_parts = 1000;
+/// (fine_substeps) divide them. The number of tries is limited for each substep.
+constexpr long max_substeps_by_tolerance = 100000, max_explicit_substeps = 4000, max_tries = 5;
+constexpr long slow_substeps = 1000;
 
 /// Number of substeps of rk4 in which friction that turns is fully resolved.
-constexpr long fine_parts = 1000;
+constexpr long fine_substeps = 1000;
 
-constexpr double shortest_part = 1e-13;  // In s.
+constexpr double shortest_substep = 1e-13;  // In s.
 
 /// Relative distance to its bound within which an element at rest starts to slide together with another one that
 /// reaches its bound.
@@ -37,25 +37,26 @@ double beside(const Vector6d& slip, const Vector6d& way) {
 
 }  // namespace
 
-void Stepper::Impl::watch() {
-  held.clear();
+void Stepper::Impl::collect_unilateral() {
+  active_unilateral.clear();
   for (const ConstraintId id : block().constraints)
-    if (const OneSided& how = one_sided(*system, id); how.on) held.push_back({id, how.negative});
-  std::erase_if(let_go, [&](const Pusher& p) { return system->removed(p.on) || system->enabled(p.on); });
+    if (const OneSided& how = one_sided(*system, id); how.on) active_unilateral.push_back({id, how.negative});
+  std::erase_if(inactive_unilateral,
+                [&](const UnilateralMode& p) { return system->removed(p.on) || system->enabled(p.on); });
 }
 
-bool Stepper::Impl::open_those_apart() {
+bool Stepper::Impl::deactivate_open() {
   constexpr double open_gap = 1e-9;  // In m. It is not more than an error that closing gaps removes.
   bool any = false;
-  for (const Pusher& p : held) {
+  for (const UnilateralMode& p : active_unilateral) {
     if (!one_sided(*system, p.on).reengage) continue;
     const auto at = std::find(block().constraints.begin(), block().constraints.end(), p.on);
     const std::size_t r = z(block().row[z(static_cast<int>(at - block().constraints.begin()))]);
     const double sign = p.negative ? -1 : 1, phi = sign * dynamics.assembly().position[r];
     if (!(phi > open_gap || (phi > -open_gap && sign * dynamics.assembly().velocity[r] > rest_speed))) continue;
     system->enable(p.on, false);
-    toggled.push_back(p.on);
-    let_go.push_back(p);
+    switched_in_step.push_back(p.on);
+    inactive_unilateral.push_back(p);
     any = true;
   }
   return any;
@@ -73,7 +74,7 @@ void Stepper::Impl::decide_modes() {
       if (old.on == mode.on && old.law == mode.law && old.term == mode.term) mode = old;
     modes.push_back(mode);
   }
-  let_turn();
+  clear_straight();
 }
 
 std::size_t Stepper::Impl::dry_terms() const {
@@ -107,14 +108,14 @@ bool Stepper::Impl::begins_to_slide() const {
   return false;
 }
 
-void Stepper::Impl::let_turn() {
+void Stepper::Impl::clear_straight() {
   straight.assign(modes.size(), Vector6d::Zero());
   apply_modes();
 }
 
 bool Stepper::Impl::go_straight(double h, bool anyhow) {
-  ++tries;
-  let_turn();
+  ++try_count;
+  clear_straight();
   for (std::size_t i = 0; i < modes.size(); ++i)
     if (may_turn(i)) dynamics.grip(static_cast<int>(i), Grip::slips);
   dynamics.set_step(h);
@@ -153,17 +154,17 @@ bool Stepper::Impl::went_straight() const {
   return true;
 }
 
-double Stepper::Impl::plan(double left, double enough, bool anyhow) {
+double Stepper::Impl::plan_length(double left, double enough, bool anyhow) {
   double h = left;
   do {
     if (go_straight(h, anyhow)) return h;
     h *= 0.25;
-  } while (h > std::max(2 * enough, shortest_part));
-  let_turn();
-  return std::min(left, std::max(enough, shortest_part));
+  } while (h > std::max(2 * enough, shortest_substep));
+  clear_straight();
+  return std::min(left, std::max(enough, shortest_substep));
 }
 
-double Stepper::Impl::push_of(const Pusher& p) const {
+double Stepper::Impl::unilateral_force(const UnilateralMode& p) const {
   for (std::size_t i = 0; i < block().constraints.size(); ++i)
     if (block().constraints[i] == p.on) {
       const std::size_t r = z(block().row[i]);
@@ -172,7 +173,7 @@ double Stepper::Impl::push_of(const Pusher& p) const {
   return 0;
 }
 
-double Stepper::Impl::gap_of(const Pusher& p, const State& at) {
+double Stepper::Impl::gap_of(const UnilateralMode& p, const State& at) {
   watched.clear();
   for (const BodyId id : system->constraint(p.on).bodies()) watched.push_back(at[id]);
   double phi = 0;
@@ -198,22 +199,22 @@ double Stepper::Impl::event_value(const State& at) {
     over[i] = e < 0;
     least = std::min(least, e);
   }
-  over_held.assign(held.size(), 0);
-  for (std::size_t i = 0; i < held.size(); ++i) {
-    const double e = push_of(held[i]);
-    over_held[i] = e < 0;
+  over_active.assign(active_unilateral.size(), 0);
+  for (std::size_t i = 0; i < active_unilateral.size(); ++i) {
+    const double e = unilateral_force(active_unilateral[i]);
+    over_active[i] = e < 0;
     least = std::min(least, e);
   }
-  over_gone.assign(let_go.size(), 0);
-  for (std::size_t i = 0; i < let_go.size(); ++i) {
-    const double e = gap_of(let_go[i], at);
-    over_gone[i] = e < 0;
+  over_inactive.assign(inactive_unilateral.size(), 0);
+  for (std::size_t i = 0; i < inactive_unilateral.size(); ++i) {
+    const double e = gap_of(inactive_unilateral[i], at);
+    over_inactive[i] = e < 0;
     least = std::min(least, e);
   }
   return least;
 }
 
-void Stepper::Impl::note(double t, const Mode& mode, ModeSwitch::What what) {
+void Stepper::Impl::record_switch(double t, const Mode& mode, ModeSwitch::What what) {
   switches.push_back({t, mode.on, mode.law, mode.term, what});
   ++report.mode_switches;
 }
@@ -228,20 +229,20 @@ bool Stepper::Impl::switch_modes() {
         past[i] = past[i] || dynamics.contacts()[i].rubbing.norm() <= rest_speed;
   // Redundant elements reach the limit of rest together, and start to slide against their friction. Their slip
   // acceleration there is rounding.
-  ways.assign(modes.size(), Vector6d::Zero());
+  slide_directions.assign(modes.size(), Vector6d::Zero());
   bool gives_way = false;
   for (std::size_t i = 0; i < modes.size(); ++i) gives_way = gives_way || (past[i] && modes[i].sticks);
   for (std::size_t i = 0; gives_way && i < modes.size(); ++i) {
     const Contact& c = dynamics.contacts()[i];
     if (!modes[i].sticks || c.dim == 0) continue;
     past[i] = past[i] || c.bound - c.friction <= at_limit * c.bound;
-    if (past[i]) ways[i] = -c.effort;
+    if (past[i]) slide_directions[i] = -c.effort;
   }
   for (std::size_t i = 0; i < modes.size(); ++i)
     if (past[i] && !modes[i].sticks) dynamics.grip(static_cast<int>(i), Grip::sticks);
   if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
   v1.assign(dynamics.assembly().v.begin(), dynamics.assembly().v.end());
-  if (dynamics.hold(state, v1) > 0) give(v1, state);
+  if (dynamics.hold(state, v1) > 0) set_velocities(v1, state);
   for (std::size_t i = 0; i < modes.size(); ++i)
     if (past[i] || modes[i].sticks) dynamics.grip(static_cast<int>(i), Grip::automatic);
   if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
@@ -252,43 +253,45 @@ bool Stepper::Impl::switch_modes() {
     const bool stuck_before = mode.sticks;
     mode.sticks = c.sticks && !(stuck_before && past[i]);
     if (!mode.sticks)
-      mode.sense = ways[i].squaredNorm() > 0 ? ways[i] : c.gaining.norm() > 0 ? c.gaining : Vector6d(-c.effort);
-    if (stuck_before && !mode.sticks) note(state.t, mode, ModeSwitch::What::slides);
-    if (!stuck_before) note(state.t, mode, mode.sticks ? ModeSwitch::What::sticks : ModeSwitch::What::turns);
+      mode.sense = slide_directions[i].squaredNorm() > 0 ? slide_directions[i]
+                   : c.gaining.norm() > 0                ? c.gaining
+                                                         : Vector6d(-c.effort);
+    if (stuck_before && !mode.sticks) record_switch(state.t, mode, ModeSwitch::What::slides);
+    if (!stuck_before) record_switch(state.t, mode, mode.sticks ? ModeSwitch::What::sticks : ModeSwitch::What::turns);
   }
-  let_turn();
+  clear_straight();
   return true;
 }
 
 bool Stepper::Impl::release_and_engage(double t) {
   const bool at_end = options.method == Method::semi_implicit;
   bool changed = false, impact = false;
-  for (std::size_t i = 0; i < held.size(); ++i) {
-    if (!over_held[i]) continue;
-    const Pusher p = held[i];
-    toggled.push_back(p.on);
-    tried.push_back(p.on);
+  for (std::size_t i = 0; i < active_unilateral.size(); ++i) {
+    if (!over_active[i]) continue;
+    const UnilateralMode p = active_unilateral[i];
+    switched_in_step.push_back(p.on);
+    switched_in_substep.push_back(p.on);
     system->enable(p.on, false);
-    if (one_sided(*system, p.on).reengage) let_go.push_back(p);
-    note(t, {p.on, -1, -1}, ModeSwitch::What::releases);
+    if (one_sided(*system, p.on).reengage) inactive_unilateral.push_back(p);
+    record_switch(t, {p.on, -1, -1}, ModeSwitch::What::releases);
     changed = true;
   }
-  for (std::size_t i = 0; i < over_gone.size(); ++i) {
-    if (!over_gone[i]) continue;
-    toggled.push_back(let_go[i].on);
-    tried.push_back(let_go[i].on);
-    system->enable(let_go[i].on, true);
-    note(t, {let_go[i].on, -1, -1}, ModeSwitch::What::engages);
+  for (std::size_t i = 0; i < over_inactive.size(); ++i) {
+    if (!over_inactive[i]) continue;
+    switched_in_step.push_back(inactive_unilateral[i].on);
+    switched_in_substep.push_back(inactive_unilateral[i].on);
+    system->enable(inactive_unilateral[i].on, true);
+    record_switch(t, {inactive_unilateral[i].on, -1, -1}, ModeSwitch::What::engages);
     changed = impact = true;
   }
   if (!changed) return true;
-  recorder.close(state.t - closed);
-  closed = state.t;
+  recorder.close(state.t - recorded_until);
+  recorded_until = state.t;
   dynamics.restructure();
   recorder.restructure(*system, block(), false);
   recorder.begin(*system);
-  make_room();
-  watch();
+  resize_work_memory();
+  collect_unilateral();
   if (at_end && (!impact || options.drift == Drift::exact)) return true;
   if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
   if (impact) {
@@ -306,21 +309,21 @@ void Stepper::Impl::march(double dt) {
     decide_modes();
     modes_known = true;
   }
-  if (symplectic(options.method) && (dry_terms() > 0 || !held.empty() || !let_go.empty()))
+  if (symplectic(options.method) && (dry_terms() > 0 || !active_unilateral.empty() || !inactive_unilateral.empty()))
     return refuse(Status::invalid, "rattle has no stick, slip and release; take rk4, adaptive or semi_implicit");
   report.substeps = 0;
-  tries = 0;
-  fresh = false;
+  try_count = 0;
+  first_stage_is_known = false;
   if (adaptive && !(try_h > 0)) try_h = first_guess(dt);
   double last = dt;
-  int splinters = 0;  // Substeps that a law with a known jump has shortened.
+  int cut_substeps = 0;  // Substeps that a law with a known jump has shortened.
   for (double done = 0; done < dt;) {
-    recorder.keep();
-    if (adaptive && hopeless(dt - done, splinters)) return;
-    if (adaptive && report.substeps == many_parts) name_what_slows(last);
+    recorder.store();
+    if (adaptive && refuse_endless(dt - done, cut_substeps)) return;
+    if (adaptive && report.substeps == slow_substeps) warn_of_slow_law(last);
     double e = 0, at = 0;
-    for (double most = dt - done;; most = 0.5 * at, recorder.undo()) {
-      if (takes_too_many(last)) return;
+    for (double most = dt - done;; most = 0.5 * at, recorder.restore()) {
+      if (refuse_too_many(last)) return;
       double left = most;
       if (!(adaptive ? advance_adaptively(left, dt - done) : advance_in_stages(left, dt))) return;
       e = eventful() ? event_value(next) : 1;
@@ -328,31 +331,31 @@ void Stepper::Impl::march(double dt) {
       // power there.
       while (e >= 0 && turned_back && left > dt / 256) {
         left *= 0.5;
-        recorder.undo();
+        recorder.restore();
         if (!advance_by(left)) return;
         e = event_value(next);
       }
       at = e < 0 ? locate(left, e) : left;
       if (report.rejected) return;
-      if (e >= 0 || at <= shortest_part || !turned_round()) break;
+      if (e >= 0 || at <= shortest_substep || !turned_round()) break;
     }
     last = at;
-    if (!dynamics.law_report().trouble.empty() && at < 1e-5 * dt) ++splinters;
+    if (!dynamics.law_report().trouble.empty() && at < 1e-5 * dt) ++cut_substeps;
     done = e < 0 || at < dt - done ? done + at : dt;
-    take(at);
+    accept_substep(at);
     if (e >= 0) continue;
     if (report.mode_switches >= options.max_switches)
       return refuse(report.status,
                     "modes of friction change more than max_switches times in one step, most often " + most_switched());
     if (!switch_modes() || !release_and_engage(state.t)) return;
-    fresh = false;
+    first_stage_is_known = false;
   }
 }
 
-bool Stepper::Impl::takes_too_many(double part) {
-  const long most = by_tolerance(options.method) ? most_parts : most_explicit_parts;
-  if (report.substeps < most && tries < most_tries * most) return false;
-  const std::string too_many = report.substeps < most ? std::to_string(most_tries * most) + " tries for its parts"
+bool Stepper::Impl::refuse_too_many(double part) {
+  const long most = by_tolerance(options.method) ? max_substeps_by_tolerance : max_explicit_substeps;
+  if (report.substeps < most && try_count < max_tries * most) return false;
+  const std::string too_many = report.substeps < most ? std::to_string(max_tries * most) + " tries for its parts"
                                                       : std::to_string(most) + " parts";
   std::string why = "the step needs more than " + too_many + ", the last of " + text(part) +
                     " s at t = " + text(state.t) + " s: a force jumps, or is stiff";
@@ -381,20 +384,20 @@ std::string Stepper::Impl::most_switched() const {
          system->name(which->on) + " (" + std::to_string(most) + " times)";
 }
 
-bool Stepper::Impl::hopeless(double left, int splinters) {
-  constexpr int enough_splinters = 50;
+bool Stepper::Impl::refuse_endless(double left, int cut_substeps) {
+  constexpr int max_cut_substeps = 50;
   const auto jumps = [&] {
     refuse(report.status, dynamics.law_report().trouble + "; parts of the step become ever shorter about it");
     return true;
   };
-  if (splinters >= enough_splinters) return jumps();
+  if (cut_substeps >= max_cut_substeps) return jumps();
   constexpr long asked_at = 64;  // Number of substeps after which the start or the end of a motion is over.
   if (report.substeps != asked_at) return false;
   dynamics.ask_rates(true);
   const bool answered = dynamics.evaluate(state) != Status::invalid;
   dynamics.ask_rates(false);
-  fresh = false;
-  constexpr double too_many = 3 * static_cast<double>(most_parts);
+  first_stage_is_known = false;
+  constexpr double too_many = 3 * static_cast<double>(max_substeps_by_tolerance);
   const bool too_fast = answered && rate_of_laws(state, too_many / left) * left > too_many;
   const LawReport& r = dynamics.law_report();
   if (!too_fast || r.stiffest < 0) return false;  // It has its own limit.
@@ -403,11 +406,11 @@ bool Stepper::Impl::hopeless(double left, int splinters) {
   return true;
 }
 
-void Stepper::Impl::name_what_slows(double part) {
+void Stepper::Impl::warn_of_slow_law(double part) {
   dynamics.ask_rates(true);
   const bool answered = dynamics.evaluate(state) != Status::invalid;
   dynamics.ask_rates(false);
-  fresh = false;
+  first_stage_is_known = false;
   const bool slows = answered && rate_of_laws(state, 0.3 * stable / part) * part > 0.3 * stable;
   const LawReport& r = dynamics.law_report();
   if (!slows || r.stiffest < 0 || !report.warning.empty()) return;
@@ -427,10 +430,10 @@ bool Stepper::Impl::advance_in_stages(double& left, double dt) {
   if (options.method != Method::rk4) return advance_by(left);
   // Smooth laws are explicit in the stages. They drive the motion that they should damp where rate · h is far above 1.
   const double finest = dt / std::max(1, options.max_substeps);
-  const bool anyhow = report.substeps >= fine_parts;
+  const bool anyhow = report.substeps >= fine_substeps;
   const auto enough = [](double rate) { return 0.7 * stable / rate; };
   const bool goes_on = goes_straight();
-  let_turn();
+  clear_straight();
   const double rate = rate_of_laws(state, stable / left);
   const bool dry = dynamics.law_report().stiffest < 0;
   smooth_rate = dry ? 0 : rate;
@@ -439,9 +442,9 @@ bool Stepper::Impl::advance_in_stages(double& left, double dt) {
   };
   left = limit(left);
   if (begins_to_slide())
-    left = limit(plan(left, 0, anyhow));
+    left = limit(plan_length(left, 0, anyhow));
   else if (dry && rate * left > stable)
-    left = limit(plan(left, enough(rate), anyhow));
+    left = limit(plan_length(left, enough(rate), anyhow));
   else if (goes_on && go_straight(left, anyhow))  // The rate at which it would turn has not been computed.
     left = limit(left);
   const Status status = report.status;
@@ -452,22 +455,22 @@ bool Stepper::Impl::advance_in_stages(double& left, double dt) {
       report.rejected = false;
       report.reason.clear();
       report.status = status;
-      recorder.undo();
+      recorder.restore();
       left = std::max(finest, 0.5 * left);
       continue;
     }
     if (!(law_rate * left > stable)) {
-      if (anyhow || left <= shortest_part || went_straight()) return true;
-      recorder.undo();
-      left = limit(plan(0.5 * left, rate > 0 ? enough(rate) : 0, anyhow));
+      if (anyhow || left <= shortest_substep || went_straight()) return true;
+      recorder.restore();
+      left = limit(plan_length(0.5 * left, rate > 0 ? enough(rate) : 0, anyhow));
     } else if (dry_is_fastest) {
-      if (left <= shortest_part) return true;
-      recorder.undo();
+      if (left <= shortest_substep) return true;
+      recorder.restore();
       // A stage may have been where the slip is least. So the length is reduced by no more than that requires at once.
-      left = limit(plan(goes_straight() ? 0.5 * left : left, std::max(enough(law_rate), 0.25 * left), anyhow));
+      left = limit(plan_length(goes_straight() ? 0.5 * left : left, std::max(enough(law_rate), 0.25 * left), anyhow));
     } else {
       if (!(left > finest * (1 + 1e-9))) break;
-      recorder.undo();
+      recorder.restore();
       left = std::max(finest, 0.5 * left);
     }
   }
@@ -483,17 +486,17 @@ bool Stepper::Impl::advance_in_stages(double& left, double dt) {
 bool Stepper::Impl::advance_adaptively(double& left, double rest_of_step) {
   const double most = left, planned = try_h;
   const bool goes_on = goes_straight();
-  let_turn();
+  clear_straight();
   const bool begins = begins_to_slide();
   const bool turns = rate_of_laws(state, 0.3 * stable / try_h) * try_h > 0.3 * stable;
   if (begins || goes_on || (turns && dynamics.law_report().stiffest < 0)) {
-    left = plan(most, begins ? 0 : try_h, false);
+    left = plan_length(most, begins ? 0 : try_h, false);
     if (goes_straight()) {
       if (!advance_within_tolerance(left, rest_of_step)) return false;
       if (went_straight()) return true;
-      recorder.undo();
+      recorder.restore();
       try_h = planned;
-      let_turn();
+      clear_straight();
     }
     left = most;
   }
@@ -523,7 +526,7 @@ double Stepper::Impl::locate(double left, double e) {
     }
   };
   const auto on_polynomial = [&](double h) {
-    look_inside(state, trial, h / left, next);
+    evaluate_segment(state, trial, h / left, next);
     memory_there.resize(memory_after.size());
     for (std::size_t j = 0; j < memory_there.size(); ++j)
       memory_there[j] = memory_before[j] + h / left * (memory_after[j] - memory_before[j]);
@@ -531,7 +534,7 @@ double Stepper::Impl::locate(double left, double e) {
     return dynamics.evaluate(next) == Status::invalid ? std::numeric_limits<double>::quiet_NaN() : event_value(next);
   };
   const auto by_a_step = [&](double h) {
-    recorder.undo();
+    recorder.restore();
     last = h;
     return advance_by(h) ? event_value(next) : std::numeric_limits<double>::quiet_NaN();
   };
@@ -581,12 +584,12 @@ double Stepper::Impl::locate(double left, double e) {
   return b;
 }
 
-void Stepper::Impl::take(double h) {
+void Stepper::Impl::accept_substep(double h) {
   ++report.substeps;
   std::swap(state, next);
   // The last evaluation of the pair is the first one of the next substep, if nothing else changes there.
-  fresh = by_tolerance(options.method) && !eventful() && dynamics.law_efforts().empty();
-  keep_segment();
+  first_stage_is_known = by_tolerance(options.method) && !eventful() && dynamics.law_efforts().empty();
+  store_segment();
   dynamics.accept(h);
   for (std::size_t i = 0; i < modes.size() && i < dynamics.contacts().size(); ++i) {
     const Contact& c = dynamics.contacts()[i];

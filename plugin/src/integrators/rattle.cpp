@@ -12,7 +12,7 @@
 
 namespace linchpin {
 
-void Stepper::Impl::take_gyroscopic(const State& at, double h, std::span<double> out) {
+void Stepper::Impl::gyroscopic_impulse(const State& at, double h, std::span<double> out) {
   std::fill(out.begin(), out.end(), 0.0);
   for (std::size_t s = 0; s < block().bodies.size(); ++s) {
     const BodyId id = block().bodies[s];
@@ -32,7 +32,7 @@ bool Stepper::Impl::kick(const State& at, double h, std::span<const double> v) {
     add_feedback(vdot[0]);
     for (std::size_t r = 0; r < beyond.size(); ++r) beyond[r] = h * beyond_rate[r];
   }
-  take_gyroscopic(at, h, gyroscopic);
+  gyroscopic_impulse(at, h, gyroscopic);
   for (std::size_t j = 0; j < gained.size(); ++j) gained[j] = v[j] + h * vdot[0][j];
   momenta_of(*system, block(), at, gained, momentum);
   for (std::size_t j = 0; j < momentum.size(); ++j) momentum[j] += gyroscopic[j];
@@ -49,7 +49,7 @@ bool Stepper::Impl::step_rattle(double h, const State& from, State& to) {
   for (int round = 0;; ++round) {
     if (round > 0) {
       velocities_of(*system, b, from, momentum, gained);
-      give(gained, stage);
+      set_velocities(gained, stage);
       if (!depends_on_velocity(from, stage)) break;
       std::copy(momentum.begin(), momentum.end(), momentum_before.begin());
     }
@@ -68,7 +68,7 @@ bool Stepper::Impl::step_rattle(double h, const State& from, State& to) {
       const bool met = newton.residual * std::fabs(h) <= options.newton_tolerance;
       if (newton.least_squares && !met) report.status = Status::inconsistent;
       if (!newton.converged && !met && report.status != Status::inconsistent)
-        return refuse(report.status, step_went_astray), false;
+        return refuse(report.status, end_not_on_constraints), false;
     } else {
       twists_of(*system, b, from, h, momentum, v1);
       move(from, to, h, v1);
@@ -95,15 +95,15 @@ bool Stepper::Impl::step_rattle(double h, const State& from, State& to) {
   recorder.record_momentum(b, dynamics.assembly().instant, dynamics.assembly().instant.mass, v0, gained);
 
   velocities_of(*system, b, to, momentum, v0);  // Velocity of the middle, with M at the end.
-  give(v0, to);
+  set_velocities(v0, to);
   if (!is_finite(to)) return refuse(report.status, "the state is not finite"), false;
   if (!kick(to, half, v0)) return false;
   velocities_of(*system, b, to, momentum, v1);
-  give(v1, to);
+  set_velocities(v1, to);
   if (options.drift == Drift::exact) project_velocities(*system, dynamics, to, beyond);
   velocities(to, v1);
   if (!is_finite(to)) return refuse(report.status, "the state is not finite"), false;
-  report.swing = std::max(report.swing, std::fabs(h) * swing_of(to, half));
+  report.swing = std::max(report.swing, std::fabs(h) * stiffness_frequency(to, half));
   recorder.record(*system, dynamics, to, half, beyond, v0, v1);
   recorder.record_applied(b, gyroscopic, v0, v1);
   recorder.record_momentum(b, dynamics.assembly().instant, dynamics.assembly().instant.mass, v0, v1);
@@ -116,10 +116,10 @@ bool Stepper::Impl::depends_on_velocity(const State& a, const State& b) {
     if (!laws(*system, id).empty()) return true;
   assemble_forces(*system, a, forces_alone);
   all_forces = forces_alone.instant.Q;
-  take_gyroscopic(a, 1, gained);
+  gyroscopic_impulse(a, 1, gained);
   for (std::size_t j = 0; j < all_forces.size(); ++j) all_forces[j] += gained[j];
   assemble_forces(*system, b, forces_alone);
-  take_gyroscopic(b, 1, gained);
+  gyroscopic_impulse(b, 1, gained);
   for (std::size_t j = 0; j < all_forces.size(); ++j) {
     const double force_there = forces_alone.instant.Q[j] + gained[j];
     // The rounding left after subtracting a gyroscopic torque is not a force.

@@ -31,11 +31,11 @@ void Stepper::Impl::rate_of_chart(std::span<const double> pose, std::span<const 
 
 bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
   const double weight = tableau().weight[k];
-  const bool known = k == 0 && fresh;
+  const bool known = k == 0 && first_stage_is_known;
   if (k == 0) dynamics.give_memory({});
-  fresh = false;
+  first_stage_is_known = false;
   Status status = known ? report.status : dynamics.evaluate(stage);
-  if (on_constraints && k > 0 && k != tableau().stages && status != Status::invalid) status = settle_stage();
+  if (on_constraints && k > 0 && k != tableau().stages && status != Status::invalid) status = project_stage();
   if (status == Status::invalid) {
     const bool stiff = options.method == Method::rk4 && dynamics.law_report().rate * dt > stable;
     return refuse(Status::invalid, dynamics.reason() + (stiff ? "; it" + std::string(too_stiff) : "")), false;
@@ -85,29 +85,29 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
   return true;
 }
 
-bool Stepper::Impl::take_stages(double dt) {
-  const bool may_settle = tableau().pair && options.drift == Drift::exact;
+bool Stepper::Impl::evaluate_stages(double dt) {
+  const bool may_project = tableau().pair && options.drift == Drift::exact;
   const auto once = [&] {
     stage = state;
     std::fill(in_chart.begin(), in_chart.end(), 0.0);
     for (std::size_t k = 0; k < tableau().stages; ++k) {
       if (k > 0) place_stage(k, dt);
       if (!evaluate_stage(k, dt)) return false;
-      if (may_settle && !on_constraints && least_pivot < nearly_singular) return true;
+      if (may_project && !on_constraints && least_pivot < singular_pivot) return true;
     }
     return true;
   };
   if (!once()) return false;
-  if (may_settle && !on_constraints && least_pivot < nearly_singular) {
+  if (may_project && !on_constraints && least_pivot < singular_pivot) {
     on_constraints = true;
-    recorder.undo();
+    recorder.restore();
     return once();
   }
-  on_constraints = on_constraints && least_pivot < 2 * nearly_singular;
+  on_constraints = on_constraints && least_pivot < 2 * singular_pivot;
   return true;
 }
 
-Status Stepper::Impl::settle_stage() {
+Status Stepper::Impl::project_stage() {
   close_gaps(*system, dynamics, stage, options.newton_tolerance, options.max_newton);
   if (dynamics.evaluate(stage) == Status::invalid) return Status::invalid;
   project_velocities(*system, dynamics, stage);
@@ -117,8 +117,8 @@ Status Stepper::Impl::settle_stage() {
 bool Stepper::Impl::step_runge_kutta(double dt) {
   const Tableau& method = tableau();
   const Block& b = block();
-  if (!take_stages(dt)) return false;
-  report.swing = std::max(report.swing, dt * swing_of(stage, dt));
+  if (!evaluate_stages(dt)) return false;
+  report.swing = std::max(report.swing, dt * stiffness_frequency(stage, dt));
 
   next = state;
   next.t = state.t + dt;
@@ -126,14 +126,15 @@ bool Stepper::Impl::step_runge_kutta(double dt) {
   combine(dt, method.weight, method.stages, pose_rate, in_chart);
   combine(dt, method.weight, method.stages, vdot, gained);
   place(state, in_chart, gained, next);
-  remember(dt, method.weight, method.stages, memory_after);
+  integrate_memory(dt, method.weight, method.stages, memory_after);
   if (!is_finite(next)) return refuse(report.status, "the state is not finite"), false;
   if (options.drift == Drift::exact) {
     stage = next;
     const double gap = close_gaps(*system, dynamics, next, options.newton_tolerance, options.max_newton);
     if (!(gap <= std::max(options.newton_tolerance, 1e-6))) {
       // Either the step was too long, or the rows contradict each other.
-      if (!std::isfinite(gap) || !settle_in_least_squares(next)) return refuse(report.status, step_went_astray), false;
+      if (!std::isfinite(gap) || !project_in_least_squares(next))
+        return refuse(report.status, end_not_on_constraints), false;
       report.status = Status::inconsistent;
     }
     project_velocities(*system, dynamics, next);
@@ -148,7 +149,7 @@ bool Stepper::Impl::step_runge_kutta(double dt) {
   }
   velocities(next, v1);
   // At the end itself, sticking elements are brought to rest, and events are tested.
-  if (eventful() && dynamics.hold(next, v1) > 0) give(v1, next);
+  if (eventful() && dynamics.hold(next, v1) > 0) set_velocities(v1, next);
   if (method.pair) error_of_step = error_norm(dt);
   const std::size_t last = method.pair ? method.stages : method.stages - 1;
   interpolate(dt, pose_rate[last], vdot[last]);
@@ -156,8 +157,8 @@ bool Stepper::Impl::step_runge_kutta(double dt) {
   return add_powers(dt);
 }
 
-void Stepper::Impl::remember(double dt, std::span<const double> weight, std::size_t count,
-                             std::vector<double>& memory) {
+void Stepper::Impl::integrate_memory(double dt, std::span<const double> weight, std::size_t count,
+                                     std::vector<double>& memory) {
   if (memory_before.empty()) return;
   // Where rk4 is unstable, and reports it, its stages would grow. The states that the laws compute by themselves are
   // bounded.
@@ -176,12 +177,12 @@ void Stepper::Impl::place_stage(std::size_t k, double dt) {
   combine(dt, method.from[k], k, pose_rate, in_chart);
   combine(dt, method.from[k], k, vdot, gained);
   place(state, in_chart, gained, stage);
-  remember(dt, method.from[k], k, memory_there);
+  integrate_memory(dt, method.from[k], k, memory_there);
   stage.t = state.t + method.at[k] * dt;
   system->update_driven(stage);
 }
 
-bool Stepper::Impl::settle_in_least_squares(State& end) {
+bool Stepper::Impl::project_in_least_squares(State& end) {
   double last = std::numeric_limits<double>::infinity();
   for (int round = 0; round < 30; ++round) {
     if (dynamics.evaluate(end) == Status::invalid) return false;
@@ -255,10 +256,10 @@ bool Stepper::Impl::advance_within_tolerance(double& part, double left) {
     const double e = went ? std::max(error_of_step, 1e-10) : std::numeric_limits<double>::infinity();
     // Stages on both sides of a singular position pass it. Shorter steps would only approach it slowly.
     constexpr double beside[] = {0.93, 1.07, 0.86, 1.14, 0.79, 0.65};
-    const bool too_near = pivot_at_end < blurred || (e > 1 && least_pivot < 10 * blurred);
-    if (went && too_near && pivot_at_start > 10 * blurred && sidesteps < std::size(beside)) {
+    const bool too_near = pivot_at_end < imprecise_pivot || (e > 1 && least_pivot < 10 * imprecise_pivot);
+    if (went && too_near && pivot_at_start > 10 * imprecise_pivot && sidesteps < std::size(beside)) {
       part = std::min(beside[sidesteps++] * planned, left);
-      recorder.undo();
+      recorder.restore();
       continue;
     }
     if (e <= 1) {
@@ -276,7 +277,7 @@ bool Stepper::Impl::advance_within_tolerance(double& part, double left) {
     }
     report.rejected = false;
     report.reason.clear();
-    recorder.undo();
+    recorder.restore();
   }
 }
 

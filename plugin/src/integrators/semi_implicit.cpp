@@ -55,31 +55,33 @@ double Stepper::Impl::mobility_of(int constraint) {
   return sum;
 }
 
-bool Stepper::Impl::one_sided_is_wrong(double h, double kick) {
-  over_held.assign(held.size(), 0);
-  over_gone.assign(let_go.size(), 0);
+bool Stepper::Impl::find_wrong_unilateral(double h, double kick) {
+  over_active.assign(active_unilateral.size(), 0);
+  over_inactive.assign(inactive_unilateral.size(), 0);
   char* worst = nullptr;
   double most = std::max(10 * options.newton_tolerance, 1e-15);
   const auto consider = [&](ConstraintId on, double depth, char& which) {
-    if (!(depth > most) || std::count(tried.begin(), tried.end(), on) >= 2) return;
+    if (!(depth > most) || std::count(switched_in_substep.begin(), switched_in_substep.end(), on) >= 2) return;
     most = depth;
     worst = &which;
   };
-  for (std::size_t k = 0; k < held.size(); ++k)
+  for (std::size_t k = 0; k < active_unilateral.size(); ++k)
     for (std::size_t i = 0; i < block().constraints.size(); ++i) {
-      if (block().constraints[i] != held[k].on) continue;
+      if (block().constraints[i] != active_unilateral[k].on) continue;
       const std::size_t r = z(block().row[i]);
       const double push =
-          (held[k].negative ? -1 : 1) * (dynamics.lambda()[r] + dynamics.induced()[r] + beyond[r] / kick);
-      if (push < 0) consider(held[k].on, -push * kick * h * mobility_of(static_cast<int>(i)), over_held[k]);
+          (active_unilateral[k].negative ? -1 : 1) * (dynamics.lambda()[r] + dynamics.induced()[r] + beyond[r] / kick);
+      if (push < 0)
+        consider(active_unilateral[k].on, -push * kick * h * mobility_of(static_cast<int>(i)), over_active[k]);
     }
-  for (std::size_t k = 0; k < let_go.size(); ++k) consider(let_go[k].on, -gap_of(let_go[k], next), over_gone[k]);
+  for (std::size_t k = 0; k < inactive_unilateral.size(); ++k)
+    consider(inactive_unilateral[k].on, -gap_of(inactive_unilateral[k], next), over_inactive[k]);
   if (worst == nullptr) return false;
   *worst = 1;
   return true;
 }
 
-Stepper::Impl::Outcome Stepper::Impl::substep(double h, bool finest, double& swing, const char*& trouble) {
+Stepper::Impl::Outcome Stepper::Impl::substep(double h, bool finest, double& swing, const char*& reason) {
   // Velocities belong to the middle of their steps, and from one middle to the next is half of each step. With h alone,
   // a pendulum with short steps where it is fast comes to rest within minutes.
   const double kick = last_h > 0 ? 0.5 * (last_h + h) : h;
@@ -114,37 +116,37 @@ Stepper::Impl::Outcome Stepper::Impl::substep(double h, bool finest, double& swi
       // says so.
       if (newton.least_squares) report.status = Status::inconsistent;
       if (!newton.converged && status != Status::inconsistent) {
-        trouble = step_went_astray;
+        reason = end_not_on_constraints;
         return Outcome::too_long;
       }
     }
   } else {
     move(state, next, h, v1);
   }
-  trouble = "the velocity is not finite";
+  reason = "the velocity is not finite";
   if (!finite(v1)) return Outcome::too_long;
-  if (!(held.empty() && let_go.empty()) && one_sided_is_wrong(h, kick))
+  if (!(active_unilateral.empty() && inactive_unilateral.empty()) && find_wrong_unilateral(h, kick))
     return release_and_engage(state.t + h) ? Outcome::switched : Outcome::invalid;
-  swing = swing_of(state, kick);
-  trouble = "a body swings too fast for the step under its own joint forces";
+  swing = stiffness_frequency(state, kick);
+  reason = "a body swings too fast for the step under its own joint forces";
   // At the finest substep the limit of stability is used. Beyond it the result is rejected (T15).
   const double limit = finest ? std::max(options.swing_limit, 2.0) : options.swing_limit;
   if (options.drift == Drift::exact && !(swing * h <= limit)) return Outcome::too_long;
 
   recorder.record(*system, dynamics, state, kick, beyond, v0, v1);
   recorder.record_applied(block(), gyroscopic, v0, v1);
-  note_modes(state.t + h);
+  record_modes(state.t + h);
   dynamics.accept(h);
   const Instant& instant = dynamics.assembly().instant;
   recorder.record_momentum(block(), instant, instant.mass, v0, v1);
   interpolate_ends(h);
   std::swap(state, next);
-  keep_segment();
+  store_segment();
   last_h = h;
   return Outcome::done;
 }
 
-void Stepper::Impl::note_modes(double t) {
+void Stepper::Impl::record_modes(double t) {
   const auto contacts = dynamics.contacts();
   report.sticking = dynamics.law_report().sticking;
   const bool known = stuck.size() == contacts.size();
@@ -152,8 +154,8 @@ void Stepper::Impl::note_modes(double t) {
   for (std::size_t i = 0; i < contacts.size(); ++i) {
     const Contact& c = contacts[i];
     if (known && c.sticks != static_cast<bool>(stuck[i]))
-      note(t, {block().constraints[z(c.constraint)], c.law, c.term},
-           c.sticks ? ModeSwitch::What::sticks : ModeSwitch::What::slides);
+      record_switch(t, {block().constraints[z(c.constraint)], c.law, c.term},
+                    c.sticks ? ModeSwitch::What::sticks : ModeSwitch::What::slides);
     stuck[i] = c.sticks;
   }
 }
@@ -163,20 +165,20 @@ void Stepper::Impl::semi_implicit(double dt) {
   // step is only a first guess. A substep is accepted by the forces that it had itself.
   const int parts = static_cast<int>(std::bit_floor(static_cast<unsigned>(std::max(1, options.max_substeps))));
   int stride = parts;
-  while (stride > 1 && last_swing * dt * stride / parts > options.swing_limit) stride /= 2;
+  while (stride > 1 && last_frequency * dt * stride / parts > options.swing_limit) stride /= 2;
   report.substeps = 0;
   double fastest = 0;
-  tried.clear();
+  switched_in_substep.clear();
   for (int done = 0; done < parts;) {
     const double h = dt * stride / parts;
     double swing = 0;
-    const char* trouble = nullptr;
-    const Outcome outcome = substep(h, stride == 1, swing, trouble);
+    const char* reason = nullptr;
+    const Outcome outcome = substep(h, stride == 1, swing, reason);
     if (outcome == Outcome::invalid) return refuse(Status::invalid, dynamics.reason());
     if (outcome == Outcome::switched) continue;
-    tried.clear();
+    switched_in_substep.clear();
     if (outcome == Outcome::too_long) {
-      if (stride == 1) return refuse(report.status, trouble);
+      if (stride == 1) return refuse(report.status, reason);
       stride /= 2;
       continue;
     }
@@ -186,7 +188,7 @@ void Stepper::Impl::semi_implicit(double dt) {
     fastest = std::max(fastest, swing);
     if (stride < parts && done % (2 * stride) == 0 && 2 * swing * h < 0.75 * options.swing_limit) stride *= 2;
   }
-  last_swing = fastest;
+  last_frequency = fastest;
 }
 
 }  // namespace linchpin

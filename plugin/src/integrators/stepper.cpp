@@ -80,22 +80,22 @@ std::string Stepper::Impl::begin_at(bool forget) {
         return "rattle moves bodies by their momenta; coordinates such as '" + system->name(id) +
                "' need rk4 or adaptive";
   try_h = 0;
-  fresh = false;
+  first_stage_is_known = false;
   segment_count = 0;
   std::fill(values.begin(), values.end(), std::numeric_limits<double>::quiet_NaN());
   modes.clear();
   modes_known = false;
   stuck.clear();
-  watch();
+  collect_unilateral();
   recorder.restructure(*system, block(), forget);
   start = {};
-  list_current = false;
-  last_dt = last_swing = last_h = 0;
+  reaction_list_is_current = false;
+  last_dt = last_frequency = last_h = 0;
   system->update_driven(state);
   if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
-  if (open_those_apart()) {
+  if (deactivate_open()) {
     dynamics.restructure();
-    watch();
+    collect_unilateral();
     recorder.restructure(*system, block(), forget);
     if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
   }
@@ -103,11 +103,11 @@ std::string Stepper::Impl::begin_at(bool forget) {
   close_gaps(*system, dynamics, state, options.newton_tolerance, 10 * options.max_newton, &start.moved, &start.turned);
   if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
   start.impulse_energy = project_velocities(*system, dynamics, state);
-  make_room();
+  resize_work_memory();
   return {};
 }
 
-void Stepper::Impl::make_room() {
+void Stepper::Impl::resize_work_memory() {
   const std::size_t n = z(block().n()), m = z(block().m());
   for (auto* x : {&v0, &v1, &force, &gyroscopic, &in_chart, &gained, &momentum, &momentum_before}) x->assign(n, 0.0);
   for (auto* x : {&beyond, &beyond_rate, &error, &all}) x->assign(m, 0.0);
@@ -158,7 +158,7 @@ void Stepper::Impl::move(const State& from, State& to, double h, std::span<const
   }
 }
 
-double Stepper::Impl::swing_of(const State& at, double h) {
+double Stepper::Impl::stiffness_frequency(const State& at, double h) {
   for (std::size_t r = 0; r < all.size(); ++r) all[r] = dynamics.lambda()[r] + dynamics.induced()[r] + beyond[r] / h;
   return fastest_swing(*system, dynamics, at, all);
 }
@@ -178,7 +178,7 @@ bool Stepper::Impl::is_finite(const State& x) const {
   });
 }
 
-void Stepper::Impl::give(std::span<const double> v, State& to) const {
+void Stepper::Impl::set_velocities(std::span<const double> v, State& to) const {
   for (std::size_t s = 0; s < block().bodies.size(); ++s) {
     const Vector6d u = twist_of(block(), s, v);
     to[block().bodies[s]].v = u.head<3>();
@@ -212,13 +212,13 @@ const StepReport& Stepper::Impl::step(double dt) {
   switches.clear();
   crossings.clear();
   segment_count = 0;
-  toggled.clear();
-  let_go_before = let_go;
+  switched_in_step.clear();
+  inactive_before = inactive_unilateral;
   if (!(dt > 0) || !std::isfinite(dt)) {
     refuse(Status::invalid, "dt must be positive and finite");
     return report;
   }
-  list_current = false;
+  reaction_list_is_current = false;
   before = state;
   const double h_before = last_h;
   try {  // Motions of kinematic bodies are user functions.
@@ -234,7 +234,7 @@ const StepReport& Stepper::Impl::step(double dt) {
       before = state;
     }
     recorder.begin(*system);
-    closed = state.t;
+    recorded_until = state.t;
     options.method == Method::semi_implicit ? semi_implicit(dt) : march(dt);
   } catch (const std::exception& e) {
     refuse(Status::invalid, e.what());
@@ -244,9 +244,9 @@ const StepReport& Stepper::Impl::step(double dt) {
   if (report.rejected) {
     state = before;  // Restores everything that the attempt changed.
     dynamics.give_memory({});
-    for (const ConstraintId id : toggled) system->enable(id, !system->enabled(id));
-    let_go = let_go_before;
-    restart = restart || !toggled.empty();
+    for (const ConstraintId id : switched_in_step) system->enable(id, !system->enabled(id));
+    inactive_unilateral = inactive_before;
+    restart = restart || !switched_in_step.empty();
     modes.clear();
     modes_known = false;
     switches.clear();
@@ -261,7 +261,7 @@ const StepReport& Stepper::Impl::step(double dt) {
   state.t = before.t + dt;
   if (options.method != Method::semi_implicit) report.sticking = dynamics.law_report().sticking;
   last_dt = dt;
-  recorder.close(state.t - closed);
+  recorder.close(state.t - recorded_until);
   accept();
   if (report.warning.empty() && !dynamics.law_report().trouble.empty()) report.warning = dynamics.law_report().trouble;
   if (report.warning.empty() && !dynamics.law_efforts().empty()) report.warning = standing_warning();
@@ -286,16 +286,16 @@ std::span<const Reaction> Stepper::Impl::reactions() {
     dynamics.restructure();
     recorder.restructure(*system, block(), false);
     restart = true;
-    list_current = false;
+    reaction_list_is_current = false;
   }
-  if (!list_current) {
+  if (!reaction_list_is_current) {
     dynamics.set_instant(options.method == Method::semi_implicit ? last_h : 0);
     dynamics.evaluate(state);
-    dynamics.reactions(state, list);
-    recorder.complete(*system, block(), state, last_dt, list);
-    list_current = true;
+    dynamics.reactions(state, reaction_list);
+    recorder.fill_work(*system, block(), state, last_dt, reaction_list);
+    reaction_list_is_current = true;
   }
-  return list;
+  return reaction_list;
 }
 
 Stepper::Stepper(System& system, State start, StepOptions options)
@@ -328,7 +328,7 @@ State Stepper::state_at(double t) const {
     const Impl::Segment& segment = d.segments[i];
     const double theta = (t - segment.base.t) / segment.h;
     if (theta < 0 || (theta >= 1 && i + 1 < d.segment_count) || theta >= 1 + 1e-9) continue;
-    if (theta < 1) d.look_inside(segment.base, segment, theta, out);
+    if (theta < 1) d.evaluate_segment(segment.base, segment, theta, out);
     break;
   }
   return out;

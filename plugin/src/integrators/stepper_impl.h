@@ -26,12 +26,12 @@ inline constexpr const char* too_stiff =
     " damps faster than the step can follow. Take a shorter step, or Method::semi_implicit, which damps with it at any "
     "step";
 
-inline constexpr const char* step_went_astray = "the end of the step did not come to lie on the constraints";
+inline constexpr const char* end_not_on_constraints = "the end of the step did not come to lie on the constraints";
 
 /// Two limits of pivots (SolveInfo). Below the first, stages are projected onto the constraints. Below the second, the
 /// rounding of gaps divided by the pivot exceeds tolerances. Steps that begin or end there, or fail with a stage there,
 /// are repeated with another length.
-inline constexpr double nearly_singular = 5e-3, blurred = 1e-6;
+inline constexpr double singular_pivot = 5e-3, imprecise_pivot = 1e-6;
 
 inline bool by_tolerance(Method m) { return m == Method::adaptive || m == Method::adaptive8; }
 
@@ -45,14 +45,14 @@ struct Stepper::Impl {
   ImpulseRecorder recorder;
   Start start;
   StepReport report;
-  std::vector<Reaction> list;
-  bool list_current = false;
+  std::vector<Reaction> reaction_list;
+  bool reaction_list_is_current = false;
   std::array<std::optional<std::string>, 2> warned;  // standing_warning() for dependent and independent rows.
   // Structure and laws for which these warnings are valid.
   std::pair<unsigned long, unsigned long> warned_of{~0ul, ~0ul};
-  bool restart = false;                // The system changed and must be assembled again before the next step.
-  double last_dt = 0, last_swing = 0;  // Length [s] and ω [rad/s] of the last accepted step.
-  double last_h = 0;                   // Length of the last semi-implicit substep.
+  bool restart = false;                    // The system changed and must be assembled again before the next step.
+  double last_dt = 0, last_frequency = 0;  // Length [s] and ω [rad/s] of the last accepted step.
+  double last_h = 0;                       // Length of the last semi-implicit substep.
 
   // Modes of friction elements and unilateral constraints between two events (T10).
   struct Mode {
@@ -61,35 +61,35 @@ struct Stepper::Impl {
     bool sticks = false;
     Vector6d sense = Vector6d::Zero();  // Sense of the slip while it slides.
   };
-  struct Pusher {
+  struct UnilateralMode {
     ConstraintId on;
     bool negative = false;
   };
   std::vector<Mode> modes, modes_before;
   // Unilateral constraints that are active and inactive. Inactive ones are watched only if they re-engage.
-  std::vector<Pusher> held, let_go;
-  std::vector<Pusher> let_go_before;
-  std::vector<ConstraintId> toggled;  // Constraints switched in this step.
-  std::vector<ConstraintId> tried;    // Constraints switched in this semi-implicit substep.
+  std::vector<UnilateralMode> active_unilateral, inactive_unilateral;
+  std::vector<UnilateralMode> inactive_before;
+  std::vector<ConstraintId> switched_in_step;     // Constraints switched in this step.
+  std::vector<ConstraintId> switched_in_substep;  // Constraints switched in this semi-implicit substep.
   std::vector<ModeSwitch> switches;
-  std::vector<char> over, over_held, over_gone;  // Past their event.
+  std::vector<char> over, over_active, over_inactive;  // Past their event.
   // Unit directions of elements that slide straight in this substep, and zero for the others.
   std::vector<Vector6d> straight;
-  std::vector<Vector6d> ways;   // Directions in which elements at an event start to slide.
-  double smooth_rate = 0;       // Rate of smooth laws at the last go_straight() [1/s].
-  bool dry_is_fastest = false;  // law_rate belongs to friction that turns with its slip.
+  std::vector<Vector6d> slide_directions;  // Directions in which elements at an event start to slide.
+  double smooth_rate = 0;                  // Rate of smooth laws at the last go_straight() [1/s].
+  bool dry_is_fastest = false;             // law_rate belongs to friction that turns with its slip.
   bool modes_known = false, turned_back = false;
-  long tries = 0;           // Number of substeps tried in this step, and of searches for straight directions.
-  double closed = 0;        // Time up to which the recorder has added its work [s].
-  double law_rate = 0;      // Largest rate over the stages of the last advance_by() [1/s].
-  std::vector<char> stuck;  // Elements that stuck at the end of the last semi-implicit step.
+  long try_count = 0;         // Number of substeps tried in this step, and of searches for straight directions.
+  double recorded_until = 0;  // Time up to which the recorder has added its work [s].
+  double law_rate = 0;        // Largest rate over the stages of the last advance_by() [1/s].
+  std::vector<char> stuck;    // Elements that stuck at the end of the last semi-implicit step.
   std::vector<BodyState> watched;
 
   // Step-size control of the embedded pairs (T13).
   double try_h = 0;          // Planned length of the next substep [s]. 0: not known.
   double last_error = 1e-4;  // Error of the last accepted substep, in units of the tolerance.
   double error_of_step = 0;
-  bool fresh = false;  // The last evaluation was at `state`, and is the first stage of the next substep.
+  bool first_stage_is_known = false;  // The last evaluation was at `state`, and is the first stage of the next substep.
   // SolveInfo::smallest_pivot of the last substep at its beginning and its end, and the least of all its stages.
   // `on_constraints` projects stages onto the constraints before they are evaluated.
   double pivot_at_start = 1, pivot_at_end = 1, least_pivot = 1;
@@ -131,9 +131,9 @@ struct Stepper::Impl {
   /// Assembles the start (T14) and resizes the work memory. @return an error message, or empty
   std::string begin_at(bool forget);
   /// Deactivates unilateral constraints that can re-engage and are open, or opening, where the motion begins.
-  bool open_those_apart();
+  bool deactivate_open();
 
-  void make_room();
+  void resize_work_memory();
 
   bool structure_changed() const;
 
@@ -145,7 +145,7 @@ struct Stepper::Impl {
   void move(const State& from, State& to, double h, std::span<const double> v) const;
 
   /// Returns ω of T15 for the forces of the last evaluation and impulses `beyond` over h.
-  double swing_of(const State& at, double h);
+  double stiffness_frequency(const State& at, double h);
 
   // ---- semi-implicit (T12) ----
 
@@ -162,14 +162,14 @@ struct Stepper::Impl {
 
   /// Finds the unilateral constraint whose mode is most wrong in the substep from `state` to `next`. Either its mean
   /// multiplier pulls so much that its gap would open, or it was passed through. Each constraint changes at most twice.
-  /// @return whether there is one. over_held and over_gone say which.
-  bool one_sided_is_wrong(double h, double kick);
+  /// @return whether there is one. over_active and over_inactive say which.
+  bool find_wrong_unilateral(double h, double kick);
 
-  /// Makes one substep of h from `state`, which changes only on success. Otherwise `trouble` is the reason.
-  Outcome substep(double h, bool finest, double& swing, const char*& trouble);
+  /// Makes one substep of h from `state`, which changes only on success. Otherwise `reason` says why not.
+  Outcome substep(double h, bool finest, double& swing, const char*& reason);
 
   /// Records the friction elements that changed their mode in the last substep.
-  void note_modes(double t);
+  void record_modes(double t);
 
   void semi_implicit(double dt);
 
@@ -195,12 +195,12 @@ struct Stepper::Impl {
 
   /// Evaluates the stages before the end. Near singular positions it repeats them from the beginning, on the
   /// constraints.
-  bool take_stages(double dt);
+  bool evaluate_stages(double dt);
 
   /// Projects `stage` onto the constraints. Nearly dependent rows that are off them by g contradict each other by g
   /// over their angle, and no step is short enough. The field x ↦ f(projection of x) is the same on the constraints and
   /// smooth off them, and keeps every order (T13). @return the status of its evaluation
-  Status settle_stage();
+  Status project_stage();
 
   /// Evaluates the equation at a stage, and records its impulses.
   bool evaluate_stage(std::size_t k, double dt);
@@ -211,12 +211,12 @@ struct Stepper::Impl {
   /// Moves poses to the least-squares solution of contradictory rows, where a further correction moves nothing.
   /// Gauss–Newton is necessary because closing gaps stops when the largest gap no longer shrinks, which may be earlier.
   /// @return whether it converged
-  bool settle_in_least_squares(State& end);
+  bool project_in_least_squares(State& end);
 
   bool is_finite(const State& x) const;
 
   /// Sets the internal states of laws after dt that `weight` over the first `count` stages gives, in `memory`.
-  void remember(double dt, std::span<const double> weight, std::size_t count, std::vector<double>& memory);
+  void integrate_memory(double dt, std::span<const double> weight, std::size_t count, std::vector<double>& memory);
 
   /// Places the state of stage k of a step of dt in `stage`, and its chart in `in_chart`.
   void place_stage(std::size_t k, double dt);
@@ -239,17 +239,17 @@ struct Stepper::Impl {
   /// linearly.
   void interpolate_ends(double dt);
 
-  void look_inside(const State& base, const Segment& segment, double theta, State& out);
+  void evaluate_segment(const State& base, const Segment& segment, double theta, State& out);
 
   /// Stores the polynomial of the substep that has just been accepted. `next` is where it began.
-  void keep_segment();
+  void store_segment();
 
   void find_crossings(const Segment& segment);
 
   // ---- RATTLE with the exponential map (T13) ----
 
   /// Computes the negative gyroscopic impulse at a state, because momenta in world axes have no gyroscopic torque.
-  void take_gyroscopic(const State& at, double h, std::span<double> out);
+  void gyroscopic_impulse(const State& at, double h, std::span<double> out);
 
   /// Adds to `momentum`, whose velocities are v, the impulse of the equation at `at` over h.
   bool kick(const State& at, double h, std::span<const double> v);
@@ -265,18 +265,20 @@ struct Stepper::Impl {
   bool step_symplectic(double dt);
 
   bool advance_by(double dt) {
-    ++tries;
+    ++try_count;
     return symplectic(options.method) ? step_symplectic(dt) : step_runge_kutta(dt);
   }
 
-  void give(std::span<const double> v, State& to) const;
+  void set_velocities(std::span<const double> v, State& to) const;
 
   // ---- events (T10) ----
 
-  bool eventful() const { return !dynamics.contacts().empty() || !held.empty() || !let_go.empty(); }
+  bool eventful() const {
+    return !dynamics.contacts().empty() || !active_unilateral.empty() || !inactive_unilateral.empty();
+  }
 
   /// Collects the active unilateral constraints. Inactive ones stay known.
-  void watch();
+  void collect_unilateral();
 
   /// Decides the modes of all elements at `state`: the known mode, or otherwise by slip and bound.
   void decide_modes();
@@ -298,7 +300,7 @@ struct Stepper::Impl {
   bool begins_to_slide() const;
 
   /// Ends all straight sliding.
-  void let_turn();
+  void clear_straight();
 
   /// Selects straight directions. Friction turns a slip s with a rate of μN/(m|s|). A slow slip has long reached its
   /// final direction, which changes only as forces do. An element takes the straight direction if it reaches the end of
@@ -315,18 +317,18 @@ struct Stepper::Impl {
 
   /// Returns the part of `left` for one substep. Elements that slide straight allow a long one. The others allow
   /// `enough`.
-  double plan(double left, double enough, bool anyhow);
+  double plan_length(double left, double enough, bool anyhow);
 
   /// Refuses a step by tolerance that would not end, because a law jumps at rest or is far too stiff, with its name.
   /// @param splinters  number of substeps that a law with a known jump has shortened
-  bool hopeless(double left, int splinters);
+  bool refuse_endless(double left, int cut_substeps);
 
   /// Refuses a step that has used all its substeps, and explains what made it so long. @param part  length of the last
   /// one [s] @return whether it was refused
-  bool takes_too_many(double part);
+  bool refuse_too_many(double part);
 
   /// Warns of the law, if there is one, that makes a step by tolerance take very many substeps of length `part`.
-  void name_what_slows(double part);
+  void warn_of_slow_law(double part);
 
   /// Returns the name of the thing that changed its mode most often in this step.
   std::string most_switched() const;
@@ -342,15 +344,15 @@ struct Stepper::Impl {
   bool advance_adaptively(double& left, double rest_of_step);
 
   /// Returns the multiplier of a unilateral constraint with all forces, positive while it pushes.
-  double push_of(const Pusher& p) const;
+  double unilateral_force(const UnilateralMode& p) const;
 
-  double gap_of(const Pusher& p, const State& at);
+  double gap_of(const UnilateralMode& p, const State& at);
 
   /// Returns the value of the event that is furthest past, or nearest, at the end of the last advance_by(). It is
   /// negative when past.
   double event_value(const State& at);
 
-  void note(double t, const Mode& mode, ModeSwitch::What what);
+  void record_switch(double t, const Mode& mode, ModeSwitch::What what);
 
   /// Switches modes at an event, which is `state`. Elements past their event come to rest. Their modes are decided
   /// again together with those of elements at rest.
@@ -381,7 +383,7 @@ struct Stepper::Impl {
   const std::string& standing_warning();
 
   /// Accepts the last substep of h.
-  void take(double h);
+  void accept_substep(double h);
 
   // ---- both ----
 
