@@ -100,6 +100,18 @@ class BlockCholesky {
   static std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
   void lay_out(const Pattern& pattern, const std::vector<int>& order, std::vector<std::vector<int>>& structure);
+  std::vector<int> depth_first(const Pattern& p, const std::vector<int>& order,
+                               const std::vector<std::vector<int>>& structure, std::vector<int>& parent,
+                               std::vector<int>& rows_below, std::vector<int>& tree_begin);
+  std::vector<int> make_supers(const Pattern& p, const std::vector<int>& sequence, const std::vector<int>& tree_begin,
+                               const std::vector<int>& parent, const std::vector<int>& rows_below);
+  void lay_out_panels(const Pattern& p, const std::vector<int>& last_node, std::vector<std::vector<int>>& structure);
+  double store_pivot(Super& s, int c, double pivot, double drop, double& diagonal_of_L, Outcome& out);
+  template <int W>
+  void factor_pivots(Super& s, double drop, Outcome& out);
+  void solve_below_dense(const Super& s);
+  template <int W>
+  void solve_below(const Super& s);
   template <int W>
   void factor_panel(Super& s, double drop, Outcome& out);
   template <int W>
