@@ -68,6 +68,10 @@ class DenseFactorization {
   void sort_by_length();
 
   double smallest_singular_value(int k) const;
+  Eigen::MatrixXd orthonormal_range() const;
+  void find_redundant(const std::vector<std::vector<int>>& rows_of, RankReport& report) const;
+  void find_contradictory(std::span<const double> e, std::span<const double> scale,
+                          const std::vector<std::vector<int>>& rows_of, RankReport& report) const;
   void pseudo_inverse(const double* e, bool as_given, double* z) const;  // z = (B V)⁺ e, or (B̂ V)⁺ ê.
   void multipliers(const double* z, std::span<double> lambda) const;     // Least norm with (B V)ᵀ λ = z.
   void expand(const double* z, double* x) const;                         // x = V z.

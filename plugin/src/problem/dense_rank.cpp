@@ -66,8 +66,15 @@ RankReport DenseFactorization::report(std::span<const double> e, std::span<const
     if (rank_ < std::min(n_, m_) && rank_ < sigma.size()) report.largest_dropped = sigma[rank_] / sigma[0];
   }
   if (rank_ == m_) return report;
+  std::vector<std::vector<int>> rows_of(at(constraints_));
+  for (int r = 0; r < m_; ++r) rows_of[at(constraint_[at(r)])].push_back(r);
+  find_redundant(rows_of, report);
+  if (!e.empty()) find_contradictory(e, scale, rows_of, report);
+  return report;
+}
 
-  // Q_r, an orthonormal basis of range(B̂), row by row [m × r].
+// Returns Q_r, an orthonormal basis of range(B̂), row by row [m × r].
+Eigen::MatrixXd DenseFactorization::orthonormal_range() const {
   Eigen::MatrixXd Q(m_, rank_);
   for (int j = 0; j < rank_; ++j) {
     const double* v = basis_.data() + at(j) * at(n_);
@@ -87,11 +94,13 @@ RankReport DenseFactorization::report(std::span<const double> e, std::span<const
     const Eigen::HouseholderQR<Eigen::MatrixXd> qr(Q);
     Q = qr.householderQ() * Eigen::MatrixXd::Identity(m_, rank_);
   }
+  return Q;
+}
 
+void DenseFactorization::find_redundant(const std::vector<std::vector<int>>& rows_of, RankReport& report) const {
+  const Eigen::MatrixXd Q = orthonormal_range();
   // Directions below the cut rotate range(B̂) by about dropped / kept. An amplitude below that is not redundancy.
   const double amplitude = std::max(1e-6, kept_ > 0 ? 4 * dropped_ / kept_ : 0.0);
-  std::vector<std::vector<int>> rows_of(at(constraints_));
-  for (int r = 0; r < m_; ++r) rows_of[at(constraint_[at(r)])].push_back(r);
   Eigen::VectorXd reaction(n_);
   for (int c = 0; c < constraints_; ++c) {
     const auto& rows = rows_of[at(c)];
@@ -113,8 +122,10 @@ RankReport DenseFactorization::report(std::span<const double> e, std::span<const
     }
     if (undetermined_part > amplitude * std::sqrt(redundancy)) report.undetermined.push_back(c);
   }
+}
 
-  if (e.empty()) return report;
+void DenseFactorization::find_contradictory(std::span<const double> e, std::span<const double> scale,
+                                            const std::vector<std::vector<int>>& rows_of, RankReport& report) const {
   apply(e, scale, {}, {}, {});  // Leaves the residual in rho_.
   const double size = std::max(largest_unit(e), scale.empty() ? 0.0 : largest_unit(scale));
   // The directions of rows are uncertain by the dropped part, so smaller residuals are not contradictions.
@@ -127,7 +138,6 @@ RankReport DenseFactorization::report(std::span<const double> e, std::span<const
       }
     }
   }
-  return report;
 }
 
 }  // namespace linchpin::detail

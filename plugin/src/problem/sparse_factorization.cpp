@@ -15,8 +15,7 @@ namespace linchpin::detail {
 namespace {
 
 constexpr double eps = std::numeric_limits<double>::epsilon();
-constexpr int max_joint_degree = 12;  // Number of constraints on a body above which it stays an unknown.
-constexpr int max_dense_rows = 600;   // Largest number of rows of an island for the dense solver.
+constexpr int max_dense_rows = 600;  // Largest number of rows of an island for the dense solver.
 constexpr double certain_eigenvalue = 3e-8;
 constexpr double max_even_ratio = 1e3;      // Ratio of row lengths up to which rows as given can be squared.
 constexpr double proximity = 1e-10;         // δ of regularize(), relative to the mean square of a row.
@@ -32,8 +31,6 @@ void add_product3(const double* a, const double* b, double* to, int stride) {
 }
 
 }  // namespace
-
-// ---- symbolic analysis ----
 
 bool SparseFactorization::factor(const Instant& instant, const SolveOptions& options) noexcept {
   options_ = options;
@@ -115,218 +112,6 @@ bool SparseFactorization::read(const Instant& instant) {
   finite_ = std::isfinite(probe) ||
             std::all_of(jacobians_.begin(), jacobians_.end(), [](double x) { return std::isfinite(x); });
   return true;
-}
-
-void SparseFactorization::analyse(const Instant& instant) {
-  n_ = instant.n();
-  m_ = instant.m();
-  constraints_ = static_cast<int>(instant.constraints.size());
-  block_sizes_ = instant.block_sizes;
-  row_start_ = instant.row_start;
-  row_constraint_ = instant.row_constraint;
-  roots_.assign(instant.mass.size(), 0.0);
-  for (auto* x : {&length_, &inverse_length_}) x->assign(at(m_), 0.0);
-
-  bodies_.clear();
-  std::vector<int> body_of(at(n_));
-  Place mass = 0;
-  int column = 0;
-  for (const int size : block_sizes_) {
-    std::fill_n(body_of.begin() + column, size, static_cast<int>(bodies_.size()));
-    bodies_.push_back({.column = column, .size = size, .mass = mass});
-    mass += static_cast<Place>(size * size);
-    column += size;
-  }
-
-  nodes_.clear();
-  jacobian_blocks_.clear();
-  entry_runs_.clear();
-  std::vector<int> degree(bodies_.size(), 0), last_node(bodies_.size(), -1), last_block(bodies_.size(), -1);
-  for (int r = 0; r < m_;) {
-    Node node{.row = r, .block_begin = static_cast<int>(jacobian_blocks_.size())};
-    const int index = static_cast<int>(nodes_.size());
-    for (; r < m_ && row_constraint_[at(r)] == row_constraint_[at(node.row)]; ++r) {
-      int before = -1;
-      for (int i = row_start_[at(r)]; i < row_start_[at(r) + 1]; ++i) {
-        const int entry = instant.entries[at(i)].column;
-        const auto b = at(body_of[at(entry)]);
-        if (before >= 0 && entry == before + 1 && body_of[at(before)] == body_of[at(entry)]) {
-          ++entry_runs_.back().length;
-        } else {
-          if (last_node[b] != index) {
-            last_node[b] = index;
-            last_block[b] = static_cast<int>(jacobian_blocks_.size());
-            ++degree[b];
-            jacobian_blocks_.push_back({.body = static_cast<int>(b)});
-          }
-          entry_runs_.push_back({.length = 1, .column = entry, .block = last_block[b], .row = r - node.row});
-        }
-        before = entry;
-      }
-    }
-    node.rows = r - node.row;
-    node.block_end = static_cast<int>(jacobian_blocks_.size());
-    nodes_.push_back(node);
-  }
-  for (std::size_t b = 0; b < bodies_.size(); ++b) bodies_[b].hub = degree[b] > max_joint_degree;
-  late_.assign(nodes_.size(), 0);
-  for (std::size_t k = 0; k < nodes_.size(); ++k) {
-    int free = 0;
-    bool hub = false;
-    for (int t = nodes_[k].block_begin; t < nodes_[k].block_end; ++t) {
-      const Body& body = bodies_[at(jacobian_blocks_[at(t)].body)];
-      body.hub ? void(hub = true) : void(free += body.size);
-    }
-    late_[k] = hub && free < nodes_[k].rows;
-  }
-  order();
-  primal_known_ = false;
-  entry_runs_.shrink_to_fit();
-  jacobian_blocks_.shrink_to_fit();
-  nodes_.shrink_to_fit();
-  known_ = true;
-}
-
-// Computes all that follows from nodes, touches and late nodes.
-void SparseFactorization::order() {
-  std::sort(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) { return a.row < b.row; });
-  const int count = static_cast<int>(nodes_.size());
-  std::vector<std::vector<std::pair<int, int>>> on(bodies_.size());  // Node and touch.
-  for (int k = 0; k < count; ++k)
-    for (int t = nodes_[at(k)].block_begin; t < nodes_[at(k)].block_end; ++t)
-      on[at(jacobian_blocks_[at(t)].body)].emplace_back(k, t);
-
-  BlockCholesky::Pattern pattern;
-  pattern.clear();
-  for (const Node& node : nodes_) pattern.sizes.push_back(node.rows);
-  pattern.late = late_;
-  std::vector<int> hub_node(bodies_.size(), -1);
-  const auto close = [&] { pattern.clique_start.push_back(static_cast<int>(pattern.clique.size())); };
-  for (std::size_t b = 0; b < bodies_.size(); ++b) {
-    if (bodies_[b].hub) {
-      hub_node[b] = pattern.nodes();
-      pattern.sizes.push_back(bodies_[b].size);
-      pattern.late.push_back(0);
-    }
-    for (const auto& [k, t] : on[b]) {
-      pattern.clique.push_back(k);
-      if (!bodies_[b].hub) continue;
-      pattern.clique.push_back(hub_node[b]);
-      close();
-    }
-    if (!bodies_[b].hub && !on[b].empty()) close();
-  }
-  pattern.negative.assign(at(count), 0);
-  pattern.negative.resize(at(pattern.nodes()), 1);
-  dual_.analyse(pattern);
-
-  islands_.assign(at(dual_.trees()), {});
-  std::vector<int> sequence(at(count)), place(at(count));
-  std::iota(sequence.begin(), sequence.end(), 0);
-  std::sort(sequence.begin(), sequence.end(), [&](int a, int b) { return dual_.position(a) < dual_.position(b); });
-  std::vector<int> island_of_body(bodies_.size(), -1);
-  bodies_by_island_.clear();
-  block_products_.clear();
-  hub_blocks_.clear();
-  hubs_.clear();
-  Place value = 0;
-  const auto at_end = [](const auto& list) { return static_cast<int>(list.size()); };
-  for (int s = 0; s < count;) {
-    const int tree = dual_.tree_of(sequence[at(s)]);
-    Island& island = islands_[at(tree)];
-    island.node_begin = s;
-    island.body_begin = at_end(bodies_by_island_);
-    for (; s < count && dual_.tree_of(sequence[at(s)]) == tree; ++s) {
-      Node& node = nodes_[at(sequence[at(s)])];
-      node.position = dual_.position(sequence[at(s)]);
-      island.row_count += node.rows;
-      for (int t = node.block_begin; t < node.block_end; ++t) {
-        JacobianBlock& block = jacobian_blocks_[at(t)];
-        block.value = value;
-        value += static_cast<Place>(node.rows * bodies_[at(block.body)].size);
-        if (island_of_body[at(block.body)] >= 0) continue;
-        island_of_body[at(block.body)] = tree;
-        bodies_by_island_.push_back(block.body);
-      }
-    }
-    island.node_end = s;
-    island.body_end = at_end(bodies_by_island_);
-    island.rank = 0;
-  }
-  for (Island& island : islands_) {
-    island.product_begin = at_end(block_products_);
-    island.hub_block_begin = at_end(hub_blocks_);
-    island.hub_begin = at_end(hubs_);
-    for (int j = island.body_begin; j < island.body_end; ++j) {
-      const int b = bodies_by_island_[at(j)];
-      const Body& body = bodies_[at(b)];
-      const auto& list = on[at(b)];
-      for (std::size_t p = 0; p < list.size(); ++p) {
-        const auto [k, t] = list[p];
-        const Node& node = nodes_[at(k)];
-        if (body.hub) {
-          const bool transposed = dual_.position(hub_node[at(b)]) > node.position;
-          const auto slot = transposed ? dual_.slot(hub_node[at(b)], k) : dual_.slot(k, hub_node[at(b)]);
-          hub_blocks_.push_back({.from = jacobian_blocks_[at(t)].value,
-                                 .to = static_cast<Place>(slot.offset),
-                                 .rows = node.rows,
-                                 .size = body.size,
-                                 .stride = slot.stride,
-                                 .transposed = transposed});
-          continue;
-        }
-        for (std::size_t q = 0; q <= p; ++q) {
-          auto a = list[p], c = list[q];
-          if (dual_.position(a.first) < dual_.position(c.first)) std::swap(a, c);
-          const auto slot = dual_.slot(a.first, c.first);
-          block_products_.push_back({.a = jacobian_blocks_[at(a.second)].value,
-                                     .b = jacobian_blocks_[at(c.second)].value,
-                                     .to = static_cast<Place>(slot.offset),
-                                     .rows_a = nodes_[at(a.first)].rows,
-                                     .rows_b = nodes_[at(c.first)].rows,
-                                     .size = body.size,
-                                     .stride = slot.stride});
-        }
-      }
-      if (body.hub) {
-        const auto slot = dual_.slot(hub_node[at(b)], hub_node[at(b)]);
-        hubs_.push_back({.to = static_cast<Place>(slot.offset),
-                         .position = dual_.position(hub_node[at(b)]),
-                         .size = body.size,
-                         .stride = slot.stride});
-      }
-    }
-    island.product_end = at_end(block_products_);
-    island.hub_block_end = at_end(hub_blocks_);
-    island.hub_end = at_end(hubs_);
-  }
-
-  const std::vector<double> old = std::move(jacobians_);
-  jacobians_.assign(value, 0.0);
-  for (EntryRun& run : entry_runs_) {
-    const JacobianBlock& block = jacobian_blocks_[at(run.block)];
-    const Body& body = bodies_[at(block.body)];
-    const Place now = block.value + static_cast<Place>(run.row * body.size + (run.column - body.column));
-    if (known_)  // For a new order the numbers have already been read.
-      std::copy_n(old.begin() + run.value, run.length, jacobians_.begin() + now);
-    run.value = now;
-  }
-  column_blocks_.clear();
-  for (std::size_t b = 0; b < bodies_.size(); ++b) {
-    bodies_[b].column_block_begin = at_end(column_blocks_);
-    for (const auto& [k, t] : on[b])
-      column_blocks_.push_back(
-          {.value = jacobian_blocks_[at(t)].value, .rows = nodes_[at(k)].rows, .position = nodes_[at(k)].position});
-    bodies_[b].column_block_end = at_end(column_blocks_);
-  }
-  widest_ = 0;
-  for (const Body& body : bodies_) widest_ = std::max(widest_, body.size);
-  select_scratch();
-  if (known_) whiten();
-  std::sort(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) { return a.position < b.position; });
-  primal_known_ = false;
-  block_products_.shrink_to_fit();
-  column_blocks_.shrink_to_fit();
 }
 
 // ---- numeric factorisation ----
@@ -564,71 +349,75 @@ bool SparseFactorization::solve_densely(int i, const char* why) const {
   if (dense_islands_used_ == static_cast<int>(dense_islands_.size()))
     dense_islands_.push_back(std::make_unique<DenseIsland>());
   DenseIsland& own = *dense_islands_[at(dense_islands_used_)];
-  Instant& x = own.instant;
-  x.clear();
+  own.instant.clear();
   own.constraint.clear();
-  x.row_start.push_back(0);
+  own.instant.row_start.push_back(0);
   own.bodies.assign(bodies_by_island_.begin() + island.body_begin, bodies_by_island_.begin() + island.body_end);
   std::sort(own.bodies.begin(), own.bodies.end());
-  for (const int b : own.bodies) {
-    const Body& body = bodies_[at(b)];
-    const double* L = roots_.data() + body.mass;
-    const auto start = x.mass.size();
-    x.block_sizes.push_back(body.size);
-    x.mass.resize(start + at(body.size) * at(body.size), 0.0);
-    double* M = x.mass.data() + start;
-    const int size = body.size;
-    if (body.rigid_form) {
-      for (int j = 0; j < 3; ++j) M[7 * j] = L[whole_mass];
-      L += L_itself;
-      for (int j = 0; j < 3; ++j)
-        for (int k = 0; k < 3; ++k)
-          for (int l = 0; l <= std::min(j, k); ++l)
-            M[6 * (3 + j) + 3 + k] += L[j * (j + 1) / 2 + l] * L[k * (k + 1) / 2 + l];
-    } else {
-      for (int j = 0; j < size; ++j)
-        for (int k = 0; k < size; ++k)
-          for (int l = 0; l <= std::min(j, k); ++l) M[j * size + k] += L[j * size + l] * L[k * size + l];
-    }
-    x.Q.insert(x.Q.end(), at(size), 0.0);
-  }
-  x.c.assign(x.Q.size(), 0.0);
+  for (const int b : own.bodies) add_mass(bodies_[at(b)], own.instant);
+  own.instant.c.assign(own.instant.Q.size(), 0.0);
   own.nodes.resize(at(island.node_end - island.node_begin));
   std::iota(own.nodes.begin(), own.nodes.end(), island.node_begin);
   std::sort(own.nodes.begin(), own.nodes.end(), [&](int a, int b) { return nodes_[at(a)].row < nodes_[at(b)].row; });
-  for (const int k : own.nodes) {
-    const Node& node = nodes_[at(k)];
-    if (own.constraint.empty() || own.constraint.back() != row_constraint_[at(node.row)])
-      own.constraint.push_back(row_constraint_[at(node.row)]);
-    // The touches in column order, which is required for the rows of an instant.
-    own.blocks.clear();
-    for (int t = node.block_begin; t < node.block_end; ++t) own.blocks.push_back(t);
-    std::sort(own.blocks.begin(), own.blocks.end(),
-              [&](int a, int b) { return jacobian_blocks_[at(a)].body < jacobian_blocks_[at(b)].body; });
-    for (int r = 0; r < node.rows; ++r) {
-      int column = 0;
-      std::size_t next = 0;
-      for (const int t : own.blocks) {
-        for (; own.bodies[next] != jacobian_blocks_[at(t)].body; ++next) column += bodies_[at(own.bodies[next])].size;
-        const int size = bodies_[at(jacobian_blocks_[at(t)].body)].size;
-        const double* J = jacobians_.data() + jacobian_blocks_[at(t)].value + r * size;
-        for (int c = 0; c < size; ++c) x.entries.push_back({column + c, J[c]});
-      }
-      x.row_start.push_back(static_cast<int>(x.entries.size()));
-      x.b.push_back(0);
-      x.row_constraint.push_back(static_cast<int>(own.constraint.size()) - 1);
-    }
-  }
-  x.constraints.resize(own.constraint.size());
+  for (const int k : own.nodes) add_rows(nodes_[at(k)], own);
+  own.instant.constraints.resize(own.constraint.size());
   for (auto* v : {&own.e, &own.scale, &own.lambda}) v->assign(at(island.row_count), 0.0);
-  for (auto* v : {&own.force, &own.dv}) v->assign(x.Q.size(), 0.0);
-  if (!own.solver.factor(x, options_)) return false;
+  for (auto* v : {&own.force, &own.dv}) v->assign(own.instant.Q.size(), 0.0);
+  if (!own.solver.factor(own.instant, options_)) return false;
   island.kind = Kind::dense;
   island.rank = own.solver.rank();
   island.dense_index = dense_islands_used_++;
   ++fallbacks_;
   reason_ = why;
   return true;
+}
+
+// Adds the mass matrix of a body, from its factor, as a block.
+void SparseFactorization::add_mass(const Body& body, Instant& x) const {
+  const double* L = roots_.data() + body.mass;
+  const auto start = x.mass.size();
+  x.block_sizes.push_back(body.size);
+  x.mass.resize(start + at(body.size) * at(body.size), 0.0);
+  double* M = x.mass.data() + start;
+  const int size = body.size;
+  if (body.rigid_form) {
+    for (int j = 0; j < 3; ++j) M[7 * j] = L[whole_mass];
+    L += L_itself;
+    for (int j = 0; j < 3; ++j)
+      for (int k = 0; k < 3; ++k)
+        for (int l = 0; l <= std::min(j, k); ++l)
+          M[6 * (3 + j) + 3 + k] += L[j * (j + 1) / 2 + l] * L[k * (k + 1) / 2 + l];
+  } else {
+    for (int j = 0; j < size; ++j)
+      for (int k = 0; k < size; ++k)
+        for (int l = 0; l <= std::min(j, k); ++l) M[j * size + k] += L[j * size + l] * L[k * size + l];
+  }
+  x.Q.insert(x.Q.end(), at(size), 0.0);
+}
+
+// Adds the rows of a constraint to the problem of its island.
+void SparseFactorization::add_rows(const Node& node, DenseIsland& own) const {
+  Instant& x = own.instant;
+  if (own.constraint.empty() || own.constraint.back() != row_constraint_[at(node.row)])
+    own.constraint.push_back(row_constraint_[at(node.row)]);
+  // The Jacobian blocks in column order, which is required for the rows of an instant.
+  own.blocks.clear();
+  for (int t = node.block_begin; t < node.block_end; ++t) own.blocks.push_back(t);
+  std::sort(own.blocks.begin(), own.blocks.end(),
+            [&](int a, int b) { return jacobian_blocks_[at(a)].body < jacobian_blocks_[at(b)].body; });
+  for (int r = 0; r < node.rows; ++r) {
+    int column = 0;
+    std::size_t next = 0;
+    for (const int t : own.blocks) {
+      for (; own.bodies[next] != jacobian_blocks_[at(t)].body; ++next) column += bodies_[at(own.bodies[next])].size;
+      const int size = bodies_[at(jacobian_blocks_[at(t)].body)].size;
+      const double* J = jacobians_.data() + jacobian_blocks_[at(t)].value + r * size;
+      for (int c = 0; c < size; ++c) x.entries.push_back({column + c, J[c]});
+    }
+    x.row_start.push_back(static_cast<int>(x.entries.size()));
+    x.b.push_back(0);
+    x.row_constraint.push_back(static_cast<int>(own.constraint.size()) - 1);
+  }
 }
 
 // Factors G + δI in place of G, and drops no row. It is for islands that are too large for the dense solver and whose

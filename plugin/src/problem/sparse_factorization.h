@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace linchpin::detail {
@@ -144,8 +145,24 @@ class SparseFactorization {
 
   void select_scratch() const;
   bool read(const Instant& instant);
+
+  // Symbolic phase, in sparse_symbolic.cpp.
+  using BodyBlocks = std::vector<std::vector<std::pair<int, int>>>;  // By body: node and Jacobian block.
   void analyse(const Instant& instant);
+  std::vector<int> list_bodies();
+  std::vector<int> list_nodes(const Instant& instant, const std::vector<int>& body_of);
+  void find_late_nodes();
   void order();
+  BodyBlocks list_blocks_by_body() const;
+  BlockCholesky::Pattern make_pattern(const BodyBlocks& on, std::vector<int>& hub_node) const;
+  Place list_islands();
+  void list_products(const BodyBlocks& on, const std::vector<int>& hub_node);
+  void add_hub(const Body& body, int hub_node, const std::vector<std::pair<int, int>>& blocks);
+  void add_products(const Body& body, const std::vector<std::pair<int, int>>& blocks);
+  void move_jacobians(Place values);
+  void list_column_blocks(const BodyBlocks& on);
+  void prepare_primal();
+
   bool factor_body(Body& body, const double* M);
   void whiten() const;
   void whiten(const JacobianBlock& block, int rows) const;
@@ -154,10 +171,16 @@ class SparseFactorization {
   void measure_rows(const Island& island);
   double smallest_singular_value(int i) const;
   bool solve_densely(int i, const char* why) const;
+  void add_mass(const Body& body, Instant& x) const;
+  void add_rows(const Node& node, DenseIsland& own) const;
   bool regularize(int i, const char* why) const;
-  void prepare_primal();
 
   void apply_island(int i, double size, bool with_lambda) const;
+  void apply_sparse(int i, double size, bool with_lambda) const;
+  void solve_unrefined(int i, std::span<const double> e, std::span<double> lambda) const;
+  void respond_unrefined(const Body& body, std::span<double> force, double* u) const;
+  void solve_unrefined_by_dense(const Island& island, std::span<const double> e, std::span<double> lambda,
+                                std::span<double> force, std::span<double> dv) const;
   double refine_proximal(int i, const double* e, double size) const;
   void apply_proximal(int i, double size, bool with_lambda) const;
   void clear(const Island& island) const;
@@ -172,6 +195,8 @@ class SparseFactorization {
     double kept = 0, all = 0;
   };
   Error residual(const Island& island, const double* e) const;
+  Error refine(int i, const double* e, double size, bool first) const;
+  Error refine_least_squares(int i, double size) const;
   double size_of(const Island& island, std::span<const double> e) const;
   void fill_primal(const Island& island, int tree) const;
   bool factor_primal(int i) const;

@@ -27,20 +27,6 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
-void SparseFactorization::prepare_primal() {
-  BlockCholesky::Pattern pattern;
-  pattern.clear();
-  for (const Body& body : bodies_) pattern.sizes.push_back(body.size);
-  for (const Node& node : nodes_) {
-    for (int t = node.block_begin; t < node.block_end; ++t) pattern.clique.push_back(jacobian_blocks_[at(t)].body);
-    pattern.clique_start.push_back(static_cast<int>(pattern.clique.size()));
-  }
-  pattern.negative.assign(bodies_.size(), 0);
-  pattern.late.assign(bodies_.size(), 0);
-  primal_.analyse(pattern);
-  primal_known_ = true;
-}
-
 void SparseFactorization::fill_primal(const Island& island, int tree) const {
   primal_.clear(tree);
   double* const panels = primal_.values();

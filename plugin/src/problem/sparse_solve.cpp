@@ -202,69 +202,84 @@ bool SparseFactorization::use_minimum_norm(int i, double size) const {
 
 // @param size  in unit rows, of the right side or of the terms whose difference it is
 void SparseFactorization::apply_island(int i, double size, bool with_lambda) const {
+  const Island& island = islands_[at(i)];
+  if (size == 0) {
+    clear(island);
+    residual(island, work_->e.data());
+    return;
+  }
+  if (island.kind == Kind::proximal) return apply_proximal(i, size, with_lambda);
+  if (island.kind != Kind::dense) apply_sparse(i, size, with_lambda);
+  if (island.kind == Kind::dense) apply_dense(island);
+}
+
+// Solves by the sparse factor. Where that fails, the island becomes dense or proximal.
+void SparseFactorization::apply_sparse(int i, double size, bool with_lambda) const {
+  const Island& island = islands_[at(i)];
+  const double* const e = work_->e.data();
+  for (int k = island.node_begin; k < island.node_end; ++k)
+    for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) work_->rho[at(r)] = e[at(r)];
+  Error error = refine(i, e, size, true);
+  if (island.kind == Kind::deficient && error.all > least_squares_threshold * size && std::isfinite(error.all) &&
+      project(i, work_->e)) {
+    error = refine_least_squares(i, size);
+    // Otherwise the projection was not accurate enough.
+    if (!(error.all <= projected_tolerance * size) && solve_densely(i, "least squares not found by the sparse factor"))
+      return;
+  }
+  constexpr const char* not_vanished = "the residual did not vanish";
+  if (!(error.kept <= residual_tolerance * size) && !solve_densely(i, not_vanished) &&
+      !(error.kept <= size)) {  // A solution with a larger residual than the right side is rejected.
+    whiten();
+    if (regularize(i, not_vanished)) return apply_proximal(i, size, with_lambda);
+    unsolvable_ = true;
+    reason_ = "rows too nearly dependent for the sparse factor, and too many for the reference";
+    return clear(island);
+  }
+  if (island.kind == Kind::deficient && with_lambda && !use_minimum_norm(i, size)) solve_densely(i, no_minimum_norm);
+}
+
+// Solves for work_->rho, and repeats on the residual of e until that is rounding. @param first  starts from zero
+SparseFactorization::Error SparseFactorization::refine(int i, const double* e, double size, bool first) const {
   constexpr int max_iterations = 6;  // Largest number of solves for one right side.
   const Island& island = islands_[at(i)];
-  const double* e = work_->e.data();
-  if (size == 0) return clear(island), residual(island, e), void();
   Error error;
-  bool first = true;
-  const auto refine = [&] {
-    double before = std::numeric_limits<double>::infinity();
-    for (int iteration = 0; iteration < max_iterations; ++iteration) {
-      correct(i, first);
-      first = false;
-      error = residual(island, e);
-      // Repeats on the residual until that is rounding. It is known to be rounding where this iteration reduced as much
-      // as the last one has to reduce.
-      if (island.kind == Kind::full && iteration == 0 && error.kept <= residual_tolerance * size &&
-          error.kept * error.kept <= rounding * size * size) {
-        if (error.kept > (island.least_kept >= certain_pivot ? certain_rounding : rounding) * size) correct(i, false);
-        break;
-      }
-      if (error.kept <= rounding * size || !(error.kept < 0.25 * before)) break;
-      before = error.kept;
+  double before = std::numeric_limits<double>::infinity();
+  for (int iteration = 0; iteration < max_iterations; ++iteration) {
+    correct(i, first && iteration == 0);
+    error = residual(island, e);
+    // The next residual is known to be rounding where this iteration reduced as much as the next one has to reduce.
+    if (island.kind == Kind::full && iteration == 0 && error.kept <= residual_tolerance * size &&
+        error.kept * error.kept <= rounding * size * size) {
+      if (error.kept > (island.least_kept >= certain_pivot ? certain_rounding : rounding) * size) correct(i, false);
+      break;
     }
-  };
-  if (island.kind == Kind::proximal) return apply_proximal(i, size, with_lambda);
-  if (island.kind != Kind::dense) {
-    for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) work_->rho[at(r)] = e[at(r)];
-    refine();
-    if (island.kind == Kind::deficient && error.all > least_squares_threshold * size && std::isfinite(error.all) &&
-        project(i, work_->e)) {
-      e = work_->inside.data();  // Least squares: the part of e inside range(A), in the rows as given (T6).
-      error = residual(island, e);
-      refine();
-      // A right side in range(A) is met in the dropped rows as well. The exception is the contribution of singular
-      // values below the cut of the kept rows. So the part of the residual in range(A) is solved again.
-      for (int iteration = 0; iteration < 3 && error.all > projected_tolerance * size && std::isfinite(error.all);
-           ++iteration) {
-        if (iteration > 0) correct(i, false);
-        residual(island, work_->e.data());
-        std::swap(work_->rho, work_->left);
-        if (!project(i, work_->left)) break;
-        for (int k = island.node_begin; k < island.node_end; ++k)
-          std::copy_n(work_->inside.begin() + nodes_[at(k)].row, nodes_[at(k)].rows,
-                      work_->rho.begin() + nodes_[at(k)].row);
-        error.all = error.kept = size_of(island, work_->inside);
-      }
-      // Otherwise the projection was not accurate enough.
-      if (!(error.all <= projected_tolerance * size) &&
-          solve_densely(i, "least squares not found by the sparse factor"))
-        return apply_dense(island);
-    }
-    constexpr const char* not_vanished = "the residual did not vanish";
-    if (!(error.kept <= residual_tolerance * size) && !solve_densely(i, not_vanished) &&
-        !(error.kept <= size)) {  // A solution with a larger residual than the right side is rejected.
-      whiten();
-      if (regularize(i, not_vanished)) return apply_proximal(i, size, with_lambda);
-      unsolvable_ = true;
-      reason_ = "rows too nearly dependent for the sparse factor, and too many for the reference";
-      return clear(island);
-    }
-    if (island.kind == Kind::deficient && with_lambda && !use_minimum_norm(i, size)) solve_densely(i, no_minimum_norm);
+    if (error.kept <= rounding * size || !(error.kept < 0.25 * before)) break;
+    before = error.kept;
   }
-  if (island.kind == Kind::dense) apply_dense(island);
+  return error;
+}
+
+// Solves for the part of e inside range(A), in the rows as given (T6), which is in work_->inside.
+SparseFactorization::Error SparseFactorization::refine_least_squares(int i, double size) const {
+  const Island& island = islands_[at(i)];
+  const double* const e = work_->inside.data();
+  residual(island, e);
+  Error error = refine(i, e, size, false);
+  // A right side in range(A) is met in the dropped rows as well. The exception is the contribution of singular values
+  // below the cut of the kept rows. So the part of the residual in range(A) is solved again.
+  for (int iteration = 0; iteration < 3 && error.all > projected_tolerance * size && std::isfinite(error.all);
+       ++iteration) {
+    if (iteration > 0) correct(i, false);
+    residual(island, work_->e.data());
+    std::swap(work_->rho, work_->left);
+    if (!project(i, work_->left)) break;
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      std::copy_n(work_->inside.begin() + nodes_[at(k)].row, nodes_[at(k)].rows,
+                  work_->rho.begin() + nodes_[at(k)].row);
+    error.all = error.kept = size_of(island, work_->inside);
+  }
+  return error;
 }
 
 // Computes λ, force and Δv for e where G + δI is factored. Each iteration leaves δ/(σ² + δ) of the residual in the
@@ -353,69 +368,81 @@ double SparseFactorization::apply(std::span<const double> e, std::span<const dou
 void SparseFactorization::approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
                                    std::span<double> dv) const noexcept {
   select_scratch();
-  for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
-    const Island& island = islands_[at(i)];
-    if (island.kind == Kind::dense) continue;
-    clear_hubs(island);
-    for (int k = island.node_begin; k < island.node_end; ++k) {
-      const Node& node = nodes_[at(k)];
-      double* const x = work_->x.data() + node.position;
-      for (int r = 0; r < node.rows; ++r) x[r] = e[at(node.row + r)];
-    }
-    dual_.solve(i, work_->x.data());
-    for (int k = island.node_begin; k < island.node_end && !lambda.empty(); ++k) {
-      const Node& node = nodes_[at(k)];
-      const double* const x = work_->x.data() + node.position;
-      for (int r = 0; r < node.rows; ++r) lambda[at(node.row + r)] = x[r];
-    }
-  }
+  for (int i = 0; i < static_cast<int>(islands_.size()); ++i)
+    if (islands_[at(i)].kind != Kind::dense) solve_unrefined(i, e, lambda);
   for (const Body& body : bodies_) {
     double* const u = dv.empty() ? work_->part.data() + body.column : dv.data() + body.column;
-    if (body.rigid_form && !force.empty()) {
-      const Six f = constraint_force(body, work_->x.data());
-      Eigen::Map<Six>(force.data() + body.column) = f;
-      times_inverse_mass(body, f.data(), u);
-      continue;
-    }
-    if (body.rigid_form) {  // Uses M⁻¹ itself, because callers that iterate do not need the last digit.
-      const Six f = constraint_force(body, work_->x.data());
-      const double* const L = roots_.data() + body.mass;
-      const double m = L[inverse_mass_itself];
-      const double* const I = L + inverse_inertia;
-      u[0] = m * f[0], u[1] = m * f[1], u[2] = m * f[2];
-      u[3] = I[0] * f[3] + I[1] * f[4] + I[3] * f[5];
-      u[4] = I[1] * f[3] + I[2] * f[4] + I[4] * f[5];
-      u[5] = I[3] * f[3] + I[4] * f[4] + I[5] * f[5];
-      continue;
-    }
-    std::fill_n(u, body.size, 0.0);
-    for (int p = body.column_block_begin; p < body.column_block_end; ++p) {
-      const ColumnBlock& column_block = column_blocks_[at(p)];
-      const double* J = jacobians_.data() + column_block.value;
-      for (int r = 0; r < column_block.rows; ++r, J += body.size)
-        for (int c = 0; c < body.size; ++c) u[c] += work_->x[at(column_block.position + r)] * J[c];
-    }
-    if (!force.empty()) std::copy_n(u, body.size, force.data() + body.column);
-    times_inverse_mass(body, u, u);
+    respond_unrefined(body, force, u);
   }
-  for (const Island& island : islands_) {
-    if (island.kind != Kind::dense) continue;
-    const auto own_rows = [&](const double* from, double* to) {
-      for (int k = island.node_begin; k < island.node_end; ++k)
-        std::copy_n(from + nodes_[at(k)].row, nodes_[at(k)].rows, to + nodes_[at(k)].row);
-    };
-    const auto own_columns = [&](const double* from, double* to) {
-      for (int j = island.body_begin; j < island.body_end; ++j) {
-        const Body& body = bodies_[at(bodies_by_island_[at(j)])];
-        std::copy_n(from + body.column, body.size, to + body.column);
-      }
-    };
-    own_rows(e.data(), work_->e.data());
-    apply_dense(island);
-    if (!lambda.empty()) own_rows(work_->lambda.data(), lambda.data());
-    if (!force.empty()) own_columns(work_->force.data(), force.data());
-    if (!dv.empty()) own_columns(work_->dv.data(), dv.data());
+  for (const Island& island : islands_)
+    if (island.kind == Kind::dense) solve_unrefined_by_dense(island, e, lambda, force, dv);
+}
+
+// Solves the rows of an island once, and leaves the multipliers in work_->x.
+inline void SparseFactorization::solve_unrefined(int i, std::span<const double> e, std::span<double> lambda) const {
+  const Island& island = islands_[at(i)];
+  clear_hubs(island);
+  for (int k = island.node_begin; k < island.node_end; ++k) {
+    const Node& node = nodes_[at(k)];
+    double* const x = work_->x.data() + node.position;
+    for (int r = 0; r < node.rows; ++r) x[r] = e[at(node.row + r)];
   }
+  dual_.solve(i, work_->x.data());
+  for (int k = island.node_begin; k < island.node_end && !lambda.empty(); ++k) {
+    const Node& node = nodes_[at(k)];
+    const double* const x = work_->x.data() + node.position;
+    for (int r = 0; r < node.rows; ++r) lambda[at(node.row + r)] = x[r];
+  }
+}
+
+// Computes the force of work_->x on a body, and the response u of its velocity.
+inline void SparseFactorization::respond_unrefined(const Body& body, std::span<double> force, double* u) const {
+  if (body.rigid_form && !force.empty()) {
+    const Six f = constraint_force(body, work_->x.data());
+    Eigen::Map<Six>(force.data() + body.column) = f;
+    times_inverse_mass(body, f.data(), u);
+    return;
+  }
+  if (body.rigid_form) {  // Uses M⁻¹ itself, because callers that iterate do not need the last digit.
+    const Six f = constraint_force(body, work_->x.data());
+    const double* const L = roots_.data() + body.mass;
+    const double m = L[inverse_mass_itself];
+    const double* const I = L + inverse_inertia;
+    u[0] = m * f[0], u[1] = m * f[1], u[2] = m * f[2];
+    u[3] = I[0] * f[3] + I[1] * f[4] + I[3] * f[5];
+    u[4] = I[1] * f[3] + I[2] * f[4] + I[4] * f[5];
+    u[5] = I[3] * f[3] + I[4] * f[4] + I[5] * f[5];
+    return;
+  }
+  std::fill_n(u, body.size, 0.0);
+  for (int p = body.column_block_begin; p < body.column_block_end; ++p) {
+    const ColumnBlock& column_block = column_blocks_[at(p)];
+    const double* J = jacobians_.data() + column_block.value;
+    for (int r = 0; r < column_block.rows; ++r, J += body.size)
+      for (int c = 0; c < body.size; ++c) u[c] += work_->x[at(column_block.position + r)] * J[c];
+  }
+  if (!force.empty()) std::copy_n(u, body.size, force.data() + body.column);
+  times_inverse_mass(body, u, u);
+}
+
+void SparseFactorization::solve_unrefined_by_dense(const Island& island, std::span<const double> e,
+                                                   std::span<double> lambda, std::span<double> force,
+                                                   std::span<double> dv) const {
+  const auto own_rows = [&](const double* from, double* to) {
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      std::copy_n(from + nodes_[at(k)].row, nodes_[at(k)].rows, to + nodes_[at(k)].row);
+  };
+  const auto own_columns = [&](const double* from, double* to) {
+    for (int j = island.body_begin; j < island.body_end; ++j) {
+      const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+      std::copy_n(from + body.column, body.size, to + body.column);
+    }
+  };
+  own_rows(e.data(), work_->e.data());
+  apply_dense(island);
+  if (!lambda.empty()) own_rows(work_->lambda.data(), lambda.data());
+  if (!force.empty()) own_columns(work_->force.data(), force.data());
+  if (!dv.empty()) own_columns(work_->dv.data(), dv.data());
 }
 
 void SparseFactorization::write_results(std::span<double> lambda, std::span<double> force, std::span<double> dv) const {
