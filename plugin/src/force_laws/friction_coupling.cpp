@@ -43,17 +43,8 @@ void LawSolver::read_few_implicitly(const Scene& scene) {
 
 /// Poses the friction problem.
 void LawSolver::pose_problem(const Scene& scene, std::span<const double> vdot, std::span<const double> induced) {
-  posed_terms_.clear();
-  unknowns_ = 0;
+  number_unknowns();
   problem_.blocks.clear();
-  for (std::size_t i = 0; i < unknown_terms_.size(); ++i) {
-    UnknownTerm& p = unknown_terms_[i];
-    if (p.block < 0) continue;
-    p.block = static_cast<int>(posed_terms_.size());
-    p.start = unknowns_;
-    unknowns_ += p.dim;
-    posed_terms_.push_back(static_cast<int>(i));
-  }
   if (posed_terms_.empty()) return;
   any_reaction_implicit_ = std::any_of(posed_terms_.begin(), posed_terms_.end(),
                                        [&](int i) { return unknown_terms_[z(i)].reaction_implicit; });
@@ -69,42 +60,62 @@ void LawSolver::pose_problem(const Scene& scene, std::span<const double> vdot, s
     unit_responses_of_ = posed_terms_;
     unit_responses_with_reactions_ = any_reaction_implicit_;
   }
-  for (const int index : posed_terms_) {
-    const UnknownTerm& p = unknown_terms_[z(index)];
-    auto& block = problem_.blocks.emplace_back();
-    block.start = p.start;
-    block.dim = p.dim;
-    block.site = p.site;
-    block.reaction_implicit = p.reaction_implicit;
-    std::copy_n(thrust_read(p).data(), 6, block.known.begin());
-    block.smooth = p.contact < 0;
-    block.slip_implicit = p.slip_implicit;
-    block.share = p.share;
-    if (p.slip_implicit) {
-      std::copy_n(p.slip.data(), 6, block.start_slip.begin());
-      for (int k = 0; k < p.dim; ++k) problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
-    }
-    if (block.smooth) continue;
-    const Grip how = persistent_.requested_modes[z(p.contact)].how;
-    const double speed = p.slip.norm();
-    block.speed = speed;
-    block.mobility = 1e-300;
-    for (int k = 0; k < p.dim; ++k) block.mobility = std::max(block.mobility, mobility_[z(p.start + k)]);
-    block.forced = how == Grip::sticks;
-    const bool at_end =
-        how == Grip::slips && step > 0 && !(persistent_.requested_modes[z(p.contact)].sense.squaredNorm() > 0);
-    block.at_rest = step > 0 ? speed <= rest_speed && !at_end : true;
-    block.given = (how == Grip::slips && !at_end) ||
-                  (how == Grip::automatic && step == 0 && speed > rest_speed && !rounded_rest(scene, p, vdot));
-    if (block.given) std::copy_n(sliding_sense(p).data(), 6, block.sense.begin());
-    if (step > 0) std::copy_n(p.slip.data(), 6, block.start_slip.begin());
-    for (int k = 0; k < p.dim; ++k) problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
-    if (!at_end && rounded_rest(scene, p, vdot)) block.at_rest = true;
-    block.reach = reach_of(scene, p, vdot);
-    for (int k = 0; k < p.dim && step > 0; ++k)
-      problem_.residual_slip(p.start + k) = residual_slip(scene, p.start + k, induced.size());
-  }
+  for (const int index : posed_terms_) pose_term(scene, unknown_terms_[z(index)], vdot, induced.size());
   problem_.find_prescribed_slips(rest_speed);
+}
+
+void LawSolver::number_unknowns() {
+  posed_terms_.clear();
+  unknowns_ = 0;
+  for (std::size_t i = 0; i < unknown_terms_.size(); ++i) {
+    UnknownTerm& p = unknown_terms_[i];
+    if (p.block < 0) continue;
+    p.block = static_cast<int>(posed_terms_.size());
+    p.start = unknowns_;
+    unknowns_ += p.dim;
+    posed_terms_.push_back(static_cast<int>(i));
+  }
+}
+
+/// Adds the block of an unknown term to the friction problem. @param m  number of rows
+void LawSolver::pose_term(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot, std::size_t m) {
+  auto& block = problem_.blocks.emplace_back();
+  block.start = p.start;
+  block.dim = p.dim;
+  block.site = p.site;
+  block.reaction_implicit = p.reaction_implicit;
+  std::copy_n(thrust_read(p).data(), 6, block.known.begin());
+  block.smooth = p.contact < 0;
+  block.slip_implicit = p.slip_implicit;
+  block.share = p.share;
+  if (p.slip_implicit) {
+    std::copy_n(p.slip.data(), 6, block.start_slip.begin());
+    for (int k = 0; k < p.dim; ++k) problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
+  }
+  if (!block.smooth) pose_dry_term(scene, p, vdot, m, block);
+}
+
+/// Sets the members of a block that belong to dry friction. @param m  number of rows
+void LawSolver::pose_dry_term(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot, std::size_t m,
+                              detail::FrictionProblem::Block& block) {
+  const ModeRequest& request = persistent_.requested_modes[z(p.contact)];
+  const Grip how = request.how;
+  const double speed = p.slip.norm();
+  block.speed = speed;
+  block.mobility = 1e-300;
+  for (int k = 0; k < p.dim; ++k) block.mobility = std::max(block.mobility, mobility_[z(p.start + k)]);
+  block.forced = how == Grip::sticks;
+  const bool at_end = how == Grip::slips && step > 0 && !(request.sense.squaredNorm() > 0);
+  block.at_rest = step > 0 ? speed <= rest_speed && !at_end : true;
+  block.given = (how == Grip::slips && !at_end) ||
+                (how == Grip::automatic && step == 0 && speed > rest_speed && !rounded_rest(scene, p, vdot));
+  if (block.given) std::copy_n(sliding_sense(p).data(), 6, block.sense.begin());
+  if (step > 0) std::copy_n(p.slip.data(), 6, block.start_slip.begin());
+  for (int k = 0; k < p.dim; ++k) problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
+  if (!at_end && rounded_rest(scene, p, vdot)) block.at_rest = true;
+  block.reach = reach_of(scene, p, vdot);
+  for (int k = 0; k < p.dim && step > 0; ++k)
+    problem_.residual_slip(p.start + k) = residual_slip(scene, p.start + k, m);
 }
 
 /// Returns the part of the slip along unknown j that is an error of the velocities at the state, which violate the
@@ -199,7 +210,8 @@ void LawSolver::redistribute_static_friction(LawCallbacks& callbacks) {
   }
   if (!passed) return;
   change_ = z_;
-  if (problem_.share(callbacks, z_, true) &&  // Sliding elements beside it respond to the new distribution.
+  if (problem_.distribute_static_friction(callbacks, z_,
+                                          true) &&  // Sliding elements beside it respond to the new distribution.
       !problem_.solve(callbacks, z_, true, detail::FrictionProblem::Choice::continuous).found)
     z_ = change_;
 }
@@ -214,78 +226,100 @@ bool LawSolver::moves_beyond_all_bounds() const {
 }
 
 void LawSolver::solve(const Scene& scene) {
+  using detail::FrictionProblem;
   LawCallbacks callbacks(*this, scene);
-  // Starts at the last solution. It determines the branch of the actual normal force, and the distribution over
-  // redundant elements. For the same unknowns at another given normal force it is the result of the last iteration.
+  const bool known = start_at_last_solution();
+  const FrictionProblem::Choice choice = branch_choice();
+  FrictionProblem::Result result = problem_.solve(callbacks, z_, known, choice);
+  report.gain = result.gain;
+  report.residual = result.residual;
+  report.solutions = any_reaction_implicit_ ? result.solutions : 0;
+  if (result.reaction_implicit && (!result.found || moves_beyond_all_bounds())) {
+    fall_back_to_ideal(scene, result.gain);
+    result = problem_.solve(callbacks, z_, false, choice);
+    report.residual = result.residual;
+  } else {
+    redistribute_static_friction(callbacks);
+    report.branch = choice == FrictionProblem::Choice::smallest  ? Branch::smallest
+                    : choice == FrictionProblem::Choice::largest ? Branch::largest
+                                                                 : Branch::continuous;
+    if (result.solutions > 1) warn_of_several_solutions(result.gain);
+    if (step > 0 && result.gain >= 1 && result.solutions == 1) check_jamming(scene, callbacks);
+  }
+  if (result.worst >= 0 && report.trouble.empty()) warn_of_residual(scene, result);
+}
+
+/// Starts at the last solution. It determines the branch of the actual normal force, and the distribution over
+/// redundant elements. For the same unknowns at another given normal force it is the result of the last iteration.
+/// @return whether there is one
+bool LawSolver::start_at_last_solution() {
   const bool known = continues_ || persistent_.last_efforts.size() == z(effort_count_);
   if (!continues_) z_.assign(z(unknowns_), 0.0);
   if (known && !continues_)
     for (const int i : posed_terms_)
       std::copy_n(&persistent_.last_efforts[z(unknown_terms_[z(i)].effort_offset)], unknown_terms_[z(i)].dim,
                   &z_[z(unknown_terms_[z(i)].start)]);
-  auto choice = detail::FrictionProblem::Choice::continuous;
+  return known;
+}
+
+detail::FrictionProblem::Choice LawSolver::branch_choice() const {
+  using Choice = detail::FrictionProblem::Choice;
+  Choice choice = Choice::continuous;
   for (const int i : posed_terms_)
     if (const UnknownTerm& p = unknown_terms_[z(i)]; p.reaction_implicit && p.what->branch != Branch::continuous)
-      choice = p.what->branch == Branch::smallest ? detail::FrictionProblem::Choice::smallest
-                                                  : detail::FrictionProblem::Choice::largest;
-  auto answer = problem_.solve(callbacks, z_, known, choice);
-  report.gain = answer.gain;
-  report.residual = answer.residual;
-  report.solutions = any_reaction_implicit_ ? answer.solutions : 0;
-  if (answer.reaction_implicit && (!answer.found || moves_beyond_all_bounds())) {
-    report.fell_back = true;
-    const Law::Term* reader = nullptr;
-    const Site* where = nullptr;
-    for (const int i : posed_terms_)
-      if (const UnknownTerm& p = unknown_terms_[z(i)]; p.reaction_implicit && reader == nullptr)
-        reader = p.what, where = &sites_[z(p.site)];
-    report.trouble =
-        name_of(scene, *where, *reader) +
-        (answer.gain < 0.9 ? ": no actual thrust was found that satisfies it (coupling gain "
-                           : ": no actual thrust satisfies it (coupling gain ") +
-        text(answer.gain) +
-        (answer.gain < 0.9 ? "; the law is discontinuous, or masses are too far apart for the digits there "
-                             "are)"
-                           : "; the Painlevé case)") +
-        "; the ideal thrust was used";
-    for (auto& block : problem_.blocks) {
-      block.reaction_implicit = false;
-      std::copy_n(sites_[z(block.site)].ideal.data(), 6, block.known.begin());
-    }
-    persistent_.last_efforts.clear();
-    std::fill(z_.begin(), z_.end(), 0.0);
-    answer = problem_.solve(callbacks, z_, false, choice);
-    report.residual = answer.residual;
-  } else {
-    redistribute_static_friction(callbacks);
-    report.branch = choice == detail::FrictionProblem::Choice::smallest  ? Branch::smallest
-                    : choice == detail::FrictionProblem::Choice::largest ? Branch::largest
-                                                                         : Branch::continuous;
-    if (answer.solutions > 1)
-      report.trouble = "several actual thrusts satisfy the laws (coupling gain " + std::to_string(answer.gain) +
-                       "); taken is the one " +
-                       (report.branch == Branch::smallest  ? "of least magnitude"
-                        : report.branch == Branch::largest ? "of greatest magnitude"
-                                                           : "nearest to the last") +
-                       " (Branch)";
-    if (step > 0 && answer.gain >= 1 && answer.solutions == 1) check_jamming(scene, callbacks);
+      choice = p.what->branch == Branch::smallest ? Choice::smallest : Choice::largest;
+  return choice;
+}
+
+/// Makes all terms read the ideal normal force, because no actual one was found, and reports it.
+void LawSolver::fall_back_to_ideal(const Scene& scene, double gain) {
+  report.fell_back = true;
+  const Law::Term* reader = nullptr;
+  const Site* where = nullptr;
+  for (const int i : posed_terms_)
+    if (const UnknownTerm& p = unknown_terms_[z(i)]; p.reaction_implicit && reader == nullptr)
+      reader = p.what, where = &sites_[z(p.site)];
+  report.trouble = name_of(scene, *where, *reader) +
+                   (gain < 0.9 ? ": no actual thrust was found that satisfies it (coupling gain "
+                               : ": no actual thrust satisfies it (coupling gain ") +
+                   text(gain) +
+                   (gain < 0.9 ? "; the law is discontinuous, or masses are too far apart for the digits there "
+                                 "are)"
+                               : "; the Painlevé case)") +
+                   "; the ideal thrust was used";
+  for (auto& block : problem_.blocks) {
+    block.reaction_implicit = false;
+    std::copy_n(sites_[z(block.site)].ideal.data(), 6, block.known.begin());
   }
-  if (answer.worst < 0 || !report.trouble.empty()) return;
-  if (const UnknownTerm& p = unknown_terms_[z(posed_terms_[z(answer.worst)])];
-      answer.residual > 1e-3 && p.slip_implicit) {
-    // Slips at the level of their rounding make forces that are rounding, too.
-    if (answer.worst_size <= 1e-9 * sites_[z(p.site)].ideal.head<3>().norm()) return;
-    report.trouble = name_of(scene, sites_[z(p.site)], *p.what);
-    if (jumps_at_rest(scene, p, problem_.read(problem_.blocks[z(answer.worst)], z_)))
-      report.trouble +=
-          ": jumps where its slip changes sign, and no slip at the end of the step satisfies it; it is held at the "
-          "jump. coulomb() knows what rest is, regularized_coulomb() is smooth";
-    else if (const std::string jump = jump_at_end(scene, p); !jump.empty())
-      report.trouble += jump;
-    else
-      report.trouble += ": met at the end of the step to " + text(answer.residual) +
-                        " of the largest effort only, beside the other laws on these bodies. A shorter step helps";
-  }
+  persistent_.last_efforts.clear();
+  std::fill(z_.begin(), z_.end(), 0.0);
+}
+
+void LawSolver::warn_of_several_solutions(double gain) {
+  report.trouble = "several actual thrusts satisfy the laws (coupling gain " + std::to_string(gain) +
+                   "); taken is the one " +
+                   (report.branch == Branch::smallest  ? "of least magnitude"
+                    : report.branch == Branch::largest ? "of greatest magnitude"
+                                                       : "nearest to the last") +
+                   " (Branch)";
+}
+
+/// Warns of the law with the largest residual, if it is implicit in its slip and the residual is large.
+void LawSolver::warn_of_residual(const Scene& scene, const detail::FrictionProblem::Result& result) {
+  const UnknownTerm& p = unknown_terms_[z(posed_terms_[z(result.worst)])];
+  if (!(result.residual > 1e-3 && p.slip_implicit)) return;
+  // Slips at the level of their rounding make forces that are rounding, too.
+  if (result.worst_size <= 1e-9 * sites_[z(p.site)].ideal.head<3>().norm()) return;
+  report.trouble = name_of(scene, sites_[z(p.site)], *p.what);
+  if (jumps_at_rest(scene, p, problem_.read(problem_.blocks[z(result.worst)], z_)))
+    report.trouble +=
+        ": jumps where its slip changes sign, and no slip at the end of the step satisfies it; it is held at the "
+        "jump. coulomb() knows what rest is, regularized_coulomb() is smooth";
+  else if (const std::string jump = jump_at_end(scene, p); !jump.empty())
+    report.trouble += jump;
+  else
+    report.trouble += ": met at the end of the step to " + text(result.residual) +
+                      " of the largest effort only, beside the other laws on these bodies. A shorter step helps";
 }
 
 /// Describes a jump of the law near the slip at the end of the step. Empty if there is none.

@@ -40,6 +40,50 @@ void diagonalize(Square& W, Square& U, std::size_t n) {
   }
 }
 
+// Reduces J x' = x to a triangle by elimination with row pivots. @return false where a pivot is zero
+bool eliminate_small(Square& J, Six& x, std::size_t dim) {
+  for (std::size_t p = 0; p < dim; ++p) {
+    std::size_t best = p;
+    for (std::size_t i = p + 1; i < dim; ++i)
+      if (std::fabs(J[i][p]) > std::fabs(J[best][p])) best = i;
+    if (J[best][p] == 0) return false;
+    std::swap(J[p], J[best]);
+    std::swap(x[p], x[best]);
+    for (std::size_t i = p + 1; i < dim; ++i) {
+      const double factor = J[i][p] / J[p][p];
+      for (std::size_t j = p; j < dim; ++j) J[i][j] -= factor * J[p][j];
+      x[i] -= factor * x[p];
+    }
+  }
+  return true;
+}
+
+// Returns the effort x of a sliding element along the eigenvectors of its response: |x| = r along −slip, with
+// (W + α) x = −q and α ≥ 0. Newton on 1/|x| starts from below and cannot overshoot.
+// @param along  slip q without its own effort, along the eigenvectors. @param size  eigenvalues. @param most  largest
+// one
+Six sliding_effort(const Six& along, const Six& size, double most, double q, double r, std::size_t dim) {
+  Six x{};
+  if (!(r > 0)) return x;
+  double alpha = std::max(0.0, q / r - most);
+  for (std::size_t i = 0; i < dim; ++i) alpha = std::max(alpha, std::fabs(along[i]) / r - size[i]);
+  for (int step = 0; step < 60; ++step) {
+    double length = 0, slope = 0;
+    for (std::size_t i = 0; i < dim; ++i) {
+      const double d = size[i] + alpha, xi = d > 0 ? along[i] / d : 0;
+      x[i] = -xi;
+      length += xi * xi;
+      if (d > 0) slope += xi * xi / d;
+    }
+    length = std::sqrt(length);
+    if (!(slope > 0) || std::fabs(length - r) <= 4 * epsilon * r) break;
+    alpha = std::max(0.0, alpha + (length - r) / r * length * length / slope);
+  }
+  if (const double length = norm(x); length > 0)
+    for (double& xi : x) xi *= r / length;
+  return x;
+}
+
 }  // namespace
 
 // Computes d(effort)/d(slip) by central differences: out[i][k] of effort i by slip k.
@@ -107,19 +151,7 @@ void FrictionProblem::solve_smooth_block(Laws& laws, std::size_t index, const Si
           J[i][j] -= b.share * slope[i][k] * W_[at(b.start + static_cast<int>(k), b.start + static_cast<int>(j))];
       }
     }
-    for (std::size_t p = 0; p < dim; ++p) {  // Elimination with row pivots.
-      std::size_t best = p;
-      for (std::size_t i = p + 1; i < dim; ++i)
-        if (std::fabs(J[i][p]) > std::fabs(J[best][p])) best = i;
-      if (J[best][p] == 0) return;
-      std::swap(J[p], J[best]);
-      std::swap(x[p], x[best]);
-      for (std::size_t i = p + 1; i < dim; ++i) {
-        const double factor = J[i][p] / J[p][p];
-        for (std::size_t j = p; j < dim; ++j) J[i][j] -= factor * J[p][j];
-        x[i] -= factor * x[p];
-      }
-    }
+    if (!eliminate_small(J, x, dim)) return;
     double moves = 0, length = 0;
     for (std::size_t p = dim; p-- > 0;) {
       for (std::size_t j = p + 1; j < dim; ++j) x[p] -= J[p][j] * x[j];
@@ -251,7 +283,7 @@ void FrictionProblem::find_prescribed_slips(double rest) {
 
 // Solves one block with the present values of all others.
 void FrictionProblem::update_block(Laws& laws, std::size_t index, std::span<double> z) {
-  Block& b = blocks[index];
+  const Block& b = blocks[index];
   const int id = static_cast<int>(index);
   const Six N = read(b, z);
   if (b.slip_implicit) return solve_smooth_block(laws, index, N, z);
@@ -264,17 +296,24 @@ void FrictionProblem::update_block(Laws& laws, std::size_t index, std::span<doub
     for (int i = 0; i < b.dim; ++i) z[z_(b.start + i)] = -r * b.sense[z_(i)];
     return;
   }
+  update_dry_block(laws, index, N, z);
+}
+
+// Lets a dry block stick or slide at the reaction N, together with the smooth laws that respond to its slip.
+void FrictionProblem::update_dry_block(Laws& laws, std::size_t index, const Six& N, std::span<double> z) {
+  Block& b = blocks[index];
+  const int id = static_cast<int>(index);
   const std::size_t dim = z_(b.dim);
-  const bool shared = linearize_coupled_laws(laws, index, z);
+  const bool coupled = linearize_coupled_laws(laws, index, z);
   Six q{}, now{}, along{}, x{}, before{};
   for (std::size_t i = 0; i < dim; ++i) {
     now[i] = q[i] = slip(b.start + static_cast<int>(i), z);
     before[i] = z[z_(b.start) + i];
   }
-  if (shared || !b.resolved) find_axes(b, shared);
+  if (coupled || !b.resolved) find_axes(b, coupled);
   for (std::size_t i = 0; i < dim; ++i)
     for (std::size_t j = 0; j < dim; ++j)
-      q[i] -= (shared ? own_response_[i][j] : W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))]) *
+      q[i] -= (coupled ? own_response_[i][j] : W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))]) *
               before[j];
   const Square& U = b.axes;
   const Six& size = b.size;
@@ -292,35 +331,14 @@ void FrictionProblem::update_block(Laws& laws, std::size_t index, std::span<doub
     b.mode = Mode::sticks;
   } else {
     b.mode = Mode::slips;
-    // x| = r along −slip: (W + α) x = −q with α ≥ 0. Newton on 1/|x| starts from below and cannot overshoot.
-    const double r = slides;
-    if (!(r > 0)) {
-      x = Six{};
-    } else {
-      double alpha = std::max(0.0, norm(q) / r - most);
-      for (std::size_t i = 0; i < dim; ++i) alpha = std::max(alpha, std::fabs(along[i]) / r - size[i]);
-      for (int step = 0; step < 60; ++step) {
-        double length = 0, slope = 0;
-        for (std::size_t i = 0; i < dim; ++i) {
-          const double d = size[i] + alpha, xi = d > 0 ? along[i] / d : 0;
-          x[i] = -xi;
-          length += xi * xi;
-          if (d > 0) slope += xi * xi / d;
-        }
-        length = std::sqrt(length);
-        if (!(slope > 0) || std::fabs(length - r) <= 4 * epsilon * r) break;
-        alpha = std::max(0.0, alpha + (length - r) / r * length * length / slope);
-      }
-      if (const double length = norm(x); length > 0)
-        for (double& xi : x) xi *= r / length;
-    }
+    x = sliding_effort(along, size, most, norm(q), slides, dim);
   }
   for (std::size_t k = 0; k < dim; ++k) {
     double sum = 0;
     for (std::size_t i = 0; i < dim; ++i) sum += U[k][i] * x[i];
     z[z_(b.start) + k] = sum;
   }
-  for (std::size_t i = 0; shared && i < coupled_unknowns_.size(); ++i)
+  for (std::size_t i = 0; coupled && i < coupled_unknowns_.size(); ++i)
     for (std::size_t k = 0; k < dim; ++k)
       z[z_(coupled_unknowns_[i])] += coupled_response_[6 * i + k] * (z[z_(b.start) + k] - before[k]);
 }

@@ -33,7 +33,7 @@ void FrictionProblem::reset(int unknowns, int sites, bool same) {
   thrusts_.assign(s, Six{});
   J_.resize(n * (n + 6));
   LU_.resize(n * n);
-  for (auto* x : {&F_, &x_, &try_, &best_, &start_, &first_, &last_, &kept_, &found_z_, &freed_, &gives_way_})
+  for (auto* x : {&F_, &x_, &try_, &best_, &start_, &first_, &last_, &kept_, &found_z_, &free_slips_, &collapse_})
     x->resize(n);
   modes_known_ = false;
   coupled_unknowns_.reserve(n);
@@ -154,7 +154,7 @@ FrictionProblem::Result FrictionProblem::solve(Laws& laws, std::span<double> z, 
   result.reaction_implicit = kinds.reaction_implicit;
   damped_newton_ = kinds.slip_implicit;
   if (!known) std::fill(z.begin(), z.end(), 0.0);
-  if (!known) share(laws, z);
+  if (!known) distribute_static_friction(laws, z);
   std::copy(z.begin(), z.end(), start_.begin());
 
   find_solution(laws, z, known, kinds, result);
@@ -180,11 +180,52 @@ FrictionProblem::Result FrictionProblem::solve(Laws& laws, std::span<double> z, 
 
 /// Finds one solution, with the cheapest method first. Leaves the first response of the laws in first_.
 void FrictionProblem::find_solution(Laws& laws, std::span<double> z, bool known, const Kinds& kinds, Result& result) {
-  // The first response of every law to the values without it.
   const bool convex = kinds.free && !kinds.reaction_implicit && !kinds.slip_implicit && !kinds.given && size_ > many;
+  bool swept = try_cheap_methods(laws, z, known, convex, kinds, result);
+  std::copy(z.begin(), z.end(), first_.begin());
+  result.gain = gain_of(laws, z);
+  const bool one = !kinds.reaction_implicit || result.gain < 0.9;
+  if (kinds.reaction_implicit && one && !result.found) {
+    swept = gauss_seidel(laws, z, kinds.slip_implicit ? few : 400, 1e-13);
+    // The bounds are hardly sufficient.
+    if (!swept && distribute_static_friction(laws, z)) swept = gauss_seidel(laws, z, few, 1e-13);
+  }
+  store_swept(z);
+  if (!result.found) result.found = solve_modes(laws, z, result);
+  const bool all_dry = std::all_of(blocks.begin(), blocks.end(), [](const Block& b) { return !b.smooth; });
+  if (!result.found && !swept && !kinds.reaction_implicit && kinds.free && !kinds.given && !convex && all_dry) {
+    // At the edge of slip, sweeps converge slowly, and their error is as large as the slip itself.
+    restore_swept(z);
+    result.found = minimize_rounded(laws, z, true, result);
+  }
+  if (!result.found && kinds.reaction_implicit && one &&
+      !kinds.slip_implicit) {  // The modes do not agree, as at the edge of slip.
+    restore_swept(z);
+    result.found = swept || (kinds.free && !kinds.given && all_dry && minimize_rounded(laws, z, true, result));
+    if (!result.found) {
+      std::copy(best_.begin(), best_.end(), z.begin());
+      // Without feedback through reactions there is one solution (T9). A large ratio of masses reduces its accuracy.
+      result.found = gauss_seidel(laws, z, 4000, 1e-12) || linearize(laws, z) <= 1e-6;
+    }
+    std::copy(z.begin(), z.end(), best_.begin());
+  }
+  if (kinds.slip_implicit && one) alternate_newton_and_sweeps(laws, z, result);
+  // The modes do not agree. The result of the sweeps is accurate to their tolerance.
+  if (!result.found && !kinds.reaction_implicit) {
+    std::copy(best_.begin(), best_.end(), z.begin());
+    result.found = swept || kinds.slip_implicit || gauss_seidel(laws, z, 4000, 1e-12);
+  }
+  if (kinds.slip_implicit && one) result.found = true;
+  if (result.found) result.solutions = 1;
+}
+
+/// Tries to stay at rest, and otherwise sweeps. @return whether the sweeps have converged
+bool FrictionProblem::try_cheap_methods(Laws& laws, std::span<double> z, bool known, bool convex, const Kinds& kinds,
+                                        Result& result) {
   bool swept = false;
   if (known && kinds.free && !kinds.slip_implicit) result.found = stays_at_rest(laws, z);
   if (!result.found && convex && known && modes_known_) result.found = solve_modes_at_rest(laws, z, result);
+  // One sweep is the first response of every law to the values without it.
   if (!result.found) swept = gauss_seidel(laws, z, kinds.reaction_implicit || !kinds.free ? 1 : few, 1e-15);
   // The sweeps have not converged, because the elements form a connected system.
   if (convex && !result.found && !swept) {
@@ -194,54 +235,30 @@ void FrictionProblem::find_solution(Laws& laws, std::span<double> z, bool known,
       swept = gauss_seidel(laws, z, 400, 1e-15);
     }
   }
-  std::copy(z.begin(), z.end(), first_.begin());
-  result.gain = gain_of(laws, z);
-  const bool one = !kinds.reaction_implicit || result.gain < 0.9;
-  if (kinds.reaction_implicit && one && !result.found) {
-    swept = gauss_seidel(laws, z, kinds.slip_implicit ? few : 400, 1e-13);
-    if (!swept && share(laws, z)) swept = gauss_seidel(laws, z, few, 1e-13);  // The bounds are hardly sufficient.
-  }
+  return swept;
+}
+
+void FrictionProblem::store_swept(std::span<const double> z) {
   std::copy(z.begin(), z.end(), best_.begin());
   swept_modes_.clear();
   for (const Block& b : blocks) swept_modes_.push_back(b.mode);
-  const auto back_to_sweeps = [&] {
-    std::copy(best_.begin(), best_.end(), z.begin());
-    for (std::size_t b = 0; b < blocks.size(); ++b) blocks[b].mode = swept_modes_[b];
-  };
-  if (!result.found) result.found = solve_modes(laws, z, result);
-  const bool all_dry = std::all_of(blocks.begin(), blocks.end(), [](const Block& b) { return !b.smooth; });
-  if (!result.found && !swept && !kinds.reaction_implicit && kinds.free && !kinds.given && !convex && all_dry) {
-    // At the edge of slip, sweeps converge slowly, and their error is as large as the slip itself.
-    back_to_sweeps();
-    result.found = minimize_rounded(laws, z, true, result);
-  }
-  if (!result.found && kinds.reaction_implicit && one &&
-      !kinds.slip_implicit) {  // The modes do not agree, as at the edge of slip.
-    back_to_sweeps();
-    result.found = swept || (kinds.free && !kinds.given && all_dry && minimize_rounded(laws, z, true, result));
-    if (!result.found) {
-      std::copy(best_.begin(), best_.end(), z.begin());
-      // Without feedback through reactions there is one solution (T9). A large ratio of masses reduces its accuracy.
-      result.found = gauss_seidel(laws, z, 4000, 1e-12) || linearize(laws, z) <= 1e-6;
-    }
-    std::copy(z.begin(), z.end(), best_.begin());
-  }
-  // Laws that are implicit in their slip may fall with speed, or jump. Newton and sweeps alternate. If neither
-  // converges, the end of the sweeps is the result, with its residual.
-  for (int round = 0; kinds.slip_implicit && one && !result.found && round < 4; ++round) {
+}
+
+void FrictionProblem::restore_swept(std::span<double> z) {
+  std::copy(best_.begin(), best_.end(), z.begin());
+  for (std::size_t b = 0; b < blocks.size(); ++b) blocks[b].mode = swept_modes_[b];
+}
+
+/// Laws that are implicit in their slip may fall with speed, or jump. Newton and sweeps alternate. If neither
+/// converges, the end of the sweeps is the result, with its residual.
+void FrictionProblem::alternate_newton_and_sweeps(Laws& laws, std::span<double> z, Result& result) {
+  for (int round = 0; !result.found && round < 4; ++round) {
     std::copy(best_.begin(), best_.end(), z.begin());
     result.found = gauss_seidel(laws, z, few, 1e-12);
     std::copy(z.begin(), z.end(), best_.begin());
     if (!result.found && !(result.found = solve_modes(laws, z, result)))
       std::copy(best_.begin(), best_.end(), z.begin());
   }
-  // The modes do not agree. The result of the sweeps is accurate to their tolerance.
-  if (!result.found && !kinds.reaction_implicit) {
-    std::copy(best_.begin(), best_.end(), z.begin());
-    result.found = swept || kinds.slip_implicit || gauss_seidel(laws, z, 4000, 1e-12);
-  }
-  if (kinds.slip_implicit && one) result.found = true;
-  if (result.found) result.solutions = 1;
 }
 
 /// Searches for all solutions, of which there may be none or several. Starts Newton from many multiples of the ideal

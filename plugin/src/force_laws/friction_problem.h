@@ -100,11 +100,12 @@ class FrictionProblem {
   Six read(const Block& b, std::span<const double> z) const;
   /// Distributes static friction over redundant elements at rest. @return whether z is within all bounds. If not, and
   /// without `anyhow`, z is unchanged.
-  bool share(Laws& laws, std::span<double> z, bool anyhow = false);
+  bool distribute_static_friction(Laws& laws, std::span<double> z, bool anyhow = false);
   /// Computes Δz that removes `slips` (in the directions of the sticking blocks, [unknowns]). Zero elsewhere.
   void correction(std::span<const double> slips, std::span<double> dz);
 
  private:
+  class StaticDistribution;
   /// Kinds of blocks in the problem.
   struct Kinds {
     bool reaction_implicit = false, slip_implicit = false;
@@ -122,6 +123,7 @@ class FrictionProblem {
   void solve_smooth_block(Laws& laws, std::size_t b, const Six& N, std::span<double> z);
   void find_axes(Block& b, bool with_coupled_laws);
   void update_block(Laws& laws, std::size_t b, std::span<double> z);
+  void update_dry_block(Laws& laws, std::size_t b, const Six& N, std::span<double> z);
   bool gauss_seidel(Laws& laws, std::span<double> z, int most, double tolerance);
   bool newton(Laws& laws, std::span<double> z, Result& result, int most);
   bool solve_modes(Laws& laws, std::span<double> z, Result& result, int steps = 40);
@@ -132,6 +134,10 @@ class FrictionProblem {
   bool slip_is_rounding(const Block& b, std::span<const double> z) const;
   bool stays_at_rest(Laws& laws, std::span<double> z);
   void find_solution(Laws& laws, std::span<double> z, bool known, const Kinds& kinds, Result& result);
+  bool try_cheap_methods(Laws& laws, std::span<double> z, bool known, bool convex, const Kinds& kinds, Result& result);
+  void store_swept(std::span<const double> z);
+  void restore_swept(std::span<double> z);
+  void alternate_newton_and_sweeps(Laws& laws, std::span<double> z, Result& result);
   void find_all_solutions(Laws& laws, std::span<double> z, bool known, Choice choice, const Kinds& kinds,
                           Result& result);
   bool reactions_allowed(Laws& laws, std::span<const double> z);
@@ -162,7 +168,8 @@ class FrictionProblem {
   std::vector<double> found_;             // Solutions, one after the other.
   std::vector<Mode> found_modes_;         // Modes of every block in each of them.
   std::vector<Mode> swept_modes_;         // Modes at the end of the sweeps.
-  std::vector<double> part_, freed_, gives_way_;  // Work memory of share(): by block, by unknown, and y.
+  // Work memory of StaticDistribution: by block, by unknown, and y.
+  std::vector<double> scale_, free_slips_, collapse_;
 };
 
 }  // namespace linchpin::detail

@@ -219,21 +219,29 @@ void LawSolver::measure(const Scene& scene, SmoothTerm& s, const Vector6d& N) {
   const Site& site = sites_[z(s.site)];
   const Law::Term& term = *s.what;
   set_error_context(site, term);
-  const auto at = [&](const Vector3d& relative, const Vector3d& spin) {
-    return effort_at(scene, s, N, relative, spin);
-  };
   const Thrust n = thrust_of(scene, site, term, N);
-  const Vector6d here = s.memory >= 0 || N != site.ideal ? at(site.relative, site.relative_spin) : s.e;
+  const Vector6d here =
+      s.memory >= 0 || N != site.ideal ? effort_at(scene, s, N, site.relative, site.relative_spin) : s.e;
+  measure_slope(scene, s, N, n, here);
+  measure_chord(scene, s, N, n, here);
+  if (s.memory >= 0 && step == 0) measure_bristles(s, n);
+  if (!std::isfinite(s.rate)) s.rate = 0;
+}
+
+/// Measures the rate by the derivative of the effort at the slip. @param here  effort at the slip
+void LawSolver::measure_slope(const Scene& scene, SmoothTerm& s, const Vector6d& N, const Thrust& n,
+                              const Vector6d& here) {
+  const Site& site = sites_[z(s.site)];
   Eigen::Matrix<double, 6, 6> C = Eigen::Matrix<double, 6, 6>::Zero();
   for (int k = 0; k < site.slips; ++k) {
     const Vector3d u = site.free_slip.col(k);
     const double h = 1e-6 * n.slip.norm() + 1e-9;
-    C.leftCols<3>() -= (at(site.relative + h * u, site.relative_spin) - here) / h * u.transpose();
+    C.leftCols<3>() -= (effort_at(scene, s, N, site.relative + h * u, site.relative_spin) - here) / h * u.transpose();
   }
-  for (int k = 0; k < site.spins && term.turns; ++k) {
+  for (int k = 0; k < site.spins && s.what->turns; ++k) {
     const Vector3d u = site.free_spin.col(k);
     const double h = 1e-6 * n.spin.norm() + 1e-9;
-    C.rightCols<3>() -= (at(site.relative, site.relative_spin + h * u) - here) / h * u.transpose();
+    C.rightCols<3>() -= (effort_at(scene, s, N, site.relative, site.relative_spin + h * u) - here) / h * u.transpose();
   }
   const Eigen::Matrix<double, 6, 6> A = site.mobility * C;
   const double damping = A.trace(), turning = std::sqrt(std::fabs((A * A).trace()));
@@ -241,47 +249,55 @@ void LawSolver::measure(const Scene& scene, SmoothTerm& s, const Vector6d& N) {
   s.turns = turning > 0 && std::fabs(damping) <= 1e-6 * turning;
   s.slip_implicit = s.turns || damping > 0;
   s.slope = C;
+}
+
+/// Measures the rate by the chord to the opposite slip, and uses it where it is larger. @param here  effort at the slip
+void LawSolver::measure_chord(const Scene& scene, SmoothTerm& s, const Vector6d& N, const Thrust& n,
+                              const Vector6d& here) {
+  const Site& site = sites_[z(s.site)];
   Vector6d slip;
-  slip << n.slip, term.turns ? n.spin : Vector3d(Vector3d::Zero());
-  if (slip.squaredNorm() > 0) {
-    const Vector6d change = here - at(site.relative - 2 * slip.head<3>(), site.relative_spin - 2 * slip.tail<3>());
-    const double along = 2 * change.dot(slip);
-    const double chord = change.dot(site.mobility * change);
-    if (std::fabs(along) <= 1e-9 * change.norm() * slip.norm()) {
-      // The law acts across its slip, so the chord contains no information.
-    } else if (along < 0) {
-      if (chord / -along > s.rate) {
-        s.rate = chord / -along;
-        s.slope = change * change.transpose() / -along;
-      }
-      s.slip_implicit = true;
-      s.turns = false;
-    } else if (along > 0 && !s.turns) {
-      s.slip_implicit = false;
-    }
-  }
-  if (s.memory >= 0 && step == 0) {  // Bristles are a spring where steps are explicit.
-    Thrust bent = n;
-    bent.memory = persistent_.memories[z(s.memory)].next;
-    const double h = 1e-6 * bent.memory.norm() + 1e-12;
-    double stiffness = 0;
-    for (int k = 0; k < 3; ++k) {
-      Thrust more = bent;
-      more.memory[k] += h;
-      stiffness -= (site.mobility.topLeftCorner<3, 3>() * (term.effort(more).force - s.e.head<3>()))[k] / h;
-    }
-    if (stiffness > 0) s.rate = std::max(s.rate, std::sqrt(stiffness));
-    // The decay rate of the bristles is the rate at which their force settles.
-    constexpr double moment = 1e-7;
-    for (int k = 0; k < 3; ++k) {
-      Thrust more = bent;
-      more.memory[k] += h;
-      const double kept = (term.advance(more, moment) - term.advance(bent, moment))[k] / h;
-      if (kept < 1) s.rate = std::max(s.rate, -std::log(std::max(kept, 1e-300)) / moment);
+  slip << n.slip, s.what->turns ? n.spin : Vector3d(Vector3d::Zero());
+  if (!(slip.squaredNorm() > 0)) return;
+  const Vector6d change =
+      here - effort_at(scene, s, N, site.relative - 2 * slip.head<3>(), site.relative_spin - 2 * slip.tail<3>());
+  const double along = 2 * change.dot(slip);
+  const double chord = change.dot(site.mobility * change);
+  // If the law acts across its slip, the chord contains no information.
+  if (std::fabs(along) <= 1e-9 * change.norm() * slip.norm()) return;
+  if (along < 0) {
+    if (chord / -along > s.rate) {
+      s.rate = chord / -along;
+      s.slope = change * change.transpose() / -along;
     }
     s.slip_implicit = true;
+    s.turns = false;
+  } else if (along > 0 && !s.turns) {
+    s.slip_implicit = false;
   }
-  if (!std::isfinite(s.rate)) s.rate = 0;
+}
+
+/// Measures the rate of bristles, which are a spring where steps are explicit.
+void LawSolver::measure_bristles(SmoothTerm& s, const Thrust& n) const {
+  const Law::Term& term = *s.what;
+  Thrust bent = n;
+  bent.memory = persistent_.memories[z(s.memory)].next;
+  const double h = 1e-6 * bent.memory.norm() + 1e-12;
+  double stiffness = 0;
+  for (int k = 0; k < 3; ++k) {
+    Thrust more = bent;
+    more.memory[k] += h;
+    stiffness -= (sites_[z(s.site)].mobility.topLeftCorner<3, 3>() * (term.effort(more).force - s.e.head<3>()))[k] / h;
+  }
+  if (stiffness > 0) s.rate = std::max(s.rate, std::sqrt(stiffness));
+  // The decay rate of the bristles is the rate at which their force settles.
+  constexpr double moment = 1e-7;
+  for (int k = 0; k < 3; ++k) {
+    Thrust more = bent;
+    more.memory[k] += h;
+    const double kept = (term.advance(more, moment) - term.advance(bent, moment))[k] / h;
+    if (kept < 1) s.rate = std::max(s.rate, -std::log(std::max(kept, 1e-300)) / moment);
+  }
+  s.slip_implicit = true;
 }
 
 /// Classifies smooth laws. Where the step is short for all of them together, they are simply added. Otherwise they are
@@ -530,82 +546,95 @@ void LawSolver::gather(const Scene& scene) {
   unit_responses_of_.clear();
   reads_actual_ = false;
   refresh_fault(scene.system);
-  std::size_t remembering = 0;
+  int memory_count = 0;
   if (!persistent_.memory_begun) persistent_.memory_t = scene.state.t, persistent_.memory_begun = true;
-  const double elapsed = std::max(0.0, scene.state.t - persistent_.memory_t);
   for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
-    const ConstraintId id = block.constraints[z(i)];
-    const auto on_this = laws(scene.system, id);
+    const auto on_this = laws(scene.system, block.constraints[z(i)]);
     if (on_this.empty()) continue;
-    const Constraint& constraint = scene.system.constraint(id);
-    Site& site = sites_.emplace_back();
-    site.constraint = i;
-    site.first = constraint.bodies()[0];
-    site.second = constraint.bodies().size() > 1 ? constraint.bodies()[1] : BodyId{};
-    site.point = constraint.acting_point(0, scene.state);
-    site.unit_force.setZero();
-    const OneSided& sided = one_sided(scene.system, id);
-    site.one_sided = !sided.on ? 0 : sided.negative ? -1 : 1;
-    free_directions(scene, site);
-    motion_at(scene, site);
-    site.read = site.ideal = reaction(scene, site, scene.lambda);
-    site.effort.setZero();
-    if (std::any_of(on_this.begin(), on_this.end(), [](const Law& law) {
-          return std::any_of(law.terms().begin(), law.terms().end(), [](const Law::Term& t) { return !t.holding; });
-        }))
-      free_mobility(scene, site);
+    add_site(scene, i, on_this);
     for (std::size_t l = 0; l < on_this.size(); ++l)
-      for (std::size_t k = 0; k < on_this[l].terms().size(); ++k) {
-        const Law::Term& term = on_this[l].terms()[k];
-        set_error_context(site, term);
-        int remembers = -1;
-        Thrust n = thrust_of(scene, site, term, site.ideal);
-        if (term.advance) {
-          if (remembering == persistent_.memories.size()) persistent_.memories.emplace_back();
-          Memory& m = persistent_.memories[remembering];
-          if (m.what && m.what != &term) m = Memory{};
-          m.what = &term;
-          remembers = static_cast<int>(remembering++);
-          n.memory = m.value;
-          m.thrust = n;
-          if (!m.given || step > 0) m.next = elapsed > 0 ? term.advance(n, elapsed) : m.value;
-          n.memory = m.next;
-          write_memory(remembers, n);
-        }
-        LawEffort& own = efforts.emplace_back();
-        own.constraint = i;
-        own.law = static_cast<int>(l);
-        own.term = static_cast<int>(k);
-        own.p_WQ = site.point;
-        own.thrust = site.ideal.head<3>();
-        own.thrust_moment = site.ideal.tail<3>();
-        if (efforts.size() <= histories_.size()) own.switches = histories_[efforts.size() - 1].switches;
-        const int here = static_cast<int>(sites_.size()) - 1, effort = static_cast<int>(efforts.size()) - 1;
-        if (term.holding) {
-          if (add_unknown_term(scene, here, own.law, own.term, term, remembers, effort).dim == 0)
-            unknown_terms_.pop_back();
-          continue;
-        }
-        SmoothTerm& s = smooth_terms_.emplace_back();
-        s.site = here;
-        s.law = own.law;
-        s.term = own.term;
-        s.effort = effort;
-        s.memory = remembers;
-        s.what = &term;
-        const Effort e = term.effort(n);
-        s.e << e.force, e.moment;
-        if (!s.e.allFinite())
-          throw std::runtime_error(name_of(scene, site, term) + " returned a force that is not finite");
-        if (term.dissipative) check_push_at_rest(scene, site, term, s.e);
-      }
+      for (std::size_t k = 0; k < on_this[l].terms().size(); ++k)
+        add_term(scene, static_cast<int>(l), static_cast<int>(k), on_this[l].terms()[k], memory_count);
   }
-  persistent_.memories.resize(remembering);  // Entries of removed laws would have dangling pointers.
-  memory_now.resize(3 * remembering);
-  memory_rate.resize(3 * remembering);
+  persistent_.memories.resize(z(memory_count));  // Entries of removed laws would have dangling pointers.
+  memory_now.resize(3 * z(memory_count));
+  memory_rate.resize(3 * z(memory_count));
   classify_smooth(scene);
   if (persistent_.requested_modes.size() != contacts.size())
     persistent_.requested_modes.assign(contacts.size(), ModeRequest{});
+}
+
+/// Adds constraint i with its laws: its acting point, free directions, motion and reaction.
+void LawSolver::add_site(const Scene& scene, int i, std::span<const Law> on_this) {
+  const ConstraintId id = scene.assembly.block.constraints[z(i)];
+  const Constraint& constraint = scene.system.constraint(id);
+  Site& site = sites_.emplace_back();
+  site.constraint = i;
+  site.first = constraint.bodies()[0];
+  site.second = constraint.bodies().size() > 1 ? constraint.bodies()[1] : BodyId{};
+  site.point = constraint.acting_point(0, scene.state);
+  site.unit_force.setZero();
+  const OneSided& sided = one_sided(scene.system, id);
+  site.one_sided = !sided.on ? 0 : sided.negative ? -1 : 1;
+  free_directions(scene, site);
+  motion_at(scene, site);
+  site.read = site.ideal = reaction(scene, site, scene.lambda);
+  site.effort.setZero();
+  if (std::any_of(on_this.begin(), on_this.end(), [](const Law& law) {
+        return std::any_of(law.terms().begin(), law.terms().end(), [](const Law::Term& t) { return !t.holding; });
+      }))
+    free_mobility(scene, site);
+}
+
+/// Adds a term of a law on the last site, as an unknown term if it is dry, and as a smooth term otherwise.
+/// @param memory_count  in and out: number of terms with an internal state so far
+void LawSolver::add_term(const Scene& scene, int law, int index, const Law::Term& term, int& memory_count) {
+  const Site& site = sites_.back();
+  set_error_context(site, term);
+  int memory = -1;
+  Thrust n = thrust_of(scene, site, term, site.ideal);
+  if (term.advance) {
+    memory = memory_count++;
+    read_memory(scene, memory, term, n);
+  }
+  LawEffort& own = efforts.emplace_back();
+  own.constraint = site.constraint;
+  own.law = law;
+  own.term = index;
+  own.p_WQ = site.point;
+  own.thrust = site.ideal.head<3>();
+  own.thrust_moment = site.ideal.tail<3>();
+  if (efforts.size() <= histories_.size()) own.switches = histories_[efforts.size() - 1].switches;
+  const int here = static_cast<int>(sites_.size()) - 1, effort = static_cast<int>(efforts.size()) - 1;
+  if (term.holding) {
+    if (add_unknown_term(scene, here, law, index, term, memory, effort).dim == 0) unknown_terms_.pop_back();
+    return;
+  }
+  SmoothTerm& s = smooth_terms_.emplace_back();
+  s.site = here;
+  s.law = law;
+  s.term = index;
+  s.effort = effort;
+  s.memory = memory;
+  s.what = &term;
+  const Effort e = term.effort(n);
+  s.e << e.force, e.moment;
+  if (!s.e.allFinite()) throw std::runtime_error(name_of(scene, site, term) + " returned a force that is not finite");
+  if (term.dissipative) check_push_at_rest(scene, site, term, s.e);
+}
+
+/// Sets the internal state of the input n of a term, advanced to the time of this evaluation.
+void LawSolver::read_memory(const Scene& scene, int which, const Law::Term& term, Thrust& n) {
+  const double elapsed = std::max(0.0, scene.state.t - persistent_.memory_t);
+  if (z(which) == persistent_.memories.size()) persistent_.memories.emplace_back();
+  Memory& m = persistent_.memories[z(which)];
+  if (m.what && m.what != &term) m = Memory{};
+  m.what = &term;
+  n.memory = m.value;
+  m.thrust = n;
+  if (!m.given || step > 0) m.next = elapsed > 0 ? term.advance(n, elapsed) : m.value;
+  n.memory = m.next;
+  write_memory(which, n);
 }
 
 void LawSolver::check(const Scene& scene, const Site& site, const Law::Term& term, const Effort& e, const Thrust& n) {

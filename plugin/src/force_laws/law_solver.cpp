@@ -89,7 +89,6 @@ void LawSolver::write_results(const Scene& scene, std::span<const double> vdot, 
   LawCallbacks callbacks(*this, scene);
   read_thrusts(scene, induced);
   for (const UnknownTerm& p : unknown_terms_) {
-    const Site& site = sites_[z(p.site)];
     const detail::FrictionProblem::Block* const block = p.block < 0 ? nullptr : &problem_.blocks[z(p.block)];
     const bool actual =
         p.what->reads == Reads::actual && (block == nullptr || block->reaction_implicit || !report.fell_back);
@@ -98,65 +97,75 @@ void LawSolver::write_results(const Scene& scene, std::span<const double> vdot, 
       N = problem_.read(*block, z_);
     else
       std::copy_n(thrust_read(p).data(), 6, N.begin());
-    const Vector6d e = effort_of(p);
     LawEffort& own = efforts[z(p.effort)];
     own.reads = actual ? Reads::actual : Reads::ideal;
     own.thrust = Vector3d(N[0], N[1], N[2]);
     own.thrust_moment = Vector3d(N[3], N[4], N[5]);
-    if (p.contact < 0) {
-      const Eigen::Map<const Vector6d> thrust(N.data());
-      Thrust n;
-      if (p.slip_implicit) {
-        n = thrust_at_slip(scene, p, thrust, implicit_slip(p));
-        // Its internal state advances through the step with the slip at which the law is evaluated.
-        if (p.memory >= 0) {
-          Memory& m = persistent_.memories[z(p.memory)];
-          m.thrust = n;
-          m.thrust.memory = m.value;
-        }
-        // Evaluates the law itself. The result found differs from it a little where no slip satisfies the law.
-        check(scene, site, *p.what, p.what->effort(n), n);
-        continue;
-      } else {
-        n = thrust_of(scene, site, *p.what, thrust);
-        if (p.memory >= 0) {  // So far it was evaluated at the ideal normal force.
-          Memory& m = persistent_.memories[z(p.memory)];
-          n.memory = m.value;
-          m.thrust = n;
-          n.memory = m.next;
-          write_memory(p.memory, n);
-        }
-      }
-      check(scene, site, *p.what, {e.head<3>(), e.tail<3>()}, n);
-      continue;
-    }
-    Contact& contact = contacts[z(p.contact)];
-    const bool answered = block != nullptr && !block->given;
-    contact.sticks = answered && block->mode == detail::FrictionProblem::Mode::sticks;
-    contact.bound = callbacks.holding(p, N);
-    double speed = p.slip.norm();
-    if (answered) {  // Then friction is that of the slip at the end.
-      speed = 0;
-      for (int k = 0; k < p.dim; ++k) speed += std::pow(problem_.slip(p.start + k, z_), 2);
-      speed = std::sqrt(speed);
-    }
-    contact.kinetic = callbacks.sliding(p, N, std::max(speed, 1e-300));
-    if (!std::isfinite(contact.bound) || !std::isfinite(contact.kinetic) || !e.allFinite())
-      throw std::runtime_error(name_of(scene, site, *p.what) + " returned a bound that is not finite");
-    if (contact.bound < 0 || contact.kinetic < 0)
-      throw std::runtime_error(name_of(scene, site, *p.what) + " is dry friction but gives power: its bound is " +
-                               std::to_string(std::min(contact.bound, contact.kinetic)));
-    contact.gaining.setZero();
-    if (contact.sticks) {
-      ++report.sticking;
-    } else {
-      for (int k = 0; k < p.dim; ++k) contact.gaining += end_slip(scene, p, k, vdot, 0) * p.axes.col(k);
-    }
+    if (p.contact < 0)
+      check_smooth_result(scene, p, Eigen::Map<const Vector6d>(N.data()));
+    else
+      write_friction_element(scene, p, N, callbacks, vdot);
   }
   report.contacts = static_cast<int>(contacts.size());
   if (reads_actual_ && (posed_terms_.empty() || !any_reaction_implicit_)) report.solutions = 1;
   update_differences(scene);
   if (step == 0 && span == 0) bound_turning_rate(scene);
+}
+
+/// Checks the effort of a smooth term at the reaction N, and updates its internal state.
+void LawSolver::check_smooth_result(const Scene& scene, const UnknownTerm& p, const Vector6d& N) {
+  const Site& site = sites_[z(p.site)];
+  if (p.slip_implicit) {
+    const Thrust n = thrust_at_slip(scene, p, N, implicit_slip(p));
+    // Its internal state advances through the step with the slip at which the law is evaluated.
+    if (p.memory >= 0) {
+      Memory& m = persistent_.memories[z(p.memory)];
+      m.thrust = n;
+      m.thrust.memory = m.value;
+    }
+    // Evaluates the law itself. The result found differs from it a little where no slip satisfies the law.
+    check(scene, site, *p.what, p.what->effort(n), n);
+    return;
+  }
+  Thrust n = thrust_of(scene, site, *p.what, N);
+  if (p.memory >= 0) {  // So far it was evaluated at the ideal normal force.
+    Memory& m = persistent_.memories[z(p.memory)];
+    n.memory = m.value;
+    m.thrust = n;
+    n.memory = m.next;
+    write_memory(p.memory, n);
+  }
+  const Vector6d e = effort_of(p);
+  check(scene, site, *p.what, {e.head<3>(), e.tail<3>()}, n);
+}
+
+/// Writes the results of a friction element at the reaction N.
+void LawSolver::write_friction_element(const Scene& scene, const UnknownTerm& p, const detail::Six& N,
+                                       LawCallbacks& callbacks, std::span<const double> vdot) {
+  const detail::FrictionProblem::Block* const block = p.block < 0 ? nullptr : &problem_.blocks[z(p.block)];
+  Contact& contact = contacts[z(p.contact)];
+  const bool solved = block != nullptr && !block->given;
+  contact.sticks = solved && block->mode == detail::FrictionProblem::Mode::sticks;
+  contact.bound = callbacks.holding(p, N);
+  double speed = p.slip.norm();
+  if (solved) {  // Then friction is that of the slip at the end.
+    speed = 0;
+    for (int k = 0; k < p.dim; ++k) speed += std::pow(problem_.slip(p.start + k, z_), 2);
+    speed = std::sqrt(speed);
+  }
+  contact.kinetic = callbacks.sliding(p, N, std::max(speed, 1e-300));
+  if (!std::isfinite(contact.bound) || !std::isfinite(contact.kinetic) || !effort_of(p).allFinite())
+    throw std::runtime_error(name_of(scene, sites_[z(p.site)], *p.what) + " returned a bound that is not finite");
+  if (contact.bound < 0 || contact.kinetic < 0)
+    throw std::runtime_error(name_of(scene, sites_[z(p.site)], *p.what) +
+                             " is dry friction but gives power: its bound is " +
+                             std::to_string(std::min(contact.bound, contact.kinetic)));
+  contact.gaining.setZero();
+  if (contact.sticks) {
+    ++report.sticking;
+  } else {
+    for (int k = 0; k < p.dim; ++k) contact.gaining += end_slip(scene, p, k, vdot, 0) * p.axes.col(k);
+  }
 }
 
 /// Computes the difference between the actual and the ideal normal force, where a law gives different efforts for them.

@@ -192,6 +192,9 @@ class LawSolver {
   class LawCallbacks;
 
   void gather(const Scene& scene);
+  void add_site(const Scene& scene, int constraint, std::span<const Law> laws_on_it);
+  void add_term(const Scene& scene, int law, int index, const Law::Term& term, int& memory_count);
+  void read_memory(const Scene& scene, int which, const Law::Term& term, Thrust& n);
   void free_directions(const Scene& scene, Site& site) const;
   void motion_at(const Scene& scene, Site& site) const;
   Thrust thrust_of(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& reaction) const {
@@ -206,6 +209,9 @@ class LawSolver {
                      const Vector3d& spin) const;
   bool depends_on_thrust(const Scene& scene, const SmoothTerm& s) const;
   void measure(const Scene& scene, SmoothTerm& s, const Vector6d& N);
+  void measure_slope(const Scene& scene, SmoothTerm& s, const Vector6d& N, const Thrust& n, const Vector6d& here);
+  void measure_chord(const Scene& scene, SmoothTerm& s, const Vector6d& N, const Thrust& n, const Vector6d& here);
+  void measure_bristles(SmoothTerm& s, const Thrust& n) const;
   bool stiffens(const Scene& scene, UnknownTerm& p);
   void classify_smooth(const Scene& scene);
   void add(const Scene& scene, const Site& site, const Vector6d& effort, std::span<double> out) const;
@@ -231,13 +237,25 @@ class LawSolver {
   void pose_problem(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
   void read_few_implicitly(const Scene& scene);
   void compute_unit_responses(const Scene& scene, std::size_t n, std::size_t m);
+  void number_unknowns();
+  void pose_term(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot, std::size_t m);
+  void pose_dry_term(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot, std::size_t m,
+                     detail::FrictionProblem::Block& block);
   void solve(const Scene& scene);
+  bool start_at_last_solution();
+  detail::FrictionProblem::Choice branch_choice() const;
+  void fall_back_to_ideal(const Scene& scene, double gain);
+  void warn_of_several_solutions(double gain);
+  void warn_of_residual(const Scene& scene, const detail::FrictionProblem::Result& result);
   bool moves_beyond_all_bounds() const;
   double slips_at_midpoint(const Scene& scene, std::span<const double> v);
   void check_jamming(const Scene& scene, LawCallbacks& callbacks);
   void add_response(const Scene& scene, std::span<const double> c, std::span<double> vdot, std::span<double> nonideal,
                     std::span<double> induced);
   void write_results(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
+  void check_smooth_result(const Scene& scene, const UnknownTerm& p, const Vector6d& N);
+  void write_friction_element(const Scene& scene, const UnknownTerm& p, const detail::Six& N, LawCallbacks& callbacks,
+                              std::span<const double> vdot);
   void update_differences(const Scene& scene);
   std::string excessive_force(const Scene& scene, std::span<const double> nonideal);
   void write_efforts();
