@@ -35,6 +35,34 @@ double beside(const Vector6d& slip, const Vector6d& way) {
   return (slip - std::max(0.0, slip.dot(along)) * along).norm();
 }
 
+/// Step lengths around an event: it has not happened at `a`, and it has happened at `b`.
+struct Bracket {
+  double a, b;        // Step lengths [s].
+  double at_a, at_b;  // Values of the event, not negative and negative. at_a = 0: not evaluated yet.
+
+  void add(double h, double e) {
+    if (e < 0)
+      b = h, at_b = e;
+    else
+      a = h, at_a = std::max(e, 1e-300);
+  }
+};
+
+/// Narrows a bracket to the width `sharp` by the Illinois method, with halving as a safeguard. Stops where the value is
+/// NaN, or the step is rejected.
+template <class Value>
+void narrow(Bracket& x, double sharp, const bool& rejected, Value value) {
+  for (int k = 0; x.at_a > 0 && x.b - x.a > sharp && k < 200; ++k) {
+    double h = k % 3 == 2 ? 0.5 * (x.a + x.b) : (x.at_a * x.b - x.at_b * x.a) / (x.at_a - x.at_b);
+    if (!(h > x.a && h < x.b)) h = 0.5 * (x.a + x.b);
+    h = std::clamp(h, x.a + 0.25 * std::min(sharp, x.b - x.a), x.b - 0.25 * std::min(sharp, x.b - x.a));
+    const double e = value(h);
+    if (rejected || std::isnan(e)) return;
+    x.add(h, e);
+    (e < 0 ? x.at_a : x.at_b) *= 0.5;
+  }
+}
+
 }  // namespace
 
 void Stepper::Impl::collect_unilateral() {
@@ -506,25 +534,40 @@ bool Stepper::Impl::advance_adaptively(double& left, double rest_of_step) {
 
 double Stepper::Impl::locate(double left, double e) {
   const double sharp = std::max(options.event_tolerance, 4e-16 * (std::fabs(state.t) + left));
-  double a = 0, b = left, at_a = 0, at_b = e, last = left;
-  const auto narrow = [&](auto value) {
-    for (int k = 0; at_a > 0 && b - a > sharp && k < 200; ++k) {  // Illinois, with halving as a safeguard.
-      double h = k % 3 == 2 ? 0.5 * (a + b) : (at_a * b - at_b * a) / (at_a - at_b);
-      if (!(h > a && h < b)) h = 0.5 * (a + b);
-      h = std::clamp(h, a + 0.25 * std::min(sharp, b - a), b - 0.25 * std::min(sharp, b - a));
-      e = value(h);
-      if (report.rejected || std::isnan(e)) return;
-      if (e < 0) {
-        b = h;
-        at_b = e;
-        at_a *= 0.5;
-      } else {
-        a = h;
-        at_a = std::max(e, 1e-300);
-        at_b *= 0.5;
-      }
-    }
+  double last = left;
+  const auto by_a_step = [&](double h) {
+    recorder.restore();
+    last = h;
+    return advance_by(h) ? event_value(next) : std::numeric_limits<double>::quiet_NaN();
   };
+  Bracket steps{0, left, 0, -1};
+  if (const std::optional<Guess> guess = guess_event(left, e, sharp)) {
+    e = by_a_step(guess->at);
+    if (report.rejected) return left;
+    double width = std::max(sharp, 2 * std::fabs(e) / guess->slope);
+    steps.add(guess->at, e);
+    // The polynomial has an error of its own. A few widths of that bracket the event.
+    for (int k = 0; k < 8 && (steps.at_a <= 0 || steps.b == left); ++k, width *= 8) {
+      const double h = steps.at_a <= 0 ? steps.b - width : steps.a + width;
+      if (!(h > 0.01 * steps.b && h < left)) break;
+      e = by_a_step(h);
+      if (report.rejected) return left;
+      steps.add(h, e);
+    }
+  }
+  for (int k = 0; steps.at_a <= 0 && k < 40 && steps.b > sharp; ++k) {
+    const double h = 0.5 * steps.b;
+    e = by_a_step(h);
+    if (report.rejected) return left;
+    steps.add(h, e);
+  }
+  narrow(steps, sharp, report.rejected, by_a_step);
+  if (report.rejected) return left;
+  if (last != steps.b) by_a_step(steps.b);
+  return steps.b;
+}
+
+std::optional<Stepper::Impl::Guess> Stepper::Impl::guess_event(double left, double e, double sharp) {
   const auto on_polynomial = [&](double h) {
     evaluate_segment(state, trial, h / left, next);
     memory_there.resize(memory_after.size());
@@ -533,55 +576,16 @@ double Stepper::Impl::locate(double left, double e) {
     dynamics.give_memory(memory_there);
     return dynamics.evaluate(next) == Status::invalid ? std::numeric_limits<double>::quiet_NaN() : event_value(next);
   };
-  const auto by_a_step = [&](double h) {
-    recorder.restore();
-    last = h;
-    return advance_by(h) ? event_value(next) : std::numeric_limits<double>::quiet_NaN();
-  };
-
-  for (int k = 0; at_a <= 0 && k < 6; ++k) {
-    e = on_polynomial(0.5 * b);
+  Bracket bracket{0, left, 0, e};
+  for (int k = 0; bracket.at_a <= 0 && k < 6; ++k) {
+    e = on_polynomial(0.5 * bracket.b);
     if (std::isnan(e)) break;
-    e < 0 ? (b *= 0.5, at_b = e) : (a = 0.5 * b, at_a = std::max(e, 1e-300));
+    bracket.add(0.5 * bracket.b, e);
   }
-  double width = 0;
-  if (at_a > 0 && !std::isnan(e)) {
-    const double slope = (at_a - at_b) / (b - a);
-    narrow(on_polynomial);
-    const double there = b;
-    a = 0, b = left, at_a = 0, at_b = -1;
-    e = by_a_step(there);
-    if (report.rejected) return left;
-    width = std::max(sharp, 2 * std::fabs(e) / slope);
-    if (e < 0)
-      b = there, at_b = e;
-    else
-      a = there, at_a = std::max(e, 1e-300);
-    // The polynomial has an error of its own. A few widths of that bracket the event.
-    for (int k = 0; k < 8 && (at_a <= 0 || b == left); ++k, width *= 8) {
-      const double h = at_a <= 0 ? b - width : a + width;
-      if (!(h > 0.01 * b && h < left)) break;
-      e = by_a_step(h);
-      if (report.rejected) return left;
-      if (e < 0)
-        b = h, at_b = e;
-      else
-        a = h, at_a = std::max(e, 1e-300);
-    }
-  } else {
-    a = 0, b = left, at_a = 0, at_b = -1;
-  }
-  // The event is between `a`, where it has not happened, and `b`, where it has.
-  for (int k = 0; at_a <= 0 && k < 40 && b > sharp; ++k) {
-    const double h = 0.5 * b;
-    e = by_a_step(h);
-    if (report.rejected) return left;
-    e < 0 ? (b = h, at_b = e) : (a = h, at_a = std::max(e, 1e-300));
-  }
-  narrow(by_a_step);
-  if (report.rejected) return left;
-  if (last != b) by_a_step(b);
-  return b;
+  if (!(bracket.at_a > 0) || std::isnan(e)) return {};
+  const double slope = (bracket.at_a - bracket.at_b) / (bracket.b - bracket.a);
+  narrow(bracket, sharp, report.rejected, on_polynomial);
+  return Guess{bracket.b, slope};
 }
 
 void Stepper::Impl::accept_substep(double h) {

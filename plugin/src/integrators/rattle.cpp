@@ -43,56 +43,9 @@ bool Stepper::Impl::step_rattle(double h, const State& from, State& to) {
   const Block& b = block();
   const double half = 0.5 * h;
   velocities(from, v0);
-  stage = from;
-  // Forces that depend on velocities use the velocity of the middle in both kicks. The first kick is implicit in it.
-  double moved_before = std::numeric_limits<double>::infinity();
-  for (int round = 0;; ++round) {
-    if (round > 0) {
-      velocities_of(*system, b, from, momentum, gained);
-      set_velocities(gained, stage);
-      if (!depends_on_velocity(from, stage)) break;
-      std::copy(momentum.begin(), momentum.end(), momentum_before.begin());
-    }
-    if (!kick(stage, half, v0)) return false;
-    to = from;
-    to.t = from.t + h;
-    system->update_driven(to);
-    std::copy(v0.begin(), v0.end(), v1.begin());
-    if (options.drift == Drift::exact) {
-      // Newton continues to a hundredth of the promised tolerance. Poses are rounded once more after its last test, and
-      // the remaining error is work of the constraints. It would give energy a trend (T13).
-      const NewtonReport newton = end_on_constraints_with_momenta(*system, dynamics, from, to, h, momentum, v1, beyond,
-                                                                  0.01 * options.newton_tolerance, options.max_newton);
-      report.newton_solves += newton.solves;
-      // It converged as far as its rounding allows.
-      const bool met = newton.residual * std::fabs(h) <= options.newton_tolerance;
-      if (newton.least_squares && !met) report.status = Status::inconsistent;
-      if (!newton.converged && !met && report.status != Status::inconsistent)
-        return refuse(report.status, end_not_on_constraints), false;
-    } else {
-      twists_of(*system, b, from, h, momentum, v1);
-      move(from, to, h, v1);
-    }
-    if (round == 0) continue;
-    double moved = 0, size = 0;
-    for (std::size_t j = 0; j < momentum.size(); ++j) {
-      moved = std::max(moved, std::fabs(momentum[j] - momentum_before[j]));
-      size = std::max(size, std::fabs(momentum[j]));
-    }
-    if (moved <= 1e-15 * size || (moved <= 1e-9 * size && moved > 0.5 * moved_before)) break;
-    moved_before = moved;
-    if (round == 50 || !std::isfinite(moved)) {
-      dynamics.ask_rates(true);
-      const bool known = dynamics.evaluate(from) != Status::invalid && dynamics.law_report().stiffest >= 0;
-      dynamics.ask_rates(false);
-      const std::string what = known ? name_of(dynamics.law_efforts()[z(dynamics.law_report().stiffest)]) : "a force";
-      return refuse(report.status, what + " changes so fast with the velocity that half a step cannot be found"), false;
-    }
-  }
+  if (!solve_first_half(h, from, to)) return false;
   velocities_of(*system, b, from, momentum, gained);
-  recorder.record(*system, dynamics, from, half, beyond, v0, gained);
-  recorder.record_applied(b, gyroscopic, v0, gained);
-  recorder.record_momentum(b, dynamics.assembly().instant, dynamics.assembly().instant.mass, v0, gained);
+  record_half(from, half, v0, gained);
 
   velocities_of(*system, b, to, momentum, v0);  // Velocity of the middle, with M at the end.
   set_velocities(v0, to);
@@ -104,10 +57,72 @@ bool Stepper::Impl::step_rattle(double h, const State& from, State& to) {
   velocities(to, v1);
   if (!is_finite(to)) return refuse(report.status, "the state is not finite"), false;
   report.swing = std::max(report.swing, std::fabs(h) * stiffness_frequency(to, half));
-  recorder.record(*system, dynamics, to, half, beyond, v0, v1);
-  recorder.record_applied(b, gyroscopic, v0, v1);
-  recorder.record_momentum(b, dynamics.assembly().instant, dynamics.assembly().instant.mass, v0, v1);
+  record_half(to, half, v0, v1);
   return true;
+}
+
+void Stepper::Impl::record_half(const State& at, double half, std::span<const double> from,
+                                std::span<const double> to) {
+  const Instant& instant = dynamics.assembly().instant;
+  recorder.record(*system, dynamics, at, half, beyond, from, to);
+  recorder.record_applied(block(), gyroscopic, from, to);
+  recorder.record_momentum(block(), instant, instant.mass, from, to);
+}
+
+bool Stepper::Impl::solve_first_half(double h, const State& from, State& to) {
+  stage = from;
+  // Forces that depend on velocities use the velocity of the middle in both kicks. The first kick is implicit in it.
+  double moved_before = std::numeric_limits<double>::infinity();
+  for (int round = 0;; ++round) {
+    if (round > 0) {
+      velocities_of(*system, block(), from, momentum, gained);
+      set_velocities(gained, stage);
+      if (!depends_on_velocity(from, stage)) return true;
+      std::copy(momentum.begin(), momentum.end(), momentum_before.begin());
+    }
+    if (!kick(stage, 0.5 * h, v0)) return false;
+    to = from;
+    to.t = from.t + h;
+    system->update_driven(to);
+    std::copy(v0.begin(), v0.end(), v1.begin());
+    if (!carry_poses(h, from, to)) return false;
+    if (round == 0) continue;
+    double moved = 0, size = 0;
+    for (std::size_t j = 0; j < momentum.size(); ++j) {
+      moved = std::max(moved, std::fabs(momentum[j] - momentum_before[j]));
+      size = std::max(size, std::fabs(momentum[j]));
+    }
+    if (moved <= 1e-15 * size || (moved <= 1e-9 * size && moved > 0.5 * moved_before)) return true;
+    moved_before = moved;
+    if (round == 50 || !std::isfinite(moved)) return refuse_velocity_dependence(from), false;
+  }
+}
+
+bool Stepper::Impl::carry_poses(double h, const State& from, State& to) {
+  if (options.drift != Drift::exact) {
+    twists_of(*system, block(), from, h, momentum, v1);
+    move(from, to, h, v1);
+    return true;
+  }
+  // Newton continues to a hundredth of the promised tolerance. Poses are rounded once more after its last test, and the
+  // remaining error is work of the constraints. It would give energy a trend (T13).
+  const NewtonReport newton = end_on_constraints_with_momenta(*system, dynamics, from, to, h, momentum, v1, beyond,
+                                                              0.01 * options.newton_tolerance, options.max_newton);
+  report.newton_solves += newton.solves;
+  // It converged as far as its rounding allows.
+  const bool met = newton.residual * std::fabs(h) <= options.newton_tolerance;
+  if (newton.least_squares && !met) report.status = Status::inconsistent;
+  if (!newton.converged && !met && report.status != Status::inconsistent)
+    return refuse(report.status, end_not_on_constraints), false;
+  return true;
+}
+
+void Stepper::Impl::refuse_velocity_dependence(const State& from) {
+  dynamics.ask_rates(true);
+  const bool known = dynamics.evaluate(from) != Status::invalid && dynamics.law_report().stiffest >= 0;
+  dynamics.ask_rates(false);
+  const std::string what = known ? name_of(dynamics.law_efforts()[z(dynamics.law_report().stiffest)]) : "a force";
+  refuse(report.status, what + " changes so fast with the velocity that half a step cannot be found");
 }
 
 bool Stepper::Impl::depends_on_velocity(const State& a, const State& b) {

@@ -85,43 +85,18 @@ Stepper::Impl::Outcome Stepper::Impl::substep(double h, bool finest, double& swi
   // Velocities belong to the middle of their steps, and from one middle to the next is half of each step. With h alone,
   // a pendulum with short steps where it is fast comes to rest within minutes.
   const double kick = last_h > 0 ? 0.5 * (last_h + h) : h;
-  dynamics.set_step(kick);  // Friction obeys its law at the end of the step.
-  const Status status = dynamics.evaluate(state);
+  const Status status = start_velocities(kick);
   if (status == Status::invalid) return Outcome::invalid;
-  report.status = std::max(report.status, status);
-  std::copy(dynamics.assembly().v.begin(), dynamics.assembly().v.end(), v0.begin());
-  std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), vdot[0].begin());
-  std::fill(beyond.begin(), beyond.end(), 0.0);
-  if (options.drift == Drift::baumgarte) {
-    add_feedback(vdot[0]);
-    for (std::size_t r = 0; r < beyond.size(); ++r) beyond[r] = kick * beyond_rate[r];
-  }
-  for (std::size_t j = 0; j < v0.size(); ++j) v1[j] = v0[j] + kick * vdot[0][j];
 
   next = state;
   next.t = state.t + h;
   system->update_driven(next);
   std::fill(gyroscopic.begin(), gyroscopic.end(), 0.0);
-  if (options.drift == Drift::exact) {
-    // Each Newton moves sticking elements a little, so they are brought to rest again.
-    const auto unsettled = [&] {
-      const bool turned = centre_gyroscopic(h);
-      return dynamics.hold(state, v1) > 1e-15 * (1 + largest(v1)) || turned;
-    };
-    for (int round = 0; round == 0 || (round < 4 && unsettled()); ++round) {
-      const NewtonReport newton = end_on_constraints(*system, dynamics, state, next, h, v1, beyond, {},
-                                                     options.newton_tolerance, options.max_newton);
-      report.newton_solves += newton.solves;
-      // Contradictory rows cannot be met at the end of the step. The step is then the least-squares one, and its status
-      // says so.
-      if (newton.least_squares) report.status = Status::inconsistent;
-      if (!newton.converged && status != Status::inconsistent) {
-        reason = end_not_on_constraints;
-        return Outcome::too_long;
-      }
-    }
-  } else {
+  if (options.drift != Drift::exact) {
     move(state, next, h, v1);
+  } else if (!solve_end_of_substep(h, status)) {
+    reason = end_not_on_constraints;
+    return Outcome::too_long;
   }
   reason = "the velocity is not finite";
   if (!finite(v1)) return Outcome::too_long;
@@ -132,7 +107,45 @@ Stepper::Impl::Outcome Stepper::Impl::substep(double h, bool finest, double& swi
   // At the finest substep the limit of stability is used. Beyond it the result is rejected (T15).
   const double limit = finest ? std::max(options.swing_limit, 2.0) : options.swing_limit;
   if (options.drift == Drift::exact && !(swing * h <= limit)) return Outcome::too_long;
+  accept_semi_implicit(h, kick);
+  return Outcome::done;
+}
 
+Status Stepper::Impl::start_velocities(double kick) {
+  dynamics.set_step(kick);  // Friction obeys its law at the end of the step.
+  const Status status = dynamics.evaluate(state);
+  if (status == Status::invalid) return status;
+  report.status = std::max(report.status, status);
+  std::copy(dynamics.assembly().v.begin(), dynamics.assembly().v.end(), v0.begin());
+  std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), vdot[0].begin());
+  std::fill(beyond.begin(), beyond.end(), 0.0);
+  if (options.drift == Drift::baumgarte) {
+    add_feedback(vdot[0]);
+    for (std::size_t r = 0; r < beyond.size(); ++r) beyond[r] = kick * beyond_rate[r];
+  }
+  for (std::size_t j = 0; j < v0.size(); ++j) v1[j] = v0[j] + kick * vdot[0][j];
+  return status;
+}
+
+bool Stepper::Impl::solve_end_of_substep(double h, Status status) {
+  // Each Newton moves sticking elements a little, so they are brought to rest again.
+  const auto unsettled = [&] {
+    const bool turned = centre_gyroscopic(h);
+    return dynamics.hold(state, v1) > 1e-15 * (1 + largest(v1)) || turned;
+  };
+  for (int round = 0; round == 0 || (round < 4 && unsettled()); ++round) {
+    const NewtonReport newton = end_on_constraints(*system, dynamics, state, next, h, v1, beyond, {},
+                                                   options.newton_tolerance, options.max_newton);
+    report.newton_solves += newton.solves;
+    // Contradictory rows cannot be met at the end of the step. The step is then the least-squares one, and its status
+    // says so.
+    if (newton.least_squares) report.status = Status::inconsistent;
+    if (!newton.converged && status != Status::inconsistent) return false;
+  }
+  return true;
+}
+
+void Stepper::Impl::accept_semi_implicit(double h, double kick) {
   recorder.record(*system, dynamics, state, kick, beyond, v0, v1);
   recorder.record_applied(block(), gyroscopic, v0, v1);
   record_modes(state.t + h);
@@ -143,7 +156,6 @@ Stepper::Impl::Outcome Stepper::Impl::substep(double h, bool finest, double& swi
   std::swap(state, next);
   store_segment();
   last_h = h;
-  return Outcome::done;
 }
 
 void Stepper::Impl::record_modes(double t) {

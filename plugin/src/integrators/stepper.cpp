@@ -201,6 +201,32 @@ void Stepper::Impl::accept() {
 }
 
 const StepReport& Stepper::Impl::step(double dt) {
+  begin_report();
+  if (!(dt > 0) || !std::isfinite(dt)) {
+    refuse(Status::invalid, "dt must be positive and finite");
+    return report;
+  }
+  reaction_list_is_current = false;
+  before = state;
+  const double h_before = last_h;
+  try {  // Motions of kinematic bodies are user functions.
+    if ((restart || structure_changed()) && !assemble_again()) return report;
+    recorder.begin(*system);
+    recorded_until = state.t;
+    options.method == Method::semi_implicit ? semi_implicit(dt) : march(dt);
+  } catch (const std::exception& e) {
+    refuse(Status::invalid, e.what());
+  } catch (...) {
+    refuse(Status::invalid, "something that is not a std::exception was thrown");
+  }
+  if (report.rejected)
+    undo_step(h_before);
+  else
+    finish_step(dt);
+  return report;
+}
+
+void Stepper::Impl::begin_report() {
   report.status = Status::ok;
   report.substeps = 1;
   report.newton_solves = 0;
@@ -214,50 +240,39 @@ const StepReport& Stepper::Impl::step(double dt) {
   segment_count = 0;
   switched_in_step.clear();
   inactive_before = inactive_unilateral;
-  if (!(dt > 0) || !std::isfinite(dt)) {
-    refuse(Status::invalid, "dt must be positive and finite");
-    return report;
+}
+
+bool Stepper::Impl::assemble_again() {
+  restart = true;
+  const std::string why = begin_at(false);
+  restart = !why.empty();
+  if (restart) {
+    refuse(Status::invalid, why);
+    state = before;
+    return false;
   }
-  reaction_list_is_current = false;
   before = state;
-  const double h_before = last_h;
-  try {  // Motions of kinematic bodies are user functions.
-    if (restart || structure_changed()) {
-      restart = true;
-      const std::string why = begin_at(false);
-      restart = !why.empty();
-      if (restart) {
-        refuse(Status::invalid, why);
-        state = before;
-        return report;
-      }
-      before = state;
-    }
-    recorder.begin(*system);
-    recorded_until = state.t;
-    options.method == Method::semi_implicit ? semi_implicit(dt) : march(dt);
-  } catch (const std::exception& e) {
-    refuse(Status::invalid, e.what());
-  } catch (...) {
-    refuse(Status::invalid, "something that is not a std::exception was thrown");
-  }
-  if (report.rejected) {
-    state = before;  // Restores everything that the attempt changed.
-    dynamics.give_memory({});
-    for (const ConstraintId id : switched_in_step) system->enable(id, !system->enabled(id));
-    inactive_unilateral = inactive_before;
-    restart = restart || !switched_in_step.empty();
-    modes.clear();
-    modes_known = false;
-    switches.clear();
-    crossings.clear();
-    segment_count = 0;
-    std::fill(values.begin(), values.end(), std::numeric_limits<double>::quiet_NaN());
-    report.mode_switches = 0;
-    last_h = h_before;
-    recorder.begin(*system);
-    return report;
-  }
+  return true;
+}
+
+void Stepper::Impl::undo_step(double h_before) {
+  state = before;
+  dynamics.give_memory({});
+  for (const ConstraintId id : switched_in_step) system->enable(id, !system->enabled(id));
+  inactive_unilateral = inactive_before;
+  restart = restart || !switched_in_step.empty();
+  modes.clear();
+  modes_known = false;
+  switches.clear();
+  crossings.clear();
+  segment_count = 0;
+  std::fill(values.begin(), values.end(), std::numeric_limits<double>::quiet_NaN());
+  report.mode_switches = 0;
+  last_h = h_before;
+  recorder.begin(*system);
+}
+
+void Stepper::Impl::finish_step(double dt) {
   state.t = before.t + dt;
   if (options.method != Method::semi_implicit) report.sticking = dynamics.law_report().sticking;
   last_dt = dt;
@@ -265,7 +280,6 @@ const StepReport& Stepper::Impl::step(double dt) {
   accept();
   if (report.warning.empty() && !dynamics.law_report().trouble.empty()) report.warning = dynamics.law_report().trouble;
   if (report.warning.empty() && !dynamics.law_efforts().empty()) report.warning = standing_warning();
-  return report;
 }
 
 const std::string& Stepper::Impl::standing_warning() {

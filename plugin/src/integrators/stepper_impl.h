@@ -168,6 +168,16 @@ struct Stepper::Impl {
   /// Makes one substep of h from `state`, which changes only on success. Otherwise `reason` says why not.
   Outcome substep(double h, bool finest, double& swing, const char*& reason);
 
+  /// Computes the velocities v₁ of a substep by the accelerations at `state`. @return the status of the evaluation
+  Status start_velocities(double kick);
+
+  /// Corrects v₁ by Newton until the substep ends on the constraints, with sticking elements at rest. @param status
+  /// that of start_velocities(). @return whether it converged
+  bool solve_end_of_substep(double h, Status status);
+
+  /// Records a substep and makes `next` the state.
+  void accept_semi_implicit(double h, double kick);
+
   /// Records the friction elements that changed their mode in the last substep.
   void record_modes(double t);
 
@@ -258,6 +268,18 @@ struct Stepper::Impl {
   /// have a potential. The multipliers of the first kick put poses on the constraints at the end, those of the second
   /// velocities.
   bool step_rattle(double h, const State& from, State& to);
+
+  /// Makes the first half kick, which is implicit in velocities, and carries the poses. @return whether it succeeded
+  bool solve_first_half(double h, const State& from, State& to);
+
+  /// Carries the poses by `momentum` to the end of the step, on the constraints. @return whether it succeeded
+  bool carry_poses(double h, const State& from, State& to);
+
+  /// Records the impulses of half a kick, between two velocities.
+  void record_half(const State& at, double half, std::span<const double> from, std::span<const double> to);
+
+  /// Refuses the step, because a force depends too strongly on the velocity, with the name of the law.
+  void refuse_velocity_dependence(const State& from);
 
   /// Returns true if forces or laws differ between two states with the same poses.
   bool depends_on_velocity(const State& a, const State& b);
@@ -376,6 +398,12 @@ struct Stepper::Impl {
   /// and steps of the method refine it. @return the length of the step, made last, that ends just past it
   double locate(double left, double e);
 
+  /// Where the event is on the dense output of a step, and the slope of its value there.
+  struct Guess {
+    double at = 0, slope = 0;
+  };
+  std::optional<Guess> guess_event(double left, double e, double sharp);
+
   std::string name_of(const LawEffort& e) const;
 
   /// Returns the text of Dynamics::warnings() on laws with an undetermined normal force or without a free direction.
@@ -390,6 +418,17 @@ struct Stepper::Impl {
   void accept();
 
   const StepReport& step(double dt);
+
+  void begin_report();
+
+  /// Assembles the start again after a change of the system. @return whether it succeeded
+  bool assemble_again();
+
+  /// Restores everything that a rejected step changed.
+  void undo_step(double h_before);
+
+  /// Ends an accepted step: records, internal states and warnings.
+  void finish_step(double dt);
 
   std::span<const Reaction> reactions();
 };
