@@ -55,8 +55,8 @@ bool SparseFactorization::factor(const Instant& instant, const SolveOptions& opt
     fill(islands_[at(i)]);
     if (!factor_island(i)) {
       // Division by the block of a constraint on a hub came too early. From now on the constraint waits for the hub.
-      if (++passes > 4) std::fill(late_.begin(), late_.end(), 1);
-      for (const int v : dual_.late()) late_[at(v)] = 1;
+      if (++passes > 4) std::fill(pattern_.late.begin(), pattern_.late.end(), 1);
+      for (const int v : dual_.late()) pattern_.late[at(v)] = 1;
       order();
       longest_ = 0;
       fallbacks_ = dense_islands_used_ = 0;
@@ -71,7 +71,7 @@ bool SparseFactorization::factor(const Instant& instant, const SolveOptions& opt
     if (!primal_known_) prepare_primal();
     double least = longest_, most = 0;
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) {
+      for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r) {
         most = std::max(most, length_[at(r)]);
         if (length_[at(r)] > 0) least = std::min(least, length_[at(r)]);
       }
@@ -83,14 +83,15 @@ bool SparseFactorization::factor(const Instant& instant, const SolveOptions& opt
 
 // Reads the numbers of A if its pattern is the known one.
 bool SparseFactorization::read(const Instant& instant) {
-  if (!known_ || at(row_start_.back()) != instant.entries.size() || instant.c.size() != instant.Q.size() ||
-      instant.n() != n_ || instant.row_start != row_start_ || instant.row_constraint != row_constraint_ ||
-      instant.block_sizes != block_sizes_ || instant.m() != m_ || instant.mass.size() != roots_.size() ||
-      static_cast<int>(instant.constraints.size()) != constraints_)
+  if (!known_ || at(pattern_.row_start.back()) != instant.entries.size() || instant.c.size() != instant.Q.size() ||
+      instant.n() != n_ || instant.row_start != pattern_.row_start ||
+      instant.row_constraint != pattern_.row_constraint || instant.block_sizes != pattern_.block_sizes ||
+      instant.m() != m_ || instant.mass.size() != roots_.size() ||
+      static_cast<int>(instant.constraints.size()) != pattern_.constraints)
     return false;
   const Instant::Entry* entry = instant.entries.data();
   double probe = 0;  // It is not finite if a number is not, or when the numbers overflow together.
-  for (const EntryRun& run : entry_runs_) {
+  for (const EntryRun& run : pattern_.entry_runs) {
     double* const J = jacobians_.data() + run.value;
     int wrong = 0;
     if (run.length == 6) {  // The sum is made of pairs. Added one by one, each number would wait for the one before it.
@@ -168,15 +169,15 @@ void SparseFactorization::select_scratch() const {
   for (auto* x : {&scratch.e, &scratch.rho, &scratch.lambda, &scratch.inside, &scratch.left, &scratch.target})
     grow(*x, at(m_));
   for (auto* x : {&scratch.force, &scratch.dv, &scratch.part, &scratch.y, &scratch.before}) grow(*x, at(n_));
-  grow(scratch.dropped_force, at(widest_));
+  grow(scratch.dropped_force, at(pattern_.widest));
   grow(scratch.x, at(dual_.size()));
   grow(scratch.whitened, jacobians_.size());
   work_ = &scratch;
 }
 
 void SparseFactorization::whiten() const {
-  for (const Node& node : nodes_)
-    for (int t = node.block_begin; t < node.block_end; ++t) whiten(jacobian_blocks_[at(t)], node.rows);
+  for (const Node& node : pattern_.nodes)
+    for (int t = node.block_begin; t < node.block_end; ++t) whiten(pattern_.jacobian_blocks[at(t)], node.rows);
 }
 
 // B = A L⁻ᵀ, row by row.
@@ -212,7 +213,7 @@ void SparseFactorization::fill(const Island& island) const {
   double* const panels = dual_.values();
   const double* const B = work_->whitened.data();
   for (int i = island.product_begin; i < island.product_end; ++i) {
-    const BlockProduct& p = block_products_[at(i)];
+    const BlockProduct& p = pattern_.block_products[at(i)];
     const double* a = B + p.a;
     double* to = panels + p.to;
     const bool diagonal = p.a == p.b;
@@ -235,9 +236,10 @@ void SparseFactorization::fill(const Island& island) const {
     }
   }
   for (int i = island.hub_begin; i < island.hub_end; ++i)
-    for (int c = 0; c < hubs_[at(i)].size; ++c) panels[hubs_[at(i)].to + at(c) * at(hubs_[at(i)].stride + 1)] = -1;
+    for (int c = 0; c < pattern_.hubs[at(i)].size; ++c)
+      panels[pattern_.hubs[at(i)].to + at(c) * at(pattern_.hubs[at(i)].stride + 1)] = -1;
   for (int i = island.hub_block_begin; i < island.hub_block_end; ++i) {
-    const HubBlock& s = hub_blocks_[at(i)];
+    const HubBlock& s = pattern_.hub_blocks[at(i)];
     const double* from = B + s.from;
     for (int r = 0; r < s.rows; ++r)
       for (int c = 0; c < s.size; ++c)
@@ -250,12 +252,12 @@ void SparseFactorization::measure_rows(const Island& island) {
   const bool hubs = island.hub_end > island.hub_begin;
   double* const diagonal = dual_.diagonal();
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = nodes_[at(k)];
+    const Node& node = pattern_.nodes[at(k)];
     for (int r = 0; r < node.rows; ++r) {
       double& square = diagonal[node.position + r];
       for (int t = node.block_begin; hubs && t < node.block_end; ++t) {
-        const Body& body = bodies_[at(jacobian_blocks_[at(t)].body)];
-        const double* b = work_->whitened.data() + jacobian_blocks_[at(t)].value + r * body.size;
+        const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
+        const double* b = work_->whitened.data() + pattern_.jacobian_blocks[at(t)].value + r * body.size;
         if (body.hub) square += dot(b, b, body.size);
       }
       const double length = std::sqrt(square);
@@ -278,7 +280,7 @@ bool SparseFactorization::factor_island(int i) {
   const BlockCholesky::Outcome out = dual_.factor(i, drop);
   if (out.late_needed) return false;
   int hub_rows = 0;
-  for (int h = island.hub_begin; h < island.hub_end; ++h) hub_rows += hubs_[at(h)].size;
+  for (int h = island.hub_begin; h < island.hub_end; ++h) hub_rows += pattern_.hubs[at(h)].size;
   island.rank = out.kept - hub_rows;
   island.kind = island.rank == island.row_count ? Kind::full : Kind::deficient;
   island.largest_dropped = out.largest_dropped;
@@ -310,8 +312,9 @@ double SparseFactorization::smallest_singular_value(int i) const {
   const Island& island = islands_[at(i)];
   const auto each = [&](const auto& visit) {
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = 0; r < nodes_[at(k)].rows; ++r)
-        if (dual_.kept(nodes_[at(k)].position + r)) visit(nodes_[at(k)].row + r, at(nodes_[at(k)].position + r));
+      for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r)
+        if (dual_.kept(pattern_.nodes[at(k)].position + r))
+          visit(pattern_.nodes[at(k)].row + r, at(pattern_.nodes[at(k)].position + r));
   };
   std::fill(work_->x.begin() + dual_.begin(i), work_->x.begin() + dual_.end(i), 0.0);
   each([&](int row, std::size_t p) { work_->x[p] = 1 + static_cast<double>(row * 37 % 101) / 101; });
@@ -336,7 +339,7 @@ double SparseFactorization::smallest_singular_value(int i) const {
 
 void SparseFactorization::clear_hubs(const Island& island) const {
   for (int h = island.hub_begin; h < island.hub_end; ++h)
-    std::fill_n(work_->x.begin() + hubs_[at(h)].position, hubs_[at(h)].size, 0.0);
+    std::fill_n(work_->x.begin() + pattern_.hubs[at(h)].position, pattern_.hubs[at(h)].size, 0.0);
 }
 
 // ---- dense solver for single islands ----
@@ -352,14 +355,16 @@ bool SparseFactorization::solve_densely(int i, const char* why) const {
   own.instant.clear();
   own.constraint.clear();
   own.instant.row_start.push_back(0);
-  own.bodies.assign(bodies_by_island_.begin() + island.body_begin, bodies_by_island_.begin() + island.body_end);
+  own.bodies.assign(pattern_.bodies_by_island.begin() + island.body_begin,
+                    pattern_.bodies_by_island.begin() + island.body_end);
   std::sort(own.bodies.begin(), own.bodies.end());
   for (const int b : own.bodies) add_mass(bodies_[at(b)], own.instant);
   own.instant.c.assign(own.instant.Q.size(), 0.0);
   own.nodes.resize(at(island.node_end - island.node_begin));
   std::iota(own.nodes.begin(), own.nodes.end(), island.node_begin);
-  std::sort(own.nodes.begin(), own.nodes.end(), [&](int a, int b) { return nodes_[at(a)].row < nodes_[at(b)].row; });
-  for (const int k : own.nodes) add_rows(nodes_[at(k)], own);
+  std::sort(own.nodes.begin(), own.nodes.end(),
+            [&](int a, int b) { return pattern_.nodes[at(a)].row < pattern_.nodes[at(b)].row; });
+  for (const int k : own.nodes) add_rows(pattern_.nodes[at(k)], own);
   own.instant.constraints.resize(own.constraint.size());
   for (auto* v : {&own.e, &own.scale, &own.lambda}) v->assign(at(island.row_count), 0.0);
   for (auto* v : {&own.force, &own.dv}) v->assign(own.instant.Q.size(), 0.0);
@@ -398,20 +403,21 @@ void SparseFactorization::add_mass(const Body& body, Instant& x) const {
 // Adds the rows of a constraint to the problem of its island.
 void SparseFactorization::add_rows(const Node& node, DenseIsland& own) const {
   Instant& x = own.instant;
-  if (own.constraint.empty() || own.constraint.back() != row_constraint_[at(node.row)])
-    own.constraint.push_back(row_constraint_[at(node.row)]);
+  if (own.constraint.empty() || own.constraint.back() != pattern_.row_constraint[at(node.row)])
+    own.constraint.push_back(pattern_.row_constraint[at(node.row)]);
   // The Jacobian blocks in column order, which is required for the rows of an instant.
   own.blocks.clear();
   for (int t = node.block_begin; t < node.block_end; ++t) own.blocks.push_back(t);
   std::sort(own.blocks.begin(), own.blocks.end(),
-            [&](int a, int b) { return jacobian_blocks_[at(a)].body < jacobian_blocks_[at(b)].body; });
+            [&](int a, int b) { return pattern_.jacobian_blocks[at(a)].body < pattern_.jacobian_blocks[at(b)].body; });
   for (int r = 0; r < node.rows; ++r) {
     int column = 0;
     std::size_t next = 0;
     for (const int t : own.blocks) {
-      for (; own.bodies[next] != jacobian_blocks_[at(t)].body; ++next) column += bodies_[at(own.bodies[next])].size;
-      const int size = bodies_[at(jacobian_blocks_[at(t)].body)].size;
-      const double* J = jacobians_.data() + jacobian_blocks_[at(t)].value + r * size;
+      for (; own.bodies[next] != pattern_.jacobian_blocks[at(t)].body; ++next)
+        column += bodies_[at(own.bodies[next])].size;
+      const int size = bodies_[at(pattern_.jacobian_blocks[at(t)].body)].size;
+      const double* J = jacobians_.data() + pattern_.jacobian_blocks[at(t)].value + r * size;
       for (int c = 0; c < size; ++c) x.entries.push_back({column + c, J[c]});
     }
     x.row_start.push_back(static_cast<int>(x.entries.size()));
@@ -428,7 +434,7 @@ bool SparseFactorization::regularize(int i, const char* why) const {
   Island& island = islands_[at(i)];
   double square = 0;
   for (int k = island.node_begin; k < island.node_end; ++k)
-    for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+    for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
       square += length_[at(r)] * length_[at(r)];
   square /= island.row_count;
   fill(island);
@@ -439,7 +445,7 @@ bool SparseFactorization::regularize(int i, const char* why) const {
   island.least_kept = proximity;
   island.rank = 0;
   for (int k = island.node_begin; k < island.node_end; ++k)
-    for (int p = nodes_[at(k)].position; p < nodes_[at(k)].position + nodes_[at(k)].rows; ++p)
+    for (int p = pattern_.nodes[at(k)].position; p < pattern_.nodes[at(k)].position + pattern_.nodes[at(k)].rows; ++p)
       island.rank += dual_.kept(p) && dual_.pivot(p) > independent_pivot ? 1 : 0;
   reason_ = why;
   return true;
@@ -449,11 +455,12 @@ void SparseFactorization::apply_dense(const Island& island) const {
   DenseIsland& own = *dense_islands_[at(island.dense_index)];
   std::size_t r = 0, j = 0;
   for (const int k : own.nodes)
-    for (int i = 0; i < nodes_[at(k)].rows; ++i, ++r) own.e[r] = work_->e[at(nodes_[at(k)].row + i)];
+    for (int i = 0; i < pattern_.nodes[at(k)].rows; ++i, ++r) own.e[r] = work_->e[at(pattern_.nodes[at(k)].row + i)];
   own.solver.apply(own.e, {}, own.lambda, own.force, own.dv);
   r = 0;
   for (const int k : own.nodes)
-    for (int i = 0; i < nodes_[at(k)].rows; ++i, ++r) work_->lambda[at(nodes_[at(k)].row + i)] = own.lambda[r];
+    for (int i = 0; i < pattern_.nodes[at(k)].rows; ++i, ++r)
+      work_->lambda[at(pattern_.nodes[at(k)].row + i)] = own.lambda[r];
   for (const int b : own.bodies)
     for (int i = 0; i < bodies_[at(b)].size; ++i, ++j) {
       work_->force[at(bodies_[at(b)].column + i)] = own.force[j];

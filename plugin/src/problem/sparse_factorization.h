@@ -133,7 +133,7 @@ class SparseFactorization {
     std::vector<double> e, rho, lambda, inside, left, target;    // [m]
     std::vector<double> force, dv, part, before, dropped_force;  // [n], and of the widest body.
     std::vector<double> x, y;      // Vectors of BlockCholesky::solve, of rows and of columns.
-    std::vector<double> whitened;  // B, in the order of `jacobian_blocks_`.
+    std::vector<double> whitened;  // B, in the order of `Pattern::jacobian_blocks`.
   };
   struct DenseIsland {  // An island as a problem of its own.
     Instant instant;
@@ -141,6 +141,22 @@ class SparseFactorization {
     std::vector<int> constraint;  // Indices of its constraints in the whole problem.
     std::vector<int> bodies, nodes, blocks;
     std::vector<double> e, scale, lambda, force, dv;
+  };
+
+  // All data that depend only on the pattern of A.
+  struct Pattern {
+    int constraints = 0;
+    int widest = 0;                                           // Number of columns of the largest body.
+    std::vector<int> block_sizes, row_start, row_constraint;  // As given.
+    std::vector<EntryRun> entry_runs;
+    std::vector<int> bodies_by_island;
+    std::vector<Node> nodes;  // In order of position.
+    std::vector<JacobianBlock> jacobian_blocks;
+    std::vector<ColumnBlock> column_blocks;
+    std::vector<BlockProduct> block_products;
+    std::vector<HubBlock> hub_blocks;
+    std::vector<Hub> hubs;
+    std::vector<char> late;  // [nodes in the order of rows] See BlockCholesky.
   };
 
   void select_scratch() const;
@@ -222,24 +238,13 @@ class SparseFactorization {
   double mark_redundant_proximal(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const;
   double unit(int row, double value) const;
 
-  int n_ = 0, m_ = 0, constraints_ = 0, widest_ = 0;  // `widest_` is the number of columns of the largest body.
+  int n_ = 0, m_ = 0;
   SolveOptions options_;
-  bool known_ = false;   // The pattern below is that of the last instant.
+  Pattern pattern_;
+  bool known_ = false;   // `pattern_` is that of the last instant.
   bool finite_ = false;  // The entries are finite.
 
-  // The pattern as given.
-  std::vector<int> block_sizes_, row_start_, row_constraint_;
-  std::vector<EntryRun> entry_runs_;
-
   std::vector<Body> bodies_;  // In column order.
-  std::vector<int> bodies_by_island_;
-  std::vector<Node> nodes_;  // In order of position.
-  std::vector<JacobianBlock> jacobian_blocks_;
-  std::vector<ColumnBlock> column_blocks_;
-  std::vector<BlockProduct> block_products_;
-  std::vector<HubBlock> hub_blocks_;
-  std::vector<Hub> hubs_;
-  std::vector<char> late_;  // [nodes in the order of rows] See BlockCholesky.
   mutable std::vector<Island> islands_;
   mutable BlockCholesky dual_;    // Factor of G: rows and hubs.
   mutable BlockCholesky primal_;  // Factor of AᵀA: columns. It is made when an island first is deficient.
@@ -249,7 +254,7 @@ class SparseFactorization {
   mutable std::vector<std::vector<double>> null_spaces_;
 
   std::vector<double> roots_;           // Factors of the blocks of M.
-  std::vector<double> jacobians_;       // A, in the order of `jacobian_blocks_`.
+  std::vector<double> jacobians_;       // A, in the order of `Pattern::jacobian_blocks`.
   std::vector<double> length_;          // [m] Lengths of the rows of B.
   std::vector<double> inverse_length_;  // [m] A zero row has that of the longest row.
   double longest_ = 0;

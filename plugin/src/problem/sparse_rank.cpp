@@ -31,10 +31,10 @@ void SparseFactorization::fill_primal(const Island& island, int tree) const {
   primal_.clear(tree);
   double* const panels = primal_.values();
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = nodes_[at(k)];
+    const Node& node = pattern_.nodes[at(k)];
     for (int s = node.block_begin; s < node.block_end; ++s) {
       for (int t = node.block_begin; t < node.block_end; ++t) {
-        const JacobianBlock &a = jacobian_blocks_[at(s)], &b = jacobian_blocks_[at(t)];
+        const JacobianBlock &a = pattern_.jacobian_blocks[at(s)], &b = pattern_.jacobian_blocks[at(t)];
         if (primal_.position(a.body) < primal_.position(b.body)) continue;
         const int rows = bodies_[at(a.body)].size, columns = bodies_[at(b.body)].size;
         const auto slot = primal_.slot(a.body, b.body);
@@ -68,7 +68,7 @@ bool SparseFactorization::factor_primal(int i) const {
   if (4 * dropped <= island.row_count &&
       find_null_space(i, 8 * dropped <= island.row_count ? max_length_ratio : max_length_ratio_before_dense))
     return island.primal_factored = true;
-  const int tree = primal_.tree_of(bodies_by_island_[at(island.body_begin)]);
+  const int tree = primal_.tree_of(pattern_.bodies_by_island[at(island.body_begin)]);
   BlockCholesky::Outcome out;
   for (const double drop : {1e-10, 1e-8, 1e-12, 1e-13}) {
     fill_primal(island, tree);
@@ -87,7 +87,7 @@ double SparseFactorization::image_of_inside(const Island& island) const {
   clear_part(island);
   add_transposed(island, work_->inside.data(), work_->part.data());
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
     double* const f = work_->part.data() + body.column;
     std::copy_n(f, body.size, work_->dropped_force.begin());
     times_inverse_mass(body, work_->dropped_force.data(), f);
@@ -102,12 +102,12 @@ void SparseFactorization::null_vector_step(int i) const {
   const Island& island = islands_[at(i)];
   clear_hubs(island);
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = nodes_[at(k)];
+    const Node& node = pattern_.nodes[at(k)];
     double* const x = work_->x.data() + node.position;
     std::fill_n(x, node.rows, 0.0);
     for (int t = node.block_begin; t < node.block_end; ++t) {
-      const Body& body = bodies_[at(jacobian_blocks_[at(t)].body)];
-      const double* J = jacobians_.data() + jacobian_blocks_[at(t)].value;
+      const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
+      const double* J = jacobians_.data() + pattern_.jacobian_blocks[at(t)].value;
       const double* const u = work_->part.data() + body.column;
       for (int r = 0; r < node.rows; ++r, J += body.size) x[r] -= dot(J, u, body.size);
     }
@@ -125,9 +125,9 @@ double SparseFactorization::refine_null_vector(int i) const {
     null_vector_step(i);
     double size = 0, change = 0;
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = 0; r < nodes_[at(k)].rows; ++r) {
-        double& n = work_->inside[at(nodes_[at(k)].row + r)];
-        const double by = work_->x[at(nodes_[at(k)].position + r)];
+      for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r) {
+        double& n = work_->inside[at(pattern_.nodes[at(k)].row + r)];
+        const double by = work_->x[at(pattern_.nodes[at(k)].position + r)];
         n += by;
         change = std::max(change, std::fabs(by));
         size = std::max(size, std::fabs(n));
@@ -151,7 +151,8 @@ bool SparseFactorization::find_null_space(int i, double max_ratio) const {
   const auto each_row = [&](const auto& visit) {  // Calls visit(index in N, row, position).
     std::size_t own = 0;
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = 0; r < nodes_[at(k)].rows; ++r) visit(own++, at(nodes_[at(k)].row + r), nodes_[at(k)].position + r);
+      for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r)
+        visit(own++, at(pattern_.nodes[at(k)].row + r), pattern_.nodes[at(k)].position + r);
   };
   double shortest = std::numeric_limits<double>::infinity(), longest = 0;
   each_row([&](std::size_t, std::size_t row, int) {
@@ -196,7 +197,8 @@ bool SparseFactorization::dropped_rows_depend(int i) const {
   std::minstd_rand random;
   const auto each_row = [&](const auto& visit) {
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = 0; r < nodes_[at(k)].rows; ++r) visit(at(nodes_[at(k)].row + r), nodes_[at(k)].position + r);
+      for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r)
+        visit(at(pattern_.nodes[at(k)].row + r), pattern_.nodes[at(k)].position + r);
   };
   const double cut = 0.1 * options_.rank_tolerance;
   for (int probe = 0; probe < 6; ++probe) {
@@ -220,30 +222,30 @@ void SparseFactorization::project_out_null_space(int i, double* rows) const {
       const double* n = N.data() + start;
       double along = 0;
       for (int k = island.node_begin; k < island.node_end; ++k)
-        for (int r = 0; r < nodes_[at(k)].rows; ++r) along += *n++ * rows[nodes_[at(k)].row + r];
+        for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r) along += *n++ * rows[pattern_.nodes[at(k)].row + r];
       n = N.data() + start;
       for (int k = island.node_begin; k < island.node_end; ++k)
-        for (int r = 0; r < nodes_[at(k)].rows; ++r) rows[nodes_[at(k)].row + r] -= along * *n++;
+        for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r) rows[pattern_.nodes[at(k)].row + r] -= along * *n++;
     }
 }
 
 // rows += A (AᵀA)⁺ work_->part. @return the relative change of rows
 double SparseFactorization::add_image(const Island& island, double* rows) const {
-  const int tree = primal_.tree_of(bodies_by_island_[at(island.body_begin)]);
+  const int tree = primal_.tree_of(pattern_.bodies_by_island[at(island.body_begin)]);
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const int b = bodies_by_island_[at(j)];
+    const int b = pattern_.bodies_by_island[at(j)];
     std::copy_n(work_->part.begin() + bodies_[at(b)].column, bodies_[at(b)].size,
                 work_->y.begin() + primal_.position(b));
   }
   primal_.solve(tree, work_->y.data());
   double change = 0, size = 0;
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = nodes_[at(k)];
+    const Node& node = pattern_.nodes[at(k)];
     for (int r = 0; r < node.rows; ++r) {
       double sum = 0;
       for (int t = node.block_begin; t < node.block_end; ++t) {
-        const int b = jacobian_blocks_[at(t)].body, columns = bodies_[at(b)].size;
-        const double* const J = jacobians_.data() + jacobian_blocks_[at(t)].value + r * columns;
+        const int b = pattern_.jacobian_blocks[at(t)].body, columns = bodies_[at(b)].size;
+        const double* const J = jacobians_.data() + pattern_.jacobian_blocks[at(t)].value + r * columns;
         sum += dot(J, work_->y.data() + primal_.position(b), columns);
       }
       double& x = rows[node.row + r];
@@ -262,15 +264,16 @@ bool SparseFactorization::project(int i, const std::vector<double>& rows) const 
   if (island.kind == Kind::dense) return false;
   if (island.null_space_known) {
     for (int k = island.node_begin; k < island.node_end; ++k)
-      std::copy_n(rows.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, work_->inside.begin() + nodes_[at(k)].row);
+      std::copy_n(rows.begin() + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows,
+                  work_->inside.begin() + pattern_.nodes[at(k)].row);
     project_out_null_space(i, work_->inside.data());
     return true;
   }
   for (int k = island.node_begin; k < island.node_end; ++k)
-    std::fill_n(work_->inside.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
+    std::fill_n(work_->inside.begin() + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows, 0.0);
   for (int iteration = 0; columns && iteration < 4; ++iteration) {
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+      for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
         work_->rho[at(r)] = rows[at(r)] - work_->inside[at(r)];
     clear_part(island);
     add_transposed(island, work_->rho.data(), work_->part.data());
@@ -288,13 +291,13 @@ bool SparseFactorization::minimum_norm_island(int i) const {
   if (island.kind == Kind::dense) return false;
   const bool projected = island.null_space_known;
   for (int k = island.node_begin; k < island.node_end && !projected; ++k)
-    std::fill_n(work_->lambda.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
+    std::fill_n(work_->lambda.begin() + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows, 0.0);
   if (projected) project_out_null_space(i, work_->lambda.data());
   const auto subtract_from_force = [&] {
     clear_part(island);
     add_transposed(island, work_->lambda.data(), work_->part.data());
     for (int j = island.body_begin; j < island.body_end; ++j) {
-      const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+      const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
       for (int c = body.column; c < body.column + body.size; ++c)
         work_->part[at(c)] = work_->force[at(c)] - work_->part[at(c)];
     }
@@ -311,17 +314,17 @@ bool SparseFactorization::minimum_norm_island(int i) const {
   // much. The kept rows make up the rest, and the least-norm part of it is added.
   for (int iteration = 0; iteration < 3 && dropped_force_ratio(island) > minimum_norm_tolerance; ++iteration) {
     for (int j = island.body_begin; j < island.body_end; ++j) {
-      const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+      const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
       double* const f = work_->part.data() + body.column;
       times_inverse_mass(body, f, f);
     }
     null_vector_step(i);
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = 0; r < nodes_[at(k)].rows; ++r)
-        work_->left[at(nodes_[at(k)].row + r)] = -work_->x[at(nodes_[at(k)].position + r)];
+      for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r)
+        work_->left[at(pattern_.nodes[at(k)].row + r)] = -work_->x[at(pattern_.nodes[at(k)].position + r)];
     if (!project(i, work_->left)) return false;
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+      for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
         work_->lambda[at(r)] += work_->inside[at(r)];
     subtract_from_force();
   }
@@ -332,14 +335,15 @@ bool SparseFactorization::minimum_norm_island(int i) const {
 // rows ← A M⁻¹ work_->force; work_->dv ← M⁻¹ work_->force.
 void SparseFactorization::image_of_force(const Island& island, double* rows) const {
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
     times_inverse_mass(body, work_->force.data() + body.column, work_->dv.data() + body.column);
   }
   for (int k = island.node_begin; k < island.node_end; ++k)
-    std::fill_n(rows + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
+    std::fill_n(rows + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows, 0.0);
   residual(island, rows);
   for (int k = island.node_begin; k < island.node_end; ++k)
-    for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) rows[r] = -work_->rho[at(r)];
+    for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
+      rows[r] = -work_->rho[at(r)];
 }
 
 // The same where G + δI is factored. The multipliers for the image of the force in the rows are those of least norm.
@@ -347,7 +351,7 @@ void SparseFactorization::image_of_force(const Island& island, double* rows) con
 void SparseFactorization::minimum_norm_proximal(int i) const {
   const Island& island = islands_[at(i)];
   const auto each_body = [&](const auto& visit) {
-    for (int j = island.body_begin; j < island.body_end; ++j) visit(bodies_[at(bodies_by_island_[at(j)])]);
+    for (int j = island.body_begin; j < island.body_end; ++j) visit(bodies_[at(pattern_.bodies_by_island[at(j)])]);
   };
   each_body([&](const Body& body) {
     std::copy_n(work_->force.begin() + body.column, body.size, work_->before.begin() + body.column);
@@ -369,7 +373,7 @@ void SparseFactorization::minimum_norm_proximal(int i) const {
 void SparseFactorization::remove_dropped_force(const Island& island) const {
   if (!(dropped_force_ratio(island) <= largest_dropped_force)) return;
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
     double* const f = work_->part.data() + body.column;
     for (int c = 0; c < body.size; ++c) work_->force[at(body.column + c)] -= f[c];
     times_inverse_mass(body, f, f);
@@ -381,7 +385,7 @@ void SparseFactorization::remove_dropped_force(const Island& island) const {
 double SparseFactorization::dropped_force_ratio(const Island& island) const {
   double trace = 0, size = 0;
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
     for (int c = body.column; c < body.column + body.size; ++c) {
       trace = std::max(trace, std::fabs(work_->part[at(c)]));
       size = std::max(size, std::fabs(work_->force[at(c)]));
@@ -416,7 +420,7 @@ void SparseFactorization::shortest(std::span<double> force, std::span<double> la
 double SparseFactorization::largest_singular_value(const Island& island) const {
   const auto each_column = [&](const auto& visit) {
     for (int j = island.body_begin; j < island.body_end; ++j) {
-      const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+      const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
       for (int c = body.column; c < body.column + body.size; ++c) visit(c);
     }
   };
@@ -432,14 +436,14 @@ double SparseFactorization::largest_singular_value(const Island& island) const {
       work_->part[at(c)] = 0;
     });
     for (int k = island.node_begin; k < island.node_end; ++k) {
-      const Node& node = nodes_[at(k)];
+      const Node& node = pattern_.nodes[at(k)];
       for (int r = 0; r < node.rows; ++r) {
         const double length = length_[at(node.row + r)];
         if (!(length > 0)) continue;
         const auto each = [&](const auto& visit) {
           for (int t = node.block_begin; t < node.block_end; ++t) {
-            const Body& body = bodies_[at(jacobian_blocks_[at(t)].body)];
-            const double* const B = work_->whitened.data() + jacobian_blocks_[at(t)].value + r * body.size;
+            const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
+            const double* const B = work_->whitened.data() + pattern_.jacobian_blocks[at(t)].value + r * body.size;
             for (int c = 0; c < body.size; ++c) visit(B[c] / length, at(body.column + c));
           }
         };
@@ -470,13 +474,13 @@ double SparseFactorization::mark_redundant(int i, std::vector<char>& redundant, 
     if (dual_.kept(d)) continue;
     dual_.null_vector(i, d, work_->x.data());
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = 0; r < nodes_[at(k)].rows; ++r)
-        work_->inside[at(nodes_[at(k)].row + r)] = work_->x[at(nodes_[at(k)].position + r)];
+      for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r)
+        work_->inside[at(pattern_.nodes[at(k)].row + r)] = work_->x[at(pattern_.nodes[at(k)].position + r)];
     double square = image_of_inside(island), largest = 0, norm = 0;
     if (square > null_image_tolerance * null_image_tolerance)
       square = refine_null_vector(i);  // One value of the vector is 1.
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) {
+      for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r) {
         const double u = share_of(r);
         largest = std::max(largest, u);
         norm += u * u;
@@ -485,20 +489,20 @@ double SparseFactorization::mark_redundant(int i, std::vector<char>& redundant, 
     const double left = std::sqrt(square / norm), least = std::max(blocks, noise * left) * largest;
     dropped = std::max(dropped, left);
     for (int k = island.node_begin; k < island.node_end; ++k) {
-      const Node& node = nodes_[at(k)];
+      const Node& node = pattern_.nodes[at(k)];
       double share = 0, open = 0;
       for (int r = node.row; r < node.row + node.rows; ++r) share = std::max(share, share_of(r));
       if (!(share > 0)) continue;
       for (int t = node.block_begin; t < node.block_end; ++t) {
-        const Body& body = bodies_[at(jacobian_blocks_[at(t)].body)];
-        const double* const B = work_->whitened.data() + jacobian_blocks_[at(t)].value;
+        const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
+        const double* const B = work_->whitened.data() + pattern_.jacobian_blocks[at(t)].value;
         for (int c = 0; c < body.size; ++c) {
           double sum = 0;
           for (int r = 0; r < node.rows; ++r) sum += B[r * body.size + c] * work_->inside[at(node.row + r)];
           open = std::max(open, std::fabs(sum));
         }
       }
-      const auto c = at(row_constraint_[at(node.row)]);
+      const auto c = at(pattern_.row_constraint[at(node.row)]);
       if (share > least) redundant[c] = 1;
       if (open > least) undetermined[c] = 1;
     }
@@ -521,8 +525,8 @@ double SparseFactorization::mark_redundant_proximal(int i, std::vector<char>& re
 RankReport SparseFactorization::report(std::span<const double> e, std::span<const double> scale,
                                        bool singular_values) const {
   RankReport report;
-  std::vector<char> redundant(at(constraints_), 0), undetermined(at(constraints_), 0),
-      contradictory(at(constraints_), 0);
+  std::vector<char> redundant(at(pattern_.constraints), 0), undetermined(at(pattern_.constraints), 0),
+      contradictory(at(pattern_.constraints), 0);
   select_scratch();
   whiten();
   // It may leave an island to the dense solver, and leaves residuals in work_->rho.
@@ -557,14 +561,14 @@ RankReport SparseFactorization::report(std::span<const double> e, std::span<cons
     // The directions of rows are uncertain by the dropped part, so smaller residuals are not contradictions.
     const double allowed = std::max(options_.consistency_tolerance, 4 * dropped) * size;
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
-        if (unit(r, work_->rho[at(r)]) > allowed) contradictory[at(row_constraint_[at(r)])] = 1;
+      for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
+        if (unit(r, work_->rho[at(r)]) > allowed) contradictory[at(pattern_.row_constraint[at(r)])] = 1;
   }
   if (largest > 0) {
     report.smallest_kept /= largest;
     report.largest_dropped /= largest;
   }
-  for (int c = 0; c < constraints_; ++c) {
+  for (int c = 0; c < pattern_.constraints; ++c) {
     if (redundant[at(c)]) report.redundant.push_back(c);
     if (undetermined[at(c)]) report.undetermined.push_back(c);
     if (contradictory[at(c)]) report.contradictory.push_back(c);

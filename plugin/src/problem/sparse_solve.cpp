@@ -44,7 +44,7 @@ double SparseFactorization::unit(int row, double value) const { return std::fabs
 double SparseFactorization::size_of(const Island& island, std::span<const double> e) const {
   double largest = 0, probe = 0;
   for (int k = island.node_begin; k < island.node_end; ++k)
-    for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) {
+    for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r) {
       const double u = unit(r, e[at(r)]);
       probe += u;
       largest = std::max(largest, u);
@@ -54,7 +54,7 @@ double SparseFactorization::size_of(const Island& island, std::span<const double
 
 void SparseFactorization::clear_part(const Island& island) const {
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
     std::fill_n(work_->part.begin() + body.column, body.size, 0.0);
   }
 }
@@ -62,11 +62,11 @@ void SparseFactorization::clear_part(const Island& island) const {
 // f += Aᵀλ.
 void SparseFactorization::add_transposed(const Island& island, const double* lambda, double* f) const {
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = nodes_[at(k)];
+    const Node& node = pattern_.nodes[at(k)];
     const double* const l = lambda + node.row;
     for (int t = node.block_begin; t < node.block_end; ++t) {
-      const Body& body = bodies_[at(jacobian_blocks_[at(t)].body)];
-      const double* J = jacobians_.data() + jacobian_blocks_[at(t)].value;
+      const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
+      const double* J = jacobians_.data() + pattern_.jacobian_blocks[at(t)].value;
       double* const to = f + body.column;
       if (body.size == 6) {
         for (int r = 0; r < node.rows; ++r, J += 6)
@@ -85,7 +85,7 @@ inline SparseFactorization::Six SparseFactorization::constraint_force(const Body
   using Row = Eigen::Map<const Six>;
   Six f = Six::Zero();
   for (int p = body.column_block_begin; p < body.column_block_end; ++p) {
-    const ColumnBlock& column_block = column_blocks_[at(p)];
+    const ColumnBlock& column_block = pattern_.column_blocks[at(p)];
     const double* J = jacobians_.data() + column_block.value;
     const double* const l = x + column_block.position;
     if (column_block.rows == 3) {
@@ -105,18 +105,18 @@ void SparseFactorization::correct(int i, bool first) const {
   const Island& island = islands_[at(i)];
   clear_hubs(island);
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = nodes_[at(k)];
+    const Node& node = pattern_.nodes[at(k)];
     for (int r = 0; r < node.rows; ++r) work_->x[at(node.position + r)] = work_->rho[at(node.row + r)];
   }
   dual_.solve(i, work_->x.data());
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = nodes_[at(k)];
+    const Node& node = pattern_.nodes[at(k)];
     double* const lambda = work_->lambda.data() + node.row;
     const double* const x = work_->x.data() + node.position;
     for (int r = 0; r < node.rows; ++r) lambda[r] = first ? x[r] : lambda[r] + x[r];
   }
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
     if (body.size == 6) {
       const Six f = constraint_force(body, work_->x.data());
       Six du;
@@ -138,7 +138,7 @@ void SparseFactorization::correct(int i, bool first) const {
     double* const f = work_->part.data() + body.column;
     std::fill_n(f, body.size, 0.0);
     for (int p = body.column_block_begin; p < body.column_block_end; ++p) {
-      const ColumnBlock& column_block = column_blocks_[at(p)];
+      const ColumnBlock& column_block = pattern_.column_blocks[at(p)];
       const double* J = jacobians_.data() + column_block.value;
       for (int r = 0; r < column_block.rows; ++r, J += body.size)
         for (int c = 0; c < body.size; ++c) f[c] += work_->x[at(column_block.position + r)] * J[c];
@@ -155,12 +155,12 @@ SparseFactorization::Error SparseFactorization::residual(const Island& island, c
   const bool full = island.kind == Kind::full;
   double probe = 0;
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = nodes_[at(k)];
+    const Node& node = pattern_.nodes[at(k)];
     double* const rho = work_->rho.data() + node.row;
     for (int r = 0; r < node.rows; ++r) rho[r] = e[node.row + r];
     for (int t = node.block_begin; t < node.block_end; ++t) {
-      const Body& body = bodies_[at(jacobian_blocks_[at(t)].body)];
-      const double* J = jacobians_.data() + jacobian_blocks_[at(t)].value;
+      const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
+      const double* J = jacobians_.data() + pattern_.jacobian_blocks[at(t)].value;
       const double* const x = work_->dv.data() + body.column;
       if (body.size == 6) {
         for (int r = 0; r < node.rows; ++r, J += 6) rho[r] -= dot6(J, x);
@@ -187,12 +187,12 @@ bool SparseFactorization::use_minimum_norm(int i, double size) const {
   const Island& island = islands_[at(i)];
   residual(island, work_->e.data());
   for (int k = island.node_begin; k < island.node_end; ++k)
-    for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+    for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
       work_->target[at(r)] = work_->e[at(r)] - work_->rho[at(r)];
   for (int iteration = 0;; ++iteration) {
     if (!minimum_norm_island(i)) return false;
     for (int j = island.body_begin; iteration == 0 && j < island.body_end; ++j) {
-      const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+      const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
       times_inverse_mass(body, work_->force.data() + body.column, work_->dv.data() + body.column);
     }
     if (!(residual(island, work_->target.data()).kept > certain_rounding * size) || iteration == 2) return true;
@@ -218,7 +218,8 @@ void SparseFactorization::apply_sparse(int i, double size, bool with_lambda) con
   const Island& island = islands_[at(i)];
   const double* const e = work_->e.data();
   for (int k = island.node_begin; k < island.node_end; ++k)
-    for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) work_->rho[at(r)] = e[at(r)];
+    for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
+      work_->rho[at(r)] = e[at(r)];
   Error error = refine(i, e, size, true);
   if (island.kind == Kind::deficient && error.all > least_squares_threshold * size && std::isfinite(error.all) &&
       project(i, work_->e)) {
@@ -275,8 +276,8 @@ SparseFactorization::Error SparseFactorization::refine_least_squares(int i, doub
     std::swap(work_->rho, work_->left);
     if (!project(i, work_->left)) break;
     for (int k = island.node_begin; k < island.node_end; ++k)
-      std::copy_n(work_->inside.begin() + nodes_[at(k)].row, nodes_[at(k)].rows,
-                  work_->rho.begin() + nodes_[at(k)].row);
+      std::copy_n(work_->inside.begin() + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows,
+                  work_->rho.begin() + pattern_.nodes[at(k)].row);
     error.all = error.kept = size_of(island, work_->inside);
   }
   return error;
@@ -290,7 +291,8 @@ double SparseFactorization::refine_proximal(int i, const double* e, double size)
   constexpr int max_iterations = 16;
   const Island& island = islands_[at(i)];
   for (int k = island.node_begin; k < island.node_end; ++k)
-    std::copy_n(e + nodes_[at(k)].row, nodes_[at(k)].rows, work_->rho.begin() + nodes_[at(k)].row);
+    std::copy_n(e + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows,
+                work_->rho.begin() + pattern_.nodes[at(k)].row);
   double before = std::numeric_limits<double>::infinity();
   for (int iteration = 0; iteration < max_iterations; ++iteration) {
     correct(i, iteration == 0);
@@ -307,7 +309,7 @@ void SparseFactorization::apply_proximal(int i, double size, bool with_lambda) c
   // A contradiction, even of rounding size, appears 1/δ times in the multipliers. So the solve is repeated without it.
   if ((with_lambda || error > least_squares_threshold * size) && std::isfinite(error)) {
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+      for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
         work_->inside[at(r)] = work_->e[at(r)] - work_->rho[at(r)];
     error = refine_proximal(i, work_->inside.data(), size);
   }
@@ -319,9 +321,9 @@ void SparseFactorization::apply_proximal(int i, double size, bool with_lambda) c
 
 void SparseFactorization::clear(const Island& island) const {
   for (int k = island.node_begin; k < island.node_end; ++k)
-    std::fill_n(work_->lambda.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
+    std::fill_n(work_->lambda.begin() + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows, 0.0);
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
     std::fill_n(work_->force.begin() + body.column, body.size, 0.0);
     std::fill_n(work_->dv.begin() + body.column, body.size, 0.0);
   }
@@ -329,7 +331,7 @@ void SparseFactorization::clear(const Island& island) const {
 
 // Clears the bodies that belong to no island.
 void SparseFactorization::clear_unconstrained() const {
-  if (bodies_by_island_.size() == bodies_.size()) return;
+  if (pattern_.bodies_by_island.size() == bodies_.size()) return;
   for (const Body& body : bodies_) {
     if (body.column_block_begin != body.column_block_end) continue;
     std::fill_n(work_->force.begin() + body.column, body.size, 0.0);
@@ -383,13 +385,13 @@ inline void SparseFactorization::solve_unrefined(int i, std::span<const double> 
   const Island& island = islands_[at(i)];
   clear_hubs(island);
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = nodes_[at(k)];
+    const Node& node = pattern_.nodes[at(k)];
     double* const x = work_->x.data() + node.position;
     for (int r = 0; r < node.rows; ++r) x[r] = e[at(node.row + r)];
   }
   dual_.solve(i, work_->x.data());
   for (int k = island.node_begin; k < island.node_end && !lambda.empty(); ++k) {
-    const Node& node = nodes_[at(k)];
+    const Node& node = pattern_.nodes[at(k)];
     const double* const x = work_->x.data() + node.position;
     for (int r = 0; r < node.rows; ++r) lambda[at(node.row + r)] = x[r];
   }
@@ -416,7 +418,7 @@ inline void SparseFactorization::respond_unrefined(const Body& body, std::span<d
   }
   std::fill_n(u, body.size, 0.0);
   for (int p = body.column_block_begin; p < body.column_block_end; ++p) {
-    const ColumnBlock& column_block = column_blocks_[at(p)];
+    const ColumnBlock& column_block = pattern_.column_blocks[at(p)];
     const double* J = jacobians_.data() + column_block.value;
     for (int r = 0; r < column_block.rows; ++r, J += body.size)
       for (int c = 0; c < body.size; ++c) u[c] += work_->x[at(column_block.position + r)] * J[c];
@@ -430,11 +432,11 @@ void SparseFactorization::solve_unrefined_by_dense(const Island& island, std::sp
                                                    std::span<double> dv) const {
   const auto own_rows = [&](const double* from, double* to) {
     for (int k = island.node_begin; k < island.node_end; ++k)
-      std::copy_n(from + nodes_[at(k)].row, nodes_[at(k)].rows, to + nodes_[at(k)].row);
+      std::copy_n(from + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows, to + pattern_.nodes[at(k)].row);
   };
   const auto own_columns = [&](const double* from, double* to) {
     for (int j = island.body_begin; j < island.body_end; ++j) {
-      const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+      const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
       std::copy_n(from + body.column, body.size, to + body.column);
     }
   };
@@ -508,12 +510,12 @@ void SparseFactorization::size_of_terms(std::span<const double> b, std::span<con
     }
     if (body.size > 0) work_->part[at(body.column)] = std::sqrt(sum);
   }
-  for (const Node& node : nodes_)
+  for (const Node& node : pattern_.nodes)
     for (int r = 0; r < node.rows; ++r) {
       double terms = b.empty() ? 0.0 : std::fabs(b[at(node.row + r)]);
       for (int t = node.block_begin; t < node.block_end; ++t) {
-        const Body& body = bodies_[at(jacobian_blocks_[at(t)].body)];
-        const double* B = work_->whitened.data() + jacobian_blocks_[at(t)].value + r * body.size;
+        const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
+        const double* B = work_->whitened.data() + pattern_.jacobian_blocks[at(t)].value + r * body.size;
         terms += std::sqrt(dot(B, B, body.size)) * work_->part[at(body.column)];
       }
       scale[at(node.row + r)] = terms;
