@@ -41,13 +41,13 @@ double LawSolver::bound_of_turning(const Mobility& free_mobility) const {
 
 /// Computes the bound with the mobility of free bodies.
 void LawSolver::bound_turning_rate(const Scene& scene) {
-  turning_rate_ = bound_of_turning([&](const UnknownTerm& p) {
+  rates_.turning = bound_of_turning([&](const UnknownTerm& p) {
     double mobility = 0;
     for (int k = 0; k < p.dim; ++k) {
-      std::fill(ideal_vdot_.begin(), ideal_vdot_.end(), 0.0);
-      add(scene, sites_[z(p.site)], p.basis.col(k), ideal_vdot_);
-      scene.solver.inverse_mass(ideal_vdot_, ideal_vdot_);
-      mobility = std::max(mobility, p.basis.col(k).dot(twist(scene, sites_[z(p.site)], ideal_vdot_)));
+      std::fill(ideal_.vdot.begin(), ideal_.vdot.end(), 0.0);
+      add(scene, sites_[z(p.site)], p.basis.col(k), ideal_.vdot);
+      scene.solver.inverse_mass(ideal_.vdot, ideal_.vdot);
+      mobility = std::max(mobility, p.basis.col(k).dot(twist(scene, sites_[z(p.site)], ideal_.vdot)));
     }
     return mobility;
   });
@@ -57,35 +57,35 @@ void LawSolver::bound_turning_rate(const Scene& scene) {
 /// v ← P M⁻¹ f, with P = 1 − M⁻¹AᵀG⁺A. @return √(vᵀM v)
 double LawSolver::constrained_response(const Scene& scene, std::span<const double> f, std::span<double> v) {
   scene.solver.inverse_mass(f, v);
-  multiply(scene.assembly.instant, v, row_);
-  for (double& r : row_) r = -r;
-  scene.solver.approach(row_, lambda_, {}, dv_);
+  multiply(scene.assembly.instant, v, scratch_.row);
+  for (double& r : scratch_.row) r = -r;
+  scene.solver.approach(scratch_.row, scratch_.lambda, {}, scratch_.dv);
   double square = 0;
   for (std::size_t j = 0; j < v.size(); ++j) {
-    v[j] += dv_[j];
+    v[j] += scratch_.dv[j];
     square += v[j] * f[j];
   }
   return std::sqrt(std::max(0.0, square));
 }
 
 /// Computes the largest |eigenvalue| of P M⁻¹ D by power iteration, where D is the sum of all slopes. Leaves its
-/// velocities in rate_v_.
+/// velocities in rates_.velocity.
 double LawSolver::fastest_of_slopes(const Scene& scene, double from) {
   // The efforts at the start alternate from law to law, because in chains those excite the fastest motion.
-  std::fill(given_.begin(), given_.end(), 0.0);
-  for (std::size_t i = 0; i < slopes_.size(); ++i) {
+  std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
+  for (std::size_t i = 0; i < rates_.slopes.size(); ++i) {
     int column = 0;
-    slopes_[i].damping.colwise().squaredNorm().maxCoeff(&column);
+    rates_.slopes[i].damping.colwise().squaredNorm().maxCoeff(&column);
     const double weight = (i % 2 == 0 ? 1.0 : -1.0) * (0.75 + 0.5 * std::fmod(0.618 * static_cast<double>(i), 1.0));
-    add(scene, sites_[z(slopes_[i].site)], weight * slopes_[i].damping.col(column), given_);
+    add(scene, sites_[z(rates_.slopes[i].site)], weight * rates_.slopes[i].damping.col(column), scratch_.applied);
   }
-  double size = constrained_response(scene, given_, rate_v_), rate = 0;
+  double size = constrained_response(scene, scratch_.applied, rates_.velocity), rate = 0;
   for (int k = 0; k < most_iterations && size > 0 && std::isfinite(size); ++k) {
-    for (double& v : rate_v_) v /= size;
-    std::fill(given_.begin(), given_.end(), 0.0);
-    for (const Slope& s : slopes_)
-      add(scene, sites_[z(s.site)], s.damping * twist(scene, sites_[z(s.site)], rate_v_), given_);
-    size = constrained_response(scene, given_, rate_v_);
+    for (double& v : rates_.velocity) v /= size;
+    std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
+    for (const Slope& s : rates_.slopes)
+      add(scene, sites_[z(s.site)], s.damping * twist(scene, sites_[z(s.site)], rates_.velocity), scratch_.applied);
+    size = constrained_response(scene, scratch_.applied, rates_.velocity);
     const bool done = std::fabs(size - rate) <= settled * size || size < 0.3 * from;
     rate = size;
     if (done && k + 1 >= least_iterations) break;
@@ -93,12 +93,12 @@ double LawSolver::fastest_of_slopes(const Scene& scene, double from) {
   return margin * rate;
 }
 
-/// @return the index in efforts of the smooth law with the largest power at the velocities rate_v_, or −1
+/// @return the index in efforts of the smooth law with the largest power at the velocities rates_.velocity, or −1
 int LawSolver::stiffest_of_slopes(const Scene& scene) const {
   double most = 0;
   int which = -1;
-  for (const Slope& s : slopes_) {
-    const Vector6d u = twist(scene, sites_[z(s.site)], rate_v_);
+  for (const Slope& s : rates_.slopes) {
+    const Vector6d u = twist(scene, sites_[z(s.site)], rates_.velocity);
     if (const double power = std::fabs(u.dot(s.damping * u)) + 1e-9 * u.norm() * (s.damping * u).norm(); power > most)
       most = power, which = s.effort;
   }
@@ -107,7 +107,7 @@ int LawSolver::stiffest_of_slopes(const Scene& scene) const {
 
 void LawSolver::find_rate(const Scene& scene, double from) {
   if (sites_.empty() || !(report.rate > from)) return;
-  rate_v_.resize(given_.size());
+  rates_.velocity.resize(scratch_.applied.size());
   // Poses hardly change within a substep, so the ratio of a rate to its bound is kept.
   const auto find = [&](double& rate, double& share, const auto& found) {
     if (!(rate > from)) return;
@@ -115,8 +115,8 @@ void LawSolver::find_rate(const Scene& scene, double from) {
     if (!(share * bound <= from)) share = std::min(1.0, found() / bound);
     rate = share * bound;
   };
-  find(smooth_rate_, smooth_ratio_, [&] { return rate_of_smooth(scene, from); });
-  find(turning_rate_, turning_ratio_, [&] {
+  find(rates_.smooth, rates_.smooth_ratio, [&] { return rate_of_smooth(scene, from); });
+  find(rates_.turning, rates_.turning_ratio, [&] {
     return margin_of_turning * bound_of_turning([&](const UnknownTerm& p) { return mobility_across(scene, p); });
   });
   update_rate();
@@ -124,14 +124,14 @@ void LawSolver::find_rate(const Scene& scene, double from) {
 
 /// Computes the rate of the smooth laws. Laws with an internal state keep their bound.
 double LawSolver::rate_of_smooth(const Scene& scene, double from) {
-  slopes_.clear();
+  rates_.slopes.clear();
   for (const SmoothTerm& s : smooth_terms_)
-    if (s.slip_implicit && s.memory < 0 && s.rate > 0) slopes_.push_back({s.site, s.effort, s.slope});
-  if (slopes_.empty()) return smooth_rate_;
+    if (s.slip_implicit && s.memory < 0 && s.rate > 0) rates_.slopes.push_back({s.site, s.effort, s.slope});
+  if (rates_.slopes.empty()) return rates_.smooth;
   const double found = fastest_of_slopes(scene, from);
   const int which = stiffest_of_slopes(scene);
-  if (which >= 0 && found > memory_rate_bound_) smooth_stiffest_ = which;
-  return found + memory_rate_bound_;
+  if (which >= 0 && found > rates_.memory_bound) rates_.stiffest = which;
+  return found + rates_.memory_bound;
 }
 
 /// @return the displacement of an element across its slip by a unit effort across its slip, on the constrained motion
@@ -142,18 +142,18 @@ double LawSolver::mobility_across(const Scene& scene, const UnknownTerm& p) {
   for (int k = 0; k < (p.dim == 2 ? 1 : p.dim); ++k) {
     const Vector6d across = p.dim == 2 ? Vector6d(-along[1] * Vector6d::Unit(0) + along[0] * Vector6d::Unit(1))
                                        : Vector6d(Vector6d::Unit(k) - along[k] * along);
-    std::fill(given_.begin(), given_.end(), 0.0);
-    add(scene, sites_[z(p.site)], p.basis * across, given_);
-    sum += std::pow(constrained_response(scene, given_, rate_v_), 2);
+    std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
+    add(scene, sites_[z(p.site)], p.basis * across, scratch_.applied);
+    sum += std::pow(constrained_response(scene, scratch_.applied, rates_.velocity), 2);
   }
   return sum;
 }
 
 /// The rate of friction that turns with its slip belongs to no single law.
 void LawSolver::update_rate() {
-  const bool turning = turning_rate_ > smooth_rate_;
-  report.rate = turning ? turning_rate_ : smooth_rate_;
-  report.stiffest = turning ? -1 : smooth_stiffest_;
+  const bool turning = rates_.turning > rates_.smooth;
+  report.rate = turning ? rates_.turning : rates_.smooth;
+  report.stiffest = turning ? -1 : rates_.stiffest;
 }
 
 }  // namespace linchpin

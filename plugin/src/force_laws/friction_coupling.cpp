@@ -18,10 +18,10 @@ bool LawSolver::couple_friction(const Scene& scene, std::span<double> vdot, std:
   pose_problem(scene, vdot, induced);
   if (posed_terms_.empty()) return true;
   solve(scene);
-  std::fill(given_.begin(), given_.end(), 0.0);
+  std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
   for (const int i : posed_terms_)
-    add(scene, sites_[z(unknown_terms_[z(i)].site)], effort_of(unknown_terms_[z(i)]), given_);
-  add_response(scene, given_, vdot, nonideal, induced);
+    add(scene, sites_[z(unknown_terms_[z(i)].site)], effort_of(unknown_terms_[z(i)]), scratch_.applied);
+  add_response(scene, scratch_.applied, vdot, nonideal, induced);
   return step == 0 || std::all_of(unknown_terms_.begin(), unknown_terms_.end(), [&](const UnknownTerm& p) {
            return p.block >= 0 || p.contact < 0 || keeps_sliding(scene, p, vdot, 0.25);
          });
@@ -48,7 +48,7 @@ void LawSolver::pose_problem(const Scene& scene, std::span<const double> vdot, s
   if (posed_terms_.empty()) return;
   any_reaction_implicit_ = std::any_of(posed_terms_.begin(), posed_terms_.end(),
                                        [&](int i) { return unknown_terms_[z(i)].reaction_implicit; });
-  const bool same = unit_responses_of_ == posed_terms_ && (unit_responses_with_reactions_ || !any_reaction_implicit_);
+  const bool same = units_.of == posed_terms_ && (units_.with_reactions || !any_reaction_implicit_);
   problem_.reset(unknowns_, static_cast<int>(sites_.size()), same);
   for (std::size_t s = 0; s < sites_.size(); ++s) {
     sites_[s].actual = sites_[s].ideal + reaction(scene, sites_[s], induced);
@@ -57,8 +57,8 @@ void LawSolver::pose_problem(const Scene& scene, std::span<const double> vdot, s
   continues_ = same && !any_reaction_implicit_;
   if (!same) {
     compute_unit_responses(scene, vdot.size(), induced.size());
-    unit_responses_of_ = posed_terms_;
-    unit_responses_with_reactions_ = any_reaction_implicit_;
+    units_.of = posed_terms_;
+    units_.with_reactions = any_reaction_implicit_;
   }
   for (const int index : posed_terms_) pose_term(scene, unknown_terms_[z(index)], vdot, induced.size());
   problem_.find_prescribed_slips(rest_speed);
@@ -103,7 +103,7 @@ void LawSolver::pose_dry_term(const Scene& scene, const UnknownTerm& p, std::spa
   const double speed = p.slip.norm();
   block.speed = speed;
   block.mobility = 1e-300;
-  for (int k = 0; k < p.dim; ++k) block.mobility = std::max(block.mobility, mobility_[z(p.start + k)]);
+  for (int k = 0; k < p.dim; ++k) block.mobility = std::max(block.mobility, units_.mobility[z(p.start + k)]);
   block.forced = how == Grip::sticks;
   const bool at_end = how == Grip::slips && step > 0 && !(request.sense.squaredNorm() > 0);
   block.at_rest = step > 0 ? speed <= rest_speed && !at_end : true;
@@ -122,7 +122,7 @@ void LawSolver::pose_dry_term(const Scene& scene, const UnknownTerm& p, std::spa
 /// constraints in this direction. It is yᵀ(A v + φ_t), where −y are the multipliers in response to a unit effort.
 double LawSolver::residual_slip(const Scene& scene, int j, std::size_t m) const {
   double sum = 0;
-  for (std::size_t r = 0; r < m; ++r) sum -= multipliers_[z(j) * m + r] * scene.assembly.velocity[r];
+  for (std::size_t r = 0; r < m; ++r) sum -= units_.lambda[z(j) * m + r] * scene.assembly.velocity[r];
   return sum;
 }
 
@@ -155,30 +155,30 @@ double LawSolver::reach_of(const Scene& scene, const UnknownTerm& p, std::span<c
 
 /// Computes the response of every slip and reaction to every unknown effort, with one back-solve for each.
 void LawSolver::compute_unit_responses(const Scene& scene, std::size_t n, std::size_t m) {
-  columns_.resize(z(unknowns_) * n);
-  forces_.resize(z(unknowns_) * n);
-  multipliers_.resize(z(unknowns_) * m);
-  mobility_.assign(z(unknowns_), 0.0);
+  units_.vdot.resize(z(unknowns_) * n);
+  units_.force.resize(z(unknowns_) * n);
+  units_.lambda.resize(z(unknowns_) * m);
+  units_.mobility.assign(z(unknowns_), 0.0);
   const double h = step > 0 ? step : 1;
   for (const int index : posed_terms_)
     for (int k = 0; k < unknown_terms_[z(index)].dim; ++k) {
       const UnknownTerm& p = unknown_terms_[z(index)];
       const int j = p.start + k;
-      const std::span<double> column = std::span(columns_).subspan(z(j) * n, n),
-                              force = std::span(forces_).subspan(z(j) * n, n),
-                              lambda = std::span(multipliers_).subspan(z(j) * m, m);
-      std::fill(given_.begin(), given_.end(), 0.0);
-      add(scene, sites_[z(p.site)], p.basis.col(k), given_);
-      scene.solver.inverse_mass(given_, column);
-      mobility_[z(j)] = h * p.basis.col(k).dot(twist(scene, sites_[z(p.site)], column));
-      if (mobility_[z(j)] > 0) problem_.weight(j) = mobility_[z(j)];
-      multiply(scene.assembly.instant, column, row_);
-      for (double& r : row_) r = -r;
-      scene.solver.apply(row_, lambda, force, dv_);
+      const std::span<double> column = std::span(units_.vdot).subspan(z(j) * n, n),
+                              force = std::span(units_.force).subspan(z(j) * n, n),
+                              lambda = std::span(units_.lambda).subspan(z(j) * m, m);
+      std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
+      add(scene, sites_[z(p.site)], p.basis.col(k), scratch_.applied);
+      scene.solver.inverse_mass(scratch_.applied, column);
+      units_.mobility[z(j)] = h * p.basis.col(k).dot(twist(scene, sites_[z(p.site)], column));
+      if (units_.mobility[z(j)] > 0) problem_.weight(j) = units_.mobility[z(j)];
+      multiply(scene.assembly.instant, column, scratch_.row);
+      for (double& r : scratch_.row) r = -r;
+      scene.solver.apply(scratch_.row, lambda, force, scratch_.dv);
       ++report.back_solves;
       for (std::size_t i = 0; i < n; ++i) {
-        column[i] += dv_[i];
-        force[i] += given_[i];
+        column[i] += scratch_.dv[i];
+        force[i] += scratch_.applied[i];
       }
       for (const int o : posed_terms_) {
         const UnknownTerm& other = unknown_terms_[z(o)];
@@ -209,11 +209,11 @@ void LawSolver::redistribute_static_friction(LawCallbacks& callbacks) {
     passed = passed || std::sqrt(friction) > (1 + 1e-12) * bound;
   }
   if (!passed) return;
-  change_ = z_;
+  scratch_.change = z_;
   if (problem_.distribute_static_friction(callbacks, z_,
                                           true) &&  // Sliding elements beside it respond to the new distribution.
       !problem_.solve(callbacks, z_, true, detail::FrictionProblem::Choice::continuous).found)
-    z_ = change_;
+    z_ = scratch_.change;
 }
 
 /// Returns true if the efforts would accelerate an element beyond all bounds. Then normal forces and efforts increase
@@ -393,13 +393,13 @@ double LawSolver::hold(const Scene& scene, std::span<double> v, std::span<double
                        std::span<double> induced) {
   if (problem_.blocks.empty() || (step == 0 && report.sticking == 0)) return 0;
   double most = slips_at_midpoint(scene, v);
-  change_.assign(z(unknowns_), 0.0);
+  scratch_.change.assign(z(unknowns_), 0.0);
   const std::size_t n = v.size(), m = induced.size();
   if (step == 0) {  // An impulse, which is not part of the force at the instant.
     if (!(most > 0)) return 0;
-    problem_.correction(work_, change_);
-    for (std::size_t k = 0; k < change_.size(); ++k)
-      for (std::size_t j = 0; j < n; ++j) v[j] += change_[k] * columns_[k * n + j];
+    problem_.correction(scratch_.values, scratch_.change);
+    for (std::size_t k = 0; k < scratch_.change.size(); ++k)
+      for (std::size_t j = 0; j < n; ++j) v[j] += scratch_.change[k] * units_.vdot[k * n + j];
     return most;
   }
 
@@ -408,36 +408,36 @@ double LawSolver::hold(const Scene& scene, std::span<double> v, std::span<double
     const UnknownTerm& p = unknown_terms_[z(index)];
     for (int k = 0; k < p.dim && (p.contact >= 0 || p.slip_implicit); ++k) {
       const int i = p.start + k;
-      problem_.slip0(i) += work_[z(i)] - problem_.slip(i, z_);
+      problem_.slip0(i) += scratch_.values[z(i)] - problem_.slip(i, z_);
     }
   }
-  change_ = z_;
+  scratch_.change = z_;
   LawCallbacks callbacks(*this, scene);
   try {
-    if (!problem_.solve(callbacks, z_, true, detail::FrictionProblem::Choice::continuous).found) z_ = change_;
-    for (std::size_t k = 0; k < change_.size(); ++k) change_[k] = z_[k] - change_[k];
+    if (!problem_.solve(callbacks, z_, true, detail::FrictionProblem::Choice::continuous).found) z_ = scratch_.change;
+    for (std::size_t k = 0; k < scratch_.change.size(); ++k) scratch_.change[k] = z_[k] - scratch_.change[k];
     store_efforts();
     most = 0;
-    for (std::size_t k = 0; k < change_.size(); ++k) {
-      const double d = change_[k];
+    for (std::size_t k = 0; k < scratch_.change.size(); ++k) {
+      const double d = scratch_.change[k];
       if (d == 0) continue;
       for (std::size_t j = 0; j < n; ++j) {
-        v[j] += step * d * columns_[k * n + j];
-        most = std::max(most, std::fabs(step * d * columns_[k * n + j]));
-        vdot[j] += d * columns_[k * n + j];
-        nonideal[j] += d * forces_[k * n + j];
+        v[j] += step * d * units_.vdot[k * n + j];
+        most = std::max(most, std::fabs(step * d * units_.vdot[k * n + j]));
+        vdot[j] += d * units_.vdot[k * n + j];
+        nonideal[j] += d * units_.force[k * n + j];
       }
-      for (std::size_t r = 0; r < m; ++r) induced[r] += d * multipliers_[k * m + r];
+      for (std::size_t r = 0; r < m; ++r) induced[r] += d * units_.lambda[k * m + r];
     }
-    std::fill(given_.begin(), given_.end(), 0.0);
+    std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
     for (const int i : posed_terms_) {
       const UnknownTerm& p = unknown_terms_[z(i)];
       Vector6d e = Vector6d::Zero();
-      for (int k = 0; k < p.dim; ++k) e += change_[z(p.start + k)] * p.basis.col(k);
+      for (int k = 0; k < p.dim; ++k) e += scratch_.change[z(p.start + k)] * p.basis.col(k);
       sites_[z(p.site)].effort += e;
-      add(scene, sites_[z(p.site)], e, given_);
+      add(scene, sites_[z(p.site)], e, scratch_.applied);
     }
-    for (std::size_t j = 0; j < n; ++j) scene.assembly.instant.c[j] += given_[j];
+    for (std::size_t j = 0; j < n; ++j) scene.assembly.instant.c[j] += scratch_.applied[j];
     report.sticking = 0;
     write_results(scene, vdot, induced);
     write_efforts();
@@ -448,7 +448,7 @@ double LawSolver::hold(const Scene& scene, std::span<double> v, std::span<double
 }
 
 /// Computes the slips of all unknown efforts in the middle of a step with velocities v, where a velocity constraint of
-/// a step is met (T12), into work_. @return the largest one of a sticking element
+/// a step is met (T12), into scratch_.values. @return the largest one of a sticking element
 double LawSolver::slips_at_midpoint(const Scene& scene, std::span<const double> v) {
   // One state for all blocks, because a state for each of thousands of blocks of one world is too large.
   thread_local State middle;
@@ -474,7 +474,7 @@ double LawSolver::slips_at_midpoint(const Scene& scene, std::span<const double> 
     const BodyState& body = middle[id];
     return scene.system.kind(id) == BodyKind::particle ? body.v : Vector3d(body.v + body.w.cross(at - body.p));
   };
-  work_.assign(z(unknowns_), 0.0);
+  scratch_.values.assign(z(unknowns_), 0.0);
   double most = 0;
   for (const int i : posed_terms_) {
     const UnknownTerm& p = unknown_terms_[z(i)];
@@ -488,8 +488,8 @@ double LawSolver::slips_at_midpoint(const Scene& scene, std::span<const double> 
       rubs.head<3>() += p.what->belt_slip(thrust_of(scene, site, *p.what, site.ideal));
     const bool sticks = p.contact >= 0 && contacts[z(p.contact)].sticks;
     for (int k = 0; k < p.dim; ++k) {
-      work_[z(p.start + k)] = p.basis.col(k).dot(rubs);
-      if (sticks) most = std::max(most, std::fabs(work_[z(p.start + k)]));
+      scratch_.values[z(p.start + k)] = p.basis.col(k).dot(rubs);
+      if (sticks) most = std::max(most, std::fabs(scratch_.values[z(p.start + k)]));
     }
   }
   return most;

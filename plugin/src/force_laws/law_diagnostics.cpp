@@ -107,7 +107,7 @@ void LawSolver::check_jump(const Scene& scene, const Site& site, const Law::Term
   if (histories_.size() != efforts.size()) return;
   const History& h = histories_[z(effort)];
   const double change = (value - h.value).norm();
-  if (!h.known || !fault_.empty() || !(change > 0.1 * std::max({value.norm(), h.value.norm(), h.largest}))) return;
+  if (!h.known || !fault_.text.empty() || !(change > 0.1 * std::max({value.norm(), h.value.norm(), h.largest}))) return;
   const std::string jump = jump_between(scene, site, term, h.input, input_of(site, efforts[z(effort)]));
   if (!jump.empty()) set_fault(scene, site, term, jump);
 }
@@ -127,7 +127,7 @@ void LawSolver::check_jumps(const Scene& scene) {
 
 /// Tests a law that damps so fast at a slip near rest for a jump there.
 void LawSolver::check_jump_at_rest(const Scene& scene, const Site& site, const Law::Term& term) {
-  if (!fault_.empty()) return;
+  if (!fault_.text.empty()) return;
   const Thrust n = thrust_of(scene, site, term, site.ideal);
   constexpr double about = 1e-6;  // In m/s and rad/s.
   if (n.slip.norm() > about || n.spin.norm() > about) return;
@@ -136,7 +136,7 @@ void LawSolver::check_jump_at_rest(const Scene& scene, const Site& site, const L
     const std::string jump =
         jump_between(scene, site, term, {relative - about * slip, turning - about * spin, site.ideal},
                      {relative + about * slip, turning + about * spin, site.ideal});
-    if (!jump.empty() && fault_.empty()) set_fault(scene, site, term, jump);
+    if (!jump.empty() && fault_.text.empty()) set_fault(scene, site, term, jump);
   };
   for (int k = 0; k < site.slips; ++k) look(site.free_slip.col(k), Vector3d::Zero());
   for (int k = 0; k < site.spins && term.turns; ++k) look(Vector3d::Zero(), site.free_spin.col(k));
@@ -144,7 +144,7 @@ void LawSolver::check_jump_at_rest(const Scene& scene, const Site& site, const L
 
 /// A dissipative law gives no force along the free directions where nothing moves, because it would start a motion.
 void LawSolver::check_push_at_rest(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& e) {
-  if (!fault_.empty()) return;
+  if (!fault_.text.empty()) return;
   const Thrust n = thrust_of(scene, site, term, site.ideal);
   if (n.slip.norm() > rest_speed || (term.turns && n.spin.norm() > rest_speed)) return;
   Vector6d free = Vector6d::Zero();
@@ -165,13 +165,13 @@ void LawSolver::check_push_at_rest(const Scene& scene, const Site& site, const L
 
 /// The fault is in every report until laws change.
 void LawSolver::set_fault(const Scene& scene, const Site& site, const Law::Term& term, const std::string& what) {
-  fault_ = name_of(scene, site, term) + what;
+  fault_.text = name_of(scene, site, term) + what;
 }
 
 void LawSolver::refresh_fault(const System& system) {
   const unsigned long now = SystemParts::of(system).law_changes;
-  if (now != fault_law_changes_) fault_.clear();
-  fault_law_changes_ = now;
+  if (now != fault_.law_changes) fault_.text.clear();
+  fault_.law_changes = now;
 }
 
 }  // namespace linchpin

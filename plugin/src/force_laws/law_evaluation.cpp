@@ -310,9 +310,9 @@ void LawSolver::classify_smooth(const Scene& scene) {
     const auto slot = [&](BodyId id) { return id.index < 0 ? -1 : block.slot(id); };
     return std::array<int, 2>{slot(site.first), slot(site.second)};
   };
-  std::fill(root_rates_.begin(), root_rates_.end(), 0.0);
-  smooth_rate_ = turning_rate_ = memory_rate_bound_ = 0;
-  smooth_stiffest_ = -1;
+  std::fill(rates_.root.begin(), rates_.root.end(), 0.0);
+  rates_.smooth = rates_.turning = rates_.memory_bound = 0;
+  rates_.stiffest = -1;
   for (SmoothTerm& s : smooth_terms_) {
     s.rate = 0;
     s.slip_implicit = s.turns = false;
@@ -320,7 +320,7 @@ void LawSolver::classify_smooth(const Scene& scene) {
     if (step == 0 && s.rate > abrupt && s.memory < 0) check_jump_at_rest(scene, sites_[z(s.site)], *s.what);
     if (!s.slip_implicit) continue;
     for (const int slot : slots(s))
-      if (slot >= 0) root_rates_[z(slot)] += std::sqrt(s.rate);
+      if (slot >= 0) rates_.root[z(slot)] += std::sqrt(s.rate);
   }
   for (const SmoothTerm& s : smooth_terms_) {
     // Gershgorin's bound for the rates of all laws that share bodies.
@@ -330,12 +330,12 @@ void LawSolver::classify_smooth(const Scene& scene) {
       double sum = 0;
       int bodies = 0;
       for (const int slot : slots(s))
-        if (slot >= 0) sum += root_rates_[z(slot)], ++bodies;
+        if (slot >= 0) sum += rates_.root[z(slot)], ++bodies;
       rate = own * (sum - (bodies == 2 ? own : 0));
-      if (s.memory >= 0) memory_rate_bound_ = std::max(memory_rate_bound_, rate);
-      if (rate > smooth_rate_) {
-        smooth_rate_ = rate;
-        smooth_stiffest_ = s.effort;
+      if (s.memory >= 0) rates_.memory_bound = std::max(rates_.memory_bound, rate);
+      if (rate > rates_.smooth) {
+        rates_.smooth = rate;
+        rates_.stiffest = s.effort;
       }
     }
     const bool stiff =
@@ -516,7 +516,7 @@ void LawSolver::set_basis(UnknownTerm& p, const Vector6d& effort) {
   twist << site.relative, site.relative_spin;
   p.slip.head(p.dim) = p.basis.leftCols(p.dim).transpose() * twist;
   p.axes = p.basis;
-  if (p.basis != before) unit_responses_of_.clear();
+  if (p.basis != before) units_.of.clear();
 }
 
 void LawSolver::write_memory(int which, const Thrust& n) {
@@ -543,7 +543,7 @@ void LawSolver::gather(const Scene& scene) {
   contacts.clear();
   smooth_terms_.clear();
   effort_count_ = 0;
-  unit_responses_of_.clear();
+  units_.of.clear();
   reads_actual_ = false;
   refresh_fault(scene.system);
   int memory_count = 0;

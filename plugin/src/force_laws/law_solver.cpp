@@ -28,7 +28,7 @@ void LawSolver::restructure(const Block& block) {
   persistent_.last_efforts.clear();
   histories_.clear();
   stuck_before_.clear();
-  fault_.clear();
+  fault_.text.clear();
   masses_.clear();
   std::size_t entries = 0;
   for (std::size_t s = 0; s < block.bodies.size(); ++s) {
@@ -36,14 +36,14 @@ void LawSolver::restructure(const Block& block) {
     const std::size_t dof = z(block.column[s + 1] - block.column[s]);
     entries += dof * dof;
   }
-  root_rates_.assign(block.bodies.size(), 0.0);
+  rates_.root.assign(block.bodies.size(), 0.0);
   persistent_.memory_begun = false;
-  smooth_ratio_ = turning_ratio_ = nan_;
+  rates_.smooth_ratio = rates_.turning_ratio = nan_;
   report = {};
 }
 
 void LawSolver::save(Snapshot& to) const {
-  to = {persistent_, histories_, smooth_ratio_, turning_ratio_};
+  to = {persistent_, histories_, rates_.smooth_ratio, rates_.turning_ratio};
   // The same law may have another address when it is restored.
   for (Memory& m : to.persistent.memories) m.what = nullptr;
 }
@@ -51,36 +51,36 @@ void LawSolver::save(Snapshot& to) const {
 void LawSolver::restore(const Snapshot& from) {
   persistent_ = from.persistent;
   histories_ = from.histories;
-  smooth_ratio_ = from.smooth_ratio;
-  turning_ratio_ = from.turning_ratio;
+  rates_.smooth_ratio = from.smooth_ratio;
+  rates_.turning_ratio = from.turning_ratio;
 }
 
 /// Adds the response to the force `c` [n]: one back-solve (T5).
 void LawSolver::add_response(const Scene& scene, std::span<const double> c, std::span<double> vdot,
                              std::span<double> nonideal, std::span<double> induced) {
-  scene.solver.inverse_mass(c, dv_);
+  scene.solver.inverse_mass(c, scratch_.dv);
   for (std::size_t j = 0; j < vdot.size(); ++j) {
-    vdot[j] += dv_[j];
+    vdot[j] += scratch_.dv[j];
     nonideal[j] += c[j];
     scene.assembly.instant.c[j] += c[j];
   }
-  multiply(scene.assembly.instant, dv_, row_);
-  for (double& r : row_) r = -r;
-  scene.solver.apply(row_, lambda_, force_, dv_);  // −AᵀG⁺A M⁻¹c
+  multiply(scene.assembly.instant, scratch_.dv, scratch_.row);
+  for (double& r : scratch_.row) r = -r;
+  scene.solver.apply(scratch_.row, scratch_.lambda, scratch_.force, scratch_.dv);  // −AᵀG⁺A M⁻¹c
   ++report.back_solves;
   for (std::size_t j = 0; j < vdot.size(); ++j) {
-    vdot[j] += dv_[j];
-    nonideal[j] += force_[j];
+    vdot[j] += scratch_.dv[j];
+    nonideal[j] += scratch_.force[j];
   }
-  for (std::size_t r = 0; r < induced.size(); ++r) induced[r] += lambda_[r];
+  for (std::size_t r = 0; r < induced.size(); ++r) induced[r] += scratch_.lambda[r];
 }
 
 /// Restores the values without laws.
 void LawSolver::restore_without_laws(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                                      std::span<double> induced) {
-  std::copy(ideal_vdot_.begin(), ideal_vdot_.end(), vdot.begin());
-  std::copy(ideal_nonideal_.begin(), ideal_nonideal_.end(), nonideal.begin());
-  std::copy(ideal_induced_.begin(), ideal_induced_.end(), induced.begin());
+  std::copy(ideal_.vdot.begin(), ideal_.vdot.end(), vdot.begin());
+  std::copy(ideal_.nonideal.begin(), ideal_.nonideal.end(), nonideal.begin());
+  std::copy(ideal_.induced.begin(), ideal_.induced.end(), induced.begin());
   std::fill(scene.assembly.instant.c.begin(), scene.assembly.instant.c.end(), 0.0);
 }
 
@@ -247,7 +247,7 @@ std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::sp
   report.trouble.clear();
   problem_.blocks.clear();
   prescribed.clear();
-  error_term_ = nullptr;
+  error_.term = nullptr;
   if (!histories_.empty()) {
     stuck_before_.resize(histories_.size());
     for (std::size_t i = 0; i < histories_.size(); ++i) stuck_before_[i] = histories_[i].stuck;
@@ -256,11 +256,11 @@ std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::sp
     gather(scene);
     if (sites_.empty()) return {};
     // Sized only when there is a law, because most systems have none.
-    for (auto* x : {&given_, &dv_, &force_}) x->resize(vdot.size());
-    for (auto* x : {&row_, &lambda_}) x->resize(induced.size());
-    ideal_vdot_.assign(vdot.begin(), vdot.end());
-    ideal_nonideal_.assign(nonideal.begin(), nonideal.end());
-    ideal_induced_.assign(induced.begin(), induced.end());
+    for (auto* x : {&scratch_.applied, &scratch_.dv, &scratch_.force}) x->resize(vdot.size());
+    for (auto* x : {&scratch_.row, &scratch_.lambda}) x->resize(induced.size());
+    ideal_.vdot.assign(vdot.begin(), vdot.end());
+    ideal_.nonideal.assign(nonideal.begin(), nonideal.end());
+    ideal_.induced.assign(induced.begin(), induced.end());
     classify_sliding(scene);
     for (FixedPointState iteration;;) {
       report.fell_back = false;
@@ -284,15 +284,15 @@ std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::sp
     if (std::string why = excessive_force(scene, nonideal); !why.empty()) return why;
     write_efforts();
     check_jumps(scene);
-    if (report.trouble.empty()) report.trouble = fault_;
+    if (report.trouble.empty()) report.trouble = fault_.text;
     if (report.trouble.empty()) report.trouble = chatter_warning(scene);
   } catch (const std::exception& e) {
     // Exceptions of this library name the law. Exceptions of a law do not.
     const std::string what = e.what();
-    const std::string name = error_term_ == nullptr ? "a law" : name_of(scene, *error_site_, *error_term_);
+    const std::string name = error_.term == nullptr ? "a law" : name_of(scene, *error_.site, *error_.term);
     return what.rfind(name, 0) == 0 ? what : name + " threw: " + what;
   } catch (...) {
-    return (error_term_ == nullptr ? std::string("a law") : name_of(scene, *error_site_, *error_term_)) + " threw";
+    return (error_.term == nullptr ? std::string("a law") : name_of(scene, *error_.site, *error_.term)) + " threw";
   }
   return {};
 }
@@ -322,14 +322,14 @@ std::string beyond_all_bounds(double force, double acceleration) {
 
 /// Rejects forces that are finite but unusable, because a host in single precision cannot represent their effect.
 std::string LawSolver::excessive_force(const Scene& scene, std::span<const double> nonideal) {
-  scene.solver.inverse_mass(nonideal, dv_);
-  const double most = largest(dv_) * std::max(step, shortest_law_step);
+  scene.solver.inverse_mass(nonideal, scratch_.dv);
+  const double most = largest(scratch_.dv) * std::max(step, shortest_law_step);
   if (most <= fastest_by_laws) return {};
   std::size_t worst = 0;
   double size = -1;
   for (std::size_t i = 0; i < sites_.size(); ++i)
     if (const double x = sites_[i].effort.cwiseAbs().maxCoeff(); !(x <= size)) size = x, worst = i;
-  return names_on(scene, sites_[worst]) + beyond_all_bounds(size, largest(dv_));
+  return names_on(scene, sites_[worst]) + beyond_all_bounds(size, largest(scratch_.dv));
 }
 
 std::vector<std::string> LawSolver::inactive_laws(const System& system, const Block& block) const {
@@ -362,7 +362,7 @@ void LawSolver::accept(double dt) {
       m.given = false;
     }
   persistent_.memory_t += dt;
-  smooth_ratio_ = turning_ratio_ = nan_;
+  rates_.smooth_ratio = rates_.turning_ratio = nan_;
   if (histories_.size() != efforts.size()) histories_.assign(efforts.size(), History{});
   auto at = sites_.begin();
   for (std::size_t i = 0; i < efforts.size(); ++i) {
@@ -398,7 +398,6 @@ void LawSolver::start_at_instant_of(const LawSolver& of_step) {
   persistent_ = of_step.persistent_;
   stuck_before_ = of_step.stuck_before_;
   fault_ = of_step.fault_;
-  fault_law_changes_ = of_step.fault_law_changes_;
   give_memory(of_step.memory_now);  // Uses the values at the evaluation, because accept() may have followed since.
 }
 

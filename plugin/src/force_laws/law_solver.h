@@ -82,6 +82,7 @@ class LawSolver {
   std::vector<double> memory_now, memory_rate;
 
  private:
+  static constexpr double nan_ = std::numeric_limits<double>::quiet_NaN();
   /// A constraint with laws.
   struct Site {
     int constraint = 0;
@@ -189,6 +190,43 @@ class LawSolver {
     // It converges too slowly. Terms that do not agree from here on read their normal force implicitly.
     bool ended = false;
   };
+  /// Rates at which laws damp or rotate velocities.
+  struct Rates {
+    double smooth = 0, turning = 0;  // Rates of smooth laws, and of friction that turns with its slip [1/s].
+    double memory_bound = 0;         // Part of the former that belongs to laws with an internal state [1/s].
+    double smooth_ratio = nan_, turning_ratio = nan_;  // Ratios of these rates to their bounds. NaN: not known.
+    int stiffest = -1;                                 // Index of the effort of the stiffest smooth law.
+    std::vector<double> root;                          // By slot: sum of √rate over all smooth laws on the body.
+    std::vector<Slope> slopes;                         // Slopes for the rate that is being computed.
+    std::vector<double> velocity;                      // Velocities that decay with that rate.
+  };
+  /// Responses to unit efforts of the unknowns.
+  struct UnitResponses {
+    std::vector<int> of;                      // Unknown terms whose responses are stored in this evaluation.
+    bool with_reactions = false;              // Responses of the reactions are stored, too.
+    std::vector<double> vdot, force, lambda;  // v̇ [n], force [n] and λ [m] of each unknown.
+    std::vector<double> mobility;             // Slip change of the free bodies, by unknown.
+  };
+  /// Accelerations and forces without laws, to which an iteration returns.
+  struct Accelerations {
+    std::vector<double> vdot, nonideal, induced;
+  };
+  /// Work memory of an evaluation.
+  struct Scratch {
+    std::vector<double> applied, force, dv;  // [n]
+    std::vector<double> row, lambda;         // [m]
+    std::vector<double> values, change;      // By unknown.
+  };
+  /// The law that is being called, for the messages of exceptions.
+  struct ErrorContext {
+    const Site* site = nullptr;
+    const Law::Term* term = nullptr;
+  };
+  /// Fault of a law, which is reported as long as the law exists.
+  struct Fault {
+    std::string text;
+    unsigned long law_changes = 0;  // Identifies the set of laws with that fault.
+  };
   class LawCallbacks;
 
   void gather(const Scene& scene);
@@ -280,7 +318,7 @@ class LawSolver {
   std::string jump_at_end(const Scene& scene, const UnknownTerm& p);
   Vector6d effort_of(const UnknownTerm& p) const;
   void store_efforts();
-  void set_error_context(const Site& site, const Law::Term& term) { error_site_ = &site, error_term_ = &term; }
+  void set_error_context(const Site& site, const Law::Term& term) { error_ = {&site, &term}; }
   Vector6d evaluate_term(const Scene& scene, const Site& site, const Law::Term& term, const LawInput& in);
   std::string jump_between(const Scene& scene, const Site& site, const Law::Term& term, LawInput a, LawInput b);
   LawInput input_of(const Site& site, const LawEffort& e) const;
@@ -299,7 +337,6 @@ class LawSolver {
   std::string name_of(const System& system, const Block& block, const Site& site, const Law::Term& term) const;
   std::string names_on(const Scene& scene, const Site& site) const;
 
-  static constexpr double nan_ = std::numeric_limits<double>::quiet_NaN();
   Persistent persistent_;
   std::vector<Site> sites_;
   std::vector<UnknownTerm> unknown_terms_;
@@ -310,28 +347,18 @@ class LawSolver {
   std::vector<char> stuck_before_;
   std::vector<Vector6d> values_;     // By index of efforts: results of evaluate_term().
   std::vector<std::size_t> masses_;  // By slot: start of its block of M.
-  std::vector<double> root_rates_;   // By slot: sum of √rate over all smooth laws on the body.
-  std::vector<Slope> slopes_;        // Slopes for the rate that is being computed.
-  std::vector<double> rate_v_;       // Velocities that decay with that rate.
-  // Parts of LawReport::rate: of smooth laws, and of friction that turns with its slip.
-  double smooth_rate_ = 0, turning_rate_ = 0;
-  double memory_rate_bound_ = 0;  // Part of the former that belongs to laws with an internal state.
-  double smooth_ratio_ = nan_, turning_ratio_ = nan_;  // Ratios of these rates to their bounds. NaN: not known.
-  int smooth_stiffest_ = -1;
+  Rates rates_;
   int effort_count_ = 0, unknowns_ = 0;
   bool reads_actual_ = false;           // Any law reads the actual normal force.
   bool any_reaction_implicit_ = false;  // Any unknown reads it implicitly.
-  std::vector<int> unit_responses_of_;  // Unknown terms whose unit responses are stored in this evaluation.
-  bool unit_responses_with_reactions_ = false, continues_ = false;
+  bool continues_ = false;              // `z_` is the result of the last iteration for the same unknowns.
+  UnitResponses units_;
   detail::FrictionProblem problem_;
-  std::vector<double> z_;                               // Efforts of the unknowns of the friction problem.
-  std::vector<double> columns_, forces_, multipliers_;  // Responses to unit efforts: v̇ [n], force [n], λ [m] each.
-  std::vector<double> given_, dv_, row_, lambda_, force_, ideal_vdot_, ideal_nonideal_, ideal_induced_, work_, change_,
-      mobility_;
-  const Site* error_site_ = nullptr;
-  const Law::Term* error_term_ = nullptr;
-  std::string fault_;                    // Fault of a law, which is reported as long as the law exists.
-  unsigned long fault_law_changes_ = 0;  // Identifies the set of laws with that fault.
+  std::vector<double> z_;  // Efforts of the unknowns of the friction problem.
+  Accelerations ideal_;
+  Scratch scratch_;
+  ErrorContext error_;
+  Fault fault_;
 };
 
 /// All values that later evaluations of steps use.

@@ -59,11 +59,11 @@ void LawSolver::classify_sliding(const Scene& scene) {
   const auto on_bodies = [&](const UnknownTerm& p, const auto& visit) {
     const Site& site = sites_[z(p.site)];
     for (const BodyId id : {site.first, site.second})
-      if (const int slot = id.index < 0 ? -1 : block.slot(id); slot >= 0) visit(root_rates_[z(slot)]);
+      if (const int slot = id.index < 0 ? -1 : block.slot(id); slot >= 0) visit(rates_.root[z(slot)]);
   };
-  std::fill(root_rates_.begin(), root_rates_.end(), 0.0);
-  work_.assign(2 * unknown_terms_.size(),
-               0.0);  // √mobility over the step, and its contribution to the rate of its bodies.
+  std::fill(rates_.root.begin(), rates_.root.end(), 0.0);
+  scratch_.values.assign(2 * unknown_terms_.size(),
+                         0.0);  // √mobility over the step, and its contribution to the rate of its bodies.
   for (std::size_t i = 0; i < unknown_terms_.size(); ++i) {
     UnknownTerm& p = unknown_terms_[i];
     p.block = p.contact >= 0 || p.slip_implicit || p.reaction_implicit ? 0 : -1;
@@ -71,7 +71,7 @@ void LawSolver::classify_sliding(const Scene& scene) {
     const Grip how = persistent_.requested_modes[z(p.contact)].how;
     const double speed = p.slip.norm();
     if (how == Grip::sticks || (speed <= rest_speed && (how == Grip::automatic || step > 0)) ||
-        rounded_rest(scene, p, ideal_vdot_))
+        rounded_rest(scene, p, ideal_.vdot))
       continue;
     detail::Six N{};
     std::copy_n(sites_[z(p.site)].ideal.data(), 6, N.begin());
@@ -82,22 +82,23 @@ void LawSolver::classify_sliding(const Scene& scene) {
     if (step == 0 || p.dim == 1) continue;
     double mobility = 0;
     for (int k = 0; k < p.dim; ++k) {
-      std::fill(given_.begin(), given_.end(), 0.0);
-      add(scene, sites_[z(p.site)], p.basis.col(k), given_);
-      scene.solver.inverse_mass(given_, given_);
-      mobility = std::max(mobility, step * p.basis.col(k).dot(twist(scene, sites_[z(p.site)], given_)));
+      std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
+      add(scene, sites_[z(p.site)], p.basis.col(k), scratch_.applied);
+      scene.solver.inverse_mass(scratch_.applied, scratch_.applied);
+      mobility = std::max(mobility, step * p.basis.col(k).dot(twist(scene, sites_[z(p.site)], scratch_.applied)));
     }
-    work_[2 * i] = std::sqrt(mobility);
-    work_[2 * i + 1] = friction / speed * work_[2 * i];
-    on_bodies(p, [&](double& sum) { sum += work_[2 * i + 1]; });
+    scratch_.values[2 * i] = std::sqrt(mobility);
+    scratch_.values[2 * i + 1] = friction / speed * scratch_.values[2 * i];
+    on_bodies(p, [&](double& sum) { sum += scratch_.values[2 * i + 1]; });
   }
   for (std::size_t i = 0; i < unknown_terms_.size(); ++i) {
-    if (!(work_[2 * i] > 0)) continue;
+    if (!(scratch_.values[2 * i] > 0)) continue;
     double sum = 0;
     int bodies = 0;
     on_bodies(unknown_terms_[i], [&](double& rate) { sum += rate, ++bodies; });
     // Gershgorin's bound for the elements that share bodies. Bodies held by other constraints move less.
-    if (work_[2 * i] * (sum - (bodies == 2 ? work_[2 * i + 1] : 0)) > 0.5) unknown_terms_[i].block = 0;
+    if (scratch_.values[2 * i] * (sum - (bodies == 2 ? scratch_.values[2 * i + 1] : 0)) > 0.5)
+      unknown_terms_[i].block = 0;
   }
 }
 
@@ -120,13 +121,13 @@ bool LawSolver::keeps_sliding(const Scene& scene, const UnknownTerm& p, std::spa
 void LawSolver::add_known_efforts(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                                   std::span<double> induced) {
   const auto add_response_to_known = [&]() {
-    std::fill(given_.begin(), given_.end(), 0.0);
-    for (const Site& site : sites_) add(scene, site, site.effort, given_);
+    std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
+    for (const Site& site : sites_) add(scene, site, site.effort, scratch_.applied);
     for (const UnknownTerm& p : unknown_terms_) {
-      if (p.block < 0) add(scene, sites_[z(p.site)], p.basis * p.known, given_);
-      if (p.slip_implicit) add(scene, sites_[z(p.site)], p.across, given_);
+      if (p.block < 0) add(scene, sites_[z(p.site)], p.basis * p.known, scratch_.applied);
+      if (p.slip_implicit) add(scene, sites_[z(p.site)], p.across, scratch_.applied);
     }
-    if (largest(given_) > 0) add_response(scene, given_, vdot, nonideal, induced);
+    if (largest(scratch_.applied) > 0) add_response(scene, scratch_.applied, vdot, nonideal, induced);
   };
   add_response_to_known();
   if (step == 0) return;
