@@ -66,25 +66,25 @@ void narrow(Bracket& x, double sharp, const bool& rejected, Value value) {
 }  // namespace
 
 void Stepper::Impl::collect_unilateral() {
-  active_unilateral.clear();
+  switching.active_unilateral.clear();
   for (const ConstraintId id : block().constraints)
-    if (const OneSided& how = one_sided(*system, id); how.on) active_unilateral.push_back({id, how.negative});
-  std::erase_if(inactive_unilateral,
+    if (const OneSided& how = one_sided(*system, id); how.on) switching.active_unilateral.push_back({id, how.negative});
+  std::erase_if(switching.inactive_unilateral,
                 [&](const UnilateralMode& p) { return system->removed(p.on) || system->enabled(p.on); });
 }
 
 bool Stepper::Impl::deactivate_open() {
   constexpr double open_gap = 1e-9;  // In m. It is not more than an error that closing gaps removes.
   bool any = false;
-  for (const UnilateralMode& p : active_unilateral) {
+  for (const UnilateralMode& p : switching.active_unilateral) {
     if (!one_sided(*system, p.on).reengage) continue;
     const auto at = std::find(block().constraints.begin(), block().constraints.end(), p.on);
     const std::size_t r = z(block().row[z(static_cast<int>(at - block().constraints.begin()))]);
     const double sign = p.negative ? -1 : 1, phi = sign * dynamics.assembly().position[r];
     if (!(phi > open_gap || (phi > -open_gap && sign * dynamics.assembly().velocity[r] > rest_speed))) continue;
     system->enable(p.on, false);
-    switched_in_step.push_back(p.on);
-    inactive_unilateral.push_back(p);
+    switching.switched_in_step.push_back(p.on);
+    switching.inactive_unilateral.push_back(p);
     any = true;
   }
   return any;
@@ -93,14 +93,14 @@ bool Stepper::Impl::deactivate_open() {
 void Stepper::Impl::decide_modes() {
   dynamics.release_grips();
   if (dynamics.evaluate(state) == Status::invalid) return;
-  modes_before = modes;
-  modes.clear();
+  switching.modes_before = switching.modes;
+  switching.modes.clear();
   for (const Contact& c : dynamics.contacts()) {
     Mode mode{block().constraints[z(c.constraint)], c.law, c.term, c.sticks, c.rubbing};
     if (c.rubbing.norm() <= 1e-9) mode.sense = c.gaining;
-    for (const Mode& old : modes_before)
+    for (const Mode& old : switching.modes_before)
       if (old.on == mode.on && old.law == mode.law && old.term == mode.term) mode = old;
-    modes.push_back(mode);
+    switching.modes.push_back(mode);
   }
   clear_straight();
 }
@@ -114,10 +114,11 @@ std::size_t Stepper::Impl::dry_terms() const {
 }
 
 void Stepper::Impl::apply_modes() {
-  for (std::size_t i = 0; i < modes.size(); ++i) {
-    const bool given = straight[i].squaredNorm() > 0;
-    dynamics.grip(static_cast<int>(i), modes[i].sticks ? Grip::sticks : Grip::slips,
-                  given ? Vector6d(1e30 * straight[i]) : Vector6d(1e-12 * modes[i].sense.stableNormalized()));
+  for (std::size_t i = 0; i < switching.modes.size(); ++i) {
+    const bool given = switching.straight[i].squaredNorm() > 0;
+    dynamics.grip(
+        static_cast<int>(i), switching.modes[i].sticks ? Grip::sticks : Grip::slips,
+        given ? Vector6d(1e30 * switching.straight[i]) : Vector6d(1e-12 * switching.modes[i].sense.stableNormalized()));
   }
 }
 
@@ -127,37 +128,37 @@ double Stepper::Impl::rate_of_laws(const State& at, double from) {
 }
 
 bool Stepper::Impl::may_turn(std::size_t i) const {
-  return !modes[i].sticks && dynamics.contacts()[i].dim > 1 && modes[i].sense.squaredNorm() > 0;
+  return !switching.modes[i].sticks && dynamics.contacts()[i].dim > 1 && switching.modes[i].sense.squaredNorm() > 0;
 }
 
 bool Stepper::Impl::begins_to_slide() const {
-  for (std::size_t i = 0; i < modes.size(); ++i)
+  for (std::size_t i = 0; i < switching.modes.size(); ++i)
     if (may_turn(i) && dynamics.contacts()[i].rubbing.norm() <= rest_speed) return true;
   return false;
 }
 
 void Stepper::Impl::clear_straight() {
-  straight.assign(modes.size(), Vector6d::Zero());
+  switching.straight.assign(switching.modes.size(), Vector6d::Zero());
   apply_modes();
 }
 
 bool Stepper::Impl::go_straight(double h, bool anyhow) {
-  ++try_count;
+  ++switching.try_count;
   clear_straight();
-  for (std::size_t i = 0; i < modes.size(); ++i)
+  for (std::size_t i = 0; i < switching.modes.size(); ++i)
     if (may_turn(i)) dynamics.grip(static_cast<int>(i), Grip::slips);
   dynamics.set_step(h);
   const bool answered = dynamics.evaluate(state) != Status::invalid;
-  smooth_rate = rate_of_laws(state, stable / h);
+  switching.smooth_rate = rate_of_laws(state, stable / h);
   dynamics.set_step(0);
   bool any = false;
-  for (std::size_t i = 0; answered && i < modes.size(); ++i) {
+  for (std::size_t i = 0; answered && i < switching.modes.size(); ++i) {
     if (!may_turn(i)) continue;
     const Contact& c = dynamics.contacts()[i];
     Vector6d way = c.sticks ? Vector6d(Vector6d::Zero()) : Vector6d(c.rubbing + h * c.gaining);
-    if (c.sticks && c.rubbing.norm() <= rest_speed) way = modes[i].sense;
+    if (c.sticks && c.rubbing.norm() <= rest_speed) way = switching.modes[i].sense;
     if (!(way.squaredNorm() > 0) || !(anyhow || beside(c.rubbing, way) <= rest_speed)) continue;
-    straight[i] = way.stableNormalized();
+    switching.straight[i] = way.stableNormalized();
     any = true;
   }
   apply_modes();
@@ -165,19 +166,20 @@ bool Stepper::Impl::go_straight(double h, bool anyhow) {
 }
 
 bool Stepper::Impl::goes_straight() const {
-  return std::any_of(straight.begin(), straight.end(), [](const Vector6d& way) { return way.squaredNorm() > 0; });
+  return std::any_of(switching.straight.begin(), switching.straight.end(),
+                     [](const Vector6d& way) { return way.squaredNorm() > 0; });
 }
 
 bool Stepper::Impl::went_straight() const {
-  for (std::size_t i = 0; i < straight.size(); ++i) {
-    if (!(straight[i].squaredNorm() > 0)) continue;
+  for (std::size_t i = 0; i < switching.straight.size(); ++i) {
+    if (!(switching.straight[i].squaredNorm() > 0)) continue;
     const Contact& c = dynamics.contacts()[i];
     // On a curved surface the direction turns with it. Friction is opposite to the direction, and so shows the present
     // one.
     // Not for bores, which have an arm.
     const bool one_kind = c.effort.head<3>().isZero(0) || c.effort.tail<3>().isZero(0);
     const bool told = one_kind && c.effort.squaredNorm() > 0;
-    if (beside(c.rubbing, told ? Vector6d(-c.effort) : straight[i]) > 2 * rest_speed) return false;
+    if (beside(c.rubbing, told ? Vector6d(-c.effort) : switching.straight[i]) > 2 * rest_speed) return false;
   }
   return true;
 }
@@ -202,88 +204,89 @@ double Stepper::Impl::unilateral_force(const UnilateralMode& p) const {
 }
 
 double Stepper::Impl::gap_of(const UnilateralMode& p, const State& at) {
-  watched.clear();
-  for (const BodyId id : system->constraint(p.on).bodies()) watched.push_back(at[id]);
+  switching.watched.clear();
+  for (const BodyId id : system->constraint(p.on).bodies()) switching.watched.push_back(at[id]);
   double phi = 0;
-  system->constraint(p.on).function().residual(watched, at.t, {&phi, 1});
+  system->constraint(p.on).function().residual(switching.watched, at.t, {&phi, 1});
   return p.negative ? -phi : phi;
 }
 
 double Stepper::Impl::event_value(const State& at) {
   double least = std::numeric_limits<double>::infinity();
   const auto contacts = dynamics.contacts();
-  over.assign(contacts.size(), 0);
+  switching.over.assign(contacts.size(), 0);
   for (std::size_t i = 0; i < contacts.size(); ++i) {
     const Contact& c = contacts[i];
     if (c.dim == 0) continue;
     double e = 0;
-    if (modes[i].sticks) {
+    if (switching.modes[i].sticks) {
       e = c.bound - c.friction + 1e-12 * c.bound;  // An element with a bound that is just sufficient stays.
       if (c.bound == 0 && c.friction <= 1e-12) e = 0;
     } else {
-      const double size = modes[i].sense.norm();
-      e = size > 0 ? c.rubbing.dot(modes[i].sense) / size : 0;
+      const double size = switching.modes[i].sense.norm();
+      e = size > 0 ? c.rubbing.dot(switching.modes[i].sense) / size : 0;
     }
-    over[i] = e < 0;
+    switching.over[i] = e < 0;
     least = std::min(least, e);
   }
-  over_active.assign(active_unilateral.size(), 0);
-  for (std::size_t i = 0; i < active_unilateral.size(); ++i) {
-    const double e = unilateral_force(active_unilateral[i]);
-    over_active[i] = e < 0;
+  switching.over_active.assign(switching.active_unilateral.size(), 0);
+  for (std::size_t i = 0; i < switching.active_unilateral.size(); ++i) {
+    const double e = unilateral_force(switching.active_unilateral[i]);
+    switching.over_active[i] = e < 0;
     least = std::min(least, e);
   }
-  over_inactive.assign(inactive_unilateral.size(), 0);
-  for (std::size_t i = 0; i < inactive_unilateral.size(); ++i) {
-    const double e = gap_of(inactive_unilateral[i], at);
-    over_inactive[i] = e < 0;
+  switching.over_inactive.assign(switching.inactive_unilateral.size(), 0);
+  for (std::size_t i = 0; i < switching.inactive_unilateral.size(); ++i) {
+    const double e = gap_of(switching.inactive_unilateral[i], at);
+    switching.over_inactive[i] = e < 0;
     least = std::min(least, e);
   }
   return least;
 }
 
 void Stepper::Impl::record_switch(double t, const Mode& mode, ModeSwitch::What what) {
-  switches.push_back({t, mode.on, mode.law, mode.term, what});
+  switching.switches.push_back({t, mode.on, mode.law, mode.term, what});
   ++report.mode_switches;
 }
 
 bool Stepper::Impl::switch_modes() {
-  std::vector<char>& past = over;
+  std::vector<char>& past = switching.over;
   // Elements of one body stop together, except for rounding. So those at rest are switched together with the one that
   // was found.
   if (std::find(past.begin(), past.end(), 1) != past.end())
-    for (std::size_t i = 0; i < modes.size(); ++i)
-      if (!modes[i].sticks && dynamics.contacts()[i].dim > 0)
+    for (std::size_t i = 0; i < switching.modes.size(); ++i)
+      if (!switching.modes[i].sticks && dynamics.contacts()[i].dim > 0)
         past[i] = past[i] || dynamics.contacts()[i].rubbing.norm() <= rest_speed;
   // Redundant elements reach the limit of rest together, and start to slide against their friction. Their slip
   // acceleration there is rounding.
-  slide_directions.assign(modes.size(), Vector6d::Zero());
+  switching.slide_directions.assign(switching.modes.size(), Vector6d::Zero());
   bool gives_way = false;
-  for (std::size_t i = 0; i < modes.size(); ++i) gives_way = gives_way || (past[i] && modes[i].sticks);
-  for (std::size_t i = 0; gives_way && i < modes.size(); ++i) {
+  for (std::size_t i = 0; i < switching.modes.size(); ++i)
+    gives_way = gives_way || (past[i] && switching.modes[i].sticks);
+  for (std::size_t i = 0; gives_way && i < switching.modes.size(); ++i) {
     const Contact& c = dynamics.contacts()[i];
-    if (!modes[i].sticks || c.dim == 0) continue;
+    if (!switching.modes[i].sticks || c.dim == 0) continue;
     past[i] = past[i] || c.bound - c.friction <= at_limit * c.bound;
-    if (past[i]) slide_directions[i] = -c.effort;
+    if (past[i]) switching.slide_directions[i] = -c.effort;
   }
-  for (std::size_t i = 0; i < modes.size(); ++i)
-    if (past[i] && !modes[i].sticks) dynamics.grip(static_cast<int>(i), Grip::sticks);
+  for (std::size_t i = 0; i < switching.modes.size(); ++i)
+    if (past[i] && !switching.modes[i].sticks) dynamics.grip(static_cast<int>(i), Grip::sticks);
   if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
-  v1.assign(dynamics.assembly().v.begin(), dynamics.assembly().v.end());
-  if (dynamics.hold(state, v1) > 0) set_velocities(v1, state);
-  for (std::size_t i = 0; i < modes.size(); ++i)
-    if (past[i] || modes[i].sticks) dynamics.grip(static_cast<int>(i), Grip::automatic);
+  work.v1.assign(dynamics.assembly().v.begin(), dynamics.assembly().v.end());
+  if (dynamics.hold(state, work.v1) > 0) set_velocities(work.v1, state);
+  for (std::size_t i = 0; i < switching.modes.size(); ++i)
+    if (past[i] || switching.modes[i].sticks) dynamics.grip(static_cast<int>(i), Grip::automatic);
   if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
-  for (std::size_t i = 0; i < modes.size(); ++i) {
-    Mode& mode = modes[i];
+  for (std::size_t i = 0; i < switching.modes.size(); ++i) {
+    Mode& mode = switching.modes[i];
     const Contact& c = dynamics.contacts()[i];
     if (!past[i] && !mode.sticks) continue;
     const bool stuck_before = mode.sticks;
     mode.sticks = c.sticks && !(stuck_before && past[i]);
     if (!mode.sticks)
-      mode.sense = slide_directions[i].squaredNorm() > 0 ? slide_directions[i]
-                   : c.gaining.norm() > 0                ? c.gaining
-                                                         : Vector6d(-c.effort);
+      mode.sense = switching.slide_directions[i].squaredNorm() > 0 ? switching.slide_directions[i]
+                   : c.gaining.norm() > 0                          ? c.gaining
+                                                                   : Vector6d(-c.effort);
     if (stuck_before && !mode.sticks) record_switch(state.t, mode, ModeSwitch::What::slides);
     if (!stuck_before) record_switch(state.t, mode, mode.sticks ? ModeSwitch::What::sticks : ModeSwitch::What::turns);
   }
@@ -294,22 +297,22 @@ bool Stepper::Impl::switch_modes() {
 bool Stepper::Impl::release_and_engage(double t) {
   const bool at_end = options.method == Method::semi_implicit;
   bool changed = false, impact = false;
-  for (std::size_t i = 0; i < active_unilateral.size(); ++i) {
-    if (!over_active[i]) continue;
-    const UnilateralMode p = active_unilateral[i];
-    switched_in_step.push_back(p.on);
-    switched_in_substep.push_back(p.on);
+  for (std::size_t i = 0; i < switching.active_unilateral.size(); ++i) {
+    if (!switching.over_active[i]) continue;
+    const UnilateralMode p = switching.active_unilateral[i];
+    switching.switched_in_step.push_back(p.on);
+    switching.switched_in_substep.push_back(p.on);
     system->enable(p.on, false);
-    if (one_sided(*system, p.on).reengage) inactive_unilateral.push_back(p);
+    if (one_sided(*system, p.on).reengage) switching.inactive_unilateral.push_back(p);
     record_switch(t, {p.on, -1, -1}, ModeSwitch::What::releases);
     changed = true;
   }
-  for (std::size_t i = 0; i < over_inactive.size(); ++i) {
-    if (!over_inactive[i]) continue;
-    switched_in_step.push_back(inactive_unilateral[i].on);
-    switched_in_substep.push_back(inactive_unilateral[i].on);
-    system->enable(inactive_unilateral[i].on, true);
-    record_switch(t, {inactive_unilateral[i].on, -1, -1}, ModeSwitch::What::engages);
+  for (std::size_t i = 0; i < switching.over_inactive.size(); ++i) {
+    if (!switching.over_inactive[i]) continue;
+    switching.switched_in_step.push_back(switching.inactive_unilateral[i].on);
+    switching.switched_in_substep.push_back(switching.inactive_unilateral[i].on);
+    system->enable(switching.inactive_unilateral[i].on, true);
+    record_switch(t, {switching.inactive_unilateral[i].on, -1, -1}, ModeSwitch::What::engages);
     changed = impact = true;
   }
   if (!changed) return true;
@@ -333,16 +336,17 @@ bool Stepper::Impl::release_and_engage(double t) {
 
 void Stepper::Impl::march(double dt) {
   const bool adaptive = by_tolerance(options.method);
-  if (!modes_known || modes.size() != dry_terms()) {
+  if (!switching.modes_known || switching.modes.size() != dry_terms()) {
     decide_modes();
-    modes_known = true;
+    switching.modes_known = true;
   }
-  if (symplectic(options.method) && (dry_terms() > 0 || !active_unilateral.empty() || !inactive_unilateral.empty()))
+  if (symplectic(options.method) &&
+      (dry_terms() > 0 || !switching.active_unilateral.empty() || !switching.inactive_unilateral.empty()))
     return refuse(Status::invalid, "rattle has no stick, slip and release; take rk4, adaptive or semi_implicit");
   report.substeps = 0;
-  try_count = 0;
-  first_stage_is_known = false;
-  if (adaptive && !(try_h > 0)) try_h = first_guess(dt);
+  switching.try_count = 0;
+  control.first_stage_is_known = false;
+  if (adaptive && !(control.try_h > 0)) control.try_h = first_guess(dt);
   double last = dt;
   int cut_substeps = 0;  // Substeps that a law with a known jump has shortened.
   for (double done = 0; done < dt;) {
@@ -354,14 +358,14 @@ void Stepper::Impl::march(double dt) {
       if (refuse_too_many(last)) return;
       double left = most;
       if (!(adaptive ? advance_adaptively(left, dt - done) : advance_in_stages(left, dt))) return;
-      e = eventful() ? event_value(next) : 1;
+      e = eventful() ? event_value(work.next) : 1;
       // A stage has turned back although the end has not. The motion is too fast for the step, and friction would give
       // power there.
-      while (e >= 0 && turned_back && left > dt / 256) {
+      while (e >= 0 && switching.turned_back && left > dt / 256) {
         left *= 0.5;
         recorder.restore();
         if (!advance_by(left)) return;
-        e = event_value(next);
+        e = event_value(work.next);
       }
       at = e < 0 ? locate(left, e) : left;
       if (report.rejected) return;
@@ -376,13 +380,13 @@ void Stepper::Impl::march(double dt) {
       return refuse(report.status,
                     "modes of friction change more than max_switches times in one step, most often " + most_switched());
     if (!switch_modes() || !release_and_engage(state.t)) return;
-    first_stage_is_known = false;
+    control.first_stage_is_known = false;
   }
 }
 
 bool Stepper::Impl::refuse_too_many(double part) {
   const long most = by_tolerance(options.method) ? max_substeps_by_tolerance : max_explicit_substeps;
-  if (report.substeps < most && try_count < max_tries * most) return false;
+  if (report.substeps < most && switching.try_count < max_tries * most) return false;
   const std::string too_many = report.substeps < most ? std::to_string(max_tries * most) + " tries for its parts"
                                                       : std::to_string(most) + " parts";
   std::string why = "the step needs more than " + too_many + ", the last of " + text(part) +
@@ -401,9 +405,9 @@ bool Stepper::Impl::refuse_too_many(double part) {
 std::string Stepper::Impl::most_switched() const {
   long most = 0;
   const ModeSwitch* which = nullptr;
-  for (const ModeSwitch& s : switches) {
+  for (const ModeSwitch& s : switching.switches) {
     const auto same = [&](const ModeSwitch& o) { return o.on == s.on && o.law == s.law && o.term == s.term; };
-    if (const long count = std::count_if(switches.begin(), switches.end(), same); count > most)
+    if (const long count = std::count_if(switching.switches.begin(), switching.switches.end(), same); count > most)
       most = count, which = &s;
   }
   if (which == nullptr) return "none";
@@ -424,7 +428,7 @@ bool Stepper::Impl::refuse_endless(double left, int cut_substeps) {
   dynamics.ask_rates(true);
   const bool answered = dynamics.evaluate(state) != Status::invalid;
   dynamics.ask_rates(false);
-  first_stage_is_known = false;
+  control.first_stage_is_known = false;
   constexpr double too_many = 3 * static_cast<double>(max_substeps_by_tolerance);
   const bool too_fast = answered && rate_of_laws(state, too_many / left) * left > too_many;
   const LawReport& r = dynamics.law_report();
@@ -438,7 +442,7 @@ void Stepper::Impl::warn_of_slow_law(double part) {
   dynamics.ask_rates(true);
   const bool answered = dynamics.evaluate(state) != Status::invalid;
   dynamics.ask_rates(false);
-  first_stage_is_known = false;
+  control.first_stage_is_known = false;
   const bool slows = answered && rate_of_laws(state, 0.3 * stable / part) * part > 0.3 * stable;
   const LawReport& r = dynamics.law_report();
   if (!slows || r.stiffest < 0 || !report.warning.empty()) return;
@@ -449,8 +453,8 @@ void Stepper::Impl::warn_of_slow_law(double part) {
 }
 
 bool Stepper::Impl::turned_round() const {
-  for (std::size_t i = 0; i < over.size() && i < modes.size(); ++i)
-    if (over[i] && may_turn(i) && dynamics.contacts()[i].rubbing.norm() > 4 * rest_speed) return true;
+  for (std::size_t i = 0; i < switching.over.size() && i < switching.modes.size(); ++i)
+    if (switching.over[i] && may_turn(i) && dynamics.contacts()[i].rubbing.norm() > 4 * rest_speed) return true;
   return false;
 }
 
@@ -464,9 +468,9 @@ bool Stepper::Impl::advance_in_stages(double& left, double dt) {
   clear_straight();
   const double rate = rate_of_laws(state, stable / left);
   const bool dry = dynamics.law_report().stiffest < 0;
-  smooth_rate = dry ? 0 : rate;
+  switching.smooth_rate = dry ? 0 : rate;
   const auto limit = [&](double h) {
-    return smooth_rate * h > stable ? std::min(h, std::max(finest, enough(smooth_rate))) : h;
+    return switching.smooth_rate * h > stable ? std::min(h, std::max(finest, enough(switching.smooth_rate))) : h;
   };
   left = limit(left);
   if (begins_to_slide())
@@ -479,7 +483,7 @@ bool Stepper::Impl::advance_in_stages(double& left, double dt) {
   for (;;) {
     if (!advance_by(left)) {
       // Stages of laws that are too stiff for the substep may have any state.
-      if (!(law_rate * left > stable) || !(left > finest * (1 + 1e-9))) return false;
+      if (!(switching.law_rate * left > stable) || !(left > finest * (1 + 1e-9))) return false;
       report.rejected = false;
       report.reason.clear();
       report.status = status;
@@ -487,15 +491,16 @@ bool Stepper::Impl::advance_in_stages(double& left, double dt) {
       left = std::max(finest, 0.5 * left);
       continue;
     }
-    if (!(law_rate * left > stable)) {
+    if (!(switching.law_rate * left > stable)) {
       if (anyhow || left <= shortest_substep || went_straight()) return true;
       recorder.restore();
       left = limit(plan_length(0.5 * left, rate > 0 ? enough(rate) : 0, anyhow));
-    } else if (dry_is_fastest) {
+    } else if (switching.dry_is_fastest) {
       if (left <= shortest_substep) return true;
       recorder.restore();
       // A stage may have been where the slip is least. So the length is reduced by no more than that requires at once.
-      left = limit(plan_length(goes_straight() ? 0.5 * left : left, std::max(enough(law_rate), 0.25 * left), anyhow));
+      left = limit(
+          plan_length(goes_straight() ? 0.5 * left : left, std::max(enough(switching.law_rate), 0.25 * left), anyhow));
     } else {
       if (!(left > finest * (1 + 1e-9))) break;
       recorder.restore();
@@ -512,23 +517,24 @@ bool Stepper::Impl::advance_in_stages(double& left, double dt) {
 }
 
 bool Stepper::Impl::advance_adaptively(double& left, double rest_of_step) {
-  const double most = left, planned = try_h;
+  const double most = left, planned = control.try_h;
   const bool goes_on = goes_straight();
   clear_straight();
   const bool begins = begins_to_slide();
-  const bool turns = rate_of_laws(state, 0.3 * stable / try_h) * try_h > 0.3 * stable;
+  const bool turns = rate_of_laws(state, 0.3 * stable / control.try_h) * control.try_h > 0.3 * stable;
   if (begins || goes_on || (turns && dynamics.law_report().stiffest < 0)) {
-    left = plan_length(most, begins ? 0 : try_h, false);
+    left = plan_length(most, begins ? 0 : control.try_h, false);
     if (goes_straight()) {
       if (!advance_within_tolerance(left, rest_of_step)) return false;
       if (went_straight()) return true;
       recorder.restore();
-      try_h = planned;
+      control.try_h = planned;
       clear_straight();
     }
     left = most;
   }
-  if (1.001 * try_h < left) left = 2 * try_h < left ? try_h : 0.5 * left;  // Avoids a very short substep at the end.
+  if (1.001 * control.try_h < left)
+    left = 2 * control.try_h < left ? control.try_h : 0.5 * left;  // Avoids a very short substep at the end.
   return advance_within_tolerance(left, rest_of_step);
 }
 
@@ -538,7 +544,7 @@ double Stepper::Impl::locate(double left, double e) {
   const auto by_a_step = [&](double h) {
     recorder.restore();
     last = h;
-    return advance_by(h) ? event_value(next) : std::numeric_limits<double>::quiet_NaN();
+    return advance_by(h) ? event_value(work.next) : std::numeric_limits<double>::quiet_NaN();
   };
   Bracket steps{0, left, 0, -1};
   if (const std::optional<Guess> guess = guess_event(left, e, sharp)) {
@@ -569,12 +575,13 @@ double Stepper::Impl::locate(double left, double e) {
 
 std::optional<Stepper::Impl::Guess> Stepper::Impl::guess_event(double left, double e, double sharp) {
   const auto on_polynomial = [&](double h) {
-    evaluate_segment(state, trial, h / left, next);
-    memory_there.resize(memory_after.size());
-    for (std::size_t j = 0; j < memory_there.size(); ++j)
-      memory_there[j] = memory_before[j] + h / left * (memory_after[j] - memory_before[j]);
-    dynamics.give_memory(memory_there);
-    return dynamics.evaluate(next) == Status::invalid ? std::numeric_limits<double>::quiet_NaN() : event_value(next);
+    evaluate_segment(state, dense.trial, h / left, work.next);
+    work.memory_there.resize(work.memory_after.size());
+    for (std::size_t j = 0; j < work.memory_there.size(); ++j)
+      work.memory_there[j] = work.memory_before[j] + h / left * (work.memory_after[j] - work.memory_before[j]);
+    dynamics.give_memory(work.memory_there);
+    return dynamics.evaluate(work.next) == Status::invalid ? std::numeric_limits<double>::quiet_NaN()
+                                                           : event_value(work.next);
   };
   Bracket bracket{0, left, 0, e};
   for (int k = 0; bracket.at_a <= 0 && k < 6; ++k) {
@@ -590,14 +597,14 @@ std::optional<Stepper::Impl::Guess> Stepper::Impl::guess_event(double left, doub
 
 void Stepper::Impl::accept_substep(double h) {
   ++report.substeps;
-  std::swap(state, next);
+  std::swap(state, work.next);
   // The last evaluation of the pair is the first one of the next substep, if nothing else changes there.
-  first_stage_is_known = by_tolerance(options.method) && !eventful() && dynamics.law_efforts().empty();
+  control.first_stage_is_known = by_tolerance(options.method) && !eventful() && dynamics.law_efforts().empty();
   store_segment();
   dynamics.accept(h);
-  for (std::size_t i = 0; i < modes.size() && i < dynamics.contacts().size(); ++i) {
+  for (std::size_t i = 0; i < switching.modes.size() && i < dynamics.contacts().size(); ++i) {
     const Contact& c = dynamics.contacts()[i];
-    if (!modes[i].sticks && c.rubbing.dot(modes[i].sense) > 0) modes[i].sense = c.rubbing;
+    if (!switching.modes[i].sticks && c.rubbing.dot(switching.modes[i].sense) > 0) switching.modes[i].sense = c.rubbing;
   }
   apply_modes();
 }

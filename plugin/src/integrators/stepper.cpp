@@ -79,13 +79,13 @@ std::string Stepper::Impl::begin_at(bool forget) {
       if (system->kind(id) == BodyKind::coordinate)
         return "rattle moves bodies by their momenta; coordinates such as '" + system->name(id) +
                "' need rk4 or adaptive";
-  try_h = 0;
-  first_stage_is_known = false;
-  segment_count = 0;
-  std::fill(values.begin(), values.end(), std::numeric_limits<double>::quiet_NaN());
-  modes.clear();
-  modes_known = false;
-  stuck.clear();
+  control.try_h = 0;
+  control.first_stage_is_known = false;
+  dense.segment_count = 0;
+  std::fill(dense.values.begin(), dense.values.end(), std::numeric_limits<double>::quiet_NaN());
+  switching.modes.clear();
+  switching.modes_known = false;
+  switching.stuck.clear();
   collect_unilateral();
   recorder.restructure(*system, block(), forget);
   start = {};
@@ -109,13 +109,15 @@ std::string Stepper::Impl::begin_at(bool forget) {
 
 void Stepper::Impl::resize_work_memory() {
   const std::size_t n = z(block().n()), m = z(block().m());
-  for (auto* x : {&v0, &v1, &force, &gyroscopic, &in_chart, &gained, &momentum, &momentum_before}) x->assign(n, 0.0);
-  for (auto* x : {&beyond, &beyond_rate, &error, &all}) x->assign(m, 0.0);
-  for (Stages* stages : {&vdot, &pose_rate})
+  for (auto* x : {&work.v0, &work.v1, &work.force, &work.gyroscopic, &work.in_chart, &work.gained, &work.momentum,
+                  &work.momentum_before})
+    x->assign(n, 0.0);
+  for (auto* x : {&work.beyond, &work.beyond_rate, &work.error, &work.all}) x->assign(m, 0.0);
+  for (Stages* stages : {&work.vdot, &work.pose_rate})
     for (auto& x : *stages) x.assign(n, 0.0);
-  trial.resize(n);
-  forces_alone.block = block();
-  switches.reserve(16);
+  dense.trial.resize(n);
+  work.forces_alone.block = block();
+  switching.switches.reserve(16);
 }
 
 bool Stepper::Impl::structure_changed() const {
@@ -141,10 +143,10 @@ void Stepper::Impl::refuse(Status status, std::string why) {
 void Stepper::Impl::add_feedback(std::span<double> acceleration) {
   const Assembly& assembly = dynamics.assembly();
   const double alpha = options.baumgarte_rate;
-  for (std::size_t r = 0; r < error.size(); ++r)
-    error[r] = -2 * alpha * assembly.velocity[r] - alpha * alpha * assembly.position[r];
-  dynamics.solver().apply(error, beyond_rate, {}, force);
-  for (std::size_t j = 0; j < acceleration.size(); ++j) acceleration[j] += force[j];
+  for (std::size_t r = 0; r < work.error.size(); ++r)
+    work.error[r] = -2 * alpha * assembly.velocity[r] - alpha * alpha * assembly.position[r];
+  dynamics.solver().apply(work.error, work.beyond_rate, {}, work.force);
+  for (std::size_t j = 0; j < acceleration.size(); ++j) acceleration[j] += work.force[j];
 }
 
 void Stepper::Impl::move(const State& from, State& to, double h, std::span<const double> v) const {
@@ -159,8 +161,9 @@ void Stepper::Impl::move(const State& from, State& to, double h, std::span<const
 }
 
 double Stepper::Impl::stiffness_frequency(const State& at, double h) {
-  for (std::size_t r = 0; r < all.size(); ++r) all[r] = dynamics.lambda()[r] + dynamics.induced()[r] + beyond[r] / h;
-  return fastest_swing(*system, dynamics, at, all);
+  for (std::size_t r = 0; r < work.all.size(); ++r)
+    work.all[r] = dynamics.lambda()[r] + dynamics.induced()[r] + work.beyond[r] / h;
+  return fastest_swing(*system, dynamics, at, work.all);
 }
 
 void Stepper::Impl::velocities(const State& at, std::span<double> v) const {
@@ -194,9 +197,9 @@ std::string Stepper::Impl::name_of(const LawEffort& e) const {
 void Stepper::Impl::accept() {
   for (const ConstraintId id : block().constraints) {
     Constraint& constraint = system->constraint(id);
-    scene.clear();
-    for (const BodyId body : constraint.bodies()) scene.push_back(state[body]);
-    constraint.function().accept(scene, state.t);
+    work.scene.clear();
+    for (const BodyId body : constraint.bodies()) work.scene.push_back(state[body]);
+    constraint.function().accept(work.scene, state.t);
   }
 }
 
@@ -235,11 +238,11 @@ void Stepper::Impl::begin_report() {
   report.mode_switches = 0;
   report.reason.clear();
   report.warning.clear();
-  switches.clear();
-  crossings.clear();
-  segment_count = 0;
-  switched_in_step.clear();
-  inactive_before = inactive_unilateral;
+  switching.switches.clear();
+  dense.crossings.clear();
+  dense.segment_count = 0;
+  switching.switched_in_step.clear();
+  switching.inactive_before = switching.inactive_unilateral;
 }
 
 bool Stepper::Impl::assemble_again() {
@@ -258,15 +261,15 @@ bool Stepper::Impl::assemble_again() {
 void Stepper::Impl::undo_step(double h_before) {
   state = before;
   dynamics.give_memory({});
-  for (const ConstraintId id : switched_in_step) system->enable(id, !system->enabled(id));
-  inactive_unilateral = inactive_before;
-  restart = restart || !switched_in_step.empty();
-  modes.clear();
-  modes_known = false;
-  switches.clear();
-  crossings.clear();
-  segment_count = 0;
-  std::fill(values.begin(), values.end(), std::numeric_limits<double>::quiet_NaN());
+  for (const ConstraintId id : switching.switched_in_step) system->enable(id, !system->enabled(id));
+  switching.inactive_unilateral = switching.inactive_before;
+  restart = restart || !switching.switched_in_step.empty();
+  switching.modes.clear();
+  switching.modes_known = false;
+  switching.switches.clear();
+  dense.crossings.clear();
+  dense.segment_count = 0;
+  std::fill(dense.values.begin(), dense.values.end(), std::numeric_limits<double>::quiet_NaN());
   report.mode_switches = 0;
   last_h = h_before;
   recorder.begin(*system);
@@ -328,20 +331,20 @@ std::span<const Reaction> Stepper::reactions() { return impl_->reactions(); }
 std::span<const BodyBooks> Stepper::books() const { return impl_->recorder.books(); }
 const EnergyBooks& Stepper::energy_books() const { return impl_->recorder.energy(); }
 std::span<const LawWork> Stepper::law_works() const { return impl_->recorder.laws(); }
-std::span<const ModeSwitch> Stepper::switches() const { return impl_->switches; }
+std::span<const ModeSwitch> Stepper::switches() const { return impl_->switching.switches; }
 int Stepper::watch(std::function<double(const State&)> function) {
-  impl_->functions.push_back(std::move(function));
-  impl_->values.push_back(std::numeric_limits<double>::quiet_NaN());
-  return static_cast<int>(impl_->functions.size()) - 1;
+  impl_->dense.functions.push_back(std::move(function));
+  impl_->dense.values.push_back(std::numeric_limits<double>::quiet_NaN());
+  return static_cast<int>(impl_->dense.functions.size()) - 1;
 }
-std::span<const Crossing> Stepper::crossings() const { return impl_->crossings; }
+std::span<const Crossing> Stepper::crossings() const { return impl_->dense.crossings; }
 State Stepper::state_at(double t) const {
   Impl& d = *impl_;
   State out = d.state;
-  for (std::size_t i = 0; i < d.segment_count; ++i) {
-    const Impl::Segment& segment = d.segments[i];
+  for (std::size_t i = 0; i < d.dense.segment_count; ++i) {
+    const Impl::Segment& segment = d.dense.segments[i];
     const double theta = (t - segment.base.t) / segment.h;
-    if (theta < 0 || (theta >= 1 && i + 1 < d.segment_count) || theta >= 1 + 1e-9) continue;
+    if (theta < 0 || (theta >= 1 && i + 1 < d.dense.segment_count) || theta >= 1 + 1e-9) continue;
     if (theta < 1) d.evaluate_segment(segment.base, segment, theta, out);
     break;
   }

@@ -53,6 +53,8 @@ struct Stepper::Impl {
   bool restart = false;                    // The system changed and must be assembled again before the next step.
   double last_dt = 0, last_frequency = 0;  // Length [s] and ω [rad/s] of the last accepted step.
   double last_h = 0;                       // Length of the last semi-implicit substep.
+  double recorded_until = 0;               // Time up to which the recorder has added its work [s].
+  State before;                            // State at the beginning of the step.
 
   // Modes of friction elements and unilateral constraints between two events (T10).
   struct Mode {
@@ -65,35 +67,41 @@ struct Stepper::Impl {
     ConstraintId on;
     bool negative = false;
   };
-  std::vector<Mode> modes, modes_before;
-  // Unilateral constraints that are active and inactive. Inactive ones are watched only if they re-engage.
-  std::vector<UnilateralMode> active_unilateral, inactive_unilateral;
-  std::vector<UnilateralMode> inactive_before;
-  std::vector<ConstraintId> switched_in_step;     // Constraints switched in this step.
-  std::vector<ConstraintId> switched_in_substep;  // Constraints switched in this semi-implicit substep.
-  std::vector<ModeSwitch> switches;
-  std::vector<char> over, over_active, over_inactive;  // Past their event.
-  // Unit directions of elements that slide straight in this substep, and zero for the others.
-  std::vector<Vector6d> straight;
-  std::vector<Vector6d> slide_directions;  // Directions in which elements at an event start to slide.
-  double smooth_rate = 0;                  // Rate of smooth laws at the last go_straight() [1/s].
-  bool dry_is_fastest = false;             // law_rate belongs to friction that turns with its slip.
-  bool modes_known = false, turned_back = false;
-  long try_count = 0;         // Number of substeps tried in this step, and of searches for straight directions.
-  double recorded_until = 0;  // Time up to which the recorder has added its work [s].
-  double law_rate = 0;        // Largest rate over the stages of the last advance_by() [1/s].
-  std::vector<char> stuck;    // Elements that stuck at the end of the last semi-implicit step.
-  std::vector<BodyState> watched;
+  struct Switching {
+    bool modes_known = false;
+    std::vector<Mode> modes, modes_before;
+    // Unilateral constraints that are active and inactive. Inactive ones are watched only if they re-engage.
+    std::vector<UnilateralMode> active_unilateral, inactive_unilateral;
+    std::vector<UnilateralMode> inactive_before;
+    std::vector<ConstraintId> switched_in_step;     // Constraints switched in this step.
+    std::vector<ConstraintId> switched_in_substep;  // Constraints switched in this semi-implicit substep.
+    std::vector<ModeSwitch> switches;
+    std::vector<char> over, over_active, over_inactive;  // Past their event.
+    // Unit directions of elements that slide straight in this substep, and zero for the others.
+    std::vector<Vector6d> straight;
+    std::vector<Vector6d> slide_directions;  // Directions in which elements at an event start to slide.
+    double smooth_rate = 0;                  // Rate of smooth laws at the last go_straight() [1/s].
+    double law_rate = 0;                     // Largest rate over the stages of the last advance_by() [1/s].
+    bool dry_is_fastest = false;             // law_rate belongs to friction that turns with its slip.
+    bool turned_back = false;                // A slip is reversed in a stage of the last advance_by().
+    long try_count = 0;       // Number of substeps tried in this step, and of searches for straight directions.
+    std::vector<char> stuck;  // Elements that stuck at the end of the last semi-implicit step.
+    std::vector<BodyState> watched;
+  };
+  Switching switching;
 
   // Step-size control of the embedded pairs (T13).
-  double try_h = 0;          // Planned length of the next substep [s]. 0: not known.
-  double last_error = 1e-4;  // Error of the last accepted substep, in units of the tolerance.
-  double error_of_step = 0;
-  bool first_stage_is_known = false;  // The last evaluation was at `state`, and is the first stage of the next substep.
-  // SolveInfo::smallest_pivot of the last substep at its beginning and its end, and the least of all its stages.
-  // `on_constraints` projects stages onto the constraints before they are evaluated.
-  double pivot_at_start = 1, pivot_at_end = 1, least_pivot = 1;
-  bool on_constraints = false;
+  struct StepControl {
+    double try_h = 0;          // Planned length of the next substep [s]. 0: not known.
+    double last_error = 1e-4;  // Error of the last accepted substep, in units of the tolerance.
+    double error_of_step = 0;
+    // The last evaluation was at `state`, and is the first stage of the next substep.
+    bool first_stage_is_known = false;
+    // SolveInfo::smallest_pivot of the last substep at its beginning and its end, and the least of all its stages.
+    double pivot_at_start = 1, pivot_at_end = 1, least_pivot = 1;
+    bool on_constraints = false;  // Stages are projected onto the constraints before they are evaluated.
+  };
+  StepControl control;
 
   // Dense output of a substep: y(θ) = θ(c₀ + (1 − θ)(c₁ + θ(c₂ + (1 − θ)(c₃ + …)))) from its beginning, θ = 0 … 1. The
   // first three coefficients are the cubic that matches values and slopes at both ends.
@@ -107,22 +115,29 @@ struct Stepper::Impl {
         for (auto& x : *all) x.resize(n);
     }
   };
-  Segment trial;
-  std::vector<Segment> segments;
-  std::size_t segment_count = 0;
-  std::vector<std::function<double(const State&)>> functions;
-  std::vector<double> values;  // Values of the functions at `state`. NaN: not known.
-  std::vector<Crossing> crossings;
+  struct DenseOutput {
+    Segment trial;
+    std::vector<Segment> segments;
+    std::size_t segment_count = 0;
+    std::vector<std::function<double(const State&)>> functions;
+    std::vector<double> values;  // Values of the functions at `state`. NaN: not known.
+    std::vector<Crossing> crossings;
+  };
+  DenseOutput dense;
 
-  // Work memory of a step.
   using Stages = std::array<std::vector<double>, Tableau::most>;
-  State before, next, stage, between, probe;
-  std::vector<double> v0, v1, beyond, beyond_rate, force, gyroscopic, error, all, mass, in_chart, gained, momentum,
-      momentum_before, all_forces;
-  Stages vdot, pose_rate, memory_rate;
-  std::vector<double> memory_before, memory_after, memory_there;  // Internal states of laws (Dynamics::memory()).
-  Assembly forces_alone;
-  std::vector<BodyState> scene;
+  // Work memory of a step.
+  struct Work {
+    State next, stage, between, probe;
+    std::vector<double> v0, v1, force, gyroscopic, in_chart, gained, momentum, momentum_before, all_forces;  // [n]
+    std::vector<double> beyond, beyond_rate, error, all;                                                     // [m]
+    std::vector<double> mass;
+    Stages vdot, pose_rate, memory_rate;
+    std::vector<double> memory_before, memory_after, memory_there;  // Internal states of laws (Dynamics::memory()).
+    Assembly forces_alone;
+    std::vector<BodyState> scene;
+  };
+  Work work;
 
   Impl(System& s, State at, const StepOptions& o);
 
@@ -287,7 +302,7 @@ struct Stepper::Impl {
   bool step_symplectic(double dt);
 
   bool advance_by(double dt) {
-    ++try_count;
+    ++switching.try_count;
     return symplectic(options.method) ? step_symplectic(dt) : step_runge_kutta(dt);
   }
 
@@ -296,7 +311,8 @@ struct Stepper::Impl {
   // ---- events (T10) ----
 
   bool eventful() const {
-    return !dynamics.contacts().empty() || !active_unilateral.empty() || !inactive_unilateral.empty();
+    return !dynamics.contacts().empty() || !switching.active_unilateral.empty() ||
+           !switching.inactive_unilateral.empty();
   }
 
   /// Collects the active unilateral constraints. Inactive ones stay known.
