@@ -34,7 +34,7 @@ class ImpulseRecorder {
   /// Fills work and stabilisation of reactions of this block, at `state` after a step of `dt`.
   void fill_work(const System& system, const Block& block, const State& state, double dt,
                  std::vector<Reaction>& reactions) const;
-  std::span<const BodyBooks> books() const { return books_; }
+  std::span<const BodyBooks> books() const { return balances_; }
   double work() const;  ///< Work of constraints and laws together.
   const EnergyBooks& energy() const { return energy_; }
   std::span<const LawWork> laws() const { return laws_; }
@@ -50,7 +50,7 @@ class ImpulseRecorder {
   std::vector<double> work_;          // By constraint id, since the start.
   std::vector<unsigned> version_;     // Version of that constraint id.
   double work_of_removed_ = 0;        // Work of removed constraints whose index has been reused.
-  std::vector<BodyBooks> books_;
+  std::vector<BodyBooks> balances_;
   std::vector<LawWork> laws_;
   std::vector<unsigned long> cleared_;  // For each law: number of clear_laws() calls of its constraint before it began.
   unsigned long law_changes_ = 0;       // Value of the system's law_changes at the last begin().

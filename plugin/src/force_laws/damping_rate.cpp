@@ -109,11 +109,11 @@ void LawSolver::find_rate(const Scene& scene, double from) {
   if (sites_.empty() || !(report.rate > from)) return;
   rates_.velocity.resize(scratch_.applied.size());
   // Poses hardly change within a substep, so the ratio of a rate to its bound is kept.
-  const auto find = [&](double& rate, double& share, const auto& found) {
+  const auto find = [&](double& rate, double& ratio, const auto& found) {
     if (!(rate > from)) return;
     const double bound = rate;
-    if (!(share * bound <= from)) share = std::min(1.0, found() / bound);
-    rate = share * bound;
+    if (!(ratio * bound <= from)) ratio = std::min(1.0, found() / bound);
+    rate = ratio * bound;
   };
   find(rates_.smooth, rates_.smooth_ratio, [&] { return rate_of_smooth(scene, from); });
   find(rates_.turning, rates_.turning_ratio, [&] {

@@ -35,7 +35,7 @@ class LawSolver::LawCallbacks final : public detail::FrictionProblem::Laws {
     return out;
   }
   /// Returns the effort of a smooth unknown term that is implicit in its slip, at the slip that was found.
-  Vector6d answer(const UnknownTerm& p, const Vector6d& N) {
+  Vector6d effort_at_solution(const UnknownTerm& p, const Vector6d& N) {
     const Effort e = own(p).effort(own_.thrust_at_slip(scene_, p, N, own_.implicit_slip(p)));
     Vector6d out;
     out << e.force, e.moment;

@@ -87,7 +87,7 @@ void LawSolver::pose_term(const Scene& scene, const UnknownTerm& p, std::span<co
   std::copy_n(thrust_read(p).data(), 6, block.known.begin());
   block.smooth = p.contact < 0;
   block.slip_implicit = p.slip_implicit;
-  block.share = p.share;
+  block.slip_fraction = p.slip_fraction;
   if (p.slip_implicit) {
     std::copy_n(p.slip.data(), 6, block.start_slip.begin());
     for (int k = 0; k < p.dim; ++k) problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);

@@ -148,7 +148,8 @@ void FrictionProblem::solve_smooth_block(Laws& laws, std::size_t index, const Si
       for (std::size_t j = 0; j < dim; ++j) {
         J[i][j] = i == j;
         for (std::size_t k = 0; k < dim; ++k)
-          J[i][j] -= b.share * slope[i][k] * W_[at(b.start + static_cast<int>(k), b.start + static_cast<int>(j))];
+          J[i][j] -=
+              b.slip_fraction * slope[i][k] * W_[at(b.start + static_cast<int>(k), b.start + static_cast<int>(j))];
       }
     }
     if (!eliminate_small(J, x, dim)) return;
@@ -202,7 +203,7 @@ bool FrictionProblem::linearize_coupled_laws(Laws& laws, std::size_t index, std:
     for (std::size_t i = 0; i < z_(other.dim); ++i, ++row) {
       J_[row * columns + row] = 1;
       for (int k = 0; k < other.dim; ++k) {
-        const double s = other.share * slope[i][z_(k)];
+        const double s = other.slip_fraction * slope[i][z_(k)];
         if (s == 0) continue;
         for (std::size_t j = 0; j < n; ++j) J_[row * columns + j] -= s * W_[at(other.start + k, coupled_unknowns_[j])];
         for (std::size_t j = 0; j < dim; ++j)

@@ -69,7 +69,7 @@ void FrictionProblem::linearize_smooth(Laws& laws, int id, const Six& N, double 
       for (int k = 0; k < b.dim; ++k) {
         if (slope[z_(i)][z_(k)] == 0) continue;
         for (int j = 0; j < size_; ++j)
-          J_[at(b.start + i, j)] -= b.share * slope[z_(i)][z_(k)] * W_[at(b.start + k, j)];
+          J_[at(b.start + i, j)] -= b.slip_fraction * slope[z_(i)][z_(k)] * W_[at(b.start + k, j)];
       }
   }
   const double h = 1e-6 * std::max(thrust_size, 1e-6);

@@ -83,7 +83,7 @@ Six FrictionProblem::read(const Block& b, std::span<const double> z) const {
 Six FrictionProblem::slip_read(const Block& b, std::span<const double> z) const {
   Six u{};
   for (int i = 0; b.slip_implicit && i < b.dim; ++i)
-    u[z_(i)] = (1 - b.share) * b.start_slip[z_(i)] + b.share * slip(b.start + i, z);
+    u[z_(i)] = (1 - b.slip_fraction) * b.start_slip[z_(i)] + b.slip_fraction * slip(b.start + i, z);
   return u;
 }
 

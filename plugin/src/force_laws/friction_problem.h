@@ -21,10 +21,10 @@ class FrictionProblem {
     int start = 0, dim = 0;  // Place in z, at most 6 unknowns.
     int site = 0;            // Site whose reaction it reads.
     bool smooth = false;     // z = effort(reaction), no dry friction.
-    // Smooth and implicit in its slip: z = effort(reaction, slip), with the slip at `share` of the way from the start
-    // to the end.
+    // Smooth and implicit in its slip: z = effort(reaction, slip), with the slip at `slip_fraction` of the way from the
+    // start to the end.
     bool slip_implicit = false;
-    double share = 1;
+    double slip_fraction = 1;
     bool reaction_implicit = false;  // It reads the reaction that efforts make, N + K z. Otherwise it reads `known`.
     Six known{};                     // The given reaction.
     bool given = false;              // Dry: it slides along `sense` at `speed`, for any slips.

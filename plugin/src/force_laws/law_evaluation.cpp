@@ -142,7 +142,8 @@ Thrust LawSolver::thrust_of(const Scene& scene, const Site& site, const Law::Ter
 /// Returns the slip at which a smooth unknown term is evaluated implicitly, in its basis.
 Vector6d LawSolver::implicit_slip(const UnknownTerm& p) const {
   Vector6d u = Vector6d::Zero();
-  for (int k = 0; k < p.dim; ++k) u[k] = (1 - p.share) * p.slip[k] + p.share * problem_.slip(p.start + k, z_);
+  for (int k = 0; k < p.dim; ++k)
+    u[k] = (1 - p.slip_fraction) * p.slip[k] + p.slip_fraction * problem_.slip(p.start + k, z_);
   return u;
 }
 
@@ -345,7 +346,7 @@ void LawSolver::classify_smooth(const Scene& scene) {
       p.smooth = static_cast<int>(&s - smooth_terms_.data());
       p.measured_at = sites_[z(s.site)].ideal;
       p.slip_implicit = stiff;
-      p.share = s.turns ? 0.5 : 1;
+      p.slip_fraction = s.turns ? 0.5 : 1;
       set_basis(p, s.e);
       effort_count_ += s.what->turns ? 6 : 3;
       continue;
@@ -374,7 +375,7 @@ bool LawSolver::stiffens(const Scene& scene, UnknownTerm& p) {
   measure(scene, s, site.actual);
   if (!s.slip_implicit || !(s.turns || s.rate * step > explicit_limit)) return false;
   p.slip_implicit = true;
-  p.share = s.turns ? 0.5 : 1;
+  p.slip_fraction = s.turns ? 0.5 : 1;
   p.block = 0;
   set_basis(p, effort_at(scene, s, site.actual, site.relative, site.relative_spin));
   return true;

@@ -120,10 +120,10 @@ class LawSolver {
     Vector6d measured_at;  // For a smooth unknown term: reaction at which its rate was measured.
     // For an unknown term that is implicit in its slip: effort across the free directions, as at the state.
     Vector6d across;
-    bool slip_implicit = false;  // Smooth and implicit in the slip at `share` of the way through the step.
+    bool slip_implicit = false;  // Smooth and implicit in the slip at `slip_fraction` of the way through the step.
     // In the friction problem it reads the normal force that the unknowns make. Otherwise it reads a given one.
     bool reaction_implicit = false;
-    double share = 1;
+    double slip_fraction = 1;
   };
   /// A smooth term before it is classified.
   struct SmoothTerm {

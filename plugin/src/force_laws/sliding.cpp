@@ -155,7 +155,7 @@ double LawSolver::relative_disagreement(LawCallbacks& callbacks, UnknownTerm& p)
     p.next = callbacks.known(p, is);
     return relative(p.next, p.known);
   }
-  if (p.slip_implicit) return relative(callbacks.answer(p, is), callbacks.answer(p, was));
+  if (p.slip_implicit) return relative(callbacks.effort_at_solution(p, is), callbacks.effort_at_solution(p, was));
   const auto& block = problem_.blocks[z(p.block)];
   detail::Six before{}, after{};
   std::copy_n(was.data(), 6, before.begin());

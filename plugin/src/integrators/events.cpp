@@ -178,8 +178,8 @@ bool Stepper::Impl::went_straight() const {
     // one.
     // Not for bores, which have an arm.
     const bool one_kind = c.effort.head<3>().isZero(0) || c.effort.tail<3>().isZero(0);
-    const bool told = one_kind && c.effort.squaredNorm() > 0;
-    if (beside(c.rubbing, told ? Vector6d(-c.effort) : switching.straight[i]) > 2 * rest_speed) return false;
+    const bool direction_known = one_kind && c.effort.squaredNorm() > 0;
+    if (beside(c.rubbing, direction_known ? Vector6d(-c.effort) : switching.straight[i]) > 2 * rest_speed) return false;
   }
   return true;
 }

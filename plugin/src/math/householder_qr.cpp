@@ -83,8 +83,8 @@ void Reflectors::factor_pivoted(double stop) {
       if (now[j] == 0) continue;
       // Downdating by Pythagoras loses digits when little is left. Then the norm is computed again (LAPACK working note
       // 176).
-      const double share = std::abs(x[0]) / now[j];
-      const double left = std::max(0.0, (1 - share) * (1 + share));
+      const double ratio_to_norm = std::abs(x[0]) / now[j];
+      const double left = std::max(0.0, (1 - ratio_to_norm) * (1 + ratio_to_norm));
       const double ratio = now[j] / exact[j];
       if (left * ratio * ratio <= recompute) {
         now[j] = exact[j] = size > 1 ? ConstVector(x + 1, size - 1).norm() : 0.0;
@@ -98,8 +98,9 @@ void Reflectors::factor_pivoted(double stop) {
 void Reflectors::factor_staircase(const std::vector<int>& reach) {
   steps = std::min(rows, columns);
   height.resize(static_cast<std::size_t>(steps));
-  const auto room = static_cast<std::size_t>(panel_width) * static_cast<std::size_t>(rows + columns + panel_width);
-  if (panel.size() < room) panel.resize(room);
+  const auto panel_size =
+      static_cast<std::size_t>(panel_width) * static_cast<std::size_t>(rows + columns + panel_width);
+  if (panel.size() < panel_size) panel.resize(panel_size);
   for (int from = 0; from < steps; from += panel_width) {
     const int to = std::min(from + panel_width, steps);
     const int width = to - from;

@@ -465,7 +465,7 @@ double SparseFactorization::largest_singular_value(const Island& island) const {
 double SparseFactorization::mark_redundant(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const {
   constexpr double blocks = 1e-6, noise = 30;
   const Island& island = islands_[at(i)];
-  const auto share_of = [&](int row) {
+  const auto size_in_row = [&](int row) {
     const double length = length_[at(row)];
     return std::fabs(work_->inside[at(row)]) * (length > 0 ? length : longest_ > 0 ? longest_ : 1.0);
   };
@@ -481,7 +481,7 @@ double SparseFactorization::mark_redundant(int i, std::vector<char>& redundant, 
       square = refine_null_vector(i);  // One value of the vector is 1.
     for (int k = island.node_begin; k < island.node_end; ++k)
       for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r) {
-        const double u = share_of(r);
+        const double u = size_in_row(r);
         largest = std::max(largest, u);
         norm += u * u;
       }
@@ -490,21 +490,21 @@ double SparseFactorization::mark_redundant(int i, std::vector<char>& redundant, 
     dropped = std::max(dropped, left);
     for (int k = island.node_begin; k < island.node_end; ++k) {
       const Node& node = pattern_.nodes[at(k)];
-      double share = 0, open = 0;
-      for (int r = node.row; r < node.row + node.rows; ++r) share = std::max(share, share_of(r));
-      if (!(share > 0)) continue;
+      double size = 0, force_size = 0;
+      for (int r = node.row; r < node.row + node.rows; ++r) size = std::max(size, size_in_row(r));
+      if (!(size > 0)) continue;
       for (int t = node.block_begin; t < node.block_end; ++t) {
         const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
         const double* const B = work_->whitened.data() + pattern_.jacobian_blocks[at(t)].value;
         for (int c = 0; c < body.size; ++c) {
           double sum = 0;
           for (int r = 0; r < node.rows; ++r) sum += B[r * body.size + c] * work_->inside[at(node.row + r)];
-          open = std::max(open, std::fabs(sum));
+          force_size = std::max(force_size, std::fabs(sum));
         }
       }
       const auto c = at(pattern_.row_constraint[at(node.row)]);
-      if (share > least) redundant[c] = 1;
-      if (open > least) undetermined[c] = 1;
+      if (size > least) redundant[c] = 1;
+      if (force_size > least) undetermined[c] = 1;
     }
   }
   return dropped;
