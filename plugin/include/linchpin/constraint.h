@@ -1,5 +1,5 @@
-// A constraint is written once, as a residual; its rows of A and b follow (T3). Hides automatic differentiation, the
-// chain rule through rotations and explicit time. Whether rows agree with one another is solve's business (dynamics.h).
+// A constraint is written once, as a residual, and its rows of A and b follow (T3). Hides automatic differentiation,
+// the chain rule through rotations and explicit time. Consistency between rows is decided by solve (problem.h).
 #pragma once
 
 #include <linchpin/detail/jet.h>
@@ -20,27 +20,27 @@
 
 namespace linchpin {
 
-/// On what a residual is a condition (T3).
+/// The quantity on which a residual is a condition (T3).
 enum class Level {
-  position,     ///< holonomic: φ(X, t) = 0
-  velocity,     ///< nonholonomic: ψ(X, V, t) = 0, linear in V or not
-  acceleration  ///< α(X, V, V̇, t) = 0, linear in V̇
+  position,     ///< Holonomic: φ(X, t) = 0.
+  velocity,     ///< Nonholonomic: ψ(X, V, t) = 0, linear in V or not.
+  acceleration  ///< On accelerations: α(X, V, V̇, t) = 0, linear in V̇.
 };
 
-/// What one row of a position residual is measured in; decides the column of a report it appears in.
+/// Unit of one row of a position residual. It decides the column of a report in which the row appears.
 enum class RowUnit { metre, radian, own };
 
-/// What `ConstraintFunction::linearize` fills, row-major, for all K bodies of the constraint, fixed ones included.
+/// Output of `ConstraintFunction::linearize`, row-major, for all K bodies of the constraint, fixed ones included.
 struct Linearization {
-  std::span<double> A;  ///< [rows × 6K]: body k at columns 6k, [linear; angular] in W (a particle uses the first 3)
-  std::span<double> b;  ///< [rows]: A v̇ = b
-  std::span<double> position;  ///< [rows]: φ; zero for the other levels
-  std::span<double> velocity;  ///< [rows]: φ̇ = A v + φ_t, or ψ; zero for acceleration rows
+  std::span<double> A;  ///< [rows × 6K]: body k at columns 6k, [linear; angular] in W. A particle uses the first 3.
+  std::span<double> b;  ///< [rows]: A v̇ = b.
+  std::span<double> position;  ///< [rows]: φ, zero for the other levels.
+  std::span<double> velocity;  ///< [rows]: φ̇ = A v + φ_t, or ψ. Zero for acceleration rows.
 };
 
-/// What a constraint computes. Stock joints implement it by hand (joints.h); `holonomic`, `nonholonomic` and
-/// `on_acceleration` below make one from a lambda. Functions may keep scratch memory and angles, so one function is
-/// evaluated by one thread at a time.
+/// The equations of a constraint. Stock joints implement it by hand (joints.h). `holonomic`, `nonholonomic` and
+/// `on_acceleration` below make one from a lambda. Functions may keep scratch memory and angles, so only one thread at
+/// a time may evaluate one function.
 class ConstraintFunction {
  public:
   virtual ~ConstraintFunction() = default;
@@ -48,39 +48,41 @@ class ConstraintFunction {
   virtual int bodies() const = 0;
   virtual Level level() const = 0;
   virtual RowUnit unit(int row) const = 0;
-  /// φ(X, t), ψ(X, V, t) or α(X, V, V̇, t) by level, V̇ being the `a`, `alpha` in X.
-  /// @param X the K bodies. @param out [rows].
+  /// Residual φ(X, t), ψ(X, V, t) or α(X, V, V̇, t) by level, where V̇ is the `a`, `alpha` in X. @param X the K bodies.
+  /// @param out [rows].
   virtual void residual(std::span<const BodyState> X, double t, std::span<double> out) const = 0;
-  /// A, b and the residuals at both levels. Driven bodies carry their velocity and acceleration in X: b includes
-  /// −A_k [a; alpha] of every body's `a`, `alpha`, so the caller zeroes them for bodies that the equations move.
+  /// Computes A, b and the residuals at both levels. Kinematic bodies carry their velocity and acceleration in X. The
+  /// vector b includes −A_k [a; alpha] of every body's `a`, `alpha`, so the caller sets them to zero for bodies that
+  /// the equations move.
   virtual void linearize(std::span<const BodyState> X, double t, Linearization out) const = 0;
-  /// Called once after each accepted step: functions with a memory (unwrapped angles) update it here.
+  /// Called once after each accepted step. Functions with an internal state (unwrapped angles) update it here.
   virtual void accept(std::span<const BodyState> /*X*/, double /*t*/) {}
-  /// That memory as numbers, for who goes back to where a motion has been; functions without one have none.
+  /// The internal state as numbers, with which a caller can restore an earlier time. Empty for functions without one.
   virtual std::vector<double> memory() const { return {}; }
-  /// @param kept  what memory() gave; of another size: nothing happens
+  /// @param kept  the result of memory(). Ignored if its size is different.
   virtual void set_memory(std::span<const double> /*kept*/) {}
 };
 
-/// A named constraint between K bodies, ready to be added to a System. Copies share the function and its memory: make
-/// one for each system.
+/// A named constraint between K bodies, ready to be added to a System. Copies share the function and its internal
+/// state, so make one for each system.
 class Constraint {
  public:
-  /// @throws std::invalid_argument  unless there is a name and a function of that many bodies, each named once.
+  /// @throws std::invalid_argument  unless there is a name and a function of that number of bodies, each named once.
   Constraint(std::string name, std::vector<BodyId> bodies, std::shared_ptr<ConstraintFunction> function);
 
-  /// Declares where on each body (body axes, from the centre of mass [m]) the constraint acts: the point at which its
-  /// wrench is reported, its thrust is measured and a law's force is applied. Joints set it themselves; a residual of
-  /// the user's own needs it before it takes a law, particles excepted.
+  /// Declares the point of each body where the constraint acts (body axes, from the centre of mass [m]). There its
+  /// wrench is reported, its normal force is measured, and the force of a law is applied. Joints set it themselves. A
+  /// residual of the user's own needs it before it takes a law, except between particles.
   Constraint& acting_at(std::vector<Vector3d> p_BQ);
-  /// The same where the point is on none of them for long, as where a ball touches its lane. @param p_WQ  the point [m]
-  /// (W), one for all bodies, from their states at any time.
+  /// Declares an acting point that is fixed on none of the bodies, such as where a ball touches its lane. @param p_WQ
+  /// the point [m] (W), one for all bodies, from their states at any time.
   Constraint& acting_where(std::function<Vector3d(const State&)> p_WQ);
-  /// The constraint acts on all its bodies where body k's point is at the time: for a point of k that slides along the
-  /// others. Else it acts on each body at that body's own point.
+  /// Declares that the constraint acts on all its bodies at body k's present point. Use it for a point of k that slides
+  /// along the others. Without it the constraint acts on each body at that body's own point.
   Constraint& sliding_on(int k);
 
-  /// The same constraint between other bodies, as many; the function and its memory are shared.
+  /// Returns the same constraint between the same number of other bodies. The function and its internal state are
+  /// shared.
   Constraint between(std::vector<BodyId> bodies) const {
     Constraint copy = *this;
     copy.bodies_ = std::move(bodies);
@@ -92,9 +94,10 @@ class Constraint {
   const ConstraintFunction& function() const { return *function_; }
   ConstraintFunction& function() { return *function_; }
   bool has_points() const { return !points_.empty() || where_; }
-  /// [m], body axes; zero (the centre of mass) where nothing was declared.
+  /// Acting point [m], body axes. Zero (the centre of mass) where nothing was declared.
   Vector3d point(int k) const { return points_.empty() ? Vector3d::Zero() : points_[static_cast<std::size_t>(k)]; }
-  /// Where it acts on body k at a state [m] (W): the point of its wrench, of its thrust and of a law's force.
+  /// Point where the constraint acts on body k at a state [m] (W): the point of its wrench, of its normal force and of
+  /// a law's force.
   Vector3d acting_point(int k, const State& state) const {
     if (where_) return where_(state);
     const int holder = slider_ < 0 ? k : slider_;
@@ -102,7 +105,7 @@ class Constraint {
   }
   /// The body whose point slides along the others (`sliding_on`), −1 for none.
   int sliding() const { return slider_; }
-  /// Whether it was declared by `acting_where`.
+  /// Returns true if the acting point was declared by `acting_where`.
   bool wanders() const { return static_cast<bool>(where_); }
 
  private:
@@ -114,16 +117,16 @@ class Constraint {
   std::function<Vector3d(const State&)> where_;
 };
 
-// ---- what a residual sees ----
+// ---- arguments of a residual ----
 
 namespace detail {
 template <class...>
 inline constexpr bool never = false;
-/// @throws std::invalid_argument (here, because headers compile without exceptions).
+/// @throws std::invalid_argument. It is compiled in the library, because headers compile without exceptions.
 [[noreturn]] void no_such_body(std::size_t k, std::size_t count);
 }  // namespace detail
 
-/// Where one body is: all a holonomic residual may read. T is a number type of detail/jet.h.
+/// Pose of one body: all that a holonomic residual may read. T is a number type of detail/jet.h.
 template <class T>
 class Placed {
  public:
@@ -137,7 +140,7 @@ class Placed {
   Vec3<T> axis(double x, double y, double z) const { return turned({x, y, z}); }
   /// Centre of mass [m] (W).
   const Vec3<T>& position() const { return p_; }
-  /// A world point seen from the body [m], in body axes: the inverse of point().
+  /// Body-axes position of a world point [m]: the inverse of point().
   Vec3<T> to_body(const Vec3<T>& p_WQ) const {
     const Vec3<T> d = p_WQ - p_;
     return {dot(columns_[0], d), dot(columns_[1], d), dot(columns_[2], d)};
@@ -163,10 +166,10 @@ class Placed {
   }
   friend struct Seed;
   Vec3<T> p_;
-  std::array<Vec3<T>, 3> columns_;  // of R_WB
+  std::array<Vec3<T>, 3> columns_;  // Columns of R_WB.
 };
 
-/// Where one body is and how it moves: what a nonholonomic residual reads.
+/// Pose and velocity of one body: the argument of a nonholonomic residual.
 template <class T>
 class Moving : public Placed<T> {
  public:
@@ -183,12 +186,12 @@ class Moving : public Placed<T> {
   Vec3<T> v_, w_;
 };
 
-/// Where it is, how it moves and how that changes: what an acceleration residual reads.
+/// Pose, velocity and acceleration of one body: the argument of an acceleration residual.
 template <class T>
 class Accelerating : public Moving<T> {
  public:
-  const Vec3<T>& acceleration() const { return a_; }  ///< of the centre of mass [m/s²] (W)
-  const Vec3<T>& alpha() const { return alpha_; }     ///< angular [rad/s²] (W)
+  const Vec3<T>& acceleration() const { return a_; }  ///< Acceleration of the centre of mass [m/s²] (W).
+  const Vec3<T>& alpha() const { return alpha_; }     ///< Angular acceleration [rad/s²] (W).
   Vec3<T> acceleration(const Eigen::Vector3d& p_BQ) const {
     const Vec3<T> r = this->turned(p_BQ);
     return a_ + cross(alpha_, r) + cross(this->w_, cross(this->w_, r));
@@ -200,11 +203,11 @@ class Accelerating : public Moving<T> {
   Vec3<T> a_, alpha_;
 };
 
-/// The argument `s` of a residual: s[k] is its k-th body, s.t the time.
+/// The argument `s` of a residual: s[k] is its k-th body, and s.t is the time.
 template <template <class> class View, class T>
 struct Scene {
   std::span<const View<T>> bodies;
-  T t;  ///< [s]
+  T t;  ///< Time [s].
   const View<T>& operator[](std::size_t k) const {
     if (k >= bodies.size()) detail::no_such_body(k, bodies.size());
     return bodies[k];
@@ -217,61 +220,61 @@ auto rows(const Parts&... parts);
 
 // ---- making constraints ----
 
-/// A constraint on positions: φ(X, t) = 0. A is ∂φ̇/∂v, b is −φ̈ along the motion with v̇ = 0 (T3).
+/// A constraint on positions: φ(X, t) = 0. A is ∂φ̇/∂v, b is −φ̈ along the motion with v̇ = 0 (T3). Example:
 ///
 ///     auto rod = holonomic("rod", {a, b}, [](const auto& s) {
 ///       auto d = s[0].point(0, -0.1, 0) - s[1].position();
 ///       return dot(d, d) - square(1.5 + 0.1 * sin(3.0 * s.t));
 ///     });
 ///
-/// @param bodies  The K bodies φ reads as s[0] … s[K−1], each once; `world` and fixed bodies may be among them.
-/// @param phi     Called on number types: write sin(x), not std::sin(x); returns a number, a Vec3, a std::array of
-///                numbers or rows(…). Smooth near the motion. Reading a velocity does not compile.
-/// @param unit    What all rows are measured in, if in metres or radians; decides where a report shows the gap.
-/// @throws std::invalid_argument  if bodies is empty or names one twice.
-/// Cost: one evaluation with 6 directions per body and one Taylor evaluation; no allocation.
+/// @param bodies  The K bodies that φ reads as s[0] … s[K−1], each once. `world` and fixed bodies may be among them.
+/// @param phi     Called on number types, so write sin(x), not std::sin(x). It returns a number, a Vec3, a std::array
+/// of numbers or rows(…). It is smooth near the motion. Reading a velocity does not compile.
+/// @param unit    Unit of all rows, if metres or radians. It decides where a report shows the gap.
+/// @throws std::invalid_argument  if bodies is empty or names one twice. Cost: one evaluation with 6 directions per
+/// body and one Taylor evaluation. No allocation.
 template <class Phi>
 Constraint holonomic(std::string name, std::vector<BodyId> bodies, Phi phi, RowUnit unit = RowUnit::own);
 
 /// A constraint on velocities: ψ(X, V, t) = 0, linear in V or not. A is ∂ψ/∂v, b is −ψ̇ along the motion with v̇ = 0
-/// (T3). As `holonomic`, with s[k].velocity() and s[k].omega().
+/// (T3). It is used as `holonomic`, with s[k].velocity() and s[k].omega() in addition.
 template <class Psi>
 Constraint nonholonomic(std::string name, std::vector<BodyId> bodies, Psi psi);
 
-/// A constraint on accelerations: α(X, V, V̇, t) = 0, linear in V̇: A is ∂α/∂v̇, b is −α at v̇ = 0 (T3).
-/// As `holonomic`, with s[k].acceleration() and s[k].alpha().
+/// A constraint on accelerations: α(X, V, V̇, t) = 0, linear in V̇. A is ∂α/∂v̇, b is −α at v̇ = 0 (T3). It is used as
+/// `holonomic`, with s[k].acceleration() and s[k].alpha() in addition.
 template <class Alpha>
 Constraint on_acceleration(std::string name, std::vector<BodyId> bodies, Alpha alpha);
 
 // ---- checking ----
 
-/// What `check_constraint` found. All errors relative to the largest entry of what they are an error of (or 1).
+/// Result of `check_constraint`. Each error is relative to the largest entry of its quantity (or 1).
 struct ConstraintCheck {
-  double error_A = 0;         ///< largest |A − central difference|
-  double error_b = 0;         ///< largest |b − central difference|
-  double error_velocity = 0;  ///< largest |φ̇ − central difference|, position level only
-  int row = -1, body = -1;    ///< where the largest of them is; body −1: in b or in φ̇
-  bool finite = true;         ///< no residual, A or b is NaN or infinite
-  double residual = 0;        ///< largest |φ|, |ψ| at the state
-  double velocity = 0;        ///< largest |φ̇| or |ψ| at the state
-  std::string message;        ///< empty when all is well; else names the constraint, the row and what is wrong
+  double error_A = 0;         ///< Largest |A − central difference|.
+  double error_b = 0;         ///< Largest |b − central difference|.
+  double error_velocity = 0;  ///< Largest |φ̇ − central difference|, position level only.
+  int row = -1, body = -1;    ///< Place of the largest of these errors. Body −1: in b or in φ̇.
+  bool finite = true;         ///< No residual, A or b is NaN or infinite.
+  double residual = 0;        ///< Largest |φ|, |ψ| at the state.
+  double velocity = 0;        ///< Largest |φ̇| or |ψ| at the state.
+  std::string message;        ///< Empty on success. Otherwise names the constraint, the row and the fault.
 
   bool ok() const { return message.empty(); }
 };
 
-/// Compares A and b of a constraint with central differences of its residual, at `state`: the derivative test for
-/// residuals and for hand-derived functions alike. b and φ̇ are also compared at made-up velocities, so that a state at
-/// rest hides nothing. Errors above 1e-5 (b: 1e-4) are findings, as are non-finite values and a constraint none of
-/// whose bodies can move. Costs some 30 evaluations per body; allocates. Never throws.
+/// Compares A and b of a constraint with central differences of its residual, at `state`. It is the derivative test for
+/// residuals and for hand-derived functions alike. b and φ̇ are also compared at invented velocities, so that a state
+/// at rest hides nothing. It reports errors above 1e-5 (b: 1e-4), non-finite values, and a constraint none of whose
+/// bodies can move. Costs about 30 evaluations per body. Allocates. Never throws.
 [[nodiscard]] ConstraintCheck check_constraint(const System& system, const Constraint& constraint,
                                                const State& state) noexcept;
 
-// ---- how it is done ----
+// ---- implementation ----
 
 namespace detail {
 
 template <class R>
-struct row_traits {  // number of rows of what a residual returns, and how to read them
+struct row_traits {  // Number of rows that a residual returns, and access to each.
   static constexpr int count = 0;
 };
 template <Number T>
@@ -322,16 +325,16 @@ auto rows(const Parts&... parts) {
   return all;
 }
 
-/// Builds the views of one body for one pass. Public only because the templates below need it.
+/// Builds the views of one body for one pass. It is public only because the templates below need it.
 struct Seed {
-  /// No derivatives: residuals in Newton passes.
+  /// Without derivatives, for residuals in Newton iterations.
   template <class View>
   static View constant(const BodyState& s, const Matrix3d& R);
   /// Directions 0…5: displacement and rotation [δp; δθ] (A of position rows), velocity, or acceleration.
   static Placed<Dual<6>> displaced(const BodyState& s, const Matrix3d& R, bool seeded);
   static Moving<Dual<6>> velocity(const BodyState& s, const Matrix3d& R, bool seeded);
   static Accelerating<Dual<6>> acceleration(const BodyState& s, const Matrix3d& R, bool seeded);
-  /// Along the motion with v̇ as the state says: p + s v + ½s² a, exp of the rotation to second order.
+  /// Along the motion with the v̇ of the state: p + s v + ½s² a, and the exponential of the rotation to second order.
   static Placed<Taylor> moved(const BodyState& s, const Matrix3d& R);
   static Moving<Taylor> moving(const BodyState& s, const Matrix3d& R);
   /// A coordinate and its rate, as the x of position and velocity.

@@ -1,5 +1,5 @@
-// Generalized coordinates of the user's own, where he prefers them to bodies: a kinetic energy T(q, q̇, t) written once,
-// from which M(q, t) and the rest of Lagrange's equations follow (T1). Hides how T is differentiated.
+// Generalized coordinates of the user's own, as an alternative to bodies. The user writes a kinetic energy T(q, q̇, t)
+// once. M(q, t) and the rest of Lagrange's equations follow from it (T1). Hides how T is differentiated.
 #pragma once
 
 #include <linchpin/detail/jet.h>
@@ -12,39 +12,40 @@
 
 namespace linchpin {
 
-/// What coordinates coupled by one mass matrix have for an inertia: M q̈ + h = Q. Quadratic in q̇; M symmetric positive
-/// definite. One function is evaluated by one thread at a time.
+/// The inertia of coordinates that one mass matrix couples: M q̈ + h = Q. T is quadratic in q̇, and M is symmetric
+/// positive definite. Only one thread at a time may evaluate one function.
 class Kinetics {
  public:
   virtual ~Kinetics() = default;
-  virtual int size() const = 0;  ///< n, how many coordinates
-  /// Whether t occurs in T: the energy integral is not conserved then.
+  virtual int size() const = 0;  ///< Number n of coordinates.
+  /// Returns true if t occurs in T. Then the energy integral is not conserved.
   virtual bool rheonomic() const = 0;
   /// @param M  [n × n] out, row by row: ∂²T/∂q̇²
-  /// @param h  [n] out: d/dt ∂T/∂q̇ at q̈ = 0, less ∂T/∂q (Coriolis, centrifugal and, for moving axes, the rest)
+  /// @param h  [n] out: d/dt ∂T/∂q̇ at q̈ = 0, minus ∂T/∂q. These are Coriolis and centrifugal terms, and for moving
+  /// axes all others.
   virtual void evaluate(std::span<const double> q, std::span<const double> rate, double t, std::span<double> M,
                         std::span<double> h) const = 0;
-  /// T [J].
+  /// Kinetic energy T [J].
   virtual double energy(std::span<const double> q, std::span<const double> rate, double t) const = 0;
-  /// q̇·∂T/∂q̇ − T [J]: T itself unless T has terms of other degree than two in q̇, as on axes that turn. With the
-  /// potential it is what Jacobi's integral keeps.
+  /// Returns q̇·∂T/∂q̇ − T [J]. It is T itself unless T has terms of another degree than two in q̇, as on rotating
+  /// axes. Jacobi's integral is its sum with the potential.
   virtual double energy_integral(std::span<const double> q, std::span<const double> rate, double t) const = 0;
 };
 
 /// The argument `s` of a kinetic energy.
 template <class T>
 struct Coordinates {
-  std::span<const T> q;     ///< s.q[0], s.q[1], …
-  std::span<const T> rate;  ///< q̇
-  T t;                      ///< [s]
+  std::span<const T> q;     ///< Coordinates s.q[0], s.q[1], …
+  std::span<const T> rate;  ///< Rates q̇.
+  T t;                      ///< Time [s].
 };
 
 namespace detail {
 
-/// @throws std::invalid_argument (here, because headers compile without exceptions).
+/// @throws std::invalid_argument. It is compiled in the library, because headers compile without exceptions.
 [[noreturn]] void no_coordinates();
 
-/// Kinetics of anything that can be evaluated on number types: `F::operator()(const Coordinates<T>&) const → T`.
+/// Kinetics of a function that can be evaluated on number types: `F::operator()(const Coordinates<T>&) const → T`.
 template <class F>
 class KineticsOf final : public Kinetics {
  public:
@@ -59,8 +60,8 @@ class KineticsOf final : public Kinetics {
 
   void evaluate(std::span<const double> q, std::span<const double> rate, double t, std::span<double> M,
                 std::span<double> h) const override {
-    // Six columns at a time. Along e_j in q̇ the gradient with respect to q̇ changes by column j of M; along the motion
-    // with q̈ = 0 it changes by the first part of h, and the gradient with respect to q is the second.
+    // Computes six columns at a time. Along e_j in q̇ the gradient with respect to q̇ changes by column j of M. Along
+    // the motion with q̈ = 0 it changes by the first part of h. The gradient with respect to q is the second part.
     for (std::size_t first = 0; first < n_; first += 6) {
       const std::size_t last = first + 6 < n_ ? first + 6 : n_;
       for (std::size_t j = 0; j < n_; ++j) {
@@ -86,8 +87,8 @@ class KineticsOf final : public Kinetics {
   }
 
  private:
-  // Gradient in q̇ (`of_rates`) or in q of the coordinates first … last − 1, and its rate along e_j in q̇, or along the
-  // motion for j = n.
+  // Returns the gradient in q̇ (`of_rates`) or in q of the coordinates first … last − 1, and its rate along e_j in q̇.
+  // For j = n the rate is along the motion.
   Mixed pass(std::span<const double> q, std::span<const double> rate, double t, std::size_t first, std::size_t last,
              bool of_rates, std::size_t j) const {
     for (std::size_t i = 0; i < n_; ++i) {
@@ -104,7 +105,7 @@ class KineticsOf final : public Kinetics {
   std::size_t n_;
   F f_;
   bool rheonomic_;
-  // Sized once: evaluation does not allocate.
+  // Sized once, so that an evaluation does not allocate.
   mutable std::vector<Mixed> mixed_q_, mixed_rate_;
   mutable std::vector<Dual<1>> dual_q_, dual_rate_;
   mutable std::vector<Dual<0>> plain_q_, plain_rate_;
@@ -112,15 +113,16 @@ class KineticsOf final : public Kinetics {
 
 }  // namespace detail
 
-/// A kinetic energy [J] of n coordinates as a residual is written: on number types, sin(x), not std::sin(x).
+/// A kinetic energy [J] of n coordinates, written as a residual is: on number types, with sin(x) instead of
+/// std::sin(x).
 ///
 ///     auto T = kinetic_energy(2, [=](const auto& s) {  // a bead on a turning arm: q = r, φ
 ///       return 0.5 * m * (square(s.rate[0]) + square(s.q[0] * s.rate[1]));
 ///     });
 ///     BodyId r = system.add_coordinates({"r", "phi"}, {1.0, 0.0}, {0.0, 2.0}, T);
 ///
-/// @param rheonomic  whether s.t occurs in it
-/// Cost of an evaluation: n + 2 passes of T for every six coordinates; no allocation.
+/// @param rheonomic  whether s.t occurs in it Cost of an evaluation: n + 2 passes of T for every six coordinates. No
+/// allocation.
 /// @throws std::invalid_argument for n < 1.
 template <class F>
 std::shared_ptr<const Kinetics> kinetic_energy(int n, F T, bool rheonomic = false) {

@@ -1,5 +1,5 @@
-// The explicit equation with force laws at a state, kept for many evaluations without allocation. Leaves time to
-// stepper.h.
+// The explicit equation of motion with force laws at a state, evaluated many times without allocation. Integration over
+// time is in stepper.h.
 #pragma once
 
 #include <linchpin/assembly.h>
@@ -19,8 +19,9 @@ namespace linchpin {
 
 struct Reaction;  // report.h
 
-/// The full equation (T5) at a state, kept for many: assembles, factors, solves for the ideal forces, asks the laws,
-/// solves again with the same factor. One block; no allocation once warm.
+/// The full equation (T5) at a state, kept for many states. An evaluation assembles, factors, and solves for the ideal
+/// forces. It then calls the laws and solves again with the same factor. One object serves one block of constraints and
+/// one thread at a time. It does not allocate after warm-up.
 class Dynamics {
  public:
   explicit Dynamics(const System& system, SolveOptions options = {});
@@ -28,102 +29,111 @@ class Dynamics {
   ~Dynamics();
   Dynamics(Dynamics&&) noexcept;
 
-  /// Looks again at which constraints are enabled; call after enable, remove, add.
+  /// Reads again which constraints are enabled. Call it after enable, remove and add.
   void restructure();
 
-  /// @return ok, redundant, inconsistent or invalid; `reason()` for the last. Never throws.
+  /// @return ok, redundant, inconsistent or invalid. `reason()` explains the last one. Never throws.
   Status evaluate(const State& state) noexcept;
-  /// The same with the applied force given instead of assembled [n], block order: what hosts use.
+  /// Evaluates with a given applied force Q instead of the assembled one. @param Q  [n] in block order [N, N·m]. Hosts
+  /// use this call.
   Status evaluate(const State& state, std::span<const double> Q) noexcept;
-  /// The rows and the factor alone, for a host that does not know all its forces yet: `assembly` and `solver` are of
-  /// `state`, everything else is that of the last answer until resolve() gives one. @return ok, redundant or invalid.
+  /// Assembles the rows and factors them, without solving. A host calls it before it knows all its forces. Then
+  /// `assembly` and `solver` belong to `state`. Everything else keeps the values of the last solution until resolve()
+  /// computes the next. @return ok, redundant or invalid.
   Status factor(const State& state) noexcept;
-  /// Another applied force [n], as a host's own impulses are (T11), with the rows and the factor of the last evaluate()
-  /// or factor(), whose state this is. @return ok, invalid, or redundant: rank_report() tells what is contradictory.
+  /// Solves for another applied force Q [n], such as one that contains a host's own impulses (T11). Uses the rows and
+  /// the factor of the last evaluate() or factor(), which must have been at `state`. @return ok, invalid or redundant.
+  /// rank_report() names contradictory constraints.
   Status resolve(const State& state, std::span<const double> Q) noexcept;
 
-  /// Adds to the moment of inertia of each body of the block, in block order, at every evaluation and factorisation
-  /// from here on [kg·m²], world axes, symmetric positive semidefinite: w dt² K⁺ of implicit geometric stiffness (T15).
-  /// Particles and coordinates take none. What is solved is then not (T1); whoever does it owes the torque that goes
-  /// with it and a word in the report. Empty: none.
+  /// Adds to the moment of inertia of each body of the block [kg·m²], in block order and world axes. The matrices are
+  /// symmetric positive semidefinite: w dt² K⁺ of implicit geometric stiffness (T15). They apply to every evaluation
+  /// and factorisation from here on. Particles and coordinates take none. The equation solved is then not (T1). The
+  /// caller has to apply the torque that belongs to it, and to report it. Empty: none.
   void add_inertia(std::span<const Eigen::Matrix3d> by_slot);
 
   const std::string& reason() const;
-  const Assembly& assembly() const;          ///< A, b, Q, c, residuals of the last evaluation
-  const Solver& solver() const;              ///< its factorisation
-  std::span<const double> vdot() const;      ///< [n]
-  std::span<const double> ideal() const;     ///< [n] Q^N
-  std::span<const double> nonideal() const;  ///< [n] Q^W
-  std::span<const double> lambda() const;    ///< [m] of Q^N
-  std::span<const double> induced() const;   ///< [m] multipliers of −AᵀG⁺A M⁻¹c
-  /// In row order of the constraints that have a law.
+  const Assembly& assembly() const;          ///< A, b, Q, c and residuals of the last evaluation.
+  const Solver& solver() const;              ///< Factorisation of the last evaluation.
+  std::span<const double> vdot() const;      ///< [n] Acceleration v̇.
+  std::span<const double> ideal() const;     ///< [n] Ideal constraint force Q^N.
+  std::span<const double> nonideal() const;  ///< [n] Nonideal force Q^W.
+  std::span<const double> lambda() const;    ///< [m] Multipliers of Q^N.
+  std::span<const double> induced() const;   ///< [m] Multipliers of the induced force −AᵀG⁺A M⁻¹c.
+  /// Sums per constraint, in row order of the constraints that have a law.
   std::span<const Prescribed> prescribed() const;
-  /// The same term by term, in row order.
+  /// The same efforts term by term, in row order.
   std::span<const LawEffort> law_efforts() const;
 
-  // Dry friction (T10). Rows of stick are not put into A: the factor of A answers for them too, one back-solve for each
-  // free direction of a contact that may stick, and a small problem over all of them decides who sticks. The reaction
-  // of stick is a prescribed force like that of slip, and is reported as one.
+  // Dry friction (T10). The rows of stick are not put into A, because the factor of A serves them too. Each free
+  // direction of an element that may stick costs one back-solve. A small problem over all of them decides which
+  // elements stick. The reaction of stick is a prescribed force like that of slip, and it is reported as one.
   //
-  // A host that takes steps without events calls set_step(dt) once and evaluates or resolves as ever: what it then gets
-  // makes the slip at the *end* of the step obey the law (at rest if the bound allows it, else friction against that
-  // slip), so contacts stop and stay stopped, and no step gains energy by friction. After its own end-of-step Newton it
-  // may call hold(v₁). A stepper that locates events leaves the step at 0, where laws are those of the instant, and
-  // holds each contact by grip() between two events.
+  // A host that takes steps without events calls set_step(dt) once and then evaluates or resolves as usual. The slip at
+  // the *end* of the step then obeys the law: it is zero if the bound allows it, and otherwise friction opposes that
+  // slip. So friction elements stop and stay stopped, and no step gains energy by friction. After its own end-of-step
+  // Newton the host may call hold(v₁). A stepper that locates events leaves the step at 0, where laws are those of the
+  // instant. It sets the mode of each element by `grip()` between two events.
 
-  /// @param dt  of the steps that evaluations are for [s]; 0: instantaneous laws (the default)
+  /// @param dt  length of the steps that evaluations are for [s]. 0: instantaneous laws (the default).
   void set_step(double dt);
   double step() const;
-  /// Laws of the instant between two steps of dt [s] (T11). What such a step leaves in a contact that stuck at the last
-  /// accept() is no slip: the contact is at rest, and holds what its bound allows. 0: as set_step(0).
+  /// Selects laws of the instant between two steps of dt [s] (T11). Such a step leaves a small slip in an element that
+  /// stuck at the last accept(). This slip is ignored: the element is at rest, with friction up to its bound. 0 is the
+  /// same as set_step(0).
   void set_instant(double dt);
-  void ask_rates(bool on);  ///< LawReport::rate also for laws of the instant, for some more calls of each smooth law
-  /// Finds LawReport::rate of the last evaluation, which was at `state`, on the motion that the constraints leave. It
-  /// does nothing where the bound of free bodies is not above `from` [1/s]. It costs some ten back-solves.
+  /// Computes LawReport::rate also for laws of the instant. It costs some more calls of each smooth law.
+  void ask_rates(bool on);
+  /// Improves LawReport::rate of the last evaluation, which was at `state`, on the motion that the constraints leave.
+  /// It does nothing where the bound of free bodies is not above `from` [1/s]. It costs about ten back-solves.
   void find_rate(const State& state, double from);
-  /// Every dry term of every law of the block, in row order; same order while laws and constraints stay.
+  /// Every dry term of every law of the block, in row order. The order stays while laws and constraints stay.
   std::span<const Contact> contacts() const;
-  /// From the next evaluation on, until changed or the number of contacts changes. @param sense  rubbing velocity whose
-  /// direction counts, for Grip::slips: of one free direction only the sign; of several where the slip itself is
-  /// turned back, or no faster than `sense` is long (and than 1e-9). Zero: the slip's own.
+  /// Sets the friction mode from the next evaluation on, until it is changed or the number of elements changes.
+  /// @param sense  slip velocity whose direction counts, for `Grip::slips`. With one free direction only its sign is
+  /// used. With several it is used where the slip reverses, or is no faster than the length of `sense` (and than 1e-9).
+  /// Zero: the direction of the actual slip.
   void grip(int contact, Grip how, const Eigen::Matrix<double, 6, 1>& sense = Eigen::Matrix<double, 6, 1>::Zero());
-  void release_grips();  ///< all automatic again
-  /// With a step: every contact answers once more to the slips that the block has when it moves with the velocities `v`
-  /// [n] (in the middle of the step, T12), by correcting `v` and the forces of the last evaluation; bounds are kept.
-  /// Without: takes away, by an impulse, the slip that sticking contacts have at the state.
+  void release_grips();  ///< Sets all friction modes to automatic again.
+  /// Re-applies the friction laws to the velocities `v` [n]. With a step, every element responds once more to the slip
+  /// that the block has at `v` in the middle of the step (T12). The call corrects `v` and the forces of the last
+  /// evaluation, and it keeps the bounds. Without a step, an impulse removes the slip of sticking elements at the
+  /// state.
   /// @param state  that of the last evaluation. @return the largest change of `v`, or the largest slip before.
   double hold(const State& state, std::span<double> v);
-  /// Internal states of laws (LuGre), three numbers for each law that has one, in row order: those of the last
-  /// evaluation, and their rates there. Evaluations at an instant later than the last accept() advance them from there
-  /// with their thrust, to first order; an integrator that takes them along in its stages gives them.
+  /// Internal states of laws (LuGre) at the last evaluation, and their rates there. Each law with a state has three
+  /// numbers, in row order. Evaluations at an instant later than the last accept() advance them to first order with
+  /// their normal force. An integrator that integrates them in its stages sets them by give_memory().
   std::span<const double> memory() const;
   std::span<const double> memory_rate() const;
-  /// Internal states for the evaluations at an instant until accept(), which keeps them. Empty: no longer.
+  /// Sets internal states for the evaluations at an instant until accept(), which stores them. Empty: ends this.
   void give_memory(std::span<const double> values);
-  /// Lets laws with an internal state live through dt, with the thrusts of the last evaluation, or as they were given.
+  /// Advances internal states by dt, with the normal forces of the last evaluation, or stores the states of
+  /// give_memory().
   void accept(double dt);
-  /// Answers the laws once more at the instant of `state`, which is that of the last evaluate() or resolve() (T11).
-  /// Smooth laws are then taken at the slips of the state, and contacts are at rest as set_instant() says. Until the
-  /// next evaluation prescribed(), reaction(), reactions() and assembly().instant.c are of that instant.
-  /// Reaction::stabilisation holds what the laws do in the step beyond it. Everything else stays that of the step.
-  /// Without a step this call does nothing, and reaction() leaves the stabilisation as it is.
+  /// Evaluates the laws once more at the instant of `state`, which is that of the last evaluate() or resolve() (T11).
+  /// Smooth laws then use the slips of the state, and sticking elements are at rest as set_instant() says. Until the
+  /// next evaluation prescribed(), reaction(), reactions() and assembly().instant.c belong to that instant.
+  /// Reaction::stabilisation contains the difference to the effect of the laws in the step. Everything else still
+  /// belongs to the step. Without a step this call does nothing, and reaction() leaves the stabilisation as it is.
   void answer_at_instant(const State& state) noexcept;
-  /// What laws carry from one evaluation to the next: internal states and where friction was found.
+  /// History of the laws between evaluations: internal states, and the friction found last.
   struct LawHistory;
   std::shared_ptr<const LawHistory> law_history() const;
-  /// Back to there, in this Dynamics or another of the same constraints and laws: what is evaluated then is the same to
-  /// the last bit. Null: as if nothing had been evaluated yet.
+  /// Restores a history, in this Dynamics or in another one with the same constraints and laws. The next evaluation is
+  /// then the same to the last bit. Null: as before the first evaluation.
   void set_law_history(const std::shared_ptr<const LawHistory>& history);
   const LawReport& law_report() const;
-  /// Laws whose thrust redundancy leaves undetermined (T6), by name and with what to do, laws with nothing to rub on,
-  /// and law_report().trouble. With redundant rows O(m r²); allocates.
+  /// Warnings with names and advice: laws whose normal force is undetermined by redundancy (T6), laws without a free
+  /// direction for friction, and law_report().trouble. With redundant rows it costs O(m r²). Allocates.
   std::vector<std::string> warnings() const;
-  RankReport rank_report() const;  ///< allocates
+  RankReport rank_report() const;  ///< Allocates.
 
-  /// Fills name, t, parts, λ, power, residuals of every constraint of the block, in row order. Reuses memory.
-  /// @param ask_rank  also fill `determined` and `redundant`: with redundant rows O(m r²) more, and allocates.
+  /// Fills name, t, wrenches, λ, power and residuals of every constraint of the block, in row order. Reuses memory.
+  /// @param ask_rank  also fill `determined` and `redundant`. With redundant rows this costs O(m r²) more, and it
+  /// allocates.
   void reactions(const State& state, std::vector<Reaction>& out, bool ask_rank = true) const;
-  /// The same of constraint i of the block alone, but for name, gaps, residual and flags: what is there of them stays.
+  /// Fills the reaction of constraint i of the block alone. Name, gaps, residual and flags in `out` stay as they are.
   void reaction(int i, const State& state, Reaction& out) const;
 
  private:

@@ -1,4 +1,5 @@
-// All that acts beside ideal constraints: impressed forces, here, and the nonideal laws of constraints, in laws.h.
+// All forces beside ideal constraint forces: impressed forces are here, and the nonideal laws of constraints are in
+// laws.h.
 #pragma once
 
 #include <linchpin/laws.h>
@@ -12,12 +13,12 @@
 
 namespace linchpin {
 
-/// What an impressed force sees and writes. All in world axes, SI.
+/// Input and output of an impressed force. All in world axes, SI units.
 class ForceFrame {
  public:
   ForceFrame(double time, std::span<const BodyState> bodies, std::span<Eigen::Matrix<double, 6, 1>> wrenches)
       : t(time), bodies_(bodies), wrenches_(wrenches) {}
-  const double t;  ///< [s]
+  const double t;  ///< Time [s].
   const BodyState& operator[](std::size_t k) const { return bodies_[k]; }
   /// Adds a force [N] on body k at a world point [m].
   void push(std::size_t k, const Vector3d& force, const Vector3d& p_WQ) {
@@ -41,9 +42,9 @@ class ForceFrame {
 /// A named impressed force on any number of bodies, with its potential energy where it has one.
 class Force {
  public:
-  /// @param act     adds its forces to the frame; reads bodies in the order given here
-  /// @param energy  potential [J] at a state; leave empty for forces without one (energy then has no meaning for the
-  ///                system and reports say so)
+  /// @param act     adds its forces to the frame. It reads bodies in the order given here.
+  /// @param energy  potential [J] at a state. Leave it empty for forces without one. Then energy has no meaning for the
+  /// system, and reports say so.
   Force(std::string name, std::vector<BodyId> bodies, std::function<void(ForceFrame&)> act,
         std::function<double(std::span<const BodyState>, double t)> energy = {});
   const std::string& name() const { return name_; }
@@ -60,8 +61,10 @@ class Force {
 };
 
 /// A spring and damper between two body-fixed points: pulls with stiffness·(length − rest) + damping·(rate of length).
-/// @param stiffness [N/m] ≥ 0. @param rest [m] ≥ 0. @param damping [N·s/m] ≥ 0 (a damped spring has no potential).
-/// With rest > 0 the direction is undefined where the points coincide; the force is zero there.
+/// With rest > 0 the direction is undefined where the points coincide, and the force is zero there.
+/// @param stiffness [N/m] ≥ 0.
+/// @param rest [m] ≥ 0.
+/// @param damping [N·s/m] ≥ 0. A damped spring has no potential.
 Force spring(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ, double stiffness,
              double rest, double damping = 0);
 

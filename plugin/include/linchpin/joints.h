@@ -1,15 +1,17 @@
-// Stock joints, each through the same public door as a user's constraint. Derived by hand from three primitives (rows
-// with their A and b), checked against automatic differentiation in the tests:
+// Stock joints, made through the same public interface as a user's constraint. They are derived by hand from three
+// primitives (rows with their A and b), and tests check them against automatic differentiation:
 //
 //   P  point      p_AQ − p_BQ = 0                    3 rows [m]
 //   D  dot        u_A · w_B − c = 0                  1 row  [rad]
 //   L  axis       u_A · (p_BQ − p_AQ) − d0 = 0       1 row  [m]
 //
-// Points p_AQ, p_BQ [m] and axes u_A, u_B in the axes of the body named, points from its centre of mass. Axes need not
-// be unit; zero ones throw std::invalid_argument, as do numbers that are not finite. Angles follow the right hand about
-// the axis. `world` is a body like others. Reactions on a and b are `on_a` and `on_b`. A joint acts at its points; one
-// whose point of b slides along a acts on both at that point of b. Rows come in the order P, L, D;
-// two rows across an axis u take the perpendiculars e = u.unitOrthogonal() and u × e of the unit u, in that order.
+// Points p_AQ, p_BQ [m] and axes u_A, u_B are in the axes of the body named. Points are measured from its centre of
+// mass. Axes need not be unit. Zero axes and numbers that are not finite throw std::invalid_argument. Angles follow the
+// right hand about the axis. `world` is a body like others. Reactions on a and b are `on_a` and `on_b`.
+//
+// A joint acts at its points. A joint whose point of b slides along a acts on both bodies at that point of b. Rows are
+// in the order P, L, D. Two rows across an axis u use the perpendiculars e = u.unitOrthogonal() and u × e of the unit
+// u, in that order.
 #pragma once
 
 #include <linchpin/constraint.h>
@@ -27,19 +29,20 @@ struct JointFrame {
   Matrix3d axes = Matrix3d::Identity();
 };
 
-/// 3P: two points stay together.
+/// 3P: the two points coincide.
 Constraint ball(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ);
-/// 3P + 2D: turns about one axis.
+/// 3P + 2D: leaves rotation about one axis.
 Constraint hinge(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b, const Vector3d& p_BQ,
                  const Vector3d& u_B);
-/// 2L + 3D: slides along x of the frames, does not turn. Frames must agree in orientation when at rest position.
+/// 2L + 3D: slides along x of the frames and does not rotate. The frames must have the same orientation when the joint
+/// is satisfied.
 Constraint slider(std::string name, BodyId a, const JointFrame& frame_A, BodyId b, const JointFrame& frame_B);
-/// 3P + 3D.
+/// 3P + 3D: the two frames coincide.
 Constraint weld(std::string name, BodyId a, const JointFrame& frame_A, BodyId b, const JointFrame& frame_B);
 /// 3P + 1D: u_A stays perpendicular to u_B. (A cross with one axis in each body.)
 Constraint universal(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
                      const Vector3d& p_BQ, const Vector3d& u_B);
-/// 2L + 2D: slides along and turns about one axis.
+/// 2L + 2D: slides along one axis and rotates about it.
 Constraint cylindrical(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
                        const Vector3d& p_BQ, const Vector3d& u_B);
 /// 1L + 2D: a point of b stays in the plane of a through p_AQ with normal u_A, and u_B stays along u_A.
@@ -51,26 +54,26 @@ Constraint point_on_line(std::string name, BodyId a, const Vector3d& p_AQ, const
 /// 1L: a point of b stays in a plane of a.
 Constraint point_on_plane(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
                           const Vector3d& p_BQ);
-/// |p_AQ − p_BQ| = length, one row [m] (φ = (d² − l²)/2l). @param length [m] > 0.
+/// Keeps |p_AQ − p_BQ| = length by one row [m] (φ = (d² − l²)/2l). @param length [m] > 0.
 Constraint rod(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ, double length);
-/// A point of b stays at `radius` [m] > 0 from a point of a: a rod by another name.
+/// A point of b stays at distance `radius` [m] > 0 from a point of a. It is the constraint of `rod` under another name.
 Constraint point_on_sphere(std::string name, BodyId a, const Vector3d& p_AQ, double radius, BodyId b,
                            const Vector3d& p_BQ);
-/// Turning about u_A of a and about u_B of b, both relative to `carrier`, stay in θ_a + ratio·θ_b = constant. Angles
-/// are measured about the axes as they lie in the carrier at the first evaluation and are unwrapped from step to step,
-/// so that the residual is positional and does not drift [rad]. Other joints hold the axes where they are in the
-/// carrier; a body must turn by less than half a turn in a step. @param ratio  not 0; > 0 for wheels that turn against
-/// each other.
+/// Couples two rotations relative to `carrier`, θ_a about u_A of a and θ_b about u_B of b: θ_a + ratio·θ_b = constant.
+/// Angles are measured about the axes as they lie in the carrier at the first evaluation. They are unwrapped from step
+/// to step, so that the residual is positional and does not drift [rad]. Other joints must hold the axes in place in
+/// the carrier. A body must turn by less than half a turn in a step. @param ratio  not 0; > 0 for wheels that turn
+/// against each other.
 Constraint gear(std::string name, BodyId a, const Vector3d& u_A, BodyId b, const Vector3d& u_B, double ratio,
                 BodyId carrier = world);
 
-/// One row of the primitives by itself, for hosts and for joints not listed here.
+/// One single row of the primitives, for hosts and for joints not listed here.
 Constraint dot_row(std::string name, BodyId a, const Vector3d& u_A, BodyId b, const Vector3d& w_B, double c = 0);
 Constraint axis_row(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
                     const Vector3d& p_BQ, double d0 = 0);
 
-/// The general joint: any of the primitives between two bodies, in the order of the members. What adapters build theirs
-/// from.
+/// The general joint: any of the primitives between two bodies, in the order of the members. Adapters build their
+/// joints from it.
 struct JointRows {
   struct Point {
     Vector3d p_AQ, p_BQ;
@@ -85,18 +88,18 @@ struct JointRows {
   };
   /// The relative rotation that the dots hold, by frames of A and B (axes as columns, body axes). Dots alone vanish at
   /// other rotations, too, such as half a turn away. A joint that is turned by more than half a radian is brought to
-  /// this one (`close_gaps`).
+  /// this rotation (`close_gaps`).
   struct Alignment {
     enum class Of {
       nothing,
-      angle,       ///< the first axis of B, seen along the third of A, lies along the first of A
-      angle_in_b,  ///< the first axis of A, seen along the third of B, lies along the first of B
-      direction,   ///< the third axes are the same
-      orientation  ///< all axes are the same
+      angle,       ///< The first axis of B, seen along the third of A, lies along the first of A.
+      angle_in_b,  ///< The first axis of A, seen along the third of B, lies along the first of B.
+      direction,   ///< The third axes are the same.
+      orientation  ///< All axes are the same.
     };
     Of of = Of::nothing;
     Matrix3d A = Matrix3d::Identity(), B = Matrix3d::Identity();
-    /// How many dots it stands for.
+    /// Number of dots that the alignment stands for.
     int held() const { return of == Of::nothing ? 0 : of == Of::direction ? 2 : of == Of::orientation ? 3 : 1; }
   };
   std::vector<Point> points;
@@ -104,7 +107,7 @@ struct JointRows {
   std::vector<Dot> dots;
   Alignment alignment = {};
 };
-/// @param acting_A, acting_B where its wrench is reported [m], body axes.
+/// @param acting_A, acting_B  points where its wrench is reported [m], body axes.
 Constraint joint(std::string name, BodyId a, BodyId b, JointRows rows, const Vector3d& acting_A,
                  const Vector3d& acting_B);
 
@@ -115,8 +118,8 @@ concept MotionOfTime = !std::is_arithmetic_v<F>;
 /// A rod of length l(t) [m].
 template <MotionOfTime Length>
 Constraint rod(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ, Length length);
-/// A point of b stays on a surface f(x, y, z) = 0 given in the axes of a, from its centre of mass. `f` is a generic
-/// callable of a Vec3 [m]; its gradient must not vanish on the surface. The row has f's own unit.
+/// A point of b stays on a surface f(x, y, z) = 0, given in the axes of a, from its centre of mass. `f` is a generic
+/// callable of a Vec3 [m]. Its gradient must not vanish on the surface. The row has f's own unit.
 template <class Surface>
 Constraint point_on_surface(std::string name, BodyId a, Surface f, BodyId b, const Vector3d& p_BQ);
 /// A point of b stays on a curve of a, given as the common zeros of two functions returned by `f` as rows(f1, f2).
@@ -135,7 +138,7 @@ Constraint prescribed_angle(std::string name, BodyId a, const Vector3d& u_A, con
 // ---- templates ----
 
 namespace detail {
-/// The arguments of joints, checked where exceptions are compiled. @throws std::invalid_argument.
+/// Argument checks of joints, compiled where exceptions are enabled. @throws std::invalid_argument.
 Vector3d unit_axis(const std::string& joint, const char* what, const Vector3d& u);
 void require_finite(const std::string& joint, const char* what, const Vector3d& p);
 }  // namespace detail
@@ -181,7 +184,7 @@ Constraint prescribed_angle(std::string name, BodyId a, const Vector3d& u_A, con
   const Vector3d x = detail::unit_axis(name, "the part of x_A perpendicular to u_A", x_A - u * u.dot(x_A)),
                  y = u.cross(x);
   const Vector3d xb = detail::unit_axis(name, "x_B", x_B);
-  const auto phi = [=](const auto& s) {  // sin(angle − f): zero and monotone around the motion
+  const auto phi = [=](const auto& s) {  // sin(angle − f): zero and monotone around the motion.
     using T = std::remove_cvref_t<decltype(s.t)>;
     const T angle = f(s.t);
     const auto in_b = s[1].axis(xb);

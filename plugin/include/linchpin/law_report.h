@@ -1,4 +1,4 @@
-// What force laws did at an evaluation: efforts, states of dry friction, and how the laws were solved.
+// Reports of the force laws at one evaluation: efforts, friction modes of dry friction, and how the laws were solved.
 #pragma once
 
 #include <linchpin/laws.h>
@@ -10,73 +10,97 @@
 
 namespace linchpin {
 
-/// The sum of what the laws of one constraint prescribed at the last evaluation.
+/// The sum of the efforts that all laws of one constraint prescribe at the last evaluation.
 struct Prescribed {
-  int constraint = 0;                  ///< index into the block's constraints
-  Vector3d force = Vector3d::Zero();   ///< on the first body; its opposite acts on the second [N]
-  Vector3d p_WQ = Vector3d::Zero();    ///< where both act [m]: one point, so that a law makes no angular momentum
-  Vector3d moment = Vector3d::Zero();  ///< on the first body about p_WQ, and its opposite on the second [N·m]
+  int constraint = 0;                 ///< Index into the block's constraints.
+  Vector3d force = Vector3d::Zero();  ///< Force on the first body [N] (W). Its opposite acts on the second body.
+  /// Point where both forces act [m] (W). It is one point, so that a law makes no angular momentum.
+  Vector3d p_WQ = Vector3d::Zero();
+  /// Moment on the first body about p_WQ [N·m] (W). Its opposite acts on the second body.
+  Vector3d moment = Vector3d::Zero();
 };
 
-/// How a dry contact is to be held (T10).
+/// Friction mode of a dry friction element, set by `Dynamics::grip()` (T10).
 enum class Grip {
-  automatic,  ///< as its slip and its bound say
-  slips,      ///< it slides, in the sense given
-  sticks      ///< it holds, whatever its bound says: `Contact::friction` against `Contact::bound` tells when to let go
+  automatic,  ///< The evaluation chooses by the slip and the bound.
+  slips,      ///< The element slides in the given direction.
+  /// The element sticks, whatever its bound is. Compare `Contact::friction` with `Contact::bound` to decide when it
+  /// starts to slide.
+  sticks
 };
 
-/// One dry friction term of a law on a constraint, at the last evaluation. Rubbing velocities are [slip m/s; spin
-/// rad/s] in world axes, spin times the arm where both share one bound (Rubs::both).
+/// A dry friction element: one dry friction term of a law on a constraint, at the last evaluation. Slip velocities are
+/// [slip m/s; spin rad/s] in world axes. The spin is multiplied by the arm where slip and spin share one bound
+/// (`Rubs::both`).
 struct Contact {
-  int constraint = 0;     ///< index into the block's constraints
-  int law = 0, term = 0;  ///< of laws(system, id)[law].terms()[term]
-  int dim = 0;            ///< free directions it rubs in; 0: it has none and does nothing
+  int constraint = 0;     ///< Index into the block's constraints.
+  int law = 0, term = 0;  ///< Position in laws(system, id)[law].terms()[term].
+  int dim = 0;            ///< Number of free directions in which friction acts. With 0 the element does nothing.
   bool sticks = false;
-  Eigen::Matrix<double, 6, 1> rubbing = Eigen::Matrix<double, 6, 1>::Zero();  ///< at the state, belts included
-  Eigen::Matrix<double, 6, 1> gaining = Eigen::Matrix<double, 6, 1>::Zero();  ///< its rate of change; 0 while it sticks
-  Eigen::Matrix<double, 6, 1> effort = Eigen::Matrix<double, 6, 1>::Zero();   ///< on the first body [N; N·m]
-  double friction = 0;  ///< the same as a norm, moments divided by the arm where both share one bound [N or N·m]
-  double bound = 0;     ///< what rest could hold at this thrust [N or N·m]
-  double kinetic = 0;   ///< what sliding takes at this thrust, at its speed or that of the step's end [N or N·m]
+  /// Slip velocity at the state, the belt included.
+  Eigen::Matrix<double, 6, 1> rubbing = Eigen::Matrix<double, 6, 1>::Zero();
+  /// Rate of change of the slip velocity. It is 0 while the element sticks.
+  Eigen::Matrix<double, 6, 1> gaining = Eigen::Matrix<double, 6, 1>::Zero();
+  Eigen::Matrix<double, 6, 1> effort = Eigen::Matrix<double, 6, 1>::Zero();  ///< Effort on the first body [N; N·m] (W).
+  /// Norm of the effort [N or N·m]. Moments are divided by the arm where slip and spin share one bound.
+  double friction = 0;
+  double bound = 0;  ///< Largest friction of a sticking element at this normal force [N or N·m].
+  /// Friction of a sliding element at this normal force [N or N·m]. Its speed is the present one or that at the end of
+  /// the step.
+  double kinetic = 0;
 };
 
-/// What one term of one law prescribed at the last evaluation: on the first body at Prescribed::p_WQ, and its opposite
-/// on the second.
+/// Effort of one term of one law at the last evaluation. It acts on the first body at Prescribed::p_WQ, and its
+/// opposite acts on the second body.
 struct LawEffort {
-  int constraint = 0;                  ///< index into the block's constraints
-  int law = 0, term = 0;               ///< of laws(system, id)[law].terms()[term]
-  Vector3d force = Vector3d::Zero();   ///< [N] (W)
-  Vector3d moment = Vector3d::Zero();  ///< [N·m] (W), about p_WQ
-  Vector3d p_WQ = Vector3d::Zero();    ///< where both act [m] (W)
-  double power = 0;  ///< on the two bodies together, at the state [W]; a belt's motor is not one of them
+  int constraint = 0;                  ///< Index into the block's constraints.
+  int law = 0, term = 0;               ///< Position in laws(system, id)[law].terms()[term].
+  Vector3d force = Vector3d::Zero();   ///< Force [N] (W).
+  Vector3d moment = Vector3d::Zero();  ///< Moment about p_WQ [N·m] (W).
+  Vector3d p_WQ = Vector3d::Zero();    ///< Point where both act [m] (W).
+  /// Power on the two bodies together, at the state [W]. The motor of a belt is not one of these bodies.
+  double power = 0;
   Reads reads =
-      Reads::ideal;  ///< the thrust it was given; ideal too where it asked for the actual one and none was found
-  Vector3d thrust = Vector3d::Zero();         ///< that thrust: force on the first body [N] (W)
-  Vector3d thrust_moment = Vector3d::Zero();  ///< and moment about p_WQ [N·m] (W)
-  /// The actual thrust less the ideal one, whichever of the two it was given [N; N·m] (W). Zero where they differ by no
-  /// more than rounding, and where the law gives the same for both.
+      /// The normal force that the law received. It is also `ideal` where the law asked for the actual one and none was
+      /// found.
+      Reads::ideal;
+  Vector3d thrust = Vector3d::Zero();         ///< Normal force that the law received: on the first body [N] (W).
+  Vector3d thrust_moment = Vector3d::Zero();  ///< Moment of that reaction about p_WQ [N·m] (W).
+  /// The actual normal force minus the ideal one [N] (W), and the same for the moment [N·m] (W). It does not depend on
+  /// which of the two the law received. It is zero where they differ by no more than rounding, and where the law gives
+  /// the same effort for both.
   Vector3d difference = Vector3d::Zero(), difference_moment = Vector3d::Zero();
-  int contact = -1;  ///< of dry friction: index into contacts()
+  int contact = -1;  ///< Index into contacts() for dry friction, −1 for a smooth term.
   long switches =
-      0;  ///< up to the last accept(): times a dry one began to stick or slide, or a smooth one's force reversed
+      /// Number of mode changes up to the last accept(). A dry term counts each start of sticking or sliding. A smooth
+      /// term counts each reversal of its force.
+      0;
 };
 
-/// How the laws were answered at the last evaluation.
+/// How the laws were solved at the last evaluation.
 struct LawReport {
-  int contacts = 0, sticking = 0;  ///< dry ones
-  int back_solves = 0;  ///< with the factor: 1 where friction does not change what laws read and nothing rests (T5)
-  double residual = 0;  ///< of laws on the actual thrust, relative to the largest effort
-  double gain = 0;      ///< how strongly such laws call themselves up; below 1 there is one answer (T9)
-  int solutions = 0;  ///< found of the actual thrust: 0 none, several where the gain allows it; 0 also if none reads it
-  int most_different = -1;  ///< index into law_efforts(): LawEffort::difference is largest there; −1: all are zero
-  Branch branch = Branch::continuous;  ///< which of several solutions was taken
-  bool fell_back = false;              ///< none was found: those laws were given the ideal thrust instead
-  double rate = 0;  ///< bound on how fast smooth laws damp or turn what they act on [1/s]: an explicit step is shorter.
-                    ///< It takes bodies as free, until Dynamics::find_rate() has found better. At an instant also of
-                    ///< dry friction that turns with its slip; `stiffest` then is −1. Of smooth laws where it is looked
-                    ///< for: with a step, or after ask_rates()
-  int stiffest = -1;    ///< the one of them that does so fastest: index into law_efforts()
-  std::string trouble;  ///< names laws and constraint when one of these is worth a warning; else empty
+  int contacts = 0, sticking = 0;  ///< Number of dry friction elements, and of those that stick.
+  /// Number of back-solves with the factor. It is 1 where friction does not change what laws read and nothing sticks
+  /// (T5).
+  int back_solves = 0;
+  double residual = 0;  ///< Residual of laws that read the actual normal force, relative to the largest effort.
+  /// Loop gain of the laws that read the actual normal force: the amplification of their effort by the normal forces
+  /// that it induces. Below 1 there is exactly one solution (T9).
+  double gain = 0;
+  /// Number of solutions found for the actual normal force. 0 means none, or that no law reads it. There can be several
+  /// only where the gain allows it.
+  int solutions = 0;
+  int most_different = -1;  ///< Index into law_efforts() of the largest LawEffort::difference. −1 if all are zero.
+  Branch branch = Branch::continuous;  ///< The branch that was taken where there are several solutions.
+  bool fell_back = false;              ///< No solution was found. The laws received the ideal normal force instead.
+  /// Upper bound of the rate at which smooth laws damp or rotate velocities [1/s]. An explicit step must be shorter
+  /// than its inverse. The bound treats bodies as free until Dynamics::find_rate() has found a better one. At an
+  /// instant it includes dry friction whose direction turns with its slip; `stiffest` is then −1. The rate of smooth
+  /// laws is computed only with a step, or after ask_rates().
+  double rate = 0;
+  int stiffest = -1;  ///< Index into law_efforts() of the term with that rate.
+  /// Warning that names the laws and the constraint, where one of these values needs one. Otherwise empty.
+  std::string trouble;
 };
 
 }  // namespace linchpin

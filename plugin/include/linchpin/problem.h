@@ -1,5 +1,5 @@
 // A constrained problem at one time and its solution. An `Instant` is plain data: mass matrix, forces, constraint rows.
-// `solve` turns it into accelerations and constraint forces; `Solver` does the same for many right-hand sides without
+// `solve` computes accelerations and constraint forces. `Solver` does the same for many right-hand sides without
 // allocation. The sources hide factorisation, scaling, the rank decision and memory.
 #pragma once
 
@@ -13,103 +13,108 @@
 
 namespace linchpin {
 
-/// Everything `solve` needs, at one time: M v̇ = Q + Q^N + Q^W under A v̇ = b (T5). Plain data: print it, save it, mail
-/// it, replay it (`write_json`, `read_json`). SI, world axes; n columns, m rows.
+/// All data that `solve` needs, at one time: M v̇ = Q + Q^N + Q^W under A v̇ = b (T5). It is plain data, so that a
+/// program can print, save and replay it (`write_json`, `read_json`). SI units, world axes, n columns, m rows.
 struct Instant {
   struct Entry {
     int column = 0;
     double value = 0;
   };
-  double t = 0;                     ///< [s]
-  std::vector<int> block_sizes;     ///< sizes n_k of the diagonal blocks of M; their sum is n
-  std::vector<double> mass;         ///< the blocks one after the other, each row by row; symmetric positive definite
-  std::vector<double> Q;            ///< [n] applied force, gravity and gyroscopic terms included
-  std::vector<double> c;            ///< [n] prescribed nonideal force; zeros where there is none
-  std::vector<Entry> entries;       ///< A, row after row; columns of a row ascending, each at most once
-  std::vector<int> row_start;       ///< [m + 1] where each row's entries start
-  std::vector<double> b;            ///< [m]
-  std::vector<int> row_constraint;  ///< [m] index into `constraints`; rows of one constraint are consecutive
-  std::vector<std::string> constraints;  ///< names, distinct
+  double t = 0;                     ///< Time [s].
+  std::vector<int> block_sizes;     ///< Sizes n_k of the diagonal blocks of M. Their sum is n.
+  std::vector<double> mass;         ///< The blocks one after the other, each row by row, symmetric positive definite.
+  std::vector<double> Q;            ///< [n] Applied force, gravity and gyroscopic terms included.
+  std::vector<double> c;            ///< [n] Prescribed nonideal force, zero where there is none.
+  std::vector<Entry> entries;       ///< A, row after row. Columns of a row are ascending, each at most once.
+  std::vector<int> row_start;       ///< [m + 1] Where the entries of each row start.
+  std::vector<double> b;            ///< [m] Right-hand side.
+  std::vector<int> row_constraint;  ///< [m] Index into `constraints`. Rows of one constraint are consecutive.
+  std::vector<std::string> constraints;  ///< Distinct names.
 
   int n() const { return static_cast<int>(Q.size()); }
   int m() const { return static_cast<int>(b.size()); }
-  /// Forgets the content, keeps the memory.
+  /// Clears the content and keeps the memory.
   void clear();
-  /// Why this is not a problem: shapes, non-finite numbers, M not symmetric positive definite; empty when it is one.
+  /// Returns why this is not a problem: shapes, non-finite numbers, M not symmetric positive definite. Empty when it is
+  /// one.
   [[nodiscard]] std::string invalid() const;
 };
 
-/// The file form of an Instant, schema 1 (docs/architecture.md). Numbers with 17 digits: a round trip is exact.
+/// The file form of an Instant, schema 1 (docs/architecture.md). Numbers have 17 digits, so that a round trip is exact.
 [[nodiscard]] std::string write_json(const Instant& instant);
-/// @throws std::invalid_argument naming the place (line and column, or the key and index) and what is wrong.
-/// Shapes are checked here; positive definiteness and finiteness are left to `solve`.
+/// @throws std::invalid_argument that names the place (line and column, or the key and index) and the error. Shapes are
+/// checked here. `solve` checks positive definiteness and finiteness.
 [[nodiscard]] Instant read_json(std::string_view text);
 
-enum class Status { ok, redundant, inconsistent, invalid };  ///< in rising precedence
+enum class Status { ok, redundant, inconsistent, invalid };  ///< The values are in rising precedence.
 const char* to_string(Status status);
 enum class Path { automatic, dense, sparse };
 const char* to_string(Path path);
 
 struct SolveOptions {
-  /// Dense is the reference (T8); sparse and automatic factor over the graph of bodies and constraints (T7) and leave
-  /// to the reference only what they cannot answer for.
+  /// `dense` is the dense reference solver (T8). `sparse` and `automatic` factor over the graph of bodies and
+  /// constraints (T7). They use the dense solver only for islands that they cannot solve.
   Path path = Path::automatic;
-  /// Singular values of B = A M^-½ with rows of unit length below this fraction of the largest count as zero (T6).
+  /// Relative rank tolerance (T6). Singular values of B = A M^-½ with rows of unit length count as zero below this
+  /// fraction of the largest.
   double rank_tolerance = 1e-6;
-  /// Part of b − A a outside range(B), relative to its scale, above which rows are contradictory (T6).
+  /// Relative size of the part of b − A a outside range(B) above which rows are contradictory (T6).
   double consistency_tolerance = 1e-9;
-  /// Of islands whose pivots are so small that they tell nothing of rank, those of no more rows than this are left to
-  /// the reference, which takes a millisecond at 120 rows and a tenth of a second at 600; larger ones are factored as
-  /// G + δI (T7).
+  /// Row limit of the dense solver for islands whose pivots are too small to decide the rank. Islands with no more rows
+  /// use it. It takes a millisecond at 120 rows and a tenth of a second at 600. Larger islands are factored as G + δI
+  /// (T7).
   int reference_rows = 600;
 };
 
 /// How the last factorisation was done.
 struct SolveInfo {
-  Path path = Path::dense;  ///< dense also when every island was left to the reference
-  int islands = 0;    ///< groups of constraints that share movable bodies, solved one by one; 0 when dense was asked
-  int fallbacks = 0;  ///< islands left to the reference, some perhaps by `apply` only
-  const char* reason = "";  ///< why the last of them was, or an island too large for it is factored with G + δI (T7)
-  /// The smallest square that a row of unit length still has across all rows before it, of those kept: an upper bound
-  /// of the square of the smallest singular value kept, and near 0 close to a position where the rank drops. 1 without
-  /// rows.
+  Path path = Path::dense;  ///< Also `dense` when every island used the dense solver.
+  /// Number of groups of constraints that share movable bodies and are solved separately. 0 when `dense` was requested.
+  int islands = 0;
+  int fallbacks = 0;  ///< Islands that used the dense solver, some perhaps in `apply` only.
+  /// Why the last of them did so, or why an island that is too large for it is factored with G + δI (T7).
+  const char* reason = "";
+  /// The smallest pivot of the kept rows: the smallest square that a row of unit length still has across all rows
+  /// before it. It is an upper bound of the square of the smallest singular value kept. It is near 0 close to a
+  /// position where the rank drops, and 1 without rows.
   double smallest_pivot = 1;
 };
 
-/// Which constraints are redundant, undetermined, contradictory (T6), by index into Instant::constraints, ascending.
+/// Redundant, undetermined and contradictory constraints (T6), by index into Instant::constraints, ascending.
 struct RankReport {
   int rank = 0;
-  /// Smallest singular value kept, relative to the largest; 0 when rank is 0. Exact from the reference, else an
-  /// estimate by iteration.
+  /// Smallest singular value kept, relative to the largest. 0 when the rank is 0. It is exact from the dense solver,
+  /// and otherwise an estimate by iteration.
   double smallest_kept = 0;
-  double largest_dropped = 0;  ///< likewise of those dropped; 0 when none was
+  /// Largest dropped singular value, relative to the largest of all. 0 when none was dropped.
+  double largest_dropped = 0;
   std::vector<int> redundant, undetermined, contradictory;
 };
 
-/// The answer of `solve` (T5): M v̇ = Q + ideal + nonideal.
+/// The result of `solve` (T5): M v̇ = Q + ideal + nonideal.
 struct Acceleration {
   Status status = Status::ok;
-  std::string reason;        ///< for invalid: what and where; else empty
-  Eigen::VectorXd vdot;      ///< [n] v̇
-  Eigen::VectorXd ideal;     ///< [n] Q^N = Aᵀλ: does no work in any virtual displacement
-  Eigen::VectorXd nonideal;  ///< [n] Q^W = c − AᵀG⁺A M⁻¹c
-  Eigen::VectorXd lambda;    ///< [m] of Q^N, least norm in the rows as given
+  std::string reason;        ///< For `invalid`: what is wrong and where. Otherwise empty.
+  Eigen::VectorXd vdot;      ///< [n] v̇.
+  Eigen::VectorXd ideal;     ///< [n] Q^N = Aᵀλ. It does no work in any virtual displacement.
+  Eigen::VectorXd nonideal;  ///< [n] Q^W = c − AᵀG⁺A M⁻¹c.
+  Eigen::VectorXd lambda;    ///< [m] Multipliers of Q^N, least norm in the rows as given.
   int rank = 0;
-  double residual = 0;      ///< ‖A v̇ − b‖∞, recomputed from A
-  Path path = Path::dense;  ///< the one taken
-  std::string fallback;     ///< why islands were left to the reference; empty when none was
-  std::vector<std::string> redundant, contradictory, undetermined;  ///< names (T6)
+  double residual = 0;      ///< ‖A v̇ − b‖∞, recomputed from A.
+  Path path = Path::dense;  ///< The solver that was used.
+  std::string fallback;     ///< Why islands used the dense solver. Empty when none did.
+  std::vector<std::string> redundant, contradictory, undetermined;  ///< Names (T6).
 };
 
-/// The acceleration nearest to the free one, in the kinetic-energy metric, that meets the constraints (T5).
-/// Redundant rows change nothing but λ. Contradictory rows give Status::inconsistent and the least-squares v̇ in the
-/// rows as given. Never throws; malformed or non-finite data give Status::invalid with the reason, and no numbers.
-/// Cost: in proportion to bodies and rows where constraints form trees, O(n m min(n, m)) on the dense path. Allocates;
-/// a `Solver` does not, once warm.
+/// Computes the acceleration that meets the constraints and is nearest to the free one in the kinetic-energy metric
+/// (T5). Redundant rows change nothing but λ. Contradictory rows give Status::inconsistent and the least-squares v̇ in
+/// the rows as given. Never throws. Malformed or non-finite data give Status::invalid with the reason, and no numbers.
+/// The cost is proportional to bodies and rows where constraints form trees, and O(n m min(n, m)) with the dense
+/// solver. Allocates. A `Solver` does not allocate after warm-up.
 [[nodiscard]] Acceleration solve(const Instant& instant, const SolveOptions& options = {}) noexcept;
 
-/// One factorisation, many right sides (T7, T8). What depends only on which bodies which rows touch is kept while that
-/// stays the same, and so is memory, which only grows.
+/// One factorisation for many right-hand sides (T7, T8). Data that depend only on which rows use which bodies are kept
+/// while that stays the same. Memory only grows. One solver serves one thread at a time.
 class Solver {
  public:
   explicit Solver(SolveOptions options = {});
@@ -120,13 +125,14 @@ class Solver {
   const SolveOptions& options() const;
   void set_options(const SolveOptions& options);
 
-  /// Factors A and M of the instant (Q, b, c are not read). A block of M may be singular where rows that touch no other
-  /// block complete it, M + Σ κ aᵀa positive definite ([M; A] of full column rank, as Udwadia and Phohomsiri ask, Proc.
-  /// R. Soc. A 462 (2006) 2097): then that is what is factored, v̇ and λ are the same once Q is completed likewise.
-  /// @return false when M is neither positive definite nor completed, or a number is not finite; then nothing may be
-  /// applied.
+  /// Factors A and M of the instant. Q, b and c are not read. A block of M may be singular where rows that use no other
+  /// block complete it: M + Σ κ aᵀa is positive definite. This means that [M; A] has full column rank, as Udwadia and
+  /// Phohomsiri require, Proc. R. Soc. A 462 (2006) 2097. Then the completed matrix is factored. v̇ and λ are the same
+  /// once complete_force() has completed Q.
+  /// @return false when M is neither positive definite nor completed, or a number is not finite. Then apply nothing.
   bool factor(const Instant& instant) noexcept;
-  /// Of a singular M: Q += Σ κ aᵀb, with which inverse_mass(Q) is an a that the equation may begin from. Else nothing.
+  /// Completes Q for a singular M: Q += Σ κ aᵀb. Then inverse_mass(Q) is an acceleration a from which the equation can
+  /// start. For other M it does nothing.
   void complete_force(std::span<const double> b, std::span<double> Q) const noexcept;
 
   int rank() const;
@@ -135,34 +141,35 @@ class Solver {
   bool full_row_rank() const;
   SolveInfo info() const;
 
-  /// λ = G⁺ e for G = A M⁻¹ Aᵀ: the exact answer to "A Δv = e with the least M-norm of Δv".
+  /// Computes λ = G⁺ e for G = A M⁻¹ Aᵀ: the exact solution of A Δv = e with the least M-norm of Δv.
   /// @param e       [m]
-  /// @param lambda  [m] out: least norm in the rows as given; may be empty
-  /// @param force   [n] out: Aᵀλ; may be empty
-  /// @param dv      [n] out: M⁻¹Aᵀλ; may be empty
-  /// @param scale   [m] size of the terms that e is a difference of, |b| + |A||a| for e = b − A a; may be empty.
-  /// Without
-  ///                it an e that is all cancellation, as in a structure at rest, has rounding for a scale.
-  /// @return  part of e outside range(A), as a fraction of ‖e‖∞ (or of ‖scale‖∞ if larger) in unit rows, 0 with full
-  ///          row rank: above consistency_tolerance the rows contradict each other and Δv is the least-squares one.
-  /// One solver serves one thread at a time.
+  /// @param lambda  [m] out: least norm in the rows as given. May be empty.
+  /// @param force   [n] out: Aᵀλ. May be empty.
+  /// @param dv      [n] out: M⁻¹Aᵀλ. May be empty.
+  /// @param scale   [m] size of the terms whose difference is e: |b| + |A||a| for e = b − A a. May be empty. Without
+  /// it, an e that is all cancellation, as in a structure at rest, is compared with its own rounding.
+  /// @return  the part of e outside range(A) in unit rows, as a fraction of ‖e‖∞ (or of ‖scale‖∞ if that is larger). It
+  /// is 0 with full row rank. Above consistency_tolerance the rows contradict each other, and Δv is the least-squares
+  /// one.
   double apply(std::span<const double> e, std::span<double> lambda, std::span<double> force, std::span<double> dv,
                std::span<const double> scale = {}) const noexcept;
-  /// `apply` without refinement and without a verdict, at half its cost or, with redundant rows, a tenth: for
-  /// iterations that look at their own residual. With redundant rows λ is some solution, see `shortest`, and rows that
-  /// depend on others are met only as far as these imply them: where they contradict each other it is not the least
-  /// squares.
+  /// Solves as `apply` does, without refinement and without the consistency test. It costs half as much, and a tenth
+  /// with redundant rows. It is for iterations that compute their own residual. With redundant rows λ is some solution,
+  /// see `shortest`. Dependent rows are then met only as far as the kept rows imply them. Where they contradict each
+  /// other, the result is not the least-squares one.
   void approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
                 std::span<double> dv) const noexcept;
-  /// @param force   [n] in: Aᵀλ; out: the same, but for a trace that only rows below the rank's cut could make
-  /// @param lambda  [m] in: multipliers that make it; out: those of least norm in the rows as given
-  /// @param v       [n] in: some velocity; out: less M⁻¹ of that trace; may be empty
+  /// Computes the multipliers of least norm.
+  /// @param force   [n] in: Aᵀλ. Out: the same without the component that only dropped rows (below the rank tolerance)
+  /// can make.
+  /// @param lambda  [m] in: multipliers of `force`. Out: those of least norm in the rows as given.
+  /// @param v       [n] in: some velocity. Out: the velocity minus M⁻¹ of that component. May be empty.
   void shortest(std::span<double> force, std::span<double> lambda, std::span<double> v = {}) const noexcept;
-  /// M⁻¹ f, [n] → [n]; may be done in place.
+  /// Computes M⁻¹ f, [n] → [n]. It may be done in place.
   void inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept;
 
-  /// Names redundancy for the factored A; `contradictory` for the right side e, judged as by `apply`. Allocates. Costs
-  /// a back-solve per redundant row, O(m r²) on the dense path.
+  /// Names redundant constraints of the factored A, and contradictory ones for the right side e, by the test of
+  /// `apply`. Allocates. Costs a back-solve per redundant row, or O(m r²) with the dense solver.
   RankReport report(std::span<const double> e, std::span<const double> scale = {}) const;
 
  private:

@@ -1,4 +1,5 @@
-// What the forces were: wrenches on bodies, parts, power, work, residuals, and whether the books balance.
+// Reports of forces: wrenches on bodies and their parts, power, work, residuals, and the balances of momentum and
+// energy.
 #pragma once
 
 #include <linchpin/dynamics.h>
@@ -12,132 +13,145 @@
 
 namespace linchpin {
 
-/// One constraint at one time (design: two forces, T11). The wrenches of the base are the instantaneous reaction:
-/// ideal + induced + prescribed.
+/// Reaction of one constraint at one time (design: two forces, T11). The wrenches of the base are the instantaneous
+/// reaction: ideal + induced + prescribed.
 struct Reaction : Wrenches {
   std::string name;
-  /// [s] of the state the forces belong to, laws included: in a host the state before the step, without one the current
+  /// Time [s] of the state to which the forces belong, laws included. In a host it is the state before the step, and
+  /// without a host the current state.
   double t = 0;
-  Wrenches ideal;          ///< A_iᵀλ, does no virtual work (T9)
-  Wrenches prescribed;     ///< what the laws returned: friction (T9)
-  Wrenches induced;        ///< normal forces that all prescribed forces call up, −A_iᵀ(G⁺A M⁻¹Σc)_i (T9)
-  Wrenches stabilisation;  ///< mean over the last step of what was applied beyond the reaction, to end the step on the
-                           ///< constraint
-  std::vector<double> lambda;    ///< per row, of the ideal part (least norm) [N or N·m or as the row's unit implies]
-  double power = 0;              ///< of the reaction at t, on those of its bodies that the equations move [W]
-  double work = 0;               ///< since the start, the last step included: impulse · ½(v₀ + v₁) [J]
-  double gap = 0;                ///< largest |φ| of rows in metres [m]
-  double gap_angle = 0;          ///< likewise in radians [rad]
-  double residual = 0;           ///< likewise in the user's own unit
-  double velocity_residual = 0;  ///< largest |φ̇| or |ψ| at t
-  bool determined = true;        ///< T6: false where redundancy leaves this reaction open (λ is the least-norm choice)
+  Wrenches ideal;       ///< A_iᵀλ, which does no virtual work (T9).
+  Wrenches prescribed;  ///< Forces that the laws returned, such as friction (T9).
+  Wrenches induced;     ///< Normal forces that all prescribed forces induce: −A_iᵀ(G⁺A M⁻¹Σc)_i (T9).
+  /// Mean over the last step of all that was applied beyond the reaction, to end the step on the constraint.
+  Wrenches stabilisation;
+  /// Multiplier of the ideal part per row, least norm [N or N·m or as the row's unit implies].
+  std::vector<double> lambda;
+  double power = 0;              ///< Power of the reaction at t, on those of its bodies that the equations move [W].
+  double work = 0;               ///< Work since the start, the last step included: impulse · ½(v₀ + v₁) [J].
+  double gap = 0;                ///< Largest |φ| of rows in metres [m].
+  double gap_angle = 0;          ///< Largest |φ| of rows in radians [rad].
+  double residual = 0;           ///< Largest |φ| of rows in the user's own unit.
+  double velocity_residual = 0;  ///< Largest |φ̇| or |ψ| at t.
+  /// T6: false where redundancy leaves this reaction undetermined (λ is the least-norm choice).
+  bool determined = true;
   bool redundant = false;
-  bool native = false;  ///< left to the host in the last step: no exact reaction
+  bool native = false;  ///< In the last step the host solved the constraint, and there is no exact reaction.
 };
 
-/// The books of one body over one step, in impulses [N·s, N·m·s]: momentum = applied + host + own + (imbalance). Each
-/// term comes from its own record, none by subtraction (T11).
+/// Momentum balance of one body over one step, in impulses [N·s, N·m·s]: momentum = applied + host + own + (imbalance).
+/// Each term is recorded separately, none by subtraction (T11).
 struct BodyBooks {
   BodyId body;
-  Eigen::Matrix<double, 6, 1> momentum = Eigen::Matrix<double, 6, 1>::Zero();  ///< M (v₁ − v₀)
-  Eigen::Matrix<double, 6, 1> applied = Eigen::Matrix<double, 6, 1>::Zero();   ///< dt·Q as the step applied it
+  Eigen::Matrix<double, 6, 1> momentum = Eigen::Matrix<double, 6, 1>::Zero();  ///< M (v₁ − v₀).
+  Eigen::Matrix<double, 6, 1> applied = Eigen::Matrix<double, 6, 1>::Zero();   ///< dt·Q as the step applied it.
   Eigen::Matrix<double, 6, 1> host =
-      Eigen::Matrix<double, 6, 1>::Zero();  ///< contacts, limits, motors, springs of the host
+      /// Contacts, limits, motors and springs of the host.
+      Eigen::Matrix<double, 6, 1>::Zero();
   Eigen::Matrix<double, 6, 1> own =
-      Eigen::Matrix<double, 6, 1>::Zero();  ///< all constraints: sum over `Reaction`s of their impulses, and the torque
-                                            ///< of geometric stiffness (T15)
+      /// All constraints: the sum of the impulses of their `Reaction`s, and the torque of geometric stiffness (T15).
+      Eigen::Matrix<double, 6, 1>::Zero();
   Eigen::Matrix<double, 6, 1> rounding =
-      Eigen::Matrix<double, 6, 1>::Zero();  ///< M·(velocity as written to the host − v₁)
+      /// M·(velocity as written to the host − v₁).
+      Eigen::Matrix<double, 6, 1>::Zero();
   double gross_force = 0,
-         gross_moment = 0;  ///< largest single impulse summed in `own`: what its round-off is measured by
-  double linear_motion = 0, angular_motion = 0;  ///< of M v₀: 16 roundings of it are not held against the books
-  /// |momentum − applied − host − own| relative to the largest term or single impulse. Forces and moments are judged
-  /// separately, but moments by no less than the forces on an arm of 1 mm, and forces by no less than the moments over
-  /// 1 km.
+         /// Largest single impulse summed in `own`. The round-off of the sum is measured by it.
+      gross_moment = 0;
+  double linear_motion = 0, angular_motion = 0;  ///< Size of M v₀. The imbalance ignores 16 roundings of it.
+  /// momentum − applied − host − own| relative to the largest term or single impulse. Forces and moments are compared
+  /// separately. The scale of moments is at least that of the forces on an arm of 1 mm. The scale of forces is at least
+  /// that of the moments over 1 km.
   double imbalance() const;
 };
 
-/// Where kinetic energy went since the start [J], in the works of impulses ½(v₀ + v₁)·p (T11): kinetic = applied + laws
-/// + constraints + (imbalance), each from its own record. Without a host there is no fifth term.
+/// Energy balance: changes of the kinetic energy since the start [J], as works of impulses ½(v₀ + v₁)·p (T11). kinetic
+/// = applied + laws + constraints + (imbalance). Each term is recorded separately. Without a host there is no fifth
+/// term.
 struct EnergyBooks {
-  double kinetic = 0;      ///< Σ ½(v₀ + v₁)·M(v₁ − v₀)
-  double applied = 0;      ///< of Q: gravity, springs and all impressed forces, those with a potential included
-  double laws = 0;         ///< of what laws prescribe, on bodies that the equations move
-  double constraints = 0;  ///< of all else that constraints do: rheonomic ones, and what ends a step on them
+  double kinetic = 0;  ///< Σ ½(v₀ + v₁)·M(v₁ − v₀).
+  double applied = 0;  ///< Work of Q: gravity, springs and all impressed forces, those with a potential included.
+  double laws = 0;     ///< Work of the prescribed forces of laws, on bodies that the equations move.
+  /// Work of all other constraint forces: of rheonomic constraints and of the end-of-step corrections.
+  double constraints = 0;
   double imbalance() const { return kinetic - applied - laws - constraints; }
 };
 
-/// One term of one law: what it does now, and what it did since the start. Work is on its two bodies together, driven
-/// and fixed ones included: ≤ 0 for dissipative laws, belts apart.
+/// One term of one law: its effort at the end of the last step, and sums since the start. Work is on its two bodies
+/// together, kinematic and fixed ones included. It is ≤ 0 for dissipative laws without a belt.
 struct LawWork {
   enum class Mode {
-    smooth,  ///< not dry friction
+    smooth,  ///< Not dry friction.
     sticks,
     slides
   };
   ConstraintId on;
-  int law = 0, term = 0;         ///< of laws(system, on)[law].terms()[term]
-  double work = 0;               ///< since the start [J]
-  double last = 0;               ///< in the last step [J]
-  std::string constraint, name;  ///< of the constraint and of the term
+  int law = 0, term = 0;         ///< Position in laws(system, on)[law].terms()[term].
+  double work = 0;               ///< Work since the start [J].
+  double last = 0;               ///< Work in the last step [J].
+  std::string constraint, name;  ///< Names of the constraint and of the term.
 
-  // At the last evaluation of the last step: as the law acted in the step, at its end where the law is implicit (T10).
-  // Reaction::prescribed is that of the state before it.
-  Wrench effort;     ///< on the first body; its opposite acts on the second
-  double power = 0;  ///< [W], at the state before the step
+  // At the last evaluation of the last step: as the law acted in the step, or at its end where the law is implicit
+  // (T10). Reaction::prescribed is that of the state before it.
+  Wrench effort;     ///< Effort on the first body. Its opposite acts on the second.
+  double power = 0;  ///< Power at the state before the step [W].
   Mode mode = Mode::smooth;
-  double bound = 0;  ///< of dry friction: what rest could hold [N or N·m]
+  double bound = 0;  ///< Bound of dry friction at rest [N or N·m].
   Reads reads =
-      Reads::ideal;   ///< the thrust it was given; ideal too where it asked for the actual one and none was found
-  Wrench thrust;      ///< that thrust, on the first body
-  int solutions = 0;  ///< of the actual thrust: 0 if nothing reads it, or none was found
-  Branch branch = Branch::continuous;  ///< of several: which was taken
-  bool fell_back = false;              ///< it asked for the actual thrust and there was none
-  Wrench difference;                   ///< as LawEffort::difference
+      /// The normal force that the law received. It is also `ideal` where the law asked for the actual one and none was
+      /// found.
+      Reads::ideal;
+  Wrench thrust;      ///< That normal force, as a wrench on the first body.
+  int solutions = 0;  ///< Number of solutions for the actual normal force. 0 if no law reads it, or none was found.
+  Branch branch = Branch::continuous;  ///< The branch that was taken where there are several.
+  bool fell_back = false;              ///< The law asked for the actual normal force and there was none.
+  Wrench difference;                   ///< As LawEffort::difference.
 
-  double largest_difference = 0;         ///< of that force, since the start [N]
-  double largest_moment_difference = 0;  ///< and of that moment [N·m]
-  double thrust_there = 0;  ///< force of the thrust it was given where the force differed most, or else the moment
+  double largest_difference = 0;         ///< Largest such force difference since the start [N].
+  double largest_moment_difference = 0;  ///< Largest such moment difference since the start [N·m].
+  double thrust_there = 0;               ///< Normal force where the force differed most, or otherwise its moment.
 
-  long switches = 0;  ///< dry: times it began to stick or to slide; smooth: times its force reversed from step to step
-  double time = 0;    ///< that these are counted in [s]
-  long counted = 0;   ///< of LawEffort::switches, up to now
+  /// Number of mode changes. Dry: each start of sticking or sliding. Smooth: each reversal of the force from step to
+  /// step.
+  long switches = 0;
+  double time = 0;   ///< Time over which they are counted [s].
+  long counted = 0;  ///< LawEffort::switches counted up to now.
   double switches_per_second() const { return time > 0 ? static_cast<double>(switches) / time : 0; }
 
-  void end_step(double dt);  ///< takes what the last step did into the sums and maxima
+  void end_step(double dt);  ///< Adds the values of the last step to the sums and maxima.
 };
 
-/// By how much the actual thrust of laws differed from the ideal one since the start, and which of them they read, in
-/// words: a line for each law where it is more than rounding, the largest first. Of more than `most` the last line
-/// gives the number that is left.
+/// Texts on the differences between the actual and the ideal normal force of laws since the start, and on which of them
+/// the laws read. One line for each law with more than rounding, the largest first. Beyond `most` lines, the last line
+/// gives the number of the others.
 std::vector<std::string> thrust_differences(std::span<const LawWork> laws, std::size_t most = 4);
 
-/// Takes what `e`, of the last evaluation of `dynamics` at `state`, did while it acted for dt between the velocities v0
-/// and v1 [n] of the block into `to`, adding to `last`. @return the part of the work on bodies that the equations move.
+/// Adds the work of `e` to `to`, its member `last` included. The effort acted for dt between the velocities v0 and v1
+/// [n] of the block. It is of the last evaluation of `dynamics` at `state`. @return the part of the work on bodies that
+/// the equations move.
 double book_law(const System& system, const Dynamics& dynamics, const State& state, const LawEffort& e, double dt,
                 std::span<const double> v0, std::span<const double> v1, LawWork& to);
 
 /// Kinetic energy [J]: ½ vᵀM v of bodies, T of coordinates.
 double kinetic_energy(const System& system, const State& state);
-/// Gravity and all forces that declare a potential [J].
+/// Potential energy of gravity and of all forces that declare a potential [J].
 double potential_energy(const System& system, const State& state);
-/// Whether every force of the system has a potential, no law is active and no kinetic energy changes with time, so that
-/// energy means something.
+/// Returns true if every force of the system has a potential, no law is active and no kinetic energy depends on time.
+/// Only then does energy have a meaning.
 bool conservative(const System& system);
 double energy(const System& system, const State& state);
-/// Σ q̇ ∂L/∂q̇ − L [J], Jacobi's integral: the energy, except that of a kinetic energy of coordinates terms of first
-/// degree in the rates do not count and those of degree zero count negatively. Constant where T and V do not change
-/// with time.
+/// Jacobi's integral Σ q̇ ∂L/∂q̇ − L [J]. It is the energy, except for a kinetic energy of coordinates. There terms of
+/// first degree in the rates do not count, and terms of degree zero count negatively. It is constant where T and V do
+/// not change with time.
 double energy_integral(const System& system, const State& state);
-/// [kg·m/s]
+/// Momentum [kg·m/s] (W).
 Vector3d linear_momentum(const System& system, const State& state);
-/// About a world point [kg·m²/s].
+/// Angular momentum about a world point [kg·m²/s] (W).
 Vector3d angular_momentum(const System& system, const State& state, const Vector3d& about = Vector3d::Zero());
-/// E − ω·L for a frame turning uniformly with `omega` [rad/s] about a line through the origin: constant where forces
-/// and constraints do not change in that frame (T-WIRE, T-HOOP).
+/// E − ω·L for a frame that rotates uniformly with `omega` [rad/s] about a line through the origin. It is constant
+/// where forces and constraints do not change in that frame (T-WIRE, T-HOOP).
 double energy_in_rotating_frame(const System& system, const State& state, const Vector3d& omega);
 
-/// "hinge  F = (…) N at (…) m …", one line per reaction.
+/// Writes "hinge  F = (…) N at (…) m …", one line per reaction.
 std::ostream& operator<<(std::ostream& out, const Reaction& r);
 
 }  // namespace linchpin

@@ -1,4 +1,4 @@
-// Forces with their moments and the points that these are about.
+// Forces with their moments and the points that the moments are about.
 #pragma once
 
 #include <linchpin/system.h>
@@ -7,20 +7,20 @@
 
 namespace linchpin {
 
-/// A force and a moment on one body, *on* the body *by* what is named, in world axes.
+/// A force and a moment on one body. The sense is *on* that body *by* the source named. World axes.
 struct Wrench {
-  Vector3d force = Vector3d::Zero();   ///< [N]
-  Vector3d moment = Vector3d::Zero();  ///< about `point` [N·m]
-  Vector3d point = Vector3d::Zero();   ///< [m] (W)
+  Vector3d force = Vector3d::Zero();   ///< Force [N] (W).
+  Vector3d moment = Vector3d::Zero();  ///< Moment about `point` [N·m] (W).
+  Vector3d point = Vector3d::Zero();   ///< Reference point [m] (W).
 
-  /// The same wrench with its moment about another point.
+  /// Returns the same wrench with its moment about another point.
   Wrench about(const Vector3d& q) const { return {force, moment + (point - q).cross(force), q}; }
 };
 
 /// One wrench for each body of a constraint.
 struct Wrenches {
-  Wrench on_a, on_b;           ///< first and second body
-  std::vector<Wrench> others;  ///< third and later
+  Wrench on_a, on_b;           ///< First and second body.
+  std::vector<Wrench> others;  ///< Third and later bodies.
   Wrench& on(int k) { return k == 0 ? on_a : k == 1 ? on_b : others[static_cast<std::size_t>(k - 2)]; }
   const Wrench& on(int k) const { return const_cast<Wrenches*>(this)->on(k); }
 };

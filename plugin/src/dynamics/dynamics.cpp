@@ -1,5 +1,5 @@
-// The equation at one state with forces and laws. Hides in which order assembly, factor and laws come, and how
-// contradictory rows are told from rows that are merely a step off.
+// The equation at one state with forces and laws. Hides the order of assembly, factor and laws, and the distinction
+// between contradictory rows and rows with a residual velocity error.
 #include "force_laws/law_solver.h"
 #include "problem/jacobian_products.h"
 #include "problem/kept_assembly.h"
@@ -18,29 +18,29 @@ namespace linchpin {
 struct Dynamics::Impl {
   const System* system;
   bool everything;
-  std::vector<ConstraintId> only;  // the block's constraints, when not everything
+  std::vector<ConstraintId> only;  // Constraints of the block, when not `everything`.
   Solver solver;
   detail::KeptAssembly assembly;
   bool factored = false;
   Status status = Status::invalid;
   std::string reason = "not evaluated yet";
-  std::vector<Eigen::Matrix3d> added_inertia;  // by slot
+  std::vector<Eigen::Matrix3d> added_inertia;  // By slot.
   std::vector<double> a, vdot, ideal, nonideal, lambda, induced;
   LawSolver laws_;
 
-  // The laws at the instant where the evaluation was for a step (T11).
+  // Laws at the instant, where the evaluation was for a step (T11).
   LawSolver instant_laws_;
   std::vector<double> instant_vdot, instant_nonideal, instant_induced, step_c;
   bool at_instant = false;
 
-  // The same constraints once more with projected velocities: made when rows first look contradictory.
+  // The same constraints with projected velocities. It is made when rows first look contradictory.
   mutable detail::KeptAssembly projected;
   mutable State projected_state;
   mutable std::vector<double> row, projection;
-  mutable std::vector<double> judged, scale;  // b − A a as it was judged, and the size of its terms
-  mutable bool doubtful = false;  // rows disagree, and whether they contradict each other has not been looked into
+  mutable std::vector<double> tested_residual, scale;  // b − A a, and the size of its terms, for the consistency test.
+  mutable bool doubtful = false;  // Rows disagree, and it has not been tested whether they contradict each other.
 
-  mutable RankReport ranks;  // of the last evaluation, found when first asked for
+  mutable RankReport ranks;  // For the last evaluation, computed on first request.
   mutable bool ranks_known = false;
 
   Impl(const System& s, bool all, std::span<const ConstraintId> constraints, SolveOptions options)
@@ -60,7 +60,7 @@ struct Dynamics::Impl {
     }
     const std::size_t n = z(assembly.block.n()), m = z(assembly.block.m());
     for (auto* x : {&a, &vdot, &ideal, &nonideal}) x->assign(n, 0.0);
-    for (auto* x : {&scale, &lambda, &induced, &judged}) x->assign(m, 0.0);
+    for (auto* x : {&scale, &lambda, &induced, &tested_residual}) x->assign(m, 0.0);
     laws_.restructure(assembly.block);
     instant_laws_.restructure(assembly.block);
     at_instant = false;
@@ -83,7 +83,8 @@ struct Dynamics::Impl {
 
   Status factor(const State& state) {
     factored = ranks_known = doubtful = false;
-    std::fill(judged.begin(), judged.end(), 0.0);  // rows of another pose say nothing of these
+    std::fill(tested_residual.begin(), tested_residual.end(),
+              0.0);  // Rows of another pose contain no information on these.
     if (!assembly.failure.empty()) return fail(assembly.failure);
     if (!added_inertia.empty()) add_inertia();
     if (!solver.factor(assembly.instant)) return fail(why_not_factored(state.t));
@@ -102,7 +103,7 @@ struct Dynamics::Impl {
 
   Status solve(const State& state) { return factor(state) == Status::invalid ? Status::invalid : respond(state, true); }
 
-  /// What the solver could not do, in the names of the system.
+  /// Returns why the solver failed, with the names of the system.
   std::string why_not_factored(double t) const {
     const std::string why = assembly.instant.invalid();
     const std::size_t column = first_without_inertia();
@@ -118,7 +119,8 @@ struct Dynamics::Impl {
            when + ": the mass matrix is not positive definite";
   }
 
-  /// The first column of M whose pivot in a Cholesky factor is not above rounding; n when all are, or M is no number.
+  /// Returns the first column of M whose pivot in a Cholesky factor is not above rounding. Returns n when all are
+  /// above, or M is not finite.
   std::size_t first_without_inertia() const {
     const Instant& instant = assembly.instant;
     std::size_t start = 0, first = 0;
@@ -143,9 +145,10 @@ struct Dynamics::Impl {
     return first;
   }
 
-  /// Everything that depends on the applied force, with the rows and the factor that are there.
-  /// @param judge  whether rows that disagree contradict each other; else that is looked into when somebody asks
-  Status respond(const State& state, bool judge) {
+  /// Computes all that depends on the applied force, with the present rows and factor.
+  /// @param test_consistency  test at once whether rows that disagree contradict each other. Otherwise this is tested
+  /// on request.
+  Status respond(const State& state, bool test_consistency) {
     Instant& instant = assembly.instant;
     ranks_known = at_instant = false;
     reason.clear();
@@ -157,16 +160,16 @@ struct Dynamics::Impl {
     dv.assign(instant.Q.begin(), instant.Q.end());
     solver.complete_force(instant.b, dv);
     solver.inverse_mass(dv, a);  // (T2)
-    difference(assembly, instant.b, a, judged, scale);
-    const double outside = solver.apply(judged, lambda, ideal, dv, scale);  // (T5)
+    difference(assembly, instant.b, a, tested_residual, scale);
+    const double outside = solver.apply(tested_residual, lambda, ideal, dv, scale);  // (T5)
     if (std::isinf(outside))
       return fail(*solver.info().reason ? solver.info().reason : "the acceleration is not finite");
     for (std::size_t j = 0; j < vdot.size(); ++j) vdot[j] = a[j] + dv[j];
 
     status = solver.full_row_rank() ? Status::ok : Status::redundant;
     doubtful = outside > consistency_tolerance();
-    if (doubtful) keep_for_judgement(state);
-    if (doubtful && judge && contradictory()) status = Status::inconsistent;
+    if (doubtful) store_state_for_projection(state);
+    if (doubtful && test_consistency && contradictory()) status = Status::inconsistent;
 
     std::fill(instant.c.begin(), instant.c.end(), 0.0);
     if (const std::string why = laws_.apply(scene(state), vdot, nonideal, induced); !why.empty()) return fail(why);
@@ -176,7 +179,7 @@ struct Dynamics::Impl {
 
   void answer_at_instant(const State& state) {
     if (status == Status::invalid || !(laws_.step > 0) || laws_.efforts.empty()) return;
-    instant_laws_.take_over(laws_);
+    instant_laws_.start_at_instant_of(laws_);
     instant_vdot.resize(vdot.size());
     solver.inverse_mass(ideal, instant_vdot);
     for (std::size_t j = 0; j < vdot.size(); ++j) instant_vdot[j] += a[j];
@@ -186,18 +189,18 @@ struct Dynamics::Impl {
     step_c = c;
     std::fill(c.begin(), c.end(), 0.0);
     at_instant = instant_laws_.apply(scene(state), instant_vdot, instant_nonideal, instant_induced).empty();
-    if (!at_instant) c = step_c;  // a law that answers for the step and not at its start: its answer stays
+    if (!at_instant) c = step_c;  // A law has a value for the step but none at its start. The value for the step stays.
   }
 
-  const LawSolver& told_laws() const { return at_instant ? instant_laws_ : laws_; }
+  const LawSolver& reported_laws() const { return at_instant ? instant_laws_ : laws_; }
 
-  /// A gap of g turns rows by about g over the lever (taken as 1 m), and redundant rows then disagree by as much
-  /// without contradicting each other.
+  /// Returns the consistency tolerance. A gap of g rotates rows by about g over the lever (taken as 1 m). Redundant
+  /// rows then disagree by that much without a contradiction.
   double consistency_tolerance() const {
     return std::max(solver.options().consistency_tolerance, largest(assembly.position));
   }
 
-  void keep_for_judgement(const State& state) {
+  void store_state_for_projection(const State& state) {
     projected_state.t = state.t;
     projected_state.bodies.resize(state.bodies.size());
     for (const ConstraintId id : assembly.block.constraints)
@@ -205,13 +208,14 @@ struct Dynamics::Impl {
     for (const BodyId body : assembly.block.bodies) projected_state[body] = state[body];
   }
 
-  /// Velocities that obey the constraints only to O(dt), as any host's do, put a part of that size outside range(A)
-  /// into b. Only what stays there once the velocity is projected is a contradiction (T11).
+  /// Tests whether rows contradict each other. The velocities of any host obey the constraints only to O(dt). They put
+  /// a part of that size outside range(A) into b. Only a part that remains with projected velocities is a contradiction
+  /// (T11).
   bool contradictory() const {
     const Block& block = assembly.block;
     doubtful = false;
     if (projected.block.constraints != block.constraints || projected.block.row != block.row) projected.block = block;
-    row.resize(judged.size());
+    row.resize(tested_residual.size());
     projection.resize(vdot.size());
     for (std::size_t r = 0; r < row.size(); ++r) row[r] = -assembly.velocity[r];
     solver.apply(row, {}, {}, projection);  // (T14)
@@ -223,13 +227,13 @@ struct Dynamics::Impl {
     }
     assemble_constraints(*system, projected_state, projected);
     if (!projected.failure.empty()) return true;
-    difference(assembly, projected.instant.b, a, judged, scale);
-    return solver.apply(judged, {}, {}, {}, scale) > consistency_tolerance();
+    difference(assembly, projected.instant.b, a, tested_residual, scale);
+    return solver.apply(tested_residual, {}, {}, {}, scale) > consistency_tolerance();
   }
 
   LawSolver::Scene scene(const State& state) { return {*system, assembly, solver, state, lambda}; }
 
-  /// A_ikᵀλ about the centre of mass; on a point mass a force and nothing else.
+  /// Returns A_ikᵀλ about the centre of mass. On a point mass it is a force only.
   Vector6d wrench_on(int i, int k, std::span<const double> multipliers) const {
     Vector6d w = wrench_at_centre(assembly, i, k, multipliers);
     if (system->kind(system->constraint(assembly.block.constraints[z(i)]).bodies()[z(k)]) == BodyKind::particle)
@@ -239,7 +243,7 @@ struct Dynamics::Impl {
 
   const RankReport& known_ranks() const {
     if (!ranks_known && doubtful) contradictory();
-    if (!ranks_known) ranks = status == Status::invalid ? RankReport{} : solver.report(judged, scale);
+    if (!ranks_known) ranks = status == Status::invalid ? RankReport{} : solver.report(tested_residual, scale);
     ranks_known = true;
     return ranks;
   }
@@ -276,7 +280,7 @@ Status Dynamics::factor(const State& state) noexcept {
 }
 
 Status Dynamics::resolve(const State& state, std::span<const double> Q) noexcept {
-  if (!impl_->factored) return Status::invalid;  // and `reason` still says why
+  if (!impl_->factored) return Status::invalid;  // `reason` still contains the cause.
   if (Q.size() != z(impl_->assembly.block.n())) return impl_->fail("the applied force has the wrong length");
   impl_->assembly.instant.Q.assign(Q.begin(), Q.end());
   return impl_->respond(state, false);
@@ -294,7 +298,7 @@ std::span<const double> Dynamics::ideal() const { return impl_->ideal; }
 std::span<const double> Dynamics::nonideal() const { return impl_->nonideal; }
 std::span<const double> Dynamics::lambda() const { return impl_->lambda; }
 std::span<const double> Dynamics::induced() const { return impl_->induced; }
-std::span<const Prescribed> Dynamics::prescribed() const { return impl_->told_laws().prescribed; }
+std::span<const Prescribed> Dynamics::prescribed() const { return impl_->reported_laws().prescribed; }
 std::span<const LawEffort> Dynamics::law_efforts() const { return impl_->laws_.efforts; }
 void Dynamics::set_step(double dt) {
   impl_->laws_.step = dt > 0 && std::isfinite(dt) ? dt : 0;
@@ -325,15 +329,15 @@ void Dynamics::give_memory(std::span<const double> values) { impl_->laws_.give_m
 void Dynamics::accept(double dt) { impl_->laws_.accept(dt); }
 void Dynamics::answer_at_instant(const State& state) noexcept { impl_->answer_at_instant(state); }
 struct Dynamics::LawHistory {
-  LawSolver::Past past;
+  LawSolver::Snapshot snapshot;
 };
 std::shared_ptr<const Dynamics::LawHistory> Dynamics::law_history() const {
   auto out = std::make_shared<LawHistory>();
-  impl_->laws_.keep(out->past);
+  impl_->laws_.save(out->snapshot);
   return out;
 }
 void Dynamics::set_law_history(const std::shared_ptr<const LawHistory>& history) {
-  impl_->laws_.go_back(history ? history->past : LawSolver::Past{});
+  impl_->laws_.restore(history ? history->snapshot : LawSolver::Snapshot{});
 }
 const LawReport& Dynamics::law_report() const { return impl_->laws_.report; }
 
@@ -341,11 +345,11 @@ std::vector<std::string> Dynamics::warnings() const {
   Impl& d = *impl_;
   std::vector<std::string> out;
   if (!d.laws_.report.trouble.empty()) out.push_back(d.laws_.report.trouble);
-  // What was evaluated may be gone by now.
+  // The evaluated things may have been removed since.
   if (d.status == Status::invalid || d.assembly.laid_out_for != d.system->structure()) return out;
-  for (const std::string& what : d.laws_.idle(*d.system, d.assembly.block)) out.push_back(what);
+  for (const std::string& what : d.laws_.inactive_laws(*d.system, d.assembly.block)) out.push_back(what);
   if (d.solver.full_row_rank()) return out;
-  // One sentence for all constraints that have a law of the same name.
+  // Writes one sentence for all constraints that have a law of the same name.
   std::vector<std::pair<std::string, std::vector<std::string>>> readers;
   for (const int i : d.known_ranks().undetermined) {
     const ConstraintId id = d.assembly.block.constraints[z(i)];
@@ -357,7 +361,7 @@ std::vector<std::string> Dynamics::warnings() const {
       }
   }
   for (const auto& [law, on] : readers) {
-    constexpr std::size_t most = 8;  // names in one sentence
+    constexpr std::size_t most = 8;  // Number of names in one sentence.
     std::string where;
     for (std::size_t k = 0; k < std::min(on.size(), most); ++k)
       where += (k == 0 ? "" : k + 1 == on.size() ? " and " : ", ") + on[k];
@@ -400,9 +404,9 @@ void Dynamics::reactions(const State& state, std::vector<Reaction>& out, bool as
 }
 
 namespace {
-/// What the laws of constraint i prescribe; null without any.
+/// Returns the sum of the laws of constraint i, or null without any.
 const Prescribed* prescribed_on(const LawSolver& laws, int i) {
-  const auto& all = laws.prescribed;  // in the order of constraints
+  const auto& all = laws.prescribed;  // In the order of constraints.
   const auto at =
       std::lower_bound(all.begin(), all.end(), i, [](const Prescribed& p, int of) { return p.constraint < of; });
   return at != all.end() && at->constraint == i ? &*at : nullptr;
@@ -421,7 +425,7 @@ void Dynamics::reaction(int i, const State& state, Reaction& reaction) const {
                          &reaction.stabilisation})
     part->others.resize(z(std::max(0, K - 2)));
 
-  const Prescribed* const law = prescribed_on(d.told_laws(), i);
+  const Prescribed* const law = prescribed_on(d.reported_laws(), i);
   const Prescribed* const law_in_step = d.at_instant ? prescribed_on(d.laws_, i) : nullptr;
   const std::span<const double> induced_now = d.at_instant ? d.instant_induced : d.induced;
 

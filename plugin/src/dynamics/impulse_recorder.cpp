@@ -1,4 +1,4 @@
-// Sums impulses and their work from the records of the equation.
+// Sums impulses and their work from the results of the equation.
 #include "dynamics/impulse_recorder.h"
 
 #include "model/system_impl.h"
@@ -35,8 +35,8 @@ void ImpulseRecorder::restructure(const System& system, const Block& block, bool
   }
   impulses_.assign(z(start_.back()), {});
   work_of_step_.assign(block.constraints.size(), 0.0);
-  books_.assign(block.bodies.size(), {});
-  for (std::size_t s = 0; s < books_.size(); ++s) books_[s].body = block.bodies[s];
+  balances_.assign(block.bodies.size(), {});
+  for (std::size_t s = 0; s < balances_.size(); ++s) balances_[s].body = block.bodies[s];
 }
 
 void ImpulseRecorder::begin(const System& system) {
@@ -55,28 +55,28 @@ void ImpulseRecorder::begin(const System& system) {
   std::fill(work_of_step_.begin(), work_of_step_.end(), 0.0);
   for (LawWork& law : laws_) law.last = 0;
   energy_of_step_ = {};
-  for (BodyBooks& book : books_) book = BodyBooks{.body = book.body};
+  for (BodyBooks& balance : balances_) balance = BodyBooks{.body = balance.body};
 }
 
-void ImpulseRecorder::keep() {
-  kept_.impulses = impulses_;
-  kept_.work = work_of_step_;
-  kept_.law.clear();
-  for (const LawWork& law : laws_) kept_.law.push_back(law.last);
-  kept_.books = books_;
-  kept_.energy = energy_of_step_;
+void ImpulseRecorder::store() {
+  stored_.impulses = impulses_;
+  stored_.work = work_of_step_;
+  stored_.law.clear();
+  for (const LawWork& law : laws_) stored_.law.push_back(law.last);
+  stored_.books = balances_;
+  stored_.energy = energy_of_step_;
 }
 
-void ImpulseRecorder::undo() {
-  impulses_ = kept_.impulses;
-  work_of_step_ = kept_.work;
-  for (std::size_t i = 0; i < laws_.size(); ++i) laws_[i].last = i < kept_.law.size() ? kept_.law[i] : 0;
-  books_ = kept_.books;
-  energy_of_step_ = kept_.energy;
+void ImpulseRecorder::restore() {
+  impulses_ = stored_.impulses;
+  work_of_step_ = stored_.work;
+  for (std::size_t i = 0; i < laws_.size(); ++i) laws_[i].last = i < stored_.law.size() ? stored_.law[i] : 0;
+  balances_ = stored_.books;
+  energy_of_step_ = stored_.energy;
 }
 
 std::size_t ImpulseRecorder::law_index(const System& system, ConstraintId on, int law, int term) {
-  for (std::size_t k = 0; k < laws_.size(); ++k) {  // they come in the same order every time
+  for (std::size_t k = 0; k < laws_.size(); ++k) {  // Laws are in the same order every time.
     const std::size_t i = (next_law_ + k) % laws_.size();
     if (laws_[i].on != on || laws_[i].law != law || laws_[i].term != term) continue;
     next_law_ = i + 1;
@@ -125,15 +125,15 @@ void ImpulseRecorder::record(const System& system, const Dynamics& dynamics, con
       impulse.stabilisation += beyond;
       const Vector6d both = own + beyond;
       work_of_step_[z(i)] += 0.5 * both.dot(twist_of(block, z(slot), v0) + twist_of(block, z(slot), v1));
-      BodyBooks& book = books_[z(slot)];
-      book.own += both;
-      book.gross_force = std::max(book.gross_force, both.head<3>().norm());
-      book.gross_moment = std::max(book.gross_moment, both.tail<3>().norm());
+      BodyBooks& balance = balances_[z(slot)];
+      balance.own += both;
+      balance.gross_force = std::max(balance.gross_force, both.head<3>().norm());
+      balance.gross_moment = std::max(balance.gross_moment, both.tail<3>().norm());
     }
   }
-  for (std::size_t s = 0; s < books_.size(); ++s) {
+  for (std::size_t s = 0; s < balances_.size(); ++s) {
     const Vector6d impulse = dt * twist_of(block, s, assembly.instant.Q);
-    books_[s].applied += impulse;
+    balances_[s].applied += impulse;
     energy_of_step_.applied += 0.5 * impulse.dot(twist_of(block, s, v0) + twist_of(block, s, v1));
   }
 
@@ -149,9 +149,9 @@ void ImpulseRecorder::record(const System& system, const Dynamics& dynamics, con
 
 void ImpulseRecorder::record_applied(const Block& block, std::span<const double> impulse, std::span<const double> v0,
                                      std::span<const double> v1) {
-  for (std::size_t s = 0; s < books_.size(); ++s) {
+  for (std::size_t s = 0; s < balances_.size(); ++s) {
     const Vector6d p = twist_of(block, s, impulse);
-    books_[s].applied += p;
+    balances_[s].applied += p;
     energy_of_step_.applied += 0.5 * p.dot(twist_of(block, s, v0) + twist_of(block, s, v1));
   }
 }
@@ -159,7 +159,7 @@ void ImpulseRecorder::record_applied(const Block& block, std::span<const double>
 void ImpulseRecorder::record_momentum(const Block& block, const Instant& instant, std::span<const double> mass,
                                       std::span<const double> v0, std::span<const double> v1) {
   const double* M = mass.data();
-  std::size_t s = 0;  // the body that the column belongs to
+  std::size_t s = 0;  // Body of the column.
   int first = 0;
   for (const int size : instant.block_sizes) {
     for (int i = 0; i < size; ++i) {
@@ -169,10 +169,10 @@ void ImpulseRecorder::record_momentum(const Block& block, const Instant& instant
       for (int j = 0; j < size; ++j) {
         before += M[i * size + j] * v0[z(first + j)];
         const double p = M[i * size + j] * (v1[z(first + j)] - v0[z(first + j)]);
-        books_[s].momentum[own] += p;
+        balances_[s].momentum[own] += p;
         energy_of_step_.kinetic += 0.5 * p * (v0[z(first + i)] + v1[z(first + i)]);
       }
-      double& motion = own < 3 ? books_[s].linear_motion : books_[s].angular_motion;
+      double& motion = own < 3 ? balances_[s].linear_motion : balances_[s].angular_motion;
       motion = std::max(motion, std::abs(before));
     }
     M += size * size;
@@ -189,8 +189,8 @@ void ImpulseRecorder::close(double dt) {
   energy_.constraints += energy_of_step_.constraints;
 }
 
-void ImpulseRecorder::complete(const System& system, const Block& block, const State& state, double dt,
-                               std::vector<Reaction>& reactions) const {
+void ImpulseRecorder::fill_work(const System& system, const Block& block, const State& state, double dt,
+                                std::vector<Reaction>& reactions) const {
   for (std::size_t i = 0; i < reactions.size(); ++i) {
     const Constraint& constraint = system.constraint(block.constraints[i]);
     reactions[i].work = work_[z(constraint_[i])];

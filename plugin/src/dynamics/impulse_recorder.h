@@ -1,5 +1,5 @@
-// What was applied in a step, to which body, by which constraint, in which part; and what work it did (T11). Every
-// number has a record of its own: nothing here is found by subtracting the others. Private to the core.
+// Records the impulses of a step by body, constraint and kind, and their work (T11). Every value is recorded
+// separately, and none is computed by subtracting the others. Private to the core.
 #pragma once
 
 #include "problem/jacobian_products.h"
@@ -11,49 +11,49 @@ namespace linchpin {
 
 class ImpulseRecorder {
  public:
-  /// Follows a new block. @param forget  also the work done so far.
+  /// Selects a new block. @param forget  clears also the work done so far
   void restructure(const System& system, const Block& block, bool forget);
-  /// Remembers what has been recorded since begin(), and goes back to it: for parts of a step that are taken again.
-  void keep();
-  void undo();
-  /// Opens the books of a step. Accounts of laws that have been cleared are closed.
+  /// Stores the records since begin(), and restores them, for substeps that are repeated.
+  void store();
+  void restore();
+  /// Begins the records of a step. Removes the records of laws that have been cleared.
   void begin(const System& system);
-  /// What `dynamics` found at `state`, acting for `dt`, and impulses λ of stabilisation [m] on top.
+  /// Records the forces of `dynamics` at `state`, acting for `dt`, and in addition impulses λ of stabilisation [m].
   /// Work is impulse · ½(v₀ + v₁).
   void record(const System& system, const Dynamics& dynamics, const State& state, double dt,
               std::span<const double> stabilisation, std::span<const double> v0, std::span<const double> v1);
-  /// An applied impulse [n] beyond dt·Q.
+  /// Records an applied impulse [n] in addition to dt·Q.
   void record_applied(const Block& block, std::span<const double> impulse, std::span<const double> v0,
                       std::span<const double> v1);
-  /// M(v₁ − v₀), with the blocks of M one after the other as in an Instant.
+  /// Records M(v₁ − v₀), with the blocks of M one after the other as in an Instant.
   void record_momentum(const Block& block, const Instant& instant, std::span<const double> mass,
                        std::span<const double> v0, std::span<const double> v1);
-  /// Closes them: the work of `dt` counts from now on. A step that is not closed has not happened.
+  /// Ends the records of a step, and adds the work of `dt` to the totals. A step that is not closed does not count.
   void close(double dt);
 
-  /// Work and stabilisation of reactions of this block, as they are at `state` after a step of `dt`.
-  void complete(const System& system, const Block& block, const State& state, double dt,
-                std::vector<Reaction>& reactions) const;
-  std::span<const BodyBooks> books() const { return books_; }
-  double work() const;  ///< of constraints and laws together
+  /// Fills work and stabilisation of reactions of this block, at `state` after a step of `dt`.
+  void fill_work(const System& system, const Block& block, const State& state, double dt,
+                 std::vector<Reaction>& reactions) const;
+  std::span<const BodyBooks> books() const { return balances_; }
+  double work() const;  ///< Work of constraints and laws together.
   const EnergyBooks& energy() const { return energy_; }
   std::span<const LawWork> laws() const { return laws_; }
 
  private:
-  struct Impulse {  // on one body of a constraint, about its centre of mass [force; moment] · dt
+  struct Impulse {  // On one body of a constraint, about its centre of mass: [force; moment] · dt.
     Vector6d own = Vector6d::Zero(), stabilisation = Vector6d::Zero();
   };
   std::vector<Impulse> impulses_;
-  std::vector<int> start_;            // of each constraint in impulses_
-  std::vector<int> constraint_;       // index of its id
-  std::vector<double> work_of_step_;  // per constraint of the block
-  std::vector<double> work_;          // by constraint id, since the start
-  std::vector<unsigned> version_;     // of whom that is
-  double work_of_removed_ = 0;        // whose place another has
-  std::vector<BodyBooks> books_;
+  std::vector<int> start_;            // Start of each constraint in impulses_.
+  std::vector<int> constraint_;       // Index of its id.
+  std::vector<double> work_of_step_;  // Per constraint of the block.
+  std::vector<double> work_;          // By constraint id, since the start.
+  std::vector<unsigned> version_;     // Version of that constraint id.
+  double work_of_removed_ = 0;        // Work of removed constraints whose index has been reused.
+  std::vector<BodyBooks> balances_;
   std::vector<LawWork> laws_;
-  std::vector<unsigned long> cleared_;  // of each: how often its constraint's laws had been cleared when it began
-  unsigned long law_changes_ = 0;       // of the system, as last looked at
+  std::vector<unsigned long> cleared_;  // For each law: number of clear_laws() calls of its constraint before it began.
+  unsigned long law_changes_ = 0;       // Value of the system's law_changes at the last begin().
   std::size_t next_law_ = 0;
   EnergyBooks energy_, energy_of_step_;
 
@@ -62,7 +62,7 @@ class ImpulseRecorder {
     std::vector<double> work, law;
     std::vector<BodyBooks> books;
     EnergyBooks energy;
-  } kept_;
+  } stored_;
   std::size_t law_index(const System& system, ConstraintId on, int law, int term);
 };
 

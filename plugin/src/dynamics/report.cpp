@@ -1,4 +1,4 @@
-// Energy and momenta of a whole system, and how reactions and books read. Hides nothing but sums.
+// Energy and momenta of a whole system, and the texts of reactions and balances. It contains only sums.
 #include "problem/jacobian_products.h"
 
 #include <linchpin/constraint.h>
@@ -22,10 +22,10 @@ double BodyBooks::imbalance() const {
     force = std::max(force, term->head<3>().norm());
     moment = std::max(moment, term->tail<3>().norm());
   }
-  // Where one of the two is nothing but round-off it is no measure of itself.
+  // If one of the two is only round-off, the other sets its scale.
   const double force_scale = std::max(force, 1e-3 * moment), moment_scale = std::max(moment, 1e-3 * force);
   if (!(force_scale > 0) && !(moment_scale > 0)) return 0;
-  // The velocities are known to their own rounding: what passes in a step may be less than that.
+  // Velocities have rounding of their own, and the impulse of a step may be smaller than that.
   constexpr double slack = 16 * std::numeric_limits<double>::epsilon();
   return std::max({0.0, (left.head<3>().norm() - slack * linear_motion) / force_scale,
                    (left.tail<3>().norm() - slack * angular_motion) / moment_scale});
@@ -43,7 +43,7 @@ double book_law(const System& system, const Dynamics& dynamics, const State& sta
     Vector6d twice;
     if (slot >= 0)
       twice = twist_of(block, z(slot), v0) + twist_of(block, z(slot), v1);
-    else  // a driven or fixed body takes part with the velocity it has
+    else  // A kinematic or fixed body counts with its own velocity.
       twice << 2 * body.v, 2 * body.w;
     if (system.kind(bodies[z(k)]) == BodyKind::particle) twice.tail<3>().setZero();
     const Vector3d moment = e.moment + (e.p_WQ - body.p).cross(e.force);
@@ -126,7 +126,7 @@ void for_movable(const System& system, const State& state, Visit visit) {
 
 namespace {
 
-// Each group of coordinates once: visit(kinetics, q, rate).
+// Visits each group of coordinates once: visit(kinetics, q, rate).
 template <class Visit>
 void for_coordinates(const System& system, const State& state, Visit visit) {
   std::vector<double> q, rate;
@@ -217,7 +217,7 @@ double energy_in_rotating_frame(const System& system, const State& state, const 
 }
 
 std::ostream& operator<<(std::ostream& out, const Reaction& r) {
-  // A component that is round-off of the others reads as zero.
+  // A component that is round-off of the others is printed as zero.
   const auto print = [&out](const Vector3d& u, double size) {
     const auto clean = [&](double x) { return std::fabs(x) > 1e-13 * size ? x : 0.0; };
     out << '(' << clean(u.x()) << ", " << clean(u.y()) << ", " << clean(u.z()) << ')';

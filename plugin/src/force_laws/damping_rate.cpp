@@ -1,6 +1,6 @@
-// This file finds how fast laws damp or turn what they act on (T10). The bound takes all bodies as free and costs
-// little. The rate of the constrained motion is found on request. A direction that other constraints hold does not
-// move, and a body that is joined to a heavy one moves less than it would alone.
+// Finds how fast laws damp or rotate velocities (T10). The bound treats all bodies as free and costs little. The rate
+// of the constrained motion is computed on request. A direction that other constraints hold does not move, and a body
+// that is joined to a heavy one moves less than it would alone.
 #include "force_laws/law_solver.h"
 #include "problem/jacobian_products.h"
 
@@ -14,77 +14,78 @@ namespace {
 constexpr int most_iterations = 40, least_iterations = 4;
 constexpr double settled = 0.03, margin = 1.1;
 
-/// Friction slows a slip within a part, and so turns it faster at the end of the part.
+/// Friction slows a slip within a substep, and so turns it faster at the end of the substep.
 constexpr double margin_of_turning = 1.25;
 
 }  // namespace
 
-/// @return whether the friction of a contact turns with its slip
-bool LawSolver::turns_with_slip(const Piece& p) const {
-  return p.contact >= 0 && p.dim > 1 && !contacts[z(p.contact)].sticks && goes_its_own_way(p);
+/// @return whether the friction of an element turns with its slip
+bool LawSolver::turns_with_slip(const UnknownTerm& p) const {
+  return p.contact >= 0 && p.dim > 1 && !contacts[z(p.contact)].sticks && slides_along_slip(p);
 }
 
-/// Friction μN against a slip of several directions damps what is across the slip by μN/|slip|: a rate like that of a
-/// stiff smooth law, of no term in particular. The sum bounds how contacts share bodies.
+/// Friction μN against a slip of several directions damps velocities across the slip at the rate μN/|slip|. It is a
+/// rate like that of a stiff smooth law, but belongs to no single term. The sum bounds the coupling of elements that
+/// share bodies.
 template <class Mobility>
-double LawSolver::bound_of_turning(const Mobility& mobility_of) const {
+double LawSolver::bound_of_turning(const Mobility& free_mobility) const {
   double sum = 0, most = 0;
-  for (const Piece& p : pieces_) {
+  for (const UnknownTerm& p : unknown_terms_) {
     if (!turns_with_slip(p)) continue;
-    const double mobility = mobility_of(p);
+    const double mobility = free_mobility(p);
     sum += contacts[z(p.contact)].kinetic * std::sqrt(mobility);
     most = std::max(most, std::sqrt(mobility) / p.slip.norm());
   }
   return std::isfinite(sum * most) ? sum * most : 0;
 }
 
-/// Finds the bound with the mobility that free bodies have.
-void LawSolver::measure_turning(const Scene& scene) {
-  turning_rate_ = bound_of_turning([&](const Piece& p) {
+/// Computes the bound with the mobility of free bodies.
+void LawSolver::bound_turning_rate(const Scene& scene) {
+  rates_.turning = bound_of_turning([&](const UnknownTerm& p) {
     double mobility = 0;
     for (int k = 0; k < p.dim; ++k) {
-      std::fill(kept_.begin(), kept_.end(), 0.0);
-      add(scene, sites_[z(p.site)], p.basis.col(k), kept_);
-      scene.solver.inverse_mass(kept_, kept_);
-      mobility = std::max(mobility, p.basis.col(k).dot(twist(scene, sites_[z(p.site)], kept_)));
+      std::fill(ideal_.vdot.begin(), ideal_.vdot.end(), 0.0);
+      add(scene, sites_[z(p.site)], p.basis.col(k), ideal_.vdot);
+      scene.solver.inverse_mass(ideal_.vdot, ideal_.vdot);
+      mobility = std::max(mobility, p.basis.col(k).dot(twist(scene, sites_[z(p.site)], ideal_.vdot)));
     }
     return mobility;
   });
-  note_rate();
+  update_rate();
 }
 
 /// v ← P M⁻¹ f, with P = 1 − M⁻¹AᵀG⁺A. @return √(vᵀM v)
-double LawSolver::answer_of_constrained(const Scene& scene, std::span<const double> f, std::span<double> v) {
+double LawSolver::constrained_response(const Scene& scene, std::span<const double> f, std::span<double> v) {
   scene.solver.inverse_mass(f, v);
-  multiply(scene.assembly.instant, v, row_);
-  for (double& r : row_) r = -r;
-  scene.solver.approach(row_, lambda_, {}, dv_);
+  multiply(scene.assembly.instant, v, scratch_.row);
+  for (double& r : scratch_.row) r = -r;
+  scene.solver.approach(scratch_.row, scratch_.lambda, {}, scratch_.dv);
   double square = 0;
   for (std::size_t j = 0; j < v.size(); ++j) {
-    v[j] += dv_[j];
+    v[j] += scratch_.dv[j];
     square += v[j] * f[j];
   }
   return std::sqrt(std::max(0.0, square));
 }
 
-/// Finds the largest |eigenvalue| of P M⁻¹ D by power iteration, where D is the sum of all slopes. Leaves the
-/// velocities that belong to it in rate_v_.
+/// Computes the largest |eigenvalue| of P M⁻¹ D by power iteration, where D is the sum of all slopes. Leaves its
+/// velocities in rates_.velocity.
 double LawSolver::fastest_of_slopes(const Scene& scene, double from) {
-  // The efforts at the start alternate from law to law: in chains those excite the fastest motion.
-  std::fill(given_.begin(), given_.end(), 0.0);
-  for (std::size_t i = 0; i < slopes_.size(); ++i) {
+  // The efforts at the start alternate from law to law, because in chains those excite the fastest motion.
+  std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
+  for (std::size_t i = 0; i < rates_.slopes.size(); ++i) {
     int column = 0;
-    slopes_[i].damping.colwise().squaredNorm().maxCoeff(&column);
+    rates_.slopes[i].damping.colwise().squaredNorm().maxCoeff(&column);
     const double weight = (i % 2 == 0 ? 1.0 : -1.0) * (0.75 + 0.5 * std::fmod(0.618 * static_cast<double>(i), 1.0));
-    add(scene, sites_[z(slopes_[i].site)], weight * slopes_[i].damping.col(column), given_);
+    add(scene, sites_[z(rates_.slopes[i].site)], weight * rates_.slopes[i].damping.col(column), scratch_.applied);
   }
-  double size = answer_of_constrained(scene, given_, rate_v_), rate = 0;
+  double size = constrained_response(scene, scratch_.applied, rates_.velocity), rate = 0;
   for (int k = 0; k < most_iterations && size > 0 && std::isfinite(size); ++k) {
-    for (double& v : rate_v_) v /= size;
-    std::fill(given_.begin(), given_.end(), 0.0);
-    for (const Slope& s : slopes_)
-      add(scene, sites_[z(s.site)], s.damping * twist(scene, sites_[z(s.site)], rate_v_), given_);
-    size = answer_of_constrained(scene, given_, rate_v_);
+    for (double& v : rates_.velocity) v /= size;
+    std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
+    for (const Slope& s : rates_.slopes)
+      add(scene, sites_[z(s.site)], s.damping * twist(scene, sites_[z(s.site)], rates_.velocity), scratch_.applied);
+    size = constrained_response(scene, scratch_.applied, rates_.velocity);
     const bool done = std::fabs(size - rate) <= settled * size || size < 0.3 * from;
     rate = size;
     if (done && k + 1 >= least_iterations) break;
@@ -92,12 +93,12 @@ double LawSolver::fastest_of_slopes(const Scene& scene, double from) {
   return margin * rate;
 }
 
-/// @return the index into efforts of the smooth law that has most of the power at the velocities rate_v_, or −1
+/// @return the index in efforts of the smooth law with the largest power at the velocities rates_.velocity, or −1
 int LawSolver::stiffest_of_slopes(const Scene& scene) const {
   double most = 0;
   int which = -1;
-  for (const Slope& s : slopes_) {
-    const Vector6d u = twist(scene, sites_[z(s.site)], rate_v_);
+  for (const Slope& s : rates_.slopes) {
+    const Vector6d u = twist(scene, sites_[z(s.site)], rates_.velocity);
     if (const double power = std::fabs(u.dot(s.damping * u)) + 1e-9 * u.norm() * (s.damping * u).norm(); power > most)
       most = power, which = s.effort;
   }
@@ -106,52 +107,53 @@ int LawSolver::stiffest_of_slopes(const Scene& scene) const {
 
 void LawSolver::find_rate(const Scene& scene, double from) {
   if (sites_.empty() || !(report.rate > from)) return;
-  rate_v_.resize(given_.size());
-  // Poses hardly change within a part of a step, so the ratio of a rate to its bound stays as it was found.
-  const auto find = [&](double& rate, double& share, const auto& found) {
+  rates_.velocity.resize(scratch_.applied.size());
+  // Poses hardly change within a substep, so the ratio of a rate to its bound is kept.
+  const auto find = [&](double& rate, double& ratio, const auto& found) {
     if (!(rate > from)) return;
     const double bound = rate;
-    if (!(share * bound <= from)) share = std::min(1.0, found() / bound);
-    rate = share * bound;
+    if (!(ratio * bound <= from)) ratio = std::min(1.0, found() / bound);
+    rate = ratio * bound;
   };
-  find(smooth_rate_, smooth_share_, [&] { return rate_of_smooth(scene, from); });
-  find(turning_rate_, turning_share_,
-       [&] { return margin_of_turning * bound_of_turning([&](const Piece& p) { return mobility_across(scene, p); }); });
-  note_rate();
+  find(rates_.smooth, rates_.smooth_ratio, [&] { return rate_of_smooth(scene, from); });
+  find(rates_.turning, rates_.turning_ratio, [&] {
+    return margin_of_turning * bound_of_turning([&](const UnknownTerm& p) { return mobility_across(scene, p); });
+  });
+  update_rate();
 }
 
-/// Finds the rate of the smooth laws. Laws with a memory keep their bound.
+/// Computes the rate of the smooth laws. Laws with an internal state keep their bound.
 double LawSolver::rate_of_smooth(const Scene& scene, double from) {
-  slopes_.clear();
-  for (const Smooth& s : smooth_)
-    if (s.answers && s.memory < 0 && s.rate > 0) slopes_.push_back({s.site, s.effort, s.slope});
-  if (slopes_.empty()) return smooth_rate_;
+  rates_.slopes.clear();
+  for (const SmoothTerm& s : smooth_terms_)
+    if (s.slip_implicit && s.memory < 0 && s.rate > 0) rates_.slopes.push_back({s.site, s.effort, s.slope});
+  if (rates_.slopes.empty()) return rates_.smooth;
   const double found = fastest_of_slopes(scene, from);
   const int which = stiffest_of_slopes(scene);
-  if (which >= 0 && found > memory_rate_bound_) smooth_stiffest_ = which;
-  return found + memory_rate_bound_;
+  if (which >= 0 && found > rates_.memory_bound) rates_.stiffest = which;
+  return found + rates_.memory_bound;
 }
 
-/// @return how far a unit effort across the slip of a contact moves it across its slip, on the constrained motion
+/// @return the displacement of an element across its slip by a unit effort across its slip, on the constrained motion
 /// [1/kg or 1/(kg·m²)]
-double LawSolver::mobility_across(const Scene& scene, const Piece& p) {
+double LawSolver::mobility_across(const Scene& scene, const UnknownTerm& p) {
   const Vector6d along = p.slip.normalized();
   double sum = 0;
   for (int k = 0; k < (p.dim == 2 ? 1 : p.dim); ++k) {
     const Vector6d across = p.dim == 2 ? Vector6d(-along[1] * Vector6d::Unit(0) + along[0] * Vector6d::Unit(1))
                                        : Vector6d(Vector6d::Unit(k) - along[k] * along);
-    std::fill(given_.begin(), given_.end(), 0.0);
-    add(scene, sites_[z(p.site)], p.basis * across, given_);
-    sum += std::pow(answer_of_constrained(scene, given_, rate_v_), 2);
+    std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
+    add(scene, sites_[z(p.site)], p.basis * across, scratch_.applied);
+    sum += std::pow(constrained_response(scene, scratch_.applied, rates_.velocity), 2);
   }
   return sum;
 }
 
 /// The rate of friction that turns with its slip belongs to no single law.
-void LawSolver::note_rate() {
-  const bool turning = turning_rate_ > smooth_rate_;
-  report.rate = turning ? turning_rate_ : smooth_rate_;
-  report.stiffest = turning ? -1 : smooth_stiffest_;
+void LawSolver::update_rate() {
+  const bool turning = rates_.turning > rates_.smooth;
+  report.rate = turning ? rates_.turning : rates_.smooth;
+  report.stiffest = turning ? -1 : rates_.stiffest;
 }
 
 }  // namespace linchpin

@@ -1,4 +1,4 @@
-// Private to what asks laws in the words of the friction problem.
+// Private to the sources that evaluate laws for the friction problem.
 #pragma once
 
 #include "force_laws/law_solver.h"
@@ -6,61 +6,64 @@
 
 namespace linchpin {
 
-/// The laws as the friction problem calls them.
-class LawSolver::Answers final : public detail::FrictionProblem::Laws {
+/// Implements the callbacks of the friction problem by the laws.
+class LawSolver::LawCallbacks final : public detail::FrictionProblem::Laws {
  public:
-  Answers(LawSolver& own, const Scene& scene) : own_(own), scene_(scene) {}
-  double holding(int block, const detail::Six& N) override { return holding(piece(block), N); }
-  double holding(const Piece& p, const detail::Six& N) { return own(p).holding(thrust(p, N)); }
-  double sliding(int block, const detail::Six& N, double speed) override { return sliding(piece(block), N, speed); }
-  double sliding(const Piece& p, const detail::Six& N, double speed) { return own(p).sliding(thrust(p, N), speed); }
+  LawCallbacks(LawSolver& own, const Scene& scene) : own_(own), scene_(scene) {}
+  double holding(int block, const detail::Six& N) override { return holding(term_of(block), N); }
+  double holding(const UnknownTerm& p, const detail::Six& N) { return own(p).holding(thrust(p, N)); }
+  double sliding(int block, const detail::Six& N, double speed) override { return sliding(term_of(block), N, speed); }
+  double sliding(const UnknownTerm& p, const detail::Six& N, double speed) {
+    return own(p).sliding(thrust(p, N), speed);
+  }
   void effort(int block, const detail::Six& N, const detail::Six& slip, double* out) override {
-    const Piece& p = piece(block);
-    const Effort e = own(p).effort(p.answers ? own_.thrust_at_slip(scene_, p, Eigen::Map<const Vector6d>(N.data()),
-                                                                   Eigen::Map<const Vector6d>(slip.data()))
-                                             : thrust(p, N));
+    const UnknownTerm& p = term_of(block);
+    const Effort e =
+        own(p).effort(p.slip_implicit ? own_.thrust_at_slip(scene_, p, Eigen::Map<const Vector6d>(N.data()),
+                                                            Eigen::Map<const Vector6d>(slip.data()))
+                                      : thrust(p, N));
     in_basis(p, e, out);
   }
-  /// Of a piece that is known for its thrust: what it gives, in its basis.
-  Vector6d known(const Piece& p, const Vector6d& N) {
+  /// Returns the effort of an unknown term that is known for its reaction, in its basis.
+  Vector6d known(const UnknownTerm& p, const Vector6d& N) {
     detail::Six of{};
     std::copy_n(N.data(), 6, of.begin());
-    if (p.contact >= 0) return -sliding(p, of, p.slip.norm()) * own_.sense_of(p);
+    if (p.contact >= 0) return -sliding(p, of, p.slip.norm()) * own_.sliding_sense(p);
     const Effort e = own(p).effort(thrust(p, of));
     Vector6d out = Vector6d::Zero();
     in_basis(p, e, out.data());
     return out;
   }
-  /// Of a smooth piece that answers to its slip: what it gives at the slip that was found.
-  Vector6d answer(const Piece& p, const Vector6d& N) {
-    const Effort e = own(p).effort(own_.thrust_at_slip(scene_, p, N, own_.slip_answered(p)));
+  /// Returns the effort of a smooth unknown term that is implicit in its slip, at the slip that was found.
+  Vector6d effort_at_solution(const UnknownTerm& p, const Vector6d& N) {
+    const Effort e = own(p).effort(own_.thrust_at_slip(scene_, p, N, own_.implicit_slip(p)));
     Vector6d out;
     out << e.force, e.moment;
     return out;
   }
-  bool allowed(std::span<const detail::Six> thrusts) override {
+  bool reactions_allowed(std::span<const detail::Six> thrusts) override {
     for (std::size_t s = 0; s < own_.sites_.size(); ++s) {
       const Site& site = own_.sites_[s];
       if (site.one_sided == 0) continue;
       const Vector3d N(thrusts[s][0], thrusts[s][1], thrusts[s][2]);
-      if (site.one_sided * N.dot(site.push) < 0) return false;
+      if (site.one_sided * N.dot(site.unit_force) < 0) return false;
     }
     return true;
   }
 
  private:
-  static void in_basis(const Piece& p, const Effort& e, double* out) {
+  static void in_basis(const UnknownTerm& p, const Effort& e, double* out) {
     for (int k = 0; k < p.dim; ++k)
       out[k] = p.basis.col(k).head<3>().dot(e.force) + p.basis.col(k).tail<3>().dot(e.moment);
   }
-  const Piece& piece(int block) const { return own_.pieces_[z(own_.posed_[z(block)])]; }
-  const Law::Term& own(const Piece& p) const {
-    own_.blame(own_.sites_[z(p.site)], *p.what);
+  const UnknownTerm& term_of(int block) const { return own_.unknown_terms_[z(own_.posed_terms_[z(block)])]; }
+  const Law::Term& own(const UnknownTerm& p) const {
+    own_.set_error_context(own_.sites_[z(p.site)], *p.what);
     return *p.what;
   }
-  Thrust thrust(const Piece& p, const detail::Six& N) const {
+  Thrust thrust(const UnknownTerm& p, const detail::Six& N) const {
     Thrust n = own_.thrust_of(scene_, own_.sites_[z(p.site)], *p.what, Eigen::Map<const Vector6d>(N.data()));
-    if (p.memory >= 0) n.memory = own_.memories_[z(p.memory)].next;
+    if (p.memory >= 0) n.memory = own_.persistent_.memories[z(p.memory)].next;
     return n;
   }
   LawSolver& own_;

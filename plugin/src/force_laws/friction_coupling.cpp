@@ -1,5 +1,5 @@
-// Friction that is not known before something is solved: unit responses of all unknown efforts, the friction problem,
-// what is said of its answer, and the answer once more where what ends a step on the constraints has moved the slips.
+// Friction with unknown efforts: unit responses, the friction problem, and warnings about its solution. Also re-applies
+// friction after the end-of-step Newton has changed the slips.
 #include "force_laws/friction_callbacks.h"
 #include "model/format.h"
 #include "problem/jacobian_products.h"
@@ -11,108 +11,124 @@
 
 namespace linchpin {
 
-/// What is not known: the friction problem. @return whether what was taken to slide does, with it
-bool LawSolver::rub(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced) {
-  pose(scene, vdot, induced);
-  if (posed_.empty()) return true;
+/// Poses and solves the friction problem for the unknown efforts. @return whether elements classified as sliding still
+/// slide with its solution
+bool LawSolver::couple_friction(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                                std::span<double> induced) {
+  pose_problem(scene, vdot, induced);
+  if (posed_terms_.empty()) return true;
   solve(scene);
-  std::fill(given_.begin(), given_.end(), 0.0);
-  for (const int i : posed_) add(scene, sites_[z(pieces_[z(i)].site)], effort_of(pieces_[z(i)]), given_);
-  respond(scene, given_, vdot, nonideal, induced);
-  return step == 0 || std::all_of(pieces_.begin(), pieces_.end(), [&](const Piece& p) {
+  std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
+  for (const int i : posed_terms_)
+    add(scene, sites_[z(unknown_terms_[z(i)].site)], effort_of(unknown_terms_[z(i)]), scratch_.applied);
+  add_response(scene, scratch_.applied, vdot, nonideal, induced);
+  return step == 0 || std::all_of(unknown_terms_.begin(), unknown_terms_.end(), [&](const UnknownTerm& p) {
            return p.block >= 0 || p.contact < 0 || keeps_sliding(scene, p, vdot, 0.25);
          });
 }
 
-/// Few unknowns read the actual thrust implicitly from the start: that takes no more back-solves, and tells how many
-/// answers there are.
+/// Lets a small number of unknowns read the actual normal force implicitly from the start. That takes no more
+/// back-solves, and shows how many solutions there are.
 void LawSolver::read_few_implicitly(const Scene& scene) {
   int unknowns = 0;
-  for (const Piece& p : pieces_) unknowns += p.block >= 0 ? p.dim : 0;
+  for (const UnknownTerm& p : unknown_terms_) unknowns += p.block >= 0 ? p.dim : 0;
   if (unknowns > few_unknowns) return;
-  for (Piece& p : pieces_) {
-    if (p.block < 0 || p.implicit || p.what->reads != Reads::actual) continue;
-    if (p.answers && !depends_on_thrust(scene, smooth_[z(p.smooth)])) continue;
-    p.implicit = true;
-    if (p.answers) set_basis(p, Vector6d::Zero());
+  for (UnknownTerm& p : unknown_terms_) {
+    if (p.block < 0 || p.reaction_implicit || p.what->reads != Reads::actual) continue;
+    if (p.slip_implicit && !depends_on_thrust(scene, smooth_terms_[z(p.smooth)])) continue;
+    p.reaction_implicit = true;
+    if (p.slip_implicit) set_basis(p, Vector6d::Zero());
   }
 }
 
 /// Poses the friction problem.
-void LawSolver::pose(const Scene& scene, std::span<const double> vdot, std::span<const double> induced) {
-  posed_.clear();
-  unknowns_ = 0;
+void LawSolver::pose_problem(const Scene& scene, std::span<const double> vdot, std::span<const double> induced) {
+  number_unknowns();
   problem_.blocks.clear();
-  for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    Piece& p = pieces_[i];
-    if (p.block < 0) continue;
-    p.block = static_cast<int>(posed_.size());
-    p.start = unknowns_;
-    unknowns_ += p.dim;
-    posed_.push_back(static_cast<int>(i));
-  }
-  if (posed_.empty()) return;
-  implicit_ = std::any_of(posed_.begin(), posed_.end(), [&](int i) { return pieces_[z(i)].implicit; });
-  const bool same = units_of_ == posed_ && (units_with_thrusts_ || !implicit_);
+  if (posed_terms_.empty()) return;
+  any_reaction_implicit_ = std::any_of(posed_terms_.begin(), posed_terms_.end(),
+                                       [&](int i) { return unknown_terms_[z(i)].reaction_implicit; });
+  const bool same = units_.of == posed_terms_ && (units_.with_reactions || !any_reaction_implicit_);
   problem_.reset(unknowns_, static_cast<int>(sites_.size()), same);
   for (std::size_t s = 0; s < sites_.size(); ++s) {
     sites_[s].actual = sites_[s].ideal + reaction(scene, sites_[s], induced);
     std::copy_n(sites_[s].actual.data(), 6, problem_.thrust0(static_cast<int>(s)).begin());
   }
-  resumes_ = same && !implicit_;
+  continues_ = same && !any_reaction_implicit_;
   if (!same) {
-    answer_to_units(scene, vdot.size(), induced.size());
-    units_of_ = posed_;
-    units_with_thrusts_ = implicit_;
+    compute_unit_responses(scene, vdot.size(), induced.size());
+    units_.of = posed_terms_;
+    units_.with_reactions = any_reaction_implicit_;
   }
-  for (const int index : posed_) {
-    const Piece& p = pieces_[z(index)];
-    auto& block = problem_.blocks.emplace_back();
-    block.start = p.start;
-    block.dim = p.dim;
-    block.site = p.site;
-    block.implicit = p.implicit;
-    std::copy_n(thrust_read(p).data(), 6, block.known.begin());
-    block.smooth = p.contact < 0;
-    block.answers = p.answers;
-    block.share = p.share;
-    if (p.answers) {
-      std::copy_n(p.slip.data(), 6, block.start_slip.begin());
-      for (int k = 0; k < p.dim; ++k) problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
-    }
-    if (block.smooth) continue;
-    const Grip how = holds_[z(p.contact)].how;
-    const double speed = p.slip.norm();
-    block.speed = speed;
-    block.mobility = 1e-300;
-    for (int k = 0; k < p.dim; ++k) block.mobility = std::max(block.mobility, mobility_[z(p.start + k)]);
-    block.forced = how == Grip::sticks;
-    const bool at_end = how == Grip::slips && step > 0 && !(holds_[z(p.contact)].sense.squaredNorm() > 0);
-    block.at_rest = step > 0 ? speed <= rest_speed && !at_end : true;
-    block.given = (how == Grip::slips && !at_end) ||
-                  (how == Grip::automatic && step == 0 && speed > rest_speed && !rounded_rest(scene, p, vdot));
-    if (block.given) std::copy_n(sense_of(p).data(), 6, block.sense.begin());
-    if (step > 0) std::copy_n(p.slip.data(), 6, block.start_slip.begin());
-    for (int k = 0; k < p.dim; ++k) problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
-    if (!at_end && rounded_rest(scene, p, vdot)) block.at_rest = true;
-    block.reach = reach_of(scene, p, vdot);
-    for (int k = 0; k < p.dim && step > 0; ++k)
-      problem_.residual_slip(p.start + k) = residual_slip(scene, p.start + k, induced.size());
-  }
+  for (const int index : posed_terms_) pose_term(scene, unknown_terms_[z(index)], vdot, induced.size());
   problem_.find_prescribed_slips(rest_speed);
 }
 
-/// The part of the slip along unknown j that is an error of the velocities at the state: they miss the constraints that
-/// hold this direction. It is yᵀ(A v + φ_t), where −y are the multipliers that answer a unit effort.
+void LawSolver::number_unknowns() {
+  posed_terms_.clear();
+  unknowns_ = 0;
+  for (std::size_t i = 0; i < unknown_terms_.size(); ++i) {
+    UnknownTerm& p = unknown_terms_[i];
+    if (p.block < 0) continue;
+    p.block = static_cast<int>(posed_terms_.size());
+    p.start = unknowns_;
+    unknowns_ += p.dim;
+    posed_terms_.push_back(static_cast<int>(i));
+  }
+}
+
+/// Adds the block of an unknown term to the friction problem. @param m  number of rows
+void LawSolver::pose_term(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot, std::size_t m) {
+  auto& block = problem_.blocks.emplace_back();
+  block.start = p.start;
+  block.dim = p.dim;
+  block.site = p.site;
+  block.reaction_implicit = p.reaction_implicit;
+  std::copy_n(thrust_read(p).data(), 6, block.known.begin());
+  block.smooth = p.contact < 0;
+  block.slip_implicit = p.slip_implicit;
+  block.slip_fraction = p.slip_fraction;
+  if (p.slip_implicit) {
+    std::copy_n(p.slip.data(), 6, block.start_slip.begin());
+    for (int k = 0; k < p.dim; ++k) problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
+  }
+  if (!block.smooth) pose_dry_term(scene, p, vdot, m, block);
+}
+
+/// Sets the members of a block that belong to dry friction. @param m  number of rows
+void LawSolver::pose_dry_term(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot, std::size_t m,
+                              detail::FrictionProblem::Block& block) {
+  const ModeRequest& request = persistent_.requested_modes[z(p.contact)];
+  const Grip how = request.how;
+  const double speed = p.slip.norm();
+  block.speed = speed;
+  block.mobility = 1e-300;
+  for (int k = 0; k < p.dim; ++k) block.mobility = std::max(block.mobility, units_.mobility[z(p.start + k)]);
+  block.forced = how == Grip::sticks;
+  const bool at_end = how == Grip::slips && step > 0 && !(request.sense.squaredNorm() > 0);
+  block.at_rest = step > 0 ? speed <= rest_speed && !at_end : true;
+  block.given = (how == Grip::slips && !at_end) ||
+                (how == Grip::automatic && step == 0 && speed > rest_speed && !rounded_rest(scene, p, vdot));
+  if (block.given) std::copy_n(sliding_sense(p).data(), 6, block.sense.begin());
+  if (step > 0) std::copy_n(p.slip.data(), 6, block.start_slip.begin());
+  for (int k = 0; k < p.dim; ++k) problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
+  if (!at_end && rounded_rest(scene, p, vdot)) block.at_rest = true;
+  block.reach = reach_of(scene, p, vdot);
+  for (int k = 0; k < p.dim && step > 0; ++k)
+    problem_.residual_slip(p.start + k) = residual_slip(scene, p.start + k, m);
+}
+
+/// Returns the part of the slip along unknown j that is an error of the velocities at the state, which violate the
+/// constraints in this direction. It is yᵀ(A v + φ_t), where −y are the multipliers in response to a unit effort.
 double LawSolver::residual_slip(const Scene& scene, int j, std::size_t m) const {
   double sum = 0;
-  for (std::size_t r = 0; r < m; ++r) sum -= multipliers_[z(j) * m + r] * scene.assembly.velocity[r];
+  for (std::size_t r = 0; r < m; ++r) sum -= units_.lambda[z(j) * m + r] * scene.assembly.velocity[r];
   return sum;
 }
 
-/// How fast the two points of a piece move, each by itself, along its unit directions: their speeds with a step, their
+/// Returns how fast the two points of an unknown term move separately along its unit directions: speeds with a step,
 /// accelerations at an instant.
-double LawSolver::reach_of(const Scene& scene, const Piece& p, std::span<const double> vdot) const {
+double LawSolver::reach_of(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot) const {
   const Site& site = sites_[z(p.site)];
   const Block& block = scene.assembly.block;
   double linear = step > 0 ? 0 : site.bias.norm(), angular = 0;
@@ -137,40 +153,40 @@ double LawSolver::reach_of(const Scene& scene, const Piece& p, std::span<const d
   return most;
 }
 
-/// How every slip and thrust answers to every unknown effort, one back-solve for each.
-void LawSolver::answer_to_units(const Scene& scene, std::size_t n, std::size_t m) {
-  columns_.resize(z(unknowns_) * n);
-  forces_.resize(z(unknowns_) * n);
-  multipliers_.resize(z(unknowns_) * m);
-  mobility_.assign(z(unknowns_), 0.0);
+/// Computes the response of every slip and reaction to every unknown effort, with one back-solve for each.
+void LawSolver::compute_unit_responses(const Scene& scene, std::size_t n, std::size_t m) {
+  units_.vdot.resize(z(unknowns_) * n);
+  units_.force.resize(z(unknowns_) * n);
+  units_.lambda.resize(z(unknowns_) * m);
+  units_.mobility.assign(z(unknowns_), 0.0);
   const double h = step > 0 ? step : 1;
-  for (const int index : posed_)
-    for (int k = 0; k < pieces_[z(index)].dim; ++k) {
-      const Piece& p = pieces_[z(index)];
+  for (const int index : posed_terms_)
+    for (int k = 0; k < unknown_terms_[z(index)].dim; ++k) {
+      const UnknownTerm& p = unknown_terms_[z(index)];
       const int j = p.start + k;
-      const std::span<double> column = std::span(columns_).subspan(z(j) * n, n),
-                              force = std::span(forces_).subspan(z(j) * n, n),
-                              lambda = std::span(multipliers_).subspan(z(j) * m, m);
-      std::fill(given_.begin(), given_.end(), 0.0);
-      add(scene, sites_[z(p.site)], p.basis.col(k), given_);
-      scene.solver.inverse_mass(given_, column);
-      mobility_[z(j)] = h * p.basis.col(k).dot(twist(scene, sites_[z(p.site)], column));
-      if (mobility_[z(j)] > 0) problem_.weight(j) = mobility_[z(j)];
-      multiply(scene.assembly.instant, column, row_);
-      for (double& r : row_) r = -r;
-      scene.solver.apply(row_, lambda, force, dv_);
+      const std::span<double> column = std::span(units_.vdot).subspan(z(j) * n, n),
+                              force = std::span(units_.force).subspan(z(j) * n, n),
+                              lambda = std::span(units_.lambda).subspan(z(j) * m, m);
+      std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
+      add(scene, sites_[z(p.site)], p.basis.col(k), scratch_.applied);
+      scene.solver.inverse_mass(scratch_.applied, column);
+      units_.mobility[z(j)] = h * p.basis.col(k).dot(twist(scene, sites_[z(p.site)], column));
+      if (units_.mobility[z(j)] > 0) problem_.weight(j) = units_.mobility[z(j)];
+      multiply(scene.assembly.instant, column, scratch_.row);
+      for (double& r : scratch_.row) r = -r;
+      scene.solver.apply(scratch_.row, lambda, force, scratch_.dv);
       ++report.back_solves;
       for (std::size_t i = 0; i < n; ++i) {
-        column[i] += dv_[i];
-        force[i] += given_[i];
+        column[i] += scratch_.dv[i];
+        force[i] += scratch_.applied[i];
       }
-      for (const int o : posed_) {
-        const Piece& other = pieces_[z(o)];
-        if (other.contact < 0 && !other.answers) continue;
+      for (const int o : posed_terms_) {
+        const UnknownTerm& other = unknown_terms_[z(o)];
+        if (other.contact < 0 && !other.slip_implicit) continue;
         const Vector6d u = twist(scene, sites_[z(other.site)], column);
         for (int i = 0; i < other.dim; ++i) problem_.W(other.start + i, j) = h * other.basis.col(i).dot(u);
       }
-      if (implicit_)
+      if (any_reaction_implicit_)
         for (std::size_t s = 0; s < sites_.size(); ++s) {
           const Vector6d N = reaction(scene, sites_[s], lambda);
           for (int i = 0; i < 6; ++i) problem_.K(static_cast<int>(s), i, j) = N[i];
@@ -178,28 +194,30 @@ void LawSolver::answer_to_units(const Scene& scene, std::size_t n, std::size_t m
     }
 }
 
-/// Redundant contacts that are held share as they come to be swept. Where one so passes its bound they share anew:
-/// within their bounds if all together can hold, else by the share of the limit, which passes all bounds in one moment,
-/// for that to be found.
-void LawSolver::share_anew(Answers& answers) {
+/// Redistributes the friction of redundant elements that are held. Gauss–Seidel distributes it in an arbitrary way.
+/// Where one element exceeds its bound, they are distributed within their bounds if all together can stick. Otherwise
+/// the distribution of limit analysis is used. It exceeds all bounds at the same time, so that this time can be
+/// located.
+void LawSolver::redistribute_static_friction(LawCallbacks& callbacks) {
   bool passed = false;
   for (std::size_t i = 0; i < problem_.blocks.size(); ++i) {
     const auto& block = problem_.blocks[i];
     if (!block.forced) continue;
     double friction = 0;
     for (int k = 0; k < block.dim; ++k) friction += std::pow(z_[z(block.start + k)], 2);
-    const double bound = answers.holding(static_cast<int>(i), problem_.read(block, z_));
+    const double bound = callbacks.holding(static_cast<int>(i), problem_.read(block, z_));
     passed = passed || std::sqrt(friction) > (1 + 1e-12) * bound;
   }
   if (!passed) return;
-  change_ = z_;
-  if (problem_.share(answers, z_, true) &&  // and what slides beside it answers
-      !problem_.solve(answers, z_, true, detail::FrictionProblem::Choice::continuous).found)
-    z_ = change_;
+  scratch_.change = z_;
+  if (problem_.distribute_static_friction(callbacks, z_,
+                                          true) &&  // Sliding elements beside it respond to the new distribution.
+      !problem_.solve(callbacks, z_, true, detail::FrictionProblem::Choice::continuous).found)
+    z_ = scratch_.change;
 }
 
-/// Whether the efforts found would move a contact beyond all bounds: thrusts and efforts that call each other up have
-/// then no end, and what was found is none.
+/// Returns true if the efforts would accelerate an element beyond all bounds. Then normal forces and efforts increase
+/// each other without end, and the result is not a solution.
 bool LawSolver::moves_beyond_all_bounds() const {
   const double most = fastest_by_laws / (step > 0 ? 1 : shortest_law_step);
   for (int i = 0; i < unknowns_; ++i)
@@ -208,127 +226,154 @@ bool LawSolver::moves_beyond_all_bounds() const {
 }
 
 void LawSolver::solve(const Scene& scene) {
-  Answers answers(*this, scene);
-  // What was found last is where to begin: the branch of the actual thrust, and how redundant contacts share. Of the
-  // same unknowns at another given thrust it is what the last round found.
-  const bool known = resumes_ || z_known_.size() == z(places_);
-  if (!resumes_) z_.assign(z(unknowns_), 0.0);
-  if (known && !resumes_)
-    for (const int i : posed_)
-      std::copy_n(&z_known_[z(pieces_[z(i)].place)], pieces_[z(i)].dim, &z_[z(pieces_[z(i)].start)]);
-  auto choice = detail::FrictionProblem::Choice::continuous;
-  for (const int i : posed_)
-    if (const Piece& p = pieces_[z(i)]; p.implicit && p.what->branch != Branch::continuous)
-      choice = p.what->branch == Branch::smallest ? detail::FrictionProblem::Choice::smallest
-                                                  : detail::FrictionProblem::Choice::largest;
-  auto answer = problem_.solve(answers, z_, known, choice);
-  report.gain = answer.gain;
-  report.residual = answer.residual;
-  report.solutions = implicit_ ? answer.solutions : 0;
-  if (answer.implicit && (!answer.found || moves_beyond_all_bounds())) {
-    report.fell_back = true;
-    const Law::Term* reader = nullptr;
-    const Site* where = nullptr;
-    for (const int i : posed_)
-      if (const Piece& p = pieces_[z(i)]; p.implicit && reader == nullptr) reader = p.what, where = &sites_[z(p.site)];
-    report.trouble =
-        name_of(scene, *where, *reader) +
-        (answer.gain < 0.9 ? ": no actual thrust was found that satisfies it (coupling gain "
-                           : ": no actual thrust satisfies it (coupling gain ") +
-        text(answer.gain) +
-        (answer.gain < 0.9 ? "; the law is discontinuous, or masses are too far apart for the digits there "
-                             "are)"
-                           : "; the Painlevé case)") +
-        "; the ideal thrust was used";
-    for (auto& block : problem_.blocks) {
-      block.implicit = false;
-      std::copy_n(sites_[z(block.site)].ideal.data(), 6, block.known.begin());
-    }
-    z_known_.clear();
-    std::fill(z_.begin(), z_.end(), 0.0);
-    answer = problem_.solve(answers, z_, false, choice);
-    report.residual = answer.residual;
+  using detail::FrictionProblem;
+  LawCallbacks callbacks(*this, scene);
+  const bool known = start_at_last_solution();
+  const FrictionProblem::Choice choice = branch_choice();
+  FrictionProblem::Result result = problem_.solve(callbacks, z_, known, choice);
+  report.gain = result.gain;
+  report.residual = result.residual;
+  report.solutions = any_reaction_implicit_ ? result.solutions : 0;
+  if (result.reaction_implicit && (!result.found || moves_beyond_all_bounds())) {
+    fall_back_to_ideal(scene, result.gain);
+    result = problem_.solve(callbacks, z_, false, choice);
+    report.residual = result.residual;
   } else {
-    share_anew(answers);
-    report.branch = choice == detail::FrictionProblem::Choice::smallest  ? Branch::smallest
-                    : choice == detail::FrictionProblem::Choice::largest ? Branch::largest
-                                                                         : Branch::continuous;
-    if (answer.solutions > 1)
-      report.trouble = "several actual thrusts satisfy the laws (coupling gain " + std::to_string(answer.gain) +
-                       "); taken is the one " +
-                       (report.branch == Branch::smallest  ? "of least magnitude"
-                        : report.branch == Branch::largest ? "of greatest magnitude"
-                                                           : "nearest to the last") +
-                       " (Branch)";
-    if (step > 0 && answer.gain >= 1 && answer.solutions == 1) look_for_jamming(scene, answers);
+    redistribute_static_friction(callbacks);
+    report.branch = choice == FrictionProblem::Choice::smallest  ? Branch::smallest
+                    : choice == FrictionProblem::Choice::largest ? Branch::largest
+                                                                 : Branch::continuous;
+    if (result.solutions > 1) warn_of_several_solutions(result.gain);
+    if (step > 0 && result.gain >= 1 && result.solutions == 1) check_jamming(scene, callbacks);
   }
-  if (answer.worst < 0 || !report.trouble.empty()) return;
-  if (const Piece& p = pieces_[z(posed_[z(answer.worst)])]; answer.residual > 1e-3 && p.answers) {
-    // Slips at the level of their rounding make forces that are rounding too.
-    if (answer.worst_size <= 1e-9 * sites_[z(p.site)].ideal.head<3>().norm()) return;
-    report.trouble = name_of(scene, sites_[z(p.site)], *p.what);
-    if (jumps_at_rest(scene, p, problem_.read(problem_.blocks[z(answer.worst)], z_)))
-      report.trouble +=
-          ": jumps where its slip changes sign, and no slip at the end of the step satisfies it; it is held at the "
-          "jump. coulomb() knows what rest is, regularized_coulomb() is smooth";
-    else if (const std::string jump = jump_at_end(scene, p); !jump.empty())
-      report.trouble += jump;
-    else
-      report.trouble += ": met at the end of the step to " + text(answer.residual) +
-                        " of the largest effort only, beside the other laws on these bodies. A shorter step helps";
-  }
+  if (result.worst >= 0 && report.trouble.empty()) warn_of_residual(scene, result);
 }
 
-/// The same about the slip at the step's end, in words.
-std::string LawSolver::jump_at_end(const Scene& scene, const Piece& p) {
+/// Starts at the last solution. It determines the branch of the actual normal force, and the distribution over
+/// redundant elements. For the same unknowns at another given normal force it is the result of the last iteration.
+/// @return whether there is one
+bool LawSolver::start_at_last_solution() {
+  const bool known = continues_ || persistent_.last_efforts.size() == z(effort_count_);
+  if (!continues_) z_.assign(z(unknowns_), 0.0);
+  if (known && !continues_)
+    for (const int i : posed_terms_)
+      std::copy_n(&persistent_.last_efforts[z(unknown_terms_[z(i)].effort_offset)], unknown_terms_[z(i)].dim,
+                  &z_[z(unknown_terms_[z(i)].start)]);
+  return known;
+}
+
+detail::FrictionProblem::Choice LawSolver::branch_choice() const {
+  using Choice = detail::FrictionProblem::Choice;
+  Choice choice = Choice::continuous;
+  for (const int i : posed_terms_)
+    if (const UnknownTerm& p = unknown_terms_[z(i)]; p.reaction_implicit && p.what->branch != Branch::continuous)
+      choice = p.what->branch == Branch::smallest ? Choice::smallest : Choice::largest;
+  return choice;
+}
+
+/// Makes all terms read the ideal normal force, because no actual one was found, and reports it.
+void LawSolver::fall_back_to_ideal(const Scene& scene, double gain) {
+  report.fell_back = true;
+  const Law::Term* reader = nullptr;
+  const Site* where = nullptr;
+  for (const int i : posed_terms_)
+    if (const UnknownTerm& p = unknown_terms_[z(i)]; p.reaction_implicit && reader == nullptr)
+      reader = p.what, where = &sites_[z(p.site)];
+  report.trouble = name_of(scene, *where, *reader) +
+                   (gain < 0.9 ? ": no actual thrust was found that satisfies it (coupling gain "
+                               : ": no actual thrust satisfies it (coupling gain ") +
+                   text(gain) +
+                   (gain < 0.9 ? "; the law is discontinuous, or masses are too far apart for the digits there "
+                                 "are)"
+                               : "; the Painlevé case)") +
+                   "; the ideal thrust was used";
+  for (auto& block : problem_.blocks) {
+    block.reaction_implicit = false;
+    std::copy_n(sites_[z(block.site)].ideal.data(), 6, block.known.begin());
+  }
+  persistent_.last_efforts.clear();
+  std::fill(z_.begin(), z_.end(), 0.0);
+}
+
+void LawSolver::warn_of_several_solutions(double gain) {
+  report.trouble = "several actual thrusts satisfy the laws (coupling gain " + std::to_string(gain) +
+                   "); taken is the one " +
+                   (report.branch == Branch::smallest  ? "of least magnitude"
+                    : report.branch == Branch::largest ? "of greatest magnitude"
+                                                       : "nearest to the last") +
+                   " (Branch)";
+}
+
+/// Warns of the law with the largest residual, if it is implicit in its slip and the residual is large.
+void LawSolver::warn_of_residual(const Scene& scene, const detail::FrictionProblem::Result& result) {
+  const UnknownTerm& p = unknown_terms_[z(posed_terms_[z(result.worst)])];
+  if (!(result.residual > 1e-3 && p.slip_implicit)) return;
+  // Slips at the level of their rounding make forces that are rounding, too.
+  if (result.worst_size <= 1e-9 * sites_[z(p.site)].ideal.head<3>().norm()) return;
+  report.trouble = name_of(scene, sites_[z(p.site)], *p.what);
+  if (jumps_at_rest(scene, p, problem_.read(problem_.blocks[z(result.worst)], z_)))
+    report.trouble +=
+        ": jumps where its slip changes sign, and no slip at the end of the step satisfies it; it is held at the "
+        "jump. coulomb() knows what rest is, regularized_coulomb() is smooth";
+  else if (const std::string jump = jump_at_end(scene, p); !jump.empty())
+    report.trouble += jump;
+  else
+    report.trouble += ": met at the end of the step to " + text(result.residual) +
+                      " of the largest effort only, beside the other laws on these bodies. A shorter step helps";
+}
+
+/// Describes a jump of the law near the slip at the end of the step. Empty if there is none.
+std::string LawSolver::jump_at_end(const Scene& scene, const UnknownTerm& p) {
   const Site& site = sites_[z(p.site)];
   const detail::Six N = problem_.read(problem_.blocks[z(p.block)], z_);
-  const Vector6d end = slip_answered(p);
+  const Vector6d end = implicit_slip(p);
   const auto at = [&](double part) {
     Vector6d u;
     u << site.relative, site.relative_spin;
     u += p.basis.leftCols(p.dim) * (part * end - p.slip).head(p.dim);
-    return Asked{u.head<3>(), u.tail<3>(), Eigen::Map<const Vector6d>(N.data())};
+    return LawInput{u.head<3>(), u.tail<3>(), Eigen::Map<const Vector6d>(N.data())};
   };
   return p.memory >= 0 ? std::string() : jump_between(scene, site, *p.what, at(0.9), at(1.1));
 }
 
-/// Where the next solution begins: at what was found for every piece.
-void LawSolver::remember() {
-  z_known_.resize(z(places_));
-  for (const Piece& p : pieces_)
-    std::copy_n(p.block < 0 ? p.known.data() : &z_[z(p.start)], p.dim, &z_known_[z(p.place)]);
+/// Stores the efforts of every unknown term as the start of the next solution.
+void LawSolver::store_efforts() {
+  persistent_.last_efforts.resize(z(effort_count_));
+  for (const UnknownTerm& p : unknown_terms_)
+    std::copy_n(p.block < 0 ? p.known.data() : &z_[z(p.start)], p.dim, &persistent_.last_efforts[z(p.effort_offset)]);
 }
 
-/// What slid at the step's start and rests at its end may have had no choice: as it slides no thrust satisfies its law
-/// (Painlevé), and it stops as by an impact without collision.
-void LawSolver::look_for_jamming(const Scene& scene, Answers& answers) {
-  const auto jams = [&](const Piece& p) {
+/// Warns of jamming. An element that slid at the start of the step and is at rest at its end may have had no other
+/// solution. While it slides, no normal force satisfies its law (Painlevé), and it stops as by an impact without
+/// collision.
+void LawSolver::check_jamming(const Scene& scene, LawCallbacks& callbacks) {
+  const auto jams = [&](const UnknownTerm& p) {
     const auto& block = problem_.blocks[z(p.block)];
-    return p.contact >= 0 && block.implicit && !block.forced && !block.at_rest &&
+    return p.contact >= 0 && block.reaction_implicit && !block.forced && !block.at_rest &&
            block.mode == detail::FrictionProblem::Mode::sticks;
   };
-  const auto one = std::find_if(posed_.begin(), posed_.end(), [&](int i) { return jams(pieces_[z(i)]); });
-  if (one == posed_.end()) return;
-  const std::vector<detail::FrictionProblem::Block> blocks = problem_.blocks;  // what is rare may allocate
+  const auto one =
+      std::find_if(posed_terms_.begin(), posed_terms_.end(), [&](int i) { return jams(unknown_terms_[z(i)]); });
+  if (one == posed_terms_.end()) return;
+  const std::vector<detail::FrictionProblem::Block> blocks = problem_.blocks;  // Rare cases may allocate.
   std::vector<double> slides(z_.size(), 0.0);
-  for (const int i : posed_) {
-    const Piece& p = pieces_[z(i)];
+  for (const int i : posed_terms_) {
+    const UnknownTerm& p = unknown_terms_[z(i)];
     auto& block = problem_.blocks[z(p.block)];
     if (!jams(p)) continue;
-    std::copy_n(sense_of(p).data(), 6, block.sense.begin());
+    std::copy_n(sliding_sense(p).data(), 6, block.sense.begin());
     block.given = true;
   }
-  if (!problem_.solve(answers, slides, false, detail::FrictionProblem::Choice::continuous).found)
-    report.trouble = name_of(scene, sites_[z(pieces_[z(*one)].site)], *pieces_[z(*one)].what) +
+  if (!problem_.solve(callbacks, slides, false, detail::FrictionProblem::Choice::continuous).found)
+    report.trouble = name_of(scene, sites_[z(unknown_terms_[z(*one)].site)], *unknown_terms_[z(*one)].what) +
                      ": no actual thrust lets it slide (coupling gain " + text(report.gain) +
                      "; the Painlevé case); it stops within the step, as by an impact";
   problem_.blocks = blocks;
 }
 
-/// Whether a law's effort jumps where the slip goes through rest in some direction. What is smooth changes in
-/// proportion over so little, however stiff it is.
-bool LawSolver::jumps_at_rest(const Scene& scene, const Piece& p, const detail::Six& N) const {
+/// Returns true if the effort of a law jumps where the slip passes through rest in some direction. A smooth effort
+/// changes in proportion over so small a distance, however stiff it is.
+bool LawSolver::jumps_at_rest(const Scene& scene, const UnknownTerm& p, const detail::Six& N) const {
   const Eigen::Map<const Vector6d> thrust(N.data());
   for (int k = 0; k < p.dim; ++k) {
     const auto across = [&](double slip) {
@@ -336,8 +381,8 @@ bool LawSolver::jumps_at_rest(const Scene& scene, const Piece& p, const detail::
       const Effort b = p.what->effort(thrust_at_slip(scene, p, thrust, -slip * Vector6d::Unit(k)));
       return std::hypot((a.force - b.force).norm(), (a.moment - b.moment).norm());
     };
-    constexpr double hardly = 1e-12;  // [m/s]
-    if (across(0) > 0) return false;  // no function of its arguments
+    constexpr double hardly = 1e-12;  // In m/s.
+    if (across(0) > 0) return false;  // The law is not a function of its arguments.
     const double change = across(hardly);
     if (change > 0 && change > 0.5 * across(1000 * hardly)) return true;
   }
@@ -347,65 +392,65 @@ bool LawSolver::jumps_at_rest(const Scene& scene, const Piece& p, const detail::
 double LawSolver::hold(const Scene& scene, std::span<double> v, std::span<double> vdot, std::span<double> nonideal,
                        std::span<double> induced) {
   if (problem_.blocks.empty() || (step == 0 && report.sticking == 0)) return 0;
-  double most = slips_midway(scene, v);
-  change_.assign(z(unknowns_), 0.0);
+  double most = slips_at_midpoint(scene, v);
+  scratch_.change.assign(z(unknowns_), 0.0);
   const std::size_t n = v.size(), m = induced.size();
-  if (step == 0) {  // an impulse, no part of the instant's force
+  if (step == 0) {  // An impulse, which is not part of the force at the instant.
     if (!(most > 0)) return 0;
-    problem_.correction(work_, change_);
-    for (std::size_t k = 0; k < change_.size(); ++k)
-      for (std::size_t j = 0; j < n; ++j) v[j] += change_[k] * columns_[k * n + j];
+    problem_.correction(scratch_.values, scratch_.change);
+    for (std::size_t k = 0; k < scratch_.change.size(); ++k)
+      for (std::size_t j = 0; j < n; ++j) v[j] += scratch_.change[k] * units_.vdot[k * n + j];
     return most;
   }
 
-  // What ends the step on the constraints has moved the slips: every contact answers again, within its bound.
-  for (const int index : posed_) {
-    const Piece& p = pieces_[z(index)];
-    for (int k = 0; k < p.dim && (p.contact >= 0 || p.answers); ++k) {
+  // The end-of-step Newton has changed the slips. So every element responds again, within its bound.
+  for (const int index : posed_terms_) {
+    const UnknownTerm& p = unknown_terms_[z(index)];
+    for (int k = 0; k < p.dim && (p.contact >= 0 || p.slip_implicit); ++k) {
       const int i = p.start + k;
-      problem_.slip0(i) += work_[z(i)] - problem_.slip(i, z_);
+      problem_.slip0(i) += scratch_.values[z(i)] - problem_.slip(i, z_);
     }
   }
-  change_ = z_;
-  Answers answers(*this, scene);
+  scratch_.change = z_;
+  LawCallbacks callbacks(*this, scene);
   try {
-    if (!problem_.solve(answers, z_, true, detail::FrictionProblem::Choice::continuous).found) z_ = change_;
-    for (std::size_t k = 0; k < change_.size(); ++k) change_[k] = z_[k] - change_[k];
-    remember();
+    if (!problem_.solve(callbacks, z_, true, detail::FrictionProblem::Choice::continuous).found) z_ = scratch_.change;
+    for (std::size_t k = 0; k < scratch_.change.size(); ++k) scratch_.change[k] = z_[k] - scratch_.change[k];
+    store_efforts();
     most = 0;
-    for (std::size_t k = 0; k < change_.size(); ++k) {
-      const double d = change_[k];
+    for (std::size_t k = 0; k < scratch_.change.size(); ++k) {
+      const double d = scratch_.change[k];
       if (d == 0) continue;
       for (std::size_t j = 0; j < n; ++j) {
-        v[j] += step * d * columns_[k * n + j];
-        most = std::max(most, std::fabs(step * d * columns_[k * n + j]));
-        vdot[j] += d * columns_[k * n + j];
-        nonideal[j] += d * forces_[k * n + j];
+        v[j] += step * d * units_.vdot[k * n + j];
+        most = std::max(most, std::fabs(step * d * units_.vdot[k * n + j]));
+        vdot[j] += d * units_.vdot[k * n + j];
+        nonideal[j] += d * units_.force[k * n + j];
       }
-      for (std::size_t r = 0; r < m; ++r) induced[r] += d * multipliers_[k * m + r];
+      for (std::size_t r = 0; r < m; ++r) induced[r] += d * units_.lambda[k * m + r];
     }
-    std::fill(given_.begin(), given_.end(), 0.0);
-    for (const int i : posed_) {
-      const Piece& p = pieces_[z(i)];
+    std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
+    for (const int i : posed_terms_) {
+      const UnknownTerm& p = unknown_terms_[z(i)];
       Vector6d e = Vector6d::Zero();
-      for (int k = 0; k < p.dim; ++k) e += change_[z(p.start + k)] * p.basis.col(k);
+      for (int k = 0; k < p.dim; ++k) e += scratch_.change[z(p.start + k)] * p.basis.col(k);
       sites_[z(p.site)].effort += e;
-      add(scene, sites_[z(p.site)], e, given_);
+      add(scene, sites_[z(p.site)], e, scratch_.applied);
     }
-    for (std::size_t j = 0; j < n; ++j) scene.assembly.instant.c[j] += given_[j];
+    for (std::size_t j = 0; j < n; ++j) scene.assembly.instant.c[j] += scratch_.applied[j];
     report.sticking = 0;
-    conclude(scene, vdot, induced);
-    book();
+    write_results(scene, vdot, induced);
+    write_efforts();
   } catch (...) {
-    return 0;  // a law that has just answered and now does not: the answer it gave stays
+    return 0;  // A law that was just evaluated fails now. The earlier result stays.
   }
   return most;
 }
 
-/// Rubbing of all unknown efforts in the middle of a step with velocities v, where a velocity constraint of a step is
-/// met (T12), into work_. @return the largest of what sticks
-double LawSolver::slips_midway(const Scene& scene, std::span<const double> v) {
-  // One state for all blocks: a world of thousands has no room for one of the world in each.
+/// Computes the slips of all unknown efforts in the middle of a step with velocities v, where a velocity constraint of
+/// a step is met (T12), into scratch_.values. @return the largest one of a sticking element
+double LawSolver::slips_at_midpoint(const Scene& scene, std::span<const double> v) {
+  // One state for all blocks, because a state for each of thousands of blocks of one world is too large.
   thread_local State middle;
   const Block& block = scene.assembly.block;
   for (const Site& site : sites_) {
@@ -429,11 +474,11 @@ double LawSolver::slips_midway(const Scene& scene, std::span<const double> v) {
     const BodyState& body = middle[id];
     return scene.system.kind(id) == BodyKind::particle ? body.v : Vector3d(body.v + body.w.cross(at - body.p));
   };
-  work_.assign(z(unknowns_), 0.0);
+  scratch_.values.assign(z(unknowns_), 0.0);
   double most = 0;
-  for (const int i : posed_) {
-    const Piece& p = pieces_[z(i)];
-    if (p.contact < 0 && !p.answers) continue;
+  for (const int i : posed_terms_) {
+    const UnknownTerm& p = unknown_terms_[z(i)];
+    if (p.contact < 0 && !p.slip_implicit) continue;
     const Site& site = sites_[z(p.site)];
     const Vector3d at = scene.system.constraint(block.constraints[z(site.constraint)]).acting_point(0, middle);
     Vector6d rubs;
@@ -443,8 +488,8 @@ double LawSolver::slips_midway(const Scene& scene, std::span<const double> v) {
       rubs.head<3>() += p.what->belt_slip(thrust_of(scene, site, *p.what, site.ideal));
     const bool sticks = p.contact >= 0 && contacts[z(p.contact)].sticks;
     for (int k = 0; k < p.dim; ++k) {
-      work_[z(p.start + k)] = p.basis.col(k).dot(rubs);
-      if (sticks) most = std::max(most, std::fabs(work_[z(p.start + k)]));
+      scratch_.values[z(p.start + k)] = p.basis.col(k).dot(rubs);
+      if (sticks) most = std::max(most, std::fabs(scratch_.values[z(p.start + k)]));
     }
   }
   return most;

@@ -1,5 +1,5 @@
-// Block Gauss–Seidel finds who sticks and who slides: for thrusts that friction does not change it descends a convex
-// function, so it always ends, redundant contacts included.
+// Block Gauss–Seidel decides which elements stick and which slide. For reactions that friction does not change, it
+// minimises a convex function. So it always converges, with redundant elements, too.
 #include "force_laws/friction_problem_impl.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace linchpin::detail {
 namespace {
 
-/// Eigenvalues (diagonal of W) and eigenvectors (columns of U) of a symmetric n × n matrix, n ≤ 6, by Jacobi's
+/// Computes eigenvalues (diagonal of W) and eigenvectors (columns of U) of a symmetric n × n matrix, n ≤ 6, by Jacobi
 /// rotations.
 void diagonalize(Square& W, Square& U, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i)
@@ -40,13 +40,57 @@ void diagonalize(Square& W, Square& U, std::size_t n) {
   }
 }
 
+// Reduces J x' = x to a triangle by elimination with row pivots. @return false where a pivot is zero
+bool eliminate_small(Square& J, Six& x, std::size_t dim) {
+  for (std::size_t p = 0; p < dim; ++p) {
+    std::size_t best = p;
+    for (std::size_t i = p + 1; i < dim; ++i)
+      if (std::fabs(J[i][p]) > std::fabs(J[best][p])) best = i;
+    if (J[best][p] == 0) return false;
+    std::swap(J[p], J[best]);
+    std::swap(x[p], x[best]);
+    for (std::size_t i = p + 1; i < dim; ++i) {
+      const double factor = J[i][p] / J[p][p];
+      for (std::size_t j = p; j < dim; ++j) J[i][j] -= factor * J[p][j];
+      x[i] -= factor * x[p];
+    }
+  }
+  return true;
+}
+
+// Returns the effort x of a sliding element along the eigenvectors of its response: |x| = r along −slip, with
+// (W + α) x = −q and α ≥ 0. Newton on 1/|x| starts from below and cannot overshoot.
+// @param along  slip q without its own effort, along the eigenvectors. @param size  eigenvalues. @param most  largest
+// one
+Six sliding_effort(const Six& along, const Six& size, double most, double q, double r, std::size_t dim) {
+  Six x{};
+  if (!(r > 0)) return x;
+  double alpha = std::max(0.0, q / r - most);
+  for (std::size_t i = 0; i < dim; ++i) alpha = std::max(alpha, std::fabs(along[i]) / r - size[i]);
+  for (int step = 0; step < 60; ++step) {
+    double length = 0, slope = 0;
+    for (std::size_t i = 0; i < dim; ++i) {
+      const double d = size[i] + alpha, xi = d > 0 ? along[i] / d : 0;
+      x[i] = -xi;
+      length += xi * xi;
+      if (d > 0) slope += xi * xi / d;
+    }
+    length = std::sqrt(length);
+    if (!(slope > 0) || std::fabs(length - r) <= 4 * epsilon * r) break;
+    alpha = std::max(0.0, alpha + (length - r) / r * length * length / slope);
+  }
+  if (const double length = norm(x); length > 0)
+    for (double& xi : x) xi *= r / length;
+  return x;
+}
+
 }  // namespace
 
-// d(effort)/d(slip), out[i][k] of effort i by slip k, by central differences.
+// Computes d(effort)/d(slip) by central differences: out[i][k] of effort i by slip k.
 void FrictionProblem::slopes(Laws& laws, int id, const Six& N, const Six& u, Square& out) {
   const std::size_t dim = z_(blocks[z_(id)].dim);
   for (std::size_t k = 0; k < dim; ++k) {
-    const std::size_t group = k < 3 ? 0 : 3;  // velocities, and angular velocities
+    const std::size_t group = k < 3 ? 0 : 3;  // Velocities, and angular velocities.
     const double h = 1e-6 * std::max({std::fabs(u[group]), std::fabs(u[group + 1]), std::fabs(u[group + 2])}) + 1e-9;
     Six up = u, down = u, f_up{}, f_down{};
     up[k] += h;
@@ -57,7 +101,7 @@ void FrictionProblem::slopes(Laws& laws, int id, const Six& N, const Six& u, Squ
   }
 }
 
-// Whether F is no more than what a stiff law makes of the rounding of its slip.
+// Returns true if F is no more than the effect of the rounding of the slip on a stiff law.
 bool FrictionProblem::within_rounding(const Block& b, const Square& slope, const Six& F,
                                       std::span<const double> z) const {
   Six noise{};
@@ -75,9 +119,10 @@ bool FrictionProblem::within_rounding(const Block& b, const Square& slope, const
   return true;
 }
 
-// A smooth block that answers to its own slip: Newton, each step as short as |residual| needs to fall. For laws that
-// damp there always is such a step; where the law jumps, it ends at the jump, which is where friction would stick.
-void FrictionProblem::relax(Laws& laws, std::size_t index, const Six& N, std::span<double> z) {
+// Solves a smooth block that is implicit in its own slip by Newton. Each step is shortened until |residual| decreases.
+// For laws that damp there always is such a step. Where the law jumps, the iteration ends at the jump, where friction
+// would stick.
+void FrictionProblem::solve_smooth_block(Laws& laws, std::size_t index, const Six& N, std::span<double> z) {
   const Block& b = blocks[index];
   const int id = static_cast<int>(index);
   const std::size_t dim = z_(b.dim), at0 = z_(b.start);
@@ -103,22 +148,11 @@ void FrictionProblem::relax(Laws& laws, std::size_t index, const Six& N, std::sp
       for (std::size_t j = 0; j < dim; ++j) {
         J[i][j] = i == j;
         for (std::size_t k = 0; k < dim; ++k)
-          J[i][j] -= b.share * slope[i][k] * W_[at(b.start + static_cast<int>(k), b.start + static_cast<int>(j))];
+          J[i][j] -=
+              b.slip_fraction * slope[i][k] * W_[at(b.start + static_cast<int>(k), b.start + static_cast<int>(j))];
       }
     }
-    for (std::size_t p = 0; p < dim; ++p) {  // elimination with row pivots
-      std::size_t best = p;
-      for (std::size_t i = p + 1; i < dim; ++i)
-        if (std::fabs(J[i][p]) > std::fabs(J[best][p])) best = i;
-      if (J[best][p] == 0) return;
-      std::swap(J[p], J[best]);
-      std::swap(x[p], x[best]);
-      for (std::size_t i = p + 1; i < dim; ++i) {
-        const double factor = J[i][p] / J[p][p];
-        for (std::size_t j = p; j < dim; ++j) J[i][j] -= factor * J[p][j];
-        x[i] -= factor * x[p];
-      }
-    }
+    if (!eliminate_small(J, x, dim)) return;
     double moves = 0, length = 0;
     for (std::size_t p = dim; p-- > 0;) {
       for (std::size_t j = p + 1; j < dim; ++j) x[p] -= J[p][j] * x[j];
@@ -135,7 +169,7 @@ void FrictionProblem::relax(Laws& laws, std::size_t index, const Six& N, std::sp
       now = residual();
       if (now < size || part < 1e-9) break;
     }
-    if (!(now < size)) {  // rounding, or a jump
+    if (!(now < size)) {  // Rounding, or a jump.
       for (std::size_t i = 0; i < dim; ++i) z[at0 + i] = from[i];
       return;
     }
@@ -144,38 +178,40 @@ void FrictionProblem::relax(Laws& laws, std::size_t index, const Six& N, std::sp
   }
 }
 
-// Smooth laws at the site of a dry block that answer to the same slip: what they make of its efforts, as their slopes
-// are now. Sweeps in which each answers to the other as it stands hardly move where the smooth law is stiff. Fills
-// own_, followers_ and follow_. @return whether there are any that damp
-bool FrictionProblem::follow(Laws& laws, std::size_t index, std::span<const double> z) {
+// Computes the response of smooth laws at the site of a dry block that are implicit in the same slip, with their
+// present slopes. Without it, sweeps in which each responds to the present value of the other hardly converge where the
+// smooth law is stiff. Fills own_response_, coupled_unknowns_ and coupled_response_. @return whether there are any that
+// damp
+bool FrictionProblem::linearize_coupled_laws(Laws& laws, std::size_t index, std::span<const double> z) {
   const Block& b = blocks[index];
   const std::size_t dim = z_(b.dim);
-  followers_.clear();
+  coupled_unknowns_.clear();
   for (const Block& other : blocks)
-    for (int i = 0; other.answers && other.site == b.site && i < other.dim; ++i) followers_.push_back(other.start + i);
-  const std::size_t n = followers_.size();
+    for (int i = 0; other.slip_implicit && other.site == b.site && i < other.dim; ++i)
+      coupled_unknowns_.push_back(other.start + i);
+  const std::size_t n = coupled_unknowns_.size();
   if (n == 0) return false;
-  // (I − S W) δz = S δu of the followers, with δu what the dry block alone would do.
+  // (I − S W) δz = S δu of these laws, where δu is the effect of the dry block alone.
   const std::size_t columns = n + dim;
   J_.assign(std::max(J_.size(), n * columns), 0.0);
   std::size_t row = 0;
   for (std::size_t o = 0; o < blocks.size(); ++o) {
     const Block& other = blocks[o];
-    if (!other.answers || other.site != b.site) continue;
+    if (!other.slip_implicit || other.site != b.site) continue;
     Square slope{};
     slopes(laws, static_cast<int>(o), read(other, z), slip_read(other, z), slope);
     for (std::size_t i = 0; i < z_(other.dim); ++i, ++row) {
       J_[row * columns + row] = 1;
       for (int k = 0; k < other.dim; ++k) {
-        const double s = other.share * slope[i][z_(k)];
+        const double s = other.slip_fraction * slope[i][z_(k)];
         if (s == 0) continue;
-        for (std::size_t j = 0; j < n; ++j) J_[row * columns + j] -= s * W_[at(other.start + k, followers_[j])];
+        for (std::size_t j = 0; j < n; ++j) J_[row * columns + j] -= s * W_[at(other.start + k, coupled_unknowns_[j])];
         for (std::size_t j = 0; j < dim; ++j)
           J_[row * columns + n + j] += s * W_[at(other.start + k, b.start + static_cast<int>(j))];
       }
     }
   }
-  for (std::size_t p = 0; p < n; ++p) {  // elimination with row pivots
+  for (std::size_t p = 0; p < n; ++p) {  // Elimination with row pivots.
     std::size_t best = p;
     for (std::size_t i = p + 1; i < n; ++i)
       if (std::fabs(J_[i * columns + p]) > std::fabs(J_[best * columns + p])) best = i;
@@ -187,46 +223,48 @@ bool FrictionProblem::follow(Laws& laws, std::size_t index, std::span<const doub
       for (std::size_t j = p; factor != 0 && j < columns; ++j) J_[i * columns + j] -= factor * J_[p * columns + j];
     }
   }
-  follow_.assign(6 * n, 0.0);
+  coupled_response_.assign(6 * n, 0.0);
   double with = 0, without = 0;
   for (std::size_t i = 0; i < n; ++i)
-    for (std::size_t k = 0; k < dim; ++k) follow_[6 * i + k] = J_[i * columns + n + k] / J_[i * columns + i];
+    for (std::size_t k = 0; k < dim; ++k) coupled_response_[6 * i + k] = J_[i * columns + n + k] / J_[i * columns + i];
   for (std::size_t i = 0; i < dim; ++i)
     for (std::size_t k = 0; k < dim; ++k) {
       const int at_i = b.start + static_cast<int>(i);
       double sum = W_[at(at_i, b.start + static_cast<int>(k))];
       if (i == k) without += sum;
-      for (std::size_t j = 0; j < n; ++j) sum += W_[at(at_i, followers_[j])] * follow_[6 * j + k];
-      own_[i][k] = sum;
+      for (std::size_t j = 0; j < n; ++j) sum += W_[at(at_i, coupled_unknowns_[j])] * coupled_response_[6 * j + k];
+      own_response_[i][k] = sum;
       if (i == k) with += sum;
     }
   return with > 0 && with < without;
 }
 
-// Eigenvalues and eigenvectors of what a block's efforts do to its own slips. @param with_followers  of own_
-void FrictionProblem::find_axes(Block& b, bool with_followers) {
+// Computes eigenvalues and eigenvectors of the response of a block's slips to its efforts. @param with_coupled_laws
+// uses own_response_
+void FrictionProblem::find_axes(Block& b, bool with_coupled_laws) {
   const std::size_t dim = z_(b.dim);
   Square W{};
   for (std::size_t i = 0; i < dim; ++i)
     for (std::size_t j = 0; j < dim; ++j) {
-      const double w =
-          with_followers ? own_[i][j] : W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))];
+      const double w = with_coupled_laws ? own_response_[i][j]
+                                         : W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))];
       W[i][j] += 0.5 * w;
       W[j][i] += 0.5 * w;
     }
   diagonalize(W, b.axes, dim);
   for (std::size_t i = 0; i < dim; ++i) b.size[i] = std::max(W[i][i], 0.0);
-  b.resolved = !with_followers;
+  b.resolved = !with_coupled_laws;
 }
 
-// A direction in which no effort moves a block is held by constraints. The slip there is what they prescribe: zero
-// where they only guide the bodies, else that of a drive, against which friction acts like against any other slip.
+// Finds prescribed slips. A direction in which no effort moves a block is held by constraints, which prescribe the slip
+// there. It is zero where they only guide the bodies. Otherwise it is the slip of a drive, and friction acts against it
+// as against any other slip.
 void FrictionProblem::find_prescribed_slips(double rest) {
   for (Block& b : blocks) {
     if (b.smooth || b.given) continue;
     find_axes(b, false);
     const std::size_t dim = z_(b.dim);
-    double square = 0, left = 0;  // of the prescribed slip; of the mobility that its directions have left
+    double square = 0, left = 0;  // Squared prescribed slip, and remaining mobility of its directions.
     for (std::size_t i = 0; i < dim; ++i) {
       if (b.size[i] > immovable * b.mobility) continue;
       double along = 0;
@@ -237,19 +275,19 @@ void FrictionProblem::find_prescribed_slips(double rest) {
       square += along * along;
       left = std::max(left, b.size[i] / b.mobility);
     }
-    // The square root of what is left is the angle by which the direction is not quite the one that is held.
+    // The square root of what is left is the angle between the direction and the one that is held.
     constexpr double rounding = 1e-8;
     b.slip_prescribed = std::sqrt(square) > rest + (rounding + std::sqrt(left)) * b.reach;
     b.forced = b.forced && !b.slip_prescribed;
   }
 }
 
-// One block answers to all others as they stand.
-void FrictionProblem::respond(Laws& laws, std::size_t index, std::span<double> z) {
-  Block& b = blocks[index];
+// Solves one block with the present values of all others.
+void FrictionProblem::update_block(Laws& laws, std::size_t index, std::span<double> z) {
+  const Block& b = blocks[index];
   const int id = static_cast<int>(index);
   const Six N = read(b, z);
-  if (b.answers) return relax(laws, index, N, z);
+  if (b.slip_implicit) return solve_smooth_block(laws, index, N, z);
   if (b.smooth) {
     laws.effort(id, N, Six{}, &z[z_(b.start)]);
     return;
@@ -259,17 +297,25 @@ void FrictionProblem::respond(Laws& laws, std::size_t index, std::span<double> z
     for (int i = 0; i < b.dim; ++i) z[z_(b.start + i)] = -r * b.sense[z_(i)];
     return;
   }
+  update_dry_block(laws, index, N, z);
+}
+
+// Lets a dry block stick or slide at the reaction N, together with the smooth laws that respond to its slip.
+void FrictionProblem::update_dry_block(Laws& laws, std::size_t index, const Six& N, std::span<double> z) {
+  Block& b = blocks[index];
+  const int id = static_cast<int>(index);
   const std::size_t dim = z_(b.dim);
-  const bool shared = follow(laws, index, z);
+  const bool coupled = linearize_coupled_laws(laws, index, z);
   Six q{}, now{}, along{}, x{}, before{};
   for (std::size_t i = 0; i < dim; ++i) {
     now[i] = q[i] = slip(b.start + static_cast<int>(i), z);
     before[i] = z[z_(b.start) + i];
   }
-  if (shared || !b.resolved) find_axes(b, shared);
+  if (coupled || !b.resolved) find_axes(b, coupled);
   for (std::size_t i = 0; i < dim; ++i)
     for (std::size_t j = 0; j < dim; ++j)
-      q[i] -= (shared ? own_[i][j] : W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))]) * before[j];
+      q[i] -= (coupled ? own_response_[i][j] : W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))]) *
+              before[j];
   const Square& U = b.axes;
   const Six& size = b.size;
   double most = 0;
@@ -286,42 +332,22 @@ void FrictionProblem::respond(Laws& laws, std::size_t index, std::span<double> z
     b.mode = Mode::sticks;
   } else {
     b.mode = Mode::slips;
-    // |x| = r along −slip: (W + α) x = −q with α ≥ 0, from below, where Newton on 1/|x| cannot overshoot.
-    const double r = slides;
-    if (!(r > 0)) {
-      x = Six{};
-    } else {
-      double alpha = std::max(0.0, norm(q) / r - most);
-      for (std::size_t i = 0; i < dim; ++i) alpha = std::max(alpha, std::fabs(along[i]) / r - size[i]);
-      for (int step = 0; step < 60; ++step) {
-        double length = 0, slope = 0;
-        for (std::size_t i = 0; i < dim; ++i) {
-          const double d = size[i] + alpha, xi = d > 0 ? along[i] / d : 0;
-          x[i] = -xi;
-          length += xi * xi;
-          if (d > 0) slope += xi * xi / d;
-        }
-        length = std::sqrt(length);
-        if (!(slope > 0) || std::fabs(length - r) <= 4 * epsilon * r) break;
-        alpha = std::max(0.0, alpha + (length - r) / r * length * length / slope);
-      }
-      if (const double length = norm(x); length > 0)
-        for (double& xi : x) xi *= r / length;
-    }
+    x = sliding_effort(along, size, most, norm(q), slides, dim);
   }
   for (std::size_t k = 0; k < dim; ++k) {
     double sum = 0;
     for (std::size_t i = 0; i < dim; ++i) sum += U[k][i] * x[i];
     z[z_(b.start) + k] = sum;
   }
-  for (std::size_t i = 0; shared && i < followers_.size(); ++i)
-    for (std::size_t k = 0; k < dim; ++k) z[z_(followers_[i])] += follow_[6 * i + k] * (z[z_(b.start) + k] - before[k]);
+  for (std::size_t i = 0; coupled && i < coupled_unknowns_.size(); ++i)
+    for (std::size_t k = 0; k < dim; ++k)
+      z[z_(coupled_unknowns_[i])] += coupled_response_[6 * i + k] * (z[z_(b.start) + k] - before[k]);
 }
 
-bool FrictionProblem::sweep(Laws& laws, std::span<double> z, int most, double tolerance) {
+bool FrictionProblem::gauss_seidel(Laws& laws, std::span<double> z, int most, double tolerance) {
   for (int round = 0; round < most; ++round) {
     std::copy(z.begin(), z.end(), try_.begin());
-    for (std::size_t b = 0; b < blocks.size(); ++b) respond(laws, b, z);
+    for (std::size_t b = 0; b < blocks.size(); ++b) update_block(laws, b, z);
     for (std::size_t i = 0; i < z.size(); ++i) try_[i] = z[i] - try_[i];
     const double change = largest(try_);
     if (!std::isfinite(change)) return false;

@@ -1,5 +1,5 @@
-// Newton on modes that sweeps have found goes to round-off, and is the only one used where thrusts answer so strongly
-// that sweeps would diverge; on a problem whose corners are rounded it needs no modes.
+// Newton with fixed modes from the sweeps converges to round-off. It is the only method where reactions feed back so
+// strongly that sweeps would diverge. On a problem with rounded corners it needs no modes.
 #include "force_laws/friction_problem_impl.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace linchpin::detail {
 
-// d(law)/d(thrust) of one block, by central differences: laws are callables.
+// Computes d(law)/d(reaction) of one block by central differences, because laws are callables.
 void FrictionProblem::derivatives(Laws& laws, int b, const Six& N, double speed, double size, Six& by_thrust,
                                   double& by_speed) {
   const double h = 1e-6 * std::max(size, 1e-6);
@@ -22,8 +22,8 @@ void FrictionProblem::derivatives(Laws& laws, int b, const Six& N, double speed,
   by_speed = ds > 0 ? (laws.sliding(b, N, speed + ds) - laws.sliding(b, N, speed - ds)) / (2 * ds) : 0;
 }
 
-/// F and J at z for the modes as they are; without `turning`, for slips that stay as they are. @return the largest |F|
-/// of laws, relative to the largest effort; `at_worst` receives its block.
+/// Computes F and J at z for the present modes. Without `turning`, slips count as fixed. @return the largest |F| of
+/// laws, relative to the largest effort. `at_worst` receives its block.
 double FrictionProblem::linearize(Laws& laws, std::span<const double> z, bool turning, int* at_worst) {
   std::fill(J_.begin(), J_.end(), 0.0);
   double worst = 0;
@@ -62,18 +62,18 @@ void FrictionProblem::linearize_smooth(Laws& laws, int id, const Six& N, double 
   const Six u = slip_read(b, z);
   laws.effort(id, N, u, f.data());
   for (int i = 0; i < b.dim; ++i) F_[z_(b.start + i)] = z[z_(b.start + i)] - f[z_(i)];
-  if (b.answers && turning) {
+  if (b.slip_implicit && turning) {
     Square slope{};
     slopes(laws, id, N, u, slope);
     for (int i = 0; i < b.dim; ++i)
       for (int k = 0; k < b.dim; ++k) {
         if (slope[z_(i)][z_(k)] == 0) continue;
         for (int j = 0; j < size_; ++j)
-          J_[at(b.start + i, j)] -= b.share * slope[z_(i)][z_(k)] * W_[at(b.start + k, j)];
+          J_[at(b.start + i, j)] -= b.slip_fraction * slope[z_(i)][z_(k)] * W_[at(b.start + k, j)];
       }
   }
   const double h = 1e-6 * std::max(thrust_size, 1e-6);
-  for (int k = 0; k < 6 && b.implicit; ++k) {
+  for (int k = 0; k < 6 && b.reaction_implicit; ++k) {
     Six up = N, down = N, f_up{}, f_down{};
     up[z_(k)] += h;
     down[z_(k)] -= h;
@@ -101,20 +101,21 @@ void FrictionProblem::linearize_sliding(Laws& laws, int id, const Six& N, double
     speed = std::sqrt(speed);
     double x = 0;
     for (int i = 0; i < b.dim; ++i) x += z[z_(b.start + i)] * z[z_(b.start + i)];
-    // One of several redundant contacts may be at its bound and yet not move, held by the others. The slip it then
-    // has is rounding and has no direction: it keeps that of its friction.
-    if (hardly_moves(b, z)) speed = 0;
+    // One of several redundant elements may be at its bound and yet not move, because the others hold it. Its slip is
+    // then rounding without a direction, and the direction of its friction is used.
+    if (slip_is_rounding(b, z)) speed = 0;
     for (int i = 0; i < b.dim; ++i)
       along[z_(i)] = speed > 0 ? along[z_(i)] / speed : x > 0 ? -z[z_(b.start + i)] / std::sqrt(x) : 0;
   }
   const double r = laws.sliding(id, N, std::max(speed, 1e-300));
   Six by_thrust{};
   double by_speed = 0;
-  if (b.implicit || !b.given) derivatives(laws, id, N, std::max(speed, 1e-300), thrust_size, by_thrust, by_speed);
+  if (b.reaction_implicit || !b.given)
+    derivatives(laws, id, N, std::max(speed, 1e-300), thrust_size, by_thrust, by_speed);
   for (int i = 0; i < b.dim; ++i) F_[z_(b.start + i)] = z[z_(b.start + i)] + r * along[z_(i)];
   for (int j = 0; j < size_; ++j) {
     double dr = 0, turned = 0;
-    if (b.implicit)
+    if (b.reaction_implicit)
       for (int k = 0; k < 6; ++k) dr += by_thrust[z_(k)] * K_[at(6 * b.site + k, j)];
     if (turning && !b.given && speed > 0) {
       for (int i = 0; i < b.dim; ++i) turned += along[z_(i)] * W_[at(b.start + i, j)];
@@ -128,26 +129,26 @@ void FrictionProblem::linearize_sliding(Laws& laws, int id, const Six& N, double
   }
 }
 
-/// |F|² of the last linearize() or rounded().
+/// F|² of the last linearize() or rounded().
 double FrictionProblem::merit() const { return weighted(F_); }
 
-/// |x|² with efforts of all kinds on one scale.
+/// x|² with efforts of all kinds on one scale.
 double FrictionProblem::weighted(std::span<const double> x) const {
   double sum = 0;
   for (int i = 0; i < size_; ++i) sum += weight_[z_(i)] * x[z_(i)] * x[z_(i)];
   return sum;
 }
 
-// x ← −J⁻¹ F by elimination with row pivots, along rows of memory. @return whether every pivot was well above what
-// rounding may leave of a dependent row; else nothing has happened but that LU_ and x_ are spoiled.
+// Computes x ← −J⁻¹ F by elimination with row pivots, along rows of memory. @return whether every pivot was well above
+// the rounding of a dependent row. If not, only LU_ and x_ are changed.
 bool FrictionProblem::eliminate_rows() {
   const std::size_t n = z_(size_);
   std::copy_n(J_.begin(), n * n, LU_.begin());
-  for (std::size_t i = 0; i < n; ++i) {  // rows of contacts at rest may be 10¹⁰ times those of others
+  for (std::size_t i = 0; i < n; ++i) {  // Rows of sticking elements may be 10¹⁰ times as large as those of others.
     double* row = &LU_[i * n];
     double size = 0;
     for (std::size_t j = 0; j < n; ++j) size = std::max(size, std::fabs(row[j]));
-    if (!(size > 1e-6)) return false;  // a direction that others hold: not to be blown up
+    if (!(size > 1e-6)) return false;  // A direction that others hold, which must not be scaled up.
     const double scale = 1 / size;
     for (std::size_t j = 0; j < n; ++j) row[j] *= scale;
     x_[i] = -F_[i] * scale;
@@ -181,8 +182,8 @@ bool FrictionProblem::eliminate_rows() {
   return true;
 }
 
-// The same with complete pivoting where rows may depend on each other; what the rank does not reach stays zero.
-// (Redundant sticking contacts share what the sweeps have given them.)
+// The same with complete pivoting, where rows may depend on each other. Unknowns beyond the rank stay zero, so
+// redundant sticking elements keep their distribution from the sweeps.
 void FrictionProblem::eliminate() {
   if (eliminate_rows()) return;
   const int n = size_;
@@ -218,20 +219,21 @@ void FrictionProblem::eliminate() {
   }
 }
 
-bool FrictionProblem::newton(Laws& laws, std::span<double> z, Answer& answer, int most) {
+bool FrictionProblem::newton(Laws& laws, std::span<double> z, Result& result, int most) {
   double last = std::numeric_limits<double>::infinity();
-  // Laws that answer to their slip saturate, and whole steps may then leap from one side of rest to the other for ever.
-  most = std::min(most, careful_ ? 15 : 40);
+  // Laws that are implicit in their slip saturate. Full steps may then jump from one side of rest to the other for
+  // ever.
+  most = std::min(most, damped_newton_ ? 15 : 40);
   for (int step = 0; step < most; ++step) {
-    ++answer.iterations;
-    const double residual = linearize(laws, z), before = careful_ ? merit() : 0;
+    ++result.iterations;
+    const double residual = linearize(laws, z), before = damped_newton_ ? merit() : 0;
     eliminate();
     const double moves = largest(x_), size = largest(z);
     if (!std::isfinite(moves)) return false;
     std::copy(z.begin(), z.end(), last_.begin());
     std::copy(x_.begin(), x_.end(), try_.begin());
     for (std::size_t i = 0; i < z.size(); ++i) z[i] += try_[i];
-    if (careful_ && residual > 1e-12 && moves > 4 * epsilon * std::max(size, largest(z))) {
+    if (damped_newton_ && residual > 1e-12 && moves > 4 * epsilon * std::max(size, largest(z))) {
       double part = 1;
       while (linearize(laws, z), !(merit() < before)) {
         part *= 0.5;
@@ -244,17 +246,17 @@ bool FrictionProblem::newton(Laws& laws, std::span<double> z, Answer& answer, in
       }
     }
     if (moves <= 4 * epsilon * std::max(size, largest(z))) return true;
-    if (moves >= 0.5 * last && moves <= 1e-11 * std::max(size, largest(z))) return true;  // rounding
+    if (moves >= 0.5 * last && moves <= 1e-11 * std::max(size, largest(z))) return true;  // Rounding.
     last = moves;
   }
   return false;
 }
 
-// Modes and their Newton until they agree.
-bool FrictionProblem::settle(Laws& laws, std::span<double> z, Answer& answer, int steps) {
-  const int most = careful_ ? 6 : 20;
+// Alternates between modes and their Newton until they agree.
+bool FrictionProblem::solve_modes(Laws& laws, std::span<double> z, Result& result, int steps) {
+  const int most = damped_newton_ ? 6 : 20;
   for (int round = 0; round < most; ++round) {
-    if (!newton(laws, z, answer, steps)) return false;
+    if (!newton(laws, z, result, steps)) return false;
     bool changed = false;
     for (std::size_t index = 0; index < blocks.size(); ++index) {
       Block& b = blocks[index];
@@ -273,23 +275,24 @@ bool FrictionProblem::settle(Laws& laws, std::span<double> z, Answer& answer, in
       if (b.mode == Mode::sticks) {
         const double r = may_hold(b, u, z) ? laws.holding(id, N) : laws.sliding(id, N, 1e-300);
         if (x > r * (1 + 1e-9) + 1e-300) b.mode = Mode::slips, changed = true;
-      } else if (against > 0 && !b.slip_prescribed && !hardly_moves(b, z)) {
+      } else if (against > 0 && !b.slip_prescribed && !slip_is_rounding(b, z)) {
         b.mode = Mode::sticks, changed = true;
       }
     }
     if (!changed) return true;
     for (std::size_t b = 0; b < blocks.size(); ++b) {
-      // A block that has just been let go needs a direction to slide in: the one in which its bound was passed.
+      // A block that starts to slide needs a direction. It is the one in which its bound was exceeded.
       const Mode mode = blocks[b].mode;
-      if (mode == Mode::slips && !blocks[b].smooth && !blocks[b].given) respond(laws, b, z);
+      if (mode == Mode::slips && !blocks[b].smooth && !blocks[b].given) update_block(laws, b, z);
     }
   }
   return false;
 }
 
-/// What is minimised for thrusts that friction does not change, with the corner of dry friction rounded:
-/// ½ zᵀWz + Σ r √(|s|² + ε²), s = s₀ + W z, convex in z; its gradient is W F with F = z + r s/√(|s|² + ε²). Fills F_
-/// and, if asked, J_ = dF/dz. r and ε are by block in radius_ and round_. Every block is dry and answers.
+/// Evaluates the function that is minimised for reactions that friction does not change. The corner of dry friction is
+/// rounded: ½ zᵀWz + Σ r √(|s|² + ε²), s = s₀ + W z. It is convex in z, and its gradient is W F with F = z + r s/√(|s|²
+/// + ε²). It fills F_ and, on request, J_ = dF/dz. r and ε are by block in radius_ and round_. Every block is dry and
+/// free.
 double FrictionProblem::rounded(std::span<const double> z, bool with_jacobian) {
   double sum = 0;
   if (with_jacobian) std::fill(J_.begin(), J_.end(), 0.0);
@@ -309,8 +312,8 @@ double FrictionProblem::rounded(std::span<const double> z, bool with_jacobian) {
       F_[z_(b.start + i)] = z[z_(b.start + i)] + (r > 0 ? r / d * u[z_(i)] : 0);
       if (with_jacobian) J_[at(b.start + i, b.start + i)] = 1;
     }
-    // Its derivative is that of d z + r s = 0, by d: the effort as it is in the place of −r s/d, which it comes to be.
-    // So what is at rest stays so when it is rounded less (Chan, Golub, Mulet 1999).
+    // Uses the derivative of d z + r s = 0, divided by d, with the present effort in place of −r s/d, to which it
+    // converges. So an element at rest stays at rest when the rounding decreases (Chan, Golub, Mulet 1999).
     double length = 0;
     for (int i = 0; i < b.dim; ++i) length += z[z_(b.start + i)] * z[z_(b.start + i)];
     const double limit = std::min(1.0, r / std::max(std::sqrt(length), 1e-300));
@@ -324,20 +327,21 @@ double FrictionProblem::rounded(std::span<const double> z, bool with_jacobian) {
   return sum;
 }
 
-/// Newton on rounded(), ever less so: a convex function falls in every step, so it ends however stiffly contacts hang
-/// together, where sweeps crawl. Bounds are those of the slips on the way. Where it has become clear who sticks, the
-/// problem itself is solved. @param known  whether z is of a problem much like this one. @return whether the laws are
-/// met
-bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answer& answer) {
+/// Newton on rounded() with decreasing rounding. A convex function decreases in every step, so it converges for any
+/// stiffness, where sweeps are slow. The bounds are those of the slips of each iterate. Once it is clear which elements
+/// stick, the problem itself is solved. @param known  whether z is the solution of a similar problem. @return whether
+/// the laws are satisfied
+bool FrictionProblem::minimize_rounded(Laws& laws, std::span<double> z, bool known, Result& result) {
   radius_.assign(blocks.size(), 0.0);
   round_.assign(blocks.size(), 0.0);
-  bool let_go = false;             // whether what slides has its own bound, and not that of rest
-  constexpr double sharp = 1e-10;  // of the slip that the whole friction of a contact alone would make
-  double moves = 0;                // by the last Newton step, relative
+  bool let_go = false;  // Sliding elements have their kinetic bound, and not the static one.
+  // Final rounding, relative to the slip that the whole friction of an element alone would make.
+  constexpr double sharp = 1e-10;
+  double moves = 0;  // Relative change by the last Newton step.
   for (double part = known ? 1e-3 : 1;; part = std::max(sharp, 0.03 * part)) {
     const double enough = part > sharp ? 0.03 : 1e-11;
     for (int step = 0; step < (part > sharp ? 10 : 30); ++step) {
-      ++answer.iterations;
+      ++result.iterations;
       for (std::size_t index = 0; index < blocks.size(); ++index) {
         const Block& b = blocks[index];
         const Six u = slips(b, z), N = read(b, z);
@@ -357,9 +361,10 @@ bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answe
       std::copy(x_.begin(), x_.end(), try_.begin());
       for (double along = 1; along > 1e-3; along *= 0.5) {
         for (std::size_t i = 0; i < z.size(); ++i) z[i] = last_[i] + along * try_[i];
-        if (rounded(z, false) < before + 1e-14 * std::fabs(before)) break;  // where it falls by less than its rounding
+        // It may increase by less than its rounding.
+        if (rounded(z, false) < before + 1e-14 * std::fabs(before)) break;
       }
-      if (moves <= 1e-11) break;  // the residual has rounding of its own, which stiff corners magnify
+      if (moves <= 1e-11) break;  // The residual has rounding of its own, which stiff corners magnify.
     }
     bool sure = let_go;
     let_go = part < 1e-3;
@@ -370,19 +375,19 @@ bool FrictionProblem::descend(Laws& laws, std::span<double> z, bool known, Answe
       b.mode = sticks ? Mode::sticks : Mode::slips;
       sure = sure && !(speed > 3 * round_[index] && speed < 100 * round_[index]);
     }
-    if (sure && rests(laws, z, answer)) return true;
+    if (sure && solve_modes_at_rest(laws, z, result)) return true;
     if (!(part > sharp)) break;
   }
-  return moves <= 1e-9;  // modes that would not agree: laws are met as far as they have been sharpened
+  return moves <= 1e-9;  // The modes do not agree. The laws are satisfied to the accuracy of the last rounding.
 }
 
-/// As settle(), but only to where a sweep would stay: of two answers, one at rest and one that slides, sweeps take the
-/// one that a body at rest has. z is left as it was where there is none.
-bool FrictionProblem::rests(Laws& laws, std::span<double> z, Answer& answer) {
+/// Runs solve_modes(), and accepts its result only if a sweep leaves it unchanged. Where a solution at rest and a
+/// sliding one exist, sweeps select the one of a body at rest. If there is none, z is unchanged.
+bool FrictionProblem::solve_modes_at_rest(Laws& laws, std::span<double> z, Result& result) {
   kept_.assign(z.begin(), z.end());
-  if (settle(laws, z, answer, 12)) {
+  if (solve_modes(laws, z, result, 12)) {
     std::copy(z.begin(), z.end(), found_z_.begin());
-    if (sweep(laws, z, 1, 1e-9)) {
+    if (gauss_seidel(laws, z, 1, 1e-9)) {
       std::copy(found_z_.begin(), found_z_.end(), z.begin());
       return true;
     }

@@ -1,6 +1,5 @@
-// Which way a friction problem is solved: by staying at rest (static_friction.cpp), by sweeps
-// (friction_gauss_seidel.cpp), by Newton (friction_newton.cpp), and where there may be several solutions by a search
-// for them.
+// Selects the method for a friction problem: staying at rest (static_friction.cpp), sweeps (friction_gauss_seidel.cpp),
+// Newton (friction_newton.cpp), and a search where there may be several solutions.
 #include "force_laws/friction_problem_impl.h"
 
 #include <algorithm>
@@ -10,10 +9,10 @@
 namespace linchpin::detail {
 namespace {
 
-/// Sweeps after which Newton is tried, where many dampers in a row make sweeps slow and Newton no slower.
+/// Sweeps before Newton is tried. Many dampers in a chain make sweeps slow and Newton no slower.
 constexpr int few = 12;
 
-/// Unknowns above which sweeps of a system that hangs together have far to go.
+/// Number of unknowns above which sweeps of a connected system converge slowly.
 constexpr int many = 24;
 
 }  // namespace
@@ -34,18 +33,18 @@ void FrictionProblem::reset(int unknowns, int sites, bool same) {
   thrusts_.assign(s, Six{});
   J_.resize(n * (n + 6));
   LU_.resize(n * n);
-  for (auto* x : {&F_, &x_, &try_, &best_, &start_, &first_, &last_, &kept_, &found_z_, &freed_, &gives_way_})
+  for (auto* x : {&F_, &x_, &try_, &best_, &start_, &first_, &last_, &kept_, &found_z_, &free_slips_, &collapse_})
     x->resize(n);
   modes_known_ = false;
-  followers_.reserve(n);
-  follow_.reserve(6 * n);
+  coupled_unknowns_.reserve(n);
+  coupled_response_.reserve(6 * n);
   row_.resize(n);
   column_.resize(n);
   found_.reserve(8 * n);
 }
 
 double FrictionProblem::slip(int i, std::span<const double> z) const {
-  // Four sums, since compilers keep the order of one.
+  // Uses four sums, because compilers keep the order of one.
   const double* row = &W_[at(i, 0)];
   std::array<double, 4> sum{};
   std::size_t j = 0;
@@ -62,7 +61,7 @@ Six FrictionProblem::slips(const Block& b, std::span<const double> z) const {
   return u;
 }
 
-// Whether the bound of rest holds a dry block. @param u  its slips at z
+// Returns true if the static bound applies to a dry block. @param u  its slips at z
 bool FrictionProblem::may_hold(const Block& b, const Six& u, std::span<const double> z) const {
   Six q = u;
   for (int i = 0; i < b.dim; ++i)
@@ -78,18 +77,18 @@ Six FrictionProblem::thrust(int site, std::span<const double> z) const {
 }
 
 Six FrictionProblem::read(const Block& b, std::span<const double> z) const {
-  return b.implicit ? thrust(b.site, z) : b.known;
+  return b.reaction_implicit ? thrust(b.site, z) : b.known;
 }
 
 Six FrictionProblem::slip_read(const Block& b, std::span<const double> z) const {
   Six u{};
-  for (int i = 0; b.answers && i < b.dim; ++i)
-    u[z_(i)] = (1 - b.share) * b.start_slip[z_(i)] + b.share * slip(b.start + i, z);
+  for (int i = 0; b.slip_implicit && i < b.dim; ++i)
+    u[z_(i)] = (1 - b.slip_fraction) * b.start_slip[z_(i)] + b.slip_fraction * slip(b.start + i, z);
   return u;
 }
 
-/// Whether efforts change a thrust by more than the rounding of one.
-bool FrictionProblem::thrust_moves(int site) const {
+/// Returns true if efforts change a reaction by more than its rounding.
+bool FrictionProblem::efforts_change_reaction(int site) const {
   constexpr double rounding = 1e-13;
   for (int k = 0; k < 6; ++k)
     for (int j = 0; j < size_; ++j)
@@ -99,15 +98,15 @@ bool FrictionProblem::thrust_moves(int site) const {
 
 double FrictionProblem::gain_of(Laws& laws, std::span<const double> z) {
   bool implicit = false;
-  for (const Block& b : blocks) implicit = implicit || b.implicit;
+  for (const Block& b : blocks) implicit = implicit || b.reaction_implicit;
   if (!implicit) return 0;
-  // I − J of the implicit blocks, sticking ones left out: how efforts call up efforts.
+  // I − J of the implicit blocks without sticking ones is the feedback of efforts on efforts.
   linearize(laws, z, false);
   for (const Block& b : blocks)
     for (int i = b.start; i < b.start + b.dim; ++i)
       for (int j = 0; j < size_; ++j) {
         double& m = J_[at(i, j)];
-        m = b.implicit && (b.smooth || b.given || b.mode == Mode::slips) ? (i == j) - m : 0;
+        m = b.reaction_implicit && (b.smooth || b.given || b.mode == Mode::slips) ? (i == j) - m : 0;
       }
   for (std::size_t i = 0; i < x_.size(); ++i) x_[i] = 1 + 0.37 * static_cast<double>(i % 5);
   double gain = 0;
@@ -124,8 +123,8 @@ double FrictionProblem::gain_of(Laws& laws, std::span<const double> z) {
   return gain;
 }
 
-/// Whether a block's slip is no more than rounding beside what its friction alone would make.
-bool FrictionProblem::hardly_moves(const Block& b, std::span<const double> z) const {
+/// Returns true if a block's slip is only rounding beside the slip that its friction alone would make.
+bool FrictionProblem::slip_is_rounding(const Block& b, std::span<const double> z) const {
   if (b.slip_prescribed) return false;
   double speed = 0, effort = 0;
   for (int i = b.start; i < b.start + b.dim; ++i) {
@@ -136,121 +135,144 @@ bool FrictionProblem::hardly_moves(const Block& b, std::span<const double> z) co
   return std::sqrt(speed) <= 1e-9 * b.mobility * std::sqrt(effort);
 }
 
-/// Where contacts are redundant some may be at their bounds and yet not move: what does not slip, sticks.
-void FrictionProblem::at_rest_sticks(std::span<const double> z) {
+/// Redundant elements may be at their bounds and yet not move. An element that does not slip counts as sticking.
+void FrictionProblem::stick_where_at_rest(std::span<const double> z) {
   for (Block& b : blocks)
-    if (!b.smooth && !b.given && b.mode != Mode::sticks && hardly_moves(b, z)) b.mode = Mode::sticks;
+    if (!b.smooth && !b.given && b.mode != Mode::sticks && slip_is_rounding(b, z)) b.mode = Mode::sticks;
 }
 
-FrictionProblem::Answer FrictionProblem::solve(Laws& laws, std::span<double> z, bool known, Choice choice) {
-  Answer answer;
-  Kinds of;
+FrictionProblem::Result FrictionProblem::solve(Laws& laws, std::span<double> z, bool known, Choice choice) {
+  Result result;
+  Kinds kinds;
   for (Block& b : blocks) {
-    of.implicit = of.implicit || (b.implicit && thrust_moves(b.site));
-    of.free = of.free || !(b.smooth || b.given);
-    of.answering = of.answering || b.answers;
-    of.given = of.given || b.given || b.forced;
+    kinds.reaction_implicit = kinds.reaction_implicit || (b.reaction_implicit && efforts_change_reaction(b.site));
+    kinds.free = kinds.free || !(b.smooth || b.given);
+    kinds.slip_implicit = kinds.slip_implicit || b.slip_implicit;
+    kinds.given = kinds.given || b.given || b.forced;
     if (b.forced) b.mode = Mode::sticks;
   }
-  answer.implicit = of.implicit;
-  careful_ = of.answering;
+  result.reaction_implicit = kinds.reaction_implicit;
+  damped_newton_ = kinds.slip_implicit;
   if (!known) std::fill(z.begin(), z.end(), 0.0);
-  if (!known) share(laws, z);
+  if (!known) distribute_static_friction(laws, z);
   std::copy(z.begin(), z.end(), start_.begin());
 
-  find(laws, z, known, of, answer);
-  if (of.implicit) {
-    if (answer.found) answer.gain = std::max(answer.gain, gain_of(laws, z));
-    // A single answer stands even if a one-sided constraint pulls in it: that constraint is let go by its multiplier.
-    if (!answer.found || answer.gain >= 0.9) find_all(laws, z, known, choice, of, answer);
-    if (!answer.found) std::copy(first_.begin(), first_.end(), z.begin());
+  find_solution(laws, z, known, kinds, result);
+  if (kinds.reaction_implicit) {
+    if (result.found) result.gain = std::max(result.gain, gain_of(laws, z));
+    // A single solution is accepted even if the force of a unilateral constraint has the wrong sign in it. That
+    // constraint is released by its multiplier.
+    if (!result.found || result.gain >= 0.9) find_all_solutions(laws, z, known, choice, kinds, result);
+    if (!result.found) std::copy(first_.begin(), first_.end(), z.begin());
   }
 
-  if (!std::isfinite(largest(z))) {  // thrusts that call each other up without end, in whatever looked last
-    answer.found = false;
-    answer.solutions = 0;
+  if (!std::isfinite(largest(z))) {  // Reactions that increase each other without end, in the search that ran last.
+    result.found = false;
+    result.solutions = 0;
     std::fill(z.begin(), z.end(), 0.0);
   }
-  at_rest_sticks(z);
+  stick_where_at_rest(z);
   modes_known_ = true;
-  answer.residual = linearize(laws, z, true, &answer.worst);
-  answer.worst_size = answer.residual * std::max(largest(z), 1e-300);
-  return answer;
+  result.residual = linearize(laws, z, true, &result.worst);
+  result.worst_size = result.residual * std::max(largest(z), 1e-300);
+  return result;
 }
 
-/// One solution: what is cheapest is tried first. The first answer of the laws is left in first_.
-void FrictionProblem::find(Laws& laws, std::span<double> z, bool known, const Kinds& of, Answer& answer) {
-  // The first answer of every law to what is there without it.
-  const bool convex = of.free && !of.implicit && !of.answering && !of.given && size_ > many;
+/// Finds one solution, with the cheapest method first. Leaves the first response of the laws in first_.
+void FrictionProblem::find_solution(Laws& laws, std::span<double> z, bool known, const Kinds& kinds, Result& result) {
+  const bool convex = kinds.free && !kinds.reaction_implicit && !kinds.slip_implicit && !kinds.given && size_ > many;
+  bool swept = try_cheap_methods(laws, z, known, convex, kinds, result);
+  std::copy(z.begin(), z.end(), first_.begin());
+  result.gain = gain_of(laws, z);
+  const bool one = !kinds.reaction_implicit || result.gain < 0.9;
+  if (kinds.reaction_implicit && one && !result.found) {
+    swept = gauss_seidel(laws, z, kinds.slip_implicit ? few : 400, 1e-13);
+    // The bounds are hardly sufficient.
+    if (!swept && distribute_static_friction(laws, z)) swept = gauss_seidel(laws, z, few, 1e-13);
+  }
+  store_swept(z);
+  if (!result.found) result.found = solve_modes(laws, z, result);
+  const bool all_dry = std::all_of(blocks.begin(), blocks.end(), [](const Block& b) { return !b.smooth; });
+  if (!result.found && !swept && !kinds.reaction_implicit && kinds.free && !kinds.given && !convex && all_dry) {
+    // At the edge of slip, sweeps converge slowly, and their error is as large as the slip itself.
+    restore_swept(z);
+    result.found = minimize_rounded(laws, z, true, result);
+  }
+  if (!result.found && kinds.reaction_implicit && one &&
+      !kinds.slip_implicit) {  // The modes do not agree, as at the edge of slip.
+    restore_swept(z);
+    result.found = swept || (kinds.free && !kinds.given && all_dry && minimize_rounded(laws, z, true, result));
+    if (!result.found) {
+      std::copy(best_.begin(), best_.end(), z.begin());
+      // Without feedback through reactions there is one solution (T9). A large ratio of masses reduces its accuracy.
+      result.found = gauss_seidel(laws, z, 4000, 1e-12) || linearize(laws, z) <= 1e-6;
+    }
+    std::copy(z.begin(), z.end(), best_.begin());
+  }
+  if (kinds.slip_implicit && one) alternate_newton_and_sweeps(laws, z, result);
+  // The modes do not agree. The result of the sweeps is accurate to their tolerance.
+  if (!result.found && !kinds.reaction_implicit) {
+    std::copy(best_.begin(), best_.end(), z.begin());
+    result.found = swept || kinds.slip_implicit || gauss_seidel(laws, z, 4000, 1e-12);
+  }
+  if (kinds.slip_implicit && one) result.found = true;
+  if (result.found) result.solutions = 1;
+}
+
+/// Tries to stay at rest, and otherwise sweeps. @return whether the sweeps have converged
+bool FrictionProblem::try_cheap_methods(Laws& laws, std::span<double> z, bool known, bool convex, const Kinds& kinds,
+                                        Result& result) {
   bool swept = false;
-  if (known && of.free && !of.answering) answer.found = stays(laws, z);
-  if (!answer.found && convex && known && modes_known_) answer.found = rests(laws, z, answer);
-  if (!answer.found) swept = sweep(laws, z, of.implicit || !of.free ? 1 : few, 1e-15);
-  if (convex && !answer.found && !swept) {  // sweeps have not come to an end where contacts hang together
+  if (known && kinds.free && !kinds.slip_implicit) result.found = stays_at_rest(laws, z);
+  if (!result.found && convex && known && modes_known_) result.found = solve_modes_at_rest(laws, z, result);
+  // One sweep is the first response of every law to the values without it.
+  if (!result.found) swept = gauss_seidel(laws, z, kinds.reaction_implicit || !kinds.free ? 1 : few, 1e-15);
+  // The sweeps have not converged, because the elements form a connected system.
+  if (convex && !result.found && !swept) {
     std::copy(z.begin(), z.end(), first_.begin());
-    if (!(answer.found = descend(laws, z, known, answer))) {
+    if (!(result.found = minimize_rounded(laws, z, known, result))) {
       std::copy(first_.begin(), first_.end(), z.begin());
-      swept = sweep(laws, z, 400, 1e-15);
+      swept = gauss_seidel(laws, z, 400, 1e-15);
     }
   }
-  std::copy(z.begin(), z.end(), first_.begin());
-  answer.gain = gain_of(laws, z);
-  const bool one = !of.implicit || answer.gain < 0.9;
-  if (of.implicit && one && !answer.found) {
-    swept = sweep(laws, z, of.answering ? few : 400, 1e-13);
-    if (!swept && share(laws, z)) swept = sweep(laws, z, few, 1e-13);  // bounds that are hardly enough
-  }
+  return swept;
+}
+
+void FrictionProblem::store_swept(std::span<const double> z) {
   std::copy(z.begin(), z.end(), best_.begin());
   swept_modes_.clear();
   for (const Block& b : blocks) swept_modes_.push_back(b.mode);
-  const auto back_to_sweeps = [&] {
-    std::copy(best_.begin(), best_.end(), z.begin());
-    for (std::size_t b = 0; b < blocks.size(); ++b) blocks[b].mode = swept_modes_[b];
-  };
-  if (!answer.found) answer.found = settle(laws, z, answer);
-  const bool all_dry = std::all_of(blocks.begin(), blocks.end(), [](const Block& b) { return !b.smooth; });
-  if (!answer.found && !swept && !of.implicit && of.free && !of.given && !convex && all_dry) {
-    // At the edge of slip sweeps crawl, and what they leave is as much as the slip itself.
-    back_to_sweeps();
-    answer.found = descend(laws, z, true, answer);
-  }
-  if (!answer.found && of.implicit && one && !of.answering) {  // modes that would not agree, as at the edge of slip
-    back_to_sweeps();
-    answer.found = swept || (of.free && !of.given && all_dry && descend(laws, z, true, answer));
-    if (!answer.found) {
-      std::copy(best_.begin(), best_.end(), z.begin());
-      // Where thrusts call up no others there is one answer (T9); a large ratio of masses costs digits of it.
-      answer.found = sweep(laws, z, 4000, 1e-12) || linearize(laws, z) <= 1e-6;
-    }
-    std::copy(z.begin(), z.end(), best_.begin());
-  }
-  // Laws that answer to their slip may be falling ones, or jump: Newton and sweeps take turns, and what neither finds
-  // is left where the sweeps end, with its residual.
-  for (int round = 0; of.answering && one && !answer.found && round < 4; ++round) {
-    std::copy(best_.begin(), best_.end(), z.begin());
-    answer.found = sweep(laws, z, few, 1e-12);
-    std::copy(z.begin(), z.end(), best_.begin());
-    if (!answer.found && !(answer.found = settle(laws, z, answer))) std::copy(best_.begin(), best_.end(), z.begin());
-  }
-  if (!answer.found && !of.implicit) {  // modes that would not agree: the sweeps' answer is good to their tolerance
-    std::copy(best_.begin(), best_.end(), z.begin());
-    answer.found = swept || of.answering || sweep(laws, z, 4000, 1e-12);
-  }
-  if (of.answering && one) answer.found = true;
-  if (answer.found) answer.solutions = 1;
 }
 
-/// There may be none or several: Newton from the ideal answer many times over, in both senses of the thrust.
-void FrictionProblem::find_all(Laws& laws, std::span<double> z, bool known, Choice choice, const Kinds& of,
-                               Answer& answer) {
+void FrictionProblem::restore_swept(std::span<double> z) {
+  std::copy(best_.begin(), best_.end(), z.begin());
+  for (std::size_t b = 0; b < blocks.size(); ++b) blocks[b].mode = swept_modes_[b];
+}
+
+/// Laws that are implicit in their slip may fall with speed, or jump. Newton and sweeps alternate. If neither
+/// converges, the end of the sweeps is the result, with its residual.
+void FrictionProblem::alternate_newton_and_sweeps(Laws& laws, std::span<double> z, Result& result) {
+  for (int round = 0; !result.found && round < 4; ++round) {
+    std::copy(best_.begin(), best_.end(), z.begin());
+    result.found = gauss_seidel(laws, z, few, 1e-12);
+    std::copy(z.begin(), z.end(), best_.begin());
+    if (!result.found && !(result.found = solve_modes(laws, z, result)))
+      std::copy(best_.begin(), best_.end(), z.begin());
+  }
+}
+
+/// Searches for all solutions, of which there may be none or several. Starts Newton from many multiples of the ideal
+/// solution, with both signs of the reaction.
+void FrictionProblem::find_all_solutions(Laws& laws, std::span<double> z, bool known, Choice choice, const Kinds& kinds,
+                                         Result& result) {
   found_.clear();
   found_modes_.clear();
-  // Two are different where thrusts are: how redundant contacts share does not matter, nor a digit that a large
-  // ratio of masses has cost.
+  // Two solutions are different where their reactions are. The distribution over redundant elements does not matter,
+  // nor a digit that a large ratio of masses has cost.
   const auto keep = [&](std::span<const double> at) {
-    // Efforts beyond that meet their laws by the rounding of their slips alone.
+    // Larger efforts satisfy their laws only by the rounding of their slips.
     constexpr double beyond = 1e10;
-    if (largest(at) > beyond * largest(first_) || !allowed(laws, at)) return;
+    if (largest(at) > beyond * largest(first_) || !reactions_allowed(laws, at)) return;
     for (std::size_t k = 0; k < found_.size(); k += z.size()) {
       double apart = 0, size = 0;
       for (int s = 0; s < sites_; ++s) {
@@ -265,20 +287,20 @@ void FrictionProblem::find_all(Laws& laws, std::span<double> z, bool known, Choi
     if (found_.size() >= 8 * z.size()) return;
     found_.insert(found_.end(), at.begin(), at.end());
     for (const Block& b : blocks) found_modes_.push_back(b.mode);
-    answer.gain = std::max(answer.gain, gain_of(laws, at));
+    result.gain = std::max(result.gain, gain_of(laws, at));
   };
-  if (answer.found) keep(z);
+  if (result.found) keep(z);
   for (const double factor : {1.0, 0.0, 0.1, 10.0, 1e2, 1e3, 1e5, -1.0, -10.0}) {
     for (std::size_t i = 0; i < z.size(); ++i) z[i] = factor * first_[i];
-    if (settle(laws, z, answer)) keep(z);
+    if (solve_modes(laws, z, result)) keep(z);
   }
-  // All at rest: where a step can end so, no sliding thrust need exist (an impact without collision).
+  // All at rest: a step can end so even if no sliding solution exists (an impact without collision).
   for (Block& b : blocks)
     if (!(b.smooth || b.given || b.slip_prescribed)) b.mode = Mode::sticks;
-  if (of.free && settle(laws, z, answer)) keep(z);
-  answer.solutions = z.empty() ? 0 : static_cast<int>(found_.size() / z.size());
-  answer.found = answer.solutions > 0;
-  if (answer.gain < 0.9) answer.solutions = std::min(answer.solutions, 1);  // what differs is rounding (T9)
+  if (kinds.free && solve_modes(laws, z, result)) keep(z);
+  result.solutions = z.empty() ? 0 : static_cast<int>(found_.size() / z.size());
+  result.found = result.solutions > 0;
+  if (result.gain < 0.9) result.solutions = std::min(result.solutions, 1);  // The differences are rounding (T9).
   const std::vector<double>& near = known ? start_ : first_;
   double best = std::numeric_limits<double>::infinity();
   for (std::size_t k = 0; k < found_.size(); k += z.size()) {
@@ -296,9 +318,9 @@ void FrictionProblem::find_all(Laws& laws, std::span<double> z, bool known, Choi
   }
 }
 
-bool FrictionProblem::allowed(Laws& laws, std::span<const double> z) {
+bool FrictionProblem::reactions_allowed(Laws& laws, std::span<const double> z) {
   for (int s = 0; s < sites_; ++s) thrusts_[z_(s)] = thrust(s, z);
-  return laws.allowed(thrusts_);
+  return laws.reactions_allowed(thrusts_);
 }
 
 void FrictionProblem::correction(std::span<const double> slips, std::span<double> dz) {

@@ -1,4 +1,4 @@
-// What the sources of the friction problem share. Private to it.
+// Helpers shared by the sources of the friction problem. Private to them.
 #pragma once
 
 #include "force_laws/friction_problem.h"
@@ -19,14 +19,14 @@ inline double norm(const Six& x) {
   return std::sqrt(sum);
 }
 
-/// Directions in which a contact cannot be moved at all (other constraints hold it) have a response below this part of
-/// that of free bodies; near the cut for rank, squared (T6).
+/// Relative response of immovable directions. Other constraints hold an element in them, and their response is below
+/// this part of that of free bodies. It is near the square of the rank cut (T6).
 constexpr double immovable = 1e-10;
 
 inline double largest(std::span<const double> x) {
   double most = 0;
   for (const double xi : x) {
-    if (std::isnan(xi)) return xi;  // which std::max would pass over
+    if (std::isnan(xi)) return xi;  // std::max would ignore a NaN.
     most = std::max(most, std::fabs(xi));
   }
   return most;

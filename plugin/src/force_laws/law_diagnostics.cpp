@@ -1,5 +1,5 @@
-// Laws that are not what laws have to be: that jump, or push at rest though they say that they only take energy. Found
-// from what they are asked anyway; named once, and for as long as they are there.
+// Finds faulty laws: laws that jump, and laws that push at rest although they are declared dissipative. Uses mostly
+// evaluations that are made anyway. The fault is reported as long as the law exists.
 #include "force_laws/law_solver.h"
 #include "model/format.h"
 #include "model/system_impl.h"
@@ -12,9 +12,9 @@
 
 namespace linchpin {
 
-/// What a term gives: the effort of a smooth one, the bounds of a dry one.
-Vector6d LawSolver::ask(const Scene& scene, const Site& site, const Law::Term& term, const Asked& in) {
-  blame(site, term);
+/// Returns the value of a term: the effort of a smooth one, the bounds of a dry one.
+Vector6d LawSolver::evaluate_term(const Scene& scene, const Site& site, const Law::Term& term, const LawInput& in) {
+  set_error_context(site, term);
   const Thrust n = thrust_of(scene, site, term, in.thrust, in.relative, in.spin);
   Vector6d out = Vector6d::Zero();
   if (term.effort) {
@@ -33,27 +33,30 @@ Vector6d LawSolver::ask(const Scene& scene, const Site& site, const Law::Term& t
   return out;
 }
 
-/// Where a term jumps on the way from a to b, in words; empty if it does not. Halving a way halves the change of what
-/// is smooth, however steep, but not of what jumps.
-std::string LawSolver::jump_between(const Scene& scene, const Site& site, const Law::Term& term, Asked a, Asked b) {
-  Vector6d at_a = ask(scene, site, term, a), at_b = ask(scene, site, term, b);
-  if ((ask(scene, site, term, a) - at_a).norm() > 0)
+/// Describes where a term jumps on the way from a to b. Empty if it does not. Halving the interval halves the change of
+/// a smooth function, however steep, but not a jump.
+std::string LawSolver::jump_between(const Scene& scene, const Site& site, const Law::Term& term, LawInput a,
+                                    LawInput b) {
+  Vector6d at_a = evaluate_term(scene, site, term, a), at_b = evaluate_term(scene, site, term, b);
+  if ((evaluate_term(scene, site, term, a) - at_a).norm() > 0)
     return ": gives another force when it is asked the same again. A law is a function of what it is given, without a "
            "count, a clock or random numbers of its own";
   const double whole = (at_b - at_a).norm();
-  const Asked begin = a, end = b;
+  const LawInput begin = a, end = b;
   if (!(whole > 0.02 * std::max(at_a.norm(), at_b.norm())) || !std::isfinite(whole)) return {};
-  constexpr int halvings = 48;  // to the rounding of the way
+  constexpr int halvings = 48;  // Down to the rounding of the interval.
   for (int k = 0; k < halvings; ++k) {
-    const Asked middle{0.5 * (a.relative + b.relative), 0.5 * (a.spin + b.spin), 0.5 * (a.thrust + b.thrust)};
-    const Vector6d at_middle = ask(scene, site, term, middle);
+    const LawInput middle{0.5 * (a.relative + b.relative), 0.5 * (a.spin + b.spin), 0.5 * (a.thrust + b.thrust)};
+    const Vector6d at_middle = evaluate_term(scene, site, term, middle);
     const double left = (at_middle - at_a).norm(), right = (at_b - at_middle).norm();
     if (!(std::max(left, right) > 0.05 * whole)) return {};
     (left > right ? b : a) = middle;
     (left > right ? at_b : at_a) = at_middle;
   }
   const double jump = (at_b - at_a).norm();
-  const auto causes = [&](const Asked& other) { return (ask(scene, site, term, other) - at_a).norm() > 0.5 * jump; };
+  const auto causes = [&](const LawInput& other) {
+    return (evaluate_term(scene, site, term, other) - at_a).norm() > 0.5 * jump;
+  };
   if (causes({a.relative, a.spin, b.thrust}))
     return ": jumps where its thrust is " + text(a.thrust.head<3>().norm()) +
            " N, and steps about there take the one value or the other. Make it smooth in its thrust";
@@ -64,7 +67,7 @@ std::string LawSolver::jump_between(const Scene& scene, const Site& site, const 
   const double way = by_slip ? (end.relative - begin.relative).norm() : (end.spin - begin.spin).norm();
   if (speed <= 1e-9 + 1e-6 * way)
     return ": jumps where its slip changes sign. coulomb() knows what rest is, regularized_coulomb() is smooth";
-  // The law may jump by any part of it: unless it is along an axis, all of it is said.
+  // The law may jump by any component, so the whole vector is printed unless it is along an axis.
   const bool along_axis = where.cwiseAbs().maxCoeff() >= (1 - 1e-9) * speed;
   const std::string what = along_axis ? text(speed) : text(where);
   return std::string(": jumps where its ") + (by_slip ? "slip is " : "spin is ") + what +
@@ -72,101 +75,103 @@ std::string LawSolver::jump_between(const Scene& scene, const Site& site, const 
          ", and steps about there take the one value or the other. Make it smooth over a width";
 }
 
-LawSolver::Asked LawSolver::asked_of(const Site& site, const LawEffort& e) const {
-  Asked out{site.relative, site.relative_spin, Vector6d::Zero()};
+LawSolver::LawInput LawSolver::input_of(const Site& site, const LawEffort& e) const {
+  LawInput out{site.relative, site.relative_spin, Vector6d::Zero()};
   out.thrust << e.thrust, e.thrust_moment;
   return out;
 }
 
-/// Whether a smooth law that does not answer to the step's end has reversed with its slip, by more than the change of
-/// the slip is worth: its slope on that way times the mobility times the step is above 1. Under a load that is all that
-/// shows of a law which jumps at rest and hides it: it reverses rarely.
-bool LawSolver::overshoots(const Site& site, const History& h, const Asked& asked, const Vector6d& now, int effort,
+/// Returns true if a smooth law that is explicit in the step has reversed with its slip, by more than the slip change
+/// justifies. Its slope on that way times the mobility times the step is then above 1. Under a load this is the only
+/// sign of a law that jumps at rest, because it rarely reverses.
+bool LawSolver::overshoots(const Site& site, const History& h, const LawInput& input, const Vector6d& now, int effort,
                            double dt) const {
   if (!h.known || !(now.dot(h.last) < 0) || !(std::min(now.norm(), h.last.norm()) > 0.1 * h.largest)) return false;
-  const auto simple = [&](const Smooth& s) { return s.effort == effort && s.memory < 0; };
-  if (std::none_of(smooth_.begin(), smooth_.end(), simple) ||
-      std::any_of(pieces_.begin(), pieces_.end(), [&](const Piece& p) { return p.effort == effort && p.answers; }))
+  const auto simple = [&](const SmoothTerm& s) { return s.effort == effort && s.memory < 0; };
+  if (std::none_of(smooth_terms_.begin(), smooth_terms_.end(), simple) ||
+      std::any_of(unknown_terms_.begin(), unknown_terms_.end(),
+                  [&](const UnknownTerm& p) { return p.effort == effort && p.slip_implicit; }))
     return false;
   Vector6d before, after;
-  before << h.asked.relative, h.asked.spin;
-  after << asked.relative, asked.spin;
+  before << h.input.relative, h.input.spin;
+  after << input.relative, input.spin;
   const Vector6d change = now - h.last;
   const double along = -change.dot(after - before);
   return change.dot(before) > 0 && change.dot(after) < 0 && dt * change.dot(site.mobility * change) > along;
 }
 
-/// What changes much from one step to the next may have jumped between them.
-void LawSolver::look_for_jump(const Scene& scene, const Site& site, const Law::Term& term, int effort,
-                              const Vector6d& value) {
+/// A term that changed much from one step to the next may have jumped between them.
+void LawSolver::check_jump(const Scene& scene, const Site& site, const Law::Term& term, int effort,
+                           const Vector6d& value) {
   values_[z(effort)] = value;
   if (histories_.size() != efforts.size()) return;
   const History& h = histories_[z(effort)];
   const double change = (value - h.value).norm();
-  if (!h.known || !flaw_.empty() || !(change > 0.1 * std::max({value.norm(), h.value.norm(), h.largest}))) return;
-  const std::string jump = jump_between(scene, site, term, h.asked, asked_of(site, efforts[z(effort)]));
-  if (!jump.empty()) note_flaw(scene, site, term, jump);
+  if (!h.known || !fault_.text.empty() || !(change > 0.1 * std::max({value.norm(), h.value.norm(), h.largest}))) return;
+  const std::string jump = jump_between(scene, site, term, h.input, input_of(site, efforts[z(effort)]));
+  if (!jump.empty()) set_fault(scene, site, term, jump);
 }
 
-void LawSolver::look_for_jumps(const Scene& scene) {
+void LawSolver::check_jumps(const Scene& scene) {
   values_.assign(efforts.size(), Vector6d::Zero());
-  for (const Smooth& s : smooth_)
-    if (s.memory < 0) look_for_jump(scene, sites_[z(s.site)], *s.what, s.effort, s.e);
-  for (const Piece& p : pieces_) {
+  for (const SmoothTerm& s : smooth_terms_)
+    if (s.memory < 0) check_jump(scene, sites_[z(s.site)], *s.what, s.effort, s.e);
+  for (const UnknownTerm& p : unknown_terms_) {
     if (p.contact < 0) continue;
     Vector6d bounds = Vector6d::Zero();
     bounds[0] = contacts[z(p.contact)].bound;
     bounds[1] = contacts[z(p.contact)].kinetic;
-    look_for_jump(scene, sites_[z(p.site)], *p.what, p.effort, bounds);
+    check_jump(scene, sites_[z(p.site)], *p.what, p.effort, bounds);
   }
 }
 
-/// What damps as fast as that about a slip of rest may jump there.
-void LawSolver::look_for_jump_at_rest(const Scene& scene, const Site& site, const Law::Term& term) {
-  if (!flaw_.empty()) return;
+/// Tests a law that damps so fast at a slip near rest for a jump there.
+void LawSolver::check_jump_at_rest(const Scene& scene, const Site& site, const Law::Term& term) {
+  if (!fault_.text.empty()) return;
   const Thrust n = thrust_of(scene, site, term, site.ideal);
-  constexpr double about = 1e-6;  // [m/s, rad/s]
+  constexpr double about = 1e-6;  // In m/s and rad/s.
   if (n.slip.norm() > about || n.spin.norm() > about) return;
   const auto look = [&](const Vector3d& slip, const Vector3d& spin) {
     const Vector3d relative = site.relative - n.slip, turning = site.relative_spin - n.spin;
     const std::string jump =
         jump_between(scene, site, term, {relative - about * slip, turning - about * spin, site.ideal},
                      {relative + about * slip, turning + about * spin, site.ideal});
-    if (!jump.empty() && flaw_.empty()) note_flaw(scene, site, term, jump);
+    if (!jump.empty() && fault_.text.empty()) set_fault(scene, site, term, jump);
   };
   for (int k = 0; k < site.slips; ++k) look(site.free_slip.col(k), Vector3d::Zero());
   for (int k = 0; k < site.spins && term.turns; ++k) look(Vector3d::Zero(), site.free_spin.col(k));
 }
 
-/// A law that only takes energy gives no force along what is free where nothing moves there: it would move it.
-void LawSolver::look_for_push(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& e) {
-  if (!flaw_.empty()) return;
+/// A dissipative law gives no force along the free directions where nothing moves, because it would start a motion.
+void LawSolver::check_push_at_rest(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& e) {
+  if (!fault_.text.empty()) return;
   const Thrust n = thrust_of(scene, site, term, site.ideal);
   if (n.slip.norm() > rest_speed || (term.turns && n.spin.norm() > rest_speed)) return;
   Vector6d free = Vector6d::Zero();
   for (int k = 0; k < site.slips; ++k) free.head<3>() += site.free_slip.col(k).dot(e.head<3>()) * site.free_slip.col(k);
   for (int k = 0; k < site.spins && term.turns; ++k)
     free.tail<3>() += site.free_spin.col(k).dot(e.tail<3>()) * site.free_spin.col(k);
-  // Against the little that moves it may be as strong as it likes.
+  // Against the small motion there it may have any strength.
   if (free.head<3>().dot(n.slip) + free.tail<3>().dot(n.spin) < 0) return;
-  const double power = 1e-3 * free.dot(site.mobility * free);  // of the velocity that it makes in a millisecond
-  if (!(power > 1e-15)) return;                                // rounding
-  note_flaw(
+  // Power at the velocity that the force makes in a millisecond.
+  const double power = 1e-3 * free.dot(site.mobility * free);
+  if (!(power > 1e-15)) return;  // Rounding.
+  set_fault(
       scene, site, term,
       " is declared dissipative but pushes at rest, with " +
           (free.head<3>().norm() > 0 ? text(free.head<3>().norm()) + " N" : text(free.tail<3>().norm()) + " N·m") +
           ": after a millisecond it gives " + text(power) + " W");
 }
 
-/// Said in every report until laws change.
-void LawSolver::note_flaw(const Scene& scene, const Site& site, const Law::Term& term, const std::string& what) {
-  flaw_ = name_of(scene, site, term) + what;
+/// The fault is in every report until laws change.
+void LawSolver::set_fault(const Scene& scene, const Site& site, const Law::Term& term, const std::string& what) {
+  fault_.text = name_of(scene, site, term) + what;
 }
 
-void LawSolver::forget_flaw(const System& system) {
+void LawSolver::refresh_fault(const System& system) {
   const unsigned long now = SystemParts::of(system).law_changes;
-  if (now != flaw_of_) flaw_.clear();
-  flaw_of_ = now;
+  if (now != fault_.law_changes) fault_.text.clear();
+  fault_.law_changes = now;
 }
 
 }  // namespace linchpin

@@ -1,5 +1,6 @@
-// What laws meet at one state: where they act, which directions their constraints leave free, what they feel there, and
-// how each is taken: simply added, or as a piece of the friction problem (T9, T10). The solution is in nonideal.cpp.
+// Inputs of laws at one state: their acting points, the free directions of their constraints, and the motion and
+// reaction there. Decides how each is solved: simply added, or as an unknown term of the friction problem (T9, T10).
+// The solution is in law_solver.cpp.
 #include "force_laws/law_solver.h"
 
 #include "problem/jacobian_products.h"
@@ -17,15 +18,15 @@
 namespace linchpin {
 namespace {
 
-/// Rate of damping times step up to which smooth laws are taken at the start of the step. At 1 a body would stop in it,
-/// at 2 it would be driven.
+/// Product of damping rate and step up to which smooth laws are evaluated at the start of the step. At 1 a body would
+/// stop in it. At 2 the law would drive it.
 constexpr double explicit_limit = 0.5;
 
-/// Rate [1/s] from which a law at rest is asked whether it jumps there.
+/// Rate [1/s] above which a law at rest is tested for a jump there.
 constexpr double abrupt = 1e5;
 
-/// Orthonormal directions that rows (3 numbers each, in `gram` = Σ row rowᵀ) leave free. Rows below 1e-5 of the longest
-/// are noise of frames in single precision. @return how many
+/// Computes orthonormal directions that rows leave free (3 values each, `gram` = Σ row rowᵀ). Rows below 1e-5 of the
+/// longest are noise of frames in single precision. @return their number
 int left_free(const Eigen::Matrix3d& gram, double longest, Eigen::Matrix3d& out) {
   const Eigen::SelfAdjointEigenSolver<Eigen::Matrix3d> modes(gram);
   int count = 0;
@@ -34,8 +35,8 @@ int left_free(const Eigen::Matrix3d& gram, double longest, Eigen::Matrix3d& out)
   return count;
 }
 
-/// Part of x along the first `count` columns, which are orthonormal. Written out: products of dynamic width cost five
-/// times as much, and this is asked several times for every law and step.
+/// Returns the part of x along the first `count` columns, which are orthonormal. It is written out, because products of
+/// dynamic width cost five times as much and this runs several times for every law and step.
 Vector3d along(const Eigen::Matrix3d& columns, int count, const Vector3d& x) {
   if (count == 3) return x;
   Vector3d sum = Vector3d::Zero();
@@ -56,8 +57,8 @@ void LawSolver::free_directions(const Scene& scene, Site& site) const {
   for (int r = 0; r < rows; ++r) {
     const double* row = &J[z(6 * r)];
     Vector3d f(row[0], row[1], row[2]), m = Vector3d(row[3], row[4], row[5]) + arm.cross(f);
-    if (r == 0) site.push = f;
-    const double length = std::sqrt(f.squaredNorm() + m.squaredNorm());  // a metre of arm for a newton
+    if (r == 0) site.unit_force = f;
+    const double length = std::sqrt(f.squaredNorm() + m.squaredNorm());  // A moment of 1 N·m counts as a force of 1 N.
     if (!(length > 0)) continue;
     f /= length;
     m /= length;
@@ -76,7 +77,7 @@ void LawSolver::motion_at(const Scene& scene, Site& site) const {
     if (scene.system.kind(id) == BodyKind::particle) return body.v;
     return body.v + body.w.cross(site.point - body.p);
   };
-  // How the point itself moves: with its body, or as the declaration says.
+  // Velocity of the acting point itself: that of its body, or from the declared function.
   Vector3d moves;
   if (!constraint.wanders()) {
     moves = velocity(constraint.sliding() < 0 ? site.first : constraint.bodies()[z(constraint.sliding())]);
@@ -91,7 +92,7 @@ void LawSolver::motion_at(const Scene& scene, Site& site) const {
     const double h = 1e-4;
     moves = (8 * (point(h) - point(-h)) - (point(2 * h) - point(-2 * h))) / (12 * h);
   }
-  const auto gains = [&](BodyId id) -> Vector3d {  // of velocity(), at v̇ = 0
+  const auto gains = [&](BodyId id) -> Vector3d {  // Rate of velocity() at v̇ = 0.
     const BodyState& body = scene.state[id];
     const BodyKind kind = scene.system.kind(id);
     if (kind == BodyKind::particle) return Vector3d::Zero();
@@ -138,30 +139,32 @@ Thrust LawSolver::thrust_of(const Scene& scene, const Site& site, const Law::Ter
   return n;
 }
 
-/// The slip that a smooth piece answers to, in its basis.
-Vector6d LawSolver::slip_answered(const Piece& p) const {
+/// Returns the slip at which a smooth unknown term is evaluated implicitly, in its basis.
+Vector6d LawSolver::implicit_slip(const UnknownTerm& p) const {
   Vector6d u = Vector6d::Zero();
-  for (int k = 0; k < p.dim; ++k) u[k] = (1 - p.share) * p.slip[k] + p.share * problem_.slip(p.start + k, z_);
+  for (int k = 0; k < p.dim; ++k)
+    u[k] = (1 - p.slip_fraction) * p.slip[k] + p.slip_fraction * problem_.slip(p.start + k, z_);
   return u;
 }
 
-/// What a smooth piece sees when its slip is another than at the state; its internal state has then lived through the
-/// step with it.
-Thrust LawSolver::thrust_at_slip(const Scene& scene, const Piece& p, const Vector6d& N, const Vector6d& slip) const {
+/// Returns the input of a smooth unknown term for another slip than at the state. Its internal state is advanced
+/// through the step with that slip.
+Thrust LawSolver::thrust_at_slip(const Scene& scene, const UnknownTerm& p, const Vector6d& N,
+                                 const Vector6d& slip) const {
   const Site& site = sites_[z(p.site)];
   Vector6d u;
   u << site.relative, site.relative_spin;
   u += p.basis.leftCols(p.dim) * (slip - p.slip).head(p.dim);
   Thrust n = thrust_of(scene, site, *p.what, N, u.head<3>(), u.tail<3>());
   if (p.memory >= 0) {
-    n.memory = n.memory_before = memories_[z(p.memory)].value;
+    n.memory = n.memory_before = persistent_.memories[z(p.memory)].value;
     n.memory = p.what->advance(n, step);
     n.memory_span = step;
   }
   return n;
 }
 
-void LawSolver::mobility_of(const Scene& scene, Site& site) const {
+void LawSolver::free_mobility(const Scene& scene, Site& site) const {
   const Block& block = scene.assembly.block;
   site.mobility.setZero();
   for (const BodyId id : {site.first, site.second}) {
@@ -175,7 +178,7 @@ void LawSolver::mobility_of(const Scene& scene, Site& site) const {
     for (int i = 0; i < 3; ++i)
       for (int j = 0; j < 3; ++j) I(i, j) = M[6 * (i + 3) + j + 3];
     const Vector3d r = site.point - scene.state[id].p;
-    arm << 0, r.z(), -r.y(), -r.z(), 0, r.x(), r.y(), -r.x(), 0;  // ω × r = arm ω
+    arm << 0, r.z(), -r.y(), -r.z(), 0, r.x(), r.y(), -r.x(), 0;  // ω × r = arm ω.
     const Eigen::Matrix3d inverse = I.inverse();
     site.mobility.topLeftCorner<3, 3>() += arm * inverse * arm.transpose();
     site.mobility.topRightCorner<3, 3>() += arm * inverse;
@@ -184,12 +187,13 @@ void LawSolver::mobility_of(const Scene& scene, Site& site) const {
   }
 }
 
-/// What a smooth term gives for a thrust and velocities; its internal state has then lived through the step with them.
-Vector6d LawSolver::effort_at(const Scene& scene, const Smooth& s, const Vector6d& N, const Vector3d& relative,
+/// Returns the effort of a smooth term for a reaction and velocities. Its internal state is advanced through the step
+/// with them.
+Vector6d LawSolver::effort_at(const Scene& scene, const SmoothTerm& s, const Vector6d& N, const Vector3d& relative,
                               const Vector3d& spin) const {
   Thrust n = thrust_of(scene, sites_[z(s.site)], *s.what, N, relative, spin);
   if (s.memory >= 0) {
-    const Memory& m = memories_[z(s.memory)];
+    const Memory& m = persistent_.memories[z(s.memory)];
     n.memory = n.memory_before = m.value;
     n.memory = step > 0 ? s.what->advance(n, step) : m.next;
     n.memory_span = step;
@@ -200,8 +204,8 @@ Vector6d LawSolver::effort_at(const Scene& scene, const Smooth& s, const Vector6
   return out;
 }
 
-/// Whether a smooth law gives another effort for half as much thrust again.
-bool LawSolver::depends_on_thrust(const Scene& scene, const Smooth& s) const {
+/// Returns true if a smooth law changes its effort when the normal force is 1.5 times as large.
+bool LawSolver::depends_on_thrust(const Scene& scene, const SmoothTerm& s) const {
   const Site& site = sites_[z(s.site)];
   const auto at = [&](double factor) {
     return effort_at(scene, s, factor * site.ideal, site.relative, site.relative_spin);
@@ -209,151 +213,169 @@ bool LawSolver::depends_on_thrust(const Scene& scene, const Smooth& s) const {
   return (at(1.5) - at(1)).norm() > 0;
 }
 
-/// How fast a smooth law damps what it acts on: from its slope at the slip, and from the chord to the opposite slip,
-/// which shows a law that jumps at rest. Traces, because they do not mind that forces and moments have other units.
-void LawSolver::measure(const Scene& scene, Smooth& s, const Vector6d& N) {
+/// Measures how fast a smooth law damps velocities. Uses its slope at the slip, and the chord to the opposite slip,
+/// which shows a law that jumps at rest. Uses traces, because they do not depend on the different units of forces and
+/// moments.
+void LawSolver::measure(const Scene& scene, SmoothTerm& s, const Vector6d& N) {
   const Site& site = sites_[z(s.site)];
   const Law::Term& term = *s.what;
-  blame(site, term);
-  const auto at = [&](const Vector3d& relative, const Vector3d& spin) {
-    return effort_at(scene, s, N, relative, spin);
-  };
+  set_error_context(site, term);
   const Thrust n = thrust_of(scene, site, term, N);
-  const Vector6d here = s.memory >= 0 || N != site.ideal ? at(site.relative, site.relative_spin) : s.e;
+  const Vector6d here =
+      s.memory >= 0 || N != site.ideal ? effort_at(scene, s, N, site.relative, site.relative_spin) : s.e;
+  measure_slope(scene, s, N, n, here);
+  measure_chord(scene, s, N, n, here);
+  if (s.memory >= 0 && step == 0) measure_bristles(s, n);
+  if (!std::isfinite(s.rate)) s.rate = 0;
+}
+
+/// Measures the rate by the derivative of the effort at the slip. @param here  effort at the slip
+void LawSolver::measure_slope(const Scene& scene, SmoothTerm& s, const Vector6d& N, const Thrust& n,
+                              const Vector6d& here) {
+  const Site& site = sites_[z(s.site)];
   Eigen::Matrix<double, 6, 6> C = Eigen::Matrix<double, 6, 6>::Zero();
   for (int k = 0; k < site.slips; ++k) {
     const Vector3d u = site.free_slip.col(k);
     const double h = 1e-6 * n.slip.norm() + 1e-9;
-    C.leftCols<3>() -= (at(site.relative + h * u, site.relative_spin) - here) / h * u.transpose();
+    C.leftCols<3>() -= (effort_at(scene, s, N, site.relative + h * u, site.relative_spin) - here) / h * u.transpose();
   }
-  for (int k = 0; k < site.spins && term.turns; ++k) {
+  for (int k = 0; k < site.spins && s.what->turns; ++k) {
     const Vector3d u = site.free_spin.col(k);
     const double h = 1e-6 * n.spin.norm() + 1e-9;
-    C.rightCols<3>() -= (at(site.relative, site.relative_spin + h * u) - here) / h * u.transpose();
+    C.rightCols<3>() -= (effort_at(scene, s, N, site.relative, site.relative_spin + h * u) - here) / h * u.transpose();
   }
   const Eigen::Matrix<double, 6, 6> A = site.mobility * C;
   const double damping = A.trace(), turning = std::sqrt(std::fabs((A * A).trace()));
   s.rate = std::max(std::fabs(damping), turning);
   s.turns = turning > 0 && std::fabs(damping) <= 1e-6 * turning;
-  s.answers = s.turns || damping > 0;
+  s.slip_implicit = s.turns || damping > 0;
   s.slope = C;
-  Vector6d slip;
-  slip << n.slip, term.turns ? n.spin : Vector3d(Vector3d::Zero());
-  if (slip.squaredNorm() > 0) {
-    const Vector6d change = here - at(site.relative - 2 * slip.head<3>(), site.relative_spin - 2 * slip.tail<3>());
-    const double along = 2 * change.dot(slip);
-    const double chord = change.dot(site.mobility * change);
-    if (std::fabs(along) <= 1e-9 * change.norm() * slip.norm()) {
-      // Across its slip: nothing to be learnt from the chord.
-    } else if (along < 0) {
-      if (chord / -along > s.rate) {
-        s.rate = chord / -along;
-        s.slope = change * change.transpose() / -along;
-      }
-      s.answers = true;
-      s.turns = false;
-    } else if (along > 0 && !s.turns) {
-      s.answers = false;
-    }
-  }
-  if (s.memory >= 0 && step == 0) {  // bristles: a spring, where steps are explicit
-    Thrust bent = n;
-    bent.memory = memories_[z(s.memory)].next;
-    const double h = 1e-6 * bent.memory.norm() + 1e-12;
-    double stiffness = 0;
-    for (int k = 0; k < 3; ++k) {
-      Thrust more = bent;
-      more.memory[k] += h;
-      stiffness -= (site.mobility.topLeftCorner<3, 3>() * (term.effort(more).force - s.e.head<3>()))[k] / h;
-    }
-    if (stiffness > 0) s.rate = std::max(s.rate, std::sqrt(stiffness));
-    // And how fast they forget, which is how fast their force settles.
-    constexpr double moment = 1e-7;
-    for (int k = 0; k < 3; ++k) {
-      Thrust more = bent;
-      more.memory[k] += h;
-      const double kept = (term.advance(more, moment) - term.advance(bent, moment))[k] / h;
-      if (kept < 1) s.rate = std::max(s.rate, -std::log(std::max(kept, 1e-300)) / moment);
-    }
-    s.answers = true;
-  }
-  if (!std::isfinite(s.rate)) s.rate = 0;
 }
 
-/// Smooth laws are simply added where the step is short for all of them together; else they answer, as dry friction
-/// does, to the slip at the step's end, and so never give energy however stiff they are. Laws that turn their slip
-/// (Lorentz) answer to its mean, which neither gives nor takes.
-void LawSolver::sort_smooth(const Scene& scene) {
+/// Measures the rate by the chord to the opposite slip, and uses it where it is larger. @param here  effort at the slip
+void LawSolver::measure_chord(const Scene& scene, SmoothTerm& s, const Vector6d& N, const Thrust& n,
+                              const Vector6d& here) {
+  const Site& site = sites_[z(s.site)];
+  Vector6d slip;
+  slip << n.slip, s.what->turns ? n.spin : Vector3d(Vector3d::Zero());
+  if (!(slip.squaredNorm() > 0)) return;
+  const Vector6d change =
+      here - effort_at(scene, s, N, site.relative - 2 * slip.head<3>(), site.relative_spin - 2 * slip.tail<3>());
+  const double along = 2 * change.dot(slip);
+  const double chord = change.dot(site.mobility * change);
+  // If the law acts across its slip, the chord contains no information.
+  if (std::fabs(along) <= 1e-9 * change.norm() * slip.norm()) return;
+  if (along < 0) {
+    if (chord / -along > s.rate) {
+      s.rate = chord / -along;
+      s.slope = change * change.transpose() / -along;
+    }
+    s.slip_implicit = true;
+    s.turns = false;
+  } else if (along > 0 && !s.turns) {
+    s.slip_implicit = false;
+  }
+}
+
+/// Measures the rate of bristles, which are a spring where steps are explicit.
+void LawSolver::measure_bristles(SmoothTerm& s, const Thrust& n) const {
+  const Law::Term& term = *s.what;
+  Thrust bent = n;
+  bent.memory = persistent_.memories[z(s.memory)].next;
+  const double h = 1e-6 * bent.memory.norm() + 1e-12;
+  double stiffness = 0;
+  for (int k = 0; k < 3; ++k) {
+    Thrust more = bent;
+    more.memory[k] += h;
+    stiffness -= (sites_[z(s.site)].mobility.topLeftCorner<3, 3>() * (term.effort(more).force - s.e.head<3>()))[k] / h;
+  }
+  if (stiffness > 0) s.rate = std::max(s.rate, std::sqrt(stiffness));
+  // The decay rate of the bristles is the rate at which their force settles.
+  constexpr double moment = 1e-7;
+  for (int k = 0; k < 3; ++k) {
+    Thrust more = bent;
+    more.memory[k] += h;
+    const double kept = (term.advance(more, moment) - term.advance(bent, moment))[k] / h;
+    if (kept < 1) s.rate = std::max(s.rate, -std::log(std::max(kept, 1e-300)) / moment);
+  }
+  s.slip_implicit = true;
+}
+
+/// Classifies smooth laws. Where the step is short for all of them together, they are simply added. Otherwise they are
+/// evaluated at the slip at the end of the step, as dry friction is. So they never give energy, however stiff they are.
+/// Laws that turn their slip (Lorentz) are evaluated at its mean, which conserves energy.
+void LawSolver::classify_smooth(const Scene& scene) {
   const Block& block = scene.assembly.block;
-  const auto slots = [&](const Smooth& s) {
+  const auto slots = [&](const SmoothTerm& s) {
     const Site& site = sites_[z(s.site)];
     const auto slot = [&](BodyId id) { return id.index < 0 ? -1 : block.slot(id); };
     return std::array<int, 2>{slot(site.first), slot(site.second)};
   };
-  std::fill(shared_.begin(), shared_.end(), 0.0);
-  smooth_rate_ = turning_rate_ = memory_rate_bound_ = 0;
-  smooth_stiffest_ = -1;
-  for (Smooth& s : smooth_) {
+  std::fill(rates_.root.begin(), rates_.root.end(), 0.0);
+  rates_.smooth = rates_.turning = rates_.memory_bound = 0;
+  rates_.stiffest = -1;
+  for (SmoothTerm& s : smooth_terms_) {
     s.rate = 0;
-    s.answers = s.turns = false;
+    s.slip_implicit = s.turns = false;
     if (step > 0 || rates) measure(scene, s, sites_[z(s.site)].ideal);
-    if (step == 0 && s.rate > abrupt && s.memory < 0) look_for_jump_at_rest(scene, sites_[z(s.site)], *s.what);
-    if (!s.answers) continue;
+    if (step == 0 && s.rate > abrupt && s.memory < 0) check_jump_at_rest(scene, sites_[z(s.site)], *s.what);
+    if (!s.slip_implicit) continue;
     for (const int slot : slots(s))
-      if (slot >= 0) shared_[z(slot)] += std::sqrt(s.rate);
+      if (slot >= 0) rates_.root[z(slot)] += std::sqrt(s.rate);
   }
-  for (const Smooth& s : smooth_) {
+  for (const SmoothTerm& s : smooth_terms_) {
     // Gershgorin's bound for the rates of all laws that share bodies.
     double rate = 0;
-    if (s.answers) {
+    if (s.slip_implicit) {
       const double own = std::sqrt(s.rate);
       double sum = 0;
       int bodies = 0;
       for (const int slot : slots(s))
-        if (slot >= 0) sum += shared_[z(slot)], ++bodies;
+        if (slot >= 0) sum += rates_.root[z(slot)], ++bodies;
       rate = own * (sum - (bodies == 2 ? own : 0));
-      if (s.memory >= 0) memory_rate_bound_ = std::max(memory_rate_bound_, rate);
-      if (rate > smooth_rate_) {
-        smooth_rate_ = rate;
-        smooth_stiffest_ = s.effort;
+      if (s.memory >= 0) rates_.memory_bound = std::max(rates_.memory_bound, rate);
+      if (rate > rates_.smooth) {
+        rates_.smooth = rate;
+        rates_.stiffest = s.effort;
       }
     }
     const bool stiff =
-        step > 0 && s.answers && s.rate > 0 && (s.turns || s.memory >= 0 || rate * step > explicit_limit);
+        step > 0 && s.slip_implicit && s.rate > 0 && (s.turns || s.memory >= 0 || rate * step > explicit_limit);
     if (stiff || s.what->reads == Reads::actual) {
-      Piece& p = add_piece(scene, s.site, s.law, s.term, *s.what, s.memory, s.effort);
-      p.smooth = static_cast<int>(&s - smooth_.data());
-      p.measured = sites_[z(s.site)].ideal;
-      p.answers = stiff;
-      p.share = s.turns ? 0.5 : 1;
+      UnknownTerm& p = add_unknown_term(scene, s.site, s.law, s.term, *s.what, s.memory, s.effort);
+      p.smooth = static_cast<int>(&s - smooth_terms_.data());
+      p.measured_at = sites_[z(s.site)].ideal;
+      p.slip_implicit = stiff;
+      p.slip_fraction = s.turns ? 0.5 : 1;
       set_basis(p, s.e);
-      places_ += s.what->turns ? 6 : 3;
+      effort_count_ += s.what->turns ? 6 : 3;
       continue;
     }
     Site& site = sites_[z(s.site)];
     const Thrust n = thrust_of(scene, site, *s.what, site.ideal);
-    blame(site, *s.what);
+    set_error_context(site, *s.what);
     check(scene, site, *s.what, {s.e.head<3>(), s.e.tail<3>()}, n);
     efforts[z(s.effort)].force = s.e.head<3>();
     efforts[z(s.effort)].moment = s.e.tail<3>();
     site.effort += s.e;
   }
-  note_rate();
+  update_rate();
 }
 
-/// Whether a smooth piece that is weak for the step at the thrust at which that was judged is too stiff at the thrust
-/// that is there, which others may call up. It then answers to the step's end.
-bool LawSolver::stiffens(const Scene& scene, Piece& p) {
+/// Tests a smooth unknown term that was weak for the step at the normal force at which it was measured. Other forces
+/// may have increased the normal force since. If the unknown term is too stiff now, it becomes implicit in the slip at
+/// the end of the step.
+bool LawSolver::stiffens(const Scene& scene, UnknownTerm& p) {
   constexpr double hardly = 0.1;
   const Site& site = sites_[z(p.site)];
-  if (step == 0 || p.contact >= 0 || p.answers) return false;
-  if ((site.actual - p.measured).norm() <= hardly * std::max(site.actual.norm(), p.measured.norm())) return false;
-  Smooth& s = smooth_[z(p.smooth)];
-  p.measured = site.actual;
+  if (step == 0 || p.contact >= 0 || p.slip_implicit) return false;
+  if ((site.actual - p.measured_at).norm() <= hardly * std::max(site.actual.norm(), p.measured_at.norm())) return false;
+  SmoothTerm& s = smooth_terms_[z(p.smooth)];
+  p.measured_at = site.actual;
   measure(scene, s, site.actual);
-  if (!s.answers || !(s.turns || s.rate * step > explicit_limit)) return false;
-  p.answers = true;
-  p.share = s.turns ? 0.5 : 1;
+  if (!s.slip_implicit || !(s.turns || s.rate * step > explicit_limit)) return false;
+  p.slip_implicit = true;
+  p.slip_fraction = s.turns ? 0.5 : 1;
   p.block = 0;
   set_basis(p, effort_at(scene, s, site.actual, site.relative, site.relative_spin));
   return true;
@@ -396,7 +418,7 @@ std::string LawSolver::name_of(const System& system, const Block& block, const S
          system.name(block.constraints[z(site.constraint)]);
 }
 
-/// All laws of a constraint together.
+/// Names all laws of a constraint.
 std::string LawSolver::names_on(const Scene& scene, const Site& site) const {
   const ConstraintId id = scene.assembly.block.constraints[z(site.constraint)];
   const Law::Term* only = nullptr;
@@ -409,10 +431,10 @@ std::string LawSolver::names_on(const Scene& scene, const Site& site) const {
   return only != nullptr ? name_of(scene, site, *only) : "laws " + names + " on " + scene.system.name(id);
 }
 
-LawSolver::Piece& LawSolver::add_piece(const Scene& scene, int site_index, int law, int index, const Law::Term& what,
-                                       int memory, int effort) {
+LawSolver::UnknownTerm& LawSolver::add_unknown_term(const Scene& scene, int site_index, int law, int index,
+                                                    const Law::Term& what, int memory, int effort) {
   const Site& site = sites_[z(site_index)];
-  Piece& p = pieces_.emplace_back();
+  UnknownTerm& p = unknown_terms_.emplace_back();
   p.site = site_index;
   p.what = &what;
   p.effort = effort;
@@ -423,9 +445,10 @@ LawSolver::Piece& LawSolver::add_piece(const Scene& scene, int site_index, int l
   p.next.setZero();
   p.across.setZero();
   p.axes.setZero();
-  p.place = places_;
+  p.effort_offset = effort_count_;
   reads_actual_ = reads_actual_ || what.reads == Reads::actual;
-  p.implicit = what.reads == Reads::actual && what.branch != Branch::continuous;  // a choice among several
+  // Branches other than `continuous` select one of several solutions.
+  p.reaction_implicit = what.reads == Reads::actual && what.branch != Branch::continuous;
   if (what.holding) {
     if (!turns(what))
       for (int k = 0; k < site.slips; ++k) p.basis.col(p.dim++).head<3>() = site.free_slip.col(k);
@@ -433,7 +456,7 @@ LawSolver::Piece& LawSolver::add_piece(const Scene& scene, int site_index, int l
       for (int k = 0; k < site.spins; ++k)
         p.basis.col(p.dim++).tail<3>() = (what.rubs == Rubs::both ? what.arm : 1) * site.free_spin.col(k);
     if (what.rubs == Rubs::roll) {
-      // Free axes across the thrust; all of them where nothing presses.
+      // Uses the free axes perpendicular to the normal force, or all of them without a normal force.
       const Vector3d n = site.ideal.head<3>();
       const auto S = site.free_spin.leftCols(site.spins);
       Eigen::Matrix3d taken = n.squaredNorm() > 0 ? Eigen::Matrix3d(n * n.transpose() / n.squaredNorm())
@@ -458,20 +481,21 @@ LawSolver::Piece& LawSolver::add_piece(const Scene& scene, int site_index, int l
     contact.rubbing = p.axes.leftCols(p.dim) * p.slip.head(p.dim);
     contacts.push_back(contact);
     efforts[z(effort)].contact = p.contact;
-    places_ += p.dim;
+    effort_count_ += p.dim;
   }
   return p;
 }
 
-/// The thrust that a piece reads in this round, unless implicitly.
-const Vector6d& LawSolver::thrust_read(const Piece& p) const {
+/// Returns the reaction that an unknown term reads in this iteration, unless it reads it implicitly.
+const Vector6d& LawSolver::thrust_read(const UnknownTerm& p) const {
   const Site& site = sites_[z(p.site)];
   return p.what->reads == Reads::actual ? site.read : site.ideal;
 }
 
-/// Directions in which a smooth piece pushes. One that answers to its slip at a thrust that is known does so where its
-/// constraint leaves it free; across that nothing moves, and its effort there is that at the state.
-void LawSolver::set_basis(Piece& p, const Vector6d& effort) {
+/// Sets the directions of the efforts of a smooth unknown term. An unknown term that is implicit in its slip, at a
+/// known reaction, acts in the free directions of its constraint. Across them nothing moves, and its effort there is
+/// that at the state.
+void LawSolver::set_basis(UnknownTerm& p, const Vector6d& effort) {
   const Eigen::Matrix<double, 6, 6> before = p.basis;
   const Site& site = sites_[z(p.site)];
   p.basis.setZero();
@@ -479,7 +503,7 @@ void LawSolver::set_basis(Piece& p, const Vector6d& effort) {
   p.known.setZero();
   p.across.setZero();
   p.dim = 0;
-  if (p.answers && !p.implicit) {
+  if (p.slip_implicit && !p.reaction_implicit) {
     for (int k = 0; k < site.slips; ++k) p.basis.col(p.dim++).head<3>() = site.free_slip.col(k);
     for (int k = 0; k < site.spins && p.what->turns; ++k) p.basis.col(p.dim++).tail<3>() = site.free_spin.col(k);
     p.across = effort - p.basis.leftCols(p.dim) * (p.basis.leftCols(p.dim).transpose() * effort);
@@ -493,110 +517,125 @@ void LawSolver::set_basis(Piece& p, const Vector6d& effort) {
   twist << site.relative, site.relative_spin;
   p.slip.head(p.dim) = p.basis.leftCols(p.dim).transpose() * twist;
   p.axes = p.basis;
-  if (p.basis != before) units_of_.clear();
+  if (p.basis != before) units_.of.clear();
 }
 
-void LawSolver::note_memory(int which, const Thrust& n) {
+void LawSolver::write_memory(int which, const Thrust& n) {
   const std::size_t first = 3 * z(which);
   if (memory_now.size() < first + 3) memory_now.resize(first + 3), memory_rate.resize(first + 3);
   Eigen::Map<Vector3d>{&memory_now[first]} = n.memory;
-  Eigen::Map<Vector3d>{&memory_rate[first]} = memories_[z(which)].what->memory_rate(n);
+  Eigen::Map<Vector3d>{&memory_rate[first]} = persistent_.memories[z(which)].what->memory_rate(n);
 }
 
 void LawSolver::give_memory(std::span<const double> values) {
-  const bool all = values.size() == 3 * memories_.size();
-  for (std::size_t i = 0; i < memories_.size(); ++i) {
-    memories_[i].given = all;
-    if (all) memories_[i].next = Eigen::Map<const Vector3d>(&values[3 * i]);
+  const bool all = values.size() == 3 * persistent_.memories.size();
+  for (std::size_t i = 0; i < persistent_.memories.size(); ++i) {
+    persistent_.memories[i].given = all;
+    if (all) persistent_.memories[i].next = Eigen::Map<const Vector3d>(&values[3 * i]);
   }
 }
 
-// Sites, pieces and contacts as they are at this state; laws that only add up are asked at once.
+// Collects sites, unknown terms and friction elements at this state, and evaluates all smooth laws.
 void LawSolver::gather(const Scene& scene) {
   const Block& block = scene.assembly.block;
   sites_.clear();
-  pieces_.clear();
+  unknown_terms_.clear();
   efforts.clear();
   contacts.clear();
-  smooth_.clear();
-  places_ = 0;
-  units_of_.clear();
+  smooth_terms_.clear();
+  effort_count_ = 0;
+  units_.of.clear();
   reads_actual_ = false;
-  forget_flaw(scene.system);
-  std::size_t remembering = 0;
-  if (!memory_begun_) memory_t_ = scene.state.t, memory_begun_ = true;
-  const double elapsed = std::max(0.0, scene.state.t - memory_t_);
+  refresh_fault(scene.system);
+  int memory_count = 0;
+  if (!persistent_.memory_begun) persistent_.memory_t = scene.state.t, persistent_.memory_begun = true;
   for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
-    const ConstraintId id = block.constraints[z(i)];
-    const auto on_this = laws(scene.system, id);
+    const auto on_this = laws(scene.system, block.constraints[z(i)]);
     if (on_this.empty()) continue;
-    const Constraint& constraint = scene.system.constraint(id);
-    Site& site = sites_.emplace_back();
-    site.constraint = i;
-    site.first = constraint.bodies()[0];
-    site.second = constraint.bodies().size() > 1 ? constraint.bodies()[1] : BodyId{};
-    site.point = constraint.acting_point(0, scene.state);
-    site.push.setZero();
-    const OneSided& sided = one_sided(scene.system, id);
-    site.one_sided = !sided.on ? 0 : sided.negative ? -1 : 1;
-    free_directions(scene, site);
-    motion_at(scene, site);
-    site.read = site.ideal = reaction(scene, site, scene.lambda);
-    site.effort.setZero();
-    if (std::any_of(on_this.begin(), on_this.end(), [](const Law& law) {
-          return std::any_of(law.terms().begin(), law.terms().end(), [](const Law::Term& t) { return !t.holding; });
-        }))
-      mobility_of(scene, site);
+    add_site(scene, i, on_this);
     for (std::size_t l = 0; l < on_this.size(); ++l)
-      for (std::size_t k = 0; k < on_this[l].terms().size(); ++k) {
-        const Law::Term& term = on_this[l].terms()[k];
-        blame(site, term);
-        int remembers = -1;
-        Thrust n = thrust_of(scene, site, term, site.ideal);
-        if (term.advance) {
-          if (remembering == memories_.size()) memories_.emplace_back();
-          Memory& m = memories_[remembering];
-          if (m.what && m.what != &term) m = Memory{};
-          m.what = &term;
-          remembers = static_cast<int>(remembering++);
-          n.memory = m.value;
-          m.thrust = n;
-          if (!m.given || step > 0) m.next = elapsed > 0 ? term.advance(n, elapsed) : m.value;
-          n.memory = m.next;
-          note_memory(remembers, n);
-        }
-        LawEffort& own = efforts.emplace_back();
-        own.constraint = i;
-        own.law = static_cast<int>(l);
-        own.term = static_cast<int>(k);
-        own.p_WQ = site.point;
-        own.thrust = site.ideal.head<3>();
-        own.thrust_moment = site.ideal.tail<3>();
-        if (efforts.size() <= histories_.size()) own.switches = histories_[efforts.size() - 1].switches;
-        const int here = static_cast<int>(sites_.size()) - 1, effort = static_cast<int>(efforts.size()) - 1;
-        if (term.holding) {
-          if (add_piece(scene, here, own.law, own.term, term, remembers, effort).dim == 0) pieces_.pop_back();
-          continue;
-        }
-        Smooth& s = smooth_.emplace_back();
-        s.site = here;
-        s.law = own.law;
-        s.term = own.term;
-        s.effort = effort;
-        s.memory = remembers;
-        s.what = &term;
-        const Effort e = term.effort(n);
-        s.e << e.force, e.moment;
-        if (!s.e.allFinite())
-          throw std::runtime_error(name_of(scene, site, term) + " returned a force that is not finite");
-        if (term.dissipative) look_for_push(scene, site, term, s.e);
-      }
+      for (std::size_t k = 0; k < on_this[l].terms().size(); ++k)
+        add_term(scene, static_cast<int>(l), static_cast<int>(k), on_this[l].terms()[k], memory_count);
   }
-  memories_.resize(remembering);  // those of laws that are gone point nowhere
-  memory_now.resize(3 * remembering);
-  memory_rate.resize(3 * remembering);
-  sort_smooth(scene);
-  if (holds_.size() != contacts.size()) holds_.assign(contacts.size(), Hold{});
+  persistent_.memories.resize(z(memory_count));  // Entries of removed laws would have dangling pointers.
+  memory_now.resize(3 * z(memory_count));
+  memory_rate.resize(3 * z(memory_count));
+  classify_smooth(scene);
+  if (persistent_.requested_modes.size() != contacts.size())
+    persistent_.requested_modes.assign(contacts.size(), ModeRequest{});
+}
+
+/// Adds constraint i with its laws: its acting point, free directions, motion and reaction.
+void LawSolver::add_site(const Scene& scene, int i, std::span<const Law> on_this) {
+  const ConstraintId id = scene.assembly.block.constraints[z(i)];
+  const Constraint& constraint = scene.system.constraint(id);
+  Site& site = sites_.emplace_back();
+  site.constraint = i;
+  site.first = constraint.bodies()[0];
+  site.second = constraint.bodies().size() > 1 ? constraint.bodies()[1] : BodyId{};
+  site.point = constraint.acting_point(0, scene.state);
+  site.unit_force.setZero();
+  const OneSided& sided = one_sided(scene.system, id);
+  site.one_sided = !sided.on ? 0 : sided.negative ? -1 : 1;
+  free_directions(scene, site);
+  motion_at(scene, site);
+  site.read = site.ideal = reaction(scene, site, scene.lambda);
+  site.effort.setZero();
+  if (std::any_of(on_this.begin(), on_this.end(), [](const Law& law) {
+        return std::any_of(law.terms().begin(), law.terms().end(), [](const Law::Term& t) { return !t.holding; });
+      }))
+    free_mobility(scene, site);
+}
+
+/// Adds a term of a law on the last site, as an unknown term if it is dry, and as a smooth term otherwise.
+/// @param memory_count  in and out: number of terms with an internal state so far
+void LawSolver::add_term(const Scene& scene, int law, int index, const Law::Term& term, int& memory_count) {
+  const Site& site = sites_.back();
+  set_error_context(site, term);
+  int memory = -1;
+  Thrust n = thrust_of(scene, site, term, site.ideal);
+  if (term.advance) {
+    memory = memory_count++;
+    read_memory(scene, memory, term, n);
+  }
+  LawEffort& own = efforts.emplace_back();
+  own.constraint = site.constraint;
+  own.law = law;
+  own.term = index;
+  own.p_WQ = site.point;
+  own.thrust = site.ideal.head<3>();
+  own.thrust_moment = site.ideal.tail<3>();
+  if (efforts.size() <= histories_.size()) own.switches = histories_[efforts.size() - 1].switches;
+  const int here = static_cast<int>(sites_.size()) - 1, effort = static_cast<int>(efforts.size()) - 1;
+  if (term.holding) {
+    if (add_unknown_term(scene, here, law, index, term, memory, effort).dim == 0) unknown_terms_.pop_back();
+    return;
+  }
+  SmoothTerm& s = smooth_terms_.emplace_back();
+  s.site = here;
+  s.law = law;
+  s.term = index;
+  s.effort = effort;
+  s.memory = memory;
+  s.what = &term;
+  const Effort e = term.effort(n);
+  s.e << e.force, e.moment;
+  if (!s.e.allFinite()) throw std::runtime_error(name_of(scene, site, term) + " returned a force that is not finite");
+  if (term.dissipative) check_push_at_rest(scene, site, term, s.e);
+}
+
+/// Sets the internal state of the input n of a term, advanced to the time of this evaluation.
+void LawSolver::read_memory(const Scene& scene, int which, const Law::Term& term, Thrust& n) {
+  const double elapsed = std::max(0.0, scene.state.t - persistent_.memory_t);
+  if (z(which) == persistent_.memories.size()) persistent_.memories.emplace_back();
+  Memory& m = persistent_.memories[z(which)];
+  if (m.what && m.what != &term) m = Memory{};
+  m.what = &term;
+  n.memory = m.value;
+  m.thrust = n;
+  if (!m.given || step > 0) m.next = elapsed > 0 ? term.advance(n, elapsed) : m.value;
+  n.memory = m.next;
+  write_memory(which, n);
 }
 
 void LawSolver::check(const Scene& scene, const Site& site, const Law::Term& term, const Effort& e, const Thrust& n) {
@@ -604,7 +643,7 @@ void LawSolver::check(const Scene& scene, const Site& site, const Law::Term& ter
     throw std::runtime_error(name_of(scene, site, term) + " returned a force that is not finite");
   if (!term.dissipative) return;
   const double power = e.force.dot(n.slip) + e.moment.dot(n.spin);
-  // Slip and spin are parts of these, and rounded as these are; a picowatt is rounding in any case.
+  // Slip and spin are parts of these velocities, and have their rounding. A picowatt counts as rounding in any case.
   const Vector3d turning = n.first->w - (n.second ? n.second->w : Vector3d::Zero());
   if (power > 1e-12 + 1e-9 * (e.force.norm() * (n.slip.norm() + n.relative.norm()) +
                               e.moment.norm() * (n.spin.norm() + turning.norm())))

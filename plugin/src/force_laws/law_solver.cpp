@@ -1,8 +1,8 @@
-// Laws at one state. The order of things: laws that only add up; then, if anything is at rest, is to be judged at the
-// end of a step or reads the actual thrust, unit responses of all unknown efforts and the friction problem; last, what
-// came out goes through the factor once more as one force, so that no round-off of the small problem is left in v̇. What
-// laws read is collected in law_evaluation.cpp; who slides is in sliding.cpp, the friction problem in
-// friction_coupling.cpp.
+// Laws at one state. First, laws whose efforts are known are added. Other laws are at rest, are evaluated at the end of
+// a step, or read the actual normal force. For these the friction problem is solved with unit responses of all unknown
+// efforts. Last, the result passes through the factor once more as one force. So no round-off of the small problem
+// remains in v̇. Inputs of laws are collected in law_evaluation.cpp. Sliding is in sliding.cpp, and the friction
+// problem in friction_coupling.cpp.
 #include "force_laws/friction_callbacks.h"
 #include "model/format.h"
 #include "problem/jacobian_products.h"
@@ -21,14 +21,14 @@ namespace linchpin {
 void LawSolver::restructure(const Block& block) {
   sites_.clear();
   prescribed.clear();
-  pieces_.clear();
+  unknown_terms_.clear();
   contacts.clear();
-  memories_.clear();
-  holds_.clear();
-  z_known_.clear();
+  persistent_.memories.clear();
+  persistent_.requested_modes.clear();
+  persistent_.last_efforts.clear();
   histories_.clear();
   stuck_before_.clear();
-  flaw_.clear();
+  fault_.text.clear();
   masses_.clear();
   std::size_t entries = 0;
   for (std::size_t s = 0; s < block.bodies.size(); ++s) {
@@ -36,133 +36,140 @@ void LawSolver::restructure(const Block& block) {
     const std::size_t dof = z(block.column[s + 1] - block.column[s]);
     entries += dof * dof;
   }
-  shared_.assign(block.bodies.size(), 0.0);
-  memory_begun_ = false;
-  smooth_share_ = turning_share_ = nan_;
+  rates_.root.assign(block.bodies.size(), 0.0);
+  persistent_.memory_begun = false;
+  rates_.smooth_ratio = rates_.turning_ratio = nan_;
   report = {};
 }
 
-void LawSolver::keep(Past& past) const {
-  past = {memories_, holds_, histories_, z_known_, memory_t_, memory_begun_, smooth_share_, turning_share_};
-  for (Memory& m : past.memories) m.what = nullptr;  // the same law may lie elsewhere by then
+void LawSolver::save(Snapshot& to) const {
+  to = {persistent_, histories_, rates_.smooth_ratio, rates_.turning_ratio};
+  // The same law may have another address when it is restored.
+  for (Memory& m : to.persistent.memories) m.what = nullptr;
 }
 
-void LawSolver::go_back(const Past& past) {
-  memories_ = past.memories;
-  holds_ = past.holds;
-  histories_ = past.histories;
-  z_known_ = past.z_known;
-  memory_t_ = past.memory_t;
-  memory_begun_ = past.memory_begun;
-  smooth_share_ = past.smooth_share;
-  turning_share_ = past.turning_share;
+void LawSolver::restore(const Snapshot& from) {
+  persistent_ = from.persistent;
+  histories_ = from.histories;
+  rates_.smooth_ratio = from.smooth_ratio;
+  rates_.turning_ratio = from.turning_ratio;
 }
 
-/// Adds what the force `c` [n] does to everything: one back-solve (T5).
-void LawSolver::respond(const Scene& scene, std::span<const double> c, std::span<double> vdot,
-                        std::span<double> nonideal, std::span<double> induced) {
-  scene.solver.inverse_mass(c, dv_);
+/// Adds the response to the force `c` [n]: one back-solve (T5).
+void LawSolver::add_response(const Scene& scene, std::span<const double> c, std::span<double> vdot,
+                             std::span<double> nonideal, std::span<double> induced) {
+  scene.solver.inverse_mass(c, scratch_.dv);
   for (std::size_t j = 0; j < vdot.size(); ++j) {
-    vdot[j] += dv_[j];
+    vdot[j] += scratch_.dv[j];
     nonideal[j] += c[j];
     scene.assembly.instant.c[j] += c[j];
   }
-  multiply(scene.assembly.instant, dv_, row_);
-  for (double& r : row_) r = -r;
-  scene.solver.apply(row_, lambda_, force_, dv_);  // −AᵀG⁺A M⁻¹c
+  multiply(scene.assembly.instant, scratch_.dv, scratch_.row);
+  for (double& r : scratch_.row) r = -r;
+  scene.solver.apply(scratch_.row, scratch_.lambda, scratch_.force, scratch_.dv);  // −AᵀG⁺A M⁻¹c
   ++report.back_solves;
   for (std::size_t j = 0; j < vdot.size(); ++j) {
-    vdot[j] += dv_[j];
-    nonideal[j] += force_[j];
+    vdot[j] += scratch_.dv[j];
+    nonideal[j] += scratch_.force[j];
   }
-  for (std::size_t r = 0; r < induced.size(); ++r) induced[r] += lambda_[r];
+  for (std::size_t r = 0; r < induced.size(); ++r) induced[r] += scratch_.lambda[r];
 }
 
-/// All as it was without laws.
-void LawSolver::forget_response(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
-                                std::span<double> induced) {
-  std::copy(kept_.begin(), kept_.end(), vdot.begin());
-  std::copy(kept_nonideal_.begin(), kept_nonideal_.end(), nonideal.begin());
-  std::copy(kept_induced_.begin(), kept_induced_.end(), induced.begin());
+/// Restores the values without laws.
+void LawSolver::restore_without_laws(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                                     std::span<double> induced) {
+  std::copy(ideal_.vdot.begin(), ideal_.vdot.end(), vdot.begin());
+  std::copy(ideal_.nonideal.begin(), ideal_.nonideal.end(), nonideal.begin());
+  std::copy(ideal_.induced.begin(), ideal_.induced.end(), induced.begin());
   std::fill(scene.assembly.instant.c.begin(), scene.assembly.instant.c.end(), 0.0);
 }
 
-// What was found, contact by contact, and whether laws were what they say they are.
-void LawSolver::conclude(const Scene& scene, std::span<const double> vdot, std::span<const double> induced) {
-  Answers answers(*this, scene);
+// Writes the results of all friction elements and laws. Checks that laws have the properties that they declare.
+void LawSolver::write_results(const Scene& scene, std::span<const double> vdot, std::span<const double> induced) {
+  LawCallbacks callbacks(*this, scene);
   read_thrusts(scene, induced);
-  for (const Piece& p : pieces_) {
-    const Site& site = sites_[z(p.site)];
+  for (const UnknownTerm& p : unknown_terms_) {
     const detail::FrictionProblem::Block* const block = p.block < 0 ? nullptr : &problem_.blocks[z(p.block)];
-    const bool actual = p.what->reads == Reads::actual && (block == nullptr || block->implicit || !report.fell_back);
+    const bool actual =
+        p.what->reads == Reads::actual && (block == nullptr || block->reaction_implicit || !report.fell_back);
     detail::Six N{};
     if (block != nullptr)
       N = problem_.read(*block, z_);
     else
       std::copy_n(thrust_read(p).data(), 6, N.begin());
-    const Vector6d e = effort_of(p);
     LawEffort& own = efforts[z(p.effort)];
     own.reads = actual ? Reads::actual : Reads::ideal;
     own.thrust = Vector3d(N[0], N[1], N[2]);
     own.thrust_moment = Vector3d(N[3], N[4], N[5]);
-    if (p.contact < 0) {
-      const Eigen::Map<const Vector6d> thrust(N.data());
-      Thrust n;
-      if (p.answers) {
-        n = thrust_at_slip(scene, p, thrust, slip_answered(p));
-        if (p.memory >= 0) {  // it lives through the step with the slip that it answers to
-          Memory& m = memories_[z(p.memory)];
-          m.thrust = n;
-          m.thrust.memory = m.value;
-        }
-        // The law itself: what was found is a little beside it where no slip satisfies it.
-        check(scene, site, *p.what, p.what->effort(n), n);
-        continue;
-      } else {
-        n = thrust_of(scene, site, *p.what, thrust);
-        if (p.memory >= 0) {  // it was the ideal thrust so far
-          Memory& m = memories_[z(p.memory)];
-          n.memory = m.value;
-          m.thrust = n;
-          n.memory = m.next;
-          note_memory(p.memory, n);
-        }
-      }
-      check(scene, site, *p.what, {e.head<3>(), e.tail<3>()}, n);
-      continue;
-    }
-    Contact& contact = contacts[z(p.contact)];
-    const bool answered = block != nullptr && !block->given;
-    contact.sticks = answered && block->mode == detail::FrictionProblem::Mode::sticks;
-    contact.bound = answers.holding(p, N);
-    double speed = p.slip.norm();
-    if (answered) {  // friction then is that of the slip at the end
-      speed = 0;
-      for (int k = 0; k < p.dim; ++k) speed += std::pow(problem_.slip(p.start + k, z_), 2);
-      speed = std::sqrt(speed);
-    }
-    contact.kinetic = answers.sliding(p, N, std::max(speed, 1e-300));
-    if (!std::isfinite(contact.bound) || !std::isfinite(contact.kinetic) || !e.allFinite())
-      throw std::runtime_error(name_of(scene, site, *p.what) + " returned a bound that is not finite");
-    if (contact.bound < 0 || contact.kinetic < 0)
-      throw std::runtime_error(name_of(scene, site, *p.what) + " is dry friction but gives power: its bound is " +
-                               std::to_string(std::min(contact.bound, contact.kinetic)));
-    contact.gaining.setZero();
-    if (contact.sticks) {
-      ++report.sticking;
-    } else {
-      for (int k = 0; k < p.dim; ++k) contact.gaining += end_slip(scene, p, k, vdot, 0) * p.axes.col(k);
-    }
+    if (p.contact < 0)
+      check_smooth_result(scene, p, Eigen::Map<const Vector6d>(N.data()));
+    else
+      write_friction_element(scene, p, N, callbacks, vdot);
   }
   report.contacts = static_cast<int>(contacts.size());
-  if (reads_actual_ && (posed_.empty() || !implicit_)) report.solutions = 1;
-  note_differences(scene);
-  if (step == 0 && span == 0) measure_turning(scene);
+  if (reads_actual_ && (posed_terms_.empty() || !any_reaction_implicit_)) report.solutions = 1;
+  update_differences(scene);
+  if (step == 0 && span == 0) bound_turning_rate(scene);
 }
 
-/// By how much the actual thrust differs from the ideal one, where a law gives another answer for the one than for the
-/// other.
-void LawSolver::note_differences(const Scene& scene) {
+/// Checks the effort of a smooth term at the reaction N, and updates its internal state.
+void LawSolver::check_smooth_result(const Scene& scene, const UnknownTerm& p, const Vector6d& N) {
+  const Site& site = sites_[z(p.site)];
+  if (p.slip_implicit) {
+    const Thrust n = thrust_at_slip(scene, p, N, implicit_slip(p));
+    // Its internal state advances through the step with the slip at which the law is evaluated.
+    if (p.memory >= 0) {
+      Memory& m = persistent_.memories[z(p.memory)];
+      m.thrust = n;
+      m.thrust.memory = m.value;
+    }
+    // Evaluates the law itself. The result found differs from it a little where no slip satisfies the law.
+    check(scene, site, *p.what, p.what->effort(n), n);
+    return;
+  }
+  Thrust n = thrust_of(scene, site, *p.what, N);
+  if (p.memory >= 0) {  // So far it was evaluated at the ideal normal force.
+    Memory& m = persistent_.memories[z(p.memory)];
+    n.memory = m.value;
+    m.thrust = n;
+    n.memory = m.next;
+    write_memory(p.memory, n);
+  }
+  const Vector6d e = effort_of(p);
+  check(scene, site, *p.what, {e.head<3>(), e.tail<3>()}, n);
+}
+
+/// Writes the results of a friction element at the reaction N.
+void LawSolver::write_friction_element(const Scene& scene, const UnknownTerm& p, const detail::Six& N,
+                                       LawCallbacks& callbacks, std::span<const double> vdot) {
+  const detail::FrictionProblem::Block* const block = p.block < 0 ? nullptr : &problem_.blocks[z(p.block)];
+  Contact& contact = contacts[z(p.contact)];
+  const bool solved = block != nullptr && !block->given;
+  contact.sticks = solved && block->mode == detail::FrictionProblem::Mode::sticks;
+  contact.bound = callbacks.holding(p, N);
+  double speed = p.slip.norm();
+  if (solved) {  // Then friction is that of the slip at the end.
+    speed = 0;
+    for (int k = 0; k < p.dim; ++k) speed += std::pow(problem_.slip(p.start + k, z_), 2);
+    speed = std::sqrt(speed);
+  }
+  contact.kinetic = callbacks.sliding(p, N, std::max(speed, 1e-300));
+  if (!std::isfinite(contact.bound) || !std::isfinite(contact.kinetic) || !effort_of(p).allFinite())
+    throw std::runtime_error(name_of(scene, sites_[z(p.site)], *p.what) + " returned a bound that is not finite");
+  if (contact.bound < 0 || contact.kinetic < 0)
+    throw std::runtime_error(name_of(scene, sites_[z(p.site)], *p.what) +
+                             " is dry friction but gives power: its bound is " +
+                             std::to_string(std::min(contact.bound, contact.kinetic)));
+  contact.gaining.setZero();
+  if (contact.sticks) {
+    ++report.sticking;
+  } else {
+    for (int k = 0; k < p.dim; ++k) contact.gaining += end_slip(scene, p, k, vdot, 0) * p.axes.col(k);
+  }
+}
+
+/// Computes the difference between the actual and the ideal normal force, where a law gives different efforts for them.
+void LawSolver::update_differences(const Scene& scene) {
   constexpr double rounding = 1e-9;
   const auto differ = [](const auto& a, const auto& b, double size) { return (a - b).norm() > rounding * size; };
   report.most_different = -1;
@@ -181,8 +188,8 @@ void LawSolver::note_differences(const Scene& scene) {
     const Law::Term& term =
         laws(scene.system, scene.assembly.block.constraints[z(own.constraint)])[z(own.law)].terms()[z(own.term)];
     if (!term.advance) {
-      const Vector6d actual = ask(scene, *at, term, {at->relative, at->relative_spin, at->actual});
-      const Vector6d ideal = ask(scene, *at, term, {at->relative, at->relative_spin, at->ideal});
+      const Vector6d actual = evaluate_term(scene, *at, term, {at->relative, at->relative_spin, at->actual});
+      const Vector6d ideal = evaluate_term(scene, *at, term, {at->relative, at->relative_spin, at->ideal});
       if (!differ(actual, ideal, std::max(actual.norm(), ideal.norm()))) continue;
     }
     if (forces) own.difference = at->actual.head<3>() - at->ideal.head<3>();
@@ -192,14 +199,14 @@ void LawSolver::note_differences(const Scene& scene) {
   }
 }
 
-Vector6d LawSolver::effort_of(const Piece& p) const {
+Vector6d LawSolver::effort_of(const UnknownTerm& p) const {
   Vector6d e = Vector6d::Zero();
   for (int k = 0; k < p.dim; ++k) e += (p.block < 0 ? p.known[k] : z_[z(p.start + k)]) * p.basis.col(k);
   return e;
 }
 
-void LawSolver::book() {
-  for (const Piece& p : pieces_) {
+void LawSolver::write_efforts() {
+  for (const UnknownTerm& p : unknown_terms_) {
     const Vector6d e = effort_of(p);
     efforts[z(p.effort)].force = e.head<3>() + p.across.head<3>();
     efforts[z(p.effort)].moment = e.tail<3>() + p.across.tail<3>();
@@ -211,7 +218,7 @@ void LawSolver::book() {
     else
       contact.friction = e.norm();
   }
-  // The stages of a method may see a law jump that looks the same at the end of every step.
+  // Between the stages of a method a law may jump although it is the same at the end of every step.
   for (std::size_t i = 0; step == 0 && i < efforts.size() && histories_.size() == efforts.size(); ++i) {
     History& h = histories_[i];
     Vector6d now;
@@ -240,7 +247,7 @@ std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::sp
   report.trouble.clear();
   problem_.blocks.clear();
   prescribed.clear();
-  at_fault_ = nullptr;
+  error_.term = nullptr;
   if (!histories_.empty()) {
     stuck_before_.resize(histories_.size());
     for (std::size_t i = 0; i < histories_.size(); ++i) stuck_before_[i] = histories_[i].stuck;
@@ -248,48 +255,50 @@ std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::sp
   try {
     gather(scene);
     if (sites_.empty()) return {};
-    for (auto* x : {&given_, &dv_, &force_}) x->resize(vdot.size());  // not before there is a law: mostly there is none
-    for (auto* x : {&row_, &lambda_}) x->resize(induced.size());
-    kept_.assign(vdot.begin(), vdot.end());
-    kept_nonideal_.assign(nonideal.begin(), nonideal.end());
-    kept_induced_.assign(induced.begin(), induced.end());
-    mark_sliding(scene);
-    for (Following so_far;;) {
+    // Sized only when there is a law, because most systems have none.
+    for (auto* x : {&scratch_.applied, &scratch_.dv, &scratch_.force}) x->resize(vdot.size());
+    for (auto* x : {&scratch_.row, &scratch_.lambda}) x->resize(induced.size());
+    ideal_.vdot.assign(vdot.begin(), vdot.end());
+    ideal_.nonideal.assign(nonideal.begin(), nonideal.end());
+    ideal_.induced.assign(induced.begin(), induced.end());
+    classify_sliding(scene);
+    for (FixedPointState iteration;;) {
       report.fell_back = false;
       report.trouble.clear();
       read_few_implicitly(scene);
-      slide(scene, vdot, nonideal, induced);
-      if (!rub(scene, vdot, nonideal, induced)) {  // friction beside it has turned what slid: all answer together
-        for (Piece& p : pieces_)
+      add_known_efforts(scene, vdot, nonideal, induced);
+      // Other friction has turned an element that was sliding. All friction is then solved together.
+      if (!couple_friction(scene, vdot, nonideal, induced)) {
+        for (UnknownTerm& p : unknown_terms_)
           if (p.contact >= 0) p.block = 0;
-      } else if (agree(scene, induced, so_far)) {
+      } else if (laws_agree(scene, induced, iteration)) {
         break;
       }
-      forget_response(scene, vdot, nonideal, induced);
+      restore_without_laws(scene, vdot, nonideal, induced);
     }
-    if (!posed_.empty() && !report.fell_back) remember();
-    for (const Piece& p : pieces_) sites_[z(p.site)].effort += effort_of(p) + p.across;
-    conclude(scene, vdot, induced);
+    if (!posed_terms_.empty() && !report.fell_back) store_efforts();
+    for (const UnknownTerm& p : unknown_terms_) sites_[z(p.site)].effort += effort_of(p) + p.across;
+    write_results(scene, vdot, induced);
     for (const Site& site : sites_)
       if (!site.effort.allFinite()) return names_on(scene, site) + " gave a force that is not finite";
-    if (std::string why = too_large(scene, nonideal); !why.empty()) return why;
-    book();
-    look_for_jumps(scene);
-    if (report.trouble.empty()) report.trouble = flaw_;
-    if (report.trouble.empty()) report.trouble = chatter(scene);
+    if (std::string why = excessive_force(scene, nonideal); !why.empty()) return why;
+    write_efforts();
+    check_jumps(scene);
+    if (report.trouble.empty()) report.trouble = fault_.text;
+    if (report.trouble.empty()) report.trouble = chatter_warning(scene);
   } catch (const std::exception& e) {
-    // What we throw names the law; what a law throws does not.
+    // Exceptions of this library name the law. Exceptions of a law do not.
     const std::string what = e.what();
-    const std::string name = at_fault_ == nullptr ? "a law" : name_of(scene, *at_fault_site_, *at_fault_);
+    const std::string name = error_.term == nullptr ? "a law" : name_of(scene, *error_.site, *error_.term);
     return what.rfind(name, 0) == 0 ? what : name + " threw: " + what;
   } catch (...) {
-    return (at_fault_ == nullptr ? std::string("a law") : name_of(scene, *at_fault_site_, *at_fault_)) + " threw";
+    return (error_.term == nullptr ? std::string("a law") : name_of(scene, *error_.site, *error_.term)) + " threw";
   }
   return {};
 }
 
-/// A law that reverses in step after step, in words; else empty.
-std::string LawSolver::chatter(const Scene& scene) const {
+/// Describes a law whose effort reverses in step after step. Otherwise returns an empty text.
+std::string LawSolver::chatter_warning(const Scene& scene) const {
   if (histories_.size() != efforts.size()) return {};
   for (std::size_t i = 0; i < efforts.size(); ++i)
     if (const int of16 = std::popcount(histories_[i].reversals & 0xffffu); of16 >= 9 || histories_[i].overshoots >= 2) {
@@ -298,7 +307,7 @@ std::string LawSolver::chatter(const Scene& scene) const {
       const Law::Term& term = laws(scene.system, id)[z(e.law)].terms()[z(e.term)];
       const auto site =
           std::find_if(sites_.begin(), sites_.end(), [&](const Site& x) { return x.constraint == e.constraint; });
-      // The same words in every step: how often is LawWork::switches_per_second().
+      // The text is the same in every step. LawWork::switches_per_second() gives the frequency.
       return name_of(scene, *site, term) + ": chatters, its force reverses " +
              (of16 >= 9 ? "in most steps" : "with its slip, by more than stops it in a step") +
              "; it jumps, or is too strong for the step. coulomb() knows what rest is, "
@@ -311,19 +320,19 @@ std::string beyond_all_bounds(double force, double acceleration) {
   return " gave a force of " + text(force) + ", which is beyond all bounds: it makes " + text(acceleration) + " m/s²";
 }
 
-/// Forces that are finite and yet no forces: a host in single precision has no number for what they do.
-std::string LawSolver::too_large(const Scene& scene, std::span<const double> nonideal) {
-  scene.solver.inverse_mass(nonideal, dv_);
-  const double most = largest(dv_) * std::max(step, shortest_law_step);
+/// Rejects forces that are finite but unusable, because a host in single precision cannot represent their effect.
+std::string LawSolver::excessive_force(const Scene& scene, std::span<const double> nonideal) {
+  scene.solver.inverse_mass(nonideal, scratch_.dv);
+  const double most = largest(scratch_.dv) * std::max(step, shortest_law_step);
   if (most <= fastest_by_laws) return {};
   std::size_t worst = 0;
   double size = -1;
   for (std::size_t i = 0; i < sites_.size(); ++i)
     if (const double x = sites_[i].effort.cwiseAbs().maxCoeff(); !(x <= size)) size = x, worst = i;
-  return names_on(scene, sites_[worst]) + beyond_all_bounds(size, largest(dv_));
+  return names_on(scene, sites_[worst]) + beyond_all_bounds(size, largest(scratch_.dv));
 }
 
-std::vector<std::string> LawSolver::idle(const System& system, const Block& block) const {
+std::vector<std::string> LawSolver::inactive_laws(const System& system, const Block& block) const {
   std::vector<std::string> out;
   for (const Site& site : sites_) {
     const ConstraintId id = block.constraints[z(site.constraint)];
@@ -332,9 +341,9 @@ std::vector<std::string> LawSolver::idle(const System& system, const Block& bloc
         bool slides = site.slips == 0, spins = site.spins == 0;
         if (term.holding) {
           slides = slides && (term.rubs == Rubs::slip || term.rubs == Rubs::both);
-          spins = spins && term.rubs == Rubs::spin;  // rolling needs a thrust to roll across, which may come
+          spins = spins && term.rubs == Rubs::spin;  // Rolling friction needs a normal force, which may appear later.
           if (term.rubs == Rubs::both && site.spins > 0) slides = false;
-        } else {  // smooth: one that only takes energy does so where something moves
+        } else {  // A smooth law that only dissipates acts only where something moves.
           slides = slides && term.dissipative && (!term.turns || spins);
           spins = slides && term.turns;
         }
@@ -347,29 +356,29 @@ std::vector<std::string> LawSolver::idle(const System& system, const Block& bloc
 }
 
 void LawSolver::accept(double dt) {
-  for (Memory& m : memories_)
+  for (Memory& m : persistent_.memories)
     if (m.what != nullptr) {
       m.value = m.given ? m.next : m.what->advance(m.thrust, dt);
       m.given = false;
     }
-  memory_t_ += dt;
-  smooth_share_ = turning_share_ = nan_;
+  persistent_.memory_t += dt;
+  rates_.smooth_ratio = rates_.turning_ratio = nan_;
   if (histories_.size() != efforts.size()) histories_.assign(efforts.size(), History{});
   auto at = sites_.begin();
   for (std::size_t i = 0; i < efforts.size(); ++i) {
     History& h = histories_[i];
     const LawEffort& e = efforts[i];
     while (at->constraint != e.constraint) ++at;
-    const Asked asked = asked_of(*at, e);
+    const LawInput input = input_of(*at, e);
     Vector6d now;
     now << e.force, e.moment;
-    h.overshoots += overshoots(*at, h, asked, now, static_cast<int>(i), dt);
-    h.asked = asked;
+    h.overshoots += overshoots(*at, h, input, now, static_cast<int>(i), dt);
+    h.input = input;
     h.value = values_[i];
     const double size = now.norm(), before = h.last.norm();
     h.largest = std::max(h.largest, size);
     const bool stuck = e.contact >= 0 && contacts[z(e.contact)].sticks;
-    // What rests reverses with its rounding, and dry friction that holds with what it holds.
+    // At rest, a force reverses with its rounding, and dry friction that sticks reverses with the load.
     const bool rounding = size <= 1e-9 * std::max(e.thrust.norm(), e.thrust_moment.norm());
     const bool reverses =
         h.known && (stuck != h.stuck || (!rounding && (h.reversed || (!stuck && !h.stuck && now.dot(h.last) < 0 &&
@@ -383,25 +392,22 @@ void LawSolver::accept(double dt) {
   }
 }
 
-void LawSolver::take_over(const LawSolver& of_step) {
+void LawSolver::start_at_instant_of(const LawSolver& of_step) {
   step = 0;
   span = of_step.step;
-  memories_ = of_step.memories_;
-  holds_ = of_step.holds_;
-  z_known_ = of_step.z_known_;
+  persistent_ = of_step.persistent_;
   stuck_before_ = of_step.stuck_before_;
-  flaw_ = of_step.flaw_;
-  flaw_of_ = of_step.flaw_of_;
-  memory_t_ = of_step.memory_t_;
-  memory_begun_ = of_step.memory_begun_;
-  give_memory(of_step.memory_now);  // at the evaluation: accept() may have been there since
+  fault_ = of_step.fault_;
+  give_memory(of_step.memory_now);  // Uses the values at the evaluation, because accept() may have followed since.
 }
 
 void LawSolver::grip(int contact, Grip how, const Vector6d& sense) {
-  if (contact < 0 || z(contact) >= holds_.size()) return;
-  holds_[z(contact)] = {how, sense};
+  if (contact < 0 || z(contact) >= persistent_.requested_modes.size()) return;
+  persistent_.requested_modes[z(contact)] = {how, sense};
 }
 
-void LawSolver::release_grips() { std::fill(holds_.begin(), holds_.end(), Hold{}); }
+void LawSolver::release_grips() {
+  std::fill(persistent_.requested_modes.begin(), persistent_.requested_modes.end(), ModeRequest{});
+}
 
 }  // namespace linchpin

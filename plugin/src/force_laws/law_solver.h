@@ -1,6 +1,6 @@
-// The third term of the equation at one state: collects what laws read, asks them, poses and solves the friction
-// problem where anything sticks or reads the actual thrust, and keeps the answer apart for the books (T5, T9, T10).
-// Private to the core.
+// The nonideal term of the equation at one state (T5, T9, T10). Collects the inputs of laws and evaluates the laws.
+// Where anything sticks or reads the actual normal force, it poses and solves the friction problem. Stores the efforts
+// separately for the energy balance. Private to the core.
 #pragma once
 
 #include "force_laws/friction_problem.h"
@@ -20,157 +20,219 @@ namespace linchpin {
 using Vector6d = Eigen::Matrix<double, 6, 1>;
 using Vector1d = Eigen::Matrix<double, 1, 1>;
 
-/// Slower than this is at rest for laws of the instant [m/s or rad/s].
+/// Slips below this speed count as rest for laws of the instant [m/s or rad/s].
 constexpr double rest_speed = 1e-9;
-/// Up to so many unknowns read their thrust implicitly at once; of more the laws follow their thrusts first.
+/// Largest number of unknowns that read their normal force implicitly at once. With more, fixed-point iterations come
+/// first.
 constexpr int few_unknowns = 6;
-/// No law may make a body faster than this within a step [m/s, rad/s].
+/// Largest speed change that a law may cause within a step [m/s, rad/s].
 constexpr double fastest_by_laws = 1e9;
-/// Counts as a step where laws are those of the instant [s], for how fast they may make a body.
+/// Length of a step for that limit where laws are those of the instant [s].
 constexpr double shortest_law_step = 1e-6;
-/// What is said of a law whose force [N or N·m] does. @param acceleration  that it makes [m/s²]
+/// Message for a law whose force [N or N·m] exceeds it. @param acceleration  caused by the force [m/s²]
 std::string beyond_all_bounds(double force, double acceleration);
 
 class LawSolver {
  public:
-  /// What stays the same during one evaluation.
+  /// Data that stay the same during one evaluation.
   struct Scene {
     const System& system;
-    Assembly& assembly;  ///< c is filled
+    Assembly& assembly;  ///< Its `c` is written.
     const Solver& solver;
     const State& state;
-    std::span<const double> lambda;  ///< ideal
+    std::span<const double> lambda;  ///< Multipliers of the ideal forces.
   };
 
   void restructure(const Block& block);
-  /// @param vdot      [n] in: ideal; out: with laws. @param induced [m], nonideal [n]  out.
-  /// @return why a law failed; empty when all went well.
+  /// Evaluates the laws and adds their effect.
+  /// @param vdot      [n] in: ideal. Out: with laws. @param induced [m], nonideal [n]  out.
+  /// @return why a law failed. Empty on success.
   std::string apply(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
-  /// As Dynamics::hold.
+  /// The same as Dynamics::hold().
   double hold(const Scene& scene, std::span<double> v, std::span<double> vdot, std::span<double> nonideal,
               std::span<double> induced);
   void accept(double dt);
-  /// As Dynamics::give_memory.
+  /// The same as Dynamics::give_memory().
   void give_memory(std::span<const double> values);
-  /// Takes over the memory and the modes of the laws of a step. The next apply() is then of the instant at which that
-  /// step begins.
-  void take_over(const LawSolver& of_step);
-  /// As Dynamics::LawHistory.
-  struct Past;
-  void keep(Past& past) const;
-  void go_back(const Past& past);
+  /// Copies the internal states and the friction modes from the laws of a step. The next apply() is then at the instant
+  /// at which that step begins.
+  void start_at_instant_of(const LawSolver& of_step);
+  /// The same as Dynamics::LawHistory.
+  struct Snapshot;
+  void save(Snapshot& to) const;
+  void restore(const Snapshot& from);
 
-  /// Laws for which their constraints leave nothing to rub on, in words.
-  std::vector<std::string> idle(const System& system, const Block& block) const;
+  /// Describes laws whose constraints leave no direction in which they can act.
+  std::vector<std::string> inactive_laws(const System& system, const Block& block) const;
 
   void grip(int contact, Grip how, const Vector6d& sense);
   void release_grips();
 
-  /// As Dynamics::find_rate.
+  /// The same as Dynamics::find_rate().
   void find_rate(const Scene& scene, double from);
 
-  double step = 0;     // 0: of the instant
-  double span = 0;     // the step that begins at the instant, by which rest is judged; 0: none
-  bool rates = false;  // whether how stiff laws are is asked for at an instant too
+  double step = 0;     // Length of the step [s]. 0: laws of the instant.
+  double span = 0;     // Length of the step that begins at the instant, for the test of rest [s]. 0: none.
+  bool rates = false;  // Rates of laws are computed at an instant, too.
   LawReport report;
   std::vector<Prescribed> prescribed;
   std::vector<LawEffort> efforts;
   std::vector<Contact> contacts;
-  std::vector<double> memory_now, memory_rate;  // at the last evaluation, three for each law that has one
+  // Internal states at the last evaluation, and their rates. Three values for each law that has one.
+  std::vector<double> memory_now, memory_rate;
 
  private:
+  static constexpr double nan_ = std::numeric_limits<double>::quiet_NaN();
   /// A constraint with laws.
   struct Site {
     int constraint = 0;
-    BodyId first, second;  // second −1: none
+    BodyId first, second;  // An index −1 of `second` means none.
     Vector3d point;
-    Eigen::Matrix3d free_slip, free_spin;  // orthonormal columns, the first `slips` and `spins` of them
+    Eigen::Matrix3d free_slip, free_spin;  // Orthonormal columns. The first `slips` and `spins` of them are used.
     int slips = 0, spins = 0;
-    Vector3d relative, relative_spin, bias, bias_spin;  // velocity at the point, and its rate at v̇ = 0
-    Vector6d ideal, actual;                             // thrust on the first body about the point
-    Vector6d read;                                      // and what laws on the actual one read in this round
-    int one_sided = 0;                                  // the sign its multiplier must have, 0: any
-    Vector3d push;                                      // force of a unit multiplier
-    Vector6d effort;                                    // all laws together
-    Eigen::Matrix<double, 6, 6> mobility;  // of its free bodies at the point: twist from effort; only for smooth laws
+    Vector3d relative, relative_spin, bias, bias_spin;  // Relative velocities at the point, and their rates at v̇ = 0.
+    Vector6d ideal, actual;                             // Reaction on the first body about the point [N; N·m].
+    Vector6d read;                                      // Reaction that laws on the actual one read in this iteration.
+    int one_sided = 0;                                  // Sign that its multiplier must have. 0: any.
+    Vector3d unit_force;                                // Force of a unit multiplier.
+    Vector6d effort;                                    // Sum of the efforts of all laws.
+    // Response of the relative twist of the free bodies at the point to an effort. It is computed for smooth laws only.
+    Eigen::Matrix<double, 6, 6> mobility;
   };
-  /// A term whose effort is not known from the start: dry, on the actual thrust, or too stiff for the step.
-  struct Piece {
+  /// A law term whose effort is unknown at first: dry, on the actual normal force, or too stiff for the step.
+  struct UnknownTerm {
     int site = 0;
     const Law::Term* what = nullptr;
-    int effort = 0;                     // index into efforts
-    int contact = -1;                   // of a dry one
-    Eigen::Matrix<double, 6, 6> basis;  // efforts, the first dim columns
-    Eigen::Matrix<double, 6, 6> axes;   // the same of unit length
-    int place = 0, dim = 0;             // among the efforts of all pieces
-    int block = -1, start = 0;          // in the friction problem and among its unknowns; −1: its effort is `known`
-    Vector6d slip;                      // in basis coordinates
-    Vector6d known;                     // its effort where it slides, or is smooth and weak for the step; in the basis
-    Vector6d next;                      // the same with the thrust that is there with it
-    double judged = 0;                  // in a step, of what slides: its friction when it was taken to slide
-    bool disagrees = false;             // with the thrust that is there
+    int effort = 0;                     // Index in `efforts`.
+    int contact = -1;                   // Index in `contacts` of a dry one.
+    Eigen::Matrix<double, 6, 6> basis;  // Basis of efforts, the first dim columns.
+    Eigen::Matrix<double, 6, 6> axes;   // The same with unit length.
+    int effort_offset = 0, dim = 0;     // Place among the efforts of all unknown terms.
+    // Index in the friction problem, and start among its unknowns. −1: its effort is `known`.
+    int block = -1, start = 0;
+    Vector6d slip;   // Slip in basis coordinates.
+    Vector6d known;  // Effort in the basis, where it slides, or is smooth and weak for the step.
+    Vector6d next;   // The same at the present actual normal force.
+    // Sliding friction at the time when the unknown term was classified as sliding, in a step.
+    double classified_friction = 0;
+    bool disagrees = false;  // The effort differs from that at the actual normal force.
     int memory = -1, smooth = -1;
-    Vector6d measured;      // of a smooth one: the thrust at which it was judged how stiff it is
-    Vector6d across;        // of an answering one: its effort across what is free, as at the state
-    bool answers = false;   // smooth: to its slip at `share` of the way through the step
-    bool implicit = false;  // in the friction problem it reads the thrust that its unknowns make, else a given one
-    double share = 1;
+    Vector6d measured_at;  // For a smooth unknown term: reaction at which its rate was measured.
+    // For an unknown term that is implicit in its slip: effort across the free directions, as at the state.
+    Vector6d across;
+    bool slip_implicit = false;  // Smooth and implicit in the slip at `slip_fraction` of the way through the step.
+    // In the friction problem it reads the normal force that the unknowns make. Otherwise it reads a given one.
+    bool reaction_implicit = false;
+    double slip_fraction = 1;
   };
-  /// A smooth term before it is decided how it is taken.
-  struct Smooth {
+  /// A smooth term before it is classified.
+  struct SmoothTerm {
     int site = 0, law = 0, term = 0, effort = 0, memory = -1;
     const Law::Term* what = nullptr;
-    Vector6d e;       // at the state
-    double rate = 0;  // at which it damps or turns what it acts on [1/s], other laws apart
-    bool answers =
-        false;           // whether it makes sense to ask it for the end of a step: it damps or turns, and does not feed
-    bool turns = false;  // across its slip: neither damps nor feeds
-    Eigen::Matrix<double, 6, 6> slope;  // effort against twist, which makes that rate; of laws without a memory
+    Vector6d e;       // Effort at the state.
+    double rate = 0;  // Rate at which it damps or rotates velocities [1/s], without other laws.
+    bool slip_implicit =
+        // It may be evaluated at the end of a step, because it damps or turns the slip and does not drive it.
+        false;
+    bool turns = false;  // It acts across its slip, so that it neither damps nor drives.
+    // Derivative of the effort by the twist, which gives that rate. For laws without an internal state.
+    Eigen::Matrix<double, 6, 6> slope;
   };
-  /// What a law makes of a twist of its site: effort = −damping · twist.
+  /// Linearised effort of a law for a twist of its site: effort = −damping · twist.
   struct Slope {
-    int site = 0, effort = -1;  // the latter of smooth laws
+    int site = 0, effort = -1;  // Index of the effort for smooth laws.
     Eigen::Matrix<double, 6, 6> damping;
   };
-  /// What a law is asked with, beside time and bodies.
-  struct Asked {
+  /// Inputs of a law, beside time and bodies.
+  struct LawInput {
     Vector3d relative = Vector3d::Zero(), spin = Vector3d::Zero();
     Vector6d thrust = Vector6d::Zero();
   };
-  /// What a term did in the last steps: laws that jump, or are too strong for the step, reverse in each of them.
+  /// History of a term in the last steps. The effort of a law that jumps, or is too strong for the step, reverses in
+  /// each step.
   struct History {
-    Vector6d last = Vector6d::Zero(), seen = Vector6d::Zero();  // at the last step's end, at the last evaluation
+    // Effort at the end of the last step, and at the last evaluation.
+    Vector6d last = Vector6d::Zero(), seen = Vector6d::Zero();
     double largest = 0;
-    Vector6d value = Vector6d::Zero();  // as LawSolver::ask, in the last step
-    Asked asked;                        // and of what
+    Vector6d value = Vector6d::Zero();  // Result of LawSolver::evaluate_term() in the last step.
+    LawInput input;                     // Inputs of that call.
     bool known = false, stuck = false;
-    bool reversed = false;   // from one evaluation to the next, in this step
-    unsigned reversals = 0;  // one bit for each step
-    long overshoots = 0;     // reversals with the slip, by more than would have stopped it
+    bool reversed = false;   // Reversed from one evaluation to the next, in this step.
+    unsigned reversals = 0;  // One bit for each step.
+    long overshoots = 0;     // Number of reversals with the slip in which the law did more than stop it.
     long switches = 0;
   };
   /// Internal state of one term.
   struct Memory {
-    Vector3d value = Vector3d::Zero();  // as accepted
-    Vector3d next = Vector3d::Zero();   // at the time of this evaluation
-    bool given = false;                 // `next` by the caller
+    Vector3d value = Vector3d::Zero();  // Accepted value.
+    Vector3d next = Vector3d::Zero();   // Value at the time of this evaluation.
+    bool given = false;                 // `next` was set by the caller.
     const Law::Term* what = nullptr;
     Thrust thrust;
   };
-  /// How the caller wants a contact held.
-  struct Hold {
+  /// Friction mode that the caller requires.
+  struct ModeRequest {
     Grip how = Grip::automatic;
     Vector6d sense = Vector6d::Zero();
   };
-  /// How laws follow the thrusts that they call up, round by round.
-  struct Following {
-    int rounds = 0;
-    double change = 0;   // in the last round, relative to the effort
-    bool ended = false;  // too slow: what disagrees from here on reads its thrust implicitly
+  /// Values that one evaluation leaves to the next, at an instant as in a step.
+  struct Persistent {
+    std::vector<Memory> memories;
+    double memory_t = 0;  // Time of the accepted values of `memories` [s].
+    bool memory_begun = false;
+    std::vector<ModeRequest> requested_modes;  // By friction element.
+    std::vector<double> last_efforts;          // Efforts of all unknown terms, from which the next solution starts.
   };
-  class Answers;
+  /// State of the fixed-point iteration of laws and the normal forces that they induce.
+  struct FixedPointState {
+    int rounds = 0;
+    double change = 0;  // Change in the last iteration, relative to the effort.
+    // It converges too slowly. Terms that do not agree from here on read their normal force implicitly.
+    bool ended = false;
+  };
+  /// Rates at which laws damp or rotate velocities.
+  struct Rates {
+    double smooth = 0, turning = 0;  // Rates of smooth laws, and of friction that turns with its slip [1/s].
+    double memory_bound = 0;         // Part of the former that belongs to laws with an internal state [1/s].
+    double smooth_ratio = nan_, turning_ratio = nan_;  // Ratios of these rates to their bounds. NaN: not known.
+    int stiffest = -1;                                 // Index of the effort of the stiffest smooth law.
+    std::vector<double> root;                          // By slot: sum of √rate over all smooth laws on the body.
+    std::vector<Slope> slopes;                         // Slopes for the rate that is being computed.
+    std::vector<double> velocity;                      // Velocities that decay with that rate.
+  };
+  /// Responses to unit efforts of the unknowns.
+  struct UnitResponses {
+    std::vector<int> of;                      // Unknown terms whose responses are stored in this evaluation.
+    bool with_reactions = false;              // Responses of the reactions are stored, too.
+    std::vector<double> vdot, force, lambda;  // v̇ [n], force [n] and λ [m] of each unknown.
+    std::vector<double> mobility;             // Slip change of the free bodies, by unknown.
+  };
+  /// Accelerations and forces without laws, to which an iteration returns.
+  struct Accelerations {
+    std::vector<double> vdot, nonideal, induced;
+  };
+  /// Work memory of an evaluation.
+  struct Scratch {
+    std::vector<double> applied, force, dv;  // [n]
+    std::vector<double> row, lambda;         // [m]
+    std::vector<double> values, change;      // By unknown.
+  };
+  /// The law that is being called, for the messages of exceptions.
+  struct ErrorContext {
+    const Site* site = nullptr;
+    const Law::Term* term = nullptr;
+  };
+  /// Fault of a law, which is reported as long as the law exists.
+  struct Fault {
+    std::string text;
+    unsigned long law_changes = 0;  // Identifies the set of laws with that fault.
+  };
+  class LawCallbacks;
 
   void gather(const Scene& scene);
+  void add_site(const Scene& scene, int constraint, std::span<const Law> laws_on_it);
+  void add_term(const Scene& scene, int law, int index, const Law::Term& term, int& memory_count);
+  void read_memory(const Scene& scene, int which, const Law::Term& term, Thrust& n);
   void free_directions(const Scene& scene, Site& site) const;
   void motion_at(const Scene& scene, Site& site) const;
   Thrust thrust_of(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& reaction) const {
@@ -178,78 +240,96 @@ class LawSolver {
   }
   Thrust thrust_of(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& reaction,
                    const Vector3d& relative, const Vector3d& spin) const;
-  Vector6d slip_answered(const Piece& p) const;
-  Thrust thrust_at_slip(const Scene& scene, const Piece& p, const Vector6d& reaction, const Vector6d& slip) const;
-  void mobility_of(const Scene& scene, Site& site) const;
-  Vector6d effort_at(const Scene& scene, const Smooth& s, const Vector6d& N, const Vector3d& relative,
+  Vector6d implicit_slip(const UnknownTerm& p) const;
+  Thrust thrust_at_slip(const Scene& scene, const UnknownTerm& p, const Vector6d& reaction, const Vector6d& slip) const;
+  void free_mobility(const Scene& scene, Site& site) const;
+  Vector6d effort_at(const Scene& scene, const SmoothTerm& s, const Vector6d& N, const Vector3d& relative,
                      const Vector3d& spin) const;
-  bool depends_on_thrust(const Scene& scene, const Smooth& s) const;
-  void measure(const Scene& scene, Smooth& s, const Vector6d& N);
-  bool stiffens(const Scene& scene, Piece& p);
-  void sort_smooth(const Scene& scene);
+  bool depends_on_thrust(const Scene& scene, const SmoothTerm& s) const;
+  void measure(const Scene& scene, SmoothTerm& s, const Vector6d& N);
+  void measure_slope(const Scene& scene, SmoothTerm& s, const Vector6d& N, const Thrust& n, const Vector6d& here);
+  void measure_chord(const Scene& scene, SmoothTerm& s, const Vector6d& N, const Thrust& n, const Vector6d& here);
+  void measure_bristles(SmoothTerm& s, const Thrust& n) const;
+  bool stiffens(const Scene& scene, UnknownTerm& p);
+  void classify_smooth(const Scene& scene);
   void add(const Scene& scene, const Site& site, const Vector6d& effort, std::span<double> out) const;
   Vector6d twist(const Scene& scene, const Site& site, std::span<const double> v) const;
   Vector6d reaction(const Scene& scene, const Site& site, std::span<const double> lambda) const;
-  Piece& add_piece(const Scene& scene, int site, int law, int term, const Law::Term& what, int memory, int effort);
-  void note_memory(int which, const Thrust& n);
-  void forget_response(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
-                       std::span<double> induced);
-  void mark_sliding(const Scene& scene);
-  bool rounded_rest(const Scene& scene, const Piece& p, std::span<const double> vdot) const;
-  bool keeps_sliding(const Scene& scene, const Piece& p, std::span<const double> vdot, double part) const;
-  void slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
-  void set_basis(Piece& p, const Vector6d& effort);
+  UnknownTerm& add_unknown_term(const Scene& scene, int site, int law, int term, const Law::Term& what, int memory,
+                                int effort);
+  void write_memory(int which, const Thrust& n);
+  void restore_without_laws(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                            std::span<double> induced);
+  void classify_sliding(const Scene& scene);
+  bool rounded_rest(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot) const;
+  bool keeps_sliding(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot, double part) const;
+  void add_known_efforts(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                         std::span<double> induced);
+  void set_basis(UnknownTerm& p, const Vector6d& effort);
   void read_thrusts(const Scene& scene, std::span<const double> induced);
-  const Vector6d& thrust_read(const Piece& p) const;
-  double disagreement(Answers& answers, Piece& p) const;
-  bool agree(const Scene& scene, std::span<const double> induced, Following& so_far);
-  bool rub(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
-  void pose(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
+  const Vector6d& thrust_read(const UnknownTerm& p) const;
+  double relative_disagreement(LawCallbacks& callbacks, UnknownTerm& p) const;
+  bool laws_agree(const Scene& scene, std::span<const double> induced, FixedPointState& iteration);
+  bool couple_friction(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                       std::span<double> induced);
+  void pose_problem(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
   void read_few_implicitly(const Scene& scene);
-  void answer_to_units(const Scene& scene, std::size_t n, std::size_t m);
+  void compute_unit_responses(const Scene& scene, std::size_t n, std::size_t m);
+  void number_unknowns();
+  void pose_term(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot, std::size_t m);
+  void pose_dry_term(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot, std::size_t m,
+                     detail::FrictionProblem::Block& block);
   void solve(const Scene& scene);
+  bool start_at_last_solution();
+  detail::FrictionProblem::Choice branch_choice() const;
+  void fall_back_to_ideal(const Scene& scene, double gain);
+  void warn_of_several_solutions(double gain);
+  void warn_of_residual(const Scene& scene, const detail::FrictionProblem::Result& result);
   bool moves_beyond_all_bounds() const;
-  double slips_midway(const Scene& scene, std::span<const double> v);
-  void look_for_jamming(const Scene& scene, Answers& answers);
-  void respond(const Scene& scene, std::span<const double> c, std::span<double> vdot, std::span<double> nonideal,
-               std::span<double> induced);
-  void conclude(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
-  void note_differences(const Scene& scene);
-  std::string too_large(const Scene& scene, std::span<const double> nonideal);
-  void book();
-  std::string chatter(const Scene& scene) const;
+  double slips_at_midpoint(const Scene& scene, std::span<const double> v);
+  void check_jamming(const Scene& scene, LawCallbacks& callbacks);
+  void add_response(const Scene& scene, std::span<const double> c, std::span<double> vdot, std::span<double> nonideal,
+                    std::span<double> induced);
+  void write_results(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
+  void check_smooth_result(const Scene& scene, const UnknownTerm& p, const Vector6d& N);
+  void write_friction_element(const Scene& scene, const UnknownTerm& p, const detail::Six& N, LawCallbacks& callbacks,
+                              std::span<const double> vdot);
+  void update_differences(const Scene& scene);
+  std::string excessive_force(const Scene& scene, std::span<const double> nonideal);
+  void write_efforts();
+  std::string chatter_warning(const Scene& scene) const;
   double residual_slip(const Scene& scene, int j, std::size_t m) const;
-  double reach_of(const Scene& scene, const Piece& p, std::span<const double> vdot) const;
-  double end_slip(const Scene& scene, const Piece& p, int k, std::span<const double> vdot, double h) const;
-  Vector6d sense_of(const Piece& p) const;
-  bool goes_its_own_way(const Piece& p) const;
-  bool turns_with_slip(const Piece& p) const;
-  void measure_turning(const Scene& scene);
+  double reach_of(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot) const;
+  double end_slip(const Scene& scene, const UnknownTerm& p, int k, std::span<const double> vdot, double h) const;
+  Vector6d sliding_sense(const UnknownTerm& p) const;
+  bool slides_along_slip(const UnknownTerm& p) const;
+  bool turns_with_slip(const UnknownTerm& p) const;
+  void bound_turning_rate(const Scene& scene);
   template <class Mobility>
-  double bound_of_turning(const Mobility& mobility_of) const;
-  double mobility_across(const Scene& scene, const Piece& p);
-  double answer_of_constrained(const Scene& scene, std::span<const double> f, std::span<double> v);
+  double bound_of_turning(const Mobility& free_mobility) const;
+  double mobility_across(const Scene& scene, const UnknownTerm& p);
+  double constrained_response(const Scene& scene, std::span<const double> f, std::span<double> v);
   double rate_of_smooth(const Scene& scene, double from);
   double fastest_of_slopes(const Scene& scene, double from);
   int stiffest_of_slopes(const Scene& scene) const;
-  void note_rate();
-  void share_anew(Answers& answers);
-  bool jumps_at_rest(const Scene& scene, const Piece& p, const detail::Six& N) const;
-  std::string jump_at_end(const Scene& scene, const Piece& p);
-  Vector6d effort_of(const Piece& p) const;
-  void remember();
-  void blame(const Site& site, const Law::Term& term) { at_fault_site_ = &site, at_fault_ = &term; }
-  Vector6d ask(const Scene& scene, const Site& site, const Law::Term& term, const Asked& in);
-  std::string jump_between(const Scene& scene, const Site& site, const Law::Term& term, Asked a, Asked b);
-  Asked asked_of(const Site& site, const LawEffort& e) const;
-  bool overshoots(const Site& site, const History& h, const Asked& asked, const Vector6d& now, int effort,
+  void update_rate();
+  void redistribute_static_friction(LawCallbacks& callbacks);
+  bool jumps_at_rest(const Scene& scene, const UnknownTerm& p, const detail::Six& N) const;
+  std::string jump_at_end(const Scene& scene, const UnknownTerm& p);
+  Vector6d effort_of(const UnknownTerm& p) const;
+  void store_efforts();
+  void set_error_context(const Site& site, const Law::Term& term) { error_ = {&site, &term}; }
+  Vector6d evaluate_term(const Scene& scene, const Site& site, const Law::Term& term, const LawInput& in);
+  std::string jump_between(const Scene& scene, const Site& site, const Law::Term& term, LawInput a, LawInput b);
+  LawInput input_of(const Site& site, const LawEffort& e) const;
+  bool overshoots(const Site& site, const History& h, const LawInput& input, const Vector6d& now, int effort,
                   double dt) const;
-  void look_for_jump(const Scene& scene, const Site& site, const Law::Term& term, int effort, const Vector6d& value);
-  void look_for_jumps(const Scene& scene);
-  void look_for_jump_at_rest(const Scene& scene, const Site& site, const Law::Term& term);
-  void look_for_push(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& e);
-  void note_flaw(const Scene& scene, const Site& site, const Law::Term& term, const std::string& what);
-  void forget_flaw(const System& system);
+  void check_jump(const Scene& scene, const Site& site, const Law::Term& term, int effort, const Vector6d& value);
+  void check_jumps(const Scene& scene);
+  void check_jump_at_rest(const Scene& scene, const Site& site, const Law::Term& term);
+  void check_push_at_rest(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& e);
+  void set_fault(const Scene& scene, const Site& site, const Law::Term& term, const std::string& what);
+  void refresh_fault(const System& system);
   void check(const Scene& scene, const Site& site, const Law::Term& term, const Effort& effort, const Thrust& thrust);
   std::string name_of(const Scene& scene, const Site& site, const Law::Term& term) const {
     return name_of(scene.system, scene.assembly.block, site, term);
@@ -257,51 +337,35 @@ class LawSolver {
   std::string name_of(const System& system, const Block& block, const Site& site, const Law::Term& term) const;
   std::string names_on(const Scene& scene, const Site& site) const;
 
-  static constexpr double nan_ = std::numeric_limits<double>::quiet_NaN();
+  Persistent persistent_;
   std::vector<Site> sites_;
-  std::vector<Piece> pieces_;
-  std::vector<int> posed_;  // pieces of the friction problem, by block
-  std::vector<Memory> memories_;
-  std::vector<Hold> holds_;
-  std::vector<Smooth> smooth_;
-  std::vector<History> histories_;   // by index of efforts
-  std::vector<char> stuck_before_;   // likewise: contacts that stuck at the last accept() before the last apply()
-  std::vector<Vector6d> values_;     // likewise: what terms gave, as ask()
-  std::vector<std::size_t> masses_;  // by slot: where its block of M begins
-  std::vector<double> shared_;       // by slot: of all smooth laws on it, √rate
-  std::vector<Slope> slopes_;        // of the rate that is being found,
-  std::vector<double> rate_v_;       // and velocities that decay with it
-  double smooth_rate_ = 0, turning_rate_ = 0;          // of LawReport::rate: of smooth laws, and of friction that turns
-  double memory_rate_bound_ = 0;                       // the part that laws with a memory have in the former
-  double smooth_share_ = nan_, turning_share_ = nan_;  // what these are of their bounds; NaN: not known
-  int smooth_stiffest_ = -1;
-  int places_ = 0, unknowns_ = 0;
-  bool reads_actual_ = false;  // whether any law does
-  bool implicit_ = false;      // whether any unknown does so implicitly
-  std::vector<int> units_of_;  // pieces whose unit responses there are in this evaluation
-  bool units_with_thrusts_ = false, resumes_ = false;
+  std::vector<UnknownTerm> unknown_terms_;
+  std::vector<int> posed_terms_;  // Unknown terms of the friction problem, by block.
+  std::vector<SmoothTerm> smooth_terms_;
+  std::vector<History> histories_;  // By index of efforts.
+  // By index of efforts: elements that stuck at the last accept() before the last apply().
+  std::vector<char> stuck_before_;
+  std::vector<Vector6d> values_;     // By index of efforts: results of evaluate_term().
+  std::vector<std::size_t> masses_;  // By slot: start of its block of M.
+  Rates rates_;
+  int effort_count_ = 0, unknowns_ = 0;
+  bool reads_actual_ = false;           // Any law reads the actual normal force.
+  bool any_reaction_implicit_ = false;  // Any unknown reads it implicitly.
+  bool continues_ = false;              // `z_` is the result of the last iteration for the same unknowns.
+  UnitResponses units_;
   detail::FrictionProblem problem_;
-  std::vector<double> z_known_, z_;                     // efforts: of all pieces at the last evaluation; the unknowns
-  std::vector<double> columns_, forces_, multipliers_;  // responses to unit efforts: v̇ [n], force [n], λ [m] each
-  std::vector<double> given_, dv_, row_, lambda_, force_, kept_, kept_nonideal_, kept_induced_, work_, change_,
-      mobility_;
-  double memory_t_ = 0;
-  bool memory_begun_ = false;
-  const Site* at_fault_site_ = nullptr;
-  const Law::Term* at_fault_ = nullptr;
-  std::string flaw_;           // of a law as such, which is said for as long as the law is there
-  unsigned long flaw_of_ = 0;  // which laws that was
+  std::vector<double> z_;  // Efforts of the unknowns of the friction problem.
+  Accelerations ideal_;
+  Scratch scratch_;
+  ErrorContext error_;
+  Fault fault_;
 };
 
-/// All that one evaluation leaves to those after it.
-struct LawSolver::Past {
-  std::vector<Memory> memories;
-  std::vector<Hold> holds;
+/// All values that later evaluations of steps use.
+struct LawSolver::Snapshot {
+  Persistent persistent;
   std::vector<History> histories;
-  std::vector<double> z_known;
-  double memory_t = 0;
-  bool memory_begun = false;
-  double smooth_share = nan_, turning_share = nan_;
+  double smooth_ratio = nan_, turning_ratio = nan_;
 };
 
 }  // namespace linchpin

@@ -1,4 +1,4 @@
-// Who slides, and keeps to it through the step: friction that is known before anything is solved (T5).
+// Decides which friction elements slide through the whole step. Their friction is known before anything is solved (T5).
 #include "force_laws/friction_callbacks.h"
 #include "problem/jacobian_products.h"
 
@@ -7,8 +7,9 @@
 
 namespace linchpin {
 
-/// Rubbing velocity of a piece after h with the accelerations vdot; its rate for h = 0.
-double LawSolver::end_slip(const Scene& scene, const Piece& p, int k, std::span<const double> vdot, double h) const {
+/// Returns the slip velocity of an unknown term after h with the accelerations vdot. For h = 0 returns its rate.
+double LawSolver::end_slip(const Scene& scene, const UnknownTerm& p, int k, std::span<const double> vdot,
+                           double h) const {
   const Site& site = sites_[z(p.site)];
   Vector6d rate = twist(scene, site, vdot);
   rate.head<3>() += site.bias;
@@ -17,10 +18,11 @@ double LawSolver::end_slip(const Scene& scene, const Piece& p, int k, std::span<
   return h > 0 ? p.slip[k] + h * gain : gain;
 }
 
-/// Whether a slip is what a host in single precision leaves in what rests: little beside what one step would make of it
-/// with the accelerations vdot, its own friction apart. At the start of a step a contact that stuck at the end of the
-/// last one may have all of that: steps bring it to rest in their middle.
-bool LawSolver::rounded_rest(const Scene& scene, const Piece& p, std::span<const double> vdot) const {
+/// Returns true if a slip is only the single-precision rounding of a host at rest. It is then small beside the change
+/// that one step makes with the accelerations vdot, without its own friction. At the start of a step, an element that
+/// stuck at the end of the last one may have all of that change. The reason is that steps bring it to rest in their
+/// middle.
+bool LawSolver::rounded_rest(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot) const {
   const double length = step > 0 ? step : span;
   double gain = 0;
   for (int k = 0; k < p.dim && length > 0; ++k) gain += std::pow(end_slip(scene, p, k, vdot, length) - p.slip[k], 2);
@@ -28,78 +30,82 @@ bool LawSolver::rounded_rest(const Scene& scene, const Piece& p, std::span<const
   return length > 0 && p.slip.norm() <= (stuck ? 1 : 1e-3) * std::sqrt(gain);
 }
 
-/// Whether a contact that slides does so along its slip, rather than in a sense that was given.
-bool LawSolver::goes_its_own_way(const Piece& p) const {
-  const Hold& hold = holds_[z(p.contact)];
+/// Returns true if a sliding element slides along its slip, and not in a given sense.
+bool LawSolver::slides_along_slip(const UnknownTerm& p) const {
+  const ModeRequest& hold = persistent_.requested_modes[z(p.contact)];
   Vector6d given = Vector6d::Zero();
   for (int k = 0; k < p.dim; ++k) given[k] = p.axes.col(k).dot(hold.sense);
   return hold.how != Grip::slips || !(given.squaredNorm() > 0) ||
          (p.dim > 1 && p.slip.dot(given) > 0 && p.slip.norm() > std::max(rest_speed, hold.sense.norm()));
 }
 
-/// The sense in which a contact that slides does so, in the basis of its piece.
-Vector6d LawSolver::sense_of(const Piece& p) const {
+/// Returns the sense in which an element slides, in the basis of its unknown term.
+Vector6d LawSolver::sliding_sense(const UnknownTerm& p) const {
   Vector6d sense = p.slip;
-  if (!goes_its_own_way(p))
-    for (int k = 0; k < p.dim; ++k) sense[k] = p.axes.col(k).dot(holds_[z(p.contact)].sense);
+  if (!slides_along_slip(p))
+    for (int k = 0; k < p.dim; ++k) sense[k] = p.axes.col(k).dot(persistent_.requested_modes[z(p.contact)].sense);
   const double length = sense.norm();
   return length > 0 ? Vector6d(sense / length) : sense;
 }
 
-/// Finds the terms whose effort is known once their thrust is (T5): smooth ones that are weak for the step, and
-/// contacts that slide. Within a step that the latter is only right far from rest, and where friction that turns with
-/// the slip is weak for the step: it damps across the slip by r/|slip|, and an explicit step is unstable where that is
-/// much for the mass (four feet of a table that slides slowly begin to yaw). The others are posed.
-void LawSolver::mark_sliding(const Scene& scene) {
-  Answers answers(*this, scene);
+/// Finds the terms whose effort is known for a given normal force (T5): smooth ones that are weak for the step, and
+/// elements that slide. All others become unknowns of the friction problem. Within a step, explicit sliding friction is
+/// correct only far from rest. It also has to be weak for the step where it turns with the slip. It damps across the
+/// slip at a rate of r/|slip|, and an explicit step is unstable where that is large for the mass. Example: four feet of
+/// a table that slides slowly begin to yaw.
+void LawSolver::classify_sliding(const Scene& scene) {
+  LawCallbacks callbacks(*this, scene);
   const Block& block = scene.assembly.block;
-  const auto on_bodies = [&](const Piece& p, const auto& visit) {
+  const auto on_bodies = [&](const UnknownTerm& p, const auto& visit) {
     const Site& site = sites_[z(p.site)];
     for (const BodyId id : {site.first, site.second})
-      if (const int slot = id.index < 0 ? -1 : block.slot(id); slot >= 0) visit(shared_[z(slot)]);
+      if (const int slot = id.index < 0 ? -1 : block.slot(id); slot >= 0) visit(rates_.root[z(slot)]);
   };
-  std::fill(shared_.begin(), shared_.end(), 0.0);
-  work_.assign(2 * pieces_.size(), 0.0);  // √mobility over the step, and what it adds to its bodies' rate
-  for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    Piece& p = pieces_[i];
-    p.block = p.contact >= 0 || p.answers || p.implicit ? 0 : -1;
-    if (p.contact < 0 || p.implicit) continue;
-    const Grip how = holds_[z(p.contact)].how;
+  std::fill(rates_.root.begin(), rates_.root.end(), 0.0);
+  scratch_.values.assign(2 * unknown_terms_.size(),
+                         0.0);  // √mobility over the step, and its contribution to the rate of its bodies.
+  for (std::size_t i = 0; i < unknown_terms_.size(); ++i) {
+    UnknownTerm& p = unknown_terms_[i];
+    p.block = p.contact >= 0 || p.slip_implicit || p.reaction_implicit ? 0 : -1;
+    if (p.contact < 0 || p.reaction_implicit) continue;
+    const Grip how = persistent_.requested_modes[z(p.contact)].how;
     const double speed = p.slip.norm();
     if (how == Grip::sticks || (speed <= rest_speed && (how == Grip::automatic || step > 0)) ||
-        rounded_rest(scene, p, kept_))
+        rounded_rest(scene, p, ideal_.vdot))
       continue;
     detail::Six N{};
     std::copy_n(sites_[z(p.site)].ideal.data(), 6, N.begin());
-    const double friction = answers.sliding(p, N, speed);
-    p.known = -friction * sense_of(p);
-    p.judged = p.known.norm();
+    const double friction = callbacks.sliding(p, N, speed);
+    p.known = -friction * sliding_sense(p);
+    p.classified_friction = p.known.norm();
     p.block = -1;
     if (step == 0 || p.dim == 1) continue;
     double mobility = 0;
     for (int k = 0; k < p.dim; ++k) {
-      std::fill(given_.begin(), given_.end(), 0.0);
-      add(scene, sites_[z(p.site)], p.basis.col(k), given_);
-      scene.solver.inverse_mass(given_, given_);
-      mobility = std::max(mobility, step * p.basis.col(k).dot(twist(scene, sites_[z(p.site)], given_)));
+      std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
+      add(scene, sites_[z(p.site)], p.basis.col(k), scratch_.applied);
+      scene.solver.inverse_mass(scratch_.applied, scratch_.applied);
+      mobility = std::max(mobility, step * p.basis.col(k).dot(twist(scene, sites_[z(p.site)], scratch_.applied)));
     }
-    work_[2 * i] = std::sqrt(mobility);
-    work_[2 * i + 1] = friction / speed * work_[2 * i];
-    on_bodies(p, [&](double& sum) { sum += work_[2 * i + 1]; });
+    scratch_.values[2 * i] = std::sqrt(mobility);
+    scratch_.values[2 * i + 1] = friction / speed * scratch_.values[2 * i];
+    on_bodies(p, [&](double& sum) { sum += scratch_.values[2 * i + 1]; });
   }
-  for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    if (!(work_[2 * i] > 0)) continue;
+  for (std::size_t i = 0; i < unknown_terms_.size(); ++i) {
+    if (!(scratch_.values[2 * i] > 0)) continue;
     double sum = 0;
     int bodies = 0;
-    on_bodies(pieces_[i], [&](double& rate) { sum += rate, ++bodies; });
-    // Gershgorin's bound for the contacts that share bodies; what other constraints hold moves less.
-    if (work_[2 * i] * (sum - (bodies == 2 ? work_[2 * i + 1] : 0)) > 0.5) pieces_[i].block = 0;
+    on_bodies(unknown_terms_[i], [&](double& rate) { sum += rate, ++bodies; });
+    // Gershgorin's bound for the elements that share bodies. Bodies held by other constraints move less.
+    if (scratch_.values[2 * i] * (sum - (bodies == 2 ? scratch_.values[2 * i + 1] : 0)) > 0.5)
+      unknown_terms_[i].block = 0;
   }
 }
 
-/// Whether a contact that slides still does so at the step's end, in about the same direction and at least at `part` of
-/// its speed. Its work then is negative.
-bool LawSolver::keeps_sliding(const Scene& scene, const Piece& p, std::span<const double> vdot, double part) const {
+/// Returns true if a sliding element still slides at the end of the step, in about the same direction and at least at
+/// `part` of its speed. Its work is then negative.
+bool LawSolver::keeps_sliding(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot,
+                              double part) const {
   double along = 0, end = 0;
   for (int k = 0; k < p.dim; ++k) {
     const double s = end_slip(scene, p, k, vdot, step);
@@ -110,45 +116,46 @@ bool LawSolver::keeps_sliding(const Scene& scene, const Piece& p, std::span<cons
   return along > part * begin * std::max(begin, std::sqrt(end));
 }
 
-/// All that is known: smooth laws that are simply added, and the friction of what slides. One back-solve, and a second
-/// one where a contact so comes near rest or turns, and is posed instead.
-void LawSolver::slide(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
-                      std::span<double> induced) {
-  const auto respond_to_known = [&]() {
-    std::fill(given_.begin(), given_.end(), 0.0);
-    for (const Site& site : sites_) add(scene, site, site.effort, given_);
-    for (const Piece& p : pieces_) {
-      if (p.block < 0) add(scene, sites_[z(p.site)], p.basis * p.known, given_);
-      if (p.answers) add(scene, sites_[z(p.site)], p.across, given_);
+/// Adds all known efforts: smooth laws that are simply added, and the friction of sliding elements. It needs one
+/// back-solve. It needs a second one where an element comes near rest or turns, and becomes an unknown instead.
+void LawSolver::add_known_efforts(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                                  std::span<double> induced) {
+  const auto add_response_to_known = [&]() {
+    std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
+    for (const Site& site : sites_) add(scene, site, site.effort, scratch_.applied);
+    for (const UnknownTerm& p : unknown_terms_) {
+      if (p.block < 0) add(scene, sites_[z(p.site)], p.basis * p.known, scratch_.applied);
+      if (p.slip_implicit) add(scene, sites_[z(p.site)], p.across, scratch_.applied);
     }
-    if (largest(given_) > 0) respond(scene, given_, vdot, nonideal, induced);
+    if (largest(scratch_.applied) > 0) add_response(scene, scratch_.applied, vdot, nonideal, induced);
   };
-  respond_to_known();
+  add_response_to_known();
   if (step == 0) return;
   bool stays = true;
-  for (Piece& p : pieces_)
+  for (UnknownTerm& p : unknown_terms_)
     if (p.block < 0 && p.contact >= 0 && !keeps_sliding(scene, p, vdot, 0.5)) p.block = 0, stays = false;
   if (stays) return;
-  forget_response(scene, vdot, nonideal, induced);
-  respond_to_known();
+  restore_without_laws(scene, vdot, nonideal, induced);
+  add_response_to_known();
 }
 
 void LawSolver::read_thrusts(const Scene& scene, std::span<const double> induced) {
   for (Site& site : sites_) site.actual = site.ideal + reaction(scene, site, induced);
 }
 
-/// By how much the answer of a piece to the thrust that is there differs from the one it gave, relative to the larger.
-double LawSolver::disagreement(Answers& answers, Piece& p) const {
+/// Returns by how much the effort of an unknown term at the actual normal force differs from the one it gave, relative
+/// to the larger.
+double LawSolver::relative_disagreement(LawCallbacks& callbacks, UnknownTerm& p) const {
   const auto relative = [](const auto& a, const auto& b) {
     const double off = (a - b).norm(), size = std::max(a.norm(), b.norm());
     return off > 0 ? off / size : 0.0;
   };
   const Vector6d &was = thrust_read(p), &is = sites_[z(p.site)].actual;
   if (p.block < 0) {
-    p.next = answers.known(p, is);
+    p.next = callbacks.known(p, is);
     return relative(p.next, p.known);
   }
-  if (p.answers) return relative(answers.answer(p, is), answers.answer(p, was));
+  if (p.slip_implicit) return relative(callbacks.effort_at_solution(p, is), callbacks.effort_at_solution(p, was));
   const auto& block = problem_.blocks[z(p.block)];
   detail::Six before{}, after{};
   std::copy_n(was.data(), 6, before.begin());
@@ -158,65 +165,65 @@ double LawSolver::disagreement(Answers& answers, Piece& p) const {
     speed += std::pow(problem_.slip(p.start + k, z_), 2);
     friction += std::pow(z_[z(p.start + k)], 2);
   }
-  if (block.mode == detail::FrictionProblem::Mode::sticks) {  // whatever its bound, as long as that holds it
-    const double bound = answers.holding(p, after);
+  if (block.mode == detail::FrictionProblem::Mode::sticks) {  // Its bound does not matter as long as it is sufficient.
+    const double bound = callbacks.holding(p, after);
     if (std::sqrt(friction) <= (1 + 1e-12) * bound) return 0;
-    return relative(Vector1d(bound), Vector1d(answers.holding(p, before)));
+    return relative(Vector1d(bound), Vector1d(callbacks.holding(p, before)));
   }
   speed = std::max(block.given ? block.speed : std::sqrt(speed), 1e-300);
-  return relative(Vector1d(answers.sliding(p, after, speed)), Vector1d(answers.sliding(p, before, speed)));
+  return relative(Vector1d(callbacks.sliding(p, after, speed)), Vector1d(callbacks.sliding(p, before, speed)));
 }
 
-/// Whether the laws agree with the thrusts that are there with their answers (T9). Where they do not, they read these
-/// in the next round, as long as that is likely to end in fewer rounds than there are unknowns; else what disagrees
-/// becomes an unknown that reads the thrust implicitly.
-bool LawSolver::agree(const Scene& scene, std::span<const double> induced, Following& so_far) {
+/// Returns true if the laws agree with the actual normal forces that result from their efforts (T9). Otherwise they
+/// read these in the next iteration, as long as that probably ends in fewer iterations than there are unknowns. If not,
+/// terms that do not agree become unknowns that read their normal force implicitly.
+bool LawSolver::laws_agree(const Scene& scene, std::span<const double> induced, FixedPointState& iteration) {
   constexpr double rounding = 1e-15, stalled = 1e-11, much = 1.1;
   if (!reads_actual_) return true;
   read_thrusts(scene, induced);
-  Answers answers(*this, scene);
+  LawCallbacks callbacks(*this, scene);
   double change = 0;
   int unknowns = 0;
   bool anew = false;
-  for (Piece& p : pieces_) {
+  for (UnknownTerm& p : unknown_terms_) {
     p.disagrees = false;
     if (p.what->reads != Reads::actual) continue;
     unknowns += p.dim;
     if (stiffens(scene, p)) anew = true;
-    if (p.block >= 0 && (p.implicit || anew)) continue;
-    const double off = disagreement(answers, p);
+    if (p.block >= 0 && (p.reaction_implicit || anew)) continue;
+    const double off = relative_disagreement(callbacks, p);
     p.disagrees = off > rounding;
     change = std::max(change, off);
   }
-  const double rate = so_far.rounds > 0 ? change / so_far.change : change;
-  const bool round_off = change <= rounding || (so_far.rounds > 0 && change <= stalled && rate > 0.5);
+  const double rate = iteration.rounds > 0 ? change / iteration.change : change;
+  const bool round_off = change <= rounding || (iteration.rounds > 0 && change <= stalled && rate > 0.5);
   for (Site& site : sites_) site.read = site.actual;
   if (!anew && round_off) {
-    for (const int i : posed_)  // hold() keeps to these
-      if (const Piece& p = pieces_[z(i)]; !report.fell_back)
+    for (const int i : posed_terms_)  // hold() uses these values.
+      if (const UnknownTerm& p = unknown_terms_[z(i)]; !report.fell_back)
         std::copy_n(thrust_read(p).data(), 6, problem_.blocks[z(p.block)].known.begin());
     return true;
   }
   if (!anew) {
     report.gain = rate;
-    so_far.ended = so_far.ended || !(rate < 0.9) || (unknowns <= few_unknowns && change > stalled) ||
-                   so_far.rounds + std::log(rounding / change) / std::log(rate) >= unknowns;
-    ++so_far.rounds;
-    so_far.change = change;
+    iteration.ended = iteration.ended || !(rate < 0.9) || (unknowns <= few_unknowns && change > stalled) ||
+                      iteration.rounds + std::log(rounding / change) / std::log(rate) >= unknowns;
+    ++iteration.rounds;
+    iteration.change = change;
   }
-  for (Piece& p : pieces_) {
+  for (UnknownTerm& p : unknown_terms_) {
     if (p.what->reads != Reads::actual) continue;
-    if (so_far.ended && (p.disagrees || (p.block >= 0 && p.contact >= 0))) {
-      p.implicit = true;
+    if (iteration.ended && (p.disagrees || (p.block >= 0 && p.contact >= 0))) {
+      p.reaction_implicit = true;
       p.block = 0;
-      if (p.answers) set_basis(p, Vector6d::Zero());
+      if (p.slip_implicit) set_basis(p, Vector6d::Zero());
     } else if (p.block < 0) {
       p.known = p.next;
-      // In a step friction that comes to more than it was when that was judged turns faster.
-      if (step > 0 && p.contact >= 0 && p.dim > 1 && p.known.norm() > much * p.judged) p.block = 0;
-    } else if (p.answers && !p.implicit && p.memory < 0) {
+      // In a step, friction that has become larger than when it was classified also turns faster.
+      if (step > 0 && p.contact >= 0 && p.dim > 1 && p.known.norm() > much * p.classified_friction) p.block = 0;
+    } else if (p.slip_implicit && !p.reaction_implicit && p.memory < 0) {
       const Site& site = sites_[z(p.site)];
-      set_basis(p, effort_at(scene, smooth_[z(p.smooth)], site.actual, site.relative, site.relative_spin));
+      set_basis(p, effort_at(scene, smooth_terms_[z(p.smooth)], site.actual, site.relative, site.relative_spin));
     }
   }
   return false;

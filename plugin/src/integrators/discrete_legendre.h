@@ -1,5 +1,5 @@
-// Bodies that move by their momenta: the differential of the exponential map, the free rotation of a given momentum,
-// and the step of RATTLE that ends on the constraints (T13). Private to the core.
+// Bodies that move by their momenta: the differential of the exponential map, the free rotation for a given momentum,
+// and the RATTLE step that ends on the constraints (T13). Private to the core.
 #pragma once
 
 #include "problem/jacobian_products.h"
@@ -12,7 +12,7 @@
 
 namespace linchpin {
 
-/// θ̇ for R = exp(θ)R₀ turning with ω: the inverse of the exponential's differential (T13).
+/// Returns θ̇ for R = exp(θ)R₀ rotating with ω, by the inverse differential of the exponential (T13).
 inline Vector3d rate_of_rotation(const Vector3d& theta, const Vector3d& omega) {
   const double square = theta.squaredNorm();
   const double half = 0.5 * std::sqrt(square);
@@ -21,11 +21,11 @@ inline Vector3d rate_of_rotation(const Vector3d& theta, const Vector3d& omega) {
   return omega - 0.5 * first + factor * theta.cross(first);
 }
 
-/// The constant ω that carries a body over dt, when that is how its free rotation is to be approached and its angular
-/// momentum is to be kept: L = dexp⁻ᵀ(−dt ω) I ω, the discrete Legendre transform of ½ωᵀIω dt (T13).
-/// @param I  world inertia at the beginning. @param omega  in: a guess
+/// Returns the constant ω that carries a body over dt. It approximates the free rotation and conserves its angular
+/// momentum: L = dexp⁻ᵀ(−dt ω) I ω, the discrete Legendre transform of ½ωᵀIω dt (T13). @param I  world inertia at the
+/// beginning. @param omega  in: a guess
 inline Vector3d spin_of(const Matrix3d& I, const Vector3d& L, double dt, Vector3d omega) {
-  // Newton with the differential of the first two terms; what it leaves out is (dt ω)²/12 of what it has.
+  // Newton with the differential of the first two terms. The rest is (dt ω)²/12 of these.
   double before = std::numeric_limits<double>::infinity();
   for (int k = 0; k < 30; ++k) {
     const Vector3d Iw = I * omega, error = rate_of_rotation(-dt * omega, Iw) - L;
@@ -42,8 +42,9 @@ inline Vector3d spin_of(const Matrix3d& I, const Vector3d& L, double dt, Vector3
   return omega;
 }
 
-/// The twists [n] that carry the block's bodies over dt when their momenta at its beginning are `momentum` [n]: linear,
-/// and angular in world axes about the centre of mass. `v` holds a guess, as the velocities do.
+/// Computes the twists [n] that carry the block's bodies over dt for their momenta at its beginning. The components of
+/// `momentum` [n] are linear, and angular in world axes about the centre of mass. `v` contains a guess, which the
+/// velocities are.
 inline void twists_of(const System& system, const Block& block, const State& base, double dt,
                       std::span<const double> momentum, std::span<double> v) {
   for (std::size_t s = 0; s < block.bodies.size(); ++s) {
@@ -58,7 +59,7 @@ inline void twists_of(const System& system, const Block& block, const State& bas
   }
 }
 
-/// The other way round, without a step: velocities [n] of momenta at a state, M⁻¹P.
+/// Returns the velocities [n] of momenta at a state without a step: M⁻¹P. It is the inverse of momenta_of().
 inline void velocities_of(const System& system, const Block& block, const State& at, std::span<const double> momentum,
                           std::span<double> v) {
   for (std::size_t s = 0; s < block.bodies.size(); ++s) {
@@ -67,13 +68,13 @@ inline void velocities_of(const System& system, const Block& block, const State&
     for (std::size_t j = first; j < first + 3; ++j) v[j] = momentum[j] / system.mass(id);
     if (system.dof(id) < 6) continue;
     const Vector3d L(momentum[first + 3], momentum[first + 4], momentum[first + 5]);
-    // Of the very M that momenta_of() has: where it is rounded otherwise, by rotating into the body's axes and out
-    // again, the two together gain 4e-16 each time, because |q|² is 1 + 9e-17 on average, and energy has a trend.
+    // Uses the same M as momenta_of(). If it were rounded differently, by rotating into the body's axes and back, the
+    // pair would gain 4e-16 each time. The reason is that |q|² is 1 + 9e-17 on average, and energy would have a trend.
     Eigen::Map<Vector3d>{&v[first + 3]} = system.world_inertia(id, at[id].q).ldlt().solve(L);
   }
 }
 
-/// Momenta [n] of velocities at a state: M v.
+/// Computes the momenta [n] of velocities at a state: M v.
 inline void momenta_of(const System& system, const Block& block, const State& at, std::span<const double> v,
                        std::span<double> momentum) {
   for (std::size_t s = 0; s < block.bodies.size(); ++s) {
@@ -86,10 +87,10 @@ inline void momenta_of(const System& system, const Block& block, const State& at
   }
 }
 
-/// As end_on_constraints (T12), for bodies that are carried by their momenta (twists_of): the impulse Aᵀλ at the base
+/// Runs end_on_constraints (T12) for bodies that are carried by their momenta (twists_of): the impulse Aᵀλ at the base
 /// is added to them. Steps backwards have dt < 0.
-/// @param momentum  [n] in: before this correction; out: with it
-/// @param v         [n] out: the twists that carry the bodies; in: a guess
+/// @param momentum  [n] in: before this correction. Out: with it.
+/// @param v         [n] in: a guess. Out: the twists that carry the bodies.
 NewtonReport end_on_constraints_with_momenta(const System& system, const Dynamics& dynamics, const State& base,
                                              State& end, double dt, std::span<double> momentum, std::span<double> v,
                                              std::span<double> lambda, double tolerance, int max_solves);

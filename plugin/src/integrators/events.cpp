@@ -1,5 +1,5 @@
-// Events (T10): what sticks, slides, lets go and engages, where within a step it does so, and the march from one event
-// to the next.
+// Events (T10): changes between stick, slip, release and engagement, their location within a step, and the loop from
+// one event to the next.
 #include "integrators/stepper_impl.h"
 #include "model/format.h"
 
@@ -14,47 +14,77 @@ namespace linchpin {
 
 namespace {
 
-/// A step by tolerance has no more parts than the first number, or it would follow a force that jumps for ever. Other
-/// steps have no more than the second: only events, smooth laws (max_substeps) and friction that turns (fine_parts) cut
-/// them. Each part that a step may have allows so many tries.
-constexpr long most_parts = 100000, most_explicit_parts = 4000, most_tries = 5;
-constexpr long many_parts = 1000;
+/// Limits of substeps. A step by tolerance has at most the first number, because it would follow a force that jumps for
+/// ever. Other steps have at most the second, because only events, smooth laws (max_substeps) and friction that turns
+/// (fine_substeps) divide them. The number of tries is limited for each substep.
+constexpr long max_substeps_by_tolerance = 100000, max_explicit_substeps = 4000, max_tries = 5;
+constexpr long slow_substeps = 1000;
 
-/// Parts of a step of rk4 in which friction turns as finely as it asks for.
-constexpr long fine_parts = 1000;
+/// Number of substeps of rk4 in which friction that turns is fully resolved.
+constexpr long fine_substeps = 1000;
 
-constexpr double shortest_part = 1e-13;  // [s]
+constexpr double shortest_substep = 1e-13;  // In s.
 
-/// Contacts at rest that are as near to their bounds [relative] where one of them comes to it, come to them with it.
+/// Relative distance to its bound within which an element at rest starts to slide together with another one that
+/// reaches its bound.
 constexpr double at_limit = 1e-11;
 
-/// What of a slip is not along a way [m/s or rad/s].
+/// Returns the part of a slip that is not along a direction [m/s or rad/s].
 double beside(const Vector6d& slip, const Vector6d& way) {
   const Vector6d along = way.stableNormalized();
   return (slip - std::max(0.0, slip.dot(along)) * along).norm();
 }
 
-}  // namespace
+/// Step lengths around an event: it has not happened at `a`, and it has happened at `b`.
+struct Bracket {
+  double a, b;        // Step lengths [s].
+  double at_a, at_b;  // Values of the event, not negative and negative. at_a = 0: not evaluated yet.
 
-void Stepper::Impl::watch() {
-  held.clear();
-  for (const ConstraintId id : block().constraints)
-    if (const OneSided& how = one_sided(*system, id); how.on) held.push_back({id, how.negative});
-  std::erase_if(let_go, [&](const Pusher& p) { return system->removed(p.on) || system->enabled(p.on); });
+  void add(double h, double e) {
+    if (e < 0)
+      b = h, at_b = e;
+    else
+      a = h, at_a = std::max(e, 1e-300);
+  }
+};
+
+/// Narrows a bracket to the width `sharp` by the Illinois method, with halving as a safeguard. Stops where the value is
+/// NaN, or the step is rejected.
+template <class Value>
+void narrow(Bracket& x, double sharp, const bool& rejected, Value value) {
+  for (int k = 0; x.at_a > 0 && x.b - x.a > sharp && k < 200; ++k) {
+    double h = k % 3 == 2 ? 0.5 * (x.a + x.b) : (x.at_a * x.b - x.at_b * x.a) / (x.at_a - x.at_b);
+    if (!(h > x.a && h < x.b)) h = 0.5 * (x.a + x.b);
+    h = std::clamp(h, x.a + 0.25 * std::min(sharp, x.b - x.a), x.b - 0.25 * std::min(sharp, x.b - x.a));
+    const double e = value(h);
+    if (rejected || std::isnan(e)) return;
+    x.add(h, e);
+    (e < 0 ? x.at_a : x.at_b) *= 0.5;
+  }
 }
 
-bool Stepper::Impl::open_those_apart() {
-  constexpr double open_gap = 1e-9;  // [m] no more than what closing gaps is for
+}  // namespace
+
+void Stepper::Impl::collect_unilateral() {
+  switching.active_unilateral.clear();
+  for (const ConstraintId id : block().constraints)
+    if (const OneSided& how = one_sided(*system, id); how.on) switching.active_unilateral.push_back({id, how.negative});
+  std::erase_if(switching.inactive_unilateral,
+                [&](const UnilateralMode& p) { return system->removed(p.on) || system->enabled(p.on); });
+}
+
+bool Stepper::Impl::deactivate_open() {
+  constexpr double open_gap = 1e-9;  // In m. It is not more than an error that closing gaps removes.
   bool any = false;
-  for (const Pusher& p : held) {
+  for (const UnilateralMode& p : switching.active_unilateral) {
     if (!one_sided(*system, p.on).reengage) continue;
     const auto at = std::find(block().constraints.begin(), block().constraints.end(), p.on);
     const std::size_t r = z(block().row[z(static_cast<int>(at - block().constraints.begin()))]);
     const double sign = p.negative ? -1 : 1, phi = sign * dynamics.assembly().position[r];
     if (!(phi > open_gap || (phi > -open_gap && sign * dynamics.assembly().velocity[r] > rest_speed))) continue;
     system->enable(p.on, false);
-    toggled.push_back(p.on);
-    let_go.push_back(p);
+    switching.switched_in_step.push_back(p.on);
+    switching.inactive_unilateral.push_back(p);
     any = true;
   }
   return any;
@@ -63,16 +93,16 @@ bool Stepper::Impl::open_those_apart() {
 void Stepper::Impl::decide_modes() {
   dynamics.release_grips();
   if (dynamics.evaluate(state) == Status::invalid) return;
-  modes_before = modes;
-  modes.clear();
+  switching.modes_before = switching.modes;
+  switching.modes.clear();
   for (const Contact& c : dynamics.contacts()) {
     Mode mode{block().constraints[z(c.constraint)], c.law, c.term, c.sticks, c.rubbing};
     if (c.rubbing.norm() <= 1e-9) mode.sense = c.gaining;
-    for (const Mode& old : modes_before)
+    for (const Mode& old : switching.modes_before)
       if (old.on == mode.on && old.law == mode.law && old.term == mode.term) mode = old;
-    modes.push_back(mode);
+    switching.modes.push_back(mode);
   }
-  let_turn();
+  clear_straight();
 }
 
 std::size_t Stepper::Impl::dry_terms() const {
@@ -84,10 +114,11 @@ std::size_t Stepper::Impl::dry_terms() const {
 }
 
 void Stepper::Impl::apply_modes() {
-  for (std::size_t i = 0; i < modes.size(); ++i) {
-    const bool given = straight[i].squaredNorm() > 0;
-    dynamics.grip(static_cast<int>(i), modes[i].sticks ? Grip::sticks : Grip::slips,
-                  given ? Vector6d(1e30 * straight[i]) : Vector6d(1e-12 * modes[i].sense.stableNormalized()));
+  for (std::size_t i = 0; i < switching.modes.size(); ++i) {
+    const bool given = switching.straight[i].squaredNorm() > 0;
+    dynamics.grip(
+        static_cast<int>(i), switching.modes[i].sticks ? Grip::sticks : Grip::slips,
+        given ? Vector6d(1e30 * switching.straight[i]) : Vector6d(1e-12 * switching.modes[i].sense.stableNormalized()));
   }
 }
 
@@ -97,37 +128,37 @@ double Stepper::Impl::rate_of_laws(const State& at, double from) {
 }
 
 bool Stepper::Impl::may_turn(std::size_t i) const {
-  return !modes[i].sticks && dynamics.contacts()[i].dim > 1 && modes[i].sense.squaredNorm() > 0;
+  return !switching.modes[i].sticks && dynamics.contacts()[i].dim > 1 && switching.modes[i].sense.squaredNorm() > 0;
 }
 
 bool Stepper::Impl::begins_to_slide() const {
-  for (std::size_t i = 0; i < modes.size(); ++i)
+  for (std::size_t i = 0; i < switching.modes.size(); ++i)
     if (may_turn(i) && dynamics.contacts()[i].rubbing.norm() <= rest_speed) return true;
   return false;
 }
 
-void Stepper::Impl::let_turn() {
-  straight.assign(modes.size(), Vector6d::Zero());
+void Stepper::Impl::clear_straight() {
+  switching.straight.assign(switching.modes.size(), Vector6d::Zero());
   apply_modes();
 }
 
 bool Stepper::Impl::go_straight(double h, bool anyhow) {
-  ++tries;
-  let_turn();
-  for (std::size_t i = 0; i < modes.size(); ++i)
+  ++switching.try_count;
+  clear_straight();
+  for (std::size_t i = 0; i < switching.modes.size(); ++i)
     if (may_turn(i)) dynamics.grip(static_cast<int>(i), Grip::slips);
   dynamics.set_step(h);
   const bool answered = dynamics.evaluate(state) != Status::invalid;
-  smooth_rate = rate_of_laws(state, stable / h);
+  switching.smooth_rate = rate_of_laws(state, stable / h);
   dynamics.set_step(0);
   bool any = false;
-  for (std::size_t i = 0; answered && i < modes.size(); ++i) {
+  for (std::size_t i = 0; answered && i < switching.modes.size(); ++i) {
     if (!may_turn(i)) continue;
     const Contact& c = dynamics.contacts()[i];
     Vector6d way = c.sticks ? Vector6d(Vector6d::Zero()) : Vector6d(c.rubbing + h * c.gaining);
-    if (c.sticks && c.rubbing.norm() <= rest_speed) way = modes[i].sense;
+    if (c.sticks && c.rubbing.norm() <= rest_speed) way = switching.modes[i].sense;
     if (!(way.squaredNorm() > 0) || !(anyhow || beside(c.rubbing, way) <= rest_speed)) continue;
-    straight[i] = way.stableNormalized();
+    switching.straight[i] = way.stableNormalized();
     any = true;
   }
   apply_modes();
@@ -135,32 +166,35 @@ bool Stepper::Impl::go_straight(double h, bool anyhow) {
 }
 
 bool Stepper::Impl::goes_straight() const {
-  return std::any_of(straight.begin(), straight.end(), [](const Vector6d& way) { return way.squaredNorm() > 0; });
+  return std::any_of(switching.straight.begin(), switching.straight.end(),
+                     [](const Vector6d& way) { return way.squaredNorm() > 0; });
 }
 
 bool Stepper::Impl::went_straight() const {
-  for (std::size_t i = 0; i < straight.size(); ++i) {
-    if (!(straight[i].squaredNorm() > 0)) continue;
+  for (std::size_t i = 0; i < switching.straight.size(); ++i) {
+    if (!(switching.straight[i].squaredNorm() > 0)) continue;
     const Contact& c = dynamics.contacts()[i];
-    // On a curved surface the way turns with it; friction, which goes against the way, tells where it is by now.
-    const bool one_kind = c.effort.head<3>().isZero(0) || c.effort.tail<3>().isZero(0);  // not bores, with their arm
-    const bool told = one_kind && c.effort.squaredNorm() > 0;
-    if (beside(c.rubbing, told ? Vector6d(-c.effort) : straight[i]) > 2 * rest_speed) return false;
+    // On a curved surface the direction turns with it. Friction is opposite to the direction, and so shows the present
+    // one.
+    // Not for bores, which have an arm.
+    const bool one_kind = c.effort.head<3>().isZero(0) || c.effort.tail<3>().isZero(0);
+    const bool direction_known = one_kind && c.effort.squaredNorm() > 0;
+    if (beside(c.rubbing, direction_known ? Vector6d(-c.effort) : switching.straight[i]) > 2 * rest_speed) return false;
   }
   return true;
 }
 
-double Stepper::Impl::plan(double left, double enough, bool anyhow) {
+double Stepper::Impl::plan_length(double left, double enough, bool anyhow) {
   double h = left;
   do {
     if (go_straight(h, anyhow)) return h;
     h *= 0.25;
-  } while (h > std::max(2 * enough, shortest_part));
-  let_turn();
-  return std::min(left, std::max(enough, shortest_part));
+  } while (h > std::max(2 * enough, shortest_substep));
+  clear_straight();
+  return std::min(left, std::max(enough, shortest_substep));
 }
 
-double Stepper::Impl::push_of(const Pusher& p) const {
+double Stepper::Impl::unilateral_force(const UnilateralMode& p) const {
   for (std::size_t i = 0; i < block().constraints.size(); ++i)
     if (block().constraints[i] == p.on) {
       const std::size_t r = z(block().row[i]);
@@ -169,123 +203,126 @@ double Stepper::Impl::push_of(const Pusher& p) const {
   return 0;
 }
 
-double Stepper::Impl::gap_of(const Pusher& p, const State& at) {
-  watched.clear();
-  for (const BodyId id : system->constraint(p.on).bodies()) watched.push_back(at[id]);
+double Stepper::Impl::gap_of(const UnilateralMode& p, const State& at) {
+  switching.watched.clear();
+  for (const BodyId id : system->constraint(p.on).bodies()) switching.watched.push_back(at[id]);
   double phi = 0;
-  system->constraint(p.on).function().residual(watched, at.t, {&phi, 1});
+  system->constraint(p.on).function().residual(switching.watched, at.t, {&phi, 1});
   return p.negative ? -phi : phi;
 }
 
 double Stepper::Impl::event_value(const State& at) {
   double least = std::numeric_limits<double>::infinity();
   const auto contacts = dynamics.contacts();
-  over.assign(contacts.size(), 0);
+  switching.over.assign(contacts.size(), 0);
   for (std::size_t i = 0; i < contacts.size(); ++i) {
     const Contact& c = contacts[i];
     if (c.dim == 0) continue;
     double e = 0;
-    if (modes[i].sticks) {
-      e = c.bound - c.friction + 1e-12 * c.bound;  // held with a bound that is just enough, it stays
+    if (switching.modes[i].sticks) {
+      e = c.bound - c.friction + 1e-12 * c.bound;  // An element with a bound that is just sufficient stays.
       if (c.bound == 0 && c.friction <= 1e-12) e = 0;
     } else {
-      const double size = modes[i].sense.norm();
-      e = size > 0 ? c.rubbing.dot(modes[i].sense) / size : 0;
+      const double size = switching.modes[i].sense.norm();
+      e = size > 0 ? c.rubbing.dot(switching.modes[i].sense) / size : 0;
     }
-    over[i] = e < 0;
+    switching.over[i] = e < 0;
     least = std::min(least, e);
   }
-  over_held.assign(held.size(), 0);
-  for (std::size_t i = 0; i < held.size(); ++i) {
-    const double e = push_of(held[i]);
-    over_held[i] = e < 0;
+  switching.over_active.assign(switching.active_unilateral.size(), 0);
+  for (std::size_t i = 0; i < switching.active_unilateral.size(); ++i) {
+    const double e = unilateral_force(switching.active_unilateral[i]);
+    switching.over_active[i] = e < 0;
     least = std::min(least, e);
   }
-  over_gone.assign(let_go.size(), 0);
-  for (std::size_t i = 0; i < let_go.size(); ++i) {
-    const double e = gap_of(let_go[i], at);
-    over_gone[i] = e < 0;
+  switching.over_inactive.assign(switching.inactive_unilateral.size(), 0);
+  for (std::size_t i = 0; i < switching.inactive_unilateral.size(); ++i) {
+    const double e = gap_of(switching.inactive_unilateral[i], at);
+    switching.over_inactive[i] = e < 0;
     least = std::min(least, e);
   }
   return least;
 }
 
-void Stepper::Impl::note(double t, const Mode& mode, ModeSwitch::What what) {
-  switches.push_back({t, mode.on, mode.law, mode.term, what});
+void Stepper::Impl::record_switch(double t, const Mode& mode, ModeSwitch::What what) {
+  switching.switches.push_back({t, mode.on, mode.law, mode.term, what});
   ++report.mode_switches;
 }
 
 bool Stepper::Impl::switch_modes() {
-  std::vector<char>& past = over;
-  // Contacts of one body stop together, but for rounding: those that are at rest are judged with the one that was
-  // found.
+  std::vector<char>& past = switching.over;
+  // Elements of one body stop together, except for rounding. So those at rest are switched together with the one that
+  // was found.
   if (std::find(past.begin(), past.end(), 1) != past.end())
-    for (std::size_t i = 0; i < modes.size(); ++i)
-      if (!modes[i].sticks && dynamics.contacts()[i].dim > 0)
+    for (std::size_t i = 0; i < switching.modes.size(); ++i)
+      if (!switching.modes[i].sticks && dynamics.contacts()[i].dim > 0)
         past[i] = past[i] || dynamics.contacts()[i].rubbing.norm() <= rest_speed;
-  // Redundant ones that come to the limit of rest do so together, and give way against what they hold with: what they
-  // gain there is rounding.
-  ways.assign(modes.size(), Vector6d::Zero());
+  // Redundant elements reach the limit of rest together, and start to slide against their friction. Their slip
+  // acceleration there is rounding.
+  switching.slide_directions.assign(switching.modes.size(), Vector6d::Zero());
   bool gives_way = false;
-  for (std::size_t i = 0; i < modes.size(); ++i) gives_way = gives_way || (past[i] && modes[i].sticks);
-  for (std::size_t i = 0; gives_way && i < modes.size(); ++i) {
+  for (std::size_t i = 0; i < switching.modes.size(); ++i)
+    gives_way = gives_way || (past[i] && switching.modes[i].sticks);
+  for (std::size_t i = 0; gives_way && i < switching.modes.size(); ++i) {
     const Contact& c = dynamics.contacts()[i];
-    if (!modes[i].sticks || c.dim == 0) continue;
+    if (!switching.modes[i].sticks || c.dim == 0) continue;
     past[i] = past[i] || c.bound - c.friction <= at_limit * c.bound;
-    if (past[i]) ways[i] = -c.effort;
+    if (past[i]) switching.slide_directions[i] = -c.effort;
   }
-  for (std::size_t i = 0; i < modes.size(); ++i)
-    if (past[i] && !modes[i].sticks) dynamics.grip(static_cast<int>(i), Grip::sticks);
+  for (std::size_t i = 0; i < switching.modes.size(); ++i)
+    if (past[i] && !switching.modes[i].sticks) dynamics.grip(static_cast<int>(i), Grip::sticks);
   if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
-  v1.assign(dynamics.assembly().v.begin(), dynamics.assembly().v.end());
-  if (dynamics.hold(state, v1) > 0) give(v1, state);
-  for (std::size_t i = 0; i < modes.size(); ++i)
-    if (past[i] || modes[i].sticks) dynamics.grip(static_cast<int>(i), Grip::automatic);
+  work.v1.assign(dynamics.assembly().v.begin(), dynamics.assembly().v.end());
+  if (dynamics.hold(state, work.v1) > 0) set_velocities(work.v1, state);
+  for (std::size_t i = 0; i < switching.modes.size(); ++i)
+    if (past[i] || switching.modes[i].sticks) dynamics.grip(static_cast<int>(i), Grip::automatic);
   if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
-  for (std::size_t i = 0; i < modes.size(); ++i) {
-    Mode& mode = modes[i];
+  for (std::size_t i = 0; i < switching.modes.size(); ++i) {
+    Mode& mode = switching.modes[i];
     const Contact& c = dynamics.contacts()[i];
     if (!past[i] && !mode.sticks) continue;
     const bool stuck_before = mode.sticks;
     mode.sticks = c.sticks && !(stuck_before && past[i]);
     if (!mode.sticks)
-      mode.sense = ways[i].squaredNorm() > 0 ? ways[i] : c.gaining.norm() > 0 ? c.gaining : Vector6d(-c.effort);
-    if (stuck_before && !mode.sticks) note(state.t, mode, ModeSwitch::What::slides);
-    if (!stuck_before) note(state.t, mode, mode.sticks ? ModeSwitch::What::sticks : ModeSwitch::What::turns);
+      mode.sense = switching.slide_directions[i].squaredNorm() > 0 ? switching.slide_directions[i]
+                   : c.gaining.norm() > 0                          ? c.gaining
+                                                                   : Vector6d(-c.effort);
+    if (stuck_before && !mode.sticks) record_switch(state.t, mode, ModeSwitch::What::slides);
+    if (!stuck_before) record_switch(state.t, mode, mode.sticks ? ModeSwitch::What::sticks : ModeSwitch::What::turns);
   }
-  let_turn();
+  clear_straight();
   return true;
 }
 
 bool Stepper::Impl::release_and_engage(double t) {
   const bool at_end = options.method == Method::semi_implicit;
   bool changed = false, impact = false;
-  for (std::size_t i = 0; i < held.size(); ++i) {
-    if (!over_held[i]) continue;
-    const Pusher p = held[i];
-    toggled.push_back(p.on);
-    tried.push_back(p.on);
+  for (std::size_t i = 0; i < switching.active_unilateral.size(); ++i) {
+    if (!switching.over_active[i]) continue;
+    const UnilateralMode p = switching.active_unilateral[i];
+    switching.switched_in_step.push_back(p.on);
+    switching.switched_in_substep.push_back(p.on);
     system->enable(p.on, false);
-    if (one_sided(*system, p.on).reengage) let_go.push_back(p);
-    note(t, {p.on, -1, -1}, ModeSwitch::What::releases);
+    if (one_sided(*system, p.on).reengage) switching.inactive_unilateral.push_back(p);
+    record_switch(t, {p.on, -1, -1}, ModeSwitch::What::releases);
     changed = true;
   }
-  for (std::size_t i = 0; i < over_gone.size(); ++i) {
-    if (!over_gone[i]) continue;
-    toggled.push_back(let_go[i].on);
-    tried.push_back(let_go[i].on);
-    system->enable(let_go[i].on, true);
-    note(t, {let_go[i].on, -1, -1}, ModeSwitch::What::engages);
+  for (std::size_t i = 0; i < switching.over_inactive.size(); ++i) {
+    if (!switching.over_inactive[i]) continue;
+    switching.switched_in_step.push_back(switching.inactive_unilateral[i].on);
+    switching.switched_in_substep.push_back(switching.inactive_unilateral[i].on);
+    system->enable(switching.inactive_unilateral[i].on, true);
+    record_switch(t, {switching.inactive_unilateral[i].on, -1, -1}, ModeSwitch::What::engages);
     changed = impact = true;
   }
   if (!changed) return true;
-  recorder.close(state.t - closed);
-  closed = state.t;
+  recorder.close(state.t - recorded_until);
+  recorded_until = state.t;
   dynamics.restructure();
   recorder.restructure(*system, block(), false);
   recorder.begin(*system);
-  make_room();
-  watch();
+  resize_work_memory();
+  collect_unilateral();
   if (at_end && (!impact || options.drift == Drift::exact)) return true;
   if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
   if (impact) {
@@ -299,57 +336,58 @@ bool Stepper::Impl::release_and_engage(double t) {
 
 void Stepper::Impl::march(double dt) {
   const bool adaptive = by_tolerance(options.method);
-  if (!modes_known || modes.size() != dry_terms()) {
+  if (!switching.modes_known || switching.modes.size() != dry_terms()) {
     decide_modes();
-    modes_known = true;
+    switching.modes_known = true;
   }
-  if (symplectic(options.method) && (dry_terms() > 0 || !held.empty() || !let_go.empty()))
+  if (symplectic(options.method) &&
+      (dry_terms() > 0 || !switching.active_unilateral.empty() || !switching.inactive_unilateral.empty()))
     return refuse(Status::invalid, "rattle has no stick, slip and release; take rk4, adaptive or semi_implicit");
   report.substeps = 0;
-  tries = 0;
-  fresh = false;
-  if (adaptive && !(try_h > 0)) try_h = first_guess(dt);
+  switching.try_count = 0;
+  control.first_stage_is_known = false;
+  if (adaptive && !(control.try_h > 0)) control.try_h = first_guess(dt);
   double last = dt;
-  int splinters = 0;  // parts that a law which is known to jump has cut
+  int cut_substeps = 0;  // Substeps that a law with a known jump has shortened.
   for (double done = 0; done < dt;) {
-    recorder.keep();
-    if (adaptive && hopeless(dt - done, splinters)) return;
-    if (adaptive && report.substeps == many_parts) name_what_slows(last);
+    recorder.store();
+    if (adaptive && refuse_endless(dt - done, cut_substeps)) return;
+    if (adaptive && report.substeps == slow_substeps) warn_of_slow_law(last);
     double e = 0, at = 0;
-    for (double most = dt - done;; most = 0.5 * at, recorder.undo()) {
-      if (takes_too_many(last)) return;
+    for (double most = dt - done;; most = 0.5 * at, recorder.restore()) {
+      if (refuse_too_many(last)) return;
       double left = most;
       if (!(adaptive ? advance_adaptively(left, dt - done) : advance_in_stages(left, dt))) return;
-      e = eventful() ? event_value(next) : 1;
-      // A stage that has turned back where the end has not: the motion is too fast for the step, and friction would
-      // give power there.
-      while (e >= 0 && turned_back && left > dt / 256) {
+      e = eventful() ? event_value(work.next) : 1;
+      // A stage has turned back although the end has not. The motion is too fast for the step, and friction would give
+      // power there.
+      while (e >= 0 && switching.turned_back && left > dt / 256) {
         left *= 0.5;
-        recorder.undo();
+        recorder.restore();
         if (!advance_by(left)) return;
-        e = event_value(next);
+        e = event_value(work.next);
       }
       at = e < 0 ? locate(left, e) : left;
       if (report.rejected) return;
-      if (e >= 0 || at <= shortest_part || !turned_round()) break;
+      if (e >= 0 || at <= shortest_substep || !turned_round()) break;
     }
     last = at;
-    if (!dynamics.law_report().trouble.empty() && at < 1e-5 * dt) ++splinters;
+    if (!dynamics.law_report().trouble.empty() && at < 1e-5 * dt) ++cut_substeps;
     done = e < 0 || at < dt - done ? done + at : dt;
-    take(at);
+    accept_substep(at);
     if (e >= 0) continue;
     if (report.mode_switches >= options.max_switches)
       return refuse(report.status,
                     "modes of friction change more than max_switches times in one step, most often " + most_switched());
     if (!switch_modes() || !release_and_engage(state.t)) return;
-    fresh = false;
+    control.first_stage_is_known = false;
   }
 }
 
-bool Stepper::Impl::takes_too_many(double part) {
-  const long most = by_tolerance(options.method) ? most_parts : most_explicit_parts;
-  if (report.substeps < most && tries < most_tries * most) return false;
-  const std::string too_many = report.substeps < most ? std::to_string(most_tries * most) + " tries for its parts"
+bool Stepper::Impl::refuse_too_many(double part) {
+  const long most = by_tolerance(options.method) ? max_substeps_by_tolerance : max_explicit_substeps;
+  if (report.substeps < most && switching.try_count < max_tries * most) return false;
+  const std::string too_many = report.substeps < most ? std::to_string(max_tries * most) + " tries for its parts"
                                                       : std::to_string(most) + " parts";
   std::string why = "the step needs more than " + too_many + ", the last of " + text(part) +
                     " s at t = " + text(state.t) + " s: a force jumps, or is stiff";
@@ -367,9 +405,9 @@ bool Stepper::Impl::takes_too_many(double part) {
 std::string Stepper::Impl::most_switched() const {
   long most = 0;
   const ModeSwitch* which = nullptr;
-  for (const ModeSwitch& s : switches) {
+  for (const ModeSwitch& s : switching.switches) {
     const auto same = [&](const ModeSwitch& o) { return o.on == s.on && o.law == s.law && o.term == s.term; };
-    if (const long count = std::count_if(switches.begin(), switches.end(), same); count > most)
+    if (const long count = std::count_if(switching.switches.begin(), switching.switches.end(), same); count > most)
       most = count, which = &s;
   }
   if (which == nullptr) return "none";
@@ -378,33 +416,33 @@ std::string Stepper::Impl::most_switched() const {
          system->name(which->on) + " (" + std::to_string(most) + " times)";
 }
 
-bool Stepper::Impl::hopeless(double left, int splinters) {
-  constexpr int enough_splinters = 50;
+bool Stepper::Impl::refuse_endless(double left, int cut_substeps) {
+  constexpr int max_cut_substeps = 50;
   const auto jumps = [&] {
     refuse(report.status, dynamics.law_report().trouble + "; parts of the step become ever shorter about it");
     return true;
   };
-  if (splinters >= enough_splinters) return jumps();
-  constexpr long asked_at = 64;  // parts, by which what only begins or ends a motion is over
+  if (cut_substeps >= max_cut_substeps) return jumps();
+  constexpr long asked_at = 64;  // Number of substeps after which the start or the end of a motion is over.
   if (report.substeps != asked_at) return false;
   dynamics.ask_rates(true);
   const bool answered = dynamics.evaluate(state) != Status::invalid;
   dynamics.ask_rates(false);
-  fresh = false;
-  constexpr double too_many = 3 * static_cast<double>(most_parts);
+  control.first_stage_is_known = false;
+  constexpr double too_many = 3 * static_cast<double>(max_substeps_by_tolerance);
   const bool too_fast = answered && rate_of_laws(state, too_many / left) * left > too_many;
   const LawReport& r = dynamics.law_report();
-  if (!too_fast || r.stiffest < 0) return false;  // its own limit
+  if (!too_fast || r.stiffest < 0) return false;  // It has its own limit.
   if (!r.trouble.empty()) return jumps();
   refuse(report.status, name_of(dynamics.law_efforts()[z(r.stiffest)]) + too_stiff);
   return true;
 }
 
-void Stepper::Impl::name_what_slows(double part) {
+void Stepper::Impl::warn_of_slow_law(double part) {
   dynamics.ask_rates(true);
   const bool answered = dynamics.evaluate(state) != Status::invalid;
   dynamics.ask_rates(false);
-  fresh = false;
+  control.first_stage_is_known = false;
   const bool slows = answered && rate_of_laws(state, 0.3 * stable / part) * part > 0.3 * stable;
   const LawReport& r = dynamics.law_report();
   if (!slows || r.stiffest < 0 || !report.warning.empty()) return;
@@ -415,56 +453,57 @@ void Stepper::Impl::name_what_slows(double part) {
 }
 
 bool Stepper::Impl::turned_round() const {
-  for (std::size_t i = 0; i < over.size() && i < modes.size(); ++i)
-    if (over[i] && may_turn(i) && dynamics.contacts()[i].rubbing.norm() > 4 * rest_speed) return true;
+  for (std::size_t i = 0; i < switching.over.size() && i < switching.modes.size(); ++i)
+    if (switching.over[i] && may_turn(i) && dynamics.contacts()[i].rubbing.norm() > 4 * rest_speed) return true;
   return false;
 }
 
 bool Stepper::Impl::advance_in_stages(double& left, double dt) {
   if (options.method != Method::rk4) return advance_by(left);
-  // Smooth laws are explicit in the stages, and drive what they should damp where rate · h is far beyond 1.
+  // Smooth laws are explicit in the stages. They drive the motion that they should damp where rate · h is far above 1.
   const double finest = dt / std::max(1, options.max_substeps);
-  const bool anyhow = report.substeps >= fine_parts;
+  const bool anyhow = report.substeps >= fine_substeps;
   const auto enough = [](double rate) { return 0.7 * stable / rate; };
   const bool goes_on = goes_straight();
-  let_turn();
+  clear_straight();
   const double rate = rate_of_laws(state, stable / left);
   const bool dry = dynamics.law_report().stiffest < 0;
-  smooth_rate = dry ? 0 : rate;
+  switching.smooth_rate = dry ? 0 : rate;
   const auto limit = [&](double h) {
-    return smooth_rate * h > stable ? std::min(h, std::max(finest, enough(smooth_rate))) : h;
+    return switching.smooth_rate * h > stable ? std::min(h, std::max(finest, enough(switching.smooth_rate))) : h;
   };
   left = limit(left);
   if (begins_to_slide())
-    left = limit(plan(left, 0, anyhow));
+    left = limit(plan_length(left, 0, anyhow));
   else if (dry && rate * left > stable)
-    left = limit(plan(left, enough(rate), anyhow));
-  else if (goes_on && go_straight(left, anyhow))  // how fast it would turn has not been asked for
+    left = limit(plan_length(left, enough(rate), anyhow));
+  else if (goes_on && go_straight(left, anyhow))  // The rate at which it would turn has not been computed.
     left = limit(left);
   const Status status = report.status;
   for (;;) {
     if (!advance_by(left)) {
-      // Stages of laws too stiff for the part lie anywhere.
-      if (!(law_rate * left > stable) || !(left > finest * (1 + 1e-9))) return false;
+      // Stages of laws that are too stiff for the substep may have any state.
+      if (!(switching.law_rate * left > stable) || !(left > finest * (1 + 1e-9))) return false;
       report.rejected = false;
       report.reason.clear();
       report.status = status;
-      recorder.undo();
+      recorder.restore();
       left = std::max(finest, 0.5 * left);
       continue;
     }
-    if (!(law_rate * left > stable)) {
-      if (anyhow || left <= shortest_part || went_straight()) return true;
-      recorder.undo();
-      left = limit(plan(0.5 * left, rate > 0 ? enough(rate) : 0, anyhow));
-    } else if (dry_is_fastest) {
-      if (left <= shortest_part) return true;
-      recorder.undo();
-      // A stage may have come to lie where the slip is least: no shorter at once than that takes.
-      left = limit(plan(goes_straight() ? 0.5 * left : left, std::max(enough(law_rate), 0.25 * left), anyhow));
+    if (!(switching.law_rate * left > stable)) {
+      if (anyhow || left <= shortest_substep || went_straight()) return true;
+      recorder.restore();
+      left = limit(plan_length(0.5 * left, rate > 0 ? enough(rate) : 0, anyhow));
+    } else if (switching.dry_is_fastest) {
+      if (left <= shortest_substep) return true;
+      recorder.restore();
+      // A stage may have been where the slip is least. So the length is reduced by no more than that requires at once.
+      left = limit(
+          plan_length(goes_straight() ? 0.5 * left : left, std::max(enough(switching.law_rate), 0.25 * left), anyhow));
     } else {
       if (!(left > finest * (1 + 1e-9))) break;
-      recorder.undo();
+      recorder.restore();
       left = std::max(finest, 0.5 * left);
     }
   }
@@ -478,116 +517,94 @@ bool Stepper::Impl::advance_in_stages(double& left, double dt) {
 }
 
 bool Stepper::Impl::advance_adaptively(double& left, double rest_of_step) {
-  const double most = left, planned = try_h;
+  const double most = left, planned = control.try_h;
   const bool goes_on = goes_straight();
-  let_turn();
+  clear_straight();
   const bool begins = begins_to_slide();
-  const bool turns = rate_of_laws(state, 0.3 * stable / try_h) * try_h > 0.3 * stable;
+  const bool turns = rate_of_laws(state, 0.3 * stable / control.try_h) * control.try_h > 0.3 * stable;
   if (begins || goes_on || (turns && dynamics.law_report().stiffest < 0)) {
-    left = plan(most, begins ? 0 : try_h, false);
+    left = plan_length(most, begins ? 0 : control.try_h, false);
     if (goes_straight()) {
       if (!advance_within_tolerance(left, rest_of_step)) return false;
       if (went_straight()) return true;
-      recorder.undo();
-      try_h = planned;
-      let_turn();
+      recorder.restore();
+      control.try_h = planned;
+      clear_straight();
     }
     left = most;
   }
-  if (1.001 * try_h < left) left = 2 * try_h < left ? try_h : 0.5 * left;  // no splinter at the end
+  if (1.001 * control.try_h < left)
+    left = 2 * control.try_h < left ? control.try_h : 0.5 * left;  // Avoids a very short substep at the end.
   return advance_within_tolerance(left, rest_of_step);
 }
 
 double Stepper::Impl::locate(double left, double e) {
   const double sharp = std::max(options.event_tolerance, 4e-16 * (std::fabs(state.t) + left));
-  double a = 0, b = left, at_a = 0, at_b = e, last = left;
-  const auto narrow = [&](auto value) {
-    for (int k = 0; at_a > 0 && b - a > sharp && k < 200; ++k) {  // Illinois, kept honest by halving
-      double h = k % 3 == 2 ? 0.5 * (a + b) : (at_a * b - at_b * a) / (at_a - at_b);
-      if (!(h > a && h < b)) h = 0.5 * (a + b);
-      h = std::clamp(h, a + 0.25 * std::min(sharp, b - a), b - 0.25 * std::min(sharp, b - a));
-      e = value(h);
-      if (report.rejected || std::isnan(e)) return;
-      if (e < 0) {
-        b = h;
-        at_b = e;
-        at_a *= 0.5;
-      } else {
-        a = h;
-        at_a = std::max(e, 1e-300);
-        at_b *= 0.5;
-      }
-    }
-  };
-  const auto on_polynomial = [&](double h) {
-    look_inside(state, trial, h / left, next);
-    memory_there.resize(memory_after.size());
-    for (std::size_t j = 0; j < memory_there.size(); ++j)
-      memory_there[j] = memory_before[j] + h / left * (memory_after[j] - memory_before[j]);
-    dynamics.give_memory(memory_there);
-    return dynamics.evaluate(next) == Status::invalid ? std::numeric_limits<double>::quiet_NaN() : event_value(next);
-  };
+  double last = left;
   const auto by_a_step = [&](double h) {
-    recorder.undo();
+    recorder.restore();
     last = h;
-    return advance_by(h) ? event_value(next) : std::numeric_limits<double>::quiet_NaN();
+    return advance_by(h) ? event_value(work.next) : std::numeric_limits<double>::quiet_NaN();
   };
-
-  for (int k = 0; at_a <= 0 && k < 6; ++k) {
-    e = on_polynomial(0.5 * b);
-    if (std::isnan(e)) break;
-    e < 0 ? (b *= 0.5, at_b = e) : (a = 0.5 * b, at_a = std::max(e, 1e-300));
-  }
-  double width = 0;
-  if (at_a > 0 && !std::isnan(e)) {
-    const double slope = (at_a - at_b) / (b - a);
-    narrow(on_polynomial);
-    const double there = b;
-    a = 0, b = left, at_a = 0, at_b = -1;
-    e = by_a_step(there);
+  Bracket steps{0, left, 0, -1};
+  if (const std::optional<Guess> guess = guess_event(left, e, sharp)) {
+    e = by_a_step(guess->at);
     if (report.rejected) return left;
-    width = std::max(sharp, 2 * std::fabs(e) / slope);
-    if (e < 0)
-      b = there, at_b = e;
-    else
-      a = there, at_a = std::max(e, 1e-300);
-    // The polynomial is off by its own error; a few widths of that bracket the event.
-    for (int k = 0; k < 8 && (at_a <= 0 || b == left); ++k, width *= 8) {
-      const double h = at_a <= 0 ? b - width : a + width;
-      if (!(h > 0.01 * b && h < left)) break;
+    double width = std::max(sharp, 2 * std::fabs(e) / guess->slope);
+    steps.add(guess->at, e);
+    // The polynomial has an error of its own. A few widths of that bracket the event.
+    for (int k = 0; k < 8 && (steps.at_a <= 0 || steps.b == left); ++k, width *= 8) {
+      const double h = steps.at_a <= 0 ? steps.b - width : steps.a + width;
+      if (!(h > 0.01 * steps.b && h < left)) break;
       e = by_a_step(h);
       if (report.rejected) return left;
-      if (e < 0)
-        b = h, at_b = e;
-      else
-        a = h, at_a = std::max(e, 1e-300);
+      steps.add(h, e);
     }
-  } else {
-    a = 0, b = left, at_a = 0, at_b = -1;
   }
-  // Between `a`, where nothing has happened, and `b`, where something has.
-  for (int k = 0; at_a <= 0 && k < 40 && b > sharp; ++k) {
-    const double h = 0.5 * b;
+  for (int k = 0; steps.at_a <= 0 && k < 40 && steps.b > sharp; ++k) {
+    const double h = 0.5 * steps.b;
     e = by_a_step(h);
     if (report.rejected) return left;
-    e < 0 ? (b = h, at_b = e) : (a = h, at_a = std::max(e, 1e-300));
+    steps.add(h, e);
   }
-  narrow(by_a_step);
+  narrow(steps, sharp, report.rejected, by_a_step);
   if (report.rejected) return left;
-  if (last != b) by_a_step(b);
-  return b;
+  if (last != steps.b) by_a_step(steps.b);
+  return steps.b;
 }
 
-void Stepper::Impl::take(double h) {
+std::optional<Stepper::Impl::Guess> Stepper::Impl::guess_event(double left, double e, double sharp) {
+  const auto on_polynomial = [&](double h) {
+    evaluate_segment(state, dense.trial, h / left, work.next);
+    work.memory_there.resize(work.memory_after.size());
+    for (std::size_t j = 0; j < work.memory_there.size(); ++j)
+      work.memory_there[j] = work.memory_before[j] + h / left * (work.memory_after[j] - work.memory_before[j]);
+    dynamics.give_memory(work.memory_there);
+    return dynamics.evaluate(work.next) == Status::invalid ? std::numeric_limits<double>::quiet_NaN()
+                                                           : event_value(work.next);
+  };
+  Bracket bracket{0, left, 0, e};
+  for (int k = 0; bracket.at_a <= 0 && k < 6; ++k) {
+    e = on_polynomial(0.5 * bracket.b);
+    if (std::isnan(e)) break;
+    bracket.add(0.5 * bracket.b, e);
+  }
+  if (!(bracket.at_a > 0) || std::isnan(e)) return {};
+  const double slope = (bracket.at_a - bracket.at_b) / (bracket.b - bracket.a);
+  narrow(bracket, sharp, report.rejected, on_polynomial);
+  return Guess{bracket.b, slope};
+}
+
+void Stepper::Impl::accept_substep(double h) {
   ++report.substeps;
-  std::swap(state, next);
-  // What the pair found last is what it needs first, where nothing else is to be settled there.
-  fresh = by_tolerance(options.method) && !eventful() && dynamics.law_efforts().empty();
-  keep_segment();
+  std::swap(state, work.next);
+  // The last evaluation of the pair is the first one of the next substep, if nothing else changes there.
+  control.first_stage_is_known = by_tolerance(options.method) && !eventful() && dynamics.law_efforts().empty();
+  store_segment();
   dynamics.accept(h);
-  for (std::size_t i = 0; i < modes.size() && i < dynamics.contacts().size(); ++i) {
+  for (std::size_t i = 0; i < switching.modes.size() && i < dynamics.contacts().size(); ++i) {
     const Contact& c = dynamics.contacts()[i];
-    if (!modes[i].sticks && c.rubbing.dot(modes[i].sense) > 0) modes[i].sense = c.rubbing;
+    if (!switching.modes[i].sticks && c.rubbing.dot(switching.modes[i].sense) > 0) switching.modes[i].sense = c.rubbing;
   }
   apply_modes();
 }

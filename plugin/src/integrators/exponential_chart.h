@@ -1,5 +1,6 @@
-// The chart of the exponential map in which Runge–Kutta–Munthe-Kaas methods have their stages (T13): where a block is
-// when its chart at a state has some coordinates, and how fast those change. Private to the core.
+// The chart of the exponential map, in which Runge–Kutta–Munthe-Kaas methods have their stages (T13). Converts between
+// coordinates of the chart at a state and states of a block, and computes the rates of the coordinates. Private to the
+// core.
 #pragma once
 
 #include "integrators/discrete_legendre.h"
@@ -30,7 +31,7 @@ void combine_rates(double h, std::span<const double> weight, std::size_t count, 
   if (first) std::fill(y.begin(), y.end(), 0.0);
 }
 
-/// Bodies of `to` where the chart at `from` has `pose`, with the velocities of `from` and `gained` more.
+/// Places the bodies of `to` at `pose` in the chart at `from`, with the velocities of `from` plus `gained`.
 inline void place_in_chart(const Block& block, const State& from, std::span<const double> pose,
                            std::span<const double> gained, State& to) {
   for (std::size_t s = 0; s < block.bodies.size(); ++s) {
@@ -43,7 +44,7 @@ inline void place_in_chart(const Block& block, const State& from, std::span<cons
   }
 }
 
-/// The rate of the chart where it has `pose`, when bodies have velocities v.
+/// Computes the rate of the chart at `pose`, when bodies have velocities v.
 inline void rates_in_chart(const Block& block, std::span<const double> pose, std::span<const double> v,
                            std::span<double> rate) {
   std::copy(v.begin(), v.end(), rate.begin());
@@ -54,7 +55,7 @@ inline void rates_in_chart(const Block& block, std::span<const double> pose, std
   }
 }
 
-/// The chart follows where the end of a step, at `off`, is projected to `on`.
+/// Updates the chart for the projection of the end of a step from `off` to `on`.
 inline void follow_in_chart(const Block& block, const State& off, const State& on, std::span<double> pose) {
   for (std::size_t s = 0; s < block.bodies.size(); ++s) {
     const BodyState &was = off[block.bodies[s]], &is = on[block.bodies[s]];
@@ -64,8 +65,9 @@ inline void follow_in_chart(const Block& block, const State& off, const State& o
   }
 }
 
-/// Σ (e / (absolute + relative · size))² of what the members of a pair disagree by. Vectors are judged by their length,
-/// so that the axes do not matter. @param poses  in the chart, where a turn's size is 1; else in velocities
+/// Returns Σ (e / (absolute + relative · size))² of the difference e between the members of a pair. Vectors count by
+/// their length, so that the axes do not matter. @param poses  in the chart, where the size of a rotation is 1.
+/// Otherwise in velocities
 inline double squares_in_chart(const Block& block, const State& from, const State& to, std::span<const double> e,
                                bool poses, double absolute, double relative) {
   double sum = 0;

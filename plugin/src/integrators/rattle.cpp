@@ -12,7 +12,7 @@
 
 namespace linchpin {
 
-void Stepper::Impl::take_gyroscopic(const State& at, double h, std::span<double> out) {
+void Stepper::Impl::gyroscopic_impulse(const State& at, double h, std::span<double> out) {
   std::fill(out.begin(), out.end(), 0.0);
   for (std::size_t s = 0; s < block().bodies.size(); ++s) {
     const BodyId id = block().bodies[s];
@@ -26,118 +26,136 @@ bool Stepper::Impl::kick(const State& at, double h, std::span<const double> v) {
   const Status status = dynamics.evaluate(at);
   if (status == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
   report.status = std::max(report.status, status);
-  std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), vdot[0].begin());
-  std::fill(beyond.begin(), beyond.end(), 0.0);
+  std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), work.vdot[0].begin());
+  std::fill(work.beyond.begin(), work.beyond.end(), 0.0);
   if (options.drift == Drift::baumgarte) {
-    add_feedback(vdot[0]);
-    for (std::size_t r = 0; r < beyond.size(); ++r) beyond[r] = h * beyond_rate[r];
+    add_feedback(work.vdot[0]);
+    for (std::size_t r = 0; r < work.beyond.size(); ++r) work.beyond[r] = h * work.beyond_rate[r];
   }
-  take_gyroscopic(at, h, gyroscopic);
-  for (std::size_t j = 0; j < gained.size(); ++j) gained[j] = v[j] + h * vdot[0][j];
-  momenta_of(*system, block(), at, gained, momentum);
-  for (std::size_t j = 0; j < momentum.size(); ++j) momentum[j] += gyroscopic[j];
+  gyroscopic_impulse(at, h, work.gyroscopic);
+  for (std::size_t j = 0; j < work.gained.size(); ++j) work.gained[j] = v[j] + h * work.vdot[0][j];
+  momenta_of(*system, block(), at, work.gained, work.momentum);
+  for (std::size_t j = 0; j < work.momentum.size(); ++j) work.momentum[j] += work.gyroscopic[j];
   return true;
 }
 
 bool Stepper::Impl::step_rattle(double h, const State& from, State& to) {
   const Block& b = block();
   const double half = 0.5 * h;
-  velocities(from, v0);
-  stage = from;
-  // Forces that depend on velocities see that of the middle in both kicks, the first of which is implicit in it.
+  velocities(from, work.v0);
+  if (!solve_first_half(h, from, to)) return false;
+  velocities_of(*system, b, from, work.momentum, work.gained);
+  record_half(from, half, work.v0, work.gained);
+
+  velocities_of(*system, b, to, work.momentum, work.v0);  // Velocity of the middle, with M at the end.
+  set_velocities(work.v0, to);
+  if (!is_finite(to)) return refuse(report.status, "the state is not finite"), false;
+  if (!kick(to, half, work.v0)) return false;
+  velocities_of(*system, b, to, work.momentum, work.v1);
+  set_velocities(work.v1, to);
+  if (options.drift == Drift::exact) project_velocities(*system, dynamics, to, work.beyond);
+  velocities(to, work.v1);
+  if (!is_finite(to)) return refuse(report.status, "the state is not finite"), false;
+  report.swing = std::max(report.swing, std::fabs(h) * stiffness_frequency(to, half));
+  record_half(to, half, work.v0, work.v1);
+  return true;
+}
+
+void Stepper::Impl::record_half(const State& at, double half, std::span<const double> from,
+                                std::span<const double> to) {
+  const Instant& instant = dynamics.assembly().instant;
+  recorder.record(*system, dynamics, at, half, work.beyond, from, to);
+  recorder.record_applied(block(), work.gyroscopic, from, to);
+  recorder.record_momentum(block(), instant, instant.mass, from, to);
+}
+
+bool Stepper::Impl::solve_first_half(double h, const State& from, State& to) {
+  work.stage = from;
+  // Forces that depend on velocities use the velocity of the middle in both kicks. The first kick is implicit in it.
   double moved_before = std::numeric_limits<double>::infinity();
   for (int round = 0;; ++round) {
     if (round > 0) {
-      velocities_of(*system, b, from, momentum, gained);
-      give(gained, stage);
-      if (!depends_on_velocity(from, stage)) break;
-      std::copy(momentum.begin(), momentum.end(), momentum_before.begin());
+      velocities_of(*system, block(), from, work.momentum, work.gained);
+      set_velocities(work.gained, work.stage);
+      if (!depends_on_velocity(from, work.stage)) return true;
+      std::copy(work.momentum.begin(), work.momentum.end(), work.momentum_before.begin());
     }
-    if (!kick(stage, half, v0)) return false;
+    if (!kick(work.stage, 0.5 * h, work.v0)) return false;
     to = from;
     to.t = from.t + h;
     system->update_driven(to);
-    std::copy(v0.begin(), v0.end(), v1.begin());
-    if (options.drift == Drift::exact) {
-      // Newton goes on to a hundredth of what is promised: poses are rounded once more after it has looked at them, and
-      // what it leaves is work of the constraints, which would give energy a trend (T13).
-      const NewtonReport newton = end_on_constraints_with_momenta(*system, dynamics, from, to, h, momentum, v1, beyond,
-                                                                  0.01 * options.newton_tolerance, options.max_newton);
-      report.newton_solves += newton.solves;
-      const bool met = newton.residual * std::fabs(h) <= options.newton_tolerance;  // as far as its rounding lets it
-      if (newton.least_squares && !met) report.status = Status::inconsistent;
-      if (!newton.converged && !met && report.status != Status::inconsistent)
-        return refuse(report.status, step_went_astray), false;
-    } else {
-      twists_of(*system, b, from, h, momentum, v1);
-      move(from, to, h, v1);
-    }
+    std::copy(work.v0.begin(), work.v0.end(), work.v1.begin());
+    if (!carry_poses(h, from, to)) return false;
     if (round == 0) continue;
     double moved = 0, size = 0;
-    for (std::size_t j = 0; j < momentum.size(); ++j) {
-      moved = std::max(moved, std::fabs(momentum[j] - momentum_before[j]));
-      size = std::max(size, std::fabs(momentum[j]));
+    for (std::size_t j = 0; j < work.momentum.size(); ++j) {
+      moved = std::max(moved, std::fabs(work.momentum[j] - work.momentum_before[j]));
+      size = std::max(size, std::fabs(work.momentum[j]));
     }
-    if (moved <= 1e-15 * size || (moved <= 1e-9 * size && moved > 0.5 * moved_before)) break;
+    if (moved <= 1e-15 * size || (moved <= 1e-9 * size && moved > 0.5 * moved_before)) return true;
     moved_before = moved;
-    if (round == 50 || !std::isfinite(moved)) {
-      dynamics.ask_rates(true);
-      const bool known = dynamics.evaluate(from) != Status::invalid && dynamics.law_report().stiffest >= 0;
-      dynamics.ask_rates(false);
-      const std::string what = known ? name_of(dynamics.law_efforts()[z(dynamics.law_report().stiffest)]) : "a force";
-      return refuse(report.status, what + " changes so fast with the velocity that half a step cannot be found"), false;
-    }
+    if (round == 50 || !std::isfinite(moved)) return refuse_velocity_dependence(from), false;
   }
-  velocities_of(*system, b, from, momentum, gained);
-  recorder.record(*system, dynamics, from, half, beyond, v0, gained);
-  recorder.record_applied(b, gyroscopic, v0, gained);
-  recorder.record_momentum(b, dynamics.assembly().instant, dynamics.assembly().instant.mass, v0, gained);
+}
 
-  velocities_of(*system, b, to, momentum, v0);  // v of the middle, as M at the end has it
-  give(v0, to);
-  if (!is_finite(to)) return refuse(report.status, "the state is not finite"), false;
-  if (!kick(to, half, v0)) return false;
-  velocities_of(*system, b, to, momentum, v1);
-  give(v1, to);
-  if (options.drift == Drift::exact) project_velocities(*system, dynamics, to, beyond);
-  velocities(to, v1);
-  if (!is_finite(to)) return refuse(report.status, "the state is not finite"), false;
-  report.swing = std::max(report.swing, std::fabs(h) * swing_of(to, half));
-  recorder.record(*system, dynamics, to, half, beyond, v0, v1);
-  recorder.record_applied(b, gyroscopic, v0, v1);
-  recorder.record_momentum(b, dynamics.assembly().instant, dynamics.assembly().instant.mass, v0, v1);
+bool Stepper::Impl::carry_poses(double h, const State& from, State& to) {
+  if (options.drift != Drift::exact) {
+    twists_of(*system, block(), from, h, work.momentum, work.v1);
+    move(from, to, h, work.v1);
+    return true;
+  }
+  // Newton continues to a hundredth of the promised tolerance. Poses are rounded once more after its last test, and the
+  // remaining error is work of the constraints. It would give energy a trend (T13).
+  const NewtonReport newton =
+      end_on_constraints_with_momenta(*system, dynamics, from, to, h, work.momentum, work.v1, work.beyond,
+                                      0.01 * options.newton_tolerance, options.max_newton);
+  report.newton_solves += newton.solves;
+  // It converged as far as its rounding allows.
+  const bool met = newton.residual * std::fabs(h) <= options.newton_tolerance;
+  if (newton.least_squares && !met) report.status = Status::inconsistent;
+  if (!newton.converged && !met && report.status != Status::inconsistent)
+    return refuse(report.status, end_not_on_constraints), false;
   return true;
+}
+
+void Stepper::Impl::refuse_velocity_dependence(const State& from) {
+  dynamics.ask_rates(true);
+  const bool known = dynamics.evaluate(from) != Status::invalid && dynamics.law_report().stiffest >= 0;
+  dynamics.ask_rates(false);
+  const std::string what = known ? name_of(dynamics.law_efforts()[z(dynamics.law_report().stiffest)]) : "a force";
+  refuse(report.status, what + " changes so fast with the velocity that half a step cannot be found");
 }
 
 bool Stepper::Impl::depends_on_velocity(const State& a, const State& b) {
   if (!dynamics.law_efforts().empty() || !dynamics.contacts().empty()) return true;
   for (const ConstraintId id : block().constraints)
     if (!laws(*system, id).empty()) return true;
-  assemble_forces(*system, a, forces_alone);
-  all_forces = forces_alone.instant.Q;
-  take_gyroscopic(a, 1, gained);
-  for (std::size_t j = 0; j < all_forces.size(); ++j) all_forces[j] += gained[j];
-  assemble_forces(*system, b, forces_alone);
-  take_gyroscopic(b, 1, gained);
-  for (std::size_t j = 0; j < all_forces.size(); ++j) {
-    const double force_there = forces_alone.instant.Q[j] + gained[j];
-    // What is left of a gyroscopic torque taken away is no force.
-    if (std::fabs(force_there - all_forces[j]) > 1e-13 * (std::fabs(force_there) + std::fabs(gained[j]))) return true;
+  assemble_forces(*system, a, work.forces_alone);
+  work.all_forces = work.forces_alone.instant.Q;
+  gyroscopic_impulse(a, 1, work.gained);
+  for (std::size_t j = 0; j < work.all_forces.size(); ++j) work.all_forces[j] += work.gained[j];
+  assemble_forces(*system, b, work.forces_alone);
+  gyroscopic_impulse(b, 1, work.gained);
+  for (std::size_t j = 0; j < work.all_forces.size(); ++j) {
+    const double force_there = work.forces_alone.instant.Q[j] + work.gained[j];
+    // The rounding left after subtracting a gyroscopic torque is not a force.
+    if (std::fabs(force_there - work.all_forces[j]) > 1e-13 * (std::fabs(force_there) + std::fabs(work.gained[j])))
+      return true;
   }
   return false;
 }
 
 bool Stepper::Impl::step_symplectic(double dt) {
   if (options.method == Method::rattle) {
-    if (!step_rattle(dt, state, next)) return false;
+    if (!step_rattle(dt, state, work.next)) return false;
   } else {
-    between = state;
+    work.between = state;
     for (const double part : composition_4()) {
-      if (!step_rattle(part * dt, between, next)) return false;
-      std::swap(between, next);
+      if (!step_rattle(part * dt, work.between, work.next)) return false;
+      std::swap(work.between, work.next);
     }
-    std::swap(between, next);
-    next.t = state.t + dt;
+    std::swap(work.between, work.next);
+    work.next.t = state.t + dt;
   }
   interpolate_ends(dt);
   return true;

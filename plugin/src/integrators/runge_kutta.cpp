@@ -1,5 +1,5 @@
-// Runge–Kutta–Munthe-Kaas steps (T13): stages in the chart of the exponential map, projection at the end, and how long
-// a part of a pair may be.
+// Runge–Kutta–Munthe-Kaas steps (T13): stages in the chart of the exponential map, projection at the end, and step-size
+// control of the embedded pairs.
 #include "integrators/exponential_chart.h"
 #include "integrators/stepper_impl.h"
 #include "model/format.h"
@@ -31,167 +31,170 @@ void Stepper::Impl::rate_of_chart(std::span<const double> pose, std::span<const 
 
 bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
   const double weight = tableau().weight[k];
-  const bool known = k == 0 && fresh;
+  const bool known = k == 0 && control.first_stage_is_known;
   if (k == 0) dynamics.give_memory({});
-  fresh = false;
-  Status status = known ? report.status : dynamics.evaluate(stage);
-  if (on_constraints && k > 0 && k != tableau().stages && status != Status::invalid) status = settle_stage();
+  control.first_stage_is_known = false;
+  Status status = known ? report.status : dynamics.evaluate(work.stage);
+  if (control.on_constraints && k > 0 && k != tableau().stages && status != Status::invalid) status = project_stage();
   if (status == Status::invalid) {
     const bool stiff = options.method == Method::rk4 && dynamics.law_report().rate * dt > stable;
     return refuse(Status::invalid, dynamics.reason() + (stiff ? "; it" + std::string(too_stiff) : "")), false;
   }
-  // Stages between the ends are off the constraints by their error, and redundant rows then disagree by as much.
+  // Stages between the ends are off the constraints by their error, so redundant rows disagree by that much.
   const bool on_the_way = k > 0 && status == Status::inconsistent;
   report.status = std::max(report.status, on_the_way ? Status::redundant : status);
   const std::vector<double>& v = dynamics.assembly().v;
-  if (k == 0) v0 = v, turned_back = dry_is_fastest = false, law_rate = 0;
-  // A pair finds by its error how long a part may be.
+  if (k == 0) work.v0 = v, switching.turned_back = switching.dry_is_fastest = false, switching.law_rate = 0;
+  // A pair controls the length of a substep by its error.
   const double from = options.method == Method::rk4 ? stable / dt : std::numeric_limits<double>::infinity();
-  if (const double rate = rate_of_laws(stage, from); rate > law_rate) {
-    law_rate = rate;
-    dry_is_fastest = dynamics.law_report().stiffest < 0;
+  if (const double rate = rate_of_laws(work.stage, from); rate > switching.law_rate) {
+    switching.law_rate = rate;
+    switching.dry_is_fastest = dynamics.law_report().stiffest < 0;
   }
-  for (std::size_t i = 0; k > 0 && i < modes.size() && i < dynamics.contacts().size(); ++i)
-    turned_back = turned_back || (!modes[i].sticks && dynamics.contacts()[i].rubbing.dot(modes[i].sense) < 0);
+  for (std::size_t i = 0; k > 0 && i < switching.modes.size() && i < dynamics.contacts().size(); ++i)
+    switching.turned_back = switching.turned_back || (!switching.modes[i].sticks &&
+                                                      dynamics.contacts()[i].rubbing.dot(switching.modes[i].sense) < 0);
   const double pivot = dynamics.solver().info().smallest_pivot;
-  if (k == 0) pivot_at_start = least_pivot = pivot;
-  if (k == tableau().stages) pivot_at_end = pivot;
-  least_pivot = std::min(least_pivot, pivot);
-  // M(v₁ − v₀) is right to second order with M of the middle (stage 2 of rk4), or the mean of both ends.
+  if (k == 0) control.pivot_at_start = control.least_pivot = pivot;
+  if (k == tableau().stages) control.pivot_at_end = pivot;
+  control.least_pivot = std::min(control.least_pivot, pivot);
+  // M(v₁ − v₀) is accurate to second order with M of the middle (stage 2 of rk4), or the mean of both ends.
   const std::vector<double>& M = dynamics.assembly().instant.mass;
-  if (k == (tableau().pair ? 0 : 2)) mass = M;
+  if (k == (tableau().pair ? 0 : 2)) work.mass = M;
   if (tableau().pair && k == tableau().stages)
-    for (std::size_t j = 0; j < mass.size(); ++j) mass[j] = 0.5 * (mass[j] + M[j]);
-  std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), vdot[k].begin());
-  if (k == 0) memory_before.assign(dynamics.memory().begin(), dynamics.memory().end());
-  memory_rate[k].assign(dynamics.memory_rate().begin(), dynamics.memory_rate().end());
-  if (const auto laws_now = dynamics.law_efforts(); !laws_now.empty() && largest(vdot[k]) * dt > fastest_by_laws) {
+    for (std::size_t j = 0; j < work.mass.size(); ++j) work.mass[j] = 0.5 * (work.mass[j] + M[j]);
+  std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), work.vdot[k].begin());
+  if (k == 0) work.memory_before.assign(dynamics.memory().begin(), dynamics.memory().end());
+  work.memory_rate[k].assign(dynamics.memory_rate().begin(), dynamics.memory_rate().end());
+  if (const auto laws_now = dynamics.law_efforts(); !laws_now.empty() && largest(work.vdot[k]) * dt > fastest_by_laws) {
     const auto size = [](const LawEffort& e) { return std::max(e.force.norm(), e.moment.norm()); };
     const LawEffort& most = *std::max_element(laws_now.begin(), laws_now.end(),
                                               [&](const auto& a, const auto& b) { return size(a) < size(b); });
     if (size(most) > 0)
-      return refuse(Status::invalid, name_of(most) + beyond_all_bounds(size(most), largest(vdot[k])) +
-                                         (law_rate * dt > stable ? "; it" + std::string(too_stiff) : "")),
+      return refuse(Status::invalid, name_of(most) + beyond_all_bounds(size(most), largest(work.vdot[k])) +
+                                         (switching.law_rate * dt > stable ? "; it" + std::string(too_stiff) : "")),
              false;
   }
-  std::fill(beyond.begin(), beyond.end(), 0.0);
+  std::fill(work.beyond.begin(), work.beyond.end(), 0.0);
   if (options.drift == Drift::baumgarte) {
-    add_feedback(vdot[k]);
-    for (std::size_t r = 0; r < beyond.size(); ++r) beyond[r] = weight * dt * beyond_rate[r];
+    add_feedback(work.vdot[k]);
+    for (std::size_t r = 0; r < work.beyond.size(); ++r) work.beyond[r] = weight * dt * work.beyond_rate[r];
   }
-  rate_of_chart(in_chart, v, pose_rate[k]);
-  // The power of each stage with the weights of the method: work is as accurate as the motion.
-  if (weight != 0) recorder.record(*system, dynamics, stage, weight * dt, beyond, v, v);
+  rate_of_chart(work.in_chart, v, work.pose_rate[k]);
+  // Records the power of each stage with the weights of the method, so that work is as accurate as the motion.
+  if (weight != 0) recorder.record(*system, dynamics, work.stage, weight * dt, work.beyond, v, v);
   return true;
 }
 
-bool Stepper::Impl::take_stages(double dt) {
-  const bool may_settle = tableau().pair && options.drift == Drift::exact;
+bool Stepper::Impl::evaluate_stages(double dt) {
+  const bool may_project = tableau().pair && options.drift == Drift::exact;
   const auto once = [&] {
-    stage = state;
-    std::fill(in_chart.begin(), in_chart.end(), 0.0);
+    work.stage = state;
+    std::fill(work.in_chart.begin(), work.in_chart.end(), 0.0);
     for (std::size_t k = 0; k < tableau().stages; ++k) {
       if (k > 0) place_stage(k, dt);
       if (!evaluate_stage(k, dt)) return false;
-      if (may_settle && !on_constraints && least_pivot < nearly_singular) return true;
+      if (may_project && !control.on_constraints && control.least_pivot < singular_pivot) return true;
     }
     return true;
   };
   if (!once()) return false;
-  if (may_settle && !on_constraints && least_pivot < nearly_singular) {
-    on_constraints = true;
-    recorder.undo();
+  if (may_project && !control.on_constraints && control.least_pivot < singular_pivot) {
+    control.on_constraints = true;
+    recorder.restore();
     return once();
   }
-  on_constraints = on_constraints && least_pivot < 2 * nearly_singular;
+  control.on_constraints = control.on_constraints && control.least_pivot < 2 * singular_pivot;
   return true;
 }
 
-Status Stepper::Impl::settle_stage() {
-  close_gaps(*system, dynamics, stage, options.newton_tolerance, options.max_newton);
-  if (dynamics.evaluate(stage) == Status::invalid) return Status::invalid;
-  project_velocities(*system, dynamics, stage);
-  return dynamics.evaluate(stage);
+Status Stepper::Impl::project_stage() {
+  close_gaps(*system, dynamics, work.stage, options.newton_tolerance, options.max_newton);
+  if (dynamics.evaluate(work.stage) == Status::invalid) return Status::invalid;
+  project_velocities(*system, dynamics, work.stage);
+  return dynamics.evaluate(work.stage);
 }
 
 bool Stepper::Impl::step_runge_kutta(double dt) {
   const Tableau& method = tableau();
   const Block& b = block();
-  if (!take_stages(dt)) return false;
-  report.swing = std::max(report.swing, dt * swing_of(stage, dt));
+  if (!evaluate_stages(dt)) return false;
+  report.swing = std::max(report.swing, dt * stiffness_frequency(work.stage, dt));
 
-  next = state;
-  next.t = state.t + dt;
-  system->update_driven(next);
-  combine(dt, method.weight, method.stages, pose_rate, in_chart);
-  combine(dt, method.weight, method.stages, vdot, gained);
-  place(state, in_chart, gained, next);
-  remember(dt, method.weight, method.stages, memory_after);
-  if (!is_finite(next)) return refuse(report.status, "the state is not finite"), false;
+  work.next = state;
+  work.next.t = state.t + dt;
+  system->update_driven(work.next);
+  combine(dt, method.weight, method.stages, work.pose_rate, work.in_chart);
+  combine(dt, method.weight, method.stages, work.vdot, work.gained);
+  place(state, work.in_chart, work.gained, work.next);
+  integrate_memory(dt, method.weight, method.stages, work.memory_after);
+  if (!is_finite(work.next)) return refuse(report.status, "the state is not finite"), false;
   if (options.drift == Drift::exact) {
-    stage = next;
-    const double gap = close_gaps(*system, dynamics, next, options.newton_tolerance, options.max_newton);
+    work.stage = work.next;
+    const double gap = close_gaps(*system, dynamics, work.next, options.newton_tolerance, options.max_newton);
     if (!(gap <= std::max(options.newton_tolerance, 1e-6))) {
-      // Either the step went too far, or the rows contradict each other.
-      if (!std::isfinite(gap) || !settle_in_least_squares(next)) return refuse(report.status, step_went_astray), false;
+      // Either the step was too long, or the rows contradict each other.
+      if (!std::isfinite(gap) || !project_in_least_squares(work.next))
+        return refuse(report.status, end_not_on_constraints), false;
       report.status = Status::inconsistent;
     }
-    project_velocities(*system, dynamics, next);
-    if (!is_finite(next)) return refuse(report.status, "the state is not finite"), false;
-    follow_in_chart(b, stage, next, in_chart);
+    project_velocities(*system, dynamics, work.next);
+    if (!is_finite(work.next)) return refuse(report.status, "the state is not finite"), false;
+    follow_in_chart(b, work.stage, work.next, work.in_chart);
   }
-  if (method.pair) {  // its last stage, on the constraints, is the first of the next step
-    stage = next;
+  if (method.pair) {  // Its last stage, on the constraints, is the first of the next step.
+    work.stage = work.next;
     if (!evaluate_stage(method.stages, dt)) return false;
-  } else if (eventful() && dynamics.evaluate(next) == Status::invalid) {
+  } else if (eventful() && dynamics.evaluate(work.next) == Status::invalid) {
     return refuse(Status::invalid, dynamics.reason()), false;
   }
-  velocities(next, v1);
-  // The end itself: what sticks is at rest there, and events are judged there.
-  if (eventful() && dynamics.hold(next, v1) > 0) give(v1, next);
-  if (method.pair) error_of_step = error_norm(dt);
+  velocities(work.next, work.v1);
+  // At the end itself, sticking elements are brought to rest, and events are tested.
+  if (eventful() && dynamics.hold(work.next, work.v1) > 0) set_velocities(work.v1, work.next);
+  if (method.pair) control.error_of_step = error_norm(dt);
   const std::size_t last = method.pair ? method.stages : method.stages - 1;
-  interpolate(dt, pose_rate[last], vdot[last]);
-  recorder.record_momentum(b, dynamics.assembly().instant, mass, v0, v1);
+  interpolate(dt, work.pose_rate[last], work.vdot[last]);
+  recorder.record_momentum(b, dynamics.assembly().instant, work.mass, work.v0, work.v1);
   return add_powers(dt);
 }
 
-void Stepper::Impl::remember(double dt, std::span<const double> weight, std::size_t count,
-                             std::vector<double>& memory) {
-  if (memory_before.empty()) return;
-  // Where rk4 cannot follow, and says so, its stages would swing up; what the laws make of it by themselves is bounded.
-  if (options.method == Method::rk4 && law_rate * dt > 2 * stable && !dry_is_fastest) {
+void Stepper::Impl::integrate_memory(double dt, std::span<const double> weight, std::size_t count,
+                                     std::vector<double>& memory) {
+  if (work.memory_before.empty()) return;
+  // Where rk4 is unstable, and reports it, its stages would grow. The states that the laws compute by themselves are
+  // bounded.
+  if (options.method == Method::rk4 && switching.law_rate * dt > 2 * stable && !switching.dry_is_fastest) {
     memory.clear();
     return dynamics.give_memory({});
   }
-  memory.resize(memory_before.size());
-  combine(dt, weight, count, memory_rate, memory);
-  for (std::size_t j = 0; j < memory.size(); ++j) memory[j] += memory_before[j];
+  memory.resize(work.memory_before.size());
+  combine(dt, weight, count, work.memory_rate, memory);
+  for (std::size_t j = 0; j < memory.size(); ++j) memory[j] += work.memory_before[j];
   dynamics.give_memory(memory);
 }
 
 void Stepper::Impl::place_stage(std::size_t k, double dt) {
   const Tableau& method = tableau();
-  combine(dt, method.from[k], k, pose_rate, in_chart);
-  combine(dt, method.from[k], k, vdot, gained);
-  place(state, in_chart, gained, stage);
-  remember(dt, method.from[k], k, memory_there);
-  stage.t = state.t + method.at[k] * dt;
-  system->update_driven(stage);
+  combine(dt, method.from[k], k, work.pose_rate, work.in_chart);
+  combine(dt, method.from[k], k, work.vdot, work.gained);
+  place(state, work.in_chart, work.gained, work.stage);
+  integrate_memory(dt, method.from[k], k, work.memory_there);
+  work.stage.t = state.t + method.at[k] * dt;
+  system->update_driven(work.stage);
 }
 
-bool Stepper::Impl::settle_in_least_squares(State& end) {
+bool Stepper::Impl::project_in_least_squares(State& end) {
   double last = std::numeric_limits<double>::infinity();
   for (int round = 0; round < 30; ++round) {
     if (dynamics.evaluate(end) == Status::invalid) return false;
-    dynamics.solver().apply(dynamics.assembly().position, {}, {}, force);
-    const double moves = largest(force);
+    dynamics.solver().apply(dynamics.assembly().position, {}, {}, work.force);
+    const double moves = largest(work.force);
     if (moves <= 1e-6 * largest(dynamics.assembly().position)) return true;
-    // Rows that are independent do not contradict each other here.
+    // Independent rows do not contradict each other here.
     if (dynamics.solver().full_row_rank() || !(moves < 0.5 * last)) return false;
     last = moves;
     for (std::size_t s = 0; s < block().bodies.size(); ++s) {
-      const Vector6d u = twist_of(block(), s, force);
+      const Vector6d u = twist_of(block(), s, work.force);
       advance(end[block().bodies[s]], u.head<3>(), u.tail<3>(), -1.0);
     }
   }
@@ -207,19 +210,19 @@ double Stepper::Impl::error_norm(double dt) {
 
 double Stepper::Impl::error_norm(double dt, const Tableau::Row& weight) {
   double sum = 0;
-  for (const Stages* rate : {&pose_rate, &vdot}) {
-    combine(dt, weight, tableau().stages + 1, *rate, gained);
-    sum += squares_in_chart(block(), state, next, gained, rate == &pose_rate, options.absolute_tolerance,
+  for (const Stages* rate : {&work.pose_rate, &work.vdot}) {
+    combine(dt, weight, tableau().stages + 1, *rate, work.gained);
+    sum += squares_in_chart(block(), state, work.next, work.gained, rate == &work.pose_rate, options.absolute_tolerance,
                             options.relative_tolerance);
   }
-  memory_there.resize(memory_before.size());
-  combine(dt, weight, tableau().stages + 1, memory_rate, memory_there);
-  for (std::size_t j = 0; j < memory_there.size(); j += 3) {
+  work.memory_there.resize(work.memory_before.size());
+  combine(dt, weight, tableau().stages + 1, work.memory_rate, work.memory_there);
+  for (std::size_t j = 0; j < work.memory_there.size(); j += 3) {
     const auto length = [&](const std::vector<double>& x) { return Eigen::Map<const Vector3d>(&x[j]).norm(); };
-    const double size = std::max(length(memory_before), length(memory_after));
-    sum += std::pow(length(memory_there) / (options.absolute_tolerance + options.relative_tolerance * size), 2);
+    const double size = std::max(length(work.memory_before), length(work.memory_after));
+    sum += std::pow(length(work.memory_there) / (options.absolute_tolerance + options.relative_tolerance * size), 2);
   }
-  return std::sqrt(sum / std::max(1.0, 2.0 * block().n() + static_cast<double>(memory_there.size())));
+  return std::sqrt(sum / std::max(1.0, 2.0 * block().n() + static_cast<double>(work.memory_there.size())));
 }
 
 double Stepper::Impl::first_guess(double dt) {
@@ -244,27 +247,30 @@ double Stepper::Impl::first_guess(double dt) {
 
 bool Stepper::Impl::advance_within_tolerance(double& part, double left) {
   const double power = 1.0 / tableau().order;
-  const double wanted = try_h, shortest = 16 * std::numeric_limits<double>::epsilon() * (std::fabs(state.t) + left);
+  const double wanted = control.try_h,
+               shortest = 16 * std::numeric_limits<double>::epsilon() * (std::fabs(state.t) + left);
   const Status status = report.status;
   const double planned = part;
   std::size_t sidesteps = 0;
   for (bool first = true;; first = false) {
     report.status = status;
     const bool went = advance_by(part);
-    const double e = went ? std::max(error_of_step, 1e-10) : std::numeric_limits<double>::infinity();
-    // A singular position is passed by stages that lie on both sides of it. Shorter steps would only creep up to it.
+    const double e = went ? std::max(control.error_of_step, 1e-10) : std::numeric_limits<double>::infinity();
+    // Stages on both sides of a singular position pass it. Shorter steps would only approach it slowly.
     constexpr double beside[] = {0.93, 1.07, 0.86, 1.14, 0.79, 0.65};
-    const bool too_near = pivot_at_end < blurred || (e > 1 && least_pivot < 10 * blurred);
-    if (went && too_near && pivot_at_start > 10 * blurred && sidesteps < std::size(beside)) {
+    const bool too_near =
+        control.pivot_at_end < imprecise_pivot || (e > 1 && control.least_pivot < 10 * imprecise_pivot);
+    if (went && too_near && control.pivot_at_start > 10 * imprecise_pivot && sidesteps < std::size(beside)) {
       part = std::min(beside[sidesteps++] * planned, left);
-      recorder.undo();
+      recorder.restore();
       continue;
     }
     if (e <= 1) {
-      const double factor = 0.9 * std::pow(e, -0.7 * power) * std::pow(last_error, 0.4 * power);
+      const double factor = 0.9 * std::pow(e, -0.7 * power) * std::pow(control.last_error, 0.4 * power);
       const double next_h = part * std::clamp(factor, 0.2, first ? 5.0 : 1.0);
-      try_h = part < wanted && first ? std::max(wanted, next_h) : next_h;  // cut short by the end of the step only
-      last_error = std::max(e, 1e-4);
+      // The substep was shortened only by the end of the step.
+      control.try_h = part < wanted && first ? std::max(wanted, next_h) : next_h;
+      control.last_error = std::max(e, 1e-4);
       return true;
     }
     part *= went ? std::clamp(0.9 * std::pow(e, -power), 0.1, 0.9) : 0.25;
@@ -274,7 +280,7 @@ bool Stepper::Impl::advance_within_tolerance(double& part, double left) {
     }
     report.rejected = false;
     report.reason.clear();
-    recorder.undo();
+    recorder.restore();
   }
 }
 

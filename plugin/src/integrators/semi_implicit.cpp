@@ -1,5 +1,5 @@
-// The semi-implicit step (T12): substeps as short as the swing of its own forces asks (T15), one-sided constraints that
-// let go or engage within it.
+// The semi-implicit step (T12). Substeps are as short as the geometric stiffness of its own forces requires (T15).
+// Unilateral constraints release or engage within it.
 #include "integrators/stepper_impl.h"
 #include "model/format.h"
 
@@ -14,168 +14,187 @@ namespace linchpin {
 
 bool Stepper::Impl::centre_gyroscopic(double h) {
   double most = 0, size = 0;
-  std::fill(force.begin(), force.end(), 0.0);
+  std::fill(work.force.begin(), work.force.end(), 0.0);
   for (std::size_t s = 0; s < block().bodies.size(); ++s) {
     const BodyId id = block().bodies[s];
     if (system->kind(id) != BodyKind::rigid) continue;
     BodyState body = state[id];
     const Vector3d at_start = system->gyroscopic_torque(id, body);
-    body.w = twist_of(block(), s, v1).tail<3>();
+    body.w = twist_of(block(), s, work.v1).tail<3>();
     const Vector3d turned = 0.5 * h * (system->gyroscopic_torque(id, body) - at_start);
     for (int j = 0; j < 3; ++j) {
       const std::size_t column = z(block().column[s] + 3 + j);
-      force[column] = turned[j] - gyroscopic[column];
-      most = std::max(most, std::fabs(force[column]));
+      work.force[column] = turned[j] - work.gyroscopic[column];
+      most = std::max(most, std::fabs(work.force[column]));
       size = std::max(size, h * std::fabs(at_start[j]));
     }
   }
   if (!(most > 1e-9 * size)) return false;
-  for (std::size_t j = 0; j < force.size(); ++j) gyroscopic[j] += force[j];
-  dynamics.solver().inverse_mass(force, force);
-  for (std::size_t j = 0; j < v1.size(); ++j) v1[j] += force[j];
+  for (std::size_t j = 0; j < work.force.size(); ++j) work.gyroscopic[j] += work.force[j];
+  dynamics.solver().inverse_mass(work.force, work.force);
+  for (std::size_t j = 0; j < work.v1.size(); ++j) work.v1[j] += work.force[j];
   return true;
 }
 
 double Stepper::Impl::mobility_of(int constraint) {
   const Block& b = block();
   const auto& bodies = system->constraint(b.constraints[z(constraint)]).bodies();
-  std::fill(force.begin(), force.end(), 0.0);
-  std::fill(all.begin(), all.end(), 0.0);
-  all[z(b.row[z(constraint)])] = 1;
+  std::fill(work.force.begin(), work.force.end(), 0.0);
+  std::fill(work.all.begin(), work.all.end(), 0.0);
+  work.all[z(b.row[z(constraint)])] = 1;
   for (std::size_t k = 0; k < bodies.size(); ++k) {
     const int slot = b.slot(bodies[k]);
     if (slot < 0) continue;
-    const Vector6d w = wrench_at_centre(dynamics.assembly(), constraint, static_cast<int>(k), all);
-    for (int j = b.column[z(slot)]; j < b.column[z(slot + 1)]; ++j) force[z(j)] += w[j - b.column[z(slot)]];
+    const Vector6d w = wrench_at_centre(dynamics.assembly(), constraint, static_cast<int>(k), work.all);
+    for (int j = b.column[z(slot)]; j < b.column[z(slot + 1)]; ++j) work.force[z(j)] += w[j - b.column[z(slot)]];
   }
-  gained = force;
-  dynamics.solver().inverse_mass(force, force);
+  work.gained = work.force;
+  dynamics.solver().inverse_mass(work.force, work.force);
   double sum = 0;
-  for (std::size_t j = 0; j < force.size(); ++j) sum += gained[j] * force[j];
+  for (std::size_t j = 0; j < work.force.size(); ++j) sum += work.gained[j] * work.force[j];
   return sum;
 }
 
-bool Stepper::Impl::one_sided_is_wrong(double h, double kick) {
-  over_held.assign(held.size(), 0);
-  over_gone.assign(let_go.size(), 0);
+bool Stepper::Impl::find_wrong_unilateral(double h, double kick) {
+  switching.over_active.assign(switching.active_unilateral.size(), 0);
+  switching.over_inactive.assign(switching.inactive_unilateral.size(), 0);
   char* worst = nullptr;
   double most = std::max(10 * options.newton_tolerance, 1e-15);
   const auto consider = [&](ConstraintId on, double depth, char& which) {
-    if (!(depth > most) || std::count(tried.begin(), tried.end(), on) >= 2) return;
+    if (!(depth > most) ||
+        std::count(switching.switched_in_substep.begin(), switching.switched_in_substep.end(), on) >= 2)
+      return;
     most = depth;
     worst = &which;
   };
-  for (std::size_t k = 0; k < held.size(); ++k)
+  for (std::size_t k = 0; k < switching.active_unilateral.size(); ++k)
     for (std::size_t i = 0; i < block().constraints.size(); ++i) {
-      if (block().constraints[i] != held[k].on) continue;
+      if (block().constraints[i] != switching.active_unilateral[k].on) continue;
       const std::size_t r = z(block().row[i]);
-      const double push =
-          (held[k].negative ? -1 : 1) * (dynamics.lambda()[r] + dynamics.induced()[r] + beyond[r] / kick);
-      if (push < 0) consider(held[k].on, -push * kick * h * mobility_of(static_cast<int>(i)), over_held[k]);
+      const double push = (switching.active_unilateral[k].negative ? -1 : 1) *
+                          (dynamics.lambda()[r] + dynamics.induced()[r] + work.beyond[r] / kick);
+      if (push < 0)
+        consider(switching.active_unilateral[k].on, -push * kick * h * mobility_of(static_cast<int>(i)),
+                 switching.over_active[k]);
     }
-  for (std::size_t k = 0; k < let_go.size(); ++k) consider(let_go[k].on, -gap_of(let_go[k], next), over_gone[k]);
+  for (std::size_t k = 0; k < switching.inactive_unilateral.size(); ++k)
+    consider(switching.inactive_unilateral[k].on, -gap_of(switching.inactive_unilateral[k], work.next),
+             switching.over_inactive[k]);
   if (worst == nullptr) return false;
   *worst = 1;
   return true;
 }
 
-Stepper::Impl::Outcome Stepper::Impl::substep(double h, bool finest, double& swing, const char*& trouble) {
-  // Velocities belong to the middle of the steps they carry: from one middle to the next is half of each. With h
-  // alone a pendulum that is stepped finely where it is fast comes to rest within minutes.
+Stepper::Impl::Outcome Stepper::Impl::substep(double h, bool finest, double& swing, const char*& reason) {
+  // Velocities belong to the middle of their steps, and from one middle to the next is half of each step. With h alone,
+  // a pendulum with short steps where it is fast comes to rest within minutes.
   const double kick = last_h > 0 ? 0.5 * (last_h + h) : h;
-  dynamics.set_step(kick);  // friction obeys its law at the end of the step
-  const Status status = dynamics.evaluate(state);
+  const Status status = start_velocities(kick);
   if (status == Status::invalid) return Outcome::invalid;
-  report.status = std::max(report.status, status);
-  std::copy(dynamics.assembly().v.begin(), dynamics.assembly().v.end(), v0.begin());
-  std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), vdot[0].begin());
-  std::fill(beyond.begin(), beyond.end(), 0.0);
-  if (options.drift == Drift::baumgarte) {
-    add_feedback(vdot[0]);
-    for (std::size_t r = 0; r < beyond.size(); ++r) beyond[r] = kick * beyond_rate[r];
-  }
-  for (std::size_t j = 0; j < v0.size(); ++j) v1[j] = v0[j] + kick * vdot[0][j];
 
-  next = state;
-  next.t = state.t + h;
-  system->update_driven(next);
-  std::fill(gyroscopic.begin(), gyroscopic.end(), 0.0);
-  if (options.drift == Drift::exact) {
-    // Sticking contacts are brought to rest again after each Newton, which moves them a little.
-    const auto unsettled = [&] {
-      const bool turned = centre_gyroscopic(h);
-      return dynamics.hold(state, v1) > 1e-15 * (1 + largest(v1)) || turned;
-    };
-    for (int round = 0; round == 0 || (round < 4 && unsettled()); ++round) {
-      const NewtonReport newton = end_on_constraints(*system, dynamics, state, next, h, v1, beyond, {},
-                                                     options.newton_tolerance, options.max_newton);
-      report.newton_solves += newton.solves;
-      // Rows that contradict each other have no end to meet; the step then is the least-squares one, and says so.
-      if (newton.least_squares) report.status = Status::inconsistent;
-      if (!newton.converged && status != Status::inconsistent) {
-        trouble = step_went_astray;
-        return Outcome::too_long;
-      }
-    }
-  } else {
-    move(state, next, h, v1);
+  work.next = state;
+  work.next.t = state.t + h;
+  system->update_driven(work.next);
+  std::fill(work.gyroscopic.begin(), work.gyroscopic.end(), 0.0);
+  if (options.drift != Drift::exact) {
+    move(state, work.next, h, work.v1);
+  } else if (!solve_end_of_substep(h, status)) {
+    reason = end_not_on_constraints;
+    return Outcome::too_long;
   }
-  trouble = "the velocity is not finite";
-  if (!finite(v1)) return Outcome::too_long;
-  if (!(held.empty() && let_go.empty()) && one_sided_is_wrong(h, kick))
+  reason = "the velocity is not finite";
+  if (!finite(work.v1)) return Outcome::too_long;
+  if (!(switching.active_unilateral.empty() && switching.inactive_unilateral.empty()) && find_wrong_unilateral(h, kick))
     return release_and_engage(state.t + h) ? Outcome::switched : Outcome::invalid;
-  swing = swing_of(state, kick);
-  trouble = "a body swings too fast for the step under its own joint forces";
-  // At the finest part the limit of stability is the limit; beyond it nothing is believed (T15).
+  swing = stiffness_frequency(state, kick);
+  reason = "a body swings too fast for the step under its own joint forces";
+  // At the finest substep the limit of stability is used. Beyond it the result is rejected (T15).
   const double limit = finest ? std::max(options.swing_limit, 2.0) : options.swing_limit;
   if (options.drift == Drift::exact && !(swing * h <= limit)) return Outcome::too_long;
-
-  recorder.record(*system, dynamics, state, kick, beyond, v0, v1);
-  recorder.record_applied(block(), gyroscopic, v0, v1);
-  note_modes(state.t + h);
-  dynamics.accept(h);
-  const Instant& instant = dynamics.assembly().instant;
-  recorder.record_momentum(block(), instant, instant.mass, v0, v1);
-  interpolate_ends(h);
-  std::swap(state, next);
-  keep_segment();
-  last_h = h;
+  accept_semi_implicit(h, kick);
   return Outcome::done;
 }
 
-void Stepper::Impl::note_modes(double t) {
+Status Stepper::Impl::start_velocities(double kick) {
+  dynamics.set_step(kick);  // Friction obeys its law at the end of the step.
+  const Status status = dynamics.evaluate(state);
+  if (status == Status::invalid) return status;
+  report.status = std::max(report.status, status);
+  std::copy(dynamics.assembly().v.begin(), dynamics.assembly().v.end(), work.v0.begin());
+  std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), work.vdot[0].begin());
+  std::fill(work.beyond.begin(), work.beyond.end(), 0.0);
+  if (options.drift == Drift::baumgarte) {
+    add_feedback(work.vdot[0]);
+    for (std::size_t r = 0; r < work.beyond.size(); ++r) work.beyond[r] = kick * work.beyond_rate[r];
+  }
+  for (std::size_t j = 0; j < work.v0.size(); ++j) work.v1[j] = work.v0[j] + kick * work.vdot[0][j];
+  return status;
+}
+
+bool Stepper::Impl::solve_end_of_substep(double h, Status status) {
+  // Each Newton moves sticking elements a little, so they are brought to rest again.
+  const auto unsettled = [&] {
+    const bool turned = centre_gyroscopic(h);
+    return dynamics.hold(state, work.v1) > 1e-15 * (1 + largest(work.v1)) || turned;
+  };
+  for (int round = 0; round == 0 || (round < 4 && unsettled()); ++round) {
+    const NewtonReport newton = end_on_constraints(*system, dynamics, state, work.next, h, work.v1, work.beyond, {},
+                                                   options.newton_tolerance, options.max_newton);
+    report.newton_solves += newton.solves;
+    // Contradictory rows cannot be met at the end of the step. The step is then the least-squares one, and its status
+    // says so.
+    if (newton.least_squares) report.status = Status::inconsistent;
+    if (!newton.converged && status != Status::inconsistent) return false;
+  }
+  return true;
+}
+
+void Stepper::Impl::accept_semi_implicit(double h, double kick) {
+  recorder.record(*system, dynamics, state, kick, work.beyond, work.v0, work.v1);
+  recorder.record_applied(block(), work.gyroscopic, work.v0, work.v1);
+  record_modes(state.t + h);
+  dynamics.accept(h);
+  const Instant& instant = dynamics.assembly().instant;
+  recorder.record_momentum(block(), instant, instant.mass, work.v0, work.v1);
+  interpolate_ends(h);
+  std::swap(state, work.next);
+  store_segment();
+  last_h = h;
+}
+
+void Stepper::Impl::record_modes(double t) {
   const auto contacts = dynamics.contacts();
   report.sticking = dynamics.law_report().sticking;
-  const bool known = stuck.size() == contacts.size();
-  if (!known) stuck.assign(contacts.size(), 0);
+  const bool known = switching.stuck.size() == contacts.size();
+  if (!known) switching.stuck.assign(contacts.size(), 0);
   for (std::size_t i = 0; i < contacts.size(); ++i) {
     const Contact& c = contacts[i];
-    if (known && c.sticks != static_cast<bool>(stuck[i]))
-      note(t, {block().constraints[z(c.constraint)], c.law, c.term},
-           c.sticks ? ModeSwitch::What::sticks : ModeSwitch::What::slides);
-    stuck[i] = c.sticks;
+    if (known && c.sticks != static_cast<bool>(switching.stuck[i]))
+      record_switch(t, {block().constraints[z(c.constraint)], c.law, c.term},
+                    c.sticks ? ModeSwitch::What::sticks : ModeSwitch::What::slides);
+    switching.stuck[i] = c.sticks;
   }
 }
 
 void Stepper::Impl::semi_implicit(double dt) {
-  // Time inside a step is counted in its smallest parts, so that halves meet the end exactly. The last step's swing
-  // is only a guess to begin with: whether a part was short enough is judged by the forces it had itself.
+  // Time in a step is counted in its smallest parts, so that halves meet the end exactly. The frequency of the last
+  // step is only a first guess. A substep is accepted by the forces that it had itself.
   const int parts = static_cast<int>(std::bit_floor(static_cast<unsigned>(std::max(1, options.max_substeps))));
   int stride = parts;
-  while (stride > 1 && last_swing * dt * stride / parts > options.swing_limit) stride /= 2;
+  while (stride > 1 && last_frequency * dt * stride / parts > options.swing_limit) stride /= 2;
   report.substeps = 0;
   double fastest = 0;
-  tried.clear();
+  switching.switched_in_substep.clear();
   for (int done = 0; done < parts;) {
     const double h = dt * stride / parts;
     double swing = 0;
-    const char* trouble = nullptr;
-    const Outcome outcome = substep(h, stride == 1, swing, trouble);
+    const char* reason = nullptr;
+    const Outcome outcome = substep(h, stride == 1, swing, reason);
     if (outcome == Outcome::invalid) return refuse(Status::invalid, dynamics.reason());
     if (outcome == Outcome::switched) continue;
-    tried.clear();
+    switching.switched_in_substep.clear();
     if (outcome == Outcome::too_long) {
-      if (stride == 1) return refuse(report.status, trouble);
+      if (stride == 1) return refuse(report.status, reason);
       stride /= 2;
       continue;
     }
@@ -185,7 +204,7 @@ void Stepper::Impl::semi_implicit(double dt) {
     fastest = std::max(fastest, swing);
     if (stride < parts && done % (2 * stride) == 0 && 2 * swing * h < 0.75 * options.swing_limit) stride *= 2;
   }
-  last_swing = fastest;
+  last_frequency = fastest;
 }
 
 }  // namespace linchpin

@@ -1,4 +1,4 @@
-// Steps by stages whose forces a host gives (T13): the bookkeeping of the methods that stepper.cpp has for itself.
+// Steps by stages with forces of a host (T13). It is the stage bookkeeping of a host, as the stepper has its own.
 #include "integrators/exponential_chart.h"
 #include "integrators/tableau.h"
 
@@ -13,7 +13,7 @@ namespace linchpin {
 namespace {
 const Tableau& tableau_of(Method method) { return method == Method::adaptive ? dormand_prince_5 : runge_kutta_4; }
 
-/// e = b − A x, bodies taken whole.
+/// e = b − A x, with blocks of bodies taken whole.
 void residual(const Assembly& assembly, std::span<const double> x, std::span<double> e) {
   const Instant& instant = assembly.instant;
   const Assembly::EntryRun* run = assembly.entry_runs.data();

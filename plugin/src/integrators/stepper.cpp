@@ -1,6 +1,5 @@
-// The motion without a host: its start, the opening and closing of a step, and what can be asked of it. Hides when
-// things are made again because the system changed. How a step is made lies in the rooms beside this one
-// (stepper_impl.h).
+// Motion without a host: its start, the beginning and end of a step, and its queries. Hides the updates after a change
+// of the system. The kinds of steps are in the sources beside this one (stepper_impl.h).
 #include "integrators/stepper_impl.h"
 #include "model/format.h"
 #include "model/system_impl.h"
@@ -35,7 +34,7 @@ const char* to_string(Method method) {
 
 namespace {
 
-/// What no step can be made with, by name and value; else empty.
+/// Returns an error with name and value for options that allow no step. Otherwise empty.
 std::string wrong_with(const StepOptions& o) {
   if (std::find(all_methods.begin(), all_methods.end(), o.method) == all_methods.end())
     return "StepOptions::method is " + std::to_string(static_cast<int>(o.method)) + ", which is no method";
@@ -71,7 +70,7 @@ std::string Stepper::Impl::begin_at(bool forget) {
   const std::size_t count = z(system->body_count());
   if (state.bodies.size() > count || (forget && state.bodies.size() < count))
     return "the state has " + std::to_string(state.bodies.size()) + " bodies, the system " + std::to_string(count);
-  SystemParts::of(*system).bring_in(state);  // added on the way
+  SystemParts::of(*system).bring_in(state);  // Bodies added since.
   dynamics.restructure();
   dynamics.set_step(0);
   dynamics.ask_rates(options.method == Method::rk4);
@@ -80,23 +79,23 @@ std::string Stepper::Impl::begin_at(bool forget) {
       if (system->kind(id) == BodyKind::coordinate)
         return "rattle moves bodies by their momenta; coordinates such as '" + system->name(id) +
                "' need rk4 or adaptive";
-  try_h = 0;
-  fresh = false;
-  segment_count = 0;
-  std::fill(values.begin(), values.end(), std::numeric_limits<double>::quiet_NaN());
-  modes.clear();
-  modes_known = false;
-  stuck.clear();
-  watch();
+  control.try_h = 0;
+  control.first_stage_is_known = false;
+  dense.segment_count = 0;
+  std::fill(dense.values.begin(), dense.values.end(), std::numeric_limits<double>::quiet_NaN());
+  switching.modes.clear();
+  switching.modes_known = false;
+  switching.stuck.clear();
+  collect_unilateral();
   recorder.restructure(*system, block(), forget);
   start = {};
-  list_current = false;
-  last_dt = last_swing = last_h = 0;
+  reaction_list_is_current = false;
+  last_dt = last_frequency = last_h = 0;
   system->update_driven(state);
   if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
-  if (open_those_apart()) {
+  if (deactivate_open()) {
     dynamics.restructure();
-    watch();
+    collect_unilateral();
     recorder.restructure(*system, block(), forget);
     if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
   }
@@ -104,19 +103,21 @@ std::string Stepper::Impl::begin_at(bool forget) {
   close_gaps(*system, dynamics, state, options.newton_tolerance, 10 * options.max_newton, &start.moved, &start.turned);
   if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
   start.impulse_energy = project_velocities(*system, dynamics, state);
-  make_room();
+  resize_work_memory();
   return {};
 }
 
-void Stepper::Impl::make_room() {
+void Stepper::Impl::resize_work_memory() {
   const std::size_t n = z(block().n()), m = z(block().m());
-  for (auto* x : {&v0, &v1, &force, &gyroscopic, &in_chart, &gained, &momentum, &momentum_before}) x->assign(n, 0.0);
-  for (auto* x : {&beyond, &beyond_rate, &error, &all}) x->assign(m, 0.0);
-  for (Stages* stages : {&vdot, &pose_rate})
+  for (auto* x : {&work.v0, &work.v1, &work.force, &work.gyroscopic, &work.in_chart, &work.gained, &work.momentum,
+                  &work.momentum_before})
+    x->assign(n, 0.0);
+  for (auto* x : {&work.beyond, &work.beyond_rate, &work.error, &work.all}) x->assign(m, 0.0);
+  for (Stages* stages : {&work.vdot, &work.pose_rate})
     for (auto& x : *stages) x.assign(n, 0.0);
-  trial.resize(n);
-  forces_alone.block = block();
-  switches.reserve(16);
+  dense.trial.resize(n);
+  work.forces_alone.block = block();
+  switching.switches.reserve(16);
 }
 
 bool Stepper::Impl::structure_changed() const {
@@ -142,10 +143,10 @@ void Stepper::Impl::refuse(Status status, std::string why) {
 void Stepper::Impl::add_feedback(std::span<double> acceleration) {
   const Assembly& assembly = dynamics.assembly();
   const double alpha = options.baumgarte_rate;
-  for (std::size_t r = 0; r < error.size(); ++r)
-    error[r] = -2 * alpha * assembly.velocity[r] - alpha * alpha * assembly.position[r];
-  dynamics.solver().apply(error, beyond_rate, {}, force);
-  for (std::size_t j = 0; j < acceleration.size(); ++j) acceleration[j] += force[j];
+  for (std::size_t r = 0; r < work.error.size(); ++r)
+    work.error[r] = -2 * alpha * assembly.velocity[r] - alpha * alpha * assembly.position[r];
+  dynamics.solver().apply(work.error, work.beyond_rate, {}, work.force);
+  for (std::size_t j = 0; j < acceleration.size(); ++j) acceleration[j] += work.force[j];
 }
 
 void Stepper::Impl::move(const State& from, State& to, double h, std::span<const double> v) const {
@@ -159,9 +160,10 @@ void Stepper::Impl::move(const State& from, State& to, double h, std::span<const
   }
 }
 
-double Stepper::Impl::swing_of(const State& at, double h) {
-  for (std::size_t r = 0; r < all.size(); ++r) all[r] = dynamics.lambda()[r] + dynamics.induced()[r] + beyond[r] / h;
-  return fastest_swing(*system, dynamics, at, all);
+double Stepper::Impl::stiffness_frequency(const State& at, double h) {
+  for (std::size_t r = 0; r < work.all.size(); ++r)
+    work.all[r] = dynamics.lambda()[r] + dynamics.induced()[r] + work.beyond[r] / h;
+  return fastest_swing(*system, dynamics, at, work.all);
 }
 
 void Stepper::Impl::velocities(const State& at, std::span<double> v) const {
@@ -179,7 +181,7 @@ bool Stepper::Impl::is_finite(const State& x) const {
   });
 }
 
-void Stepper::Impl::give(std::span<const double> v, State& to) const {
+void Stepper::Impl::set_velocities(std::span<const double> v, State& to) const {
   for (std::size_t s = 0; s < block().bodies.size(); ++s) {
     const Vector6d u = twist_of(block(), s, v);
     to[block().bodies[s]].v = u.head<3>();
@@ -195,13 +197,39 @@ std::string Stepper::Impl::name_of(const LawEffort& e) const {
 void Stepper::Impl::accept() {
   for (const ConstraintId id : block().constraints) {
     Constraint& constraint = system->constraint(id);
-    scene.clear();
-    for (const BodyId body : constraint.bodies()) scene.push_back(state[body]);
-    constraint.function().accept(scene, state.t);
+    work.scene.clear();
+    for (const BodyId body : constraint.bodies()) work.scene.push_back(state[body]);
+    constraint.function().accept(work.scene, state.t);
   }
 }
 
 const StepReport& Stepper::Impl::step(double dt) {
+  begin_report();
+  if (!(dt > 0) || !std::isfinite(dt)) {
+    refuse(Status::invalid, "dt must be positive and finite");
+    return report;
+  }
+  reaction_list_is_current = false;
+  before = state;
+  const double h_before = last_h;
+  try {  // Motions of kinematic bodies are user functions.
+    if ((restart || structure_changed()) && !assemble_again()) return report;
+    recorder.begin(*system);
+    recorded_until = state.t;
+    options.method == Method::semi_implicit ? semi_implicit(dt) : march(dt);
+  } catch (const std::exception& e) {
+    refuse(Status::invalid, e.what());
+  } catch (...) {
+    refuse(Status::invalid, "something that is not a std::exception was thrown");
+  }
+  if (report.rejected)
+    undo_step(h_before);
+  else
+    finish_step(dt);
+  return report;
+}
+
+void Stepper::Impl::begin_report() {
   report.status = Status::ok;
   report.substeps = 1;
   report.newton_solves = 0;
@@ -210,63 +238,51 @@ const StepReport& Stepper::Impl::step(double dt) {
   report.mode_switches = 0;
   report.reason.clear();
   report.warning.clear();
-  switches.clear();
-  crossings.clear();
-  segment_count = 0;
-  toggled.clear();
-  let_go_before = let_go;
-  if (!(dt > 0) || !std::isfinite(dt)) {
-    refuse(Status::invalid, "dt must be positive and finite");
-    return report;
+  switching.switches.clear();
+  dense.crossings.clear();
+  dense.segment_count = 0;
+  switching.switched_in_step.clear();
+  switching.inactive_before = switching.inactive_unilateral;
+}
+
+bool Stepper::Impl::assemble_again() {
+  restart = true;
+  const std::string why = begin_at(false);
+  restart = !why.empty();
+  if (restart) {
+    refuse(Status::invalid, why);
+    state = before;
+    return false;
   }
-  list_current = false;
   before = state;
-  const double h_before = last_h;
-  try {  // motions of driven bodies are the user's
-    if (restart || structure_changed()) {
-      restart = true;
-      const std::string why = begin_at(false);
-      restart = !why.empty();
-      if (restart) {
-        refuse(Status::invalid, why);
-        state = before;
-        return report;
-      }
-      before = state;
-    }
-    recorder.begin(*system);
-    closed = state.t;
-    options.method == Method::semi_implicit ? semi_implicit(dt) : march(dt);
-  } catch (const std::exception& e) {
-    refuse(Status::invalid, e.what());
-  } catch (...) {
-    refuse(Status::invalid, "something that is not a std::exception was thrown");
-  }
-  if (report.rejected) {
-    state = before;  // not a trace of what was tried
-    dynamics.give_memory({});
-    for (const ConstraintId id : toggled) system->enable(id, !system->enabled(id));
-    let_go = let_go_before;
-    restart = restart || !toggled.empty();
-    modes.clear();
-    modes_known = false;
-    switches.clear();
-    crossings.clear();
-    segment_count = 0;
-    std::fill(values.begin(), values.end(), std::numeric_limits<double>::quiet_NaN());
-    report.mode_switches = 0;
-    last_h = h_before;
-    recorder.begin(*system);
-    return report;
-  }
+  return true;
+}
+
+void Stepper::Impl::undo_step(double h_before) {
+  state = before;
+  dynamics.give_memory({});
+  for (const ConstraintId id : switching.switched_in_step) system->enable(id, !system->enabled(id));
+  switching.inactive_unilateral = switching.inactive_before;
+  restart = restart || !switching.switched_in_step.empty();
+  switching.modes.clear();
+  switching.modes_known = false;
+  switching.switches.clear();
+  dense.crossings.clear();
+  dense.segment_count = 0;
+  std::fill(dense.values.begin(), dense.values.end(), std::numeric_limits<double>::quiet_NaN());
+  report.mode_switches = 0;
+  last_h = h_before;
+  recorder.begin(*system);
+}
+
+void Stepper::Impl::finish_step(double dt) {
   state.t = before.t + dt;
   if (options.method != Method::semi_implicit) report.sticking = dynamics.law_report().sticking;
   last_dt = dt;
-  recorder.close(state.t - closed);
+  recorder.close(state.t - recorded_until);
   accept();
   if (report.warning.empty() && !dynamics.law_report().trouble.empty()) report.warning = dynamics.law_report().trouble;
   if (report.warning.empty() && !dynamics.law_efforts().empty()) report.warning = standing_warning();
-  return report;
 }
 
 const std::string& Stepper::Impl::standing_warning() {
@@ -287,16 +303,16 @@ std::span<const Reaction> Stepper::Impl::reactions() {
     dynamics.restructure();
     recorder.restructure(*system, block(), false);
     restart = true;
-    list_current = false;
+    reaction_list_is_current = false;
   }
-  if (!list_current) {
+  if (!reaction_list_is_current) {
     dynamics.set_instant(options.method == Method::semi_implicit ? last_h : 0);
     dynamics.evaluate(state);
-    dynamics.reactions(state, list);
-    recorder.complete(*system, block(), state, last_dt, list);
-    list_current = true;
+    dynamics.reactions(state, reaction_list);
+    recorder.fill_work(*system, block(), state, last_dt, reaction_list);
+    reaction_list_is_current = true;
   }
-  return list;
+  return reaction_list;
 }
 
 Stepper::Stepper(System& system, State start, StepOptions options)
@@ -315,21 +331,21 @@ std::span<const Reaction> Stepper::reactions() { return impl_->reactions(); }
 std::span<const BodyBooks> Stepper::books() const { return impl_->recorder.books(); }
 const EnergyBooks& Stepper::energy_books() const { return impl_->recorder.energy(); }
 std::span<const LawWork> Stepper::law_works() const { return impl_->recorder.laws(); }
-std::span<const ModeSwitch> Stepper::switches() const { return impl_->switches; }
+std::span<const ModeSwitch> Stepper::switches() const { return impl_->switching.switches; }
 int Stepper::watch(std::function<double(const State&)> function) {
-  impl_->functions.push_back(std::move(function));
-  impl_->values.push_back(std::numeric_limits<double>::quiet_NaN());
-  return static_cast<int>(impl_->functions.size()) - 1;
+  impl_->dense.functions.push_back(std::move(function));
+  impl_->dense.values.push_back(std::numeric_limits<double>::quiet_NaN());
+  return static_cast<int>(impl_->dense.functions.size()) - 1;
 }
-std::span<const Crossing> Stepper::crossings() const { return impl_->crossings; }
+std::span<const Crossing> Stepper::crossings() const { return impl_->dense.crossings; }
 State Stepper::state_at(double t) const {
   Impl& d = *impl_;
   State out = d.state;
-  for (std::size_t i = 0; i < d.segment_count; ++i) {
-    const Impl::Segment& segment = d.segments[i];
+  for (std::size_t i = 0; i < d.dense.segment_count; ++i) {
+    const Impl::Segment& segment = d.dense.segments[i];
     const double theta = (t - segment.base.t) / segment.h;
-    if (theta < 0 || (theta >= 1 && i + 1 < d.segment_count) || theta >= 1 + 1e-9) continue;
-    if (theta < 1) d.look_inside(segment.base, segment, theta, out);
+    if (theta < 0 || (theta >= 1 && i + 1 < d.dense.segment_count) || theta >= 1 + 1e-9) continue;
+    if (theta < 1) d.evaluate_segment(segment.base, segment, theta, out);
     break;
   }
   return out;

@@ -1,6 +1,6 @@
-// What the rooms of the stepper share: the state of a motion, its options and the memory of a step. One room for each
-// kind of step (step_*.cpp), one for events, one for dense output; stepper.cpp opens and closes a step. Private to the
-// core.
+// Members that all sources of the stepper share: the state of a motion, its options and the work memory of a step. Each
+// kind of step has a source of its own, and so have events and dense output. stepper.cpp begins and ends a step.
+// Private to the core.
 #pragma once
 
 #include "dynamics/impulse_recorder.h"
@@ -20,18 +20,18 @@
 
 namespace linchpin {
 
-inline constexpr double stable = 1;  // rate · h of laws in rk4, whose own limit is 2.78
+inline constexpr double stable = 1;  // Limit of rate · h of laws in rk4, whose own limit is 2.78.
 
 inline constexpr const char* too_stiff =
     " damps faster than the step can follow. Take a shorter step, or Method::semi_implicit, which damps with it at any "
     "step";
 
-inline constexpr const char* step_went_astray = "the end of the step did not come to lie on the constraints";
+inline constexpr const char* end_not_on_constraints = "the end of the step did not come to lie on the constraints";
 
-/// Pivots (SolveInfo) below which stages are brought onto the constraints, and below which rounding in the gaps,
-/// divided by the pivot, outweighs tolerances: steps that begin or end there, or have a stage there and fail, are taken
-/// differently.
-inline constexpr double nearly_singular = 5e-3, blurred = 1e-6;
+/// Two limits of pivots (SolveInfo). Below the first, stages are projected onto the constraints. Below the second, the
+/// rounding of gaps divided by the pivot exceeds tolerances. Steps that begin or end there, or fail with a stage there,
+/// are repeated with another length.
+inline constexpr double singular_pivot = 5e-3, imprecise_pivot = 1e-6;
 
 inline bool by_tolerance(Method m) { return m == Method::adaptive || m == Method::adaptive8; }
 
@@ -45,127 +45,156 @@ struct Stepper::Impl {
   ImpulseRecorder recorder;
   Start start;
   StepReport report;
-  std::vector<Reaction> list;
-  bool list_current = false;
-  std::array<std::optional<std::string>, 2> warned;  // standing_warning(), where rows depend on each other or do not
-  std::pair<unsigned long, unsigned long> warned_of{~0ul, ~0ul};  // structure and laws that these are of
-  bool restart = false;                // the system changed: assemble again before the next step
-  double last_dt = 0, last_swing = 0;  // of the last accepted step; ω [rad/s]
-  double last_h = 0;                   // of the last semi-implicit part of a step
+  std::vector<Reaction> reaction_list;
+  bool reaction_list_is_current = false;
+  std::array<std::optional<std::string>, 2> warned;  // standing_warning() for dependent and independent rows.
+  // Structure and laws for which these warnings are valid.
+  std::pair<unsigned long, unsigned long> warned_of{~0ul, ~0ul};
+  bool restart = false;                    // The system changed and must be assembled again before the next step.
+  double last_dt = 0, last_frequency = 0;  // Length [s] and ω [rad/s] of the last accepted step.
+  double last_h = 0;                       // Length of the last semi-implicit substep.
+  double recorded_until = 0;               // Time up to which the recorder has added its work [s].
+  State before;                            // State at the beginning of the step.
 
-  // How contacts and one-sided constraints are between two events (T10).
+  // Modes of friction elements and unilateral constraints between two events (T10).
   struct Mode {
     ConstraintId on;
     int law = 0, term = 0;
     bool sticks = false;
-    Vector6d sense = Vector6d::Zero();  // of the rubbing, while it slides
+    Vector6d sense = Vector6d::Zero();  // Sense of the slip while it slides.
   };
-  struct Pusher {
+  struct UnilateralMode {
     ConstraintId on;
     bool negative = false;
   };
-  std::vector<Mode> modes, modes_before;
-  std::vector<Pusher> held, let_go;  // one-sided constraints; those let go are watched only if they re-engage
-  std::vector<Pusher> let_go_before;
-  std::vector<ConstraintId> toggled;  // in this step
-  std::vector<ConstraintId> tried;    // likewise, in this part of a semi-implicit one
-  std::vector<ModeSwitch> switches;
-  std::vector<char> over, over_held, over_gone;  // past their event
-  std::vector<Vector6d> straight;  // unit; the ways of contacts that do not turn in this part of a step, else zero
-  std::vector<Vector6d> ways;      // by which contacts at an event give way
-  double smooth_rate = 0;          // of smooth laws, as go_straight() has last met them [1/s]
-  bool dry_is_fastest = false;     // law_rate is that of friction which turns with its slip
-  bool modes_known = false, turned_back = false;
-  long tries = 0;           // parts that were tried in this step, and ways of contacts that were looked for
-  double closed = 0;        // up to when the recorder counts [s]
-  double law_rate = 0;      // the largest of the stages of the last advance_by() [1/s]
-  std::vector<char> stuck;  // contacts at the end of the last semi-implicit step
-  std::vector<BodyState> watched;
+  struct Switching {
+    bool modes_known = false;
+    std::vector<Mode> modes, modes_before;
+    // Unilateral constraints that are active and inactive. Inactive ones are watched only if they re-engage.
+    std::vector<UnilateralMode> active_unilateral, inactive_unilateral;
+    std::vector<UnilateralMode> inactive_before;
+    std::vector<ConstraintId> switched_in_step;     // Constraints switched in this step.
+    std::vector<ConstraintId> switched_in_substep;  // Constraints switched in this semi-implicit substep.
+    std::vector<ModeSwitch> switches;
+    std::vector<char> over, over_active, over_inactive;  // Past their event.
+    // Unit directions of elements that slide straight in this substep, and zero for the others.
+    std::vector<Vector6d> straight;
+    std::vector<Vector6d> slide_directions;  // Directions in which elements at an event start to slide.
+    double smooth_rate = 0;                  // Rate of smooth laws at the last go_straight() [1/s].
+    double law_rate = 0;                     // Largest rate over the stages of the last advance_by() [1/s].
+    bool dry_is_fastest = false;             // law_rate belongs to friction that turns with its slip.
+    bool turned_back = false;                // A slip is reversed in a stage of the last advance_by().
+    long try_count = 0;       // Number of substeps tried in this step, and of searches for straight directions.
+    std::vector<char> stuck;  // Elements that stuck at the end of the last semi-implicit step.
+    std::vector<BodyState> watched;
+  };
+  Switching switching;
 
-  // The pairs (T13).
-  double try_h = 0;          // how long the next part may be [s]; 0: not known
-  double last_error = 1e-4;  // of the last accepted part, in units of the tolerance
-  double error_of_step = 0;
-  bool fresh = false;  // the last evaluation was at `state`, and is the first of the next part
-  // Of the last part, SolveInfo::smallest_pivot at its beginning, its end, and the least of all its stages; whether
-  // stages are brought onto the constraints before they are evaluated.
-  double pivot_at_start = 1, pivot_at_end = 1, least_pivot = 1;
-  bool on_constraints = false;
+  // Step-size control of the embedded pairs (T13).
+  struct StepControl {
+    double try_h = 0;          // Planned length of the next substep [s]. 0: not known.
+    double last_error = 1e-4;  // Error of the last accepted substep, in units of the tolerance.
+    double error_of_step = 0;
+    // The last evaluation was at `state`, and is the first stage of the next substep.
+    bool first_stage_is_known = false;
+    // SolveInfo::smallest_pivot of the last substep at its beginning and its end, and the least of all its stages.
+    double pivot_at_start = 1, pivot_at_end = 1, least_pivot = 1;
+    bool on_constraints = false;  // Stages are projected onto the constraints before they are evaluated.
+  };
+  StepControl control;
 
-  // Dense output: of a part of a step, y(θ) = θ(c₀ + (1 − θ)(c₁ + θ(c₂ + (1 − θ)(c₃ + …)))) from its beginning,
-  // θ = 0 … 1. The first three are the cubic with the right ends and slopes.
+  // Dense output of a substep: y(θ) = θ(c₀ + (1 − θ)(c₁ + θ(c₂ + (1 − θ)(c₃ + …)))) from its beginning, θ = 0 … 1. The
+  // first three coefficients are the cubic that matches values and slopes at both ends.
   struct Segment {
     State base;
     double h = 0;
-    std::array<std::vector<double>, 7> pose, rate;  // chart; velocity less that of the beginning
+    std::array<std::vector<double>, 7> pose, rate;  // Chart, and velocity minus that of the beginning.
     std::size_t powers = 3;
     void resize(std::size_t n) {
       for (auto* all : {&pose, &rate})
         for (auto& x : *all) x.resize(n);
     }
   };
-  Segment trial;
-  std::vector<Segment> segments;
-  std::size_t segment_count = 0;
-  std::vector<std::function<double(const State&)>> functions;
-  std::vector<double> values;  // of the functions at `state`; NaN: not known
-  std::vector<Crossing> crossings;
+  struct DenseOutput {
+    Segment trial;
+    std::vector<Segment> segments;
+    std::size_t segment_count = 0;
+    std::vector<std::function<double(const State&)>> functions;
+    std::vector<double> values;  // Values of the functions at `state`. NaN: not known.
+    std::vector<Crossing> crossings;
+  };
+  DenseOutput dense;
 
-  // Memory of a step.
   using Stages = std::array<std::vector<double>, Tableau::most>;
-  State before, next, stage, between, probe;
-  std::vector<double> v0, v1, beyond, beyond_rate, force, gyroscopic, error, all, mass, in_chart, gained, momentum,
-      momentum_before, all_forces;
-  Stages vdot, pose_rate, memory_rate;
-  std::vector<double> memory_before, memory_after, memory_there;  // internal states of laws (Dynamics::memory())
-  Assembly forces_alone;
-  std::vector<BodyState> scene;
+  // Work memory of a step.
+  struct Work {
+    State next, stage, between, probe;
+    std::vector<double> v0, v1, force, gyroscopic, in_chart, gained, momentum, momentum_before, all_forces;  // [n]
+    std::vector<double> beyond, beyond_rate, error, all;                                                     // [m]
+    std::vector<double> mass;
+    Stages vdot, pose_rate, memory_rate;
+    std::vector<double> memory_before, memory_after, memory_there;  // Internal states of laws (Dynamics::memory()).
+    Assembly forces_alone;
+    std::vector<BodyState> scene;
+  };
+  Work work;
 
   Impl(System& s, State at, const StepOptions& o);
 
   const Block& block() const { return dynamics.assembly().block; }
 
-  /// Assembles the start (T14) and makes room for what a step needs. @return what is wrong.
+  /// Assembles the start (T14) and resizes the work memory. @return an error message, or empty
   std::string begin_at(bool forget);
-  /// One-sided constraints that are to land some time and are open, or opening, where the motion begins, begin let go.
-  bool open_those_apart();
+  /// Deactivates unilateral constraints that can re-engage and are open, or opening, where the motion begins.
+  bool deactivate_open();
 
-  void make_room();
+  void resize_work_memory();
 
   bool structure_changed() const;
 
   void refuse(Status status, std::string why);
 
-  /// Feedback α on the residuals, as a change of v̇ by the constraints themselves; also its λ, in beyond_rate.
+  /// Adds feedback α on the residuals, as a change of v̇ by the constraints themselves. Its λ is in beyond_rate.
   void add_feedback(std::span<double> acceleration);
 
   void move(const State& from, State& to, double h, std::span<const double> v) const;
 
-  /// ω of T15 for the forces of the last evaluation and impulses `beyond` over h.
-  double swing_of(const State& at, double h);
+  /// Returns ω of T15 for the forces of the last evaluation and impulses `beyond` over h.
+  double stiffness_frequency(const State& at, double h);
 
   // ---- semi-implicit (T12) ----
 
-  /// The gyroscopic torque at v₀ alone feeds energy into everything that tumbles, at first order and without end. The
-  /// mean of before and after the step makes the step symmetric in time, and energy only oscillates (a double pendulum
-  /// of 20 J in space: 1.4 J gained in a minute, against 1 mJ). Brings v₁ nearer to that; false when it is there.
+  /// Moves v₁ towards the value with a centred gyroscopic torque. Returns false when it has converged. The torque at v₀
+  /// alone adds energy to every tumbling body, at first order and without bound. The mean of before and after the step
+  /// makes the step symmetric in time, and energy only oscillates. Example: a double pendulum of 20 J in space gained
+  /// 1.4 J in a minute, against 1 mJ.
   bool centre_gyroscopic(double h);
 
   enum class Outcome { done, too_long, switched, invalid };
 
-  /// How far a unit multiplier of a constraint of one row moves it, if nothing else held its bodies [1/kg].
+  /// Returns the displacement of a constraint of one row by a unit multiplier, if nothing else held its bodies [1/kg].
   double mobility_of(int constraint);
 
-  /// The one-sided constraint that the part of a step from `state` to `next` shows held or let go wrongly, by most:
-  /// pulled on by its mean multiplier so much that its gap would open, or passed through. Each changes twice at most.
-  /// @return whether there is one; over_held and over_gone say which.
-  bool one_sided_is_wrong(double h, double kick);
+  /// Finds the unilateral constraint whose mode is most wrong in the substep from `state` to `next`. Either its mean
+  /// multiplier pulls so much that its gap would open, or it was passed through. Each constraint changes at most twice.
+  /// @return whether there is one. over_active and over_inactive say which.
+  bool find_wrong_unilateral(double h, double kick);
 
-  /// One substep of h from `state`, which moves only when all went well; else `trouble` says why not.
-  Outcome substep(double h, bool finest, double& swing, const char*& trouble);
+  /// Makes one substep of h from `state`, which changes only on success. Otherwise `reason` says why not.
+  Outcome substep(double h, bool finest, double& swing, const char*& reason);
 
-  /// What stuck or slid differently in the last part of a step.
-  void note_modes(double t);
+  /// Computes the velocities v₁ of a substep by the accelerations at `state`. @return the status of the evaluation
+  Status start_velocities(double kick);
+
+  /// Corrects v₁ by Newton until the substep ends on the constraints, with sticking elements at rest. @param status
+  /// that of start_velocities(). @return whether it converged
+  bool solve_end_of_substep(double h, Status status);
+
+  /// Records a substep and makes `next` the state.
+  void accept_semi_implicit(double h, double kick);
+
+  /// Records the friction elements that changed their mode in the last substep.
+  void record_modes(double t);
 
   void semi_implicit(double dt);
 
@@ -181,200 +210,241 @@ struct Stepper::Impl {
   void combine(double h, std::span<const double> weight, std::size_t count, const Stages& rate,
                std::span<double> y) const;
 
-  /// Bodies of `to` where the chart at `from` has `pose`, with the velocities of `from` and `rate` more.
+  /// Places the bodies of `to` at `pose` in the chart at `from`, with the velocities of `from` plus `rate`.
   void place(const State& from, std::span<const double> pose, std::span<const double> rate, State& to) const;
 
-  /// The rate of the chart where it has `pose`, when bodies have velocities v.
+  /// Computes the rate of the chart at `pose`, when bodies have velocities v.
   void rate_of_chart(std::span<const double> pose, std::span<const double> v, std::span<double> rate) const;
 
   void velocities(const State& at, std::span<double> v) const;
 
-  /// The stages before the end. Near singular positions once more, from the beginning, on the constraints.
-  bool take_stages(double dt);
+  /// Evaluates the stages before the end. Near singular positions it repeats them from the beginning, on the
+  /// constraints.
+  bool evaluate_stages(double dt);
 
-  /// Brings `stage` onto the constraints. Off them by g, where rows are nearly dependent, they are contradictory by g
-  /// over their angle, and no step is short enough; the field x ↦ f(projection of x) is the same on the constraints,
-  /// smooth off them, and keeps every order (T13). @return what its evaluation says
-  Status settle_stage();
+  /// Projects `stage` onto the constraints. Nearly dependent rows that are off them by g contradict each other by g
+  /// over their angle, and no step is short enough. The field x ↦ f(projection of x) is the same on the constraints and
+  /// smooth off them, and keeps every order (T13). @return the status of its evaluation
+  Status project_stage();
 
-  /// The equation at a stage, with its part of the books.
+  /// Evaluates the equation at a stage, and records its impulses.
   bool evaluate_stage(std::size_t k, double dt);
 
-  /// One step of the method from `state` to `next`, contacts held in their modes. @return whether it went well.
+  /// Makes one step of the method from `state` to `next`, with fixed modes. @return whether it succeeded
   bool step_runge_kutta(double dt);
 
-  /// Rows that contradict each other have no end to meet: poses go to their least squares, where a further correction
-  /// moves nothing (Gauss–Newton: closing gaps stops where the largest of them no longer shrinks, which may be before).
-  /// @return whether they got there
-  bool settle_in_least_squares(State& end);
+  /// Moves poses to the least-squares solution of contradictory rows, where a further correction moves nothing.
+  /// Gauss–Newton is necessary because closing gaps stops when the largest gap no longer shrinks, which may be earlier.
+  /// @return whether it converged
+  bool project_in_least_squares(State& end);
 
   bool is_finite(const State& x) const;
 
-  /// Gives the laws the internal states that `weight` over the first `count` stages makes after dt, in `memory`.
-  void remember(double dt, std::span<const double> weight, std::size_t count, std::vector<double>& memory);
+  /// Sets the internal states of laws after dt that `weight` over the first `count` stages gives, in `memory`.
+  void integrate_memory(double dt, std::span<const double> weight, std::size_t count, std::vector<double>& memory);
 
-  /// The state at stage k of a step of dt, in `stage`; its chart in `in_chart`.
+  /// Places the state of stage k of a step of dt in `stage`, and its chart in `in_chart`.
   void place_stage(std::size_t k, double dt);
 
-  /// What the members of the pair disagree by, in units of the tolerance: rms over all coordinates and velocities.
-  /// Vectors are judged by their length, so that the axes do not matter.
+  /// Returns the difference between the members of the pair, in units of the tolerance: rms over all coordinates and
+  /// velocities. Vectors count by their length, so that the axes do not matter.
   double error_norm(double dt);
   double error_norm(double dt, const Tableau::Row& weight);
 
   // ---- dense output ----
 
-  /// The step from `state` to `next` as a polynomial in the chart at its beginning: the cubic with the right ends and
-  /// slopes, to which add_powers() adds what the pair knows more.
+  /// Writes the step from `state` to `next` as a polynomial in the chart at its beginning. It is the cubic that matches
+  /// values and slopes at both ends. add_powers() adds the higher powers of the pair.
   void interpolate(double dt, std::span<const double> end_rate, std::span<const double> end_vdot);
 
-  /// @return whether the stages that only they need could be evaluated
+  /// @return whether the additional stages could be evaluated
   bool add_powers(double dt);
 
-  /// A step of the methods without stages: poses with the velocities of both ends as slopes, velocities on a line.
+  /// Interpolates a step of the methods without stages: poses with the velocities of both ends as slopes, velocities
+  /// linearly.
   void interpolate_ends(double dt);
 
-  void look_inside(const State& base, const Segment& segment, double theta, State& out);
+  void evaluate_segment(const State& base, const Segment& segment, double theta, State& out);
 
-  /// The polynomial of the part of a step that has just been taken, `next` being where it began.
-  void keep_segment();
+  /// Stores the polynomial of the substep that has just been accepted. `next` is where it began.
+  void store_segment();
 
   void find_crossings(const Segment& segment);
 
   // ---- RATTLE with the exponential map (T13) ----
 
-  /// Forces at a state, without the gyroscopic torque: momenta in world axes have none.
-  void take_gyroscopic(const State& at, double h, std::span<double> out);
+  /// Computes the negative gyroscopic impulse at a state, because momenta in world axes have no gyroscopic torque.
+  void gyroscopic_impulse(const State& at, double h, std::span<double> out);
 
-  /// The equation at `at` gives the bodies the impulse that it has in h: added to `momentum`, whose velocities are v.
+  /// Adds to `momentum`, whose velocities are v, the impulse of the equation at `at` over h.
   bool kick(const State& at, double h, std::span<const double> v);
 
-  /// Half a kick, the free motion, half a kick: symmetric, and symplectic where forces have a potential. The
-  /// multipliers of the first make poses obey at the end, those of the second velocities.
+  /// Makes one RATTLE step: half a kick, the free motion, half a kick. It is symmetric, and symplectic where forces
+  /// have a potential. The multipliers of the first kick put poses on the constraints at the end, those of the second
+  /// velocities.
   bool step_rattle(double h, const State& from, State& to);
 
-  /// Whether forces or laws differ between two states that have the same poses.
+  /// Makes the first half kick, which is implicit in velocities, and carries the poses. @return whether it succeeded
+  bool solve_first_half(double h, const State& from, State& to);
+
+  /// Carries the poses by `momentum` to the end of the step, on the constraints. @return whether it succeeded
+  bool carry_poses(double h, const State& from, State& to);
+
+  /// Records the impulses of half a kick, between two velocities.
+  void record_half(const State& at, double half, std::span<const double> from, std::span<const double> to);
+
+  /// Refuses the step, because a force depends too strongly on the velocity, with the name of the law.
+  void refuse_velocity_dependence(const State& from);
+
+  /// Returns true if forces or laws differ between two states with the same poses.
   bool depends_on_velocity(const State& a, const State& b);
 
   bool step_symplectic(double dt);
 
   bool advance_by(double dt) {
-    ++tries;
+    ++switching.try_count;
     return symplectic(options.method) ? step_symplectic(dt) : step_runge_kutta(dt);
   }
 
-  void give(std::span<const double> v, State& to) const;
+  void set_velocities(std::span<const double> v, State& to) const;
 
   // ---- events (T10) ----
 
-  bool eventful() const { return !dynamics.contacts().empty() || !held.empty() || !let_go.empty(); }
+  bool eventful() const {
+    return !dynamics.contacts().empty() || !switching.active_unilateral.empty() ||
+           !switching.inactive_unilateral.empty();
+  }
 
-  /// Finds the one-sided constraints that are held; those let go stay known.
-  void watch();
+  /// Collects the active unilateral constraints. Inactive ones stay known.
+  void collect_unilateral();
 
-  /// Modes of all contacts at `state`: as they were where they were known, else as slip and bound say.
+  /// Decides the modes of all elements at `state`: the known mode, or otherwise by slip and bound.
   void decide_modes();
 
   std::size_t dry_terms() const;
 
-  /// LawReport::rate of the last evaluation, which was at or near `at`: of the constrained motion where the bound by
-  /// free bodies is above `from` [1/s].
+  /// Returns LawReport::rate of the last evaluation, which was at or near `at`. It is that of the constrained motion
+  /// where the bound of free bodies is above `from` [1/s].
   double rate_of_laws(const State& at, double from);
 
-  /// Gives the contacts their modes. A sliding one goes along its slip, or straight.
+  /// Sets the modes in Dynamics. A sliding element follows its slip, or its straight direction.
   void apply_modes();
 
-  /// Whether a contact slides, in a direction that may change.
+  /// Returns true if an element slides in a direction that may change.
   bool may_turn(std::size_t contact) const;
 
-  /// Whether one that may turn is at rest: it turns faster than any part of a step, however short, can follow.
+  /// Returns true if an element that may turn is at rest. It then turns faster than any substep, however short, can
+  /// resolve.
   bool begins_to_slide() const;
 
-  /// No contact goes straight any more.
-  void let_turn();
+  /// Ends all straight sliding.
+  void clear_straight();
 
-  /// Friction turns a slip s with a rate of μN/(m|s|), and a slow one long is where it goes to: it moves in a direction
-  /// that changes only as forces do. Contacts that so come to the end of a part of h from `state` on a straight way,
-  /// but for what counts as rest, take it: the way of their slip at the end, as the laws have it there. (Explicit
-  /// senses of slips that turn faster than parts can follow would swing to and fro, ever more.) @param anyhow  all that
-  /// slide take it. @return whether there are any
+  /// Selects straight directions. Friction turns a slip s with a rate of μN/(m|s|). A slow slip has long reached its
+  /// final direction, which changes only as forces do. An element takes the straight direction if it reaches the end of
+  /// a substep of h on a straight way, except for motion that counts as rest. The direction is that of its slip at the
+  /// end by the laws. (Explicit senses of slips that turn faster than substeps can resolve would oscillate with growing
+  /// amplitude.) @param anyhow  all sliding elements take it. @return whether there are any
   bool go_straight(double h, bool anyhow);
 
-  /// Whether any contact does.
+  /// Returns true if any element slides straight.
   bool goes_straight() const;
 
-  /// Whether those that were to go straight did, as far as counts.
+  /// Returns true if the elements with a straight direction did slide straight.
   bool went_straight() const;
 
-  /// How much of `left` may be taken in one part: what goes straight goes far, else `enough`.
-  double plan(double left, double enough, bool anyhow);
+  /// Returns the part of `left` for one substep. Elements that slide straight allow a long one. The others allow
+  /// `enough`.
+  double plan_length(double left, double enough, bool anyhow);
 
-  /// Whether a step by tolerance comes to no end, because a law jumps at rest or is far too stiff: refuses it by name.
-  /// @param splinters  parts that a law which is known to jump has cut short
-  bool hopeless(double left, int splinters);
+  /// Refuses a step by tolerance that would not end, because a law jumps at rest or is far too stiff, with its name.
+  /// @param splinters  number of substeps that a law with a known jump has shortened
+  bool refuse_endless(double left, int cut_substeps);
 
-  /// Refuses a step that has had all the parts it may have, and says what made it so long. @param part  the last [s]
-  /// @return whether it did
-  bool takes_too_many(double part);
+  /// Refuses a step that has used all its substeps, and explains what made it so long. @param part  length of the last
+  /// one [s] @return whether it was refused
+  bool refuse_too_many(double part);
 
-  /// Warns of the law, if it is one, for which a step by tolerance takes very many parts, now of `part`.
-  void name_what_slows(double part);
+  /// Warns of the law, if there is one, that makes a step by tolerance take very many substeps of length `part`.
+  void warn_of_slow_law(double part);
 
-  /// What has changed its mode most often in this step, by name.
+  /// Returns the name of the thing that changed its mode most often in this step.
   std::string most_switched() const;
 
-  /// Whether a contact past its event was not at rest there, but went round.
+  /// Returns true if an element past its event was not at rest there, but turned round.
   bool turned_round() const;
 
-  /// One part of rk4 or of rattle, shortened until explicit laws are stable in it. @param left  in: at most; out
+  /// Makes one substep of rk4 or of rattle, shortened until explicit laws are stable in it. @param left  in: its
+  /// largest length. Out: its length
   bool advance_in_stages(double& left, double dt);
 
-  /// One part of the pairs.
+  /// Makes one substep of the embedded pairs.
   bool advance_adaptively(double& left, double rest_of_step);
 
-  /// The multiplier that all forces leave a one-sided constraint, counted positive while it pushes.
-  double push_of(const Pusher& p) const;
+  /// Returns the multiplier of a unilateral constraint with all forces, positive while it pushes.
+  double unilateral_force(const UnilateralMode& p) const;
 
-  double gap_of(const Pusher& p, const State& at);
+  double gap_of(const UnilateralMode& p, const State& at);
 
-  /// The event that is furthest past at the end of the last advance_by(), or nearest: negative when past.
+  /// Returns the value of the event that is furthest past, or nearest, at the end of the last advance_by(). It is
+  /// negative when past.
   double event_value(const State& at);
 
-  void note(double t, const Mode& mode, ModeSwitch::What what);
+  void record_switch(double t, const Mode& mode, ModeSwitch::What what);
 
-  /// At an event, which is `state`: contacts past theirs come to rest and are judged anew together with those at rest.
+  /// Switches modes at an event, which is `state`. Elements past their event come to rest. Their modes are decided
+  /// again together with those of elements at rest.
   bool switch_modes();
 
-  /// One-sided constraints at their events, which is `state`: released ones go, others come back without bouncing.
-  /// A semi-implicit step is taken again with them from its beginning, and ends on those that come back. @param t  when
+  /// Switches unilateral constraints at their events, which is `state`. Released ones become inactive, and others
+  /// re-engage without bouncing. A semi-implicit step is repeated with them from its beginning, and ends on those that
+  /// re-engage. @param t  time of the event
   bool release_and_engage(double t);
 
-  /// A first guess of how long a part may be: a hundredth of the time in which the motion leaves its own size.
+  /// Returns a first guess of the length of a substep: a hundredth of the time in which the motion covers its own size.
   double first_guess(double dt);
 
-  /// A part of the pair, shortened until its error is within the tolerance, and how long the next one may be (a
-  /// proportional-integral controller, Hairer and Wanner, II, IV.2).
+  /// Makes a substep of the pair, shortened until its error is within the tolerance. Plans the length of the next one
+  /// by a proportional-integral controller (Hairer and Wanner, II, IV.2).
   bool advance_within_tolerance(double& part, double left);
 
   void march(double dt);
 
-  /// Where the event lies that a step of `left` has passed, its value being `e` there: dense output says where to look,
-  /// and steps of the method find it. @return the length of the step, taken last, that ends just past it.
+  /// Locates the event that a step of `left` has passed, where `e` is its value at the end. Dense output gives a guess,
+  /// and steps of the method refine it. @return the length of the step, made last, that ends just past it
   double locate(double left, double e);
+
+  /// Where the event is on the dense output of a step, and the slope of its value there.
+  struct Guess {
+    double at = 0, slope = 0;
+  };
+  std::optional<Guess> guess_event(double left, double e, double sharp);
 
   std::string name_of(const LawEffort& e) const;
 
-  /// What Dynamics::warnings() says of laws whose thrust is open or which have nothing to rub on: names are dear to
-  /// find, and looked for where structure, laws or rank are new.
+  /// Returns the text of Dynamics::warnings() on laws with an undetermined normal force or without a free direction.
+  /// The text is expensive, so it is computed only when structure, laws or rank have changed.
   const std::string& standing_warning();
 
-  /// The part of a step that has just been found good.
-  void take(double h);
+  /// Accepts the last substep of h.
+  void accept_substep(double h);
 
   // ---- both ----
 
   void accept();
 
   const StepReport& step(double dt);
+
+  void begin_report();
+
+  /// Assembles the start again after a change of the system. @return whether it succeeded
+  bool assemble_again();
+
+  /// Restores everything that a rejected step changed.
+  void undo_step(double h_before);
+
+  /// Ends an accepted step: records, internal states and warnings.
+  void finish_step(double dt);
 
   std::span<const Reaction> reactions();
 };

@@ -1,5 +1,5 @@
-// The coefficients of the Runge–Kutta methods on the pose manifold (T13), and of the composition that makes RATTLE one
-// of order 4. Numbers only; the stages are the stepper's.
+// Coefficients of the Runge–Kutta methods on the pose manifold (T13), and of the composition that raises RATTLE to
+// order 4. It contains only numbers. The stages are computed by the stepper.
 #pragma once
 
 #include <array>
@@ -10,14 +10,14 @@ namespace linchpin {
 struct Tableau {
   static constexpr std::size_t most = 16;
   using Row = std::array<double, most>;
-  std::size_t stages = 0;  ///< before the step's end is known
+  std::size_t stages = 0;  ///< Number of stages before the end of the step is known.
   int order = 4;
   Row at{};
-  std::array<Row, most> from{};  ///< a_kj: row k uses the stages before it
+  std::array<Row, most> from{};  ///< a_kj: row k uses the stages before it.
   Row weight{};
-  /// Of a pair: one more stage at the end itself, the first of the next step; what tells the error, `coarse_error` that
-  /// of a third member, if there is one; the powers of dense output beyond the cubic, and the stages that only it
-  /// needs.
+  /// For an embedded pair, which has one more stage at the end itself, the first of the next step. Weights of the error
+  /// are in `error`, and those of a third member, if there is one, in `coarse_error`. The number of powers of dense
+  /// output beyond the cubic is `powers`. They need `extra` additional stages.
   bool pair = false;
   Row error{}, coarse_error{};
   bool third = false;
@@ -31,7 +31,7 @@ inline constexpr Tableau runge_kutta_4{.stages = 4,
                                        .from = {{{}, {0.5}, {0, 0.5}, {0, 0, 1}}},
                                        .weight = {1.0 / 6, 1.0 / 3, 1.0 / 3, 1.0 / 6}};
 
-/// Dormand and Prince, J. Comput. Appl. Math. 6 (1980) 19–26; dense output of order 4 by Hairer, Nørsett, Wanner,
+/// Dormand and Prince, J. Comput. Appl. Math. 6 (1980) 19–26. Dense output of order 4 by Hairer, Nørsett, Wanner,
 /// Solving Ordinary Differential Equations I, II.6.
 inline constexpr Tableau dormand_prince_5{
     .stages = 6,
@@ -50,8 +50,8 @@ inline constexpr Tableau dormand_prince_5{
     .dense = {{{-12715105075.0 / 11282082432, 0, 87487479700.0 / 32700410799, -10690763975.0 / 1880347072,
                 701980252875.0 / 199316789632, -1453857185.0 / 822651844, 69997945.0 / 29380423}}}};
 
-/// DOP853 of Hairer, Nørsett and Wanner, ibid. II.10: order 8, whose error two members of orders 5 and 3 tell together;
-/// dense output of order 7 with three stages more. Coefficients of Dormand and Prince, to double precision.
+/// DOP853 of Hairer, Nørsett and Wanner, ibid. II.10: order 8. Two members of orders 5 and 3 together give its error.
+/// Dense output has order 7 with three additional stages. Coefficients of Dormand and Prince, to double precision.
 inline constexpr Tableau dormand_prince_8{
     .stages = 12,
     .order = 8,
@@ -104,8 +104,9 @@ inline constexpr Tableau dormand_prince_8{
                 93.40532418362432, -37.45832313645163, 104.0996495089623, 29.8402934266605, -43.53345659001114,
                 96.32455395918828, -39.17726167561544, -149.72683625798564}}}};
 
-/// Steps of a symmetric method of order 2, in parts of the whole, that make one of order 4 (Suzuki, Phys. Lett. A 146
-/// (1990) 319–323). Five small ones, one of them backwards: their error is a hundredth of that of the three of Yoshida.
+/// Returns the steps of a symmetric method of order 2, as parts of the whole, that give order 4 (Suzuki, Phys. Lett. A
+/// 146 (1990) 319–323). There are five small ones, one of them backwards. Their error is a hundredth of that of the
+/// three of Yoshida.
 inline std::array<double, 5> composition_4() {
   const double outer = 1 / (4 - std::cbrt(4.0));
   return {outer, outer, 1 - 4 * outer, outer, outer};

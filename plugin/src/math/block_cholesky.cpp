@@ -13,16 +13,19 @@
 namespace linchpin::detail {
 namespace {
 
-constexpr int widest = 64;      // rows eliminated together
-constexpr int compiled = 6;     // widths up to here: one joint's rows
-constexpr double plain = 0.05;  // pivots of such widths above this: their block may be inverted without losing digits
-constexpr int wide = 8;         // from here on dense products pay
-constexpr double shaky = 1e-5;  // a pivot below this with a negative node to come is not divided by
-constexpr int last = 1 << 28;   // degree of negative nodes: after everything that need not wait for them
+constexpr int max_width = 64;      // Largest number of rows eliminated together.
+constexpr int compiled_width = 6;  // Largest width with compiled kernels: the rows of one joint.
+// Least relative pivot of such widths with which a block may be inverted without loss of digits.
+constexpr double invertible_pivot = 0.05;
+constexpr int wide = 8;  // Least width for which dense products are faster.
+// Least relative pivot that may be divided by while a negative node has still to come.
+constexpr double unsafe_pivot = 1e-5;
+// Degree of negative nodes. They come after all nodes that need not wait for them.
+constexpr int last_degree = 1 << 28;
 
 using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// Σ a_l b_l for l < count; of a compiled width W count is known to be small.
+// Returns Σ a_l b_l for l < count. For a compiled width W, count is known to be small.
 template <int W>
 double inner(const double* a, const double* b, int count) {
   if constexpr (W == 0) {
@@ -50,8 +53,7 @@ void BlockCholesky::Pattern::clear() {
   late.clear();
 }
 
-// ---- ordering
-// ----------------------------------------------------------------------------------------------------------
+// ---- ordering ----
 
 void BlockCholesky::analyse(const Pattern& pattern) {
   std::vector<int> order;
@@ -62,56 +64,101 @@ void BlockCholesky::analyse(const Pattern& pattern) {
   late_.reserve(z(pattern.nodes()));
 }
 
-// Minimum degree on the quotient graph: what is left of the matrix is a set of cliques ("elements") at any time, and
-// eliminating a node joins its cliques to one. Ties go to the lower index, so that equal patterns get equal orders.
-// By fill: pairs of neighbours but those in the largest of its cliques, over their number, which favours nodes of low
-// degree; ties go to nodes whose neighbours have been left alone for longest, so that a net is eaten all over, not from
-// one corner.
-void BlockCholesky::eliminate(const Pattern& p, std::vector<int>& order, std::vector<std::vector<int>>& structure,
-                              bool by_fill) {
-  const int n = p.nodes(), cliques = p.cliques();
-  std::vector<std::vector<int>> member(z(cliques)), of(z(n));
-  for (int e = 0; e < cliques; ++e) {
-    member[z(e)].assign(p.clique.begin() + p.clique_start[z(e)], p.clique.begin() + p.clique_start[z(e) + 1]);
-    for (const int v : member[z(e)]) of[z(v)].push_back(e);
+namespace {
+
+// The matrix that remains during the elimination, as a set of cliques ("elements").
+class QuotientGraph {
+ public:
+  explicit QuotientGraph(const BlockCholesky::Pattern& pattern)
+      : pattern_(pattern),
+        members_(z(pattern.cliques())),
+        cliques_of_(z(pattern.nodes())),
+        stamp_(z(pattern.nodes()), -1) {
+    for (int e = 0; e < pattern.cliques(); ++e) {
+      members_[z(e)].assign(pattern.clique.begin() + pattern.clique_start[z(e)],
+                            pattern.clique.begin() + pattern.clique_start[z(e) + 1]);
+      for (const int v : members_[z(e)]) cliques_of_[z(v)].push_back(e);
+    }
   }
-  std::vector<int> stamp(z(n), -1);
-  std::vector<char> gone(z(n), 0);
-  int now = 0;
-  const auto each_neighbour = [&](int v, const auto& visit) {
-    stamp[z(v)] = ++now;
-    for (const int e : of[z(v)])
-      for (const int u : member[z(e)])
-        if (stamp[z(u)] != now) {
-          stamp[z(u)] = now;
+
+  // Calls visit(u) for every node u that is coupled with v.
+  template <class Visit>
+  void each_neighbour(int v, const Visit& visit) {
+    stamp_[z(v)] = ++now_;
+    for (const int e : cliques_of_[z(v)])
+      for (const int u : members_[z(e)])
+        if (stamp_[z(u)] != now_) {
+          stamp_[z(u)] = now_;
           visit(u);
         }
-  };
+  }
 
-  std::vector<std::pair<double, int>> rank(z(n), {last, 0});
+  // Number of rows of the largest clique of v, without those of v.
+  double largest_clique(int v) const {
+    double most = 0;
+    for (const int e : cliques_of_[z(v)]) {
+      double rows = -pattern_.sizes[z(v)];
+      for (const int u : members_[z(e)]) rows += pattern_.sizes[z(u)];
+      most = std::max(most, rows);
+    }
+    return most;
+  }
+
+  // Joins the cliques of v to one, whose members are the nodes below v.
+  void eliminate(int v, const std::vector<int>& below) {
+    for (const int e : cliques_of_[z(v)]) std::vector<int>().swap(members_[z(e)]);
+    std::vector<int>().swap(cliques_of_[z(v)]);
+    const int joined = static_cast<int>(members_.size());
+    members_.push_back(below);
+    for (const int u : below) {
+      auto& cliques = cliques_of_[z(u)];
+      // A body of high degree has as many cliques as joints. Searching all of them each time would cost their square.
+      if (!pattern_.negative[z(u)]) std::erase_if(cliques, [&](int e) { return members_[z(e)].empty(); });
+      cliques.push_back(joined);
+    }
+  }
+
+ private:
+  static std::size_t z(int i) { return static_cast<std::size_t>(i); }
+
+  const BlockCholesky::Pattern& pattern_;
+  std::vector<std::vector<int>> members_, cliques_of_;
+  std::vector<int> stamp_;
+  int now_ = 0;
+};
+
+}  // namespace
+
+// Minimum degree on the quotient graph. Ties go to the lower index, so that equal patterns get equal orders.
+//
+// With `by_fill` nodes are ranked by the fill. It is the number of pairs of neighbours outside the largest clique,
+// divided by the number of neighbours. This favours nodes of low degree. Ties go to the node whose neighbours have not
+// been eliminated for the longest time. So a net is eliminated from all sides, not from one corner.
+void BlockCholesky::eliminate(const Pattern& p, std::vector<int>& order, std::vector<std::vector<int>>& structure,
+                              bool by_fill) {
+  const int n = p.nodes();
+  QuotientGraph graph(p);
+  std::vector<char> gone(z(n), 0);
+  std::vector<std::pair<double, int>> rank(z(n), {last_degree, 0});
   using Next = std::pair<std::pair<double, int>, int>;
   std::priority_queue<Next, std::vector<Next>, std::greater<>> queue;
   const auto enqueue = [&](int v) {
     if (!p.negative[z(v)]) {
       int d = 0;
       bool waits = false;
-      each_neighbour(v, [&](int u) {
+      graph.each_neighbour(v, [&](int u) {
         d += p.sizes[z(u)];
         waits = waits || p.negative[z(u)];
       });
-      if (waits && p.late[z(v)]) {  // comes back when the last of those is eliminated
-        rank[z(v)] = {last + 1, 0};
+      if (waits && p.late[z(v)]) {  // It is enqueued again when the last of those is eliminated.
+        rank[z(v)] = {last_degree + 1, 0};
         return;
       }
-      // Of equals those that have waited longest: chains go from both ends in turn, and no number waits for the last.
+      // Ties go to the nodes that have waited longest. Chains are eliminated from both ends alternately, and the two
+      // halves do not depend on each other.
       rank[z(v)] = {d, static_cast<int>(order.size())};
       if (by_fill) {
-        double most = 0;
-        for (const int e : of[z(v)]) {
-          double rows = -p.sizes[z(v)];
-          for (const int u : member[z(e)]) rows += p.sizes[z(u)];
-          most = std::max(most, rows);
-        }
+        const double most = graph.largest_clique(v);
         rank[z(v)] = {(1.0 * d * d - most * most) / (d + 1), static_cast<int>(order.size())};
       }
     }
@@ -127,24 +174,28 @@ void BlockCholesky::eliminate(const Pattern& p, std::vector<int>& order, std::ve
     gone[z(v)] = 1;
     order.push_back(v);
     auto& below = structure[z(v)];
-    each_neighbour(v, [&](int u) { below.push_back(u); });
-    for (const int e : of[z(v)]) std::vector<int>().swap(member[z(e)]);
-    std::vector<int>().swap(of[z(v)]);
-    const int joined = static_cast<int>(member.size());
-    member.push_back(below);
-    for (const int u : below) {
-      auto& mine = of[z(u)];
-      // A hub has as many cliques as joints: looking through them each time would cost their square.
-      if (!p.negative[z(u)]) std::erase_if(mine, [&](int e) { return member[z(e)].empty(); });
-      mine.push_back(joined);
+    graph.each_neighbour(v, [&](int u) { below.push_back(u); });
+    graph.eliminate(v, below);
+    for (const int u : below)
       if (!p.negative[z(u)]) enqueue(u);
-    }
   }
 }
 
 void BlockCholesky::lay_out(const Pattern& p, const std::vector<int>& order, std::vector<std::vector<int>>& structure) {
+  std::vector<int> parent(z(p.nodes()), -1), rows_below(z(p.nodes()), 0), tree_begin;
+  const std::vector<int> sequence = depth_first(p, order, structure, parent, rows_below, tree_begin);
+  const std::vector<int> last_node = make_supers(p, sequence, tree_begin, parent, rows_below);
+  lay_out_panels(p, last_node, structure);
+}
+
+// Computes the elimination tree and an order of its nodes, depth first. The child with the most rows below is last,
+// because it can be eliminated together with its parent. @param tree_begin  out: places in the order where trees begin,
+// and its end
+std::vector<int> BlockCholesky::depth_first(const Pattern& p, const std::vector<int>& order,
+                                            const std::vector<std::vector<int>>& structure, std::vector<int>& parent,
+                                            std::vector<int>& rows_below, std::vector<int>& tree_begin) {
   const int n = p.nodes();
-  std::vector<int> when(z(n)), parent(z(n), -1), rows_below(z(n), 0);
+  std::vector<int> when(z(n));
   for (int k = 0; k < n; ++k) when[z(order[z(k)])] = k;
   std::vector<std::vector<int>> children(z(n));
   for (const int v : order) {
@@ -155,11 +206,9 @@ void BlockCholesky::lay_out(const Pattern& p, const std::vector<int>& order, std
     if (parent[z(v)] >= 0) children[z(parent[z(v)])].push_back(v);
   }
 
-  // Depth first, the child that reaches farthest last: it can be eliminated together with its parent.
   std::vector<int> sequence, stack;
   sequence.reserve(z(n));
   tree_.assign(z(n), 0);
-  std::vector<int> tree_begin;
   std::vector<char> opened(z(n), 0);
   for (const int root : order) {
     if (parent[z(root)] >= 0) continue;
@@ -180,21 +229,28 @@ void BlockCholesky::lay_out(const Pattern& p, const std::vector<int>& order, std
     }
   }
   tree_begin.push_back(n);
+  return sequence;
+}
 
+// Groups nodes of the sequence to supernodes. @return the last node of each, whose structure is that of the supernode
+std::vector<int> BlockCholesky::make_supers(const Pattern& p, const std::vector<int>& sequence,
+                                            const std::vector<int>& tree_begin, const std::vector<int>& parent,
+                                            const std::vector<int>& rows_below) {
+  const int n = p.nodes();
   position_.assign(z(n), 0);
   super_of_.assign(z(n), 0);
   supers_.clear();
   node_at_.clear();
   tree_start_.clear();
   int position = 0, tree = 0;
-  std::vector<int> last_node;  // of each super: its structure is the super's
+  std::vector<int> last_node;
   for (int k = 0; k < n; ++k) {
     const int v = sequence[z(k)];
     const bool new_tree = k == tree_begin[z(tree)];
     const int before = k > 0 ? sequence[z(k) - 1] : -1;
     const bool joins = !new_tree && parent[z(before)] == v &&
                        rows_below[z(before)] == p.sizes[z(v)] + rows_below[z(v)] &&
-                       p.negative[z(before)] == p.negative[z(v)] && supers_.back().width + p.sizes[z(v)] <= widest;
+                       p.negative[z(before)] == p.negative[z(v)] && supers_.back().width + p.sizes[z(v)] <= max_width;
     if (new_tree) {
       tree_start_.push_back(static_cast<int>(supers_.size()));
       ++tree;
@@ -211,7 +267,12 @@ void BlockCholesky::lay_out(const Pattern& p, const std::vector<int>& order, std
     node_at_.insert(node_at_.end(), z(p.sizes[z(v)]), v);
   }
   tree_start_.push_back(static_cast<int>(supers_.size()));
+  return last_node;
+}
 
+// Lists the rows below each supernode, and allocates the panels.
+void BlockCholesky::lay_out_panels(const Pattern& p, const std::vector<int>& last_node,
+                                   std::vector<std::vector<int>>& structure) {
   below_.clear();
   std::size_t panel = 0, pivot = 0;
   int tallest = 0;
@@ -234,7 +295,7 @@ void BlockCholesky::lay_out(const Pattern& p, const std::vector<int>& order, std
     super.panel = panel;
     panel += z(super.width + super.height) * z(super.width);
     super.pivot = pivot;
-    if (super.width <= compiled) pivot += z(super.width) * z(super.width);
+    if (super.width <= compiled_width) pivot += z(super.width) * z(super.width);
     if (super.width >= wide) tallest = std::max(tallest, super.height);
   }
   supers_.shrink_to_fit();
@@ -242,8 +303,8 @@ void BlockCholesky::lay_out(const Pattern& p, const std::vector<int>& order, std
   node_at_.shrink_to_fit();
   panels_.assign(panel, 0.0);
   pivots_.assign(pivot, 0.0);
-  inverse_.assign(z(position), 0.0);
-  diagonal_.assign(z(position), 0.0);
+  inverse_.assign(node_at_.size(), 0.0);
+  diagonal_.assign(node_at_.size(), 0.0);
   work_.assign(z(tallest) * z(tallest), 0.0);
 }
 
@@ -278,42 +339,39 @@ std::size_t BlockCholesky::bytes() const {
          (tree_.capacity() + position_.capacity() + super_of_.capacity() + node_at_.capacity()) * sizeof(int);
 }
 
-// ---- numbers
-// -----------------------------------------------------------------------------------------------------------
+// ---- numeric factorisation ----
 
-// Of compiled widths W; W = 0 reads the width.
+// Stores the root of a pivot and its inverse, or drops the row. @return 1 / pivot, or 0 where it is dropped
+inline double BlockCholesky::store_pivot(Super& s, int c, double pivot, double drop, double& diagonal_of_L,
+                                         Outcome& out) {
+  const double diagonal = diagonal_[z(s.first + c)];
+  const bool keep = pivot > drop * diagonal;
+  s.inverted = s.inverted && pivot > invertible_pivot * diagonal;
+  const double over = keep ? 1 / pivot : 0, root = keep ? std::sqrt(pivot) : 0;
+  diagonal_of_L = root;
+  inverse_[z(s.first + c)] = root * over;
+  if (!std::isfinite(pivot) || !std::isfinite(over)) out.finite = false;
+  if (keep) {
+    ++out.kept;
+    if (pivot < out.least_kept * diagonal) out.least_kept = pivot / diagonal;
+  } else if (diagonal > 0) {
+    out.largest_dropped = std::max(out.largest_dropped, std::fabs(pivot) / diagonal);
+  }
+  if (s.waits && !(keep && pivot > unsafe_pivot * diagonal)) {
+    const int node = node_at_[z(s.first + c)];
+    if (late_.empty() || late_.back() != node) late_.push_back(node);
+    out.late_needed = true;
+  }
+  return over;
+}
+
+// Factors the diagonal block of a supernode with compiled width W. W = 0 reads the width at run time.
 template <int W>
-void BlockCholesky::factor_panel(Super& s, double drop, Outcome& out) {
-  const int w = W > 0 ? W : s.width;
+inline void BlockCholesky::factor_pivots(Super& s, double drop, Outcome& out) {
   double* const A = panels_.data() + s.panel;
   double* const inverse = inverse_.data() + s.first;
-  if (s.negative)
-    for (std::size_t i = 0; i < z(s.width + s.height) * z(s.width); ++i) A[i] = -A[i];
-  s.inverted = W > 0;
-  // @return 1 / pivot, 0 where it is dropped
-  const auto take = [&](int c, double pivot) {
-    const double whole = diagonal_[z(s.first + c)];
-    const bool keep = pivot > drop * whole;
-    s.inverted = s.inverted && pivot > plain * whole;
-    const double over = keep ? 1 / pivot : 0, root = keep ? std::sqrt(pivot) : 0;
-    A[c * w + c] = root;
-    inverse[c] = root * over;
-    if (!std::isfinite(pivot) || !std::isfinite(over)) out.finite = false;
-    if (keep) {
-      ++out.kept;
-      if (pivot < out.least_kept * whole) out.least_kept = pivot / whole;
-    } else if (whole > 0) {
-      out.largest_dropped = std::max(out.largest_dropped, std::fabs(pivot) / whole);
-    }
-    if (s.waits && !(keep && pivot > shaky * whole)) {
-      const int node = node_at_[z(s.first + c)];
-      if (late_.empty() || late_.back() != node) late_.push_back(node);
-      out.late_needed = true;
-    }
-    return over;
-  };
   if constexpr (W > 0) {
-    // With U = L D in place of L, so that no pivot waits for the root of the one before.
+    // Uses U = L D in place of L, so that no pivot waits for the square root of the one before.
     double U[W][W], M[W][W], over[W];
     for (int c = 0; c < W; ++c) {
       double pivot = A[c * W + c];
@@ -324,36 +382,49 @@ void BlockCholesky::factor_panel(Super& s, double drop, Outcome& out) {
         M[c][l] = sum * over[l];
         pivot -= sum * M[c][l];
       }
-      over[c] = take(c, pivot);
+      over[c] = store_pivot(s, c, pivot, drop, A[c * W + c], out);
     }
     for (int c = 1; c < W; ++c)
       for (int l = 0; l < c; ++l) A[c * W + l] = U[c][l] * inverse[l];
   } else {
-    for (int c = 0; c < w; ++c) {
-      double* const row = A + c * w;
+    for (int c = 0; c < s.width; ++c) {
+      double* const row = A + c * s.width;
       double pivot = row[c];
       for (int l = 0; l < c; ++l) {
-        row[l] = (row[l] - inner<W>(row, A + l * w, l)) * inverse[l];
+        row[l] = (row[l] - inner<W>(row, A + l * s.width, l)) * inverse[l];
         pivot -= row[l] * row[l];
       }
-      take(c, pivot);
+      store_pivot(s, c, pivot, drop, row[c], out);
     }
   }
-  double* row = A + w * w;
-  if (W == 0 && w >= wide && s.height >= wide) {
-    // Dropped columns of L are zero; with a 1 on the diagonal they pass through the triangle and touch no other.
-    for (int c = 0; c < w; ++c)
-      if (inverse[c] == 0) A[c * w + c] = 1;
-    Eigen::Map<Rows> below(row, s.height, w);
-    auto columns = below.transpose();
-    Eigen::Map<const Rows>(A, w, w).triangularView<Eigen::Lower>().solveInPlace(columns);
-    for (int c = 0; c < w; ++c) {
-      if (inverse[c] != 0) continue;
-      A[c * w + c] = 0;
-      below.col(c).setZero();
-    }
-    return;
+}
+
+// Divides the rows below by the triangle, by a dense product.
+void BlockCholesky::solve_below_dense(const Super& s) {
+  const int w = s.width;
+  double* const A = panels_.data() + s.panel;
+  const double* const inverse = inverse_.data() + s.first;
+  // Dropped columns of L are zero. With a 1 on the diagonal they pass through the triangular solve without changing
+  // others.
+  for (int c = 0; c < w; ++c)
+    if (inverse[c] == 0) A[c * w + c] = 1;
+  Eigen::Map<Rows> below(A + w * w, s.height, w);
+  auto columns = below.transpose();
+  Eigen::Map<const Rows>(A, w, w).triangularView<Eigen::Lower>().solveInPlace(columns);
+  for (int c = 0; c < w; ++c) {
+    if (inverse[c] != 0) continue;
+    A[c * w + c] = 0;
+    below.col(c).setZero();
   }
+}
+
+// Divides the rows below by the triangle, row by row.
+template <int W>
+inline void BlockCholesky::solve_below(const Super& s) {
+  const int w = W > 0 ? W : s.width;
+  const double* const A = panels_.data() + s.panel;
+  const double* const inverse = inverse_.data() + s.first;
+  double* row = panels_.data() + s.panel + w * w;
   if constexpr (W > 0) {
     double L[W][W];
     for (int c = 0; c < W; ++c) {
@@ -366,13 +437,27 @@ void BlockCholesky::factor_panel(Super& s, double drop, Outcome& out) {
         for (int l = 0; l < c; ++l) sum += row[l] * L[c][l];
         row[c] = (row[c] - sum) * L[c][c];
       }
-    return;
+  } else {
+    for (int r = 0; r < s.height; ++r, row += w)
+      for (int c = 0; c < w; ++c) row[c] = (row[c] - inner<W>(row, A + c * w, c)) * inverse[c];
   }
-  for (int r = 0; r < s.height; ++r, row += w)
-    for (int c = 0; c < w; ++c) row[c] = (row[c] - inner<W>(row, A + c * w, c)) * inverse[c];
 }
 
-// Visits every block (i, k) that a super changes, with i and k among its rows below.
+// Factors the panel of a supernode with compiled width W. W = 0 reads the width at run time.
+template <int W>
+void BlockCholesky::factor_panel(Super& s, double drop, Outcome& out) {
+  double* const A = panels_.data() + s.panel;
+  if (s.negative)
+    for (std::size_t i = 0; i < z(s.width + s.height) * z(s.width); ++i) A[i] = -A[i];
+  s.inverted = W > 0;
+  factor_pivots<W>(s, drop, out);
+  if (W == 0 && s.width >= wide && s.height >= wide)
+    solve_below_dense(s);
+  else
+    solve_below<W>(s);
+}
+
+// Visits every block (i, k) that a supernode changes, with i and k among its rows below.
 template <class Add>
 void BlockCholesky::each_target(const Super& s, Add add) {
   for (int b = s.below_begin; b < s.below_end; ++b) {
@@ -401,7 +486,7 @@ void BlockCholesky::update(const Super& s) {
   each_target(s, [&](double* to, int stride, const Below& i, const Below& k, bool diagonal) {
     const double* const Pi = P + i.offset * W;
     const double* const Pk = P + k.offset * W;
-    if (diagonal && i.rows == W && !s.negative) {  // joints of one kind in a chain
+    if (diagonal && i.rows == W && !s.negative) {  // The usual case: joints of one kind in a chain.
       for (int r = 0; r < W; ++r, to += stride)
         for (int q = 0; q <= r; ++q) to[q] -= dot<W>(Pi + r * W, Pi + q * W);
       return;
@@ -450,13 +535,13 @@ void BlockCholesky::shift(int tree, double by) {
   }
 }
 
-// Where no pivot is small the panel below becomes W = P L⁻¹, and D⁻¹ = ±L⁻ᵀL⁻¹ stands beside it: a solve then passes
-// from joint to joint by one product, where triangles would make each row wait for the one before.
+// Where no pivot is small, the panel below becomes W = P L⁻¹, and D⁻¹ = ±L⁻ᵀL⁻¹ is stored beside it. A solve then needs
+// one product per joint. Triangles would make each row wait for the one before.
 template <int W>
 void BlockCholesky::invert(const Super& s) {
   double* const A = panels_.data() + s.panel;
   const double* const inverse = inverse_.data() + s.first;
-  double X[W][W];  // L⁻¹
+  double X[W][W];  // L⁻¹.
   for (int c = 0; c < W; ++c) {
     X[c][c] = inverse[c];
     for (int r = c + 1; r < W; ++r) {
@@ -481,7 +566,7 @@ void BlockCholesky::invert(const Super& s) {
     }
 }
 
-// x below −= W x, x ← D⁻¹ x; of what is not inverted x ← ±L⁻¹ x, x below −= P L⁻¹ x.
+// Computes x below −= W x, x ← D⁻¹ x. Where the supernode is not inverted: x ← ±L⁻¹ x, x below −= P L⁻¹ x.
 template <int W>
 void BlockCholesky::forward_super(const Super& s, double* x) const {
   const double* row = panels_.data() + s.panel + s.width * s.width;
@@ -541,7 +626,7 @@ void BlockCholesky::backward_super(const Super& s, double* x) const {
   backward_in(s, w, own);
 }
 
-// own ← L⁻ᵀ own of the columns before `column`; that column's own number is taken as it is.
+// Computes own ← L⁻ᵀ own for the columns before `column`. The value of that column itself is not scaled.
 void BlockCholesky::backward_in(const Super& s, int column, double* own) const {
   const double* const A = panels_.data() + s.panel;
   for (int c = std::min(column, s.width - 1); c >= 0; --c) {
@@ -587,7 +672,8 @@ BlockCholesky::Outcome BlockCholesky::factor(int tree, double drop) {
   return out;
 }
 
-// What one push asks for is zero but on the way from its rows to the root.
+// The right-hand side of a unit impulse is zero except on the path from its rows to the root. Zero supernodes are
+// skipped.
 void BlockCholesky::solve(int tree, double* x) const {
   const int first = tree_start_[z(tree)], end = tree_start_[z(tree) + 1];
   for (int t = first; t < end; ++t) {

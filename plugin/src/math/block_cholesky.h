@@ -1,5 +1,5 @@
 // Sparse factorisation L S Lᵀ, S = ±1, of symmetric matrices made of small blocks (T7). Hides the ordering, the panels
-// that L is kept in, and what becomes of rows that depend on earlier ones. Knows no bodies and no constraints.
+// in which L is stored, and the treatment of rows that depend on earlier ones. Contains no bodies and no constraints.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,10 @@ namespace linchpin::detail {
 
 class BlockCholesky {
  public:
-  /// Which blocks are not zero: nodes are block rows, those of one clique are coupled with each other. Sizes and
-  /// indices; `negative` nodes have a negative definite diagonal. A `late` node waits for the negative nodes it is
-  /// coupled with: its own block is not safe to divide by before.
+  /// Pattern of the non-zero blocks. Nodes are block rows, and all nodes of one clique are coupled with each other. The
+  /// members `sizes` are numbers of rows, and `clique` contains indices of nodes. Nodes marked `negative` have a
+  /// negative definite diagonal block. A node marked `late` waits for the negative nodes with which it is coupled,
+  /// because dividing by its own block before them is not safe.
   struct Pattern {
     std::vector<int> sizes;
     std::vector<int> clique_start, clique;
@@ -20,25 +21,27 @@ class BlockCholesky {
     int cliques() const { return static_cast<int>(clique_start.size()) - 1; }
     void clear();
   };
-  /// Orders by minimum degree: leaf to root without fill where the cliques form a tree. Allocates.
+  /// Orders the nodes by minimum degree, which is from leaf to root without fill where the cliques form a tree.
+  /// Allocates.
   void analyse(const Pattern& pattern);
 
-  /// The order that analyse() takes, and the nodes below each when it is eliminated. @param structure  [nodes], empty
-  /// @param by_fill  another order: those first that couple fewest that were not, to a guess. Of nets it is the better.
+  /// Computes the order that analyse() uses, and the nodes below each node at its elimination. @param structure
+  /// [nodes], empty
+  /// @param by_fill  selects another order: by an estimate of the fill, least first. It is better for nets.
   static void eliminate(const Pattern& pattern, std::vector<int>& order, std::vector<std::vector<int>>& structure,
                         bool by_fill = false);
 
-  /// Connected parts of the pattern; each is factored and solved on its own.
+  /// Connected components of the pattern. Each is factored and solved separately.
   int trees() const { return static_cast<int>(tree_start_.size()) - 1; }
   int tree_of(int node) const { return tree_[z(node)]; }
   int size() const { return static_cast<int>(inverse_.size()); }
-  /// Where a node's rows stand in the vectors of `solve`; a tree's stand together.
+  /// First row of a node in the vectors of `solve`. The rows of a tree are contiguous.
   int position(int node) const { return position_[z(node)]; }
   int begin(int tree) const { return supers_[z(tree_start_[z(tree)])].first; }
   int end(int tree) const;
 
-  /// Block (i, k) for position(i) ≥ position(k): its first element and the distance between its rows. Of a diagonal
-  /// block only the lower triangle is read.
+  /// Place of block (i, k) for position(i) ≥ position(k): its first element and the distance between its rows. Only the
+  /// lower triangle of a diagonal block is read.
   struct Slot {
     std::size_t offset;
     int stride;
@@ -47,56 +50,68 @@ class BlockCholesky {
   double* values() { return panels_.data(); }
   void clear(int tree);
 
-  /// The diagonal as filled in, by position: what pivots are compared with. Taken by read_diagonal(); where negative
-  /// nodes will add to it, the caller does so too.
+  /// Diagonal as assembled, by position. Pivots are compared with it. read_diagonal() stores it. The caller adds the
+  /// contribution of negative nodes, where they will add to it.
   double* diagonal() { return diagonal_.data(); }
   void read_diagonal(int tree);
-  /// Adds to the diagonal of all nodes that are not negative, before factor().
+  /// Adds `by` to the diagonal of all nodes that are not negative, before factor().
   void shift(int tree, double by);
 
   struct Outcome {
     int kept = 0;
-    double least_kept = 1;       // pivots relative to the diagonal
-    double largest_dropped = 0;  // likewise
+    double least_kept = 1;       // Least kept pivot relative to the diagonal.
+    double largest_dropped = 0;  // Largest dropped pivot relative to the diagonal.
     bool finite = true;
-    bool late_needed = false;  // some nodes must be `late`: see late()
+    bool late_needed = false;  // Some nodes must be `late`: see late().
   };
-  /// Rows whose pivot falls below `drop` of their diagonal depend on earlier ones and are left out: solve() gives them
-  /// zero. Allocates nothing.
+  /// Factors one tree. A row whose pivot is below `drop` times its diagonal depends on earlier rows and is dropped:
+  /// solve() gives it zero. Does not allocate.
   Outcome factor(int tree, double drop);
-  /// Nodes that had almost no pivot while a negative node was still to come; emptied by analyse().
+  /// Nodes that had almost no pivot while a negative node was still to come. analyse() clears them.
   const std::vector<int>& late() const { return late_; }
 
   bool kept(int position) const { return inverse_[z(position)] > 0; }
-  /// Pivot relative to the diagonal as filled in; infinity where the row was dropped.
+  /// Pivot relative to the assembled diagonal. Infinity where the row was dropped.
   double pivot(int position) const {
     return 1 / (inverse_[z(position)] * inverse_[z(position)] * diagonal_[z(position)]);
   }
 
-  /// x ← the solution with zeros in dropped rows, in place, for the rows of a tree; x is a whole vector.
+  /// Solves in place for the rows of a tree, with zeros in dropped rows. x is a whole vector.
   void solve(int tree, double* x) const;
-  /// x ← the vector of the null space that has a 1 in the dropped row and 0 in all others dropped.
+  /// Computes the null-space vector with a 1 in the given dropped row and 0 in all other dropped rows.
   void null_vector(int tree, int dropped, double* x) const;
 
   std::size_t bytes() const;
 
  private:
-  struct Super {  // nodes with the same rows below them, eliminated together
+  struct Super {  // Supernode: nodes with the same rows below them, eliminated together.
     int first = 0, width = 0, height = 0;
     int below_begin = 0, below_end = 0;
-    std::size_t panel = 0;  // (width + height) × width, row by row
-    std::size_t pivot = 0;  // width × width, of compiled widths
+    std::size_t panel = 0;  // Offset of (width + height) × width values, row by row.
+    std::size_t pivot = 0;  // Offset of width × width values, for compiled widths.
     bool negative = false, waits = false;
-    bool inverted = false;  // as of the last factor: see invert()
+    bool inverted = false;  // State of the last factor(): see invert().
   };
-  struct Below {  // a node's rows in the panel of an earlier super
+  struct Below {  // Rows of a node in the panel of an earlier supernode.
     int position = 0, rows = 0;
-    int offset = 0;             // row below the diagonal block
-    int super = 0, column = 0;  // where the node itself is eliminated
+    int offset = 0;             // Row below the diagonal block.
+    int super = 0, column = 0;  // Place where the node itself is eliminated.
   };
   static std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
   void lay_out(const Pattern& pattern, const std::vector<int>& order, std::vector<std::vector<int>>& structure);
+  std::vector<int> depth_first(const Pattern& p, const std::vector<int>& order,
+                               const std::vector<std::vector<int>>& structure, std::vector<int>& parent,
+                               std::vector<int>& rows_below, std::vector<int>& tree_begin);
+  std::vector<int> make_supers(const Pattern& p, const std::vector<int>& sequence, const std::vector<int>& tree_begin,
+                               const std::vector<int>& parent, const std::vector<int>& rows_below);
+  void lay_out_panels(const Pattern& p, const std::vector<int>& last_node, std::vector<std::vector<int>>& structure);
+  double store_pivot(Super& s, int c, double pivot, double drop, double& diagonal_of_L, Outcome& out);
+  template <int W>
+  void factor_pivots(Super& s, double drop, Outcome& out);
+  void solve_below_dense(const Super& s);
+  template <int W>
+  void solve_below(const Super& s);
   template <int W>
   void factor_panel(Super& s, double drop, Outcome& out);
   template <int W>
@@ -117,14 +132,14 @@ class BlockCholesky {
 
   std::vector<Super> supers_;
   std::vector<Below> below_;
-  std::vector<int> tree_start_;  // [trees + 1] first super of each
+  std::vector<int> tree_start_;  // [trees + 1] First supernode of each tree.
   std::vector<int> tree_, position_, super_of_;
-  std::vector<int> node_at_;  // [size] node of each row
+  std::vector<int> node_at_;  // [size] Node of each row.
   std::vector<double> panels_;
-  std::vector<double> pivots_;    // D⁻¹ of compiled widths
-  std::vector<double> inverse_;   // [size] 1 / L_cc, 0 where dropped
+  std::vector<double> pivots_;    // D⁻¹ of compiled widths.
+  std::vector<double> inverse_;   // [size] 1 / L_cc, 0 where dropped.
   std::vector<double> diagonal_;  // [size]
-  std::vector<double> work_;      // of update_wide
+  std::vector<double> work_;      // Work memory of update_wide.
   std::vector<int> late_;
 };
 

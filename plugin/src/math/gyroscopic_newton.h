@@ -1,4 +1,4 @@
-// What its own spin does to a rigid body, in its axes, of one or of several side by side (Real).
+// Newton step for the gyroscopic torque of a rigid body, in its axes. Real is one body or several in SIMD lanes.
 #pragma once
 
 #include "math/simd.h"
@@ -6,7 +6,7 @@
 namespace linchpin::detail {
 inline namespace LINCHPIN_SIMD {
 
-/// As solve_gyroscopic().
+/// The same as solve_gyroscopic().
 template <class Real>
 V3<Real> solve_spin(const V3<Real>& I, const V3<Real>& u, const V3<Real>& L, double h, const V3<Real>& f) {
   const V3<Real> x{I.x, h * (u.z * I.x - L.z), h * (L.y - u.y * I.x)},

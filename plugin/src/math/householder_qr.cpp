@@ -1,5 +1,5 @@
-// Reflectors as in Golub & Van Loan; the sign of the diagonal is opposite to the pivot's, which together with sorted
-// rows and pivoted columns keeps the error of every row relative to that row's own size.
+// Reflectors as in Golub & Van Loan. The sign of the diagonal is opposite to that of the pivot. Together with sorted
+// rows and pivoted columns, this keeps the error of every row relative to that row's own size.
 #include "math/householder_qr.h"
 
 #include <Eigen/Core>
@@ -18,7 +18,7 @@ using Strided = Eigen::Map<Eigen::MatrixXd, 0, Eigen::OuterStride<>>;
 
 constexpr int panel_width = 32;
 
-// Turns x [size] into (beta, v₁, v₂, …) with (I − tau v vᵀ) x = beta e₀ and v₀ = 1.
+// Replaces x [size] by (beta, v₁, v₂, …) with (I − tau v vᵀ) x = beta e₀ and v₀ = 1.
 double make_reflector(double* x, int size) {
   if (size <= 1) return 0;
   Vector tail(x + 1, size - 1);
@@ -31,7 +31,7 @@ double make_reflector(double* x, int size) {
   return (beta - alpha) / beta;
 }
 
-// x [size] ← (I − tau v vᵀ) x; v[0] is taken as one.
+// Computes x [size] ← (I − tau v vᵀ) x. v[0] is taken as one.
 void reflect(const double* v, double tau, double* x, int size) {
   if (tau == 0) return;
   const ConstVector tail(v + 1, size - 1);
@@ -59,8 +59,8 @@ void Reflectors::resize(int rows_, int columns_) {
 }
 
 void Reflectors::factor_pivoted(double stop) {
-  double* now = norm.data();              // norm of what is left of each column, downdated
-  double* exact = norm.data() + columns;  // and when it was last computed
+  double* now = norm.data();              // Downdated norm of the remaining part of each column.
+  double* exact = norm.data() + columns;  // The norm when it was last computed.
   for (int j = 0; j < columns; ++j) now[j] = exact[j] = ConstVector(column(j), rows).norm();
   const double recompute = std::sqrt(std::numeric_limits<double>::epsilon());
   const int most = std::min(rows, columns);
@@ -81,9 +81,10 @@ void Reflectors::factor_pivoted(double stop) {
       double* x = column(j) + k;
       reflect(v, t, x, size);
       if (now[j] == 0) continue;
-      // Downdating by Pythagoras loses digits when little is left; then measure again (LAPACK working note 176).
-      const double share = std::abs(x[0]) / now[j];
-      const double left = std::max(0.0, (1 - share) * (1 + share));
+      // Downdating by Pythagoras loses digits when little is left. Then the norm is computed again (LAPACK working note
+      // 176).
+      const double ratio_to_norm = std::abs(x[0]) / now[j];
+      const double left = std::max(0.0, (1 - ratio_to_norm) * (1 + ratio_to_norm));
       const double ratio = now[j] / exact[j];
       if (left * ratio * ratio <= recompute) {
         now[j] = exact[j] = size > 1 ? ConstVector(x + 1, size - 1).norm() : 0.0;
@@ -97,8 +98,9 @@ void Reflectors::factor_pivoted(double stop) {
 void Reflectors::factor_staircase(const std::vector<int>& reach) {
   steps = std::min(rows, columns);
   height.resize(static_cast<std::size_t>(steps));
-  const auto room = static_cast<std::size_t>(panel_width) * static_cast<std::size_t>(rows + columns + panel_width);
-  if (panel.size() < room) panel.resize(room);
+  const auto panel_size =
+      static_cast<std::size_t>(panel_width) * static_cast<std::size_t>(rows + columns + panel_width);
+  if (panel.size() < panel_size) panel.resize(panel_size);
   for (int from = 0; from < steps; from += panel_width) {
     const int to = std::min(from + panel_width, steps);
     const int width = to - from;
@@ -111,7 +113,7 @@ void Reflectors::factor_staircase(const std::vector<int>& reach) {
       for (int j = k + 1; j < to; ++j) reflect(v, t, column(j) + k, bottom - k);
     }
     if (to == columns) break;
-    // The panel's reflectors as I − V T Vᵀ, so that the rest of the matrix is updated by matrix products.
+    // Applies the panel's reflectors as I − V T Vᵀ, so that the rest of the matrix is updated by matrix products.
     Eigen::Map<Eigen::MatrixXd> V(panel.data(), size, width);
     V.setZero();
     Eigen::Map<Eigen::MatrixXd> W(panel.data() + static_cast<std::size_t>(size) * static_cast<std::size_t>(width),
@@ -132,7 +134,7 @@ void Reflectors::factor_staircase(const std::vector<int>& reach) {
     }
     Strided rest(column(to) + from, size, columns - to, Eigen::OuterStride<>(rows));
     W.noalias() = V.transpose() * rest;
-    for (int j = 0; j < W.cols(); ++j) {  // W ← Tᵀ W, last row first, in place
+    for (int j = 0; j < W.cols(); ++j) {  // W ← Tᵀ W, last row first, in place.
       for (int i = width - 1; i >= 0; --i) {
         double sum = 0;
         for (int l = 0; l <= i; ++l) sum += T(l, i) * W(l, j);
@@ -163,7 +165,7 @@ void Reflectors::form(int k, std::vector<double>& q) const {
   if (q.size() < size) q.resize(size);
   std::fill_n(q.begin(), size, 0.0);
   for (int j = 0; j < k; ++j) q[static_cast<std::size_t>(j) * n + static_cast<std::size_t>(j)] = 1;
-  // Backwards: reflector i changes only columns i and later of what is already there.
+  // The loop runs backwards, so that reflector i changes only columns i and later.
   for (int i = k - 1; i >= 0; --i) {
     for (int j = i; j < k; ++j) {
       reflect(column(i) + i, tau[static_cast<std::size_t>(i)], q.data() + static_cast<std::size_t>(j) * n + i,

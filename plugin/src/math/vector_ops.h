@@ -1,4 +1,4 @@
-// Small helpers for vectors of numbers: an index for containers, whether all numbers are finite, the largest one.
+// Small helpers for vectors of numbers: an index for containers, a test for finite numbers, and the largest magnitude.
 // Private to the core.
 #pragma once
 

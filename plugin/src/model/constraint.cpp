@@ -1,4 +1,4 @@
-// Constraints as named things, and the derivative test for what they compute.
+// Constraints as named things, and the derivative test for their functions.
 #include <linchpin/constraint.h>
 
 #include <algorithm>
@@ -107,7 +107,7 @@ class Check {
   std::size_t K() const { return X_.size(); }
   std::string body_name(std::size_t k) const { return "'" + system_.name(constraint_.bodies()[k]) + "'"; }
   bool moves(std::size_t k) const { return system_.kind(constraint_.bodies()[k]) != BodyKind::fixed; }
-  // A particle does not turn: the last three columns are not used.
+  // A particle does not rotate, so the last three columns are not used.
   std::size_t columns(std::size_t k) const {
     const BodyKind kind = system_.kind(constraint_.bodies()[k]);
     return kind == BodyKind::particle ? 3 : kind == BodyKind::coordinate ? 1 : 6;
@@ -117,7 +117,8 @@ class Check {
     if (result_.message.empty()) result_.message = "constraint '" + constraint_.name() + "'" + what;
   }
 
-  // The bodies as a solver would hand them over; false, with a message, when there are none to speak of.
+  // Collects the bodies as a solver would pass them. Returns false, with a message, when a body is missing or none can
+  // move.
   bool collect(const State& state) {
     bool any = false;
     std::string names;
@@ -177,7 +178,7 @@ class Check {
     return result_.finite;
   }
 
-  // What `linearize` reports must be what `residual` computes.
+  // `linearize` must report the same residual as `residual`.
   void compare_residual(const Computed& at, const Values& residual) {
     for (std::size_t i = 0; i < rows(); ++i) {
       const double reported = f_.level() == Level::position   ? at.position[i]
@@ -188,7 +189,7 @@ class Check {
     }
   }
 
-  // Body k displaced by h along direction j of what A multiplies.
+  // Returns the bodies with body k displaced by h along direction j of the columns of A.
   std::vector<BodyState> stepped(std::size_t k, std::size_t j, double h) const {
     std::vector<BodyState> X = X_;
     const Vector3d step = h * Vector3d::Unit(static_cast<Eigen::Index>(j % 3));
@@ -206,7 +207,7 @@ class Check {
     const double scale = std::max(1.0, largest(at.A));
     for (std::size_t k = 0; k < K(); ++k)
       for (std::size_t j = 0; j < columns(k); ++j) {
-        // The better of two steps: one may be spoilt by rounding, the other by curvature.
+        // The smaller error of two step lengths: one may suffer from rounding, the other from curvature.
         Values error(rows(), std::numeric_limits<double>::infinity());
         for (double h : {1e-4, 1e-6}) {
           const Values p = residual_at(stepped(k, j, h), t_), m = residual_at(stepped(k, j, -h), t_);
@@ -218,11 +219,12 @@ class Check {
       }
   }
 
-  // Along the motion with v̇ = a, α of the given bodies and zero for the others (T3).
+  // Residual along the motion with v̇ = a, α of the given bodies and zero for the others (T3).
   Values along(const std::vector<BodyState>& start, double s) const {
     std::vector<BodyState> X = start;
     for (BodyState& x : X) {
-      const Vector3d v = x.v + 0.5 * s * x.a, w = x.w + 0.5 * s * x.alpha;  // exp(sω + ½s²α): right to second order
+      // exp(sω + ½s²α) is accurate to second order.
+      const Vector3d v = x.v + 0.5 * s * x.a, w = x.w + 0.5 * s * x.alpha;
       advance(x, v, w, s);
       x.v += s * x.a;
       x.w += s * x.alpha;
@@ -231,7 +233,7 @@ class Check {
   }
 
   void compare_path(const Computed& at, const std::vector<BodyState>& start) {
-    if (f_.level() == Level::acceleration) return;  // b was compared as the residual
+    if (f_.level() == Level::acceleration) return;  // b was already compared as the residual.
     double rate = 1;
     for (const BodyState& s : start) rate = std::max({rate, s.w.norm(), std::sqrt(s.alpha.norm())});
     Values error_b(rows(), std::numeric_limits<double>::infinity()), error_velocity = error_b;
@@ -253,7 +255,7 @@ class Check {
     }
   }
 
-  // At rest most of b vanishes: look again while everything that can move does.
+  // Most of b vanishes at rest, so the test is repeated while everything that can move does.
   void compare_path_in_motion() {
     std::vector<BodyState> X = X_;
     for (std::size_t k = 0; k < K(); ++k) {
@@ -266,8 +268,8 @@ class Check {
     if (all_finite(at.A) && all_finite(at.b) && all_finite(at.velocity)) compare_path(at, X);
   }
 
-  // Keeps the largest error of its kind, and where the largest of all is. True where `error` is the largest of its
-  // kind.
+  // Stores the largest error of its kind, and the place of the largest error of all. Returns true where `error` is the
+  // largest of its kind.
   bool note(double error, double& kind, std::size_t row, int body) {
     if (error > std::max({result_.error_A, result_.error_b, result_.error_velocity})) {
       result_.row = static_cast<int>(row);

@@ -45,7 +45,7 @@ Force spring(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const V
     const BodyState &A = frame[0], &B = frame[1];
     const Vector3d p_A = A.point(p_AQ), p_B = B.point(p_BQ), d = p_B - p_A;
     const double length = d.norm();
-    Vector3d pull = stiffness * d;  // on a; without a rest length smooth also where the points coincide
+    Vector3d pull = stiffness * d;  // Force on a. Without a rest length it is smooth also where the points coincide.
     if (length > 0) {
       const Vector3d u = d / length;
       pull += (damping * u.dot(B.velocity_of(p_BQ) - A.velocity_of(p_AQ)) - stiffness * rest) * u;

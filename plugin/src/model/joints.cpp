@@ -1,4 +1,4 @@
-// Stock joints, by hand: every row is one of the primitives P, D, L, a rod, or a gear, with its A and b (T3).
+// Stock joints, derived by hand: every row is one of the primitives P, D, L, a rod, or a gear, with its A and b (T3).
 #include <linchpin/detail/class_of.h>
 #include <linchpin/joints.h>
 
@@ -17,7 +17,7 @@ namespace {
   throw std::invalid_argument("constraint '" + name + "': " + what);
 }
 
-// One body of a joint with its rotation matrix, made once for all rows.
+// One body of a joint with its rotation matrix, computed once for all rows.
 struct Body {
   explicit Body(const BodyState& state) : s(state), R(state.R()) {}
   // ω × (ω × r): the acceleration of a body-fixed vector at constant ω.
@@ -34,7 +34,7 @@ class Row {
     double* at = &out_.A[(row_ * K_ + k) * 6];
     for (Eigen::Index i = 0; i < 3; ++i) at[i] = linear[i], at[i + 3] = angular[i];
   }
-  // φ̇ includes no φ_t: nothing made here depends on time but through its bodies.
+  // φ̇ includes no φ_t, because these constraints depend on time only through their bodies.
   void values(double phi, double phi_dot, double b) {
     out_.position[row_] = phi;
     out_.velocity[row_] = phi_dot;
@@ -105,7 +105,7 @@ class JointFunction final : public ConstraintFunction {
   JointRows rows_;
 };
 
-// φ = (d² − l²) / 2l with d = p_AQ − p_BQ: a length near the motion, and smooth where the points meet.
+// φ = (d² − l²) / 2l with d = p_AQ − p_BQ. It is a length near the motion, and smooth where the points meet.
 class RodFunction final : public ConstraintFunction {
  public:
   RodFunction(const Vector3d& p_AQ, const Vector3d& p_BQ, double length) : p_AQ_(p_AQ), p_BQ_(p_BQ), length_(length) {}
@@ -136,9 +136,9 @@ class RodFunction final : public ConstraintFunction {
   double length_;
 };
 
-// θ_a + ratio·θ_b = constant. An angle is that of an arrow x fixed in the wheel, perpendicular to its axis, in the
-// frame (x, y) fixed in the carrier that coincides with it at the first evaluation: θ = atan2(s, c) of two D rows, s
-// and c.
+// θ_a + ratio·θ_b = constant. The angle is that of an arrow x fixed in the wheel, perpendicular to its axis. It is
+// measured in the frame (x, y) fixed in the carrier that coincides with it at the first evaluation. Then θ = atan2(s,
+// c) of two D rows, s and c.
 class GearFunction final : public ConstraintFunction {
  public:
   GearFunction(const Vector3d& u_A, const Vector3d& u_B, double ratio) : axis_{u_A, u_B}, ratio_(ratio) {}
@@ -148,12 +148,12 @@ class GearFunction final : public ConstraintFunction {
   RowUnit unit(int) const override { return RowUnit::radian; }
 
   void residual(std::span<const BodyState> X, double, std::span<double> out) const override {
-    settle(X);
+    set_frames(X);
     out[0] = angle(X, 0) + ratio_ * angle(X, 1);
   }
 
   void linearize(std::span<const BodyState> X, double, Linearization out) const override {
-    settle(X);
+    set_frames(X);
     const Body carrier(X[2]);
     Row row(out, 3, 0);
     Vector3d on_carrier = Vector3d::Zero();
@@ -178,12 +178,12 @@ class GearFunction final : public ConstraintFunction {
   }
 
   void accept(std::span<const BodyState> X, double) override {
-    settle(X);
+    set_frames(X);
     for (std::size_t k = 0; k < 2; ++k) turn_[k].last = angle(X, k);
   }
 
   std::vector<double> memory() const override {
-    std::vector<double> out{settled_ ? 1.0 : 0.0};
+    std::vector<double> out{frames_known_ ? 1.0 : 0.0};
     for (const Turn& turn : turn_) {
       for (const Vector3d* u : {&turn.arrow, &turn.x, &turn.y}) out.insert(out.end(), u->data(), u->data() + 3);
       out.push_back(turn.last);
@@ -192,7 +192,7 @@ class GearFunction final : public ConstraintFunction {
   }
   void set_memory(std::span<const double> kept) override {
     if (kept.size() != 21) return;
-    settled_ = kept[0] != 0;
+    frames_known_ = kept[0] != 0;
     const double* from = &kept[1];
     for (Turn& turn : turn_) {
       for (Vector3d* u : {&turn.arrow, &turn.x, &turn.y})
@@ -203,9 +203,9 @@ class GearFunction final : public ConstraintFunction {
 
  private:
   struct Turn {
-    Vector3d arrow;   // in the wheel
-    Vector3d x, y;    // in the carrier
-    double last = 0;  // unwrapped angle at the last accepted step
+    Vector3d arrow;   // In axes of the wheel.
+    Vector3d x, y;    // In axes of the carrier.
+    double last = 0;  // Unwrapped angle at the last accepted step.
   };
   // A D row between wheel and carrier, without its columns: they are n on the wheel and −n on the carrier.
   struct Cosine {
@@ -228,9 +228,9 @@ class GearFunction final : public ConstraintFunction {
     return unwrapped(std::atan2(arrow.dot(turn_[k].y), arrow.dot(turn_[k].x)), turn_[k].last);
   }
 
-  // Takes the frames in the carrier from the first poses ever seen.
-  void settle(std::span<const BodyState> X) const {
-    if (settled_) return;
+  // Sets the frames in the carrier at the first evaluation.
+  void set_frames(std::span<const BodyState> X) const {
+    if (frames_known_) return;
     for (std::size_t k = 0; k < 2; ++k) {
       const Quaterniond to_carrier = X[2].q.conjugate() * X[k].q;
       Turn& turn = turn_[k];
@@ -238,13 +238,13 @@ class GearFunction final : public ConstraintFunction {
       turn.x = to_carrier * turn.arrow;
       turn.y = (to_carrier * axis_[k]).cross(turn.x);
     }
-    settled_ = true;
+    frames_known_ = true;
   }
 
   std::array<Vector3d, 2> axis_;
   double ratio_;
   mutable std::array<Turn, 2> turn_;
-  mutable bool settled_ = false;
+  mutable bool frames_known_ = false;
 };
 
 // Two unit vectors that make a right-handed frame with u.
@@ -261,8 +261,8 @@ void keep_on_line(JointRows& rows, const Vector3d& p_AQ, const Vector3d& u_A, co
   for (const Vector3d& e : perpendiculars(u_A)) rows.axes.push_back({e, p_AQ, p_BQ, 0});
 }
 
-// x·y, y·z and z·x of two frames vanish together where the frames agree, differ by half turns about an axis, or by
-// third turns about a diagonal.
+// x·y, y·z and z·x of two frames vanish together where the frames agree. They also vanish where these differ by half
+// turns about an axis, or by third turns about a diagonal.
 void keep_orientation(JointRows& rows, const JointFrame& A, const JointFrame& B) {
   for (Eigen::Index i = 0; i < 3; ++i) rows.dots.push_back({A.axes.col(i), B.axes.col((i + 1) % 3), 0});
   rows.alignment = {JointRows::Alignment::Of::orientation, A.axes, B.axes};
@@ -270,7 +270,7 @@ void keep_orientation(JointRows& rows, const JointFrame& A, const JointFrame& B)
 
 void require_frame(const std::string& name, const char* what, const JointFrame& frame) {
   detail::require_finite(name, what, frame.origin);
-  // A frame out of a single-precision host must pass.
+  // A frame from a single-precision host must pass.
   const double error = (frame.axes.transpose() * frame.axes - Matrix3d::Identity()).cwiseAbs().maxCoeff();
   if (!(error <= 1e-5) || !(frame.axes.determinant() > 0))
     refuse(name, std::string(what) + ": its axes must be a rotation (columns unit, perpendicular, right-handed)");

@@ -1,4 +1,4 @@
-// The catalogue of laws and where laws are kept.
+// The catalogue of laws, and the storage of laws.
 #include <linchpin/laws.h>
 
 #include "model/format.h"
@@ -29,7 +29,8 @@ void require_finite(const std::string& law, const char* what, const Vector3d& x)
   if (!x.allFinite()) refuse(law, std::string(what) + " must be finite, got " + text(x));
 }
 
-/// Rest holds at least what sliding needs, or a body at rest could neither stay nor go.
+/// The bound at rest must not be below the sliding friction. Otherwise a body at rest could neither stay nor start to
+/// slide.
 void require_order(const std::string& law, double mu_static, double mu_kinetic) {
   require_nonnegative(law, "mu_static", mu_static);
   require_nonnegative(law, "mu_kinetic", mu_kinetic);
@@ -88,7 +89,7 @@ double bending(const JointFriction& p, const Thrust& n) {
 }
 
 /// Friction of a joint from `load(n)` [N or N·m], times μ, plus preload.
-/// @param radius  what turns load into friction: its parameters, and the largest of them
+/// @param radii, radius  names of the parameters that turn load into friction, and the largest of them
 Law joint_friction(const char* name, const JointFriction& p, Rubs rubs, const char* radii, double radius,
                    std::function<double(const Thrust&)> load) {
   require(name, p);
@@ -262,13 +263,14 @@ Law lugre(const LuGre& p) {
   term.name = "lugre";
   term.turns = false;
   term.effort = [=](const Thrust& n) {
-    // Over a step the mean: bristles bend within microseconds, and their damping is felt by how far they went.
+    // Over a step it is the mean rate. Bristles bend within microseconds, and their damping acts over their
+    // displacement.
     const Vector3d z_dot = n.memory_span > 0 ? Vector3d((n.memory - n.memory_before) / n.memory_span)
                                              : Vector3d(n.slip - rate(n) * n.memory);
     return Effort{-(p.stiffness * n.memory + p.damping * z_dot + p.viscous * n.slip), Vector3d::Zero()};
   };
   term.memory_rate = [=](const Thrust& n) { return Vector3d(n.slip - rate(n) * n.memory); };
-  // Exact for a thrust and a slip that do not change within dt.
+  // Exact for a normal force and a slip that do not change within dt.
   term.advance = [=](const Thrust& n, double dt) {
     const double r = rate(n), decay = std::exp(-r * dt);
     const double growth = r * dt > 1e-8 ? (1 - decay) / r : dt;
@@ -332,7 +334,7 @@ Law cylinder_friction(const JointFriction& p) {
                         [=](const Thrust& n) { return n.magnitude() + bending(p, n); });
 }
 
-// ---- where laws are kept ----
+// ---- storage of laws ----
 
 void add_law(System& system, ConstraintId on, Law law) {
   auto& entry = SystemParts::of(system).at(on);

@@ -1,4 +1,4 @@
-// Keeps bodies, constraints and forces by name, and refuses what cannot be right.
+// Stores bodies, constraints and forces by name, and refuses invalid ones.
 #include <linchpin/coordinates.h>
 #include <linchpin/system.h>
 
@@ -16,14 +16,14 @@
 namespace linchpin {
 namespace {
 
-// Data of single-precision hosts must pass: their rounding, relative.
+// Relative rounding of the data of single-precision hosts, which must pass.
 constexpr double host_round_off = 1e-6;
 
 [[noreturn]] void refuse(const char* kind, const std::string& name, const std::string& what) {
   throw std::invalid_argument(std::string(kind) + " '" + name + "': " + what);
 }
 
-/// @param taken  who bears it, −1: nobody
+/// @param taken  index of the owner of the name, −1: none
 void require_name(const char* kind, const std::string& name, int taken) {
   if (name.empty()) throw std::invalid_argument(std::string("a ") + kind + " needs a name");
   if (taken >= 0) refuse(kind, name, "there is already one of this name");
@@ -40,7 +40,7 @@ void require_finite(const std::string& name, const char* what, const Vector3d& u
 // Symmetric, positive definite, and (`physical`) the inertia of some distribution of mass.
 struct Inertia {
   Matrix3d whole;
-  double least;  // principal moment
+  double least;  // Least principal moment.
 };
 Inertia checked_inertia(const std::string& name, const Matrix3d& inertia, bool physical) {
   if (!inertia.allFinite()) refuse("body", name, "inertia must be finite");
@@ -119,7 +119,8 @@ BodyId System::Impl::append(Body body, const BodyState& start, std::function<Bod
   const bool at_rest = start.p.isZero(0) && start.q.coeffs() == Quaterniond::Identity().coeffs() && start.v.isZero(0) &&
                        start.w.isZero(0) && start.a.isZero(0) && start.alpha.isZero(0);
   if (!at_rest || motion) body.given = std::make_unique<Start>(Start{start, std::move(motion)});
-  int index = body.kind == BodyKind::coordinate ? -1 : free_bodies.take(bodies.size());  // coordinates stand in a row
+  // Indices of coordinates are consecutive.
+  int index = body.kind == BodyKind::coordinate ? -1 : free_bodies.take(bodies.size());
   if (index < 0) {
     index = static_cast<int>(bodies.size());
     bodies.push_back(std::move(body));
@@ -175,7 +176,7 @@ void System::Impl::require_bodies(const char* kind, const std::string& name, std
 
 namespace {
 
-// q ← (w, x, y, z) over its length, which is 1 but for rounding mostly: then by the series of 1/√.
+// Computes q ← (w, x, y, z) over its length. The length mostly is 1 but for rounding. Then the series of 1/√ is used.
 void set_unit(Quaterniond& q, double w, double x, double y, double z) {
   const double over = (w * w + x * x) + (y * y + z * z) - 1;
   const double scale = std::fabs(over) < 1e-8 ? 1 - 0.5 * over : 1 / std::sqrt(1 + over);
@@ -188,7 +189,7 @@ void advance(BodyState& body, const Vector3d& v, const Vector3d& w, double dt) {
   body.p += dt * v;
   const Vector3d half = 0.5 * dt * w;
   const double h2 = half.squaredNorm();
-  // sin(h)/h and cos(h); below the bound the next terms of the series are under 1e-17.
+  // sin(h)/h and cos(h). Below the bound the next terms of the series are under 1e-17.
   double sinc, cosine;
   if (h2 < 1e-2) {
     sinc = 1 - h2 * (1. / 6 - h2 * (1. / 120 - h2 * (1. / 5040 - h2 * (1. / 362880 - h2 * (1. / 39916800)))));
@@ -293,7 +294,7 @@ ConstraintId System::add(Constraint constraint) {
     if (movable(impl_->at(ids[k]).kind)) moving = static_cast<int>(k), ++moving_count;
   if (moving_count == 0) refuse("constraint", name, "none of its bodies (" + impl_->names_of(ids) + ") can move");
 
-  // A point mass has but one point, and what holds it acts there.
+  // A point mass has only one point, so its constraint acts there.
   if (!constraint.has_points() && moving_count == 1 &&
       impl_->at(ids[static_cast<std::size_t>(moving)]).kind == BodyKind::particle)
     constraint.acting_at(std::vector<Vector3d>(ids.size(), Vector3d::Zero())).sliding_on(moving);
@@ -412,7 +413,7 @@ void System::set_mass(BodyId id, double mass, const Matrix3d& inertia) {
   body.mass = mass;
 }
 
-// ---- asking ----
+// ---- queries ----
 
 unsigned long System::structure() const { return impl_->structure; }
 void System::reserve(int bodies, int constraints) {
@@ -498,7 +499,7 @@ Matrix3d System::world_inertia(BodyId id, const Quaterniond& q) const {
   const Matrix3d R = q.toRotationMatrix();
   const Matrix3d half = R * inertia(id);
   Matrix3d turned;
-  for (int i = 0; i < 3; ++i)  // half of it, which makes it symmetric to the last bit
+  for (int i = 0; i < 3; ++i)  // Computes half of it, which makes it symmetric to the last bit.
     for (int j = 0; j <= i; ++j)
       turned(i, j) = turned(j, i) = half(i, 0) * R(j, 0) + half(i, 1) * R(j, 1) + half(i, 2) * R(j, 2);
   return turned;

@@ -1,4 +1,4 @@
-// What a System is made of. Private to the core: laws are kept with the constraints but offered by laws.h.
+// Members of a System. Private to the core: laws are stored with the constraints but offered by laws.h.
 #pragma once
 
 #include <linchpin/constraint.h>
@@ -14,7 +14,8 @@
 
 namespace linchpin {
 
-/// There may be a hundred thousand bodies and as many constraints: what few of them have is kept beside them.
+/// There may be a hundred thousand bodies and as many constraints. So data that only a few of them have are stored
+/// separately.
 struct System::Impl {
   struct Start {
     BodyState state{};
@@ -25,11 +26,11 @@ struct System::Impl {
     BodyKind kind = BodyKind::fixed;
     bool removed = false;
     unsigned version = 0;
-    int group = -1;  // of coordinates
+    int group = -1;  // Group of coordinates.
     double mass = 0;
-    double least_inertia = 0;  // its least principal moment
+    double least_inertia = 0;  // Least principal moment.
     Matrix3d inertia = Matrix3d::Zero();
-    std::unique_ptr<Start> given{};  // null: at rest at the origin, not turned
+    std::unique_ptr<Start> given{};  // Null: at rest at the origin, not rotated.
 
     const BodyState& start() const {
       static const BodyState at_rest{};
@@ -48,7 +49,7 @@ struct System::Impl {
     OneSided one_sided{.on = false};
     struct Lawful {
       std::vector<Law> laws;
-      unsigned long cleared = 0;  // how often
+      unsigned long cleared = 0;  // Number of calls of clear_laws().
     };
     std::unique_ptr<Lawful> lawful{};
 
@@ -65,13 +66,13 @@ struct System::Impl {
   std::vector<Force> forces;
   detail::NameIndex body_names, constraint_names;
   detail::FreeList free_bodies, free_constraints;
-  bool bodies_replaced = false;  ///< some place of a body was used again
+  bool bodies_replaced = false;  ///< The index of some removed body was reused.
   Vector3d gravity = Vector3d::Zero();
   unsigned long structure = 0;
-  unsigned long law_changes = 0;  ///< how often a law was added or all of a constraint were taken
-  void restructured();            ///< draws a new stamp
+  unsigned long law_changes = 0;  ///< Number of times that a law was added or all laws of a constraint were removed.
+  void restructured();            ///< Sets a new value of `structure`.
 
-  /// @throws std::invalid_argument for an index that was never given out, and where the place is another's by now.
+  /// @throws std::invalid_argument for an index that was never used, and where it belongs to another thing by now.
   Body& at(BodyId id);
   Entry& at(ConstraintId id);
   const Entry& at(ConstraintId id) const;
@@ -82,12 +83,12 @@ struct System::Impl {
   auto constraint_name() const {
     return [this](int i) -> const std::string& { return constraints[static_cast<std::size_t>(i)].constraint.name(); };
   }
-  /// Brings in the bodies that were added since `state` was made. @return whether there were any
+  /// Adds the bodies to `state` that were added since it was made. @return whether there were any
   bool bring_in(State& state) const;
   bool lacks_bodies(const State& state) const;
   int find_body(std::string_view name) const { return body_names.find(name, body_name()); }
   int find_constraint(std::string_view name) const { return constraint_names.find(name, constraint_name()); }
-  /// Every id is a body of this system and not removed. @throws std::invalid_argument naming the thing.
+  /// Checks that every id is a body of this system and not removed. @throws std::invalid_argument naming the thing.
   void require_bodies(const char* kind, const std::string& name, std::span<const BodyId> ids) const;
   std::string names_of(std::span<const BodyId> ids) const;
 };

@@ -1,5 +1,5 @@
-// A system at a state becomes plain numbers. Hides which body has which columns, the two calls that functions and
-// forces need with their scratch memory, and what a callable of the user's may throw.
+// Assembles a system at a state into plain numbers. Hides which body has which columns, the calls of constraint
+// functions and forces with their scratch memory, and exceptions of user callables.
 #include <linchpin/assembly.h>
 #include <linchpin/constraint.h>
 #include <linchpin/coordinates.h>
@@ -19,9 +19,9 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-// Columns for the listed bodies in BodyId order, each once, rows for the constraints already listed.
+// Numbers the columns of the listed bodies in BodyId order, each once, and the rows of the constraints already listed.
 void number(Block& block, const System& system) {
-  // One mass matrix couples the coordinates of a group: where one is, all are.
+  // One mass matrix couples the coordinates of a group, so a block with one of them contains all.
   for (std::size_t s = 0, bodies = block.bodies.size(); s < bodies; ++s)
     if (const auto group = system.coordinates(block.bodies[s]); group.kinetics)
       for (int i = 0; i < group.count; ++i) block.bodies.push_back({group.first.index + i});
@@ -43,7 +43,8 @@ void number(Block& block, const System& system) {
   block.row.push_back(row);
 }
 
-// The states a function or a force sees. What the equations move has no known acceleration: theirs is the unknown v̇.
+// Copies the states that a function or a force reads. Bodies that the equations move have no known acceleration,
+// because theirs is the unknown v̇.
 void gather(const System& system, const State& state, std::span<const BodyId> bodies, std::vector<BodyState>& out) {
   out.resize(bodies.size());
   for (std::size_t k = 0; k < bodies.size(); ++k) {
@@ -61,13 +62,13 @@ void gather(const System& system, const State& state, std::span<const BodyId> bo
   }
 }
 
-// By their sum, and only if that is not finite one by one.
+// Tests the sum first, and the single values only if the sum is not finite.
 bool finite(std::span<const double> x) {
   return std::isfinite(Eigen::Map<const Eigen::VectorXd>(x.data(), static_cast<Eigen::Index>(x.size())).sum()) ||
          std::all_of(x.begin(), x.end(), [](double xi) { return std::isfinite(xi); });
 }
 
-// M and h of a group of coordinates, whose first column is `first`.
+// Computes M and h of a group of coordinates, whose first column is `first`.
 void fill_coordinates(const System& system, const State& state, const System::CoordinateGroup& group, int first,
                       double* M, Assembly& out) {
   const auto n = at(group.count);
@@ -100,7 +101,7 @@ void fill_coordinates(const System& system, const State& state, const System::Co
     for (std::size_t j = 0; j < i; ++j) mass[i * n + j] = mass[j * n + i] = 0.5 * (mass[i * n + j] + mass[j * n + i]);
 }
 
-// @param turned  [bodies] out: R; null where nobody asks for it
+// @param turned  [bodies] out: R. May be null.
 void fill_masses(const System& system, const State& state, Assembly& out, Matrix3d* turned) {
   Instant& x = out.instant;
   out.v.resize(at(out.block.n()));
@@ -120,7 +121,7 @@ void fill_masses(const System& system, const State& state, Assembly& out, Matrix
     const BodyState& body = state[id];
     const auto& given = bodies[at(id.index)];
     const int dof = out.block.column[s + 1] - out.block.column[s];
-    for (int i = 0; i < 3; ++i) {  // what else a block holds is zero since it was laid out
+    for (int i = 0; i < 3; ++i) {  // All other entries of a block are zero since it was laid out.
       v[i] = body.v[i];
       M[i * dof + i] = given.mass;
     }
@@ -128,7 +129,7 @@ void fill_masses(const System& system, const State& state, Assembly& out, Matrix
     if (turned) turned[s] = R;
     if (dof == 6) {
       const Matrix3d half = R * given.inertia;
-      for (int i = 0; i < 3; ++i) {  // half of it, which makes it symmetric to the last bit
+      for (int i = 0; i < 3; ++i) {  // Computes half of it, which makes it symmetric to the last bit.
         v[3 + i] = body.w[i];
         for (int j = 0; j <= i; ++j)
           M[(3 + i) * 6 + 3 + j] = M[(3 + j) * 6 + 3 + i] =
@@ -140,7 +141,7 @@ void fill_masses(const System& system, const State& state, Assembly& out, Matrix
   }
 }
 
-// Row r of constraint i: the columns of its movable bodies, ascending, whatever order it names the bodies in.
+// Lays out row r of constraint i: the columns of its movable bodies, ascending, in any order of the bodies.
 void lay_out_row(Assembly& out, std::span<const BodyId> bodies, int i, int r) {
   const int rows = out.block.row[at(i) + 1] - out.block.row[at(i)];
   int before = -1;
@@ -161,14 +162,14 @@ void lay_out_row(Assembly& out, std::span<const BodyId> bodies, int i, int r) {
   }
 }
 
-// Whether `instant` has the pattern of the block.
+// Returns true if `instant` has the pattern of the block.
 bool laid_out(const System& system, const Assembly& out) {
   const Block &a = out.laid_out, &b = out.block;
   return out.laid_out_for == system.structure() && a.constraints == b.constraints && a.bodies == b.bodies &&
          a.column == b.column && a.row == b.row && out.instant.row_start.size() == at(b.m()) + 1;
 }
 
-// All of the instant that only the block decides.
+// Sets all of the instant that depends only on the block.
 void lay_out(const System& system, Assembly& out) {
   Instant& x = out.instant;
   const Block& block = out.block;
@@ -186,7 +187,7 @@ void lay_out(const System& system, Assembly& out) {
     s += group.kinetics ? at(group.count) : 1;
   }
   x.mass.assign(mass, 0.0);
-  out.bias.assign(n, 0.0);  // and stays so for bodies
+  out.bias.assign(n, 0.0);  // It stays so for bodies.
   out.jacobian_start.clear();
   out.entry_runs.clear();
   out.slot_start.clear();
@@ -222,8 +223,8 @@ void lay_out(const System& system, Assembly& out) {
   out.laid_out_for = system.structure();
 }
 
-// What is not finite is named, and nothing passes for numbers in its place: whoever overlooks `failure` must still be
-// stopped by solve.
+// Reports a value that is not finite. NaN is written in its place, so that `solve` stops a caller that overlooks
+// `failure`.
 void fail(const Constraint& constraint, double t, int first, int rows, const std::string& why, Assembly& out) {
   if (out.failure.empty())
     out.failure = "constraint \"" + constraint.name() + "\" at t = " + std::to_string(t) + ": " + why;
@@ -238,10 +239,10 @@ void subtract_given(const BodyState& s, const double* A, int rows, double* b) {
     b[r] -= A[0] * s.a[0] + A[1] * s.a[1] + A[2] * s.a[2] + A[3] * s.alpha[0] + A[4] * s.alpha[1] + A[5] * s.alpha[2];
 }
 
-// Rows of stock joints, each straight to its place.
+// Writes the rows of stock joints, each directly to its place.
 void write_stock_joints(const System& system, const State& state, detail::KeptAssembly& out) {
   const detail::StockJoints& stock = out.stock;
-  double probe = 0;  // 0 times what is not finite is not a number
+  double probe = 0;  // 0 times a value that is not finite is NaN.
   for (int i = 0; i < stock.count(); ++i) {
     const detail::StockJoints::Joint &joint = stock.joints[at(i)], &next = stock.joints[at(i) + 1];
     const BodyState &a = state[joint.a], &b = state[joint.b];
@@ -368,8 +369,8 @@ std::span<const double> Assembly::jacobian(int i, int k) const {
 
 namespace {
 
-// One constraint by asking its function.
-void ask(const System& system, const State& state, int i, Assembly& out) {
+// Assembles one constraint by a call of its function.
+void assemble_by_function(const System& system, const State& state, int i, Assembly& out) {
   Instant& x = out.instant;
   const Block& block = out.block;
   const Constraint& constraint = system.constraint(block.constraints[at(i)]);
@@ -415,7 +416,7 @@ void ask(const System& system, const State& state, int i, Assembly& out) {
   }
 }
 
-// Everything of the pattern, and what does not depend on constraints. @return whether there is anything to assemble.
+// Sets all that does not depend on constraints. @return whether there is anything to assemble
 bool begin(const System& system, const State& state, Assembly& out) {
   out.failure.clear();
   if (state.bodies.size() != at(system.body_count())) {
@@ -429,7 +430,7 @@ bool begin(const System& system, const State& state, Assembly& out) {
   return true;
 }
 
-// The entries of A are the jacobians' columns of what can move.
+// Copies the jacobian columns of movable bodies to the entries of A.
 void fill_entries(Assembly& out) {
   Instant::Entry* entry = out.instant.entries.data();
   for (const auto& run : out.entry_runs) {
@@ -449,7 +450,7 @@ void assemble_constraints(const System& system, const State& state, Assembly& ou
   if (state.bodies.size() == at(system.body_count()) && !laid_out(system, out)) lay_out(system, out);
   if (!begin(system, state, out)) return;
   fill_masses(system, state, out, nullptr);
-  for (int i = 0; i < static_cast<int>(out.block.constraints.size()); ++i) ask(system, state, i, out);
+  for (int i = 0; i < static_cast<int>(out.block.constraints.size()); ++i) assemble_by_function(system, state, i, out);
   fill_entries(out);
 }
 
@@ -464,7 +465,7 @@ void assemble_constraints(const System& system, const State& state, KeptAssembly
   if (!begin(system, state, out)) return;
   fill_masses(system, state, out, out.turned.data());
   write_stock_joints(system, state, out);
-  for (const int i : out.stock.others) ask(system, state, i, out);
+  for (const int i : out.stock.others) assemble_by_function(system, state, i, out);
   fill_entries(out);
 }
 
@@ -473,7 +474,7 @@ void assemble_constraints(const System& system, const State& state, KeptAssembly
 void assemble_forces(const System& system, const State& state, Assembly& out) noexcept {
   Instant& x = out.instant;
   const Block& block = out.block;
-  if (state.bodies.size() != at(system.body_count())) return;  // assemble_constraints has said so
+  if (state.bodies.size() != at(system.body_count())) return;  // assemble_constraints() has reported it.
   x.Q.assign(at(block.n()), 0.0);
   x.c.assign(at(block.n()), 0.0);
   const auto add = [&](BodyId id, int from, const Vector3d& u) {

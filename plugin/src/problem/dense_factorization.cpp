@@ -1,5 +1,5 @@
-// Two factorisations, two questions. Column-pivoted QR of B̂ᵀ (rows of unit length) decides rank and gives an
-// orthonormal basis V of the row space; QR of C = B V gives the pseudo-inverse in the rows as given (T6): B⁺ = V C⁺.
+// Uses two factorisations for two purposes. Column-pivoted QR of B̂ᵀ (rows of unit length) decides the rank and gives
+// an orthonormal basis V of the row space. QR of C = B V gives the pseudo-inverse in the rows as given (T6): B⁺ = V C⁺.
 #include "problem/dense_factorization.h"
 
 #include <Eigen/Core>
@@ -18,8 +18,9 @@ using ConstMatrix = Eigen::Map<const Eigen::MatrixXd>;
 using ConstStrided = Eigen::Map<const Eigen::MatrixXd, 0, Eigen::OuterStride<>>;
 
 constexpr double eps = std::numeric_limits<double>::epsilon();
-constexpr double shortest_row = 1e-300;  // below, a row's direction is noise of denormal numbers: a zero row
-constexpr double even_scales = 1e3;      // ratio of row lengths up to which rows may enter a QR in any order
+// Below it the direction of a row is noise of denormal numbers, and it counts as a zero row.
+constexpr double smallest_row_length = 1e-300;
+constexpr double max_even_ratio = 1e3;  // Ratio of row lengths up to which rows may enter a QR in any order.
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -35,7 +36,7 @@ bool DenseFactorization::factor(const Instant& instant, const SolveOptions& opti
   m_ = instant.m();
   rank_ = 0;
   tall_ = m_ >= 2 * n_ && n_ >= 100;
-  folded_ = uneven_ = false;
+  reduced_ = uneven_ = false;
   consistency_ = options.consistency_tolerance;
   const auto most = at(std::max(m_, n_));
   for (auto* v : {&e_, &rho_, &work_, &z_, &dz_, &x_, &dv_}) grow(*v, most);
@@ -89,7 +90,7 @@ bool DenseFactorization::scale_rows(const Instant& instant) {
       a_value_[at(i)] = entry.value;
       const int k = block_of_[at(entry.column)];
       const int first = block_start_[at(k)], size = block_start_[at(k) + 1] - first;
-      if (k != block) {  // L⁻¹ fills a block from the entry's row on; keep it whole
+      if (k != block) {  // L⁻¹ fills a block from the row of the entry on, so the block is kept whole.
         block = k;
         grow(b_column_, filled + at(size));
         grow(b_value_, filled + at(size));
@@ -112,7 +113,7 @@ bool DenseFactorization::scale_rows(const Instant& instant) {
       largest = std::max(largest, std::abs(b[j]));
     }
     double length = 0;
-    if (largest > shortest_row) {
+    if (largest > smallest_row_length) {
       double sum = 0;
       for (int j = 0; j < count; ++j) sum += (b[j] / largest) * (b[j] / largest);
       length = largest * std::sqrt(sum);
@@ -125,11 +126,10 @@ bool DenseFactorization::scale_rows(const Instant& instant) {
   return true;
 }
 
-// ---- rank and row space
-// ----------------------------------------------------------------------------------------------
+// ---- rank and row space ----
 
 void DenseFactorization::sort_by_lead() {
-  // By counting, so that equal rows keep their order and nothing is allocated.
+  // Sorts by counting, so that equal rows keep their order and nothing is allocated.
   grow(lead_, at(m_));
   grow(reach_, at(n_) + 1);
   grow(by_lead_, at(m_));
@@ -141,7 +141,7 @@ void DenseFactorization::sort_by_lead() {
   }
   for (int j = 0; j < n_; ++j) reach_[at(j) + 1] += reach_[at(j)];
   for (int r = 0; r < m_; ++r) by_lead_[at(reach_[at(lead_[at(r)])]++)] = r;
-  // Each reach_[j] has moved on to the number of rows that lead at or before j.
+  // Each reach_[j] has increased to the number of rows whose first entry is at or before j.
 }
 
 void DenseFactorization::sort_by_length() {
@@ -188,7 +188,7 @@ void DenseFactorization::decide_rank(double rank_tolerance) {
   dropped_ = std::sqrt(tail);
   kept_ = k > 0 ? smallest_singular_value(k) : 0;
   rank_ = k;
-  // Pivots are not singular values, but they bracket them: σ_k ≥ σ_min(R₁₁), σ_{k+1} ≤ ‖R₂₂‖. Where the cut is not
+  // Pivots are not singular values, but they bound them: σ_k ≥ σ_min(R₁₁), σ_{k+1} ≤ ‖R₂₂‖. Where the cut is not
   // clearly between the two, the singular values decide (T6).
   if ((k == 0 || kept_ > 3 * cut) && 1.5 * dropped_ < cut) {
     space_.form(rank_, basis_);
@@ -198,17 +198,18 @@ void DenseFactorization::decide_rank(double rank_tolerance) {
 }
 
 double DenseFactorization::smallest_pivot() const {
-  double least = 1;  // rows have unit length; where they were folded, the pivots are still no smaller than σ_min
+  // Rows have unit length. Where they were reduced first, the pivots are still no smaller than σ_min.
+  double least = 1;
   for (int k = 0; k < std::min(rank_, space_.steps); ++k)
     least = std::min(least, space_.column(k)[k] * space_.column(k)[k]);
   return least;
 }
 
 double DenseFactorization::largest_singular_value() const {
-  // Power iteration on B̂ᵀB̂; only the order of magnitude of the cut depends on it.
+  // Power iteration on B̂ᵀB̂. Only the order of magnitude of the cut depends on it.
   for (int j = 0; j < n_; ++j) x_[at(j)] = 1 + static_cast<double>(j * 37 % 101) / 101;
   double sigma = 0;
-  for (int turn = 0; turn < 8; ++turn) {
+  for (int iteration = 0; iteration < 8; ++iteration) {
     const double norm = ConstVector(x_.data(), n_).norm();
     if (!(norm > 0)) break;
     Vector(x_.data(), n_) /= norm;
@@ -223,13 +224,13 @@ double DenseFactorization::largest_singular_value() const {
     sigma = std::sqrt(sum);
     x_.swap(dv_);
   }
-  return longest_ > 0 ? std::max(sigma, 1.0) : 0.0;  // a unit row is a lower bound
+  return longest_ > 0 ? std::max(sigma, 1.0) : 0.0;  // A unit row is a lower bound.
 }
 
 double DenseFactorization::smallest_singular_value(int k) const {
   for (int j = 0; j < k; ++j) x_[at(j)] = 1 + static_cast<double>(j * 37 % 101) / 101;
   double sigma = 0;
-  for (int turn = 0; turn < 4; ++turn) {
+  for (int iteration = 0; iteration < 4; ++iteration) {
     Vector x(x_.data(), k);
     x /= x.norm();
     space_.solve_transposed(k, x_.data());
@@ -241,10 +242,9 @@ double DenseFactorization::smallest_singular_value(int k) const {
   return sigma;
 }
 
-// ---- the rows as given
-// -----------------------------------------------------------------------------------------------
+// ---- rows as given ----
 
-// image ← B V or B̂ V, row by row of the order given.
+// image ← B V or B̂ V, row by row in the given order.
 void DenseFactorization::map_basis(const std::vector<int>* order, bool as_given, Reflectors& image) const {
   image.resize(m_, rank_);
   for (int j = 0; j < rank_; ++j) {
@@ -266,9 +266,9 @@ bool DenseFactorization::factor_images() {
   for (int r = 0; r < m_; ++r) {
     if (length_[at(r)] > 0) least = std::min(least, length_[at(r)]);
   }
-  uneven_ = longest_ > even_scales * least;
-  folded_ = tall_ && !uneven_;
-  if (folded_) {
+  uneven_ = longest_ > max_even_ratio * least;
+  reduced_ = tall_ && !uneven_;
+  if (reduced_) {
     given_rows_.resize(m_, n_);
     for (int s = 0; s < m_; ++s) {
       const auto r = at(by_lead_[at(s)]);
@@ -281,18 +281,18 @@ bool DenseFactorization::factor_images() {
     const ConstStrided R(given_rows_.a.data(), n_, n_, Eigen::OuterStride<>(m_));
     Matrix(given_image_.a.data(), n_, rank_).noalias() = R.triangularView<Eigen::Upper>() * V;
   } else {
-    // Long rows first, with pivoted columns: then every row keeps its own digits, whatever the lengths (Cox and
+    // Long rows are first, and columns are pivoted. Then every row keeps its own digits, for any lengths (Cox and
     // Higham).
     sort_by_length();
     map_basis(&by_length_, true, given_image_);
   }
   given_image_.factor_pivoted(-1);
   for (int j = 0; j < rank_; ++j) {
-    if (given_image_.column(j)[j] == 0) return false;  // scales farther apart than doubles reach
+    if (given_image_.column(j)[j] == 0) return false;  // The scales are farther apart than doubles can represent.
   }
   if (!uneven_) return true;
-  // Least squares trusts long rows first, and if those are nearly dependent, their rounding is all it sees. Where the
-  // equations agree there is no need to choose: unit rows have the same solution, and every row has its say.
+  // Least squares weights long rows most. If these are nearly dependent, their rounding dominates. Where the equations
+  // are consistent, unit rows have the same solution and weight all rows equally.
   if (tall_) {
     unit_image_.resize(n_, rank_);
     const ConstStrided R(unit_rows_.a.data(), n_, n_, Eigen::OuterStride<>(m_));
@@ -316,9 +316,9 @@ void DenseFactorization::pseudo_inverse(const double* e, bool as_given, double* 
   }
   const Reflectors& image = as_given ? given_image_ : unit_image_;
   if (as_given) {
-    const auto& order = folded_ ? by_lead_ : by_length_;
+    const auto& order = reduced_ ? by_lead_ : by_length_;
     for (int s = 0; s < m_; ++s) w[s] = e[order[at(s)]] / longest_;
-    if (folded_) given_rows_.apply_transposed(w);
+    if (reduced_) given_rows_.apply_transposed(w);
   } else {
     for (int s = 0; s < m_; ++s) {
       const auto r = tall_ ? at(by_lead_[at(s)]) : at(s);
@@ -346,36 +346,36 @@ void DenseFactorization::multipliers(const double* z, std::span<double> lambda) 
   given_image_.solve_transposed(rank_, w);
   std::fill(w + rank_, w + std::max(m_, n_), 0.0);
   given_image_.apply(w);
-  if (folded_) given_rows_.apply(w);
-  const auto& order = folded_ ? by_lead_ : by_length_;
+  if (reduced_) given_rows_.apply(w);
+  const auto& order = reduced_ ? by_lead_ : by_length_;
   for (int s = 0; s < m_; ++s) lambda[at(order[at(s)])] = w[s] / longest_;
 }
 
-// ---- answers
-// ---------------------------------------------------------------------------------------------------------
+// ---- solving ----
 
 double DenseFactorization::apply(std::span<const double> e, std::span<const double> scale, std::span<double> lambda,
                                  std::span<double> force, std::span<double> dv) const noexcept {
-  std::copy_n(e.data(), m_, e_.data());  // e and lambda may be one array
+  std::copy_n(e.data(), m_, e_.data());  // `e` and `lambda` may be one array.
   const double size = std::max(largest_unit({e_.data(), at(m_)}), scale.empty() ? 0.0 : largest_unit(scale));
   double outside = 0;
   const auto answer = [&](bool as_given) {
     if (rank_ > 0) pseudo_inverse(e_.data(), as_given, z_.data());
-    for (int turn = 0;; ++turn) {
+    for (int iteration = 0;; ++iteration) {
       expand(z_.data(), x_.data());
       std::copy_n(x_.data(), n_, dv_.data());
       lower_transposed(dv_.data());
       residual(e_.data(), dv_.data(), rho_.data());
       outside = size > 0 ? largest_unit({rho_.data(), at(m_)}) / size : 0;
       if (!std::isfinite(outside)) outside = std::numeric_limits<double>::infinity();
-      // Once more on what is left, where that is neither rounding nor contradiction.
-      if (turn > 0 || rank_ == 0 || outside < 16 * eps || (rank_ < m_ && outside > 1e-6) || std::isinf(outside)) return;
+      // Repeats on the residual, where that is neither rounding nor contradiction.
+      if (iteration > 0 || rank_ == 0 || outside < 16 * eps || (rank_ < m_ && outside > 1e-6) || std::isinf(outside))
+        return;
       pseudo_inverse(rho_.data(), as_given, dz_.data());
       Vector(z_.data(), rank_) += ConstVector(dz_.data(), rank_);
     }
   };
   answer(!uneven_);
-  if (uneven_ && outside > consistency_) answer(true);  // contradictory: least squares in the rows as given (T6)
+  if (uneven_ && outside > consistency_) answer(true);  // Contradictory rows: least squares in the rows as given (T6).
   if (!dv.empty()) std::copy_n(dv_.data(), n_, dv.data());
   if (!force.empty()) times_lower(x_.data(), force.data());
   if (!lambda.empty()) {
@@ -394,7 +394,7 @@ void DenseFactorization::inverse_mass(std::span<const double> f, std::span<doubl
 void DenseFactorization::size_of_terms(std::span<const double> b, std::span<const double> a,
                                        std::span<double> scale) const {
   int size = 0;
-  for (int first = 0; first < n_; first += size) {  // x ← ‖Lᵀa‖ of its block, in every column
+  for (int first = 0; first < n_; first += size) {  // x ← ‖Lᵀa‖ of its block, in every column.
     const int block = block_of_[at(first)];
     size = block_start_[at(block) + 1] - first;
     const double* L = cholesky_.data() + block_value_[at(block)];
@@ -434,7 +434,7 @@ void DenseFactorization::residual(const double* e, const double* dv, double* rho
   }
 }
 
-// A zero row has no length of its own; the longest row's lets it take part in comparisons.
+// A zero row has no length of its own. It is compared with the length of the longest row.
 double DenseFactorization::unit(int row, double value) const {
   const double length = length_[at(row)] > 0 ? length_[at(row)] : longest_;
   return std::abs(value) / (length > 0 ? length : 1.0);
@@ -444,7 +444,7 @@ double DenseFactorization::largest_unit(std::span<const double> e) const {
   double largest = 0;
   for (int r = 0; r < m_; ++r) {
     const double u = unit(r, e[at(r)]);
-    if (!(u <= largest)) largest = u;  // a NaN stays
+    if (!(u <= largest)) largest = u;  // A NaN stays.
     if (std::isnan(largest)) return std::numeric_limits<double>::infinity();
   }
   return largest;

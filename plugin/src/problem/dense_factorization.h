@@ -1,5 +1,6 @@
-// The reference solver (T8): complete orthogonal decomposition of B = A L⁻ᵀ, M = L Lᵀ. Slow, certain, and the judge of
-// any faster one. Hides scaling, the rank decision and the two factorisations behind "factor once, apply often".
+// The dense solver (T8): complete orthogonal decomposition of B = A L⁻ᵀ, M = L Lᵀ. It is slow but reliable, and the
+// faster solver is checked against it. Hides scaling, the rank decision and the two factorisations behind one factor()
+// and many apply().
 #pragma once
 
 #include "math/householder_qr.h"
@@ -12,23 +13,23 @@
 
 namespace linchpin::detail {
 
-/// Whether the shapes of an instant fit together, so that it may be indexed without fear. Names the first thing that
-/// does not in `reason` when given. Allocates only then.
+/// Returns true if the shapes of an instant fit together, so that its indices are valid. Otherwise names the first
+/// fault in `reason`, when given. Allocates only then.
 bool well_formed(const Instant& instant, std::string* reason) noexcept;
-/// M = L Lᵀ of one block [size × size], L below the diagonal. @return false when M is not finite or not positive
-/// definite to working precision: scaled to a unit diagonal, no direction may have less than 32 ε size.
+/// Factors M = L Lᵀ of one block [size × size], L below the diagonal. @return false when M is not finite or not
+/// positive definite to working precision. Scaled to a unit diagonal, no direction may have less than 32 ε size.
 bool cholesky_block(const double* M, int size, double* L) noexcept;
-/// M = L Lᵀ block by block, L below the diagonal, where the instant has the blocks [mass.size()]. The instant must be
-/// well formed. @return the first block that is not positive definite to working precision, or −1.
+/// Factors M = L Lᵀ block by block, L below the diagonal, in the layout of the instant's blocks [mass.size()]. The
+/// instant must be well formed. @return the first block that is not positive definite to working precision, or −1.
 int cholesky(const Instant& instant, double* L) noexcept;
 
-/// What makes a singular block of M positive definite: rows a of A that touch no other block, each with its κ.
+/// Completes a singular block of M to a positive definite one, by rows a of A that use no other block, each with its κ.
 struct Completion {
   struct Term {
     int row = 0, column = 0;
-    double value = 0;  // κ a_column
+    double value = 0;  // κ a_column.
   };
-  Instant instant;  // M + Σ κ aᵀa in place of M
+  Instant instant;  // M + Σ κ aᵀa in place of M.
   std::vector<Term> terms;
   std::vector<double> scratch;
   /// @return false when there is nothing to complete, a block is not positive semidefinite, or its rows do not suffice
@@ -44,16 +45,16 @@ class DenseFactorization {
   int rows() const { return m_; }
   int columns() const { return n_; }
 
-  /// As Solver::apply. @param scale [m] size of the terms that e is a difference of, or empty
+  /// Solves as Solver::apply. @param scale [m] size of the terms whose difference is e, or empty
   double apply(std::span<const double> e, std::span<const double> scale, std::span<double> lambda,
                std::span<double> force, std::span<double> dv) const noexcept;
   void inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept;
-  /// Size of the terms of b − A a, row by row: |b| + Σ ‖B_k‖‖L_kᵀ a_k‖ over the blocks of M, so that turning the axes
-  /// of a body changes nothing. b may be empty.
+  /// Computes the size of the terms of b − A a, row by row: |b| + Σ ‖B_k‖‖L_kᵀ a_k‖ over the blocks of M. It does not
+  /// depend on the axes of a body. b may be empty.
   void size_of_terms(std::span<const double> b, std::span<const double> a, std::span<double> scale) const;
   RankReport report(std::span<const double> e, std::span<const double> scale, bool singular_values) const;
-  double largest_singular_value() const;  ///< of B̂, to its order of magnitude
-  double smallest_pivot() const;          ///< as SolveInfo::smallest_pivot
+  double largest_singular_value() const;  ///< Largest singular value of B̂, to its order of magnitude.
+  double smallest_pivot() const;          ///< As SolveInfo::smallest_pivot.
 
  private:
   bool factor_mass(const Instant& instant);
@@ -67,44 +68,48 @@ class DenseFactorization {
   void sort_by_length();
 
   double smallest_singular_value(int k) const;
-  void pseudo_inverse(const double* e, bool as_given, double* z) const;  // z = (B V)⁺ e, or (B̂ V)⁺ ê
-  void multipliers(const double* z, std::span<double> lambda) const;     // least norm with (B V)ᵀ λ = z
-  void expand(const double* z, double* x) const;                         // x = V z
+  Eigen::MatrixXd orthonormal_range() const;
+  void find_redundant(const std::vector<std::vector<int>>& rows_of, RankReport& report) const;
+  void find_contradictory(std::span<const double> e, std::span<const double> scale,
+                          const std::vector<std::vector<int>>& rows_of, RankReport& report) const;
+  void pseudo_inverse(const double* e, bool as_given, double* z) const;  // z = (B V)⁺ e, or (B̂ V)⁺ ê.
+  void multipliers(const double* z, std::span<double> lambda) const;     // Least norm with (B V)ᵀ λ = z.
+  void expand(const double* z, double* x) const;                         // x = V z.
   void residual(const double* e, const double* dv, double* rho) const;
-  double unit(int row, double value) const;  // of an error in a row, per unit row of B
+  double unit(int row, double value) const;  // Error in a row, per unit row of B.
   double largest_unit(std::span<const double> e) const;
-  void lower(int block, double* x) const;  // x ← L⁻¹ x within a block
-  void lower_transposed(double* x) const;  // x ← L⁻ᵀ x
+  void lower(int block, double* x) const;  // x ← L⁻¹ x within a block.
+  void lower_transposed(double* x) const;  // x ← L⁻ᵀ x.
   void times_lower(const double* x, double* y) const;
 
   int n_ = 0, m_ = 0, rank_ = 0;
-  bool tall_ = false;    // B̂ was reduced to its triangle first
-  bool folded_ = false;  // so was B, rows as given
-  bool uneven_ = false;  // rows differ so much in length that consistent equations are better solved in unit rows
+  bool tall_ = false;     // B̂ was reduced to its triangle first.
+  bool reduced_ = false;  // B, with rows as given, was reduced as well.
+  bool uneven_ = false;   // Rows differ so much in length that consistent equations are better solved in unit rows.
   double tolerance_ = 0, consistency_ = 0;
 
-  std::vector<int> block_start_, block_of_;  // [blocks + 1]; [n]
-  std::vector<std::size_t> block_value_;     // [blocks] where its factor starts
-  std::vector<double> cholesky_;             // lower factors, row by row, as Instant::mass
+  std::vector<int> block_start_, block_of_;  // [blocks + 1]; [n].
+  std::vector<std::size_t> block_value_;     // [blocks] Start of the factor of each block.
+  std::vector<double> cholesky_;             // Lower factors, row by row, as Instant::mass.
 
-  std::vector<int> a_start_, a_column_;  // A as given
+  std::vector<int> a_start_, a_column_;  // A as given.
   std::vector<double> a_value_;
-  std::vector<int> b_start_, b_column_;  // B̂: B with rows of unit length, zero rows zero
+  std::vector<int> b_start_, b_column_;  // B̂: B with rows of unit length. Zero rows stay zero.
   std::vector<double> b_value_;
-  std::vector<double> length_;  // [m] of the rows of B
+  std::vector<double> length_;  // [m] Lengths of the rows of B.
   double longest_ = 0;
-  std::vector<int> constraint_;  // [m]
+  std::vector<int> constraint_;  // [m] Constraint of each row.
   int constraints_ = 0;
 
-  Reflectors space_;                      // pivoted QR of B̂ᵀ, or of R₀ᵀ with B̂ = Q₀ R₀ when tall
-  Reflectors unit_rows_;                  // B̂ = Q₀ R₀ when tall
-  Reflectors unit_image_;                 // QR of B̂ V, or of R₀ V when tall, where uneven
-  Reflectors given_rows_;                 // B = Q_b R_b when folded
-  Reflectors given_image_;                // pivoted QR of C = B V, or of R_b V when folded
-  std::vector<double> basis_;             // V [n × rank]: orthonormal, spans the row space
-  std::vector<int> by_lead_, by_length_;  // [m] rows in the order they enter
+  Reflectors space_;                      // Pivoted QR of B̂ᵀ, or of R₀ᵀ with B̂ = Q₀ R₀ when tall.
+  Reflectors unit_rows_;                  // B̂ = Q₀ R₀ when tall.
+  Reflectors unit_image_;                 // QR of B̂ V, or of R₀ V when tall, where uneven.
+  Reflectors given_rows_;                 // B = Q_b R_b when folded.
+  Reflectors given_image_;                // Pivoted QR of C = B V, or of R_b V when folded.
+  std::vector<double> basis_;             // V [n × rank]: orthonormal basis of the row space.
+  std::vector<int> by_lead_, by_length_;  // [m] Rows in the order of factorisation.
   std::vector<int> lead_, reach_;
-  double kept_ = 0, dropped_ = 0;  // estimates of the smallest singular value kept and of all that was dropped
+  double kept_ = 0, dropped_ = 0;  // Estimates of the smallest singular value kept and of all that was dropped.
 
   mutable std::vector<double> e_, rho_, work_, z_, dz_, x_, dv_;
 };

@@ -1,5 +1,5 @@
-// The reference solver's slow questions: rank by singular values when pivots do not settle it, and which constraints
-// are redundant, undetermined or contradictory (T6). These allocate.
+// The slow functions of the dense solver, which allocate. They decide the rank by singular values where pivots do not,
+// and find redundant, undetermined and contradictory constraints (T6).
 #include "problem/dense_factorization.h"
 
 #include <Eigen/Dense>
@@ -15,9 +15,9 @@ using ConstStrided = Eigen::Map<const Eigen::MatrixXd, 0, Eigen::OuterStride<>>;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-// What the pivoted QR left: the first `rows` rows of QᵀB̂ᵀP, with whatever stands below the triangle when it stopped
+// Returns the first `rows` rows of QᵀB̂ᵀP after the pivoted QR, with all that is below the triangle when it stopped
 // early.
-Eigen::MatrixXd leftover(const Reflectors& qr, int rows) {
+Eigen::MatrixXd remaining_rows(const Reflectors& qr, int rows) {
   Eigen::MatrixXd R = Eigen::MatrixXd::Zero(rows, qr.columns);
   for (int j = 0; j < qr.columns; ++j) {
     const int bottom = std::min(rows, j < qr.steps ? j + 1 : qr.rows);
@@ -33,7 +33,7 @@ struct Singular {
 
 Singular singular(const Eigen::MatrixXd& R, bool vectors) {
   const unsigned options = vectors ? unsigned{Eigen::ComputeThinU} : 0U;
-  if (std::min(R.rows(), R.cols()) <= 48) {  // Jacobi is the more accurate for small values, and fast enough
+  if (std::min(R.rows(), R.cols()) <= 48) {  // Jacobi is more accurate for small values, and fast enough.
     const Eigen::JacobiSVD<Eigen::MatrixXd> svd(R, options);
     return {svd.singularValues(), vectors ? Eigen::MatrixXd(svd.matrixU()) : Eigen::MatrixXd()};
   }
@@ -44,14 +44,14 @@ Singular singular(const Eigen::MatrixXd& R, bool vectors) {
 }  // namespace
 
 void DenseFactorization::rank_by_singular_values(double rank_tolerance) {
-  const Singular svd = singular(leftover(space_, space_.steps), true);
+  const Singular svd = singular(remaining_rows(space_, space_.steps), true);
   int r = 0;
   while (r < svd.values.size() && svd.values[r] > rank_tolerance * svd.values[0]) ++r;
   rank_ = r;
   kept_ = r > 0 ? svd.values[r - 1] : 0;
   dropped_ = r < svd.values.size() ? svd.values.tail(svd.values.size() - r).norm() : 0;
   space_.form(space_.steps, basis_);
-  if (r == m_) return;  // the triangle itself is solved with; V must be its Q
+  if (r == m_) return;  // The triangle itself is used for solving, so V must be its Q.
   const Eigen::MatrixXd V = ConstMatrix(basis_.data(), n_, space_.steps) * svd.left.leftCols(r);
   std::copy_n(V.data(), V.size(), basis_.data());
 }
@@ -61,13 +61,20 @@ RankReport DenseFactorization::report(std::span<const double> e, std::span<const
   RankReport report;
   report.rank = rank_;
   if (singular_values && rank_ > 0) {
-    const Eigen::VectorXd sigma = singular(leftover(space_, n_), false).values;
+    const Eigen::VectorXd sigma = singular(remaining_rows(space_, n_), false).values;
     report.smallest_kept = sigma[rank_ - 1] / sigma[0];
     if (rank_ < std::min(n_, m_) && rank_ < sigma.size()) report.largest_dropped = sigma[rank_] / sigma[0];
   }
   if (rank_ == m_) return report;
+  std::vector<std::vector<int>> rows_of(at(constraints_));
+  for (int r = 0; r < m_; ++r) rows_of[at(constraint_[at(r)])].push_back(r);
+  find_redundant(rows_of, report);
+  if (!e.empty()) find_contradictory(e, scale, rows_of, report);
+  return report;
+}
 
-  // Q_r, an orthonormal basis of range(B̂), row by row [m × r].
+// Returns Q_r, an orthonormal basis of range(B̂), row by row [m × r].
+Eigen::MatrixXd DenseFactorization::orthonormal_range() const {
   Eigen::MatrixXd Q(m_, rank_);
   for (int j = 0; j < rank_; ++j) {
     const double* v = basis_.data() + at(j) * at(n_);
@@ -78,7 +85,7 @@ RankReport DenseFactorization::report(std::span<const double> e, std::span<const
     }
   }
   if (rank_ > 0 && tall_ && kept_ > 1e-3) {
-    // R₀V is a small matrix with the same triangle; dividing by it is safe as long as that is well conditioned.
+    // R₀V is a small matrix with the same triangle. Dividing by it is safe as long as it is well conditioned.
     const ConstStrided R0(unit_rows_.a.data(), n_, n_, Eigen::OuterStride<>(m_));
     const Eigen::MatrixXd image = R0.triangularView<Eigen::Upper>() * ConstMatrix(basis_.data(), n_, rank_);
     const Eigen::MatrixXd T = Eigen::HouseholderQR<Eigen::MatrixXd>(image).matrixQR().topRows(rank_);
@@ -87,11 +94,13 @@ RankReport DenseFactorization::report(std::span<const double> e, std::span<const
     const Eigen::HouseholderQR<Eigen::MatrixXd> qr(Q);
     Q = qr.householderQ() * Eigen::MatrixXd::Identity(m_, rank_);
   }
+  return Q;
+}
 
-  // Directions below the cut have turned range(B̂) by about dropped / kept: less than that is not redundancy.
+void DenseFactorization::find_redundant(const std::vector<std::vector<int>>& rows_of, RankReport& report) const {
+  const Eigen::MatrixXd Q = orthonormal_range();
+  // Directions below the cut rotate range(B̂) by about dropped / kept. An amplitude below that is not redundancy.
   const double amplitude = std::max(1e-6, kept_ > 0 ? 4 * dropped_ / kept_ : 0.0);
-  std::vector<std::vector<int>> rows_of(at(constraints_));
-  for (int r = 0; r < m_; ++r) rows_of[at(constraint_[at(r)])].push_back(r);
   Eigen::VectorXd reaction(n_);
   for (int c = 0; c < constraints_; ++c) {
     const auto& rows = rows_of[at(c)];
@@ -99,25 +108,27 @@ RankReport DenseFactorization::report(std::span<const double> e, std::span<const
     const Eigen::MatrixXd Qi = Q(rows, Eigen::all);
     const auto k = static_cast<Eigen::Index>(rows.size());
     const Eigen::MatrixXd S = Eigen::MatrixXd::Identity(k, k) - Qi * Qi.transpose();
-    const double share = S.norm();
-    if (share <= amplitude * amplitude) continue;
+    const double redundancy = S.norm();
+    if (redundancy <= amplitude * amplitude) continue;
     report.redundant.push_back(c);
-    double open = 0;
-    for (Eigen::Index s = 0; s < k; ++s) {  // columns of B̂_iᵀ (I − Q_i Q_iᵀ)
+    double undetermined_part = 0;
+    for (Eigen::Index s = 0; s < k; ++s) {  // Columns of B̂_iᵀ (I − Q_i Q_iᵀ).
       reaction.setZero();
       for (Eigen::Index l = 0; l < k; ++l) {
         const auto r = at(rows[static_cast<std::size_t>(l)]);
         for (int i = b_start_[r]; i < b_start_[r + 1]; ++i) reaction[b_column_[at(i)]] += S(l, s) * b_value_[at(i)];
       }
-      open = std::max(open, reaction.norm());
+      undetermined_part = std::max(undetermined_part, reaction.norm());
     }
-    if (open > amplitude * std::sqrt(share)) report.undetermined.push_back(c);
+    if (undetermined_part > amplitude * std::sqrt(redundancy)) report.undetermined.push_back(c);
   }
+}
 
-  if (e.empty()) return report;
-  apply(e, scale, {}, {}, {});  // leaves the residual in rho_
+void DenseFactorization::find_contradictory(std::span<const double> e, std::span<const double> scale,
+                                            const std::vector<std::vector<int>>& rows_of, RankReport& report) const {
+  apply(e, scale, {}, {}, {});  // Leaves the residual in rho_.
   const double size = std::max(largest_unit(e), scale.empty() ? 0.0 : largest_unit(scale));
-  // Rows whose directions are uncertain by what was dropped cannot be held to more than that.
+  // The directions of rows are uncertain by the dropped part, so smaller residuals are not contradictions.
   const double allowed = std::max(consistency_, 4 * dropped_) * size;
   for (int c = 0; c < constraints_; ++c) {
     for (const int r : rows_of[at(c)]) {
@@ -127,7 +138,6 @@ RankReport DenseFactorization::report(std::span<const double> e, std::span<const
       }
     }
   }
-  return report;
 }
 
 }  // namespace linchpin::detail

@@ -1,4 +1,4 @@
-// Chooses the solver, judges its answer by the data as given, and says what was found. Leaves the factorisations to
+// Chooses the solver, checks its result against the given data, and reports how it was found. The factorisations are in
 // dense_factorization and sparse_factorization.
 #include "problem/dense_factorization.h"
 #include "problem/sparse_factorization.h"
@@ -18,7 +18,7 @@ namespace {
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 bool usable(const SolveOptions& o) {
-  return o.rank_tolerance >= 0 && o.rank_tolerance < 1 && o.consistency_tolerance >= 0;  // false for NaN too
+  return o.rank_tolerance >= 0 && o.rank_tolerance < 1 && o.consistency_tolerance >= 0;  // It is false for NaN, too.
 }
 
 // e = b − A x, or −A x.
@@ -50,9 +50,9 @@ Acceleration invalid(std::string reason) {
 
 constexpr const char* overflows = "the answer is not finite: the data overflow double precision";
 
-// The whole equation by either solver.
+// Solves the whole equation by either solver.
 template <class AnySolver>
-Acceleration answer(const Instant& instant, std::span<const double> Q, const AnySolver& solver) {
+Acceleration solve_with(const Instant& instant, std::span<const double> Q, const AnySolver& solver) {
   const int n = instant.n(), m = instant.m();
   Acceleration out;
   out.vdot.setZero(n);
@@ -124,34 +124,33 @@ const char* to_string(Path path) {
   return "sparse";
 }
 
-// ---- the keeper
-// ------------------------------------------------------------------------------------------------------
+// ---- the solver ----
 
 struct Solver::Impl {
   SolveOptions options;
   detail::DenseFactorization dense;
   detail::SparseFactorization sparse;
-  bool by_reference = false;
+  bool use_dense = false;
 
-  detail::Completion completion;  // of a singular M
+  detail::Completion completion;  // Completion of a singular M.
   bool completed = false;
 
   bool factor(const Instant& instant) {
     completed = false;
     if (!usable(options)) return false;
-    by_reference = options.path == Path::dense;
+    use_dense = options.path == Path::dense;
     if (factor_as_given(instant)) return true;
     completed = detail::well_formed(instant, nullptr) && completion.make(instant);
     return completed && factor_as_given(completion.instant);
   }
   bool factor_as_given(const Instant& instant) {
-    return by_reference ? detail::well_formed(instant, nullptr) && dense.factor(instant, options)
-                        : sparse.factor(instant, options);
+    return use_dense ? detail::well_formed(instant, nullptr) && dense.factor(instant, options)
+                     : sparse.factor(instant, options);
   }
-  /// What both solvers can be asked, asked of the one that factored.
-  template <class Ask>
-  decltype(auto) ask(Ask question) const {
-    return by_reference ? question(dense) : question(sparse);
+  /// Calls a function that both solvers have, on the one that factored.
+  template <class Call>
+  decltype(auto) with_solver(Call call) const {
+    return use_dense ? call(dense) : call(sparse);
   }
 };
 
@@ -169,46 +168,45 @@ void Solver::complete_force(std::span<const double> b, std::span<double> Q) cons
 }
 
 int Solver::rank() const {
-  return impl_->ask([](const auto& s) { return s.rank(); });
+  return impl_->with_solver([](const auto& s) { return s.rank(); });
 }
 int Solver::rows() const {
-  return impl_->ask([](const auto& s) { return s.rows(); });
+  return impl_->with_solver([](const auto& s) { return s.rows(); });
 }
 int Solver::columns() const {
-  return impl_->ask([](const auto& s) { return s.columns(); });
+  return impl_->with_solver([](const auto& s) { return s.columns(); });
 }
 bool Solver::full_row_rank() const { return rank() == rows(); }
 SolveInfo Solver::info() const {
-  return impl_->by_reference ? SolveInfo{.smallest_pivot = impl_->dense.smallest_pivot()} : impl_->sparse.info();
+  return impl_->use_dense ? SolveInfo{.smallest_pivot = impl_->dense.smallest_pivot()} : impl_->sparse.info();
 }
 
 double Solver::apply(std::span<const double> e, std::span<double> lambda, std::span<double> force, std::span<double> dv,
                      std::span<const double> scale) const noexcept {
-  return impl_->ask([&](const auto& s) { return s.apply(e, scale, lambda, force, dv); });
+  return impl_->with_solver([&](const auto& s) { return s.apply(e, scale, lambda, force, dv); });
 }
 
 void Solver::approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
                       std::span<double> dv) const noexcept {
-  if (impl_->by_reference)
+  if (impl_->use_dense)
     impl_->dense.apply(e, {}, lambda, force, dv);
   else
     impl_->sparse.approach(e, lambda, force, dv);
 }
 
 void Solver::shortest(std::span<double> force, std::span<double> lambda, std::span<double> v) const noexcept {
-  if (!impl_->by_reference) impl_->sparse.shortest(force, lambda, v);  // the reference knows no other
+  if (!impl_->use_dense) impl_->sparse.shortest(force, lambda, v);  // The dense solver always has the least norm.
 }
 
 void Solver::inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept {
-  impl_->ask([&](const auto& s) { s.inverse_mass(f, dv); });
+  impl_->with_solver([&](const auto& s) { s.inverse_mass(f, dv); });
 }
 
 RankReport Solver::report(std::span<const double> e, std::span<const double> scale) const {
-  return impl_->ask([&](const auto& s) { return s.report(e, scale, true); });
+  return impl_->with_solver([&](const auto& s) { return s.report(e, scale, true); });
 }
 
-// ---- the one-liner
-// ---------------------------------------------------------------------------------------------------
+// ---- solve() ----
 
 Acceleration solve(const Instant& instant, const SolveOptions& options) noexcept {
   if (!usable(options))
@@ -218,15 +216,15 @@ Acceleration solve(const Instant& instant, const SolveOptions& options) noexcept
   if (!solver.factor(instant)) return invalid("the numbers are too far apart for double precision");
   std::vector<double> Q = instant.Q;
   solver.complete_force(instant.b, Q);
-  Acceleration out = solver.impl_->ask([&](const auto& s) { return answer(instant, Q, s); });
+  Acceleration out = solver.impl_->with_solver([&](const auto& s) { return solve_with(instant, Q, s); });
   const SolveInfo info = solver.info();
   out.path = info.path;
   out.fallback = info.reason;
   if (out.status != Status::invalid || options.path == Path::dense) return out;
-  // A step would not wait for the reference with so many rows; whoever asks once does.
-  SolveOptions patient = options;
-  patient.path = Path::dense;
-  out = solve(instant, patient);
+  // A step does not use the dense solver for so many rows, because it is slow. A single call of solve() does.
+  SolveOptions dense_options = options;
+  dense_options.path = Path::dense;
+  out = solve(instant, dense_options);
   out.fallback = info.reason;
   return out;
 }

@@ -15,14 +15,15 @@ namespace linchpin {
 
 using Vector6d = Eigen::Matrix<double, 6, 1>;
 
-/// The time and some bodies of a state; the others keep what they were. A block of a large world pays for its own.
+/// Copies the time and some bodies of a state. The other bodies keep their values, so that the cost for a block of a
+/// large world depends on its own size only.
 inline void copy_bodies(const State& from, std::span<const BodyId> bodies, State& to) {
   to.t = from.t;
   to.bodies.resize(from.bodies.size());
   for (const BodyId id : bodies) to[id] = from[id];
 }
 
-/// y = A x
+/// y = A x.
 inline void multiply(const Instant& instant, std::span<const double> x, std::span<double> y) {
   for (int r = 0; r < instant.m(); ++r) {
     double sum = 0;
@@ -32,8 +33,8 @@ inline void multiply(const Instant& instant, std::span<const double> x, std::spa
   }
 }
 
-/// e = b − A x, and the size |b| + |A||x| of what it is a difference of. Rigid bodies' rows are taken whole, others two
-/// sums at a time, so that one need not wait for the other.
+/// Computes e = b − A x, and |b| + |A||x|, the size of the terms of that difference. Rows of rigid bodies are processed
+/// whole. Others use two sums at a time, which are independent of each other.
 inline void difference(const Assembly& assembly, std::span<const double> b, std::span<const double> x,
                        std::span<double> e, std::span<double> scale) {
   const Instant& instant = assembly.instant;
@@ -67,7 +68,7 @@ inline void difference(const Assembly& assembly, std::span<const double> b, std:
   }
 }
 
-/// f += Aᵀλ
+/// f += Aᵀλ.
 inline void add_transposed(const Assembly& assembly, std::span<const double> lambda, std::span<double> f) {
   const Block& block = assembly.block;
   for (std::size_t i = 0; i < block.constraints.size(); ++i) {
@@ -92,8 +93,8 @@ inline void add_transposed(const Assembly& assembly, std::span<const double> lam
   }
 }
 
-/// visit(first slot, M row by row, its size) for every block of the mass matrix: one body's, or that of coordinates
-/// which follow each other.
+/// Calls visit(first slot, M row by row, its size) for every block of the mass matrix. A block belongs to one body, or
+/// to coordinates that follow each other.
 template <class InstantOrConst, class Visit>
 void for_mass_blocks(const Block& block, InstantOrConst& instant, Visit visit) {
   auto* M = instant.mass.data();
@@ -107,7 +108,7 @@ void for_mass_blocks(const Block& block, InstantOrConst& instant, Visit visit) {
   }
 }
 
-/// xᵀ M x
+/// xᵀ M x.
 inline double mass_norm(const Instant& instant, std::span<const double> x) {
   double sum = 0;
   const double* block = instant.mass.data();
@@ -121,14 +122,14 @@ inline double mass_norm(const Instant& instant, std::span<const double> x) {
   return sum;
 }
 
-/// The part of x that belongs to the s-th body of a block; zeros below the linear part of a particle.
+/// Returns the part of x that belongs to the s-th body of a block. It is zero below the linear part of a particle.
 inline Vector6d twist_of(const Block& block, std::size_t s, std::span<const double> x) {
   Vector6d u = Vector6d::Zero();
   for (int j = block.column[s]; j < block.column[s + 1]; ++j) u[j - block.column[s]] = x[z(j)];
   return u;
 }
 
-/// What constraint i of a block does to its body k, about the centre of mass: A_ikᵀλ [force; moment].
+/// Returns the wrench of constraint i of a block on its body k, about the centre of mass: A_ikᵀλ [force; moment].
 inline Vector6d wrench_at_centre(const Assembly& assembly, int i, int k, std::span<const double> lambda) {
   const auto J = assembly.jacobian(i, k);
   const int first = assembly.block.row[z(i)], rows = assembly.block.row[z(i + 1)] - first;
@@ -138,7 +139,7 @@ inline Vector6d wrench_at_centre(const Assembly& assembly, int i, int k, std::sp
   return w;
 }
 
-/// A wrench about the centre of mass p_WB, moved to p_WQ.
+/// Returns a wrench about the centre of mass p_WB, moved to p_WQ.
 inline Wrench moved_to(const Vector6d& at_centre, const Vector3d& p_WB, const Vector3d& p_WQ) {
   return Wrench{at_centre.head<3>(), at_centre.tail<3>(), p_WB}.about(p_WQ);
 }

@@ -1,4 +1,4 @@
-// What makes an Instant a problem that can be solved, and the words for what does not.
+// Decides whether an Instant is a problem that can be solved, and explains why not.
 #include "problem/dense_factorization.h"
 
 #include <linchpin/problem.h>
@@ -23,7 +23,7 @@ std::string number(const char* name, std::size_t index, double value) {
   return std::string(name) + "[" + std::to_string(index) + "] is " + (std::isnan(value) ? "not a number" : "infinite");
 }
 
-// Why block k of M, [size × size] row by row, is no mass matrix; empty when it is one.
+// Returns why block k of M, [size × size] row by row, is not a mass matrix. Empty when it is one.
 std::string mass_fault(const double* M, int size, std::size_t k) {
   const std::string name = "mass_blocks[" + std::to_string(k) + "]";
   for (int i = 0; i < size * size; ++i) {
@@ -85,11 +85,12 @@ bool well_formed(const Instant& x, std::string* reason) noexcept {
 
 namespace {
 
-/// How many directions of a symmetric M [n × n] have inertia: Cholesky with the largest pivot first, of M scaled to a
-/// unit diagonal, in place. Without pivots the rounding of one small pivot is divided by it and looks like inertia in
-/// the next; with them an entry that is the sum of some twenty products leaves at most 7 ε n (measured over matrices of
-/// rank n − 1 of up to twelve rows and columns over six decades), hence 32 ε n, which also has room for sines.
-/// @return −1 where something negative is found
+/// Counts the directions of a symmetric M [n × n] that have inertia. It is a Cholesky factorisation in place with the
+/// largest pivot first, of M scaled to a unit diagonal. Without pivoting, the rounding of one small pivot is divided by
+/// that pivot and looks like inertia in the next. With pivoting, an entry that is the sum of about twenty products
+/// leaves at most 7 ε n. This was measured over matrices of rank n − 1 of up to twelve rows and columns over six
+/// decades. The limit of 32 ε n also leaves a margin for sines.
+/// @return −1 where a negative value is found
 int directions_with_inertia(double* M, int n) noexcept {
   const double least = 32 * std::numeric_limits<double>::epsilon() * n;
   for (int i = 0; i < n; ++i) {
@@ -110,7 +111,7 @@ int directions_with_inertia(double* M, int n) noexcept {
     for (int i = 1; i < n; ++i)
       if (M[i * n + i] > M[p * n + p]) p = i;
     const double pivot = M[p * n + p];
-    if (!(pivot > least)) {  // nothing but rounding may be left
+    if (!(pivot > least)) {  // Only rounding may be left.
       for (int i = 0; i < n; ++i)
         for (int j = 0; j < n; ++j)
           if (M[i * n + i] != done && M[j * n + j] != done && !(std::fabs(M[i * n + j]) <= 10 * least)) return -1;
@@ -124,8 +125,8 @@ int directions_with_inertia(double* M, int n) noexcept {
   return n;
 }
 
-/// @return the smallest pivot relative to its diagonal entry; none of them is positive where it is not
-double plain_cholesky(const double* M, int size, double* L) noexcept {
+/// @return the smallest pivot relative to its diagonal entry, or 0 where a pivot is not positive
+double unpivoted_cholesky(const double* M, int size, double* L) noexcept {
   double least = 1;
   for (int i = 0; i < size; ++i) {
     for (int j = 0; j <= i; ++j) {
@@ -148,12 +149,12 @@ double plain_cholesky(const double* M, int size, double* L) noexcept {
 bool cholesky_block(const double* M, int size, double* L) noexcept {
   for (int i = 0; i < size * size; ++i)
     if (!std::isfinite(M[i])) return false;
-  const double least = plain_cholesky(M, size, L);
+  const double least = unpivoted_cholesky(M, size, L);
   if (!(least > 0)) return false;
   constexpr double doubtful = 1e-3;
   if (least > doubtful) return true;
   std::copy(M, M + size * size, L);
-  return directions_with_inertia(L, size) == size && plain_cholesky(M, size, L) > 0;
+  return directions_with_inertia(L, size) == size && unpivoted_cholesky(M, size, L) > 0;
 }
 
 int cholesky(const Instant& instant, double* L) noexcept {

@@ -1,4 +1,4 @@
-// The file form of an Instant, schema 1. Hides the JSON library, and numbers that JSON has no words for.
+// The file form of an Instant, schema 1. Hides the JSON library, and numbers that JSON cannot express.
 #include <linchpin/detail/edits.h>
 #include <linchpin/problem.h>
 
@@ -36,11 +36,11 @@ std::string line_and_column(std::string_view text, std::size_t byte) {
   return "line " + std::to_string(line) + ", column " + std::to_string(column);
 }
 
-// ---- reading
-// ---------------------------------------------------------------------------------------------------------
+// ---- reading ----
 
-// Programs that fail write NaN, Infinity or 1e999 although JSON has no such numbers. That is a fault of the data, to be
-// found by solve, not one of the file: they become null, of the same length so that places stay true.
+// Replaces NaN, Infinity and 1e999 by null. Programs that fail write them although JSON has no such numbers. They are a
+// fault of the data, which solve reports, and not one of the file. The replacement has the same length, so that
+// positions in messages stay true.
 std::string without_non_finite(std::string_view text) {
   std::string out(text);
   const auto blank = [&](std::size_t at, std::size_t length) {
@@ -63,7 +63,7 @@ std::string without_non_finite(std::string_view text) {
     while (end < out.size() && !is(out[end], " \t\r\n,:[]{}\"")) ++end;
     const std::string word = out.substr(i, end - i);
     if (word == "NaN" || word == "nan") {
-      // One letter shorter than null: the separator that follows keeps its line, and only its column moves.
+      // NaN is one letter shorter than null. The separator that follows keeps its line, and only its column changes.
       out.replace(i, 3, "null");
       end = i + 4;
     } else if (word == "Infinity" || word == "-Infinity" || word == "-NaN") {
@@ -200,8 +200,8 @@ Json parse(std::string_view text) {
   try {
     return Json::parse(clean, once);
   } catch (const Json::parse_error& error) {
-    // "[json.exception.parse_error.101] parse error at line 1, column 3: syntax error while …": the part after the
-    // place.
+    // Skips the first part of "[json.exception.parse_error.101] parse error at line 1, column 3: syntax error while …".
+    // The message is the part after the position.
     std::string what = error.what();
     if (const auto from = what.find(": "); from != std::string::npos) what = what.substr(from + 2);
     refuse(line_and_column(clean, error.byte > 0 ? error.byte - 1 : 0), what);
@@ -210,10 +210,9 @@ Json parse(std::string_view text) {
   }
 }
 
-// ---- writing
-// ---------------------------------------------------------------------------------------------------------
+// ---- writing ----
 
-// The shortest digits, 17 at most, that read back as the same double.
+// Writes the shortest digits, 17 at most, that read back as the same double.
 void write(std::string& out, double x) {
   if (!std::isfinite(x)) {
     out += "null";
@@ -224,7 +223,7 @@ void write(std::string& out, double x) {
   const std::string_view text(digits.data(), static_cast<std::size_t>(end - digits.data()));
   out += text;
   if (text.find_first_of(".e") == std::string_view::npos)
-    out += ".0";  // else -0 would come back as an integer, unsigned
+    out += ".0";  // Otherwise -0 would be read back as an unsigned integer.
 }
 
 void write(std::string& out, const std::vector<double>& x) {
@@ -282,7 +281,7 @@ std::string write_json(const Instant& x) {
 
 Instant read_json(std::string_view text) {
   const Json file = parse(text);
-  // The schema first: keys of another schema are not misspelt ones of this.
+  // Checks the schema first, because keys of another schema are not misspelt ones of this.
   if (file.is_object() && file.contains("schema") && file["schema"] != 1) {
     refuse("schema", "this is schema " + file["schema"].dump() + "; schema 1 is what can be read");
   }

@@ -1,6 +1,6 @@
-// Bodies of few joints are eliminated in closed form, which gives blocks of G = A M⁻¹Aᵀ; bodies of many joints stay
-// unknowns of their own, [G B_H; B_Hᵀ −I], so that their joints do not all couple (T7). Rows that depend on earlier
-// ones drop out of the factor: with λ = 0 there, consistent equations have the same v̇ and the same forces.
+// Bodies of few joints are eliminated in closed form, which gives blocks of G = A M⁻¹Aᵀ. Bodies of many joints (hubs)
+// stay unknowns, [G B_H; B_Hᵀ −I], so that their joints are not all coupled (T7). Rows that depend on earlier ones are
+// dropped from the factor. With λ = 0 there, consistent equations have the same v̇ and the same forces.
 #include "problem/sparse_factorization.h"
 
 #include <Eigen/Core>
@@ -15,16 +15,15 @@ namespace linchpin::detail {
 namespace {
 
 constexpr double eps = std::numeric_limits<double>::epsilon();
-constexpr int hub_degree = 12;            // constraints on a body from which on it stays an unknown
-constexpr int most_reference_rows = 600;  // islands up to here may be left to the reference
-constexpr double sure_eigenvalue = 3e-8;
-constexpr double even_scales = 1e3;        // ratio of row lengths up to which rows as given can be squared
-constexpr double proximity = 1e-10;        // δ of soften(), relative to the mean square of a row
-constexpr double beyond_proximity = 1e-7;  // pivots below are of rows that depend on others as far as can be told
+constexpr int max_dense_rows = 600;  // Largest number of rows of an island for the dense solver.
+constexpr double certain_eigenvalue = 3e-8;
+constexpr double max_even_ratio = 1e3;      // Ratio of row lengths up to which rows as given can be squared.
+constexpr double proximity = 1e-10;         // δ of regularize(), relative to the mean square of a row.
+constexpr double independent_pivot = 1e-7;  // Rows with smaller pivots count as dependent on others.
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-// to += A Bᵀ of two blocks of three rows in six columns; `lower` leaves out what is above the diagonal.
+// to += A Bᵀ of two blocks of three rows in six columns. `lower` omits the entries above the diagonal.
 template <bool lower>
 void add_product3(const double* a, const double* b, double* to, int stride) {
   for (int r = 0; r < 3; ++r, a += 6, to += stride)
@@ -33,12 +32,9 @@ void add_product3(const double* a, const double* b, double* to, int stride) {
 
 }  // namespace
 
-// ---- the pattern
-// -------------------------------------------------------------------------------------------------------
-
 bool SparseFactorization::factor(const Instant& instant, const SolveOptions& options) noexcept {
   options_ = options;
-  fallbacks_ = references_used_ = 0;
+  fallbacks_ = dense_islands_used_ = 0;
   reason_ = "";
   if (!read(instant)) {
     known_ = false;
@@ -50,7 +46,7 @@ bool SparseFactorization::factor(const Instant& instant, const SolveOptions& opt
   const double* M = instant.mass.data();
   for (Body& body : bodies_)
     if (!factor_body(body, M + body.mass)) return false;
-  borrow();
+  select_scratch();
   whiten();
 
   longest_ = 0;
@@ -58,16 +54,16 @@ bool SparseFactorization::factor(const Instant& instant, const SolveOptions& opt
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
     fill(islands_[at(i)]);
     if (!factor_island(i)) {
-      // A joint on a hub was divided by too early: it waits for the hub from now on.
-      if (++passes > 4) std::fill(late_.begin(), late_.end(), 1);
-      for (const int v : dual_.late()) late_[at(v)] = 1;
+      // Division by the block of a constraint on a hub came too early. From now on the constraint waits for the hub.
+      if (++passes > 4) std::fill(pattern_.late.begin(), pattern_.late.end(), 1);
+      for (const int v : dual_.late()) pattern_.late[at(v)] = 1;
       order();
       longest_ = 0;
-      fallbacks_ = references_used_ = 0;
+      fallbacks_ = dense_islands_used_ = 0;
       i = -1;
     }
   }
-  // A zero row has no length of its own; the longest row's lets it take part in comparisons.
+  // A zero row has no length of its own. It is compared with the length of the longest row.
   const double longest = longest_ > 0 ? longest_ : 1.0;
   for (int r = 0; r < m_; ++r) inverse_length_[at(r)] = 1 / (length_[at(r)] > 0 ? length_[at(r)] : longest);
   for (Island& island : islands_) {
@@ -75,29 +71,30 @@ bool SparseFactorization::factor(const Instant& instant, const SolveOptions& opt
     if (!primal_known_) prepare_primal();
     double least = longest_, most = 0;
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) {
+      for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r) {
         most = std::max(most, length_[at(r)]);
         if (length_[at(r)] > 0) least = std::min(least, length_[at(r)]);
       }
-    if (most > even_scales * least)
-      leave_to_reference(static_cast<int>(&island - islands_.data()), "redundant rows of very different length");
+    if (most > max_even_ratio * least)
+      solve_densely(static_cast<int>(&island - islands_.data()), "redundant rows of very different length");
   }
   return true;
 }
 
-// Takes the numbers of A if its pattern is the known one.
+// Reads the numbers of A if its pattern is the known one.
 bool SparseFactorization::read(const Instant& instant) {
-  if (!known_ || at(row_start_.back()) != instant.entries.size() || instant.c.size() != instant.Q.size() ||
-      instant.n() != n_ || instant.row_start != row_start_ || instant.row_constraint != row_constraint_ ||
-      instant.block_sizes != block_sizes_ || instant.m() != m_ || instant.mass.size() != roots_.size() ||
-      static_cast<int>(instant.constraints.size()) != constraints_)
+  if (!known_ || at(pattern_.row_start.back()) != instant.entries.size() || instant.c.size() != instant.Q.size() ||
+      instant.n() != n_ || instant.row_start != pattern_.row_start ||
+      instant.row_constraint != pattern_.row_constraint || instant.block_sizes != pattern_.block_sizes ||
+      instant.m() != m_ || instant.mass.size() != roots_.size() ||
+      static_cast<int>(instant.constraints.size()) != pattern_.constraints)
     return false;
   const Instant::Entry* entry = instant.entries.data();
-  double probe = 0;  // not finite once there was a number that is not, or when they overflow together
-  for (const Run& run : runs_) {
+  double probe = 0;  // It is not finite if a number is not, or when the numbers overflow together.
+  for (const EntryRun& run : pattern_.entry_runs) {
     double* const J = jacobians_.data() + run.value;
     int wrong = 0;
-    if (run.length == 6) {  // a sum of pairs: added one by one each number would wait for the one before it
+    if (run.length == 6) {  // The sum is made of pairs. Added one by one, each number would wait for the one before it.
       for (int i = 0; i < 6; ++i) {
         wrong |= entry[i].column ^ (run.column + i);
         J[i] = entry[i].value;
@@ -118,231 +115,19 @@ bool SparseFactorization::read(const Instant& instant) {
   return true;
 }
 
-void SparseFactorization::analyse(const Instant& instant) {
-  n_ = instant.n();
-  m_ = instant.m();
-  constraints_ = static_cast<int>(instant.constraints.size());
-  block_sizes_ = instant.block_sizes;
-  row_start_ = instant.row_start;
-  row_constraint_ = instant.row_constraint;
-  roots_.assign(instant.mass.size(), 0.0);
-  for (auto* x : {&length_, &inverse_length_}) x->assign(at(m_), 0.0);
-
-  bodies_.clear();
-  std::vector<int> body_of(at(n_));
-  Place mass = 0;
-  int column = 0;
-  for (const int size : block_sizes_) {
-    std::fill_n(body_of.begin() + column, size, static_cast<int>(bodies_.size()));
-    bodies_.push_back({.column = column, .size = size, .mass = mass});
-    mass += static_cast<Place>(size * size);
-    column += size;
-  }
-
-  nodes_.clear();
-  touches_.clear();
-  runs_.clear();
-  std::vector<int> degree(bodies_.size(), 0), last_node(bodies_.size(), -1), last_touch(bodies_.size(), -1);
-  for (int r = 0; r < m_;) {
-    Node node{.row = r, .touch_begin = static_cast<int>(touches_.size())};
-    const int index = static_cast<int>(nodes_.size());
-    for (; r < m_ && row_constraint_[at(r)] == row_constraint_[at(node.row)]; ++r) {
-      int before = -1;
-      for (int i = row_start_[at(r)]; i < row_start_[at(r) + 1]; ++i) {
-        const int entry = instant.entries[at(i)].column;
-        const auto b = at(body_of[at(entry)]);
-        if (before >= 0 && entry == before + 1 && body_of[at(before)] == body_of[at(entry)]) {
-          ++runs_.back().length;
-        } else {
-          if (last_node[b] != index) {
-            last_node[b] = index;
-            last_touch[b] = static_cast<int>(touches_.size());
-            ++degree[b];
-            touches_.push_back({.body = static_cast<int>(b)});
-          }
-          runs_.push_back({.length = 1, .column = entry, .touch = last_touch[b], .row = r - node.row});
-        }
-        before = entry;
-      }
-    }
-    node.rows = r - node.row;
-    node.touch_end = static_cast<int>(touches_.size());
-    nodes_.push_back(node);
-  }
-  for (std::size_t b = 0; b < bodies_.size(); ++b) bodies_[b].hub = degree[b] > hub_degree;
-  late_.assign(nodes_.size(), 0);
-  for (std::size_t k = 0; k < nodes_.size(); ++k) {
-    int free = 0;
-    bool hub = false;
-    for (int t = nodes_[k].touch_begin; t < nodes_[k].touch_end; ++t) {
-      const Body& body = bodies_[at(touches_[at(t)].body)];
-      body.hub ? void(hub = true) : void(free += body.size);
-    }
-    late_[k] = hub && free < nodes_[k].rows;
-  }
-  order();
-  primal_known_ = false;
-  runs_.shrink_to_fit();
-  touches_.shrink_to_fit();
-  nodes_.shrink_to_fit();
-  known_ = true;
-}
-
-// Everything that follows from nodes, touches and who has to wait.
-void SparseFactorization::order() {
-  std::sort(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) { return a.row < b.row; });
-  const int count = static_cast<int>(nodes_.size());
-  std::vector<std::vector<std::pair<int, int>>> on(bodies_.size());  // node and touch
-  for (int k = 0; k < count; ++k)
-    for (int t = nodes_[at(k)].touch_begin; t < nodes_[at(k)].touch_end; ++t)
-      on[at(touches_[at(t)].body)].emplace_back(k, t);
-
-  BlockCholesky::Pattern pattern;
-  pattern.clear();
-  for (const Node& node : nodes_) pattern.sizes.push_back(node.rows);
-  pattern.late = late_;
-  std::vector<int> hub_node(bodies_.size(), -1);
-  const auto close = [&] { pattern.clique_start.push_back(static_cast<int>(pattern.clique.size())); };
-  for (std::size_t b = 0; b < bodies_.size(); ++b) {
-    if (bodies_[b].hub) {
-      hub_node[b] = pattern.nodes();
-      pattern.sizes.push_back(bodies_[b].size);
-      pattern.late.push_back(0);
-    }
-    for (const auto& [k, t] : on[b]) {
-      pattern.clique.push_back(k);
-      if (!bodies_[b].hub) continue;
-      pattern.clique.push_back(hub_node[b]);
-      close();
-    }
-    if (!bodies_[b].hub && !on[b].empty()) close();
-  }
-  pattern.negative.assign(at(count), 0);
-  pattern.negative.resize(at(pattern.nodes()), 1);
-  dual_.analyse(pattern);
-
-  islands_.assign(at(dual_.trees()), {});
-  std::vector<int> sequence(at(count)), place(at(count));
-  std::iota(sequence.begin(), sequence.end(), 0);
-  std::sort(sequence.begin(), sequence.end(), [&](int a, int b) { return dual_.position(a) < dual_.position(b); });
-  std::vector<int> island_of_body(bodies_.size(), -1);
-  bodies_by_island_.clear();
-  products_.clear();
-  spokes_.clear();
-  hubs_.clear();
-  Place value = 0;
-  const auto at_end = [](const auto& list) { return static_cast<int>(list.size()); };
-  for (int s = 0; s < count;) {
-    const int tree = dual_.tree_of(sequence[at(s)]);
-    Island& island = islands_[at(tree)];
-    island.node_begin = s;
-    island.body_begin = at_end(bodies_by_island_);
-    for (; s < count && dual_.tree_of(sequence[at(s)]) == tree; ++s) {
-      Node& node = nodes_[at(sequence[at(s)])];
-      node.position = dual_.position(sequence[at(s)]);
-      island.row_count += node.rows;
-      for (int t = node.touch_begin; t < node.touch_end; ++t) {
-        Touch& touch = touches_[at(t)];
-        touch.value = value;
-        value += static_cast<Place>(node.rows * bodies_[at(touch.body)].size);
-        if (island_of_body[at(touch.body)] >= 0) continue;
-        island_of_body[at(touch.body)] = tree;
-        bodies_by_island_.push_back(touch.body);
-      }
-    }
-    island.node_end = s;
-    island.body_end = at_end(bodies_by_island_);
-    island.rank = 0;
-  }
-  for (Island& island : islands_) {
-    island.product_begin = at_end(products_);
-    island.spoke_begin = at_end(spokes_);
-    island.hub_begin = at_end(hubs_);
-    for (int j = island.body_begin; j < island.body_end; ++j) {
-      const int b = bodies_by_island_[at(j)];
-      const Body& body = bodies_[at(b)];
-      const auto& list = on[at(b)];
-      for (std::size_t p = 0; p < list.size(); ++p) {
-        const auto [k, t] = list[p];
-        const Node& node = nodes_[at(k)];
-        if (body.hub) {
-          const bool transposed = dual_.position(hub_node[at(b)]) > node.position;
-          const auto slot = transposed ? dual_.slot(hub_node[at(b)], k) : dual_.slot(k, hub_node[at(b)]);
-          spokes_.push_back({.from = touches_[at(t)].value,
-                             .to = static_cast<Place>(slot.offset),
-                             .rows = node.rows,
-                             .size = body.size,
-                             .stride = slot.stride,
-                             .transposed = transposed});
-          continue;
-        }
-        for (std::size_t q = 0; q <= p; ++q) {
-          auto a = list[p], c = list[q];
-          if (dual_.position(a.first) < dual_.position(c.first)) std::swap(a, c);
-          const auto slot = dual_.slot(a.first, c.first);
-          products_.push_back({.a = touches_[at(a.second)].value,
-                               .b = touches_[at(c.second)].value,
-                               .to = static_cast<Place>(slot.offset),
-                               .rows_a = nodes_[at(a.first)].rows,
-                               .rows_b = nodes_[at(c.first)].rows,
-                               .size = body.size,
-                               .stride = slot.stride});
-        }
-      }
-      if (body.hub) {
-        const auto slot = dual_.slot(hub_node[at(b)], hub_node[at(b)]);
-        hubs_.push_back({.to = static_cast<Place>(slot.offset),
-                         .position = dual_.position(hub_node[at(b)]),
-                         .size = body.size,
-                         .stride = slot.stride});
-      }
-    }
-    island.product_end = at_end(products_);
-    island.spoke_end = at_end(spokes_);
-    island.hub_end = at_end(hubs_);
-  }
-
-  const std::vector<double> old = std::move(jacobians_);
-  jacobians_.assign(value, 0.0);
-  for (Run& run : runs_) {
-    const Touch& touch = touches_[at(run.touch)];
-    const Body& body = bodies_[at(touch.body)];
-    const Place now = touch.value + static_cast<Place>(run.row * body.size + (run.column - body.column));
-    if (known_)  // ordered anew, with the numbers already read
-      std::copy_n(old.begin() + run.value, run.length, jacobians_.begin() + now);
-    run.value = now;
-  }
-  pulls_.clear();
-  for (std::size_t b = 0; b < bodies_.size(); ++b) {
-    bodies_[b].pull_begin = at_end(pulls_);
-    for (const auto& [k, t] : on[b])
-      pulls_.push_back(
-          {.value = touches_[at(t)].value, .rows = nodes_[at(k)].rows, .position = nodes_[at(k)].position});
-    bodies_[b].pull_end = at_end(pulls_);
-  }
-  widest_ = 0;
-  for (const Body& body : bodies_) widest_ = std::max(widest_, body.size);
-  borrow();
-  if (known_) whiten();
-  std::sort(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) { return a.position < b.position; });
-  primal_known_ = false;
-  products_.shrink_to_fit();
-  pulls_.shrink_to_fit();
-}
-
-// ---- numbers
-// -----------------------------------------------------------------------------------------------------------
+// ---- numeric factorisation ----
 
 bool SparseFactorization::factor_body(Body& body, const double* M) {
   double* const L = roots_.data() + body.mass;
   const int size = body.size;
   const double m = M[0];
-  const bool known = body.plain && L[whole_mass] == m;  // its mass stays what it was
-  body.plain = size == 6 && M[7] == m && M[14] == m && M[1] == 0 && M[2] == 0 && M[8] == 0;
-  if (body.plain) {
-    for (int i = 0; i < 3; ++i) body.plain = body.plain && M[6 * i + 3] == 0 && M[6 * i + 4] == 0 && M[6 * i + 5] == 0;
+  const bool known = body.rigid_form && L[whole_mass] == m;  // The mass usually does not change.
+  body.rigid_form = size == 6 && M[7] == m && M[14] == m && M[1] == 0 && M[2] == 0 && M[8] == 0;
+  if (body.rigid_form) {
+    for (int i = 0; i < 3; ++i)
+      body.rigid_form = body.rigid_form && M[6 * i + 3] == 0 && M[6 * i + 4] == 0 && M[6 * i + 5] == 0;
   }
-  if (!body.plain) return cholesky_block(M, size, L);
+  if (!body.rigid_form) return cholesky_block(M, size, L);
   const double least = 24 * eps;
   const double a = M[21], b = M[27], c = M[28], d = M[33], e = M[34], f = M[35];
   if (!(m > 0) || !(a > 0) || !std::isfinite(m)) return false;
@@ -375,8 +160,8 @@ bool SparseFactorization::factor_body(Body& body, const double* M) {
   return true;
 }
 
-// The thread's scratch, large enough; what is in it is anybody's.
-void SparseFactorization::borrow() const {
+// Resizes the scratch memory of this thread and selects it. Its content is undefined.
+void SparseFactorization::select_scratch() const {
   thread_local Scratch scratch;
   const auto grow = [](std::vector<double>& x, std::size_t size) {
     if (x.size() < size) x.resize(size);
@@ -384,25 +169,25 @@ void SparseFactorization::borrow() const {
   for (auto* x : {&scratch.e, &scratch.rho, &scratch.lambda, &scratch.inside, &scratch.left, &scratch.target})
     grow(*x, at(m_));
   for (auto* x : {&scratch.force, &scratch.dv, &scratch.part, &scratch.y, &scratch.before}) grow(*x, at(n_));
-  grow(scratch.dropped_force, at(widest_));
+  grow(scratch.dropped_force, at(pattern_.widest));
   grow(scratch.x, at(dual_.size()));
   grow(scratch.whitened, jacobians_.size());
   work_ = &scratch;
 }
 
 void SparseFactorization::whiten() const {
-  for (const Node& node : nodes_)
-    for (int t = node.touch_begin; t < node.touch_end; ++t) whiten(touches_[at(t)], node.rows);
+  for (const Node& node : pattern_.nodes)
+    for (int t = node.block_begin; t < node.block_end; ++t) whiten(pattern_.jacobian_blocks[at(t)], node.rows);
 }
 
 // B = A L⁻ᵀ, row by row.
-void SparseFactorization::whiten(const Touch& touch, int rows) const {
-  const Body& body = bodies_[at(touch.body)];
+void SparseFactorization::whiten(const JacobianBlock& block, int rows) const {
+  const Body& body = bodies_[at(block.body)];
   const double* const L = roots_.data() + body.mass;
-  const double* J = jacobians_.data() + touch.value;
-  double* B = work_->whitened.data() + touch.value;
+  const double* J = jacobians_.data() + block.value;
+  double* B = work_->whitened.data() + block.value;
   const int size = body.size;
-  if (body.plain) {
+  if (body.rigid_form) {
     const double r = L[inverse_root];
     const double* const T = L + L_inverse;
     for (int i = 0; i < rows; ++i, J += 6, B += 6) {
@@ -428,7 +213,7 @@ void SparseFactorization::fill(const Island& island) const {
   double* const panels = dual_.values();
   const double* const B = work_->whitened.data();
   for (int i = island.product_begin; i < island.product_end; ++i) {
-    const Product& p = products_[at(i)];
+    const BlockProduct& p = pattern_.block_products[at(i)];
     const double* a = B + p.a;
     double* to = panels + p.to;
     const bool diagonal = p.a == p.b;
@@ -451,9 +236,10 @@ void SparseFactorization::fill(const Island& island) const {
     }
   }
   for (int i = island.hub_begin; i < island.hub_end; ++i)
-    for (int c = 0; c < hubs_[at(i)].size; ++c) panels[hubs_[at(i)].to + at(c) * at(hubs_[at(i)].stride + 1)] = -1;
-  for (int i = island.spoke_begin; i < island.spoke_end; ++i) {
-    const Spoke& s = spokes_[at(i)];
+    for (int c = 0; c < pattern_.hubs[at(i)].size; ++c)
+      panels[pattern_.hubs[at(i)].to + at(c) * at(pattern_.hubs[at(i)].stride + 1)] = -1;
+  for (int i = island.hub_block_begin; i < island.hub_block_end; ++i) {
+    const HubBlock& s = pattern_.hub_blocks[at(i)];
     const double* from = B + s.from;
     for (int r = 0; r < s.rows; ++r)
       for (int c = 0; c < s.size; ++c)
@@ -461,17 +247,17 @@ void SparseFactorization::fill(const Island& island) const {
   }
 }
 
-// Lengths of the rows of B, for all that is measured in unit rows.
+// Computes the lengths of the rows of B, by which residuals are divided.
 void SparseFactorization::measure_rows(const Island& island) {
   const bool hubs = island.hub_end > island.hub_begin;
   double* const diagonal = dual_.diagonal();
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = nodes_[at(k)];
+    const Node& node = pattern_.nodes[at(k)];
     for (int r = 0; r < node.rows; ++r) {
       double& square = diagonal[node.position + r];
-      for (int t = node.touch_begin; hubs && t < node.touch_end; ++t) {
-        const Body& body = bodies_[at(touches_[at(t)].body)];
-        const double* b = work_->whitened.data() + touches_[at(t)].value + r * body.size;
+      for (int t = node.block_begin; hubs && t < node.block_end; ++t) {
+        const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
+        const double* b = work_->whitened.data() + pattern_.jacobian_blocks[at(t)].value + r * body.size;
         if (body.hub) square += dot(b, b, body.size);
       }
       const double length = std::sqrt(square);
@@ -481,56 +267,59 @@ void SparseFactorization::measure_rows(const Island& island) {
   }
 }
 
-// Pivots are squares of what the rank decision is about (T6): those far from the square of the cut settle it, the rest
-// is left to the reference. @return false when the ordering has to change first.
+// Pivots are squares of the quantities of the rank decision (T6). Pivots far from the square of the cut decide it, and
+// the dense solver decides the rest. @return false when the ordering has to change first
 bool SparseFactorization::factor_island(int i) {
   Island& island = islands_[at(i)];
   const double cut = options_.rank_tolerance * options_.rank_tolerance;
-  // Rounding leaves up to 1e-12 of a dependent row where fill is heavy (grids), hence the distance to both sides.
+  // Rounding leaves up to 1e-12 of a dependent row where fill is heavy (grids). So both limits keep a distance from the
+  // cut.
   const double drop = std::max(100 * cut, 1e-13), doubtful = std::max(1000 * cut, 1e-10);
   dual_.read_diagonal(i);
   measure_rows(island);
   const BlockCholesky::Outcome out = dual_.factor(i, drop);
   if (out.late_needed) return false;
   int hub_rows = 0;
-  for (int h = island.hub_begin; h < island.hub_end; ++h) hub_rows += hubs_[at(h)].size;
+  for (int h = island.hub_begin; h < island.hub_end; ++h) hub_rows += pattern_.hubs[at(h)].size;
   island.rank = out.kept - hub_rows;
   island.kind = island.rank == island.row_count ? Kind::full : Kind::deficient;
   island.largest_dropped = out.largest_dropped;
   island.least_kept = out.least_kept;
   island.primal_factored = island.null_space_known = false;
-  island.reference = -1;
+  island.dense_index = -1;
   constexpr const char* not_clear = "rank not clear from the pivots";
   if (!out.finite) {
-    leave_to_reference(i, "numbers too far apart");
+    solve_densely(i, "numbers too far apart");
   } else if (out.least_kept < doubtful) {
-    const bool waits = island.row_count <= options_.reference_rows && leave_to_reference(i, not_clear);
-    if (!waits && !soften(i, not_clear)) leave_to_reference(i, not_clear);
+    const bool waits = island.row_count <= options_.reference_rows && solve_densely(i, not_clear);
+    if (!waits && !regularize(i, not_clear)) solve_densely(i, not_clear);
   } else {
     bool sure = out.largest_dropped <= cut;
-    // Rounding in a dependent row's pivot is ε over the smallest eigenvalue of those before it: either is below this.
-    const double least = sure && out.least_kept >= sure_pivot ? 1 : smallest_singular_value(i);
-    sure = sure && least * least > std::max(10 * doubtful, sure_eigenvalue);
-    // Long mechanisms have smaller ones than that; then the dropped rows themselves are looked at.
-    if (!sure &&
-        !(least > 30 * options_.rank_tolerance && (find_null_space(i, alike_scales) || dropped_rows_depend(i))))
-      leave_to_reference(i, not_clear);
+    // The rounding in the pivot of a dependent row is ε over the smallest eigenvalue of the rows before it. Both must
+    // be below this limit.
+    const double least = sure && out.least_kept >= certain_pivot ? 1 : smallest_singular_value(i);
+    sure = sure && least * least > std::max(10 * doubtful, certain_eigenvalue);
+    // Long mechanisms have smaller eigenvalues than that. Then the dropped rows themselves are tested.
+    if (!sure && !(least > 30 * options_.rank_tolerance &&
+                   (find_null_space(i, max_length_ratio_before_dense) || dropped_rows_depend(i))))
+      solve_densely(i, not_clear);
   }
   return true;
 }
 
-// Of the rows kept, with unit length: inverse iteration.
+// Inverse iteration on the kept rows with unit length.
 double SparseFactorization::smallest_singular_value(int i) const {
   const Island& island = islands_[at(i)];
   const auto each = [&](const auto& visit) {
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = 0; r < nodes_[at(k)].rows; ++r)
-        if (dual_.kept(nodes_[at(k)].position + r)) visit(nodes_[at(k)].row + r, at(nodes_[at(k)].position + r));
+      for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r)
+        if (dual_.kept(pattern_.nodes[at(k)].position + r))
+          visit(pattern_.nodes[at(k)].row + r, at(pattern_.nodes[at(k)].position + r));
   };
   std::fill(work_->x.begin() + dual_.begin(i), work_->x.begin() + dual_.end(i), 0.0);
   each([&](int row, std::size_t p) { work_->x[p] = 1 + static_cast<double>(row * 37 % 101) / 101; });
   double sigma = 0;
-  for (int turn = 0; turn < 3; ++turn) {
+  for (int iteration = 0; iteration < 3; ++iteration) {
     double norm = 0, grown = 0;
     each([&](int, std::size_t p) { norm += work_->x[p] * work_->x[p]; });
     if (!(norm > 0)) return 0;
@@ -550,94 +339,102 @@ double SparseFactorization::smallest_singular_value(int i) const {
 
 void SparseFactorization::clear_hubs(const Island& island) const {
   for (int h = island.hub_begin; h < island.hub_end; ++h)
-    std::fill_n(work_->x.begin() + hubs_[at(h)].position, hubs_[at(h)].size, 0.0);
+    std::fill_n(work_->x.begin() + pattern_.hubs[at(h)].position, pattern_.hubs[at(h)].size, 0.0);
 }
 
-// ---- the reference, island by island
-// -----------------------------------------------------------------------------------
+// ---- dense solver for single islands ----
 
-// Large islands keep their sparse factor whatever is said against it: the reference would take minutes.
-bool SparseFactorization::leave_to_reference(int i, const char* why) const {
+// Large islands always keep their sparse factor, because the dense solver would take minutes.
+bool SparseFactorization::solve_densely(int i, const char* why) const {
   Island& island = islands_[at(i)];
-  if (island.kind == Kind::dense) return true;  // it is there
-  if (island.row_count > most_reference_rows) return false;
-  if (references_used_ == static_cast<int>(references_.size())) references_.push_back(std::make_unique<Reference>());
-  Reference& own = *references_[at(references_used_)];
-  Instant& x = own.instant;
-  x.clear();
+  if (island.kind == Kind::dense) return true;  // It exists already.
+  if (island.row_count > max_dense_rows) return false;
+  if (dense_islands_used_ == static_cast<int>(dense_islands_.size()))
+    dense_islands_.push_back(std::make_unique<DenseIsland>());
+  DenseIsland& own = *dense_islands_[at(dense_islands_used_)];
+  own.instant.clear();
   own.constraint.clear();
-  x.row_start.push_back(0);
-  own.bodies.assign(bodies_by_island_.begin() + island.body_begin, bodies_by_island_.begin() + island.body_end);
+  own.instant.row_start.push_back(0);
+  own.bodies.assign(pattern_.bodies_by_island.begin() + island.body_begin,
+                    pattern_.bodies_by_island.begin() + island.body_end);
   std::sort(own.bodies.begin(), own.bodies.end());
-  for (const int b : own.bodies) {
-    const Body& body = bodies_[at(b)];
-    const double* L = roots_.data() + body.mass;
-    const auto start = x.mass.size();
-    x.block_sizes.push_back(body.size);
-    x.mass.resize(start + at(body.size) * at(body.size), 0.0);
-    double* M = x.mass.data() + start;
-    const int size = body.size;
-    if (body.plain) {
-      for (int j = 0; j < 3; ++j) M[7 * j] = L[whole_mass];
-      L += L_itself;
-      for (int j = 0; j < 3; ++j)
-        for (int k = 0; k < 3; ++k)
-          for (int l = 0; l <= std::min(j, k); ++l)
-            M[6 * (3 + j) + 3 + k] += L[j * (j + 1) / 2 + l] * L[k * (k + 1) / 2 + l];
-    } else {
-      for (int j = 0; j < size; ++j)
-        for (int k = 0; k < size; ++k)
-          for (int l = 0; l <= std::min(j, k); ++l) M[j * size + k] += L[j * size + l] * L[k * size + l];
-    }
-    x.Q.insert(x.Q.end(), at(size), 0.0);
-  }
-  x.c.assign(x.Q.size(), 0.0);
+  for (const int b : own.bodies) add_mass(bodies_[at(b)], own.instant);
+  own.instant.c.assign(own.instant.Q.size(), 0.0);
   own.nodes.resize(at(island.node_end - island.node_begin));
   std::iota(own.nodes.begin(), own.nodes.end(), island.node_begin);
-  std::sort(own.nodes.begin(), own.nodes.end(), [&](int a, int b) { return nodes_[at(a)].row < nodes_[at(b)].row; });
-  for (const int k : own.nodes) {
-    const Node& node = nodes_[at(k)];
-    if (own.constraint.empty() || own.constraint.back() != row_constraint_[at(node.row)])
-      own.constraint.push_back(row_constraint_[at(node.row)]);
-    // Its bodies in column order, as the rows of an instant want them.
-    own.touches.clear();
-    for (int t = node.touch_begin; t < node.touch_end; ++t) own.touches.push_back(t);
-    std::sort(own.touches.begin(), own.touches.end(),
-              [&](int a, int b) { return touches_[at(a)].body < touches_[at(b)].body; });
-    for (int r = 0; r < node.rows; ++r) {
-      int column = 0;
-      std::size_t next = 0;
-      for (const int t : own.touches) {
-        for (; own.bodies[next] != touches_[at(t)].body; ++next) column += bodies_[at(own.bodies[next])].size;
-        const int size = bodies_[at(touches_[at(t)].body)].size;
-        const double* J = jacobians_.data() + touches_[at(t)].value + r * size;
-        for (int c = 0; c < size; ++c) x.entries.push_back({column + c, J[c]});
-      }
-      x.row_start.push_back(static_cast<int>(x.entries.size()));
-      x.b.push_back(0);
-      x.row_constraint.push_back(static_cast<int>(own.constraint.size()) - 1);
-    }
-  }
-  x.constraints.resize(own.constraint.size());
+  std::sort(own.nodes.begin(), own.nodes.end(),
+            [&](int a, int b) { return pattern_.nodes[at(a)].row < pattern_.nodes[at(b)].row; });
+  for (const int k : own.nodes) add_rows(pattern_.nodes[at(k)], own);
+  own.instant.constraints.resize(own.constraint.size());
   for (auto* v : {&own.e, &own.scale, &own.lambda}) v->assign(at(island.row_count), 0.0);
-  for (auto* v : {&own.force, &own.dv}) v->assign(x.Q.size(), 0.0);
-  if (!own.solver.factor(x, options_)) return false;
+  for (auto* v : {&own.force, &own.dv}) v->assign(own.instant.Q.size(), 0.0);
+  if (!own.solver.factor(own.instant, options_)) return false;
   island.kind = Kind::dense;
   island.rank = own.solver.rank();
-  island.reference = references_used_++;
+  island.dense_index = dense_islands_used_++;
   ++fallbacks_;
   reason_ = why;
   return true;
 }
 
-// Islands that are too large for the reference, with rows so nearly dependent that their pivots are rounding: G + δI is
-// factored in place of G, with no row left out, and refined on the true residual (T7). B has to be there.
-// @return whether it could be
-bool SparseFactorization::soften(int i, const char* why) const {
+// Adds the mass matrix of a body, from its factor, as a block.
+void SparseFactorization::add_mass(const Body& body, Instant& x) const {
+  const double* L = roots_.data() + body.mass;
+  const auto start = x.mass.size();
+  x.block_sizes.push_back(body.size);
+  x.mass.resize(start + at(body.size) * at(body.size), 0.0);
+  double* M = x.mass.data() + start;
+  const int size = body.size;
+  if (body.rigid_form) {
+    for (int j = 0; j < 3; ++j) M[7 * j] = L[whole_mass];
+    L += L_itself;
+    for (int j = 0; j < 3; ++j)
+      for (int k = 0; k < 3; ++k)
+        for (int l = 0; l <= std::min(j, k); ++l)
+          M[6 * (3 + j) + 3 + k] += L[j * (j + 1) / 2 + l] * L[k * (k + 1) / 2 + l];
+  } else {
+    for (int j = 0; j < size; ++j)
+      for (int k = 0; k < size; ++k)
+        for (int l = 0; l <= std::min(j, k); ++l) M[j * size + k] += L[j * size + l] * L[k * size + l];
+  }
+  x.Q.insert(x.Q.end(), at(size), 0.0);
+}
+
+// Adds the rows of a constraint to the problem of its island.
+void SparseFactorization::add_rows(const Node& node, DenseIsland& own) const {
+  Instant& x = own.instant;
+  if (own.constraint.empty() || own.constraint.back() != pattern_.row_constraint[at(node.row)])
+    own.constraint.push_back(pattern_.row_constraint[at(node.row)]);
+  // The Jacobian blocks in column order, which is required for the rows of an instant.
+  own.blocks.clear();
+  for (int t = node.block_begin; t < node.block_end; ++t) own.blocks.push_back(t);
+  std::sort(own.blocks.begin(), own.blocks.end(),
+            [&](int a, int b) { return pattern_.jacobian_blocks[at(a)].body < pattern_.jacobian_blocks[at(b)].body; });
+  for (int r = 0; r < node.rows; ++r) {
+    int column = 0;
+    std::size_t next = 0;
+    for (const int t : own.blocks) {
+      for (; own.bodies[next] != pattern_.jacobian_blocks[at(t)].body; ++next)
+        column += bodies_[at(own.bodies[next])].size;
+      const int size = bodies_[at(pattern_.jacobian_blocks[at(t)].body)].size;
+      const double* J = jacobians_.data() + pattern_.jacobian_blocks[at(t)].value + r * size;
+      for (int c = 0; c < size; ++c) x.entries.push_back({column + c, J[c]});
+    }
+    x.row_start.push_back(static_cast<int>(x.entries.size()));
+    x.b.push_back(0);
+    x.row_constraint.push_back(static_cast<int>(own.constraint.size()) - 1);
+  }
+}
+
+// Factors G + δI in place of G, and drops no row. It is for islands that are too large for the dense solver and whose
+// rows are so nearly dependent that their pivots are rounding. Solutions are refined on the true residual (T7). B must
+// be available.
+// @return whether it succeeded
+bool SparseFactorization::regularize(int i, const char* why) const {
   Island& island = islands_[at(i)];
   double square = 0;
   for (int k = island.node_begin; k < island.node_end; ++k)
-    for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+    for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
       square += length_[at(r)] * length_[at(r)];
   square /= island.row_count;
   fill(island);
@@ -648,21 +445,22 @@ bool SparseFactorization::soften(int i, const char* why) const {
   island.least_kept = proximity;
   island.rank = 0;
   for (int k = island.node_begin; k < island.node_end; ++k)
-    for (int p = nodes_[at(k)].position; p < nodes_[at(k)].position + nodes_[at(k)].rows; ++p)
-      island.rank += dual_.kept(p) && dual_.pivot(p) > beyond_proximity ? 1 : 0;
+    for (int p = pattern_.nodes[at(k)].position; p < pattern_.nodes[at(k)].position + pattern_.nodes[at(k)].rows; ++p)
+      island.rank += dual_.kept(p) && dual_.pivot(p) > independent_pivot ? 1 : 0;
   reason_ = why;
   return true;
 }
 
-void SparseFactorization::apply_reference(const Island& island) const {
-  Reference& own = *references_[at(island.reference)];
+void SparseFactorization::apply_dense(const Island& island) const {
+  DenseIsland& own = *dense_islands_[at(island.dense_index)];
   std::size_t r = 0, j = 0;
   for (const int k : own.nodes)
-    for (int i = 0; i < nodes_[at(k)].rows; ++i, ++r) own.e[r] = work_->e[at(nodes_[at(k)].row + i)];
+    for (int i = 0; i < pattern_.nodes[at(k)].rows; ++i, ++r) own.e[r] = work_->e[at(pattern_.nodes[at(k)].row + i)];
   own.solver.apply(own.e, {}, own.lambda, own.force, own.dv);
   r = 0;
   for (const int k : own.nodes)
-    for (int i = 0; i < nodes_[at(k)].rows; ++i, ++r) work_->lambda[at(nodes_[at(k)].row + i)] = own.lambda[r];
+    for (int i = 0; i < pattern_.nodes[at(k)].rows; ++i, ++r)
+      work_->lambda[at(pattern_.nodes[at(k)].row + i)] = own.lambda[r];
   for (const int b : own.bodies)
     for (int i = 0; i < bodies_[at(b)].size; ++i, ++j) {
       work_->force[at(bodies_[at(b)].column + i)] = own.force[j];

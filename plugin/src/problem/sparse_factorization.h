@@ -1,5 +1,5 @@
-// The fast solver (T7): G = A M⁻¹Aᵀ factored over the graph of bodies and constraints, island by island. Hides the
-// ordering, hubs, dependent rows, refinement on the true residual, and which island had to be left to the reference.
+// The sparse solver (T7): G = A M⁻¹Aᵀ factored over the graph of bodies and constraints, island by island. Hides the
+// ordering, hubs, dependent rows, refinement on the true residual, and the islands that use the dense solver.
 #pragma once
 
 #include "math/block_cholesky.h"
@@ -11,18 +11,19 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace linchpin::detail {
 
-inline constexpr const char* no_shortest = "multipliers of least norm not found by the sparse factor";
-/// Ratio of an island's row lengths up to which null vectors keep the digits: light rods on hinges are within it.
-inline constexpr double near_scales = 200;
-/// The same where the reference is the other choice: light bodies between heavy ones keep more digits by it.
-inline constexpr double alike_scales = 30;
+inline constexpr const char* no_minimum_norm = "multipliers of least norm not found by the sparse factor";
+/// Ratio of an island's row lengths up to which null vectors keep their digits. Light rods on hinges are within it.
+inline constexpr double max_length_ratio = 200;
+/// The same limit where the alternative is the dense solver. Light bodies between heavy ones keep more digits with it.
+inline constexpr double max_length_ratio_before_dense = 30;
 
-/// Pivots above this leave no doubt about rank: no estimate is needed.
-inline constexpr double sure_pivot = 1e-2;
+/// Pivots above this make the rank certain, so that no estimate is needed.
+inline constexpr double certain_pivot = 1e-2;
 
 inline double dot6(const double* a, const double* b) {
   using Six = Eigen::Map<const Eigen::Matrix<double, 6, 1>>;
@@ -37,8 +38,8 @@ inline double dot(const double* a, const double* b, int size) {
 
 class SparseFactorization {
  public:
-  /// @return false when the instant is malformed, M is not positive definite or a number is not finite. What depends on
-  /// the pattern of A alone is kept while that stays the same.
+  /// Factors A and M. Data that depend only on the pattern of A are kept while that stays the same. @return false when
+  /// the instant is malformed, M is not positive definite or a number is not finite.
   bool factor(const Instant& instant, const SolveOptions& options) noexcept;
 
   int rank() const;
@@ -46,32 +47,32 @@ class SparseFactorization {
   int columns() const { return n_; }
   SolveInfo info() const;
 
-  /// As Solver::apply and Solver::approach; infinity, and no correction, for an island too large for the reference
-  /// whose factor is no good.
+  /// Solve as Solver::apply and Solver::approach. The result is infinity, without a correction, for an island that is
+  /// too large for the dense solver and whose sparse factor fails.
   double apply(std::span<const double> e, std::span<const double> scale, std::span<double> lambda,
                std::span<double> force, std::span<double> dv) const noexcept;
   void approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
                 std::span<double> dv) const noexcept;
-  /// As Solver::shortest.
+  /// The same as Solver::shortest.
   void shortest(std::span<double> force, std::span<double> lambda, std::span<double> v) const noexcept;
   void inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept;
-  /// As DenseFactorization::size_of_terms.
+  /// The same as DenseFactorization::size_of_terms.
   void size_of_terms(std::span<const double> b, std::span<const double> a, std::span<double> scale) const;
   RankReport report(std::span<const double> e, std::span<const double> scale, bool singular_values) const;
 
  private:
-  // Places in lists of numbers, of which a problem that fits into memory has fewer than 2³²: what is walked in every
-  // solve is half as long as with std::size_t.
+  // Offsets in lists of numbers. A problem that fits into memory has fewer than 2³² numbers. The lists that every solve
+  // reads are half as long as with std::size_t.
   using Place = std::uint32_t;
   struct Body {
     int column = 0, size = 0;
-    Place mass = 0;      // where its block starts in Instant::mass and in roots_
-    bool plain = false;  // M = diag(m I₃, I): roots_ has the short form, see factor_body
+    Place mass = 0;           // Start of its block in Instant::mass and in roots_.
+    bool rigid_form = false;  // M = diag(m I₃, I), and roots_ has the short form: see factor_body().
     bool hub = false;
-    int pull_begin = 0, pull_end = 0;
+    int column_block_begin = 0, column_block_end = 0;
   };
-  // The short form of M = diag(m I₃, I), I = L Lᵀ: 1/√m, m, √m; the lower triangles of L⁻¹ and
-  // L, and that of I⁻¹, after 1/m; I once more as U D Uᵀ.
+  // The short form of M = diag(m I₃, I), I = L Lᵀ. It contains 1/√m, m and √m, the lower triangles of L⁻¹ and L, 1/m,
+  // the lower triangle of I⁻¹, and I again as U D Uᵀ.
   enum Short : std::size_t {
     inverse_root = 0,
     whole_mass = 1,
@@ -80,159 +81,190 @@ class SparseFactorization {
     L_itself = 9,
     inverse_mass_itself = 15,
     inverse_inertia = 16,
-    unit_lower = 22,  // I = U D Uᵀ: below the diagonal of U, and D
+    unit_lower = 22,  // I = U D Uᵀ: entries below the diagonal of U, and D.
     pivots = 25
   };
-  struct Touch {  // a constraint's block for one of its bodies: [rows × size] in jacobians_ and whitened
+  // Block of A of a constraint and one of its bodies: [rows × size] in jacobians_ and in `whitened`.
+  struct JacobianBlock {
     int body = 0;
     Place value = 0;
   };
-  struct Node {  // consecutive rows of one constraint
+  struct Node {  // Consecutive rows of one constraint.
     int row = 0, rows = 0, position = 0;
-    int touch_begin = 0, touch_end = 0;
+    int block_begin = 0, block_end = 0;
   };
-  struct Pull {  // the same, by body: what its constraints do to it
+  struct ColumnBlock {  // The same block in the list of its body, for the constraint force on the body.
     Place value = 0;
     int rows = 0, position = 0;
   };
-  struct Run {  // entries of one row in neighbouring columns of one body, and where they go in jacobians_
+  struct EntryRun {  // Entries of one row in neighbouring columns of one body, and their place in jacobians_.
     Place value = 0;
     int length = 0, column = 0;
-    int touch = 0, row = 0;  // row within the constraint
+    int block = 0, row = 0;  // The row counts within the constraint.
   };
-  struct Product {  // panel block (a, b) += B_a B_bᵀ
+  struct BlockProduct {  // Panel block (a, b) += B_a B_bᵀ.
     Place a = 0, b = 0, to = 0;
     int rows_a = 0, rows_b = 0, size = 0, stride = 0;
   };
-  struct Spoke {  // block of a constraint and a hub ← B, or Bᵀ where the hub comes later
+  struct HubBlock {  // Off-diagonal block of a constraint and a hub: B, or Bᵀ where the hub comes later.
     Place from = 0, to = 0;
     int rows = 0, size = 0, stride = 0;
     bool transposed = false;
   };
-  struct Hub {  // its diagonal block, −I
+  struct Hub {  // Diagonal block −I of a hub.
     Place to = 0;
     int position = 0, size = 0, stride = 0;
   };
-  enum class Kind { full, deficient, proximal, dense };  // proximal: see soften()
+  enum class Kind { full, deficient, proximal, dense };  // `proximal`: see regularize().
   struct Island {
     int node_begin = 0, node_end = 0, body_begin = 0, body_end = 0;
-    int product_begin = 0, product_end = 0, spoke_begin = 0, spoke_end = 0, hub_begin = 0, hub_end = 0;
+    int product_begin = 0, product_end = 0, hub_block_begin = 0, hub_block_end = 0, hub_begin = 0, hub_end = 0;
     int row_count = 0;
     Kind kind = Kind::full;
     int rank = 0;
     double largest_dropped = 0, least_kept = 1;
-    int reference = -1;  // into references_, where kind is dense
+    int dense_index = -1;  // Index in dense_islands_, where kind is dense.
     bool primal_factored = false;
-    bool null_space_known = false;  // in null_spaces_
+    bool null_space_known = false;  // It is stored in null_spaces_.
   };
-  // What lasts no longer than a call: each thread has one, and thousands of small problems that it solves one after the
-  // other pass through the same cache lines.
+  // Work memory that is used only during a call. Each thread has one. So thousands of small problems that a thread
+  // solves in sequence use the same cache lines.
   struct Scratch {
     std::vector<double> e, rho, lambda, inside, left, target;    // [m]
-    std::vector<double> force, dv, part, before, dropped_force;  // [n], and of the widest body
-    std::vector<double> x, y;      // as BlockCholesky::solve has them, of rows and of columns
-    std::vector<double> whitened;  // B by touch
+    std::vector<double> force, dv, part, before, dropped_force;  // [n], and of the widest body.
+    std::vector<double> x, y;      // Vectors of BlockCholesky::solve, of rows and of columns.
+    std::vector<double> whitened;  // B, in the order of `Pattern::jacobian_blocks`.
   };
-  struct Reference {  // an island as a problem of its own
+  struct DenseIsland {  // An island as a problem of its own.
     Instant instant;
     DenseFactorization solver;
-    std::vector<int> constraint;  // its constraints' indices in the whole
-    std::vector<int> bodies, nodes, touches;
+    std::vector<int> constraint;  // Indices of its constraints in the whole problem.
+    std::vector<int> bodies, nodes, blocks;
     std::vector<double> e, scale, lambda, force, dv;
   };
 
-  void borrow() const;
+  // All data that depend only on the pattern of A.
+  struct Pattern {
+    int constraints = 0;
+    int widest = 0;                                           // Number of columns of the largest body.
+    std::vector<int> block_sizes, row_start, row_constraint;  // As given.
+    std::vector<EntryRun> entry_runs;
+    std::vector<int> bodies_by_island;
+    std::vector<Node> nodes;  // In order of position.
+    std::vector<JacobianBlock> jacobian_blocks;
+    std::vector<ColumnBlock> column_blocks;
+    std::vector<BlockProduct> block_products;
+    std::vector<HubBlock> hub_blocks;
+    std::vector<Hub> hubs;
+    std::vector<char> late;  // [nodes in the order of rows] See BlockCholesky.
+  };
+
+  void select_scratch() const;
   bool read(const Instant& instant);
+
+  // Symbolic phase, in sparse_symbolic.cpp.
+  using BodyBlocks = std::vector<std::vector<std::pair<int, int>>>;  // By body: node and Jacobian block.
   void analyse(const Instant& instant);
+  std::vector<int> list_bodies();
+  std::vector<int> list_nodes(const Instant& instant, const std::vector<int>& body_of);
+  void find_late_nodes();
   void order();
+  BodyBlocks list_blocks_by_body() const;
+  BlockCholesky::Pattern make_pattern(const BodyBlocks& on, std::vector<int>& hub_node) const;
+  Place list_islands();
+  void list_products(const BodyBlocks& on, const std::vector<int>& hub_node);
+  void add_hub(const Body& body, int hub_node, const std::vector<std::pair<int, int>>& blocks);
+  void add_products(const Body& body, const std::vector<std::pair<int, int>>& blocks);
+  void move_jacobians(Place values);
+  void list_column_blocks(const BodyBlocks& on);
+  void prepare_primal();
+
   bool factor_body(Body& body, const double* M);
   void whiten() const;
-  void whiten(const Touch& touch, int rows) const;
+  void whiten(const JacobianBlock& block, int rows) const;
   void fill(const Island& island) const;
   bool factor_island(int i);
   void measure_rows(const Island& island);
   double smallest_singular_value(int i) const;
-  bool leave_to_reference(int i, const char* why) const;
-  bool soften(int i, const char* why) const;
-  void prepare_primal();
+  bool solve_densely(int i, const char* why) const;
+  void add_mass(const Body& body, Instant& x) const;
+  void add_rows(const Node& node, DenseIsland& own) const;
+  bool regularize(int i, const char* why) const;
 
   void apply_island(int i, double size, bool with_lambda) const;
+  void apply_sparse(int i, double size, bool with_lambda) const;
+  void solve_unrefined(int i, std::span<const double> e, std::span<double> lambda) const;
+  void respond_unrefined(const Body& body, std::span<double> force, double* u) const;
+  void solve_unrefined_by_dense(const Island& island, std::span<const double> e, std::span<double> lambda,
+                                std::span<double> force, std::span<double> dv) const;
   double refine_proximal(int i, const double* e, double size) const;
   void apply_proximal(int i, double size, bool with_lambda) const;
   void clear(const Island& island) const;
   void clear_unconstrained() const;
-  void deliver(std::span<double> lambda, std::span<double> force, std::span<double> dv) const;
-  void apply_reference(const Island& island) const;
+  void write_results(std::span<double> lambda, std::span<double> force, std::span<double> dv) const;
+  void apply_dense(const Island& island) const;
   void clear_hubs(const Island& island) const;
   using Six = Eigen::Matrix<double, 6, 1>;
-  Six pull_on(const Body& body, const double* x) const;
+  Six constraint_force(const Body& body, const double* x) const;
   void correct(int i, bool first) const;
-  struct Error {  // largest of a residual in unit rows
+  struct Error {  // Largest residual in unit rows.
     double kept = 0, all = 0;
   };
   Error residual(const Island& island, const double* e) const;
+  Error refine(int i, const double* e, double size, bool first) const;
+  Error refine_least_squares(int i, double size) const;
   double size_of(const Island& island, std::span<const double> e) const;
   void fill_primal(const Island& island, int tree) const;
   bool factor_primal(int i) const;
   double image_of_inside(const Island& island) const;
-  double settle(int i) const;
+  double refine_null_vector(int i) const;
   void image_of_force(const Island& island, double* rows) const;
-  void step_to_null(int i) const;
-  bool find_null_space(int i, double alike) const;
+  void null_vector_step(int i) const;
+  bool find_null_space(int i, double max_ratio) const;
   bool dropped_rows_depend(int i) const;
-  void take_out_null_space(int i, double* rows) const;
+  void project_out_null_space(int i, double* rows) const;
   double add_image(const Island& island, double* rows) const;
   void clear_part(const Island& island) const;
-  double trace_of_force(const Island& island) const;
+  double dropped_force_ratio(const Island& island) const;
   bool project(int i, const std::vector<double>& rows) const;
-  bool shortest_island(int i) const;
-  bool share_out(int i, double size) const;
-  void shortest_proximal(int i) const;
-  void match_force(const Island& island) const;
+  bool minimum_norm_island(int i) const;
+  bool use_minimum_norm(int i, double size) const;
+  void minimum_norm_proximal(int i) const;
+  void remove_dropped_force(const Island& island) const;
   void add_transposed(const Island& island, const double* lambda, double* f) const;
   void times_inverse_mass(const Body& body, const double* f, double* dv) const;
   double largest_singular_value(const Island& island) const;
-  double name_island(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const;
-  double name_proximal(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const;
+  double mark_redundant(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const;
+  double mark_redundant_proximal(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const;
   double unit(int row, double value) const;
 
-  int n_ = 0, m_ = 0, constraints_ = 0, widest_ = 0;  // the largest body's columns
+  int n_ = 0, m_ = 0;
   SolveOptions options_;
-  bool known_ = false;   // the pattern below is that of the last instant
-  bool finite_ = false;  // so are its entries
+  Pattern pattern_;
+  bool known_ = false;   // `pattern_` is that of the last instant.
+  bool finite_ = false;  // The entries are finite.
 
-  // The pattern as it was given.
-  std::vector<int> block_sizes_, row_start_, row_constraint_;
-  std::vector<Run> runs_;
-
-  std::vector<Body> bodies_;  // in column order
-  std::vector<int> bodies_by_island_;
-  std::vector<Node> nodes_;  // in order of position
-  std::vector<Touch> touches_;
-  std::vector<Pull> pulls_;
-  std::vector<Product> products_;
-  std::vector<Spoke> spokes_;
-  std::vector<Hub> hubs_;
-  std::vector<char> late_;  // [nodes in the order of rows] see BlockCholesky
+  std::vector<Body> bodies_;  // In column order.
   mutable std::vector<Island> islands_;
-  mutable BlockCholesky dual_;    // of G, rows and hubs
-  mutable BlockCholesky primal_;  // of AᵀA, columns: made when an island first is deficient
+  mutable BlockCholesky dual_;    // Factor of G: rows and hubs.
+  mutable BlockCholesky primal_;  // Factor of AᵀA: columns. It is made when an island first is deficient.
   bool primal_known_ = false;
-  // By island, where it is known: an orthonormal basis of null(Aᵀ), vector after vector, rows in order of position.
+  // For each island where it is known: an orthonormal basis of null(Aᵀ), vector after vector, with rows in order of
+  // position.
   mutable std::vector<std::vector<double>> null_spaces_;
 
-  std::vector<double> roots_;           // factors of the blocks of M
-  std::vector<double> jacobians_;       // A by touch
-  std::vector<double> length_;          // [m] of the rows of B
-  std::vector<double> inverse_length_;  // [m] a zero row's is the longest row's
+  std::vector<double> roots_;           // Factors of the blocks of M.
+  std::vector<double> jacobians_;       // A, in the order of `Pattern::jacobian_blocks`.
+  std::vector<double> length_;          // [m] Lengths of the rows of B.
+  std::vector<double> inverse_length_;  // [m] A zero row has that of the longest row.
   double longest_ = 0;
 
-  mutable std::vector<std::unique_ptr<Reference>> references_;
-  mutable int references_used_ = 0;
+  mutable std::vector<std::unique_ptr<DenseIsland>> dense_islands_;
+  mutable int dense_islands_used_ = 0;
   mutable int fallbacks_ = 0;
-  mutable bool astray_ = false;  // some island has no answer, in the last apply
+  mutable bool unsolvable_ = false;  // Some island had no solution in the last apply().
   mutable const char* reason_ = "";
-  mutable Scratch* work_ = nullptr;  // of the thread that called last
+  mutable Scratch* work_ = nullptr;  // Scratch memory of the thread that called last.
 };
 
 }  // namespace linchpin::detail

@@ -1,5 +1,5 @@
-// Redundant rows on the sparse path (T6): multipliers of least norm and least squares by a second factor, of AᵀA over
-// the bodies, or by the null vectors of the first; names by the null vectors.
+// Redundant rows in the sparse solver (T6). Multipliers of least norm and least squares use a second factor, of AᵀA
+// over the bodies, or the null vectors of the first factor. The null vectors also name redundant constraints.
 #include "problem/sparse_factorization.h"
 
 #include <algorithm>
@@ -12,41 +12,29 @@ namespace linchpin::detail {
 namespace {
 
 constexpr double eps = std::numeric_limits<double>::epsilon();
-// Of the force, relative: what directions below the usual cut of the rank can leave.
-constexpr double largest_trace = 1e-4;
-constexpr std::size_t most_null_vectors = 32;  // beyond, making them orthogonal costs more than it saves
-// Of a null vector, relative: a correction by the factor leaves as much of the error as it took of the vector, so that
-// after one as small as this what is left is rounding.
-constexpr double settled = 1e-8;
-constexpr double settled_image = 1e-11;    // ‖Bᵀn‖ of one whose numbers are good for telling whom it touches
-constexpr double shortest_enough = 1e-11;  // of multipliers of least norm, relative: what their last turn may change
+// Largest part of the force, relative to it, that directions below the usual rank tolerance can make.
+constexpr double largest_dropped_force = 1e-4;
+constexpr std::size_t max_null_vectors = 32;  // Above this number, orthogonalising them costs more than it saves.
+// Relative change of a null vector at which its iteration stops. A correction by the factor reduces the error in
+// proportion to the change. So after a change as small as this only rounding is left.
+constexpr double null_vector_tolerance = 1e-8;
+// ‖Bᵀn‖ of a null vector that is accurate enough to decide which constraints are redundant.
+constexpr double null_image_tolerance = 1e-11;
+// Largest relative change of the last iteration for multipliers of least norm.
+constexpr double minimum_norm_tolerance = 1e-11;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
-void SparseFactorization::prepare_primal() {
-  BlockCholesky::Pattern pattern;
-  pattern.clear();
-  for (const Body& body : bodies_) pattern.sizes.push_back(body.size);
-  for (const Node& node : nodes_) {
-    for (int t = node.touch_begin; t < node.touch_end; ++t) pattern.clique.push_back(touches_[at(t)].body);
-    pattern.clique_start.push_back(static_cast<int>(pattern.clique.size()));
-  }
-  pattern.negative.assign(bodies_.size(), 0);
-  pattern.late.assign(bodies_.size(), 0);
-  primal_.analyse(pattern);
-  primal_known_ = true;
-}
-
 void SparseFactorization::fill_primal(const Island& island, int tree) const {
   primal_.clear(tree);
   double* const panels = primal_.values();
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = nodes_[at(k)];
-    for (int s = node.touch_begin; s < node.touch_end; ++s) {
-      for (int t = node.touch_begin; t < node.touch_end; ++t) {
-        const Touch &a = touches_[at(s)], &b = touches_[at(t)];
+    const Node& node = pattern_.nodes[at(k)];
+    for (int s = node.block_begin; s < node.block_end; ++s) {
+      for (int t = node.block_begin; t < node.block_end; ++t) {
+        const JacobianBlock &a = pattern_.jacobian_blocks[at(s)], &b = pattern_.jacobian_blocks[at(t)];
         if (primal_.position(a.body) < primal_.position(b.body)) continue;
         const int rows = bodies_[at(a.body)].size, columns = bodies_[at(b.body)].size;
         const auto slot = primal_.slot(a.body, b.body);
@@ -67,20 +55,20 @@ void SparseFactorization::fill_primal(const Island& island, int tree) const {
   }
 }
 
-// Two counts of the rank, from the rows and from the columns, have to agree. Where columns are graded their pivots
-// need another cut than those of the rows; which one is right shows in the count. Where no cut is, null vectors of the
-// rows say the same.
+// Factors AᵀA. Two counts of the rank, from the rows and from the columns, must agree. Where columns are graded, their
+// pivots need another cut than those of the rows, and the count shows the right one. Where no cut is right, null
+// vectors of the rows serve the same purpose.
 bool SparseFactorization::factor_primal(int i) const {
   Island& island = islands_[at(i)];
   if (island.body_begin == island.body_end) return false;
   if (island.primal_factored) return true;
   if (island.null_space_known) return island.primal_factored = true;
-  // A few null vectors are cheaper than the second factor, and so is what follows.
+  // A few null vectors are cheaper than the second factor, and make later solves cheaper.
   const int dropped = island.row_count - island.rank;
   if (4 * dropped <= island.row_count &&
-      find_null_space(i, 8 * dropped <= island.row_count ? near_scales : alike_scales))
+      find_null_space(i, 8 * dropped <= island.row_count ? max_length_ratio : max_length_ratio_before_dense))
     return island.primal_factored = true;
-  const int tree = primal_.tree_of(bodies_by_island_[at(island.body_begin)]);
+  const int tree = primal_.tree_of(pattern_.bodies_by_island[at(island.body_begin)]);
   BlockCholesky::Outcome out;
   for (const double drop : {1e-10, 1e-8, 1e-12, 1e-13}) {
     fill_primal(island, tree);
@@ -88,8 +76,8 @@ bool SparseFactorization::factor_primal(int i) const {
     out = primal_.factor(tree, drop);
     if (out.kept == island.rank && out.finite) return island.primal_factored = true;
   }
-  if (find_null_space(i, alike_scales)) return island.primal_factored = true;
-  if (leave_to_reference(i, "rank not clear from the pivots")) return false;
+  if (find_null_space(i, max_length_ratio_before_dense)) return island.primal_factored = true;
+  if (solve_densely(i, "rank not clear from the pivots")) return false;
   return island.primal_factored = out.finite;
 }
 
@@ -99,7 +87,7 @@ double SparseFactorization::image_of_inside(const Island& island) const {
   clear_part(island);
   add_transposed(island, work_->inside.data(), work_->part.data());
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
     double* const f = work_->part.data() + body.column;
     std::copy_n(f, body.size, work_->dropped_force.begin());
     times_inverse_mass(body, work_->dropped_force.data(), f);
@@ -108,18 +96,18 @@ double SparseFactorization::image_of_inside(const Island& island) const {
   return square;
 }
 
-// work_->x ← the change of the kept rows that takes work_->part = M⁻¹Aᵀn out of their range: one step of n towards a
-// null vector.
-void SparseFactorization::step_to_null(int i) const {
+// work_->x ← the change of the kept rows that removes work_->part = M⁻¹Aᵀn from their range. It is one step of n
+// towards a null vector.
+void SparseFactorization::null_vector_step(int i) const {
   const Island& island = islands_[at(i)];
   clear_hubs(island);
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = nodes_[at(k)];
+    const Node& node = pattern_.nodes[at(k)];
     double* const x = work_->x.data() + node.position;
     std::fill_n(x, node.rows, 0.0);
-    for (int t = node.touch_begin; t < node.touch_end; ++t) {
-      const Body& body = bodies_[at(touches_[at(t)].body)];
-      const double* J = jacobians_.data() + touches_[at(t)].value;
+    for (int t = node.block_begin; t < node.block_end; ++t) {
+      const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
+      const double* J = jacobians_.data() + pattern_.jacobian_blocks[at(t)].value;
       const double* const u = work_->part.data() + body.column;
       for (int r = 0; r < node.rows; ++r, J += body.size) x[r] -= dot(J, u, body.size);
     }
@@ -127,49 +115,51 @@ void SparseFactorization::step_to_null(int i) const {
   dual_.solve(i, work_->x.data());
 }
 
-// work_->inside ← the null vector of Aᵀ that has what it has in the dropped rows, as near to one as the kept rows come;
-// the nearer it is to begin with the fewer turns. @return ‖Bᵀ work_->inside‖²
-double SparseFactorization::settle(int i) const {
-  constexpr int turns = 4;
+// Iterates work_->inside towards the null vector of Aᵀ with the same values in the dropped rows. The nearer it is at
+// the start, the fewer iterations it needs. @return ‖Bᵀ work_->inside‖²
+double SparseFactorization::refine_null_vector(int i) const {
+  constexpr int max_iterations = 4;
   const Island& island = islands_[at(i)];
-  for (int turn = 0; turn < turns; ++turn) {
+  for (int iteration = 0; iteration < max_iterations; ++iteration) {
     image_of_inside(island);
-    step_to_null(i);
+    null_vector_step(i);
     double size = 0, change = 0;
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = 0; r < nodes_[at(k)].rows; ++r) {
-        double& n = work_->inside[at(nodes_[at(k)].row + r)];
-        const double by = work_->x[at(nodes_[at(k)].position + r)];
+      for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r) {
+        double& n = work_->inside[at(pattern_.nodes[at(k)].row + r)];
+        const double by = work_->x[at(pattern_.nodes[at(k)].position + r)];
         n += by;
         change = std::max(change, std::fabs(by));
         size = std::max(size, std::fabs(n));
       }
-    if (change <= settled * size) break;
+    if (change <= null_vector_tolerance * size) break;
   }
   return image_of_inside(island);
 }
 
-// Null vectors by the factor of the rows, each corrected on what Aᵀ leaves of it, then made orthonormal. They tell
-// dropped rows that depend on others from rows that only nearly do, which their pivots, with the rounding of squares,
-// cannot: ‖Bᵀn‖ over ‖n‖ bounds the largest singular value that is dropped. @return whether it is below the cut
-bool SparseFactorization::find_null_space(int i, double alike) const {
+// Computes null vectors by the factor of the rows. Each is corrected on its residual Aᵀn, and then made orthonormal.
+// They distinguish dropped rows that depend on others from rows that only nearly do. Pivots cannot, because they have
+// the rounding of squares. ‖Bᵀn‖ over ‖n‖ bounds the largest singular value that is dropped. @return whether it is
+// below the cut
+bool SparseFactorization::find_null_space(int i, double max_ratio) const {
   Island& island = islands_[at(i)];
   const std::size_t rows = at(island.row_count), count = rows - at(island.rank);
-  if (count == 0 || count > most_null_vectors) return false;
+  if (count == 0 || count > max_null_vectors) return false;
   if (null_spaces_.size() < islands_.size()) null_spaces_.resize(islands_.size());
   std::vector<double>& N = null_spaces_[at(i)];
   N.resize(rows * count);
-  const auto each_row = [&](const auto& visit) {  // index in N, row, position
+  const auto each_row = [&](const auto& visit) {  // Calls visit(index in N, row, position).
     std::size_t own = 0;
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = 0; r < nodes_[at(k)].rows; ++r) visit(own++, at(nodes_[at(k)].row + r), nodes_[at(k)].position + r);
+      for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r)
+        visit(own++, at(pattern_.nodes[at(k)].row + r), pattern_.nodes[at(k)].position + r);
   };
   double shortest = std::numeric_limits<double>::infinity(), longest = 0;
   each_row([&](std::size_t, std::size_t row, int) {
     shortest = std::min(shortest, length_[row]);
     longest = std::max(longest, length_[row]);
   });
-  if (!(longest <= alike * shortest)) return false;
+  if (!(longest <= max_ratio * shortest)) return false;
   const double cut = 0.1 * options_.rank_tolerance;
   double* n = N.data();
   for (int position = dual_.begin(i); position < dual_.end(i); ++position) {
@@ -177,14 +167,14 @@ bool SparseFactorization::find_null_space(int i, double alike) const {
     if (n == N.data() + N.size()) return false;
     dual_.null_vector(i, position, work_->x.data());
     each_row([&](std::size_t, std::size_t row, int p) { work_->inside[row] = work_->x[at(p)]; });
-    const double left = settle(i);
+    const double left = refine_null_vector(i);
     double size = 0;
     each_row([&](std::size_t own, std::size_t row, int) {
       n[own] = work_->inside[row];
       size += (n[own] * length_[row]) * (n[own] * length_[row]);
     });
     if (!(left <= cut * cut * size)) return false;
-    for (int turn = 0; turn < 2; ++turn)
+    for (int iteration = 0; iteration < 2; ++iteration)
       for (const double* other = N.data(); other != n; other += rows) {
         const double along = std::inner_product(other, other + rows, n, 0.0);
         for (std::size_t r = 0; r < rows; ++r) n[r] -= along * other[r];
@@ -198,16 +188,17 @@ bool SparseFactorization::find_null_space(int i, double alike) const {
   return island.null_space_known = n == N.data() + N.size();
 }
 
-// The same question where there are too many null vectors to have them all: ‖Bᵀn‖² of the n that belongs to random
-// numbers of unit variance in the dropped rows (of unit length) is, in the mean, the sum of ‖Bᵀn‖² of all of them, and
-// n is no shorter than those numbers. All of six less than a tenth of the cut is luck once in four million, were one
-// singular value as large as the cut.
+// Tests whether the dropped rows depend on the others, where there are too many null vectors to compute all. Random
+// numbers of unit variance in the dropped rows (of unit length) define a vector n. The mean of ‖Bᵀn‖² is the sum of
+// ‖Bᵀn‖² over all null vectors, and n is no shorter than those numbers. Assume that one singular value were as large as
+// the cut. Then all of six samples would be less than a tenth of it once in four million cases.
 bool SparseFactorization::dropped_rows_depend(int i) const {
   const Island& island = islands_[at(i)];
   std::minstd_rand random;
   const auto each_row = [&](const auto& visit) {
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = 0; r < nodes_[at(k)].rows; ++r) visit(at(nodes_[at(k)].row + r), nodes_[at(k)].position + r);
+      for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r)
+        visit(at(pattern_.nodes[at(k)].row + r), pattern_.nodes[at(k)].position + r);
   };
   const double cut = 0.1 * options_.rank_tolerance;
   for (int probe = 0; probe < 6; ++probe) {
@@ -215,45 +206,46 @@ bool SparseFactorization::dropped_rows_depend(int i) const {
       const double uniform = static_cast<double>(random()) / static_cast<double>(std::minstd_rand::max()) - 0.5;
       work_->inside[row] = dual_.kept(p) ? 0 : std::sqrt(12.0) * uniform / length_[row];
     });
-    if (!(settle(i) <= cut * cut)) return false;
+    if (!(refine_null_vector(i) <= cut * cut)) return false;
   }
   return true;
 }
 
-// rows ← their part in range(A), which is all that is perpendicular to null(Aᵀ); twice, for the rounding of the first.
-void SparseFactorization::take_out_null_space(int i, double* rows) const {
+// Projects rows on range(A), which is orthogonal to null(Aᵀ). It does so twice because of the rounding of the first
+// projection.
+void SparseFactorization::project_out_null_space(int i, double* rows) const {
   const Island& island = islands_[at(i)];
   const std::vector<double>& N = null_spaces_[at(i)];
   const std::size_t count = at(island.row_count);
-  for (int turn = 0; turn < 2; ++turn)
+  for (int iteration = 0; iteration < 2; ++iteration)
     for (std::size_t start = 0; start < N.size(); start += count) {
       const double* n = N.data() + start;
       double along = 0;
       for (int k = island.node_begin; k < island.node_end; ++k)
-        for (int r = 0; r < nodes_[at(k)].rows; ++r) along += *n++ * rows[nodes_[at(k)].row + r];
+        for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r) along += *n++ * rows[pattern_.nodes[at(k)].row + r];
       n = N.data() + start;
       for (int k = island.node_begin; k < island.node_end; ++k)
-        for (int r = 0; r < nodes_[at(k)].rows; ++r) rows[nodes_[at(k)].row + r] -= along * *n++;
+        for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r) rows[pattern_.nodes[at(k)].row + r] -= along * *n++;
     }
 }
 
-// rows += A (AᵀA)⁺ work_->part
+// rows += A (AᵀA)⁺ work_->part. @return the relative change of rows
 double SparseFactorization::add_image(const Island& island, double* rows) const {
-  const int tree = primal_.tree_of(bodies_by_island_[at(island.body_begin)]);
+  const int tree = primal_.tree_of(pattern_.bodies_by_island[at(island.body_begin)]);
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const int b = bodies_by_island_[at(j)];
+    const int b = pattern_.bodies_by_island[at(j)];
     std::copy_n(work_->part.begin() + bodies_[at(b)].column, bodies_[at(b)].size,
                 work_->y.begin() + primal_.position(b));
   }
   primal_.solve(tree, work_->y.data());
   double change = 0, size = 0;
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = nodes_[at(k)];
+    const Node& node = pattern_.nodes[at(k)];
     for (int r = 0; r < node.rows; ++r) {
       double sum = 0;
-      for (int t = node.touch_begin; t < node.touch_end; ++t) {
-        const int b = touches_[at(t)].body, columns = bodies_[at(b)].size;
-        const double* const J = jacobians_.data() + touches_[at(t)].value + r * columns;
+      for (int t = node.block_begin; t < node.block_end; ++t) {
+        const int b = pattern_.jacobian_blocks[at(t)].body, columns = bodies_[at(b)].size;
+        const double* const J = jacobians_.data() + pattern_.jacobian_blocks[at(t)].value + r * columns;
         sum += dot(J, work_->y.data() + primal_.position(b), columns);
       }
       double& x = rows[node.row + r];
@@ -265,22 +257,23 @@ double SparseFactorization::add_image(const Island& island, double* rows) const 
   return size > 0 ? change / size : 0;
 }
 
-// work_->inside ← the part of `rows` in range(A), as given: what least squares can meet.
+// work_->inside ← the part of `rows` in range(A), as given. Least squares can meet only this part.
 bool SparseFactorization::project(int i, const std::vector<double>& rows) const {
   const Island& island = islands_[at(i)];
   const bool columns = factor_primal(i);
   if (island.kind == Kind::dense) return false;
   if (island.null_space_known) {
     for (int k = island.node_begin; k < island.node_end; ++k)
-      std::copy_n(rows.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, work_->inside.begin() + nodes_[at(k)].row);
-    take_out_null_space(i, work_->inside.data());
+      std::copy_n(rows.begin() + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows,
+                  work_->inside.begin() + pattern_.nodes[at(k)].row);
+    project_out_null_space(i, work_->inside.data());
     return true;
   }
   for (int k = island.node_begin; k < island.node_end; ++k)
-    std::fill_n(work_->inside.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
-  for (int turn = 0; columns && turn < 4; ++turn) {
+    std::fill_n(work_->inside.begin() + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows, 0.0);
+  for (int iteration = 0; columns && iteration < 4; ++iteration) {
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+      for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
         work_->rho[at(r)] = rows[at(r)] - work_->inside[at(r)];
     clear_part(island);
     add_transposed(island, work_->rho.data(), work_->part.data());
@@ -289,75 +282,76 @@ bool SparseFactorization::project(int i, const std::vector<double>& rows) const 
   return true;
 }
 
-// work_->lambda ← the least-norm multipliers that make work_->force, those in range(A); work_->part ← what of
-// work_->force they do not make. @return whether they were found; if not, nothing is changed but work_->lambda
-bool SparseFactorization::shortest_island(int i) const {
+// work_->lambda ← the least-norm multipliers of work_->force, which are in range(A). work_->part ← the part of
+// work_->force that they do not make. @return whether they were found. If not, only work_->lambda is changed.
+bool SparseFactorization::minimum_norm_island(int i) const {
   const Island& island = islands_[at(i)];
-  if (island.kind == Kind::proximal) return shortest_proximal(i), true;
+  if (island.kind == Kind::proximal) return minimum_norm_proximal(i), true;
   const bool columns = factor_primal(i);
   if (island.kind == Kind::dense) return false;
   const bool projected = island.null_space_known;
   for (int k = island.node_begin; k < island.node_end && !projected; ++k)
-    std::fill_n(work_->lambda.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
-  if (projected) take_out_null_space(i, work_->lambda.data());
+    std::fill_n(work_->lambda.begin() + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows, 0.0);
+  if (projected) project_out_null_space(i, work_->lambda.data());
   const auto subtract_from_force = [&] {
     clear_part(island);
     add_transposed(island, work_->lambda.data(), work_->part.data());
     for (int j = island.body_begin; j < island.body_end; ++j) {
-      const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+      const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
       for (int c = body.column; c < body.column + body.size; ++c)
         work_->part[at(c)] = work_->force[at(c)] - work_->part[at(c)];
     }
   };
   double change = 0;
-  for (int turn = 0; columns && !projected && turn < 4; ++turn) {
+  for (int iteration = 0; columns && !projected && iteration < 4; ++iteration) {
     subtract_from_force();
     change = add_image(island, work_->lambda.data());
     if (change < 4 * eps) break;
   }
-  if (!(change <= shortest_enough)) return false;
+  if (!(change <= minimum_norm_tolerance)) return false;
   subtract_from_force();
-  // Multipliers of least norm of rows that depend on others up to a σ below the cut only miss the force by that: the
-  // kept rows have the rest, and of that what is of least norm is added.
-  for (int turn = 0; turn < 3 && trace_of_force(island) > shortest_enough; ++turn) {
+  // Some rows depend on others only up to a σ below the cut. For them the least-norm multipliers miss the force by that
+  // much. The kept rows make up the rest, and the least-norm part of it is added.
+  for (int iteration = 0; iteration < 3 && dropped_force_ratio(island) > minimum_norm_tolerance; ++iteration) {
     for (int j = island.body_begin; j < island.body_end; ++j) {
-      const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+      const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
       double* const f = work_->part.data() + body.column;
       times_inverse_mass(body, f, f);
     }
-    step_to_null(i);
+    null_vector_step(i);
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = 0; r < nodes_[at(k)].rows; ++r)
-        work_->left[at(nodes_[at(k)].row + r)] = -work_->x[at(nodes_[at(k)].position + r)];
+      for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r)
+        work_->left[at(pattern_.nodes[at(k)].row + r)] = -work_->x[at(pattern_.nodes[at(k)].position + r)];
     if (!project(i, work_->left)) return false;
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+      for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
         work_->lambda[at(r)] += work_->inside[at(r)];
     subtract_from_force();
   }
-  match_force(island);
+  remove_dropped_force(island);
   return true;
 }
 
-// rows ← A M⁻¹ work_->force; work_->dv ← M⁻¹ work_->force
+// rows ← A M⁻¹ work_->force; work_->dv ← M⁻¹ work_->force.
 void SparseFactorization::image_of_force(const Island& island, double* rows) const {
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
     times_inverse_mass(body, work_->force.data() + body.column, work_->dv.data() + body.column);
   }
   for (int k = island.node_begin; k < island.node_end; ++k)
-    std::fill_n(rows + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
+    std::fill_n(rows + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows, 0.0);
   residual(island, rows);
   for (int k = island.node_begin; k < island.node_end; ++k)
-    for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) rows[r] = -work_->rho[at(r)];
+    for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
+      rows[r] = -work_->rho[at(r)];
 }
 
-// The same where G + δI is factored: the multipliers of what the force does to the rows are those of least norm. The
-// force becomes what they make, work_->dv follows.
-void SparseFactorization::shortest_proximal(int i) const {
+// The same where G + δI is factored. The multipliers for the image of the force in the rows are those of least norm.
+// The force becomes the one that they make, and work_->dv follows.
+void SparseFactorization::minimum_norm_proximal(int i) const {
   const Island& island = islands_[at(i)];
   const auto each_body = [&](const auto& visit) {
-    for (int j = island.body_begin; j < island.body_end; ++j) visit(bodies_[at(bodies_by_island_[at(j)])]);
+    for (int j = island.body_begin; j < island.body_end; ++j) visit(bodies_[at(pattern_.bodies_by_island[at(j)])]);
   };
   each_body([&](const Body& body) {
     std::copy_n(work_->force.begin() + body.column, body.size, work_->before.begin() + body.column);
@@ -373,13 +367,13 @@ void SparseFactorization::shortest_proximal(int i) const {
   });
 }
 
-// Rows that are only nearly redundant leave in the force of the kept rows a trace of the direction that the rank drops.
-// It goes, so that reported multipliers make the reported force to rounding. More than a trace is no such thing, but
-// the conditioning of AᵀA showing in the multipliers, and stays.
-void SparseFactorization::match_force(const Island& island) const {
-  if (!(trace_of_force(island) <= largest_trace)) return;
+// Removes from the force a small component in the direction that the rank drops. Rows that are only nearly redundant
+// leave it in the force of the kept rows. Without it the reported multipliers make the reported force to rounding. A
+// larger component shows the conditioning of AᵀA in the multipliers, and it stays.
+void SparseFactorization::remove_dropped_force(const Island& island) const {
+  if (!(dropped_force_ratio(island) <= largest_dropped_force)) return;
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
     double* const f = work_->part.data() + body.column;
     for (int c = 0; c < body.size; ++c) work_->force[at(body.column + c)] -= f[c];
     times_inverse_mass(body, f, f);
@@ -387,11 +381,11 @@ void SparseFactorization::match_force(const Island& island) const {
   }
 }
 
-// ‖work_->part‖∞ over ‖work_->force‖∞
-double SparseFactorization::trace_of_force(const Island& island) const {
+// ‖work_->part‖∞ over ‖work_->force‖∞.
+double SparseFactorization::dropped_force_ratio(const Island& island) const {
   double trace = 0, size = 0;
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
     for (int c = body.column; c < body.column + body.size; ++c) {
       trace = std::max(trace, std::fabs(work_->part[at(c)]));
       size = std::max(size, std::fabs(work_->force[at(c)]));
@@ -402,38 +396,37 @@ double SparseFactorization::trace_of_force(const Island& island) const {
 
 void SparseFactorization::shortest(std::span<double> force, std::span<double> lambda,
                                    std::span<double> v) const noexcept {
-  borrow();
+  select_scratch();
   std::copy_n(force.begin(), n_, work_->force.begin());
   std::copy(v.begin(), v.end(), work_->dv.begin());
   std::copy_n(lambda.begin(), m_, work_->lambda.begin());
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
     const Island& island = islands_[at(i)];
     if (island.kind != Kind::deficient && island.kind != Kind::proximal) continue;
-    if (shortest_island(i)) continue;
-    if (!leave_to_reference(i, no_shortest)) continue;
-    // The reference has them from what the force does to the rows.
+    if (minimum_norm_island(i)) continue;
+    if (!solve_densely(i, no_minimum_norm)) continue;
+    // The dense solver computes them from the image of the force in the rows.
     std::copy_n(work_->dv.begin(), n_, work_->y.begin());
     image_of_force(island, work_->e.data());
-    apply_reference(island);
+    apply_dense(island);
     std::copy_n(work_->y.begin(), n_, work_->dv.begin());
   }
-  deliver(lambda, force, v);
+  write_results(lambda, force, v);
 }
 
-// ---- names
-// -------------------------------------------------------------------------------------------------------------
+// ---- names of redundant constraints ----
 
-// Power iteration on B̂ᵀB̂, which only gives an order of magnitude that rank and names do not depend on.
+// Power iteration on B̂ᵀB̂. Rank and names do not depend on it, so an order of magnitude is enough.
 double SparseFactorization::largest_singular_value(const Island& island) const {
   const auto each_column = [&](const auto& visit) {
     for (int j = island.body_begin; j < island.body_end; ++j) {
-      const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+      const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
       for (int c = body.column; c < body.column + body.size; ++c) visit(c);
     }
   };
   each_column([&](int c) { work_->dv[at(c)] = 1 + static_cast<double>(c * 37 % 101) / 101; });
   double sigma = 0;
-  for (int turn = 0; turn < 12; ++turn) {
+  for (int iteration = 0; iteration < 12; ++iteration) {
     double norm = 0, sum = 0;
     each_column([&](int c) { norm += work_->dv[at(c)] * work_->dv[at(c)]; });
     if (!(norm > 0)) break;
@@ -443,14 +436,14 @@ double SparseFactorization::largest_singular_value(const Island& island) const {
       work_->part[at(c)] = 0;
     });
     for (int k = island.node_begin; k < island.node_end; ++k) {
-      const Node& node = nodes_[at(k)];
+      const Node& node = pattern_.nodes[at(k)];
       for (int r = 0; r < node.rows; ++r) {
         const double length = length_[at(node.row + r)];
         if (!(length > 0)) continue;
         const auto each = [&](const auto& visit) {
-          for (int t = node.touch_begin; t < node.touch_end; ++t) {
-            const Body& body = bodies_[at(touches_[at(t)].body)];
-            const double* const B = work_->whitened.data() + touches_[at(t)].value + r * body.size;
+          for (int t = node.block_begin; t < node.block_end; ++t) {
+            const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
+            const double* const B = work_->whitened.data() + pattern_.jacobian_blocks[at(t)].value + r * body.size;
             for (int c = 0; c < body.size; ++c) visit(B[c] / length, at(body.column + c));
           }
         };
@@ -463,15 +456,16 @@ double SparseFactorization::largest_singular_value(const Island& island) const {
     sigma = std::sqrt(sum);
     each_column([&](int c) { work_->dv[at(c)] = work_->part[at(c)]; });
   }
-  return island.rank > 0 ? std::max(sigma, 1.0) : 0.0;  // a unit row is a lower bound
+  return island.rank > 0 ? std::max(sigma, 1.0) : 0.0;  // A unit row is a lower bound.
 }
 
-// Every dropped row has a null vector of Aᵀ with a 1 in its place, and these span all of them: a constraint is
-// redundant when one of them touches it, undetermined when its part of one makes a force (T6).
-double SparseFactorization::name_island(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const {
-  constexpr double touches = 1e-6, noise = 30;
+// Marks redundant and undetermined constraints (T6). Every dropped row has a null vector of Aᵀ with a 1 in its place,
+// and these span all of them. A constraint is redundant when one of them has a component in its rows. It is
+// undetermined when that component makes a force.
+double SparseFactorization::mark_redundant(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const {
+  constexpr double blocks = 1e-6, noise = 30;
   const Island& island = islands_[at(i)];
-  const auto share_of = [&](int row) {
+  const auto size_in_row = [&](int row) {
     const double length = length_[at(row)];
     return std::fabs(work_->inside[at(row)]) * (length > 0 ? length : longest_ > 0 ? longest_ : 1.0);
   };
@@ -480,60 +474,63 @@ double SparseFactorization::name_island(int i, std::vector<char>& redundant, std
     if (dual_.kept(d)) continue;
     dual_.null_vector(i, d, work_->x.data());
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = 0; r < nodes_[at(k)].rows; ++r)
-        work_->inside[at(nodes_[at(k)].row + r)] = work_->x[at(nodes_[at(k)].position + r)];
+      for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r)
+        work_->inside[at(pattern_.nodes[at(k)].row + r)] = work_->x[at(pattern_.nodes[at(k)].position + r)];
     double square = image_of_inside(island), largest = 0, norm = 0;
-    if (square > settled_image * settled_image) square = settle(i);  // one number of it is 1
+    if (square > null_image_tolerance * null_image_tolerance)
+      square = refine_null_vector(i);  // One value of the vector is 1.
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) {
-        const double u = share_of(r);
+      for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r) {
+        const double u = size_in_row(r);
         largest = std::max(largest, u);
         norm += u * u;
       }
-    // Rows that drift has turned against each other leave noise of about their angle in the vectors.
-    const double left = std::sqrt(square / norm), least = std::max(touches, noise * left) * largest;
+    // Rows that drift has rotated against each other leave noise of about their angle in the vectors.
+    const double left = std::sqrt(square / norm), least = std::max(blocks, noise * left) * largest;
     dropped = std::max(dropped, left);
     for (int k = island.node_begin; k < island.node_end; ++k) {
-      const Node& node = nodes_[at(k)];
-      double share = 0, open = 0;
-      for (int r = node.row; r < node.row + node.rows; ++r) share = std::max(share, share_of(r));
-      if (!(share > 0)) continue;
-      for (int t = node.touch_begin; t < node.touch_end; ++t) {
-        const Body& body = bodies_[at(touches_[at(t)].body)];
-        const double* const B = work_->whitened.data() + touches_[at(t)].value;
+      const Node& node = pattern_.nodes[at(k)];
+      double size = 0, force_size = 0;
+      for (int r = node.row; r < node.row + node.rows; ++r) size = std::max(size, size_in_row(r));
+      if (!(size > 0)) continue;
+      for (int t = node.block_begin; t < node.block_end; ++t) {
+        const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
+        const double* const B = work_->whitened.data() + pattern_.jacobian_blocks[at(t)].value;
         for (int c = 0; c < body.size; ++c) {
           double sum = 0;
           for (int r = 0; r < node.rows; ++r) sum += B[r * body.size + c] * work_->inside[at(node.row + r)];
-          open = std::max(open, std::fabs(sum));
+          force_size = std::max(force_size, std::fabs(sum));
         }
       }
-      const auto c = at(row_constraint_[at(node.row)]);
-      if (share > least) redundant[c] = 1;
-      if (open > least) undetermined[c] = 1;
+      const auto c = at(pattern_.row_constraint[at(node.row)]);
+      if (size > least) redundant[c] = 1;
+      if (force_size > least) undetermined[c] = 1;
     }
   }
   return dropped;
 }
 
-// The factor that leaves rows out knows the null vectors; the one that is solved with is put back.
-double SparseFactorization::name_proximal(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const {
+// The null vectors need the factor that drops rows. The regularised factor, which solves use, is then restored.
+double SparseFactorization::mark_redundant_proximal(int i, std::vector<char>& redundant,
+                                                    std::vector<char>& undetermined) const {
   constexpr double drop = 1e-7;
   Island& island = islands_[at(i)];
   fill(island);
   island.largest_dropped = dual_.factor(i, drop).largest_dropped;
-  const double dropped = name_island(i, redundant, undetermined);
-  soften(i, reason_);
+  const double dropped = mark_redundant(i, redundant, undetermined);
+  regularize(i, reason_);
   return std::max(dropped, std::sqrt(island.largest_dropped));
 }
 
 RankReport SparseFactorization::report(std::span<const double> e, std::span<const double> scale,
                                        bool singular_values) const {
   RankReport report;
-  std::vector<char> redundant(at(constraints_), 0), undetermined(at(constraints_), 0),
-      contradictory(at(constraints_), 0);
-  borrow();
+  std::vector<char> redundant(at(pattern_.constraints), 0), undetermined(at(pattern_.constraints), 0),
+      contradictory(at(pattern_.constraints), 0);
+  select_scratch();
   whiten();
-  if (!e.empty()) apply(e, scale, {}, {}, {});  // may leave an island to the reference; leaves residuals in work_->rho
+  // It may leave an island to the dense solver, and leaves residuals in work_->rho.
+  if (!e.empty()) apply(e, scale, {}, {}, {});
   report.rank = rank();
   double size = 0, largest = 0;
   for (const Island& island : islands_)
@@ -542,7 +539,7 @@ RankReport SparseFactorization::report(std::span<const double> e, std::span<cons
     const Island& island = islands_[at(i)];
     double own_largest = 0, kept = 0, dropped = 0;
     if (island.kind == Kind::dense) {
-      const Reference& own = *references_[at(island.reference)];
+      const DenseIsland& own = *dense_islands_[at(island.dense_index)];
       const RankReport part = own.solver.report({}, {}, singular_values);
       for (const int c : part.redundant) redundant[at(own.constraint[at(c)])] = 1;
       for (const int c : part.undetermined) undetermined[at(own.constraint[at(c)])] = 1;
@@ -552,8 +549,8 @@ RankReport SparseFactorization::report(std::span<const double> e, std::span<cons
     } else {
       if (singular_values) own_largest = largest_singular_value(island);
       if (singular_values && island.rank > 0) kept = smallest_singular_value(i);
-      if (island.kind == Kind::deficient) dropped = name_island(i, redundant, undetermined);
-      if (island.kind == Kind::proximal) dropped = name_proximal(i, redundant, undetermined);
+      if (island.kind == Kind::deficient) dropped = mark_redundant(i, redundant, undetermined);
+      if (island.kind == Kind::proximal) dropped = mark_redundant_proximal(i, redundant, undetermined);
     }
     if (singular_values) {
       largest = std::max(largest, own_largest);
@@ -561,17 +558,17 @@ RankReport SparseFactorization::report(std::span<const double> e, std::span<cons
       report.largest_dropped = std::max(report.largest_dropped, dropped);
     }
     if (e.empty() || island.rank == island.row_count) continue;
-    // Rows whose directions are uncertain by what was dropped cannot be held to more than that.
+    // The directions of rows are uncertain by the dropped part, so smaller residuals are not contradictions.
     const double allowed = std::max(options_.consistency_tolerance, 4 * dropped) * size;
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
-        if (unit(r, work_->rho[at(r)]) > allowed) contradictory[at(row_constraint_[at(r)])] = 1;
+      for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
+        if (unit(r, work_->rho[at(r)]) > allowed) contradictory[at(pattern_.row_constraint[at(r)])] = 1;
   }
   if (largest > 0) {
     report.smallest_kept /= largest;
     report.largest_dropped /= largest;
   }
-  for (int c = 0; c < constraints_; ++c) {
+  for (int c = 0; c < pattern_.constraints; ++c) {
     if (redundant[at(c)]) report.redundant.push_back(c);
     if (undetermined[at(c)]) report.undetermined.push_back(c);
     if (contradictory[at(c)]) report.contradictory.push_back(c);

@@ -1,5 +1,5 @@
-// Answers of the sparse solver by its factor: corrections on the true residual until what is left is rounding, least
-// squares where rows contradict, δ taken back out where G + δI is factored (T7).
+// Solutions by the sparse factor (T7). They are corrected on the true residual until only rounding is left. Where rows
+// contradict each other, they are least-squares solutions. Where G + δI is factored, the effect of δ is removed.
 #include "problem/sparse_factorization.h"
 
 #include <Eigen/Core>
@@ -12,12 +12,15 @@ namespace linchpin::detail {
 namespace {
 
 constexpr double eps = std::numeric_limits<double>::epsilon();
-constexpr double accepted = 1e-10;           // residual, relative to the right side, that refinement must get below
-constexpr double rounding = 16 * eps;        // likewise, below which refinement has nothing left to do
-constexpr double sure_rounding = 512 * eps;  // likewise where no pivot is small: a solve's own rounding is all there is
-constexpr double projected = 1e-11;          // likewise of what was made to lie in their range
-constexpr double agreement = 1e-12;  // residual in dropped rows above which equations are solved as least squares
-constexpr double indistinct = 4e-5;  // residual that directions of σ² < δ may keep and contradict nothing: 4 √δ
+constexpr double residual_tolerance = 1e-10;  // Residual that refinement must reach, relative to the right side.
+constexpr double rounding = 16 * eps;         // Relative residual at which refinement stops.
+// The same where no pivot is small, so that the residual is the rounding of the solve itself.
+constexpr double certain_rounding = 512 * eps;
+constexpr double projected_tolerance = 1e-11;  // Relative residual for a right side that was projected on the range.
+// Relative residual in dropped rows above which equations are solved as least squares.
+constexpr double least_squares_threshold = 1e-12;
+// Residual, 4 √δ, that directions of σ² < δ may keep without a contradiction.
+constexpr double proximal_tolerance = 4e-5;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -41,7 +44,7 @@ double SparseFactorization::unit(int row, double value) const { return std::fabs
 double SparseFactorization::size_of(const Island& island, std::span<const double> e) const {
   double largest = 0, probe = 0;
   for (int k = island.node_begin; k < island.node_end; ++k)
-    for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) {
+    for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r) {
       const double u = unit(r, e[at(r)]);
       probe += u;
       largest = std::max(largest, u);
@@ -51,19 +54,19 @@ double SparseFactorization::size_of(const Island& island, std::span<const double
 
 void SparseFactorization::clear_part(const Island& island) const {
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
     std::fill_n(work_->part.begin() + body.column, body.size, 0.0);
   }
 }
 
-// f += Aᵀλ
+// f += Aᵀλ.
 void SparseFactorization::add_transposed(const Island& island, const double* lambda, double* f) const {
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = nodes_[at(k)];
+    const Node& node = pattern_.nodes[at(k)];
     const double* const l = lambda + node.row;
-    for (int t = node.touch_begin; t < node.touch_end; ++t) {
-      const Body& body = bodies_[at(touches_[at(t)].body)];
-      const double* J = jacobians_.data() + touches_[at(t)].value;
+    for (int t = node.block_begin; t < node.block_end; ++t) {
+      const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
+      const double* J = jacobians_.data() + pattern_.jacobian_blocks[at(t)].value;
       double* const to = f + body.column;
       if (body.size == 6) {
         for (int r = 0; r < node.rows; ++r, J += 6)
@@ -76,45 +79,46 @@ void SparseFactorization::add_transposed(const Island& island, const double* lam
   }
 }
 
-// f ← Jᵀx of all that pulls at a body of six columns. Joints of three rows, the most of all, are compiled whole.
-inline SparseFactorization::Six SparseFactorization::pull_on(const Body& body, const double* x) const {
+// Returns f = Jᵀx of all constraints on a body of six columns. Joints of three rows are the most frequent, and have
+// compiled code.
+inline SparseFactorization::Six SparseFactorization::constraint_force(const Body& body, const double* x) const {
   using Row = Eigen::Map<const Six>;
   Six f = Six::Zero();
-  for (int p = body.pull_begin; p < body.pull_end; ++p) {
-    const Pull& pull = pulls_[at(p)];
-    const double* J = jacobians_.data() + pull.value;
-    const double* const l = x + pull.position;
-    if (pull.rows == 3) {
+  for (int p = body.column_block_begin; p < body.column_block_end; ++p) {
+    const ColumnBlock& column_block = pattern_.column_blocks[at(p)];
+    const double* J = jacobians_.data() + column_block.value;
+    const double* const l = x + column_block.position;
+    if (column_block.rows == 3) {
       f += l[0] * Row(J);
       f += l[1] * Row(J + 6);
       f += l[2] * Row(J + 12);
       continue;
     }
-    for (int r = 0; r < pull.rows; ++r, J += 6) f += l[r] * Row(J);
+    for (int r = 0; r < column_block.rows; ++r, J += 6) f += l[r] * Row(J);
   }
   return f;
 }
 
-// One solve for work_->rho: λ, force and Δv move by it. Δv is the sum of its corrections and not made anew from λ,
-// which keeps its digits where large multipliers nearly cancel. @param first  from zero
+// Solves once for work_->rho, and adds the result to λ, force and Δv. Δv is the sum of its corrections and is not
+// recomputed from λ. So it keeps its digits where large multipliers nearly cancel. @param first  starts from zero
 void SparseFactorization::correct(int i, bool first) const {
   const Island& island = islands_[at(i)];
   clear_hubs(island);
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = nodes_[at(k)];
+    const Node& node = pattern_.nodes[at(k)];
     for (int r = 0; r < node.rows; ++r) work_->x[at(node.position + r)] = work_->rho[at(node.row + r)];
   }
   dual_.solve(i, work_->x.data());
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = nodes_[at(k)];
+    const Node& node = pattern_.nodes[at(k)];
     double* const lambda = work_->lambda.data() + node.row;
     const double* const x = work_->x.data() + node.position;
     for (int r = 0; r < node.rows; ++r) lambda[r] = first ? x[r] : lambda[r] + x[r];
   }
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
     if (body.size == 6) {
-      const Six f = pull_on(body, work_->x.data());
+      const Six f = constraint_force(body, work_->x.data());
       Six du;
       times_inverse_mass(body, f.data(), du.data());
       Eigen::Map<Six> force(work_->force.data() + body.column), dv(work_->dv.data() + body.column);
@@ -133,11 +137,11 @@ void SparseFactorization::correct(int i, bool first) const {
     }
     double* const f = work_->part.data() + body.column;
     std::fill_n(f, body.size, 0.0);
-    for (int p = body.pull_begin; p < body.pull_end; ++p) {
-      const Pull& pull = pulls_[at(p)];
-      const double* J = jacobians_.data() + pull.value;
-      for (int r = 0; r < pull.rows; ++r, J += body.size)
-        for (int c = 0; c < body.size; ++c) f[c] += work_->x[at(pull.position + r)] * J[c];
+    for (int p = body.column_block_begin; p < body.column_block_end; ++p) {
+      const ColumnBlock& column_block = pattern_.column_blocks[at(p)];
+      const double* J = jacobians_.data() + column_block.value;
+      for (int r = 0; r < column_block.rows; ++r, J += body.size)
+        for (int c = 0; c < body.size; ++c) f[c] += work_->x[at(column_block.position + r)] * J[c];
     }
     for (int c = 0; c < body.size; ++c) work_->force[at(body.column + c)] += f[c];
     times_inverse_mass(body, f, f);
@@ -145,18 +149,18 @@ void SparseFactorization::correct(int i, bool first) const {
   }
 }
 
-// work_->rho ← e − A Δv
+// work_->rho ← e − A Δv.
 SparseFactorization::Error SparseFactorization::residual(const Island& island, const double* e) const {
   Error error;
   const bool full = island.kind == Kind::full;
   double probe = 0;
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = nodes_[at(k)];
+    const Node& node = pattern_.nodes[at(k)];
     double* const rho = work_->rho.data() + node.row;
     for (int r = 0; r < node.rows; ++r) rho[r] = e[node.row + r];
-    for (int t = node.touch_begin; t < node.touch_end; ++t) {
-      const Body& body = bodies_[at(touches_[at(t)].body)];
-      const double* J = jacobians_.data() + touches_[at(t)].value;
+    for (int t = node.block_begin; t < node.block_end; ++t) {
+      const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
+      const double* J = jacobians_.data() + pattern_.jacobian_blocks[at(t)].value;
       const double* const x = work_->dv.data() + body.column;
       if (body.size == 6) {
         for (int r = 0; r < node.rows; ++r, J += 6) rho[r] -= dot6(J, x);
@@ -176,102 +180,122 @@ SparseFactorization::Error SparseFactorization::residual(const Island& island, c
   return error;
 }
 
-// Multipliers of least norm in place of those of the kept rows alone, which may be a thousand times as long: what
-// cancels of them leaves its rounding in the force, and through light bodies in what moves. Of that, which is taken out
-// once more, nothing cancels. @return whether they were found
-bool SparseFactorization::share_out(int i, double size) const {
+// Replaces the multipliers of the kept rows by those of least norm. The former may be a thousand times as long. Their
+// cancellation leaves its rounding in the force, and through light bodies in the motion. The residual is corrected once
+// more, without cancellation. @return whether they were found
+bool SparseFactorization::use_minimum_norm(int i, double size) const {
   const Island& island = islands_[at(i)];
   residual(island, work_->e.data());
   for (int k = island.node_begin; k < island.node_end; ++k)
-    for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+    for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
       work_->target[at(r)] = work_->e[at(r)] - work_->rho[at(r)];
-  for (int turn = 0;; ++turn) {
-    if (!shortest_island(i)) return false;
-    for (int j = island.body_begin; turn == 0 && j < island.body_end; ++j) {
-      const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+  for (int iteration = 0;; ++iteration) {
+    if (!minimum_norm_island(i)) return false;
+    for (int j = island.body_begin; iteration == 0 && j < island.body_end; ++j) {
+      const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
       times_inverse_mass(body, work_->force.data() + body.column, work_->dv.data() + body.column);
     }
-    if (!(residual(island, work_->target.data()).kept > sure_rounding * size) || turn == 2) return true;
+    if (!(residual(island, work_->target.data()).kept > certain_rounding * size) || iteration == 2) return true;
     correct(i, false);
   }
 }
 
-// @param size  of the right side, or of what it is a difference of, in unit rows
+// @param size  in unit rows, of the right side or of the terms whose difference it is
 void SparseFactorization::apply_island(int i, double size, bool with_lambda) const {
-  constexpr int turns = 6;  // solves spent on one right side at most
   const Island& island = islands_[at(i)];
-  const double* e = work_->e.data();
-  if (size == 0) return clear(island), residual(island, e), void();
-  Error error;
-  bool first = true;
-  const auto refine = [&] {
-    double before = std::numeric_limits<double>::infinity();
-    for (int turn = 0; turn < turns; ++turn) {
-      correct(i, first);
-      first = false;
-      error = residual(island, e);
-      // Once more on what is left, until that is rounding; known to be so where this turn took as much as the last has
-      // to.
-      if (island.kind == Kind::full && turn == 0 && error.kept <= accepted * size &&
-          error.kept * error.kept <= rounding * size * size) {
-        if (error.kept > (island.least_kept >= sure_pivot ? sure_rounding : rounding) * size) correct(i, false);
-        break;
-      }
-      if (error.kept <= rounding * size || !(error.kept < 0.25 * before)) break;
-      before = error.kept;
-    }
-  };
-  if (island.kind == Kind::proximal) return apply_proximal(i, size, with_lambda);
-  if (island.kind != Kind::dense) {
-    for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r) work_->rho[at(r)] = e[at(r)];
-    refine();
-    if (island.kind == Kind::deficient && error.all > agreement * size && std::isfinite(error.all) &&
-        project(i, work_->e)) {
-      e = work_->inside.data();  // least squares: the part of e inside range(A), in the rows as given (T6)
-      error = residual(island, e);
-      refine();
-      // What lies in range(A) is met in the rows left out as well, but for what singular values below the cut make of
-      // the kept ones in them: of what they leave, the part in range(A) once more.
-      for (int turn = 0; turn < 3 && error.all > projected * size && std::isfinite(error.all); ++turn) {
-        if (turn > 0) correct(i, false);
-        residual(island, work_->e.data());
-        std::swap(work_->rho, work_->left);
-        if (!project(i, work_->left)) break;
-        for (int k = island.node_begin; k < island.node_end; ++k)
-          std::copy_n(work_->inside.begin() + nodes_[at(k)].row, nodes_[at(k)].rows,
-                      work_->rho.begin() + nodes_[at(k)].row);
-        error.all = error.kept = size_of(island, work_->inside);
-      }
-      // Else it was not the part of e that it should be.
-      if (!(error.all <= projected * size) && leave_to_reference(i, "least squares not found by the sparse factor"))
-        return apply_reference(island);
-    }
-    constexpr const char* not_vanished = "the residual did not vanish";
-    if (!(error.kept <= accepted * size) && !leave_to_reference(i, not_vanished) &&
-        !(error.kept <= size)) {  // an answer that leaves more than there was is none
-      whiten();
-      if (soften(i, not_vanished)) return apply_proximal(i, size, with_lambda);
-      astray_ = true;
-      reason_ = "rows too nearly dependent for the sparse factor, and too many for the reference";
-      return clear(island);
-    }
-    if (island.kind == Kind::deficient && with_lambda && !share_out(i, size)) leave_to_reference(i, no_shortest);
+  if (size == 0) {
+    clear(island);
+    residual(island, work_->e.data());
+    return;
   }
-  if (island.kind == Kind::dense) apply_reference(island);
+  if (island.kind == Kind::proximal) return apply_proximal(i, size, with_lambda);
+  if (island.kind != Kind::dense) apply_sparse(i, size, with_lambda);
+  if (island.kind == Kind::dense) apply_dense(island);
 }
 
-// λ, force and Δv for e where G + δI is factored. Each turn takes δ/(σ² + δ) of what is left in the direction of a
-// singular value σ: what remains is what no row can answer for, and the sum of the turns is the least-squares answer.
-// @return what is left, in unit rows
+// Solves by the sparse factor. Where that fails, the island becomes dense or proximal.
+void SparseFactorization::apply_sparse(int i, double size, bool with_lambda) const {
+  const Island& island = islands_[at(i)];
+  const double* const e = work_->e.data();
+  for (int k = island.node_begin; k < island.node_end; ++k)
+    for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
+      work_->rho[at(r)] = e[at(r)];
+  Error error = refine(i, e, size, true);
+  if (island.kind == Kind::deficient && error.all > least_squares_threshold * size && std::isfinite(error.all) &&
+      project(i, work_->e)) {
+    error = refine_least_squares(i, size);
+    // Otherwise the projection was not accurate enough.
+    if (!(error.all <= projected_tolerance * size) && solve_densely(i, "least squares not found by the sparse factor"))
+      return;
+  }
+  constexpr const char* not_vanished = "the residual did not vanish";
+  if (!(error.kept <= residual_tolerance * size) && !solve_densely(i, not_vanished) &&
+      !(error.kept <= size)) {  // A solution with a larger residual than the right side is rejected.
+    whiten();
+    if (regularize(i, not_vanished)) return apply_proximal(i, size, with_lambda);
+    unsolvable_ = true;
+    reason_ = "rows too nearly dependent for the sparse factor, and too many for the reference";
+    return clear(island);
+  }
+  if (island.kind == Kind::deficient && with_lambda && !use_minimum_norm(i, size)) solve_densely(i, no_minimum_norm);
+}
+
+// Solves for work_->rho, and repeats on the residual of e until that is rounding. @param first  starts from zero
+SparseFactorization::Error SparseFactorization::refine(int i, const double* e, double size, bool first) const {
+  constexpr int max_iterations = 6;  // Largest number of solves for one right side.
+  const Island& island = islands_[at(i)];
+  Error error;
+  double before = std::numeric_limits<double>::infinity();
+  for (int iteration = 0; iteration < max_iterations; ++iteration) {
+    correct(i, first && iteration == 0);
+    error = residual(island, e);
+    // The next residual is known to be rounding where this iteration reduced as much as the next one has to reduce.
+    if (island.kind == Kind::full && iteration == 0 && error.kept <= residual_tolerance * size &&
+        error.kept * error.kept <= rounding * size * size) {
+      if (error.kept > (island.least_kept >= certain_pivot ? certain_rounding : rounding) * size) correct(i, false);
+      break;
+    }
+    if (error.kept <= rounding * size || !(error.kept < 0.25 * before)) break;
+    before = error.kept;
+  }
+  return error;
+}
+
+// Solves for the part of e inside range(A), in the rows as given (T6), which is in work_->inside.
+SparseFactorization::Error SparseFactorization::refine_least_squares(int i, double size) const {
+  const Island& island = islands_[at(i)];
+  const double* const e = work_->inside.data();
+  residual(island, e);
+  Error error = refine(i, e, size, false);
+  // A right side in range(A) is met in the dropped rows as well. The exception is the contribution of singular values
+  // below the cut of the kept rows. So the part of the residual in range(A) is solved again.
+  for (int iteration = 0; iteration < 3 && error.all > projected_tolerance * size && std::isfinite(error.all);
+       ++iteration) {
+    if (iteration > 0) correct(i, false);
+    residual(island, work_->e.data());
+    std::swap(work_->rho, work_->left);
+    if (!project(i, work_->left)) break;
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      std::copy_n(work_->inside.begin() + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows,
+                  work_->rho.begin() + pattern_.nodes[at(k)].row);
+    error.all = error.kept = size_of(island, work_->inside);
+  }
+  return error;
+}
+
+// Computes λ, force and Δv for e where G + δI is factored. Each iteration leaves δ/(σ² + δ) of the residual in the
+// direction of a singular value σ. The rest is a part that no row can meet, and the sum of the iterations is the
+// least-squares solution.
+// @return the residual in unit rows
 double SparseFactorization::refine_proximal(int i, const double* e, double size) const {
-  constexpr int turns = 16;
+  constexpr int max_iterations = 16;
   const Island& island = islands_[at(i)];
   for (int k = island.node_begin; k < island.node_end; ++k)
-    std::copy_n(e + nodes_[at(k)].row, nodes_[at(k)].rows, work_->rho.begin() + nodes_[at(k)].row);
+    std::copy_n(e + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows,
+                work_->rho.begin() + pattern_.nodes[at(k)].row);
   double before = std::numeric_limits<double>::infinity();
-  for (int turn = 0; turn < turns; ++turn) {
-    correct(i, turn == 0);
+  for (int iteration = 0; iteration < max_iterations; ++iteration) {
+    correct(i, iteration == 0);
     const double error = residual(island, e).all;
     if (error <= rounding * size || !(error < 0.5 * before)) return error;
     before = error;
@@ -282,34 +306,34 @@ double SparseFactorization::refine_proximal(int i, const double* e, double size)
 void SparseFactorization::apply_proximal(int i, double size, bool with_lambda) const {
   const Island& island = islands_[at(i)];
   double error = refine_proximal(i, work_->e.data(), size);
-  // What contradicts, be it rounding, stands 1/δ times in the multipliers: once more without it.
-  if ((with_lambda || error > agreement * size) && std::isfinite(error)) {
+  // A contradiction, even of rounding size, appears 1/δ times in the multipliers. So the solve is repeated without it.
+  if ((with_lambda || error > least_squares_threshold * size) && std::isfinite(error)) {
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = nodes_[at(k)].row; r < nodes_[at(k)].row + nodes_[at(k)].rows; ++r)
+      for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
         work_->inside[at(r)] = work_->e[at(r)] - work_->rho[at(r)];
     error = refine_proximal(i, work_->inside.data(), size);
   }
   if (error <= size) return;
-  astray_ = true;
+  unsolvable_ = true;
   reason_ = "rows too nearly dependent for the sparse factor, and too many for the reference";
   clear(island);
 }
 
 void SparseFactorization::clear(const Island& island) const {
   for (int k = island.node_begin; k < island.node_end; ++k)
-    std::fill_n(work_->lambda.begin() + nodes_[at(k)].row, nodes_[at(k)].rows, 0.0);
+    std::fill_n(work_->lambda.begin() + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows, 0.0);
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(bodies_by_island_[at(j)])];
+    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
     std::fill_n(work_->force.begin() + body.column, body.size, 0.0);
     std::fill_n(work_->dv.begin() + body.column, body.size, 0.0);
   }
 }
 
-// What no island answers for.
+// Clears the bodies that belong to no island.
 void SparseFactorization::clear_unconstrained() const {
-  if (bodies_by_island_.size() == bodies_.size()) return;
+  if (pattern_.bodies_by_island.size() == bodies_.size()) return;
   for (const Body& body : bodies_) {
-    if (body.pull_begin != body.pull_end) continue;
+    if (body.column_block_begin != body.column_block_end) continue;
     std::fill_n(work_->force.begin() + body.column, body.size, 0.0);
     std::fill_n(work_->dv.begin() + body.column, body.size, 0.0);
   }
@@ -317,10 +341,10 @@ void SparseFactorization::clear_unconstrained() const {
 
 double SparseFactorization::apply(std::span<const double> e, std::span<const double> scale, std::span<double> lambda,
                                   std::span<double> force, std::span<double> dv) const noexcept {
-  borrow();
-  std::copy_n(e.data(), m_, work_->e.data());  // e and lambda may be one array
+  select_scratch();
+  std::copy_n(e.data(), m_, work_->e.data());  // `e` and `lambda` may be one array.
   clear_unconstrained();
-  astray_ = false;
+  unsolvable_ = false;
   double outside = 0, size = 0;
   bool full = true;
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
@@ -331,87 +355,99 @@ double SparseFactorization::apply(std::span<const double> e, std::span<const dou
     if (island.rank == island.row_count) continue;
     full = false;
     const double left = residual(island, work_->e.data()).all;
-    if (island.kind == Kind::proximal && left <= indistinct * own) continue;
+    if (island.kind == Kind::proximal && left <= proximal_tolerance * own) continue;
     outside = std::max(outside, left);
   }
-  deliver(lambda, force, dv);
-  if (astray_) return std::numeric_limits<double>::infinity();
+  write_results(lambda, force, dv);
+  if (unsolvable_) return std::numeric_limits<double>::infinity();
   if (size == 0) return 0;
   outside /= size;
   if (!std::isfinite(outside)) return std::numeric_limits<double>::infinity();
   return full ? 0 : outside;
 }
 
-// Rows that depend on others are left out, as the factor has them: they are met where the others are, or not at all.
+// Dropped rows are left out, as in the factor. They are met only as far as the kept rows imply them.
 void SparseFactorization::approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
                                    std::span<double> dv) const noexcept {
-  borrow();
-  for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
-    const Island& island = islands_[at(i)];
-    if (island.kind == Kind::dense) continue;
-    clear_hubs(island);
-    for (int k = island.node_begin; k < island.node_end; ++k) {
-      const Node& node = nodes_[at(k)];
-      double* const x = work_->x.data() + node.position;
-      for (int r = 0; r < node.rows; ++r) x[r] = e[at(node.row + r)];
-    }
-    dual_.solve(i, work_->x.data());
-    for (int k = island.node_begin; k < island.node_end && !lambda.empty(); ++k) {
-      const Node& node = nodes_[at(k)];
-      const double* const x = work_->x.data() + node.position;
-      for (int r = 0; r < node.rows; ++r) lambda[at(node.row + r)] = x[r];
-    }
-  }
+  select_scratch();
+  for (int i = 0; i < static_cast<int>(islands_.size()); ++i)
+    if (islands_[at(i)].kind != Kind::dense) solve_unrefined(i, e, lambda);
   for (const Body& body : bodies_) {
     double* const u = dv.empty() ? work_->part.data() + body.column : dv.data() + body.column;
-    if (body.plain && !force.empty()) {
-      const Six f = pull_on(body, work_->x.data());
-      Eigen::Map<Six>(force.data() + body.column) = f;
-      times_inverse_mass(body, f.data(), u);
-      continue;
-    }
-    if (body.plain) {  // M⁻¹ itself: one who comes again needs no last digit
-      const Six f = pull_on(body, work_->x.data());
-      const double* const L = roots_.data() + body.mass;
-      const double m = L[inverse_mass_itself];
-      const double* const I = L + inverse_inertia;
-      u[0] = m * f[0], u[1] = m * f[1], u[2] = m * f[2];
-      u[3] = I[0] * f[3] + I[1] * f[4] + I[3] * f[5];
-      u[4] = I[1] * f[3] + I[2] * f[4] + I[4] * f[5];
-      u[5] = I[3] * f[3] + I[4] * f[4] + I[5] * f[5];
-      continue;
-    }
-    std::fill_n(u, body.size, 0.0);
-    for (int p = body.pull_begin; p < body.pull_end; ++p) {
-      const Pull& pull = pulls_[at(p)];
-      const double* J = jacobians_.data() + pull.value;
-      for (int r = 0; r < pull.rows; ++r, J += body.size)
-        for (int c = 0; c < body.size; ++c) u[c] += work_->x[at(pull.position + r)] * J[c];
-    }
-    if (!force.empty()) std::copy_n(u, body.size, force.data() + body.column);
-    times_inverse_mass(body, u, u);
+    respond_unrefined(body, force, u);
   }
-  for (const Island& island : islands_) {
-    if (island.kind != Kind::dense) continue;
-    const auto own_rows = [&](const double* from, double* to) {
-      for (int k = island.node_begin; k < island.node_end; ++k)
-        std::copy_n(from + nodes_[at(k)].row, nodes_[at(k)].rows, to + nodes_[at(k)].row);
-    };
-    const auto own_columns = [&](const double* from, double* to) {
-      for (int j = island.body_begin; j < island.body_end; ++j) {
-        const Body& body = bodies_[at(bodies_by_island_[at(j)])];
-        std::copy_n(from + body.column, body.size, to + body.column);
-      }
-    };
-    own_rows(e.data(), work_->e.data());
-    apply_reference(island);
-    if (!lambda.empty()) own_rows(work_->lambda.data(), lambda.data());
-    if (!force.empty()) own_columns(work_->force.data(), force.data());
-    if (!dv.empty()) own_columns(work_->dv.data(), dv.data());
+  for (const Island& island : islands_)
+    if (island.kind == Kind::dense) solve_unrefined_by_dense(island, e, lambda, force, dv);
+}
+
+// Solves the rows of an island once, and leaves the multipliers in work_->x.
+inline void SparseFactorization::solve_unrefined(int i, std::span<const double> e, std::span<double> lambda) const {
+  const Island& island = islands_[at(i)];
+  clear_hubs(island);
+  for (int k = island.node_begin; k < island.node_end; ++k) {
+    const Node& node = pattern_.nodes[at(k)];
+    double* const x = work_->x.data() + node.position;
+    for (int r = 0; r < node.rows; ++r) x[r] = e[at(node.row + r)];
+  }
+  dual_.solve(i, work_->x.data());
+  for (int k = island.node_begin; k < island.node_end && !lambda.empty(); ++k) {
+    const Node& node = pattern_.nodes[at(k)];
+    const double* const x = work_->x.data() + node.position;
+    for (int r = 0; r < node.rows; ++r) lambda[at(node.row + r)] = x[r];
   }
 }
 
-void SparseFactorization::deliver(std::span<double> lambda, std::span<double> force, std::span<double> dv) const {
+// Computes the force of work_->x on a body, and the response u of its velocity.
+inline void SparseFactorization::respond_unrefined(const Body& body, std::span<double> force, double* u) const {
+  if (body.rigid_form && !force.empty()) {
+    const Six f = constraint_force(body, work_->x.data());
+    Eigen::Map<Six>(force.data() + body.column) = f;
+    times_inverse_mass(body, f.data(), u);
+    return;
+  }
+  if (body.rigid_form) {  // Uses M⁻¹ itself, because callers that iterate do not need the last digit.
+    const Six f = constraint_force(body, work_->x.data());
+    const double* const L = roots_.data() + body.mass;
+    const double m = L[inverse_mass_itself];
+    const double* const I = L + inverse_inertia;
+    u[0] = m * f[0], u[1] = m * f[1], u[2] = m * f[2];
+    u[3] = I[0] * f[3] + I[1] * f[4] + I[3] * f[5];
+    u[4] = I[1] * f[3] + I[2] * f[4] + I[4] * f[5];
+    u[5] = I[3] * f[3] + I[4] * f[4] + I[5] * f[5];
+    return;
+  }
+  std::fill_n(u, body.size, 0.0);
+  for (int p = body.column_block_begin; p < body.column_block_end; ++p) {
+    const ColumnBlock& column_block = pattern_.column_blocks[at(p)];
+    const double* J = jacobians_.data() + column_block.value;
+    for (int r = 0; r < column_block.rows; ++r, J += body.size)
+      for (int c = 0; c < body.size; ++c) u[c] += work_->x[at(column_block.position + r)] * J[c];
+  }
+  if (!force.empty()) std::copy_n(u, body.size, force.data() + body.column);
+  times_inverse_mass(body, u, u);
+}
+
+void SparseFactorization::solve_unrefined_by_dense(const Island& island, std::span<const double> e,
+                                                   std::span<double> lambda, std::span<double> force,
+                                                   std::span<double> dv) const {
+  const auto own_rows = [&](const double* from, double* to) {
+    for (int k = island.node_begin; k < island.node_end; ++k)
+      std::copy_n(from + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows, to + pattern_.nodes[at(k)].row);
+  };
+  const auto own_columns = [&](const double* from, double* to) {
+    for (int j = island.body_begin; j < island.body_end; ++j) {
+      const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
+      std::copy_n(from + body.column, body.size, to + body.column);
+    }
+  };
+  own_rows(e.data(), work_->e.data());
+  apply_dense(island);
+  if (!lambda.empty()) own_rows(work_->lambda.data(), lambda.data());
+  if (!force.empty()) own_columns(work_->force.data(), force.data());
+  if (!dv.empty()) own_columns(work_->dv.data(), dv.data());
+}
+
+void SparseFactorization::write_results(std::span<double> lambda, std::span<double> force, std::span<double> dv) const {
   if (!lambda.empty()) std::copy_n(work_->lambda.begin(), m_, lambda.begin());
   if (!force.empty()) std::copy_n(work_->force.begin(), n_, force.begin());
   if (!dv.empty()) std::copy_n(work_->dv.begin(), n_, dv.begin());
@@ -420,9 +456,9 @@ void SparseFactorization::deliver(std::span<double> lambda, std::span<double> fo
 void SparseFactorization::times_inverse_mass(const Body& body, const double* f, double* dv) const {
   const double* const L = roots_.data() + body.mass;
   const int size = body.size;
-  if (body.plain) {
-    // By substitution, and by division: I Δω then is the moment to rounding, whatever the condition of I, and books
-    // close. With the divisions side by side, none of which waits for another.
+  if (body.rigid_form) {
+    // Solves by substitution and division. Then I Δω is the moment to rounding, for any condition of I, and the
+    // momentum balance closes. The divisions are independent of each other.
     const double m = L[whole_mass];
     const double* const U = L + unit_lower;
     const double* const D = L + pivots;
@@ -451,13 +487,13 @@ void SparseFactorization::inverse_mass(std::span<const double> f, std::span<doub
 
 void SparseFactorization::size_of_terms(std::span<const double> b, std::span<const double> a,
                                         std::span<double> scale) const {
-  borrow();
+  select_scratch();
   whiten();
-  for (const Body& body : bodies_) {  // ‖Lᵀa‖, in the first column of each body
+  for (const Body& body : bodies_) {  // ‖Lᵀa‖, in the first column of each body.
     const double* L = roots_.data() + body.mass;
     const double* const u = a.data() + body.column;
     double sum = 0;
-    if (body.plain) {
+    if (body.rigid_form) {
       for (int j = 0; j < 3; ++j) sum += L[root_mass] * u[j] * (L[root_mass] * u[j]);
       L += L_itself;
       for (int j = 0; j < 3; ++j) {
@@ -474,12 +510,12 @@ void SparseFactorization::size_of_terms(std::span<const double> b, std::span<con
     }
     if (body.size > 0) work_->part[at(body.column)] = std::sqrt(sum);
   }
-  for (const Node& node : nodes_)
+  for (const Node& node : pattern_.nodes)
     for (int r = 0; r < node.rows; ++r) {
       double terms = b.empty() ? 0.0 : std::fabs(b[at(node.row + r)]);
-      for (int t = node.touch_begin; t < node.touch_end; ++t) {
-        const Body& body = bodies_[at(touches_[at(t)].body)];
-        const double* B = work_->whitened.data() + touches_[at(t)].value + r * body.size;
+      for (int t = node.block_begin; t < node.block_end; ++t) {
+        const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
+        const double* B = work_->whitened.data() + pattern_.jacobian_blocks[at(t)].value + r * body.size;
         terms += std::sqrt(dot(B, B, body.size)) * work_->part[at(body.column)];
       }
       scale[at(node.row + r)] = terms;

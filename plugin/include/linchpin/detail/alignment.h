@@ -1,5 +1,5 @@
-// How far a joint is turned from where its dots are meant to hold it. Dots vanish at other poses, too. This header is
-// not for direct use.
+// Measures how far a joint is turned from the rotation that its dots define. Dots also vanish at other poses. This
+// header is not for direct use.
 #pragma once
 
 #include <linchpin/joints.h>
@@ -12,24 +12,25 @@
 
 namespace linchpin::detail {
 
-/// Up to this turn the dots of a joint tell the way to where it is held [rad].
+/// Up to this angle the dots of a joint define the direction back to its rotation [rad].
 inline constexpr double far_turn = 0.5, cosine_of_far = 0.87758256189037276;
 
 struct Misalignment {
-  bool far = false;                  ///< The turn is beyond far_turn. The rest is valid only then.
-  Vector3d turn = Vector3d::Zero();  ///< The rotation vector of B from where it is held to where it is [rad] (W).
-  Matrix3d axes = Matrix3d::Zero();  ///< The unit axes of the turning that is held, in its first columns (W).
+  bool far = false;  ///< The turn is beyond far_turn. The rest is valid only then.
+  /// The rotation vector of B from its required rotation to its present one [rad] (W).
+  Vector3d turn = Vector3d::Zero();
+  Matrix3d axes = Matrix3d::Zero();  ///< The unit axes of the constrained rotation, in its first columns (W).
 };
 
 /// @param A, B  rotation matrices of the bodies
 inline Misalignment misalignment(const JointRows::Alignment& alignment, const Matrix3d& A, const Matrix3d& B) {
   using Of = JointRows::Alignment::Of;
-  constexpr double met = 1e-3;  // a direction or an angle is met on either side, once bodies are there
+  constexpr double met = 1e-3;  // A direction or an angle near half a turn may be reached from either side.
   Misalignment out;
   if (alignment.of == Of::nothing) return out;
   const Matrix3d F = A * alignment.A, G = B * alignment.B;
   if (alignment.of == Of::orientation) {
-    if (F.cwiseProduct(G).sum() > 1 + 2 * cosine_of_far) return out;  // the trace of FᵀG
+    if (F.cwiseProduct(G).sum() > 1 + 2 * cosine_of_far) return out;  // The trace of FᵀG.
     const Eigen::AngleAxisd turn(Matrix3d(F.transpose() * G));
     out.axes = F;
     out.turn = turn.angle() * (F * turn.axis());
@@ -50,7 +51,7 @@ inline Misalignment misalignment(const JointRows::Alignment& alignment, const Ma
   return out;
 }
 
-/// The angle by which bodies are turned from where a joint holds them [rad]. It is 0 where the dots tell the way.
+/// The angle by which a joint is turned from its required rotation [rad]. It is 0 where the dots define the way back.
 inline double turned_away(const JointRows::Alignment& alignment, const Matrix3d& A, const Matrix3d& B) {
   const Misalignment off = misalignment(alignment, A, B);
   return off.far ? off.turn.norm() : 0;
@@ -59,7 +60,7 @@ inline double turned_away(const JointRows::Alignment& alignment, const Matrix3d&
 /// The alignment of a constraint made by `joint`. It is null where there is none, and for any other constraint.
 const JointRows::Alignment* alignment_of(const ConstraintFunction& function);
 
-/// Writes the way back over the rows of the dots, where such a constraint is turned away.
+/// Overwrites the rows of the dots by the way back, where such a constraint is turned far.
 /// @return the angle [rad], or 0 where nothing is changed
 double linearize_way_back(const ConstraintFunction& function, std::span<const BodyState> X, Linearization out);
 

@@ -1,6 +1,7 @@
-// What a Newton by a factor of some other place, a chord, learns from its own steps (Anderson, J. ACM 12 (1965) 547).
-// Where rows turn much within a step, as close to a pose at which a mechanism folds, a chord overshoots or leads away
-// in a direction or two; what the last steps did there says how long the next has to be.
+// Anderson acceleration of a chord Newton, whose factor belongs to another place (Anderson, J. ACM 12 (1965) 547). A
+// chord iteration overshoots or diverges in one or two directions where rows turn much within a step, as close to a
+// pose at which a mechanism folds. The changes of residual and step in the last iterations correct the length of the
+// next step.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +13,14 @@
 
 namespace linchpin::detail {
 
-/// One Newton: begin(), then improve() for every chord step in turn. Memory is kept and only grows.
+/// One Newton iteration: call begin(), then improve() for every chord step in order. Memory is kept and only grows.
 class AndersonAcceleration {
  public:
   void begin() { known_ = steps_ = 0; }
 
-  /// @param e      residual, what the chord step would take away if rows were straight
-  /// @param steps  in: parts of the chord step, linear in e (multipliers, forces, velocities); out: of the step to take
-  /// @param use    false: the chord step stays, and is remembered
+  /// @param e      residual that the chord step would remove if the rows were linear
+  /// @param steps  in: parts of the chord step, linear in e (multipliers, forces, velocities). Out: the step to take.
+  /// @param use    false: the chord step is returned unchanged, but stored
   template <std::size_t parts>
   void improve(std::span<const double> e, const std::array<std::span<double>, parts>& steps, bool use) {
     std::size_t n = 0;
@@ -27,18 +28,19 @@ class AndersonAcceleration {
     chord_.resize(n);
     double* to = chord_.data();
     for (const auto& s : steps) to = std::copy(s.begin(), s.end(), to);
-    if (steps_ > 0) {  // e and chord step of now less those of before, and the way between them
+    // Stores the change of e and of the chord step since the last call, and the displacement between them.
+    if (steps_ > 0) {
       Change& c = changes_[static_cast<std::size_t>(known_++) % most];
       c.e.resize(e.size());
-      c.way.resize(n);
+      c.displacement.resize(n);
       for (std::size_t i = 0; i < e.size(); ++i) c.e[i] = e[i] - last_e_[i];
-      for (std::size_t i = 0; i < n; ++i) c.way[i] = last_step_[i] + (chord_[i] - last_chord_[i]);
+      for (std::size_t i = 0; i < n; ++i) c.displacement[i] = last_step_[i] + (chord_[i] - last_chord_[i]);
     }
     ++steps_;
     last_e_.assign(e.begin(), e.end());
     last_chord_ = chord_;
     last_step_ = chord_;
-    if (use) take_off(e);
+    if (use) subtract_projection(e);
     const double* from = last_step_.data();
     for (const auto& s : steps) {
       std::copy_n(from, s.size(), s.data());
@@ -49,8 +51,8 @@ class AndersonAcceleration {
  private:
   static constexpr std::size_t most = 5;
   struct Change {
-    std::vector<double> e, way;
-    std::vector<double> q;  // of e across the newer ones, unit length
+    std::vector<double> e, displacement;
+    std::vector<double> q;  // Component of e orthogonal to the newer ones, unit length.
   };
   static double dot(const std::vector<double>& a, const std::vector<double>& b) {
     double sum = 0;
@@ -58,8 +60,8 @@ class AndersonAcceleration {
     return sum;
   }
 
-  // last_step_ −= Σ γ_j way_j with the γ for which e − Σ γ_j e_j is least, newest changes first.
-  void take_off(std::span<const double> e) {
+  // Computes last_step_ −= Σ γ_j way_j with the γ for which ‖e − Σ γ_j e_j‖ is least, newest changes first.
+  void subtract_projection(std::span<const double> e) {
     const std::size_t count = std::min(static_cast<std::size_t>(known_), most);
     std::array<std::array<double, most>, most> R{};
     std::array<double, most> y{}, gamma{};
@@ -90,7 +92,7 @@ class AndersonAcceleration {
       gamma[j] = y[j];
       for (std::size_t l = j + 1; l < k; ++l) gamma[j] -= R[j][l] * gamma[l];
       gamma[j] /= R[j][j];
-      for (std::size_t i = 0; i < last_step_.size(); ++i) last_step_[i] -= gamma[j] * kept[j]->way[i];
+      for (std::size_t i = 0; i < last_step_.size(); ++i) last_step_[i] -= gamma[j] * kept[j]->displacement[i];
     }
   }
 

@@ -14,7 +14,8 @@ const void* class_of(const Object& object) {
   return *static_cast<const void* const*>(static_cast<const void*>(&object));
 }
 
-/// Null where the class was compiled without type information: then no dynamic_cast or typeid of the object is allowed.
+/// Returns null where the class was compiled without type information. Then dynamic_cast and typeid of the object are
+/// not allowed.
 template <class Object>
 const std::type_info* type_of(const Object& object) {
   return static_cast<const std::type_info*>(static_cast<const void* const*>(class_of(object))[-1]);

@@ -1,4 +1,4 @@
-// How far a misspelt word is from a known one: for the messages of everything that reads what people write.
+// Edit distance of a misspelt word from a known one, for the messages of all readers of user input.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace linchpin::detail {
 
-/// Edits from a to b, in halves: wrong case is half a mistake. O(|a| |b|); allocates.
+/// Edits from a to b, in halves: a wrong case is half a mistake. O(|a| |b|). Allocates.
 inline std::size_t edits(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
   std::vector<std::size_t> row(b.size() + 1);

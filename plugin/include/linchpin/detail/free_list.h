@@ -1,4 +1,4 @@
-// Keeps the places of removed things for later ones, so that indices and arrays stay as small as what is there.
+// Stores free indices of removed things for reuse, so that indices and arrays stay as small as the number of things.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@ namespace linchpin::detail {
 class FreeList {
  public:
   void give(int place) { places_.push_back(place); }
-  /// Gives a free place only when there are more free places than used ones, and a few. Until then, a later thing has a
-  /// greater index, and some orders go by that.
-  /// @param places  the number of all places, free and used
+  /// Returns a free index only when there are clearly more free indices than used ones. Until then a later thing has a
+  /// greater index, on which some orders depend.
+  /// @param places  the number of all indices, free and used
   /// @return −1 when the thing is to be appended
   int take(std::size_t places) {
     constexpr std::size_t few = 64;

@@ -193,7 +193,7 @@ struct Mixed {
 
 namespace detail {
 
-// One place for f, f', f'': all number types take what they need.
+// The only definition of f, f' and f''. Each number type uses the ones that it needs.
 template <int N>
 constexpr Dual<N> lift(const Dual<N>& x, double f, double f1, double) {
   return x.chain(f, f1);
@@ -282,7 +282,7 @@ T log(const T& x) {
   const double a = detail::value_of(x), d = 1 / a;
   return detail::lift(x, std::log(a), d, -d * d);
 }
-/// No derivative at 0: write a distance as dot(d, d) = l² instead.
+/// It has no derivative at 0: write a distance as dot(d, d) = l² instead.
 template <Number T>
 T sqrt(const T& x) {
   const double r = std::sqrt(detail::value_of(x));
@@ -305,7 +305,7 @@ T pow(const T& x, double p) {
 }
 template <Number T>
 T atan2(const T& y, const T& x) {
-  // The derivative is that of atan(y/x) away from the cut; the value keeps the quadrant.
+  // The derivative is that of atan(y/x) away from the cut. The value keeps the quadrant.
   const double y0 = detail::value_of(y), x0 = detail::value_of(x);
   T r = std::fabs(x0) >= std::fabs(y0) ? atan(y / x) : -atan(x / y);
   r += std::atan2(y0, x0) - detail::value_of(r);
@@ -316,7 +316,7 @@ T hypot(const T& x, const T& y) {
   return sqrt(x * x + y * y);
 }
 
-/// Three numbers in world axes (or, where said, in body axes).
+/// Three numbers in world axes, or in body axes where it is stated.
 template <class T>
 struct Vec3 {
   T x{}, y{}, z{};

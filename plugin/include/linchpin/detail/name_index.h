@@ -1,5 +1,5 @@
-// Who bears which name, where the names are kept by their bearers: an open table of indices, so that a name costs a few
-// bytes beside itself.
+// Finds the owner of a name, where the owners keep their names. It is an open hash table of indices, so that a name
+// costs only a few bytes in addition.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace linchpin::detail {
 
-/// In all of it `name_of(index)` is the name of a bearer, as long as it is in here.
+/// In all functions `name_of(index)` is the name of an owner in the table.
 class NameIndex {
  public:
-  /// @return −1 when nobody has it
+  /// @return −1 when the name is not in the table
   template <class NameOf>
   int find(std::string_view name, const NameOf& name_of) const {
     if (slots_.empty()) return none;
@@ -26,7 +26,7 @@ class NameIndex {
     if (4 * (used_ + 1) > 3 * slots_.size()) grow(name_of);
     place(index, name_of(index));
   }
-  /// Nothing happens when it is not in here under that name.
+  /// Does nothing when `index` is not in the table under that name.
   void erase(int index, std::string_view name) {
     if (slots_.empty()) return;
     for (std::size_t at = first(name); slots_[at] != none; at = next(at))
@@ -59,8 +59,8 @@ class NameIndex {
       if (index >= 0) place(index, name_of(index));
   }
 
-  std::vector<int> slots_;            // as many as a power of two
-  std::size_t used_ = 0, alive_ = 0;  // slots that are not empty; those of them that are not erased
+  std::vector<int> slots_;            // The size is a power of two.
+  std::size_t used_ = 0, alive_ = 0;  // Numbers of slots that are not empty, and of those that are not erased either.
 };
 
 }  // namespace linchpin::detail

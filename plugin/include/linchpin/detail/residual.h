@@ -1,5 +1,5 @@
-// Makes a ConstraintFunction from a lambda by evaluating it on duals and on Taylor numbers (T3). Included at the end of
-// constraint.h; not for direct use. Hides how poses, velocities and accelerations are seeded.
+// Makes a ConstraintFunction from a lambda by evaluating it on dual and Taylor numbers (T3). It is included at the end
+// of constraint.h and is not for direct use. Hides how poses, velocities and accelerations are seeded.
 #pragma once
 
 #include <linchpin/constraint.h>
@@ -27,7 +27,7 @@ View Seed::constant(const BodyState& s, const Matrix3d& R) {
 
 namespace detail {
 
-/// u with directions first, first+1, first+2 along its three components.
+/// Seeds directions first, first+1, first+2 along the three components of u.
 inline void seed_directions(Vec3<Dual<6>>& u, std::size_t first) {
   u.x.grad[first] = 1;
   u.y.grad[first + 1] = 1;
@@ -81,7 +81,7 @@ inline Placed<Taylor> Seed::moved(const BodyState& s, const Matrix3d& R) {
 inline Moving<Taylor> Seed::moving(const BodyState& s, const Matrix3d& R) {
   Moving<Taylor> x;
   static_cast<Placed<Taylor>&>(x) = moved(s, R);
-  // Nothing is known of the second coefficients; a velocity row needs the first only.
+  // The second coefficients are unknown. A velocity row needs only the first.
   x.v_ = detail::taylor(s.v, s.a, Vector3d::Zero());
   x.w_ = detail::taylor(s.w, s.alpha, Vector3d::Zero());
   return x;
@@ -89,7 +89,7 @@ inline Moving<Taylor> Seed::moving(const BodyState& s, const Matrix3d& R) {
 
 namespace detail {
 
-/// @tparam View  what the lambda sees of each body, @tparam level_  what it is a condition on.
+/// @tparam View  argument of the lambda for each body. @tparam level_  level of the condition.
 template <template <class> class View, class F, Level level_>
 class FromResidual final : public ConstraintFunction {
   using Returned = std::remove_cvref_t<decltype(std::declval<const F&>()(std::declval<const Scene<View, Dual<0>>&>()))>;
@@ -120,7 +120,7 @@ class FromResidual final : public ConstraintFunction {
       R_[k] = X[k].R();
       dual_[k] = seed(X[k], R_[k], false);
     }
-    for (std::size_t k = 0; k < K; ++k) {  // A, six columns at a time (T3)
+    for (std::size_t k = 0; k < K; ++k) {  // A, six columns at a time (T3).
       dual_[k] = seed(X[k], R_[k], true);
       evaluate<Dual<6>>(dual_, t, [&](std::size_t i, const Dual<6>& x) {
         for (std::size_t j = 0; j < 6; ++j) out.A[(i * K + k) * 6 + j] = x.grad[j];
@@ -167,7 +167,7 @@ class FromResidual final : public ConstraintFunction {
 
   F f_;
   RowUnit unit_;
-  // One per body, sized once: evaluation does not allocate, and is for one thread at a time.
+  // One per body, sized once, so that an evaluation does not allocate. For one thread at a time.
   mutable std::vector<Matrix3d> R_;
   mutable std::vector<View<Dual<0>>> plain_;
   mutable std::vector<View<Dual<6>>> dual_;

@@ -1,4 +1,4 @@
-// Whether two sentences say the same, whatever their numbers are.
+// Compares two sentences without their numbers.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace linchpin::detail {
 
-/// What is behind a number that begins at `at`; `at` itself where none does. The digits of a name (foot2, p-1) are
-/// none.
+/// Returns the end of a number that begins at `at`, or `at` itself if none begins there. Digits of a name (foot2, p-1)
+/// are not numbers.
 inline std::size_t behind_number(std::string_view text, std::size_t at) {
   const auto digit = [&](std::size_t i) { return i < text.size() && text[i] >= '0' && text[i] <= '9'; };
   const auto is = [&](std::size_t i, std::string_view any) {

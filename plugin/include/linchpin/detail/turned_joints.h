@@ -1,4 +1,5 @@
-// Joints that are still on their way from where they were turned far (close_gaps with a bound). Not for direct use.
+// Joints that still are on their way back from a far rotation (close_gaps with a bound). This header is not for direct
+// use.
 #pragma once
 
 #include <linchpin/dynamics.h>
@@ -6,11 +7,11 @@
 
 namespace linchpin::detail {
 
-/// Holds each joint of the block that is turned far as it is turned at `state`, in place of where it is to be.
-/// The next evaluation is the first that does so. Allocates nothing.
-/// @return false where a constraint of the block is no stock joint: then nothing is changed
+/// Holds each joint of the block that is turned far at its rotation of `state`, instead of its required rotation. The
+/// next evaluation is the first one with it. Does not allocate.
+/// @return false where a constraint of the block is not a stock joint. Then nothing is changed.
 bool hold_as_turned(Dynamics& dynamics, const State& state);
-/// Ends what hold_as_turned() has begun.
+/// Ends hold_as_turned(): joints are again held at their required rotation.
 void hold_as_made(const System& system, Dynamics& dynamics);
 
 }  // namespace linchpin::detail
