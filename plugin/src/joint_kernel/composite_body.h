@@ -18,7 +18,7 @@ inline namespace LINCHPIN_SIMD {
 
 template <class Real>
 class CompositeBody {
-  using V = V3<Real>;
+  using V = Vector3<Real>;
 
  public:
   /// One of them, by node of the pattern: rows of its point, then of its three dots.
@@ -36,8 +36,8 @@ class CompositeBody {
     V v, w;
   };
 
-  std::vector<Weld, LaneAllocator<Weld>> welds;
-  std::vector<Body, LaneAllocator<Body>> bodies;
+  std::vector<Weld, SimdAllocator<Weld>> welds;
+  std::vector<Body, SimdAllocator<Body>> bodies;
 
   CompositeBody() {}  // NOLINT: with its own GCC 12 fails under the sanitizers, an internal error
 
@@ -75,17 +75,17 @@ class CompositeBody {
   /// @return positive where their multipliers are clear
   Real factor() {
     constexpr double least = 1e-3;  // of three axes' volume
-    Real margin = Lanes<Real>::all(1);
+    Real margin = SimdTraits<Real>::all(1);
     for (std::size_t i = 0; i < welds.size(); ++i) {
       const auto& n = welds[i].n;
       const V yz = cross(n[1], n[2]);
       const Real volume = dot(n[0], yz), scale = 1 / volume;
-      margin = smaller(margin, magnitude(volume) - least);
+      margin = minimum(margin, absolute(volume) - least);
       inverses_[i] = {scale * yz, scale * cross(n[2], n[0]), scale * cross(n[0], n[1])};
     }
     if (free_) factor_mass();
-    for (int lane = 0; loops_ && lane < Lanes<Real>::count; ++lane)
-      if (Lanes<Real>::get(margin, lane) > 0 && !factor_squares(lane)) Lanes<Real>::set(margin, lane, -1);
+    for (int lane = 0; loops_ && lane < SimdTraits<Real>::count; ++lane)
+      if (SimdTraits<Real>::get(margin, lane) > 0 && !factor_squares(lane)) SimdTraits<Real>::set(margin, lane, -1);
     return margin;
   }
 
@@ -174,7 +174,7 @@ class CompositeBody {
   void project(Real* x, int lane) {
     if (!loops_) return;
     std::vector<double>&left = left_, &made = made_;
-    for (std::size_t r = 0; r < left.size(); ++r) left[r] = Lanes<Real>::get(x[r], lane), made[r] = 0;
+    for (std::size_t r = 0; r < left.size(); ++r) left[r] = SimdTraits<Real>::get(x[r], lane), made[r] = 0;
     for (int round = 0; round < 2; ++round) {  // squares have half the digits: once more has the others
       const BlockCholesky& squares = squares_[z(lane)];
       std::fill(y_.begin(), y_.end(), 0.0);
@@ -182,7 +182,7 @@ class CompositeBody {
       for (int tree = 0; tree < squares.trees(); ++tree) squares.solve(tree, y_.data());
       for (std::size_t i = 0; i < welds.size(); ++i) follow(i, lane);
     }
-    for (std::size_t r = 0; r < made.size(); ++r) Lanes<Real>::set(x[r], lane, made[r]);
+    for (std::size_t r = 0; r < made.size(); ++r) SimdTraits<Real>::set(x[r], lane, made[r]);
   }
 
  private:
@@ -201,8 +201,8 @@ class CompositeBody {
     return {I.xx * u.x + I.xy * u.y + I.xz * u.z, I.xy * u.x + I.yy * u.y + I.yz * u.z,
             I.xz * u.x + I.yz * u.y + I.zz * u.z};
   }
-  static V3<double> lane_of(const V& u, int lane) {
-    return {Lanes<Real>::get(u.x, lane), Lanes<Real>::get(u.y, lane), Lanes<Real>::get(u.z, lane)};
+  static Vector3<double> lane_of(const V& u, int lane) {
+    return {SimdTraits<Real>::get(u.x, lane), SimdTraits<Real>::get(u.y, lane), SimdTraits<Real>::get(u.z, lane)};
   }
 
   // ---- as one body
@@ -269,16 +269,16 @@ class CompositeBody {
     for (std::size_t i = 0; i < welds.size(); ++i) {
       const Weld& k = welds[i];
       const Place& to = places_[i];
-      const V3<double> r_A = lane_of(k.r_A, lane), r_B = lane_of(k.r_B, lane);
+      const Vector3<double> r_A = lane_of(k.r_A, lane), r_B = lane_of(k.r_B, lane);
       double S[3][3] = {};
       for (const V& of : k.n) {
-        const V3<double> n = lane_of(of, lane);
+        const Vector3<double> n = lane_of(of, lane);
         S[0][0] += n.x * n.x, S[1][0] += n.y * n.x, S[1][1] += n.y * n.y;
         S[2][0] += n.z * n.x, S[2][1] += n.z * n.y, S[2][2] += n.z * n.z;
       }
       S[0][1] = S[1][0], S[0][2] = S[2][0], S[1][2] = S[2][1];
       // Of a point's rows (1, −r×) of one body and (−1, r×) of the other.
-      const auto own = [&](const V3<double>& r, const BlockCholesky::Slot& slot) {
+      const auto own = [&](const Vector3<double>& r, const BlockCholesky::Slot& slot) {
         double* x = values + slot.offset;
         const int s = slot.stride;
         x[0] += 1, x[s + 1] += 1, x[2 * s + 2] += 1;
@@ -293,7 +293,7 @@ class CompositeBody {
       if (to.at_a >= 0) own(r_A, to.a);
       if (to.at_b >= 0) own(r_B, to.b);
       if (to.at_a < 0 || to.at_b < 0) continue;
-      const V3<double>&p = to.a_first ? r_A : r_B, &q = to.a_first ? r_B : r_A;  // of the rows' body, the columns'
+      const Vector3<double>&p = to.a_first ? r_A : r_B, &q = to.a_first ? r_B : r_A;  // of the rows' body, the columns'
       double* x = values + to.both.offset;
       const int s = to.both.stride;
       const double along = dot(p, q);
@@ -325,12 +325,12 @@ class CompositeBody {
   void pull(std::size_t i, int lane) {
     const Weld& k = welds[i];
     const double* const x = left_.data() + k.row;
-    const V3<double> f{x[0], x[1], x[2]};
-    V3<double> m{};
+    const Vector3<double> f{x[0], x[1], x[2]};
+    Vector3<double> m{};
     for (std::size_t d = 0; d < 3; ++d) m += x[3 + d] * lane_of(k.n[d], lane);
-    const auto add = [&](int at, const V3<double>& r, double sign) {
+    const auto add = [&](int at, const Vector3<double>& r, double sign) {
       if (at < 0) return;
-      const V3<double> turn = cross(r, f) + m;
+      const Vector3<double> turn = cross(r, f) + m;
       double* const y = y_.data() + at;
       y[0] += sign * f.x, y[1] += sign * f.y, y[2] += sign * f.z;
       y[3] += sign * turn.x, y[4] += sign * turn.y, y[5] += sign * turn.z;
@@ -342,12 +342,12 @@ class CompositeBody {
   // left_ −= A y_, made_ += A y_ of a weld
   void follow(std::size_t i, int lane) {
     const Weld& k = welds[i];
-    V3<double> v{}, w{};
-    const auto add = [&](int at, const V3<double>& r, double sign) {
+    Vector3<double> v{}, w{};
+    const auto add = [&](int at, const Vector3<double>& r, double sign) {
       if (at < 0) return;
       const double* const y = y_.data() + at;
-      const V3<double> turn{y[3], y[4], y[5]};
-      v += sign * (V3<double>{y[0], y[1], y[2]} + cross(turn, r));
+      const Vector3<double> turn{y[3], y[4], y[5]};
+      v += sign * (Vector3<double>{y[0], y[1], y[2]} + cross(turn, r));
       w += sign * turn;
     };
     add(places_[i].at_a, lane_of(k.r_A, lane), 1);
@@ -361,13 +361,13 @@ class CompositeBody {
   }
 
   std::vector<Step> steps_;
-  std::vector<std::array<V, 3>, LaneAllocator<std::array<V, 3>>> inverses_;  // of n, by columns
-  std::vector<Twist, LaneAllocator<Twist>> twists_;
+  std::vector<std::array<V, 3>, SimdAllocator<std::array<V, 3>>> inverses_;  // of n, by columns
+  std::vector<Twist, SimdAllocator<Twist>> twists_;
   bool free_ = false, loops_ = false;
   Real mass_{};
   V centre_{};
   Body inverse_{};  // of the inertia of all
-  std::array<BlockCholesky, std::size_t{Lanes<Real>::count}> squares_;
+  std::array<BlockCholesky, std::size_t{SimdTraits<Real>::count}> squares_;
   std::vector<Place> places_;
   std::vector<double> y_, left_, made_;
 };

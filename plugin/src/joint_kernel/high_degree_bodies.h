@@ -17,27 +17,27 @@ inline namespace LINCHPIN_SIMD {
 
 /// What a row has in the columns of a hub, and two zeros, so that of one block they are two vectors of four.
 template <class Real>
-struct HubRow {
+struct BodyRow {
   std::array<Real, 8> of{};
-  static HubRow load(const Real* from) {
-    HubRow row;
+  static BodyRow load(const Real* from) {
+    BodyRow row;
     std::copy_n(from, 8, row.of.begin());
     return row;
   }
   void store(Real* to) const { std::copy_n(of.begin(), 8, to); }
   template <class Scale>
-  void add(const Scale& s, const HubRow& row) {
+  void add(const Scale& s, const BodyRow& row) {
     for (std::size_t c = 0; c < 8; ++c) of[c] += s * row.of[c];
   }
-  void subtract(const HubRow& row) {
+  void subtract(const BodyRow& row) {
     for (std::size_t c = 0; c < 8; ++c) of[c] -= row.of[c];
   }
 };
 template <>
-struct HubRow<double> {
-  Four a{}, b{};
-  static HubRow load(const double* from) {
-    HubRow row;
+struct BodyRow<double> {
+  Vec4d a{}, b{};
+  static BodyRow load(const double* from) {
+    BodyRow row;
     std::memcpy(&row.a, from, sizeof row.a);
     std::memcpy(&row.b, from + 4, sizeof row.b);
     return row;
@@ -46,24 +46,24 @@ struct HubRow<double> {
     std::memcpy(to, &a, sizeof a);
     std::memcpy(to + 4, &b, sizeof b);
   }
-  void add(double s, const HubRow& row) { a += s * row.a, b += s * row.b; }
-  void subtract(const HubRow& row) { a -= row.a, b -= row.b; }
+  void add(double s, const BodyRow& row) { a += s * row.a, b += s * row.b; }
+  void subtract(const BodyRow& row) { a -= row.a, b -= row.b; }
 };
 /// to ← to + x row
 template <class X>
-void add_to(HubRow<X>& to, const X& x, const HubRow<double>& row) {
+void add_to(BodyRow<X>& to, const X& x, const BodyRow<double>& row) {
   if constexpr (std::is_same_v<X, double>) {
     to.add(x, row);
   } else {
     for (unsigned c = 0; c < 4; ++c) to.of[c] += row.a[c] * x, to.of[c + 4] += row.b[c] * x;
   }
 }
-inline void add_to(HubRow<Four>& to, const Four& x, const HubRow<Four>& row) { to.add(x, row); }
+inline void add_to(BodyRow<Vec4d>& to, const Vec4d& x, const BodyRow<Vec4d>& row) { to.add(x, row); }
 /// Σ a_c b_c, of one block in the lanes of a vector.
 template <class X>
-X along(const HubRow<double>& a, const HubRow<X>& b) {
+X along(const BodyRow<double>& a, const BodyRow<X>& b) {
   if constexpr (std::is_same_v<X, double>) {
-    const Four sum = a.a * b.a + a.b * b.b;
+    const Vec4d sum = a.a * b.a + a.b * b.b;
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
   } else {
     std::array<X, 4> sum;
@@ -71,8 +71,8 @@ X along(const HubRow<double>& a, const HubRow<X>& b) {
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
   }
 }
-inline Four along(const HubRow<Four>& a, const HubRow<Four>& b) {
-  std::array<Four, 4> sum;
+inline Vec4d along(const BodyRow<Vec4d>& a, const BodyRow<Vec4d>& b) {
+  std::array<Vec4d, 4> sum;
   for (std::size_t c = 0; c < 4; ++c) sum[c] = a.of[c] * b.of[c] + a.of[c + 4] * b.of[c + 4];
   return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }

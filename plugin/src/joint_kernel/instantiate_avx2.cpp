@@ -2,12 +2,20 @@
 // asked for: of the standard library's functions the linker keeps one version for everybody.
 #include "joint_kernel/dispatch.h"
 
+#include <linchpin/joints.h>
+
+#include <Eigen/Geometry>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <new>
+#include <span>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -31,7 +39,7 @@ std::unique_ptr<JointWork> work_for_one_by_avx2(const SymbolicFactor& pattern) {
 }
 
 std::unique_ptr<JointWork> work_for_four_by_avx2(const SymbolicFactor& pattern) {
-  return std::make_unique<JointLanes<Four>>(pattern);
+  return std::make_unique<JointLanes<Vec4d>>(pattern);
 }
 
 std::unique_ptr<CoupledStep> turns_of_one_by_avx2(const SymbolicFactor& pattern) {

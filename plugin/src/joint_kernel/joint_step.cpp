@@ -4,12 +4,36 @@
 
 #include <algorithm>
 #include <atomic>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 namespace linchpin::detail {
 
 namespace {
 std::size_t z(int i) { return static_cast<std::size_t>(i); }
+
+// The members of the geometry of all primitives, one after the other.
+std::vector<double> packed_geometry(const StockJoints& stock, const SymbolicFactor& p) {
+  std::vector<double> to;
+  const auto add = [&](const auto& member) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(member)>, double>)
+      to.push_back(member);
+    else
+      to.insert(to.end(), {member.x(), member.y(), member.z()});
+  };
+  std::size_t count = 0;
+  for_each_primitive(
+      [&]<class P>(P) { count += P::template Geometry<Vector3d>::count * p.primitives[index_of<P>()].size(); });
+  to.reserve(count);
+  for_each_primitive([&]<class P>(P) {
+    for (const int k : p.primitives[index_of<P>()]) {
+      const auto& from = stock.primitives.of<P>()[z(k)];
+      std::apply([&](auto... member) { (add(from.*member), ...); }, P::template Geometry<Vector3d>::members());
+    }
+  });
+  return to;
+}
 }  // namespace
 
 struct JointShape {
@@ -56,30 +80,10 @@ bool JointStep::lay_out(const System& system, const Block& block, JointShapes& s
   SymbolicFactor& p = shape.pattern;
   if (!p.lay_out(stock, block, made->bodies)) return false;
   const auto shrink = [](auto&... lists) { (lists.shrink_to_fit(), ...); };
-  shrink(p.nodes, p.belows, p.aboves, p.above, p.updates, p.meetings, p.points, p.axes, p.dots, p.ends_of, p.body_ends,
+  shrink(p.nodes, p.ancestors, p.descendants, p.descendants_begin, p.updates, p.block_pairs, p.ends_of, p.body_ends,
          p.row_of, p.joint_of);
-  std::vector<double>& to = made->geometry;
-  to.reserve(8 * shape.pattern.points.size() + 10 * shape.pattern.axes.size() + 7 * shape.pattern.dots.size());
-  const auto add = [&](const Vector3d& u) { to.insert(to.end(), {u.x(), u.y(), u.z()}); };
-  for (const int k : shape.pattern.points) {
-    const JointRows::Point& from = stock.points[z(k)];
-    add(from.p_AQ);
-    add(from.p_BQ);
-    to.insert(to.end(), {from.p_AQ.norm(), from.p_BQ.norm()});
-  }
-  for (const int k : shape.pattern.axes) {
-    const JointRows::Axis& from = stock.axes[z(k)];
-    add(from.u_A);
-    add(from.p_AQ);
-    add(from.p_BQ);
-    to.push_back(from.d0);
-  }
-  for (const int k : shape.pattern.dots) {
-    const JointRows::Dot& from = stock.dots[z(k)];
-    add(from.u_A);
-    add(from.w_B);
-    to.push_back(from.c);
-  }
+  for (std::vector<int>& list : p.primitives) list.shrink_to_fit();
+  made->geometry = packed_geometry(stock, p);
   made->masses.resize(block.bodies.size());
   shape_ = shapes.find(std::move(shape));
   block_ = std::move(made);

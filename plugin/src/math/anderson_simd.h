@@ -26,7 +26,7 @@ class AndersonSimd {
 
   /// @param e       in: the residual, by row, in the scale of impulses; out: what is left of it for the chord
   /// @param learns  whether a lane does from the step before: one, or zero; memory is taken when one first does
-  void reduce(Row<Real>& e, const Real& learns) {
+  void reduce(AlignedVector<Real>& e, const Real& learns) {
     if (known_ > 0 || positive_somewhere(learns)) learn(e, learns);
     std::copy(e.begin(), e.end(), last_.begin());
     if (known_ == 0) return;
@@ -36,7 +36,7 @@ class AndersonSimd {
 
   /// @param x  the chord
   /// @return the step to take
-  const Row<Real>& lengthen(Row<Real>& x) {
+  const AlignedVector<Real>& lengthen(AlignedVector<Real>& x) {
     if (known_ == 0)
       std::swap(step_, x);
     else
@@ -47,32 +47,33 @@ class AndersonSimd {
  private:
   static constexpr int most = 5;
   struct Pair {
-    Row<Real> e, way;  // what a way changes, across what the others do
-    Real inverse;      // of |e|²
+    AlignedVector<Real> e, way;  // what a way changes, across what the others do
+    Real inverse;                // of |e|²
   };
 
   Pair& pair(int number) { return pairs_[static_cast<std::size_t>(number % most)]; }
   static bool positive_somewhere(const Real& x) {
-    for (int lane = 0; lane < Lanes<Real>::count; ++lane)
-      if (Lanes<Real>::get(x, lane) > 0) return true;
+    for (int lane = 0; lane < SimdTraits<Real>::count; ++lane)
+      if (SimdTraits<Real>::get(x, lane) > 0) return true;
     return false;
   }
-  void learn(const Row<Real>& e, const Real& learns) {
+  void learn(const AlignedVector<Real>& e, const Real& learns) {
     Pair& to = pair(known_);
     to.e.resize(e.size());
     to.way.resize(e.size());
     for (std::size_t r = 0; r < e.size(); ++r) to.e[r] = e[r] - last_[r];
     std::swap(to.way, step_);
     for (int j = std::max(known_ - most + 1, 0); j < known_; ++j) take_off(pair(j), to.e, to.way);
-    const Real square = product(to.e, to.e), none = Lanes<Real>::all(1e-290);
-    to.inverse = learns * where_below(none, square, 1 / larger(square, none), Real{});
+    const Real square = product(to.e, to.e), none = SimdTraits<Real>::all(1e-290);
+    to.inverse = learns * select_less(none, square, 1 / maximum(square, none), Real{});
     ++known_;
   }
-  static void take_off(const Pair& by, Row<Real>& e, Row<Real>& way) {
+  static void take_off(const Pair& by, AlignedVector<Real>& e, AlignedVector<Real>& way) {
     const Real c = by.inverse * product(by.e, e);
     for (std::size_t r = 0; r < e.size(); ++r) e[r] -= c * by.e[r], way[r] -= c * by.way[r];
   }
-  static Real product(const Row<Real>& a, const Row<Real>& b) {  // in four sums: one waits for its last addition
+  static Real product(const AlignedVector<Real>& a,
+                      const AlignedVector<Real>& b) {  // in four sums: one waits for its last addition
     std::array<Real, 4> sums{};
     std::size_t r = 0;
     for (; r + 4 <= a.size(); r += 4)
@@ -83,7 +84,7 @@ class AndersonSimd {
 
   int known_ = 0;  // so far, of which the last are kept
   std::array<Pair, std::size_t{most}> pairs_;
-  Row<Real> last_, step_;
+  AlignedVector<Real> last_, step_;
 };
 
 }  // namespace LINCHPIN_SIMD

@@ -1,17 +1,18 @@
 // What its own spin does to a rigid body, in its axes, of one or of several side by side (Real).
 #pragma once
 
-#include "math/simd.h"
+#include "math/vec3.h"
 
 namespace linchpin::detail {
 inline namespace LINCHPIN_SIMD {
 
 /// As solve_gyroscopic().
 template <class Real>
-V3<Real> solve_spin(const V3<Real>& I, const V3<Real>& u, const V3<Real>& L, double h, const V3<Real>& f) {
-  const V3<Real> x{I.x, h * (u.z * I.x - L.z), h * (L.y - u.y * I.x)},
+Vector3<Real> solve_gyroscopic_step(const Vector3<Real>& I, const Vector3<Real>& u, const Vector3<Real>& L, double h,
+                                    const Vector3<Real>& f) {
+  const Vector3<Real> x{I.x, h * (u.z * I.x - L.z), h * (L.y - u.y * I.x)},
       y{h * (L.z - u.z * I.y), I.y, h * (u.x * I.y - L.x)}, k{h * (u.y * I.z - L.y), h * (L.x - u.x * I.z), I.z};
-  const V3<Real> yk = cross(y, k);
+  const Vector3<Real> yk = cross(y, k);
   const Real scale = 1 / dot(x, yk);
   return {scale * dot(f, yk), scale * dot(x, cross(f, k)), scale * dot(x, cross(y, f))};
 }

@@ -64,8 +64,8 @@ double fastest_swing(const System& system, const Dynamics& dynamics, const State
   double most = 0;
   if (stock.rigid) {  // ω² ≤ Σ|r||f| / least principal moment
     for (int i = 0; i < stock.count(); ++i) {
-      const auto &joint = stock.joints[z(i)], &next = stock.joints[z(i) + 1];
-      if (next.axis > joint.axis) {  // it slides, and its arm with it
+      const detail::StockJoints::Joint& joint = stock.joints[z(i)];
+      if (detail::count_of<detail::AxisPrimitive>(stock.ranges(i)) > 0) {  // it slides, and its arm with it
         const Constraint& constraint = constraint_at(system, block.constraints[z(joint.constraint)]);
         for (const int k : {0, 1})
           if (const int slot = k == 0 ? joint.slot_a : joint.slot_b; slot >= 0) {
@@ -75,11 +75,12 @@ double fastest_swing(const System& system, const Dynamics& dynamics, const State
         continue;
       }
       const double* f = lambda.data() + joint.row;
-      for (int k = joint.point; k < next.point; ++k, f += 3) {
+      stock.for_each_of_joint<detail::PointPrimitive>(i, [&](const auto& fixed) {
         const double size = std::sqrt(f[0] * f[0] + f[1] * f[1] + f[2] * f[2]);
-        if (joint.slot_a >= 0) bound[z(joint.slot_a)] += size * stock.arms[z(2 * k)];
-        if (joint.slot_b >= 0) bound[z(joint.slot_b)] += size * stock.arms[z(2 * k + 1)];
-      }
+        if (joint.slot_a >= 0) bound[z(joint.slot_a)] += size * fixed.length_A;
+        if (joint.slot_b >= 0) bound[z(joint.slot_b)] += size * fixed.length_B;
+        f += 3;
+      });
     }
     double probe = 0;  // 0 times what is not finite is not a number
     for (std::size_t s = 0; s < bound.size(); ++s) {

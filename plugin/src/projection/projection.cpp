@@ -270,13 +270,13 @@ ProjectionReport settle(const System& system, const Dynamics& dynamics, const St
   const bool by_joints = detail::stock_of(dynamics).rigid;
   const bool accelerations = !by_joints && has_level(system, block, Level::acceleration);
   if (by_joints) {
-    work.joint_velocities.begin(dynamics, on);
+    work.joint_rates.begin(dynamics, on);
     work.error.resize(lambda.size());
   } else {
     work.assembly.block = block;
   }
   const auto look = [&] {
-    if (by_joints) return work.joint_velocities.residuals(v, work.error);
+    if (by_joints) return work.joint_rates.residuals(v, work.error);
     give_velocities();
     assemble_constraints(system, on, work.assembly);
     if (!work.assembly.failure.empty()) return std::numeric_limits<double>::infinity();

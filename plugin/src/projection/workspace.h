@@ -19,7 +19,7 @@ inline constexpr double epsilon = std::numeric_limits<double>::epsilon();
 /// survive a call.
 struct Workspace {
   StockJointResiduals joints;
-  StockJointResiduals::Velocities joint_velocities;
+  StockJointRates joint_rates;
   std::vector<double> shift;
   std::vector<double> error, previous, minus, lambda, force, dv, lambda_sum, force_sum, start;
   std::vector<BodyState> X;
