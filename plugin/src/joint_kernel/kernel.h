@@ -9,7 +9,7 @@
 #include "joint_kernel/rows.h"
 #include "joint_kernel/schur_complement.h"
 #include "joint_kernel/start_evaluation.h"
-#include "math/anderson_simd.h"
+#include "math/anderson.h"
 #include "math/simd.h"
 
 #include <linchpin/detail/gyroscopic.h>
@@ -466,7 +466,7 @@ class JointKernel {
   EndResidual<Real> end_;
   SchurComplement<Real> equation_;
   StepAcceptance<Real> judgement_;
-  AndersonSimd<Real> anderson_;
+  AndersonAcceleration<Real> anderson_;
   ImpulseResponse<Real> moves_;  // of one block in turns
   StartSummary<Real> seen_;
   AlignedVector<Twist> free_, accelerations_;  // without the joints, at the end and at the start

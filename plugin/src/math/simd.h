@@ -3,13 +3,10 @@
 // each of four blocks that are alike, four bodies or joints of one block, or the three components of one vector.
 #pragma once
 
+#include "math/aligned_vector.h"
 #include "math/vec3.h"
 
-#include <cstddef>
 #include <cstring>
-#include <limits>
-#include <new>
-#include <vector>
 
 namespace linchpin::detail {
 inline namespace LINCHPIN_SIMD {
@@ -17,16 +14,6 @@ inline namespace LINCHPIN_SIMD {
 /// Four numbers, in as many registers as the processor needs.
 using Vec4d = double __attribute__((vector_size(32)));
 
-/// Access to the lanes of a number. A double has one.
-template <class Real>
-struct SimdTraits;
-template <>
-struct SimdTraits<double> {
-  static constexpr int count = 1;
-  static double get(double x, int) { return x; }
-  static void set(double& x, int, double to) { x = to; }
-  static double all(double x) { return x; }
-};
 template <>
 struct SimdTraits<Vec4d> {
   static constexpr int count = 4;
@@ -39,27 +26,6 @@ inline bool all_positive(double a) { return a > 0; }
 inline bool all_positive(const Vec4d& a) { return a[0] > 0 && a[1] > 0 && a[2] > 0 && a[3] > 0; }
 inline double max_lane(const Vec4d& x) { return maximum(maximum(x[0], x[1]), maximum(x[2], x[3])); }
 inline double sum_lanes(const Vec4d& x) { return (x[0] + x[1]) + (x[2] + x[3]); }
-
-/// An allocator that aligns to SIMD vectors, which GCC's own does not. Four numbers more can be read than there are.
-template <class T>
-struct SimdAllocator {
-  using value_type = T;
-  static constexpr std::align_val_t alignment{32};
-  SimdAllocator() = default;
-  template <class U>
-  SimdAllocator(const SimdAllocator<U>&) {}  // NOLINT: allocators convert
-  T* allocate(std::size_t n) {
-    constexpr std::size_t most = (std::numeric_limits<std::ptrdiff_t>::max() - sizeof(Vec4d)) / sizeof(T);
-    if (n > most) throw std::bad_array_new_length();
-    char* const at = static_cast<char*>(::operator new(n * sizeof(T) + sizeof(Vec4d), alignment));
-    std::memset(at + n * sizeof(T), 0, sizeof(Vec4d));
-    return reinterpret_cast<T*>(at);
-  }
-  void deallocate(T* p, std::size_t) { ::operator delete(p, alignment); }
-  bool operator==(const SimdAllocator&) const { return true; }
-};
-template <class T>
-using AlignedVector = std::vector<T, SimdAllocator<T>>;
 
 // ---- four vectors side by side
 
