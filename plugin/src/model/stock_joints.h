@@ -1,5 +1,5 @@
-// The stock joints of a block in flat lists, and their rows written straight to where they belong: what assembly and
-// the Newton of a step's end do for every joint in every step, without a call, a copy or an allocation for each.
+// The stock joints of a block in flat lists, and the functions that write their rows to where they belong. Assembly and
+// the end-of-step Newton do this for every joint in every step, without a call, a copy or an allocation for each.
 #pragma once
 
 #include "model/primitives/list.h"
@@ -12,7 +12,7 @@
 
 namespace linchpin::detail {
 
-/// The primitives of a constraint made by `joint`; null for any other.
+/// Returns the primitives of a constraint made by `joint`, or null for any other.
 const JointRows* rows_of(const ConstraintFunction& function);
 
 struct StockJoints {
@@ -45,13 +45,13 @@ struct StockJoints {
   }
 };
 
-/// A body with its rotation matrix, made once for all rows on it.
+/// A body with its rotation matrix, which is made once for all rows on it.
 struct TurnedBody {
   const BodyState& s;
   const Matrix3d& R;
 };
 
-/// Where one row of A, b, φ and φ̇ of a joint goes: six columns for each of its two bodies.
+/// The places of one row of A, b, φ and φ̇ of a joint. There are six columns for each of its two bodies.
 struct JointRow {
   double *A, *B;
   double *b, *position, *velocity;
@@ -59,7 +59,7 @@ struct JointRow {
     double* const to = side == 0 ? A : B;
     for (Eigen::Index i = 0; i < 3; ++i) to[i] = linear[i], to[i + 3] = angular[i];
   }
-  // φ̇ includes no φ_t: nothing made here depends on time but through its bodies.
+  // φ̇ includes no φ_t: a stock joint depends on time through its bodies alone.
   void values(double phi, double phi_dot, double right) const {
     *position = phi;
     *velocity = phi_dot;
@@ -85,8 +85,8 @@ void write_rows(const Fixed& fixed, const TurnedBody& A, const TurnedBody& B, co
     row(i).values(row_of_value(k.phi, i), row_of_value(motion.phi_dot, i), row_of_value(motion.bias, i));
 }
 
-// In place of the first dots of a joint that is turned far: B turns back about the axis of its turn, the shortest way.
-// For moving poses only; b is that of no motion.
+/// Writes rows in place of the first dots of a joint that is turned far: B turns back about the axis of its turn, the
+/// shortest way. They are for moving poses only, so b is that of no motion.
 template <class Row>
 void write_misalignment(const Misalignment& off, int held, const TurnedBody& A, const TurnedBody& B, const Row& row) {
   for (int i = 0; i < held; ++i) {

@@ -15,7 +15,8 @@
 
 namespace linchpin {
 
-/// The rotation matrices of the two bodies of a joint. Those of the bodies of a block were made once for all joints.
+/// The rotation matrices of the two bodies of a joint. The matrices of the bodies of a block were made once for all
+/// joints.
 struct JointRotations {
   JointRotations(const detail::StockJoints::Joint& joint, const State& at, const std::vector<Matrix3d>& of_block)
       : outside_A(joint.slot_a < 0 ? at[joint.a].R() : Matrix3d()),

@@ -23,7 +23,7 @@ double detail::widest_turn(const Dynamics& dynamics, const State& state) {
 
 namespace {
 
-/// Dots that vanish where the bodies are turned as they are.
+/// Sets the dots so that they vanish where the bodies are turned as they are now.
 void hold_as_turned(const JointRows::Alignment& alignment, const Matrix3d& A, const Matrix3d& B,
                     detail::DotPrimitive::Geometry<Vector3d>* dots) {
   using Of = JointRows::Alignment::Of;
