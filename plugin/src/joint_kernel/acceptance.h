@@ -1,7 +1,8 @@
-// What a step of a block, or of several alike side by side in the lanes of a vector (Real), has come to: the work of
-// its multipliers, its energy, and how fast the tension makes bodies swing, against how long it is (T15).
+// The test whether a step is accepted. It computes the work of the multipliers, the energy, and the frequency ω of the
+// geometric stiffness, which a step of length dt follows only up to some ω·dt (T15).
 #pragma once
 
+#include "joint_kernel/kernel_data.h"
 #include "joint_kernel/rows.h"
 #include "joint_kernel/symbolic.h"
 #include "math/simd.h"
@@ -17,21 +18,6 @@ namespace linchpin::detail {
 inline namespace LINCHPIN_SIMD {
 
 template <class Real>
-struct JointResult {
-  static constexpr int lanes = SimdTraits<Real>::count;
-  std::array<JointStep::Outcome, std::size_t{lanes}> of;
-
-  void refuse(int lane, const char* why) {
-    JointStep::Outcome& out = of[static_cast<std::size_t>(lane)];
-    if (!out.refused) out.refused = why;
-  }
-  /// Whether all are.
-  bool refused() const {
-    return std::all_of(of.begin(), of.end(), [](const auto& out) { return out.refused != nullptr; });
-  }
-};
-
-template <class Real>
 class StepAcceptance {
  public:
   using Rows = KernelRows<Real>;
@@ -43,11 +29,10 @@ class StepAcceptance {
     bounds_.resize(stiffness_.size());
   }
 
-  /// The work of multipliers, the energy at the end, and how fast the tension makes bodies swing; refuses what is too
-  /// fast for the step.
+  /// Computes the work of the multipliers, the energy at the end, and ω·dt. Refuses lanes whose ω·dt is too large.
   /// @param twists  at the end
-  /// @param total   multipliers of the whole step, impulses by row
-  /// @param means   velocities of the rows, of start and end
+  /// @param total   impulses of the whole step, by row
+  /// @param means   out: mean of the rates of the rows at the start and the end
   void judge(const Rows& rows, const JointStep::Limits& limits, const AlignedVector<Twist>& twists,
              const AlignedVector<Real>& total, AlignedVector<Real>& means, JointResult<Real>& result) {
     std::fill(bounds_.begin(), bounds_.end(), Real{});
@@ -79,7 +64,7 @@ class StepAcceptance {
       JointStep::Outcome& out = result.of[z(lane)];
       out.gain = get_lane(gain, lane);
       out.energy = get_lane(energy, lane);
-      out.swing = std::sqrt(get_lane(most, lane) * limits.dt);  // ω² dt² with impulses, which are dt times forces
+      out.swing = std::sqrt(get_lane(most, lane) * limits.dt);  // impulses are dt times forces, which makes it ω² dt²
       if (get_lane(probe, lane) != 0) result.refuse(lane, "numbers that are not finite");
       fast = fast || (!out.refused && !(out.swing <= limits.enough));
     }
@@ -101,8 +86,8 @@ class StepAcceptance {
   static Real product(const Real& a, const Real& b) { return a * b; }
   static Real product(const V& a, const V& b) { return dot(a, b); }
 
-  // J Rᵀ K R J of every body, K the geometric stiffness of T15 from impulses and J² the inverse inertia in the body's
-  // axes: its eigenvalues are ω² dt.
+  // Computes J Rᵀ K R J of every body. K is the geometric stiffness of T15 from impulses, and J² is the inverse inertia
+  // in the axes of the body. The eigenvalues are ω² dt.
   void stiffen(const Rows& rows, const AlignedVector<Real>& total) {
     std::fill(stiffness_.begin(), stiffness_.end(), Stiffness{});
     const auto add = [&](int body, const V& r, const V& f) {
@@ -128,14 +113,15 @@ class StepAcceptance {
     }
   }
 
-  // A symmetric K has eigenvalues m + 2p cos θ with θ, θ ± 2π/3: m their mean, 6p² the squares of K − m1 summed.
+  // A symmetric K has the eigenvalues m + 2p cos θ with θ, θ ± 2π/3. m is their mean, and 6p² the sum of the squares of
+  // K − m 1.
   static Real mean_of(const Stiffness& K) { return (1. / 3) * (K.xx + K.yy + K.zz); }
   static Real spread_of(const Stiffness& K) {
     const Real m = mean_of(K), x = K.xx - m, y = K.yy - m, z = K.zz - m;
     return square_root((1. / 6) * (x * x + y * y + z * z + 2 * (K.xy * K.xy + K.xz * K.xz + K.yz * K.yz)));
   }
 
-  // The largest ω dt of a lane, to half the digits at least. What bounds an eigenvalue tells of most that they are not.
+  // Returns the largest ω dt of a lane, to half the digits at least. The bounds of the eigenvalues exclude most bodies.
   double swing(const Rows& rows, double dt, int lane) const {
     std::size_t widest = 0;
     for (std::size_t i = 0; i < rows.moving; ++i)
@@ -150,12 +136,12 @@ class StepAcceptance {
         most = std::max(most, m);
         return;
       }
-      const double c = (most - m) / (2 * p);  // cos θ, no less than ½, if this were what is there already
+      const double c = (most - m) / (2 * p);  // cos θ, which is at least ½, of the largest so far
       const double x = (get_lane(K.xx, lane) - m) / p, y = (get_lane(K.yy, lane) - m) / p,
                    z = (get_lane(K.zz, lane) - m) / p;
       const double xy = get_lane(K.xy, lane) / p, xz = get_lane(K.xz, lane) / p, yz = get_lane(K.yz, lane) / p;
       const double det = x * (y * z - yz * yz) - xy * (xy * z - yz * xz) + xz * (xy * yz - y * xz);
-      const double cosine = std::clamp(0.5 * det, -1.0, 1.0);  // of 3θ, 4 cos³ θ − 3 cos θ
+      const double cosine = std::clamp(0.5 * det, -1.0, 1.0);  // cos 3θ = 4 cos³ θ − 3 cos θ
       if (c >= 0.5 && c * (4 * c * c - 3) >= cosine) return;
       most = std::max(most, m + 2 * p * std::cos(std::acos(cosine) / 3));
     };
@@ -168,7 +154,7 @@ class StepAcceptance {
   static std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
   AlignedVector<Stiffness> stiffness_;
-  AlignedVector<Real> bounds_;  // of the squares of frequencies, by body
+  AlignedVector<Real> bounds_;  // of ω², by body
 };
 
 }  // namespace LINCHPIN_SIMD

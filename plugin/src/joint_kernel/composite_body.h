@@ -1,8 +1,7 @@
-// Bodies that welds make one (T7): what a KernelFactor and a KernelNullSpace are to other joints, for a block of
-// nothing else. Loops of welds have six rows too many each, and G as much to drop; but whatever moves such a block
-// without opening it moves it as one body, and every answer comes from a walk over a spanning tree. Of the multipliers,
-// those of least norm are A y with AᵀA y = Aᵀλ, by body instead of by loop. Of one block, or of several alike in lanes
-// (Real).
+// The composite rigid body of a block of nothing but welds (T7). It takes the place of a KernelFactor and a
+// KernelNullSpace. Each loop of welds has six redundant rows, which G would have to drop. But a motion that does not
+// open the welds moves the block as one body, and multipliers come from a pass over a spanning tree. The multipliers of
+// least norm are A y with AᵀA y = Aᵀλ, with unknowns by body instead of by loop.
 #pragma once
 
 #include "joint_kernel/symbolic.h"
@@ -21,13 +20,13 @@ class CompositeBody {
   using V = Vector3<Real>;
 
  public:
-  /// One of them, by node of the pattern: rows of its point, then of its three dots.
+  /// A weld, by node of the symbolic factor. Its rows are those of its point, then of its three dots.
   struct Weld {
     int a = 0, b = 0, row = 0;
     V r_A, r_B;
     std::array<V, 3> n;
   };
-  struct Body {  // that moves
+  struct Body {  // a body that moves
     Real mass;
     V p;
     Real xx, yy, zz, xy, xz, yz;  // of its inertia (W)
@@ -39,7 +38,7 @@ class CompositeBody {
   std::vector<Weld, SimdAllocator<Weld>> welds;
   std::vector<Body, SimdAllocator<Body>> bodies;
 
-  CompositeBody() {}  // NOLINT: with its own GCC 12 fails under the sanitizers, an internal error
+  CompositeBody() {}  // NOLINT: with `= default` GCC 12 has an internal error under the sanitizers
 
   void lay_out(const SymbolicFactor& p) {
     const int moving = p.bodies;
@@ -49,7 +48,7 @@ class CompositeBody {
     twists_.assign(z(p.all_bodies), Twist{});
     for (std::size_t i = 0; i < welds.size(); ++i)
       welds[i].a = p.nodes[i].a, welds[i].b = p.nodes[i].b, welds[i].row = p.nodes[i].first;
-    // What does not move is one root; else the first body is.
+    // All fixed bodies are one root. Without them the first body is the root.
     std::vector<char> reached(z(p.all_bodies), 0);
     std::fill(reached.begin() + moving, reached.end(), 1);
     const auto on_fixed = [&](const Weld& weld) { return weld.a >= moving || weld.b >= moving; };
@@ -72,9 +71,9 @@ class CompositeBody {
 
   bool loops() const { return loops_; }
 
-  /// @return positive where their multipliers are clear
+  /// @return positive where the multipliers of all welds are well defined
   Real factor() {
-    constexpr double least = 1e-3;  // of three axes' volume
+    constexpr double least = 1e-3;  // volume of the three axes of a weld
     Real margin = SimdTraits<Real>::all(1);
     for (std::size_t i = 0; i < welds.size(); ++i) {
       const auto& n = welds[i].n;
@@ -89,8 +88,8 @@ class CompositeBody {
     return margin;
   }
 
-  /// x ← multipliers whose motion has the rates x, by row: zeros but on the tree. Rates of what the tree leaves out are
-  /// not looked at: where all agree they are met.
+  /// x ← multipliers whose motion has the rates x, by row. They are zero outside the tree. Rates outside the tree are
+  /// not read: where all rates agree they are met.
   void solve(Real* x) {
     lift(x);
     for (std::size_t i = 0; i < bodies.size(); ++i) {
@@ -120,7 +119,7 @@ class CompositeBody {
     }
   }
 
-  /// What the bodies do with that, by body, until the next of these calls.
+  /// The motion of the bodies that has the rates x, by body. It is valid until the next call.
   const Twist* lift(const Real* x) {
     for (std::size_t i = z(bodies.size()); i < twists_.size(); ++i) twists_[i] = Twist{};
     if (free_) twists_[0] = Twist{};
@@ -149,7 +148,7 @@ class CompositeBody {
     return twists_.data();
   }
 
-  /// The motion as one body that has the momentum of these; as of all its bodies.
+  /// The motion of the composite body that has the momentum of these motions.
   template <class T>
   Twist common(const T* of) const {
     V linear{}, angular{};
@@ -160,7 +159,7 @@ class CompositeBody {
     }
     return moved(linear, angular);
   }
-  /// By an impulse, and its moment about the centre.
+  /// The motion that an impulse makes. @param angular  its moment about the centre
   Twist moved(const V& linear, const V& angular) const {
     return free_ ? Twist{(1 / mass_) * linear, turned(inverse_, angular)} : Twist{};
   }
@@ -170,12 +169,12 @@ class CompositeBody {
   Twist at(std::size_t body, const Twist& all) const { return {all.v + cross(all.w, arm(body)), all.w}; }
   V arm(std::size_t body) const { return bodies[body].p - centre_; }
 
-  /// The multipliers of least norm of all that do the same; of rates, those next to them that agree.
+  /// Replaces multipliers by those of least norm that do the same. Rates become the nearest rates that agree.
   void project(Real* x, int lane) {
     if (!loops_) return;
     std::vector<double>&left = left_, &made = made_;
     for (std::size_t r = 0; r < left.size(); ++r) left[r] = SimdTraits<Real>::get(x[r], lane), made[r] = 0;
-    for (int round = 0; round < 2; ++round) {  // squares have half the digits: once more has the others
+    for (int round = 0; round < 2; ++round) {  // AᵀA has half the digits, and a second round the others
       const BlockCholesky& squares = squares_[z(lane)];
       std::fill(y_.begin(), y_.end(), 0.0);
       for (std::size_t i = 0; i < welds.size(); ++i) pull(i, lane);
@@ -190,10 +189,10 @@ class CompositeBody {
     int weld;
     bool outward;  // from a to b
   };
-  struct Place {  // of a weld's share in the squares: blocks of a, of b, of both
+  struct Place {  // of a weld in AᵀA: blocks of a, of b, of both
     BlockCholesky::Slot a, b, both;
-    int at_a = -1, at_b = -1;  // in y_, −1: the root
-    bool a_first = false;      // of both: rows are those of a
+    int at_a = -1, at_b = -1;  // in y_; −1: the root
+    bool a_first = false;      // the rows of `both` are those of a
   };
   static std::size_t z(std::size_t i) { return i; }
   static std::size_t z(int i) { return static_cast<std::size_t>(i); }
@@ -277,7 +276,7 @@ class CompositeBody {
         S[2][0] += n.z * n.x, S[2][1] += n.z * n.y, S[2][2] += n.z * n.z;
       }
       S[0][1] = S[1][0], S[0][2] = S[2][0], S[1][2] = S[2][1];
-      // Of a point's rows (1, −r×) of one body and (−1, r×) of the other.
+      // The rows of a point are (1, −r×) on one body and (−1, r×) on the other.
       const auto own = [&](const Vector3<double>& r, const BlockCholesky::Slot& slot) {
         double* x = values + slot.offset;
         const int s = slot.stride;
@@ -293,7 +292,8 @@ class CompositeBody {
       if (to.at_a >= 0) own(r_A, to.a);
       if (to.at_b >= 0) own(r_B, to.b);
       if (to.at_a < 0 || to.at_b < 0) continue;
-      const Vector3<double>&p = to.a_first ? r_A : r_B, &q = to.a_first ? r_B : r_A;  // of the rows' body, the columns'
+      const Vector3<double>&p = to.a_first ? r_A : r_B,
+            &q = to.a_first ? r_B : r_A;  // of the body of the rows, and of the columns
       double* x = values + to.both.offset;
       const int s = to.both.stride;
       const double along = dot(p, q);
@@ -361,12 +361,12 @@ class CompositeBody {
   }
 
   std::vector<Step> steps_;
-  std::vector<std::array<V, 3>, SimdAllocator<std::array<V, 3>>> inverses_;  // of n, by columns
+  std::vector<std::array<V, 3>, SimdAllocator<std::array<V, 3>>> inverses_;  // of the matrix of n, by columns
   std::vector<Twist, SimdAllocator<Twist>> twists_;
   bool free_ = false, loops_ = false;
   Real mass_{};
   V centre_{};
-  Body inverse_{};  // of the inertia of all
+  Body inverse_{};  // inverse inertia of the composite body
   std::array<BlockCholesky, std::size_t{SimdTraits<Real>::count}> squares_;
   std::vector<Place> places_;
   std::vector<double> y_, left_, made_;

@@ -1,7 +1,7 @@
-// The block L D Lᵀ of G = A M⁻¹ Aᵀ in the order of a SymbolicFactor (T7), of one block or of several alike side by side
-// in the lanes of a vector (Real); and solves by it, of as many right-hand sides side by side as X has lanes. Rows that
-// depend on rows before them are dropped: their multipliers come out as zero. Hubs are no part of that G, but unknowns
-// of their own (HighDegreeBodies).
+// The block factor L D Lᵀ of G = A M⁻¹ Aᵀ in the order of a SymbolicFactor (T7), and solves with it. Real has a lane
+// for each of several blocks that are alike, and X has a lane for each of several right-hand sides. Rows that depend on
+// rows before them are dropped: their multipliers are zero. High-degree bodies are no part of that G, but unknowns of
+// their own (HighDegreeBodies).
 #pragma once
 
 #include "joint_kernel/high_degree_bodies.h"
@@ -24,7 +24,7 @@ class KernelFactor {
  public:
   void lay_out(const SymbolicFactor& p) {
     diagonal_.assign(z(p.rows), Real{});
-    values_.assign(z(p.values) + 1, Real{});  // and one that backward() reads beyond
+    values_.assign(z(p.values) + 1, Real{});  // backward() reads one number more
     panel_.assign(z(p.widest_panel), Real{});
     eliminations_.assign(p.nodes.begin(), p.nodes.end());
     blocks_3x3_.assign(SimdTraits<Real>::count == 1 ? z(p.widest_panel / 3) : 0, Block3x3{});
@@ -37,20 +37,21 @@ class KernelFactor {
       if (columns > 0) lane.lay_out(columns, p.rows);
   }
 
-  /// Zeros, for G to be summed into the places that the pattern names: of its diagonal blocks the lower half.
+  /// Sets G to zero. @return where it is summed, at the places of the symbolic factor; of diagonal blocks the lower
+  /// half
   Real* clear() {
     for (auto* x : {&values_, &couplings_, &high_degree_masses_, &lengths_}) std::fill(x->begin(), x->end(), Real{});
     return values_.data();
   }
-  /// Likewise for what joints have in the columns of hubs, SymbolicFactor::hub_stride apart.
+  /// Where the columns of high-degree bodies are written, in rows that are body_stride apart.
   Real* couplings() { return couplings_.data(); }
-  /// By row, for what hubs add to the diagonal of G.
+  /// Where it is written, by row, what high-degree bodies would add to the diagonal of G.
   Real* lengths() { return lengths_.data(); }
-  /// For the mass of one, whole, likewise apart.
+  /// Where the mass matrix of a high-degree body is written, whole, in rows that are body_stride apart.
   Real* high_degree_mass(int index) { return high_degree_masses_.data() + block_of(index, index); }
 
-  /// In the place of D stands D⁻¹, whole. @return positive where every pivot is far from zero or, if dependent rows are
-  /// to be dropped, as near to it as rounding comes
+  /// Factors. D⁻¹ takes the place of D, whole. @return positive where every pivot is far from zero, or, if dependent
+  /// rows are dropped, zero to rounding
   Real factor(const SymbolicFactor& p) {
     for (auto& lane : dropped_) lane.clear();
     for (const SymbolicFactor::Node& node : p.nodes)
@@ -61,18 +62,18 @@ class KernelFactor {
                                    [&] { return drops_ ? factor_nodes<true, true>(p) : factor_nodes<false, true>(p); });
   }
 
-  /// From now on. Not from the first: most never need to, and looking takes time.
+  /// Drops dependent rows from now on. Most blocks never need it, and the test takes time.
   void drop_dependent() { drops_ = true; }
   bool drops() const { return drops_; }
 
-  /// Of a lane: whether all rows are in the factor.
+  /// Returns whether all rows of a lane are in the factor.
   bool whole(int lane) const {
     const HighDegreeBodies& high_degree = high_degree_[z(lane)];
     return dropped_[z(lane)].empty() ||
            (high_degree.count() > 0 && high_degree.count() == static_cast<int>(high_degree.kept().size()));
   }
 
-  /// The null vectors of Aᵀ that its dropped rows stand for.
+  /// Adds the null vectors of Aᵀ that the dropped rows of a lane stand for.
   void find_null_space(const SymbolicFactor& p, int lane, KernelNullSpace& to) const {
     to.clear();
     for (const Dropped& rows : dropped_[z(lane)])
@@ -81,7 +82,7 @@ class KernelFactor {
     if (!p.high_degree_bodies.empty()) to.constrain(high_degree_[z(lane)]);
   }
 
-  /// x ← G⁻¹ x, by row of the pattern.
+  /// x ← G⁻¹ x, by row of the symbolic factor.
   template <class X>
   void solve(const SymbolicFactor& p, X* x) const {
     if (!p.high_degree_bodies.empty()) return solve_with_high_degree(p, x);
@@ -93,8 +94,8 @@ class KernelFactor {
       of_width(node->width, [&](auto width) { backward<decltype(width)::value>(ancestors, *node, values, x); });
   }
 
-  /// The same for rows of some nodes, in order, with all that their elimination touches, all where there are hubs:
-  /// zeros elsewhere, unread.
+  /// The same for the rows of some nodes and of all their ancestors, in order. The others are zero, and not read. Where
+  /// there are high-degree bodies it is for all rows.
   template <class X>
   void solve(const SymbolicFactor& p, const std::vector<int>& nodes, X* x) const {
     if (!p.high_degree_bodies.empty()) return solve_with_high_degree(p, x);
@@ -110,7 +111,7 @@ class KernelFactor {
     }
   }
 
-  /// Joints of usual widths have loops of known lengths; the others are of width 0, and know their own.
+  /// Calls visit(width): a constant for the usual widths, so that loops have known lengths, and 0 for the others.
   template <class Visit>
   static void of_width(int width, const Visit& visit) {
     switch (width) {
@@ -128,28 +129,28 @@ class KernelFactor {
   }
 
  private:
-  // Relative to the diagonal: rows are independent, for what counts as dependent is smaller by as many digits as there
-  // are between no_pivot and here, and one refinement, of what 1e-16 / 1e-8 leaves, has the multipliers to rounding.
+  // Smallest pivot of an independent row, over its diagonal. Dependent rows have smaller ones by four digits
+  // (no_pivot). One refinement, of the 1e-16 / 1e-8 that a solve leaves, has the multipliers to rounding.
   static constexpr double least_pivot = 1e-8;
-  // And what is left of a row that depends on others: the square of its distance from them, which is no more than gaps
-  // of the pose, and rounding, which is more.
+  // Largest pivot of a dependent row: the square of its distance from the others, which comes from gaps of the pose,
+  // and rounding, which is larger.
   static constexpr double no_pivot = 1e-12;
   static constexpr int body_columns = SymbolicFactor::body_columns, body_stride = SymbolicFactor::body_stride,
                        mass_block = body_columns * body_stride;
   using OfNode = std::array<double, SymbolicFactor::max_width * SymbolicFactor::max_width>;
-  struct Dropped {  // of a node
+  struct Dropped {  // dropped rows of a node
     int node, count;
-    OfNode own;                                      // by dropped row: its null vector there
-    std::array<int, SymbolicFactor::max_width> row;  // and which it is
-    OfNode coupled;                                  // likewise, what it has of S in rows that are not; with hubs
+    OfNode own;                                      // by dropped row: its null vector in the node
+    std::array<int, SymbolicFactor::max_width> row;  // by dropped row: its number in the node
+    OfNode coupled;  // by dropped row: its S in rows that are kept; with high-degree bodies
   };
-  struct Kept {  // dropped rows that have multipliers after all: what they tell of hubs no other does
+  struct Kept {  // a dropped row that has a multiplier, because it alone holds a motion of high-degree bodies
     int first, width, row;
     std::array<double, SymbolicFactor::max_width> own, coupled;
   };
   static constexpr std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
-  // Of a width that is known each on its own, so that the loops within are of known lengths, too.
+  // Where the width is known each number is a constant, so that inner loops have known lengths, too.
   template <int W, class Visit>
   static void each(int w, const Visit& visit) {
     if constexpr (W > 0) [&]<int... i>(std::integer_sequence<int, i...>) {
@@ -209,7 +210,8 @@ class KernelFactor {
     std::copy(made, made + node.height * w, panel);
   }
 
-  // The same for three rows on nothing but such of one block: nine numbers as two vectors of four and one.
+  // The update of nodes of three rows by one of three rows, of one block: nine numbers as two SIMD vectors and one
+  // number.
   struct Block3x3 {
     Vec4d a, b;
     double c;
@@ -232,7 +234,7 @@ class KernelFactor {
         rows[z(k)] = Block3x3{Vec4d{x, x, x, y}, Vec4d{y, y, w, w}, w};
       }
       made += 6;
-      for (int j = 0; j <= i; ++j) {  // of the diagonal more than anybody reads
+      for (int j = 0; j <= i; ++j) {  // of diagonal blocks also the half that nobody reads
         double* const to = values_.data() + *update++;
         const Block3x3* const by = columns + 3 * j;
         Block3x3 sum{rows[0].a * by[0].a, rows[0].b * by[0].b, rows[0].c * by[0].c};
@@ -265,12 +267,12 @@ class KernelFactor {
     }
   }
 
-  // `to` ← D⁻¹, whole, from the lower half; unless always, only if its pivots are clear in all lanes.
-  // @return whether it did; margin: less where they are not, which is not positive where they are not far from zero
+  // `to` ← D⁻¹, whole, from the lower half. Unless `always`, only where the pivots are far from zero in all lanes.
+  // @return whether it did. @param margin  reduced to what the pivots are above the least, not positive below it
   template <int W, bool always>
   static bool invert(const Real* D, const Real* diagonal, int w, Real* to, Real& margin) {
     constexpr int max_width = SymbolicFactor::max_width;
-    if constexpr (W == 3) {  // its adjugate: one division
+    if constexpr (W == 3) {  // by the adjugate: one division
       const Real a = D[0], b = D[3], c = D[6], d = D[4], e = D[7], f = D[8];
       const Real cxx = d * f - e * e, cxy = c * e - b * f, cxz = b * e - c * d, minor = a * d - b * b;
       const Real det = a * cxx + b * cxy + c * cxz, inverse = 1 / det;
@@ -306,7 +308,7 @@ class KernelFactor {
     }
   }
 
-  // `to` ← L⁻ᵀ d L⁻¹, whole. l is L below its ones, overwritten by its inverse.
+  // `to` ← L⁻ᵀ d L⁻¹, whole. l is L below its ones, and is overwritten by its inverse.
   template <int W>
   static void invert_made(std::array<Real, SymbolicFactor::max_width * SymbolicFactor::max_width>& l,
                           const std::array<Real, SymbolicFactor::max_width>& d, int width, Real* to) {
@@ -330,8 +332,8 @@ class KernelFactor {
     });
   }
 
-  // D ← D⁻¹ of a joint with pivots that are not clear. In those lanes rows that depend on rows before them are left
-  // out, zeros in D⁻¹; in the others it is what it always is.
+  // D ← D⁻¹ of a joint with pivots near zero. In those lanes rows that depend on rows before them are dropped: they are
+  // zero in D⁻¹. The other lanes have the usual D⁻¹.
   template <int W>
   [[gnu::noinline]] void drop(const SymbolicFactor& p, const SymbolicFactor::Node& node, Real& margin) {
     constexpr int max_width = SymbolicFactor::max_width;
@@ -343,7 +345,7 @@ class KernelFactor {
     for (int i = 0; i < w; ++i)
       for (int j = 0; j <= i; ++j) S[z(i * w + j)] = S[z(j * w + i)] = D[i * w + j];
     Real clear{};
-    if constexpr (SimdTraits<Real>::count > 1) {  // else it is known not to be
+    if constexpr (SimdTraits<Real>::count > 1) {  // a single lane has pivots near zero
       clear = one;
       invert<W, true>(S.data(), diagonal, w, others.data(), clear);
     }
@@ -390,13 +392,13 @@ class KernelFactor {
     }
   }
 
-  // ---- hubs
+  // ---- high-degree bodies
 
-  // Of one and itself or one before it.
+  // The place of the block of body i and body j ≤ i.
   static std::size_t block_of(int i, int j) { return z((i * (i + 1) / 2 + j) * mass_block); }
 
-  // What a joint has in the columns of the hubs, U, after those eliminated into it: D⁻¹ U in its place, and of what
-  // comes after it, and of H, their share.
+  // Eliminates a joint from the columns U of high-degree bodies: D⁻¹ U takes the place of U, and the columns of its
+  // ancestors and H are updated.
   template <int W>
   void eliminate_couplings(const SymbolicFactor& p, const SymbolicFactor::Node& node) {
     const int w = W > 0 ? W : node.width, index = static_cast<int>(&node - p.nodes.data());
@@ -438,7 +440,7 @@ class KernelFactor {
     }
   }
 
-  // What dropped rows of a joint say of the hubs.
+  // Adds the rows C of dropped rows of a joint, which hold high-degree bodies directly.
   void add_dropped_rows(const SymbolicFactor& p, const SymbolicFactor::Node& node, const Dropped& rows, int lane) {
     HighDegreeBodies& high_degree = high_degree_[z(lane)];
     for (int i = 0; i < rows.count; ++i) {
@@ -496,7 +498,7 @@ class KernelFactor {
     return margin;
   }
 
-  // The multipliers of dropped rows that are kept pass through D⁻¹ as they are.
+  // Multipliers of dropped rows that are kept pass through D⁻¹ unchanged.
   void keep(const SymbolicFactor& p, int lane) {
     kept_[z(lane)].clear();
     for (int of : high_degree_[z(lane)].kept()) {
@@ -544,7 +546,8 @@ class KernelFactor {
     }
   }
 
-  // In between: what the hubs do, and the multipliers of rows that are kept for them.
+  // Between both halves of a solve: the motion of high-degree bodies, and the multipliers of rows that are kept for
+  // them.
   template <class X>
   void solve_high_degree(const SymbolicFactor& p, int lane, X* u, X* x) const {
     const std::size_t of = SimdTraits<Real>::count == 1 ? 0 : z(lane);
@@ -608,7 +611,7 @@ class KernelFactor {
       backward_three(ancestors, node, values, x);
       return;
     }
-    if constexpr (W == 3) {  // in three sums, to the last bit as backward_three() has them
+    if constexpr (W == 3) {  // in three sums, with the bits of backward_three()
       X* const own = x + node.first;
       const Real *const D = values + node.diagonal, *panel = values + node.panel;
       std::array<std::array<X, 3>, 3> sums;
@@ -649,7 +652,7 @@ class KernelFactor {
     for (int k = 0; k < w; ++k) own[k] = made[z(k)];
   }
 
-  // The same for three rows of one block, in the lanes of a vector whose last is nothing.
+  // The same for three rows of one block, in a SIMD vector whose last lane means nothing.
   static void backward_three(const SymbolicFactor::Ancestor* ancestors, const SymbolicFactor::Elimination& node,
                              const double* values, double* x) {
     const auto row = [](const double* from) {
@@ -659,7 +662,7 @@ class KernelFactor {
     };
     double* const own = x + node.first;
     const double* const D = values + node.diagonal;  // symmetric: rows are columns
-    // Three sums: each waits for its last product alone.
+    // Each of three sums waits for its own last product alone.
     Vec4d x0 = row(D) * own[0], x1 = row(D + 3) * own[1], x2 = row(D + 6) * own[2];
     const double* panel = values + node.panel;
     for (const SymbolicFactor::Ancestor* i = ancestors + node.ancestors_begin; i != ancestors + node.ancestors_end;
@@ -676,14 +679,13 @@ class KernelFactor {
     own[0] = made[0], own[1] = made[1], own[2] = made[2];
   }
 
-  AlignedVector<Real> values_;    // by node D and what is below it
+  AlignedVector<Real> values_;    // by node: D, and its panel
   AlignedVector<Real> diagonal_;  // of G, by row
   AlignedVector<Real> panel_;
-  std::vector<SymbolicFactor::Elimination>
-      eliminations_;  // of the pattern's joints, for solves to pass over in long chains
+  std::vector<SymbolicFactor::Elimination> eliminations_;  // of the nodes: solves of long chains read less memory
   AlignedVector<Block3x3> blocks_3x3_;
   std::array<std::vector<Dropped>, SimdTraits<Real>::count> dropped_;
-  AlignedVector<Real> couplings_, high_degree_masses_;  // U by node and hub, then D⁻¹ U; H
+  AlignedVector<Real> couplings_, high_degree_masses_;  // U, then D⁻¹ U, by node and body; H
   AlignedVector<Real> lengths_;
   std::array<HighDegreeBodies, SimdTraits<Real>::count> high_degree_;
   std::array<std::vector<Kept>, SimdTraits<Real>::count> kept_;

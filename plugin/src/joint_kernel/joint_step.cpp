@@ -1,4 +1,4 @@
-// The plain step of blocks of stock joints. Hides which of them are alike, and in whose memory each is worked out.
+// JointStep: finds blocks that are alike, and the memory in which their steps are computed.
 #include "joint_kernel/dispatch.h"
 #include "problem/kept_assembly.h"
 
@@ -39,7 +39,7 @@ std::vector<double> packed_geometry(const StockJoints& stock, const SymbolicFact
 struct JointShape {
   SymbolicFactor pattern;
   struct Member {
-    std::unique_ptr<JointWork> one, four;
+    std::unique_ptr<JointSolver> one, four;
   };
   std::vector<Member> members;
 };
@@ -52,12 +52,12 @@ std::shared_ptr<JointShape> JointShapes::find(JointShape&& shape) {
   for (const auto& known : known_)
     if (auto same = known.lock(); same && same->pattern == shape.pattern) {
       for (JointShape::Member& member : same->members)
-        if (!member.four) member.four = work_for_four(same->pattern);
+        if (!member.four) member.four = make_four_lane_joint_solver(same->pattern);
       return same;
     }
   auto made = std::make_shared<JointShape>(std::move(shape));
   made->members.resize(z(members_));
-  for (JointShape::Member& member : made->members) member.one = work_for_one(made->pattern);
+  for (JointShape::Member& member : made->members) member.one = make_joint_solver(made->pattern);
   known_.push_back(made);
   return made;
 }
@@ -104,25 +104,27 @@ void JointStep::take_masses(const System& system) {
 
 void JointStep::take(const State& state, const Limits& limits, std::span<Job> jobs, int member) {
   JointShape::Member& own = jobs[0].of->shape_->members[z(member)];
-  if (jobs.size() > 1 && own.four) return own.four->take(state, limits, jobs);
-  for (Job& job : jobs) own.one->take(state, limits, {&job, 1});
+  if (jobs.size() > 1 && own.four) return own.four->solve(state, limits, jobs);
+  for (Job& job : jobs) own.one->solve(state, limits, {&job, 1});
 }
 
 const char* JointStep::begin(const State& state, double gap_tolerance) {
-  if (!turns_) turns_ = turns_of_one(shape_->pattern);
-  return turns_->begin(state, *block_, gap_tolerance);
+  if (!turns_) turns_ = make_coupled_step(shape_->pattern);
+  return turns_->factor(state, *block_, gap_tolerance);
 }
 double JointStep::reach(double dt, double tolerance, int most_solves, std::span<const double> applied,
                         std::span<const double> Q, std::span<double> v) {
-  return turns_->reach(dt, tolerance, most_solves, applied, Q, v);
+  return turns_->solve_start_velocities(dt, tolerance, most_solves, applied, Q, v);
 }
 void JointStep::keep(double time, std::span<const double> applied, std::span<double> v) {
-  turns_->keep(time, applied, v);
+  turns_->linearized_start_velocities(time, applied, v);
 }
-void JointStep::hold(std::span<double> v) { turns_->hold(v); }
-bool JointStep::as_one(One& to) const { return turns_->as_one(to); }
-void JointStep::aim(std::span<const int> bodies) { turns_->aim(bodies); }
-void JointStep::move(std::span<const Push> pushes, std::span<double> to) { turns_->move(pushes, to.data()); }
-void JointStep::end(const Limits& limits, Job& job) { turns_->end(limits, job); }
+void JointStep::hold(std::span<double> v) { turns_->project_velocities(v); }
+bool JointStep::as_one(One& to) const { return turns_->composite_body(to); }
+void JointStep::aim(std::span<const int> bodies) { turns_->select_bodies(bodies); }
+void JointStep::move(std::span<const Push> pushes, std::span<double> to) {
+  turns_->apply_impulses(pushes, to.data());
+}
+void JointStep::end(const Limits& limits, Job& job) { turns_->finish(limits, job); }
 
 }  // namespace linchpin::detail

@@ -1,5 +1,5 @@
-// The null vectors of Aᵀ that a KernelFactor's dropped rows stand for, and the multipliers of least norm by them (T6,
-// T7): λ − N (NᵀN)⁻¹ Nᵀ λ. Of one block; those in lanes, which may drop different rows, have one each.
+// The null vectors N of Aᵀ that the dropped rows of a KernelFactor stand for, and the multipliers of least norm (T6,
+// T7): λ − N (NᵀN)⁻¹ Nᵀ λ. There is one null space for each lane, because lanes may drop different rows.
 #pragma once
 
 #include "joint_kernel/high_degree_bodies.h"
@@ -16,11 +16,11 @@
 namespace linchpin::detail {
 inline namespace LINCHPIN_SIMD {
 
-// A dropped row k makes Lᵀ n = e_k: n is e_k − D⁻ S e_k in its own joint and runs from there up the joints that were
-// eliminated into it, as half a solve does. Where a loop closes it is the loop's, with nothing elsewhere: N is sparse.
-// Two overlap only where one joint is eliminated into the other in the end, so that NᵀN, factored in the order of
-// elimination, fills no more than those; and as each n is 1 in its own dropped row and 0 in all others, NᵀN ≥ 1.
-// The null vectors of one joint stand side by side in lanes of fours, as many as they need.
+// A dropped row k has the null vector n with Lᵀ n = e_k. In its own joint n is e_k − D⁻ S e_k, and from there it runs
+// to the descendants of the joint, as half a solve does. A row that closes a loop has its values along the loop
+// alone: N is sparse. Two null vectors overlap only where one joint is an ancestor of the other. So NᵀN, factored in
+// the order of elimination, has no fill. Each n is 1 in its own dropped row and 0 in all others, so that NᵀN ≥ 1. The
+// null vectors of one joint stand side by side in as many SIMD vectors as they need.
 class KernelNullSpace {
  public:
   void clear() {
@@ -35,14 +35,14 @@ class KernelNullSpace {
   }
 
   bool empty() const { return groups_.empty(); }
-  std::size_t size() const { return values_.size(); }  ///< in fours: what a projection costs
+  std::size_t size() const { return values_.size(); }  ///< in SIMD vectors: the cost of a projection
 
-  /// The null vectors of a joint's dropped rows: in the order in which joints are eliminated.
-  /// @param own  [dropped × width] what they are in the joint itself
-  /// @param value  of values of L by place (SymbolicFactor::Node::panel)
+  /// Adds the null vectors of the dropped rows of a joint. Joints come in the order of elimination.
+  /// @param own  [dropped × width] the null vectors in the joint itself
+  /// @param value  value(place): the values of L (SymbolicFactor::Node::panel)
   template <class Value>
   void add(const SymbolicFactor& p, int node, int dropped, const double* own, const Value& value) {
-    if (n_.empty()) {  // the first time that it is asked for: most never need it
+    if (n_.empty()) {  // the first time: most blocks never need it
       reached_.assign(p.nodes.size() / 64 + 1, 0);
       active_.assign(p.nodes.size(), 0);
       latest_.assign(p.nodes.size(), -1);
@@ -76,7 +76,8 @@ class KernelNullSpace {
     }
   }
 
-  /// Once all are there: only those of their combinations count that leave the hubs alone, Cᵀt = 0 (HighDegreeBodies).
+  /// Allows only combinations t of the null vectors that leave high-degree bodies alone, Cᵀt = 0 (HighDegreeBodies).
+  /// All null vectors have been added.
   void constrain(const HighDegreeBodies& high_degree) {
     held_ = static_cast<int>(high_degree.kept().size());
     const std::size_t size = t_.size();
@@ -92,11 +93,10 @@ class KernelNullSpace {
       std::copy_n(t_.data(), size, pulls_.data() + z(j) * size);
       for (int i = 0; i <= j; ++i) gram_.at(j, i) = inner(shares_.data() + z(i) * size, t_.data());
     }
-    gram_.factor(
-        held_);  // of what is ≥ 0 by how far rows of C are from each other, which HighDegreeBodies has looked at
+    gram_.factor(held_);  // positive: HighDegreeBodies keeps rows of C that are independent
   }
 
-  /// λ ← the multipliers of least norm of all with the same Aᵀλ. @param x  by row, one lane of it
+  /// Replaces multipliers by those of least norm with the same Aᵀλ. @param x  by row; one lane of it
   template <class Real>
   void project(Real* x, int lane) {
     for (const Group& g : groups_) of_count(g.count, [&](auto count) { gather<decltype(count)::value>(g, x, lane); });
@@ -107,26 +107,26 @@ class KernelNullSpace {
 
  private:
   static constexpr int max_width = SymbolicFactor::max_width, max_vectors = 2;
-  struct Group {  // the null vectors of a joint's rows
+  struct Group {  // the null vectors of the dropped rows of a joint
     int count = 0, vectors = 0;
-    int t = 0, y = 0;  // its places there
+    int t = 0, y = 0;  // places in t_ and y_
     int parts = 0, parts_end = 0;
     int parent = -1;                   // in the elimination of NᵀN
     int blocks = -1, last_block = -1;  // its column of the factor
     int stamp = -1;
   };
-  struct Part {  // what they are in a joint
+  struct Part {  // a group in a joint
     int node, group, first, width;
-    int values;    // [width × fours]
-    int previous;  // of the same joint
+    int values;    // [width × vectors]
+    int previous;  // part of the same joint
   };
-  struct Block {  // of the factor
+  struct Block {  // of the factor of NᵀN
     int row;      // group
-    int values;   // [column's count × row's fours]
-    int next;     // of its column
+    int values;   // [count of the column × vectors of the row]
+    int next;     // block of the same column
   };
 
-  // Few are summed one by one, more in fours.
+  // Up to three null vectors are summed number by number, more as SIMD vectors.
   template <class Visit>
   static void of_count(int count, const Visit& visit) {
     switch (count) {
@@ -197,7 +197,7 @@ class KernelNullSpace {
     return static_cast<std::size_t>(i);
   }
   static double at(const Vec4d* x, int i) { return x[static_cast<unsigned>(i) / 4][static_cast<unsigned>(i) % 4]; }
-  // A vector's type aliases that of its lanes.
+  // The type of a SIMD vector aliases that of its lanes.
   static const double* scalars(const Vec4d* x) { return reinterpret_cast<const double*>(x); }
   static double* scalars(Vec4d* x) { return reinterpret_cast<double*>(x); }
   static double total(const Vec4d& x) { return (x[0] + x[1]) + (x[2] + x[3]); }
@@ -208,7 +208,7 @@ class KernelNullSpace {
     return at;
   }
 
-  // The null vectors of the last group, up from where they begin.
+  // Follows the null vectors of the last group from their joint to its descendants.
   template <int C, class Value>
   void spread(const SymbolicFactor& p, int node, const double* own, const Value& value) {
     std::array<Vec4d, max_width * C> n{};
@@ -226,10 +226,10 @@ class KernelNullSpace {
     for (std::size_t i = z(groups_.back().parts); i < parts_.size(); ++i) active_[z(parts_[i].node)] = 0;
   }
 
-  // @return its largest, where that is no rounding of `size`
+  // Keeps the part of the last group in a joint. @return its largest value, 0 where that is rounding of `size`
   template <int C>
   double keep(const SymbolicFactor& p, int node, const std::array<Vec4d, max_width * C>& n, double size) {
-    constexpr double negligible = 1e-13;  // what joints out of the loop come to
+    constexpr double negligible = 1e-13;  // of joints outside the loop
     const SymbolicFactor::Node& of = p.nodes[z(node)];
     Vec4d all{};
     for (int i = 0; i < of.width * C; ++i) all = maximum(all, absolute(n[z(i)]));
@@ -248,7 +248,7 @@ class KernelNullSpace {
     return most;
   }
 
-  // −L_belowᵀ n_below.
+  // −L_ancestorᵀ n_ancestor
   template <int C, class Value>
   double follow(const SymbolicFactor& p, int node, double size, const Value& value) {
     const SymbolicFactor::Node& of = p.nodes[z(node)];
@@ -268,12 +268,12 @@ class KernelNullSpace {
     return keep<C>(p, node, sum, size);
   }
 
-  // The next rows of NᵀN = L D Lᵀ, by blocks of groups.
+  // Computes the next rows of NᵀN = L D Lᵀ, by blocks of groups.
   template <int count>
   void factor(int group) {
     Group& g = groups_[z(group)];
     const int d = count > 0 ? count : g.count, C = (d + 3) / 4;
-    std::array<Vec4d, max_width * max_vectors> own{};  // [d × fours]
+    std::array<Vec4d, max_width * max_vectors> own{};  // [d × vectors]
     reach_.clear();
     for (std::size_t i = z(g.parts); i < parts_.size(); ++i) {
       const Part& part = parts_[i];
@@ -296,7 +296,8 @@ class KernelNullSpace {
     for (const int index : reach_) {
       Group& h = groups_[z(index)];
       const Vec4d* const y = y_.data() + h.y;
-      for (int i = h.blocks; i >= 0; i = blocks_[z(i)].next) {  // later groups of its column: all of them reached
+      for (int i = h.blocks; i >= 0;
+           i = blocks_[z(i)].next) {  // the later groups of its column, all of which are reached
         const Group& later = groups_[z(blocks_[z(i)].row)];
         const Vec4d* l = factor_.data() + blocks_[z(i)].values;
         Vec4d* const to = y_.data() + later.y;
@@ -323,7 +324,7 @@ class KernelNullSpace {
     invert<count>(own.data(), d, C, inverse_.data() + g.y);
   }
 
-  // Groups whose columns of the factor a row touches that overlaps one of them.
+  // Lists the groups whose columns of the factor have values in the row of a group that overlaps `from`.
   void reach(int from, int group) {
     for (int at = from; at != group && groups_[z(at)].stamp != group; at = groups_[z(at)].parent) {
       Group& h = groups_[z(at)];
@@ -334,7 +335,7 @@ class KernelNullSpace {
     }
   }
 
-  // Of one that is ≥ 1: no pivots need to be looked for.
+  // Inverts a matrix that is ≥ 1, which needs no pivoting.
   template <int count>
   static void invert(Vec4d* S, int rows, int vectors, Vec4d* to) {
     const int d = count > 0 ? count : rows, C = count > 0 ? (count + 3) / 4 : vectors;
@@ -353,15 +354,15 @@ class KernelNullSpace {
   }
 
   void solve_all() {
-    if (alike_ == 3)  // loops of hinges
+    if (alike_ == 3)  // null vectors of loops of hinges
       solve<3>();
-    else if (alike_ == 4)  // and bars on hinges at both ends
+    else if (alike_ == 4)  // of bars on hinges at both ends
       solve<4>();
     else
       solve<0>();
   }
 
-  // Of t = (NᵀN)⁻¹ Nᵀλ the nearest, in the metric of NᵀN, with Cᵀt = 0.
+  // Projects t = (NᵀN)⁻¹ Nᵀλ, in the metric of NᵀN, on Cᵀt = 0.
   void project_out_high_degree() {
     const std::size_t size = t_.size();
     std::array<double, z(SymbolicFactor::body_columns * SymbolicFactor::max_high_degree)> along;
@@ -379,7 +380,7 @@ class KernelNullSpace {
     return total(sum);
   }
 
-  // t ← (NᵀN)⁻¹ t. @tparam count  of all groups, 0: of each its own
+  // t ← (NᵀN)⁻¹ t. @tparam count  null vectors of every group, or 0 where they differ
   template <int count>
   void solve() {
     const auto size = [](const Group& g) { return count > 0 ? count : g.count; };
@@ -417,16 +418,16 @@ class KernelNullSpace {
 
   std::vector<Group> groups_;
   std::vector<Part> parts_;
-  int alike_ = 0;                // null vectors of each group, or 0
+  int alike_ = 0;                // null vectors of every group, or 0 where they differ
   AlignedVector<Vec4d> values_;  // N, by part
   std::vector<Block> blocks_;
   AlignedVector<Vec4d> factor_, inverse_;  // of NᵀN: L by block, D⁻¹ by group
-  std::vector<std::uint64_t> reached_;     // joints that are yet to be followed, bit by bit
+  std::vector<std::uint64_t> reached_;     // by bit: joints that are yet to be followed
   std::vector<char> active_;
   std::vector<int> latest_, reach_;
   AlignedVector<Vec4d> n_, y_, t_;
   int held_ = 0;                         // rows of C
-  AlignedVector<Vec4d> shares_, pulls_;  // of them, each like t: what null vectors say in their terms, E, and (NᵀN)⁻¹ E
+  AlignedVector<Vec4d> shares_, pulls_;  // by row of C, each like t: E, and (NᵀN)⁻¹ E
   SmallCholesky gram_;                   // Eᵀ (NᵀN)⁻¹ E
 };
 

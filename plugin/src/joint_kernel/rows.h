@@ -1,5 +1,5 @@
-// The bodies and the rows of a block of joints, or of several blocks that are alike side by side in the lanes of Real:
-// their data, and products of A and Aᵀ with twists and multipliers. Rows stand in the order in which the factor
+// The bodies and the rows of a block of joints, or of several blocks that are alike side by side in the lanes of Real.
+// It has their data, and products of A and Aᵀ with twists and multipliers. Rows stand in the order in which the factor
 // eliminates their joints, so that each pass reads memory from front to back.
 #pragma once
 

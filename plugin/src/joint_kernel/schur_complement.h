@@ -1,6 +1,6 @@
-// G λ = r of a block, G = A M⁻¹ Aᵀ (T7), of one or of several alike side by side in the lanes of a vector (Real): its
-// blocks from bodies and rows, its factor or, of nothing but welds, the walk over their tree, and where rows depend on
-// each other the multipliers of least norm (T6).
+// The Schur complement G = A M⁻¹ Aᵀ of a block of joints (T7), and solves of G λ = r. It assembles G from bodies and
+// rows and factors it; a block of nothing but welds is a composite body instead. Where rows depend on each other it has
+// the multipliers of least norm (T6).
 #pragma once
 
 #include "joint_kernel/composite_body.h"
@@ -27,9 +27,9 @@ class SchurComplement {
 
   void lay_out(const SymbolicFactor& p) { p.is_composite ? composite_.lay_out(p) : factor_.lay_out(p); }
 
-  /// Made once more where rows depend on each other for the first time, with the null vectors of those that do. Those
-  /// of long ladders of welds are as long as the ladder, which the way of all others is spared.
-  /// @param wanted  whether anybody waits for a lane
+  /// Assembles and factors G. Where rows depend on each other for the first time, it does so again and drops them, with
+  /// their null vectors. Null vectors of long ladders are as long as the ladder: the general solver is cheaper there.
+  /// @param wanted  wanted(lane): whether the lane needs an answer
   /// @return positive where there is an answer; else why_not() says why
   template <class Wanted>
   Real factor(const SymbolicFactor& p, Rows& rows, Wanted wanted) {
@@ -58,16 +58,16 @@ class SchurComplement {
     return margin == dear ? JointStep::too_dear : "rank not clear from the pivots";
   }
 
-  /// x ← multipliers that make these rates, by row.
+  /// x ← multipliers that make the rates x, by row.
   void solve(const SymbolicFactor& p, AlignedVector<Real>& x) {
     p.is_composite ? composite_.solve(x.data()) : factor_.solve(p, x.data());
   }
 
-  /// Whether rows depend on each other, in a lane; and in this one.
+  /// Returns whether rows depend on each other in some lane, or in this one.
   bool redundant() const { return redundant_; }
   bool redundant(int lane) const { return composite_.loops() || !null_spaces_[z(lane)].empty(); }
 
-  /// Of the multipliers that do the same those of least norm, which the estimate of T15 needs, too.
+  /// Replaces multipliers by those of least norm that do the same. The estimate of T15 needs these, too.
   void least_norm(AlignedVector<Real>& lambda) {
     for (int lane = 0; lane < lanes; ++lane)
       if (composite_.loops())
@@ -76,7 +76,7 @@ class SchurComplement {
         null_spaces_[z(lane)].project(lambda.data(), lane);
   }
 
-  /// What solve() goes by, for right-hand sides of other kinds: where all are welds, those, else the factor.
+  /// The factor that solve() uses, where not all joints are welds. Where all are, it uses the composite body.
   const KernelFactor<Real>& factor() const { return factor_; }
   CompositeBody<Real>& composite() { return composite_; }
   const CompositeBody<Real>& composite() const { return composite_; }
@@ -87,13 +87,13 @@ class SchurComplement {
   using Point = typename Rows::template Row<PointPrimitive>;
   using WeightedPoint = std::array<std::array<V, 3>, 2>;  // K times the angular parts of its rows, by side
   using ByRow = std::array<Real, SymbolicFactor::max_width>;
-  struct OfRows {  // of a joint, by component: what its rows pull with at the first of its sides, and K times their
-                   // moments
+  struct OfRows {  // of a joint, by component: linear parts of its rows on side 0, and K times the angular parts
+                   // by side
     ByRow v[3], on[2][3];
   };
 
-  static constexpr double dear = -2;              // a margin
-  static constexpr std::size_t max_vectors = 16;  // of null vectors, by row; windows of four bars have 1.3
+  static constexpr double dear = -2;              // a margin: the null vectors are too long
+  static constexpr std::size_t max_vectors = 16;  // of null vectors, per row; windows of four bars have 1.3
 
   static std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
@@ -121,7 +121,7 @@ class SchurComplement {
     return composite_.factor();
   }
 
-  // G = A M⁻¹ Aᵀ into the places of its factor.
+  // Assembles G = A M⁻¹ Aᵀ in the places of its factor.
   void fill(const SymbolicFactor& p, Rows& rows) {
     Real* const values = factor_.clear();
     for_each_primitive([&]<class P>(P) {
@@ -135,7 +135,7 @@ class SchurComplement {
     const auto& points = rows.rows.template of<PointPrimitive>();
     OfRows of{};
     int ball_of = -1, width_of = -1;
-    for (const SymbolicFactor::BlockPair& m : p.block_pairs) {  // all of one j after the other
+    for (const SymbolicFactor::BlockPair& m : p.block_pairs) {  // pairs of one node j follow each other
       const Real inverse = rows.inverse_masses[z(m.body)].linear;
       const Real linear = m.side_i == m.side_j ? inverse : -inverse;
       Real* const to = values + m.target;
@@ -161,7 +161,7 @@ class SchurComplement {
     return to;
   }
 
-  // What joints have in the columns of hubs, and how long that makes their rows; and what those weigh.
+  // Writes the columns of high-degree bodies, what they add to the lengths of rows, and their masses.
   void fill_high_degree(const SymbolicFactor& p, const Rows& rows) {
     constexpr int stride = SymbolicFactor::body_stride;
     for (const SymbolicFactor::HighDegreeEnd& end : p.high_degree_ends) {
@@ -195,7 +195,7 @@ class SchurComplement {
     }
   }
 
-  // What two balls add to each other's rows: (r × e_x) · on[0] and so on; of the diagonal the lower half.
+  // Adds the product of two points: (r × e_x) · on[0] and so on; of a diagonal block the lower half.
   static void add_products(const Point& point, int side, const std::array<V, 3>& on, const Real& linear, bool lower,
                            Real* x) {
     const V r = side == 0 ? point.r_A : -point.r_B;
@@ -234,7 +234,7 @@ class SchurComplement {
     });
   }
 
-  // What a joint and the rows of another, or its own, add to each other's; of the diagonal at least the lower half.
+  // Adds the product of a joint with the rows of another or its own; of a diagonal block at least the lower half.
   template <int W>
   static void add_products(const SymbolicFactor::Node& i, const SymbolicFactor::BlockPair& m, const Rows& rows,
                            const OfRows& of, const Real& linear, int width, Real* to) {
@@ -257,7 +257,7 @@ class SchurComplement {
   [[gnu::always_inline]] static void add_row(Real* to, int count, const Real& a, const ByRow& A, const Real& b,
                                              const ByRow& B, const Real& c, const ByRow& C) {
     const auto one = [&](int k) { to[k] += a * A[z(k)] + (b * B[z(k)] + c * C[z(k)]); };
-    if constexpr (W >= 4 && lanes == 1) {  // whole
+    if constexpr (W >= 4 && lanes == 1) {  // all of them
       const auto four = [](const double* from) {
         Vec4d x;
         std::memcpy(&x, from, sizeof x);
@@ -275,7 +275,7 @@ class SchurComplement {
   KernelFactor<Real> factor_;
   CompositeBody<Real> composite_;
   std::array<KernelNullSpace, std::size_t{lanes}> null_spaces_;
-  bool redundant_ = false;  // in a lane
+  bool redundant_ = false;  // in some lane
 };
 
 }  // namespace LINCHPIN_SIMD

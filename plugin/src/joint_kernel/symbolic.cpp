@@ -180,7 +180,7 @@ void SymbolicFactorBuilder::make_nodes() {
   }
 }
 
-/// What the elimination of each joint fills, and where the numbers of the factor stand.
+/// Lists what the elimination of each joint fills, and where the numbers of the factor stand.
 /// @return false where they are too many
 bool SymbolicFactorBuilder::make_ancestors() {
   constexpr int most_values = 120;  // per row

@@ -64,7 +64,7 @@ struct SymbolicFactor {
   };
 
   std::vector<Node> nodes;  ///< in the order of elimination
-  /// The nodes that are eliminated. Those after them are on nothing but high-degree and fixed bodies.
+  /// How many nodes are eliminated. The nodes after them are on nothing but high-degree and fixed bodies.
   int eliminated = 0;
   std::vector<Ancestor> ancestors;
   /// The nodes that have one as an ancestor, from descendants_begin[node] to descendants_begin[node + 1].

@@ -1,4 +1,4 @@
-// How a rigid body's own spin turns it in a step.
+// The effect of the gyroscopic torque on a rigid body over a step.
 #include "math/gyroscopic_newton.h"
 
 #include <linchpin/detail/gyroscopic.h>

@@ -1,4 +1,5 @@
-// What its own spin does to a rigid body, in its axes, of one or of several side by side (Real).
+// A Newton step of the gyroscopic torque, for one rigid body or for several side by side (Real), in the axes of the
+// body.
 #pragma once
 
 #include "math/vec3.h"
@@ -6,7 +7,7 @@
 namespace linchpin::detail {
 inline namespace LINCHPIN_SIMD {
 
-/// As solve_gyroscopic().
+/// Returns x of (I + h ([u]× I − [L]×)) x = f, as solve_gyroscopic() does.
 template <class Real>
 Vector3<Real> solve_gyroscopic_step(const Vector3<Real>& I, const Vector3<Real>& u, const Vector3<Real>& L, double h,
                                     const Vector3<Real>& f) {

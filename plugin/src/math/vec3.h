@@ -170,8 +170,8 @@ struct SpatialVector {
   static Vector3<X> load(const X* first) { return {first[0], first[1], first[2]}; }
 };
 
-/// What a step does to a body: a displacement, and a rotation by a vector t that adds to a vector r fixed in the body
-/// (sin t / t) t × r + ((1 − cos t) / t²) t × (t × r). Sums are then of the size of the step and not of the world.
+/// The displacement of a body in a step. The rotation by a vector t adds to a vector r that is fixed in the body
+/// (sin t / t) t × r + ((1 − cos t) / t²) t × (t × r). Sums are of the size of the step, and not of the world.
 template <class V>
 struct Displacement {
   V translation, rotation;

@@ -34,6 +34,9 @@ struct AxisPrimitive {
 
   using Parameters = JointRows::Axis;
   static const auto& of(const JointRows& joint) { return joint.axes; }
+  static constexpr auto parameters() {
+    return std::tuple{&Parameters::u_A, &Parameters::p_AQ, &Parameters::p_BQ, &Parameters::d0};
+  }
 
   template <class V>
   struct Geometry {

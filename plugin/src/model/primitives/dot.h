@@ -31,6 +31,7 @@ struct DotPrimitive {
 
   using Parameters = JointRows::Dot;
   static const auto& of(const JointRows& joint) { return joint.dots; }
+  static constexpr auto parameters() { return std::tuple{&Parameters::u_A, &Parameters::w_B, &Parameters::c}; }
 
   template <class V>
   struct Geometry {

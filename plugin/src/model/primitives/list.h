@@ -45,7 +45,7 @@ int count_of(const PrimitiveRanges& ranges) {
   return ranges.end[index_of<P>()] - ranges.begin[index_of<P>()];
 }
 
-/// The first row of a primitive in a joint. Of `NoPrimitive` it is the number of all rows.
+/// Returns the first row of a primitive in a joint. For `NoPrimitive` it is the number of all rows.
 struct NoPrimitive {};
 template <class Of>
 int first_row_of(const JointRows& joint) {
@@ -58,12 +58,13 @@ int first_row_of(const JointRows& joint) {
   return rows;
 }
 
-/// Whether these are one point and nothing else, and whether they are the primitives of a weld.
+/// Returns whether these are one point and nothing else.
 inline bool is_ball(const PrimitiveRanges& of) {
   PrimitiveIndices other{};
   for (std::size_t i = 0; i < primitive_count; ++i) other[i] = of.end[i] - of.begin[i];
   return std::exchange(other[index_of<PointPrimitive>()], 0) == 1 && other == PrimitiveIndices{};
 }
+/// Returns whether these are the primitives of a weld.
 inline bool is_weld(const PrimitiveRanges& of) {
   PrimitiveIndices other{};
   for (std::size_t i = 0; i < primitive_count; ++i) other[i] = of.end[i] - of.begin[i];

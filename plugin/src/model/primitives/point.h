@@ -32,8 +32,9 @@ struct PointPrimitive {
 
   using Parameters = JointRows::Point;
   static const auto& of(const JointRows& joint) { return joint.points; }
+  static constexpr auto parameters() { return std::tuple{&Parameters::p_AQ, &Parameters::p_BQ}; }
 
-  /// What is fixed in the bodies (body axes), and the lengths of the arms.
+  /// The vectors that are fixed in the bodies (body axes), and the lengths of the arms.
   template <class V>
   struct Geometry {
     V p_AQ, p_BQ;
