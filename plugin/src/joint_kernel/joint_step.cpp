@@ -66,7 +66,7 @@ JointStep::JointStep() = default;
 JointStep::~JointStep() = default;
 
 bool JointStep::lay_out(const System& system, const Block& block, JointShapes& shapes) {
-  turns_.reset();
+  coupled_.reset();
   shape_.reset();
   block_.reset();
   StockJoints stock;
@@ -109,22 +109,22 @@ void JointStep::take(const State& state, const Limits& limits, std::span<Job> jo
 }
 
 const char* JointStep::begin(const State& state, double gap_tolerance) {
-  if (!turns_) turns_ = make_coupled_step(shape_->pattern);
-  return turns_->factor(state, *block_, gap_tolerance);
+  if (!coupled_) coupled_ = make_coupled_step(shape_->pattern);
+  return coupled_->factor(state, *block_, gap_tolerance);
 }
 double JointStep::reach(double dt, double tolerance, int most_solves, std::span<const double> applied,
                         std::span<const double> Q, std::span<double> v) {
-  return turns_->solve_start_velocities(dt, tolerance, most_solves, applied, Q, v);
+  return coupled_->solve_start_velocities(dt, tolerance, most_solves, applied, Q, v);
 }
 void JointStep::keep(double time, std::span<const double> applied, std::span<double> v) {
-  turns_->linearized_start_velocities(time, applied, v);
+  coupled_->linearized_start_velocities(time, applied, v);
 }
-void JointStep::hold(std::span<double> v) { turns_->project_velocities(v); }
-bool JointStep::as_one(One& to) const { return turns_->composite_body(to); }
-void JointStep::aim(std::span<const int> bodies) { turns_->select_bodies(bodies); }
+void JointStep::hold(std::span<double> v) { coupled_->project_velocities(v); }
+bool JointStep::as_one(One& to) const { return coupled_->composite_body(to); }
+void JointStep::aim(std::span<const int> bodies) { coupled_->select_bodies(bodies); }
 void JointStep::move(std::span<const Push> pushes, std::span<double> to) {
-  turns_->apply_impulses(pushes, to.data());
+  coupled_->apply_impulses(pushes, to.data());
 }
-void JointStep::end(const Limits& limits, Job& job) { turns_->finish(limits, job); }
+void JointStep::end(const Limits& limits, Job& job) { coupled_->finish(limits, job); }
 
 }  // namespace linchpin::detail
