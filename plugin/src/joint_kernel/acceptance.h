@@ -73,7 +73,7 @@ class StepAcceptance {
     for (int lane = 0; lane < lanes; ++lane) {
       JointStep::Outcome& out = result.of[z(lane)];
       if (out.refused || out.swing <= limits.enough) continue;
-      out.swing = swing(rows, limits.dt, lane);
+      out.swing = tension_frequency(rows, limits.dt, lane);
       if (!(out.swing <= limits.swing)) result.refuse(lane, "too long a step");
     }
   }
@@ -122,7 +122,7 @@ class StepAcceptance {
   }
 
   // Returns the largest ω dt of a lane, to half the digits at least. The bounds of the eigenvalues exclude most bodies.
-  double swing(const Rows& rows, double dt, int lane) const {
+  double tension_frequency(const Rows& rows, double dt, int lane) const {
     std::size_t widest = 0;
     for (std::size_t i = 0; i < rows.moving; ++i)
       if (!(get_lane(bounds_[i], lane) <= get_lane(bounds_[widest], lane))) widest = i;

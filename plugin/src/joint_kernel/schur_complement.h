@@ -49,13 +49,13 @@ class SchurComplement {
       null_spaces_[z(lane)].clear();
       if (!wanted(lane) || !(get_lane(margin, lane) > 0) || factor_.whole(lane)) continue;
       factor_.find_null_space(p, lane, null_spaces_[z(lane)]);
-      if (null_spaces_[z(lane)].size() > max_vectors * z(p.rows)) set_lane(margin, lane, dear);
+      if (null_spaces_[z(lane)].size() > max_vectors * z(p.rows)) set_lane(margin, lane, null_vectors_too_long);
       redundant_ = true;
     }
     return margin;
   }
   static const char* why_not(double margin) {
-    return margin == dear ? JointStep::too_dear : "rank not clear from the pivots";
+    return margin == null_vectors_too_long ? JointStep::too_dear : "rank not clear from the pivots";
   }
 
   /// x ← multipliers that make the rates x, by row.
@@ -92,8 +92,8 @@ class SchurComplement {
     ByRow v[3], on[2][3];
   };
 
-  static constexpr double dear = -2;              // a margin: the null vectors are too long
-  static constexpr std::size_t max_vectors = 16;  // of null vectors, per row; windows of four bars have 1.3
+  static constexpr double null_vectors_too_long = -2;  // a margin that names the reason
+  static constexpr std::size_t max_vectors = 16;       // of null vectors, per row; windows of four bars have 1.3
 
   static std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
