@@ -3,6 +3,7 @@
 #include "joint_solve.h"
 #include "random.h"
 
+#include "model/primitives/gap.h"
 #include "model/stock_joints.h"
 
 #include <linchpin/detail/joint_step.h>
@@ -364,6 +365,50 @@ double scale(const std::vector<double>& x) {
   double most = 0;
   for (const double a : x) most = std::max(most, std::abs(a));
   return most;
+}
+
+// The gaps from packed parameters are those of the residuals.
+TEST(JointStep, MeasuresGapsFromPackedParameters) {
+  for (int seed = 0; seed < 20; ++seed) {
+    Random random(static_cast<unsigned>(seed));
+    const auto point = [&] { return Vector3d(random.direction() * 0.7); };
+    JointRows given;
+    for (int i = 0; i < seed % 3; ++i) given.points.push_back({point(), point()});
+    for (int i = 0; i < seed % 4; ++i) given.axes.push_back({point(), point(), point(), 0.3});
+    for (int i = 0; i < seed % 2; ++i) given.dots.push_back({point(), point(), 0.1});
+    if (given.points.empty() && given.axes.empty() && given.dots.empty()) continue;
+    const Constraint made = joint("joint", world, BodyId{1}, given, Vector3d::Zero(), Vector3d::Zero());
+    const JointRows& rows = *detail::rows_of(made.function());
+    std::array<BodyState, 2> X;
+    for (BodyState& body : X) {
+      body.p = point();
+      body.q = Eigen::Quaterniond(Eigen::AngleAxisd(1.3, random.direction()));
+    }
+    const auto counts = detail::counts_of(rows);
+    std::vector<double> packed(static_cast<std::size_t>(detail::packed_size(counts)));
+    ASSERT_EQ(packed.size(), 6 * rows.points.size() + 10 * rows.axes.size() + 7 * rows.dots.size());
+    ASSERT_EQ(detail::pack(rows, packed.data()), packed.data() + packed.size());
+    struct Pose {
+      Vector3d p;
+      Eigen::Quaterniond q;
+      Vector3d rotate(const Vector3d& u) const { return q * u; }
+    };
+    const double* from = packed.data();
+    const auto gap = detail::gap_of(from, counts, Pose{X[0].p, X[0].q}, Pose{X[1].p, X[1].q});
+    EXPECT_EQ(from, packed.data() + packed.size());
+
+    std::vector<double> phi(3 * rows.points.size() + rows.axes.size() + rows.dots.size());
+    made.function().residual(X, 0, phi);
+    double length = 0, angle = 0;
+    for (std::size_t i = 0; i < rows.points.size(); ++i)
+      length = std::max(length, Vector3d::Map(phi.data() + 3 * i).norm());
+    for (std::size_t i = 3 * rows.points.size(); i < phi.size(); ++i) {
+      double& most = i < 3 * rows.points.size() + rows.axes.size() ? length : angle;
+      most = std::max(most, std::fabs(phi[i]));
+    }
+    EXPECT_EQ(gap.length, length);
+    EXPECT_EQ(gap.angle, angle);
+  }
 }
 
 // In turns with a host's rows: where it has them start, what an impulse of theirs moves, what it takes for the rows to

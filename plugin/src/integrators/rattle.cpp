@@ -161,16 +161,38 @@ bool Stepper::Impl::step_symplectic(double dt) {
   return true;
 }
 
+namespace {
+
+/// Velocities that carry the bodies across the step as their momenta say.
+class MomentumUpdate final : public VelocityUpdate {
+ public:
+  MomentumUpdate(const System& system, const Block& block, const State& base, double dt, std::span<double> momentum,
+                 std::span<double> v)
+      : system_(system), block_(block), base_(base), dt_(dt), momentum_(momentum), v_(v) {}
+  void add(std::span<const double> force, std::span<const double>) override {
+    for (std::size_t j = 0; j < momentum_.size(); ++j) momentum_[j] += force[j];
+    twists_of(system_, block_, base_, dt_, momentum_, v_);
+  }
+
+ private:
+  const System& system_;
+  const Block& block_;
+  const State& base_;
+  double dt_;
+  std::span<double> momentum_, v_;
+};
+
+}  // namespace
+
 NewtonReport end_on_constraints_with_momenta(const System& system, const Dynamics& dynamics, const State& base,
                                              State& end, double dt, std::span<double> momentum, std::span<double> v,
                                              std::span<double> lambda, double tolerance, int max_solves) {
   const Block& block = dynamics.assembly().block;
   twists_of(system, block, base, dt, momentum, v);
-  return newton_to_the_end(system, dynamics, base, end, dt, v, lambda, {}, tolerance, max_solves, false, true,
-                           [&](std::span<const double> force, std::span<const double>) {
-                             for (std::size_t j = 0; j < momentum.size(); ++j) momentum[j] += force[j];
-                             twists_of(system, block, base, dt, momentum, v);
-                           });
+  MomentumUpdate update(system, block, base, dt, momentum, v);
+  const EndOfStep step{system, dynamics, base, end, dt};
+  const EndOfStepNewton::Options options{.tolerance = tolerance, .max_solves = max_solves, .needs_force = true};
+  return EndOfStepNewton(step, options, v, update).solve(lambda, {});
 }
 
 }  // namespace linchpin

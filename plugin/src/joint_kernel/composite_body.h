@@ -1,8 +1,7 @@
-// Bodies that welds make one (T7): what a KernelFactor and a KernelNullSpace are to other joints, for a block of
-// nothing else. Loops of welds have six rows too many each, and G as much to drop; but whatever moves such a block
-// without opening it moves it as one body, and every answer comes from a walk over a spanning tree. Of the multipliers,
-// those of least norm are A y with AᵀA y = Aᵀλ, by body instead of by loop. Of one block, or of several alike in lanes
-// (Real).
+// The composite rigid body of a block of nothing but welds (T7). It takes the place of a KernelFactor and a
+// KernelNullSpace. Each loop of welds has six redundant rows, which G would have to drop. But a motion that does not
+// open the welds moves the block as one body, and multipliers come from a pass over a spanning tree. The multipliers of
+// least norm are A y with AᵀA y = Aᵀλ, with unknowns by body instead of by loop.
 #pragma once
 
 #include "joint_kernel/symbolic.h"
@@ -18,16 +17,16 @@ inline namespace LINCHPIN_SIMD {
 
 template <class Real>
 class CompositeBody {
-  using V = V3<Real>;
+  using V = Vector3<Real>;
 
  public:
-  /// One of them, by node of the pattern: rows of its point, then of its three dots.
+  /// A weld, by node of the symbolic factor. Its rows are those of its point, then of its three dots.
   struct Weld {
     int a = 0, b = 0, row = 0;
     V r_A, r_B;
     std::array<V, 3> n;
   };
-  struct Body {  // that moves
+  struct Body {  // a body that moves
     Real mass;
     V p;
     Real xx, yy, zz, xy, xz, yz;  // of its inertia (W)
@@ -36,10 +35,10 @@ class CompositeBody {
     V v, w;
   };
 
-  std::vector<Weld, LaneAllocator<Weld>> welds;
-  std::vector<Body, LaneAllocator<Body>> bodies;
+  std::vector<Weld, SimdAllocator<Weld>> welds;
+  std::vector<Body, SimdAllocator<Body>> bodies;
 
-  CompositeBody() {}  // NOLINT: with its own GCC 12 fails under the sanitizers, an internal error
+  CompositeBody() {}  // NOLINT: with `= default` GCC 12 has an internal error under the sanitizers
 
   void lay_out(const SymbolicFactor& p) {
     const int moving = p.bodies;
@@ -49,7 +48,7 @@ class CompositeBody {
     twists_.assign(z(p.all_bodies), Twist{});
     for (std::size_t i = 0; i < welds.size(); ++i)
       welds[i].a = p.nodes[i].a, welds[i].b = p.nodes[i].b, welds[i].row = p.nodes[i].first;
-    // What does not move is one root; else the first body is.
+    // All fixed bodies are one root. Without them the first body is the root.
     std::vector<char> reached(z(p.all_bodies), 0);
     std::fill(reached.begin() + moving, reached.end(), 1);
     const auto on_fixed = [&](const Weld& weld) { return weld.a >= moving || weld.b >= moving; };
@@ -72,25 +71,25 @@ class CompositeBody {
 
   bool loops() const { return loops_; }
 
-  /// @return positive where their multipliers are clear
+  /// @return positive where the multipliers of all welds are well defined
   Real factor() {
-    constexpr double least = 1e-3;  // of three axes' volume
-    Real margin = Lanes<Real>::all(1);
+    constexpr double least = 1e-3;  // volume of the three axes of a weld
+    Real margin = SimdTraits<Real>::all(1);
     for (std::size_t i = 0; i < welds.size(); ++i) {
       const auto& n = welds[i].n;
       const V yz = cross(n[1], n[2]);
       const Real volume = dot(n[0], yz), scale = 1 / volume;
-      margin = smaller(margin, magnitude(volume) - least);
+      margin = minimum(margin, absolute(volume) - least);
       inverses_[i] = {scale * yz, scale * cross(n[2], n[0]), scale * cross(n[0], n[1])};
     }
     if (free_) factor_mass();
-    for (int lane = 0; loops_ && lane < Lanes<Real>::count; ++lane)
-      if (Lanes<Real>::get(margin, lane) > 0 && !factor_squares(lane)) Lanes<Real>::set(margin, lane, -1);
+    for (int lane = 0; loops_ && lane < SimdTraits<Real>::count; ++lane)
+      if (SimdTraits<Real>::get(margin, lane) > 0 && !factor_squares(lane)) SimdTraits<Real>::set(margin, lane, -1);
     return margin;
   }
 
-  /// x ← multipliers whose motion has the rates x, by row: zeros but on the tree. Rates of what the tree leaves out are
-  /// not looked at: where all agree they are met.
+  /// x ← multipliers whose motion has the rates x, by row. They are zero outside the tree. Rates outside the tree are
+  /// not read: where all rates agree they are met.
   void solve(Real* x) {
     lift(x);
     for (std::size_t i = 0; i < bodies.size(); ++i) {
@@ -120,7 +119,7 @@ class CompositeBody {
     }
   }
 
-  /// What the bodies do with that, by body, until the next of these calls.
+  /// The motion of the bodies that has the rates x, by body. It is valid until the next call.
   const Twist* lift(const Real* x) {
     for (std::size_t i = z(bodies.size()); i < twists_.size(); ++i) twists_[i] = Twist{};
     if (free_) twists_[0] = Twist{};
@@ -149,7 +148,7 @@ class CompositeBody {
     return twists_.data();
   }
 
-  /// The motion as one body that has the momentum of these; as of all its bodies.
+  /// The motion of the composite body that has the momentum of these motions.
   template <class T>
   Twist common(const T* of) const {
     V linear{}, angular{};
@@ -160,7 +159,7 @@ class CompositeBody {
     }
     return moved(linear, angular);
   }
-  /// By an impulse, and its moment about the centre.
+  /// The motion that an impulse makes. @param angular  its moment about the centre
   Twist moved(const V& linear, const V& angular) const {
     return free_ ? Twist{(1 / mass_) * linear, turned(inverse_, angular)} : Twist{};
   }
@@ -170,19 +169,19 @@ class CompositeBody {
   Twist at(std::size_t body, const Twist& all) const { return {all.v + cross(all.w, arm(body)), all.w}; }
   V arm(std::size_t body) const { return bodies[body].p - centre_; }
 
-  /// The multipliers of least norm of all that do the same; of rates, those next to them that agree.
+  /// Replaces multipliers by those of least norm that do the same. Rates become the nearest rates that agree.
   void project(Real* x, int lane) {
     if (!loops_) return;
     std::vector<double>&left = left_, &made = made_;
-    for (std::size_t r = 0; r < left.size(); ++r) left[r] = Lanes<Real>::get(x[r], lane), made[r] = 0;
-    for (int round = 0; round < 2; ++round) {  // squares have half the digits: once more has the others
+    for (std::size_t r = 0; r < left.size(); ++r) left[r] = SimdTraits<Real>::get(x[r], lane), made[r] = 0;
+    for (int round = 0; round < 2; ++round) {  // AᵀA has half the digits, and a second round the others
       const BlockCholesky& squares = squares_[z(lane)];
       std::fill(y_.begin(), y_.end(), 0.0);
       for (std::size_t i = 0; i < welds.size(); ++i) pull(i, lane);
       for (int tree = 0; tree < squares.trees(); ++tree) squares.solve(tree, y_.data());
       for (std::size_t i = 0; i < welds.size(); ++i) follow(i, lane);
     }
-    for (std::size_t r = 0; r < made.size(); ++r) Lanes<Real>::set(x[r], lane, made[r]);
+    for (std::size_t r = 0; r < made.size(); ++r) SimdTraits<Real>::set(x[r], lane, made[r]);
   }
 
  private:
@@ -190,10 +189,10 @@ class CompositeBody {
     int weld;
     bool outward;  // from a to b
   };
-  struct Place {  // of a weld's share in the squares: blocks of a, of b, of both
+  struct Place {  // of a weld in AᵀA: blocks of a, of b, of both
     BlockCholesky::Slot a, b, both;
-    int at_a = -1, at_b = -1;  // in y_, −1: the root
-    bool a_first = false;      // of both: rows are those of a
+    int at_a = -1, at_b = -1;  // in y_; −1: the root
+    bool a_first = false;      // the rows of `both` are those of a
   };
   static std::size_t z(std::size_t i) { return i; }
   static std::size_t z(int i) { return static_cast<std::size_t>(i); }
@@ -201,8 +200,8 @@ class CompositeBody {
     return {I.xx * u.x + I.xy * u.y + I.xz * u.z, I.xy * u.x + I.yy * u.y + I.yz * u.z,
             I.xz * u.x + I.yz * u.y + I.zz * u.z};
   }
-  static V3<double> lane_of(const V& u, int lane) {
-    return {Lanes<Real>::get(u.x, lane), Lanes<Real>::get(u.y, lane), Lanes<Real>::get(u.z, lane)};
+  static Vector3<double> lane_of(const V& u, int lane) {
+    return {SimdTraits<Real>::get(u.x, lane), SimdTraits<Real>::get(u.y, lane), SimdTraits<Real>::get(u.z, lane)};
   }
 
   // ---- as one body
@@ -269,16 +268,16 @@ class CompositeBody {
     for (std::size_t i = 0; i < welds.size(); ++i) {
       const Weld& k = welds[i];
       const Place& to = places_[i];
-      const V3<double> r_A = lane_of(k.r_A, lane), r_B = lane_of(k.r_B, lane);
+      const Vector3<double> r_A = lane_of(k.r_A, lane), r_B = lane_of(k.r_B, lane);
       double S[3][3] = {};
       for (const V& of : k.n) {
-        const V3<double> n = lane_of(of, lane);
+        const Vector3<double> n = lane_of(of, lane);
         S[0][0] += n.x * n.x, S[1][0] += n.y * n.x, S[1][1] += n.y * n.y;
         S[2][0] += n.z * n.x, S[2][1] += n.z * n.y, S[2][2] += n.z * n.z;
       }
       S[0][1] = S[1][0], S[0][2] = S[2][0], S[1][2] = S[2][1];
-      // Of a point's rows (1, −r×) of one body and (−1, r×) of the other.
-      const auto own = [&](const V3<double>& r, const BlockCholesky::Slot& slot) {
+      // The rows of a point are (1, −r×) on one body and (−1, r×) on the other.
+      const auto own = [&](const Vector3<double>& r, const BlockCholesky::Slot& slot) {
         double* x = values + slot.offset;
         const int s = slot.stride;
         x[0] += 1, x[s + 1] += 1, x[2 * s + 2] += 1;
@@ -293,7 +292,8 @@ class CompositeBody {
       if (to.at_a >= 0) own(r_A, to.a);
       if (to.at_b >= 0) own(r_B, to.b);
       if (to.at_a < 0 || to.at_b < 0) continue;
-      const V3<double>&p = to.a_first ? r_A : r_B, &q = to.a_first ? r_B : r_A;  // of the rows' body, the columns'
+      const Vector3<double>&p = to.a_first ? r_A : r_B,
+            &q = to.a_first ? r_B : r_A;  // of the body of the rows, and of the columns
       double* x = values + to.both.offset;
       const int s = to.both.stride;
       const double along = dot(p, q);
@@ -325,12 +325,12 @@ class CompositeBody {
   void pull(std::size_t i, int lane) {
     const Weld& k = welds[i];
     const double* const x = left_.data() + k.row;
-    const V3<double> f{x[0], x[1], x[2]};
-    V3<double> m{};
+    const Vector3<double> f{x[0], x[1], x[2]};
+    Vector3<double> m{};
     for (std::size_t d = 0; d < 3; ++d) m += x[3 + d] * lane_of(k.n[d], lane);
-    const auto add = [&](int at, const V3<double>& r, double sign) {
+    const auto add = [&](int at, const Vector3<double>& r, double sign) {
       if (at < 0) return;
-      const V3<double> turn = cross(r, f) + m;
+      const Vector3<double> turn = cross(r, f) + m;
       double* const y = y_.data() + at;
       y[0] += sign * f.x, y[1] += sign * f.y, y[2] += sign * f.z;
       y[3] += sign * turn.x, y[4] += sign * turn.y, y[5] += sign * turn.z;
@@ -342,12 +342,12 @@ class CompositeBody {
   // left_ −= A y_, made_ += A y_ of a weld
   void follow(std::size_t i, int lane) {
     const Weld& k = welds[i];
-    V3<double> v{}, w{};
-    const auto add = [&](int at, const V3<double>& r, double sign) {
+    Vector3<double> v{}, w{};
+    const auto add = [&](int at, const Vector3<double>& r, double sign) {
       if (at < 0) return;
       const double* const y = y_.data() + at;
-      const V3<double> turn{y[3], y[4], y[5]};
-      v += sign * (V3<double>{y[0], y[1], y[2]} + cross(turn, r));
+      const Vector3<double> turn{y[3], y[4], y[5]};
+      v += sign * (Vector3<double>{y[0], y[1], y[2]} + cross(turn, r));
       w += sign * turn;
     };
     add(places_[i].at_a, lane_of(k.r_A, lane), 1);
@@ -361,13 +361,13 @@ class CompositeBody {
   }
 
   std::vector<Step> steps_;
-  std::vector<std::array<V, 3>, LaneAllocator<std::array<V, 3>>> inverses_;  // of n, by columns
-  std::vector<Twist, LaneAllocator<Twist>> twists_;
+  std::vector<std::array<V, 3>, SimdAllocator<std::array<V, 3>>> inverses_;  // of the matrix of n, by columns
+  std::vector<Twist, SimdAllocator<Twist>> twists_;
   bool free_ = false, loops_ = false;
   Real mass_{};
   V centre_{};
-  Body inverse_{};  // of the inertia of all
-  std::array<BlockCholesky, std::size_t{Lanes<Real>::count}> squares_;
+  Body inverse_{};  // inverse inertia of the composite body
+  std::array<BlockCholesky, std::size_t{SimdTraits<Real>::count}> squares_;
   std::vector<Place> places_;
   std::vector<double> y_, left_, made_;
 };

@@ -1,5 +1,5 @@
-// Where JointStep meets its numbers: what is kept of a block, and the memory in which steps of blocks of one pattern
-// are worked out, one at a time or four.
+// Connects JointStep with its solvers, which are compiled for several processors: the data of a block, the interfaces
+// of the solvers, and the functions that make them.
 #pragma once
 
 #include "joint_kernel/symbolic.h"
@@ -12,48 +12,49 @@
 
 namespace linchpin::detail {
 
-/// A block's own: everything else is its pattern's, or its state's.
+/// The data of one block. Everything else belongs to its symbolic factor or to its state.
 struct JointBlock {
-  unsigned long version = 0;   // another whenever something of it is; never that of another block
-  std::vector<BodyId> bodies;  // in the order of the pattern
+  unsigned long version = 0;   ///< changes whenever the data do, and is never that of another block
+  std::vector<BodyId> bodies;  ///< in the order of the symbolic factor
   struct Mass {
     double mass, inverse_mass, least_inertia;
     Vector3d inertia, inverse_inertia;
   };
-  std::vector<Mass> masses;      // of those that move
-  std::vector<double> geometry;  // of its points p_AQ, p_BQ and their norms, of its axes u_A, p_AQ, p_BQ and d0, of its
-                                 // dots u_A, w_B and c
+  std::vector<Mass> masses;      ///< of the bodies that move
+  std::vector<double> geometry;  ///< members of P::Geometry of all primitives, in the order of the symbolic factor
 };
 
-class JointWork {
+/// Steps of blocks of one symbolic factor, in memory of its own.
+class JointSolver {
  public:
-  virtual ~JointWork() = default;
-  /// As many as there is room for, of one pattern.
-  virtual void take(const State& state, const JointStep::Limits& limits, std::span<JointStep::Job> jobs) = 0;
+  virtual ~JointSolver() = default;
+  /// @param jobs  as many as the solver has lanes
+  virtual void solve(const State& state, const JointStep::Limits& limits, std::span<JointStep::Job> jobs) = 0;
 };
 
-/// JointStep::begin and what follows it.
+/// A step of one block that is coupled with rows of the host, as JointStep has it.
 class CoupledStep {
  public:
   virtual ~CoupledStep() = default;
-  virtual const char* begin(const State& state, const JointBlock& block, double gap_tolerance) = 0;
-  virtual double reach(double dt, double tolerance, int most_solves, std::span<const double> applied,
-                       std::span<const double> Q, std::span<double> v) = 0;
-  virtual void keep(double time, std::span<const double> applied, std::span<double> v) = 0;
-  virtual void hold(std::span<double> v) = 0;
-  virtual bool as_one(JointStep::One& to) const = 0;
-  virtual void aim(std::span<const int> bodies) = 0;
-  virtual void move(std::span<const JointStep::Push> pushes, double* to) = 0;
-  virtual void end(const JointStep::Limits& limits, JointStep::Job& job) = 0;
+  virtual const char* factor(const State& state, const JointBlock& block, double gap_tolerance) = 0;
+  virtual double solve_start_velocities(double dt, double tolerance, int most_solves, std::span<const double> applied,
+                                        std::span<const double> forces, std::span<double> v) = 0;
+  virtual void linearized_start_velocities(double time, std::span<const double> applied, std::span<double> v) = 0;
+  virtual void project_velocities(std::span<double> v) = 0;
+  virtual bool composite_body(JointStep::One& to) const = 0;
+  virtual void select_bodies(std::span<const int> bodies) = 0;
+  virtual void apply_impulses(std::span<const JointStep::Push> impulses, double* to) = 0;
+  virtual void finish(const JointStep::Limits& limits, JointStep::Job& job) = 0;
 };
 
-std::unique_ptr<JointWork> work_for_one(const SymbolicFactor& pattern);
-std::unique_ptr<JointWork> work_for_four(const SymbolicFactor& pattern);
-std::unique_ptr<CoupledStep> turns_of_one(const SymbolicFactor& pattern);
+/// Solvers for the best instructions that this processor has.
+std::unique_ptr<JointSolver> make_joint_solver(const SymbolicFactor& pattern);
+std::unique_ptr<JointSolver> make_four_lane_joint_solver(const SymbolicFactor& pattern);
+std::unique_ptr<CoupledStep> make_coupled_step(const SymbolicFactor& pattern);
 #if defined(__x86_64__)
-std::unique_ptr<JointWork> work_for_one_by_avx2(const SymbolicFactor& pattern);
-std::unique_ptr<JointWork> work_for_four_by_avx2(const SymbolicFactor& pattern);
-std::unique_ptr<CoupledStep> turns_of_one_by_avx2(const SymbolicFactor& pattern);
+std::unique_ptr<JointSolver> make_joint_solver_avx2(const SymbolicFactor& pattern);
+std::unique_ptr<JointSolver> make_four_lane_joint_solver_avx2(const SymbolicFactor& pattern);
+std::unique_ptr<CoupledStep> make_coupled_step_avx2(const SymbolicFactor& pattern);
 #endif
 
 }  // namespace linchpin::detail

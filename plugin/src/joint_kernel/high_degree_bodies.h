@@ -1,5 +1,5 @@
-// The hubs of a block, bodies of so many joints that they are unknowns of their own (T7). Of one block; those in lanes
-// have one each.
+// High-degree bodies: bodies of so many joints that they are unknowns of their own (T7). There is one HighDegreeBodies
+// for each lane.
 #pragma once
 
 #include "math/simd.h"
@@ -15,29 +15,29 @@
 namespace linchpin::detail {
 inline namespace LINCHPIN_SIMD {
 
-/// What a row has in the columns of a hub, and two zeros, so that of one block they are two vectors of four.
+/// A row of A in the columns of a high-degree body, and two zeros: of one block these are two SIMD vectors.
 template <class Real>
-struct HubRow {
+struct BodyRow {
   std::array<Real, 8> of{};
-  static HubRow load(const Real* from) {
-    HubRow row;
+  static BodyRow load(const Real* from) {
+    BodyRow row;
     std::copy_n(from, 8, row.of.begin());
     return row;
   }
   void store(Real* to) const { std::copy_n(of.begin(), 8, to); }
   template <class Scale>
-  void add(const Scale& s, const HubRow& row) {
+  void add(const Scale& s, const BodyRow& row) {
     for (std::size_t c = 0; c < 8; ++c) of[c] += s * row.of[c];
   }
-  void subtract(const HubRow& row) {
+  void subtract(const BodyRow& row) {
     for (std::size_t c = 0; c < 8; ++c) of[c] -= row.of[c];
   }
 };
 template <>
-struct HubRow<double> {
-  Four a{}, b{};
-  static HubRow load(const double* from) {
-    HubRow row;
+struct BodyRow<double> {
+  Vec4d a{}, b{};
+  static BodyRow load(const double* from) {
+    BodyRow row;
     std::memcpy(&row.a, from, sizeof row.a);
     std::memcpy(&row.b, from + 4, sizeof row.b);
     return row;
@@ -46,24 +46,24 @@ struct HubRow<double> {
     std::memcpy(to, &a, sizeof a);
     std::memcpy(to + 4, &b, sizeof b);
   }
-  void add(double s, const HubRow& row) { a += s * row.a, b += s * row.b; }
-  void subtract(const HubRow& row) { a -= row.a, b -= row.b; }
+  void add(double s, const BodyRow& row) { a += s * row.a, b += s * row.b; }
+  void subtract(const BodyRow& row) { a -= row.a, b -= row.b; }
 };
 /// to ← to + x row
 template <class X>
-void add_to(HubRow<X>& to, const X& x, const HubRow<double>& row) {
+void add_to(BodyRow<X>& to, const X& x, const BodyRow<double>& row) {
   if constexpr (std::is_same_v<X, double>) {
     to.add(x, row);
   } else {
     for (unsigned c = 0; c < 4; ++c) to.of[c] += row.a[c] * x, to.of[c + 4] += row.b[c] * x;
   }
 }
-inline void add_to(HubRow<Four>& to, const Four& x, const HubRow<Four>& row) { to.add(x, row); }
-/// Σ a_c b_c, of one block in the lanes of a vector.
+inline void add_to(BodyRow<Vec4d>& to, const Vec4d& x, const BodyRow<Vec4d>& row) { to.add(x, row); }
+/// Σ a_c b_c, of one block in the lanes of SIMD vectors.
 template <class X>
-X along(const HubRow<double>& a, const HubRow<X>& b) {
+X along(const BodyRow<double>& a, const BodyRow<X>& b) {
   if constexpr (std::is_same_v<X, double>) {
-    const Four sum = a.a * b.a + a.b * b.b;
+    const Vec4d sum = a.a * b.a + a.b * b.b;
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
   } else {
     std::array<X, 4> sum;
@@ -71,16 +71,16 @@ X along(const HubRow<double>& a, const HubRow<X>& b) {
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
   }
 }
-inline Four along(const HubRow<Four>& a, const HubRow<Four>& b) {
-  std::array<Four, 4> sum;
+inline Vec4d along(const BodyRow<Vec4d>& a, const BodyRow<Vec4d>& b) {
+  std::array<Vec4d, 4> sum;
   for (std::size_t c = 0; c < 4; ++c) sum[c] = a.of[c] * b.of[c] + a.of[c + 4] * b.of[c + 4];
   return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-// Small dense matrices, row by row, of a positive definite one the lower half.
+// The Cholesky factor of a small dense matrix, row by row, in its lower half.
 class SmallCholesky {
  public:
-  /// @return whether it is
+  /// @return whether the matrix is positive definite
   bool factor(int n) {
     n_ = n;
     for (int i = 0; i < n; ++i)
@@ -99,7 +99,7 @@ class SmallCholesky {
   }
   double& at(int i, int j) { return values_[static_cast<std::size_t>(i * n_ + j)]; }
   double at(int i, int j) const { return values_[static_cast<std::size_t>(i * n_ + j)]; }
-  /// Of L, below what factor() leaves on the diagonal: one over.
+  /// x ← L⁻¹ x. The diagonal of L is kept as its inverse.
   void forward(double* x) const {
     for (int i = 0; i < n_; ++i) {
       for (int k = 0; k < i; ++k) x[i] -= at(i, k) * x[k];
@@ -118,15 +118,16 @@ class SmallCholesky {
   std::vector<double> values_;
 };
 
-// With the hubs held fast all other joints have a factor of their own, S, in which no two meet on a hub. With U their
-// columns on the hubs the equations are
-//     S λ + U u = r,   Uᵀ λ = M u,
-// u what the hubs do. Rows that S drops say, by the null vectors N that they stand for, what hubs may do at all:
-// C u = Nᵀ r with C = NᵀU, and λ = S⁺(r − U u) + N μ. What is left is H u = Uᵀ S⁺ r + Cᵀ μ with H = M + Uᵀ S⁺ U.
-// Of the rows of C those are kept that tell most, one by one; the rest depends on them and has no μ.
+// S is the matrix of the joints while high-degree bodies are fixed: no two joints are coupled by such a body. U are the
+// columns of the joints on these bodies, and u is their motion. The equations are
+//     S λ + U u = r,   Uᵀ λ = M u.
+// The rows that S drops restrict u, by the null vectors N that they stand for: C u = Nᵀ r with C = NᵀU. Then
+// λ = S⁺(r − U u) + N μ, and there remains H u = Uᵀ S⁺ r + Cᵀ μ with H = M + Uᵀ S⁺ U.
+// The rows of C are chosen one by one, the one that is farthest from those chosen next. The rest depends on them and
+// has no μ.
 class HighDegreeBodies {
  public:
-  /// @param most  rows of C
+  /// @param most  largest number of rows of C
   void lay_out(int columns, int most) {
     columns_ = columns;
     stride_ = (most + 3) / 4 * 4;
@@ -138,19 +139,20 @@ class HighDegreeBodies {
   }
   void clear() { count_ = 0; }
 
-  /// A row of C, to be written into the places of set(). @param length  square, of the row of A that was dropped, as a
-  /// diagonal of G
+  /// Begins a row of C, whose values follow by set(). @param length  the square of the length of the dropped row of A,
+  /// as on the diagonal of G
   void add(double length) { over_length_[z(count_++)] = 1 / length; }
   void set(int column, double value) { c_[z(column * stride_ + count_ - 1)] = value; }
-  /// Of H: its lower half.
+  /// H, in its lower half.
   double& mass(int i, int j) { return mass_.at(i, j); }
 
   int count() const { return count_; }
   const std::vector<int>& kept() const { return kept_; }
-  /// What rows of C say in terms of those kept, column by column.
+  /// The rows of C in terms of those kept, column by column.
   const double* shares(int column) const { return shares_.data() + column * stride_; }
 
-  /// @return positive where each row of C is either clear of those kept before it or nothing beside them
+  /// Chooses the rows of C. @return positive where each row is either far from those chosen before it, or depends on
+  /// them
   double decide(double least_pivot, double no_pivot) {
     kept_.clear();
     if (!mass_.factor(columns_)) return -1;
@@ -167,7 +169,7 @@ class HighDegreeBodies {
       for (int r = 0; r < n; ++r) own[r] *= l;
     }
     if (shares_.size() < z(columns_) * z(stride_)) shares_.resize(z(columns_) * z(stride_));
-    double* const left = left_.data();  // of the squares of rows, which is no less exact for being subtracted from
+    double* const left = left_.data();  // of the squares of rows; subtracting from them loses nothing that matters
     std::fill_n(left, n, 0.0);
     for (int i = 0; i < columns_; ++i) {
       const double* const own = column(i);
@@ -180,7 +182,7 @@ class HighDegreeBodies {
         const double clear = left[r] * over_length_[z(r)];
         if (clear <= clearest) continue;
         clearest = clear, most = r;
-        if (clear != clear) break;  // which leaves no doubt that something is not finite
+        if (clear != clear) break;  // something is not finite
       }
       if (clearest < no_pivot) return 1;
       if (!(clearest > least_pivot) || step == columns_) return -1;
@@ -237,7 +239,7 @@ class HighDegreeBodies {
 
   int columns_ = 0, stride_ = 0, count_ = 0;
   SmallCholesky mass_;
-  std::vector<double> c_, over_length_, left_, shares_, q_;  // C and what rows of it share by columns
+  std::vector<double> c_, over_length_, left_, shares_, q_;  // C and the shares, by columns
   std::vector<int> kept_;
 };
 

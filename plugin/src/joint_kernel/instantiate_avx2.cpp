@@ -1,13 +1,22 @@
-// The same for processors that have AVX2, which is found out at run time. What is not ours is included before it is
-// asked for: of the standard library's functions the linker keeps one version for everybody.
+// The solvers of instantiate.cpp for processors that have AVX2, which is found out at run time. Headers that are not
+// part of the kernel are included before AVX2 is switched on: of a function of the standard library the linker keeps
+// one version for all files.
 #include "joint_kernel/dispatch.h"
+
+#include <linchpin/joints.h>
+
+#include <Eigen/Geometry>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <new>
+#include <span>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -22,20 +31,21 @@
 #pragma GCC target("avx2")
 #endif
 
+#include "joint_kernel/coupled_kernel.h"
 #include "joint_kernel/kernel.h"
 
 namespace linchpin::detail {
 
-std::unique_ptr<JointWork> work_for_one_by_avx2(const SymbolicFactor& pattern) {
-  return std::make_unique<JointLanes<double>>(pattern);
+std::unique_ptr<JointSolver> make_joint_solver_avx2(const SymbolicFactor& pattern) {
+  return std::make_unique<SimdJointSolver<double>>(pattern);
 }
 
-std::unique_ptr<JointWork> work_for_four_by_avx2(const SymbolicFactor& pattern) {
-  return std::make_unique<JointLanes<Four>>(pattern);
+std::unique_ptr<JointSolver> make_four_lane_joint_solver_avx2(const SymbolicFactor& pattern) {
+  return std::make_unique<SimdJointSolver<Vec4d>>(pattern);
 }
 
-std::unique_ptr<CoupledStep> turns_of_one_by_avx2(const SymbolicFactor& pattern) {
-  return std::make_unique<SingleCoupledStep>(pattern);
+std::unique_ptr<CoupledStep> make_coupled_step_avx2(const SymbolicFactor& pattern) {
+  return std::make_unique<CoupledKernel>(pattern);
 }
 
 }  // namespace linchpin::detail

@@ -1,21 +1,45 @@
-// The plain step of blocks of stock joints. Hides which of them are alike, and in whose memory each is worked out.
+// JointStep: finds blocks that are alike, and the memory in which their steps are computed.
 #include "joint_kernel/dispatch.h"
 #include "problem/kept_assembly.h"
 
 #include <algorithm>
 #include <atomic>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 namespace linchpin::detail {
 
 namespace {
 std::size_t z(int i) { return static_cast<std::size_t>(i); }
+
+// The members of the geometry of all primitives, one after the other.
+std::vector<double> packed_geometry(const StockJoints& stock, const SymbolicFactor& p) {
+  std::vector<double> to;
+  const auto add = [&](const auto& member) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(member)>, double>)
+      to.push_back(member);
+    else
+      to.insert(to.end(), {member.x(), member.y(), member.z()});
+  };
+  std::size_t count = 0;
+  for_each_primitive(
+      [&]<class P>(P) { count += P::template Geometry<Vector3d>::count * p.primitives[index_of<P>()].size(); });
+  to.reserve(count);
+  for_each_primitive([&]<class P>(P) {
+    for (const int k : p.primitives[index_of<P>()]) {
+      const auto& from = stock.primitives.of<P>()[z(k)];
+      std::apply([&](auto... member) { (add(from.*member), ...); }, P::template Geometry<Vector3d>::members());
+    }
+  });
+  return to;
+}
 }  // namespace
 
 struct JointShape {
   SymbolicFactor pattern;
   struct Member {
-    std::unique_ptr<JointWork> one, four;
+    std::unique_ptr<JointSolver> one, four;
   };
   std::vector<Member> members;
 };
@@ -28,12 +52,12 @@ std::shared_ptr<JointShape> JointShapes::find(JointShape&& shape) {
   for (const auto& known : known_)
     if (auto same = known.lock(); same && same->pattern == shape.pattern) {
       for (JointShape::Member& member : same->members)
-        if (!member.four) member.four = work_for_four(same->pattern);
+        if (!member.four) member.four = make_four_lane_joint_solver(same->pattern);
       return same;
     }
   auto made = std::make_shared<JointShape>(std::move(shape));
   made->members.resize(z(members_));
-  for (JointShape::Member& member : made->members) member.one = work_for_one(made->pattern);
+  for (JointShape::Member& member : made->members) member.one = make_joint_solver(made->pattern);
   known_.push_back(made);
   return made;
 }
@@ -42,7 +66,7 @@ JointStep::JointStep() = default;
 JointStep::~JointStep() = default;
 
 bool JointStep::lay_out(const System& system, const Block& block, JointShapes& shapes) {
-  turns_.reset();
+  coupled_.reset();
   shape_.reset();
   block_.reset();
   StockJoints stock;
@@ -56,30 +80,10 @@ bool JointStep::lay_out(const System& system, const Block& block, JointShapes& s
   SymbolicFactor& p = shape.pattern;
   if (!p.lay_out(stock, block, made->bodies)) return false;
   const auto shrink = [](auto&... lists) { (lists.shrink_to_fit(), ...); };
-  shrink(p.nodes, p.belows, p.aboves, p.above, p.updates, p.meetings, p.points, p.axes, p.dots, p.ends_of, p.body_ends,
+  shrink(p.nodes, p.ancestors, p.descendants, p.descendants_begin, p.updates, p.block_pairs, p.ends_of, p.body_ends,
          p.row_of, p.joint_of);
-  std::vector<double>& to = made->geometry;
-  to.reserve(8 * shape.pattern.points.size() + 10 * shape.pattern.axes.size() + 7 * shape.pattern.dots.size());
-  const auto add = [&](const Vector3d& u) { to.insert(to.end(), {u.x(), u.y(), u.z()}); };
-  for (const int k : shape.pattern.points) {
-    const JointRows::Point& from = stock.points[z(k)];
-    add(from.p_AQ);
-    add(from.p_BQ);
-    to.insert(to.end(), {from.p_AQ.norm(), from.p_BQ.norm()});
-  }
-  for (const int k : shape.pattern.axes) {
-    const JointRows::Axis& from = stock.axes[z(k)];
-    add(from.u_A);
-    add(from.p_AQ);
-    add(from.p_BQ);
-    to.push_back(from.d0);
-  }
-  for (const int k : shape.pattern.dots) {
-    const JointRows::Dot& from = stock.dots[z(k)];
-    add(from.u_A);
-    add(from.w_B);
-    to.push_back(from.c);
-  }
+  for (std::vector<int>& list : p.primitives) list.shrink_to_fit();
+  made->geometry = packed_geometry(stock, p);
   made->masses.resize(block.bodies.size());
   shape_ = shapes.find(std::move(shape));
   block_ = std::move(made);
@@ -100,25 +104,27 @@ void JointStep::take_masses(const System& system) {
 
 void JointStep::take(const State& state, const Limits& limits, std::span<Job> jobs, int member) {
   JointShape::Member& own = jobs[0].of->shape_->members[z(member)];
-  if (jobs.size() > 1 && own.four) return own.four->take(state, limits, jobs);
-  for (Job& job : jobs) own.one->take(state, limits, {&job, 1});
+  if (jobs.size() > 1 && own.four) return own.four->solve(state, limits, jobs);
+  for (Job& job : jobs) own.one->solve(state, limits, {&job, 1});
 }
 
 const char* JointStep::begin(const State& state, double gap_tolerance) {
-  if (!turns_) turns_ = turns_of_one(shape_->pattern);
-  return turns_->begin(state, *block_, gap_tolerance);
+  if (!coupled_) coupled_ = make_coupled_step(shape_->pattern);
+  return coupled_->factor(state, *block_, gap_tolerance);
 }
 double JointStep::reach(double dt, double tolerance, int most_solves, std::span<const double> applied,
                         std::span<const double> Q, std::span<double> v) {
-  return turns_->reach(dt, tolerance, most_solves, applied, Q, v);
+  return coupled_->solve_start_velocities(dt, tolerance, most_solves, applied, Q, v);
 }
 void JointStep::keep(double time, std::span<const double> applied, std::span<double> v) {
-  turns_->keep(time, applied, v);
+  coupled_->linearized_start_velocities(time, applied, v);
 }
-void JointStep::hold(std::span<double> v) { turns_->hold(v); }
-bool JointStep::as_one(One& to) const { return turns_->as_one(to); }
-void JointStep::aim(std::span<const int> bodies) { turns_->aim(bodies); }
-void JointStep::move(std::span<const Push> pushes, std::span<double> to) { turns_->move(pushes, to.data()); }
-void JointStep::end(const Limits& limits, Job& job) { turns_->end(limits, job); }
+void JointStep::hold(std::span<double> v) { coupled_->project_velocities(v); }
+bool JointStep::as_one(One& to) const { return coupled_->composite_body(to); }
+void JointStep::aim(std::span<const int> bodies) { coupled_->select_bodies(bodies); }
+void JointStep::move(std::span<const Push> pushes, std::span<double> to) {
+  coupled_->apply_impulses(pushes, to.data());
+}
+void JointStep::end(const Limits& limits, Job& job) { coupled_->finish(limits, job); }
 
 }  // namespace linchpin::detail

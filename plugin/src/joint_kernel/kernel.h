@@ -1,24 +1,18 @@
-// The numbers of JointStep, for one block or for several alike side by side in the lanes of a vector (Real): the
-// equation's answer at the start, and Newton from there to the end.
+// The fast step of blocks of stock joints, for one block or for several that are alike side by side in the lanes of
+// Real: the equation at the start (T5), Newton from there to the end (T12), and the test whether the step is accepted
+// (T15).
 #pragma once
 
 #include "joint_kernel/acceptance.h"
 #include "joint_kernel/dispatch.h"
-#include "joint_kernel/impulse_response.h"
-#include "joint_kernel/rows.h"
-#include "joint_kernel/schur_complement.h"
-#include "math/anderson_simd.h"
+#include "joint_kernel/end_newton.h"
+#include "joint_kernel/kernel_data.h"
+#include "joint_kernel/start_multipliers.h"
 #include "math/simd.h"
+#include "model/primitives/list.h"
 
-#include <linchpin/detail/gyroscopic.h>
-
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <limits>
+#include <cstddef>
 #include <span>
-#include <utility>
-#include <vector>
 
 namespace linchpin::detail {
 inline namespace LINCHPIN_SIMD {
@@ -26,536 +20,140 @@ inline namespace LINCHPIN_SIMD {
 template <class Real>
 class JointKernel {
  public:
-  using Rows = KernelRows<Real>;
-  using Equation = SchurComplement<Real>;
+  static constexpr int lanes = SimdTraits<Real>::count;
+  using Data = KernelData<Real>;
   using Result = JointResult<Real>;
-  static constexpr int lanes = Lanes<Real>::count;
 
-  void lay_out(const SymbolicFactor& p) {
-    rows_.lay_out(p);
-    equation_.lay_out(p);
-    judgement_.lay_out(p);
-    anderson_.lay_out(z(p.rows));
-    for (auto* x : {&free_, &accelerations_, &twists_}) x->assign(z(p.all_bodies), Twist{});
-    for (auto* x : {&x_, &lambda_, &newton_, &total_}) x->assign(z(p.rows), Real{});
+  explicit JointKernel(const SymbolicFactor& pattern) : p_(pattern) {
+    data_.lay_out(p_);
+    end_newton_.lay_out(p_);
+    acceptance_.lay_out(p_);
   }
 
-  void take_block(int lane, const JointBlock& block, const State& state) { rows_.take_block(lane, block, state); }
+  Data& data() { return data_; }
+  EndResidual<Real>& end_residual() { return end_newton_.residual(); }
 
-  // Forces stand in the place of the twists that they make until step() has the masses.
-  void take_forces(int lane, std::span<const double> Q, std::span<const double> applied) {
-    for (std::size_t i = 0; i < rows_.moving; ++i) {
-      Rows::put(accelerations_[i].v, lane, Q.data() + 6 * i);
-      Rows::put(accelerations_[i].w, lane, Q.data() + 6 * i + 3);
-      Rows::put(free_[i].v, lane, applied.data() + 6 * i);
-      Rows::put(free_[i].w, lane, applied.data() + 6 * i + 3);
+  /// Reads a block into a lane. Lane 0 comes first.
+  void read(int lane, const State& state, const JointStep::Job& job) {
+    const JointStep::Numbers& of = job.numbers;
+    data_.rows.read_block(lane, job.of->block(), state);
+    for (std::size_t i = 0; i < data_.rows.moving; ++i) {
+      read_twist(lane, of.Q, i, data_.accelerations[i]);
+      read_twist(lane, of.applied, i, data_.free[i]);
     }
+    read_fast_rotations(lane, of);
+    has_gyroscopic_ = (lane > 0 && has_gyroscopic_) || !of.spinning.empty();
+    for (std::size_t i = 0; i < data_.rows.moving; ++i)
+      set_lane(data_.rows.gyroscopic[i], lane, !of.spinning.empty() && of.spinning[i]);
+    for (std::size_t r = 0; r < data_.newton.size(); ++r) set_lane(data_.newton[r], lane, of.newton[row_of(r)]);
   }
+  void read_fast_rotations(int lane, const JointStep::Numbers& of) { end_newton_.read_fast_rotations(lane, of); }
 
-  // Bodies that the start is to add a gyroscopic torque of, before see().
-  void take_spinning(int lane, std::span<const char> which) {
-    spins_ = (lane > 0 && spins_) || !which.empty();
-    for (std::size_t i = 0; i < rows_.moving; ++i) set(rows_.spinning[i], lane, !which.empty() && which[i]);
-  }
-
-  // Bodies that the end is to find the gyroscopic torque of.
-  void take_turning(int lane, const JointStep::Numbers& of) {
-    if (lane == 0) turning_.clear();
-    for (const int slot : of.turning) turning_.push_back({.body = z(slot), .lane = lane, .h = of.turning_for});
-  }
-
-  void take_start(const SymbolicFactor& p, int lane, std::span<const double> newton) {
-    for (std::size_t r = 0; r < newton_.size(); ++r) set(newton_[r], lane, newton[z(p.row_of[r])]);
-  }
-
-  Result step(const SymbolicFactor& p, const JointStep::Limits& limits, std::span<const JointStep::Job> jobs) {
-    see(spins_ ? limits.dt : 0);
-    Result result = found();
+  Result step(const JointStep::Limits& limits, std::span<const JointStep::Job> jobs) {
+    data_.evaluate_start(has_gyroscopic_ ? limits.dt : 0);
+    Result result = data_.start_result();
     for (int lane = 0; lane < lanes; ++lane)
-      if (!(get(seen_.gap, lane) <= limits.gap_tolerance)) result.refuse(lane, "a gap at the start");
+      if (!(get_lane(data_.start.position_error, lane) <= limits.gap_tolerance))
+        result.refuse(lane, "a gap at the start");
     if (result.refused()) return result;
-    const Real margin = equation_.factor(p, rows_, [&](int lane) { return !result.of[z(lane)].refused; });
+    const Real margin = data_.schur.factor(p_, data_.rows, [&](int lane) { return !result.refused(lane); });
     for (int lane = 0; lane < lanes; ++lane)
-      if (!(get(margin, lane) > 0)) result.refuse(lane, Equation::why_not(get(margin, lane)));
-    if (!result.refused()) finish(p, limits, jobs, result);
+      if (!(get_lane(margin, lane) > 0)) result.refuse(lane, SchurComplement<Real>::why_not(get_lane(margin, lane)));
+    if (!result.refused()) finish(limits, jobs, result);
     return result;
   }
 
-  // ---- one block in turns with a host's rows (JointStep::begin and what follows it) ----
-
-  const char* begin(const SymbolicFactor& p, double gap_tolerance) {
-    for (auto* x : {&target_, &newton_}) x->assign(z(p.rows), Real{});
-    moves_.lay_out(p);
-    for (auto* x : {&accelerations_, &free_}) std::fill(x->begin(), x->end(), Twist{});  // no forces so far
-    see(0);
-    if (!(seen_.gap <= gap_tolerance)) return "a gap at the start";
-    const Real margin = equation_.factor(p, rows_, [](int) { return true; });
-    return margin > 0 ? nullptr : Equation::why_not(margin);
+  /// From the factor on. x is what the forces leave of the biases.
+  void finish(const JointStep::Limits& limits, std::span<const JointStep::Job> jobs, Result& result) {
+    multipliers_.solve(p_, data_, result);
+    for (JointStep::Outcome& out : result.of) out.answered = !out.refused;
+    if (result.refused()) return;
+    multipliers_.measure_activation(p_, data_, jobs, result);
+    end_newton_.solve(p_, limits, data_, result);
+    if (result.refused()) return;
+    make_least_norm(limits.dt);
+    acceptance_.judge(data_.rows, limits, data_.twists, data_.total, data_.x, result);
   }
 
-  double reach(const SymbolicFactor& p, double dt, double tolerance, int most, std::span<const double> applied,
-               std::span<const double> Q) {
-    set_free(applied);
-    std::fill(total_.begin(), total_.end(), Real{});
-    twists_ = free_;
-    if (!Q.empty()) {  // from what answers the forces
-      ask(Q);
-      if (equation_.redundant()) equation_.least_norm(x_);
-      equation_.solve(p, x_);
-      for (std::size_t r = 0; r < x_.size(); ++r) total_[r] = dt * x_[r];
-      rows_.respond(p, total_, free_, twists_);
-    }
-    Real worst = rows_.look(dt, Real{}, twists_, x_);
-    for (int solves = 0; solves < most && worst > tolerance; ++solves) {
-      for (Real& x : x_) x *= -1 / dt;
-      equation_.solve(p, x_);
-      for (std::size_t r = 0; r < x_.size(); ++r) total_[r] += x_[r];
-      rows_.respond(p, total_, free_, twists_);
-      worst = rows_.look(dt, Real{}, twists_, x_);
-    }
-    rows_.rates(twists_, target_);
-    if (p.welds) lift_target();
-    return worst;
-  }
-
-  void keep(const SymbolicFactor& p, double time, std::span<const double> applied) {
-    set_free(applied);
-    twists_ = free_;
-    for (std::size_t r = 0; r < target_.size(); ++r) target_[r] = 0.5 * time * rows_.biases[r];
-    if (p.welds) lift_target();
-    approach_target(p);
-  }
-
-  void hold(const SymbolicFactor& p, std::span<const double> v) {
-    for (std::size_t i = 0; i < rows_.moving; ++i) twists_[i] = twist_from(v, i);
-    approach_target(p);
-  }
-
-  void aim(const SymbolicFactor& p, std::span<const int> bodies) { moves_.aim(p, bodies); }
-  void move(const SymbolicFactor& p, std::span<const JointStep::Push> pushes, double* to) {
-    moves_.move(p, rows_, equation_, pushes, to);
-  }
-
-  bool as_one(JointStep::One& to) const {
-    const auto& I = equation_.welds().inverse();
-    Rows::take(equation_.welds().centre(), 0, to.centre.data());
-    to.inverse_mass = equation_.welds().inverse_mass();
-    to.inverse_inertia << I.xx, I.xy, I.xz, I.xy, I.yy, I.yz, I.xz, I.yz, I.zz;
-    return true;
-  }
-
-  Result end(const SymbolicFactor& p, const JointStep::Limits& limits, std::span<const JointStep::Job> job) {
-    set_free(job[0].numbers.applied);
-    ask(job[0].numbers.Q);
-    take_turning(0, job[0].numbers);
-    std::fill(newton_.begin(), newton_.end(), Real{});
-    Result result = found();
-    finish(p, limits, job, result);
-    return result;
-  }
-
-  void give_velocities(int lane, std::span<double> v) const {
-    for (std::size_t i = 0; i < rows_.moving; ++i) {
-      Rows::take(twists_[i].v, lane, v.data() + 6 * i);
-      Rows::take(twists_[i].w, lane, v.data() + 6 * i + 3);
-    }
-  }
-
-  void give(const SymbolicFactor& p, int lane, const JointStep::Outcome& outcome, JointStep::Job& job) const {
+  /// Writes what was found of a lane.
+  void write(int lane, const JointStep::Outcome& outcome, JointStep::Job& job) const {
     const JointStep::Numbers& to = job.numbers;
     job.outcome = outcome;
     for (std::size_t r = 0; r < to.start.size() && outcome.answered; ++r)
-      to.start[z(p.row_of[r])] = get(lambda_[r], lane);
+      to.start[row_of(r)] = get_lane(data_.lambda[r], lane);
     if (outcome.refused) return;
-    give_velocities(lane, to.v);
-    for (std::size_t r = 0; r < lambda_.size(); ++r) {
-      const std::size_t row = z(p.row_of[r]);
-      to.newton[row] = get(newton_[r], lane);
-      to.total[row] = get(total_[r], lane);
-      to.mean[row] = get(x_[r], lane);
+    data_.write_velocities(lane, to.v);
+    for (std::size_t r = 0; r < data_.lambda.size(); ++r) {
+      to.newton[row_of(r)] = get_lane(data_.newton[r], lane);
+      to.total[row_of(r)] = get_lane(data_.total[r], lane);
+      to.mean[row_of(r)] = get_lane(data_.x[r], lane);
     }
-    if (!to.pull.empty()) give_pull(p, lane, to.pull);
+    if (!to.pull.empty()) write_constraint_impulses(lane, to.pull);
   }
 
  private:
-  using V = V3<Real>;
-  using Frame = typename Rows::Frame;
-  using Twist = typename Rows::Twist;
-  using Point = typename Rows::Point;
-  using Axis = typename Rows::Axis;
-  using Dot = typename Rows::Dot;
+  using Twist = typename Data::Twist;
 
-  static std::size_t z(int i) { return static_cast<std::size_t>(i); }
-  static double get(const Real& x, int lane) { return Lanes<Real>::get(x, lane); }
-  static void set(Real& x, int lane, double to) { Lanes<Real>::set(x, lane, to); }
-
-  void give_pull(const SymbolicFactor& p, int lane, std::span<double> to) const {
-    for (std::size_t i = 0; i < p.nodes.size(); ++i) {
-      const SymbolicFactor::Node& node = p.nodes[i];
-      V f{}, on_a{}, on_b{};
-      for (int k = node.points; k < node.points_end; ++k) {
-        const Point& point = rows_.points[z(k)];
-        const V p_k = Rows::read(total_, point.row);
-        f += p_k;
-        on_a += cross(point.r_A, p_k);
-        on_b -= cross(point.r_B, p_k);
-      }
-      for (int k = node.axes; k < node.axes_end; ++k) {
-        const Axis& axis = rows_.axes[z(k)];
-        const Real& p_k = total_[z(axis.row)];
-        f -= p_k * axis.u;
-        on_a += p_k * axis.c_A;
-        on_b += p_k * axis.c_B;
-      }
-      for (int k = node.dots; k < node.dots_end; ++k) {
-        const V m = total_[z(rows_.dots[z(k)].row)] * rows_.dots[z(k)].n;
-        on_a += m;
-        on_b -= m;
-      }
-      double* const at = to.data() + 12 * z(p.joint_of[i]);
-      Rows::take(f, lane, at);
-      Rows::take(on_a, lane, at + 3);
-      Rows::take(-f, lane, at + 6);
-      Rows::take(on_b, lane, at + 9);
-    }
+  std::size_t row_of(std::size_t r) const { return static_cast<std::size_t>(p_.row_of[r]); }
+  // Forces and impulses stand in the place of the twists that they make until the masses are known.
+  static void read_twist(int lane, std::span<const double> from, std::size_t body, Twist& to) {
+    set_lane(to.v, lane, from.data() + 6 * body);
+    set_lane(to.w, lane, from.data() + 6 * body + 3);
   }
 
-  void see(double spin_for) { seen_ = rows_.see(free_, accelerations_, x_, spin_for); }
-  Result found() const {
-    Result result;
-    for (int lane = 0; lane < lanes; ++lane) {
-      JointStep::Outcome& out = result.of[z(lane)];
-      out.off = get(seen_.off, lane);
-      out.fastest = get(seen_.fastest, lane);
-      out.kinetic = get(seen_.kinetic, lane);
-    }
-    return result;
-  }
-
-  // From the factor on; x_ is what the forces leave of the bias.
-  void finish(const SymbolicFactor& p, const JointStep::Limits& limits, std::span<const JointStep::Job> jobs,
-              Result& result) {
-    answer(p, result);
-    for (JointStep::Outcome& out : result.of) out.answered = !out.refused;
-    if (result.refused()) return;
-    activate(p, jobs, result);
-    close(p, limits, result);
-    if (result.refused()) return;
-    if (equation_.redundant()) {
-      equation_.least_norm(total_);
-      for (int lane = 0; lane < lanes; ++lane)
-        if (equation_.redundant(lane))
-          for (std::size_t r = 0; r < total_.size(); ++r)
-            set(newton_[r], lane, get(total_[r], lane) - limits.dt * get(lambda_[r], lane));
-    }
-    judgement_.judge(rows_, limits, twists_, total_, x_, result);
-  }
-
-  Twist twist_from(std::span<const double> x, std::size_t i) const {
-    Twist u;
-    Rows::put(u.v, 0, x.data() + 6 * i);
-    Rows::put(u.w, 0, x.data() + 6 * i + 3);
-    return u;
-  }
-
-  // free_ ← the velocities at the start and what impulses make of them
-  void set_free(std::span<const double> applied) {
-    for (std::size_t i = 0; i < rows_.moving; ++i) {
-      free_[i] = rows_.start[i] + rows_.moved(i, twist_from(applied, i));
-    }
-  }
-
-  void lift_target() {
-    lifted_.resize(rows_.moving);
-    const auto* const twists = equation_.welds().lift(target_.data());
-    for (std::size_t i = 0; i < rows_.moving; ++i) lifted_[i] = {twists[i].v, twists[i].w};
-  }
-
-  // x_ ← what forces leave of the bias, as see() has it of those that it knows
-  void ask(std::span<const double> Q) {
-    for (std::size_t i = 0; i < rows_.moving; ++i) twists_[i] = accelerations_[i] = rows_.moved(i, twist_from(Q, i));
-    rows_.rates(twists_, x_);
-    seen_.size = Real{};
-    for (std::size_t r = 0; r < x_.size(); ++r) {
-      seen_.size = larger(seen_.size, larger(magnitude(rows_.biases[r]), magnitude(x_[r])));
-      x_[r] = rows_.biases[r] - x_[r];
-    }
-  }
-
-  // twists_ ← the nearest, in the metric of the masses, whose rates are the target
-  void approach_target(const SymbolicFactor& p) {
-    if (p.welds) {
-      const auto all = equation_.welds().common(twists_.data());
-      for (std::size_t i = 0; i < rows_.moving; ++i) {
-        const auto own = equation_.welds().at(i, all);
-        twists_[i] = lifted_[i] + Twist{own.v, own.w};
-      }
-      return;
-    }
-    rows_.rates(twists_, x_);
-    for (std::size_t r = 0; r < x_.size(); ++r) x_[r] = target_[r] - x_[r];
-    equation_.solve(p, x_);
-    rows_.respond(p, x_, twists_, twists_);
-  }
-
-  // What rows that depend on each other ask for need not agree: velocities a step begins with are off the constraints
-  // by O(dt), and so are accelerations at them. As far as it does not they are met in the least squares (T6).
-  // @return what they agree on in place of the biases, which stay for those that ask again in turns
-  const Row<Real>& consent() {
-    rest_ = x_;
-    equation_.least_norm(rest_);
-    agreed_.resize(x_.size());
-    for (std::size_t r = 0; r < x_.size(); ++r) agreed_[r] = rows_.biases[r] - (x_[r] - rest_[r]);
-    std::swap(x_, rest_);
-    return agreed_;
-  }
-
-  // x_ ← what λ leaves of the biases, with what it does in accelerations_. @return the largest, NaN where one is
-  Real leave(const SymbolicFactor& p, const Row<Real>& biases) {
-    rows_.respond(p, lambda_, accelerations_, twists_);
-    Real worst{}, probe{};
-    for (const Point& k : rows_.points) {
-      const Twist &a = twists_[z(k.a)], &b = twists_[z(k.b)];
-      const V e = Rows::read(biases, k.row) - ((a.v + cross(a.w, k.r_A)) - (b.v + cross(b.w, k.r_B)));
-      worst = larger(worst, largest(e));
-      probe += 0 * (e.x + e.y + e.z);
-      Rows::write(x_, k.row, e);
-    }
-    for (const Axis& k : rows_.axes) {
-      const Real e = biases[z(k.row)] - Rows::rate(k, twists_);
-      worst = larger(worst, magnitude(e));
-      probe += 0 * e;
-      x_[z(k.row)] = e;
-    }
-    for (const Dot& k : rows_.dots) {
-      const Real e = biases[z(k.row)] - dot(k.n, twists_[z(k.a)].w - twists_[z(k.b)].w);
-      worst = larger(worst, magnitude(e));
-      probe += 0 * e;
-      x_[z(k.row)] = e;
-    }
-    return worst + probe;
-  }
-
-  // The equation (T5), its residual looked at and, where it is more than rounding, taken out once.
-  void answer(const SymbolicFactor& p, Result& result) {
-    constexpr double rounding = 1e-7, smooth = 1e-13;
-    const Row<Real>& biases = equation_.redundant() ? consent() : rows_.biases;
-    equation_.solve(p, x_);
-    std::swap(lambda_, x_);
-    // Before they are looked at: what a null vector is wrong by is part of the residual, and taken out with it.
-    if (equation_.redundant()) equation_.least_norm(lambda_);
-    Real worst = leave(p, biases);
-    // Gaps of single precision let welds be one body, and rows depend on each other, to seven digits only.
-    Real rough{};
-    bool any = false;
-    for (int lane = 0; lane < lanes; ++lane) {
-      if (get(worst, lane) <= rounding * get(seen_.size, lane) || !(p.welds || equation_.redundant(lane))) continue;
-      set(rough, lane, 1);
-      any = true;
-    }
-    if (any) {
-      equation_.solve(p, x_);
-      if (equation_.redundant()) equation_.least_norm(x_);
-      for (std::size_t r = 0; r < x_.size(); ++r) lambda_[r] += rough * x_[r];
-      worst = leave(p, biases);
-    }
+  // Redundant rows: the impulses of least norm of all that do the same (T6).
+  void make_least_norm(double dt) {
+    if (!data_.schur.redundant()) return;
+    data_.schur.least_norm(data_.total);
     for (int lane = 0; lane < lanes; ++lane)
-      if (!(get(worst, lane) <= rounding * get(seen_.size, lane))) result.refuse(lane, "the equation's residual");
-    if (result.refused()) return;
-    rough = Real{};
-    any = false;
-    for (int lane = 0; lane < lanes; ++lane) {
-      if (result.of[z(lane)].refused || get(worst, lane) <= smooth * get(seen_.size, lane)) continue;
-      set(rough, lane, 1);
-      any = true;
-    }
-    if (!any) return;
-    equation_.solve(p, x_);
-    for (std::size_t r = 0; r < x_.size(); ++r) lambda_[r] += rough * x_[r];
+      if (data_.schur.redundant(lane))
+        for (std::size_t r = 0; r < data_.total.size(); ++r)
+          set_lane(data_.newton[r], lane, get_lane(data_.total[r], lane) - dt * get_lane(data_.lambda[r], lane));
   }
 
-  // Of a step that begins further off the velocity constraints than steps do.
-  void activate(const SymbolicFactor& p, std::span<const JointStep::Job> jobs, Result& result) {
-    constexpr double rounding = 1e-13;
-    const auto jumps = [&](std::size_t i) {
-      const JointStep::Outcome& out = result.of[i];
-      return !out.refused && out.off > 2 * jobs[i].usual_off && out.off > rounding * out.fastest;
-    };
-    bool any = false;
-    for (std::size_t i = 0; i < jobs.size(); ++i) any = any || jumps(i);
-    if (!any) return;
-    x_ = rows_.velocities;
-    if (equation_.redundant()) equation_.least_norm(x_);
-    equation_.solve(p, x_);
-    Real energy{};
-    for (std::size_t r = 0; r < x_.size(); ++r) energy += 0.5 * (x_[r] * rows_.velocities[r]);
-    for (std::size_t i = 0; i < jobs.size(); ++i)
-      if (jumps(i)) result.of[i].activation = get(energy, static_cast<int>(i));
-  }
-
-  // Newton from newton_ to the step's end on the constraints (T12), by the factor at its start.
-  void close(const SymbolicFactor& p, const JointStep::Limits& limits, Result& result) {
-    constexpr double round_off = 1e-12;
-    const double dt = limits.dt;
-    Real left{};
-    for (int lane = 0; lane < lanes; ++lane)
-      if (get(seen_.gap, lane) > round_off) set(left, lane, limits.left_open);
-    for (std::size_t r = 0; r < lambda_.size(); ++r) total_[r] = dt * lambda_[r] + newton_[r];
-    Real going = Lanes<Real>::all(1), best = Lanes<Real>::all(std::numeric_limits<double>::max());
-    for (int lane = 0; lane < lanes; ++lane)
-      if (result.of[z(lane)].refused) set(going, lane, 0);
-    constexpr int most_stalls = 3;
-    constexpr double coarse = 1e-11, most_disagreement = 10;  // of what Newton is to leave, and of that
-    std::array<int, std::size_t{lanes}> stalled{};
-    Real turns{};  // one in lanes where chords leave more than a tenth
-    anderson_.begin();
-    begin_turning();
-    for (int solves = 0;; ++solves) {
-      rows_.respond(p, total_, free_, twists_);
-      turn();
-      const Real worst = rows_.look(dt, left, twists_, x_);
-      bool any = false, stalls = false;
-      for (int lane = 0; lane < lanes; ++lane) {
-        if (get(going, lane) == 0) continue;
-        const double now = get(worst, lane);
-        result.of[z(lane)].residual = now;
-        // Poses far out are no better than their own rounding.
-        if (now <=
-            std::max(limits.newton_tolerance, 4 * std::numeric_limits<double>::epsilon() * get(seen_.extent, lane))) {
-          set(going, lane, 0);
-          result.of[z(lane)].solves = solves;
-        } else if (!(now < std::numeric_limits<double>::infinity()) || solves == limits.max_solves) {
-          set(going, lane, 0);
-          result.refuse(lane, "Newton does not end");
-        } else {
-          if (solves > 0 && now > 0.1 * get(best, lane)) set(turns, lane, 1);
-          stalls = stalls || now > 0.5 * get(best, lane);
-          any = true;
-        }
-      }
-      if (!any) return;
-      if (stalls) {
-        const Real beyond = rows_.beyond_rounding(x_);
-        for (int lane = 0; lane < lanes; ++lane) {
-          if (get(going, lane) == 0 || !(get(worst, lane) > 0.5 * get(best, lane))) continue;
-          const bool rounding = get(beyond, lane) <= 1;
-          if (!rounding && ++stalled[z(lane)] < most_stalls && get(worst, lane) < 10 * get(best, lane)) continue;
-          set(going, lane, 0);
-          result.of[z(lane)].solves = solves;
-          // Poses of single precision let rows depend on each other to seven digits; what they come to disagree in by
-          // the end no multiplier takes away. Where Newton is to end at rounding a shorter step does.
-          const bool disagree = limits.newton_tolerance >= coarse && equation_.redundant(lane) &&
-                                get(worst, lane) <= most_disagreement * limits.newton_tolerance;
-          if (!rounding && !disagree) result.refuse(lane, "Newton does not contract");
-        }
-      }
-      best = smaller(best, worst);
-      const Real scale = (-1 / dt) * going;
-      for (Real& x : x_) x *= scale;
-      anderson_.reduce(x_, turns);
-      equation_.solve(p, x_);
-      const Row<Real>& step = anderson_.lengthen(x_);
-      for (std::size_t r = 0; r < step.size(); ++r) {
-        newton_[r] += step[r];
-        total_[r] += step[r];
-      }
+  // By joint, [force, moment] on the first body and on the second.
+  void write_constraint_impulses(int lane, std::span<double> to) const {
+    for (std::size_t i = 0; i < p_.nodes.size(); ++i) {
+      Twist on_a{}, on_b{};
+      for_each_primitive([&]<class P>(P) {
+        for_each_of<P>(p_.nodes[i].primitives, [&](std::size_t k) {
+          const auto& row = data_.rows.rows.template of<P>()[k];
+          P::add_constraint_force(row, data_.total.data() + row.row, 0, on_a);
+          P::add_constraint_force(row, data_.total.data() + row.row, 1, on_b);
+        });
+      });
+      double* const at = to.data() + 12 * static_cast<std::size_t>(p_.joint_of[i]);
+      get_lane(on_a.v, lane, at);
+      get_lane(on_a.w, lane, at + 3);
+      get_lane(-on_a.v, lane, at + 6);
+      get_lane(on_b.w, lane, at + 9);
     }
   }
 
-  void begin_turning() {
-    for (Turning& t : turning_) {
-      const Frame& R = rows_.frames[t.body];
-      Rows::take(rows_.bodies[t.body].inertia, t.lane, t.I.data());
-      Rows::take(rows_.start[t.body].w, t.lane, t.w0.data());
-      double* const to = t.R.data();  // by columns
-      for (int i = 0; i < 3; ++i) {
-        const V& row = i == 0 ? R.x : i == 1 ? R.y : R.z;
-        to[i] = get(row.x, t.lane), to[i + 3] = get(row.y, t.lane), to[i + 6] = get(row.z, t.lane);
-      }
-    }
-  }
-
-  // In twists_, what their own spin does to bodies that turn far.
-  void turn() {
-    for (Turning& t : turning_) {
-      V& w = twists_[t.body].w;
-      Rows::take(w, t.lane, t.w.data());
-      t.turn();
-      Rows::put(w, t.lane, t.w.data());
-    }
-  }
-
-  KernelRows<Real> rows_;
-  SchurComplement<Real> equation_;
-  StepAcceptance<Real> judgement_;
-  AndersonSimd<Real> anderson_;
-  ImpulseResponse<Real> moves_;  // of one block in turns
-  typename Rows::Seen seen_;
-  Row<Twist> free_, accelerations_;  // without the joints, at the end and at the start
-  Row<Twist> twists_;                // of the bodies, with them
-  Row<Real> x_, lambda_, newton_, total_, rest_, agreed_;
-  Row<Real> target_;              // rates of the rows that a host's own are to leave
-  Row<Twist> lifted_;             // of welds, the twists of those
-  std::vector<Turning> turning_;  // by lane
-  bool spins_ = false;            // some body of some lane
+  const SymbolicFactor& p_;
+  Data data_;
+  StartMultipliers<Real> multipliers_;
+  EndNewton<Real> end_newton_;
+  StepAcceptance<Real> acceptance_;
+  bool has_gyroscopic_ = false;  // the start adds the gyroscopic torque of some body of some lane
 };
 
+/// Steps of one block, or of up to four.
 template <class Real>
-class JointLanes final : public JointWork {
+class SimdJointSolver final : public JointSolver {
  public:
-  explicit JointLanes(const SymbolicFactor& pattern) : pattern_(pattern) { kernel_.lay_out(pattern); }
+  explicit SimdJointSolver(const SymbolicFactor& pattern) : kernel_(pattern) {}
 
-  void take(const State& state, const JointStep::Limits& limits, std::span<JointStep::Job> jobs) override {
-    for (int lane = 0; lane < JointKernel<Real>::lanes; ++lane) {  // lanes without a job of their own have the first's
-      const JointStep::Job& job =
-          jobs[static_cast<std::size_t>(lane) < jobs.size() ? static_cast<std::size_t>(lane) : 0];
-      kernel_.take_block(lane, job.of->block(), state);
-      kernel_.take_forces(lane, job.numbers.Q, job.numbers.applied);
-      kernel_.take_turning(lane, job.numbers);
-      kernel_.take_spinning(lane, job.numbers.spinning);
-      kernel_.take_start(pattern_, lane, job.numbers.newton);
-    }
-    const auto result = kernel_.step(pattern_, limits, jobs);
-    for (std::size_t i = 0; i < jobs.size(); ++i) kernel_.give(pattern_, static_cast<int>(i), result.of[i], jobs[i]);
+  void solve(const State& state, const JointStep::Limits& limits, std::span<JointStep::Job> jobs) override {
+    for (int lane = 0; lane < kernel_.lanes; ++lane)  // lanes without a job of their own have the first's
+      kernel_.read(lane, state,
+                   jobs[static_cast<std::size_t>(lane) < jobs.size() ? static_cast<std::size_t>(lane) : 0]);
+    const auto result = kernel_.step(limits, jobs);
+    for (std::size_t i = 0; i < jobs.size(); ++i) kernel_.write(static_cast<int>(i), result.of[i], jobs[i]);
   }
 
  private:
-  const SymbolicFactor& pattern_;
   JointKernel<Real> kernel_;
-};
-
-class SingleCoupledStep final : public CoupledStep {
- public:
-  explicit SingleCoupledStep(const SymbolicFactor& pattern) : pattern_(pattern) { kernel_.lay_out(pattern); }
-
-  const char* begin(const State& state, const JointBlock& block, double gap_tolerance) override {
-    kernel_.take_block(0, block, state);
-    return kernel_.begin(pattern_, gap_tolerance);
-  }
-  double reach(double dt, double tolerance, int most_solves, std::span<const double> applied, std::span<const double> Q,
-               std::span<double> v) override {
-    const double left = kernel_.reach(pattern_, dt, tolerance, most_solves, applied, Q);
-    kernel_.give_velocities(0, v);
-    return left;
-  }
-  void keep(double time, std::span<const double> applied, std::span<double> v) override {
-    kernel_.keep(pattern_, time, applied);
-    kernel_.give_velocities(0, v);
-  }
-  void hold(std::span<double> v) override {
-    kernel_.hold(pattern_, v);
-    kernel_.give_velocities(0, v);
-  }
-  bool as_one(JointStep::One& to) const override { return pattern_.welds && kernel_.as_one(to); }
-  void aim(std::span<const int> bodies) override { kernel_.aim(pattern_, bodies); }
-  void move(std::span<const JointStep::Push> pushes, double* to) override { kernel_.move(pattern_, pushes, to); }
-  void end(const JointStep::Limits& limits, JointStep::Job& job) override {
-    kernel_.give(pattern_, 0, kernel_.end(pattern_, limits, {&job, 1}).of[0], job);
-  }
-
- private:
-  const SymbolicFactor& pattern_;
-  JointKernel<double> kernel_;
 };
 
 }  // namespace LINCHPIN_SIMD

@@ -1,6 +1,6 @@
-// G λ = r of a block, G = A M⁻¹ Aᵀ (T7), of one or of several alike side by side in the lanes of a vector (Real): its
-// blocks from bodies and rows, its factor or, of nothing but welds, the walk over their tree, and where rows depend on
-// each other the multipliers of least norm (T6).
+// The Schur complement G = A M⁻¹ Aᵀ of a block of joints (T7), and solves of G λ = r. It assembles G from bodies and
+// rows and factors it; a block of nothing but welds is a composite body instead. Where rows depend on each other it has
+// the multipliers of least norm (T6).
 #pragma once
 
 #include "joint_kernel/composite_body.h"
@@ -23,20 +23,20 @@ template <class Real>
 class SchurComplement {
  public:
   using Rows = KernelRows<Real>;
-  static constexpr int lanes = Lanes<Real>::count;
+  static constexpr int lanes = SimdTraits<Real>::count;
 
-  void lay_out(const SymbolicFactor& p) { p.welds ? welds_.lay_out(p) : factor_.lay_out(p); }
+  void lay_out(const SymbolicFactor& p) { p.is_composite ? composite_.lay_out(p) : factor_.lay_out(p); }
 
-  /// Made once more where rows depend on each other for the first time, with the null vectors of those that do. Those
-  /// of long ladders of welds are as long as the ladder, which the way of all others is spared.
-  /// @param wanted  whether anybody waits for a lane
+  /// Assembles and factors G. Where rows depend on each other for the first time, it does so again and drops them, with
+  /// their null vectors. Null vectors of long ladders are as long as the ladder: the general solver is cheaper there.
+  /// @param wanted  wanted(lane): whether the lane needs an answer
   /// @return positive where there is an answer; else why_not() says why
   template <class Wanted>
   Real factor(const SymbolicFactor& p, Rows& rows, Wanted wanted) {
-    if (p.welds) return factor_welds(p, rows);
+    if (p.is_composite) return factor_composite(p, rows);
     fill(p, rows);
     Real margin = factor_.factor(p);
-    const auto unclear = [&](int lane) { return wanted(lane) && !(get(margin, lane) > 0); };
+    const auto unclear = [&](int lane) { return wanted(lane) && !(get_lane(margin, lane) > 0); };
     bool again = false;
     for (int lane = 0; lane < lanes && !factor_.drops(); ++lane) again = again || unclear(lane);
     if (again) {
@@ -47,175 +47,157 @@ class SchurComplement {
     redundant_ = false;
     for (int lane = 0; lane < lanes; ++lane) {
       null_spaces_[z(lane)].clear();
-      if (!wanted(lane) || !(get(margin, lane) > 0) || factor_.whole(lane)) continue;
+      if (!wanted(lane) || !(get_lane(margin, lane) > 0) || factor_.whole(lane)) continue;
       factor_.find_null_space(p, lane, null_spaces_[z(lane)]);
-      if (null_spaces_[z(lane)].size() > most_fours * z(p.rows)) set(margin, lane, dear);
+      if (null_spaces_[z(lane)].size() > max_vectors * z(p.rows)) set_lane(margin, lane, null_vectors_too_long);
       redundant_ = true;
     }
     return margin;
   }
   static const char* why_not(double margin) {
-    return margin == dear ? JointStep::too_dear : "rank not clear from the pivots";
+    return margin == null_vectors_too_long ? JointStep::too_dear : "rank not clear from the pivots";
   }
 
-  /// x ← multipliers that make these rates, by row.
-  void solve(const SymbolicFactor& p, Row<Real>& x) { p.welds ? welds_.solve(x.data()) : factor_.solve(p, x.data()); }
+  /// x ← multipliers that make the rates x, by row.
+  void solve(const SymbolicFactor& p, AlignedVector<Real>& x) {
+    p.is_composite ? composite_.solve(x.data()) : factor_.solve(p, x.data());
+  }
 
-  /// Whether rows depend on each other, in a lane; and in this one.
+  /// Returns whether rows depend on each other in some lane, or in this one.
   bool redundant() const { return redundant_; }
-  bool redundant(int lane) const { return welds_.loops() || !null_spaces_[z(lane)].empty(); }
+  bool redundant(int lane) const { return composite_.loops() || !null_spaces_[z(lane)].empty(); }
 
-  /// Of the multipliers that do the same those of least norm, which the estimate of T15 needs, too.
-  void least_norm(Row<Real>& lambda) {
+  /// Replaces multipliers by those of least norm that do the same. The estimate of T15 needs these, too.
+  void least_norm(AlignedVector<Real>& lambda) {
     for (int lane = 0; lane < lanes; ++lane)
-      if (welds_.loops())
-        welds_.project(lambda.data(), lane);
+      if (composite_.loops())
+        composite_.project(lambda.data(), lane);
       else if (!null_spaces_[z(lane)].empty())
         null_spaces_[z(lane)].project(lambda.data(), lane);
   }
 
-  /// What solve() goes by, for right-hand sides of other kinds: where all are welds, those, else the factor.
+  /// The factor that solve() uses, where not all joints are welds. Where all are, it uses the composite body.
   const KernelFactor<Real>& factor() const { return factor_; }
-  CompositeBody<Real>& welds() { return welds_; }
-  const CompositeBody<Real>& welds() const { return welds_; }
+  CompositeBody<Real>& composite() { return composite_; }
+  const CompositeBody<Real>& composite() const { return composite_; }
 
  private:
-  using V = V3<Real>;
+  using V = Vector3<Real>;
   using Body = typename Rows::Body;
-  using Frame = typename Rows::Frame;
-  using Mass = typename Rows::Mass;
-  using Point = typename Rows::Point;
-  using Axis = typename Rows::Axis;
-  using Dot = typename Rows::Dot;
-  struct PointMasses {  // K (r × e_i) by side that moves, the second's with its sign
-    V on[2][3];
-  };
-  using ByRow = std::array<Real, SymbolicFactor::widest>;
-  struct OfRows {  // of a joint, by component: what its rows pull with at the first of its sides, and K times their
-                   // moments
+  using Point = typename Rows::template Row<PointPrimitive>;
+  using WeightedPoint = std::array<std::array<V, 3>, 2>;  // K times the angular parts of its rows, by side
+  using ByRow = std::array<Real, SymbolicFactor::max_width>;
+  struct OfRows {  // of a joint, by component: linear parts of its rows on side 0, and K times the angular parts
+                   // by side
     ByRow v[3], on[2][3];
   };
 
-  static constexpr double dear = -2;             // a margin
-  static constexpr std::size_t most_fours = 16;  // of null vectors, by row; windows of four bars have 1.3
+  static constexpr double null_vectors_too_long = -2;  // a margin that names the reason
+  static constexpr std::size_t max_vectors = 16;       // of null vectors, per row; windows of four bars have 1.3
 
   static std::size_t z(int i) { return static_cast<std::size_t>(i); }
-  static double get(const Real& x, int lane) { return Lanes<Real>::get(x, lane); }
-  static void set(Real& x, int lane, double to) { Lanes<Real>::set(x, lane, to); }
 
-  Real factor_welds(const SymbolicFactor& p, const Rows& rows) {
+  Real factor_composite(const SymbolicFactor& p, const Rows& rows) {
     for (std::size_t i = 0; i < p.nodes.size(); ++i) {
-      typename CompositeBody<Real>::Weld& to = welds_.welds[i];
+      typename CompositeBody<Real>::Weld& to = composite_.welds[i];
       const SymbolicFactor::Node& node = p.nodes[i];
-      const Point& point = rows.points[z(node.points)];
-      to.r_A = point.r_A, to.r_B = point.r_B;
-      for (std::size_t k = 0; k < 3; ++k) to.n[k] = rows.dots[z(node.dots) + k].n;
+      for_each_of<PointPrimitive>(node.primitives, [&](std::size_t k) {
+        const auto& point = rows.rows.template of<PointPrimitive>()[k];
+        to.r_A = point.r_A, to.r_B = point.r_B;
+      });
+      std::size_t dot = 0;
+      for_each_of<DotPrimitive>(node.primitives,
+                                [&](std::size_t k) { to.n[dot++] = rows.rows.template of<DotPrimitive>()[k].n; });
     }
     for (std::size_t i = 0; i < rows.moving; ++i) {
       const Body& from = rows.bodies[i];
-      const Frame& R = rows.frames[i];
-      const V x = scaled(R.x, from.inertia), y = scaled(R.y, from.inertia), w = scaled(R.z, from.inertia);
-      welds_.bodies[i] = {from.mass,   from.p,      dot(x, R.x), dot(y, R.y),
-                          dot(w, R.z), dot(x, R.y), dot(x, R.z), dot(y, R.z)};
+      const Rotation3<Real>& R = rows.rotations[i];
+      const V x = componentwise_product(R.x, from.inertia), y = componentwise_product(R.y, from.inertia),
+              w = componentwise_product(R.z, from.inertia);
+      composite_.bodies[i] = {from.mass,   from.p,      dot(x, R.x), dot(y, R.y),
+                              dot(w, R.z), dot(x, R.y), dot(x, R.z), dot(y, R.z)};
     }
-    redundant_ = welds_.loops();
-    return welds_.factor();
+    redundant_ = composite_.loops();
+    return composite_.factor();
   }
 
-  // G = A M⁻¹ Aᵀ into the places of its factor.
+  // Assembles G = A M⁻¹ Aᵀ in the places of its factor.
   void fill(const SymbolicFactor& p, Rows& rows) {
     Real* const values = factor_.clear();
-    for (Axis& k : rows.axes) {
-      if (z(k.a) < rows.moving) k.on_a = Rows::times(rows.masses[z(k.a)], k.c_A);
-      if (z(k.b) < rows.moving) k.on_b = Rows::times(rows.masses[z(k.b)], k.c_B);
-    }
-    for (Dot& k : rows.dots) {
-      if (z(k.a) < rows.moving) k.on_a = Rows::times(rows.masses[z(k.a)], k.n);
-      if (z(k.b) < rows.moving) k.on_b = -Rows::times(rows.masses[z(k.b)], k.n);
-    }
-    PointMasses ball;
+    for_each_primitive([&]<class P>(P) {
+      if constexpr (P::rows == 1)
+        for (auto& k : rows.rows.template of<P>())
+          for (const int side : {0, 1})
+            if (const std::size_t body = z(side == 0 ? k.a : k.b); body < rows.moving)
+              k.weighted[z(side)] = P::weighted_rows(k, side, rows.inverse_masses[body].angular)[0];
+    });
+    WeightedPoint ball;
+    const auto& points = rows.rows.template of<PointPrimitive>();
     OfRows of{};
     int ball_of = -1, width_of = -1;
-    for (const SymbolicFactor::Meeting& m : p.meetings) {  // all of one j after the other
-      const Real inverse = rows.masses[z(m.body)].inverse;
+    for (const SymbolicFactor::BlockPair& m : p.block_pairs) {  // pairs of one node j follow each other
+      const Real inverse = rows.inverse_masses[z(m.body)].linear;
       const Real linear = m.side_i == m.side_j ? inverse : -inverse;
       Real* const to = values + m.target;
-      if (m.ball_i >= 0) {
-        if (std::exchange(ball_of, m.j) != m.j) ball = masses_on(rows, rows.points[z(m.ball_j)]);
-        meet(rows.points[z(m.ball_i)], m.side_i, ball.on[m.side_j], linear, m.i == m.j, to);
+      if (m.point_i >= 0) {
+        if (std::exchange(ball_of, m.j) != m.j) ball = weighted(rows, points[z(m.point_j)]);
+        add_products(points[z(m.point_i)], m.side_i, ball[z(m.side_j)], linear, m.i == m.j, to);
         continue;
       }
       if (std::exchange(width_of, m.j) != m.j) take_rows(p.nodes[z(m.j)], rows, of);
       const int width = p.nodes[z(m.j)].width;
-      KernelFactor<Real>::of_width(
-          width, [&](auto known) { meet<decltype(known)::value>(p.nodes[z(m.i)], m, rows, of, linear, width, to); });
+      KernelFactor<Real>::of_width(width, [&](auto known) {
+        add_products<decltype(known)::value>(p.nodes[z(m.i)], m, rows, of, linear, width, to);
+      });
     }
-    if (!p.hubs.empty()) fill_hubs(p, rows);
+    if (!p.high_degree_bodies.empty()) fill_high_degree(p, rows);
   }
 
-  static PointMasses masses_on(const Rows& rows, const Point& point) {
-    PointMasses to;
-    for (int side = 0; side < 2; ++side) {
-      const std::size_t body = z(side == 0 ? point.a : point.b);
-      if (body >= rows.moving) continue;
-      const Mass& K = rows.masses[body];
-      const V r = side == 0 ? point.r_A : -point.r_B;
-      V* on = to.on[side];  // K (0, z, −y), K (−z, 0, x), K (y, −x, 0)
-      on[0] = {K.xy * r.z - K.xz * r.y, K.yy * r.z - K.yz * r.y, K.yz * r.z - K.zz * r.y};
-      on[1] = {K.xz * r.x - K.xx * r.z, K.yz * r.x - K.xy * r.z, K.zz * r.x - K.xz * r.z};
-      on[2] = {K.xx * r.y - K.xy * r.x, K.xy * r.y - K.yy * r.x, K.xz * r.y - K.yz * r.x};
-    }
+  static WeightedPoint weighted(const Rows& rows, const Point& point) {
+    WeightedPoint to{};
+    for (const int side : {0, 1})
+      if (const std::size_t body = z(side == 0 ? point.a : point.b); body < rows.moving)
+        to[z(side)] = PointPrimitive::weighted_rows(point, side, rows.inverse_masses[body].angular);
     return to;
   }
 
-  // What joints have in the columns of hubs, and how long that makes their rows; and what those weigh.
-  void fill_hubs(const SymbolicFactor& p, const Rows& rows) {
-    constexpr int stride = SymbolicFactor::hub_stride;
-    for (const SymbolicFactor::Grip& grip : p.grips) {
-      const SymbolicFactor::Node& node = p.nodes[z(grip.node)];
-      const Real inverse = rows.masses[z(grip.body)].inverse, one = Lanes<Real>::all(grip.side == 0 ? 1 : -1);
-      Real* to = factor_.holds() + grip.values;
+  // Writes the columns of high-degree bodies, what they add to the lengths of rows, and their masses.
+  void fill_high_degree(const SymbolicFactor& p, const Rows& rows) {
+    constexpr int stride = SymbolicFactor::body_stride;
+    for (const SymbolicFactor::HighDegreeEnd& end : p.high_degree_ends) {
+      const SymbolicFactor::Node& node = p.nodes[z(end.node)];
+      const InverseMass<Real>& K = rows.inverse_masses[z(end.body)];
+      Real* to = factor_.couplings() + end.values;
       Real* length = factor_.lengths() + node.first;
-      const auto row = [&](const V& v, const V& w, const Real& square) {
-        to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = w.x, to[4] = w.y, to[5] = w.z;
-        to += stride;
-        *length++ += square;
-      };
-      for (int k = node.points; k < node.points_end; ++k) {
-        const V r = grip.side == 0 ? rows.points[z(k)].r_A : -rows.points[z(k)].r_B;
-        const PointMasses masses = masses_on(rows, rows.points[z(k)]);
-        const V* on = masses.on[grip.side];
-        row({one, Real{}, Real{}}, {Real{}, r.z, -r.y}, inverse + (r.z * on[0].y - r.y * on[0].z));
-        row({Real{}, one, Real{}}, {-r.z, Real{}, r.x}, inverse + (r.x * on[1].z - r.z * on[1].x));
-        row({Real{}, Real{}, one}, {r.y, -r.x, Real{}}, inverse + (r.y * on[2].x - r.x * on[2].y));
-      }
-      for (int k = node.axes; k < node.axes_end; ++k) {
-        const Axis& axis = rows.axes[z(k)];
-        const V &arm = grip.side == 0 ? axis.c_A : axis.c_B, &on = grip.side == 0 ? axis.on_a : axis.on_b;
-        row(grip.side == 0 ? -axis.u : axis.u, arm, inverse * dot(axis.u, axis.u) + dot(arm, on));
-      }
-      for (int k = node.dots; k < node.dots_end; ++k) {
-        const V n = normal(rows.dots[z(k)], grip.side);
-        row(V{}, n, dot(n, grip.side == 0 ? rows.dots[z(k)].on_a : rows.dots[z(k)].on_b));
-      }
+      for_each_primitive([&]<class P>(P) {
+        for_each_of<P>(node.primitives, [&](std::size_t k) {
+          const auto& row = rows.rows.template of<P>()[k];
+          const auto weighted = P::weighted_rows(row, end.side, K.angular);
+          std::size_t i = 0;
+          P::for_each_row(row, end.side, [&](const V& v, const V& w) {
+            to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = w.x, to[4] = w.y, to[5] = w.z;
+            to += stride;
+            *length++ += K.linear * dot(v, v) + dot(w, weighted[i++]);
+          });
+        });
+      });
     }
-    for (std::size_t i = 0; i < p.hubs.size(); ++i) {
-      const Body& body = rows.bodies[z(p.hubs[i])];
-      const Frame& R = rows.frames[z(p.hubs[i])];
-      Real* to = factor_.hub_mass(static_cast<int>(i));
+    for (std::size_t i = 0; i < p.high_degree_bodies.size(); ++i) {
+      const Body& body = rows.bodies[z(p.high_degree_bodies[i])];
+      const Rotation3<Real>& R = rows.rotations[z(p.high_degree_bodies[i])];
+      Real* to = factor_.high_degree_mass(static_cast<int>(i));
       for (int k = 0; k < 3; ++k, to += stride) to[k] = body.mass;
       for (const V* x : {&R.x, &R.y, &R.z}) {
-        const V I = scaled(*x, body.inertia);
+        const V I = componentwise_product(*x, body.inertia);
         to[3] = dot(I, R.x), to[4] = dot(I, R.y), to[5] = dot(I, R.z);
         to += stride;
       }
     }
   }
 
-  static V normal(const Dot& k, int side) { return side == 0 ? k.n : -k.n; }
-
-  // What two balls add to each other's rows: (r × e_x) · on[0] and so on; of the diagonal the lower half.
-  static void meet(const Point& point, int side, const V* on, const Real& linear, bool lower, Real* x) {
+  // Adds the product of two points: (r × e_x) · on[0] and so on; of a diagonal block the lower half.
+  static void add_products(const Point& point, int side, const std::array<V, 3>& on, const Real& linear, bool lower,
+                           Real* x) {
     const V r = side == 0 ? point.r_A : -point.r_B;
     Real *const y = x + 3, *const z = y + 3;
     x[0] += linear + (r.z * on[0].y - r.y * on[0].z);
@@ -238,21 +220,24 @@ class SchurComplement {
       to.on[1][0][row] = on_b.x, to.on[1][1][row] = on_b.y, to.on[1][2][row] = on_b.z;
       ++row;
     };
-    const Real one = Lanes<Real>::all(1);
-    for (int k = node.points; k < node.points_end; ++k) {
-      const PointMasses masses = masses_on(rows, rows.points[z(k)]);
-      add({one, Real{}, Real{}}, masses.on[0][0], masses.on[1][0]);
-      add({Real{}, one, Real{}}, masses.on[0][1], masses.on[1][1]);
-      add({Real{}, Real{}, one}, masses.on[0][2], masses.on[1][2]);
-    }
-    for (int k = node.axes; k < node.axes_end; ++k) add(-rows.axes[z(k)].u, rows.axes[z(k)].on_a, rows.axes[z(k)].on_b);
-    for (int k = node.dots; k < node.dots_end; ++k) add(V{}, rows.dots[z(k)].on_a, rows.dots[z(k)].on_b);
+    for_each_primitive([&]<class P>(P) {
+      for_each_of<P>(node.primitives, [&](std::size_t k) {
+        const auto& own = rows.rows.template of<P>()[k];
+        std::size_t i = 0;
+        if constexpr (P::rows == 1) {
+          P::for_each_row(own, 0, [&](const V& v, const V&) { add(v, own.weighted[0], own.weighted[1]); });
+        } else {
+          const WeightedPoint both = weighted(rows, own);
+          P::for_each_row(own, 0, [&](const V& v, const V&) { add(v, both[0][i], both[1][i]), ++i; });
+        }
+      });
+    });
   }
 
-  // What a joint and the rows of another, or its own, add to each other's; of the diagonal at least the lower half.
+  // Adds the product of a joint with the rows of another or its own; of a diagonal block at least the lower half.
   template <int W>
-  static void meet(const SymbolicFactor::Node& i, const SymbolicFactor::Meeting& m, const Rows& rows, const OfRows& of,
-                   const Real& linear, int width, Real* to) {
+  static void add_products(const SymbolicFactor::Node& i, const SymbolicFactor::BlockPair& m, const Rows& rows,
+                           const OfRows& of, const Real& linear, int width, Real* to) {
     const auto& v = of.v;
     const auto& on = of.on[m.side_j];
     const bool lower = m.i == m.j;
@@ -261,35 +246,24 @@ class SchurComplement {
       add_row<W>(to, lower ? row + 1 : width, a, A, b, B, c, C);
     };
     const auto next = [&] { ++row, to += W > 0 ? W : width; };
-    for (int k = i.points; k < i.points_end; ++k) {
-      const V r = m.side_i == 0 ? rows.points[z(k)].r_A : -rows.points[z(k)].r_B;
-      add(linear, v[0], r.z, on[1], -r.y, on[2]), next();
-      add(linear, v[1], r.x, on[2], -r.z, on[0]), next();
-      add(linear, v[2], r.y, on[0], -r.x, on[1]), next();
-    }
-    for (int k = i.axes; k < i.axes_end; ++k) {
-      const Axis& axis = rows.axes[z(k)];
-      const V &arm = m.side_i == 0 ? axis.c_A : axis.c_B, pull = -linear * axis.u;
-      add(pull.x, v[0], pull.y, v[1], pull.z, v[2]);
-      add(arm.x, on[0], arm.y, on[1], arm.z, on[2]), next();
-    }
-    for (int k = i.dots; k < i.dots_end; ++k) {
-      const V n = normal(rows.dots[z(k)], m.side_i);
-      add(n.x, on[0], n.y, on[1], n.z, on[2]), next();
-    }
+    for_each_primitive([&]<class P>(P) {
+      for_each_of<P>(i.primitives, [&](std::size_t k) {
+        P::multiply(rows.rows.template of<P>()[k], m.side_i, linear, v, on, add, next);
+      });
+    });
   }
 
   template <int W>
   [[gnu::always_inline]] static void add_row(Real* to, int count, const Real& a, const ByRow& A, const Real& b,
                                              const ByRow& B, const Real& c, const ByRow& C) {
     const auto one = [&](int k) { to[k] += a * A[z(k)] + (b * B[z(k)] + c * C[z(k)]); };
-    if constexpr (W >= 4 && lanes == 1) {  // whole
+    if constexpr (W >= 4 && lanes == 1) {  // all of them
       const auto four = [](const double* from) {
-        Four x;
+        Vec4d x;
         std::memcpy(&x, from, sizeof x);
         return x;
       };
-      const Four sum = four(to) + (a * four(A.data()) + (b * four(B.data()) + c * four(C.data())));
+      const Vec4d sum = four(to) + (a * four(A.data()) + (b * four(B.data()) + c * four(C.data())));
       std::memcpy(to, &sum, sizeof sum);
       if constexpr (W > 4) one(4);
       if constexpr (W > 5) one(5);
@@ -299,9 +273,9 @@ class SchurComplement {
   }
 
   KernelFactor<Real> factor_;
-  CompositeBody<Real> welds_;
+  CompositeBody<Real> composite_;
   std::array<KernelNullSpace, std::size_t{lanes}> null_spaces_;
-  bool redundant_ = false;  // in a lane
+  bool redundant_ = false;  // in some lane
 };
 
 }  // namespace LINCHPIN_SIMD

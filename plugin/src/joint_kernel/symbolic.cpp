@@ -1,6 +1,7 @@
 #include "joint_kernel/symbolic.h"
 
 #include "math/block_cholesky.h"
+#include "model/stock_joints.h"
 
 #include <algorithm>
 #include <array>
@@ -10,210 +11,313 @@
 namespace linchpin::detail {
 
 namespace {
-std::size_t z(int i) { return static_cast<std::size_t>(i); }
-}  // namespace
 
-bool SymbolicFactor::lay_out(const StockJoints& stock, const Block& block, std::vector<BodyId>& ids) {
-  constexpr std::size_t most_ends = 8;  // of joints on one body: beyond, it is a hub, so that they do not all meet
-  constexpr int most_values = 120;      // per row
-  constexpr double few_values = 20;     // likewise: beyond, another order may be the better
-  *this = {};
-  const int joints = stock.count();
-  bodies = static_cast<int>(ids.size());
+std::size_t z(int i) { return static_cast<std::size_t>(i); }
+template <class List>
+int size_of(const List& list) {
+  return static_cast<int>(list.size());
+}
+
+/// Makes a SymbolicFactor. Its functions are called once each, in their order.
+class SymbolicFactorBuilder {
+ public:
+  SymbolicFactorBuilder(const StockJoints& stock, const Block& block, SymbolicFactor& factor)
+      : stock_(stock), block_(block), factor_(factor), joints_(stock.count()) {}
+
+  bool read_joints(std::vector<BodyId>& ids);
+  bool select_high_degree_bodies();
+  void order_joints();
+  void make_nodes();
+  bool make_ancestors();
+  void list_couplings();
+  void list_descendants();
+  void list_body_ends();
+  void list_updates();
+  void list_block_pairs();
+
+ private:
+  using Node = SymbolicFactor::Node;
+
+  BlockCholesky::Pattern pattern();
+  void choose_ordering(const BlockCholesky::Pattern& pattern);
+  bool is_on_high_degree_or_fixed(int joint) const;
+  int coupling_of(int node, int index) const;
+  int place_of(int i, int j) const;
+
+  const StockJoints& stock_;
+  const Block& block_;
+  SymbolicFactor& factor_;
+  const int joints_;
+  std::vector<int> widths_;                             // of joints, then of high-degree bodies
+  std::vector<std::array<int, 2>> bodies_of_;           // by joint
+  std::vector<std::vector<std::pair<int, int>>> ends_;  // by body that moves: joints and their sides
+  std::vector<int> high_degree_index_;                  // by body, −1: it is none
+  std::vector<int> order_, node_of_;                    // joints by node, nodes by joint
+  std::vector<std::vector<int>> structure_;             // by joint: what its elimination fills
+};
+
+/// @return false where a joint is not of the kind
+bool SymbolicFactorBuilder::read_joints(std::vector<BodyId>& ids) {
+  factor_.bodies = size_of(ids);
+  ends_.resize(z(factor_.bodies));
+  factor_.is_composite = true;
   const auto body_of = [&](int slot, BodyId id) {
     if (slot >= 0) return slot;
-    const auto known = std::find(ids.begin() + bodies, ids.end(), id);
+    const auto known = std::find(ids.begin() + factor_.bodies, ids.end(), id);
     const int body = static_cast<int>(known - ids.begin());
     if (known == ids.end()) ids.push_back(id);
     return body;
   };
-  std::vector<std::vector<std::pair<int, int>>> ends(z(bodies));  // joint and its side
-  std::vector<std::array<int, 2>> at(z(joints));
-  BlockCholesky::Pattern pattern;
-  welds = true;
-  for (int i = 0; i < joints; ++i) {
-    const StockJoints::Joint& joint = stock.joints[z(i)];
+  for (int i = 0; i < joints_; ++i) {
+    const StockJoints::Joint& joint = stock_.joints[z(i)];
     if (joint.driven_a || joint.driven_b || joint.slot_a == joint.slot_b) return false;
-    at[z(i)] = {body_of(joint.slot_a, joint.a), body_of(joint.slot_b, joint.b)};
+    bodies_of_.push_back({body_of(joint.slot_a, joint.a), body_of(joint.slot_b, joint.b)});
     for (int side = 0; side < 2; ++side)
-      if (at[z(i)][z(side)] < bodies) ends[z(at[z(i)][z(side)])].emplace_back(i, side);
-    const int width = block.row[z(joint.constraint) + 1] - joint.row;
-    if (width < 1 || width > widest) return false;
-    pattern.sizes.push_back(width);
-    const StockJoints::Joint& next = stock.joints[z(i) + 1];
-    welds = welds && next.point - joint.point == 1 && next.axis == joint.axis && next.dot - joint.dot == 3;
+      if (const int body = bodies_of_.back()[z(side)]; body < factor_.bodies) ends_[z(body)].emplace_back(i, side);
+    const int width = block_.row[z(joint.constraint) + 1] - joint.row;
+    if (width < 1 || width > SymbolicFactor::max_width) return false;
+    widths_.push_back(width);
+    factor_.is_composite = factor_.is_composite && is_weld(stock_.ranges(i));
   }
-  all_bodies = static_cast<int>(ids.size());
-  std::vector<int> hub_of(z(all_bodies), -1);
-  for (int body = 0; body < bodies; ++body) {
-    if (welds || ends[z(body)].size() <= most_ends) continue;
-    hub_of[z(body)] = static_cast<int>(hubs.size());
-    hubs.push_back(body);
-    pattern.sizes.push_back(hub_columns);
+  factor_.all_bodies = size_of(ids);
+  return true;
+}
+
+/// On a body of many joints all of them would meet. It becomes an unknown of its own instead (T7).
+/// @return false where there are too many such bodies
+bool SymbolicFactorBuilder::select_high_degree_bodies() {
+  constexpr std::size_t most_ends = 8;  // of joints on one body
+  high_degree_index_.assign(z(factor_.all_bodies), -1);
+  for (int body = 0; body < factor_.bodies; ++body) {
+    if (factor_.is_composite || ends_[z(body)].size() <= most_ends) continue;
+    high_degree_index_[z(body)] = size_of(factor_.high_degree_bodies);
+    factor_.high_degree_bodies.push_back(body);
+    widths_.push_back(SymbolicFactor::body_columns);
   }
-  if (hubs.size() > most_hubs) return false;
-  const auto is_last = [&](int joint) {
-    return std::all_of(at[z(joint)].begin(), at[z(joint)].end(),
-                       [&](int body) { return body >= bodies || hub_of[z(body)] >= 0; });
-  };
-  pattern.negative.assign(z(joints), 0);
-  pattern.negative.resize(pattern.sizes.size(), 1);
-  pattern.late.assign(pattern.sizes.size(), 0);
-  const auto begin_clique = [&] { pattern.clique_start.push_back(static_cast<int>(pattern.clique.size())); };
-  for (int body = 0; body < bodies; ++body) {
-    const int of = hub_of[z(body)];
-    if (of < 0) begin_clique();
-    for (const auto& [joint, side] : ends[z(body)]) {
-      if (of >= 0) begin_clique();
+  return factor_.high_degree_bodies.size() <= SymbolicFactor::max_high_degree;
+}
+
+bool SymbolicFactorBuilder::is_on_high_degree_or_fixed(int joint) const {
+  return std::all_of(bodies_of_[z(joint)].begin(), bodies_of_[z(joint)].end(),
+                     [&](int body) { return body >= factor_.bodies || high_degree_index_[z(body)] >= 0; });
+}
+
+/// Joints on one body are a clique. A high-degree body makes a pair with each of its joints.
+BlockCholesky::Pattern SymbolicFactorBuilder::pattern() {
+  BlockCholesky::Pattern pattern;
+  pattern.sizes = widths_;
+  pattern.negative.assign(z(joints_), 0);
+  pattern.negative.resize(widths_.size(), 1);
+  pattern.late.assign(widths_.size(), 0);
+  const auto begin_clique = [&] { pattern.clique_start.push_back(size_of(pattern.clique)); };
+  for (int body = 0; body < factor_.bodies; ++body) {
+    const int index = high_degree_index_[z(body)];
+    if (index < 0) begin_clique();
+    for (const auto& [joint, side] : ends_[z(body)]) {
+      if (index >= 0) begin_clique();
       pattern.clique.push_back(joint);
-      if (of >= 0) pattern.clique.push_back(joints + of);
+      if (index >= 0) pattern.clique.push_back(joints_ + index);
     }
   }
   begin_clique();
+  return pattern;
+}
 
-  std::vector<int> order, place(z(joints));
-  std::vector<std::vector<int>> structure(pattern.sizes.size());
-  if (welds) {
-    order.resize(z(joints));
-    std::iota(order.begin(), order.end(), 0);
-    eliminated = joints;
+/// Minimum degree, and where that fills much another order, if it takes less work.
+void SymbolicFactorBuilder::choose_ordering(const BlockCholesky::Pattern& pattern) {
+  constexpr double few_values = 20;  // of the factor, per row
+  BlockCholesky::eliminate(pattern, order_, structure_);
+  const auto work = [&](const std::vector<std::vector<int>>& structure, bool squared) {
+    double sum = 0;
+    for (int i = 0; i < joints_; ++i) {
+      double height = widths_[z(i)];
+      for (const int j : structure[z(i)]) height += widths_[z(j)];
+      sum += widths_[z(i)] * (squared ? height * height : height);
+    }
+    return sum;
+  };
+  if (work(structure_, false) <= few_values * std::accumulate(widths_.begin(), widths_.end(), 0.0)) return;
+  std::vector<int> other;
+  std::vector<std::vector<int>> other_structure(widths_.size());
+  BlockCholesky::eliminate(pattern, other, other_structure, true);
+  if (work(other_structure, true) < work(structure_, true)) order_.swap(other), structure_.swap(other_structure);
+}
+
+void SymbolicFactorBuilder::order_joints() {
+  structure_.resize(widths_.size());
+  if (factor_.is_composite) {
+    order_.resize(z(joints_));
+    std::iota(order_.begin(), order_.end(), 0);
+    factor_.eliminated = joints_;
   } else {
-    BlockCholesky::eliminate(pattern, order, structure);
-    const auto work = [&](const std::vector<std::vector<int>>& below, bool squared) {
-      double sum = 0;
-      for (int i = 0; i < joints; ++i) {
-        double height = pattern.sizes[z(i)];
-        for (const int j : below[z(i)]) height += pattern.sizes[z(j)];
-        sum += pattern.sizes[z(i)] * (squared ? height * height : height);
-      }
-      return sum;
-    };
-    if (work(structure, false) > few_values * std::accumulate(pattern.sizes.begin(), pattern.sizes.end(), 0.0)) {
-      std::vector<int> other;
-      std::vector<std::vector<int>> other_structure(pattern.sizes.size());
-      BlockCholesky::eliminate(pattern, other, other_structure, true);
-      if (work(other_structure, true) < work(structure, true)) order.swap(other), structure.swap(other_structure);
-    }
-    std::erase_if(order, [&](int i) { return i >= joints; });
-    eliminated = static_cast<int>(
-        std::stable_partition(order.begin(), order.end(), [&](int i) { return !is_last(i); }) - order.begin());
+    choose_ordering(pattern());
+    std::erase_if(order_, [&](int i) { return i >= joints_; });
+    const auto last =
+        std::stable_partition(order_.begin(), order_.end(), [&](int i) { return !is_on_high_degree_or_fixed(i); });
+    factor_.eliminated = static_cast<int>(last - order_.begin());
   }
-  for (int k = 0; k < joints; ++k) place[z(order[z(k)])] = k;
-  for (const int i : order) {
-    const StockJoints::Joint &joint = stock.joints[z(i)], &next = stock.joints[z(i) + 1];
+  node_of_.resize(z(joints_));
+  for (int k = 0; k < joints_; ++k) node_of_[z(order_[z(k)])] = k;
+}
+
+void SymbolicFactorBuilder::make_nodes() {
+  for (const int i : order_) {
     Node node;
-    node.first = rows;
-    node.width = pattern.sizes[z(i)];
-    node.a = at[z(i)][0], node.b = at[z(i)][1];
-    node.points = static_cast<int>(points.size());
-    for (int k = joint.point; k < next.point; ++k) points.push_back(k);
-    node.points_end = static_cast<int>(points.size());
-    node.axes = static_cast<int>(axes.size());
-    for (int k = joint.axis; k < next.axis; ++k) axes.push_back(k);
-    node.axes_end = static_cast<int>(axes.size());
-    node.dots = static_cast<int>(dots.size());
-    for (int k = joint.dot; k < next.dot; ++k) dots.push_back(k);
-    node.dots_end = static_cast<int>(dots.size());
-    node.axis_row = 3 * (node.points_end - node.points);
-    node.dot_row = node.axis_row + (node.axes_end - node.axes);
-    for (int r = 0; r < node.width; ++r) row_of.push_back(joint.row + r);
-    rows += node.width;
-    nodes.push_back(node);
-    joint_of.push_back(i);
-  }
-  for (int k = 0; k < joints; ++k) {
-    Node& node = nodes[z(k)];
-    std::vector<int>& under = structure[z(order[z(k)])];
-    std::sort(under.begin(), under.end());
-    node.holds = static_cast<int>(holds.size());
-    for (; !under.empty() && under.back() >= joints; under.pop_back()) {
-      holds.push_back({under.back() - joints, hold_values});
-      hold_values += node.width * hub_stride;
+    node.first = factor_.rows;
+    node.width = widths_[z(i)];
+    node.a = bodies_of_[z(i)][0], node.b = bodies_of_[z(i)][1];
+    const PrimitiveRanges of = stock_.ranges(i);
+    for (std::size_t kind = 0; kind < primitive_count; ++kind) {
+      std::vector<int>& list = factor_.primitives[kind];
+      node.primitives.begin[kind] = size_of(list);
+      for (int k = of.begin[kind]; k < of.end[kind]; ++k) list.push_back(k);
+      node.primitives.end[kind] = size_of(list);
     }
-    node.holds_end = static_cast<int>(holds.size());
-    for (int& i : under) i = place[z(i)];
-    std::sort(under.begin(), under.end());
-    node.below = static_cast<int>(belows.size());
-    for (const int i : under) {
-      belows.push_back({i, nodes[z(i)].first, nodes[z(i)].width, node.height});
-      node.height += nodes[z(i)].width;
+    for (int r = 0; r < node.width; ++r) factor_.row_of.push_back(stock_.joints[z(i)].row + r);
+    factor_.rows += node.width;
+    factor_.nodes.push_back(node);
+    factor_.joint_of.push_back(i);
+  }
+}
+
+/// Lists what the elimination of each joint fills, and where the numbers of the factor stand.
+/// @return false where they are too many
+bool SymbolicFactorBuilder::make_ancestors() {
+  constexpr int most_values = 120;  // per row
+  for (int k = 0; k < joints_; ++k) {
+    Node& node = factor_.nodes[z(k)];
+    std::vector<int>& filled = structure_[z(order_[z(k)])];
+    std::sort(filled.begin(), filled.end());
+    node.couplings_begin = size_of(factor_.couplings);
+    for (; !filled.empty() && filled.back() >= joints_; filled.pop_back()) {
+      factor_.couplings.push_back({filled.back() - joints_, factor_.coupling_values});
+      factor_.coupling_values += node.width * SymbolicFactor::body_stride;
     }
-    node.below_end = static_cast<int>(belows.size());
-    node.threes =
-        node.width == 3 && std::all_of(under.begin(), under.end(), [&](int i) { return nodes[z(i)].width == 3; });
-    node.diagonal = values;
-    node.panel = values + node.width * node.width;
-    values = node.panel + node.height * node.width;
-    widest_panel = std::max(widest_panel, node.height * node.width);
-    if (values > most_values * (node.first + node.width) + 1000) return false;
+    node.couplings_end = size_of(factor_.couplings);
+    for (int& i : filled) i = node_of_[z(i)];
+    std::sort(filled.begin(), filled.end());
+    node.ancestors_begin = size_of(factor_.ancestors);
+    node.three_rows_only = node.width == 3;
+    for (const int i : filled) {
+      const Node& to = factor_.nodes[z(i)];
+      factor_.ancestors.push_back({i, to.first, to.width, node.height});
+      node.height += to.width;
+      node.three_rows_only = node.three_rows_only && to.width == 3;
+    }
+    node.ancestors_end = size_of(factor_.ancestors);
+    node.diagonal = factor_.values;
+    node.panel = factor_.values + node.width * node.width;
+    factor_.values = node.panel + node.height * node.width;
+    factor_.widest_panel = std::max(factor_.widest_panel, node.height * node.width);
+    if (factor_.values > most_values * (node.first + node.width) + 1000) return false;
   }
-  const auto hold_of = [&](int node, int hub) {
-    int i = nodes[z(node)].holds;
-    while (holds[z(i)].hub != hub) ++i;
-    return holds[z(i)].values;
-  };
-  for (Node& node : nodes) {
-    node.hold_updates = static_cast<int>(hold_updates.size());
-    for (int i = node.holds; i < node.holds_end; ++i)
-      for (int j = node.below; j < node.below_end; ++j)
-        hold_updates.push_back(hold_of(belows[z(j)].node, holds[z(i)].hub));
+  return true;
+}
+
+int SymbolicFactorBuilder::coupling_of(int node, int index) const {
+  int i = factor_.nodes[z(node)].couplings_begin;
+  while (factor_.couplings[z(i)].index != index) ++i;
+  return factor_.couplings[z(i)].values;
+}
+
+void SymbolicFactorBuilder::list_couplings() {
+  for (Node& node : factor_.nodes) {
+    node.coupling_updates = size_of(factor_.coupling_updates);
+    for (int i = node.couplings_begin; i < node.couplings_end; ++i)
+      for (int j = node.ancestors_begin; j < node.ancestors_end; ++j)
+        factor_.coupling_updates.push_back(coupling_of(factor_.ancestors[z(j)].node, factor_.couplings[z(i)].index));
   }
-  for (int body = 0; body < bodies; ++body)
-    for (const auto& [joint, side] : ends[z(body)])
-      if (const int of = hub_of[z(body)]; of >= 0)
-        grips.push_back({place[z(joint)], side, body, hold_of(place[z(joint)], of)});
-  std::vector<std::vector<int>> touching(z(joints));
-  for (int k = 0; k < joints; ++k)
-    for (int i = nodes[z(k)].below; i < nodes[z(k)].below_end; ++i) touching[z(belows[z(i)].node)].push_back(k);
-  above.push_back(0);
-  for (const auto& of : touching) {
-    aboves.insert(aboves.end(), of.begin(), of.end());
-    above.push_back(static_cast<int>(aboves.size()));
+  for (int body = 0; body < factor_.bodies; ++body)
+    for (const auto& [joint, side] : ends_[z(body)])
+      if (const int index = high_degree_index_[z(body)]; index >= 0)
+        factor_.high_degree_ends.push_back({node_of_[z(joint)], side, body, coupling_of(node_of_[z(joint)], index)});
+}
+
+void SymbolicFactorBuilder::list_descendants() {
+  std::vector<std::vector<int>> descendants(z(joints_));
+  for (int k = 0; k < joints_; ++k) {
+    const Node& node = factor_.nodes[z(k)];
+    for (int i = node.ancestors_begin; i < node.ancestors_end; ++i)
+      descendants[z(factor_.ancestors[z(i)].node)].push_back(k);
   }
-  for (auto own : ends) {
-    std::sort(own.begin(), own.end(), [&](auto x, auto y) { return place[z(x.first)] < place[z(y.first)]; });
-    const auto add = [&](int Node::*first, int Node::*last) {
-      const int begin = static_cast<int>(body_ends.size());
+  factor_.descendants_begin.push_back(0);
+  for (const auto& of : descendants) {
+    factor_.descendants.insert(factor_.descendants.end(), of.begin(), of.end());
+    factor_.descendants_begin.push_back(size_of(factor_.descendants));
+  }
+}
+
+void SymbolicFactorBuilder::list_body_ends() {
+  for (auto own : ends_) {
+    std::sort(own.begin(), own.end(), [&](auto x, auto y) { return node_of_[z(x.first)] < node_of_[z(y.first)]; });
+    PrimitiveIndices begin{};
+    for (std::size_t kind = 0; kind < primitive_count; ++kind) {
+      begin[kind] = size_of(factor_.body_ends);
       for (const auto& [joint, side] : own) {
-        const Node& node = nodes[z(place[z(joint)])];
-        for (int k = node.*first; k < node.*last; ++k) body_ends.push_back(2 * k + side);
+        const PrimitiveRanges& of = factor_.nodes[z(node_of_[z(joint)])].primitives;
+        for (int k = of.begin[kind]; k < of.end[kind]; ++k) factor_.body_ends.push_back(2 * k + side);
       }
-      return begin;
-    };
-    const int of_points = add(&Node::points, &Node::points_end), of_axes = add(&Node::axes, &Node::axes_end),
-              of_dots = add(&Node::dots, &Node::dots_end);
-    ends_of.push_back({of_points, of_axes, of_dots});
+    }
+    factor_.ends_of.push_back(begin);
   }
-  const int all = static_cast<int>(body_ends.size());
-  ends_of.push_back({all, all, all});
-  if (welds) return true;
-  const auto place_of = [&](int i, int j) {  // of block (i, j), i not before j
-    const Node& node = nodes[z(j)];
-    if (i == j) return node.diagonal;
-    const auto found = std::lower_bound(belows.begin() + node.below, belows.begin() + node.below_end, i,
-                                        [](const Below& below, int of) { return below.node < of; });
-    return node.panel + found->offset * node.width;
-  };
-  for (Node& node : nodes) {
-    node.updates = static_cast<int>(updates.size());
-    for (int i = node.below; i < node.below_end; ++i)
-      for (int j = node.below; j <= i; ++j) updates.push_back(place_of(belows[z(i)].node, belows[z(j)].node));
+  factor_.ends_of.emplace_back().fill(size_of(factor_.body_ends));
+}
+
+/// The place of block (i, j) of the factor, i not before j.
+int SymbolicFactorBuilder::place_of(int i, int j) const {
+  const Node& node = factor_.nodes[z(j)];
+  if (i == j) return node.diagonal;
+  const auto first = factor_.ancestors.begin();
+  const auto found =
+      std::lower_bound(first + node.ancestors_begin, first + node.ancestors_end, i,
+                       [](const SymbolicFactor::Ancestor& ancestor, int of) { return ancestor.node < of; });
+  return node.panel + found->offset * node.width;
+}
+
+void SymbolicFactorBuilder::list_updates() {
+  for (Node& node : factor_.nodes) {
+    node.updates = size_of(factor_.updates);
+    for (int i = node.ancestors_begin; i < node.ancestors_end; ++i)
+      for (int j = node.ancestors_begin; j <= i; ++j)
+        factor_.updates.push_back(place_of(factor_.ancestors[z(i)].node, factor_.ancestors[z(j)].node));
   }
-  for (int body = 0; body < bodies; ++body) {
-    if (hub_of[z(body)] >= 0) continue;
-    for (const auto& [x, side_x] : ends[z(body)])
-      for (const auto& [y, side_y] : ends[z(body)])
-        if (place[z(x)] >= place[z(y)])
-          meetings.push_back({place[z(x)], place[z(y)], side_x, side_y, body, place_of(place[z(x)], place[z(y)])});
+}
+
+/// The products that G is summed from, those into one place after the other.
+void SymbolicFactorBuilder::list_block_pairs() {
+  for (int body = 0; body < factor_.bodies; ++body) {
+    if (high_degree_index_[z(body)] >= 0) continue;
+    for (const auto& [x, side_x] : ends_[z(body)])
+      for (const auto& [y, side_y] : ends_[z(body)]) {
+        const int i = node_of_[z(x)], j = node_of_[z(y)];
+        if (i >= j) factor_.block_pairs.push_back({i, j, side_x, side_y, body, place_of(i, j)});
+      }
   }
-  for (Meeting& m : meetings) {
-    const Node &i = nodes[z(m.i)], &j = nodes[z(m.j)];
-    const auto is_ball = [](const Node& node) { return node.width == 3 && node.points_end - node.points == 1; };
-    if (is_ball(i) && is_ball(j)) m.ball_i = i.points, m.ball_j = j.points;
-    m.axes = i.axes_end > i.axes || j.axes_end > j.axes;
+  for (SymbolicFactor::BlockPair& pair : factor_.block_pairs) {
+    const Node &i = factor_.nodes[z(pair.i)], &j = factor_.nodes[z(pair.j)];
+    if (!is_ball(i.primitives) || !is_ball(j.primitives)) continue;
+    pair.point_i = i.primitives.begin[index_of<PointPrimitive>()];
+    pair.point_j = j.primitives.begin[index_of<PointPrimitive>()];
   }
-  std::stable_sort(meetings.begin(), meetings.end(),
-                   [](const Meeting& x, const Meeting& y) { return x.target < y.target; });
+  std::stable_sort(factor_.block_pairs.begin(), factor_.block_pairs.end(),
+                   [](const auto& x, const auto& y) { return x.target < y.target; });
+}
+
+}  // namespace
+
+bool SymbolicFactor::lay_out(const StockJoints& stock, const Block& block, std::vector<BodyId>& ids) {
+  *this = {};
+  SymbolicFactorBuilder build(stock, block, *this);
+  if (!build.read_joints(ids) || !build.select_high_degree_bodies()) return false;
+  build.order_joints();
+  build.make_nodes();
+  if (!build.make_ancestors()) return false;
+  build.list_couplings();
+  build.list_descendants();
+  build.list_body_ends();
+  if (is_composite) return true;
+  build.list_updates();
+  build.list_block_pairs();
   return true;
 }
 

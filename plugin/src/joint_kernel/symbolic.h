@@ -1,84 +1,95 @@
-// Which joints of a block meet on which bodies, in the order in which they are eliminated (T7): all of a JointKernel
-// that its numbers do not decide.
+// The symbolic factor of G = A M⁻¹ Aᵀ of a block of joints (T7): which joints meet on which bodies, the order in which
+// they are eliminated, and where every number of the factor stands. It is all of a JointKernel that numbers do not
+// decide. Blocks with equal symbolic factors can be solved side by side.
 #pragma once
 
-#include "model/stock_joints.h"
+#include "model/primitives/ranges.h"
 
 #include <linchpin/assembly.h>
 
+#include <array>
 #include <vector>
 
 namespace linchpin::detail {
 
+struct StockJoints;
+
 struct SymbolicFactor {
-  static constexpr int widest = 6;     // rows of a joint
-  static constexpr int most_hubs = 8;  // bodies that are unknowns of their own: see HighDegreeBodies
-  static constexpr int hub_columns = 6,
-                       hub_stride = 8;  // columns of one; and between rows of them, for they are taken in fours
-  struct Elimination {                  // all of a joint that a solve needs to know
-    int first = 0, width = 0;           // its rows
-    int below = 0, below_end = 0;       // what its elimination touches
-    int diagonal = 0, panel = 0;        // where its numbers are
+  static constexpr int max_width = 6;        ///< rows of a joint
+  static constexpr int max_high_degree = 8;  ///< high-degree bodies
+  static constexpr int body_columns = 6;     ///< columns of a high-degree body
+  static constexpr int body_stride = 8;      ///< numbers from row to row of them: two SIMD vectors of four
+
+  /// All of a joint that a solve needs to know. The ancestors of a joint are the joints that its elimination fills.
+  struct Elimination {
+    int first = 0, width = 0;                    ///< its rows
+    int ancestors_begin = 0, ancestors_end = 0;  ///< in `ancestors`
+    int diagonal = 0, panel = 0;                 ///< places of D, and of the blocks of L by ancestor
     bool operator==(const Elimination&) const = default;
   };
-  struct Node : Elimination {  // a joint
-    int a = 0, b = 0;          // its bodies
-    int points = 0, points_end = 0, axes = 0, axes_end = 0, dots = 0, dots_end = 0;
-    int axis_row = 0, dot_row = 0;  // where among its rows those begin: points come first
-    int height = 0;                 // rows that its elimination touches
-    int updates = 0;
-    bool threes = false;  // those, like it, have three rows each
-    int holds = 0, holds_end = 0,
-        hold_updates = 0;  // hubs that it holds on to, itself or by what was eliminated into it
+  /// A joint.
+  struct Node : Elimination {
+    int a = 0, b = 0;                            ///< its bodies
+    PrimitiveRanges primitives;                  ///< in SymbolicFactor::primitives
+    int height = 0;                              ///< rows of all its ancestors
+    int updates = 0;                             ///< where its places begin in SymbolicFactor::updates
+    bool three_rows_only = false;                ///< it and its ancestors have three rows each
+    int couplings_begin = 0, couplings_end = 0;  ///< in `couplings`
+    int coupling_updates = 0;                    ///< where its places begin in SymbolicFactor::coupling_updates
     bool operator==(const Node&) const = default;
   };
-  struct Hold {
-    int hub = 0, values = 0;  // [width × hub_stride]
-    bool operator==(const Hold&) const = default;
-  };
-  struct Grip {  // of a joint's end on a hub
-    int node = 0, side = 0, body = 0, values = 0;
-    bool operator==(const Grip&) const = default;
-  };
-  struct Below {
+  struct Ancestor {
     int node = 0, first = 0, width = 0;
-    int offset = 0;  // row in the panel
-    bool operator==(const Below&) const = default;
+    int offset = 0;  ///< row in the panel
+    bool operator==(const Ancestor&) const = default;
   };
-  struct Meeting {  // of the ends of two joints, or of one with itself, on a body that moves: i not before j
+  /// The rows of a joint in the columns of a high-degree body, directly or by what was eliminated into the joint.
+  struct Coupling {
+    int index = 0;   ///< of the body, in `high_degree_bodies`
+    int values = 0;  ///< place of [width × body_stride]
+    bool operator==(const Coupling&) const = default;
+  };
+  /// An end of a joint on a high-degree body.
+  struct HighDegreeEnd {
+    int node = 0, side = 0, body = 0;
+    int values = 0;  ///< of their coupling
+    bool operator==(const HighDegreeEnd&) const = default;
+  };
+  /// The ends of two joints, or of one joint twice, on a body that moves. Node i is not before node j.
+  struct BlockPair {
     int i = 0, j = 0, side_i = 0, side_j = 0, body = 0;
-    int target = 0;                // where their product is
-    int ball_i = -1, ball_j = -1;  // their points, where both have one and nothing else
-    bool axes = false;             // whether either has any
-    bool operator==(const Meeting&) const = default;
+    int target = 0;                  ///< place of their product
+    int point_i = -1, point_j = -1;  ///< their points, where each of them has one point and nothing else
+    bool operator==(const BlockPair&) const = default;
   };
-  struct Ends {  // on a body that moves: where among all ends those of points, axes and dots begin, up to the next
-                 // body's
-    int points = 0, axes = 0, dots = 0;
-    bool operator==(const Ends&) const = default;
-  };
-  std::vector<Node> nodes;  // those that hold on to nothing but hubs, and what is fixed, at the end
-  int eliminated = 0;       // all before them
-  std::vector<Below> belows;
-  std::vector<int> aboves, above;  // nodes whose elimination touches one: from above[node] to above[node + 1]
-  std::vector<int> updates;        // where products of a node's belows go, in their order
-  std::vector<Meeting> meetings;
-  std::vector<int> hubs;  // bodies
-  std::vector<Hold> holds;
-  std::vector<int> hold_updates;  // where a node's holds go in those of its belows
-  std::vector<Grip> grips;
-  std::vector<int> points, axes, dots;  // in StockJoints
-  std::vector<Ends> ends_of;            // by body, and one more
-  std::vector<int> body_ends;           // twice the place of a point, an axis or a dot above, and its side
-  std::vector<int> row_of;              // row of the block
-  std::vector<int> joint_of;            // by node: in StockJoints, and in the block
-  int bodies = 0, all_bodies = 0, rows = 0, values = 0, widest_panel = 0, hold_values = 0;
-  bool welds = false;  // nothing else: joints in their own order, none eliminated (CompositeBody)
+
+  std::vector<Node> nodes;  ///< in the order of elimination
+  /// How many nodes are eliminated. The nodes after them are on nothing but high-degree and fixed bodies.
+  int eliminated = 0;
+  std::vector<Ancestor> ancestors;
+  /// The nodes that have one as an ancestor, from descendants_begin[node] to descendants_begin[node + 1].
+  std::vector<int> descendants, descendants_begin;
+  std::vector<int> updates;  ///< places of the products of a node's ancestors, in their order
+  std::vector<BlockPair> block_pairs;
+  /// Bodies of so many joints that they are unknowns of their own (HighDegreeBodies).
+  std::vector<int> high_degree_bodies;
+  std::vector<Coupling> couplings;
+  std::vector<int> coupling_updates;  ///< places of a node's couplings in those of its ancestors
+  std::vector<HighDegreeEnd> high_degree_ends;
+  std::array<std::vector<int>, primitive_count> primitives;  ///< in StockJoints, by primitive
+  /// Where the ends on a body that moves begin in body_ends, by primitive. There is one body more.
+  std::vector<PrimitiveIndices> ends_of;
+  std::vector<int> body_ends;  ///< twice the place of a primitive, plus its side
+  std::vector<int> row_of;     ///< row of the block, by row of the factor
+  std::vector<int> joint_of;   ///< joint of StockJoints and of the block, by node
+  int bodies = 0, all_bodies = 0, rows = 0, values = 0, widest_panel = 0, coupling_values = 0;
+  /// All joints are welds: they stand in their own order, and none is eliminated (CompositeBody).
+  bool is_composite = false;
 
   bool operator==(const SymbolicFactor&) const = default;
 
-  /// @param ids  in: the block's bodies; out: and those that its joints hold on to besides
-  /// @return false where its factor would fill up, or its bodies are not of the kind
+  /// @param ids  in: the bodies of the block; out: and after them those outside it that its joints are on
+  /// @return false where the factor would fill up, or the bodies are not of the kind
   bool lay_out(const StockJoints& stock, const Block& block, std::vector<BodyId>& ids);
 };
 

@@ -1,4 +1,4 @@
-// The gyroscopic torque of a rigid body over a step.
+// The effect of the gyroscopic torque on a rigid body over a step.
 #include "math/gyroscopic_newton.h"
 
 #include <linchpin/detail/gyroscopic.h>
@@ -10,8 +10,8 @@ namespace linchpin::detail {
 using Eigen::Vector3d;
 
 Vector3d solve_gyroscopic(const Vector3d& I, const Vector3d& u, const Vector3d& L, double h, const Vector3d& f) {
-  const auto of = [](const Vector3d& x) { return V3<double>{x.x(), x.y(), x.z()}; };
-  const V3<double> x = solve_spin(of(I), of(u), of(L), h, of(f));
+  const auto of = [](const Vector3d& x) { return Vector3<double>{x.x(), x.y(), x.z()}; };
+  const Vector3<double> x = solve_gyroscopic_step(of(I), of(u), of(L), h, of(f));
   return {x.x, x.y, x.z};
 }
 

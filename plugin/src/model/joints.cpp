@@ -60,42 +60,52 @@ void subtract_given_accelerations(std::span<const BodyState> X, const Linearizat
   }
 }
 
-// All joints that are made of P, L and D.
+struct Pose {
+  const Vector3d& p;
+  const Eigen::Quaterniond& q;
+  Vector3d rotate(const Vector3d& u) const { return q * u; }
+};
+
+// All joints that are made of the primitives.
 class JointFunction final : public ConstraintFunction {
  public:
   explicit JointFunction(JointRows rows) : rows_(std::move(rows)) {}
-  int rows() const override {
-    return static_cast<int>(3 * rows_.points.size() + rows_.axes.size() + rows_.dots.size());
-  }
+  int rows() const override { return detail::first_row_of<detail::NoPrimitive>(rows_); }
   int bodies() const override { return 2; }
   Level level() const override { return Level::position; }
   RowUnit unit(int row) const override {
-    return row < static_cast<int>(3 * rows_.points.size() + rows_.axes.size()) ? RowUnit::metre : RowUnit::radian;
+    RowUnit unit{};
+    int first = 0;
+    detail::for_each_primitive([&]<class P>(P) {
+      if (row >= first) unit = P::unit;
+      first += P::rows * static_cast<int>(P::of(rows_).size());
+    });
+    return unit;
   }
 
   void residual(std::span<const BodyState> X, double, std::span<double> out) const override {
-    const BodyState &A = X[0], &B = X[1];
-    std::size_t i = 0;
-    for (const JointRows::Point& p : rows_.points) {
-      const Vector3d phi = (A.p - B.p) + (A.q * p.p_AQ - B.q * p.p_BQ);
-      for (Eigen::Index j = 0; j < 3; ++j) out[i++] = phi[j];
-    }
-    for (const JointRows::Axis& l : rows_.axes)
-      out[i++] = (A.q * l.u_A).dot((B.p - A.p) + (B.q * l.p_BQ - A.q * l.p_AQ)) - l.d0;
-    for (const JointRows::Dot& d : rows_.dots) out[i++] = (A.q * d.u_A).dot(B.q * d.w_B) - d.c;
+    const Pose A{X[0].p, X[0].q}, B{X[1].p, X[1].q};
+    std::size_t at = 0;
+    detail::for_each_primitive([&]<class P>(P) {
+      for (const auto& fixed : P::of(rows_)) {
+        const auto phi = P::residual(fixed, A, B);
+        for (int i = 0; i < P::rows; ++i) out[at++] = detail::row_of_value(phi, i);
+      }
+    });
   }
 
   void linearize(std::span<const BodyState> X, double, Linearization out) const override {
     const Matrix3d RA = X[0].R(), RB = X[1].R();
     const detail::TurnedBody A{X[0], RA}, B{X[1], RB};
-    std::size_t i = 0;
-    const auto row = [&](std::size_t r) {
-      double* const at = &out.A[12 * (i + r)];
-      return detail::JointRow{at, at + 6, &out.b[i + r], &out.position[i + r], &out.velocity[i + r]};
+    std::size_t at_row = 0;
+    const auto row = [&](int r) {
+      const std::size_t i = at_row + static_cast<std::size_t>(r);
+      double* const at = &out.A[12 * i];
+      return detail::JointRow{at, at + 6, &out.b[i], &out.position[i], &out.velocity[i]};
     };
-    for (const JointRows::Point& p : rows_.points) detail::write_point(p, A, B, row), i += 3;
-    for (const JointRows::Axis& l : rows_.axes) detail::write_axis(l, A, B, row(0)), ++i;
-    for (const JointRows::Dot& d : rows_.dots) detail::write_dot(d, A, B, row(0)), ++i;
+    detail::for_each_primitive([&]<class P>(P) {
+      for (const auto& fixed : P::of(rows_)) detail::write_rows<P>(fixed, A, B, row), at_row += P::rows;
+    });
     subtract_given_accelerations(X, out);
   }
 
@@ -306,7 +316,7 @@ double linearize_way_back(const ConstraintFunction& function, std::span<const Bo
   const Misalignment off = misalignment(*alignment, RA, RB);
   if (!off.far) return 0;
   const JointRows& rows = *rows_of(function);
-  const std::size_t dots = 3 * rows.points.size() + rows.axes.size();
+  const auto dots = static_cast<std::size_t>(first_row_of<DotPrimitive>(rows));
   write_misalignment(off, alignment->held(), TurnedBody{X[0], RA}, TurnedBody{X[1], RB}, [&](int r) {
     const std::size_t row = dots + static_cast<std::size_t>(r);
     double* const at = &out.A[12 * row];

@@ -244,7 +244,7 @@ void write_stock_joints(const System& system, const State& state, detail::KeptAs
   const detail::StockJoints& stock = out.stock;
   double probe = 0;  // 0 times a value that is not finite is NaN.
   for (int i = 0; i < stock.count(); ++i) {
-    const detail::StockJoints::Joint &joint = stock.joints[at(i)], &next = stock.joints[at(i) + 1];
+    const detail::StockJoints::Joint& joint = stock.joints[at(i)];
     const BodyState &a = state[joint.a], &b = state[joint.b];
     const Matrix3d other = joint.slot_a < 0 ? a.R() : joint.slot_b < 0 ? b.R() : Matrix3d();
     const detail::TurnedBody A{a, joint.slot_a < 0 ? other : out.turned[at(joint.slot_a)]};
@@ -260,10 +260,14 @@ void write_stock_joints(const System& system, const State& state, detail::KeptAs
       const std::size_t whole = at(joint.row + at_row + r);
       return detail::JointRow{to, to + 6 * rows, &out.instant.b[whole], &out.position[whole], &out.velocity[whole]};
     };
-    for (int k = joint.point; k < next.point; ++k, at_row += 3) detail::write_point(stock.points[at(k)], A, B, row);
-    for (int k = joint.axis; k < next.axis; ++k, ++at_row) detail::write_axis(stock.axes[at(k)], A, B, row(0));
-    const int dots = at_row;
-    for (int k = joint.dot; k < next.dot; ++k, ++at_row) detail::write_dot(stock.dots[at(k)], A, B, row(0));
+    int dots = 0;
+    detail::for_each_primitive([&]<class P>(P) {
+      if constexpr (std::is_same_v<P, detail::DotPrimitive>) dots = at_row;
+      stock.for_each_of_joint<P>(i, [&](const auto& fixed) {
+        detail::write_rows<P>(fixed, A, B, row);
+        at_row += P::rows;
+      });
+    });
     if (out.closing && joint.alignment >= 0) {
       const JointRows::Alignment& alignment = stock.alignments[at(joint.alignment)];
       at_row = dots;
@@ -294,20 +298,14 @@ void write_stock_joints(const System& system, const State& state, detail::KeptAs
 
 void detail::find_stock(const System& system, const Block& block, StockJoints& stock) {
   stock.joints.clear();
-  stock.points.clear();
-  stock.axes.clear();
-  stock.dots.clear();
+  for_each_primitive([&]<class P>(P) { stock.primitives.of<P>().clear(); });
   stock.alignments.clear();
   stock.others.clear();
-  stock.arms.clear();
   const auto begin = [&](int i, int row) {
-    return StockJoints::Joint{.constraint = i,
-                              .row = row,
-                              .a = {},
-                              .b = {},
-                              .point = static_cast<int>(stock.points.size()),
-                              .axis = static_cast<int>(stock.axes.size()),
-                              .dot = static_cast<int>(stock.dots.size())};
+    StockJoints::Joint joint{.constraint = i, .row = row, .a = {}, .b = {}};
+    for_each_primitive(
+        [&]<class P>(P) { joint.first[index_of<P>()] = static_cast<int>(stock.primitives.of<P>().size()); });
+    return joint;
   };
   for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
     const Constraint& constraint = system.constraint(block.constraints[at(i)]);
@@ -324,9 +322,9 @@ void detail::find_stock(const System& system, const Block& block, StockJoints& s
     joint.driven_a = system.kind(joint.a) == BodyKind::driven;
     joint.driven_b = system.kind(joint.b) == BodyKind::driven;
     stock.joints.push_back(joint);
-    stock.points.insert(stock.points.end(), rows->points.begin(), rows->points.end());
-    stock.axes.insert(stock.axes.end(), rows->axes.begin(), rows->axes.end());
-    stock.dots.insert(stock.dots.end(), rows->dots.begin(), rows->dots.end());
+    for_each_primitive([&]<class P>(P) {
+      for (const auto& parameters : P::of(*rows)) stock.primitives.of<P>().push_back(P::geometry(parameters));
+    });
     if (rows->alignment.of == JointRows::Alignment::Of::nothing) continue;
     stock.joints.back().alignment = static_cast<int>(stock.alignments.size());
     stock.alignments.push_back(rows->alignment);
@@ -334,7 +332,6 @@ void detail::find_stock(const System& system, const Block& block, StockJoints& s
   stock.rigid = stock.others.empty();
   for (const BodyId id : block.bodies) stock.rigid = stock.rigid && system.kind(id) == BodyKind::rigid;
   stock.joints.push_back(begin(static_cast<int>(block.constraints.size()), block.m()));
-  for (const JointRows::Point& p : stock.points) stock.arms.insert(stock.arms.end(), {p.p_AQ.norm(), p.p_BQ.norm()});
 }
 
 int Block::slot(BodyId id) const {

@@ -1,109 +1,169 @@
-// End-of-step residuals of constraints of every level, and the Newton iteration on velocities.
 #include "projection/end_of_step_newton.h"
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace linchpin {
 
 namespace {
-
-/// Where a body that moves as told is in the middle of a step, with the velocity that carries it across.
-BodyState halfway(const BodyState& from, const BodyState& to, double dt) {
-  BodyState mid = from;
-  mid.v = (to.p - from.p) / dt;
-  mid.w = turn_between(from.q, to.q) / dt;
-  advance(mid, mid.v, mid.w, 0.5 * dt);
-  return mid;
-}
-
+constexpr double near_singular = 1e-3;  // smallest pivot of a pose close to where rows lose their rank
 }  // namespace
 
-void place(const Block& block, const State& base, State& end, double dt, std::span<const double> v, double t) {
-  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
-    BodyState& body = end[block.bodies[s]];
-    const BodyState& from = base[block.bodies[s]];
-    const int column = block.column[s];
-    if (block.column[s + 1] - column == 6) {
-      const double* const u = v.data() + column;
-      body.v = {u[0], u[1], u[2]};
-      body.w = {u[3], u[4], u[5]};
-    } else {
-      const Vector6d u = twist_of(block, s, v);
-      body.v = u.head<3>();
-      body.w = u.tail<3>();
-    }
-    body.p = from.p;
-    body.q = from.q;
-    advance(body, body.v, body.w, dt);
-  }
-  // Blocks of one state may be solved at a time: only the first of them sets the clock.
-  if (end.t != t) end.t = t;
+EndOfStepNewton::EndOfStepNewton(const EndOfStep& step, const Options& options, std::span<double> v,
+                                 VelocityUpdate& update)
+    : step_(step),
+      options_(options),
+      v_(v),
+      update_(update),
+      work_(workspace()),
+      assembly_(step.dynamics.assembly()),
+      solver_(step.dynamics.solver()),
+      length_(std::fabs(step.dt)),
+      full_rank_(solver_.full_row_rank()),
+      has_laws_(!step.displacements_only &&
+                (!step.dynamics.law_efforts().empty() || !step.dynamics.contacts().empty())),
+      by_joints_(!has_laws_ && work_.joints.begin(step.dynamics, step.base, step.end, step.dt)),
+      general_(step, work_),
+      stock_(step, work_),
+      model_(by_joints_ ? static_cast<EndResidualModel&>(stock_) : general_),
+      with_force_(options.needs_force || has_laws_ || !full_rank_) {
+  const std::size_t n = z(assembly_.block.n()), m = z(assembly_.block.m());
+  work_.start.assign(v.begin(), v.end());
+  work_.positions_only = step.displacements_only || by_joints_ ||
+                         (!has_level(step.system, assembly_.block, Level::velocity) &&
+                          !has_level(step.system, assembly_.block, Level::acceleration));
+  for (auto* x : {&work_.error, &work_.previous, &work_.lambda}) x->resize(m);
+  for (auto* x : {&work_.force, &work_.dv}) x->resize(n);
+  work_.lambda_sum.assign(m, 0.0);
+  if (with_force_) work_.force_sum.assign(n, 0.0);
 }
 
-double step_residuals(const System& system, const Assembly& assembly, const State& base, const State& end, double dt,
-                      std::span<const double> v, Workspace& work) {
-  const Block& block = assembly.block;
-  double worst = position_residuals(system, block, end, work.X, work.error) / std::fabs(dt);
-  for (double& e : work.error) e /= dt;
-  if (work.positions_only) return worst;
-  for (std::size_t i = 0; i < block.constraints.size(); ++i) {
-    const Constraint& constraint = constraint_at(system, block.constraints[i]);
-    const Level level = constraint.function().level();
-    if (level == Level::position) continue;
-    const auto out = std::span(work.error).subspan(z(block.row[i]), z(block.row[i + 1] - block.row[i]));
-    if (level == Level::velocity) {
-      work.X.clear();
-      for (const BodyId id : constraint.bodies()) {
-        const int slot = block.slot(id);
-        if (slot < 0) {
-          work.X.push_back(halfway(base[id], end[id], dt));
-          continue;
-        }
-        const Vector6d u = twist_of(block, z(slot), v);
-        BodyState& mid = work.X.emplace_back(base[id]);
-        mid.v = u.head<3>();
-        mid.w = u.tail<3>();
-        advance(mid, mid.v, mid.w, 0.5 * dt);
-      }
-      evaluate_residual(constraint, work.X, base.t + 0.5 * dt, out);
-    } else {
-      for (int r = block.row[i]; r < block.row[i + 1]; ++r) {
-        double sum = -dt * assembly.instant.b[z(r)];
-        for (int e = assembly.instant.row_start[z(r)]; e < assembly.instant.row_start[z(r + 1)]; ++e) {
-          const Instant::Entry& entry = assembly.instant.entries[z(e)];
-          sum += entry.value * (v[z(entry.column)] - assembly.v[z(entry.column)]);
-        }
-        out[z(r - block.row[i])] = sum;
-      }
-    }
-    for (const double x : out)
-      worst = std::isfinite(x) ? std::max(worst, std::fabs(x)) : std::numeric_limits<double>::infinity();
+NewtonReport EndOfStepNewton::solve(std::span<double> lambda, std::span<double> force) {
+  work_.anderson.begin();
+  for (;; ++report_.solves) {
+    work_.previous.swap(work_.error);
+    evaluate();
+    if (report_.solves == 0) first_residual_ = report_.residual;
+    if (has_to_follow_multipliers()) restart_in_least_squares();
+    if (report_.converged || !std::isfinite(report_.residual)) break;
+    if (stalls() && handle_stall() == Stall::ends) break;
+    if (report_.solves == options_.max_solves) break;
+    previous_residual_ = report_.residual;
+    step();
   }
-  return worst;
+  if (!report_.converged && !(report_.residual <= first_residual_))
+    take_back();
+  else
+    finish(lambda, force);
+  return report_;
 }
 
-bool at_round_off(const System& system, const Assembly& assembly, const State& end, double dt,
-                  std::span<const double> error) {
-  for (std::size_t i = 0; i < assembly.block.constraints.size(); ++i) {
-    const bool position = constraint_at(system, assembly.block.constraints[i]).function().level() == Level::position;
-    for (int r = assembly.block.row[i]; r < assembly.block.row[i + 1]; ++r)
-      if (std::fabs(error[z(r)]) * (position ? std::fabs(dt) : 1.0) >
-          round_off(system, assembly, end, static_cast<int>(i), r - assembly.block.row[i]))
-        return false;
+void EndOfStepNewton::evaluate() {
+  report_.residual = model_.evaluate(v_, work_.error);
+  if (!options_.target.empty() && std::isfinite(report_.residual)) {
+    for (std::size_t r = 0; r < work_.error.size(); ++r) work_.error[r] += options_.target[r] / step_.dt;
+    report_.residual = largest(work_.error);
   }
-  return true;
+  report_.converged = report_.residual * length_ <= options_.tolerance;
+}
+
+/// Near a singular pose the multipliers of a solve do not make quite the velocities that it gives.
+bool EndOfStepNewton::has_to_follow_multipliers() const {
+  return report_.converged && !with_force_ && !step_.displacements_only && report_.solves > 0 &&
+         solver_.info().smallest_pivot < near_singular;
+}
+
+/// Computes the force once, from the sum of the multipliers, and the velocities from the force: they then agree to
+/// rounding.
+void EndOfStepNewton::follow_multipliers() {
+  work_.force_sum.assign(v_.size(), 0.0);
+  add_transposed(assembly_, work_.lambda_sum, work_.force_sum);
+  solver_.inverse_mass(work_.force_sum, work_.dv);
+  for (std::size_t j = 0; j < v_.size(); ++j) v_[j] = work_.start[j] + work_.dv[j];
+  with_force_ = true;
+}
+
+void EndOfStepNewton::restart_in_least_squares() {
+  follow_multipliers();
+  least_squares_ = true;
+  accelerates_ = false;
+  work_.anderson.begin();
+  previous_residual_ = std::numeric_limits<double>::infinity();
+  evaluate();
+}
+
+/// The residual no longer shrinks: because it cannot, or because it never will.
+EndOfStepNewton::Stall EndOfStepNewton::handle_stall() {
+  // Redundant rows may contradict each other: first none of them is left out any more.
+  if (!full_rank_ && !std::exchange(least_squares_, true)) return Stall::goes_on;
+  if (by_joints_) model_.place(v_);
+  report_.converged = at_round_off(step_.system, assembly_, step_.end, step_.dt, work_.error);
+  // Rows that contradict each other, by a little (frames of a float host) or by much, keep a residual that no velocity
+  // can take away. The least squares are reached when a solve no longer moves anything (T6).
+  double size = 0, moves = 0;
+  for (std::size_t j = 0; j < v_.size(); ++j) {
+    size = std::max(size, std::fabs(v_[j]));
+    moves = std::max(moves, std::fabs(work_.dv[j]));
+  }
+  report_.least_squares = !report_.converged && (moves * length_ <= options_.tolerance || moves <= 64 * epsilon * size);
+  report_.converged = report_.converged || report_.least_squares;
+  if (report_.converged || report_.residual > 100 * first_residual_) return Stall::ends;
+  const bool gains = report_.residual <= 0.9 * previous_residual_ || moves <= 0.5 * previous_move_;
+  stalls_without_gain_ = gains ? 0 : stalls_without_gain_ + 1;
+  previous_move_ = moves;
+  if (stalls_without_gain_ == 3) return Stall::ends;
+  // Near a singular pose rows turn within a step, and the last chord predicts the next. Elsewhere a chord that does not
+  // contract shows that the step is too long.
+  if (full_rank_ && solver_.info().smallest_pivot < near_singular && !std::exchange(accelerates_, true))
+    work_.anderson.improve<3>(
+        work_.previous, {work_.lambda, with_force_ ? std::span(work_.force) : std::span<double>(), work_.dv}, false);
+  return Stall::goes_on;
+}
+
+/// One solve with the factor at the base (T12).
+void EndOfStepNewton::step() {
+  const std::span<double> force = with_force_ ? std::span(work_.force) : std::span<double>();
+  if (least_squares_)
+    solver_.apply(work_.error, work_.lambda, force, work_.dv);
+  else
+    solver_.approach(work_.error, work_.lambda, force, work_.dv);
+  if (accelerates_) work_.anderson.improve<3>(work_.error, {work_.lambda, force, work_.dv}, true);
+  update_.add(work_.force, work_.dv);
+  for (std::size_t j = 0; with_force_ && j < work_.force_sum.size(); ++j) work_.force_sum[j] += work_.force[j];
+  for (std::size_t r = 0; r < work_.lambda_sum.size(); ++r) work_.lambda_sum[r] += work_.lambda[r];
+}
+
+/// It made things worse: the caller gets back what it gave.
+void EndOfStepNewton::take_back() {
+  std::copy(work_.start.begin(), work_.start.end(), v_.begin());
+  model_.place(v_);
+}
+
+void EndOfStepNewton::finish(std::span<double> lambda, std::span<double> force) {
+  if (!with_force_ && !step_.displacements_only && report_.solves > 0) follow_multipliers();
+  if (by_joints_) model_.place(v_);
+  if (report_.solves == 0) return;
+  if (!lambda.empty() && !full_rank_) {
+    solver_.shortest(work_.force_sum, work_.lambda_sum, options_.minimum_norm_velocities ? v_ : std::span<double>());
+    model_.place(v_);
+    report_.residual = step_residuals(step_.system, assembly_, step_.base, step_.end, step_.dt, v_, work_);
+    report_.least_squares =
+        report_.least_squares || (report_.converged && report_.residual * length_ > options_.tolerance &&
+                                  !at_round_off(step_.system, assembly_, step_.end, step_.dt, work_.error));
+  }
+  for (std::size_t r = 0; r < std::min(work_.lambda_sum.size(), lambda.size()); ++r) lambda[r] += work_.lambda_sum[r];
+  for (std::size_t j = 0; j < std::min(work_.force_sum.size(), force.size()); ++j) force[j] += work_.force_sum[j];
 }
 
 NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, const State& base, State& end,
                                 double dt, std::span<double> v, std::span<double> lambda, std::span<double> force,
                                 double tolerance, int max_solves, std::span<const double> left_open) {
-  return newton_to_the_end(
-      system, dynamics, base, end, dt, v, lambda, force, tolerance, max_solves, true, false,
-      [&](std::span<const double>, std::span<const double> dv) {
-        for (std::size_t j = 0; j < v.size(); ++j) v[j] += dv[j];
-      },
-      false, left_open);
+  const EndOfStep step{system, dynamics, base, end, dt};
+  AddedVelocities update(v);
+  const EndOfStepNewton::Options options{
+      .tolerance = tolerance, .max_solves = max_solves, .minimum_norm_velocities = true, .target = left_open};
+  return EndOfStepNewton(step, options, v, update).solve(lambda, force);
 }
 
 }  // namespace linchpin

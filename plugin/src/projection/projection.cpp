@@ -21,8 +21,8 @@ void displace(const Block& block, std::span<const double> d, double scale, State
   }
 }
 
-/// The factor of the constraints of the block that have one of two levels, at `state`, in the workspace: where the
-/// factor at hand is too far away or holds rows that have no say.
+/// Factors the constraints of the block that have one of two levels, at `state`, in the workspace. The factor of the
+/// step may be too far away, or have rows of other levels.
 bool own_factor(const System& system, const Dynamics& dynamics, const State& state, Level level, Level or_level,
                 double gap, Workspace& work) {
   work.chosen.clear();
@@ -56,10 +56,11 @@ double turn_of(const Block& block, std::span<const double> d) {
   return most;
 }
 
-/// @param limited  set where a step was cut because it would have turned a body too far
+/// Closes the gap by chords with one factor.
+/// @param limited  set where a step was shortened because it would have turned a body too far
 double close_by_chord(const System& system, const Assembly& assembly, const Solver& solver, State& state,
                       double tolerance, int& solves_left, Workspace& work, bool& limited) {
-  using detail::far_turn;  // beyond it rows say nothing of where a step leads
+  using detail::far_turn;  // beyond it the rows do not tell where a step leads
   resize(work, assembly.block);
   double gap = position_residuals(system, assembly.block, state, work.X, work.error);
   while (gap > tolerance && solves_left > 0) {
@@ -88,10 +89,10 @@ double close_by_chord(const System& system, const Assembly& assembly, const Solv
   return gap;
 }
 
-/// What one step more, with a factor of its own, is of a way that is long, as of a body that the program put elsewhere:
-/// it comes back in thirty or so. A mechanism that cannot reach creeps on for as long as it may, and its rows nearly
-/// depend on each other: of a hundred of them by the reference, for seconds. So a way is as long as some tens of
-/// milliseconds allow, no shorter than what a chord that is merely long takes.
+/// Returns the share of one step, with a factor of its own, in a projection over a long way. A body that the program
+/// put elsewhere comes back in about thirty steps. A mechanism that cannot reach would go on without end, and its rows
+/// nearly depend on each other: a hundred rows take the dense solver seconds. So a way has as many steps as some tens
+/// of milliseconds allow, and no fewer than a way that is merely long takes.
 double share_of_a_long_way(const Block& block, const Solver& solver) {
   constexpr double least = 10, most = 300;
   constexpr double by_reference = 1.5e6, by_sparse = 2e4;  // m² n of dense factors, rows of sparse ones
@@ -99,10 +100,11 @@ double share_of_a_long_way(const Block& block, const Solver& solver) {
   return 1 / std::clamp(solver.info().fallbacks > 0 ? by_reference / (m * m * n) : by_sparse / m, least, most);
 }
 
-/// Turns joints that are turned far back the shortest way, the other constraints kept, until their dots tell the way.
-/// @param most_turn  of a body by all of it [rad]
+/// Turns joints that are turned far back, the shortest way and with the other constraints kept, until their dots tell
+/// the way.
+/// @param most_turn  largest turn of a body by all of it [rad]
 /// @param widest  in and out: the widest angle that is left [rad]; not 0 where joints contradict each other, too
-/// @return whether `most_turn` ended it
+/// @return whether it ended because of `most_turn`
 bool turn_back(const System& system, const Dynamics& dynamics, State& state, double most_turn, double& widest,
                Workspace& work) {
   double turned = 0;
@@ -148,7 +150,7 @@ double close_gaps(const System& system, const Dynamics& dynamics, State& state, 
   if ((gap <= tolerance && away == 0) || !std::isfinite(gap)) return gap;
   if (moved != nullptr) work.poses = state;
   const bool from_afar = away > 0;
-  bool on_the_way = false;  // what is still turned far has dots that lead elsewhere
+  bool on_the_way = false;  // the dots of a joint that is still turned far lead elsewhere
   if (from_afar) {
     on_the_way = turn_back(system, dynamics, state, most_turn, away, work);
     resize(work, block);
@@ -163,7 +165,7 @@ double close_gaps(const System& system, const Dynamics& dynamics, State& state, 
   if (positions_only && gap < 1e-3 && !from_afar)
     gap = close_by_chord(system, dynamics.assembly(), dynamics.solver(), state, tolerance, left, work, limited);
   constexpr double finer = 1e-3;
-  double of_gap = 1;  // in what is left of a way from afar rows look dependent that are not
+  double of_gap = 1;  // near the end of a long way rows seem to depend on each other that do not
   while (gap > tolerance && left > 0) {
     const double before = gap;
     if (!own_factor(system, dynamics, state, Level::position, Level::position, of_gap * gap, work)) break;
@@ -237,61 +239,66 @@ double project_velocities(const System& system, const Dynamics& dynamics, State&
   return 0.5 * mass_norm(work.assembly.instant, work.start);
 }
 
-ProjectionReport settle(const System& system, const Dynamics& dynamics, const State& off, State& on,
-                        std::span<double> v, std::span<double> lambda, double tolerance, int max_solves) {
-  const Assembly& assembly = dynamics.assembly();
-  const Block& block = assembly.block;
-  const Solver& solver = dynamics.solver();
-  Workspace& work = workspace();
-  ProjectionReport out;
-  const auto give_velocities = [&] {
-    for (std::size_t s = 0; s < block.bodies.size(); ++s) {
-      const Vector6d u = twist_of(block, s, v);
-      on[block.bodies[s]].v = u.head<3>();
-      on[block.bodies[s]].w = u.tail<3>();
-    }
-  };
-  std::fill(lambda.begin(), lambda.end(), 0.0);
-  work.shift.assign(v.size(), 0.0);
-  const NewtonReport poses = newton_to_the_end(
-      system, dynamics, off, on, 1.0, work.shift, {}, {}, tolerance, max_solves, false, false,
-      [&](std::span<const double>, std::span<const double> dv) {
-        for (std::size_t j = 0; j < work.shift.size(); ++j) work.shift[j] += dv[j];
-      },
-      true);
-  out.solves = poses.solves;
-  out.residual = poses.residual;
-  out.least_squares = poses.least_squares;
-  out.moved = largest(work.shift);
-  give_velocities();
-  if (!poses.converged || !finite(work.shift)) return out;
+namespace {
 
-  // Velocities at the new poses. Rows on accelerations say nothing of them: what those leave alone stays.
-  const bool by_joints = detail::stock_of(dynamics).rigid;
-  const bool accelerations = !by_joints && has_level(system, block, Level::acceleration);
-  if (by_joints) {
-    work.joint_velocities.begin(dynamics, on);
-    work.error.resize(lambda.size());
-  } else {
-    work.assembly.block = block;
+/// Sets the velocities of the block in `state`.
+void set_velocities(const Block& block, std::span<const double> v, State& state) {
+  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
+    const Vector6d u = twist_of(block, s, v);
+    state[block.bodies[s]].v = u.head<3>();
+    state[block.bodies[s]].w = u.tail<3>();
   }
-  const auto look = [&] {
-    if (by_joints) return work.joint_velocities.residuals(v, work.error);
-    give_velocities();
-    assemble_constraints(system, on, work.assembly);
-    if (!work.assembly.failure.empty()) return std::numeric_limits<double>::infinity();
-    work.error = work.assembly.velocity;
-    for (std::size_t i = 0; accelerations && i < block.constraints.size(); ++i)
-      if (constraint_at(system, block.constraints[i]).function().level() == Level::acceleration)
-        std::fill(work.error.begin() + block.row[i], work.error.begin() + block.row[i + 1], 0.0);
-    return largest(work.error);
-  };
+}
+
+/// φ̇ or ψ of the rows at fixed poses, as a function of the velocities. Rows on accelerations have none.
+class VelocityResidual {
+ public:
+  VelocityResidual(const System& system, const Dynamics& dynamics, State& state, Workspace& work)
+      : system_(system),
+        block_(dynamics.assembly().block),
+        state_(state),
+        work_(work),
+        by_joints_(detail::stock_of(dynamics).rigid),
+        accelerations_(!by_joints_ && has_level(system, block_, Level::acceleration)) {
+    if (by_joints_) {
+      work_.joint_rates.begin(dynamics, state);
+      work_.error.resize(z(block_.m()));
+    } else {
+      work_.assembly.block = block_;
+    }
+  }
+
+  /// Sets work.error. @return the largest magnitude
+  double evaluate(std::span<const double> v) {
+    if (by_joints_) return work_.joint_rates.residuals(v, work_.error);
+    set_velocities(block_, v, state_);
+    assemble_constraints(system_, state_, work_.assembly);
+    if (!work_.assembly.failure.empty()) return std::numeric_limits<double>::infinity();
+    work_.error = work_.assembly.velocity;
+    for (std::size_t i = 0; accelerations_ && i < block_.constraints.size(); ++i)
+      if (constraint_at(system_, block_.constraints[i]).function().level() == Level::acceleration)
+        std::fill(work_.error.begin() + block_.row[i], work_.error.begin() + block_.row[i + 1], 0.0);
+    return largest(work_.error);
+  }
+
+ private:
+  const System& system_;
+  const Block& block_;
+  State& state_;
+  Workspace& work_;
+  const bool by_joints_, accelerations_;
+};
+
+/// Projects velocities at the poses in `on`, by chords. Sets `converged` and `least_squares`, and adds to `solves`.
+void project_velocities_by_chords(const System& system, const Dynamics& dynamics, State& on, std::span<double> v,
+                                  std::span<double> lambda, int max_solves, Workspace& work, ProjectionReport& out) {
+  VelocityResidual residual(system, dynamics, on, work);
   work.lambda.resize(lambda.size());
   work.dv.resize(v.size());
-  work.shift.assign(v.begin(), v.end());
-  double size = largest(v), previous = std::numeric_limits<double>::max();
+  const double size = largest(v);
+  double previous = std::numeric_limits<double>::max();
   for (int solves = 0;; ++solves) {
-    const double worst = look();
+    const double worst = residual.evaluate(v);
     out.converged = worst <= 4 * epsilon * size;
     if (out.converged || !std::isfinite(worst)) break;
     if (worst > 0.5 * previous) {  // as far as rounding, or rows that contradict each other, let it come
@@ -303,16 +310,41 @@ ProjectionReport settle(const System& system, const Dynamics& dynamics, const St
     if (solves == max_solves) break;
     previous = worst;
     for (double& e : work.error) e = -e;
-    solver.approach(work.error, work.lambda, {}, work.dv);
+    dynamics.solver().approach(work.error, work.lambda, {}, work.dv);
     for (std::size_t j = 0; j < v.size(); ++j) v[j] += work.dv[j];
     for (std::size_t r = 0; r < lambda.size(); ++r) lambda[r] += work.lambda[r];
     ++out.solves;
   }
-  give_velocities();
-  if (!solver.full_row_rank()) {
+  set_velocities(dynamics.assembly().block, v, on);
+}
+
+}  // namespace
+
+ProjectionReport settle(const System& system, const Dynamics& dynamics, const State& off, State& on,
+                        std::span<double> v, std::span<double> lambda, double tolerance, int max_solves) {
+  const Assembly& assembly = dynamics.assembly();
+  Workspace& work = workspace();
+  ProjectionReport out;
+  std::fill(lambda.begin(), lambda.end(), 0.0);
+  work.shift.assign(v.size(), 0.0);
+  const EndOfStep displacement{
+      .system = system, .dynamics = dynamics, .base = off, .end = on, .dt = 1, .displacements_only = true};
+  AddedVelocities update(work.shift);
+  const EndOfStepNewton::Options options{.tolerance = tolerance, .max_solves = max_solves};
+  const NewtonReport poses = EndOfStepNewton(displacement, options, work.shift, update).solve({}, {});
+  out.solves = poses.solves;
+  out.residual = poses.residual;
+  out.least_squares = poses.least_squares;
+  out.moved = largest(work.shift);
+  set_velocities(assembly.block, v, on);
+  if (!poses.converged || !finite(work.shift)) return out;
+
+  work.shift.assign(v.begin(), v.end());
+  project_velocities_by_chords(system, dynamics, on, v, lambda, max_solves, work, out);
+  if (!dynamics.solver().full_row_rank()) {
     work.force_sum.assign(v.size(), 0.0);
     add_transposed(assembly, lambda, work.force_sum);
-    solver.shortest(work.force_sum, lambda);
+    dynamics.solver().shortest(work.force_sum, lambda);
   }
   for (std::size_t j = 0; j < v.size(); ++j) out.changed = std::max(out.changed, std::fabs(v[j] - work.shift[j]));
   out.converged = out.converged && finite(v);

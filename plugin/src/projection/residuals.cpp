@@ -1,4 +1,4 @@
-// Residuals of constraints at a state, and what of them rounding explains.
+// Residuals of constraints at a state, and the part of them that rounding explains.
 #include "model/system_impl.h"
 #include "projection/workspace.h"
 

@@ -11,7 +11,7 @@ namespace linchpin::detail {
 inline const StockJoints& stock_of(const Dynamics& dynamics) {
   return static_cast<const KeptAssembly&>(dynamics.assembly()).stock;
 }
-/// The largest angle by which a joint of its block is turned far from where it is held [rad], 0 for none.
+/// Returns the largest angle by which a joint of the block is turned far from where it is held [rad], or 0.
 double widest_turn(const Dynamics& dynamics, const State& state);
 
 }  // namespace linchpin::detail

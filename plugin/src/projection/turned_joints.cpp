@@ -23,8 +23,9 @@ double detail::widest_turn(const Dynamics& dynamics, const State& state) {
 
 namespace {
 
-/// Dots that vanish where the bodies are turned as they are.
-void hold_as_turned(const JointRows::Alignment& alignment, const Matrix3d& A, const Matrix3d& B, JointRows::Dot* dots) {
+/// Sets the dots so that they vanish where the bodies are turned as they are now.
+void hold_as_turned(const JointRows::Alignment& alignment, const Matrix3d& A, const Matrix3d& B,
+                    detail::DotPrimitive::Geometry<Vector3d>* dots) {
   using Of = JointRows::Alignment::Of;
   const Matrix3d& G = alignment.B;
   const Matrix3d now = A.transpose() * B * G;  // the frame of B, in the axes of A
@@ -47,12 +48,14 @@ void hold_as_turned(const JointRows::Alignment& alignment, const Matrix3d& A, co
 bool detail::hold_as_turned(Dynamics& dynamics, const State& state) {
   auto& stock = const_cast<StockJoints&>(stock_of(dynamics));  // of a Dynamics that may be changed
   if (!stock.rigid) return false;
+  auto& dots = stock.primitives.of<DotPrimitive>();
   for (int i = 0; i < stock.count(); ++i) {
     const StockJoints::Joint& joint = stock.joints[z(i)];
     if (joint.alignment < 0) continue;
     const JointRows::Alignment& alignment = stock.alignments[z(joint.alignment)];
     const Matrix3d A = state[joint.a].R(), B = state[joint.b].R();
-    if (turned_away(alignment, A, B) > 0) linchpin::hold_as_turned(alignment, A, B, &stock.dots[z(joint.dot)]);
+    if (turned_away(alignment, A, B) > 0)
+      linchpin::hold_as_turned(alignment, A, B, dots.data() + joint.first[index_of<DotPrimitive>()]);
   }
   return true;
 }

@@ -1,5 +1,5 @@
-// The gyroscopic torque of a rigid body over a step (T2), by the midpoint rule, which conserves its energy. An explicit
-// rule gains energy, and implicit Euler loses it.
+// The effect of the gyroscopic torque on a rigid body over a step (T2), by the midpoint rule, which keeps the energy.
+// An explicit rule gains energy, and implicit Euler loses it.
 #pragma once
 
 #include <Eigen/Core>
@@ -8,28 +8,27 @@
 
 namespace linchpin::detail {
 
-/// Solves (I + h ([u]× I − [L]×)) x = f for x, in the body's axes. It is a Newton step of I w + h w × I w where w = u
-/// and L = I u.
+/// Returns x of (I + h ([u]× I − [L]×)) x = f, in the axes of the body. It is a Newton step of I w + h w × I w where w
+/// = u and L = I u.
 /// @param I  principal moments of inertia [kg·m²]
 Eigen::Vector3d solve_gyroscopic(const Eigen::Vector3d& I, const Eigen::Vector3d& u, const Eigen::Vector3d& L, double h,
                                  const Eigen::Vector3d& f);
 
-/// Returns the angular velocity w [rad/s] at the end of a step of h [s]: I (w − given) + h ū × I ū = 0 with ū = ½ (w0 +
-/// w). `given` is the angular velocity after the impulses alone. The gyroscopic torque of the mean ū is added to it and
-/// does no work. All vectors are in the body's axes at the start. Returns `given` where Newton does not converge, as
-/// for a body that turns by many radians in the step.
+/// Returns the angular velocity [rad/s] at the end of a step of h [s]: w of I (w − given) + h ū × I ū = 0 with
+/// ū = ½ (w0 + w). Impulses alone would make it `given`. The gyroscopic torque is that of the mean ū, and does no work.
+/// All vectors are in the axes of the body at the start. Returns `given` where Newton does not find w, as for a body
+/// that turns by many radians.
 Eigen::Vector3d turned(const Eigen::Vector3d& I, const Eigen::Vector3d& w0, const Eigen::Vector3d& given, double h);
 
-/// A body that rotates far in a step, with the data that its joints need.
+/// A body that turns so far in a step that the joints on it have to know.
 struct Turning {
   std::size_t body = 0;
   int lane = 0;
   double h = 0;
   Eigen::Vector3d I = Eigen::Vector3d::Zero();
   Eigen::Matrix3d R = Eigen::Matrix3d::Identity();
-  /// Angular velocity at the start and at the end [rad/s] (W).
-  Eigen::Vector3d w0 = Eigen::Vector3d::Zero(), w = Eigen::Vector3d::Zero();
-  /// Replaces w by its turned().
+  Eigen::Vector3d w0 = Eigen::Vector3d::Zero(), w = Eigen::Vector3d::Zero();  ///< (W)
+  /// Sets w to turned() of it.
   void turn();
 };
 

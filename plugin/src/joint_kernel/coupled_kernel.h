@@ -1,0 +1,134 @@
+// A step of one block that is coupled with rows of the host (JointStep::begin and the functions after it).
+#pragma once
+
+#include "joint_kernel/impulse_response.h"
+#include "joint_kernel/kernel.h"
+#include "joint_kernel/kernel_data.h"
+#include "math/simd.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+namespace linchpin::detail {
+inline namespace LINCHPIN_SIMD {
+
+class CoupledKernel final : public CoupledStep {
+ public:
+  explicit CoupledKernel(const SymbolicFactor& pattern) : p_(pattern), kernel_(pattern), data_(kernel_.data()) {}
+
+  const char* factor(const State& state, const JointBlock& block, double gap_tolerance) override {
+    data_.rows.read_block(0, block, state);
+    for (auto* x : {&target_, &data_.newton}) x->assign(data_.x.size(), 0.0);
+    responses_.lay_out(p_);
+    for (auto* x : {&data_.accelerations, &data_.free}) std::fill(x->begin(), x->end(), Twist{});  // no forces yet
+    data_.evaluate_start(0);
+    if (!(data_.start.position_error <= gap_tolerance)) return "a gap at the start";
+    const double margin = data_.schur.factor(p_, data_.rows, [](int) { return true; });
+    return margin > 0 ? nullptr : SchurComplement<double>::why_not(margin);
+  }
+
+  double solve_start_velocities(double dt, double tolerance, int most_solves, std::span<const double> applied,
+                                std::span<const double> forces, std::span<double> v) override {
+    data_.set_free(applied);
+    std::fill(data_.total.begin(), data_.total.end(), 0.0);
+    data_.twists = data_.free;
+    if (!forces.empty()) {  // Newton begins with the multipliers that answer them
+      data_.set_right_hand_side(forces);
+      if (data_.schur.redundant()) data_.schur.least_norm(data_.x);
+      data_.schur.solve(p_, data_.x);
+      for (std::size_t r = 0; r < data_.x.size(); ++r) data_.total[r] = dt * data_.x[r];
+      data_.rows.add_response(p_, data_.total, data_.free, data_.twists);
+    }
+    double worst = kernel_.end_residual().evaluate(data_.rows, dt, 0, data_.twists, data_.x);
+    for (int solves = 0; solves < most_solves && worst > tolerance; ++solves) {
+      for (double& x : data_.x) x *= -1 / dt;
+      data_.schur.solve(p_, data_.x);
+      for (std::size_t r = 0; r < data_.x.size(); ++r) data_.total[r] += data_.x[r];
+      data_.rows.add_response(p_, data_.total, data_.free, data_.twists);
+      worst = kernel_.end_residual().evaluate(data_.rows, dt, 0, data_.twists, data_.x);
+    }
+    data_.rows.rates(data_.twists, target_);
+    if (p_.is_composite) lift_target();
+    data_.write_velocities(0, v);
+    return worst;
+  }
+
+  void linearized_start_velocities(double time, std::span<const double> applied, std::span<double> v) override {
+    data_.set_free(applied);
+    data_.twists = data_.free;
+    for (std::size_t r = 0; r < target_.size(); ++r) target_[r] = 0.5 * time * data_.rows.biases[r];
+    if (p_.is_composite) lift_target();
+    project_on_target();
+    data_.write_velocities(0, v);
+  }
+
+  void project_velocities(std::span<double> v) override {
+    for (std::size_t i = 0; i < data_.rows.moving; ++i) data_.twists[i] = Data::twist_of_lane(0, v, i);
+    project_on_target();
+    data_.write_velocities(0, v);
+  }
+
+  bool composite_body(JointStep::One& to) const override {
+    if (!p_.is_composite) return false;
+    const CompositeBody<double>& body = data_.schur.composite();
+    const auto& I = body.inverse();
+    get_lane(body.centre(), 0, to.centre.data());
+    to.inverse_mass = body.inverse_mass();
+    to.inverse_inertia << I.xx, I.xy, I.xz, I.xy, I.yy, I.yz, I.xz, I.yz, I.zz;
+    return true;
+  }
+
+  void select_bodies(std::span<const int> bodies) override { responses_.select_bodies(p_, bodies); }
+  void apply_impulses(std::span<const JointStep::Push> impulses, double* to) override {
+    responses_.apply(p_, data_.rows, data_.schur, impulses, to);
+  }
+
+  void finish(const JointStep::Limits& limits, JointStep::Job& job) override {
+    data_.set_free(job.numbers.applied);
+    data_.set_right_hand_side(job.numbers.Q);
+    kernel_.read_fast_rotations(0, job.numbers);
+    std::fill(data_.newton.begin(), data_.newton.end(), 0.0);
+    JointResult<double> result = data_.start_result();
+    kernel_.finish(limits, {&job, 1}, result);
+    kernel_.write(0, result.of[0], job);
+  }
+
+ private:
+  using Data = KernelData<double>;
+  using Twist = Data::Twist;
+
+  // Welds reach the target by motions of their own, to which the motion of the whole is added.
+  void lift_target() {
+    lifted_.resize(data_.rows.moving);
+    const auto* const twists = data_.schur.composite().lift(target_.data());
+    for (std::size_t i = 0; i < data_.rows.moving; ++i) lifted_[i] = {twists[i].v, twists[i].w};
+  }
+
+  // twists ← the nearest, in the metric of the masses, whose rates are the target
+  void project_on_target() {
+    if (p_.is_composite) {
+      const CompositeBody<double>& body = data_.schur.composite();
+      const auto all = body.common(data_.twists.data());
+      for (std::size_t i = 0; i < data_.rows.moving; ++i) {
+        const auto own = body.at(i, all);
+        data_.twists[i] = lifted_[i] + Twist{own.v, own.w};
+      }
+      return;
+    }
+    data_.rows.rates(data_.twists, data_.x);
+    for (std::size_t r = 0; r < data_.x.size(); ++r) data_.x[r] = target_[r] - data_.x[r];
+    data_.schur.solve(p_, data_.x);
+    data_.rows.add_response(p_, data_.x, data_.twists, data_.twists);
+  }
+
+  const SymbolicFactor& p_;
+  JointKernel<double> kernel_;
+  Data& data_;
+  ImpulseResponse<double> responses_;
+  Data::Vector target_;          // rates of the rows that rows of the host have to leave
+  AlignedVector<Twist> lifted_;  // of welds, the motions that make them
+};
+
+}  // namespace LINCHPIN_SIMD
+}  // namespace linchpin::detail
