@@ -6,9 +6,10 @@
 //     math <- model <- problem <- force_laws <- dynamics <- projection <- integrators
 //                      problem <- joint_kernel
 //     dynamics <- projection <- articulated
+//     integrators, joint_kernel <- host
 //
 // A file may also include what lies below the head of an arrow, because files include what they use. A public header
-// belongs to the folder that holds the source of the same name, and to `model` where there is none.
+// belongs to the folder of its own name, to the folder that holds the source of the same name, or to `model`.
 // A new folder of the core is a line in `core_folders`, a new area a line in `areas`: both are meant to be noticed.
 
 #include <gtest/gtest.h>
@@ -39,6 +40,7 @@ const std::map<std::string, Strings> core_folders = {
     {"projection", {"dynamics", "force_laws", "problem", "model", "math"}},
     {"integrators", {"projection", "dynamics", "force_laws", "problem", "model", "math"}},
     {"joint_kernel", {"problem", "model", "math"}},
+    {"host", {"joint_kernel", "integrators", "projection", "dynamics", "force_laws", "problem", "model", "math"}},
     {"articulated", {"projection", "dynamics", "force_laws", "problem", "model", "math"}},
 };
 
@@ -51,7 +53,7 @@ const std::vector<Area> areas = {
     {"plugin/", {"std", "Eigen", "core"}},
     {"plugin/src/problem/problem_json.cpp", {"std", "Eigen", "core", "nlohmann"}},
     // The tree solver lies in the core, but the adapter still drives it step by step, by its private headers.
-    {"adapters/bullet/", {"std", "Eigen", "core", "articulated", "Bullet"}},
+    {"adapters/bullet/", {"std", "Eigen", "core", "private core", "Bullet"}},
     {"tools/scene/", {"std", "Eigen", "core", "nlohmann", "toml++", "tinyxml2", "sdformat"}},
     // What a run leaves behind. One header of it is compiled with a Bullet program, in that program's precision.
     {"tools/recording/", {"std", "system", "Eigen", "core", "nlohmann"}},
@@ -114,7 +116,8 @@ Target classify(const std::string& root, const std::string& file, const std::str
     if (name == "linchpin/scene.h" || starts_with(name, "linchpin/scene/")) return {"scene", ""};
     return {"core", name.substr(std::string("linchpin/").size())};
   }
-  if (starts_with(name, "articulated/")) return {"articulated", ""};
+  // What multibodies need of the core until their solver is a part of it.
+  if (starts_with(name, "articulated/") || starts_with(name, "host/")) return {"private core", ""};
   if (starts_with(name, "recording/")) return {"recording", ""};
   // The programs of demos/ are a library: benchmarks and tests use what demos show.
   if (starts_with(name, "programs/")) return {"programs", ""};
@@ -147,7 +150,8 @@ std::string core_folder(const std::string& root, const std::string& file) {
     folder = fs::path(file.substr(std::string("plugin/src/").size())).begin()->string();
     return core_folders.count(folder) ? folder : "";
   }
-  const std::string source = fs::path(file).stem().string() + ".cpp";
+  const std::string stem = fs::path(file).stem().string(), source = stem + ".cpp";
+  if (core_folders.count(stem)) return stem;
   for (const auto& [name, below] : core_folders)
     if (fs::is_regular_file(fs::path(root) / "plugin/src" / name / source)) return name;
   return "model";

@@ -161,8 +161,8 @@ void BodyTable::find_kinematic() {
       kinematic_.push_back(solver_.system().body_at(static_cast<int>(i)));
 }
 
-// A velocity that is no number once Bullet squares it would be in every pose after it. It comes from the program: a step
-// leaves none.
+// A velocity that is no number once Bullet squares it would be in every pose after it. It comes from the program: a
+// step leaves none.
 void BodyTable::refuse_velocities(btRigidBody& body, BodyId id) {
   for (const bool turning : {false, true}) {
     const btVector3& u = turning ? body.getAngularVelocity() : body.getLinearVelocity();

@@ -41,8 +41,8 @@ class BodyTable {
   void add_foreign(BodyId id);
   void forget(btRigidBody& body);
 
-  /// Looks at all bodies once before a step: whether each is still there, a velocity that is no number, mass, factors and
-  /// kind, which the program may change at any time, and the state that the step starts from.
+  /// Looks at all bodies once before a step: whether each is still there, a velocity that is no number, mass, factors
+  /// and kind, which the program may change at any time, and the state that the step starts from.
   /// @param changed  out: bodies with other settings, sorted @return whether there are some
   bool watch(std::vector<const btRigidBody*>& changed);
   bool has_new() const { return has_new_; }

@@ -37,8 +37,7 @@ void WorldBinding::draw_reactions(btIDebugDraw& draw) {
       const btVector3& color = k == 0 ? on_first : on_second;
       const Vector3d across = along.unitOrthogonal() * along.norm();
       draw.drawLine(from, to, color);
-      for (const double side : {-0.1, 0.1})
-        draw.drawLine(to, to_bullet(w.point + 0.8 * along + side * across), color);
+      for (const double side : {-0.1, 0.1}) draw.drawLine(to, to_bullet(w.point + 0.8 * along + side * across), color);
     }
   }
 }

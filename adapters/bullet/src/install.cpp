@@ -44,9 +44,7 @@ std::string readable(const btConstraintSolver& solver) {
 
 }  // namespace
 
-void WorldBinding::make_solver() {
-  hooks_ = std::make_unique<SolverHooks<btSequentialImpulseConstraintSolver>>(*this);
-}
+void WorldBinding::make_solver() { hooks_ = std::make_unique<SolverHooks<btSequentialImpulseConstraintSolver>>(*this); }
 
 std::string WorldBinding::install(btDiscreteDynamicsWorld& world) {
   if (std::string why = find_kind(world); !why.empty()) return why;

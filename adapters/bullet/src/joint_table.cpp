@@ -100,8 +100,8 @@ std::string JointTable::add_user(Constraint constraint, std::vector<btRigidBody*
 }
 
 // Bullet's islands do not reach across a body that stands, so the first body of a proxy is one that moves. A native
-// solver that runs the rows sees two bodies at a time and takes the others as they stand. Of bodies that do stand one pair
-// says everything; a second pair, with less of the row in it, would hold the first one back.
+// solver that runs the rows sees two bodies at a time and takes the others as they stand. Of bodies that do stand one
+// pair says everything; a second pair, with less of the row in it, would hold the first one back.
 void JointTable::add_proxies(int entry) {
   JointBinding& j = (*this)[entry];
   const ProxyRows& rows = *this;
@@ -115,8 +115,7 @@ void JointTable::add_proxies(int entry) {
     if (k == first && count > 1) continue;
     if (count > 1 && stands(k) && (partners > 0 || !j.proxies.empty())) continue;
     btRigidBody& second = count > 1 ? *j.bodies[z(k)] : btTypedConstraint::getFixedBody();
-    j.proxies.push_back(
-        std::make_unique<Proxy>(rows, entry, *j.bodies[z(first)], second, first, count > 1 ? k : -1));
+    j.proxies.push_back(std::make_unique<Proxy>(rows, entry, *j.bodies[z(first)], second, first, count > 1 ? k : -1));
     entry_of_[j.proxies.back().get()] = entry;
     world_->addConstraint(j.proxies.back().get(), false);
     world_order_.emplace_back(j.proxies.back().get());
@@ -253,7 +252,8 @@ void JointTable::mark_all() {
     if (find(world_->getConstraint(i)) >= 0) mark(*world_->getConstraint(i));
 }
 
-// Whether the constraints of the world are those that were there; in the same walk, whether each is as it was classified.
+// Whether the constraints of the world are those that were there; in the same walk, whether each is as it was
+// classified.
 bool JointTable::is_same_world() {
   const btAlignedObjectArray<btTypedConstraint*>& joints = WorldPeek::joints(*world_);
   const int n = joints.size();
@@ -288,8 +288,8 @@ void JointTable::scan() {
     const Seen& here = world_order_.back();
     const int entry = find(here.joint);
     const JointBinding* const j = entry < 0 ? nullptr : &(*this)[entry];
-    if (!j || (j->joint && !(j->type == here.type && j->bodies[0] == here.a && j->bodies[1] == here.b &&
-                             is_marked(*here.joint))))
+    if (!j || (j->joint &&
+               !(j->type == here.type && j->bodies[0] == here.a && j->bodies[1] == here.b && is_marked(*here.joint))))
       fresh.emplace_back(i, here.joint);
     else
       ++seen[z(entry)];
@@ -384,10 +384,9 @@ void JointTable::classify(int entry) {
       shape.function.reset();
     }
   solver_.set_geometry(entry, shape.rows);
-  solver_.set_turned_far(entry,
-                         r.geometry.has_orientation &&
-                             linchpin::detail::turned_away(shape.rows.alignment, read_state(*j.bodies[0]).R(),
-                                                           read_state(*j.bodies[1]).R()) > 0);
+  solver_.set_turned_far(entry, r.geometry.has_orientation &&
+                                    linchpin::detail::turned_away(shape.rows.alignment, read_state(*j.bodies[0]).R(),
+                                                                  read_state(*j.bodies[1]).R()) > 0);
   r.geometry.is_gear = shape.function != nullptr;
   r.geometry.breaking_axes = shape.row_axes_world ? nullptr : std::make_unique<Matrix3d>(shape.row_axes_A);
   r.host_part = shape.native;
@@ -417,9 +416,9 @@ std::string JointTable::attach(int entry, JointShape& shape, BodyId a, BodyId b)
   std::string name = solver_.entry(entry).name;
   if (solver_.system().find_constraint(name).index >= 0) name += "~" + std::to_string(entry);
   try {
-    return solver_.attach(entry, shape.function ? Constraint(name, {a, b}, shape.function)
-                                                : linchpin::joint(name, a, b, shape.rows, shape.acting_A,
-                                                                  shape.acting_B));
+    return solver_.attach(entry, shape.function
+                                     ? Constraint(name, {a, b}, shape.function)
+                                     : linchpin::joint(name, a, b, shape.rows, shape.acting_A, shape.acting_B));
   } catch (const std::exception& e) {  // frames that are no numbers: nothing throws out of a step
     return e.what();
   }
@@ -455,8 +454,8 @@ void JointTable::note_changed_bodies(const std::vector<const btRigidBody*>& chan
       continue;
     }
     const auto ids = solver_.constraint(i).bodies();
-    bool other = r.id.index < 0;                     // it waits for one of them to move again
-    for (std::size_t k = 0; k < ids.size(); ++k)     // or one moves by itself that stood, as the system has it do still
+    bool other = r.id.index < 0;                  // it waits for one of them to move again
+    for (std::size_t k = 0; k < ids.size(); ++k)  // or one moves by itself that stood, as the system has it do still
       other = other || ids[k] != bodies_.id(*j.bodies[k]) || part_of(*j.bodies[k]) == BodyPart::unsupported;
     if (other) rejoin(i);
   }

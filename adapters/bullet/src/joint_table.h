@@ -1,5 +1,5 @@
-// The constraints of a Bullet world and their entries in the solver: joints of the world, which are classified again when
-// the program changes them, and the user's own, which proxies represent in the world.
+// The constraints of a Bullet world and their entries in the solver: joints of the world, which are classified again
+// when the program changes them, and the user's own, which proxies represent in the world.
 #pragma once
 
 #include "body_table.h"
@@ -24,15 +24,15 @@ struct JointBinding {
   btTypedConstraint* joint = nullptr;  ///< null for the user's own
   const void* type = nullptr;          ///< class_of() the joint: another may come to lie where it was
   JointKind kind = JointKind::other;
-  bool is_classified = false;          ///< as its numbers are, and its bodies have stayed what they were
-  bool given_back = false;             ///< an adopted joint that Bullet solves until it is adopted again
-  bool linked_collide = true;          ///< Bullet lets the bodies collide.
-  bool with_links = false;             ///< a rigid joint that is solved with links of multibodies
-  int numbers = 0, numbers_size = 0;   ///< what it was classified by, in JointTable
+  bool is_classified = false;         ///< as its numbers are, and its bodies have stayed what they were
+  bool given_back = false;            ///< an adopted joint that Bullet solves until it is adopted again
+  bool linked_collide = true;         ///< Bullet lets the bodies collide.
+  bool with_links = false;            ///< a rigid joint that is solved with links of multibodies
+  int numbers = 0, numbers_size = 0;  ///< what it was classified by, in JointTable
   JointSummary shape;
   std::unique_ptr<NativePart> native_part;
   std::vector<std::unique_ptr<Proxy>> proxies;
-  std::vector<btRigidBody*> bodies;    ///< of the user's own; two for a joint
+  std::vector<btRigidBody*> bodies;  ///< of the user's own; two for a joint
 };
 
 class JointTable final : private ProxyRows {
@@ -77,7 +77,8 @@ class JointTable final : private ProxyRows {
   void forget_numbers(int entry);
   bool is_unchanged(int entry) const;
 
-  /// A joint that is known bears a mark that a new one at the same address lacks: its applied impulse is never +0, but −0.
+  /// A joint that is known bears a mark that a new one at the same address lacks: its applied impulse is never +0, but
+  /// −0.
   static void mark(btTypedConstraint& joint);
   void mark_all();
 
@@ -135,8 +136,8 @@ class JointTable final : private ProxyRows {
   Numbers numbers_;                                   // that joints are classified by
   std::vector<Seen> world_order_;                     // as last scanned
   std::vector<std::unique_ptr<Proxy>> past_proxies_;  // removed since the last step began
-  std::vector<unsigned> locked_;      // by id of body: axes that are locked
-  std::vector<int> locked_entry_;     // likewise: the entry for them; −1: none
+  std::vector<unsigned> locked_;                      // by id of body: axes that are locked
+  std::vector<int> locked_entry_;                     // likewise: the entry for them; −1: none
   unsigned watched_structure_ = 0;
   bool is_edited_ = false;  // a joint is not as it was classified, as last scanned
 };

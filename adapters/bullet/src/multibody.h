@@ -161,10 +161,10 @@ class Multibodies final : public host::Companion {
       int rigid = -1;            ///< this one
     };
     std::optional<Dynamics> dynamics;
-    std::vector<Member> members;       ///< all that move, in the order of the block
-    std::vector<Member> fixed;         ///< bases that do not
-    std::vector<ConstraintId> joints;  ///< of multibodies, that have no name
-    std::vector<int> entry_of_constraint;        ///< by constraint of the block; −1: such a joint
+    std::vector<Member> members;           ///< all that move, in the order of the block
+    std::vector<Member> fixed;             ///< bases that do not
+    std::vector<ConstraintId> joints;      ///< of multibodies, that have no name
+    std::vector<int> entry_of_constraint;  ///< by constraint of the block; −1: such a joint
     std::vector<double> Q, v0, v1;
     std::vector<std::vector<Wrench>> applied;     ///< by tree: forces on links
     std::vector<std::vector<Wrench>> prescribed;  ///< by tree: what laws prescribe on links
@@ -315,6 +315,7 @@ class Multibodies final : public host::Companion {
   std::unordered_map<const btMultiBodyConstraint*, std::size_t> stock_of_;
   std::vector<Rigid> rigid_;
   std::vector<std::string> notes_;
+  std::vector<std::unique_ptr<Constraint>> replaced_;  ///< that the layout still names
 
   articulated::TreeConstraints constraints_;
   articulated::TreeProjection projection_{constraints_, host_rotation};

@@ -142,8 +142,8 @@ std::string Multibodies::add_members() {
 }
 
 /// Adds a constraint to the core with its laws. @return why not, or empty
-std::string Multibodies::add_with_laws(host::ConstraintEntry& r, int index, Constraint constraint, std::vector<ConstraintId>& ids,
-                                       std::vector<std::pair<int, int>>& named) {
+std::string Multibodies::add_with_laws(host::ConstraintEntry& r, int index, Constraint constraint,
+                                       std::vector<ConstraintId>& ids, std::vector<std::pair<int, int>>& named) {
   std::string why = c_.system.try_add(std::move(constraint), &r.link_id);
   if (!why.empty()) return why;
   ids.push_back(r.link_id);
@@ -178,8 +178,7 @@ std::string Multibodies::add_joints(std::vector<ConstraintId>& ids, std::vector<
       register_link({&body, body.getLink(at).m_parent}, parent);
       const std::string name = "joint of " + c_.system.name(child);
       ConstraintId id;
-      std::string why =
-          c_.system.try_add(articulated::joint_constraint(read_link(body, at), name, parent, child), &id);
+      std::string why = c_.system.try_add(articulated::joint_constraint(read_link(body, at), name, parent, child), &id);
       if (!why.empty()) return why;
       laws_.joints.push_back(id);
       ids.push_back(id);
@@ -284,8 +283,7 @@ void Multibodies::collect_forces(bool with_host) {
     if (!with_host || !b.in_pool) continue;
     const Vector6 a = host_acceleration(b);
     host::add(laws_.Q, c, c_.system.mass(b.id) * a.head<3>());
-    if (b.dof == 6)
-      host::add(laws_.Q, c + 3, c_.system.world_inertia(b.id, c_.bodies.start[b.id].q) * a.tail<3>());
+    if (b.dof == 6) host::add(laws_.Q, c + 3, c_.system.world_inertia(b.id, c_.bodies.start[b.id].q) * a.tail<3>());
   }
 }
 

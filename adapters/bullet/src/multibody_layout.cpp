@@ -10,6 +10,7 @@ void Multibodies::lay_out() {
   layout_is_stale_ = false;
   laid_out_for_ = c_.structure;
   constraints_.clear();
+  replaced_.clear();
   rigid_.clear();
   notes_.clear();
   flags_rank_ = -1;
@@ -76,7 +77,8 @@ void Multibodies::lay_out_link_constraints(std::set<int>& rigid) {
     if (!std::equal(ids.begin(), ids.end(), r.deferred->bodies().begin()))
       r.deferred = std::make_unique<Constraint>(r.deferred->between(ids));
     laws_.are_present = laws_.are_present || !r.laws.empty();
-    if (r.owner == Owner::multibody_joint) {  // it has no row of its own; with a law, the multibody is part of the problem
+    if (r.owner ==
+        Owner::multibody_joint) {  // it has no row of its own; with a law, the multibody is part of the problem
       if (!r.laws.empty()) take_body(ids[1], rigid);
       continue;
     }

@@ -1,6 +1,5 @@
 #include "multibody_reading.h"
 
-
 #include <BulletDynamics/Featherstone/btMultiBodyLinkCollider.h>
 
 namespace linchpin::bullet {

@@ -177,7 +177,8 @@ RankReport Multibodies::rank_report() const {
   const auto to_reactions = [&](std::vector<int>& of) {
     std::vector<int> at;
     for (const int i : of)
-      if (const int reaction = entry_of(constraints_.constraints()[z(i)]).reaction; reaction >= 0) at.push_back(reaction);
+      if (const int reaction = entry_of(constraints_.constraints()[z(i)]).reaction; reaction >= 0)
+        at.push_back(reaction);
     of = at;
   };
   to_reactions(out.redundant);

@@ -34,7 +34,8 @@ class Multibodies::Poses final : public articulated::PoseAccess {
   void read_bodies() override {
     for (const ConstraintRows& c : owner_.constraints_.constraints())
       for (const ConstraintBody& body : c.bodies)
-        if (body.tree < 0 && body.id != linchpin::world) owner_.c_.bodies.read_boundary(owner_.c_.world, body.id, owner_.c_.dt, owner_.c_.teleported);
+        if (body.tree < 0 && body.id != linchpin::world)
+          owner_.c_.bodies.read_boundary(owner_.c_.world, body.id, owner_.c_.dt, owner_.c_.teleported);
   }
 
  private:
@@ -104,8 +105,7 @@ bool Multibodies::read_problem() {
   c_.dt = dt_;
   c_.bodies.start.t = c_.bodies.base.t = c_.t;
   c_.bodies.end.t = c_.t + dt_;
-  projection_.set_options(
-      {c_.options.gap_tolerance, c_.options.newton_tolerance, c_.options.max_newton});
+  projection_.set_options({c_.options.gap_tolerance, c_.options.newton_tolerance, c_.options.max_newton});
   projection_.begin_step();
   for (std::size_t i = 0; i < rigid_.size(); ++i) {
     articulated::RigidBody& b = constraints_.rigid_bodies()[i];
@@ -165,7 +165,8 @@ void Multibodies::engage_unilateral(int entry) {
 /// Evaluates the row of a unilateral constraint.
 /// @param gain  change of its velocity in the step, by the applied forces alone
 /// @return false where the residual throws: the solve that holds it again names it
-bool Multibodies::read_unilateral_row(const host::ConstraintEntry& r, double& position, double& velocity, double& gain) {
+bool Multibodies::read_unilateral_row(const host::ConstraintEntry& r, double& position, double& velocity,
+                                      double& gain) {
   const auto ids = r.deferred->bodies();
   scratch_.states.clear();
   for (const BodyId id : ids) {
@@ -183,7 +184,7 @@ bool Multibodies::read_unilateral_row(const host::ConstraintEntry& r, double& po
   double b = 0;
   try {
     r.deferred->function().linearize(scratch_.states, c_.t,
-                                    {scratch_.unilateral_row, {&b, 1}, {&position, 1}, {&velocity, 1}});
+                                     {scratch_.unilateral_row, {&b, 1}, {&position, 1}, {&velocity, 1}});
   } catch (...) {
     return false;
   }
@@ -320,8 +321,7 @@ void Multibodies::end_on_constraints() {
   solution_.v_before_newton = solution_.v;
   solution_.impulse_before_newton = solution_.impulse;
   const auto newton = [&] {
-    return projection_.solve_end_of_step(step(), solution_.v, solution_.impulse, tolerance,
-                                         c_.options.max_newton);
+    return projection_.solve_end_of_step(step(), solution_.v, solution_.impulse, tolerance, c_.options.max_newton);
   };
   bool ends = newton();
   for (int round = 1; round < 4 && ends && laws_.are_solved && reapply_stick(); ++round)
@@ -378,7 +378,8 @@ void Multibodies::add_work() {
   constraints_.row_velocities(scratch_.columns, scratch_.rows);
   for (const ConstraintRows& c : constraints_.constraints())
     if (host::ConstraintEntry& of = entry_of(c); of.reaction >= 0)
-      for (int r = c.row; r < c.row + c.rows; ++r) c_.reactions.add_work(of, solution_.impulse[z(r)] * scratch_.rows[z(r)]);
+      for (int r = c.row; r < c.row + c.rows; ++r)
+        c_.reactions.add_work(of, solution_.impulse[z(r)] * scratch_.rows[z(r)]);
 }
 
 /// Solves the instantaneous forces (T5) at the step's start, with what Bullet's rows did as a mean force (T11).

@@ -241,7 +241,7 @@ void Multibodies::classify_stock(Stock& s) {
   s.numbers = numbers_of(*s.constraint);
   s.shape = shape_of(*s.constraint);
   host::ConstraintEntry& r = c_.constraints[s.entry];
-  r.deferred.reset();
+  if (r.deferred) replaced_.push_back(std::move(r.deferred));  // the layout names it until it is made again
   binding_of(s.entry).bodies.clear();
   if (r.reaction >= 0) {  // the reaction of what it was before is no more
     Reaction none;
@@ -260,9 +260,11 @@ void Multibodies::classify_stock(Stock& s) {
     // Its row is on joint positions; the constraint only says between which bodies.
     JointRows none;
     none.points.push_back({Vector3d::Zero(), Vector3d::Zero()});
-    r.deferred = std::make_unique<Constraint>(linchpin::joint(r.name, id_a, id_b, none, Vector3d::Zero(), Vector3d::Zero()));
+    r.deferred =
+        std::make_unique<Constraint>(linchpin::joint(r.name, id_a, id_b, none, Vector3d::Zero(), Vector3d::Zero()));
   } else {
-    r.deferred = std::make_unique<Constraint>(linchpin::joint(r.name, id_a, id_b, s.shape.rows, s.shape.acting_A, s.shape.acting_B));
+    r.deferred = std::make_unique<Constraint>(
+        linchpin::joint(r.name, id_a, id_b, s.shape.rows, s.shape.acting_A, s.shape.acting_B));
   }
 }
 

@@ -20,8 +20,8 @@ inline void prefetch(const void* at, std::size_t bytes) {
 #endif
 }
 
-/// All that BodyTable::watch() reads of a body. The body may be gone by now, so its accessors are not called: the places
-/// of its members are found from a body that exists.
+/// All that BodyTable::watch() reads of a body. The body may be gone by now, so its accessors are not called: the
+/// places of its members are found from a body that exists.
 inline void prefetch_body(const btRigidBody* body) {
   static const auto places = [] {
     const btRigidBody& any = btTypedConstraint::getFixedBody();

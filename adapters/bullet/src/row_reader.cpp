@@ -82,8 +82,7 @@ int RowReader::row_body(const btRigidBody& body) const {
 void RowReader::hold_kinematic(SolverArrays arrays) const {
   for (int i = 0; i < arrays.bodies.size(); ++i) {
     btSolverBody& sb = arrays.bodies[i];
-    if (!sb.m_originalBody || !sb.m_originalBody->isKinematicObject() || bodies_.find(*sb.m_originalBody) < 0)
-      continue;
+    if (!sb.m_originalBody || !sb.m_originalBody->isKinematicObject() || bodies_.find(*sb.m_originalBody) < 0) continue;
     for (btVector3* x : {&sb.m_linearFactor, &sb.m_angularFactor, &sb.m_externalForceImpulse,
                          &sb.m_externalTorqueImpulse, &sb.m_deltaLinearVelocity, &sb.m_deltaAngularVelocity})
       x->setZero();
@@ -195,9 +194,9 @@ void RowReader::read_joints(SolverArrays arrays) {
     Row& to = rows_.joints.emplace_back();
     read_row(row, i, to);
     to.constraint = entry;
-    to.kind = is_limit(row)                                  ? Row::Kind::limit
-              : entry >= 0 && is_lock(row, joints_[entry])   ? Row::Kind::lock
-                                                             : Row::Kind::motor;
+    to.kind = is_limit(row)                                ? Row::Kind::limit
+              : entry >= 0 && is_lock(row, joints_[entry]) ? Row::Kind::lock
+                                                           : Row::Kind::motor;
     if (observes && exact && !is_own) to.kind = Row::Kind::equality;
   }
 }
@@ -306,7 +305,8 @@ bool RowReader::make_composites(SolverArrays arrays) {
   if (found.empty()) return false;
   const auto rows = all_rows();
   for (const Array of : {contact_rows, joint_rows, friction_rows, rolling_rows})
-    for (const Row& row : *rows[of]) put_on_composites((*all(arrays)[of])[row.index], solver_.on_composites(rows_, row));
+    for (const Row& row : *rows[of])
+      put_on_composites((*all(arrays)[of])[row.index], solver_.on_composites(rows_, row));
   return true;
 }
 
@@ -406,19 +406,17 @@ btScalar RowReader::row_lower(btSolverBody& a, btSolverBody& b, const btSolverCo
 
 const host::Response* RowReader::response_of(const btSolverConstraint& row) const {
   for (const Range& range : ranges_)
-    if (range.first && !std::less<>()(&row, range.first) &&
-        std::less<>()(&row, range.first + range.response.size())) {
+    if (range.first && !std::less<>()(&row, range.first) && std::less<>()(&row, range.first + range.response.size())) {
       const int response = range.response[static_cast<std::size_t>(&row - range.first)];
       return response < 0 ? nullptr : &responses_[z(response)];
     }
   return nullptr;
 }
 
-// As Bullet's own scalar row solver, but for what moves; where that is no more than Bullet takes it to be, Bullet's own.
-// An inactive row leaves nothing to do: 0 · ∞ would hide from Bullet, which ends where all rows leave nothing, what the
-// rows before it do.
-btScalar RowReader::resolve(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row,
-                            bool bounded_above) const {
+// As Bullet's own scalar row solver, but for what moves; where that is no more than Bullet takes it to be, Bullet's
+// own. An inactive row leaves nothing to do: 0 · ∞ would hide from Bullet, which ends where all rows leave nothing,
+// what the rows before it do.
+btScalar RowReader::resolve(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row, bool bounded_above) const {
   if (row.m_jacDiagABInv == 0) return 0;
   const host::Response* const response = response_of(row);
   if (!response) return bounded_above ? native_generic_(a, b, row) : native_lower_(a, b, row);

@@ -58,7 +58,9 @@ class RowReader {
   static std::array<btConstraintArray*, 4> all(SolverArrays arrays) {
     return {&arrays.contacts, &arrays.joints, &arrays.friction, &arrays.rolling};
   }
-  std::array<std::vector<host::Row>*, 4> all_rows() { return {&rows_.contacts, &rows_.joints, &rows_.friction, &rows_.rolling}; }
+  std::array<std::vector<host::Row>*, 4> all_rows() {
+    return {&rows_.contacts, &rows_.joints, &rows_.friction, &rows_.rolling};
+  }
   void read_bodies(SolverArrays arrays);
   void read_rows(SolverArrays arrays);
   void read_joints(SolverArrays arrays);
@@ -97,7 +99,7 @@ class RowReader {
   std::vector<int> composite_body_;  // by composite: its solver body
   std::array<Range, 4> ranges_;
   std::vector<host::Response> responses_;
-  std::vector<btVector3> motion_;    // of responses, in Bullet's precision: linear and angular by body
+  std::vector<btVector3> motion_;                  // of responses, in Bullet's precision: linear and angular by body
   std::vector<std::vector<int>> response_bodies_;  // by island
   btSingleConstraintRowSolver native_generic_ = nullptr, native_lower_ = nullptr;
 };

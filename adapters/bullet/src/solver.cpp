@@ -136,7 +136,8 @@ void Solver::attach(btDiscreteDynamicsWorld& world) { demand(binding_->attach(wo
 void Solver::detach() { binding_->uninstall(); }
 
 std::vector<BodyId> Solver::ids_of(const std::string& name, const std::vector<btRigidBody*>& bodies) {
-  if (!binding_->world()) throw std::invalid_argument("linchpin: constraint '" + name + "': " + binding_->why_no_world());
+  if (!binding_->world())
+    throw std::invalid_argument("linchpin: constraint '" + name + "': " + binding_->why_no_world());
   if (bodies.empty()) throw std::invalid_argument("linchpin: constraint '" + name + "' names no body");
   std::vector<BodyId> ids;
   for (std::size_t k = 0; k < bodies.size(); ++k) {

@@ -85,8 +85,8 @@ class SolverHooks : public Base {
                                              btIDebugDraw* draw) override {
     const RowSolvers own(*this);
     const auto iterate = [&] {
-      const btScalar r = Base::solveGroupCacheFriendlyIterations(bodies, nb, manifolds, nm, native_data(),
-                                                                 size(native()), info, draw);
+      const btScalar r =
+          Base::solveGroupCacheFriendlyIterations(bodies, nb, manifolds, nm, native_data(), size(native()), info, draw);
       own.put_back();
       return r;
     };

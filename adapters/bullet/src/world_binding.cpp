@@ -130,8 +130,8 @@ void WorldBinding::begin_group(btTypedConstraint** constraints, int count, const
   if (dt > 0 && std::isfinite(dt)) return solver_.begin_islands(dt);
   char length[32];
   std::snprintf(length, sizeof length, "%g", dt);
-  for (const BodyId id : solver_.leave_out_islands(dt, "a step of " + std::string(length) +
-                                                           " s: what is under exact constraints stood still in it")) {
+  for (const BodyId id : solver_.leave_out_islands(
+           dt, "a step of " + std::string(length) + " s: what is under exact constraints stood still in it")) {
     btRigidBody* const body = bodies_.body(id);
     still_.push_back({body, body->getWorldTransform(), body->getLinearVelocity(), body->getAngularVelocity()});
   }
@@ -182,7 +182,7 @@ void WorldBinding::write_group() {
 
 void WorldBinding::end_group() {
   for (btTypedConstraint* c : native_constraints_) JointTable::mark(*c);  // the native solver has written zeros
-  for (const int i : solver_.entries_with_host_rows()) {  // a limit row that broke breaks its joint
+  for (const int i : solver_.entries_with_host_rows()) {                  // a limit row that broke breaks its joint
     const JointBinding& j = joints_[i];
     if (!j.native_part || !j.joint || j.native_part->isEnabled() || !j.joint->isEnabled()) continue;
     break_joint(i);
@@ -282,7 +282,7 @@ void WorldBinding::read_forces(BodyId id, host::Load& load, host::GyroscopicRule
   const btRigidBody& body = *bodies_.body(id);
   load = {from_bullet(body.getTotalForce()), from_bullet(body.getTotalTorque())};
   const int kind = body.getFlags() & gyroscopic_flags;
-  rule = kind == 0                                         ? host::GyroscopicRule::none
+  rule = kind == 0                                          ? host::GyroscopicRule::none
          : kind == BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY ? host::GyroscopicRule::implicit_body
                                                             : host::GyroscopicRule::host;
 }
@@ -306,9 +306,8 @@ Vector3d WorldBinding::gyroscopic_change(BodyId id, const Matrix3d& R) const {
   const btScalar h = btScalar(dt);
   Vector3d change = Vector3d::Zero();
   if (flags & BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT)
-    change -=
-        R.transpose() * from_bullet(body.computeGyroscopicForceExplicit(btScalar(max_gyroscopic_force_)) *
-                                    body.getInvInertiaTensorWorld() * h);
+    change -= R.transpose() * from_bullet(body.computeGyroscopicForceExplicit(btScalar(max_gyroscopic_force_)) *
+                                          body.getInvInertiaTensorWorld() * h);
   if (flags & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD)
     change += R.transpose() * from_bullet(body.computeGyroscopicImpulseImplicit_World(h));
   if (flags & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY) {
@@ -416,8 +415,8 @@ void WorldBinding::report_impulse(int entry, btScalar of_force) {
   JointTable::mark(*j.joint);
 }
 
-// Bullet's own report: forces and torques about the centres of mass as a mean over the step, of all that the joint did in
-// it, native rows included.
+// Bullet's own report: forces and torques about the centres of mass as a mean over the step, of all that the joint did
+// in it, native rows included.
 void WorldBinding::report_forces(int entry, const Wrench& on_a, const Wrench& on_b) {
   btJointFeedback* const feedback = joints_[entry].joint->getJointFeedback();
   if (!feedback) return;
@@ -454,8 +453,8 @@ bool WorldBinding::is_stale(int entry, unsigned version) const {
 void WorldBinding::remove_by_user(int entry) {
   if (!is_there(entry)) return;
   const JointBinding& j = joints_[entry];
-  if (!j.joint && !(solver_.entry(entry).is_on_links() && j.proxies.empty() && multibodies_ &&
-                    multibodies_->give_back(entry)))
+  if (!j.joint &&
+      !(solver_.entry(entry).is_on_links() && j.proxies.empty() && multibodies_ && multibodies_->give_back(entry)))
     return joints_.remove(entry);
   solver_.update_reports();
   if (!j.joint) return joints_.order_reactions();
@@ -466,8 +465,7 @@ void WorldBinding::forget(btRigidBody& body) {
   solver_.update_reports();
   for (int i = 0; i < solver_.entry_count(); ++i) {
     const auto& bodies = joints_[i].bodies;
-    if (solver_.entry(i).alive && !joints_[i].joint &&
-        std::find(bodies.begin(), bodies.end(), &body) != bodies.end())
+    if (solver_.entry(i).alive && !joints_[i].joint && std::find(bodies.begin(), bodies.end(), &body) != bodies.end())
       joints_.remove(i);
   }
   if (bodies_.find(body) < 0) return;
@@ -497,7 +495,8 @@ std::string WorldBinding::restore(const BindingPast& past) {
   if (std::string why = solver_.why_not_restored(*past.solver); !why.empty()) return why;
   if (!world_) return std::string("linchpin: restore: ") + why_no_world();
   solver_.forget_unreported_gaps();
-  for (const auto& [entry, given_back] : past.given_back) {  // joints that the program has set back are as they were then
+  for (const auto& [entry, given_back] :
+       past.given_back) {  // joints that the program has set back are as they were then
     JointBinding& j = joints_[entry];
     if (j.given_back != given_back || !joints_.is_unchanged(entry)) j.is_classified = false;
     j.given_back = given_back;
@@ -516,9 +515,10 @@ std::string WorldBinding::summary() {
   std::string head = std::string("linchpin in Bullet (") + (sizeof(btScalar) == 4 ? "single" : "double") +
                      " precision, native part: " + base_name_ + ")";
   if (options_.mode == Mode::observe) head += ", observing";
-  return head + solver_.summary(replaced_ ? "\n  another constraint solver has solved the last step: gaps and forces are "
-                                            "of the last one of ours"
-                                          : "",
+  return head + solver_.summary(replaced_
+                                    ? "\n  another constraint solver has solved the last step: gaps and forces are "
+                                      "of the last one of ours"
+                                    : "",
                                 energy());
 }
 

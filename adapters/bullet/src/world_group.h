@@ -1,6 +1,6 @@
-// Takes over Bullet's island pass, whose cost is islands × constraints: the world hands over everything at once, and what
-// sleeps is left out here. Islands on which nothing native acts are solved straight from their bodies, and the rest goes
-// to the native solver as one group.
+// Takes over Bullet's island pass, whose cost is islands × constraints: the world hands over everything at once, and
+// what sleeps is left out here. Islands on which nothing native acts are solved straight from their bodies, and the
+// rest goes to the native solver as one group.
 #pragma once
 
 #include "joint_table.h"

@@ -49,16 +49,16 @@ enum class Stepping {
 struct Options {
   Mode mode = Mode::exact;
   Stepping stepping = Stepping::semi_implicit;
-  double rank_tolerance = 1e-6;     ///< T6
-  double newton_tolerance = 1e-15;  ///< |φ| at the end of a step [m or the row's unit] (T12)
-  double gap_tolerance = 1e-9;      ///< |φ| at the start of a step above which poses are corrected [m or rad]
-  double tolerance = 1e-9;          ///< error of a substep of Stepping::adaptive
-  double swing_limit = 1;           ///< ω·dt above which a step is taken in substeps (T15)
-  int max_newton = 30;              ///< solves of one end-of-step Newton
-  int max_substeps = 1024;          ///< of one step; then the island is left to the host
-  int threads = 1;                  ///< that solve islands without host rows, the caller's included
-  bool geometric_stiffness = false; ///< T15: implicit geometric stiffness in place of substeps
-  bool drift_correction = true;     ///< T12; false: the bare acceleration, which drifts
+  double rank_tolerance = 1e-6;      ///< T6
+  double newton_tolerance = 1e-15;   ///< |φ| at the end of a step [m or the row's unit] (T12)
+  double gap_tolerance = 1e-9;       ///< |φ| at the start of a step above which poses are corrected [m or rad]
+  double tolerance = 1e-9;           ///< error of a substep of Stepping::adaptive
+  double swing_limit = 1;            ///< ω·dt above which a step is taken in substeps (T15)
+  int max_newton = 30;               ///< solves of one end-of-step Newton
+  int max_substeps = 1024;           ///< of one step; then the island is left to the host
+  int threads = 1;                   ///< that solve islands without host rows, the caller's included
+  bool geometric_stiffness = false;  ///< T15: implicit geometric stiffness in place of substeps
+  bool drift_correction = true;      ///< T12; false: the bare acceleration, which drifts
 };
 
 /// Counts since the start or the last reset().
@@ -118,17 +118,17 @@ enum class GyroscopicRule : unsigned char {
 /// A body of the host's row solver during a step, with the velocities that its rows change.
 struct RowBody {
   enum class Motion : unsigned char { fixed, kinematic, free };
-  BodyId body;                  ///< Its index is −1 where linchpin does not know the body.
+  BodyId body;  ///< Its index is −1 where linchpin does not know the body.
   Motion motion = Motion::fixed;
-  double inverse_mass = 0;      ///< along the first axis [1/kg]
-  Vector3d v = Vector3d::Zero(), w = Vector3d::Zero();              ///< at the start of the step
-  Vector3d force_v = Vector3d::Zero(), force_w = Vector3d::Zero();  ///< change by applied forces
+  double inverse_mass = 0;                                            ///< along the first axis [1/kg]
+  Vector3d v = Vector3d::Zero(), w = Vector3d::Zero();                ///< at the start of the step
+  Vector3d force_v = Vector3d::Zero(), force_w = Vector3d::Zero();    ///< change by applied forces
   Vector3d v_forces = Vector3d::Zero(), w_forces = Vector3d::Zero();  ///< v + force_v in the host's own arithmetic
-  Vector3d row_v = Vector3d::Zero(), row_w = Vector3d::Zero();      ///< change by rows
+  Vector3d row_v = Vector3d::Zero(), row_w = Vector3d::Zero();        ///< change by rows
 };
 
-/// One row of the host's own: a contact, friction, a limit, a motor, a spring. It asks for a velocity along J and applies
-/// the impulse Jᵀ · impulse.
+/// One row of the host's own: a contact, friction, a limit, a motor, a spring. It asks for a velocity along J and
+/// applies the impulse Jᵀ · impulse.
 struct Row {
   enum class Kind : unsigned char {
     contact,   ///< the normal of a contact
@@ -146,17 +146,17 @@ struct Row {
     double mobility = 0;          ///< J M⁻¹ Jᵀ of that body alone, in the host's own arithmetic [1/kg]
   };
   Kind kind = Kind::motor;
-  bool penetrates = false;     ///< a contact whose target velocity removes an overlap
-  bool bounded = false;        ///< It has a bound on both sides: it gives way where it cannot hold.
-  bool was_cut = false;        ///< out: substeps have left a part of the impulse out, and `impulse` is the rest
-  int index = -1;              ///< in the host's array; for the adapter alone
-  int constraint = -1;         ///< entry of the joint that it belongs to; −1: none
-  double limit_sign = 1;       ///< of a limit: the direction in which it pushes
-  double ask = 0;              ///< change of velocity that the host asks for when it begins to iterate [m/s or rad/s]
-  double effective_mass = 0;   ///< impulse for each unit of velocity [kg]
-  double softness = 0;         ///< compliance of the row [1/kg]
-  double host_mobility = 0;    ///< motion of the row by a unit impulse that the host relaxes to [1/kg]
-  double impulse = 0;          ///< [N·s or N·m·s]
+  bool penetrates = false;    ///< a contact whose target velocity removes an overlap
+  bool bounded = false;       ///< It has a bound on both sides: it gives way where it cannot hold.
+  bool was_cut = false;       ///< out: substeps have left a part of the impulse out, and `impulse` is the rest
+  int index = -1;             ///< in the host's array; for the adapter alone
+  int constraint = -1;        ///< entry of the joint that it belongs to; −1: none
+  double limit_sign = 1;      ///< of a limit: the direction in which it pushes
+  double ask = 0;             ///< change of velocity that the host asks for when it begins to iterate [m/s or rad/s]
+  double effective_mass = 0;  ///< impulse for each unit of velocity [kg]
+  double softness = 0;        ///< compliance of the row [1/kg]
+  double host_mobility = 0;   ///< motion of the row by a unit impulse that the host relaxes to [1/kg]
+  double impulse = 0;         ///< [N·s or N·m·s]
   std::array<Side, 2> side;
 
   bool moves_nothing() const { return side[0].J.isZero(0) && side[1].J.isZero(0); }
@@ -262,14 +262,14 @@ struct ConstraintEntry {
   bool is_on_links() const { return owner >= Owner::user_on_links; }
   Owner owner = Owner::user;
   bool alive = true;
-  bool enabled = true;   ///< by the program
+  bool enabled = true;              ///< by the program
   bool released = false;            ///< unilateral, and not holding
   bool may_have_host_rows = false;  ///< The host keeps rows of it, such as limits, or all of it.
-  ConstraintId id;       ///< in the system; −1 while the host has all of it
+  ConstraintId id;                  ///< in the system; −1 while the host has all of it
   std::string name;
-  unsigned version = 0;  ///< number of entries made before: another entry may take its place
-  unsigned order = 0;    ///< number of constraints that the system had been given before
-  int reaction = -1;     ///< place in reactions(); −1: the host's world does not contain it
+  unsigned version = 0;               ///< number of entries made before: another entry may take its place
+  unsigned order = 0;                 ///< number of constraints that the system had been given before
+  int reaction = -1;                  ///< place in reactions(); −1: the host's world does not contain it
   int first_law = -1, law_count = 0;  ///< its terms in laws()
   Time time = Time::constant;
   Outcome outcome;
@@ -283,7 +283,7 @@ struct ConstraintEntry {
   std::string host_part;                 ///< what the host keeps and why; empty: nothing
   std::string fallback;                  ///< why the host had all of it in the last step; empty: it had not
   JointGeometry geometry;
-  std::unique_ptr<Wrenches> host;           ///< mean wrenches of the host's own rows of it, about the centres of mass
+  std::unique_ptr<Wrenches> host;  ///< mean wrenches of the host's own rows of it, about the centres of mass
 };
 
 // ---- what an adapter implements ----
@@ -317,8 +317,8 @@ struct JointImpulse {
   double impulse;
 };
 
-/// The bodies and joints of a host. An adapter implements it; it contains no algorithm. Bodies are named by the ids that
-/// ConstraintSolver::add_body() returned, joints by their entries. No call may throw.
+/// The bodies and joints of a host. An adapter implements it; it contains no algorithm. Bodies are named by the ids
+/// that ConstraintSolver::add_body() returned, joints by their entries. No call may throw.
 class World {
  public:
   virtual ~World() = default;
@@ -329,7 +329,8 @@ class World {
   virtual void read_forces(BodyId body, Load& load, GyroscopicRule& rule) const = 0;
   /// Index of a body in the host's row solver during a step; −1: it is not there.
   virtual int row_body(BodyId) const { return -1; }
-  /// The pose as the host stores it: position of the centre of mass, and a rotation matrix that is not made orthonormal.
+  /// The pose as the host stores it: position of the centre of mass, and a rotation matrix that is not made
+  /// orthonormal.
   virtual void read_frame(BodyId body, Vector3d& p, Matrix3d& R) const;
   virtual void write(std::span<Motion> motions) = 0;
   /// After the host has integrated: the velocities that were written as `given` become v and w; what the host has added
@@ -391,14 +392,14 @@ class Companion {
   virtual void update_redundancy() = 0;
   virtual int rows() const = 0;
   virtual int rank() const = 0;
-  virtual RankReport rank_report() const = 0;        ///< indices as reactions()
-  virtual bool has(int entry) const = 0;             ///< It solves the constraint.
+  virtual RankReport rank_report() const = 0;  ///< indices as reactions()
+  virtual bool has(int entry) const = 0;       ///< It solves the constraint.
   virtual Instant problem() const = 0;
   virtual std::vector<HostPart> host_parts() const = 0;
   virtual std::vector<Finding> check() = 0;
   virtual std::shared_ptr<const Dynamics::LawHistory> law_history() const = 0;
   virtual void restore(std::shared_ptr<const Dynamics::LawHistory> laws) = 0;
-  virtual void end_step() = 0;                       ///< after the host has integrated
+  virtual void end_step() = 0;  ///< after the host has integrated
   virtual void reset() = 0;
 };
 
@@ -495,7 +496,8 @@ class ConstraintSolver {
   void build_islands(std::span<const int> entries);
   /// Begins the step of the islands that build_islands() has made last. @param dt  [s]
   void begin_islands(double dt);
-  /// In place of begin_islands(), for a step whose length is no positive number: joints cannot be kept together over it.
+  /// In place of begin_islands(), for a step whose length is no positive number: joints cannot be kept together over
+  /// it.
   /// @return bodies of the islands, which the host is to leave where they are
   std::span<const BodyId> leave_out_islands(double dt, std::string why);
   /// Separates islands that no row of the host will act on from the group.
@@ -504,14 +506,15 @@ class ConstraintSolver {
   std::span<const BodyId> separate_islands(std::span<const char> touched);
   /// @param missing  by id of body: a body of a separated island is not in the group
   void note_detached(std::span<const char> missing);
-  /// Solves the separated islands. @param host_is_idle  the host solves nothing after them: velocities are written at once
+  /// Solves the separated islands. @param host_is_idle  the host solves nothing after them: velocities are written at
+  /// once
   /// @return bodies of islands that the host must solve
   std::span<const BodyId> solve_separate(bool host_is_idle);
   void write_separate();
   bool has_group() const;  ///< some island of the group is not separated
 
-  /// Rows are set up: reads the islands of the group. @return false where an island is left to the host, and rows have to
-  /// be set up once more
+  /// Rows are set up: reads the islands of the group. @return false where an island is left to the host, and rows have
+  /// to be set up once more
   bool begin_among_rows(const Rows& rows);
   bool acts_on_island(int row_body) const;
   bool is_within_rigid_part(const Rows& rows, const Row& row) const;
@@ -546,7 +549,8 @@ class ConstraintSolver {
 
   /// Right after the host has integrated: end velocities of steps by stages.
   void write_end_velocities();
-  /// After a step. @param dt  by which the clock goes on @param may_stop_bodies  CCD may have stopped bodies in mid-step
+  /// After a step. @param dt  by which the clock goes on @param may_stop_bodies  CCD may have stopped bodies in
+  /// mid-step
   /// @param timers_run  the host's sleep timer may run for some body
   struct StepEnd {
     double dt = 0;

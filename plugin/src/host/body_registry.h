@@ -64,12 +64,12 @@ class Bodies {
   Vector3d kinematic_spin(BodyId id, const BodyState& now, double dt) const;
 
   System& system_;
-  std::vector<Load> loads_;                  // by id, as the following
+  std::vector<Load> loads_;  // by id, as the following
   std::vector<GyroscopicRule> gyroscopic_;
-  std::vector<unsigned> read_at_;            // step in which `start` and `loads_` were read
+  std::vector<unsigned> read_at_;  // step in which `start` and `loads_` were read
   enum class Presence : unsigned char { none, outside, in_world };
   std::vector<Presence> presence_;
-  std::vector<int> removed_;                 // whose ids are not free yet
+  std::vector<int> removed_;  // whose ids are not free yet
   std::unordered_map<int, KinematicMotion> motions_;
   unsigned mass_changes_ = 1;
   bool has_ends_ = false;

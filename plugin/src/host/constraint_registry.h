@@ -58,7 +58,6 @@ class Constraints {
   int reactions = 0;  ///< number of entries that have one
 
  private:
-
   System& system_;
   std::deque<ConstraintEntry> entries_;
   linchpin::detail::NameIndex names_;

@@ -99,9 +99,7 @@ int ConstraintSolver::add_entry(ConstraintEntry::Owner owner, std::string name) 
   return impl_->c.constraints.add(owner, std::move(name));
 }
 
-void ConstraintSolver::append_reaction(int entry) {
-  impl_->c.reactions.append(impl_->c, impl_->c.constraints[entry]);
-}
+void ConstraintSolver::append_reaction(int entry) { impl_->c.reactions.append(impl_->c, impl_->c.constraints[entry]); }
 
 void ConstraintSolver::rename(int entry, std::string name) { impl_->c.constraints.rename(entry, std::move(name)); }
 

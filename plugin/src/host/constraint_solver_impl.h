@@ -39,11 +39,11 @@ struct ConstraintSolver::Impl {
   FastIslandSolver fast;
   RowCoupling coupling;
   SleepPolicy sleep;
-  std::unique_ptr<WorkerPool> pool;        // null where the caller does everything
-  std::vector<SubstepStates> states;       // by worker
-  std::vector<Island*> separate;           // islands on which no host row acts
+  std::unique_ptr<WorkerPool> pool;                  // null where the caller does everything
+  std::vector<SubstepStates> states;                 // by worker
+  std::vector<Island*> separate;                     // islands on which no host row acts
   std::vector<std::span<Island* const>> same_shape;  // runs of them that are stepped side by side
-  std::vector<BodyId> bodies;              // memory of what is returned
+  std::vector<BodyId> bodies;                        // memory of what is returned
   std::vector<RowVelocity> coupled, projected;
   std::vector<int> response_bodies;
   std::vector<BodyState> read_memory;

@@ -48,11 +48,11 @@ struct Context {
   GapMonitor gaps;
 
   Counts counts;
-  std::string trouble;                  ///< reason of the last fallback
-  const char* stepped_down = nullptr;   ///< last reason of Counts::stepped_down
-  std::string widest_turned;            ///< the joint of Counts::widest
+  std::string trouble;                       ///< reason of the last fallback
+  const char* stepped_down = nullptr;        ///< last reason of Counts::stepped_down
+  std::string widest_turned;                 ///< the joint of Counts::widest
   std::vector<JointImpulse> joint_impulses;  ///< memory
-  std::vector<int> left_to_host;        ///< entries that the host has in this step, though they are exact
+  std::vector<int> left_to_host;             ///< entries that the host has in this step, though they are exact
 };
 
 /// Sets the reason of a failure. @return false

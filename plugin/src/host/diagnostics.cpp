@@ -42,7 +42,8 @@ const char* plural(int count) { return count == 1 ? "" : "s"; }
 
 }  // namespace
 
-// An island that cannot be met cannot be met as a whole. Constraints of it that are met nevertheless are not the reason.
+// An island that cannot be met cannot be met as a whole. Constraints of it that are met nevertheless are not the
+// reason.
 std::vector<int> contradictory_reactions(Context& c) {
   c.reactions.make(c);
   std::vector<int> all, open;
@@ -60,8 +61,8 @@ RankReport rank_report(Context& c) {
   const auto add = [&](const RankReport& ranks, const auto& reaction) {
     all.rank += ranks.rank;
     if (ranks.rank > 0)
-      all.smallest_kept = std::exchange(first, false) ? ranks.smallest_kept
-                                                      : std::min(all.smallest_kept, ranks.smallest_kept);
+      all.smallest_kept =
+          std::exchange(first, false) ? ranks.smallest_kept : std::min(all.smallest_kept, ranks.smallest_kept);
     all.largest_dropped = std::max(all.largest_dropped, ranks.largest_dropped);
     const auto take = [&](const std::vector<int>& from, std::vector<int>& to) {
       for (const int i : from)
@@ -73,8 +74,7 @@ RankReport rank_report(Context& c) {
   };
   for (const auto& b : c.islands.all())
     if (b->took_part(c.step))
-      add(start_problem(c, *b).rank_report(),
-          [&](int i) { return c.constraints[b->topology.entries[z(i)]].reaction; });
+      add(start_problem(c, *b).rank_report(), [&](int i) { return c.constraints[b->topology.entries[z(i)]].reaction; });
   if (c.companion) add(c.companion->rank_report(), [](int i) { return i; });
   // Poses or velocities alone may show that constraints contradict each other.
   for (const int i : contradictory_reactions(c)) all.contradictory.push_back(i);
@@ -88,7 +88,7 @@ RankReport rank_report(Context& c) {
 Instant problem_of(Context& c, std::string_view constraint) {
   const int entry = c.constraints.find(constraint);
   if (c.companion && c.companion->has(entry)) return c.companion->problem();
-  Island* last = nullptr;  // sets that a switched joint has left behind are remembered
+  Island* last = nullptr;                      // sets that a switched joint has left behind are remembered
   const auto holds = [&](const Topology& t) {  // an entry before it may have had its index
     return std::find(t.entries.begin(), t.entries.end(), entry) != t.entries.end() &&
            c.constraints[entry].version <= t.entries_made;
@@ -98,8 +98,8 @@ Instant problem_of(Context& c, std::string_view constraint) {
         holds(b->topology))
       last = b.get();
   const auto gone = [&](ConstraintId id) { return c.system.removed(id); };
-  if (!last || (!last->step.problem_is_current &&
-                std::any_of(last->topology.ids.begin(), last->topology.ids.end(), gone)))
+  if (!last ||
+      (!last->step.problem_is_current && std::any_of(last->topology.ids.begin(), last->topology.ids.end(), gone)))
     return {};
   if (last->step.division == Division::stages && !last->report.has_start_problem) update_report(c, *last);
   return last->report.has_start_problem ? last->report.start_problem : start_problem(c, *last).assembly().instant;
@@ -231,8 +231,8 @@ void write_counts(const Context& c, std::ostream& s) {
     if (c.options.stepping == Stepping::adaptive) s << ", to a tolerance of " << c.options.tolerance;
   }
   if (n.stepped_down)
-    s << "\n  block steps taken semi-implicitly, not by stages: " << n.stepped_down
-      << " (the last: " << c.stepped_down << ")";
+    s << "\n  block steps taken semi-implicitly, not by stages: " << n.stepped_down << " (the last: " << c.stepped_down
+      << ")";
   if (n.released) s << "\n  one-sided constraints let go " << n.released << " times, held again " << n.engaged;
   if (n.mode_switches) s << "\n  contacts of laws that began to stick or to slide: " << n.mode_switches;
 }

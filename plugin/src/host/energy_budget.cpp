@@ -120,7 +120,8 @@ class Damping {
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
       const BodyId id = b_.block().bodies[slot];
       const int column = b_.block().column[slot];
-      const Vector3d common_v = about_common ? Vector3d(linear_ + angular_.cross(at_[id].p - centre_)) : Vector3d::Zero(),
+      const Vector3d common_v =
+                         about_common ? Vector3d(linear_ + angular_.cross(at_[id].p - centre_)) : Vector3d::Zero(),
                      v0 = head(v_, column), change = (by - 1) * (v0 - common_v);
       put(v_, column, v0 + change);
       add(b_.rows.damping, column, c_.system.mass(id) * change);

@@ -32,8 +32,7 @@ void make_lists(Context& c) {
     if (r.owner == Owner::user) lists.users.push_back(i);
     if (!is_lock && exact && r.enabled) {
       const auto bodies = c.system.constraint(r.id).bodies();
-      if (std::any_of(bodies.begin(), bodies.end(),
-                      [&](BodyId id) { return c.system.kind(id) == BodyKind::driven; }))
+      if (std::any_of(bodies.begin(), bodies.end(), [&](BodyId id) { return c.system.kind(id) == BodyKind::driven; }))
         lists.with_kinematic.push_back(i);
     }
     if (r.reaction < 0) continue;

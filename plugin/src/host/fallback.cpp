@@ -10,10 +10,10 @@ namespace linchpin::host {
 // An island that has failed several times will most likely fail again, after its shortest substeps and its largest
 // solves. It is tried less and less often.
 void leave_to_host(Context& c, Island& b, std::string why) {
-  constexpr int patience = 8;                        // tries without a pause
-  constexpr int rarest = 6, rarest_if_long = 9;      // then the pause grows up to 2⁶ steps, or 2⁹
-  constexpr double long_try_work = 1e5;              // rows times substeps of a try: a second that the program waits
-  constexpr int large = 60;                          // rows of a gap that does not close, factored in each step
+  constexpr int patience = 8;                    // tries without a pause
+  constexpr int rarest = 6, rarest_if_long = 9;  // then the pause grows up to 2⁶ steps, or 2⁹
+  constexpr double long_try_work = 1e5;          // rows times substeps of a try: a second that the program waits
+  constexpr int large = 60;                      // rows of a gap that does not close, factored in each step
   History& h = b.history;
   const bool long_try = double(b.step.substeps) * b.block().m() > long_try_work || b.step.verdict.over_budget ||
                         (b.step.gap_left > c.options.gap_tolerance && b.block().m() > large);

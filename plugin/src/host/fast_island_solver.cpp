@@ -19,8 +19,8 @@ namespace {
 
 using Kernel = linchpin::detail::JointStep;
 
-// Rows that depend on each other in ways that cost much may do so by the poses, as of a net that lies flat at its start,
-// or by the way they are joined: the fast path is tried again after a step, after two, after four.
+// Rows that depend on each other in ways that cost much may do so by the poses, as of a net that lies flat at its
+// start, or by the way they are joined: the fast path is tried again after a step, after two, after four.
 void note_refusal(Island& b, const char* reason, unsigned step) {
   if (!reason || std::string_view(reason) != Kernel::too_dear) return;
   constexpr unsigned most = 1024;
@@ -208,8 +208,8 @@ bool take_fast_substeps(Context& c, Island& b, double length, double before, int
                         Kernel::Outcome& at_start) {
   c.bodies.make_ends();
   add_gyroscopic_torques(c, b);
-  const double allowed = bounds_energy(c, b) ? energy_allowance(c, b)
-                                             : energy_floor(c, b) + allowed_gain * start_energy(c, b);
+  const double allowed =
+      bounds_energy(c, b) ? energy_allowance(c, b) : energy_floor(c, b) + allowed_gain * start_energy(c, b);
   b.step.first_length = length;
   b.step.length_before = before;
   b.step.keeps_records = keeps_records;
@@ -240,9 +240,8 @@ void FastIslandSolver::lay_out(Island& b) {
   if (o.mode != Mode::exact || !o.drift_correction || o.stepping != Stepping::semi_implicit || b.has(Trait::laws) ||
       b.has(Trait::user_constraint) || b.has(Trait::kinematic_body) || b.has(Trait::gear))
     return;
-  if (c_.gaps.turned_far() > 0 &&
-      std::any_of(b.topology.entries.begin(), b.topology.entries.end(),
-                  [&](int i) { return c_.constraints[i].geometry.turned_far; }))
+  if (c_.gaps.turned_far() > 0 && std::any_of(b.topology.entries.begin(), b.topology.entries.end(),
+                                              [&](int i) { return c_.constraints[i].geometry.turned_far; }))
     return;
   if (!std::exchange(b.fast.is_laid_out, true)) {
     b.history.fast_from = b.history.fast_pause = 0;

@@ -1,7 +1,7 @@
-// Solves islands of nothing but stock joints between rigid bodies, which most mechanisms are in most steps, by the joint
-// kernel (linchpin::detail::JointStep): without the problem written down, four islands of the same shape at a time where
-// no host row acts on them, and coupled with the host's rows where some do. What the kernel cannot do goes to the general
-// solver. The problem is made up for when somebody reads a report.
+// Solves islands of nothing but stock joints between rigid bodies, which most mechanisms are in most steps, by the
+// joint kernel (linchpin::detail::JointStep): without the problem written down, four islands of the same shape at a
+// time where no host row acts on them, and coupled with the host's rows where some do. What the kernel cannot do goes
+// to the general solver. The problem is made up for when somebody reads a report.
 #pragma once
 
 #include "host/context.h"
@@ -18,8 +18,8 @@ class FastIslandSolver final : public IslandSolver {
 
   /// Looks whether an island can be solved so in this step, and lays the kernel out where it has not been.
   void lay_out(Island& b);
-  /// Takes the steps of islands of one shape on which no host row acts. Islands whose phase is `waiting` afterwards need
-  /// the general solver; nothing that others read was changed for them.
+  /// Takes the steps of islands of one shape on which no host row acts. Islands whose phase is `waiting` afterwards
+  /// need the general solver; nothing that others read was changed for them.
   /// @param worker  whose memory the kernel uses
   void take(std::span<Island* const> islands, int worker);
 

@@ -1,7 +1,7 @@
 // Bodies that turn far in a step. Their gyroscopic torque is evaluated at the mean of the angular velocities at the
-// start and at the end of the step, which the joints influence (implicit midpoint, T15). A torque evaluated at the start
-// does net work on what hangs from the body in every step: a bar that spins about its length under a load would gain
-// energy without bound.
+// start and at the end of the step, which the joints influence (implicit midpoint, T15). A torque evaluated at the
+// start does net work on what hangs from the body in every step: a bar that spins about its length under a load would
+// gain energy without bound.
 #pragma once
 
 #include "host/body_vectors.h"

@@ -1,4 +1,5 @@
-// Measures the gaps of all constraints on positions after each step of the host, from the poses as the host stores them.
+// Measures the gaps of all constraints on positions after each step of the host, from the poses as the host stores
+// them.
 #pragma once
 
 #include <linchpin/constraint.h>

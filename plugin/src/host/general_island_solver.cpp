@@ -35,11 +35,10 @@ bool GeneralIslandSolver::begin(Island& b, bool among_rows) {
   ++b.stats.factors;
   // Among host rows the forces wait for their impulses; the state of friction is needed before (T10). Stages find their
   // own forces.
-  const bool later = (among_rows && !b.has(Trait::laws) && c_.options.mode == Mode::exact &&
-                      c_.options.drift_correction) ||
-                     stages_find_forces(c_, b);
-  const Status status =
-      later ? b.dynamics->factor(c_.bodies.start) : b.dynamics->evaluate(c_.bodies.start, b.x.Q);
+  const bool later =
+      (among_rows && !b.has(Trait::laws) && c_.options.mode == Mode::exact && c_.options.drift_correction) ||
+      stages_find_forces(c_, b);
+  const Status status = later ? b.dynamics->factor(c_.bodies.start) : b.dynamics->evaluate(c_.bodies.start, b.x.Q);
   if (status == Status::invalid) return fail(b, b.dynamics->reason());
   b.step.has_forces = !later;
   ++b.stats.solves;
@@ -202,16 +201,14 @@ bool GeneralIslandSolver::take_stages(Island& b, SubstepStates& states, bool for
   if (!b.step.stepped_down) {
     done = take_step_by_stages(c_, b, states);
     if (done) return true;
-    b.step.stepped_down = c_.options.stepping == Stepping::adaptive
-                              ? "no part of the step was short enough for its tolerance"
-                          : laws_are_too_stiff(c_, b)
-                              ? "laws damp faster than max_substeps parts of the step can follow"
-                              : "no part of the step was short enough to be taken by stages";
+    b.step.stepped_down =
+        c_.options.stepping == Stepping::adaptive ? "no part of the step was short enough for its tolerance"
+        : laws_are_too_stiff(c_, b)               ? "laws damp faster than max_substeps parts of the step can follow"
+                                                  : "no part of the step was short enough to be taken by stages";
     if (b.has(Trait::laws)) b.dynamics->set_step(c_.dt);
     forget_law_works(c_, b);
     ++b.stats.factors;
-    if (b.dynamics->evaluate(c_.bodies.start, all_forces(b)) == Status::invalid)
-      return fail(b, b.dynamics->reason());
+    if (b.dynamics->evaluate(c_.bodies.start, all_forces(b)) == Status::invalid) return fail(b, b.dynamics->reason());
   } else if (forces_are_open && b.dynamics->resolve(c_.bodies.start, b.x.Q_total) == Status::invalid) {
     return fail(b, b.dynamics->reason());
   }
@@ -283,12 +280,10 @@ GeneralIslandSolver::Outcome GeneralIslandSolver::try_whole_step(Island& b) {
     constexpr double stiffened_limit = 1.9;  // ½ dt² K⁺ in the inertia leaves √2, but K⁺ may be the last step's
     const double limit =
         b.stiffness.empty() ? c_.options.swing_limit : std::max(stiffened_limit, c_.options.swing_limit);
-    b.step.omega_dt =
-        fastest_swing(c_.system, *b.dynamics, c_.bodies.start, b.x.mean_force, limit / c_.dt) * c_.dt;
+    b.step.omega_dt = fastest_swing(c_.system, *b.dynamics, c_.bodies.start, b.x.mean_force, limit / c_.dt) * c_.dt;
     good = !(b.step.omega_dt > limit);
   }
-  if (good && c_.options.drift_correction && b.step.start_gap != StartGap::frames_moved)
-    good = is_energy_acceptable(b);
+  if (good && c_.options.drift_correction && b.step.start_gap != StartGap::frames_moved) good = is_energy_acceptable(b);
   return good || !c_.options.drift_correction ? Outcome::stands : Outcome::too_long;
 }
 
@@ -325,9 +320,9 @@ GeneralIslandSolver::WholeStep GeneralIslandSolver::find_whole_velocities(Island
   return out;
 }
 
-// The extrapolated multipliers were of least norm at the poses of the last steps. They are brought to least norm at this
-// one (T6), so that neither reports nor breaking depend on the way here. The dense solver makes multipliers from errors
-// only, and starts from none.
+// The extrapolated multipliers were of least norm at the poses of the last steps. They are brought to least norm at
+// this one (T6), so that neither reports nor breaking depend on the way here. The dense solver makes multipliers from
+// errors only, and starts from none.
 void GeneralIslandSolver::start_newton(Island& b) {
   for (auto* x : {&b.x.newton, &b.x.force}) std::fill(x->begin(), x->end(), 0.0);
   if (!c_.options.drift_correction || !predict_newton(c_, b)) return;
@@ -338,8 +333,8 @@ void GeneralIslandSolver::start_newton(Island& b) {
   for (auto* x : {&b.x.newton, &b.x.force}) std::fill(x->begin(), x->end(), 0.0);
 }
 
-// At a singular pose the Jacobian permits a motion that the constraints do not. The problem is linearised again at a pose
-// extrapolated ten steps ahead, where it does not, the velocities are projected, and the step is taken once more.
+// At a singular pose the Jacobian permits a motion that the constraints do not. The problem is linearised again at a
+// pose extrapolated ten steps ahead, where it does not, the velocities are projected, and the step is taken once more.
 // Extrapolated to the end of the step only, it would have huge multipliers, whose geometric stiffness is unstable in
 // steps of this length (T15).
 bool GeneralIslandSolver::re_linearize_ahead(Island& b) {

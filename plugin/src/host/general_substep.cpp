@@ -59,8 +59,8 @@ class GeneralSubstep final : public SemiImplicitSubstep {
   }
 
  private:
-  // Evaluates the problem where the substep begins. What friction, turning and rows do to the end of a substep depends on
-  // its length, so a refused try of another length answers its own forces with the same factor.
+  // Evaluates the problem where the substep begins. What friction, turning and rows do to the end of a substep depends
+  // on its length, so a refused try of another length answers its own forces with the same factor.
   bool find_forces(const Substep& s) {
     if (is_factored_ && !b_.has(Trait::laws) && !force_depends_on_length_ && b_.rows.passive.empty()) return true;
     states_.now.t = c_.t + s.done;
@@ -102,8 +102,8 @@ class GeneralSubstep final : public SemiImplicitSubstep {
       }
       put(b_.x.Q_total, column + 3, torque + head(b_.rows.force_now, column + 3));
     }
-    // A body that turns by radians may have no torque alone, but it is turned with its joints: a refused try leaves that
-    // behind.
+    // A body that turns by radians may have no torque alone, but it is turned with its joints: a refused try leaves
+    // that behind.
     return depends || !rotation.empty();
   }
 
@@ -118,8 +118,8 @@ class GeneralSubstep final : public SemiImplicitSubstep {
       }
   }
 
-  // A gap that the last step left open among rows that nearly depend on each other closes in the time of a step. In that
-  // of a short substep it would take impulses that are the larger, the shorter the substep is.
+  // A gap that the last step left open among rows that nearly depend on each other closes in the time of a step. In
+  // that of a short substep it would take impulses that are the larger, the shorter the substep is.
   void find_left_open(const Substep& s) {
     constexpr double close = 1e-12;  // [m]
     const std::vector<double>& position = b_.dynamics->assembly().position;
@@ -230,8 +230,8 @@ bool take_general_substeps(Context& c, Island& b, SubstepStates& states, double 
                              ? energy_allowance(c, b)
                              : energy_floor(c, b) + allowed_gain * kinetic_energy(b.dynamics->assembly(), b.x.v0);
   GeneralSubstep method(c, b, states, allowed);
-  const SubstepResult result = take_substeps(method, semi_implicit_limits(c, b, price), c.dt,
-                                             first_substep(c, b.step.omega_dt), before);
+  const SubstepResult result =
+      take_substeps(method, semi_implicit_limits(c, b, price), c.dt, first_substep(c, b.step.omega_dt), before);
   if (!result.complete) {
     for (const BodyId id : b.block().bodies) {
       c.bodies.base[id] = states.start[id];

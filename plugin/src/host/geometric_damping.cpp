@@ -9,8 +9,8 @@ namespace linchpin::host {
 
 namespace {
 
-/// Finds K⁺ of the forces of the step, of those bodies whose ω·dt is half of the limit or more. @return whether there is
-/// one
+/// Finds K⁺ of the forces of the step, of those bodies whose ω·dt is half of the limit or more. @return whether there
+/// is one
 bool find_stiffness(const Context& c, Island& b) {
   std::vector<Matrix3d>& found = b.history.stiffness;
   geometric_stiffness(c.system, *b.dynamics, c.bodies.start, b.x.mean_force, found);

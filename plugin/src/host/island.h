@@ -1,6 +1,6 @@
-// An island: constraints and the bodies that they join, solved together. Its data have four lives: the topology is fixed
-// while the constraints stay, the history goes from step to step, the step lasts for one step, and the vectors are
-// memory that each step fills anew.
+// An island: constraints and the bodies that they join, solved together. Its data have four lives: the topology is
+// fixed while the constraints stay, the history goes from step to step, the step lasts for one step, and the vectors
+// are memory that each step fills anew.
 //
 // Thread safety: the solution of an island writes only that island, and the entries that its own bodies and constraints
 // have in the registries. Islands can therefore be solved concurrently.
@@ -45,8 +45,8 @@ struct Topology {
   bool has(Trait t) const { return (traits & static_cast<unsigned>(t)) != 0; }
   void set(Trait t, bool on) { traits = on ? traits | static_cast<unsigned>(t) : traits & ~static_cast<unsigned>(t); }
 
-  std::vector<int> entries;    ///< in the order of their rows
-  unsigned entries_made = 0;   ///< how many entries had been made when the island was laid out
+  std::vector<int> entries;   ///< in the order of their rows
+  unsigned entries_made = 0;  ///< how many entries had been made when the island was laid out
   std::vector<ConstraintId> ids;
   Block block;
   std::vector<BodyId> bodies;    ///< all that the constraints name, fixed and kinematic ones included
@@ -140,15 +140,15 @@ struct IslandStep {
 
   int substeps = 1;
   int newton_solves = 0;
-  double omega_dt = 0;            ///< frequency of the geometric stiffness times dt (T15)
-  double moved = 0, turned = 0;   ///< largest displacement and turn by which a start gap was closed [m, rad]
-  double gap_left = 0;            ///< what is left of it [m or rad]
-  double turned_away = 0;         ///< largest turn of a joint from where it holds its bodies [rad]
-  int turned_entry = -1;          ///< the entry of that joint
-  double first_substep = 0;       ///< length with which the first substep by stages was tried [s]
-  double substep_error = 0;       ///< of the last substep of Stepping::adaptive, in units of the tolerance
-  double law_time = 0;            ///< through which the states of laws have been advanced in substeps [s]
-  double dense_flops = 0;         ///< m² n of the factors that came from the dense solver
+  double omega_dt = 0;           ///< frequency of the geometric stiffness times dt (T15)
+  double moved = 0, turned = 0;  ///< largest displacement and turn by which a start gap was closed [m, rad]
+  double gap_left = 0;           ///< what is left of it [m or rad]
+  double turned_away = 0;        ///< largest turn of a joint from where it holds its bodies [rad]
+  int turned_entry = -1;         ///< the entry of that joint
+  double first_substep = 0;      ///< length with which the first substep by stages was tried [s]
+  double substep_error = 0;      ///< of the last substep of Stepping::adaptive, in units of the tolerance
+  double law_time = 0;           ///< through which the states of laws have been advanced in substeps [s]
+  double dense_flops = 0;        ///< m² n of the factors that came from the dense solver
   double first_length = 0, length_before = 0;  ///< with which fast substeps began [s]
 };
 
@@ -163,35 +163,35 @@ struct IslandStats {
 
 /// Vectors of a whole step, in the island's columns [n] and rows [m].
 struct StepVectors {
-  std::vector<double> v0, v;       ///< [n] velocities at the start and at the end
-  std::vector<double> Q;           ///< [n] applied force at the start, gyroscopic torque included
-  std::vector<double> Q_total;     ///< [n] the same with the mean force of the host's rows
-  std::vector<double> applied;     ///< [n] impulse of the applied forces over the step
-  std::vector<double> newton;      ///< [m] multiplier impulses that Newton added
-  std::vector<double> multipliers; ///< [m] multiplier impulses of all that constraints did
-  std::vector<double> momentum;    ///< [n] substeps: change of momentum, for the balance
-  std::vector<double> target;      ///< [m] row velocities that host rows start from
-  std::vector<double> mean_force;  ///< [m] multipliers of the force that the step applied (T15)
-  std::vector<double> row_velocity;///< [m] mean row velocities of a fast step
-  std::vector<double> force, dv;   ///< [n] scratch: impulses, changes of velocity
-  std::vector<double> row;         ///< [m] scratch
+  std::vector<double> v0, v;               ///< [n] velocities at the start and at the end
+  std::vector<double> Q;                   ///< [n] applied force at the start, gyroscopic torque included
+  std::vector<double> Q_total;             ///< [n] the same with the mean force of the host's rows
+  std::vector<double> applied;             ///< [n] impulse of the applied forces over the step
+  std::vector<double> newton;              ///< [m] multiplier impulses that Newton added
+  std::vector<double> multipliers;         ///< [m] multiplier impulses of all that constraints did
+  std::vector<double> momentum;            ///< [n] substeps: change of momentum, for the balance
+  std::vector<double> target;              ///< [m] row velocities that host rows start from
+  std::vector<double> mean_force;          ///< [m] multipliers of the force that the step applied (T15)
+  std::vector<double> row_velocity;        ///< [m] mean row velocities of a fast step
+  std::vector<double> force, dv;           ///< [n] scratch: impulses, changes of velocity
+  std::vector<double> row;                 ///< [m] scratch
   std::vector<double> change, row_change;  ///< [n], [m] scratch
 };
 
 /// Sums over the substeps of a step. `h` marks what belongs to the substep at hand until it is accepted.
 struct SubstepSums {
-  std::vector<double> v;                       ///< [n] velocities at the end of the substep
-  std::vector<double> applied, momentum;       ///< [n]
-  std::vector<double> multipliers, work;       ///< [m]
-  std::vector<double> gross;                   ///< largest impulse and angular impulse of each body, by slot
-  std::vector<Vector6> wrenches;               ///< mean wrenches by constraint and body, about the centres of mass
-  std::vector<double> gyroscopic;              ///< [n] torque of the substep beyond that of the step's start
-  std::vector<double> left_open;               ///< [m] φ on which the substep is to end
-  std::vector<double> h_applied, h_momentum;   ///< [n]
-  std::vector<double> h_multipliers, h_work;   ///< [m]
+  std::vector<double> v;                      ///< [n] velocities at the end of the substep
+  std::vector<double> applied, momentum;      ///< [n]
+  std::vector<double> multipliers, work;      ///< [m]
+  std::vector<double> gross;                  ///< largest impulse and angular impulse of each body, by slot
+  std::vector<Vector6> wrenches;              ///< mean wrenches by constraint and body, about the centres of mass
+  std::vector<double> gyroscopic;             ///< [n] torque of the substep beyond that of the step's start
+  std::vector<double> left_open;              ///< [m] φ on which the substep is to end
+  std::vector<double> h_applied, h_momentum;  ///< [n]
+  std::vector<double> h_multipliers, h_work;  ///< [m]
   std::vector<Vector6> h_wrenches;
-  std::vector<double> h_pull, pull;            ///< fast path: impulses by joint, see JointStep::Numbers::pull
-  std::vector<double> law_last, law_memory;    ///< LawWork::last of accepted substeps; states of laws at the start
+  std::vector<double> h_pull, pull;          ///< fast path: impulses by joint, see JointStep::Numbers::pull
+  std::vector<double> law_last, law_memory;  ///< LawWork::last of accepted substeps; states of laws at the start
 };
 
 /// Entries of A by body, for impulses on single bodies.
@@ -213,18 +213,18 @@ class RowsByBody {
 /// The fast path of an island: its kernel, and whether it can be used.
 struct FastPath {
   linchpin::detail::JointStep kernel;
-  bool is_laid_out = false;    ///< it was tried to lay the kernel out
-  bool fits = false;           ///< it may be used in this step
-  unsigned masses_at = 0;      ///< Bodies::mass_changes() when it took the masses
-  std::vector<int> sides;      ///< slots of the two bodies of each joint, −1: none
+  bool is_laid_out = false;  ///< it was tried to lay the kernel out
+  bool fits = false;         ///< it may be used in this step
+  unsigned masses_at = 0;    ///< Bodies::mass_changes() when it took the masses
+  std::vector<int> sides;    ///< slots of the two bodies of each joint, −1: none
 };
 
 /// Bodies of an island that have a gyroscopic torque.
 struct Gyroscopics {
-  std::vector<char> active;      ///< by slot
-  std::vector<char> in_kernel;   ///< by slot: Q and `applied` lack the torque, which the fast kernel adds
+  std::vector<char> active;     ///< by slot
+  std::vector<char> in_kernel;  ///< by slot: Q and `applied` lack the torque, which the fast kernel adds
   bool any_in_kernel = false;
-  FastRotation step, substep;    ///< bodies that turn far in the step, and in the substep at hand
+  FastRotation step, substep;  ///< bodies that turn far in the step, and in the substep at hand
 };
 
 /// What reports need of the last step, until somebody reads them.
@@ -232,20 +232,18 @@ struct PendingReport {
   bool is_current = true;        ///< reactions and balances are those of the last step
   bool work_in_balance = false;  ///< its work is counted when the momentum balance is made
   bool has_start_problem = false;
-  Instant start_problem;         ///< the problem of the step's start, where substeps have overwritten it
-  std::vector<double> work;      ///< of each row, not yet in the reactions [J]
-  std::string law_trouble;       ///< the first one of the laws in the substeps that were accepted
+  Instant start_problem;     ///< the problem of the step's start, where substeps have overwritten it
+  std::vector<double> work;  ///< of each row, not yet in the reactions [J]
+  std::string law_trouble;   ///< the first one of the laws in the substeps that were accepted
   StandingWarnings standing;
-  int flags_rank = -1;           ///< rank at which redundancy was last reported
-  std::vector<Motion> written;   ///< what the host was given of bodies whose end velocity comes later
+  int flags_rank = -1;          ///< rank at which redundancy was last reported
+  std::vector<Motion> written;  ///< what the host was given of bodies whose end velocity comes later
 };
 
 struct Island {
   bool has(Trait t) const { return topology.has(t); }
   bool failed() const { return phase == Phase::failed; }
-  bool took_part(unsigned in_step) const {
-    return !topology.ids.empty() && history.last_step == in_step && !failed();
-  }
+  bool took_part(unsigned in_step) const { return !topology.ids.empty() && history.last_step == in_step && !failed(); }
   const Block& block() const { return topology.block; }
   std::size_t slots() const { return topology.block.bodies.size(); }
 

@@ -17,9 +17,7 @@ class IslandBuilder {
   void build(std::span<const int> entries);
   /// The entry of a body's locked axes; −1: none.
   void set_locked_axes(BodyId body, int entry);
-  int locked_axes(BodyId body) const {
-    return z(body.index) < locked_axes_.size() ? locked_axes_[z(body.index)] : -1;
-  }
+  int locked_axes(BodyId body) const { return z(body.index) < locked_axes_.size() ? locked_axes_[z(body.index)] : -1; }
 
  private:
   void add_locked_axes();
@@ -34,11 +32,11 @@ class IslandBuilder {
   }
 
   Context& c_;
-  std::vector<int> entries_;         // of the group, in the order of their rows
-  std::vector<int> parent_;          // union–find over entries_
-  std::vector<int> first_of_body_;   // by id of body: its first entry in entries_, −1
-  std::vector<int> next_, last_;     // by entry: the next one of its island, −1; by root: the last one
-  std::vector<int> locked_axes_;     // by id of body
+  std::vector<int> entries_;        // of the group, in the order of their rows
+  std::vector<int> parent_;         // union–find over entries_
+  std::vector<int> first_of_body_;  // by id of body: its first entry in entries_, −1
+  std::vector<int> next_, last_;    // by entry: the next one of its island, −1; by root: the last one
+  std::vector<int> locked_axes_;    // by id of body
 };
 
 }  // namespace linchpin::host

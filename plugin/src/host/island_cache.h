@@ -36,9 +36,9 @@ class IslandCache {
   std::vector<std::unique_ptr<Island>> take_all() { return std::move(islands_); }
   void replace(std::vector<std::unique_ptr<Island>> islands, IslandOfSet sets);
 
-  std::vector<int> group;      ///< islands of the group at hand that host rows may act on
-  std::vector<int> separate;   ///< islands of the group that no host row acts on
-  std::vector<int> last_group; ///< all islands of the last group
+  std::vector<int> group;       ///< islands of the group at hand that host rows may act on
+  std::vector<int> separate;    ///< islands of the group that no host row acts on
+  std::vector<int> last_group;  ///< all islands of the last group
 
  private:
   int unused(unsigned step) const;

@@ -28,8 +28,8 @@ class IslandSolver {
   /// The motion of those bodies by each of up to most_impulses impulses, with the constraints kept:
   /// P Jᵀ with P = M⁻¹ − M⁻¹AᵀG⁺AM⁻¹. @param motion  [impulses × 6 · contacted] out
   virtual void respond(Island& b, std::span<const Impulse> impulses, std::span<double> motion) = 0;
-  /// Ends the step when the impulses of the host's rows are known. Where it returns false and Verdict::again is set, the
-  /// host's rows are to be solved once more.
+  /// Ends the step when the impulses of the host's rows are known. Where it returns false and Verdict::again is set,
+  /// the host's rows are to be solved once more.
   virtual bool finish(Island& b, SubstepStates& states) = 0;
 };
 

@@ -87,8 +87,8 @@ void LawRecords::book(const System& system, Constraints& constraints, std::span<
     }
 }
 
-void LawRecords::note_warnings(const Dynamics& dynamics, std::string_view trouble, StandingWarnings& standing,
-                               double t, unsigned step) {
+void LawRecords::note_warnings(const Dynamics& dynamics, std::string_view trouble, StandingWarnings& standing, double t,
+                               unsigned step) {
   if (!trouble.empty()) warnings.note(trouble, t, step);
   if (std::exchange(standing.law_edits, edits_) != edits_) standing.noted = {};
   if (std::exchange(standing.noted[dynamics.solver().full_row_rank()], true)) return;

@@ -79,8 +79,7 @@ void MomentumBalance::add_constraint(Context& c, Island& b, std::size_t i) {
     const double lever = (r.ideal.on(k).point - start.p).norm();
     to.gross_moment = std::max({to.gross_moment, gross_moment, lever * gross_force});
     if (turns) to.own.tail<3>() += impulse.tail<3>();
-    if (b.report.work_in_balance)
-      c.reactions.add_work(entry, impulse.head<3>().dot(v) + impulse.tail<3>().dot(w));
+    if (b.report.work_in_balance) c.reactions.add_work(entry, impulse.head<3>().dot(v) + impulse.tail<3>().dot(w));
   }
 }
 

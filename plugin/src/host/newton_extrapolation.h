@@ -24,9 +24,9 @@ class NewtonExtrapolation {
   bool rests();
 
  private:
-  std::vector<double> differences_;         ///< backward differences, row by row [m × orders]
-  std::array<double, orders> size_{};       ///< the largest of each order
-  int in_vain_ = 0, rest_ = 0;              ///< steps without a prediction; steps that are left out
+  std::vector<double> differences_;    ///< backward differences, row by row [m × orders]
+  std::array<double, orders> size_{};  ///< the largest of each order
+  int in_vain_ = 0, rest_ = 0;         ///< steps without a prediction; steps that are left out
 };
 
 }  // namespace linchpin::host

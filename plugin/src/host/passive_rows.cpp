@@ -28,7 +28,8 @@ void add_impulse(const Island& b, const PassiveRow& row, double impulse, std::sp
 
 void begin_row_substeps(const Context& c, Island& b) {
   RowLoad& load = b.rows;
-  if (!load.passive.empty() && load.is_delivered) load.total.swap(load.applied);  // the step is repeated for its records
+  if (!load.passive.empty() && load.is_delivered)
+    load.total.swap(load.applied);  // the step is repeated for its records
   for (auto* x : {&load.force_now, &load.impact_now, &load.applied}) x->assign(load.total.size(), 0);
   for (PassiveRow& row : load.passive) {
     row.state = PassiveRow::State::active;

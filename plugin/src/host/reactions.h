@@ -1,5 +1,5 @@
-// The reactions of constraints. A reaction takes nearly a kilobyte, so the table is made when a program first reads one.
-// The numbers of a step are put together when somebody reads them, from what the step left behind.
+// The reactions of constraints. A reaction takes nearly a kilobyte, so the table is made when a program first reads
+// one. The numbers of a step are put together when somebody reads them, from what the step left behind.
 #pragma once
 
 #include <linchpin/host.h>

@@ -130,8 +130,8 @@ std::string why_not_restored(const Context& c, const SolverHistory& past) {
   for (const EntryPast& was : past.entries) {
     const ConstraintEntry& r = c.constraints[was.entry];
     if (!r.alive || r.version != was.version)
-      return restore + "a constraint has been removed since, the " +
-             std::to_string(&was - past.entries.data() + 1) + "th of " + std::to_string(past.entries.size());
+      return restore + "a constraint has been removed since, the " + std::to_string(&was - past.entries.data() + 1) +
+             "th of " + std::to_string(past.entries.size());
   }
   if (past.entries.empty()) return {};
   for (int i = 0; i < static_cast<int>(c.constraints.size()); ++i)

@@ -121,8 +121,8 @@ bool RowCoupling::find_responses(const Rows& rows, const RowSettings& settings) 
       if (response.island[0] < 0 && response.island[1] < 0) continue;
       if (row.kind == Row::Kind::contact) change.overlap_less = overlap_less(rows, row, response);
       if (row.of_joint()) change.target_less = target_less(rows, row, response, settings);
-      // What is relaxed is the row's own motion. Factors of a host that act on the body and not on the row may make that
-      // any number, a negative one too: the row goes no further than the host's own step.
+      // What is relaxed is the row's own motion. Factors of a host that act on the body and not on the row may make
+      // that any number, a negative one too: the row goes no further than the host's own step.
       const double own = std::min(response.raw + row.softness, row.host_mobility),
                    held = response.held + motion_of(row, response) + row.softness;
       if (!(own > 0)) continue;
@@ -311,8 +311,8 @@ double RowCoupling::overlap_less(const Rows& rows, const Row& row, const Respons
   return share < 1 ? 1 - std::sqrt(std::max(share, 0.0)) : 0;
 }
 
-// A limit or lock that is exceeded is driven back no harder than if all that hangs together turned, or slid, as one, nor
-// by more energy than limits may give in a step, nor than it came. A mechanism at rest without forces has no such
+// A limit or lock that is exceeded is driven back no harder than if all that hangs together turned, or slid, as one,
+// nor by more energy than limits may give in a step, nor than it came. A mechanism at rest without forces has no such
 // energy: what would bring it back as one in some seconds is always allowed.
 double RowCoupling::target_less(const Rows& rows, const Row& row, const Response& response,
                                 const RowSettings& settings) {
@@ -322,7 +322,10 @@ double RowCoupling::target_less(const Rows& rows, const Row& row, const Response
   if (entry.id.index < 0) return 0;
   const double speed = start_velocity_of(row.side[0], rows.bodies[z(row.side[0].body)]) +
                        start_velocity_of(row.side[1], rows.bodies[z(row.side[1].body)]),
-               asked = row.ask + speed, sign = limit ? row.limit_sign : asked > 0 ? 1 : -1;
+               asked = row.ask + speed,
+               sign = limit       ? row.limit_sign
+                      : asked > 0 ? 1
+                                  : -1;
   const double came = std::max(-sign * speed, 0.0), target = sign * asked;
   if (!(target > came)) return 0;
   const std::size_t k = response.island[0] >= 0 ? 0 : 1;
@@ -343,8 +346,8 @@ double RowCoupling::target_less(const Rows& rows, const Row& row, const Response
                returning = 0.5 * as_one * slow * slow;
   b.rows.limit_return = std::max(b.rows.limit_return, returning);
   const double energy = std::max(b.rows.budget[PassiveRow::limit], returning);
-  const double gentle = std::max(came, std::min({target, std::sqrt(std::max(share, 0.0)) * target,
-                                                 std::sqrt(2 * std::max(held, 0.0) * energy)}));
+  const double gentle = std::max(
+      came, std::min({target, std::sqrt(std::max(share, 0.0)) * target, std::sqrt(2 * std::max(held, 0.0) * energy)}));
   return sign * (target - gentle);
 }
 

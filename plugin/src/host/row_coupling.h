@@ -1,8 +1,8 @@
-// The host's rows on the constrained motion of islands. Where few rows act on an island, each knows what its impulse does
-// to the whole island with the constraints kept, y = P Jᵀ with P = M⁻¹ − M⁻¹AᵀG⁺AM⁻¹, and moves that. A motor that holds
-// a heavy load by a light part then meets the load, not the part. Iterations that alternate with the island would need to
-// be as many as the load is heavier than the part. A row is relaxed at most as far as the host relaxes it, so that
-// iterations converge where the host's own do.
+// The host's rows on the constrained motion of islands. Where few rows act on an island, each knows what its impulse
+// does to the whole island with the constraints kept, y = P Jᵀ with P = M⁻¹ − M⁻¹AᵀG⁺AM⁻¹, and moves that. A motor that
+// holds a heavy load by a light part then meets the load, not the part. Iterations that alternate with the island would
+// need to be as many as the load is heavier than the part. A row is relaxed at most as far as the host relaxes it, so
+// that iterations converge where the host's own do.
 #pragma once
 
 #include "host/context.h"
@@ -55,7 +55,9 @@ class RowCoupling {
   void find_unit_responses(const Rows& rows);
   void respond(const Row& row);
   void solve_pending(std::vector<double>& to);
-  bool responds(BodySlot at) const { return at.island >= 0 && c_.islands[at.island].step.method == RowMethod::responses; }
+  bool responds(BodySlot at) const {
+    return at.island >= 0 && c_.islands[at.island].step.method == RowMethod::responses;
+  }
   double motion_of(const Row& row, const Response& response) const;
   double overlap_less(const Rows& rows, const Row& row, const Response& response) const;
   double target_less(const Rows& rows, const Row& row, const Response& response, const RowSettings& settings);

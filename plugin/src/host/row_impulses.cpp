@@ -154,8 +154,7 @@ class Gathering {
     } else {
       moves = moves || (of[0] >= 0 && of[1] >= 0);
     }
-    if (!moves && row.is_passive() && row.effective_mass > 0)
-      return note_passive_work(row, of, sum, start);
+    if (!moves && row.is_passive() && row.effective_mass > 0) return note_passive_work(row, of, sum, start);
     for (std::size_t k = 0; k < 2; ++k) {
       if (of[k] < 0 || (k == 1 && of[0] == of[1])) continue;
       RowLoad& load = c_.islands[of[k]].rows;
@@ -167,8 +166,8 @@ class Gathering {
   void note_passive_work(const Row& row, const std::array<int, 2>& of, double sum, double start) {
     RowLoad& load = c_.islands[std::max(of[0], of[1])].rows;
     const double p = row.impulse;
-    const double target = row.ask + start_velocity_of(row.side[0], body(row, 0)) +
-                          start_velocity_of(row.side[1], body(row, 1));
+    const double target =
+        row.ask + start_velocity_of(row.side[0], body(row, 0)) + start_velocity_of(row.side[1], body(row, 1));
     const bool limit = row.of_joint();
     const double as_one = 0.5 * load.mass * target * target,
                  asked = std::min(0.5 * std::max(0.0, p * target), limit ? load.budget[PassiveRow::limit] : as_one);

@@ -37,8 +37,7 @@ Verdict SemiImplicitSubstep::attempt(Substep& s) {
 
 // The first bound is for the substeps so far, and does not hold for very short ones, whose gain is rounding. The second
 // holds for any: all the energy that there is once more.
-bool SemiImplicitSubstep::gains_too_much(const Substep& s, double gain, double end_energy,
-                                         double start_energy) const {
+bool SemiImplicitSubstep::gains_too_much(const Substep& s, double gain, double end_energy, double start_energy) const {
   const bool is_long = s.length > 1.5 * c_.dt / c_.options.max_substeps;
   return (is_long && gained_ + gain > std::max(allowed_, allowed_gain * end_energy)) || gain > allowed_ + start_energy;
 }

@@ -16,9 +16,7 @@ class SemiImplicitSubstep : public SubstepMethod {
  public:
   SemiImplicitSubstep(Context& c, Island& b, double energy_allowed);
   Verdict attempt(Substep& s) final;
-  double next(const Substep& s) final {
-    return s.length * (s.is_judged ? growth(c_, s.omega_dt) : 2);
-  }
+  double next(const Substep& s) final { return s.length * (s.is_judged ? growth(c_, s.omega_dt) : 2); }
   double largest_omega_dt() const { return largest_omega_dt_; }
 
  protected:

@@ -22,9 +22,8 @@ void wake(const Context& c, const ConstraintEntry& r) {
 
 bool falls_asleep(const Context& c, const Island& b) {
   if (b.report.is_current || b.topology.ids.empty() || b.failed() || b.history.last_step != c.step) return false;
-  return std::all_of(b.block().bodies.begin(), b.block().bodies.end(), [&](BodyId id) {
-    return c.bodies.in_world(id) && c.world.may_fall_asleep(id);
-  });
+  return std::all_of(b.block().bodies.begin(), b.block().bodies.end(),
+                     [&](BodyId id) { return c.bodies.in_world(id) && c.world.may_fall_asleep(id); });
 }
 
 void wake_beside_kinematic(const Context& c) {
@@ -73,8 +72,8 @@ void SleepPolicy::end_step(Context& c, bool timers_run) {
     rest_.clear();
 }
 
-// A host sends to sleep what is slow for some seconds, a pendulum in mid-air too. What has moved since its timer began is
-// not at rest: the timer begins again. Bodies in contact creep, and there the host's own rule lets them rest.
+// A host sends to sleep what is slow for some seconds, a pendulum in mid-air too. What has moved since its timer began
+// is not at rest: the timer begins again. Bodies in contact creep, and there the host's own rule lets them rest.
 void SleepPolicy::restart_timers_of_moved(Context& c) {
   constexpr double rest_motion = 1e-3;  // [m] and [rad]
   rest_.resize(c.bodies.count());

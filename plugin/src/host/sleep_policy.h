@@ -1,4 +1,5 @@
-// Sleeping of bodies under exact constraints. The host puts slow bodies to sleep; these rules wake those that it must not.
+// Sleeping of bodies under exact constraints. The host puts slow bodies to sleep; these rules wake those that it must
+// not.
 #pragma once
 
 #include "host/island.h"
@@ -18,8 +19,9 @@ struct RestPose {
 
 /// Wakes the bodies of a constraint.
 void wake(const Context& c, const ConstraintEntry& r);
-/// Whether all bodies of an island that took part in the last step may fall asleep in the step that begins. Its reactions
-/// are then those of its last active step, and must be read now: the host forgets the forces on sleeping bodies.
+/// Whether all bodies of an island that took part in the last step may fall asleep in the step that begins. Its
+/// reactions are then those of its last active step, and must be read now: the host forgets the forces on sleeping
+/// bodies.
 bool falls_asleep(const Context& c, const Island& b);
 /// Wakes what is joined to a kinematic body that moves. A host wakes nobody for it, and the joint between them would
 /// open. Called before the host makes its islands, so that they contain all that hangs on the body.

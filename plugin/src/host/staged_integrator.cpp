@@ -183,8 +183,7 @@ class StagedSubstep final : public SubstepMethod {
     if (!(off > 64 * std::numeric_limits<double>::epsilon() * size)) return true;
     for (std::size_t i = 0; i < b_.topology.ids.size(); ++i) {
       const bool has_rate = c_.system.constraint(b_.topology.ids[i]).function().level() != Level::acceleration;
-      for (int r = block.row[i]; r < block.row[i + 1]; ++r)
-        b_.x.row[z(r)] = has_rate ? -assembly.velocity[z(r)] : 0.0;
+      for (int r = block.row[i]; r < block.row[i + 1]; ++r) b_.x.row[z(r)] = has_rate ? -assembly.velocity[z(r)] : 0.0;
     }
     dynamics_.solver().apply(b_.x.row, b_.x.newton, {}, b_.x.dv);
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
@@ -303,11 +302,10 @@ class StagedSubstep final : public SubstepMethod {
       }
   }
 
-  /// ω·dt of T15 for the mean multipliers of a substep, and whether it is too much. A bound on ω will do for a whole step
-  /// that may be followed by another.
+  /// ω·dt of T15 for the mean multipliers of a substep, and whether it is too much. A bound on ω will do for a whole
+  /// step that may be followed by another.
   bool swings_too_far(double length) {
-    for (std::size_t r = 0; r < b_.x.mean_force.size(); ++r)
-      b_.x.mean_force[r] = b_.sums.h_multipliers[r] / length;
+    for (std::size_t r = 0; r < b_.x.mean_force.size(); ++r) b_.x.mean_force[r] = b_.sums.h_multipliers[r] / length;
     const double limit = omega_factor * c_.options.swing_limit;
     const double enough = length < c_.dt ? 0 : omega_margin * omega_factor * c_.options.swing_limit / length;
     b_.step.omega_dt = fastest_swing(c_.system, dynamics_, states_.next, b_.x.mean_force, enough) * length;
@@ -317,10 +315,8 @@ class StagedSubstep final : public SubstepMethod {
   /// Projects the end of a substep to the constraints. @return whether it was near enough to them
   bool project(double length) {
     double extent = 0;  // poses far out are no better than their own rounding
-    for (const BodyId id : b_.block().bodies)
-      extent = std::max(extent, states_.next[id].p.cwiseAbs().maxCoeff());
-    const double tolerance =
-        std::max(c_.options.newton_tolerance, 4 * std::numeric_limits<double>::epsilon() * extent);
+    for (const BodyId id : b_.block().bodies) extent = std::max(extent, states_.next[id].p.cwiseAbs().maxCoeff());
+    const double tolerance = std::max(c_.options.newton_tolerance, 4 * std::numeric_limits<double>::epsilon() * extent);
     const ProjectionReport end = settle(c_.system, dynamics_, states_.next, states_.projected, b_.sums.v, b_.x.newton,
                                         tolerance, c_.options.max_newton);
     b_.step.newton_solves += end.solves;
@@ -374,8 +370,8 @@ bool take_substeps_by_stages(Context& c, Island& b, SubstepStates& states, doubl
   constexpr int no_limit = 1 << 28;
   StagedSubstep method(c, b, states, b.step.moved == 0 && !b.has(Trait::kinematic_body));
   method.find_forces();
-  const SubstepResult result = take_substeps(method, {c.dt / c.options.max_substeps, no_limit, no_limit}, c.dt,
-                                             b.step.first_substep, 0);
+  const SubstepResult result =
+      take_substeps(method, {c.dt / c.options.max_substeps, no_limit, no_limit}, c.dt, b.step.first_substep, 0);
   b.stats.parts_refused += method.refused();
   if (!result.complete) {
     next_substep = 0;

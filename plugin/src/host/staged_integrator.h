@@ -10,8 +10,8 @@ namespace linchpin::host {
 const char* why_no_stages(const Context& c, const Island& b);
 /// Whether nothing but stages needs the acceleration at the step's start: they find it as that of any stage.
 bool stages_find_forces(const Context& c, const Island& b);
-/// Whether even the shortest substep is too long for the laws of the last stage. Substeps of the pair find that by their
-/// error.
+/// Whether even the shortest substep is too long for the laws of the last stage. Substeps of the pair find that by
+/// their error.
 bool laws_are_too_stiff(const Context& c, const Island& b);
 /// @return false where no substep was short enough
 bool take_step_by_stages(Context& c, Island& b, SubstepStates& states);

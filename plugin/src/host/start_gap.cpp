@@ -30,8 +30,8 @@ double find_turned_away(const Context& c, Island& b) {
     const JointRows::Alignment* const alignment = linchpin::detail::alignment_of(constraint.function());
     if (!alignment) continue;
     const auto bodies = constraint.bodies();
-    const double angle = linchpin::detail::turned_away(*alignment, c.bodies.start[bodies[0]].R(),
-                                                       c.bodies.start[bodies[1]].R());
+    const double angle =
+        linchpin::detail::turned_away(*alignment, c.bodies.start[bodies[0]].R(), c.bodies.start[bodies[1]].R());
     if (angle <= b.step.turned_away) continue;
     b.step.turned_away = angle;
     b.step.turned_entry = b.topology.entries[i];

@@ -10,7 +10,7 @@ namespace linchpin::host {
 
 namespace {
 
-constexpr double far_turn = 0.1;       // [rad] in a step: below it the host's gyroscopic rule costs no accuracy
+constexpr double far_turn = 0.1;            // [rad] in a step: below it the host's gyroscopic rule costs no accuracy
 constexpr double fast_turn_squared = 0.25;  // [rad²] in a step: above it the host's rule may add energy
 
 void begin_step(Context& c, Island& b) {
@@ -39,10 +39,12 @@ void begin_step(Context& c, Island& b) {
 Vector3d host_gyroscopic_change(const Context& c, BodyId id, const Matrix3d& R, const Vector3d& I, const Vector3d& u,
                                 const Vector3d& L) {
   switch (c.bodies.gyroscopic(id)) {
-    case GyroscopicRule::host: return c.world.gyroscopic_change(id, R);
+    case GyroscopicRule::host:
+      return c.world.gyroscopic_change(id, R);
     case GyroscopicRule::implicit_body:
       return Vector3d::Zero() - linchpin::detail::solve_gyroscopic(I, u, L, c.dt, c.dt * u.cross(L));
-    case GyroscopicRule::none: break;
+    case GyroscopicRule::none:
+      break;
   }
   return Vector3d::Zero();
 }
@@ -57,13 +59,11 @@ void add_gyroscopic_torque(const Context& c, Island& b, std::size_t slot, bool b
   const Vector3d I = c.system.inertia(id).diagonal();  // hosts have principal moments only
   const Vector3d u = R.transpose() * s.w, L = I.cwiseProduct(u);
   const bool fast = s.w.squaredNorm() * (c.dt * c.dt) > fast_turn_squared, far = turns_far(c, s.w);
-  const Vector3d change =
-      by_host && !fast && !far ? Vector3d::Zero() : host_gyroscopic_change(c, id, R, I, u, L);
+  const Vector3d change = by_host && !fast && !far ? Vector3d::Zero() : host_gyroscopic_change(c, id, R, I, u, L);
   if (!by_host) add(b.x.applied, column, R * I.cwiseProduct(change));
   // The host's rules make one step of Newton's, or none, and may multiply the rate of a body that tumbles fast.
   if (far)
-    add(b.x.applied, column,
-        b.gyroscopics.step.add(static_cast<int>(slot), s, I, c.dt) - R * I.cwiseProduct(change));
+    add(b.x.applied, column, b.gyroscopics.step.add(static_cast<int>(slot), s, I, c.dt) - R * I.cwiseProduct(change));
   else if (fast && (u + change).dot(I.cwiseProduct(u + change)) > u.dot(L))
     add(b.x.applied, column, c.dt * mean_gyroscopic_torque(I, s, c.dt) - R * I.cwiseProduct(change));
   add(b.x.Q, column, -(R * u.cross(L)));
@@ -83,8 +83,7 @@ void read_forces(const Context& c, Island& b, std::size_t slot, const RowBody* r
   put(b.x.Q, column + 3, torque);
   if (!row_body) return put(b.x.applied, column + 3, c.dt * torque);
   const Matrix3d R = c.bodies.start[id].R();
-  put(b.x.applied, column + 3,
-      R * c.system.inertia(id).diagonal().cwiseProduct(R.transpose() * row_body->force_w));
+  put(b.x.applied, column + 3, R * c.system.inertia(id).diagonal().cwiseProduct(R.transpose() * row_body->force_w));
 }
 
 }  // namespace
@@ -104,8 +103,7 @@ bool read_island(Context& c, Island& b, std::span<const RowBody> row_bodies, boo
     const int index = among_rows ? c.world.row_body(id) : -1;
     const bool here = among_rows ? index >= 0 : !b.detached;
     if (!here || !c.bodies.in_world(id))  // a host row may have brought in a body that nobody will move
-      return fail(b, "body '" + c.system.name(id) +
-                         "' is constrained but not part of the island (not in the world?)");
+      return fail(b, "body '" + c.system.name(id) + "' is constrained but not part of the island (not in the world?)");
     b.solver_body[slot] = index;
     read_forces(c, b, slot, among_rows ? &row_bodies[z(index)] : nullptr);
     if (!turns(b.block(), slot)) continue;

@@ -13,9 +13,9 @@ namespace {
 /// Whether the constraints of an island can do work by themselves: explicit time, or a kinematic body.
 bool can_do_work(const Context& c, const Island& b) {
   if (b.has(Trait::kinematic_body)) return true;
-  return b.has(Trait::user_constraint) &&
-         std::any_of(b.topology.entries.begin(), b.topology.entries.end(),
-                     [&](int i) { return c.constraints[i].time != ConstraintEntry::Time::constant; });
+  return b.has(Trait::user_constraint) && std::any_of(b.topology.entries.begin(), b.topology.entries.end(), [&](int i) {
+           return c.constraints[i].time != ConstraintEntry::Time::constant;
+         });
 }
 
 /// Work of ideal constraint impulses where they can do none: impulse · ½(v₀ + v₁), without prescribed forces [J].
@@ -75,14 +75,13 @@ double gain_of_constraints(const Context& c, Island& b, double h, std::span<cons
   const auto reaction = dynamics.lambda(), induced = dynamics.induced();
   double sum = 0;
   for (std::size_t i = 0; i < b.x.row.size(); ++i)
-    sum += (h * (reaction[i] + induced[i]) + b.x.newton[i]) *
-           (dynamics.assembly().velocity[i] + b.x.row_change[i]);
+    sum += (h * (reaction[i] + induced[i]) + b.x.newton[i]) * (dynamics.assembly().velocity[i] + b.x.row_change[i]);
   return sum;
 }
 
-// From rest there is no gyroscopic torque: of a body that turns by ω·dt ≫ 1 in the step it would allow (ω·dt)² times all
-// its energy. And no step is more exact than the poses that it begins with: what the host has rounded there, and Newton
-// left open, is closed again, which in mid-air is all that a structure at rest does.
+// From rest there is no gyroscopic torque: of a body that turns by ω·dt ≫ 1 in the step it would allow (ω·dt)² times
+// all its energy. And no step is more exact than the poses that it begins with: what the host has rounded there, and
+// Newton left open, is closed again, which in mid-air is all that a structure at rest does.
 double energy_floor(const Context& c, const Island& b) {
   constexpr double roundings = 4, newton_margin = 100;
   const Block& block = b.block();
@@ -115,8 +114,7 @@ bool gear_turns_too_far(const Context& c, const Island& b, const State& end, dou
 bool turns_beyond_host(const Context& c, const Island& b) {
   const double most = c.capabilities.largest_turn;
   for (std::size_t slot = 0; slot < b.slots(); ++slot)
-    if (turns(b.block(), slot) &&
-        head(b.x.v, b.block().column[slot] + 3).squaredNorm() * (c.dt * c.dt) > most * most)
+    if (turns(b.block(), slot) && head(b.x.v, b.block().column[slot] + 3).squaredNorm() * (c.dt * c.dt) > most * most)
       return true;
   return false;
 }
@@ -134,9 +132,8 @@ bool held_by_curvature(const Context& c, const Island& b, const NewtonReport& ne
   constexpr double round_off = 1e-12;  // [m]
   return newton.least_squares && !b.has(Trait::laws) &&
          newton.residual * c.dt > round_off + 10 * largest(b.dynamics->assembly().position) &&
-         std::all_of(b.topology.ids.begin(), b.topology.ids.end(), [&](ConstraintId id) {
-           return c.system.constraint(id).function().level() == Level::position;
-         });
+         std::all_of(b.topology.ids.begin(), b.topology.ids.end(),
+                     [&](ConstraintId id) { return c.system.constraint(id).function().level() == Level::position; });
 }
 
 bool contradicts(const NewtonReport& newton, double h, double gap_tolerance) {

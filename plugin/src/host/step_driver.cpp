@@ -145,8 +145,7 @@ void read_boundaries(Context& c, const std::vector<int>& islands) {
   c.bodies.start.t = c.bodies.base.t = c.t;
   c.bodies.end.t = c.t + c.dt;
   for (const int index : islands)
-    for (const BodyId id : c.islands[index].topology.boundary)
-      c.bodies.read_boundary(c.world, id, c.dt, c.teleported);
+    for (const BodyId id : c.islands[index].topology.boundary) c.bodies.read_boundary(c.world, id, c.dt, c.teleported);
 }
 
 }  // namespace
@@ -165,8 +164,7 @@ std::span<const BodyId> ConstraintSolver::solve_separate(bool host_is_idle) {
   for (const auto& islands : impl_->same_shape) {
     impl_->begin_separate(islands, 0);
     for (Island* const b : islands) {
-      if (b->phase == Phase::begun)
-        b->phase = impl_->finish(*b) ? Phase::solved : Phase::refused;
+      if (b->phase == Phase::begun) b->phase = impl_->finish(*b) ? Phase::solved : Phase::refused;
       if (b->phase == Phase::refused) {
         leave_to_host(c, *b, b->history.failure);
         impl_->bodies.insert(impl_->bodies.end(), b->block().bodies.begin(), b->block().bodies.end());
@@ -290,8 +288,8 @@ void note_acting_rows(Context& c, const BodySlots& slots, const Rows& rows) {
 
 }  // namespace
 
-// Geometric stiffness comes from tensions. Those of an impact would make the next impact one on a body that hardly gives
-// way: islands in contact have none.
+// Geometric stiffness comes from tensions. Those of an impact would make the next impact one on a body that hardly
+// gives way: islands in contact have none.
 bool ConstraintSolver::start_rows(Rows& rows) {
   Context& c = impl_->c;
   if (c.options.mode == Mode::observe) return true;

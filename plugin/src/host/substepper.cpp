@@ -61,9 +61,9 @@ double growth(const Context& c, double omega_dt) {
 SubstepLimits semi_implicit_limits(const Context& c, const Island& b, double price) {
   constexpr double most_work = 6000;  // rows times fast tries: a frame
   constexpr int least = 16, no_limit = 1 << 28;
-  const int judged =
-      bounds_energy(c, b) ? std::max(least, static_cast<int>(most_work / (price * std::max(1, b.block().m()))))
-                          : no_limit;
+  const int judged = bounds_energy(c, b)
+                         ? std::max(least, static_cast<int>(most_work / (price * std::max(1, b.block().m()))))
+                         : no_limit;
   return {shortest_substep(c), c.options.max_substeps, judged};
 }
 

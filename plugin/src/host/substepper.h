@@ -10,24 +10,24 @@ struct Context;
 
 /// One substep.
 struct Substep {
-  double done = 0;         ///< time behind it in the step [s]
-  double length = 0;       ///< its own [s]
-  double before = 0;       ///< of the last one [s]
-  double wish = 0;         ///< length that it would have, were it not for the end of the step [s]
-  double weight = 0;       ///< time over which applied forces act in it [s]
-  double omega_dt = 0;     ///< frequency of the geometric stiffness times its length (T15)
-  double gain = 0;         ///< energy from constraints that can do no work [J]
-  double kinetic = 0;      ///< kinetic energy at its start, or a lower bound of it [J]
-  int taken = 0;           ///< substeps behind it
-  bool is_judged = true;   ///< by ω·h and gain; where tries run out, what it gains is damped instead
+  double done = 0;        ///< time behind it in the step [s]
+  double length = 0;      ///< its own [s]
+  double before = 0;      ///< of the last one [s]
+  double wish = 0;        ///< length that it would have, were it not for the end of the step [s]
+  double weight = 0;      ///< time over which applied forces act in it [s]
+  double omega_dt = 0;    ///< frequency of the geometric stiffness times its length (T15)
+  double gain = 0;        ///< energy from constraints that can do no work [J]
+  double kinetic = 0;     ///< kinetic energy at its start, or a lower bound of it [J]
+  int taken = 0;          ///< substeps behind it
+  bool is_judged = true;  ///< by ω·h and gain; where tries run out, what it gains is damped instead
   bool first() const { return done == 0; }
 };
 
 enum class Verdict {
   accepted,
-  repeat,    ///< once more with the same length: host rows were left out
+  repeat,  ///< once more with the same length: host rows were left out
   too_long,
-  impossible ///< no shorter substep would help
+  impossible  ///< no shorter substep would help
 };
 
 /// How an island takes one substep.
@@ -44,9 +44,9 @@ class SubstepMethod {
 };
 
 struct SubstepLimits {
-  double shortest;   ///< [s]
-  int most;          ///< accepted substeps
-  int most_judged;   ///< tries, refused ones included, that are judged by ω·h and gain
+  double shortest;  ///< [s]
+  int most;         ///< accepted substeps
+  int most_judged;  ///< tries, refused ones included, that are judged by ω·h and gain
 };
 
 struct SubstepResult {
@@ -66,8 +66,8 @@ double first_substep(const Context& c, double omega_dt);
 double shortest_substep(const Context& c);
 /// Factor from the length of a substep of ω·h to that of the next one.
 double growth(const Context& c, double omega_dt);
-/// Limits of semi-implicit substeps. Where the energy of host rows is bounded, few tries are judged, as a program cannot
-/// wait longer than a frame. @param price  of a try, over that of a fast one
+/// Limits of semi-implicit substeps. Where the energy of host rows is bounded, few tries are judged, as a program
+/// cannot wait longer than a frame. @param price  of a try, over that of a fast one
 SubstepLimits semi_implicit_limits(const Context& c, const Island& b, double price);
 
 }  // namespace linchpin::host

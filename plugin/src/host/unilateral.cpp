@@ -67,8 +67,7 @@ void switch_all_unilateral(Context& c) {
         const Quaterniond& q = c.bodies.start[id].q;
         alpha = q * (q.conjugate() * load.torque).cwiseQuotient(Vector3d(c.system.inertia(id).diagonal()));
       }
-      for (int j = 0; j < 3; ++j)
-        at.gain += c.dt * (rows.A[6 * k + z(j)] * a[j] + rows.A[6 * k + 3 + z(j)] * alpha[j]);
+      for (int j = 0; j < 3; ++j) at.gain += c.dt * (rows.A[6 * k + z(j)] * a[j] + rows.A[6 * k + 3 + z(j)] * alpha[j]);
     }
     switch_unilateral(c, entry, at);
   }

@@ -26,7 +26,8 @@ void WorkerPool::run(int count, Call call, void* context) {
   call_ = call;
   context_ = context;
   count_ = count;
-  portion_ = std::max(1, count / (8 * size()));  // several jobs at once, but few enough that no worker waits long for another
+  portion_ =
+      std::max(1, count / (8 * size()));  // several jobs at once, but few enough that no worker waits long for another
   next_.store(0, std::memory_order_relaxed);
   {
     const std::lock_guard lock(mutex_);

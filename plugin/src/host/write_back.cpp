@@ -64,9 +64,8 @@ void count_start_gap(Context& c, const Island& b) {
 }
 
 void note_contradictions(Context& c, Island& b) {
-  const bool contradictory =
-      b.step.verdict.contradictory ||
-      (b.step.gap_left > c.options.gap_tolerance && b.step.start_gap != StartGap::turned_far);
+  const bool contradictory = b.step.verdict.contradictory ||
+                             (b.step.gap_left > c.options.gap_tolerance && b.step.start_gap != StartGap::turned_far);
   if (contradictory || b.history.was_contradictory)
     for (const int i : b.topology.entries) c.constraints[i].outcome.contradictory = contradictory;
   b.history.was_contradictory = contradictory;
@@ -202,9 +201,8 @@ void write_island(Context& c, Island& b) {
   release_all_unilateral(c, b);
   add_work(b);
   report_joints(c, b, c.joint_impulses);
-  const bool report_now = b.step.division == Division::stages
-                              ? b.step.keeps_records
-                              : b.report.work_in_balance || b.has(Trait::forces_read);
+  const bool report_now = b.step.division == Division::stages ? b.step.keeps_records
+                                                              : b.report.work_in_balance || b.has(Trait::forces_read);
   if (report_now) {
     update_report(c, b);
     report_forces(c, b);

@@ -43,7 +43,7 @@ class Solver;
 class WorldBinding;  // src/world_binding.h
 struct BindingPast;  // src/world_binding.h
 
-using host::Counts;      ///< since the start or the last reset()
+using host::Counts;  ///< since the start or the last reset()
 using host::LawWarning;
 using host::Mode;
 using host::told;
@@ -51,17 +51,17 @@ using host::told;
 /// How a block, the bodies that exact constraints join, goes through a step of Bullet's (see linchpin/host.h).
 ///
 /// By the stages of rk4 and adaptive the forces on a body are Bullet's, constant over its step; gyroscopic torques and
-/// constraints with time are asked at each stage. Bodies that the program moves are known by their poses alone and follow
-/// a parabola through them: beside them the order is 2 to 3. Bullet's damping is its own, by a factor at the start of a
-/// step: with it the order is 1. Bullet's integrator is given the mean velocity, so that swept collisions (CCD) and motion
-/// states see the way from pose to pose, and the velocity at the step's end is set right after, before any action of the
-/// program's runs. Smooth laws act in the stages, as they are at that instant; substeps are so short that none of them
-/// damps by more than a factor of e in one.
+/// constraints with time are asked at each stage. Bodies that the program moves are known by their poses alone and
+/// follow a parabola through them: beside them the order is 2 to 3. Bullet's damping is its own, by a factor at the
+/// start of a step: with it the order is 1. Bullet's integrator is given the mean velocity, so that swept collisions
+/// (CCD) and motion states see the way from pose to pose, and the velocity at the step's end is set right after, before
+/// any action of the program's runs. Smooth laws act in the stages, as they are at that instant; substeps are so short
+/// that none of them damps by more than a factor of e in one.
 ///
 /// A step of a block falls back to semi_implicit, counted in Counts::stepped_down and named by summary(), when rows of
 /// Bullet's own (contacts, limits, motors, springs) give it an impulse or a push, since those were solved for
-/// X₁ = X₀ ⊕ dt·v₁ and would be met on no other way; when it has laws of dry friction or with a memory; or when it could
-/// not be taken in substeps as short as max_substeps makes them. Links of multibodies are always stepped
+/// X₁ = X₀ ⊕ dt·v₁ and would be met on no other way; when it has laws of dry friction or with a memory; or when it
+/// could not be taken in substeps as short as max_substeps makes them. Links of multibodies are always stepped
 /// semi-implicitly. adaptive takes six factorisations a substep and one a step, rk4 four a substep.
 using host::Stepping;
 
