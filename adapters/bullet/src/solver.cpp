@@ -52,6 +52,7 @@ std::string Handle::try_law(Law law) noexcept {
   if (r.id.index < 0 && !(r.is_on_links() && r.deferred))
     return takes_none + "it is left to the native solver: " + r.host_part;
   if (r.is_on_links()) {
+    solver.update_reports();  // before the system's constraint changes
     if (const std::string why = binding_->multibodies()->why_no_law(entry_); !why.empty()) return takes_none + why;
     if (std::string why = binding_->multibodies()->add_law(entry_, law); !why.empty()) return why;
   }
